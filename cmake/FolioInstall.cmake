@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+# The installed package: find_package(folio) gives folio::folio.

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/environment.h"
+
+#include <cstdlib>
+
+namespace folio {
+inline namespace v1 {
+
+const char* forced_kernel() noexcept {
+  static const char* const value = std::getenv("FOLIO_FORCE_KERNEL");
+  return value != nullptr && value[0] != '\0' ? value : nullptr;
+}
+
+}  // namespace v1
+}  // namespace folio

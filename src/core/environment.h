@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/core/environment.h: the one place that reads environment variables.
+///
+/// | variable           | meaning                                                                            |
+/// | ------------------ | ---------------------------------------------------------------------------------- |
+/// | FOLIO_FORCE_KERNEL | name of the kernel that Attention::create uses unless its caller names one         |
+#pragma once
+
+namespace folio {
+inline namespace v1 {
+
+/// Value of FOLIO_FORCE_KERNEL when the process first asked; null when unset or empty. Thread safe.
+[[nodiscard]] const char* forced_kernel() noexcept;
+
+}  // namespace v1
+}  // namespace folio
