@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/attention/mask.h: which keys a query sees: an interval of positions, plus optional sink tokens in front of it.
+///
+/// For the query at position p, with context keys at positions [key_position, key_position + context):
+///
+///     visible = [0, min(sink_tokens, end)) U [begin, end),   clipped to the context
+///     begin   = max(p - left, start of p's chunk)
+///     end     = min(p + right + 1, end of p's chunk)
+///
+/// -1 = unlimited, chunk 0 = no chunks. A kernel sees begin and end, never the kind of mask.
+#pragma once
+
+#include <cstdint>
+
+#include "folio/core/host_device.h"
+
+namespace folio {
+inline namespace v1 {
+
+struct Mask {
+  int32_t left = -1;
+  int32_t right = 0;
+  int32_t chunk = 0;
+  int32_t sink_tokens = 0;  ///< leading positions that stay visible behind every window (StreamingLLM)
+  bool operator==(const Mask&) const = default;
+
+  static constexpr Mask causal() { return {}; }
+  static constexpr Mask full() { return {-1, -1, 0, 0}; }
+  /// The last `keys` keys, the query's own included.
+  static constexpr Mask sliding_window(int32_t keys, int32_t sinks = 0) { return {keys - 1, 0, 0, sinks}; }
+  /// Attention within aligned chunks of `keys` positions (Llama 4).
+  static constexpr Mask chunked(int32_t keys, bool is_causal = true) { return {-1, is_causal ? 0 : -1, keys, 0}; }
+};
+
+/// Half-open.
+struct Interval {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool operator==(const Interval&) const = default;
+};
+
+/// What one query sees, as key indices of its table row: [0, sinks) and keys; sinks <= keys.begin, keys is empty if begin == end.
+struct Visible {
+  int64_t sinks = 0;
+  Interval keys = {};
+  bool operator==(const Visible&) const = default;
+};
+
+/// Positions to key indices, clipped to the context; the two parts never overlap.
+FOLIO_HOST_DEVICE constexpr Visible clip(int64_t sinks, int64_t begin, int64_t end, int64_t key_position, int64_t context) {
+  const int64_t zero = 0;
+  const auto index = [&](int64_t position) {
+    const int64_t i = position - key_position;
+    return i < zero ? zero : i > context ? context : i;
+  };
+  Visible v{index(sinks), {index(begin), index(end)}};
+  if (v.keys.end < v.keys.begin) v.keys.end = v.keys.begin;
+  if (v.keys.begin <= v.sinks) {  // the parts touch or overlap: one interval from 0
+    v.keys.begin = 0;
+    if (v.keys.end < v.sinks) v.keys.end = v.sinks;
+    v.sinks = 0;
+  }
+  return v;
+}
+
+/// The keys that the mask shows to the query at `position`.
+FOLIO_HOST_DEVICE constexpr Visible visible_keys(const Mask& mask, int64_t position, int64_t key_position, int64_t context) {
+  int64_t begin = key_position;
+  int64_t end = key_position + context;
+  if (mask.left >= 0 && position - mask.left > begin) begin = position - mask.left;
+  if (mask.right >= 0 && position + mask.right + 1 < end) end = position + mask.right + 1;
+  if (mask.chunk > 0) {
+    const int64_t remainder = position % mask.chunk;
+    const int64_t start = position - (remainder < 0 ? remainder + mask.chunk : remainder);
+    if (start > begin) begin = start;
+    if (start + mask.chunk < end) end = start + mask.chunk;
+  }
+  const int64_t sinks = mask.sink_tokens < end ? mask.sink_tokens : end;
+  return clip(sinks, begin, end, key_position, context);
+}
+
+/// The keys of an explicit interval of positions; it replaces every field of the mask.
+FOLIO_HOST_DEVICE constexpr Visible visible_keys(Interval positions, int64_t key_position, int64_t context) {
+  return clip(key_position, positions.begin, positions.end, key_position, context);
+}
+
+}  // namespace v1
+}  // namespace folio

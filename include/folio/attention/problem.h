@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/attention/problem.h: what selects an attention kernel, once at model load, and the bounds that fix all memory.
+#pragma once
+
+#include <cstdint>
+
+#include "folio/attention/mask.h"
+#include "folio/cache/paged_kv_view.h"
+#include "folio/core/dtype.h"
+
+namespace folio {
+inline namespace v1 {
+
+/// Which inputs determine the bits of a result.
+enum class Reproducible : uint8_t {
+  per_plan = 0,      ///< same inputs and plan: same bits, whatever threads run it in whatever order
+  per_sequence = 1,  ///< and free of the other sequences, the place in the batch, limits and parallelism
+  per_query = 2,     ///< and free of chunking: whole prefill = chunked = decode, prefix hit = cold
+};
+
+/// Attention of q over one kind of cache:
+///
+///   o[t, h, :] = sum_j softmax_j(s[t, h, j]) * v[j, h / group, :]
+///   s[t, h, j] = softcap(scale * q[t, h, :] . k[j, h / group, :]) + alibi + bias, -inf where j is not visible
+///
+/// with softcap(x) = softcap * tanh(x / softcap), alibi = -slope[h] * |position of t - position of j|, and a sink logit per head in
+/// the denominator where given. Data pointers, scale pointers and num_pages inside the views are ignored here: geometry alone selects.
+struct AttentionProblem {
+  PagedKVView key = {};
+  PagedKVView value = {};     ///< ignored with value_in_key
+  PagedKVView key_tail = {};  ///< further key columns with a dtype of their own; refused by every kernel so far
+  int32_t q_heads = 0;        ///< a multiple of key.num_heads
+  int32_t v_head_size = 0;    ///< with value_in_key: columns of K's row that are V; otherwise value.head_size (or 0 for that)
+  DType q_dtype = DType::bf16;
+  DType out_dtype = DType::bf16;
+  bool value_in_key = false;  ///< MLA: V is the first v_head_size columns of K's row
+  Mask mask = Mask::causal();
+  float scale = 0.0f;    ///< 0: 1 / sqrt(key.head_size)
+  float softcap = 0.0f;  ///< 0: none
+  bool sink_logits = false;  ///< which optional inputs will come with every call
+  bool alibi = false;
+  bool bias = false;
+  bool intervals = false;  ///< Batch::visible_begin / visible_end replace the mask
+  bool tree = false;       ///< refused by every kernel so far
+  bool selection = false;  ///< refused by every kernel so far
+  Reproducible reproducible = Reproducible::per_plan;
+};
+
+/// Upper bounds over all batches of an Attention's life.
+struct AttentionLimits {
+  int32_t batch = 1;        ///< sequences in a step
+  int32_t tokens = 1;       ///< query rows in a step
+  int32_t context = 1;      ///< keys of one sequence
+  int32_t parallelism = 1;  ///< tasks that run at once; how finely long sequences are cut
+};
+
+}  // namespace v1
+}  // namespace folio

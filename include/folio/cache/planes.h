@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/cache/planes.h: sizes and views of the seeds' storage tensor, and the byte runs of a page.
+///
+/// blocks [num_pages, kv, num_layers, page_size, num_heads, head_size], kv = 2 (K, V) or 1 (MLA); scales the same with
+/// ceil(head_size / granularity) as the last extent. head_major swaps page_size and num_heads. All size arithmetic is in bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "folio/cache/paged_kv_view.h"
+#include "folio/core/execution.h"
+#include "folio/core/export.h"
+#include "folio/core/status.h"
+
+namespace folio {
+inline namespace v1 {
+
+enum class StorageOrder : uint8_t {
+  token_major = 0,  ///< [page, slot, head, dim], the seeds' order
+  head_major = 1,   ///< [page, head, slot, dim]
+};
+
+struct KVShape {
+  int32_t num_layers = 1;
+  int32_t num_heads = 1;
+  int32_t head_size = 128;
+  int32_t page_size = 16;
+  DType dtype = DType::bf16;
+  bool is_mla = false;
+  DType scale_dtype = DType::invalid;  ///< invalid: no scales
+  int32_t quantization_granularity = 0;  ///< elements per scale; 0 with scales: head_size
+  StorageOrder order = StorageOrder::token_major;
+};
+
+/// Bytes of one page over all layers, K and V; and of its scales (0 without). Errors: invalid_argument for extents < 1, a dtype that
+/// is not supported, a negative granularity, a size beyond 2^62 bits, or a page that is no whole number of bytes.
+FOLIO_EXPORT Result<int64_t> page_bytes(const KVShape& shape) noexcept;
+FOLIO_EXPORT Result<int64_t> scale_page_bytes(const KVShape& shape) noexcept;
+
+/// One KVPlanes per layer over `blocks` (num_pages * page_bytes) and `scales` (num_pages * scale_page_bytes), which the caller owns.
+/// Null `blocks.data` gives geometry only. Errors: invalid_argument as above, if a span is too small, or if its data is not aligned
+/// to its element.
+FOLIO_EXPORT Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
+                                                       MemorySpan scales = {}) noexcept;
+
+/// A run of bytes that belong to one page: `data` + `bytes`.
+struct Extent {
+  std::byte* data = nullptr;
+  int64_t bytes = 0;
+  bool operator==(const Extent&) const = default;
+};
+
+/// The byte runs of `page` over all planes, values and per-page scales, ascending by address, adjacent runs merged: what copies,
+/// tiers and transports move. Scales shared by several pages (page stride 0) are not part of a page.
+/// Errors: invalid_argument if `page` >= num_pages of a plane; out_of_memory.
+FOLIO_EXPORT Result<std::vector<Extent>> page_extents(std::span<const KVPlanes> planes, uint32_t page) noexcept;
+
+}  // namespace v1
+}  // namespace folio
