@@ -104,9 +104,7 @@ FOLIO_HOST_DEVICE constexpr const char* name(DType dtype) {
 }
 
 /// Whether `dtype` has an element type, i.e. can be loaded and stored today.
-FOLIO_HOST_DEVICE constexpr bool is_supported(DType dtype) {
-  return dtype >= DType::f32 && dtype <= DType::i8;
-}
+FOLIO_HOST_DEVICE constexpr bool is_supported(DType dtype) { return dtype >= DType::f32 && dtype <= DType::i8; }
 
 namespace detail {
 template <DType D>
@@ -223,13 +221,14 @@ struct layout {
   static constexpr uint32_t sign = 1u << (F::exponent_bits + F::mantissa_bits);
   static constexpr int bias = (1 << (F::exponent_bits - 1)) - 1;
   static constexpr uint32_t exponent_max = (1u << F::exponent_bits) - 1u;
-  static constexpr uint32_t infinity = exponent_max << F::mantissa_bits;  // first special code; a number when there is no infinity
+  // First special code; a number when there is no infinity.
+  static constexpr uint32_t infinity = exponent_max << F::mantissa_bits;
   static constexpr uint32_t largest = F::has_infinity ? infinity - 1u : sign - 2u;
   static constexpr uint32_t nan = F::has_infinity ? infinity | (1u << (F::mantissa_bits - 1)) : sign - 1u;
 };
 
 template <class T>
-FOLIO_HOST_DEVICE constexpr float decode(uint32_t code) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float decode(uint32_t code) {
   using L = layout<T>;
   using F = format<T>;
   const uint32_t sign = (code & L::sign) ? 0x80000000u : 0u;
@@ -329,13 +328,15 @@ FOLIO_HOST_DEVICE constexpr T encode_element(float x, Round round) {
 
 }  // namespace detail
 
-FOLIO_HOST_DEVICE constexpr float to_float(float x) { return x; }
-FOLIO_HOST_DEVICE constexpr float to_float(int8_t x) { return static_cast<float>(x); }
-FOLIO_HOST_DEVICE constexpr float to_float(f16 x) { return detail::decode<f16>(x.bits); }
-FOLIO_HOST_DEVICE constexpr float to_float(bf16 x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x.bits) << 16); }
-FOLIO_HOST_DEVICE constexpr float to_float(f8_e4m3 x) { return detail::decode<f8_e4m3>(x.bits); }
-FOLIO_HOST_DEVICE constexpr float to_float(f8_e5m2 x) { return detail::decode<f8_e5m2>(x.bits); }
-FOLIO_HOST_DEVICE constexpr float to_float(f8_e8m0 x) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(float x) { return x; }
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(int8_t x) { return static_cast<float>(x); }
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f16 x) { return detail::decode<f16>(x.bits); }
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(bf16 x) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(x.bits) << 16);
+}
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f8_e4m3 x) { return detail::decode<f8_e4m3>(x.bits); }
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f8_e5m2 x) { return detail::decode<f8_e5m2>(x.bits); }
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f8_e8m0 x) {
   const uint32_t code = x.bits;
   return __builtin_bit_cast(float, code == 255u ? 0x7fc00000u : code == 0u ? 0x00400000u : code << 23);
 }

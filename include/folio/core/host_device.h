@@ -9,3 +9,11 @@
 #else
 #define FOLIO_HOST_DEVICE
 #endif
+
+/// Marks functions that ISA objects may use: never emitted out of line, so no weak symbol compiled for a wider instruction set can
+/// be picked by the linker for baseline callers. Such functions call only functions marked alike.
+#if defined(__GNUC__) || defined(__clang__)
+#define FOLIO_ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define FOLIO_ALWAYS_INLINE inline
+#endif
