@@ -1,8 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # The options of the build. A project that adds folio as a subdirectory gets the library alone.
+option(BUILD_SHARED_LIBS "Build a shared library" OFF)
 option(FOLIO_OPENMP "Default executor on OpenMP; OFF: on std::thread" ON)
 option(FOLIO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_CLI "Build the command-line tool" ${PROJECT_IS_TOP_LEVEL})
+option(FOLIO_INSTALL "Generate the rules of `cmake --install`" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_WERROR "Treat warnings as errors" OFF)
+option(FOLIO_COVERAGE "Count executed lines (gcov)" OFF)
 set(FOLIO_SANITIZE "" CACHE STRING "Sanitizers of every target, as -fsanitize takes them: address,undefined or thread")
+
+if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+# Tests and benches reach inside the library; a shared one hides what they need.
+if(BUILD_SHARED_LIBS AND (FOLIO_BUILD_TESTS OR FOLIO_BUILD_BENCHMARKS))
+  message(STATUS "folio: shared library, so no tests and no benchmarks")
+  set(FOLIO_BUILD_TESTS OFF)
+  set(FOLIO_BUILD_BENCHMARKS OFF)
+endif()

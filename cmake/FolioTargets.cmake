@@ -1,6 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kinds of target that folio's folders are made of.
 find_package(Threads REQUIRED)
+if(FOLIO_OPENMP)
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
+
+# folio_add_folders(name ...): add_subdirectory of those that have a CMakeLists.txt.
+function(folio_add_folders)
+  foreach(folder IN LISTS ARGN)
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
+      add_subdirectory(${folder})
+    endif()
+  endforeach()
+endfunction()
 
 # What every target of the project is compiled with.
 function(folio_compile_settings target)
@@ -12,7 +24,12 @@ function(folio_compile_settings target)
   if(FOLIO_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${FOLIO_SANITIZE} -fno-omit-frame-pointer
                            -fno-sanitize-recover=all)
+    target_compile_definitions(${target} PRIVATE _GLIBCXX_ASSERTIONS)
     target_link_options(${target} PUBLIC -fsanitize=${FOLIO_SANITIZE})
+  endif()
+  if(FOLIO_COVERAGE)
+    target_compile_options(${target} PRIVATE --coverage -fprofile-update=atomic)
+    target_link_options(${target} PUBLIC --coverage)
   endif()
 endfunction()
 
@@ -29,7 +46,7 @@ function(folio_folder name)
 endfunction()
 
 # folio_isa_folder(name FLAGS ... SOURCES ... LINKS ...): kernels for one instruction set. At least -O2 in every preset, so
-# that nothing is left to be instantiated out of line; no sanitizer, which would add weak symbols.
+# that nothing is left to be instantiated out of line. A test looks at these objects for weak symbols.
 function(folio_isa_folder name)
   cmake_parse_arguments(arg "" "" "FLAGS;SOURCES;LINKS" ${ARGN})
   folio_folder(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
@@ -37,9 +54,10 @@ function(folio_isa_folder name)
   set_property(GLOBAL APPEND PROPERTY FOLIO_ISA_FOLDERS ${name})
 endfunction()
 
-# folio_test(name SOURCES ... LINKS ...): a GoogleTest program, one entry of ctest. `name` is path.stem, e.g. core.dtype.
+# folio_test(name SOURCES ... LINKS ... LABELS ...): a GoogleTest program, one entry of ctest. `name` is folder.stem, e.g.
+# core.dtype. The label `threads` marks what the tsan preset runs.
 function(folio_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;LINKS;LABELS" ${ARGN})
   set(target test_${name})
   string(REPLACE "." "_" target ${target})
   add_executable(${target} ${arg_SOURCES})
@@ -47,4 +65,5 @@ function(folio_test name)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${target} PRIVATE folio::folio GTest::gmock_main ${arg_LINKS})
   add_test(NAME ${name} COMMAND ${target})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900)
 endfunction()

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/core/environment.cpp: reads each variable once.
 #include "core/environment.h"
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/core/status.cpp: where messages are made; nothing here runs on success.
 #include "folio/core/status.h"
 
 #include <cstdio>
@@ -39,7 +40,7 @@ class Text {
     if (n != 0) std::memcpy(buffer_ + used_, s.data(), n);
     used_ += n;
   }
-  void append(const MessageArg& arg) noexcept {
+  void append_value(const MessageArg& arg) noexcept {
     char digits[40];
     switch (arg.kind) {
       case MessageArg::Kind::text:
@@ -101,7 +102,7 @@ Status Status::format(Errc code, const char* format, const MessageArg* args, int
   int next = 0;
   for (const char* p = format; *p != '\0';) {
     if (p[0] == '{' && p[1] == '}' && next < count) {
-      text.append(args[next++]);
+      text.append_value(args[next++]);
       p += 2;
     } else {
       text.append(std::string_view(p++, 1));
@@ -109,6 +110,8 @@ Status Status::format(Errc code, const char* format, const MessageArg* args, int
   }
   return {code, std::string_view(text.data(), text.size())};
 }
+
+Status Status::no_reason() noexcept { return {Errc::internal, "Result: made from a status that is no failure"}; }
 
 void Status::throw_error(const Status& status) { throw Error(status); }
 

@@ -78,6 +78,8 @@ class [[nodiscard]] Status {
   /// A failure whose message is `format` with each `{}` replaced by the next argument.
   FOLIO_EXPORT static Status format(Errc code, const char* format, const MessageArg* args, int count) noexcept;
   [[noreturn]] FOLIO_EXPORT static void throw_error(const Status& status);
+  /// What a Result holds that was made from an ok status.
+  FOLIO_EXPORT static Status no_reason() noexcept;
 
  private:
   FOLIO_EXPORT static void* make(Errc code, std::string_view message) noexcept;
@@ -118,15 +120,22 @@ class FOLIO_EXPORT Error : public std::exception {
 /// A value or the reason why there is none: the interface of std::expected<T, Status>.
 template <class T>
 class [[nodiscard]] Result {
+  static_assert(std::is_nothrow_move_constructible_v<T>, "Result: T moves without throwing");
+
  public:
   using value_type = T;
   using error_type = Status;
 
-  Result(T value) noexcept : has_value_(true) { std::construct_at(&value_, std::move(value)); }  // NOLINT(google-explicit-constructor)
-  /// `error` must be a failure.
-  Result(Status error) noexcept : has_value_(false) { std::construct_at(&error_, std::move(error)); }  // NOLINT
+  // Implicit, so that `return value;` and `return fail(...);` both work.
+  Result(T value) noexcept : has_value_(true) { std::construct_at(&value_, std::move(value)); }
+  /// `error` must be a failure; an ok status becomes Errc::internal, so that a result without a value always has a reason.
+  Result(Status error) noexcept : has_value_(false) {
+    std::construct_at(&error_, error.is_ok() ? Status::no_reason() : std::move(error));
+  }
   Result(Result&& other) noexcept : has_value_(other.has_value_) { take(std::move(other)); }
-  Result(const Result& other) : has_value_(other.has_value_) {
+  Result(const Result& other)
+    requires std::is_copy_constructible_v<T>
+      : has_value_(other.has_value_) {
     if (has_value_) {
       std::construct_at(&value_, other.value_);
     } else {
@@ -163,21 +172,26 @@ class [[nodiscard]] Result {
   T* operator->() noexcept { return &value_; }
   const T* operator->() const noexcept { return &value_; }
   /// The failure; an ok status when there is a value.
-  [[nodiscard]] Status error() const noexcept { return has_value_ ? Status() : error_; }
+  [[nodiscard]] Status error() const& noexcept { return has_value_ ? Status() : error_; }
+  [[nodiscard]] Status error() && noexcept { return has_value_ ? Status() : std::move(error_); }
   template <class U>
   [[nodiscard]] T value_or(U&& other) const& {
     return has_value_ ? value_ : static_cast<T>(std::forward<U>(other));
   }
+  template <class U>
+  [[nodiscard]] T value_or(U&& other) && {
+    return has_value_ ? std::move(value_) : static_cast<T>(std::forward<U>(other));
+  }
   /// f(value) -> Result<U>, or this failure.
   template <class F>
   auto and_then(F&& f) && -> std::invoke_result_t<F, T&&> {
-    if (!has_value_) return error_;
+    if (!has_value_) return std::move(error_);
     return std::forward<F>(f)(std::move(value_));
   }
   /// f(value) -> U wrapped, or this failure.
   template <class F>
   auto transform(F&& f) && -> Result<std::invoke_result_t<F, T&&>> {
-    if (!has_value_) return error_;
+    if (!has_value_) return std::move(error_);
     return std::forward<F>(f)(std::move(value_));
   }
   void or_throw() const {
