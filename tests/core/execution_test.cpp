@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/core/execution_test.cpp: the executors run every task once, and really at the same time.
+#include "folio/core/execution.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "folio/core/any_tensor.h"
+
+namespace folio {
+namespace {
+
+static_assert(sizeof(Executor) == 3 * sizeof(void*) && std::is_trivially_copyable_v<Executor>);
+static_assert(std::is_trivially_copyable_v<Device> && std::is_trivially_copyable_v<Stream>);
+
+struct Counts {
+  std::vector<std::atomic<int>> runs;
+  explicit Counts(int64_t n) : runs(static_cast<size_t>(n)) {}
+  static void task(void* self, int64_t i) noexcept { ++static_cast<Counts*>(self)->runs[static_cast<size_t>(i)]; }
+  bool each_once() const {
+    for (const auto& run : runs) {
+      if (run != 1) return false;
+    }
+    return true;
+  }
+};
+
+void expect_each_task_once(const Executor& executor, int64_t n) {
+  Counts counts(n);
+  executor.parallel_for(executor.context, n, Counts::task, &counts);
+  EXPECT_TRUE(counts.each_once()) << n;
+}
+
+TEST(Executor, every_task_runs_exactly_once) {
+  for (const int64_t n : {0, 1, 2, 3, 64, 10000}) {
+    expect_each_task_once(serial_executor(), n);
+    expect_each_task_once(default_executor(), n);
+    for (const int threads : {1, 2, 3, 8}) expect_each_task_once(default_executor(threads), n);
+  }
+}
+
+TEST(Executor, concurrency_is_what_was_asked_for) {
+  EXPECT_EQ(serial_executor().concurrency(nullptr), 1);
+  const Executor five = default_executor(5);
+  EXPECT_EQ(five.concurrency(five.context), 5);
+  const Executor any = default_executor();
+  EXPECT_GE(any.concurrency(any.context), 1);
+  const Executor negative = default_executor(-3);
+  EXPECT_EQ(negative.concurrency(negative.context), any.concurrency(any.context));
+}
+
+TEST(Executor, serial_runs_in_order_on_the_calling_thread) {
+  struct Seen {
+    std::vector<int64_t> order;
+    std::thread::id caller = std::this_thread::get_id();
+    bool same_thread = true;
+  } seen;
+  seen.order.reserve(100);
+  const Executor executor = serial_executor();
+  executor.parallel_for(
+      executor.context, 100,
+      [](void* arg, int64_t i) noexcept {
+        Seen& s = *static_cast<Seen*>(arg);
+        s.same_thread = s.same_thread && std::this_thread::get_id() == s.caller;
+        s.order.push_back(i);
+      },
+      &seen);
+  EXPECT_TRUE(seen.same_thread);
+  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(seen.order[static_cast<size_t>(i)], i);
+}
+
+TEST(Executor, two_tasks_wait_for_each_other_on_two_threads) {
+  // Only possible if both run at once; a serial executor would never end, so this one needs two threads.
+  std::atomic<int> arrived = 0;
+  const Executor executor = default_executor(2);
+  executor.parallel_for(
+      executor.context, 2,
+      [](void* arg, int64_t) noexcept {
+        auto& count = *static_cast<std::atomic<int>*>(arg);
+        ++count;
+        while (count < 2) std::this_thread::yield();
+      },
+      &arrived);
+  EXPECT_EQ(arrived, 2);
+}
+
+TEST(Executor, what_tasks_wrote_is_visible_after_the_call) {
+  std::vector<int64_t> squares(1000);
+  const Executor executor = default_executor(4);
+  for (int round = 1; round <= 50; ++round) {
+    executor.parallel_for(
+        executor.context, 1000,
+        [](void* arg, int64_t i) noexcept {
+          int64_t& square = (*static_cast<std::vector<int64_t>*>(arg))[static_cast<size_t>(i)];
+          square += i * i;
+        },
+        &squares);
+    ASSERT_EQ(squares[999], 999 * 999 * round);
+    ASSERT_EQ(squares[1], round);
+  }
+}
+
+TEST(Executor, callers_on_several_threads_do_not_disturb_one_another) {
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t) {
+    callers.emplace_back([&wrong] {
+      const Executor executor = default_executor(3);
+      for (int round = 0; round < 50; ++round) {
+        Counts counts(200);
+        executor.parallel_for(executor.context, 200, Counts::task, &counts);
+        if (!counts.each_once()) ++wrong;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(AnyTensor, dense_tensor_is_packed_row_major_in_bytes) {
+  bf16 storage[24] = {};
+  const AnyTensor<3> t = dense_tensor<3>(storage, DType::bf16, {2, 3, 4});
+  EXPECT_EQ(t.data, storage);
+  EXPECT_EQ(t.dtype, DType::bf16);
+  EXPECT_EQ(t.extent[0], 2);
+  EXPECT_EQ(t.extent[2], 4);
+  EXPECT_EQ(t.stride_bytes[0], 24);
+  EXPECT_EQ(t.stride_bytes[1], 8);
+  EXPECT_EQ(t.stride_bytes[2], 2);
+}
+
+}  // namespace
+}  // namespace folio
