@@ -3,6 +3,9 @@
 ///
 /// blocks [num_pages, kv, num_layers, page_size, num_heads, head_size], kv = 2 (K, V) or 1 (MLA); scales the same with
 /// ceil(head_size / granularity) as the last extent. head_major swaps page_size and num_heads. All size arithmetic is in bits.
+///
+/// Unbounded pages (page_size = unbounded_page_size) are rows of ragged tensors: blocks [kv, num_layers, num_pages, num_heads,
+/// head_size], one plane after the other; a "page" is one row, page stride = slot stride.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +33,7 @@ struct KVShape {
   int32_t page_size = 16;
   DType dtype = DType::bf16;
   bool is_mla = false;
-  DType scale_dtype = DType::invalid;  ///< invalid: no scales
+  DType scale_dtype = DType::invalid;    ///< invalid: no scales
   int32_t quantization_granularity = 0;  ///< elements per scale; 0 with scales: head_size
   StorageOrder order = StorageOrder::token_major;
 };
@@ -41,8 +44,9 @@ FOLIO_EXPORT Result<int64_t> page_bytes(const KVShape& shape) noexcept;
 FOLIO_EXPORT Result<int64_t> scale_page_bytes(const KVShape& shape) noexcept;
 
 /// One KVPlanes per layer over `blocks` (num_pages * page_bytes) and `scales` (num_pages * scale_page_bytes), which the caller owns.
-/// Null `blocks.data` gives geometry only. Errors: invalid_argument as above, if a span is too small, or if its data is not aligned
-/// to its element.
+/// Null `blocks.data` gives geometry only: null pointers, and scales.dtype alone tells that there will be scales.
+/// Errors: invalid_argument as above, for num_pages outside [0, 2^32 - 1], a span that is too small or not aligned to its element, or
+/// scales missing or unasked for; out_of_memory.
 FOLIO_EXPORT Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
                                                        MemorySpan scales = {}) noexcept;
 

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "folio/cache/planes.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "cache/check_view.h"
+#include "folio/cache/page_walk.h"
+
+namespace folio {
+inline namespace v1 {
+namespace {
+
+constexpr int64_t bits_max = int64_t{1} << 62;
+
+int64_t planes_per_layer(const KVShape& shape) { return shape.is_mla ? 1 : 2; }
+
+int64_t slots_of(const KVShape& shape) { return shape.page_size == unbounded_page_size ? 1 : shape.page_size; }
+
+int32_t granularity_of(const KVShape& shape) {
+  return shape.quantization_granularity > 0 ? shape.quantization_granularity : shape.head_size;
+}
+
+/// a * b, or -1 if a factor is negative or the product exceeds 2^62.
+int64_t checked_product(int64_t a, int64_t b) {
+  int64_t product = 0;
+  if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product) || product > bits_max) return -1;
+  return product;
+}
+
+Status check_shape(const char* function, const KVShape& shape) {
+  const struct {
+    const char* name;
+    int32_t value;
+  } extents[] = {{"num_layers", shape.num_layers},
+                 {"num_heads", shape.num_heads},
+                 {"head_size", shape.head_size},
+                 {"page_size", shape.page_size}};
+  for (const auto& extent : extents) {
+    if (extent.value >= 1) continue;
+    return fail(Errc::invalid_argument, "{}: shape.{} is {}, expected at least 1", function, extent.name, extent.value);
+  }
+  if (!is_plane_dtype(shape.dtype)) {
+    return fail(Errc::invalid_argument, "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2 or i8", function,
+                shape.dtype);
+  }
+  if (shape.scale_dtype != DType::invalid && !is_scale_dtype(shape.scale_dtype)) {
+    return fail(Errc::invalid_argument, "{}: shape.scale_dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3", function,
+                shape.scale_dtype);
+  }
+  if (shape.quantization_granularity < 0) {
+    return fail(Errc::invalid_argument, "{}: shape.quantization_granularity is {}, expected at least 0", function,
+                shape.quantization_granularity);
+  }
+  return {};
+}
+
+/// Bytes of one page over all layers, of elements of `dtype`, `row` of them per head.
+Result<int64_t> tensor_page_bytes(const char* function, const KVShape& shape, DType dtype, int64_t row) {
+  int64_t bits = bit_width(dtype);
+  for (const int64_t extent :
+       {row, int64_t{shape.num_heads}, slots_of(shape), int64_t{shape.num_layers}, planes_per_layer(shape)}) {
+    bits = checked_product(bits, extent);
+  }
+  if (bits < 0) return fail(Errc::invalid_argument, "{}: shape has more than 2^62 bits per page, expected fewer", function);
+  if (bits % 8 != 0) {
+    return fail(Errc::invalid_argument, "{}: shape has {} bits per page, expected whole bytes", function, bits);
+  }
+  return bits / 8;
+}
+
+/// Strides of one tensor of planes; all planes of a tensor have the same.
+struct PlaneStrides {
+  int64_t page = 0, slot = 0, head = 0;
+  int64_t plane = 0;  ///< from K to V is num_layers times this
+};
+
+/// `row` bytes per head of a token. Unbounded pages: each plane is one run of `num_pages` rows, the planes stand one after the other.
+PlaneStrides strides_of(const KVShape& shape, int64_t num_pages, int64_t row) {
+  const bool unbounded = shape.page_size == unbounded_page_size;
+  const int64_t slots = unbounded ? num_pages : shape.page_size;
+  PlaneStrides s;
+  s.slot = shape.order == StorageOrder::token_major ? shape.num_heads * row : row;
+  s.head = shape.order == StorageOrder::token_major ? row : slots * row;
+  s.plane = slots * shape.num_heads * row;
+  s.page = unbounded ? s.slot : s.plane * shape.num_layers * planes_per_layer(shape);
+  return s;
+}
+
+Status check_memory(const char* argument, MemorySpan memory, int64_t expected, int64_t element) {
+  if (memory.bytes < expected) {
+    return fail(Errc::invalid_argument, "make_planes: {} has {} bytes, expected at least {}", argument, memory.bytes, expected);
+  }
+  if (reinterpret_cast<uintptr_t>(memory.data) % static_cast<uintptr_t>(element) != 0) {
+    return fail(Errc::invalid_argument, "make_planes: {} is not aligned, expected a multiple of {} bytes", argument, element);
+  }
+  return {};
+}
+
+Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks, MemorySpan scales) {
+  if (num_pages < 0 || num_pages > 0xffffffff) {
+    return fail(Errc::invalid_argument, "make_planes: num_pages is {}, expected 0 to 2^32 - 1 (page ids are uint32)", num_pages);
+  }
+  const Result<int64_t> page = page_bytes(shape);
+  if (!page) return page.error();
+  const Result<int64_t> scale_page = scale_page_bytes(shape);
+  if (!scale_page) return scale_page.error();
+  const int64_t bytes = checked_product(*page, num_pages);
+  const int64_t scale_bytes = checked_product(*scale_page, num_pages);
+  if (bytes < 0 || bytes > bits_max / 8 || scale_bytes < 0 || scale_bytes > bits_max / 8) {
+    return fail(Errc::invalid_argument, "make_planes: {} pages of {} bytes are more than 2^62 bits, expected fewer", num_pages,
+                *page);
+  }
+  if (blocks.data == nullptr) return {};
+  if (Status s = check_memory("blocks", blocks, bytes, bit_width(shape.dtype) / 8); !s.is_ok()) return s;
+  if (shape.scale_dtype == DType::invalid) {
+    if (scales.data == nullptr) return {};
+    return fail(Errc::invalid_argument, "make_planes: scales are given, expected none (shape.scale_dtype is invalid)");
+  }
+  if (scales.data == nullptr) {
+    return fail(Errc::invalid_argument, "make_planes: scales are null, expected {} bytes (shape.scale_dtype is {})", scale_bytes,
+                shape.scale_dtype);
+  }
+  return check_memory("scales", scales, scale_bytes, bit_width(shape.scale_dtype) / 8);
+}
+
+std::byte* offset(void* data, int64_t bytes) { return data != nullptr ? static_cast<std::byte*>(data) + bytes : nullptr; }
+
+/// The view of plane number `plane` of the tensors: layers of K, then layers of V.
+PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan blocks, MemorySpan scales, int64_t plane) {
+  const PlaneStrides s = strides_of(shape, num_pages, int64_t{shape.head_size} * bit_width(shape.dtype) / 8);
+  PagedKVView view;
+  view.data = offset(blocks.data, plane * s.plane);
+  view.dtype = shape.dtype;
+  view.num_heads = shape.num_heads;
+  view.head_size = shape.head_size;
+  view.page_size = shape.page_size;
+  view.num_pages = num_pages;
+  view.page_stride_bytes = s.page;
+  view.slot_stride_bytes = s.slot;
+  view.head_stride_bytes = s.head;
+  if (shape.scale_dtype == DType::invalid) return view;
+  const int64_t element = bit_width(shape.scale_dtype) / 8;
+  const PlaneStrides t = strides_of(shape, num_pages, granules_of(shape.head_size, granularity_of(shape)) * element);
+  view.scales.data = blocks.data != nullptr ? offset(scales.data, plane * t.plane) : nullptr;
+  view.scales.dtype = shape.scale_dtype;
+  view.scales.granularity = granularity_of(shape);
+  view.scales.page_stride_bytes = t.page;
+  view.scales.slot_stride_bytes = t.slot;
+  view.scales.head_stride_bytes = t.head;
+  view.scales.granule_stride_bytes = element;
+  return view;
+}
+
+/// Appends `count0` x `count1` runs of `bytes`; a stride of 0 repeats an address, so it is visited once.
+void add_runs(std::vector<Extent>& runs, std::byte* data, int64_t bytes, int64_t count0, int64_t stride0, int64_t count1,
+              int64_t stride1) {
+  if (stride0 == 0) count0 = 1;
+  if (stride1 == 0) count1 = 1;
+  if (count0 > 1 && count1 > 1 && stride0 < stride1) {
+    std::swap(count0, count1);
+    std::swap(stride0, stride1);
+  }
+  if (stride1 == bytes) bytes *= std::exchange(count1, 1);  // packed dimensions become longer runs
+  if (count1 == 1 && stride0 == bytes) bytes *= std::exchange(count0, 1);
+  for (int64_t i = 0; i < count0; ++i) {
+    for (int64_t k = 0; k < count1; ++k) runs.push_back({data + i * stride0 + k * stride1, bytes});
+  }
+}
+
+void add_plane(std::vector<Extent>& runs, const PagedKVView& view, int64_t page) {
+  const int64_t slots = slots_per_page(view);
+  add_runs(runs, row_of(view, page, 0, 0), int64_t{view.head_size} * bit_width(view.dtype) / 8, slots, view.slot_stride_bytes,
+           view.num_heads, view.head_stride_bytes);
+  const ScaleView& scales = view.scales;
+  if (scales.data == nullptr || scales.page_stride_bytes == 0) return;
+  const int64_t element = bit_width(scales.dtype) / 8;
+  const int64_t granules = scales.granule_stride_bytes != 0 ? granules_of(view.head_size, scales.granularity) : 1;
+  const bool packed = scales.granule_stride_bytes == element;
+  for (int64_t granule = 0; granule < (packed ? 1 : granules); ++granule) {
+    add_runs(runs, static_cast<std::byte*>(scales.data) + scale_offset_bytes(scales, page, 0, 0, granule),
+             packed ? granules * element : element, slots, scales.slot_stride_bytes, view.num_heads, scales.head_stride_bytes);
+  }
+}
+
+/// Sorts by address and joins runs that touch or overlap (a view of V inside K's rows names bytes twice).
+void join(std::vector<Extent>& runs) {
+  std::sort(runs.begin(), runs.end(), [](const Extent& a, const Extent& b) { return std::less<>()(a.data, b.data); });
+  size_t last = 0;
+  for (size_t i = 1; i < runs.size(); ++i) {
+    const int64_t distance = runs[i].data - runs[last].data;
+    if (distance <= runs[last].bytes) {
+      runs[last].bytes = std::max(runs[last].bytes, distance + runs[i].bytes);
+    } else {
+      runs[++last] = runs[i];
+    }
+  }
+  if (!runs.empty()) runs.resize(last + 1);
+}
+
+Status check_extent_plane(const char* name, const PagedKVView& view, uint32_t page) {
+  if (Status s = check_view("page_extents", name, view); !s.is_ok()) return s;
+  if (page < view.num_pages) return {};
+  return fail(Errc::invalid_argument, "page_extents: page is {}, expected less than {} ({} num_pages)", page, view.num_pages,
+              name);
+}
+
+}  // namespace
+
+Result<int64_t> page_bytes(const KVShape& shape) noexcept {
+  if (Status s = check_shape("page_bytes", shape); !s.is_ok()) return s;
+  return tensor_page_bytes("page_bytes", shape, shape.dtype, shape.head_size);
+}
+
+Result<int64_t> scale_page_bytes(const KVShape& shape) noexcept {
+  if (Status s = check_shape("scale_page_bytes", shape); !s.is_ok()) return s;
+  if (shape.scale_dtype == DType::invalid) return int64_t{0};
+  return tensor_page_bytes("scale_page_bytes", shape, shape.scale_dtype, granules_of(shape.head_size, granularity_of(shape)));
+}
+
+Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
+                                          MemorySpan scales) noexcept {
+  if (Status s = check_shape("make_planes", shape); !s.is_ok()) return s;
+  if (Status s = check_tensors(shape, num_pages, blocks, scales); !s.is_ok()) return s;
+  try {
+    std::vector<KVPlanes> planes(static_cast<size_t>(shape.num_layers));
+    for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
+      KVPlanes& p = planes[static_cast<size_t>(layer)];
+      p.key = plane_view(shape, num_pages, blocks, scales, layer);
+      if (!shape.is_mla) p.value = plane_view(shape, num_pages, blocks, scales, shape.num_layers + layer);
+    }
+    return planes;
+  } catch (...) {
+    return fail(Errc::out_of_memory, "make_planes: no memory for the views of {} layers", shape.num_layers);
+  }
+}
+
+Result<std::vector<Extent>> page_extents(std::span<const KVPlanes> planes, uint32_t page) noexcept {
+  for (const KVPlanes& p : planes) {
+    if (Status s = check_extent_plane("key", p.key, page); !s.is_ok()) return s;
+    if (p.value.data == nullptr) continue;
+    if (Status s = check_extent_plane("value", p.value, page); !s.is_ok()) return s;
+  }
+  try {
+    std::vector<Extent> runs;
+    for (const KVPlanes& p : planes) {
+      add_plane(runs, p.key, page);
+      if (p.value.data != nullptr) add_plane(runs, p.value, page);
+    }
+    join(runs);
+    return runs;
+  } catch (...) {
+    return fail(Errc::out_of_memory, "page_extents: no memory for the runs of page {}", page);
+  }
+}
+
+}  // namespace v1
+}  // namespace folio
