@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+/// reference/attention.cpp: both formulations, and the fetching of keys through views.
+#include "reference/attention.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "reference/elements.h"
+#include "reference/merge.h"
+#include "reference/visibility.h"
+
+namespace folio::reference {
+namespace {
+
+constexpr double nothing = -std::numeric_limits<double>::infinity();
+
+struct Dot {
+  double sum = 0.0;
+  double magnitude = 0.0;
+};
+
+/// sum x y and sum |x y|. Four partial sums, so that additions overlap.
+Dot dot(const double* x, const double* y, int64_t n) {
+  std::array<double, 4> sum = {}, magnitude = {};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (size_t lane = 0; lane < 4; ++lane) {
+      const double product = x[i + static_cast<int64_t>(lane)] * y[i + static_cast<int64_t>(lane)];
+      sum[lane] += product;
+      magnitude[lane] += std::fabs(product);
+    }
+  }
+  for (; i < n; ++i) {
+    sum[0] += x[i] * y[i];
+    magnitude[0] += std::fabs(x[i] * y[i]);
+  }
+  return {(sum[0] + sum[1]) + (sum[2] + sum[3]), (magnitude[0] + magnitude[1]) + (magnitude[2] + magnitude[3])};
+}
+
+struct Logit {
+  double value = 0.0;
+  double dot_magnitude = 0.0;
+  double term_magnitude = 0.0;
+};
+
+/// s[j], and the magnitudes of what it is made of.
+Logit logit_of(const Rows& rows, int64_t j) {
+  const Dot product = dot(rows.q, rows.keys + j * rows.key_stride, rows.head_size);
+  const double scaled = rows.scale * product.sum;
+  Logit logit{scaled, std::fabs(rows.scale) * product.magnitude, std::fabs(scaled)};
+  if (rows.softcap > 0.0) {
+    logit.value = rows.softcap * std::tanh(scaled / rows.softcap);
+    logit.term_magnitude += rows.softcap;
+  }
+  if (rows.alibi != nullptr) {
+    logit.value += rows.alibi[j];
+    logit.term_magnitude += std::fabs(rows.alibi[j]);
+  }
+  if (rows.bias != nullptr) {
+    logit.value += rows.bias[j];
+    logit.term_magnitude += std::fabs(rows.bias[j]);
+  }
+  logit.term_magnitude += std::fabs(logit.value);
+  return logit;
+}
+
+QueryResult empty_result(const Rows& rows) {
+  QueryResult result;
+  const auto size = static_cast<size_t>(rows.v_head_size);
+  result.out.assign(size, 0.0);
+  result.magnitude.assign(size, 0.0);
+  result.spread.assign(size, 0.0);
+  result.lse = rows.has_sink ? rows.sink_logit : nothing;
+  result.keys = rows.count;
+  return result;
+}
+
+double scale_of_problem(const AttentionProblem& problem) {
+  // The default is a float32 in folio; here it is exact, and the difference is inside the bound of the dot product.
+  return problem.scale != 0.0f ? static_cast<double>(problem.scale) : 1.0 / std::sqrt(static_cast<double>(problem.key.head_size));
+}
+
+int32_t v_head_size_of(const AttentionProblem& problem) {
+  return problem.value_in_key || problem.v_head_size != 0 ? problem.v_head_size : problem.value.head_size;
+}
+
+double scale_of_element(const ScaleView& scales, int64_t page, int64_t slot, int64_t head, int32_t dim) {
+  if (scales.data == nullptr) return 1.0;
+  const int64_t granule = dim / scales.granularity;
+  const auto* at = static_cast<const std::byte*>(scales.data) + page * scales.page_stride_bytes +
+                   slot * scales.slot_stride_bytes + head * scales.head_stride_bytes + granule * scales.granule_stride_bytes;
+  const double tensor = scales.tensor_scale != nullptr ? static_cast<double>(*scales.tensor_scale) : 1.0;
+  return load(at, scales.dtype) * tensor;
+}
+
+/// The first `count` elements of one head of one token, scaled.
+void fetch_row(const PagedKVView& view, Place place, int64_t head, int32_t count, double* out) {
+  const auto* at = static_cast<const std::byte*>(view.data) + place.page * view.page_stride_bytes +
+                   place.slot * view.slot_stride_bytes + head * view.head_stride_bytes;
+  load_row(at, view.dtype, count, out);
+  if (view.scales.data == nullptr) return;
+  double scale = 1.0;
+  for (int32_t d = 0; d < count; ++d) {
+    if (d % view.scales.granularity == 0) scale = scale_of_element(view.scales, place.page, place.slot, head, d);
+    out[d] *= scale;
+  }
+}
+
+const std::byte* at(const AnyTensor<3>& tensor, int64_t i, int64_t j, int64_t k) {
+  return static_cast<const std::byte*>(tensor.data) + i * tensor.stride_bytes[0] + j * tensor.stride_bytes[1] +
+         k * tensor.stride_bytes[2];
+}
+
+/// alibi and bias of the fetched keys.
+void fetch_terms(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence, int64_t row,
+                 int32_t q_head, Fetched& fetched) {
+  const int64_t first = batch.key_positions != nullptr ? batch.key_positions[sequence] : 0;
+  const int64_t position = query_position(batch, sequence, row);
+  fetched.alibi.clear();
+  fetched.bias.clear();
+  for (const int64_t key : fetched.key_indices) {
+    if (problem.alibi) {
+      const double distance = std::fabs(static_cast<double>(position - (first + key)));
+      fetched.alibi.push_back(-static_cast<double>(args.alibi_slopes[q_head]) * distance);
+    }
+    if (problem.bias) {
+      const int64_t head = args.bias.extent[0] == 1 ? 0 : q_head;
+      fetched.bias.push_back(load(at(args.bias, head, row, key), DType::f32));
+    }
+  }
+}
+
+}  // namespace
+
+QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
+  QueryResult result = empty_result(rows);
+  if (rows.count == 0) return result;
+
+  std::vector<Logit> logits(static_cast<size_t>(rows.count));
+  double largest = nothing;
+  for (int64_t j = 0; j < rows.count; ++j) {
+    const Logit logit = logits[static_cast<size_t>(j)] = logit_of(rows, j);
+    if (logit.value > largest) ++result.records;
+    largest = logit.value > largest || std::isnan(logit.value) ? logit.value : largest;
+  }
+  if (rows.has_sink) largest = std::max(largest, rows.sink_logit);
+
+  double sum = rows.has_sink ? std::exp(rows.sink_logit - largest) : 0.0;
+  for (const Logit& logit : logits) sum += std::exp(logit.value - largest);
+  result.lse = largest + std::log(sum);
+
+  for (int64_t j = 0; j < rows.count; ++j) {
+    const double p = std::exp(logits[static_cast<size_t>(j)].value - largest) / sum;
+    const double* v = rows.values + j * rows.value_stride;
+    for (int64_t d = 0; d < rows.v_head_size; ++d) {
+      const auto i = static_cast<size_t>(d);
+      result.out[i] += p * v[d];
+      result.magnitude[i] += p * std::fabs(v[d]);
+      result.largest_value = std::max(result.largest_value, std::fabs(v[d]));
+    }
+  }
+  if (weights.dot == 0.0 && weights.term == 0.0 && weights.constant == 0.0) return result;
+
+  for (int64_t j = 0; j < rows.count; ++j) {
+    const Logit& logit = logits[static_cast<size_t>(j)];
+    const double p = std::exp(logit.value - largest) / sum;
+    const double weight = p * (weights.dot * logit.dot_magnitude + weights.constant +
+                               weights.term * (logit.term_magnitude + std::fabs(logit.value - result.lse)));
+    const double* v = rows.values + j * rows.value_stride;
+    for (int64_t d = 0; d < rows.v_head_size; ++d) {
+      result.spread[static_cast<size_t>(d)] += weight * std::fabs(v[d] - result.out[static_cast<size_t>(d)]);
+    }
+    result.mean_weight += weight;
+  }
+  return result;
+}
+
+QueryResult attend_rows_by_merging(const Rows& rows) {
+  const auto size = static_cast<size_t>(rows.v_head_size);
+  QueryResult result = empty_result(rows);
+  Part total{std::vector<double>(size, 0.0), result.lse};  // of the sink logit alone: a key whose value is 0
+  for (int64_t j = 0; j < rows.count; ++j) {
+    const double* v = rows.values + j * rows.value_stride;
+    const std::array<Part, 2> parts = {total, Part{std::vector<double>(v, v + size), logit_of(rows, j).value}};
+    total = merge(parts, size);
+  }
+  result.out = total.out;
+  result.lse = total.lse;
+  return result;
+}
+
+double element(const PagedKVView& view, int64_t page, int64_t slot, int64_t head, int32_t dim) {
+  const auto* row = static_cast<const std::byte*>(view.data) + page * view.page_stride_bytes + slot * view.slot_stride_bytes +
+                    head * view.head_stride_bytes;
+  return load(row + int64_t{dim} * bit_width(view.dtype) / 8, view.dtype) * scale_of_element(view.scales, page, slot, head, dim);
+}
+
+Place place_of(const PagedKVView& view, const Batch& batch, int32_t sequence, int64_t token) {
+  const int64_t row = batch.table.row_starts != nullptr ? batch.table.row_starts[sequence] : sequence * batch.table.row_stride;
+  const int64_t entry = batch.table.entries[row + token / view.page_size];
+  if (view.page_size == unbounded_page_size) return entry + token < view.num_pages ? Place{entry + token, 0} : Place{};
+  return entry < view.num_pages ? Place{entry, token % view.page_size} : Place{};
+}
+
+void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence, int64_t row,
+           int32_t q_head, Fetched& fetched) {
+  const int32_t head_size = problem.key.head_size;
+  const int32_t v_head_size = v_head_size_of(problem);
+  const int32_t kv_head = q_head / (problem.q_heads / problem.key.num_heads);
+  fetched.key_indices.clear();
+  std::vector<Place> places;
+  for (int64_t key = 0; key < batch.context_lengths[sequence]; ++key) {
+    if (!is_visible(problem, batch, sequence, row, key)) continue;
+    const Place place = place_of(args.key, batch, sequence, key);
+    if (place.page < 0) continue;
+    fetched.key_indices.push_back(key);
+    places.push_back(place);
+  }
+
+  const size_t count = places.size();
+  fetched.q.resize(static_cast<size_t>(head_size));
+  load_row(at(args.q, row, q_head, 0), args.q.dtype, head_size, fetched.q.data());
+  fetched.keys.resize(count * static_cast<size_t>(head_size));
+  fetched.values.resize(problem.value_in_key ? 0 : count * static_cast<size_t>(v_head_size));
+  for (size_t j = 0; j < count; ++j) {
+    fetch_row(args.key, places[j], kv_head, head_size, fetched.keys.data() + j * static_cast<size_t>(head_size));
+    if (problem.value_in_key) continue;
+    fetch_row(args.value, places[j], kv_head, v_head_size, fetched.values.data() + j * static_cast<size_t>(v_head_size));
+  }
+  fetch_terms(problem, batch, args, sequence, row, q_head, fetched);
+
+  Rows& rows = fetched.rows = {};
+  rows.q = fetched.q.data();
+  rows.keys = fetched.keys.data();
+  rows.values = problem.value_in_key ? fetched.keys.data() : fetched.values.data();
+  rows.count = static_cast<int64_t>(count);
+  rows.head_size = rows.key_stride = head_size;
+  rows.v_head_size = rows.value_stride = v_head_size;
+  if (problem.value_in_key) rows.value_stride = head_size;
+  rows.scale = scale_of_problem(problem);
+  rows.softcap = static_cast<double>(problem.softcap);
+  rows.alibi = problem.alibi ? fetched.alibi.data() : nullptr;
+  rows.bias = problem.bias ? fetched.bias.data() : nullptr;
+  rows.has_sink = problem.sink_logits;
+  rows.sink_logit = problem.sink_logits ? static_cast<double>(args.sink_logits[q_head]) : 0.0;
+}
+
+QueryResult attend_query(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence,
+                         int64_t row, int32_t q_head, const ErrorWeights& weights) {
+  Fetched fetched;
+  fetch(problem, batch, args, sequence, row, q_head, fetched);
+  return attend_rows(fetched.rows, weights);
+}
+
+}  // namespace folio::reference
