@@ -47,7 +47,7 @@ struct Visible {
 };
 
 /// Positions to key indices, clipped to the context; the two parts never overlap.
-FOLIO_HOST_DEVICE constexpr Visible clip(int64_t sinks, int64_t begin, int64_t end, int64_t key_position, int64_t context) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(int64_t sinks, int64_t begin, int64_t end, int64_t key_position, int64_t context) {
   const int64_t zero = 0;
   const auto index = [&](int64_t position) {
     const int64_t i = position - key_position;
@@ -64,7 +64,7 @@ FOLIO_HOST_DEVICE constexpr Visible clip(int64_t sinks, int64_t begin, int64_t e
 }
 
 /// The keys that the mask shows to the query at `position`.
-FOLIO_HOST_DEVICE constexpr Visible visible_keys(const Mask& mask, int64_t position, int64_t key_position, int64_t context) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(const Mask& mask, int64_t position, int64_t key_position, int64_t context) {
   int64_t begin = key_position;
   int64_t end = key_position + context;
   if (mask.left >= 0 && position - mask.left > begin) begin = position - mask.left;
@@ -80,7 +80,7 @@ FOLIO_HOST_DEVICE constexpr Visible visible_keys(const Mask& mask, int64_t posit
 }
 
 /// The keys of an explicit interval of positions; it replaces every field of the mask.
-FOLIO_HOST_DEVICE constexpr Visible visible_keys(Interval positions, int64_t key_position, int64_t context) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(Interval positions, int64_t key_position, int64_t context) {
   return clip(key_position, positions.begin, positions.end, key_position, context);
 }
 

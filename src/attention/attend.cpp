@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "folio/attention/attend.h"
+
+#include <atomic>
+#include <thread>
+
+#include "attention/plan_memory.h"
+#include "attention/validate.h"
+
+namespace folio {
+inline namespace v1 {
+namespace {
+
+/// One call of attend, as its tasks see it.
+struct Call {
+  const Kernel& kernel;
+  const PlanHeader& plan;
+  KernelCall kernel_call;
+  KernelGeometry geometry;
+  WorkspaceParts workspace;
+};
+
+Call call_of(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args, const MemorySpan& workspace) {
+  const Kernel& kernel = *attention.kernel_entry();
+  const auto& header = *static_cast<const PlanHeader*>(plan.items);
+  const KernelGeometry geometry = kernel.geometry(attention.problem());
+  const ScheduleSize bounds = schedule_bounds(attention.problem(), attention.limits(), geometry);
+  return {kernel, header, KernelCall{&attention.problem(), &args, &header.batch}, geometry,
+          workspace_parts(workspace.data, attention.limits().parallelism, bounds, geometry)};
+}
+
+/// Runs a task; the one that finishes its cut last folds all spans, in ascending order.
+void run_task(const Call& call, const Task& task, std::byte* scratch) {
+  if (task.cut < 0) {
+    call.kernel.run(call.kernel_call, task, scratch, nullptr);
+    return;
+  }
+  const Cut& cut = call.plan.cuts[task.cut];
+  std::byte* partials = call.workspace.partials + cut.first_partial * call.geometry.partial_bytes;
+  call.kernel.run(call.kernel_call, task, scratch,
+                  partials + (task.span_begin - cut.unit.span_begin) * call.geometry.partial_bytes);
+  std::atomic_ref<int32_t> finished(call.workspace.finished[task.cut]);
+  if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == cut.tasks)
+    call.kernel.finish(call.kernel_call, cut.unit, scratch, partials);
+}
+
+/// Worker `place` takes tasks until none is left; no more than `parallelism` workers exist, so each has scratch memory of its own.
+void work(void* arg, int64_t place) noexcept {
+  const Call& call = *static_cast<const Call*>(arg);
+  std::byte* scratch = call.workspace.scratch + place * call.geometry.scratch_bytes;
+  std::atomic_ref<int64_t> next(call.workspace.header->next_task);
+  for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < call.plan.num_tasks;
+       i = next.fetch_add(1, std::memory_order_relaxed))
+    run_task(call, call.plan.tasks[i], scratch);
+}
+
+Status check_plan(const Attention& attention, const AttentionPlan& plan) {
+  if (attention.kernel_entry() == nullptr)
+    return fail(Errc::invalid_argument, "attend: attention is empty, expected one made by Attention::create");
+  if (plan.items == nullptr) return fail(Errc::invalid_argument, "attend: plan is empty, expected one made by plan()");
+  return {};
+}
+
+}  // namespace
+
+Status check(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args) noexcept {
+  if (Status s = check_plan(attention, plan); !s.is_ok()) return s;
+  if (Status s = check_args(attention.problem(), plan.tokens, args); !s.is_ok()) return s;
+  const int64_t context = static_cast<const PlanHeader*>(plan.items)->longest_context;
+  if (attention.problem().bias && plan.tokens > 0 && args.bias.extent[2] < context)
+    return fail(Errc::invalid_argument, "attend: bias has {} keys, expected at least {} (the longest context)", args.bias.extent[2],
+                context);
+  return {};
+}
+
+Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args, MemorySpan workspace) noexcept {
+  if (Status s = check(attention, plan, args); !s.is_ok()) return s;
+  if (Status s = check_memory("attend: workspace", workspace, attention.workspace_bytes()); !s.is_ok()) return s;
+  const Call call = call_of(attention, plan, args, workspace);
+  call.workspace.header->next_task = 0;
+  for (int32_t i = 0; i < attention.limits().parallelism; ++i) call.workspace.places[i] = 0;
+  for (int64_t i = 0; i < call.plan.num_cuts; ++i) call.workspace.finished[i] = 0;
+  return {};
+}
+
+Status attend(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args, MemorySpan workspace,
+              const Executor& executor) noexcept {
+  if (executor.parallel_for == nullptr || executor.concurrency == nullptr)
+    return fail(Errc::invalid_argument, "attend: executor has no functions, expected parallel_for and concurrency");
+  if (Status s = prepare(attention, plan, args, workspace); !s.is_ok()) return s;
+  Call call = call_of(attention, plan, args, workspace);
+  int64_t workers = attention.limits().parallelism;
+  if (const int64_t concurrency = executor.concurrency(executor.context); concurrency < workers) workers = concurrency;
+  if (plan.num_tasks < workers) workers = plan.num_tasks;
+  if (workers <= 1) {
+    work(&call, 0);
+  } else {
+    executor.parallel_for(executor.context, workers, work, &call);
+  }
+  return {};
+}
+
+void attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args, MemorySpan workspace,
+                 int64_t task) noexcept {
+  const Call call = call_of(attention, plan, args, workspace);
+  for (int32_t place = 0;; place = (place + 1) % attention.limits().parallelism) {
+    std::atomic_ref<uint32_t> taken(call.workspace.places[place]);
+    if (taken.exchange(1, std::memory_order_acquire) == 0) {
+      run_task(call, call.plan.tasks[task], call.workspace.scratch + place * call.geometry.scratch_bytes);
+      taken.store(0, std::memory_order_release);
+      return;
+    }
+    if (place + 1 == attention.limits().parallelism) std::this_thread::yield();
+  }
+}
+
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/attention/kernel_list.h: every attention kernel, best first. The selector, tests, benches and docs iterate this list.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "cpu/kernel.h"
+#include "folio/core/status.h"
+
+namespace folio {
+inline namespace v1 {
+
+[[nodiscard]] std::span<const Kernel> kernels() noexcept;
+
+/// Null if the kernel runs on a machine with `isa` and accepts the problem, else the reason.
+[[nodiscard]] const char* refusal(const Kernel& kernel, const AttentionProblem& problem, Isa isa) noexcept;
+
+/// The first kernel that does not refuse, or the one called `name` if that is not empty.
+/// Errors: invalid_argument for an unknown name; unsupported with the reason.
+[[nodiscard]] Result<const Kernel*> select(const AttentionProblem& problem, Isa isa, std::string_view name) noexcept;
+
+}  // namespace v1
+}  // namespace folio

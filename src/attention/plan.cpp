@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "folio/attention/plan.h"
+
+#include <algorithm>
+#include <new>
+
+#include "attention/plan_memory.h"
+#include "attention/validate.h"
+
+namespace folio {
+inline namespace v1 {
+namespace {
+
+/// The caller's batch with its per-sequence arrays replaced by copies in the plan memory.
+Batch copy_batch(const Batch& batch, const PlanParts& parts) {
+  Batch copy = batch;
+  if (batch.size == 0) {
+    parts.query_offsets[0] = 0;
+  } else {
+    std::copy_n(batch.query_offsets, batch.size + 1, parts.query_offsets);
+    std::copy_n(batch.context_lengths, batch.size, parts.context_lengths);
+  }
+  copy.query_offsets = parts.query_offsets;
+  copy.context_lengths = parts.context_lengths;
+  if (batch.query_positions != nullptr) {
+    std::copy_n(batch.query_positions, batch.size, parts.query_positions);
+    copy.query_positions = parts.query_positions;
+  }
+  if (batch.key_positions != nullptr) {
+    std::copy_n(batch.key_positions, batch.size, parts.key_positions);
+    copy.key_positions = parts.key_positions;
+  }
+  return copy;
+}
+
+}  // namespace
+
+Result<AttentionPlan> plan(const Attention& attention, const Batch& batch, MemorySpan plan_memory) noexcept {
+  if (attention.kernel_entry() == nullptr)
+    return fail(Errc::invalid_argument, "plan: attention is empty, expected one made by Attention::create");
+  const AttentionProblem& problem = attention.problem();
+  const AttentionLimits& limits = attention.limits();
+  if (Status s = check_memory("plan: plan_memory", plan_memory, attention.plan_bytes()); !s.is_ok()) return s;
+  if (Status s = check_batch(problem, limits, batch); !s.is_ok()) return s;
+
+  const KernelGeometry geometry = attention.kernel_entry()->geometry(problem);
+  const PlanParts parts = plan_parts(plan_memory.data, limits.batch, schedule_bounds(problem, limits, geometry));
+  auto* header = ::new (parts.header) PlanHeader();
+  header->batch = copy_batch(batch, parts);
+  header->tasks = parts.tasks;
+  header->cuts = parts.cuts;
+  const ScheduleSize size = make_schedule(problem, header->batch, geometry, limits.parallelism, parts.tasks, parts.cuts);
+  header->num_tasks = size.tasks;
+  header->num_cuts = size.cuts;
+  for (int32_t b = 0; b < batch.size; ++b)
+    header->longest_context = std::max<int64_t>(header->longest_context, header->batch.context_lengths[b]);
+
+  AttentionPlan result;
+  result.num_tasks = size.tasks;
+  result.items = header;
+  result.batch = batch.size;
+  result.tokens = header->batch.query_offsets[batch.size];
+  return result;
+}
+
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/attention/plan_memory.h: how plan memory and workspace are laid out.
+///
+///     plan       PlanHeader | offsets, lengths, positions (copies) | tasks | cuts
+///     workspace  WorkspaceHeader | places [parallelism] | finished [cuts] | scratch [parallelism] | partials
+///
+/// Every part begins at a multiple of 64 bytes. A place is one task's scratch memory; `finished` counts the tasks of a cut.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "attention/schedule.h"
+#include "folio/attention/plan.h"
+
+namespace folio {
+inline namespace v1 {
+
+struct PlanHeader {
+  Batch batch = {};  // its offsets, lengths and positions point into the plan memory
+  const Task* tasks = nullptr;
+  const Cut* cuts = nullptr;
+  int64_t num_tasks = 0;
+  int64_t num_cuts = 0;
+  int64_t longest_context = 0;
+};
+
+struct WorkspaceHeader {
+  int64_t next_task = 0;
+};
+
+/// Hands out consecutive 64-byte aligned parts; with a null base it only adds up sizes.
+class Carver {
+ public:
+  explicit Carver(void* base) noexcept : base_(static_cast<std::byte*>(base)) {}
+  template <class T>
+  T* take(int64_t count) noexcept {
+    T* part = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
+    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+    return part;
+  }
+  [[nodiscard]] int64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::byte* base_;
+  int64_t bytes_ = 0;
+};
+
+struct PlanParts {
+  PlanHeader* header = nullptr;
+  int32_t* query_offsets = nullptr;
+  int32_t* context_lengths = nullptr;
+  int32_t* query_positions = nullptr;
+  int32_t* key_positions = nullptr;
+  Task* tasks = nullptr;
+  Cut* cuts = nullptr;
+  int64_t bytes = 0;
+};
+
+inline PlanParts plan_parts(void* memory, int64_t batch, const ScheduleSize& size) noexcept {
+  Carver carver(memory);
+  PlanParts parts;
+  parts.header = carver.take<PlanHeader>(1);
+  parts.query_offsets = carver.take<int32_t>(batch + 1);
+  parts.context_lengths = carver.take<int32_t>(batch);
+  parts.query_positions = carver.take<int32_t>(batch);
+  parts.key_positions = carver.take<int32_t>(batch);
+  parts.tasks = carver.take<Task>(size.tasks);
+  parts.cuts = carver.take<Cut>(size.cuts);
+  parts.bytes = carver.bytes();
+  return parts;
+}
+
+struct WorkspaceParts {
+  WorkspaceHeader* header = nullptr;
+  uint32_t* places = nullptr;
+  int32_t* finished = nullptr;
+  std::byte* scratch = nullptr;
+  std::byte* partials = nullptr;
+  int64_t bytes = 0;
+};
+
+inline WorkspaceParts workspace_parts(void* memory, int32_t parallelism, const ScheduleSize& bounds,
+                                      const KernelGeometry& geometry) noexcept {
+  Carver carver(memory);
+  WorkspaceParts parts;
+  parts.header = carver.take<WorkspaceHeader>(1);
+  parts.places = carver.take<uint32_t>(parallelism);
+  parts.finished = carver.take<int32_t>(bounds.cuts);
+  parts.scratch = carver.take<std::byte>(parallelism * geometry.scratch_bytes);
+  parts.partials = carver.take<std::byte>(bounds.partials * geometry.partial_bytes);
+  parts.bytes = carver.bytes();
+  return parts;
+}
+
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/convert_rows.h: rows of stored elements to float and back: the one place of a kernel that knows element types.
+///
+/// Widening is exact for every pattern, by integer arithmetic alone (no denormal is ever an operand, so the host's rounding and
+/// flush modes do not matter). Narrowing rounds to nearest even.
+#pragma once
+
+#include "cpu/simd.h"
+#include "folio/core/dtype.h"
+
+namespace folio {
+inline namespace v1 {
+
+template <class I>
+struct Rows {
+  using V = Simd<I>;
+  using F = typename V::F;
+  using U = typename V::U;
+  static constexpr int W = V::W;
+
+  /// `n` elements of `dtype` at `from` to floats. Any n; natural alignment not required.
+  static void widen(DType dtype, const void* from, float* to, int n) {
+    switch (dtype) {
+      case DType::f32: return widen_as<4>(from, to, n, [](const void* p) { return V::template load_as<F>(p); });
+      case DType::bf16: return widen_as<2>(from, to, n, [](const void* p) { return V::floats(load16(p) << 16); });
+      case DType::f16: return widen_as<2>(from, to, n, [](const void* p) { return from_f16(load16(p)); });
+      case DType::f8_e4m3: return widen_as<1>(from, to, n, [](const void* p) { return from_e4m3(load8(p)); });
+      case DType::f8_e5m2: return widen_as<1>(from, to, n, [](const void* p) { return from_f16(load8(p) << 8); });
+      default: return widen_as<1>(from, to, n, [](const void* p) {
+        return __builtin_convertvector(V::template load_as<typename V::S8>(p), F);
+      });
+    }
+  }
+
+  /// `n` floats to elements of f32, bf16 or f16.
+  static void narrow(DType dtype, const float* from, void* to, int n) {
+    switch (dtype) {
+      case DType::f32: __builtin_memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); return;
+      case DType::bf16: return narrow_as(from, to, n, [](U bits) { return to_bf16(bits); });
+      default: return narrow_as(from, to, n, [](U bits) { return to_f16(bits); });
+    }
+  }
+
+ private:
+  static U load16(const void* p) { return __builtin_convertvector(V::template load_as<typename V::U16>(p), U); }
+  static U load8(const void* p) { return __builtin_convertvector(V::template load_as<typename V::U8>(p), U); }
+
+  /// The last, partial vector goes through a buffer, so that nothing behind the row is read.
+  template <int Bytes, class Load>
+  static void widen_as(const void* from, float* to, int n, Load load) {
+    const auto* source = static_cast<const unsigned char*>(from);
+    int i = 0;
+    for (; i + W <= n; i += W) V::store(to + i, load(source + static_cast<ptrdiff_t>(i) * Bytes));
+    if (i == n) return;
+    unsigned char tail[W * Bytes] = {};
+    float values[W];
+    __builtin_memcpy(tail, source + static_cast<ptrdiff_t>(i) * Bytes, static_cast<size_t>(n - i) * Bytes);
+    V::store(values, load(tail));
+    __builtin_memcpy(to + i, values, static_cast<size_t>(n - i) * sizeof(float));
+  }
+
+  template <class Narrow>
+  static void narrow_as(const float* from, void* to, int n, Narrow narrow_bits) {
+    auto* target = static_cast<unsigned char*>(to);
+    for (int i = 0; i < n; i += W) {
+      const int count = n - i < W ? n - i : W;
+      float values[W] = {};
+      __builtin_memcpy(values, from + i, static_cast<size_t>(count) * sizeof(float));
+      const auto halves = __builtin_convertvector(narrow_bits(V::bits(V::load(values))), typename V::U16);
+      __builtin_memcpy(target + static_cast<ptrdiff_t>(i) * 2, &halves, static_cast<size_t>(count) * 2);
+    }
+  }
+
+  /// IEEE binary16 in the low half of each lane.
+  static F from_f16(U x) {
+    const U sign = (x & V::splat(0x8000u)) << 16;
+    const U magnitude = (x & V::splat(0x7fffu)) << 13;
+    const F normal = V::floats(magnitude + V::splat(112u << 23));
+    const F subnormal = V::floats(magnitude + V::splat(113u << 23)) - V::splat(6.103515625e-5f);  // 2^-14
+    F value = magnitude < V::splat(1u << 23) ? subnormal : normal;
+    value = magnitude >= V::splat(31u << 23) ? V::floats(magnitude | V::splat(0x7f800000u)) : value;
+    return V::floats(V::bits(value) | sign);
+  }
+
+  /// OCP e4m3 "fn": 0x7f is NaN, there is no infinity.
+  static F from_e4m3(U x) {
+    const U sign = (x & V::splat(0x80u)) << 24;
+    const U magnitude = (x & V::splat(0x7fu)) << 20;
+    const F normal = V::floats(magnitude + V::splat(120u << 23));
+    const F subnormal = V::floats(magnitude + V::splat(121u << 23)) - V::splat(0.015625f);  // 2^-6
+    F value = magnitude < V::splat(1u << 23) ? subnormal : normal;
+    value = magnitude == V::splat(0x7fu << 20) ? V::floats(V::splat(0x7fc00000u)) : value;
+    return V::floats(V::bits(value) | sign);
+  }
+
+  static U to_bf16(U x) {
+    const U magnitude = x & V::splat(0x7fffffffu);
+    const U rounded = (x + V::splat(0x7fffu) + ((x >> 16) & V::splat(1u))) >> 16;
+    return magnitude > V::splat(0x7f800000u) ? (x >> 16) | V::splat(0x40u) : rounded;
+  }
+
+  static U to_f16(U x) {
+    const U sign = (x >> 16) & V::splat(0x8000u);
+    const U magnitude = x & V::splat(0x7fffffffu);
+    const U normal = (magnitude - V::splat(112u << 23) + V::splat(0xfffu) + ((magnitude >> 13) & V::splat(1u))) >> 13;
+    const U subnormal = V::bits(V::floats(magnitude) + V::splat(0.5f)) - V::splat(0x3f000000u);  // units of 2^-24
+    U value = magnitude < V::splat(113u << 23) ? subnormal : normal;
+    value = magnitude >= V::splat(0x477ff000u) ? V::splat(0x7c00u) : value;  // from 65520 on
+    value = magnitude > V::splat(0x7f800000u) ? V::splat(0x7e00u) : value;
+    return value | sign;
+  }
+};
+
+}  // namespace v1
+}  // namespace folio

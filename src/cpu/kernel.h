@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/kernel.h: what a kernel is to the rest of folio: a name, a refusal, a geometry and two plain functions.
+///
+/// The planner (src/attention/plan.cpp) cuts a batch into tasks by a kernel's geometry; `run` does one task, `finish` folds the spans
+/// of rows that several tasks shared. Kernels know nothing of plans, executors or workspaces: they get scratch memory and arrays.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "folio/attention/attend.h"
+#include "folio/attention/problem.h"
+#include "folio/cache/batch.h"
+
+namespace folio {
+inline namespace v1 {
+
+/// Instruction sets that objects are built for; a machine has all below the one it has.
+enum class Isa : uint8_t { x86_64 = 0, x86_64_v3 = 1, x86_64_v4 = 2 };
+
+/// How a kernel wants its work cut. Functions of the problem alone, so that per_query holds.
+struct KernelGeometry {
+  int32_t rows = 0;           ///< (token, q head of the group) rows of a task at the most
+  int32_t span_keys = 0;      ///< keys of a span; spans lie at absolute multiples
+  int64_t scratch_bytes = 0;  ///< memory of a running task, 64-byte aligned
+  int64_t partial_bytes = 0;  ///< one span's result for `rows` rows, 64-byte aligned
+};
+
+/// Rows [row_begin, row_end) of one sequence and KV head, over spans [span_begin, span_end).
+/// Row r is query token r / group, q head head * group + r % group.
+struct Task {
+  int32_t sequence = 0;
+  int32_t head = 0;
+  int32_t row_begin = 0;
+  int32_t row_end = 0;
+  int32_t span_begin = 0;
+  int32_t span_end = 0;
+  int32_t cut = -1;  ///< index of the cut whose spans this task shares with others; -1: it holds all spans of its rows
+  int32_t reserved = 0;
+  int64_t cost = 0;
+};
+
+/// What all tasks of a call share. The batch's offsets and lengths are the plan's copies.
+struct KernelCall {
+  const AttentionProblem* problem = nullptr;
+  const AttentionArgs* args = nullptr;
+  const Batch* batch = nullptr;
+};
+
+struct Kernel {
+  std::string_view name;
+  Isa isa = Isa::x86_64;
+  Reproducible promises = Reproducible::per_plan;
+  /// Null: accepts; otherwise the reason, a string literal.
+  const char* (*refuse)(const AttentionProblem&) noexcept = nullptr;
+  KernelGeometry (*geometry)(const AttentionProblem&) noexcept = nullptr;
+  /// `partials` null: the task holds all spans of its rows and writes the output. Otherwise it stores the result of each of its spans,
+  /// partial_bytes apart.
+  void (*run)(const KernelCall&, const Task&, void* scratch, std::byte* partials) noexcept = nullptr;
+  /// Folds the partials of spans [span_begin, span_end) of a cut in ascending order and writes the output.
+  void (*finish)(const KernelCall&, const Task&, void* scratch, const std::byte* partials) noexcept = nullptr;
+};
+
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/mutant.h: the deliberate faults that the tests build into the portable kernel, to prove that they would see them.
+///
+/// Each changes one expression. The shipped kernels are instantiated with `none`, so nothing of this reaches the library.
+#pragma once
+
+#include <cstdint>
+
+namespace folio {
+inline namespace v1 {
+
+enum class Mutant : uint8_t {
+  none,
+  dense_page_stride,            ///< page stride computed from the page instead of taken from the view
+  window_off_by_one,            ///< every window begins one key too early
+  value_tail_not_zeroed,        ///< rows of V that nobody sees keep what lies in memory
+  scale_index_by_ceil,          ///< granule = ceil(dim / granularity)
+  sink_counted_per_split,       ///< the sink logit joins the denominator once per span
+  unassigned_entry_multiplied,  ///< the sentinel is used as a page id
+  softcap_ignored,              ///< an option dropped
+  partials_in_bf16,             ///< span results rounded before they are folded
+};
+
+}  // namespace v1
+}  // namespace folio
