@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tests/lint/sources.py: rules that every source file keeps and that a text search can see.
+
+usage: sources.py ROOT        prints `file:line: rule` for each breach; exit status 1 if there is one
+
+  head       first line is the SPDX line; in C++ the second is `/// path: purpose`, which ends as the file's own
+  length     at most 800 lines; lines of at most 140 characters
+  once       headers begin with #pragma once
+  public     public headers depend on no NDEBUG and no instruction-set macro, and include no CUDA, intrinsics or OpenMP header
+  listed     every public header stands in cmake/FolioHeaders.cmake, and nothing else does
+  direction  a folder includes only what DIRECTION allows it
+  open end   no TODO, FIXME or XXX
+"""
+import pathlib
+import re
+import sys
+
+CODE = {".h", ".cpp", ".cuh", ".cu"}
+OTHER = {".py", ".sh", ".cmake", ".yml"}
+MAX_LINES, MAX_COLUMNS = 800, 140
+
+# folder -> what may stand between the quotes of its includes. `folio/x/` are public headers, the rest lies in src/.
+PUBLIC_CORE = ["folio/core/"]
+PUBLIC_CACHE = PUBLIC_CORE + ["folio/tma/", "folio/cache/"]
+PUBLIC_ATTENTION = PUBLIC_CACHE + ["folio/attention/"]
+KERNELS = PUBLIC_ATTENTION + ["core/", "cache/"]
+DIRECTION = {
+    "include/folio/core/": PUBLIC_CORE,
+    "include/folio/tma/": PUBLIC_CORE + ["folio/tma/"],
+    "include/folio/cache/": PUBLIC_CACHE,
+    "include/folio/attention/": PUBLIC_ATTENTION,
+    "include/folio/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/"],
+    "include/folio/testing/": PUBLIC_CACHE + ["folio/testing/"],
+    "src/core/": PUBLIC_CORE + ["core/"],
+    "src/tma/": PUBLIC_CORE + ["folio/tma/", "core/", "tma/"],
+    "src/cache/": PUBLIC_CACHE + ["core/", "cache/"],
+    "src/reference/": KERNELS + ["reference/"],
+    "src/cpu/": KERNELS + ["cpu/"],
+    "src/cuda/": KERNELS + ["cuda/"],
+    "src/attention/": KERNELS + ["reference/", "cpu/", "cuda/", "attention/"],
+    "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],
+    "examples/": ["folio/"],
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+BUILD_MACRO = re.compile(r"\b(NDEBUG|__AVX\w*|__SSE\w*|__FMA__|__F16C__|__AMX\w*|__ARM_\w+)\b")
+HEAVY_HEADER = re.compile(r"(cuda|cuda_\w+|cooperative_groups)\.h|\w*intrin\.h|omp\.h|arm_\w+\.h")
+OPEN_END = re.compile(r"\b(TODO|FIXME|XXX)\b")
+
+
+def check_head(path, lines):
+    first, second = (lines + ["", ""])[:2]
+    if path.suffix in CODE:
+        if first != "// SPDX-License-Identifier: Apache-2.0":
+            yield 1, "head: the first line is not the SPDX line"
+        named = second.removeprefix("/// ").split(": ")[0]
+        if not second.startswith("/// ") or not f"/{path}".endswith(f"/{named}"):
+            yield 2, f"head: expected `/// {str(path).removeprefix('include/')}: purpose`"
+    elif "SPDX-License-Identifier: Apache-2.0" not in first + second:
+        yield 1, "head: no SPDX line"
+
+
+def check_length(path, lines):
+    if len(lines) > MAX_LINES:
+        yield len(lines), f"length: {len(lines)} lines, at most {MAX_LINES}"
+    for number, line in enumerate(lines, 1):
+        if path.suffix in CODE and len(line) > MAX_COLUMNS:
+            yield number, f"length: {len(line)} characters, at most {MAX_COLUMNS}"
+
+
+def allowed_includes(path):
+    for folder, allowed in DIRECTION.items():
+        if str(path).startswith(folder):
+            return folder, allowed
+    return None, None
+
+
+def check_code(path, lines):
+    is_public = str(path).startswith("include/")
+    folder, allowed = allowed_includes(path)
+    if path.suffix == ".h" and "#pragma once" not in lines:
+        yield 1, "once: #pragma once is missing"
+    for number, line in enumerate(lines, 1):
+        if OPEN_END.search(line):
+            yield number, "open end: finish it, or write an issue"
+        if is_public and BUILD_MACRO.search(line):
+            yield number, "public: depends on NDEBUG or an instruction-set macro"
+        include = INCLUDE.match(line)
+        if not include:
+            continue
+        kind, name = include.groups()
+        if is_public and HEAVY_HEADER.fullmatch(name.rsplit("/", 1)[-1]):
+            yield number, f"public: includes {name}"
+        is_ours = kind == '"' or name.startswith("folio/")
+        if is_ours and allowed is not None and not any(name.startswith(prefix) for prefix in allowed):
+            yield number, f"direction: {folder} may not include {name}"
+
+
+def check_listed(root, files):
+    present = {str(f).removeprefix("include/") for f in files if str(f).startswith("include/")}
+    text = (root / "cmake/FolioHeaders.cmake").read_text()
+    listed = set(re.findall(r"folio/\S+\.h", text))
+    for name in sorted(present - listed):
+        yield "cmake/FolioHeaders.cmake", 1, f"listed: {name} is missing"
+    for name in sorted(listed - present):
+        yield "cmake/FolioHeaders.cmake", 1, f"listed: {name} does not exist"
+
+
+def project_files(root):
+    folders = ["include", "src", "cli", "tests", "bench", "examples", "tools", "cmake", "fuzz", "python"]
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in CODE | OTHER and path.is_file():
+                yield path.relative_to(root)
+
+
+def check(root):
+    files = list(project_files(root))
+    for path in files:
+        lines = (root / path).read_text().splitlines()
+        found = list(check_head(path, lines)) + list(check_length(path, lines))
+        if path.suffix in CODE:
+            found += check_code(path, lines)
+        for number, rule in found:
+            yield path, number, rule
+    yield from check_listed(root, files)
+
+
+def main():
+    breaches = list(check(pathlib.Path(sys.argv[1])))
+    for path, number, rule in breaches:
+        print(f"{path}:{number}: {rule}")
+    print(f"{len(breaches)} breaches")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tests/lint/sources_test.py: sources.py finds each breach in a small tree, and nothing in a good one."""
+import pathlib
+import tempfile
+import unittest
+
+import sources
+
+SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+
+
+class SourcesLint(unittest.TestCase):
+    def breaches(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            headers = [name.removeprefix("include/") for name in files if name.startswith("include/")]
+            listing = {"cmake/FolioHeaders.cmake": "# SPDX-License-Identifier: Apache-2.0\n" + "\n".join(headers)}
+            for name, text in (listing | files).items():
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            return [rule for _, _, rule in sources.check(root)]
+
+    def header(self, name, body):
+        return {f"include/{name}": f"{SPDX}/// {name}: a test.\n#pragma once\n{body}\n"}
+
+    def assert_finds(self, files, rule):
+        found = self.breaches(files)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(rule, found[0])
+
+    def test_a_good_header_passes(self):
+        self.assertEqual(self.breaches(self.header("folio/cache/a.h", '#include "folio/core/dtype.h"')), [])
+
+    def test_an_include_that_points_upwards_is_found(self):
+        self.assert_finds(self.header("folio/core/a.h", '#include "folio/cache/planes.h"'), "direction")
+        self.assert_finds(self.header("folio/pool/a.h", "#include <folio/cache/planes.h>"), "direction")
+        self.assert_finds({"src/cpu/a.cpp": f'{SPDX}/// src/cpu/a.cpp: x.\n#include "attention/border.h"\n'}, "direction")
+
+    def test_the_pool_may_see_the_page_table(self):
+        self.assertEqual(self.breaches(self.header("folio/pool/a.h", '#include "folio/cache/page_table.h"')), [])
+
+    def test_build_macros_and_heavy_headers_in_public_headers_are_found(self):
+        self.assert_finds(self.header("folio/core/a.h", "#ifdef NDEBUG\n#endif"), "public")
+        self.assert_finds(self.header("folio/core/a.h", "#ifdef __AVX512F__\n#endif"), "public")
+        self.assert_finds(self.header("folio/core/a.h", "#include <immintrin.h>"), "public")
+        self.assert_finds(self.header("folio/core/a.h", "#include <cuda_runtime.h>"), "public")
+
+    def test_an_unlisted_header_is_found(self):
+        files = self.header("folio/core/a.h", "")
+        files["cmake/FolioHeaders.cmake"] = "# SPDX-License-Identifier: Apache-2.0\n"
+        self.assert_finds(files, "folio/core/a.h is missing")
+
+    def test_a_listed_header_that_does_not_exist_is_found(self):
+        files = {"cmake/FolioHeaders.cmake": "# SPDX-License-Identifier: Apache-2.0\nfolio/core/b.h\n"}
+        self.assert_finds(files, "folio/core/b.h does not exist")
+
+    def test_head_length_and_open_ends_are_found(self):
+        self.assert_finds({"src/core/a.cpp": SPDX + "/// src/core/b.cpp: x.\n"}, "head")
+        self.assert_finds({"src/core/a.cpp": SPDX + "/// src/core/a.cpp: x.\n" + "\n" * 800}, "length")
+        self.assert_finds({"src/core/a.cpp": SPDX + "/// src/core/a.cpp: x.\n//" + "x" * 140 + "\n"}, "length")
+        self.assert_finds({"src/core/a.cpp": SPDX + "/// src/core/a.cpp: x.\n// TO" + "DO\n"}, "open end")
+        self.assert_finds({"include/folio/core/a.h": SPDX + "/// folio/core/a.h: x.\n"}, "once")
+        self.assert_finds({"tools/a.py": "print()\n"}, "head")
+
+
+if __name__ == "__main__":
+    unittest.main()
