@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/namespaces.h: the (salt, adapter) pairs that keep tenants apart; each is where chains of page contents begin.
+///
+/// A namespace is in use while one of its sequences lives; otherwise it is idle and may be forgotten, least recently used first, to
+/// make room for another. Its name is never used again, so that its cached pages can only age out, not be found by someone else.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "pool/prefix_index.h"
+
+namespace folio {
+inline namespace v1 {
+namespace pool {
+
+inline constexpr uint32_t no_namespace = 0xffffffffU;
+
+struct Namespace {
+  uint64_t name = 0;  ///< 0: never used
+  uint64_t adapter = 0;
+  uint64_t hash = 0;
+  uint32_t users = 0;                                     ///< living sequences
+  uint32_t previous = no_namespace, next = no_namespace;  ///< among the idle ones
+  uint32_t bucket_next = no_namespace;
+  uint32_t salt_bytes = 0;
+  char salt[PagePool::max_salt_bytes] = {};
+};
+
+class Namespaces {
+ public:
+  [[nodiscard]] static int64_t num_buckets(int64_t capacity) noexcept;
+
+  void attach(Namespace* entries, uint32_t* buckets, uint32_t capacity) noexcept;
+
+  [[nodiscard]] uint32_t find(std::string_view salt, uint64_t adapter) const noexcept;
+  /// The namespace, new if need be, with one user more. Needs an idle or unused entry.
+  [[nodiscard]] uint32_t open(std::string_view salt, uint64_t adapter, PrefixIndex& names) noexcept;
+  void retain(uint32_t i) noexcept { ++entries_[i].users; }
+  void close(uint32_t i) noexcept;
+
+  [[nodiscard]] const Namespace& operator[](uint32_t i) const noexcept { return entries_[i]; }
+  [[nodiscard]] uint32_t capacity() const noexcept { return capacity_; }
+
+ private:
+  void push_idle(uint32_t i) noexcept;
+  void take_idle(uint32_t i) noexcept;
+  void forget(uint32_t i) noexcept;
+  [[nodiscard]] uint32_t& bucket(uint64_t hash) const noexcept { return buckets_[hash & bucket_mask_]; }
+
+  Namespace* entries_ = nullptr;
+  uint32_t* buckets_ = nullptr;
+  uint64_t bucket_mask_ = 0;
+  uint32_t capacity_ = 0;
+  uint32_t idle_front_ = no_namespace, idle_back_ = no_namespace;
+};
+
+}  // namespace pool
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/page_lists.cpp: intrusive doubly linked lists of pages.
+#include "pool/page_lists.h"
+
+namespace folio {
+inline namespace v1 {
+namespace pool {
+
+void PageLists::attach(PageRecord* records, uint32_t num_pages) noexcept {
+  records_ = records;
+  for (uint32_t page = 0; page < num_pages; ++page) push_back(PageList::free, page);
+}
+
+void PageLists::push_front(PageList list, uint32_t page) noexcept {
+  Head& head = heads_[index(list)];
+  PageRecord& record = records_[page];
+  record.list = list;
+  record.previous = no_page;
+  record.next = head.front;
+  (head.front == no_page ? head.back : records_[head.front].previous) = page;
+  head.front = page;
+  ++head.count;
+}
+
+void PageLists::push_back(PageList list, uint32_t page) noexcept {
+  Head& head = heads_[index(list)];
+  PageRecord& record = records_[page];
+  record.list = list;
+  record.previous = head.back;
+  record.next = no_page;
+  (head.back == no_page ? head.front : records_[head.back].next) = page;
+  head.back = page;
+  ++head.count;
+}
+
+void PageLists::unlink(uint32_t page) noexcept {
+  PageRecord& record = records_[page];
+  if (record.list == PageList::none) return;
+  Head& head = heads_[index(record.list)];
+  (record.previous == no_page ? head.front : records_[record.previous].next) = record.next;
+  (record.next == no_page ? head.back : records_[record.next].previous) = record.previous;
+  record.list = PageList::none;
+  --head.count;
+}
+
+}  // namespace pool
+}  // namespace v1
+}  // namespace folio

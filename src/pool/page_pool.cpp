@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/page_pool.cpp: making and unmaking a pool, and looking at it.
+#include "folio/pool/page_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <memory>
+#include <new>
+
+#include "pool/carver.h"
+#include "pool/pool_state.h"
+
+namespace folio {
+inline namespace v1 {
+namespace {
+
+constexpr uint32_t max_count = std::numeric_limits<int32_t>::max();
+
+Status check_count(const char* option, uint32_t count, uint32_t least) {
+  if (count >= least && count <= max_count) return {};
+  return fail(Errc::invalid_argument, "create: {} is {}, expected {} .. {}", option, count, least, max_count);
+}
+
+Status check_options(const PoolOptions& o) {
+  if (Status s = check_count("num_pages", o.num_pages, 1); !s.is_ok()) return s;
+  if (o.page_size < 1) return fail(Errc::invalid_argument, "create: page_size is {}, expected at least 1", o.page_size);
+  if (Status s = check_count("max_sequences", o.max_sequences, 1); !s.is_ok()) return s;
+  if (Status s = check_count("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok()) return s;
+  if (Status s = check_count("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
+  if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
+  return fail(Errc::invalid_argument, "create: {} is given without {}", o.allocate != nullptr ? "allocate" : "deallocate",
+              o.allocate != nullptr ? "deallocate" : "allocate");
+}
+
+PoolOptions with_defaults(PoolOptions o) {
+  if (o.max_pages_per_sequence == 0) o.max_pages_per_sequence = o.num_pages;
+  if (o.allocate == nullptr) {
+    o.allocate = [](void*, size_t bytes, size_t align) { return ::operator new(bytes, std::align_val_t{align}, std::nothrow); };
+    o.deallocate = [](void*, void* memory, size_t) { ::operator delete(memory, std::align_val_t{pool::Carver::alignment}); };
+  }
+  return o;
+}
+
+}  // namespace
+
+void PagePool::State::carve(pool::Carver& carver) noexcept {
+  carver.take(table, options.max_sequences * row_stride);  // < 2^31 * 2^32
+  carver.take(records, options.num_pages);
+  carver.take(tokens, int64_t{options.num_pages} * options.page_size);
+  carver.take(buckets, pool::PrefixIndex::num_buckets(options.num_pages));
+  carver.take(sequences, options.max_sequences);
+  carver.take(pending, int64_t{options.max_sequences} + 1);
+  carver.take(taken, int64_t{options.max_sequences} + 1);
+  carver.take(spaces, num_spaces());
+  carver.take(space_buckets, pool::Namespaces::num_buckets(num_spaces()));
+}
+
+void PagePool::State::start() noexcept {
+  std::fill_n(table, options.max_sequences * row_stride, options.num_pages);
+  std::uninitialized_default_construct_n(records, options.num_pages);
+  std::uninitialized_default_construct_n(sequences, options.max_sequences);
+  std::uninitialized_default_construct_n(pending, options.max_sequences + 1);
+  std::uninitialized_default_construct_n(taken, options.max_sequences + 1);
+  std::uninitialized_default_construct_n(spaces, num_spaces());
+  lists.attach(records, options.num_pages);
+  index.attach(records, tokens, buckets, options.num_pages, options.page_size);
+  namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()));
+  for (uint32_t i = options.max_sequences; i-- > 0;) sequences[i].next_free = std::exchange(free_sequence, i);
+}
+
+Result<int64_t> PagePool::required_bytes(const PoolOptions& options) noexcept {
+  if (Status s = check_options(options); !s.is_ok()) return s;
+  State state(with_defaults(options));
+  State* self = nullptr;
+  pool::Carver carver(nullptr);
+  carver.take(self, 1);
+  state.carve(carver);
+  if (!carver.overflow()) return carver.bytes();
+  return fail(Errc::invalid_argument, "create: {} pages of {} tokens and {} rows of {} entries need more than 2^63 - 1 bytes",
+              options.num_pages, options.page_size, options.max_sequences, state.row_stride);
+}
+
+Result<PagePool> PagePool::create(const PoolOptions& options) noexcept {
+  const Result<int64_t> bytes = required_bytes(options);
+  if (!bytes) return bytes.error();
+  const PoolOptions given = with_defaults(options);
+  void* const block = given.allocate(given.context, static_cast<size_t>(*bytes), pool::Carver::alignment);
+  if (block == nullptr) return fail(Errc::out_of_memory, "create: {} bytes are not to be had", *bytes);
+  if (reinterpret_cast<uintptr_t>(block) % pool::Carver::alignment != 0) {
+    given.deallocate(given.context, block, static_cast<size_t>(*bytes));
+    return fail(Errc::invalid_argument, "create: allocate returned memory that is not aligned to {} bytes",
+                pool::Carver::alignment);
+  }
+  static_assert(std::is_trivially_destructible_v<State>);
+  pool::Carver carver(static_cast<std::byte*>(block));
+  State* state = nullptr;
+  carver.take(state, 1);
+  std::construct_at(state, given);
+  state->bytes = *bytes;
+  state->carve(carver);
+  state->start();
+  return PagePool(state);
+}
+
+PagePool& PagePool::operator=(PagePool&& other) noexcept {
+  if (this == &other) return *this;
+  const PagePool old(std::exchange(state_, std::exchange(other.state_, nullptr)));
+  return *this;
+}
+
+PagePool::~PagePool() {
+  if (state_ == nullptr) return;
+  const PoolOptions options = state_->options;
+  options.deallocate(options.context, state_, static_cast<size_t>(state_->bytes));
+}
+
+Result<int32_t> PagePool::length(SequenceId id) const noexcept {
+  const pool::SequenceRecord* s = state_ == nullptr ? nullptr : state_->find(id);
+  if (s == nullptr) return pool::not_alive("length", id);
+  return s->length;
+}
+
+Result<int64_t> PagePool::row_start(SequenceId id, uint32_t group) const noexcept {
+  const pool::SequenceRecord* s = state_ == nullptr ? nullptr : state_->find(id);
+  if (s == nullptr) return pool::not_alive("row_start", id);
+  if (group != 0) return fail(Errc::invalid_argument, "row_start: group is {}, expected 0 (the pool has one group)", group);
+  return id.index * state_->row_stride;
+}
+
+PageTable PagePool::table(uint32_t group) const noexcept {
+  if (state_ == nullptr || group != 0) return {};
+  return {.entries = state_->table, .row_stride = state_->row_stride};
+}
+
+uint32_t PagePool::num_pages() const noexcept { return state_ == nullptr ? 0 : state_->options.num_pages; }
+
+int32_t PagePool::page_size() const noexcept { return state_ == nullptr ? 0 : state_->options.page_size; }
+
+PoolStats PagePool::stats() const noexcept {
+  if (state_ == nullptr) return {};
+  PoolStats stats = state_->counters;
+  stats.cached_pages = state_->lists.count(pool::PageList::cached);
+  stats.free_pages = state_->lists.count(pool::PageList::free);
+  stats.used_pages = int64_t{state_->options.num_pages} - stats.cached_pages - stats.free_pages;
+  stats.unfinished_steps = std::popcount(state_->unfinished);
+  return stats;
+}
+
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/page_states.cpp: how a page becomes used, cached and free.
+#include <algorithm>
+#include <cstring>
+
+#include "pool/pool_state.h"
+
+namespace folio {
+inline namespace v1 {
+
+using pool::PageList;
+using pool::PageRecord;
+
+void PagePool::State::note_use() noexcept {
+  counters.peak_used_pages = std::max(counters.peak_used_pages, int64_t{options.num_pages} - available());
+}
+
+uint32_t PagePool::State::take_page() noexcept {
+  uint32_t page = lists.front(PageList::free);
+  if (page == pool::no_page) {
+    page = lists.front(PageList::cached);
+    index.remove(page);
+    ++counters.evicted_pages;
+  }
+  lists.unlink(page);
+  records[page].references = 1;
+  note_use();
+  return page;
+}
+
+void PagePool::State::hold(uint32_t page) noexcept {
+  PageRecord& record = records[page];
+  ++record.references;
+  if (record.list == PageList::cached) {
+    lists.unlink(page);
+    note_use();
+  }
+}
+
+void PagePool::State::drop(uint32_t page, uint64_t steps) noexcept {
+  if (steps != 0) hold_for_steps(page, steps);
+  PageRecord& record = records[page];
+  if (--record.references != 0) return;
+  if (record.awaits_copy) cancel_copy_into(page);  // nobody will read what it would bring
+  settle(page);
+}
+
+void PagePool::State::hold_for_steps(uint32_t page, uint64_t steps) noexcept {
+  records[page].steps |= steps;
+  lists.unlink(page);  // at most from `leaving`: it goes behind what was given up before it
+  lists.push_back(PageList::leaving, page);
+}
+
+void PagePool::State::settle(uint32_t page) noexcept {
+  PageRecord& record = records[page];
+  if (record.references != 0 || record.copies != 0 || record.steps != 0) return;
+  // Of twins only one is worth keeping, and the others are held: the pages that continue this content stay behind it in the order
+  // of eviction, because a holder of theirs holds one of its twins.
+  if (record.content != 0 && !index.has_twin(page)) return lists.push_back(PageList::cached, page);
+  if (record.content != 0) index.remove(page);
+  lists.push_front(PageList::free, page);
+}
+
+uint32_t PagePool::State::copy_page(uint32_t from, int32_t kept) noexcept {
+  const uint32_t to = take_page();
+  std::memcpy(tokens_of(to), tokens_of(from), static_cast<size_t>(kept) * sizeof(TokenId));
+  // A page that waits for its own copy has nothing beyond it: read where that copy reads. So no copy depends on another.
+  if (records[from].awaits_copy) {
+    from = std::find_if(pending, pending + num_pending, [&](const PageCopy& copy) { return copy.to == from; })->from;
+  }
+  ++records[from].copies;
+  records[to].awaits_copy = true;
+  pending[num_pending++] = {from, to, kept};
+  return to;
+}
+
+void PagePool::State::cancel_copy_into(uint32_t page) noexcept {
+  PageCopy* end = pending + num_pending;
+  PageCopy* copy = std::find_if(pending, end, [&](const PageCopy& c) { return c.to == page; });
+  const uint32_t from = copy->from;
+  std::move(copy + 1, end, copy);
+  --num_pending;
+  records[page].awaits_copy = false;
+  unhold_copy(from);
+}
+
+void PagePool::State::unhold_copy(uint32_t page) noexcept {
+  --records[page].copies;
+  settle(page);
+}
+
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/prefix_index.cpp: hash buckets chained through the page records. The one file that knows xxHash.
+#include "pool/prefix_index.h"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace folio {
+inline namespace v1 {
+namespace pool {
+namespace {
+
+// The test build narrows the hash until collisions are certain: answers must stay exact.
+#ifndef FOLIO_POOL_HASH_BITS
+#define FOLIO_POOL_HASH_BITS 64
+#endif
+constexpr uint64_t hash_mask = ~uint64_t{0} >> (64 - FOLIO_POOL_HASH_BITS);
+
+size_t bytes_of(int32_t tokens) { return static_cast<size_t>(tokens) * sizeof(TokenId); }
+
+}  // namespace
+
+int64_t PrefixIndex::num_buckets(uint32_t num_pages) noexcept { return static_cast<int64_t>(std::bit_ceil(uint64_t{num_pages})); }
+
+void PrefixIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, uint32_t num_pages,
+                         int32_t page_size) noexcept {
+  records_ = records;
+  tokens_ = tokens;
+  buckets_ = buckets;
+  page_size_ = page_size;
+  const int64_t count = num_buckets(num_pages);
+  bucket_mask_ = static_cast<uint64_t>(count) - 1;
+  for (int64_t i = 0; i < count; ++i) buckets_[i] = no_page;
+}
+
+uint64_t PrefixIndex::hash(uint64_t parent_hash, const TokenId* tokens) const noexcept {
+  return XXH3_64bits_withSeed(tokens, bytes_of(page_size_), parent_hash) & hash_mask;
+}
+
+uint32_t PrefixIndex::find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept {
+  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page; page = records_[page].bucket_next) {
+    const PageRecord& record = records_[page];
+    if (record.hash == hash && record.parent == parent &&
+        std::memcmp(tokens_ + int64_t{page} * page_size_, tokens, bytes_of(page_size_)) == 0) {
+      return page;
+    }
+  }
+  return no_page;
+}
+
+void PrefixIndex::add(uint32_t page, uint64_t parent, uint64_t parent_hash) noexcept {
+  const TokenId* tokens = tokens_ + int64_t{page} * page_size_;
+  PageRecord& record = records_[page];
+  record.parent = parent;
+  record.hash = hash(parent_hash, tokens);
+  const uint32_t twin = find(parent, record.hash, tokens);
+  if (twin == no_page) {
+    record.content = new_name();
+    record.twin_previous = record.twin_next = page;
+    link(page);
+    return;
+  }
+  PageRecord& other = records_[twin];
+  record.content = other.content;
+  record.twin_previous = twin;
+  record.twin_next = other.twin_next;
+  records_[other.twin_next].twin_previous = page;
+  other.twin_next = page;
+}
+
+void PrefixIndex::remove(uint32_t page) noexcept {
+  PageRecord& record = records_[page];
+  const uint32_t heir = record.twin_next;
+  if (record.findable) {
+    unlink(page);
+    if (heir != page) link(heir);
+  }
+  records_[record.twin_previous].twin_next = record.twin_next;
+  records_[record.twin_next].twin_previous = record.twin_previous;
+  record.twin_previous = record.twin_next = no_page;
+  record.content = 0;
+}
+
+void PrefixIndex::link(uint32_t page) noexcept {
+  PageRecord& record = records_[page];
+  record.findable = true;
+  record.bucket_next = std::exchange(buckets_[record.hash & bucket_mask_], page);
+}
+
+void PrefixIndex::unlink(uint32_t page) noexcept {
+  PageRecord& record = records_[page];
+  uint32_t* at = &buckets_[record.hash & bucket_mask_];
+  while (*at != page) at = &records_[*at].bucket_next;
+  *at = record.bucket_next;
+  record.findable = false;
+}
+
+uint64_t namespace_hash(std::string_view salt, uint64_t adapter) noexcept {
+  return XXH3_64bits_withSeed(salt.data(), salt.size(), adapter) & hash_mask;
+}
+
+}  // namespace pool
+}  // namespace v1
+}  // namespace folio

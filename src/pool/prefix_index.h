@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/prefix_index.h: finds the page that continues a known prefix with given tokens.
+///
+/// Every full page gets the *name* of its content: a number that stands for its tokens and everything before them and is never used
+/// twice. A page is found by (name of the page before it, its tokens), both compared exactly, so that by induction a hit is the same
+/// prefix whatever the hash does; a page left over from an evicted parent can no longer be reached, not even by accident.
+///
+/// Pages with equal content are *twins*: they share the name and form a ring, and one of them is findable. When the findable one leaves,
+/// a twin takes its place and the continuations stay reachable.
+#pragma once
+
+#include <cstdint>
+
+#include "folio/pool/page_pool.h"
+#include "pool/page_lists.h"
+
+namespace folio {
+inline namespace v1 {
+namespace pool {
+
+class PrefixIndex {
+ public:
+  /// A power of two, at least num_pages.
+  [[nodiscard]] static int64_t num_buckets(uint32_t num_pages) noexcept;
+
+  void attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, uint32_t num_pages, int32_t page_size) noexcept;
+
+  [[nodiscard]] uint64_t new_name() noexcept { return ++last_name_; }
+
+  /// Hash of the chain that continues `parent_hash` with one page of tokens.
+  [[nodiscard]] uint64_t hash(uint64_t parent_hash, const TokenId* tokens) const noexcept;
+
+  /// The findable page that continues `parent` with `tokens`, or no_page. `hash` is of the chain.
+  [[nodiscard]] uint32_t find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept;
+
+  void prefetch(uint64_t hash) const noexcept { __builtin_prefetch(&buckets_[hash & bucket_mask_]); }
+
+  /// Names the content of `page`, which has just become full, and makes it findable or the twin of a findable page.
+  void add(uint32_t page, uint64_t parent, uint64_t parent_hash) noexcept;
+
+  /// Takes the name away. A twin, if there is one, answers from now on.
+  void remove(uint32_t page) noexcept;
+
+  [[nodiscard]] bool has_twin(uint32_t page) const noexcept { return records_[page].twin_next != page; }
+
+ private:
+  void link(uint32_t page) noexcept;
+  void unlink(uint32_t page) noexcept;
+
+  PageRecord* records_ = nullptr;
+  const TokenId* tokens_ = nullptr;
+  uint32_t* buckets_ = nullptr;
+  uint64_t bucket_mask_ = 0;
+  int32_t page_size_ = 0;
+  uint64_t last_name_ = 0;
+};
+
+/// Hash of a namespace: where its chains begin.
+[[nodiscard]] uint64_t namespace_hash(std::string_view salt, uint64_t adapter) noexcept;
+
+}  // namespace pool
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/sequences.cpp: the life of a sequence, from admit to release.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "pool/pool_state.h"
+
+namespace folio {
+inline namespace v1 {
+
+using pool::SequenceRecord;
+using pool::TailWrite;
+
+Status pool::not_alive(const char* call, SequenceId id) noexcept {
+  return fail(Errc::invalid_argument, "{}: sequence {} of generation {} is not alive", call, id.index, id.generation);
+}
+
+namespace {
+
+using pool::not_alive;
+
+Status no_sequence_left(const char* call, uint32_t max_sequences) {
+  return fail(Errc::out_of_pages, "{}: all {} sequences (max_sequences) are alive", call, max_sequences);
+}
+
+#ifdef FOLIO_MUTANT_WRONG_HIT
+/// The fault of a test build: a findable page with other content than `page`, once; else `page`.
+uint32_t wrong_hit(const pool::PageRecord* records, uint32_t num_pages, uint32_t page) {
+  static bool done = false;
+  for (uint32_t other = num_pages; !done && other-- > 0;) {
+    done = records[other].findable && records[other].content != records[page].content;
+    if (done) return other;
+  }
+  return page;
+}
+#endif
+
+/// What `admit` refuses.
+Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options) {
+  if (prompt.empty()) return fail(Errc::invalid_argument, "admit: prompt has 0 tokens, expected at least 1");
+  if (prompt.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return fail(Errc::invalid_argument, "admit: prompt has {} tokens, expected at most 2^31 - 1", prompt.size());
+  }
+  if (options.salt.size() <= PagePool::max_salt_bytes) return {};
+  return fail(Errc::invalid_argument, "admit: salt has {} bytes, expected at most {}", options.salt.size(),
+              PagePool::max_salt_bytes);
+}
+
+}  // namespace
+
+SequenceRecord* PagePool::State::find(SequenceId id) noexcept {
+  if (id.index >= options.max_sequences) return nullptr;
+  SequenceRecord& s = sequences[id.index];
+  return s.alive && s.generation == id.generation ? &s : nullptr;
+}
+
+SequenceRecord& PagePool::State::open_sequence() noexcept {
+  SequenceRecord& s = sequences[free_sequence];
+  sequences_touched = std::max(sequences_touched, free_sequence + 1);
+  free_sequence = s.next_free;
+  s.generation += s.generation == std::numeric_limits<uint32_t>::max() ? 2 : 1;  // 0 stays the generation of no sequence
+  s.alive = true;
+  ++counters.sequences;
+  return s;
+}
+
+uint32_t PagePool::State::lookup_limit(size_t prompt_tokens) const noexcept {
+  return static_cast<uint32_t>((prompt_tokens - 1) / static_cast<size_t>(options.page_size));
+}
+
+uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t limit, uint32_t* found) const noexcept {
+  if (!options.prefix_reuse || space == pool::no_namespace) return 0;
+  limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
+  uint64_t parent = namespaces[space].name, hash = namespaces[space].hash;
+  uint32_t hits = 0;
+  for (; hits < limit; ++hits, prompt += options.page_size) {
+    hash = index.hash(hash, prompt);
+    const uint32_t page = index.find(parent, hash, prompt);
+    if (page == pool::no_page) break;
+    parent = records[page].content;
+    if (found != nullptr) found[hits] = page;
+  }
+  return hits;
+}
+
+int32_t PagePool::peek(std::span<const TokenId> prompt, const SequenceOptions& options) const noexcept {
+  if (state_ == nullptr || !check_prompt(prompt, options).is_ok()) return 0;
+  const uint32_t space = state_->namespaces.find(options.salt, options.adapter);
+  return static_cast<int32_t>(state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr)) * page_size();
+}
+
+Result<Admission> PagePool::admit(std::span<const TokenId> prompt, const SequenceOptions& options) noexcept {
+  if (state_ == nullptr) return fail(Errc::invalid_argument, "admit: the pool has been moved from");
+  if (Status s = check_prompt(prompt, options); !s.is_ok()) return s;
+  State& state = *state_;
+  if (state.free_sequence == pool::no_sequence) return no_sequence_left("admit", state.options.max_sequences);
+
+  SequenceRecord& s = state.open_sequence();
+  s.space = state.namespaces.open(options.salt, options.adapter, state.index);
+  uint32_t* const row = state.row(s);
+  const uint32_t limit = state.lookup_limit(prompt.size());
+  s.pages = state.match(s.space, prompt.data(), limit, row);
+#ifdef FOLIO_MUTANT_WRONG_HIT
+  if (s.pages != 0) row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
+#endif
+  for (uint32_t i = 0; i < s.pages; ++i) state.hold(row[i]);
+  s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
+  state.counters.lookup_pages += limit;
+  state.counters.hit_pages += s.pages;
+  state.counters.hit_tokens += s.length;
+  return Admission{state.id_of(s), s.length};
+}
+
+TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept {
+  if (!s.cut) return TailWrite::in_place;
+  const uint32_t page = row(s)[s.length / options.page_size];
+  const pool::PageRecord& record = records[page];
+  // A step in flight may still read, or write, the slots behind the cut; so may other sequences and copies.
+  if (record.references != 1 || record.copies != 0 || record.steps != 0 || s.steps != 0) return TailWrite::copy;
+  if (record.content == 0) return TailWrite::in_place;
+  // Findable content is kept while there is a page for the copy, but it never makes reserve fail.
+  return index.has_twin(page) || available() <= fresh ? TailWrite::forget_content : TailWrite::copy;
+}
+
+Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
+  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
+  if (found == nullptr) return not_alive("reserve", id);
+  State& state = *state_;
+  SequenceRecord& s = *found;
+  if (new_tokens < 0) return fail(Errc::invalid_argument, "reserve: new_tokens is {}, expected at least 0", new_tokens);
+  const int64_t end = int64_t{s.length} + new_tokens;
+  if (end > state.max_tokens) {
+    return fail(Errc::invalid_argument, "reserve: length {} + new_tokens {} is more than the {} tokens a sequence can hold",
+                s.length, new_tokens, state.max_tokens);
+  }
+  if (end <= s.room) return {};
+
+  const uint32_t wanted = state.pages_for(end), fresh = wanted - s.pages;
+  const TailWrite tail = state.tail_write(s, fresh);
+  const uint32_t needed = fresh + (tail == TailWrite::copy ? 1 : 0);
+  if (needed > state.available()) {
+    return fail(Errc::out_of_pages, "reserve: {} pages needed, {} of {} are free or can be evicted", needed, state.available(),
+                state.options.num_pages);
+  }
+  uint32_t* const row = state.row(s);
+  uint32_t& last = row[s.length / state.options.page_size];
+  if (tail == TailWrite::forget_content) state.index.remove(last);
+  if (tail == TailWrite::copy) {
+    const uint32_t shared = last;
+    last = state.copy_page(shared, s.length % state.options.page_size);
+    state.drop(shared, s.steps);
+  }
+  s.cut = false;
+  for (; s.pages < wanted; ++s.pages) row[s.pages] = state.take_page();
+  s.room = static_cast<int32_t>(end);
+  return {};
+}
+
+void PagePool::State::name_full_page(const SequenceRecord& s, uint32_t position) noexcept {
+  const uint32_t* const pages = row(s);
+  const pool::PageRecord* const before = position == 0 ? nullptr : &records[pages[position - 1]];
+  const pool::Namespace& space = namespaces[s.space];
+  index.add(pages[position], before == nullptr ? space.name : before->content, before == nullptr ? space.hash : before->hash);
+}
+
+Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcept {
+  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
+  if (found == nullptr) return not_alive("commit", id);
+  State& state = *state_;
+  SequenceRecord& s = *found;
+  if (written.empty()) return {};
+  if (written.size() > static_cast<size_t>(s.room - s.length)) {
+    return fail(Errc::invalid_argument, "commit: written has {} tokens, but room for {} is reserved behind the length {}",
+                written.size(), s.room - s.length, s.length);
+  }
+  const int32_t page_size = state.options.page_size;
+  const uint32_t* const row = state.row(s);
+  if (state.records[row[s.length / page_size]].awaits_copy) {
+    return fail(Errc::invalid_argument, "commit: page {} of the sequence waits for a copy; call take_copies and run it first",
+                s.length / page_size);
+  }
+  while (!written.empty()) {
+    const int32_t position = s.length / page_size, offset = s.length % page_size;
+    const auto count = std::min(static_cast<size_t>(page_size - offset), written.size());
+    std::memcpy(state.tokens_of(row[position]) + offset, written.data(), count * sizeof(TokenId));
+    written = written.subspan(count);
+    s.length += static_cast<int32_t>(count);
+    if (s.length % page_size == 0 && state.options.prefix_reuse) state.name_full_page(s, static_cast<uint32_t>(position));
+  }
+  return {};
+}
+
+void PagePool::State::drop_pages(SequenceRecord& s, uint32_t keep) noexcept {
+  uint32_t* const pages = row(s);
+  while (s.pages > keep) {
+    const uint32_t page = std::exchange(pages[--s.pages], options.num_pages);
+    drop(page, s.steps);
+  }
+}
+
+Status PagePool::trim(SequenceId id, int32_t length) noexcept {
+  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
+  if (found == nullptr) return not_alive("trim", id);
+  SequenceRecord& s = *found;
+  if (length < 0 || length > s.length) {
+    return fail(Errc::invalid_argument, "trim: length is {}, expected 0 .. {} (the sequence's length)", length, s.length);
+  }
+  if (length == s.room) return {};
+  state_->drop_pages(s, state_->pages_for(length));
+  s.length = s.room = length;
+  s.cut = length % state_->options.page_size != 0;
+  return {};
+}
+
+Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
+  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
+  if (found == nullptr) return not_alive("fork", id);
+  State& state = *state_;
+  const SequenceRecord& parent = *found;
+  if (length < 0 || length > parent.length) {
+    return fail(Errc::invalid_argument, "fork: length is {}, expected 0 .. {} (the sequence's length)", length, parent.length);
+  }
+  if (state.free_sequence == pool::no_sequence) return no_sequence_left("fork", state.options.max_sequences);
+  const int32_t cut = length % state.options.page_size;
+  if (cut != 0 && state.available() == 0) {
+    return fail(Errc::out_of_pages, "fork: 1 page needed for {} tokens of a cut page, 0 of {} are free or can be evicted", cut,
+                state.options.num_pages);
+  }
+  SequenceRecord& child = state.open_sequence();
+  child.space = parent.space;
+  state.namespaces.retain(child.space);
+  const uint32_t* const from = state.row(parent);
+  uint32_t* const to = state.row(child);
+  const auto full = static_cast<uint32_t>(length / state.options.page_size);
+  for (; child.pages < full; ++child.pages) state.hold(to[child.pages] = from[child.pages]);
+  if (cut != 0) to[child.pages++] = state.copy_page(from[full], cut);
+  child.length = child.room = length;
+  return state.id_of(child);
+}
+
+Status PagePool::release(SequenceId id) noexcept {
+  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
+  if (found == nullptr) return not_alive("release", id);
+  State& state = *state_;
+  state.drop_pages(*found, 0);
+  state.namespaces.close(found->space);
+  *found = {.generation = found->generation, .next_free = state.free_sequence};
+  state.free_sequence = id.index;
+  --state.counters.sequences;
+  return {};
+}
+
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/steps.cpp: steps in flight, and the copies that must run before them.
+#include <algorithm>
+#include <bit>
+
+#include "pool/pool_state.h"
+
+namespace folio {
+inline namespace v1 {
+
+using pool::PageList;
+using pool::PageRecord;
+using pool::SequenceRecord;
+
+std::span<const PageCopy> PagePool::take_copies() noexcept {
+  if (state_ == nullptr) return {};
+  State& state = *state_;
+  const uint32_t done = state.taken_hold_pages ? state.num_taken : 0;
+  for (uint32_t i = 0; i < done; ++i) {
+    state.unhold_copy(state.taken[i].from);
+    state.unhold_copy(state.taken[i].to);
+  }
+  std::swap(state.pending, state.taken);
+  state.num_taken = state.num_pending;
+  state.num_pending = 0;
+  state.taken_hold_pages = true;
+  for (uint32_t i = 0; i < state.num_taken; ++i) {  // `from` is held since the copy was asked for
+    PageRecord& to = state.records[state.taken[i].to];
+    to.awaits_copy = false;
+    ++to.copies;
+  }
+  return {state.taken, state.num_taken};
+}
+
+Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcept {
+  if (state_ == nullptr) return fail(Errc::invalid_argument, "begin_step: the pool has been moved from");
+  State& state = *state_;
+  for (const SequenceId id : ids) {
+    if (state.find(id) == nullptr) {
+      return fail(Errc::invalid_argument, "begin_step: ids has sequence {} of generation {}, which is not alive", id.index,
+                  id.generation);
+    }
+  }
+  const int slot = std::countr_one(state.unfinished);
+  if (slot == max_unfinished_steps) {
+    return fail(Errc::busy, "begin_step: {} steps are unfinished, at most {} may be", slot, max_unfinished_steps);
+  }
+  const uint64_t bit = uint64_t{1} << slot;
+  for (const SequenceId id : ids) state.find(id)->steps |= bit;
+  if (state.taken_hold_pages) {
+    for (uint32_t i = 0; i < state.num_taken; ++i) {
+      for (const uint32_t page : {state.taken[i].from, state.taken[i].to}) {
+        state.hold_for_steps(page, bit);
+        state.unhold_copy(page);
+      }
+    }
+    state.taken_hold_pages = false;
+  }
+  state.unfinished |= bit;
+  state.tickets[slot] = ++state.last_ticket;
+  return StepTicket{state.last_ticket};
+}
+
+Status PagePool::end_step(StepTicket ticket) noexcept {
+  int slot = 0;
+  while (state_ != nullptr && slot < max_unfinished_steps && (ticket.value == 0 || state_->tickets[slot] != ticket.value)) ++slot;
+  if (state_ == nullptr || slot == max_unfinished_steps) {
+    return fail(Errc::invalid_argument, "end_step: ticket {} is of no unfinished step", ticket.value);
+  }
+  State& state = *state_;
+  const uint64_t bit = uint64_t{1} << slot;
+  state.tickets[slot] = 0;
+  state.unfinished &= ~bit;
+  for (uint32_t i = 0; i < state.sequences_touched; ++i) state.sequences[i].steps &= ~bit;
+  for (uint32_t page = state.lists.front(PageList::leaving), next; page != pool::no_page; page = next) {
+    PageRecord& record = state.records[page];
+    next = record.next;
+    record.steps &= ~bit;
+    if (record.steps != 0) continue;
+    state.lists.unlink(page);
+    state.settle(page);
+  }
+  return {};
+}
+
+}  // namespace v1
+}  // namespace folio
