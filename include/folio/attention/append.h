@@ -25,27 +25,30 @@ struct Rope {
 };
 
 struct AppendArgs {
-  AnyTensor<3> k = {};     ///< [tokens, key.num_heads, key.head_size]; any byte strides for tokens and heads
-  AnyTensor<3> v = {};     ///< [tokens, value.num_heads, value.head_size]; null data: K only (latent caches)
+  AnyTensor<3> k = {};  ///< [tokens, key.num_heads, key.head_size]; any byte strides for tokens and heads
+  AnyTensor<3> v = {};  ///< [tokens, value.num_heads, value.head_size]; null data: K only (latent caches)
   PagedKVView key = {};
   PagedKVView value = {};
-  /// [tokens] page * page_size + offset, negative = skip the token. Null: new token t of sequence b goes to row index
-  /// context_length - new tokens + t through the batch's table.
+  /// [tokens] page * page_size + offset (the row number where pages are unbounded), each at most once; negative = skip the token.
+  /// Null: new token t of sequence b goes to row index context_length - new tokens + t through the batch's table.
   const int64_t* slots = nullptr;
-  const Rope* rope = nullptr;      ///< refused so far
-  const float* k_norm = nullptr;   ///< refused so far
+  const Rope* rope = nullptr;     ///< refused so far
+  const float* k_norm = nullptr;  ///< refused so far
   float norm_eps = 1e-6f;
 };
 
 /// Converts each token's K and V to the planes' dtypes (round to nearest even, saturating as dtype.h states) and stores them.
 ///
 /// Planes with scales: where the scale's slot stride is 0 the scales are calibrated and read; otherwise they are computed per granule
-/// and written: amax over the finite inputs / qmax (127, 448, 57344), rounded toward +infinity to the scale's type, 1 for amax 0;
-/// with a tensor_scale, amax / qmax / tensor_scale. Stored = from_float(x / (scale * tensor_scale)).
+/// and written: amax over the finite inputs / qmax (127, 448, 57344), rounded toward +infinity to the scale's type but never beyond its
+/// largest finite number, 1 for amax 0; with a tensor_scale, amax / qmax / tensor_scale, each quotient rounded toward +infinity.
+/// Heads or granules that share a computed scale (head or granule stride 0) share the amax.
+/// Stored = from_float(x / (scale * tensor_scale)).
 /// Tokens of unassigned pages and negative slots write nothing.
 ///
-/// Errors:  invalid_argument for shapes, dtypes, strides, null pointers, a slot >= num_pages * page_size, or missing arrays of the
-///          batch; unsupported for rope and k_norm. Nothing is written then.
+/// Errors:  invalid_argument for shapes, dtypes, strides, null pointers, a slot >= num_pages * page_size, missing or contradictory
+///          arrays of the batch, planes whose heads, slots or pages share bytes (stride 0), computed scales of an unquantised plane or
+///          with a page stride of 0; unsupported for rope and k_norm. Nothing is written then.
 /// Effects: allocates nothing; tokens run in parallel on `executor`
 FOLIO_EXPORT Status append(const Batch& batch, const AppendArgs& args, const Executor& executor) noexcept;
 

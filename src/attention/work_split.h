@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/attention/work_split.h: cuts a range of independent rows into tasks for an Executor.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "folio/core/execution.h"
+#include "folio/core/status.h"
+
+namespace folio {
+inline namespace v1 {
+
+inline Status check_executor(const char* function, const Executor& executor) {
+  if (executor.parallel_for != nullptr && executor.concurrency != nullptr) return {};
+  return fail(Errc::invalid_argument, "{}: executor has no {}, expected a function", function,
+              executor.parallel_for == nullptr ? "parallel_for" : "concurrency");
+}
+
+/// `rows` rows in `tasks` ranges of nearly equal length.
+struct WorkSplit {
+  int64_t rows = 0;
+  int64_t tasks = 0;
+
+  [[nodiscard]] int64_t begin(int64_t task) const { return task * (rows / tasks) + std::min(task, rows % tasks); }
+  [[nodiscard]] int64_t end(int64_t task) const { return begin(task + 1); }
+};
+
+/// Enough bytes for a task to outweigh handing it to another thread (a fork-join costs about a microsecond, a core moves some 10 GB/s).
+inline constexpr int64_t task_bytes_min = 32 * 1024;
+
+/// At most four tasks per thread, so that uneven threads even out. `rows` >= 1.
+inline WorkSplit split_rows(int64_t rows, int64_t row_bytes, const Executor& executor) {
+  const int64_t rows_min = std::max<int64_t>(1, task_bytes_min / std::max<int64_t>(1, row_bytes));
+  const int64_t threads = std::max(1, executor.concurrency(executor.context));
+  return {rows, std::clamp<int64_t>(rows / rows_min, 1, threads * 4)};
+}
+
+/// Runs `task(arg, i)` for every task; a single one on the calling thread.
+inline void run_tasks(const WorkSplit& split, void (*task)(void*, int64_t) noexcept, void* arg, const Executor& executor) {
+  if (split.tasks == 1) return task(arg, 0);
+  executor.parallel_for(executor.context, split.tasks, task, arg);
+}
+
+}  // namespace v1
+}  // namespace folio
