@@ -29,6 +29,11 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/attend.h
     folio/attention/mask.h
     folio/attention/merge.h
+    folio/attention/operand.h
+    folio/attention/operand/cache_operands.h
+    folio/attention/operand/concept.h
+    folio/attention/operand/tensor_operands.h
+    folio/attention/operand/view_operand.h
     folio/attention/plan.h
     folio/attention/problem.h
     folio/pool/page_pool.h)

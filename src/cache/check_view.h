@@ -14,9 +14,6 @@ inline namespace v1 {
 /// The types that planes store: f32, bf16, f16, f8_e4m3, f8_e5m2, i8.
 constexpr bool is_plane_dtype(DType dtype) { return is_supported(dtype) && dtype != DType::f8_e8m0; }
 
-/// The types of scales: f32, f16, bf16, f8_e8m0, f8_e4m3.
-constexpr bool is_scale_dtype(DType dtype) { return is_supported(dtype) && dtype != DType::f8_e5m2 && dtype != DType::i8; }
-
 /// Elements of one head that have a scale of their own.
 constexpr int64_t granules_of(int32_t head_size, int32_t granularity) {
   return (static_cast<int64_t>(head_size) + granularity - 1) / granularity;

@@ -14,12 +14,18 @@
 #include <limits>
 
 #include "folio/core/dtype.h"
+#include "folio/core/host_device.h"
 
 namespace folio {
 inline namespace v1 {
 
 /// page_size of a plane without pages: one run of slots per sequence, page stride = slot stride, page ids = row numbers.
 inline constexpr int32_t unbounded_page_size = std::numeric_limits<int32_t>::max();
+
+/// The types that scales may have.
+FOLIO_HOST_DEVICE constexpr bool is_scale_dtype(DType dtype) {
+  return is_supported(dtype) && dtype != DType::f8_e5m2 && dtype != DType::i8;
+}
 
 /// Scales of a quantised plane: value = stored * scale (* *tensor_scale), in float32.
 ///

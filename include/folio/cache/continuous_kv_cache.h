@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/cache/continuous_kv_cache.h: the cache without paging: each sequence has one page of `max_length` tokens.
+///
+///   blocks [num_pages, max_length, num_heads, head_size]; lookup_table has one column: the page of sequence b
+///
+/// The simple sibling of PagedKVCache, with the same contracts for unassigned entries; never quantised.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "folio/cache/cache_tables.h"
+#include "folio/cache/kv_cache.h"
+#include "folio/cache/row_indices.h"
+#include "folio/cache/static_checks.h"
+#include "folio/core/status.h"
+#include "folio/core/tensor_view.h"
+#include "folio/core/vec.h"
+
+namespace folio {
+inline namespace v1 {
+
+template <DType D, KVCacheStaticParams Params>
+struct ContinuousKVCache {
+  static_assert(is_supported(D), "ContinuousKVCache: dtype has no element type");
+  static_assert(Params.num_heads >= 1 && Params.head_size >= 1, "ContinuousKVCache: num_heads and head_size are at least 1");
+
+  static_assert(int64_t{Params.num_heads} * Params.head_size <= INT32_MAX,
+                "ContinuousKVCache: a row has less than 2^31 elements");
+
+  using device_type = ContinuousKVCache;
+  static constexpr DType dtype = D;
+  static constexpr KVCacheStaticParams kv_params = Params;
+  static constexpr int page_size_ = 0;  ///< not paged
+  static constexpr bool quantization_enabled = false;
+  static constexpr int quantization_granularity = 1;
+  static constexpr DType scale_dtype = DType::invalid;
+  static constexpr int64_t row_size = int64_t{Params.num_heads} * Params.head_size;
+
+  using element_type = element_t<D>;
+  using scale_type = no_element;
+  using blocks_tt_layout =
+      Layout<IntTuple<-1, -1, Params.num_heads, Params.head_size>, IntTuple<-1, row_size, Params.head_size, 1>>;
+  using blocks_tt_type = TensorView<element_type, blocks_tt_layout>;
+  using cache_lengths_tt_layout = Layout<IntTuple<-1>>;
+  using cache_lengths_tt_type = TensorView<const uint32_t, cache_lengths_tt_layout>;
+  using lookup_table_tt_layout = Layout<IntTuple<-1, -1>, IntTuple<-1, 1>>;
+  using lookup_table_tt_type = TensorView<const uint32_t, lookup_table_tt_layout>;
+
+  blocks_tt_type blocks = {};
+  cache_lengths_tt_type cache_lengths = {};
+  lookup_table_tt_type lookup_table = {};  ///< [batch, 1]
+  uint32_t max_seq_length = 0;
+  uint32_t max_cache_length = 0;
+
+  static constexpr FOLIO_HOST_DEVICE const char* get_type_name() { return "ContinuousKVCache"; }
+  /// No limit.
+  static constexpr FOLIO_HOST_DEVICE int64_t max_tile_size() { return -1; }
+  FOLIO_HOST_DEVICE constexpr ContinuousKVCache copy() const { return *this; }
+
+  FOLIO_HOST_DEVICE constexpr cache_lengths_tt_type cache_lengths_nd() const { return cache_lengths; }
+  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t batch_idx) const { return cache_lengths(batch_idx); }
+  FOLIO_HOST_DEVICE constexpr bool empty_cache() const {
+    for (int64_t b = 0; b < cache_lengths.extent(0); ++b) {
+      if (cache_lengths(b) != 0) return false;
+    }
+    return true;
+  }
+  FOLIO_HOST_DEVICE constexpr uint32_t max_prompt_length() const { return max_seq_length; }
+  FOLIO_HOST_DEVICE constexpr uint32_t max_context_length() const { return max_cache_length; }
+
+  template <int Width, DType OutputDType = D>
+    requires output_type_is_supported<OutputDType>
+  FOLIO_HOST_DEVICE constexpr Vec<element_t<OutputDType>, Width> load(int64_t bs, int64_t head_idx, int64_t tok_idx,
+                                                                      int64_t head_dim_idx) const {
+    Vec<element_type, Width> stored;
+    const element_type* at = block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx);
+    for (int i = 0; at != nullptr && i < Width; ++i) stored[i] = at[i];
+    if constexpr (OutputDType == D) {
+      return stored;
+    } else {
+      return cast<element_t<OutputDType>>(stored);
+    }
+  }
+  template <int Width>
+  FOLIO_HOST_DEVICE constexpr void store(int64_t bs, int64_t head_idx, int64_t tok_idx, int64_t head_dim_idx,
+                                         const Vec<element_type, Width>& val) const {
+    element_type* at = block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx);
+    for (int i = 0; at != nullptr && i < Width; ++i) at[i] = val[i];
+  }
+
+  template <int TileSize>
+    requires tile_divides_the_page<TileSize, 0>
+  FOLIO_HOST_DEVICE constexpr element_type* block_paged_ptr(int64_t batch_idx, int64_t start_tok_idx, int64_t head_idx,
+                                                            int64_t head_dim_idx = 0) const {
+    const int64_t page = lookup_table(batch_idx, 0);
+    if (page >= blocks.extent(0)) return nullptr;
+    return blocks.pointer(page, start_tok_idx, head_idx, head_dim_idx);
+  }
+  FOLIO_HOST_DEVICE constexpr scale_type* scales_block_paged_ptr(int64_t, int64_t, int64_t, int64_t = 0) const { return nullptr; }
+  FOLIO_HOST_DEVICE constexpr scale_type* scales_raw_ptr() const { return nullptr; }
+
+  FOLIO_HOST_DEVICE constexpr int64_t row_stride() const { return blocks.stride(0) / row_size; }
+  FOLIO_HOST_DEVICE constexpr int64_t num_kv_rows() const {
+    return blocks.extent(0) == 0 ? 0 : (blocks.extent(0) - 1) * row_stride() + blocks.extent(1);
+  }
+  FOLIO_HOST_DEVICE constexpr int64_t row_idx(uint32_t batch_idx, uint32_t tok_idx) const {
+    const int64_t page = lookup_table(batch_idx, 0);
+    return page < blocks.extent(0) ? page * row_stride() + tok_idx : num_kv_rows();
+  }
+  /// An encoded index of a cache without pages is a row already.
+  FOLIO_HOST_DEVICE constexpr int64_t get_tma_row(int64_t encoded_index) const { return encoded_index; }
+  template <int BN, int BaseAlignment, bool PairCta = false, bool IsLeader = true>
+    requires TileGeometry<BN, 0, PairCta> && base_alignment_is_a_multiple_of_the_piece<BN, 0, BaseAlignment>
+  FOLIO_HOST_DEVICE constexpr PagedRowIndices<BN, 0, PairCta, IsLeader> populate(uint32_t batch_idx, uint32_t base_kv_row) const {
+    return detail::contiguous_rows<BN, PairCta, IsLeader>(row_idx(batch_idx, base_kv_row), num_kv_rows());
+  }
+};
+
+/// blocks [num_pages, kv, num_layers, max_length, num_heads, head_size], packed.
+template <DType D, KVCacheStaticParams Params>
+struct ContinuousKVCacheCollection {
+  using CacheType = ContinuousKVCache<D, Params>;
+  static constexpr std::string_view name_str = "continuous_batching";
+  static constexpr DType dtype = D;
+  static constexpr KVCacheStaticParams kv_params = Params;
+  static constexpr int num_planes = Params.is_mla ? 1 : 2;
+  using blocks_shape = IntTuple<-1, num_planes, -1, -1, Params.num_heads, Params.head_size>;
+  using blocks_tt_type = TensorView<element_t<D>, Layout<blocks_shape>>;
+
+  blocks_tt_type blocks = {};
+  typename CacheType::cache_lengths_tt_type cache_lengths = {};
+  typename CacheType::lookup_table_tt_type lookup_table = {};
+  uint32_t max_seq_length = 0;
+  uint32_t max_cache_length = 0;
+
+  /// Errors: invalid_argument as PagedKVCacheCollection::make; of the table only one column, without alignment or padding, is needed;
+  ///         max_cache_length must not exceed max_length.
+  static Result<ContinuousKVCacheCollection> make(MemorySpan block_memory, int64_t num_pages, int32_t num_layers,
+                                                  int32_t max_length, const CacheTables& tables) noexcept {
+    constexpr detail::StaticGeometry geometry = detail::static_geometry<CacheType>("ContinuousKVCacheCollection::make");
+    Status status = detail::check_storage(geometry, {block_memory, {}, num_pages, num_layers, max_length});
+    if (status.is_ok()) status = detail::check_tables(geometry, tables, max_length);
+    if (!status.is_ok()) return status;
+    ContinuousKVCacheCollection collection;
+    collection.blocks = {static_cast<element_t<D>*>(block_memory.data),
+                         row_major<blocks_shape>(num_pages, num_layers, max_length)};
+    collection.cache_lengths = {tables.cache_lengths, typename CacheType::cache_lengths_tt_layout(tables.batch)};
+    collection.lookup_table = {tables.lookup_table,
+                               typename CacheType::lookup_table_tt_layout(tables.batch, 1, tables.lut_stride)};
+    collection.max_seq_length = tables.max_seq_length;
+    collection.max_cache_length = tables.max_cache_length;
+    return collection;
+  }
+
+  FOLIO_HOST_DEVICE constexpr int64_t num_layers() const { return blocks.extent(2); }
+  /// A layer out of range has a cache without pages.
+  FOLIO_HOST_DEVICE constexpr CacheType get_key_cache(int64_t layer_idx) const { return plane(0, layer_idx); }
+  FOLIO_HOST_DEVICE constexpr CacheType get_value_cache(int64_t layer_idx) const
+    requires cache_has_a_value_plane<Params>
+  {
+    return plane(1, layer_idx);
+  }
+  /// The same, with invalid_argument for a layer out of range.
+  Result<CacheType> checked_key_cache(int64_t layer_idx) const noexcept {
+    Status status = detail::check_layer("checked_key_cache", layer_idx, num_layers());
+    if (!status.is_ok()) return status;
+    return get_key_cache(layer_idx);
+  }
+  Result<CacheType> checked_value_cache(int64_t layer_idx) const noexcept
+    requires cache_has_a_value_plane<Params>
+  {
+    Status status = detail::check_layer("checked_value_cache", layer_idx, num_layers());
+    if (!status.is_ok()) return status;
+    return get_value_cache(layer_idx);
+  }
+  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t bs_idx) const { return cache_lengths(bs_idx); }
+
+ private:
+  FOLIO_HOST_DEVICE constexpr CacheType plane(int64_t kv, int64_t layer_idx) const {
+    const bool exists = layer_idx >= 0 && layer_idx < num_layers();
+    return {{blocks.pointer(0, kv, exists ? layer_idx : 0, 0, 0, 0),
+             typename CacheType::blocks_tt_layout(exists ? blocks.extent(0) : 0, blocks.extent(3), blocks.stride(0))},
+            cache_lengths,
+            lookup_table,
+            max_seq_length,
+            max_cache_length};
+  }
+};
+
+}  // namespace v1
+}  // namespace folio

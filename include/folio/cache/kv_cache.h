@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/cache/kv_cache.h: what a cache type offers to kernels: the concepts KVCacheT and KVCollectionT.
+///
+/// KVCacheT is one plane of one layer, K or V; KVCollectionT gives the planes of all layers. Both are views: trivially copyable, they
+/// own nothing and check nothing. Members that a type cannot serve do not exist; their constraints are concepts whose names are the
+/// sentence to be read in the compiler's message.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "folio/cache/paged_kv_view.h"
+#include "folio/cache/static_params.h"
+#include "folio/core/dtype.h"
+#include "folio/core/vec.h"
+
+namespace folio {
+inline namespace v1 {
+
+template <DType ScaleDType> concept cache_is_quantised = is_scale_dtype(ScaleDType);
+/// Storage values without their scales are what `load_quantized` gives.
+template <DType OutputDType, DType StorageDType, DType ScaleDType>
+concept quantised_load_has_another_output_type = ScaleDType == DType::invalid || OutputDType != StorageDType;
+template <DType OutputDType> concept output_type_is_supported = is_supported(OutputDType);
+template <int TileSize, int PageSize>
+concept tile_divides_the_page = TileSize >= 1 && (PageSize == 0 || (PageSize > 0 && PageSize % TileSize == 0));
+template <KVCacheStaticParams Params> concept cache_has_a_value_plane = !Params.is_mla;
+
+namespace detail {
+
+/// What needs scales is asked of quantised caches only.
+template <class C>
+concept HasScaleAccess = requires(const C c, int64_t i, const Vec<element_t<C::scale_dtype>, 1> scale) {
+  { c.template load_scale<1>(i, i, i, i) } -> std::same_as<Vec<element_t<C::scale_dtype>, 1>>;
+  { c.store_scale(i, i, i, i, scale) };
+  { c.template load_quantized<1>(i, i, i, i) } -> std::same_as<Vec<element_t<C::dtype>, 1>>;
+};
+
+/// A tile that every cache admits: one page, or 64 keys of a cache without pages.
+template <class C>
+inline constexpr int sample_tile = C::page_size_ > 0 ? C::page_size_ : 64;
+
+}  // namespace detail
+
+/// One plane of one layer. `bs` is the row of the batch, `tok_idx` the key's index in the sequence's row, 64-bit throughout.
+template <class C>
+concept KVCacheT = std::is_trivially_copyable_v<C> && std::same_as<typename C::device_type, C> && requires {
+  { C::dtype } -> std::convertible_to<DType>;
+  { C::kv_params } -> std::convertible_to<KVCacheStaticParams>;
+  { C::page_size_ } -> std::convertible_to<int>;
+  { C::quantization_enabled } -> std::convertible_to<bool>;
+  { C::quantization_granularity } -> std::convertible_to<int>;
+  { C::scale_dtype } -> std::convertible_to<DType>;
+  { C::get_type_name() } -> std::convertible_to<std::string_view>;
+  { C::max_tile_size() } -> std::convertible_to<int64_t>;
+} && requires(const C c, int64_t i, uint32_t u, const Vec<element_t<C::dtype>, 1> value) {
+  { c.copy() } -> std::same_as<C>;
+  { c.cache_lengths_nd() };
+  { c.cache_length(i) } -> std::same_as<int64_t>;
+  { c.empty_cache() } -> std::same_as<bool>;
+  { c.max_prompt_length() } -> std::same_as<uint32_t>;
+  { c.max_context_length() } -> std::same_as<uint32_t>;
+  { c.template load<1, DType::f32>(i, i, i, i) } -> std::same_as<Vec<float, 1>>;
+  { c.store(i, i, i, i, value) };
+  { c.template block_paged_ptr<1>(i, i, i, i) } -> std::same_as<element_t<C::dtype>*>;
+  { c.template block_paged_ptr<1>(i, i, i) } -> std::same_as<element_t<C::dtype>*>;
+  { c.scales_block_paged_ptr(i, i, i, i) } -> std::same_as<element_t<C::scale_dtype>*>;
+  { c.scales_raw_ptr() } -> std::same_as<element_t<C::scale_dtype>*>;
+  { c.num_kv_rows() } -> std::same_as<int64_t>;
+  { c.row_idx(u, u) } -> std::same_as<int64_t>;
+  { c.get_tma_row(i) } -> std::same_as<int64_t>;
+  { c.template populate<detail::sample_tile<C>, detail::sample_tile<C>>(u, u) };
+} && (!C::quantization_enabled || detail::HasScaleAccess<C>);
+
+/// The planes of all layers; K and V, or K alone for MLA.
+template <class C>
+concept KVCollectionT = KVCacheT<typename C::CacheType> && requires(const C c, int64_t i) {
+  { C::name_str } -> std::convertible_to<std::string_view>;
+  { C::dtype } -> std::convertible_to<DType>;
+  { C::kv_params } -> std::convertible_to<KVCacheStaticParams>;
+  { c.get_key_cache(i) } -> std::same_as<typename C::CacheType>;
+  { c.cache_length(i) } -> std::same_as<int64_t>;
+} && (C::kv_params.is_mla || requires(const C c, int64_t i) {
+                          { c.get_value_cache(i) } -> std::same_as<typename C::CacheType>;
+                        });
+
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/cache/paged_kv_cache.h: the K or V plane of one layer in pages, with its sizes as template arguments.
+///
+///   blocks [num_pages, page_size, num_heads, head_size]   scales [num_pages, page_size, num_heads, head_dim_granularity]
+///
+/// Both are planes of larger tensors (PagedKVCacheCollection), so the stride from page to page is a run-time value; a row, the record
+/// of one token, is packed. Key `tok_idx` of sequence `bs` is slot tok_idx % page_size of page lookup_table[bs][tok_idx / page_size].
+/// An entry >= num_pages is unassigned: loads give zero bits, stores write nothing, pointers are null, rows are out of bounds.
+///
+/// The type owns nothing, is trivially copyable, compiles for host and device and checks nothing else: make it through
+/// PagedKVCacheCollection::make or cache_of, which do. Thread safety: const access from any thread; stores to distinct elements.
+#pragma once
+
+#include <cstdint>
+
+#include "folio/cache/kv_cache.h"
+#include "folio/cache/row_indices.h"
+#include "folio/cache/static_params.h"
+#include "folio/core/dtype.h"
+#include "folio/core/host_device.h"
+#include "folio/core/tensor_view.h"
+#include "folio/core/vec.h"
+
+namespace folio {
+inline namespace v1 {
+
+template <DType D, KVCacheStaticParams Params, int PageSize, DType ScaleDType = DType::invalid, int QuantizationGranularity = 1>
+struct PagedKVCache {
+  static_assert(is_supported(D), "PagedKVCache: dtype has no element type");
+  static_assert(Params.num_heads >= 1 && Params.head_size >= 1, "PagedKVCache: num_heads and head_size are at least 1");
+  static_assert(int64_t{Params.num_heads} * Params.head_size <= INT32_MAX, "PagedKVCache: a row has less than 2^31 elements");
+  static_assert(PageSize >= 1, "PagedKVCache: page_size is at least 1");
+  static_assert(ScaleDType == DType::invalid || is_scale_dtype(ScaleDType),
+                "PagedKVCache: scale_dtype is one of f32, f16, bf16, f8_e8m0, f8_e4m3, or invalid for no scales");
+  static_assert(QuantizationGranularity >= 1, "PagedKVCache: quantization_granularity is at least 1");
+
+  using device_type = PagedKVCache;
+  static constexpr DType dtype = D;
+  static constexpr KVCacheStaticParams kv_params = Params;
+  static constexpr int page_size_ = PageSize;
+  static constexpr bool quantization_enabled = ScaleDType != DType::invalid;
+  static constexpr int quantization_granularity = QuantizationGranularity;
+  static constexpr DType scale_dtype = ScaleDType;
+  static constexpr int head_dim_granularity = (Params.head_size + QuantizationGranularity - 1) / QuantizationGranularity;
+  static constexpr int64_t row_size = int64_t{Params.num_heads} * Params.head_size;            ///< elements of a row
+  static constexpr int64_t scale_row_size = int64_t{Params.num_heads} * head_dim_granularity;  ///< scales of a row
+
+  using element_type = element_t<D>;
+  using scale_type = element_t<ScaleDType>;
+  using blocks_shape = IntTuple<-1, PageSize, Params.num_heads, Params.head_size>;
+  using blocks_strides = IntTuple<-1, row_size, Params.head_size, 1>;
+  using blocks_layout = Layout<blocks_shape, blocks_strides>;
+  using blocks_tt_layout = blocks_layout;
+  using blocks_tt_type = TensorView<element_type, blocks_tt_layout>;
+  using scales_tt_layout = Layout<IntTuple<-1, PageSize, Params.num_heads, head_dim_granularity>,
+                                  IntTuple<-1, scale_row_size, head_dim_granularity, 1>>;
+  using scales_tt_type = TensorView<scale_type, scales_tt_layout>;
+  using cache_lengths_tt_layout = Layout<IntTuple<-1>>;
+  using cache_lengths_tt_type = TensorView<const uint32_t, cache_lengths_tt_layout>;
+  using lookup_table_tt_layout = Layout<IntTuple<-1, -1>, IntTuple<-1, 1>>;
+  using lookup_table_tt_type = TensorView<const uint32_t, lookup_table_tt_layout>;
+
+  blocks_tt_type blocks = {};
+  cache_lengths_tt_type cache_lengths = {};  ///< [batch] tokens in the cache before this step
+  lookup_table_tt_type lookup_table = {};    ///< [batch, columns] page ids
+  uint32_t max_seq_length = 0;
+  uint32_t max_cache_length = 0;
+  scales_tt_type scales = {};  ///< null data: none
+
+  static constexpr FOLIO_HOST_DEVICE const char* get_type_name() { return "PagedKVCache"; }
+  /// Rows that lie in one page.
+  static constexpr FOLIO_HOST_DEVICE int64_t max_tile_size() { return PageSize; }
+  FOLIO_HOST_DEVICE constexpr PagedKVCache copy() const { return *this; }
+
+  FOLIO_HOST_DEVICE constexpr cache_lengths_tt_type cache_lengths_nd() const { return cache_lengths; }
+  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t batch_idx) const { return cache_lengths(batch_idx); }
+  /// True exactly when every cache length is 0. Reads them: call it where they live.
+  FOLIO_HOST_DEVICE constexpr bool empty_cache() const {
+    for (int64_t b = 0; b < cache_lengths.extent(0); ++b) {
+      if (cache_lengths(b) != 0) return false;
+    }
+    return true;
+  }
+  /// Upper bound of the new tokens of a sequence in this step.
+  FOLIO_HOST_DEVICE constexpr uint32_t max_prompt_length() const { return max_seq_length; }
+  /// Upper bound of cache length plus new tokens of a sequence.
+  FOLIO_HOST_DEVICE constexpr uint32_t max_context_length() const { return max_cache_length; }
+
+  /// `Width` consecutive elements of a head. A quantised cache multiplies each by its own scale in float32, then converts.
+  template <int Width, DType OutputDType = D>
+    requires output_type_is_supported<OutputDType> && quantised_load_has_another_output_type<OutputDType, D, ScaleDType>
+  FOLIO_HOST_DEVICE constexpr Vec<element_t<OutputDType>, Width> load(int64_t bs, int64_t head_idx, int64_t tok_idx,
+                                                                      int64_t head_dim_idx) const {
+    const Vec<element_type, Width> stored = load_storage<Width>(bs, head_idx, tok_idx, head_dim_idx);
+    if constexpr (quantization_enabled) {
+      Vec<element_t<OutputDType>, Width> out;
+      const scale_type* scale = scales_block_paged_ptr(bs, tok_idx, head_idx);
+      if (scale == nullptr) return out;
+      for (int i = 0; i < Width; ++i) {
+        const float factor = to_float(scale[(head_dim_idx + i) / QuantizationGranularity]);
+        out[i] = from_float<element_t<OutputDType>>(to_float(stored[i]) * factor);
+      }
+      return out;
+    } else if constexpr (OutputDType == D) {
+      return stored;  // bits, not values: a NaN keeps its payload
+    } else {
+      return cast<element_t<OutputDType>>(stored);
+    }
+  }
+  /// Writes elements of the storage type; a quantised cache's are quantised by the caller.
+  template <int Width>
+  FOLIO_HOST_DEVICE constexpr void store(int64_t bs, int64_t head_idx, int64_t tok_idx, int64_t head_dim_idx,
+                                         const Vec<element_type, Width>& val) const {
+    element_type* at = block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx);
+    if (at == nullptr) return;
+    for (int i = 0; i < Width; ++i) at[i] = val[i];
+  }
+  /// Elements as stored, without their scales.
+  template <int Width>
+    requires cache_is_quantised<ScaleDType>
+  FOLIO_HOST_DEVICE constexpr Vec<element_type, Width> load_quantized(int64_t bs, int64_t head_idx, int64_t tok_idx,
+                                                                      int64_t head_dim_idx) const {
+    return load_storage<Width>(bs, head_idx, tok_idx, head_dim_idx);
+  }
+  /// `Width` consecutive scales from that of element `head_dim_idx`.
+  template <int Width>
+    requires cache_is_quantised<ScaleDType>
+  FOLIO_HOST_DEVICE constexpr Vec<scale_type, Width> load_scale(int64_t bs, int64_t head_idx, int64_t tok_idx,
+                                                                int64_t head_dim_idx) const {
+    Vec<scale_type, Width> out;
+    const scale_type* at = scales_block_paged_ptr(bs, tok_idx, head_idx, head_dim_idx);
+    if (at == nullptr) return out;
+    for (int i = 0; i < Width; ++i) out[i] = at[i];
+    return out;
+  }
+  /// Writes consecutive scales from that of element `head_dim_idx`.
+  template <int Width>
+    requires cache_is_quantised<ScaleDType>
+  FOLIO_HOST_DEVICE constexpr void store_scale(int64_t bs, int64_t head_idx, int64_t tok_idx, int64_t head_dim_idx,
+                                               const Vec<scale_type, Width>& values) const {
+    scale_type* at = scales_block_paged_ptr(bs, tok_idx, head_idx, head_dim_idx);
+    if (at == nullptr) return;
+    for (int i = 0; i < Width; ++i) at[i] = values[i];
+  }
+
+  /// The element from which `TileSize` rows may be read, row_size elements apart, if start_tok_idx % TileSize == 0.
+  template <int TileSize>
+    requires tile_divides_the_page<TileSize, PageSize>
+  FOLIO_HOST_DEVICE constexpr element_type* block_paged_ptr(int64_t batch_idx, int64_t start_tok_idx, int64_t head_idx,
+                                                            int64_t head_dim_idx = 0) const {
+    const int64_t page = lookup_table(batch_idx, start_tok_idx / PageSize);
+    if (page >= blocks.extent(0)) return nullptr;
+    return blocks.pointer(page, start_tok_idx % PageSize, head_idx, head_dim_idx);
+  }
+  /// The scale of an element; null also when there are no scales.
+  FOLIO_HOST_DEVICE constexpr scale_type* scales_block_paged_ptr(int64_t batch_idx, int64_t start_tok_idx, int64_t head_idx,
+                                                                 int64_t head_dim_idx = 0) const {
+    const int64_t page = lookup_table(batch_idx, start_tok_idx / PageSize);
+    if (scales.data == nullptr || page >= blocks.extent(0)) return nullptr;
+    return scales.pointer(page, start_tok_idx % PageSize, head_idx, head_dim_idx / QuantizationGranularity);
+  }
+  /// The first scale of the plane, or null.
+  FOLIO_HOST_DEVICE constexpr scale_type* scales_raw_ptr() const { return scales.data; }
+
+  /// Rows from one page to the next, S; and of the scales.
+  FOLIO_HOST_DEVICE constexpr int64_t row_stride() const { return blocks.stride(0) / row_size; }
+  FOLIO_HOST_DEVICE constexpr int64_t scale_row_stride() const { return scales.stride(0) / scale_row_size; }
+  /// Rows from the plane's first to its last one; row num_kv_rows() is out of bounds.
+  FOLIO_HOST_DEVICE constexpr int64_t num_kv_rows() const {
+    return blocks.extent(0) == 0 ? 0 : (blocks.extent(0) - 1) * row_stride() + PageSize;
+  }
+  /// Row of a key in the plane seen as a matrix of rows; num_kv_rows() if its page is unassigned.
+  FOLIO_HOST_DEVICE constexpr int64_t row_idx(uint32_t batch_idx, uint32_t tok_idx) const {
+    constexpr auto page_rows = static_cast<uint32_t>(PageSize);
+    const int64_t page = lookup_table(batch_idx, tok_idx / page_rows);
+    return page < blocks.extent(0) ? page * row_stride() + tok_idx % page_rows : num_kv_rows();
+  }
+  /// Row of slot `encoded_index` = page * page_size + offset. Negative indices come back unchanged, those past the pages give -1.
+  FOLIO_HOST_DEVICE constexpr int64_t get_tma_row(int64_t encoded_index) const {
+    if (encoded_index < 0) return encoded_index;
+    if (encoded_index / PageSize >= blocks.extent(0)) return -1;
+    return encoded_index / PageSize * row_stride() + encoded_index % PageSize;
+  }
+  /// The rows of the BN keys from base_kv_row on, which is a multiple of BaseAlignment. Reads whole aligned groups of table entries:
+  /// needs the table's padding and alignment as CacheTables states them.
+  template <int BN, int BaseAlignment, bool PairCta = false, bool IsLeader = true>
+    requires TileGeometry<BN, PageSize, PairCta> && base_alignment_is_a_multiple_of_the_piece<BN, PageSize, BaseAlignment>
+  FOLIO_HOST_DEVICE PagedRowIndices<BN, PageSize, PairCta, IsLeader> populate(uint32_t batch_idx, uint32_t base_kv_row) const {
+    return detail::populate_rows<BN, PageSize, BaseAlignment, PairCta, IsLeader>(lookup_table.pointer(batch_idx, 0), base_kv_row,
+                                                                                 {blocks.extent(0), row_stride(), num_kv_rows()});
+  }
+
+ private:
+  template <int Width>
+  FOLIO_HOST_DEVICE constexpr Vec<element_type, Width> load_storage(int64_t bs, int64_t head_idx, int64_t tok_idx,
+                                                                    int64_t head_dim_idx) const {
+    Vec<element_type, Width> out;
+    const element_type* at = block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx);
+    if (at == nullptr) return out;
+    for (int i = 0; i < Width; ++i) out[i] = at[i];
+    return out;
+  }
+};
+
+}  // namespace v1
+}  // namespace folio
