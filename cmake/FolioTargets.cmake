@@ -50,12 +50,13 @@ endfunction()
 function(folio_isa_folder name)
   cmake_parse_arguments(arg "" "" "FLAGS;SOURCES;LINKS" ${ARGN})
   folio_folder(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
-  target_compile_options(${name} PRIVATE ${arg_FLAGS} $<IF:$<CONFIG:Release>,-O3,-O2>)
+  target_compile_options(${name} PRIVATE ${arg_FLAGS} -fno-exceptions $<IF:$<CONFIG:Release>,-O3,-O2>)
   set_property(GLOBAL APPEND PROPERTY FOLIO_ISA_FOLDERS ${name})
 endfunction()
 
 # folio_test(name SOURCES ... LINKS ... LABELS ...): a GoogleTest program, one entry of ctest. `name` is folder.stem, e.g.
-# core.dtype. The label `threads` marks what the tsan preset runs.
+# core.dtype. The label `threads` marks what the tsan preset runs; the
+# target threads_tests builds those alone.
 function(folio_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINKS;LABELS" ${ARGN})
   set(target test_${name})
@@ -66,4 +67,10 @@ function(folio_test name)
   target_link_libraries(${target} PRIVATE folio::folio GTest::gmock_main ${arg_LINKS})
   add_test(NAME ${name} COMMAND ${target})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900)
+  if("threads" IN_LIST arg_LABELS)
+    if(NOT TARGET threads_tests)
+      add_custom_target(threads_tests)
+    endif()
+    add_dependencies(threads_tests ${target})
+  endif()
 endfunction()

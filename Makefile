@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of the README. Each sees to its own needs: packages, configuration, build. Everything else is CMake's presets.
+.PHONY: demo test bench format lint coverage clean
+
+BUILD := build/release
+TRACE := examples/data/conversation_1000.jsonl
+
+demo: configure
+	cmake --build --preset release --target folio_cli
+	@echo "== 20 requests with attention on the CPU, recomputed in double from the token history"
+	$(BUILD)/cli/folio replay $(TRACE) --limit 20 --layers 1 --q-heads 8 --kv-heads 2 --head-size 64 --verify
+	@echo "== 1000 requests through the page pool alone, one trace block per page"
+	$(BUILD)/cli/folio replay $(TRACE) --sequential --page-per-block --compute none
+
+test: configure
+	cmake --build --preset release
+	ctest --preset release
+	@tools/show_skipped.sh $(BUILD)
+
+bench: configure
+	cmake --build --preset release
+	tools/run_benchmarks.sh $(BUILD)
+
+format:
+	tools/install_dependencies.sh ci
+	tools/format.sh
+
+coverage:
+	tools/install_dependencies.sh coverage
+	tools/coverage.sh
+
+clean:
+	rm -rf build
+
+.PHONY: configure
+configure:
+	tools/install_dependencies.sh
+	cmake --preset release

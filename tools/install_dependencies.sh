@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tools/install_dependencies.sh [ci|coverage]: installs the Debian packages that folio is built and tested with; the argument adds
+# what only those checks need. Does nothing, and needs no network, where all are present. As root, or with sudo.
+set -eu
+
+packages="g++ cmake ninja-build pkg-config python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
+          libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev"
+case "${1:-}" in
+  ci) packages="$packages clang-16 clang-format-16 clang-tidy-16 libomp-16-dev" ;;
+  coverage) packages="$packages gcovr" ;;
+esac
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "Not a Debian system; please see to it that these are installed:" $packages
+  exit 0
+fi
+
+missing=
+for package in $packages; do
+  if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+    missing="$missing $package"
+  fi
+done
+if [ -z "$missing" ]; then
+  exit 0
+fi
+
+echo "Installing:$missing"
+as_root=
+if [ "$(id -u)" != 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "This needs root or sudo. As root: apt-get install --no-install-recommends$missing" >&2
+    exit 1
+  fi
+  as_root="sudo"
+fi
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends $missing
