@@ -87,11 +87,10 @@ float finite_amax(const Writer& w, const std::byte* source, int64_t first, int64
   return detail::bits_float(static_cast<uint32_t>(bits));
 }
 
-/// The smallest float that is not below a / b, for positive a and b.
-float divide_up(float a, float b) {
-  const float quotient = a / b;
-  const bool is_short = static_cast<double>(quotient) * static_cast<double>(b) < static_cast<double>(a);  // exact in double
-  return is_short ? detail::bits_float(detail::float_bits(quotient) + 1u) : quotient;
+/// The smallest float that is not below a positive x.
+float round_up(double x) {
+  const auto nearest = static_cast<float>(x);
+  return static_cast<double>(nearest) < x ? detail::bits_float(detail::float_bits(nearest) + 1u) : nearest;
 }
 
 /// Largest finite number of a scale's type: a scale beyond it stays finite, and the stored values saturate.
@@ -118,7 +117,8 @@ void store_scale(DType dtype, float scale, std::byte* at) {
 float compute_scale(const Writer& w, float amax, int64_t page, int64_t slot, int64_t head, int64_t granule) {
   const ScaleView& scales = w.view.scales;
   const float tensor_scale = scales.tensor_scale != nullptr ? *scales.tensor_scale : 1.0f;
-  const float exact = amax == 0.0f ? 1.0f : divide_up(divide_up(amax, w.qmax), tensor_scale);
+  const double reach = static_cast<double>(w.qmax) * static_cast<double>(tensor_scale);  // exact
+  const float exact = amax == 0.0f ? 1.0f : round_up(static_cast<double>(amax) / reach);
   std::byte* at = static_cast<std::byte*>(scales.data) + scale_offset_bytes(scales, page, slot, head, granule);
   store_scale(scales.dtype, std::min(exact, scale_max(scales.dtype)), at);
   return load_scale(at, scales.dtype) * tensor_scale;

@@ -41,7 +41,7 @@ struct AppendArgs {
 ///
 /// Planes with scales: where the scale's slot stride is 0 the scales are calibrated and read; otherwise they are computed per granule
 /// and written: amax over the finite inputs / qmax (127, 448, 57344), rounded toward +infinity to the scale's type but never beyond its
-/// largest finite number, 1 for amax 0; with a tensor_scale, amax / qmax / tensor_scale, each quotient rounded toward +infinity.
+/// largest finite number, 1 for amax 0; with a tensor_scale, amax / (qmax * tensor_scale).
 /// Heads or granules that share a computed scale (head or granule stride 0) share the amax.
 /// Stored = from_float(x / (scale * tensor_scale)).
 /// Tokens of unassigned pages and negative slots write nothing.
