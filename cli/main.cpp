@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/main.cpp: the command `folio`. Exit status: 0 success, 1 a verification failed, 2 anything else that went wrong.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+
+#include "options.h"
+#include "replay.h"
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app{"Tools around folio, a paged KV cache and attention over it", "folio"};
+  app.require_subcommand(1);
+  folio::cli::ReplayOptions options;
+  CLI::App* const replay = app.add_subcommand("replay", "Replay a request trace through pool, append and attention");
+  folio::cli::add_replay_options(*replay, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const folio::Status status = folio::cli::replay(options);
+  if (status.is_ok()) return 0;
+  fmt::print(stderr, "folio replay: {}\n", status.message());
+  return status.code() == folio::Errc::internal ? 1 : 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {  // no memory, or a library that throws
+    fmt::print(stderr, "folio: {}\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/options.h: what `folio replay` is asked to do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "folio/core/dtype.h"
+#include "folio/core/status.h"
+#include "model.h"
+
+namespace CLI {
+class App;
+}
+
+namespace folio::cli {
+
+enum class Compute : uint8_t {
+  none = 0,       ///< pages and tables only
+  attention = 1,  ///< append and attend too
+};
+
+struct ReplayOptions {
+  std::string trace;
+  int64_t limit = 0;  ///< requests; 0: all
+
+  std::string model_name = "llama-3-8b";
+  ModelShape sizes = {};  ///< what was given; 0: the model's. After `resolve`: the whole shape
+
+  int64_t pages = 0;  ///< of the cache; 0: enough that nothing waits or is evicted too early
+  int32_t page_size = 16;
+  DType kv_dtype = DType::bf16;
+
+  int32_t max_batch = 16;     ///< sequences in a step
+  int32_t step_tokens = 512;  ///< new tokens in a step
+  bool sequential = false;    ///< one request after the other
+  bool page_per_block = false;
+
+  Compute compute = Compute::attention;
+  int32_t threads = 0;  ///< 0: as many as the machine offers
+
+  bool verify = false;
+  double verify_share = 0.01;
+  uint64_t seed = 1;
+
+  std::string json;
+  bool quiet = false;
+};
+
+/// Adds the options of `replay` to the parser, which fills `options`.
+void add_replay_options(CLI::App& app, ReplayOptions& options);
+
+/// Fills in the model's sizes and checks that the options agree with each other.
+/// Errors: invalid_argument naming the options
+Status resolve(ReplayOptions& options);
+
+}  // namespace folio::cli

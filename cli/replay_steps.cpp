@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/replay_steps.cpp: the step loop: pool, then append and attend for each layer, then pool again.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "layer_runner.h"
+#include "parallel.h"
+#include "progress.h"
+#include "replay.h"
+#include "scheduler.h"
+#include "verify.h"
+
+namespace folio::cli {
+namespace {
+
+/// Tokens that a request puts into the cache.
+int64_t tokens_of(const TraceRequest& request) { return int64_t{request.input_length} + std::max(request.output_length, 1) - 1; }
+
+/// What the trace needs of the cache.
+struct Demand {
+  int64_t longest_tokens = 0;
+  int64_t longest_pages = 0;  ///< of one request
+  int64_t longest_line = 0;
+  int64_t batch_pages = 0;  ///< of the largest requests that fit into one batch
+};
+
+Demand demand_of(std::span<const TraceRequest> trace, const ReplayOptions& options) {
+  Demand demand;
+  std::vector<int64_t> pages;
+  for (const TraceRequest& request : trace) {
+    pages.push_back((tokens_of(request) + options.page_size - 1) / options.page_size);
+    if (tokens_of(request) <= demand.longest_tokens) continue;
+    demand.longest_tokens = tokens_of(request);
+    demand.longest_pages = pages.back();
+    demand.longest_line = request.line;
+  }
+  std::sort(pages.begin(), pages.end(), std::greater());
+  pages.resize(std::min(pages.size(), static_cast<size_t>(options.max_batch)));
+  for (const int64_t n : pages) demand.batch_pages += n;
+  return demand;
+}
+
+Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& demand) {
+  const int64_t pages = options.pages != 0 ? options.pages : std::min(demand.batch_pages, int64_t{0x7fffffff});
+  if (pages < demand.longest_pages) {
+    return Status(Errc::invalid_argument,
+                  fmt::format("--pages: {} pages of {} tokens hold fewer than the {} tokens of the request in line {} of {}",
+                              pages, options.page_size, demand.longest_tokens, demand.longest_line, options.trace));
+  }
+  PoolOptions pool;
+  pool.num_pages = static_cast<uint32_t>(pages);
+  pool.page_size = options.page_size;
+  pool.max_sequences = static_cast<uint32_t>(options.max_batch);
+  pool.max_pages_per_sequence = static_cast<uint32_t>(demand.longest_pages);
+  return pool;
+}
+
+/// The loop and what it holds. `runner` and `verifier` may be absent.
+class Replay {
+ public:
+  Replay(const ReplayOptions& options, std::span<const TraceRequest> trace, PagePool& pool)
+      : pool_(pool),
+        scheduler_(trace, pool, {options.max_batch, options.step_tokens}),
+        progress_(!options.quiet),
+        requests_(static_cast<int64_t>(trace.size())) {}
+
+  Status run(LayerRunner* runner, Verifier* verifier, ReplayFigures& figures) {
+    const Timed timed(figures.seconds);
+    Step step;
+    while (scheduler_.has_work()) {
+      const double before = spent(runner, figures);
+      if (Status s = run_step(step, runner, verifier, figures); !s.is_ok()) return s;
+      figures.step_seconds.push_back(spent(runner, figures) - before);
+      figures.computed_tokens += step.tokens();
+      progress_.show(scheduler_.finished(), requests_);
+    }
+    return {};
+  }
+
+ private:
+  static double spent(const LayerRunner* runner, const ReplayFigures& figures) {
+    return figures.pool_seconds + (runner != nullptr ? runner->totals().engine_seconds() : 0.0);
+  }
+
+  Status run_step(Step& step, LayerRunner* runner, Verifier* verifier, ReplayFigures& figures) {
+    std::span<const PageCopy> copies;
+    StepTicket ticket;
+    {
+      const Timed timed(figures.pool_seconds);
+      if (Status s = scheduler_.next(step); !s.is_ok()) return s;
+      copies = pool_.take_copies();
+      const auto begun = pool_.begin_step(step.ids);
+      if (!begun) return begun.error();
+      ticket = *begun;
+    }
+    if (runner != nullptr) {
+      if (Status s = runner->run(step, pool_.table(), copies, verifier); !s.is_ok()) return s;
+    }
+    {
+      const Timed timed(figures.pool_seconds);
+      if (Status s = pool_.end_step(ticket); !s.is_ok()) return s;
+      if (Status s = scheduler_.commit(step); !s.is_ok()) return s;
+    }
+    if (verifier != nullptr) {
+      for (const StepEntry& entry : step.entries) verifier->check(*entry.sequence);
+    }
+    const Timed timed(figures.pool_seconds);
+    return scheduler_.retire();
+  }
+
+  PagePool& pool_;
+  Scheduler scheduler_;
+  ProgressBar progress_;
+  int64_t requests_;
+};
+
+}  // namespace
+
+Result<ReplayFigures> replay_steps(const ReplayOptions& options, std::span<const TraceRequest> trace) {
+  const Demand demand = demand_of(trace, options);
+  const auto pool_options = pool_options_of(options, demand);
+  if (!pool_options) return pool_options.error();
+  const Executor executor = default_executor(options.threads);
+
+  // Sizes first, memory last.
+  std::optional<LayerRunner> runner;
+  std::optional<Verifier> verifier;
+  double bytes = 0.0;
+  if (options.compute == Compute::attention) {
+    LayerRunnerOptions layers{.model = options.sizes, .shape = kv_shape_of(options.sizes, options.page_size, options.kv_dtype)};
+    layers.pages = pool_options->num_pages;
+    layers.limits = {.batch = options.max_batch,
+                     .tokens = options.step_tokens,
+                     .context = static_cast<int32_t>(demand.longest_tokens),
+                     .parallelism = executor.concurrency(executor.context)};
+    layers.poison = options.verify;
+    auto created = LayerRunner::create(layers, executor);
+    if (!created) return created.error();
+    runner.emplace(std::move(*created));
+    bytes += runner->required_bytes();
+    if (options.verify) {
+      const double scale = static_cast<double>(runner->attention().problem().scale);
+      verifier.emplace(VerifierOptions{options.sizes, layers.shape, scale, options.verify_share, options.seed}, executor);
+      bytes += verifier->required_bytes(demand.longest_tokens);
+    }
+  }
+  if (Status s = check_memory(*pool_options, bytes); !s.is_ok()) return s;
+  auto pool = PagePool::create(*pool_options);
+  if (!pool) return pool.error();
+  if (runner) {
+    if (Status s = runner->allocate(); !s.is_ok()) return s;
+  }
+
+  ReplayFigures figures;
+  Replay loop(options, trace, *pool);
+  if (Status s = loop.run(runner ? &*runner : nullptr, verifier ? &*verifier : nullptr, figures); !s.is_ok()) return s;
+  figures.requests = static_cast<int64_t>(trace.size());
+  for (const TraceRequest& request : trace) {
+    figures.prompt_tokens += request.input_length;
+    figures.output_tokens += request.output_length;
+  }
+  figures.pages = pool->num_pages();
+  figures.page_size = pool->page_size();
+  figures.pool = pool->stats();
+  figures.threads = executor.concurrency(executor.context);
+  if (runner) {
+    figures.kernel = runner->attention().kernel();
+    figures.layers = runner->totals();
+  }
+  if (verifier) figures.verify = verifier->summary();
+  return figures;
+}
+
+}  // namespace folio::cli

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/scheduler.cpp: admission, the token budget, and the end of requests.
+#include "scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "synthetic.h"
+
+namespace folio::cli {
+
+Batch Step::batch(PageTable table) const {
+  table.row_starts = row_starts.data();
+  Batch batch;
+  batch.size = static_cast<int32_t>(entries.size());
+  batch.query_offsets = query_offsets.data();
+  batch.context_lengths = context_lengths.data();
+  batch.table = table;
+  return batch;
+}
+
+void Scheduler::give(Step& step, Running& sequence, int32_t tokens) {
+  if (tokens == 0) return;
+  budget_ -= tokens;
+  step.entries.push_back({&sequence, tokens});
+  step.query_offsets.push_back(step.query_offsets.back() + tokens);
+  step.context_lengths.push_back(sequence.done + tokens);
+  step.row_starts.push_back(sequence.row_start);
+  step.ids.push_back(sequence.id);
+}
+
+Status Scheduler::next(Step& step) {
+  step.number = steps_++;
+  step.entries.clear();
+  step.query_offsets.assign(1, 0);
+  step.context_lengths.clear();
+  step.row_starts.clear();
+  step.ids.clear();
+  budget_ = limits_.step_tokens;
+  for (const auto& sequence : running_) {
+    if (sequence->decodes()) give(step, *sequence, std::min(budget_, 1));
+  }
+  for (const auto& sequence : running_) {
+    if (!sequence->decodes()) give(step, *sequence, std::min(budget_, sequence->prompt - sequence->done));
+  }
+  if (Status s = admit_while_possible(step); !s.is_ok()) return s;
+  if (step.entries.empty()) return fail(Errc::internal, "replay: no request can run though none holds a page");
+  return {};
+}
+
+Status Scheduler::admit_while_possible(Step& step) {
+  while (budget_ > 0 && static_cast<int32_t>(running_.size()) < limits_.max_batch) {
+    if (waiting_ == nullptr) {
+      if (next_ == trace_.size()) return {};
+      auto admitted = admit(static_cast<int64_t>(next_));
+      if (!admitted) return admitted.error();
+      waiting_ = std::move(*admitted);
+      ++next_;
+    }
+    const auto has_room = reserve(*waiting_);
+    if (!has_room) return has_room.error();
+    if (!*has_room) return {};
+    running_.push_back(std::move(waiting_));
+    Running& sequence = *running_.back();
+    give(step, sequence, std::min(budget_, sequence.prompt - sequence.done));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Running>> Scheduler::admit(int64_t request) {
+  const TraceRequest& line = trace_[static_cast<size_t>(request)];
+  auto sequence = std::make_unique<Running>();
+  sequence->request = request;
+  sequence->prompt = line.input_length;
+  sequence->tokens = history_of(line, request);
+  const std::span<const TokenId> prompt = std::span(sequence->tokens).first(static_cast<size_t>(line.input_length));
+  const auto admission = pool_.admit(prompt);
+  if (!admission) return admission.error();
+  const auto row_start = pool_.row_start(admission->id);
+  if (!row_start) return row_start.error();
+  sequence->id = admission->id;
+  sequence->row_start = *row_start;
+  sequence->first = sequence->done = admission->cached_tokens;
+  return sequence;
+}
+
+Result<bool> Scheduler::reserve(Running& sequence) {
+  Status s = pool_.reserve(sequence.id, sequence.left());
+  if (s.code() == Errc::out_of_pages) return false;
+  if (!s.is_ok()) return s;
+  return true;
+}
+
+Status Scheduler::commit(const Step& step) {
+  for (const StepEntry& entry : step.entries) {
+    Running& sequence = *entry.sequence;
+    const auto written = std::span<const TokenId>(sequence.tokens)
+                             .subspan(static_cast<size_t>(sequence.done), static_cast<size_t>(entry.new_tokens));
+    if (Status s = pool_.commit(sequence.id, written); !s.is_ok()) return s;
+    sequence.done += entry.new_tokens;
+  }
+  return {};
+}
+
+Status Scheduler::retire() {
+  for (auto& sequence : running_) {
+    if (sequence->left() > 0) continue;
+    if (Status s = pool_.release(sequence->id); !s.is_ok()) return s;
+    sequence.reset();
+    ++finished_;
+  }
+  std::erase(running_, nullptr);
+  return {};
+}
+
+}  // namespace folio::cli
