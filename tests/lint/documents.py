@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tests/lint/documents.py: what the documents say exists.
+
+usage: documents.py ROOT     prints `file: breach`; exit status 1 if there is one
+
+  links     every relative link of a Markdown file leads to a file
+  example   the README's C++ block is the marked part of examples/readme.cpp
+  length    the README has at most 150 lines
+"""
+import pathlib
+import re
+import sys
+import textwrap
+
+LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
+
+
+def check_links(root):
+    files = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    for path in files + sorted((root / "docs").rglob("*.md")):
+        for target, _ in LINK.findall(path.read_text()):
+            if not (path.parent / target).exists():
+                yield path.relative_to(root), f"links: {target} does not exist"
+
+
+def check_example(root):
+    block = re.search(r"```cpp\n(.*?)```", (root / "README.md").read_text(), re.DOTALL).group(1)
+    program = (root / "examples/readme.cpp").read_text()
+    part = re.search(r"README: begin\n(.*?)[^\n]*README: end", program, re.DOTALL).group(1)
+    if textwrap.dedent(part).strip() != block.strip():
+        yield "README.md", "example: differs from examples/readme.cpp"
+
+
+def check_length(root):
+    lines = len((root / "README.md").read_text().splitlines())
+    if lines > 150:
+        yield "README.md", f"length: {lines} lines, at most 150"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    breaches = [*check_links(root), *check_example(root), *check_length(root)]
+    for path, breach in breaches:
+        print(f"{path}: {breach}")
+    print(f"{len(breaches)} breaches")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
