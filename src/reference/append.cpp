@@ -16,9 +16,10 @@ namespace {
 std::vector<Place> places_of(const Batch& batch, const AppendArgs& args) {
   std::vector<Place> places;
   if (args.slots != nullptr) {
+    const int64_t slots_per_page = args.key.page_size == unbounded_page_size ? 1 : args.key.page_size;
     for (int64_t t = 0; t < args.k.extent[0]; ++t) {
       const int64_t slot = args.slots[t];
-      places.push_back(slot < 0 ? Place{} : Place{slot / args.key.page_size, slot % args.key.page_size});
+      places.push_back(slot < 0 ? Place{} : Place{slot / slots_per_page, slot % slots_per_page});
     }
     return places;
   }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/attention/poison_test.cpp: ragged batches over permuted, shared and poisoned pages, whatever the lengths; reused pages.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "folio/attention/append.h"
+#include "support/attention_case.h"
+#include "support/random.h"
+#include "support/run_case.h"
+#include "support/tolerance.h"
+
+namespace folio::test {
+namespace {
+
+/// Skewed: most sequences are short, one is long; decode, prefill and empty ones mixed.
+std::vector<SequenceShape> skewed_lengths(Rng& rng) {
+  std::vector<SequenceShape> sequences;
+  const int64_t count = rng.between(1, 6);
+  const int64_t longest = rng.between(0, count - 1);
+  for (int64_t b = 0; b < count; ++b) {
+    const int32_t context = rng.int_between(0, b == longest ? 400 : 70);
+    const bool decodes = rng.chance(0.5);
+    sequences.push_back({decodes ? std::min(1, context) : rng.int_between(0, std::min(context, 40)), context});
+  }
+  return sequences;
+}
+
+TEST(Poison, any_ragged_batch_is_right_on_every_kernel) {
+  Rng rng(test_seed());
+  constexpr int32_t page_sizes[] = {1, 3, 16, 64};
+  constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f8_e4m3};
+  for (int round = 0; round < 40; ++round) {
+    CaseOptions options;
+    options.seed = rng.next();
+    options.sequences = skewed_lengths(rng);
+    options.page_size = rng.pick(page_sizes);
+    options.kv_heads = rng.int_between(1, 2);
+    options.q_heads = options.kv_heads * rng.int_between(1, 3);
+    options.head_size = 8 * rng.int_between(1, 6);
+    options.v_head_size = 8 * rng.int_between(1, 6);
+    options.key_dtype = rng.pick(dtypes);
+    options.value_dtype = rng.pick(dtypes);
+    options.key_order = rng.chance(0.5) ? StorageOrder::token_major : StorageOrder::head_major;
+    options.value_order = rng.chance(0.5) ? StorageOrder::token_major : StorageOrder::head_major;
+    options.gap_bytes = 4 * rng.int_between(0, 3);
+    options.mask = rng.chance(0.5) ? Mask::causal() : Mask::sliding_window(rng.int_between(1, 90), rng.int_between(0, 4));
+    options.parallelism = rng.int_between(1, 4);
+    AttentionCase c(options);
+    for_each_kernel([&](const std::string& kernel) { ASSERT_TRUE(kernel_is_right(c, kernel)); });
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Poison, absent_kernels_are_counted) {
+  EXPECT_FALSE(kernel_names().empty()) << "some kernel runs everywhere";
+  if (!absent_kernel_names().empty())
+    GTEST_SKIP() << absent_kernel_names().size() << " kernels need instructions this machine lacks";
+}
+
+/// Two sequences decode with a window of one page; the page that one of them leaves behind becomes the other's next page, contents
+/// and all. Every step writes one token per sequence.
+TEST(Poison, a_reused_page_carries_nothing_over) {
+  constexpr int32_t page_size = 4, head_size = 16, steps = 40;
+  constexpr int64_t num_pages = 5;
+  for_each_kernel([&](const std::string& kernel) {
+    Rng rng(7);
+    std::vector<float> keys(num_pages * page_size * head_size, std::numeric_limits<float>::quiet_NaN()), values = keys;
+    PagedKVView key;
+    key.data = keys.data();
+    key.dtype = DType::f32;
+    key.num_heads = 1;
+    key.head_size = head_size;
+    key.page_size = page_size;
+    key.num_pages = num_pages;
+    key.head_stride_bytes = key.slot_stride_bytes = head_size * 4;
+    key.page_stride_bytes = page_size * key.slot_stride_bytes;
+    PagedKVView value = key;
+    value.data = values.data();
+
+    AttentionProblem problem;
+    problem.key = key;
+    problem.value = value;
+    problem.q_heads = 1;
+    problem.q_dtype = problem.out_dtype = DType::f32;
+    problem.mask = Mask::sliding_window(page_size);
+    AttentionLimits limits{2, 2, steps, 1};
+    const Attention attention = Attention::create(problem, limits, {}, kernel).value();
+    GuardedMemory plan_memory(attention.plan_bytes(), 64), workspace(attention.workspace_bytes(), 64);
+
+    uint32_t table[2][steps / page_size] = {};
+    std::vector<uint32_t> free = {4, 3, 2, 1, 0};
+    const int32_t offsets[] = {0, 1, 2};
+    std::vector<float> k(2 * head_size), v(k), q(k), out(k);
+    for (int32_t step = 0; step < steps; ++step) {
+      for (auto& row : table) {
+        if (step % page_size != 0) continue;
+        if (step >= 2 * page_size) {  // the last page but one lies before the window from now on
+          uint32_t& left = row[step / page_size - 2];
+          free.insert(free.begin(), left);
+          left = 0xffffffffu;
+        }
+        row[step / page_size] = free.back();
+        free.pop_back();
+      }
+      for (auto* x : {&k, &v, &q}) {
+        for (float& element : *x) element = rng.uniform(-1.0f, 1.0f);
+      }
+      const int32_t contexts[] = {step + 1, step + 1};
+      Batch batch;
+      batch.size = 2;
+      batch.query_offsets = offsets;
+      batch.context_lengths = contexts;
+      batch.table.entries = &table[0][0];
+      batch.table.row_stride = steps / page_size;
+      AppendArgs writes;
+      writes.k = dense_tensor(k.data(), DType::f32, {2, 1, head_size});
+      writes.v = dense_tensor(v.data(), DType::f32, {2, 1, head_size});
+      writes.key = key;
+      writes.value = value;
+      ASSERT_TRUE(append(batch, writes, serial_executor()).is_ok());
+      AttentionArgs args;
+      args.q = dense_tensor(q.data(), DType::f32, {2, 1, head_size});
+      args.out = dense_tensor(out.data(), DType::f32, {2, 1, head_size});
+      args.key = key;
+      args.value = value;
+      const Result<AttentionPlan> made = plan(attention, batch, plan_memory.span());
+      ASSERT_TRUE(made.has_value()) << made.error().message();
+      ASSERT_TRUE(attend(attention, *made, args, workspace.span(), serial_executor()).is_ok());
+      for (int32_t b = 0; b < 2; ++b) {
+        const reference::QueryResult exact = reference::attend_query(problem, batch, args, b, b, 0, error_weights(head_size));
+        for (int64_t d = 0; d < head_size; ++d) {
+          ASSERT_NEAR(static_cast<double>(out[static_cast<size_t>(b * head_size + d)]), exact.out[static_cast<size_t>(d)],
+                      out_bound(exact, d, DType::f32))
+              << "step " << step;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace folio::test

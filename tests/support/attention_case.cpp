@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/support/attention_case.cpp: the batch of a case, its tables and its per-query arrays; planes are in case_planes.cpp.
+#include "support/attention_case.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "reference/elements.h"
+#include "reference/visibility.h"
+#include "support/tolerance.h"
+
+namespace folio::test {
+namespace {
+
+template <class T>
+GuardedMemory copied(const std::vector<T>& values) {
+  GuardedMemory memory(static_cast<int64_t>(values.size() * sizeof(T)), alignof(T));
+  if (!values.empty()) std::memcpy(memory.data(), values.data(), values.size() * sizeof(T));
+  return memory;
+}
+
+/// [rows, heads, size] with gaps, ending at the memory's end.
+AnyTensor<3> spaced_tensor(GuardedMemory& memory, DType dtype, int64_t rows, int64_t heads, int64_t size, int64_t gap_bytes) {
+  const int64_t element = bit_width(dtype) / 8;
+  AnyTensor<3> tensor;
+  tensor.dtype = dtype;
+  tensor.extent[0] = rows;
+  tensor.extent[1] = heads;
+  tensor.extent[2] = size;
+  tensor.stride_bytes[2] = element;
+  tensor.stride_bytes[1] = size * element + gap_bytes;
+  tensor.stride_bytes[0] = heads * tensor.stride_bytes[1] + gap_bytes;
+  const int64_t bytes =
+      rows == 0 ? 0 : (rows - 1) * tensor.stride_bytes[0] + (heads - 1) * tensor.stride_bytes[1] + size * element;
+  memory = GuardedMemory(bytes, element);
+  tensor.data = memory.data();
+  return tensor;
+}
+
+std::byte* element_at(const AnyTensor<3>& tensor, int64_t i, int64_t j, int64_t k) {
+  return static_cast<std::byte*>(tensor.data) + i * tensor.stride_bytes[0] + j * tensor.stride_bytes[1] +
+         k * tensor.stride_bytes[2];
+}
+
+constexpr int poison = 0xff;  // NaN in every type of an output
+
+}  // namespace
+
+AttentionCase::AttentionCase(CaseOptions options) : options_(std::move(options)), rng_(options_.seed) {
+  if (options_.v_head_size == 0) options_.v_head_size = options_.head_size;
+  make_lengths();
+  make_problem();
+  make_pages();
+  mark_alive();
+  make_table();
+  problem_.key = args_.key = make_plane(key_, options_.key_dtype, options_.head_size, options_.key_order, options_.key_scales);
+  if (!options_.value_in_key) {
+    args_.value = make_plane(value_, options_.value_dtype, options_.v_head_size, options_.value_order, options_.value_scales);
+    problem_.value = args_.value;
+  }
+  make_queries();
+  fill_planes();
+  make_terms();
+}
+
+AttentionLimits AttentionCase::limits() const {
+  AttentionLimits limits;
+  limits.batch = std::max(1, batch_.size);
+  limits.tokens = std::max(1, static_cast<int32_t>(tokens()));
+  for (int32_t b = 0; b < batch_.size; ++b) limits.context = std::max(limits.context, batch_.context_lengths[b]);
+  limits.parallelism = options_.parallelism;
+  return limits;
+}
+
+int32_t AttentionCase::sequence_of(int64_t row) const {
+  int32_t sequence = 0;
+  while (row >= batch_.query_offsets[sequence + 1]) ++sequence;
+  return sequence;
+}
+
+void AttentionCase::make_lengths() {
+  std::vector<int32_t> offsets = {0}, contexts, first_query, first_key;
+  for (const SequenceShape& s : options_.sequences) {
+    offsets.push_back(offsets.back() + s.new_tokens);
+    contexts.push_back(s.context);
+    first_key.push_back(rng_.int_between(0, 40));
+    const int32_t usual = (options_.key_positions ? first_key.back() : 0) + s.context - s.new_tokens;
+    first_query.push_back(std::max(0, usual + rng_.int_between(-7, 7)));
+  }
+  query_offsets_ = copied(offsets);
+  context_lengths_ = copied(contexts);
+  batch_.size = static_cast<int32_t>(contexts.size());
+  batch_.query_offsets = query_offsets_.as<int32_t>();
+  batch_.context_lengths = context_lengths_.as<int32_t>();
+  if (options_.query_positions) batch_.query_positions = (query_positions_ = copied(first_query)).as<int32_t>();
+  if (options_.key_positions) batch_.key_positions = (key_positions_ = copied(first_key)).as<int32_t>();
+  if (!options_.intervals) return;
+
+  std::vector<int32_t> begin, end;  // anything from empty to all, also beyond both ends
+  for (int32_t b = 0; b < batch_.size; ++b) {
+    const int32_t base = options_.key_positions ? first_key[static_cast<size_t>(b)] : 0;
+    for (int32_t t = offsets[static_cast<size_t>(b)]; t < offsets[static_cast<size_t>(b) + 1]; ++t) {
+      begin.push_back(base + rng_.int_between(-3, contexts[static_cast<size_t>(b)]));
+      end.push_back(begin.back() + rng_.int_between(-2, contexts[static_cast<size_t>(b)] / 2 + 4));
+    }
+  }
+  batch_.visible_begin = (visible_begin_ = copied(begin)).as<int32_t>();
+  batch_.visible_end = (visible_end_ = copied(end)).as<int32_t>();
+}
+
+void AttentionCase::make_problem() {
+  problem_.q_heads = options_.q_heads;
+  problem_.v_head_size = options_.v_head_size;
+  problem_.q_dtype = options_.q_dtype;
+  problem_.out_dtype = options_.out_dtype;
+  problem_.value_in_key = options_.value_in_key;
+  problem_.mask = options_.mask;
+  problem_.scale = options_.scale;
+  problem_.softcap = options_.softcap;
+  problem_.sink_logits = options_.sink_logits;
+  problem_.alibi = options_.alibi;
+  problem_.bias = options_.bias != BiasForm::none;
+  problem_.intervals = options_.intervals;
+  problem_.reproducible = options_.reproducible;
+}
+
+/// Distinct ids in random order; some sequences begin with the pages of an earlier one.
+void AttentionCase::make_pages() {
+  const bool unbounded = options_.page_size == unbounded_page_size;
+  int64_t needed = 0;
+  for (const SequenceShape& s : options_.sequences)
+    needed += unbounded ? s.context : (int64_t{s.context} + options_.page_size - 1) / options_.page_size;
+  num_pages_ = needed + 3;
+  if (unbounded) {  // runs of rows, in random order, with unused rows between them
+    std::vector<size_t> order(options_.sequences.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    rng_.shuffle(order);
+    pages_.resize(order.size());
+    int64_t row = 1;
+    for (const size_t b : order) {
+      pages_[b] = {row};
+      row += options_.sequences[b].context + rng_.between(0, 2);
+    }
+    num_pages_ = row + 1;
+    return;
+  }
+  std::vector<int64_t> ids;
+  for (int64_t id = 0; id < num_pages_; ++id) ids.push_back(id);
+  rng_.shuffle(ids);
+  for (size_t b = 0; b < options_.sequences.size(); ++b) {
+    const auto count =
+        static_cast<size_t>((int64_t{options_.sequences[b].context} + options_.page_size - 1) / options_.page_size);
+    std::vector<int64_t> pages;
+    if (b > 0 && rng_.chance(options_.shared)) {
+      const std::vector<int64_t>& other = pages_[static_cast<size_t>(rng_.between(0, static_cast<int64_t>(b) - 1))];
+      const size_t share = std::min(count, other.size());
+      pages.assign(other.begin(), other.begin() + static_cast<std::ptrdiff_t>(share));
+    }
+    while (pages.size() < count) {
+      pages.push_back(ids.back());
+      ids.pop_back();
+    }
+    pages_.push_back(std::move(pages));
+  }
+}
+
+void AttentionCase::mark_alive() {
+  for (int32_t b = 0; b < batch_.size; ++b) {
+    std::vector<bool> alive(static_cast<size_t>(batch_.context_lengths[b]), false);
+    for (int64_t row = batch_.query_offsets[b]; row < batch_.query_offsets[b + 1]; ++row) {
+      for (size_t key = 0; key < alive.size(); ++key) {
+        if (!alive[key]) alive[key] = reference::is_visible(problem_, batch_, b, row, static_cast<int64_t>(key));
+      }
+    }
+    alive_.push_back(std::move(alive));
+  }
+}
+
+void AttentionCase::make_table() {
+  const int64_t page_size = options_.page_size;
+  std::vector<std::vector<uint32_t>> rows;
+  size_t longest = 0;
+  for (size_t b = 0; b < pages_.size(); ++b) {
+    std::vector<uint32_t> row;
+    for (size_t p = 0; p < pages_[b].size(); ++p) {
+      const auto from = std::min(static_cast<size_t>(static_cast<int64_t>(p) * page_size), alive_[b].size());
+      const auto to = std::min(static_cast<size_t>((static_cast<int64_t>(p) + 1) * page_size), alive_[b].size());
+      const bool is_dead = std::none_of(alive_[b].begin() + static_cast<std::ptrdiff_t>(from),
+                                        alive_[b].begin() + static_cast<std::ptrdiff_t>(to), [](bool alive) { return alive; });
+      auto entry = static_cast<uint32_t>(pages_[b][p]);
+      const uint32_t no_pages[] = {0xffffffffu, static_cast<uint32_t>(num_pages_), 0x80000000u};
+      if (is_dead) {  // stale: never read
+        entry = static_cast<uint32_t>(rng_.next());
+      } else if (rng_.chance(options_.unassigned)) {
+        entry = rng_.pick(no_pages);
+        std::fill(alive_[b].begin() + static_cast<std::ptrdiff_t>(from), alive_[b].begin() + static_cast<std::ptrdiff_t>(to),
+                  false);
+      }
+      row.push_back(entry);
+    }
+    longest = std::max(longest, row.size());
+    rows.push_back(std::move(row));
+  }
+
+  std::vector<uint32_t> entries;
+  std::vector<int64_t> starts;
+  for (size_t b = 0; b < rows.size(); ++b) {
+    if (options_.table == TableForm::rows_in_larger)
+      entries.insert(entries.end(), static_cast<size_t>(rng_.between(0, 5)), 0xdeadbeefu);
+    if (options_.table == TableForm::dense && b > 0) entries.resize(b * longest, 0xdeadbeefu);
+    starts.push_back(static_cast<int64_t>(entries.size()));
+    entries.insert(entries.end(), rows[b].begin(), rows[b].end());
+  }
+  table_ = copied(entries);
+  batch_.table.entries = table_.as<uint32_t>();
+  batch_.table.row_stride = options_.table == TableForm::dense ? static_cast<int64_t>(longest) : 0;
+  if (options_.table != TableForm::dense) batch_.table.row_starts = (row_starts_ = copied(starts)).as<int64_t>();
+}
+
+void AttentionCase::make_queries() {
+  args_.q = spaced_tensor(q_, options_.q_dtype, tokens(), options_.q_heads, options_.head_size, options_.gap_bytes);
+  for (int64_t row = 0; row < tokens(); ++row) {
+    for (int32_t head = 0; head < options_.q_heads; ++head) {
+      for (int64_t d = 0; d < options_.head_size; ++d) {
+        const float x = rng_.uniform(-options_.q_amplitude, options_.q_amplitude);
+        reference::store(element_at(args_.q, row, head, d), options_.q_dtype, static_cast<double>(x));
+      }
+    }
+  }
+  args_.out = spaced_tensor(out_, options_.out_dtype, tokens(), options_.q_heads, options_.v_head_size, options_.gap_bytes);
+  lse_ = GuardedMemory(tokens() * options_.q_heads * 4, 4);
+  if (options_.lse) args_.lse = lse_.as<float>();
+}
+
+void AttentionCase::make_terms() {
+  std::vector<float> sinks, slopes;
+  for (int32_t head = 0; head < options_.q_heads; ++head) {
+    sinks.push_back(rng_.uniform(-3.0f, 5.0f));
+    slopes.push_back(rng_.uniform(0.001f, 0.2f));
+  }
+  if (options_.sink_logits) args_.sink_logits = (sink_logits_ = copied(sinks)).as<float>();
+  if (options_.alibi) args_.alibi_slopes = (alibi_slopes_ = copied(slopes)).as<float>();
+  if (options_.bias == BiasForm::none) return;
+
+  const int64_t heads = options_.bias == BiasForm::shared ? 1 : options_.q_heads;
+  const int64_t width = limits().context;
+  args_.bias = spaced_tensor(bias_, DType::f32, heads, tokens(), width, options_.gap_bytes);
+  for (int64_t row = 0; row < tokens(); ++row) {
+    const int32_t sequence = sequence_of(row);
+    for (int64_t key = 0; key < batch_.context_lengths[sequence]; ++key) {
+      if (!reference::is_visible(problem_, batch_, sequence, row, key)) continue;  // stays NaN
+      for (int64_t head = 0; head < heads; ++head) {
+        const float x = rng_.uniform(-2.0f, 2.0f);
+        std::memcpy(element_at(args_.bias, head, row, key), &x, sizeof x);
+      }
+    }
+  }
+}
+
+const reference::QueryResult& AttentionCase::expected(int64_t row, int32_t q_head) {
+  if (expected_.empty()) expected_.resize(static_cast<size_t>(tokens() * options_.q_heads));
+  auto& result = expected_[static_cast<size_t>(row * options_.q_heads + q_head)];
+  if (!result) {
+    result = reference::attend_query(problem_, batch_, args_, sequence_of(row), row, q_head, error_weights(options_.head_size));
+  }
+  return *result;
+}
+
+void AttentionCase::poison_output() {
+  out_.fill(poison);
+  lse_.fill(poison);
+}
+
+double AttentionCase::output(int64_t row, int32_t q_head, int64_t d) const {
+  return reference::load(element_at(args_.out, row, q_head, d), options_.out_dtype);
+}
+
+void AttentionCase::set_output(int64_t row, int32_t q_head, int64_t d, double value) {
+  reference::store(element_at(args_.out, row, q_head, d), options_.out_dtype, value);
+}
+
+float AttentionCase::output_lse(int64_t row, int32_t q_head) const { return lse_.as<float>()[row * options_.q_heads + q_head]; }
+
+bool AttentionCase::output_gaps_untouched() const {
+  std::vector<bool> belongs(static_cast<size_t>(out_.bytes()), false);
+  const int64_t row_bytes = int64_t{options_.v_head_size} * bit_width(options_.out_dtype) / 8;
+  for (int64_t row = 0; row < tokens(); ++row) {
+    for (int32_t head = 0; head < options_.q_heads; ++head) {
+      const auto begin = belongs.begin() + (element_at(args_.out, row, head, 0) - out_.data());
+      std::fill(begin, begin + row_bytes, true);
+    }
+  }
+  for (size_t i = 0; i < belongs.size(); ++i) {
+    if (!belongs[i] && out_.data()[i] != std::byte{poison}) return false;
+  }
+  return out_.slack_untouched() && lse_.slack_untouched();
+}
+
+std::vector<std::byte> AttentionCase::output_bits() const {
+  std::vector<std::byte> bits(out_.data(), out_.data() + out_.bytes());
+  bits.insert(bits.end(), lse_.data(), lse_.data() + lse_.bytes());
+  return bits;
+}
+
+std::string describe(const CaseOptions& o) {
+  std::ostringstream text;
+  text << "seed " << o.seed << ", heads " << o.q_heads << "/" << o.kv_heads << ", head_size " << o.head_size << "/"
+       << o.v_head_size << ", page_size " << o.page_size << ", q " << name(o.q_dtype) << ", out " << name(o.out_dtype) << ", K "
+       << name(o.key_dtype) << " scales " << static_cast<int>(o.key_scales.kind) << " " << name(o.key_scales.dtype) << "/"
+       << o.key_scales.granularity << (o.key_scales.tensor_scale ? "*t" : "") << ", V " << name(o.value_dtype) << " scales "
+       << static_cast<int>(o.value_scales.kind) << " " << name(o.value_scales.dtype) << "/" << o.value_scales.granularity
+       << (o.value_scales.tensor_scale ? "*t" : "") << ", order " << static_cast<int>(o.key_order)
+       << static_cast<int>(o.value_order) << ", gap " << o.gap_bytes << (o.value_in_key ? ", value_in_key" : "") << ", mask {"
+       << o.mask.left << "," << o.mask.right << "," << o.mask.chunk << "," << o.mask.sink_tokens << "}, scale " << o.scale
+       << ", softcap " << o.softcap << (o.sink_logits ? ", sink" : "") << (o.alibi ? ", alibi" : "") << ", bias "
+       << static_cast<int>(o.bias) << (o.intervals ? ", intervals" : "") << (o.query_positions ? ", query_positions" : "")
+       << (o.key_positions ? ", key_positions" : "") << ", table " << static_cast<int>(o.table) << ", unassigned " << o.unassigned
+       << ", reproducible " << static_cast<int>(o.reproducible) << ", parallelism " << o.parallelism << ", sequences";
+  for (const SequenceShape& s : o.sequences) text << " " << s.new_tokens << "/" << s.context;
+  return text.str();
+}
+
+}  // namespace folio::test

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/support/attention_case.h: one attention problem with all its memory, built to show faults.
+///
+/// By default page ids are permuted, prefixes are shared between sequences, and every buffer starts as NaN: values, scales, gaps
+/// between strides, outputs. Only slots that some query sees are written, through folio::append; all others stay NaN (dead slots).
+/// Table entries of pages that nobody sees hold garbage. Pools, tables, lengths and outputs end at inaccessible memory, so nothing is
+/// padded. The exact result comes from the reference, lazily.
+/// Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "folio/attention/attend.h"
+#include "folio/attention/problem.h"
+#include "folio/cache/batch.h"
+#include "folio/cache/planes.h"
+#include "reference/attention.h"
+#include "support/guarded_memory.h"
+#include "support/random.h"
+
+namespace folio::test {
+
+/// Who shares a scale. The first five are calibrated (slot stride 0) and written by the case; append computes the others.
+enum class ScaleKind { none, tensor, head, page, page_and_head, calibrated_granule, token_and_head, granule, behind_row };
+enum class TableForm { dense, csr, rows_in_larger };
+enum class BiasForm { none, shared, per_head };
+
+struct ScaleOptions {
+  ScaleKind kind = ScaleKind::none;
+  DType dtype = DType::f32;
+  int32_t granularity = 16;  ///< of the granule kinds
+  bool tensor_scale = false;
+};
+
+struct SequenceShape {
+  int32_t new_tokens = 1;
+  int32_t context = 1;
+};
+
+struct CaseOptions {
+  std::vector<SequenceShape> sequences = {{1, 77}, {5, 5}, {0, 9}, {1, 3}, {17, 130}};
+  int32_t q_heads = 4;
+  int32_t kv_heads = 2;
+  int32_t head_size = 64;
+  int32_t v_head_size = 0;  ///< 0: head_size
+  int32_t page_size = 16;
+  DType q_dtype = DType::f32;
+  DType out_dtype = DType::f32;
+  DType key_dtype = DType::f32;
+  DType value_dtype = DType::f32;
+  ScaleOptions key_scales = {};
+  ScaleOptions value_scales = {};
+  StorageOrder key_order = StorageOrder::token_major;
+  StorageOrder value_order = StorageOrder::token_major;
+  int32_t gap_bytes = 0;  ///< between heads, slots and pages; a multiple of 4
+  bool value_in_key = false;
+  Mask mask = Mask::causal();
+  float scale = 0.0f;
+  float softcap = 0.0f;
+  bool sink_logits = false;
+  bool alibi = false;
+  BiasForm bias = BiasForm::none;
+  bool intervals = false;
+  bool lse = true;
+  bool query_positions = false;  ///< given, and not the default
+  bool key_positions = false;    ///< given, and not 0
+  TableForm table = TableForm::dense;
+  double unassigned = 0.0;  ///< share of visible pages whose entry is no page
+  double shared = 0.4;      ///< share of sequences that begin with the pages of an earlier one
+  Reproducible reproducible = Reproducible::per_plan;
+  int32_t parallelism = 1;
+  float q_amplitude = 3.0f;  ///< larger: sharper softmax
+  uint64_t seed = 1;
+};
+
+/// One line that names everything which differs from the defaults; for failure messages.
+std::string describe(const CaseOptions& options);
+
+class AttentionCase {
+ public:
+  explicit AttentionCase(CaseOptions options);
+
+  [[nodiscard]] const CaseOptions& options() const { return options_; }
+  [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
+  [[nodiscard]] const Batch& batch() const { return batch_; }
+  [[nodiscard]] const AttentionArgs& args() const { return args_; }
+  [[nodiscard]] AttentionLimits limits() const;
+  [[nodiscard]] int64_t tokens() const { return batch_.query_offsets[batch_.size]; }
+  [[nodiscard]] int32_t sequence_of(int64_t row) const;
+
+  /// For tests that break or bend something.
+  AttentionProblem& problem() { return problem_; }
+  Batch& batch() { return batch_; }
+  AttentionArgs& args() { return args_; }
+  [[nodiscard]] uint32_t* table_entries() const { return table_.as<uint32_t>(); }
+  [[nodiscard]] const GuardedMemory& output_memory() const { return out_; }
+
+  /// The exact result of one query row and head; computed at first use from what the memory then holds.
+  const reference::QueryResult& expected(int64_t row, int32_t q_head);
+  void forget_expected() { expected_.clear(); }
+
+  /// Output and lse back to poison, as before any run.
+  void poison_output();
+  [[nodiscard]] double output(int64_t row, int32_t q_head, int64_t d) const;
+  void set_output(int64_t row, int32_t q_head, int64_t d, double value);
+  [[nodiscard]] float output_lse(int64_t row, int32_t q_head) const;
+  /// Whether every byte of the output's memory that belongs to no element still is as poisoned.
+  [[nodiscard]] bool output_gaps_untouched() const;
+  /// All of the output's and lse's bytes, to compare bits.
+  [[nodiscard]] std::vector<std::byte> output_bits() const;
+
+ private:
+  struct Plane {
+    GuardedMemory values;
+    GuardedMemory scales;
+    float tensor_scale = 1.0f;
+  };
+
+  void make_lengths();
+  void make_problem();
+  void make_pages();
+  void mark_alive();
+  void make_table();
+  PagedKVView make_plane(Plane& plane, DType dtype, int32_t head_size, StorageOrder order, const ScaleOptions& scales);
+  void make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options, int64_t row_bytes);
+  void fill_planes();
+  void make_queries();
+  void make_terms();
+
+  CaseOptions options_;
+  Rng rng_;
+  AttentionProblem problem_;
+  Batch batch_;
+  AttentionArgs args_;
+  Plane key_, value_;
+  GuardedMemory query_offsets_, context_lengths_, query_positions_, key_positions_, visible_begin_, visible_end_, row_starts_,
+      table_;
+  GuardedMemory q_, out_, lse_, bias_, sink_logits_, alibi_slopes_;
+  std::vector<std::vector<int64_t>> pages_;  // [sequence][logical page] page id (unbounded: row of token 0)
+  std::vector<std::vector<bool>> alive_;     // [sequence][key]: some query sees it
+  int64_t num_pages_ = 0;
+  std::vector<std::optional<reference::QueryResult>> expected_;  // [row, q head]
+};
+
+}  // namespace folio::test

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/support/run_case.cpp: from a case to a verdict.
+#include "support/run_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <span>
+
+#include "attention/kernel_list.h"
+#include "attention/schedule.h"
+#include "attention/validate.h"
+#include "cpu/features.h"
+#include "support/tolerance.h"
+
+namespace folio::test {
+namespace {
+
+std::vector<std::string> names_where(bool present) {
+  std::vector<std::string> names;
+  for (const Kernel& kernel : kernels()) {
+    if ((kernel.isa <= machine_isa()) == present) names.emplace_back(kernel.name);
+  }
+  return names;
+}
+
+/// Where and how an output differs.
+::testing::AssertionResult differs(int64_t row, int32_t head, const char* what, int64_t d, double actual, double exact,
+                                   double bound) {
+  return ::testing::AssertionFailure() << what << " of row " << row << ", q head " << head << ", dim " << d << " is " << actual
+                                       << ", expected " << exact << " +- " << bound;
+}
+
+}  // namespace
+
+std::vector<std::string> absent_kernel_names() { return names_where(false); }
+
+std::vector<std::string> kernel_names() {
+  static const bool told = [] {
+    for (const std::string& name : absent_kernel_names())
+      std::printf("[  ABSENT  ] %s: this machine lacks its instructions\n", name.c_str());
+    return true;
+  }();
+  static_cast<void>(told);
+  return names_where(true);
+}
+
+Result<PreparedCase> prepare_case(const AttentionCase& c, std::string_view kernel, const AttentionLimits& limits) {
+  PreparedCase prepared;
+  Result<Attention> attention = Attention::create(c.problem(), limits, {}, kernel);
+  if (!attention) return attention.error();
+  prepared.attention = *attention;
+  prepared.plan_memory = GuardedMemory(attention->plan_bytes(), 64);
+  prepared.workspace = GuardedMemory(attention->workspace_bytes(), 64);
+  Result<AttentionPlan> made = plan(*attention, c.batch(), prepared.plan_memory.span());
+  if (!made) return made.error();
+  prepared.plan = *made;
+  return prepared;
+}
+
+Status run_case(AttentionCase& c, std::string_view kernel, const Executor& executor) {
+  c.poison_output();
+  const Result<PreparedCase> prepared = prepare_case(c, kernel, c.limits());
+  if (!prepared) return prepared.error();
+  const Status status = attend(prepared->attention, prepared->plan, c.args(), prepared->workspace.span(), executor);
+  if (!status.is_ok()) return status;
+  if (prepared->plan_memory.slack_untouched() && prepared->workspace.slack_untouched()) return {};
+  return fail(Errc::internal, "run_case: bytes behind the plan or the workspace were written");
+}
+
+Status run_kernel(AttentionCase& c, const Kernel& kernel) {
+  c.poison_output();
+  const Result<AttentionProblem> problem = resolve(c.problem());
+  if (!problem) return problem.error();
+  const KernelGeometry geometry = kernel.geometry(*problem);
+  const ScheduleSize bounds = schedule_bounds(*problem, c.limits(), geometry);
+  std::vector<Task> tasks(static_cast<size_t>(bounds.tasks));
+  std::vector<Cut> cuts(static_cast<size_t>(bounds.cuts));
+  const ScheduleSize size = make_schedule(*problem, c.batch(), geometry, c.options().parallelism, tasks.data(), cuts.data());
+  const GuardedMemory scratch(geometry.scratch_bytes, 64);
+  const GuardedMemory partials(bounds.partials * geometry.partial_bytes, 64);
+  const KernelCall call{&*problem, &c.args(), &c.batch()};
+  for (const Task& task : std::span(tasks).first(static_cast<size_t>(size.tasks))) {
+    if (task.cut < 0) {
+      kernel.run(call, task, scratch.data(), nullptr);
+      continue;
+    }
+    const Cut& cut = cuts[static_cast<size_t>(task.cut)];
+    const int64_t first = cut.first_partial + (task.span_begin - cut.unit.span_begin);
+    kernel.run(call, task, scratch.data(), partials.data() + first * geometry.partial_bytes);
+  }
+  for (const Cut& cut : std::span(cuts).first(static_cast<size_t>(size.cuts))) {
+    kernel.finish(call, cut.unit, scratch.data(), partials.data() + cut.first_partial * geometry.partial_bytes);
+  }
+  return {};
+}
+
+::testing::AssertionResult matches_reference(AttentionCase& c, const Scope& scope, Accuracy* accuracy) {
+  Accuracy found;
+  RelativeRms rms;
+  int64_t index = 0;
+  for (int64_t row = scope.first_row; row < std::min(c.tokens(), scope.end_row); ++row) {
+    for (int32_t head = 0; head < c.options().q_heads; ++head) {
+      if (index++ % scope.every != 0) continue;
+      const reference::QueryResult& exact = c.expected(row, head);
+      for (int64_t d = 0; d < c.options().v_head_size; ++d) {
+        const double expected = exact.out[static_cast<size_t>(d)];
+        const double actual = c.output(row, head, d);
+        const double bound = out_bound(exact, d, c.options().out_dtype);
+        const double error = std::fabs(actual - expected);
+        if (!(error <= bound)) return differs(row, head, "o", d, actual, expected, bound);
+        if (exact.keys == 0 && (actual != 0.0 || std::signbit(actual))) return differs(row, head, "o", d, actual, 0.0, 0.0);
+        found.worst = std::max(found.worst, error / bound);
+        rms.add(actual, expected);
+      }
+      if (!c.options().lse) continue;
+      const auto lse = static_cast<double>(c.output_lse(row, head));
+      const double bound = lse_bound(exact);
+      if (lse != exact.lse && !(std::fabs(lse - exact.lse) <= bound)) return differs(row, head, "lse", 0, lse, exact.lse, bound);
+      if (bound > 0.0) found.worst = std::max(found.worst, std::fabs(lse - exact.lse) / bound);
+    }
+  }
+  if (!c.output_gaps_untouched()) return ::testing::AssertionFailure() << "bytes between the rows of the output were written";
+  found.relative_rms = rms.value();
+  if (accuracy != nullptr) *accuracy = found;
+  return ::testing::AssertionSuccess();
+}
+
+::testing::AssertionResult kernel_is_right(AttentionCase& c, std::string_view kernel) {
+  const Status status = run_case(c, kernel);
+  if (!status.is_ok())
+    return ::testing::AssertionFailure() << kernel << ": " << status.message() << "\n" << describe(c.options());
+  ::testing::AssertionResult result = matches_reference(c);
+  if (!result) result << "\nby " << kernel << "\nin " << describe(c.options());
+  return result;
+}
+
+void for_each_kernel(const std::function<void(const std::string& kernel)>& body) {
+  for (const std::string& name : kernel_names()) {
+    SCOPED_TRACE(name);
+    body(name);
+  }
+}
+
+}  // namespace folio::test

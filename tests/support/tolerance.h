@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/support/tolerance.h: how far a float32 evaluation of attention may lie from the exact result. The one place for error bounds.
+///
+/// What a kernel does in float32 (contract 11), with u = 2^-24 and p, s, o, lse the exact values:
+///
+///  1. A logit s[j] has an absolute error e[j] of at most u times
+///     (D + 8) * scale * sum_d |q k|              a sum of D products in any order, and the scales of K (gamma_n = n u)
+///     + 16 * (|scaled| + |s| + |alibi| + |bias| + softcap)   scaling by scale and log2(e), tanh, additions, in any order
+///  2. A weight exp(s - m) has a relative error of e[j] + u (16 + 16 |s - lse|): rounding of the argument and of exp itself.
+///  3. A state is rescaled each time a running maximum changes: once per record of the logits, and in states that start in the middle
+///     about log2(n) times. Each costs 12 u on all weights so far.
+///  4. Errors of weights move the mean by sum_j p[j] err[j] |v[j] - o|: the reference returns this sum as `spread`.
+///  5. Numerator and denominator are sums of n terms. Contract 11 demands that errors do not grow with length, so that a kernel adds
+///     at most `longest_chain` terms one after the other (spans, then spans of spans): u * min(n, longest_chain) on sum p |v|.
+///  6. Weights below 2^-126 may be flushed to 0.
+///  7. The output is rounded once, to out_dtype.
+///
+/// First order in u; the factor `slack` covers the rest. lse: |error| <= sum_j p[j] err[j] + chain u + a few u of |lse| and 1.
+/// Source for 1 and 5: Higham 2002, Accuracy and Stability of Numerical Algorithms, section 3.1.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "folio/core/dtype.h"
+#include "reference/attention.h"
+#include "reference/elements.h"
+
+namespace folio::test {
+
+inline constexpr double f32_roundoff = 0x1p-24;
+inline constexpr double longest_chain = 4096.0;
+inline constexpr double slack = 1.01;
+
+/// What the reference must weigh its magnitudes with, so that `spread` is in units of u. `records` and `keys` as the result has them
+/// are added by the bounds below.
+inline reference::ErrorWeights error_weights(int64_t head_size) { return {static_cast<double>(head_size) + 8.0, 16.0, 16.0}; }
+
+namespace detail {
+inline double chain(const reference::QueryResult& exact) {
+  return std::min(static_cast<double>(exact.keys), longest_chain) + 16.0;
+}
+/// Step 3, relative to a weight, in units of u.
+inline double rescaling(const reference::QueryResult& exact) {
+  return 12.0 * (static_cast<double>(exact.records) + std::log2(static_cast<double>(exact.keys) + 1.0));
+}
+}  // namespace detail
+
+/// The largest |actual - exact.out[d]| that rounding explains. `exact` was computed with error_weights.
+inline double out_bound(const reference::QueryResult& exact, int64_t d, DType out_dtype) {
+  const auto i = static_cast<size_t>(d);
+  const double o = std::fabs(exact.out[i]);
+  const double weights = exact.spread[i] + detail::rescaling(exact) * (exact.magnitude[i] + o);
+  const double sums = detail::chain(exact) * (exact.magnitude[i] + o);
+  const double flushed = static_cast<double>(exact.keys) * exact.largest_value * 0x1p-125;
+  const double wide = slack * f32_roundoff * (weights + sums) + flushed;
+  const double smallest = out_dtype == DType::f16 ? 0x1p-25 : 0x1p-133;  // half a subnormal step
+  return wide + reference::unit_roundoff(out_dtype) * (o + wide) + smallest;
+}
+
+/// The largest |actual - exact.lse|. Infinite lse must be met exactly.
+inline double lse_bound(const reference::QueryResult& exact) {
+  if (std::isinf(exact.lse) || exact.keys == 0) return 0.0;
+  const double weights = exact.mean_weight + detail::rescaling(exact) + detail::chain(exact);
+  return slack * f32_roundoff * (weights + 8.0 * std::fabs(exact.lse) + 8.0);
+}
+
+/// sqrt(sum (actual - exact)^2 / sum exact^2); 0 if both are 0.
+class RelativeRms {
+ public:
+  void add(double actual, double exact) {
+    error_ += (actual - exact) * (actual - exact);
+    size_ += exact * exact;
+  }
+  [[nodiscard]] double value() const { return error_ == 0.0 ? 0.0 : std::sqrt(error_ / size_); }
+
+ private:
+  double error_ = 0.0;
+  double size_ = 0.0;
+};
+
+}  // namespace folio::test
