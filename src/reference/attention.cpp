@@ -151,6 +151,8 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
   for (const Logit& logit : logits) sum += std::exp(logit.value - largest);
   result.lse = largest + std::log(sum);
 
+  // The largest value is kept per element: one maximum over all would make the loop wait for itself.
+  std::vector<double> largest_values(result.out.size());
   for (int64_t j = 0; j < rows.count; ++j) {
     const double p = std::exp(logits[static_cast<size_t>(j)].value - largest) / sum;
     const double* v = rows.values + j * rows.value_stride;
@@ -158,9 +160,10 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
       const auto i = static_cast<size_t>(d);
       result.out[i] += p * v[d];
       result.magnitude[i] += p * std::fabs(v[d]);
-      result.largest_value = std::max(result.largest_value, std::fabs(v[d]));
+      largest_values[i] = std::max(largest_values[i], std::fabs(v[d]));
     }
   }
+  for (const double value : largest_values) result.largest_value = std::max(result.largest_value, value);
   if (weights.dot == 0.0 && weights.term == 0.0 && weights.constant == 0.0) return result;
 
   for (int64_t j = 0; j < rows.count; ++j) {
