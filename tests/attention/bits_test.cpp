@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/attention/bits_test.cpp: the three levels of determinism (contract 10), bit for bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "support/attention_case.h"
+#include "support/executors.h"
+#include "support/part.h"
+#include "support/random.h"
+#include "support/run_case.h"
+
+namespace folio::test {
+namespace {
+
+/// Long enough that work is cut: several spans, several row tiles, one sequence that outweighs the rest.
+CaseOptions long_options(Reproducible level, int32_t parallelism) {
+  CaseOptions options;
+  options.reproducible = level;
+  options.parallelism = parallelism;
+  options.q_heads = 4;
+  options.kv_heads = 2;
+  options.head_size = 16;
+  options.page_size = 32;
+  options.key_dtype = options.value_dtype = DType::bf16;
+  options.sink_logits = true;
+  options.sequences = {{1, 9000}, {40, 300}, {1, 17}, {70, 4500}, {0, 50}};
+  return options;
+}
+
+TEST(Bits, one_plan_gives_the_same_bits_on_any_threads_in_any_order) {
+  const uint64_t seed = test_seed();
+  for_each_kernel([&](const std::string& kernel) {
+    AttentionCase c(long_options(Reproducible::per_plan, 8));
+    Result<PreparedCase> p = prepare_case(c, kernel, c.limits());
+    ASSERT_TRUE(p.has_value()) << p.error().message();
+    ASSERT_GT(p->plan.num_tasks, 8) << "the case must be cut";
+    c.poison_output();
+    ASSERT_TRUE(attend(p->attention, p->plan, c.args(), p->workspace.span(), serial_executor()).is_ok());
+    ASSERT_TRUE(matches_reference(c, {0, c.tokens(), 17}));
+    const std::vector<std::byte> bits = c.output_bits();
+
+    for (int threads = 1; threads <= 8; ++threads) {
+      ShufflingExecutor shuffling(threads, seed + static_cast<uint64_t>(threads));
+      c.poison_output();
+      p->workspace.fill(0xff);
+      ASSERT_TRUE(attend(p->attention, p->plan, c.args(), p->workspace.span(), shuffling.executor()).is_ok());
+      EXPECT_EQ(c.output_bits(), bits) << threads << " threads";
+    }
+  });
+}
+
+struct TaskCall {
+  const PreparedCase* prepared;
+  const AttentionArgs* args;
+};
+
+void run_task(void* arg, int64_t i) noexcept {
+  const TaskCall& call = *static_cast<TaskCall*>(arg);
+  attend_task(call.prepared->attention, call.prepared->plan, *call.args, call.prepared->workspace.span(), i);
+}
+
+TEST(Bits, tasks_by_hand_give_the_bits_of_attend) {
+  const uint64_t seed = test_seed();
+  for_each_kernel([&](const std::string& kernel) {
+    AttentionCase c(long_options(Reproducible::per_plan, 3));
+    ASSERT_EQ(run_case(c, kernel).message(), "");
+    const std::vector<std::byte> bits = c.output_bits();
+    Result<PreparedCase> p = prepare_case(c, kernel, c.limits());
+    for (const int threads : {1, 2, 3, 8}) {  // 8 callers for 3 places: some wait
+      c.poison_output();
+      p->workspace.fill(0xff);
+      ASSERT_TRUE(prepare(p->attention, p->plan, c.args(), p->workspace.span()).is_ok());
+      TaskCall call{&*p, &c.args()};
+      ShufflingExecutor(threads, seed).run(p->plan.num_tasks, run_task, &call);
+      EXPECT_EQ(c.output_bits(), bits) << threads << " threads";
+    }
+  });
+}
+
+TEST(Bits, a_plan_made_twice_is_the_same_plan) {
+  for_each_kernel([&](const std::string& kernel) {
+    AttentionCase c(long_options(Reproducible::per_plan, 4));
+    ASSERT_EQ(run_case(c, kernel).message(), "");
+    const std::vector<std::byte> bits = c.output_bits();
+    ASSERT_EQ(run_case(c, kernel).message(), "");
+    EXPECT_EQ(c.output_bits(), bits);
+  });
+}
+
+/// Runs each sequence of the case alone, under other limits, into the same rows.
+void run_sequences_alone(AttentionCase& c, const std::string& kernel, Rng& rng) {
+  c.poison_output();
+  for (int32_t b = 0; b < c.batch().size; ++b) {
+    const Part part(c, queries_of(c, b, 0, c.options().sequences[static_cast<size_t>(b)].new_tokens));
+    AttentionLimits limits = part.limits(rng.int_between(1, 9));
+    limits.batch += rng.int_between(0, 7);
+    limits.context += rng.int_between(0, 20000);
+    const Status status = part.run(c.problem(), limits, kernel);
+    ASSERT_TRUE(status.is_ok()) << status.message();
+  }
+}
+
+TEST(Bits, per_sequence_neighbours_limits_and_parallelism_decide_nothing) {
+  Rng rng(test_seed());
+  for_each_kernel([&](const std::string& kernel) {
+    for (const int32_t parallelism : {1, 5}) {
+      AttentionCase c(long_options(Reproducible::per_sequence, parallelism));
+      ASSERT_EQ(run_case(c, kernel).message(), "");
+      const std::vector<std::byte> bits = c.output_bits();
+      run_sequences_alone(c, kernel, rng);
+      EXPECT_EQ(c.output_bits(), bits) << "parallelism " << parallelism;
+    }
+  });
+}
+
+CaseOptions query_options(uint64_t seed, const Mask& mask) {
+  CaseOptions options = long_options(Reproducible::per_query, 4);
+  options.seed = seed;
+  options.mask = mask;
+  options.softcap = 8.0f;
+  options.alibi = true;
+  options.bias = BiasForm::shared;
+  options.sequences = {{90, 90}, {33, 2200}, {150, 4200}, {1, 5000}};
+  return options;
+}
+
+/// Cuts the queries of every sequence into random chunks and runs each alone. `as_prefilled`: the keys of later chunks are not there
+/// yet, as in a chunked prefill; otherwise they are, and the mask hides them.
+void run_in_chunks(AttentionCase& c, const std::string& kernel, int32_t longest_chunk, bool as_prefilled, Rng& rng) {
+  c.poison_output();
+  for (int32_t b = 0; b < c.batch().size; ++b) {
+    const SequenceShape shape = c.options().sequences[static_cast<size_t>(b)];
+    for (int32_t first = 0; first < shape.new_tokens;) {
+      const int32_t end = std::min(shape.new_tokens, first + rng.int_between(1, longest_chunk));
+      PartShape chunk = queries_of(c, b, first, end);
+      if (as_prefilled) chunk.keys -= shape.new_tokens - end;
+      const Part part(c, chunk);
+      AttentionLimits limits = part.limits(rng.int_between(1, 6));
+      limits.context += rng.int_between(0, 3000);
+      const Status status = part.run(c.problem(), limits, kernel);
+      ASSERT_TRUE(status.is_ok()) << status.message();
+      first = end;
+    }
+  }
+}
+
+TEST(Bits, per_query_whole_prefill_equals_chunks_equals_decode) {
+  Rng rng(test_seed());
+  for (const Mask& mask : {Mask::causal(), Mask::sliding_window(700, 5)}) {
+    AttentionCase c(query_options(rng.next(), mask));
+    for_each_kernel([&](const std::string& kernel) {
+      ASSERT_EQ(run_case(c, kernel).message(), "");
+      ASSERT_TRUE(matches_reference(c, {0, c.tokens(), 53}));
+      const std::vector<std::byte> bits = c.output_bits();
+      for (const int32_t longest_chunk : {100, 7}) {
+        run_in_chunks(c, kernel, longest_chunk, true, rng);
+        EXPECT_EQ(c.output_bits(), bits) << "chunks of up to " << longest_chunk;
+      }
+      run_in_chunks(c, kernel, 40, false, rng);
+      EXPECT_EQ(c.output_bits(), bits) << "with later keys in the row";
+      run_in_chunks(c, kernel, 1, true, rng);
+      EXPECT_EQ(c.output_bits(), bits) << "decoded one by one";
+    });
+  }
+}
+
+/// The rows of sequence 1 (new tokens 40, context 300) in `c`.
+std::vector<float> lse_of_second(AttentionCase& c) {
+  const int64_t first = c.batch().query_offsets[1] * c.options().q_heads;
+  const int64_t end = c.batch().query_offsets[2] * c.options().q_heads;
+  return {c.args().lse + first, c.args().lse + end};
+}
+
+TEST(Bits, per_query_a_prefix_hit_equals_a_cold_start) {
+  // Cold: all 300 tokens of a prompt are queries. Hit: 256 lie in shared pages already, 44 are queries. The same keys, other batches.
+  for_each_kernel([&](const std::string& kernel) {
+    CaseOptions options = long_options(Reproducible::per_query, 2);
+    options.sequences = {{300, 300}};
+    AttentionCase cold(options);
+    ASSERT_EQ(run_case(cold, kernel).message(), "");
+    const std::vector<std::byte> bits = cold.output_bits();
+    const Part hit(cold, queries_of(cold, 0, 256, 300));
+    ASSERT_TRUE(hit.run(cold.problem(), hit.limits(7), kernel).is_ok());
+    EXPECT_EQ(cold.output_bits(), bits);
+  });
+}
+
+TEST(Bits, page_ids_decide_nothing) {
+  // The pages of a case move to other ids; their contents move with them.
+  for_each_kernel([&](const std::string& kernel) {
+    CaseOptions options = long_options(Reproducible::per_query, 2);
+    options.gap_bytes = 8;
+    AttentionCase c(options);
+    ASSERT_EQ(run_case(c, kernel).message(), "");
+    const std::vector<float> lse = lse_of_second(c);
+    const std::vector<std::byte> bits = c.output_bits();
+
+    const int64_t num_pages = c.args().key.num_pages;
+    for (PagedKVView* view : {&c.args().key, &c.args().value}) {  // page id -> num_pages - 1 - id
+      const auto row_bytes = static_cast<size_t>(view->page_size) * static_cast<size_t>(view->slot_stride_bytes) -
+                             static_cast<size_t>(2 * options.gap_bytes);
+      auto* data = static_cast<std::byte*>(view->data);
+      for (int64_t page = 0; page < num_pages / 2; ++page) {
+        std::byte* low = data + page * view->page_stride_bytes;
+        std::byte* high = data + (num_pages - 1 - page) * view->page_stride_bytes;
+        std::swap_ranges(low, low + row_bytes, high);
+      }
+    }
+    for (int32_t b = 0; b < c.batch().size; ++b) {
+      for (int64_t p = 0; p * options.page_size < c.batch().context_lengths[b]; ++p) {
+        uint32_t& entry = c.table_entries()[c.batch().table.row_start(b) + p];
+        if (entry < num_pages) entry = static_cast<uint32_t>(num_pages - 1) - entry;
+      }
+    }
+    ASSERT_EQ(run_case(c, kernel).message(), "");
+    EXPECT_EQ(lse_of_second(c), lse);
+    EXPECT_EQ(c.output_bits(), bits);
+  });
+}
+
+}  // namespace
+}  // namespace folio::test

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/support/part.h: some queries of one sequence of a case over some of its keys, as a batch of its own.
+///
+/// What an engine does when it prefills in chunks, decodes, or shards a context: the same memory, other batches. Outputs go to the
+/// rows of the case that the queries have there, unless the caller redirects them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "reference/visibility.h"
+#include "support/attention_case.h"
+#include "support/run_case.h"
+
+namespace folio::test {
+
+struct PartShape {
+  int32_t sequence = 0;
+  int32_t first_query = 0;  ///< within the sequence
+  int32_t queries = 0;
+  int32_t first_key = 0;  ///< a multiple of the page size
+  int32_t keys = 0;
+};
+
+/// Queries [first, end) of a sequence over all its keys.
+inline PartShape queries_of(const AttentionCase& c, int32_t sequence, int32_t first, int32_t end) {
+  return {sequence, first, end - first, 0, c.batch().context_lengths[sequence]};
+}
+
+/// Holds the arrays that its batch points into: it stays where it is.
+class Part {
+ public:
+  Part(const AttentionCase& c, const PartShape& shape) : args_(c.args()), batch_(c.batch()) {
+    const Batch& whole = c.batch();
+    const int64_t row = whole.query_offsets[shape.sequence] + shape.first_query;
+    offsets_[1] = shape.queries;
+    context_ = shape.keys;
+    key_position_ = (whole.key_positions != nullptr ? whole.key_positions[shape.sequence] : 0) + shape.first_key;
+    query_position_ = static_cast<int32_t>(reference::query_position(whole, shape.sequence, row));
+    row_start_ = whole.table.row_start(shape.sequence) + shape.first_key / c.options().page_size;
+    batch_.size = 1;
+    batch_.query_offsets = offsets_;
+    batch_.context_lengths = &context_;
+    batch_.query_positions = &query_position_;
+    batch_.key_positions = &key_position_;
+    batch_.table.row_starts = &row_start_;
+    if (whole.visible_begin != nullptr) batch_.visible_begin += row;
+    if (whole.visible_end != nullptr) batch_.visible_end += row;
+    for (AnyTensor<3>* tensor : {&args_.q, &args_.out}) {
+      tensor->data = static_cast<std::byte*>(tensor->data) + row * tensor->stride_bytes[0];
+      tensor->extent[0] = shape.queries;
+    }
+    if (args_.lse != nullptr) args_.lse += row * c.options().q_heads;
+    if (args_.bias.data == nullptr) return;
+    args_.bias.data = static_cast<std::byte*>(args_.bias.data) + row * args_.bias.stride_bytes[1] + shape.first_key * int64_t{4};
+    args_.bias.extent[1] = shape.queries;
+    args_.bias.extent[2] -= shape.first_key;
+  }
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+  [[nodiscard]] const Batch& batch() const { return batch_; }
+  AttentionArgs& args() { return args_; }
+
+  /// create, plan and attend of this part alone.
+  [[nodiscard]] Status run(const AttentionProblem& problem, const AttentionLimits& limits, std::string_view kernel,
+                           const Executor& executor = serial_executor()) const {
+    const Result<Attention> attention = Attention::create(problem, limits, {}, kernel);
+    if (!attention) return attention.error();
+    const GuardedMemory plan_memory(attention->plan_bytes(), 64), workspace(attention->workspace_bytes(), 64);
+    const Result<AttentionPlan> made = plan(*attention, batch_, plan_memory.span());
+    if (!made) return made.error();
+    return attend(*attention, *made, args_, workspace.span(), executor);
+  }
+  /// The smallest limits that admit this part.
+  [[nodiscard]] AttentionLimits limits(int32_t parallelism = 1) const {
+    return {1, std::max(1, offsets_[1]), std::max(1, context_), parallelism};
+  }
+
+ private:
+  AttentionArgs args_;
+  Batch batch_;
+  int32_t offsets_[2] = {0, 0};
+  int32_t context_ = 0;
+  int32_t query_position_ = 0;
+  int32_t key_position_ = 0;
+  int64_t row_start_ = 0;
+};
+
+}  // namespace folio::test
