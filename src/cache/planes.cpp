@@ -70,6 +70,15 @@ Result<int64_t> tensor_page_bytes(const char* function, const KVShape& shape, DT
   return bits / 8;
 }
 
+Result<int64_t> block_bytes(const char* function, const KVShape& shape) {
+  return tensor_page_bytes(function, shape, shape.dtype, shape.head_size);
+}
+
+Result<int64_t> scale_bytes(const char* function, const KVShape& shape) {
+  if (shape.scale_dtype == DType::invalid) return int64_t{0};
+  return tensor_page_bytes(function, shape, shape.scale_dtype, granules_of(shape.head_size, granularity_of(shape)));
+}
+
 /// Strides of one tensor of planes; all planes of a tensor have the same.
 struct PlaneStrides {
   int64_t page = 0, slot = 0, head = 0;
@@ -102,13 +111,13 @@ Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
   if (num_pages < 0 || num_pages > 0xffffffff) {
     return fail(Errc::invalid_argument, "make_planes: num_pages is {}, expected 0 to 2^32 - 1 (page ids are uint32)", num_pages);
   }
-  const Result<int64_t> page = page_bytes(shape);
+  const Result<int64_t> page = block_bytes("make_planes", shape);
   if (!page) return page.error();
-  const Result<int64_t> scale_page = scale_page_bytes(shape);
+  const Result<int64_t> scale_page = scale_bytes("make_planes", shape);
   if (!scale_page) return scale_page.error();
   const int64_t bytes = checked_product(*page, num_pages);
-  const int64_t scale_bytes = checked_product(*scale_page, num_pages);
-  if (bytes < 0 || bytes > bits_max / 8 || scale_bytes < 0 || scale_bytes > bits_max / 8) {
+  const int64_t bytes_of_scales = checked_product(*scale_page, num_pages);
+  if (bytes < 0 || bytes > bits_max / 8 || bytes_of_scales < 0 || bytes_of_scales > bits_max / 8) {
     return fail(Errc::invalid_argument, "make_planes: {} pages of {} bytes are more than 2^62 bits, expected fewer", num_pages,
                 *page);
   }
@@ -119,10 +128,10 @@ Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
     return fail(Errc::invalid_argument, "make_planes: scales are given, expected none (shape.scale_dtype is invalid)");
   }
   if (scales.data == nullptr) {
-    return fail(Errc::invalid_argument, "make_planes: scales are null, expected {} bytes (shape.scale_dtype is {})", scale_bytes,
-                shape.scale_dtype);
+    return fail(Errc::invalid_argument, "make_planes: scales are null, expected {} bytes (shape.scale_dtype is {})",
+                bytes_of_scales, shape.scale_dtype);
   }
-  return check_memory("scales", scales, scale_bytes, bit_width(shape.scale_dtype) / 8);
+  return check_memory("scales", scales, bytes_of_scales, bit_width(shape.scale_dtype) / 8);
 }
 
 std::byte* offset(void* data, int64_t bytes) { return data != nullptr ? static_cast<std::byte*>(data) + bytes : nullptr; }
@@ -210,13 +219,12 @@ Status check_extent_plane(const char* name, const PagedKVView& view, uint32_t pa
 
 Result<int64_t> page_bytes(const KVShape& shape) noexcept {
   if (Status s = check_shape("page_bytes", shape); !s.is_ok()) return s;
-  return tensor_page_bytes("page_bytes", shape, shape.dtype, shape.head_size);
+  return block_bytes("page_bytes", shape);
 }
 
 Result<int64_t> scale_page_bytes(const KVShape& shape) noexcept {
   if (Status s = check_shape("scale_page_bytes", shape); !s.is_ok()) return s;
-  if (shape.scale_dtype == DType::invalid) return int64_t{0};
-  return tensor_page_bytes("scale_page_bytes", shape, shape.scale_dtype, granules_of(shape.head_size, granularity_of(shape)));
+  return scale_bytes("scale_page_bytes", shape);
 }
 
 Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
