@@ -52,7 +52,7 @@ uint32_t PrefixIndex::find(uint64_t parent, uint64_t hash, const TokenId* tokens
   return no_page;
 }
 
-void PrefixIndex::add(uint32_t page, uint64_t parent, uint64_t parent_hash) noexcept {
+uint32_t PrefixIndex::add(uint32_t page, uint64_t parent, uint64_t parent_hash) noexcept {
   const TokenId* tokens = tokens_ + int64_t{page} * page_size_;
   PageRecord& record = records_[page];
   record.parent = parent;
@@ -62,7 +62,7 @@ void PrefixIndex::add(uint32_t page, uint64_t parent, uint64_t parent_hash) noex
     record.content = new_name();
     record.twin_previous = record.twin_next = page;
     link(page);
-    return;
+    return no_page;
   }
   PageRecord& other = records_[twin];
   record.content = other.content;
@@ -70,6 +70,7 @@ void PrefixIndex::add(uint32_t page, uint64_t parent, uint64_t parent_hash) noex
   record.twin_next = other.twin_next;
   records_[other.twin_next].twin_previous = page;
   other.twin_next = page;
+  return twin;
 }
 
 void PrefixIndex::remove(uint32_t page) noexcept {

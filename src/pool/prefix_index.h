@@ -35,8 +35,9 @@ class PrefixIndex {
 
   void prefetch(uint64_t hash) const noexcept { __builtin_prefetch(&buckets_[hash & bucket_mask_]); }
 
-  /// Names the content of `page`, which has just become full, and makes it findable or the twin of a findable page.
-  void add(uint32_t page, uint64_t parent, uint64_t parent_hash) noexcept;
+  /// Names the content of `page`, which has just become full, and makes it findable or the twin of a findable page: then returns
+  /// that one, else no_page.
+  uint32_t add(uint32_t page, uint64_t parent, uint64_t parent_hash) noexcept;
 
   /// Takes the name away. A twin, if there is one, answers from now on.
   void remove(uint32_t page) noexcept;

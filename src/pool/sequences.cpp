@@ -162,7 +162,11 @@ void PagePool::State::name_full_page(const SequenceRecord& s, uint32_t position)
   const uint32_t* const pages = row(s);
   const pool::PageRecord* const before = position == 0 ? nullptr : &records[pages[position - 1]];
   const pool::Namespace& space = namespaces[s.space];
-  index.add(pages[position], before == nullptr ? space.name : before->content, before == nullptr ? space.hash : before->hash);
+  const uint32_t twin =
+      index.add(pages[position], before == nullptr ? space.name : before->content, before == nullptr ? space.hash : before->hash);
+  if (twin == pool::no_page || records[twin].list != pool::PageList::cached) return;
+  lists.unlink(twin);  // the sequence's own page answers now
+  settle(twin);
 }
 
 Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcept {

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/pool/page_pool_errors_test.cpp: options, refusals that change nothing, stale ids, memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "pool/pool_helpers.h"
+#include "pool/pool_memory.h"
+#include "support/allocations.h"
+
+namespace folio::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+static_assert(!std::is_copy_constructible_v<PagePool> && std::is_nothrow_move_constructible_v<PagePool> &&
+              std::is_nothrow_move_assignable_v<PagePool>);
+static_assert(
+    noexcept(PagePool::create({})) && noexcept(std::declval<PagePool&>().admit({})) && noexcept(std::declval<PagePool&>().reserve({}, 0)) && noexcept(
+        std::declval<PagePool&>().commit(
+            {},
+            {})) && noexcept(std::declval<PagePool&>()
+                                 .trim({},
+                                       0)) && noexcept(std::declval<PagePool&>()
+                                                           .fork(
+                                                               {},
+                                                               0)) && noexcept(std::declval<PagePool&>()
+                                                                                   .release(
+                                                                                       {})) && noexcept(std::declval<PagePool&>()
+                                                                                                            .begin_step({})));
+
+constexpr uint32_t huge = std::numeric_limits<uint32_t>::max();
+
+struct BadOptions {
+  PoolOptions options;
+  const char* expected;
+};
+
+TEST(PagePoolOptions, impossible_sizes_are_refused_by_name_before_anything_is_allocated) {
+  PoolMemory memory;
+  const BadOptions cases[] = {
+      {{.num_pages = 0}, "num_pages is 0"},
+      {{.num_pages = uint32_t{1} << 31}, "num_pages is 2147483648"},
+      {{.num_pages = huge}, "num_pages is 4294967295"},
+      {{.num_pages = 4, .page_size = 0}, "page_size is 0"},
+      {{.num_pages = 4, .page_size = -16}, "page_size is -16"},
+      {{.num_pages = 4, .max_sequences = 0}, "max_sequences is 0"},
+      {{.num_pages = 4, .max_sequences = huge}, "max_sequences is 4294967295"},
+      {{.num_pages = 4, .max_pages_per_sequence = huge}, "max_pages_per_sequence is 4294967295"},
+      {{.num_pages = 4, .max_namespaces = huge}, "max_namespaces is 4294967295"},
+      {{.num_pages = 0x7fffffff, .page_size = 0x7fffffff}, "2^63"},
+      {{.num_pages = 4, .max_sequences = 0x7fffffff, .max_pages_per_sequence = 0x7fffffff}, "2^63"},
+  };
+  for (const BadOptions& bad : cases) {
+    const Result<PagePool> pool = PagePool::create(memory.hooked(bad.options));
+    EXPECT_EQ(pool.error().code(), Errc::invalid_argument) << bad.expected;
+    EXPECT_THAT(std::string(pool.error().message()), HasSubstr(bad.expected));
+    EXPECT_EQ(PagePool::required_bytes(bad.options).error().message(), pool.error().message());
+  }
+  EXPECT_EQ(memory.calls, 0);
+}
+
+TEST(PagePoolOptions, one_hook_without_the_other_is_refused) {
+  PoolMemory memory;
+  PoolOptions options = memory.hooked({.num_pages = 4});
+  options.deallocate = nullptr;
+  EXPECT_THAT(std::string(PagePool::create(options).error().message()), HasSubstr("allocate is given without deallocate"));
+  options = memory.hooked({.num_pages = 4});
+  options.allocate = nullptr;
+  EXPECT_THAT(std::string(PagePool::create(options).error().message()), HasSubstr("deallocate is given without allocate"));
+  EXPECT_EQ(memory.calls, 0);
+}
+
+TEST(PagePoolMemory, create_takes_one_block_of_the_announced_size_and_destruction_returns_it) {
+  PoolMemory memory;
+  const PoolOptions options = memory.hooked({.num_pages = 100, .page_size = 7});
+  {
+    const PagePool pool = make_pool(options);
+    ASSERT_EQ(memory.living.size(), 1U);
+    EXPECT_EQ(static_cast<int64_t>(memory.living[0].second), PagePool::required_bytes(options).value());
+  }
+  EXPECT_EQ(memory.calls, 1);
+  EXPECT_EQ(memory.living.size(), 0U);
+  EXPECT_EQ(memory.wrong_frees, 0);
+}
+
+TEST(PagePoolMemory, nothing_between_create_and_destruction_allocates) {
+  PoolMemory memory;
+  PagePool pool = make_pool(memory.hooked({.num_pages = 8, .page_size = 2, .max_sequences = 4}));
+  const Tokens prompt = count_from(0, 9), more = count_from(50, 3);
+  std::vector<SequenceId> ids(3);
+  const int64_t before = allocations();
+  for (int round = 0; round < 10; ++round) {
+    const SequenceOptions tenant{.salt = round % 2 == 0 ? "even" : "odd", .adapter = static_cast<uint64_t>(round)};
+    const Result<Admission> a = pool.admit(prompt, tenant);
+    ids[0] = a->id;
+    bool ok = pool.reserve(ids[0], 9 - a->cached_tokens).is_ok();
+    ok = ok && pool.commit(ids[0], std::span(prompt).subspan(static_cast<size_t>(a->cached_tokens))).is_ok();
+    ids[1] = *pool.fork(ids[0], 5);
+    ids[2] = *pool.fork(ids[1], 4);
+    ok = ok && pool.take_copies().size() == 1;
+    const Result<StepTicket> ticket = pool.begin_step(ids);
+    ok = ok && pool.trim(ids[2], 3).is_ok() && pool.reserve(ids[1], 1).is_ok() &&
+         pool.commit(ids[1], std::span(more).first(1)).is_ok();
+    for (const SequenceId id : ids) ok = ok && pool.release(id).is_ok();
+    ok = ok && pool.end_step(*ticket).is_ok() && pool.peek(prompt, tenant) > 0;
+    ASSERT_TRUE(ok) << round;
+  }
+  EXPECT_EQ(allocations(), before);
+  EXPECT_EQ(memory.calls, 1);
+  EXPECT_GT(pool.stats().evicted_pages, 0);
+}
+
+TEST(PagePoolMemory, without_hooks_one_operator_new_is_all) {
+  const int64_t before = allocations();
+  const PagePool pool = make_pool({.num_pages = 100});
+  EXPECT_EQ(allocations(), before + 1);
+}
+
+TEST(PagePoolMemory, a_failed_allocation_is_out_of_memory) {
+  PoolMemory memory;
+  memory.fail = true;
+  EXPECT_EQ(PagePool::create(memory.hooked({.num_pages = 4})).error().code(), Errc::out_of_memory);
+  fail_allocations(true);
+  const Errc code = PagePool::create({.num_pages = 4}).error().code();
+  fail_allocations(false);
+  EXPECT_EQ(code, Errc::out_of_memory);
+}
+
+TEST(PagePoolMemory, misaligned_memory_is_refused_and_given_back) {
+  PoolMemory memory;
+  memory.misalign = 16;
+  EXPECT_THAT(std::string(PagePool::create(memory.hooked({.num_pages = 4})).error().message()), HasSubstr("aligned to 64"));
+  EXPECT_EQ(memory.living.size(), 0U);
+  EXPECT_EQ(memory.wrong_frees, 0);
+}
+
+TEST(PagePoolMemory, an_unfinished_step_or_copy_leaves_nothing_behind) {
+  PoolMemory memory;
+  {
+    PagePool pool = make_pool(memory.hooked({.num_pages = 8, .page_size = 4}));
+    const SequenceId id = prefill(pool, count_from(0, 7));
+    static_cast<void>(pool.fork(id, 6).value());
+    static_cast<void>(pool.begin_step({{id}}).value());
+  }
+  EXPECT_EQ(memory.living.size(), 0U);
+}
+
+TEST(PagePoolMemory, a_moved_pool_keeps_its_sequences_and_the_old_one_is_empty) {
+  PoolMemory memory;
+  PagePool old = make_pool(memory.hooked({.num_pages = 8, .page_size = 4}));
+  const SequenceId id = prefill(old, count_from(0, 5));
+  const uint32_t* const entries = old.table().entries;
+  PagePool pool = std::move(old);
+  EXPECT_EQ(pool.length(id).value(), 5);
+  EXPECT_EQ(pool.table().entries, entries);
+
+  PagePool& moved = old;  // what is left of it answers, too
+  EXPECT_EQ(moved.stats(), PoolStats());
+  EXPECT_EQ(moved.num_pages(), 0U);
+  EXPECT_EQ(moved.page_size(), 0);
+  EXPECT_EQ(moved.table().entries, nullptr);
+  EXPECT_EQ(moved.peek(count_from(0, 5)), 0);
+  EXPECT_EQ(moved.take_copies().size(), 0U);
+  EXPECT_TRUE(moved.check_invariants().is_ok());
+  EXPECT_EQ(moved.admit(count_from(0, 5)).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(moved.reserve(id, 1).code(), Errc::invalid_argument);
+  EXPECT_EQ(moved.commit(id, count_from(0, 1)).code(), Errc::invalid_argument);
+  EXPECT_EQ(moved.trim(id, 0).code(), Errc::invalid_argument);
+  EXPECT_EQ(moved.fork(id, 0).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(moved.release(id).code(), Errc::invalid_argument);
+  EXPECT_EQ(moved.begin_step({}).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(moved.end_step({}).code(), Errc::invalid_argument);
+  EXPECT_EQ(moved.length(id).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(moved.row_start(id).error().code(), Errc::invalid_argument);
+
+  pool = make_pool(memory.hooked({.num_pages = 2, .page_size = 4}));
+  EXPECT_EQ(memory.living.size(), 1U) << "assigning gives back what the pool had";
+  PagePool& same = pool;
+  pool = std::move(same);
+  EXPECT_EQ(pool.num_pages(), 2U);
+}
+
+// ---- Refusals change nothing
+
+class PagePoolRefusal : public ::testing::Test {
+ protected:
+  /// Runs `call`, expects its status to have `code` and these words, and the whole state of the pool to be the same as before.
+  template <class Call>
+  void expect_refused(Errc code, const char* words, Call call) {
+    const std::vector<std::byte> before = memory.snapshot();
+    const Status status = call();
+    EXPECT_EQ(status.code(), code) << words;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(words));
+    EXPECT_TRUE(memory.snapshot() == before) << words;
+    expect_sound(pool);
+  }
+
+  PoolMemory memory;
+  PagePool pool = make_pool(memory.hooked({.num_pages = 4, .page_size = 4, .max_sequences = 3, .max_pages_per_sequence = 4}));
+};
+
+TEST_F(PagePoolRefusal, out_of_pages_changes_nothing) {
+  pool.release(prefill(pool, count_from(0, 11))).or_throw();
+  const SequenceId one = prefill(pool, count_from(50, 2)), empty = pool.admit(count_from(90, 1)).value().id;
+  EXPECT_EQ(pool.stats().cached_pages, 2);
+  EXPECT_EQ(pool.stats().free_pages, 1);
+  expect_refused(Errc::out_of_pages, "reserve: 4 pages needed, 3 of 4", [&] { return pool.reserve(empty, 16); });
+  EXPECT_EQ(pool.peek(count_from(0, 11)), 8);
+  pool.reserve(one, 14).or_throw();
+  expect_refused(Errc::out_of_pages, "reserve: 1 pages needed, 0 of 4", [&] { return pool.reserve(empty, 1); });
+  expect_refused(Errc::out_of_pages, "fork: 1 page needed", [&] { return pool.fork(one, 1).error(); });
+  EXPECT_TRUE(pool.fork(one, 0).has_value());
+  expect_refused(Errc::out_of_pages, "admit: all 3 sequences", [&] { return pool.admit(count_from(0, 9)).error(); });
+  expect_refused(Errc::out_of_pages, "fork: all 3 sequences", [&] { return pool.fork(one, 0).error(); });
+}
+
+TEST_F(PagePoolRefusal, wrong_arguments_are_named_and_change_nothing) {
+  const SequenceId id = prefill(pool, count_from(0, 6));
+  pool.reserve(id, 3).or_throw();
+  constexpr Errc bad = Errc::invalid_argument;
+  const std::string salt(PagePool::max_salt_bytes + 1, 's');
+  expect_refused(bad, "admit: prompt has 0 tokens", [&] { return pool.admit({}).error(); });
+  expect_refused(bad, "admit: salt has 129 bytes", [&] { return pool.admit(count_from(0, 1), {.salt = salt}).error(); });
+  expect_refused(bad, "reserve: new_tokens is -1", [&] { return pool.reserve(id, -1); });
+  expect_refused(bad, "more than the 16 tokens", [&] { return pool.reserve(id, 11); });
+  expect_refused(bad, "reserve: length 6 + new_tokens 2147483647", [&] { return pool.reserve(id, INT32_MAX); });
+  expect_refused(bad, "commit: written has 4 tokens, but room for 3", [&] { return pool.commit(id, count_from(6, 4)); });
+  expect_refused(bad, "trim: length is 7, expected 0 .. 6", [&] { return pool.trim(id, 7); });
+  expect_refused(bad, "trim: length is -1", [&] { return pool.trim(id, -1); });
+  expect_refused(bad, "fork: length is 7, expected 0 .. 6", [&] { return pool.fork(id, 7).error(); });
+  expect_refused(bad, "fork: length is -1", [&] { return pool.fork(id, -1).error(); });
+  expect_refused(bad, "row_start: group is 1", [&] { return pool.row_start(id, 1).error(); });
+  EXPECT_EQ(pool.table(1).entries, nullptr);
+  EXPECT_EQ(pool.peek({}), 0);
+  EXPECT_EQ(pool.peek(count_from(0, 6), {.salt = salt}), 0);
+}
+
+TEST_F(PagePoolRefusal, calls_that_ask_for_nothing_do_nothing) {
+  const SequenceId id = prefill(pool, count_from(0, 6));
+  pool.trim(id, 5).or_throw();
+  expect_refused(Errc::ok, "", [&] { return pool.reserve(id, 0); });
+  expect_refused(Errc::ok, "", [&] { return pool.commit(id, {}); });
+  expect_refused(Errc::ok, "", [&] { return pool.trim(id, 5); });
+}
+
+TEST_F(PagePoolRefusal, a_stale_id_is_an_error_never_its_successor) {
+  const SequenceId stale = prefill(pool, count_from(0, 6));
+  pool.release(stale).or_throw();
+  const SequenceId successor = pool.admit(count_from(50, 6)).value().id;
+  ASSERT_EQ(successor.index, stale.index);
+  pool.reserve(successor, 6).or_throw();
+  for (const SequenceId id :
+       {stale, SequenceId{}, SequenceId{2, 0}, SequenceId{3, 1}, SequenceId{successor.index, successor.generation + 1}}) {
+    constexpr Errc bad = Errc::invalid_argument;
+    expect_refused(bad, "reserve: sequence", [&] { return pool.reserve(id, 1); });
+    expect_refused(bad, "commit: sequence", [&] { return pool.commit(id, count_from(0, 1)); });
+    expect_refused(bad, "trim: sequence", [&] { return pool.trim(id, 0); });
+    expect_refused(bad, "fork: sequence", [&] { return pool.fork(id, 0).error(); });
+    expect_refused(bad, "release: sequence", [&] { return pool.release(id); });
+    expect_refused(bad, "length: sequence", [&] { return pool.length(id).error(); });
+    expect_refused(bad, "row_start: sequence", [&] { return pool.row_start(id).error(); });
+    expect_refused(bad, "begin_step: ids has sequence", [&] { return pool.begin_step({{successor, id}}).error(); });
+  }
+}
+
+TEST_F(PagePoolRefusal, too_many_steps_are_busy_and_hold_nothing_more) {
+  const SequenceId id = prefill(pool, count_from(0, 6));
+  for (int i = 0; i < PagePool::max_unfinished_steps; ++i) static_cast<void>(pool.begin_step({}).value());
+  expect_refused(Errc::busy, "begin_step: 64 steps are unfinished", [&] { return pool.begin_step({{id}}).error(); });
+}
+
+}  // namespace
+}  // namespace folio::test

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/pool/page_pool_model_test.cpp: random calls on a pool that a naive model watches. RapidCheck prints the seed and shrinks.
+///
+/// Built twice: with the real hash, and with one of 4 bits, where collisions are certain.
+#include <gtest/gtest.h>
+
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "pool/pool_model.h"
+
+namespace folio::test {
+namespace {
+
+/// One call: the kind and its arguments, interpreted against what exists at that time.
+using Call = std::array<uint8_t, 5>;
+
+/// Two letters only, and mostly the first: prompts often share beginnings and then part ways.
+std::vector<TokenId> letters(size_t count, uint8_t pattern) {
+  std::vector<TokenId> tokens(count, 0);
+  if (pattern % 2 == 0) return tokens;
+  for (size_t i = 0; i < count; ++i) tokens[i] = static_cast<TokenId>(pattern >> (1 + i % 7) & 1);
+  return tokens;
+}
+
+void admit(PoolModel& model, const Call& call) {
+  static const PoolModel::Space spaces[] = {{"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 1}, {"tenant", 0}, {"tenan", 't'}};
+  std::vector<TokenId> prompt;
+  if (model.num_sequences() != 0 && call[1] % 2 == 0) prompt = model.tokens(call[1] / 2U % model.num_sequences());
+  const std::vector<TokenId> tail = letters(call[2] % 14U, call[3]);
+  prompt.insert(prompt.end(), tail.begin(), tail.end());
+  model.admit(prompt, spaces[call[4] % std::size(spaces)]);
+}
+
+void begin_step(PoolModel& model, uint8_t members) {
+  std::vector<size_t> listed;
+  for (size_t i = 0; i < model.num_sequences(); ++i) {
+    if ((members >> i & 1) != 0) listed.push_back(i);
+  }
+  model.begin_step(listed);
+}
+
+void apply(PoolModel& model, const Call& call) {
+  const uint32_t kind = call[0] % 26U;
+  if (model.num_sequences() == 0 || kind < 4) return admit(model, call);
+  const size_t s = call[1] % model.num_sequences();
+  const auto length = static_cast<int32_t>(model.tokens(s).size());
+  const int32_t cut = call[2] > 250 ? length + 1 : call[2] > 245 ? -1 : call[2] % (length + 1);
+  const auto tokens = letters(call[2] % 8U, call[3]);
+  if (kind < 6) return model.reserve(s, static_cast<int32_t>(call[2] % 9) - (call[2] > 250 ? 9 : 0));
+  if (kind < 9) return model.commit(s, tokens);
+  if (kind < 14) {  // a prefill or decode step of one sequence, as engines do it
+    model.reserve(s, static_cast<int32_t>(tokens.size()));
+    model.take_copies();
+    return model.commit(s, tokens);
+  }
+  if (kind < 16) return model.trim(s, cut);
+  if (kind < 18) return model.fork(s, cut);
+  if (kind < 20) return model.release(s);
+  if (kind < 21) return model.take_copies();
+  if (kind < 23) return begin_step(model, call[2]);
+  if (kind < 25) return model.num_steps() == 0 ? model.take_copies() : model.end_step(call[2] % model.num_steps());
+  return model.use_stale_ids(call[2] % 4);
+}
+
+RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does, ()) {
+  const PoolOptions options{.num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 16)),
+                            .page_size = *rc::gen::inRange(1, 5),
+                            .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 6)),
+                            .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
+                            .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
+                            .prefix_reuse = *rc::gen::inRange(0, 10) != 0};
+  const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<Call>>());
+  PoolModel model(options);
+  for (const Call& call : calls) apply(model, call);
+  while (model.num_sequences() != 0) model.release(0);
+  while (model.num_steps() != 0) model.end_step(0);
+  model.take_copies();
+  model.take_copies();
+  RC_CLASSIFY(model.stats().hit_pages != 0, "hits");
+  RC_CLASSIFY(model.stats().evicted_pages != 0, "evictions");
+}
+
+}  // namespace
+}  // namespace folio::test

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/pool/pool_model.h: a naive page pool that watches a real one.
+///
+/// The model knows by linear search what the pool knows by index and list: who holds a page, what it contains, which page must go
+/// next. It also keeps the K/V memory that the pool does not have: each slot stores a number for the whole history that its token
+/// depends on, writes and copies really happen, pages that change hands are poisoned. After every call the model compares what the pool
+/// says with what it expects, all slots of all sequences and of all unfinished steps with their histories, and checks the invariants.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "folio/pool/page_pool.h"
+#include "pool/pool_memory.h"
+
+namespace folio::test {
+
+class PoolModel {
+ public:
+  struct Space {
+    std::string salt;
+    uint64_t adapter = 0;
+    bool operator==(const Space&) const = default;
+  };
+
+  explicit PoolModel(const PoolOptions& options);
+
+  void admit(const std::vector<TokenId>& prompt, const Space& space);
+  void reserve(size_t sequence, int32_t new_tokens);
+  void commit(size_t sequence, const std::vector<TokenId>& written);
+  void trim(size_t sequence, int32_t length);
+  void fork(size_t sequence, int32_t length);
+  void release(size_t sequence);
+  void take_copies();
+  void begin_step(const std::vector<size_t>& sequences);
+  void end_step(size_t step);
+  void use_stale_ids(int32_t tokens);
+
+  [[nodiscard]] size_t num_sequences() const { return sequences_.size(); }
+  [[nodiscard]] size_t num_steps() const { return steps_.size(); }
+  [[nodiscard]] const std::vector<TokenId>& tokens(size_t sequence) const { return sequences_[sequence].tokens; }
+  [[nodiscard]] const PoolStats& stats() const { return stats_; }
+
+ private:
+  struct Page {
+    int references = 0, copies = 0;
+    std::vector<uint64_t> steps;  ///< tickets of steps that hold it although a sequence gave it up
+    int content = 0;              ///< index in contents_, 0: none
+    int64_t given_up = 0;         ///< when it was last given up: the order of `end_step`
+    int64_t cached_since = 0;     ///< the order of eviction
+    std::vector<uint64_t> kv;     ///< [page_size] history of each slot's token, 0: poison
+  };
+  struct Sequence {
+    SequenceId id;
+    int64_t row_start = 0;
+    Space space;
+    int space_content = 0;
+    std::vector<TokenId> tokens;
+    int64_t room = 0;
+    std::vector<uint32_t> row;
+    std::vector<uint64_t> steps;
+    bool cut = false;
+  };
+  struct Step {
+    StepTicket ticket;
+    std::map<std::pair<uint32_t, size_t>, uint64_t> reads;  ///< (page, slot) -> history
+    std::vector<uint32_t> pages;
+    bool runs_copies = false;
+  };
+  struct Content {
+    int parent = 0;
+    std::vector<TokenId> tokens;
+  };
+  struct KnownSpace {
+    Space space;
+    int content = 0, users = 0;
+    int64_t idle_since = 0;
+  };
+
+  // The K/V memory.
+  [[nodiscard]] uint64_t history(const Sequence& s, size_t position) const;
+  void run_copies();
+  [[nodiscard]] bool incomplete(uint32_t page) const;
+
+  // Pages.
+  [[nodiscard]] bool held(uint32_t page) const;
+  [[nodiscard]] bool has_twin(uint32_t page) const;
+  [[nodiscard]] int64_t available() const;
+  void take(uint32_t page);
+  void drop(uint32_t page, const std::vector<uint64_t>& steps);
+  void hold_for_step(uint32_t page, uint64_t ticket);
+  void settle(uint32_t page);
+  void expect_copy(uint32_t from, uint32_t to, int32_t tokens);
+  void unhold_copy(uint32_t page);
+
+  // Contents.
+  [[nodiscard]] int find_content(int parent, const std::vector<TokenId>& tokens) const;
+  [[nodiscard]] std::vector<int> match(const std::vector<TokenId>& prompt, const Space& space) const;
+  int open_space(const Space& space);
+  void close_space(const Space& space);
+
+  void drop_pages(Sequence& s, size_t keep);
+  [[nodiscard]] std::vector<uint32_t> pool_row(const Sequence& s, size_t pages) const;
+  void expect_unchanged(const Status& status, Errc code, const std::vector<std::byte>& before) const;
+  void check() const;
+
+  [[nodiscard]] size_t pages_for(int64_t tokens) const { return static_cast<size_t>((tokens + page_size_ - 1) / page_size_); }
+
+  PoolMemory memory_;
+  PoolOptions options_;
+  int64_t page_size_;
+  PagePool pool_;
+  PageTable table_;
+  std::vector<Page> pages_;
+  std::vector<Sequence> sequences_;
+  std::vector<SequenceId> stale_;
+  std::vector<Step> steps_;
+  std::vector<PageCopy> pending_, taken_;
+  size_t copies_run_ = 0;  ///< of taken_
+  bool taken_hold_pages_ = false;
+  std::vector<Content> contents_{1};
+  std::vector<KnownSpace> spaces_;
+  PoolStats stats_;
+  int64_t clock_ = 0;
+};
+
+}  // namespace folio::test
