@@ -5,6 +5,7 @@
 /// flush modes do not matter). Narrowing rounds to nearest even.
 #pragma once
 
+#include "cpu/mutant.h"
 #include "cpu/simd.h"
 #include "folio/core/dtype.h"
 
@@ -18,16 +19,17 @@ struct Rows {
   using U = typename V::U;
   static constexpr int W = V::W;
 
-  /// `n` elements of `dtype` at `from` to floats. Any n; natural alignment not required.
-  static void widen(DType dtype, const void* from, float* to, int n) {
+  /// `count` rows of `n` elements of `dtype` to rows of floats, `stride` floats apart; a null row becomes zeros.
+  /// Any n; natural alignment not required. The type is looked at once for all rows.
+  static void widen(DType dtype, const std::byte* const* from, int count, float* to, int stride, int n) {
     switch (dtype) {
-      case DType::f32: return widen_as<4>(from, to, n, [](const void* p) { return V::template load_as<F>(p); });
-      case DType::bf16: return widen_as<2>(from, to, n, [](const void* p) { return V::floats(load16(p) << 16); });
-      case DType::f16: return widen_as<2>(from, to, n, [](const void* p) { return from_f16(load16(p)); });
-      case DType::f8_e4m3: return widen_as<1>(from, to, n, [](const void* p) { return from_e4m3(load8(p)); });
-      case DType::f8_e5m2: return widen_as<1>(from, to, n, [](const void* p) { return from_f16(load8(p) << 8); });
-      default: return widen_as<1>(from, to, n, [](const void* p) {
-        return __builtin_convertvector(V::template load_as<typename V::S8>(p), F);
+      case DType::f32: return widen_rows<4>(from, count, to, stride, n, [](const void* p) { return V::template load_as<F>(p); });
+      case DType::bf16: return widen_rows<2>(from, count, to, stride, n, [](const void* p) { return V::floats(load16(p) << 16); });
+      case DType::f16: return widen_rows<2>(from, count, to, stride, n, [](const void* p) { return from_f16(load16(p)); });
+      case DType::f8_e4m3: return widen_rows<1>(from, count, to, stride, n, [](const void* p) { return from_e4m3(load8(p)); });
+      case DType::f8_e5m2: return widen_rows<1>(from, count, to, stride, n, [](const void* p) { return from_f16(load8(p) << 8); });
+      default: return widen_rows<1>(from, count, to, stride, n, [](const void* p) {
+        return __builtin_convertvector(reinterpret_cast<typename V::S>(load8(p) << 24) >> 24, F);
       });
     }
   }
@@ -42,13 +44,23 @@ struct Rows {
   }
 
  private:
-  static U load16(const void* p) { return __builtin_convertvector(V::template load_as<typename V::U16>(p), U); }
-  static U load8(const void* p) { return __builtin_convertvector(V::template load_as<typename V::U8>(p), U); }
+  static U load16(const void* p) { return I::template widen16<U>(p); }
+  static U load8(const void* p) { return I::template widen8<U>(p); }
+
+  template <int Bytes, class Load>
+  static void widen_rows(const std::byte* const* from, int count, float* to, int stride, int n, Load load) {
+    for (int i = 0; i < count; ++i, to += stride) {
+      if (from[i] != nullptr) {
+        widen_row<Bytes>(from[i], to, n, load);
+      } else if (I::mutant != Mutant::value_tail_not_zeroed) {
+        for (int d = 0; d < n; ++d) to[d] = 0.0f;
+      }
+    }
+  }
 
   /// The last, partial vector goes through a buffer, so that nothing behind the row is read.
   template <int Bytes, class Load>
-  static void widen_as(const void* from, float* to, int n, Load load) {
-    const auto* source = static_cast<const unsigned char*>(from);
+  static void widen_row(const std::byte* source, float* to, int n, Load load) {
     int i = 0;
     for (; i + W <= n; i += W) V::store(to + i, load(source + static_cast<ptrdiff_t>(i) * Bytes));
     if (i == n) return;

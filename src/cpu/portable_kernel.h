@@ -27,6 +27,7 @@ class PortableKernel {
     k.load_queries();
     k.find_visible();
     k.clear(k.s_.total);
+    k.find_tile(static_cast<int64_t>(task.span_begin) * span_keys, k.now_);
     for (int span = task.span_begin; span < task.span_end; ++span) {
       k.run_span(span);
       if (partials == nullptr) {
@@ -69,10 +70,10 @@ class PortableKernel {
 
   void load_queries() {
     for (int r = 0; r < rows_; ++r) {
-      const auto* from = static_cast<const std::byte*>(args_.q.data) +
+      const std::byte* from = static_cast<const std::byte*>(args_.q.data) +
                          (sequence_.first_query + token_of(r)) * args_.q.stride_bytes[0] + q_head_of(r) * args_.q.stride_bytes[1];
       float* to = s_.q + static_cast<int64_t>(r) * s_.head;
-      Rows<I>::widen(problem_.q_dtype, from, to, problem_.key.head_size);
+      Rows<I>::widen(problem_.q_dtype, &from, 1, to, s_.head, problem_.key.head_size);
       for (int d = 0; d < problem_.key.head_size; ++d) to[d] *= problem_.scale;
     }
     if (s_.v_head != problem_.v_head_size)  // columns behind the head: read by whole vectors, never written out
@@ -98,27 +99,37 @@ class PortableKernel {
     }
   }
 
-  void run_span(int span) {
-    clear(s_.span);
-    const int64_t begin = static_cast<int64_t>(span) * span_keys;
-    const int64_t end = begin + span_keys < sequence_.context ? begin + span_keys : sequence_.context;
-    for (int64_t first = begin; first < end; first += key_tile)
-      if (seen_in_tile(hull_, first) != 0) run_tile(first);
+  /// The first tile from key `first` on of which some row sees a key that lies in a page.
+  void find_tile(int64_t first, KeyTile& tile) const {
+    const uint32_t* table_row = batch_.table.entries + batch_.table.row_start(task_.sequence);
+    const int64_t last = static_cast<int64_t>(task_.span_end) * span_keys;
+    const int64_t end = last < sequence_.context ? last : sequence_.context;
+    tile.seen = 0;
+    for (tile.first = first; tile.seen == 0 && tile.first < end; tile.first += tile.seen == 0 ? key_tile : 0) {
+      if (seen_in_tile(hull_, tile.first) == 0) continue;
+      for (int t = 0; t < tokens_; ++t) tile.seen |= seen_in_tile(s_.visible[t], tile.first);
+      Stage<I>::walk(args_.key, table_row, tile);
+    }
   }
 
-  void run_tile(int64_t first) {
-    uint64_t seen = 0;
-    for (int t = 0; t < tokens_; ++t) seen |= s_.seen[t] = seen_in_tile(s_.visible[t], first);
-    if (seen == 0) return;
-    TileSlots at;
-    const uint32_t* table_row = batch_.table.entries + batch_.table.row_start(task_.sequence);
-    seen = Stage<I>::walk(args_.key, table_row, first, seen, at);
-    if (seen == 0) return;
-    const int keys = 64 - __builtin_clzll(seen);
-    Stage<I>::keys(s_, args_.key, task_.head, at, seen, problem_.value_in_key ? problem_.v_head_size : 0);
-    if (!problem_.value_in_key) Stage<I>::values(s_, args_.value, task_.head, at, seen, keys);
+  /// Runs the tiles of one span from an empty state; `now_` is the first tile not yet run.
+  void run_span(int span) {
+    clear(s_.span);
+    const int64_t end = static_cast<int64_t>(span + 1) * span_keys;
+    while (now_.seen != 0 && now_.first < end) {
+      find_tile(now_.first + key_tile, next_);
+      run_tile();
+      now_ = next_;
+    }
+  }
+
+  void run_tile() {
+    const int keys = 64 - __builtin_clzll(now_.seen);
+    Stage<I>::keys(s_, args_.key, task_.head, now_, next_, problem_.value_in_key ? problem_.v_head_size : 0);
+    if (!problem_.value_in_key) Stage<I>::values(s_, args_.value, task_.head, now_, next_, keys);
     Tiles<I>::scores(s_, rows_, problem_.key.head_size);
-    for (int r = 0; r < rows_; ++r) Softmax<I>::row(s_, r, s_.seen[token_of(r) - first_token_] & seen, terms_of(r, first));
+    for (int t = 0; t < tokens_; ++t) s_.seen[t] = seen_in_tile(s_.visible[t], now_.first) & now_.seen;
+    for (int r = 0; r < rows_; ++r) Softmax<I>::row(s_, r, s_.seen[token_of(r) - first_token_], terms_of(r, now_.first));
     Tiles<I>::values(s_, rows_, keys);
   }
 
@@ -193,6 +204,7 @@ class PortableKernel {
   const int first_token_;
   const int tokens_;  // query tokens that the rows belong to
   Visible hull_;
+  KeyTile now_, next_;
 };
 
 }  // namespace portable

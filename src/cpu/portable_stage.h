@@ -17,8 +17,10 @@ namespace folio {
 inline namespace v1 {
 namespace portable {
 
-/// Where the seen keys of a tile lie.
-struct TileSlots {
+/// The keys of a tile that some row of the task sees, and where they lie.
+struct KeyTile {
+  int64_t first = 0;  // key index
+  uint64_t seen = 0;  // 0: there is no such tile
   int64_t page[key_tile];
   int64_t slot[key_tile];
 };
@@ -29,52 +31,50 @@ struct Stage {
   using F = typename V::F;
   static constexpr int W = V::W;
 
-  /// Finds the keys of `seen`; returns those that lie in assigned pages. Reads the table entries of seen keys only.
-  static uint64_t walk(const PagedKVView& view, const uint32_t* row, int64_t first_key, uint64_t seen, TileSlots& at) {
+  /// Finds the keys of `tile.seen` and drops those of unassigned pages. Reads the table entries of seen keys only.
+  static void walk(const PagedKVView& view, const uint32_t* row, KeyTile& tile) {
     uint64_t found = 0;
-    while (seen != 0) {
-      const int key = __builtin_ctzll(seen);
-      PageRun run = run_of(view, row, first_key + key, first_key + key_tile);
+    for (uint64_t left = tile.seen; left != 0;) {
+      const int key = __builtin_ctzll(left);
+      PageRun run = run_of(view, row, tile.first + key, tile.first + key_tile);
       if (I::mutant == Mutant::unassigned_entry_multiplied && run.page == no_page) run.page = 0;
       const int end = key + static_cast<int>(run.rows);
       const uint64_t bits = (end >= 64 ? ~uint64_t{0} : (uint64_t{1} << end) - 1) & (~uint64_t{0} << key);
       if (run.page != no_page) {
         for (int i = key; i < end; ++i) {
-          at.page[i] = run.page;
-          at.slot[i] = run.slot + (i - key);
+          tile.page[i] = run.page;
+          tile.slot[i] = run.slot + (i - key);
         }
-        found |= seen & bits;
+        found |= left & bits;
       }
-      seen &= ~bits;
+      left &= ~bits;
     }
-    return found;
+    tile.seen = found;
   }
 
-  /// Keys of `seen`, transposed; with `latent_values` > 0 the first so many columns of each key are its value too (MLA).
-  static void keys(const Scratch& s, const PagedKVView& view, int32_t head, const TileSlots& at, uint64_t seen, int latent_values) {
+  /// The tile's keys, transposed; with `latent_values` > 0 the first so many columns of each key are its value too (MLA).
+  /// Meanwhile the rows of the `next` tile are fetched to the caches: strided rows are beyond what hardware prefetchers follow.
+  static void keys(const Scratch& s, const PagedKVView& view, int32_t head, const KeyTile& tile, const KeyTile& next,
+                   int latent_values) {
     const int n = view.head_size;
     for (int first = 0; first < key_tile; first += W) {
-      const uint64_t bits = seen >> first & ((uint64_t{1} << W) - 1);
+      const uint64_t bits = tile.seen >> first & ((uint64_t{1} << W) - 1);
       if (bits == 0 && latent_values == 0) {
         for (int d = 0; d < n; ++d) V::store(s.keys + static_cast<int64_t>(d) * key_tile + first, F{});
         continue;
       }
-      for (int i = 0; i < W; ++i) {
-        float* row = s.rows + static_cast<int64_t>(i) * s.head;
-        fetch(view, head, at, first + i, (bits >> i & 1) != 0, row, n);
-        if (latent_values > 0) copy(row, s.values + static_cast<int64_t>(first + i) * s.v_head, latent_values);
-      }
+      fetch(view, head, tile, next, first, W, s.rows, s.head);
+      for (int i = 0; i < W && latent_values > 0; ++i)
+        copy(s.rows + static_cast<int64_t>(i) * s.head, s.values + static_cast<int64_t>(first + i) * s.v_head, latent_values);
       for (int d = 0; d < n; d += W) transpose_block(s, first, d);
     }
   }
 
-  /// Values of `seen`; rows up to `count` that nobody sees are zero.
-  static void values(const Scratch& s, const PagedKVView& view, int32_t head, const TileSlots& at, uint64_t seen, int count) {
-    for (int key = 0; key < count; ++key) {
-      const bool is_seen = (seen >> key & 1) != 0;
-      if (I::mutant == Mutant::value_tail_not_zeroed && !is_seen) continue;
-      fetch(view, head, at, key, is_seen, s.values + static_cast<int64_t>(key) * s.v_head, view.head_size);
-    }
+  /// The tile's values; rows up to `count` that nobody sees are zero.
+  static void values(const Scratch& s, const PagedKVView& view, int32_t head, const KeyTile& tile, const KeyTile& next, int count) {
+    for (int first = 0; first < count; first += W)
+      fetch(view, head, tile, next, first, count - first < W ? count - first : W, s.values + static_cast<int64_t>(first) * s.v_head,
+            s.v_head);
   }
 
  private:
@@ -82,18 +82,35 @@ struct Stage {
     for (int i = 0; i < n; ++i) to[i] = from[i];
   }
 
-  static void fetch(const PagedKVView& view, int32_t head, const TileSlots& at, int key, bool is_seen, float* to, int n) {
-    if (!is_seen) {
-      for (int d = 0; d < n; ++d) to[d] = 0.0f;
-      return;
+  static bool is_seen(const KeyTile& tile, int key) { return (tile.seen >> key & 1) != 0; }
+
+  static void prefetch(const PagedKVView& view, int32_t head, const KeyTile& tile, int key) {
+    if (!is_seen(tile, key)) return;
+    const std::byte* row = row_of(view, tile.page[key], tile.slot[key], head);
+    const int bytes = view.head_size * bit_width(view.dtype) / 8;
+    for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
+  }
+
+  static const std::byte* address(const PagedKVView& view, int32_t head, const KeyTile& tile, int key) {
+    if constexpr (I::mutant == Mutant::dense_page_stride)
+      return static_cast<const std::byte*>(view.data) + (tile.page[key] * view.page_size + tile.slot[key]) * view.slot_stride_bytes +
+             head * view.head_stride_bytes;
+    return row_of(view, tile.page[key], tile.slot[key], head);
+  }
+
+  /// Rows [first, first + count) of the tile, count <= W, to f32 rows `stride` apart, scaled; rows that nobody sees become zero.
+  static void fetch(const PagedKVView& view, int32_t head, const KeyTile& tile, const KeyTile& next, int first, int count, float* to,
+                    int stride) {
+    const std::byte* from[W];
+    for (int i = 0; i < count; ++i) {
+      prefetch(view, head, next, first + i);
+      from[i] = is_seen(tile, first + i) ? address(view, head, tile, first + i) : nullptr;
     }
-    const int64_t page = at.page[key], slot = at.slot[key];
-    const std::byte* from = I::mutant == Mutant::dense_page_stride
-                                ? static_cast<const std::byte*>(view.data) + page * view.page_size * view.slot_stride_bytes +
-                                      slot * view.slot_stride_bytes + head * view.head_stride_bytes
-                                : row_of(view, page, slot, head);
-    Rows<I>::widen(view.dtype, from, to, n);
-    if (view.scales.data != nullptr) scale(view.scales, page, slot, head, to, n);
+    Rows<I>::widen(view.dtype, from, count, to, stride, view.head_size);
+    if (view.scales.data == nullptr) return;
+    for (int i = 0; i < count; ++i)
+      if (from[i] != nullptr)
+        scale(view.scales, tile.page[first + i], tile.slot[first + i], head, to + static_cast<int64_t>(i) * stride, view.head_size);
   }
 
   static void scale(const ScaleView& scales, int64_t page, int64_t slot, int32_t head, float* to, int n) {

@@ -15,6 +15,21 @@ struct Target {
   static F fma(F a, F b, F c) {
     return a * b + c;  // no fused form in this instruction set
   }
+  /// `width` 16-bit words, or bytes, zero-extended.
+  template <class U>
+  static U widen16(const void* from) {
+    typedef uint16_t H __attribute__((vector_size(sizeof(U) / 2)));  // NOLINT(modernize-use-using)
+    H h;
+    __builtin_memcpy(&h, from, sizeof h);
+    return __builtin_convertvector(h, U);
+  }
+  template <class U>
+  static U widen8(const void* from) {
+    typedef uint8_t B __attribute__((vector_size(sizeof(U) / 4)));  // NOLINT(modernize-use-using)
+    B b;
+    __builtin_memcpy(&b, from, sizeof b);
+    return __builtin_convertvector(b, U);
+  }
 };
 
 }  // namespace

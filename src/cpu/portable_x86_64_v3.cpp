@@ -16,6 +16,15 @@ struct Target {
   static F fma(F a, F b, F c) {
     return _mm256_fmadd_ps(a, b, c);
   }
+  /// `width` 16-bit words, or bytes, zero-extended.
+  template <class U>
+  static U widen16(const void* from) {
+    return reinterpret_cast<U>(_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from))));
+  }
+  template <class U>
+  static U widen8(const void* from) {
+    return reinterpret_cast<U>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(from))));
+  }
 };
 
 }  // namespace

@@ -8,6 +8,8 @@ namespace folio {
 inline namespace v1 {
 namespace {
 
+constexpr __mmask16 every_lane = 0xffff;  // the unmasked forms make g++ 12 warn about its own headers
+
 struct Target {
   static constexpr int width = 16;          // floats per register
   static constexpr int score_vectors = 4;  // registers of keys (or dimensions) beside 4 rows
@@ -15,6 +17,15 @@ struct Target {
   template <class F>
   static F fma(F a, F b, F c) {
     return _mm512_fmadd_ps(a, b, c);
+  }
+  /// `width` 16-bit words, or bytes, zero-extended.
+  template <class U>
+  static U widen16(const void* from) {
+    return reinterpret_cast<U>(_mm512_maskz_cvtepu16_epi32(every_lane, _mm256_loadu_si256(static_cast<const __m256i*>(from))));
+  }
+  template <class U>
+  static U widen8(const void* from) {
+    return reinterpret_cast<U>(_mm512_maskz_cvtepu8_epi32(every_lane, _mm_loadu_si128(static_cast<const __m128i*>(from))));
   }
 };
 

@@ -2,8 +2,8 @@
 /// src/cpu/simd.h: the vector vocabulary of the portable kernel, for any width.
 ///
 /// An instruction set is a type in an anonymous namespace with `width` (floats per register), `score_vectors` (registers of keys per
-/// score tile) and `fma`. Everything is a template on it, so whatever an ISA object instantiates has internal linkage. Vectors are
-/// the compilers' own (GNU vector extensions); only the fused multiply-add differs between instruction sets.
+/// score tile), `fma` and the two zero-extending loads. Everything is a template on it, so whatever an ISA object instantiates has internal linkage. Vectors are
+/// the compilers' own (GNU vector extensions); only what they compile badly is left to the instruction set.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,6 @@ struct Simd {
   typedef int32_t S __attribute__((vector_size(W * sizeof(int32_t))));    // NOLINT(modernize-use-using)
   typedef uint32_t U __attribute__((vector_size(W * sizeof(uint32_t))));  // NOLINT(modernize-use-using)
   typedef uint16_t U16 __attribute__((vector_size(W * sizeof(uint16_t))));  // NOLINT(modernize-use-using)
-  typedef uint8_t U8 __attribute__((vector_size(W)));                       // NOLINT(modernize-use-using)
-  typedef int8_t S8 __attribute__((vector_size(W)));                        // NOLINT(modernize-use-using)
 
   template <class V>
   static V load_as(const void* from) {
@@ -31,7 +29,8 @@ struct Simd {
   }
   static F load(const float* from) { return load_as<F>(from); }
   static void store(float* to, F v) { __builtin_memcpy(to, &v, sizeof v); }
-  static F splat(float x) { return F{} + x; }
+  /// Through integers: 0.0f + x is no identity (-0), so compilers would keep the addition.
+  static F splat(float x) { return reinterpret_cast<F>(splat(__builtin_bit_cast(uint32_t, x))); }
   static U splat(uint32_t x) { return U{} + x; }
   static F fma(F a, F b, F c) { return I::fma(a, b, c); }
   static F max(F a, F b) { return a > b ? a : b; }
