@@ -146,6 +146,7 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
     largest = logit.value > largest || std::isnan(logit.value) ? logit.value : largest;
   }
   if (rows.has_sink) largest = std::max(largest, rows.sink_logit);
+  if (largest == nothing) return result;  // every key has a bias of -infinity
 
   double sum = rows.has_sink ? std::exp(rows.sink_logit - largest) : 0.0;
   for (const Logit& logit : logits) sum += std::exp(logit.value - largest);
@@ -169,6 +170,7 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
   for (int64_t j = 0; j < rows.count; ++j) {
     const Logit& logit = logits[static_cast<size_t>(j)];
     const double p = std::exp(logit.value - largest) / sum;
+    if (p == 0.0) continue;  // its magnitudes may be infinite
     const double weight = p * (weights.dot * logit.dot_magnitude + weights.constant +
                                weights.term * (logit.term_magnitude + std::fabs(logit.value - result.lse)));
     const double* v = rows.values + j * rows.value_stride;
