@@ -139,9 +139,9 @@ struct ContinuousKVCacheCollection {
   static Result<ContinuousKVCacheCollection> make(MemorySpan block_memory, int64_t num_pages, int32_t num_layers,
                                                   int32_t max_length, const CacheTables& tables) noexcept {
     constexpr detail::StaticGeometry geometry = detail::static_geometry<CacheType>("ContinuousKVCacheCollection::make");
-    Status status = detail::check_storage(geometry, {block_memory, {}, num_pages, num_layers, max_length});
-    if (status.is_ok()) status = detail::check_tables(geometry, tables, max_length);
-    if (!status.is_ok()) return status;
+    if (Status status = detail::check_storage(geometry, {block_memory, {}, num_pages, num_layers, max_length}); !status.is_ok())
+      return status;
+    if (Status status = detail::check_tables(geometry, tables, max_length); !status.is_ok()) return status;
     ContinuousKVCacheCollection collection;
     collection.blocks = {static_cast<element_t<D>*>(block_memory.data),
                          row_major<blocks_shape>(num_pages, num_layers, max_length)};
@@ -163,15 +163,13 @@ struct ContinuousKVCacheCollection {
   }
   /// The same, with invalid_argument for a layer out of range.
   Result<CacheType> checked_key_cache(int64_t layer_idx) const noexcept {
-    Status status = detail::check_layer("checked_key_cache", layer_idx, num_layers());
-    if (!status.is_ok()) return status;
+    if (Status status = detail::check_layer("checked_key_cache", layer_idx, num_layers()); !status.is_ok()) return status;
     return get_key_cache(layer_idx);
   }
   Result<CacheType> checked_value_cache(int64_t layer_idx) const noexcept
     requires cache_has_a_value_plane<Params>
   {
-    Status status = detail::check_layer("checked_value_cache", layer_idx, num_layers());
-    if (!status.is_ok()) return status;
+    if (Status status = detail::check_layer("checked_value_cache", layer_idx, num_layers()); !status.is_ok()) return status;
     return get_value_cache(layer_idx);
   }
   FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t bs_idx) const { return cache_lengths(bs_idx); }

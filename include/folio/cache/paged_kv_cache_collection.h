@@ -76,9 +76,10 @@ struct PagedKVCacheCollection {
   static Result<PagedKVCacheCollection> make(MemorySpan block_memory, int64_t num_pages, int32_t num_layers,
                                              const CacheTables& tables, MemorySpan scale_memory = {}) noexcept {
     constexpr detail::StaticGeometry geometry = detail::static_geometry<CacheType>("PagedKVCacheCollection::make");
-    Status status = detail::check_storage(geometry, {block_memory, scale_memory, num_pages, num_layers, PageSize});
-    if (status.is_ok()) status = detail::check_tables(geometry, tables, PageSize);
-    if (!status.is_ok()) return status;
+    if (Status status = detail::check_storage(geometry, {block_memory, scale_memory, num_pages, num_layers, PageSize});
+        !status.is_ok())
+      return status;
+    if (Status status = detail::check_tables(geometry, tables, PageSize); !status.is_ok()) return status;
     scales_tt_type scales_view;
     if constexpr (CacheType::quantization_enabled) {
       scales_view = {static_cast<element_t<ScaleDType>*>(scale_memory.data), row_major<scales_shape>(num_pages, num_layers)};
@@ -100,15 +101,13 @@ struct PagedKVCacheCollection {
   }
   /// The same, with invalid_argument for a layer out of range.
   Result<CacheType> checked_key_cache(int64_t layer_idx) const noexcept {
-    Status status = detail::check_layer("checked_key_cache", layer_idx, num_layers());
-    if (!status.is_ok()) return status;
+    if (Status status = detail::check_layer("checked_key_cache", layer_idx, num_layers()); !status.is_ok()) return status;
     return get_key_cache(layer_idx);
   }
   Result<CacheType> checked_value_cache(int64_t layer_idx) const noexcept
     requires cache_has_a_value_plane<Params>
   {
-    Status status = detail::check_layer("checked_value_cache", layer_idx, num_layers());
-    if (!status.is_ok()) return status;
+    if (Status status = detail::check_layer("checked_value_cache", layer_idx, num_layers()); !status.is_ok()) return status;
     return get_value_cache(layer_idx);
   }
   FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t bs_idx) const { return cache_lengths(bs_idx); }

@@ -94,9 +94,8 @@ FOLIO_HOST_DEVICE constexpr CacheTables tables_of(const Cache& cache) noexcept {
 template <KVCacheT Cache>
 [[nodiscard]] Result<Cache> cache_of(const PagedKVView& view, const CacheTables& tables) noexcept {
   constexpr detail::StaticGeometry geometry = detail::static_geometry<Cache>("cache_of");
-  Status status = detail::check_view(geometry, view);
-  if (status.is_ok()) status = detail::check_tables(geometry, tables, view.page_size);
-  if (!status.is_ok()) return status;
+  if (Status status = detail::check_view(geometry, view); !status.is_ok()) return status;
+  if (Status status = detail::check_tables(geometry, tables, view.page_size); !status.is_ok()) return status;
   constexpr int64_t element_bytes = sizeof(typename Cache::element_type);
   const int64_t page_stride = view.page_stride_bytes / element_bytes;
   Cache cache;
