@@ -68,8 +68,8 @@ Status check(const Attention& attention, const AttentionPlan& plan, const Attent
   if (Status s = check_args(attention.problem(), plan.tokens, args); !s.is_ok()) return s;
   const int64_t context = static_cast<const PlanHeader*>(plan.items)->longest_context;
   if (attention.problem().bias && plan.tokens > 0 && args.bias.extent[2] < context)
-    return fail(Errc::invalid_argument, "attend: bias has {} keys, expected at least {} (the longest context)", args.bias.extent[2],
-                context);
+    return fail(Errc::invalid_argument, "attend: bias has {} keys, expected at least {} (the longest context)",
+                args.bias.extent[2], context);
   return {};
 }
 

@@ -18,7 +18,8 @@ constexpr Kernel all_kernels[] = {
 };
 
 const char* missing(Isa isa) {
-  return isa == Isa::x86_64_v4 ? "this machine lacks the x86-64-v4 instructions" : "this machine lacks the x86-64-v3 instructions";
+  return isa == Isa::x86_64_v4 ? "this machine lacks the x86-64-v4 instructions"
+                               : "this machine lacks the x86-64-v3 instructions";
 }
 
 }  // namespace
@@ -39,7 +40,8 @@ Result<const Kernel*> select(const AttentionProblem& problem, Isa isa, std::stri
     if (reason == nullptr) return &kernel;
     if (!name.empty()) return fail(Errc::unsupported, "Attention::create: kernel {} refuses: {}", name, reason);
   }
-  if (!name.empty()) return fail(Errc::invalid_argument, "Attention::create: kernel is \"{}\", expected a name of the kernel list", name);
+  if (!name.empty())
+    return fail(Errc::invalid_argument, "Attention::create: kernel is \"{}\", expected a name of the kernel list", name);
   return fail(Errc::unsupported, "Attention::create: {}", reason);
 }
 

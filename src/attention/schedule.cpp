@@ -42,7 +42,8 @@ void for_each_unit(const AttentionProblem& problem, const Batch& batch, const Ke
 
 }  // namespace
 
-ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLimits& limits, const KernelGeometry& geometry) noexcept {
+ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLimits& limits,
+                             const KernelGeometry& geometry) noexcept {
   const int64_t heads = problem.key.num_heads, group = problem.q_heads / heads;
   const int64_t units =
       heads * (static_cast<int64_t>(limits.tokens) * group / geometry.rows + std::min(limits.batch, limits.tokens));
@@ -58,8 +59,8 @@ ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLim
   return size;
 }
 
-ScheduleSize make_schedule(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry, int32_t parallelism,
-                           Task* tasks, Cut* cuts) noexcept {
+ScheduleSize make_schedule(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry,
+                           int32_t parallelism, Task* tasks, Cut* cuts) noexcept {
   const int32_t heads = problem.key.num_heads;
   int64_t total = 0;
   for_each_unit(problem, batch, geometry, [&](const Task& unit) { total += unit.cost * heads; });

@@ -34,8 +34,8 @@ struct ScheduleSize {
                                            const KernelGeometry& geometry) noexcept;
 
 /// Writes at most schedule_bounds() tasks and cuts. The batch is within the limits.
-ScheduleSize make_schedule(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry, int32_t parallelism,
-                           Task* tasks, Cut* cuts) noexcept;
+ScheduleSize make_schedule(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry,
+                           int32_t parallelism, Task* tasks, Cut* cuts) noexcept;
 
 }  // namespace v1
 }  // namespace folio

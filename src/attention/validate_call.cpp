@@ -7,7 +7,8 @@ namespace {
 
 Status check_optional(const char* argument, bool is_given, bool is_expected) {
   if (is_given == is_expected) return {};
-  return fail(Errc::invalid_argument, is_given ? "{} is given, but the problem was created without it" : "{} is null, but the problem asks for it",
+  return fail(Errc::invalid_argument,
+              is_given ? "{} is given, but the problem was created without it" : "{} is null, but the problem asks for it",
               argument);
 }
 
@@ -28,8 +29,8 @@ Status check_contexts(const AttentionLimits& limits, const Batch& batch) {
       return fail(Errc::invalid_argument, "plan: batch.context_lengths[{}] is {}, expected 0 to limits.context = {}", b, context,
                   limits.context);
     if (context > 0 && batch.table.entries == nullptr)
-      return fail(Errc::invalid_argument, "plan: batch.table.entries is null, expected a page table (context_lengths[{}] is {})", b,
-                  context);
+      return fail(Errc::invalid_argument, "plan: batch.table.entries is null, expected a page table (context_lengths[{}] is {})",
+                  b, context);
   }
   return {};
 }
@@ -39,20 +40,20 @@ Status check_tensor(const char* argument, const AnyTensor<3>& t, DType dtype, co
     return fail(Errc::invalid_argument, "attend: {} has dtype {}, expected {} (from the problem)", argument, t.dtype, dtype);
   for (int i = 0; i < 3; ++i)
     if (t.extent[i] != extent[i])
-      return fail(Errc::invalid_argument, "attend: {} has shape [{}, {}, {}], expected [{}, {}, {}]", argument, t.extent[0], t.extent[1],
-                  t.extent[2], extent[0], extent[1], extent[2]);
+      return fail(Errc::invalid_argument, "attend: {} has shape [{}, {}, {}], expected [{}, {}, {}]", argument, t.extent[0],
+                  t.extent[1], t.extent[2], extent[0], extent[1], extent[2]);
   const int64_t element = bit_width(dtype) / 8;
   if (t.stride_bytes[2] != element)
-    return fail(Errc::invalid_argument, "attend: {}.stride_bytes[2] is {}, expected {} (the last dimension is contiguous)", argument,
-                t.stride_bytes[2], element);
+    return fail(Errc::invalid_argument, "attend: {}.stride_bytes[2] is {}, expected {} (the last dimension is contiguous)",
+                argument, t.stride_bytes[2], element);
   if (t.stride_bytes[0] % element != 0 || t.stride_bytes[1] % element != 0)
-    return fail(Errc::invalid_argument, "attend: {}.stride_bytes are {} and {}, expected multiples of {} (the size of {})", argument,
-                t.stride_bytes[0], t.stride_bytes[1], element, dtype);
+    return fail(Errc::invalid_argument, "attend: {}.stride_bytes are {} and {}, expected multiples of {} (the size of {})",
+                argument, t.stride_bytes[0], t.stride_bytes[1], element, dtype);
   if (extent[0] == 0) return {};
   if (t.data == nullptr) return fail(Errc::invalid_argument, "attend: {}.data is null, expected {} tokens", argument, extent[0]);
   if (reinterpret_cast<uintptr_t>(t.data) % static_cast<uintptr_t>(element) != 0)
-    return fail(Errc::invalid_argument, "attend: {}.data is not aligned, expected a multiple of {} (the size of {})", argument, element,
-                dtype);
+    return fail(Errc::invalid_argument, "attend: {}.data is not aligned, expected a multiple of {} (the size of {})", argument,
+                element, dtype);
   return {};
 }
 
@@ -83,7 +84,8 @@ Status check_view(const char* plane, const PagedKVView& view, const PagedKVView&
     return fail(Errc::invalid_argument, "attend: {}.{} is {}, expected {} (from the problem)", plane, field, got, want);
   };
   if (view.dtype != expected.dtype)
-    return fail(Errc::invalid_argument, "attend: {} has dtype {}, expected {} (from the problem)", plane, view.dtype, expected.dtype);
+    return fail(Errc::invalid_argument, "attend: {} has dtype {}, expected {} (from the problem)", plane, view.dtype,
+                expected.dtype);
   if (view.num_heads != expected.num_heads) return differs("num_heads", view.num_heads, expected.num_heads);
   if (view.head_size != expected.head_size) return differs("head_size", view.head_size, expected.head_size);
   if (view.page_size != expected.page_size) return differs("page_size", view.page_size, expected.page_size);
@@ -98,8 +100,8 @@ Status check_view(const char* plane, const PagedKVView& view, const PagedKVView&
   if (view.num_pages > 0 && view.data == nullptr)
     return fail(Errc::invalid_argument, "attend: {}.data is null, expected {} pages", plane, view.num_pages);
   if (reinterpret_cast<uintptr_t>(view.data) % element != 0)
-    return fail(Errc::invalid_argument, "attend: {}.data is not aligned, expected a multiple of {} (the size of {})", plane, element,
-                view.dtype);
+    return fail(Errc::invalid_argument, "attend: {}.data is not aligned, expected a multiple of {} (the size of {})", plane,
+                element, view.dtype);
   return check_scales(plane, view.scales, expected.scales, view.num_pages > 0);
 }
 
@@ -116,7 +118,8 @@ Status check_bias(const AttentionProblem& problem, int64_t tokens, const AnyTens
 
 Status check_memory(const char* what, const MemorySpan& memory, int64_t bytes) noexcept {
   if (memory.data == nullptr) return fail(Errc::invalid_argument, "{} is null, expected {} bytes", what, bytes);
-  if (memory.bytes < bytes) return fail(Errc::invalid_argument, "{} has {} bytes, expected at least {}", what, memory.bytes, bytes);
+  if (memory.bytes < bytes)
+    return fail(Errc::invalid_argument, "{} has {} bytes, expected at least {}", what, memory.bytes, bytes);
   if (reinterpret_cast<uintptr_t>(memory.data) % 64 != 0)
     return fail(Errc::invalid_argument, "{} is not aligned, expected a multiple of 64 bytes", what);
   return {};
@@ -125,7 +128,8 @@ Status check_memory(const char* what, const MemorySpan& memory, int64_t bytes) n
 Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits, const Batch& batch) noexcept {
   if (batch.size < 0 || batch.size > limits.batch)
     return fail(Errc::invalid_argument, "plan: batch.size is {}, expected 0 to limits.batch = {}", batch.size, limits.batch);
-  if (batch.size > 0 && batch.query_offsets == nullptr) return fail(Errc::invalid_argument, "plan: batch.query_offsets is null, expected size + 1 offsets");
+  if (batch.size > 0 && batch.query_offsets == nullptr)
+    return fail(Errc::invalid_argument, "plan: batch.query_offsets is null, expected size + 1 offsets");
   if (batch.size > 0 && batch.context_lengths == nullptr)
     return fail(Errc::invalid_argument, "plan: batch.context_lengths is null, expected one length per sequence");
   if (batch.size > 0) {
@@ -137,16 +141,20 @@ Status check_batch(const AttentionProblem& problem, const AttentionLimits& limit
   }
   const bool has_tokens = batch.size > 0 && batch.query_offsets[batch.size] > 0;
   if (has_tokens || !problem.intervals) {
-    if (Status s = check_optional("plan: batch.visible_begin", batch.visible_begin != nullptr, problem.intervals); !s.is_ok()) return s;
-    if (Status s = check_optional("plan: batch.visible_end", batch.visible_end != nullptr, problem.intervals); !s.is_ok()) return s;
+    if (Status s = check_optional("plan: batch.visible_begin", batch.visible_begin != nullptr, problem.intervals); !s.is_ok())
+      return s;
+    if (Status s = check_optional("plan: batch.visible_end", batch.visible_end != nullptr, problem.intervals); !s.is_ok())
+      return s;
   }
   if (Status s = check_optional("plan: batch.tree", batch.tree != nullptr, problem.tree); !s.is_ok()) return s;
   return check_optional("plan: batch.selected", batch.selected != nullptr, problem.selection);
 }
 
 Status check_args(const AttentionProblem& problem, int64_t tokens, const AttentionArgs& args) noexcept {
-  if (Status s = check_tensor("q", args.q, problem.q_dtype, {tokens, problem.q_heads, problem.key.head_size}); !s.is_ok()) return s;
-  if (Status s = check_tensor("out", args.out, problem.out_dtype, {tokens, problem.q_heads, problem.v_head_size}); !s.is_ok()) return s;
+  if (Status s = check_tensor("q", args.q, problem.q_dtype, {tokens, problem.q_heads, problem.key.head_size}); !s.is_ok())
+    return s;
+  if (Status s = check_tensor("out", args.out, problem.out_dtype, {tokens, problem.q_heads, problem.v_head_size}); !s.is_ok())
+    return s;
   if (Status s = check_view("key", args.key, problem.key); !s.is_ok()) return s;
   if (!problem.value_in_key) {
     if (Status s = check_view("value", args.value, problem.value); !s.is_ok()) return s;

@@ -18,8 +18,8 @@ bool is_scale_type(DType dtype) {
 Status check_alignment(const char* plane, const char* what, int64_t stride_bytes, DType dtype) {
   const int64_t element = bit_width(dtype) < 8 ? 1 : bit_width(dtype) / 8;
   if (stride_bytes % element == 0) return {};
-  return fail(Errc::invalid_argument, "Attention::create: {}.{} is {} bytes, expected a multiple of {} (the size of {})", plane, what,
-              stride_bytes, element, dtype);
+  return fail(Errc::invalid_argument, "Attention::create: {}.{} is {} bytes, expected a multiple of {} (the size of {})", plane,
+              what, stride_bytes, element, dtype);
 }
 
 Status check_plane(const char* plane, const PagedKVView& view) {
@@ -39,8 +39,8 @@ Status check_plane(const char* plane, const PagedKVView& view) {
     return fail(Errc::invalid_argument, "Attention::create: {}.scales.dtype is invalid, expected a type for scales.data", plane);
   }
   if (!is_scale_type(scales.dtype))
-    return fail(Errc::invalid_argument, "Attention::create: {}.scales.dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3", plane,
-                scales.dtype);
+    return fail(Errc::invalid_argument, "Attention::create: {}.scales.dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3",
+                plane, scales.dtype);
   if (scales.granularity < 1) return bad("scales.granularity", scales.granularity, "at least 1");
   if (Status s = check_alignment(plane, "scales.page_stride_bytes", scales.page_stride_bytes, scales.dtype); !s.is_ok()) return s;
   if (Status s = check_alignment(plane, "scales.slot_stride_bytes", scales.slot_stride_bytes, scales.dtype); !s.is_ok()) return s;
@@ -62,8 +62,9 @@ Status check_mask(const Mask& mask) {
 Status check_values(const AttentionProblem& p) {
   if (p.value_in_key) {
     if (p.v_head_size >= 1 && p.v_head_size <= p.key.head_size) return {};
-    return fail(Errc::invalid_argument, "Attention::create: v_head_size is {}, expected 1 to key.head_size = {} with value_in_key",
-                p.v_head_size, p.key.head_size);
+    return fail(Errc::invalid_argument,
+                "Attention::create: v_head_size is {}, expected 1 to key.head_size = {} with value_in_key", p.v_head_size,
+                p.key.head_size);
   }
   if (Status s = check_plane("value", p.value); !s.is_ok()) return s;
   if (p.value.num_heads != p.key.num_heads)
@@ -88,10 +89,11 @@ Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
     return fail(Errc::invalid_argument, "Attention::create: q_heads is {}, expected a multiple of key.num_heads = {} up to 65536",
                 p.q_heads, p.key.num_heads);
   if (!is_valid(p.q_dtype) || !is_valid(p.out_dtype))
-    return fail(Errc::invalid_argument, "Attention::create: q_dtype is {} and out_dtype {}, expected types other than invalid", p.q_dtype,
-                p.out_dtype);
+    return fail(Errc::invalid_argument, "Attention::create: q_dtype is {} and out_dtype {}, expected types other than invalid",
+                p.q_dtype, p.out_dtype);
   if (Status s = check_mask(p.mask); !s.is_ok()) return s;
-  if (!std::isfinite(p.scale)) return fail(Errc::invalid_argument, "Attention::create: scale is {}, expected a finite number", p.scale);
+  if (!std::isfinite(p.scale))
+    return fail(Errc::invalid_argument, "Attention::create: scale is {}, expected a finite number", p.scale);
   if (!std::isfinite(p.softcap) || p.softcap < 0.0f)
     return fail(Errc::invalid_argument, "Attention::create: softcap is {}, expected 0 (none) or a positive number", p.softcap);
   if (p.reproducible > Reproducible::per_query)

@@ -24,13 +24,16 @@ struct Rows {
   static void widen(DType dtype, const std::byte* const* from, int count, float* to, int stride, int n) {
     switch (dtype) {
       case DType::f32: return widen_rows<4>(from, count, to, stride, n, [](const void* p) { return V::template load_as<F>(p); });
-      case DType::bf16: return widen_rows<2>(from, count, to, stride, n, [](const void* p) { return V::floats(load16(p) << 16); });
+      case DType::bf16:
+        return widen_rows<2>(from, count, to, stride, n, [](const void* p) { return V::floats(load16(p) << 16); });
       case DType::f16: return widen_rows<2>(from, count, to, stride, n, [](const void* p) { return from_f16(load16(p)); });
       case DType::f8_e4m3: return widen_rows<1>(from, count, to, stride, n, [](const void* p) { return from_e4m3(load8(p)); });
-      case DType::f8_e5m2: return widen_rows<1>(from, count, to, stride, n, [](const void* p) { return from_f16(load8(p) << 8); });
-      default: return widen_rows<1>(from, count, to, stride, n, [](const void* p) {
-        return __builtin_convertvector(reinterpret_cast<typename V::S>(load8(p) << 24) >> 24, F);
-      });
+      case DType::f8_e5m2:
+        return widen_rows<1>(from, count, to, stride, n, [](const void* p) { return from_f16(load8(p) << 8); });
+      default:
+        return widen_rows<1>(from, count, to, stride, n, [](const void* p) {
+          return __builtin_convertvector(reinterpret_cast<typename V::S>(load8(p) << 24) >> 24, F);
+        });
     }
   }
 

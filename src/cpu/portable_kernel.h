@@ -71,7 +71,8 @@ class PortableKernel {
   void load_queries() {
     for (int r = 0; r < rows_; ++r) {
       const std::byte* from = static_cast<const std::byte*>(args_.q.data) +
-                         (sequence_.first_query + token_of(r)) * args_.q.stride_bytes[0] + q_head_of(r) * args_.q.stride_bytes[1];
+                              (sequence_.first_query + token_of(r)) * args_.q.stride_bytes[0] +
+                              q_head_of(r) * args_.q.stride_bytes[1];
       float* to = s_.q + static_cast<int64_t>(r) * s_.head;
       Rows<I>::widen(problem_.q_dtype, &from, 1, to, s_.head, problem_.key.head_size);
       for (int d = 0; d < problem_.key.head_size; ++d) to[d] *= problem_.scale;
@@ -177,9 +178,10 @@ class PortableKernel {
       const bool empty = s_.total.denominator[r] == 0.0f;
       const float factor = empty ? 0.0f : own / denominator;
       for (int d = 0; d < s_.v_head; ++d) output[d] = empty ? 0.0f : output[d] * factor + 0.0f;
-      Rows<I>::narrow(problem_.out_dtype, output,
-                      static_cast<std::byte*>(args_.out.data) + row * args_.out.stride_bytes[0] + head * args_.out.stride_bytes[1],
-                      problem_.v_head_size);
+      Rows<I>::narrow(
+          problem_.out_dtype, output,
+          static_cast<std::byte*>(args_.out.data) + row * args_.out.stride_bytes[0] + head * args_.out.stride_bytes[1],
+          problem_.v_head_size);
       if (args_.lse != nullptr)
         args_.lse[row * problem_.q_heads + head] =
             denominator == 0.0f ? -__builtin_inff() : maximum + __builtin_logf(denominator);

@@ -44,8 +44,8 @@ struct Scratch {
   float* scores = nullptr;
   float* rescale = nullptr;  // [row_tile]
   State span, total;
-  Visible* visible = nullptr;     // [row_tile] per query token of the task
-  uint64_t* seen = nullptr;       // [row_tile] per query token: which keys of the tile it sees
+  Visible* visible = nullptr;  // [row_tile] per query token of the task
+  uint64_t* seen = nullptr;    // [row_tile] per query token: which keys of the tile it sees
 };
 
 FOLIO_ALWAYS_INLINE constexpr int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }

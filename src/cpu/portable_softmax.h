@@ -16,8 +16,8 @@ namespace portable {
 
 /// What is added to the scaled products of one row in one tile.
 struct LogitTerms {
-  float softcap = 0.0f;         // 0: none
-  float slope = 0.0f;           // ALiBi
+  float softcap = 0.0f;  // 0: none
+  float slope = 0.0f;    // ALiBi
   bool alibi = false;
   float distance = 0.0f;        // position of the query minus position of the tile's first key
   const float* bias = nullptr;  // of the tile's first key

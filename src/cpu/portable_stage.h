@@ -71,10 +71,11 @@ struct Stage {
   }
 
   /// The tile's values; rows up to `count` that nobody sees are zero.
-  static void values(const Scratch& s, const PagedKVView& view, int32_t head, const KeyTile& tile, const KeyTile& next, int count) {
+  static void values(const Scratch& s, const PagedKVView& view, int32_t head, const KeyTile& tile, const KeyTile& next,
+                     int count) {
     for (int first = 0; first < count; first += W)
-      fetch(view, head, tile, next, first, count - first < W ? count - first : W, s.values + static_cast<int64_t>(first) * s.v_head,
-            s.v_head);
+      fetch(view, head, tile, next, first, count - first < W ? count - first : W,
+            s.values + static_cast<int64_t>(first) * s.v_head, s.v_head);
   }
 
  private:
@@ -93,14 +94,14 @@ struct Stage {
 
   static const std::byte* address(const PagedKVView& view, int32_t head, const KeyTile& tile, int key) {
     if constexpr (I::mutant == Mutant::dense_page_stride)
-      return static_cast<const std::byte*>(view.data) + (tile.page[key] * view.page_size + tile.slot[key]) * view.slot_stride_bytes +
-             head * view.head_stride_bytes;
+      return static_cast<const std::byte*>(view.data) +
+             (tile.page[key] * view.page_size + tile.slot[key]) * view.slot_stride_bytes + head * view.head_stride_bytes;
     return row_of(view, tile.page[key], tile.slot[key], head);
   }
 
   /// Rows [first, first + count) of the tile, count <= W, to f32 rows `stride` apart, scaled; rows that nobody sees become zero.
-  static void fetch(const PagedKVView& view, int32_t head, const KeyTile& tile, const KeyTile& next, int first, int count, float* to,
-                    int stride) {
+  static void fetch(const PagedKVView& view, int32_t head, const KeyTile& tile, const KeyTile& next, int first, int count,
+                    float* to, int stride) {
     const std::byte* from[W];
     for (int i = 0; i < count; ++i) {
       prefetch(view, head, next, first + i);
@@ -110,7 +111,8 @@ struct Stage {
     if (view.scales.data == nullptr) return;
     for (int i = 0; i < count; ++i)
       if (from[i] != nullptr)
-        scale(view.scales, tile.page[first + i], tile.slot[first + i], head, to + static_cast<int64_t>(i) * stride, view.head_size);
+        scale(view.scales, tile.page[first + i], tile.slot[first + i], head, to + static_cast<int64_t>(i) * stride,
+              view.head_size);
   }
 
   static void scale(const ScaleView& scales, int64_t page, int64_t slot, int32_t head, float* to, int n) {

@@ -11,7 +11,7 @@ namespace {
 constexpr __mmask16 every_lane = 0xffff;  // the unmasked forms make g++ 12 warn about its own headers
 
 struct Target {
-  static constexpr int width = 16;          // floats per register
+  static constexpr int width = 16;         // floats per register
   static constexpr int score_vectors = 4;  // registers of keys (or dimensions) beside 4 rows
   static constexpr Mutant mutant = Mutant::none;
   template <class F>

@@ -27,8 +27,7 @@ FOLIO_ALWAYS_INLINE Sequence sequence_of(const Batch& batch, int32_t b) {
   s.new_tokens = batch.query_offsets[b + 1] - batch.query_offsets[b];
   s.context = batch.context_lengths[b];
   s.key_position = batch.key_positions != nullptr ? batch.key_positions[b] : 0;
-  s.query_position =
-      batch.query_positions != nullptr ? batch.query_positions[b] : s.key_position + s.context - s.new_tokens;
+  s.query_position = batch.query_positions != nullptr ? batch.query_positions[b] : s.key_position + s.context - s.new_tokens;
   return s;
 }
 

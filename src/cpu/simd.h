@@ -16,9 +16,9 @@ inline namespace v1 {
 template <class I>
 struct Simd {
   static constexpr int W = I::width;
-  typedef float F __attribute__((vector_size(W * sizeof(float))));        // NOLINT(modernize-use-using): g++ needs the typedef
-  typedef int32_t S __attribute__((vector_size(W * sizeof(int32_t))));    // NOLINT(modernize-use-using)
-  typedef uint32_t U __attribute__((vector_size(W * sizeof(uint32_t))));  // NOLINT(modernize-use-using)
+  typedef float F __attribute__((vector_size(W * sizeof(float))));          // NOLINT(modernize-use-using): g++ needs the typedef
+  typedef int32_t S __attribute__((vector_size(W * sizeof(int32_t))));      // NOLINT(modernize-use-using)
+  typedef uint32_t U __attribute__((vector_size(W * sizeof(uint32_t))));    // NOLINT(modernize-use-using)
   typedef uint16_t U16 __attribute__((vector_size(W * sizeof(uint16_t))));  // NOLINT(modernize-use-using)
 
   template <class V>
@@ -43,8 +43,12 @@ struct Simd {
     return selected != U{};
   }
 
-  static float sum(F v) { return reduce(v, [](float a, float b) { return a + b; }); }
-  static float max_lane(F v) { return reduce(v, [](float a, float b) { return a > b ? a : b; }); }
+  static float sum(F v) {
+    return reduce(v, [](float a, float b) { return a + b; });
+  }
+  static float max_lane(F v) {
+    return reduce(v, [](float a, float b) { return a > b ? a : b; });
+  }
 
   /// e^x for x <= 0: relative error below 2e-7, exactly 1 at 0, exactly 0 below -87 (so e^-inf = 0), NaN for NaN.
   /// 2^n * 2^f with n = round(x log2 e); log2 e is split so that f keeps full precision, 2^f is a minimax polynomial.

@@ -28,7 +28,8 @@ struct AttentionArgs {
 
 /// The border check of attend alone: integer compares, no table walk.
 /// Errors: invalid_argument, naming the argument, what was expected and what came.
-[[nodiscard]] FOLIO_EXPORT Status check(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args) noexcept;
+[[nodiscard]] FOLIO_EXPORT Status check(const Attention& attention, const AttentionPlan& plan,
+                                        const AttentionArgs& args) noexcept;
 
 /// Writes o (and lse) of every query of the plan; a query that sees no key gets o = 0, lse = -inf (or its sink logit).
 ///
@@ -43,8 +44,8 @@ struct AttentionArgs {
 /// sequence merges. At most limits.parallelism callers make progress at once; further ones wait for a place.
 [[nodiscard]] FOLIO_EXPORT Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
                                           MemorySpan workspace) noexcept;
-FOLIO_EXPORT void attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args, MemorySpan workspace,
-                              int64_t task) noexcept;
+FOLIO_EXPORT void attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
+                              MemorySpan workspace, int64_t task) noexcept;
 
 }  // namespace v1
 }  // namespace folio

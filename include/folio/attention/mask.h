@@ -47,7 +47,8 @@ struct Visible {
 };
 
 /// Positions to key indices, clipped to the context; the two parts never overlap.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(int64_t sinks, int64_t begin, int64_t end, int64_t key_position, int64_t context) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(int64_t sinks, int64_t begin, int64_t end, int64_t key_position,
+                                                             int64_t context) {
   const int64_t zero = 0;
   const auto index = [&](int64_t position) {
     const int64_t i = position - key_position;
@@ -64,7 +65,8 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(int64_t sinks, int6
 }
 
 /// The keys that the mask shows to the query at `position`.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(const Mask& mask, int64_t position, int64_t key_position, int64_t context) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(const Mask& mask, int64_t position, int64_t key_position,
+                                                                     int64_t context) {
   int64_t begin = key_position;
   int64_t end = key_position + context;
   if (mask.left >= 0 && position - mask.left > begin) begin = position - mask.left;

@@ -35,8 +35,8 @@ struct AttentionProblem {
   DType out_dtype = DType::bf16;
   bool value_in_key = false;  ///< MLA: V is the first v_head_size columns of K's row
   Mask mask = Mask::causal();
-  float scale = 0.0f;    ///< 0: 1 / sqrt(key.head_size)
-  float softcap = 0.0f;  ///< 0: none
+  float scale = 0.0f;        ///< 0: 1 / sqrt(key.head_size)
+  float softcap = 0.0f;      ///< 0: none
   bool sink_logits = false;  ///< which optional inputs will come with every call
   bool alibi = false;
   bool bias = false;
