@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <immintrin.h>
+
+#include "fma.h"
+
+namespace folio::bench {
+
+int64_t fma_x86_64_v3(int64_t rounds, float* sink) {
+  return fma_chains(rounds, sink, _mm256_set1_ps(1.0f), [](auto a, auto b, auto c) { return _mm256_fmadd_ps(a, b, c); });
+}
+
+}  // namespace folio::bench
