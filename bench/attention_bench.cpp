@@ -6,6 +6,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -40,16 +41,20 @@ void run_case(benchmark::State& state, const WorkloadShape& shape, const std::st
     state.SkipWithError(wrong.c_str());
     return;
   }
-  for (auto _ : state) workload.run();
-  const auto rounds = static_cast<double>(state.iterations());
-  const auto rate = [&](double amount) { return benchmark::Counter(amount * rounds / 1e9, benchmark::Counter::kIsRate); };
-  const auto percent = [&](double amount, double roof) {
-    return benchmark::Counter(100.0 * amount * rounds / roof, benchmark::Counter::kIsRate);
-  };
-  state.counters["GFLOP/s"] = rate(workload.flops());
-  state.counters["GB/s"] = rate(workload.bytes());
-  if (shape.new_tokens > 1) state.counters["%FMA"] = percent(workload.flops(), roofs.flops);
-  if (shape.new_tokens == 1) state.counters["%read"] = percent(workload.bytes(), roofs.bytes);
+  double seconds = 0.0;
+  for (auto _ : state) {
+    const auto begin = std::chrono::steady_clock::now();
+    workload.run();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    state.SetIterationTime(elapsed.count());
+    seconds += elapsed.count();
+  }
+  const double rounds = static_cast<double>(state.iterations());
+  const double flops = workload.flops() * rounds / seconds, bytes = workload.bytes() * rounds / seconds;
+  state.counters["GFLOP/s"] = flops / 1e9;
+  state.counters["GB/s"] = bytes / 1e9;
+  if (shape.new_tokens > 1) state.counters["%FMA"] = 100.0 * flops / roofs.flops;
+  if (shape.new_tokens == 1) state.counters["%read"] = 100.0 * bytes / roofs.bytes;
 }
 
 Roofs measure_roofs(int threads) {
@@ -78,7 +83,7 @@ void add_cases(int threads) {
     const auto add = [&](const std::string& title, const WorkloadShape& shape) {
       benchmark::RegisterBenchmark((title + "/" + name + suffix).c_str(), run_case, shape, name, threads, roofs)
           ->Unit(benchmark::kMillisecond)
-          ->UseRealTime()
+          ->UseManualTime()
           ->Repetitions(5)
           ->MinTime(0.2)
           ->ReportAggregatesOnly();
