@@ -20,11 +20,19 @@ constexpr int64_t max_line_bytes = int64_t{1} << 20;
 
 Status bad(std::string reason) { return {Errc::invalid_argument, reason}; }
 
+// Foreign text for a terminal: bytes that are no printable ASCII become '?'.
+std::string printable(std::string_view text) {
+  std::string shown(text);
+  std::replace_if(
+      shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return shown;
+}
+
 // A value as it stands in the line, cut where it is long.
 std::string shown(const json& value) {
   constexpr size_t most = 40;
   const std::string text = value.dump();
-  return text.size() <= most ? text : text.substr(0, most) + "...";
+  return printable(text.size() <= most ? text : text.substr(0, most) + "...");
 }
 
 struct Bounds {
@@ -70,12 +78,14 @@ Result<std::vector<int32_t>> hash_ids_of(const json& line, int64_t input_length)
 
 Result<TraceRequest> request_of(std::string_view text) {
   json line;
+  // The parser takes a null byte for the end of its input.
+  if (text.find('\0') != text.npos) return bad("not a JSON object: a null byte in the line");
   try {
     line = json::parse(text);
   } catch (const json::exception& error) {
     const std::string_view what = error.what();
     const size_t tag = what.find("] ");
-    return bad(fmt::format("not a JSON object: {}", tag == what.npos ? what : what.substr(tag + 2)));
+    return bad(fmt::format("not a JSON object: {}", printable(tag == what.npos ? what : what.substr(tag + 2))));
   }
   if (!line.is_object()) return bad(fmt::format("expected a JSON object, got {}", line.type_name()));
   const auto input = integer_field(line, "input_length", {1, max_request_tokens});

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/cli/bad_input_test.py TOOL: bad input is an error with file, line and reason: no crash, no large allocation, no long run."""
+
+import os
+import resource
+import subprocess
+import tempfile
+import unittest
+
+import tool
+
+GOOD = '{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [1, 2]}'
+IDS = '"timestamp": 0, "output_length": 2, "hash_ids": [1, 2]'
+
+# line -> words of the reason
+BAD_LINES = {
+    GOOD[:50]: "not a JSON object",
+    GOOD + GOOD: "not a JSON object",
+    "[" * 100_000: "not a JSON object",
+    "[1, 2]": "expected a JSON object",
+    "17": "expected a JSON object",
+    '"\\ud800"': "not a JSON object",
+    "{}": '"input_length" is missing',
+    '{"timestamp": 0, "input_length": 600, "output_length": 2}': '"hash_ids" is missing',
+    '{"timestamp": 0, "input_length": 600, "hash_ids": [1, 2]}': '"output_length" is missing',
+    '{"input_length": 600, "output_length": 2, "hash_ids": [1, 2]}': '"timestamp" is missing',
+    '{"input_length": "600", %s}' % IDS: 'input_length is "600"',
+    '{"input_length": 600.0, %s}' % IDS: "input_length is 600.0",
+    '{"input_length": null, %s}' % IDS: "input_length is null",
+    '{"input_length": true, %s}' % IDS: "input_length is true",
+    '{"input_length": -600, %s}' % IDS: "input_length is -600",
+    '{"input_length": 0, %s}' % IDS: "input_length is 0",
+    '{"input_length": 1e300, %s}' % IDS: "input_length is 1e+300",
+    '{"input_length": 18446744073709551615, %s}' % IDS: "input_length is 18446744073709551615",
+    '{"input_length": 16777217, %s}' % IDS: "input_length is 16777217",
+    '{"input_length": 16777216, "timestamp": 0, "output_length": 0, "hash_ids": [1]}': "hash_ids has 1 ids, expected 32768",
+    '{"input_length": 512, %s}' % IDS: "hash_ids has 2 ids, expected 1",
+    '{"input_length": 1025, %s}' % IDS: "hash_ids has 2 ids, expected 3",
+    '{"timestamp": 0, "input_length": 600, "output_length": 16777216, "hash_ids": [1, 2]}': "output_length is 16777216",
+    '{"timestamp": 0, "input_length": 600, "output_length": -1, "hash_ids": [1, 2]}': "output_length is -1",
+    '{"timestamp": -1, "input_length": 600, "output_length": 2, "hash_ids": [1, 2]}': "timestamp is -1",
+    '{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": 1}': "hash_ids is no array",
+    '{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": {"1": 2}}': "hash_ids is no array",
+    '{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [1, "2"]}': 'hash_ids[1] is "2"',
+    '{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [1, -2]}': "hash_ids[1] is -2",
+    '{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [2147483647, 2]}': "hash_ids[0] is 2147483647",
+    '{"x": "' + "y" * (1 << 20) + '"}': "longer than",
+}
+
+# options -> words of the message
+BAD_OPTIONS = {
+    ("--no-such-option",): "--no-such-option",
+    ("surplus",): "surplus",
+    ("--limit", "0"): "--limit",
+    ("--limit", "-3"): "--limit",
+    ("--limit", "many"): "--limit",
+    ("--pages", "0"): "--pages",
+    ("--pages", "4294967296"): "--pages",
+    ("--pages", "3"): "line 1",
+    ("--pages", "2147483647", "--layers", "61", "--page-size", "1024"): "GiB",
+    ("--pages", "2147483647", "--compute", "none"): "GiB",
+    ("--page-size", "0"): "--page-size",
+    ("--page-size", "1048577"): "--page-size",
+    ("--layers", "0"): "--layers",
+    ("--layers", "1000000000"): "--layers",
+    ("--q-heads", "9", "--kv-heads", "2"): "--q-heads",
+    ("--q-heads", "99999999999999999999"): "--q-heads",
+    ("--head-size", "12"): "head_size",
+    ("--head-size", "584"): "--head-size",
+    ("--head-size", "64", "--v-head-size", "32"): "--v-head-size: needs --mla",
+    ("--head-size", "64", "--mla", "--v-head-size", "72"): "--v-head-size",
+    ("--mla",): "--mla",
+    ("--model", "gpt-2"): "gpt-2",
+    ("--kv-dtype", "i4"): "i4",
+    ("--kv-dtype", ""): "--kv-dtype",
+    ("--compute", "some"): "--compute",
+    ("--threads", "0"): "--threads",
+    ("--step-tokens", "0"): "--step-tokens",
+    ("--step-tokens", "1048576", "--max-batch", "4096", "--q-heads", "1024", "--head-size", "576"): "GiB",
+    ("--max-batch", "0"): "--max-batch",
+    ("--verify", "--compute", "none"): "--verify",
+    ("--verify", "--verify-share", "1.5"): "--verify-share",
+    ("--verify", "--verify-share", "nan"): "--verify-share",
+    ("--page-per-block", "--compute", "none"): "--sequential",
+    ("--page-per-block", "--sequential"): "--compute none",
+    ("--page-per-block", "--sequential", "--compute", "none", "--pages", "1"): "line 1",
+}
+
+
+class BadInput(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def trace_of(self, *lines):
+        path = os.path.join(self.folder.name, "trace.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        return path
+
+    def expect_refusal(self, outcome, *words):
+        self.assertFalse(outcome.crashed(), outcome.err)
+        self.assertEqual(outcome.code, 2, outcome.err)
+        for word in words:
+            self.assertIn(word, outcome.err)
+
+    def test_a_bad_line_is_named_with_its_reason(self):
+        for line, reason in BAD_LINES.items():
+            with self.subTest(line=line[:100]):
+                trace = self.trace_of(GOOD, "", line, GOOD)
+                self.expect_refusal(tool.replay(TOOLS[0], trace, "--compute", "none"), f"{trace}:3: ", reason)
+
+    def test_bytes_that_are_no_text_are_refused(self):
+        trace = os.path.join(self.folder.name, "bytes.jsonl")
+        for content in (b"\xff\xfe\x00\x00", b"\x00", GOOD.encode() + b"\x00", b'{"timestamp": "\xff"}', bytes(range(256)) * 100):
+            with self.subTest(content=content[:40]):
+                with open(trace, "wb") as file:
+                    file.write(content)
+                self.expect_refusal(tool.replay(TOOLS[0], trace, "--compute", "none"), f"{trace}:1: ")
+
+    def test_lines_behind_the_limit_are_not_read(self):
+        trace = self.trace_of(GOOD, "{")
+        self.assertEqual(tool.replay(TOOLS[0], trace, "--compute", "none", "--limit", 1).code, 0)
+
+    def test_windows_line_ends_and_a_missing_last_one_are_fine(self):
+        trace = os.path.join(self.folder.name, "dos.jsonl")
+        with open(trace, "wb") as file:
+            file.write((GOOD + "\r\n\r\n" + GOOD).encode())
+        outcome = tool.replay(TOOLS[0], trace, "--compute", "none")
+        self.assertEqual((outcome.code, outcome.figures["requests"]), (0, 2))
+
+    def test_a_trace_that_cannot_be_read_is_named(self):
+        absent = os.path.join(self.folder.name, "absent.jsonl")
+        self.expect_refusal(tool.replay(TOOLS[0], absent), absent)
+        self.expect_refusal(tool.replay(TOOLS[0], self.folder.name), self.folder.name)
+        self.expect_refusal(tool.replay(TOOLS[0], self.trace_of("", "")), "no requests")
+
+    def test_bad_options_are_named(self):
+        trace = self.trace_of(GOOD)
+        for options, word in BAD_OPTIONS.items():
+            with self.subTest(options=options):
+                self.expect_refusal(tool.replay(TOOLS[0], trace, *options), word)
+
+    def test_no_command_and_an_unknown_command_are_errors(self):
+        for arguments in ([], ["play"], ["replay"]):
+            with self.subTest(arguments=arguments):
+                done = subprocess.run([TOOLS[0], *arguments], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 2, done.stderr)
+
+    def test_a_json_file_that_cannot_be_written_is_refused_before_the_run(self):
+        # 16 requests of 16 million tokens: the run would take days.
+        ids = list(range(32767))
+        trace = tool.write_trace(os.path.join(self.folder.name, "long.jsonl"), [tool.request(ids, 32767 * 512)] * 16)
+        path = os.path.join(self.folder.name, "no", "such", "folder.json")
+        options = ("--layers", 1, "--q-heads", 1, "--kv-heads", 1, "--head-size", 8)
+        self.expect_refusal(tool.replay(TOOLS[0], trace, *options, json_path=path), "--json", path)
+        self.expect_refusal(tool.replay(TOOLS[0], trace, *options, json_path=self.folder.name), "--json")
+
+    def test_a_full_disk_is_an_error(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("this system has no /dev/full")
+        self.expect_refusal(tool.replay(TOOLS[0], self.trace_of(GOOD), "--compute", "none", json_path="/dev/full"), "--json")
+
+    def test_refusals_take_little_memory(self):
+        # The largest child of this program so far; only refusals and tiny runs have happened.
+        self.test_bad_options_are_named()
+        self.test_a_bad_line_is_named_with_its_reason()
+        kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        self.assertLess(kib, 512 * 1024)
+
+
+if __name__ == "__main__":
+    tool.main()
