@@ -127,6 +127,17 @@ struct Layout {
   template <class S, class... I>
   friend constexpr Layout<S> row_major(I... extents);
 
+  /// Sets the run-time strides of dimensions 0 .. Dim of a packed layout; `stride` is that of Dim. Indices are constants, so that gcc
+  /// sees no store out of bounds where there is none.
+  template <int Dim>
+  FOLIO_HOST_DEVICE constexpr void set_row_major_strides(int64_t stride) {
+    if constexpr (Strides::at(Dim) == unknown_value) {
+      constexpr int slot = Shape::num_unknown + Strides::unknown_before(Dim);
+      run_time_values_.set(slot, stride);
+    }
+    if constexpr (Dim > 0) set_row_major_strides<Dim - 1>(stride * extent(Dim));
+  }
+
   [[no_unique_address]] detail::RunTimeValues<num_run_time_values> run_time_values_ = {};
 };
 
@@ -134,15 +145,10 @@ struct Layout {
 template <class Shape, class... I>
 FOLIO_HOST_DEVICE constexpr Layout<Shape> row_major(I... extents) {
   static_assert(sizeof...(I) == Shape::num_unknown && (std::is_integral_v<I> && ...), "row_major: one value for each -1");
-  using Strides = row_major_strides_t<Shape>;
   Layout<Shape> layout;
   int k = 0;
   (layout.run_time_values_.set(k++, static_cast<int64_t>(extents)), ...);
-  int64_t stride = 1;
-  for (int i = Shape::rank - 1; i >= 0; --i) {
-    if (Strides::at(i) == unknown_value) layout.run_time_values_.set(Shape::num_unknown + Strides::unknown_before(i), stride);
-    stride *= layout.extent(i);
-  }
+  layout.template set_row_major_strides<Shape::rank - 1>(1);
   return layout;
 }
 
