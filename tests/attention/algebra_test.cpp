@@ -105,6 +105,20 @@ TEST(Algebra, a_sink_given_to_two_parts_is_a_different_result) {
   EXPECT_FALSE(matches_reference(c));
 }
 
+TEST(Algebra, a_sink_logit_enters_once_however_many_spans_there_are) {
+  for (const int32_t parallelism : {1, 6}) {
+    CaseOptions options;
+    options.head_size = 16;
+    options.sink_logits = true;
+    options.parallelism = parallelism;
+    options.sequences = {{1, 5000}, {3, 9001}, {1, 20}};
+    AttentionCase c(options);
+    const std::vector<float> sinks(4, 9.0f);  // as heavy as thousands of keys
+    c.args().sink_logits = sinks.data();
+    for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+  }
+}
+
 TEST(Algebra, a_query_without_keys_is_zero_and_minus_infinity_or_its_sink_logit) {
   for (const bool sinks : {false, true}) {
     CaseOptions options;

@@ -83,6 +83,8 @@ std::string describe(const CaseOptions& options);
 class AttentionCase {
  public:
   explicit AttentionCase(CaseOptions options);
+  AttentionCase(const AttentionCase&) = delete;  // views and batch point into it
+  AttentionCase& operator=(const AttentionCase&) = delete;
 
   [[nodiscard]] const CaseOptions& options() const { return options_; }
   [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
