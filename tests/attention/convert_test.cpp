@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The vectorised conversions against the plain ones of core/dtype.h, bit for bit.
+/// tests/attention/convert_test.cpp: the vectorised conversions against the plain ones of core/dtype.h, bit for bit.
 #include "attention/convert.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One table of broken calls: which call, which argument is broken, which words its message must have. Every call succeeds unbroken,
+/// tests/attention/errors_test.cpp: one table of broken calls: which call, which argument is broken, which words its message must have. Every call succeeds unbroken,
 /// and a broken one writes nothing.
 #include <gtest/gtest.h>
 

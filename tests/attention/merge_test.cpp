@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tests/attention/merge_test.cpp: merge against sums in double, and its algebra.
 #include "folio/attention/merge.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tests/cache/copy_test.cpp: which bytes copy_pages moves, and what it refuses.
 #include "folio/cache/copy.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tests/cache/page_table_builder_test.cpp: padding, sentinels and alignment of built tables.
 #include "folio/cache/page_table_builder.h"
 
 #include <gtest/gtest.h>

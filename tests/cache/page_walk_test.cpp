@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tests/cache/page_walk_test.cpp: runs of rows in pages, as loaders see them.
 #include "folio/cache/page_walk.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tests/cache/planes_test.cpp: sizes, strides and byte runs against the storage tensor counted by hand.
 #include "folio/cache/planes.h"
 
 #include <gtest/gtest.h>
