@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/merge.cpp: check, then one task per range of (token, head) rows; parts are folded in the order given.
-/// src/attention/merge.cpp: joins partial results in the order given.
 #include "folio/attention/merge.h"
 
 #include <cmath>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cache/check_view.cpp: the border check of one plane.
-/// src/cache/check_view.cpp: the checks of planes and scales that all writing functions share.
 #include "cache/check_view.h"
 
 #include <span>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cache/copy.cpp: check, then one task per plane, which runs the whole list of copies in order.
-/// src/cache/copy.cpp: copies of pages, plane by plane.
 #include "folio/cache/copy.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cache/page_table_builder.cpp: the dense table, padded and filled with the sentinel.
-/// src/cache/page_table_builder.cpp: sentinel-filled, padded rows of page ids.
 #include "folio/cache/page_table_builder.h"
 
 #include <algorithm>

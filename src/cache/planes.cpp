@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cache/planes.cpp: strides of the seeds' storage tensor, and the byte runs of a page.
-/// src/cache/planes.cpp: sizes, views and byte runs of the storage tensor.
 #include "folio/cache/planes.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/attention/append_test.cpp: append against the words of its contract, element by element in double, byte for byte.
-/// tests/attention/append_test.cpp: what append writes, where, and what it leaves alone.
 #include "folio/attention/append.h"
 
 #include <gtest/gtest.h>
