@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// bench/attention_workload.cpp: inputs of the attention benches.
 #include "attention_workload.h"
 
 #include <algorithm>

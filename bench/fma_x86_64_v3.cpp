@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// bench/fma_x86_64_v3.cpp: the loop of fused multiply-adds for AVX2.
 #include <immintrin.h>
 
 #include "fma.h"

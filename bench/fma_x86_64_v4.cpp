@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// bench/fma_x86_64_v4.cpp: the loop of fused multiply-adds for AVX-512.
 #include <immintrin.h>
 
 #include "fma.h"

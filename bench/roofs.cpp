@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// bench/roofs.cpp: measures read rate and multiply-add peak.
 #include "roofs.h"
 
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/attention/attend.cpp: the border of attend: check, then run the plan's tasks.
 #include "folio/attention/attend.h"
 
 #include <atomic>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/attention/create.cpp: selects the kernel of a problem and computes the memory that its limits need.
 #include "attention/kernel_list.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/attention/kernel_list.cpp: the kernels of this build, best first, and the selector.
 #include "attention/kernel_list.h"
 
 #include "cpu/features.h"

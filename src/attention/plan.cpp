@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/attention/plan.cpp: writes a step's work list into the caller's memory.
 #include "folio/attention/plan.h"
 
 #include <algorithm>

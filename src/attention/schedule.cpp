@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/attention/schedule.cpp: cuts sequences into tasks, from their lengths alone.
 #include "attention/schedule.h"
 
 #include <algorithm>

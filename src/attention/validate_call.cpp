@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/attention/validate_call.cpp: the checks of batches and of one layer's arguments.
 #include "attention/validate.h"
 
 namespace folio {

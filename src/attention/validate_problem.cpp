@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/attention/validate_problem.cpp: the checks of problems and limits.
 #include <cmath>
 
 #include "attention/validate.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/cpu/features.cpp: what the processor and the operating system offer.
 #include "cpu/features.h"
 
 #include <cpuid.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/cpu/portable.cpp: the baseline side of the portable kernel: its entries and what they promise.
 #include "cpu/portable.h"
 
 #include "cpu/portable_scratch.h"

@@ -2,8 +2,9 @@
 /// src/cpu/simd.h: the vector vocabulary of the portable kernel, for any width.
 ///
 /// An instruction set is a type in an anonymous namespace with `width` (floats per register), `score_vectors` (registers of keys per
-/// score tile), `fma` and the two zero-extending loads. Everything is a template on it, so whatever an ISA object instantiates has internal linkage. Vectors are
-/// the compilers' own (GNU vector extensions); only what they compile badly is left to the instruction set.
+/// score tile), `fma` and the two zero-extending loads. Everything is a template on it, so whatever an ISA object instantiates has
+/// internal linkage. Vectors are the compilers' own (GNU vector extensions); only what they compile badly is left to the instruction
+/// set.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/errors_test.cpp: one table of broken calls: which call, which argument is broken, which words its message has.
-/// Every call succeeds unbroken, and a broken one writes nothing.
+/// tests/attention/errors_test.cpp: one table of broken calls: which call, which argument is broken, which words its message must
+/// have. Every call succeeds unbroken, and a broken one writes nothing.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -21,19 +21,19 @@ using ::testing::HasSubstr;
 
 static_assert(!std::is_copy_constructible_v<PagePool> && std::is_nothrow_move_constructible_v<PagePool> &&
               std::is_nothrow_move_assignable_v<PagePool>);
-static_assert(
-    noexcept(PagePool::create({})) && noexcept(std::declval<PagePool&>().admit({})) && noexcept(std::declval<PagePool&>().reserve({}, 0)) && noexcept(
-        std::declval<PagePool&>().commit(
-            {},
-            {})) && noexcept(std::declval<PagePool&>()
-                                 .trim({},
-                                       0)) && noexcept(std::declval<PagePool&>()
-                                                           .fork(
-                                                               {},
-                                                               0)) && noexcept(std::declval<PagePool&>()
-                                                                                   .release(
-                                                                                       {})) && noexcept(std::declval<PagePool&>()
-                                                                                                            .begin_step({})));
+template <class Pool>
+concept NeverThrows = requires(Pool& pool) {
+  { Pool::create({}) } noexcept;
+  { pool.admit({}) } noexcept;
+  { pool.reserve({}, 0) } noexcept;
+  { pool.commit({}, {}) } noexcept;
+  { pool.trim({}, 0) } noexcept;
+  { pool.fork({}, 0) } noexcept;
+  { pool.release({}) } noexcept;
+  { pool.begin_step({}) } noexcept;
+  { pool.end_step({}) } noexcept;
+};
+static_assert(NeverThrows<PagePool>);
 
 constexpr uint32_t huge = std::numeric_limits<uint32_t>::max();
 
