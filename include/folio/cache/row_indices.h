@@ -40,8 +40,12 @@ concept TileGeometry = tile_and_page_divide_one_another<BN, PageSize> && tile_sp
 /// The first row of each piece of a tile of BN keys. `rows` covers all of BN, also in a CTA of a pair (V needs them all).
 /// Pieces in unassigned pages have row num_kv_rows: out of bounds, zero fill.
 template <int BN, int PageSize, bool PairCta = false, bool IsLeader = true>
-  requires TileGeometry<BN, PageSize, PairCta>
 struct PagedRowIndices {
+  // Not constraints: a return type is formed before the function's own constraints, which say more, are looked at.
+  static_assert(tile_and_page_divide_one_another<BN, PageSize>, "PagedRowIndices: BN and page_size divide one another");
+  static_assert(tile_spans_at_most_16_pages<BN, PageSize>, "PagedRowIndices: a tile spans at most 16 pages");
+  static_assert(pair_of_ctas_halves_the_tile<BN, PageSize, PairCta>,
+                "PagedRowIndices: each CTA of a pair loads half of the pieces");
   static constexpr int eff_page = sub_rows(BN, PageSize);
   static constexpr int num_pages = BN / eff_page;
   static constexpr int cta_group = PairCta ? 2 : 1;
