@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/attention/select_test.cpp: which kernel serves a problem: the list's order, missing instructions, names, FOLIO_FORCE_KERNEL.
+///
+/// The variable is read once per process, so each test about it runs in a process of its own.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "attention/kernel_list.h"
+#include "attention/validate.h"
+#include "cpu/features.h"
+#include "support/attention_case.h"
+#include "support/run_case.h"
+
+namespace folio::test {
+namespace {
+
+AttentionProblem some_problem() { return resolve(AttentionCase(CaseOptions{}).problem()).value(); }
+
+TEST(Select, names_are_unique_and_every_kernel_is_complete) {
+  std::set<std::string_view> names;
+  for (const Kernel& kernel : kernels()) {
+    EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name;
+    EXPECT_TRUE(kernel.refuse != nullptr && kernel.geometry != nullptr && kernel.run != nullptr && kernel.finish != nullptr);
+  }
+  EXPECT_FALSE(names.empty());
+}
+
+TEST(Select, the_best_kernel_that_the_machine_can_run_is_taken) {
+  const AttentionProblem problem = some_problem();
+  for (const Isa isa : {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4}) {
+    const Result<const Kernel*> selected = select(problem, isa, {});
+    ASSERT_TRUE(selected.has_value());
+    EXPECT_EQ((*selected)->isa, isa) << name(isa);
+  }
+}
+
+TEST(Select, a_kernel_whose_instructions_are_missing_refuses_with_the_reason) {
+  const AttentionProblem problem = some_problem();
+  for (const Kernel& kernel : kernels()) {
+    if (kernel.isa == Isa::x86_64) continue;
+    const auto below = static_cast<Isa>(static_cast<int>(kernel.isa) - 1);
+    ASSERT_NE(refusal(kernel, problem, below), nullptr);
+    const Result<const Kernel*> selected = select(problem, below, kernel.name);
+    ASSERT_FALSE(selected.has_value());
+    EXPECT_EQ(selected.error().code(), Errc::unsupported);
+    EXPECT_NE(selected.error().message().find(name(kernel.isa)), std::string_view::npos) << selected.error().message();
+  }
+}
+
+TEST(Select, a_level_that_is_not_promised_is_refused) {
+  AttentionProblem problem = some_problem();
+  problem.reproducible = Reproducible::per_query;
+  Kernel kernel = kernels().back();
+  EXPECT_EQ(refusal(kernel, problem, Isa::x86_64), nullptr);
+  kernel.promises = Reproducible::per_sequence;
+  ASSERT_NE(refusal(kernel, problem, Isa::x86_64), nullptr);
+  EXPECT_NE(std::strstr(refusal(kernel, problem, Isa::x86_64), "reproducible"), nullptr);
+}
+
+TEST(Select, the_callers_name_decides) {
+  AttentionCase c(CaseOptions{});
+  for_each_kernel([&](const std::string& kernel) {
+    EXPECT_EQ(Attention::create(c.problem(), c.limits(), {}, kernel).value().kernel(), kernel);
+  });
+}
+
+/// Runs in a child process that has asked for nothing yet: exit status 0 if `create` answers as expected.
+void check_forced(const char* value, const char* argument, std::string_view expected_kernel, Errc expected_error) {
+  setenv("FOLIO_FORCE_KERNEL", value, 1);
+  AttentionCase c(CaseOptions{});
+  const Result<Attention> attention = Attention::create(c.problem(), c.limits(), {}, argument);
+  const bool right = expected_error == Errc::ok ? attention.has_value() && attention->kernel() == expected_kernel
+                                                : !attention.has_value() && attention.error().code() == expected_error &&
+                                                      attention.error().message().find(value) != std::string_view::npos;
+  std::_Exit(right ? 0 : 1);
+}
+
+constexpr const char* plainest = "attention_paged_any_x86_64";
+
+TEST(ForcedKernelDeathTest, the_variable_chooses_by_name) {
+  EXPECT_EXIT(check_forced(plainest, "", plainest, Errc::ok), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(ForcedKernelDeathTest, an_unknown_name_is_an_error_that_shows_it) {
+  EXPECT_EXIT(check_forced("no_such_kernel", "", "", Errc::invalid_argument), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(ForcedKernelDeathTest, the_callers_argument_wins) {
+  EXPECT_EXIT(check_forced("no_such_kernel", plainest, plainest, Errc::ok), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(ForcedKernelDeathTest, an_empty_value_is_none) {
+  const std::string best = kernel_names().front();
+  EXPECT_EXIT(check_forced("", "", best, Errc::ok), ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace folio::test
