@@ -157,7 +157,7 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status check_invariants() const noexcept;
 
  private:
-  struct State;
+  struct FOLIO_LOCAL State;
   explicit PagePool(State* state) noexcept : state_(state) {}
   State* state_ = nullptr;
 };
