@@ -56,12 +56,13 @@ double round_float(const Format& f, double x, Direction direction) {
 double round_e8m0(double x, Direction direction) {
   if (!(x >= 0.0)) return not_a_number;
   if (x <= std::ldexp(1.0, -127)) return std::ldexp(1.0, -127);
+  if (x >= std::ldexp(1.0, 127)) return std::ldexp(1.0, 127);
   int exponent = 0;
   const double fraction = std::frexp(x, &exponent);  // [0.5, 1): x lies between 2^(exponent-1) and 2^exponent
   const bool exact = fraction == 0.5;
   const bool odd = (exponent - 1 + 127) % 2 != 0;  // of the lower neighbour's code
   const bool up = direction == Direction::up ? !exact : fraction > 0.75 || (fraction == 0.75 && odd);
-  return std::ldexp(1.0, std::min(exponent - 1 + (up ? 1 : 0), 127));
+  return std::ldexp(1.0, exponent - 1 + (up ? 1 : 0));
 }
 
 double round_i8(double x, Direction direction) {
