@@ -52,7 +52,8 @@ void add_model_options(CLI::App& app, ReplayOptions& options) {
 }
 
 void add_cache_options(CLI::App& app, ReplayOptions& options) {
-  app.add_option("--pages", options.pages, "Pages of the cache; default: room for the largest requests that can run together")
+  app.add_option("--pages", options.pages,
+                 "Pages of the cache; default: room for the whole trace, but 4 GiB at most with attention")
       ->check(CLI::Range(int64_t{1}, int64_t{0x7fffffff}))
       ->group("Cache");
   app.add_option("--page-size", options.page_size, "Tokens of a page")

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 
 #include "layer_runner.h"
@@ -16,6 +15,8 @@
 namespace folio::cli {
 namespace {
 
+constexpr int64_t usual_cache_bytes = int64_t{4} << 30;
+
 /// Tokens that a request puts into the cache.
 int64_t tokens_of(const TraceRequest& request) { return int64_t{request.input_length} + std::max(request.output_length, 1) - 1; }
 
@@ -24,27 +25,36 @@ struct Demand {
   int64_t longest_tokens = 0;
   int64_t longest_pages = 0;  ///< of one request
   int64_t longest_line = 0;
-  int64_t batch_pages = 0;  ///< of the largest requests that fit into one batch
+  int64_t all_pages = 0;  ///< of all requests, as if they shared nothing
 };
 
-Demand demand_of(std::span<const TraceRequest> trace, const ReplayOptions& options) {
+Demand demand_of(std::span<const TraceRequest> trace, int32_t page_size) {
   Demand demand;
-  std::vector<int64_t> pages;
   for (const TraceRequest& request : trace) {
-    pages.push_back((tokens_of(request) + options.page_size - 1) / options.page_size);
+    const int64_t pages = (tokens_of(request) + page_size - 1) / page_size;
+    demand.all_pages += pages;
     if (tokens_of(request) <= demand.longest_tokens) continue;
     demand.longest_tokens = tokens_of(request);
-    demand.longest_pages = pages.back();
+    demand.longest_pages = pages;
     demand.longest_line = request.line;
   }
-  std::sort(pages.begin(), pages.end(), std::greater());
-  pages.resize(std::min(pages.size(), static_cast<size_t>(options.max_batch)));
-  for (const int64_t n : pages) demand.batch_pages += n;
   return demand;
 }
 
+/// Pages of a cache whose size was not given: all that the trace can use, but no more than `usual_cache_bytes` of keys and values.
+/// Errors: those of page_bytes
+Result<int64_t> usual_pages(const ReplayOptions& options, const Demand& demand) {
+  const int64_t most = std::min(demand.all_pages, int64_t{0x7fffffff});
+  if (options.compute == Compute::none) return most;
+  const auto bytes = page_bytes(kv_shape_of(options.sizes, options.page_size, options.kv_dtype));
+  if (!bytes) return bytes.error();
+  return std::max(std::min(most, usual_cache_bytes / *bytes), demand.longest_pages);
+}
+
 Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& demand) {
-  const int64_t pages = options.pages != 0 ? options.pages : std::min(demand.batch_pages, int64_t{0x7fffffff});
+  const auto usual = usual_pages(options, demand);
+  if (!usual) return usual.error();
+  const int64_t pages = options.pages != 0 ? options.pages : *usual;
   if (pages < demand.longest_pages) {
     return Status(Errc::invalid_argument,
                   fmt::format("--pages: {} pages of {} tokens hold fewer than the {} tokens of the request in line {} of {}",
@@ -120,7 +130,7 @@ class Replay {
 }  // namespace
 
 Result<ReplayFigures> replay_steps(const ReplayOptions& options, std::span<const TraceRequest> trace) {
-  const Demand demand = demand_of(trace, options);
+  const Demand demand = demand_of(trace, options.page_size);
   const auto pool_options = pool_options_of(options, demand);
   if (!pool_options) return pool_options.error();
   const Executor executor = default_executor(options.threads);

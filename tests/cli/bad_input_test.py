@@ -58,7 +58,6 @@ BAD_OPTIONS = {
     ("--pages", "4294967296"): "--pages",
     ("--pages", "3"): "line 1",
     ("--pages", "2147483647", "--layers", "61", "--page-size", "1024"): "GiB",
-    ("--pages", "2147483647", "--compute", "none"): "GiB",
     ("--page-size", "0"): "--page-size",
     ("--page-size", "1048577"): "--page-size",
     ("--layers", "0"): "--layers",
