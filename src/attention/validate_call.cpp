@@ -29,11 +29,6 @@ Status check_contexts(const AttentionLimits& limits, const Batch& batch) {
     if (context < 0 || context > limits.context)
       return fail(Errc::invalid_argument, "plan: batch.context_lengths[{}] is {}, expected 0 to limits.context = {}", b, context,
                   limits.context);
-    const int32_t new_tokens = batch.query_offsets[b + 1] - batch.query_offsets[b];
-    if (batch.query_positions == nullptr && context < new_tokens)
-      return fail(Errc::invalid_argument,
-                  "plan: batch.context_lengths[{}] is {}, expected at least the {} new tokens (or batch.query_positions)", b,
-                  context, new_tokens);
     if (context > 0 && batch.table.entries == nullptr)
       return fail(Errc::invalid_argument, "plan: batch.table.entries is null, expected a page table (context_lengths[{}] is {})",
                   b, context);

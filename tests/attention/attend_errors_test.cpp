@@ -107,7 +107,7 @@ struct BatchRow {
 };
 
 constexpr int32_t offsets_from_1[] = {1, 2, 5}, descending[] = {0, 3, 2}, too_many[] = {0, 2, 900};
-constexpr int32_t negative_context[] = {40, -1}, too_long[] = {40, 900}, short_context[] = {1, 20};
+constexpr int32_t negative_context[] = {40, -1}, too_long[] = {40, 900};
 
 const BatchRow batch_rows[] = {
     {"batch.size is -1", [](Batch& b) { b.size = -1; }},
@@ -119,7 +119,6 @@ const BatchRow batch_rows[] = {
     {"batch.query_offsets[2] is 900", [](Batch& b) { b.query_offsets = too_many; }},
     {"batch.context_lengths[1] is -1", [](Batch& b) { b.context_lengths = negative_context; }},
     {"batch.context_lengths[1] is 900", [](Batch& b) { b.context_lengths = too_long; }},
-    {"batch.context_lengths[0] is 1", [](Batch& b) { b.context_lengths = short_context; }},
     {"batch.table.entries is null", [](Batch& b) { b.table.entries = nullptr; }},
     {"batch.visible_begin", [](Batch& b) { b.visible_begin = nullptr; }},
     {"batch.visible_end", [](Batch& b) { b.visible_end = nullptr; }},

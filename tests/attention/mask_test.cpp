@@ -134,5 +134,17 @@ TEST(Mask, queries_may_stand_anywhere_with_given_positions) {
   }
 }
 
+TEST(Mask, a_context_may_be_shorter_than_its_new_tokens) {
+  // The first queries then stand at negative positions: a full mask shows them everything, a causal one nothing.
+  for (const Mask& mask : {Mask::full(), Mask::causal(), Mask::chunked(8)}) {
+    CaseOptions options;
+    options.mask = mask;
+    options.head_size = 16;
+    options.sequences = {{30, 10}, {100, 64}, {5, 0}};
+    AttentionCase c(options);
+    for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+  }
+}
+
 }  // namespace
 }  // namespace folio::test

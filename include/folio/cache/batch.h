@@ -18,7 +18,9 @@ struct Batch {
   const int32_t* query_offsets = nullptr;    ///< [size + 1] first row of q of each sequence; ascending from 0
   const int32_t* context_lengths = nullptr;  ///< [size] keys in the row when attention runs, this step's tokens included
   PageTable table = {};
-  const int32_t* query_positions = nullptr;  ///< [size] position of the first query; null: key position + context - new tokens
+  /// [size] position of the first query. Null: key position + context - new tokens, which is negative where the context is the
+  /// shorter (cross-attention, padded rows of a captured graph); such queries see what the mask shows to a negative position.
+  const int32_t* query_positions = nullptr;
   const int32_t* key_positions = nullptr;    ///< [size] position of key 0 of the row; null: 0
   const int32_t* visible_begin = nullptr;    ///< [tokens] with visible_end: explicit interval of positions of each query
   const int32_t* visible_end = nullptr;      ///< [tokens]
