@@ -19,6 +19,8 @@ uint32_t PagePool::State::take_page() noexcept {
   uint32_t page = lists.front(PageList::free);
   if (page == pool::no_page) {
     page = lists.front(PageList::cached);
+    const uint32_t next = records[page].next;
+    if (next != pool::no_page) index.prefetch(records[next].hash);  // evictions come in runs
     index.remove(page);
     ++counters.evicted_pages;
   }

@@ -92,7 +92,8 @@ struct PagePool::State {
   [[nodiscard]] uint32_t match(uint32_t space, const TokenId* prompt, uint32_t limit, uint32_t* found) const noexcept;
   [[nodiscard]] uint32_t lookup_limit(size_t prompt_tokens) const noexcept;
   [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s, uint32_t fresh) const noexcept;
-  void name_full_page(const pool::SequenceRecord& s, uint32_t position) noexcept;
+  /// Pages first .. last - 1 of the row have become full.
+  void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last) noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
 

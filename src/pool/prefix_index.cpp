@@ -24,7 +24,7 @@ size_t bytes_of(int32_t tokens) { return static_cast<size_t>(tokens) * sizeof(To
 
 }  // namespace
 
-int64_t PrefixIndex::num_buckets(uint32_t num_pages) noexcept { return static_cast<int64_t>(std::bit_ceil(uint64_t{num_pages})); }
+int64_t PrefixIndex::num_buckets(uint32_t num_pages) noexcept { return 2 * static_cast<int64_t>(std::bit_ceil(uint64_t{num_pages})); }
 
 void PrefixIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, uint32_t num_pages,
                          int32_t page_size) noexcept {
@@ -52,11 +52,10 @@ uint32_t PrefixIndex::find(uint64_t parent, uint64_t hash, const TokenId* tokens
   return no_page;
 }
 
-uint32_t PrefixIndex::add(uint32_t page, uint64_t parent, uint64_t parent_hash) noexcept {
+uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   const TokenId* tokens = tokens_ + int64_t{page} * page_size_;
   PageRecord& record = records_[page];
   record.parent = parent;
-  record.hash = hash(parent_hash, tokens);
   const uint32_t twin = find(parent, record.hash, tokens);
   if (twin == no_page) {
     record.content = new_name();

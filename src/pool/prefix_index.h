@@ -20,7 +20,7 @@ namespace pool {
 
 class PrefixIndex {
  public:
-  /// A power of two, at least num_pages.
+  /// A power of two, at least 2 * num_pages: most buckets have at most one page, and a wrong one costs a cache miss.
   [[nodiscard]] static int64_t num_buckets(uint32_t num_pages) noexcept;
 
   void attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, uint32_t num_pages, int32_t page_size) noexcept;
@@ -33,11 +33,14 @@ class PrefixIndex {
   /// The findable page that continues `parent` with `tokens`, or no_page. `hash` is of the chain.
   [[nodiscard]] uint32_t find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept;
 
+  /// Asks for the bucket that `find` and `add` will look into.
   void prefetch(uint64_t hash) const noexcept { __builtin_prefetch(&buckets_[hash & bucket_mask_]); }
+  /// How many pages to prefetch for at once: enough to hide a cache miss, few enough to waste little where a prefix ends.
+  static constexpr uint32_t ahead = 8;
 
-  /// Names the content of `page`, which has just become full, and makes it findable or the twin of a findable page: then returns
-  /// that one, else no_page.
-  uint32_t add(uint32_t page, uint64_t parent, uint64_t parent_hash) noexcept;
+  /// Names the content of `page`, which has just become full and knows its hash, and makes it findable, or the twin of a findable
+  /// page: then returns that one, else no_page.
+  uint32_t add(uint32_t page, uint64_t parent) noexcept;
 
   /// Takes the name away. A twin, if there is one, answers from now on.
   void remove(uint32_t page) noexcept;

@@ -74,10 +74,17 @@ uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t 
   if (!options.prefix_reuse || space == pool::no_namespace) return 0;
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
   uint64_t parent = namespaces[space].name, hash = namespaces[space].hash;
+  uint64_t hashes[pool::PrefixIndex::ahead];
   uint32_t hits = 0;
   for (; hits < limit; ++hits, prompt += options.page_size) {
-    hash = index.hash(hash, prompt);
-    const uint32_t page = index.find(parent, hash, prompt);
+    const uint32_t turn = hits % pool::PrefixIndex::ahead;
+    if (turn == 0) {  // the hashes of the next pages do not depend on what is found: ask for their buckets together
+      for (uint32_t i = 0; i < std::min(pool::PrefixIndex::ahead, limit - hits); ++i) {
+        hashes[i] = hash = index.hash(hash, prompt + int64_t{i} * options.page_size);
+        index.prefetch(hash);
+      }
+    }
+    const uint32_t page = index.find(parent, hashes[turn], prompt);
     if (page == pool::no_page) break;
     parent = records[page].content;
     if (found != nullptr) found[hits] = page;
@@ -158,15 +165,24 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   return {};
 }
 
-void PagePool::State::name_full_page(const SequenceRecord& s, uint32_t position) noexcept {
+void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first, uint32_t last) noexcept {
   const uint32_t* const pages = row(s);
-  const pool::PageRecord* const before = position == 0 ? nullptr : &records[pages[position - 1]];
-  const pool::Namespace& space = namespaces[s.space];
-  const uint32_t twin =
-      index.add(pages[position], before == nullptr ? space.name : before->content, before == nullptr ? space.hash : before->hash);
-  if (twin == pool::no_page || records[twin].list != pool::PageList::cached) return;
-  lists.unlink(twin);  // the sequence's own page answers now
-  settle(twin);
+  uint64_t parent = first == 0 ? namespaces[s.space].name : records[pages[first - 1]].content;
+  uint64_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
+  for (uint32_t p = first, hashed = first; p < last; ++p) {
+    if (p == hashed) {  // as in match
+      for (; hashed < std::min(last, p + pool::PrefixIndex::ahead); ++hashed) {
+        records[pages[hashed]].hash = hash = index.hash(hash, tokens_of(pages[hashed]));
+        index.prefetch(hash);
+      }
+    }
+    const uint32_t twin = index.add(pages[p], parent);
+    if (twin != pool::no_page && records[twin].list == pool::PageList::cached) {
+      lists.unlink(twin);  // the sequence's own page answers now
+      settle(twin);
+    }
+    parent = records[pages[p]].content;
+  }
 }
 
 Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcept {
@@ -185,14 +201,16 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
     return fail(Errc::invalid_argument, "commit: page {} of the sequence waits for a copy; call take_copies and run it first",
                 s.length / page_size);
   }
+  const int32_t first_full = s.length / page_size;
   while (!written.empty()) {
     const int32_t position = s.length / page_size, offset = s.length % page_size;
     const auto count = std::min(static_cast<size_t>(page_size - offset), written.size());
     std::memcpy(state.tokens_of(row[position]) + offset, written.data(), count * sizeof(TokenId));
     written = written.subspan(count);
     s.length += static_cast<int32_t>(count);
-    if (s.length % page_size == 0 && state.options.prefix_reuse) state.name_full_page(s, static_cast<uint32_t>(position));
   }
+  if (!state.options.prefix_reuse) return {};
+  state.name_full_pages(s, static_cast<uint32_t>(first_full), static_cast<uint32_t>(s.length / page_size));
   return {};
 }
 

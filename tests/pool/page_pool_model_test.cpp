@@ -7,6 +7,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -43,36 +44,48 @@ void begin_step(PoolModel& model, uint8_t members) {
   model.begin_step(listed);
 }
 
+/// A length of sequence `s`: often just before its end, sometimes anywhere, seldom impossible.
+int32_t cut(const PoolModel& model, size_t s, uint8_t choice) {
+  const auto length = static_cast<int32_t>(model.tokens(s).size());
+  if (choice > 252) return length + 1;
+  if (choice > 249) return -1;
+  return choice % 2 == 0 ? std::max(0, length - choice / 2 % 5) : choice / 2 % (length + 1);
+}
+
 void apply(PoolModel& model, const Call& call) {
-  const uint32_t kind = call[0] % 26U;
+  const uint32_t kind = call[0] % 30U;
   if (model.num_sequences() == 0 || kind < 4) return admit(model, call);
   const size_t s = call[1] % model.num_sequences();
-  const auto length = static_cast<int32_t>(model.tokens(s).size());
-  const int32_t cut = call[2] > 250 ? length + 1 : call[2] > 245 ? -1 : call[2] % (length + 1);
   const auto tokens = letters(call[2] % 8U, call[3]);
-  if (kind < 6) return model.reserve(s, static_cast<int32_t>(call[2] % 9) - (call[2] > 250 ? 9 : 0));
-  if (kind < 9) return model.commit(s, tokens);
+  const auto count = static_cast<int32_t>(tokens.size());
+  if (kind < 5) return model.reserve(s, call[2] > 250 ? -1 : count);
+  if (kind < 7) return model.commit(s, tokens);
   if (kind < 14) {  // a prefill or decode step of one sequence, as engines do it
-    model.reserve(s, static_cast<int32_t>(tokens.size()));
-    model.take_copies();
+    model.reserve(s, count);
+    if (kind < 12) model.take_copies();
     return model.commit(s, tokens);
   }
-  if (kind < 16) return model.trim(s, cut);
-  if (kind < 18) return model.fork(s, cut);
-  if (kind < 20) return model.release(s);
-  if (kind < 21) return model.take_copies();
-  if (kind < 23) return begin_step(model, call[2]);
-  if (kind < 25) return model.num_steps() == 0 ? model.take_copies() : model.end_step(call[2] % model.num_steps());
+  if (kind < 16) return model.trim(s, cut(model, s, call[2]));
+  if (kind < 18) {  // a roll-back of a few tokens and new ones
+    model.trim(s, cut(model, s, call[2]));
+    model.reserve(s, 2);
+    return model.commit(s, letters(2, call[3]));
+  }
+  if (kind < 22) return model.fork(s, cut(model, s, call[2]));
+  if (kind < 24) return model.release(s);
+  if (kind < 25) return model.take_copies();
+  if (kind < 27) return begin_step(model, call[2]);
+  if (kind < 29) return model.num_steps() == 0 ? model.take_copies() : model.end_step(call[2] % model.num_steps());
   return model.use_stale_ids(call[2] % 4);
 }
 
 RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does, ()) {
-  const PoolOptions options{.num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 16)),
+  const PoolOptions options{.num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
                             .page_size = *rc::gen::inRange(1, 5),
-                            .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 6)),
+                            .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
                             .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
                             .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
-                            .prefix_reuse = *rc::gen::inRange(0, 10) != 0};
+                            .prefix_reuse = *rc::gen::inRange(0, 8) != 0};
   const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<Call>>());
   PoolModel model(options);
   for (const Call& call : calls) apply(model, call);
