@@ -27,7 +27,7 @@ class PortableKernel {
     k.load_queries();
     k.find_visible();
     k.clear(k.s_.total);
-    k.find_tile(static_cast<int64_t>(task.span_begin) * span_keys, k.now_);
+    k.find_tile(static_cast<int64_t>(task.span_begin) * span_keys, *k.now_);
     for (int span = task.span_begin; span < task.span_end; ++span) {
       k.run_span(span);
       if (partials == nullptr) {
@@ -117,20 +117,22 @@ class PortableKernel {
   void run_span(int span) {
     clear(s_.span);
     const int64_t end = static_cast<int64_t>(span + 1) * span_keys;
-    while (now_.seen != 0 && now_.first < end) {
-      find_tile(now_.first + key_tile, next_);
+    while (now_->seen != 0 && now_->first < end) {
+      find_tile(now_->first + key_tile, *next_);
       run_tile();
+      KeyTile* const done = now_;
       now_ = next_;
+      next_ = done;
     }
   }
 
   void run_tile() {
-    const int keys = 64 - __builtin_clzll(now_.seen);
-    Stage<I>::keys(s_, args_.key, task_.head, now_, next_, problem_.value_in_key ? problem_.v_head_size : 0);
-    if (!problem_.value_in_key) Stage<I>::values(s_, args_.value, task_.head, now_, next_, keys);
+    const int keys = 64 - __builtin_clzll(now_->seen);
+    Stage<I>::keys(s_, args_.key, task_.head, *now_, *next_, problem_.value_in_key ? problem_.v_head_size : 0);
+    if (!problem_.value_in_key) Stage<I>::values(s_, args_.value, task_.head, *now_, *next_, keys);
     Tiles<I>::scores(s_, rows_, problem_.key.head_size);
-    for (int t = 0; t < tokens_; ++t) s_.seen[t] = seen_in_tile(s_.visible[t], now_.first) & now_.seen;
-    for (int r = 0; r < rows_; ++r) Softmax<I>::row(s_, r, s_.seen[token_of(r) - first_token_], terms_of(r, now_.first));
+    for (int t = 0; t < tokens_; ++t) s_.seen[t] = seen_in_tile(s_.visible[t], now_->first) & now_->seen;
+    for (int r = 0; r < rows_; ++r) Softmax<I>::row(s_, r, s_.seen[token_of(r) - first_token_], terms_of(r, now_->first));
     Tiles<I>::values(s_, rows_, keys);
   }
 
@@ -206,7 +208,9 @@ class PortableKernel {
   const int first_token_;
   const int tokens_;  // query tokens that the rows belong to
   Visible hull_;
-  KeyTile now_, next_;
+  KeyTile tiles_[2];
+  KeyTile* now_ = &tiles_[0];
+  KeyTile* next_ = &tiles_[1];
 };
 
 }  // namespace portable
