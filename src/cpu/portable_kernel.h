@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/portable_kernel.h: paged attention for every problem of the supported set, one source for every instruction set.
 ///
-/// A task is up to 64 rows: query tokens x q heads of a group, of one KV head or, where these are few, of several. Keys come in tiles of 64, staged as f32 and transposed,
-/// so that inner loops know one type and a score needs no horizontal sum. Tiles and spans lie at absolute multiples of the key index;
-/// every span starts from an empty state and spans are folded in ascending order by one function: per_query.
+/// A task is up to 64 rows: query tokens x q heads of a group, of one KV head or, where these are few, of several. Keys come in
+/// tiles of 64, staged as f32 and transposed, so that inner loops know one type and a score needs no horizontal sum. Tiles and
+/// spans lie at absolute multiples of the key index; every span starts from an empty state and spans are folded in ascending order
+/// by one function: per_query.
 #pragma once
 
 #include <cstddef>
