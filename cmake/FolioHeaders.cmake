@@ -9,6 +9,9 @@ set(FOLIO_PUBLIC_HEADERS
     folio/core/status.h
     folio/core/tensor_view.h
     folio/core/vec.h
+    folio/tma/swizzle.h
+    folio/tma/tensor_map.h
+    folio/tma/tile_layout.h
     folio/cache/batch.h
     folio/cache/cache_tables.h
     folio/cache/continuous_kv_cache.h
@@ -36,4 +39,9 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/operand/view_operand.h
     folio/attention/plan.h
     folio/attention/problem.h
-    folio/pool/page_pool.h)
+    folio/pool/page_pool.h
+    folio/testing/access_order.h
+    folio/testing/actor.h
+    folio/testing/mbarrier.h
+    folio/testing/pipeline.h
+    folio/testing/pipeline_run.h)
