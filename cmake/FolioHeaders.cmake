@@ -9,8 +9,13 @@ set(FOLIO_PUBLIC_HEADERS
     folio/core/status.h
     folio/core/tensor_view.h
     folio/core/vec.h
+    folio/tma/gather4.h
+    folio/tma/page_tile.h
+    folio/tma/ragged_tile.h
+    folio/tma/row_tiles.h
     folio/tma/swizzle.h
     folio/tma/tensor_map.h
+    folio/tma/tile.h
     folio/tma/tile_layout.h
     folio/cache/batch.h
     folio/cache/cache_tables.h
@@ -28,6 +33,8 @@ set(FOLIO_PUBLIC_HEADERS
     folio/cache/static_checks.h
     folio/cache/static_params.h
     folio/cache/static_view.h
+    folio/cache/tma_constraints.h
+    folio/cache/tma_plane.h
     folio/attention/append.h
     folio/attention/attend.h
     folio/attention/mask.h
