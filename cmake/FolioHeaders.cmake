@@ -50,5 +50,9 @@ set(FOLIO_PUBLIC_HEADERS
     folio/testing/access_order.h
     folio/testing/actor.h
     folio/testing/mbarrier.h
+    folio/testing/mma_sync.h
     folio/testing/pipeline.h
-    folio/testing/pipeline_run.h)
+    folio/testing/pipeline_run.h
+    folio/testing/shared_memory.h
+    folio/testing/tma_copy.h
+    folio/testing/wgmma.h)
