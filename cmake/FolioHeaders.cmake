@@ -51,6 +51,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/testing/actor.h
     folio/testing/mbarrier.h
     folio/testing/mma_sync.h
+    folio/testing/operands.h
     folio/testing/pipeline.h
     folio/testing/pipeline_run.h
     folio/testing/shared_memory.h
