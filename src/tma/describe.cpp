@@ -13,8 +13,8 @@ const char* enumeration(int32_t index) {
   return index >= 0 && index < 5 ? fields[index] : "enumeration";
 }
 const char* extent(int32_t index) {
-  constexpr const char* fields[] = {"num_heads", "head_size",        "num_pages",        "page_size", "slot_stride_bytes",
-                                    "tile rows", "number of scales", "gather4 tile_width"};
+  constexpr const char* fields[] = {"num_heads",         "head_size", "num_pages",        "page_size",
+                                    "slot_stride_bytes", "tile rows", "number of scales", "gather4 tile_width"};
   return index >= 0 && index < 8 ? fields[index] : "extent";
 }
 
@@ -36,8 +36,7 @@ Status describe_driver_rule(const char* f, const TmaFault& fault) {
     case TmaRule::base_alignment:
       return refuse("{}: base is {} bytes past a multiple of {}, expected a multiple of it", f, came, allowed);
     case TmaRule::dim: return refuse("{}: dim[{}] is {}, expected 1 to {}", f, i, came, allowed);
-    case TmaRule::stride_alignment:
-      return refuse("{}: stride_bytes[{}] is {}, expected a multiple of {}", f, i, came, allowed);
+    case TmaRule::stride_alignment: return refuse("{}: stride_bytes[{}] is {}, expected a multiple of {}", f, i, came, allowed);
     case TmaRule::stride_limit: return refuse("{}: stride_bytes[{}] is {}, expected 0 to {}", f, i, came, allowed);
     case TmaRule::box: return refuse("{}: box[{}] is {}, expected 1 to {}", f, i, came, allowed);
     case TmaRule::box_inner_bytes: return refuse("{}: box[0] is {} bytes, expected a multiple of {}", f, came, allowed);
@@ -45,11 +44,9 @@ Status describe_driver_rule(const char* f, const TmaFault& fault) {
     case TmaRule::swizzle_span: return refuse("{}: box[0] is {} bytes, expected at most the swizzle's {}", f, came, allowed);
     case TmaRule::swizzle_of_interleaved:
       return refuse("{}: swizzle is {}, expected {} (b32) with the layout interleaved by 32 bytes", f, came, allowed);
-    case TmaRule::nan_fill_type:
-      return refuse("{}: oob_fill is nan with dtype {}, expected a floating type", f, came);
+    case TmaRule::nan_fill_type: return refuse("{}: oob_fill is nan with dtype {}, expected a floating type", f, came);
     case TmaRule::gather4_rank: return refuse("{}: rank is {}, expected {} for gather4", f, came, allowed);
     case TmaRule::gather4_box: return refuse("{}: box[{}] is {}, expected {} for gather4", f, i, came, allowed);
-    case TmaRule::gather4_interleave: return refuse("{}: interleave is {}, expected {} for gather4", f, came, allowed);
     default: return refuse("{}: element_stride[{}] is {}, expected {} for gather4", f, i, came, allowed);
   }
 }
@@ -76,8 +73,8 @@ Status describe(const char* function, const TmaFault& fault) noexcept {
     case TmaRule::cache_dtype:
       return fail(Errc::invalid_argument, "{}: elements of type {} have no TMA type", f, static_cast<DType>(came));
     case TmaRule::coordinates:
-      return refuse("{}: {} pages, {} rows apart, do not fit TMA's 32-bit coordinates; expected a product of at most {}", f, allowed,
-                    came, INT32_MAX);
+      return refuse("{}: {} pages, {} rows apart, do not fit TMA's 32-bit coordinates; expected a product of at most {}", f,
+                    allowed, came, INT32_MAX);
     case TmaRule::whole_rows:
       return refuse("{}: pages are {} bytes apart, expected a multiple of the slot stride, {}", f, came, allowed);
     case TmaRule::depth: return describe_depth(f, fault);

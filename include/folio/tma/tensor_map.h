@@ -107,11 +107,10 @@ enum class TmaRule : uint8_t {
   swizzle_span = 13,
   swizzle_of_interleaved = 14,
   nan_fill_type = 15,
-  // What gather4 asks beyond that.
+  // What gather4 asks beyond that; two dimensions are never interleaved.
   gather4_rank = 16,
   gather4_box = 17,
-  gather4_interleave = 18,
-  gather4_element_stride = 19,
+  gather4_element_stride = 18,
   // What the builders refuse, before there is a map.
   cache_dtype = 32,      ///< elements that TMA cannot copy
   coordinates = 33,      ///< rows do not fit signed 32-bit coordinates
@@ -226,7 +225,6 @@ FOLIO_HOST_DEVICE constexpr TmaFault TensorMap::fault() const {
   if (use == TmaUse::gather4) {
     if (rank != 2) return {TmaRule::gather4_rank, 0, rank, 2};
     if (box[1] != 1) return {TmaRule::gather4_box, 1, box[1], 1};
-    if (interleaved) return {TmaRule::gather4_interleave, 0, static_cast<int64_t>(interleave), 0};
     if (element_stride[1] != 1) return {TmaRule::gather4_element_stride, 1, element_stride[1], 1};
   }
   return {};
