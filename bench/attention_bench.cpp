@@ -84,7 +84,7 @@ void add_cases(int threads) {
       benchmark::RegisterBenchmark((title + "/" + name + suffix).c_str(), run_case, shape, name, threads, roofs)
           ->Unit(benchmark::kMillisecond)
           ->UseManualTime()
-          ->Repetitions(5)
+          ->Repetitions(3)
           ->MinTime(0.2)
           ->ReportAggregatesOnly();
     };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// bench/pool_bench.cpp: what the page pool costs: nanoseconds per page of each call, and of replayed request loads.
 ///
-/// The calls are timed on requests of 512 pages of 16 tokens, one call at a time, in a pool of the given number of pages whose contents
-/// fill it ("hot": the same few requests, in the caches; "cold": all of them in turn). A request load has the shape of a conversation
-/// trace: requests go on from earlier ones, one trace id is one page.
+/// The calls are timed on requests of 512 pages of 16 tokens, one call at a time, in a pool of the given number of pages whose
+/// contents fill it ("hot": the same few requests, in the caches; "cold": all of them in turn). A request load has the shape of a
+/// conversation trace: requests go on from earlier ones, one trace id is one page.
 #include <benchmark/benchmark.h>
 
 #include <chrono>

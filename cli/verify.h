@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// cli/verify.h: recomputes attention outputs in double from the tokens of a request, never from the cache.
 ///
-/// Verified are the first and the last query of every request with all heads, and a share of all other (layer, query, head) pairs
-/// chosen by seed. Keys and values are invented anew from the token history, converted and scaled as the reference says the cache
-/// stores them, and attended with the reference's direct softmax; each element must lie inside the bound of tests/support/tolerance.h.
-/// A wrong page, a lost append or a wrong length therefore shows, whoever made it.
+/// Verified are the first and the last query that a request computes (the first sees the whole prefix that was found, if there was one)
+/// with all heads, and a share of all other (layer, query, head) pairs chosen by seed. Keys and values are invented anew from the token
+/// history, converted and scaled as the reference says the cache stores them, and attended with the reference's direct softmax; each
+/// element must lie inside the bound of tests/support/tolerance.h. A wrong page, a lost append or a wrong length therefore shows,
+/// whoever made it.
 #pragma once
 
 #include <cstdint>

@@ -31,6 +31,7 @@ mount -t proc proc "$system/proc"
 cp /etc/resolv.conf "$system/etc/resolv.conf"
 apt-config dump | grep -i '^Acquire::https\?::Proxy ' >"$system/etc/apt/apt.conf.d/proxy" || true
 git clone --quiet --no-hardlinks "$repository" "$system/root/folio"
+commit=$(git -C "$system/root/folio" rev-parse --short HEAD)
 
 # What the room must not have, or it proves nothing.
 for tool in cc c++ g++ cmake ninja python3; do
@@ -49,5 +50,5 @@ for goal in "$@"; do
     make -C /root/folio "$goal" || result=FAIL
   times="$times, make $goal $((SECONDS - start)) s"
 done
-echo "$result: $(git rev-parse --short HEAD) on a minimal Debian 12${times}"
+echo "$result: $commit on a minimal Debian 12${times}"
 [ $result = PASS ]

@@ -14,7 +14,7 @@ constexpr int64_t staging_rows = 16;  // staging a key costs about as much as th
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Calls visit(unit) for the units of KV head 0, costs and spans filled in; the other heads' are equal.
+/// Calls visit(unit) for the units of KV head 0, costs and spans of one head filled in; the other heads' are equal.
 template <class Visit>
 void for_each_unit(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry, Visit visit) {
   const int32_t group = problem.q_heads / problem.key.num_heads;
@@ -41,6 +41,24 @@ void for_each_unit(const AttentionProblem& problem, const Batch& batch, const Ke
   }
 }
 
+/// Cost of the step, and how many heads a task may take so that at least two tasks per lane remain.
+struct Totals {
+  int64_t cost = 0;
+  int64_t heads = 0;
+};
+
+Totals totals_of(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry, int32_t parallelism) {
+  const int64_t heads = problem.key.num_heads;
+  Totals totals;
+  int64_t units = 0;
+  for_each_unit(problem, batch, geometry, [&](const Task& unit) {
+    totals.cost += unit.cost * heads;
+    ++units;
+  });
+  totals.heads = parallelism == 1 ? heads : std::clamp<int64_t>(units * heads / (2 * int64_t{parallelism}), 1, heads);
+  return totals;
+}
+
 }  // namespace
 
 ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLimits& limits,
@@ -63,32 +81,38 @@ ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLim
 ScheduleSize make_schedule(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry,
                            int32_t parallelism, Task* tasks, Cut* cuts) noexcept {
   const int32_t heads = problem.key.num_heads;
-  int64_t total = 0;
-  for_each_unit(problem, batch, geometry, [&](const Task& unit) { total += unit.cost * heads; });
+  const Totals totals = totals_of(problem, batch, geometry, parallelism);
   const int64_t lanes = parallelism;
   ScheduleSize size;
-  for_each_unit(problem, batch, geometry, [&](Task unit) {
+  const auto add = [&](const Task& unit) {
     const int64_t spans = unit.span_end - unit.span_begin;
-    const bool is_cut = lanes > 1 && spans > 1 && unit.cost * 2 * lanes > total;
-    const int64_t pieces = is_cut ? std::min(spans, ceil_div(unit.cost * 4 * lanes, total)) : 1;
-    for (unit.head = 0; unit.head < heads; ++unit.head) {
-      if (!is_cut) {
-        tasks[size.tasks++] = unit;
-        continue;
-      }
-      for (int64_t i = 0; i < pieces; ++i) {
-        Task piece = unit;
-        piece.span_begin = unit.span_begin + static_cast<int32_t>(spans * i / pieces);
-        piece.span_end = unit.span_begin + static_cast<int32_t>(spans * (i + 1) / pieces);
-        piece.cut = static_cast<int32_t>(size.cuts);
-        piece.cost = unit.cost * (piece.span_end - piece.span_begin) / spans;
-        tasks[size.tasks++] = piece;
-      }
-      Cut& cut = cuts[size.cuts++];
-      cut.unit = unit;
-      cut.tasks = static_cast<int32_t>(pieces);
-      cut.first_partial = size.partials;
-      size.partials += spans;
+    if (lanes == 1 || spans <= 1 || unit.cost * 2 * lanes <= totals.cost) {
+      tasks[size.tasks++] = unit;
+      return;
+    }
+    const int64_t pieces = std::min(spans, ceil_div(unit.cost * 4 * lanes, totals.cost));
+    for (int64_t i = 0; i < pieces; ++i) {
+      Task piece = unit;
+      piece.span_begin = unit.span_begin + static_cast<int32_t>(spans * i / pieces);
+      piece.span_end = unit.span_begin + static_cast<int32_t>(spans * (i + 1) / pieces);
+      piece.cut = static_cast<int32_t>(size.cuts);
+      piece.cost = unit.cost * (piece.span_end - piece.span_begin) / spans;
+      tasks[size.tasks++] = piece;
+    }
+    Cut& cut = cuts[size.cuts++];
+    cut.unit = unit;
+    cut.tasks = static_cast<int32_t>(pieces);
+    cut.first_partial = size.partials;
+    size.partials += spans;
+  };
+  for_each_unit(problem, batch, geometry, [&](Task unit) {
+    const int64_t head_cost = unit.cost;
+    const int64_t fit = geometry.rows / (unit.row_end - unit.row_begin);
+    const auto together = static_cast<int32_t>(std::min(totals.heads, fit));
+    for (; unit.head < heads; unit.head += together) {
+      unit.heads = std::min(together, heads - unit.head);
+      unit.cost = head_cost * unit.heads;
+      add(unit);
     }
   });
   std::sort(tasks, tasks + size.tasks, [](const Task& a, const Task& b) { return a.cost > b.cost; });

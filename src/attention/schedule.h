@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/schedule.h: how a batch is cut into tasks: a pure function of lengths, masks and a kernel's geometry.
 ///
-/// A unit is up to `geometry.rows` rows of one sequence and KV head over all the keys they see. Units are tasks, except that with
+/// A unit is up to `geometry.rows` rows of one sequence over all the keys they see: of one KV head, or of several where a head has
+/// few rows and the batch has units enough, since token-major pages are read fastest whole. Units are tasks, except that with
 /// parallelism P > 1 a unit of more than 1 / 2P of the step's cost is cut along spans into pieces of about 1 / 4P. There are fewer
 /// than 2P such units, so memory is bounded by the limits alone. Tasks are ordered by falling cost.
 #pragma once

@@ -20,23 +20,23 @@ enum class Isa : uint8_t { x86_64 = 0, x86_64_v3 = 1, x86_64_v4 = 2 };
 
 /// How a kernel wants its work cut. Functions of the problem alone, so that per_query holds.
 struct KernelGeometry {
-  int32_t rows = 0;           ///< (token, q head of the group) rows of a task at the most
+  int32_t rows = 0;           ///< (token, q head) rows of a task at the most
   int32_t span_keys = 0;      ///< keys of a span; spans lie at absolute multiples
   int64_t scratch_bytes = 0;  ///< memory of a running task, 64-byte aligned
   int64_t partial_bytes = 0;  ///< one span's result for `rows` rows, 64-byte aligned
 };
 
-/// Rows [row_begin, row_end) of one sequence and KV head, over spans [span_begin, span_end).
-/// Row r is query token r / group, q head head * group + r % group.
+/// Rows [row_begin, row_end) of one sequence and each of the KV heads [head, head + heads), over spans [span_begin, span_end).
+/// Row r of KV head h is query token r / group, q head h * group + r % group.
 struct Task {
   int32_t sequence = 0;
   int32_t head = 0;
+  int32_t heads = 1;
   int32_t row_begin = 0;
   int32_t row_end = 0;
   int32_t span_begin = 0;
   int32_t span_end = 0;
   int32_t cut = -1;  ///< index of the cut whose spans this task shares with others; -1: it holds all spans of its rows
-  int32_t reserved = 0;
   int64_t cost = 0;
 };
 

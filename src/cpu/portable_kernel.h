@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/portable_kernel.h: paged attention for every problem of the supported set, one source for every instruction set.
 ///
-/// A task is up to 64 rows (query tokens x q heads of a group) of one KV head. Keys come in tiles of 64, staged as f32 and transposed,
-/// so that inner loops know one type and a score needs no horizontal sum. Tiles and spans lie at absolute multiples of the key index;
-/// every span starts from an empty state and spans are folded in ascending order by one function: per_query.
+/// A task is up to 64 rows: query tokens x q heads of a group, of one KV head or, where these are few, of several. Keys come in
+/// tiles of 64, staged as f32 and transposed, so that inner loops know one type and a score needs no horizontal sum. Tiles and
+/// spans lie at absolute multiples of the key index; every span starts from an empty state and spans are folded in ascending order
+/// by one function: per_query.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ class PortableKernel {
     k.load_queries();
     k.find_visible();
     k.clear(k.s_.total);
-    k.find_tile(static_cast<int64_t>(task.span_begin) * span_keys, k.now_);
+    k.find_tile(static_cast<int64_t>(task.span_begin) * span_keys, *k.now_);
     for (int span = task.span_begin; span < task.span_end; ++span) {
       k.run_span(span);
       if (partials == nullptr) {
@@ -61,12 +62,15 @@ class PortableKernel {
         sequence_(sequence_of(batch_, task.sequence)),
         s_(scratch_at(memory, problem_)),
         group_(problem_.q_heads / problem_.key.num_heads),
-        rows_(task.row_end - task.row_begin),
+        head_rows_(task.row_end - task.row_begin),
+        rows_(task.heads * head_rows_),
         first_token_(task.row_begin / group_),
         tokens_((task.row_end - 1) / group_ - first_token_ + 1) {}
 
-  [[nodiscard]] int token_of(int r) const { return (task_.row_begin + r) / group_; }
-  [[nodiscard]] int q_head_of(int r) const { return task_.head * group_ + (task_.row_begin + r) % group_; }
+  [[nodiscard]] int token_of(int r) const { return (task_.row_begin + r % head_rows_) / group_; }
+  [[nodiscard]] int q_head_of(int r) const {
+    return (task_.head + r / head_rows_) * group_ + (task_.row_begin + r % head_rows_) % group_;
+  }
 
   void load_queries() {
     for (int r = 0; r < rows_; ++r) {
@@ -117,21 +121,27 @@ class PortableKernel {
   void run_span(int span) {
     clear(s_.span);
     const int64_t end = static_cast<int64_t>(span + 1) * span_keys;
-    while (now_.seen != 0 && now_.first < end) {
-      find_tile(now_.first + key_tile, next_);
+    while (now_->seen != 0 && now_->first < end) {
+      find_tile(now_->first + key_tile, *next_);
       run_tile();
+      KeyTile* const done = now_;
       now_ = next_;
+      next_ = done;
     }
   }
 
   void run_tile() {
-    const int keys = 64 - __builtin_clzll(now_.seen);
-    Stage<I>::keys(s_, args_.key, task_.head, now_, next_, problem_.value_in_key ? problem_.v_head_size : 0);
-    if (!problem_.value_in_key) Stage<I>::values(s_, args_.value, task_.head, now_, next_, keys);
-    Tiles<I>::scores(s_, rows_, problem_.key.head_size);
-    for (int t = 0; t < tokens_; ++t) s_.seen[t] = seen_in_tile(s_.visible[t], now_.first) & now_.seen;
-    for (int r = 0; r < rows_; ++r) Softmax<I>::row(s_, r, s_.seen[token_of(r) - first_token_], terms_of(r, now_.first));
-    Tiles<I>::values(s_, rows_, keys);
+    const int keys = 64 - __builtin_clzll(now_->seen);
+    for (int t = 0; t < tokens_; ++t) s_.seen[t] = seen_in_tile(s_.visible[t], now_->first) & now_->seen;
+    Ahead ahead{next_, task_.head, task_.heads, 0};
+    for (; ahead.head < task_.heads; ++ahead.head) {
+      const int begin = ahead.head * head_rows_, end = begin + head_rows_;
+      Stage<I>::keys(s_, args_.key, *now_, ahead, problem_.value_in_key ? problem_.v_head_size : 0);
+      if (!problem_.value_in_key) Stage<I>::values(s_, args_.value, *now_, ahead, keys);
+      Tiles<I>::scores(s_, begin, end, problem_.key.head_size);
+      for (int r = begin; r < end; ++r) Softmax<I>::row(s_, r, s_.seen[token_of(r) - first_token_], terms_of(r, now_->first));
+      Tiles<I>::values(s_, begin, end, keys);
+    }
   }
 
   [[nodiscard]] LogitTerms terms_of(int r, int64_t first) const {
@@ -202,11 +212,14 @@ class PortableKernel {
   const Sequence sequence_;
   const Scratch s_;
   const int group_;
-  const int rows_;
+  const int head_rows_;  // rows of each head
+  const int rows_;       // of all heads of the task; row r is of head r / head_rows_
   const int first_token_;
   const int tokens_;  // query tokens that the rows belong to
   Visible hull_;
-  KeyTile now_, next_;
+  KeyTile tiles_[2];
+  KeyTile* now_ = &tiles_[0];
+  KeyTile* next_ = &tiles_[1];
 };
 
 }  // namespace portable

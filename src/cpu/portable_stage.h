@@ -25,6 +25,16 @@ struct KeyTile {
   int64_t slot[key_tile];
 };
 
+/// What a task will stage next, so that it can be fetched to the caches while the tile before it is staged: `heads` heads from
+/// `first_head` on of the keys of `tile`. A task stages one (head, key) at a time; the one of head number `head` and key i fetches one
+/// in turn, in the order in which they lie in memory.
+struct Ahead {
+  const KeyTile* tile = nullptr;
+  int32_t first_head = 0;
+  int32_t heads = 1;
+  int32_t head = 0;
+};
+
 template <class I>
 struct Stage {
   using V = Simd<I>;
@@ -53,9 +63,8 @@ struct Stage {
   }
 
   /// The tile's keys, transposed; with `latent_values` > 0 the first so many columns of each key are its value too (MLA).
-  /// Meanwhile the rows of the `next` tile are fetched to the caches: strided rows are beyond what hardware prefetchers follow.
-  static void keys(const Scratch& s, const PagedKVView& view, int32_t head, const KeyTile& tile, const KeyTile& next,
-                   int latent_values) {
+  /// Strided rows are beyond what hardware prefetchers follow, hence `ahead`.
+  static void keys(const Scratch& s, const PagedKVView& view, const KeyTile& tile, const Ahead& ahead, int latent_values) {
     const int n = view.head_size;
     for (int first = 0; first < key_tile; first += W) {
       const uint64_t bits = tile.seen >> first & ((uint64_t{1} << W) - 1);
@@ -63,7 +72,7 @@ struct Stage {
         for (int d = 0; d < n; ++d) V::store(s.keys + static_cast<int64_t>(d) * key_tile + first, F{});
         continue;
       }
-      fetch(view, head, tile, next, first, W, s.rows, s.head);
+      fetch(view, tile, ahead, first, W, s.rows, s.head);
       for (int i = 0; i < W && latent_values > 0; ++i)
         copy(s.rows + static_cast<int64_t>(i) * s.head, s.values + static_cast<int64_t>(first + i) * s.v_head, latent_values);
       for (int d = 0; d < n; d += W) transpose_block(s, first, d);
@@ -71,11 +80,10 @@ struct Stage {
   }
 
   /// The tile's values; rows up to `count` that nobody sees are zero.
-  static void values(const Scratch& s, const PagedKVView& view, int32_t head, const KeyTile& tile, const KeyTile& next,
-                     int count) {
+  static void values(const Scratch& s, const PagedKVView& view, const KeyTile& tile, const Ahead& ahead, int count) {
     for (int first = 0; first < count; first += W)
-      fetch(view, head, tile, next, first, count - first < W ? count - first : W,
-            s.values + static_cast<int64_t>(first) * s.v_head, s.v_head);
+      fetch(view, tile, ahead, first, count - first < W ? count - first : W, s.values + static_cast<int64_t>(first) * s.v_head,
+            s.v_head);
   }
 
  private:
@@ -85,9 +93,13 @@ struct Stage {
 
   static bool is_seen(const KeyTile& tile, int key) { return (tile.seen >> key & 1) != 0; }
 
-  static void prefetch(const PagedKVView& view, int32_t head, const KeyTile& tile, int key) {
-    if (!is_seen(tile, key)) return;
-    const std::byte* row = row_of(view, tile.page[key], tile.slot[key], head);
+  static void prefetch(const PagedKVView& view, const Ahead& ahead, int step) {
+    const bool heads_are_adjacent = view.head_stride_bytes < view.slot_stride_bytes;
+    const int turn = ahead.head * key_tile + step;
+    const int key = heads_are_adjacent ? turn / ahead.heads : step;
+    const int head = ahead.first_head + (heads_are_adjacent ? turn % ahead.heads : ahead.head);
+    if (!is_seen(*ahead.tile, key)) return;
+    const std::byte* row = row_of(view, ahead.tile->page[key], ahead.tile->slot[key], head);
     const int bytes = view.head_size * bit_width(view.dtype) / 8;
     for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
   }
@@ -100,11 +112,12 @@ struct Stage {
   }
 
   /// Rows [first, first + count) of the tile, count <= W, to f32 rows `stride` apart, scaled; rows that nobody sees become zero.
-  static void fetch(const PagedKVView& view, int32_t head, const KeyTile& tile, const KeyTile& next, int first, int count,
-                    float* to, int stride) {
+  static void fetch(const PagedKVView& view, const KeyTile& tile, const Ahead& ahead, int first, int count, float* to,
+                    int stride) {
+    const int32_t head = ahead.first_head + ahead.head;
     const std::byte* from[W];
     for (int i = 0; i < count; ++i) {
-      prefetch(view, head, next, first + i);
+      prefetch(view, ahead, first + i);
       from[i] = is_seen(tile, first + i) ? address(view, head, tile, first + i) : nullptr;
     }
     Rows<I>::widen(view.dtype, from, count, to, stride, view.head_size);

@@ -24,11 +24,10 @@ struct Tiles {
   static constexpr int value_vectors = I::score_vectors;  // registers of dimensions
   static constexpr int block_rows = 4;
 
-  /// scores [rows][key_tile] = q [rows][stride head] . keys [head_size][key_tile]
-  static void scores(const Scratch& s, int rows, int head_size) {
-    int r = 0;
-    for (; r + block_rows <= rows; r += block_rows) score_block<block_rows>(s, r, head_size);
-    switch (rows - r) {
+  /// For rows [r, end): scores [row][key_tile] = q [row][stride head] . keys [head_size][key_tile]
+  static void scores(const Scratch& s, int r, int end, int head_size) {
+    for (; r + block_rows <= end; r += block_rows) score_block<block_rows>(s, r, head_size);
+    switch (end - r) {
       case 1: return score_block<1>(s, r, head_size);
       case 2: return score_block<2>(s, r, head_size);
       case 3: return score_block<3>(s, r, head_size);
@@ -36,11 +35,10 @@ struct Tiles {
     }
   }
 
-  /// span.output [rows][v_head] = span.output * rescale[row] + scores [rows][keys] . values [keys][v_head]
-  static void values(const Scratch& s, int rows, int keys) {
-    int r = 0;
-    for (; r + block_rows <= rows; r += block_rows) value_block<block_rows>(s, r, keys);
-    switch (rows - r) {
+  /// For rows [r, end): span.output [row][v_head] = span.output * rescale[row] + scores [row][keys] . values [keys][v_head]
+  static void values(const Scratch& s, int r, int end, int keys) {
+    for (; r + block_rows <= end; r += block_rows) value_block<block_rows>(s, r, keys);
+    switch (end - r) {
       case 1: return value_block<1>(s, r, keys);
       case 2: return value_block<2>(s, r, keys);
       case 3: return value_block<3>(s, r, keys);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// pool/namespaces.h: the (salt, adapter) pairs that keep tenants apart; each is where chains of page contents begin.
 ///
-/// A namespace is in use while one of its sequences lives; otherwise it is idle and may be forgotten, least recently used first, to
-/// make room for another. Its name is never used again, so that its cached pages can only age out, not be found by someone else.
+/// A namespace is in use while one of its sequences lives; otherwise it is idle and may be forgotten, least recently used first,
+/// to make room for another. Its name is never used again, so that its cached pages can only age out, not be found by someone
+/// else.
 #pragma once
 
 #include <cstdint>

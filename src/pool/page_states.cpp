@@ -56,8 +56,8 @@ void PagePool::State::hold_for_steps(uint32_t page, uint64_t steps) noexcept {
 void PagePool::State::settle(uint32_t page) noexcept {
   PageRecord& record = records[page];
   if (record.references != 0 || record.copies != 0 || record.steps != 0) return;
-  // Of twins none is worth keeping but those that are held. So the pages that continue this content come before it in the order of
-  // eviction: a holder of theirs holds one of the twins.
+  // Of twins none is worth keeping but those that are held. So the pages that continue this content come before it in the order
+  // of eviction: a holder of theirs holds one of the twins.
   if (record.content != 0 && !index.has_twin(page)) return lists.push_back(PageList::cached, page);
   if (record.content != 0) index.remove(page);
   lists.push_front(PageList::free, page);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// pool/pool_state.h: everything a pool remembers, in one block of memory, and the transitions of a page.
 ///
-/// What holds a page is counted apart: references (table rows), copies (pending or taken), and steps. While a sequence lives, the bits
-/// of its unfinished steps sit in its own record and its references hold the pages; a page that it gives up inherits the bits
-/// (`PageRecord::steps`). So a step costs O(sequences) to begin, however long they are.
+/// What holds a page is counted apart: references (table rows), copies (pending or taken), and steps. While a sequence lives, the
+/// bits of its unfinished steps sit in its own record and its references hold the pages; a page that it gives up inherits the
+/// bits (`PageRecord::steps`). So a step costs O(sequences) to begin, however long they are.
 #pragma once
 
 #include <algorithm>

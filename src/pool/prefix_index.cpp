@@ -24,7 +24,9 @@ size_t bytes_of(int32_t tokens) { return static_cast<size_t>(tokens) * sizeof(To
 
 }  // namespace
 
-int64_t PrefixIndex::num_buckets(uint32_t num_pages) noexcept { return 2 * static_cast<int64_t>(std::bit_ceil(uint64_t{num_pages})); }
+int64_t PrefixIndex::num_buckets(uint32_t num_pages) noexcept {
+  return 2 * static_cast<int64_t>(std::bit_ceil(uint64_t{num_pages}));
+}
 
 void PrefixIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, uint32_t num_pages,
                          int32_t page_size) noexcept {

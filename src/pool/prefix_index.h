@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// pool/prefix_index.h: finds the page that continues a known prefix with given tokens.
 ///
-/// Every full page gets the *name* of its content: a number that stands for its tokens and everything before them and is never used
-/// twice. A page is found by (name of the page before it, its tokens), both compared exactly, so that by induction a hit is the same
-/// prefix whatever the hash does; a page left over from an evicted parent can no longer be reached, not even by accident.
+/// Every full page gets the *name* of its content: a number that stands for its tokens and everything before them and is never
+/// used twice. A page is found by (name of the page before it, its tokens), both compared exactly, so that by induction a hit is
+/// the same prefix whatever the hash does; a page left over from an evicted parent can no longer be reached, not even by
+/// accident.
 ///
-/// Pages with equal content are *twins*: they share the name and form a ring, and one of them is findable. When the findable one leaves,
-/// a twin takes its place and the continuations stay reachable.
+/// Pages with equal content are *twins*: they share the name and form a ring, and one of them is findable. When the findable one
+/// leaves, a twin takes its place and the continuations stay reachable.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ TEST(Mask, intervals_equal_the_definition_for_all_small_sizes) {
     for (const int32_t right : {-1, 0, 2})
       for (const int32_t chunk : {0, 1, 3, 4})
         for (const int32_t sinks : {0, 1, 2, 5})
-          for (int64_t position = 0; position < 13; ++position)
+          for (int64_t position = -5; position < 13; ++position)
             for (int64_t key_position = 0; key_position < 5; ++key_position)
               for (int64_t context = 0; context < 9; ++context) {
                 const Mask mask{left, right, chunk, sinks};

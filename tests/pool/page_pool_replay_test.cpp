@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/pool/page_pool_replay_test.cpp: request traces through the pool, one trace id per page, against a naive LRU cache.
 ///
-/// The rule: requests one after the other; hit = longest leading run of cached ids; then all ids of the request are cached; the ids of
-/// a request age tail first.
+/// The rule: requests one after the other; hit = longest leading run of cached ids; then all ids of the request are cached; the
+/// ids of a request age tail first.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -3,8 +3,9 @@
 ///
 /// The model knows by linear search what the pool knows by index and list: who holds a page, what it contains, which page must go
 /// next. It also keeps the K/V memory that the pool does not have: each slot stores a number for the whole history that its token
-/// depends on, writes and copies really happen, pages that change hands are poisoned. After every call the model compares what the pool
-/// says with what it expects, all slots of all sequences and of all unfinished steps with their histories, and checks the invariants.
+/// depends on, writes and copies really happen, pages that change hands are poisoned. After every call the model compares what
+/// the pool says with what it expects, all slots of all sequences and of all unfinished steps with their histories, and checks
+/// the invariants.
 #pragma once
 
 #include <cstdint>

@@ -21,13 +21,14 @@ struct StaticSizes {
   int32_t num_layers = 1;
   uint32_t batch = 1;
   uint32_t max_cache_length = 1;  ///< the table has columns for it
-  int32_t max_length = 0;         ///< of a continuous cache
+  uint32_t max_seq_length = 1;
+  int32_t max_length = 0;  ///< of a continuous cache
 };
 
 /// Lengths and table rows of a static cache.
 class StaticTables {
  public:
-  StaticTables(uint32_t batch, int64_t columns, uint32_t max_cache_length, int64_t sentinel)
+  StaticTables(uint32_t batch, int64_t columns, uint32_t max_cache_length, int64_t sentinel, uint32_t max_seq_length = 1)
       : lengths_(batch * int64_t{sizeof(uint32_t)}, alignof(uint32_t)), table_(batch * columns * int64_t{sizeof(uint32_t)}, 32) {
     std::fill_n(lengths(), batch, 0u);
     std::fill_n(table(), batch * columns, static_cast<uint32_t>(sentinel));
@@ -35,7 +36,7 @@ class StaticTables {
     tables.lookup_table = table();
     tables.lut_stride = tables.lut_cols = columns;
     tables.batch = batch;
-    tables.max_seq_length = 1;
+    tables.max_seq_length = max_seq_length;
     tables.max_cache_length = max_cache_length;
   }
 
@@ -60,7 +61,7 @@ class StaticCache : public StaticTables {
 
   explicit StaticCache(const StaticSizes& sizes)
       : StaticTables(sizes.batch, padded_table_columns((sizes.max_cache_length + page_size - 1) / page_size),
-                     sizes.max_cache_length, sizes.num_pages),
+                     sizes.max_cache_length, sizes.num_pages, sizes.max_seq_length),
         blocks(rows(sizes) * Cache::row_size * int64_t{sizeof(typename Cache::element_type)},
                alignof(typename Cache::element_type)) {
     if constexpr (Cache::quantization_enabled) {
@@ -91,7 +92,7 @@ class ContinuousCache : public StaticTables {
   using Cache = typename Collection::CacheType;
 
   explicit ContinuousCache(const StaticSizes& sizes)
-      : StaticTables(sizes.batch, 1, sizes.max_cache_length, sizes.num_pages),
+      : StaticTables(sizes.batch, 1, sizes.max_cache_length, sizes.num_pages, sizes.max_seq_length),
         blocks(sizes.num_pages * Collection::num_planes * sizes.num_layers * sizes.max_length * Cache::row_size *
                    int64_t{sizeof(typename Cache::element_type)},
                alignof(typename Cache::element_type)) {

@@ -2,20 +2,21 @@
 /// folio/pool/page_pool.h: owns the page ids of a paged KV cache: who holds which page, and which page already has which tokens.
 ///
 /// The pool has ids and tables only, no K/V memory. A page is *free*, *used* (held by a sequence, an unfinished step or a copy) or
-/// *cached*: held by nobody, but full, findable by its tokens, and evictable. Sequences, steps and copies hold pages independently; a
-/// page becomes free or cached when the last hold ends. Pages are released tail first and the least recently released cached page is
-/// evicted first, so that the end of a prefix goes before its beginning.
+/// *cached*: held by nobody, but full, findable by its tokens, and evictable. Sequences, steps and copies hold pages independently;
+/// a page becomes free or cached when the last hold ends. Pages are released tail first and the least recently released cached page
+/// is evicted first, so that the end of a prefix goes before its beginning.
 ///
 ///   admit -> [ reserve -> take_copies, copy_pages -> begin_step -> append, attend -> end_step -> commit ]* -> release
 ///
 /// A prefix hit compares tokens, salt and adapter, page by page; hashes only speed it up. Position i of a sequence lies in slot
 /// i % page_size of page entries[row_start + i / page_size] of the table.
 ///
-/// Errors:        a stale or foreign id is invalid_argument, never another sequence; out_of_pages changes nothing.
-/// Memory:        one block from `allocate`, taken by `create`, given back by the destructor; no other call allocates, but for the message
-///                of a failure and the scratch of check_invariants.
+/// Errors:        a stale id is invalid_argument, never another sequence; out_of_pages changes nothing.
+/// Memory:        one block from `allocate`, taken by `create`, given back by the destructor; no other call allocates, but for
+///                the message of a failure and the scratch of check_invariants.
 /// Cost:          O(1) per page; release and eviction included.
-/// Thread safety: externally synchronised; const calls may run beside one another. A moved-from pool answers like one without sequences.
+/// Thread safety: externally synchronised; const calls may run beside one another. A moved-from pool answers like one without
+///                sequences.
 #pragma once
 
 #include <compare>
@@ -34,8 +35,8 @@ inline namespace v1 {
 
 using TokenId = int32_t;
 
-/// A sequence of one pool. The generation makes the id of a released sequence an error instead of its successor; the default value
-/// is never a live sequence.
+/// A sequence of one pool. The generation makes the id of a released sequence an error instead of its successor; the default
+/// value is never a live sequence.
 struct SequenceId {
   uint32_t index = 0;
   uint32_t generation = 0;
@@ -109,13 +110,13 @@ class FOLIO_EXPORT PagePool {
   /// Errors: invalid_argument for an empty prompt or a salt that is too long; out_of_pages when max_sequences are alive
   [[nodiscard]] Result<Admission> admit(std::span<const TokenId> prompt, const SequenceOptions& options = {}) noexcept;
 
-  /// Makes room for `new_tokens` tokens behind the length (not behind earlier room): all of it or nothing. A last page that was cut
-  /// by `trim` and that others can still see is replaced, with a copy to take.
+  /// Makes room for `new_tokens` tokens behind the length (not behind earlier room): all of it or nothing. A last page that was
+  /// cut by `trim` and that others can still see is replaced, with a copy to take.
   /// Errors: invalid_argument beyond max_pages_per_sequence; out_of_pages
   [[nodiscard]] Status reserve(SequenceId id, int32_t new_tokens) noexcept;
 
-  /// Says that the K/V of the next tokens are in the cache; pages that become full become findable. Where equal content is findable
-  /// already, both pages stay, and either can answer.
+  /// Says that the K/V of the next tokens are in the cache; pages that become full become findable. Where equal content is
+  /// findable already, both pages stay, and either can answer.
   /// Errors: invalid_argument beyond the reserved room, or while a copy into the sequence's last page has not been taken
   [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written) noexcept;
 
@@ -129,9 +130,9 @@ class FOLIO_EXPORT PagePool {
   /// Gives up all pages, tail first. The id is stale from now on.
   [[nodiscard]] Status release(SequenceId id) noexcept;
 
-  /// Copies caused by forks and trims since the last call, in order: run them before the next append. The span stays until the next
-  /// call. Pages that they read or write are held until the end of the next step that begins; without one, until the next call of
-  /// take_copies, which says that they have run.
+  /// Copies caused by forks and trims since the last call, in order: run them before the next append. The span stays until the
+  /// next call. Pages that they read or write are held until the end of the next step that begins; without one, until the next
+  /// call of take_copies, which says that they have run.
   [[nodiscard]] std::span<const PageCopy> take_copies() noexcept;
 
   /// Holds the pages of these sequences, reserved ones included, and those of the copies taken last, until `end_step`, whatever
