@@ -114,7 +114,10 @@ TEST(TmaProof, k_and_v_of_different_sizes_lie_next_to_one_another) {
   // [page, slot, head, K then V]: the planes share every stride and differ in base and head size (vLLM's LBHNC, MLA's 192 and 128).
   Rng rng(test_seed());
   for (const DType dtype : proof_dtypes) {
+    // Chunks divide both head sizes; a page of one row of 64 bytes would be no destination.
+    const Swizzle mode = bit_width(dtype) == 8 ? Swizzle::b64 : Swizzle::b128;
     for (const int page_size : {1, 16, 64}) {
+      if (page_size == 1 && mode == Swizzle::b64) continue;
       constexpr int32_t heads = 2, key_size = 192, value_size = 128;
       PlaneGeometry key{.dtype = dtype, .num_heads = heads, .head_size = key_size, .num_pages = 6, .page_size = page_size};
       key.head_stride_bytes = (key_size + value_size) * bit_width(dtype) / 8;
@@ -128,7 +131,7 @@ TEST(TmaProof, k_and_v_of_different_sizes_lie_next_to_one_another) {
       const int64_t key_bytes = key_size * bit_width(dtype) / 8;
       value.base = key.base + static_cast<uint64_t>(key_bytes);
       const int tile_rows = page_size == 1 ? 16 : 64;
-      EXPECT_EQ(tiles_difference({key, emulator::global_memory({data, bytes})}, tile_rows, Swizzle::b128, rng), "");
+      EXPECT_EQ(tiles_difference({key, emulator::global_memory({data, bytes})}, tile_rows, mode, rng), "");
       EXPECT_EQ(tiles_difference({value, emulator::global_memory({data + key_bytes, bytes - key_bytes})}, tile_rows,
                                  Swizzle::b128, rng),
                 "");
