@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tests/tma/swizzle_test.cpp: swizzles against listed values, their general form and what they are for.
 #include "folio/tma/swizzle.h"
 
 #include <gtest/gtest.h>

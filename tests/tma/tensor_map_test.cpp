@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tests/tma/tensor_map_test.cpp: every rule of tensor maps broken once on each side, and the bounds that are legal.
 #include "folio/tma/tensor_map.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tests/tma/tile_layout_test.cpp: a tile layout has a place of its own for every element, in the order it promises.
 #include "folio/tma/tile_layout.h"
 
 #include <gtest/gtest.h>
