@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -277,6 +278,21 @@ TEST(Pipeline, the_failure_of_a_copy_keeps_its_code) {
   const Status status = p.run();
   EXPECT_EQ(status.code(), Errc::unsupported);
   EXPECT_THAT(std::string(status.message()), HasSubstr("a copy of producer: no such mode"));
+}
+
+TEST(Pipeline, interleave_runs_each_seed_and_keeps_what_the_program_returns) {
+  int runs = 0;
+  const auto right = [&](Pipeline& p) {
+    p.add_actor("writer", writes(p, {0, 16}));
+    return std::make_shared<int>(++runs);
+  };
+  EXPECT_TRUE(emulator::interleave(64, 5, 10, right).is_ok());
+  EXPECT_EQ(runs, 10);
+  const auto wrong = [&](Pipeline& p) {
+    if (++runs == 13) p.add_actor("reader", reads(p, {0, 16}));
+  };
+  EXPECT_THAT(std::string(emulator::interleave(64, 5, 10, wrong).message()), HasSubstr("seed 7, step "));
+  EXPECT_EQ(runs, 13);
 }
 
 TEST(Pipeline, the_same_seed_gives_the_same_run) {

@@ -21,7 +21,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -165,13 +167,22 @@ class Pipeline {
   Fault fault_ = Fault::none;
 };
 
-/// Runs `program(Pipeline&)`, which adds barriers and actors, once for each of `runs` seeds; the first failure.
+/// Runs `program(Pipeline&)`, which adds barriers and actors, once for each of `runs` seeds; the first failure. What the program returns
+/// (a pointer to what its actors refer to, say) is kept until its run is over.
 template <class Program>
 [[nodiscard]] Status interleave(int64_t shared_bytes, uint64_t first_seed, int runs, Program&& program) {
   for (int i = 0; i < runs; ++i) {
-    Pipeline pipeline(shared_bytes, first_seed + static_cast<uint64_t>(i));
-    program(pipeline);
-    if (Status status = pipeline.run(); !status.is_ok()) return status;
+    std::optional<Pipeline> pipeline(std::in_place, shared_bytes, first_seed + static_cast<uint64_t>(i));
+    Status status;
+    if constexpr (std::is_void_v<std::invoke_result_t<Program&, Pipeline&>>) {
+      program(*pipeline);
+      status = pipeline->run();
+    } else {
+      const auto kept = program(*pipeline);
+      status = pipeline->run();
+      pipeline.reset();  // actors end before what they refer to
+    }
+    if (!status.is_ok()) return status;
   }
   return {};
 }
