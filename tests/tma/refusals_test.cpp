@@ -110,6 +110,8 @@ TEST(Tile, of_columns_outside_the_head_is_refused) {
                  "depth is 72, the head has 64 columns there");
   expect_refused(tma::cache_tile(plane, {.rows = 16, .first_column = -8, .depth = 8}), TmaRule::depth,
                  "first_column is -8, expected 0 to 127");
+  expect_refused(tma::cache_tile(plane, {.rows = 16, .first_column = 128}), TmaRule::depth,
+                 "first_column is 128, expected 0 to 127");
   expect_refused(tma::cache_tile(plane, {.rows = 16, .first_column = 4}), TmaRule::base_alignment,
                  "base is 8 bytes past a multiple of 16");
 }
@@ -128,6 +130,10 @@ TEST(Tile, of_misaligned_storage_is_refused) {
   expect_refused(tma::cache_tile(changed([](PlaneGeometry& p) { p.base = 0; }), spec(16)), TmaRule::base_null, "base is null");
   expect_refused(tma::cache_tile(plane_of({.head_size = 20}), {.rows = 16, .columns = 24}), TmaRule::stride_alignment,
                  "stride_bytes[1] is 40, expected a multiple of 16");
+}
+TEST(Tile, of_an_unknown_swizzle_is_refused) {
+  expect_refused(tma::cache_tile(plane_of({}), {.swizzle = static_cast<Swizzle>(200), .rows = 16}), TmaRule::enumerator,
+                 "swizzle is 200, expected 0 to 3");
 }
 TEST(RowMajorTile, of_broken_atoms_is_refused) {
   expect_refused(tma::row_major_tile(plane_of({.page_size = 4}), spec(16)), TmaRule::tile_rows,

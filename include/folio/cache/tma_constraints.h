@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "folio/cache/paged_kv_view.h"
 #include "folio/cache/row_indices.h"
 #include "folio/core/dtype.h"
 #include "folio/tma/gather4.h"

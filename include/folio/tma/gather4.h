@@ -88,8 +88,8 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<2> rope_gather4_tile(const PlaneGeomet
                     int64_t{plane.head_size} * plane.element_bytes()};
     return tile;
   }
-  return gather4_tile(rope, {spec.tile_height, spec.tile_width, (spec.padded_depth + 2 * spec.tile_width) / 2, spec.swizzle,
-                             TmaDType::bf16, spec.l2_promotion});
+  const auto pitch = static_cast<int32_t>((spec.padded_depth + int64_t{spec.tile_width} * 2) / 2);
+  return gather4_tile(rope, {spec.tile_height, spec.tile_width, pitch, spec.swizzle, TmaDType::bf16, spec.l2_promotion});
 }
 
 }  // namespace tma

@@ -64,8 +64,8 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<4> folded_tile(const PlaneGeometry& pl
   const int32_t chunks = columns.columns / columns.chunk;
   tile.layout = tile_layout(plane.dtype, spec.swizzle, spec.rows, columns.columns, box_rows);
   const int64_t chunk_bytes = tile.layout.chunk_bytes();
-  if (box_rows != spec.rows && box_rows * chunks * chunk_bytes % 128 != 0)
-    tile.refused = {TmaRule::box_destination, 0, box_rows * chunks * chunk_bytes, 128};
+  const int64_t step = box_rows * chunk_bytes * chunks;  // from one copy's destination to the next
+  if (box_rows != spec.rows && step % 128 != 0) tile.refused = {TmaRule::box_destination, 0, step, 128};
   tile.map = plane_map(plane, spec, columns, 4);
   tile.map.dim[0] = columns.chunk;
   set_dim(tile.map, 1, plane.num_rows(), plane.slot_stride_bytes, box_rows);

@@ -60,7 +60,9 @@ struct XorSwizzle {
 };
 
 /// Widest inner box of a mode, in bytes; `none` has no limit and counts as one 16-byte unit.
-FOLIO_HOST_DEVICE constexpr int32_t swizzle_bytes(Swizzle mode) { return 16 << static_cast<int32_t>(mode); }
+FOLIO_HOST_DEVICE constexpr int32_t swizzle_bytes(Swizzle mode) {
+  return 16 << (static_cast<int32_t>(mode) & 3);  // values outside the enumeration are refused by TensorMap::fault, not here
+}
 /// Bytes after which the pattern repeats: where a tile must begin for its offsets to be addresses.
 FOLIO_HOST_DEVICE constexpr int32_t swizzle_period_bytes(Swizzle mode) {
   return mode == Swizzle::none ? 16 : 8 * swizzle_bytes(mode);
@@ -86,7 +88,7 @@ FOLIO_HOST_DEVICE constexpr int32_t swizzle_granularity(DType dtype, Swizzle mod
 /// `depth` rounded up to whole chunks: the columns of its tile in shared memory.
 FOLIO_HOST_DEVICE constexpr int32_t padded_depth(DType dtype, Swizzle mode, int32_t depth) {
   const int32_t chunk = swizzle_granularity(dtype, mode);
-  return chunk == 0 ? 0 : (depth + chunk - 1) / chunk * chunk;
+  return chunk == 0 ? 0 : static_cast<int32_t>((int64_t{depth} + chunk - 1) / chunk * chunk);
 }
 
 }  // namespace v1

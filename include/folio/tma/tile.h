@@ -107,10 +107,13 @@ struct TileColumns {
 FOLIO_HOST_DEVICE constexpr TileColumns tile_columns(const PlaneGeometry& plane, const TileSpec& spec) {
   TileColumns out;
   out.chunk = swizzle_granularity(plane.dtype, spec.swizzle);
-  out.depth = spec.depth != 0 ? spec.depth : plane.head_size - spec.first_column;
-  if (spec.first_column < 0) out.fault = {TmaRule::depth, 0, spec.first_column, plane.head_size - 1};
-  if (out.depth < 1 || out.depth > plane.head_size - spec.first_column)
-    out.fault = {TmaRule::depth, 1, out.depth, plane.head_size - spec.first_column};
+  if (spec.first_column < 0 || spec.first_column >= plane.head_size) {
+    out.fault = {TmaRule::depth, 0, spec.first_column, plane.head_size - 1};
+    return out;
+  }
+  const int32_t rest = plane.head_size - spec.first_column;
+  out.depth = spec.depth != 0 ? spec.depth : rest;
+  if (out.depth < 1 || out.depth > rest) out.fault = {TmaRule::depth, 1, out.depth, rest};
   out.columns = spec.columns != 0 ? spec.columns : padded_depth(plane.dtype, spec.swizzle, out.depth);
   if (out.fault.is_none() && (out.columns < 1 || out.columns % out.chunk != 0))
     out.fault = {TmaRule::tile_columns, 0, out.columns, out.chunk};
