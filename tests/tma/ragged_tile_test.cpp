@@ -116,7 +116,9 @@ TEST(RaggedTile, reaches_the_last_row_of_a_large_tensor) {
 TEST(RaggedTile, never_reads_behind_the_tensor) {
   const PlaneGeometry plane = rows_of(DType::bf16, 20, 1, 64);
   const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 8});
-  for (const auto& [byte, landed] : walk(tile.map, tile.coordinates({15, 8, 0}, 0, 0))) EXPECT_FALSE(landed.in_bounds);
+  for (const RaggedRows& rows : {RaggedRows{15, 6, 0}, RaggedRows{20, 1, 0}, RaggedRows{15, 8, 0}}) {
+    for (const auto& [byte, landed] : walk(tile.map, tile.coordinates(rows, 0, 0))) EXPECT_FALSE(landed.in_bounds) << rows.start;
+  }
 }
 TEST(RaggedTile, ends_the_valid_rows_of_a_page) {
   const PlaneGeometry plane = plane_of({.num_heads = 1, .page_size = 16, .num_pages = 4});
