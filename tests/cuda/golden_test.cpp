@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cuda/descriptor_bits.h"
+#include "cuda/gpu_json.h"
 
 namespace folio::test {
 namespace {
@@ -114,6 +115,28 @@ TEST(Golden, every_known_field_is_compared) {
     encoded.words[byte / 8] ^= uint64_t{1} << (byte % 8 * 8 + bit);
     EXPECT_THAT(differing_fields(encoded, map), ::testing::ElementsAre(::testing::StartsWith(field))) << field;
   }
+}
+
+TEST(Golden, what_the_recorder_writes_is_read_back) {
+  const Json good = Json::parse(by_hand).at("descriptors").at(0);
+  GpuReport report;
+  report.gpu = "a \"GPU\"";
+  report.major = 9;
+  report.record("by hand", map_of(good.at("map")), encoded_of(good));
+  report.fail("a case", "a \\ reason");
+  const std::string path = ::testing::TempDir() + "folio_golden_test.json";
+  ASSERT_TRUE(report.write_descriptors(path.c_str()));
+  const Json written = Json::parse(std::ifstream(path));
+  EXPECT_EQ(map_of(written.at("descriptors").at(0).at("map")), map_of(good.at("map")));
+  const Checked checked = check(written);
+  EXPECT_EQ(checked.descriptors, 1);
+  EXPECT_THAT(checked.differences, ::testing::IsEmpty());
+
+  ASSERT_TRUE(report.write_result(path.c_str()));
+  const Json result = Json::parse(std::ifstream(path));
+  EXPECT_EQ(result.at("gpu"), report.gpu);
+  EXPECT_EQ(result.at("failures").at(0).at("reason"), "a \\ reason");
+  std::filesystem::remove(path);
 }
 
 TEST(Golden, recorded_descriptors_say_what_their_maps_say) {

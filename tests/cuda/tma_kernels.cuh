@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/listed_copy.h"
 #include "cuda/primitives/tma.cuh"
 #include "folio/cache/paged_kv_cache.h"
 #include "folio/tma/gather4.h"
@@ -16,12 +17,6 @@
 #include "folio/tma/ragged_tile.h"
 
 namespace folio::test {
-
-/// One copy: its coordinates (a gather's: column and four rows) and where it goes in shared memory.
-struct ListedCopy {
-  TmaCoordinates<5> at = {};
-  int32_t shared = 0;
-};
 
 /// Shared memory of a block: the tile at its beginning, which kernels ask for at run time, aligned for every swizzle.
 extern __shared__ __align__(1024) std::byte tile_memory[];
