@@ -280,6 +280,29 @@ TEST(Pipeline, the_failure_of_a_copy_keeps_its_code) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("a copy of producer: no such mode"));
 }
 
+/// Writes behind or in front of its arrival; the copy that completes the phase is issued last.
+Actor writes_then_copies(Pipeline& p, BarrierId full, bool in_front) {
+  if (in_front) co_await p.write({0, 16});
+  co_await p.arrive_expect_tx(full, 16);
+  if (!in_front) co_await p.write({0, 16});
+  co_await p.copy(full, {16, 16}, []() -> Result<int64_t> { return 16; });
+}
+Actor waits_then_reads(Pipeline& p, BarrierId full) {
+  co_await p.wait(full, 0);
+  co_await p.read({0, 32});
+}
+
+TEST(Pipeline, a_landing_copy_does_not_publish_what_its_issuer_wrote) {
+  for (const bool in_front : {true, false}) {
+    Pipeline p(64, 3);
+    const BarrierId full = p.add_barrier("full", 1);
+    p.add_actor("writer", writes_then_copies(p, full, in_front));
+    p.add_actor("reader", waits_then_reads(p, full));
+    EXPECT_EQ(p.run().is_ok(), in_front);
+    EXPECT_EQ(p.fault(), in_front ? Fault::none : Fault::read_before_arrival);
+  }
+}
+
 TEST(Pipeline, interleave_runs_each_seed_and_keeps_what_the_program_returns) {
   int runs = 0;
   const auto right = [&](Pipeline& p) {

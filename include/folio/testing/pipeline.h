@@ -8,9 +8,10 @@
 ///   Status status = p.run();                                   // what went wrong, by name; fault() says which kind
 ///
 /// Each operation is a point where any other actor or any copy in flight may go on. A copy lands at a random time after it was issued
-/// and reports its bytes to its barrier. Reads and writes of shared memory are declared with their bytes and checked for order by
-/// vector clocks (access_order.h), so that overwriting, reading early and reading behind a wrong parity are found on every schedule;
-/// what depends on the schedule (deadlock, bytes of a later phase) takes a few seeds: `interleave`.
+/// and reports its bytes to its barrier; that makes these bytes visible, and nothing else that its issuer did. Reads and writes of
+/// shared memory are declared with their bytes and checked for order by vector clocks (access_order.h), so that overwriting, reading
+/// early and reading behind a wrong parity are found on every schedule; what depends on the schedule (deadlock, bytes of a later phase)
+/// takes a few seeds: `interleave`.
 ///
 /// Waits of one actor on one barrier ask for the phases one after the other, from phase 0, or from the one "before" it (parity 1 on a
 /// fresh barrier passes); anything else is a wrong phase.

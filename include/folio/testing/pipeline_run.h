@@ -141,7 +141,6 @@ inline Status Pipeline::land(size_t flight) {
     const Status reason = bytes.error();
     return failure(Fault::bad_access, who + ": " + std::string(reason.message()), reason.code());
   }
-  join(barrier.arriving, copy.issued);
   bool completes = false;
   const Fault fault = barrier.state.complete_tx(*bytes, completes);
   return settle(fault, completes, copy.barrier, who);

@@ -20,7 +20,7 @@
 ///
 /// **Descriptor**, 64 bits: 0-13 start address / 16, 16-29 leading byte offset / 16, 32-45 stride byte offset / 16, 49-51 base offset,
 /// 62-63 swizzle: 0 none, 1 b128, 2 b64, 3 b32.
-/// Source: PTX ISA 8.7, 9.7.15.5 (wgmma); the formulas are the canonical layouts of CUTLASS's descriptors. Not run on hardware by folio yet.
+/// Source: PTX ISA 8.7, 9.7.15.5 (wgmma), and the canonical layouts that CUTLASS states for its descriptors. Not compared with hardware.
 #pragma once
 
 #include <cstdint>
