@@ -21,10 +21,10 @@ struct Batch {
   /// [size] position of the first query. Null: key position + context - new tokens, which is negative where the context is the
   /// shorter (cross-attention, padded rows of a captured graph); such queries see what the mask shows to a negative position.
   const int32_t* query_positions = nullptr;
-  const int32_t* key_positions = nullptr;    ///< [size] position of key 0 of the row; null: 0
-  const int32_t* visible_begin = nullptr;    ///< [tokens] with visible_end: explicit interval of positions of each query
-  const int32_t* visible_end = nullptr;      ///< [tokens]
-  const uint64_t* tree = nullptr;            ///< [tokens, tree_words] bit j: the query sees new token j of its sequence
+  const int32_t* key_positions = nullptr;  ///< [size] position of key 0 of the row; null: 0
+  const int32_t* visible_begin = nullptr;  ///< [tokens] with visible_end: explicit interval of positions of each query
+  const int32_t* visible_end = nullptr;    ///< [tokens]
+  const uint64_t* tree = nullptr;          ///< [tokens, tree_words] bit j: the query sees new token j of its sequence
   int32_t tree_words = 0;
   const int32_t* selected = nullptr;  ///< [tokens, selected_stride] the only visible keys, as row indices; -1 = none
   int32_t selected_stride = 0;
