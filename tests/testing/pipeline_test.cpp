@@ -104,9 +104,10 @@ struct Outcome {
 Outcome run(Ring ring, uint64_t seed) {
   Pipeline p(ring.stages * 2 * Ring::half_bytes, seed);
   for (int s = 0; s < ring.stages; ++s) {
-    ring.full[s] = p.add_barrier("full[" + std::to_string(s) + "]", 1);
+    const std::string stage = std::to_string(s);
+    ring.full[s] = p.add_barrier("full " + stage, 1);
     const int releases = ring.mistake == Mistake::one_release_of_two ? ring.consumers - 1 : ring.consumers;
-    ring.empty[s] = p.add_barrier("empty[" + std::to_string(s) + "]", releases);
+    ring.empty[s] = p.add_barrier("empty " + stage, releases);
   }
   p.add_actor("producer", producer(p, ring));
   for (int c = 0; c < ring.consumers; ++c) p.add_actor("consumer " + std::to_string(c), consumer(p, ring, c));
@@ -147,7 +148,7 @@ TEST(Pipeline, a_stage_that_is_never_released_is_a_deadlock) {
   expect_found({.consumers = 2, .mistake = Mistake::no_release}, {Fault::deadlock});
   const std::string message(run({.consumers = 2, .mistake = Mistake::no_release}, 1).status.message());
   EXPECT_THAT(message, HasSubstr("producer waits with parity"));
-  EXPECT_THAT(message, HasSubstr("empty[1] (phase 2 is open: 1 of 2 arrivals"));
+  EXPECT_THAT(message, HasSubstr("empty 1 (phase 2 is open: 1 of 2 arrivals"));
 }
 
 TEST(Pipeline, a_release_before_the_read_is_found_on_every_schedule) {
@@ -183,7 +184,7 @@ TEST(Pipeline, too_few_and_too_many_expected_bytes_are_wrong_byte_counts) {
 TEST(Pipeline, a_parity_that_is_not_flipped_is_a_wrong_phase) {
   expect_found({.mistake = Mistake::consumer_parity_stuck}, {Fault::wrong_phase});
   EXPECT_THAT(std::string(run({.mistake = Mistake::consumer_parity_stuck}, 1).status.message()),
-              HasSubstr("but its next is phase 1 of full["));
+              HasSubstr("but its next is phase 1 of full "));
 }
 
 TEST(Pipeline, a_wrong_first_parity_is_found) {

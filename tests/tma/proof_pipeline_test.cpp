@@ -78,11 +78,11 @@ class LoaderKernel {
     Pipeline p(2 * g_.stages * bytes_, seed);
     shared_.fill(0xff);
     for (int s = 0; s < g_.stages; ++s) {
-      const std::string stage = "[" + std::to_string(s) + "]";
-      full_k_[s] = p.add_barrier("full K" + stage, 1);
-      full_v_[s] = p.add_barrier("full V" + stage, 1);
-      empty_k_[s] = p.add_barrier("empty K" + stage, g_.consumers);
-      empty_v_[s] = p.add_barrier("empty V" + stage, g_.consumers);
+      const std::string stage = std::to_string(s);
+      full_k_[s] = p.add_barrier("full K " + stage, 1);
+      full_v_[s] = p.add_barrier("full V " + stage, 1);
+      empty_k_[s] = p.add_barrier("empty K " + stage, g_.consumers);
+      empty_v_[s] = p.add_barrier("empty V " + stage, g_.consumers);
     }
     p.add_actor("producer", producer(p));
     for (int32_t i = 0; i < g_.consumers; ++i) p.add_actor("consumer " + std::to_string(i), consumer(p, i));
