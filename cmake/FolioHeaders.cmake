@@ -9,6 +9,15 @@ set(FOLIO_PUBLIC_HEADERS
     folio/core/status.h
     folio/core/tensor_view.h
     folio/core/vec.h
+    folio/tma/encode.h
+    folio/tma/gather4.h
+    folio/tma/page_tile.h
+    folio/tma/ragged_tile.h
+    folio/tma/row_tiles.h
+    folio/tma/swizzle.h
+    folio/tma/tensor_map.h
+    folio/tma/tile.h
+    folio/tma/tile_layout.h
     folio/cache/batch.h
     folio/cache/cache_tables.h
     folio/cache/continuous_kv_cache.h
@@ -25,6 +34,8 @@ set(FOLIO_PUBLIC_HEADERS
     folio/cache/static_checks.h
     folio/cache/static_params.h
     folio/cache/static_view.h
+    folio/cache/tma_constraints.h
+    folio/cache/tma_plane.h
     folio/attention/append.h
     folio/attention/attend.h
     folio/attention/mask.h
@@ -36,4 +47,14 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/operand/view_operand.h
     folio/attention/plan.h
     folio/attention/problem.h
-    folio/pool/page_pool.h)
+    folio/pool/page_pool.h
+    folio/testing/access_order.h
+    folio/testing/actor.h
+    folio/testing/mbarrier.h
+    folio/testing/mma_sync.h
+    folio/testing/operands.h
+    folio/testing/pipeline.h
+    folio/testing/pipeline_run.h
+    folio/testing/shared_memory.h
+    folio/testing/tma_copy.h
+    folio/testing/wgmma.h)

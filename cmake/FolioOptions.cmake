@@ -2,6 +2,7 @@
 # The options of the build. A project that adds folio as a subdirectory gets the library alone.
 option(BUILD_SHARED_LIBS "Build a shared library" OFF)
 option(FOLIO_OPENMP "Default executor on OpenMP; OFF: on std::thread" ON)
+option(FOLIO_CUDA "The CUDA parts, which need no toolkit to build and no driver to load; OFF: the same names refuse" ON)
 option(FOLIO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_CLI "Build the command-line tool" ${PROJECT_IS_TOP_LEVEL})

@@ -33,6 +33,16 @@ constexpr bool serves_scales =
 static_assert(serves_scales<DType::f32> && serves_scales<DType::f16> && serves_scales<DType::bf16> &&
               serves_scales<DType::f8_e8m0> && serves_scales<DType::f8_e4m3>);
 
+/// A head of 20 elements is no multiple of 16 bytes in any type but f32.
+template <DType D>
+constexpr bool serves_tma =
+    TmaKVCache<PagedKVCache<D, llama, 16>> && TmaKVCache<PagedKVCache<D, latent, 1>> &&
+    TmaKVCache<PagedKVCache<D, KVCacheStaticParams{8, 80}, 100>> && TmaKVCache<ContinuousKVCache<D, llama>> &&
+    TmaKVCache<PagedKVCache<D, KVCacheStaticParams{3, 20}, 7>> == (D == DType::f32) &&
+    TmaKVCache<ContinuousKVCache<D, KVCacheStaticParams{3, 20}>> == (D == DType::f32);
+static_assert(serves_tma<DType::f32> && serves_tma<DType::f16> && serves_tma<DType::bf16> && serves_tma<DType::f8_e4m3> &&
+              serves_tma<DType::f8_e5m2> && serves_tma<DType::i8>);
+
 static_assert(is_plain<ContinuousKVCache<DType::bf16, llama>> && is_plain<PagedKVCacheCollection<DType::bf16, llama, 16>>);
 
 }  // namespace

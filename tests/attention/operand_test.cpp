@@ -22,7 +22,7 @@ using Continuous = ContinuousKVCacheCollection<DType::f32, params>;
 static_assert(MHAOperand<KVCacheMHAOperand<Plain::CacheType>> && MHAOperand<KVCacheMHAOperand<Quantised::CacheType>>);
 static_assert(MHAOperand<KVCacheMHAOperand<Continuous::CacheType>> && MHAOperand<KVCacheScalesMHAOperand<Quantised::CacheType>>);
 static_assert(MHAOperand<TensorMHAOperand<DType::bf16>> && MHAOperand<TensorMHAOperand<DType::i8, DType::f32, 32>>);
-static_assert(MHAOperand<RaggedMHAOperand<DType::f16>>);
+static_assert(MHAOperand<RaggedMHAOperand<DType::f16>> && MHAOperand<RaggedMHAOperand<DType::i8, DType::f32, 32>>);
 static_assert(MHAOperand<ViewMHAOperand<DType::f8_e5m2>> && MHAOperand<ViewMHAOperand<DType::i8, DType::f8_e8m0>>);
 static_assert(!MHAOperand<int> && !MHAOperand<Plain::CacheType>);
 static_assert(ViewMHAOperand<DType::i8>::page_size == dynamic && ViewMHAOperand<DType::i8>::quantization_granularity == 1);

@@ -43,6 +43,18 @@ __device__ float read_cache(const Cache& cache, int b, int head, int token) {
   return cache.copy().empty_cache() || has_scales ? sum : -sum;
 }
 
+/// Descriptions of tiles are numbers on a device too.
+template <class Cache>
+__device__ float read_tiles(const Cache& cache, int row, int column) {
+  constexpr int tile = Cache::page_size_ > 0 ? Cache::page_size_ : 64;
+  const auto rows = cache.template create_tma_tile<Swizzle::b128, tile>();
+  const auto ragged = cache.template create_ragged_tma_tile<Swizzle::b128, tile>();
+  const auto gather = cache.template create_gather4_tma_tile<Cache::row_size, Cache::row_size, Swizzle::b128>();
+  const auto at = ragged.coordinates({row, column, -row}, 0, 1);
+  const auto faults = static_cast<int>(rows.fault().rule) + static_cast<int>(gather.fault().rule) + static_cast<int>(at[2]);
+  return static_cast<float>(rows.layout.offset(row, column) + gather.map.transaction_bytes() + faults);
+}
+
 template <class Operand>
 __device__ float read_operand(const Operand& operand, int b, int head, int token) {
   const OperandRun run = operand.run(b, token, head);
@@ -63,7 +75,9 @@ __device__ float read_operand(const Operand& operand, int b, int head, int token
 
 template <class Cache>
 __global__ void use_cache(Cache cache, float* out) {
-  out[threadIdx.x] = read_cache(cache, static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x));
+  out[threadIdx.x] =
+      read_cache(cache, static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x)) +
+      read_tiles(cache, static_cast<int>(threadIdx.x), static_cast<int>(blockIdx.y));
 }
 
 template <class Operand>

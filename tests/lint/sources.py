@@ -38,6 +38,7 @@ DIRECTION = {
     "src/reference/": KERNELS + ["reference/"],
     "src/cpu/": KERNELS + ["cpu/"],
     "src/cuda/": KERNELS + ["cuda/"],
+    "src/no_cuda/": PUBLIC_ATTENTION,
     "src/attention/": KERNELS + ["reference/", "cpu/", "cuda/", "attention/"],
     "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],
     "examples/": ["folio/"],

@@ -13,9 +13,12 @@
 #include "folio/cache/kv_cache.h"
 #include "folio/cache/row_indices.h"
 #include "folio/cache/static_checks.h"
+#include "folio/cache/tma_constraints.h"
+#include "folio/cache/tma_plane.h"
 #include "folio/core/status.h"
 #include "folio/core/tensor_view.h"
 #include "folio/core/vec.h"
+#include "folio/tma/ragged_tile.h"
 
 namespace folio {
 inline namespace v1 {
@@ -114,6 +117,74 @@ struct ContinuousKVCache {
     requires TileGeometry<BN, 0, PairCta> && base_alignment_is_a_multiple_of_the_piece<BN, 0, BaseAlignment>
   FOLIO_HOST_DEVICE constexpr PagedRowIndices<BN, 0, PairCta, IsLeader> populate(uint32_t batch_idx, uint32_t base_kv_row) const {
     return detail::contiguous_rows<BN, PairCta, IsLeader>(row_idx(batch_idx, base_kv_row), num_kv_rows());
+  }
+
+  // ---- TMA. Descriptions for encode(); check() says what run-time values forbid.
+
+  /// The plane as the functions of tma/ take it.
+  FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const {
+    constexpr int64_t bytes = sizeof(element_type);
+    return {address_of(blocks.data),  D,
+            Params.num_heads,         Params.head_size,
+            blocks.extent(0),         blocks.extent(1),
+            blocks.stride(0) * bytes, row_size * bytes,
+            Params.head_size * bytes, false};
+  }
+  /// Copies of one chunk and at most BN keys, within a page. Coordinates: first column, head, row. Fold: all chunks in one copy, as
+  /// chunk after chunk, or with RowMajor as atoms of eight rows (coordinates in tma/row_tiles.h).
+  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size), int Fold = 1, bool RowMajor = false>
+    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> && TmaTileGeometry<D, Mode, BN, BK, page_size_> &&
+             TmaFold<D, Mode, BN, Params.head_size, BK, page_size_, Fold, RowMajor>
+  FOLIO_HOST_DEVICE auto create_tma_tile() const {
+    return detail::row_tile<Fold, RowMajor>(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK});
+  }
+  /// The same keys with a run-time end: rows of a sequence beyond it read as zero and are not stored to.
+  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size), int Group = 1>
+    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
+             tile_and_heads_are_whole_groups<Params.num_heads, BN, Group> && TmaTileGeometry<D, Mode, BN / Group, BK, page_size_>
+  FOLIO_HOST_DEVICE RaggedTMA3DTile create_ragged_tma_tile() const {
+    return tma::ragged_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK}, Group);
+  }
+  /// The BK bf16 elements of rope behind PaddedDepth bytes of each head.
+  template <Swizzle Mode, int BN, int BK, int PaddedDepth>
+    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> && padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
+             head_is_padded_depth_bytes_and_the_rope<D, Params.head_size, PaddedDepth, BK> &&
+             TmaTileGeometry<DType::bf16, Mode, BN, BK, page_size_>
+  FOLIO_HOST_DEVICE TMATensorTile<3> create_rope_tma_tile() const {
+    return tma::rope_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .padded_depth = PaddedDepth});
+  }
+  /// Four rows per copy, at coordinates of get_tma_row. TileWidth and TileStride count elements of TmaType, which sees the same bytes.
+  template <int TileWidth, int TileStride = TileWidth, Swizzle Mode = Swizzle::none, int TileHeight = 4,
+            TmaDType TmaType = tma_dtype_of(D), L2Promotion L2 = L2Promotion::none>
+    requires TmaGather4<TmaType, TileWidth, TileStride, Mode, TileHeight> &&
+             tile_stride_is_the_row_of_the_cache<TmaType, TileStride, row_size * int64_t{sizeof(element_t<D>)}>
+  FOLIO_HOST_DEVICE TMATensorTile<2> create_gather4_tma_tile() const {
+    return tma::gather4_tile(tma_plane(), {TileHeight, TileWidth, TileStride, Mode, TmaType, L2});
+  }
+  /// The TileWidth bf16 elements of rope behind PaddedDepth bytes of each row; the pitch is the whole row.
+  template <int TileWidth, int PaddedDepth, Swizzle Mode = Swizzle::none, int TileHeight = 4, L2Promotion L2 = L2Promotion::none>
+    requires padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
+             TmaGather4<TmaDType::bf16, TileWidth, TileWidth, Mode, TileHeight> &&
+             tile_stride_is_the_row_of_the_cache<TmaDType::bf16, (PaddedDepth + 2 * TileWidth) / 2,
+                                                 row_size * int64_t{sizeof(element_t<D>)}>
+  FOLIO_HOST_DEVICE TMATensorTile<2> create_rope_gather4_tma_tile() const {
+    return tma::rope_gather4_tile(tma_plane(), {TileHeight, TileWidth, PaddedDepth, Mode, L2});
+  }
+  /// Copies with the page id as coordinate: 0, slot, first chunk, head, page. All chunks of a page at once, or one.
+  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size),
+            tma::ChunksPerCopy PerCopy = tma::ChunksPerCopy::all>
+    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> && TmaTileGeometry<D, Mode, BN, BK, page_size_> &&
+             folded_head_is_whole_swizzle_chunks<D, Mode, Params.head_size, 2>
+  FOLIO_HOST_DEVICE TMATensorTile<5> create_page_tma_tile() const {
+    return tma::page_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK}, PerCopy);
+  }
+  /// The first LatentDepth columns of latent rows; the others read as zero. The rope behind them: create_rope_tma_tile with a
+  /// PaddedDepth of the latent part's bytes.
+  template <Swizzle Mode, int BN, int LatentDepth, int BK = padded_depth(D, Mode, LatentDepth)>
+    requires cache_keeps_a_latent_row<Params.is_mla> && depth_lies_within_the_head<LatentDepth, Params.head_size> &&
+             head_is_a_multiple_of_16_bytes<D, Params.head_size> && TmaTileGeometry<D, Mode, BN, BK, page_size_>
+  FOLIO_HOST_DEVICE TMATensorTile<3> create_latent_tma_tile() const {
+    return tma::cache_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = LatentDepth});
   }
 };
 

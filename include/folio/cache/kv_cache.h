@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/cache/kv_cache.h: what a cache type offers to kernels: the concepts KVCacheT and KVCollectionT.
+/// folio/cache/kv_cache.h: what a cache type offers to kernels: the concepts KVCacheT, TmaKVCache and KVCollectionT.
 ///
-/// KVCacheT is one plane of one layer, K or V; KVCollectionT gives the planes of all layers. Both are views: trivially copyable, they
-/// own nothing and check nothing. Members that a type cannot serve do not exist; their constraints are concepts whose names are the
-/// sentence to be read in the compiler's message.
+/// KVCacheT is one plane of one layer, K or V; TmaKVCache adds the descriptions of its TMA tiles; KVCollectionT gives the planes of all
+/// layers. All are views: trivially copyable, they own nothing and check nothing. Members that a type cannot serve do not exist; their
+/// constraints are concepts whose names are the sentence to be read in the compiler's message.
 #pragma once
 
 #include <concepts>
@@ -15,6 +15,7 @@
 #include "folio/cache/static_params.h"
 #include "folio/core/dtype.h"
 #include "folio/core/vec.h"
+#include "folio/tma/ragged_tile.h"
 
 namespace folio {
 inline namespace v1 {
@@ -73,6 +74,33 @@ concept KVCacheT = std::is_trivially_copyable_v<C> && std::same_as<typename C::d
   { c.get_tma_row(i) } -> std::same_as<int64_t>;
   { c.template populate<detail::sample_tile<C>, detail::sample_tile<C>>(u, u) };
 } && (!C::quantization_enabled || detail::HasScaleAccess<C>);
+
+namespace detail {
+
+/// Template arguments that fit every cache whose heads are a multiple of 16 bytes: one key, chunks of 128 bytes.
+template <class C>
+concept HasTmaTiles = requires(const C c) {
+  { c.tma_plane() } -> std::same_as<PlaneGeometry>;
+  { c.template create_tma_tile<Swizzle::b128, 1>() } -> std::same_as<TMATensorTile<3>>;
+  { c.template create_ragged_tma_tile<Swizzle::b128, 1>() } -> std::same_as<RaggedTMA3DTile>;
+  {
+    c.template create_rope_tma_tile<Swizzle::none, 1, 8, C::kv_params.head_size * bit_width(C::dtype) / 8 - 16>()
+  } -> std::same_as<TMATensorTile<3>>;
+  { c.template create_gather4_tma_tile<C::row_size, C::row_size, Swizzle::b128>() } -> std::same_as<TMATensorTile<2>>;
+};
+/// Rows of one head: the rope of a row is that of its head.
+template <class C>
+concept HasRopeGather4 = requires(const C c) {
+  {
+    c.template create_rope_gather4_tma_tile<8, C::kv_params.head_size * bit_width(C::dtype) / 8 - 16>()
+  } -> std::same_as<TMATensorTile<2>>;
+};
+
+}  // namespace detail
+
+/// A KVCacheT that TMA can load: it describes its tiles. Caches whose heads are no multiple of 16 bytes have none.
+template <class C>
+concept TmaKVCache = KVCacheT<C> && detail::HasTmaTiles<C> && (C::kv_params.num_heads > 1 || detail::HasRopeGather4<C>);
 
 /// The planes of all layers; K and V, or K alone for MLA.
 template <class C>

@@ -3,6 +3,7 @@
 #include <folio/cache/planes.h>
 #include <folio/core/execution.h>
 #include <folio/core/status.h>
+#include <folio/tma/encode.h>
 
 #include <cstdio>
 
@@ -30,5 +31,8 @@ int main() {
   for (int64_t i = 0; i < 64; ++i) {
     if (sum[i] != i) return 3;
   }
+
+  const folio::Result<folio::EncodedTensorMap> encoded = folio::encode(folio::TensorMap{});
+  if (encoded || encoded.error().code() != folio::Errc::invalid_argument) return 4;
   return 0;
 }

@@ -8,7 +8,10 @@
 #include "folio/attention/operand/concept.h"
 #include "folio/cache/kv_cache.h"
 #include "folio/cache/row_indices.h"
+#include "folio/cache/tma_constraints.h"
+#include "folio/cache/tma_plane.h"
 #include "folio/core/host_device.h"
+#include "folio/tma/ragged_tile.h"
 
 namespace folio {
 inline namespace v1 {
@@ -28,12 +31,17 @@ FOLIO_HOST_DEVICE constexpr int64_t rows_in_page(const Cache& cache, int64_t tok
 
 }  // namespace detail
 
+/// Scales of a cache lie in pages, not in one run; KVCacheScalesMHAOperand reaches them by address. Never satisfied.
+template <class Cache> concept kv_cache_operand_has_no_scale_tma_tile = sizeof(Cache) == 0;
+
 /// Forwards to a cache.
 template <KVCacheT Cache>
 struct KVCacheMHAOperand {
   using device_type = KVCacheMHAOperand;
   static constexpr DType dtype = Cache::dtype;
   static constexpr int page_size = Cache::page_size_;
+  static constexpr int head_size = Cache::kv_params.head_size;
+  static constexpr int64_t row_size = Cache::row_size;
   static constexpr bool quantization_enabled = Cache::quantization_enabled;
   static constexpr int quantization_granularity = Cache::quantization_granularity;
   static constexpr DType scale_dtype = Cache::scale_dtype;
@@ -81,6 +89,56 @@ struct KVCacheMHAOperand {
   FOLIO_HOST_DEVICE auto populate(uint32_t batch_idx, uint32_t base_kv_row) const {
     return cache.template populate<BN, BaseAlignment, PairCta, IsLeader>(batch_idx, base_kv_row);
   }
+
+  // ---- TMA: the cache's, with the first Depth columns of a head.
+
+  FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const { return cache.tma_plane(); }
+  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(dtype, Mode, Depth), int Fold = 1, bool RowMajor = false>
+    requires depth_lies_within_the_head<Depth, head_size> && head_is_a_multiple_of_16_bytes<dtype, head_size> &&
+             TmaTileGeometry<dtype, Mode, BN, BK, page_size> && TmaFold<dtype, Mode, BN, Depth, BK, page_size, Fold, RowMajor>
+  FOLIO_HOST_DEVICE auto create_tma_tile() const {
+    return detail::row_tile<Fold, RowMajor>(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth});
+  }
+  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(dtype, Mode, Depth), int Group = 1>
+    requires depth_lies_within_the_head<Depth, head_size> && head_is_a_multiple_of_16_bytes<dtype, head_size> &&
+             tile_and_heads_are_whole_groups<Cache::kv_params.num_heads, BN, Group> &&
+             TmaTileGeometry<dtype, Mode, BN / Group, BK, page_size>
+  FOLIO_HOST_DEVICE RaggedTMA3DTile create_ragged_tma_tile() const {
+    return tma::ragged_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth}, Group);
+  }
+  template <Swizzle Mode, int BN, int BK, int PaddedDepth>
+    requires head_is_a_multiple_of_16_bytes<dtype, head_size> && padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
+             head_is_padded_depth_bytes_and_the_rope<dtype, head_size, PaddedDepth, BK> &&
+             TmaTileGeometry<DType::bf16, Mode, BN, BK, page_size>
+  FOLIO_HOST_DEVICE TMATensorTile<3> create_rope_tma_tile() const {
+    return cache.template create_rope_tma_tile<Mode, BN, BK, PaddedDepth>();
+  }
+  template <int TileWidth, int TileStride = TileWidth, Swizzle Mode = Swizzle::none, int TileHeight = 4,
+            TmaDType TmaType = tma_dtype_of(dtype), L2Promotion L2 = L2Promotion::none>
+    requires TmaGather4<TmaType, TileWidth, TileStride, Mode, TileHeight> &&
+             tile_stride_is_the_row_of_the_cache<TmaType, TileStride, row_size * int64_t{sizeof(element_type)}>
+  FOLIO_HOST_DEVICE TMATensorTile<2> create_gather4_tma_tile() const {
+    return cache.template create_gather4_tma_tile<TileWidth, TileStride, Mode, TileHeight, TmaType, L2>();
+  }
+  template <int TileWidth, int PaddedDepth, Swizzle Mode = Swizzle::none, int TileHeight = 4, L2Promotion L2 = L2Promotion::none>
+    requires padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
+             TmaGather4<TmaDType::bf16, TileWidth, TileWidth, Mode, TileHeight> &&
+             tile_stride_is_the_row_of_the_cache<TmaDType::bf16, (PaddedDepth + 2 * TileWidth) / 2,
+                                                 row_size * int64_t{sizeof(element_type)}>
+  FOLIO_HOST_DEVICE TMATensorTile<2> create_rope_gather4_tma_tile() const {
+    return cache.template create_rope_gather4_tma_tile<TileWidth, PaddedDepth, Mode, TileHeight, L2>();
+  }
+  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(dtype, Mode, Depth),
+            tma::ChunksPerCopy PerCopy = tma::ChunksPerCopy::all>
+    requires depth_lies_within_the_head<Depth, head_size> && head_is_a_multiple_of_16_bytes<dtype, head_size> &&
+             TmaTileGeometry<dtype, Mode, BN, BK, page_size> && folded_head_is_whole_swizzle_chunks<dtype, Mode, Depth, 2>
+  FOLIO_HOST_DEVICE TMATensorTile<5> create_page_tma_tile() const {
+    return tma::page_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth}, PerCopy);
+  }
+  /// Not supported; declared so that the compiler says why.
+  template <auto... Parameters, class... Args>
+    requires kv_cache_operand_has_no_scale_tma_tile<Cache>
+  void create_scale_tma_tile(Args&&...) const;
 };
 
 /// Scales are loaded by address only. Never satisfied.

@@ -16,6 +16,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 #include "folio/core/vec.h"
+#include "folio/tma/ragged_tile.h"
 
 namespace folio {
 inline namespace v1 {
@@ -64,6 +65,35 @@ concept MHAOperand = std::is_trivially_copyable_v<O> && std::same_as<typename O:
   { o.scales_block_paged_ptr(i, i, i, i) } -> std::same_as<const element_t<O::scale_dtype>*>;
   { o.scales_raw_ptr() } -> std::same_as<const element_t<O::scale_dtype>*>;
 } && (!O::quantization_enabled || detail::HasOperandScales<O>)&&(O::page_size == dynamic || detail::HasStaticPages<O>);
+
+namespace detail {
+
+/// Sizes that an operand admits: of a cache's row those of the cache, of run-time rows any.
+template <class O>
+struct TmaSample {
+  static constexpr int row = 64;
+  static constexpr int padded_depth = 16;
+};
+template <class O>
+  requires requires { O::row_size; }
+struct TmaSample<O> {
+  static constexpr auto row = static_cast<int>(O::row_size);
+  static constexpr int padded_depth = O::head_size * bit_width(O::dtype) / 8 - 16;
+};
+
+template <class O>
+concept OperandHasTmaTiles = requires(const O o) {
+  { o.tma_plane() } -> std::same_as<PlaneGeometry>;
+  { o.template create_tma_tile<Swizzle::b128, 1, 1>() } -> std::same_as<TMATensorTile<3>>;
+  { o.template create_ragged_tma_tile<Swizzle::b128, 1, 1>() } -> std::same_as<RaggedTMA3DTile>;
+  { o.template create_rope_tma_tile<Swizzle::none, 1, 8, TmaSample<O>::padded_depth>() } -> std::same_as<TMATensorTile<3>>;
+  { o.template create_gather4_tma_tile<TmaSample<O>::row, TmaSample<O>::row, Swizzle::b128>() } -> std::same_as<TMATensorTile<2>>;
+};
+
+}  // namespace detail
+
+/// An MHAOperand that TMA can load. The cache operand is one where its cache is; the scales operand never.
+template <class O> concept TmaMHAOperand = MHAOperand<O> && detail::OperandHasTmaTiles<O>;
 
 }  // namespace v1
 }  // namespace folio

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tests/lint/seed_table_test.py: seed_table.py finds members without a header or a test, and a table that is out of date."""
+import pathlib
+import tempfile
+import unittest
+
+import seed_table
+
+HEADER = "include/folio/cache/paged_kv_cache.h"
+
+
+class SeedTable(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self.folder.name)
+        self.write(seed_table.LIST, "# headings\nPagedKVCache type\nPagedKVCache.page_size parameter\nPagedKVCache.store method\n")
+        self.write(HEADER, "struct PagedKVCache { void store(); };\n")
+        tests = ["PagedKVCache", "PagedKVCache_page_size_parameter", "PagedKVCache_store"]
+        self.write(seed_table.TESTS[0], "".join(f"TEST({suite}, works) {{}}\n" for suite in tests))
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def write(self, name, text):
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(text, encoding="utf-8")
+
+    def problems(self):
+        found = []
+        seed_table.table(self.root, found)
+        return found
+
+    def test_a_complete_tree_has_a_row_per_heading(self):
+        found = []
+        text = seed_table.table(self.root, found)
+        self.assertEqual(found, [])
+        self.assertIn("| `store` | method | `folio/cache/paged_kv_cache.h` | `PagedKVCache_store` in", text)
+        self.assertEqual(text.count("\n| `"), 3)
+
+    def test_a_member_without_a_header_is_found(self):
+        self.write(HEADER, "struct PagedKVCache { void store_scale(); };\n")
+        self.assertEqual([problem.split(":")[0] for problem in self.problems()], ["PagedKVCache.store"])
+
+    def test_a_member_without_a_test_is_found(self):
+        self.write(seed_table.TESTS[0], "TEST(PagedKVCache, works) {}\nTEST(PagedKVCache_store, works) {}\n")
+        self.assertEqual([problem.split(":")[0] for problem in self.problems()], ["PagedKVCache.page_size"])
+
+
+if __name__ == "__main__":
+    unittest.main()
