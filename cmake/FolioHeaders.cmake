@@ -40,6 +40,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/attend.h
     folio/attention/mask.h
     folio/attention/merge.h
+    folio/attention/kv_buffer/page_cursor.h
     folio/attention/operand.h
     folio/attention/operand/cache_operands.h
     folio/attention/operand/concept.h

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/attention/kv_buffer/page_cursor.h: where the keys of one tile lie: the only reader of page tables in a CPU kernel.
+///
+/// A tile is 64 consecutive keys of one sequence. `find` looks its wanted keys up, once for all heads and for K and V alike, as runs of
+/// consecutive slots; `rows` turns a run into addresses of one plane and head. ISA-safe: all functions are always inline.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "folio/cache/page_table.h"
+#include "folio/cache/page_walk.h"
+#include "folio/cache/paged_kv_view.h"
+#include "folio/core/host_device.h"
+
+namespace folio {
+inline namespace v1 {
+
+/// Keys of a tile: a set of them is one uint64.
+inline constexpr int tile_keys = 64;
+
+/// Consecutive keys of a tile in consecutive slots of one page.
+struct TileRun {
+  int32_t first = 0;  ///< key within the tile
+  int32_t rows = 0;
+  int64_t page = 0;
+  int64_t slot = 0;
+};
+
+/// The keys [first, first + 64) of a sequence, as far as some query sees them and they lie in pages.
+struct KeyTile {
+  int64_t first = 0;  ///< index of key 0 of the tile
+  uint64_t seen = 0;  ///< bit k: key first + k; all other rows of the tile read as zero. 0: there is no such tile
+  int32_t runs = 0;
+  TileRun run[tile_keys] = {};  ///< ascending, disjoint; they may cover keys that are not seen
+};
+
+/// Rows at one stride.
+struct TileRows {
+  const std::byte* data = nullptr;  ///< row of the run's first key
+  int64_t stride_bytes = 0;
+};
+
+class PageCursor {
+ public:
+  /// `row`: the first table entry of the sequence. Page size and number of pages are those of `view`.
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageCursor(const PagedKVView& view, const uint32_t* row) : view_(&view), row_(row) {}
+
+  /// Finds the keys of `tile.seen` and drops those of unassigned pages. Reads the entries of pages that hold a seen key only.
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void find(KeyTile& tile) const {
+    uint64_t found = 0;
+    tile.runs = 0;
+    for (uint64_t left = tile.seen; left != 0;) {
+      const int key = __builtin_ctzll(left);
+      const PageRun run = run_of(*view_, row_, tile.first + key, tile.first + tile_keys);
+      const int end = key + static_cast<int>(run.rows);
+      const uint64_t bits = (end >= tile_keys ? ~uint64_t{0} : (uint64_t{1} << end) - 1) & (~uint64_t{0} << key);
+      if (run.page != no_page) {
+        tile.run[tile.runs++] = {key, static_cast<int32_t>(run.rows), run.page, run.slot};
+        found |= left & bits;
+      }
+      left &= ~bits;
+    }
+    tile.seen = found;
+  }
+
+  /// The rows of a run in a plane, of one head.
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE TileRows rows(const PagedKVView& view, const TileRun& run, int64_t head) {
+    return {row_of(view, run.page, run.slot, head), view.slot_stride_bytes};
+  }
+
+  /// What the elements of a row are multiplied by: the scale of (row i of the run, head, dim), 1 without scales.
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE float scale(const PagedKVView& view, const TileRun& run, int64_t i, int64_t head,
+                                                           int32_t dim) {
+    return scale_at(view.scales, run.page, run.slot + i, head, dim);
+  }
+
+ private:
+  const PagedKVView* view_;
+  const uint32_t* row_;
+};
+
+}  // namespace v1
+}  // namespace folio
