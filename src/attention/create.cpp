@@ -30,7 +30,7 @@ Result<Attention> Attention::create(const AttentionProblem& problem, const Atten
   if (!resolved) return resolved.error();
   if (Status s = check_limits(*resolved, limits); !s.is_ok()) return s;
   if (kernel.empty() && forced_kernel() != nullptr) kernel = forced_kernel();
-  const Result<const Kernel*> selected = select(*resolved, machine_isa(), kernel);
+  const Result<const Kernel*> selected = select(*resolved, machine_isa(), machine_profile(), kernel);
   if (!selected) return selected.error();
 
   Attention attention;

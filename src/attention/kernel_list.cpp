@@ -2,7 +2,6 @@
 /// src/attention/kernel_list.cpp: the kernels of this build, best first, and the selector.
 #include "attention/kernel_list.h"
 
-#include "cpu/features.h"
 #include "cpu/portable.h"
 
 namespace folio {
@@ -19,8 +18,26 @@ constexpr Kernel all_kernels[] = {
 };
 
 const char* missing(Isa isa) {
-  return isa == Isa::x86_64_v4 ? "this machine lacks the x86-64-v4 instructions"
-                               : "this machine lacks the x86-64-v3 instructions";
+  switch (isa) {
+    case Isa::amx_bf16: return "this machine lacks AMX-BF16, or the system refuses it";
+    case Isa::avx512_bf16: return "this machine lacks the AVX512-BF16 instructions";
+    case Isa::x86_64_v4: return "this machine lacks the x86-64-v4 instructions";
+    default: return "this machine lacks the x86-64-v3 instructions";
+  }
+}
+
+bool is_slow(const Kernel& kernel, const MachineProfile& profile) {
+  return kernel.unit == Unit::bf16_dot && profile.bf16_dot_is_slow;
+}
+
+Result<const Kernel*> select_named(const AttentionProblem& problem, Isa isa, std::string_view name) {
+  for (const Kernel& kernel : all_kernels) {
+    if (kernel.name != name) continue;
+    const char* reason = refusal(kernel, problem, isa);
+    if (reason == nullptr) return &kernel;
+    return fail(Errc::unsupported, "Attention::create: kernel {} refuses: {}", name, reason);
+  }
+  return fail(Errc::invalid_argument, "Attention::create: kernel is \"{}\", expected a name of the kernel list", name);
 }
 
 }  // namespace
@@ -33,16 +50,18 @@ const char* refusal(const Kernel& kernel, const AttentionProblem& problem, Isa i
   return kernel.refuse(problem);
 }
 
-Result<const Kernel*> select(const AttentionProblem& problem, Isa isa, std::string_view name) noexcept {
+Result<const Kernel*> select(const AttentionProblem& problem, Isa isa, const MachineProfile& profile,
+                             std::string_view name) noexcept {
+  if (!name.empty()) return select_named(problem, isa, name);
   const char* reason = "no kernel is built in";
+  const Kernel* slow = nullptr;
   for (const Kernel& kernel : all_kernels) {
-    if (!name.empty() && kernel.name != name) continue;
-    reason = refusal(kernel, problem, isa);
-    if (reason == nullptr) return &kernel;
-    if (!name.empty()) return fail(Errc::unsupported, "Attention::create: kernel {} refuses: {}", name, reason);
+    const char* const refused = refusal(kernel, problem, isa);
+    if (refused == nullptr && !is_slow(kernel, profile)) return &kernel;
+    if (refused == nullptr && slow == nullptr) slow = &kernel;
+    if (refused != nullptr) reason = refused;
   }
-  if (!name.empty())
-    return fail(Errc::invalid_argument, "Attention::create: kernel is \"{}\", expected a name of the kernel list", name);
+  if (slow != nullptr) return slow;
   return fail(Errc::unsupported, "Attention::create: {}", reason);
 }
 

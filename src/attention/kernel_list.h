@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cpu/kernel.h"
+#include "cpu/profile.h"
 #include "folio/core/status.h"
 
 namespace folio {
@@ -16,9 +17,11 @@ inline namespace v1 {
 /// Null if the kernel runs on a machine with `isa` and accepts the problem, else the reason.
 [[nodiscard]] const char* refusal(const Kernel& kernel, const AttentionProblem& problem, Isa isa) noexcept;
 
-/// The first kernel that does not refuse, or the one called `name` if that is not empty.
+/// The first kernel that does not refuse and whose unit is not slow on such a machine; if there is none, the first that does not
+/// refuse. Or the one called `name` if that is not empty.
 /// Errors: invalid_argument for an unknown name; unsupported with the reason.
-[[nodiscard]] Result<const Kernel*> select(const AttentionProblem& problem, Isa isa, std::string_view name) noexcept;
+[[nodiscard]] Result<const Kernel*> select(const AttentionProblem& problem, Isa isa, const MachineProfile& profile,
+                                           std::string_view name) noexcept;
 
 }  // namespace v1
 }  // namespace folio

@@ -16,7 +16,12 @@ namespace folio {
 inline namespace v1 {
 
 /// Instruction sets that objects are built for; a machine has all below the one it has.
-enum class Isa : uint8_t { x86_64 = 0, x86_64_v3 = 1, x86_64_v4 = 2 };
+///
+/// avx512_bf16: x86-64-v4 with AVX512-BF16, VBMI and VNNI. amx_bf16: that, with AMX-TILE, -BF16 and -INT8 and the system's permission.
+enum class Isa : uint8_t { x86_64 = 0, x86_64_v3 = 1, x86_64_v4 = 2, avx512_bf16 = 3, amx_bf16 = 4 };
+
+/// What a kernel multiplies with. Machines differ in which is fast: profile.h.
+enum class Unit : uint8_t { vector = 0, bf16_dot = 1, amx = 2 };
 
 /// How a kernel wants its work cut. Functions of the problem alone, so that per_query holds.
 struct KernelGeometry {
@@ -24,6 +29,7 @@ struct KernelGeometry {
   int32_t span_keys = 0;      ///< keys of a span; spans lie at absolute multiples
   int64_t scratch_bytes = 0;  ///< memory of a running task, 64-byte aligned
   int64_t partial_bytes = 0;  ///< one span's result for `rows` rows, 64-byte aligned
+  int32_t row_granule = 1;    ///< each head's rows of a task of several heads are padded to this: heads * padded rows <= rows
 };
 
 /// Rows [row_begin, row_end) of one sequence and each of the KV heads [head, head + heads), over spans [span_begin, span_end).
@@ -59,6 +65,8 @@ struct Kernel {
   void (*run)(const KernelCall&, const Task&, void* scratch, std::byte* partials) noexcept = nullptr;
   /// Folds the partials of spans [span_begin, span_end) of a cut in ascending order and writes the output.
   void (*finish)(const KernelCall&, const Task&, void* scratch, const std::byte* partials) noexcept = nullptr;
+  Unit unit = Unit::vector;
+  DType weights = DType::f32;  ///< what softmax weights are rounded to before they meet the values
 };
 
 }  // namespace v1

@@ -32,7 +32,7 @@ TEST(Select, names_are_unique_and_every_kernel_is_complete) {
 TEST(Select, the_best_kernel_that_the_machine_can_run_is_taken) {
   const AttentionProblem problem = some_problem();
   for (const Isa isa : {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4}) {
-    const Result<const Kernel*> selected = select(problem, isa, {});
+    const Result<const Kernel*> selected = select(problem, isa, machine_profile(), {});
     ASSERT_TRUE(selected.has_value());
     EXPECT_EQ((*selected)->isa, isa) << name(isa);
   }
@@ -44,7 +44,7 @@ TEST(Select, a_kernel_whose_instructions_are_missing_refuses_with_the_reason) {
     if (kernel.isa == Isa::x86_64) continue;
     const auto below = static_cast<Isa>(static_cast<int>(kernel.isa) - 1);
     ASSERT_NE(refusal(kernel, problem, below), nullptr);
-    const Result<const Kernel*> selected = select(problem, below, kernel.name);
+    const Result<const Kernel*> selected = select(problem, below, machine_profile(), kernel.name);
     ASSERT_FALSE(selected.has_value());
     EXPECT_EQ(selected.error().code(), Errc::unsupported);
     EXPECT_NE(selected.error().message().find(name(kernel.isa)), std::string_view::npos) << selected.error().message();

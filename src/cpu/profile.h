@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/profile.h: how a kind of machine wants to be used, as data: which units are fast, how its memory is fetched ahead.
+///
+/// Chosen by feature bits and processor identity, never by timing, so that a machine always runs the same code. Kernels read a profile;
+/// they hold no machine's constants themselves.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/features.h"
+
+namespace folio {
+inline namespace v1 {
+
+enum class PrefetchPolicy : uint8_t {
+  none,         ///< hardware alone
+  kick,         ///< the first lines of each row run of a coming tile: starts the hardware's streams, which do the rest
+  paced,        ///< every line once, spread evenly over the work
+  paced_twice,  ///< every line one tile ahead and again shortly before use: requests beyond the queue are dropped silently
+};
+
+struct Prefetch {
+  PrefetchPolicy policy = PrefetchPolicy::none;
+  int32_t tiles_ahead = 1;  ///< how many 64-key tiles before use
+  int32_t kick_lines = 0;   ///< lines of 64 bytes per run, with `kick`
+};
+
+struct MachineProfile {
+  const char* name = "generic";
+  bool bf16_dot_is_slow = false;  ///< slower than two f32 multiply-adds: kernels on it are not chosen while others accept
+  Prefetch decode = {};
+};
+
+[[nodiscard]] const MachineProfile& profile_of(const Processor& processor) noexcept;
+[[nodiscard]] inline const MachineProfile& machine_profile() noexcept { return profile_of(processor()); }
+
+}  // namespace v1
+}  // namespace folio
