@@ -67,6 +67,9 @@ struct Kernel {
   void (*finish)(const KernelCall&, const Task&, void* scratch, const std::byte* partials) noexcept = nullptr;
   Unit unit = Unit::vector;
   DType weights = DType::f32;  ///< what softmax weights are rounded to before they meet the values
+  /// What elements of K and V are rounded to once they are scaled, where their scale varies along the row: one scale per token and
+  /// head, or less, is applied to logits and weights in float32 and costs nothing.
+  DType operands = DType::f32;
 };
 
 }  // namespace v1
