@@ -6,20 +6,28 @@
 
 #include <cstdint>
 
+#include "folio/cache/paged_kv_view.h"
+
 namespace folio {
 inline namespace v1 {
 
 enum class Mutant : uint8_t {
   none,
-  dense_page_stride,            ///< page stride computed from the page instead of taken from the view
-  window_off_by_one,            ///< every window begins one key too early
-  value_tail_not_zeroed,        ///< rows of V that nobody sees keep what lies in memory
-  scale_index_by_ceil,          ///< granule = ceil(dim / granularity)
-  sink_counted_per_split,       ///< the sink logit joins the denominator once per span
-  unassigned_entry_multiplied,  ///< the sentinel is used as a page id
-  softcap_ignored,              ///< an option dropped
-  partials_in_bf16,             ///< span results rounded before they are folded
+  dense_page_stride,         ///< page stride computed from the page instead of taken from the view
+  window_off_by_one,         ///< every window begins one key too early
+  value_tail_not_zeroed,     ///< rows of V that nobody sees keep what lies in memory
+  scale_index_by_ceil,       ///< granule = ceil(dim / granularity)
+  sink_counted_per_split,    ///< the sink logit joins the denominator once per span
+  unassigned_entry_counted,  ///< keys of unassigned pages count as visible zeros
+  softcap_ignored,           ///< an option dropped
+  partials_in_bf16,          ///< span results rounded before they are folded
 };
+
+/// What `dense_page_stride` takes a view for.
+FOLIO_ALWAYS_INLINE PagedKVView with_dense_pages(PagedKVView view) {
+  view.page_stride_bytes = view.page_size * view.slot_stride_bytes;
+  return view;
+}
 
 }  // namespace v1
 }  // namespace folio

@@ -2,7 +2,7 @@
 /// src/cpu/portable.cpp: the baseline side of the portable kernel: its entries and what they promise.
 #include "cpu/portable.h"
 
-#include "cpu/portable_scratch.h"
+#include "cpu/portable_engine.h"
 
 namespace folio {
 inline namespace v1 {
@@ -10,6 +10,13 @@ namespace portable {
 namespace {
 
 constexpr int32_t head_size_max = 576;
+
+/// Sizes do not depend on the instruction set; this one is never run.
+struct AnyTarget {
+  static constexpr int width = 4;
+  static constexpr int score_vectors = 2;
+  static constexpr Mutant mutant = Mutant::none;
+};
 
 bool is_activation(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
@@ -37,9 +44,10 @@ const char* refuse(const AttentionProblem& problem) noexcept {
 KernelGeometry geometry(const AttentionProblem& problem) noexcept {
   KernelGeometry g;
   g.rows = row_tile;
-  g.span_keys = span_keys;
-  g.scratch_bytes = round_up(scratch_bytes(problem), 64);
-  g.partial_bytes = partial_bytes(problem);
+  g.span_keys = skeleton::span_keys;
+  using Runner = skeleton::TaskRunner<PortableEngine<AnyTarget>>;
+  g.scratch_bytes = Runner::scratch_bytes(problem);
+  g.partial_bytes = Runner::partial_bytes(problem);
   return g;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/portable_x86_64.cpp: the portable kernel for x86-64.
 #include "cpu/portable.h"
-#include "cpu/portable_kernel.h"
+#include "cpu/portable_engine.h"
 
 namespace folio {
 inline namespace v1 {
@@ -37,11 +37,11 @@ struct Target {
 namespace x86_64 {
 
 void run_portable(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
-  portable::PortableKernel<Target>::run(call, task, scratch, partials);
+  skeleton::TaskRunner<portable::PortableEngine<Target>>::run(call, task, scratch, partials);
 }
 
 void finish_portable(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
-  portable::PortableKernel<Target>::finish(call, task, scratch, partials);
+  skeleton::TaskRunner<portable::PortableEngine<Target>>::finish(call, task, scratch, partials);
 }
 
 }  // namespace x86_64

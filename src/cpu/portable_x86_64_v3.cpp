@@ -2,7 +2,7 @@
 /// src/cpu/portable_x86_64_v3.cpp: the portable kernel for x86-64-v3.
 #include <immintrin.h>
 #include "cpu/portable.h"
-#include "cpu/portable_kernel.h"
+#include "cpu/portable_engine.h"
 
 namespace folio {
 inline namespace v1 {
@@ -32,11 +32,11 @@ struct Target {
 namespace x86_64_v3 {
 
 void run_portable(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
-  portable::PortableKernel<Target>::run(call, task, scratch, partials);
+  skeleton::TaskRunner<portable::PortableEngine<Target>>::run(call, task, scratch, partials);
 }
 
 void finish_portable(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
-  portable::PortableKernel<Target>::finish(call, task, scratch, partials);
+  skeleton::TaskRunner<portable::PortableEngine<Target>>::finish(call, task, scratch, partials);
 }
 
 }  // namespace x86_64_v3

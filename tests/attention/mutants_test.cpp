@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cpu/portable.h"
-#include "cpu/portable_kernel.h"
+#include "cpu/portable_engine.h"
 #include "support/attention_case.h"
 #include "support/run_case.h"
 
@@ -45,12 +45,12 @@ struct Target {
 
 template <Mutant M>
 void run(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
-  portable::PortableKernel<Target<M>>::run(call, task, scratch, partials);
+  skeleton::TaskRunner<portable::PortableEngine<Target<M>>>::run(call, task, scratch, partials);
 }
 
 template <Mutant M>
 void finish(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
-  portable::PortableKernel<Target<M>>::finish(call, task, scratch, partials);
+  skeleton::TaskRunner<portable::PortableEngine<Target<M>>>::finish(call, task, scratch, partials);
 }
 
 template <Mutant M>
@@ -136,7 +136,7 @@ std::vector<Expectation> expectations() {
       {kernel_of<Mutant::value_tail_not_zeroed>("value_tail_not_zeroed"), {window, holes, unassigned}},
       {kernel_of<Mutant::scale_index_by_ceil>("scale_index_by_ceil"), {scales}},
       {kernel_of<Mutant::sink_counted_per_split>("sink_counted_per_split"), {no_keys, sink_over_spans}},
-      {kernel_of<Mutant::unassigned_entry_multiplied>("unassigned_entry_multiplied"), {unassigned}},
+      {kernel_of<Mutant::unassigned_entry_counted>("unassigned_entry_counted"), {unassigned}},
       {kernel_of<Mutant::softcap_ignored>("softcap_ignored"), {softcap}},
       {kernel_of<Mutant::partials_in_bf16>("partials_in_bf16"),
        {plain, strides, window, holes, scales, sink_over_spans, unassigned, softcap, long_context}},

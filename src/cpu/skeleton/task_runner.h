@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/skeleton/task_runner.h: the skeleton of every CPU attention kernel: walk, spans, fold, output. An engine does the rest.
+///
+///     for each span of 2,048 keys:  empty state -> tiles of 64 keys that some row sees -> engine.run -> fold or store as partial
+///
+/// Tiles and spans lie at absolute multiples of the key index, every span starts from an empty state, and spans are folded in ascending
+/// order by one function, whether they were kept in scratch memory or stored by another task. Hence a kernel whose engine treats rows
+/// independently is per_query.
+///
+/// An engine is a class with
+///
+///     struct Math { base of its logits and the arithmetic of one row:
+///       static float exp(float x);                    base^x, x <= 0: exactly 1 at 0 and 0 at -inf
+///       static constexpr float natural;               ln(base)
+///       static void fold(float* to, const float* from, int n, float keep, float add);   to = to * keep + from * add
+///     }
+///     static constexpr Mutant mutant;
+///     static constexpr int tiles_max;                 tiles of one run at the most
+///     static constexpr int ahead_max;                 known tiles behind those, at the most, for prefetching
+///     static int places(const AttentionProblem&);     rows of a State (>= geometry.rows, padding included)
+///     static int width(const AttentionProblem&);      columns of a State
+///     static int64_t scratch_bytes(const AttentionProblem&);   its own, beside what the runner takes
+///     Engine(const TaskView&, void* memory);          a constructor that may also begin a scope (tile configuration)
+///     int tiles_at_once() const;                      1 ... tiles_max, for this task
+///     void load_queries();
+///     void run(const State&, KeyTile* const* tiles, int count, int known);
+///                                                     tiles [0, count) in order into the state of all heads; [count, known) come next
+///     int place(int r) const;                         where row r of the task lies in a State
+///     void write_row(const float* output, float factor, std::byte* to) const;
+///                                                     output * factor + 0 (no negative zero) as out_dtype, natural column order
+///
+/// ISA-safe as far as the engine is: everything is a template on it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/skeleton/task_view.h"
+
+namespace folio {
+inline namespace v1 {
+namespace skeleton {
+
+template <class Engine>
+class TaskRunner {
+ public:
+  static int64_t partial_bytes(const AttentionProblem& problem) {
+    return state_bytes(Engine::places(problem), Engine::width(problem));
+  }
+  static int64_t scratch_bytes(const AttentionProblem& problem) {
+    Memory memory(nullptr, problem);
+    return memory.bytes;
+  }
+
+  /// Kernel::run.
+  static void run(const KernelCall& call, const Task& task, void* memory, std::byte* partials) {
+    TaskRunner runner(call, task, memory);
+    runner.run_spans(partials);
+    if (partials == nullptr) runner.emit();
+  }
+
+  /// Kernel::finish.
+  static void finish(const KernelCall& call, const Task& task, void* memory, const std::byte* partials) {
+    TaskRunner runner(call, task, memory);
+    for (int span = task.span_begin; span < task.span_end; ++span) {
+      std::byte* const at = const_cast<std::byte*>(partials) + (span - task.span_begin) * partial_bytes(runner.view_.problem);
+      runner.fold(state_at(at, runner.places_, runner.width_));
+    }
+    runner.emit();
+  }
+
+ private:
+  using Math = typename Engine::Math;
+  static constexpr int queue_tiles = Engine::tiles_max + Engine::ahead_max;
+  static constexpr float minus_infinity = -__builtin_inff();
+
+  struct Memory {
+    Memory(void* at, const AttentionProblem& problem) {
+      Parts parts(at);
+      visible = parts.take<Visible>(Engine::places(problem));
+      tiles = parts.take<KeyTile>(queue_tiles);
+      span = parts.take_state(Engine::places(problem), Engine::width(problem));
+      total = parts.take_state(Engine::places(problem), Engine::width(problem));
+      engine = parts.take<std::byte>(Engine::scratch_bytes(problem));
+      bytes = parts.bytes();
+    }
+    Visible* visible;
+    KeyTile* tiles;
+    State span, total;
+    std::byte* engine;
+    int64_t bytes;
+  };
+
+  TaskRunner(const KernelCall& call, const Task& task, void* memory)
+      : memory_(memory, *call.problem),
+        view_(call, task, memory_.visible),
+        places_(Engine::places(view_.problem)),
+        width_(Engine::width(view_.problem)),
+        engine_(view_, memory_.engine),
+        used_(engine_.place(view_.rows - 1) + 1) {
+    clear(memory_.total);
+  }
+
+  void run_spans(std::byte* partials) {
+    engine_.load_queries();
+    view_.template find_visible<Engine::mutant>();
+    const Task& task = view_.task;
+    next_key_ = static_cast<int64_t>(task.span_begin) * span_keys;
+    for (int i = 0; i < queue_tiles; ++i) queue_[i] = memory_.tiles + i;
+    const int at_once = engine_.tiles_at_once();
+    for (int span = task.span_begin; span < task.span_end; ++span) {
+      clear(memory_.span);
+      const int64_t end = static_cast<int64_t>(span + 1) * span_keys;
+      bool any = false;
+      for (fill(at_once); known_ > 0 && queue_[0]->first < end; fill(at_once)) {
+        int count = 1;
+        while (count < at_once && count < known_ && queue_[count]->first < end) ++count;
+        engine_.run(memory_.span, queue_, count, known_);
+        drop(count);
+        any = true;
+      }
+      if (partials != nullptr) {
+        store(partials + (span - task.span_begin) * partial_bytes(view_.problem));
+      } else if (any) {
+        fold_own();
+      }
+    }
+  }
+
+  /// Finds tiles until as many are known as the engine may use.
+  void fill(int at_once) {
+    while (known_ < at_once + Engine::ahead_max && find(*queue_[known_])) ++known_;
+  }
+
+  /// The next tile of which some row sees a key that lies in a page; false: there is none.
+  bool find(KeyTile& tile) {
+    const uint32_t* table_row = view_.batch.table.entries + view_.batch.table.row_start(view_.task.sequence);
+    const PageCursor cursor(view_.args.key, table_row);
+    const int64_t last = static_cast<int64_t>(view_.task.span_end) * span_keys;
+    const int64_t end = last < view_.sequence.context ? last : view_.sequence.context;
+    for (; next_key_ < end; next_key_ += tile_keys) {
+      tile.seen = view_.seen_by_any(next_key_);
+      if (tile.seen == 0) continue;
+      const uint64_t wanted = tile.seen;
+      tile.first = next_key_;
+      cursor.find(tile);
+      if (Engine::mutant == Mutant::unassigned_entry_counted) tile.seen = wanted;
+      if (tile.seen == 0) continue;
+      next_key_ += tile_keys;
+      return true;
+    }
+    return false;
+  }
+
+  void drop(int count) {
+    KeyTile* done[queue_tiles];
+    for (int i = 0; i < count; ++i) done[i] = queue_[i];
+    for (int i = count; i < queue_tiles; ++i) queue_[i - count] = queue_[i];
+    for (int i = 0; i < count; ++i) queue_[queue_tiles - count + i] = done[i];
+    known_ -= count;
+  }
+
+  void clear(const State& state) const {
+    __builtin_memset(state.output, 0, static_cast<size_t>(used_) * static_cast<size_t>(width_) * sizeof(float));
+    for (int i = 0; i < used_; ++i) {
+      state.maximum[i] = minus_infinity;
+      state.denominator[i] = 0.0f;
+    }
+  }
+
+  void store(std::byte* to) const {
+    const State part = state_at(to, places_, width_);
+    const auto bytes = static_cast<size_t>(used_) * sizeof(float);
+    __builtin_memcpy(part.output, memory_.span.output, bytes * static_cast<size_t>(width_));
+    __builtin_memcpy(part.maximum, memory_.span.maximum, bytes);
+    __builtin_memcpy(part.denominator, memory_.span.denominator, bytes);
+  }
+
+  /// The first span that saw anything becomes the total as it is: the same as to fold it into an empty one.
+  void fold_own() {
+    if (has_total_ || Engine::mutant == Mutant::partials_in_bf16) return fold(memory_.span);
+    const State span = memory_.span;
+    memory_.span = memory_.total;
+    memory_.total = span;
+    has_total_ = true;
+  }
+
+  void fold(const State& span) const {
+    for (int r = 0; r < view_.rows; ++r) fold_row(memory_.total, span, engine_.place(r));
+  }
+
+  /// total = total (+) span for one row. A span that saw nothing changes nothing and its output is not read.
+  void fold_row(const State& total, const State& span, int place) const {
+    const float other = span.maximum[place];
+    if (other == minus_infinity && span.denominator[place] == 0.0f) return;
+    const float old = total.maximum[place];
+    const float maximum = other > old ? other : old;
+    const float reference = maximum == minus_infinity ? 0.0f : maximum;
+    const float keep = Math::exp(old - reference), add = Math::exp(other - reference);
+    const int64_t at = static_cast<int64_t>(place) * width_;
+    Math::fold(total.output + at, span.output + at, width_, keep, add);
+    total.maximum[place] = maximum;
+    total.denominator[place] = total.denominator[place] * keep + span.denominator[place] * add;
+  }
+
+  /// Output and lse of all rows: the sink logit enters here, once.
+  void emit() const {
+    for (int r = 0; r < view_.rows; ++r) {
+      const int place = engine_.place(r), head = view_.q_head_of(r);
+      const float own = memory_.total.maximum[place];
+      float maximum = own, denominator = memory_.total.denominator[place];
+      const bool empty = denominator == 0.0f;
+      if (view_.problem.sink_logits) {
+        const int times = Engine::mutant == Mutant::sink_counted_per_split ? view_.task.span_end - view_.task.span_begin : 1;
+        for (int i = 0; i < times; ++i) add_sink(view_.args.sink_logits[head] / Math::natural, maximum, denominator);
+      }
+      const float factor = empty ? 0.0f : (own == maximum ? 1.0f : Math::exp(own - maximum)) / denominator;
+      engine_.write_row(memory_.total.output + static_cast<int64_t>(place) * width_, factor, view_.output(r));
+      if (view_.args.lse == nullptr) continue;
+      const int64_t row = view_.sequence.first_query + view_.token_of(r);
+      view_.args.lse[row * view_.problem.q_heads + head] =
+          denominator == 0.0f ? minus_infinity : maximum * Math::natural + __builtin_logf(denominator);
+    }
+  }
+
+  static void add_sink(float sink, float& maximum, float& denominator) {
+    if (sink == minus_infinity) return;
+    const float joined = sink > maximum ? sink : maximum;
+    denominator = denominator * Math::exp(maximum - joined) + Math::exp(sink - joined);
+    maximum = joined;
+  }
+
+  Memory memory_;
+  TaskView view_;
+  const int places_;
+  const int width_;
+  Engine engine_;
+  const int used_;  // places that hold rows of the task
+  bool has_total_ = false;
+  KeyTile* queue_[queue_tiles];  // in the order of keys; the first known_ are tiles to run
+  int known_ = 0;
+  int64_t next_key_ = 0;
+};
+
+}  // namespace skeleton
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/skeleton/task_view.h: one task as an engine sees it: which rows, which queries they are, and which keys each sees.
+///
+/// Row r of the task is row r % head_rows of head r / head_rows; all heads have the same query tokens, so visibility is a matter of the
+/// local row alone. ISA-safe: always-inline functions only.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/kernel.h"
+#include "cpu/mutant.h"
+#include "cpu/sequence.h"
+#include "cpu/skeleton/state.h"
+#include "folio/attention/kv_buffer/page_cursor.h"
+
+namespace folio {
+inline namespace v1 {
+namespace skeleton {
+
+/// What is added to the scaled products of one row in one tile, in natural units.
+struct LogitTerms {
+  float softcap = 0.0f;  // 0: none
+  float slope = 0.0f;    // ALiBi
+  bool alibi = false;
+  float distance = 0.0f;        // position of the query minus position of the tile's first key
+  const float* bias = nullptr;  // of the tile's first key
+  int bias_keys = 0;            // readable from there
+};
+
+/// How much of a tile a group of rows sees.
+enum class Coverage : uint8_t { none, some, all };
+
+class TaskView {
+ public:
+  /// `visible`: memory for one Visible per query token of the task.
+  FOLIO_ALWAYS_INLINE TaskView(const KernelCall& call, const Task& a_task, Visible* visible)
+      : problem(*call.problem),
+        args(*call.args),
+        batch(*call.batch),
+        task(a_task),
+        sequence(sequence_of(batch, a_task.sequence)),
+        group(problem.q_heads / problem.key.num_heads),
+        head_rows(a_task.row_end - a_task.row_begin),
+        rows(a_task.heads * head_rows),
+        first_token(a_task.row_begin / group),
+        tokens((a_task.row_end - 1) / group - first_token + 1),
+        is_plain(!problem.intervals && !problem.tree),
+        has_terms(problem.softcap != 0.0f || problem.alibi || problem.bias),
+        visible_(visible) {}
+
+  /// Fills `visible`; the hull is what any row sees at the most.
+  template <Mutant M = Mutant::none>
+  FOLIO_ALWAYS_INLINE void find_visible() {
+    for (int t = 0; t < tokens; ++t) {
+      Visible v = visible_of(problem, batch, sequence, first_token + t);
+      if (M == Mutant::window_off_by_one && v.keys.begin > 0) --v.keys.begin;
+      visible_[t] = v;
+      hull_ = t == 0 ? v : hull(hull_, v);
+    }
+  }
+
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int token_of(int r) const { return (task.row_begin + r % head_rows) / group; }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int q_head_of(int r) const {
+    return (task.head + r / head_rows) * group + (task.row_begin + r % head_rows) % group;
+  }
+  /// The head_size elements of row r of q.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* query(int r) const {
+    return static_cast<const std::byte*>(args.q.data) + (sequence.first_query + token_of(r)) * args.q.stride_bytes[0] +
+           q_head_of(r) * args.q.stride_bytes[1];
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE std::byte* output(int r) const {
+    return static_cast<std::byte*>(args.out.data) + (sequence.first_query + token_of(r)) * args.out.stride_bytes[0] +
+           q_head_of(r) * args.out.stride_bytes[1];
+  }
+
+  /// The keys [first, first + 64) that some row may see.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_any(int64_t first) const {
+    const uint64_t whole = seen_in_tile(hull_, first);
+    if (is_plain || whole == 0) return whole;  // tokens that follow one another see intervals that touch: the hull has no gaps
+    uint64_t seen = 0;
+    for (int t = 0; t < tokens; ++t) seen |= seen_by_token(t, first);
+    return seen;
+  }
+  /// The keys of the tile that local row r (of any head) sees.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_row(int r, const KeyTile& tile) const {
+    return seen_by_token(token_of(r) - first_token, tile.first) & tile.seen;
+  }
+  /// What the local rows [begin, end) see of the tile. `all`: each row sees each of the 64 keys.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE Coverage coverage(int begin, int end, const KeyTile& tile) const {
+    const int first = token_of(begin) - first_token, last = token_of(end - 1) - first_token;
+    uint64_t any = 0, each = tile.seen;
+    if (is_plain) {  // intervals move one way from token to token
+      any = seen_in_tile(hull(visible_[first], visible_[last]), tile.first) & tile.seen;
+      each &= seen_in_tile(visible_[first], tile.first) & seen_in_tile(visible_[last], tile.first);
+      if (any == 0) any = middle(first, last, tile);
+    } else {
+      for (int t = first; t <= last; ++t) {
+        const uint64_t seen = seen_by_token(t, tile.first);
+        any |= seen & tile.seen;
+        each &= seen;
+      }
+    }
+    return any == 0 ? Coverage::none : each == ~uint64_t{0} ? Coverage::all : Coverage::some;
+  }
+
+  [[nodiscard]] FOLIO_ALWAYS_INLINE LogitTerms terms_of(int r, int64_t first) const {
+    LogitTerms terms;
+    terms.softcap = problem.softcap;
+    const int head = q_head_of(r), token = token_of(r);
+    if (problem.alibi) {
+      terms.alibi = true;
+      terms.slope = args.alibi_slopes[head];
+      terms.distance = static_cast<float>(sequence.query_position + token - sequence.key_position - first);
+    }
+    if (problem.bias) {
+      const int64_t row = sequence.first_query + token;
+      terms.bias = reinterpret_cast<const float*>(static_cast<const std::byte*>(args.bias.data) +
+                                                  (args.bias.extent[0] == 1 ? 0 : head) * args.bias.stride_bytes[0] +
+                                                  row * args.bias.stride_bytes[1]) +
+                   first;
+      const int64_t left = sequence.context - first;
+      terms.bias_keys = left < tile_keys ? static_cast<int>(left) : tile_keys;
+    }
+    return terms;
+  }
+
+  const AttentionProblem& problem;
+  const AttentionArgs& args;
+  const Batch& batch;
+  const Task& task;
+  const Sequence sequence;
+  const int group;
+  const int head_rows;  // rows of each head
+  const int rows;       // of all heads
+  const int first_token;
+  const int tokens;      // query tokens that the rows belong to
+  const bool is_plain;   // visibility follows from the mask alone
+  const bool has_terms;  // softcap, ALiBi or bias
+
+ private:
+  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_token(int t, int64_t first) const {
+    return seen_in_tile(visible_[t], first);
+  }
+  /// Rows at both ends may see nothing (positions before the first key, behind the last chunk) while those between do.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t middle(int first, int last, const KeyTile& tile) const {
+    uint64_t any = 0;
+    for (int t = first + 1; t < last; ++t) any |= seen_by_token(t, tile.first) & tile.seen;
+    return any;
+  }
+
+  Visible* visible_;
+  Visible hull_;
+};
+
+}  // namespace skeleton
+}  // namespace v1
+}  // namespace folio
