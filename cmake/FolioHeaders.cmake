@@ -40,7 +40,18 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/attend.h
     folio/attention/mask.h
     folio/attention/merge.h
+    folio/attention/kv_buffer.h
+    folio/attention/kv_buffer/config.h
+    folio/attention/kv_buffer/convert_row.h
+    folio/attention/kv_buffer/in_place_loader.h
+    folio/attention/kv_buffer/iterator.h
+    folio/attention/kv_buffer/mma_op.h
     folio/attention/kv_buffer/page_cursor.h
+    folio/attention/kv_buffer/plain_loader.h
+    folio/attention/kv_buffer/shape.h
+    folio/attention/kv_buffer/source.h
+    folio/attention/kv_buffer/tile.h
+    folio/attention/kv_buffer/tile_loader.h
     folio/attention/operand.h
     folio/attention/operand/cache_operands.h
     folio/attention/operand/concept.h
@@ -48,6 +59,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/operand/view_operand.h
     folio/attention/plan.h
     folio/attention/problem.h
+    folio/c/folio.h
     folio/pool/page_pool.h
     folio/testing/access_order.h
     folio/testing/actor.h

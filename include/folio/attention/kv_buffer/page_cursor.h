@@ -69,6 +69,13 @@ class PageCursor {
     return {row_of(view, run.page, run.slot, head), view.slot_stride_bytes};
   }
 
+  /// Scales of granule 0 of a run's rows, of one head; data is null without scales.
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE TileRows scale_rows(const PagedKVView& view, const TileRun& run, int64_t head) {
+    if (view.scales.data == nullptr) return {};
+    const int64_t offset = scale_offset_bytes(view.scales, run.page, run.slot, head, 0);
+    return {static_cast<const std::byte*>(view.scales.data) + offset, view.scales.slot_stride_bytes};
+  }
+
   /// What the elements of a row are multiplied by: the scale of (row i of the run, head, dim), 1 without scales.
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE float scale(const PagedKVView& view, const TileRun& run, int64_t i, int64_t head,
                                                            int32_t dim) {

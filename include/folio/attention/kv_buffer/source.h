@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/attention/kv_buffer/source.h: what a loader reads: the rows of a tile, restricted to the columns of one stage.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "folio/attention/kv_buffer/tile.h"
+#include "folio/cache/page_walk.h"
+#include "folio/core/dtype.h"
+#include "folio/core/host_device.h"
+
+namespace folio {
+inline namespace v1 {
+
+/// Column c of the stage is dim first_column + c of the rows' used dims. ISA-safe.
+template <class Shape>
+struct KVSource {
+  const KVCacheTile<Shape::BN>* tile = nullptr;
+  int32_t first_column = 0;               ///< 0 in full stages, a strip's first in streamed ones
+  int32_t columns = 0;                    ///< columns [0, columns) are in memory, all others of the stage are to read as zero
+  const ScaleView* scale_view = nullptr;  ///< null: no scales
+
+  static constexpr int element_bytes = bit_width(Shape::operand_type::dtype) / 8;
+
+  /// Column 0 of row `key`; null: the row is to read as zero.
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE const std::byte* row(int key) const {
+    const std::byte* at = tile->row(key);
+    return at != nullptr ? at + first_column * element_bytes : nullptr;
+  }
+  /// Column 0 of rows [first, first + Count), all there and one stride apart; otherwise data is null.
+  template <int Count>
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE TileRows group(int first) const {
+    const TileRows rows = tile->template group<Count>(first);
+    return {rows.data != nullptr ? rows.data + first_column * element_bytes : nullptr, rows.stride_bytes};
+  }
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE bool has_scales() const { return scale_view != nullptr; }
+  /// What the stored element (key, column) is multiplied by; 1 without scales. Row `key` is there.
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE float scale(int key, int column) const {
+    if (scale_view == nullptr) return 1.0f;
+    const int32_t dim = Shape::head_dim_offset + first_column + column;
+    const std::byte* at = tile->scales(key) + granule_of(*scale_view, dim) * scale_view->granule_stride_bytes;
+    const float scale = load_scale(at, scale_view->dtype);
+    return scale_view->tensor_scale != nullptr ? scale * *scale_view->tensor_scale : scale;
+  }
+};
+
+}  // namespace v1
+}  // namespace folio
