@@ -40,6 +40,8 @@ DIRECTION = {
     "src/cuda/": KERNELS + ["cuda/"],
     "src/no_cuda/": PUBLIC_ATTENTION,
     "src/attention/": KERNELS + ["reference/", "cpu/", "cuda/", "attention/"],
+    "include/folio/c/": [],
+    "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],
     "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],
     "examples/": ["folio/"],
 }

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/c/folio.h: the C interface: attention, writing, copying and the page pool, for C11 and for every language that calls C.
+///
+/// It mirrors the C++ interface call by call; what a call does, its shapes and its errors are told there (folio/attention/*.h,
+/// folio/cache/*.h, folio/pool/page_pool.h). What is C's own:
+///
+/// * A struct that may grow begins with `struct_size`, which the caller sets to sizeof (or initialises by FOLIO_STRUCT). It grows at the
+///   end only and is embedded nowhere; others hold pointers to it. A shorter struct of an older caller is taken with the defaults for what
+///   it lacks (zero, unless said otherwise). A longer struct of a newer caller is taken if all it has beyond is zero, otherwise it is
+///   `unsupported`: nothing is ignored.
+/// * Every call that can fail returns a code and, if `message` is not null, leaves a text there: why, or "" on success. Nothing is thrown,
+///   and no state is kept per thread.
+/// * Handles are opaque. An attention is immutable: any thread may use it. A pool is used by one thread at a time.
+/// * Whoever allocates frees: plan memory, workspace, planes and tables are the caller's; what folio_create_* returns goes to
+///   folio_destroy_*, which takes null.
+/// Enumerations are plain int32_t with fixed values.
+#pragma once
+
+#include <stddef.h>  // NOLINT(modernize-deprecated-headers): this header is C
+#include <stdint.h>  // NOLINT(modernize-deprecated-headers)
+
+#if defined(__GNUC__) || defined(__clang__)
+#define FOLIO_C_EXPORT __attribute__((visibility("default")))
+#else
+#define FOLIO_C_EXPORT
+#endif
+
+/// folio_limits limits = FOLIO_STRUCT(folio_limits);   (C only; in C++: folio_limits limits{sizeof limits})
+#define FOLIO_STRUCT(type) \
+  { .struct_size = sizeof(type) }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- codes, types, options
+
+typedef int32_t folio_code;  // NOLINTBEGIN(modernize-use-using)
+enum {
+  FOLIO_OK = 0,
+  FOLIO_INVALID_ARGUMENT = 1,
+  FOLIO_UNSUPPORTED = 2,
+  FOLIO_OUT_OF_PAGES = 3,
+  FOLIO_OUT_OF_MEMORY = 4,
+  FOLIO_BUSY = 5,
+  FOLIO_IO = 6,
+  FOLIO_DEVICE = 7,
+  FOLIO_INTERNAL = 8
+};
+
+enum {  // dtype
+  FOLIO_DTYPE_INVALID = 0,
+  FOLIO_F32 = 1,
+  FOLIO_F16 = 2,
+  FOLIO_BF16 = 3,
+  FOLIO_F8_E4M3 = 4,
+  FOLIO_F8_E5M2 = 5,
+  FOLIO_F8_E8M0 = 6,
+  FOLIO_I8 = 7
+};
+
+enum { FOLIO_CPU = 0, FOLIO_CUDA = 1 };                                    // device
+enum { FOLIO_PER_PLAN = 0, FOLIO_PER_SEQUENCE = 1, FOLIO_PER_QUERY = 2 };  // reproducible
+
+enum {  // options of a problem, joined by |
+  FOLIO_VALUE_IN_KEY = 1,
+  FOLIO_SINK_LOGITS = 2,
+  FOLIO_ALIBI = 4,
+  FOLIO_BIAS = 8,
+  FOLIO_INTERVALS = 16,
+  FOLIO_TREE = 32,
+  FOLIO_SELECTION = 64
+};
+
+/// The page size of planes without pages: one run of slots per sequence.
+#define FOLIO_UNBOUNDED_PAGE_SIZE INT32_MAX
+
+/// Always terminated; longer texts are cut.
+typedef struct folio_message {
+  char text[512];
+} folio_message;
+
+// ---- memory and threads
+
+/// Runs task(arg, i) once for each i in [0, n), on any threads in any order, and returns when all have returned. `concurrency` says how
+/// many may run at once. A null pointer to an executor: everything on the calling thread.
+typedef struct folio_executor {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void* context;
+  int (*concurrency)(void* context);
+  void (*parallel_for)(void* context, int64_t n, void (*task)(void* arg, int64_t i), void* arg);
+} folio_executor;
+
+/// The library's own threads, started at first use. `threads` <= 0: as many as the machine offers.
+FOLIO_C_EXPORT folio_code folio_get_default_executor(int32_t threads, folio_executor* executor, folio_message* message);
+
+/// [extent[0], extent[1], extent[2]], strides in bytes; the last dimension is contiguous. For bias: [heads or 1, tokens, keys].
+typedef struct folio_tensor {
+  uint32_t struct_size;
+  int32_t dtype;
+  void* data;
+  int64_t extent[3];
+  int64_t stride_bytes[3];
+} folio_tensor;
+
+/// ScaleView: a stride of 0 broadcasts.
+typedef struct folio_scale_view {
+  uint32_t struct_size;
+  int32_t dtype;
+  void* data;
+  int32_t granularity;
+  int32_t reserved;
+  int64_t page_stride_bytes, slot_stride_bytes, head_stride_bytes, granule_stride_bytes;
+  const float* tensor_scale;
+} folio_scale_view;
+
+/// PagedKVView: where the bytes of one plane are. `scales` null: none.
+typedef struct folio_kv_view {
+  uint32_t struct_size;
+  int32_t dtype;
+  void* data;
+  int32_t num_heads, head_size, page_size, reserved;
+  int64_t num_pages;
+  int64_t page_stride_bytes, slot_stride_bytes, head_stride_bytes;
+  const folio_scale_view* scales;
+} folio_kv_view;
+
+/// K and V of one layer; `value` null for latent caches. A pair of pointers for ever: arrays of it are passed.
+typedef struct folio_kv_planes {
+  const folio_kv_view* key;
+  const folio_kv_view* value;
+} folio_kv_planes;
+
+// ---- attention
+
+/// Batch: who is in the step. Arrays that are null are not given.
+typedef struct folio_batch {
+  uint32_t struct_size;
+  int32_t size;
+  const int32_t* query_offsets;
+  const int32_t* context_lengths;
+  const uint32_t* table_entries;
+  int64_t table_row_stride;
+  const int64_t* table_row_starts;
+  const int32_t* query_positions;
+  const int32_t* key_positions;
+  const int32_t* visible_begin;
+  const int32_t* visible_end;
+  const uint64_t* tree;
+  int32_t tree_words;
+  int32_t selected_stride;
+  const int32_t* selected;
+} folio_batch;
+
+/// AttentionProblem. A zeroed mask shows a query its own key alone: begin with FOLIO_CAUSAL_PROBLEM.
+typedef struct folio_problem {
+  uint32_t struct_size;
+  int32_t q_heads;
+  const folio_kv_view* key;
+  const folio_kv_view* value;  ///< null with FOLIO_VALUE_IN_KEY
+  int32_t v_head_size;
+  int32_t q_dtype, out_dtype;
+  int32_t mask_left, mask_right;  ///< -1: unlimited; causal is {-1, 0}
+  int32_t mask_chunk, mask_sink_tokens;
+  int32_t options;
+  float scale;  ///< 0: 1 / sqrt(head size)
+  float softcap;
+  int32_t reproducible;
+  int32_t reserved;
+} folio_problem;
+
+/// Initialises a folio_problem: causal, all else zero.
+#define FOLIO_CAUSAL_PROBLEM \
+  { .struct_size = sizeof(folio_problem), .mask_left = -1 }
+
+/// Each is at least 1.
+typedef struct folio_limits {
+  uint32_t struct_size;
+  int32_t batch, tokens, context, parallelism;
+} folio_limits;
+
+typedef struct folio_attention folio_attention;
+
+/// A view of plan memory: copy freely, share between threads. Its words are folio's.
+typedef struct folio_plan {
+  uint64_t words[4];
+} folio_plan;
+
+/// AttentionArgs: what changes from layer to layer.
+typedef struct folio_args {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const folio_tensor* q;
+  const folio_tensor* out;
+  const folio_kv_view* key;
+  const folio_kv_view* value;
+  float* lse;
+  const float* sink_logits;
+  const float* alibi_slopes;
+  const folio_tensor* bias;
+} folio_args;
+
+/// Null if some kernel serves the problem, else the reason (it lives as long as the program).
+FOLIO_C_EXPORT const char* folio_refuse(const folio_problem* problem, int32_t device_kind, int32_t device_index);
+/// `kernel`: a name of the kernel list; null: the best that accepts.
+FOLIO_C_EXPORT folio_code folio_create_attention(const folio_problem* problem, const folio_limits* limits, int32_t device_kind,
+                                                 int32_t device_index, const char* kernel, folio_attention** attention,
+                                                 folio_message* message);
+FOLIO_C_EXPORT void folio_destroy_attention(folio_attention* attention);
+FOLIO_C_EXPORT const char* folio_get_kernel(const folio_attention* attention);
+FOLIO_C_EXPORT int64_t folio_get_plan_bytes(const folio_attention* attention);
+FOLIO_C_EXPORT int64_t folio_get_workspace_bytes(const folio_attention* attention);
+
+/// Once per step, into memory aligned to 64 bytes. Borrows the batch's table and per-query arrays until the step's last attend.
+FOLIO_C_EXPORT folio_code folio_make_plan(const folio_attention* attention, const folio_batch* batch, void* plan_memory,
+                                          int64_t bytes, folio_plan* plan, folio_message* message);
+FOLIO_C_EXPORT int64_t folio_get_num_tasks(const folio_plan* plan);
+
+/// Once per layer.
+FOLIO_C_EXPORT folio_code folio_attend(const folio_attention* attention, const folio_plan* plan, const folio_args* args,
+                                       void* workspace, int64_t bytes, const folio_executor* executor, folio_message* message);
+/// For callers with threads of their own: prepare once, then each task once, on any thread, in any order, with equal arguments.
+FOLIO_C_EXPORT folio_code folio_prepare(const folio_attention* attention, const folio_plan* plan, const folio_args* args,
+                                        void* workspace, int64_t bytes, folio_message* message);
+/// invalid_argument for a null pointer or a task outside [0, num_tasks); the rest was checked by folio_prepare.
+FOLIO_C_EXPORT folio_code folio_attend_task(const folio_attention* attention, const folio_plan* plan, const folio_args* args,
+                                            void* workspace, int64_t bytes, int64_t task, folio_message* message);
+
+/// One part of a merge; a pair of pointers for ever: arrays of it are passed.
+typedef struct folio_partial {
+  const folio_tensor* out;
+  const float* lse;
+} folio_partial;
+
+FOLIO_C_EXPORT folio_code folio_merge(const folio_partial* parts, int64_t num_parts, const folio_tensor* out, float* lse,
+                                      const folio_executor* executor, folio_message* message);
+
+// ---- writing and copying
+
+/// Rope: rotation by table.
+typedef struct folio_rope {
+  uint32_t struct_size;
+  int32_t dims;
+  const float* cos_sin;
+  int64_t rows;
+  int32_t interleaved;
+  int32_t first_dim;
+  const int32_t* positions;
+} folio_rope;
+
+/// AppendArgs. Default norm_eps: 1e-6.
+typedef struct folio_append_args {
+  uint32_t struct_size;
+  float norm_eps;
+  const folio_tensor* k;
+  const folio_tensor* v;
+  const folio_kv_view* key;
+  const folio_kv_view* value;
+  const int64_t* slots;
+  const folio_rope* rope;
+  const float* k_norm;
+} folio_append_args;
+
+FOLIO_C_EXPORT folio_code folio_append(const folio_batch* batch, const folio_append_args* args, const folio_executor* executor,
+                                       folio_message* message);
+
+/// RotateArgs: norm, then rotation of q, as append does them to k.
+typedef struct folio_rotate_args {
+  uint32_t struct_size;
+  float norm_eps;
+  const folio_tensor* q;
+  const folio_tensor* out;
+  const folio_rope* rope;
+  const float* q_norm;
+} folio_rotate_args;
+
+FOLIO_C_EXPORT folio_code folio_rotate(const folio_batch* batch, const folio_rotate_args* args, const folio_executor* executor,
+                                       folio_message* message);
+
+/// The same three words for ever, as PageCopy and SlotCopy: arrays are passed.
+typedef struct folio_page_copy {
+  uint32_t from, to;
+  int32_t tokens;
+} folio_page_copy;
+typedef struct folio_slot_copy {
+  int64_t from, to;
+} folio_slot_copy;
+
+FOLIO_C_EXPORT folio_code folio_copy_pages(const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes,
+                                           const folio_page_copy* copies, int64_t num_copies, const folio_executor* executor,
+                                           folio_message* message);
+FOLIO_C_EXPORT folio_code folio_copy_slots(const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes,
+                                           const folio_slot_copy* copies, int64_t num_copies, const folio_executor* executor,
+                                           folio_message* message);
+
+// ---- the page pool
+
+typedef struct folio_pool folio_pool;
+typedef uint64_t folio_sequence;  ///< never 0; that of a released sequence is an error, not its successor
+typedef uint64_t folio_step;
+
+/// PoolOptions. Defaults: page_size 16, max_sequences 256, max_namespaces 256, prefix_reuse on, allocation by the C++ runtime.
+typedef struct folio_pool_options {
+  uint32_t struct_size;
+  uint32_t num_pages;
+  int32_t page_size;
+  uint32_t max_sequences;
+  uint32_t max_pages_per_sequence;
+  uint32_t max_namespaces;
+  int32_t no_prefix_reuse;
+  int32_t reserved;
+  void* (*allocate)(void* context, size_t bytes, size_t align);
+  void (*deallocate)(void* context, void* memory, size_t bytes);
+  void* context;
+} folio_pool_options;
+
+/// Pages are shared only between sequences with equal salt and equal adapter. A null pointer: neither.
+typedef struct folio_sequence_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char* salt;
+  size_t salt_bytes;
+  uint64_t adapter;
+} folio_sequence_options;
+
+/// A folio_batch's table. Base and stride never change; a sequence's row begins at folio_get_row_start.
+typedef struct folio_table {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const uint32_t* entries;
+  int64_t row_stride;
+} folio_table;
+
+typedef struct folio_pool_stats {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t lookup_pages, hit_pages, hit_tokens, evicted_pages;
+  int64_t used_pages, peak_used_pages, cached_pages, free_pages;
+  int64_t sequences, unfinished_steps;
+} folio_pool_stats;
+
+FOLIO_C_EXPORT folio_code folio_create_pool(const folio_pool_options* options, folio_pool** pool, folio_message* message);
+FOLIO_C_EXPORT void folio_destroy_pool(folio_pool* pool);
+FOLIO_C_EXPORT folio_code folio_peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
+                                     const folio_sequence_options* options, int32_t* cached_tokens, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
+                                      const folio_sequence_options* options, folio_sequence* sequence, int32_t* cached_tokens,
+                                      folio_message* message);
+FOLIO_C_EXPORT folio_code folio_reserve(folio_pool* pool, folio_sequence sequence, int32_t new_tokens, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_commit(folio_pool* pool, folio_sequence sequence, const int32_t* written, int64_t num_tokens,
+                                       folio_message* message);
+FOLIO_C_EXPORT folio_code folio_trim(folio_pool* pool, folio_sequence sequence, int32_t length, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_fork(folio_pool* pool, folio_sequence sequence, int32_t length, folio_sequence* forked,
+                                     folio_message* message);
+FOLIO_C_EXPORT folio_code folio_release(folio_pool* pool, folio_sequence sequence, folio_message* message);
+/// The array stays until the next call.
+FOLIO_C_EXPORT folio_code folio_take_copies(folio_pool* pool, const folio_page_copy** copies, int64_t* num_copies,
+                                            folio_message* message);
+FOLIO_C_EXPORT folio_code folio_begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t num_sequences,
+                                           folio_step* step, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_end_step(folio_pool* pool, folio_step step, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_get_length(const folio_pool* pool, folio_sequence sequence, int32_t* length,
+                                           folio_message* message);
+FOLIO_C_EXPORT folio_code folio_get_row_start(const folio_pool* pool, folio_sequence sequence, int64_t* row_start,
+                                              folio_message* message);
+/// These two fill as much of the struct as its struct_size holds.
+FOLIO_C_EXPORT folio_code folio_get_table(const folio_pool* pool, folio_table* table, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_get_pool_stats(const folio_pool* pool, folio_pool_stats* stats, folio_message* message);
+
+// ---- about
+
+/// Version of this interface: major << 16 | minor. Callers of one major version understand one another.
+FOLIO_C_EXPORT uint32_t folio_get_version(void);
+/// "ok", "invalid_argument", ...
+FOLIO_C_EXPORT const char* folio_get_code_name(folio_code code);  // NOLINTEND(modernize-use-using)
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/c/convert.cpp: the checks and conversions that all calls of the C interface share.
+#include "c/convert.h"
+
+namespace folio {
+inline namespace v1 {
+namespace c {
+namespace {
+
+constexpr uint32_t struct_size_max = 1u << 16;  // beyond this it is no size but an uninitialised word
+
+/// `struct_size` of the caller's struct.
+Result<uint32_t> size_of(const char* function, const char* argument, const void* at) {
+  if (at == nullptr) return null_argument(function, argument);
+  uint32_t size = 0;
+  std::memcpy(&size, at, sizeof size);
+  if (size >= sizeof size && size <= struct_size_max) return size;
+  return fail(Errc::invalid_argument, "{}: {}->struct_size is {}, expected sizeof of the struct", function, argument, size);
+}
+
+bool is_zero(const unsigned char* bytes, uint32_t count) {
+  return std::all_of(bytes, bytes + count, [](unsigned char b) { return b == 0; });
+}
+
+Status convert_scales(const char* function, const folio_scale_view* from, ScaleView& to) {
+  folio_scale_view s = {};
+  if (Status status = read(function, "scales", from, s); !status.is_ok()) return status;
+  to.data = s.data;
+  to.dtype = dtype_of(s.dtype);
+  to.granularity = s.granularity;
+  to.page_stride_bytes = s.page_stride_bytes;
+  to.slot_stride_bytes = s.slot_stride_bytes;
+  to.head_stride_bytes = s.head_stride_bytes;
+  to.granule_stride_bytes = s.granule_stride_bytes;
+  to.tensor_scale = s.tensor_scale;
+  return {};
+}
+
+}  // namespace
+
+DType dtype_of(int32_t value) noexcept {
+  return value >= 0 && value <= static_cast<int32_t>(DType::i4) ? static_cast<DType>(value) : DType::invalid;
+}
+
+folio_code report(const Status& status, folio_message* message) noexcept {
+  if (message != nullptr) {
+    const std::string_view text = status.message();
+    const size_t length = std::min(text.size(), sizeof message->text - 1);
+    std::memcpy(message->text, text.data(), length);
+    message->text[length] = '\0';
+  }
+  return static_cast<folio_code>(status.code());
+}
+
+Status read_bytes(const char* function, const char* argument, const void* from, void* whole, uint32_t size) noexcept {
+  const Result<uint32_t> given = size_of(function, argument, from);
+  if (!given) return given.error();
+  std::memcpy(whole, from, std::min(*given, size));
+  if (*given <= size || is_zero(static_cast<const unsigned char*>(from) + size, *given - size)) return {};
+  return fail(Errc::unsupported, "{}: {}->struct_size is {}, {} are known here, and the rest is not zero", function, argument,
+              *given, size);
+}
+
+Status write_bytes(const char* function, const char* argument, const void* whole, void* to, uint32_t size) noexcept {
+  const Result<uint32_t> given = size_of(function, argument, to);
+  if (!given) return given.error();
+  const uint32_t known = std::min(*given, size), head = sizeof(uint32_t);
+  std::memcpy(static_cast<unsigned char*>(to) + head, static_cast<const unsigned char*>(whole) + head, known - head);
+  std::memset(static_cast<unsigned char*>(to) + known, 0, *given - known);
+  return {};
+}
+
+Status convert(const char* function, const char* argument, const folio_tensor* tensor, AnyTensor<3>& to) noexcept {
+  to = {};
+  if (tensor == nullptr) return {};
+  folio_tensor t = {};
+  if (Status status = read(function, argument, tensor, t); !status.is_ok()) return status;
+  to.data = t.data;
+  to.dtype = dtype_of(t.dtype);
+  for (int i = 0; i < 3; ++i) {
+    to.extent[i] = t.extent[i];
+    to.stride_bytes[i] = t.stride_bytes[i];
+  }
+  return {};
+}
+
+Status convert(const char* function, const char* argument, const folio_kv_view* view, PagedKVView& to) noexcept {
+  to = {};
+  if (view == nullptr) return {};
+  folio_kv_view v = {};
+  if (Status status = read(function, argument, view, v); !status.is_ok()) return status;
+  to.data = v.data;
+  to.dtype = dtype_of(v.dtype);
+  to.num_heads = v.num_heads;
+  to.head_size = v.head_size;
+  to.page_size = v.page_size;
+  to.num_pages = v.num_pages;
+  to.page_stride_bytes = v.page_stride_bytes;
+  to.slot_stride_bytes = v.slot_stride_bytes;
+  to.head_stride_bytes = v.head_stride_bytes;
+  return v.scales == nullptr ? Status() : convert_scales(function, v.scales, to.scales);
+}
+
+Status convert(const char* function, const folio_batch* batch, Batch& to) noexcept {
+  folio_batch b = {};
+  if (Status status = read(function, "batch", batch, b); !status.is_ok()) return status;
+  to.size = b.size;
+  to.query_offsets = b.query_offsets;
+  to.context_lengths = b.context_lengths;
+  to.table = {b.table_entries, b.table_row_stride, b.table_row_starts};
+  to.query_positions = b.query_positions;
+  to.key_positions = b.key_positions;
+  to.visible_begin = b.visible_begin;
+  to.visible_end = b.visible_end;
+  to.tree = b.tree;
+  to.tree_words = b.tree_words;
+  to.selected = b.selected;
+  to.selected_stride = b.selected_stride;
+  return {};
+}
+
+Status ExecutorAdapter::init(const char* function, const folio_executor* executor) noexcept {
+  executor_ = serial_executor();
+  if (executor == nullptr) return {};
+  if (Status status = read(function, "executor", executor, caller_); !status.is_ok()) return status;
+  if (caller_.concurrency == nullptr || caller_.parallel_for == nullptr)
+    return fail(Errc::invalid_argument, "{}: executor->{} is null, expected a function", function,
+                caller_.concurrency == nullptr ? "concurrency" : "parallel_for");
+  executor_.context = &caller_;
+  executor_.concurrency = [](void* context) {
+    const auto& caller = *static_cast<const folio_executor*>(context);
+    return caller.concurrency(caller.context);
+  };
+  executor_.parallel_for = [](void* context, int64_t n, void (*task)(void*, int64_t) noexcept, void* arg) {
+    const auto& caller = *static_cast<const folio_executor*>(context);
+    caller.parallel_for(caller.context, n, task, arg);
+  };
+  return {};
+}
+
+}  // namespace c
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/c/pool.cpp: the page pool through the C interface.
+#include <new>
+#include <utility>
+
+#include "c/convert.h"
+#include "folio/pool/page_pool.h"
+
+struct folio_pool {
+  folio::PagePool pool;
+};
+
+namespace folio {
+inline namespace v1 {
+namespace c {
+namespace {
+
+static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) && offsetof(folio_page_copy, to) == offsetof(PageCopy, to) &&
+              offsetof(folio_page_copy, tokens) == offsetof(PageCopy, tokens));
+
+/// Generations begin at 1, so no live sequence is 0.
+folio_sequence number_of(SequenceId id) { return uint64_t{id.generation} << 32 | id.index; }
+SequenceId id_of(folio_sequence number) { return {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)}; }
+
+Result<std::span<const TokenId>> tokens_of(const char* function, const char* argument, const int32_t* tokens, int64_t count) {
+  if (count < 0) return fail(Errc::invalid_argument, "{}: num_tokens is {}, expected at least 0", function, count);
+  if (count > 0 && tokens == nullptr) return null_argument(function, argument);
+  return std::span<const TokenId>(tokens, static_cast<size_t>(count));
+}
+
+Result<SequenceOptions> options_of(const char* function, const folio_sequence_options* options) {
+  if (options == nullptr) return SequenceOptions();
+  folio_sequence_options o = {};
+  if (Status s = read(function, "options", options, o); !s.is_ok()) return s;
+  if (o.salt == nullptr && o.salt_bytes > 0) return null_argument(function, "options->salt");
+  return SequenceOptions{std::string_view(o.salt, o.salt_bytes), o.adapter};
+}
+
+Status create(const folio_pool_options* options, folio_pool** pool) {
+  constexpr auto function = "folio_create_pool";
+  const PoolOptions defaults;
+  folio_pool_options o = {};
+  o.page_size = defaults.page_size;
+  o.max_sequences = defaults.max_sequences;
+  o.max_namespaces = defaults.max_namespaces;
+  if (Status s = read(function, "options", options, o); !s.is_ok()) return s;
+  PoolOptions p;
+  p.num_pages = o.num_pages;
+  p.page_size = o.page_size;
+  p.max_sequences = o.max_sequences;
+  p.max_pages_per_sequence = o.max_pages_per_sequence;
+  p.max_namespaces = o.max_namespaces;
+  p.prefix_reuse = o.no_prefix_reuse == 0;
+  p.allocate = o.allocate;
+  p.deallocate = o.deallocate;
+  p.context = o.context;
+  Result<PagePool> made = PagePool::create(p);
+  if (!made) return made.error();
+  *pool = new (std::nothrow) folio_pool{std::move(*made)};
+  return *pool != nullptr ? Status() : fail(Errc::out_of_memory, "{}: no memory for the handle", function);
+}
+
+Status admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens, const folio_sequence_options* options,
+             folio_sequence* sequence, int32_t* cached_tokens) {
+  constexpr auto function = "folio_admit";
+  if (pool == nullptr) return null_argument(function, "pool");
+  if (sequence == nullptr) return null_argument(function, "sequence");
+  const Result<std::span<const TokenId>> tokens = tokens_of(function, "prompt", prompt, num_tokens);
+  if (!tokens) return tokens.error();
+  const Result<SequenceOptions> converted = options_of(function, options);
+  if (!converted) return converted.error();
+  const Result<Admission> admitted = pool->pool.admit(*tokens, *converted);
+  if (!admitted) return admitted.error();
+  *sequence = number_of(admitted->id);
+  if (cached_tokens != nullptr) *cached_tokens = admitted->cached_tokens;
+  return {};
+}
+
+Status peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens, const folio_sequence_options* options,
+            int32_t* cached_tokens) {
+  constexpr auto function = "folio_peek";
+  if (pool == nullptr) return null_argument(function, "pool");
+  if (cached_tokens == nullptr) return null_argument(function, "cached_tokens");
+  const Result<std::span<const TokenId>> tokens = tokens_of(function, "prompt", prompt, num_tokens);
+  if (!tokens) return tokens.error();
+  const Result<SequenceOptions> converted = options_of(function, options);
+  if (!converted) return converted.error();
+  *cached_tokens = pool->pool.peek(*tokens, *converted);
+  return {};
+}
+
+Status commit(folio_pool* pool, folio_sequence sequence, const int32_t* written, int64_t num_tokens) {
+  if (pool == nullptr) return null_argument("folio_commit", "pool");
+  const Result<std::span<const TokenId>> tokens = tokens_of("folio_commit", "written", written, num_tokens);
+  return tokens ? pool->pool.commit(id_of(sequence), *tokens) : tokens.error();
+}
+
+Status begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t count, folio_step* step) {
+  constexpr auto function = "folio_begin_step";
+  if (pool == nullptr) return null_argument(function, "pool");
+  if (step == nullptr) return null_argument(function, "step");
+  if (count < 0) return fail(Errc::invalid_argument, "{}: num_sequences is {}, expected at least 0", function, count);
+  if (count > 0 && sequences == nullptr) return null_argument(function, "sequences");
+  SequenceId* const ids = new (std::nothrow) SequenceId[static_cast<size_t>(count) + 1];
+  if (ids == nullptr) return fail(Errc::out_of_memory, "{}: no memory for {} sequences", function, count);
+  for (int64_t i = 0; i < count; ++i) ids[i] = id_of(sequences[i]);
+  const Result<StepTicket> ticket = pool->pool.begin_step({ids, static_cast<size_t>(count)});
+  delete[] ids;
+  if (!ticket) return ticket.error();
+  *step = ticket->value;
+  return {};
+}
+
+folio_pool_stats stats_of(const PoolStats& s) {
+  folio_pool_stats to = {};
+  to.lookup_pages = s.lookup_pages;
+  to.hit_pages = s.hit_pages;
+  to.hit_tokens = s.hit_tokens;
+  to.evicted_pages = s.evicted_pages;
+  to.used_pages = s.used_pages;
+  to.peak_used_pages = s.peak_used_pages;
+  to.cached_pages = s.cached_pages;
+  to.free_pages = s.free_pages;
+  to.sequences = s.sequences;
+  to.unfinished_steps = s.unfinished_steps;
+  return to;
+}
+
+/// Stores a Result where the caller wants it.
+template <class T, class To, class Convert>
+Status deliver(const Result<T>& result, To* to, Convert convert_value) {
+  if (!result) return result.error();
+  *to = convert_value(*result);
+  return {};
+}
+
+template <class T>
+T same(T value) {
+  return value;
+}
+
+}  // namespace
+}  // namespace c
+}  // namespace v1
+}  // namespace folio
+
+using namespace folio;  // NOLINT(google-build-using-namespace): the calls below are thin
+
+folio_code folio_create_pool(const folio_pool_options* options, folio_pool** pool, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_create_pool", "pool"), message);
+  *pool = nullptr;
+  return c::report(c::create(options, pool), message);
+}
+
+void folio_destroy_pool(folio_pool* pool) { delete pool; }
+
+folio_code folio_peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens, const folio_sequence_options* options,
+                      int32_t* cached_tokens, folio_message* message) {
+  return c::report(c::peek(pool, prompt, num_tokens, options, cached_tokens), message);
+}
+
+folio_code folio_admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens, const folio_sequence_options* options,
+                       folio_sequence* sequence, int32_t* cached_tokens, folio_message* message) {
+  return c::report(c::admit(pool, prompt, num_tokens, options, sequence, cached_tokens), message);
+}
+
+folio_code folio_reserve(folio_pool* pool, folio_sequence sequence, int32_t new_tokens, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_reserve", "pool"), message);
+  return c::report(pool->pool.reserve(c::id_of(sequence), new_tokens), message);
+}
+
+folio_code folio_commit(folio_pool* pool, folio_sequence sequence, const int32_t* written, int64_t num_tokens,
+                        folio_message* message) {
+  return c::report(c::commit(pool, sequence, written, num_tokens), message);
+}
+
+folio_code folio_trim(folio_pool* pool, folio_sequence sequence, int32_t length, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_trim", "pool"), message);
+  return c::report(pool->pool.trim(c::id_of(sequence), length), message);
+}
+
+folio_code folio_fork(folio_pool* pool, folio_sequence sequence, int32_t length, folio_sequence* forked, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_fork", "pool"), message);
+  if (forked == nullptr) return c::report(c::null_argument("folio_fork", "forked"), message);
+  return c::report(c::deliver(pool->pool.fork(c::id_of(sequence), length), forked, c::number_of), message);
+}
+
+folio_code folio_release(folio_pool* pool, folio_sequence sequence, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_release", "pool"), message);
+  return c::report(pool->pool.release(c::id_of(sequence)), message);
+}
+
+folio_code folio_take_copies(folio_pool* pool, const folio_page_copy** copies, int64_t* num_copies, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_take_copies", "pool"), message);
+  if (copies == nullptr) return c::report(c::null_argument("folio_take_copies", "copies"), message);
+  if (num_copies == nullptr) return c::report(c::null_argument("folio_take_copies", "num_copies"), message);
+  const std::span<const PageCopy> taken = pool->pool.take_copies();
+  *copies = reinterpret_cast<const folio_page_copy*>(taken.data());
+  *num_copies = static_cast<int64_t>(taken.size());
+  return c::report({}, message);
+}
+
+folio_code folio_begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t num_sequences, folio_step* step,
+                            folio_message* message) {
+  return c::report(c::begin_step(pool, sequences, num_sequences, step), message);
+}
+
+folio_code folio_end_step(folio_pool* pool, folio_step step, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_end_step", "pool"), message);
+  return c::report(pool->pool.end_step({step}), message);
+}
+
+folio_code folio_get_length(const folio_pool* pool, folio_sequence sequence, int32_t* length, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_get_length", "pool"), message);
+  if (length == nullptr) return c::report(c::null_argument("folio_get_length", "length"), message);
+  return c::report(c::deliver(pool->pool.length(c::id_of(sequence)), length, c::same<int32_t>), message);
+}
+
+folio_code folio_get_row_start(const folio_pool* pool, folio_sequence sequence, int64_t* row_start, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_get_row_start", "pool"), message);
+  if (row_start == nullptr) return c::report(c::null_argument("folio_get_row_start", "row_start"), message);
+  return c::report(c::deliver(pool->pool.row_start(c::id_of(sequence)), row_start, c::same<int64_t>), message);
+}
+
+folio_code folio_get_table(const folio_pool* pool, folio_table* table, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_get_table", "pool"), message);
+  const PageTable own = pool->pool.table();
+  return c::report(c::write("folio_get_table", "table", folio_table{sizeof(folio_table), 0, own.entries, own.row_stride}, table),
+                   message);
+}
+
+folio_code folio_get_pool_stats(const folio_pool* pool, folio_pool_stats* stats, folio_message* message) {
+  if (pool == nullptr) return c::report(c::null_argument("folio_get_pool_stats", "pool"), message);
+  return c::report(c::write("folio_get_pool_stats", "stats", c::stats_of(pool->pool.stats()), stats), message);
+}
