@@ -1,55 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/accuracy_test.cpp: float32 accumulation whose error does not grow with length; logits of any finite size.
+/// tests/attention/accuracy_test.cpp: what is promised of ordinary inputs; errors that do not grow with length; logits of any size.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
 #include "support/attention_case.h"
-#include "support/run_case.h"
+#include "support/kernel_cases.h"
 #include "support/tolerance.h"
 
 namespace folio::test {
 namespace {
 
-/// `context` keys that are all the same page over and over.
-CaseOptions equal_keys(int32_t context) {
-  CaseOptions options;
-  options.q_heads = options.kv_heads = 1;
-  options.head_size = 8;
-  options.page_size = context;
-  options.sequences = {{1, context}};
-  return options;
+/// Every slot of the only page holds what its first slot holds.
+void make_keys_equal(AttentionCase& c) {
+  for (const PagedKVView* plane : {&c.args().key, &c.args().value}) {
+    if (plane->data == nullptr) continue;
+    ASSERT_EQ(plane->scales.data, nullptr) << "scales are not copied";
+    auto* page = static_cast<std::byte*>(plane->data) + c.table_entries()[0] * plane->page_stride_bytes;
+    const int64_t bytes = int64_t{plane->head_size} * bit_width(plane->dtype) / 8;
+    for (int64_t slot = 1; slot < plane->page_size; ++slot) std::copy_n(page, bytes, page + slot * plane->slot_stride_bytes);
+  }
 }
 
 TEST(Accuracy, a_million_equal_keys_cost_no_more_than_a_few) {
   constexpr int32_t page_size = 64;
-  for_each_kernel([&](const std::string& kernel) {
-    for (const int32_t pages : {1, 16, 512, 16384}) {  // 2^6, 2^10, 2^15, 2^20 keys
-      AttentionCase c(equal_keys(page_size));
-      const PagedKVView view = c.args().key;
-      for (int64_t slot = 1; slot < page_size; ++slot) {  // all slots hold what slot 0 holds
-        for (const PagedKVView* plane : {&c.args().key, &c.args().value}) {
-          auto* page = static_cast<std::byte*>(plane->data) + c.table_entries()[0] * plane->page_stride_bytes;
-          std::memcpy(page + slot * plane->slot_stride_bytes, page, 8 * sizeof(float));
-        }
-      }
+  CaseOptions options;
+  options.q_heads = options.kv_heads = 1;
+  options.head_size = 8;
+  options.page_size = page_size;
+  options.sequences = {{1, page_size}};
+  for_each_kernel_case(options, {Adapt::shapes, make_keys_equal}, [&](AttentionCase& c, const std::string& kernel) {
+    const Batch one_page = c.batch();
+    const reference::QueryResult exact = c.expected(0, 0);
+    for (const int32_t pages : {1, 16, 512, 16384}) {  // 2^6, 2^10, 2^15, 2^20 keys: the same page over and over
       const std::vector<uint32_t> table(static_cast<size_t>(pages), c.table_entries()[0]);
       const int32_t context = pages * page_size;
       c.batch().context_lengths = &context;
       c.batch().table.entries = table.data();
       ASSERT_EQ(run_case(c, kernel).message(), "");
-      EXPECT_TRUE(matches_reference(c)) << context << " keys";
       // Beyond the bound of tolerance.h: no more than what one chain of spans costs, whatever the length.
-      const auto v = static_cast<double>(*reinterpret_cast<const float*>(static_cast<const std::byte*>(c.args().value.data) +
-                                                                         c.table_entries()[0] * view.page_stride_bytes));
-      EXPECT_NEAR(c.output(0, 0, 0), v, std::fabs(v) * longest_chain * f32_roundoff) << context << " keys";
-      EXPECT_NEAR(static_cast<double>(c.output_lse(0, 0)), c.expected(0, 0).lse, longest_chain * f32_roundoff)
+      const double error = longest_chain * f32_roundoff + (c.precision().weights == DType::f32 ? 0.0 : coarse_exp);
+      for (int64_t d = 0; d < c.options().v_head_size; ++d) {
+        const double v = exact.out[static_cast<size_t>(d)];
+        ASSERT_NEAR(c.output(0, 0, d), v, std::fabs(v) * (error + reference::unit_roundoff(c.options().out_dtype)))
+            << context << " keys";
+      }
+      EXPECT_NEAR(static_cast<double>(c.output_lse(0, 0)), exact.lse + std::log(static_cast<double>(pages)), error)
           << context << " keys";
     }
+    c.batch() = one_page;
   });
+}
+
+/// What users are promised, of inputs as they are met: logits of a few units.
+TEST(Accuracy, every_kernel_keeps_what_is_promised) {
+  for (const int32_t head_size : {64, 128, 256}) {
+    for (const DType out : {DType::f32, DType::bf16}) {
+      CaseOptions options;
+      options.head_size = head_size;
+      options.q_heads = 16;
+      options.kv_heads = 2;
+      options.out_dtype = out;
+      options.sequences = {{1, 3000}, {20, 700}, {2, 40}};
+      for_each_kernel_case(options, [&](AttentionCase& c, const std::string& kernel) {
+        Accuracy accuracy;
+        ASSERT_EQ(run_case(c, kernel).message(), "");
+        ASSERT_TRUE(matches_reference(c, {0, c.tokens(), 3}, &accuracy));
+        AccuracyDemand demand = accuracy_demand(c.precision());
+        if (c.options().out_dtype == DType::bf16) demand.relative_rms = 2.5e-3;
+        EXPECT_LE(accuracy.relative_rms, demand.relative_rms);
+        EXPECT_LE(accuracy.lse, demand.lse);
+      });
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 TEST(Accuracy, logits_of_a_hundred_thousand_are_right) {
@@ -61,8 +89,7 @@ TEST(Accuracy, logits_of_a_hundred_thousand_are_right) {
       options.scale = 1.0f;
       options.sink_logits = sinks;
       options.bias = BiasForm::per_head;
-      AttentionCase c(options);
-      for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+      expect_every_kernel_right(options);
     }
   }
 }
@@ -76,12 +103,13 @@ TEST(Accuracy, one_visible_key_far_below_zero_has_all_the_weight) {
     options.mask = Mask::sliding_window(1);
     options.bias = BiasForm::shared;
     options.sequences = {{1, 100}, {3, 3}};
-    AttentionCase c(options);
-    for (int64_t row = 0; row < c.tokens(); ++row) {
-      const int64_t key = row == 0 ? 99 : row - 1;
-      std::memcpy(static_cast<std::byte*>(c.args().bias.data) + row * c.args().bias.stride_bytes[1] + key * 4, &logit, 4);
-    }
-    for_each_kernel([&](const std::string& kernel) {
+    const auto arrange = [&](AttentionCase& c) {
+      for (int64_t row = 0; row < c.tokens(); ++row) {
+        const int64_t key = row == 0 ? 99 : row - 1;
+        std::memcpy(static_cast<std::byte*>(c.args().bias.data) + row * c.args().bias.stride_bytes[1] + key * 4, &logit, 4);
+      }
+    };
+    for_each_kernel_case(options, {Adapt::shapes, arrange}, [&](AttentionCase& c, const std::string& kernel) {
       EXPECT_TRUE(kernel_is_right(c, kernel));
       EXPECT_NEAR(static_cast<double>(c.output_lse(0, 0)), static_cast<double>(logit),
                   std::fabs(static_cast<double>(logit)) * 1e-6 + 10.0);
@@ -93,10 +121,9 @@ TEST(Accuracy, a_sink_that_outweighs_everything_leaves_nothing) {
   CaseOptions options;
   options.head_size = 8;
   options.sink_logits = true;
-  AttentionCase c(options);
-  std::vector<float> sinks(4, 1e5f);
-  c.args().sink_logits = sinks.data();
-  for_each_kernel([&](const std::string& kernel) {
+  const std::vector<float> sinks(4, 1e5f);
+  const auto arrange = [&](AttentionCase& c) { c.args().sink_logits = sinks.data(); };
+  for_each_kernel_case(options, {Adapt::shapes, arrange}, [&](AttentionCase& c, const std::string& kernel) {
     EXPECT_TRUE(kernel_is_right(c, kernel));
     EXPECT_EQ(c.output(0, 0, 0), 0.0);
     EXPECT_EQ(c.output_lse(0, 0), 1e5f);
@@ -109,12 +136,14 @@ TEST(Accuracy, a_bias_of_minus_infinity_hides_a_key) {
   options.q_heads = options.kv_heads = 1;
   options.bias = BiasForm::shared;
   options.sequences = {{1, 100}, {1, 1}};
-  AttentionCase c(options);
   const float hidden = -std::numeric_limits<float>::infinity();
-  for (int64_t key = 0; key < 100; key += 3) std::memcpy(static_cast<std::byte*>(c.args().bias.data) + key * 4, &hidden, 4);
-  // The only key of the second sequence: nothing is left.
-  std::memcpy(static_cast<std::byte*>(c.args().bias.data) + c.args().bias.stride_bytes[1], &hidden, 4);
-  for_each_kernel([&](const std::string& kernel) {
+  const auto arrange = [&](AttentionCase& c) {
+    auto* bias = static_cast<std::byte*>(c.args().bias.data);
+    for (int64_t key = 0; key < 100; key += 3) std::memcpy(bias + key * 4, &hidden, 4);
+    // The only key of the second sequence: nothing is left.
+    std::memcpy(bias + c.args().bias.stride_bytes[1], &hidden, 4);
+  };
+  for_each_kernel_case(options, {Adapt::shapes, arrange}, [&](AttentionCase& c, const std::string& kernel) {
     EXPECT_TRUE(kernel_is_right(c, kernel));
     EXPECT_EQ(c.output_lse(1, 0), hidden);
     EXPECT_EQ(c.output(1, 0, 3), 0.0);
@@ -129,12 +158,13 @@ TEST(Accuracy, ascending_and_descending_logits) {
     options.q_heads = options.kv_heads = 1;
     options.bias = BiasForm::shared;
     options.sequences = {{1, 3000}};
-    AttentionCase c(options);
-    for (int64_t key = 0; key < 3000; ++key) {
-      const float bias = slope * static_cast<float>(key);
-      std::memcpy(static_cast<std::byte*>(c.args().bias.data) + key * 4, &bias, 4);
-    }
-    for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)) << slope; });
+    const auto arrange = [&](AttentionCase& c) {
+      for (int64_t key = 0; key < 3000; ++key) {
+        const float bias = slope * static_cast<float>(key);
+        std::memcpy(static_cast<std::byte*>(c.args().bias.data) + key * 4, &bias, 4);
+      }
+    };
+    expect_every_kernel_right(options, {Adapt::shapes, arrange});
   }
 }
 

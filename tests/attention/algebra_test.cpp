@@ -10,9 +10,9 @@
 
 #include "folio/attention/merge.h"
 #include "support/attention_case.h"
+#include "support/kernel_cases.h"
 #include "support/part.h"
 #include "support/random.h"
-#include "support/run_case.h"
 
 namespace folio::test {
 namespace {
@@ -53,6 +53,7 @@ std::vector<std::unique_ptr<PartResult>> attend_parts(AttentionCase& c, const st
     auto result = std::make_unique<PartResult>(c.tokens(), c.options().q_heads, c.options().v_head_size);
     Part part(c, {0, 0, static_cast<int32_t>(c.tokens()), cuts[i], cuts[i + 1] - cuts[i]});
     AttentionProblem problem = c.problem();
+    problem.out_dtype = DType::f32;
     problem.sink_logits = i == sink_part;
     if (!problem.sink_logits) part.args().sink_logits = nullptr;
     part.args().out = result->partial.out;
@@ -82,11 +83,11 @@ void merge_in_random_tree(AttentionCase& c, std::vector<std::unique_ptr<PartResu
 TEST(Algebra, split_keys_merge_to_the_whole_whichever_part_has_the_sink) {
   Rng rng(test_seed());
   for (int round = 0; round < 6; ++round) {
-    AttentionCase c(split_options(rng.next()));
+    const CaseOptions options = split_options(rng.next());
     std::vector<int32_t> cuts = {0, 230};
     for (int64_t i = rng.between(0, 4); i > 0; --i) cuts.push_back(8 * rng.int_between(0, 28));
     std::sort(cuts.begin(), cuts.end());  // equal cuts: an empty part
-    for_each_kernel([&](const std::string& kernel) {
+    for_each_kernel_case(options, [&](AttentionCase& c, const std::string& kernel) {
       for (size_t sink_part = 0; sink_part + 1 < cuts.size(); ++sink_part) {
         merge_in_random_tree(c, attend_parts(c, cuts, sink_part, kernel), rng);
         EXPECT_TRUE(matches_reference(c)) << describe(c.options());
@@ -96,13 +97,14 @@ TEST(Algebra, split_keys_merge_to_the_whole_whichever_part_has_the_sink) {
 }
 
 TEST(Algebra, a_sink_given_to_two_parts_is_a_different_result) {
-  AttentionCase c(split_options(3));
-  auto parts = attend_parts(c, {0, 96, 230}, 0, kernel_names().front());
-  auto again = attend_parts(c, {0, 96, 230}, 1, kernel_names().front());
-  parts[1] = std::move(again[1]);
-  Rng rng(1);
-  merge_in_random_tree(c, std::move(parts), rng);
-  EXPECT_FALSE(matches_reference(c));
+  for_each_kernel_case(split_options(3), [&](AttentionCase& c, const std::string& kernel) {
+    auto parts = attend_parts(c, {0, 96, 230}, 0, kernel);
+    auto again = attend_parts(c, {0, 96, 230}, 1, kernel);
+    parts[1] = std::move(again[1]);
+    Rng rng(1);
+    merge_in_random_tree(c, std::move(parts), rng);
+    EXPECT_FALSE(matches_reference(c));
+  });
 }
 
 TEST(Algebra, a_sink_logit_enters_once_however_many_spans_there_are) {
@@ -112,10 +114,8 @@ TEST(Algebra, a_sink_logit_enters_once_however_many_spans_there_are) {
     options.sink_logits = true;
     options.parallelism = parallelism;
     options.sequences = {{1, 5000}, {3, 9001}, {1, 20}};
-    AttentionCase c(options);
     const std::vector<float> sinks(4, 9.0f);  // as heavy as thousands of keys
-    c.args().sink_logits = sinks.data();
-    for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+    expect_every_kernel_right(options, {Adapt::shapes, [&](AttentionCase& c) { c.args().sink_logits = sinks.data(); }});
   }
 }
 
@@ -127,8 +127,7 @@ TEST(Algebra, a_query_without_keys_is_zero_and_minus_infinity_or_its_sink_logit)
     options.query_positions = sinks;
     options.intervals = !sinks;
     options.sequences = {{3, 0}, {2, 20}, {4, 0}};
-    AttentionCase c(options);
-    for_each_kernel([&](const std::string& kernel) {
+    for_each_kernel_case(options, [&](AttentionCase& c, const std::string& kernel) {
       ASSERT_TRUE(kernel_is_right(c, kernel));
       for (const int64_t row : {0, 1, 2, 5, 8}) {
         for (int32_t head = 0; head < options.q_heads; ++head) {
@@ -146,8 +145,7 @@ TEST(Algebra, empty_batches_sequences_and_steps_succeed_and_write_nothing) {
     CaseOptions options;
     options.head_size = 16;
     options.sequences = sequences;
-    AttentionCase c(options);
-    for_each_kernel([&](const std::string& kernel) {
+    for_each_kernel_case(options, [&](AttentionCase& c, const std::string& kernel) {
       ASSERT_EQ(run_case(c, kernel).message(), "");
       EXPECT_TRUE(c.output_gaps_untouched());
     });
@@ -155,16 +153,16 @@ TEST(Algebra, empty_batches_sequences_and_steps_succeed_and_write_nothing) {
 }
 
 TEST(Algebra, an_empty_batch_needs_no_arrays) {
-  AttentionCase c(CaseOptions{});
-  for_each_kernel([&](const std::string& kernel) {
+  for_each_kernel_case({}, [&](AttentionCase& c, const std::string& kernel) {
     const Attention attention = Attention::create(c.problem(), {}, {}, kernel).value();
     const GuardedMemory plan_memory(attention.plan_bytes(), 64), workspace(attention.workspace_bytes(), 64);
     const Result<AttentionPlan> made = plan(attention, Batch{}, plan_memory.span());
     ASSERT_TRUE(made.has_value()) << made.error().message();
     EXPECT_EQ(made->num_tasks, 0);
     AttentionArgs args;
-    args.q = dense_tensor(nullptr, DType::f32, {0, 4, 64});
-    args.out = args.q;
+    const CaseOptions& o = c.options();
+    args.q = dense_tensor(nullptr, o.q_dtype, {0, int64_t{o.q_heads}, int64_t{o.head_size}});
+    args.out = dense_tensor(nullptr, o.out_dtype, {0, int64_t{o.q_heads}, int64_t{o.v_head_size}});
     args.key = c.args().key;
     args.value = c.args().value;
     EXPECT_EQ(attend(attention, *made, args, workspace.span(), serial_executor()).message(), "");
@@ -178,8 +176,7 @@ TEST(Algebra, neighbours_without_new_tokens_change_nothing) {
   options.mask = Mask::full();
   options.query_positions = true;
   options.sequences = {{0, 40}, {7, 30}, {0, 0}, {2, 90}, {0, 1}};
-  AttentionCase c(options);
-  for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+  expect_every_kernel_right(options);
 }
 
 }  // namespace

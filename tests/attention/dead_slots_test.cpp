@@ -10,7 +10,7 @@
 #include "reference/elements.h"
 #include "reference/visibility.h"
 #include "support/attention_case.h"
-#include "support/run_case.h"
+#include "support/kernel_cases.h"
 
 namespace folio::test {
 namespace {
@@ -43,9 +43,9 @@ TEST(DeadSlots, holes_between_explicit_intervals_do_not_matter) {
       options.key_dtype = options.value_dtype = DType::i8;
       options.key_scales.kind = options.value_scales.kind = ScaleKind::granule;
     }
-    AttentionCase c(options);
+    const AttentionCase c(options);
     for (int32_t b = 0; b < c.batch().size; ++b) holes += holes_of(c, b);
-    for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+    expect_every_kernel_right(options);
   }
   EXPECT_GT(holes, 100) << "the cases must have what they are about";
 }
@@ -62,23 +62,22 @@ TEST(DeadSlots, scales_of_dead_slots_do_not_matter) {
       options.page_size = 8;
       options.head_size = 32;
       options.sequences = {{2, 90}, {5, 31}, {1, 200}};
-      AttentionCase c(options);
-      for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+      expect_every_kernel_right(options);
     }
   }
 }
 
 /// Overwrites everything that is NaN in the planes by `value`.
-void refill_dead(AttentionCase& c, float value) {
+void refill_dead(AttentionCase& c, double value) {
   for (const PagedKVView* view : {&c.args().key, &c.args().value}) {
+    if (view->data == nullptr) continue;
     for (int64_t page = 0; page < view->num_pages; ++page)
       for (int64_t slot = 0; slot < view->page_size; ++slot)
         for (int64_t head = 0; head < view->num_heads; ++head)
           for (int32_t d = 0; d < view->head_size; ++d) {
-            auto* at = reinterpret_cast<float*>(static_cast<std::byte*>(view->data) + page * view->page_stride_bytes +
-                                                slot * view->slot_stride_bytes + head * view->head_stride_bytes) +
-                       d;
-            if (std::isnan(*at)) *at = value;
+            auto* at = static_cast<std::byte*>(view->data) + page * view->page_stride_bytes + slot * view->slot_stride_bytes +
+                       head * view->head_stride_bytes + int64_t{d} * bit_width(view->dtype) / 8;
+            if (std::isnan(reference::load(at, view->dtype))) reference::store(at, view->dtype, value);
           }
   }
 }
@@ -88,12 +87,11 @@ TEST(DeadSlots, their_contents_change_no_bit) {
   options.mask = Mask::sliding_window(21, 3);
   options.head_size = 32;
   options.sequences = {{2, 90}, {5, 31}, {1, 200}};
-  for_each_kernel([&](const std::string& kernel) {
-    AttentionCase c(options);
+  for_each_kernel_case(options, [](AttentionCase& c, const std::string& kernel) {
     ASSERT_TRUE(run_case(c, kernel).is_ok());
     const std::vector<std::byte> with_nan = c.output_bits();
-    for (const float value : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::max(), 0.0f}) {
-      AttentionCase other(options);
+    for (const double value : {std::numeric_limits<double>::infinity(), -0x1p127, 0.0}) {
+      AttentionCase other(c.options());
       refill_dead(other, value);
       ASSERT_TRUE(run_case(other, kernel).is_ok());
       EXPECT_EQ(other.output_bits(), with_nan) << value;
@@ -107,12 +105,13 @@ TEST(DeadSlots, a_visible_nan_spoils_only_its_own_sequence) {
     options.shared = 0.0;
     options.head_size = 16;
     options.sequences = {{1, 40}, {3, 77}, {1, 40}, {2, 90}};
-    AttentionCase c(options);
-    const PagedKVView& view = in_key ? c.args().key : c.args().value;
-    const auto page = static_cast<int64_t>(c.table_entries()[1 * c.batch().table.row_stride + 1]);  // sequence 1, keys 16 .. 31
-    auto* at = static_cast<std::byte*>(view.data) + page * view.page_stride_bytes + 3 * view.slot_stride_bytes;
-    reference::store(at, view.dtype, std::nan(""));
-    for_each_kernel([&](const std::string& kernel) {
+    const auto arrange = [&](AttentionCase& c) {
+      const PagedKVView& view = in_key || c.options().value_in_key ? c.args().key : c.args().value;
+      const auto page = static_cast<int64_t>(c.table_entries()[1 * c.batch().table.row_stride + 1]);  // sequence 1, keys 16 .. 31
+      auto* at = static_cast<std::byte*>(view.data) + page * view.page_stride_bytes + 3 * view.slot_stride_bytes;
+      reference::store(at, view.dtype, std::nan(""));
+    };
+    for_each_kernel_case(options, {Adapt::shapes, arrange}, [](AttentionCase& c, const std::string& kernel) {
       ASSERT_TRUE(run_case(c, kernel).is_ok());
       EXPECT_TRUE(matches_reference(c, {0, 1}));
       EXPECT_TRUE(matches_reference(c, {4, 7}));

@@ -5,8 +5,8 @@
 #include "folio/attention/mask.h"
 #include "reference/visibility.h"
 #include "support/attention_case.h"
+#include "support/kernel_cases.h"
 #include "support/random.h"
-#include "support/run_case.h"
 
 namespace folio::test {
 namespace {
@@ -96,8 +96,7 @@ TEST(Mask, every_mask_is_right_on_every_kernel) {
       options.q_heads = 2;
       options.kv_heads = 1;
       options.sequences = {{70, 150}, {1, 129}, {64, 64}, {3, 65}, {1, 1}, {9, 300}};
-      AttentionCase c(options);
-      for_each_kernel([&](const std::string& kernel) { ASSERT_TRUE(kernel_is_right(c, kernel)); });
+      expect_every_kernel_right(options);
       if (HasFatalFailure()) return;
     }
   }
@@ -114,8 +113,7 @@ TEST(Mask, explicit_intervals_are_right_on_every_kernel) {
     options.page_size = 8;
     options.head_size = 16;
     options.sequences = {{40, 150}, {1, 129}, {20, 64}, {3, 300}};
-    AttentionCase c(options);
-    for_each_kernel([&](const std::string& kernel) { ASSERT_TRUE(kernel_is_right(c, kernel)); });
+    expect_every_kernel_right(options);
     if (HasFatalFailure()) return;
   }
 }
@@ -129,8 +127,7 @@ TEST(Mask, queries_may_stand_anywhere_with_given_positions) {
     options.page_size = 8;
     options.head_size = 16;
     options.sequences = {{30, 10}, {100, 64}, {5, 0}};
-    AttentionCase c(options);
-    for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+    expect_every_kernel_right(options);
   }
 }
 
@@ -141,8 +138,7 @@ TEST(Mask, a_context_may_be_shorter_than_its_new_tokens) {
     options.mask = mask;
     options.head_size = 16;
     options.sequences = {{30, 10}, {100, 64}, {5, 0}};
-    AttentionCase c(options);
-    for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+    expect_every_kernel_right(options);
   }
 }
 

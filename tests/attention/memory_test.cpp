@@ -9,8 +9,8 @@
 
 #include "support/allocations.h"
 #include "support/attention_case.h"
+#include "support/kernel_cases.h"
 #include "support/random.h"
-#include "support/run_case.h"
 
 namespace folio::test {
 namespace {
@@ -41,8 +41,7 @@ std::vector<SequenceShape> random_batch(const AttentionLimits& limits, Rng& rng)
 }
 
 void expect_fits(const std::vector<SequenceShape>& sequences, const AttentionLimits& limits, uint64_t seed) {
-  AttentionCase c(small_options(sequences, seed));
-  for_each_kernel([&](const std::string& kernel) {
+  for_each_kernel_case(small_options(sequences, seed), [&](AttentionCase& c, const std::string& kernel) {
     c.poison_output();
     const Result<PreparedCase> p = prepare_case(c, kernel, limits);
     ASSERT_TRUE(p.has_value()) << p.error().message();
@@ -82,8 +81,7 @@ TEST(Memory, extreme_batches_fit_exactly) {
 }
 
 TEST(Memory, sizes_are_functions_of_problem_and_limits) {
-  AttentionCase c(small_options({{1, 10}}, 1));
-  for_each_kernel([&](const std::string& kernel) {
+  for_each_kernel_case(small_options({{1, 10}}, 1), [](AttentionCase& c, const std::string& kernel) {
     const AttentionLimits limits{4, 64, 5000, 8};
     const Attention first = Attention::create(c.problem(), limits, {}, kernel).value();
     const Attention second = Attention::create(c.problem(), limits, {}, kernel).value();
@@ -118,8 +116,7 @@ TEST(Memory, a_batch_beyond_a_limit_is_an_error) {
       {"context", {{1, 101}}},
   };
   for (const Row& row : rows) {
-    AttentionCase c(small_options(row.sequences, 1));
-    for_each_kernel([&](const std::string& kernel) {
+    for_each_kernel_case(small_options(row.sequences, 1), [&](AttentionCase& c, const std::string& kernel) {
       const Result<PreparedCase> p = prepare_case(c, kernel, limits);
       ASSERT_FALSE(p.has_value());
       EXPECT_EQ(p.error().code(), Errc::invalid_argument);
@@ -129,8 +126,7 @@ TEST(Memory, a_batch_beyond_a_limit_is_an_error) {
 }
 
 TEST(Memory, the_run_path_allocates_nothing) {
-  AttentionCase c(small_options({{1, 5000}, {40, 300}, {1, 17}}, 1));
-  for_each_kernel([&](const std::string& kernel) {
+  for_each_kernel_case(small_options({{1, 5000}, {40, 300}, {1, 17}}, 1), [](AttentionCase& c, const std::string& kernel) {
     const Result<PreparedCase> p = prepare_case(c, kernel, {3, 42, 5000, 4});
     ASSERT_TRUE(p.has_value()) << p.error().message();
     const Executor executor = serial_executor();

@@ -4,6 +4,7 @@
 /// The variable is read once per process, so each test about it runs in a process of its own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <set>
@@ -13,7 +14,7 @@
 #include "attention/validate.h"
 #include "cpu/features.h"
 #include "support/attention_case.h"
-#include "support/run_case.h"
+#include "support/kernel_cases.h"
 
 namespace folio::test {
 namespace {
@@ -31,10 +32,30 @@ TEST(Select, names_are_unique_and_every_kernel_is_complete) {
 
 TEST(Select, the_best_kernel_that_the_machine_can_run_is_taken) {
   const AttentionProblem problem = some_problem();
-  for (const Isa isa : {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4}) {
-    const Result<const Kernel*> selected = select(problem, isa, machine_profile(), {});
+  for (const Isa isa : {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4, Isa::avx512_bf16, Isa::amx_bf16}) {
+    const Result<const Kernel*> selected = select(problem, isa, profile_of({}), {});
     ASSERT_TRUE(selected.has_value());
-    EXPECT_EQ((*selected)->isa, isa) << name(isa);
+    const auto first = std::find_if(kernels().begin(), kernels().end(),
+                                    [&](const Kernel& kernel) { return refusal(kernel, problem, isa) == nullptr; });
+    EXPECT_EQ((*selected)->name, first->name) << name(isa);
+    EXPECT_EQ((*selected)->isa, std::min(isa, Isa::x86_64_v4)) << "f32 has no narrower products";
+  }
+}
+
+TEST(Select, a_unit_that_the_machine_is_slow_at_is_taken_only_if_nothing_else_accepts) {
+  AttentionCase c([] {
+    CaseOptions options;
+    options.q_dtype = options.key_dtype = options.value_dtype = DType::bf16;
+    return options;
+  }());
+  const AttentionProblem problem = resolve(c.problem()).value();
+  MachineProfile slow, fast;
+  slow.bf16_dot_is_slow = true;
+  EXPECT_NE(select(problem, Isa::avx512_bf16, slow, {}).value()->unit, Unit::bf16_dot);
+  for (const Kernel& kernel : kernels()) {
+    if (kernel.unit != Unit::bf16_dot || refusal(kernel, problem, Isa::avx512_bf16) != nullptr) continue;
+    EXPECT_EQ(select(problem, Isa::avx512_bf16, fast, {}).value()->unit, Unit::bf16_dot);
+    EXPECT_EQ(select(problem, Isa::avx512_bf16, slow, kernel.name).value()->name, kernel.name) << "the caller's name decides";
   }
 }
 
@@ -62,8 +83,7 @@ TEST(Select, a_level_that_is_not_promised_is_refused) {
 }
 
 TEST(Select, the_callers_name_decides) {
-  AttentionCase c(CaseOptions{});
-  for_each_kernel([&](const std::string& kernel) {
+  for_each_kernel_case({}, [](AttentionCase& c, const std::string& kernel) {
     EXPECT_EQ(Attention::create(c.problem(), c.limits(), {}, kernel).value().kernel(), kernel);
   });
 }
@@ -94,7 +114,7 @@ TEST(ForcedKernelDeathTest, the_callers_argument_wins) {
 }
 
 TEST(ForcedKernelDeathTest, an_empty_value_is_none) {
-  const std::string best = kernel_names().front();
+  const std::string best(select(some_problem(), machine_isa(), machine_profile(), {}).value()->name);
   EXPECT_EXIT(check_forced("", "", best, Errc::ok), ::testing::ExitedWithCode(0), "");
 }
 

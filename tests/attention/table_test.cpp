@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "support/attention_case.h"
+#include "support/kernel_cases.h"
 #include "support/random.h"
-#include "support/run_case.h"
 
 namespace folio::test {
 namespace {
@@ -22,8 +22,7 @@ TEST(Table, every_form_is_read_in_place_without_padding) {
       options.page_size = page_size;
       options.head_size = 16;
       options.sequences = {{3, 60}, {1, 130}, {2, 2}, {5, 200}};
-      AttentionCase c(options);
-      for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+      expect_every_kernel_right(options);
     }
   }
 }
@@ -39,8 +38,7 @@ TEST(Table, keys_of_unassigned_pages_are_invisible) {
       options.sink_logits = sinks;
       options.shared = 0.0;
       options.sequences = {{3, 60}, {1, 130}, {2, 2}, {5, 200}, {1, 7}};
-      AttentionCase c(options);
-      for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+      expect_every_kernel_right(options);
     }
   }
 }
@@ -51,10 +49,11 @@ TEST(Table, each_unassigned_id_alone) {
     options.page_size = 4;
     options.head_size = 8;
     options.sequences = {{1, 12}};
-    AttentionCase c(options);
-    c.table_entries()[1] = id != 0u ? id : static_cast<uint32_t>(c.args().key.num_pages);
-    for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
-    EXPECT_EQ(c.expected(0, 0).keys, 8);
+    const auto arrange = [&](AttentionCase& c) {
+      c.table_entries()[1] = id != 0u ? id : static_cast<uint32_t>(c.args().key.num_pages);
+      EXPECT_EQ(c.expected(0, 0).keys, 8);
+    };
+    expect_every_kernel_right(options, {Adapt::shapes, arrange});
   }
 }
 
@@ -65,16 +64,19 @@ TEST(Table, entries_behind_a_window_are_not_even_read) {
   options.head_size = 16;
   options.mask = Mask::sliding_window(30);
   options.sequences = {{4, 200}};
-  AttentionCase c(options);
   const int64_t page_bytes = sysconf(_SC_PAGESIZE);
   void* map = mmap(nullptr, static_cast<size_t>(3 * page_bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(map, MAP_FAILED);
   auto* middle = static_cast<std::byte*>(map) + page_bytes;
   ASSERT_EQ(mprotect(middle, static_cast<size_t>(page_bytes), PROT_READ | PROT_WRITE), 0);
-  // Context 200, first query at 196 sees 167 .. 196: pages 20 .. 24 of 25 entries.
-  std::memcpy(middle, c.table_entries() + 20, 5 * sizeof(uint32_t));
-  c.batch().table.entries = reinterpret_cast<uint32_t*>(middle) - 20;
-  for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+  for_each_kernel_case(options, [&](AttentionCase& c, const std::string& kernel) {
+    // Context 200, first query at 196 sees 167 .. 196: pages 20 .. 24 of 25 entries.
+    const uint32_t* const entries = c.batch().table.entries;
+    std::memcpy(middle, entries + 20, 5 * sizeof(uint32_t));
+    c.batch().table.entries = reinterpret_cast<uint32_t*>(middle) - 20;
+    EXPECT_TRUE(kernel_is_right(c, kernel));
+    c.batch().table.entries = entries;
+  });
   munmap(map, static_cast<size_t>(3 * page_bytes));
 }
 
@@ -86,13 +88,14 @@ TEST(Table, stale_front_entries_may_name_another_sequences_pages) {
   options.shared = 0.0;
   options.table = TableForm::csr;
   options.sequences = {{2, 100}, {3, 90}};
-  AttentionCase c(options);
-  const auto first_of_second = static_cast<size_t>(c.batch().table.row_starts[1]);
-  for (size_t p = 0; p < 9; ++p) {
-    c.table_entries()[p] = c.table_entries()[first_of_second + 11];  // the live page of the other sequence
-    c.table_entries()[first_of_second + p] = c.table_entries()[12];
-  }
-  for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+  const auto arrange = [](AttentionCase& c) {
+    const auto first_of_second = static_cast<size_t>(c.batch().table.row_starts[1]);
+    for (size_t p = 0; p < 9; ++p) {
+      c.table_entries()[p] = c.table_entries()[first_of_second + 11];  // the live page of the other sequence
+      c.table_entries()[first_of_second + p] = c.table_entries()[12];
+    }
+  };
+  expect_every_kernel_right(options, {Adapt::shapes, arrange});
 }
 
 TEST(Table, an_entry_that_was_int32_means_the_same) {
@@ -101,12 +104,16 @@ TEST(Table, an_entry_that_was_int32_means_the_same) {
   options.page_size = 4;
   options.head_size = 8;
   options.sequences = {{1, 12}};
-  AttentionCase c(options);
-  int32_t entries[3];
-  std::memcpy(entries, c.table_entries(), sizeof entries);
-  entries[1] = -1;
-  c.batch().table.entries = reinterpret_cast<const uint32_t*>(entries);
-  for_each_kernel([&](const std::string& kernel) { EXPECT_TRUE(kernel_is_right(c, kernel)); });
+  for_each_kernel_case(options, [](AttentionCase& c, const std::string& kernel) {
+    const uint32_t* const given = c.batch().table.entries;
+    int32_t entries[3];
+    std::memcpy(entries, given, sizeof entries);
+    entries[1] = -1;
+    c.batch().table.entries = reinterpret_cast<const uint32_t*>(entries);
+    c.forget_expected();
+    EXPECT_TRUE(kernel_is_right(c, kernel));
+    c.batch().table.entries = given;
+  });
 }
 
 }  // namespace

@@ -7,18 +7,8 @@
 
 #include "folio/cache/page_walk.h"
 #include "folio/cache/static_view.h"
+#include "support/sanitized.h"
 #include "support/static_cache.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FOLIO_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define FOLIO_TEST_SANITIZED 1
-#endif
-#endif
-#ifndef FOLIO_TEST_SANITIZED
-#define FOLIO_TEST_SANITIZED 0
-#endif
 
 namespace folio::test {
 namespace {
@@ -48,7 +38,7 @@ constexpr int64_t num_pages = 131076;
 const std::vector<uint32_t> near_limits = {0, 32767, 32768, 65535, 65536, 65537, 131071, 131072, 131075};
 
 TEST(StaticOffsets, pages_beyond_2_to_the_32_elements_are_reached) {
-  if (FOLIO_TEST_SANITIZED) GTEST_SKIP() << "a sanitizer limits address space";
+  if (is_sanitized) GTEST_SKIP() << "a sanitizer limits address space";
   using Collection = PagedKVCacheCollection<DType::i8, KVCacheStaticParams{8, 128}, 16, DType::f16, 1>;
   const AddressSpace blocks(num_pages * page_elements), scales(num_pages * page_elements * 2);
   if (blocks.span().data == nullptr || scales.span().data == nullptr) GTEST_SKIP() << "13 GB of address space are not to be had";
@@ -82,7 +72,7 @@ TEST(StaticOffsets, pages_beyond_2_to_the_32_elements_are_reached) {
 }
 
 TEST(StaticOffsets, pages_beyond_2_to_the_32_bytes_are_reached) {
-  if (FOLIO_TEST_SANITIZED) GTEST_SKIP() << "a sanitizer limits address space";
+  if (is_sanitized) GTEST_SKIP() << "a sanitizer limits address space";
   using Collection = PagedKVCacheCollection<DType::f32, KVCacheStaticParams{8, 128, true}, 32>;
   const AddressSpace blocks(num_pages * page_elements * 4);
   if (blocks.span().data == nullptr) GTEST_SKIP() << "17 GB of address space are not to be had";

@@ -7,7 +7,6 @@
 
 #include "reference/elements.h"
 #include "reference/visibility.h"
-#include "support/tolerance.h"
 
 namespace folio::test {
 namespace {
@@ -261,9 +260,15 @@ const reference::QueryResult& AttentionCase::expected(int64_t row, int32_t q_hea
   if (expected_.empty()) expected_.resize(static_cast<size_t>(tokens() * options_.q_heads));
   auto& result = expected_[static_cast<size_t>(row * options_.q_heads + q_head)];
   if (!result) {
-    result = reference::attend_query(problem_, batch_, args_, sequence_of(row), row, q_head, error_weights(options_.head_size));
+    result = reference::attend_query(problem_, batch_, args_, sequence_of(row), row, q_head,
+                                     error_weights(options_.head_size, precision_));
   }
   return *result;
+}
+
+void AttentionCase::set_precision(const Precision& precision) {
+  if (precision.keys != precision_.keys) forget_expected();  // the reference weighs its magnitudes by it
+  precision_ = precision;
 }
 
 void AttentionCase::poison_output() {

@@ -21,6 +21,7 @@
 #include "reference/attention.h"
 #include "support/guarded_memory.h"
 #include "support/random.h"
+#include "support/tolerance.h"
 
 namespace folio::test {
 
@@ -105,6 +106,10 @@ class AttentionCase {
   const reference::QueryResult& expected(int64_t row, int32_t q_head);
   void forget_expected() { expected_.clear(); }
 
+  /// Of the kernel whose output the case holds, or will; the bounds of matches_reference follow it.
+  [[nodiscard]] const Precision& precision() const { return precision_; }
+  void set_precision(const Precision& precision);
+
   /// Output and lse back to poison, as before any run.
   void poison_output();
   [[nodiscard]] double output(int64_t row, int32_t q_head, int64_t d) const;
@@ -145,6 +150,7 @@ class AttentionCase {
   std::vector<std::vector<int64_t>> pages_;  // [sequence][logical page] page id (unbounded: row of token 0)
   std::vector<std::vector<bool>> alive_;     // [sequence][key]: some query sees it
   int64_t num_pages_ = 0;
+  Precision precision_;
   std::vector<std::optional<reference::QueryResult>> expected_;  // [row, q head]
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/support/run_case.h: runs kernels on an AttentionCase and compares with the reference.
 ///
-/// `matches_reference` is an assertion that does not fail the test by itself, so that the mutant tests can demand a failure.
+/// `matches_reference` is an assertion that does not fail the test by itself, so that the mutant tests can demand a failure. Running a
+/// kernel on a case, or preparing it, sets the case's precision to the kernel's.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -23,6 +23,8 @@ namespace folio::test {
 /// console once per program, so that a skip is seen.
 std::vector<std::string> kernel_names();
 std::vector<std::string> absent_kernel_names();
+/// The entry of that name, which must exist.
+const Kernel& kernel_of(std::string_view name);
 
 /// An Attention with its plan and exactly as much plan memory and workspace as it asks for, both ended by inaccessible memory.
 struct PreparedCase {
@@ -31,7 +33,7 @@ struct PreparedCase {
   GuardedMemory plan_memory;
   GuardedMemory workspace;
 };
-Result<PreparedCase> prepare_case(const AttentionCase& c, std::string_view kernel, const AttentionLimits& limits);
+Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel, const AttentionLimits& limits);
 
 /// create, plan, attend through the public functions; the output is poisoned first.
 Status run_case(AttentionCase& c, std::string_view kernel, const Executor& executor = serial_executor());
@@ -42,6 +44,7 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel);
 struct Accuracy {
   double worst = 0.0;  ///< largest error as a share of its bound; > 1 is a failure
   double relative_rms = 0.0;
+  double lse = 0.0;  ///< largest |lse - exact|
 };
 /// Which outputs to look at: rows [first_row, end_row), of those every so many-th (row, head).
 struct Scope {
@@ -55,7 +58,7 @@ struct Scope {
 /// run_case, then matches_reference, with the options of the case in the message.
 ::testing::AssertionResult kernel_is_right(AttentionCase& c, std::string_view kernel);
 
-/// Calls `body(case, kernel)` for each present kernel.
-void for_each_kernel(const std::function<void(const std::string& kernel)>& body);
+/// What the kernel rounds on the way through this problem.
+Precision precision_of(const Kernel& kernel, const AttentionProblem& problem);
 
 }  // namespace folio::test
