@@ -36,6 +36,16 @@ Status check_contexts(const AttentionLimits& limits, const Batch& batch) {
   return {};
 }
 
+Status check_tree(const Batch& batch) {
+  for (int32_t b = 0; b < batch.size; ++b) {
+    const int64_t new_tokens = batch.query_offsets[b + 1] - batch.query_offsets[b];
+    if (new_tokens > int64_t{batch.tree_words} * 64)
+      return fail(Errc::invalid_argument, "plan: batch.tree_words is {}, expected at least {} (sequence {} has {} new tokens)",
+                  batch.tree_words, (new_tokens + 63) / 64, b, new_tokens);
+  }
+  return {};
+}
+
 Status check_tensor(const char* argument, const AnyTensor<3>& t, DType dtype, const int64_t (&extent)[3]) {
   if (t.dtype != dtype)
     return fail(Errc::invalid_argument, "attend: {} has dtype {}, expected {} (from the problem)", argument, t.dtype, dtype);
@@ -147,7 +157,12 @@ Status check_batch(const AttentionProblem& problem, const AttentionLimits& limit
     if (Status s = check_optional("plan: batch.visible_end", batch.visible_end != nullptr, problem.intervals); !s.is_ok())
       return s;
   }
-  if (Status s = check_optional("plan: batch.tree", batch.tree != nullptr, problem.tree); !s.is_ok()) return s;
+  if (has_tokens || !problem.tree) {
+    if (Status s = check_optional("plan: batch.tree", batch.tree != nullptr, problem.tree); !s.is_ok()) return s;
+  }
+  if (has_tokens && problem.tree) {
+    if (Status s = check_tree(batch); !s.is_ok()) return s;
+  }
   return check_optional("plan: batch.selected", batch.selected != nullptr, problem.selection);
 }
 

@@ -19,6 +19,7 @@ enum class Mutant : uint8_t {
   scale_index_by_ceil,       ///< granule = ceil(dim / granularity)
   sink_counted_per_split,    ///< the sink logit joins the denominator once per span
   unassigned_entry_counted,  ///< keys of unassigned pages count as visible zeros
+  tree_ignored,              ///< an option dropped that narrows what is seen
   softcap_ignored,           ///< an option dropped
   partials_in_bf16,          ///< span results rounded before they are folded
 };

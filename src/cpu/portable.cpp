@@ -29,7 +29,6 @@ bool is_head_size(int32_t n) { return n >= 8 && n <= head_size_max && n % 8 == 0
 const char* refuse(const AttentionProblem& problem) noexcept {
   if (problem.key_tail.dtype != DType::invalid)
     return "key_tail: further key columns with a dtype of their own have no kernel yet";
-  if (problem.tree) return "tree: speculative trees have no kernel yet";
   if (problem.selection) return "selection: attention over selected keys has no kernel yet";
   if (!is_activation(problem.q_dtype)) return "q_dtype: expected f32, bf16 or f16";
   if (!is_activation(problem.out_dtype)) return "out_dtype: expected f32, bf16 or f16";

@@ -40,6 +40,21 @@ FOLIO_ALWAYS_INLINE Visible visible_of(const AttentionProblem& problem, const Ba
   return visible_keys(problem.mask, s.query_position + token, s.key_position, s.context);
 }
 
+/// Bits of the keys [first_key, first_key + 64) that the tree does not hide from new token `token`: all, where there is no tree. Bits of
+/// keys behind the context are arbitrary.
+FOLIO_ALWAYS_INLINE uint64_t tree_in_tile(const AttentionProblem& problem, const Batch& batch, const Sequence& s, int32_t token,
+                                          int64_t first_key) {
+  if (!problem.tree) return ~uint64_t{0};
+  const int64_t first_bit = first_key - (static_cast<int64_t>(s.context) - s.new_tokens);  // of the row, may be negative
+  if (first_bit <= -64) return ~uint64_t{0};
+  const uint64_t* row = batch.tree + (s.first_query + token) * batch.tree_words;
+  if (first_bit < 0) return row[0] << -first_bit | ((uint64_t{1} << -first_bit) - 1);
+  const int64_t word = first_bit / 64, shift = first_bit % 64;
+  const uint64_t low = word < batch.tree_words ? row[word] >> shift : 0;
+  const uint64_t high = shift != 0 && word + 1 < batch.tree_words ? row[word + 1] << (64 - shift) : 0;
+  return low | high;
+}
+
 /// The smallest Visible that covers two; its parts may overlap.
 FOLIO_ALWAYS_INLINE Visible hull(const Visible& a, const Visible& b) {
   const bool a_empty = a.keys.begin == a.keys.end, b_empty = b.keys.begin == b.keys.end;

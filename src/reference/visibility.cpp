@@ -15,6 +15,15 @@ int64_t first_key_position(const Batch& batch, int32_t sequence) {
   return batch.key_positions != nullptr ? batch.key_positions[sequence] : 0;
 }
 
+/// Whether the tree's row has the bit of that key, if it is a new token.
+bool tree_shows(const Batch& batch, int32_t sequence, int64_t row, int64_t key) {
+  const int64_t new_tokens = batch.query_offsets[sequence + 1] - batch.query_offsets[sequence];
+  const int64_t token = key - (batch.context_lengths[sequence] - new_tokens);
+  if (token < 0) return true;
+  const uint64_t word = batch.tree[row * batch.tree_words + token / 64];
+  return (word >> (token % 64)) % 2 == 1;
+}
+
 }  // namespace
 
 bool mask_shows(const Mask& mask, int64_t query_position, int64_t key_position) {
@@ -38,6 +47,7 @@ int64_t query_position(const Batch& batch, int32_t sequence, int64_t row) {
 
 bool is_visible(const AttentionProblem& problem, const Batch& batch, int32_t sequence, int64_t row, int64_t key) {
   if (key < 0 || key >= batch.context_lengths[sequence]) return false;
+  if (problem.tree && !tree_shows(batch, sequence, row, key)) return false;
   const int64_t position = first_key_position(batch, sequence) + key;
   if (problem.intervals) return position >= batch.visible_begin[row] && position < batch.visible_end[row];
   return mask_shows(problem.mask, query_position(batch, sequence, row), position);

@@ -64,7 +64,20 @@ struct Scenario {
   void (*apply)(CaseOptions& o);
 };
 
-enum ScenarioName { plain, no_keys, strides, window, holes, scales, sink_over_spans, unassigned, softcap, long_context, count };
+enum ScenarioName {
+  plain,
+  no_keys,
+  strides,
+  window,
+  holes,
+  scales,
+  sink_over_spans,
+  unassigned,
+  softcap,
+  long_context,
+  tree,
+  count
+};
 
 constexpr Scenario scenarios[count] = {
     {"Poison.any_ragged_batch_is_right_on_every_kernel", [](CaseOptions&) {}},
@@ -96,6 +109,7 @@ constexpr Scenario scenarios[count] = {
      [](CaseOptions& o) {
        o.sequences = {{1, 5000}};
      }},
+    {"Tree.random_trees_are_right_on_every_kernel", [](CaseOptions& o) { o.tree = TreeForm::random; }},
 };
 
 CaseOptions options_of(const Scenario& scenario) {
@@ -137,9 +151,10 @@ std::vector<Expectation> expectations() {
       {kernel_of<Mutant::scale_index_by_ceil>("scale_index_by_ceil"), {scales}},
       {kernel_of<Mutant::sink_counted_per_split>("sink_counted_per_split"), {no_keys, sink_over_spans}},
       {kernel_of<Mutant::unassigned_entry_counted>("unassigned_entry_counted"), {unassigned}},
+      {kernel_of<Mutant::tree_ignored>("tree_ignored"), {tree}},
       {kernel_of<Mutant::softcap_ignored>("softcap_ignored"), {softcap}},
       {kernel_of<Mutant::partials_in_bf16>("partials_in_bf16"),
-       {plain, strides, window, holes, scales, sink_over_spans, unassigned, softcap, long_context}},
+       {plain, strides, window, holes, scales, sink_over_spans, unassigned, softcap, long_context, tree}},
   };
 }
 
@@ -153,6 +168,22 @@ TEST(Mutants, each_is_caught_by_the_tests_about_its_fault_and_passes_the_others)
       const bool should_be = std::find(expected.caught_by.begin(), expected.caught_by.end(), static_cast<ScenarioName>(s)) !=
                              expected.caught_by.end();
       EXPECT_EQ(is_caught, should_be) << expected.kernel.name << " in scenario " << s << ", " << scenarios[s].test;
+    }
+  }
+}
+
+/// The bounds of a kernel that rounds weights and scaled operands to bf16 are wider, and still see every fault but those that are a
+/// rounding to bf16 themselves.
+TEST(Mutants, are_caught_within_the_bounds_of_bf16_kernels_too) {
+  for (int s = 0; s < count; ++s) {
+    AttentionCase c(without_last_page(options_of(scenarios[s])));
+    for (Expectation expected : expectations()) {
+      if (expected.kernel.name == "partials_in_bf16") continue;
+      expected.kernel.weights = expected.kernel.operands = DType::bf16;
+      ASSERT_TRUE(run_kernel(c, expected.kernel).is_ok());
+      const bool should_be = std::find(expected.caught_by.begin(), expected.caught_by.end(), static_cast<ScenarioName>(s)) !=
+                             expected.caught_by.end();
+      EXPECT_EQ(!matches_reference(c), should_be) << expected.kernel.name << " in scenario " << s << ", " << scenarios[s].test;
     }
   }
 }

@@ -101,6 +101,7 @@ constexpr Factor factors[] = {
     {"sink_logits", 2, [](CaseOptions& o, int i) { o.sink_logits = i == 1; }},
     {"alibi", 2, [](CaseOptions& o, int i) { o.alibi = i == 1; }},
     {"bias", 3, [](CaseOptions& o, int i) { o.bias = static_cast<BiasForm>(i); }},
+    {"tree", 4, [](CaseOptions& o, int i) { o.tree = static_cast<TreeForm>(i); }},
     {"lse", 2, [](CaseOptions& o, int i) { o.lse = i == 0; }},
     {"query_positions", 2, [](CaseOptions& o, int i) { o.query_positions = i == 1; }},
     {"key_positions", 2, [](CaseOptions& o, int i) { o.key_positions = i == 1; }},
@@ -160,8 +161,8 @@ TEST(Options, every_value_changes_the_result) {
   CaseOptions base = base_options(5);
   base.key_positions = base.query_positions = true;
   AttentionCase plain(base);
-  const std::set<std::string> of_the_result = {"intervals", "scale", "softcap", "sink_logits",
-                                               "alibi",     "bias",  "mask",    "unassigned"};
+  const std::set<std::string> of_the_result = {"intervals", "tree", "scale", "softcap",   "sink_logits",
+                                               "alibi",     "bias", "mask",  "unassigned"};
   for (const Factor& factor : factors) {
     if (!of_the_result.contains(factor.name)) continue;
     CaseOptions options = base;
@@ -177,7 +178,6 @@ struct Refused {
 };
 
 constexpr Refused refused[] = {
-    {"tree", [](AttentionProblem& p) { p.tree = true; }},
     {"selection", [](AttentionProblem& p) { p.selection = true; }},
     {"key_tail", [](AttentionProblem& p) { p.key_tail = p.key; }},
     {"q_dtype", [](AttentionProblem& p) { p.q_dtype = DType::f8_e4m3; }},

@@ -48,6 +48,7 @@ constexpr int poison = 0xff;  // NaN in every type of an output
 AttentionCase::AttentionCase(CaseOptions options) : options_(std::move(options)), rng_(options_.seed) {
   if (options_.v_head_size == 0) options_.v_head_size = options_.head_size;
   make_lengths();
+  make_tree();
   make_problem();
   make_pages();
   mark_alive();
@@ -107,6 +108,35 @@ void AttentionCase::make_lengths() {
   batch_.visible_end = (visible_end_ = copied(end)).as<int32_t>();
 }
 
+/// Bits of tokens that the sequence does not have are set at random: they mean nothing.
+void AttentionCase::make_tree() {
+  if (options_.tree == TreeForm::none) return;
+  int32_t longest = 1;
+  for (const SequenceShape& s : options_.sequences) longest = std::max(longest, s.new_tokens);
+  batch_.tree_words = (longest + 63) / 64 + rng_.int_between(0, 1);
+  const auto words = static_cast<size_t>(batch_.tree_words);
+  std::vector<uint64_t> bits;
+  for (const SequenceShape& s : options_.sequences) {
+    const size_t first = bits.size();
+    std::vector<bool> pruned;
+    for (int32_t t = 0; t < s.new_tokens; ++t) {
+      const int32_t parent = options_.tree == TreeForm::chain ? t - 1 : rng_.int_between(std::max(-1, t - 9), t - 1);
+      pruned.push_back(options_.tree == TreeForm::random && rng_.chance(0.15));
+      for (size_t w = 0; w < words; ++w) {
+        uint64_t word = rng_.next();
+        for (int32_t j = static_cast<int32_t>(w) * 64; j < std::min(s.new_tokens, static_cast<int32_t>(w + 1) * 64); ++j) {
+          const uint64_t bit = uint64_t{1} << (j % 64);
+          const bool is_own = j == t && !pruned.back();
+          const bool is_ancestor = parent >= 0 && (bits[first + static_cast<size_t>(parent) * words + w] & bit) != 0;
+          if (options_.tree != TreeForm::bits) word = is_own || is_ancestor ? word | bit : word & ~bit;
+        }
+        bits.push_back(word);
+      }
+    }
+  }
+  batch_.tree = (tree_ = copied(bits)).as<uint64_t>();
+}
+
 void AttentionCase::make_problem() {
   problem_.q_heads = options_.q_heads;
   problem_.v_head_size = options_.v_head_size;
@@ -120,6 +150,7 @@ void AttentionCase::make_problem() {
   problem_.alibi = options_.alibi;
   problem_.bias = options_.bias != BiasForm::none;
   problem_.intervals = options_.intervals;
+  problem_.tree = options_.tree != TreeForm::none;
   problem_.reproducible = options_.reproducible;
 }
 
@@ -318,9 +349,11 @@ std::string describe(const CaseOptions& o) {
        << static_cast<int>(o.value_order) << ", gap " << o.gap_bytes << (o.value_in_key ? ", value_in_key" : "") << ", mask {"
        << o.mask.left << "," << o.mask.right << "," << o.mask.chunk << "," << o.mask.sink_tokens << "}, scale " << o.scale
        << ", softcap " << o.softcap << (o.sink_logits ? ", sink" : "") << (o.alibi ? ", alibi" : "") << ", bias "
-       << static_cast<int>(o.bias) << (o.intervals ? ", intervals" : "") << (o.query_positions ? ", query_positions" : "")
-       << (o.key_positions ? ", key_positions" : "") << ", table " << static_cast<int>(o.table) << ", unassigned " << o.unassigned
-       << ", reproducible " << static_cast<int>(o.reproducible) << ", parallelism " << o.parallelism << ", sequences";
+       << static_cast<int>(o.bias) << (o.intervals ? ", intervals" : "") << (o.tree != TreeForm::none ? ", tree " : "")
+       << (o.tree != TreeForm::none ? std::to_string(static_cast<int>(o.tree)) : "")
+       << (o.query_positions ? ", query_positions" : "") << (o.key_positions ? ", key_positions" : "") << ", table "
+       << static_cast<int>(o.table) << ", unassigned " << o.unassigned << ", reproducible " << static_cast<int>(o.reproducible)
+       << ", parallelism " << o.parallelism << ", sequences";
   for (const SequenceShape& s : o.sequences) text << " " << s.new_tokens << "/" << s.context;
   return text.str();
 }

@@ -28,6 +28,9 @@ namespace folio::test {
 /// Who shares a scale. The first five are calibrated (slot stride 0) and written by the case; append computes the others.
 enum class ScaleKind { none, tensor, head, page, page_and_head, calibrated_granule, token_and_head, granule, behind_row };
 enum class TableForm { dense, csr, rows_in_larger };
+/// Which new tokens a query sees: all that the mask shows; those before it and itself; ancestors of a random tree, some of whose nodes
+/// nobody sees; any bits.
+enum class TreeForm { none, chain, random, bits };
 enum class BiasForm { none, shared, per_head };
 
 struct ScaleOptions {
@@ -66,6 +69,7 @@ struct CaseOptions {
   bool alibi = false;
   BiasForm bias = BiasForm::none;
   bool intervals = false;
+  TreeForm tree = TreeForm::none;
   bool lse = true;
   bool query_positions = false;  ///< given, and not the default
   bool key_positions = false;    ///< given, and not 0
@@ -128,6 +132,7 @@ class AttentionCase {
   };
 
   void make_lengths();
+  void make_tree();
   void make_problem();
   void make_pages();
   void mark_alive();
@@ -145,7 +150,7 @@ class AttentionCase {
   AttentionArgs args_;
   Plane key_, value_;
   GuardedMemory query_offsets_, context_lengths_, query_positions_, key_positions_, visible_begin_, visible_end_, row_starts_,
-      table_;
+      table_, tree_;
   GuardedMemory q_, out_, lse_, bias_, sink_logits_, alibi_slopes_;
   std::vector<std::vector<int64_t>> pages_;  // [sequence][logical page] page id (unbounded: row of token 0)
   std::vector<std::vector<bool>> alive_;     // [sequence][key]: some query sees it

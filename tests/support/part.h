@@ -44,6 +44,7 @@ class Part {
     batch_.query_positions = &query_position_;
     batch_.key_positions = &key_position_;
     batch_.table.row_starts = &row_start_;
+    if (whole.tree != nullptr) batch_.tree += row * whole.tree_words;  // of all new tokens of a sequence, or they mean others
     if (whole.visible_begin != nullptr) batch_.visible_begin += row;
     if (whole.visible_end != nullptr) batch_.visible_end += row;
     for (AnyTensor<3>* tensor : {&args_.q, &args_.out}) {

@@ -7,7 +7,7 @@
 ///     begin   = max(p - left, start of p's chunk)
 ///     end     = min(p + right + 1, end of p's chunk)
 ///
-/// -1 = unlimited, chunk 0 = no chunks. A kernel sees begin and end, never the kind of mask.
+/// -1 = unlimited, chunk 0 = no chunks. A kernel sees begin and end, never the kind of mask. Batch::tree takes away new tokens, no more.
 #pragma once
 
 #include <cstdint>

@@ -58,8 +58,8 @@ struct AttentionPlan {
 /// Cuts `batch` into tasks, from the lengths alone, and writes them into `plan_memory` (plan_bytes() bytes, 64-byte aligned).
 ///
 /// Errors:  invalid_argument for an empty Attention, null or contradictory arrays, offsets that do not ascend, lengths below 0 or
-///          beyond the limits, a batch beyond the limits, intervals missing or unasked for, memory too small or
-///          misaligned; nothing usable is left in the memory then
+///          beyond the limits, a batch beyond the limits, intervals or tree missing or unasked for, too few tree words, memory too
+///          small or misaligned; nothing usable is left in the memory then
 /// Effects: allocates nothing. Borrows the batch's table and per-query arrays until the step's last attend; copies the rest.
 [[nodiscard]] FOLIO_EXPORT Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
                                                       MemorySpan plan_memory) noexcept;

@@ -41,7 +41,7 @@ struct AttentionProblem {
   bool alibi = false;
   bool bias = false;
   bool intervals = false;  ///< Batch::visible_begin / visible_end replace the mask
-  bool tree = false;       ///< refused by every kernel so far
+  bool tree = false;       ///< Batch::tree restricts, within the mask or interval, which new tokens a query sees
   bool selection = false;  ///< refused by every kernel so far
   Reproducible reproducible = Reproducible::per_plan;
 };

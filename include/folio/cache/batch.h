@@ -4,6 +4,12 @@
 /// Sequence b owns the query rows query_offsets[b] .. query_offsets[b + 1) and the first context_lengths[b] keys of its table row.
 /// Key j of the row has position key_position + j. All arrays live on the host, or all on the device. `plan` copies offsets and
 /// lengths and borrows the table and the per-query arrays until the step's last `attend`.
+///
+/// Tree (speculative decoding). The new tokens of a sequence are its last new_tokens keys: new token j is key context - new_tokens + j,
+/// where `append` puts it. A query sees a new token if its mask (or interval) shows that key and its bit is set; the keys before the
+/// new tokens as the mask says. Bits neither add to a mask nor follow from one another: a node's row sets its ancestors' bits and its
+/// own. Positions, and so windows and ALiBi, are those of keys; where siblings should stand at one position, give intervals. Every row
+/// of the batch has its bits, those of sequences that just decode too; bits from new_tokens on are ignored.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +30,9 @@ struct Batch {
   const int32_t* key_positions = nullptr;  ///< [size] position of key 0 of the row; null: 0
   const int32_t* visible_begin = nullptr;  ///< [tokens] with visible_end: explicit interval of positions of each query
   const int32_t* visible_end = nullptr;    ///< [tokens]
-  const uint64_t* tree = nullptr;          ///< [tokens, tree_words] bit j: the query sees new token j of its sequence
-  int32_t tree_words = 0;
-  const int32_t* selected = nullptr;  ///< [tokens, selected_stride] the only visible keys, as row indices; -1 = none
+  const uint64_t* tree = nullptr;          ///< [tokens, tree_words] bit j % 64 of word j / 64: the query may see new token j
+  int32_t tree_words = 0;                  ///< words of a row, 64 new tokens each: enough for the sequence with the most
+  const int32_t* selected = nullptr;       ///< [tokens, selected_stride] the only visible keys, as row indices; -1 = none
   int32_t selected_stride = 0;
 };
 

@@ -51,6 +51,7 @@ class TaskView {
   /// Fills `visible`; the hull is what any row sees at the most.
   template <Mutant M = Mutant::none>
   FOLIO_ALWAYS_INLINE void find_visible() {
+    has_tree_ = problem.tree && M != Mutant::tree_ignored;
     for (int t = 0; t < tokens; ++t) {
       Visible v = visible_of(problem, batch, sequence, first_token + t);
       if (M == Mutant::window_off_by_one && v.keys.begin > 0) --v.keys.begin;
@@ -76,7 +77,8 @@ class TaskView {
   /// The keys [first, first + 64) that some row may see.
   [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_any(int64_t first) const {
     const uint64_t whole = seen_in_tile(hull_, first);
-    if (is_plain || whole == 0) return whole;  // tokens that follow one another see intervals that touch: the hull has no gaps
+    // Tokens that follow one another see intervals that touch: the hull has no gaps.
+    if (follows_mask(first) || whole == 0) return whole;
     uint64_t seen = 0;
     for (int t = 0; t < tokens; ++t) seen |= seen_by_token(t, first);
     return seen;
@@ -89,7 +91,7 @@ class TaskView {
   [[nodiscard]] FOLIO_ALWAYS_INLINE Coverage coverage(int begin, int end, const KeyTile& tile) const {
     const int first = token_of(begin) - first_token, last = token_of(end - 1) - first_token;
     uint64_t any = 0, each = tile.seen;
-    if (is_plain) {  // intervals move one way from token to token
+    if (follows_mask(tile.first)) {  // intervals move one way from token to token
       any = seen_in_tile(hull(visible_[first], visible_[last]), tile.first) & tile.seen;
       each &= seen_in_tile(visible_[first], tile.first) & seen_in_tile(visible_[last], tile.first);
       if (any == 0) any = middle(first, last, tile);
@@ -139,7 +141,12 @@ class TaskView {
 
  private:
   [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_token(int t, int64_t first) const {
-    return seen_in_tile(visible_[t], first);
+    const uint64_t seen = seen_in_tile(visible_[t], first);
+    return has_tree_ ? seen & tree_in_tile(problem, batch, sequence, first_token + t, first) : seen;
+  }
+  /// Whether visibility in the tile of key `first` follows from the mask alone: no intervals, and no new token that a tree may hide.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool follows_mask(int64_t first) const {
+    return is_plain || (!problem.intervals && first + tile_keys <= static_cast<int64_t>(sequence.context) - sequence.new_tokens);
   }
   /// Rows at both ends may see nothing (positions before the first key, behind the last chunk) while those between do.
   [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t middle(int first, int last, const KeyTile& tile) const {
@@ -150,6 +157,7 @@ class TaskView {
 
   Visible* visible_;
   Visible hull_;
+  bool has_tree_ = false;
 };
 
 }  // namespace skeleton
