@@ -59,6 +59,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/operand/view_operand.h
     folio/attention/plan.h
     folio/attention/problem.h
+    folio/attention/rotate.h
     folio/c/folio.h
     folio/pool/page_pool.h
     folio/testing/access_order.h
