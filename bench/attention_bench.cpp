@@ -1,110 +1,219 @@
 // SPDX-License-Identifier: Apache-2.0
-/// bench/attention_bench.cpp: every kernel of the list against the roofs of this machine, on one core and on all.
+/// bench/attention_bench.cpp: attention against the roofs of this machine, on one core and on two.
 ///
-/// Prints the roofs first: f32 fused multiply-adds, and the read rate over the very pages that decode reads. Decode's pages are at
-/// least four times the caches, so "cold" is what it measures. Plan is not part of the timed region; each result is checked once.
+///     attention_bench [--benchmark_filter=REGEX] [--kernel=NAME] [--json=FILE] [--commit=ID]
+///
+/// Roofs are benchmarks themselves and come first; a case whose roof was not run measures it. Before and after each case its roof is
+/// timed again, and the case is held against the median of these. A case is checked once against the reference before it is timed;
+/// plan is not in the timed region. Memory of a case is built when it runs.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
+#include <map>
+#include <memory>
 #include <string>
 #include <thread>
 
-#include "attention/kernel_list.h"
-#include "attention_workload.h"
-#include "cpu/features.h"
+#include "attention_cases.h"
+#include "report.h"
 #include "roofs.h"
 
 namespace folio::bench {
 namespace {
 
-struct Roofs {
-  double flops = 0.0;
-  double bytes = 0.0;
+/// The roofs found so far. Runs of the same length and order have the same fastest pattern.
+class Roofs {
+ public:
+  /// Forgets nothing; times again what was found.
+  void add_sample(RoofKind kind, int threads, const ReadRuns& runs, std::vector<double>& samples) {
+    if (kind == RoofKind::read) {
+      const ReadChoice& choice = pattern(threads, runs);
+      for (int i = 0; i < 2; ++i) samples.push_back(read_rate(runs, choice, threads));
+    } else if (kind != RoofKind::none) {
+      samples.push_back(arithmetic_rate(unit(kind, threads), threads, 0.1));
+    }
+  }
+
+  std::string how(RoofKind kind, int threads, const ReadRuns& runs) {
+    return kind == RoofKind::read ? describe(pattern(threads, runs)) : std::string(bench::name(unit(kind, threads)));
+  }
+
+ private:
+  static ArithmeticUnit unit(RoofKind kind, int threads) {
+    return kind == RoofKind::fma ? ArithmeticUnit::fma : fastest_unit(threads);
+  }
+  const ReadChoice& pattern(int threads, const ReadRuns& runs) {
+    const auto [at, is_new] = patterns_.try_emplace({threads, runs.bytes});
+    if (is_new) at->second = best_pattern(runs, threads);
+    return at->second;
+  }
+
+  std::map<std::pair<int, int64_t>, ReadChoice> patterns_;
 };
 
-constexpr WorkloadShape prefill{.new_tokens = 512, .context = 4096, .q_heads = 32, .kv_heads = 8};
-constexpr WorkloadShape causal{.new_tokens = 4096, .context = 4096, .q_heads = 4, .kv_heads = 1, .mask = Mask::causal()};
+/// What is being measured: Google Benchmark calls a case several times until it lasts long enough, and memory is made once.
+struct Session {
+  Report report;
+  Roofs roofs;
+  std::string built;
+  std::unique_ptr<Workload> workload;
+  ReadRuns runs;
+  std::string wrong;
+};
 
-/// Group 4, 8 KV heads, 8k tokens of context: 32 MiB of K and V a sequence.
-WorkloadShape decode(StorageOrder order) {
-  WorkloadShape shape{.context = 8192, .q_heads = 32, .kv_heads = 8, .order = order};
-  shape.sequences = static_cast<int32_t>(std::clamp<int64_t>(4 * cache_bytes() / (32 << 20) + 1, 8, 256));
-  return shape;
+const char* name(RoofKind kind) {
+  switch (kind) {
+    case RoofKind::read: return "R";
+    case RoofKind::arithmetic: return "P";
+    case RoofKind::fma: return "P (FMA)";
+    case RoofKind::none: break;
+  }
+  return "";
 }
 
-void run_case(benchmark::State& state, const WorkloadShape& shape, const std::string& kernel, int threads, const Roofs& roofs) {
-  Workload workload(shape, kernel, threads);
-  workload.run();
-  if (const std::string wrong = workload.check(); !wrong.empty()) {
-    state.SkipWithError(wrong.c_str());
+void build(Session& session, const Case& c, int threads) {
+  const std::string id = c.shape + "/" + std::to_string(threads);
+  if (session.built == id) return;
+  session.workload.reset();
+  session.built = id;
+  session.runs = {};
+  session.wrong.clear();
+  try {
+    session.workload = std::make_unique<Workload>(c.workload, session.report.options().kernel, threads);
+    session.workload->run();
+    session.wrong = session.workload->check();
+  } catch (const std::exception& error) {
+    session.wrong = error.what();
+  }
+  if (session.wrong.empty() && c.roof == RoofKind::read) session.runs = session.workload->runs();
+}
+
+void state_balance(Session& session, const Case& c, const std::vector<double>& balance) {
+  if (c.workload.first_context == 0) return;
+  session.report.set(Ratio{c.shape + ": makespan over perfect balance", median(balance)});
+}
+
+void run_case(benchmark::State& state, Session* session, const Case& c, int threads) {
+  build(*session, c, threads);
+  if (!session->wrong.empty()) {
+    state.SkipWithError(session->wrong.c_str());
     return;
   }
-  double seconds = 0.0;
+  Workload& workload = *session->workload;
+  std::vector<double> roof, times, balance;
+  session->roofs.add_sample(c.roof, threads, session->runs, roof);
   for (auto _ : state) {
     const auto begin = std::chrono::steady_clock::now();
     workload.run();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    state.SetIterationTime(elapsed.count());
-    seconds += elapsed.count();
+    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    state.SetIterationTime(times.back());
+    if (threads > 1) balance.push_back(workload.makespan() * threads / workload.busy());
   }
-  const double rounds = static_cast<double>(state.iterations());
-  const double flops = workload.flops() * rounds / seconds, bytes = workload.bytes() * rounds / seconds;
-  state.counters["GFLOP/s"] = flops / 1e9;
-  state.counters["GB/s"] = bytes / 1e9;
-  if (shape.new_tokens > 1) state.counters["%FMA"] = 100.0 * flops / roofs.flops;
-  if (shape.new_tokens == 1) state.counters["%read"] = 100.0 * bytes / roofs.bytes;
+  session->roofs.add_sample(c.roof, threads, session->runs, roof);
+
+  Row row{workload.kernel(), c.shape, threads, median(times), workload.bytes(), workload.flops(), {}};
+  row.roof = {name(c.roof), median(roof), session->roofs.how(c.roof, threads, session->runs)};
+  session->report.set(row);
+  state_balance(*session, c, balance);
+  state.SetLabel(row.kernel);
+  state.counters["GB/s"] = row.bytes / row.seconds / 1e9;
+  state.counters["GFLOP/s"] = row.flops / row.seconds / 1e9;
+  state.counters["%roof"] = row.percent_of_roof();
 }
 
-Roofs measure_roofs(int threads) {
-  const Workload pages(decode(StorageOrder::token_major), std::string(kernels().back().name), threads);
-  const Roofs roofs{peak_flops(threads), read_rate(pages.memory(), pages.page_bytes(), pages.pages(), threads)};
-  std::printf(
-      "%d thread%s: %.0f GFLOP/s of f32 fused multiply-adds, %.1f GB/s read from %.0f MiB of scattered pages (caches: %.0f "
-      "MiB)\n",
-      threads, threads == 1 ? "" : "s", roofs.flops / 1e9, roofs.bytes / 1e9, pages.bytes() / (1 << 20),
-      static_cast<double>(cache_bytes()) / (1 << 20));
-  const std::string prefix = "roof_" + std::to_string(threads) + "_threads_";
-  benchmark::AddCustomContext(prefix + "gflops", std::to_string(roofs.flops / 1e9));
-  benchmark::AddCustomContext(prefix + "read_gb_per_s", std::to_string(roofs.bytes / 1e9));
-  return roofs;
+void state_rate(benchmark::State& state, Session* session, const std::string& shape, int threads, Roof roof) {
+  for (auto _ : state) state.SetIterationTime(1.0);
+  state.SetLabel(roof.how);
+  state.counters[roof.name == "P" ? "GFLOP/s" : "GB/s"] = roof.per_second / 1e9;
+  const bool is_arithmetic = roof.name == "P";
+  session->report.set(
+      Row{roof.how, shape, threads, 1.0, is_arithmetic ? 0.0 : roof.per_second, is_arithmetic ? roof.per_second : 0.0, {}});
 }
 
-void add_cases(int threads) {
-  const Roofs roofs = measure_roofs(threads);
+benchmark::internal::Benchmark* add(const std::string& title, const auto& function) {
+  return benchmark::RegisterBenchmark(title.c_str(), function)->Unit(benchmark::kMillisecond)->UseManualTime();
+}
+
+void add_roofs(Session* session, int threads) {
   const std::string suffix = "/threads:" + std::to_string(threads);
-  for (const Kernel& kernel : kernels()) {
-    const std::string name(kernel.name);
-    if (kernel.isa > machine_isa()) {
-      std::printf("%s: skipped, this machine lacks %s\n", name.c_str(), folio::name(kernel.isa));
-      continue;
-    }
-    const auto add = [&](const std::string& title, const WorkloadShape& shape) {
-      benchmark::RegisterBenchmark((title + "/" + name + suffix).c_str(), run_case, shape, name, threads, roofs)
-          ->Unit(benchmark::kMillisecond)
-          ->UseManualTime()
-          ->Repetitions(3)
-          ->MinTime(0.2)
-          ->ReportAggregatesOnly();
-    };
-    add("prefill_512_over_4096", prefill);
-    add("prefill_causal_4096", causal);
-    add("decode_8k_group4_token_major", decode(StorageOrder::token_major));
-    add("decode_8k_group4_head_major", decode(StorageOrder::head_major));
+  for (const ArithmeticUnit unit : arithmetic_units()) {
+    const std::string shape = std::string("roof/arithmetic/") + bench::name(unit);
+    add(shape + suffix, [=](benchmark::State& state) {
+      state_rate(state, session, shape, threads, {"P", arithmetic_rate(unit, threads, 1.0), bench::name(unit)});
+    })->Iterations(1);
   }
+  add("roof/copy" + suffix, [=](benchmark::State& state) {
+    state_rate(state, session, "roof/copy", threads, {"C", copy_rate(threads), "copy, read and written bytes"});
+  })->Iterations(1);
+}
+
+/// Cases with equal runs share a roof; the first of them stands for all.
+void add_read_roofs(Session* session, const std::vector<Case>& cases, int threads) {
+  std::vector<int64_t> seen;
+  for (const Case& c : cases) {
+    if (c.roof != RoofKind::read || !(threads == 1 ? c.one_core : c.two_cores)) continue;
+    const int64_t heads = c.workload.order == StorageOrder::head_major ? 1 : c.workload.kv_heads;
+    const int64_t bytes = heads * c.workload.page_size * c.workload.head_size * bit_width(c.workload.dtype) / 8;
+    if (std::find(seen.begin(), seen.end(), bytes) != seen.end()) continue;
+    seen.push_back(bytes);
+    const std::string shape = "roof/read/runs_of_" + std::to_string(bytes);
+    add(shape + "/threads:" + std::to_string(threads), [=](benchmark::State& state) {
+      build(*session, c, threads);
+      std::vector<double> samples;
+      for (int i = 0; i < 3 && session->wrong.empty(); ++i) session->roofs.add_sample(c.roof, threads, session->runs, samples);
+      const std::string how = session->wrong.empty() ? session->roofs.how(c.roof, threads, session->runs) : session->wrong;
+      state_rate(state, session, shape, threads, {"R", median(samples), how});
+    })->Iterations(1);
+  }
+}
+
+/// How much two cores gain, over what they could gain by the roof of the same row.
+void state_scaling(Report& report, const Case& c) {
+  const Row* one = report.find(c.shape, 1);
+  const Row* two = report.find(c.shape, 2);
+  if (one == nullptr || two == nullptr) return;
+  const double gain = one->seconds / two->seconds;
+  report.set(
+      Ratio{c.shape + ": two cores against one, over the roofs' ratio", gain / (two->roof.per_second / one->roof.per_second)});
+}
+
+void state_ratios(Report& report, const std::vector<Case>& cases) {
+  for (const Comparison& comparison : comparisons()) {
+    const Row* slower = report.find(comparison.slower, 1);
+    const Row* faster = report.find(comparison.faster, 1);
+    if (slower != nullptr && faster != nullptr) report.set(Ratio{comparison.name, slower->seconds / faster->seconds});
+  }
+  for (const Case& c : cases) state_scaling(report, c);
 }
 
 }  // namespace
 }  // namespace folio::bench
 
 int main(int argc, char** argv) {
+  using namespace folio::bench;
+  Session session{Report(take_options(argc, argv)), {}, {}, nullptr, {}, {}};
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  const int all = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  folio::bench::add_cases(1);
-  if (all > 1) folio::bench::add_cases(all);
+  const std::vector<Case> cases = attention_cases();
+  const int cores = std::thread::hardware_concurrency() > 1 ? 2 : 1;
+  for (int threads = 1; threads <= cores; ++threads) {
+    add_roofs(&session, threads);
+    add_read_roofs(&session, cases, threads);
+  }
+  for (const Case& c : cases) {
+    for (int threads = 1; threads <= cores; ++threads) {
+      if (!(threads == 1 ? c.one_core : c.two_cores)) continue;
+      add(c.shape + "/threads:" + std::to_string(threads), [&session, c, threads](benchmark::State& state) {
+        run_case(state, &session, c, threads);
+      })->MinTime(0.3);
+    }
+  }
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
+  state_ratios(session.report, cases);
+  session.report.finish();
   return 0;
 }

@@ -3,128 +3,274 @@
 #include "attention_workload.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <random>
 
+#include "attention/kernel_list.h"
 #include "reference/attention.h"
+#include "reference/elements.h"
+#include "support/tolerance.h"
 
 namespace folio::bench {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr uint64_t seed = 20240607;
+constexpr float q_amplitude = 3.0f;  // logits with a deviation of about 1
+constexpr int64_t reference_keys_max = 16384;
 
-KVShape kv_shape(const WorkloadShape& s) {
-  return {.num_layers = 1,
-          .num_heads = s.kv_heads,
-          .head_size = s.head_size,
-          .page_size = s.page_size,
-          .dtype = s.dtype,
-          .order = s.order};
+int element_bytes(DType dtype) { return bit_width(dtype) / 8; }
+bool is_scaled(DType dtype) { return element_bytes(dtype) == 1; }
+double largest(DType dtype) { return dtype == DType::i8 ? 127.0 : dtype == DType::f8_e4m3 ? 448.0 : 1.0; }
+
+/// Writes `part` over and over. Filling gigabytes must not take longer than measuring, so values repeat, with a prime period.
+void repeat(const std::vector<std::byte>& part, std::byte* to, int64_t bytes) {
+  const auto period = static_cast<int64_t>(part.size());
+  for (int64_t at = 0; at < bytes; at += period) std::copy_n(part.begin(), std::min(period, bytes - at), to + at);
 }
 
-Attention create(const AttentionProblem& problem, const WorkloadShape& s, const std::string& kernel, int threads) {
-  const AttentionLimits limits{
-      .batch = s.sequences, .tokens = s.sequences * s.new_tokens, .context = s.context, .parallelism = threads};
-  return Attention::create(problem, limits, {}, kernel).value();
+std::vector<std::byte> random_elements(DType dtype, double low, double high) {
+  constexpr size_t period = 32771;
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> uniform(low, high);
+  std::vector<std::byte> values(period * static_cast<size_t>(element_bytes(dtype)));
+  for (size_t i = 0; i < period; ++i)
+    reference::store(values.data() + i * static_cast<size_t>(element_bytes(dtype)), dtype, uniform(random));
+  return values;
 }
+
+/// Memory full of random K and V, the same for all workloads, filled again only if they change type or need more. It lives as long
+/// as the process, since touching a gigabyte takes longer than most cases.
+const HugeMemory& kv_memory(int64_t bytes, DType dtype) {
+  static std::unique_ptr<HugeMemory> memory;
+  static DType held = DType::invalid;
+  const bool grows = memory == nullptr || memory->bytes() < bytes;
+  if (grows) {
+    memory.reset();
+    memory = std::make_unique<HugeMemory>(bytes);
+  }
+  if (grows || held != dtype) repeat(random_elements(dtype, -largest(dtype), largest(dtype)), memory->data(), memory->bytes());
+  held = dtype;
+  return *memory;
+}
+
+KVShape kv_shape(const WorkloadShape& s, int32_t head_size, bool is_single) {
+  KVShape shape{.num_layers = 1,
+                .num_heads = s.kv_heads,
+                .head_size = head_size,
+                .page_size = s.page_size,
+                .dtype = s.dtype,
+                .is_mla = is_single,
+                .order = s.order};
+  if (is_scaled(s.dtype)) shape.scale_dtype = DType::f32;
+  return shape;
+}
+
+int64_t all_page_bytes(const KVShape& shape) { return page_bytes(shape).value() + scale_page_bytes(shape).value(); }
 
 }  // namespace
 
 Workload::Workload(const WorkloadShape& shape, const std::string& kernel, int threads)
     : shape_(shape),
+      v_head_size_(shape.v_head_size == 0 ? shape.head_size : shape.v_head_size),
+      activation_(shape.dtype == DType::f32 ? DType::f32 : DType::bf16),
       threads_(threads),
-      pages_per_sequence_((shape.context + shape.page_size - 1) / shape.page_size),
-      page_bytes_(folio::page_bytes(kv_shape(shape)).value()),
-      memory_(page_bytes_ * pages_per_sequence_ * shape.sequences),
-      pages_(static_cast<size_t>(pages_per_sequence_) * static_cast<size_t>(shape.sequences)),
-      planes_(make_planes(kv_shape(shape), static_cast<int64_t>(pages_.size()), {memory_.data(), memory_.bytes()}).value()[0]),
-      attention_(create(problem(), shape, kernel, threads)),
-      plan_memory_(attention_.plan_bytes()),
-      workspace_(attention_.workspace_bytes()) {
-  fill();
-  batch_.size = shape.sequences;
-  batch_.query_offsets = offsets_.data();
-  batch_.context_lengths = contexts_.data();
-  batch_.table = {pages_.data(), pages_per_sequence_, nullptr};
-  plan_ = plan(attention_, batch_, {plan_memory_.data(), plan_memory_.bytes()}).value();
+      batches_(1),
+      watch_(std::make_unique<Watch>()) {
+  const bool is_split = !shape_.value_in_key && v_head_size_ != shape_.head_size;
+  page_bytes_ = all_page_bytes(kv_shape(shape_, shape_.head_size, shape_.value_in_key || is_split));
+  if (is_split) page_bytes_ += all_page_bytes(kv_shape(shape_, v_head_size_, true));
+  if (shape_.cold)
+    batches_ = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(4.0 * static_cast<double>(cache_bytes()) / bytes())));
+  make_planes();
+  const int32_t longest = std::max(shape_.context, shape_.first_context);
+  const AttentionLimits limits{
+      .batch = shape_.sequences, .tokens = shape_.sequences * shape_.new_tokens, .context = longest, .parallelism = threads};
+  attention_ = Attention::create(problem(), limits, {}, kernel).value();
+  workspace_.emplace(attention_.workspace_bytes());
+  make_steps();
 }
 
-void Workload::fill() {
-  std::mt19937_64 random(seed);
-  std::iota(pages_.begin(), pages_.end(), 0u);
-  std::shuffle(pages_.begin(), pages_.end(), random);
-  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
-  // A prime number of distinct values, repeated: filling gigabytes must not take longer than measuring.
-  std::vector<std::byte> values(4099 * 4);
-  const int element = bit_width(shape_.dtype) / 8;
-  for (size_t i = 0; i < 4099; ++i) {
-    const float x = uniform(random);
-    visit_dtype(shape_.dtype, [&]<class T>(type_tag<T>) {
-      if constexpr (Element<T>) {
-        const T stored = from_float<T>(x);
-        std::copy_n(reinterpret_cast<const std::byte*>(&stored), sizeof(T), values.begin() + static_cast<int64_t>(i * sizeof(T)));
-      }
-    });
+int32_t Workload::context_of(int32_t sequence) const {
+  return sequence == 0 && shape_.first_context > 0 ? shape_.first_context : shape_.context;
+}
+
+int64_t Workload::pages_of_batch() const {
+  int64_t pages = 0;
+  for (int32_t b = 0; b < shape_.sequences; ++b) pages += (context_of(b) + shape_.page_size - 1) / shape_.page_size;
+  return pages;
+}
+
+void Workload::make_planes() {
+  const int64_t pages = pages_of_batch() * batches_;
+  const bool is_split = !shape_.value_in_key && v_head_size_ != shape_.head_size;
+  const KVShape key_shape = kv_shape(shape_, shape_.head_size, shape_.value_in_key || is_split);
+  const int64_t key_bytes = page_bytes(key_shape).value() * pages;
+  int64_t value_bytes = 0;
+  if (is_split) value_bytes = page_bytes(kv_shape(shape_, v_head_size_, true)).value() * pages;
+  std::byte* const memory = kv_memory(key_bytes + value_bytes, shape_.dtype).data();
+  MemorySpan scales;
+  if (is_scaled(shape_.dtype)) {
+    scales_ = std::make_unique<HugeMemory>(scale_page_bytes(key_shape).value() * pages);
+    const double one = 1.0 / largest(shape_.dtype);
+    repeat(random_elements(DType::f32, 0.5 * one, 1.5 * one), scales_->data(), scales_->bytes());
+    scales = {scales_->data(), scales_->bytes()};
   }
-  const int64_t pattern = int64_t{4099} * element;
-  for (int64_t at = 0; at < memory_.bytes(); at += pattern)
-    std::copy_n(values.begin(), std::min(pattern, memory_.bytes() - at), memory_.data() + at);
-  const int64_t tokens = static_cast<int64_t>(shape_.sequences) * shape_.new_tokens;
-  q_.resize(static_cast<size_t>(tokens * shape_.q_heads * shape_.head_size));
-  out_.resize(q_.size());
-  for (float& x : q_) x = uniform(random);
-  contexts_.assign(static_cast<size_t>(shape_.sequences), shape_.context);
+  planes_ = folio::make_planes(key_shape, pages, {memory, key_bytes}, scales).value()[0];
+  if (is_split)
+    planes_.value =
+        folio::make_planes(kv_shape(shape_, v_head_size_, true), pages, {memory + key_bytes, value_bytes}).value()[0].key;
+}
+
+void Workload::make_steps() {
+  std::mt19937_64 random(seed);
+  std::vector<uint32_t> ids(static_cast<size_t>(pages_of_batch() * batches_));
+  std::iota(ids.begin(), ids.end(), 0u);
+  std::shuffle(ids.begin(), ids.end(), random);
+  table_stride_ = (std::max(shape_.context, shape_.first_context) + shape_.page_size - 1) / shape_.page_size;
+  pages_.assign(static_cast<size_t>(batches_ * shape_.sequences * table_stride_), ~0u);
+  size_t used = 0;
+  for (int64_t row = 0; row < batches_ * shape_.sequences; ++row) {
+    const int32_t context = context_of(static_cast<int32_t>(row % shape_.sequences));
+    for (int64_t p = 0; p * shape_.page_size < context; ++p) pages_[static_cast<size_t>(row * table_stride_ + p)] = ids[used++];
+  }
+
   for (int32_t b = 0; b <= shape_.sequences; ++b) offsets_.push_back(b * shape_.new_tokens);
+  for (int32_t b = 0; b < shape_.sequences; ++b) contexts_.push_back(context_of(b));
+  const int64_t rows = static_cast<int64_t>(shape_.sequences) * shape_.new_tokens * shape_.q_heads;
+  q_.resize(static_cast<size_t>(rows * shape_.head_size * element_bytes(activation_)));
+  out_.resize(static_cast<size_t>(rows * v_head_size_ * element_bytes(activation_)));
+  repeat(random_elements(activation_, -q_amplitude, q_amplitude), q_.data(), static_cast<int64_t>(q_.size()));
+  for (int64_t i = 0; i < batches_; ++i) {
+    Step step;
+    step.batch.size = shape_.sequences;
+    step.batch.query_offsets = offsets_.data();
+    step.batch.context_lengths = contexts_.data();
+    step.batch.table = {pages_.data() + i * shape_.sequences * table_stride_, table_stride_, nullptr};
+    step.memory = std::make_unique<HugeMemory>(attention_.plan_bytes());
+    step.plan = plan(attention_, step.batch, {step.memory->data(), step.memory->bytes()}).value();
+    steps_.push_back(std::move(step));
+  }
 }
 
 AttentionProblem Workload::problem() const {
   AttentionProblem p;
   p.key = planes_.key;
   p.value = planes_.value;
+  p.value_in_key = shape_.value_in_key;
+  p.v_head_size = v_head_size_;
   p.q_heads = shape_.q_heads;
-  p.q_dtype = p.out_dtype = DType::f32;
+  p.q_dtype = p.out_dtype = activation_;
   p.mask = shape_.mask;
-  p.reproducible = Reproducible::per_query;
+  p.reproducible = Reproducible::per_sequence;
   return p;
 }
 
 AttentionArgs Workload::args() const {
   const int64_t tokens = static_cast<int64_t>(shape_.sequences) * shape_.new_tokens;
   AttentionArgs a;
-  a.q = dense_tensor<3>(q_.data(), DType::f32, {tokens, shape_.q_heads, shape_.head_size});
-  a.out = dense_tensor<3>(out_.data(), DType::f32, {tokens, shape_.q_heads, shape_.head_size});
+  a.q = dense_tensor<3>(const_cast<std::byte*>(q_.data()), activation_, {tokens, shape_.q_heads, shape_.head_size});
+  a.out = dense_tensor<3>(const_cast<std::byte*>(out_.data()), activation_, {tokens, shape_.q_heads, v_head_size_});
   a.key = planes_.key;
   a.value = planes_.value;
   return a;
 }
 
-void Workload::run() {
-  attend(attention_, plan_, args(), {workspace_.data(), workspace_.bytes()}, default_executor(threads_)).or_throw();
+Executor Workload::executor() const {
+  watch_->inner = default_executor(threads_);
+  const auto concurrency = [](void* context) {
+    const Executor& inner = static_cast<Watch*>(context)->inner;
+    return inner.concurrency(inner.context);
+  };
+  const auto parallel_for = [](void* context, int64_t n, void (*task)(void*, int64_t) noexcept, void* arg) {
+    Watch& watch = *static_cast<Watch*>(context);
+    watch.task = task;
+    watch.arg = arg;
+    watch.seconds.assign(static_cast<size_t>(n), 0.0);
+    const auto begin = Clock::now();
+    watch.inner.parallel_for(
+        watch.inner.context, n,
+        [](void* self, int64_t i) noexcept {
+          Watch& w = *static_cast<Watch*>(self);
+          const auto start = Clock::now();
+          w.task(w.arg, i);
+          w.seconds[static_cast<size_t>(i)] = std::chrono::duration<double>(Clock::now() - start).count();
+        },
+        &watch);
+    watch.wall = std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  return {watch_.get(), concurrency, parallel_for};
 }
+
+void Workload::run() {
+  Step& step = steps_[next_++ % steps_.size()];
+  attend(attention_, step.plan, args(), {workspace_->data(), workspace_->bytes()}, executor()).or_throw();
+}
+
+double Workload::busy() const { return std::accumulate(watch_->seconds.begin(), watch_->seconds.end(), 0.0); }
 
 std::string Workload::check() const {
-  for (const int32_t b : {0, shape_.sequences - 1}) {
-    const int64_t row = static_cast<int64_t>(b + 1) * shape_.new_tokens - 1;
-    const int32_t head = shape_.q_heads - 1;
-    const auto expected = reference::attend_query(attention_.problem(), batch_, args(), b, row, head);
-    const float* got = out_.data() + (row * shape_.q_heads + head) * shape_.head_size;
-    for (int32_t d = 0; d < shape_.head_size; ++d)
-      if (!(std::abs(expected.out[static_cast<size_t>(d)] - got[d]) < 1e-5))
-        return "row " + std::to_string(row) + " differs from the reference by more than 1e-5";
+  const Step& step = steps_[(next_ + steps_.size() - 1) % steps_.size()];
+  const auto& list = kernels();
+  const auto entry = std::find_if(list.begin(), list.end(), [&](const Kernel& k) { return k.name == attention_.kernel(); });
+  const DType coarsest = entry->weights != DType::f32 ? entry->weights : activation_;
+  const test::AccuracyDemand demand = test::accuracy_demand(test::Precision{coarsest, DType::f32, DType::f32});
+  test::RelativeRms error;
+  int64_t keys = 0;
+  for (const int32_t b : {shape_.sequences - 1, 0}) {
+    for (const int32_t head : {shape_.q_heads - 1, 0}) {
+      if (keys > 0 && keys + context_of(b) > reference_keys_max) continue;
+      keys += context_of(b);
+      const int64_t row = static_cast<int64_t>(b + 1) * shape_.new_tokens - 1;
+      const auto expected = reference::attend_query(attention_.problem(), step.batch, args(), b, row, head);
+      const int64_t first = (row * shape_.q_heads + head) * v_head_size_;
+      for (int32_t d = 0; d < v_head_size_; ++d)
+        error.add(reference::load(out_.data() + (first + d) * element_bytes(activation_), activation_),
+                  expected.out[static_cast<size_t>(d)]);
+    }
   }
-  return {};
+  if (error.value() <= demand.relative_rms) return {};
+  return "differs from the reference by " + std::to_string(error.value()) + " (relative RMS), more than " +
+         std::to_string(demand.relative_rms);
 }
 
-double Workload::bytes() const { return static_cast<double>(page_bytes_) * static_cast<double>(pages_.size()); }
+double Workload::bytes() const { return static_cast<double>(page_bytes_) * static_cast<double>(pages_of_batch()); }
 
 double Workload::flops() const {
   double pairs = 0.0;
-  for (int32_t t = 0; t < shape_.new_tokens; ++t) {
-    const Visible v = visible_keys(shape_.mask, shape_.context - shape_.new_tokens + t, 0, shape_.context);
-    pairs += static_cast<double>(v.sinks + v.keys.end - v.keys.begin);
+  for (int32_t b = 0; b < shape_.sequences; ++b) {
+    const int32_t context = context_of(b);
+    for (int32_t t = 0; t < shape_.new_tokens; ++t) {
+      const Visible v = visible_keys(shape_.mask, context - shape_.new_tokens + t, 0, context);
+      pairs += static_cast<double>(v.sinks + v.keys.end - v.keys.begin);
+    }
   }
-  return 4.0 * pairs * shape_.sequences * shape_.q_heads * shape_.head_size;
+  return 2.0 * pairs * shape_.q_heads * (shape_.head_size + v_head_size_);
+}
+
+ReadRuns Workload::runs() const {
+  const bool is_head_major = shape_.order == StorageOrder::head_major;
+  const int64_t row_bytes = static_cast<int64_t>(shape_.head_size) * element_bytes(shape_.dtype);
+  const int64_t heads_in_run = is_head_major ? 1 : shape_.kv_heads;
+  ReadRuns runs;
+  runs.bytes = shape_.page_size * row_bytes * heads_in_run;
+  for (size_t row = 0; row < pages_.size(); row += static_cast<size_t>(table_stride_)) {
+    for (int64_t head = 0; head < shape_.kv_heads; head += heads_in_run) {
+      for (int64_t p = 0; p < table_stride_; ++p) {
+        const uint32_t id = pages_[row + static_cast<size_t>(p)];
+        if (id == ~0u) break;
+        for (const PagedKVView* plane : {&planes_.key, &planes_.value}) {
+          if (plane->data == nullptr) continue;
+          runs.at.push_back(static_cast<const std::byte*>(plane->data) + int64_t{id} * plane->page_stride_bytes +
+                            head * plane->head_stride_bytes);
+        }
+      }
+    }
+  }
+  return runs;
 }
 
 }  // namespace folio::bench

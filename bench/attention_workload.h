@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// bench/attention_workload.h: one attention call over a pool of scattered pages, made for timing.
+///
+/// A cold workload owns several batches on pages of their own, at least four times the caches in all, and runs them in turn.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,49 +20,80 @@ struct WorkloadShape {
   int32_t sequences = 1;
   int32_t new_tokens = 1;
   int32_t context = 1024;
+  int32_t first_context = 0;  ///< of the first sequence, if not 0
   int32_t q_heads = 4;
   int32_t kv_heads = 1;
   int32_t head_size = 128;
+  int32_t v_head_size = 0;    ///< 0: head_size
+  bool value_in_key = false;  ///< latent rows: V is the first v_head_size columns of K's row
   int32_t page_size = 64;
   StorageOrder order = StorageOrder::token_major;
-  DType dtype = DType::bf16;
+  DType dtype =
+      DType::bf16;  ///< of K and V; 8-bit ones have one f32 scale per token and head. q and out: f32 with f32, else bf16
   Mask mask = Mask::full();
+  bool cold = false;
 };
 
-/// Pages of all sequences in random order, random values in [-1, 1), one Attention and one plan.
+/// Pages of all sequences in random order, random values, one Attention, one plan per batch.
 class Workload {
  public:
+  /// `kernel` empty: what Attention::create selects. Throws folio::Error where the kernel refuses.
   Workload(const WorkloadShape& shape, const std::string& kernel, int threads);
 
-  /// One attend. Throws folio::Error on failure.
+  /// One attend of the next batch. Throws folio::Error on failure.
   void run();
-  /// Compares sampled outputs with the reference; empty if they agree, else what differs.
+  /// Compares sampled outputs of the last run with the reference; empty if they agree, else what differs.
   [[nodiscard]] std::string check() const;
 
-  [[nodiscard]] double bytes() const;  ///< K and V read once
-  [[nodiscard]] double flops() const;  ///< 4 * head size per visible (query, key) and head
-  [[nodiscard]] const HugeMemory& memory() const { return memory_; }
-  [[nodiscard]] int64_t page_bytes() const { return page_bytes_; }
-  [[nodiscard]] const std::vector<uint32_t>& pages() const { return pages_; }
+  [[nodiscard]] double bytes() const;  ///< K, V and scales of one batch, read once
+  [[nodiscard]] double flops() const;  ///< 2 * (head size + V's) per visible (query, key) and head
+  [[nodiscard]] std::string kernel() const { return std::string(attention_.kernel()); }
+  /// What all batches read, in the order of sequences: whole K and V of a page where tokens hold all heads, else head by head.
+  [[nodiscard]] ReadRuns runs() const;
+  /// Wall time of the last run's workers, and the sum of their own times: equal work makes one the other divided by their number.
+  [[nodiscard]] double makespan() const { return watch_->wall; }
+  [[nodiscard]] double busy() const;
 
  private:
+  /// An executor that times each worker of another.
+  struct Watch {
+    Executor inner;
+    void (*task)(void* arg, int64_t i) noexcept = nullptr;
+    void* arg = nullptr;
+    double wall = 0.0;
+    std::vector<double> seconds;
+  };
+  struct Step {
+    Batch batch;
+    AttentionPlan plan;
+    std::unique_ptr<HugeMemory> memory;
+  };
+
+  void make_planes();
+  void make_steps();
+  [[nodiscard]] int32_t context_of(int32_t sequence) const;
+  [[nodiscard]] int64_t pages_of_batch() const;
   [[nodiscard]] AttentionProblem problem() const;
   [[nodiscard]] AttentionArgs args() const;
-  void fill();
+  [[nodiscard]] Executor executor() const;
 
   WorkloadShape shape_;
+  int32_t v_head_size_;
+  DType activation_;
   int threads_;
-  int32_t pages_per_sequence_;
-  int64_t page_bytes_;
-  HugeMemory memory_;
-  std::vector<uint32_t> pages_;
+  int64_t batches_;
+  int64_t page_bytes_ = 0;  // of values and scales, K and V
   KVPlanes planes_;
+  std::unique_ptr<HugeMemory> scales_;
+  std::vector<uint32_t> pages_;
+  int64_t table_stride_ = 0;
   std::vector<int32_t> offsets_, contexts_;
-  Batch batch_;
-  mutable std::vector<float> q_, out_;
+  std::vector<std::byte> q_, out_;
   Attention attention_;
-  HugeMemory plan_memory_, workspace_;
-  AttentionPlan plan_;
+  std::optional<HugeMemory> workspace_;
+  std::vector<Step> steps_;
+  size_t next_ = 0;
+  std::unique_ptr<Watch> watch_;
 };
 
 }  // namespace folio::bench

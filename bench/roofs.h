@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /// bench/roofs.h: what this machine can do at best, measured in the process that reports percentages of it.
+///
+///     R  bytes per second read from the very runs that a case reads, in its order, with the best of all prefetch patterns
+///     P  floating-point operations per second of the fastest unit, on random data
+///     C  bytes per second of a copy, read and written bytes counted once each
+///
+/// Machines drift (clocks, neighbours), so a roof is found once by trying everything and timed again next to each case, with what was
+/// found best. Not thread safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <string>
+#include <vector>
+
+#include "loops.h"
 
 namespace folio::bench {
 
@@ -23,14 +33,59 @@ class HugeMemory {
   int64_t bytes_ = 0;
 };
 
-/// Sum of the last-level caches that the system reports, in bytes.
+/// Sum of the last two levels of cache that the system reports, in bytes.
 int64_t cache_bytes();
 
-/// f32 operations per second (a fused multiply-add is two) on `threads` threads: the best of several short runs.
-double peak_flops(int threads);
+/// The middle one; of an even number the lower of the two in the middle. Sorts its copy.
+double median(std::vector<double> values);
 
-/// Bytes per second read from the pages `order` of `memory`, each `page_bytes` long, on `threads` threads: the best over plain reading
-/// and two prefetch patterns (the head of the next page; every line a fixed distance ahead).
-double read_rate(const HugeMemory& memory, int64_t page_bytes, std::span<const uint32_t> order, int threads);
+/// Runs of equal length, a multiple of 256 bytes, in the order of reading.
+struct ReadRuns {
+  std::vector<const std::byte*> at;
+  int64_t bytes = 0;
+
+  [[nodiscard]] double total() const { return static_cast<double>(at.size()) * static_cast<double>(bytes); }
+};
+
+/// Which way of reading was the fastest.
+struct ReadChoice {
+  ReadPattern pattern = {};
+  int64_t piece_bytes = 0;  ///< what a pattern takes for a run: a whole run, or 4 KiB of it
+};
+
+/// Tries every pattern on `threads` threads, each reading a consecutive part of the runs, and times the best three again.
+ReadChoice best_pattern(const ReadRuns& runs, int threads);
+
+/// Bytes per second of one pass.
+double read_rate(const ReadRuns& runs, const ReadChoice& choice, int threads);
+
+/// "plain, 16 KiB runs" and the like.
+std::string describe(const ReadChoice& choice);
+
+enum class ArithmeticUnit : uint8_t { fma, bf16_dot, amx };
+
+/// "f32 fused multiply-add", "bf16 dot product", "AMX bf16".
+const char* name(ArithmeticUnit unit);
+
+/// Those that this machine has.
+std::vector<ArithmeticUnit> arithmetic_units();
+
+/// Operations per second over about `seconds`: the median of slices of 10 ms.
+double arithmetic_rate(ArithmeticUnit unit, int threads, double seconds);
+
+/// The unit with the highest rate over a second; measured at the first call for each number of threads.
+ArithmeticUnit fastest_unit(int threads);
+
+/// memcpy, ordinary and non-temporal stores: the best of their medians over buffers that exceed the caches.
+double copy_rate(int threads);
+
+/// Runs work(thread) on `threads` threads and returns the seconds until all have returned.
+double timed(int threads, void (*work)(void* arg, int thread), void* arg);
+
+template <class Work>
+double timed(int threads, Work work) {
+  return timed(
+      threads, [](void* arg, int thread) { (*static_cast<Work*>(arg))(thread); }, &work);
+}
 
 }  // namespace folio::bench

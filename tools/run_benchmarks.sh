@@ -8,9 +8,12 @@ out=build/bench
 mkdir -p "$out"
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-for name in attention pool; do
+for name in attention append; do
+  [ -x "$build/bench/${name}_bench" ] || continue
   echo "== $name ($commit, $processor)"
-  "$build/bench/${name}_bench" --benchmark_out="$out/$name.json" --benchmark_out_format=json \
-    --benchmark_context=commit="$commit" --benchmark_context=processor="$(echo "$processor" | tr ' ' '_')"
+  "$build/bench/${name}_bench" --json="$out/$name.json" --commit="$commit"
 done
-echo "written: $out/attention.json, $out/pool.json"
+echo "== pool ($commit, $processor)"
+"$build/bench/pool_bench" --benchmark_out="$out/pool.json" --benchmark_out_format=json \
+  --benchmark_context=commit="$commit" --benchmark_context=processor="$(echo "$processor" | tr ' ' '_')"
+echo "written: $out/*.json"

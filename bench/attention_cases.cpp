@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/// bench/attention_cases.cpp: shapes of decode, prefill and latent attention.
+#include "attention_cases.h"
+
+#include "cpu/features.h"
+
+namespace folio::bench {
+namespace {
+
+constexpr int32_t k = 1024;
+constexpr StorageOrder orders[] = {StorageOrder::token_major, StorageOrder::head_major};
+
+const char* name(StorageOrder order) { return order == StorageOrder::token_major ? "token_major" : "head_major"; }
+
+std::string decode_name(DType dtype, int32_t group, const std::string& context, int32_t page_size, StorageOrder order) {
+  return "decode/" + std::string(folio::name(dtype)) + "/d128/group" + std::to_string(group) + "/" + context + "/page" +
+         std::to_string(page_size) + "/" + name(order);
+}
+
+/// 8 KV heads of 128. As many sequences as make a run of some 20 ms, at least one.
+Case decode(DType dtype, int32_t group, int32_t context, int32_t page_size, StorageOrder order) {
+  Case c;
+  c.shape = decode_name(dtype, group, std::to_string(context / k) + "k", page_size, order);
+  c.workload = {.sequences = std::max(1, 64 * k / context),
+                .context = context,
+                .q_heads = 8 * group,
+                .kv_heads = 8,
+                .page_size = page_size,
+                .order = order,
+                .dtype = dtype,
+                .cold = true};
+  // Sixteen rows per key are arithmetic's on machines without AMX.
+  if (group >= 16 && machine_isa() < Isa::amx_bf16) c.roof = RoofKind::arithmetic;
+  return c;
+}
+
+void add_decode(std::vector<Case>& cases) {
+  for (const StorageOrder order : orders) {
+    for (const int32_t group : {1, 2, 4, 8, 16}) {
+      for (const int32_t context : {8 * k, 32 * k, 128 * k}) {
+        cases.push_back(decode(DType::bf16, group, context, 64, order));
+        cases.back().two_cores = (group == 8 && order == StorageOrder::token_major) || (group == 4 && context == 8 * k);
+      }
+    }
+    for (const int32_t group : {4, 8}) {
+      cases.push_back(decode(DType::bf16, group, 8 * k, 16, order));
+      Case c = decode(DType::bf16, group, k, 64, order);
+      c.workload.sequences = 16;
+      c.shape = decode_name(DType::bf16, group, "1k_batch16", 64, order);
+      cases.push_back(c);
+      for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
+        cases.push_back(decode(dtype, group, 8 * k, 64, order));
+        cases.back().two_cores = group == 8 && order == StorageOrder::token_major;
+      }
+    }
+  }
+}
+
+Case prefill(const std::string& shape, int32_t new_tokens, int32_t context, Mask mask) {
+  Case c;
+  c.shape = "prefill/" + shape;
+  c.workload = {.new_tokens = new_tokens, .context = context, .q_heads = 32, .kv_heads = 8, .mask = mask};
+  c.roof = RoofKind::arithmetic;
+  c.two_cores = true;
+  return c;
+}
+
+void add_prefill(std::vector<Case>& cases) {
+  cases.push_back(prefill("bf16/d128/512_over_4k", 512, 4 * k, Mask::full()));
+  cases.push_back(prefill("bf16/d128/causal_4k", 4 * k, 4 * k, Mask::causal()));
+  cases.push_back(prefill("bf16/d128/causal_512", 512, 512, Mask::causal()));
+  for (const int32_t head_size : {64, 256}) {
+    cases.push_back(prefill("bf16/d" + std::to_string(head_size) + "/512_over_4k", 512, 4 * k, Mask::full()));
+    cases.back().workload.head_size = head_size;
+  }
+  cases.push_back(prefill("f32/d128/512_over_4k", 512, 4 * k, Mask::full()));
+  cases.back().workload.dtype = DType::f32;
+  cases.back().roof = RoofKind::fma;
+}
+
+void add_latent(std::vector<Case>& cases) {
+  for (const int32_t heads : {128, 64, 32, 16}) {
+    Case c;
+    c.shape = "mla_decode/bf16/576_512/" + std::to_string(heads) + "_heads/8k/page64";
+    c.workload = {.sequences = 4,
+                  .context = 8 * k,
+                  .q_heads = heads,
+                  .kv_heads = 1,
+                  .head_size = 576,
+                  .v_head_size = 512,
+                  .value_in_key = true,
+                  .page_size = 64,
+                  .cold = true};
+    const bool is_memory_bound = heads == 16 && machine_isa() >= Isa::amx_bf16;
+    if (heads == 16) c.workload.sequences = 16;
+    c.roof = is_memory_bound ? RoofKind::read : RoofKind::arithmetic;
+    c.two_cores = heads == 128 || heads == 16;
+    cases.push_back(c);
+  }
+  Case c = prefill("mla/bf16/192_128/causal_2k", 2 * k, 2 * k, Mask::causal());
+  c.workload.q_heads = c.workload.kv_heads = 16;
+  c.workload.head_size = 192;
+  c.workload.v_head_size = 128;
+  cases.push_back(c);
+}
+
+/// One long sequence among short ones: what matters is that no core waits for another.
+void add_skewed(std::vector<Case>& cases) {
+  Case c = decode(DType::bf16, 8, 512, 64, StorageOrder::token_major);
+  c.shape = "skewed/bf16/d128/group8/128k_and_63_of_512/page64/token_major";
+  c.workload.sequences = 64;
+  c.workload.first_context = 128 * k;
+  c.roof = RoofKind::read;
+  c.one_core = false;
+  c.two_cores = true;
+  cases.push_back(c);
+}
+
+}  // namespace
+
+std::vector<Case> attention_cases() {
+  std::vector<Case> cases;
+  add_decode(cases);
+  add_prefill(cases);
+  add_latent(cases);
+  add_skewed(cases);
+  return cases;
+}
+
+std::vector<Comparison> comparisons() {
+  std::vector<Comparison> all;
+  for (const int32_t group : {4, 8}) {
+    for (const StorageOrder order : orders) {
+      for (const DType dtype : {DType::i8, DType::f8_e4m3})
+        all.push_back(
+            {std::string(folio::name(dtype)) + " against bf16 tokens/s, group " + std::to_string(group) + ", " + name(order),
+             decode_name(DType::bf16, group, "8k", 64, order), decode_name(dtype, group, "8k", 64, order)});
+    }
+  }
+  for (const int32_t group : {1, 2, 4, 8, 16})
+    for (const int32_t page_size : {64, 16}) {
+      if (page_size == 16 && group != 4 && group != 8) continue;
+      all.push_back({"token-major against head-major, group " + std::to_string(group) + ", pages of " + std::to_string(page_size),
+                     decode_name(DType::bf16, group, "8k", page_size, StorageOrder::head_major),
+                     decode_name(DType::bf16, group, "8k", page_size, StorageOrder::token_major)});
+    }
+  return all;
+}
+
+}  // namespace folio::bench
