@@ -5,7 +5,7 @@
 usage: seed_headings.py list PAGES              prints the headings of the pages (*.txt) in a folder: `Type.member kind`
        seed_headings.py check LIST TEST ...     compares a list with the tests; with FOLIO_SEED_PAGES set, the list with the pages too
 
-Kinds are type, parameter, field, constant, method, tma; `kvbuffer` are members whose time has not come, and have no test.
+Kinds are type, parameter, field, constant, method, tma.
 The tests of `Type.member` are the suite Type_member (a parameter's: Type_member_parameter; outer underscores are dropped), and each
 suite holds a static_assert.
 """
@@ -72,9 +72,7 @@ def page_headings(text):
 def headings(folder):
     for path in sorted(pathlib.Path(folder).glob("*.txt")):
         for title, name, kind in page_headings(path.read_text(encoding="utf-8")):
-            if title == "KVBuffer":
-                kind = "kvbuffer"
-            elif re.fullmatch(r"create_\w*tma_tile", name):
+            if re.fullmatch(r"create_\w*tma_tile", name):
                 kind = "tma"
             yield f"{title}.{name}".rstrip("."), kind
 
@@ -95,7 +93,7 @@ def suites(paths):
 
 
 def check(listed, paths):
-    expected = {suite_of(heading, kind) for heading, kind in listed if kind != "kvbuffer"}
+    expected = {suite_of(heading, kind) for heading, kind in listed}
     found = suites(paths)
     yield from (f"no test: {name}" for name in sorted(expected - set(found)))
     yield from (f"no heading: {name}" for name in sorted(set(found) - expected))

@@ -5,8 +5,8 @@
 usage: seed_table.py write ROOT      writes the document from the list of headings, the headers and the tests
        seed_table.py check ROOT      exit status 1 if it would be written otherwise, or if a member is in no header or no test
 
-A member's header is the first one of its type's in which its name stands. Parameters and constructors have no name of their own in C++:
-theirs is the header of the type.
+A member's header is the first one of its type's in whose code its name stands. Parameters and constructors have no name of their own in
+C++: theirs is the header of the type.
 """
 import pathlib
 import re
@@ -16,12 +16,13 @@ from seed_headings import suite_of
 
 DOCUMENT = "docs/seed_members.md"
 LIST = "tests/cache/seed_headings.txt"
-TESTS = ["tests/seed_members_test.cpp", "tests/seed_tma_members_test.cpp"]
+TESTS = "tests/seed_members"
 HEADERS = {
     "KVCacheT": ["folio/cache/kv_cache.h", "folio/cache/paged_kv_cache.h"],
     "PagedKVCache": ["folio/cache/paged_kv_cache.h"],
     "PagedKVCacheCollection": ["folio/cache/paged_kv_cache_collection.h"],
     "KVCacheScalesMHAOperand": ["folio/attention/operand/cache_operands.h"],
+    "KVBuffer": ["folio/attention/kv_buffer/shape.h", "folio/attention/kv_buffer.h"],
 }
 KINDS = {"type": "type", "parameter": "template parameter", "field": "field", "constant": "constant", "method": "method",
          "tma": "TMA tile"}
@@ -35,15 +36,16 @@ What a page lists as not supported is a member that does not compile, and its te
 
 def find_suites(root):
     """Suite -> the file of its tests."""
-    return {suite: path for path in TESTS if (root / path).exists()
-            for suite in re.findall(r"^TEST\w*\((\w+),", (root / path).read_text(encoding="utf-8"), re.MULTILINE)}
+    return {suite: path.relative_to(root) for path in sorted((root / TESTS).glob("*.cpp"))
+            for suite in re.findall(r"^TEST\w*\((\w+),", path.read_text(encoding="utf-8"), re.MULTILINE)}
 
 
 def header_of(root, title, member, kind):
     if kind == "parameter" or member in ("", "__init__"):
         member = title
     for header in HEADERS[title]:
-        if re.search(rf"\b{member}\b", (root / "include" / header).read_text(encoding="utf-8")):
+        code = re.sub(r'//.*|"[^"]*"', "", (root / "include" / header).read_text(encoding="utf-8"))
+        if re.search(rf"\b{member}\b", code):
             return header
     return None
 
@@ -51,7 +53,7 @@ def header_of(root, title, member, kind):
 def rows(root, problems):
     suites = find_suites(root)
     for line in (root / LIST).read_text(encoding="utf-8").splitlines():
-        if line.startswith("#") or line.endswith(" kvbuffer"):
+        if line.startswith("#"):
             continue
         heading, kind = line.split()
         title, _, member = heading.partition(".")
@@ -59,7 +61,7 @@ def rows(root, problems):
         if header is None:
             problems.append(f"{heading}: in none of {', '.join(HEADERS[title])}")
         if suite not in suites:
-            problems.append(f"{heading}: no suite {suite} in {', '.join(TESTS)}")
+            problems.append(f"{heading}: no suite {suite} in {TESTS}")
         yield title, member or title, KINDS[kind], header, f"`{suite}` in `{suites.get(suite)}`"
 
 
@@ -70,8 +72,7 @@ def table(root, problems):
             text += f"\n## {title}\n\n| member | kind | header | test |\n| --- | --- | --- | --- |\n"
             current = title
         text += f"| `{member}` | {kind} | `{header}` | {test} |\n"
-    later = (root / LIST).read_text(encoding="utf-8").count(" kvbuffer\n")
-    return text + f"\n## KVBuffer\n\n{later} headings. It comes with the CPU kernels that use it.\n" if later else text
+    return text
 
 
 def main():

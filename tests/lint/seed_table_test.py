@@ -8,6 +8,7 @@ import unittest
 import seed_table
 
 HEADER = "include/folio/cache/paged_kv_cache.h"
+TESTS = f"{seed_table.TESTS}/paged_kv_cache_test.cpp"
 
 
 class SeedTable(unittest.TestCase):
@@ -17,7 +18,7 @@ class SeedTable(unittest.TestCase):
         self.write(seed_table.LIST, "# headings\nPagedKVCache type\nPagedKVCache.page_size parameter\nPagedKVCache.store method\n")
         self.write(HEADER, "struct PagedKVCache { void store(); };\n")
         tests = ["PagedKVCache", "PagedKVCache_page_size_parameter", "PagedKVCache_store"]
-        self.write(seed_table.TESTS[0], "".join(f"TEST({suite}, works) {{}}\n" for suite in tests))
+        self.write(TESTS, "".join(f"TEST({suite}, works) {{}}\n" for suite in tests))
 
     def tearDown(self):
         self.folder.cleanup()
@@ -43,7 +44,7 @@ class SeedTable(unittest.TestCase):
         self.assertEqual([problem.split(":")[0] for problem in self.problems()], ["PagedKVCache.store"])
 
     def test_a_member_without_a_test_is_found(self):
-        self.write(seed_table.TESTS[0], "TEST(PagedKVCache, works) {}\nTEST(PagedKVCache_store, works) {}\n")
+        self.write(TESTS, "TEST(PagedKVCache, works) {}\nTEST(PagedKVCache_store, works) {}\n")
         self.assertEqual([problem.split(":")[0] for problem in self.problems()], ["PagedKVCache.page_size"])
 
 

@@ -5,10 +5,10 @@
 ///
 ///   WN = BN     num_threads = warp_size     kv_num_heads = dynamic     full_kv = true      num_smem_stages = 2     warp_size = 1
 ///   cache_depth = depth                     head_dim_offset = 0        smem_depth = depth  bk_smem = BK            swizzle = none
-///   reg_chunk_depth = depth                 reg_chunk_keys = WN        BK = depth (K), BN (V)
+///   reg_chunk_depth = depth                 reg_chunk_keys = WN
 ///   smem_dtype = the operand's dtype        Loader = PlainLoader       Fragments = KVMmaOp
 ///
-/// mma_shape, BN, depth and transpose (true: K, false: V) have no default. A warp is 64 lanes in the seed's own configurations, one
+/// mma_shape, BN, BK, depth and transpose (true: K, false: V) have no default. A warp is 64 lanes in the seed's own configurations, one
 /// thread on a CPU: a lane then holds a whole MMA tile.
 #pragma once
 
@@ -34,14 +34,6 @@ constexpr int config_wn() {
     return C::WN;
   } else {
     return C::BN;
-  }
-}
-template <class C>
-constexpr int config_bk() {
-  if constexpr (requires { C::BK; }) {
-    return C::BK;
-  } else {
-    return C::transpose ? C::depth : C::BN;
   }
 }
 template <class C>
@@ -113,7 +105,7 @@ constexpr int config_bk_smem() {
   if constexpr (requires { C::bk_smem; }) {
     return C::bk_smem;
   } else {
-    return config_bk<C>();
+    return C::BK;
   }
 }
 template <class C>

@@ -38,7 +38,7 @@ struct KVBufferShape {
   static constexpr XorSwizzle swizzle = detail::config_swizzle<Config>();
   static constexpr int BN = Config::BN;                   ///< keys of a tile
   static constexpr int WN = detail::config_wn<Config>();  ///< keys of a warp
-  static constexpr int BK = detail::config_bk<Config>();  ///< a strip: dims of K, keys of V
+  static constexpr int BK = Config::BK;                   ///< a strip: dims of K, keys of V
   static constexpr int depth = Config::depth;             ///< dims of a head that are used
   static constexpr bool transpose = Config::transpose;    ///< K; false: V
   static constexpr int num_threads = detail::config_num_threads<Config>();

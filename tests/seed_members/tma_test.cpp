@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/seed_tma_members_test.cpp: one compile-time line and one behaviour for every create_*_tma_tile of the seed documents' pages.
+/// tests/seed_members/tma_test.cpp: one compile-time line and one behaviour for every create_*_tma_tile of the seed documents' pages.
 ///
-/// Suites are named and checked as those of tests/seed_members_test.cpp. A member is compared with the run-time function under it,
+/// Suites are named and checked as those beside this file. A member is compared with the run-time function under it,
 /// which tests/tma/ proves.
 #include <gtest/gtest.h>
 
