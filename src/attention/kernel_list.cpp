@@ -2,6 +2,7 @@
 /// src/attention/kernel_list.cpp: the kernels of this build, best first, and the selector.
 #include "attention/kernel_list.h"
 
+#include "cpu/amx/latent.h"
 #include "cpu/portable.h"
 
 namespace folio {
@@ -9,6 +10,8 @@ inline namespace v1 {
 namespace {
 
 constexpr Kernel all_kernels[] = {
+    {"attention_latent_amx_bf16", Isa::amx_bf16, Reproducible::per_query, latent::refuse, latent::geometry, amx_bf16::run_latent,
+     amx_bf16::finish_latent, Unit::amx, DType::bf16},
     {"attention_paged_any_x86_64_v4", Isa::x86_64_v4, Reproducible::per_query, portable::refuse, portable::geometry,
      x86_64_v4::run_portable, x86_64_v4::finish_portable},
     {"attention_paged_any_x86_64_v3", Isa::x86_64_v3, Reproducible::per_query, portable::refuse, portable::geometry,

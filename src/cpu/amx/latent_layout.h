@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/amx/latent_layout.h: the sizes and the scratch memory of the AMX kernel for latent (MLA) heads.
+///
+/// A row is one q head of one query token. Rows lie 16 to a row tile, a row being a lane of every vector of scores, and the rows of each
+/// head begin with a row tile. Row tiles are worked on in pairs, and keys in passes of up to four 64-key tiles.
+///
+///     queries [row tile][depth / 32][16 dim pairs][16 rows][2]        bf16, B tiles of 1 KB
+///     stages  [tile][key][depth]                                      bf16, rows that cannot be multiplied where they lie
+///     values  [32 keys][v_depth / 16][16 key pairs][16 dims][2]       bf16, B tiles, columns in the order of in-lane unpacks
+///     scores  [64 keys][row tile of the pair][key][row]               f32
+///     weights [32 keys][row tile of the pair][row][32 keys]           bf16, A tiles
+///     output  [row][v_depth + 16]                                     f32, in the skeleton's State
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/skeleton/state.h"
+#include "folio/attention/kv_buffer/page_cursor.h"
+#include "folio/attention/problem.h"
+
+namespace folio {
+inline namespace v1 {
+namespace amx {
+
+inline constexpr int64_t operand_tile_bytes = 1024;
+inline constexpr int tile_rows = 16;  // of a task, in a tile
+
+/// Sizes of latent heads of up to Depth dims, of which up to VDepth are V. Multiples of 32.
+template <int Depth, int VDepth>
+struct LatentSizes {
+  static constexpr int depth = Depth;
+  static constexpr int v_depth = VDepth;
+  static constexpr int rows = 128;      // of a task, padding included
+  static constexpr int pass_tiles = 4;  // 64-key tiles of one pass over the output
+  static constexpr int pass_keys = pass_tiles * tile_keys;
+  static constexpr int k_steps = depth / 32;
+  static constexpr int v_tiles = v_depth / 16;
+  /// Columns of a State: 16 more than used, so that the rows of a tile do not all fall into the same sets of the cache.
+  static constexpr int width = v_depth + 16;
+  /// From one step of 32 keys of `values` to the next: no multiple of 4 KB, for the same reason.
+  static constexpr int64_t value_step_bytes = (v_tiles + 2) * operand_tile_bytes;
+  static constexpr int64_t query_tile_bytes = k_steps * operand_tile_bytes;
+  static constexpr int pair_rows = 2 * tile_rows;
+  static constexpr int score_tile = tile_keys * tile_rows;  // floats
+
+  static_assert(depth % 32 == 0 && v_depth % 32 == 0 && v_depth <= depth);
+
+  struct Scratch {
+    FOLIO_ALWAYS_INLINE explicit Scratch(void* memory) {
+      skeleton::Parts parts(memory);
+      queries = parts.take<std::byte>(rows / tile_rows * query_tile_bytes);
+      stages = parts.take<std::byte>(int64_t{2} * pass_keys * depth * 2);
+      values = parts.take<std::byte>(pass_keys / 32 * value_step_bytes);
+      for (float*& pair : scores) pair = parts.take<float>(pass_keys * pair_rows);
+      weights = parts.take<std::byte>(int64_t{pass_keys} * pair_rows * 2);
+      packed = parts.take<uint32_t>(tile_rows * tile_rows);
+      factors = parts.take<float>(pass_tiles * pair_rows);
+      bytes = parts.bytes();
+    }
+    std::byte* queries;
+    std::byte* stages;
+    std::byte* values;
+    float* scores[2];
+    std::byte* weights;
+    uint32_t* packed;  // weights of 32 keys before they are transposed: [key pair][row][2]
+    float* factors;    // [tile][row of the pair] what the output is multiplied by before the tile's values join it
+    int64_t bytes;
+  };
+};
+
+using LargeLatent = LatentSizes<576, 512>;
+using SmallLatent = LatentSizes<96, 64>;
+
+FOLIO_ALWAYS_INLINE constexpr bool is_small_latent(int head_size, int v_head_size) {
+  return head_size >= 8 && head_size <= SmallLatent::depth && v_head_size >= 8 && v_head_size <= SmallLatent::v_depth;
+}
+/// Half the depth at the least: what is missing is padded with zeros and multiplied like the rest.
+FOLIO_ALWAYS_INLINE constexpr bool is_large_latent(int head_size, int v_head_size) {
+  return head_size >= LargeLatent::depth / 2 && head_size <= LargeLatent::depth && v_head_size >= 8 &&
+         v_head_size <= LargeLatent::v_depth;
+}
+
+/// What the skeleton asks an engine for its memory; the engine itself exists for instruction sets only.
+template <class S>
+struct LatentMemory {
+  using Sizes = S;
+  struct Math {};
+  static constexpr int tiles_max = Sizes::pass_tiles, ahead_max = Sizes::pass_tiles;
+  static int places(const AttentionProblem&) { return Sizes::rows; }
+  static int width(const AttentionProblem&) { return Sizes::width; }
+  static int64_t scratch_bytes(const AttentionProblem&) { return typename Sizes::Scratch(nullptr).bytes; }
+};
+
+}  // namespace amx
+}  // namespace v1
+}  // namespace folio
