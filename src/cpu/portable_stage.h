@@ -84,12 +84,12 @@ struct Stage {
 
   static void prefetch(const PagedKVView& view, const Turn& turn, int step) {
     if (turn.ahead == nullptr) return;
-    const bool heads_are_adjacent = view.head_stride_bytes < view.slot_stride_bytes;
+    const bool heads_are_adjacent = PageCursor::heads_are_adjacent(view);
     const int number = turn.head * tile_keys + step;
     const int key = heads_are_adjacent ? number / turn.heads : step;
     const int head = heads_are_adjacent ? number % turn.heads : turn.head;
     if (turn.ahead->row[key] == nullptr) return;
-    const std::byte* row = turn.ahead->row[key] + head * view.head_stride_bytes;
+    const std::byte* row = PageCursor::head_after(view, turn.ahead->row[key], head);
     const int bytes = view.head_size * bit_width(view.dtype) / 8;
     for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
   }
@@ -101,7 +101,7 @@ struct Stage {
     for (int i = 0; i < count; ++i) {
       prefetch(view, turn, first + i);
       from[i] = at.row[first + i];
-      if (from[i] != nullptr) from[i] += turn.head * view.head_stride_bytes;
+      if (from[i] != nullptr) from[i] = PageCursor::head_after(view, from[i], turn.head);
     }
     Rows<I>::widen(view.dtype, from, count, to, stride, view.head_size);
     if (view.scales.data == nullptr) return;

@@ -85,7 +85,7 @@ TEST(KVCacheIterator, takes_a_tile_that_was_found_before_and_does_not_move) {
   KeyTile keys;
   keys.first = 128;
   keys.seen = ~uint64_t{0};
-  PageCursor(view, run.pool.table()).find(keys);
+  PageCursor(view, {run.pool.table(), 0, nullptr}, 0).find(keys);
   auto& buffer = run.warp();
   for (const int64_t head : {2, 0}) {
     buffer.kv_cache_iter.set_tile(keys, head);

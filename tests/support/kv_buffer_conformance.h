@@ -105,7 +105,7 @@ TYPED_TEST_P(KVBufferConformance, rows_that_nobody_sees_read_as_zero) {
           keys.first = 64;
           keys.seen = mask;
           const PagedKVView view = pool.view();
-          PageCursor(view, pool.table()).find(keys);
+          PageCursor(view, {pool.table(), 0, nullptr}, 0).find(keys);
           Block<TypeParam> block(pool.operand(), 0, 0);
           for (int64_t head = 0; head < Pool<TypeParam>::heads; ++head) {
             block.set_tile(keys, head);

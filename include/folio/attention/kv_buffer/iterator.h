@@ -95,7 +95,7 @@ class KVCacheIterator {
  private:
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void resolve(int32_t valid) {
     if constexpr (detail::HasView<Operand>) {
-      const PageCursor cursor(operand_.view, operand_.table.entries + operand_.table.row_start(batch_idx_));
+      const PageCursor cursor(operand_.view, operand_.table, batch_idx_);
       tile_.clear(valid, operand_.view.slot_stride_bytes, scale_stride_bytes());
       for (int32_t base = 0; base < valid; base += tile_keys) {
         const int32_t count = valid - base;

@@ -43,7 +43,9 @@ struct TileRows {
 
 class PageCursor {
  public:
-  /// `row`: the first table entry of the sequence. Page size and number of pages are those of `view`.
+  /// Of sequence `b` of the table; `row` is its first entry. Page size and number of pages are those of `view`.
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageCursor(const PagedKVView& view, const PageTable& table, int64_t b)
+      : PageCursor(view, table.entries + (table.row_starts != nullptr ? table.row_starts[b] : b * table.row_stride)) {}
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageCursor(const PagedKVView& view, const uint32_t* row) : view_(&view), row_(row) {}
 
   /// Finds the keys of `tile.seen` and drops those of unassigned pages. Reads the entries of pages that hold a seen key only.
@@ -67,6 +69,16 @@ class PageCursor {
   /// The rows of a run in a plane, of one head.
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE TileRows rows(const PagedKVView& view, const TileRun& run, int64_t head) {
     return {row_of(view, run.page, run.slot, head), view.slot_stride_bytes};
+  }
+
+  /// The same token's row of the head that stands `heads` further on.
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE const std::byte* head_after(const PagedKVView& view, const std::byte* row,
+                                                                           int64_t heads) {
+    return row + heads * view.head_stride_bytes;
+  }
+  /// Whether the heads of a token lie closer together than the tokens: token-major order.
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE bool heads_are_adjacent(const PagedKVView& view) {
+    return view.head_stride_bytes < view.slot_stride_bytes;
   }
 
   /// Scales of granule 0 of a run's rows, of one head; data is null without scales.
