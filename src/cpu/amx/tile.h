@@ -13,7 +13,7 @@
 ///
 /// There are no compiler intrinsics: those of g++ 12 declare no memory operands, so that the compiler deletes stores to what tiles load.
 /// Every instruction is volatile, so all keep the program's order, and what touches memory clobbers it. A compiler that meets no AMX
-/// intrinsic allocates no tile register, so none is named as clobbered. ISA-safe; no compiler flag is needed.
+/// intrinsic allocates no tile register, so none is named as clobbered. ISA-safe: templates on a tag type; no compiler flag is needed.
 ///
 /// Source: Intel SDM vol. 1 chapter 18, vol. 2 TDPBF16PS, TILELOADD, LDTILECFG.
 #pragma once
@@ -49,6 +49,8 @@ FOLIO_ALWAYS_INLINE constexpr TileConfig whole_tiles() {
   return config;
 }
 
+/// A template on a tag type from an anonymous namespace, so that kernels on it are internal to their object.
+template <class I>
 struct HardwareTile {
   FOLIO_ALWAYS_INLINE static void config(const TileConfig& config) { asm volatile("ldtilecfg %0" ::"m"(config) : "memory"); }
   FOLIO_ALWAYS_INLINE static void release() { asm volatile("tilerelease" ::: "memory"); }
