@@ -12,7 +12,7 @@ inline namespace v1 {
 namespace {
 
 struct Target : amx::LatentTarget {
-  using Tile = amx::HardwareTile;
+  using Tile = amx::HardwareTile<Target>;
 };
 
 }  // namespace
