@@ -3,6 +3,7 @@
 #include "attention/kernel_list.h"
 
 #include "cpu/amx/latent.h"
+#include "cpu/avx512/kernels.h"
 #include "cpu/portable.h"
 
 namespace folio {
@@ -12,6 +13,10 @@ namespace {
 constexpr Kernel all_kernels[] = {
     {"attention_latent_amx_bf16", Isa::amx_bf16, Reproducible::per_query, latent::refuse, latent::geometry, amx_bf16::run_latent,
      amx_bf16::finish_latent, Unit::amx, DType::bf16},
+    {"attention_avx512_bf16", Isa::avx512_bf16, Reproducible::per_query, avx512::refuse_bf16, avx512::geometry_bf16,
+     avx512::run_bf16, avx512::finish_bf16, Unit::bf16_dot, DType::bf16, DType::bf16},
+    {"attention_avx512_f32", Isa::x86_64_v4, Reproducible::per_query, avx512::refuse_f32, avx512::geometry_f32, avx512::run_f32,
+     avx512::finish_f32},
     {"attention_paged_any_x86_64_v4", Isa::x86_64_v4, Reproducible::per_query, portable::refuse, portable::geometry,
      x86_64_v4::run_portable, x86_64_v4::finish_portable},
     {"attention_paged_any_x86_64_v3", Isa::x86_64_v3, Reproducible::per_query, portable::refuse, portable::geometry,

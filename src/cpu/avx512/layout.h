@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/avx512/layout.h: how the AVX-512 engine lays out a task's rows and its scratch memory; known without its instructions.
+///
+///     q        [heads][blocks of up to 64 rows][steps][rows of the block]   words of 4 bytes: one f32, or a pair of bf16 dims
+///     scores   [64 keys][64 rows]    f32
+///     weights  [64 keys or 32 pairs of keys][64 rows]    words; f32 weights take the place of the scores
+///     keys, values   two stages of rows that are not read where they lie, padded to whole vectors
+///
+/// Rows of each KV head are padded to 16, the lanes of a vector. ISA-safe: always-inline functions and plain structs only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/skeleton/state.h"
+#include "folio/attention/kv_buffer/page_cursor.h"
+#include "folio/attention/problem.h"
+
+namespace folio {
+inline namespace v1 {
+namespace avx512 {
+
+inline constexpr int lanes = 16;
+inline constexpr int row_block = 64;  // rows whose scores of a tile are held at once
+inline constexpr int stages = 2;
+
+struct Scratch {
+  uint32_t* q = nullptr;
+  float* scores = nullptr;
+  uint32_t* weights = nullptr;
+  std::byte* keys = nullptr;
+  std::byte* values = nullptr;
+  float* key_scales = nullptr;    // [64]
+  float* value_scales = nullptr;  // [64]
+  float* row = nullptr;           // one row of q on its way into `q`
+  int64_t bytes = 0;
+};
+
+/// What follows from the problem alone. Words of 4 bytes hold `PerWord` elements: 1 of f32, 2 of bf16.
+template <int PerWord>
+struct Layout {
+  static constexpr int tiles_max = 1, ahead_max = 1;
+  static constexpr int element_bytes = 4 / PerWord;
+  static constexpr int vector_columns = lanes * PerWord;  // columns of V that are loaded together
+
+  FOLIO_ALWAYS_INLINE static int padded(int columns) { return static_cast<int>(skeleton::round_up(columns, vector_columns)); }
+  /// As many rows as share one reading of a tile while their queries and outputs stay in the second-level cache.
+  FOLIO_ALWAYS_INLINE static int places(const AttentionProblem&) { return 128; }
+  FOLIO_ALWAYS_INLINE static int width(const AttentionProblem& problem) { return padded(problem.v_head_size); }
+  FOLIO_ALWAYS_INLINE static int steps(const AttentionProblem& problem) { return problem.key.head_size / PerWord; }
+
+  /// From null memory: the sizes alone.
+  FOLIO_ALWAYS_INLINE static Scratch scratch_at(void* memory, const AttentionProblem& problem) {
+    Scratch s;
+    skeleton::Parts parts(memory);
+    s.q = parts.take<uint32_t>(int64_t{places(problem)} * steps(problem));
+    s.scores = parts.take<float>(int64_t{tile_keys} * row_block);
+    s.weights = PerWord == 1 ? reinterpret_cast<uint32_t*>(s.scores) : parts.take<uint32_t>(int64_t{tile_keys} / 2 * row_block);
+    s.keys = parts.take<std::byte>(int64_t{stages} * tile_keys * padded(problem.key.head_size) * element_bytes);
+    s.values = parts.take<std::byte>(problem.value_in_key ? 0 : int64_t{stages} * tile_keys * width(problem) * element_bytes);
+    s.key_scales = parts.take<float>(tile_keys);
+    s.value_scales = parts.take<float>(tile_keys);
+    s.row = parts.take<float>(skeleton::round_up(problem.key.head_size, lanes));
+    s.bytes = parts.bytes();
+    return s;
+  }
+  FOLIO_ALWAYS_INLINE static int64_t scratch_bytes(const AttentionProblem& problem) { return scratch_at(nullptr, problem).bytes; }
+};
+
+}  // namespace avx512
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/avx512/products.h: the two products, in register tiles of at most 16 sums.
+///
+///     scores[key][row]   = sum over words w of q[w][row] * k[key][w]      lanes = rows, a word of K broadcast from where it lies
+///     output[row][dim]  += sum over keys of weight[key][row] * v[key][dim]  lanes = dims, a weight broadcast
+///
+/// A word is a number in f32 and a pair of bf16 in the other kernel, whose instruction adds both products. Each element is one chain
+/// in ascending order whatever the tile it falls into, so rows never influence one another and tiles of all shapes agree bit for bit.
+/// Each tile is a function of its own: inlined into one another they would share registers and spill. ISA-safe: templates on a tag type.
+#pragma once
+
+#include "cpu/avx512/layout.h"
+#include "cpu/avx512/vectors.h"
+
+namespace folio {
+inline namespace v1 {
+namespace avx512 {
+
+template <class I>
+class Products {
+ public:
+  /// Keys that one call of `scores` takes beside so many vectors of rows.
+  static constexpr int keys_beside(int vectors) { return vectors == 1 ? 16 : vectors == 2 ? 8 : 4; }
+
+  /// scores [key][row_block] of the first keys_beside(vectors) rows at `keys`; q [steps][q_stride].
+  static void scores(int vectors, const uint32_t* q, int64_t q_stride, TileRows keys, int steps, float* to) {
+    switch (vectors) {
+      case 1: return score_tile<1>(q, q_stride, keys, steps, to);
+      case 2: return score_tile<2>(q, q_stride, keys, steps, to);
+      case 3: return score_tile<3>(q, q_stride, keys, steps, to);
+      default: return score_tile<4>(q, q_stride, keys, steps, to);
+    }
+  }
+
+  /// Adds the weighted rows [0, keys) of `groups` to `rows` rows of output, `width` columns each, all readable to whole vectors.
+  /// Weights [step][row_block]. Rows from `rows` up to a multiple of 4 are computed too, unless there are 1 or 2.
+  static void values(const uint32_t* weights, const TileRows* groups, int keys, float* output, int rows, int width) {
+    const int vectors = width / lanes;
+    int column = 0;
+    if (rows <= 2) {
+      for (; column + 8 <= vectors; column += 8) value_rows<8>(weights, groups, column, keys, output, rows, width);
+    }
+    for (; column + 4 <= vectors; column += 4) value_rows<4>(weights, groups, column, keys, output, rows, width);
+    for (; column + 2 <= vectors; column += 2) value_rows<2>(weights, groups, column, keys, output, rows, width);
+    if constexpr (I::per_word == 1) {
+      if (column < vectors) value_rows<1>(weights, groups, column, keys, output, rows, width);
+    }
+  }
+
+ private:
+  template <int Vectors>
+  [[gnu::noinline]] static void score_tile(const uint32_t* q, int64_t q_stride, TileRows keys, int steps, float* to) {
+    constexpr int count = keys_beside(Vectors);
+    __m512 sum[count][Vectors];
+#pragma GCC unroll 16
+    for (int k = 0; k < count; ++k)
+#pragma GCC unroll 16
+      for (int v = 0; v < Vectors; ++v) sum[k][v] = _mm512_setzero_ps();
+    const std::byte* key = keys.data;
+#pragma GCC unroll 2
+    for (int i = 0; i < steps; ++i, q += q_stride, key += 4) {
+      __m512i row[Vectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < Vectors; ++v) row[v] = _mm512_load_si512(q + v * lanes);
+#pragma GCC unroll 16
+      for (int k = 0; k < count; ++k) {
+        const __m512i word = broadcast(key + k * keys.stride_bytes);
+#pragma GCC unroll 16
+        for (int v = 0; v < Vectors; ++v) sum[k][v] = I::multiply_add(row[v], word, sum[k][v]);
+      }
+    }
+#pragma GCC unroll 16
+    for (int k = 0; k < count; ++k)
+#pragma GCC unroll 16
+      for (int v = 0; v < Vectors; ++v) _mm512_store_ps(to + k * row_block + v * lanes, sum[k][v]);
+  }
+
+  template <int Vectors>
+  static void value_rows(const uint32_t* weights, const TileRows* groups, int column, int keys, float* output, int rows,
+                         int width) {
+    if constexpr (Vectors == 8) {
+      if (rows == 1) return value_tile<1, Vectors>(weights, groups, column, keys, output, width);
+      return value_tile<2, Vectors>(weights, groups, column, keys, output, width);
+    } else {
+      if (rows == 1) return value_tile<1, Vectors>(weights, groups, column, keys, output, width);
+      if (rows == 2) return value_tile<2, Vectors>(weights, groups, column, keys, output, width);
+      for (int r = 0; r < rows; r += 4)
+        value_tile<4, Vectors>(weights + r, groups, column, keys, output + static_cast<int64_t>(r) * width, width);
+    }
+  }
+
+  /// Columns [16 * column, 16 * (column + Vectors)) of the state.
+  template <int Rows, int Vectors>
+  [[gnu::noinline]] static void value_tile(const uint32_t* weights, const TileRows* groups, int column, int keys, float* output,
+                                           int64_t width) {
+    __m512 sum[Rows][Vectors];
+    output += column * lanes;
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < Vectors; ++v) sum[r][v] = _mm512_load_ps(output + r * width + v * lanes);
+    for (int first = 0; first < keys; first += 16) {
+      const int64_t stride = groups->stride_bytes;
+      const std::byte* value = groups->data + column * 64 / I::per_word;
+      ++groups;
+      const int count = keys - first < 16 ? keys - first : 16;
+#pragma GCC unroll 2
+      for (int k = 0; k < count; k += I::per_word, value += I::per_word * stride, weights += row_block) {
+        __m512i row[Vectors];
+        I::template load_values<Vectors>(value, stride, row);
+#pragma GCC unroll 16
+        for (int r = 0; r < Rows; ++r) {
+          const __m512i weight = broadcast(weights + r);
+#pragma GCC unroll 16
+          for (int v = 0; v < Vectors; ++v) sum[r][v] = I::multiply_add(row[v], weight, sum[r][v]);
+        }
+      }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < Vectors; ++v) _mm512_store_ps(output + r * width + v * lanes, sum[r][v]);
+  }
+};
+
+}  // namespace avx512
+}  // namespace v1
+}  // namespace folio

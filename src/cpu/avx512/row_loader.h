@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/avx512/row_loader.h: the KVBuffer instance of the AVX-512 kernels: staging is the page itself wherever it can be.
+///
+/// The products read a tile as four groups of 16 rows, each at one stride. A group whose rows all lie in one run of slots, as the type
+/// the products multiply, unscaled, is read where it lies. Every other group (the edge of what is visible, an unassigned page, pages of
+/// fewer than 16 slots, another type, scales along the row, columns that end inside a vector) is brought row by row into a stage of its own,
+/// with zeros where there is nothing. Head sizes are run-time values: Shape::depth is an upper bound. ISA-safe: templates on a tag type.
+#pragma once
+
+#include <new>
+
+#include "cpu/avx512/layout.h"
+#include "folio/attention/kv_buffer.h"
+#include "folio/attention/operand/view_operand.h"
+
+namespace folio {
+inline namespace v1 {
+namespace avx512 {
+
+/// The groups of one staged tile.
+struct TileGroups {
+  static constexpr int group_rows = 16;
+  TileRows group[tile_keys / group_rows] = {};
+};
+
+/// A unit is a group of 16 rows.
+template <class I, class Shape>
+class RowLoader {
+ public:
+  using smem_type = typename Shape::smem_type;
+  static constexpr int group_rows = TileGroups::group_rows;
+  static constexpr int num_units = Shape::BN / group_rows;
+  static_assert(Shape::BN == tile_keys && Shape::num_smem_stages == stages && Shape::num_warps == 1 && Shape::full_kv &&
+                    Shape::bk_smem == Shape::smem_cols && Shape::swizzle.bits == 0,
+                "RowLoader: two full stages of 64 plain rows");
+
+  /// Of `smem` only two stages of 64 rows of the columns in memory, rounded up to whole vectors, are used.
+  FOLIO_ALWAYS_INLINE explicit RowLoader(smem_type* smem) : smem_(smem) {}
+
+  FOLIO_ALWAYS_INLINE void begin(int stage, const KVSource<Shape>& source) {
+    columns_ = source.columns;
+    row_columns_ = static_cast<int>(skeleton::round_up(source.columns, vector_columns));
+    const bool readable = Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales() &&
+                          skeleton::round_up(read_as_vectors, vector_columns) <= source.columns;
+    for (int g = 0; g < num_units; ++g) {
+      TileRows rows = {};
+      if (readable) rows = source.template group<group_rows>(g * group_rows);
+      is_in_place_[stage][g] = rows.data != nullptr;
+      if (rows.data == nullptr) rows = {reinterpret_cast<const std::byte*>(own_row(stage, g * group_rows)), row_bytes()};
+      tile_[stage].group[g] = rows;
+    }
+    if (kick_lines > 0) kick(source);
+  }
+
+  FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int g) {
+    if (!is_in_place_[stage][g]) copy_rows(stage, source, g);
+  }
+
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const TileGroups& groups(int stage) const { return tile_[stage]; }
+
+  [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
+    smem_type value = {};
+    if (column >= (is_in_place_[stage][key / group_rows] ? columns_ : row_columns_)) return value;  // nothing reads further
+    const TileRows rows = tile_[stage].group[key / group_rows];
+    __builtin_memcpy(&value, rows.data + key % group_rows * rows.stride_bytes + column * int64_t{sizeof(smem_type)},
+                     sizeof(smem_type));
+    return value;
+  }
+
+  int read_as_vectors = Shape::transpose ? 0 : Shape::depth;  ///< columns that the products load by whole vectors
+  int kick_lines = 0;                                         ///< lines fetched at the start of each run of adjacent rows to come
+
+ private:
+  static constexpr int vector_columns = 64 / static_cast<int>(sizeof(smem_type));
+  static constexpr int stored_bytes = bit_width(Shape::operand_type::dtype) / 8;
+
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t row_bytes() const { return int64_t{row_columns_} * int64_t{sizeof(smem_type)}; }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type* own_row(int stage, int key) const {
+    return smem_ + (int64_t{stage} * tile_keys + key) * row_columns_;
+  }
+
+  void copy_rows(int stage, const KVSource<Shape>& source, int g) {
+    constexpr DType stored = Shape::operand_type::dtype;
+    for (int key = g * group_rows; key < (g + 1) * group_rows; ++key) {
+      smem_type* const to = own_row(stage, key);
+      const std::byte* const from = source.row(key);
+      if (from == nullptr) {
+        __builtin_memset(static_cast<void*>(to), 0, static_cast<size_t>(row_bytes()));
+        continue;
+      }
+      if (stored == Shape::smem_dtype && !source.has_scales()) {
+        __builtin_memcpy(to, from, static_cast<size_t>(columns_) * sizeof(smem_type));
+      } else {
+        convert(source, key, from, to);
+      }
+      __builtin_memset(static_cast<void*>(to + columns_), 0, static_cast<size_t>(row_columns_ - columns_) * sizeof(smem_type));
+    }
+  }
+
+  void convert(const KVSource<Shape>& source, int key, const std::byte* from, smem_type* to) const {
+    alignas(64) float own[I::per_word == 1 ? 1 : Shape::smem_cols];
+    float* const wide = I::per_word == 1 ? reinterpret_cast<float*>(to) : own;
+    I::template widen<Shape::operand_type::dtype>(from, wide, columns_);
+    if (source.has_scales()) scale(source, key, wide);
+    if constexpr (I::per_word == 2) I::narrow(wide, to, columns_);
+  }
+
+  void scale(const KVSource<Shape>& source, int key, float* row) const {
+    const int granularity = source.scale_view->granularity;
+    int end = granularity - (Shape::head_dim_offset + source.first_column) % granularity;
+    for (int begin = 0; begin < columns_; begin = end, end += granularity) {
+      const float factor = source.scale(key, begin);
+      const int stop = end < columns_ ? end : columns_;
+      for (int d = begin; d < stop; ++d) row[d] *= factor;
+    }
+  }
+
+  /// Starts the hardware's streams: it follows rows that are adjacent, and knows nothing of the next page or of strided rows.
+  void kick(const KVSource<Shape>& source) const {
+    const int bytes = columns_ * stored_bytes;
+    const std::byte* end = nullptr;
+    for (int key = 0; key < tile_keys; ++key) {
+      const std::byte* const row = source.row(key);
+      if (row == nullptr) continue;
+      if (row != end)
+        for (int i = 0; i < kick_lines && i * 64 < bytes + 63; ++i) __builtin_prefetch(row + i * 64, 0, 2);
+      end = row + bytes;
+    }
+  }
+
+  smem_type* smem_;
+  int columns_ = 0;
+  int row_columns_ = 0;
+  TileGroups tile_[stages];
+  bool is_in_place_[stages][num_units] = {};
+};
+
+/// Fragments that stay where they are: the one register tile is a tile's groups of rows.
+template <class Shape>
+class RowGroups {
+ public:
+  using MMATileType = const TileGroups*;
+  template <int, class Loader>
+  FOLIO_ALWAYS_INLINE void load(const Loader& loader, int stage, int, int) {
+    groups_ = &loader.groups(stage);
+  }
+  template <int, int>
+  FOLIO_ALWAYS_INLINE MMATileType tile(int = 0) const {
+    return groups_;
+  }
+  /// Nothing reads columns that are not there, or they are zero.
+  FOLIO_ALWAYS_INLINE void zero_partial_tile_pad() {}
+
+ private:
+  const TileGroups* groups_ = nullptr;
+};
+
+/// The Config of the instance; `I` is a type of an anonymous namespace.
+template <class I, bool Keys, int Depth = 576>
+struct RowConfig {
+  static constexpr IndexList<3> mma_shape{lanes, 16, I::per_word};
+  static constexpr int BN = tile_keys, depth = Depth, bk_smem = depth, BK = Keys ? depth : BN;
+  static constexpr bool transpose = Keys;
+  static constexpr DType smem_dtype = I::per_word == 1 ? DType::f32 : DType::bf16;
+  template <class Shape>
+  using Loader = RowLoader<I, Shape>;
+  template <class Shape>
+  using Fragments = RowGroups<Shape>;
+};
+
+/// A KVBuffer of one plane whose stored type is known at run time.
+template <class I, bool Keys>
+class Plane {
+ public:
+  /// `read_as_vectors`: columns of a row that are values. `own`: two stages of 64 padded rows.
+  FOLIO_ALWAYS_INLINE Plane(const PagedKVView& view, const PageTable& table, int read_as_vectors, int kick_lines, std::byte* own)
+      : setup_{&view, &table, read_as_vectors, kick_lines, own} {
+    switch (view.dtype) {
+      case DType::f32: use<DType::f32>(); break;
+      case DType::bf16: use<DType::bf16>(); break;
+      case DType::f16: use<DType::f16>(); break;
+      case DType::i8: use<DType::i8>(); break;
+      case DType::f8_e4m3: use<DType::f8_e4m3>(); break;
+      default: use<DType::f8_e5m2>();
+    }
+  }
+
+  /// Begins to bring a tile of one head into a stage; one at a time.
+  FOLIO_ALWAYS_INLINE void begin(const KeyTile& tile, int head, int stage) { begin_(*this, tile, head, stage); }
+  /// One piece; false: it was done.
+  FOLIO_ALWAYS_INLINE bool step() { return step_(*this); }
+  FOLIO_ALWAYS_INLINE void finish() {
+    while (step()) {}
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const { return groups_(*this, stage); }
+
+ private:
+  template <DType D>
+  using Buffer = KVBuffer<ViewMHAOperand<D>, RowConfig<I, Keys>>;
+  static constexpr size_t buffer_bytes = sizeof(Buffer<DType::f32>);
+  struct Setup {
+    const PagedKVView* view;
+    const PageTable* table;
+    int read_as_vectors, kick_lines;
+    std::byte* own;
+  };
+
+  template <DType D>
+  static Buffer<D>& buffer(Plane& plane) {
+    return *std::launder(reinterpret_cast<Buffer<D>*>(plane.memory_));
+  }
+
+  template <DType D>
+  void use() {
+    static_assert(sizeof(Buffer<D>) <= buffer_bytes);
+    using smem_type = typename Buffer<D>::smem_type;
+    ViewMHAOperand<D> operand;
+    operand.view = *setup_.view;
+    operand.table = *setup_.table;
+    auto* const made = new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<smem_type*>(setup_.own), {}}, 0);
+    made->loader().read_as_vectors = setup_.read_as_vectors;
+    made->loader().kick_lines = setup_.kick_lines;
+    begin_ = [](Plane& plane, const KeyTile& tile, int head, int stage) {
+      buffer<D>(plane).kv_cache_iter.set_tile(tile, head);
+      buffer<D>(plane).begin_load(stage);
+    };
+    step_ = [](Plane& plane) { return buffer<D>(plane).load_from_dram_step(); };
+    groups_ = [](const Plane& plane, int stage) -> const TileRows* {
+      return buffer<D>(const_cast<Plane&>(plane)).loader().groups(stage).group;
+    };
+  }
+
+  Setup setup_;
+  void (*begin_)(Plane&, const KeyTile&, int, int) = nullptr;
+  bool (*step_)(Plane&) = nullptr;
+  const TileRows* (*groups_)(const Plane&, int) = nullptr;
+  alignas(64) std::byte memory_[buffer_bytes];
+};
+
+}  // namespace avx512
+}  // namespace v1
+}  // namespace folio

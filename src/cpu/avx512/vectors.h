@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/avx512/vectors.h: the arithmetic that both AVX-512 kernels share: powers of two, tanh, sixteen bits of a mask.
+///
+/// Intrinsics are used in their masked forms with a full mask where the plain ones make g++ 12 warn about its own headers.
+/// ISA-safe: always-inline functions only.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "folio/core/host_device.h"
+
+namespace folio {
+inline namespace v1 {
+namespace avx512 {
+
+inline constexpr __mmask16 all_lanes = 0xffff;
+inline constexpr float minus_infinity = -__builtin_inff();
+inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
+
+FOLIO_ALWAYS_INLINE __m512 splat(float x) { return _mm512_set1_ps(x); }
+/// The larger; `b` where one is NaN.
+FOLIO_ALWAYS_INLINE __m512 max(__m512 a, __m512 b) { return _mm512_maskz_max_ps(all_lanes, a, b); }
+
+/// Coefficients of 2^r on [-1/2, 1/2] with 2^0 exactly 1, fitted to the least relative error.
+template <int Degree>
+struct Exp2Polynomial;
+template <>
+struct Exp2Polynomial<3> {  // 1.0e-4
+  static constexpr float c[4] = {1.0f, 0.693282902f, 0.242210954f, 0.0550089292f};
+};
+template <>
+struct Exp2Polynomial<5> {  // 9.2e-8
+  static constexpr float c[6] = {1.0f, 0.693147004f, 0.240222424f, 0.0555073358f, 0.00967151299f, 0.00132647273f};
+};
+
+/// 2^x: exactly 1 at 0, 0 below -126 (so 0 at -inf), NaN for NaN.
+template <int Degree>
+FOLIO_ALWAYS_INLINE __m512 exp2(__m512 x) {
+  using P = Exp2Polynomial<Degree>;
+  const __mmask16 normal = _mm512_cmp_ps_mask(x, splat(-126.0f), _CMP_NLT_UQ);
+  const __m512 n = _mm512_maskz_roundscale_ps(all_lanes, x, 0x08);
+  const __m512 r = _mm512_sub_ps(x, n);
+  __m512 p = splat(P::c[Degree]);
+  for (int i = Degree - 1; i >= 0; --i) p = _mm512_fmadd_ps(p, r, splat(P::c[i]));
+  return _mm512_maskz_scalef_ps(normal, p, n);
+}
+FOLIO_ALWAYS_INLINE float exp2_one(float x) { return _mm512_cvtss_f32(exp2<5>(splat(x))); }
+
+/// Through 2^(-2 |x| log2 e): no overflow, odd.
+FOLIO_ALWAYS_INLINE __m512 tanh(__m512 x) {
+  const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
+  const __m512 size = _mm512_castsi512_ps(_mm512_and_si512(_mm512_set1_epi32(INT32_MAX), _mm512_castps_si512(x)));
+  const __m512 e = exp2<5>(_mm512_mul_ps(size, splat(-2.0f * log2_e)));
+  const __m512 t = _mm512_div_ps(_mm512_sub_ps(splat(1.0f), e), _mm512_add_ps(splat(1.0f), e));
+  return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(t), sign));
+}
+
+FOLIO_ALWAYS_INLINE uint32_t load_word(const void* from) {
+  uint32_t word;
+  __builtin_memcpy(&word, from, sizeof word);
+  return word;
+}
+/// Four bytes to all lanes.
+FOLIO_ALWAYS_INLINE __m512i broadcast(const void* from) { return _mm512_set1_epi32(static_cast<int32_t>(load_word(from))); }
+
+}  // namespace avx512
+}  // namespace v1
+}  // namespace folio
