@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/support/kv_buffer_conformance.h: what every instance of KVBuffer must do, over pools full of NaN.
 ///
-/// A type-parameterised suite. An instance is a type with
-///
-///     Config                          the buffer's
-///     static constexpr DType dtype    of the pool
-///     static constexpr bool has_scales, applies_scales    the pool has scales; staged elements are already multiplied by them
-///     static bool can_run()           the machine has its instruction set
-///
-/// made with `BufferInstance<Config, dtype, ...>`; a test program says INSTANTIATE_TYPED_TEST_SUITE_P(Name, KVBufferConformance, Types<...>).
+/// A type-parameterised suite. An instance is a BufferInstance, or a BufferInstanceApart where it is compiled for an instruction set of
+/// its own (kv_buffer_pool.h); a test program says INSTANTIATE_TYPED_TEST_SUITE_P(Name, KVBufferConformance, ::testing::Types<...>).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +14,8 @@ namespace folio::test {
 template <class Instance>
 class KVBufferConformance : public ::testing::Test {
  protected:
-  using Buffer = typename Block<Instance>::Buffer;
+  using Shape = typename Pool<Instance>::Shape;
+  using Warps = typename Instance::BlockType;
 
   void SetUp() override {
     if (!Instance::can_run()) GTEST_SKIP() << "this machine has not the instance's instruction set";
@@ -28,15 +23,15 @@ class KVBufferConformance : public ::testing::Test {
 
   /// Compares a stage that holds strip `strip` of the keys from `first` on, of which those for which `is_live` exist.
   template <class IsLive>
-  void expect_stage(const Block<Instance>& block, const Pool<Instance>& pool, int stage, int64_t first, int64_t head, int strip,
+  void expect_stage(const Warps& block, const Pool<Instance>& pool, int stage, int64_t first, int64_t head, int strip,
                     IsLive is_live) {
     int wrong = 0;
-    for (int key = 0; key < Buffer::BN; ++key) {
-      for (int column = 0; column < Buffer::smem_cols; ++column) {
-        const float expected = is_live(key) ? pool.expected(first + key, head, strip * Buffer::bk_smem + column) : 0.0f;
+    for (int key = 0; key < Shape::BN; ++key) {
+      for (int column = 0; column < Shape::smem_cols; ++column) {
+        const float expected = is_live(key) ? pool.expected(first + key, head, strip * Shape::bk_smem + column) : 0.0f;
         const float staged = block.at(stage, key, column);
         if (staged == expected || ++wrong > 3) continue;
-        ADD_FAILURE() << "key " << first + key << ", column " << strip * Buffer::bk_smem + column << " of head " << head << " is "
+        ADD_FAILURE() << "key " << first + key << ", column " << strip * Shape::bk_smem + column << " of head " << head << " is "
                       << staged << ", expected " << expected;
       }
     }
@@ -51,17 +46,13 @@ class KVBufferConformance : public ::testing::Test {
     Pool<Instance> pool(spec, rng);
     for (int64_t token = 0; token < spec.context; ++token) pool.store(token);
     const int64_t head = rng.between(0, Pool<Instance>::heads - 1);
-    Block<Instance> block(pool.operand(), head, spec.context);
-    const auto is_live = [&](int64_t first) { return [&, first](int key) { return first + key < spec.context; }; };
-    int load = 0;
-    for (int64_t first = 0; first < spec.context + Buffer::BN; first += Buffer::BN) {  // one tile past the end
-      for (int strip = 0; strip < Buffer::num_strips; ++strip, ++load) {
-        const int stage = load % Buffer::num_smem_stages;
-        block.load(stage);
-        expect_stage(block, pool, stage, first, head, strip, is_live(first));
-        if (strip == 0) continue;
-        const int before = (load - 1) % Buffer::num_smem_stages;
-        expect_stage(block, pool, before, first, head, strip - 1, is_live(first));  // loading left the other stage alone
+    Warps block(pool.operand(), head, spec.context);
+    for (int load = 0; load * Shape::BN < (spec.context + Shape::BN) * Shape::num_strips; ++load) {  // one tile past the end
+      block.load(load % Shape::num_smem_stages);
+      for (int last = load > 0 ? load - 1 : 0; last <= load; ++last) {  // loading leaves the stage before alone
+        const int64_t first = int64_t{last / Shape::num_strips} * Shape::BN;
+        expect_stage(block, pool, last % Shape::num_smem_stages, first, head, last % Shape::num_strips,
+                     [&](int key) { return first + key < spec.context; });
       }
     }
   }
@@ -70,7 +61,7 @@ class KVBufferConformance : public ::testing::Test {
 TYPED_TEST_SUITE_P(KVBufferConformance);
 
 TYPED_TEST_P(KVBufferConformance, rows_past_the_end_and_of_unassigned_pages_read_as_zero) {
-  constexpr int64_t tile = TestFixture::Buffer::BN;
+  constexpr int64_t tile = TestFixture::Shape::BN;
   Rng rng(test_seed());
   for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
     for (const int32_t page_size : {0, 1, 5, 8, 16, 32, 64, 256}) {
@@ -82,7 +73,7 @@ TYPED_TEST_P(KVBufferConformance, rows_past_the_end_and_of_unassigned_pages_read
 
 TYPED_TEST_P(KVBufferConformance, columns_that_a_row_has_not_read_as_zero) {
   Rng rng(test_seed());
-  for (const int32_t missing : {4, 8, 12}) {
+  for (const int32_t missing : {4, 8, 12, TestFixture::Shape::depth / 2}) {
     this->expect_walk({.page_size = 16, .context = 130, .missing_columns = missing}, rng);
     this->expect_walk({.page_size = 16, .context = 64, .missing_columns = missing, .gap = 3}, rng);
   }
@@ -90,7 +81,7 @@ TYPED_TEST_P(KVBufferConformance, columns_that_a_row_has_not_read_as_zero) {
 
 /// A tile found once for all heads: rows that nobody sees were never stored, so they are NaN in the pool.
 TYPED_TEST_P(KVBufferConformance, rows_that_nobody_sees_read_as_zero) {
-  if constexpr (TestFixture::Buffer::BN == tile_keys) {
+  if constexpr (TestFixture::Shape::BN == tile_keys) {
     Rng rng(test_seed());
     const uint64_t masks[] = {~uint64_t{0},   0,          1,          uint64_t{1} << 63,      0xffff0000ffff0000u,
                               0x00ffffffffff, rng.next(), rng.next(), rng.next() & rng.next()};
@@ -106,10 +97,10 @@ TYPED_TEST_P(KVBufferConformance, rows_that_nobody_sees_read_as_zero) {
           keys.seen = mask;
           const PagedKVView view = pool.view();
           PageCursor(view, {pool.table(), 0, nullptr}, 0).find(keys);
-          Block<TypeParam> block(pool.operand(), 0, 0);
+          typename TypeParam::BlockType block(pool.operand(), 0, 0);
           for (int64_t head = 0; head < Pool<TypeParam>::heads; ++head) {
             block.set_tile(keys, head);
-            for (int strip = 0; strip < TestFixture::Buffer::num_strips; ++strip) {
+            for (int strip = 0; strip < TestFixture::Shape::num_strips; ++strip) {
               block.load(strip % 2);
               this->expect_stage(block, pool, strip % 2, 64, head, strip, [&](int key) { return (mask >> key & 1) != 0; });
             }

@@ -10,20 +10,38 @@
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
 #include "support/guarded_memory.h"
+#include "support/kv_buffer_entries.h"
 #include "support/random.h"
 #include "support/test_plane.h"
 
 namespace folio::test {
 
-inline bool always_runs() { return true; }
+template <class Instance>
+class Block;
+template <class Instance>
+class BlockApart;
 
-template <class C, DType D, bool HasScales = false, bool AppliesScales = true, bool (*CanRun)() = always_runs>
+/// An instance that the test program itself is compiled for. HasScales: the pool has scales, which staged elements are multiplied by.
+template <class C, DType D, bool HasScales = false>
 struct BufferInstance {
   using Config = C;
+  using BlockType = Block<BufferInstance>;
+  static constexpr DType dtype = D;
+  static constexpr bool has_scales = HasScales;
+  static constexpr bool applies_scales = true;
+  static bool can_run() { return true; }
+};
+
+/// One that is compiled for another instruction set. `C` has the constants of its Config.
+template <class C, DType D, BufferEntries (*Entries)(), bool (*CanRun)(), bool HasScales = false, bool AppliesScales = true>
+struct BufferInstanceApart {
+  using Config = C;
+  using BlockType = BlockApart<BufferInstanceApart>;
   static constexpr DType dtype = D;
   static constexpr bool has_scales = HasScales;
   static constexpr bool applies_scales = AppliesScales;
   static bool can_run() { return CanRun(); }
+  static BufferEntries entries() { return Entries(); }
 };
 
 /// How a pool is laid out and which of its keys exist.
@@ -118,7 +136,7 @@ class Pool {
   GuardedMemory row_;
 };
 
-/// The buffers of a block's warps over one staging memory, which is NaN before every load.
+/// The buffers of a block's warps over one staging memory, which is NaN at first.
 template <class Instance>
 class Block {
  public:
@@ -135,7 +153,6 @@ class Block {
     for (Buffer& warp : warps_) warp.kv_cache_iter.set_tile(keys, head);
   }
   void load(int stage) {
-    std::memset(smem_.data() + stage * stage_bytes, 0xff, static_cast<size_t>(stage_bytes));
     for (Buffer& warp : warps_) {
       warp.begin_load(stage);
       while (warp.load_from_dram_step()) {}
@@ -151,6 +168,28 @@ class Block {
  private:
   GuardedMemory smem_;
   std::deque<Buffer> warps_;
+};
+
+/// The buffer of an instance that is compiled apart.
+template <class Instance>
+class BlockApart {
+ public:
+  using Operand = ViewMHAOperand<Instance::dtype>;
+  using Shape = KVBufferShape<Operand, typename Instance::Config>;
+  static constexpr int64_t stage_bytes = Shape::smem_stage_size * int64_t{bit_width(Shape::smem_dtype) / 8};
+
+  BlockApart(const Operand& operand, int64_t head, int64_t end)
+      : smem_(Shape::num_smem_stages * stage_bytes, 64), buffer_(entries_.object_bytes, 64) {
+    entries_.make(buffer_.data(), &operand, head, smem_.data(), end);
+  }
+  void set_tile(const KeyTile& keys, int64_t head) { entries_.set_tile(buffer_.data(), keys, head); }
+  void load(int stage) { entries_.load(buffer_.data(), stage); }
+  [[nodiscard]] float at(int stage, int key, int column) const { return entries_.at(buffer_.data(), stage, key, column); }
+
+ private:
+  BufferEntries entries_ = Instance::entries();
+  GuardedMemory smem_;
+  GuardedMemory buffer_;
 };
 
 }  // namespace folio::test
