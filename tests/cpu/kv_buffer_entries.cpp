@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/cpu/kv_buffer_entries.cpp: the kernels' instances of KVBuffer, compiled for AVX512-BF16.
+#include "cpu/kv_buffer_entries.h"
+
+#include "cpu/avx512/row_loader.h"
+#include "cpu/avx512/widen.h"
+
+namespace folio::test {
+namespace {
+
+template <int PerWord>
+struct Words {
+  static constexpr int per_word = PerWord;
+  template <DType D>
+  static void widen(const std::byte* from, float* to, int n) {
+    avx512::widen_row<D>(from, to, n);
+  }
+  static void narrow(const float* from, bf16* to, int n) {
+    for (int i = 0; i < n; ++i) to[i] = from_float<bf16>(from[i]);
+  }
+};
+
+}  // namespace
+
+template <int PerWord, bool Keys, DType D>
+BufferEntries avx512_rows() {
+  return EntriesOf<KVBuffer<ViewMHAOperand<D>, avx512::RowConfig<Words<PerWord>, Keys>>>::entries();
+}
+
+template BufferEntries avx512_rows<1, true, DType::f32>();
+template BufferEntries avx512_rows<1, false, DType::bf16>();
+template BufferEntries avx512_rows<1, true, DType::f16>();
+template BufferEntries avx512_rows<1, false, DType::i8>();
+template BufferEntries avx512_rows<2, true, DType::bf16>();
+template BufferEntries avx512_rows<2, false, DType::bf16>();
+template BufferEntries avx512_rows<2, true, DType::f8_e4m3>();
+template BufferEntries avx512_rows<2, false, DType::f8_e5m2>();
+
+}  // namespace folio::test
