@@ -108,6 +108,19 @@ void fetch_row(const PagedKVView& view, Place place, int64_t head, int32_t count
   }
 }
 
+/// The same, decoded at most once per place if there is something to keep it in.
+void fetch_row(const PagedKVView& view, Place place, int64_t head, int32_t count, double* out,
+               std::unordered_map<int64_t, std::vector<double>>* decoded) {
+  if (decoded == nullptr) return fetch_row(view, place, head, count, out);
+  const int64_t slots = view.page_size == unbounded_page_size ? 1 : view.page_size;
+  std::vector<double>& row = (*decoded)[(place.page * slots + place.slot) * view.num_heads + head];
+  if (row.empty()) {
+    row.resize(static_cast<size_t>(count));
+    fetch_row(view, place, head, count, row.data());
+  }
+  std::copy(row.begin(), row.end(), out);
+}
+
 const std::byte* at(const AnyTensor<3>& tensor, int64_t i, int64_t j, int64_t k) {
   return static_cast<const std::byte*>(tensor.data) + i * tensor.stride_bytes[0] + j * tensor.stride_bytes[1] +
          k * tensor.stride_bytes[2];
@@ -210,7 +223,7 @@ Place place_of(const PagedKVView& view, const Batch& batch, int32_t sequence, in
 }
 
 void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence, int64_t row,
-           int32_t q_head, Fetched& fetched) {
+           int32_t q_head, Fetched& fetched, DecodedRows* decoded) {
   const int32_t head_size = problem.key.head_size;
   const int32_t v_head_size = v_head_size_of(problem);
   const int32_t kv_head = q_head / (problem.q_heads / problem.key.num_heads);
@@ -230,9 +243,11 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   fetched.keys.resize(count * static_cast<size_t>(head_size));
   fetched.values.resize(problem.value_in_key ? 0 : count * static_cast<size_t>(v_head_size));
   for (size_t j = 0; j < count; ++j) {
-    fetch_row(args.key, places[j], kv_head, head_size, fetched.keys.data() + j * static_cast<size_t>(head_size));
+    fetch_row(args.key, places[j], kv_head, head_size, fetched.keys.data() + j * static_cast<size_t>(head_size),
+              decoded != nullptr ? &decoded->keys : nullptr);
     if (problem.value_in_key) continue;
-    fetch_row(args.value, places[j], kv_head, v_head_size, fetched.values.data() + j * static_cast<size_t>(v_head_size));
+    fetch_row(args.value, places[j], kv_head, v_head_size, fetched.values.data() + j * static_cast<size_t>(v_head_size),
+              decoded != nullptr ? &decoded->values : nullptr);
   }
   fetch_terms(problem, batch, args, sequence, row, q_head, fetched);
 
@@ -253,9 +268,9 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
 }
 
 QueryResult attend_query(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence,
-                         int64_t row, int32_t q_head, const ErrorWeights& weights) {
+                         int64_t row, int32_t q_head, const ErrorWeights& weights, DecodedRows* decoded) {
   Fetched fetched;
-  fetch(problem, batch, args, sequence, row, q_head, fetched);
+  fetch(problem, batch, args, sequence, row, q_head, fetched, decoded);
   return attend_rows(fetched.rows, weights);
 }
 

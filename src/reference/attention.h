@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "folio/attention/attend.h"
@@ -61,6 +62,11 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights = {});
 /// The same by merging one key after the other. Gives out, lse and keys only.
 QueryResult attend_rows_by_merging(const Rows& rows);
 
+/// Rows that were decoded already, by their place in the pool: for callers who ask for many queries over memory that does not change.
+struct DecodedRows {
+  std::unordered_map<int64_t, std::vector<double>> keys, values;
+};
+
 /// The visible keys of one (query row, q head), fetched through views and table, and the terms that go with them.
 struct Fetched {
   std::vector<double> q, keys, values, alibi, bias;
@@ -71,11 +77,11 @@ struct Fetched {
 /// `row` counts all query rows of the batch and belongs to `sequence`. Keys of unassigned pages are left out; only table entries of
 /// visible keys are read. The arguments are as checked by folio::check.
 void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence, int64_t row,
-           int32_t q_head, Fetched& fetched);
+           int32_t q_head, Fetched& fetched, DecodedRows* decoded = nullptr);
 
 /// fetch, then attend_rows.
 QueryResult attend_query(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence,
-                         int64_t row, int32_t q_head, const ErrorWeights& weights = {});
+                         int64_t row, int32_t q_head, const ErrorWeights& weights = {}, DecodedRows* decoded = nullptr);
 
 /// One element of a plane, times its scales. `page` is assigned.
 double element(const PagedKVView& view, int64_t page, int64_t slot, int64_t head, int32_t dim);

@@ -149,7 +149,7 @@ std::vector<Expectation> expectations() {
       {kernel_of<Mutant::window_off_by_one>("window_off_by_one"), {window, holes}},
       {kernel_of<Mutant::value_tail_not_zeroed>("value_tail_not_zeroed"), {window, holes, unassigned}},
       {kernel_of<Mutant::scale_index_by_ceil>("scale_index_by_ceil"), {scales}},
-      {kernel_of<Mutant::sink_counted_per_split>("sink_counted_per_split"), {no_keys, sink_over_spans}},
+      {kernel_of<Mutant::sink_counted_per_split>("sink_counted_per_split"), {sink_over_spans}},
       {kernel_of<Mutant::unassigned_entry_counted>("unassigned_entry_counted"), {unassigned}},
       {kernel_of<Mutant::tree_ignored>("tree_ignored"), {tree}},
       {kernel_of<Mutant::softcap_ignored>("softcap_ignored"), {softcap}},

@@ -292,7 +292,7 @@ const reference::QueryResult& AttentionCase::expected(int64_t row, int32_t q_hea
   auto& result = expected_[static_cast<size_t>(row * options_.q_heads + q_head)];
   if (!result) {
     result = reference::attend_query(problem_, batch_, args_, sequence_of(row), row, q_head,
-                                     error_weights(options_.head_size, precision_));
+                                     error_weights(options_.head_size, precision_), &decoded_);
   }
   return *result;
 }

@@ -108,7 +108,10 @@ class AttentionCase {
 
   /// The exact result of one query row and head; computed at first use from what the memory then holds.
   const reference::QueryResult& expected(int64_t row, int32_t q_head);
-  void forget_expected() { expected_.clear(); }
+  void forget_expected() {
+    expected_.clear();
+    decoded_ = {};
+  }
 
   /// Of the kernel whose output the case holds, or will; the bounds of matches_reference follow it.
   [[nodiscard]] const Precision& precision() const { return precision_; }
@@ -157,6 +160,7 @@ class AttentionCase {
   int64_t num_pages_ = 0;
   Precision precision_;
   std::vector<std::optional<reference::QueryResult>> expected_;  // [row, q head]
+  reference::DecodedRows decoded_;
 };
 
 }  // namespace folio::test

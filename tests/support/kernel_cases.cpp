@@ -101,6 +101,7 @@ constexpr Change shape_changes[] = {
     [](CaseOptions& o) {  // the latent rows of DeepSeek-V3; their scales are the key's
       o.head_size = 576;
       o.v_head_size = 512;
+      o.q_heads /= o.kv_heads;
       o.kv_heads = 1;
       o.value_in_key = true;
     },
@@ -146,33 +147,28 @@ class Cases {
     problems_.resize(options_.size());
   }
 
-  /// The first case that the kernel accepts, or null.
-  AttentionCase* find(const Kernel& kernel, Tally& tally) {
+  /// The first case that the kernel accepts, or null. `reason`: why it refuses the case as given.
+  AttentionCase* find(const Kernel& kernel, const char*& reason) {
     for (size_t i = 0; i < options_.size(); ++i) {
-      const char* reason = i == 0 ? nullptr : refusal_of(kernel, problem(i));
-      if (reason != nullptr) continue;
+      if (i != 0 && refusal_of(kernel, problem(i)) != nullptr) continue;
       AttentionCase& c = at(i);
-      reason = refusal_of(kernel, c.problem());  // strides of unbounded pages depend on their number
-      if (reason == nullptr) {
-        ++(i == 0 ? tally.as_given : tally.adapted);
-        return &c;
-      }
-      if (i != 0) continue;
-      tally.reason = reason;
-      expect_refused(c, kernel, reason);
+      const char* const refused = refusal_of(kernel, c.problem());  // strides of unbounded pages depend on their number
+      if (refused == nullptr) return &c;
+      if (i == 0) reason = refused;
     }
-    ++tally.refused;
+    return nullptr;
+  }
+  AttentionCase& as_given() { return at(0); }
+
+  /// Hands over a case that `find` returned.
+  std::unique_ptr<AttentionCase> release(const AttentionCase* c) {
+    for (auto& [text, owned] : built_) {
+      if (owned.get() == c) return std::move(owned);
+    }
     return nullptr;
   }
 
  private:
-  static void expect_refused(const AttentionCase& c, const Kernel& kernel, const char* reason) {
-    const Result<Attention> attention = Attention::create(c.problem(), c.limits(), {}, kernel.name);
-    ASSERT_FALSE(attention.has_value()) << kernel.name << " refuses: " << reason;
-    EXPECT_EQ(attention.error().code(), Errc::unsupported);
-    EXPECT_NE(attention.error().message().find(reason), std::string_view::npos) << attention.error().message();
-  }
-
   const AttentionProblem& problem(size_t i) {
     if (!problems_[i]) problems_[i] = problem_of(options_[i]);
     return *problems_[i];
@@ -193,13 +189,26 @@ class Cases {
   std::map<std::string, std::unique_ptr<AttentionCase>> built_;
 };
 
+/// What refuse() says, create says too.
+void expect_refused(const AttentionCase& c, const std::string& kernel, const char* reason) {
+  const Result<Attention> attention = Attention::create(c.problem(), c.limits(), {}, kernel);
+  ASSERT_FALSE(attention.has_value()) << kernel << " refuses: " << reason;
+  EXPECT_EQ(attention.error().code(), Errc::unsupported);
+  EXPECT_NE(attention.error().message().find(reason), std::string_view::npos) << attention.error().message();
+}
+
 }  // namespace
 
 void for_each_kernel_case(const CaseOptions& options, const CaseRules& rules, const CaseBody& body) {
   Cases cases(options, rules);
   for (const std::string& name : kernel_names()) {
     const Kernel& kernel = kernel_of(name);
-    AttentionCase* c = cases.find(kernel, tallies()[name]);
+    const char* reason = nullptr;
+    AttentionCase* const c = cases.find(kernel, reason);
+    Tally& tally = tallies()[name];
+    ++(c == nullptr ? tally.refused : reason == nullptr ? tally.as_given : tally.adapted);
+    if (reason != nullptr) expect_refused(cases.as_given(), name, reason);
+    if (c == nullptr) tally.reason = reason;
     if (c == nullptr) continue;
     SCOPED_TRACE(name + " on " + describe(c->options()));
     c->set_precision(precision_of(kernel, c->problem()));
@@ -212,6 +221,12 @@ void for_each_kernel_case(const CaseOptions& options, const CaseBody& body) { fo
 void expect_every_kernel_right(const CaseOptions& options, const CaseRules& rules) {
   for_each_kernel_case(options, rules,
                        [](AttentionCase& c, const std::string& kernel) { ASSERT_TRUE(kernel_is_right(c, kernel)); });
+}
+
+std::unique_ptr<AttentionCase> accepted_case(const Kernel& kernel, const CaseOptions& options, const CaseRules& rules) {
+  Cases cases(options, rules);
+  const char* reason = nullptr;
+  return cases.release(cases.find(kernel, reason));
 }
 
 void for_each_kernel(const std::function<void(const std::string& kernel)>& body) {

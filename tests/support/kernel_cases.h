@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "support/attention_case.h"
@@ -35,6 +36,9 @@ struct CaseRules {
 /// Calls `body` for each present kernel with the case that it accepts, its precision set; kernels that accept the same share it.
 void for_each_kernel_case(const CaseOptions& options, const CaseRules& rules, const CaseBody& body);
 void for_each_kernel_case(const CaseOptions& options, const CaseBody& body);
+
+/// The case that such a kernel gets, or null if it accepts none; for kernels that are in no list.
+std::unique_ptr<AttentionCase> accepted_case(const Kernel& kernel, const CaseOptions& options, const CaseRules& rules = {});
 
 /// The most usual body: the kernel is right, or the test fails and returns from the body.
 void expect_every_kernel_right(const CaseOptions& options, const CaseRules& rules = {});
