@@ -2,6 +2,7 @@
 /// src/attention/kernel_list.cpp: the kernels of this build, best first, and the selector.
 #include "attention/kernel_list.h"
 
+#include "cpu/amx/grouped.h"
 #include "cpu/amx/latent.h"
 #include "cpu/avx512/kernels.h"
 #include "cpu/portable.h"
@@ -13,6 +14,8 @@ namespace {
 constexpr Kernel all_kernels[] = {
     {"attention_latent_amx_bf16", Isa::amx_bf16, Reproducible::per_query, latent::refuse, latent::geometry, amx_bf16::run_latent,
      amx_bf16::finish_latent, Unit::amx, DType::bf16},
+    {"attention_grouped_amx_bf16", Isa::amx_bf16, Reproducible::per_query, grouped::refuse, grouped::geometry,
+     amx_bf16::run_grouped, amx_bf16::finish_grouped, Unit::amx, DType::bf16},
     {"attention_avx512_bf16", Isa::avx512_bf16, Reproducible::per_query, avx512::refuse_bf16, avx512::geometry_bf16,
      avx512::run_bf16, avx512::finish_bf16, Unit::bf16_dot, DType::bf16, DType::bf16},
     {"attention_avx512_f32", Isa::x86_64_v4, Reproducible::per_query, avx512::refuse_f32, avx512::geometry_f32, avx512::run_f32,

@@ -13,12 +13,14 @@ struct Target {};
 
 bool stage_tile(Operand operand, const PagedKVView& view, const KeyTile& tile, int head, int depth, std::byte* to) {
   using Stage = amx::PlaneStage<Target>;
-  const amx::StageQuad quad = operand == Operand::key ? Stage::key_quad(view.dtype) : Stage::value_quad(view.dtype);
-  if (quad == nullptr) return false;
-  const Stage stage(view, view.head_size, depth, quad);
+  const amx::StageTile<Target> stage_tile =
+      operand == Operand::key ? Stage::key_stage(view.dtype) : Stage::value_stage(view.dtype);
+  if (stage_tile == nullptr) return false;
+  const Stage stage(view, view.head_size, depth, stage_tile);
   amx::RowAddresses rows;
   stage.find_rows(tile, head, rows);
-  for (int q = 0; q < amx::quads; ++q) stage.stage(rows, q, to);
+  amx::Pacer<Target> pacer;
+  stage.stage(rows, to, pacer, 0);
   return true;
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/stage.h: the loader of KVBuffer's staging instance for AMX: one plane of a tile, from pages to B tiles.
 ///
-/// A tile's rows are found once per head as 64 addresses, rows that nobody sees being one row of zeros; then quads of four rows are
-/// staged in any order the caller likes, which is how several heads and planes are read together. Only run lengths and strides come
-/// from the page cursor, so pages of any size, order and alignment do. ISA-safe: templates on a tag type.
+/// A tile's rows are found as 64 addresses, rows that nobody sees being one row of zeros, and staged in the order of memory. Only run
+/// lengths and strides come from the page cursor, so pages of any size, order and alignment do. Meanwhile a pacer fetches what comes next. ISA-safe: templates on a tag type.
 #pragma once
 
 #include "cpu/amx/stage_keys.h"
@@ -13,8 +12,6 @@
 namespace folio {
 inline namespace v1 {
 namespace amx {
-
-inline constexpr int quads = tile_keys / 4;
 
 /// Bytes of a staged tile of K or V.
 FOLIO_ALWAYS_INLINE constexpr int64_t staged_bytes(int depth) { return int64_t{tile_keys} * depth * 2; }
@@ -34,12 +31,12 @@ template <class I>
 class PlaneStage {
  public:
   /// `depth`: columns of the staged tile, a multiple of 32, >= head_size: what the row has not is zero.
-  FOLIO_ALWAYS_INLINE PlaneStage(const PagedKVView& view, int head_size, int depth, StageQuad stage_quad)
-      : view_(&view), head_size_(head_size), chunks_(depth / 32), stage_quad_(stage_quad) {}
+  FOLIO_ALWAYS_INLINE PlaneStage(const PagedKVView& view, int head_size, int depth, StageTile<I> stage_tile)
+      : view_(&view), head_size_(head_size), chunks_(depth / 32), stage_tile_(stage_tile) {}
 
-  /// The quad stagers of stored types; null: none.
-  static StageQuad key_quad(DType dtype) { return select<KeyStage>(dtype); }
-  static StageQuad value_quad(DType dtype) { return select<ValueStage>(dtype); }
+  /// The stagers of stored types; null: none.
+  static StageTile<I> key_stage(DType dtype) { return select<KeyStage>(dtype); }
+  static StageTile<I> value_stage(DType dtype) { return select<ValueStage>(dtype); }
 
   void find_rows(const KeyTile& tile, int head, RowAddresses& rows) const {
     if (tile.seen != ~uint64_t{0} || tile.runs == 0)
@@ -58,8 +55,8 @@ class PlaneStage {
     }
   }
 
-  FOLIO_ALWAYS_INLINE void stage(const RowAddresses& rows, int quad, std::byte* to) const {
-    stage_quad_(rows.at, quad, head_size_, chunks_, to);
+  FOLIO_ALWAYS_INLINE void stage(const RowAddresses& rows, std::byte* to, Pacer<I>& pacer, int lines) const {
+    stage_tile_(rows.at, head_size_, chunks_, to, pacer, lines);
   }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool has_scales() const { return view_->scales.data != nullptr; }
@@ -67,12 +64,12 @@ class PlaneStage {
 
  private:
   template <template <class, DType> class Stage>
-  static StageQuad select(DType dtype) {
+  static StageTile<I> select(DType dtype) {
     switch (dtype) {
-      case DType::bf16: return Stage<I, DType::bf16>::quad;
-      case DType::i8: return Stage<I, DType::i8>::quad;
-      case DType::f8_e4m3: return Stage<I, DType::f8_e4m3>::quad;
-      case DType::f8_e5m2: return Stage<I, DType::f8_e5m2>::quad;
+      case DType::bf16: return Stage<I, DType::bf16>::tile;
+      case DType::i8: return Stage<I, DType::i8>::tile;
+      case DType::f8_e4m3: return Stage<I, DType::f8_e4m3>::tile;
+      case DType::f8_e5m2: return Stage<I, DType::f8_e5m2>::tile;
       default: return nullptr;
     }
   }
@@ -80,7 +77,7 @@ class PlaneStage {
   const PagedKVView* view_;
   int head_size_;
   int chunks_;
-  StageQuad stage_quad_;
+  StageTile<I> stage_tile_;
 };
 
 }  // namespace amx

@@ -8,6 +8,7 @@
 /// ISA-safe: templates on a tag type.
 #pragma once
 
+#include "cpu/amx/pacer.h"
 #include "cpu/amx/stage_convert.h"
 
 namespace folio {
@@ -16,19 +17,31 @@ namespace amx {
 
 inline constexpr int64_t tile_bytes = 1024;
 
-/// Keys [4 quad, 4 quad + 4) of a tile; `row` are the 64 rows of the tile, `head_size` elements each, `chunks` = depth / 32.
-using StageQuad = void (*)(const std::byte* const* row, int quad, int head_size, int chunks, std::byte* to);
+/// A plane of a tile: `row` are its 64 rows of `head_size` elements, `chunks` = depth / 32. The pacer gets a tick of `lines` for each
+/// four lines read.
+template <class I>
+using StageTile = void (*)(const std::byte* const* row, int head_size, int chunks, std::byte* to, Pacer<I>& pacer, int lines);
 
 template <class I, DType D>
 class KeyStage {
  public:
-  static void quad(const std::byte* const* row, int quad, int head_size, int chunks, std::byte* to) {
-    const std::byte* const* const rows = row + 4 * quad;
-    to += (quad >> 2) * chunks * tile_bytes + (quad & 3) * 16;
-    const int bytes = head_size * Stored<I, D>::bytes;
+  static void tile(const std::byte* const* row, int head_size, int chunks, std::byte* to, Pacer<I>& pacer, int lines) {
     const Stored<I, D> stored;
+    for (int q = 0; q < tile_keys / 4; ++q)
+      quad(stored, row + 4 * q, head_size, chunks, to + (q >> 2) * chunks * tile_bytes + (q & 3) * 16, pacer, lines);
+  }
+
+ private:
+  static constexpr int step = 2 / Stored<I, D>::bytes;  // chunks of 32 dims that 64 bytes make
+
+  FOLIO_ALWAYS_INLINE static void quad(const Stored<I, D>& stored, const std::byte* const* rows, int head_size, int chunks,
+                                       std::byte* to, Pacer<I>& pacer, int lines) {
+    const int bytes = head_size * Stored<I, D>::bytes;
     int at = 0, chunk = 0;
-    for (; at + 64 <= bytes; at += 64, chunk += step) put<true>(stored, rows, at, 64, step, to + chunk * tile_bytes);
+    for (; at + 64 <= bytes; at += 64, chunk += step) {
+      put<true>(stored, rows, at, 64, step, to + chunk * tile_bytes);
+      pacer.tick(lines);
+    }
     if (at < bytes) {
       const int left = chunks - chunk < step ? chunks - chunk : step;
       put<false>(stored, rows, at, bytes - at, left, to + chunk * tile_bytes);
@@ -36,9 +49,6 @@ class KeyStage {
     }
     for (; chunk < chunks; ++chunk) clear(to + chunk * tile_bytes);
   }
-
- private:
-  static constexpr int step = 2 / Stored<I, D>::bytes;  // chunks of 32 dims that 64 bytes make
 
   template <bool Whole>
   FOLIO_ALWAYS_INLINE static void put(const Stored<I, D>& stored, const std::byte* const* rows, int at, int count, int left,

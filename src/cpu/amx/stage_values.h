@@ -19,15 +19,24 @@ FOLIO_ALWAYS_INLINE constexpr int value_column(int d) { return (d & ~31) + ((d >
 template <class I, DType D>
 class ValueStage {
  public:
-  static void quad(const std::byte* const* row, int quad, int head_size, int chunks, std::byte* to) {
-    const std::byte* const* const rows = row + 4 * quad;
-    to += (quad >> 3) * tile_bytes + (quad & 7) * 2 * 64;
-    const int bytes = head_size * Stored<I, D>::bytes;
+  static void tile(const std::byte* const* row, int head_size, int chunks, std::byte* to, Pacer<I>& pacer, int lines) {
     const Stored<I, D> stored;
+    for (int q = 0; q < tile_keys / 4; ++q)
+      quad(stored, row + 4 * q, head_size, chunks, to + (q >> 3) * tile_bytes + (q & 7) * 2 * 64, pacer, lines);
+  }
+
+ private:
+  static constexpr int step = 2 / Stored<I, D>::bytes;    // chunks of 32 dims that 64 bytes make
+  static constexpr int64_t chunk_bytes = 4 * tile_bytes;  // two tiles of columns, two halves of keys
+
+  FOLIO_ALWAYS_INLINE static void quad(const Stored<I, D>& stored, const std::byte* const* rows, int head_size, int chunks,
+                                       std::byte* to, Pacer<I>& pacer, int lines) {
+    const int bytes = head_size * Stored<I, D>::bytes;
     int at = 0, chunk = 0;
     for (; at + 64 <= bytes; at += 64, chunk += step) {
       put<true>(stored, rows, at, 64, step, to + chunk * chunk_bytes);
       put<true>(stored, rows + 2, at, 64, step, to + chunk * chunk_bytes + 64);
+      pacer.tick(lines);
     }
     if (at < bytes) {
       const int left = chunks - chunk < step ? chunks - chunk : step;
@@ -37,10 +46,6 @@ class ValueStage {
     }
     for (; chunk < chunks; ++chunk) clear(to + chunk * chunk_bytes);
   }
-
- private:
-  static constexpr int step = 2 / Stored<I, D>::bytes;    // chunks of 32 dims that 64 bytes make
-  static constexpr int64_t chunk_bytes = 4 * tile_bytes;  // two tiles of columns, two halves of keys
 
   /// A pair of keys.
   template <bool Whole>

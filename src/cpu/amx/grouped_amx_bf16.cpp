@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/amx/grouped_amx_bf16.cpp: the kernel for grouped heads on AMX tiles in hardware.
+#include "cpu/amx/grouped.h"
+#include "cpu/amx/grouped_engine.h"
+
+namespace folio {
+inline namespace v1 {
+namespace {
+
+struct Target : amx::GroupedTarget {
+  using Tile = amx::HardwareTile<Target>;
+};
+
+}  // namespace
+
+namespace amx_bf16 {
+
+void run_grouped(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+  amx::run_grouped<Target>(call, task, scratch, partials);
+}
+
+void finish_grouped(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+  amx::finish_grouped<Target>(call, task, scratch, partials);
+}
+
+}  // namespace amx_bf16
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/amx/grouped_layout.h: the sizes of the AMX kernel for grouped heads, and its scratch memory.
+///
+/// Head sizes are padded with zeros to the next pair of depths that is compiled. ISA-safe: always-inline functions and plain structs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/skeleton/state.h"
+#include "folio/attention/kv_buffer/page_cursor.h"
+#include "folio/attention/problem.h"
+
+namespace folio {
+inline namespace v1 {
+namespace amx {
+
+/// Depth of K and of V: what a kernel is compiled for.
+template <int Depth, int VDepth>
+struct GroupedSizes {
+  static constexpr int depth = Depth;
+  static constexpr int v_depth = VDepth;
+};
+
+inline constexpr int grouped_rows = 512;  // of a task: a chunk of prefill of one KV head, or several heads of decode
+inline constexpr int row_tile = 16;       // rows of an A operand
+
+/// Calls visit(GroupedSizes<...>) for the smallest sizes that hold the problem's; false: there are none.
+template <class Visit>
+FOLIO_ALWAYS_INLINE constexpr bool visit_grouped_sizes(int head_size, int v_head_size, Visit visit) {
+  if (head_size <= 64 && v_head_size <= 64) return visit(GroupedSizes<64, 64>()), true;
+  if (head_size <= 96 && v_head_size <= 96) return visit(GroupedSizes<96, 96>()), true;
+  if (head_size <= 128 && v_head_size <= 128) return visit(GroupedSizes<128, 128>()), true;
+  if (head_size <= 192 && v_head_size <= 128) return visit(GroupedSizes<192, 128>()), true;
+  if (head_size <= 256 && v_head_size <= 256) return visit(GroupedSizes<256, 256>()), true;
+  return false;
+}
+
+/// A task's memory beside the skeleton's.
+template <class Sizes>
+struct GroupedScratch {
+  FOLIO_ALWAYS_INLINE explicit GroupedScratch(void* memory) {
+    skeleton::Parts parts(memory);
+    queries = parts.take<std::byte>(int64_t{grouped_rows} * Sizes::depth * 2);
+    keys = parts.take<std::byte>(int64_t{tile_keys} * Sizes::depth * 2);
+    values = parts.take<std::byte>(int64_t{tile_keys} * Sizes::v_depth * 2);
+    scores = parts.take<float>(row_tile * tile_keys);
+    weights = parts.take<uint16_t>(row_tile * tile_keys);
+    key_scales = parts.take<float>(tile_keys);
+    value_scales = parts.take<float>(tile_keys);
+    bytes = parts.bytes();
+  }
+  std::byte* queries;  // [row tile][depth / 32][16 rows][32 dims]
+  std::byte* keys;     // of one tile and head: stage_keys.h
+  std::byte* values;   // stage_values.h
+  float* scores;       // [16][64]
+  uint16_t* weights;   // [16][64] bf16
+  float* key_scales;   // [64]
+  float* value_scales;
+  int64_t bytes;
+};
+
+/// What the skeleton needs to know of the engine to size a task's memory.
+template <class Sizes>
+struct GroupedMemory {
+  struct Math {};
+  static constexpr int tiles_max = 1, ahead_max = 1;
+  static int places(const AttentionProblem&) { return grouped_rows; }
+  static int width(const AttentionProblem&) { return Sizes::v_depth; }
+  static int64_t scratch_bytes(const AttentionProblem&) { return GroupedScratch<Sizes>(nullptr).bytes; }
+};
+
+}  // namespace amx
+}  // namespace v1
+}  // namespace folio
