@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "reference/elements.h"
@@ -66,6 +67,14 @@ double largest_scale(DType dtype) {
          : dtype == DType::f16     ? 65504.0
          : dtype == DType::f8_e8m0 ? std::ldexp(1.0, 127)
                                    : 448.0;
+}
+
+/// Where two planes of one spec differ first, or nothing.
+std::string difference(const std::vector<std::byte>& actual, const std::vector<std::byte>& expected) {
+  const auto [a, e] = std::mismatch(actual.begin(), actual.end(), expected.begin(), expected.end());
+  if (a == actual.end()) return "";
+  return "byte " + std::to_string(a - actual.begin()) + " is " + std::to_string(static_cast<int>(*a)) + ", expected " +
+         std::to_string(static_cast<int>(*e));
 }
 
 /// One token by the contract's words: elements whose scales have one address share a scale.
@@ -221,7 +230,9 @@ TEST(Append, writes_exactly_what_the_contract_says_for_any_geometry_dtype_and_sc
         if (slots[t] < 0) continue;
         append_by_definition(planes[i], sources[i], static_cast<int64_t>(t), slots[t] / page_size, slots[t] % page_size);
       }
-      EXPECT_EQ(actual, planes[i].bytes()) << (i == 0 ? "key" : "value") << ", gaps and other slots included";
+      EXPECT_EQ(difference(actual, planes[i].bytes()), "")
+          << (i == 0 ? "key" : "value") << " of " << name(planes[i].view.dtype) << " from " << name(sources[i].tensor.dtype)
+          << ", gaps and other slots included";
       EXPECT_TRUE(planes[i].slack_untouched());
     }
   }

@@ -34,7 +34,6 @@ struct AppendCall {
   std::vector<uint32_t> entries{3, 1};
   std::vector<int64_t> slots{0, 5, -1};
   float tensor_scale = 1.0f;
-  Rope rope;
   Batch batch{2, offsets.data(), contexts.data(), {entries.data(), 1, nullptr}};
   AppendArgs args{dense_tensor<3>(rows.data(), DType::f32, {3, 2, 16}), dense_tensor<3>(rows.data(), DType::f32, {3, 2, 16}),
                   key.view, value.view};
@@ -142,9 +141,7 @@ void expect_refused(const char* function, const std::vector<Broken<Call>>& table
 TEST(Errors, append_refuses_its_sources_and_targets) {
   using C = AppendCall;
   expect_refused<C>("append",
-                    {{"rope", [](C& c) { c.args.rope = &c.rope; }, {"rope"}, Errc::unsupported},
-                     {"k_norm", [](C& c) { c.args.k_norm = c.rows.data(); }, {"k_norm"}, Errc::unsupported},
-                     {"executor", [](C& c) { c.executor.parallel_for = nullptr; }, {"executor", "parallel_for"}},
+                    {{"executor", [](C& c) { c.executor.parallel_for = nullptr; }, {"executor", "parallel_for"}},
                      {"executor", [](C& c) { c.executor.concurrency = nullptr; }, {"executor", "concurrency"}},
                      {"k.data", [](C& c) { c.args.k.data = nullptr; }, {"k data is null", "[3, 2, 16]"}},
                      {"k.dtype", [](C& c) { c.args.k.dtype = DType::i8; }, {"k has dtype i8", "bf16"}},

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/append/elements.h: registers of stored elements to floats and back, bit for bit as core/dtype.h states.
+///
+/// Four registers of floats are a block: of 8-bit elements they are one register, of 16-bit elements two. Rounding is left to one
+/// addition of a large number whose last place is the spacing of the stored type at hand, which relies on the default rounding mode.
+#pragma once
+
+#include "cpu/simd.h"
+#include "folio/core/dtype.h"
+
+namespace folio {
+inline namespace v1 {
+namespace rows {
+
+/// What is known of the floats that a block narrows.
+enum class Range {
+  any,     ///< NaN, infinities, numbers beyond the type
+  bounded  ///< finite and not beyond the type's largest number
+};
+
+/// The 8-bit floats: code = exponent field << mantissa | mantissa, for normal and subnormal numbers alike.
+struct E4m3 {
+  static constexpr int mantissa = 3, bias = 7;
+  static constexpr float largest = 448.0f;
+  static constexpr uint32_t nan = 0x7f;
+};
+struct E5m2 {
+  static constexpr int mantissa = 2, bias = 15;
+  static constexpr float largest = 57344.0f;
+  static constexpr uint32_t nan = 0x7e;
+};
+
+template <class I>
+struct Elements {
+  using V = Simd<I>;
+  using F = typename V::F;
+  using U = typename V::U;
+  using S = typename V::S;
+  static constexpr int W = V::W;
+  static constexpr int block = 4 * W;
+
+  static F from_bf16(const void* p) { return V::floats(I::template widen16<U>(p) << 16); }
+  static F from_i8(const void* p) {
+    return __builtin_convertvector(reinterpret_cast<S>(I::template widen8<U>(p) << 24) >> 24, F);
+  }
+  static F from_e5m2(const void* p) { return from_half(I::template widen8<U>(p) << 8); }
+  static F from_f16(const void* p) { return from_half(I::template widen16<U>(p)); }
+  /// OCP e4m3 "fn": 0x7f is NaN, there is no infinity.
+  static F from_e4m3(const void* p) {
+    const U x = I::template widen8<U>(p);
+    const U sign = (x & V::splat(0x80u)) << 24;
+    const U magnitude = (x & V::splat(0x7fu)) << 20;
+    const F normal = V::floats(magnitude + V::splat(120u << 23));
+    const F subnormal = V::floats(magnitude + V::splat(121u << 23)) - V::splat(0.015625f);  // 2^-6
+    F value = magnitude < V::splat(1u << 23) ? subnormal : normal;
+    value = magnitude == V::splat(0x7fu << 20) ? V::floats(V::splat(0x7fc00000u)) : value;
+    return V::floats(V::bits(value) | sign);
+  }
+
+  /// bf16 in the low half of each lane, the high half 0.
+  static U to_bf16(F x) {
+    const U bits = V::bits(x);
+    const U rounded = bits + V::splat(0x7fffu) + ((bits >> 16) & V::splat(1u));
+    const U nan = (bits & V::splat(0x80000000u)) | V::splat(0x7fc00000u);
+    return (x == x ? rounded : nan) >> 16;
+  }
+  static U to_f16(F x) {
+    const U bits = V::bits(x);
+    const U sign = (bits >> 16) & V::splat(0x8000u);
+    const U magnitude = bits & V::splat(0x7fffffffu);
+    const U normal = (magnitude - V::splat(112u << 23) + V::splat(0xfffu) + ((magnitude >> 13) & V::splat(1u))) >> 13;
+    const U subnormal = V::bits(V::floats(magnitude) + V::splat(0.5f)) - V::splat(0x3f000000u);  // units of 2^-24
+    U value = magnitude < V::splat(113u << 23) ? subnormal : normal;
+    value = magnitude >= V::splat(0x477ff000u) ? V::splat(0x7c00u) : value;  // from 65520 on
+    value = magnitude > V::splat(0x7f800000u) ? V::splat(0x7e00u) : value;
+    return value | sign;
+  }
+
+  /// An 8-bit float in the low byte of each lane, 0 above.
+  ///
+  /// With 2^e the lower end of x's binade, but at least the smallest normal number, x + 2^(e + 23 - mantissa) rounds x to the spacing of
+  /// the stored type; the sum's last bits count that spacing, and added to the exponent's they are the code. The constant that makes
+  /// it so is put below the large number's exponent, where it is even and so leaves ties as they are.
+  template <class T, Range R>
+  static U to_f8(F x) {
+    constexpr int shift = 23 - T::mantissa;
+    constexpr uint32_t smallest = static_cast<uint32_t>(128 - T::bias) << 23;
+    constexpr uint32_t offset = ((static_cast<uint32_t>(T::bias - 1 - 127 - shift) << T::mantissa) & 0xffu);
+    constexpr float large = static_cast<float>(1u << shift);
+    const U bits = V::bits(x);
+    U magnitude = bits & V::splat(0x7fffffffu);
+    if constexpr (R == Range::any) {
+      const U largest = V::splat(__builtin_bit_cast(uint32_t, T::largest));
+      magnitude = magnitude < largest ? magnitude : largest;
+    }
+    const U least = V::splat(smallest);
+    const U floored = magnitude > least ? magnitude : least;
+    const U binade = I::select(V::splat(0x7f800000u), floored, V::splat(offset));
+    const U sum = V::bits(V::fma(V::floats(binade), V::splat(large), V::floats(magnitude)));  // the product is exact
+    U code = sum + (sum >> shift);
+    if constexpr (R == Range::any) code = x == x ? code : V::splat(T::nan);
+    return I::select(V::splat(0x7fu), code, bits >> 24);
+  }
+
+  /// Integers in [-127, 127]; NaN becomes 0.
+  template <Range R>
+  static S to_i8(F x) {
+    if constexpr (R == Range::any) {
+      const F largest = V::splat(127.0f);
+      x = x == x ? x : F{};
+      x = x < largest ? x : largest;
+      x = x > -largest ? x : -largest;
+    }
+    return I::template to_integers<S>(x);
+  }
+
+ private:
+  /// IEEE binary16 in the low half of each lane; a NaN becomes quiet and keeps its payload.
+  static F from_half(U x) {
+    const U sign = (x & V::splat(0x8000u)) << 16;
+    const U magnitude = (x & V::splat(0x7fffu)) << 13;
+    const U normal = magnitude + V::splat(112u << 23);
+    const U special = normal + V::splat(112u << 23);
+    const U quiet = special | V::splat(0x400000u);
+    const U subnormal = V::bits(V::floats(magnitude + V::splat(113u << 23)) - V::splat(6.103515625e-5f));  // 2^-14
+    U value = magnitude < V::splat(1u << 23) ? subnormal : normal;
+    value = magnitude >= V::splat(31u << 23) ? special : value;
+    value = magnitude > V::splat(31u << 23) ? quiet : value;
+    return V::floats(value | sign);
+  }
+};
+
+}  // namespace rows
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/append/load.h: rows of one token's heads become rows of floats: widened, times their scales, normalised, rotated.
+#pragma once
+
+#include <utility>
+
+#include "cpu/append/elements.h"
+#include "cpu/append/rows.h"
+#include "folio/cache/page_walk.h"
+
+namespace folio {
+inline namespace v1 {
+namespace rows {
+
+template <class I>
+struct Load {
+  using V = Simd<I>;
+  using F = typename V::F;
+  using E = Elements<I>;
+  static constexpr int W = V::W;
+  static constexpr int chains = 16;  // of the sum of squares, on every machine
+
+  /// `n` elements of `dtype`; natural alignment not required, nothing behind them is read. `to` has room for 4 registers more.
+  static void widen(DType dtype, const std::byte* from, int64_t n, float* to) {
+    switch (dtype) {
+      case DType::f32: return widen_as<4>(from, n, to, [](const void* p) { return V::load(static_cast<const float*>(p)); });
+      case DType::bf16: return widen_as<2>(from, n, to, E::from_bf16);
+      case DType::f16: return widen_as<2>(from, n, to, E::from_f16);
+      case DType::f8_e4m3: return widen_as<1>(from, n, to, E::from_e4m3);
+      case DType::f8_e5m2: return widen_as<1>(from, n, to, E::from_e5m2);
+      default: return widen_as<1>(from, n, to, E::from_i8);
+    }
+  }
+
+  /// Head `head` of a place as floats: what a reader of the source sees.
+  static void head(const Job& job, const Place& place, int64_t head, float* row) {
+    widen(job.source.dtype, place.source + head * job.source.head_stride_bytes, job.head_size, row);
+    if (job.source.scale_dtype != DType::invalid) multiply_scales(job, place, head, row);
+    if (job.norm != nullptr) normalise(job, row);
+    if (job.rope_dims == 0) return;
+    if (job.interleaved) {
+      rotate_neighbours(row + job.first_dim, place.cos_sin, job.rope_dims / 2);
+    } else {
+      rotate_halves(row + job.first_dim, place.cos_sin, job.rope_dims / 2);
+    }
+  }
+
+ private:
+  using lanes = std::make_integer_sequence<int, W>;
+
+  template <int Bytes, class From>
+  static void widen_as(const std::byte* from, int64_t n, float* to, From from_elements) {
+    int64_t i = 0;
+    for (; i + W <= n; i += W) V::store(to + i, from_elements(from + i * Bytes));
+    if (i == n) return;
+    unsigned char tail[W * Bytes] = {};
+    __builtin_memcpy(tail, from + i * Bytes, static_cast<size_t>(n - i) * Bytes);
+    V::store(to + i, from_elements(tail));
+  }
+
+  /// Up to W floats of memory that may end behind them; zeros follow.
+  static F load_some(const float* from, int64_t n) {
+    if (n >= W) return V::load(from);
+    float some[W] = {};
+    __builtin_memcpy(some, from, static_cast<size_t>(n) * sizeof(float));
+    return V::load(some);
+  }
+  static void store_some(float* to, F v, int64_t n) {
+    if (n >= W) return V::store(to, v);
+    float some[W];
+    V::store(some, v);
+    __builtin_memcpy(to, some, static_cast<size_t>(n) * sizeof(float));
+  }
+
+  static void multiply_scales(const Job& job, const Place& place, int64_t head, float* row) {
+    const Format& f = job.source;
+    const std::byte* at = place.source_scales + head * f.scale_head_stride_bytes;
+    for (int64_t first = 0; first < job.head_size; first += f.granularity, at += f.granule_stride_bytes) {
+      const F scale = V::splat(load_scale(at, f.scale_dtype) * f.tensor_scale);
+      const int64_t n = job.head_size - first < f.granularity ? job.head_size - first : f.granularity;
+      for (int64_t i = 0; i < n; i += W) store_some(row + first + i, V::load(row + first + i) * scale, n - i);
+    }
+  }
+
+  static void normalise(const Job& job, float* row) {
+    const float mean = sum_of_squares(row, job.head_size) / static_cast<float>(job.head_size);
+    const F factor = V::splat(1.0f / I::square_root(mean + job.norm_eps));
+    for (int64_t i = 0; i < job.head_size; i += W) {
+      const F weight = load_some(job.norm + i, job.head_size - i);
+      V::store(row + i, V::load(row + i) * factor * weight);
+    }
+  }
+
+  /// Chain c adds the squares of elements c, c + 16, ...; chains c and c + 8 are added, then c and c + 4, and so on.
+  static float sum_of_squares(float* row, int64_t n) {
+    for (int64_t i = n; i % chains != 0; ++i) row[i] = 0.0f;
+    F sums[chains / W] = {};
+    for (int64_t i = 0; i < n; i += chains) {
+      for (int c = 0; c < chains / W; ++c) {
+        const F x = V::load(row + i + static_cast<int64_t>(c) * W);
+        sums[c] = sums[c] + x * x;
+      }
+    }
+    for (int half = chains / W / 2; half > 0; half /= 2)
+      for (int c = 0; c < half; ++c) sums[c] = sums[c] + sums[c + half];
+    return V::sum(sums[0]);
+  }
+
+  /// Pairs (i, i + pairs).
+  static void rotate_halves(float* row, const float* cos_sin, int64_t pairs) {
+    for (int64_t i = 0; i < pairs; i += W) {
+      const F cosine = load_some(cos_sin + i, pairs - i), sine = load_some(cos_sin + pairs + i, pairs - i);
+      const F a = V::load(row + i), b = V::load(row + pairs + i);
+      store_some(row + i, a * cosine - b * sine, pairs - i);
+      store_some(row + pairs + i, b * cosine + a * sine, pairs - i);
+    }
+  }
+
+  /// Pairs (2 i, 2 i + 1).
+  static void rotate_neighbours(float* row, const float* cos_sin, int64_t pairs) {
+    for (int64_t i = 0; i < pairs; i += W) {
+      const F cosine = load_some(cos_sin + i, pairs - i), sine = load_some(cos_sin + pairs + i, pairs - i);
+      float* at = row + 2 * i;
+      const F first = V::load(at), second = V::load(at + W);
+      const F a = evens(first, second, lanes{}), b = odds(first, second, lanes{});
+      const F x = a * cosine - b * sine, y = b * cosine + a * sine;
+      store_some(at, low_pairs(x, y, lanes{}), 2 * (pairs - i));
+      if (2 * (pairs - i) > W) store_some(at + W, high_pairs(x, y, lanes{}), 2 * (pairs - i) - W);
+    }
+  }
+
+  template <int... L>
+  static F evens(F a, F b, std::integer_sequence<int, L...>) {
+    return __builtin_shufflevector(a, b, 2 * L...);
+  }
+  template <int... L>
+  static F odds(F a, F b, std::integer_sequence<int, L...>) {
+    return __builtin_shufflevector(a, b, 2 * L + 1 ...);
+  }
+  template <int... L>
+  static F low_pairs(F a, F b, std::integer_sequence<int, L...>) {
+    return __builtin_shufflevector(a, b, (L / 2 + L % 2 * W)...);
+  }
+  template <int... L>
+  static F high_pairs(F a, F b, std::integer_sequence<int, L...>) {
+    return __builtin_shufflevector(a, b, (W / 2 + L / 2 + L % 2 * W)...);
+  }
+};
+
+}  // namespace rows
+}  // namespace v1
+}  // namespace folio

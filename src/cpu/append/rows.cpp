@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/append/rows.cpp: the list of builds and the choice among them.
+#include "cpu/append/rows.h"
+
+#include "cpu/features.h"
+
+namespace folio {
+inline namespace v1 {
+namespace rows {
+namespace {
+
+constexpr Kernel all_kernels[] = {
+    {"rows_x86_64_v4", Isa::x86_64_v4, x86_64_v4::write_rows, x86_64_v4::move_bytes},
+    {"rows_x86_64_v3", Isa::x86_64_v3, x86_64_v3::write_rows, x86_64_v3::move_bytes},
+    {"rows_x86_64", Isa::x86_64, x86_64::write_rows, x86_64::move_bytes},
+};
+
+}  // namespace
+
+std::span<const Kernel> kernels() noexcept { return all_kernels; }
+
+const Kernel& kernel() noexcept {
+  const Isa isa = machine_isa();
+  for (const Kernel& candidate : all_kernels) {
+    if (candidate.isa <= isa) return candidate;
+  }
+  return all_kernels[std::size(all_kernels) - 1];
+}
+
+}  // namespace rows
+}  // namespace v1
+}  // namespace folio

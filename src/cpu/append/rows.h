@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/append/rows.h: what append, rotate and the copies ask of an instruction set: rows of one token read, changed and written.
+///
+/// A job is the same for all tokens of a call, a place is one token. Kernels know no pages, tables or views. All builds write the same
+/// bytes, whatever the instruction set (but for the payload of a NaN that has been computed with).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "cpu/kernel.h"
+#include "folio/core/dtype.h"
+
+namespace folio {
+inline namespace v1 {
+namespace rows {
+
+/// Elements of a head that fit the kernels' scratch memory: the limit of whatever is more than a conversion.
+inline constexpr int32_t head_size_max = 4096;
+
+/// One token's heads on one side. Scales of head h, granule g: the place's scales + h * scale_head_stride + g * granule_stride.
+struct Format {
+  DType dtype = DType::invalid;
+  int64_t head_stride_bytes = 0;
+  DType scale_dtype = DType::invalid;  ///< invalid: no scales
+  int32_t granularity = 0;
+  int64_t scale_head_stride_bytes = 0;
+  int64_t granule_stride_bytes = 0;
+  float tensor_scale = 1.0f;
+};
+
+/// Read (times the source's scales), normalise, rotate, write (divided by the target's scales).
+struct Job {
+  int32_t heads = 0;
+  int64_t head_size = 0;  ///< at most head_size_max, unless `is_plain`
+  Format source = {};     ///< f32, bf16 and f16 where the job normalises or rotates
+  Format target = {};
+  bool computes_scales = false;  ///< of the target: written from the largest finite magnitude; otherwise read
+  const float* norm = nullptr;   ///< [head_size] weights of the RMSNorm, or null
+  float norm_eps = 0.0f;
+  int32_t first_dim = 0;
+  int32_t rope_dims = 0;  ///< 0: no rotation
+  bool interleaved = false;
+  bool streams = false;  ///< stores bypass the caches
+
+  /// A conversion element by element, or a copy.
+  [[nodiscard]] bool is_plain() const {
+    return source.scale_dtype == DType::invalid && target.scale_dtype == DType::invalid && norm == nullptr && rope_dims == 0;
+  }
+};
+
+struct Place {
+  const std::byte* source = nullptr;
+  std::byte* target = nullptr;
+  const float* cos_sin = nullptr;  ///< [rope_dims] of this token
+  const std::byte* source_scales = nullptr;
+  std::byte* target_scales = nullptr;
+};
+
+/// One build. Thread safety: pure but for the bytes written; allocates nothing, about 20 KB of stack.
+struct Kernel {
+  std::string_view name;
+  Isa isa = Isa::x86_64;
+  void (*write)(const Job& job, const Place* places, int64_t count) noexcept = nullptr;
+  /// memcpy; with `streams` past the caches.
+  void (*move)(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept = nullptr;
+};
+
+/// Every build, best first.
+[[nodiscard]] std::span<const Kernel> kernels() noexcept;
+
+/// The best build that this machine runs.
+[[nodiscard]] const Kernel& kernel() noexcept;
+
+}  // namespace rows
+
+namespace x86_64 {
+void write_rows(const rows::Job& job, const rows::Place* places, int64_t count) noexcept;
+void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept;
+}  // namespace x86_64
+
+namespace x86_64_v3 {
+void write_rows(const rows::Job& job, const rows::Place* places, int64_t count) noexcept;
+void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept;
+}  // namespace x86_64_v3
+
+namespace x86_64_v4 {
+void write_rows(const rows::Job& job, const rows::Place* places, int64_t count) noexcept;
+void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept;
+}  // namespace x86_64_v4
+
+}  // namespace v1
+}  // namespace folio

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/append/rows_x86_64.cpp: rows of tokens for x86-64.
+#include <emmintrin.h>
+#include "cpu/append/rows.h"
+#include "cpu/append/writer.h"
+
+namespace folio {
+inline namespace v1 {
+namespace {
+
+struct Target {
+  static constexpr int width = 4;
+  static constexpr bool has_fma = false;
+  template <class F>
+  static F fma(F a, F b, F c) {
+    return a * b + c;  // only where the product is exact
+  }
+  template <class U>
+  static U widen16(const void* from) {
+    return reinterpret_cast<U>(_mm_unpacklo_epi16(_mm_loadl_epi64(static_cast<const __m128i*>(from)), _mm_setzero_si128()));
+  }
+  template <class U>
+  static U widen8(const void* from) {
+    int32_t bytes = 0;
+    __builtin_memcpy(&bytes, from, sizeof bytes);
+    const __m128i words = _mm_unpacklo_epi8(_mm_cvtsi32_si128(bytes), _mm_setzero_si128());
+    return reinterpret_cast<U>(_mm_unpacklo_epi16(words, _mm_setzero_si128()));
+  }
+  /// mask ? a : b, bit by bit
+  template <class U>
+  static U select(U mask, U a, U b) {
+    return (mask & a) | (~mask & b);
+  }
+  template <class S, class F>
+  static S to_integers(F x) {
+    return reinterpret_cast<S>(_mm_cvtps_epi32(x));
+  }
+  template <class U>
+  static uint32_t largest_lane(U x) {
+    uint32_t largest = 0;
+    for (int i = 0; i < width; ++i) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+  }
+  static float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+  template <class U>
+  static void stream(std::byte* to, U x) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to), reinterpret_cast<__m128i>(x));
+  }
+  static void fence() { _mm_sfence(); }
+
+  /// Lanes below 2^16 (2^8) side by side. The instruction saturates to signed words, so the words go through it with their sign.
+  template <class U>
+  static U pack16(U a, U b) {
+    const __m128i low = _mm_srai_epi32(_mm_slli_epi32(reinterpret_cast<__m128i>(a), 16), 16);
+    const __m128i high = _mm_srai_epi32(_mm_slli_epi32(reinterpret_cast<__m128i>(b), 16), 16);
+    return reinterpret_cast<U>(_mm_packs_epi32(low, high));
+  }
+  template <class U>
+  static U pack8(U a, U b, U c, U d) {
+    const __m128i low = _mm_packs_epi32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b));
+    const __m128i high = _mm_packs_epi32(reinterpret_cast<__m128i>(c), reinterpret_cast<__m128i>(d));
+    return reinterpret_cast<U>(_mm_packus_epi16(low, high));
+  }
+  template <class S>
+  static auto pack8_signed(S a, S b, S c, S d) {
+    using U = typename Simd<Target>::U;
+    const __m128i low = _mm_packs_epi32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b));
+    const __m128i high = _mm_packs_epi32(reinterpret_cast<__m128i>(c), reinterpret_cast<__m128i>(d));
+    return reinterpret_cast<U>(_mm_packs_epi16(low, high));
+  }
+};
+
+}  // namespace
+
+namespace x86_64 {
+
+void write_rows(const rows::Job& job, const rows::Place* places, int64_t count) noexcept {
+  rows::Writer<Target>::write(job, places, count);
+}
+
+void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
+  rows::Writer<Target>::move(to, from, bytes, streams);
+}
+
+}  // namespace x86_64
+}  // namespace v1
+}  // namespace folio

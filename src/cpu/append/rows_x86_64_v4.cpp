@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/append/rows_x86_64_v4.cpp: rows of tokens for x86-64-v4.
+#include <immintrin.h>
+#include "cpu/append/rows.h"
+#include "cpu/append/writer.h"
+
+namespace folio {
+inline namespace v1 {
+namespace {
+
+constexpr __mmask16 every_lane = 0xffff;  // the unmasked forms make g++ 12 warn about its own headers
+
+struct Target {
+  static constexpr int width = 16;
+  static constexpr bool has_fma = true;
+  template <class F>
+  static F fma(F a, F b, F c) {
+    return _mm512_fmadd_ps(a, b, c);
+  }
+  template <class U>
+  static U widen16(const void* from) {
+    return reinterpret_cast<U>(_mm512_maskz_cvtepu16_epi32(every_lane, _mm256_loadu_si256(static_cast<const __m256i*>(from))));
+  }
+  template <class U>
+  static U widen8(const void* from) {
+    return reinterpret_cast<U>(_mm512_maskz_cvtepu8_epi32(every_lane, _mm_loadu_si128(static_cast<const __m128i*>(from))));
+  }
+  /// mask ? a : b, bit by bit
+  template <class U>
+  static U select(U mask, U a, U b) {
+    return reinterpret_cast<U>(_mm512_ternarylogic_epi32(reinterpret_cast<__m512i>(mask), reinterpret_cast<__m512i>(a),
+                                                         reinterpret_cast<__m512i>(b), 0xca));
+  }
+  template <class S, class F>
+  static S to_integers(F x) {
+    return reinterpret_cast<S>(_mm512_maskz_cvtps_epi32(every_lane, x));
+  }
+  template <class U>
+  static uint32_t largest_lane(U x) {
+    const auto whole = reinterpret_cast<__m512i>(x);
+    const __m256i eight =
+        _mm256_max_epu32(_mm512_maskz_extracti64x4_epi64(0xff, whole, 0), _mm512_maskz_extracti64x4_epi64(0xff, whole, 1));
+    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1));
+    return static_cast<uint32_t>(_mm_cvtsi128_si32(four));
+  }
+  static float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+  template <class U>
+  static void stream(std::byte* to, U x) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(x));
+  }
+  static void fence() { _mm_sfence(); }
+
+  /// Lanes below 2^16 (2^8) side by side. The instructions pack within 16 bytes; a permutation puts the parts in order.
+  template <class U>
+  static U pack16(U a, U b) {
+    const __m512i words = _mm512_maskz_packus_epi32(0xffffffffu, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+    return reinterpret_cast<U>(_mm512_maskz_permutexvar_epi64(0xff, _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), words));
+  }
+  template <class U>
+  static U pack8(U a, U b, U c, U d) {
+    const __m512i low = _mm512_maskz_packus_epi32(0xffffffffu, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+    const __m512i high = _mm512_maskz_packus_epi32(0xffffffffu, reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(d));
+    return in_order<U>(_mm512_maskz_packus_epi16(~__mmask64{0}, low, high));
+  }
+  template <class S>
+  static auto pack8_signed(S a, S b, S c, S d) {
+    using U = typename Simd<Target>::U;
+    const __m512i low = _mm512_maskz_packs_epi32(0xffffffffu, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+    const __m512i high = _mm512_maskz_packs_epi32(0xffffffffu, reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(d));
+    return in_order<U>(_mm512_maskz_packs_epi16(~__mmask64{0}, low, high));
+  }
+
+ private:
+  template <class U>
+  static U in_order(__m512i bytes) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return reinterpret_cast<U>(_mm512_maskz_permutexvar_epi32(every_lane, order, bytes));
+  }
+};
+
+}  // namespace
+
+namespace x86_64_v4 {
+
+void write_rows(const rows::Job& job, const rows::Place* places, int64_t count) noexcept {
+  rows::Writer<Target>::write(job, places, count);
+}
+
+void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
+  rows::Writer<Target>::move(to, from, bytes, streams);
+}
+
+}  // namespace x86_64_v4
+}  // namespace v1
+}  // namespace folio
