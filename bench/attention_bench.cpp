@@ -27,13 +27,12 @@ namespace {
 /// The roofs found so far. Runs of the same length and order have the same fastest pattern.
 class Roofs {
  public:
-  /// Forgets nothing; times again what was found.
+  /// Times again what was found to be fastest.
   void add_sample(RoofKind kind, int threads, const ReadRuns& runs, std::vector<double>& samples) {
     if (kind == RoofKind::read) {
-      const ReadChoice& choice = pattern(threads, runs);
-      for (int i = 0; i < 2; ++i) samples.push_back(read_rate(runs, choice, threads));
+      append(samples, read_rates(runs, pattern(threads, runs), threads, 3));
     } else if (kind != RoofKind::none) {
-      samples.push_back(arithmetic_rate(unit(kind, threads), threads, 0.1));
+      append(samples, arithmetic_rates(unit(kind, threads), threads, 0.15));
     }
   }
 
@@ -42,6 +41,9 @@ class Roofs {
   }
 
  private:
+  static void append(std::vector<double>& samples, const std::vector<double>& more) {
+    samples.insert(samples.end(), more.begin(), more.end());
+  }
   static ArithmeticUnit unit(RoofKind kind, int threads) {
     return kind == RoofKind::fma ? ArithmeticUnit::fma : fastest_unit(threads);
   }
@@ -142,7 +144,7 @@ void add_roofs(Session* session, int threads) {
   for (const ArithmeticUnit unit : arithmetic_units()) {
     const std::string shape = std::string("roof/arithmetic/") + bench::name(unit);
     add(shape + suffix, [=](benchmark::State& state) {
-      state_rate(state, session, shape, threads, {"P", arithmetic_rate(unit, threads, 1.0), bench::name(unit)});
+      state_rate(state, session, shape, threads, {"P", median(arithmetic_rates(unit, threads, 1.0)), bench::name(unit)});
     })->Iterations(1);
   }
   add("roof/copy" + suffix, [=](benchmark::State& state) {
@@ -163,7 +165,7 @@ void add_read_roofs(Session* session, const std::vector<Case>& cases, int thread
     add(shape + "/threads:" + std::to_string(threads), [=](benchmark::State& state) {
       build(*session, c, threads);
       std::vector<double> samples;
-      for (int i = 0; i < 3 && session->wrong.empty(); ++i) session->roofs.add_sample(c.roof, threads, session->runs, samples);
+      if (session->wrong.empty()) session->roofs.add_sample(c.roof, threads, session->runs, samples);
       const std::string how = session->wrong.empty() ? session->roofs.how(c.roof, threads, session->runs) : session->wrong;
       state_rate(state, session, shape, threads, {"R", median(samples), how});
     })->Iterations(1);

@@ -111,16 +111,15 @@ ReadChoice best_pattern(const ReadRuns& runs, int threads) {
   const auto by_rate = [](const Tried& a, const Tried& b) { return a.rate > b.rate; };
   std::sort(tried.begin(), tried.end(), by_rate);
   tried.resize(std::min<size_t>(tried.size(), 3));
-  for (Tried& t : tried) {
-    std::vector<double> rates;
-    for (int repeat = 0; repeat < 3; ++repeat) rates.push_back(read_rate(runs, t.choice, threads));
-    t.rate = median(rates);
-  }
+  for (Tried& t : tried) t.rate = median(read_rates(runs, t.choice, threads, 3));
   return std::min_element(tried.begin(), tried.end(), by_rate)->choice;
 }
 
-double read_rate(const ReadRuns& runs, const ReadChoice& choice, int threads) {
-  return pass(cut(runs, choice.piece_bytes), choice.piece_bytes, choice.pattern.read, threads);
+std::vector<double> read_rates(const ReadRuns& runs, const ReadChoice& choice, int threads, int passes) {
+  const auto pieces = cut(runs, choice.piece_bytes);
+  std::vector<double> rates;
+  for (int i = 0; i < passes; ++i) rates.push_back(pass(pieces, choice.piece_bytes, choice.pattern.read, threads));
+  return rates;
 }
 
 std::string describe(const ReadChoice& choice) {
@@ -143,7 +142,7 @@ std::vector<ArithmeticUnit> arithmetic_units() {
   return units;
 }
 
-double arithmetic_rate(ArithmeticUnit unit, int threads, double seconds) {
+std::vector<double> arithmetic_rates(ArithmeticUnit unit, int threads, double seconds) {
   const ArithmeticLoop loop = loop_of(unit);
   float sink = 0.0f;
   int64_t rounds = 1000;
@@ -164,7 +163,7 @@ double arithmetic_rate(ArithmeticUnit unit, int threads, double seconds) {
     for (const int64_t n : operations) total += n;
     rates.push_back(static_cast<double>(total) / elapsed);
   } while (seconds_since(begin) < seconds);
-  return median(rates);
+  return rates;
 }
 
 ArithmeticUnit fastest_unit(int threads) {
@@ -174,7 +173,7 @@ ArithmeticUnit fastest_unit(int threads) {
   ArithmeticUnit best = ArithmeticUnit::fma;
   double best_rate = 0.0;
   for (const ArithmeticUnit unit : arithmetic_units()) {
-    const double rate = arithmetic_rate(unit, threads, 0.3);
+    const double rate = median(arithmetic_rates(unit, threads, 0.3));
     if (rate > best_rate) best = unit;
     best_rate = std::max(best_rate, rate);
   }

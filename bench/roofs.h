@@ -56,8 +56,8 @@ struct ReadChoice {
 /// Tries every pattern on `threads` threads, each reading a consecutive part of the runs, and times the best three again.
 ReadChoice best_pattern(const ReadRuns& runs, int threads);
 
-/// Bytes per second of one pass.
-double read_rate(const ReadRuns& runs, const ReadChoice& choice, int threads);
+/// Bytes per second of each of `passes` passes.
+std::vector<double> read_rates(const ReadRuns& runs, const ReadChoice& choice, int threads, int passes);
 
 /// "plain, 16 KiB runs" and the like.
 std::string describe(const ReadChoice& choice);
@@ -70,10 +70,10 @@ const char* name(ArithmeticUnit unit);
 /// Those that this machine has.
 std::vector<ArithmeticUnit> arithmetic_units();
 
-/// Operations per second over about `seconds`: the median of slices of 10 ms.
-double arithmetic_rate(ArithmeticUnit unit, int threads, double seconds);
+/// Operations per second in each slice of 10 ms, over about `seconds`.
+std::vector<double> arithmetic_rates(ArithmeticUnit unit, int threads, double seconds);
 
-/// The unit with the highest rate over a second; measured at the first call for each number of threads.
+/// The unit with the highest median rate; measured at the first call for each number of threads.
 ArithmeticUnit fastest_unit(int threads);
 
 /// memcpy, ordinary and non-temporal stores: the best of their medians over buffers that exceed the caches.

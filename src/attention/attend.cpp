@@ -37,9 +37,8 @@ void run_task(const Call& call, const Task& task, std::byte* scratch) {
     return;
   }
   const Cut& cut = call.plan.cuts[task.cut];
-  std::byte* partials = call.workspace.partials + cut.first_partial * call.geometry.partial_bytes;
-  call.kernel.run(call.kernel_call, task, scratch,
-                  partials + (task.span_begin - cut.unit.span_begin) * call.geometry.partial_bytes);
+  std::byte* partials = call.workspace.partials + cut.first_byte;
+  call.kernel.run(call.kernel_call, task, scratch, partials + (task.span_begin - cut.unit.span_begin) * task.partial_bytes);
   std::atomic_ref<int32_t> finished(call.workspace.finished[task.cut]);
   if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == cut.tasks)
     call.kernel.finish(call.kernel_call, cut.unit, scratch, partials);

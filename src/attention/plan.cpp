@@ -50,7 +50,7 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch, Memor
   header->batch = copy_batch(batch, parts);
   header->tasks = parts.tasks;
   header->cuts = parts.cuts;
-  const ScheduleSize size = make_schedule(problem, header->batch, geometry, limits.parallelism, parts.tasks, parts.cuts);
+  const ScheduleSize size = make_schedule(problem, limits, header->batch, geometry, parts.tasks, parts.cuts);
   header->num_tasks = size.tasks;
   header->num_cuts = size.cuts;
   for (int32_t b = 0; b < batch.size; ++b)

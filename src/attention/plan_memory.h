@@ -88,7 +88,7 @@ inline WorkspaceParts workspace_parts(void* memory, int32_t parallelism, const S
   parts.places = carver.take<uint32_t>(parallelism);
   parts.finished = carver.take<int32_t>(bounds.cuts);
   parts.scratch = carver.take<std::byte>(parallelism * geometry.scratch_bytes);
-  parts.partials = carver.take<std::byte>(bounds.partials * geometry.partial_bytes);
+  parts.partials = carver.take<std::byte>(bounds.partial_bytes);
   parts.bytes = carver.bytes();
   return parts;
 }

@@ -10,54 +10,248 @@ namespace folio {
 inline namespace v1 {
 namespace {
 
-constexpr int64_t staging_rows = 16;  // staging a key costs about as much as this many rows of arithmetic on it
+// Per lane. Few enough that plans stay small, enough that the last tasks of a step are a few per cent of it.
+constexpr int64_t divided_units = 4;
+constexpr int64_t pieces = 64;
+constexpr int64_t stored_spans = 64;
+constexpr int64_t smallest_share = 32;  // a piece is at least one part in so many of a lane's work, where spans allow it
+
+constexpr int32_t efficient_rows = 128;  // a staged key pays off over so many rows
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t round_up(int64_t n, int64_t multiple) { return ceil_div(n, multiple) * multiple; }
 
-/// Calls visit(unit) for the units of KV head 0, costs and spans of one head filled in; the other heads' are equal.
+/// Bytes of one span's state of `rows` padded rows: the share of geometry.partial_bytes, whose arrays are aligned to 16 rows.
+int64_t state_bytes(const KernelGeometry& geometry, int64_t rows) {
+  const int64_t row_bytes = ceil_div(geometry.partial_bytes, geometry.rows);
+  return std::min(geometry.partial_bytes, round_up(row_bytes * round_up(rows, 16), 64));
+}
+
+int64_t padded_rows(const Task& task, const KernelGeometry& geometry) {
+  return task.heads * round_up(task.row_end - task.row_begin, geometry.row_granule);
+}
+
+int64_t spans_of(const Task& task) { return task.span_end - task.span_begin; }
+
+/// The order of tasks, total, so that it does not depend on the sorting.
+bool comes_first(const Task& a, const Task& b) {
+  if (a.cost != b.cost) return a.cost > b.cost;
+  if (a.sequence != b.sequence) return a.sequence < b.sequence;
+  if (a.head != b.head) return a.head < b.head;
+  if (a.row_begin != b.row_begin) return a.row_begin < b.row_begin;
+  return a.span_begin < b.span_begin;
+}
+
+/// Rows [row_begin, row_end) of one head of a sequence: spans and cost.
+Task rows_of(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry, const Sequence& sequence,
+             int32_t row_begin, int32_t row_end) {
+  const int32_t group = problem.q_heads / problem.key.num_heads;
+  Task unit;
+  unit.row_begin = row_begin;
+  unit.row_end = row_end;
+  Visible seen;
+  int64_t pairs = 0;
+  for (int32_t token = row_begin / group; token <= (row_end - 1) / group; ++token) {
+    const Visible v = visible_of(problem, batch, sequence, token);
+    pairs += group * (v.sinks + v.keys.end - v.keys.begin);
+    seen = hull(seen, v);
+  }
+  const int64_t keys = seen.sinks + (seen.keys.end - seen.keys.begin);
+  const int64_t last = std::max(seen.sinks, seen.keys.end);
+  const int64_t rows = row_end - row_begin;
+  unit.cost = pairs * round_up(rows, geometry.row_granule) / rows + keys * geometry.key_cost;
+  if (keys > 0) {
+    unit.span_begin = static_cast<int32_t>(seen.sinks > 0 ? 0 : seen.keys.begin / geometry.span_keys);
+    unit.span_end = static_cast<int32_t>(ceil_div(last, geometry.span_keys));
+  }
+  return unit;
+}
+
+/// Calls visit(unit) for all units. How a sequence's rows and heads are parted follows from its own length.
 template <class Visit>
 void for_each_unit(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry, Visit visit) {
-  const int32_t group = problem.q_heads / problem.key.num_heads;
+  const int32_t heads = problem.key.num_heads, group = problem.q_heads / heads;
   for (int32_t b = 0; b < batch.size; ++b) {
     const Sequence sequence = sequence_of(batch, b);
     const int64_t rows = static_cast<int64_t>(sequence.new_tokens) * group;
-    for (int64_t row = 0; row < rows; row += geometry.rows) {
-      Task unit;
+    if (rows == 0) continue;
+    const int64_t parts = ceil_div(rows, geometry.rows);
+    const int64_t part = std::min<int64_t>(geometry.rows, round_up(ceil_div(rows, parts), geometry.row_granule));
+    const int64_t fit = std::clamp<int64_t>(geometry.rows / round_up(std::min(part, rows), geometry.row_granule), 1, heads);
+    const auto together = static_cast<int32_t>(ceil_div(heads, ceil_div(heads, fit)));
+    for (int64_t row = 0; row < rows; row += part) {
+      Task unit = rows_of(problem, batch, geometry, sequence, static_cast<int32_t>(row),
+                          static_cast<int32_t>(std::min(row + part, rows)));
+      const int64_t head_cost = unit.cost;
       unit.sequence = b;
-      unit.row_begin = static_cast<int32_t>(row);
-      unit.row_end = static_cast<int32_t>(std::min<int64_t>(row + geometry.rows, rows));
-      Visible seen;
-      for (int32_t token = unit.row_begin / group; token <= (unit.row_end - 1) / group; ++token)
-        seen = hull(seen, visible_of(problem, batch, sequence, token));
-      const int64_t keys = seen.sinks + (seen.keys.end - seen.keys.begin);
-      const int64_t last = std::max(seen.sinks, seen.keys.end);
-      unit.cost = keys * (unit.row_end - unit.row_begin + staging_rows);
-      if (keys > 0) {
-        unit.span_begin = static_cast<int32_t>(seen.sinks > 0 ? 0 : seen.keys.begin / geometry.span_keys);
-        unit.span_end = static_cast<int32_t>(ceil_div(last, geometry.span_keys));
+      for (int32_t head = 0; head < heads; head += together) {
+        unit.head = head;
+        unit.heads = std::min(together, heads - head);
+        unit.cost = head_cost * unit.heads;
+        visit(unit);
       }
-      visit(unit);
     }
   }
 }
 
-/// Cost of the step, and how many heads a task may take so that at least two tasks per lane remain.
-struct Totals {
-  int64_t cost = 0;
-  int64_t heads = 0;
+/// Into how many pieces each extent of a unit is divided.
+struct Division {
+  int64_t rows = 1;
+  int64_t spans = 1;
+  int64_t heads = 1;
+
+  [[nodiscard]] int64_t pieces() const { return rows * spans * heads; }
 };
 
-Totals totals_of(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry, int32_t parallelism) {
-  const int64_t heads = problem.key.num_heads;
-  Totals totals;
-  int64_t units = 0;
-  for_each_unit(problem, batch, geometry, [&](const Task& unit) {
-    totals.cost += unit.cost * heads;
-    ++units;
-  });
-  totals.heads = parallelism == 1 ? heads : std::clamp<int64_t>(units * heads / (2 * int64_t{parallelism}), 1, heads);
-  return totals;
-}
+class Divider {
+ public:
+  Divider(const AttentionProblem& problem, const KernelGeometry& geometry, const ScheduleSize& bounds, int64_t lanes,
+          int64_t total, Task* tasks, int64_t count, Cut* cuts)
+      : geometry_(geometry),
+        heads_first_(problem.key.head_stride_bytes > problem.key.slot_stride_bytes),
+        bounds_(bounds),
+        lanes_(lanes),
+        total_(total),
+        tasks_(tasks),
+        cuts_(cuts) {
+    size_.tasks = count;
+  }
+
+  /// Divides the units that the lanes would wait for.
+  void run() {
+    int64_t rest = total_, divided = 0;
+    const int64_t count = size_.tasks;
+    for (int64_t i = 0; i < count && divided < divided_units * lanes_; ++i) {
+      const Task unit = tasks_[i];
+      if (unit.cost * smallest_share * lanes_ <= total_) break;
+      if (unit.cost * 2 * lanes_ > rest && divide(i, division_of(unit, rest))) ++divided;
+      rest -= unit.cost;
+    }
+  }
+
+  [[nodiscard]] const ScheduleSize& size() const { return size_; }
+
+ private:
+  enum class Extent : uint8_t { many_rows, spans, heads, rows };
+
+  /// Pieces of about rest / (share * lanes), but not too small; further extents only while a piece is more than half a lane's work.
+  [[nodiscard]] Division division_of(const Task& unit, int64_t rest) const {
+    Division division;
+    const Extent token_major[] = {Extent::many_rows, Extent::spans, Extent::heads, Extent::rows};
+    const Extent head_major[] = {Extent::many_rows, Extent::heads, Extent::spans, Extent::rows};
+    for (const Extent extent : heads_first_ ? head_major : token_major) {
+      int64_t wanted = 0;
+      if (division.pieces() == 1) {
+        wanted =
+            std::min(ceil_div(unit.cost * share(extent) * lanes_, rest), ceil_div(unit.cost * smallest_share * lanes_, total_));
+      } else if (unit.cost * 2 * lanes_ > total_ * division.pieces()) {
+        wanted = ceil_div(unit.cost * std::max<int64_t>(2, share(extent)) * lanes_, total_ * division.pieces());
+      }
+      if (wanted > 1) apply(extent, wanted, unit, division);
+    }
+    return division;
+  }
+
+  /// Finer pieces where division is free, fewer where it shortens runs or stages keys again.
+  [[nodiscard]] int64_t share(Extent extent) const {
+    if (extent == Extent::spans || (extent == Extent::heads && heads_first_)) return 4;
+    return extent == Extent::heads ? 1 : 2;
+  }
+
+  void apply(Extent extent, int64_t wanted, const Task& unit, Division& division) const {
+    const int64_t rows = unit.row_end - unit.row_begin;
+    switch (extent) {
+      case Extent::many_rows:
+        division.rows = std::clamp<int64_t>(rows / efficient_rows, 1, wanted);
+        if (division.rows > lanes_) division.rows -= division.rows % lanes_;  // nothing may be left to divide further
+        break;
+      case Extent::rows:
+        if (division.rows == 1) division.rows = std::min(wanted, ceil_div(rows, geometry_.row_granule));
+        break;
+      case Extent::heads: division.heads = std::min<int64_t>(wanted, unit.heads); break;
+      case Extent::spans:
+        if (size_.partial_bytes + stored_bytes(unit, division) <= bounds_.partial_bytes)
+          division.spans = std::min(wanted, spans_of(unit));
+        break;
+    }
+  }
+
+  /// Each piece of rows and heads is padded by itself.
+  [[nodiscard]] int64_t stored_bytes(const Task& unit, const Division& division) const {
+    Task piece = unit;
+    piece.row_end = piece.row_begin + static_cast<int32_t>(rows_of_piece(unit, division));
+    piece.heads = static_cast<int32_t>(ceil_div(unit.heads, division.heads));
+    return state_bytes(geometry_, padded_rows(piece, geometry_)) * spans_of(unit) * division.rows * division.heads;
+  }
+
+  [[nodiscard]] int64_t rows_of_piece(const Task& unit, const Division& division) const {
+    return round_up(ceil_div(unit.row_end - unit.row_begin, division.rows), geometry_.row_granule);
+  }
+
+  /// Replaces task i by its pieces, the first in its place, the others behind the last task. False: it stays whole.
+  bool divide(int64_t i, const Division& division) {
+    if (division.pieces() <= 1 || size_.tasks + division.pieces() > bounds_.tasks) return false;
+    if (division.spans > 1) {
+      if (size_.cuts + division.rows * division.heads > bounds_.cuts) return false;
+      if (size_.partial_bytes + stored_bytes(tasks_[i], division) > bounds_.partial_bytes) return false;
+    }
+    const Task unit = tasks_[i];
+    const auto rows = static_cast<int32_t>(rows_of_piece(unit, division));
+    const int32_t heads = static_cast<int32_t>(ceil_div(unit.heads, division.heads));
+    int64_t at = i;
+    for (int32_t row = unit.row_begin; row < unit.row_end; row += rows) {
+      for (int32_t head = unit.head; head < unit.head + unit.heads; head += heads) {
+        Task part = unit;
+        part.row_begin = row;
+        part.row_end = std::min(row + rows, unit.row_end);
+        part.head = head;
+        part.heads = std::min(heads, unit.head + unit.heads - head);
+        part.cost = unit.cost * (part.row_end - row) / (unit.row_end - unit.row_begin) * part.heads / unit.heads;
+        at = add(part, division.spans, at);
+      }
+    }
+    return true;
+  }
+
+  /// Writes the tasks of a part at `at`, then at the end; returns where the next one goes.
+  int64_t add(const Task& part, int64_t parts, int64_t at) {
+    const auto put = [&](const Task& task) {
+      if (at == size_.tasks) ++size_.tasks;
+      tasks_[at] = task;
+      at = size_.tasks;
+    };
+    if (parts <= 1) {
+      put(part);
+      return at;
+    }
+    Cut& cut = cuts_[size_.cuts];
+    cut.unit = part;
+    cut.unit.partial_bytes = state_bytes(geometry_, padded_rows(part, geometry_));
+    cut.tasks = static_cast<int32_t>(parts);
+    cut.first_byte = size_.partial_bytes;
+    const int64_t spans = spans_of(part);
+    for (int64_t p = 0; p < parts; ++p) {
+      Task piece = cut.unit;
+      piece.span_begin = part.span_begin + static_cast<int32_t>(spans * p / parts);
+      piece.span_end = part.span_begin + static_cast<int32_t>(spans * (p + 1) / parts);
+      piece.cut = static_cast<int32_t>(size_.cuts);
+      piece.cost = part.cost * spans_of(piece) / spans;
+      put(piece);
+    }
+    size_.partial_bytes += cut.unit.partial_bytes * spans;
+    ++size_.cuts;
+    return at;
+  }
+
+  const KernelGeometry& geometry_;
+  const bool heads_first_;
+  const ScheduleSize bounds_;
+  const int64_t lanes_;
+  const int64_t total_;
+  Task* tasks_;
+  Cut* cuts_;
+  ScheduleSize size_;
+};
 
 }  // namespace
 
@@ -67,56 +261,33 @@ ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLim
   const int64_t units =
       heads * (static_cast<int64_t>(limits.tokens) * group / geometry.rows + std::min(limits.batch, limits.tokens));
   const int64_t spans = ceil_div(limits.context, geometry.span_keys);
-  const int64_t parallelism = limits.parallelism;
+  const int64_t lanes = limits.parallelism;
   ScheduleSize size;
   size.tasks = units;
-  if (parallelism > 1 && spans > 1) {
-    size.cuts = std::min(units, 2 * parallelism);
-    size.tasks += std::min(6 * parallelism, size.cuts * spans);
-    size.partials = size.cuts * spans;
-  }
+  if (lanes == 1 || units == 0) return size;
+  size.tasks += pieces * lanes;
+  if (spans <= 1) return size;
+  size.cuts = pieces * lanes;
+  const int64_t rows = std::min<int64_t>(geometry.rows, heads * round_up(limits.tokens * group, geometry.row_granule));
+  size.partial_bytes =
+      std::min(std::max(spans, stored_spans * lanes) * state_bytes(geometry, std::min(efficient_rows, geometry.rows)),
+               spans * units * state_bytes(geometry, rows + rows / 8));  // pieces of rows are padded each
   return size;
 }
 
-ScheduleSize make_schedule(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry,
-                           int32_t parallelism, Task* tasks, Cut* cuts) noexcept {
-  const int32_t heads = problem.key.num_heads;
-  const Totals totals = totals_of(problem, batch, geometry, parallelism);
-  const int64_t lanes = parallelism;
-  ScheduleSize size;
-  const auto add = [&](const Task& unit) {
-    const int64_t spans = unit.span_end - unit.span_begin;
-    if (lanes == 1 || spans <= 1 || unit.cost * 2 * lanes <= totals.cost) {
-      tasks[size.tasks++] = unit;
-      return;
-    }
-    const int64_t pieces = std::min(spans, ceil_div(unit.cost * 4 * lanes, totals.cost));
-    for (int64_t i = 0; i < pieces; ++i) {
-      Task piece = unit;
-      piece.span_begin = unit.span_begin + static_cast<int32_t>(spans * i / pieces);
-      piece.span_end = unit.span_begin + static_cast<int32_t>(spans * (i + 1) / pieces);
-      piece.cut = static_cast<int32_t>(size.cuts);
-      piece.cost = unit.cost * (piece.span_end - piece.span_begin) / spans;
-      tasks[size.tasks++] = piece;
-    }
-    Cut& cut = cuts[size.cuts++];
-    cut.unit = unit;
-    cut.tasks = static_cast<int32_t>(pieces);
-    cut.first_partial = size.partials;
-    size.partials += spans;
-  };
-  for_each_unit(problem, batch, geometry, [&](Task unit) {
-    const int64_t head_cost = unit.cost;
-    const int64_t fit = geometry.rows / (unit.row_end - unit.row_begin);
-    const auto together = static_cast<int32_t>(std::min(totals.heads, fit));
-    for (; unit.head < heads; unit.head += together) {
-      unit.heads = std::min(together, heads - unit.head);
-      unit.cost = head_cost * unit.heads;
-      add(unit);
-    }
+ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimits& limits, const Batch& batch,
+                           const KernelGeometry& geometry, Task* tasks, Cut* cuts) noexcept {
+  int64_t count = 0, total = 0;
+  for_each_unit(problem, batch, geometry, [&](const Task& unit) {
+    tasks[count++] = unit;
+    total += unit.cost;
   });
-  std::sort(tasks, tasks + size.tasks, [](const Task& a, const Task& b) { return a.cost > b.cost; });
-  return size;
+  std::sort(tasks, tasks + count, comes_first);
+  if (limits.parallelism == 1) return {.tasks = count};
+  Divider divider(problem, geometry, schedule_bounds(problem, limits, geometry), limits.parallelism, total, tasks, count, cuts);
+  divider.run();
+  std::sort(tasks, tasks + divider.size().tasks, comes_first);
+  return divider.size();
 }
 
 }  // namespace v1

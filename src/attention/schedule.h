@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/schedule.h: how a batch is cut into tasks: a pure function of lengths, masks and a kernel's geometry.
 ///
-/// A unit is up to `geometry.rows` rows of one sequence over all the keys they see: of one KV head, or of several where a head has
-/// few rows and the batch has units enough, since token-major pages are read fastest whole. Units are tasks, except that with
-/// parallelism P > 1 a unit of more than 1 / 2P of the step's cost is cut along spans into pieces of about 1 / 4P. There are fewer
-/// than 2P such units, so memory is bounded by the limits alone. Tasks are ordered by falling cost.
+/// A unit is up to `geometry.rows` rows of one sequence over all the keys they see: as many KV heads together as fit, since pages in
+/// the order of tokens are read fastest whole; nearly equal parts where a head has more rows than fit. Units are tasks, except that
+/// with parallelism P > 1 those which a lane would still be busy with when the others have run out of work are divided: a unit is
+/// looked at if it costs more than 1 / 2P of what is left when it begins (tasks begin in the order of falling cost), and more than
+/// 1 / 32P of the step. What is divided, first that which costs nothing:
+///
+///     rows    many rows of a head, down to 128: keys are staged once per piece
+///     spans   pieces of the keys share a Cut: their spans' states are stored and folded in ascending order by the last to finish
+///     heads   in pages that hold each head's tokens together before spans, else after, since it shortens the runs that are read
+///     rows    down to the kernel's granule
+///
+/// Pieces are never smaller than a span, a head or a granule of rows, so that no bit depends on how a unit was divided.
+/// Stored states are bounded by the limits alone: room for some 64 P spans of 128 rows, at least one sequence of the longest context.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +25,28 @@
 namespace folio {
 inline namespace v1 {
 
-/// A unit whose spans several tasks share: `unit` names all its rows and spans.
+/// A part of a unit whose spans several tasks share: `unit` names all its rows and spans.
 struct Cut {
   Task unit = {};
   int32_t tasks = 0;
   int32_t reserved = 0;
-  int64_t first_partial = 0;  // of the workspace, in partials
+  int64_t first_byte = 0;  // of the workspace's partials
 };
 
-/// Numbers of tasks, cuts and stored partials: of a schedule, or the most that any batch within the limits can need.
+/// Numbers of tasks and cuts, and bytes of stored states: of a schedule, or the most that any batch within the limits can need.
 struct ScheduleSize {
   int64_t tasks = 0;
   int64_t cuts = 0;
-  int64_t partials = 0;
+  int64_t partial_bytes = 0;
 };
 
 [[nodiscard]] ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLimits& limits,
                                            const KernelGeometry& geometry) noexcept;
 
-/// Writes at most schedule_bounds() tasks and cuts. The batch is within the limits.
-ScheduleSize make_schedule(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry,
-                           int32_t parallelism, Task* tasks, Cut* cuts) noexcept;
+/// Writes at most schedule_bounds() tasks and cuts, and stays within its bytes. The batch is within the limits. Tasks are ordered by
+/// falling cost.
+ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimits& limits, const Batch& batch,
+                           const KernelGeometry& geometry, Task* tasks, Cut* cuts) noexcept;
 
 }  // namespace v1
 }  // namespace folio

@@ -28,8 +28,9 @@ struct KernelGeometry {
   int32_t rows = 0;           ///< (token, q head) rows of a task at the most
   int32_t span_keys = 0;      ///< keys of a span; spans lie at absolute multiples
   int64_t scratch_bytes = 0;  ///< memory of a running task, 64-byte aligned
-  int64_t partial_bytes = 0;  ///< one span's result for `rows` rows, 64-byte aligned
+  int64_t partial_bytes = 0;  ///< one span's result for `rows` rows, 64-byte aligned; tasks of fewer rows store less
   int32_t row_granule = 1;    ///< each head's rows of a task of several heads are padded to this: heads * padded rows <= rows
+  int32_t key_cost = 16;      ///< fetching and staging a key costs as much as so many rows of arithmetic on it
 };
 
 /// Rows [row_begin, row_end) of one sequence and each of the KV heads [head, head + heads), over spans [span_begin, span_end).
@@ -44,6 +45,7 @@ struct Task {
   int32_t span_end = 0;
   int32_t cut = -1;  ///< index of the cut whose spans this task shares with others; -1: it holds all spans of its rows
   int64_t cost = 0;
+  int64_t partial_bytes = 0;  ///< of a cut: one span's result for the rows of this task, padded to row_granule, 64-byte aligned
 };
 
 /// What all tasks of a call share. The batch's offsets and lengths are the plan's copies.
@@ -61,7 +63,7 @@ struct Kernel {
   const char* (*refuse)(const AttentionProblem&) noexcept = nullptr;
   KernelGeometry (*geometry)(const AttentionProblem&) noexcept = nullptr;
   /// `partials` null: the task holds all spans of its rows and writes the output. Otherwise it stores the result of each of its spans,
-  /// partial_bytes apart.
+  /// task.partial_bytes apart.
   void (*run)(const KernelCall&, const Task&, void* scratch, std::byte* partials) noexcept = nullptr;
   /// Folds the partials of spans [span_begin, span_end) of a cut in ascending order and writes the output.
   void (*finish)(const KernelCall&, const Task&, void* scratch, const std::byte* partials) noexcept = nullptr;

@@ -91,9 +91,9 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
   const ScheduleSize bounds = schedule_bounds(*problem, c.limits(), geometry);
   std::vector<Task> tasks(static_cast<size_t>(bounds.tasks));
   std::vector<Cut> cuts(static_cast<size_t>(bounds.cuts));
-  const ScheduleSize size = make_schedule(*problem, c.batch(), geometry, c.options().parallelism, tasks.data(), cuts.data());
+  const ScheduleSize size = make_schedule(*problem, c.limits(), c.batch(), geometry, tasks.data(), cuts.data());
   const GuardedMemory scratch(geometry.scratch_bytes, 64);
-  const GuardedMemory partials(bounds.partials * geometry.partial_bytes, 64);
+  const GuardedMemory partials(bounds.partial_bytes, 64);
   const KernelCall call{&*problem, &c.args(), &c.batch()};
   for (const Task& task : std::span(tasks).first(static_cast<size_t>(size.tasks))) {
     if (task.cut < 0) {
@@ -101,11 +101,11 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
       continue;
     }
     const Cut& cut = cuts[static_cast<size_t>(task.cut)];
-    const int64_t first = cut.first_partial + (task.span_begin - cut.unit.span_begin);
-    kernel.run(call, task, scratch.data(), partials.data() + first * geometry.partial_bytes);
+    const int64_t first = cut.first_byte + (task.span_begin - cut.unit.span_begin) * task.partial_bytes;
+    kernel.run(call, task, scratch.data(), partials.data() + first);
   }
   for (const Cut& cut : std::span(cuts).first(static_cast<size_t>(size.cuts))) {
-    kernel.finish(call, cut.unit, scratch.data(), partials.data() + cut.first_partial * geometry.partial_bytes);
+    kernel.finish(call, cut.unit, scratch.data(), partials.data() + cut.first_byte);
   }
   return {};
 }

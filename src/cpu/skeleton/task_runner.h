@@ -63,8 +63,8 @@ class TaskRunner {
   static void finish(const KernelCall& call, const Task& task, void* memory, const std::byte* partials) {
     TaskRunner runner(call, task, memory);
     for (int span = task.span_begin; span < task.span_end; ++span) {
-      std::byte* const at = const_cast<std::byte*>(partials) + (span - task.span_begin) * partial_bytes(runner.view_.problem);
-      runner.fold(state_at(at, runner.places_, runner.width_));
+      std::byte* const at = const_cast<std::byte*>(partials) + (span - task.span_begin) * task.partial_bytes;
+      runner.fold(state_at(at, runner.used_, runner.width_));
     }
     runner.emit();
   }
@@ -94,7 +94,6 @@ class TaskRunner {
   TaskRunner(const KernelCall& call, const Task& task, void* memory)
       : memory_(memory, *call.problem),
         view_(call, task, memory_.visible),
-        places_(Engine::places(view_.problem)),
         width_(Engine::width(view_.problem)),
         engine_(view_, memory_.engine),
         used_(engine_.place(view_.rows - 1) + 1) {
@@ -120,7 +119,7 @@ class TaskRunner {
         any = true;
       }
       if (partials != nullptr) {
-        store(partials + (span - task.span_begin) * partial_bytes(view_.problem));
+        store(partials + (span - task.span_begin) * task.partial_bytes);
       } else if (any) {
         fold_own();
       }
@@ -134,8 +133,7 @@ class TaskRunner {
 
   /// The next tile of which some row sees a key that lies in a page; false: there is none.
   bool find(KeyTile& tile) {
-    const uint32_t* table_row = view_.batch.table.entries + view_.batch.table.row_start(view_.task.sequence);
-    const PageCursor cursor(view_.args.key, table_row);
+    const PageCursor cursor(view_.args.key, view_.batch.table, view_.task.sequence);
     const int64_t last = static_cast<int64_t>(view_.task.span_end) * span_keys;
     const int64_t end = last < view_.sequence.context ? last : view_.sequence.context;
     for (; next_key_ < end; next_key_ += tile_keys) {
@@ -169,7 +167,7 @@ class TaskRunner {
   }
 
   void store(std::byte* to) const {
-    const State part = state_at(to, places_, width_);
+    const State part = state_at(to, used_, width_);
     const auto bytes = static_cast<size_t>(used_) * sizeof(float);
     __builtin_memcpy(part.output, memory_.span.output, bytes * static_cast<size_t>(width_));
     __builtin_memcpy(part.maximum, memory_.span.maximum, bytes);
@@ -218,8 +216,9 @@ class TaskRunner {
       engine_.write_row(memory_.total.output + static_cast<int64_t>(place) * width_, factor, view_.output(r));
       if (view_.args.lse == nullptr) continue;
       const int64_t row = view_.sequence.first_query + view_.token_of(r);
-      view_.args.lse[row * view_.problem.q_heads + head] =
-          denominator == 0.0f ? minus_infinity : maximum * Math::natural + __builtin_logf(denominator);
+      float lse = maximum * Math::natural + __builtin_logf(denominator);
+      if (empty) lse = view_.problem.sink_logits ? view_.args.sink_logits[head] : minus_infinity;  // exactly, whatever the base
+      view_.args.lse[row * view_.problem.q_heads + head] = lse;
     }
   }
 
@@ -232,7 +231,6 @@ class TaskRunner {
 
   Memory memory_;
   TaskView view_;
-  const int places_;
   const int width_;
   Engine engine_;
   const int used_;  // places that hold rows of the task
