@@ -3,6 +3,7 @@
 #include "cpu/avx512/row_loader.h"
 #include "cpu/features.h"
 #include "cpu/kv_buffer_entries.h"
+#include "support/kv_buffer_configs.h"
 #include "support/kv_buffer_conformance.h"
 
 namespace folio::test {
@@ -22,6 +23,20 @@ using RowTypes = ::testing::Types<Rows<1, true, DType::f32>, Rows<1, false, DTyp
                                   Rows<1, false, DType::i8, true>, Rows<2, true, DType::bf16>, Rows<2, false, DType::bf16>,
                                   Rows<2, true, DType::f8_e4m3, true>, Rows<2, false, DType::f8_e5m2>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Avx512, KVBufferConformance, RowTypes);
+
+/// The constants of amx::StageConfig, which this program cannot compile.
+template <bool Keys, int Depth>
+struct TileShape : std::conditional_t<Keys, ThreadKeys<Depth>, ThreadValues<Depth>> {
+  static constexpr DType smem_dtype = DType::bf16;
+};
+template <bool Keys, int Depth, DType D, bool HasScales = false>
+using Tiles = BufferInstanceApart<TileShape<Keys, Depth>, D, amx_tiles<Keys, Depth, D>, has_avx512_bf16, HasScales, false>;
+
+using TileTypes =
+    ::testing::Types<Tiles<true, 128, DType::bf16>, Tiles<false, 128, DType::bf16>, Tiles<true, 96, DType::i8, true>,
+                     Tiles<false, 64, DType::i8, true>, Tiles<true, 64, DType::f8_e4m3, true>,
+                     Tiles<false, 256, DType::f8_e4m3, true>, Tiles<true, 128, DType::f8_e5m2>, Tiles<false, 96, DType::f8_e5m2>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Amx, KVBufferConformance, TileTypes);
 
 }  // namespace
 }  // namespace folio::test

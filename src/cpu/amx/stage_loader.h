@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/amx/stage_loader.h: the KVBuffer instance of the AMX kernel for grouped heads: staging is packed B tiles of bf16.
+///
+/// Tiles lie in MmaTiles' order; inside those of V, columns are permuted as `value_column` says. Scales stay with the caller: they do
+/// not vary along a row, so scores and weights are multiplied by them. ISA-safe: templates on a tag type.
+#pragma once
+
+#include <new>
+
+#include "cpu/amx/stage.h"
+#include "folio/attention/kv_buffer.h"
+#include "folio/attention/operand/view_operand.h"
+
+namespace folio {
+inline namespace v1 {
+namespace amx {
+
+/// A unit is a whole tile: the pacer, if there is one, gets a tick of `lines` for each four lines read.
+template <class I, class Shape>
+class StageLoader {
+ public:
+  using smem_type = typename Shape::smem_type;
+  static constexpr int num_units = 1;
+  static_assert(Shape::BN == tile_keys && Shape::smem_dtype == DType::bf16 && Shape::full_kv && Shape::num_warps == 1 &&
+                    Shape::depth % 32 == 0 && Shape::smem_depth == Shape::depth,
+                "StageLoader: 64 keys of whole tiles of bf16");
+
+  FOLIO_ALWAYS_INLINE explicit StageLoader(smem_type* smem) : smem_(smem) {}
+
+  FOLIO_ALWAYS_INLINE void begin(int, const KVSource<Shape>& source) {
+    columns_ = source.columns;
+    for (int key = 0; key < tile_keys; ++key) {
+      const std::byte* const row = source.row(key);
+      rows_.at[key] = row != nullptr ? row : DeadRow<I>::zeros;
+    }
+  }
+
+  FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>&, int) {
+    using Stage =
+        std::conditional_t<Shape::transpose, KeyStage<I, Shape::operand_type::dtype>, ValueStage<I, Shape::operand_type::dtype>>;
+    Pacer<I> idle;
+    Stage::tile(rows_.at, columns_, Shape::depth / 32, reinterpret_cast<std::byte*>(smem_ + stage * Shape::smem_stage_size),
+                pacer != nullptr ? *pacer : idle, lines);
+  }
+
+  [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
+    return stage_of(stage)[MmaTiles<Shape>::offset(key, Shape::transpose ? column : value_column(column))];
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const smem_type* stage_of(int stage) const {
+    return smem_ + int64_t{stage} * Shape::smem_stage_size;
+  }
+
+  Pacer<I>* pacer = nullptr;
+  int lines = 0;
+
+ private:
+  smem_type* smem_;
+  int columns_ = 0;
+  RowAddresses rows_;
+};
+
+/// Its Config: `Depth` is a multiple of 32, at least the head size.
+template <class I, bool Keys, int Depth>
+struct StageConfig {
+  static constexpr IndexList<3> mma_shape{16, 16, 32};
+  static constexpr int BN = tile_keys, BK = 32, bk_smem = Keys ? BK : Depth, depth = Depth;
+  static constexpr bool transpose = Keys;
+  static constexpr DType smem_dtype = DType::bf16;
+  template <class Shape>
+  using Loader = StageLoader<I, Shape>;
+  template <class Shape>
+  using Fragments = StagedTiles<Shape>;
+};
+
+/// A KVBuffer of one plane whose stored type, one of bf16, i8, f8_e4m3 and f8_e5m2, is known at run time.
+template <class I, bool Keys, int Depth>
+class StagedPlane {
+ public:
+  /// Columns [0, head_size) of a head. `staging`: tiles of 64 keys, 64-byte aligned; stage 0 is all that is used.
+  FOLIO_ALWAYS_INLINE StagedPlane(const PagedKVView& view, int head_size, std::byte* staging) : dtype_(view.dtype) {
+    visit([&]<DType D>(Type<D>) {
+      ViewMHAOperand<D> operand;
+      operand.view = view;
+      operand.view.head_size = head_size;
+      new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<bf16*>(staging), {}}, 0);
+    });
+  }
+
+  /// Finds the rows of a head.
+  FOLIO_ALWAYS_INLINE void begin(const KeyTile& tile, int head) {
+    visit([&]<DType D>(Type<D>) {
+      buffer<D>().kv_cache_iter.set_tile(tile, head);
+      buffer<D>().begin_load(0);
+    });
+  }
+  /// Stages them.
+  FOLIO_ALWAYS_INLINE void stage(Pacer<I>& pacer, int lines) {
+    visit([&]<DType D>(Type<D>) {
+      buffer<D>().loader().pacer = &pacer;
+      buffer<D>().loader().lines = lines;
+      buffer<D>().finish_load();
+    });
+  }
+
+ private:
+  template <DType D>
+  using Buffer = KVBuffer<ViewMHAOperand<D>, StageConfig<I, Keys, Depth>>;
+  template <DType D>
+  struct Type {};
+
+  template <class Visit>
+  FOLIO_ALWAYS_INLINE void visit(Visit what) {
+    switch (dtype_) {
+      case DType::bf16: return what(Type<DType::bf16>());
+      case DType::i8: return what(Type<DType::i8>());
+      case DType::f8_e4m3: return what(Type<DType::f8_e4m3>());
+      default: return what(Type<DType::f8_e5m2>());
+    }
+  }
+  template <DType D>
+  FOLIO_ALWAYS_INLINE Buffer<D>& buffer() {
+    static_assert(sizeof(Buffer<D>) == sizeof memory_);
+    return *std::launder(reinterpret_cast<Buffer<D>*>(memory_));
+  }
+
+  DType dtype_;
+  alignas(64) std::byte memory_[sizeof(Buffer<DType::bf16>)];
+};
+
+}  // namespace amx
+}  // namespace v1
+}  // namespace folio
