@@ -41,6 +41,10 @@ class PageAccess(unittest.TestCase):
         self.assertEqual(self.breaches("const TileRows rows = PageCursor::rows(view, run, head); use(rows.data, rows.stride_bytes);"), [])
         self.assertEqual(self.breaches("if (view.scales.data != nullptr) cursor.find(tile);"), [])
 
+    def test_functions_of_the_files_own_are_not(self):
+        self.assertEqual(self.breaches("Row row_of(int r) const;\nRow row = row_of(2);\nstd::byte* scale_at(int g);\n"), [])
+        self.assertEqual(len(self.breaches("std::byte* at() { return row_of(view, page, slot, head); }")), 1)
+
     def test_comments_strings_and_other_folders_are_not_looked_at(self):
         self.assertEqual(self.breaches('// row_of\n/* entries\n page_size */ const char* s = "page_size";\n'), [])
         self.assertEqual(self.breaches("row_of(view, page, slot, head);", "src/attention/append.cpp"), [])

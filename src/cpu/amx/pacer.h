@@ -55,9 +55,9 @@ class PlanePacer {
  private:
   /// The next stretch of memory: a run's rows where they follow one another, otherwise a row of all heads, or of one.
   __attribute__((noinline)) void next() {
-    const bool is_token_major = view_->head_stride_bytes < view_->slot_stride_bytes;
+    const bool is_token_major = PageCursor::heads_are_adjacent(*view_);
     const int64_t heads = is_token_major ? share_.head_end - share_.head_begin : 1;
-    const int64_t row = (heads - 1) * view_->head_stride_bytes + row_bytes_;
+    const int64_t row = PageCursor::heads_bytes(*view_, heads - 1) + row_bytes_;
     for (; head_ < share_.head_end; head_ += static_cast<int>(heads), run_ = row_ = 0)
       for (; run_ < tile_->runs; ++run_, row_ = 0) {
         const TileRun& run = tile_->run[run_];

@@ -71,10 +71,14 @@ class PageCursor {
     return {row_of(view, run.page, run.slot, head), view.slot_stride_bytes};
   }
 
-  /// The same token's row of the head that stands `heads` further on.
+  /// Bytes from a token's row of one head to that of the head `heads` further on.
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE int64_t heads_bytes(const PagedKVView& view, int64_t heads) {
+    return heads * view.head_stride_bytes;
+  }
+  /// That row itself.
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE const std::byte* head_after(const PagedKVView& view, const std::byte* row,
                                                                            int64_t heads) {
-    return row + heads * view.head_stride_bytes;
+    return row + heads_bytes(view, heads);
   }
   /// Whether the heads of a token lie closer together than the tokens: token-major order.
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE bool heads_are_adjacent(const PagedKVView& view) {
