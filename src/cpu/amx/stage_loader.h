@@ -59,10 +59,11 @@ class StageLoader {
   RowAddresses rows_;
 };
 
-/// Its Config: `Depth` is a multiple of 32, at least the head size.
-template <class I, bool Keys, int Depth>
+/// Its Config: `Depth` is a multiple of 32, at least the head size; a stage for each tile that is held at once, two at least.
+template <class I, bool Keys, int Depth, int Stages = 2>
 struct StageConfig {
   static constexpr IndexList<3> mma_shape{16, 16, 32};
+  static constexpr int num_smem_stages = Stages;
   static constexpr int BN = tile_keys, BK = 32, bk_smem = Keys ? BK : Depth, depth = Depth;
   static constexpr bool transpose = Keys;
   static constexpr DType smem_dtype = DType::bf16;
@@ -73,10 +74,10 @@ struct StageConfig {
 };
 
 /// A KVBuffer of one plane whose stored type, one of bf16, i8, f8_e4m3 and f8_e5m2, is known at run time.
-template <class I, bool Keys, int Depth>
+template <class I, bool Keys, int Depth, int Stages = 2>
 class StagedPlane {
  public:
-  /// Columns [0, head_size) of a head. `staging`: tiles of 64 keys, 64-byte aligned; stage 0 is all that is used.
+  /// Columns [0, head_size) of a head. `staging`: the stages that are used, one after the other, 64-byte aligned.
   FOLIO_ALWAYS_INLINE StagedPlane(const PagedKVView& view, int head_size, std::byte* staging) : dtype_(view.dtype) {
     visit([&]<DType D>(Type<D>) {
       ViewMHAOperand<D> operand;
@@ -86,15 +87,15 @@ class StagedPlane {
     });
   }
 
-  /// Finds the rows of a head.
-  FOLIO_ALWAYS_INLINE void begin(const KeyTile& tile, int head) {
+  /// Finds the rows of a tile and head, which are to go to stage `stage`.
+  FOLIO_ALWAYS_INLINE void begin(const KeyTile& tile, int head, int stage) {
     visit([&]<DType D>(Type<D>) {
       buffer<D>().kv_cache_iter.set_tile(tile, head);
-      buffer<D>().begin_load(0);
+      buffer<D>().begin_load(stage);
     });
   }
   /// Stages them.
-  FOLIO_ALWAYS_INLINE void stage(Pacer<I>& pacer, int lines) {
+  FOLIO_ALWAYS_INLINE void finish(Pacer<I>& pacer, int lines) {
     visit([&]<DType D>(Type<D>) {
       buffer<D>().loader().pacer = &pacer;
       buffer<D>().loader().lines = lines;
@@ -104,7 +105,7 @@ class StagedPlane {
 
  private:
   template <DType D>
-  using Buffer = KVBuffer<ViewMHAOperand<D>, StageConfig<I, Keys, Depth>>;
+  using Buffer = KVBuffer<ViewMHAOperand<D>, StageConfig<I, Keys, Depth, Stages>>;
   template <DType D>
   struct Type {};
 
