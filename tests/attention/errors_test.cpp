@@ -64,9 +64,17 @@ struct CopyCall {
   std::vector<PageCopy> copies{{0, 1, 4}, {2, 3, 2}};
   Executor executor = serial_executor();
 
+  float tensor_scale = 1.0f;
+
   CopyCall() { source.set_bytes(std::vector<std::byte>(source.bytes().size(), std::byte{7})); }
   Status run() { return copy_pages(from, to, copies, executor); }
   [[nodiscard]] std::vector<std::byte> written() const { return target.bytes(); }
+};
+
+struct CopySlotsCall : CopyCall {
+  std::vector<SlotCopy> copies{{0, 7}, {19, 2}};
+
+  Status run() { return copy_slots(from, to, copies, executor); }
 };
 
 struct PlanesCall {
@@ -248,21 +256,58 @@ TEST(Errors, copy_pages_refuses_planes_that_differ_and_pages_that_are_not_there)
       "copy_pages",
       {{"executor", [](C& c) { c.executor = {}; }, {"executor"}},
        {"layers", [](C& c) { c.to.clear(); }, {"to has 0 layers", "1"}},
-       {"dtype", [](C& c) { c.to[0].key.dtype = DType::i8; }, {"to[0].key has dtype i8", "f8_e4m3"}},
        {"heads", [](C& c) { c.to[0].value.num_heads = 1; }, {"to[0].value num_heads is 1", "2"}},
        {"head_size", [](C& c) { c.to[0].key.head_size = 8; }, {"to[0].key head_size is 8", "16"}},
        {"page_size", [](C& c) { c.to[0].key.page_size = 2; }, {"to[0].key page_size is 2", "4"}},
        {"value missing", [](C& c) { c.to[0].value.data = nullptr; }, {"to", "value data is null"}},
        {"key missing", [](C& c) { c.from[0].key.data = nullptr; }, {"from", "key data is null"}},
-       {"scales missing", [](C& c) { c.to[0].key.scales = {}; }, {"to[0].key has no scales"}},
-       {"scale dtype", [](C& c) { c.to[0].key.scales.dtype = DType::bf16; }, {"to[0].key scales have dtype bf16", "f32"}},
-       {"granularity", [](C& c) { c.to[0].key.scales.granularity = 16; }, {"scales.granularity is 16", "8"}},
-       {"shared scales", [](C& c) { c.to[0].key.scales.slot_stride_bytes = 0; }, {"to[0].key scales", "zero strides"}},
+       {"dtype", [](C& c) { c.to[0].key.dtype = DType::f8_e8m0; }, {"to: key has dtype f8_e8m0"}},
+       {"computed scales of bf16", [](C& c) { c.to[0].key.dtype = DType::bf16; }, {"to: key has dtype bf16", "computed scales"}},
+       {"granularity", [](C& c) { c.from[0].value.scales.granularity = 0; }, {"from: value scales.granularity is 0"}},
+       {"tensor_scale",
+        [](C& c) {
+          c.tensor_scale = -1.0f;
+          c.from[0].value.scales.tensor_scale = &c.tensor_scale;
+        },
+        {"from: value scales.tensor_scale is -1", "positive"}},
+       {"scales shared by pages",
+        [](C& c) { c.to[0].key.scales.page_stride_bytes = 0; },
+        {"to: key scales.page_stride_bytes is 0"}},
+       {"slots on one place, converted",
+        [](C& c) {
+          c.to[0].key.dtype = DType::i8;
+          c.to[0].key.slot_stride_bytes = 0;
+        },
+        {"to: key slot_stride_bytes is 0"}},
        {"unbounded", [](C& c) { c.from[0].key.page_size = c.to[0].key.page_size = unbounded_page_size; }, {"unbounded"}},
        {"from page", [](C& c) { c.copies[1].from = 5; }, {"copies[1].from is 5", "less than 5"}},
        {"to page", [](C& c) { c.copies[1].to = 0xffffffff; }, {"copies[1].to is 4294967295", "less than 5"}},
        {"tokens", [](C& c) { c.copies[0].tokens = 5; }, {"copies[0].tokens is 5", "0 to 4"}},
-       {"tokens", [](C& c) { c.copies[0].tokens = -1; }, {"copies[0].tokens is -1"}}});
+       {"tokens", [](C& c) { c.copies[0].tokens = -1; }, {"copies[0].tokens is -1"}},
+       {"head too large to convert",
+        [](C& c) {
+          c.to[0].key.dtype = DType::i8;
+          c.from[0].key.head_size = c.to[0].key.head_size = 4104;
+        },
+        {"key head_size is 4104", "at most 4096"},
+        Errc::unsupported}});
+}
+
+TEST(Errors, copy_slots_refuses_planes_that_differ_and_slots_that_are_not_there) {
+  using C = CopySlotsCall;
+  expect_refused<C>(
+      "copy_slots",
+      {{"executor", [](C& c) { c.executor.concurrency = nullptr; }, {"executor", "concurrency"}},
+       {"layers", [](C& c) { c.from.clear(); }, {"to has 1 layers", "0"}},
+       {"heads", [](C& c) { c.to[0].key.num_heads = 1; }, {"to[0].key num_heads is 1", "2"}},
+       {"head_size", [](C& c) { c.to[0].value.head_size = 8; }, {"to[0].value head_size is 8", "16"}},
+       {"value missing", [](C& c) { c.from[0].value.data = nullptr; }, {"from", "value data is null"}},
+       {"page sizes of one side", [](C& c) { c.to[0].value.page_size = 2; }, {"to: value page_size is 2", "4"}},
+       {"computed scales of f16", [](C& c) { c.to[0].value.dtype = DType::f16; }, {"to: value has dtype f16", "computed"}},
+       {"from", [](C& c) { c.copies[1].from = 20; }, {"copies[1].from is 20", "less than 20"}},
+       {"from", [](C& c) { c.copies[1].from = -1; }, {"copies[1].from is -1"}},
+       {"to", [](C& c) { c.copies[0].to = int64_t{1} << 40; }, {"copies[0].to is 1099511627776", "less than 20"}},
+       {"to", [](C& c) { c.copies[0].to = -5; }, {"copies[0].to is -5"}}});
 }
 
 TEST(Errors, make_planes_refuses_impossible_shapes_and_memory) {

@@ -94,7 +94,8 @@ TEST(CopyPages, planes_of_different_strides_exchange_pages) {
   Rng rng(test_seed());
   for (int round = 0; round < 100; ++round) {
     SCOPED_TRACE(round);
-    const PlaneSpec spec = random_spec(rng);
+    PlaneSpec spec = random_spec(rng);
+    spec.scales.page = true;  // a scale of all pages would be another one in each plane
     PlaneSpec other = spec;
     other.order = spec.order == StorageOrder::token_major ? StorageOrder::head_major : StorageOrder::token_major;
     other.gap = rng.between(0, 3);

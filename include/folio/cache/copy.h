@@ -9,7 +9,7 @@
 /// converted: read as stored * scale * tensor_scale in float32, and written as `append` writes a row of float32 (attention/append.h:
 /// rounded to nearest even, saturating; calibrated scales of the target read, others computed and written).
 /// Scales move along with a page if they have a page stride, with a slot if they have a slot stride; a scale of more than what is
-/// copied stays as it is.
+/// copied stays as it is. (So does the rest of a page; a scale of a whole page moves with however many slots.)
 #pragma once
 
 #include <cstdint>
@@ -42,11 +42,11 @@ FOLIO_EXPORT Status copy_pages(std::span<const KVPlanes> from, std::span<const K
                                const Executor& executor) noexcept;
 
 /// Runs `copies` in order, as if one after the other: one slot of each plane of `from` to one slot of the same plane of `to`.
-/// The page sizes of `from` and `to` may differ, K and V of one layer have one.
+/// The planes of one side have one page size; that of `from` and that of `to` may differ.
 ///
-/// Errors:  invalid_argument if the plane counts, heads or head sizes differ, K and V have different page sizes, a slot is negative or
-///          not below num_pages * page_size, or planes that need a conversion cannot be written (see `append`); unsupported for a
-///          conversion with scales of a head_size above 4096. Nothing is written then
+/// Errors:  invalid_argument if the plane counts, heads or head sizes differ, planes of one side have different page sizes, a slot is
+///          negative or not below num_pages * page_size, or planes that need a conversion cannot be written (see `append`);
+///          unsupported for a conversion with scales of a head_size above 4096. Nothing is written then
 /// Effects: allocates nothing; planes run in parallel on `executor`, and heads where there are fewer planes than threads
 FOLIO_EXPORT Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to, std::span<const SlotCopy> copies,
                                const Executor& executor) noexcept;

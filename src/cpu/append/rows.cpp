@@ -2,6 +2,8 @@
 /// src/cpu/append/rows.cpp: the list of builds and the choice among them.
 #include "cpu/append/rows.h"
 
+#include <xmmintrin.h>
+
 #include "cpu/features.h"
 
 namespace folio {
@@ -16,6 +18,8 @@ constexpr Kernel all_kernels[] = {
 };
 
 }  // namespace
+
+void fence() noexcept { _mm_sfence(); }
 
 std::span<const Kernel> kernels() noexcept { return all_kernels; }
 

@@ -64,12 +64,15 @@ struct Kernel {
   std::string_view name;
   Isa isa = Isa::x86_64;
   void (*write)(const Job& job, const Place* places, int64_t count) noexcept = nullptr;
-  /// memcpy; with `streams` past the caches.
+  /// memcpy; with `streams` past the caches, to be followed by fence() before others are told of it.
   void (*move)(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept = nullptr;
 };
 
 /// Every build, best first.
 [[nodiscard]] std::span<const Kernel> kernels() noexcept;
+
+/// Stores that went past the caches are seen by others before whatever is stored from now on.
+void fence() noexcept;
 
 /// The best build that this machine runs.
 [[nodiscard]] const Kernel& kernel() noexcept;

@@ -25,17 +25,8 @@ class Writer {
     if (job.streams) I::fence();
   }
 
-  static void move(std::byte* to, const std::byte* from, int64_t bytes, bool streams) {
-    move_bytes(to, from, bytes, streams);
-    if (streams) I::fence();
-  }
-
- private:
-  using V = Simd<I>;
-  using U = typename V::U;
-
   /// Whole lines of the target past the caches; what lies before and behind them through the caches.
-  static void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) {
+  static void move(std::byte* to, const std::byte* from, int64_t bytes, bool streams) {
     if (to == from) return;
     constexpr int64_t line = 64;
     const auto begin = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(line));
@@ -50,6 +41,10 @@ class Writer {
     }
     __builtin_memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
   }
+
+ private:
+  using V = Simd<I>;
+  using U = typename V::U;
 
   explicit Writer(const Job& job) : job_(job), pitch_((job.head_size + pad - 1) / pad * pad) {
     heads_max_ = head_size_max / pitch_ > 0 ? head_size_max / pitch_ : 1;
@@ -81,7 +76,7 @@ class Writer {
       const std::byte* from = place.source + head * job_.source.head_stride_bytes;
       std::byte* to = place.target + head * job_.target.head_stride_bytes;
       if (job_.source.dtype == job_.target.dtype) {
-        move_bytes(to, from, job_.head_size * to_bytes, job_.streams);
+        move(to, from, job_.head_size * to_bytes, job_.streams);
         continue;
       }
       for (int64_t i = 0; i < job_.head_size; i += head_size_max) {

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/attention/copy.cpp: check, then tasks that each run the whole list of copies, in order, for a part of one plane.
+///
+/// Parts of a plane never touch the same bytes: of pages, a range of slots (slot i of a page depends on slot i of another page only);
+/// of single slots, a range of heads.
+#include "folio/cache/copy.h"
+
+#include <algorithm>
+
+#include "attention/copy_pair.h"
+#include "attention/row_checks.h"
+#include "attention/row_jobs.h"
+#include "attention/work_split.h"
+#include "cache/check_view.h"
+
+namespace folio {
+inline namespace v1 {
+namespace {
+
+struct Job {
+  std::span<const KVPlanes> from;
+  std::span<const KVPlanes> to;
+  std::span<const PageCopy> pages;
+  std::span<const SlotCopy> slots;
+  int64_t parts = 1;  ///< of each plane
+  int64_t bytes = 0;  ///< that the call writes
+};
+
+struct PlaneTask {
+  const PagedKVView* from;
+  const PagedKVView* to;
+  int64_t part;
+};
+
+/// Task i: part i % parts of plane i / parts; K and V of a layer follow one another.
+PlaneTask task_of(const Job& job, int64_t i) {
+  const int64_t plane = i / job.parts;
+  const auto layer = static_cast<size_t>(plane / 2);
+  if (plane % 2 == 0) return {&job.from[layer].key, &job.to[layer].key, i % job.parts};
+  return {&job.from[layer].value, &job.to[layer].value, i % job.parts};
+}
+
+/// The end of part `part` of `parts` of `extent`, and the beginning of the next.
+int64_t cut(int64_t extent, int64_t part, int64_t parts) { return extent * part / parts; }
+
+/// Runs the boxes that `each` hands out, by bytes or by values.
+template <class Each>
+void run_boxes(const CopyPair& pair, int32_t heads, Each each) {
+  if (pair.moves()) {
+    each([&](const CopyBox& box) { pair.move(box); });
+  } else {
+    const rows::Job job = pair.job(heads);
+    PlaceBatch places(job, rows::kernel());
+    each([&](const CopyBox& box) {
+      for (int64_t token = 0; token < box.tokens; ++token) places.add(pair.place(box, token));
+    });
+    places.flush();
+  }
+  rows::fence();
+}
+
+void copy_pages_of_plane(void* arg, int64_t i) noexcept {
+  const Job& job = *static_cast<const Job*>(arg);
+  const auto [from, to, part] = task_of(job, i);
+  if (from->data == nullptr) return;
+  const CopyPair pair(*from, *to, CopyUnit::page, job.bytes);
+  const int64_t begin = cut(from->page_size, part, job.parts), end = cut(from->page_size, part + 1, job.parts);
+  const bool is_first = part == 0;
+  run_boxes(pair, from->num_heads, [&, heads = from->num_heads](auto run) {
+    for (const PageCopy& copy : job.pages) {
+      const int64_t tokens = std::min<int64_t>(copy.tokens, end) - begin;
+      if (tokens > 0) run(CopyBox{copy.from, begin, copy.to, begin, tokens, 0, heads, is_first});
+    }
+  });
+}
+
+void copy_slots_of_plane(void* arg, int64_t i) noexcept {
+  const Job& job = *static_cast<const Job*>(arg);
+  const auto [from, to, part] = task_of(job, i);
+  if (from->data == nullptr) return;
+  const CopyPair pair(*from, *to, CopyUnit::slot, job.bytes);
+  if (part > 0 && !pair.splits_by_heads()) return;
+  const int64_t parts = pair.splits_by_heads() ? job.parts : 1;
+  const auto begin = static_cast<int32_t>(cut(from->num_heads, part, parts));
+  const auto heads = static_cast<int32_t>(cut(from->num_heads, part + 1, parts)) - begin;
+  if (heads == 0) return;
+  const int64_t from_size = slots_per_page(*from), to_size = slots_per_page(*to);
+  run_boxes(pair, heads, [&](auto run) {
+    for (const SlotCopy& copy : job.slots) {
+      run(CopyBox{copy.from / from_size, copy.from % from_size, copy.to / to_size, copy.to % to_size, 1, begin, heads, true});
+    }
+  });
+}
+
+/// What a function calls itself, and its two sides, in messages.
+struct Names {
+  const char* function;
+  const char* from;
+  const char* to;
+  CopyUnit unit;
+};
+constexpr Names pages_names{"copy_pages", "copy_pages: from", "copy_pages: to", CopyUnit::page};
+constexpr Names slots_names{"copy_slots", "copy_slots: from", "copy_slots: to", CopyUnit::slot};
+
+struct Compared {
+  const char* name;
+  int64_t from;
+  int64_t to;
+};
+
+Status check_same(const Names& names, const char* plane, size_t layer, const Compared& c) {
+  if (c.from == c.to) return {};
+  return fail(Errc::invalid_argument, "{}: to[{}].{} {} is {}, expected {} (from)", names.function, layer, plane, c.name, c.to,
+              c.from);
+}
+
+Status check_pages_bounded(const Names& names, const char* plane, size_t layer, const PagedKVView& from, const PagedKVView& to) {
+  if (from.page_size == unbounded_page_size) {
+    return fail(Errc::invalid_argument, "{}: from[{}].{} has unbounded pages, expected pages of a fixed size", names.function,
+                layer, plane);
+  }
+  return check_same(names, plane, layer, {"page_size", from.page_size, to.page_size});
+}
+
+Status check_plane(const Names& names, const char* plane, size_t layer, const PagedKVView& from, const PagedKVView& to) {
+  if (Status s = check_view(names.from, plane, from); !s.is_ok()) return s;
+  if (Status s = check_view(names.to, plane, to); !s.is_ok()) return s;
+  if (names.unit == CopyUnit::page) {
+    if (Status s = check_pages_bounded(names, plane, layer, from, to); !s.is_ok()) return s;
+  }
+  const Compared compared[] = {{"num_heads", from.num_heads, to.num_heads}, {"head_size", from.head_size, to.head_size}};
+  for (const Compared& c : compared) {
+    if (Status s = check_same(names, plane, layer, c); !s.is_ok()) return s;
+  }
+  if (CopyPair(from, to, names.unit, 0).moves()) return {};
+  if (Status s = check_scales(names.from, plane, from); !s.is_ok()) return s;
+  return check_writable(names.to, plane, to);
+}
+
+/// The planes of one side agree in the size of pages, so that a slot means the same in all.
+Status check_page_size(const char* side, const char* plane, const PagedKVView& view, const PagedKVView& first) {
+  if (view.page_size == first.page_size) return {};
+  return fail(Errc::invalid_argument, "{}: {} page_size is {}, expected {} (from its first key plane)", side, plane,
+              view.page_size, first.page_size);
+}
+
+/// What all planes hold, and what one token of all writes.
+struct Bounds {
+  int64_t from_pages = 0xffffffff;
+  int64_t to_pages = 0xffffffff;
+  int64_t page_size = unbounded_page_size;
+  int64_t token_bytes = 0;
+
+  void include(const PagedKVView& from, const PagedKVView& to) {
+    from_pages = std::min(from_pages, from.num_pages);
+    to_pages = std::min(to_pages, to.num_pages);
+    page_size = std::min<int64_t>(page_size, from.page_size);
+    token_bytes += int64_t{to.num_heads} * to.head_size * bit_width(to.dtype) / 8;
+  }
+};
+
+Status check_planes(const Names& names, std::span<const KVPlanes> from, std::span<const KVPlanes> to, const Executor& executor,
+                    Bounds& bounds) {
+  if (Status s = check_executor(names.function, executor); !s.is_ok()) return s;
+  if (from.size() != to.size()) {
+    return fail(Errc::invalid_argument, "{}: to has {} layers, expected {} (from)", names.function, to.size(), from.size());
+  }
+  for (size_t layer = 0; layer < from.size(); ++layer) {
+    const struct {
+      const char* name;
+      const PagedKVView& from;
+      const PagedKVView& to;
+    } planes[] = {{"key", from[layer].key, to[layer].key}, {"value", from[layer].value, to[layer].value}};
+    for (const auto& plane : planes) {
+      const bool is_latent = &plane == &planes[1] && plane.from.data == nullptr && plane.to.data == nullptr;
+      if (is_latent) continue;
+      if (Status s = check_plane(names, plane.name, layer, plane.from, plane.to); !s.is_ok()) return s;
+      bounds.include(plane.from, plane.to);
+      if (names.unit == CopyUnit::page) continue;
+      if (Status s = check_page_size(names.from, plane.name, plane.from, from[0].key); !s.is_ok()) return s;
+      if (Status s = check_page_size(names.to, plane.name, plane.to, to[0].key); !s.is_ok()) return s;
+    }
+  }
+  return {};
+}
+
+Status check_below(const char* function, size_t i, const char* side, int64_t value, int64_t limit, const char* what) {
+  if (value >= 0 && value < limit) return {};
+  return fail(Errc::invalid_argument, "{}: copies[{}].{} is {}, expected 0 to less than {} ({})", function, i, side, value, limit,
+              what);
+}
+
+Status check_pages(std::span<const PageCopy> copies, const Bounds& bounds) {
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const PageCopy& copy = copies[i];
+    if (Status s = check_below("copy_pages", i, "from", copy.from, bounds.from_pages, "num_pages"); !s.is_ok()) return s;
+    if (Status s = check_below("copy_pages", i, "to", copy.to, bounds.to_pages, "num_pages"); !s.is_ok()) return s;
+    if (copy.tokens >= 0 && copy.tokens <= bounds.page_size) continue;
+    return fail(Errc::invalid_argument, "copy_pages: copies[{}].tokens is {}, expected 0 to {} (page_size)", i, copy.tokens,
+                bounds.page_size);
+  }
+  return {};
+}
+
+Status check_slots(std::span<const SlotCopy> copies, int64_t from_slots, int64_t to_slots) {
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const char* what = "num_pages * page_size";
+    if (Status s = check_below("copy_slots", i, "from", copies[i].from, from_slots, what); !s.is_ok()) return s;
+    if (Status s = check_below("copy_slots", i, "to", copies[i].to, to_slots, what); !s.is_ok()) return s;
+  }
+  return {};
+}
+
+/// Cuts planes where there are fewer than threads, and enough to do.
+void run(Job& job, void (*task)(void*, int64_t) noexcept, int64_t most_parts, const Executor& executor) {
+  const auto planes = static_cast<int64_t>(job.from.size()) * 2;
+  const int64_t threads = std::max(1, executor.concurrency(executor.context));
+  const int64_t worthwhile = std::max<int64_t>(1, job.bytes / planes / task_bytes_min);
+  job.parts = std::clamp<int64_t>((threads + planes - 1) / planes, 1, std::min(most_parts, worthwhile));
+  executor.parallel_for(executor.context, planes * job.parts, task, &job);
+}
+
+}  // namespace
+
+Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to, std::span<const PageCopy> copies,
+                  const Executor& executor) noexcept {
+  Bounds bounds;
+  if (Status s = check_planes(pages_names, from, to, executor, bounds); !s.is_ok()) return s;
+  if (from.empty() || copies.empty()) return {};
+  if (Status s = check_pages(copies, bounds); !s.is_ok()) return s;
+  Job job{from, to, copies, {}};
+  for (const PageCopy& copy : copies) job.bytes += copy.tokens * bounds.token_bytes;
+  run(job, copy_pages_of_plane, bounds.page_size, executor);
+  return {};
+}
+
+Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to, std::span<const SlotCopy> copies,
+                  const Executor& executor) noexcept {
+  Bounds bounds;
+  if (Status s = check_planes(slots_names, from, to, executor, bounds); !s.is_ok()) return s;
+  if (from.empty() || copies.empty()) return {};
+  const int64_t from_slots = bounds.from_pages * slots_per_page(from[0].key);
+  const int64_t to_slots = bounds.to_pages * slots_per_page(to[0].key);
+  if (Status s = check_slots(copies, from_slots, to_slots); !s.is_ok()) return s;
+  Job job{from, to, {}, copies};
+  job.bytes = static_cast<int64_t>(copies.size()) * bounds.token_bytes;
+  run(job, copy_slots_of_plane, from[0].key.num_heads, executor);
+  return {};
+}
+
+}  // namespace v1
+}  // namespace folio
