@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <new>
+#include <span>
 #include <stdexcept>
 #include <thread>
 
@@ -37,7 +38,7 @@ std::vector<const std::byte*> cut(const ReadRuns& runs, int64_t piece_bytes) {
   return pieces;
 }
 
-double pass(const std::vector<const std::byte*>& pieces, int64_t piece_bytes, ReadLoop read, int threads) {
+double pass(std::span<const std::byte* const> pieces, int64_t piece_bytes, ReadLoop read, int threads) {
   const auto count = static_cast<int64_t>(pieces.size());
   const double seconds = timed(threads, [&](int t) {
     const int64_t begin = count * t / threads, end = count * (t + 1) / threads;
@@ -100,13 +101,17 @@ ReadChoice best_pattern(const ReadRuns& runs, int threads) {
     double rate;
   };
   if (runs.bytes % 256 != 0) throw std::invalid_argument("best_pattern: expected runs of a multiple of 256 bytes");
+  constexpr size_t parts = 4;  // a first try reads one in turn: it is back at the first when the caches have long forgotten it
   const PatternList list = machine_isa() >= Isa::x86_64_v4 ? read_patterns_x86_64_v4() : read_patterns_x86_64_v3();
   std::vector<Tried> tried;
   for (const int64_t piece_bytes : {runs.bytes, piece}) {
     if (piece_bytes == piece && (runs.bytes <= piece || runs.bytes % piece != 0)) continue;
     const auto pieces = cut(runs, piece_bytes);
-    for (int i = 0; i < list.count; ++i)
-      tried.push_back({{list.patterns[i], piece_bytes}, pass(pieces, piece_bytes, list.patterns[i].read, threads)});
+    const size_t part = pieces.size() / parts;
+    for (int i = 0; i < list.count; ++i) {
+      const std::span here = std::span(pieces).subspan(static_cast<size_t>(i) % parts * part, part);
+      tried.push_back({{list.patterns[i], piece_bytes}, pass(here, piece_bytes, list.patterns[i].read, threads)});
+    }
   }
   const auto by_rate = [](const Tried& a, const Tried& b) { return a.rate > b.rate; };
   std::sort(tried.begin(), tried.end(), by_rate);
