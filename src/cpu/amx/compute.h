@@ -13,45 +13,12 @@
 
 #include "cpu/amx/compute_products.h"
 #include "cpu/amx/softmax.h"
+#include "cpu/amx/staged_tile.h"
 #include "cpu/amx/tile.h"
 
 namespace folio {
 inline namespace v1 {
 namespace amx {
-
-/// The rows of a call and their state, as in skeleton::State: maximum in log2 units.
-struct RowTile {
-  const uint16_t* queries = nullptr;  // bf16 [Rows / 16][depth / 32][16][32], 64-byte aligned
-  float* output = nullptr;            // [Rows][v_depth], 64-byte aligned, columns as value_column orders them
-  float* maximum = nullptr;           // [Rows]
-  float* denominator = nullptr;       // [Rows]
-};
-
-/// What rows see of a tile, and what joins their scores.
-struct Edge {
-  uint64_t seen[32] = {};
-  skeleton::LogitTerms terms[32];
-  bool has_terms = false;
-};
-
-/// A tile of 64 keys. 64-byte aligned.
-struct StagedTile {
-  const uint16_t* keys = nullptr;
-  const uint16_t* values = nullptr;
-  const float* key_scales = nullptr;    // [64]; null: ones
-  const float* value_scales = nullptr;  // [64]; null: ones
-  const Edge* edge = nullptr;           // null: every row sees every key, nothing joins the scores
-};
-
-/// Memory of a call, 64-byte aligned, reusable by any other call of the thread.
-struct alignas(64) ComputeScratch {
-  float scores[2][32 * 64];
-  uint16_t weights[2][32 * 64];
-  float sums[32 * 16];
-  float score_scales[64];
-  float references[16];
-  float factors[32];
-};
 
 template <class Tile, int Depth, int VDepth, int Rows>
 class Compute {
@@ -72,6 +39,15 @@ class Compute {
       }
     }
     Step::template values<0>(scratch_.weights[(count - 1) & 1], tiles[count - 1].values, rows_.output, none);
+  }
+
+  /// The softmax of one tile alone, for callers that do its products themselves: scores and weights lie in the first of both halves.
+  void weigh(const StagedTile& tile) {
+    if (!has_scales(tile) && tile.edge == nullptr) {
+      step_whole(nullptr, tile, nullptr, 0);
+    } else {
+      step_other(nullptr, tile, nullptr, 0);
+    }
   }
 
  private:

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/grouped_engine.h: the engine of the AMX kernel for grouped heads: rows of q against K and V staged as B tiles.
 ///
-///     tile of 64 keys, KV head:   stage K -> scores -> stage V -> weights -> values,   16 rows at a time
+///     few rows   tile of 64 keys, KV head:   stage K -> scores -> stage V -> weights -> values
+///     many rows  tiles of 1,024 keys, KV head:   stage all -> for each 32 rows: attend_tiles
 ///
 /// With few rows, memory decides: K and V are staged in turn into the same 16 KB or so, which stay in the first cache, and a pacer
-/// fetches the rows of the next head or tile through all five steps. Rows are independent of one another and of the place they have in a
-/// task: per_query. ISA-safe: templates on a tag type with a tile vocabulary.
+/// fetches the rows of the next head or tile through all five steps. With many, staged tiles are used often and stay in the second cache.
+/// Rows are independent of one another, of the place they have in a task, and both ways do the same arithmetic: per_query.
+/// ISA-safe: templates on a tag type with a tile vocabulary.
 #pragma once
 
 #include <immintrin.h>
@@ -13,9 +15,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/amx/compute.h"
 #include "cpu/amx/grouped_layout.h"
+#include "cpu/amx/grouped_math.h"
 #include "cpu/amx/grouped_products.h"
-#include "cpu/amx/grouped_softmax.h"
 #include "cpu/amx/stage.h"
 #include "cpu/amx/tile.h"
 #include "cpu/convert_rows.h"
@@ -60,13 +63,11 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         key_(key_view_, view.problem.key.head_size, Sizes::depth, PlaneStage<I>::key_stage(key_view_.dtype)),
         value_(value_view_, view.problem.v_head_size, Sizes::v_depth, PlaneStage<I>::value_stage(value_view_.dtype)),
         head_places_(static_cast<int>(skeleton::round_up(view.head_rows, row_tile))),
-        scale_(view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) {
-    scales_.key = key_.has_scales() ? scratch_.key_scales : nullptr;
-    scales_.value = value_.has_scales() ? scratch_.value_scales : nullptr;
+        scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) * log2_e) {
     set_pace();
   }
 
-  static int tiles_at_once() { return 1; }
+  [[nodiscard]] int tiles_at_once() const { return has_few_rows() ? 1 : Scratch::tiles; }
   [[nodiscard]] int place(int r) const { return r / view_.head_rows * head_places_ + r % view_.head_rows; }
 
   /// Queries as A tiles; rows and dims that there are not are zero. A negative scale changes their sign.
@@ -85,21 +86,16 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       }
   }
 
-  void run(const skeleton::State& state, KeyTile* const* tiles, int, int known) {
-    const KeyTile& tile = *tiles[0];
+  void run(const skeleton::State& state, KeyTile* const* tiles, int count, int known) {
     for (int h = 0; h < view_.task.heads; ++h) {
-      begin_pace(tile, known > 1 ? tiles[1] : nullptr, h);
-      if (scales_.key != nullptr) key_.gather_scales(tile, view_.task.head + h, scratch_.key_scales);
-      if (scales_.value != nullptr) value_.gather_scales(tile, view_.task.head + h, scratch_.value_scales);
-      key_.find_rows(tile, view_.task.head + h, key_rows_);
-      value_.find_rows(tile, view_.task.head + h, value_rows_);
-      key_.stage(key_rows_, scratch_.keys, pacer_, pace_.key);
-      if (head_places_ == row_tile) {
-        attend_few(state, tile, h);
+      clear_padding(state, h);
+      if (has_few_rows()) {
+        begin_pace(*tiles[0], known > 1 ? tiles[1] : nullptr, h);
+        attend_few(state, *tiles[0], h);
+        pacer_.finish();
       } else {
-        attend_many(state, tile, h);
+        attend_many(state, tiles, count, h);
       }
-      pacer_.finish();
     }
   }
 
@@ -120,80 +116,117 @@ class GroupedEngine : public GroupedMemory<Sizes> {
 
  private:
   using Tile = typename I::Tile;
+  using Scratch = GroupedScratch<Sizes>;
   using Products = GroupedProducts<I, Sizes::depth, Sizes::v_depth>;
-  using Softmax = GroupedSoftmax<I>;
   static constexpr __mmask16 every = 0xffff;
 
+  [[nodiscard]] bool has_few_rows() const { return head_places_ == row_tile; }
   [[nodiscard]] std::byte* queries_of(int place) const {
     return scratch_.queries + place / row_tile * Products::query_tile_bytes;
   }
+  [[nodiscard]] RowTile rows_at(const skeleton::State& state, int place) const {
+    return {reinterpret_cast<const uint16_t*>(queries_of(place)), state.output + int64_t{place} * Sizes::v_depth,
+            state.maximum + place, state.denominator + place};
+  }
 
-  /// One row tile: V takes K's place once the scores are known.
+  /// Rows that only fill the last tile of a head have a maximum, so that they are never done again.
+  void clear_padding(const skeleton::State& state, int head) const {
+    const int place = (head + 1) * head_places_ - row_tile, rows = view_.head_rows - (head_places_ - row_tile);
+    const auto padding = static_cast<__mmask16>(0xffff << rows);
+    _mm512_mask_storeu_ps(state.maximum + place, padding, _mm512_setzero_ps());
+    _mm512_mask_storeu_ps(state.denominator + place, padding, _mm512_setzero_ps());
+  }
+
+  // ---- one tile, one row tile
+
+  /// V takes K's place once the scores are known.
   void attend_few(const skeleton::State& state, const KeyTile& tile, int head) {
-    const int place = head * head_places_;
-    Products::scores(queries_of(place), scratch_.keys, scratch_.scores, pacer_, pace_.scores);
-    value_.stage(value_rows_, scratch_.keys, pacer_, pace_.value);
-    weigh(state, tile, place, 0, view_.head_rows, view_.coverage(0, view_.head_rows, tile));
-    Products::values(scratch_.weights, scratch_.keys, output_of(state, place), pacer_, pace_.values);
+    StagedTile staged = stage_keys(tile, head, 0, pace_.key);
+    value_.find_rows(tile, view_.task.head + head, value_rows_);
+    const RowTile rows = rows_at(state, head * head_places_);
+    std::byte* const keys_or_values = scratch_.keys;
+    Products::scores(queries_of(head * head_places_), keys_or_values, scratch_.compute->scores[0], pacer_, pace_.scores);
+    value_.stage(value_rows_, keys_or_values, pacer_, pace_.value);
+    staged.edge = edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
+    Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile>(rows, scale_, *scratch_.compute).weigh(staged);
+    Products::values(scratch_.compute->weights[0], keys_or_values, rows.output, pacer_, pace_.values);
   }
 
-  void attend_many(const skeleton::State& state, const KeyTile& tile, int head) {
-    value_.stage(value_rows_, scratch_.values, pacer_, pace_.value);
-    for (int row = 0; row < view_.head_rows; row += row_tile) {
-      const int end = row + row_tile < view_.head_rows ? row + row_tile : view_.head_rows;
-      const skeleton::Coverage coverage = view_.coverage(row, end, tile);
-      if (coverage == skeleton::Coverage::none) continue;
-      const int place = head * head_places_ + row;
-      Products::scores(queries_of(place), scratch_.keys, scratch_.scores, pacer_, pace_.scores);
-      weigh(state, tile, place, row, end, coverage);
-      Products::values(scratch_.weights, scratch_.values, output_of(state, place), pacer_, pace_.values);
+  // ---- many tiles, many row tiles
+
+  void attend_many(const skeleton::State& state, KeyTile* const* tiles, int count, int head) {
+    StagedTile staged[Scratch::tiles];
+    for (int t = 0; t < count; ++t) {
+      staged[t] = stage_keys(*tiles[t], head, t, 0);
+      value_.find_rows(*tiles[t], view_.task.head + head, value_rows_);
+      value_.stage(value_rows_, scratch_.values + t * Scratch::value_bytes, pacer_, 0);
     }
-  }
-
-  static float* output_of(const skeleton::State& state, int place) { return state.output + int64_t{place} * Sizes::v_depth; }
-
-  /// Scores of the local rows [begin, end), which lie at `place`, to weights. Rows that are not there keep old weights: their output is
-  /// never read.
-  void weigh(const skeleton::State& state, const KeyTile& tile, int place, int begin, int end, skeleton::Coverage coverage) {
-    const bool is_plain = coverage == skeleton::Coverage::all && !view_.has_terms;
-    const int first = place / head_places_ * view_.head_rows;  // of this head, among the rows of the task
-    for (int r = begin; r < end; ++r, ++place) {
-      typename Softmax::Row row{scratch_.scores + (r - begin) * tile_keys, scratch_.weights + (r - begin) * tile_keys,
-                                state.maximum + place, state.denominator + place, 1.0f};
-      bool moved;
-      if (is_plain) {
-        moved = Softmax::plain(row, scale_, scales_);
-      } else {
-        const skeleton::LogitTerms terms = view_.terms_of(first + r, tile.first);
-        moved = Softmax::edge(row, scale_, scales_, view_.seen_by_row(r, tile), view_.has_terms ? &terms : nullptr);
+    for (int row = 0; row < head_places_; row += 2 * row_tile) {
+      const int end = row + 2 * row_tile < view_.head_rows ? row + 2 * row_tile : view_.head_rows;
+      StagedTile seen[Scratch::tiles];
+      int n = 0;
+      for (int t = 0; t < count; ++t) {
+        if (view_.coverage(row, end, *tiles[t]) == skeleton::Coverage::none) continue;
+        seen[n] = staged[t];
+        seen[n].edge = edge_of(*tiles[t], head, row, end, scratch_.edges + n);
+        ++n;
       }
-      if (moved) rescale(output_of(state, place), row.factor);
-      pacer_.tick(pace_.weights);
+      if (n == 0) continue;
+      const RowTile rows = rows_at(state, head * head_places_ + row);
+      if (head_places_ - row > row_tile) {
+        attend_tiles<Tile, Sizes::depth, Sizes::v_depth, 2 * row_tile>(rows, seen, n, scale_, *scratch_.compute);
+      } else {
+        attend_tiles<Tile, Sizes::depth, Sizes::v_depth, row_tile>(rows, seen, n, scale_, *scratch_.compute);
+      }
     }
   }
 
-  static void rescale(float* output, float factor) {
-    const __m512 f = _mm512_set1_ps(factor);
-    for (int d = 0; d < Sizes::v_depth; d += 16)
-      _mm512_store_ps(output + d, _mm512_maskz_mul_ps(every, _mm512_load_ps(output + d), f));
+  /// Stages K of a tile and gathers the scales of both planes, in place t.
+  StagedTile stage_keys(const KeyTile& tile, int head, int t, int lines) {
+    const int kv_head = view_.task.head + head;
+    StagedTile staged;
+    std::byte* const keys = scratch_.keys + t * Scratch::key_bytes;
+    staged.keys = reinterpret_cast<const uint16_t*>(keys);
+    staged.values = reinterpret_cast<const uint16_t*>(scratch_.values + t * Scratch::value_bytes);
+    if (key_.has_scales()) {
+      key_.gather_scales(tile, kv_head, scratch_.key_scales + t * tile_keys);
+      staged.key_scales = scratch_.key_scales + t * tile_keys;
+    }
+    if (value_.has_scales()) {
+      value_.gather_scales(tile, kv_head, scratch_.value_scales + t * tile_keys);
+      staged.value_scales = scratch_.value_scales + t * tile_keys;
+    }
+    key_.find_rows(tile, kv_head, key_rows_);
+    key_.stage(key_rows_, keys, pacer_, lines);
+    return staged;
+  }
+
+  /// Null where the local rows [begin, end) all see the whole tile and nothing joins the scores; otherwise at `edge`.
+  const Edge* edge_of(const KeyTile& tile, int head, int begin, int end, Edge* edge) const {
+    if (!view_.has_terms && view_.coverage(begin, end, tile) == skeleton::Coverage::all) return nullptr;
+    edge->has_terms = view_.has_terms;
+    for (int i = 0; i < 2 * row_tile; ++i) edge->seen[i] = 0;
+    for (int r = begin; r < end; ++r) {
+      edge->seen[r - begin] = view_.seen_by_row(r, tile);
+      if (view_.has_terms) edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first);
+    }
+    return edge;
   }
 
   /// Lines of each tick, so that they spread over the five steps about as time does.
   struct Pace {
-    int key, scores, weights, value, values;
+    int key, scores, value, values;
   };
 
   void set_pace() {
     const int key_lines = lines_of(key_view_.dtype, view_.problem.key.head_size);
     const int value_lines = lines_of(value_view_.dtype, view_.problem.v_head_size);
     const int lines = tile_keys * (key_lines + value_lines);
-    const int row_tiles = head_places_ / row_tile;
     const auto share = [lines](int percent, int ticks) { return (lines * percent + 50 * ticks) / (100 * ticks); };
     pace_.key = share(40, 16 * key_lines);
     pace_.value = share(15, 16 * value_lines);
-    pace_.scores = share(20, 4 * Products::k_steps * row_tiles);
-    pace_.values = share(20, Sizes::v_depth / 8 * row_tiles);
-    pace_.weights = share(12, view_.head_rows);
+    pace_.scores = share(20, 4 * Products::k_steps);
+    pace_.values = share(20, Sizes::v_depth / 8);
   }
   static int lines_of(DType dtype, int head_size) { return (head_size * bit_width(dtype) / 8 + 63) / 64; }
 
@@ -204,7 +237,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     const PagedKVView* const views[2] = {&key_view_, &value_view_};
     const int sizes[2] = {view_.problem.key.head_size, view_.problem.v_head_size};
     for (int i = 0; i < (view_.problem.value_in_key ? 1 : 2); ++i) {
-      const bool is_token_major = views[i]->head_stride_bytes < views[i]->slot_stride_bytes;
+      const bool is_token_major = PageCursor::heads_are_adjacent(*views[i]);
       Share share{0, tile_keys, first + head + 1, first + head + 2};
       const KeyTile* from = &tile;
       if (is_token_major) {
@@ -219,15 +252,14 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   }
 
   const skeleton::TaskView& view_;
-  const GroupedScratch<Sizes> scratch_;
+  const Scratch scratch_;
   const PagedKVView& key_view_;
   const PagedKVView& value_view_;
   const PlaneStage<I> key_;
   const PlaneStage<I> value_;
   const int head_places_;  // rows of a head with padding
-  const float scale_;
+  const float scale_;      // to log2 units
   const TileScope<Tile> tiles_;
-  TileScales scales_;
   Pace pace_;
   Pacer<I> pacer_;
   RowAddresses key_rows_;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/amx/staged_tile.h"
 #include "cpu/skeleton/state.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/attention/problem.h"
@@ -39,24 +40,30 @@ FOLIO_ALWAYS_INLINE constexpr bool visit_grouped_sizes(int head_size, int v_head
 /// A task's memory beside the skeleton's.
 template <class Sizes>
 struct GroupedScratch {
+  static constexpr int tiles =
+      Sizes::depth > 192 ? 8 : 16;  // staged at once for many rows: half a MB or so, which the second cache holds
+
   FOLIO_ALWAYS_INLINE explicit GroupedScratch(void* memory) {
     skeleton::Parts parts(memory);
     queries = parts.take<std::byte>(int64_t{grouped_rows} * Sizes::depth * 2);
-    keys = parts.take<std::byte>(int64_t{tile_keys} * Sizes::depth * 2);
-    values = parts.take<std::byte>(int64_t{tile_keys} * Sizes::v_depth * 2);
-    scores = parts.take<float>(row_tile * tile_keys);
-    weights = parts.take<uint16_t>(row_tile * tile_keys);
-    key_scales = parts.take<float>(tile_keys);
-    value_scales = parts.take<float>(tile_keys);
+    keys = parts.take<std::byte>(tiles * key_bytes);
+    values = parts.take<std::byte>(tiles * value_bytes);
+    key_scales = parts.take<float>(tiles * tile_keys);
+    value_scales = parts.take<float>(tiles * tile_keys);
+    edges = parts.take<Edge>(tiles);
+    compute = parts.take<ComputeScratch>(1);
     bytes = parts.bytes();
   }
-  std::byte* queries;  // [row tile][depth / 32][16 rows][32 dims]
-  std::byte* keys;     // of one tile and head: stage_keys.h
-  std::byte* values;   // stage_values.h
-  float* scores;       // [16][64]
-  uint16_t* weights;   // [16][64] bf16
-  float* key_scales;   // [64]
-  float* value_scales;
+  static constexpr int64_t key_bytes = int64_t{tile_keys} * Sizes::depth * 2;
+  static constexpr int64_t value_bytes = int64_t{tile_keys} * Sizes::v_depth * 2;
+
+  std::byte* queries;   // [row tile][depth / 32][16 rows][32 dims]
+  std::byte* keys;      // [tiles] of stage_keys.h
+  std::byte* values;    // [tiles] of stage_values.h
+  float* key_scales;    // [tiles][64]
+  float* value_scales;  // [tiles][64]
+  Edge* edges;          // [tiles]
+  ComputeScratch* compute;
   int64_t bytes;
 };
 
@@ -64,7 +71,7 @@ struct GroupedScratch {
 template <class Sizes>
 struct GroupedMemory {
   struct Math {};
-  static constexpr int tiles_max = 1, ahead_max = 1;
+  static constexpr int tiles_max = GroupedScratch<Sizes>::tiles, ahead_max = 1;
   static int places(const AttentionProblem&) { return grouped_rows; }
   static int width(const AttentionProblem&) { return Sizes::v_depth; }
   static int64_t scratch_bytes(const AttentionProblem&) { return GroupedScratch<Sizes>(nullptr).bytes; }

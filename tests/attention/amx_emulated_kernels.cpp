@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/attention/amx_emulated_kernels.cpp: the AMX kernels on emulated tiles, compiled for AVX512-BF16.
+#include "attention/amx_emulated_kernels.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "cpu/amx/grouped_engine.h"
+#include "cpu/amx/tile_emulated.h"
+
+namespace folio::test {
+namespace {
+
+struct Target : amx::GroupedTarget {
+  [[noreturn]] static void fault(const char* what) {
+    std::fprintf(stderr, "emulated tiles: %s\n", what);
+    std::abort();
+  }
+  using Tile = amx::EmulatedTile<Target>;
+};
+
+}  // namespace
+
+void run_grouped_emulated(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+  amx::run_grouped<Target>(call, task, scratch, partials);
+}
+
+void finish_grouped_emulated(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+  amx::finish_grouped<Target>(call, task, scratch, partials);
+}
+
+}  // namespace folio::test

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/attention/amx_emulated_test.cpp: the AMX kernels are right where there is no AMX, and where there is, they give the same bits.
+///
+/// Every case runs the kernel's own source on emulated tiles; with AMX also the shipped kernel, whose output must be equal.
+#include <gtest/gtest.h>
+
+#include "attention/amx_emulated_kernels.h"
+#include "cpu/amx/grouped.h"
+#include "cpu/features.h"
+#include "support/attention_case.h"
+#include "support/run_case.h"
+
+namespace folio::test {
+namespace {
+
+constexpr Kernel emulated{"attention_grouped_amx_emulated",
+                          Isa::avx512_bf16,
+                          Reproducible::per_query,
+                          grouped::refuse,
+                          grouped::geometry,
+                          run_grouped_emulated,
+                          finish_grouped_emulated,
+                          Unit::amx,
+                          DType::bf16};
+
+class AmxEmulated : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (machine_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
+  }
+  static void expect_right(CaseOptions options) {
+    options.q_dtype = DType::bf16;
+    AttentionCase c(options);
+    ASSERT_EQ(emulated.refuse(c.problem()), nullptr) << describe(options);
+    ASSERT_TRUE(run_kernel(c, emulated).is_ok());
+    EXPECT_TRUE(matches_reference(c)) << describe(options);
+    if (machine_isa() < Isa::amx_bf16) return;
+    const std::vector<std::byte> bits = c.output_bits();
+    ASSERT_TRUE(run_case(c, "attention_grouped_amx_bf16").is_ok());
+    EXPECT_EQ(c.output_bits(), bits) << "hardware differs: " << describe(options);
+  }
+  static CaseOptions options_of(DType stored) {
+    CaseOptions options;
+    options.key_dtype = options.value_dtype = stored;
+    return options;
+  }
+};
+
+TEST_F(AmxEmulated, every_pair_of_depths_is_right) {
+  for (const auto& [head_size, v_head_size] : {std::pair{64, 64}, {40, 8}, {96, 72}, {128, 128}, {192, 128}, {256, 136}}) {
+    CaseOptions options = options_of(DType::bf16);
+    options.head_size = head_size;
+    options.v_head_size = v_head_size;
+    expect_right(options);
+  }
+}
+
+TEST_F(AmxEmulated, stored_types_with_a_scale_per_token_and_head_are_right) {
+  for (const DType stored : {DType::i8, DType::f8_e4m3, DType::f8_e5m2})
+    for (const ScaleKind scales : {ScaleKind::token_and_head, ScaleKind::head}) {
+      CaseOptions options = options_of(stored);
+      options.key_scales.kind = options.value_scales.kind = scales;
+      options.key_scales.tensor_scale = true;
+      expect_right(options);
+    }
+}
+
+TEST_F(AmxEmulated, masks_and_logit_terms_are_right) {
+  CaseOptions options = options_of(DType::bf16);
+  options.mask = Mask::sliding_window(20, 3);
+  options.softcap = 5.0f;
+  options.alibi = options.sink_logits = true;
+  options.bias = BiasForm::per_head;
+  expect_right(options);
+  CaseOptions intervals = options_of(DType::bf16);
+  intervals.intervals = true;
+  intervals.unassigned = 0.3;
+  intervals.shared = 0.0;
+  intervals.scale = -0.2f;
+  expect_right(intervals);
+}
+
+TEST_F(AmxEmulated, decode_over_spans_and_chunks_of_many_rows_are_right) {
+  CaseOptions options = options_of(DType::bf16);
+  options.q_heads = 16;
+  options.sequences = {{1, 2500}, {40, 300}, {3, 64}};
+  options.key_order = options.value_order = StorageOrder::head_major;
+  expect_right(options);
+}
+
+}  // namespace
+}  // namespace folio::test
