@@ -120,5 +120,27 @@ TEST(DeadSlots, a_visible_nan_spoils_only_its_own_sequence) {
   }
 }
 
+TEST(DeadSlots, a_nan_in_one_query_spoils_only_its_row) {
+  // Rows share tiles of products; heads of a group and tokens that follow one another lie side by side there.
+  for (const SequenceShape& shape : {SequenceShape{1, 90}, SequenceShape{5, 90}, SequenceShape{40, 90}}) {
+    CaseOptions options;
+    options.q_heads = 10;
+    options.head_size = 32;
+    options.sequences = {shape, {2, 30}};
+    const int64_t row = shape.new_tokens / 2;
+    const auto arrange = [&](AttentionCase& c) {
+      auto* at = static_cast<std::byte*>(c.args().q.data) + row * c.args().q.stride_bytes[0] + 3 * c.args().q.stride_bytes[1];
+      reference::store(at, c.args().q.dtype, std::nan(""));
+    };
+    for_each_kernel_case(options, {Adapt::shapes, arrange}, [&](AttentionCase& c, const std::string& kernel) {
+      ASSERT_TRUE(run_case(c, kernel).is_ok());
+      Scope others;
+      others.except_row = row;
+      others.except_head = 3;
+      EXPECT_TRUE(matches_reference(c, others));
+    });
+  }
+}
+
 }  // namespace
 }  // namespace folio::test

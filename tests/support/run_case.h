@@ -46,11 +46,13 @@ struct Accuracy {
   double relative_rms = 0.0;
   double lse = 0.0;  ///< largest |lse - exact|
 };
-/// Which outputs to look at: rows [first_row, end_row), of those every so many-th (row, head).
+/// Which outputs to look at: rows [first_row, end_row), of those every so many-th (row, head), but for one if that is named.
 struct Scope {
   int64_t first_row = 0;
   int64_t end_row = std::numeric_limits<int64_t>::max();
   int64_t every = 1;
+  int64_t except_row = -1;
+  int32_t except_head = 0;
 };
 /// Every output and lse in scope against the reference and its bound, and the gaps of the output against their poison.
 ::testing::AssertionResult matches_reference(AttentionCase& c, const Scope& scope = {}, Accuracy* accuracy = nullptr);
