@@ -262,6 +262,7 @@ typedef struct folio_append_args {
   const float* k_norm;
 } folio_append_args;
 
+/// `batch` may be null where slots and, if there is a rope, its positions are given.
 FOLIO_C_EXPORT folio_code folio_append(const folio_batch* batch, const folio_append_args* args, const folio_executor* executor,
                                        folio_message* message);
 
@@ -286,6 +287,9 @@ typedef struct folio_page_copy {
 typedef struct folio_slot_copy {
   int64_t from, to;
 } folio_slot_copy;
+
+/// Layers of one call at the most.
+#define FOLIO_MAX_PLANES 256
 
 FOLIO_C_EXPORT folio_code folio_copy_pages(const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes,
                                            const folio_page_copy* copies, int64_t num_copies, const folio_executor* executor,

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/c/cache.cpp: writing and copying through the C interface: append, rotate, copy_pages, copy_slots.
+#include <array>
+#include <span>
+
+#include "c/convert.h"
+#include "folio/attention/append.h"
+#include "folio/cache/copy.h"
+
+namespace folio {
+inline namespace v1 {
+namespace c {
+namespace {
+
+static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) && sizeof(folio_slot_copy) == sizeof(SlotCopy));
+
+constexpr float default_eps = 1e-6f;
+
+Status read_rope(const char* function, const folio_rope* rope, Rope& to) {
+  folio_rope r = {};
+  if (Status s = read(function, "args->rope", rope, r); !s.is_ok()) return s;
+  to.cos_sin = r.cos_sin;
+  to.rows = r.rows;
+  to.dims = r.dims;
+  to.interleaved = r.interleaved != 0;
+  to.first_dim = r.first_dim;
+  to.positions = r.positions;
+  return {};
+}
+
+/// A batch is not needed where slots and positions are given.
+Status read_batch(const char* function, const folio_batch* batch, Batch& to) {
+  return batch == nullptr ? Status() : convert(function, batch, to);
+}
+
+Status append(const folio_batch* batch, const folio_append_args* args, const folio_executor* executor) {
+  constexpr auto function = "folio_append";
+  folio_append_args a = {};
+  a.norm_eps = default_eps;
+  if (Status s = read(function, "args", args, a); !s.is_ok()) return s;
+  Batch b;
+  if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
+  AppendArgs to;
+  if (Status s = convert(function, "args->k", a.k, to.k); !s.is_ok()) return s;
+  if (Status s = convert(function, "args->v", a.v, to.v); !s.is_ok()) return s;
+  if (Status s = convert(function, "args->key", a.key, to.key); !s.is_ok()) return s;
+  if (Status s = convert(function, "args->value", a.value, to.value); !s.is_ok()) return s;
+  Rope rope;
+  if (a.rope != nullptr) {
+    if (Status s = read_rope(function, a.rope, rope); !s.is_ok()) return s;
+    to.rope = &rope;
+  }
+  to.slots = a.slots;
+  to.k_norm = a.k_norm;
+  to.norm_eps = a.norm_eps;
+  ExecutorAdapter adapter;
+  if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
+  return folio::append(b, to, adapter.get());
+}
+
+Status rotate(const folio_batch* batch, const folio_rotate_args* args, const folio_executor* executor) {
+  constexpr auto function = "folio_rotate";
+  folio_rotate_args a = {};
+  a.norm_eps = default_eps;
+  if (Status s = read(function, "args", args, a); !s.is_ok()) return s;
+  Batch b;
+  if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
+  RotateArgs to;
+  if (Status s = convert(function, "args->q", a.q, to.q); !s.is_ok()) return s;
+  if (Status s = convert(function, "args->out", a.out, to.out); !s.is_ok()) return s;
+  Rope rope;
+  if (a.rope != nullptr) {
+    if (Status s = read_rope(function, a.rope, rope); !s.is_ok()) return s;
+    to.rope = &rope;
+  }
+  to.q_norm = a.q_norm;
+  to.norm_eps = a.norm_eps;
+  ExecutorAdapter adapter;
+  if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
+  return folio::rotate(b, to, adapter.get());
+}
+
+/// Planes of all layers, without an allocation.
+class PlaneList {
+ public:
+  Status init(const char* function, const char* argument, const folio_kv_planes* planes, int64_t count) {
+    if (count < 0 || count > FOLIO_MAX_PLANES)
+      return fail(Errc::invalid_argument, "{}: num_planes is {}, expected 0 to {}", function, count, FOLIO_MAX_PLANES);
+    if (planes == nullptr && count > 0) return null_argument(function, argument);
+    for (; count_ < static_cast<size_t>(count); ++count_) {
+      KVPlanes& to = planes_[count_];
+      if (Status s = convert(function, argument, planes[count_].key, to.key); !s.is_ok()) return s;
+      if (Status s = convert(function, argument, planes[count_].value, to.value); !s.is_ok()) return s;
+    }
+    return {};
+  }
+  [[nodiscard]] std::span<const KVPlanes> get() const { return std::span(planes_).first(count_); }
+
+ private:
+  std::array<KVPlanes, FOLIO_MAX_PLANES> planes_;
+  size_t count_ = 0;
+};
+
+template <class Copy, class CCopy>
+Status copy(const char* function, const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes, const CCopy* copies,
+            int64_t num_copies, const folio_executor* executor,
+            Status (*run)(std::span<const KVPlanes>, std::span<const KVPlanes>, std::span<const Copy>,
+                          const Executor&) noexcept) {
+  if (num_copies < 0) return fail(Errc::invalid_argument, "{}: num_copies is {}, expected at least 0", function, num_copies);
+  if (copies == nullptr && num_copies > 0) return null_argument(function, "copies");
+  PlaneList source, target;
+  if (Status s = source.init(function, "from", from, num_planes); !s.is_ok()) return s;
+  if (Status s = target.init(function, "to", to, num_planes); !s.is_ok()) return s;
+  ExecutorAdapter adapter;
+  if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
+  const auto* const list = reinterpret_cast<const Copy*>(copies);  // the same words
+  return run(source.get(), target.get(), {list, static_cast<size_t>(num_copies)}, adapter.get());
+}
+
+}  // namespace
+}  // namespace c
+}  // namespace v1
+}  // namespace folio
+
+using namespace folio;  // NOLINT(google-build-using-namespace): the calls below are thin
+
+folio_code folio_append(const folio_batch* batch, const folio_append_args* args, const folio_executor* executor,
+                        folio_message* message) {
+  return c::report(c::append(batch, args, executor), message);
+}
+
+folio_code folio_rotate(const folio_batch* batch, const folio_rotate_args* args, const folio_executor* executor,
+                        folio_message* message) {
+  return c::report(c::rotate(batch, args, executor), message);
+}
+
+folio_code folio_copy_pages(const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes,
+                            const folio_page_copy* copies, int64_t num_copies, const folio_executor* executor,
+                            folio_message* message) {
+  return c::report(c::copy<PageCopy>("folio_copy_pages", from, to, num_planes, copies, num_copies, executor, copy_pages),
+                   message);
+}
+
+folio_code folio_copy_slots(const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes,
+                            const folio_slot_copy* copies, int64_t num_copies, const folio_executor* executor,
+                            folio_message* message) {
+  return c::report(c::copy<SlotCopy>("folio_copy_slots", from, to, num_planes, copies, num_copies, executor, copy_slots),
+                   message);
+}

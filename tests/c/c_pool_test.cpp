@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/c/c_pool_test.cpp: the page pool through the C interface.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "c/to_c.h"
+
+namespace folio::test {
+namespace {
+
+struct PoolDeleter {
+  void operator()(folio_pool* pool) const { folio_destroy_pool(pool); }
+};
+
+class CPool : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto options = c_struct<folio_pool_options>();
+    options.num_pages = 8;
+    options.page_size = 4;
+    options.max_sequences = 3;
+    options.max_namespaces = 2;
+    folio_pool* made = nullptr;
+    ASSERT_EQ(folio_create_pool(&options, &made, &message), FOLIO_OK) << message.text;
+    pool.reset(made);
+  }
+  folio_sequence admit(const std::vector<int32_t>& prompt, int32_t expected_hit = 0) {
+    folio_sequence id = 0;
+    int32_t cached = -1;
+    EXPECT_EQ(folio_admit(pool.get(), prompt.data(), static_cast<int64_t>(prompt.size()), nullptr, &id, &cached, &message),
+              FOLIO_OK)
+        << message.text;
+    EXPECT_EQ(cached, expected_hit);
+    EXPECT_NE(id, 0u);
+    return id;
+  }
+  void write(folio_sequence id, const std::vector<int32_t>& tokens) {
+    const auto n = static_cast<int32_t>(tokens.size());
+    EXPECT_EQ(folio_reserve(pool.get(), id, n, &message), FOLIO_OK) << message.text;
+    EXPECT_EQ(folio_commit(pool.get(), id, tokens.data(), n, &message), FOLIO_OK) << message.text;
+  }
+  folio_pool_stats stats() {
+    auto s = c_struct<folio_pool_stats>();
+    EXPECT_EQ(folio_get_pool_stats(pool.get(), &s, &message), FOLIO_OK);
+    return s;
+  }
+
+  std::unique_ptr<folio_pool, PoolDeleter> pool;
+  folio_message message = {};
+};
+
+TEST_F(CPool, a_prefix_is_found_again) {
+  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const folio_sequence first = admit(prompt);
+  write(first, prompt);
+  ASSERT_EQ(folio_release(pool.get(), first, nullptr), FOLIO_OK);
+  int32_t seen = 0;
+  ASSERT_EQ(folio_peek(pool.get(), prompt.data(), 9, nullptr, &seen, &message), FOLIO_OK);
+  EXPECT_EQ(seen, 8);
+  admit(prompt, 8);
+  EXPECT_EQ(stats().hit_pages, 2);
+
+  auto options = c_struct<folio_sequence_options>();
+  options.salt = "another tenant";
+  options.salt_bytes = std::strlen(options.salt);
+  ASSERT_EQ(folio_peek(pool.get(), prompt.data(), 9, &options, &seen, &message), FOLIO_OK);
+  EXPECT_EQ(seen, 0);
+}
+
+TEST_F(CPool, forks_and_trims_leave_copies_and_lengths) {
+  const folio_sequence id = admit({1, 2, 3, 4, 5, 6});
+  write(id, {1, 2, 3, 4, 5, 6});
+  folio_sequence forked = 0;
+  ASSERT_EQ(folio_fork(pool.get(), id, 5, &forked, &message), FOLIO_OK) << message.text;
+  const folio_page_copy* copies = nullptr;
+  int64_t count = 0;
+  ASSERT_EQ(folio_take_copies(pool.get(), &copies, &count, &message), FOLIO_OK);
+  ASSERT_EQ(count, 1);
+  EXPECT_EQ(copies[0].tokens, 1);
+  int32_t length = 0;
+  ASSERT_EQ(folio_get_length(pool.get(), forked, &length, &message), FOLIO_OK);
+  EXPECT_EQ(length, 5);
+  ASSERT_EQ(folio_trim(pool.get(), forked, 4, &message), FOLIO_OK);
+
+  auto table = c_struct<folio_table>();
+  int64_t a = 0, b = 0;
+  ASSERT_EQ(folio_get_table(pool.get(), &table, &message), FOLIO_OK);
+  ASSERT_EQ(folio_get_row_start(pool.get(), id, &a, &message), FOLIO_OK);
+  ASSERT_EQ(folio_get_row_start(pool.get(), forked, &b, &message), FOLIO_OK);
+  EXPECT_EQ(table.entries[a], table.entries[b]) << "the full page is shared";
+}
+
+TEST_F(CPool, steps_hold_pages) {
+  const folio_sequence id = admit({1, 2, 3});
+  write(id, {1, 2, 3});
+  folio_step step = 0;
+  ASSERT_EQ(folio_begin_step(pool.get(), &id, 1, &step, &message), FOLIO_OK);
+  EXPECT_EQ(stats().unfinished_steps, 1);
+  ASSERT_EQ(folio_end_step(pool.get(), step, &message), FOLIO_OK);
+  EXPECT_EQ(stats().unfinished_steps, 0);
+  EXPECT_EQ(folio_end_step(pool.get(), step, &message), FOLIO_INVALID_ARGUMENT);
+}
+
+TEST_F(CPool, ordinary_and_broken_calls_have_their_codes) {
+  const folio_sequence id = admit({1, 2, 3});
+  EXPECT_EQ(folio_reserve(pool.get(), id, 33, &message), FOLIO_INVALID_ARGUMENT) << message.text;
+  EXPECT_EQ(folio_reserve(pool.get(), id, 20, &message), FOLIO_OK);
+  const folio_sequence other = admit({9, 9});
+  EXPECT_EQ(folio_reserve(pool.get(), other, 20, &message), FOLIO_OUT_OF_PAGES) << message.text;
+  ASSERT_EQ(folio_release(pool.get(), other, nullptr), FOLIO_OK);
+  EXPECT_EQ(folio_release(pool.get(), other, &message), FOLIO_INVALID_ARGUMENT) << "a stale id";
+  EXPECT_EQ(folio_release(pool.get(), 0, &message), FOLIO_INVALID_ARGUMENT) << "0 is no sequence";
+  EXPECT_EQ(folio_release(nullptr, id, &message), FOLIO_INVALID_ARGUMENT);
+  EXPECT_STREQ(message.text, "folio_release: pool is null");
+  EXPECT_EQ(folio_commit(pool.get(), id, nullptr, 3, &message), FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(folio_commit(pool.get(), id, nullptr, -1, &message), FOLIO_INVALID_ARGUMENT);
+  folio_sequence out = 0;
+  EXPECT_EQ(folio_admit(pool.get(), nullptr, 2, nullptr, &out, nullptr, &message), FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(folio_admit(pool.get(), nullptr, 0, nullptr, &out, nullptr, &message), FOLIO_INVALID_ARGUMENT) << "an empty prompt";
+  EXPECT_EQ(folio_get_length(pool.get(), id, nullptr, &message), FOLIO_INVALID_ARGUMENT);
+  folio_pool* none = nullptr;
+  auto options = c_struct<folio_pool_options>();
+  EXPECT_EQ(folio_create_pool(&options, &none, &message), FOLIO_INVALID_ARGUMENT) << "num_pages is 0";
+  EXPECT_EQ(none, nullptr);
+  EXPECT_NE(std::strstr(message.text, "num_pages"), nullptr) << message.text;
+}
+
+TEST_F(CPool, an_older_callers_stats_are_filled_as_far_as_they_go) {
+  folio_pool_stats old = {};
+  old.struct_size = offsetof(folio_pool_stats, used_pages);
+  old.used_pages = -7;
+  admit({1, 2, 3, 4, 5, 6});
+  ASSERT_EQ(folio_get_pool_stats(pool.get(), &old, &message), FOLIO_OK);
+  EXPECT_EQ(old.lookup_pages, 1);
+  EXPECT_EQ(old.used_pages, -7) << "behind the caller's struct";
+  EXPECT_EQ(old.struct_size, offsetof(folio_pool_stats, used_pages));
+}
+
+}  // namespace
+}  // namespace folio::test
