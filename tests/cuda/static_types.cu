@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/cuda/static_types.cu: every static type as a kernel argument, every member in device code. Compiled, not run.
+#include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand.h"
 #include "folio/cache/continuous_kv_cache.h"
 #include "folio/cache/paged_kv_cache.h"
@@ -97,6 +98,23 @@ __global__ void use_collection(Collection collection, float* out) {
       sum + static_cast<float>(view.page_stride_bytes + table.row_start(blockIdx.x) + collection.cache_length(blockIdx.x));
 }
 
+/// The plain instance: one thread, one tile.
+struct Keys {
+  static constexpr IndexList<3> mma_shape{16, 16, 16};
+  static constexpr int BN = 32, BK = 32, depth = 64;
+  static constexpr bool transpose = true;
+  static constexpr XorSwizzle swizzle{3, 0, 4};
+};
+template <class Operand>
+__global__ void use_buffer(Operand operand, typename KVBuffer<Operand, Keys>::smem_type* smem, float* out) {
+  KVBuffer<Operand, Keys> buffer(operand, blockIdx.x, blockIdx.y, {smem, {}}, 40);
+  buffer.template load_from_dram<0>();
+  buffer.load_from_shared(0);
+  buffer.zero_partial_tile_pad();
+  typename KVBuffer<Operand, Keys>::smem_type a[16 * 16] = {};
+  buffer.kv_mma_op.template mma<1, 1>(a, 1, out);
+}
+
 template <class Collection>
 void launch_collection(const Collection& collection, float* out) {
   using Cache = typename Collection::CacheType;
@@ -126,6 +144,8 @@ int launch_static_types(MemorySpan blocks, MemorySpan scales, const CacheTables&
   use_operand<<<1, 32>>>(TensorMHAOperand<DType::i8, DType::f32, 32>{}, out);
   use_operand<<<1, 32>>>(RaggedMHAOperand<DType::bf16>{}, out);
   use_operand<<<1, 32>>>(ViewMHAOperand<DType::bf16>{}, out);
+  use_buffer<<<1, 1>>>(ViewMHAOperand<DType::bf16>{}, nullptr, out);
+  use_buffer<<<1, 1>>>(KVCacheMHAOperand<PagedCache>{*back}, nullptr, out);
   use_operand<<<1, 32>>>(ViewMHAOperand<DType::f8_e4m3, DType::f8_e8m0>{}, out);
   return 0;
 }

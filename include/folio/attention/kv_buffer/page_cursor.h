@@ -41,6 +41,19 @@ struct TileRows {
   int64_t stride_bytes = 0;
 };
 
+namespace detail {
+
+/// Position of the lowest bit of a mask that is not 0.
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int lowest_bit(uint64_t mask) {
+#ifdef __CUDA_ARCH__
+  return __ffsll(static_cast<long long>(mask)) - 1;
+#else
+  return __builtin_ctzll(mask);
+#endif
+}
+
+}  // namespace detail
+
 class PageCursor {
  public:
   /// Of sequence `b` of the table; `row` is its first entry. Page size and number of pages are those of `view`.
@@ -53,7 +66,7 @@ class PageCursor {
     uint64_t found = 0;
     tile.runs = 0;
     for (uint64_t left = tile.seen; left != 0;) {
-      const int key = __builtin_ctzll(left);
+      const int key = detail::lowest_bit(left);
       const PageRun run = run_of(*view_, row_, tile.first + key, tile.first + tile_keys);
       const int end = key + static_cast<int>(run.rows);
       const uint64_t bits = (end >= tile_keys ? ~uint64_t{0} : (uint64_t{1} << end) - 1) & (~uint64_t{0} << key);

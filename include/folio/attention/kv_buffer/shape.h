@@ -108,7 +108,8 @@ struct KVBufferShape {
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE constexpr int64_t smem_offset(int row, int column) {
     const int64_t plain = block_offset(row, column);
     if constexpr (swizzle.bits == 0) return plain;
-    return swizzle(plain / simd_width) * simd_width + plain % simd_width;
+    constexpr XorSwizzle units = swizzle;  // device code has no static data members
+    return units(plain / simd_width) * simd_width + plain % simd_width;
   }
 };
 
