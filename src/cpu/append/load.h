@@ -20,42 +20,68 @@ struct Load {
   static constexpr int W = V::W;
   static constexpr int chains = 16;  // of the sum of squares, on every machine
 
-  /// `n` elements of `dtype`; natural alignment not required, nothing behind them is read. `to` has room for 4 registers more.
-  static void widen(DType dtype, const std::byte* from, int64_t n, float* to) {
+  /// `rows` rows of `n` elements of `dtype`, `stride_bytes` apart, to rows of floats, `pitch` apart. Natural alignment is not
+  /// required, nothing behind a row is read; `to` has room for a register more.
+  static void widen(DType dtype, const std::byte* from, int64_t stride_bytes, int64_t rows, int64_t n, float* to, int64_t pitch) {
+    if (stride_bytes == n * (bit_width(dtype) / 8) && pitch == n) {
+      n *= rows;
+      rows = 1;
+    }
+    const Rows all{from, stride_bytes, rows, n, to, pitch};
     switch (dtype) {
-      case DType::f32: return widen_as<4>(from, n, to, [](const void* p) { return V::load(static_cast<const float*>(p)); });
-      case DType::bf16: return widen_as<2>(from, n, to, E::from_bf16);
-      case DType::f16: return widen_as<2>(from, n, to, E::from_f16);
-      case DType::f8_e4m3: return widen_as<1>(from, n, to, E::from_e4m3);
-      case DType::f8_e5m2: return widen_as<1>(from, n, to, E::from_e5m2);
-      default: return widen_as<1>(from, n, to, E::from_i8);
+      case DType::f32: return widen_as<4>(all, [](const void* p) { return V::load(static_cast<const float*>(p)); });
+      case DType::bf16: return widen_as<2>(all, E::from_bf16);
+      case DType::f16: return widen_as<2>(all, E::from_f16);
+      case DType::f8_e4m3: return widen_as<1>(all, E::from_e4m3);
+      case DType::f8_e5m2: return widen_as<1>(all, E::from_e5m2);
+      default: return widen_as<1>(all, E::from_i8);
     }
   }
 
-  /// Head `head` of a place as floats: what a reader of the source sees.
-  static void head(const Job& job, const Place& place, int64_t head, float* row) {
-    widen(job.source.dtype, place.source + head * job.source.head_stride_bytes, job.head_size, row);
-    if (job.source.scale_dtype != DType::invalid) multiply_scales(job, place, head, row);
-    if (job.norm != nullptr) normalise(job, row);
+  /// Heads [head, head + heads) of a place as rows of floats, `pitch` apart: what a reader of the source sees, transformed.
+  static void heads(const Job& job, const Place& place, int64_t head, int64_t heads, float* to, int64_t pitch) {
+    widen(job.source.dtype, place.source + head * job.source.head_stride_bytes, job.source.head_stride_bytes, heads,
+          job.head_size, to, pitch);
+    float* end = to + heads * pitch;
+    if (job.source.scale_dtype != DType::invalid) {
+      for (float* row = to; row != end; row += pitch) multiply_scales(job, place, head++, row);
+    }
+    if (job.norm != nullptr) {
+      for (float* row = to; row != end; row += pitch) normalise(job, row);
+    }
     if (job.rope_dims == 0) return;
+    const int64_t pairs = job.rope_dims / 2;
     if (job.interleaved) {
-      rotate_neighbours(row + job.first_dim, place.cos_sin, job.rope_dims / 2);
+      for (float* row = to; row != end; row += pitch) rotate_neighbours(row + job.first_dim, place.cos_sin, pairs);
     } else {
-      rotate_halves(row + job.first_dim, place.cos_sin, job.rope_dims / 2);
+      rotate_halves(to + job.first_dim, heads, pitch, place.cos_sin, pairs);
     }
   }
 
  private:
   using lanes = std::make_integer_sequence<int, W>;
 
+  struct Rows {
+    const std::byte* from;
+    int64_t stride_bytes;
+    int64_t rows;
+    int64_t n;
+    float* to;
+    int64_t pitch;
+  };
+
   template <int Bytes, class From>
-  static void widen_as(const std::byte* from, int64_t n, float* to, From from_elements) {
-    int64_t i = 0;
-    for (; i + W <= n; i += W) V::store(to + i, from_elements(from + i * Bytes));
-    if (i == n) return;
-    unsigned char tail[W * Bytes] = {};
-    __builtin_memcpy(tail, from + i * Bytes, static_cast<size_t>(n - i) * Bytes);
-    V::store(to + i, from_elements(tail));
+  static void widen_as(const Rows& rows, From from_elements) {
+    for (int64_t r = 0; r < rows.rows; ++r) {
+      const std::byte* from = rows.from + r * rows.stride_bytes;
+      float* to = rows.to + r * rows.pitch;
+      int64_t left = rows.n;
+      for (; left >= W; left -= W, from += W * Bytes, to += W) V::store(to, from_elements(from));
+      if (left == 0) continue;
+      unsigned char rest[W * Bytes] = {};
+      __builtin_memcpy(rest, from, static_cast<size_t>(left) * Bytes);
+      V::store(to, from_elements(rest));
+    }
   }
 
   /// Up to W floats of memory that may end behind them; zeros follow.
@@ -106,13 +132,16 @@ struct Load {
     return V::sum(sums[0]);
   }
 
-  /// Pairs (i, i + pairs).
-  static void rotate_halves(float* row, const float* cos_sin, int64_t pairs) {
+  /// Pairs (i, i + pairs) of `heads` rows; an angle is read once for all.
+  static void rotate_halves(float* rows, int64_t heads, int64_t pitch, const float* cos_sin, int64_t pairs) {
     for (int64_t i = 0; i < pairs; i += W) {
       const F cosine = load_some(cos_sin + i, pairs - i), sine = load_some(cos_sin + pairs + i, pairs - i);
-      const F a = V::load(row + i), b = V::load(row + pairs + i);
-      store_some(row + i, a * cosine - b * sine, pairs - i);
-      store_some(row + pairs + i, b * cosine + a * sine, pairs - i);
+      float* row = rows + i;
+      for (int64_t h = 0; h < heads; ++h, row += pitch) {
+        const F a = V::load(row), b = V::load(row + pairs);
+        store_some(row, a * cosine - b * sine, pairs - i);
+        store_some(row + pairs, b * cosine + a * sine, pairs - i);
+      }
     }
   }
 

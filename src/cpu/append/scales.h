@@ -16,8 +16,8 @@ inline constexpr int granule_batch = 64;
 
 /// The magnitudes of a granule, as bits, which order as the numbers do.
 struct Magnitude {
-  uint32_t finite = 0;       ///< the largest finite one
-  bool has_special = false;  ///< there is a NaN or an infinity
+  uint32_t finite;   ///< the largest finite one
+  bool has_special;  ///< there is a NaN or an infinity
 
   FOLIO_ALWAYS_INLINE void include(const Magnitude& other) {
     finite = finite > other.finite ? finite : other.finite;
@@ -37,38 +37,45 @@ struct Scales {
     return {largest_bits<true>(x, n), true};
   }
 
-  /// Writes the scales for `count` granules of `job` to `at[i]` and says how their rows are to be divided.
-  static void make(const Job& job, const Magnitude* magnitudes, std::byte* const* at, int count, Divisor* divisors) {
-    const Format& f = job.target;
-    const double reach = static_cast<double>(qmax_of(f.dtype)) * static_cast<double>(f.tensor_scale);  // exact
-    const float largest = scale_max(f.scale_dtype);
-    float exact[granule_batch], stored[granule_batch];
-    for (int i = 0; i < count; ++i)
-      exact[i] = round_up(static_cast<double>(__builtin_bit_cast(float, magnitudes[i].finite)) / reach);
-    for (int i = 0; i < count; ++i) {
-      const float wanted = magnitudes[i].finite == 0 ? 1.0f : exact[i];
-      stored[i] = store_scale(f.scale_dtype, wanted < largest ? wanted : largest, at[i]) * f.tensor_scale;
-      exact[i] = wanted;
-    }
-    for (int i = 0; i < count; ++i) {
-      divisors[i].value = stored[i];
-      divisors[i].reciprocal = 1.0f / stored[i];
-    }
-    for (int i = 0; i < count; ++i) {
-      const bool bounded = !magnitudes[i].has_special && exact[i] <= largest;
-      divisors[i].how = !is_plain_divisor(stored[i]) ? Division::exact : bounded ? Division::bounded : Division::corrected;
+  /// Writes the scales of `count` granules to `at` and says how their runs are to be divided. Arrays have room for `lanes` more.
+  static void make(const Job& job, const Magnitude* magnitudes, std::byte* const* at, int count, Run* runs) {
+    for (int i = 0; i < count; i += lanes) {
+      make_some(job, magnitudes + i, at + i, count - i < lanes ? count - i : lanes, runs + i);
     }
   }
 
   /// How rows are divided by a scale that is there.
   static Divisor given(const Format& f, const std::byte* at) {
     const float value = load_scale(at, f.scale_dtype) * f.tensor_scale;
-    if (value == 1.0f) return {};
+    if (value == 1.0f) return no_divisor;
     const bool corrects = is_plain_divisor(value) && bit_width(f.dtype) == 8;
     return {value, 1.0f / value, corrects ? Division::corrected : Division::exact};
   }
 
+  static constexpr int lanes = 8;  // scales that are divided at a time
+
  private:
+  /// Whatever waits for a division is done for all lanes, used or not.
+  static void make_some(const Job& job, const Magnitude* magnitudes, std::byte* const* at, int count, Run* runs) {
+    const Format& f = job.target;
+    const double reach = static_cast<double>(qmax_of(f.dtype)) * static_cast<double>(f.tensor_scale);  // exact
+    const float largest = scale_max(f.scale_dtype);
+    float wanted[lanes], divisor[lanes], reciprocal[lanes];
+    for (int i = 0; i < lanes; ++i) {
+      const float scale = round_up(static_cast<double>(__builtin_bit_cast(float, magnitudes[i].finite)) / reach);
+      wanted[i] = magnitudes[i].finite == 0 ? 1.0f : scale;
+    }
+    for (int i = 0; i < lanes; ++i) divisor[i] = 1.0f;
+    for (int i = 0; i < count; ++i)
+      divisor[i] = store_scale(f.scale_dtype, wanted[i] < largest ? wanted[i] : largest, at[i]) * f.tensor_scale;
+    for (int i = 0; i < lanes; ++i) reciprocal[i] = 1.0f / divisor[i];
+    for (int i = 0; i < count; ++i) {
+      const bool is_bounded = !magnitudes[i].has_special && wanted[i] <= largest;
+      const Division how = is_bounded ? Division::bounded : Division::corrected;
+      runs[i].divisor = {divisor[i], reciprocal[i], is_plain_divisor(divisor[i]) ? how : Division::exact};
+    }
+  }
+
   static constexpr uint32_t infinity = 0x7f800000u;
 
   /// The largest of the magnitudes' bits; with `FiniteOnly`, specials count as 0.

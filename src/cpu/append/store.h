@@ -22,9 +22,18 @@ enum class Division : uint8_t {
 };
 
 struct Divisor {
-  float value = 1.0f;
-  float reciprocal = 1.0f;
-  Division how = Division::none;
+  float value;
+  float reciprocal;
+  Division how;
+};
+inline constexpr Divisor no_divisor{1.0f, 1.0f, Division::none};
+
+/// Elements that share a divisor, and where they go. Not initialised: arrays of them are made for every token.
+struct Run {
+  const float* from;  ///< with room for reading a block more
+  int64_t n;
+  std::byte* to;
+  Divisor divisor;
 };
 
 /// Quotients below 2^-22 are 0 in every 8-bit type, so a remainder that underflows is never seen.
@@ -40,22 +49,33 @@ struct Store {
   static constexpr int W = V::W;
   static constexpr int block = E::block;
 
-  /// `n` floats, with room for reading a block more, to elements of `dtype` at `to`.
-  static void narrow(DType dtype, const float* from, int64_t n, std::byte* to, const Divisor& divisor, bool streams) {
-    const bool lines = streams && reinterpret_cast<uintptr_t>(to) % (W * sizeof(float)) == 0;
-    return lines ? narrow_to<true>(dtype, from, n, to, divisor) : narrow_to<false>(dtype, from, n, to, divisor);
+  /// Runs of one call are mostly divided in one way: then types and ways are looked at once.
+  static void narrow(DType dtype, const Run* runs, int count, bool streams) {
+    bool lines = streams, is_uniform = true;
+    for (int i = 0; i < count; ++i) {
+      lines = lines && reinterpret_cast<uintptr_t>(runs[i].to) % (W * sizeof(float)) == 0;
+      is_uniform = is_uniform && runs[i].divisor.how == runs[0].divisor.how;
+    }
+    const int step = is_uniform ? count : 1;
+    for (int i = 0; i < count; i += step) {
+      if (lines) {
+        narrow_to<true>(dtype, runs + i, step);
+      } else {
+        narrow_to<false>(dtype, runs + i, step);
+      }
+    }
   }
 
  private:
   template <bool Stream>
-  static void narrow_to(DType dtype, const float* from, int64_t n, std::byte* to, const Divisor& divisor) {
+  static void narrow_to(DType dtype, const Run* runs, int count) {
     switch (dtype) {
-      case DType::f32: return divide<Stream, F32>(from, n, to, divisor);
-      case DType::bf16: return divide<Stream, Bf16>(from, n, to, divisor);
-      case DType::f16: return divide<Stream, F16>(from, n, to, divisor);
-      case DType::f8_e4m3: return divide<Stream, F8<E4m3>>(from, n, to, divisor);
-      case DType::f8_e5m2: return divide<Stream, F8<E5m2>>(from, n, to, divisor);
-      default: return divide<Stream, I8>(from, n, to, divisor);
+      case DType::f32: return wide<Stream, F32>(runs, count);
+      case DType::bf16: return wide<Stream, Bf16>(runs, count);
+      case DType::f16: return wide<Stream, F16>(runs, count);
+      case DType::f8_e4m3: return narrow8<Stream, F8<E4m3>>(runs, count);
+      case DType::f8_e5m2: return narrow8<Stream, F8<E5m2>>(runs, count);
+      default: return narrow8<Stream, I8>(runs, count);
     }
   }
 
@@ -72,14 +92,14 @@ struct Store {
   struct F32 {
     static constexpr int bytes = 4;
     template <bool Stream, Range R>
-    static void store(const F (&x)[4], std::byte* to) {
+    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to) {
       for (int i = 0; i < 4; ++i) put<Stream>(to + i * W * 4, V::bits(x[i]));
     }
   };
   struct Bf16 {
     static constexpr int bytes = 2;
     template <bool Stream, Range R>
-    static void store(const F (&x)[4], std::byte* to) {
+    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to) {
       put<Stream>(to, I::pack16(E::to_bf16(x[0]), E::to_bf16(x[1])));
       put<Stream>(to + W * 4, I::pack16(E::to_bf16(x[2]), E::to_bf16(x[3])));
     }
@@ -87,7 +107,7 @@ struct Store {
   struct F16 {
     static constexpr int bytes = 2;
     template <bool Stream, Range R>
-    static void store(const F (&x)[4], std::byte* to) {
+    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to) {
       put<Stream>(to, I::pack16(E::to_f16(x[0]), E::to_f16(x[1])));
       put<Stream>(to + W * 4, I::pack16(E::to_f16(x[2]), E::to_f16(x[3])));
     }
@@ -96,7 +116,7 @@ struct Store {
   struct F8 {
     static constexpr int bytes = 1;
     template <bool Stream, Range R>
-    static void store(const F (&x)[4], std::byte* to) {
+    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to) {
       put<Stream>(to, I::pack8(E::template to_f8<T, R>(x[0]), E::template to_f8<T, R>(x[1]), E::template to_f8<T, R>(x[2]),
                                E::template to_f8<T, R>(x[3])));
     }
@@ -104,46 +124,59 @@ struct Store {
   struct I8 {
     static constexpr int bytes = 1;
     template <bool Stream, Range R>
-    static void store(const F (&x)[4], std::byte* to) {
+    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to) {
       put<Stream>(to, I::pack8_signed(E::template to_i8<R>(x[0]), E::template to_i8<R>(x[1]), E::template to_i8<R>(x[2]),
                                       E::template to_i8<R>(x[3])));
     }
   };
 
   template <bool Stream, class T>
-  static void divide(const float* from, int64_t n, std::byte* to, const Divisor& d) {
-    const F value = V::splat(d.value), reciprocal = V::splat(d.reciprocal);
-    if (d.how == Division::none) return blocks<Stream, T, Range::any>(from, n, to, [](F x) { return x; });
+  static void wide(const Run* runs, int count) {
+    if (runs[0].divisor.how == Division::none) return each<Stream, T, Division::none>(runs, count);
+    return each<Stream, T, Division::exact>(runs, count);
+  }
+  template <bool Stream, class T>
+  static void narrow8(const Run* runs, int count) {
     if constexpr (I::has_fma) {
-      const auto corrected = [=](F x) {  // in this form a zero keeps its sign
-        const F q = x * reciprocal;
-        return V::fma(-V::fma(q, value, -x), reciprocal, q);
-      };
-      if (d.how == Division::bounded) return blocks<Stream, T, Range::bounded>(from, n, to, corrected);
-      if (d.how == Division::corrected) {
-        return blocks<Stream, T, Range::any>(from, n, to, [=](F x) {
-          const F q = corrected(x);
-          return q == q ? q : x;  // infinities, and quotients that are beyond float, leave NaN behind
-        });
-      }
+      if (runs[0].divisor.how == Division::bounded) return each<Stream, T, Division::bounded>(runs, count);
+      if (runs[0].divisor.how == Division::corrected) return each<Stream, T, Division::corrected>(runs, count);
     }
-    return blocks<Stream, T, Range::any>(from, n, to, [=](F x) { return x / value; });
+    return wide<Stream, T>(runs, count);
   }
 
-  template <bool Stream, class T, Range R, class Divide>
-  static void blocks(const float* from, int64_t n, std::byte* to, Divide quotient) {
-    int64_t i = 0;
-    for (; i + block <= n; i += block) store_block<Stream, T, R>(from + i, to + i * T::bytes, quotient);
-    if (i == n) return;
-    std::byte tail[block * T::bytes];
-    store_block<false, T, R>(from + i, tail, quotient);
-    __builtin_memcpy(to + i * T::bytes, tail, static_cast<size_t>(n - i) * T::bytes);
+  template <bool Stream, class T, Division How>
+  static void each(const Run* runs, int count) {
+    for (const Run* run = runs; run != runs + count; ++run) {
+      const F value = V::splat(run->divisor.value), reciprocal = V::splat(run->divisor.reciprocal);
+      const float* from = run->from;
+      std::byte* to = run->to;
+      int64_t left = run->n;
+      for (; left >= block; left -= block, from += block, to += block * T::bytes) {
+        store_block<Stream, T, How>(from, to, value, reciprocal);
+      }
+      if (left == 0) continue;
+      std::byte rest[block * T::bytes];
+      store_block<false, T, How>(from, rest, value, reciprocal);
+      __builtin_memcpy(to, rest, static_cast<size_t>(left) * T::bytes);
+    }
   }
-  template <bool Stream, class T, Range R, class Divide>
-  FOLIO_ALWAYS_INLINE static void store_block(const float* from, std::byte* to, Divide quotient) {
-    const F x[4] = {quotient(V::load(from)), quotient(V::load(from + W)), quotient(V::load(from + 2 * W)),
-                    quotient(V::load(from + 3 * W))};
-    T::template store<Stream, R>(x, to);
+  template <bool Stream, class T, Division How>
+  FOLIO_ALWAYS_INLINE static void store_block(const float* from, std::byte* to, F value, F reciprocal) {
+    const F x[4] = {quotient<How>(V::load(from), value, reciprocal), quotient<How>(V::load(from + W), value, reciprocal),
+                    quotient<How>(V::load(from + 2 * W), value, reciprocal),
+                    quotient<How>(V::load(from + 3 * W), value, reciprocal)};
+    T::template store<Stream, How == Division::bounded ? Range::bounded : Range::any>(x, to);
+  }
+
+  /// Corrected: in this form a zero keeps its sign.
+  template <Division How>
+  FOLIO_ALWAYS_INLINE static F quotient(F x, F value, F reciprocal) {
+    if constexpr (How == Division::none) return x;
+    if constexpr (How == Division::exact) return x / value;
+    const F first = x * reciprocal;
+    const F q = V::fma(-V::fma(first, value, -x), reciprocal, first);
+    if constexpr (How == Division::bounded) return q;
+    return q == q ? q : x;  // infinities, and quotients that are beyond float, leave NaN behind
   }
 };
 

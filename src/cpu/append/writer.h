@@ -49,7 +49,7 @@ class Writer {
   explicit Writer(const Job& job) : job_(job), pitch_((job.head_size + pad - 1) / pad * pad) {
     heads_max_ = head_size_max / pitch_ > 0 ? head_size_max / pitch_ : 1;
     granules_ = job.target.granule_stride_bytes != 0 ? (job.head_size + job.target.granularity - 1) / job.target.granularity : 1;
-    granule_size_ = job.target.granule_stride_bytes != 0 ? job.target.granularity : job.head_size;
+    granule_size_ = granules_ > 1 ? job.target.granularity : job.head_size;
   }
 
   void write_token(const Place& place) {
@@ -58,14 +58,8 @@ class Writer {
     if (is_shared) make_shared_scales(place);
     for (int64_t head = 0; head < job_.heads; head += heads_max_) {
       const int64_t heads = smaller(heads_max_, job_.heads - head);
-      load(place, head, heads);
-      if (job_.target.scale_dtype == DType::invalid) {
-        for (int64_t h = 0; h < heads; ++h) store(place, head, h, 0, job_.head_size, {});
-      } else if (job_.computes_scales && !is_shared) {
-        quantise(place, head, heads);
-      } else {
-        store_with_given_scales(place, head, heads);
-      }
+      Load<I>::heads(job_, place, head, heads, scratch_, pitch_);
+      store(place, head, heads, job_.computes_scales && !is_shared);
     }
   }
 
@@ -81,54 +75,53 @@ class Writer {
       }
       for (int64_t i = 0; i < job_.head_size; i += head_size_max) {
         const int64_t n = smaller(head_size_max, job_.head_size - i);
-        Load<I>::widen(job_.source.dtype, from + i * from_bytes, n, scratch_);
-        Store<I>::narrow(job_.target.dtype, scratch_, n, to + i * to_bytes, {}, job_.streams);
+        Load<I>::widen(job_.source.dtype, from + i * from_bytes, 0, 1, n, scratch_, n);
+        const Run run{scratch_, n, to + i * to_bytes, no_divisor};
+        Store<I>::narrow(job_.target.dtype, &run, 1, job_.streams);
       }
     }
   }
 
-  void load(const Place& place, int64_t head, int64_t heads) {
-    for (int64_t h = 0; h < heads; ++h) Load<I>::head(job_, place, head + h, scratch_ + h * pitch_);
+  /// A granule of a head: by which steps a token's rows are divided and stored.
+  struct Granule {
+    int64_t head = 0;
+    int64_t index = 0;
+  };
+  [[nodiscard]] Granule after(Granule g) const { return ++g.index < granules_ ? g : Granule{g.head + 1, 0}; }
+  [[nodiscard]] int64_t length_of(const Granule& g) const {
+    return smaller(granule_size_, job_.head_size - g.index * granule_size_);
+  }
+  [[nodiscard]] const float* values_of(const Granule& g) const { return scratch_ + g.head * pitch_ + g.index * granule_size_; }
+  [[nodiscard]] std::byte* scale_of(const Place& place, int64_t head, const Granule& g) const {
+    return place.target_scales + (head + g.head) * job_.target.scale_head_stride_bytes +
+           g.index * job_.target.granule_stride_bytes;
   }
 
-  /// Elements [first, first + n) of the h-th loaded head.
-  void store(const Place& place, int64_t head, int64_t h, int64_t first, int64_t n, const Divisor& divisor) {
-    std::byte* to = place.target + (head + h) * job_.target.head_stride_bytes + first * (bit_width(job_.target.dtype) / 8);
-    Store<I>::narrow(job_.target.dtype, scratch_ + h * pitch_ + first, n, to, divisor, job_.streams);
-  }
-
-  [[nodiscard]] std::byte* scale_at(const Place& place, int64_t head, int64_t granule) const {
-    return place.target_scales + head * job_.target.scale_head_stride_bytes + granule * job_.target.granule_stride_bytes;
-  }
-  [[nodiscard]] int64_t granule_length(int64_t granule) const {
-    return smaller(granule_size_, job_.head_size - granule * granule_size_);
-  }
-
-  void store_with_given_scales(const Place& place, int64_t head, int64_t heads) {
-    for (int64_t h = 0; h < heads; ++h) {
-      for (int64_t g = 0; g < granules_; ++g) {
-        store(place, head, h, g * granule_size_, granule_length(g), Scales<I>::given(job_.target, scale_at(place, head + h, g)));
+  /// The loaded heads, of which `head` is the first, a batch of granules at a time.
+  void store(const Place& place, int64_t head, int64_t heads, bool computes) {
+    const int64_t to_bytes = bit_width(job_.target.dtype) / 8;
+    Granule g;
+    while (g.head < heads) {
+      Run runs[granule_batch + Scales<I>::lanes];
+      Magnitude magnitudes[granule_batch + Scales<I>::lanes];
+      std::byte* scales[granule_batch];
+      int count = 0;
+      for (; count < granule_batch && g.head < heads; ++count, g = after(g)) {
+        Run& run = runs[count];
+        run.from = values_of(g);
+        run.n = length_of(g);
+        run.to = place.target + (head + g.head) * job_.target.head_stride_bytes + g.index * granule_size_ * to_bytes;
+        run.divisor = no_divisor;
+        if (job_.target.scale_dtype == DType::invalid) continue;
+        scales[count] = scale_of(place, head, g);
+        if (computes) {
+          magnitudes[count] = Scales<I>::magnitude(run.from, run.n);
+        } else {
+          run.divisor = Scales<I>::given(job_.target, scales[count]);
+        }
       }
-    }
-  }
-
-  /// A scale for every granule of every loaded head, a batch of them at a time.
-  void quantise(const Place& place, int64_t head, int64_t heads) {
-    for (int64_t first = 0; first < heads * granules_; first += granule_batch) {
-      const auto count = static_cast<int>(smaller(granule_batch, heads * granules_ - first));
-      Magnitude magnitudes[granule_batch];
-      std::byte* at[granule_batch];
-      Divisor divisors[granule_batch];
-      for (int i = 0; i < count; ++i) {
-        const int64_t h = (first + i) / granules_, g = (first + i) % granules_;
-        magnitudes[i] = Scales<I>::magnitude(scratch_ + h * pitch_ + g * granule_size_, granule_length(g));
-        at[i] = scale_at(place, head + h, g);
-      }
-      Scales<I>::make(job_, magnitudes, at, count, divisors);
-      for (int i = 0; i < count; ++i) {
-        const int64_t h = (first + i) / granules_, g = (first + i) % granules_;
-        store(place, head, h, g * granule_size_, granule_length(g), divisors[i]);
-      }
+      if (computes) Scales<I>::make(job_, magnitudes, scales, count, runs);
+      Store<I>::narrow(job_.target.dtype, runs, count, job_.streams);
     }
   }
 
@@ -136,21 +129,22 @@ class Writer {
   void make_shared_scales(const Place& place) {
     for (int64_t first = 0; first < granules_; first += granule_batch) {
       const auto count = static_cast<int>(smaller(granule_batch, granules_ - first));
-      Magnitude magnitudes[granule_batch];
-      std::byte* at[granule_batch];
-      Divisor divisors[granule_batch];
+      Run runs[granule_batch + Scales<I>::lanes];
+      Magnitude magnitudes[granule_batch + Scales<I>::lanes];
+      std::byte* scales[granule_batch];
+      for (int i = 0; i < count; ++i) magnitudes[i] = {0, false};
       for (int64_t head = 0; head < job_.heads; head += heads_max_) {
         const int64_t heads = smaller(heads_max_, job_.heads - head);
-        load(place, head, heads);
+        Load<I>::heads(job_, place, head, heads, scratch_, pitch_);
         for (int64_t h = 0; h < heads; ++h) {
           for (int i = 0; i < count; ++i) {
-            const float* x = scratch_ + h * pitch_ + (first + i) * granule_size_;
-            magnitudes[i].include(Scales<I>::magnitude(x, granule_length(first + i)));
+            const Granule g{h, first + i};
+            magnitudes[i].include(Scales<I>::magnitude(values_of(g), length_of(g)));
           }
         }
       }
-      for (int i = 0; i < count; ++i) at[i] = scale_at(place, 0, first + i);
-      Scales<I>::make(job_, magnitudes, at, count, divisors);
+      for (int i = 0; i < count; ++i) scales[i] = scale_of(place, 0, {0, first + i});
+      Scales<I>::make(job_, magnitudes, scales, count, runs);
     }
   }
 
