@@ -76,14 +76,20 @@ struct Rows {
 
   template <class Narrow>
   static void narrow_as(const float* from, void* to, int n, Narrow narrow_bits) {
-    auto* target = static_cast<unsigned char*>(to);
-    for (int i = 0; i < n; i += W) {
-      const int count = n - i < W ? n - i : W;
-      float values[W] = {};
-      __builtin_memcpy(values, from + i, static_cast<size_t>(count) * sizeof(float));
-      const auto halves = __builtin_convertvector(narrow_bits(V::bits(V::load(values))), typename V::U16);
-      __builtin_memcpy(target + static_cast<ptrdiff_t>(i) * 2, &halves, static_cast<size_t>(count) * 2);
+    auto* const target = static_cast<unsigned char*>(to);
+    const auto narrowed = [&narrow_bits](const float* at) {
+      return __builtin_convertvector(narrow_bits(V::bits(V::load(at))), typename V::U16);
+    };
+    int i = 0;
+    for (; i + W <= n; i += W) {
+      const auto halves = narrowed(from + i);
+      __builtin_memcpy(target + static_cast<ptrdiff_t>(i) * 2, &halves, sizeof halves);
     }
+    if (i == n) return;
+    float tail[W] = {};
+    __builtin_memcpy(tail, from + i, static_cast<size_t>(n - i) * sizeof(float));
+    const auto halves = narrowed(tail);
+    __builtin_memcpy(target + static_cast<ptrdiff_t>(i) * 2, &halves, static_cast<size_t>(n - i) * 2);
   }
 
   /// IEEE binary16 in the low half of each lane.
