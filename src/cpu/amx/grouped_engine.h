@@ -64,6 +64,9 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         value_(value_view_, view.problem.v_head_size, Sizes::v_depth, PlaneStage<I>::value_stage(value_view_.dtype)),
         head_places_(static_cast<int>(skeleton::round_up(view.head_rows, row_tile))),
         scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) * log2_e) {
+    Tile::template zero<0>();  // keep_awake multiplies these before anything is loaded
+    Tile::template zero<1>();
+    Tile::template zero<7>();
     set_pace();
   }
 

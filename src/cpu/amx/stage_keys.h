@@ -27,8 +27,10 @@ class KeyStage {
  public:
   static void tile(const std::byte* const* row, int head_size, int chunks, std::byte* to, Pacer<I>& pacer, int lines) {
     const Stored<I, D> stored;
-    for (int q = 0; q < tile_keys / 4; ++q)
+    for (int q = 0; q < tile_keys / 4; ++q) {
+      keep_awake<I>();
       quad(stored, row + 4 * q, head_size, chunks, to + (q >> 2) * chunks * tile_bytes + (q & 3) * 16, pacer, lines);
+    }
   }
 
  private:
