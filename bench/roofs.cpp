@@ -104,8 +104,9 @@ ReadChoice best_pattern(const ReadRuns& runs, int threads) {
   constexpr size_t parts = 4;  // a first try reads one in turn: it is back at the first when the caches have long forgotten it
   const PatternList list = machine_isa() >= Isa::x86_64_v4 ? read_patterns_x86_64_v4() : read_patterns_x86_64_v3();
   std::vector<Tried> tried;
-  for (const int64_t piece_bytes : {runs.bytes, piece}) {
-    if (piece_bytes == piece && (runs.bytes <= piece || runs.bytes % piece != 0)) continue;
+  std::vector<int64_t> sizes = {runs.bytes};
+  if (runs.bytes > piece && runs.bytes % piece == 0) sizes.push_back(piece);
+  for (const int64_t piece_bytes : sizes) {
     const auto pieces = cut(runs, piece_bytes);
     const size_t part = pieces.size() / parts;
     for (int i = 0; i < list.count; ++i) {
