@@ -203,23 +203,38 @@ class TaskRunner {
 
   /// Output and lse of all rows: the sink logit enters here, once.
   void emit() const {
-    for (int r = 0; r < view_.rows; ++r) {
-      const int place = engine_.place(r), head = view_.q_head_of(r);
-      const float own = memory_.total.maximum[place];
-      float maximum = own, denominator = memory_.total.denominator[place];
-      const bool empty = denominator == 0.0f;
-      if (view_.problem.sink_logits) {
-        const int times = Engine::mutant == Mutant::sink_counted_per_split ? view_.task.span_end - view_.task.span_begin : 1;
-        for (int i = 0; i < times; ++i) add_sink(view_.args.sink_logits[head] / Math::natural, maximum, denominator);
+    constexpr int ahead = 8;  // rows of the output are scattered: their lines are fetched before they are written
+    RowWalk at(view_), coming(view_);
+    for (int i = 0; i < ahead && coming.row < view_.rows; ++i) coming.next();
+    for (; at.row < view_.rows; at.next()) {
+      if (coming.row < view_.rows) {
+        fetch_to_write(view_.output(coming.token, coming.q_head));
+        coming.next();
       }
-      const float factor = empty ? 0.0f : (own == maximum ? 1.0f : Math::exp(own - maximum)) / denominator;
-      engine_.write_row(memory_.total.output + static_cast<int64_t>(place) * width_, factor, view_.output(r));
-      if (view_.args.lse == nullptr) continue;
-      const int64_t row = view_.sequence.first_query + view_.token_of(r);
-      float lse = maximum * Math::natural + __builtin_logf(denominator);
-      if (empty) lse = view_.problem.sink_logits ? view_.args.sink_logits[head] : minus_infinity;  // exactly, whatever the base
-      view_.args.lse[row * view_.problem.q_heads + head] = lse;
+      emit_row(at);
     }
+  }
+
+  void emit_row(const RowWalk& at) const {
+    const int place = engine_.place(at.row);
+    const float own = memory_.total.maximum[place];
+    float maximum = own, denominator = memory_.total.denominator[place];
+    const bool empty = denominator == 0.0f;
+    if (view_.problem.sink_logits) {
+      const int times = Engine::mutant == Mutant::sink_counted_per_split ? view_.task.span_end - view_.task.span_begin : 1;
+      for (int i = 0; i < times; ++i) add_sink(view_.args.sink_logits[at.q_head] / Math::natural, maximum, denominator);
+    }
+    const float factor = empty ? 0.0f : (own == maximum ? 1.0f : Math::exp(own - maximum)) / denominator;
+    engine_.write_row(memory_.total.output + static_cast<int64_t>(place) * width_, factor, view_.output(at.token, at.q_head));
+    if (view_.args.lse == nullptr) return;
+    const int64_t row = view_.sequence.first_query + at.token;
+    view_.args.lse[row * view_.problem.q_heads + at.q_head] =
+        denominator == 0.0f ? minus_infinity : maximum * Math::natural + __builtin_logf(denominator);
+  }
+
+  void fetch_to_write(const std::byte* row) const {
+    const int bytes = view_.problem.v_head_size * bit_width(view_.problem.out_dtype) / 8;
+    for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 1);
   }
 
   static void add_sink(float sink, float& maximum, float& denominator) {

@@ -30,6 +30,24 @@ struct LogitTerms {
 /// How much of a tile a group of rows sees.
 enum class Coverage : uint8_t { none, some, all };
 
+class TaskView;
+
+/// The rows of a task one after the other: which token and q head each is, without a division per row.
+class RowWalk {
+ public:
+  FOLIO_ALWAYS_INLINE explicit RowWalk(const TaskView& view);
+  FOLIO_ALWAYS_INLINE void next();
+
+  int row = 0;
+  int token = 0;  // of the sequence's new tokens
+  int q_head = 0;
+
+ private:
+  int group_, head_rows_, first_row_;
+  int in_group_;   // q_head % group
+  int local_ = 0;  // row of its head
+};
+
 class TaskView {
  public:
   /// `visible`: memory for one Visible per query token of the task.
@@ -65,13 +83,14 @@ class TaskView {
     return (task.head + r / head_rows) * group + (task.row_begin + r % head_rows) % group;
   }
   /// The head_size elements of row r of q.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* query(int r) const {
-    return static_cast<const std::byte*>(args.q.data) + (sequence.first_query + token_of(r)) * args.q.stride_bytes[0] +
-           q_head_of(r) * args.q.stride_bytes[1];
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* query(int r) const { return query(token_of(r), q_head_of(r)); }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* query(int token, int q_head) const {
+    return static_cast<const std::byte*>(args.q.data) + (sequence.first_query + token) * args.q.stride_bytes[0] +
+           q_head * args.q.stride_bytes[1];
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE std::byte* output(int r) const {
-    return static_cast<std::byte*>(args.out.data) + (sequence.first_query + token_of(r)) * args.out.stride_bytes[0] +
-           q_head_of(r) * args.out.stride_bytes[1];
+  [[nodiscard]] FOLIO_ALWAYS_INLINE std::byte* output(int token, int q_head) const {
+    return static_cast<std::byte*>(args.out.data) + (sequence.first_query + token) * args.out.stride_bytes[0] +
+           q_head * args.out.stride_bytes[1];
   }
 
   /// The keys [first, first + 64) that some row may see.
@@ -159,6 +178,31 @@ class TaskView {
   Visible hull_;
   bool has_tree_ = false;
 };
+
+FOLIO_ALWAYS_INLINE RowWalk::RowWalk(const TaskView& view)
+    : token(view.task.row_begin / view.group),
+      q_head(view.task.head * view.group + view.task.row_begin % view.group),
+      group_(view.group),
+      head_rows_(view.head_rows),
+      first_row_(view.task.row_begin),
+      in_group_(view.task.row_begin % view.group) {}
+
+FOLIO_ALWAYS_INLINE void RowWalk::next() {
+  ++row;
+  if (++local_ == head_rows_) {  // the next head begins with the same token
+    local_ = 0;
+    const int head = q_head / group_ + 1;
+    token = first_row_ / group_;
+    in_group_ = first_row_ % group_;
+    q_head = head * group_ + in_group_;
+  } else if (++in_group_ == group_) {
+    in_group_ = 0;
+    q_head -= group_ - 1;
+    ++token;
+  } else {
+    ++q_head;
+  }
+}
 
 }  // namespace skeleton
 }  // namespace v1
