@@ -8,6 +8,7 @@
 #include "reference/attention.h"
 #include "reference/elements.h"
 #include "reference/quantise.h"
+#include "reference/rotate.h"
 
 namespace folio::reference {
 namespace {
@@ -51,7 +52,21 @@ void store_granule(const PagedKVView& view, Place place, int64_t head, int32_t d
   }
 }
 
-void append_plane(const PagedKVView& view, const AnyTensor<3>& rows, const std::vector<Place>& places) {
+/// What is done to a row of K on its way.
+struct Transform {
+  const Batch* batch = nullptr;
+  const Rope* rope = nullptr;
+  const float* weights = nullptr;
+  double eps = 0.0;
+
+  void apply(std::span<double> row, int64_t token) const {
+    if (weights != nullptr) normalise(row, weights, eps);
+    if (rope != nullptr) rotate_row(row, *rope, position_of(*batch, *rope, token));
+  }
+};
+
+void append_plane(const PagedKVView& view, const AnyTensor<3>& rows, const std::vector<Place>& places,
+                  const Transform& transform) {
   std::vector<double> wide(static_cast<size_t>(view.head_size));
   std::vector<float> x(wide.size());
   const int32_t granularity = view.scales.data != nullptr ? view.scales.granularity : view.head_size;
@@ -61,6 +76,7 @@ void append_plane(const PagedKVView& view, const AnyTensor<3>& rows, const std::
       const auto* at =
           static_cast<const std::byte*>(rows.data) + static_cast<int64_t>(t) * rows.stride_bytes[0] + head * rows.stride_bytes[1];
       load_row(at, rows.dtype, view.head_size, wide.data());
+      transform.apply(wide, static_cast<int64_t>(t));
       std::transform(wide.begin(), wide.end(), x.begin(), [](double value) { return static_cast<float>(value); });
       for (int32_t dim = 0; dim < view.head_size; dim += granularity) {
         const auto size = static_cast<size_t>(std::min(granularity, view.head_size - dim));
@@ -74,8 +90,8 @@ void append_plane(const PagedKVView& view, const AnyTensor<3>& rows, const std::
 
 void append(const Batch& batch, const AppendArgs& args) {
   const std::vector<Place> places = places_of(batch, args);
-  append_plane(args.key, args.k, places);
-  if (args.v.data != nullptr) append_plane(args.value, args.v, places);
+  append_plane(args.key, args.k, places, {&batch, args.rope, args.k_norm, static_cast<double>(args.norm_eps)});
+  if (args.v.data != nullptr) append_plane(args.value, args.v, places, {});
 }
 
 }  // namespace folio::reference

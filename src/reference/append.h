@@ -7,7 +7,8 @@
 
 namespace folio::reference {
 
-/// Writes the tokens of `args` into its planes. The arguments are valid; rope and k_norm are not looked at.
+/// Writes the tokens of `args` into its planes. The arguments are valid. K that is normalised or rotated is so in double and rounded to
+/// float once, before it is stored or quantised: `folio::append` may be a unit of the last place of float away from that.
 void append(const Batch& batch, const AppendArgs& args);
 
 }  // namespace folio::reference

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,37 @@ struct AppendCall {
   [[nodiscard]] std::vector<std::byte> written() const {
     std::vector<std::byte> all = key.bytes(), more = value.bytes();
     all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+};
+
+/// The same call, with a table and weights.
+struct RotatingAppendCall : AppendCall {
+  std::vector<float> table = std::vector<float>(8 * 6, 0.5f), weights = std::vector<float>(16, 1.0f);
+  std::vector<int32_t> positions{7, 0, 3};
+  Rope rope{table.data(), 8, 6, false, 10, nullptr};
+
+  RotatingAppendCall() {
+    args.rope = &rope;
+    args.k_norm = weights.data();
+  }
+};
+
+struct RotateCall {
+  std::vector<float> rows = std::vector<float>(3 * 2 * 16, 1.0f), table = std::vector<float>(8 * 6, 0.5f);
+  std::vector<float> weights = std::vector<float>(16, 1.0f), result = std::vector<float>(3 * 2 * 16, 2.0f);
+  std::vector<int32_t> offsets{0, 1, 3}, contexts{4, 2}, positions{7, 0, 3};
+  Rope rope{table.data(), 8, 6, true, 10, nullptr};
+  Batch batch{2, offsets.data(), contexts.data()};
+  RotateArgs args{dense_tensor<3>(rows.data(), DType::f32, {3, 2, 16}), dense_tensor<3>(result.data(), DType::f32, {3, 2, 16}),
+                  &rope, weights.data()};
+  Executor executor = serial_executor();
+
+  Status run() { return rotate(batch, args, executor); }
+  [[nodiscard]] std::vector<std::byte> written() const {
+    std::vector<std::byte> all(rows.size() * 4 + result.size() * 4);
+    std::memcpy(all.data(), rows.data(), rows.size() * 4);
+    std::memcpy(all.data() + rows.size() * 4, result.data(), result.size() * 4);
     return all;
   }
 };
@@ -224,6 +256,127 @@ TEST(Errors, append_refuses_slots_and_batches_that_contradict) {
         },
         {"k has 3 tokens", "4"}},
        {"context below new tokens", [](C& c) { c.contexts[1] = 1; }, {"batch.context_lengths[1] is 1", "2 new tokens"}}});
+}
+
+/// What append and rotate refuse alike.
+template <class C>
+std::vector<Broken<C>> broken_transforms() {
+  return {{"cos_sin", [](C& c) { c.rope.cos_sin = nullptr; }, {"rope.cos_sin is null", "[8, 6]"}},
+          {"cos_sin misaligned",
+           [](C& c) { c.rope.cos_sin = reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(c.table.data()) + 2); },
+           {"rope.cos_sin is not aligned", "4 bytes"}},
+          {"rows", [](C& c) { c.rope.rows = -1; }, {"rope.rows is -1"}},
+          {"dims odd", [](C& c) { c.rope.dims = 5; }, {"rope.dims is 5", "even"}},
+          {"dims", [](C& c) { c.rope.dims = 0; }, {"rope.dims is 0", "at least 2"}},
+          {"dims", [](C& c) { c.rope.dims = -6; }, {"rope.dims is -6"}},
+          {"first_dim", [](C& c) { c.rope.first_dim = -1; }, {"rope.first_dim is -1"}},
+          {"first_dim", [](C& c) { c.rope.first_dim = 12; }, {"rope.first_dim + rope.dims is 18", "at most 16"}},
+          {"first_dim", [](C& c) { c.rope.first_dim = 0x7fffffff; }, {"2147483653"}},
+          {"table too short", [](C& c) { c.rope.rows = 3; }, {"position[0] is 3", "0 to 2", "rope.rows is 3"}},
+          {"empty table", [](C& c) { c.rope.rows = 0; }, {"position[0] is 3", "rope.rows is 0"}},
+          {"position",
+           [](C& c) {
+             c.positions[2] = 8;
+             c.rope.positions = c.positions.data();
+           },
+           {"rope.positions[2] is 8", "0 to 7"}},
+          {"position",
+           [](C& c) {
+             c.positions[1] = -1;
+             c.rope.positions = c.positions.data();
+           },
+           {"rope.positions[1] is -1"}},
+          {"batch position",
+           [](C& c) {
+             c.positions[0] = -2;
+             c.batch.query_positions = c.positions.data();
+           },
+           {"position[0] is -2"}},
+          {"key position",
+           [](C& c) {
+             c.positions[1] = 7;
+             c.batch.key_positions = c.positions.data();
+           },
+           {"position[0] is 10", "0 to 7"}},
+          {"eps", [](C& c) { c.args.norm_eps = -1.0f; }, {"norm_eps is -1", "at least 0"}},
+          {"eps", [](C& c) { c.args.norm_eps = std::numeric_limits<float>::quiet_NaN(); }, {"norm_eps", "finite"}},
+          {"eps", [](C& c) { c.args.norm_eps = std::numeric_limits<float>::infinity(); }, {"norm_eps", "finite"}}};
+}
+
+TEST(Errors, append_refuses_rotations_and_norms_that_do_not_fit) {
+  using C = RotatingAppendCall;
+  expect_refused<C>("append", broken_transforms<C>());
+  expect_refused<C>(
+      "append", {{"k_norm misaligned",
+                  [](C& c) { c.args.k_norm = reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(c.weights.data()) + 1); },
+                  {"k_norm is not aligned", "4 bytes"}},
+                 {"slots without positions",
+                  [](C& c) {
+                    c.args.slots = c.slots.data();
+                    c.batch = {};
+                  },
+                  {"batch.query_offsets is null"}},
+                 {"slots without lengths",
+                  [](C& c) {
+                    c.args.slots = c.slots.data();
+                    c.batch.context_lengths = nullptr;
+                  },
+                  {"batch.context_lengths is null", "rope has no positions"}},
+                 {"slots and a batch of other tokens",
+                  [](C& c) {
+                    c.args.slots = c.slots.data();
+                    c.offsets[2] = 2;
+                  },
+                  {"k has 3 tokens", "2"}},
+                 {"head too large",
+                  [](C& c) {
+                    c.args.key.scales = {};
+                    c.args.key.head_size = 4104;
+                    c.args.k.extent[2] = 4104;
+                  },
+                  {"key head_size is 4104", "at most 4096"},
+                  Errc::unsupported}});
+}
+
+TEST(Errors, rotate_refuses_what_does_not_fit) {
+  using C = RotateCall;
+  expect_refused<C>("rotate", broken_transforms<C>());
+  expect_refused<C>(
+      "rotate",
+      {{"executor", [](C& c) { c.executor = {}; }, {"executor"}},
+       {"q.data", [](C& c) { c.args.q.data = nullptr; }, {"q data is null"}},
+       {"q.dtype", [](C& c) { c.args.q.dtype = DType::i8; }, {"q has dtype i8", "bf16"}},
+       {"q tokens", [](C& c) { c.args.q.extent[0] = -1; }, {"q has -1 tokens"}},
+       {"q heads", [](C& c) { c.args.q.extent[1] = 0; }, {"q has shape [3, 0, 16]"}},
+       {"q stride", [](C& c) { c.args.q.stride_bytes[2] = 8; }, {"q has stride 8", "4"}},
+       {"q stride", [](C& c) { c.args.q.stride_bytes[0] = 66; }, {"q data or strides", "66"}},
+       {"q head too large", [](C& c) { c.args.q.extent[2] = 4097; }, {"q head_size is 4097", "4096"}, Errc::unsupported},
+       {"q_norm misaligned",
+        [](C& c) { c.args.q_norm = reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(c.weights.data()) + 1); },
+        {"q_norm is not aligned", "4 bytes"}},
+       {"out.data", [](C& c) { c.args.out.data = nullptr; }, {"out data is null", "[3, 2, 16]"}},
+       {"out.dtype", [](C& c) { c.args.out.dtype = DType::f8_e4m3; }, {"out has dtype f8_e4m3"}},
+       {"out shape", [](C& c) { c.args.out.extent[1] = 1; }, {"out has shape [3, 1, 16]", "[3, 2, 16]", "from q"}},
+       {"out stride", [](C& c) { c.args.out.stride_bytes[0] = 0; }, {"out has stride 0 over 3"}},
+       {"out in q, narrower",
+        [](C& c) {
+          c.args.out = c.args.q;
+          c.args.out.dtype = DType::bf16;
+          c.args.out.stride_bytes[2] = 2;
+        },
+        {"out", "memory of q"}},
+       {"out in q, a token further",
+        [](C& c) {
+          c.args.q.extent[0] = c.args.out.extent[0] = 2;
+          c.args.out.data = c.rows.data() + 32;
+          c.args.out.stride_bytes[0] = 64;
+          c.offsets[2] = 2;
+        },
+        {"out", "memory of q"}},
+       {"batch.size", [](C& c) { c.batch.size = -1; }, {"batch.size is -1"}},
+       {"batch.query_offsets", [](C& c) { c.batch.query_offsets = nullptr; }, {"batch.query_offsets is null"}},
+       {"batch.context_lengths", [](C& c) { c.batch.context_lengths = nullptr; }, {"batch.context_lengths is null"}},
+       {"batch of other tokens", [](C& c) { c.offsets[2] = 4; }, {"q has 3 tokens", "4"}}});
 }
 
 TEST(Errors, merge_refuses_parts_that_do_not_agree) {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/// reference/rotate.cpp: one row of one head of one token at a time.
+#include "reference/rotate.h"
+
+#include <cmath>
+#include <complex>
+
+#include "reference/elements.h"
+
+namespace folio::reference {
+
+void normalise(std::span<double> row, const float* weights, double eps) {
+  double sum = 0.0;
+  for (const double x : row) sum += x * x;
+  const double root = std::sqrt(sum / static_cast<double>(row.size()) + eps);
+  for (size_t i = 0; i < row.size(); ++i) row[i] = row[i] / root * static_cast<double>(weights[i]);
+}
+
+void rotate_row(std::span<double> row, const Rope& rope, int64_t position) {
+  const float* angles = rope.cos_sin + position * rope.dims;
+  const int32_t pairs = rope.dims / 2;
+  for (int32_t i = 0; i < pairs; ++i) {
+    const auto first = static_cast<size_t>(rope.first_dim + (rope.interleaved ? 2 * i : i));
+    const size_t second = first + static_cast<size_t>(rope.interleaved ? 1 : pairs);
+    const std::complex<double> turn(static_cast<double>(angles[i]), static_cast<double>(angles[pairs + i]));
+    const std::complex<double> turned = std::complex<double>(row[first], row[second]) * turn;
+    row[first] = turned.real();
+    row[second] = turned.imag();
+  }
+}
+
+int64_t position_of(const Batch& batch, const Rope& rope, int64_t token) {
+  if (rope.positions != nullptr) return rope.positions[token];
+  int32_t b = 0;
+  while (token >= batch.query_offsets[b + 1]) ++b;
+  const int64_t t = token - batch.query_offsets[b];
+  if (batch.query_positions != nullptr) return batch.query_positions[b] + t;
+  const int64_t new_tokens = int64_t{batch.query_offsets[b + 1]} - batch.query_offsets[b];
+  const int64_t key_position = batch.key_positions != nullptr ? batch.key_positions[b] : 0;
+  return key_position + batch.context_lengths[b] - new_tokens + t;
+}
+
+std::vector<double> rotated(const Batch& batch, const RotateArgs& args) {
+  const int64_t tokens = args.q.extent[0], heads = args.q.extent[1], head_size = args.q.extent[2];
+  std::vector<double> all(static_cast<size_t>(tokens * heads * head_size));
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t h = 0; h < heads; ++h) {
+      const std::span<double> row(all.data() + (t * heads + h) * head_size, static_cast<size_t>(head_size));
+      const auto* at = static_cast<const std::byte*>(args.q.data) + t * args.q.stride_bytes[0] + h * args.q.stride_bytes[1];
+      load_row(at, args.q.dtype, head_size, row.data());
+      if (args.q_norm != nullptr) normalise(row, args.q_norm, static_cast<double>(args.norm_eps));
+      if (args.rope != nullptr) rotate_row(row, *args.rope, position_of(batch, *args.rope, t));
+    }
+  }
+  return all;
+}
+
+}  // namespace folio::reference
