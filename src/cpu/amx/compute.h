@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/compute.h: attention of 16 or 32 rows over staged tiles of 64 keys, by AMX and AVX-512 at the same time.
 ///
-///     tile j:   PV(j - 1) and QK(j + 1) by AMX, with the softmax of tile j between their products;  then O *= factor where a maximum rose
+/// A job is one row tile and one staged tile. Of consecutive jobs three are worked on at a time:
+///
+///     job j:   values of job j - 1 and scores of job j + 1 by AMX, and between their products the softmax of job j;
+///              then, where a maximum rose, output *= factor
 ///
 /// Rows and tiles lie as stage_keys.h, stage_values.h and compute_products.h draw them. Rows are independent: their results depend
-/// neither on Rows, nor on their neighbours, nor on how tiles are cut into calls, nor on whether a tile has an edge that they do not feel.
+/// neither on Rows, nor on their neighbours, nor on how jobs are cut into calls, nor on whether a tile has an edge that they do not feel.
 ///
 /// ISA-safe: templates on Tile, which carries a tag type.
 #pragma once
@@ -23,43 +26,27 @@ namespace amx {
 template <class Tile, int Depth, int VDepth, int Rows>
 class Compute {
  public:
-  FOLIO_ALWAYS_INLINE Compute(const RowTile& rows, float scale_log2, ComputeScratch& scratch)
-      : rows_(rows), scale_(scale_log2), scratch_(scratch) {}
+  /// `scale_log2` = scale * log2(e), positive.
+  FOLIO_ALWAYS_INLINE Compute(float scale_log2, ComputeScratch& scratch) : scale_(scale_log2), scratch_(scratch) {}
 
-  void run(const StagedTile* tiles, int count) {
-    NoWork none;
-    Step::template scores<0>(rows_.queries, tiles[0].keys, scratch_.scores[0], none);
+  /// Jobs [0, count), count >= 1, in order. Tiles of Tile are configured as whole.
+  void run(const TileJob* jobs, int count) {
+    Product::scores(score_operands(jobs[0], 0));
     for (int j = 0; j < count; ++j) {
-      const StagedTile* const before = j > 0 ? tiles + j - 1 : nullptr;
-      const StagedTile* const next = j + 1 < count ? tiles + j + 1 : nullptr;
-      if (!has_scales(tiles[j]) && tiles[j].edge == nullptr) {
-        step_whole(before, tiles[j], next, j & 1);
-      } else {
-        step_other(before, tiles[j], next, j & 1);
-      }
+      const TileJob* const before = j > 0 ? jobs + j - 1 : nullptr;
+      step(before, jobs[j], j + 1 < count ? jobs + j + 1 : nullptr, j & 1);
     }
-    Step::template values<0>(scratch_.weights[(count - 1) & 1], tiles[count - 1].values, rows_.output, none);
+    Product::values(value_operands(jobs[count - 1], (count - 1) & 1));
   }
 
-  /// The softmax of one tile alone, for callers that do its products themselves: scores and weights lie in the first of both halves.
-  void weigh(const StagedTile& tile) {
-    if (!has_scales(tile) && tile.edge == nullptr) {
-      step_whole(nullptr, tile, nullptr, 0);
-    } else {
-      step_other(nullptr, tile, nullptr, 0);
-    }
-  }
+  /// The softmax of one job alone, for callers that do its products themselves: scores and weights lie in the first of both halves.
+  void weigh(const TileJob& job) { step(nullptr, job, nullptr, 0); }
 
  private:
-  using Step = Products<Tile, Depth, VDepth, Rows>;
+  using Product = Products<Tile, Depth, VDepth, Rows>;
   using Row = Softmax<Tile>;
   static constexpr __mmask16 every = 0xffff;
   static constexpr float minus_infinity = Row::minus_infinity;
-
-  /// Rows of softmax beside each column of products.
-  static constexpr int value_steps = Rows == 16 ? 0 : Step::value_columns >= 16 ? 1 : 16 / Step::value_columns;
-  static constexpr int score_steps = Rows == 16 ? 0 : (Rows - Step::value_columns * value_steps) / Step::key_columns;
-  static constexpr int steps = value_steps * Step::value_columns + score_steps * Step::key_columns;
 
   /// What columns are multiplied by where the tile has no scales ...
   struct OneScale {
@@ -67,76 +54,79 @@ class Compute {
     FOLIO_ALWAYS_INLINE __m512 score(int) const { return all; }
     FOLIO_ALWAYS_INLINE __m512 weight(int, __m512 p) const { return p; }
   };
-  /// ... and where it has.
+  /// ... and in general.
   struct ColumnScales {
     const float* scores;
     const float* weights;
     FOLIO_ALWAYS_INLINE __m512 score(int i) const { return _mm512_load_ps(scores + 16 * i); }
-    FOLIO_ALWAYS_INLINE __m512 weight(int i, __m512 p) const {
-      return weights == nullptr ? p : _mm512_mul_ps(p, _mm512_load_ps(weights + 16 * i));
-    }
+    FOLIO_ALWAYS_INLINE __m512 weight(int i, __m512 p) const { return _mm512_mul_ps(p, _mm512_load_ps(weights + 16 * i)); }
   };
 
-  /// Weighs the rows of a tile, one at each step.
-  struct WeighRows {
+  /// Weighs the rows of a job, one at each step: of a tile without scales that all rows see whole ...
+  struct WeighWhole {
+    static constexpr int steps = Rows;
+    using Scale = OneScale;
     SoftmaxRow row;
     const float* maximum;
-    OneScale scale;
+    const uint64_t* seen;  // null
+    Scale scale;
     FOLIO_ALWAYS_INLINE void step() {
       Row::weigh(row, scale, *maximum++);
-      row.scores += Row::keys;
-      row.weights += Row::keys;
-      row.sums += 16;
+      row.advance();
+    }
+  };
+  /// ... and of any tile.
+  struct WeighSeen {
+    static constexpr int steps = Rows;
+    using Scale = ColumnScales;
+    SoftmaxRow row;
+    const float* maximum;
+    const uint64_t* seen;
+    Scale scale;
+    FOLIO_ALWAYS_INLINE void step() {
+      Row::weigh_seen(row, scale, *seen++, *maximum++);
+      row.advance();
     }
   };
 
-  FOLIO_ALWAYS_INLINE static bool has_scales(const StagedTile& tile) {
-    return tile.key_scales != nullptr || tile.value_scales != nullptr;
+  FOLIO_ALWAYS_INLINE ProductOperands score_operands(const TileJob& job, int half) const {
+    return Product::score_operands(job.rows.queries, job.tile.keys, scratch_.scores[half]);
+  }
+  FOLIO_ALWAYS_INLINE ProductOperands value_operands(const TileJob& job, int half) const {
+    return Product::value_operands(scratch_.weights[half], job.tile.values, job.rows.output);
   }
   FOLIO_ALWAYS_INLINE SoftmaxRow row_of(int r, int half) const {
     return {scratch_.scores[half] + Row::keys * r, scratch_.weights[half] + Row::keys * r, scratch_.sums + 16 * r};
   }
 
-  /// A tile that all rows see whole. The softmax goes along with the products.
-  void step_whole(const StagedTile* before, const StagedTile&, const StagedTile* next, int half) {
-    const OneScale scale = {_mm512_set1_ps(scale_)};
-    WeighRows work = {row_of(0, half), rows_.maximum, scale};
-    int done = 0;
-    if (before != nullptr) {
-      Step::template values<value_steps>(scratch_.weights[1 - half], before->values, rows_.output, work);
-      done += value_steps * Step::value_columns;
-    }
-    if (next != nullptr) {
-      Step::template scores<score_steps>(rows_.queries, next->keys, scratch_.scores[1 - half], work);
-      done += score_steps * Step::key_columns;
-    }
-    for (; done < Rows; ++done) work.step();
-    finish(scale, nullptr, half);
-  }
-
-  /// A tile with scales, or with an edge.
-  __attribute__((noinline)) void step_other(const StagedTile* before, const StagedTile& tile, const StagedTile* next, int half) {
-    NoWork none;
-    if (before != nullptr) Step::template values<0>(scratch_.weights[1 - half], before->values, rows_.output, none);
-    const bool has_terms = tile.edge != nullptr && tile.edge->has_terms;
-    const ColumnScales scales = column_scales(tile);
-    if (has_terms) {
-      for (int r = 0; r < Rows; ++r) Row::add_terms(scratch_.scores[half] + Row::keys * r, scales, tile.edge->terms[r]);
-      fill(scratch_.score_scales, 1.0f);
-    }
-    weigh_all(scales, tile.edge, half);
-    if (next != nullptr) Step::template scores<0>(rows_.queries, next->keys, scratch_.scores[1 - half], none);
-    finish(scales, tile.edge == nullptr ? nullptr : tile.edge->seen, half);
-  }
-
-  void weigh_all(const ColumnScales& scales, const Edge* edge, int half) const {
-    for (int r = 0; r < Rows; ++r) {
-      if (edge == nullptr) {
-        Row::weigh(row_of(r, half), scales, rows_.maximum[r]);
-      } else {
-        Row::weigh_seen(row_of(r, half), scales, edge->seen[r], rows_.maximum[r]);
+  FOLIO_ALWAYS_INLINE void step(const TileJob* before, const TileJob& job, const TileJob* next, int half) {
+    const StagedTile& tile = job.tile;
+    if (tile.edge == nullptr && tile.key_scales == nullptr && tile.value_scales == nullptr) {
+      step_as<WeighWhole>(before, job, next, {row_of(0, half), job.rows.maximum, nullptr, {_mm512_set1_ps(scale_)}}, half);
+    } else {
+      const ColumnScales scale = column_scales(tile);
+      const uint64_t* const seen = tile.edge != nullptr ? tile.edge->seen : scratch_.all;
+      if (tile.edge != nullptr && tile.edge->has_terms) {
+        for (int r = 0; r < Rows; ++r) Row::add_terms(scratch_.scores[half] + Row::keys * r, scale, tile.edge->terms[r]);
+        fill(scratch_.score_scales, 1.0f);
       }
+      step_as<WeighSeen>(before, job, next, {row_of(0, half), job.rows.maximum, seen, scale}, half);
     }
+  }
+
+  template <class Work>
+  __attribute__((noinline)) void step_as(const TileJob* before, const TileJob& job, const TileJob* next, Work work, int half) {
+    const typename Work::Scale scale = work.scale;
+    const uint64_t* const seen = work.seen;
+    begin_rows(job.rows, scale, seen, half);
+    if (Rows == 32 && before != nullptr && next != nullptr) {
+      Product::both(value_operands(*before, 1 - half), score_operands(*next, 1 - half), work);
+    } else {
+      if (before != nullptr) Product::values(value_operands(*before, 1 - half));
+      if (next != nullptr) Product::scores(score_operands(*next, 1 - half));
+      for (int r = 0; r < Rows; ++r) work.step();
+    }
+    finish(job.rows, scale, seen, half);
   }
 
   ColumnScales column_scales(const StagedTile& tile) const {
@@ -146,80 +136,87 @@ class Compute {
         const __m512 scale = _mm512_mul_ps(_mm512_load_ps(tile.key_scales + i), _mm512_set1_ps(scale_));
         _mm512_store_ps(scratch_.score_scales + i, scale);
       }
-    return {scratch_.score_scales, tile.value_scales};
+    if (tile.value_scales == nullptr) fill(scratch_.weight_scales, 1.0f);
+    if (tile.edge == nullptr)
+      for (uint64_t& seen : scratch_.all) seen = ~uint64_t{0};
+    return {scratch_.score_scales, tile.value_scales != nullptr ? tile.value_scales : scratch_.weight_scales};
   }
   FOLIO_ALWAYS_INLINE static void fill(float* to, float x) {
     for (int i = 0; i < 64; i += 16) _mm512_store_ps(to + i, _mm512_set1_ps(x));
   }
 
-  /// Sums of the weights join the denominators. Rows whose weights are no good are done again.
+  /// Rows that have no maximum yet get the highest of their logits.
   template <class Scale>
-  FOLIO_ALWAYS_INLINE void finish(const Scale& scale, const uint64_t* seen, int half) {
-    bool rescale = false;
+  FOLIO_ALWAYS_INLINE void begin_rows(const RowTile& rows, const Scale& scale, const uint64_t* seen, int half) {
     for (int begin = 0; begin < Rows; begin += 16) {
-      const __m512 sum = Row::sum_rows(scratch_.sums + 16 * begin);
-      __mmask16 again = static_cast<__mmask16>(~_mm512_cmp_ps_mask(sum, _mm512_set1_ps(Row::most), _CMP_LE_OQ));
-      if (__builtin_expect(again == 0, 1)) {
-        _mm512_storeu_ps(rows_.denominator + begin, _mm512_add_ps(_mm512_loadu_ps(rows_.denominator + begin), sum));
-        _mm512_store_ps(scratch_.factors + begin, _mm512_set1_ps(1.0f));
-      } else {
-        rescale |= redo(scale, seen == nullptr ? nullptr : seen + begin, half, begin, again);
-      }
+      const __m512 old = _mm512_loadu_ps(rows.maximum + begin);
+      const __mmask16 fresh = _mm512_cmp_ps_mask(old, _mm512_set1_ps(minus_infinity), _CMP_EQ_OQ);
+      if (__builtin_expect(fresh == 0, 1)) continue;
+      const __m512 highest =
+          Row::highest(scratch_.scores[half] + Row::keys * begin, scale, seen == nullptr ? nullptr : seen + begin);
+      _mm512_storeu_ps(rows.maximum + begin, _mm512_mask_mov_ps(old, fresh, highest));
     }
-    if (__builtin_expect(rescale, 0)) rescale_output();
   }
 
-  /// Rows `again` of the 16 from `begin` get the maximum of their logits, if it is higher than theirs. Returns whether output is to be
-  /// rescaled.
+  /// Sums of the weights join the denominators. Rows whose weights are no good are done again.
   template <class Scale>
-  __attribute__((noinline)) bool redo(const Scale& scale, const uint64_t* seen, int half, int begin, __mmask16 again) {
-    const __m512 old = _mm512_loadu_ps(rows_.maximum + begin);
+  FOLIO_ALWAYS_INLINE void finish(const RowTile& rows, const Scale& scale, const uint64_t* seen, int half) {
+    for (int begin = 0; begin < Rows; begin += 16) {
+      const __m512 sum = Row::sum_rows(scratch_.sums + 16 * begin);
+      const auto again = static_cast<__mmask16>(~_mm512_cmp_ps_mask(sum, _mm512_set1_ps(Row::most), _CMP_LE_OQ));
+      if (__builtin_expect(again == 0, 1)) {
+        _mm512_storeu_ps(rows.denominator + begin, _mm512_add_ps(_mm512_loadu_ps(rows.denominator + begin), sum));
+      } else {
+        redo(rows, scale, seen == nullptr ? nullptr : seen + begin, half, begin, again);
+      }
+    }
+  }
+
+  /// Rows `again` of the 16 from `begin` get the highest of their logits as maximum, if it is higher than theirs.
+  template <class Scale>
+  __attribute__((noinline)) void redo(const RowTile& rows, const Scale& scale, const uint64_t* seen, int half, int begin,
+                                      __mmask16 again) {
+    const __m512 old = _mm512_loadu_ps(rows.maximum + begin);
     const __m512 highest = Row::highest(scratch_.scores[half] + Row::keys * begin, scale, seen);
     const __m512 maximum = _mm512_mask_max_ps(old, again, old, highest);
-    const __mmask16 none = _mm512_cmp_ps_mask(maximum, _mm512_set1_ps(minus_infinity), _CMP_EQ_OQ);
-    const __m512 reference = _mm512_maskz_mov_ps(static_cast<__mmask16>(~none), maximum);  // -inf - 0, not -inf - -inf
-    _mm512_storeu_ps(rows_.maximum + begin, maximum);
+    const __mmask16 some = _mm512_cmp_ps_mask(maximum, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ);
+    const __m512 reference = _mm512_maskz_mov_ps(some, maximum);  // 0 where all logits are -inf: -inf - 0, not -inf - -inf
+    _mm512_storeu_ps(rows.maximum + begin, maximum);
     _mm512_store_ps(scratch_.references, reference);
     for (int r = 0; r < 16; ++r) {
       if ((again >> r & 1) == 0) continue;
       const SoftmaxRow row = row_of(begin + r, half);
-      if (seen == nullptr) {
-        Row::weigh(row, scale, scratch_.references[r]);
-      } else {
-        Row::weigh_seen(row, scale, seen[r], scratch_.references[r]);
-      }
+      Row::weigh_seen(row, scale, seen == nullptr ? ~uint64_t{0} : seen[r], scratch_.references[r]);
     }
-    const __m512 one = _mm512_set1_ps(1.0f);
-    const __m512 factor = _mm512_mask_mov_ps(one, again, Row::exp2(_mm512_sub_ps(old, reference)));
-    const __m512 denominator = _mm512_mul_ps(_mm512_loadu_ps(rows_.denominator + begin), factor);
-    _mm512_storeu_ps(rows_.denominator + begin, _mm512_add_ps(denominator, Row::sum_rows(scratch_.sums + 16 * begin)));
-    // Output of a row without a maximum is zero, or NaN.
-    const __mmask16 fresh = _mm512_cmp_ps_mask(old, _mm512_set1_ps(minus_infinity), _CMP_EQ_OQ);
-    const __m512 kept = _mm512_mask_mov_ps(factor, fresh, one);
-    _mm512_store_ps(scratch_.factors + begin, kept);
-    return _mm512_cmp_ps_mask(kept, one, _CMP_NEQ_UQ) != 0;
-  }
-
-  __attribute__((noinline)) void rescale_output() const {
-    for (int r = 0; r < Rows; ++r) {
-      if (scratch_.factors[r] == 1.0f) continue;
-      const __m512 factor = _mm512_set1_ps(scratch_.factors[r]);
-      float* const row = rows_.output + int64_t{VDepth} * r;
-      for (int d = 0; d < VDepth; d += 16) _mm512_store_ps(row + d, _mm512_mul_ps(_mm512_load_ps(row + d), factor));
+    const __m512 factor = _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), again, Row::exp2(_mm512_sub_ps(old, reference)));
+    const __m512 denominator = _mm512_mul_ps(_mm512_loadu_ps(rows.denominator + begin), factor);
+    _mm512_storeu_ps(rows.denominator + begin, _mm512_add_ps(denominator, Row::sum_rows(scratch_.sums + 16 * begin)));
+    _mm512_store_ps(scratch_.references, factor);
+    for (int r = 0; r < 16; ++r) {
+      if (scratch_.references[r] == 1.0f) continue;
+      float* const row = rows.output + int64_t{VDepth} * (begin + r);
+      for (int d = 0; d < VDepth; d += 16)
+        _mm512_store_ps(row + d, _mm512_mul_ps(_mm512_load_ps(row + d), splat(scratch_.references[r])));
     }
   }
+  FOLIO_ALWAYS_INLINE static __m512 splat(float x) { return _mm512_set1_ps(x); }
 
-  const RowTile rows_;
   const float scale_;
   ComputeScratch& scratch_;
 };
 
-/// The rows attend over `count` >= 1 tiles, in order; their state is updated. `scale_log2` = scale * log2(e), positive. Tiles of Tile are
-/// configured as whole.
+/// The jobs in order; the states of their rows are updated. `scale_log2` = scale * log2(e), positive. Tiles are configured as whole.
 template <class Tile, int Depth, int VDepth, int Rows>
-__attribute__((noinline)) void attend_tiles(const RowTile& rows, const StagedTile* tiles, int count, float scale_log2,
-                                            ComputeScratch& scratch) {
-  Compute<Tile, Depth, VDepth, Rows>(rows, scale_log2, scratch).run(tiles, count);
+__attribute__((noinline)) void attend_jobs(const TileJob* jobs, int count, float scale_log2, ComputeScratch& scratch) {
+  Compute<Tile, Depth, VDepth, Rows>(scale_log2, scratch).run(jobs, count);
+}
+
+/// One row tile over `count` tiles, 1 to 16.
+template <class Tile, int Depth, int VDepth, int Rows>
+void attend_tiles(const RowTile& rows, const StagedTile* tiles, int count, float scale_log2, ComputeScratch& scratch) {
+  TileJob jobs[16];
+  for (int i = 0; i < count; ++i) jobs[i] = {rows, tiles[i]};
+  attend_jobs<Tile, Depth, VDepth, Rows>(jobs, count, scale_log2, scratch);
 }
 
 }  // namespace amx

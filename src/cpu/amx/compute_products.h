@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/compute_products.h: the two products of 16 or 32 rows and one staged tile of 64 keys.
+/// src/cpu/amx/compute_products.h: the two products of 16 or 32 rows and one staged tile of 64 keys, and other work between them.
 ///
 ///     scores  S [row][64]        = Q [row tile][depth / 32][16 rows][32 dims] . K [4][depth / 32][16 dim pairs][16 keys][2]
 ///     values  O [row][v_depth]  += P [row][64] . V [v_depth / 16][2][16 key pairs][16 columns][2]
 ///
-/// A column of tiles (16 keys, 16 columns of O) takes two accumulators with 32 rows. Columns alternate between two sets of them, and the
-/// results of one column are stored while the next is computed: a tile store waits for the product before it, so right behind it it would
-/// hold up everything. K and V are read once per row tile and leave L1 to Q, S, P and O (load_t1).
+/// A group is four tiles of the result: 2 columns of 2 row tiles, or 4 columns of one, so that there is one tile load to a product where
+/// there are two row tiles. What holds up the products is neither loads nor arithmetic but stores of tiles: each waits for the product
+/// before it, and no more than two may wait before nothing younger begins. So results of a group leave one by one between the first
+/// products of the next group, for which there is a fifth accumulator: the groups take turns in tiles 0 ... 4.
+/// K and V are read once and leave L1 to Q, S, P and O (load_t1).
 ///
-/// Within a column other work is done: `work.step()` is called Steps times. Each element of a result is one chain of products in
-/// ascending order of dims or keys, from zero or from what O held, whatever Rows is. ISA-safe: templates on a tag type.
+/// Each element of a result is one chain of products in ascending order of dims or keys, from zero or from what O held, whatever Rows is.
+/// ISA-safe: templates on a tag type.
 #pragma once
 
 #include <cstdint>
@@ -20,107 +22,144 @@ namespace folio {
 inline namespace v1 {
 namespace amx {
 
+/// Work that goes along with products: step() is called `steps` times between them.
 struct NoWork {
+  static constexpr int steps = 0;
   FOLIO_ALWAYS_INLINE void step() {}
 };
 
+/// Operands of a product: A and B to be read, C to be written or added to.
+struct ProductOperands {
+  const char* a = nullptr;
+  const char* b = nullptr;
+  char* c = nullptr;
+};
+
 template <class Tile, int Depth, int VDepth, int Rows>
-struct Products {
+class Products {
   static_assert(Depth % 32 == 0 && VDepth % 32 == 0 && (Rows == 16 || Rows == 32));
   static constexpr int keys = 64;
   static constexpr int64_t kb = 1024;
-  static constexpr int dim_steps = Depth / 32;
-  static constexpr int key_columns = keys / 16;
-  static constexpr int value_columns = VDepth / 16;
-  static constexpr int64_t score_stride = keys * 4;
-  static constexpr int64_t weight_stride = keys * 2;
-  static constexpr int64_t output_stride = VDepth * 4;
+  static constexpr int row_tiles = Rows / 16;
+  static constexpr int columns = 4 / row_tiles;  // of a group
 
-  template <int Steps, class Work>
-  FOLIO_ALWAYS_INLINE static void scores(const uint16_t* queries, const uint16_t* staged_keys, float* to, Work& work) {
-    const char* k = reinterpret_cast<const char*>(staged_keys);
-    char* s = reinterpret_cast<char*>(to);
-    for (int column = 0; column < key_columns; column += 2, k += 2 * dim_steps * kb, s += 128) {
-      score_column<4, 2, Steps>(queries, k, column > 0 ? s - 64 : nullptr, work);
-      score_column<6, 3, Steps>(queries, k + dim_steps * kb, s, work);
+  struct Scores {
+    static constexpr bool adds = false;
+    static constexpr int steps = Depth / 32;
+    static constexpr int columns = keys / 16;
+    static constexpr int64_t a_stride = 64, a_step = kb, a_tile = steps * kb;
+    static constexpr int64_t c_stride = keys * 4;
+  };
+  struct Values {
+    static constexpr bool adds = true;
+    static constexpr int steps = keys / 32;
+    static constexpr int columns = VDepth / 16;
+    static constexpr int64_t a_stride = keys * 2, a_step = 64, a_tile = 16 * a_stride;
+    static constexpr int64_t c_stride = VDepth * 4;
+  };
+
+  /// Group Index of a product. Slot: one of its tiles.
+  template <class Product, int Index>
+  struct Group {
+    static constexpr int first_column = Index * columns;
+    static constexpr int64_t stride = Product::c_stride;
+    static constexpr int slots =
+        (Product::columns - first_column < columns ? Product::columns - first_column : columns) * row_tiles;
+    static constexpr int row(int slot) { return slot % row_tiles; }
+    static constexpr int column(int slot) { return first_column + slot / row_tiles; }
+    FOLIO_ALWAYS_INLINE static char* c(const ProductOperands& at, int slot) {
+      return at.c + column(slot) * 64 + row(slot) * 16 * Product::c_stride;
     }
-    store<6>(s - 64, score_stride);
+    FOLIO_ALWAYS_INLINE static const char* a(const ProductOperands& at, int slot, int step) {
+      return at.a + row(slot) * Product::a_tile + step * Product::a_step;
+    }
+    FOLIO_ALWAYS_INLINE static const char* b(const ProductOperands& at, int slot, int step) {
+      return at.b + (column(slot) * Product::steps + step) * kb;
+    }
+  };
+  struct NoGroup {
+    static constexpr int slots = 0;
+  };
+
+  static constexpr int groups_of(int of_columns) { return (of_columns + columns - 1) / columns; }
+  static constexpr int score_groups = groups_of(Scores::columns), value_groups = groups_of(Values::columns);
+  static constexpr int score_products = Scores::columns * Scores::steps * row_tiles;
+  static constexpr int value_products = Values::columns * Values::steps * row_tiles;
+
+ public:
+  static ProductOperands score_operands(const uint16_t* queries, const uint16_t* staged_keys, float* scores) {
+    return {reinterpret_cast<const char*>(queries), reinterpret_cast<const char*>(staged_keys), reinterpret_cast<char*>(scores)};
+  }
+  static ProductOperands value_operands(const uint16_t* weights, const uint16_t* staged_values, float* output) {
+    return {reinterpret_cast<const char*>(weights), reinterpret_cast<const char*>(staged_values),
+            reinterpret_cast<char*>(output)};
   }
 
-  template <int Steps, class Work>
-  FOLIO_ALWAYS_INLINE static void values(const uint16_t* weights, const uint16_t* staged_values, float* output, Work& work) {
-    const char* v = reinterpret_cast<const char*>(staged_values);
-    char* o = reinterpret_cast<char*>(output);
-    for (int column = 0; column < value_columns; column += 2, v += 4 * kb, o += 128) {
-      value_column<4, 2, Steps>(weights, v, o, column > 0 ? o - 64 : nullptr, work);
-      value_column<6, 3, Steps>(weights, v + 2 * kb, o + 64, o, work);
-    }
-    store<6>(o - 64, output_stride);
+  static void scores(const ProductOperands& of) {
+    NoWork none;
+    run<Scores, 0, 0, 0, 1>(of, of, none);
+    store_from<Group<Scores, score_groups - 1>, score_groups - 1, 0>(of);
+  }
+  static void values(const ProductOperands& of) {
+    NoWork none;
+    run<Values, 0, 0, 0, 1>(of, of, none);
+    store_from<Group<Values, value_groups - 1>, value_groups - 1, 0>(of);
+  }
+  /// Values of one tile, then scores of another.
+  template <class Work>
+  FOLIO_ALWAYS_INLINE static void both(const ProductOperands& value, const ProductOperands& score, Work& work) {
+    constexpr int all = value_products + score_products;
+    run<Values, 0, 0, 0, all>(value, value, work);
+    run<Scores, 0, value_groups, value_products, all, Group<Values, value_groups - 1>>(score, value, work);
+    store_from<Group<Scores, score_groups - 1>, value_groups + score_groups - 1, 0>(score);
   }
 
  private:
-  template <int Steps, int Product, int Of, class Work>
-  FOLIO_ALWAYS_INLINE static void steps(Work& work) {
-    constexpr int before = Product * Steps / Of, after = (Product + 1) * Steps / Of;
-    for (int i = before; i < after; ++i) work.step();
+  /// Accumulator of a slot of the group that is number `turn` in turn.
+  static constexpr int accumulator(int turn, int slot) { return (4 * turn + slot) % 5; }
+
+  /// Groups Index, Index + 1, ... of a product. `Before` is the group before, of `from`; `Done` of `All` products have been issued.
+  template <class Product, int Index, int Turn, int Done, int All, class Before = NoGroup, class Work>
+  FOLIO_ALWAYS_INLINE static void run(const ProductOperands& of, const ProductOperands& from, Work& work) {
+    using Now = Group<Product, Index>;
+    chain<Now, Before, Product, 0, Turn, Done, All>(of, from, work);
+    if constexpr (Index + 1 < groups_of(Product::columns))
+      run<Product, Index + 1, Turn + 1, Done + Now::slots * Product::steps, All, Now>(of, of, work);
   }
 
-  template <int C>
-  FOLIO_ALWAYS_INLINE static void store(char* to, int64_t stride) {
-    Tile::template store<C>(to, stride);
-    if constexpr (Rows == 32) Tile::template store<C + 1>(to + 16 * stride, stride);
+  /// Steps Step, Step + 1, ... of a group.
+  template <class Now, class Before, class Product, int Step, int Turn, int Done, int All, class Work>
+  FOLIO_ALWAYS_INLINE static void chain(const ProductOperands& of, const ProductOperands& from, Work& work) {
+    slot<Now, Before, Product, Step, Turn, Done, All, 0>(of, from, work);
+    if constexpr (Step + 1 < Product::steps) chain<Now, NoGroup, Product, Step + 1, Turn, Done + Now::slots, All>(of, from, work);
   }
 
-  /// Scores of 16 keys in accumulators C, C + 1. The other two hold those before, which go to `last`.
-  template <int C, int B, int Steps, class Work>
-  FOLIO_ALWAYS_INLINE static void score_column(const uint16_t* queries, const char* k, char* last, Work& work) {
-    Tile::template zero<C>();
-    if constexpr (Rows == 32) Tile::template zero<C + 1>();
-    score_chain<C, B, Steps, 0>(reinterpret_cast<const char*>(queries), k, last, work);
-  }
-  template <int C, int B, int Steps, int Step, class Work>
-  FOLIO_ALWAYS_INLINE static void score_chain(const char* q, const char* k, char* last, Work& work) {
-    constexpr int other = 10 - C;
-    Tile::template load_t1<B>(k + Step * kb, 64);
-    Tile::template load<0>(q + Step * kb, 64);
-    Tile::template dpbf16<C, 0, B>();
-    if constexpr (Step == (dim_steps > 1 ? 1 : 0))
-      if (last != nullptr) Tile::template store<other>(last, score_stride);
-    if constexpr (Rows == 32) {
-      Tile::template load<1>(q + (dim_steps + Step) * kb, 64);
-      Tile::template dpbf16<C + 1, 1, B>();
-      if constexpr (Step == dim_steps - 1)
-        if (last != nullptr) Tile::template store<other + 1>(last + 16 * score_stride, score_stride);
+  template <class Now, class Before, class Product, int Step, int Turn, int Done, int All, int Slot, class Work>
+  FOLIO_ALWAYS_INLINE static void slot(const ProductOperands& of, const ProductOperands& from, Work& work) {
+    constexpr int c = accumulator(Turn, Slot), row = Now::row(Slot);
+    constexpr int a = 5 + row, b = row_tiles == 2 ? 7 : 6 + Slot % 2;
+    if constexpr (Step == 0 && Product::adds) Tile::template load<c>(Now::c(of, Slot), Product::c_stride);
+    if constexpr (Step == 0 && !Product::adds) Tile::template zero<c>();
+    if constexpr (row == 0) Tile::template load_t1<b>(Now::b(of, Slot, Step), 64);
+    if constexpr (Slot < row_tiles) Tile::template load<a>(Now::a(of, Slot, Step), Product::a_stride);
+    Tile::template dpbf16<c, a, b>();
+    if constexpr (Slot < Before::slots) Tile::template store<accumulator(Turn - 1, Slot)>(Before::c(from, Slot), Before::stride);
+    constexpr int due = (Done + Slot + 1) * Work::steps / All - (Done + Slot) * Work::steps / All;
+    for (int i = 0; i < due; ++i) work.step();
+    if constexpr (Slot + 1 < Now::slots) {
+      slot<Now, Before, Product, Step, Turn, Done, All, Slot + 1>(of, from, work);
+    } else {
+      store_from<Before, Turn - 1, Slot + 1>(from);
     }
-    steps<Steps, Step, dim_steps>(work);
-    if constexpr (Step + 1 < dim_steps) score_chain<C, B, Steps, Step + 1>(q, k, last, work);
   }
 
-  /// 16 columns of the output at `o`.
-  template <int C, int B, int Steps, class Work>
-  FOLIO_ALWAYS_INLINE static void value_column(const uint16_t* weights, const char* v, char* o, char* last, Work& work) {
-    constexpr int other = 10 - C;
-    const char* const p = reinterpret_cast<const char*>(weights);
-    Tile::template load<C>(o, output_stride);
-    if constexpr (Rows == 32) Tile::template load<C + 1>(o + 16 * output_stride, output_stride);
-    Tile::template load_t1<B>(v, 64);
-    Tile::template load<0>(p, weight_stride);
-    Tile::template dpbf16<C, 0, B>();
-    if constexpr (Rows == 32) {
-      Tile::template load<1>(p + 16 * weight_stride, weight_stride);
-      Tile::template dpbf16<C + 1, 1, B>();
+  /// Stores the slots of a group from Slot on.
+  template <class Of, int Turn, int Slot>
+  FOLIO_ALWAYS_INLINE static void store_from(const ProductOperands& of) {
+    if constexpr (Slot < Of::slots) {
+      Tile::template store<accumulator(Turn, Slot)>(Of::c(of, Slot), Of::stride);
+      store_from<Of, Turn, Slot + 1>(of);
     }
-    steps<Steps, 0, 2>(work);
-    if (last != nullptr) Tile::template store<other>(last, output_stride);
-    Tile::template load_t1<B>(v + kb, 64);
-    Tile::template load<0>(p + 64, weight_stride);
-    Tile::template dpbf16<C, 0, B>();
-    if constexpr (Rows == 32) {
-      if (last != nullptr) Tile::template store<other + 1>(last + 16 * output_stride, output_stride);
-      Tile::template load<1>(p + 16 * weight_stride + 64, weight_stride);
-      Tile::template dpbf16<C + 1, 1, B>();
-    }
-    steps<Steps, 1, 2>(work);
   }
 };
 

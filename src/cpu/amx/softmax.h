@@ -28,6 +28,13 @@ struct SoftmaxRow {
   const float* scores;
   uint16_t* weights;
   float* sums;  // [16] partial sums of weights
+
+  /// To the next row.
+  FOLIO_ALWAYS_INLINE void advance() {
+    scores += 64;
+    weights += 64;
+    sums += 16;
+  }
 };
 
 template <class I>

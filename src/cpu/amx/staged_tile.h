@@ -36,14 +36,21 @@ struct StagedTile {
   const Edge* edge = nullptr;           // null: every row sees every key, nothing joins the scores
 };
 
+/// A row tile attends over a staged tile.
+struct TileJob {
+  RowTile rows;
+  StagedTile tile;
+};
+
 /// Memory of a call, 64-byte aligned, reusable by any other call of the thread.
 struct alignas(64) ComputeScratch {
   float scores[2][32 * 64];
   uint16_t weights[2][32 * 64];
   float sums[32 * 16];
   float score_scales[64];
+  float weight_scales[64];
   float references[16];
-  float factors[32];
+  uint64_t all[32];  // ones
 };
 
 }  // namespace amx
