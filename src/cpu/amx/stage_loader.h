@@ -78,53 +78,48 @@ template <class I, bool Keys, int Depth, int Stages = 2>
 class StagedPlane {
  public:
   /// Columns [0, head_size) of a head. `staging`: the stages that are used, one after the other, 64-byte aligned.
-  FOLIO_ALWAYS_INLINE StagedPlane(const PagedKVView& view, int head_size, std::byte* staging) : dtype_(view.dtype) {
-    visit([&]<DType D>(Type<D>) {
-      ViewMHAOperand<D> operand;
-      operand.view = view;
-      operand.view.head_size = head_size;
-      new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<bf16*>(staging), {}}, 0);
-    });
+  FOLIO_ALWAYS_INLINE StagedPlane(const PagedKVView& view, int head_size, std::byte* staging) {
+    switch (view.dtype) {
+      case DType::bf16: use<DType::bf16>(view, head_size, staging); break;
+      case DType::i8: use<DType::i8>(view, head_size, staging); break;
+      case DType::f8_e4m3: use<DType::f8_e4m3>(view, head_size, staging); break;
+      default: use<DType::f8_e5m2>(view, head_size, staging);
+    }
   }
 
   /// Finds the rows of a tile and head, which are to go to stage `stage`.
-  FOLIO_ALWAYS_INLINE void begin(const KeyTile& tile, int head, int stage) {
-    visit([&]<DType D>(Type<D>) {
-      buffer<D>().kv_cache_iter.set_tile(tile, head);
-      buffer<D>().begin_load(stage);
-    });
-  }
+  FOLIO_ALWAYS_INLINE void begin(const KeyTile& tile, int head, int stage) { begin_(*this, tile, head, stage); }
   /// Stages them.
-  FOLIO_ALWAYS_INLINE void finish(Pacer<I>& pacer, int lines) {
-    visit([&]<DType D>(Type<D>) {
-      buffer<D>().loader().pacer = &pacer;
-      buffer<D>().loader().lines = lines;
-      buffer<D>().finish_load();
-    });
-  }
+  FOLIO_ALWAYS_INLINE void finish(Pacer<I>& pacer, int lines) { finish_(*this, pacer, lines); }
 
  private:
   template <DType D>
   using Buffer = KVBuffer<ViewMHAOperand<D>, StageConfig<I, Keys, Depth, Stages>>;
-  template <DType D>
-  struct Type {};
 
-  template <class Visit>
-  FOLIO_ALWAYS_INLINE void visit(Visit what) {
-    switch (dtype_) {
-      case DType::bf16: return what(Type<DType::bf16>());
-      case DType::i8: return what(Type<DType::i8>());
-      case DType::f8_e4m3: return what(Type<DType::f8_e4m3>());
-      default: return what(Type<DType::f8_e5m2>());
-    }
+  template <DType D>
+  FOLIO_ALWAYS_INLINE static Buffer<D>& buffer(StagedPlane& plane) {
+    return *std::launder(reinterpret_cast<Buffer<D>*>(plane.memory_));
   }
   template <DType D>
-  FOLIO_ALWAYS_INLINE Buffer<D>& buffer() {
+  void use(const PagedKVView& view, int head_size, std::byte* staging) {
     static_assert(sizeof(Buffer<D>) == sizeof memory_);
-    return *std::launder(reinterpret_cast<Buffer<D>*>(memory_));
+    ViewMHAOperand<D> operand;
+    operand.view = view;
+    operand.view.head_size = head_size;
+    new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<bf16*>(staging), {}}, 0);
+    begin_ = [](StagedPlane& plane, const KeyTile& tile, int head, int stage) {
+      buffer<D>(plane).kv_cache_iter.set_tile(tile, head);
+      buffer<D>(plane).begin_load(stage);
+    };
+    finish_ = [](StagedPlane& plane, Pacer<I>& pacer, int lines) {
+      buffer<D>(plane).loader().pacer = &pacer;
+      buffer<D>(plane).loader().lines = lines;
+      buffer<D>(plane).finish_load();
+    };
   }
 
-  DType dtype_;
+  void (*begin_)(StagedPlane&, const KeyTile&, int, int) = nullptr;
+  void (*finish_)(StagedPlane&, Pacer<I>&, int) = nullptr;
   alignas(64) std::byte memory_[sizeof(Buffer<DType::bf16>)];
 };
 
