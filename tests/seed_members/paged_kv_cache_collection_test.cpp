@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/seed_members/paged_kv_cache_collection_test.cpp: one compile-time line and one behaviour for every heading of the seed's PagedKVCacheCollection.
+/// tests/seed_members/paged_kv_cache_collection_test.cpp: one compile-time line and one behaviour for every heading of its page.
 ///
 /// The suite Type_member tests the heading Type.member; tests/lint/seed_headings.py compares the suites with the headings.
 #include <gtest/gtest.h>

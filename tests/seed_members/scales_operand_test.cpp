@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/seed_members/scales_operand_test.cpp: one compile-time line and one behaviour for every heading of the seed's KVCacheScalesMHAOperand.
+/// tests/seed_members/scales_operand_test.cpp: one compile-time line and one behaviour for every heading of KVCacheScalesMHAOperand.
 ///
 /// The suite Type_member tests the heading Type.member; tests/lint/seed_headings.py compares the suites with the headings.
 #include <gtest/gtest.h>
