@@ -228,8 +228,10 @@ class TaskRunner {
     engine_.write_row(memory_.total.output + static_cast<int64_t>(place) * width_, factor, view_.output(at.token, at.q_head));
     if (view_.args.lse == nullptr) return;
     const int64_t row = view_.sequence.first_query + at.token;
-    view_.args.lse[row * view_.problem.q_heads + at.q_head] =
-        denominator == 0.0f ? minus_infinity : maximum * Math::natural + __builtin_logf(denominator);
+    float lse = maximum * Math::natural + __builtin_logf(denominator);
+    if (empty)
+      lse = view_.problem.sink_logits ? view_.args.sink_logits[at.q_head] : minus_infinity;  // exactly, whatever the base
+    view_.args.lse[row * view_.problem.q_heads + at.q_head] = lse;
   }
 
   void fetch_to_write(const std::byte* row) const {
