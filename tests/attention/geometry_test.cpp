@@ -171,5 +171,21 @@ TEST(Geometry, every_number_of_queries) {
   }
 }
 
+/// Prompts longer than any tile of rows, alone, behind a prefix, and beside decodes; planes in every type.
+TEST(Geometry, long_prompts_cross_every_row_tile) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
+    CaseOptions options;
+    options.q_heads = 4;
+    options.kv_heads = 1;
+    options.head_size = 64;
+    options.q_dtype = bit_width(dtype) == 8 ? DType::bf16 : dtype;
+    options.key_dtype = options.value_dtype = dtype;
+    if (dtype == DType::i8) options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
+    options.sequences = {{300, 300}, {1, 100}, {140, 700}};
+    options.parallelism = 2;
+    expect_every_kernel_right(options);
+  }
+}
+
 }  // namespace
 }  // namespace folio::test

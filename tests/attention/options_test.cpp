@@ -96,7 +96,11 @@ constexpr Factor factors[] = {
     {"gap", 2, [](CaseOptions& o, int i) { o.gap_bytes = 12 * i; }},
     {"mask", 6, [](CaseOptions& o, int i) { o.mask = masks[i]; }},
     {"intervals", 2, [](CaseOptions& o, int i) { o.intervals = i == 1; }},
-    {"scale", 2, [](CaseOptions& o, int i) { o.scale = 0.07f * static_cast<float>(i); }},
+    {"scale", 3,
+     [](CaseOptions& o, int i) {
+       constexpr float scales[] = {0.0f, 0.07f, -0.11f};
+       o.scale = scales[i];
+     }},
     {"softcap", 2, [](CaseOptions& o, int i) { o.softcap = 2.5f * static_cast<float>(i); }},
     {"sink_logits", 2, [](CaseOptions& o, int i) { o.sink_logits = i == 1; }},
     {"alibi", 2, [](CaseOptions& o, int i) { o.alibi = i == 1; }},

@@ -47,6 +47,7 @@ constexpr int poison = 0xff;  // NaN in every type of an output
 
 AttentionCase::AttentionCase(CaseOptions options) : options_(std::move(options)), rng_(options_.seed) {
   if (options_.v_head_size == 0) options_.v_head_size = options_.head_size;
+  if (options_.row_gap_bytes < 0) options_.row_gap_bytes = options_.gap_bytes;
   make_lengths();
   make_tree();
   make_problem();
@@ -248,7 +249,7 @@ void AttentionCase::make_table() {
 }
 
 void AttentionCase::make_queries() {
-  args_.q = spaced_tensor(q_, options_.q_dtype, tokens(), options_.q_heads, options_.head_size, options_.gap_bytes);
+  args_.q = spaced_tensor(q_, options_.q_dtype, tokens(), options_.q_heads, options_.head_size, options_.row_gap_bytes);
   for (int64_t row = 0; row < tokens(); ++row) {
     for (int32_t head = 0; head < options_.q_heads; ++head) {
       for (int64_t d = 0; d < options_.head_size; ++d) {
@@ -257,7 +258,7 @@ void AttentionCase::make_queries() {
       }
     }
   }
-  args_.out = spaced_tensor(out_, options_.out_dtype, tokens(), options_.q_heads, options_.v_head_size, options_.gap_bytes);
+  args_.out = spaced_tensor(out_, options_.out_dtype, tokens(), options_.q_heads, options_.v_head_size, options_.row_gap_bytes);
   lse_ = GuardedMemory(tokens() * options_.q_heads * 4, 4);
   if (options_.lse) args_.lse = lse_.as<float>();
 }
@@ -274,7 +275,7 @@ void AttentionCase::make_terms() {
 
   const int64_t heads = options_.bias == BiasForm::shared ? 1 : options_.q_heads;
   const int64_t width = limits().context;
-  args_.bias = spaced_tensor(bias_, DType::f32, heads, tokens(), width, options_.gap_bytes);
+  args_.bias = spaced_tensor(bias_, DType::f32, heads, tokens(), width, options_.row_gap_bytes);
   for (int64_t row = 0; row < tokens(); ++row) {
     const int32_t sequence = sequence_of(row);
     for (int64_t key = 0; key < batch_.context_lengths[sequence]; ++key) {
@@ -346,10 +347,11 @@ std::string describe(const CaseOptions& o) {
        << o.key_scales.granularity << (o.key_scales.tensor_scale ? "*t" : "") << ", V " << name(o.value_dtype) << " scales "
        << static_cast<int>(o.value_scales.kind) << " " << name(o.value_scales.dtype) << "/" << o.value_scales.granularity
        << (o.value_scales.tensor_scale ? "*t" : "") << ", order " << static_cast<int>(o.key_order)
-       << static_cast<int>(o.value_order) << ", gap " << o.gap_bytes << (o.value_in_key ? ", value_in_key" : "") << ", mask {"
-       << o.mask.left << "," << o.mask.right << "," << o.mask.chunk << "," << o.mask.sink_tokens << "}, scale " << o.scale
-       << ", softcap " << o.softcap << (o.sink_logits ? ", sink" : "") << (o.alibi ? ", alibi" : "") << ", bias "
-       << static_cast<int>(o.bias) << (o.intervals ? ", intervals" : "") << (o.tree != TreeForm::none ? ", tree " : "")
+       << static_cast<int>(o.value_order) << ", gap " << o.gap_bytes << "/" << o.row_gap_bytes
+       << (o.value_in_key ? ", value_in_key" : "") << ", mask {" << o.mask.left << "," << o.mask.right << "," << o.mask.chunk
+       << "," << o.mask.sink_tokens << "}, scale " << o.scale << ", softcap " << o.softcap << (o.sink_logits ? ", sink" : "")
+       << (o.alibi ? ", alibi" : "") << ", bias " << static_cast<int>(o.bias) << (o.intervals ? ", intervals" : "")
+       << (o.tree != TreeForm::none ? ", tree " : "")
        << (o.tree != TreeForm::none ? std::to_string(static_cast<int>(o.tree)) : "")
        << (o.query_positions ? ", query_positions" : "") << (o.key_positions ? ", key_positions" : "") << ", table "
        << static_cast<int>(o.table) << ", unassigned " << o.unassigned << ", reproducible " << static_cast<int>(o.reproducible)

@@ -60,7 +60,8 @@ struct CaseOptions {
   ScaleOptions value_scales = {};
   StorageOrder key_order = StorageOrder::token_major;
   StorageOrder value_order = StorageOrder::token_major;
-  int32_t gap_bytes = 0;  ///< between heads, slots and pages; a multiple of 4
+  int32_t gap_bytes = 0;       ///< between heads, slots and pages; a multiple of 4
+  int32_t row_gap_bytes = -1;  ///< between heads and rows of q, out and bias; a multiple of 4; -1: gap_bytes
   bool value_in_key = false;
   Mask mask = Mask::causal();
   float scale = 0.0f;

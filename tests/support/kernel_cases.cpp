@@ -75,7 +75,7 @@ constexpr Change type_changes[] = {
 
 constexpr Change out_changes[] = {[](CaseOptions&) {}, [](CaseOptions& o) { o.out_dtype = DType::bf16; }};
 
-/// Rows that begin at multiples of 16 bytes, where the head size allows.
+/// Rows of K and V that begin at multiples of 16 bytes, where the head size allows; those of q and out stay where they were.
 constexpr Change stride_changes[] = {
     [](CaseOptions&) {},
     [](CaseOptions& o) {
@@ -143,6 +143,7 @@ class Cases {
  public:
   Cases(CaseOptions options, const CaseRules& rules) : rules_(rules) {
     if (options.v_head_size == 0) options.v_head_size = options.head_size;
+    if (options.row_gap_bytes < 0) options.row_gap_bytes = options.gap_bytes;
     options_ = adaptations(options, rules.adapt);
     problems_.resize(options_.size());
   }
