@@ -144,15 +144,20 @@ class GroupedEngine : public GroupedMemory<Sizes> {
 
   /// V takes K's place once the scores are known.
   void attend_few(const skeleton::State& state, const KeyTile& tile, int head) {
-    StagedTile staged = stage_keys(tile, head, 0, pace_.key);
-    value_.find_rows(tile, view_.task.head + head, value_rows_);
-    const RowTile rows = rows_at(state, head * head_places_);
+    const int kv_head = view_.task.head + head, place = head * head_places_;
+    StagedTile staged = gather_scales(tile, head, 0);
     std::byte* const keys_or_values = scratch_.keys;
-    Products::scores(queries_of(head * head_places_), keys_or_values, scratch_.compute->scores[0], pacer_, pace_.scores);
+    ComputeScratch& compute = *scratch_.compute;
+    key_.find_rows(tile, kv_head, key_rows_);
+    key_.stage(key_rows_, keys_or_values, pacer_, pace_.key);
+    Products::scores(queries_of(place), keys_or_values, compute.scores[0], pacer_, pace_.scores);
+    value_.find_rows(tile, kv_head, value_rows_);
     value_.stage(value_rows_, keys_or_values, pacer_, pace_.value);
     staged.edge = edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
-    Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile>(rows, scale_, *scratch_.compute).weigh(staged);
-    Products::values(scratch_.compute->weights[0], keys_or_values, rows.output, pacer_, pace_.values);
+    const RowTile rows = rows_at(state, place);
+    keep_awake<I>();
+    Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile>(scale_, compute).weigh({rows, staged});
+    Products::values(compute.weights[0], keys_or_values, rows.output, pacer_, pace_.values);
   }
 
   // ---- many tiles, many row tiles
@@ -160,7 +165,9 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   void attend_many(const skeleton::State& state, KeyTile* const* tiles, int count, int head) {
     StagedTile staged[Scratch::tiles];
     for (int t = 0; t < count; ++t) {
-      staged[t] = stage_keys(*tiles[t], head, t, 0);
+      staged[t] = gather_scales(*tiles[t], head, t);
+      key_.find_rows(*tiles[t], view_.task.head + head, key_rows_);
+      key_.stage(key_rows_, scratch_.keys + t * Scratch::key_bytes, pacer_, 0);
       value_.find_rows(*tiles[t], view_.task.head + head, value_rows_);
       value_.stage(value_rows_, scratch_.values + t * Scratch::value_bytes, pacer_, 0);
     }
@@ -184,12 +191,11 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     }
   }
 
-  /// Stages K of a tile and gathers the scales of both planes, in place t.
-  StagedTile stage_keys(const KeyTile& tile, int head, int t, int lines) {
+  /// The tile in place t of scratch memory, with its scales.
+  StagedTile gather_scales(const KeyTile& tile, int head, int t) {
     const int kv_head = view_.task.head + head;
     StagedTile staged;
-    std::byte* const keys = scratch_.keys + t * Scratch::key_bytes;
-    staged.keys = reinterpret_cast<const uint16_t*>(keys);
+    staged.keys = reinterpret_cast<const uint16_t*>(scratch_.keys + t * Scratch::key_bytes);
     staged.values = reinterpret_cast<const uint16_t*>(scratch_.values + t * Scratch::value_bytes);
     if (key_.has_scales()) {
       key_.gather_scales(tile, kv_head, scratch_.key_scales + t * tile_keys);
@@ -199,8 +205,6 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       value_.gather_scales(tile, kv_head, scratch_.value_scales + t * tile_keys);
       staged.value_scales = scratch_.value_scales + t * tile_keys;
     }
-    key_.find_rows(tile, kv_head, key_rows_);
-    key_.stage(key_rows_, keys, pacer_, lines);
     return staged;
   }
 
