@@ -15,78 +15,84 @@ namespace folio {
 inline namespace v1 {
 namespace {
 
-/// One plane and its source, resolved once per call.
-struct Writer {
+/// One plane and its source.
+struct Plane {
   AnyTensor<3> source = {};
   PagedKVView view = {};
-  const Rope* rope = nullptr;
-  rows::Job job = {};
 };
 
-Writer writer_of(const AnyTensor<3>& source, const PagedKVView& view) {
-  Writer w{source, view, nullptr, {}};
-  w.job = job_of(format_of(source), format_of(view), view.num_heads, view.head_size, computes_scales(view));
-  return w;
-}
-
-int64_t bytes_written(const Writer& w) {
-  return w.source.extent[0] * w.view.num_heads * w.view.head_size * bit_width(w.view.dtype) / 8;
-}
-
+/// K, and V if there is one, resolved once per call.
 struct Job {
   const Batch* batch = nullptr;
   const int64_t* slots = nullptr;
+  const Rope* rope = nullptr;
   const rows::Kernel* kernel = nullptr;
-  Writer writers[2] = {};
-  int num_writers = 0;
+  int num_planes = 0;
+  Plane planes[2] = {};
+  rows::Job rows[2] = {};
   WorkSplit split = {};
 };
 
-rows::Place place_of(const Writer& w, int64_t token, int64_t page, int64_t slot, const float* cos_sin) {
-  return {token_of(w.source, token), row_of(w.view, page, slot, 0), cos_sin, nullptr, scales_of(w.view, page, slot)};
+rows::Place place_of(const Plane& plane, int64_t token, int64_t page, int64_t slot, const float* cos_sin) {
+  return {token_of(plane.source, token), row_of(plane.view, page, slot, 0), cos_sin, nullptr, scales_of(plane.view, page, slot)};
 }
 
-void write_to_slots(const Job& job, const Writer& w, int64_t begin, int64_t end) {
-  const int64_t page_size = slots_per_page(w.view);
-  TableRows table(*job.batch, w.rope, begin);
-  PlaceBatch places(w.job, *job.kernel);
+void write_to_slots(const Job& job, int64_t begin, int64_t end) {
+  const int64_t page_size = slots_per_page(job.planes[0].view);
+  TableRows table(*job.batch, job.rope, begin);
+  PlaceBatch batch(job.rows, job.num_planes, *job.kernel);
   for (int64_t token = begin; token < end; ++token) {
     const int64_t slot = job.slots[token];
-    if (slot >= 0) places.add(place_of(w, token, slot / page_size, slot % page_size, table.row_of(token)));
+    if (slot < 0) continue;
+    rows::Place places[2];
+    for (int i = 0; i < job.num_planes; ++i)
+      places[i] = place_of(job.planes[i], token, slot / page_size, slot % page_size, i == 0 ? table.row_of(token) : nullptr);
+    batch.add(places);
   }
-  places.flush();
+  batch.flush();
 }
 
-void write_to_sequences(const Job& job, const Writer& w, int64_t begin, int64_t end) {
-  const Batch& batch = *job.batch;
-  const int32_t* offsets = batch.query_offsets;
-  int64_t b = std::upper_bound(offsets, offsets + batch.size + 1, begin) - offsets - 1;
-  TableRows table(batch, w.rope, begin);
-  PlaceBatch places(w.job, *job.kernel);
+/// Tokens [token, stop) of a sequence, as far as they lie at one stride in all planes; returns how many.
+int64_t write_run(const Job& job, PlaceBatch& batch, TableRows& table, const uint32_t* row, int64_t shift, int64_t token,
+                  int64_t stop) {
+  PageRun runs[2];
+  int64_t count = stop - token;
+  for (int i = 0; i < job.num_planes; ++i) {
+    runs[i] = run_of(job.planes[i].view, row, token + shift, stop + shift);
+    count = std::min(count, runs[i].rows);
+  }
+  for (int64_t t = 0; t < count; ++t) {
+    rows::Place places[2];
+    for (int i = 0; i < job.num_planes; ++i) {
+      if (runs[i].data == nullptr) continue;
+      places[i] = place_of(job.planes[i], token + t, runs[i].page, runs[i].slot + t, i == 0 ? table.row_of(token + t) : nullptr);
+    }
+    batch.add(places);
+  }
+  return count;
+}
+
+void write_to_sequences(const Job& job, int64_t begin, int64_t end) {
+  const Batch& step = *job.batch;
+  const int32_t* offsets = step.query_offsets;
+  int64_t b = std::upper_bound(offsets, offsets + step.size + 1, begin) - offsets - 1;
+  TableRows table(step, job.rope, begin);
+  PlaceBatch batch(job.rows, job.num_planes, *job.kernel);
   for (int64_t token = begin; token < end; ++b) {
     const int64_t stop = std::min<int64_t>(end, offsets[b + 1]);
-    const uint32_t* row = batch.table.entries + batch.table.row_start(b);
-    const int64_t shift = int64_t{batch.context_lengths[b]} - offsets[b + 1];  // from token to row index
-    while (token < stop) {
-      const PageRun run = run_of(w.view, row, token + shift, stop + shift);
-      for (int64_t i = 0; run.data != nullptr && i < run.rows; ++i) {
-        places.add(place_of(w, token + i, run.page, run.slot + i, table.row_of(token + i)));
-      }
-      token += run.rows;
-    }
+    const uint32_t* row = step.table.entries + step.table.row_start(b);
+    const int64_t shift = int64_t{step.context_lengths[b]} - offsets[b + 1];  // from token to row index
+    while (token < stop) token += write_run(job, batch, table, row, shift, token, stop);
   }
-  places.flush();
+  batch.flush();
 }
 
 void write_range(void* arg, int64_t task) noexcept {
   const Job& job = *static_cast<const Job*>(arg);
-  for (int i = 0; i < job.num_writers; ++i) {
-    const Writer& w = job.writers[i];
-    if (job.slots != nullptr) {
-      write_to_slots(job, w, job.split.begin(task), job.split.end(task));
-    } else {
-      write_to_sequences(job, w, job.split.begin(task), job.split.end(task));
-    }
+  if (job.slots != nullptr) {
+    write_to_slots(job, job.split.begin(task), job.split.end(task));
+  } else {
+    write_to_sequences(job, job.split.begin(task), job.split.end(task));
   }
 }
 
@@ -153,35 +159,41 @@ Status check(const Batch& batch, const AppendArgs& args, const Executor& executo
   return check_transform(batch, args, tokens);
 }
 
-void prepare(Job& job, const AppendArgs& args) {
-  Writer& key = job.writers[job.num_writers++] = writer_of(args.k, args.key);
-  key.rope = args.rope;
-  transform(key.job, args.rope, args.k_norm, args.norm_eps);
-  if (args.v.data != nullptr) job.writers[job.num_writers++] = writer_of(args.v, args.value);
-  int64_t bytes = 0;
-  for (int i = 0; i < job.num_writers; ++i) bytes += bytes_written(job.writers[i]);
-  for (int i = 0; i < job.num_writers; ++i) {
-    Writer& w = job.writers[i];
-    w.job.streams = should_stream(w.job, w.view.data, w.view.slot_stride_bytes, bytes);
-    pack_heads(w.job);
+void add_plane(Job& job, const AnyTensor<3>& source, const PagedKVView& view) {
+  job.planes[job.num_planes] = {source, view};
+  job.rows[job.num_planes++] = job_of(format_of(source), format_of(view), view.num_heads, view.head_size, computes_scales(view));
+}
+
+Job job_of(const Batch& batch, const AppendArgs& args, const Executor& executor) {
+  Job job;
+  job.batch = &batch;
+  job.slots = args.slots;
+  job.rope = args.rope;
+  job.kernel = &rows::kernel();
+  add_plane(job, args.k, args.key);
+  transform(job.rows[0], args.rope, args.k_norm, args.norm_eps);
+  if (args.v.data != nullptr) add_plane(job, args.v, args.value);
+  int64_t elements = 0, bytes = 0;  // of a token
+  for (int i = 0; i < job.num_planes; ++i) {
+    const PagedKVView& view = job.planes[i].view;
+    elements += int64_t{view.num_heads} * view.head_size;
+    bytes += int64_t{view.num_heads} * view.head_size * bit_width(view.dtype) / 8;
   }
+  for (int i = 0; i < job.num_planes; ++i) {
+    const PagedKVView& view = job.planes[i].view;
+    job.rows[i].streams = should_stream(job.rows[i], view.data, view.slot_stride_bytes, bytes * args.k.extent[0]);
+    pack_heads(job.rows[i]);
+  }
+  job.split = split_rows(args.k.extent[0], elements * int64_t{sizeof(float)}, executor);
+  return job;
 }
 
 }  // namespace
 
 Status append(const Batch& batch, const AppendArgs& args, const Executor& executor) noexcept {
   if (Status s = check(batch, args, executor); !s.is_ok()) return s;
-  const int64_t tokens = args.k.extent[0];
-  if (tokens == 0) return {};
-  Job job;
-  job.batch = &batch;
-  job.slots = args.slots;
-  job.kernel = &rows::kernel();
-  prepare(job, args);
-  int64_t token_bytes = 0;
-  for (int i = 0; i < job.num_writers; ++i)
-    token_bytes += int64_t{job.writers[i].view.num_heads} * job.writers[i].view.head_size * 4;
-  job.split = split_rows(tokens, token_bytes, executor);
+  if (args.k.extent[0] == 0) return {};
+  Job job = job_of(batch, args, executor);
   run_tasks(job.split, write_range, &job, executor);
   return {};
 }

@@ -50,9 +50,12 @@ void run_boxes(const CopyPair& pair, int32_t heads, Each each) {
     each([&](const CopyBox& box) { pair.move(box); });
   } else {
     const rows::Job job = pair.job(heads);
-    PlaceBatch places(job, rows::kernel());
+    PlaceBatch places(&job, 1, rows::kernel());
     each([&](const CopyBox& box) {
-      for (int64_t token = 0; token < box.tokens; ++token) places.add(pair.place(box, token));
+      for (int64_t token = 0; token < box.tokens; ++token) {
+        const rows::Place place = pair.place(box, token);
+        places.add(&place);
+      }
     });
     places.flush();
   }

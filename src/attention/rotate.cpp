@@ -23,9 +23,11 @@ void rotate_range(void* arg, int64_t task) noexcept {
   const Job& job = *static_cast<const Job*>(arg);
   const int64_t begin = job.split.begin(task), end = job.split.end(task);
   TableRows table(*job.batch, job.args->rope, begin);
-  PlaceBatch places(job.rows, *job.kernel);
-  for (int64_t t = begin; t < end; ++t)
-    places.add({token_of(job.args->q, t), token_of(job.args->out, t), table.row_of(t), nullptr, nullptr});
+  PlaceBatch places(&job.rows, 1, *job.kernel);
+  for (int64_t t = begin; t < end; ++t) {
+    const rows::Place place{token_of(job.args->q, t), token_of(job.args->out, t), table.row_of(t), nullptr, nullptr};
+    places.add(&place);
+  }
   places.flush();
 }
 

@@ -41,25 +41,29 @@ void pack_heads(rows::Job& job) noexcept;
   return static_cast<std::byte*>(tensor.data) + token * tensor.stride_bytes[0];
 }
 
-/// Collects places and hands them to the kernel in batches, so that it sees the next token while it works on one.
+/// Collects the places of tokens and hands them to the kernel in batches, so that it sees the next token while it works on one.
 class PlaceBatch {
  public:
-  PlaceBatch(const rows::Job& job, const rows::Kernel& kernel) : job_(job), kernel_(kernel) {}
-  void add(const rows::Place& place) {
-    places_[count_++] = place;
-    if (count_ == size) flush();
+  PlaceBatch(const rows::Job* jobs, int num_jobs, const rows::Kernel& kernel)
+      : jobs_(jobs), num_jobs_(num_jobs), kernel_(kernel) {}
+  /// One place for each job.
+  void add(const rows::Place* places) {
+    for (int j = 0; j < num_jobs_; ++j) places_[tokens_ * num_jobs_ + j] = places[j];
+    if (++tokens_ == size) flush();
   }
   void flush() {
-    if (count_ > 0) kernel_.write(job_, places_, count_);
-    count_ = 0;
+    if (tokens_ > 0) kernel_.write(jobs_, num_jobs_, places_, tokens_);
+    tokens_ = 0;
   }
-  static constexpr int64_t size = 32;
 
  private:
-  const rows::Job& job_;
+  static constexpr int64_t size = 32;
+
+  const rows::Job* jobs_;
+  int num_jobs_;
   const rows::Kernel& kernel_;
-  int64_t count_ = 0;
-  rows::Place places_[size];
+  int64_t tokens_ = 0;
+  rows::Place places_[2 * size];
 };
 
 }  // namespace v1

@@ -37,7 +37,7 @@ std::vector<std::byte> written(const rows::Kernel& kernel, const rows::Job& job,
                                const float* cos_sin = nullptr, std::byte* scales = nullptr) {
   const GuardedMemory target(job.heads * job.target.head_stride_bytes, bytes_of(job.target.dtype));
   const rows::Place place{static_cast<const std::byte*>(source), target.data(), cos_sin, nullptr, scales};
-  kernel.write(job, &place, 1);
+  kernel.write(&job, 1, &place, 1);
   return {target.data(), target.data() + target.bytes()};
 }
 

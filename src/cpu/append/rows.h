@@ -53,7 +53,7 @@ struct Job {
 
 struct Place {
   const std::byte* source = nullptr;
-  std::byte* target = nullptr;
+  std::byte* target = nullptr;     ///< null: nothing is done
   const float* cos_sin = nullptr;  ///< [rope_dims] of this token
   const std::byte* source_scales = nullptr;
   std::byte* target_scales = nullptr;
@@ -63,7 +63,8 @@ struct Place {
 struct Kernel {
   std::string_view name;
   Isa isa = Isa::x86_64;
-  void (*write)(const Job& job, const Place* places, int64_t count) noexcept = nullptr;
+  /// `tokens` tokens of up to two jobs, token by token: K and V of a token are neighbours in memory. [tokens, num_jobs] places.
+  void (*write)(const Job* jobs, int num_jobs, const Place* places, int64_t tokens) noexcept = nullptr;
   /// memcpy; with `streams` past the caches, to be followed by fence() before others are told of it.
   void (*move)(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept = nullptr;
 };
@@ -80,17 +81,17 @@ void fence() noexcept;
 }  // namespace rows
 
 namespace x86_64 {
-void write_rows(const rows::Job& job, const rows::Place* places, int64_t count) noexcept;
+void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places, int64_t tokens) noexcept;
 void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept;
 }  // namespace x86_64
 
 namespace x86_64_v3 {
-void write_rows(const rows::Job& job, const rows::Place* places, int64_t count) noexcept;
+void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places, int64_t tokens) noexcept;
 void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept;
 }  // namespace x86_64_v3
 
 namespace x86_64_v4 {
-void write_rows(const rows::Job& job, const rows::Place* places, int64_t count) noexcept;
+void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places, int64_t tokens) noexcept;
 void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept;
 }  // namespace x86_64_v4
 

@@ -74,8 +74,8 @@ struct Target {
 
 namespace x86_64 {
 
-void write_rows(const rows::Job& job, const rows::Place* places, int64_t count) noexcept {
-  rows::Writer<Target>::write(job, places, count);
+void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places, int64_t tokens) noexcept {
+  rows::Writer<Target>::write(jobs, num_jobs, places, tokens);
 }
 
 void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {

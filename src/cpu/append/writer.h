@@ -16,13 +16,16 @@ namespace rows {
 template <class I>
 class Writer {
  public:
-  static void write(const Job& job, const Place* places, int64_t count) {
-    Writer writer(job);
+  static void write(const Job* jobs, int num_jobs, const Place* places, int64_t tokens) {
+    alignas(64) float scratch[head_size_max + slack];
+    Writer first(jobs[0], scratch), second(jobs[num_jobs - 1], scratch);
+    Writer* const writers[] = {&first, &second};
+    const int64_t count = tokens * num_jobs;
     for (int64_t i = 0; i < count; ++i) {
-      if (i + 1 < count) writer.prefetch(places[i + 1]);
-      writer.write_token(places[i]);
+      if (i + num_jobs < count) writers[(i + num_jobs) % num_jobs]->prefetch(places[i + num_jobs]);
+      if (places[i].target != nullptr) writers[i % num_jobs]->write_token(places[i]);
     }
-    if (job.streams) I::fence();
+    if (jobs[0].streams || jobs[num_jobs - 1].streams) I::fence();
   }
 
   /// Whole lines of the target past the caches; what lies before and behind them through the caches.
@@ -46,7 +49,7 @@ class Writer {
   using V = Simd<I>;
   using U = typename V::U;
 
-  explicit Writer(const Job& job) : job_(job), pitch_((job.head_size + pad - 1) / pad * pad) {
+  Writer(const Job& job, float* scratch) : job_(job), pitch_((job.head_size + pad - 1) / pad * pad), scratch_(scratch) {
     heads_max_ = head_size_max / pitch_ > 0 ? head_size_max / pitch_ : 1;
     granules_ = job.target.granule_stride_bytes != 0 ? (job.head_size + job.target.granularity - 1) / job.target.granularity : 1;
     granule_size_ = granules_ > 1 ? job.target.granularity : job.head_size;
@@ -150,16 +153,18 @@ class Writer {
 
   /// What the next token reads, and, where stores go through the caches, what it writes.
   void prefetch(const Place& place) const {
-    constexpr int64_t line = 64;
+    if (place.target == nullptr) return;
     const int64_t from_bytes = job_.head_size * bit_width(job_.source.dtype) / 8;
     const int64_t to_bytes = job_.head_size * bit_width(job_.target.dtype) / 8;
     for (int64_t head = 0; head < job_.heads; ++head) {
-      const std::byte* from = place.source + head * job_.source.head_stride_bytes;
-      const std::byte* to = place.target + head * job_.target.head_stride_bytes;
-      for (int64_t i = 0; i < from_bytes; i += line) __builtin_prefetch(from + i);
-      if (job_.streams) continue;
-      for (int64_t i = 0; i < to_bytes; i += line) __builtin_prefetch(to + i, 1);
+      prefetch_lines<0>(place.source + head * job_.source.head_stride_bytes, from_bytes);
+      if (!job_.streams) prefetch_lines<1>(place.target + head * job_.target.head_stride_bytes, to_bytes);
     }
+    if (job_.rope_dims > 0) prefetch_lines<0>(reinterpret_cast<const std::byte*>(place.cos_sin), job_.rope_dims * int64_t{4});
+  }
+  template <int ForWriting>
+  static void prefetch_lines(const std::byte* at, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, ForWriting);
   }
 
   static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -172,7 +177,7 @@ class Writer {
   int64_t heads_max_ = 1;
   int64_t granules_ = 1;
   int64_t granule_size_ = 1;
-  alignas(64) float scratch_[head_size_max + slack];
+  float* scratch_;
 };
 
 }  // namespace rows
