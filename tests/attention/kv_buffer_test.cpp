@@ -244,10 +244,22 @@ TEST(KVMmaOp, zeroes_the_pad_of_a_strip_of_several_steps) {
       buffer.get_mma_tile<3, 1>(lane)(1, e) = bf16{0x7fc0};
     }
   buffer.load_from_shared(0);
+  EXPECT_TRUE(std::isnan(run.reg<1, 1>(0, 0))) << "nothing is staged there to be loaded";
   buffer.zero_partial_tile_pad();
   EXPECT_EQ((run.reg<0, 1>(0, 7, 32)), run.key(0, 79)) << "the last valid column";
   EXPECT_EQ((run.reg<1, 1>(0, 0)), 0.0f);
   EXPECT_EQ((run.reg<3, 1>(1, 7, 63)), 0.0f);
+}
+struct UnevenValues : SeedValues {
+  static constexpr int BN = 96, WN = 48, num_threads = 128;  // two warps, a strip and a half each
+};
+TEST(KVMmaOp, takes_no_keys_of_another_warp) {
+  BufferRun<UnevenValues> run;
+  for (size_t warp = 0; warp < 2; ++warp) {
+    run.warp(warp).load_from_shared(0);
+    EXPECT_EQ((run.reg<0, 1>(0, 0, 3, warp)), run.key(static_cast<int64_t>(warp) * 48 + 32, 3));
+    EXPECT_EQ((run.reg<1, 1>(0, 0, 3, warp)), 0.0f) << "key 48 of the warp";
+  }
 }
 TEST(KVMmaOp, takes_streamed_strips_of_V_where_they_belong) {
   BufferRun<SeedStreamedValues> run;

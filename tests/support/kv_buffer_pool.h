@@ -120,9 +120,9 @@ class Pool {
       plane.scales = {.dtype = DType::f32, .granularity = plane.head_size, .page = true, .slot = true, .head = true};
     return plane;
   }
-  /// 1 ... 8 with a sign: exact in every type.
+  /// 1 ... 8 with a sign: exact in every type, and without a period that a wrong row, page or head could hide behind.
   static float value(int64_t token, int64_t head, int64_t d) {
-    const int64_t mixed = token * 37 + head * 11 + d * 5 + d / 8;
+    const uint64_t mixed = static_cast<uint64_t>((token * heads + head) * 1024 + d) * 0x9e3779b97f4a7c15u >> 48;
     return static_cast<float>(mixed % 8 + 1) * (mixed / 8 % 2 == 0 ? 1.0f : -1.0f);
   }
   [[nodiscard]] std::pair<int64_t, int64_t> place(int64_t token) const {
