@@ -82,13 +82,13 @@ TEST(Accuracy, every_kernel_keeps_what_is_promised) {
 
 TEST(Accuracy, logits_of_a_hundred_thousand_are_right) {
   for (const float size : {1e2f, 1e4f, 1e5f}) {
-    for (const bool sinks : {false, true}) {
+    for (const BiasForm bias : {BiasForm::none, BiasForm::per_head}) {  // kernels have another path for plain logits
       CaseOptions options;
       options.head_size = 16;
       options.q_amplitude = size;
       options.scale = 1.0f;
-      options.sink_logits = sinks;
-      options.bias = BiasForm::per_head;
+      options.sink_logits = size == 1e4f;
+      options.bias = bias;
       expect_every_kernel_right(options);
     }
   }
@@ -165,6 +165,30 @@ TEST(Accuracy, ascending_and_descending_logits) {
       }
     };
     expect_every_kernel_right(options, {Adapt::shapes, arrange});
+  }
+}
+
+/// Multiplies every element of V (or of K's rows, where V lies there) by a power of two.
+void shift_values(AttentionCase& c, double factor) {
+  const PagedKVView& view = c.options().value_in_key ? c.args().key : c.args().value;
+  for (int64_t page = 0; page < view.num_pages; ++page)
+    for (int64_t slot = 0; slot < view.page_size; ++slot)
+      for (int64_t head = 0; head < view.num_heads; ++head)
+        for (int64_t d = 0; d < view.head_size; ++d) {
+          auto* at = static_cast<std::byte*>(view.data) + page * view.page_stride_bytes + slot * view.slot_stride_bytes +
+                     head * view.head_stride_bytes + d * bit_width(view.dtype) / 8;
+          reference::store(at, view.dtype, reference::load(at, view.dtype) * factor);
+        }
+}
+
+TEST(Accuracy, values_at_both_ends_of_the_range_are_right) {
+  // Subnormal numbers may count as 0, no more; large ones leave room for the sum of 77 weights.
+  for (const double factor : {0x1p-130, 0x1p-120, 0x1p100}) {
+    CaseOptions options;
+    options.head_size = 32;
+    options.q_dtype = options.key_dtype = options.value_dtype = DType::bf16;
+    if (factor > 1.0) options.scale = static_cast<float>(0.1 / factor);  // K grows where V lies in it; logits shall not
+    expect_every_kernel_right(options, {Adapt::shapes, [&](AttentionCase& c) { shift_values(c, factor); }});
   }
 }
 
