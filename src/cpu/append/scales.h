@@ -55,25 +55,48 @@ struct Scales {
   static constexpr int lanes = 8;  // scales that are divided at a time
 
  private:
-  /// Whatever waits for a division is done for all lanes, used or not.
+  typedef double Doubles __attribute__((vector_size(lanes * sizeof(double))));  // NOLINT(modernize-use-using)
+  typedef float Floats __attribute__((vector_size(lanes * sizeof(float))));     // NOLINT(modernize-use-using)
+  typedef int64_t Longs __attribute__((vector_size(lanes * sizeof(int64_t))));  // NOLINT(modernize-use-using)
+  typedef int32_t Ints __attribute__((vector_size(lanes * sizeof(int32_t))));   // NOLINT(modernize-use-using)
+
+  /// All lanes are computed, used or not: what waits for divisions waits once.
   static void make_some(const Job& job, const Magnitude* magnitudes, std::byte* const* at, int count, Run* runs) {
     const Format& f = job.target;
-    const double reach = static_cast<double>(qmax_of(f.dtype)) * static_cast<double>(f.tensor_scale);  // exact
     const float largest = scale_max(f.scale_dtype);
-    float wanted[lanes], divisor[lanes], reciprocal[lanes];
-    for (int i = 0; i < lanes; ++i) {
-      const float scale = round_up(static_cast<double>(__builtin_bit_cast(float, magnitudes[i].finite)) / reach);
-      wanted[i] = magnitudes[i].finite == 0 ? 1.0f : scale;
-    }
-    for (int i = 0; i < lanes; ++i) divisor[i] = 1.0f;
-    for (int i = 0; i < count; ++i)
-      divisor[i] = store_scale(f.scale_dtype, wanted[i] < largest ? wanted[i] : largest, at[i]) * f.tensor_scale;
-    for (int i = 0; i < lanes; ++i) reciprocal[i] = 1.0f / divisor[i];
+    Ints bits = {};
+    bool has_special = false;
     for (int i = 0; i < count; ++i) {
-      const bool is_bounded = !magnitudes[i].has_special && wanted[i] <= largest;
-      const Division how = is_bounded ? Division::bounded : Division::corrected;
-      runs[i].divisor = {divisor[i], reciprocal[i], is_plain_divisor(divisor[i]) ? how : Division::exact};
+      bits[i] = static_cast<int32_t>(magnitudes[i].finite);
+      has_special = has_special || magnitudes[i].has_special;
     }
+    const double reach = static_cast<double>(qmax_of(f.dtype)) * static_cast<double>(f.tensor_scale);  // exact
+    // The smallest floats that are not below the quotients: a comparison that holds is -1.
+    const Doubles exact = __builtin_convertvector(reinterpret_cast<Floats>(bits), Doubles) / reach;
+    const Floats nearest = __builtin_convertvector(exact, Floats);
+    const Longs is_below = __builtin_convertvector(nearest, Doubles) < exact;
+    Floats wanted = reinterpret_cast<Floats>(reinterpret_cast<Ints>(nearest) - __builtin_convertvector(is_below, Ints));
+    wanted = bits == 0 ? Floats{} + 1.0f : wanted;
+    Floats stored = wanted < largest ? wanted : Floats{} + largest;
+    if (f.scale_dtype == DType::f32) {
+      for (int i = 0; i < count; ++i) __builtin_memcpy(at[i], reinterpret_cast<const float*>(&stored) + i, sizeof(float));
+    } else {
+      for (int i = 0; i < count; ++i) stored[i] = store_scale(f.scale_dtype, stored[i], at[i]);
+    }
+    const Floats divisor = stored * f.tensor_scale, reciprocal = 1.0f / divisor;
+    const Ints odd = (divisor < plain_divisor_min) | (divisor > plain_divisor_max) | (wanted > largest);
+    bool is_uniform = !has_special;
+    for (int i = 0; i < lanes; ++i) is_uniform = is_uniform && (i >= count || odd[i] == 0);
+    for (int i = 0; i < count; ++i) {
+      const Division how =
+          is_uniform ? Division::bounded : how_of(divisor[i], !magnitudes[i].has_special && wanted[i] <= largest);
+      runs[i].divisor = {divisor[i], reciprocal[i], how};
+    }
+  }
+
+  static Division how_of(float divisor, bool is_bounded) {
+    if (!is_plain_divisor(divisor)) return Division::exact;
+    return is_bounded ? Division::bounded : Division::corrected;
   }
 
   static constexpr uint32_t infinity = 0x7f800000u;
@@ -122,13 +145,6 @@ struct Scales {
       case DType::f8_e4m3: return 448.0f;
       default: return 0x1.fffffep127f;
     }
-  }
-
-  /// The smallest float that is not below a positive x.
-  static float round_up(double x) {
-    const auto nearest = static_cast<float>(x);
-    const uint32_t below = static_cast<double>(nearest) < x ? 1u : 0u;
-    return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, nearest) + below);
   }
 
   /// Positive x <= scale_max(dtype), rounded toward +infinity to `dtype`; returns what was stored.

@@ -37,7 +37,8 @@ struct Run {
 };
 
 /// Quotients below 2^-22 are 0 in every 8-bit type, so a remainder that underflows is never seen.
-FOLIO_ALWAYS_INLINE bool is_plain_divisor(float x) { return x >= 0x1p-80f && x <= 0x1p80f; }
+inline constexpr float plain_divisor_min = 0x1p-80f, plain_divisor_max = 0x1p80f;
+FOLIO_ALWAYS_INLINE bool is_plain_divisor(float x) { return x >= plain_divisor_min && x <= plain_divisor_max; }
 
 template <class I>
 struct Store {
