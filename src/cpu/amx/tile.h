@@ -4,7 +4,8 @@
 /// Kernels are templates on a type with the static functions of HardwareTile. The other implementation is EmulatedTile.
 ///
 ///     config(c)  release()                        tiles are zero after config
-///     zero<T>()  load<T>(from, stride)  load_t1<T>(from, stride)  store<T>(to, stride)      stride in bytes, T = 0 ... 7
+///     zero<T>()  load<T, Offset>(from, stride)  load_t1<T, Offset>(from, stride)  store<T, Offset>(to, stride)
+///                                                 T = 0 ... 7; stride in bytes, as is Offset, what is added to the address: 0 if not given
 ///     dpbf16<C, A, B>()                           C[m][n] += sum over k of A[m][2k] B[k][2n] + A[m][2k+1] B[k][2n+1], f32 += bf16 x bf16
 ///     dpbssd<C, A, B>()  dpbusd<C, A, B>()        i32 += i8 x i8, i32 += u8 x i8, four products to a dword
 ///
@@ -59,17 +60,17 @@ struct HardwareTile {
   FOLIO_ALWAYS_INLINE static void zero() {
     asm volatile("tilezero %%tmm%c0" ::"i"(T));
   }
-  template <int T>
+  template <int T, int Offset = 0>
   FOLIO_ALWAYS_INLINE static void load(const void* from, int64_t stride) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(T) : "memory");
+    asm volatile("tileloadd %c3(%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(T), "i"(Offset) : "memory");
   }
-  template <int T>
+  template <int T, int Offset = 0>
   FOLIO_ALWAYS_INLINE static void load_t1(const void* from, int64_t stride) {
-    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(T) : "memory");
+    asm volatile("tileloaddt1 %c3(%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(T), "i"(Offset) : "memory");
   }
-  template <int T>
+  template <int T, int Offset = 0>
   FOLIO_ALWAYS_INLINE static void store(void* to, int64_t stride) {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(T) : "memory");
+    asm volatile("tilestored %%tmm%c2, %c3(%0,%1,1)" ::"r"(to), "r"(stride), "i"(T), "i"(Offset) : "memory");
   }
 
   template <int C, int A, int B>

@@ -42,23 +42,24 @@ class EmulatedTile {
     check<T>();
     clear(T);
   }
-  template <int T>
+  template <int T, int Offset = 0>
   static void load(const void* from, int64_t stride) {
     check<T>();
     clear(T);
     for (int r = 0; r < state_.config.rows[T]; ++r)
-      __builtin_memcpy(state_.tile[T].bytes[r], static_cast<const uint8_t*>(from) + r * stride, state_.config.row_bytes[T]);
+      __builtin_memcpy(state_.tile[T].bytes[r], static_cast<const uint8_t*>(from) + Offset + r * stride,
+                       state_.config.row_bytes[T]);
   }
-  template <int T>
+  template <int T, int Offset = 0>
   static void load_t1(const void* from, int64_t stride) {
-    load<T>(from, stride);
+    load<T, Offset>(from, stride);
   }
-  template <int T>
+  template <int T, int Offset = 0>
   static void store(void* to, int64_t stride) {
     check<T>();
     check_written(T);
     for (int r = 0; r < state_.config.rows[T]; ++r)
-      __builtin_memcpy(static_cast<uint8_t*>(to) + r * stride, state_.tile[T].bytes[r], state_.config.row_bytes[T]);
+      __builtin_memcpy(static_cast<uint8_t*>(to) + Offset + r * stride, state_.tile[T].bytes[r], state_.config.row_bytes[T]);
   }
 
   /// Two chains of fused multiply-adds from +0, one over even positions, one over odd ones; C joins last.
