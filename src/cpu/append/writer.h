@@ -22,8 +22,9 @@ class Writer {
     Writer* const writers[] = {&first, &second};
     const int64_t count = tokens * num_jobs;
     for (int64_t i = 0; i < count; ++i) {
-      if (i + num_jobs < count) writers[(i + num_jobs) % num_jobs]->prefetch(places[i + num_jobs]);
-      if (places[i].target != nullptr) writers[i % num_jobs]->write_token(places[i]);
+      if (places[i].target == nullptr) continue;
+      const bool has_next = i + num_jobs < count && places[i + num_jobs].target != nullptr;
+      writers[i % num_jobs]->write_token(places[i], has_next ? places[i + num_jobs] : places[i]);
     }
     if (jobs[0].streams || jobs[num_jobs - 1].streams) I::fence();
   }
@@ -55,19 +56,20 @@ class Writer {
     granule_size_ = granules_ > 1 ? job.target.granularity : job.head_size;
   }
 
-  void write_token(const Place& place) {
-    if (job_.is_plain()) return write_plain(place);
+  void write_token(const Place& place, const Place& next) {
+    prefetch(next);
+    if (job_.is_plain()) return write_plain(place, next);
     const bool is_shared = job_.computes_scales && job_.target.scale_head_stride_bytes == 0 && job_.heads > 1;
     if (is_shared) make_shared_scales(place);
     for (int64_t head = 0; head < job_.heads; head += heads_max_) {
       const int64_t heads = smaller(heads_max_, job_.heads - head);
       Load<I>::heads(job_, place, head, heads, scratch_, pitch_);
-      store(place, head, heads, job_.computes_scales && !is_shared);
+      store(place, next, head, heads, job_.computes_scales && !is_shared);
     }
   }
 
   /// Any length: nothing needs a whole row.
-  void write_plain(const Place& place) {
+  void write_plain(const Place& place, const Place& next) {
     const int64_t from_bytes = bit_width(job_.source.dtype) / 8, to_bytes = bit_width(job_.target.dtype) / 8;
     for (int64_t head = 0; head < job_.heads; ++head) {
       const std::byte* from = place.source + head * job_.source.head_stride_bytes;
@@ -79,8 +81,8 @@ class Writer {
       for (int64_t i = 0; i < job_.head_size; i += head_size_max) {
         const int64_t n = smaller(head_size_max, job_.head_size - i);
         Load<I>::widen(job_.source.dtype, from + i * from_bytes, 0, 1, n, scratch_, n);
-        const Run run{scratch_, n, to + i * to_bytes, no_divisor};
-        Store<I>::narrow(job_.target.dtype, &run, 1, job_.streams);
+        const Run run{scratch_, n, to + i * to_bytes, no_divisor, next.source + (from - place.source) + i * from_bytes};
+        Store<I>::narrow(job_.target.dtype, &run, 1, job_.streams, from_bytes);
       }
     }
   }
@@ -101,7 +103,8 @@ class Writer {
   }
 
   /// The loaded heads, of which `head` is the first, a batch of granules at a time.
-  void store(const Place& place, int64_t head, int64_t heads, bool computes) {
+  void store(const Place& place, const Place& next, int64_t head, int64_t heads, bool computes) {
+    const int64_t from_bytes = bit_width(job_.source.dtype) / 8;
     const int64_t to_bytes = bit_width(job_.target.dtype) / 8;
     Granule g;
     while (g.head < heads) {
@@ -114,6 +117,7 @@ class Writer {
         run.from = values_of(g);
         run.n = length_of(g);
         run.to = place.target + (head + g.head) * job_.target.head_stride_bytes + g.index * granule_size_ * to_bytes;
+        run.ahead = next.source + (head + g.head) * job_.source.head_stride_bytes + g.index * granule_size_ * from_bytes;
         run.divisor = no_divisor;
         if (job_.target.scale_dtype == DType::invalid) continue;
         scales[count] = scale_of(place, head, g);
@@ -124,7 +128,7 @@ class Writer {
         }
       }
       if (computes) Scales<I>::make(job_, magnitudes, scales, count, runs);
-      Store<I>::narrow(job_.target.dtype, runs, count, job_.streams);
+      Store<I>::narrow(job_.target.dtype, runs, count, job_.streams, from_bytes);
     }
   }
 
@@ -151,16 +155,14 @@ class Writer {
     }
   }
 
-  /// What the next token reads, and, where stores go through the caches, what it writes.
+  /// Of the next token: its angles and, where stores go through the caches, what it writes. What it reads is fetched while this one
+  /// is stored, evenly: a burst would fill the buffers of the first cache and stop everything behind it.
   void prefetch(const Place& place) const {
-    if (place.target == nullptr) return;
-    const int64_t from_bytes = job_.head_size * bit_width(job_.source.dtype) / 8;
-    const int64_t to_bytes = job_.head_size * bit_width(job_.target.dtype) / 8;
-    for (int64_t head = 0; head < job_.heads; ++head) {
-      prefetch_lines<0>(place.source + head * job_.source.head_stride_bytes, from_bytes);
-      if (!job_.streams) prefetch_lines<1>(place.target + head * job_.target.head_stride_bytes, to_bytes);
-    }
     if (job_.rope_dims > 0) prefetch_lines<0>(reinterpret_cast<const std::byte*>(place.cos_sin), job_.rope_dims * int64_t{4});
+    if (job_.streams) return;
+    const int64_t bytes = job_.head_size * bit_width(job_.target.dtype) / 8;
+    for (int64_t head = 0; head < job_.heads; ++head)
+      prefetch_lines<1>(place.target + head * job_.target.head_stride_bytes, bytes);
   }
   template <int ForWriting>
   static void prefetch_lines(const std::byte* at, int64_t bytes) {
