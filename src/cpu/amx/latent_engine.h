@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/latent_engine.h: the engine of the AMX kernel for latent (MLA) heads: each row of the cache is read once for K and V.
 ///
-///     K: multiplied where it lies (KVBuffer, staging is the page)     V: interleaved once per pass from the same rows
-///     pass of up to 256 keys: scores of all row pairs -> weights -> values
+///     pass of up to 128 keys:  scores of all pairs of row tiles -> weights -> values, K and V being the rows where they lie
 ///
-/// What is no matrix product is done between the steps of one: rows of the next pass are fetched, V is staged during the first pair's
-/// scores, the softmax of a pair during the scores of the next. Rows are independent of one another and of the place they have in a task:
-/// per_query.
+/// Rows come through KVBuffer's instance whose staging is the page itself; only groups of 16 keys that are not all there, or not at one
+/// stride, are copied, with zeros for what is missing. What is no matrix product is done between the steps of one: rows of the next pass are
+/// fetched, the softmax of a pair is computed during the scores of the next, V is staged a chunk ahead of its use.
+/// Rows are independent of one another and of the place they have in a task: per_query.
 #pragma once
 
 #include <immintrin.h>
@@ -18,6 +18,7 @@
 #include "cpu/amx/latent_products.h"
 #include "cpu/amx/latent_softmax.h"
 #include "cpu/amx/latent_values.h"
+#include "cpu/amx/pacer.h"
 #include "cpu/amx/tile.h"
 #include "cpu/convert_rows.h"
 #include "cpu/mutant.h"
@@ -29,18 +30,6 @@
 namespace folio {
 inline namespace v1 {
 namespace amx {
-
-/// KVBuffer's parameters: a tile of the pass that is worked on or of the next in each stage.
-template <class I, class Sizes>
-struct LatentKeys {
-  static constexpr IndexList<3> mma_shape{16, 16, 32};
-  static constexpr int BN = tile_keys, BK = 32, depth = Sizes::depth, bk_smem = depth, reg_chunk_depth = BK;
-  static constexpr int num_smem_stages = 2 * Sizes::pass_tiles;
-  static constexpr bool transpose = true;
-  static constexpr DType smem_dtype = DType::bf16;
-  template <class Shape>
-  using Loader = InPlaceLoader<Shape>;
-};
 
 /// What an instruction set's own type is derived from: it adds `Tile`.
 struct LatentTarget {
@@ -54,7 +43,32 @@ struct LatentTarget {
   }
 };
 
-template <class I, class S, DType Stored = DType::bf16>
+/// How rows that cannot stay where they are come into a stage: whole chunks of 32 dims, zeros for what is not there.
+template <class I>
+struct CopyRow {
+  template <class Shape>
+  static void run(const KVSource<Shape>& source, int key, int first, int count, typename Shape::smem_type* to) {
+    const std::byte* const row = source.row(key);
+    const int bytes = row != nullptr ? (source.columns - first) * 2 : 0;
+    for (int i = 0; i < count * 2; i += 64) {
+      const __m512i chunk = bytes > i ? load_bytes(row + first * 2 + i, bytes - i) : _mm512_setzero_si512();
+      _mm512_storeu_si512(reinterpret_cast<std::byte*>(to) + i, chunk);
+    }
+  }
+};
+
+/// KVBuffer's parameters: each tile of a pass has a stage.
+template <class I, class Sizes>
+struct LatentKeys {
+  static constexpr IndexList<3> mma_shape{16, 16, 32};
+  static constexpr int BN = tile_keys, BK = 32, depth = Sizes::depth, bk_smem = depth, reg_chunk_depth = BK;
+  static constexpr int num_smem_stages = Sizes::pass_tiles;
+  static constexpr bool transpose = true;
+  template <class Shape>
+  using Loader = InPlaceLoader<Shape, CopyRow<I>>;
+};
+
+template <class I, class S>
 class LatentEngine : public LatentMemory<S> {
  public:
   using Sizes = S;
@@ -65,10 +79,16 @@ class LatentEngine : public LatentMemory<S> {
       : view_(view),
         scratch_(memory),
         softmax_(view, scratch_),
-        operand_{view.args.key, view.batch.table, view.batch.context_lengths, 0},
-        keys_(operand_, view.task.sequence, view.task.head, {reinterpret_cast<bf16*>(scratch_.stages), {}},
-              view.sequence.context),
-        head_places_(static_cast<int>(skeleton::round_up(view.head_rows, tile_rows))) {}
+        keys_({view.args.key, view.batch.table, view.batch.context_lengths, 0}, view.task.sequence, view.task.head,
+              {reinterpret_cast<bf16*>(scratch_.stages), {}}, view.sequence.context),
+        head_places_(static_cast<int>(skeleton::round_up(view.head_rows, tile_rows))),
+        pairs_((head_places_ + Sizes::pair_rows - 1) / Sizes::pair_rows),
+        is_staged_(uses_staged_values(view.problem)) {
+    keys_.loader().prefetch_to = PrefetchTo::nowhere;  // the pacer has done that
+    // What is read 2 bytes before a tile of weights is the last word of the tile before it.
+    for (int64_t end = 0; end <= Sizes::pairs_max * Sizes::pair_weight_bytes; end += operand_tile_bytes)
+      scratch_.weights[end - 1] = scratch_.weights[end - 2] = std::byte{0};
+  }
 
   static int tiles_at_once() { return Sizes::pass_tiles; }
   [[nodiscard]] int place(int r) const { return r / view_.head_rows * head_places_ + r % view_.head_rows; }
@@ -94,166 +114,186 @@ class LatentEngine : public LatentMemory<S> {
   }
 
   void run(const skeleton::State& state, KeyTile* const* tiles, int count, int known) {
+    const int next = known - count < Sizes::pass_tiles ? known - count : Sizes::pass_tiles;
     for (int h = 0; h < view_.task.heads; ++h) {
-      if (!is_loaded(tiles, count, h)) {
-        begin_loads(tiles, count, h);
-        finish_loads();
-      }
-      bank_ ^= 1;  // what was loaded is now computed on
+      find_groups(tiles, count, view_.task.head + h);
       if (h + 1 < view_.task.heads) {
-        begin_loads(tiles, count, h + 1);
+        begin_fetch(tiles, count, count, view_.task.head + h + 1);
       } else {
-        begin_loads(tiles + count, known - count < Sizes::pass_tiles ? known - count : Sizes::pass_tiles, 0);
+        begin_fetch(tiles + count, next, count, view_.task.head);
       }
       pass(state, tiles, count, h);
-      finish_loads();
     }
   }
 
   void write_row(const float* output, float factor, std::byte* to) const {
     alignas(64) float row[Sizes::v_depth];
-    for (int d = 0; d < Sizes::v_depth; d += 32) ValueTiles<I, Sizes>::natural_order(output + d, factor, row + d);
+    for (int d = 0; d < Sizes::v_depth; d += 32) Output::natural_order(output + d, is_staged_, factor, row + d);
     Rows<I>::narrow(view_.problem.out_dtype, row, to, view_.problem.v_head_size);
   }
 
  private:
-  using Operand = ViewMHAOperand<Stored>;
-  using Keys = KVBuffer<Operand, LatentKeys<I, Sizes>>;
+  using Keys = KVBuffer<ViewMHAOperand<DType::bf16>, LatentKeys<I, Sizes>>;
   using Tile = typename I::Tile;
   using Products = LatentProducts<Tile, Sizes>;
+  using Output = LatentOutput<I, Sizes>;
 
-  /// What products do between their steps.
+  /// What products do between their steps: they fetch, and every few steps do a unit of a job.
+  enum class Job : uint8_t { none, softmax, values };
   struct Work {
     LatentEngine& engine;
-    enum class Job : uint8_t { none, values, softmax } job;
-    int period;  // steps of the product for a unit of the job
+    Job job;
+    int period;  // steps for a unit
     int wait = 1;
 
     FOLIO_ALWAYS_INLINE void step() {
-      engine.load_some();
+      engine.fetch();
       if (job == Job::none || --wait != 0) return;
       wait = period;
+      if (job == Job::softmax && engine.softmax_.units_left() != 0) engine.softmax_.step();
       if (job == Job::values && !engine.values_.is_done()) engine.values_.step();
-      if (job == Job::softmax && !engine.softmax_.is_done()) engine.softmax_.step();
     }
   };
-  using Job = typename Work::Job;
 
   [[nodiscard]] std::byte* queries_of(int place) const { return scratch_.queries + place / tile_rows * Sizes::query_tile_bytes; }
+  [[nodiscard]] int row_tiles_of(int pair) const { return head_places_ - pair * Sizes::pair_rows > tile_rows ? 2 : 1; }
+  [[nodiscard]] std::byte* weights_of(int pair) const { return scratch_.weights + pair * Sizes::pair_weight_bytes; }
+  [[nodiscard]] float* factors_of(int pair) const { return scratch_.factors + pair * Sizes::pass_tiles * Sizes::pair_rows; }
 
-  // ---- loading: bank_ ^ 1 is being loaded, bank_ is computed on
+  // ---- rows of K
 
-  [[nodiscard]] bool is_loaded(KeyTile* const* tiles, int count, int head) const {
-    if (load_head_ != head || load_count_ < count) return false;
-    for (int i = 0; i < count; ++i)
-      if (load_tiles_[i] != tiles[i]) return false;
-    return true;
-  }
-  void begin_loads(KeyTile* const* tiles, int count, int head) {
-    for (int i = 0; i < count; ++i) load_tiles_[i] = tiles[i];
-    load_count_ = count;
-    load_head_ = head;
-    load_next_ = 0;
-    is_loading_ = false;
-    load_wait_ = 1;
-  }
-  /// One row of the next pass every few steps.
-  FOLIO_ALWAYS_INLINE void load_some() {
-    if (--load_wait_ != 0) return;
-    load_wait_ = load_period_;
-    load_row();
-  }
-  __attribute__((noinline)) bool load_row() {
-    if (is_loading_ && keys_.load_from_dram_step()) return true;
-    if (load_next_ == load_count_) {
-      is_loading_ = false;
-      return false;
+  /// Where the rows of this pass are multiplied: in their pages, or in a stage that they are copied to.
+  void find_groups(KeyTile* const* tiles, int count, int head) {
+    for (int t = 0; t < count; ++t) {
+      keys_.kv_cache_iter.set_tile(*tiles[t], head);
+      keys_.begin_load(t);
+      keys_.finish_load();
+      for (int g = 0; g < 4; ++g) groups_[t * 4 + g] = keys_.loader().group(t, g);
     }
-    keys_.kv_cache_iter.set_tile(*load_tiles_[load_next_], view_.task.head + load_head_);
-    keys_.begin_load((bank_ ^ 1) * Sizes::pass_tiles + load_next_);
-    ++load_next_;
-    is_loading_ = true;
-    return keys_.load_from_dram_step();
-  }
-  void finish_loads() {
-    while (load_row()) {}
   }
 
-  // ---- a pass over up to 256 keys for one head
+  /// Begins to fetch tiles to L2, as many lines at each step of this pass's products as it takes to be through in time.
+  void begin_fetch(KeyTile* const* tiles, int tiles_to_fetch, int tiles_of_pass, int head) {
+    const int columns = is_staged_ ? Sizes::chunks : 2 * Sizes::chunks;
+    const int steps = pairs_ * tiles_of_pass * 2 * (Sizes::k_steps + columns);
+    const int lines = tiles_to_fetch * tile_keys * ((view_.problem.key.head_size * 2 + 63) / 64);
+    fetch_rate_ = (lines * 256 + steps - 1) / steps;
+    fetch_tiles_ = tiles;
+    fetch_left_ = tiles_to_fetch;
+    fetch_head_ = head;
+    pacer_.begin(view_.args.key, 0, nullptr, {});
+  }
+  FOLIO_ALWAYS_INLINE void fetch() {
+    fetch_lines_ += fetch_rate_;
+    pacer_.tick(fetch_lines_ >> 8);
+    fetch_lines_ &= 255;
+    if (pacer_.lines == 0 && fetch_left_ != 0) fetch_next_tile();
+  }
+  __attribute__((noinline)) void fetch_next_tile() {
+    --fetch_left_;
+    pacer_.begin(view_.args.key, view_.problem.key.head_size * 2, *fetch_tiles_++, {0, tile_keys, fetch_head_, fetch_head_ + 1});
+  }
+
+  // ---- a pass over up to 128 keys for one head
 
   void pass(const skeleton::State& state, KeyTile* const* tiles, int count, int head) {
-    TileRows groups[Sizes::pass_tiles][4];
-    for (int t = 0; t < count; ++t)
-      for (int g = 0; g < 4; ++g) groups[t][g] = keys_.loader().group(bank_ * Sizes::pass_tiles + t, g);
-    const int pairs = (head_places_ + Sizes::pair_rows - 1) / Sizes::pair_rows;
-    const int steps = pairs * count * (2 * Sizes::k_steps + Sizes::v_tiles);
-    load_period_ = load_count_ > 0 ? steps / (load_count_ * tile_keys) : steps;
-    if (load_period_ < 1) load_period_ = 1;
-    values_.begin(groups, count, scratch_.values);
-    scores(groups, count, head, 0, {*this, Job::values, 1});
-    while (!values_.is_done()) values_.step();
-    for (int p = 0; p < pairs; ++p) {
-      const int first = head * head_places_ + p * Sizes::pair_rows;
-      softmax_.begin(tiles, count, scratch_.scores[p % 2], row_tiles_of(p), head * view_.head_rows + p * Sizes::pair_rows,
-                     (head + 1) * view_.head_rows, state.maximum + first, state.denominator + first);
-      if (p + 1 < pairs)
-        scores(groups, count, head, p + 1, {*this, Job::softmax, 2 * Sizes::k_steps * count / softmax_.units_left()});
-      while (!softmax_.is_done()) softmax_.step();
-      values(state.output + int64_t{first} * Sizes::width, count, row_tiles_of(p));
+    const int first_place = head * head_places_;
+    scores(count, first_place, 0, {*this, Job::none, 1});
+    for (int p = 0; p < pairs_; ++p) {
+      const int place = first_place + p * Sizes::pair_rows;
+      softmax_.begin({scratch_.scores[p % 2], state.maximum + place, state.denominator + place, weights_of(p), factors_of(p),
+                      head * view_.head_rows + p * Sizes::pair_rows, (head + 1) * view_.head_rows, row_tiles_of(p)},
+                     tiles, count);
+      if (p + 1 < pairs_)
+        scores(count, first_place, p + 1, {*this, Job::softmax, 2 * Sizes::k_steps * count / softmax_.units_left()});
+      while (softmax_.units_left() != 0) softmax_.step();
+      rescaled_[p] = softmax_.rescaled_tiles;
     }
+    float* const output = state.output + int64_t{first_place} * Sizes::width;
+    if (is_staged_) return values_staged(output, count);
+    for (int p = 0; p < pairs_; ++p) values_in_place(output + int64_t{p} * Sizes::pair_rows * Sizes::width, count, p);
   }
 
-  [[nodiscard]] int row_tiles_of(int pair) const { return head_places_ - pair * Sizes::pair_rows > tile_rows ? 2 : 1; }
-
-  void scores(const TileRows (&groups)[Sizes::pass_tiles][4], int count, int head, int pair, Work work) const {
-    const std::byte* const queries = queries_of(head * head_places_ + pair * Sizes::pair_rows);
+  void scores(int count, int first_place, int pair, Work work) const {
+    const std::byte* const queries = queries_of(first_place + pair * Sizes::pair_rows);
     for (int t = 0; t < count; ++t) {
       float* const to = scratch_.scores[pair % 2] + t * 2 * Sizes::score_tile;
       if (row_tiles_of(pair) == 2) {
-        Products::template scores<2>(groups[t], queries, to, work);
+        Products::template scores<2>(groups_ + t * 4, queries, to, work);
       } else {
-        Products::template scores<1>(groups[t], queries, to, work);
+        Products::template scores<1>(groups_ + t * 4, queries, to, work);
       }
     }
   }
 
-  /// Where the maximum of a row moved, its output is rescaled before that tile's values join it.
-  void values(float* output, int count, int row_tiles) {
+  /// Calls multiply(begin, end) for the tiles of the pass; where the maximum of a row moved, columns [0, n) of the pair's output are
+  /// rescaled before that tile's values join them.
+  template <class Multiply>
+  void for_each_stretch(int pair, int count, float* output, int n, const Multiply& multiply) const {
     int begin = 0;
-    for (uint32_t left = softmax_.rescaled_tiles; left != 0; left &= left - 1) {
+    for (uint32_t left = rescaled_[pair]; left != 0; left &= left - 1) {
       const int tile = __builtin_ctz(left);
-      multiply(output, begin, 2 * tile, row_tiles);
-      ValueTiles<I, Sizes>::rescale(output, scratch_.factors + tile * Sizes::pair_rows, row_tiles * tile_rows);
-      begin = 2 * tile;
+      if (begin != tile) multiply(begin, tile);
+      Output::rescale(output, factors_of(pair) + tile * Sizes::pair_rows, row_tiles_of(pair) * tile_rows, n);
+      begin = tile;
     }
-    multiply(output, begin, 2 * count, row_tiles);
+    multiply(begin, count);
   }
-  void multiply(float* output, int begin, int end, int row_tiles) {
-    if (begin == end) return;
+
+  void values_in_place(float* output, int count, int pair) {
     Work work{*this, Job::none, 1};
-    if (row_tiles == 2) {
-      Products::template values<2>(scratch_.weights, scratch_.values, output, begin, end, work);
-    } else {
-      Products::template values<1>(scratch_.weights, scratch_.values, output, begin, end, work);
+    for_each_stretch(pair, count, output, Sizes::v_depth, [&](int begin, int end) {
+      const std::byte* const weights = weights_of(pair) + begin * 4 * Sizes::group_weight_bytes;
+      for (int c = 0; c < Sizes::chunks; ++c) {
+        if (row_tiles_of(pair) == 2) {
+          Products::template values_in_place<2>(groups_ + begin * 4, (end - begin) * 4, c, weights, output + c * 32, work);
+        } else {
+          Products::template values_in_place<1>(groups_ + begin * 4, (end - begin) * 4, c, weights, output + c * 32, work);
+        }
+      }
+    });
+  }
+
+  /// A chunk of columns for all pairs while the next chunk is staged.
+  void values_staged(float* output, int count) {
+    Work work{*this, Job::values, pairs_ / 2 > 1 ? pairs_ / 2 : 1};
+    values_.begin(groups_, count * 4, 0, scratch_.values[0]);
+    for (int c = 0; c < Sizes::chunks; ++c) {
+      while (!values_.is_done()) values_.step();
+      if (c + 1 < Sizes::chunks) values_.begin(groups_, count * 4, c + 1, scratch_.values[(c + 1) % 2]);
+      for (int p = 0; p < pairs_; ++p) {
+        float* const block = output + int64_t{p} * Sizes::pair_rows * Sizes::width + c * 32;
+        const float* const next = p + 1 < pairs_ ? block + Sizes::pair_rows * Sizes::width : output + (c + 1) * 32;
+        for_each_stretch(p, count, block, 32, [&](int begin, int end) {
+          const std::byte* const staged = scratch_.values[c % 2] + begin * 4 * operand_tile_bytes;
+          const std::byte* const weights = weights_of(p) + begin * 4 * operand_tile_bytes;
+          if (row_tiles_of(p) == 2) {
+            Products::template values_staged<2>(staged, (end - begin) * 2, weights, block, next, work);
+          } else {
+            Products::template values_staged<1>(staged, (end - begin) * 2, weights, block, next, work);
+          }
+        });
+      }
     }
   }
 
   const skeleton::TaskView& view_;
   const typename Sizes::Scratch scratch_;
   LatentSoftmax<I, Sizes> softmax_;
-  ValueTiles<I, Sizes> values_;
-  Operand operand_;
+  ValueStage<I, Sizes> values_;
   Keys keys_;
   const int head_places_;  // rows of a head with padding
+  const int pairs_;        // of row tiles of a head
+  const bool is_staged_;
   const TileScope<Tile> tiles_;
-  KeyTile* load_tiles_[Sizes::pass_tiles] = {};
-  int load_count_ = 0;
-  int load_head_ = -1;
-  int load_next_ = 0;
-  bool is_loading_ = false;
-  int load_wait_ = 1;
-  int load_period_ = 1;
-  int bank_ = 0;
+  TileRows groups_[Sizes::pass_groups];
+  uint32_t rescaled_[Sizes::pairs_max] = {};  // of each pair: LatentSoftmax::rescaled_tiles
+  PlanePacer<I> pacer_;
+  KeyTile* const* fetch_tiles_ = nullptr;
+  int fetch_left_ = 0;
+  int fetch_head_ = 0;
+  int fetch_rate_ = 0;   // 256ths of a line at each step
+  int fetch_lines_ = 0;  // 256ths
 };
 
 /// Kernel::run and Kernel::finish for the sizes that hold the problem's.

@@ -2,14 +2,21 @@
 /// src/cpu/amx/latent_layout.h: the sizes and the scratch memory of the AMX kernel for latent (MLA) heads.
 ///
 /// A row is one q head of one query token. Rows lie 16 to a row tile, a row being a lane of every vector of scores, and the rows of each
-/// head begin with a row tile. Row tiles are worked on in pairs, and keys in passes of up to four 64-key tiles.
+/// head begin with a row tile. Row tiles are worked on in pairs, keys in groups of 16 and passes of up to two 64-key tiles.
 ///
-///     queries [row tile][depth / 32][16 dim pairs][16 rows][2]        bf16, B tiles of 1 KB
-///     stages  [tile][key][depth]                                      bf16, rows that cannot be multiplied where they lie
-///     values  [32 keys][v_depth / 16][16 key pairs][16 dims][2]       bf16, B tiles, columns in the order of in-lane unpacks
-///     scores  [64 keys][row tile of the pair][key][row]               f32
-///     weights [32 keys][row tile of the pair][row][32 keys]           bf16, A tiles
-///     output  [row][v_depth + 16]                                     f32, in the skeleton's State
+///     queries [row tile][depth / 32][16 dim pairs][16 rows][2]          bf16, B tiles of 1 KB
+///     stages  [tile][key][depth]                                        bf16, rows that cannot be multiplied where they lie
+///     scores  [64 keys][row tile of the pair][key][row]                 f32
+///
+/// Weights and V have two forms, by the number of q heads to a latent head (uses_staged_values):
+///
+///     in place  V's rows are B tiles where they lie: a row of a tile is 16 pairs of neighbouring dims of one key
+///               weights [pair][16 keys][row tile][row][16 keys][2]      bf16, A tiles of (weight, 0); 2 bytes before: (0, weight)
+///               output  [row][v_depth / 32][16 even dims, 16 odd dims]  f32
+///     staged    rows of keys k and k + 16 interleaved by in-lane unpacks, 32 columns at a time
+///               values  [32 keys][2][16 keys][16 dims][k, k + 16]       bf16, B tiles
+///               weights [pair][32 keys][row tile][row][16 keys][k, k + 16]  bf16, A tiles
+///               output  [row][v_depth / 32][dims of both tiles]         f32
 #pragma once
 
 #include <cstddef>
@@ -31,17 +38,19 @@ template <int Depth, int VDepth>
 struct LatentSizes {
   static constexpr int depth = Depth;
   static constexpr int v_depth = VDepth;
-  static constexpr int rows = 128;      // of a task, padding included
-  static constexpr int pass_tiles = 4;  // 64-key tiles of one pass over the output
+  static constexpr int rows = 128;  // of a task, padding included
+  static constexpr int pair_rows = 2 * tile_rows;
+  static constexpr int pairs_max = rows / pair_rows;
+  static constexpr int pass_tiles = 2;  // two: with four, rows of two passes and the scratch memory do not stay in L2
   static constexpr int pass_keys = pass_tiles * tile_keys;
+  static constexpr int pass_groups = pass_keys / 16;
   static constexpr int k_steps = depth / 32;
-  static constexpr int v_tiles = v_depth / 16;
+  static constexpr int chunks = v_depth / 32;  // of 32 columns of V
   /// Columns of a State: 16 more than used, so that the rows of a tile do not all fall into the same sets of the cache.
   static constexpr int width = v_depth + 16;
-  /// From one step of 32 keys of `values` to the next: no multiple of 4 KB, for the same reason.
-  static constexpr int64_t value_step_bytes = (v_tiles + 2) * operand_tile_bytes;
   static constexpr int64_t query_tile_bytes = k_steps * operand_tile_bytes;
-  static constexpr int pair_rows = 2 * tile_rows;
+  static constexpr int64_t group_weight_bytes = 2 * operand_tile_bytes;  // in place; staged weights take half
+  static constexpr int64_t pair_weight_bytes = pass_groups * group_weight_bytes;
   static constexpr int score_tile = tile_keys * tile_rows;  // floats
 
   static_assert(depth % 32 == 0 && v_depth % 32 == 0 && v_depth <= depth);
@@ -50,21 +59,23 @@ struct LatentSizes {
     FOLIO_ALWAYS_INLINE explicit Scratch(void* memory) {
       skeleton::Parts parts(memory);
       queries = parts.take<std::byte>(rows / tile_rows * query_tile_bytes);
-      stages = parts.take<std::byte>(int64_t{2} * pass_keys * depth * 2);
-      values = parts.take<std::byte>(pass_keys / 32 * value_step_bytes);
+      stages = parts.take<std::byte>(int64_t{pass_keys} * depth * 2);
       for (float*& pair : scores) pair = parts.take<float>(pass_keys * pair_rows);
-      weights = parts.take<std::byte>(int64_t{pass_keys} * pair_rows * 2);
+      zeros = parts.take<std::byte>(64);
+      weights = parts.take<std::byte>(pairs_max * pair_weight_bytes);
+      for (std::byte*& chunk : values) chunk = parts.take<std::byte>(int64_t{pass_keys} * 32 * 2);
       packed = parts.take<uint32_t>(tile_rows * tile_rows);
-      factors = parts.take<float>(pass_tiles * pair_rows);
+      factors = parts.take<float>(pairs_max * pass_tiles * pair_rows);
       bytes = parts.bytes();
     }
     std::byte* queries;
     std::byte* stages;
-    std::byte* values;
     float* scores[2];
+    std::byte* zeros;  // 64, just before the weights: the first of them are read from 2 bytes earlier on
     std::byte* weights;
-    uint32_t* packed;  // weights of 32 keys before they are transposed: [key pair][row][2]
-    float* factors;    // [tile][row of the pair] what the output is multiplied by before the tile's values join it
+    std::byte* values[2];  // a chunk of columns is multiplied while the next is staged
+    uint32_t* packed;      // weights of 32 keys before they are transposed: [key][row][key, key + 16]
+    float* factors;        // [pair][tile][row] what the output is multiplied by before the tile's values join it
     int64_t bytes;
   };
 };
@@ -79,6 +90,12 @@ FOLIO_ALWAYS_INLINE constexpr bool is_small_latent(int head_size, int v_head_siz
 FOLIO_ALWAYS_INLINE constexpr bool is_large_latent(int head_size, int v_head_size) {
   return head_size >= LargeLatent::depth / 2 && head_size <= LargeLatent::depth && v_head_size >= 8 &&
          v_head_size <= LargeLatent::v_depth;
+}
+
+/// V in place takes twice the products for V and no staging, so it wins while rows are few. A matter of the problem, not of the task:
+/// the two round differently.
+FOLIO_ALWAYS_INLINE constexpr bool uses_staged_values(const AttentionProblem& problem) {
+  return problem.q_heads / problem.key.num_heads > 32;
 }
 
 /// What the skeleton asks an engine for its memory; the engine itself exists for instruction sets only.

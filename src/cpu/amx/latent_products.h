@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/latent_products.h: the two tiled products of the AMX kernel for latent heads.
+/// src/cpu/amx/latent_products.h: the tiled products of the AMX kernel for latent heads.
 ///
 /// Scores: rows of K are the A operand where they lie, queries are the B operand; so a row of the result is a key and a lane is a row of
-/// the task. Values: weights are the A operand, staged V is the B operand. Both work on blocks of 2 x 2 tiles: four loads for four
-/// multiplications, 64 cycles. What is read once comes by TILELOADDT1, which leaves L1 to what is read again.
+/// the task. Values: weights are the A operand, V is the B operand. All work on blocks of 2 x 2 tiles: four or five loads for four
+/// multiplications, 64 cycles. K and V come by TILELOADDT1, which leaves L1 to what is read again.
 /// Between its steps a product does a piece of other work: softmax, staging, fetching ahead.
 ///
-/// Each element of a result is one chain over 32-dim or 32-key steps in ascending order, whatever the block it falls into.
+/// Each element of a result is one chain over 32 dims, 32 keys (staged V) or 16 keys (V in place) at a time in ascending order, whatever
+/// the block it falls into.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +24,9 @@ template <class Tile, class Sizes>
 struct LatentProducts {
   static constexpr int64_t kb = operand_tile_bytes;
 
-  /// scores [16 keys of group][row tile][key][row] of the groups of a 64-key tile.
-  /// queries: B tiles of RowTiles row tiles.
+  /// scores [row tile][key][row] of a 64-key tile, which is four groups of 16 rows of K. queries: B tiles of RowTiles row tiles.
   template <int RowTiles, class Work>
-  static void scores(const TileRows (&groups)[4], const std::byte* queries, float* scores, Work& work) {
+  static void scores(const TileRows* groups, const std::byte* queries, float* scores, Work& work) {
     for (int g = 0; g < 4; g += 2) {
       Tile::template zero<4>();
       Tile::template zero<6>();
@@ -59,44 +59,75 @@ struct LatentProducts {
     }
   }
 
-  /// output [row][width] += weights . values, for the key steps [begin, end) of the pass.
+  /// output [row][width], the 32 columns of a chunk, += weights . V in place, for `count` groups of 16 keys.
+  /// Weights with zeros at the odd places pick the even dims out of pairs of neighbours, and the other way round.
   template <int RowTiles, class Work>
-  static void values(const std::byte* weights, const std::byte* staged, float* output, int begin, int end, Work& work) {
-    constexpr int64_t stride = int64_t{Sizes::width} * 4, lower = tile_rows * Sizes::width;
-    for (int column = 0; column < Sizes::v_depth; column += 32, output += 32) {
-      Tile::template load<4>(output, stride);
-      Tile::template load<5>(output + 16, stride);
+  static void values_in_place(const TileRows* groups, int count, int chunk, const std::byte* weights, float* output, Work& work) {
+    load_output<RowTiles>(output);
+    for (int g = 0; g < count; ++g, weights += Sizes::group_weight_bytes) {
+      Tile::template load_t1<0>(groups[g].data + chunk * 64, groups[g].stride_bytes);
+      Tile::template load<1>(weights, 64);
+      Tile::template dpbf16<4, 1, 0>();
+      Tile::template load<2>(weights - 2, 64);
+      Tile::template dpbf16<5, 2, 0>();
       if constexpr (RowTiles == 2) {
-        Tile::template load<6>(output + lower, stride);
-        Tile::template load<7>(output + lower + 16, stride);
+        Tile::template load<3>(weights + kb, 64);
+        Tile::template dpbf16<6, 3, 0>();
+        Tile::template load<1>(weights + kb - 2, 64);
+        Tile::template dpbf16<7, 1, 0>();
       }
-      const std::byte* value = staged + begin * Sizes::value_step_bytes + column / 16 * kb;
-      const std::byte* weight = weights + begin * 2 * kb;
-      for (int step = begin; step < end; ++step, value += Sizes::value_step_bytes, weight += 2 * kb) {
-        Tile::template load<0>(weight, 64);
-        Tile::template load_t1<2>(value, 64);
-        Tile::template dpbf16<4, 0, 2>();
-        Tile::template load_t1<3>(value + kb, 64);
-        Tile::template dpbf16<5, 0, 3>();
-        if constexpr (RowTiles == 2) {
-          Tile::template load<1>(weight + kb, 64);
-          Tile::template dpbf16<6, 1, 2>();
-          Tile::template dpbf16<7, 1, 3>();
-        }
-        fetch_output<RowTiles>(output + 32, step - begin);
-        work.step();
-      }
-      Tile::template store<4>(output, stride);
-      Tile::template store<5>(output + 16, stride);
-      if constexpr (RowTiles == 2) {
-        Tile::template store<6>(output + lower, stride);
-        Tile::template store<7>(output + lower + 16, stride);
-      }
+      fetch_output<RowTiles>(output + 32, g);
+      work.step();
     }
+    store_output<RowTiles>(output);
+  }
+
+  /// output [row][width], 32 columns, += weights . staged V, for `steps` steps of 32 keys. `next`: what is worked on after this.
+  template <int RowTiles, class Work>
+  static void values_staged(const std::byte* staged, int steps, const std::byte* weights, float* output, const float* next,
+                            Work& work) {
+    load_output<RowTiles>(output);
+    for (int step = 0; step < steps; ++step, staged += 2 * kb, weights += 2 * kb) {
+      Tile::template load<0>(weights, 64);
+      Tile::template load<2>(staged, 64);
+      Tile::template dpbf16<4, 0, 2>();
+      Tile::template load<3>(staged + kb, 64);
+      Tile::template dpbf16<5, 0, 3>();
+      if constexpr (RowTiles == 2) {
+        Tile::template load<1>(weights + kb, 64);
+        Tile::template dpbf16<6, 1, 2>();
+        Tile::template dpbf16<7, 1, 3>();
+      }
+      fetch_output<RowTiles>(next, 2 * step);
+      fetch_output<RowTiles>(next, 2 * step + 1);
+      work.step();
+    }
+    store_output<RowTiles>(output);
   }
 
  private:
-  /// The next block of the output, an eighth at a time.
+  static constexpr int64_t stride = int64_t{Sizes::width} * 4;
+  static constexpr int64_t lower = int64_t{tile_rows} * Sizes::width;
+
+  template <int RowTiles>
+  static FOLIO_ALWAYS_INLINE void load_output(const float* output) {
+    Tile::template load<4>(output, stride);
+    Tile::template load<5>(output + 16, stride);
+    if constexpr (RowTiles == 2) {
+      Tile::template load<6>(output + lower, stride);
+      Tile::template load<7>(output + lower + 16, stride);
+    }
+  }
+  template <int RowTiles>
+  static FOLIO_ALWAYS_INLINE void store_output(float* output) {
+    Tile::template store<4>(output, stride);
+    Tile::template store<5>(output + 16, stride);
+    if constexpr (RowTiles == 2) {
+      Tile::template store<6>(output + lower, stride);
+      Tile::template store<7>(output + lower + 16, stride);
+    }
+  }
+  /// An eighth of a block of the output.
   template <int RowTiles>
   static FOLIO_ALWAYS_INLINE void fetch_output(const float* output, int part) {
     for (int i = 0; i < 2 * RowTiles; ++i) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/latent_softmax.h: scores of a pair of row tiles to weights, and the online softmax state of their rows.
 ///
-/// A lane is a row, so maxima and sums are vertical and no row meets another. The maximum of a row is lazy: it moves only when a 64-key
-/// tile exceeds it by more than 8 ln 2, so that output is rarely rescaled; weights stay below 2^8. The work comes in
-/// units of a few hundred instructions, for a product to do between its steps.
+/// A lane is a row, so maxima and sums are vertical and no row meets another. Logits are natural: nothing else holds every finite one. The
+/// maximum of a row is lazy: the weights of a 64-key tile are made relative to the one there is, and only where their sum exceeds 2^8, or
+/// there is none yet, are they made again relative to the tile's own. So output is rarely rescaled. The work comes in units of a few hundred
+/// instructions, for a product to do between its steps.
 ///
 /// Source: lazy rescaling as in FlashAttention-4.
 #pragma once
@@ -14,6 +15,7 @@
 #include <cstdint>
 
 #include "cpu/amx/latent_layout.h"
+#include "cpu/amx/softmax.h"
 #include "cpu/amx/stage_convert.h"
 #include "cpu/simd.h"
 #include "cpu/skeleton/task_view.h"
@@ -22,7 +24,7 @@ namespace folio {
 inline namespace v1 {
 namespace amx {
 
-/// What the skeleton asks of an engine: logits are natural, as nothing else holds every finite one.
+/// What the skeleton asks of an engine.
 template <class I>
 struct LatentMath {
   static constexpr float natural = 1.0f;
@@ -37,18 +39,6 @@ struct LatentMath {
     }
   }
 };
-
-/// e^x for x <= 8, relative error 7.5e-5 near 0: much less than the rounding to bf16 that follows. 0 for -inf.
-FOLIO_ALWAYS_INLINE __m512 exp_for_bf16(__m512 x) {
-  constexpr __mmask16 every = 0xffff;
-  const __m512 log2_e = _mm512_set1_ps(1.44269504f);
-  const __m512 n = _mm512_maskz_roundscale_ps(every, _mm512_maskz_mul_ps(every, x, log2_e), 0x08);  // to nearest, no exception
-  const __m512 f = _mm512_maskz_fmsub_ps(every, x, log2_e, n);
-  __m512 p = _mm512_maskz_fmadd_ps(every, _mm512_set1_ps(0.0551716691f), f, _mm512_set1_ps(0.242611122f));
-  p = _mm512_maskz_fmadd_ps(every, p, f, _mm512_set1_ps(0.693260985f));
-  p = _mm512_maskz_fmadd_ps(every, p, f, _mm512_set1_ps(0.999928074f));
-  return _mm512_maskz_scalef_ps(every, p, n);
-}
 
 /// Transposes 16 x 16 dwords.
 FOLIO_ALWAYS_INLINE void transpose_dwords(__m512i (&rows)[16]) {
@@ -76,44 +66,45 @@ FOLIO_ALWAYS_INLINE void transpose_dwords(__m512i (&rows)[16]) {
 template <class I, class Sizes>
 class LatentSoftmax {
  public:
-  static constexpr int units_of_tile = 5;  // of one 64-key tile and row tile
-
   LatentSoftmax(const skeleton::TaskView& view, const typename Sizes::Scratch& scratch)
-      : view_(view), scratch_(scratch), factor_(view.has_terms ? 1.0f : logit_scale(view.problem)) {}
+      : view_(view),
+        packed_(scratch.packed),
+        factor_(view.has_terms ? 1.0f : logit_scale(view.problem)),
+        is_staged_(uses_staged_values(view.problem)) {}
 
   /// The factor of products; a negative one has been folded into the queries.
   static float logit_scale(const AttentionProblem& problem) { return __builtin_fabsf(problem.scale); }
 
-  /// `first_row`: of the pair, a row of the task; `end_row`: of its head. `maximum`, `denominator`: of the pair's rows.
-  void begin(KeyTile* const* tiles, int count, const float* scores, int row_tiles, int first_row, int end_row, float* maximum,
-             float* denominator) {
+  struct Pair {
+    float* scores;
+    float* maximum;  // of the pair's rows
+    float* denominator;
+    std::byte* weights;
+    float* factors;  // [tile][row]
+    int first_row;   // of the pair, a row of the task
+    int end_row;     // of its head
+    int row_tiles;
+  };
+  void begin(const Pair& pair, KeyTile* const* tiles, int count) {
+    pair_ = pair;
     tiles_ = tiles;
-    scores_ = const_cast<float*>(scores);
-    row_tiles_ = row_tiles;
-    first_row_ = first_row;
-    end_row_ = end_row;
-    maximum_ = maximum;
-    denominator_ = denominator;
-    unit_ = 0;
-    units_ = count * row_tiles * units_of_tile;
+    tile_ = row_tile_ = phase_ = 0;
+    units_ = count * pair.row_tiles * 4;
     rescaled_tiles = 0;
   }
-
-  [[nodiscard]] bool is_done() const { return unit_ == units_; }
-  [[nodiscard]] int units_left() const { return units_ - unit_; }
+  [[nodiscard]] int units_left() const { return units_; }
 
   __attribute__((noinline)) void step() {
-    const int part = unit_ / units_of_tile, phase = unit_ % units_of_tile;
-    const int tile = part / row_tiles_, row_tile = part % row_tiles_;
-    ++unit_;
-    float* const scores = scores_ + (tile * 2 + row_tile) * Sizes::score_tile;
-    if (phase == 0) {
-      prepare(*tiles_[tile], first_row_ + row_tile * tile_rows, scores);
-      raise_maximum(tile, row_tile, scores);
+    --units_;
+    float* const scores = scores_of_part();
+    if (phase_ == 0) prepare(*tiles_[tile_], pair_.first_row + row_tile_ * tile_rows, scores);
+    if (phase_ % 2 == 0) {
+      const __m512 sum = weigh(scores + phase_ * 256, maximum());
+      sum_ = phase_ == 0 ? sum : _mm512_maskz_add_ps(every, sum_, sum);
     } else {
-      weigh(row_tile, scores + (phase - 1) * 256, (phase - 1) % 2);
-      if (phase % 2 == 0) transpose(scratch_.weights + ((tile * 2 + phase / 2 - 1) * 2 + row_tile) * operand_tile_bytes);
+      spread(phase_ / 2);
     }
+    if (++phase_ == 4) settle(scores);
   }
 
   uint32_t rescaled_tiles = 0;  ///< bit t: some row's output is to be multiplied by factors [t] before tile t
@@ -121,13 +112,17 @@ class LatentSoftmax {
  private:
   using V = Simd<I>;
   using F = typename V::F;
+  using Exp = Softmax<I>;
   static constexpr __mmask16 every = 0xffff;
   static constexpr float minus_infinity = -__builtin_inff();
-  static constexpr float threshold = 5.54517744f;  // 8 ln 2
+  static constexpr float most = 256.0f;
+
+  [[nodiscard]] float* scores_of_part() const { return pair_.scores + (tile_ * 2 + row_tile_) * Sizes::score_tile; }
+  [[nodiscard]] __m512 maximum() const { return _mm512_load_ps(pair_.maximum + row_tile_ * tile_rows); }
 
   /// Terms and mask, where there are any.
   void prepare(const KeyTile& tile, int row, float* scores) const {
-    const int end = row + tile_rows < end_row_ ? row + tile_rows : end_row_;
+    const int end = row + tile_rows < pair_.end_row ? row + tile_rows : pair_.end_row;
     if (view_.has_terms) add_terms(tile, row, end, scores);
     const int local = row % view_.head_rows, local_end = local + end - row;
     if (view_.coverage(local, local_end, tile) != skeleton::Coverage::all) mask(tile, local, local_end, scores);
@@ -174,90 +169,108 @@ class LatentSoftmax {
     }
   }
 
-  void raise_maximum(int tile, int row_tile, const float* scores) {
-    __m512 highest[4];
-    for (int i = 0; i < 4; ++i) highest[i] = _mm512_load_ps(scores + i * tile_rows);
-    for (int key = 4; key < tile_keys; key += 4)
-      for (int i = 0; i < 4; ++i)
-        highest[i] = _mm512_maskz_max_ps(every, highest[i], _mm512_load_ps(scores + (key + i) * tile_rows));
-    highest[0] = _mm512_maskz_max_ps(every, highest[0], highest[1]);
-    highest[2] = _mm512_maskz_max_ps(every, highest[2], highest[3]);
-    const __m512 found = _mm512_maskz_mul_ps(every, _mm512_maskz_max_ps(every, highest[0], highest[2]), _mm512_set1_ps(factor_));
-    const __m512 old = _mm512_load_ps(maximum_ + row_tile * tile_rows);
-    const __mmask16 raised = _mm512_cmp_ps_mask(found, _mm512_maskz_add_ps(every, old, _mm512_set1_ps(threshold)), _CMP_GT_OQ);
-    if (raised != 0) raise(tile, row_tile, raised, old, found);
-  }
-
-  /// A row that has seen nothing yet has no output to rescale.
-  __attribute__((noinline)) void raise(int tile, int row_tile, __mmask16 raised, __m512 old, __m512 found) {
-    const __m512 maximum = _mm512_mask_mov_ps(old, raised, found);
-    _mm512_store_ps(maximum_ + row_tile * tile_rows, maximum);
-    const __mmask16 had = _mm512_cmp_ps_mask(old, _mm512_set1_ps(minus_infinity), _CMP_NEQ_OQ) & raised;
-    if (had == 0) return;
-    const __m512 factor = _mm512_mask_mov_ps(
-        _mm512_set1_ps(1.0f), had, reinterpret_cast<__m512>(V::exp(reinterpret_cast<F>(_mm512_maskz_sub_ps(had, old, maximum)))));
-    float* const denominator = denominator_ + row_tile * tile_rows;
-    _mm512_store_ps(denominator, _mm512_maskz_mul_ps(every, _mm512_load_ps(denominator), factor));
-    float* const factors = scratch_.factors + tile * Sizes::pair_rows;
-    if ((rescaled_tiles >> tile & 1) == 0) {
-      for (int i = 0; i < Sizes::pair_rows; i += 16) _mm512_store_ps(factors + i, _mm512_set1_ps(1.0f));
-    }
-    _mm512_store_ps(factors + row_tile * tile_rows, factor);
-    rescaled_tiles |= 1u << tile;
-  }
-
-  /// 16 keys to weights, packed as pairs of keys; their sum joins the denominator.
-  void weigh(int row_tile, const float* scores, int half) {
-    const __m512 maximum = _mm512_load_ps(maximum_ + row_tile * tile_rows);
-    const __m512 reference =
-        _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(maximum, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ), maximum);
-    const __m512 factor = _mm512_set1_ps(factor_);
-    const __m512i interleave = _mm512_load_si512(interleaved);
-    uint32_t* const to = scratch_.packed + half * 128;
-    __m512 even = _mm512_setzero_ps(), odd = _mm512_setzero_ps();
-    for (int key = 0; key < 16; key += 2) {
-      const __m512 a = exp_for_bf16(_mm512_maskz_fmsub_ps(every, _mm512_load_ps(scores + key * 16), factor, reference));
-      const __m512 b = exp_for_bf16(_mm512_maskz_fmsub_ps(every, _mm512_load_ps(scores + key * 16 + 16), factor, reference));
-      even = _mm512_maskz_add_ps(every, even, a);
-      odd = _mm512_maskz_add_ps(every, odd, b);
+  /// 32 keys to weights, packed as pairs of keys 16 apart; returns their sum. Without a maximum yet (-inf) the sum is infinite or NaN.
+  __m512 weigh(const float* scores, __m512 maximum) const {
+    const __m512 factor = _mm512_set1_ps(factor_), log2_e = _mm512_set1_ps(Exp::log2_e);
+    const __m512i interleave = _mm512_load_si512(interleaved.word);
+    __m512 low = _mm512_setzero_ps(), high = _mm512_setzero_ps();
+    for (int key = 0; key < 16; ++key, scores += tile_rows) {
+      const __m512 x = _mm512_maskz_fmsub_ps(every, _mm512_load_ps(scores), factor, maximum);
+      const __m512 y = _mm512_maskz_fmsub_ps(every, _mm512_load_ps(scores + 256), factor, maximum);
+      const __m512 a = Exp::exp2(_mm512_maskz_mul_ps(every, x, log2_e)), b = Exp::exp2(_mm512_maskz_mul_ps(every, y, log2_e));
+      low = _mm512_maskz_add_ps(every, low, a);
+      high = _mm512_maskz_add_ps(every, high, b);
       const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
-      _mm512_store_si512(to + key * 8, _mm512_maskz_permutexvar_epi16(~__mmask32{0}, interleave, both));
+      _mm512_store_si512(packed_ + key * 16, _mm512_maskz_permutexvar_epi16(~__mmask32{0}, interleave, both));
     }
-    float* const denominator = denominator_ + row_tile * tile_rows;
-    const __m512 sum = _mm512_maskz_add_ps(every, even, odd);
-    _mm512_store_ps(denominator, _mm512_maskz_add_ps(every, _mm512_load_ps(denominator), sum));
+    return _mm512_maskz_add_ps(every, low, high);
   }
 
-  /// The packed weights of 32 keys as an A tile.
-  void transpose(std::byte* to) const {
+  /// The packed weights of 32 keys as A tiles: one of both keys of a pair, or one for each.
+  void spread(int half) const {
     __m512i rows[16];
-    for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_si512(scratch_.packed + i * 16);
+    for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_si512(packed_ + i * 16);
     transpose_dwords(rows);
-    for (int i = 0; i < 16; ++i) _mm512_store_si512(to + i * 64, rows[i]);
+    if (is_staged_) {
+      std::byte* const to = pair_.weights + ((tile_ * 2 + half) * 2 + row_tile_) * operand_tile_bytes;
+      for (int i = 0; i < 16; ++i) _mm512_store_si512(to + i * 64, rows[i]);
+    } else {
+      const __m512i low_word = _mm512_set1_epi32(0xffff);
+      std::byte* const to = pair_.weights + (tile_ * 4 + half * 2) * Sizes::group_weight_bytes + row_tile_ * operand_tile_bytes;
+      for (int i = 0; i < 16; ++i) {
+        _mm512_store_si512(to + i * 64, _mm512_maskz_and_epi32(every, rows[i], low_word));
+        _mm512_store_si512(to + Sizes::group_weight_bytes + i * 64, _mm512_maskz_srli_epi32(every, rows[i], 16));
+      }
+    }
+  }
+
+  /// All weights of the tile are there: moves maxima that are too low, adds the sums, goes on to the next row tile or tile.
+  void settle(const float* scores) {
+    const __mmask16 fits = _mm512_cmp_ps_mask(sum_, _mm512_set1_ps(most), _CMP_LE_OQ);
+    if (fits != every) weigh_again(scores, static_cast<__mmask16>(~fits));
+    float* const denominator = pair_.denominator + row_tile_ * tile_rows;
+    _mm512_store_ps(denominator, _mm512_maskz_add_ps(every, _mm512_load_ps(denominator), sum_));
+    phase_ = 0;
+    if (++row_tile_ == pair_.row_tiles) {
+      row_tile_ = 0;
+      ++tile_;
+    }
+  }
+
+  /// Rows that need no other maximum get the same weights as before.
+  __attribute__((noinline)) void weigh_again(const float* scores, __mmask16 rows) {
+    const __m512 old = maximum();
+    __m512 found = _mm512_set1_ps(minus_infinity);
+    for (int key = 0; key < tile_keys; ++key) found = _mm512_maskz_max_ps(every, _mm512_load_ps(scores + key * tile_rows), found);
+    found = _mm512_maskz_mul_ps(every, found, _mm512_set1_ps(factor_));
+    const __mmask16 raised = _mm512_mask_cmp_ps_mask(rows, found, old, _CMP_GT_OQ);
+    const __m512 now = _mm512_mask_mov_ps(old, raised, found);
+    _mm512_store_ps(pair_.maximum + row_tile_ * tile_rows, now);
+    rescale(raised, old, now);
+    const __m512 reference = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(now, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ), now);
+    sum_ = weigh(scores, reference);
+    spread(0);
+    sum_ = _mm512_maskz_add_ps(every, sum_, weigh(scores + 512, reference));
+    spread(1);
+  }
+
+  /// A row that has seen nothing yet has nothing to rescale.
+  void rescale(__mmask16 raised, __m512 old, __m512 now) {
+    const __mmask16 had = _mm512_mask_cmp_ps_mask(raised, old, _mm512_set1_ps(minus_infinity), _CMP_NEQ_OQ);
+    if (had == 0) return;
+    const __m512 drop = _mm512_maskz_sub_ps(had, old, now);
+    const __m512 factor =
+        _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), had, reinterpret_cast<__m512>(V::exp(reinterpret_cast<F>(drop))));
+    float* const denominator = pair_.denominator + row_tile_ * tile_rows;
+    _mm512_store_ps(denominator, _mm512_maskz_mul_ps(every, _mm512_load_ps(denominator), factor));
+    float* const factors = pair_.factors + tile_ * Sizes::pair_rows;
+    if ((rescaled_tiles >> tile_ & 1) == 0)
+      for (int i = 0; i < Sizes::pair_rows; ++i) factors[i] = 1.0f;
+    _mm512_store_ps(factors + row_tile_ * tile_rows, factor);
+    rescaled_tiles |= 1u << tile_;
   }
 
   /// Word 2 r is lane r of the first half, word 2 r + 1 of the second.
-  static constexpr struct alignas(64) Words {
-    uint16_t at[32];
-  } interleaved_words = [] {
+  struct alignas(64) Words {
+    uint16_t word[32];
+  };
+  static constexpr Words interleaved = [] {
     Words words = {};
-    for (int i = 0; i < 32; ++i) words.at[i] = static_cast<uint16_t>(i / 2 + i % 2 * 16);
+    for (int i = 0; i < 32; ++i) words.word[i] = static_cast<uint16_t>(i / 2 + i % 2 * 16);
     return words;
   }();
-  static constexpr const uint16_t* interleaved = interleaved_words.at;
 
   const skeleton::TaskView& view_;
-  const typename Sizes::Scratch& scratch_;
+  uint32_t* const packed_;
   const float factor_;  // scores times this are logits
+  const bool is_staged_;
+  Pair pair_ = {};
   KeyTile* const* tiles_ = nullptr;
-  float* scores_ = nullptr;
-  int row_tiles_ = 0;
-  int first_row_ = 0;
-  int end_row_ = 0;
-  float* maximum_ = nullptr;
-  float* denominator_ = nullptr;
-  int unit_ = 0;
+  int tile_ = 0;
+  int row_tile_ = 0;
+  int phase_ = 0;
   int units_ = 0;
+  __m512 sum_ = {};
 };
 
 }  // namespace amx

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/latent_values.h: V of latent heads as B tiles, and its columns back in their natural order.
-///
-/// The rows of two keys are interleaved word by word within each 128-bit lane: one low and one high unpack for 32 dims. So the first tile of
-/// 32 columns holds dims 0-3, 8-11, 16-19, 24-27 and the second the others, until the output is written.
+/// src/cpu/amx/latent_values.h: V of latent heads as staged B tiles, and rows of output in their natural order.
 #pragma once
 
 #include <immintrin.h>
@@ -17,51 +14,67 @@ namespace folio {
 inline namespace v1 {
 namespace amx {
 
+/// Interleaves rows of keys k and k + 16, a chunk of 32 columns at a time: a low and a high unpack within 128-bit lanes. So the first tile
+/// of a chunk holds dims 0-3, 8-11, 16-19 and 24-27, the second the others.
 template <class I, class Sizes>
-class ValueTiles {
+class ValueStage {
  public:
-  /// Rows that nobody sees must be zeros already.
-  void begin(const TileRows (&groups)[Sizes::pass_tiles][4], int count, std::byte* to) {
+  /// Rows of `groups` that nobody sees must be zeros already.
+  void begin(const TileRows* groups, int count, int chunk, std::byte* to) {
     groups_ = groups;
+    column_bytes_ = chunk * 64;
     to_ = to;
-    pair_ = 0;
-    pairs_ = count * tile_keys / 2;
+    unit_ = 0;
+    units_ = count;
   }
-  [[nodiscard]] bool is_done() const { return pair_ == pairs_; }
+  [[nodiscard]] bool is_done() const { return unit_ >= units_; }
 
-  /// Stages two keys.
+  /// Stages 16 keys: half of two tiles.
   __attribute__((noinline)) void step() {
-    const TileRows& group = groups_[pair_ / 32][pair_ / 8 % 4];
-    const std::byte* const a = group.data + pair_ % 8 * 2 * group.stride_bytes;
-    const std::byte* const b = a + group.stride_bytes;
-    std::byte* const to = to_ + pair_ / 16 * Sizes::value_step_bytes + pair_ % 16 * 64;
-    for (int chunk = 0; chunk < Sizes::v_tiles / 2; ++chunk) {
-      const __m512i x = _mm512_loadu_si512(a + chunk * 64), y = _mm512_loadu_si512(b + chunk * 64);
-      _mm512_store_si512(to + 2 * chunk * operand_tile_bytes, unpack_low<16>(x, y));
-      _mm512_store_si512(to + (2 * chunk + 1) * operand_tile_bytes, unpack_high<16>(x, y));
+    const int half = unit_ % 2 * 8;
+    const TileRows &low = groups_[unit_ & ~1], &high = groups_[unit_ | 1];
+    const std::byte* const a = low.data + column_bytes_ + half * low.stride_bytes;
+    const std::byte* const b = high.data + column_bytes_ + half * high.stride_bytes;
+    std::byte* const to = to_ + unit_ / 2 * (2 * operand_tile_bytes) + half * 64;
+    for (int key = 0; key < 8; ++key) {
+      const __m512i x = _mm512_loadu_si512(a + key * low.stride_bytes), y = _mm512_loadu_si512(b + key * high.stride_bytes);
+      _mm512_store_si512(to + key * 64, unpack_low<16>(x, y));
+      _mm512_store_si512(to + operand_tile_bytes + key * 64, unpack_high<16>(x, y));
     }
-    ++pair_;
+    ++unit_;
   }
 
-  /// to [32] = from * factor + 0 (no negative zero), from having the order of two tiles.
-  static FOLIO_ALWAYS_INLINE void natural_order(const float* from, float factor, float* to) {
+ private:
+  const TileRows* groups_ = nullptr;
+  int64_t column_bytes_ = 0;
+  std::byte* to_ = nullptr;
+  int unit_ = 0;
+  int units_ = 0;
+};
+
+template <class I, class Sizes>
+struct LatentOutput {
+  /// to [32] = from * factor + 0 (no negative zero). from: a chunk as its two tiles have it, of staged values or of values in place.
+  static FOLIO_ALWAYS_INLINE void natural_order(const float* from, bool staged, float factor, float* to) {
     const __m512 f = _mm512_set1_ps(factor), zero = _mm512_setzero_ps();
     const __m512 a = _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(from), f), zero);
     const __m512 b = _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(from + 16), f), zero);
-    const __m512i first = _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
-    const __m512i second = _mm512_set_epi32(31, 30, 29, 28, 15, 14, 13, 12, 27, 26, 25, 24, 11, 10, 9, 8);
+    const __m512i first = staged ? _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0)
+                                 : _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i second = _mm512_maskz_add_epi32(every, first, _mm512_set1_epi32(8));
     _mm512_storeu_ps(to, _mm512_maskz_permutex2var_ps(every, a, first, b));
     _mm512_storeu_ps(to + 16, _mm512_maskz_permutex2var_ps(every, a, second, b));
   }
 
-  /// output [rows][width] *= factors [rows]. Denormal results become zero, as a multiplication of tiles would make them anyway.
-  static __attribute__((noinline)) void rescale(float* output, const float* factors, int rows) {
+  /// output [rows][width], columns [0, n), *= factors [rows]. Denormal results become zero, as a product of tiles would make them anyway:
+  /// whether one follows depends on what other rows see.
+  static __attribute__((noinline)) void rescale(float* output, const float* factors, int rows, int n) {
     const __m512 smallest = _mm512_set1_ps(1.17549435e-38f);
     for (int r = 0; r < rows; ++r) {
       if (factors[r] == 1.0f) continue;
       const __m512 factor = _mm512_set1_ps(factors[r]);
       float* const row = output + int64_t{r} * Sizes::width;
-      for (int d = 0; d < Sizes::v_depth; d += 16) {
+      for (int d = 0; d < n; d += 16) {
         const __m512 x = _mm512_maskz_mul_ps(every, _mm512_loadu_ps(row + d), factor);
         const __mmask16 kept = _mm512_cmp_ps_mask(_mm512_abs_ps(x), smallest, _CMP_NLT_UQ);
         _mm512_storeu_ps(row + d, _mm512_maskz_mov_ps(kept, x));
@@ -71,11 +84,6 @@ class ValueTiles {
 
  private:
   static constexpr __mmask16 every = 0xffff;
-
-  const TileRows (*groups_)[4] = nullptr;
-  std::byte* to_ = nullptr;
-  int pair_ = 0;
-  int pairs_ = 0;
 };
 
 }  // namespace amx

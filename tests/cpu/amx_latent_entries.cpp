@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/cpu/amx_latent_entries.cpp: the AMX kernel for latent heads on emulated tiles, compiled for AVX512-BF16.
+#include "cpu/amx_latent_entries.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "cpu/amx/latent_engine.h"
+#include "cpu/amx/tile_emulated.h"
+
+namespace folio::test {
+namespace {
+
+struct Target : amx::LatentTarget {
+  [[noreturn]] static void fault(const char* what) {
+    std::fprintf(stderr, "emulated tiles: %s\n", what);
+    std::abort();
+  }
+  using Tile = amx::EmulatedTile<Target>;
+};
+
+}  // namespace
+
+void run_latent_emulated(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+  amx::run_latent<Target>(call, task, scratch, partials);
+}
+
+void finish_latent_emulated(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+  amx::finish_latent<Target>(call, task, scratch, partials);
+}
+
+}  // namespace folio::test

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/cpu/amx_latent_test.cpp: the AMX kernel for latent heads is right where there is no AMX; where there is, the bits are the same.
+///
+/// Every case runs the kernel's own source on emulated tiles; with AMX also the shipped kernel, whose output must be equal. Up to 32
+/// heads V is multiplied in place, beyond that it is staged.
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "cpu/amx/latent.h"
+#include "cpu/amx_latent_entries.h"
+#include "cpu/features.h"
+#include "support/attention_case.h"
+#include "support/run_case.h"
+
+namespace folio::test {
+namespace {
+
+constexpr const char* shipped = "attention_latent_amx_bf16";
+constexpr Kernel emulated{"attention_latent_amx_emulated",
+                          Isa::avx512_bf16,
+                          Reproducible::per_query,
+                          latent::refuse,
+                          latent::geometry,
+                          run_latent_emulated,
+                          finish_latent_emulated,
+                          Unit::amx,
+                          DType::bf16};
+
+CaseOptions latent_options(int32_t q_heads) {
+  CaseOptions options;
+  options.q_heads = q_heads;
+  options.kv_heads = 1;
+  options.head_size = 96;
+  options.v_head_size = 64;
+  options.value_in_key = true;
+  options.q_dtype = options.key_dtype = options.value_dtype = DType::bf16;
+  options.page_size = 64;
+  return options;
+}
+
+class AmxLatent : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (machine_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
+  }
+  static void expect_right(const CaseOptions& options) {
+    AttentionCase c(options);
+    ASSERT_EQ(emulated.refuse(c.problem()), nullptr) << describe(options);
+    ASSERT_TRUE(run_kernel(c, emulated).is_ok());
+    EXPECT_TRUE(matches_reference(c)) << describe(options);
+    if (machine_isa() < Isa::amx_bf16) return;
+    const std::vector<std::byte> bits = c.output_bits();
+    ASSERT_TRUE(run_case(c, shipped).is_ok());
+    EXPECT_EQ(c.output_bits(), bits) << "hardware differs: " << describe(options);
+  }
+};
+
+TEST_F(AmxLatent, any_number_of_heads_is_right) {
+  for (const int32_t q_heads : {1, 15, 16, 17, 32, 33, 48, 64, 80, 128, 130}) {
+    CaseOptions options = latent_options(q_heads);
+    options.sequences = {{1, 150}, {2, 65}, {0, 3}, {1, 64}};
+    expect_right(options);
+  }
+}
+
+TEST_F(AmxLatent, sizes_that_are_no_multiples_of_32_are_padded) {
+  for (const auto& [head_size, v_head_size] : {std::pair{96, 40}, {72, 64}, {40, 8}, {8, 8}})
+    for (const int32_t q_heads : {4, 40}) {
+      CaseOptions options = latent_options(q_heads);
+      options.head_size = head_size;
+      options.v_head_size = v_head_size;
+      expect_right(options);
+    }
+}
+
+TEST_F(AmxLatent, the_rows_of_deepseek_are_right) {
+  for (const auto& [head_size, v_head_size] : {std::pair{576, 512}, {320, 256}})
+    for (const int32_t q_heads : {16, 34}) {
+      CaseOptions options = latent_options(q_heads);
+      options.head_size = head_size;
+      options.v_head_size = v_head_size;
+      options.sequences = {{1, 77}};
+      expect_right(options);
+    }
+}
+
+TEST_F(AmxLatent, pages_of_any_size_and_gaps_are_right) {
+  for (const int32_t page_size : {1, 5, 16, 24, 128})
+    for (const int32_t q_heads : {3, 40}) {
+      CaseOptions options = latent_options(q_heads);
+      options.page_size = page_size;
+      options.gap_bytes = page_size % 2 == 0 ? 12 : 0;
+      expect_right(options);
+    }
+}
+
+TEST_F(AmxLatent, several_latent_heads_are_right) {
+  for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
+    CaseOptions options = latent_options(12);
+    options.kv_heads = 3;
+    options.key_order = order;
+    expect_right(options);
+  }
+}
+
+TEST_F(AmxLatent, windows_and_logit_terms_are_right) {
+  for (const int32_t q_heads : {4, 36}) {
+    CaseOptions options = latent_options(q_heads);
+    options.mask = Mask::sliding_window(20, 3);
+    options.softcap = 5.0f;
+    options.alibi = options.sink_logits = true;
+    options.bias = BiasForm::per_head;
+    expect_right(options);
+  }
+}
+
+TEST_F(AmxLatent, intervals_and_unassigned_pages_are_right) {
+  for (const int32_t q_heads : {4, 36}) {
+    CaseOptions options = latent_options(q_heads);
+    options.intervals = true;
+    options.unassigned = 0.3;
+    options.shared = 0.0;
+    options.scale = -0.2f;
+    options.out_dtype = DType::bf16;
+    expect_right(options);
+  }
+}
+
+TEST_F(AmxLatent, trees_are_right) {
+  for (const int32_t q_heads : {4, 36}) {
+    CaseOptions options = latent_options(q_heads);
+    options.tree = TreeForm::random;
+    options.sequences = {{1, 77}, {7, 90}, {20, 150}};
+    expect_right(options);
+  }
+}
+
+TEST_F(AmxLatent, maxima_that_rise_late_rescale_what_came_before) {
+  for (const int32_t q_heads : {4, 70}) {
+    CaseOptions options = latent_options(q_heads);
+    options.q_amplitude = 60.0f;
+    options.sequences = {{1, 2300}, {5, 700}};
+    expect_right(options);
+  }
+}
+
+TEST_F(AmxLatent, refuses_with_the_reason_what_it_cannot_do) {
+  const auto reason = [](auto&& change) {
+    CaseOptions options = latent_options(4);
+    change(options);
+    return std::string(latent::refuse(AttentionCase(options).problem()));
+  };
+  EXPECT_NE(reason([](CaseOptions& o) { o.value_in_key = false; }).find("value_in_key"), std::string::npos);
+  EXPECT_NE(reason([](CaseOptions& o) { o.q_dtype = DType::f32; }).find("q_dtype"), std::string::npos);
+  EXPECT_NE(reason([](CaseOptions& o) { o.key_dtype = o.value_dtype = DType::f16; }).find("dtype of bf16"), std::string::npos);
+  EXPECT_NE(reason([](CaseOptions& o) { o.head_size = 128; }).find("head_size"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace folio::test
