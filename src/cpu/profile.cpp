@@ -7,7 +7,7 @@ inline namespace v1 {
 namespace {
 
 constexpr MachineProfile generic{"generic", true, {PrefetchPolicy::none, 1, 0}};
-constexpr MachineProfile intel_amx{"Intel with AMX", true, {PrefetchPolicy::kick, 1, 4}};
+constexpr MachineProfile intel_amx{"Intel with AMX", true, {PrefetchPolicy::kick, 1, 4}, {PrefetchPolicy::paced, 1, 0}};
 constexpr MachineProfile amd_zen{"AMD Zen 4 and later", false, {PrefetchPolicy::paced_twice, 1, 0}};
 
 }  // namespace

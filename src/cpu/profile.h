@@ -29,6 +29,7 @@ struct MachineProfile {
   const char* name = "generic";
   bool bf16_dot_is_slow = false;  ///< slower than two f32 multiply-adds: kernels on it are not chosen while others accept
   Prefetch decode = {};
+  Prefetch staged_decode = {};  ///< of kernels that stage whole tiles: of the rows of the next head or tile
   /// Calls that write at least this much (append, copies) store past the caches: they would not hold it, and a store that bypasses
   /// them needs no read of the line that it replaces.
   int64_t stream_bytes = 32 << 20;

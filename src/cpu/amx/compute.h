@@ -39,8 +39,12 @@ class Compute {
     Product::values(value_operands(jobs[count - 1], (count - 1) & 1));
   }
 
-  /// The softmax of one job alone, for callers that do its products themselves: scores and weights lie in the first of both halves.
-  void weigh(const TileJob& job) { step(nullptr, job, nullptr, 0); }
+  /// The softmax of the first `rows` of one job alone, for callers that do its products themselves: scores and weights lie in the first of
+  /// both halves. Sums of the other rows in `scratch` are 0, and so they stay.
+  void weigh(const TileJob& job, int rows) {
+    rows_ = rows;
+    step(nullptr, job, nullptr, 0);
+  }
 
  private:
   using Product = Products<Tile, Depth, VDepth, Rows>;
@@ -124,7 +128,7 @@ class Compute {
     } else {
       if (before != nullptr) Product::values(value_operands(*before, 1 - half));
       if (next != nullptr) Product::scores(score_operands(*next, 1 - half));
-      for (int r = 0; r < Rows; ++r) work.step();
+      for (int r = 0; r < rows_; ++r) work.step();
     }
     finish(job.rows, scale, seen, half);
   }
@@ -203,6 +207,7 @@ class Compute {
 
   const float scale_;
   ComputeScratch& scratch_;
+  int rows_ = Rows;
 };
 
 /// The jobs in order; the states of their rows are updated. `scale_log2` = scale * log2(e), positive. Tiles are configured as whole.

@@ -2,7 +2,7 @@
 /// src/cpu/amx/grouped_engine.h: the engine of the AMX kernel for grouped heads: rows of q against K and V staged as B tiles.
 ///
 ///     few rows   tile of 64 keys, KV head:   stage K -> scores -> stage V -> weights -> values
-///     many rows  tiles of 1,024 keys, KV head:   stage all -> for each 32 rows: attend_tiles
+///     many rows  tiles of 1,024 keys, KV head:   stage all -> for each 32 rows and tile: a job -> attend_jobs
 ///
 /// With few rows, memory decides: K and V are staged in turn into the same 16 KB or so, which stay in the first cache, and a pacer
 /// fetches the rows of the next head or tile through all five steps. With many, staged tiles are used often and stay in the second cache.
@@ -23,6 +23,7 @@
 #include "cpu/amx/tile.h"
 #include "cpu/convert_rows.h"
 #include "cpu/mutant.h"
+#include "cpu/profile.h"
 #include "cpu/skeleton/task_runner.h"
 
 namespace folio {
@@ -67,6 +68,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     Tile::template zero<0>();  // keep_awake multiplies these before anything is loaded
     Tile::template zero<1>();
     Tile::template zero<7>();
+    for (float& sum : scratch_.compute->sums) sum = 0.0f;
     set_pace();
   }
 
@@ -93,7 +95,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     for (int h = 0; h < view_.task.heads; ++h) {
       clear_padding(state, h);
       if (has_few_rows()) {
-        begin_pace(*tiles[0], known > 1 ? tiles[1] : nullptr, h);
+        if (is_paced_) begin_pace(*tiles[0], known > 1 ? tiles[1] : nullptr, h);
         attend_few(state, *tiles[0], h);
         pacer_.finish();
       } else {
@@ -122,6 +124,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   using Scratch = GroupedScratch<Sizes>;
   using Products = GroupedProducts<I, Sizes::depth, Sizes::v_depth>;
   static constexpr __mmask16 every = 0xffff;
+  static constexpr int jobs_max = 128;
 
   [[nodiscard]] bool has_few_rows() const { return head_places_ == row_tile; }
   [[nodiscard]] std::byte* queries_of(int place) const {
@@ -156,7 +159,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     staged.edge = edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
     const RowTile rows = rows_at(state, place);
     keep_awake<I>();
-    Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile>(scale_, compute).weigh({rows, staged});
+    Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile>(scale_, compute).weigh({rows, staged}, view_.head_rows);
     Products::values(compute.weights[0], keys_or_values, rows.output, pacer_, pace_.values);
   }
 
@@ -171,24 +174,36 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       value_.find_rows(*tiles[t], view_.task.head + head, value_rows_);
       value_.stage(value_rows_, scratch_.values + t * Scratch::value_bytes, pacer_, 0);
     }
+    TileJob jobs[jobs_max];
+    int count_of_jobs = 0, edges = 0;
     for (int row = 0; row < head_places_; row += 2 * row_tile) {
+      const bool is_half = head_places_ - row <= row_tile;
+      if (is_half) attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
       const int end = row + 2 * row_tile < view_.head_rows ? row + 2 * row_tile : view_.head_rows;
-      StagedTile seen[Scratch::tiles];
-      int n = 0;
       for (int t = 0; t < count; ++t) {
         if (view_.coverage(row, end, *tiles[t]) == skeleton::Coverage::none) continue;
-        seen[n] = staged[t];
-        seen[n].edge = edge_of(*tiles[t], head, row, end, scratch_.edges + n);
-        ++n;
+        if (count_of_jobs == jobs_max || edges == Scratch::tiles) {
+          if (is_half) {
+            attend_jobs_of<row_tile>(jobs, count_of_jobs, edges);
+          } else {
+            attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
+          }
+        }
+        TileJob& job = jobs[count_of_jobs++];
+        job = {rows_at(state, head * head_places_ + row), staged[t]};
+        job.tile.edge = edge_of(*tiles[t], head, row, end, scratch_.edges + edges);
+        if (job.tile.edge != nullptr) ++edges;
       }
-      if (n == 0) continue;
-      const RowTile rows = rows_at(state, head * head_places_ + row);
-      if (head_places_ - row > row_tile) {
-        attend_tiles<Tile, Sizes::depth, Sizes::v_depth, 2 * row_tile>(rows, seen, n, scale_, *scratch_.compute);
-      } else {
-        attend_tiles<Tile, Sizes::depth, Sizes::v_depth, row_tile>(rows, seen, n, scale_, *scratch_.compute);
-      }
+      if (is_half) attend_jobs_of<row_tile>(jobs, count_of_jobs, edges);
     }
+    attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
+  }
+
+  /// Jobs are kept until there are enough of them: where they begin and end nothing overlaps.
+  template <int Rows>
+  void attend_jobs_of(const TileJob* jobs, int& count, int& edges) {
+    if (count > 0) attend_jobs<Tile, Sizes::depth, Sizes::v_depth, Rows>(jobs, count, scale_, *scratch_.compute);
+    count = edges = 0;
   }
 
   /// The tile in place t of scratch memory, with its scales.
@@ -237,6 +252,9 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   }
   static int lines_of(DType dtype, int head_size) { return (head_size * bit_width(dtype) / 8 + 63) / 64; }
 
+  /// `profile_of` is no inline function: nothing of it is compiled for this instruction set.
+  static bool has_pace() { return profile_of(processor()).staged_decode.policy == PrefetchPolicy::paced; }
+
   /// Of token-major rows, which hold all heads of a token, each head's turn fetches a part of the next tile's; otherwise the rows of
   /// the head that comes next.
   void begin_pace(const KeyTile& tile, const KeyTile* next, int head) {
@@ -267,6 +285,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   const int head_places_;  // rows of a head with padding
   const float scale_;      // to log2 units
   const TileScope<Tile> tiles_;
+  const bool is_paced_ = has_pace();
   Pace pace_;
   Pacer<I> pacer_;
   RowAddresses key_rows_;

@@ -41,12 +41,27 @@ class ScaleStage {
     for (int r = 0; r < tile.runs; ++r) {
       const TileRun& run = tile.run[r];
       const TileRows from = PageCursor::scale_rows(view, run, head);
-      for (int i = 0; i < run.rows; ++i) {
+      int i = 0;
+      if constexpr (sizeof(Word) == 4) i = collect_dwords(from, run.rows, words + run.first);
+      for (; i < run.rows; ++i) {
         Word word;
         __builtin_memcpy(&word, from.data + i * from.stride_bytes, sizeof word);
         words[run.first + i] = word;
       }
     }
+  }
+
+  /// Returns how many it took.
+  static int collect_dwords(const TileRows& from, int rows, uint32_t* to) {
+    const auto stride = static_cast<int>(from.stride_bytes);
+    if (from.stride_bytes != stride || stride > (1 << 20) || stride < -(1 << 20)) return 0;
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i offset = _mm512_mullo_epi32(lane, _mm512_set1_epi32(stride));
+    int i = 0;
+    for (; i + 16 <= rows; i += 16)
+      _mm512_storeu_si512(
+          to + i, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, offset, from.data + int64_t{i} * stride, 1));
+    return i;
   }
 
   FOLIO_ALWAYS_INLINE static __m512 widen(__m512i words, DType dtype) {
