@@ -21,13 +21,15 @@ struct Box {
   int64_t to_stride[3] = {};
 };
 
-/// Dimensions that are packed on both sides become longer runs.
+/// Dimensions that are packed on both sides become longer runs. Single slots come by the thousand: nothing is tried in vain.
 void pack(Box& box) {
-  for (int pass = 0; pass < 3; ++pass) {
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
     for (int d = 2; d >= 0; --d) {
-      if (box.from_stride[d] != box.bytes || box.to_stride[d] != box.bytes) continue;
+      if (box.extent[d] == 1 || box.from_stride[d] != box.bytes || box.to_stride[d] != box.bytes) continue;
       box.bytes *= box.extent[d];
       box.extent[d] = 1;
+      has_changed = true;
     }
   }
 }
