@@ -13,9 +13,9 @@ constexpr int32_t head_size_max = 576;
 
 /// Sizes do not depend on the instruction set; this one is never run.
 struct AnyTarget {
-  static constexpr int width = 4;
-  static constexpr int score_vectors = 2;
-  static constexpr Mutant mutant = Mutant::none;
+  [[maybe_unused]] static constexpr int width = 4;
+  [[maybe_unused]] static constexpr int score_vectors = 2;
+  [[maybe_unused]] static constexpr Mutant mutant = Mutant::none;
 };
 
 bool is_activation(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
