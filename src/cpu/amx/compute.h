@@ -216,14 +216,6 @@ __attribute__((noinline)) void attend_jobs(const TileJob* jobs, int count, float
   Compute<Tile, Depth, VDepth, Rows>(scale_log2, scratch).run(jobs, count);
 }
 
-/// One row tile over `count` tiles, 1 to 16.
-template <class Tile, int Depth, int VDepth, int Rows>
-void attend_tiles(const RowTile& rows, const StagedTile* tiles, int count, float scale_log2, ComputeScratch& scratch) {
-  TileJob jobs[16];
-  for (int i = 0; i < count; ++i) jobs[i] = {rows, tiles[i]};
-  attend_jobs<Tile, Depth, VDepth, Rows>(jobs, count, scale_log2, scratch);
-}
-
 }  // namespace amx
 }  // namespace v1
 }  // namespace folio
