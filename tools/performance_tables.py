@@ -2,23 +2,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/performance_tables.py: the tables of docs/performance.md from the JSON of a run of the benchmarks.
 
-usage: performance_tables.py FILE ...     attention.json, append.json: {context, rows, ratios} as bench/report.h writes them
+usage: performance_tables.py [--update DOCUMENT] FILE ...
 
-Prints Markdown. A cell is the rate and, behind it, its share of the roof that was measured next to it.
+FILE: attention.json, append.json: {context, rows, ratios} as bench/report.h writes them. Later rows replace earlier ones of the same
+shape. Prints Markdown, or puts it between the two marker lines of DOCUMENT. A cell is the rate and, behind it, its share of the roof
+that was measured next to it.
 """
+import argparse
+import contextlib
+import io
 import json
+import pathlib
 import re
-import sys
+
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 
 class Run:
     def __init__(self, paths):
-        self.rows, self.ratios, self.contexts = {}, [], []
+        self.rows, self.ratios, self.contexts = {}, {}, []
         for path in paths:
             with open(path) as file:
                 content = json.load(file)
             self.contexts.append(content["context"])
-            self.ratios += content["ratios"]
+            self.ratios.update((ratio["name"], ratio["value"]) for ratio in content["ratios"])
             for row in content["rows"]:
                 self.rows[row["shape"], row["threads"]] = row
 
@@ -84,18 +91,32 @@ def others(run):
 
 
 def ratios(run):
-    table("### Ratios", ["what", "value"], [[ratio["name"], f"{ratio['value']:.2f}"] for ratio in run.ratios])
+    table("### Ratios", ["what", "value"], [[name, f"{value:.2f}"] for name, value in run.ratios.items()])
+
+
+def print_all(run):
+    context = run.contexts[0]
+    print(f"{context['machine']}; {context['isa']}; caches of {context['cache_mib']:.0f} MiB; compiler {context['compiler']}; "
+          f"commit {context['commit']}.")
+    for part in (roofs, decode, others, ratios):
+        part(run)
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    run = Run(sys.argv[1:])
-    context = run.contexts[0]
-    print(f"{context['machine']}, {context['isa']}, caches {context['cache_mib']:.0f} MiB, compiler {context['compiler']}, "
-          f"commit {context['commit']}")
-    for part in (roofs, decode, others, ratios):
-        part(run)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--update", type=pathlib.Path)
+    parser.add_argument("files", nargs="+")
+    args = parser.parse_args()
+    run = Run(args.files)
+    if args.update is None:
+        print_all(run)
+        return
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        print_all(run)
+    before, rest = args.update.read_text().split(BEGIN)
+    after = rest.split(END)[1]
+    args.update.write_text(f"{before}{BEGIN}\n{text.getvalue()}{END}{after}")
 
 
 if __name__ == "__main__":
