@@ -9,23 +9,32 @@ namespace {
 
 struct Target {};
 
+template <int Depth>
+void stage_depth(Operand operand, const PagedKVView& view, const KeyTile& tile, int head, std::byte* to) {
+  amx::Pacer<Target> pacer;
+  if (operand == Operand::key) {
+    amx::StagedPlane<Target, true, Depth>(view, view.head_size, to).load(tile, head, 0, pacer, 0);
+  } else {
+    amx::StagedPlane<Target, false, Depth>(view, view.head_size, to).load(tile, head, 0, pacer, 0);
+  }
+}
+
 }  // namespace
 
 bool stage_tile(Operand operand, const PagedKVView& view, const KeyTile& tile, int head, int depth, std::byte* to) {
-  using Stage = amx::PlaneStage<Target>;
-  const amx::StageTile<Target> stage_tile =
-      operand == Operand::key ? Stage::key_stage(view.dtype) : Stage::value_stage(view.dtype);
-  if (stage_tile == nullptr) return false;
-  const Stage stage(view, view.head_size, depth, stage_tile);
-  amx::RowAddresses rows;
-  stage.find_rows(tile, head, rows);
-  amx::Pacer<Target> pacer;
-  stage.stage(rows, to, pacer, 0);
-  return true;
+  if (!amx::StagedPlane<Target, true, 64>::takes(view.dtype)) return false;
+  switch (depth) {
+    case 64: return stage_depth<64>(operand, view, tile, head, to), true;
+    case 96: return stage_depth<96>(operand, view, tile, head, to), true;
+    case 128: return stage_depth<128>(operand, view, tile, head, to), true;
+    case 192: return stage_depth<192>(operand, view, tile, head, to), true;
+    case 256: return stage_depth<256>(operand, view, tile, head, to), true;
+    default: return false;
+  }
 }
 
 void gather_scales(const PagedKVView& view, const KeyTile& tile, int head, float* to) {
-  amx::PlaneStage<Target>(view, view.head_size, 64, nullptr).gather_scales(tile, head, to);
+  amx::ScaleStage<Target>::gather(view, tile, head, to);
 }
 
 int column_of_dim(int d) { return amx::value_column(d); }

@@ -10,7 +10,7 @@ namespace folio::test {
 
 enum class Operand { key, value };
 
-/// Stages one head of a tile into staged_bytes(depth) bytes at `to`, 64-byte aligned. False: the stored type has no stager.
+/// Stages one head of a tile into 128 * depth bytes at `to`, 64-byte aligned. False: the stored type has no stager.
 bool stage_tile(Operand operand, const PagedKVView& view, const KeyTile& tile, int head, int depth, std::byte* to);
 void gather_scales(const PagedKVView& view, const KeyTile& tile, int head, float* to);
 int column_of_dim(int d);

@@ -61,9 +61,9 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         scratch_(memory),
         key_view_(view.args.key),
         value_view_(view.problem.value_in_key ? view.args.key : view.args.value),
-        key_(key_view_, view.problem.key.head_size, Sizes::depth, PlaneStage<I>::key_stage(key_view_.dtype)),
-        value_(value_view_, view.problem.v_head_size, Sizes::v_depth, PlaneStage<I>::value_stage(value_view_.dtype)),
         head_places_(static_cast<int>(skeleton::round_up(view.head_rows, row_tile))),
+        key_(key_view_, view.problem.key.head_size, scratch_.keys),
+        value_(value_view_, view.problem.v_head_size, has_few_rows() ? scratch_.keys : scratch_.values),
         scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) * log2_e) {
     Tile::template zero<0>();  // keep_awake multiplies these before anything is loaded
     Tile::template zero<1>();
@@ -151,11 +151,9 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     StagedTile staged = gather_scales(tile, head, 0);
     std::byte* const keys_or_values = scratch_.keys;
     ComputeScratch& compute = *scratch_.compute;
-    key_.find_rows(tile, kv_head, key_rows_);
-    key_.stage(key_rows_, keys_or_values, pacer_, pace_.key);
+    key_.load(tile, kv_head, 0, pacer_, pace_.key);
     Products::scores(queries_of(place), keys_or_values, compute.scores[0], pacer_, pace_.scores);
-    value_.find_rows(tile, kv_head, value_rows_);
-    value_.stage(value_rows_, keys_or_values, pacer_, pace_.value);
+    value_.load(tile, kv_head, 0, pacer_, pace_.value);
     staged.edge = edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
     const RowTile rows = rows_at(state, place);
     keep_awake<I>();
@@ -169,10 +167,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     StagedTile staged[Scratch::tiles];
     for (int t = 0; t < count; ++t) {
       staged[t] = gather_scales(*tiles[t], head, t);
-      key_.find_rows(*tiles[t], view_.task.head + head, key_rows_);
-      key_.stage(key_rows_, scratch_.keys + t * Scratch::key_bytes, pacer_, 0);
-      value_.find_rows(*tiles[t], view_.task.head + head, value_rows_);
-      value_.stage(value_rows_, scratch_.values + t * Scratch::value_bytes, pacer_, 0);
+      key_.load(*tiles[t], view_.task.head + head, t, pacer_, 0);
+      value_.load(*tiles[t], view_.task.head + head, t, pacer_, 0);
     }
     TileJob jobs[jobs_max];
     int count_of_jobs = 0, edges = 0;
@@ -212,12 +208,12 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     StagedTile staged;
     staged.keys = reinterpret_cast<const uint16_t*>(scratch_.keys + t * Scratch::key_bytes);
     staged.values = reinterpret_cast<const uint16_t*>(scratch_.values + t * Scratch::value_bytes);
-    if (key_.has_scales()) {
-      key_.gather_scales(tile, kv_head, scratch_.key_scales + t * tile_keys);
+    if (key_view_.scales.data != nullptr) {
+      ScaleStage<I>::gather(key_view_, tile, kv_head, scratch_.key_scales + t * tile_keys);
       staged.key_scales = scratch_.key_scales + t * tile_keys;
     }
-    if (value_.has_scales()) {
-      value_.gather_scales(tile, kv_head, scratch_.value_scales + t * tile_keys);
+    if (value_view_.scales.data != nullptr) {
+      ScaleStage<I>::gather(value_view_, tile, kv_head, scratch_.value_scales + t * tile_keys);
       staged.value_scales = scratch_.value_scales + t * tile_keys;
     }
     return staged;
@@ -280,16 +276,14 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   const Scratch scratch_;
   const PagedKVView& key_view_;
   const PagedKVView& value_view_;
-  const PlaneStage<I> key_;
-  const PlaneStage<I> value_;
   const int head_places_;  // rows of a head with padding
-  const float scale_;      // to log2 units
+  StagedPlane<I, true, Sizes::depth, Scratch::tiles> key_;
+  StagedPlane<I, false, Sizes::v_depth, Scratch::tiles> value_;
+  const float scale_;  // to log2 units
   const TileScope<Tile> tiles_;
   const bool is_paced_ = has_pace();
   Pace pace_;
   Pacer<I> pacer_;
-  RowAddresses key_rows_;
-  RowAddresses value_rows_;
 };
 
 /// Kernel::run and Kernel::finish for the sizes that hold the problem's.
