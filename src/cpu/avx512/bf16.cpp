@@ -15,7 +15,12 @@ struct Target : avx512::Output {
   static constexpr Mutant mutant = Mutant::none;
 
   FOLIO_ALWAYS_INLINE static __m512 multiply_add(__m512i a, __m512i b, __m512 sum) {
+#ifdef __clang__  // the optimiser of clang 16 recurses without end over the intrinsic
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "vm"(b));
+    return sum;
+#else
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+#endif
   }
   /// Two rows of V, interleaved within 128-bit lanes: vectors 2 i and 2 i + 1 hold 32 dims in the order of `natural_order`.
   template <int Vectors>
