@@ -42,9 +42,10 @@ class Engine : public Layout<I::per_word> {
         factor_(__builtin_fabsf(problem_.scale)),
         has_key_scales_(is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && is_per_row(view.args.value)),
-        keys_(plane(view.args.key), view.batch.table, problem_.value_in_key ? problem_.v_head_size : 0, kick_lines(), s_.keys),
-        values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table, problem_.v_head_size,
-                kick_lines(), s_.values) {}
+        is_fetching_(machine_profile().decode.policy != PrefetchPolicy::none),
+        keys_(plane(view.args.key), view.batch.table, {problem_.value_in_key ? problem_.v_head_size : 0, is_fetching_}, s_.keys),
+        values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table,
+                {problem_.v_head_size, is_fetching_}, s_.values) {}
 
   static int tiles_at_once() { return 1; }
   [[nodiscard]] int place(int r) const { return r / view_.head_rows * padded_rows_ + r % view_.head_rows; }
@@ -80,6 +81,8 @@ class Engine : public Layout<I::per_word> {
       if (has_value_scales_) gather_scales(view_.args.value, tile, h, s_.value_scales);
       loaded_ = h + 1 < heads ? &tile : known > 1 ? tiles[1] : nullptr;
       if (loaded_ != nullptr) begin(*loaded_, h + 1 < heads ? h + 1 : 0);
+      next_keys_ = loaded_ != nullptr && is_fetching_ ? keys_.fetches(stage_ ^ 1) : nullptr;
+      next_values_ = loaded_ != nullptr && is_fetching_ && !problem_.value_in_key ? values_.fetches(stage_ ^ 1) : nullptr;
       attend(state, tile, h);
       finish();
     }
@@ -105,11 +108,6 @@ class Engine : public Layout<I::per_word> {
     if (is_per_row(view)) view.scales = {};
     return view;
   }
-  static int kick_lines() {
-    const Prefetch& prefetch = machine_profile().decode;
-    return prefetch.policy == PrefetchPolicy::none ? 0 : prefetch.kick_lines;
-  }
-
   [[nodiscard]] int64_t query_stride(int block) const {
     const int left = padded_rows_ - block * row_block;
     return left < row_block ? left : row_block;
@@ -123,9 +121,11 @@ class Engine : public Layout<I::per_word> {
     if (!problem_.value_in_key) values_.begin(tile, view_.task.head + h, stage_ ^ 1);
     is_loading_ = true;
   }
-  /// One piece of what comes next.
+  /// One piece of what comes next, of K and of V.
   void step() {
-    if (is_loading_) is_loading_ = keys_.step() || (!problem_.value_in_key && values_.step());
+    if (!is_loading_) return;
+    const bool more_keys = keys_.step(), more_values = !problem_.value_in_key && values_.step();
+    is_loading_ = more_keys || more_values;
   }
   void finish() {
     while (is_loading_) step();
@@ -169,7 +169,6 @@ class Engine : public Layout<I::per_word> {
     }
     score(h, begin, vectors, keys);
     for (int v = 0; v < vectors; ++v) weigh(state, tile, h, begin + v * lanes, end, v, keys, is_masked);
-    step();
     P::values(s_.weights, value_groups_, keys, state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_);
   }
 
@@ -178,12 +177,22 @@ class Engine : public Layout<I::per_word> {
     const uint32_t* const q = query_block(h, block) + begin % row_block;
     const int64_t stride = query_stride(block);
     const int together = P::keys_beside(vectors);
+    const bool is_last = next_keys_ == nullptr || view_.head_rows <= row_block;  // of the blocks that fetch
     for (int k = 0; k < keys; k += together) {
       TileRows rows = key_groups_[k / TileGroups::group_rows];
       rows.data += k % TileGroups::group_rows * rows.stride_bytes;
-      P::scores(vectors, q, stride, rows, steps_, s_.scores + k * row_block);
+      const Fetch next[2] = {fetch_of(next_keys_, k), is_last ? fetch_of(next_values_, k) : Fetch{}};
+      P::scores(vectors, q, stride, rows, next, steps_, s_.scores + k * row_block);
       step();
     }
+    next_keys_ = nullptr;
+    if (is_last) next_values_ = nullptr;
+  }
+  static Fetch fetch_of(const Fetch* groups, int key) {
+    if (groups == nullptr) return {};
+    Fetch fetch = groups[key / TileGroups::group_rows];
+    fetch.rows.data += key % TileGroups::group_rows * fetch.rows.stride_bytes;
+    return fetch;
   }
 
   /// The sixteen rows from `first` on, vector `v` of the block's scores.
@@ -225,10 +234,13 @@ class Engine : public Layout<I::per_word> {
   const float factor_;
   const bool has_key_scales_;  // applied to scores and weights
   const bool has_value_scales_;
+  const bool is_fetching_;
   Plane<I, true> keys_;
   Plane<I, false> values_;
   const TileRows* key_groups_ = nullptr;
   const TileRows* value_groups_ = nullptr;
+  const Fetch* next_keys_ = nullptr;  // what to fetch meanwhile: done by the first block that computes
+  const Fetch* next_values_ = nullptr;
   const KeyTile* loaded_ = nullptr;  // what the stage after this one holds, for the head that comes next
   int stage_ = 1;
   bool is_loading_ = false;

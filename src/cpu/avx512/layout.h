@@ -24,6 +24,18 @@ inline constexpr int lanes = 16;
 inline constexpr int row_block = 64;  // rows whose scores of a tile are held at once
 inline constexpr int stages = 2;
 
+/// The rows of a tile as the products read them.
+struct TileGroups {
+  static constexpr int group_rows = 16;
+  TileRows group[tile_keys / group_rows] = {};
+};
+
+/// Lines to request while something is computed: those of rows to come, in memory.
+struct Fetch {
+  TileRows rows;
+  int32_t lines = 0;  // of each row
+};
+
 struct Scratch {
   uint32_t* q = nullptr;
   float* scores = nullptr;

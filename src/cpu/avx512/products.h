@@ -23,12 +23,12 @@ class Products {
   static constexpr int keys_beside(int vectors) { return vectors == 1 ? 16 : vectors == 2 ? 8 : 4; }
 
   /// scores [key][row_block] of the first keys_beside(vectors) rows at `keys`; q [steps][q_stride].
-  static void scores(int vectors, const uint32_t* q, int64_t q_stride, TileRows keys, int steps, float* to) {
+  static void scores(int vectors, const uint32_t* q, int64_t q_stride, TileRows keys, const Fetch* next, int steps, float* to) {
     switch (vectors) {
-      case 1: return score_tile<1>(q, q_stride, keys, steps, to);
-      case 2: return score_tile<2>(q, q_stride, keys, steps, to);
-      case 3: return score_tile<3>(q, q_stride, keys, steps, to);
-      default: return score_tile<4>(q, q_stride, keys, steps, to);
+      case 1: return score_tile<1>(q, q_stride, keys, next, steps, to);
+      case 2: return score_tile<2>(q, q_stride, keys, next, steps, to);
+      case 3: return score_tile<3>(q, q_stride, keys, next, steps, to);
+      default: return score_tile<4>(q, q_stride, keys, next, steps, to);
     }
   }
 
@@ -48,42 +48,57 @@ class Products {
   }
 
  private:
+  /// Meanwhile requests as many rows of each of two `next`, evenly: a row of K is steps / 16 lines.
   template <int Vectors>
-  [[gnu::noinline]] static void score_tile(const uint32_t* q, int64_t q_stride, TileRows keys, int steps, float* to) {
-    constexpr int count = keys_beside(Vectors);
+  [[gnu::noinline]] static void score_tile(const uint32_t* q, int64_t q_stride, TileRows keys, const Fetch* next, int steps,
+                                           float* to) {
+    constexpr int count = keys_beside(Vectors), steps_per_line = 16 / count;
     __m512 sum[count][Vectors];
 #pragma GCC unroll 16
     for (int k = 0; k < count; ++k)
 #pragma GCC unroll 16
       for (int v = 0; v < Vectors; ++v) sum[k][v] = _mm512_setzero_ps();
     const std::byte* key = keys.data;
-#pragma GCC unroll 2
-    for (int i = 0; i < steps; ++i, q += q_stride, key += 4) {
-      __m512i row[Vectors];
-#pragma GCC unroll 16
-      for (int v = 0; v < Vectors; ++v) row[v] = _mm512_load_si512(q + v * lanes);
-#pragma GCC unroll 16
-      for (int k = 0; k < count; ++k) {
-        const __m512i word = broadcast(key + k * keys.stride_bytes);
-#pragma GCC unroll 16
-        for (int v = 0; v < Vectors; ++v) sum[k][v] = I::multiply_add(row[v], word, sum[k][v]);
+    const int lines = steps / 16;
+    int left = steps - lines * 16;
+    Fetch first = next[0], second = next[1];
+    for (int r = 0; r < count; ++r) {
+      for (int line = 0; line < lines; ++line) {
+        if (line < first.lines) __builtin_prefetch(first.rows.data + line * 64, 0, 3);
+        if (line < second.lines) __builtin_prefetch(second.rows.data + line * 64, 0, 3);
+        score_steps<Vectors, steps_per_line>(q, q_stride, key, keys.stride_bytes, sum);
       }
+      first.rows.data += first.rows.stride_bytes;
+      second.rows.data += second.rows.stride_bytes;
     }
+    for (; left > 0; --left) score_steps<Vectors, 1>(q, q_stride, key, keys.stride_bytes, sum);
 #pragma GCC unroll 16
     for (int k = 0; k < count; ++k)
 #pragma GCC unroll 16
       for (int v = 0; v < Vectors; ++v) _mm512_store_ps(to + k * row_block + v * lanes, sum[k][v]);
   }
 
+  template <int Vectors, int Steps>
+  FOLIO_ALWAYS_INLINE static void score_steps(const uint32_t*& q, int64_t q_stride, const std::byte*& key, int64_t key_stride,
+                                              __m512 (&sum)[keys_beside(Vectors)][Vectors]) {
+    for (int i = 0; i < Steps; ++i) {
+      __m512i row[Vectors];
+      for (int v = 0; v < Vectors; ++v) row[v] = _mm512_load_si512(q + v * lanes);
+      for (int k = 0; k < keys_beside(Vectors); ++k) {
+        const __m512i word = broadcast(key + k * key_stride);
+        for (int v = 0; v < Vectors; ++v) sum[k][v] = I::multiply_add(row[v], word, sum[k][v]);
+      }
+      q += q_stride;
+      key += 4;
+    }
+  }
+
   template <int Vectors>
   static void value_rows(const uint32_t* weights, const TileRows* groups, int column, int keys, float* output, int rows,
                          int width) {
-    if constexpr (Vectors == 8) {
-      if (rows == 1) return value_tile<1, Vectors>(weights, groups, column, keys, output, width);
-      return value_tile<2, Vectors>(weights, groups, column, keys, output, width);
-    } else {
-      if (rows == 1) return value_tile<1, Vectors>(weights, groups, column, keys, output, width);
-      if (rows == 2) return value_tile<2, Vectors>(weights, groups, column, keys, output, width);
+    if (rows == 1) return value_tile<1, Vectors>(weights, groups, column, keys, output, width);
+    if (rows == 2) return value_tile<2, Vectors>(weights, groups, column, keys, output, width);
+    if constexpr (Vectors <= 4) {
       for (int r = 0; r < rows; r += 4)
         value_tile<4, Vectors>(weights + r, groups, column, keys, output + static_cast<int64_t>(r) * width, width);
     }
@@ -99,11 +114,10 @@ class Products {
     for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
       for (int v = 0; v < Vectors; ++v) sum[r][v] = _mm512_load_ps(output + r * width + v * lanes);
-    for (int first = 0; first < keys; first += 16) {
+    for (int first = 0; first < keys; first += TileGroups::group_rows, ++groups) {
       const int64_t stride = groups->stride_bytes;
       const std::byte* value = groups->data + column * 64 / I::per_word;
-      ++groups;
-      const int count = keys - first < 16 ? keys - first : 16;
+      const int count = keys - first < TileGroups::group_rows ? keys - first : TileGroups::group_rows;
 #pragma GCC unroll 2
       for (int k = 0; k < count; k += I::per_word, value += I::per_word * stride, weights += row_block) {
         __m512i row[Vectors];

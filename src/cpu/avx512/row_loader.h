@@ -17,19 +17,20 @@ namespace folio {
 inline namespace v1 {
 namespace avx512 {
 
-/// The groups of one staged tile.
-struct TileGroups {
-  static constexpr int group_rows = 16;
-  TileRows group[tile_keys / group_rows] = {};
+struct RowOptions {
+  int32_t read_as_vectors = 0;  ///< columns that the products load by whole vectors
+  bool is_fetching = true;      ///< rows of groups that are no run of slots are requested before they are copied
 };
 
-/// A unit is a group of 16 rows.
+/// Units: lines of groups that are no run of slots are requested, then rows that are not read in place are brought to the stage, four at
+/// a time. Whole runs are requested by the products, line by line.
 template <class I, class Shape>
 class RowLoader {
  public:
   using smem_type = typename Shape::smem_type;
   static constexpr int group_rows = TileGroups::group_rows;
-  static constexpr int num_units = Shape::BN / group_rows;
+  static constexpr int num_groups = Shape::BN / group_rows, rows_at_once = 4;
+  static constexpr int num_units = num_groups + Shape::BN / rows_at_once;
   static_assert(Shape::BN == tile_keys && Shape::num_smem_stages == stages && Shape::num_warps == 1 && Shape::full_kv &&
                     Shape::bk_smem == Shape::smem_cols && Shape::swizzle.bits == 0,
                 "RowLoader: two full stages of 64 plain rows");
@@ -41,22 +42,31 @@ class RowLoader {
     columns_ = source.columns;
     row_columns_ = static_cast<int>(skeleton::round_up(source.columns, vector_columns));
     const bool readable = Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales() &&
-                          skeleton::round_up(read_as_vectors, vector_columns) <= source.columns;
-    for (int g = 0; g < num_units; ++g) {
-      TileRows rows = {};
-      if (readable) rows = source.template group<group_rows>(g * group_rows);
+                          skeleton::round_up(options.read_as_vectors, vector_columns) <= source.columns;
+    for (int g = 0; g < num_groups; ++g) {
+      TileRows rows = source.template group<group_rows>(g * group_rows);
+      fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : (columns_ * stored_bytes + 63) / 64};
+      if (!readable) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
       if (rows.data == nullptr) rows = {reinterpret_cast<const std::byte*>(own_row(stage, g * group_rows)), row_bytes()};
       tile_[stage].group[g] = rows;
     }
-    if (kick_lines > 0) kick(source);
   }
 
-  FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int g) {
-    if (!is_in_place_[stage][g]) copy_rows(stage, source, g);
+  FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int unit) {
+    if (unit < num_groups) {
+      if (!is_in_place_[stage][unit] && options.is_fetching && fetch_[stage][unit].lines == 0) fetch_rows(source, unit);
+      return;
+    }
+    const int first = (unit - num_groups) * rows_at_once;
+    if (is_in_place_[stage][first / group_rows]) return;
+    for (int key = first; key < first + rows_at_once; ++key) bring(stage, source, key);
   }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileGroups& groups(int stage) const { return tile_[stage]; }
+
+  /// Lines of the memory behind a stage that the products may request, row by row; none where a group is no run of slots.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const { return fetch_[stage]; }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
     smem_type value = {};
@@ -67,8 +77,7 @@ class RowLoader {
     return value;
   }
 
-  int read_as_vectors = Shape::transpose ? 0 : Shape::depth;  ///< columns that the products load by whole vectors
-  int kick_lines = 0;                                         ///< lines fetched at the start of each run of adjacent rows to come
+  RowOptions options = {.read_as_vectors = Shape::transpose ? 0 : Shape::depth};
 
  private:
   static constexpr int vector_columns = 64 / static_cast<int>(sizeof(smem_type));
@@ -79,22 +88,15 @@ class RowLoader {
     return smem_ + (int64_t{stage} * tile_keys + key) * row_columns_;
   }
 
-  void copy_rows(int stage, const KVSource<Shape>& source, int g) {
-    constexpr DType stored = Shape::operand_type::dtype;
-    for (int key = g * group_rows; key < (g + 1) * group_rows; ++key) {
-      smem_type* const to = own_row(stage, key);
-      const std::byte* const from = source.row(key);
-      if (from == nullptr) {
-        __builtin_memset(static_cast<void*>(to), 0, static_cast<size_t>(row_bytes()));
-        continue;
-      }
-      if (stored == Shape::smem_dtype && !source.has_scales()) {
-        __builtin_memcpy(to, from, static_cast<size_t>(columns_) * sizeof(smem_type));
-      } else {
-        convert(source, key, from, to);
-      }
-      __builtin_memset(static_cast<void*>(to + columns_), 0, static_cast<size_t>(row_columns_ - columns_) * sizeof(smem_type));
-    }
+  /// One row to its stage.
+  FOLIO_ALWAYS_INLINE void bring(int stage, const KVSource<Shape>& source, int key) {
+    auto* const to = reinterpret_cast<std::byte*>(own_row(stage, key));
+    const std::byte* const from = source.row(key);
+    const bool is_copied = Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales();
+    if (from != nullptr && !is_copied) return convert(source, key, from, own_row(stage, key));
+    const int64_t bytes = from == nullptr ? 0 : columns_ * int64_t{sizeof(smem_type)};
+    if (bytes > 0) __builtin_memcpy(to, from, static_cast<size_t>(bytes));
+    __builtin_memset(to + bytes, 0, static_cast<size_t>(row_bytes() - bytes));
   }
 
   void convert(const KVSource<Shape>& source, int key, const std::byte* from, smem_type* to) const {
@@ -103,6 +105,7 @@ class RowLoader {
     I::template widen<Shape::operand_type::dtype>(from, wide, columns_);
     if (source.has_scales()) scale(source, key, wide);
     if constexpr (I::per_word == 2) I::narrow(wide, to, columns_);
+    __builtin_memset(static_cast<void*>(to + columns_), 0, static_cast<size_t>(row_columns_ - columns_) * sizeof(smem_type));
   }
 
   void scale(const KVSource<Shape>& source, int key, float* row) const {
@@ -115,16 +118,11 @@ class RowLoader {
     }
   }
 
-  /// Starts the hardware's streams: it follows rows that are adjacent, and knows nothing of the next page or of strided rows.
-  void kick(const KVSource<Shape>& source) const {
+  void fetch_rows(const KVSource<Shape>& source, int g) const {
     const int bytes = columns_ * stored_bytes;
-    const std::byte* end = nullptr;
-    for (int key = 0; key < tile_keys; ++key) {
+    for (int key = g * group_rows; key < (g + 1) * group_rows; ++key) {
       const std::byte* const row = source.row(key);
-      if (row == nullptr) continue;
-      if (row != end)
-        for (int i = 0; i < kick_lines && i * 64 < bytes + 63; ++i) __builtin_prefetch(row + i * 64, 0, 2);
-      end = row + bytes;
+      for (int i = 0; row != nullptr && i < bytes; i += 64) __builtin_prefetch(row + i, 0, 3);
     }
   }
 
@@ -132,7 +130,8 @@ class RowLoader {
   int columns_ = 0;
   int row_columns_ = 0;
   TileGroups tile_[stages];
-  bool is_in_place_[stages][num_units] = {};
+  Fetch fetch_[stages][num_groups];
+  bool is_in_place_[stages][num_groups] = {};
 };
 
 /// Fragments that stay where they are: the one register tile is a tile's groups of rows.
@@ -172,9 +171,9 @@ struct RowConfig {
 template <class I, bool Keys>
 class Plane {
  public:
-  /// `read_as_vectors`: columns of a row that are values. `own`: two stages of 64 padded rows.
-  FOLIO_ALWAYS_INLINE Plane(const PagedKVView& view, const PageTable& table, int read_as_vectors, int kick_lines, std::byte* own)
-      : setup_{&view, &table, read_as_vectors, kick_lines, own} {
+  /// `own`: two stages of 64 padded rows.
+  FOLIO_ALWAYS_INLINE Plane(const PagedKVView& view, const PageTable& table, const RowOptions& options, std::byte* own)
+      : setup_{&view, &table, options, own} {
     switch (view.dtype) {
       case DType::f32: use<DType::f32>(); break;
       case DType::bf16: use<DType::bf16>(); break;
@@ -193,6 +192,7 @@ class Plane {
     while (step()) {}
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const { return groups_(*this, stage); }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const { return fetches_(*this, stage); }
 
  private:
   template <DType D>
@@ -201,7 +201,7 @@ class Plane {
   struct Setup {
     const PagedKVView* view;
     const PageTable* table;
-    int read_as_vectors, kick_lines;
+    RowOptions options;
     std::byte* own;
   };
 
@@ -218,8 +218,7 @@ class Plane {
     operand.view = *setup_.view;
     operand.table = *setup_.table;
     auto* const made = new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<smem_type*>(setup_.own), {}}, 0);
-    made->loader().read_as_vectors = setup_.read_as_vectors;
-    made->loader().kick_lines = setup_.kick_lines;
+    made->loader().options = setup_.options;
     begin_ = [](Plane& plane, const KeyTile& tile, int head, int stage) {
       buffer<D>(plane).kv_cache_iter.set_tile(tile, head);
       buffer<D>(plane).begin_load(stage);
@@ -228,12 +227,16 @@ class Plane {
     groups_ = [](const Plane& plane, int stage) -> const TileRows* {
       return buffer<D>(const_cast<Plane&>(plane)).loader().groups(stage).group;
     };
+    fetches_ = [](const Plane& plane, int stage) -> const Fetch* {
+      return buffer<D>(const_cast<Plane&>(plane)).loader().fetches(stage);
+    };
   }
 
   Setup setup_;
   void (*begin_)(Plane&, const KeyTile&, int, int) = nullptr;
   bool (*step_)(Plane&) = nullptr;
   const TileRows* (*groups_)(const Plane&, int) = nullptr;
+  const Fetch* (*fetches_)(const Plane&, int) = nullptr;
   alignas(64) std::byte memory_[buffer_bytes];
 };
 
