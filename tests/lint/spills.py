@@ -9,7 +9,7 @@ or from the stack. A vector that does not fit the register file is stored and lo
 cost of the arithmetic, and nothing else shows it: results stay right.
 
 Every function is a micro-kernel unless AROUND names it: what surrounds micro-kernels may spill. Innermost loops of micro-kernels hold no
-such move, what lies around their loops at most OUTSIDE_LOOPS. Breaches are printed, one per line; exit status 1 if there is one, or if
+such move, what lies around their loops at most OUTSIDE_LOOPS or what ALLOWED says. Breaches are printed, one per line; exit status 1 if there is one, or if
 there was no micro-kernel. --all prints the counts of all functions that spill.
 """
 import argparse
@@ -24,11 +24,16 @@ AROUND = re.compile(
     r"::TaskRunner::"  # the walk over spans and tiles, with all that is inlined into it
     r"|::(\w+)::\1\("  # constructors
     r"|::(edge|mask|add_terms|redo)\("  # tiles that not every row sees whole, optional terms, a maximum that rises
-    r"|::(load_row|write_row|attend_rows|attend_jobs)\("  # queries, output, calls
+    r"|::(load_row|write_row|attend_rows|attend_jobs|Compute::run)\("  # queries, output, calls
 )
 
-# A transposition of 16 rows takes all registers there are and a few more; it runs once per tile.
-OUTSIDE_LOOPS = 24
+# Elsewhere than in innermost loops, where nothing may move: a few, and more for functions that add 16 or 32 rows across lanes or
+# transpose them, which takes all registers there are and some more, once per tile of keys and not per vector.
+OUTSIDE_LOOPS = 8
+ALLOWED = {
+    r"::Compute::step_as\(": 56,
+    r"::LatentSoftmax::spread\(": 32,
+}
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s*(\S.*)$")
@@ -114,10 +119,11 @@ def main():
             if AROUND.search(short):
                 continue
             found += 1
-            if inside > 0 or outside > OUTSIDE_LOOPS:
+            allowed = max((n for pattern, n in ALLOWED.items() if re.search(pattern, short)), default=OUTSIDE_LOOPS)
+            if inside > 0 or outside > allowed:
                 breaches += 1
                 print(f"{path}: {inside} moves of vectors to and from the stack in innermost loops, {outside} elsewhere "
-                      f"(at most 0 and {OUTSIDE_LOOPS}): {name}")
+                      f"(at most 0 and {allowed}): {name}")
     if found == 0:
         print("no micro-kernel found")
     print(f"{found} micro-kernels, {breaches} breaches")
