@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/cpu/avx512_entries.h: parts of the AVX-512 kernels, behind functions that a baseline test may call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "folio/core/dtype.h"
+
+namespace folio::test {
+
+/// 2^x of 16 numbers, by the polynomial of that degree (3 or 5).
+void avx512_exp2(int degree, const float* x, float* to);
+/// 16 stored elements to f32.
+void avx512_widen(DType dtype, const void* from, float* to);
+/// scores [16 keys][16 rows] of f32, with as many vectors of rows per tile: q [steps][64], keys [16][steps].
+void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to);
+
+}  // namespace folio::test
