@@ -26,9 +26,9 @@ CaseOptions deepseek(int32_t q_heads) {
 }
 
 TEST(Mla, decode_with_the_heads_of_one_to_eight_devices_is_right) {
-  for (const int32_t q_heads : {16, 32, 64, 128}) {
+  for (const int32_t q_heads : {16, 64, 128}) {
     CaseOptions options = deepseek(q_heads);
-    options.sequences = {{1, 200}, {1, 64}, {1, 1}};
+    options.sequences = {{1, 130}, {1, 1}};
     expect_every_kernel_right(options);
   }
 }

@@ -3,9 +3,9 @@
 ///
 ///     pass of up to 128 keys:  scores of all pairs of row tiles -> weights -> values, K and V being the rows where they lie
 ///
-/// Rows come through KVBuffer's instance whose staging is the page itself; only groups of 16 keys that are not all there, or not at one
-/// stride, are copied, with zeros for what is missing. What is no matrix product is done between the steps of one: rows of the next pass are
-/// fetched, the softmax of a pair is computed during the scores of the next, V is staged a chunk ahead of its use.
+/// Rows come through KVBuffer's instance whose staging is the page itself; only groups of 16 keys that are not all there, or not at
+/// one stride, are copied, with zeros for what is missing. What is no matrix product is done between the steps of one: rows of the
+/// next pass are fetched, the softmax of a pair is computed during the scores of the next, V is staged a chunk ahead of its use.
 /// Rows are independent of one another and of the place they have in a task: per_query.
 #pragma once
 
@@ -107,9 +107,8 @@ class LatentEngine : public LatentMemory<S> {
             rows[i] = count > 0 ? _mm512_maskz_xor_epi32(0xffff, load_bytes(query, count), _mm512_set1_epi32(sign))
                                 : _mm512_setzero_si512();
           }
-          transpose_dwords(rows);
           std::byte* const to = queries_of(h * head_places_ + first) + step * operand_tile_bytes;
-          for (int i = 0; i < tile_rows; ++i) _mm512_store_si512(to + i * 64, rows[i]);
+          transpose_dwords(rows, [to](int i, __m512i row) { _mm512_store_si512(to + i * 64, row); });
         }
   }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/latent_softmax.h: scores of a pair of row tiles to weights, and the online softmax state of their rows.
 ///
-/// A lane is a row, so maxima and sums are vertical and no row meets another. Logits are natural: nothing else holds every finite one. The
-/// maximum of a row is lazy: the weights of a 64-key tile are made relative to the one there is, and only where their sum exceeds 2^8, or
-/// there is none yet, are they made again relative to the tile's own. So output is rarely rescaled. The work comes in units of a few hundred
-/// instructions, for a product to do between its steps.
+/// A lane is a row, so maxima and sums are vertical and no row meets another. Logits are natural: nothing else holds every finite one.
+/// The maximum of a row is lazy: the weights of a 64-key tile are made relative to the one there is, and only where their sum exceeds
+/// 2^8, or there is none yet, are they made again relative to the tile's own. So output is rarely rescaled. The work comes in units
+/// of a few hundred instructions, for a product to do between its steps.
 ///
 /// Source: lazy rescaling as in FlashAttention-4.
 #pragma once
@@ -40,26 +40,25 @@ struct LatentMath {
   }
 };
 
-/// Transposes 16 x 16 dwords.
-FOLIO_ALWAYS_INLINE void transpose_dwords(__m512i (&rows)[16]) {
+/// Transposes 16 x 16 dwords: calls put(i, row i of the result), four rows at a time, so that registers suffice.
+template <class Put>
+FOLIO_ALWAYS_INLINE void transpose_dwords(__m512i (&rows)[16], const Put& put) {
   constexpr __mmask16 every = 0xffff;
   for (int q = 0; q < 4; ++q) {
     __m512i four[4] = {rows[4 * q], rows[4 * q + 1], rows[4 * q + 2], rows[4 * q + 3]};
     transpose_lanes<32>(four);  // lane l of four[j]: dword 4 l + j of rows 4 q ... 4 q + 3
     for (int j = 0; j < 4; ++j) rows[4 * q + j] = four[j];
   }
-  __m512i out[16];
   for (int j = 0; j < 4; ++j) {
     const __m512i a = _mm512_maskz_shuffle_i32x4(every, rows[j], rows[4 + j], 0x44);
     const __m512i b = _mm512_maskz_shuffle_i32x4(every, rows[j], rows[4 + j], 0xee);
     const __m512i c = _mm512_maskz_shuffle_i32x4(every, rows[8 + j], rows[12 + j], 0x44);
     const __m512i d = _mm512_maskz_shuffle_i32x4(every, rows[8 + j], rows[12 + j], 0xee);
-    out[j] = _mm512_maskz_shuffle_i32x4(every, a, c, 0x88);
-    out[4 + j] = _mm512_maskz_shuffle_i32x4(every, a, c, 0xdd);
-    out[8 + j] = _mm512_maskz_shuffle_i32x4(every, b, d, 0x88);
-    out[12 + j] = _mm512_maskz_shuffle_i32x4(every, b, d, 0xdd);
+    put(j, _mm512_maskz_shuffle_i32x4(every, a, c, 0x88));
+    put(4 + j, _mm512_maskz_shuffle_i32x4(every, a, c, 0xdd));
+    put(8 + j, _mm512_maskz_shuffle_i32x4(every, b, d, 0x88));
+    put(12 + j, _mm512_maskz_shuffle_i32x4(every, b, d, 0xdd));
   }
-  for (int i = 0; i < 16; ++i) rows[i] = out[i];
 }
 
 /// Softmax of one pass for one pair of row tiles, unit by unit.
@@ -188,20 +187,22 @@ class LatentSoftmax {
 
   /// The packed weights of 32 keys as A tiles: one of both keys of a pair, or one for each.
   void spread(int half) const {
-    __m512i rows[16];
-    for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_si512(packed_ + i * 16);
-    transpose_dwords(rows);
     if (is_staged_) {
       std::byte* const to = pair_.weights + ((tile_ * 2 + half) * 2 + row_tile_) * operand_tile_bytes;
-      for (int i = 0; i < 16; ++i) _mm512_store_si512(to + i * 64, rows[i]);
+      spread([to](int i, __m512i row) { _mm512_store_si512(to + i * 64, row); });
     } else {
-      const __m512i low_word = _mm512_set1_epi32(0xffff);
       std::byte* const to = pair_.weights + (tile_ * 4 + half * 2) * Sizes::group_weight_bytes + row_tile_ * operand_tile_bytes;
-      for (int i = 0; i < 16; ++i) {
-        _mm512_store_si512(to + i * 64, _mm512_maskz_and_epi32(every, rows[i], low_word));
-        _mm512_store_si512(to + Sizes::group_weight_bytes + i * 64, _mm512_maskz_srli_epi32(every, rows[i], 16));
-      }
+      spread([to](int i, __m512i row) {
+        _mm512_store_si512(to + i * 64, _mm512_maskz_and_epi32(every, row, _mm512_set1_epi32(0xffff)));
+        _mm512_store_si512(to + Sizes::group_weight_bytes + i * 64, _mm512_maskz_srli_epi32(every, row, 16));
+      });
     }
+  }
+  template <class Put>
+  __attribute__((noinline)) void spread(const Put& put) const {
+    __m512i rows[16];
+    for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_si512(packed_ + i * 16);
+    transpose_dwords(rows, put);
   }
 
   /// All weights of the tile are there: moves maxima that are too low, adds the sums, goes on to the next row tile or tile.

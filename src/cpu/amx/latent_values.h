@@ -14,8 +14,8 @@ namespace folio {
 inline namespace v1 {
 namespace amx {
 
-/// Interleaves rows of keys k and k + 16, a chunk of 32 columns at a time: a low and a high unpack within 128-bit lanes. So the first tile
-/// of a chunk holds dims 0-3, 8-11, 16-19 and 24-27, the second the others.
+/// Interleaves rows of keys k and k + 16, a chunk of 32 columns at a time: a low and a high unpack within 128-bit lanes. So the first
+/// tile of a chunk holds dims 0-3, 8-11, 16-19 and 24-27, the second the others.
 template <class I, class Sizes>
 class ValueStage {
  public:
