@@ -72,8 +72,8 @@ struct Stored<I, DType::bf16> {
   static constexpr int bytes = 2;
 };
 
-/// Multiplies three tiles that nobody needs. Left alone for some 300 cycles, AMX falls asleep, and what comes next takes three times as long
-/// for a quarter of a microsecond; a product now and then costs nothing and keeps it awake. Nothing for an I without tiles.
+/// Multiplies three tiles that nobody needs. Left alone for some 300 cycles, AMX falls asleep: what comes next takes three times as long
+/// for a quarter of a microsecond. A product now and then costs nothing and keeps it awake. Does nothing for an I without tiles.
 template <class I>
 FOLIO_ALWAYS_INLINE void keep_awake() {
   if constexpr (requires { typename I::Tile; }) I::Tile::template dpbf16<7, 0, 1>();
