@@ -9,8 +9,8 @@ or from the stack. A vector that does not fit the register file is stored and lo
 cost of the arithmetic, and nothing else shows it: results stay right.
 
 Every function is a micro-kernel unless AROUND names it: what surrounds micro-kernels may spill. Innermost loops of micro-kernels hold no
-such move, what lies around their loops at most OUTSIDE_LOOPS or what ALLOWED says. Breaches are printed, one per line; exit status 1 if there is one, or if
-there was no micro-kernel. --all prints the counts of all functions that spill.
+such move, what lies around their loops at most OUTSIDE_LOOPS or what ALLOWED says. Breaches are printed, one per line; exit status 1 if
+there is one, or if there was no micro-kernel. --all prints the counts of all functions that spill.
 """
 import argparse
 import os
