@@ -57,7 +57,7 @@ struct Layout {
 
   FOLIO_ALWAYS_INLINE static int padded(int columns) { return static_cast<int>(skeleton::round_up(columns, vector_columns)); }
   /// As many rows as share one reading of a tile while their queries and outputs stay in the second-level cache.
-  FOLIO_ALWAYS_INLINE static int places(const AttentionProblem&) { return 128; }
+  FOLIO_ALWAYS_INLINE static int places(const AttentionProblem&) { return 192; }
   FOLIO_ALWAYS_INLINE static int width(const AttentionProblem& problem) { return padded(problem.v_head_size); }
   FOLIO_ALWAYS_INLINE static int steps(const AttentionProblem& problem) { return problem.key.head_size / PerWord; }
 
