@@ -167,7 +167,10 @@ class Compute {
   FOLIO_ALWAYS_INLINE void finish(const RowTile& rows, const Scale& scale, const uint64_t* seen, int half) {
     for (int begin = 0; begin < Rows; begin += 16) {
       const __m512 sum = Row::sum_rows(scratch_.sums + 16 * begin);
-      const auto again = static_cast<__mmask16>(~_mm512_cmp_ps_mask(sum, _mm512_set1_ps(Row::most), _CMP_LE_OQ));
+      const __m512 reach = _mm512_andnot_ps(_mm512_set1_ps(-0.0f), _mm512_loadu_ps(rows.maximum + begin));
+      const __mmask16 far = _mm512_cmp_ps_mask(reach, _mm512_set1_ps(Row::large), _CMP_GT_OQ);
+      const __mmask16 finite = _mm512_cmp_ps_mask(reach, _mm512_set1_ps(-minus_infinity), _CMP_LT_OQ);
+      const auto again = static_cast<__mmask16>(~_mm512_cmp_ps_mask(sum, _mm512_set1_ps(Row::most), _CMP_LE_OQ) | (far & finite));
       if (__builtin_expect(again == 0, 1)) {
         _mm512_storeu_ps(rows.denominator + begin, _mm512_add_ps(_mm512_loadu_ps(rows.denominator + begin), sum));
       } else {
@@ -190,7 +193,7 @@ class Compute {
     for (int r = 0; r < 16; ++r) {
       if ((again >> r & 1) == 0) continue;
       const SoftmaxRow row = row_of(begin + r, half);
-      Row::weigh_seen(row, scale, seen == nullptr ? ~uint64_t{0} : seen[r], scratch_.references[r]);
+      Row::weigh_rounded(row, scale, seen == nullptr ? ~uint64_t{0} : seen[r], scratch_.references[r]);
     }
     const __m512 factor = _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), again, Row::exp2(_mm512_sub_ps(old, reference)));
     const __m512 denominator = _mm512_mul_ps(_mm512_loadu_ps(rows.denominator + begin), factor);

@@ -169,8 +169,9 @@ class LatentSoftmax {
   }
 
   /// 32 keys to weights, packed as pairs of keys 16 apart; returns their sum. Without a maximum yet (-inf) the sum is infinite or NaN.
-  __m512 weigh(const float* scores, __m512 maximum) const {
-    const __m512 factor = _mm512_set1_ps(factor_), log2_e = _mm512_set1_ps(Exp::log2_e);
+  __m512 weigh(const float* scores, __m512 maximum) const { return weigh(scores, _mm512_set1_ps(factor_), maximum); }
+  __m512 weigh(const float* scores, __m512 factor, __m512 maximum) const {
+    const __m512 log2_e = _mm512_set1_ps(Exp::log2_e);
     const __m512i interleave = _mm512_load_si512(interleaved.word);
     __m512 low = _mm512_setzero_ps(), high = _mm512_setzero_ps();
     for (int key = 0; key < 16; ++key, scores += tile_rows) {
@@ -207,7 +208,8 @@ class LatentSoftmax {
 
   /// All weights of the tile are there: moves maxima that are too low, adds the sums, goes on to the next row tile or tile.
   void settle(const float* scores) {
-    const __mmask16 fits = _mm512_cmp_ps_mask(sum_, _mm512_set1_ps(most), _CMP_LE_OQ);
+    const __mmask16 fits =
+        _mm512_mask_cmp_ps_mask(static_cast<__mmask16>(~large_rows(maximum())), sum_, _mm512_set1_ps(most), _CMP_LE_OQ);
     if (fits != every) weigh_again(scores, static_cast<__mmask16>(~fits));
     float* const denominator = pair_.denominator + row_tile_ * tile_rows;
     _mm512_store_ps(denominator, _mm512_maskz_add_ps(every, _mm512_load_ps(denominator), sum_));
@@ -229,10 +231,28 @@ class LatentSoftmax {
     _mm512_store_ps(pair_.maximum + row_tile_ * tile_rows, now);
     rescale(raised, old, now);
     const __m512 reference = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(now, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ), now);
-    sum_ = weigh(scores, reference);
+    const __m512 factor = round_large(const_cast<float*>(scores), large_rows(reference));
+    sum_ = weigh(scores, factor, reference);
     spread(0);
-    sum_ = _mm512_maskz_add_ps(every, sum_, weigh(scores + 512, reference));
+    sum_ = _mm512_maskz_add_ps(every, sum_, weigh(scores + 512, factor, reference));
     spread(1);
+  }
+
+  static __mmask16 large_rows(__m512 maximum) {
+    const __m512 size = _mm512_andnot_ps(_mm512_set1_ps(-0.0f), maximum);
+    return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(size, _mm512_set1_ps(0x1p20f), _CMP_GT_OQ), size,
+                                   _mm512_set1_ps(-minus_infinity), _CMP_LT_OQ);
+  }
+  /// What scores are multiplied by. A fused product keeps what rounding takes from it, which above 2^30 is more than the range of 2^x:
+  /// scores of such rows become logits here, and their factor is 1.
+  __m512 round_large(float* scores, __mmask16 rows) const {
+    const __m512 factor = _mm512_set1_ps(factor_);
+    if (rows == 0) return factor;
+    for (int key = 0; key < tile_keys; ++key) {
+      float* const at = scores + key * tile_rows;
+      _mm512_mask_store_ps(at, rows, _mm512_maskz_mul_ps(every, _mm512_load_ps(at), factor));
+    }
+    return _mm512_mask_mov_ps(factor, rows, _mm512_set1_ps(1.0f));
   }
 
   /// A row that has seen nothing yet has nothing to rescale.

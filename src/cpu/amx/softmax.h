@@ -7,8 +7,8 @@
 ///     denominator += sum of p
 ///
 /// `maximum` is lazy: weights are made relative to the one there is, before anybody knows the new logits' maximum. Only where their sum
-/// exceeds 2^8, or there is no maximum yet (it is -inf, so each weight is inf or NaN), is the row done again with the maximum of its
-/// logits. What happens to a row follows from the row alone, and its arithmetic is the same in every function here.
+/// exceeds 2^8, or there is no maximum yet (it is -inf, so each weight is inf or NaN), or it is beyond 2^20, is the row done again with
+/// the maximum of its logits. What happens to a row follows from the row alone, and its arithmetic is the same in every function here.
 ///
 /// ISA-safe: templates on a tag type. Source: Milakov and Gimelshein 2018, online normalizer calculation.
 #pragma once
@@ -42,6 +42,7 @@ struct Softmax {
   using LogitTerms = skeleton::LogitTerms;
   static constexpr int keys = 64;
   static constexpr float most = 256.0f;
+  static constexpr float large = 0x1p20f;  // logits are rounded products from here on
   static constexpr float log2_e = 1.44269504f;
   static constexpr float minus_infinity = -__builtin_inff();
   static constexpr __mmask16 every = 0xffff;
@@ -75,6 +76,18 @@ struct Softmax {
     for (int i = 0; i < 4; ++i) {
       p[i] = exp2(_mm512_fmadd_ps(_mm512_load_ps(row.scores + 16 * i), scale.score(i), offset));
       p[i] = _mm512_maskz_mov_ps(lanes(seen, i), p[i]);
+    }
+    put(row, scale, p);
+  }
+
+  /// The same, with the product rounded before `maximum` is taken off: exact where the maximum is such a product itself. A fused one
+  /// keeps what rounding takes from the product, which above 2^30 is more than the range of 2^x.
+  template <class Scale>
+  static void weigh_rounded(const SoftmaxRow& row, const Scale& scale, uint64_t seen, float maximum) {
+    __m512 p[4];
+    for (int i = 0; i < 4; ++i) {
+      const __m512 x = _mm512_mul_ps(_mm512_load_ps(row.scores + 16 * i), scale.score(i));
+      p[i] = _mm512_maskz_mov_ps(lanes(seen, i), exp2(_mm512_sub_ps(x, splat(maximum))));
     }
     put(row, scale, p);
   }

@@ -3,8 +3,9 @@
 ///
 /// The products read a tile as four groups of 16 rows, each at one stride. A group whose rows all lie in one run of slots, as the type
 /// the products multiply, unscaled, is read where it lies. Every other group (the edge of what is visible, an unassigned page, pages of
-/// fewer than 16 slots, another type, scales along the row, columns that end inside a vector) is brought row by row into a stage of its own,
-/// with zeros where there is nothing. Head sizes are run-time values: Shape::depth is an upper bound. ISA-safe: templates on a tag type.
+/// fewer than 16 slots, another type, scales along the row, columns that end inside a vector) is brought row by row into a stage of its
+/// own, with zeros where there is nothing. Head sizes are run-time values: Shape::depth is an upper bound. ISA-safe: templates on a tag
+/// type.
 #pragma once
 
 #include <new>

@@ -88,8 +88,9 @@ class Softmax {
     }
     const __mmask16 nothing = _mm512_cmp_ps_mask(maximum, splat(minus_infinity), _CMP_EQ_OQ);
     const __m512 reference = _mm512_mask_mov_ps(maximum, nothing, _mm512_setzero_ps());
-    _mm512_store_ps(c.denominator, c.value_scales != nullptr ? weights<true>(c, reference, denominator)
-                                                             : weights<false>(c, reference, denominator));
+    const __m512 factor = round_large(c, reference);
+    _mm512_store_ps(c.denominator, c.value_scales != nullptr ? weights<true>(c, factor, reference, denominator)
+                                                             : weights<false>(c, factor, reference, denominator));
   }
 
  private:
@@ -97,6 +98,21 @@ class Softmax {
     alignas(64) float bias[lanes];
     for (int r = 0; r < lanes; ++r) bias[r] = k < terms[r].bias_keys ? terms[r].bias[k] : 0.0f;
     return _mm512_load_ps(bias);
+  }
+
+  /// What scores are multiplied by. A fused product keeps what rounding takes from it, which above 2^30 is more than the range of 2^x:
+  /// scores of rows with such a reference become logits here, and their factor is 1.
+  FOLIO_ALWAYS_INLINE static __m512 round_large(const Column& c, __m512 reference) {
+    const __m512 factor = splat(c.factor);
+    const __m512 size = _mm512_andnot_ps(splat(-0.0f), reference);
+    const __mmask16 rows = _mm512_cmp_ps_mask(size, splat(0x1p20f), _CMP_GT_OQ);
+    if (rows == 0) [[likely]]
+      return factor;
+    for (int k = 0; k < c.keys; ++k) {
+      float* const at = c.scores + static_cast<int64_t>(k) * row_block;
+      _mm512_mask_store_ps(at, rows, _mm512_mul_ps(_mm512_load_ps(at), factor));
+    }
+    return _mm512_mask_mov_ps(factor, rows, splat(1.0f));
   }
 
   FOLIO_ALWAYS_INLINE static __m512 highest(const Column& c) {
@@ -123,8 +139,7 @@ class Softmax {
 
   /// Returns the denominator: four weights are added to one another, then to the chain.
   template <bool Scaled>
-  FOLIO_ALWAYS_INLINE static __m512 weights(const Column& c, __m512 reference, __m512 denominator) {
-    const __m512 factor = splat(c.factor);
+  FOLIO_ALWAYS_INLINE static __m512 weights(const Column& c, __m512 factor, __m512 reference, __m512 denominator) {
     const float* scores = c.scores;
     uint32_t* to = c.weights;
     for (int k = 0; k < c.keys; k += 4, scores += 4 * row_block, to += 4 / I::per_word * row_block) {
