@@ -9,7 +9,7 @@ or from the stack. A vector that does not fit the register file is stored and lo
 cost of the arithmetic, and nothing else shows it: results stay right.
 
 Every function is a micro-kernel unless AROUND names it: what surrounds micro-kernels may spill. Innermost loops of micro-kernels hold no
-such move, what lies around their loops at most OUTSIDE_LOOPS or what ALLOWED says. Breaches are printed, one per line; exit status 1 if
+such move but what ALLOWED_IN_LOOPS says, what lies around their loops at most OUTSIDE_LOOPS or what ALLOWED says. Breaches are printed, one per line; exit status 1 if
 there is one, or if there was no micro-kernel. --all prints the counts of all functions that spill.
 """
 import argparse
@@ -34,6 +34,9 @@ ALLOWED = {
     r"::Compute::step_as\(": 56,
     r"::LatentSoftmax::spread\(": 32,
 }
+
+# In innermost loops: values of i8 are looked up in eight registers of tables, for which one constant is read again for each two rows.
+ALLOWED_IN_LOOPS = {r"::StagedPlane::use\(": 2}
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s*(\S.*)$")
@@ -120,10 +123,11 @@ def main():
                 continue
             found += 1
             allowed = max((n for pattern, n in ALLOWED.items() if re.search(pattern, short)), default=OUTSIDE_LOOPS)
-            if inside > 0 or outside > allowed:
+            allowed_inside = max((n for pattern, n in ALLOWED_IN_LOOPS.items() if re.search(pattern, short)), default=0)
+            if inside > allowed_inside or outside > allowed:
                 breaches += 1
                 print(f"{path}: {inside} moves of vectors to and from the stack in innermost loops, {outside} elsewhere "
-                      f"(at most 0 and {allowed}): {name}")
+                      f"(at most {allowed_inside} and {allowed}): {name}")
     if found == 0:
         print("no micro-kernel found")
     print(f"{found} micro-kernels, {breaches} breaches")
