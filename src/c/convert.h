@@ -27,7 +27,7 @@ Status read_bytes(const char* function, const char* argument, const void* from, 
 
 template <class T>
 Status read(const char* function, const char* argument, const T* from, T& whole) noexcept {
-  const Status s = read_bytes(function, argument, from, &whole, sizeof(T));
+  Status s = read_bytes(function, argument, from, &whole, sizeof(T));
   whole.struct_size = sizeof(T);
   return s;
 }

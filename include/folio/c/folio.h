@@ -16,8 +16,10 @@
 /// Enumerations are plain int32_t with fixed values.
 #pragma once
 
-#include <stddef.h>  // NOLINT(modernize-deprecated-headers): this header is C
-#include <stdint.h>  // NOLINT(modernize-deprecated-headers)
+// NOLINTBEGIN: this header is C, with C's names
+
+#include <stddef.h>
+#include <stdint.h>
 
 #if defined(__GNUC__) || defined(__clang__)
 #define FOLIO_C_EXPORT __attribute__((visibility("default")))
@@ -35,7 +37,7 @@ extern "C" {
 
 // ---- codes, types, options
 
-typedef int32_t folio_code;  // NOLINTBEGIN(modernize-use-using)
+typedef int32_t folio_code;
 enum {
   FOLIO_OK = 0,
   FOLIO_INVALID_ARGUMENT = 1,
@@ -377,8 +379,9 @@ FOLIO_C_EXPORT folio_code folio_get_pool_stats(const folio_pool* pool, folio_poo
 /// Version of this interface: major << 16 | minor. Callers of one major version understand one another.
 FOLIO_C_EXPORT uint32_t folio_get_version(void);
 /// "ok", "invalid_argument", ...
-FOLIO_C_EXPORT const char* folio_get_code_name(folio_code code);  // NOLINTEND(modernize-use-using)
+FOLIO_C_EXPORT const char* folio_get_code_name(folio_code code);
 
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND
