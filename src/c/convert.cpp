@@ -46,7 +46,7 @@ folio_code report(const Status& status, folio_message* message) noexcept {
   if (message != nullptr) {
     const std::string_view text = status.message();
     const size_t length = std::min(text.size(), sizeof message->text - 1);
-    std::memcpy(message->text, text.data(), length);
+    std::copy_n(text.data(), length, message->text);  // no text has no data
     message->text[length] = '\0';
   }
   return static_cast<folio_code>(status.code());
