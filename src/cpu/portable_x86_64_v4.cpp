@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/portable_x86_64_v4.cpp: the portable kernel for x86-64-v4.
-#include <immintrin.h>
+#include "cpu/avx512_lanes.h"
 #include "cpu/portable.h"
 #include "cpu/portable_engine.h"
 
@@ -8,26 +8,7 @@ namespace folio {
 inline namespace v1 {
 namespace {
 
-constexpr __mmask16 every_lane = 0xffff;  // the unmasked forms make g++ 12 warn about its own headers
-
-struct Target {
-  static constexpr int width = 16;         // floats per register
-  static constexpr int score_vectors = 4;  // registers of keys (or dimensions) beside 4 rows
-  static constexpr Mutant mutant = Mutant::none;
-  template <class F>
-  static F fma(F a, F b, F c) {
-    return _mm512_fmadd_ps(a, b, c);
-  }
-  /// `width` 16-bit words, or bytes, zero-extended.
-  template <class U>
-  static U widen16(const void* from) {
-    return reinterpret_cast<U>(_mm512_maskz_cvtepu16_epi32(every_lane, _mm256_loadu_si256(static_cast<const __m256i*>(from))));
-  }
-  template <class U>
-  static U widen8(const void* from) {
-    return reinterpret_cast<U>(_mm512_maskz_cvtepu8_epi32(every_lane, _mm_loadu_si128(static_cast<const __m128i*>(from))));
-  }
-};
+struct Target : Avx512Lanes {};
 
 }  // namespace
 

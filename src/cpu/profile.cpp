@@ -6,15 +6,18 @@ namespace folio {
 inline namespace v1 {
 namespace {
 
-constexpr MachineProfile generic{"generic", true, {PrefetchPolicy::none, 1, 0}};
-constexpr MachineProfile intel_amx{"Intel with AMX", true, {PrefetchPolicy::kick, 1, 4}, {PrefetchPolicy::paced, 1, 0}};
-constexpr MachineProfile amd_zen{"AMD Zen 4 and later", false, {PrefetchPolicy::paced_twice, 1, 0}};
+constexpr MachineProfile generic{.name = "generic", .bf16_dot_is_slow = true};
+constexpr MachineProfile intel{.name = "Intel with AVX512-BF16",
+                               .bf16_dot_is_slow = true,
+                               .in_place = PrefetchPolicy::paced,
+                               .staged = PrefetchPolicy::paced};
+constexpr MachineProfile amd_zen{.name = "AMD Zen 4 and later", .in_place = PrefetchPolicy::paced};
 
 }  // namespace
 
 const MachineProfile& profile_of(const Processor& processor) noexcept {
   if (processor.vendor == Vendor::amd && processor.isa >= Isa::avx512_bf16) return amd_zen;
-  if (processor.vendor == Vendor::intel && processor.isa >= Isa::avx512_bf16) return intel_amx;
+  if (processor.vendor == Vendor::intel && processor.isa >= Isa::avx512_bf16) return intel;
   return generic;
 }
 

@@ -12,24 +12,17 @@
 namespace folio {
 inline namespace v1 {
 
+/// How the rows of coming keys are fetched ahead.
 enum class PrefetchPolicy : uint8_t {
-  none,         ///< hardware alone
-  kick,         ///< the first lines of each row run of a coming tile: starts the hardware's streams, which do the rest
-  paced,        ///< every line once, spread evenly over the work
-  paced_twice,  ///< every line one tile ahead and again shortly before use: requests beyond the queue are dropped silently
-};
-
-struct Prefetch {
-  PrefetchPolicy policy = PrefetchPolicy::none;
-  int32_t tiles_ahead = 1;  ///< how many 64-key tiles before use
-  int32_t kick_lines = 0;   ///< lines of 64 bytes per run, with `kick`
+  none,   ///< by hardware alone
+  paced,  ///< every line once, spread evenly over the work before its use
 };
 
 struct MachineProfile {
   const char* name = "generic";
   bool bf16_dot_is_slow = false;  ///< slower than two f32 multiply-adds: kernels on it are not chosen while others accept
-  Prefetch decode = {};
-  Prefetch staged_decode = {};  ///< of kernels that stage whole tiles: of the rows of the next head or tile
+  PrefetchPolicy in_place = PrefetchPolicy::none;  ///< of kernels that read rows where they lie
+  PrefetchPolicy staged = PrefetchPolicy::none;    ///< of kernels that stage whole tiles: of the rows of the next head or tile
   /// Calls that write at least this much (append, copies) store past the caches: they would not hold it, and a store that bypasses
   /// them needs no read of the line that it replaces.
   int64_t stream_bytes = 32 << 20;

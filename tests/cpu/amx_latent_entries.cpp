@@ -11,7 +11,7 @@
 namespace folio::test {
 namespace {
 
-struct Target : amx::LatentTarget {
+struct Target : Avx512Lanes {
   [[noreturn]] static void fault(const char* what) {
     std::fprintf(stderr, "emulated tiles: %s\n", what);
     std::abort();

@@ -7,7 +7,7 @@ namespace folio {
 inline namespace v1 {
 namespace {
 
-struct Target : amx::GroupedTarget {
+struct Target : Avx512Lanes {
   using Tile = amx::HardwareTile<Target>;
 };
 

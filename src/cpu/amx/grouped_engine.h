@@ -21,6 +21,7 @@
 #include "cpu/amx/grouped_products.h"
 #include "cpu/amx/stage.h"
 #include "cpu/amx/tile.h"
+#include "cpu/avx512_lanes.h"
 #include "cpu/convert_rows.h"
 #include "cpu/mutant.h"
 #include "cpu/profile.h"
@@ -29,26 +30,6 @@
 namespace folio {
 inline namespace v1 {
 namespace amx {
-
-/// What an instruction set's own type is derived from: it adds `Tile`.
-struct GroupedTarget {
-  static constexpr int width = 16;  // floats per register
-  static constexpr int score_vectors = 4;
-  static constexpr Mutant mutant = Mutant::none;
-  template <class F>
-  static FOLIO_ALWAYS_INLINE F fma(F a, F b, F c) {
-    return reinterpret_cast<F>(
-        _mm512_maskz_fmadd_ps(0xffff, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
-  }
-  template <class U>
-  static FOLIO_ALWAYS_INLINE U widen16(const void* from) {
-    return reinterpret_cast<U>(_mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256(static_cast<const __m256i*>(from))));
-  }
-  template <class U>
-  static FOLIO_ALWAYS_INLINE U widen8(const void* from) {
-    return reinterpret_cast<U>(_mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(static_cast<const __m128i*>(from))));
-  }
-};
 
 template <class I, class Sizes>
 class GroupedEngine : public GroupedMemory<Sizes> {
@@ -249,7 +230,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   static int lines_of(DType dtype, int head_size) { return (head_size * bit_width(dtype) / 8 + 63) / 64; }
 
   /// `profile_of` is no inline function: nothing of it is compiled for this instruction set.
-  static bool has_pace() { return profile_of(processor()).staged_decode.policy == PrefetchPolicy::paced; }
+  static bool has_pace() { return profile_of(processor()).staged == PrefetchPolicy::paced; }
 
   /// Of token-major rows, which hold all heads of a token, each head's turn fetches a part of the next tile's; otherwise the rows of
   /// the head that comes next.

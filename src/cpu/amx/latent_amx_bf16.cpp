@@ -11,7 +11,7 @@ namespace folio {
 inline namespace v1 {
 namespace {
 
-struct Target : amx::LatentTarget {
+struct Target : Avx512Lanes {
   using Tile = amx::HardwareTile<Target>;
 };
 

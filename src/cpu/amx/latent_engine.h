@@ -20,6 +20,7 @@
 #include "cpu/amx/latent_values.h"
 #include "cpu/amx/pacer.h"
 #include "cpu/amx/tile.h"
+#include "cpu/avx512_lanes.h"
 #include "cpu/convert_rows.h"
 #include "cpu/mutant.h"
 #include "cpu/skeleton/task_runner.h"
@@ -30,18 +31,6 @@
 namespace folio {
 inline namespace v1 {
 namespace amx {
-
-/// What an instruction set's own type is derived from: it adds `Tile`.
-struct LatentTarget {
-  static constexpr int width = 16;  // floats per register
-  static constexpr int score_vectors = 4;
-  static constexpr Mutant mutant = Mutant::none;
-  template <class F>
-  static FOLIO_ALWAYS_INLINE F fma(F a, F b, F c) {
-    return reinterpret_cast<F>(
-        _mm512_maskz_fmadd_ps(0xffff, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
-  }
-};
 
 /// How rows that cannot stay where they are come into a stage: whole chunks of 32 dims, zeros for what is not there.
 template <class I>

@@ -3,28 +3,14 @@
 #include <immintrin.h>
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
+#include "cpu/avx512_lanes.h"
 
 namespace folio {
 inline namespace v1 {
 namespace {
 
-constexpr __mmask16 every_lane = 0xffff;  // the unmasked forms make g++ 12 warn about its own headers
-
-struct Target {
-  static constexpr int width = 16;
+struct Target : Avx512Lanes {
   static constexpr bool has_fma = true;
-  template <class F>
-  static F fma(F a, F b, F c) {
-    return _mm512_fmadd_ps(a, b, c);
-  }
-  template <class U>
-  static U widen16(const void* from) {
-    return reinterpret_cast<U>(_mm512_maskz_cvtepu16_epi32(every_lane, _mm256_loadu_si256(static_cast<const __m256i*>(from))));
-  }
-  template <class U>
-  static U widen8(const void* from) {
-    return reinterpret_cast<U>(_mm512_maskz_cvtepu8_epi32(every_lane, _mm_loadu_si128(static_cast<const __m128i*>(from))));
-  }
   /// mask ? a : b, bit by bit
   template <class U>
   static U select(U mask, U a, U b) {

@@ -42,7 +42,7 @@ class Engine : public Layout<I::per_word> {
         factor_(__builtin_fabsf(problem_.scale)),
         has_key_scales_(is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && is_per_row(view.args.value)),
-        is_fetching_(machine_profile().decode.policy != PrefetchPolicy::none),
+        is_fetching_(machine_profile().in_place != PrefetchPolicy::none),
         keys_(plane(view.args.key), view.batch.table, {problem_.value_in_key ? problem_.v_head_size : 0, is_fetching_}, s_.keys),
         values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table,
                 {problem_.v_head_size, is_fetching_}, s_.values) {}
