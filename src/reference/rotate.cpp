@@ -20,12 +20,14 @@ void rotate_row(std::span<double> row, const Rope& rope, int64_t position) {
   const float* angles = rope.cos_sin + position * rope.dims;
   const int32_t pairs = rope.dims / 2;
   for (int32_t i = 0; i < pairs; ++i) {
-    const auto first = static_cast<size_t>(rope.first_dim + (rope.interleaved ? 2 * i : i));
-    const size_t second = first + static_cast<size_t>(rope.interleaved ? 1 : pairs);
+    const int32_t first = rope.first_dim + (rope.interleaved ? 2 * i : i);
+    const int32_t second = first + (rope.interleaved ? 1 : pairs);
+    double& x = row[static_cast<size_t>(first)];
+    double& y = row[static_cast<size_t>(second)];
     const std::complex<double> turn(static_cast<double>(angles[i]), static_cast<double>(angles[pairs + i]));
-    const std::complex<double> turned = std::complex<double>(row[first], row[second]) * turn;
-    row[first] = turned.real();
-    row[second] = turned.imag();
+    const std::complex<double> turned = std::complex<double>(x, y) * turn;
+    x = turned.real();
+    y = turned.imag();
   }
 }
 
