@@ -1,35 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/errors_test.cpp: one table of broken calls: which call, which argument is broken, which words its message must
-/// have. Every call succeeds unbroken, and a broken one writes nothing.
+/// tests/attention/append_errors_test.cpp: mistakes in calls of append and rotate.
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <functional>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "folio/attention/append.h"
-#include "folio/attention/merge.h"
-#include "folio/cache/copy.h"
-#include "folio/cache/page_table_builder.h"
-#include "folio/cache/planes.h"
-#include "support/test_plane.h"
+#include "folio/attention/rotate.h"
+#include "support/refusals.h"
 
 namespace folio::test {
 namespace {
 
-using Words = std::vector<const char*>;
-
 /// A call with sound arguments, to be broken one at a time.
 struct AppendCall {
-  static PlaneSpec spec() {
-    PlaneSpec s;
-    s.dtype = DType::f8_e4m3;
-    s.scales = {DType::f32, 8, true, true, true, true};
-    return s;
-  }
-  TestPlane key{spec()}, value{spec()};
+  TestPlane key{scaled_spec()}, value{scaled_spec()};
   std::vector<float> rows = std::vector<float>(3 * 2 * 16, 1.0f);
   std::vector<int32_t> offsets{0, 1, 3}, contexts{4, 2};
   std::vector<uint32_t> entries{3, 1};
@@ -79,106 +65,7 @@ struct RotateCall {
   }
 };
 
-struct MergeCall {
-  std::vector<float> a = std::vector<float>(2 * 3 * 4, 1.0f), lse = std::vector<float>(6, 0.0f);
-  GuardedMemory memory{2 * 3 * 4 * 4, 4};
-  std::vector<Partial> parts = std::vector<Partial>(2, Partial{dense_tensor<3>(a.data(), DType::f32, {2, 3, 4}), lse.data()});
-  AnyTensor<3> out = dense_tensor<3>(memory.data(), DType::f32, {2, 3, 4});
-  Executor executor = serial_executor();
-
-  Status run() { return merge(parts, out, nullptr, executor); }
-  [[nodiscard]] std::vector<std::byte> written() const { return {memory.data(), memory.data() + memory.bytes()}; }
-};
-
-struct CopyCall {
-  TestPlane source{AppendCall::spec()}, target{AppendCall::spec()};
-  std::vector<KVPlanes> from{{source.view, source.view}}, to{{target.view, target.view}};
-  std::vector<PageCopy> copies{{0, 1, 4}, {2, 3, 2}};
-  Executor executor = serial_executor();
-
-  float tensor_scale = 1.0f;
-
-  CopyCall() { source.set_bytes(std::vector<std::byte>(source.bytes().size(), std::byte{7})); }
-  Status run() { return copy_pages(from, to, copies, executor); }
-  [[nodiscard]] std::vector<std::byte> written() const { return target.bytes(); }
-};
-
-struct CopySlotsCall : CopyCall {
-  std::vector<SlotCopy> copies{{0, 7}, {19, 2}};
-
-  Status run() { return copy_slots(from, to, copies, executor); }
-};
-
-struct PlanesCall {
-  KVShape shape;
-  int64_t num_pages = 2;
-  GuardedMemory blocks{2 * 2 * 16 * 128, 4}, scales{2 * 2 * 16 * 4, 4};
-  MemorySpan blocks_span = blocks.span(), scales_span = scales.span();
-
-  PlanesCall() {
-    shape.dtype = DType::i8;
-    shape.scale_dtype = DType::f32;
-  }
-  Status run() {
-    const auto planes = make_planes(shape, num_pages, blocks_span, scales_span);
-    return planes.error();
-  }
-  [[nodiscard]] std::vector<std::byte> written() const { return {}; }
-};
-
-struct ExtentsCall {
-  TestPlane plane{AppendCall::spec()};
-  std::vector<KVPlanes> planes{{plane.view, {}}};
-  uint32_t page = 4;
-
-  Status run() {
-    const auto extents = page_extents(planes, page);
-    return extents.error();
-  }
-  [[nodiscard]] std::vector<std::byte> written() const { return plane.bytes(); }
-};
-
-struct TableCall {
-  int64_t rows = 2, columns = 3, num_pages = 9;
-  GuardedMemory memory{2 * 24 * 4, 32};
-  MemorySpan span = memory.span();
-
-  Status run() {
-    const auto builder = PageTableBuilder::make(rows, columns, num_pages, span);
-    return builder.error();
-  }
-  [[nodiscard]] std::vector<std::byte> written() const { return {memory.data(), memory.data() + memory.bytes()}; }
-};
-
-template <class Call>
-struct Broken {
-  const char* argument;
-  std::function<void(Call&)> breaks;
-  Words words;
-  Errc code = Errc::invalid_argument;
-};
-
-template <class Call>
-void expect_refused(const char* function, const std::vector<Broken<Call>>& table) {
-  Call sound;
-  const Status unbroken = sound.run();
-  ASSERT_TRUE(unbroken.is_ok()) << function << ": " << unbroken.message();
-  for (const Broken<Call>& row : table) {
-    SCOPED_TRACE(std::string(function) + ", broken: " + row.argument);
-    Call call;
-    row.breaks(call);
-    const std::vector<std::byte> before = call.written();
-    const Status status = call.run();
-    const std::string message(status.message());
-    EXPECT_EQ(status.code(), row.code) << message;
-    EXPECT_EQ(message.rfind(function, 0), 0u) << message;
-    EXPECT_NE(message.find("expected"), std::string::npos) << message;
-    for (const char* word : row.words) EXPECT_NE(message.find(word), std::string::npos) << word << " in: " << message;
-    EXPECT_EQ(call.written(), before) << "nothing is written";
-  }
-}
-
-TEST(Errors, append_refuses_its_sources_and_targets) {
+TEST(AppendErrors, append_refuses_its_sources_and_targets) {
   using C = AppendCall;
   expect_refused<C>("append",
                     {{"executor", [](C& c) { c.executor.parallel_for = nullptr; }, {"executor", "parallel_for"}},
@@ -211,7 +98,7 @@ TEST(Errors, append_refuses_its_sources_and_targets) {
                       {"key slot_stride_bytes is 34", "4 bytes"}}});
 }
 
-TEST(Errors, append_refuses_scales_it_cannot_write) {
+TEST(AppendErrors, append_refuses_scales_it_cannot_write) {
   using C = AppendCall;
   expect_refused<C>(
       "append", {{"scales.dtype", [](C& c) { c.args.key.scales.dtype = DType::i8; }, {"key scales have dtype i8", "f8_e8m0"}},
@@ -231,7 +118,7 @@ TEST(Errors, append_refuses_scales_it_cannot_write) {
                   {"key scales.tensor_scale is 0", "positive"}}});
 }
 
-TEST(Errors, append_refuses_slots_and_batches_that_contradict) {
+TEST(AppendErrors, append_refuses_slots_and_batches_that_contradict) {
   using C = AppendCall;
   const auto with_slots = [](int64_t slot) {
     return [slot](C& c) {
@@ -303,7 +190,7 @@ std::vector<Broken<C>> broken_transforms() {
           {"eps", [](C& c) { c.args.norm_eps = std::numeric_limits<float>::infinity(); }, {"norm_eps", "finite"}}};
 }
 
-TEST(Errors, append_refuses_rotations_and_norms_that_do_not_fit) {
+TEST(AppendErrors, append_refuses_rotations_and_norms_that_do_not_fit) {
   using C = RotatingAppendCall;
   expect_refused<C>("append", broken_transforms<C>());
   expect_refused<C>(
@@ -338,7 +225,7 @@ TEST(Errors, append_refuses_rotations_and_norms_that_do_not_fit) {
                   Errc::unsupported}});
 }
 
-TEST(Errors, rotate_refuses_what_does_not_fit) {
+TEST(AppendErrors, rotate_refuses_what_does_not_fit) {
   using C = RotateCall;
   expect_refused<C>("rotate", broken_transforms<C>());
   expect_refused<C>(
@@ -377,136 +264,6 @@ TEST(Errors, rotate_refuses_what_does_not_fit) {
        {"batch.query_offsets", [](C& c) { c.batch.query_offsets = nullptr; }, {"batch.query_offsets is null"}},
        {"batch.context_lengths", [](C& c) { c.batch.context_lengths = nullptr; }, {"batch.context_lengths is null"}},
        {"batch of other tokens", [](C& c) { c.offsets[2] = 4; }, {"q has 3 tokens", "4"}}});
-}
-
-TEST(Errors, merge_refuses_parts_that_do_not_agree) {
-  using C = MergeCall;
-  expect_refused<C>(
-      "merge",
-      {{"executor", [](C& c) { c.executor = {}; }, {"executor"}},
-       {"parts", [](C& c) { c.parts.clear(); }, {"parts has 0 entries", "at least 1"}},
-       {"out.data", [](C& c) { c.out.data = nullptr; }, {"out data is null"}},
-       {"out.dtype", [](C& c) { c.out.dtype = DType::f8_e4m3; }, {"out has dtype f8_e4m3"}},
-       {"out.extent", [](C& c) { c.out.extent[1] = 0; }, {"out has shape [2, 0, 4]"}},
-       {"part shape", [](C& c) { c.parts[1].out.extent[2] = 8; }, {"parts[1].out has shape [2, 3, 8]", "[2, 3, 4]", "from out"}},
-       {"part data", [](C& c) { c.parts[1].out.data = nullptr; }, {"parts[1].out data is null"}},
-       {"part dtype", [](C& c) { c.parts[0].out.dtype = DType::invalid; }, {"parts[0].out has dtype invalid"}},
-       {"part stride", [](C& c) { c.parts[0].out.stride_bytes[2] = 2; }, {"parts[0].out has stride 2", "4"}},
-       {"part stride", [](C& c) { c.parts[0].out.stride_bytes[0] = 50; }, {"parts[0].out data or strides", "50"}},
-       {"part lse", [](C& c) { c.parts[1].lse = nullptr; }, {"parts[1].lse is null", "[2, 3]"}},
-       {"aliased with another dtype",
-        [](C& c) {
-          c.parts[1].out = c.out;
-          c.parts[1].out.dtype = DType::bf16;
-          c.parts[1].out.stride_bytes[2] = 2;
-        },
-        {"parts[1]", "memory"}}});
-}
-
-TEST(Errors, copy_pages_refuses_planes_that_differ_and_pages_that_are_not_there) {
-  using C = CopyCall;
-  expect_refused<C>(
-      "copy_pages",
-      {{"executor", [](C& c) { c.executor = {}; }, {"executor"}},
-       {"layers", [](C& c) { c.to.clear(); }, {"to has 0 layers", "1"}},
-       {"heads", [](C& c) { c.to[0].value.num_heads = 1; }, {"to[0].value num_heads is 1", "2"}},
-       {"head_size", [](C& c) { c.to[0].key.head_size = 8; }, {"to[0].key head_size is 8", "16"}},
-       {"page_size", [](C& c) { c.to[0].key.page_size = 2; }, {"to[0].key page_size is 2", "4"}},
-       {"value missing", [](C& c) { c.to[0].value.data = nullptr; }, {"to", "value data is null"}},
-       {"key missing", [](C& c) { c.from[0].key.data = nullptr; }, {"from", "key data is null"}},
-       {"dtype", [](C& c) { c.to[0].key.dtype = DType::f8_e8m0; }, {"to: key has dtype f8_e8m0"}},
-       {"computed scales of bf16", [](C& c) { c.to[0].key.dtype = DType::bf16; }, {"to: key has dtype bf16", "computed scales"}},
-       {"granularity", [](C& c) { c.from[0].value.scales.granularity = 0; }, {"from: value scales.granularity is 0"}},
-       {"tensor_scale",
-        [](C& c) {
-          c.tensor_scale = -1.0f;
-          c.from[0].value.scales.tensor_scale = &c.tensor_scale;
-        },
-        {"from: value scales.tensor_scale is -1", "positive"}},
-       {"scales shared by pages",
-        [](C& c) { c.to[0].key.scales.page_stride_bytes = 0; },
-        {"to: key scales.page_stride_bytes is 0"}},
-       {"slots on one place, converted",
-        [](C& c) {
-          c.to[0].key.dtype = DType::i8;
-          c.to[0].key.slot_stride_bytes = 0;
-        },
-        {"to: key slot_stride_bytes is 0"}},
-       {"unbounded", [](C& c) { c.from[0].key.page_size = c.to[0].key.page_size = unbounded_page_size; }, {"unbounded"}},
-       {"from page", [](C& c) { c.copies[1].from = 5; }, {"copies[1].from is 5", "less than 5"}},
-       {"to page", [](C& c) { c.copies[1].to = 0xffffffff; }, {"copies[1].to is 4294967295", "less than 5"}},
-       {"tokens", [](C& c) { c.copies[0].tokens = 5; }, {"copies[0].tokens is 5", "0 to 4"}},
-       {"tokens", [](C& c) { c.copies[0].tokens = -1; }, {"copies[0].tokens is -1"}},
-       {"head too large to convert",
-        [](C& c) {
-          c.to[0].key.dtype = DType::i8;
-          c.from[0].key.head_size = c.to[0].key.head_size = 4104;
-        },
-        {"key head_size is 4104", "at most 4096"},
-        Errc::unsupported}});
-}
-
-TEST(Errors, copy_slots_refuses_planes_that_differ_and_slots_that_are_not_there) {
-  using C = CopySlotsCall;
-  expect_refused<C>(
-      "copy_slots",
-      {{"executor", [](C& c) { c.executor.concurrency = nullptr; }, {"executor", "concurrency"}},
-       {"layers", [](C& c) { c.from.clear(); }, {"to has 1 layers", "0"}},
-       {"heads", [](C& c) { c.to[0].key.num_heads = 1; }, {"to[0].key num_heads is 1", "2"}},
-       {"head_size", [](C& c) { c.to[0].value.head_size = 8; }, {"to[0].value head_size is 8", "16"}},
-       {"value missing", [](C& c) { c.from[0].value.data = nullptr; }, {"from", "value data is null"}},
-       {"page sizes of one side", [](C& c) { c.to[0].value.page_size = 2; }, {"to: value page_size is 2", "4"}},
-       {"computed scales of f16", [](C& c) { c.to[0].value.dtype = DType::f16; }, {"to: value has dtype f16", "computed"}},
-       {"from", [](C& c) { c.copies[1].from = 20; }, {"copies[1].from is 20", "less than 20"}},
-       {"from", [](C& c) { c.copies[1].from = -1; }, {"copies[1].from is -1"}},
-       {"to", [](C& c) { c.copies[0].to = int64_t{1} << 40; }, {"copies[0].to is 1099511627776", "less than 20"}},
-       {"to", [](C& c) { c.copies[0].to = -5; }, {"copies[0].to is -5"}}});
-}
-
-TEST(Errors, make_planes_refuses_impossible_shapes_and_memory) {
-  using C = PlanesCall;
-  expect_refused<C>(
-      "make_planes",
-      {{"num_layers", [](C& c) { c.shape.num_layers = 0; }, {"shape.num_layers is 0", "at least 1"}},
-       {"num_heads", [](C& c) { c.shape.num_heads = -1; }, {"shape.num_heads is -1"}},
-       {"head_size", [](C& c) { c.shape.head_size = 0; }, {"shape.head_size is 0"}},
-       {"page_size", [](C& c) { c.shape.page_size = 0; }, {"shape.page_size is 0"}},
-       {"dtype", [](C& c) { c.shape.dtype = DType::i4; }, {"shape.dtype is i4"}},
-       {"dtype", [](C& c) { c.shape.dtype = DType::f8_e8m0; }, {"shape.dtype is f8_e8m0"}},
-       {"scale_dtype", [](C& c) { c.shape.scale_dtype = DType::i8; }, {"shape.scale_dtype is i8"}},
-       {"granularity", [](C& c) { c.shape.quantization_granularity = -1; }, {"shape.quantization_granularity is -1"}},
-       {"num_pages", [](C& c) { c.num_pages = -1; }, {"num_pages is -1"}},
-       {"num_pages", [](C& c) { c.num_pages = int64_t{1} << 32; }, {"num_pages is 4294967296", "uint32"}},
-       {"blocks too small", [](C& c) { --c.blocks_span.bytes; }, {"blocks has 8191 bytes", "8192"}},
-       {"scales too small", [](C& c) { c.scales_span.bytes -= 4; }, {"scales has 252 bytes", "256"}},
-       {"scales missing", [](C& c) { c.scales_span = {}; }, {"scales are null", "256 bytes"}},
-       {"scales unasked for", [](C& c) { c.shape.scale_dtype = DType::invalid; }, {"scales are given", "none"}},
-       {"scales misaligned",
-        [](C& c) { c.scales_span.data = static_cast<std::byte*>(c.scales_span.data) + 2; },
-        {"scales is not aligned", "4 bytes"}},
-       {"more than 2^62 bits",
-        [](C& c) { c.shape.num_layers = c.shape.num_heads = c.shape.head_size = 1 << 30; },
-        {"2^62 bits"},
-        Errc::invalid_argument}});
-}
-
-TEST(Errors, page_extents_and_tables_refuse_what_is_out_of_range) {
-  expect_refused<ExtentsCall>("page_extents",
-                              {{"page", [](ExtentsCall& c) { c.page = 5; }, {"page is 5", "less than 5"}},
-                               {"key.data", [](ExtentsCall& c) { c.planes[0].key.data = nullptr; }, {"key data is null"}}});
-  using C = TableCall;
-  expect_refused<C>("PageTableBuilder", {{"rows", [](C& c) { c.rows = -1; }, {"rows is -1"}},
-                                         {"columns", [](C& c) { c.columns = -1; }, {"columns is -1"}},
-                                         {"columns", [](C& c) { c.columns = int64_t{1} << 61; }, {"2^62 bytes"}},
-                                         {"num_pages", [](C& c) { c.num_pages = int64_t{1} << 32; }, {"num_pages is 4294967296"}},
-                                         {"memory too small", [](C& c) { --c.span.bytes; }, {"memory has 191 bytes", "192"}},
-                                         {"memory null", [](C& c) { c.span.data = nullptr; }, {"memory has 0 bytes", "192"}},
-                                         {"memory misaligned",
-                                          [](C& c) {
-                                            c.rows = 1;
-                                            c.span.data = static_cast<std::byte*>(c.span.data) + 16;
-                                          },
-                                          {"memory is not aligned", "32 bytes"}}});
 }
 
 }  // namespace
