@@ -55,18 +55,23 @@ struct KernelCall {
   const Batch* batch = nullptr;
 };
 
+/// Null: accepts; otherwise the reason, a string literal.
+using KernelRefuse = const char*(const AttentionProblem&) noexcept;
+using KernelGeometryOf = KernelGeometry(const AttentionProblem&) noexcept;
+/// `partials` null: the task holds all spans of its rows and writes the output. Otherwise it stores the result of each of its spans,
+/// task.partial_bytes apart.
+using KernelRun = void(const KernelCall&, const Task&, void* scratch, std::byte* partials) noexcept;
+/// Folds the partials of spans [span_begin, span_end) of a cut in ascending order and writes the output.
+using KernelFinish = void(const KernelCall&, const Task&, void* scratch, const std::byte* partials) noexcept;
+
 struct Kernel {
   std::string_view name;
   Isa isa = Isa::x86_64;
   Reproducible promises = Reproducible::per_plan;
-  /// Null: accepts; otherwise the reason, a string literal.
-  const char* (*refuse)(const AttentionProblem&) noexcept = nullptr;
-  KernelGeometry (*geometry)(const AttentionProblem&) noexcept = nullptr;
-  /// `partials` null: the task holds all spans of its rows and writes the output. Otherwise it stores the result of each of its spans,
-  /// task.partial_bytes apart.
-  void (*run)(const KernelCall&, const Task&, void* scratch, std::byte* partials) noexcept = nullptr;
-  /// Folds the partials of spans [span_begin, span_end) of a cut in ascending order and writes the output.
-  void (*finish)(const KernelCall&, const Task&, void* scratch, const std::byte* partials) noexcept = nullptr;
+  KernelRefuse* refuse = nullptr;
+  KernelGeometryOf* geometry = nullptr;
+  KernelRun* run = nullptr;
+  KernelFinish* finish = nullptr;
   Unit unit = Unit::vector;
   DType weights = DType::f32;  ///< what softmax weights are rounded to before they meet the values
   /// What elements of K and V are rounded to once they are scaled, where their scale varies along the row: one scale per token and

@@ -2,22 +2,13 @@
 /// tests/attention/amx_emulated_kernels.cpp: the AMX kernels on emulated tiles, compiled for AVX512-BF16.
 #include "attention/amx_emulated_kernels.h"
 
-#include <cstdio>
-#include <cstdlib>
-
 #include "cpu/amx/grouped_engine.h"
-#include "cpu/amx/tile_emulated.h"
+#include "support/emulated_lanes.h"
 
 namespace folio::test {
 namespace {
 
-struct Target : Avx512Lanes {
-  [[noreturn]] static void fault(const char* what) {
-    std::fprintf(stderr, "emulated tiles: %s\n", what);
-    std::abort();
-  }
-  using Tile = amx::EmulatedTile<Target>;
-};
+struct Target : EmulatedLanes<Target> {};
 
 }  // namespace
 

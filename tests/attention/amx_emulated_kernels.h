@@ -6,7 +6,7 @@
 
 namespace folio::test {
 
-void run_grouped_emulated(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept;
-void finish_grouped_emulated(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept;
+KernelRun run_grouped_emulated;
+KernelFinish finish_grouped_emulated;
 
 }  // namespace folio::test

@@ -3,14 +3,12 @@
 #include "cpu/amx_compute_entries.h"
 
 #include "cpu/amx/compute.h"
-#include "cpu/amx/tile_emulated.h"
+#include "support/emulated_lanes.h"
 
 namespace folio::test {
 namespace {
 
-struct Target {
-  [[noreturn]] static void fault(const char*) { __builtin_trap(); }
-};
+struct Target : EmulatedLanes<Target> {};
 
 template <class Tile, int Depth, int VDepth>
 void attend_rows(int rows, const amx::TileJob* jobs, int count, float scale_log2) {

@@ -2,22 +2,13 @@
 /// tests/cpu/amx_latent_entries.cpp: the AMX kernel for latent heads on emulated tiles, compiled for AVX512-BF16.
 #include "cpu/amx_latent_entries.h"
 
-#include <cstdio>
-#include <cstdlib>
-
 #include "cpu/amx/latent_engine.h"
-#include "cpu/amx/tile_emulated.h"
+#include "support/emulated_lanes.h"
 
 namespace folio::test {
 namespace {
 
-struct Target : Avx512Lanes {
-  [[noreturn]] static void fault(const char* what) {
-    std::fprintf(stderr, "emulated tiles: %s\n", what);
-    std::abort();
-  }
-  using Tile = amx::EmulatedTile<Target>;
-};
+struct Target : EmulatedLanes<Target> {};
 
 }  // namespace
 

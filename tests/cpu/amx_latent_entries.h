@@ -6,7 +6,7 @@
 
 namespace folio::test {
 
-void run_latent_emulated(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept;
-void finish_latent_emulated(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept;
+KernelRun run_latent_emulated;
+KernelFinish finish_latent_emulated;
 
 }  // namespace folio::test

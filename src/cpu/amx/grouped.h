@@ -2,8 +2,6 @@
 /// src/cpu/amx/grouped.h: the plain functions of the AMX kernel for grouped heads.
 #pragma once
 
-#include <cstddef>
-
 #include "cpu/kernel.h"
 
 namespace folio {
@@ -11,13 +9,13 @@ inline namespace v1 {
 
 namespace grouped {
 /// Accepts bf16 queries; K and V of bf16, i8, f8_e4m3 or f8_e5m2 with heads of up to 256 dims and one scale per token and head at the most.
-[[nodiscard]] const char* refuse(const AttentionProblem& problem) noexcept;
-[[nodiscard]] KernelGeometry geometry(const AttentionProblem& problem) noexcept;
+KernelRefuse refuse;
+KernelGeometryOf geometry;
 }  // namespace grouped
 
 namespace amx_bf16 {
-void run_grouped(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept;
-void finish_grouped(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept;
+KernelRun run_grouped;
+KernelFinish finish_grouped;
 }  // namespace amx_bf16
 
 }  // namespace v1

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/support/emulated_lanes.h: AVX-512 lanes with emulated tiles, which end the test on what a processor would refuse.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "cpu/amx/tile_emulated.h"
+#include "cpu/avx512_lanes.h"
+
+namespace folio::test {
+
+/// The base of an object's own type, `Target`.
+template <class Target>
+struct EmulatedLanes : Avx512Lanes {
+  [[noreturn]] static void fault(const char* what) {
+    std::fprintf(stderr, "emulated tiles: %s\n", what);
+    std::abort();
+  }
+  using Tile = amx::EmulatedTile<Target>;
+};
+
+}  // namespace folio::test
