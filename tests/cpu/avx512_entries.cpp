@@ -35,15 +35,16 @@ void avx512_widen(DType dtype, const void* from, float* to) {
 
 void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to) {
   alignas(64) static thread_local uint32_t rows[256 * 64];
-  alignas(64) static thread_local float scores[16 * avx512::row_block];
+  constexpr int row_block = avx512::Products<Target>::row_block;
+  alignas(64) static thread_local float scores[16 * row_block];
   __builtin_memcpy(rows, q, static_cast<size_t>(steps) * 64 * 4);
   const avx512::Fetch nothing[2] = {};
   const int64_t stride = int64_t{steps} * 4;
   for (int k = 0; k < 16; k += avx512::Products<Target>::keys_beside(vectors)) {
     const TileRows at = {reinterpret_cast<const std::byte*>(keys) + k * stride, stride};
-    avx512::Products<Target>::scores(vectors, rows, 64, at, nothing, steps, scores + k * avx512::row_block);
+    avx512::Products<Target>::scores(vectors, rows, 64, at, nothing, steps, scores + k * row_block);
   }
-  for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * 16, scores + k * avx512::row_block, 64);
+  for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * 16, scores + k * row_block, 64);
 }
 
 }  // namespace folio::test

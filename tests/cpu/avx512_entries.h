@@ -13,7 +13,7 @@ namespace folio::test {
 void avx512_exp2(int degree, const float* x, float* to);
 /// 16 stored elements to f32.
 void avx512_widen(DType dtype, const void* from, float* to);
-/// scores [16 keys][16 rows] of f32, with as many vectors of rows per tile: q [steps][64], keys [16][steps].
+/// scores [16 keys][16 rows] of f32, with 1 to 3 vectors of rows per tile: q [steps][64], keys [16][steps].
 void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to);
 
 }  // namespace folio::test

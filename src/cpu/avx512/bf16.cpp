@@ -34,7 +34,7 @@ struct Target : avx512::Output {
   /// Two pairs of keys.
   FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
     _mm512_store_si512(to, pairs(w[0], w[1]));
-    _mm512_store_si512(to + avx512::row_block, pairs(w[2], w[3]));
+    _mm512_store_si512(to + avx512::Layout<2>::row_block, pairs(w[2], w[3]));
   }
   template <DType D>
   FOLIO_ALWAYS_INLINE static void widen(const std::byte* from, float* to, int n) {

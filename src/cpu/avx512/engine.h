@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/avx512/engine.h: the engine of both AVX-512 kernels: one source for f32 and for pairs of bf16.
 ///
-/// A task's rows lie in blocks of 64 of one KV head. For each tile and head: rows of K and V where they lie or staged (row_loader.h),
+/// A task's rows lie in blocks (layout.h) of one KV head. For each tile and head: rows of K and V where they lie or staged (row_loader.h),
 /// then per block scores, weights, outputs. The next head's or tile's rows are staged between the products of the first block. Rows do
 /// not influence one another and every product adds in one order: per_query. ISA-safe: templates on a tag type.
 #pragma once
@@ -97,6 +97,8 @@ class Engine : public Layout<I::per_word> {
  private:
   using P = Products<I>;
   using S = Softmax<I>;
+  using Base::row_block;
+  static constexpr int masked_rows = 32;  // computed together where not all see the whole tile
 
   /// Scales that a kernel of 16-bit operands can apply to scores and weights: they do not vary along the row.
   static bool is_per_row(const PagedKVView& view) {
@@ -148,8 +150,8 @@ class Engine : public Layout<I::per_word> {
       if (covered == skeleton::Coverage::all) {
         attend_rows(state, tile, h, begin, end, false);
       } else {
-        for (int half = begin; half < end; half += row_block / 2)
-          attend_rows(state, tile, h, half, half + row_block / 2 < end ? half + row_block / 2 : end, true);
+        for (int part = begin; part < end; part += masked_rows)
+          attend_rows(state, tile, h, part, part + masked_rows < end ? part + masked_rows : end, true);
       }
     }
   }

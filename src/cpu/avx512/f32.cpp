@@ -24,7 +24,7 @@ struct Target : avx512::Output {
   }
   /// Four keys.
   FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
-    for (int i = 0; i < 4; ++i) _mm512_store_ps(to + i * avx512::row_block, w[i]);
+    for (int i = 0; i < 4; ++i) _mm512_store_ps(to + i * avx512::Layout<1>::row_block, w[i]);
   }
   template <DType D>
   FOLIO_ALWAYS_INLINE static void widen(const std::byte* from, float* to, int n) {

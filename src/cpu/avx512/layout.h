@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/avx512/layout.h: how the AVX-512 engine lays out a task's rows and its scratch memory; known without its instructions.
 ///
-///     q        [heads][blocks of up to 64 rows][steps][rows of the block]   words of 4 bytes: one f32, or a pair of bf16 dims
-///     scores   [64 keys][64 rows]    f32
-///     weights  [64 keys or 32 pairs of keys][64 rows]    words; f32 weights take the place of the scores
+///     q        [heads][blocks of rows][steps][rows of the block]   words of 4 bytes: one f32, or a pair of bf16 dims
+///     scores   [64 keys][rows of a block]    f32
+///     weights  [64 keys or 32 pairs of keys][rows of a block]    words; f32 weights take the place of the scores
 ///     keys, values   two stages of rows that are not read where they lie, padded to whole vectors
 ///
 /// Rows of each KV head are padded to 16, the lanes of a vector. ISA-safe: always-inline functions and plain structs only.
@@ -21,7 +21,6 @@ inline namespace v1 {
 namespace avx512 {
 
 inline constexpr int lanes = 16;
-inline constexpr int row_block = 64;  // rows whose scores of a tile are held at once
 inline constexpr int stages = 2;
 
 /// The rows of a tile as the products read them.
@@ -53,6 +52,9 @@ template <int PerWord>
 struct Layout {
   static constexpr int tiles_max = 1, ahead_max = 1;
   static constexpr int element_bytes = 4 / PerWord;
+  /// Rows whose scores of a tile are held at once: a multiple of 16 that divides `places`, few enough that their queries stay in the
+  /// first-level cache beside the keys.
+  static constexpr int row_block = PerWord == 1 ? 48 : 64;
   static constexpr int vector_columns = lanes * PerWord;  // columns of V that are loaded together
 
   FOLIO_ALWAYS_INLINE static int padded(int columns) { return static_cast<int>(skeleton::round_up(columns, vector_columns)); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/avx512/products.h: the two products, in register tiles of at most 16 sums.
+/// src/cpu/avx512/products.h: the two products, in register tiles of at most 24 sums.
 ///
 ///     scores[key][row]   = sum over words w of q[w][row] * k[key][w]      lanes = rows, a word of K broadcast from where it lies
 ///     output[row][dim]  += sum over keys of weight[key][row] * v[key][dim]  lanes = dims, a weight broadcast
@@ -19,8 +19,12 @@ namespace avx512 {
 template <class I>
 class Products {
  public:
+  static constexpr int row_block = Layout<I::per_word>::row_block;
+  /// Six instead of four rows of output beside one another, where rows are many: V, which the first-level cache seldom holds, is read less.
+  static constexpr bool is_tall = I::per_word == 1;
+
   /// Keys that one call of `scores` takes beside so many vectors of rows.
-  static constexpr int keys_beside(int vectors) { return vectors == 1 ? 16 : vectors == 2 ? 8 : 4; }
+  static constexpr int keys_beside(int vectors) { return vectors == 1 ? 16 : vectors <= 3 ? 8 : 4; }
 
   /// scores [key][row_block] of the first keys_beside(vectors) rows at `keys`; q [steps][q_stride].
   static void scores(int vectors, const uint32_t* q, int64_t q_stride, TileRows keys, const Fetch* next, int steps, float* to) {
@@ -28,7 +32,8 @@ class Products {
       case 1: return score_tile<1>(q, q_stride, keys, next, steps, to);
       case 2: return score_tile<2>(q, q_stride, keys, next, steps, to);
       case 3: return score_tile<3>(q, q_stride, keys, next, steps, to);
-      default: return score_tile<4>(q, q_stride, keys, next, steps, to);
+      default:
+        if constexpr (row_block > 3 * lanes) score_tile<4>(q, q_stride, keys, next, steps, to);
     }
   }
 
@@ -99,7 +104,13 @@ class Products {
     if (rows == 1) return value_tile<1, Vectors>(weights, groups, column, keys, output, width);
     if (rows == 2) return value_tile<2, Vectors>(weights, groups, column, keys, output, width);
     if constexpr (Vectors <= 4) {
-      for (int r = 0; r < rows; r += 4)
+      const int sixes = is_tall ? static_cast<int>(skeleton::round_up(rows, 4)) / 12 * 12 : 0;
+      int r = 0;
+      if constexpr (is_tall) {
+        for (; r < sixes; r += 6)
+          value_tile<6, Vectors>(weights + r, groups, column, keys, output + static_cast<int64_t>(r) * width, width);
+      }
+      for (; r < rows; r += 4)
         value_tile<4, Vectors>(weights + r, groups, column, keys, output + static_cast<int64_t>(r) * width, width);
     }
   }

@@ -32,6 +32,8 @@ struct Column {
 template <class I>
 class Softmax {
  public:
+  static constexpr int row_block = Layout<I::per_word>::row_block;
+
   /// Scores that their row does not see become -inf. seen: of the 16 rows.
   static void mask(const uint64_t* seen, float* scores, int keys) {
     const __m512i low = _mm512_loadu_si512(seen), high = _mm512_loadu_si512(seen + 8);
