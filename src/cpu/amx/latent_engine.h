@@ -14,11 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/amx/latent_fetch.h"
 #include "cpu/amx/latent_layout.h"
 #include "cpu/amx/latent_products.h"
 #include "cpu/amx/latent_softmax.h"
 #include "cpu/amx/latent_values.h"
-#include "cpu/amx/pacer.h"
 #include "cpu/amx/tile.h"
 #include "cpu/avx512_lanes.h"
 #include "cpu/convert_rows.h"
@@ -135,7 +135,7 @@ class LatentEngine : public LatentMemory<S> {
     int wait = 1;
 
     FOLIO_ALWAYS_INLINE void step() {
-      engine.fetch();
+      engine.fetch_.step();
       if (job == Job::none || --wait != 0) return;
       wait = period;
       if (job == Job::softmax && engine.softmax_.units_left() != 0) engine.softmax_.step();
@@ -160,58 +160,56 @@ class LatentEngine : public LatentMemory<S> {
     }
   }
 
-  /// Begins to fetch tiles to L2, as many lines at each step of this pass's products as it takes to be through in time.
+  /// Begins to fetch tiles, as much at each step of this pass's products as it takes to be through in time.
   void begin_fetch(KeyTile* const* tiles, int tiles_to_fetch, int tiles_of_pass, int head) {
     const int columns = is_staged_ ? Sizes::chunks : 2 * Sizes::chunks;
-    const int steps = pairs_ * tiles_of_pass * 2 * (Sizes::k_steps + columns);
-    const int lines = tiles_to_fetch * tile_keys * ((view_.problem.key.head_size * 2 + 63) / 64);
-    fetch_rate_ = (lines * 256 + steps - 1) / steps;
-    fetch_tiles_ = tiles;
-    fetch_left_ = tiles_to_fetch;
-    fetch_head_ = head;
-    pacer_.begin(view_.args.key, 0, nullptr, {});
-  }
-  FOLIO_ALWAYS_INLINE void fetch() {
-    fetch_lines_ += fetch_rate_;
-    pacer_.tick(fetch_lines_ >> 8);
-    fetch_lines_ &= 255;
-    if (pacer_.lines == 0 && fetch_left_ != 0) fetch_next_tile();
-  }
-  __attribute__((noinline)) void fetch_next_tile() {
-    --fetch_left_;
-    pacer_.begin(view_.args.key, view_.problem.key.head_size * 2, *fetch_tiles_++, {0, tile_keys, fetch_head_, fetch_head_ + 1});
+    fetch_.begin(view_.args.key, tiles, tiles_to_fetch, head, pairs_ * tiles_of_pass * 2 * (Sizes::k_steps + columns));
   }
 
   // ---- a pass over up to 128 keys for one head
 
   void pass(const skeleton::State& state, KeyTile* const* tiles, int count, int head) {
     const int first_place = head * head_places_;
-    scores(count, first_place, 0, {*this, Job::none, 1});
+    int turn = 0;
+    for (uint32_t& tiles_of_pair : rescaled_) tiles_of_pair = 0;
     for (int p = 0; p < pairs_; ++p) {
       const int place = first_place + p * Sizes::pair_rows;
-      softmax_.begin({scratch_.scores[p % 2], state.maximum + place, state.denominator + place, weights_of(p), factors_of(p),
-                      head * view_.head_rows + p * Sizes::pair_rows, (head + 1) * view_.head_rows, row_tiles_of(p)},
-                     tiles, count);
-      if (p + 1 < pairs_)
-        scores(count, first_place, p + 1, {*this, Job::softmax, 2 * Sizes::k_steps * count / softmax_.units_left()});
-      while (softmax_.units_left() != 0) softmax_.step();
-      rescaled_[p] = softmax_.rescaled_tiles;
-    }
-    float* const output = state.output + int64_t{first_place} * Sizes::width;
-    if (is_staged_) return values_staged(output, count);
-    for (int p = 0; p < pairs_; ++p) values_in_place(output + int64_t{p} * Sizes::pair_rows * Sizes::width, count, p);
-  }
-
-  void scores(int count, int first_place, int pair, Work work) const {
-    const std::byte* const queries = queries_of(first_place + pair * Sizes::pair_rows);
-    for (int t = 0; t < count; ++t) {
-      float* const to = scratch_.scores[pair % 2] + t * 2 * Sizes::score_tile;
-      if (row_tiles_of(pair) == 2) {
-        Products::template scores<2>(groups_ + t * 4, queries, to, work);
-      } else {
-        Products::template scores<1>(groups_ + t * 4, queries, to, work);
+      const int64_t tile_weights = (is_staged_ ? 4 : 8) * operand_tile_bytes;
+      for (int t = 0; t < count; ++t, turn ^= 1) {
+        scores(t, queries_of(place), row_tiles_of(p), scratch_.scores[turn]);
+        finish_softmax();
+        softmax_pair_ = p;
+        softmax_tile_ = t;
+        softmax_.begin({tiles[t], scratch_.scores[turn], state.maximum + place, state.denominator + place,
+                        weights_of(p) + t * tile_weights, factors_of(p) + t * Sizes::pair_rows,
+                        head * view_.head_rows + p * Sizes::pair_rows, (head + 1) * view_.head_rows, row_tiles_of(p)});
       }
     }
+    finish_softmax();
+    float* const output = state.output + int64_t{first_place} * Sizes::width;
+    if (is_staged_) {
+      values_staged(output, count);
+    } else {
+      for (int p = 0; p < pairs_; ++p) values_in_place(output + int64_t{p} * Sizes::pair_rows * Sizes::width, count, p);
+    }
+  }
+
+  /// Scores of a tile of keys for a pair of row tiles, and the softmax that has begun.
+  void scores(int tile, const std::byte* queries, int row_tiles, float* to) {
+    const int units = softmax_.units_left();
+    const int period = units != 0 ? 2 * Sizes::k_steps / units : 1;
+    Work work{*this, units != 0 ? Job::softmax : Job::none, period, period};
+    if (row_tiles == 2) {
+      Products::template scores<2>(groups_ + tile * 4, queries, to, work);
+    } else {
+      Products::template scores<1>(groups_ + tile * 4, queries, to, work);
+    }
+  }
+
+  void finish_softmax() {
+    while (softmax_.units_left() != 0) softmax_.step();
+    if (softmax_.is_rescaled) rescaled_[softmax_pair_] |= 1u << softmax_tile_;
+    softmax_.is_rescaled = false;
   }
 
   /// Calls multiply(begin, end) for the tiles of the pass; where the maximum of a row moved, columns [0, n) of the pair's output are
@@ -242,27 +240,26 @@ class LatentEngine : public LatentMemory<S> {
     });
   }
 
-  /// A chunk of columns for all pairs while the next chunk is staged.
+  /// A chunk of columns for all pairs. Where the last pair has used a part of the stage, the next chunk's is put.
   void values_staged(float* output, int count) {
-    Work work{*this, Job::values, pairs_ / 2 > 1 ? pairs_ / 2 : 1};
-    values_.begin(groups_, count * 4, 0, scratch_.values[0]);
-    for (int c = 0; c < Sizes::chunks; ++c) {
-      while (!values_.is_done()) values_.step();
-      if (c + 1 < Sizes::chunks) values_.begin(groups_, count * 4, c + 1, scratch_.values[(c + 1) % 2]);
+    values_.begin(groups_, count * 4, 0, scratch_.values);
+    while (!values_.is_done()) values_.step();
+    for (int c = 0; c < Sizes::chunks; ++c)
       for (int p = 0; p < pairs_; ++p) {
+        const bool stages = p + 1 == pairs_ && c + 1 < Sizes::chunks;
+        if (stages) values_.begin(groups_, count * 4, c + 1, scratch_.values);
+        Work work{*this, stages ? Job::values : Job::none, 1};
         float* const block = output + int64_t{p} * Sizes::pair_rows * Sizes::width + c * 32;
-        const float* const next = p + 1 < pairs_ ? block + Sizes::pair_rows * Sizes::width : output + (c + 1) * 32;
         for_each_stretch(p, count, block, 32, [&](int begin, int end) {
-          const std::byte* const staged = scratch_.values[c % 2] + begin * 4 * operand_tile_bytes;
+          const std::byte* const staged = scratch_.values + begin * 4 * operand_tile_bytes;
           const std::byte* const weights = weights_of(p) + begin * 4 * operand_tile_bytes;
           if (row_tiles_of(p) == 2) {
-            Products::template values_staged<2>(staged, (end - begin) * 2, weights, block, next, work);
+            Products::template values_staged<2>(staged, (end - begin) * 2, weights, block, work);
           } else {
-            Products::template values_staged<1>(staged, (end - begin) * 2, weights, block, next, work);
+            Products::template values_staged<1>(staged, (end - begin) * 2, weights, block, work);
           }
         });
       }
-    }
   }
 
   const skeleton::TaskView& view_;
@@ -275,13 +272,10 @@ class LatentEngine : public LatentMemory<S> {
   const bool is_staged_;
   const TileScope<Tile> tiles_;
   TileRows groups_[Sizes::pass_groups];
-  uint32_t rescaled_[Sizes::pairs_max] = {};  // of each pair: LatentSoftmax::rescaled_tiles
-  PlanePacer<I> pacer_;
-  KeyTile* const* fetch_tiles_ = nullptr;
-  int fetch_left_ = 0;
-  int fetch_head_ = 0;
-  int fetch_rate_ = 0;   // 256ths of a line at each step
-  int fetch_lines_ = 0;  // 256ths
+  uint32_t rescaled_[Sizes::pairs_max] = {};  // of each pair, bit t: rows are rescaled before tile t
+  int softmax_pair_ = 0;                      // what softmax works on
+  int softmax_tile_ = 0;
+  LatentFetch<I, Sizes> fetch_;
 };
 
 /// Kernel::run and Kernel::finish for the sizes that hold the problem's.

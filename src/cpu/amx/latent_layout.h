@@ -60,22 +60,22 @@ struct LatentSizes {
       skeleton::Parts parts(memory);
       queries = parts.take<std::byte>(rows / tile_rows * query_tile_bytes);
       stages = parts.take<std::byte>(int64_t{pass_keys} * depth * 2);
-      for (float*& pair : scores) pair = parts.take<float>(pass_keys * pair_rows);
+      for (float*& tile : scores) tile = parts.take<float>(2 * score_tile);
       zeros = parts.take<std::byte>(64);
       weights = parts.take<std::byte>(pairs_max * pair_weight_bytes);
-      for (std::byte*& chunk : values) chunk = parts.take<std::byte>(int64_t{pass_keys} * 32 * 2);
+      values = parts.take<std::byte>(int64_t{pass_keys} * 32 * 2);
       packed = parts.take<uint32_t>(tile_rows * tile_rows);
       factors = parts.take<float>(pairs_max * pass_tiles * pair_rows);
       bytes = parts.bytes();
     }
     std::byte* queries;
     std::byte* stages;
-    float* scores[2];
+    float* scores[2];  // softmax reads one tile while the next is multiplied
     std::byte* zeros;  // 64, just before the weights: the first of them are read from 2 bytes earlier on
     std::byte* weights;
-    std::byte* values[2];  // a chunk of columns is multiplied while the next is staged
-    uint32_t* packed;      // weights of 32 keys before they are transposed: [key][row][key, key + 16]
-    float* factors;        // [pair][tile][row] what the output is multiplied by before the tile's values join it
+    std::byte* values;  // a chunk of columns of V
+    uint32_t* packed;   // weights of 32 keys before they are transposed: [key][row][key, key + 16]
+    float* factors;     // [pair][tile][row] what the output is multiplied by before the tile's values join it
     int64_t bytes;
   };
 };
@@ -95,7 +95,7 @@ FOLIO_ALWAYS_INLINE constexpr bool is_large_latent(int head_size, int v_head_siz
 /// V in place takes twice the products for V and no staging, so it wins while rows are few. A matter of the problem, not of the task:
 /// the two round differently.
 FOLIO_ALWAYS_INLINE constexpr bool uses_staged_values(const AttentionProblem& problem) {
-  return problem.q_heads / problem.key.num_heads > 32;
+  return problem.q_heads / problem.key.num_heads > 16;
 }
 
 /// What the skeleton asks an engine for its memory; the engine itself exists for instruction sets only.

@@ -82,10 +82,9 @@ struct LatentProducts {
     store_output<RowTiles>(output);
   }
 
-  /// output [row][width], 32 columns, += weights . staged V, for `steps` steps of 32 keys. `next`: what is worked on after this.
+  /// output [row][width], 32 columns, += weights . staged V, for `steps` steps of 32 keys.
   template <int RowTiles, class Work>
-  static void values_staged(const std::byte* staged, int steps, const std::byte* weights, float* output, const float* next,
-                            Work& work) {
+  static void values_staged(const std::byte* staged, int steps, const std::byte* weights, float* output, Work& work) {
     load_output<RowTiles>(output);
     for (int step = 0; step < steps; ++step, staged += 2 * kb, weights += 2 * kb) {
       Tile::template load<0>(weights, 64);
@@ -98,8 +97,6 @@ struct LatentProducts {
         Tile::template dpbf16<6, 1, 2>();
         Tile::template dpbf16<7, 1, 3>();
       }
-      fetch_output<RowTiles>(next, 2 * step);
-      fetch_output<RowTiles>(next, 2 * step + 1);
       work.step();
     }
     store_output<RowTiles>(output);

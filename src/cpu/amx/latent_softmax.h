@@ -61,7 +61,7 @@ FOLIO_ALWAYS_INLINE void transpose_dwords(__m512i (&rows)[16], const Put& put) {
   }
 }
 
-/// Softmax of one pass for one pair of row tiles, unit by unit.
+/// Softmax of a 64-key tile for a pair of row tiles, unit by unit.
 template <class I, class Sizes>
 class LatentSoftmax {
  public:
@@ -74,39 +74,40 @@ class LatentSoftmax {
   /// The factor of products; a negative one has been folded into the queries.
   static float logit_scale(const AttentionProblem& problem) { return __builtin_fabsf(problem.scale); }
 
-  struct Pair {
+  struct Part {
+    const KeyTile* tile;
     float* scores;
     float* maximum;  // of the pair's rows
     float* denominator;
-    std::byte* weights;
-    float* factors;  // [tile][row]
-    int first_row;   // of the pair, a row of the task
-    int end_row;     // of its head
+    std::byte* weights;  // of the tile
+    float* factors;      // of the pair's rows
+    int first_row;       // of the pair, a row of the task
+    int end_row;         // of its head
     int row_tiles;
   };
-  void begin(const Pair& pair, KeyTile* const* tiles, int count) {
-    pair_ = pair;
-    tiles_ = tiles;
-    tile_ = row_tile_ = phase_ = 0;
-    units_ = count * pair.row_tiles * 4;
-    rescaled_tiles = 0;
+  void begin(const Part& part) {
+    part_ = part;
+    row_tile_ = unit_ = 0;
+    units_ = part.row_tiles * tile_units;
+    is_rescaled = false;
   }
   [[nodiscard]] int units_left() const { return units_; }
 
   __attribute__((noinline)) void step() {
     --units_;
     float* const scores = scores_of_part();
-    if (phase_ == 0) prepare(*tiles_[tile_], pair_.first_row + row_tile_ * tile_rows, scores);
-    if (phase_ % 2 == 0) {
-      const __m512 sum = weigh(scores + phase_ * 256, maximum());
-      sum_ = phase_ == 0 ? sum : _mm512_maskz_add_ps(every, sum_, sum);
+    if (unit_ == 0) prepare(*part_.tile, part_.first_row + row_tile_ * tile_rows, scores);
+    const int half = unit_ / half_units, part = unit_ % half_units;
+    if (part < half_units - 1) {
+      if (part == 0) sums_[half] = {};
+      weigh(scores + half * 512, part * part_keys, _mm512_set1_ps(factor_), maximum(), sums_[half]);
     } else {
-      spread(phase_ / 2);
+      spread(half);
     }
-    if (++phase_ == 4) settle(scores);
+    if (++unit_ == tile_units) settle(scores);
   }
 
-  uint32_t rescaled_tiles = 0;  ///< bit t: some row's output is to be multiplied by factors [t] before tile t
+  bool is_rescaled = false;  ///< the output of some row is to be multiplied by factors before the values of the tile join it
 
  private:
   using V = Simd<I>;
@@ -115,13 +116,16 @@ class LatentSoftmax {
   static constexpr __mmask16 every = 0xffff;
   static constexpr float minus_infinity = -__builtin_inff();
   static constexpr float most = 256.0f;
+  static constexpr int part_keys = 4;                    // pairs of keys in a unit
+  static constexpr int half_units = 16 / part_keys + 1;  // for 32 keys of a row tile: weights, and spreading them
+  static constexpr int tile_units = 2 * half_units;
 
-  [[nodiscard]] float* scores_of_part() const { return pair_.scores + (tile_ * 2 + row_tile_) * Sizes::score_tile; }
-  [[nodiscard]] __m512 maximum() const { return _mm512_load_ps(pair_.maximum + row_tile_ * tile_rows); }
+  [[nodiscard]] float* scores_of_part() const { return part_.scores + row_tile_ * Sizes::score_tile; }
+  [[nodiscard]] __m512 maximum() const { return _mm512_load_ps(part_.maximum + row_tile_ * tile_rows); }
 
   /// Terms and mask, where there are any.
   void prepare(const KeyTile& tile, int row, float* scores) const {
-    const int end = row + tile_rows < pair_.end_row ? row + tile_rows : pair_.end_row;
+    const int end = row + tile_rows < part_.end_row ? row + tile_rows : part_.end_row;
     if (view_.has_terms) add_terms(tile, row, end, scores);
     const int local = row % view_.head_rows, local_end = local + end - row;
     if (view_.coverage(local, local_end, tile) != skeleton::Coverage::all) mask(tile, local, local_end, scores);
@@ -168,31 +172,37 @@ class LatentSoftmax {
     }
   }
 
-  /// 32 keys to weights, packed as pairs of keys 16 apart; returns their sum. Without a maximum yet (-inf) the sum is infinite or NaN.
-  __m512 weigh(const float* scores, __m512 maximum) const { return weigh(scores, _mm512_set1_ps(factor_), maximum); }
-  __m512 weigh(const float* scores, __m512 factor, __m512 maximum) const {
+  /// Of keys and of the keys 16 behind them.
+  struct Sums {
+    __m512 low = _mm512_setzero_ps(), high = _mm512_setzero_ps();
+    [[nodiscard]] __m512 both() const { return _mm512_maskz_add_ps(every, low, high); }
+  };
+
+  /// Some of 32 keys to weights, packed as pairs of keys 16 apart. Without a maximum yet (-inf) the sum becomes infinite or NaN.
+  void weigh(const float* scores, int first, __m512 factor, __m512 maximum, Sums& sums) const {
     const __m512 log2_e = _mm512_set1_ps(Exp::log2_e);
     const __m512i interleave = _mm512_load_si512(interleaved.word);
-    __m512 low = _mm512_setzero_ps(), high = _mm512_setzero_ps();
-    for (int key = 0; key < 16; ++key, scores += tile_rows) {
-      const __m512 x = _mm512_maskz_fmsub_ps(every, _mm512_load_ps(scores), factor, maximum);
-      const __m512 y = _mm512_maskz_fmsub_ps(every, _mm512_load_ps(scores + 256), factor, maximum);
+    __m512 low = sums.low, high = sums.high;
+    for (int key = first; key < first + part_keys; ++key) {
+      const float* const from = scores + key * tile_rows;
+      const __m512 x = _mm512_maskz_fmsub_ps(every, _mm512_load_ps(from), factor, maximum);
+      const __m512 y = _mm512_maskz_fmsub_ps(every, _mm512_load_ps(from + 256), factor, maximum);
       const __m512 a = Exp::exp2(_mm512_maskz_mul_ps(every, x, log2_e)), b = Exp::exp2(_mm512_maskz_mul_ps(every, y, log2_e));
       low = _mm512_maskz_add_ps(every, low, a);
       high = _mm512_maskz_add_ps(every, high, b);
       const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
       _mm512_store_si512(packed_ + key * 16, _mm512_maskz_permutexvar_epi16(~__mmask32{0}, interleave, both));
     }
-    return _mm512_maskz_add_ps(every, low, high);
+    sums = {low, high};
   }
 
   /// The packed weights of 32 keys as A tiles: one of both keys of a pair, or one for each.
   void spread(int half) const {
     if (is_staged_) {
-      std::byte* const to = pair_.weights + ((tile_ * 2 + half) * 2 + row_tile_) * operand_tile_bytes;
+      std::byte* const to = part_.weights + (half * 2 + row_tile_) * operand_tile_bytes;
       spread([to](int i, __m512i row) { _mm512_store_si512(to + i * 64, row); });
     } else {
-      std::byte* const to = pair_.weights + (tile_ * 4 + half * 2) * Sizes::group_weight_bytes + row_tile_ * operand_tile_bytes;
+      std::byte* const to = part_.weights + half * 2 * Sizes::group_weight_bytes + row_tile_ * operand_tile_bytes;
       spread([to](int i, __m512i row) {
         _mm512_store_si512(to + i * 64, _mm512_maskz_and_epi32(every, row, _mm512_set1_epi32(0xffff)));
         _mm512_store_si512(to + Sizes::group_weight_bytes + i * 64, _mm512_maskz_srli_epi32(every, row, 16));
@@ -206,36 +216,36 @@ class LatentSoftmax {
     transpose_dwords(rows, put);
   }
 
-  /// All weights of the tile are there: moves maxima that are too low, adds the sums, goes on to the next row tile or tile.
+  /// All weights of the tile are there: moves maxima that are too low, adds the sums, goes on to the next row tile.
   void settle(const float* scores) {
+    __m512 sum = _mm512_maskz_add_ps(every, sums_[0].both(), sums_[1].both());
     const __mmask16 fits =
-        _mm512_mask_cmp_ps_mask(static_cast<__mmask16>(~large_rows(maximum())), sum_, _mm512_set1_ps(most), _CMP_LE_OQ);
-    if (fits != every) weigh_again(scores, static_cast<__mmask16>(~fits));
-    float* const denominator = pair_.denominator + row_tile_ * tile_rows;
-    _mm512_store_ps(denominator, _mm512_maskz_add_ps(every, _mm512_load_ps(denominator), sum_));
-    phase_ = 0;
-    if (++row_tile_ == pair_.row_tiles) {
-      row_tile_ = 0;
-      ++tile_;
-    }
+        _mm512_mask_cmp_ps_mask(static_cast<__mmask16>(~large_rows(maximum())), sum, _mm512_set1_ps(most), _CMP_LE_OQ);
+    if (fits != every) sum = weigh_again(scores, static_cast<__mmask16>(~fits));
+    float* const denominator = part_.denominator + row_tile_ * tile_rows;
+    _mm512_store_ps(denominator, _mm512_maskz_add_ps(every, _mm512_load_ps(denominator), sum));
+    unit_ = 0;
+    ++row_tile_;
   }
 
   /// Rows that need no other maximum get the same weights as before.
-  __attribute__((noinline)) void weigh_again(const float* scores, __mmask16 rows) {
+  __attribute__((noinline)) __m512 weigh_again(const float* scores, __mmask16 rows) {
     const __m512 old = maximum();
     __m512 found = _mm512_set1_ps(minus_infinity);
     for (int key = 0; key < tile_keys; ++key) found = _mm512_maskz_max_ps(every, _mm512_load_ps(scores + key * tile_rows), found);
     found = _mm512_maskz_mul_ps(every, found, _mm512_set1_ps(factor_));
     const __mmask16 raised = _mm512_mask_cmp_ps_mask(rows, found, old, _CMP_GT_OQ);
     const __m512 now = _mm512_mask_mov_ps(old, raised, found);
-    _mm512_store_ps(pair_.maximum + row_tile_ * tile_rows, now);
+    _mm512_store_ps(part_.maximum + row_tile_ * tile_rows, now);
     rescale(raised, old, now);
     const __m512 reference = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(now, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ), now);
     const __m512 factor = round_large(const_cast<float*>(scores), large_rows(reference));
-    sum_ = weigh(scores, factor, reference);
-    spread(0);
-    sum_ = _mm512_maskz_add_ps(every, sum_, weigh(scores + 512, factor, reference));
-    spread(1);
+    Sums sums[2];
+    for (int half = 0; half < 2; ++half) {
+      for (int key = 0; key < 16; key += part_keys) weigh(scores + half * 512, key, factor, reference, sums[half]);
+      spread(half);
+    }
+    return _mm512_maskz_add_ps(every, sums[0].both(), sums[1].both());
   }
 
   static __mmask16 large_rows(__m512 maximum) {
@@ -262,13 +272,12 @@ class LatentSoftmax {
     const __m512 drop = _mm512_maskz_sub_ps(had, old, now);
     const __m512 factor =
         _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), had, reinterpret_cast<__m512>(V::exp(reinterpret_cast<F>(drop))));
-    float* const denominator = pair_.denominator + row_tile_ * tile_rows;
+    float* const denominator = part_.denominator + row_tile_ * tile_rows;
     _mm512_store_ps(denominator, _mm512_maskz_mul_ps(every, _mm512_load_ps(denominator), factor));
-    float* const factors = pair_.factors + tile_ * Sizes::pair_rows;
-    if ((rescaled_tiles >> tile_ & 1) == 0)
-      for (int i = 0; i < Sizes::pair_rows; ++i) factors[i] = 1.0f;
-    _mm512_store_ps(factors + row_tile_ * tile_rows, factor);
-    rescaled_tiles |= 1u << tile_;
+    if (!is_rescaled)
+      for (int i = 0; i < Sizes::pair_rows; ++i) part_.factors[i] = 1.0f;
+    _mm512_store_ps(part_.factors + row_tile_ * tile_rows, factor);
+    is_rescaled = true;
   }
 
   /// Word 2 r is lane r of the first half, word 2 r + 1 of the second.
@@ -285,13 +294,11 @@ class LatentSoftmax {
   uint32_t* const packed_;
   const float factor_;  // scores times this are logits
   const bool is_staged_;
-  Pair pair_ = {};
-  KeyTile* const* tiles_ = nullptr;
-  int tile_ = 0;
+  Part part_ = {};
   int row_tile_ = 0;
-  int phase_ = 0;
-  int units_ = 0;
-  __m512 sum_ = {};
+  int unit_ = 0;   // of the row tile
+  int units_ = 0;  // left of the pair
+  Sums sums_[2];   // of each half of the keys
 };
 
 }  // namespace amx

@@ -22,34 +22,31 @@ class ValueStage {
   /// Rows of `groups` that nobody sees must be zeros already.
   void begin(const TileRows* groups, int count, int chunk, std::byte* to) {
     groups_ = groups;
+    end_ = groups + count;
     column_bytes_ = chunk * 64;
     to_ = to;
-    unit_ = 0;
-    units_ = count;
   }
-  [[nodiscard]] bool is_done() const { return unit_ >= units_; }
+  [[nodiscard]] bool is_done() const { return groups_ == end_; }
 
-  /// Stages 16 keys: half of two tiles.
+  /// Stages 32 keys: two tiles.
   __attribute__((noinline)) void step() {
-    const int half = unit_ % 2 * 8;
-    const TileRows &low = groups_[unit_ & ~1], &high = groups_[unit_ | 1];
-    const std::byte* const a = low.data + column_bytes_ + half * low.stride_bytes;
-    const std::byte* const b = high.data + column_bytes_ + half * high.stride_bytes;
-    std::byte* const to = to_ + unit_ / 2 * (2 * operand_tile_bytes) + half * 64;
-    for (int key = 0; key < 8; ++key) {
+    const TileRows low = groups_[0], high = groups_[1];
+    const std::byte* const a = low.data + column_bytes_;
+    const std::byte* const b = high.data + column_bytes_;
+    for (int key = 0; key < 16; ++key) {
       const __m512i x = _mm512_loadu_si512(a + key * low.stride_bytes), y = _mm512_loadu_si512(b + key * high.stride_bytes);
-      _mm512_store_si512(to + key * 64, unpack_low<16>(x, y));
-      _mm512_store_si512(to + operand_tile_bytes + key * 64, unpack_high<16>(x, y));
+      _mm512_store_si512(to_ + key * 64, unpack_low<16>(x, y));
+      _mm512_store_si512(to_ + operand_tile_bytes + key * 64, unpack_high<16>(x, y));
     }
-    ++unit_;
+    groups_ += 2;
+    to_ += 2 * operand_tile_bytes;
   }
 
  private:
   const TileRows* groups_ = nullptr;
+  const TileRows* end_ = nullptr;
   int64_t column_bytes_ = 0;
   std::byte* to_ = nullptr;
-  int unit_ = 0;
-  int units_ = 0;
 };
 
 template <class I, class Sizes>
