@@ -45,7 +45,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         head_places_(static_cast<int>(skeleton::round_up(view.head_rows, row_tile))),
         key_(key_view_, view.problem.key.head_size, scratch_.keys),
         value_(value_view_, view.problem.v_head_size, has_few_rows() ? scratch_.keys : scratch_.values),
-        scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) * log2_e) {
+        scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) * log2_e),
+        tiles_(has_few_rows() ? view.head_rows : row_tile) {
     Tile::template zero<0>();  // keep_awake multiplies these before anything is loaded
     Tile::template zero<1>();
     Tile::template zero<7>();

@@ -4,7 +4,8 @@
 ///     S [16][64] f32  = Q [depth / 32][16][32] . K [4][depth / 32][16][16][2]            four chains, one for each group of keys
 ///     O [16][v_depth] f32 += P [16][64] bf16 . V [v_depth / 16][2][16][16][2]            four columns of tiles at a time
 ///
-/// Each element is one chain in ascending order of dims, or keys, from what was there before. The pacer gets a tick at each product.
+/// Tiles are configured as tiles_of_rows says: rows of Q, S, P and O that there are not are neither read nor written. Each element is one
+/// chain in ascending order of dims, or keys, from what was there before. The pacer gets a tick at each product.
 /// ISA-safe: templates on a tile vocabulary.
 #pragma once
 

@@ -40,15 +40,18 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-/// Eight tiles of 16 rows of 64 bytes.
-FOLIO_ALWAYS_INLINE constexpr TileConfig whole_tiles() {
+/// Eight tiles of 64 bytes. Tiles 0 and 4 to 7, for A and C, have `rows` rows, those for B 16: loads, stores and products take as long
+/// as A and C have rows.
+FOLIO_ALWAYS_INLINE constexpr TileConfig tiles_of_rows(int rows) {
   TileConfig config;
   for (int t = 0; t < 8; ++t) {
     config.row_bytes[t] = tile_width_bytes;
-    config.rows[t] = tile_height;
+    config.rows[t] = static_cast<uint8_t>(t == 0 || t >= 4 ? rows : tile_height);
   }
   return config;
 }
+/// Eight tiles of 16 rows of 64 bytes.
+FOLIO_ALWAYS_INLINE constexpr TileConfig whole_tiles() { return tiles_of_rows(tile_height); }
 
 /// A template on a tag type from an anonymous namespace, so that kernels on it are internal to their object.
 template <class I>
@@ -90,12 +93,12 @@ struct HardwareTile {
   }
 };
 
-/// Whole tiles for one scope on one thread, at the most a task: afterwards the thread leaves the clock of AMX, and a switch of threads
-/// has 8 KB less to save. Scopes do not nest, and no foreign user of AMX may run inside one.
+/// Tiles of `rows` rows for one scope on one thread, at the most a task: afterwards the thread leaves the clock of AMX, and a switch of
+/// threads has 8 KB less to save. Scopes do not nest, and no foreign user of AMX may run inside one.
 template <class Tile>
 class TileScope {
  public:
-  FOLIO_ALWAYS_INLINE TileScope() { Tile::config(whole_tiles()); }
+  FOLIO_ALWAYS_INLINE explicit TileScope(int rows = tile_height) { Tile::config(tiles_of_rows(rows)); }
   FOLIO_ALWAYS_INLINE ~TileScope() { Tile::release(); }
   TileScope(const TileScope&) = delete;
   TileScope& operator=(const TileScope&) = delete;
