@@ -76,6 +76,10 @@ Status run_case(AttentionCase& c, std::string_view kernel, const Executor& execu
   c.poison_output();
   const Result<PreparedCase> prepared = prepare_case(c, kernel, c.limits());
   if (!prepared) return prepared.error();
+  // Workspaces begin in turn as NaNs and as large counts and pointers to nowhere.
+  static bool has_pointers = false;
+  prepared->workspace.fill(has_pointers ? 0x5a : 0xff);
+  has_pointers = !has_pointers;
   const Status status = attend(prepared->attention, prepared->plan, c.args(), prepared->workspace.span(), executor);
   if (!status.is_ok()) return status;
   if (prepared->plan_memory.slack_untouched() && prepared->workspace.slack_untouched()) return {};

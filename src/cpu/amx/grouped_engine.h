@@ -205,7 +205,10 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   const Edge* edge_of(const KeyTile& tile, int head, int begin, int end, Edge* edge) const {
     if (!view_.has_terms && view_.coverage(begin, end, tile) == skeleton::Coverage::all) return nullptr;
     edge->has_terms = view_.has_terms;
-    for (int i = 0; i < 2 * row_tile; ++i) edge->seen[i] = 0;
+    for (int i = 0; i < 2 * row_tile; ++i) {
+      edge->seen[i] = 0;
+      edge->terms[i] = {};  // compute adds the terms of rows that only fill a tile, too
+    }
     for (int r = begin; r < end; ++r) {
       edge->seen[r - begin] = view_.seen_by_row(r, tile);
       if (view_.has_terms) edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first);
