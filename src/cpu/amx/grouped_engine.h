@@ -216,7 +216,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     return edge;
   }
 
-  /// Lines of each tick, so that they spread over the five steps about as time does.
+  /// Lines of each tick, so that they spread over the five steps about as time does. Some are left for the end of a head, when nothing
+  /// else is asked for.
   struct Pace {
     int key, scores, value, values;
   };
@@ -226,10 +227,11 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     const int value_lines = lines_of(value_view_.dtype, view_.problem.v_head_size);
     const int lines = tile_keys * (key_lines + value_lines);
     const auto share = [lines](int percent, int ticks) { return (lines * percent + 50 * ticks) / (100 * ticks); };
-    pace_.key = share(40, 16 * key_lines);
-    pace_.value = share(15, 16 * value_lines);
-    pace_.scores = share(20, 4 * Products::k_steps);
-    pace_.values = share(20, Sizes::v_depth / 8);
+    const bool is_narrow = bit_width(key_view_.dtype) == 8;  // half the lines for the same products
+    pace_.key = share(is_narrow ? 25 : 36, 16 * key_lines);
+    pace_.scores = share(16, 4 * Products::k_steps);
+    pace_.value = share(25, 16 * value_lines);
+    pace_.values = share(is_narrow ? 22 : 11, Sizes::v_depth / 8);
   }
   static int lines_of(DType dtype, int head_size) { return (head_size * bit_width(dtype) / 8 + 63) / 64; }
 
