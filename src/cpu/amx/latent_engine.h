@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/latent_engine.h: the engine of the AMX kernel for latent (MLA) heads: each row of the cache is read once for K and V.
 ///
-///     pass of up to 128 keys:  scores of all pairs of row tiles -> weights -> values, K and V being the rows where they lie
+///     pass of up to 192 keys:  scores of all pairs of row tiles -> weights -> values, K and V being the rows where they lie
 ///
 /// Rows come through KVBuffer's instance whose staging is the page itself; only groups of 16 keys that are not all there, or not at
 /// one stride, are copied, with zeros for what is missing. What is no matrix product is done between the steps of one: rows of the
@@ -134,8 +134,9 @@ class LatentEngine : public LatentMemory<S> {
     int period;  // steps for a unit
     int wait = 1;
 
+    FOLIO_ALWAYS_INLINE void fetch() { engine.fetch_.step(); }
     FOLIO_ALWAYS_INLINE void step() {
-      engine.fetch_.step();
+      fetch();
       if (job == Job::none || --wait != 0) return;
       wait = period;
       if (job == Job::softmax && engine.softmax_.units_left() != 0) engine.softmax_.step();
@@ -163,10 +164,10 @@ class LatentEngine : public LatentMemory<S> {
   /// Begins to fetch tiles, as much at each step of this pass's products as it takes to be through in time.
   void begin_fetch(KeyTile* const* tiles, int tiles_to_fetch, int tiles_of_pass, int head) {
     const int columns = is_staged_ ? Sizes::chunks : 2 * Sizes::chunks;
-    fetch_.begin(view_.args.key, tiles, tiles_to_fetch, head, pairs_ * tiles_of_pass * 2 * (Sizes::k_steps + columns));
+    fetch_.begin(view_.args.key, tiles, tiles_to_fetch, head, pairs_ * tiles_of_pass * 4 * (Sizes::k_steps + columns));
   }
 
-  // ---- a pass over up to 128 keys for one head
+  // ---- a pass over up to 192 keys for one head
 
   void pass(const skeleton::State& state, KeyTile* const* tiles, int count, int head) {
     const int first_place = head * head_places_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/latent_fetch.h: fetches the rows of the coming pass to L2 while this one is multiplied.
 ///
-/// Rows come in streams of 16 that advance together, a line of each at a time. A stream that is slow leaves the prefetcher of L2 the time
-/// to run ahead of it, so that most lines asked for are there or on their way, and the few buffers between L1 and L2 stay free for what
-/// tile loads miss. ISA-safe: templates on a tag type.
+/// Rows come in eight streams that take turns, two lines at a time, and these as evenly in time as the calls allow. A line asked for
+/// holds one of the few buffers between L1 and L2 until it has come from memory, and the loads of tiles need the same buffers. So there
+/// are no bursts, and a stream is slow enough for the prefetcher of L2 to run ahead of it. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <immintrin.h>
@@ -30,35 +30,44 @@ class LatentFetch {
         const TileRows rows = PageCursor::rows(view, run, head);
         for (int r = 0; r < run.rows; ++r) rows_[t * tile_keys + run.first + r] = rows.data + r * rows.stride_bytes;
       }
-    row_bytes_ = (int64_t{view.head_size} * 2 + 63) / 64 * 64;
+    const int visits = (view.head_size * 2 + visit_bytes - 1) / visit_bytes;  // to a row
+    row_end_ = int64_t{visits} * visit_bytes;
     offset_ = 0;
-    row_ = due_ = 0;
-    rate_ = count != 0 ? static_cast<int>((stream_rows * row_bytes_ * 4 + steps - 1) / steps) : 0;
+    stream_ = due_ = 0;
+    row_ = count != 0 ? 0 : stream_rows;
+    rate_ = (Sizes::pass_keys * visits * 256 + steps - 1) / steps;
   }
 
   FOLIO_ALWAYS_INLINE void step() {
     for (due_ += rate_; due_ >= 256; due_ -= 256) {
       if (row_ == stream_rows) return;
-      const std::byte* const* const row = rows_ + row_;
-#pragma GCC unroll 16
-      for (int s = 0; s < streams; ++s) _mm_prefetch(reinterpret_cast<const char*>(row[s * stream_rows] + offset_), _MM_HINT_T1);
-      offset_ += 64;
-      if (offset_ == row_bytes_) {
-        offset_ = 0;
-        ++row_;
-      }
+      const auto* const at = reinterpret_cast<const char*>(rows_[stream_ * stream_rows + row_] + offset_);
+      _mm_prefetch(at, _MM_HINT_T1);
+      _mm_prefetch(at + 64, _MM_HINT_T1);
+      if (++stream_ == streams) next_lines();
     }
   }
 
  private:
-  static constexpr int stream_rows = 16;
-  static constexpr int streams = Sizes::pass_keys / stream_rows;
+  static constexpr int visit_bytes = 128;
+  static constexpr int streams = 8;
+  static constexpr int stream_rows = Sizes::pass_keys / streams;
+  static_assert(Sizes::pass_keys % streams == 0);
+
+  FOLIO_ALWAYS_INLINE void next_lines() {
+    stream_ = 0;
+    offset_ += visit_bytes;
+    if (offset_ != row_end_) return;
+    offset_ = 0;
+    ++row_;
+  }
 
   const std::byte* rows_[Sizes::pass_keys];
-  int64_t offset_ = 0;
-  int64_t row_bytes_ = 0;
+  int64_t offset_ = 0;  // in the row
+  int64_t row_end_ = 0;
+  int stream_ = 0;
   int row_ = stream_rows;  // of each stream
-  int rate_ = 0;           // 256ths of a line of each stream at each step
+  int rate_ = 0;           // 256ths of a visit at each step
   int due_ = 0;
 };
 

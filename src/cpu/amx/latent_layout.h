@@ -2,7 +2,7 @@
 /// src/cpu/amx/latent_layout.h: the sizes and the scratch memory of the AMX kernel for latent (MLA) heads.
 ///
 /// A row is one q head of one query token. Rows lie 16 to a row tile, a row being a lane of every vector of scores, and the rows of each
-/// head begin with a row tile. Row tiles are worked on in pairs, keys in groups of 16 and passes of up to two 64-key tiles.
+/// head begin with a row tile. Row tiles are worked on in pairs, keys in groups of 16 and passes of up to three 64-key tiles.
 ///
 ///     queries [row tile][depth / 32][16 dim pairs][16 rows][2]          bf16, B tiles of 1 KB
 ///     stages  [tile][key][depth]                                        bf16, rows that cannot be multiplied where they lie
@@ -41,7 +41,7 @@ struct LatentSizes {
   static constexpr int rows = 128;  // of a task, padding included
   static constexpr int pair_rows = 2 * tile_rows;
   static constexpr int pairs_max = rows / pair_rows;
-  static constexpr int pass_tiles = 2;  // two: with four, rows of two passes and the scratch memory do not stay in L2
+  static constexpr int pass_tiles = 3;  // with four, a chunk of V, its stage and the weights do not stay in L1
   static constexpr int pass_keys = pass_tiles * tile_keys;
   static constexpr int pass_groups = pass_keys / 16;
   static constexpr int k_steps = depth / 32;
@@ -95,7 +95,7 @@ FOLIO_ALWAYS_INLINE constexpr bool is_large_latent(int head_size, int v_head_siz
 /// V in place takes twice the products for V and no staging, so it wins while rows are few. A matter of the problem, not of the task:
 /// the two round differently.
 FOLIO_ALWAYS_INLINE constexpr bool uses_staged_values(const AttentionProblem& problem) {
-  return problem.q_heads / problem.key.num_heads > 16;
+  return problem.q_heads / problem.key.num_heads > 32;
 }
 
 /// What the skeleton asks an engine for its memory; the engine itself exists for instruction sets only.

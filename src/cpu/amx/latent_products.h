@@ -44,6 +44,7 @@ struct LatentProducts {
           Tile::template load<3>(query + Sizes::query_tile_bytes, 64);
           Tile::template dpbf16<5, 0, 3>();
         }
+        work.fetch();
         Tile::template load_t1<1>(high.data + step * 64, high.stride_bytes);
         Tile::template dpbf16<6, 1, 2>();
         if constexpr (RowTiles == 2) Tile::template dpbf16<7, 1, 3>();
@@ -70,6 +71,7 @@ struct LatentProducts {
       Tile::template dpbf16<4, 1, 0>();
       Tile::template load<2>(weights - 2, 64);
       Tile::template dpbf16<5, 2, 0>();
+      work.fetch();
       if constexpr (RowTiles == 2) {
         Tile::template load<3>(weights + kb, 64);
         Tile::template dpbf16<6, 3, 0>();
@@ -87,13 +89,14 @@ struct LatentProducts {
   static void values_staged(const std::byte* staged, int steps, const std::byte* weights, float* output, Work& work) {
     load_output<RowTiles>(output);
     for (int step = 0; step < steps; ++step, staged += 2 * kb, weights += 2 * kb) {
-      Tile::template load<0>(weights, 64);
+      Tile::template load_t1<0>(weights, 64);
       Tile::template load<2>(staged, 64);
       Tile::template dpbf16<4, 0, 2>();
       Tile::template load<3>(staged + kb, 64);
       Tile::template dpbf16<5, 0, 3>();
+      work.fetch();
       if constexpr (RowTiles == 2) {
-        Tile::template load<1>(weights + kb, 64);
+        Tile::template load_t1<1>(weights + kb, 64);
         Tile::template dpbf16<6, 1, 2>();
         Tile::template dpbf16<7, 1, 3>();
       }
