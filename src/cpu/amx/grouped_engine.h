@@ -256,6 +256,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         from = next;
       }
       pacer_.plane[i].begin(*views[i], sizes[i] * bit_width(views[i]->dtype) / 8, from, share);
+      if (from != nullptr) ScaleStage<I>::fetch(*views[i], *from, share);
     }
   }
 

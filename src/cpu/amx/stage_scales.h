@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/stage_scales.h: the scales of one tile and head as 64 floats: one per token, or coarser.
 ///
-/// The stored words of a run are collected first and widened 16 at a time. Rows that nobody sees get 0. ISA-safe: templates on a tag type.
+/// The stored words of a run are collected first and widened 16 at a time. Rows that nobody sees get 0. Scales are a sixtieth of what is
+/// read and lie apart from it: `fetch` asks for those of what comes next. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <immintrin.h>
@@ -9,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/amx/pacer.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 
 namespace folio {
@@ -35,7 +37,26 @@ class ScaleStage {
     }
   }
 
+  /// To L2, of the share's rows and of its first and last head: those of heads between them lie between them.
+  static void fetch(const PagedKVView& view, const KeyTile& tile, const Share& share) {
+    if (view.scales.data == nullptr) return;
+    for (int r = 0; r < tile.runs; ++r) {
+      const TileRun& run = tile.run[r];
+      const int begin = share.row_begin > run.first ? share.row_begin - run.first : 0;
+      const int end = share.row_end - run.first < run.rows ? share.row_end - run.first : run.rows;
+      fetch_rows(PageCursor::scale_rows(view, run, share.head_begin), begin, end);
+      if (share.head_end - share.head_begin > 1) fetch_rows(PageCursor::scale_rows(view, run, share.head_end - 1), begin, end);
+    }
+  }
+
  private:
+  /// Each line once, where rows lie close together.
+  static void fetch_rows(const TileRows& from, int begin, int end) {
+    const int64_t stride = from.stride_bytes;
+    const int rows = stride > 0 && stride < 64 ? static_cast<int>(64 / stride) : 1;
+    for (int i = begin; i < end; i += rows) _mm_prefetch(reinterpret_cast<const char*>(from.data + i * stride), _MM_HINT_T1);
+  }
+
   template <class Word>
   static void collect(const PagedKVView& view, const KeyTile& tile, int head, uint32_t* words) {
     for (int r = 0; r < tile.runs; ++r) {
@@ -55,9 +76,13 @@ class ScaleStage {
   static int collect_dwords(const TileRows& from, int rows, uint32_t* to) {
     const auto stride = static_cast<int>(from.stride_bytes);
     if (from.stride_bytes != stride || stride > (1 << 20) || stride < -(1 << 20)) return 0;
+    int i = 0;
+    if (stride == 4) {
+      for (; i + 16 <= rows; i += 16) _mm512_storeu_si512(to + i, _mm512_loadu_si512(from.data + int64_t{i} * 4));
+      return i;
+    }
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i offset = _mm512_mullo_epi32(lane, _mm512_set1_epi32(stride));
-    int i = 0;
     for (; i + 16 <= rows; i += 16)
       _mm512_storeu_si512(
           to + i, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, offset, from.data + int64_t{i} * stride, 1));
