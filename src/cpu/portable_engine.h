@@ -32,6 +32,7 @@ class PortableEngine {
       : view_(view), problem_(view.problem), s_(scratch_at(memory, view.problem)) {}
 
   static int tiles_at_once() { return tiles_max; }
+  static bool begins_rows() { return false; }
   static int place(int r) { return r; }
 
   void load_queries() const {

@@ -116,6 +116,7 @@ State attend(const Case& c, const Cut& cut) {
           bits(c.v[static_cast<size_t>(key * v_depth + d)]);
   }
   Aligned<float> output(static_cast<size_t>(rows_total * v_depth)), scales(static_cast<size_t>(2 * c.keys));
+  for (int i = 0; i < rows_total * v_depth; ++i) output.data()[i] = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(scales.data(), c.key_scales.data(), c.key_scales.size() * sizeof(float));
   std::memcpy(scales.data() + c.keys, c.value_scales.data(), c.value_scales.size() * sizeof(float));
   State state;
@@ -132,6 +133,7 @@ State attend(const Case& c, const Cut& cut) {
                 state.denominator.data() + first};
     job.tile.keys = k.data() + tile * 64 * depth;
     job.tile.values = v.data() + tile * 64 * v_depth;
+    job.is_first = tile == 0;
     if (c.has_key_scales) job.tile.key_scales = scales.data() + tile * 64;
     if (c.has_value_scales) job.tile.value_scales = scales.data() + c.keys + tile * 64;
     amx::Edge& edge = edges[static_cast<size_t>(i)];

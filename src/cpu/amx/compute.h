@@ -23,7 +23,11 @@ namespace folio {
 inline namespace v1 {
 namespace amx {
 
-template <class Tile, int Depth, int VDepth, int Rows>
+/// Where weights go: over their scores, half of each row, so that what a job works on stays in L1, or beside them, where the caller may
+/// have no keys left to make scores of again.
+enum class WeightPlace : uint8_t { over_scores, beside_scores };
+
+template <class Tile, int Depth, int VDepth, int Rows, WeightPlace Place = WeightPlace::over_scores>
 class Compute {
  public:
   /// `scale_log2` = scale * log2(e), positive.
@@ -34,14 +38,16 @@ class Compute {
     Product::scores(score_operands(jobs[0], 0));
     for (int j = 0; j < count; ++j) {
       const TileJob* const before = j > 0 ? jobs + j - 1 : nullptr;
+      if (jobs[j].is_first) clear_output(jobs[j].rows.output);
       step(before, jobs[j], j + 1 < count ? jobs + j + 1 : nullptr, j & 1);
     }
     Product::values(value_operands(jobs[count - 1], (count - 1) & 1));
   }
 
-  /// The softmax of the first `rows` of one job alone, for callers that do its products themselves: scores and weights lie in the first of
-  /// both halves. Sums of the other rows in `scratch` are 0, and so they stay.
+  /// The softmax of the first `rows` of one job alone, for callers that do its products themselves: scores lie in the first half, weights
+  /// beside them. Sums of the other rows in `scratch` are 0, and so they stay.
   void weigh(const TileJob& job, int rows) {
+    static_assert(!is_over && Rows == 16);
     rows_ = rows;
     step(nullptr, job, nullptr, 0);
   }
@@ -49,6 +55,8 @@ class Compute {
  private:
   using Product = Products<Tile, Depth, VDepth, Rows>;
   using Row = Softmax<Tile>;
+  static constexpr bool is_over = Place == WeightPlace::over_scores;
+  static constexpr int weight_stride = is_over ? 2 * Row::keys : Row::keys;
   static constexpr __mmask16 every = 0xffff;
   static constexpr float minus_infinity = Row::minus_infinity;
 
@@ -76,7 +84,7 @@ class Compute {
     Scale scale;
     FOLIO_ALWAYS_INLINE void step() {
       Row::weigh(row, scale, *maximum++);
-      row.advance();
+      row.advance(weight_stride);
     }
   };
   /// ... and of any tile.
@@ -89,7 +97,7 @@ class Compute {
     Scale scale;
     FOLIO_ALWAYS_INLINE void step() {
       Row::weigh_seen(row, scale, *seen++, *maximum++);
-      row.advance();
+      row.advance(weight_stride);
     }
   };
 
@@ -97,10 +105,13 @@ class Compute {
     return Product::score_operands(job.rows.queries, job.tile.keys, scratch_.scores[half]);
   }
   FOLIO_ALWAYS_INLINE ProductOperands value_operands(const TileJob& job, int half) const {
-    return Product::value_operands(scratch_.weights[half], job.tile.values, job.rows.output);
+    return Product::value_operands(weights_of(half), job.tile.values, job.rows.output);
+  }
+  FOLIO_ALWAYS_INLINE uint16_t* weights_of(int half) const {
+    return is_over ? reinterpret_cast<uint16_t*>(scratch_.scores[half]) : scratch_.weights;
   }
   FOLIO_ALWAYS_INLINE SoftmaxRow row_of(int r, int half) const {
-    return {scratch_.scores[half] + Row::keys * r, scratch_.weights[half] + Row::keys * r, scratch_.sums + 16 * r};
+    return {scratch_.scores[half] + Row::keys * r, weights_of(half) + weight_stride * r, scratch_.sums + 16 * r};
   }
 
   FOLIO_ALWAYS_INLINE void step(const TileJob* before, const TileJob& job, const TileJob* next, int half) {
@@ -110,10 +121,7 @@ class Compute {
     } else {
       const ColumnScales scale = column_scales(tile);
       const uint64_t* const seen = tile.edge != nullptr ? tile.edge->seen : scratch_.all;
-      if (tile.edge != nullptr && tile.edge->has_terms) {
-        for (int r = 0; r < Rows; ++r) Row::add_terms(scratch_.scores[half] + Row::keys * r, scale, tile.edge->terms[r]);
-        fill(scratch_.score_scales, 1.0f);
-      }
+      if (tile.edge != nullptr && tile.edge->has_terms) add_terms(scratch_.scores[half], scale, tile.edge->terms, Rows);
       step_as<WeighSeen>(before, job, next, {row_of(0, half), job.rows.maximum, seen, scale}, half);
     }
   }
@@ -130,7 +138,12 @@ class Compute {
       if (next != nullptr) Product::scores(score_operands(*next, 1 - half));
       for (int r = 0; r < rows_; ++r) work.step();
     }
-    finish(job.rows, scale, seen, half);
+    finish(job, scale, seen, half);
+  }
+
+  /// When its turn comes, so that it is in L1 for the products that add to it.
+  FOLIO_ALWAYS_INLINE static void clear_output(float* output) {
+    for (int i = 0; i < Rows * VDepth; i += 16) _mm512_store_ps(output + i, _mm512_setzero_ps());
   }
 
   ColumnScales column_scales(const StagedTile& tile) const {
@@ -144,6 +157,11 @@ class Compute {
     if (tile.edge == nullptr)
       for (uint64_t& seen : scratch_.all) seen = ~uint64_t{0};
     return {scratch_.score_scales, tile.value_scales != nullptr ? tile.value_scales : scratch_.weight_scales};
+  }
+  /// Scores become logits, whose scale is 1.
+  void add_terms(float* scores, const ColumnScales& scale, const skeleton::LogitTerms* terms, int rows) const {
+    for (int r = 0; r < rows; ++r) Row::add_terms(scores + Row::keys * r, scale, terms[r]);
+    fill(scratch_.score_scales, 1.0f);
   }
   FOLIO_ALWAYS_INLINE static void fill(float* to, float x) {
     for (int i = 0; i < 64; i += 16) _mm512_store_ps(to + i, _mm512_set1_ps(x));
@@ -164,7 +182,8 @@ class Compute {
 
   /// Sums of the weights join the denominators. Rows whose weights are no good are done again.
   template <class Scale>
-  FOLIO_ALWAYS_INLINE void finish(const RowTile& rows, const Scale& scale, const uint64_t* seen, int half) {
+  FOLIO_ALWAYS_INLINE void finish(const TileJob& job, const Scale& scale, const uint64_t* seen, int half) {
+    const RowTile& rows = job.rows;
     for (int begin = 0; begin < Rows; begin += 16) {
       const __m512 sum = Row::sum_rows(scratch_.sums + 16 * begin);
       const __m512 reach = _mm512_andnot_ps(_mm512_set1_ps(-0.0f), _mm512_loadu_ps(rows.maximum + begin));
@@ -174,17 +193,19 @@ class Compute {
       if (__builtin_expect(again == 0, 1)) {
         _mm512_storeu_ps(rows.denominator + begin, _mm512_add_ps(_mm512_loadu_ps(rows.denominator + begin), sum));
       } else {
-        redo(rows, scale, seen == nullptr ? nullptr : seen + begin, half, begin, again);
+        redo(job, scale, seen == nullptr ? nullptr : seen + begin, half, begin, again);
       }
     }
   }
 
   /// Rows `again` of the 16 from `begin` get the highest of their logits as maximum, if it is higher than theirs.
   template <class Scale>
-  __attribute__((noinline)) void redo(const RowTile& rows, const Scale& scale, const uint64_t* seen, int half, int begin,
+  __attribute__((noinline)) void redo(const TileJob& job, const Scale& scale, const uint64_t* seen, int half, int begin,
                                       __mmask16 again) {
+    const RowTile& rows = job.rows;
+    const float* const scores = is_over ? scores_again(job, begin) : scratch_.scores[half] + Row::keys * begin;
     const __m512 old = _mm512_loadu_ps(rows.maximum + begin);
-    const __m512 highest = Row::highest(scratch_.scores[half] + Row::keys * begin, scale, seen);
+    const __m512 highest = Row::highest(scores, scale, seen);
     const __m512 maximum = _mm512_mask_max_ps(old, again, old, highest);
     const __mmask16 some = _mm512_cmp_ps_mask(maximum, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ);
     const __m512 reference = _mm512_maskz_mov_ps(some, maximum);  // 0 where all logits are -inf: -inf - 0, not -inf - -inf
@@ -192,7 +213,8 @@ class Compute {
     _mm512_store_ps(scratch_.references, reference);
     for (int r = 0; r < 16; ++r) {
       if ((again >> r & 1) == 0) continue;
-      const SoftmaxRow row = row_of(begin + r, half);
+      SoftmaxRow row = row_of(begin + r, half);
+      row.scores = scores + Row::keys * r;
       Row::weigh_rounded(row, scale, seen == nullptr ? ~uint64_t{0} : seen[r], scratch_.references[r]);
     }
     const __m512 factor = _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), again, Row::exp2(_mm512_sub_ps(old, reference)));
@@ -205,6 +227,15 @@ class Compute {
       for (int d = 0; d < VDepth; d += 16)
         _mm512_store_ps(row + d, _mm512_mul_ps(_mm512_load_ps(row + d), splat(scratch_.references[r])));
     }
+  }
+  /// The scores of 16 rows, from the same products as those that weights lie over.
+  const float* scores_again(const TileJob& job, int begin) {
+    using Again = Products<Tile, Depth, VDepth, 16>;
+    const uint16_t* const queries = job.rows.queries + int64_t{begin} * Depth;
+    Again::scores(Again::score_operands(queries, job.tile.keys, scratch_.again));
+    const Edge* const edge = job.tile.edge;
+    if (edge != nullptr && edge->has_terms) add_terms(scratch_.again, column_scales(job.tile), edge->terms + begin, 16);
+    return scratch_.again;
   }
   FOLIO_ALWAYS_INLINE static __m512 splat(float x) { return _mm512_set1_ps(x); }
 

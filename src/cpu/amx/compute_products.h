@@ -2,7 +2,7 @@
 /// src/cpu/amx/compute_products.h: the two products of 16 or 32 rows and one staged tile of 64 keys, and other work between them.
 ///
 ///     scores  S [row][64]        = Q [row tile][depth / 32][16 rows][32 dims] . K [4][depth / 32][16 dim pairs][16 keys][2]
-///     values  O [row][v_depth]  += P [row][64] . V [v_depth / 16][2][16 key pairs][16 columns][2]
+///     values  O [row][v_depth]  += P [row][128] . V [v_depth / 16][2][16 key pairs][16 columns][2]      P: the first 64 of each row
 ///
 /// A group is four tiles of the result: 2 columns of 2 row tiles, or 4 columns of one, so that there is one tile load to a product where
 /// there are two row tiles. What holds up the products is neither loads nor arithmetic but stores of tiles: each waits for the product
@@ -56,7 +56,7 @@ class Products {
     static constexpr int steps = keys / 32;
     static constexpr int columns = VDepth / 16;
     static constexpr bool a_stays = true;
-    static constexpr int a_stride = keys * 2, a_step = 64, a_tile = 16 * a_stride;
+    static constexpr int a_stride = keys * 4, a_step = 64, a_tile = 16 * a_stride;
     static constexpr int c_stride = VDepth * 4;
   };
 

@@ -55,25 +55,35 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   }
 
   [[nodiscard]] int tiles_at_once() const { return has_few_rows() ? 1 : Scratch::tiles; }
+  [[nodiscard]] bool begins_rows() const { return !has_few_rows(); }
   [[nodiscard]] int place(int r) const { return r / view_.head_rows * head_places_ + r % view_.head_rows; }
 
   /// Queries as A tiles; rows and dims that there are not are zero. A negative scale changes their sign.
   void load_queries() const {
-    const int sign = view_.problem.scale < 0.0f ? static_cast<int>(0x80008000u) : 0;
-    const int row_bytes = view_.problem.key.head_size * 2;
+    constexpr int ahead = 8;  // rows are scattered
+    skeleton::RowWalk at(view_), coming(view_);
+    for (int i = 0; i < ahead && coming.row < view_.rows; ++i) coming.next();
     for (int h = 0; h < view_.task.heads; ++h)
       for (int row = 0; row < head_places_; ++row) {
-        const std::byte* const from = row < view_.head_rows ? view_.query(h * view_.head_rows + row) : nullptr;
-        std::byte* to = queries_of(h * head_places_ + row) + row % row_tile * 64;
-        for (int at = 0; at < Sizes::depth * 2; at += 64, to += tile_bytes) {
-          const int left = from != nullptr ? row_bytes - at : 0;
-          const __m512i dims = left > 0 ? load_bytes(from + at, left) : _mm512_setzero_si512();
-          _mm512_store_si512(to, left > 0 ? _mm512_xor_si512(dims, _mm512_set1_epi32(sign)) : dims);
+        const std::byte* from = nullptr;
+        if (row < view_.head_rows) {
+          from = view_.query(at.token, at.q_head);
+          at.next();
+          if (coming.row < view_.rows) {
+            const std::byte* const next = view_.query(coming.token, coming.q_head);
+            for (int i = 0; i < Sizes::depth * 2; i += 64) __builtin_prefetch(next + i);
+            coming.next();
+          }
         }
+        load_query(from, queries_of(h * head_places_ + row) + row % row_tile * 64);
       }
   }
 
   void run(const skeleton::State& state, KeyTile* const* tiles, int count, int known) {
+    if (const int64_t span = tiles[0]->first / skeleton::span_keys; span != span_) {
+      span_ = span;
+      for (bool& begun : begun_) begun = false;
+    }
     for (int h = 0; h < view_.task.heads; ++h) {
       clear_padding(state, h);
       if (has_few_rows()) {
@@ -105,8 +115,18 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   using Tile = typename I::Tile;
   using Scratch = GroupedScratch<Sizes>;
   using Products = GroupedProducts<I, Sizes::depth, Sizes::v_depth>;
+  using Weigher = Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile, WeightPlace::beside_scores>;
   static constexpr __mmask16 every = 0xffff;
   static constexpr int jobs_max = 128;
+
+  void load_query(const std::byte* from, std::byte* to) const {
+    const __m512i sign = _mm512_set1_epi32(view_.problem.scale < 0.0f ? static_cast<int>(0x80008000u) : 0);
+    const int row_bytes = view_.problem.key.head_size * 2;
+    for (int at = 0; at < Sizes::depth * 2; at += 64, to += tile_bytes) {
+      const int left = from != nullptr ? row_bytes - at : 0;
+      _mm512_store_si512(to, left > 0 ? _mm512_xor_si512(load_bytes(from + at, left), sign) : _mm512_setzero_si512());
+    }
+  }
 
   [[nodiscard]] bool has_few_rows() const { return head_places_ == row_tile; }
   [[nodiscard]] std::byte* queries_of(int place) const {
@@ -136,11 +156,11 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     key_.load(tile, kv_head, 0, pacer_, pace_.key);
     Products::scores(queries_of(place), keys_or_values, compute.scores[0], pacer_, pace_.scores);
     value_.load(tile, kv_head, 0, pacer_, pace_.value);
-    staged.edge = edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
+    staged.edge = edge_of_few(tile, head);
     const RowTile rows = rows_at(state, place);
     keep_awake<I>();
-    Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile>(scale_, compute).weigh({rows, staged}, view_.head_rows);
-    Products::values(compute.weights[0], keys_or_values, rows.output, pacer_, pace_.values);
+    Weigher(scale_, compute).weigh({rows, staged}, view_.head_rows);
+    Products::values(compute.weights, keys_or_values, rows.output, pacer_, pace_.values);
   }
 
   // ---- many tiles, many row tiles
@@ -152,6 +172,9 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       key_.load(*tiles[t], view_.task.head + head, t, pacer_, 0);
       value_.load(*tiles[t], view_.task.head + head, t, pacer_, 0);
     }
+    bool is_whole[Scratch::tiles];  // all rows see all of the tile, and nothing joins the scores
+    for (int t = 0; t < count; ++t)
+      is_whole[t] = !view_.has_terms && view_.coverage(0, view_.head_rows, *tiles[t]) == skeleton::Coverage::all;
     TileJob jobs[jobs_max];
     int count_of_jobs = 0, edges = 0;
     for (int row = 0; row < head_places_; row += 2 * row_tile) {
@@ -159,18 +182,23 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       if (is_half) attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
       const int end = row + 2 * row_tile < view_.head_rows ? row + 2 * row_tile : view_.head_rows;
       for (int t = 0; t < count; ++t) {
-        if (view_.coverage(row, end, *tiles[t]) == skeleton::Coverage::none) continue;
-        if (count_of_jobs == jobs_max || edges == Scratch::tiles) {
+        const skeleton::Coverage coverage = is_whole[t] ? skeleton::Coverage::all : view_.coverage(row, end, *tiles[t]);
+        if (coverage == skeleton::Coverage::none) continue;
+        if (count_of_jobs == jobs_max || edges == Scratch::edges_max) {
           if (is_half) {
             attend_jobs_of<row_tile>(jobs, count_of_jobs, edges);
           } else {
             attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
           }
         }
+        const int place = head * head_places_ + row;
         TileJob& job = jobs[count_of_jobs++];
-        job = {rows_at(state, head * head_places_ + row), staged[t]};
-        job.tile.edge = edge_of(*tiles[t], head, row, end, scratch_.edges + edges);
-        if (job.tile.edge != nullptr) ++edges;
+        job.rows = rows_at(state, place);
+        job.tile = staged[t];
+        job.is_first = !begun_[place / row_tile];
+        begun_[place / row_tile] = true;
+        if (coverage == skeleton::Coverage::all && !view_.has_terms) continue;
+        job.tile.edge = edge_of(*tiles[t], head, row, end, scratch_.edges + edges++);
       }
       if (is_half) attend_jobs_of<row_tile>(jobs, count_of_jobs, edges);
     }
@@ -201,19 +229,29 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     return staged;
   }
 
-  /// Null where the local rows [begin, end) all see the whole tile and nothing joins the scores; otherwise at `edge`.
+  /// Of the local rows [begin, end), at `edge`. What a row sees follows from its token.
   const Edge* edge_of(const KeyTile& tile, int head, int begin, int end, Edge* edge) const {
-    if (!view_.has_terms && view_.coverage(begin, end, tile) == skeleton::Coverage::all) return nullptr;
     edge->has_terms = view_.has_terms;
-    for (int i = 0; i < 2 * row_tile; ++i) {
+    for (int i = end - begin; i < 2 * row_tile; ++i) {
       edge->seen[i] = 0;
-      edge->terms[i] = {};  // compute adds the terms of rows that only fill a tile, too
+      if (view_.has_terms) edge->terms[i] = {};  // compute adds the terms of rows that only fill a tile, too
     }
-    for (int r = begin; r < end; ++r) {
-      edge->seen[r - begin] = view_.seen_by_row(r, tile);
+    int left = view_.group - (view_.task.row_begin + begin) % view_.group;  // of the token's rows
+    uint64_t seen = view_.seen_by_row(begin, tile);
+    for (int r = begin; r < end; ++r, --left) {
+      if (left == 0) {
+        seen = view_.seen_by_row(r, tile);
+        left = view_.group;
+      }
+      edge->seen[r - begin] = seen;
       if (view_.has_terms) edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first);
     }
     return edge;
+  }
+  /// Null where all rows see the whole tile and nothing joins the scores.
+  const Edge* edge_of_few(const KeyTile& tile, int head) const {
+    const bool is_whole = !view_.has_terms && view_.coverage(0, view_.head_rows, tile) == skeleton::Coverage::all;
+    return is_whole ? nullptr : edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
   }
 
   /// Lines of each tick, so that they spread over the five steps about as time does. Some are left for the end of a head, when nothing
@@ -272,6 +310,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   const bool is_paced_ = has_pace();
   Pace pace_;
   Pacer<I> pacer_;
+  int64_t span_ = -1;                         // of the tiles that ran last
+  bool begun_[grouped_rows / row_tile] = {};  // row tiles that have had a job in it
 };
 
 /// Kernel::run and Kernel::finish for the sizes that hold the problem's.

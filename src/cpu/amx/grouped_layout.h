@@ -23,8 +23,8 @@ struct GroupedSizes {
   static constexpr int v_depth = VDepth;
 };
 
-inline constexpr int grouped_rows = 512;  // of a task: a chunk of prefill of one KV head, or several heads of decode
-inline constexpr int row_tile = 16;       // rows of an A operand
+inline constexpr int grouped_rows = 1024;  // of a task: a chunk of prefill of one KV head, or several heads of decode
+inline constexpr int row_tile = 16;        // rows of an A operand
 
 /// Calls visit(GroupedSizes<...>) for the smallest sizes that hold the problem's; false: there are none.
 template <class Visit>
@@ -43,6 +43,8 @@ struct GroupedScratch {
   static constexpr int tiles =
       Sizes::depth > 192 ? 8 : 16;  // staged at once for many rows: half a MB or so, which the second cache holds
 
+  static constexpr int edges_max = 64;
+
   FOLIO_ALWAYS_INLINE explicit GroupedScratch(void* memory) {
     skeleton::Parts parts(memory);
     queries = parts.take<std::byte>(int64_t{grouped_rows} * Sizes::depth * 2);
@@ -50,7 +52,7 @@ struct GroupedScratch {
     values = parts.take<std::byte>(tiles * value_bytes);
     key_scales = parts.take<float>(tiles * tile_keys);
     value_scales = parts.take<float>(tiles * tile_keys);
-    edges = parts.take<Edge>(tiles);
+    edges = parts.take<Edge>(edges_max);
     compute = parts.take<ComputeScratch>(1);
     bytes = parts.bytes();
   }
@@ -62,7 +64,7 @@ struct GroupedScratch {
   std::byte* values;    // [tiles] of stage_values.h
   float* key_scales;    // [tiles][64]
   float* value_scales;  // [tiles][64]
-  Edge* edges;          // [tiles]
+  Edge* edges;          // [edges_max]
   ComputeScratch* compute;
   int64_t bytes;
 };

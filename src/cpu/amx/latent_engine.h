@@ -80,6 +80,7 @@ class LatentEngine : public LatentMemory<S> {
   }
 
   static int tiles_at_once() { return Sizes::pass_tiles; }
+  static bool begins_rows() { return false; }
   [[nodiscard]] int place(int r) const { return r / view_.head_rows * head_places_ + r % view_.head_rows; }
 
   /// Queries as B tiles; lanes without a row are zero.

@@ -30,9 +30,9 @@ struct SoftmaxRow {
   float* sums;  // [16] partial sums of weights
 
   /// To the next row.
-  FOLIO_ALWAYS_INLINE void advance() {
+  FOLIO_ALWAYS_INLINE void advance(int weight_stride) {
     scores += 64;
-    weights += 64;
+    weights += weight_stride;
     sums += 16;
   }
 };

@@ -40,12 +40,14 @@ struct StagedTile {
 struct TileJob {
   RowTile rows;
   StagedTile tile;
+  bool is_first = false;  // of its rows: their output holds anything, and is cleared
 };
 
 /// Memory of a call, 64-byte aligned, reusable by any other call of the thread.
 struct alignas(64) ComputeScratch {
-  float scores[2][32 * 64];
-  uint16_t weights[2][32 * 64];
+  float scores[2][32 * 64];   // weights too: see WeightPlace
+  uint16_t weights[16 * 64];  // beside the scores
+  float again[16 * 64];       // scores of rows that are weighed again
   float sums[32 * 16];
   float score_scales[64];
   float weight_scales[64];

@@ -48,6 +48,7 @@ class Engine : public Layout<I::per_word> {
                 {problem_.v_head_size, is_fetching_}, s_.values) {}
 
   static int tiles_at_once() { return 1; }
+  static bool begins_rows() { return false; }
   [[nodiscard]] int place(int r) const { return r / view_.head_rows * padded_rows_ + r % view_.head_rows; }
 
   void load_queries() const {

@@ -22,6 +22,7 @@
 ///     static int64_t scratch_bytes(const AttentionProblem&);   its own, beside what the runner takes
 ///     Engine(const TaskView&, void* memory);          a constructor that may also begin a scope (tile configuration)
 ///     int tiles_at_once() const;                      1 ... tiles_max, for this task
+///     bool begins_rows() const;                       writes a row's output before it adds to it: the output of an empty row is anything
 ///     void load_queries();
 ///     void run(const State&, KeyTile* const* tiles, int count, int known);
 ///                                                     tiles [0, count) in order into the state of all heads; [count, known) come next
@@ -109,6 +110,7 @@ class TaskRunner {
     const int at_once = engine_.tiles_at_once();
     for (int span = task.span_begin; span < task.span_end; ++span) {
       clear(memory_.span);
+      if (!engine_.begins_rows()) clear_output(memory_.span, 0, used_);
       const int64_t end = static_cast<int64_t>(span + 1) * span_keys;
       bool any = false;
       for (fill(at_once); known_ > 0 && queue_[0]->first < end; fill(at_once)) {
@@ -158,12 +160,17 @@ class TaskRunner {
     known_ -= count;
   }
 
+  /// Empty rows, whose output is anything.
   void clear(const State& state) const {
-    __builtin_memset(state.output, 0, static_cast<size_t>(used_) * static_cast<size_t>(width_) * sizeof(float));
     for (int i = 0; i < used_; ++i) {
       state.maximum[i] = minus_infinity;
       state.denominator[i] = 0.0f;
     }
+  }
+
+  void clear_output(const State& state, int place, int count) const {
+    const auto row = static_cast<size_t>(width_) * sizeof(float);
+    __builtin_memset(state.output + static_cast<int64_t>(place) * width_, 0, static_cast<size_t>(count) * row);
   }
 
   void store(std::byte* to) const {
@@ -192,6 +199,7 @@ class TaskRunner {
     const float other = span.maximum[place];
     if (other == minus_infinity && span.denominator[place] == 0.0f) return;
     const float old = total.maximum[place];
+    if (old == minus_infinity && total.denominator[place] == 0.0f) clear_output(total, place, 1);
     const float maximum = other > old ? other : old;
     const float reference = maximum == minus_infinity ? 0.0f : maximum;
     const float keep = Math::exp(old - reference), add = Math::exp(other - reference);
@@ -220,6 +228,7 @@ class TaskRunner {
     const float own = memory_.total.maximum[place];
     float maximum = own, denominator = memory_.total.denominator[place];
     const bool empty = denominator == 0.0f;
+    if (empty) clear_output(memory_.total, place, 1);
     if (view_.problem.sink_logits) {
       const int times = Engine::mutant == Mutant::sink_counted_per_split ? view_.task.span_end - view_.task.span_begin : 1;
       for (int i = 0; i < times; ++i) add_sink(view_.args.sink_logits[at.q_head] / Math::natural, maximum, denominator);
