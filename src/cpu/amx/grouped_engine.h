@@ -213,7 +213,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   }
 
   /// The tile in place t of scratch memory, with its scales.
-  StagedTile gather_scales(const KeyTile& tile, int head, int t) {
+  __attribute__((noinline)) StagedTile gather_scales(const KeyTile& tile, int head, int t) {
     const int kv_head = view_.task.head + head;
     StagedTile staged;
     staged.keys = reinterpret_cast<const uint16_t*>(scratch_.keys + t * Scratch::key_bytes);
