@@ -16,7 +16,7 @@ namespace skeleton {
 inline constexpr int span_keys = 2048;  // keys of a span, a multiple of the tile, the same for every problem and kernel
 
 /// State of `places` rows: output / denominator is the result; `maximum` is the logit, in the engine's base, that both are relative to.
-/// A row that saw nothing has maximum -inf and denominator 0, and its output is 0.
+/// A row that saw nothing has maximum -inf and denominator 0; its output is anything, and nobody reads it.
 struct State {
   float* output = nullptr;       // [places][width]; the order of a row's columns is the engine's own
   float* maximum = nullptr;      // [places]
