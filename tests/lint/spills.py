@@ -25,7 +25,7 @@ AROUND = re.compile(
     r"|::(\w+)::\1\("  # constructors
     r"|::(edge|mask|add_terms|redo)\("  # tiles that not every row sees whole, optional terms, a maximum that rises
     r"|::(load_row|write_row|attend_rows|attend_jobs|Compute::run)\("  # queries, output, calls
-    r"|::gather_scales\("  # 64 words of a tile by way of an array
+    r"|::(gather|gather_scales)\("  # 64 words of a tile by way of an array
 )
 
 # Elsewhere than in innermost loops, where nothing may move: a few, and more for functions that add 16 or 32 rows across lanes or
