@@ -41,7 +41,7 @@ void pack_heads(rows::Job& job) noexcept;
   return static_cast<std::byte*>(tensor.data) + token * tensor.stride_bytes[0];
 }
 
-/// Collects the places of tokens and hands them to the kernel in batches, so that it sees the next token while it works on one.
+/// Collects the places of tokens and hands them to the kernel in batches, so that it sees coming tokens while it works on one.
 class PlaceBatch {
  public:
   PlaceBatch(const rows::Job* jobs, int num_jobs, const rows::Kernel& kernel)
@@ -57,7 +57,7 @@ class PlaceBatch {
   }
 
  private:
-  static constexpr int64_t size = 32;
+  static constexpr int64_t size = 128;
 
   const rows::Job* jobs_;
   int num_jobs_;

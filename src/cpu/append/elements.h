@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/append/elements.h: registers of stored elements to floats and back, bit for bit as core/dtype.h states.
 ///
-/// Four registers of floats are a block: of 8-bit elements they are one register, of 16-bit elements two. Rounding is left to one
-/// addition of a large number whose last place is the spacing of the stored type at hand, which relies on the default rounding mode.
+/// Four registers of floats are a block: of 8-bit elements they are one register, of 16-bit elements two. A NaN is rare: blocks that hold
+/// one are looked at again. Rounding is left to one addition of a large number whose last place is the spacing of the stored type at
+/// hand, which relies on the default rounding mode.
 #pragma once
 
+#include "cpu/append/layout.h"
 #include "cpu/simd.h"
 #include "folio/core/dtype.h"
 
@@ -20,12 +22,12 @@ enum class Range {
 
 /// The 8-bit floats: code = exponent field << mantissa | mantissa, for normal and subnormal numbers alike.
 struct E4m3 {
-  static constexpr int mantissa = 3, bias = 7;
+  static constexpr int mantissa = 3, bias = 7, shift = 20;
   static constexpr float largest = 448.0f;
   static constexpr uint32_t nan = 0x7f;
 };
 struct E5m2 {
-  static constexpr int mantissa = 2, bias = 15;
+  static constexpr int mantissa = 2, bias = 15, shift = 21;
   static constexpr float largest = 57344.0f;
   static constexpr uint32_t nan = 0x7e;
 };
@@ -57,12 +59,14 @@ struct Elements {
     return V::floats(V::bits(value) | sign);
   }
 
-  /// bf16 in the low half of each lane, the high half 0.
-  static U to_bf16(F x) {
+  /// bf16 in the high half of each lane, anything below. No NaN.
+  FOLIO_ALWAYS_INLINE static U to_bf16(F x) {
     const U bits = V::bits(x);
-    const U rounded = bits + V::splat(0x7fffu) + ((bits >> 16) & V::splat(1u));
-    const U nan = (bits & V::splat(0x80000000u)) | V::splat(0x7fc00000u);
-    return (x == x ? rounded : nan) >> 16;
+    return bits + V::splat(0x7fffu) + ((bits >> 16) & V::splat(1u));
+  }
+  /// The same of any float.
+  FOLIO_ALWAYS_INLINE static U nan_to_bf16(F x, U rounded) {
+    return x == x ? rounded : (V::bits(x) & V::splat(0x80000000u)) | V::splat(0x7fc00000u);
   }
   static U to_f16(F x) {
     const U bits = V::bits(x);
@@ -76,42 +80,39 @@ struct Elements {
     return value | sign;
   }
 
-  /// An 8-bit float in the low byte of each lane, 0 above.
+  /// A sum from which codes_of_f8 takes an 8-bit float.
   ///
   /// With 2^e the lower end of x's binade, but at least the smallest normal number, x + 2^(e + 23 - mantissa) rounds x to the spacing of
   /// the stored type; the sum's last bits count that spacing, and added to the exponent's they are the code. The constant that makes
-  /// it so is put below the large number's exponent, where it is even and so leaves ties as they are.
+  /// it so is put below the large number's exponent, where it is even and so leaves ties as they are. All of it carries x's sign.
   template <class T, Range R>
-  static U to_f8(F x) {
-    constexpr int shift = 23 - T::mantissa;
+  FOLIO_ALWAYS_INLINE static U f8_sum(F x) {
     constexpr uint32_t smallest = static_cast<uint32_t>(128 - T::bias) << 23;
-    constexpr uint32_t offset = ((static_cast<uint32_t>(T::bias - 1 - 127 - shift) << T::mantissa) & 0xffu);
-    constexpr float large = static_cast<float>(1u << shift);
-    const U bits = V::bits(x);
-    U magnitude = bits & V::splat(0x7fffffffu);
-    if constexpr (R == Range::any) {
-      const U largest = V::splat(__builtin_bit_cast(uint32_t, T::largest));
-      magnitude = magnitude < largest ? magnitude : largest;
-    }
-    const U least = V::splat(smallest);
-    const U floored = magnitude > least ? magnitude : least;
-    const U binade = I::select(V::splat(0x7f800000u), floored, V::splat(offset));
-    const U sum = V::bits(V::fma(V::floats(binade), V::splat(large), V::floats(magnitude)));  // the product is exact
-    U code = sum + (sum >> shift);
-    if constexpr (R == Range::any) code = x == x ? code : V::splat(T::nan);
-    return I::select(V::splat(0x7fu), code, bits >> 24);
+    constexpr uint32_t offset = ((static_cast<uint32_t>(T::bias - 1 - 127 - T::shift) << T::mantissa) & 0xffu);
+    if constexpr (R == Range::any) x = I::smaller_magnitude(x, V::splat(T::largest));
+    const F floored = I::larger_magnitude(x, V::floats(V::splat(smallest)));
+    const U binade = I::select(V::splat(0xff800000u), V::bits(floored), V::splat(offset));
+    return V::bits(V::fma(V::floats(binade), V::splat(static_cast<float>(1u << T::shift)), x));  // the product is exact
+  }
+  /// The sum of any float.
+  template <class T>
+  FOLIO_ALWAYS_INLINE static U nan_sum(F x, U sum) {
+    return x == x ? sum : (V::bits(x) & V::splat(0x80000000u)) | V::splat(T::nan);
+  }
+  /// Bytes in words: the halves of sums are words already.
+  template <class T>
+  FOLIO_ALWAYS_INLINE static U codes_of_f8(U low_words, U high_words) {
+    using Codes = typename Words<I>::U;
+    const auto low = reinterpret_cast<Codes>(low_words), high = reinterpret_cast<Codes>(high_words);
+    const Codes code = low + (high >> (T::shift - 16));
+    return I::select(V::splat(0x007f007fu), reinterpret_cast<U>(code), reinterpret_cast<U>(high >> 8));
   }
 
-  /// Integers in [-127, 127]; NaN becomes 0.
+  /// Integers in [-127, 127]. No NaN.
   template <Range R>
-  static S to_i8(F x) {
-    if constexpr (R == Range::any) {
-      const F largest = V::splat(127.0f);
-      x = x == x ? x : F{};
-      x = x < largest ? x : largest;
-      x = x > -largest ? x : -largest;
-    }
-    return I::template to_integers<S>(x);
+  FOLIO_ALWAYS_INLINE static U to_i8(F x) {
+    if constexpr (R == Range::any) x = I::smaller_magnitude(x, V::splat(127.0f));
+    return reinterpret_cast<U>(I::template to_integers<S>(x));
   }
 
  private:

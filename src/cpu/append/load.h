@@ -2,9 +2,8 @@
 /// src/cpu/append/load.h: rows of one token's heads become rows of floats: widened, times their scales, normalised, rotated.
 #pragma once
 
-#include <utility>
-
 #include "cpu/append/elements.h"
+#include "cpu/append/layout.h"
 #include "cpu/append/rows.h"
 #include "folio/cache/page_walk.h"
 
@@ -58,9 +57,36 @@ struct Load {
     }
   }
 
- private:
-  using lanes = std::make_integer_sequence<int, W>;
+  /// Rows that are rotated by halves and nothing else, in whole units: no second pass over the floats.
+  static constexpr int unit = 2 * W;
+  static bool only_rotates(const Job& job) {
+    return job.rope_dims > 0 && !job.interleaved && job.norm == nullptr && job.source.scale_dtype == DType::invalid &&
+           job.rope_dims % (2 * unit) == 0 && job.first_dim % unit == 0 && job.head_size % unit == 0;
+  }
+  /// Whole units of angles, split.
+  static void split_angles(const float* angles, int64_t n, float* to) {
+    for (int64_t i = 0; i < n; i += unit) {
+      const F a = V::load(angles + i), b = V::load(angles + i + W);
+      V::store(to + i, Split<I>::evens(a, b));
+      V::store(to + i + W, Split<I>::odds(a, b));
+    }
+  }
+  /// `heads` rows of the source, read by `From` and stored in the order of its registers, `pitch` apart. Requires only_rotates().
+  template <class From>
+  static void rotated(const Job& job, const std::byte* from, int64_t heads, const float* angles, float* to, int64_t pitch) {
+    const bool is_usual = job.rope_dims == usual_length && job.head_size == usual_length;
+    for (; heads > 0; --heads, from += job.source.head_stride_bytes, to += pitch) {
+      if (is_usual) {
+        rotate_units<From>(from, angles, to, 0, usual_length / 2);
+        continue;
+      }
+      for (int64_t i = 0; i < job.first_dim; i += unit) copy_unit<From>(from, to, i);
+      rotate_units<From>(from, angles, to, job.first_dim, job.rope_dims / 2);
+      for (int64_t i = job.first_dim + job.rope_dims; i < job.head_size; i += unit) copy_unit<From>(from, to, i);
+    }
+  }
 
+ private:
   struct Rows {
     const std::byte* from;
     int64_t stride_bytes;
@@ -82,6 +108,29 @@ struct Load {
       __builtin_memcpy(rest, from, static_cast<size_t>(left) * Bytes);
       V::store(to, from_elements(rest));
     }
+  }
+
+  template <class From>
+  FOLIO_ALWAYS_INLINE static void rotate_units(const std::byte* from, const float* angles, float* to, int64_t begin,
+                                               int64_t pairs) {
+    for (int64_t i = 0; i < pairs; i += unit) {
+      const int64_t first = begin + i, second = first + pairs;
+      F a[2], b[2];
+      From::load(from + first * From::bytes, a[0], a[1]);
+      From::load(from + second * From::bytes, b[0], b[1]);
+      for (int k = 0; k < 2; ++k) {
+        const F cosine = V::load(angles + i + k * W), sine = V::load(angles + pairs + i + k * W);
+        V::store(to + first + k * W, a[k] * cosine - b[k] * sine);
+        V::store(to + second + k * W, b[k] * cosine + a[k] * sine);
+      }
+    }
+  }
+  template <class From>
+  FOLIO_ALWAYS_INLINE static void copy_unit(const std::byte* from, float* to, int64_t i) {
+    F a, b;
+    From::load(from + i * From::bytes, a, b);
+    V::store(to + i, a);
+    V::store(to + i + W, b);
   }
 
   /// Up to W floats of memory that may end behind them; zeros follow.
@@ -151,28 +200,11 @@ struct Load {
       const F cosine = load_some(cos_sin + i, pairs - i), sine = load_some(cos_sin + pairs + i, pairs - i);
       float* at = row + 2 * i;
       const F first = V::load(at), second = V::load(at + W);
-      const F a = evens(first, second, lanes{}), b = odds(first, second, lanes{});
+      const F a = Split<I>::evens(first, second), b = Split<I>::odds(first, second);
       const F x = a * cosine - b * sine, y = b * cosine + a * sine;
-      store_some(at, low_pairs(x, y, lanes{}), 2 * (pairs - i));
-      if (2 * (pairs - i) > W) store_some(at + W, high_pairs(x, y, lanes{}), 2 * (pairs - i) - W);
+      store_some(at, Split<I>::first(x, y), 2 * (pairs - i));
+      if (2 * (pairs - i) > W) store_some(at + W, Split<I>::second(x, y), 2 * (pairs - i) - W);
     }
-  }
-
-  template <int... L>
-  static F evens(F a, F b, std::integer_sequence<int, L...>) {
-    return __builtin_shufflevector(a, b, 2 * L...);
-  }
-  template <int... L>
-  static F odds(F a, F b, std::integer_sequence<int, L...>) {
-    return __builtin_shufflevector(a, b, 2 * L + 1 ...);
-  }
-  template <int... L>
-  static F low_pairs(F a, F b, std::integer_sequence<int, L...>) {
-    return __builtin_shufflevector(a, b, (L / 2 + L % 2 * W)...);
-  }
-  template <int... L>
-  static F high_pairs(F a, F b, std::integer_sequence<int, L...>) {
-    return __builtin_shufflevector(a, b, (W / 2 + L / 2 + L % 2 * W)...);
   }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/append/rows_x86_64.cpp: rows of tokens for x86-64.
 #include <emmintrin.h>
+#include "cpu/append/any_target.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
 
@@ -8,7 +9,7 @@ namespace folio {
 inline namespace v1 {
 namespace {
 
-struct Target {
+struct Target : rows::AnyTarget {
   static constexpr int width = 4;
   static constexpr bool has_fma = false;
   template <class F>
@@ -26,10 +27,18 @@ struct Target {
     const __m128i words = _mm_unpacklo_epi8(_mm_cvtsi32_si128(bytes), _mm_setzero_si128());
     return reinterpret_cast<U>(_mm_unpacklo_epi16(words, _mm_setzero_si128()));
   }
-  /// mask ? a : b, bit by bit
-  template <class U>
-  static U select(U mask, U a, U b) {
-    return (mask & a) | (~mask & b);
+  /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's sign. No NaN.
+  template <class F>
+  static F larger_magnitude(F x, F y) {
+    return reinterpret_cast<F>(_mm_or_ps(_mm_max_ps(magnitude(x), y), sign(x)));
+  }
+  template <class F>
+  static F smaller_magnitude(F x, F y) {
+    return reinterpret_cast<F>(_mm_or_ps(_mm_min_ps(magnitude(x), y), sign(x)));
+  }
+  template <class F>
+  static bool has_nan(const F (&x)[4]) {
+    return _mm_movemask_ps(_mm_or_ps(_mm_cmpunord_ps(x[0], x[1]), _mm_cmpunord_ps(x[2], x[3]))) != 0;
   }
   template <class S, class F>
   static S to_integers(F x) {
@@ -41,14 +50,13 @@ struct Target {
     for (int i = 0; i < width; ++i) largest = x[i] > largest ? x[i] : largest;
     return largest;
   }
-  static float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
   template <class U>
   static void stream(std::byte* to, U x) {
     _mm_stream_si128(reinterpret_cast<__m128i*>(to), reinterpret_cast<__m128i>(x));
   }
-  static void fence() { _mm_sfence(); }
 
-  /// Lanes below 2^16 (2^8) side by side. The instruction saturates to signed words, so the words go through it with their sign.
+  /// Lanes below 2^16, words below 2^8 (signed: that fit) side by side. The first instruction saturates to signed words, so the words go
+  /// through it with their sign.
   template <class U>
   static U pack16(U a, U b) {
     const __m128i low = _mm_srai_epi32(_mm_slli_epi32(reinterpret_cast<__m128i>(a), 16), 16);
@@ -56,18 +64,17 @@ struct Target {
     return reinterpret_cast<U>(_mm_packs_epi32(low, high));
   }
   template <class U>
-  static U pack8(U a, U b, U c, U d) {
-    const __m128i low = _mm_packs_epi32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b));
-    const __m128i high = _mm_packs_epi32(reinterpret_cast<__m128i>(c), reinterpret_cast<__m128i>(d));
-    return reinterpret_cast<U>(_mm_packus_epi16(low, high));
+  static U pack8(U a, U b) {
+    return reinterpret_cast<U>(_mm_packus_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
   }
-  template <class S>
-  static auto pack8_signed(S a, S b, S c, S d) {
-    using U = typename Simd<Target>::U;
-    const __m128i low = _mm_packs_epi32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b));
-    const __m128i high = _mm_packs_epi32(reinterpret_cast<__m128i>(c), reinterpret_cast<__m128i>(d));
-    return reinterpret_cast<U>(_mm_packs_epi16(low, high));
+  template <class U>
+  static U pack8_signed(U a, U b) {
+    return reinterpret_cast<U>(_mm_packs_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
   }
+
+ private:
+  static __m128 sign(__m128 x) { return _mm_and_ps(x, _mm_set1_ps(-0.0f)); }
+  static __m128 magnitude(__m128 x) { return _mm_andnot_ps(_mm_set1_ps(-0.0f), x); }
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/append/rows_x86_64_v3.cpp: rows of tokens for x86-64-v3.
 #include <immintrin.h>
+#include "cpu/append/any_target.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
 
@@ -8,7 +9,7 @@ namespace folio {
 inline namespace v1 {
 namespace {
 
-struct Target {
+struct Target : rows::AnyTarget {
   static constexpr int width = 8;
   static constexpr bool has_fma = true;
   template <class F>
@@ -23,10 +24,19 @@ struct Target {
   static U widen8(const void* from) {
     return reinterpret_cast<U>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(from))));
   }
-  /// mask ? a : b, bit by bit
-  template <class U>
-  static U select(U mask, U a, U b) {
-    return (mask & a) | (~mask & b);
+  /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's sign. No NaN.
+  template <class F>
+  static F larger_magnitude(F x, F y) {
+    return reinterpret_cast<F>(_mm256_or_ps(_mm256_max_ps(magnitude(x), y), sign(x)));
+  }
+  template <class F>
+  static F smaller_magnitude(F x, F y) {
+    return reinterpret_cast<F>(_mm256_or_ps(_mm256_min_ps(magnitude(x), y), sign(x)));
+  }
+  template <class F>
+  static bool has_nan(const F (&x)[4]) {
+    const __m256 any = _mm256_or_ps(_mm256_cmp_ps(x[0], x[1], _CMP_UNORD_Q), _mm256_cmp_ps(x[2], x[3], _CMP_UNORD_Q));
+    return _mm256_movemask_ps(any) != 0;
   }
   template <class S, class F>
   static S to_integers(F x) {
@@ -40,37 +50,32 @@ struct Target {
     four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1));
     return static_cast<uint32_t>(_mm_cvtsi128_si32(four));
   }
-  static float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
   template <class U>
   static void stream(std::byte* to, U x) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(x));
   }
-  static void fence() { _mm_sfence(); }
 
-  /// Lanes below 2^16 (2^8) side by side. The instructions pack within 16 bytes; a permutation puts the parts in order.
+  /// Lanes below 2^16, words below 2^8 (signed: that fit) side by side. The instructions pack within 16 bytes; a permutation puts the
+  /// parts in order.
   template <class U>
   static U pack16(U a, U b) {
-    const __m256i words = _mm256_packus_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b));
-    return reinterpret_cast<U>(_mm256_permute4x64_epi64(words, 0xd8));
+    return in_order<U>(_mm256_packus_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
   }
   template <class U>
-  static U pack8(U a, U b, U c, U d) {
-    const __m256i low = _mm256_packus_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b));
-    const __m256i high = _mm256_packus_epi32(reinterpret_cast<__m256i>(c), reinterpret_cast<__m256i>(d));
-    return in_order<U>(_mm256_packus_epi16(low, high));
+  static U pack8(U a, U b) {
+    return in_order<U>(_mm256_packus_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
   }
-  template <class S>
-  static auto pack8_signed(S a, S b, S c, S d) {
-    using U = typename Simd<Target>::U;
-    const __m256i low = _mm256_packs_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b));
-    const __m256i high = _mm256_packs_epi32(reinterpret_cast<__m256i>(c), reinterpret_cast<__m256i>(d));
-    return in_order<U>(_mm256_packs_epi16(low, high));
+  template <class U>
+  static U pack8_signed(U a, U b) {
+    return in_order<U>(_mm256_packs_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
   }
 
  private:
+  static __m256 sign(__m256 x) { return _mm256_and_ps(x, _mm256_set1_ps(-0.0f)); }
+  static __m256 magnitude(__m256 x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); }
   template <class U>
-  static U in_order(__m256i bytes) {
-    return reinterpret_cast<U>(_mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  static U in_order(__m256i packed) {
+    return reinterpret_cast<U>(_mm256_permute4x64_epi64(packed, 0xd8));
   }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/append/rows_x86_64_v4.cpp: rows of tokens for x86-64-v4.
 #include <immintrin.h>
+#include "cpu/append/any_target.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
 #include "cpu/avx512_lanes.h"
@@ -9,13 +10,26 @@ namespace folio {
 inline namespace v1 {
 namespace {
 
-struct Target : Avx512Lanes {
+struct Target : Avx512Lanes, rows::AnyTarget {
   static constexpr bool has_fma = true;
   /// mask ? a : b, bit by bit
   template <class U>
   static U select(U mask, U a, U b) {
     return reinterpret_cast<U>(_mm512_ternarylogic_epi32(reinterpret_cast<__m512i>(mask), reinterpret_cast<__m512i>(a),
                                                          reinterpret_cast<__m512i>(b), 0xca));
+  }
+  /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's sign. No NaN.
+  template <class F>
+  static F larger_magnitude(F x, F y) {
+    return _mm512_maskz_range_ps(every_lane, x, y, 0x3);
+  }
+  template <class F>
+  static F smaller_magnitude(F x, F y) {
+    return _mm512_maskz_range_ps(every_lane, x, y, 0x2);
+  }
+  template <class F>
+  static bool has_nan(const F (&x)[4]) {
+    return _mm512_kortestz(_mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q), _mm512_cmp_ps_mask(x[2], x[3], _CMP_UNORD_Q)) == 0;
   }
   template <class S, class F>
   static S to_integers(F x) {
@@ -31,38 +45,30 @@ struct Target : Avx512Lanes {
     four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1));
     return static_cast<uint32_t>(_mm_cvtsi128_si32(four));
   }
-  static float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
   template <class U>
   static void stream(std::byte* to, U x) {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(x));
   }
-  static void fence() { _mm_sfence(); }
 
-  /// Lanes below 2^16 (2^8) side by side. The instructions pack within 16 bytes; a permutation puts the parts in order.
+  /// Lanes below 2^16, words below 2^8 (signed: that fit) side by side. The instructions pack within 16 bytes; a permutation puts the
+  /// parts in order.
   template <class U>
   static U pack16(U a, U b) {
-    const __m512i words = _mm512_maskz_packus_epi32(0xffffffffu, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
-    return reinterpret_cast<U>(_mm512_maskz_permutexvar_epi64(0xff, _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), words));
+    return in_order<U>(_mm512_maskz_packus_epi32(0xffffffffu, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
   }
   template <class U>
-  static U pack8(U a, U b, U c, U d) {
-    const __m512i low = _mm512_maskz_packus_epi32(0xffffffffu, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
-    const __m512i high = _mm512_maskz_packus_epi32(0xffffffffu, reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(d));
-    return in_order<U>(_mm512_maskz_packus_epi16(~__mmask64{0}, low, high));
+  static U pack8(U a, U b) {
+    return in_order<U>(_mm512_maskz_packus_epi16(~__mmask64{0}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
   }
-  template <class S>
-  static auto pack8_signed(S a, S b, S c, S d) {
-    using U = typename Simd<Target>::U;
-    const __m512i low = _mm512_maskz_packs_epi32(0xffffffffu, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
-    const __m512i high = _mm512_maskz_packs_epi32(0xffffffffu, reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(d));
-    return in_order<U>(_mm512_maskz_packs_epi16(~__mmask64{0}, low, high));
+  template <class U>
+  static U pack8_signed(U a, U b) {
+    return in_order<U>(_mm512_maskz_packs_epi16(~__mmask64{0}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
   }
 
  private:
   template <class U>
-  static U in_order(__m512i bytes) {
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    return reinterpret_cast<U>(_mm512_maskz_permutexvar_epi32(every_lane, order, bytes));
+  static U in_order(__m512i packed) {
+    return reinterpret_cast<U>(_mm512_maskz_permutexvar_epi64(0xff, _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed));
   }
 };
 

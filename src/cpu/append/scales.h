@@ -2,6 +2,8 @@
 /// src/cpu/append/scales.h: the largest finite magnitude of a granule, and the scale that follows from it.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/append/elements.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/store.h"
@@ -11,17 +13,13 @@ namespace folio {
 inline namespace v1 {
 namespace rows {
 
-/// Granules whose scales are made together, so that their divisions overlap.
-inline constexpr int granule_batch = 64;
+/// The largest finite magnitudes of granules, as bits, which order as the numbers do. Not initialised.
+struct Magnitudes {
+  alignas(64) uint32_t finite[granules_max];
+  bool is_any_special;  ///< there is a NaN or an infinity in one of them
 
-/// The magnitudes of a granule, as bits, which order as the numbers do.
-struct Magnitude {
-  uint32_t finite;   ///< the largest finite one
-  bool has_special;  ///< there is a NaN or an infinity
-
-  FOLIO_ALWAYS_INLINE void include(const Magnitude& other) {
-    finite = finite > other.finite ? finite : other.finite;
-    has_special = has_special || other.has_special;
+  FOLIO_ALWAYS_INLINE void include(int64_t granule, uint32_t bits) {
+    finite[granule] = finite[granule] > bits ? finite[granule] : bits;
   }
 };
 
@@ -31,25 +29,53 @@ struct Scales {
   using U = typename V::U;
   static constexpr int W = V::W;
 
-  static Magnitude magnitude(const float* x, int64_t n) {
-    const uint32_t largest = largest_bits<false>(x, n);
-    if (largest < infinity) return {largest, false};
-    return {largest_bits<true>(x, n), true};
-  }
-
-  /// Writes the scales of `count` granules to `at` and says how their runs are to be divided. Arrays have room for `lanes` more.
-  static void make(const Job& job, const Magnitude* magnitudes, std::byte* const* at, int count, Run* runs) {
-    for (int i = 0; i < count; i += lanes) {
-      make_some(job, magnitudes + i, at + i, count - i < lanes ? count - i : lanes, runs + i);
+  /// Of all granules, read as `From` says.
+  template <class From>
+  static void measure(const Granules& granules, Magnitudes& all) {
+    if (measure_as<MagnitudesOf<From>, false>(granules, all) < infinity) {
+      all.is_any_special = false;
+    } else {
+      measure_as<MagnitudesOf<From>, true>(granules, all);
+      all.is_any_special = true;
     }
   }
 
-  /// How rows are divided by a scale that is there.
-  static Divisor given(const Format& f, const std::byte* at) {
-    const float value = load_scale(at, f.scale_dtype) * f.tensor_scale;
-    if (value == 1.0f) return no_divisor;
-    const bool corrects = is_plain_divisor(value) && bit_width(f.dtype) == 8;
-    return {value, 1.0f / value, corrects ? Division::corrected : Division::exact};
+  /// Writes the scales of the granules to `at` and says how they are to be divided.
+  static void make(const Job& job, const Granules& granules, const Magnitudes& magnitudes, const Side<std::byte>& at,
+                   Divisors& divisors) {
+    const Format& f = job.target;
+    const int64_t count = granules.count();
+    float* const value = divisors.value;
+    bool is_bounded = !magnitudes.is_any_special;
+    for (int64_t i = 0; i < count; i += lanes) is_bounded = make_some(f, magnitudes.finite + i, value + i) && is_bounded;
+    for (int64_t h = 0, i = 0; h < granules.heads; ++h) {
+      for (int64_t g = 0; g < granules.per_head; ++g, ++i) {
+        if (f.scale_dtype == DType::f32) {
+          __builtin_memcpy(at.at(h, g), value + i, sizeof(float));
+        } else {
+          value[i] = store_scale(f.scale_dtype, value[i], at.at(h, g));
+        }
+      }
+    }
+    for (int64_t i = 0; i < count; i += lanes) is_bounded = invert(f.tensor_scale, divisors, i) && is_bounded;
+    divisors.is_uniform = is_bounded;
+    divisors.how[0] = Division::bounded;
+    for (int64_t i = 0; i < count && !is_bounded; ++i)
+      divisors.how[i] = is_plain_divisor(value[i]) ? Division::corrected : Division::exact;
+  }
+
+  /// How rows are divided by scales that are there.
+  static void read(const Format& f, const Granules& granules, const Side<std::byte>& at, Divisors& divisors) {
+    divisors.is_uniform = true;
+    for (int64_t i = 0; i < granules.count(); ++i) {
+      const std::byte* scale = at.at(i / granules.per_head, i % granules.per_head);
+      const float value = load_scale(scale, f.scale_dtype) * f.tensor_scale;
+      const bool corrects = is_plain_divisor(value) && bit_width(f.dtype) == 8;
+      divisors.value[i] = value;
+      divisors.reciprocal[i] = 1.0f / value;
+      divisors.how[i] = value == 1.0f ? Division::none : corrects ? Division::corrected : Division::exact;
+      divisors.is_uniform = divisors.is_uniform && divisors.how[i] == divisors.how[0];
+    }
   }
 
   static constexpr int lanes = 8;  // scales that are divided at a time
@@ -60,16 +86,12 @@ struct Scales {
   typedef int64_t Longs __attribute__((vector_size(lanes * sizeof(int64_t))));  // NOLINT(modernize-use-using)
   typedef int32_t Ints __attribute__((vector_size(lanes * sizeof(int32_t))));   // NOLINT(modernize-use-using)
 
-  /// All lanes are computed, used or not: what waits for divisions waits once.
-  static void make_some(const Job& job, const Magnitude* magnitudes, std::byte* const* at, int count, Run* runs) {
-    const Format& f = job.target;
+  /// The scales wanted, up to the largest; false if that is less. All lanes are computed, used or not: what waits for divisions waits
+  /// once.
+  static bool make_some(const Format& f, const uint32_t* magnitudes, float* to) {
     const float largest = scale_max(f.scale_dtype);
-    Ints bits = {};
-    bool has_special = false;
-    for (int i = 0; i < count; ++i) {
-      bits[i] = static_cast<int32_t>(magnitudes[i].finite);
-      has_special = has_special || magnitudes[i].has_special;
-    }
+    Ints bits;
+    __builtin_memcpy(&bits, magnitudes, sizeof bits);
     const double reach = static_cast<double>(qmax_of(f.dtype)) * static_cast<double>(f.tensor_scale);  // exact
     // The smallest floats that are not below the quotients: a comparison that holds is -1.
     const Doubles exact = __builtin_convertvector(reinterpret_cast<Floats>(bits), Doubles) / reach;
@@ -77,59 +99,94 @@ struct Scales {
     const Longs is_below = __builtin_convertvector(nearest, Doubles) < exact;
     Floats wanted = reinterpret_cast<Floats>(reinterpret_cast<Ints>(nearest) - __builtin_convertvector(is_below, Ints));
     wanted = bits == 0 ? Floats{} + 1.0f : wanted;
-    Floats stored = wanted < largest ? wanted : Floats{} + largest;
-    if (f.scale_dtype == DType::f32) {
-      for (int i = 0; i < count; ++i) __builtin_memcpy(at[i], reinterpret_cast<const float*>(&stored) + i, sizeof(float));
-    } else {
-      for (int i = 0; i < count; ++i) stored[i] = store_scale(f.scale_dtype, stored[i], at[i]);
-    }
-    const Floats divisor = stored * f.tensor_scale, reciprocal = 1.0f / divisor;
-    const Ints odd = (divisor < plain_divisor_min) | (divisor > plain_divisor_max) | (wanted > largest);
-    bool is_uniform = !has_special;
-    for (int i = 0; i < lanes; ++i) is_uniform = is_uniform && (i >= count || odd[i] == 0);
-    for (int i = 0; i < count; ++i) {
-      const Division how =
-          is_uniform ? Division::bounded : how_of(divisor[i], !magnitudes[i].has_special && wanted[i] <= largest);
-      runs[i].divisor = {divisor[i], reciprocal[i], how};
-    }
+    const Floats stored = wanted < largest ? wanted : Floats{} + largest;
+    __builtin_memcpy(to, &stored, sizeof stored);
+    return !has_any(wanted > largest);
   }
-
-  static Division how_of(float divisor, bool is_bounded) {
-    if (!is_plain_divisor(divisor)) return Division::exact;
-    return is_bounded ? Division::bounded : Division::corrected;
+  /// The divisors that belong to stored scales, and their reciprocals; whether those may be used.
+  static bool invert(float tensor_scale, Divisors& divisors, int64_t first) {
+    Floats divisor;
+    __builtin_memcpy(&divisor, divisors.value + first, sizeof divisor);
+    divisor *= tensor_scale;
+    const Floats reciprocal = 1.0f / divisor;
+    __builtin_memcpy(divisors.value + first, &divisor, sizeof divisor);
+    __builtin_memcpy(divisors.reciprocal + first, &reciprocal, sizeof reciprocal);
+    return !has_any((divisor < plain_divisor_min) | (divisor > plain_divisor_max));
+  }
+  static bool has_any(const Ints& lanes_of) {
+    int64_t pairs[lanes / 2];
+    __builtin_memcpy(pairs, &lanes_of, sizeof pairs);
+    return (pairs[0] | pairs[1] | pairs[2] | pairs[3]) != 0;
   }
 
   static constexpr uint32_t infinity = 0x7f800000u;
 
-  /// The largest of the magnitudes' bits; with `FiniteOnly`, specials count as 0.
-  template <bool FiniteOnly>
-  static uint32_t largest_bits(const float* x, int64_t n) {
-    const U sign = V::splat(0x80000000u);
-    const auto bits_of = [&](const float* from) {
-      const U bits = V::bits(V::load(from)) & ~sign;
+  // A register of magnitudes, as integers that order as they do; with `FiniteOnly`, specials count as 0.
+  struct FloatMagnitudes {
+    using Lanes = U;
+    static constexpr int bytes = 4;
+    template <bool FiniteOnly>
+    FOLIO_ALWAYS_INLINE static Lanes load(const std::byte* from) {
+      const U bits = V::template load_as<U>(from) & V::splat(0x7fffffffu);
       if constexpr (FiniteOnly) return bits < V::splat(infinity) ? bits : U{};
       return bits;
-    };
-    U largest[4] = {};
+    }
+    static uint32_t largest(Lanes all) { return I::largest_lane(all); }
+  };
+  struct Bf16Magnitudes {
+    using Lanes = typename Words<I>::S;
+    static constexpr int bytes = 2;
+    template <bool FiniteOnly>
+    FOLIO_ALWAYS_INLINE static Lanes load(const std::byte* from) {
+      const auto words = reinterpret_cast<Lanes>(V::template load_as<U>(from) & V::splat(0x7fff7fffu));
+      if constexpr (FiniteOnly) return words < static_cast<int16_t>(infinity >> 16) ? words : Lanes{};
+      return words;
+    }
+    static uint32_t largest(Lanes all) {
+      const U pairs = reinterpret_cast<U>(all), low = pairs << 16, high = pairs & V::splat(0xffff0000u);
+      return I::largest_lane(low > high ? low : high);
+    }
+  };
+
+  template <class From>
+  using MagnitudesOf = std::conditional_t<From::bytes == 2, Bf16Magnitudes, FloatMagnitudes>;
+
+  /// Returns the largest of all. Magnitudes behind the last granule, up to whole `lanes`, become 0.
+  template <class M, bool FiniteOnly>
+  static uint32_t measure_as(const Granules& granules, Magnitudes& all) {
+    const bool is_usual = granules.per_head == 1 && granules.last_length == usual_length;
+    uint32_t largest = 0;
     int64_t i = 0;
-    for (; i + 4 * W <= n; i += 4 * W) {
-      for (int k = 0; k < 4; ++k) {
-        const U bits = bits_of(x + i + static_cast<int64_t>(k) * W);
-        largest[k] = bits > largest[k] ? bits : largest[k];
+    for (int64_t h = 0; h < granules.heads; ++h) {
+      if (is_usual) {
+        all.finite[i++] = largest_bits<M, FiniteOnly>(granules.from.at(h), usual_length);
+        continue;
       }
+      for (int64_t g = 0; g < granules.per_head; ++g)
+        all.finite[i++] = largest_bits<M, FiniteOnly>(granules.from.at(h, g), granules.length_of(g));
     }
-    for (; i + W <= n; i += W) {
-      const U bits = bits_of(x + i);
-      largest[0] = bits > largest[0] ? bits : largest[0];
+    for (int64_t k = 0; k < i; ++k) largest = largest > all.finite[k] ? largest : all.finite[k];
+    for (; i % lanes != 0; ++i) all.finite[i] = 0;
+    return largest;
+  }
+
+  template <class M, bool FiniteOnly>
+  FOLIO_ALWAYS_INLINE static uint32_t largest_bits(const std::byte* from, int64_t n) {
+    using Lanes = typename M::Lanes;
+    constexpr int64_t step = sizeof(Lanes) / M::bytes;
+    Lanes largest = {}, other = {};
+    const auto include = [](Lanes& all, Lanes x) { all = x > all ? x : all; };
+    for (; n >= 2 * step; n -= 2 * step, from += 2 * sizeof(Lanes)) {
+      include(largest, M::template load<FiniteOnly>(from));
+      include(other, M::template load<FiniteOnly>(from + sizeof(Lanes)));
     }
-    if (i < n) {
-      float rest[W] = {};
-      __builtin_memcpy(rest, x + i, static_cast<size_t>(n - i) * sizeof(float));
-      const U bits = bits_of(rest);
-      largest[0] = bits > largest[0] ? bits : largest[0];
+    include(largest, other);
+    for (; n > 0; n -= step, from += sizeof(Lanes)) {
+      std::byte rest[sizeof(Lanes)] = {};
+      __builtin_memcpy(rest, from, static_cast<size_t>(n < step ? n : step) * M::bytes);
+      include(largest, M::template load<FiniteOnly>(rest));
     }
-    for (int k = 1; k < 4; ++k) largest[0] = largest[k] > largest[0] ? largest[k] : largest[0];
-    return I::largest_lane(largest[0]);
+    return M::largest(largest);
   }
 
   static constexpr float qmax_of(DType dtype) {

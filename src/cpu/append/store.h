@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cpu/append/elements.h"
+#include "cpu/append/layout.h"
 #include "cpu/append/rows.h"
 
 namespace folio {
@@ -21,70 +22,118 @@ enum class Division : uint8_t {
   bounded     ///< by the reciprocal; x finite, the quotient within the type
 };
 
-struct Divisor {
-  float value;
-  float reciprocal;
-  Division how;
-};
-inline constexpr Divisor no_divisor{1.0f, 1.0f, Division::none};
+/// One side of granules: where the first begins, and how far the others are from it.
+template <class Byte>
+struct Side {
+  Byte* first;
+  int64_t head_stride_bytes;
+  int64_t granule_stride_bytes;
 
-/// Elements that share a divisor, and where they go. Not initialised: arrays of them are made for every token.
-struct Run {
-  const float* from;  ///< with room for reading a block more
-  int64_t n;
-  std::byte* to;
-  Divisor divisor;
-  const std::byte* ahead;  ///< source of the same elements of the next token: fetched evenly meanwhile
+  [[nodiscard]] FOLIO_ALWAYS_INLINE Byte* at(int64_t head) const { return first + head * head_stride_bytes; }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE Byte* at(int64_t head, int64_t granule) const {
+    return first + head * head_stride_bytes + granule * granule_stride_bytes;
+  }
+};
+
+/// Granules of some heads: runs of elements that share a divisor each.
+struct Granules {
+  int64_t heads;
+  int64_t per_head;
+  int64_t length;
+  int64_t last_length;  ///< of the last one of a head
+  Side<const std::byte> from;
+  Side<std::byte> to;
+  Side<const std::byte> ahead;  ///< source of the same elements of a coming token: fetched evenly meanwhile
+
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t count() const { return heads * per_head; }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t length_of(int64_t granule) const {
+    return granule + 1 == per_head ? last_length : length;
+  }
+  [[nodiscard]] Granules one(int64_t head, int64_t granule) const {
+    Granules g = *this;
+    g.heads = g.per_head = 1;
+    g.last_length = length_of(granule);
+    g.from.first = from.at(head, granule);
+    g.to.first = to.at(head, granule);
+    g.ahead.first = ahead.at(head, granule);
+    return g;
+  }
+};
+
+/// The source of a coming token, into the second cache: a line on its way into the first holds one of its few buffers, which
+/// stores past the caches need as well.
+FOLIO_ALWAYS_INLINE void fetch(const std::byte* at) { __builtin_prefetch(at, 0, 2); }
+
+/// Granules that are stored together.
+inline constexpr int64_t granules_max = 64;
+
+/// What granules are divided by. Not initialised: it is filled for every token.
+struct Divisors {
+  alignas(64) float value[granules_max];
+  alignas(64) float reciprocal[granules_max];
+  Division how[granules_max];
+  bool is_uniform;  ///< all are divided as the first is
 };
 
 /// Quotients below 2^-22 are 0 in every 8-bit type, so a remainder that underflows is never seen.
 inline constexpr float plain_divisor_min = 0x1p-80f, plain_divisor_max = 0x1p80f;
 FOLIO_ALWAYS_INLINE bool is_plain_divisor(float x) { return x >= plain_divisor_min && x <= plain_divisor_max; }
 
-template <class I>
+/// `From`: how the rows are read (layout.h).
+template <class I, class From>
 struct Store {
   using V = Simd<I>;
   using F = typename V::F;
   using U = typename V::U;
-  using S = typename V::S;
   using E = Elements<I>;
+  using Order = typename From::Order;
   static constexpr int W = V::W;
   static constexpr int block = E::block;
 
-  /// Runs of one call are mostly divided in one way: then types and ways are looked at once.
+  /// Granules are mostly divided in one way: then types and ways are looked at once. Without divisors nothing is divided.
   /// `source_bytes`: of an element of the source.
-  static void narrow(DType dtype, const Run* runs, int count, bool streams, int64_t source_bytes) {
-    bool lines = streams, is_uniform = true;
-    for (int i = 0; i < count; ++i) {
-      lines = lines && reinterpret_cast<uintptr_t>(runs[i].to) % (W * sizeof(float)) == 0;
-      is_uniform = is_uniform && runs[i].divisor.how == runs[0].divisor.how;
+  static void narrow(DType dtype, const Granules& granules, const Divisors* divisors, bool streams, int64_t source_bytes) {
+    const int64_t ahead_bytes = source_bytes * block;
+    if (divisors == nullptr) return narrow_as(dtype, granules, no_divisor, Division::none, streams, ahead_bytes);
+    if (divisors->is_uniform) {
+      return narrow_as(dtype, granules, {divisors->value, divisors->reciprocal}, divisors->how[0], streams, ahead_bytes);
     }
-    const int step = is_uniform ? count : 1;
-    for (int i = 0; i < count; i += step) {
-      if (lines) {
-        narrow_to<true>(dtype, runs + i, step, source_bytes * block);
-      } else {
-        narrow_to<false>(dtype, runs + i, step, source_bytes * block);
-      }
+    for (int64_t i = 0; i < granules.count(); ++i) {
+      const Granules one = granules.one(i / granules.per_head, i % granules.per_head);
+      narrow_as(dtype, one, {divisors->value + i, divisors->reciprocal + i}, divisors->how[i], streams, ahead_bytes);
     }
   }
 
  private:
-  template <bool Stream>
-  static void narrow_to(DType dtype, const Run* runs, int count, int64_t ahead_bytes) {
+  /// Of each granule.
+  struct Divisor {
+    const float* value;
+    const float* reciprocal;
+  };
+  struct Way {
+    bool streams;         ///< past the caches: whole, aligned registers
+    int64_t ahead_bytes;  ///< of the source, behind a block
+  };
+  static constexpr Divisor no_divisor{nullptr, nullptr};
+
+  static void narrow_as(DType dtype, const Granules& granules, Divisor divisor, Division how, bool streams, int64_t ahead_bytes) {
+    constexpr uint64_t line = W * sizeof(float);
+    const auto to = reinterpret_cast<uintptr_t>(granules.to.first);
+    const auto strides = static_cast<uint64_t>(granules.to.head_stride_bytes | granules.to.granule_stride_bytes);
+    const bool is_aligned = to % line == 0 && (granules.count() == 1 || strides % line == 0);
+    const Way way{streams && is_aligned, ahead_bytes};
     switch (dtype) {
-      case DType::f32: return wide<Stream, F32>(runs, count, ahead_bytes);
-      case DType::bf16: return wide<Stream, Bf16>(runs, count, ahead_bytes);
-      case DType::f16: return wide<Stream, F16>(runs, count, ahead_bytes);
-      case DType::f8_e4m3: return narrow8<Stream, F8<E4m3>>(runs, count, ahead_bytes);
-      case DType::f8_e5m2: return narrow8<Stream, F8<E5m2>>(runs, count, ahead_bytes);
-      default: return narrow8<Stream, I8>(runs, count, ahead_bytes);
+      case DType::f32: return wide<F32>(granules, divisor, how, way);
+      case DType::bf16: return wide<Bf16>(granules, divisor, how, way);
+      case DType::f16: return wide<F16>(granules, divisor, how, way);
+      case DType::f8_e4m3: return narrow8<F8<E4m3>>(granules, divisor, how, way);
+      case DType::f8_e5m2: return narrow8<F8<E5m2>>(granules, divisor, how, way);
+      default: return narrow8<I8>(granules, divisor, how, way);
     }
   }
 
-  template <bool Stream>
-  static void put(std::byte* to, U v) {
-    if constexpr (Stream) {
+  FOLIO_ALWAYS_INLINE static void put(std::byte* to, U v, bool streams) {
+    if (streams) {
       I::stream(to, v);
     } else {
       __builtin_memcpy(to, &v, sizeof v);
@@ -94,88 +143,122 @@ struct Store {
   // A type of elements: its size, and a block of floats stored.
   struct F32 {
     static constexpr int bytes = 4;
-    template <bool Stream, Range R>
-    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to) {
-      for (int i = 0; i < 4; ++i) put<Stream>(to + i * W * 4, V::bits(x[i]));
+    template <Range R>
+    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to, bool streams) {
+      for (int i = 0; i < 4; i += 2) {
+        put(to + i * W * 4, V::bits(Order::first(x[i], x[i + 1])), streams);
+        put(to + (i + 1) * W * 4, V::bits(Order::second(x[i], x[i + 1])), streams);
+      }
     }
   };
   struct Bf16 {
     static constexpr int bytes = 2;
-    template <bool Stream, Range R>
-    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to) {
-      put<Stream>(to, I::pack16(E::to_bf16(x[0]), E::to_bf16(x[1])));
-      put<Stream>(to + W * 4, I::pack16(E::to_bf16(x[2]), E::to_bf16(x[3])));
+    template <Range R>
+    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to, bool streams) {
+      U rounded[4];
+      for (int i = 0; i < 4; ++i) rounded[i] = E::to_bf16(x[i]);
+      if (I::has_nan(x)) {
+        for (int i = 0; i < 4; ++i) rounded[i] = E::nan_to_bf16(x[i], rounded[i]);
+      }
+      put(to, Order::high_words(rounded[0], rounded[1]), streams);
+      put(to + W * 4, Order::high_words(rounded[2], rounded[3]), streams);
     }
   };
   struct F16 {
     static constexpr int bytes = 2;
-    template <bool Stream, Range R>
-    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to) {
-      put<Stream>(to, I::pack16(E::to_f16(x[0]), E::to_f16(x[1])));
-      put<Stream>(to + W * 4, I::pack16(E::to_f16(x[2]), E::to_f16(x[3])));
+    template <Range R>
+    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to, bool streams) {
+      put(to, Order::low_words(E::to_f16(x[0]), E::to_f16(x[1])), streams);
+      put(to + W * 4, Order::low_words(E::to_f16(x[2]), E::to_f16(x[3])), streams);
     }
   };
   template <class T>
   struct F8 {
     static constexpr int bytes = 1;
-    template <bool Stream, Range R>
-    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to) {
-      put<Stream>(to, I::pack8(E::template to_f8<T, R>(x[0]), E::template to_f8<T, R>(x[1]), E::template to_f8<T, R>(x[2]),
-                               E::template to_f8<T, R>(x[3])));
+    template <Range R>
+    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to, bool streams) {
+      U sum[4], words[2];
+      for (int i = 0; i < 4; ++i) sum[i] = E::template f8_sum<T, R>(x[i]);
+      if (R == Range::any && I::has_nan(x)) {
+        for (int i = 0; i < 4; ++i) sum[i] = E::template nan_sum<T>(x[i], sum[i]);
+      }
+      for (int i = 0; i < 2; ++i)
+        words[i] = E::template codes_of_f8<T>(Order::low_words(sum[2 * i], sum[2 * i + 1]),
+                                              Order::high_words(sum[2 * i], sum[2 * i + 1]));
+      put(to, I::pack8(words[0], words[1]), streams);
     }
   };
   struct I8 {
     static constexpr int bytes = 1;
-    template <bool Stream, Range R>
-    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to) {
-      put<Stream>(to, I::pack8_signed(E::template to_i8<R>(x[0]), E::template to_i8<R>(x[1]), E::template to_i8<R>(x[2]),
-                                      E::template to_i8<R>(x[3])));
+    template <Range R>
+    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to, bool streams) {
+      U whole[4];
+      for (int i = 0; i < 4; ++i) whole[i] = E::template to_i8<R>(x[i]);
+      if (R == Range::any && I::has_nan(x)) {
+        for (int i = 0; i < 4; ++i) whole[i] = x[i] == x[i] ? whole[i] : U{};
+      }
+      put(to, I::pack8_signed(Order::low_words(whole[0], whole[1]), Order::low_words(whole[2], whole[3])), streams);
     }
   };
 
-  template <bool Stream, class T>
-  static void wide(const Run* runs, int count, int64_t ahead_bytes) {
-    if (runs[0].divisor.how == Division::none) return each<Stream, T, Division::none>(runs, count, ahead_bytes);
-    return each<Stream, T, Division::exact>(runs, count, ahead_bytes);
+  template <class T>
+  static void wide(const Granules& granules, Divisor divisor, Division how, const Way& way) {
+    if (how == Division::none) return each<T, Division::none>(granules, divisor, way);
+    return each<T, Division::exact>(granules, divisor, way);
   }
-  template <bool Stream, class T>
-  static void narrow8(const Run* runs, int count, int64_t ahead_bytes) {
+  template <class T>
+  static void narrow8(const Granules& granules, Divisor divisor, Division how, const Way& way) {
     if constexpr (I::has_fma) {
-      if (runs[0].divisor.how == Division::bounded) return each<Stream, T, Division::bounded>(runs, count, ahead_bytes);
-      if (runs[0].divisor.how == Division::corrected) return each<Stream, T, Division::corrected>(runs, count, ahead_bytes);
+      if (how == Division::bounded) return each<T, Division::bounded>(granules, divisor, way);
+      if (how == Division::corrected) return each<T, Division::corrected>(granules, divisor, way);
     }
-    return wide<Stream, T>(runs, count, ahead_bytes);
+    return wide<T>(granules, divisor, how, way);
   }
 
-  template <bool Stream, class T, Division How>
-  static void each(const Run* runs, int count, int64_t ahead_bytes) {
-    for (const Run* run = runs; run != runs + count; ++run) {
-      const F value = V::splat(run->divisor.value), reciprocal = V::splat(run->divisor.reciprocal);
-      const float* from = run->from;
-      std::byte* to = run->to;
-      const std::byte* ahead = run->ahead;
-      int64_t left = run->n;
-      for (; left >= block; left -= block, from += block, to += block * T::bytes, ahead += ahead_bytes) {
-        for (int64_t i = 0; i < ahead_bytes; i += 64) __builtin_prefetch(ahead + i);
-        store_block<Stream, T, How>(from, to, value, reciprocal);
+  template <class T, Division How>
+  static void each(const Granules& granules, Divisor divisor, const Way& way) {
+    const bool is_usual = granules.per_head == 1 && granules.last_length == usual_length;
+    for (int64_t h = 0; h < granules.heads; ++h) {
+      if (is_usual) {
+        store_granule<T, How>(granules.from.at(h), usual_length, granules.to.at(h), divisor, granules.ahead.at(h), way);
+        continue;
       }
-      if (left == 0) continue;
-      std::byte rest[block * T::bytes];
-      store_block<false, T, How>(from, rest, value, reciprocal);
-      __builtin_memcpy(to, rest, static_cast<size_t>(left) * T::bytes);
+      for (int64_t g = 0; g < granules.per_head; ++g) {
+        store_granule<T, How>(granules.from.at(h, g), granules.length_of(g), granules.to.at(h, g), divisor,
+                              granules.ahead.at(h, g), way);
+      }
     }
   }
-  template <bool Stream, class T, Division How>
-  FOLIO_ALWAYS_INLINE static void store_block(const float* from, std::byte* to, F value, F reciprocal) {
-    const F x[4] = {quotient<How>(V::load(from), value, reciprocal), quotient<How>(V::load(from + W), value, reciprocal),
-                    quotient<How>(V::load(from + 2 * W), value, reciprocal),
-                    quotient<How>(V::load(from + 3 * W), value, reciprocal)};
-    T::template store<Stream, How == Division::bounded ? Range::bounded : Range::any>(x, to);
+  template <class T, Division How>
+  FOLIO_ALWAYS_INLINE static void store_granule(const std::byte* from, int64_t n, std::byte* to, Divisor& divisor,
+                                                const std::byte* ahead, const Way& way) {
+    F value{}, reciprocal{};
+    if constexpr (How != Division::none) value = V::splat(*divisor.value++), reciprocal = V::splat(*divisor.reciprocal++);
+    for (; n >= block; n -= block, from += block * From::bytes, to += block * T::bytes, ahead += way.ahead_bytes) {
+      for (int64_t i = 0; i < block * From::source_bytes; i += 64) fetch(ahead + i);
+      store_block<T, How>(from, to, value, reciprocal, way.streams);
+    }
+    if (n > 0) store_rest<T, How>(from, n, to, value, reciprocal);
+  }
+  template <class T, Division How>
+  [[gnu::noinline]] static void store_rest(const std::byte* from, int64_t n, std::byte* to, F value, F reciprocal) {
+    std::byte some[block * From::bytes] = {}, rest[block * T::bytes];
+    __builtin_memcpy(some, from, static_cast<size_t>(n) * From::bytes);
+    store_block<T, How>(some, rest, value, reciprocal, false);
+    __builtin_memcpy(to, rest, static_cast<size_t>(n) * T::bytes);
+  }
+  template <class T, Division How>
+  FOLIO_ALWAYS_INLINE static void store_block(const std::byte* from, std::byte* to, F value, F reciprocal, bool streams) {
+    F x[4];
+    From::load(from, x[0], x[1]);
+    From::load(from + 2 * W * From::bytes, x[2], x[3]);
+    for (F& quotient : x) quotient = divided<How>(quotient, value, reciprocal);
+    T::template store<How == Division::bounded ? Range::bounded : Range::any>(x, to, streams);
   }
 
   /// Corrected: in this form a zero keeps its sign.
   template <Division How>
-  FOLIO_ALWAYS_INLINE static F quotient(F x, F value, F reciprocal) {
+  FOLIO_ALWAYS_INLINE static F divided(F x, F value, F reciprocal) {
     if constexpr (How == Division::none) return x;
     if constexpr (How == Division::exact) return x / value;
     const F first = x * reciprocal;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/writer.h: one token after the other: heads are loaded as floats into scratch memory, and stored from there.
+/// src/cpu/append/writer.h: one token after the other: heads are stored from where they lie, or from scratch memory as floats.
 ///
 /// The scratch memory stays in the first cache. All scales of a token's heads are made together: one after the other they would
 /// wait for each other's divisions.
@@ -16,21 +16,38 @@ namespace rows {
 template <class I>
 class Writer {
  public:
+  /// Token by token. K and V are loaded and measured before either is stored: divisions of one overlap with the other's arithmetic.
   static void write(const Job* jobs, int num_jobs, const Place* places, int64_t tokens) {
-    alignas(64) float scratch[head_size_max + slack];
-    Writer first(jobs[0], scratch), second(jobs[num_jobs - 1], scratch);
-    Writer* const writers[] = {&first, &second};
+    Writer writers[] = {Writer(jobs[0]), Writer(jobs[num_jobs - 1])};
     const int64_t count = tokens * num_jobs;
-    for (int64_t i = 0; i < count; ++i) {
-      if (places[i].target == nullptr) continue;
-      const bool has_next = i + num_jobs < count && places[i + num_jobs].target != nullptr;
-      writers[i % num_jobs]->write_token(places[i], has_next ? places[i + num_jobs] : places[i]);
+    for (int64_t t = 0; t < count; t += num_jobs) {
+      for (int j = 0; j < num_jobs; ++j) {
+        const int64_t coming = t + j + tokens_ahead * num_jobs;
+        const bool is_coming = coming < count && places[coming].target != nullptr;
+        writers[j].begin(places[t + j], places[is_coming ? coming : t + j]);
+      }
+      while (writers[0].has_more() || writers[num_jobs - 1].has_more()) {
+        for (int j = 0; j < num_jobs; ++j) writers[j].load();
+        for (int j = 0; j < num_jobs; ++j) writers[j].scale();
+        for (int j = 0; j < num_jobs; ++j) writers[j].store();
+      }
     }
     if (jobs[0].streams || jobs[num_jobs - 1].streams) I::fence();
   }
 
   /// Whole lines of the target past the caches; what lies before and behind them through the caches.
   static void move(std::byte* to, const std::byte* from, int64_t bytes, bool streams) {
+    move_fetching<false>(to, from, bytes, streams, nullptr);
+  }
+
+ private:
+  using V = Simd<I>;
+  using U = typename V::U;
+  using Loader = Load<I>;
+
+  /// `ahead`: as many bytes of a coming token, fetched meanwhile.
+  template <bool Fetches>
+  static void move_fetching(std::byte* to, const std::byte* from, int64_t bytes, bool streams, const std::byte* ahead) {
     if (to == from) return;
     constexpr int64_t line = 64;
     const auto begin = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(line));
@@ -41,145 +58,207 @@ class Writer {
     __builtin_memcpy(to, from, static_cast<size_t>(begin));
     int64_t i = begin;
     for (; i + line <= bytes; i += line) {
+      if constexpr (Fetches) fetch(ahead + i);
       for (int64_t k = 0; k < line; k += int64_t{sizeof(U)}) I::stream(to + i + k, V::template load_as<U>(from + i + k));
     }
     __builtin_memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
   }
 
- private:
-  using V = Simd<I>;
-  using U = typename V::U;
+  static constexpr int64_t tokens_ahead = 2;  // that are fetched: about the time that memory takes
+  static constexpr int pad = 16;              // rows begin on whole registers
+  static constexpr int slack = 64;            // what loads store behind the last row
 
-  Writer(const Job& job, float* scratch) : job_(job), pitch_((job.head_size + pad - 1) / pad * pad), scratch_(scratch) {
-    heads_max_ = head_size_max / pitch_ > 0 ? head_size_max / pitch_ : 1;
-    granules_ = job.target.granule_stride_bytes != 0 ? (job.head_size + job.target.granularity - 1) / job.target.granularity : 1;
-    granule_size_ = granules_ > 1 ? job.target.granularity : job.head_size;
+  explicit Writer(const Job& job)
+      : job_(job), from_bytes_(bit_width(job.source.dtype) / 8), to_bytes_(bit_width(job.target.dtype) / 8) {
+    const bool is_bf16 = job.source.dtype == DType::bf16, is_read = is_bf16 || job.source.dtype == DType::f32;
+    const bool is_changed = job.norm != nullptr || job.rope_dims > 0 || job.source.scale_dtype != DType::invalid;
+    is_move_ = job.is_plain() && job.source.dtype == job.target.dtype;
+    is_direct_ = is_read && !is_changed;
+    shares_scales_ = job.computes_scales && job.target.scale_head_stride_bytes == 0 && job.heads > 1;
+    if (job.target.granule_stride_bytes != 0) {
+      granule_size_ = job.target.granularity;
+    } else {
+      granule_size_ = job.is_plain() && !is_direct_ ? smaller(job.head_size, head_size_max) : job.head_size;
+    }
+    granules_ = (job.head_size + granule_size_ - 1) / granule_size_;
+    pitch_ = (job.head_size + pad - 1) / pad * pad;
+    heads_step_ = smaller(head_size_max / pitch_, granules_max / granules_);
+    if (heads_step_ == 0 || (job.is_plain() && !is_direct_)) heads_step_ = 1;
+    granules_step_ = job.is_plain() ? 1 : smaller(granules_, granules_max);
+    only_rotates_ = is_read && Loader::only_rotates(job) && (!is_bf16 || granules_ == 1 || granule_size_ % Loader::unit == 0);
+    if (is_bf16 && is_direct_) reading_ = Reading::bf16;
+    if (is_bf16 && only_rotates_) reading_ = Reading::split_floats;
   }
 
-  void write_token(const Place& place, const Place& next) {
-    prefetch(next);
-    if (job_.is_plain()) return write_plain(place, next);
-    const bool is_shared = job_.computes_scales && job_.target.scale_head_stride_bytes == 0 && job_.heads > 1;
-    if (is_shared) make_shared_scales(place);
-    for (int64_t head = 0; head < job_.heads; head += heads_max_) {
-      const int64_t heads = smaller(heads_max_, job_.heads - head);
-      Load<I>::heads(job_, place, head, heads, scratch_, pitch_);
-      store(place, next, head, heads, job_.computes_scales && !is_shared);
+  void begin(const Place& place, const Place& coming) {
+    place_ = &place;
+    coming_ = &coming;
+    head_ = place.target != nullptr ? 0 : job_.heads;
+    granule_ = 0;
+    if (!has_more()) return;
+    prefetch(coming);
+    if (is_move_) return move_heads();
+    if (only_rotates_) angles_ = angles_of(place);
+    if (shares_scales_) make_shared_scales();
+  }
+  [[nodiscard]] bool has_more() const { return head_ < job_.heads; }
+
+  // A step of a token: some granules of some heads, or nothing where there is no more.
+  void load() {
+    if (!has_more()) return;
+    load_step(granule_ == 0);
+    if (computes_here()) measure();
+  }
+  void scale() {
+    if (!has_more() || job_.target.scale_dtype == DType::invalid) return;
+    if (computes_here()) {
+      Scales<I>::make(job_, step_, magnitudes_, scales(), divisors_);
+    } else {
+      Scales<I>::read(job_.target, step_, scales(), divisors_);
+    }
+  }
+  void store() {
+    if (!has_more()) return;
+    const Divisors* divisors = job_.target.scale_dtype != DType::invalid ? &divisors_ : nullptr;
+    switch (reading_) {
+      case Reading::floats: narrow<Floats<I>>(divisors); break;
+      case Reading::split_floats: narrow<SplitFloats<I>>(divisors); break;
+      case Reading::bf16: narrow<Bf16s<I>>(divisors); break;
+    }
+    advance();
+  }
+
+  [[nodiscard]] bool computes_here() const { return job_.computes_scales && !shares_scales_; }
+  template <class From>
+  void narrow(const Divisors* divisors) {
+    Store<I, From>::narrow(job_.target.dtype, step_, divisors, job_.streams, from_bytes_);
+  }
+  void measure() {
+    switch (reading_) {
+      case Reading::floats: return Scales<I>::template measure<Floats<I>>(step_, magnitudes_);
+      case Reading::split_floats: return Scales<I>::template measure<SplitFloats<I>>(step_, magnitudes_);
+      case Reading::bf16: return Scales<I>::template measure<Bf16s<I>>(step_, magnitudes_);
     }
   }
 
-  /// Any length: nothing needs a whole row.
-  void write_plain(const Place& place, const Place& next) {
-    const int64_t from_bytes = bit_width(job_.source.dtype) / 8, to_bytes = bit_width(job_.target.dtype) / 8;
-    for (int64_t head = 0; head < job_.heads; ++head) {
-      const std::byte* from = place.source + head * job_.source.head_stride_bytes;
-      std::byte* to = place.target + head * job_.target.head_stride_bytes;
-      if (job_.source.dtype == job_.target.dtype) {
-        move(to, from, job_.head_size * to_bytes, job_.streams);
-        continue;
-      }
-      for (int64_t i = 0; i < job_.head_size; i += head_size_max) {
-        const int64_t n = smaller(head_size_max, job_.head_size - i);
-        Load<I>::widen(job_.source.dtype, from + i * from_bytes, 0, 1, n, scratch_, n);
-        const Run run{scratch_, n, to + i * to_bytes, no_divisor, next.source + (from - place.source) + i * from_bytes};
-        Store<I>::narrow(job_.target.dtype, &run, 1, job_.streams, from_bytes);
-      }
+  void load_step(bool begins_rows) {
+    const int64_t first = granule_ * granule_size_;  // element
+    const std::byte* source = place_->source + head_ * job_.source.head_stride_bytes;
+    step_.heads = granules_step_ == granules_ ? smaller(heads_step_, job_.heads - head_) : 1;
+    step_.per_head = smaller(granules_step_, granules_ - granule_);
+    step_.length = granule_size_;
+    step_.last_length = smaller(granule_size_, job_.head_size - first - (step_.per_head - 1) * granule_size_);
+    step_.from = {source + first * from_bytes_, job_.source.head_stride_bytes, granule_size_ * from_bytes_};
+    step_.ahead = step_.from;
+    step_.ahead.first += coming_->source - place_->source;
+    step_.to = {place_->target + head_ * job_.target.head_stride_bytes + first * to_bytes_, job_.target.head_stride_bytes,
+                granule_size_ * to_bytes_};
+    if (is_direct_) return;
+    if (job_.is_plain()) {
+      Loader::widen(job_.source.dtype, step_.from.first, 0, 1, step_.last_length, rows_, 0);
+    } else if (begins_rows) {
+      load_heads(source);
+    }
+    constexpr int64_t size = sizeof(float);
+    const int64_t loaded = job_.is_plain() ? 0 : first;
+    step_.from = {reinterpret_cast<const std::byte*>(rows_ + loaded), pitch_ * size, granule_size_ * size};
+  }
+  /// Whole heads, transformed.
+  void load_heads(const std::byte* source) {
+    if (!only_rotates_) return Loader::heads(job_, *place_, head_, step_.heads, rows_, pitch_);
+    if (reading_ == Reading::floats) {
+      Loader::template rotated<Floats<I>>(job_, source, step_.heads, angles_, rows_, pitch_);
+    } else {
+      Loader::template rotated<Bf16s<I>>(job_, source, step_.heads, angles_, rows_, pitch_);
+    }
+  }
+  void advance() {
+    granule_ += step_.per_head;
+    if (granule_ < granules_) return;
+    granule_ = 0;
+    head_ += step_.heads;
+  }
+
+  void move_heads() {
+    for (; has_more(); ++head_) {
+      const std::byte* from = place_->source + head_ * job_.source.head_stride_bytes;
+      move_fetching<true>(place_->target + head_ * job_.target.head_stride_bytes, from, job_.head_size * to_bytes_, job_.streams,
+                          from + (coming_->source - place_->source));
     }
   }
 
-  /// A granule of a head: by which steps a token's rows are divided and stored.
-  struct Granule {
-    int64_t head = 0;
-    int64_t index = 0;
-  };
-  [[nodiscard]] Granule after(Granule g) const { return ++g.index < granules_ ? g : Granule{g.head + 1, 0}; }
-  [[nodiscard]] int64_t length_of(const Granule& g) const {
-    return smaller(granule_size_, job_.head_size - g.index * granule_size_);
-  }
-  [[nodiscard]] const float* values_of(const Granule& g) const { return scratch_ + g.head * pitch_ + g.index * granule_size_; }
-  [[nodiscard]] std::byte* scale_of(const Place& place, int64_t head, const Granule& g) const {
-    return place.target_scales + (head + g.head) * job_.target.scale_head_stride_bytes +
-           g.index * job_.target.granule_stride_bytes;
+  [[nodiscard]] const float* angles_of(const Place& place) {
+    if (reading_ == Reading::floats) return place.cos_sin;
+    Loader::split_angles(place.cos_sin, job_.rope_dims, rotation_);
+    return rotation_;
   }
 
-  /// The loaded heads, of which `head` is the first, a batch of granules at a time.
-  void store(const Place& place, const Place& next, int64_t head, int64_t heads, bool computes) {
-    const int64_t from_bytes = bit_width(job_.source.dtype) / 8;
-    const int64_t to_bytes = bit_width(job_.target.dtype) / 8;
-    Granule g;
-    while (g.head < heads) {
-      Run runs[granule_batch + Scales<I>::lanes];
-      Magnitude magnitudes[granule_batch + Scales<I>::lanes];
-      std::byte* scales[granule_batch];
-      int count = 0;
-      for (; count < granule_batch && g.head < heads; ++count, g = after(g)) {
-        Run& run = runs[count];
-        run.from = values_of(g);
-        run.n = length_of(g);
-        run.to = place.target + (head + g.head) * job_.target.head_stride_bytes + g.index * granule_size_ * to_bytes;
-        run.ahead = next.source + (head + g.head) * job_.source.head_stride_bytes + g.index * granule_size_ * from_bytes;
-        run.divisor = no_divisor;
-        if (job_.target.scale_dtype == DType::invalid) continue;
-        scales[count] = scale_of(place, head, g);
-        if (computes) {
-          magnitudes[count] = Scales<I>::magnitude(run.from, run.n);
-        } else {
-          run.divisor = Scales<I>::given(job_.target, scales[count]);
-        }
-      }
-      if (computes) Scales<I>::make(job_, magnitudes, scales, count, runs);
-      Store<I>::narrow(job_.target.dtype, runs, count, job_.streams, from_bytes);
-    }
+  /// Where the scales of this step are.
+  [[nodiscard]] Side<std::byte> scales() const {
+    const Format& f = job_.target;
+    return {place_->target_scales + head_ * f.scale_head_stride_bytes + granule_ * f.granule_stride_bytes,
+            f.scale_head_stride_bytes, f.granule_stride_bytes};
   }
 
   /// Scales that the heads of a token share: made from all heads, and then as good as given.
-  void make_shared_scales(const Place& place) {
-    for (int64_t first = 0; first < granules_; first += granule_batch) {
-      const auto count = static_cast<int>(smaller(granule_batch, granules_ - first));
-      Run runs[granule_batch + Scales<I>::lanes];
-      Magnitude magnitudes[granule_batch + Scales<I>::lanes];
-      std::byte* scales[granule_batch];
-      for (int i = 0; i < count; ++i) magnitudes[i] = {0, false};
-      for (int64_t head = 0; head < job_.heads; head += heads_max_) {
-        const int64_t heads = smaller(heads_max_, job_.heads - head);
-        Load<I>::heads(job_, place, head, heads, scratch_, pitch_);
-        for (int64_t h = 0; h < heads; ++h) {
-          for (int i = 0; i < count; ++i) {
-            const Granule g{h, first + i};
-            magnitudes[i].include(Scales<I>::magnitude(values_of(g), length_of(g)));
-          }
-        }
+  void make_shared_scales() {
+    for (; granule_ < granules_; granule_ += step_.per_head) {
+      Magnitudes all = {};
+      for (head_ = 0; has_more(); head_ += step_.heads) {
+        load_step(true);
+        measure();
+        for (int64_t i = 0; i < step_.count(); ++i) all.include(i % step_.per_head, magnitudes_.finite[i]);
+        all.is_any_special = all.is_any_special || magnitudes_.is_any_special;
       }
-      for (int i = 0; i < count; ++i) scales[i] = scale_of(place, 0, {0, first + i});
-      Scales<I>::make(job_, magnitudes, scales, count, runs);
+      head_ = 0;
+      step_.heads = 1;
+      Scales<I>::make(job_, step_, all, scales(), divisors_);
     }
+    granule_ = 0;
   }
 
-  /// Of the next token: its angles and, where stores go through the caches, what it writes. What it reads is fetched while this one
+  /// Of a coming token: its angles and, where stores go through the caches, what it writes. What it reads is fetched while this one
   /// is stored, evenly: a burst would fill the buffers of the first cache and stop everything behind it.
   void prefetch(const Place& place) const {
-    if (job_.rope_dims > 0) prefetch_lines<0>(reinterpret_cast<const std::byte*>(place.cos_sin), job_.rope_dims * int64_t{4});
+    constexpr int64_t line = 64;
+    const auto* angles = reinterpret_cast<const std::byte*>(place.cos_sin);
+    for (int64_t i = 0; i < job_.rope_dims * int64_t{sizeof(float)}; i += line) fetch(angles + i);
     if (job_.streams) return;
-    const int64_t bytes = job_.head_size * bit_width(job_.target.dtype) / 8;
-    for (int64_t head = 0; head < job_.heads; ++head)
-      prefetch_lines<1>(place.target + head * job_.target.head_stride_bytes, bytes);
-  }
-  template <int ForWriting>
-  static void prefetch_lines(const std::byte* at, int64_t bytes) {
-    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, ForWriting);
+    for (int64_t head = 0; head < job_.heads; ++head) {
+      const std::byte* row = place.target + head * job_.target.head_stride_bytes;
+      for (int64_t i = 0; i < job_.head_size * to_bytes_; i += line) __builtin_prefetch(row + i, 1);
+    }
   }
 
   static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-  static constexpr int pad = 16;    // rows begin on whole registers
-  static constexpr int slack = 64;  // what blocks read and store behind the last row
-
   const Job& job_;
-  int64_t pitch_;
-  int64_t heads_max_ = 1;
-  int64_t granules_ = 1;
-  int64_t granule_size_ = 1;
-  float* scratch_;
+  const int64_t from_bytes_;  ///< of an element
+  const int64_t to_bytes_;
+  bool is_move_ = false;       ///< bytes are copied
+  bool is_direct_ = false;     ///< rows are stored from where they lie
+  bool only_rotates_ = false;  ///< rows are rotated while they are loaded
+  bool shares_scales_ = false;
+  Reading reading_ = Reading::floats;
+  int64_t granule_size_ = 1;  ///< of a plain job: what fits the scratch memory
+  int64_t granules_ = 1;      ///< of a head
+  int64_t pitch_ = 1;
+  int64_t heads_step_ = 1;
+  int64_t granules_step_ = 1;
+
+  // The token, and the step: granules from granule_ on of heads from head_ on.
+  const Place* place_ = nullptr;
+  const Place* coming_ = nullptr;
+  const float* angles_ = nullptr;  ///< in the order in which `reading_` has them
+  int64_t head_ = 0;
+  int64_t granule_ = 0;
+  Granules step_ = {};
+
+  // Filled for every step.
+  Magnitudes magnitudes_;
+  Divisors divisors_;
+  alignas(64) float rows_[head_size_max + slack];
+  alignas(64) float rotation_[head_size_max];
 };
 
 }  // namespace rows
