@@ -34,17 +34,37 @@ void avx512_widen(DType dtype, const void* from, float* to) {
 }
 
 void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to) {
+  using Products = avx512::Products<Target>;
+  alignas(64) static thread_local float scores[16 * Products::row_block];
   alignas(64) static thread_local uint32_t rows[256 * 64];
-  constexpr int row_block = avx512::Products<Target>::row_block;
-  alignas(64) static thread_local float scores[16 * row_block];
   __builtin_memcpy(rows, q, static_cast<size_t>(steps) * 64 * 4);
-  const avx512::Fetch nothing[2] = {};
+  avx512::ScoreCall call;
+  call.q = rows;
+  call.q_stride = 64;
+  call.steps = steps;
   const int64_t stride = int64_t{steps} * 4;
-  for (int k = 0; k < 16; k += avx512::Products<Target>::keys_beside(vectors)) {
-    const TileRows at = {reinterpret_cast<const std::byte*>(keys) + k * stride, stride};
-    avx512::Products<Target>::scores(vectors, rows, 64, at, nothing, steps, scores + k * row_block);
+  for (int k = 0; k < 16; k += Products::keys_beside(vectors)) {
+    call.keys = {reinterpret_cast<const std::byte*>(keys) + k * stride, stride};
+    call.to = scores + k * Products::row_block;
+    Products::scores(vectors, call);
   }
-  for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * 16, scores + k * row_block, 64);
+  for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * 16, scores + k * Products::row_block, 64);
+}
+
+void avx512_scores_of_few(int rows, const float* q, const float* keys, int steps, float* to) {
+  using Products = avx512::Products<Target>;
+  alignas(64) static thread_local float scores[16 * Products::row_block];
+  static thread_local uint32_t words[8 * 256];
+  for (int r = 0; r < 8; ++r)
+    for (int w = 0; w < steps; ++w) __builtin_memcpy(words + r * steps + w, q + w * 64 + r, 4);
+  avx512::ScoreCall call;
+  call.q = words;
+  call.q_stride = steps;
+  call.steps = steps;
+  call.keys = {reinterpret_cast<const std::byte*>(keys), int64_t{steps} * 4};
+  call.to = scores;
+  Products::scores_of_few(rows, call);
+  for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * 16, scores + k * Products::row_block, 64);
 }
 
 }  // namespace folio::test

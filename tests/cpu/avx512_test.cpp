@@ -82,6 +82,12 @@ TEST_F(Avx512, tiles_of_every_shape_give_the_same_bits) {
       avx512_scores(vectors, q.data(), keys.data(), steps, wide.data());
       EXPECT_EQ(std::memcmp(narrow.data(), wide.data(), 1024), 0) << vectors << " vectors, " << steps << " steps";
     }
+    for (const int rows : {1, 2, 3, 4, 7, 8}) {
+      avx512_scores_of_few(rows, q.data(), keys.data(), steps, wide.data());
+      for (size_t key = 0; key < 16; ++key)
+        EXPECT_EQ(std::memcmp(&narrow[key * 16], &wide[key * 16], static_cast<size_t>(rows) * 4), 0)
+            << rows << " rows, " << steps;
+    }
     double exact = 0.0;
     for (int d = 0; d < steps; ++d)
       exact +=

@@ -38,6 +38,7 @@ class Engine : public Layout<I::per_word> {
         s_(Base::scratch_at(memory, view.problem)),
         steps_(Base::steps(problem_)),
         width_(Base::width(problem_)),
+        is_few_(view.head_rows <= Base::few_rows),
         padded_rows_(static_cast<int>(skeleton::round_up(view.head_rows, lanes))),
         factor_(__builtin_fabsf(problem_.scale)),
         has_key_scales_(is_per_row(view.args.key)),
@@ -60,10 +61,7 @@ class Engine : public Layout<I::per_word> {
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
       const int h = r / view_.head_rows, local = r % view_.head_rows;
-      uint32_t* const to = query_block(h, local / row_block) + local % row_block;
-      const int64_t stride = query_stride(local / row_block);
-      const uint32_t sign = problem_.scale < 0.0f ? I::sign_bits : 0;
-      for (int i = 0; i < steps_; ++i) to[i * stride] = load_word(words + int64_t{i} * 4) ^ sign;
+      pack_query(words, h, local);
     }
   }
 
@@ -117,6 +115,15 @@ class Engine : public Layout<I::per_word> {
   }
   [[nodiscard]] uint32_t* query_block(int head, int block) const {
     return s_.q + int64_t{head * padded_rows_ + block * row_block} * steps_;
+  }
+
+  /// The words of local row `row` of head h.
+  void pack_query(const std::byte* words, int h, int row) const {
+    const int block = row / row_block;
+    const int64_t stride = is_few_ ? 1 : query_stride(block);
+    uint32_t* const to = query_block(h, block) + (is_few_ ? int64_t{row} * steps_ : row % row_block);
+    const uint32_t sign = problem_.scale < 0.0f ? I::sign_bits : 0;
+    for (int i = 0; i < steps_; ++i) to[i * stride] = load_word(words + int64_t{i} * 4) ^ sign;
   }
 
   void begin(const KeyTile& tile, int h) {
@@ -177,15 +184,19 @@ class Engine : public Layout<I::per_word> {
 
   void score(int h, int begin, int vectors, int keys) {
     const int block = begin / row_block;
-    const uint32_t* const q = query_block(h, block) + begin % row_block;
-    const int64_t stride = query_stride(block);
+    ScoreCall call;
+    call.q = query_block(h, block) + begin % row_block;
+    call.q_stride = is_few_ ? steps_ : query_stride(block);
+    call.steps = steps_;
     const int together = P::keys_beside(vectors);
     const bool is_last = next_keys_ == nullptr || view_.head_rows <= row_block;  // of the blocks that fetch
     for (int k = 0; k < keys; k += together) {
-      TileRows rows = key_groups_[k / TileGroups::group_rows];
-      rows.data += k % TileGroups::group_rows * rows.stride_bytes;
-      const Fetch next[2] = {fetch_of(next_keys_, k), is_last ? fetch_of(next_values_, k) : Fetch{}};
-      P::scores(vectors, q, stride, rows, next, steps_, s_.scores + k * row_block);
+      call.keys = key_groups_[k / TileGroups::group_rows];
+      call.keys.data += k % TileGroups::group_rows * call.keys.stride_bytes;
+      call.next[0] = fetch_of(next_keys_, k);
+      call.next[1] = is_last ? fetch_of(next_values_, k) : Fetch{};
+      call.to = s_.scores + k * row_block;
+      is_few_ ? P::scores_of_few(view_.head_rows, call) : P::scores(vectors, call);
       step();
     }
     next_keys_ = nullptr;
@@ -233,6 +244,7 @@ class Engine : public Layout<I::per_word> {
   const Scratch s_;
   const int steps_;
   const int width_;
+  const bool is_few_;
   const int padded_rows_;  // of each head
   const float factor_;
   const bool has_key_scales_;  // applied to scores and weights

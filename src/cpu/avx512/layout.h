@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/avx512/layout.h: how the AVX-512 engine lays out a task's rows and its scratch memory; known without its instructions.
 ///
-///     q        [heads][blocks of rows][steps][rows of the block]   words of 4 bytes: one f32, or a pair of bf16 dims
+///     q        [heads][blocks of rows][steps][rows of the block], or of few rows [heads][rows][steps]
+///              words of 4 bytes: one f32, or a pair of bf16 dims
 ///     scores   [64 keys][rows of a block]    f32
 ///     weights  [64 keys or 32 pairs of keys][rows of a block]    words; f32 weights take the place of the scores
 ///     keys, values   two stages of rows that are not read where they lie, padded to whole vectors
@@ -35,6 +36,29 @@ struct Fetch {
   int32_t lines = 0;  // of each row
 };
 
+/// Requests the lines of `rows` rows, one after the other.
+class Requests {
+ public:
+  FOLIO_ALWAYS_INLINE Requests(const Fetch& fetch, int rows)
+      : row_(fetch.rows.data), stride_(fetch.rows.stride_bytes), lines_(fetch.lines), rows_(fetch.lines > 0 ? rows : 0) {}
+  FOLIO_ALWAYS_INLINE void next() {
+    if (rows_ == 0) return;
+    __builtin_prefetch(row_ + int64_t{line_} * 64, 0, 3);
+    if (++line_ < lines_) return;
+    line_ = 0;
+    row_ += stride_;
+    --rows_;
+  }
+  FOLIO_ALWAYS_INLINE void finish() {
+    while (rows_ > 0) next();
+  }
+
+ private:
+  const std::byte* row_;
+  int64_t stride_;
+  int lines_, rows_, line_ = 0;
+};
+
 struct Scratch {
   uint32_t* q = nullptr;
   float* scores = nullptr;
@@ -51,6 +75,7 @@ struct Scratch {
 template <int PerWord>
 struct Layout {
   static constexpr int tiles_max = 1, ahead_max = 1;
+  static constexpr int few_rows = 8;  // of a head: its scores are computed with keys instead of rows in the lanes
   static constexpr int element_bytes = 4 / PerWord;
   /// Rows whose scores of a tile are held at once: a multiple of 16 that divides `places`, few enough that their queries stay in the
   /// first-level cache beside the keys.

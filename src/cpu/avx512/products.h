@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/avx512/products.h: the two products, in register tiles of at most 24 sums.
 ///
-///     scores[key][row]   = sum over words w of q[w][row] * k[key][w]      lanes = rows, a word of K broadcast from where it lies
+///     scores[key][row]   = sum over words w of q[w][row] * k[key][w]      lanes = rows, a word of K broadcast from where it lies;
+///                                                                        few rows: lanes = keys, a word of q broadcast
 ///     output[row][dim]  += sum over keys of weight[key][row] * v[key][dim]  lanes = dims, a weight broadcast
 ///
 /// A word is a number in f32 and a pair of bf16 in the other kernel, whose instruction adds both products. Each element is one chain
@@ -16,25 +17,42 @@ namespace folio {
 inline namespace v1 {
 namespace avx512 {
 
+/// What a score tile multiplies.
+struct ScoreCall {
+  const uint32_t* q = nullptr;  // [steps][q_stride]; of few rows [row][q_stride]
+  int64_t q_stride = 0;
+  TileRows keys;
+  Fetch next[2];        // as many rows of each to request meanwhile
+  int steps = 0;        // words of a row
+  float* to = nullptr;  // [key][row_block]
+};
+
 template <class I>
 class Products {
  public:
   static constexpr int row_block = Layout<I::per_word>::row_block;
-  /// Six instead of four rows of output beside one another, where rows are many: V, which the first-level cache seldom holds, is read less.
+  /// Six instead of four rows of output beside one another, where rows are many: V, seldom in the first-level cache, is read less.
   static constexpr bool is_tall = I::per_word == 1;
 
   /// Keys that one call of `scores` takes beside so many vectors of rows.
   static constexpr int keys_beside(int vectors) { return vectors == 1 ? 16 : vectors <= 3 ? 8 : 4; }
 
-  /// scores [key][row_block] of the first keys_beside(vectors) rows at `keys`; q [steps][q_stride].
-  static void scores(int vectors, const uint32_t* q, int64_t q_stride, TileRows keys, const Fetch* next, int steps, float* to) {
+  /// Scores of the first keys_beside(vectors) rows.
+  static void scores(int vectors, const ScoreCall& call) {
     switch (vectors) {
-      case 1: return score_tile<1>(q, q_stride, keys, next, steps, to);
-      case 2: return score_tile<2>(q, q_stride, keys, next, steps, to);
-      case 3: return score_tile<3>(q, q_stride, keys, next, steps, to);
+      case 1: return score_tile<1>(call);
+      case 2: return score_tile<2>(call);
+      case 3: return score_tile<3>(call);
       default:
-        if constexpr (row_block > 3 * lanes) score_tile<4>(q, q_stride, keys, next, steps, to);
+        if constexpr (row_block > 3 * lanes) score_tile<4>(call);
     }
+  }
+
+  /// The same for at most 8 rows: 16 keys. Rows that do not exist up to 1, 2, 4 or 8 are read.
+  static void scores_of_few(int rows, const ScoreCall& call) {
+    if (rows == 1) return key_tile<1>(call);
+    if (rows == 2) return key_tile<2>(call);
+    rows <= 4 ? key_tile<4>(call) : key_tile<8>(call);
   }
 
   /// Adds the weighted rows [0, keys) of `groups` to `rows` rows of output, `width` columns each, all readable to whole vectors.
@@ -53,34 +71,34 @@ class Products {
   }
 
  private:
-  /// Meanwhile requests as many rows of each of two `next`, evenly: a row of K is steps / 16 lines.
+  /// Requests are spread evenly: a row of K is steps / 16 lines.
   template <int Vectors>
-  [[gnu::noinline]] static void score_tile(const uint32_t* q, int64_t q_stride, TileRows keys, const Fetch* next, int steps,
-                                           float* to) {
+  [[gnu::noinline]] static void score_tile(const ScoreCall& call) {
     constexpr int count = keys_beside(Vectors), steps_per_line = 16 / count;
     __m512 sum[count][Vectors];
 #pragma GCC unroll 16
     for (int k = 0; k < count; ++k)
 #pragma GCC unroll 16
       for (int v = 0; v < Vectors; ++v) sum[k][v] = _mm512_setzero_ps();
-    const std::byte* key = keys.data;
-    const int lines = steps / 16;
-    int left = steps - lines * 16;
-    Fetch first = next[0], second = next[1];
+    const uint32_t* q = call.q;
+    const std::byte* key = call.keys.data;
+    const int lines = call.steps / 16;
+    int left = call.steps - lines * 16;
+    Fetch first = call.next[0], second = call.next[1];
     for (int r = 0; r < count; ++r) {
       for (int line = 0; line < lines; ++line) {
         if (line < first.lines) __builtin_prefetch(first.rows.data + line * 64, 0, 3);
         if (line < second.lines) __builtin_prefetch(second.rows.data + line * 64, 0, 3);
-        score_steps<Vectors, steps_per_line>(q, q_stride, key, keys.stride_bytes, sum);
+        score_steps<Vectors, steps_per_line>(q, call.q_stride, key, call.keys.stride_bytes, sum);
       }
       first.rows.data += first.rows.stride_bytes;
       second.rows.data += second.rows.stride_bytes;
     }
-    for (; left > 0; --left) score_steps<Vectors, 1>(q, q_stride, key, keys.stride_bytes, sum);
+    for (; left > 0; --left) score_steps<Vectors, 1>(q, call.q_stride, key, call.keys.stride_bytes, sum);
 #pragma GCC unroll 16
     for (int k = 0; k < count; ++k)
 #pragma GCC unroll 16
-      for (int v = 0; v < Vectors; ++v) _mm512_store_ps(to + k * row_block + v * lanes, sum[k][v]);
+      for (int v = 0; v < Vectors; ++v) _mm512_store_ps(call.to + k * row_block + v * lanes, sum[k][v]);
   }
 
   template <int Vectors, int Steps>
@@ -96,6 +114,82 @@ class Products {
       q += q_stride;
       key += 4;
     }
+  }
+
+  /// lanes = 16 keys: four words of each at a time are turned in registers; the chain of a score is that of score_tile.
+  template <int Rows>
+  [[gnu::noinline]] static void key_tile(const ScoreCall& call) {
+    Requests first(call.next[0], lanes), second(call.next[1], lanes);
+    __m512 sum[Rows];
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) sum[r] = _mm512_setzero_ps();
+    const int64_t stride = call.keys.stride_bytes;
+    const std::byte* quarter[4];
+    for (int i = 0; i < 4; ++i) quarter[i] = call.keys.data + i * 4 * stride;
+    const uint32_t* q = call.q;
+    for (int left = call.steps; left > 0; left -= 4, q += 4) {
+      __m512 word[4];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        word[i] = _mm512_castsi512_ps(
+            quarters(quarter[0] + i * stride, quarter[1] + i * stride, quarter[2] + i * stride, quarter[3] + i * stride));
+        first.next();
+        second.next();
+      }
+      turn(word);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i)
+#pragma GCC unroll 16
+        for (int r = 0; r < Rows; ++r)
+          sum[r] = I::multiply_add(_mm512_castps_si512(word[i]), broadcast(q + r * call.q_stride + i), sum[r]);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) quarter[i] += 16;
+    }
+    store_turned<Rows>(sum, call.to);
+    first.finish();
+    second.finish();
+  }
+  /// 16 bytes from each.
+  FOLIO_ALWAYS_INLINE static __m512i quarters(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
+    const auto piece = [](const std::byte* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
+    __m512i all = _mm512_zextsi128_si512(piece(a));
+    all = _mm512_maskz_inserti32x4(all_lanes, all, piece(b), 1);
+    all = _mm512_maskz_inserti32x4(all_lanes, all, piece(c), 2);
+    return _mm512_maskz_inserti32x4(all_lanes, all, piece(d), 3);
+  }
+  /// Transposes the 4 x 4 words of each quarter.
+  FOLIO_ALWAYS_INLINE static void turn(__m512 (&x)[4]) {
+    const auto low = [](__m512 a, __m512 b) { return _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all_lanes, a, b)); };
+    const auto high = [](__m512 a, __m512 b) { return _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all_lanes, a, b)); };
+    const __m512d a = low(x[0], x[1]), b = low(x[2], x[3]), c = high(x[0], x[1]), d = high(x[2], x[3]);
+    x[0] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, a, b));
+    x[1] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, a, b));
+    x[2] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, c, d));
+    x[3] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, c, d));
+  }
+  /// Sums of 16 keys per row to rows per key, with zeros behind the rows.
+  template <int Rows>
+  FOLIO_ALWAYS_INLINE static void store_turned(const __m512 (&sum)[Rows], float* to) {
+    __m512 x[2][4];
+    for (auto& four : x)
+      for (auto& row : four) row = _mm512_setzero_ps();
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r) x[r / 4][r % 4] = sum[r];
+    turn(x[0]);
+    if constexpr (Rows > 4) turn(x[1]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      store_quarter<0>(x[0][i], x[1][i], to + i * row_block);
+      store_quarter<1>(x[0][i], x[1][i], to + (4 + i) * row_block);
+      store_quarter<2>(x[0][i], x[1][i], to + (8 + i) * row_block);
+      store_quarter<3>(x[0][i], x[1][i], to + (12 + i) * row_block);
+    }
+  }
+  template <int Quarter>
+  FOLIO_ALWAYS_INLINE static void store_quarter(__m512 low, __m512 high, float* to) {
+    const __m128 a = _mm512_maskz_extractf32x4_ps(0xf, low, Quarter), b = _mm512_maskz_extractf32x4_ps(0xf, high, Quarter);
+    _mm256_store_ps(to, _mm256_set_m128(b, a));
+    _mm256_store_ps(to + 8, _mm256_setzero_ps());
   }
 
   template <int Vectors>
