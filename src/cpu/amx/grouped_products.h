@@ -36,18 +36,10 @@ class GroupedProducts {
     constexpr int64_t group = k_steps * tile_bytes;
     for (int k = 0; k < k_steps; ++k, queries += tile_bytes, keys += tile_bytes) {
       Tile::template load<0>(queries, 64);
-      Tile::template load<1>(keys, 64);
-      Tile::template dpbf16<4, 0, 1>();
-      pacer.tick(lines);
-      Tile::template load<2>(keys + group, 64);
-      Tile::template dpbf16<5, 0, 2>();
-      pacer.tick(lines);
-      Tile::template load<3>(keys + 2 * group, 64);
-      Tile::template dpbf16<6, 0, 3>();
-      pacer.tick(lines);
-      Tile::template load<1>(keys + 3 * group, 64);
-      Tile::template dpbf16<7, 0, 1>();
-      pacer.tick(lines);
+      add<4, 1>(keys, pacer, lines);
+      add<5, 2>(keys + group, pacer, lines);
+      add<6, 3>(keys + 2 * group, pacer, lines);
+      add<7, 1>(keys + 3 * group, pacer, lines);
     }
     Tile::template store<4>(to, 256);
     Tile::template store<5>(to + 16, 256);
@@ -58,55 +50,40 @@ class GroupedProducts {
   __attribute__((noinline)) static void values(const uint16_t* weights, const std::byte* values, float* output, Pacer<I>& pacer,
                                                int lines) {
     int column = 0;
-    for (; column + 64 <= VDepth; column += 64) four(weights, values + column * 128, output + column, pacer, lines);
-    if constexpr (VDepth % 64 != 0) two(weights, values + column * 128, output + column, pacer, lines);
+    for (; column + 64 <= VDepth; column += 64) columns<4>(weights, values + column * 128, output + column, pacer, lines);
+    if constexpr (VDepth % 64 != 0) columns<2>(weights, values + column * 128, output + column, pacer, lines);
   }
 
  private:
   static constexpr int64_t output_bytes = int64_t{VDepth} * 4;
 
-  FOLIO_ALWAYS_INLINE static void four(const uint16_t* weights, const std::byte* values, float* output, Pacer<I>& pacer,
-                                       int lines) {
-    Tile::template load<4>(output, output_bytes);
-    Tile::template load<5>(output + 16, output_bytes);
-    Tile::template load<6>(output + 32, output_bytes);
-    Tile::template load<7>(output + 48, output_bytes);
-    for (int half = 0; half < 2; ++half, values += tile_bytes) {
-      Tile::template load<0>(weights + 32 * half, 128);
-      Tile::template load<1>(values, 64);
-      Tile::template dpbf16<4, 0, 1>();
-      pacer.tick(lines);
-      Tile::template load<2>(values + 2 * tile_bytes, 64);
-      Tile::template dpbf16<5, 0, 2>();
-      pacer.tick(lines);
-      Tile::template load<3>(values + 4 * tile_bytes, 64);
-      Tile::template dpbf16<6, 0, 3>();
-      pacer.tick(lines);
-      Tile::template load<1>(values + 6 * tile_bytes, 64);
-      Tile::template dpbf16<7, 0, 1>();
-      pacer.tick(lines);
-    }
-    Tile::template store<4>(output, output_bytes);
-    Tile::template store<5>(output + 16, output_bytes);
-    Tile::template store<6>(output + 32, output_bytes);
-    Tile::template store<7>(output + 48, output_bytes);
+  /// Tile C += tile 0 . the B tile at `from`, by way of tile B.
+  template <int C, int B>
+  FOLIO_ALWAYS_INLINE static void add(const std::byte* from, Pacer<I>& pacer, int lines) {
+    Tile::template load<B>(from, 64);
+    Tile::template dpbf16<C, 0, B>();
+    pacer.tick(lines);
   }
 
-  FOLIO_ALWAYS_INLINE static void two(const uint16_t* weights, const std::byte* values, float* output, Pacer<I>& pacer,
-                                      int lines) {
+  /// Two or four columns of tiles.
+  template <int Count>
+  FOLIO_ALWAYS_INLINE static void columns(const uint16_t* weights, const std::byte* values, float* output, Pacer<I>& pacer,
+                                          int lines) {
     Tile::template load<4>(output, output_bytes);
     Tile::template load<5>(output + 16, output_bytes);
+    if constexpr (Count == 4) Tile::template load<6>(output + 32, output_bytes);
+    if constexpr (Count == 4) Tile::template load<7>(output + 48, output_bytes);
     for (int half = 0; half < 2; ++half, values += tile_bytes) {
       Tile::template load<0>(weights + 32 * half, 128);
-      Tile::template load<1>(values, 64);
-      Tile::template dpbf16<4, 0, 1>();
-      pacer.tick(lines);
-      Tile::template load<2>(values + 2 * tile_bytes, 64);
-      Tile::template dpbf16<5, 0, 2>();
-      pacer.tick(lines);
+      add<4, 1>(values, pacer, lines);
+      add<5, 2>(values + 2 * tile_bytes, pacer, lines);
+      if constexpr (Count == 4) add<6, 3>(values + 4 * tile_bytes, pacer, lines);
+      if constexpr (Count == 4) add<7, 1>(values + 6 * tile_bytes, pacer, lines);
     }
     Tile::template store<4>(output, output_bytes);
     Tile::template store<5>(output + 16, output_bytes);
+    if constexpr (Count == 4) Tile::template store<6>(output + 32, output_bytes);
+    if constexpr (Count == 4) Tile::template store<7>(output + 48, output_bytes);
   }
 };
 
