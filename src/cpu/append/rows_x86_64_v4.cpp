@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/append/rows_x86_64_v4.cpp: rows of tokens for x86-64-v4.
 #include <immintrin.h>
+
 #include "cpu/append/any_target.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
