@@ -6,9 +6,7 @@
 
 #include "attention/amx_emulated_kernels.h"
 #include "cpu/amx/grouped.h"
-#include "cpu/features.h"
-#include "support/attention_case.h"
-#include "support/run_case.h"
+#include "support/emulated_test.h"
 
 namespace folio::test {
 namespace {
@@ -23,21 +21,11 @@ constexpr Kernel emulated{"attention_grouped_amx_emulated",
                           Unit::amx,
                           DType::bf16};
 
-class AmxEmulated : public ::testing::Test {
+class AmxEmulated : public EmulatedTest {
  protected:
-  void SetUp() override {
-    if (machine_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
-  }
   static void expect_right(CaseOptions options) {
     options.q_dtype = DType::bf16;
-    AttentionCase c(options);
-    ASSERT_EQ(emulated.refuse(c.problem()), nullptr) << describe(options);
-    ASSERT_TRUE(run_kernel(c, emulated).is_ok());
-    EXPECT_TRUE(matches_reference(c)) << describe(options);
-    if (machine_isa() < Isa::amx_bf16) return;
-    const std::vector<std::byte> bits = c.output_bits();
-    ASSERT_TRUE(run_case(c, "attention_grouped_amx_bf16").is_ok());
-    EXPECT_EQ(c.output_bits(), bits) << "hardware differs: " << describe(options);
+    EmulatedTest::expect_right(emulated, "attention_grouped_amx_bf16", options);
   }
   static CaseOptions options_of(DType stored) {
     CaseOptions options;

@@ -10,14 +10,11 @@
 
 #include "cpu/amx/latent.h"
 #include "cpu/amx_latent_entries.h"
-#include "cpu/features.h"
-#include "support/attention_case.h"
-#include "support/run_case.h"
+#include "support/emulated_test.h"
 
 namespace folio::test {
 namespace {
 
-constexpr const char* shipped = "attention_latent_amx_bf16";
 constexpr Kernel emulated{"attention_latent_amx_emulated",
                           Isa::avx512_bf16,
                           Reproducible::per_query,
@@ -40,20 +37,10 @@ CaseOptions latent_options(int32_t q_heads) {
   return options;
 }
 
-class AmxLatent : public ::testing::Test {
+class AmxLatent : public EmulatedTest {
  protected:
-  void SetUp() override {
-    if (machine_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
-  }
   static void expect_right(const CaseOptions& options) {
-    AttentionCase c(options);
-    ASSERT_EQ(emulated.refuse(c.problem()), nullptr) << describe(options);
-    ASSERT_TRUE(run_kernel(c, emulated).is_ok());
-    EXPECT_TRUE(matches_reference(c)) << describe(options);
-    if (machine_isa() < Isa::amx_bf16) return;
-    const std::vector<std::byte> bits = c.output_bits();
-    ASSERT_TRUE(run_case(c, shipped).is_ok());
-    EXPECT_EQ(c.output_bits(), bits) << "hardware differs: " << describe(options);
+    EmulatedTest::expect_right(emulated, "attention_latent_amx_bf16", options);
   }
 };
 

@@ -73,7 +73,7 @@ class LatentEngine : public LatentMemory<S> {
         head_places_(static_cast<int>(skeleton::round_up(view.head_rows, tile_rows))),
         pairs_((head_places_ + Sizes::pair_rows - 1) / Sizes::pair_rows),
         is_staged_(uses_staged_values(view.problem)) {
-    keys_.loader().prefetch_to = PrefetchTo::nowhere;  // the pacer has done that
+    keys_.loader().prefetch_to = PrefetchTo::nowhere;  // LatentFetch has done that
     // What is read 2 bytes before a tile of weights is the last word of the tile before it.
     for (int64_t end = 0; end <= Sizes::pairs_max * Sizes::pair_weight_bytes; end += operand_tile_bytes)
       scratch_.weights[end - 1] = scratch_.weights[end - 2] = std::byte{0};

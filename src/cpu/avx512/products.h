@@ -23,7 +23,7 @@ struct ScoreCall {
   int64_t q_stride = 0;
   TileRows keys;
   Fetch next[2];        // as many rows of each to request meanwhile
-  int steps = 0;        // words of a row
+  int steps = 0;        // words of a row, a multiple of 4
   float* to = nullptr;  // [key][row_block]
 };
 
