@@ -11,8 +11,7 @@
 #include "cache/check_view.h"
 #include "folio/cache/page_walk.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 /// One plane and its source.
@@ -198,5 +197,4 @@ Status append(const Batch& batch, const AppendArgs& args, const Executor& execut
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

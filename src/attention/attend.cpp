@@ -8,8 +8,7 @@
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 /// One call of attend, as its tasks see it.
@@ -114,5 +113,4 @@ void attend_task(const Attention& attention, const AttentionPlan& plan, const At
   }
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -12,8 +12,7 @@
 
 #include "folio/core/dtype.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Elements that a conversion keeps on the stack at a time.
 inline constexpr int64_t convert_chunk = 256;
@@ -115,5 +114,4 @@ constexpr NarrowRow narrow_row_of(DType dtype) {
   }
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

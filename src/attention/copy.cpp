@@ -13,8 +13,7 @@
 #include "attention/work_split.h"
 #include "cache/check_view.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 struct Job {
@@ -251,5 +250,4 @@ Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to, 
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

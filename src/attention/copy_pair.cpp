@@ -9,8 +9,7 @@
 #include "cpu/profile.h"
 #include "folio/cache/page_walk.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 /// A strided box of byte runs, [slots, heads, granules], on both sides.
@@ -149,5 +148,4 @@ rows::Place CopyPair::place(const CopyBox& at, int64_t token) const noexcept {
   return place;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

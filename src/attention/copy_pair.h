@@ -6,8 +6,7 @@
 #include "folio/cache/paged_kv_view.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// What is copied as a whole, and so what a scale must belong to in order to move along.
 enum class CopyUnit : uint8_t { page, slot };
@@ -52,5 +51,4 @@ class CopyPair {
   int64_t bytes_ = 0;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -7,8 +7,7 @@
 #include "cpu/features.h"
 #include "folio/attention/plan.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 const char* refuse(const AttentionProblem& problem, Device device) noexcept {
   if (device.kind != Device::Kind::cpu) return "device: folio is built without CUDA kernels";
@@ -46,5 +45,4 @@ Result<Attention> Attention::create(const AttentionProblem& problem, const Atten
 
 std::string_view Attention::kernel() const noexcept { return kernel_ == nullptr ? std::string_view() : kernel_->name; }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -2,13 +2,12 @@
 /// src/attention/kernel_list.cpp: the kernels of this build, best first, and the selector.
 #include "attention/kernel_list.h"
 
-#include "cpu/amx/grouped.h"
-#include "cpu/amx/latent.h"
+#include "cpu/amx/grouped/grouped.h"
+#include "cpu/amx/latent/latent.h"
 #include "cpu/avx512/kernels.h"
-#include "cpu/portable.h"
+#include "cpu/portable/portable.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 constexpr Kernel all_kernels[] = {
@@ -76,5 +75,4 @@ Result<const Kernel*> select(const AttentionProblem& problem, Isa isa, const Mac
   return fail(Errc::unsupported, "Attention::create: {}", reason);
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -5,12 +5,11 @@
 #include <span>
 #include <string_view>
 
-#include "cpu/kernel.h"
+#include "kernel/kernel.h"
 #include "cpu/profile.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 [[nodiscard]] std::span<const Kernel> kernels() noexcept;
 
@@ -23,5 +22,4 @@ inline namespace v1 {
 [[nodiscard]] Result<const Kernel*> select(const AttentionProblem& problem, Isa isa, const MachineProfile& profile,
                                            std::string_view name) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -9,8 +9,7 @@
 #include "attention/convert.h"
 #include "attention/work_split.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
@@ -148,5 +147,4 @@ Status merge(std::span<const Partial> parts, const AnyTensor<3>& out, float* lse
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

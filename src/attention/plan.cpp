@@ -8,8 +8,7 @@
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 /// The caller's batch with its per-sequence arrays replaced by copies in the plan memory.
@@ -64,5 +63,4 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch, Memor
   return result;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

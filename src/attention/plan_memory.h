@@ -13,8 +13,7 @@
 #include "attention/schedule.h"
 #include "folio/attention/plan.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 struct PlanHeader {
   Batch batch = {};  // its offsets, lengths and positions point into the plan memory
@@ -93,5 +92,4 @@ inline WorkspaceParts workspace_parts(void* memory, int32_t parallelism, const S
   return parts;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

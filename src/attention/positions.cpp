@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 Status check_range(const char* function, const Rope& rope, const char* what, int64_t index, int64_t position) {
@@ -104,5 +103,4 @@ const float* TableRows::row_of(int64_t token) noexcept {
   return rope_->cos_sin + (position_ + token - batch_.query_offsets[sequence_]) * rope_->dims;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

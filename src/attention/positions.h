@@ -8,8 +8,7 @@
 #include "folio/cache/batch.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Size and offsets of a batch whose sequences have `tokens` tokens together; `of` names what has them.
 /// Errors: invalid_argument, "<function>: batch...", for a negative size, null or descending offsets, another number of tokens
@@ -44,5 +43,4 @@ class TableRows {
   int64_t position_ = 0;  ///< of the sequence's first new token
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

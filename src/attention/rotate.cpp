@@ -7,8 +7,7 @@
 #include "attention/row_jobs.h"
 #include "attention/work_split.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 struct Job {
@@ -125,5 +124,4 @@ Status rotate(const Batch& batch, const RotateArgs& args, const Executor& execut
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -8,8 +8,7 @@
 #include "cache/check_view.h"
 #include "cpu/append/rows.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 bool is_quantised(DType dtype) { return dtype == DType::i8 || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2; }
@@ -97,5 +96,4 @@ Status check_tensor(const char* function, const char* name, const AnyTensor<3>& 
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -6,8 +6,7 @@
 #include "folio/core/any_tensor.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Each element has a place of its own, and scales can be read or computed.
 /// Errors: invalid_argument, "<function>: <plane>...", also those of check_view; unsupported for scales of too large a head
@@ -30,5 +29,4 @@ struct ExpectedTensor {
 /// Errors: invalid_argument, "<function>: <name>..."
 Status check_tensor(const char* function, const char* name, const AnyTensor<3>& tensor, const ExpectedTensor& expected) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -4,8 +4,7 @@
 
 #include "cpu/profile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 rows::Format format_of(const PagedKVView& view) noexcept {
   rows::Format f;
@@ -67,5 +66,4 @@ bool should_stream(const rows::Job& job, const void* data, int64_t token_stride_
          reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(line) == 0;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

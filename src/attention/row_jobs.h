@@ -8,8 +8,7 @@
 #include "folio/cache/paged_kv_view.h"
 #include "folio/core/any_tensor.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 [[nodiscard]] rows::Format format_of(const PagedKVView& view) noexcept;
 [[nodiscard]] rows::Format format_of(const AnyTensor<3>& tensor) noexcept;
@@ -66,5 +65,4 @@ class PlaceBatch {
   rows::Place places_[2 * size];
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include "cpu/sequence.h"
+#include "kernel/sequence.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 // Per lane. Few enough that plans stay small, enough that the last tasks of a step are a few per cent of it.
@@ -290,5 +289,4 @@ ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimit
   return divider.size();
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

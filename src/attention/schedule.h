@@ -18,12 +18,11 @@
 
 #include <cstdint>
 
-#include "cpu/kernel.h"
+#include "kernel/kernel.h"
 #include "folio/attention/problem.h"
 #include "folio/cache/batch.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// A part of a unit whose spans several tasks share: `unit` names all its rows and spans.
 struct Cut {
@@ -48,5 +47,4 @@ struct ScheduleSize {
 ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimits& limits, const Batch& batch,
                            const KernelGeometry& geometry, Task* tasks, Cut* cuts) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

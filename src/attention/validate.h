@@ -6,8 +6,7 @@
 #include "folio/attention/problem.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Checks the problem and fills in what it leaves open: scale, v_head_size, and value for value_in_key.
 [[nodiscard]] Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept;
@@ -23,5 +22,4 @@ inline namespace v1 {
 /// `memory` holds `bytes` bytes, 64-byte aligned. `what` names it in the message.
 [[nodiscard]] Status check_memory(const char* what, const MemorySpan& memory, int64_t bytes) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

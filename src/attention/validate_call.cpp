@@ -2,8 +2,7 @@
 /// src/attention/validate_call.cpp: the checks of batches and of one layer's arguments.
 #include "attention/validate.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 Status check_optional(const char* argument, bool is_given, bool is_expected) {
@@ -187,5 +186,4 @@ Status check_args(const AttentionProblem& problem, int64_t tokens, const Attenti
   return check_bias(problem, tokens, args.bias);
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -4,8 +4,7 @@
 
 #include "attention/validate.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 constexpr int32_t heads_max = 65536;
@@ -120,5 +119,4 @@ Status check_limits(const AttentionProblem& problem, const AttentionLimits& limi
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

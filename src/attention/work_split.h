@@ -8,8 +8,7 @@
 #include "folio/core/execution.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 inline Status check_executor(const char* function, const Executor& executor) {
   if (executor.parallel_for != nullptr && executor.concurrency != nullptr) return {};
@@ -42,5 +41,4 @@ inline void run_tasks(const WorkSplit& split, void (*task)(void*, int64_t) noexc
   executor.parallel_for(executor.context, split.tasks, task, arg);
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

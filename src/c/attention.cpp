@@ -12,9 +12,7 @@ struct folio_attention {
   folio::Attention attention;
 };
 
-namespace folio {
-inline namespace v1 {
-namespace c {
+namespace folio::inline v1::c {
 namespace {
 
 Status read_problem(const char* function, const folio_problem* problem, AttentionProblem& to) {
@@ -161,9 +159,7 @@ Status merge(const folio_partial* parts, int64_t num_parts, const folio_tensor* 
 }
 
 }  // namespace
-}  // namespace c
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::c
 
 using namespace folio;  // NOLINT(google-build-using-namespace): the calls below are thin
 

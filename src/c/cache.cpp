@@ -7,9 +7,7 @@
 #include "folio/attention/append.h"
 #include "folio/cache/copy.h"
 
-namespace folio {
-inline namespace v1 {
-namespace c {
+namespace folio::inline v1::c {
 namespace {
 
 static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) && sizeof(folio_slot_copy) == sizeof(SlotCopy));
@@ -118,9 +116,7 @@ Status copy(const char* function, const folio_kv_planes* from, const folio_kv_pl
 }
 
 }  // namespace
-}  // namespace c
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::c
 
 using namespace folio;  // NOLINT(google-build-using-namespace): the calls below are thin
 

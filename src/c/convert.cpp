@@ -2,9 +2,7 @@
 /// src/c/convert.cpp: the checks and conversions that all calls of the C interface share.
 #include "c/convert.h"
 
-namespace folio {
-inline namespace v1 {
-namespace c {
+namespace folio::inline v1::c {
 namespace {
 
 constexpr uint32_t struct_size_max = 1u << 16;  // beyond this it is no size but an uninitialised word
@@ -138,6 +136,4 @@ Status ExecutorAdapter::init(const char* function, const folio_executor* executo
   return {};
 }
 
-}  // namespace c
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::c

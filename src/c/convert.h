@@ -10,9 +10,7 @@
 #include "folio/core/execution.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
-namespace c {
+namespace folio::inline v1::c {
 
 /// Leaves the text in `message`, if there is one, and returns the code.
 folio_code report(const Status& status, folio_message* message) noexcept;
@@ -59,6 +57,4 @@ class ExecutorAdapter {
   Executor executor_ = {};
 };
 
-}  // namespace c
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::c

@@ -10,9 +10,7 @@ struct folio_pool {
   folio::PagePool pool;
 };
 
-namespace folio {
-inline namespace v1 {
-namespace c {
+namespace folio::inline v1::c {
 namespace {
 
 static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) && offsetof(folio_page_copy, to) == offsetof(PageCopy, to) &&
@@ -140,9 +138,7 @@ T same(T value) {
 }
 
 }  // namespace
-}  // namespace c
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::c
 
 using namespace folio;  // NOLINT(google-build-using-namespace): the calls below are thin
 

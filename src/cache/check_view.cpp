@@ -4,8 +4,7 @@
 
 #include <span>
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 struct Number {
@@ -71,5 +70,4 @@ Status check_view(const char* function, const char* plane, const PagedKVView& vi
   return view.scales.data != nullptr ? check_scales(function, plane, view.scales) : Status();
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -8,8 +8,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// The types that planes store: f32, bf16, f16, f8_e4m3, f8_e5m2, i8.
 constexpr bool is_plane_dtype(DType dtype) { return is_supported(dtype) && dtype != DType::f8_e8m0; }
@@ -26,5 +25,4 @@ constexpr int64_t slots_per_page(const PagedKVView& view) { return view.page_siz
 /// of pages that page ids cannot reach, or a pointer or stride that breaks the natural alignment of an element.
 Status check_view(const char* function, const char* plane, const PagedKVView& view) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

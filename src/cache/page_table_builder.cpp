@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 constexpr int64_t entry_bytes = sizeof(uint32_t);
@@ -71,5 +70,4 @@ Status PageTableBuilder::set_row(int64_t row, std::span<const uint32_t> pages) n
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -9,8 +9,7 @@
 #include "cache/check_view.h"
 #include "folio/cache/page_walk.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 constexpr int64_t bits_max = int64_t{1} << 62;
@@ -264,5 +263,4 @@ Result<std::vector<Extent>> page_extents(std::span<const KVPlanes> planes, uint3
   }
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

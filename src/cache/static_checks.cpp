@@ -6,9 +6,7 @@
 
 #include "folio/cache/page_table.h"
 
-namespace folio {
-inline namespace v1 {
-namespace detail {
+namespace folio::inline v1::detail {
 namespace {
 
 constexpr int64_t max_rows = std::numeric_limits<int32_t>::max();  // TMA coordinates
@@ -229,6 +227,4 @@ Status check_layer(const char* function, int64_t layer, int64_t num_layers) noex
   return fail(Errc::invalid_argument, "{}: layer_idx is {}, expected 0 to {}", function, layer, num_layers - 1);
 }
 
-}  // namespace detail
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::detail

@@ -7,8 +7,7 @@
 #include "folio/cache/paged_kv_cache.h"
 #include "folio/cache/paged_kv_cache_collection.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 constexpr KVCacheStaticParams llama{8, 128};
@@ -46,5 +45,4 @@ static_assert(serves_tma<DType::f32> && serves_tma<DType::f16> && serves_tma<DTy
 static_assert(is_plain<ContinuousKVCache<DType::bf16, llama>> && is_plain<PagedKVCacheCollection<DType::bf16, llama, 16>>);
 
 }  // namespace
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

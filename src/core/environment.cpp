@@ -4,13 +4,11 @@
 
 #include <cstdlib>
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 const char* forced_kernel() noexcept {
   static const char* const value = std::getenv("FOLIO_FORCE_KERNEL");
   return value != nullptr && value[0] != '\0' ? value : nullptr;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

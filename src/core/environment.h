@@ -6,11 +6,9 @@
 /// | FOLIO_FORCE_KERNEL | name of the kernel that Attention::create uses unless its caller names one         |
 #pragma once
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Value of FOLIO_FORCE_KERNEL when the process first asked; null when unset or empty. Thread safe.
 [[nodiscard]] const char* forced_kernel() noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

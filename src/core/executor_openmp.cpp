@@ -4,8 +4,7 @@
 
 #include "folio/core/execution.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 int thread_count(void* context) {
@@ -37,5 +36,4 @@ Executor default_executor(int threads) noexcept {
   return {reinterpret_cast<void*>(static_cast<intptr_t>(threads > 0 ? threads : 0)), thread_count, parallel_for};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

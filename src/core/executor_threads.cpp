@@ -15,8 +15,7 @@
 
 #include "folio/core/execution.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 using Task = void (*)(void*, int64_t) noexcept;
@@ -126,5 +125,4 @@ Executor default_executor(int threads) noexcept {
   return {reinterpret_cast<void*>(static_cast<intptr_t>(threads > 0 ? threads : 0)), thread_count, parallel_for};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -6,8 +6,7 @@
 #include <cstring>
 #include <new>
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 /// One allocation: this header, then the text and a terminating zero (what() needs it).
@@ -119,5 +118,4 @@ Error::~Error() = default;
 
 const char* Error::what() const noexcept { return status_.is_ok() ? "ok" : status_.message().data(); }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -6,8 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 struct Leaf {
@@ -93,5 +92,4 @@ const char* name(Isa isa) noexcept {
   return "x86-64";
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -2,10 +2,9 @@
 /// src/cpu/features.h: which processor this is, and the highest instruction set that it and the operating system offer.
 #pragma once
 
-#include "cpu/kernel.h"
+#include "kernel/kernel.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 enum class Vendor : uint8_t { other, intel, amd };
 
@@ -25,5 +24,4 @@ struct Processor {
 /// "x86-64", "x86-64-v3", "x86-64-v4", "AVX512-BF16", "AMX-BF16".
 [[nodiscard]] const char* name(Isa isa) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -2,8 +2,7 @@
 /// src/cpu/profile.cpp: the profiles. Figures behind them: docs/kernels/.
 #include "cpu/profile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 constexpr MachineProfile generic{.name = "generic", .bf16_dot_is_slow = true};
@@ -21,5 +20,4 @@ const MachineProfile& profile_of(const Processor& processor) noexcept {
   return generic;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -9,8 +9,7 @@
 
 #include "cpu/features.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// How the rows of coming keys are fetched ahead.
 enum class PrefetchPolicy : uint8_t {
@@ -31,5 +30,4 @@ struct MachineProfile {
 [[nodiscard]] const MachineProfile& profile_of(const Processor& processor) noexcept;
 [[nodiscard]] inline const MachineProfile& machine_profile() noexcept { return profile_of(processor()); }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

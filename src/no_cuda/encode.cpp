@@ -2,8 +2,7 @@
 /// src/no_cuda/encode.cpp: folio_cuda of a build without CUDA: the same checks, then a refusal.
 #include "folio/tma/encode.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 Result<EncodedTensorMap> encode(const TensorMap& map, Device device) noexcept {
   if (const TmaFault fault = map.fault(); !fault.is_none()) return describe("encode", fault);
@@ -16,5 +15,4 @@ Result<EncodedTensorMap> encode(const RaggedTMA3DTile& tile, Device device) noex
   return encode(tile.map, device);
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace folio {
-inline namespace v1 {
-namespace pool {
+namespace folio::inline v1::pool {
 
 /// Without a base it only measures. Sizes that overflow are remembered, not wrapped.
 class Carver {
@@ -36,6 +34,4 @@ class Carver {
   bool overflow_ = false;
 };
 
-}  // namespace pool
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::pool

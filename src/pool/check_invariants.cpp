@@ -5,8 +5,7 @@
 
 #include "pool/pool_state.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 using pool::PageList;
 using pool::PageRecord;
@@ -160,5 +159,4 @@ Status PagePool::State::check_lists() const noexcept {
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -5,9 +5,7 @@
 #include <bit>
 #include <cstring>
 
-namespace folio {
-inline namespace v1 {
-namespace pool {
+namespace folio::inline v1::pool {
 
 int64_t Namespaces::num_buckets(int64_t capacity) noexcept {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(capacity)));
@@ -72,6 +70,4 @@ void Namespaces::forget(uint32_t i) noexcept {
   *at = entries_[i].bucket_next;
 }
 
-}  // namespace pool
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::pool

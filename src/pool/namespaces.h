@@ -11,9 +11,7 @@
 
 #include "pool/prefix_index.h"
 
-namespace folio {
-inline namespace v1 {
-namespace pool {
+namespace folio::inline v1::pool {
 
 inline constexpr uint32_t no_namespace = 0xffffffffU;
 
@@ -56,6 +54,4 @@ class Namespaces {
   uint32_t idle_front_ = no_namespace, idle_back_ = no_namespace;
 };
 
-}  // namespace pool
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::pool

@@ -2,9 +2,7 @@
 /// pool/page_lists.cpp: intrusive doubly linked lists of pages.
 #include "pool/page_lists.h"
 
-namespace folio {
-inline namespace v1 {
-namespace pool {
+namespace folio::inline v1::pool {
 
 void PageLists::attach(PageRecord* records, uint32_t num_pages) noexcept {
   records_ = records;
@@ -43,6 +41,4 @@ void PageLists::unlink(uint32_t page) noexcept {
   --head.count;
 }
 
-}  // namespace pool
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::pool

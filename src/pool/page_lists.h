@@ -7,9 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace folio {
-inline namespace v1 {
-namespace pool {
+namespace folio::inline v1::pool {
 
 inline constexpr uint32_t no_page = 0xffffffffU;
 
@@ -60,6 +58,4 @@ class PageLists {
   Head heads_[4];
 };
 
-}  // namespace pool
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::pool

@@ -11,8 +11,7 @@
 #include "pool/carver.h"
 #include "pool/pool_state.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 constexpr uint32_t max_count = std::numeric_limits<int32_t>::max();
@@ -147,5 +146,4 @@ PoolStats PagePool::stats() const noexcept {
   return stats;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

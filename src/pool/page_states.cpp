@@ -5,8 +5,7 @@
 
 #include "pool/pool_state.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 using pool::PageList;
 using pool::PageRecord;
@@ -91,5 +90,4 @@ void PagePool::State::unhold_copy(uint32_t page) noexcept {
   settle(page);
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -17,8 +17,7 @@
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace pool {
 
 inline constexpr uint32_t no_sequence = 0xffffffffU;
@@ -125,5 +124,4 @@ struct PagePool::State {
   [[nodiscard]] Status check_lists() const noexcept;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -9,9 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-namespace folio {
-inline namespace v1 {
-namespace pool {
+namespace folio::inline v1::pool {
 namespace {
 
 // The test build narrows the hash until collisions are certain: answers must stay exact.
@@ -105,6 +103,4 @@ uint64_t namespace_hash(std::string_view salt, uint64_t adapter) noexcept {
   return XXH3_64bits_withSeed(salt.data(), salt.size(), adapter) & hash_mask;
 }
 
-}  // namespace pool
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::pool

@@ -15,9 +15,7 @@
 #include "folio/pool/page_pool.h"
 #include "pool/page_lists.h"
 
-namespace folio {
-inline namespace v1 {
-namespace pool {
+namespace folio::inline v1::pool {
 
 class PrefixIndex {
  public:
@@ -63,6 +61,4 @@ class PrefixIndex {
 /// Hash of a namespace: where its chains begin.
 [[nodiscard]] uint64_t namespace_hash(std::string_view salt, uint64_t adapter) noexcept;
 
-}  // namespace pool
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::pool

@@ -7,8 +7,7 @@
 
 #include "pool/pool_state.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 using pool::SequenceRecord;
 using pool::TailWrite;
@@ -274,5 +273,4 @@ Status PagePool::release(SequenceId id) noexcept {
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

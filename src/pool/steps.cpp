@@ -5,8 +5,7 @@
 
 #include "pool/pool_state.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 using pool::PageList;
 using pool::PageRecord;
@@ -83,5 +82,4 @@ Status PagePool::end_step(StepTicket ticket) noexcept {
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

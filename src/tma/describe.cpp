@@ -3,8 +3,7 @@
 #include "folio/core/status.h"
 #include "folio/tma/tensor_map.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 /// The fields behind TmaFault::index, where it is no dimension.
@@ -98,5 +97,4 @@ Status describe(const char* function, const TmaFault& fault) noexcept {
 
 Status TensorMap::check() const noexcept { return describe("TensorMap", fault()); }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

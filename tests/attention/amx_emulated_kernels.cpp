@@ -2,7 +2,7 @@
 /// tests/attention/amx_emulated_kernels.cpp: the AMX kernels on emulated tiles, compiled for AVX512-BF16.
 #include "attention/amx_emulated_kernels.h"
 
-#include "cpu/amx/grouped_engine.h"
+#include "cpu/amx/grouped/engine.h"
 #include "support/emulated_lanes.h"
 
 namespace folio::test {

@@ -2,7 +2,7 @@
 /// tests/attention/amx_emulated_kernels.h: the AMX kernels on emulated tiles: their own source, for any machine with AVX512-BF16.
 #pragma once
 
-#include "cpu/kernel.h"
+#include "kernel/kernel.h"
 
 namespace folio::test {
 

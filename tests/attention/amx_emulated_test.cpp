@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "attention/amx_emulated_kernels.h"
-#include "cpu/amx/grouped.h"
+#include "cpu/amx/grouped/grouped.h"
 #include "support/emulated_test.h"
 
 namespace folio::test {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "cpu/portable.h"
+#include "cpu/portable/portable.h"
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/attention/mutants_test.cpp: kernels that are wrong on purpose are caught, each by the tests that are about its fault only.
 ///
-/// The portable kernel is instantiated again with each Mutant (src/cpu/mutant.h), which changes one expression. A scenario has the
+/// The portable kernel is instantiated again with each Mutant (src/cpu/skeleton/mutant.h), which changes one expression. A scenario has the
 /// options of the test it is named after. docs/design/0005-mutants.md holds the table that is checked here.
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cpu/portable.h"
-#include "cpu/portable_engine.h"
+#include "cpu/portable/portable.h"
+#include "cpu/portable/engine.h"
 #include "support/attention_case.h"
 #include "support/run_case.h"
 

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cpu/sequence.h"
+#include "kernel/sequence.h"
 #include "folio/attention/plan.h"
 #include "folio/cache/planes.h"
 #include "support/random.h"

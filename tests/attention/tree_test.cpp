@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "cpu/sequence.h"
+#include "kernel/sequence.h"
 #include "reference/visibility.h"
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"

@@ -2,7 +2,7 @@
 /// tests/cpu/amx_compute_entries.cpp: the AMX compute of grouped heads, compiled for AVX512-BF16, on both tile vocabularies.
 #include "cpu/amx_compute_entries.h"
 
-#include "cpu/amx/compute.h"
+#include "cpu/amx/grouped/compute.h"
 #include "support/emulated_lanes.h"
 
 namespace folio::test {

@@ -2,7 +2,7 @@
 /// tests/cpu/amx_compute_entries.h: the AMX compute of grouped heads, compiled for AVX512-BF16, for a test that is not.
 #pragma once
 
-#include "cpu/amx/staged_tile.h"
+#include "cpu/amx/grouped/staged_tile.h"
 
 namespace folio::test {
 

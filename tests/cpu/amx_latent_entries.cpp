@@ -2,7 +2,7 @@
 /// tests/cpu/amx_latent_entries.cpp: the AMX kernel for latent heads on emulated tiles, compiled for AVX512-BF16.
 #include "cpu/amx_latent_entries.h"
 
-#include "cpu/amx/latent_engine.h"
+#include "cpu/amx/latent/engine.h"
 #include "support/emulated_lanes.h"
 
 namespace folio::test {

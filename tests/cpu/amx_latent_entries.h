@@ -2,7 +2,7 @@
 /// tests/cpu/amx_latent_entries.h: the AMX kernel for latent heads on emulated tiles, for any machine with AVX512-BF16.
 #pragma once
 
-#include "cpu/kernel.h"
+#include "kernel/kernel.h"
 
 namespace folio::test {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/amx/latent.h"
+#include "cpu/amx/latent/latent.h"
 #include "cpu/amx_latent_entries.h"
 #include "support/emulated_test.h"
 

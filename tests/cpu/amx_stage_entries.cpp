@@ -2,7 +2,7 @@
 /// tests/cpu/amx_stage_entries.cpp: the AMX staging, compiled for AVX512-BF16.
 #include "cpu/amx_stage_entries.h"
 
-#include "cpu/amx/stage.h"
+#include "cpu/amx/grouped/stage.h"
 
 namespace folio::test {
 namespace {

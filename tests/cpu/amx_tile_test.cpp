@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cpu/amx/tile.h"
-#include "cpu/amx/tile_emulated.h"
+#include "cpu/amx/tile/tile.h"
+#include "cpu/amx/tile/emulated.h"
 #include "cpu/features.h"
 #include "folio/core/dtype.h"
 #include "support/random.h"

@@ -2,7 +2,7 @@
 /// tests/cpu/kv_buffer_entries.cpp: the kernels' instances of KVBuffer, compiled for AVX512-BF16.
 #include "cpu/kv_buffer_entries.h"
 
-#include "cpu/amx/stage.h"
+#include "cpu/amx/grouped/stage.h"
 #include "cpu/avx512/row_loader.h"
 #include "cpu/avx512/widen.h"
 

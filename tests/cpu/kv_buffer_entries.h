@@ -10,7 +10,7 @@ namespace folio::test {
 template <int PerWord, bool Keys, DType D>
 BufferEntries avx512_rows();
 
-/// cpu/amx/stage.h: K or V of `D` as tiles of bf16, scales apart. AVX512-BF16; tiles are only written, so AMX is not needed.
+/// cpu/amx/grouped/stage.h: K or V of `D` as tiles of bf16, scales apart. AVX512-BF16; tiles are only written, so AMX is not needed.
 template <bool Keys, int Depth, DType D>
 BufferEntries amx_tiles();
 

@@ -24,7 +24,7 @@ FORBIDDEN = re.compile(r"\b(" + "|".join(sorted(WORDS)) + r")\b")
 VIEW_MEMORY = re.compile(r"\b(\w*view_?|key|value|\w*plane_?|scales)\s*(?:\.|->)\s*data\b(?!\s*[!=]=\s*nullptr)")
 OWN_FUNCTION = re.compile(r"(?!\b(?:return|else|case)\b)\b\w+[>*&\s]*\s[*&]*(\w+)\s*\(")  # a type, then a name and its parameters
 ALLOWED = {
-    "src/cpu/mutant.h": ({"page_stride_bytes", "slot_stride_bytes", "page_size"},
+    "src/cpu/skeleton/mutant.h": ({"page_stride_bytes", "slot_stride_bytes", "page_size"},
                          "the deliberate fault `dense_page_stride` makes a view with a wrong stride"),
     "src/cpu/append/": ({"head_stride_bytes"}, "of a token's heads in rows::Format, which knows no page"),
 }

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "cpu/amx/tile_emulated.h"
-#include "cpu/avx512_lanes.h"
+#include "cpu/amx/tile/emulated.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::test {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cpu/kernel.h"
+#include "kernel/kernel.h"
 #include "folio/attention/attend.h"
 #include "folio/core/execution.h"
 #include "support/attention_case.h"

@@ -15,7 +15,7 @@
 ///  6. Weights below 2^-126 may be flushed to 0.
 ///  7. The output is rounded once, to out_dtype.
 ///
-/// What it may round to fewer bits on the way is in its entry of the kernel list (cpu/kernel.h) and arrives here as a Precision. With w
+/// What it may round to fewer bits on the way is in its entry of the kernel list (kernel/kernel.h) and arrives here as a Precision. With w
 /// and b the unit roundoffs of `weights` and of an operand, where these are not float32:
 ///
 ///  8. Weights are rounded before they multiply V, the denominator sums them unrounded: w sum p |v|. Where that is so exp need not be

@@ -14,8 +14,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 struct AppendArgs {
   AnyTensor<3> k = {};  ///< [tokens, key.num_heads, key.head_size]; f32, bf16 or f16; any byte strides for tokens and heads
@@ -51,5 +50,4 @@ struct AppendArgs {
 ///          payload of a NaN
 FOLIO_EXPORT Status append(const Batch& batch, const AppendArgs& args, const Executor& executor) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -10,8 +10,7 @@
 #include "folio/attention/plan.h"
 #include "folio/core/any_tensor.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// What changes from layer to layer. Geometry (dtypes, heads, sizes, strides, scale geometry) must equal the problem's.
 struct AttentionArgs {
@@ -47,5 +46,4 @@ struct AttentionArgs {
 FOLIO_EXPORT void attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
                               MemorySpan workspace, int64_t task) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -62,8 +62,7 @@
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 namespace detail {
 
@@ -220,5 +219,4 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   int32_t first_column_[Shape::num_smem_stages] = {};  ///< of what each stage holds
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -14,8 +14,7 @@
 
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 struct Mask {
   int32_t left = -1;
@@ -86,5 +85,4 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(Interval po
   return clip(key_position, positions.begin, positions.end, key_position, context);
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

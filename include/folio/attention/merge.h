@@ -9,8 +9,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// One part: outputs [tokens, q_heads, v_head_size] (f32, bf16 or f16) and lse [tokens, q_heads].
 struct Partial {
@@ -27,5 +26,4 @@ struct Partial {
 /// Effects: allocates nothing; `lse` [tokens, q_heads] is written if not null
 FOLIO_EXPORT Status merge(std::span<const Partial> parts, const AnyTensor<3>& out, float* lse, const Executor& executor) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -13,10 +13,9 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
-struct Kernel;  // src/cpu/kernel.h
+struct Kernel;  // src/kernel/kernel.h
 
 /// Null if some kernel serves the problem on `device`, else the reason why none does (a string that lives as long as the program).
 /// Builds nothing.
@@ -64,5 +63,4 @@ struct AttentionPlan {
 [[nodiscard]] FOLIO_EXPORT Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
                                                       MemorySpan plan_memory) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

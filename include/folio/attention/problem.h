@@ -8,8 +8,7 @@
 #include "folio/cache/paged_kv_view.h"
 #include "folio/core/dtype.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Which inputs determine the bits of a result.
 enum class Reproducible : uint8_t {
@@ -54,5 +53,4 @@ struct AttentionLimits {
   int32_t parallelism = 1;  ///< tasks that run at once; how finely long sequences are cut
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -20,8 +20,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Rotation by table. Dimensions outside [first_dim, first_dim + dims) pass through.
 ///
@@ -61,5 +60,4 @@ struct RotateArgs {
 /// Sources: Su et al. 2021 (arXiv:2104.09864); Zhang and Sennrich 2019 (arXiv:1910.07467)
 FOLIO_EXPORT Status rotate(const Batch& batch, const RotateArgs& args, const Executor& executor) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

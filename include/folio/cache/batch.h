@@ -16,8 +16,7 @@
 
 #include "folio/cache/page_table.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 struct Batch {
   int32_t size = 0;
@@ -36,5 +35,4 @@ struct Batch {
   int32_t selected_stride = 0;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

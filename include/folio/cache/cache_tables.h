@@ -4,8 +4,7 @@
 
 #include <cstdint>
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// The seed constructors' argument list: which tokens are cached, and in which pages. All arrays live where the cache is used.
 /// Entry (b, p) of the table is lookup_table[b * lut_stride + p]. The checked functions that take this require a 32-byte aligned
@@ -22,5 +21,4 @@ struct CacheTables {
   bool operator==(const CacheTables&) const = default;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

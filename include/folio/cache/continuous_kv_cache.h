@@ -20,8 +20,7 @@
 #include "folio/core/vec.h"
 #include "folio/tma/ragged_tile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 template <DType D, KVCacheStaticParams Params>
 struct ContinuousKVCache {
@@ -257,5 +256,4 @@ struct ContinuousKVCacheCollection {
   }
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -21,8 +21,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Copy slot `from` to slot `to`: page * page_size + offset in each side's own page size, the row number where pages are unbounded.
 struct SlotCopy {
@@ -51,5 +50,4 @@ FOLIO_EXPORT Status copy_pages(std::span<const KVPlanes> from, std::span<const K
 FOLIO_EXPORT Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to, std::span<const SlotCopy> copies,
                                const Executor& executor) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -17,8 +17,7 @@
 #include "folio/core/vec.h"
 #include "folio/tma/ragged_tile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 template <DType ScaleDType> concept cache_is_quantised = is_scale_dtype(ScaleDType);
 /// Storage values without their scales are what `load_quantized` gives.
@@ -114,5 +113,4 @@ concept KVCollectionT = KVCacheT<typename C::CacheType> && requires(const C c, i
                           { c.get_value_cache(i) } -> std::same_as<typename C::CacheType>;
                         });
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -6,8 +6,7 @@
 
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Entry (b, p), the page id of logical page p of sequence b, is entries[row_start(b) + p] with
 /// row_start(b) = row_starts ? row_starts[b] : b * row_stride. Dense tables, CSR (row_starts = indptr) and rows inside a larger
@@ -35,5 +34,4 @@ struct PageCopy {
 /// used entry stays inside the row. The static face requires this; the run-time face does not.
 FOLIO_HOST_DEVICE constexpr int64_t padded_table_columns(int64_t columns) { return (columns + 7) / 8 * 8 + 16; }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -16,8 +16,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// A view of table memory: copy freely.
 class PageTableBuilder {
@@ -51,5 +50,4 @@ class PageTableBuilder {
   int64_t num_pages_ = 0;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

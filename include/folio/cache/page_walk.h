@@ -14,8 +14,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// The page id of an entry that is unassigned.
 inline constexpr int64_t no_page = -1;
@@ -99,5 +98,4 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE float scale_at(const ScaleView& scales, in
   return scales.tensor_scale != nullptr ? scale * *scales.tensor_scale : scale;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -24,8 +24,7 @@
 #include "folio/core/vec.h"
 #include "folio/tma/ragged_tile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 template <DType D, KVCacheStaticParams Params, int PageSize, DType ScaleDType = DType::invalid, int QuantizationGranularity = 1>
 struct PagedKVCache {
@@ -271,5 +270,4 @@ struct PagedKVCache {
   }
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

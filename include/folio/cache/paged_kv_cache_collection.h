@@ -18,8 +18,7 @@
 #include "folio/core/status.h"
 #include "folio/core/tensor_view.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 template <DType D, KVCacheStaticParams Params, int PageSize, DType ScaleDType = DType::invalid, int QuantizationGranularity = 1>
 struct PagedKVCacheCollection {
@@ -138,5 +137,4 @@ struct PagedKVCacheCollection {
   }
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -16,8 +16,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// page_size of a plane without pages: one run of slots per sequence, page stride = slot stride, page ids = row numbers.
 inline constexpr int32_t unbounded_page_size = std::numeric_limits<int32_t>::max();
@@ -65,5 +64,4 @@ struct KVPlanes {
   PagedKVView value;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

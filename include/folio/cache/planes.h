@@ -18,8 +18,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 enum class StorageOrder : uint8_t {
   token_major = 0,  ///< [page, slot, head, dim], the seeds' order
@@ -62,5 +61,4 @@ struct Extent {
 /// Errors: invalid_argument if `page` >= num_pages of a plane; out_of_memory.
 FOLIO_EXPORT Result<std::vector<Extent>> page_extents(std::span<const KVPlanes> planes, uint32_t page) noexcept;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -9,8 +9,7 @@
 
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Rows of a tile that lie in one page; page_size 0: not paged.
 FOLIO_HOST_DEVICE constexpr int sub_rows(int tile_rows, int page_size) {
@@ -139,5 +138,4 @@ FOLIO_HOST_DEVICE constexpr PagedRowIndices<BN, 0, PairCta, IsLeader> contiguous
 }
 
 }  // namespace detail
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -11,9 +11,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
-namespace detail {
+namespace folio::inline v1::detail {
 
 /// The constants of a static cache type.
 struct StaticGeometry {
@@ -47,6 +45,4 @@ FOLIO_EXPORT Status check_storage(const StaticGeometry& geometry, const StorageT
 FOLIO_EXPORT Status check_view(const StaticGeometry& geometry, const PagedKVView& view) noexcept;
 FOLIO_EXPORT Status check_layer(const char* function, int64_t layer, int64_t num_layers) noexcept;
 
-}  // namespace detail
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::detail

@@ -4,8 +4,7 @@
 
 #include <cstdint>
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// A structural type: `PagedKVCache<DType::bf16, KVCacheStaticParams{8, 128}, 16>`.
 struct KVCacheStaticParams {
@@ -15,5 +14,4 @@ struct KVCacheStaticParams {
   bool operator==(const KVCacheStaticParams&) const = default;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -15,8 +15,7 @@
 #include "folio/cache/static_checks.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// The plane behind a paged cache: token-major, packed rows; scales likewise where the cache has them.
 template <DType D, KVCacheStaticParams P, int PageSize, DType S, int G>
@@ -118,5 +117,4 @@ template <KVCacheT Cache>
   return cache;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

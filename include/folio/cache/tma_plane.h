@@ -8,8 +8,7 @@
 #include "folio/core/host_device.h"
 #include "folio/tma/tile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// An address as a number; never dereferenced.
 FOLIO_HOST_DEVICE inline uint64_t address_of(const void* data) { return reinterpret_cast<uintptr_t>(data); }
@@ -48,5 +47,4 @@ FOLIO_HOST_DEVICE inline PlaneGeometry tma_plane_of_rows(const void* data, DType
   return plane;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

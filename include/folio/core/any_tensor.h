@@ -8,8 +8,7 @@
 
 #include "folio/core/dtype.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 template <int Rank>
 struct AnyTensor {
@@ -34,5 +33,4 @@ constexpr AnyTensor<Rank> dense_tensor(void* data, DType dtype, const int64_t (&
   return t;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

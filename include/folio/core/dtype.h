@@ -27,8 +27,7 @@
 
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Fixed values: they are part of the C ABI and of stored files.
 enum class DType : uint8_t {
@@ -353,5 +352,4 @@ FOLIO_HOST_DEVICE constexpr T from_float_up(float x) {
   return detail::encode_element<T>(x, detail::Round::toward_positive);
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

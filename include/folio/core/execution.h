@@ -9,8 +9,7 @@
 
 #include "folio/core/export.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 struct Device {
   enum class Kind : uint8_t { cpu = 0, cuda = 1 };
@@ -45,5 +44,4 @@ struct MemorySpan {
   int64_t bytes = 0;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -16,8 +16,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/export.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Fixed values: they are part of the C ABI.
 enum class Errc : uint8_t {
@@ -221,5 +220,4 @@ class [[nodiscard]] Result {
   };
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -15,8 +15,7 @@
 
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Marks an extent or a stride that is known at run time only; the seeds' UNKNOWN_VALUE.
 inline constexpr int64_t unknown_value = -1;
@@ -183,5 +182,4 @@ struct TensorView {
   }
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

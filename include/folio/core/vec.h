@@ -4,8 +4,7 @@
 
 #include "folio/core/dtype.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// `W` elements; index with []. The loads and stores of the cache types speak in it.
 template <class T, int W>
@@ -34,5 +33,4 @@ FOLIO_HOST_DEVICE constexpr Vec<To, W> cast(const Vec<From, W>& from) {
   return to;
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

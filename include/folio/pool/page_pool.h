@@ -30,8 +30,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 using TokenId = int32_t;
 
@@ -163,5 +162,4 @@ class FOLIO_EXPORT PagePool {
   State* state_ = nullptr;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -14,9 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace folio {
-inline namespace v1 {
-namespace emulator {
+namespace folio::inline v1::emulator {
 
 /// Up to which time each thread (actors, then barriers) has been seen.
 using Clock = std::vector<int64_t>;
@@ -100,6 +98,4 @@ class AccessOrder {
   std::vector<int64_t> reads_;  // [granule, actor] time of the last read; 0: none
 };
 
-}  // namespace emulator
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::emulator

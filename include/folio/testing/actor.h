@@ -14,9 +14,7 @@
 #include <exception>
 #include <utility>
 
-namespace folio {
-inline namespace v1 {
-namespace emulator {
+namespace folio::inline v1::emulator {
 
 class [[nodiscard]] Actor {
  public:
@@ -49,6 +47,4 @@ class [[nodiscard]] Actor {
   std::coroutine_handle<promise_type> handle_;
 };
 
-}  // namespace emulator
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::emulator

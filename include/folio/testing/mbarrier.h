@@ -13,9 +13,7 @@
 
 #include <cstdint>
 
-namespace folio {
-inline namespace v1 {
-namespace emulator {
+namespace folio::inline v1::emulator {
 
 /// The faults that an emulated kernel can have. Fixed values.
 enum class Fault : uint8_t {
@@ -108,6 +106,4 @@ class Mbarrier {
   int64_t phase_ = 0;
 };
 
-}  // namespace emulator
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::emulator

@@ -28,9 +28,7 @@
 #include "folio/core/status.h"
 #include "folio/testing/shared_memory.h"
 
-namespace folio {
-inline namespace v1 {
-namespace emulator {
+namespace folio::inline v1::emulator {
 
 inline constexpr int32_t warp_lanes = 32;
 
@@ -164,6 +162,4 @@ template <int Count>
   return *std::max_element(std::begin(uses), std::end(uses));
 }
 
-}  // namespace emulator
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::emulator

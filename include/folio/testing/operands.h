@@ -15,9 +15,7 @@
 #include "folio/testing/wgmma.h"
 #include "folio/tma/tile_layout.h"
 
-namespace folio {
-inline namespace v1 {
-namespace emulator {
+namespace folio::inline v1::emulator {
 
 /// A rectangle of a tile: `rows` keys by `columns` elements.
 struct TileBlock {
@@ -111,6 +109,4 @@ namespace detail {
   return operand;
 }
 
-}  // namespace emulator
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::emulator

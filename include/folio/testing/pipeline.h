@@ -33,9 +33,7 @@
 #include "folio/testing/actor.h"
 #include "folio/testing/mbarrier.h"
 
-namespace folio {
-inline namespace v1 {
-namespace emulator {
+namespace folio::inline v1::emulator {
 
 struct BarrierId {
   int32_t index = -1;
@@ -188,8 +186,6 @@ template <class Program>
   return {};
 }
 
-}  // namespace emulator
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::emulator
 
 #include "folio/testing/pipeline_run.h"  // IWYU pragma: keep: the bodies

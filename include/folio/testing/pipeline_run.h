@@ -9,9 +9,7 @@
 
 #include "folio/testing/pipeline.h"
 
-namespace folio {
-inline namespace v1 {
-namespace emulator {
+namespace folio::inline v1::emulator {
 
 /// splitmix64 (Steele, Lea and Flood 2014).
 inline uint64_t Pipeline::draw() noexcept {
@@ -269,6 +267,4 @@ inline Status Pipeline::run(int64_t max_steps) {
   return {};
 }
 
-}  // namespace emulator
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::emulator

@@ -14,9 +14,7 @@
 
 #include "folio/core/execution.h"
 
-namespace folio {
-inline namespace v1 {
-namespace emulator {
+namespace folio::inline v1::emulator {
 
 class SharedMemory {
  public:
@@ -61,6 +59,4 @@ struct GlobalMemory {
   return {static_cast<std::byte*>(span.data), span.bytes, reinterpret_cast<uint64_t>(span.data), label};
 }
 
-}  // namespace emulator
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::emulator

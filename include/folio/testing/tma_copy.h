@@ -29,9 +29,7 @@
 #include "folio/tma/swizzle.h"
 #include "folio/tma/tensor_map.h"
 
-namespace folio {
-inline namespace v1 {
-namespace emulator {
+namespace folio::inline v1::emulator {
 namespace detail {
 
 enum class Direction : uint8_t { load, store };
@@ -179,6 +177,4 @@ template <int Rank>
   return detail::copy_rows({"tma_scatter4", detail::Direction::store, map, to, from, from_address}, column, rows);
 }
 
-}  // namespace emulator
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::emulator

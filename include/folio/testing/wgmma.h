@@ -32,9 +32,7 @@
 #include "folio/testing/shared_memory.h"
 #include "folio/tma/swizzle.h"
 
-namespace folio {
-inline namespace v1 {
-namespace emulator {
+namespace folio::inline v1::emulator {
 
 inline constexpr int32_t warpgroup_threads = 128;
 inline constexpr int32_t wgmma_rows = 64;
@@ -196,6 +194,4 @@ struct WgmmaArguments {
   return {};
 }
 
-}  // namespace emulator
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::emulator

@@ -21,8 +21,7 @@
 #include "folio/tma/tensor_map.h"
 #include "folio/tma/tile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// The driver's CUtensorMap. Its bits are the driver's own and depend on the device.
 struct alignas(64) EncodedTensorMap {
@@ -41,5 +40,4 @@ template <int Rank>
   return encode(tile.map, device);
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -12,9 +12,7 @@
 #include "folio/tma/row_tiles.h"
 #include "folio/tma/tile.h"
 
-namespace folio {
-inline namespace v1 {
-namespace tma {
+namespace folio::inline v1::tma {
 
 struct Gather4Spec {
   int32_t tile_height = 4;  ///< rows of the tile, a multiple of 4
@@ -92,6 +90,4 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<2> rope_gather4_tile(const PlaneGeomet
   return gather4_tile(rope, {spec.tile_height, spec.tile_width, pitch, spec.swizzle, TmaDType::bf16, spec.l2_promotion});
 }
 
-}  // namespace tma
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::tma

@@ -13,9 +13,7 @@
 #include "folio/tma/row_tiles.h"
 #include "folio/tma/tile.h"
 
-namespace folio {
-inline namespace v1 {
-namespace tma {
+namespace folio::inline v1::tma {
 
 /// Whether a copy brings a page's rows of one chunk or of all.
 enum class ChunksPerCopy : uint8_t {
@@ -57,6 +55,4 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<5> page_tile(const PlaneGeometry& plan
   return tile;
 }
 
-}  // namespace tma
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::tma

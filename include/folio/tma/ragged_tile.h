@@ -33,8 +33,7 @@
 #include "folio/tma/row_tiles.h"
 #include "folio/tma/tile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Which rows a copy is to bring or to take, as numbers of the ragged tensor.
 struct RaggedRows {
@@ -117,5 +116,4 @@ FOLIO_HOST_DEVICE constexpr RaggedTMA3DTile ragged_tile(const PlaneGeometry& pla
 }
 
 }  // namespace tma
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -16,9 +16,7 @@
 
 #include "folio/tma/tile.h"
 
-namespace folio {
-inline namespace v1 {
-namespace tma {
+namespace folio::inline v1::tma {
 
 /// One copy per page and chunk of columns.
 FOLIO_HOST_DEVICE constexpr TMATensorTile<3> cache_tile(const PlaneGeometry& plane, const TileSpec& spec) {
@@ -159,6 +157,4 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<2> scale_tile(uint64_t base, DType dty
   return tile;
 }
 
-}  // namespace tma
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::tma

@@ -19,8 +19,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// The values are the driver's CUtensorMapSwizzle.
 enum class Swizzle : uint8_t {
@@ -91,5 +90,4 @@ FOLIO_HOST_DEVICE constexpr int32_t padded_depth(DType dtype, Swizzle mode, int3
   return chunk == 0 ? 0 : static_cast<int32_t>((int64_t{depth} + chunk - 1) / chunk * chunk);
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -18,8 +18,7 @@
 #include "folio/core/status.h"
 #include "folio/tma/swizzle.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Element types of tensor maps; the values are the driver's CUtensorMapDataType.
 enum class TmaDType : uint8_t {
@@ -230,5 +229,4 @@ FOLIO_HOST_DEVICE constexpr TmaFault TensorMap::fault() const {
   return {};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

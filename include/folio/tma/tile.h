@@ -14,8 +14,7 @@
 #include "folio/tma/tensor_map.h"
 #include "folio/tma/tile_layout.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// TMA coordinates are signed 32-bit numbers.
 inline constexpr int64_t max_coordinate = INT32_MAX;
@@ -156,5 +155,4 @@ FOLIO_HOST_DEVICE constexpr void set_dim(TensorMap& map, int i, int64_t dim, int
 }
 
 }  // namespace tma
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

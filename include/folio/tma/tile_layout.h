@@ -18,8 +18,7 @@
 #include "folio/core/host_device.h"
 #include "folio/tma/swizzle.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// A fixed number of extents, slowest dimension first: the seeds' IndexList.
 template <int Rank>
@@ -85,5 +84,4 @@ FOLIO_HOST_DEVICE constexpr TileLayout tile_layout(DType dtype, Swizzle mode, in
           mode, block_rows == 0 ? rows : block_rows};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -19,9 +19,7 @@
 
 #include "cpu/skeleton/task_view.h"
 
-namespace folio {
-inline namespace v1 {
-namespace amx {
+namespace folio::inline v1::amx {
 
 /// Scores and weights of a row of 64 keys.
 struct SoftmaxRow {
@@ -190,6 +188,4 @@ struct Softmax {
   }
 };
 
-}  // namespace amx
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::amx

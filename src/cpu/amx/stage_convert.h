@@ -14,9 +14,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
-namespace amx {
+namespace folio::inline v1::amx {
 
 /// Low and high bytes of the bf16 of each 7-bit pattern.
 struct alignas(64) Bf16Bytes {
@@ -116,6 +114,4 @@ FOLIO_ALWAYS_INLINE void transpose_lanes(__m512i (&rows)[4]) {
   rows[3] = unpack_high<2 * Bits>(b, d);
 }
 
-}  // namespace amx
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::amx

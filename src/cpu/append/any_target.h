@@ -8,9 +8,7 @@
 
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
-namespace rows {
+namespace folio::inline v1::rows {
 
 struct AnyTarget {
   /// mask ? a : b, bit by bit
@@ -22,6 +20,4 @@ struct AnyTarget {
   FOLIO_ALWAYS_INLINE static void fence() { _mm_sfence(); }
 };
 
-}  // namespace rows
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::rows

@@ -7,12 +7,10 @@
 #pragma once
 
 #include "cpu/append/layout.h"
-#include "cpu/simd.h"
+#include "cpu/vec/simd.h"
 #include "folio/core/dtype.h"
 
-namespace folio {
-inline namespace v1 {
-namespace rows {
+namespace folio::inline v1::rows {
 
 /// What is known of the floats that a block narrows.
 enum class Range {
@@ -131,6 +129,4 @@ struct Elements {
   }
 };
 
-}  // namespace rows
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::rows

@@ -7,12 +7,10 @@
 
 #include <utility>
 
-#include "cpu/simd.h"
+#include "cpu/vec/simd.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
-namespace rows {
+namespace folio::inline v1::rows {
 
 /// A register as 2 W words.
 template <class I>
@@ -108,6 +106,4 @@ struct Bf16s {
   }
 };
 
-}  // namespace rows
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::rows

@@ -7,9 +7,7 @@
 #include "cpu/append/rows.h"
 #include "folio/cache/page_walk.h"
 
-namespace folio {
-inline namespace v1 {
-namespace rows {
+namespace folio::inline v1::rows {
 
 template <class I>
 struct Load {
@@ -208,6 +206,4 @@ struct Load {
   }
 };
 
-}  // namespace rows
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::rows

@@ -6,9 +6,7 @@
 
 #include "cpu/features.h"
 
-namespace folio {
-inline namespace v1 {
-namespace rows {
+namespace folio::inline v1::rows {
 namespace {
 
 constexpr Kernel all_kernels[] = {
@@ -31,6 +29,4 @@ const Kernel& kernel() noexcept {
   return all_kernels[std::size(all_kernels) - 1];
 }
 
-}  // namespace rows
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::rows

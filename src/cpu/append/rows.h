@@ -10,11 +10,10 @@
 #include <span>
 #include <string_view>
 
-#include "cpu/kernel.h"
+#include "kernel/kernel.h"
 #include "folio/core/dtype.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace rows {
 
 /// Elements of a head that fit the kernels' scratch memory: the limit of whatever is more than a conversion.
@@ -98,5 +97,4 @@ rows::WriteRows write_rows;
 rows::MoveBytes move_bytes;
 }  // namespace x86_64_v4
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -6,8 +6,7 @@
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 struct Target : rows::AnyTarget {
@@ -93,5 +92,4 @@ void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool stream
 }
 
 }  // namespace x86_64_v3
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -5,10 +5,9 @@
 #include "cpu/append/any_target.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
-#include "cpu/avx512_lanes.h"
+#include "cpu/vec/avx512_lanes.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 struct Target : Avx512Lanes, rows::AnyTarget {
@@ -86,5 +85,4 @@ void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool stream
 }
 
 }  // namespace x86_64_v4
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -9,9 +9,7 @@
 #include "cpu/append/store.h"
 #include "folio/cache/page_walk.h"
 
-namespace folio {
-inline namespace v1 {
-namespace rows {
+namespace folio::inline v1::rows {
 
 /// The largest finite magnitudes of granules, as bits, which order as the numbers do. Not initialised.
 struct Magnitudes {
@@ -229,6 +227,4 @@ struct Scales {
   }
 };
 
-}  // namespace rows
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::rows

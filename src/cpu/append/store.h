@@ -10,9 +10,7 @@
 #include "cpu/append/layout.h"
 #include "cpu/append/rows.h"
 
-namespace folio {
-inline namespace v1 {
-namespace rows {
+namespace folio::inline v1::rows {
 
 /// How x is divided.
 enum class Division : uint8_t {
@@ -268,6 +266,4 @@ struct Store {
   }
 };
 
-}  // namespace rows
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::rows

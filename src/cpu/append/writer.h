@@ -9,9 +9,7 @@
 #include "cpu/append/scales.h"
 #include "cpu/append/store.h"
 
-namespace folio {
-inline namespace v1 {
-namespace rows {
+namespace folio::inline v1::rows {
 
 template <class I>
 class Writer {
@@ -261,6 +259,4 @@ class Writer {
   alignas(64) float rotation_[head_size_max];
 };
 
-}  // namespace rows
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::rows

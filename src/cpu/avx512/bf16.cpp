@@ -4,8 +4,7 @@
 #include "cpu/avx512/kernels.h"
 #include "cpu/avx512/output.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 struct Target : avx512::Output {
@@ -81,5 +80,4 @@ void finish_bf16(const KernelCall& call, const Task& task, void* scratch, const 
 }
 
 }  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -12,9 +12,7 @@
 #include "cpu/profile.h"
 #include "cpu/skeleton/task_runner.h"
 
-namespace folio {
-inline namespace v1 {
-namespace avx512 {
+namespace folio::inline v1::avx512 {
 
 template <class I>
 class Engine : public Layout<I::per_word> {
@@ -262,6 +260,4 @@ class Engine : public Layout<I::per_word> {
   uint64_t seen_[row_block];
 };
 
-}  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::avx512

@@ -5,9 +5,7 @@
 #include "cpu/avx512/layout.h"
 #include "cpu/skeleton/task_runner.h"
 
-namespace folio {
-inline namespace v1 {
-namespace avx512 {
+namespace folio::inline v1::avx512 {
 namespace {
 
 constexpr int32_t head_size_max = 576;
@@ -70,6 +68,4 @@ const char* refuse_bf16(const AttentionProblem& problem) noexcept {
 KernelGeometry geometry_f32(const AttentionProblem& problem) noexcept { return geometry<1>(problem); }
 KernelGeometry geometry_bf16(const AttentionProblem& problem) noexcept { return geometry<2>(problem); }
 
-}  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::avx512

@@ -2,11 +2,9 @@
 /// src/cpu/avx512/kernels.h: the entries of the AVX-512 kernels.
 #pragma once
 
-#include "cpu/kernel.h"
+#include "kernel/kernel.h"
 
-namespace folio {
-inline namespace v1 {
-namespace avx512 {
+namespace folio::inline v1::avx512 {
 
 /// attention_avx512_f32: everything in float32. q and out f32, bf16 or f16; K and V any stored type, any scales.
 KernelRefuse refuse_f32;
@@ -20,6 +18,4 @@ KernelGeometryOf geometry_bf16;
 KernelRun run_bf16;
 KernelFinish finish_bf16;
 
-}  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::avx512

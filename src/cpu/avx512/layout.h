@@ -17,9 +17,7 @@
 #include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/attention/problem.h"
 
-namespace folio {
-inline namespace v1 {
-namespace avx512 {
+namespace folio::inline v1::avx512 {
 
 inline constexpr int lanes = 16;
 inline constexpr int stages = 2;
@@ -106,6 +104,4 @@ struct Layout {
   FOLIO_ALWAYS_INLINE static int64_t scratch_bytes(const AttentionProblem& problem) { return scratch_at(nullptr, problem).bytes; }
 };
 
-}  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::avx512

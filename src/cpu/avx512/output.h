@@ -6,9 +6,7 @@
 
 #include "cpu/avx512/widen.h"
 
-namespace folio {
-inline namespace v1 {
-namespace avx512 {
+namespace folio::inline v1::avx512 {
 
 struct Output {
   /// output * factor, without negative zeros.
@@ -44,6 +42,4 @@ struct Output {
   }
 };
 
-}  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::avx512

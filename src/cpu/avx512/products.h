@@ -13,9 +13,7 @@
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/vectors.h"
 
-namespace folio {
-inline namespace v1 {
-namespace avx512 {
+namespace folio::inline v1::avx512 {
 
 /// What a score tile multiplies.
 struct ScoreCall {
@@ -242,6 +240,4 @@ class Products {
   }
 };
 
-}  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::avx512

@@ -14,9 +14,7 @@
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
 
-namespace folio {
-inline namespace v1 {
-namespace avx512 {
+namespace folio::inline v1::avx512 {
 
 struct RowOptions {
   int32_t read_as_vectors = 0;  ///< columns that the products load by whole vectors
@@ -241,6 +239,4 @@ class Plane {
   alignas(64) std::byte memory_[buffer_bytes];
 };
 
-}  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::avx512

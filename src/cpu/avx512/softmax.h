@@ -9,9 +9,7 @@
 #include "cpu/avx512/vectors.h"
 #include "cpu/skeleton/task_view.h"
 
-namespace folio {
-inline namespace v1 {
-namespace avx512 {
+namespace folio::inline v1::avx512 {
 
 inline constexpr float lazy_threshold = 8.0f;
 
@@ -157,6 +155,4 @@ class Softmax {
   }
 };
 
-}  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::avx512

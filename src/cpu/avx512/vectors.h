@@ -12,9 +12,7 @@
 
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
-namespace avx512 {
+namespace folio::inline v1::avx512 {
 
 inline constexpr __mmask16 all_lanes = 0xffff;
 inline constexpr float minus_infinity = -__builtin_inff();
@@ -66,6 +64,4 @@ FOLIO_ALWAYS_INLINE uint32_t load_word(const void* from) {
 /// Four bytes to all lanes.
 FOLIO_ALWAYS_INLINE __m512i broadcast(const void* from) { return _mm512_set1_epi32(static_cast<int32_t>(load_word(from))); }
 
-}  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::avx512

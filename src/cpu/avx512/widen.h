@@ -8,9 +8,7 @@
 #include "cpu/avx512/vectors.h"
 #include "folio/core/dtype.h"
 
-namespace folio {
-inline namespace v1 {
-namespace avx512 {
+namespace folio::inline v1::avx512 {
 
 /// The first `count` (all lanes whose bit is set) of 16 elements; the others are not read and come out as zero.
 template <DType D>
@@ -45,6 +43,4 @@ FOLIO_ALWAYS_INLINE void widen_row(const std::byte* from, float* to, int n) {
   }
 }
 
-}  // namespace avx512
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::avx512

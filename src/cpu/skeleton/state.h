@@ -9,9 +9,7 @@
 
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
-namespace skeleton {
+namespace folio::inline v1::skeleton {
 
 inline constexpr int span_keys = 2048;  // keys of a span, a multiple of the tile, the same for every problem and kernel
 
@@ -61,6 +59,4 @@ class Parts {
   int64_t bytes_ = 0;
 };
 
-}  // namespace skeleton
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::skeleton

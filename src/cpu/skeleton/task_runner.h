@@ -38,9 +38,7 @@
 
 #include "cpu/skeleton/task_view.h"
 
-namespace folio {
-inline namespace v1 {
-namespace skeleton {
+namespace folio::inline v1::skeleton {
 
 template <class Engine>
 class TaskRunner {
@@ -266,6 +264,4 @@ class TaskRunner {
   int64_t next_key_ = 0;
 };
 
-}  // namespace skeleton
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::skeleton

@@ -7,15 +7,13 @@
 
 #include <cstdint>
 
-#include "cpu/kernel.h"
-#include "cpu/mutant.h"
-#include "cpu/sequence.h"
+#include "kernel/kernel.h"
+#include "cpu/skeleton/mutant.h"
+#include "kernel/sequence.h"
 #include "cpu/skeleton/state.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 
-namespace folio {
-inline namespace v1 {
-namespace skeleton {
+namespace folio::inline v1::skeleton {
 
 /// What is added to the scaled products of one row in one tile, in natural units.
 struct LogitTerms {
@@ -204,6 +202,4 @@ FOLIO_ALWAYS_INLINE void RowWalk::next() {
   }
 }
 
-}  // namespace skeleton
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::skeleton

@@ -4,8 +4,7 @@
 
 #include "cuda/runtime/driver.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 namespace {
 
 // CUdevice_attribute.
@@ -62,5 +61,4 @@ Result<EncodedTensorMap> encode(const RaggedTMA3DTile& tile, Device device) noex
   return encode(tile.map, device);
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

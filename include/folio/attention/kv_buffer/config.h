@@ -16,9 +16,7 @@
 #include "folio/core/dtype.h"
 #include "folio/tma/swizzle.h"
 
-namespace folio {
-inline namespace v1 {
-namespace detail {
+namespace folio::inline v1::detail {
 
 template <class C>
 constexpr int config_warp_size() {
@@ -133,6 +131,4 @@ constexpr DType config_smem_dtype(DType stored) {
   }
 }
 
-}  // namespace detail
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::detail

@@ -9,8 +9,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// How a loader brings rows into a stage whose elements are not the stored ones, or not where they are stored.
 struct ConvertRow {
@@ -39,5 +38,4 @@ struct ConvertRow {
   }
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -13,8 +13,7 @@
 #include "folio/attention/kv_buffer/source.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Where the rows to come are fetched to while others are computed on.
 enum class PrefetchTo : uint8_t { nowhere = 0, l1 = 1, l2 = 2, non_temporal = 3 };
@@ -91,5 +90,4 @@ class InPlaceLoader {
   bool is_in_place_[Shape::num_smem_stages][num_groups] = {};
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -13,8 +13,7 @@
 #include "folio/attention/operand/concept.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 namespace detail {
 
@@ -146,5 +145,4 @@ class KVCacheIterator {
   Tile tile_;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

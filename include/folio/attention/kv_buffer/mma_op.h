@@ -17,8 +17,7 @@
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// An element of an MMA tile.
 struct MmaElement {
@@ -137,5 +136,4 @@ class KVMmaOp {
   smem_type registers_[int64_t{Shape::warp_size} * registers_per_lane] = {};
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -13,8 +13,7 @@
 #include "folio/cache/paged_kv_view.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Keys of a tile: a set of them is one uint64.
 inline constexpr int tile_keys = 64;
@@ -116,5 +115,4 @@ class PageCursor {
   const uint32_t* row_;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

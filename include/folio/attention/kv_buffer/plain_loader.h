@@ -8,8 +8,7 @@
 #include "folio/attention/kv_buffer/source.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Stage: blocks of BN rows x bk_smem columns, swizzled. A unit is 32 rows of a block, what one warp moves at once.
 template <class Shape>
@@ -46,5 +45,4 @@ class PlainLoader {
   smem_type* smem_;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

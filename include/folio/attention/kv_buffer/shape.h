@@ -11,8 +11,7 @@
 #include "folio/tma/swizzle.h"
 #include "folio/tma/tile_layout.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 namespace detail {
 
@@ -113,5 +112,4 @@ struct KVBufferShape {
   }
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

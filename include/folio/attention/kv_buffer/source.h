@@ -10,8 +10,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Column c of the stage is dim first_column + c of the rows' used dims. ISA-safe.
 template <class Shape>
@@ -45,5 +44,4 @@ struct KVSource {
   }
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -11,8 +11,7 @@
 #include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/core/host_device.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// `Rows` consecutive keys. Addresses are those of the first dim that is used; all rows have one stride within a page.
 template <int Rows>
@@ -95,5 +94,4 @@ class KVCacheTile {
   bool is_first_[Rows];  ///< of a run: not one stride behind the row before it
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -14,8 +14,7 @@
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// The places of the elements of a stage. ISA-safe.
 template <class Shape>
@@ -110,5 +109,4 @@ class StagedTiles {
   const smem_type* slot_[Shape::reg_num_k_tiles] = {};
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -13,8 +13,7 @@
 #include "folio/core/host_device.h"
 #include "folio/tma/ragged_tile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 namespace detail {
 
@@ -229,5 +228,4 @@ struct KVCacheScalesMHAOperand {
   void create_rope_gather4_tma_tile(Args&&...) const;
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -18,8 +18,7 @@
 #include "folio/core/vec.h"
 #include "folio/tma/ragged_tile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// The page size or the granularity of an operand that knows it at run time only.
 inline constexpr int dynamic = -1;
@@ -95,5 +94,4 @@ concept OperandHasTmaTiles = requires(const O o) {
 /// An MHAOperand that TMA can load. The cache operand is one where its cache is; the scales operand never.
 template <class O> concept TmaMHAOperand = MHAOperand<O> && detail::OperandHasTmaTiles<O>;
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

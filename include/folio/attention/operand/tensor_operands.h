@@ -13,8 +13,7 @@
 #include "folio/core/tensor_view.h"
 #include "folio/tma/ragged_tile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Packed keys [batch, tokens, heads, dim], with scales [batch, tokens, heads, ceil(dim / granularity)] where ScaleDType is given.
 template <DType D, DType ScaleDType = DType::invalid, int QuantizationGranularity = 1>
@@ -235,5 +234,4 @@ struct RaggedMHAOperand {
   }
 };
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

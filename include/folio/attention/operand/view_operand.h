@@ -15,8 +15,7 @@
 #include "folio/core/status.h"
 #include "folio/tma/ragged_tile.h"
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1 {
 
 /// Element type and scale type are constants, everything else is a value. There are no tile pointers and no `populate`: walk by `run`.
 template <DType D, DType ScaleDType = DType::invalid>
@@ -158,5 +157,4 @@ template <DType D, DType ScaleDType = DType::invalid>
   return ViewMHAOperand<D, ScaleDType>{view, table, context_lengths, max_length};
 }
 
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/amx/grouped/engine.h: the engine of the AMX kernel for grouped heads: rows of q against K and V staged as B tiles.
+///
+///     few rows   tile of 64 keys, KV head:   stage K -> scores -> stage V -> weights -> values
+///     many rows  tiles of 1,024 keys, KV head:   stage all -> for each 32 rows and tile: a job -> attend_jobs
+///
+/// With few rows, memory decides: K and V are staged in turn into the same 16 KB or so, which stay in the first cache, and a pacer
+/// fetches the rows of the next head or tile through all five steps. With many, staged tiles are used often and stay in the second cache.
+/// Rows are independent of one another, of the place they have in a task, and both ways do the same arithmetic: per_query.
+/// ISA-safe: templates on a tag type with a tile vocabulary.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/amx/grouped/compute.h"
+#include "cpu/amx/grouped/layout.h"
+#include "cpu/amx/grouped/math.h"
+#include "cpu/amx/grouped/products.h"
+#include "cpu/amx/grouped/stage.h"
+#include "cpu/amx/tile/tile.h"
+#include "cpu/vec/avx512_lanes.h"
+#include "cpu/convert/rows.h"
+#include "cpu/skeleton/mutant.h"
+#include "cpu/profile.h"
+#include "cpu/skeleton/task_runner.h"
+
+namespace folio::inline v1::amx {
+
+template <class I, class Sizes>
+class GroupedEngine : public GroupedMemory<Sizes> {
+ public:
+  using Math = GroupedMath<I>;
+  static constexpr Mutant mutant = Mutant::none;
+
+  GroupedEngine(const skeleton::TaskView& view, void* memory)
+      : view_(view),
+        scratch_(memory),
+        key_view_(view.args.key),
+        value_view_(view.problem.value_in_key ? view.args.key : view.args.value),
+        head_places_(static_cast<int>(skeleton::round_up(view.head_rows, row_tile))),
+        key_(key_view_, view.problem.key.head_size, scratch_.keys),
+        value_(value_view_, view.problem.v_head_size, has_few_rows() ? scratch_.keys : scratch_.values),
+        scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) * log2_e),
+        tiles_(has_few_rows() ? view.head_rows : row_tile) {
+    Tile::template zero<0>();  // keep_awake multiplies these before anything is loaded
+    Tile::template zero<1>();
+    Tile::template zero<7>();
+    for (float& sum : scratch_.compute->sums) sum = 0.0f;
+    set_pace();
+  }
+
+  [[nodiscard]] int tiles_at_once() const { return has_few_rows() ? 1 : Scratch::tiles; }
+  [[nodiscard]] bool begins_rows() const { return !has_few_rows(); }
+  [[nodiscard]] int place(int r) const { return r / view_.head_rows * head_places_ + r % view_.head_rows; }
+
+  /// Queries as A tiles; rows and dims that there are not are zero. A negative scale changes their sign.
+  void load_queries() const {
+    constexpr int ahead = 8;  // rows are scattered
+    skeleton::RowWalk at(view_), coming(view_);
+    for (int i = 0; i < ahead && coming.row < view_.rows; ++i) coming.next();
+    for (int h = 0; h < view_.task.heads; ++h)
+      for (int row = 0; row < head_places_; ++row) {
+        const std::byte* from = nullptr;
+        if (row < view_.head_rows) {
+          from = view_.query(at.token, at.q_head);
+          at.next();
+          if (coming.row < view_.rows) {
+            const std::byte* const next = view_.query(coming.token, coming.q_head);
+            for (int i = 0; i < Sizes::depth * 2; i += 64) __builtin_prefetch(next + i);
+            coming.next();
+          }
+        }
+        load_query(from, queries_of(h * head_places_ + row) + row % row_tile * 64);
+      }
+  }
+
+  void run(const skeleton::State& state, KeyTile* const* tiles, int count, int known) {
+    if (const int64_t span = tiles[0]->first / skeleton::span_keys; span != span_) {
+      span_ = span;
+      for (bool& begun : begun_) begun = false;
+    }
+    for (int h = 0; h < view_.task.heads; ++h) {
+      clear_padding(state, h);
+      if (has_few_rows()) {
+        if (is_paced_) begin_pace(*tiles[0], known > 1 ? tiles[1] : nullptr, h);
+        attend_few(state, *tiles[0], h);
+        pacer_.finish();
+      } else {
+        attend_many(state, tiles, count, h);
+      }
+    }
+  }
+
+  void write_row(const float* output, float factor, std::byte* to) const {
+    alignas(64) float row[Sizes::v_depth];
+    const __m512 f = _mm512_set1_ps(factor), zero = _mm512_setzero_ps();
+    const __m512i first =
+        _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);  // value_column of dims 0 to 15
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    for (int d = 0; d < Sizes::v_depth; d += 32) {
+      const __m512 a = _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(output + d), f), zero);
+      const __m512 b = _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(output + d + 16), f), zero);
+      _mm512_store_ps(row + d, _mm512_maskz_permutex2var_ps(every, a, first, b));
+      _mm512_store_ps(row + d + 16, _mm512_maskz_permutex2var_ps(every, a, second, b));
+    }
+    Rows<I>::narrow(view_.problem.out_dtype, row, to, view_.problem.v_head_size);
+  }
+
+ private:
+  using Tile = typename I::Tile;
+  using Scratch = GroupedScratch<Sizes>;
+  using Products = GroupedProducts<I, Sizes::depth, Sizes::v_depth>;
+  using Weigher = Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile, WeightPlace::beside_scores>;
+  static constexpr __mmask16 every = 0xffff;
+  static constexpr int jobs_max = 128;
+
+  void load_query(const std::byte* from, std::byte* to) const {
+    const __m512i sign = _mm512_set1_epi32(view_.problem.scale < 0.0f ? static_cast<int>(0x80008000u) : 0);
+    const int row_bytes = view_.problem.key.head_size * 2;
+    for (int at = 0; at < Sizes::depth * 2; at += 64, to += tile_bytes) {
+      const int left = from != nullptr ? row_bytes - at : 0;
+      _mm512_store_si512(to, left > 0 ? _mm512_xor_si512(load_bytes(from + at, left), sign) : _mm512_setzero_si512());
+    }
+  }
+
+  [[nodiscard]] bool has_few_rows() const { return head_places_ == row_tile; }
+  [[nodiscard]] std::byte* queries_of(int place) const {
+    return scratch_.queries + place / row_tile * Products::query_tile_bytes;
+  }
+  [[nodiscard]] RowTile rows_at(const skeleton::State& state, int place) const {
+    return {reinterpret_cast<const uint16_t*>(queries_of(place)), state.output + int64_t{place} * Sizes::v_depth,
+            state.maximum + place, state.denominator + place};
+  }
+
+  /// Rows that only fill the last tile of a head have a maximum, so that they are never done again.
+  void clear_padding(const skeleton::State& state, int head) const {
+    const int place = (head + 1) * head_places_ - row_tile, rows = view_.head_rows - (head_places_ - row_tile);
+    const auto padding = static_cast<__mmask16>(0xffff << rows);
+    _mm512_mask_storeu_ps(state.maximum + place, padding, _mm512_setzero_ps());
+    _mm512_mask_storeu_ps(state.denominator + place, padding, _mm512_setzero_ps());
+  }
+
+  // ---- one tile, one row tile
+
+  /// V takes K's place once the scores are known.
+  void attend_few(const skeleton::State& state, const KeyTile& tile, int head) {
+    const int kv_head = view_.task.head + head, place = head * head_places_;
+    StagedTile staged = gather_scales(tile, head, 0);
+    std::byte* const keys_or_values = scratch_.keys;
+    ComputeScratch& compute = *scratch_.compute;
+    key_.load(tile, kv_head, 0, pacer_, pace_.key);
+    Products::scores(queries_of(place), keys_or_values, compute.scores[0], pacer_, pace_.scores);
+    value_.load(tile, kv_head, 0, pacer_, pace_.value);
+    staged.edge = edge_of_few(tile, head);
+    const RowTile rows = rows_at(state, place);
+    keep_awake<I>();
+    Weigher(scale_, compute).weigh({rows, staged}, view_.head_rows);
+    Products::values(compute.weights, keys_or_values, rows.output, pacer_, pace_.values);
+  }
+
+  // ---- many tiles, many row tiles
+
+  void attend_many(const skeleton::State& state, KeyTile* const* tiles, int count, int head) {
+    StagedTile staged[Scratch::tiles];
+    for (int t = 0; t < count; ++t) {
+      staged[t] = gather_scales(*tiles[t], head, t);
+      key_.load(*tiles[t], view_.task.head + head, t, pacer_, 0);
+      value_.load(*tiles[t], view_.task.head + head, t, pacer_, 0);
+    }
+    bool is_whole[Scratch::tiles];  // all rows see all of the tile, and nothing joins the scores
+    for (int t = 0; t < count; ++t)
+      is_whole[t] = !view_.has_terms && view_.coverage(0, view_.head_rows, *tiles[t]) == skeleton::Coverage::all;
+    TileJob jobs[jobs_max];
+    int count_of_jobs = 0, edges = 0;
+    for (int row = 0; row < head_places_; row += 2 * row_tile) {
+      const bool is_half = head_places_ - row <= row_tile;
+      if (is_half) attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
+      const int end = row + 2 * row_tile < view_.head_rows ? row + 2 * row_tile : view_.head_rows;
+      for (int t = 0; t < count; ++t) {
+        const skeleton::Coverage coverage = is_whole[t] ? skeleton::Coverage::all : view_.coverage(row, end, *tiles[t]);
+        if (coverage == skeleton::Coverage::none) continue;
+        if (count_of_jobs == jobs_max || edges == Scratch::edges_max) {
+          if (is_half) {
+            attend_jobs_of<row_tile>(jobs, count_of_jobs, edges);
+          } else {
+            attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
+          }
+        }
+        const int place = head * head_places_ + row;
+        TileJob& job = jobs[count_of_jobs++];
+        job.rows = rows_at(state, place);
+        job.tile = staged[t];
+        job.is_first = !begun_[place / row_tile];
+        begun_[place / row_tile] = true;
+        if (coverage == skeleton::Coverage::all && !view_.has_terms) continue;
+        job.tile.edge = edge_of(*tiles[t], head, row, end, scratch_.edges + edges++);
+      }
+      if (is_half) attend_jobs_of<row_tile>(jobs, count_of_jobs, edges);
+    }
+    attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
+  }
+
+  /// Jobs are kept until there are enough of them: where they begin and end nothing overlaps.
+  template <int Rows>
+  void attend_jobs_of(const TileJob* jobs, int& count, int& edges) {
+    if (count > 0) attend_jobs<Tile, Sizes::depth, Sizes::v_depth, Rows>(jobs, count, scale_, *scratch_.compute);
+    count = edges = 0;
+  }
+
+  /// The tile in place t of scratch memory, with its scales.
+  __attribute__((noinline)) StagedTile gather_scales(const KeyTile& tile, int head, int t) {
+    const int kv_head = view_.task.head + head;
+    StagedTile staged;
+    staged.keys = reinterpret_cast<const uint16_t*>(scratch_.keys + t * Scratch::key_bytes);
+    staged.values = reinterpret_cast<const uint16_t*>(scratch_.values + t * Scratch::value_bytes);
+    if (key_view_.scales.data != nullptr) {
+      ScaleStage<I>::gather(key_view_, tile, kv_head, scratch_.key_scales + t * tile_keys);
+      staged.key_scales = scratch_.key_scales + t * tile_keys;
+    }
+    if (value_view_.scales.data != nullptr) {
+      ScaleStage<I>::gather(value_view_, tile, kv_head, scratch_.value_scales + t * tile_keys);
+      staged.value_scales = scratch_.value_scales + t * tile_keys;
+    }
+    return staged;
+  }
+
+  /// Of the local rows [begin, end), at `edge`. What a row sees follows from its token.
+  const Edge* edge_of(const KeyTile& tile, int head, int begin, int end, Edge* edge) const {
+    edge->has_terms = view_.has_terms;
+    for (int i = end - begin; i < 2 * row_tile; ++i) {
+      edge->seen[i] = 0;
+      if (view_.has_terms) edge->terms[i] = {};  // compute adds the terms of rows that only fill a tile, too
+    }
+    int left = view_.group - (view_.task.row_begin + begin) % view_.group;  // of the token's rows
+    uint64_t seen = view_.seen_by_row(begin, tile);
+    for (int r = begin; r < end; ++r, --left) {
+      if (left == 0) {
+        seen = view_.seen_by_row(r, tile);
+        left = view_.group;
+      }
+      edge->seen[r - begin] = seen;
+      if (view_.has_terms) edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first);
+    }
+    return edge;
+  }
+  /// Null where all rows see the whole tile and nothing joins the scores.
+  const Edge* edge_of_few(const KeyTile& tile, int head) const {
+    const bool is_whole = !view_.has_terms && view_.coverage(0, view_.head_rows, tile) == skeleton::Coverage::all;
+    return is_whole ? nullptr : edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
+  }
+
+  /// Lines of each tick, so that they spread over the five steps about as time does. Some are left for the end of a head, when nothing
+  /// else is asked for.
+  struct Pace {
+    int key, scores, value, values;
+  };
+
+  void set_pace() {
+    const int key_lines = lines_of(key_view_.dtype, view_.problem.key.head_size);
+    const int value_lines = lines_of(value_view_.dtype, view_.problem.v_head_size);
+    const int lines = tile_keys * (key_lines + value_lines);
+    const auto share = [lines](int percent, int ticks) { return (lines * percent + 50 * ticks) / (100 * ticks); };
+    const bool is_narrow = bit_width(key_view_.dtype) == 8;  // half the lines for the same products
+    pace_.key = share(is_narrow ? 25 : 36, 16 * key_lines);
+    pace_.scores = share(16, 4 * Products::k_steps);
+    pace_.value = share(25, 16 * value_lines);
+    pace_.values = share(is_narrow ? 22 : 11, Sizes::v_depth / 8);
+  }
+  static int lines_of(DType dtype, int head_size) { return (head_size * bit_width(dtype) / 8 + 63) / 64; }
+
+  /// `profile_of` is no inline function: nothing of it is compiled for this instruction set.
+  static bool has_pace() { return profile_of(processor()).staged == PrefetchPolicy::paced; }
+
+  /// Of token-major rows, which hold all heads of a token, each head's turn fetches a part of the next tile's; otherwise the rows of
+  /// the head that comes next.
+  void begin_pace(const KeyTile& tile, const KeyTile* next, int head) {
+    const int heads = view_.task.heads, first = view_.task.head;
+    const PagedKVView* const views[2] = {&key_view_, &value_view_};
+    const int sizes[2] = {view_.problem.key.head_size, view_.problem.v_head_size};
+    for (int i = 0; i < (view_.problem.value_in_key ? 1 : 2); ++i) {
+      const bool is_token_major = PageCursor::heads_are_adjacent(*views[i]);
+      Share share{0, tile_keys, first + head + 1, first + head + 2};
+      const KeyTile* from = &tile;
+      if (is_token_major) {
+        share = {tile_keys * head / heads, tile_keys * (head + 1) / heads, first, first + heads};
+        from = next;
+      } else if (head + 1 == heads) {
+        share = {0, tile_keys, first, first + 1};
+        from = next;
+      }
+      pacer_.plane[i].begin(*views[i], sizes[i] * bit_width(views[i]->dtype) / 8, from, share);
+      if (from != nullptr) ScaleStage<I>::fetch(*views[i], *from, share);
+    }
+  }
+
+  const skeleton::TaskView& view_;
+  const Scratch scratch_;
+  const PagedKVView& key_view_;
+  const PagedKVView& value_view_;
+  const int head_places_;  // rows of a head with padding
+  StagedPlane<I, true, Sizes::depth, Scratch::tiles> key_;
+  StagedPlane<I, false, Sizes::v_depth, Scratch::tiles> value_;
+  const float scale_;  // to log2 units
+  const TileScope<Tile> tiles_;
+  const bool is_paced_ = has_pace();
+  Pace pace_;
+  Pacer<I> pacer_;
+  int64_t span_ = -1;                         // of the tiles that ran last
+  bool begun_[grouped_rows / row_tile] = {};  // row tiles that have had a job in it
+};
+
+/// Kernel::run and Kernel::finish for the sizes that hold the problem's.
+template <class I>
+void run_grouped(const KernelCall& call, const Task& task, void* memory, std::byte* partials) {
+  visit_grouped_sizes(call.problem->key.head_size, call.problem->v_head_size, [&](auto sizes) {
+    skeleton::TaskRunner<GroupedEngine<I, decltype(sizes)>>::run(call, task, memory, partials);
+  });
+}
+template <class I>
+void finish_grouped(const KernelCall& call, const Task& task, void* memory, const std::byte* partials) {
+  visit_grouped_sizes(call.problem->key.head_size, call.problem->v_head_size, [&](auto sizes) {
+    skeleton::TaskRunner<GroupedEngine<I, decltype(sizes)>>::finish(call, task, memory, partials);
+  });
+}
+
+}  // namespace folio::inline v1::amx

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/amx/latent/engine.h: the engine of the AMX kernel for latent (MLA) heads: each row of the cache is read once for K and V.
+///
+///     pass of up to 192 keys:  scores of all pairs of row tiles -> weights -> values, K and V being the rows where they lie
+///
+/// Rows come through KVBuffer's instance whose staging is the page itself; only groups of 16 keys that are not all there, or not at
+/// one stride, are copied, with zeros for what is missing. What is no matrix product is done between the steps of one: rows of the
+/// next pass are fetched, the softmax of a pair is computed during the scores of the next, V is staged a chunk ahead of its use.
+/// Rows are independent of one another and of the place they have in a task: per_query.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/amx/latent/fetch.h"
+#include "cpu/amx/latent/layout.h"
+#include "cpu/amx/latent/products.h"
+#include "cpu/amx/latent/softmax.h"
+#include "cpu/amx/latent/values.h"
+#include "cpu/amx/tile/tile.h"
+#include "cpu/vec/avx512_lanes.h"
+#include "cpu/convert/rows.h"
+#include "cpu/skeleton/mutant.h"
+#include "cpu/skeleton/task_runner.h"
+#include "folio/attention/kv_buffer.h"
+#include "folio/attention/kv_buffer/in_place_loader.h"
+#include "folio/attention/operand/view_operand.h"
+
+namespace folio::inline v1::amx {
+
+/// How rows that cannot stay where they are come into a stage: whole chunks of 32 dims, zeros for what is not there.
+template <class I>
+struct CopyRow {
+  template <class Shape>
+  static void run(const KVSource<Shape>& source, int key, int first, int count, typename Shape::smem_type* to) {
+    const std::byte* const row = source.row(key);
+    const int bytes = row != nullptr ? (source.columns - first) * 2 : 0;
+    for (int i = 0; i < count * 2; i += 64) {
+      const __m512i chunk = bytes > i ? load_bytes(row + first * 2 + i, bytes - i) : _mm512_setzero_si512();
+      _mm512_storeu_si512(reinterpret_cast<std::byte*>(to) + i, chunk);
+    }
+  }
+};
+
+/// KVBuffer's parameters: each tile of a pass has a stage.
+template <class I, class Sizes>
+struct LatentKeys {
+  static constexpr IndexList<3> mma_shape{16, 16, 32};
+  static constexpr int BN = tile_keys, BK = 32, depth = Sizes::depth, bk_smem = depth, reg_chunk_depth = BK;
+  static constexpr int num_smem_stages = Sizes::pass_tiles;
+  static constexpr bool transpose = true;
+  template <class Shape>
+  using Loader = InPlaceLoader<Shape, CopyRow<I>>;
+};
+
+template <class I, class S>
+class LatentEngine : public LatentMemory<S> {
+ public:
+  using Sizes = S;
+  using Math = LatentMath<I>;
+  static constexpr Mutant mutant = Mutant::none;
+
+  LatentEngine(const skeleton::TaskView& view, void* memory)
+      : view_(view),
+        scratch_(memory),
+        softmax_(view, scratch_),
+        keys_({view.args.key, view.batch.table, view.batch.context_lengths, 0}, view.task.sequence, view.task.head,
+              {reinterpret_cast<bf16*>(scratch_.stages), {}}, view.sequence.context),
+        head_places_(static_cast<int>(skeleton::round_up(view.head_rows, tile_rows))),
+        pairs_((head_places_ + Sizes::pair_rows - 1) / Sizes::pair_rows),
+        is_staged_(uses_staged_values(view.problem)) {
+    keys_.loader().prefetch_to = PrefetchTo::nowhere;  // LatentFetch has done that
+    // What is read 2 bytes before a tile of weights is the last word of the tile before it.
+    for (int64_t end = 0; end <= Sizes::pairs_max * Sizes::pair_weight_bytes; end += operand_tile_bytes)
+      scratch_.weights[end - 1] = scratch_.weights[end - 2] = std::byte{0};
+  }
+
+  static int tiles_at_once() { return Sizes::pass_tiles; }
+  static bool begins_rows() { return false; }
+  [[nodiscard]] int place(int r) const { return r / view_.head_rows * head_places_ + r % view_.head_rows; }
+
+  /// Queries as B tiles; lanes without a row are zero.
+  void load_queries() {
+    const int sign = view_.problem.scale < 0.0f ? static_cast<int>(0x80008000u) : 0;
+    const int row_bytes = view_.problem.key.head_size * 2;
+    for (int h = 0; h < view_.task.heads; ++h)
+      for (int first = 0; first < view_.head_rows; first += tile_rows)
+        for (int step = 0; step < Sizes::k_steps; ++step) {
+          __m512i rows[tile_rows];
+          for (int i = 0; i < tile_rows; ++i) {
+            const int count = first + i < view_.head_rows ? row_bytes - step * 64 : 0;
+            const std::byte* const query = count > 0 ? view_.query(h * view_.head_rows + first + i) + step * 64 : nullptr;
+            rows[i] = count > 0 ? _mm512_maskz_xor_epi32(0xffff, load_bytes(query, count), _mm512_set1_epi32(sign))
+                                : _mm512_setzero_si512();
+          }
+          std::byte* const to = queries_of(h * head_places_ + first) + step * operand_tile_bytes;
+          transpose_dwords(rows, [to](int i, __m512i row) { _mm512_store_si512(to + i * 64, row); });
+        }
+  }
+
+  void run(const skeleton::State& state, KeyTile* const* tiles, int count, int known) {
+    const int next = known - count < Sizes::pass_tiles ? known - count : Sizes::pass_tiles;
+    for (int h = 0; h < view_.task.heads; ++h) {
+      find_groups(tiles, count, view_.task.head + h);
+      if (h + 1 < view_.task.heads) {
+        begin_fetch(tiles, count, count, view_.task.head + h + 1);
+      } else {
+        begin_fetch(tiles + count, next, count, view_.task.head);
+      }
+      pass(state, tiles, count, h);
+    }
+  }
+
+  void write_row(const float* output, float factor, std::byte* to) const {
+    alignas(64) float row[Sizes::v_depth];
+    for (int d = 0; d < Sizes::v_depth; d += 32) Output::natural_order(output + d, is_staged_, factor, row + d);
+    Rows<I>::narrow(view_.problem.out_dtype, row, to, view_.problem.v_head_size);
+  }
+
+ private:
+  using Keys = KVBuffer<ViewMHAOperand<DType::bf16>, LatentKeys<I, Sizes>>;
+  using Tile = typename I::Tile;
+  using Products = LatentProducts<Tile, Sizes>;
+  using Output = LatentOutput<I, Sizes>;
+
+  /// What products do between their steps: they fetch, and every few steps do a unit of a job.
+  enum class Job : uint8_t { none, softmax, values };
+  struct Work {
+    LatentEngine& engine;
+    Job job;
+    int period;  // steps for a unit
+    int wait = 1;
+
+    FOLIO_ALWAYS_INLINE void fetch() { engine.fetch_.step(); }
+    FOLIO_ALWAYS_INLINE void step() {
+      fetch();
+      if (job == Job::none || --wait != 0) return;
+      wait = period;
+      if (job == Job::softmax && engine.softmax_.units_left() != 0) engine.softmax_.step();
+      if (job == Job::values && !engine.values_.is_done()) engine.values_.step();
+    }
+  };
+
+  [[nodiscard]] std::byte* queries_of(int place) const { return scratch_.queries + place / tile_rows * Sizes::query_tile_bytes; }
+  [[nodiscard]] int row_tiles_of(int pair) const { return head_places_ - pair * Sizes::pair_rows > tile_rows ? 2 : 1; }
+  [[nodiscard]] std::byte* weights_of(int pair) const { return scratch_.weights + pair * Sizes::pair_weight_bytes; }
+  [[nodiscard]] float* factors_of(int pair) const { return scratch_.factors + pair * Sizes::pass_tiles * Sizes::pair_rows; }
+
+  // ---- rows of K
+
+  /// Where the rows of this pass are multiplied: in their pages, or in a stage that they are copied to.
+  void find_groups(KeyTile* const* tiles, int count, int head) {
+    for (int t = 0; t < count; ++t) {
+      keys_.kv_cache_iter.set_tile(*tiles[t], head);
+      keys_.begin_load(t);
+      keys_.finish_load();
+      for (int g = 0; g < 4; ++g) groups_[t * 4 + g] = keys_.loader().group(t, g);
+    }
+  }
+
+  /// Begins to fetch tiles, as much at each step of this pass's products as it takes to be through in time.
+  void begin_fetch(KeyTile* const* tiles, int tiles_to_fetch, int tiles_of_pass, int head) {
+    const int columns = is_staged_ ? Sizes::chunks : 2 * Sizes::chunks;
+    fetch_.begin(view_.args.key, tiles, tiles_to_fetch, head, pairs_ * tiles_of_pass * 4 * (Sizes::k_steps + columns));
+  }
+
+  // ---- a pass over up to 192 keys for one head
+
+  void pass(const skeleton::State& state, KeyTile* const* tiles, int count, int head) {
+    const int first_place = head * head_places_;
+    int turn = 0;
+    for (uint32_t& tiles_of_pair : rescaled_) tiles_of_pair = 0;
+    for (int p = 0; p < pairs_; ++p) {
+      const int place = first_place + p * Sizes::pair_rows;
+      const int64_t tile_weights = (is_staged_ ? 4 : 8) * operand_tile_bytes;
+      for (int t = 0; t < count; ++t, turn ^= 1) {
+        scores(t, queries_of(place), row_tiles_of(p), scratch_.scores[turn]);
+        finish_softmax();
+        softmax_pair_ = p;
+        softmax_tile_ = t;
+        softmax_.begin({tiles[t], scratch_.scores[turn], state.maximum + place, state.denominator + place,
+                        weights_of(p) + t * tile_weights, factors_of(p) + t * Sizes::pair_rows,
+                        head * view_.head_rows + p * Sizes::pair_rows, (head + 1) * view_.head_rows, row_tiles_of(p)});
+      }
+    }
+    finish_softmax();
+    float* const output = state.output + int64_t{first_place} * Sizes::width;
+    if (is_staged_) {
+      values_staged(output, count);
+    } else {
+      for (int p = 0; p < pairs_; ++p) values_in_place(output + int64_t{p} * Sizes::pair_rows * Sizes::width, count, p);
+    }
+  }
+
+  /// Scores of a tile of keys for a pair of row tiles, and the softmax that has begun.
+  void scores(int tile, const std::byte* queries, int row_tiles, float* to) {
+    const int units = softmax_.units_left();
+    const int period = units != 0 ? 2 * Sizes::k_steps / units : 1;
+    Work work{*this, units != 0 ? Job::softmax : Job::none, period, period};
+    if (row_tiles == 2) {
+      Products::template scores<2>(groups_ + tile * 4, queries, to, work);
+    } else {
+      Products::template scores<1>(groups_ + tile * 4, queries, to, work);
+    }
+  }
+
+  void finish_softmax() {
+    while (softmax_.units_left() != 0) softmax_.step();
+    if (softmax_.is_rescaled) rescaled_[softmax_pair_] |= 1u << softmax_tile_;
+    softmax_.is_rescaled = false;
+  }
+
+  /// Calls multiply(begin, end) for the tiles of the pass; where the maximum of a row moved, columns [0, n) of the pair's output are
+  /// rescaled before that tile's values join them.
+  template <class Multiply>
+  void for_each_stretch(int pair, int count, float* output, int n, const Multiply& multiply) const {
+    int begin = 0;
+    for (uint32_t left = rescaled_[pair]; left != 0; left &= left - 1) {
+      const int tile = __builtin_ctz(left);
+      if (begin != tile) multiply(begin, tile);
+      Output::rescale(output, factors_of(pair) + tile * Sizes::pair_rows, row_tiles_of(pair) * tile_rows, n);
+      begin = tile;
+    }
+    multiply(begin, count);
+  }
+
+  void values_in_place(float* output, int count, int pair) {
+    Work work{*this, Job::none, 1};
+    for_each_stretch(pair, count, output, Sizes::v_depth, [&](int begin, int end) {
+      const std::byte* const weights = weights_of(pair) + begin * 4 * Sizes::group_weight_bytes;
+      for (int c = 0; c < Sizes::chunks; ++c) {
+        if (row_tiles_of(pair) == 2) {
+          Products::template values_in_place<2>(groups_ + begin * 4, (end - begin) * 4, c, weights, output + c * 32, work);
+        } else {
+          Products::template values_in_place<1>(groups_ + begin * 4, (end - begin) * 4, c, weights, output + c * 32, work);
+        }
+      }
+    });
+  }
+
+  /// A chunk of columns for all pairs. Where the last pair has used a part of the stage, the next chunk's is put.
+  void values_staged(float* output, int count) {
+    values_.begin(groups_, count * 4, 0, scratch_.values);
+    while (!values_.is_done()) values_.step();
+    for (int c = 0; c < Sizes::chunks; ++c)
+      for (int p = 0; p < pairs_; ++p) {
+        const bool stages = p + 1 == pairs_ && c + 1 < Sizes::chunks;
+        if (stages) values_.begin(groups_, count * 4, c + 1, scratch_.values);
+        Work work{*this, stages ? Job::values : Job::none, 1};
+        float* const block = output + int64_t{p} * Sizes::pair_rows * Sizes::width + c * 32;
+        for_each_stretch(p, count, block, 32, [&](int begin, int end) {
+          const std::byte* const staged = scratch_.values + begin * 4 * operand_tile_bytes;
+          const std::byte* const weights = weights_of(p) + begin * 4 * operand_tile_bytes;
+          if (row_tiles_of(p) == 2) {
+            Products::template values_staged<2>(staged, (end - begin) * 2, weights, block, work);
+          } else {
+            Products::template values_staged<1>(staged, (end - begin) * 2, weights, block, work);
+          }
+        });
+      }
+  }
+
+  const skeleton::TaskView& view_;
+  const typename Sizes::Scratch scratch_;
+  LatentSoftmax<I, Sizes> softmax_;
+  ValueStage<I, Sizes> values_;
+  Keys keys_;
+  const int head_places_;  // rows of a head with padding
+  const int pairs_;        // of row tiles of a head
+  const bool is_staged_;
+  const TileScope<Tile> tiles_;
+  TileRows groups_[Sizes::pass_groups];
+  uint32_t rescaled_[Sizes::pairs_max] = {};  // of each pair, bit t: rows are rescaled before tile t
+  int softmax_pair_ = 0;                      // what softmax works on
+  int softmax_tile_ = 0;
+  LatentFetch<I, Sizes> fetch_;
+};
+
+/// Kernel::run and Kernel::finish for the sizes that hold the problem's.
+template <class I>
+void run_latent(const KernelCall& call, const Task& task, void* memory, std::byte* partials) {
+  if (is_small_latent(call.problem->key.head_size, call.problem->v_head_size))
+    return skeleton::TaskRunner<LatentEngine<I, SmallLatent>>::run(call, task, memory, partials);
+  skeleton::TaskRunner<LatentEngine<I, LargeLatent>>::run(call, task, memory, partials);
+}
+template <class I>
+void finish_latent(const KernelCall& call, const Task& task, void* memory, const std::byte* partials) {
+  if (is_small_latent(call.problem->key.head_size, call.problem->v_head_size))
+    return skeleton::TaskRunner<LatentEngine<I, SmallLatent>>::finish(call, task, memory, partials);
+  skeleton::TaskRunner<LatentEngine<I, LargeLatent>>::finish(call, task, memory, partials);
+}
+
+}  // namespace folio::inline v1::amx

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/amx/latent/softmax.h: scores of a pair of row tiles to weights, and the online softmax state of their rows.
+///
+/// A lane is a row, so maxima and sums are vertical and no row meets another. Logits are natural: nothing else holds every finite one.
+/// The maximum of a row is lazy: the weights of a 64-key tile are made relative to the one there is, and only where their sum exceeds
+/// 2^8, or there is none yet, are they made again relative to the tile's own. So output is rarely rescaled. The work comes in units
+/// of a few hundred instructions, for a product to do between its steps.
+///
+/// Source: lazy rescaling as in FlashAttention-4.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/amx/latent/layout.h"
+#include "cpu/amx/softmax.h"
+#include "cpu/amx/stage_convert.h"
+#include "cpu/vec/simd.h"
+#include "cpu/skeleton/task_view.h"
+
+namespace folio::inline v1::amx {
+
+/// What the skeleton asks of an engine.
+template <class I>
+struct LatentMath {
+  static constexpr float natural = 1.0f;
+  static float exp(float x) { return Simd<I>::exp_one(x); }
+  /// to [n] = to * keep + from * add; n is a multiple of 16.
+  static void fold(float* to, const float* from, int n, float keep, float add) {
+    constexpr __mmask16 every = 0xffff;
+    const __m512 k = _mm512_set1_ps(keep), a = _mm512_set1_ps(add);
+    for (int i = 0; i < n; i += 16) {
+      const __m512 kept = _mm512_maskz_mul_ps(every, _mm512_loadu_ps(to + i), k);
+      _mm512_storeu_ps(to + i, _mm512_maskz_fmadd_ps(every, _mm512_loadu_ps(from + i), a, kept));
+    }
+  }
+};
+
+/// Transposes 16 x 16 dwords: calls put(i, row i of the result), four rows at a time, so that registers suffice.
+template <class Put>
+FOLIO_ALWAYS_INLINE void transpose_dwords(__m512i (&rows)[16], const Put& put) {
+  constexpr __mmask16 every = 0xffff;
+  for (int q = 0; q < 4; ++q) {
+    __m512i four[4] = {rows[4 * q], rows[4 * q + 1], rows[4 * q + 2], rows[4 * q + 3]};
+    transpose_lanes<32>(four);  // lane l of four[j]: dword 4 l + j of rows 4 q ... 4 q + 3
+    for (int j = 0; j < 4; ++j) rows[4 * q + j] = four[j];
+  }
+  for (int j = 0; j < 4; ++j) {
+    const __m512i a = _mm512_maskz_shuffle_i32x4(every, rows[j], rows[4 + j], 0x44);
+    const __m512i b = _mm512_maskz_shuffle_i32x4(every, rows[j], rows[4 + j], 0xee);
+    const __m512i c = _mm512_maskz_shuffle_i32x4(every, rows[8 + j], rows[12 + j], 0x44);
+    const __m512i d = _mm512_maskz_shuffle_i32x4(every, rows[8 + j], rows[12 + j], 0xee);
+    put(j, _mm512_maskz_shuffle_i32x4(every, a, c, 0x88));
+    put(4 + j, _mm512_maskz_shuffle_i32x4(every, a, c, 0xdd));
+    put(8 + j, _mm512_maskz_shuffle_i32x4(every, b, d, 0x88));
+    put(12 + j, _mm512_maskz_shuffle_i32x4(every, b, d, 0xdd));
+  }
+}
+
+/// Softmax of a 64-key tile for a pair of row tiles, unit by unit.
+template <class I, class Sizes>
+class LatentSoftmax {
+ public:
+  LatentSoftmax(const skeleton::TaskView& view, const typename Sizes::Scratch& scratch)
+      : view_(view),
+        packed_(scratch.packed),
+        factor_(view.has_terms ? 1.0f : logit_scale(view.problem)),
+        is_staged_(uses_staged_values(view.problem)) {}
+
+  /// The factor of products; a negative one has been folded into the queries.
+  static float logit_scale(const AttentionProblem& problem) { return __builtin_fabsf(problem.scale); }
+
+  struct Part {
+    const KeyTile* tile;
+    float* scores;
+    float* maximum;  // of the pair's rows
+    float* denominator;
+    std::byte* weights;  // of the tile
+    float* factors;      // of the pair's rows
+    int first_row;       // of the pair, a row of the task
+    int end_row;         // of its head
+    int row_tiles;
+  };
+  void begin(const Part& part) {
+    part_ = part;
+    row_tile_ = unit_ = 0;
+    units_ = part.row_tiles * tile_units;
+    is_rescaled = false;
+  }
+  [[nodiscard]] int units_left() const { return units_; }
+
+  __attribute__((noinline)) void step() {
+    --units_;
+    float* const scores = scores_of_part();
+    if (unit_ == 0) prepare(*part_.tile, part_.first_row + row_tile_ * tile_rows, scores);
+    const int half = unit_ / half_units, part = unit_ % half_units;
+    if (part < half_units - 1) {
+      if (part == 0) sums_[half] = {};
+      weigh(scores + half * 512, part * part_keys, _mm512_set1_ps(factor_), maximum(), sums_[half]);
+    } else {
+      spread(half);
+    }
+    if (++unit_ == tile_units) settle(scores);
+  }
+
+  bool is_rescaled = false;  ///< the output of some row is to be multiplied by factors before the values of the tile join it
+
+ private:
+  using V = Simd<I>;
+  using F = typename V::F;
+  using Exp = Softmax<I>;
+  static constexpr __mmask16 every = 0xffff;
+  static constexpr float minus_infinity = -__builtin_inff();
+  static constexpr float most = 256.0f;
+  static constexpr int part_keys = 4;                    // pairs of keys in a unit
+  static constexpr int half_units = 16 / part_keys + 1;  // for 32 keys of a row tile: weights, and spreading them
+  static constexpr int tile_units = 2 * half_units;
+
+  [[nodiscard]] float* scores_of_part() const { return part_.scores + row_tile_ * Sizes::score_tile; }
+  [[nodiscard]] __m512 maximum() const { return _mm512_load_ps(part_.maximum + row_tile_ * tile_rows); }
+
+  /// Terms and mask, where there are any.
+  void prepare(const KeyTile& tile, int row, float* scores) const {
+    const int end = row + tile_rows < part_.end_row ? row + tile_rows : part_.end_row;
+    if (view_.has_terms) add_terms(tile, row, end, scores);
+    const int local = row % view_.head_rows, local_end = local + end - row;
+    if (view_.coverage(local, local_end, tile) != skeleton::Coverage::all) mask(tile, local, local_end, scores);
+  }
+
+  __attribute__((noinline)) void mask(const KeyTile& tile, int row, int end, float* scores) const {
+    alignas(64) uint64_t seen[tile_rows] = {};
+    for (int r = row; r < end; ++r) seen[r - row] = view_.seen_by_row(r, tile);
+    const __m512i low = _mm512_load_si512(seen), high = _mm512_load_si512(seen + 8);
+    for (int key = 0; key < tile_keys; ++key) {
+      const __m512i bit = _mm512_set1_epi64(static_cast<int64_t>(uint64_t{1} << key));
+      const auto lanes = static_cast<__mmask16>(_mm512_test_epi64_mask(low, bit) | _mm512_test_epi64_mask(high, bit) << 8);
+      float* const at = scores + key * tile_rows;
+      _mm512_store_ps(at, _mm512_mask_mov_ps(_mm512_set1_ps(minus_infinity), lanes, _mm512_load_ps(at)));
+    }
+  }
+
+  /// scores = softcap(scale * scores) + alibi + bias.
+  __attribute__((noinline)) void add_terms(const KeyTile& tile, int row, int end, float* scores) const {
+    alignas(64) float slope[tile_rows] = {}, distance[tile_rows] = {}, bias[tile_rows] = {};
+    const float* bias_of[tile_rows] = {};
+    int bias_keys = 0;
+    for (int r = row; r < end; ++r) {
+      const skeleton::LogitTerms terms = view_.terms_of(r, tile.first);
+      slope[r - row] = -terms.slope;
+      distance[r - row] = terms.distance;
+      bias_of[r - row] = terms.bias;
+      bias_keys = terms.bias_keys;
+    }
+    const float scale = logit_scale(view_.problem), softcap = view_.problem.softcap;
+    const F slopes = V::load(slope), distances = V::load(distance);
+    for (int key = 0; key < tile_keys; ++key) {
+      F x = V::load(scores + key * tile_rows) * scale;
+      if (softcap != 0.0f) x = softcap * V::tanh(x / softcap);
+      if (view_.problem.alibi) {
+        const F offset = distances - static_cast<float>(key);
+        x = V::fma(slopes, V::floats(V::bits(offset) & V::splat(0x7fffffffu)), x);
+      }
+      if (key < bias_keys) {
+        for (int r = row; r < end; ++r) bias[r - row] = bias_of[r - row][key];
+        x += V::load(bias);
+      }
+      V::store(scores + key * tile_rows, x);
+    }
+  }
+
+  /// Of keys and of the keys 16 behind them.
+  struct Sums {
+    __m512 low = _mm512_setzero_ps(), high = _mm512_setzero_ps();
+    [[nodiscard]] __m512 both() const { return _mm512_maskz_add_ps(every, low, high); }
+  };
+
+  /// Some of 32 keys to weights, packed as pairs of keys 16 apart. Without a maximum yet (-inf) the sum becomes infinite or NaN.
+  void weigh(const float* scores, int first, __m512 factor, __m512 maximum, Sums& sums) const {
+    const __m512 log2_e = _mm512_set1_ps(Exp::log2_e);
+    const __m512i interleave = _mm512_load_si512(interleaved.word);
+    __m512 low = sums.low, high = sums.high;
+    for (int key = first; key < first + part_keys; ++key) {
+      const float* const from = scores + key * tile_rows;
+      const __m512 x = _mm512_maskz_fmsub_ps(every, _mm512_load_ps(from), factor, maximum);
+      const __m512 y = _mm512_maskz_fmsub_ps(every, _mm512_load_ps(from + 256), factor, maximum);
+      const __m512 a = Exp::exp2(_mm512_maskz_mul_ps(every, x, log2_e)), b = Exp::exp2(_mm512_maskz_mul_ps(every, y, log2_e));
+      low = _mm512_maskz_add_ps(every, low, a);
+      high = _mm512_maskz_add_ps(every, high, b);
+      const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
+      _mm512_store_si512(packed_ + key * 16, _mm512_maskz_permutexvar_epi16(~__mmask32{0}, interleave, both));
+    }
+    sums = {low, high};
+  }
+
+  /// The packed weights of 32 keys as A tiles: one of both keys of a pair, or one for each.
+  void spread(int half) const {
+    if (is_staged_) {
+      std::byte* const to = part_.weights + (half * 2 + row_tile_) * operand_tile_bytes;
+      spread([to](int i, __m512i row) { _mm512_store_si512(to + i * 64, row); });
+    } else {
+      std::byte* const to = part_.weights + half * 2 * Sizes::group_weight_bytes + row_tile_ * operand_tile_bytes;
+      spread([to](int i, __m512i row) {
+        _mm512_store_si512(to + i * 64, _mm512_maskz_and_epi32(every, row, _mm512_set1_epi32(0xffff)));
+        _mm512_store_si512(to + Sizes::group_weight_bytes + i * 64, _mm512_maskz_srli_epi32(every, row, 16));
+      });
+    }
+  }
+  template <class Put>
+  __attribute__((noinline)) void spread(const Put& put) const {
+    __m512i rows[16];
+    for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_si512(packed_ + i * 16);
+    transpose_dwords(rows, put);
+  }
+
+  /// All weights of the tile are there: moves maxima that are too low, adds the sums, goes on to the next row tile.
+  void settle(const float* scores) {
+    __m512 sum = _mm512_maskz_add_ps(every, sums_[0].both(), sums_[1].both());
+    const __mmask16 fits =
+        _mm512_mask_cmp_ps_mask(static_cast<__mmask16>(~large_rows(maximum())), sum, _mm512_set1_ps(most), _CMP_LE_OQ);
+    if (fits != every) sum = weigh_again(scores, static_cast<__mmask16>(~fits));
+    float* const denominator = part_.denominator + row_tile_ * tile_rows;
+    _mm512_store_ps(denominator, _mm512_maskz_add_ps(every, _mm512_load_ps(denominator), sum));
+    unit_ = 0;
+    ++row_tile_;
+  }
+
+  /// Rows that need no other maximum get the same weights as before.
+  __attribute__((noinline)) __m512 weigh_again(const float* scores, __mmask16 rows) {
+    const __m512 old = maximum();
+    __m512 found = _mm512_set1_ps(minus_infinity);
+    for (int key = 0; key < tile_keys; ++key) found = _mm512_maskz_max_ps(every, _mm512_load_ps(scores + key * tile_rows), found);
+    found = _mm512_maskz_mul_ps(every, found, _mm512_set1_ps(factor_));
+    const __mmask16 raised = _mm512_mask_cmp_ps_mask(rows, found, old, _CMP_GT_OQ);
+    const __m512 now = _mm512_mask_mov_ps(old, raised, found);
+    _mm512_store_ps(part_.maximum + row_tile_ * tile_rows, now);
+    rescale(raised, old, now);
+    const __m512 reference = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(now, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ), now);
+    const __m512 factor = round_large(const_cast<float*>(scores), large_rows(reference));
+    Sums sums[2];
+    for (int half = 0; half < 2; ++half) {
+      for (int key = 0; key < 16; key += part_keys) weigh(scores + half * 512, key, factor, reference, sums[half]);
+      spread(half);
+    }
+    return _mm512_maskz_add_ps(every, sums[0].both(), sums[1].both());
+  }
+
+  static __mmask16 large_rows(__m512 maximum) {
+    const __m512 size = _mm512_andnot_ps(_mm512_set1_ps(-0.0f), maximum);
+    return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(size, _mm512_set1_ps(0x1p20f), _CMP_GT_OQ), size,
+                                   _mm512_set1_ps(-minus_infinity), _CMP_LT_OQ);
+  }
+  /// What scores are multiplied by. A fused product keeps what rounding takes from it, which above 2^30 is more than the range of 2^x:
+  /// scores of such rows become logits here, and their factor is 1.
+  __m512 round_large(float* scores, __mmask16 rows) const {
+    const __m512 factor = _mm512_set1_ps(factor_);
+    if (rows == 0) return factor;
+    for (int key = 0; key < tile_keys; ++key) {
+      float* const at = scores + key * tile_rows;
+      _mm512_mask_store_ps(at, rows, _mm512_maskz_mul_ps(every, _mm512_load_ps(at), factor));
+    }
+    return _mm512_mask_mov_ps(factor, rows, _mm512_set1_ps(1.0f));
+  }
+
+  /// A row that has seen nothing yet has nothing to rescale.
+  void rescale(__mmask16 raised, __m512 old, __m512 now) {
+    const __mmask16 had = _mm512_mask_cmp_ps_mask(raised, old, _mm512_set1_ps(minus_infinity), _CMP_NEQ_OQ);
+    if (had == 0) return;
+    const __m512 drop = _mm512_maskz_sub_ps(had, old, now);
+    const __m512 factor =
+        _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), had, reinterpret_cast<__m512>(V::exp(reinterpret_cast<F>(drop))));
+    float* const denominator = part_.denominator + row_tile_ * tile_rows;
+    _mm512_store_ps(denominator, _mm512_maskz_mul_ps(every, _mm512_load_ps(denominator), factor));
+    if (!is_rescaled)
+      for (int i = 0; i < Sizes::pair_rows; ++i) part_.factors[i] = 1.0f;
+    _mm512_store_ps(part_.factors + row_tile_ * tile_rows, factor);
+    is_rescaled = true;
+  }
+
+  /// Word 2 r is lane r of the first half, word 2 r + 1 of the second.
+  struct alignas(64) Words {
+    uint16_t word[32];
+  };
+  static constexpr Words interleaved = [] {
+    Words words = {};
+    for (int i = 0; i < 32; ++i) words.word[i] = static_cast<uint16_t>(i / 2 + i % 2 * 16);
+    return words;
+  }();
+
+  const skeleton::TaskView& view_;
+  uint32_t* const packed_;
+  const float factor_;  // scores times this are logits
+  const bool is_staged_;
+  Part part_ = {};
+  int row_tile_ = 0;
+  int unit_ = 0;   // of the row tile
+  int units_ = 0;  // left of the pair
+  Sums sums_[2];   // of each half of the keys
+};
+
+}  // namespace folio::inline v1::amx

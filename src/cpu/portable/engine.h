@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/portable/engine.h: the engine of the portable kernel: every problem of the supported set, one source for every instruction set.
+///
+/// A task is up to 64 rows of one KV head or, where these are few, of several. Keys of a tile are staged as f32 and transposed, so that
+/// inner loops know one type and a score needs no horizontal sum. Each element is one chain of fused multiply-adds, so rows never
+/// influence one another: per_query.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/portable/softmax.h"
+#include "cpu/portable/stage.h"
+#include "cpu/skeleton/task_runner.h"
+#include "cpu/portable/tiles.h"
+
+namespace folio::inline v1::portable {
+
+template <class I>
+class PortableEngine {
+ public:
+  using Math = Softmax<I>;
+  static constexpr Mutant mutant = I::mutant;
+  static constexpr int tiles_max = 1, ahead_max = 1;
+  static int places(const AttentionProblem&) { return row_tile; }
+  static int width(const AttentionProblem& problem) { return static_cast<int>(skeleton::round_up(problem.v_head_size, 16)); }
+  static int64_t scratch_bytes(const AttentionProblem& problem) { return scratch_at(nullptr, problem).bytes; }
+
+  PortableEngine(const skeleton::TaskView& view, void* memory)
+      : view_(view), problem_(view.problem), s_(scratch_at(memory, view.problem)) {}
+
+  static int tiles_at_once() { return tiles_max; }
+  static bool begins_rows() { return false; }
+  static int place(int r) { return r; }
+
+  void load_queries() const {
+    for (int r = 0; r < view_.rows; ++r) {
+      const std::byte* from = view_.query(r);
+      float* to = s_.q + static_cast<int64_t>(r) * s_.head;
+      Rows<I>::widen(problem_.q_dtype, &from, 1, to, s_.head, problem_.key.head_size);
+      for (int d = 0; d < problem_.key.head_size; ++d) to[d] *= problem_.scale;
+    }
+    if (s_.v_head != problem_.v_head_size)  // columns behind the head: read by whole vectors, never written out
+      for (int key = 0; key < tile_keys; ++key)
+        for (int d = problem_.v_head_size; d < s_.v_head; ++d) s_.values[static_cast<int64_t>(key) * s_.v_head + d] = 0.0f;
+  }
+
+  void run(const skeleton::State& state, KeyTile* const* tiles, int, int known) {
+    const KeyTile& tile = *tiles[0];
+    if (pointers_of_ != &tile) find_rows(tile, now_);
+    pointers_of_ = known > 1 ? tiles[1] : nullptr;
+    if (known > 1) find_rows(*tiles[1], next_);
+    const int keys = 64 - __builtin_clzll(tile.seen);
+    for (int h = 0; h < view_.task.heads; ++h) {
+      stage(tile, keys, {h, view_.task.heads, known > 1 ? &next_->key : nullptr},
+            {h, view_.task.heads, known > 1 ? &next_->value : nullptr});
+      attend(state, tile, h * view_.head_rows, keys);
+    }
+    TilePointers* const done = now_;
+    now_ = next_;
+    next_ = done;
+  }
+
+  void write_row(const float* output, float factor, std::byte* to) const {
+    float row[head_max];
+    for (int d = 0; d < problem_.v_head_size; ++d) row[d] = output[d] * factor + 0.0f;
+    Rows<I>::narrow(problem_.out_dtype, row, to, problem_.v_head_size);
+  }
+
+ private:
+  using V = Simd<I>;
+  static constexpr int head_max = 576;
+
+  struct TilePointers {
+    RowPointers key, value;
+  };
+
+  void find_rows(const KeyTile& tile, TilePointers* to) const {
+    Stage<I>::find_rows(view_.args.key, tile, view_.task.head, to->key);
+    if (!problem_.value_in_key) Stage<I>::find_rows(view_.args.value, tile, view_.task.head, to->value);
+  }
+
+  void stage(const KeyTile& tile, int keys, const Turn& key_turn, const Turn& value_turn) const {
+    Stage<I>::keys(s_, view_.args.key, tile, now_->key, key_turn, problem_.value_in_key ? problem_.v_head_size : 0);
+    if (!problem_.value_in_key) Stage<I>::values(s_, view_.args.value, now_->value, value_turn, keys);
+  }
+
+  void attend(const skeleton::State& state, const KeyTile& tile, int begin, int keys) const {
+    const int end = begin + view_.head_rows;
+    Tiles<I>::scores(s_, begin, end, problem_.key.head_size);
+    for (int r = begin; r < end; ++r) Softmax<I>::row(s_, state, r, view_.seen_by_row(r, tile), view_.terms_of(r, tile.first));
+    Tiles<I>::values(s_, state.output, begin, end, keys);
+  }
+
+  const skeleton::TaskView& view_;
+  const AttentionProblem& problem_;
+  const Scratch s_;
+  TilePointers pointers_[2];
+  TilePointers* now_ = &pointers_[0];
+  TilePointers* next_ = &pointers_[1];
+  const KeyTile* pointers_of_ = nullptr;  // the tile that now_ belongs to
+};
+
+}  // namespace folio::inline v1::portable
