@@ -3,9 +3,10 @@
 ///
 ///     attention_bench [--benchmark_filter=REGEX] [--kernel=NAME] [--json=FILE] [--commit=ID]
 ///
-/// Roofs are benchmarks themselves and come first; a case whose roof was not run measures it. Before and after each case its roof is
-/// timed again, and the case is held against the median of these. A case is checked once against the reference before it is timed;
-/// plan is not in the timed region. Memory of a case is built when it runs.
+/// Roofs are benchmarks themselves and come first; a case whose roof was not run measures it.
+/// Before and after each case its roof is timed again, and the case is held against the median of
+/// these. A case is checked once against the reference before it is timed; plan is not in the timed
+/// region. Memory of a case is built when it runs.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -37,7 +38,8 @@ class Roofs {
   }
 
   std::string how(RoofKind kind, int threads, const ReadRuns& runs) {
-    return kind == RoofKind::read ? describe(pattern(threads, runs)) : std::string(bench::name(unit(kind, threads)));
+    return kind == RoofKind::read ? describe(pattern(threads, runs))
+                                  : std::string(bench::name(unit(kind, threads)));
   }
 
  private:
@@ -56,7 +58,8 @@ class Roofs {
   std::map<std::pair<int, int64_t>, ReadChoice> patterns_;
 };
 
-/// What is being measured: Google Benchmark calls a case several times until it lasts long enough, and memory is made once.
+/// What is being measured: Google Benchmark calls a case several times until it lasts long enough,
+/// and memory is made once.
 struct Session {
   Report report;
   Roofs roofs;
@@ -84,7 +87,8 @@ void build(Session& session, const Case& c, int threads) {
   session.runs = {};
   session.wrong.clear();
   try {
-    session.workload = std::make_unique<Workload>(c.workload, session.report.options().kernel, threads);
+    session.workload =
+        std::make_unique<Workload>(c.workload, session.report.options().kernel, threads);
     session.workload->run();
     session.wrong = session.workload->check();
   } catch (const std::exception& error) {
@@ -110,13 +114,15 @@ void run_case(benchmark::State& state, Session* session, const Case& c, int thre
   for (auto _ : state) {
     const auto begin = std::chrono::steady_clock::now();
     workload.run();
-    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    times.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     state.SetIterationTime(times.back());
     if (threads > 1) balance.push_back(workload.makespan() * threads / workload.busy());
   }
   session->roofs.add_sample(c.roof, threads, session->runs, roof);
 
-  Row row{workload.kernel(), c.shape, threads, median(times), workload.bytes(), workload.flops(), {}};
+  Row row{workload.kernel(), c.shape,          threads, median(times),
+          workload.bytes(),  workload.flops(), {}};
   row.roof = {name(c.roof), median(roof), session->roofs.how(c.roof, threads, session->runs)};
   session->report.set(row);
   state_balance(*session, c, balance);
@@ -126,17 +132,25 @@ void run_case(benchmark::State& state, Session* session, const Case& c, int thre
   state.counters["%roof"] = row.percent_of_roof();
 }
 
-void state_rate(benchmark::State& state, Session* session, const std::string& shape, int threads, Roof roof) {
+void state_rate(benchmark::State& state, Session* session, const std::string& shape, int threads,
+                Roof roof) {
   for (auto _ : state) state.SetIterationTime(1.0);
   state.SetLabel(roof.how);
   state.counters[roof.name == "P" ? "GFLOP/s" : "GB/s"] = roof.per_second / 1e9;
   const bool is_arithmetic = roof.name == "P";
-  session->report.set(
-      Row{roof.how, shape, threads, 1.0, is_arithmetic ? 0.0 : roof.per_second, is_arithmetic ? roof.per_second : 0.0, {}});
+  session->report.set(Row{roof.how,
+                          shape,
+                          threads,
+                          1.0,
+                          is_arithmetic ? 0.0 : roof.per_second,
+                          is_arithmetic ? roof.per_second : 0.0,
+                          {}});
 }
 
 benchmark::internal::Benchmark* add(const std::string& title, const auto& function) {
-  return benchmark::RegisterBenchmark(title.c_str(), function)->Unit(benchmark::kMillisecond)->UseManualTime();
+  return benchmark::RegisterBenchmark(title.c_str(), function)
+      ->Unit(benchmark::kMillisecond)
+      ->UseManualTime();
 }
 
 void add_roofs(Session* session, int threads) {
@@ -144,11 +158,13 @@ void add_roofs(Session* session, int threads) {
   for (const ArithmeticUnit unit : arithmetic_units()) {
     const std::string shape = std::string("roof/arithmetic/") + bench::name(unit);
     add(shape + suffix, [=](benchmark::State& state) {
-      state_rate(state, session, shape, threads, {"P", median(arithmetic_rates(unit, threads, 1.0)), bench::name(unit)});
+      state_rate(state, session, shape, threads,
+                 {"P", median(arithmetic_rates(unit, threads, 1.0)), bench::name(unit)});
     })->Iterations(1);
   }
   add("roof/copy" + suffix, [=](benchmark::State& state) {
-    state_rate(state, session, "roof/copy", threads, {"C", copy_rate(threads), "copy, read and written bytes"});
+    state_rate(state, session, "roof/copy", threads,
+               {"C", copy_rate(threads), "copy, read and written bytes"});
   })->Iterations(1);
 }
 
@@ -158,15 +174,19 @@ void add_read_roofs(Session* session, const std::vector<Case>& cases, int thread
   for (const Case& c : cases) {
     if (c.roof != RoofKind::read || !(threads == 1 ? c.one_core : c.two_cores)) continue;
     const int64_t heads = c.workload.order == StorageOrder::head_major ? 1 : c.workload.kv_heads;
-    const int64_t bytes = heads * c.workload.page_size * c.workload.head_size * bit_width(c.workload.dtype) / 8;
+    const int64_t bytes =
+        heads * c.workload.page_size * c.workload.head_size * bit_width(c.workload.dtype) / 8;
     if (std::find(seen.begin(), seen.end(), bytes) != seen.end()) continue;
     seen.push_back(bytes);
     const std::string shape = "roof/read/runs_of_" + std::to_string(bytes);
     add(shape + "/threads:" + std::to_string(threads), [=](benchmark::State& state) {
       build(*session, c, threads);
       std::vector<double> samples;
-      if (session->wrong.empty()) session->roofs.add_sample(c.roof, threads, session->runs, samples);
-      const std::string how = session->wrong.empty() ? session->roofs.how(c.roof, threads, session->runs) : session->wrong;
+      if (session->wrong.empty())
+        session->roofs.add_sample(c.roof, threads, session->runs, samples);
+      const std::string how = session->wrong.empty()
+                                  ? session->roofs.how(c.roof, threads, session->runs)
+                                  : session->wrong;
       state_rate(state, session, shape, threads, {"R", median(samples), how});
     })->Iterations(1);
   }
@@ -178,15 +198,16 @@ void state_scaling(Report& report, const Case& c) {
   const Row* two = report.find(c.shape, 2);
   if (one == nullptr || two == nullptr) return;
   const double gain = one->seconds / two->seconds;
-  report.set(
-      Ratio{c.shape + ": two cores against one, over the roofs' ratio", gain / (two->roof.per_second / one->roof.per_second)});
+  report.set(Ratio{c.shape + ": two cores against one, over the roofs' ratio",
+                   gain / (two->roof.per_second / one->roof.per_second)});
 }
 
 void state_ratios(Report& report, const std::vector<Case>& cases) {
   for (const Comparison& comparison : comparisons()) {
     const Row* slower = report.find(comparison.slower, 1);
     const Row* faster = report.find(comparison.faster, 1);
-    if (slower != nullptr && faster != nullptr) report.set(Ratio{comparison.name, slower->seconds / faster->seconds});
+    if (slower != nullptr && faster != nullptr)
+      report.set(Ratio{comparison.name, slower->seconds / faster->seconds});
   }
   for (const Case& c : cases) state_scaling(report, c);
 }
@@ -208,7 +229,8 @@ int main(int argc, char** argv) {
   for (const Case& c : cases) {
     for (int threads = 1; threads <= cores; ++threads) {
       if (!(threads == 1 ? c.one_core : c.two_cores)) continue;
-      add(c.shape + "/threads:" + std::to_string(threads), [&session, c, threads](benchmark::State& state) {
+      add(c.shape + "/threads:" + std::to_string(threads), [&session, c,
+                                                            threads](benchmark::State& state) {
         run_case(state, &session, c, threads);
       })->MinTime(0.3);
     }

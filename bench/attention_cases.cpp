@@ -10,11 +10,14 @@ namespace {
 constexpr int32_t k = 1024;
 constexpr StorageOrder orders[] = {StorageOrder::token_major, StorageOrder::head_major};
 
-const char* name(StorageOrder order) { return order == StorageOrder::token_major ? "token_major" : "head_major"; }
+const char* name(StorageOrder order) {
+  return order == StorageOrder::token_major ? "token_major" : "head_major";
+}
 
-std::string decode_name(DType dtype, int32_t group, const std::string& context, int32_t page_size, StorageOrder order) {
-  return "decode/" + std::string(folio::name(dtype)) + "/d128/group" + std::to_string(group) + "/" + context + "/page" +
-         std::to_string(page_size) + "/" + name(order);
+std::string decode_name(DType dtype, int32_t group, const std::string& context, int32_t page_size,
+                        StorageOrder order) {
+  return "decode/" + std::string(folio::name(dtype)) + "/d128/group" + std::to_string(group) + "/" +
+         context + "/page" + std::to_string(page_size) + "/" + name(order);
 }
 
 /// 8 KV heads of 128. As many sequences as make a run of some 20 ms, at least one.
@@ -40,7 +43,8 @@ void add_decode(std::vector<Case>& cases) {
     for (const int32_t context : {8 * k, 32 * k, 128 * k}) {
       for (const StorageOrder order : orders) {
         cases.push_back(decode(DType::bf16, group, context, 64, order));
-        cases.back().two_cores = (group == 8 && order == StorageOrder::token_major) || (group == 4 && context == 8 * k);
+        cases.back().two_cores =
+            (group == 8 && order == StorageOrder::token_major) || (group == 4 && context == 8 * k);
         if ((group != 4 && group != 8) || context != 8 * k) continue;
         for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
           cases.push_back(decode(dtype, group, context, 64, order));
@@ -50,7 +54,8 @@ void add_decode(std::vector<Case>& cases) {
     }
   }
   for (const int32_t group : {4, 8}) {
-    for (const StorageOrder order : orders) cases.push_back(decode(DType::bf16, group, 8 * k, 16, order));
+    for (const StorageOrder order : orders)
+      cases.push_back(decode(DType::bf16, group, 8 * k, 16, order));
     for (const StorageOrder order : orders) {
       Case c = decode(DType::bf16, group, k, 64, order);
       c.workload.sequences = 16;
@@ -63,7 +68,8 @@ void add_decode(std::vector<Case>& cases) {
 Case prefill(const std::string& shape, int32_t new_tokens, int32_t context, Mask mask) {
   Case c;
   c.shape = "prefill/" + shape;
-  c.workload = {.new_tokens = new_tokens, .context = context, .q_heads = 32, .kv_heads = 8, .mask = mask};
+  c.workload = {
+      .new_tokens = new_tokens, .context = context, .q_heads = 32, .kv_heads = 8, .mask = mask};
   c.roof = RoofKind::arithmetic;
   c.two_cores = true;
   return c;
@@ -74,7 +80,8 @@ void add_prefill(std::vector<Case>& cases) {
   cases.push_back(prefill("bf16/d128/causal_4k", 4 * k, 4 * k, Mask::causal()));
   cases.push_back(prefill("bf16/d128/causal_512", 512, 512, Mask::causal()));
   for (const int32_t head_size : {64, 256}) {
-    cases.push_back(prefill("bf16/d" + std::to_string(head_size) + "/512_over_4k", 512, 4 * k, Mask::full()));
+    cases.push_back(
+        prefill("bf16/d" + std::to_string(head_size) + "/512_over_4k", 512, 4 * k, Mask::full()));
     cases.back().workload.head_size = head_size;
   }
   cases.push_back(prefill("f32/d128/512_over_4k", 512, 4 * k, Mask::full()));
@@ -136,15 +143,17 @@ std::vector<Comparison> comparisons() {
   for (const int32_t group : {4, 8}) {
     for (const StorageOrder order : orders) {
       for (const DType dtype : {DType::i8, DType::f8_e4m3})
-        all.push_back(
-            {std::string(folio::name(dtype)) + " against bf16 tokens/s, group " + std::to_string(group) + ", " + name(order),
-             decode_name(DType::bf16, group, "8k", 64, order), decode_name(dtype, group, "8k", 64, order)});
+        all.push_back({std::string(folio::name(dtype)) + " against bf16 tokens/s, group " +
+                           std::to_string(group) + ", " + name(order),
+                       decode_name(DType::bf16, group, "8k", 64, order),
+                       decode_name(dtype, group, "8k", 64, order)});
     }
   }
   for (const int32_t group : {1, 2, 4, 8, 16})
     for (const int32_t page_size : {64, 16}) {
       if (page_size == 16 && group != 4 && group != 8) continue;
-      all.push_back({"token-major against head-major, group " + std::to_string(group) + ", pages of " + std::to_string(page_size),
+      all.push_back({"token-major against head-major, group " + std::to_string(group) +
+                         ", pages of " + std::to_string(page_size),
                      decode_name(DType::bf16, group, "8k", page_size, StorageOrder::head_major),
                      decode_name(DType::bf16, group, "8k", page_size, StorageOrder::token_major)});
     }

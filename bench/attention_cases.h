@@ -27,7 +27,8 @@ struct Case {
 
 std::vector<Case> attention_cases();
 
-/// Shape `faster` against shape `slower`: a ratio of times per token that the report states. Both have the same lengths.
+/// Shape `faster` against shape `slower`: a ratio of times per token that the report states. Both
+/// have the same lengths.
 struct Comparison {
   std::string name;
   std::string slower;

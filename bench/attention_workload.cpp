@@ -24,12 +24,16 @@ constexpr int64_t reference_keys_max = 16384;
 
 int element_bytes(DType dtype) { return bit_width(dtype) / 8; }
 bool is_scaled(DType dtype) { return element_bytes(dtype) == 1; }
-double largest(DType dtype) { return dtype == DType::i8 ? 127.0 : dtype == DType::f8_e4m3 ? 448.0 : 1.0; }
+double largest(DType dtype) {
+  return dtype == DType::i8 ? 127.0 : dtype == DType::f8_e4m3 ? 448.0 : 1.0;
+}
 
-/// Writes `part` over and over. Filling gigabytes must not take longer than measuring, so values repeat, with a prime period.
+/// Writes `part` over and over. Filling gigabytes must not take longer than measuring, so values
+/// repeat, with a prime period.
 void repeat(const std::vector<std::byte>& part, std::byte* to, int64_t bytes) {
   const auto period = static_cast<int64_t>(part.size());
-  for (int64_t at = 0; at < bytes; at += period) std::copy_n(part.begin(), std::min(period, bytes - at), to + at);
+  for (int64_t at = 0; at < bytes; at += period)
+    std::copy_n(part.begin(), std::min(period, bytes - at), to + at);
 }
 
 std::vector<std::byte> random_elements(DType dtype, double low, double high) {
@@ -38,12 +42,14 @@ std::vector<std::byte> random_elements(DType dtype, double low, double high) {
   std::uniform_real_distribution<double> uniform(low, high);
   std::vector<std::byte> values(period * static_cast<size_t>(element_bytes(dtype)));
   for (size_t i = 0; i < period; ++i)
-    reference::store(values.data() + i * static_cast<size_t>(element_bytes(dtype)), dtype, uniform(random));
+    reference::store(values.data() + i * static_cast<size_t>(element_bytes(dtype)), dtype,
+                     uniform(random));
   return values;
 }
 
-/// Memory full of random K and V, the same for all workloads, filled again only if they change type or need more. It lives as long
-/// as the process, since touching a gigabyte takes longer than most cases.
+/// Memory full of random K and V, the same for all workloads, filled again only if they change type
+/// or need more. It lives as long as the process, since touching a gigabyte takes longer than most
+/// cases.
 const HugeMemory& kv_memory(int64_t bytes, DType dtype) {
   static std::unique_ptr<HugeMemory> memory;
   static DType held = DType::invalid;
@@ -52,7 +58,9 @@ const HugeMemory& kv_memory(int64_t bytes, DType dtype) {
     memory.reset();
     memory = std::make_unique<HugeMemory>(bytes);
   }
-  if (grows || held != dtype) repeat(random_elements(dtype, -largest(dtype), largest(dtype)), memory->data(), memory->bytes());
+  if (grows || held != dtype)
+    repeat(random_elements(dtype, -largest(dtype), largest(dtype)), memory->data(),
+           memory->bytes());
   held = dtype;
   return *memory;
 }
@@ -69,7 +77,9 @@ KVShape kv_shape(const WorkloadShape& s, int32_t head_size, bool is_single) {
   return shape;
 }
 
-int64_t all_page_bytes(const KVShape& shape) { return page_bytes(shape).value() + scale_page_bytes(shape).value(); }
+int64_t all_page_bytes(const KVShape& shape) {
+  return page_bytes(shape).value() + scale_page_bytes(shape).value();
+}
 
 }  // namespace
 
@@ -84,11 +94,14 @@ Workload::Workload(const WorkloadShape& shape, const std::string& kernel, int th
   page_bytes_ = all_page_bytes(kv_shape(shape_, shape_.head_size, shape_.value_in_key || is_split));
   if (is_split) page_bytes_ += all_page_bytes(kv_shape(shape_, v_head_size_, true));
   if (shape_.cold)
-    batches_ = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(4.0 * static_cast<double>(cache_bytes()) / bytes())));
+    batches_ = std::max<int64_t>(
+        1, static_cast<int64_t>(std::ceil(4.0 * static_cast<double>(cache_bytes()) / bytes())));
   make_planes();
   const int32_t longest = std::max(shape_.context, shape_.first_context);
-  const AttentionLimits limits{
-      .batch = shape_.sequences, .tokens = shape_.sequences * shape_.new_tokens, .context = longest, .parallelism = threads};
+  const AttentionLimits limits{.batch = shape_.sequences,
+                               .tokens = shape_.sequences * shape_.new_tokens,
+                               .context = longest,
+                               .parallelism = threads};
   attention_ = Attention::create(problem(), limits, {}, kernel).value();
   workspace_.emplace(attention_.workspace_bytes());
   make_steps();
@@ -100,7 +113,8 @@ int32_t Workload::context_of(int32_t sequence) const {
 
 int64_t Workload::pages_of_batch() const {
   int64_t pages = 0;
-  for (int32_t b = 0; b < shape_.sequences; ++b) pages += (context_of(b) + shape_.page_size - 1) / shape_.page_size;
+  for (int32_t b = 0; b < shape_.sequences; ++b)
+    pages += (context_of(b) + shape_.page_size - 1) / shape_.page_size;
   return pages;
 }
 
@@ -121,8 +135,10 @@ void Workload::make_planes() {
   }
   planes_ = folio::make_planes(key_shape, pages, {memory, key_bytes}, scales).value()[0];
   if (is_split)
-    planes_.value =
-        folio::make_planes(kv_shape(shape_, v_head_size_, true), pages, {memory + key_bytes, value_bytes}).value()[0].key;
+    planes_.value = folio::make_planes(kv_shape(shape_, v_head_size_, true), pages,
+                                       {memory + key_bytes, value_bytes})
+                        .value()[0]
+                        .key;
 }
 
 void Workload::make_steps() {
@@ -130,12 +146,14 @@ void Workload::make_steps() {
   std::vector<uint32_t> ids(static_cast<size_t>(pages_of_batch() * batches_));
   std::iota(ids.begin(), ids.end(), 0u);
   std::shuffle(ids.begin(), ids.end(), random);
-  table_stride_ = (std::max(shape_.context, shape_.first_context) + shape_.page_size - 1) / shape_.page_size;
+  table_stride_ =
+      (std::max(shape_.context, shape_.first_context) + shape_.page_size - 1) / shape_.page_size;
   pages_.assign(static_cast<size_t>(batches_ * shape_.sequences * table_stride_), ~0u);
   size_t used = 0;
   for (int64_t row = 0; row < batches_ * shape_.sequences; ++row) {
     const int32_t context = context_of(static_cast<int32_t>(row % shape_.sequences));
-    for (int64_t p = 0; p * shape_.page_size < context; ++p) pages_[static_cast<size_t>(row * table_stride_ + p)] = ids[used++];
+    for (int64_t p = 0; p * shape_.page_size < context; ++p)
+      pages_[static_cast<size_t>(row * table_stride_ + p)] = ids[used++];
   }
 
   for (int32_t b = 0; b <= shape_.sequences; ++b) offsets_.push_back(b * shape_.new_tokens);
@@ -143,13 +161,15 @@ void Workload::make_steps() {
   const int64_t rows = static_cast<int64_t>(shape_.sequences) * shape_.new_tokens * shape_.q_heads;
   q_.resize(static_cast<size_t>(rows * shape_.head_size * element_bytes(activation_)));
   out_.resize(static_cast<size_t>(rows * v_head_size_ * element_bytes(activation_)));
-  repeat(random_elements(activation_, -q_amplitude, q_amplitude), q_.data(), static_cast<int64_t>(q_.size()));
+  repeat(random_elements(activation_, -q_amplitude, q_amplitude), q_.data(),
+         static_cast<int64_t>(q_.size()));
   for (int64_t i = 0; i < batches_; ++i) {
     Step step;
     step.batch.size = shape_.sequences;
     step.batch.query_offsets = offsets_.data();
     step.batch.context_lengths = contexts_.data();
-    step.batch.table = {pages_.data() + i * shape_.sequences * table_stride_, table_stride_, nullptr};
+    step.batch.table = {pages_.data() + i * shape_.sequences * table_stride_, table_stride_,
+                        nullptr};
     step.memory = std::make_unique<HugeMemory>(attention_.plan_bytes());
     step.plan = plan(attention_, step.batch, {step.memory->data(), step.memory->bytes()}).value();
     steps_.push_back(std::move(step));
@@ -172,8 +192,10 @@ AttentionProblem Workload::problem() const {
 AttentionArgs Workload::args() const {
   const int64_t tokens = static_cast<int64_t>(shape_.sequences) * shape_.new_tokens;
   AttentionArgs a;
-  a.q = dense_tensor<3>(const_cast<std::byte*>(q_.data()), activation_, {tokens, shape_.q_heads, shape_.head_size});
-  a.out = dense_tensor<3>(const_cast<std::byte*>(out_.data()), activation_, {tokens, shape_.q_heads, v_head_size_});
+  a.q = dense_tensor<3>(const_cast<std::byte*>(q_.data()), activation_,
+                        {tokens, shape_.q_heads, shape_.head_size});
+  a.out = dense_tensor<3>(const_cast<std::byte*>(out_.data()), activation_,
+                          {tokens, shape_.q_heads, v_head_size_});
   a.key = planes_.key;
   a.value = planes_.value;
   return a;
@@ -185,7 +207,8 @@ Executor Workload::executor() const {
     const Executor& inner = static_cast<Watch*>(context)->inner;
     return inner.concurrency(inner.context);
   };
-  const auto parallel_for = [](void* context, int64_t n, void (*task)(void*, int64_t) noexcept, void* arg) {
+  const auto parallel_for = [](void* context, int64_t n, void (*task)(void*, int64_t) noexcept,
+                               void* arg) {
     Watch& watch = *static_cast<Watch*>(context);
     watch.task = task;
     watch.arg = arg;
@@ -197,7 +220,8 @@ Executor Workload::executor() const {
           Watch& w = *static_cast<Watch*>(self);
           const auto start = Clock::now();
           w.task(w.arg, i);
-          w.seconds[static_cast<size_t>(i)] = std::chrono::duration<double>(Clock::now() - start).count();
+          w.seconds[static_cast<size_t>(i)] =
+              std::chrono::duration<double>(Clock::now() - start).count();
         },
         &watch);
     watch.wall = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -207,17 +231,22 @@ Executor Workload::executor() const {
 
 void Workload::run() {
   Step& step = steps_[next_++ % steps_.size()];
-  attend(attention_, step.plan, args(), {workspace_->data(), workspace_->bytes()}, executor()).or_throw();
+  attend(attention_, step.plan, args(), {workspace_->data(), workspace_->bytes()}, executor())
+      .or_throw();
 }
 
-double Workload::busy() const { return std::accumulate(watch_->seconds.begin(), watch_->seconds.end(), 0.0); }
+double Workload::busy() const {
+  return std::accumulate(watch_->seconds.begin(), watch_->seconds.end(), 0.0);
+}
 
 std::string Workload::check() const {
   const Step& step = steps_[(next_ + steps_.size() - 1) % steps_.size()];
   const auto& list = kernels();
-  const auto entry = std::find_if(list.begin(), list.end(), [&](const Kernel& k) { return k.name == attention_.kernel(); });
+  const auto entry = std::find_if(list.begin(), list.end(),
+                                  [&](const Kernel& k) { return k.name == attention_.kernel(); });
   const DType coarsest = entry->weights != DType::f32 ? entry->weights : activation_;
-  const test::AccuracyDemand demand = test::accuracy_demand(test::Precision{coarsest, DType::f32, DType::f32});
+  const test::AccuracyDemand demand =
+      test::accuracy_demand(test::Precision{coarsest, DType::f32, DType::f32});
   test::RelativeRms error;
   int64_t keys = 0;
   for (const int32_t b : {shape_.sequences - 1, 0}) {
@@ -225,19 +254,23 @@ std::string Workload::check() const {
       if (keys > 0 && keys + context_of(b) > reference_keys_max) continue;
       keys += context_of(b);
       const int64_t row = static_cast<int64_t>(b + 1) * shape_.new_tokens - 1;
-      const auto expected = reference::attend_query(attention_.problem(), step.batch, args(), b, row, head);
+      const auto expected =
+          reference::attend_query(attention_.problem(), step.batch, args(), b, row, head);
       const int64_t first = (row * shape_.q_heads + head) * v_head_size_;
       for (int32_t d = 0; d < v_head_size_; ++d)
-        error.add(reference::load(out_.data() + (first + d) * element_bytes(activation_), activation_),
-                  expected.out[static_cast<size_t>(d)]);
+        error.add(
+            reference::load(out_.data() + (first + d) * element_bytes(activation_), activation_),
+            expected.out[static_cast<size_t>(d)]);
     }
   }
   if (error.value() <= demand.relative_rms) return {};
-  return "differs from the reference by " + std::to_string(error.value()) + " (relative RMS), more than " +
-         std::to_string(demand.relative_rms);
+  return "differs from the reference by " + std::to_string(error.value()) +
+         " (relative RMS), more than " + std::to_string(demand.relative_rms);
 }
 
-double Workload::bytes() const { return static_cast<double>(page_bytes_) * static_cast<double>(pages_of_batch()); }
+double Workload::bytes() const {
+  return static_cast<double>(page_bytes_) * static_cast<double>(pages_of_batch());
+}
 
 double Workload::flops() const {
   double pairs = 0.0;
@@ -264,7 +297,8 @@ ReadRuns Workload::runs() const {
         if (id == ~0u) break;
         for (const PagedKVView* plane : {&planes_.key, &planes_.value}) {
           if (plane->data == nullptr) continue;
-          runs.at.push_back(static_cast<const std::byte*>(plane->data) + int64_t{id} * plane->page_stride_bytes +
+          runs.at.push_back(static_cast<const std::byte*>(plane->data) +
+                            int64_t{id} * plane->page_stride_bytes +
                             head * plane->head_stride_bytes);
         }
       }

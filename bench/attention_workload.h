@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// bench/attention_workload.h: one attention call over a pool of scattered pages, made for timing.
 ///
-/// A cold workload owns several batches on pages of their own, at least four times the caches in all, and runs them in turn.
+/// A cold workload owns several batches on pages of their own, at least four times the caches in
+/// all, and runs them in turn.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,9 @@ struct WorkloadShape {
   int32_t page_size = 64;
   StorageOrder order = StorageOrder::token_major;
   DType dtype =
-      DType::bf16;  ///< of K and V; 8-bit ones have one f32 scale per token and head. q and out: f32 with f32, else bf16
+      /// of K and V; 8-bit ones have one f32 scale per token and head. q and out: f32 with f32,
+      /// else bf16
+      DType::bf16;
   Mask mask = Mask::full();
   bool cold = false;
 };
@@ -42,15 +45,18 @@ class Workload {
 
   /// One attend of the next batch. Throws folio::Error on failure.
   void run();
-  /// Compares sampled outputs of the last run with the reference; empty if they agree, else what differs.
+  /// Compares sampled outputs of the last run with the reference; empty if they agree, else what
+  /// differs.
   [[nodiscard]] std::string check() const;
 
   [[nodiscard]] double bytes() const;  ///< K, V and scales of one batch, read once
   [[nodiscard]] double flops() const;  ///< 2 * (head size + V's) per visible (query, key) and head
   [[nodiscard]] std::string kernel() const { return std::string(attention_.kernel()); }
-  /// What all batches read, in the order of sequences: whole K and V of a page where tokens hold all heads, else head by head.
+  /// What all batches read, in the order of sequences: whole K and V of a page where tokens hold
+  /// all heads, else head by head.
   [[nodiscard]] ReadRuns runs() const;
-  /// Wall time of the last run's workers, and the sum of their own times: equal work makes one the other divided by their number.
+  /// Wall time of the last run's workers, and the sum of their own times: equal work makes one the
+  /// other divided by their number.
   [[nodiscard]] double makespan() const { return watch_->wall; }
   [[nodiscard]] double busy() const;
 

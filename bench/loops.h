@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// bench/loops.h: the innermost loops of the roofs, one object per instruction set: reading, copying, multiplying.
+/// bench/loops.h: the innermost loops of the roofs, one object per instruction set: reading,
+/// copying, multiplying.
 ///
-/// A read loop visits runs of equal length, each contiguous, in the order given; what the patterns differ in is how many runs it reads
-/// at once and what it asks for ahead. Templates here are instantiated on types of anonymous namespaces only, so that no two
-/// instruction sets share a symbol.
+/// A read loop visits runs of equal length, each contiguous, in the order given; what the patterns
+/// differ in is how many runs it reads at once and what it asks for ahead. Templates here are
+/// instantiated on types of anonymous namespaces only, so that no two instruction sets share a
+/// symbol.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +13,8 @@
 
 namespace folio::bench {
 
-/// Reads `count` runs of `bytes` bytes (a multiple of 256). The result depends on every line, so that none is left out.
+/// Reads `count` runs of `bytes` bytes (a multiple of 256). The result depends on every line, so
+/// that none is left out.
 using ReadLoop = uint64_t (*)(const std::byte* const* runs, int64_t count, int64_t bytes);
 
 struct ReadPattern {
@@ -27,8 +30,8 @@ struct PatternList {
 /// Copies `bytes` (a multiple of 256) between buffers aligned to 64 bytes.
 using CopyLoop = void (*)(std::byte* to, const std::byte* from, int64_t bytes);
 
-/// Runs `rounds` rounds on the calling thread and returns the floating-point operations done; a multiply-add is two. `sink` keeps the
-/// result alive.
+/// Runs `rounds` rounds on the calling thread and returns the floating-point operations done; a
+/// multiply-add is two. `sink` keeps the result alive.
 using ArithmeticLoop = int64_t (*)(int64_t rounds, float* sink);
 
 PatternList read_patterns_x86_64_v3();
@@ -42,7 +45,8 @@ int64_t fma_x86_64_v4(int64_t rounds, float* sink);
 int64_t bf16_dot_avx512_bf16(int64_t rounds, float* sink);
 int64_t amx_bf16(int64_t rounds, float* sink);
 
-/// `streams` runs at once; of the runs `ahead` groups later the first `kick` lines, once; every line `distance` bytes ahead (0: none).
+/// `streams` runs at once; of the runs `ahead` groups later the first `kick` lines, once; every
+/// line `distance` bytes ahead (0: none).
 template <class Isa, int streams, int kick, int ahead, int distance>
 uint64_t read_runs(const std::byte* const* runs, int64_t count, int64_t bytes) {
   using Vec = typename Isa::Vec;
@@ -50,7 +54,8 @@ uint64_t read_runs(const std::byte* const* runs, int64_t count, int64_t bytes) {
   const auto read = [&](const std::byte* at) {
     for (int i = 0; i < 4; ++i) {
       constexpr int line = 64, parts = line / static_cast<int>(sizeof(Vec));
-      for (int p = 0; p < parts; ++p) sum[i] |= *reinterpret_cast<const Vec*>(at + i * line + p * static_cast<int>(sizeof(Vec)));
+      for (int p = 0; p < parts; ++p)
+        sum[i] |= *reinterpret_cast<const Vec*>(at + i * line + p * static_cast<int>(sizeof(Vec)));
       if (distance > 0) __builtin_prefetch(at + distance + i * line);
     }
   };
@@ -86,7 +91,8 @@ constexpr ReadPattern all_patterns[] = {
     {"every line 1 KiB ahead, first 4 lines of the next run", read_runs<Isa, 1, 4, 1, 1024>},
 };
 
-/// 12 chains cover the latency of two units; the register file holds them all in every instruction set.
+/// 12 chains cover the latency of two units; the register file holds them all in every instruction
+/// set.
 template <class F, class Fma>
 int64_t fma_chains(int64_t rounds, float* sink, F one, Fma fma) {
   constexpr int chains = 12;
@@ -103,7 +109,8 @@ int64_t fma_chains(int64_t rounds, float* sink, F one, Fma fma) {
   return rounds * chains * static_cast<int64_t>(sizeof(F) / sizeof(float)) * 2;
 }
 
-/// A small generator, so that operands are random: units run at a lower clock on random data than on zeros.
+/// A small generator, so that operands are random: units run at a lower clock on random data than
+/// on zeros.
 class Noise {
  public:
   explicit Noise(uint64_t seed) : state_(seed) {}

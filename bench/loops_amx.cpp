@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// bench/loops_amx.cpp: products of bf16 tiles: 2 x 2 blocks over a depth of 128, operands from the first-level cache.
+/// bench/loops_amx.cpp: products of bf16 tiles: 2 x 2 blocks over a depth of 128, operands from the
+/// first-level cache.
 ///
-/// Assembly, not intrinsics: g++ 12 gives _tile_loadconfig and _tile_loadd no memory operands. The caller has asked the system for
-/// permission (machine_isa() does).
+/// Assembly, not intrinsics: g++ 12 gives _tile_loadconfig and _tile_loadd no memory operands. The
+/// caller has asked the system for permission (machine_isa() does).
 #include <initializer_list>
 
 #include "loops.h"
@@ -21,7 +22,8 @@ struct alignas(64) TileConfig {
 constexpr int depth_tiles = 4;
 constexpr int tile_elements = 512;
 
-/// Accumulators 4 to 7 += rows of A (tiles 0 and 1) times columns of B (2 and 3); both 2 tiles side by side per 32 of depth.
+/// Accumulators 4 to 7 += rows of A (tiles 0 and 1) times columns of B (2 and 3); both 2 tiles side
+/// by side per 32 of depth.
 void multiply(const uint16_t* a, const uint16_t* b) {
   __asm__ volatile(
       "tileloadd (%0,%2,1), %%tmm0\n\t"
@@ -48,11 +50,17 @@ int64_t amx_bf16(int64_t rounds, float* sink) {
   const TileConfig config;
   __asm__ volatile("ldtilecfg %0" : : "m"(config) : "memory");
   for (int64_t i = 0; i < rounds; ++i) {
-    __asm__ volatile("tilezero %%tmm4\n\ttilezero %%tmm5\n\ttilezero %%tmm6\n\ttilezero %%tmm7" : : : "memory");
+    __asm__ volatile("tilezero %%tmm4\n\ttilezero %%tmm5\n\ttilezero %%tmm6\n\ttilezero %%tmm7"
+                     :
+                     :
+                     : "memory");
     for (int k = 0; k < depth_tiles; ++k) multiply(a[k], b[k]);
   }
   alignas(64) float result[256];
-  __asm__ volatile("tilestored %%tmm4, (%0,%1,1)\n\ttilerelease" : : "r"(result), "r"(int64_t{64}) : "memory");
+  __asm__ volatile("tilestored %%tmm4, (%0,%1,1)\n\ttilerelease"
+                   :
+                   : "r"(result), "r"(int64_t{64})
+                   : "memory");
   *sink = result[0];
   return rounds * depth_tiles * 4 * 16 * 16 * 32 * 2;
 }

@@ -18,7 +18,8 @@ int64_t bf16_dot_avx512_bf16(int64_t rounds, float* sink) {
   for (__m512& s : sum) s = _mm512_set1_ps(0.0f);
   for (int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 14
-    for (int c = 0; c < chains; ++c) sum[c] = _mm512_dpbf16_ps(sum[c], operands[c % 2], operands[2 + c / 2 % 2]);
+    for (int c = 0; c < chains; ++c)
+      sum[c] = _mm512_dpbf16_ps(sum[c], operands[c % 2], operands[2 + c / 2 % 2]);
   }
   __m512 total = sum[0];
   for (int c = 1; c < chains; ++c) total += sum[c];

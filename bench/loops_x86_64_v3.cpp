@@ -14,7 +14,8 @@ struct Isa {
 template <class Store>
 void copy(std::byte* to, const std::byte* from, int64_t bytes, Store store) {
   for (int64_t i = 0; i < bytes; i += 32)
-    store(reinterpret_cast<__m256i*>(to + i), _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i)));
+    store(reinterpret_cast<__m256i*>(to + i),
+          _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i)));
 }
 
 }  // namespace
@@ -33,7 +34,8 @@ void copy_non_temporal_x86_64_v3(std::byte* to, const std::byte* from, int64_t b
 }
 
 int64_t fma_x86_64_v3(int64_t rounds, float* sink) {
-  return fma_chains(rounds, sink, _mm256_set1_ps(1.0f), [](auto a, auto b, auto c) { return _mm256_fmadd_ps(a, b, c); });
+  return fma_chains(rounds, sink, _mm256_set1_ps(1.0f),
+                    [](auto a, auto b, auto c) { return _mm256_fmadd_ps(a, b, c); });
 }
 
 }  // namespace folio::bench

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// bench/pool_bench.cpp: what the page pool costs: nanoseconds per page of each call, and of replayed request loads.
+/// bench/pool_bench.cpp: what the page pool costs: nanoseconds per page of each call, and of
+/// replayed request loads.
 ///
-/// The calls are timed on requests of 512 pages of 16 tokens, one call at a time, in a pool of the given number of pages whose
-/// contents fill it ("hot": the same few requests, in the caches; "cold": all of them in turn). A request load has the shape of a
-/// conversation trace: requests go on from earlier ones, one trace id is one page.
+/// The calls are timed on requests of 512 pages of 16 tokens, one call at a time, in a pool of the
+/// given number of pages whose contents fill it ("hot": the same few requests, in the caches;
+/// "cold": all of them in turn). A request load has the shape of a conversation trace: requests go
+/// on from earlier ones, one trace id is one page.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -53,7 +55,9 @@ auto timed(double& seconds, const Call& call) {
 int32_t serve(PagePool& pool, std::span<const TokenId> prompt, CallTimes& times) {
   const Admission a = timed(times.admit, [&] { return pool.admit(prompt); }).value();
   const auto missing = prompt.subspan(static_cast<size_t>(a.cached_tokens));
-  timed(times.reserve, [&] { return pool.reserve(a.id, static_cast<int32_t>(missing.size())); }).or_throw();
+  timed(times.reserve, [&] {
+    return pool.reserve(a.id, static_cast<int32_t>(missing.size()));
+  }).or_throw();
   timed(times.commit, [&] { return pool.commit(a.id, missing); }).or_throw();
   timed(times.release, [&] { return pool.release(a.id); }).or_throw();
   return a.cached_tokens;
@@ -61,7 +65,8 @@ int32_t serve(PagePool& pool, std::span<const TokenId> prompt, CallTimes& times)
 
 void report(benchmark::State& state, const CallTimes& times) {
   const auto per_page = [&](double seconds) {
-    return benchmark::Counter(seconds * 1e9 / static_cast<double>(state.iterations()) / request_pages);
+    return benchmark::Counter(seconds * 1e9 / static_cast<double>(state.iterations()) /
+                              request_pages);
   };
   state.counters["admit_ns"] = per_page(times.admit);
   state.counters["reserve_ns"] = per_page(times.reserve);
@@ -89,12 +94,17 @@ void all_hits(benchmark::State& state) {
   }
   report(state, times);
 }
-BENCHMARK(all_hits)->ArgNames({"pages", "requests"})->Args({1 << 12, 4})->Args({1 << 18, 4})->Args({1 << 18, 510});
+BENCHMARK(all_hits)
+    ->ArgNames({"pages", "requests"})
+    ->Args({1 << 12, 4})
+    ->Args({1 << 18, 4})
+    ->Args({1 << 18, 510});
 
 /// No page is found, and each page of a request evicts one. Arguments: pages of the pool.
 void all_misses(benchmark::State& state) {
   PagePool pool = make_pool(state.range(0));
-  const int64_t count = state.range(0) / request_pages + 1;  // one more than fit: by its next turn a request is evicted
+  // one more than fit: by its next turn a request is evicted
+  const int64_t count = state.range(0) / request_pages + 1;
   std::vector<Tokens> requests;
   CallTimes times;
   for (int64_t i = 0; i < count; ++i) serve(pool, requests.emplace_back(request(i)), times);
@@ -106,7 +116,8 @@ void all_misses(benchmark::State& state) {
     if (hit != 0) return state.SkipWithError("an evicted page was found");
     next = next + 1 == requests.size() ? 0 : next + 1;
   }
-  if (pool.stats().evicted_pages - evicted != int64_t{request_pages} * static_cast<int64_t>(state.iterations())) {
+  if (pool.stats().evicted_pages - evicted !=
+      int64_t{request_pages} * static_cast<int64_t>(state.iterations())) {
     state.SkipWithError("a request did not evict its number of pages");
   }
   report(state, times);
@@ -116,7 +127,10 @@ BENCHMARK(all_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
 /// Decode: one token at a time in 64 sequences. The figure is per token.
 void decode(benchmark::State& state) {
   constexpr int32_t batch = 64;
-  PagePool pool = std::move(PagePool::create({.num_pages = 1 << 16, .page_size = page_size, .max_sequences = batch})).value();
+  PagePool pool =
+      std::move(
+          PagePool::create({.num_pages = 1 << 16, .page_size = page_size, .max_sequences = batch}))
+          .value();
   std::vector<SequenceId> ids;
   for (int32_t i = 0; i < batch; ++i) ids.push_back(pool.admit(std::span(&i, 1)).value().id);
   TokenId token = 0;
@@ -137,14 +151,16 @@ void decode(benchmark::State& state) {
 }
 BENCHMARK(decode);
 
-/// Requests that go on from beginnings of earlier ones, about 24 pages each; an id stands for everything up to it.
+/// Requests that go on from beginnings of earlier ones, about 24 pages each; an id stands for
+/// everything up to it.
 std::vector<Tokens> request_load(int64_t requests) {
   test::Rng rng(1);
   std::vector<Tokens> load;
   TokenId next = 0;
   for (int64_t r = 0; r < requests; ++r) {
     Tokens ids{0};
-    if (r > 0 && rng.chance(0.5)) ids = load[static_cast<size_t>(rng.between(r > 2000 ? r - 2000 : 0, r - 1))];
+    if (r > 0 && rng.chance(0.5))
+      ids = load[static_cast<size_t>(rng.between(r > 2000 ? r - 2000 : 0, r - 1))];
     if (ids.size() > 1) ids.resize(ids.size() - 1);
     for (int64_t more = rng.between(1, 30); more > 0; --more) ids.push_back(++next);
     ids.push_back(-1);  // never reserved: a hit leaves one token
@@ -156,7 +172,8 @@ std::vector<Tokens> request_load(int64_t requests) {
 int64_t serve_all(PagePool& pool, const std::vector<Tokens>& load) {
   for (const Tokens& ids : load) {
     const Admission a = pool.admit(ids).value();
-    const auto missing = std::span(ids).first(ids.size() - 1).subspan(static_cast<size_t>(a.cached_tokens));
+    const auto missing =
+        std::span(ids).first(ids.size() - 1).subspan(static_cast<size_t>(a.cached_tokens));
     pool.reserve(a.id, static_cast<int32_t>(missing.size())).or_throw();
     pool.commit(a.id, missing).or_throw();
     pool.release(a.id).or_throw();
@@ -180,7 +197,8 @@ void replay(benchmark::State& state) {
     if (hits >= 0 && hits != found) return state.SkipWithError("the same load had other hits");
     hits = found;
   }
-  state.counters["page_ns"] = seconds * 1e9 / static_cast<double>(state.iterations()) / static_cast<double>(pages);
+  state.counters["page_ns"] =
+      seconds * 1e9 / static_cast<double>(state.iterations()) / static_cast<double>(pages);
   state.counters["replay_ms"] = seconds * 1e3 / static_cast<double>(state.iterations());
   state.counters["hit_rate"] = static_cast<double>(hits) / static_cast<double>(pages);
 }

@@ -34,7 +34,9 @@ bool is_arithmetic(const Roof& roof) { return roof.name.starts_with("P"); }
 
 nlohmann::json json_of(const Roof& roof) {
   if (roof.name.empty()) return nullptr;
-  return {{"name", roof.name}, {is_arithmetic(roof) ? "gflop_per_s" : "gb_per_s", roof.per_second / 1e9}, {"how", roof.how}};
+  return {{"name", roof.name},
+          {is_arithmetic(roof) ? "gflop_per_s" : "gb_per_s", roof.per_second / 1e9},
+          {"how", roof.how}};
 }
 
 }  // namespace
@@ -43,7 +45,8 @@ ReportOptions take_options(int& argc, char** argv) {
   ReportOptions options;
   int kept = 1;
   for (int i = 1; i < argc; ++i) {
-    const bool ours = take(argv[i], "--json", options.json) || take(argv[i], "--commit", options.commit) ||
+    const bool ours = take(argv[i], "--json", options.json) ||
+                      take(argv[i], "--commit", options.commit) ||
                       take(argv[i], "--kernel", options.kernel);
     if (!ours) argv[kept++] = argv[i];
   }
@@ -59,7 +62,9 @@ double Row::percent_of_roof() const {
 Report::Report(ReportOptions options) : options_(std::move(options)), machine_(machine_name()) {}
 
 void Report::set(const Row& row) {
-  const auto same = [&](const Row& r) { return r.kernel == row.kernel && r.shape == row.shape && r.threads == row.threads; };
+  const auto same = [&](const Row& r) {
+    return r.kernel == row.kernel && r.shape == row.shape && r.threads == row.threads;
+  };
   const auto found = std::find_if(rows_.begin(), rows_.end(), same);
   if (found == rows_.end()) {
     rows_.push_back(row);
@@ -69,7 +74,8 @@ void Report::set(const Row& row) {
 }
 
 void Report::set(const Ratio& ratio) {
-  const auto found = std::find_if(ratios_.begin(), ratios_.end(), [&](const Ratio& r) { return r.name == ratio.name; });
+  const auto found = std::find_if(ratios_.begin(), ratios_.end(),
+                                  [&](const Ratio& r) { return r.name == ratio.name; });
   if (found == ratios_.end()) {
     ratios_.push_back(ratio);
   } else {
@@ -85,7 +91,8 @@ const Row* Report::find(const std::string& shape, int threads) const {
 
 void Report::finish() const {
   nlohmann::json rows = nlohmann::json::array(), ratios = nlohmann::json::array();
-  std::printf("\n%-52s %-34s %2s %10s %8s %9s %5s\n", "shape", "kernel", "th", "ms", "GB/s", "GFLOP/s", "roof");
+  std::printf("\n%-52s %-34s %2s %10s %8s %9s %5s\n", "shape", "kernel", "th", "ms", "GB/s",
+              "GFLOP/s", "roof");
   for (const Row& row : rows_) {
     rows.push_back({{"kernel", row.kernel},
                     {"shape", row.shape},
@@ -97,13 +104,14 @@ void Report::finish() const {
                     {"percent_of_roof", row.percent_of_roof()},
                     {"machine", machine_},
                     {"commit", options_.commit}});
-    std::printf("%-52s %-34s %2d %10.3f %8.2f %9.1f", row.shape.c_str(), row.kernel.c_str(), row.threads, row.seconds * 1e3,
-                row.bytes / row.seconds / 1e9, row.flops / row.seconds / 1e9);
+    std::printf("%-52s %-34s %2d %10.3f %8.2f %9.1f", row.shape.c_str(), row.kernel.c_str(),
+                row.threads, row.seconds * 1e3, row.bytes / row.seconds / 1e9,
+                row.flops / row.seconds / 1e9);
     if (row.roof.name.empty()) {
       std::printf("\n");
     } else {
-      std::printf(" %4.0f %% of %s = %.1f %s\n", row.percent_of_roof(), row.roof.name.c_str(), row.roof.per_second / 1e9,
-                  is_arithmetic(row.roof) ? "GFLOP/s" : "GB/s");
+      std::printf(" %4.0f %% of %s = %.1f %s\n", row.percent_of_roof(), row.roof.name.c_str(),
+                  row.roof.per_second / 1e9, is_arithmetic(row.roof) ? "GFLOP/s" : "GB/s");
     }
   }
   for (const Ratio& ratio : ratios_) {
@@ -123,8 +131,9 @@ void Report::finish() const {
 
 std::string machine_name() {
   const Processor& p = processor();
-  return model_name() + ", family " + std::to_string(p.family) + ", model " + std::to_string(p.model) + ", " +
-         std::to_string(std::thread::hardware_concurrency()) + " processors";
+  return model_name() + ", family " + std::to_string(p.family) + ", model " +
+         std::to_string(p.model) + ", " + std::to_string(std::thread::hardware_concurrency()) +
+         " processors";
 }
 
 }  // namespace folio::bench

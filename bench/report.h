@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// bench/report.h: the rows that benches produce: JSON for machines, a table for people.
 ///
-/// The file holds {context, rows, ratios}. A row is {kernel, shape, threads, ms, gb_per_s, gflop_per_s, roof, percent_of_roof, machine,
-/// commit}; `roof` is {name, gb_per_s or gflop_per_s, how}. A row replaces an earlier one of the same kernel, shape and threads.
-/// Not thread safe.
+/// The file holds {context, rows, ratios}. A row is {kernel, shape, threads, ms, gb_per_s,
+/// gflop_per_s, roof, percent_of_roof, machine, commit}; `roof` is {name, gb_per_s or gflop_per_s,
+/// how}. A row replaces an earlier one of the same kernel, shape and threads. Not thread safe.
 #pragma once
 
 #include <string>
@@ -52,7 +52,8 @@ class Report {
   /// The row of that shape and number of threads; null if there is none.
   [[nodiscard]] const Row* find(const std::string& shape, int threads) const;
 
-  /// Writes the file if one was asked for, and prints the table. Throws std::runtime_error if the file cannot be written.
+  /// Writes the file if one was asked for, and prints the table. Throws std::runtime_error if the
+  /// file cannot be written.
   void finish() const;
 
   [[nodiscard]] const ReportOptions& options() const { return options_; }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/// bench/roofs.h: what this machine can do at best, measured in the process that reports percentages of it.
+/// bench/roofs.h: what this machine can do at best, measured in the process that reports
+/// percentages of it.
 ///
-///     R  bytes per second read from the very runs that a case reads, in its order, with the best of all prefetch patterns
+///     R  bytes per second read from the very runs that a case reads, in its order, with the best
+///        of all prefetch patterns
 ///     P  floating-point operations per second of the fastest unit, on random data
 ///     C  bytes per second of a copy, read and written bytes counted once each
 ///
-/// Machines drift (clocks, neighbours), so a roof is found once by trying everything and timed again next to each case, with what was
-/// found best. Not thread safe.
+/// Machines drift (clocks, neighbours), so a roof is found once by trying everything and timed
+/// again next to each case, with what was found best. Not thread safe.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +46,9 @@ struct ReadRuns {
   std::vector<const std::byte*> at;
   int64_t bytes = 0;
 
-  [[nodiscard]] double total() const { return static_cast<double>(at.size()) * static_cast<double>(bytes); }
+  [[nodiscard]] double total() const {
+    return static_cast<double>(at.size()) * static_cast<double>(bytes);
+  }
 };
 
 /// Which way of reading was the fastest.
@@ -53,11 +57,13 @@ struct ReadChoice {
   int64_t piece_bytes = 0;  ///< what a pattern takes for a run: a whole run, or 4 KiB of it
 };
 
-/// Tries every pattern on `threads` threads, each reading a consecutive part of the runs, and times the best three again.
+/// Tries every pattern on `threads` threads, each reading a consecutive part of the runs, and times
+/// the best three again.
 ReadChoice best_pattern(const ReadRuns& runs, int threads);
 
 /// Bytes per second of each of `passes` passes.
-std::vector<double> read_rates(const ReadRuns& runs, const ReadChoice& choice, int threads, int passes);
+std::vector<double> read_rates(const ReadRuns& runs, const ReadChoice& choice, int threads,
+                               int passes);
 
 /// "plain, 16 KiB runs" and the like.
 std::string describe(const ReadChoice& choice);
@@ -76,7 +82,8 @@ std::vector<double> arithmetic_rates(ArithmeticUnit unit, int threads, double se
 /// The unit with the highest median rate; measured at the first call for each number of threads.
 ArithmeticUnit fastest_unit(int threads);
 
-/// memcpy, ordinary and non-temporal stores: the best of their medians over buffers that exceed the caches.
+/// memcpy, ordinary and non-temporal stores: the best of their medians over buffers that exceed the
+/// caches.
 double copy_rate(int threads);
 
 /// Runs work(thread) on `threads` threads and returns the seconds until all have returned.

@@ -30,36 +30,43 @@ constexpr int64_t float_bytes = sizeof(float);
 
 }  // namespace
 
-Result<LayerRunner> LayerRunner::create(const LayerRunnerOptions& options, const Executor& executor) {
+Result<LayerRunner> LayerRunner::create(const LayerRunnerOptions& options,
+                                        const Executor& executor) {
   const auto geometry = make_planes(options.shape, options.pages, {});
   if (!geometry) return geometry.error();
-  const auto attention = Attention::create(problem_of(options.model, geometry->front()), options.limits);
+  const auto attention =
+      Attention::create(problem_of(options.model, geometry->front()), options.limits);
   if (!attention) return attention.error();
   return LayerRunner(options, executor, *attention);
 }
 
 double LayerRunner::required_bytes() const {
   const ModelShape& m = options_.model;
-  const double page = static_cast<double>(*page_bytes(options_.shape)) + static_cast<double>(*scale_page_bytes(options_.shape));
+  const double page = static_cast<double>(*page_bytes(options_.shape)) +
+                      static_cast<double>(*scale_page_bytes(options_.shape));
   const int64_t token = (q_width(m) + k_width(m) + v_width(m) + out_width(m)) * float_bytes;
-  return static_cast<double>(options_.pages) * page + static_cast<double>(options_.limits.tokens) * static_cast<double>(token) +
-         static_cast<double>(attention_.plan_bytes()) + static_cast<double>(attention_.workspace_bytes());
+  return static_cast<double>(options_.pages) * page +
+         static_cast<double>(options_.limits.tokens) * static_cast<double>(token) +
+         static_cast<double>(attention_.plan_bytes()) +
+         static_cast<double>(attention_.workspace_bytes());
 }
 
 Status LayerRunner::allocate() {
   const ModelShape& m = options_.model;
   const int64_t tokens = options_.limits.tokens;
-  const std::pair<Buffer*, int64_t> wanted[] = {{&blocks_, options_.pages * *page_bytes(options_.shape)},
-                                                {&scales_, options_.pages * *scale_page_bytes(options_.shape)},
-                                                {&q_, tokens * q_width(m) * float_bytes},
-                                                {&k_, tokens * k_width(m) * float_bytes},
-                                                {&v_, tokens * v_width(m) * float_bytes},
-                                                {&out_, tokens * out_width(m) * float_bytes},
-                                                {&plan_, attention_.plan_bytes()},
-                                                {&workspace_, attention_.workspace_bytes()}};
+  const std::pair<Buffer*, int64_t> wanted[] = {
+      {&blocks_, options_.pages * *page_bytes(options_.shape)},
+      {&scales_, options_.pages * *scale_page_bytes(options_.shape)},
+      {&q_, tokens * q_width(m) * float_bytes},
+      {&k_, tokens * k_width(m) * float_bytes},
+      {&v_, tokens * v_width(m) * float_bytes},
+      {&out_, tokens * out_width(m) * float_bytes},
+      {&plan_, attention_.plan_bytes()},
+      {&workspace_, attention_.workspace_bytes()}};
   for (const auto& [buffer, bytes] : wanted) {
     *buffer = Buffer::allocate(bytes);
-    if (buffer->span().bytes < bytes) return fail(Errc::out_of_memory, "replay: no memory for {} bytes", bytes);
+    if (buffer->span().bytes < bytes)
+      return fail(Errc::out_of_memory, "replay: no memory for {} bytes", bytes);
   }
   if (options_.poison) {
     blocks_.fill(0xff);  // NaN in every floating type
@@ -71,7 +78,8 @@ Status LayerRunner::allocate() {
   return {};
 }
 
-Status LayerRunner::run(const Step& step, PageTable table, std::span<const PageCopy> copies, Verifier* verifier) {
+Status LayerRunner::run(const Step& step, PageTable table, std::span<const PageCopy> copies,
+                        Verifier* verifier) {
   if (!copies.empty()) {
     const Timed timed(totals_.copy_seconds);
     if (Status s = copy_pages(planes_, planes_, copies, executor_); !s.is_ok()) return s;
@@ -98,7 +106,8 @@ Status LayerRunner::run(const Step& step, PageTable table, std::span<const PageC
 void LayerRunner::invent(const Step& step, int32_t layer) {
   const Timed timed(totals_.generate_seconds);
   const ModelShape& m = options_.model;
-  const auto fill = [&](const RowName& token, Role role, int32_t heads, int32_t head_size, float* rows) {
+  const auto fill = [&](const RowName& token, Role role, int32_t heads, int32_t head_size,
+                        float* rows) {
     RowName name = token;
     name.role = role;
     for (name.head = 0; name.head < heads; ++name.head) {
@@ -110,10 +119,13 @@ void LayerRunner::invent(const Step& step, int32_t layer) {
     const int64_t row = step.query_offsets[i];
     parallel_for(executor_, entry.new_tokens, [&, row](int64_t t) {
       const int64_t position = entry.sequence->done + t;
-      const RowName name{.token = entry.sequence->tokens[static_cast<size_t>(position)], .position = position, .layer = layer};
+      const RowName name{.token = entry.sequence->tokens[static_cast<size_t>(position)],
+                         .position = position,
+                         .layer = layer};
       fill(name, Role::query, m.q_heads, m.head_size, q_.floats() + (row + t) * q_width(m));
       fill(name, Role::key, m.kv_heads, m.head_size, k_.floats() + (row + t) * k_width(m));
-      if (!m.is_mla) fill(name, Role::value, m.kv_heads, m.v_head_size, v_.floats() + (row + t) * v_width(m));
+      if (!m.is_mla)
+        fill(name, Role::value, m.kv_heads, m.v_head_size, v_.floats() + (row + t) * v_width(m));
     });
   }
 }
@@ -124,7 +136,8 @@ Status LayerRunner::append_layer(const Step& step, const Batch& batch, int32_t l
   const KVPlanes& planes = planes_[static_cast<size_t>(layer)];
   AppendArgs args;
   args.k = dense_tensor<3>(k_.floats(), DType::f32, {step.tokens(), m.kv_heads, m.head_size});
-  if (!m.is_mla) args.v = dense_tensor<3>(v_.floats(), DType::f32, {step.tokens(), m.kv_heads, m.v_head_size});
+  if (!m.is_mla)
+    args.v = dense_tensor<3>(v_.floats(), DType::f32, {step.tokens(), m.kv_heads, m.v_head_size});
   args.key = planes.key;
   args.value = planes.value;
   return append(batch, args, executor_);
@@ -146,7 +159,8 @@ void LayerRunner::count(const Step& step) {
   const ModelShape& m = options_.model;
   const int64_t planes = m.is_mla ? 1 : 2;
   const int64_t scale_bytes = options_.shape.scale_dtype == DType::invalid ? 0 : float_bytes;
-  const int64_t head_bytes = int64_t{m.head_size} * bit_width(options_.shape.dtype) / 8 + scale_bytes;
+  const int64_t head_bytes =
+      int64_t{m.head_size} * bit_width(options_.shape.dtype) / 8 + scale_bytes;
   const double token_bytes = static_cast<double>(planes * m.kv_heads * head_bytes);
   for (size_t i = 0; i < step.entries.size(); ++i) {
     const double context = step.context_lengths[i];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/layer_runner.h: the model's side of a replay: cache memory, and append and attend for each layer of a step.
+/// cli/layer_runner.h: the model's side of a replay: cache memory, and append and attend for each
+/// layer of a step.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +34,12 @@ struct LayerTotals {
   double copy_seconds = 0.0;
   double append_seconds = 0.0;
   double attend_seconds = 0.0;
-  double attended_bytes = 0.0;  ///< keys, values and scales in the contexts, once per step and layer
+  /// keys, values and scales in the contexts, once per step and layer
+  double attended_bytes = 0.0;
   double attended_flops = 0.0;  ///< 2 per multiply and add of scores and outputs, visible keys only
-  [[nodiscard]] double engine_seconds() const { return plan_seconds + copy_seconds + append_seconds + attend_seconds; }
+  [[nodiscard]] double engine_seconds() const {
+    return plan_seconds + copy_seconds + append_seconds + attend_seconds;
+  }
 };
 
 class LayerRunner {
@@ -49,14 +53,17 @@ class LayerRunner {
   /// Errors: out_of_memory
   Status allocate();
 
-  /// Runs all layers of a step: invents q, k and v, appends, attends, shows the outputs to the verifier (may be null).
-  Status run(const Step& step, PageTable table, std::span<const PageCopy> copies, Verifier* verifier);
+  /// Runs all layers of a step: invents q, k and v, appends, attends, shows the outputs to the
+  /// verifier (may be null).
+  Status run(const Step& step, PageTable table, std::span<const PageCopy> copies,
+             Verifier* verifier);
 
   [[nodiscard]] const LayerTotals& totals() const { return totals_; }
   [[nodiscard]] const Attention& attention() const { return attention_; }
 
  private:
-  LayerRunner(const LayerRunnerOptions& options, const Executor& executor, const Attention& attention)
+  LayerRunner(const LayerRunnerOptions& options, const Executor& executor,
+              const Attention& attention)
       : options_(options), executor_(executor), attention_(attention) {}
   void invent(const Step& step, int32_t layer);
   Status append_layer(const Step& step, const Batch& batch, int32_t layer);

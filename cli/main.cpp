@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/main.cpp: the command `folio`. Exit status: 0 success, 1 a verification failed, 2 anything else that went wrong.
+/// cli/main.cpp: the command `folio`. Exit status: 0 success, 1 a verification failed, 2 anything
+/// else that went wrong.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,7 +15,8 @@ int run(int argc, char** argv) {
   CLI::App app{"Tools around folio, a paged KV cache and attention over it", "folio"};
   app.require_subcommand(1);
   folio::cli::ReplayOptions options;
-  CLI::App* const replay = app.add_subcommand("replay", "Replay a request trace through pool, append and attention");
+  CLI::App* const replay =
+      app.add_subcommand("replay", "Replay a request trace through pool, append and attention");
   folio::cli::add_replay_options(*replay, options);
   try {
     app.parse(argc, argv);

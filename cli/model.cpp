@@ -7,7 +7,9 @@
 namespace folio::cli {
 
 Result<ModelShape> find_model(std::string_view name) {
-  if (name == "llama-3-8b") return ModelShape{.layers = 32, .q_heads = 32, .kv_heads = 8, .head_size = 128, .v_head_size = 128};
+  if (name == "llama-3-8b")
+    return ModelShape{
+        .layers = 32, .q_heads = 32, .kv_heads = 8, .head_size = 128, .v_head_size = 128};
   // Scale: 1 / sqrt(128 + 64), the head size before the up-projection is absorbed into the query.
   if (name == "deepseek-v3") {
     return ModelShape{.layers = 61,
@@ -18,7 +20,8 @@ Result<ModelShape> find_model(std::string_view name) {
                       .is_mla = true,
                       .scale = 0.0721687836f};
   }
-  return Status(Errc::invalid_argument, fmt::format("--model: '{}' is unknown, expected llama-3-8b or deepseek-v3", name));
+  return Status(Errc::invalid_argument,
+                fmt::format("--model: '{}' is unknown, expected llama-3-8b or deepseek-v3", name));
 }
 
 KVShape kv_shape_of(const ModelShape& model, int32_t page_size, DType dtype) {

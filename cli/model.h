@@ -24,7 +24,8 @@ struct ModelShape {
 /// "llama-3-8b" or "deepseek-v3". Errors: invalid_argument for any other name
 Result<ModelShape> find_model(std::string_view name);
 
-/// How the tool stores it: token-major pages over all layers; 8-bit types with one f32 scale per token and head.
+/// How the tool stores it: token-major pages over all layers; 8-bit types with one f32 scale per
+/// token and head.
 KVShape kv_shape_of(const ModelShape& model, int32_t page_size, DType dtype);
 
 /// Causal attention over planes of that shape, f32 queries and outputs. `planes`: any layer's.

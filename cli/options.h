@@ -27,7 +27,8 @@ struct ReplayOptions {
   std::string model_name = "llama-3-8b";
   ModelShape sizes = {};  ///< what was given; 0: the model's. After `resolve`: the whole shape
 
-  int64_t pages = 0;  ///< of the cache; 0: room for the whole trace, but 4 GiB at most with attention
+  /// of the cache; 0: room for the whole trace, but 4 GiB at most with attention
+  int64_t pages = 0;
   int32_t page_size = 16;
   DType kv_dtype = DType::bf16;
 

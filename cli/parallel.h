@@ -16,10 +16,12 @@ namespace folio::cli {
 template <class Body>
 void parallel_for(const Executor& executor, int64_t n, const Body& body) {
   const auto task = [](void* arg, int64_t i) noexcept { (*static_cast<const Body*>(arg))(i); };
-  executor.parallel_for(executor.context, n, task, const_cast<void*>(static_cast<const void*>(&body)));
+  executor.parallel_for(executor.context, n, task,
+                        const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Memory for cache planes and activations, 64-byte aligned. Pages of the system that are never written cost nothing.
+/// Memory for cache planes and activations, 64-byte aligned. Pages of the system that are never
+/// written cost nothing.
 class Buffer {
  public:
   /// Null data if there is no memory.

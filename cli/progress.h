@@ -25,7 +25,8 @@ class ProgressBar {
     if (!is_shown_ || percent == percent_) return;
     percent_ = percent;
     constexpr int64_t cells = 40;
-    fmt::print(stderr, "\r[{:-<{}}] {:3}%", std::string(static_cast<size_t>(cells * percent / 100), '#'), cells, percent);
+    fmt::print(stderr, "\r[{:-<{}}] {:3}%",
+               std::string(static_cast<size_t>(cells * percent / 100), '#'), cells, percent);
     std::fflush(stderr);
   }
 

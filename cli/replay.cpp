@@ -13,14 +13,15 @@ Status check_memory(const PoolOptions& pool, double more) {
   const auto pool_bytes = PagePool::required_bytes(pool);
   if (!pool_bytes) return pool_bytes.error();
   const double wanted = static_cast<double>(*pool_bytes) + more;
-  const double present = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double present =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (wanted <= present) return {};
   constexpr double gib = 1024.0 * 1024.0 * 1024.0;
   return {Errc::invalid_argument,
-          fmt::format(
-              "{} pages, their tables and the step need {:.1f} GiB, this machine has {:.1f} GiB: give fewer --pages, --layers, "
-              "--max-batch or --step-tokens",
-              pool.num_pages, wanted / gib, present / gib)};
+          fmt::format("{} pages, their tables and the step need {:.1f} GiB, this machine has "
+                      "{:.1f} GiB: give fewer --pages, --layers, "
+                      "--max-batch or --step-tokens",
+                      pool.num_pages, wanted / gib, present / gib)};
 }
 
 Status replay(ReplayOptions options) {
@@ -30,7 +31,8 @@ Status replay(ReplayOptions options) {
   JsonFile json;
   if (Status s = json.open(options.json); !s.is_ok()) return s;
 
-  const auto figures = options.page_per_block ? replay_blocks(options, *trace) : replay_steps(options, *trace);
+  const auto figures =
+      options.page_per_block ? replay_blocks(options, *trace) : replay_steps(options, *trace);
   if (!figures) return figures.error();
   if (!options.quiet) fmt::print("{}", summary_of(options, *figures));
   if (Status s = json.write(json_of(options, *figures)); !s.is_ok()) return s;
@@ -38,8 +40,9 @@ Status replay(ReplayOptions options) {
   if (!options.verify) return {};
   if (figures->verify.outputs == 0) return {Errc::internal, "--verify: nothing was verified"};
   if (figures->verify.mismatches == 0) return {};
-  return {Errc::internal, fmt::format("--verify: {} of {} outputs are wrong; {}", figures->verify.mismatches,
-                                      figures->verify.outputs, figures->verify.first_mismatch)};
+  return {Errc::internal,
+          fmt::format("--verify: {} of {} outputs are wrong; {}", figures->verify.mismatches,
+                      figures->verify.outputs, figures->verify.first_mismatch)};
 }
 
 }  // namespace folio::cli

@@ -12,17 +12,23 @@
 namespace folio::cli {
 
 /// Replays what the options ask for, prints the summary and writes the JSON.
-/// Errors: everything that is wrong with the input, sizes that this machine cannot hold, a failed verification (Errc::internal)
+/// Errors: everything that is wrong with the input, sizes that this machine cannot hold, a failed
+/// verification (Errc::internal)
 Status replay(ReplayOptions options);
 
-/// The step loop over the whole trace. Checks sizes before it takes memory. Errors: those of its parts
-Result<ReplayFigures> replay_steps(const ReplayOptions& options, std::span<const TraceRequest> trace);
+/// The step loop over the whole trace. Checks sizes before it takes memory. Errors: those of its
+/// parts
+Result<ReplayFigures> replay_steps(const ReplayOptions& options,
+                                   std::span<const TraceRequest> trace);
 
-/// One request after the other through the pool alone; a page is a block of the trace and a token of the pool is a block's id.
-/// Errors: those of the pool; invalid_argument for a cache smaller than one request
-Result<ReplayFigures> replay_blocks(const ReplayOptions& options, std::span<const TraceRequest> trace);
+/// One request after the other through the pool alone; a page is a block of the trace and a token
+/// of the pool is a block's id. Errors: those of the pool; invalid_argument for a cache smaller
+/// than one request
+Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
+                                    std::span<const TraceRequest> trace);
 
-/// Whether this machine's memory can hold the pool and `more` bytes. Errors: invalid_argument with both sizes; those of the pool's options
+/// Whether this machine's memory can hold the pool and `more` bytes. Errors: invalid_argument with
+/// both sizes; those of the pool's options
 Status check_memory(const PoolOptions& pool, double more);
 
 }  // namespace folio::cli

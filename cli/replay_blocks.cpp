@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/replay_blocks.cpp: the page-per-block mode: a prefix cache of whole trace blocks, driven through PagePool itself.
+/// cli/replay_blocks.cpp: the page-per-block mode: a prefix cache of whole trace blocks, driven
+/// through PagePool itself.
 ///
-/// Requests come one after the other; a hit is the longest leading run of cached ids; all ids of a request are resident afterwards, the
-/// partial last block too. The pool's hits are always shorter than the prompt, so a token that is never reserved nor committed stands
-/// behind the ids, and all of them can hit.
+/// Requests come one after the other; a hit is the longest leading run of cached ids; all ids of a
+/// request are resident afterwards, the partial last block too. The pool's hits are always shorter
+/// than the prompt, so a token that is never reserved nor committed stands behind the ids, and all
+/// of them can hit.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,28 +29,35 @@ Result<int64_t> replay_request(PagePool& pool, const TraceRequest& request) {
   if (!admission) return admission.error();
   const std::span<const TokenId> ids(prompt.data(), request.hash_ids.size());
   const auto missed = ids.subspan(static_cast<size_t>(admission->cached_tokens));
-  if (Status s = pool.reserve(admission->id, static_cast<int32_t>(missed.size())); !s.is_ok()) return s;
+  if (Status s = pool.reserve(admission->id, static_cast<int32_t>(missed.size())); !s.is_ok())
+    return s;
   if (Status s = pool.commit(admission->id, missed); !s.is_ok()) return s;
   if (Status s = pool.release(admission->id); !s.is_ok()) return s;
-  return std::min(int64_t{admission->cached_tokens} * tokens_per_block, int64_t{request.input_length});
+  return std::min(int64_t{admission->cached_tokens} * tokens_per_block,
+                  int64_t{request.input_length});
 }
 
 int64_t distinct_ids(std::span<const TraceRequest> trace) {
   std::unordered_set<int32_t> ids;
-  for (const TraceRequest& request : trace) ids.insert(request.hash_ids.begin(), request.hash_ids.end());
+  for (const TraceRequest& request : trace)
+    ids.insert(request.hash_ids.begin(), request.hash_ids.end());
   return static_cast<int64_t>(ids.size());
 }
 
 }  // namespace
 
-Result<ReplayFigures> replay_blocks(const ReplayOptions& options, std::span<const TraceRequest> trace) {
-  const auto longest = std::max_element(trace.begin(), trace.end(), [](const TraceRequest& a, const TraceRequest& b) {
-    return a.hash_ids.size() < b.hash_ids.size();
-  });
+Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
+                                    std::span<const TraceRequest> trace) {
+  const auto longest = std::max_element(trace.begin(), trace.end(),
+                                        [](const TraceRequest& a, const TraceRequest& b) {
+                                          return a.hash_ids.size() < b.hash_ids.size();
+                                        });
   const int64_t pages = options.pages != 0 ? options.pages : distinct_ids(trace);
   if (pages < static_cast<int64_t>(longest->hash_ids.size())) {
-    return Status(Errc::invalid_argument, fmt::format("--pages: {} are fewer than the {} blocks of the request in line {} of {}",
-                                                      pages, longest->hash_ids.size(), longest->line, options.trace));
+    return Status(
+        Errc::invalid_argument,
+        fmt::format("--pages: {} are fewer than the {} blocks of the request in line {} of {}",
+                    pages, longest->hash_ids.size(), longest->line, options.trace));
   }
   PoolOptions pool_options;
   pool_options.num_pages = static_cast<uint32_t>(pages);

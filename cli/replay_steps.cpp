@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/replay_steps.cpp: the step loop: pool, then append and attend for each layer, then pool again.
+/// cli/replay_steps.cpp: the step loop: pool, then append and attend for each layer, then pool
+/// again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,9 @@ namespace {
 constexpr int64_t usual_cache_bytes = int64_t{4} << 30;
 
 /// Tokens that a request puts into the cache.
-int64_t tokens_of(const TraceRequest& request) { return int64_t{request.input_length} + std::max(request.output_length, 1) - 1; }
+int64_t tokens_of(const TraceRequest& request) {
+  return int64_t{request.input_length} + std::max(request.output_length, 1) - 1;
+}
 
 /// What the trace needs of the cache.
 struct Demand {
@@ -41,8 +44,8 @@ Demand demand_of(std::span<const TraceRequest> trace, int32_t page_size) {
   return demand;
 }
 
-/// Pages of a cache whose size was not given: all that the trace can use, but no more than `usual_cache_bytes` of keys and values.
-/// Errors: those of page_bytes
+/// Pages of a cache whose size was not given: all that the trace can use, but no more than
+/// `usual_cache_bytes` of keys and values. Errors: those of page_bytes
 Result<int64_t> usual_pages(const ReplayOptions& options, const Demand& demand) {
   const int64_t most = std::min(demand.all_pages, int64_t{0x7fffffff});
   if (options.compute == Compute::none) return most;
@@ -57,8 +60,10 @@ Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& 
   const int64_t pages = options.pages != 0 ? options.pages : *usual;
   if (pages < demand.longest_pages) {
     return Status(Errc::invalid_argument,
-                  fmt::format("--pages: {} pages of {} tokens hold fewer than the {} tokens of the request in line {} of {}",
-                              pages, options.page_size, demand.longest_tokens, demand.longest_line, options.trace));
+                  fmt::format("--pages: {} pages of {} tokens hold fewer than the {} tokens of the "
+                              "request in line {} of {}",
+                              pages, options.page_size, demand.longest_tokens, demand.longest_line,
+                              options.trace));
   }
   PoolOptions pool;
   pool.num_pages = static_cast<uint32_t>(pages);
@@ -129,7 +134,8 @@ class Replay {
 
 }  // namespace
 
-Result<ReplayFigures> replay_steps(const ReplayOptions& options, std::span<const TraceRequest> trace) {
+Result<ReplayFigures> replay_steps(const ReplayOptions& options,
+                                   std::span<const TraceRequest> trace) {
   const Demand demand = demand_of(trace, options.page_size);
   const auto pool_options = pool_options_of(options, demand);
   if (!pool_options) return pool_options.error();
@@ -140,7 +146,9 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options, std::span<const
   std::optional<Verifier> verifier;
   double bytes = 0.0;
   if (options.compute == Compute::attention) {
-    LayerRunnerOptions layers{.model = options.sizes, .shape = kv_shape_of(options.sizes, options.page_size, options.kv_dtype)};
+    LayerRunnerOptions layers{
+        .model = options.sizes,
+        .shape = kv_shape_of(options.sizes, options.page_size, options.kv_dtype)};
     layers.pages = pool_options->num_pages;
     layers.limits = {.batch = options.max_batch,
                      .tokens = options.step_tokens,
@@ -153,7 +161,9 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options, std::span<const
     bytes += runner->required_bytes();
     if (options.verify) {
       const double scale = static_cast<double>(runner->attention().problem().scale);
-      verifier.emplace(VerifierOptions{options.sizes, layers.shape, scale, options.verify_share, options.seed}, executor);
+      verifier.emplace(
+          VerifierOptions{options.sizes, layers.shape, scale, options.verify_share, options.seed},
+          executor);
       bytes += verifier->required_bytes(demand.longest_tokens);
     }
   }
@@ -166,7 +176,9 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options, std::span<const
 
   ReplayFigures figures;
   Replay loop(options, trace, *pool);
-  if (Status s = loop.run(runner ? &*runner : nullptr, verifier ? &*verifier : nullptr, figures); !s.is_ok()) return s;
+  if (Status s = loop.run(runner ? &*runner : nullptr, verifier ? &*verifier : nullptr, figures);
+      !s.is_ok())
+    return s;
   figures.requests = static_cast<int64_t>(trace.size());
   for (const TraceRequest& request : trace) {
     figures.prompt_tokens += request.input_length;

@@ -13,7 +13,9 @@ namespace folio::cli {
 namespace {
 
 double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
-double ratio(int64_t part, int64_t whole) { return ratio(static_cast<double>(part), static_cast<double>(whole)); }
+double ratio(int64_t part, int64_t whole) {
+  return ratio(static_cast<double>(part), static_cast<double>(whole));
+}
 
 /// What both reports show and neither stores.
 struct Derived {
@@ -37,9 +39,10 @@ Derived derive(const ReplayFigures& figures) {
 std::string model_line(const ReplayOptions& options, const ReplayFigures& figures) {
   const ModelShape& m = options.sizes;
   if (options.compute == Compute::none) return "pages and tables only";
-  return fmt::format("{} layers, {} query and {} KV heads of {}{}, {} cache; {} on {} threads", m.layers, m.q_heads, m.kv_heads,
-                     m.head_size, m.is_mla ? fmt::format(" (values: the first {})", m.v_head_size) : "", name(options.kv_dtype),
-                     figures.kernel, figures.threads);
+  return fmt::format("{} layers, {} query and {} KV heads of {}{}, {} cache; {} on {} threads",
+                     m.layers, m.q_heads, m.kv_heads, m.head_size,
+                     m.is_mla ? fmt::format(" (values: the first {})", m.v_head_size) : "",
+                     name(options.kv_dtype), figures.kernel, figures.threads);
 }
 
 }  // namespace
@@ -48,7 +51,8 @@ double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0.0;
   const auto count = static_cast<double>(values.size());
   const auto rank = static_cast<size_t>(std::clamp(std::ceil(share * count), 1.0, count)) - 1;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(rank), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(rank),
+                   values.end());
   return values[rank];
 }
 
@@ -56,31 +60,39 @@ std::string summary_of(const ReplayOptions& options, const ReplayFigures& f) {
   const Derived d = derive(f);
   const PoolStats& pool = f.pool;
   std::string text;
-  const auto line = [&](std::string_view label, const std::string& value) { text += fmt::format("{:<12}{}\n", label, value); };
-  line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace, f.requests, f.prompt_tokens,
-                             f.output_tokens));
+  const auto line = [&](std::string_view label, const std::string& value) {
+    text += fmt::format("{:<12}{}\n", label, value);
+  };
+  line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
+                             f.requests, f.prompt_tokens, f.output_tokens));
   line("model", model_line(options, f));
   line("cache", fmt::format("{} pages of {} {}", f.pages, options.page_per_block ? 1 : f.page_size,
                             options.page_per_block ? "block" : "tokens"));
-  line("hits", fmt::format("{:.4f} of tokens ({} of {}), {:.4f} of pages ({} of {})", ratio(pool.hit_tokens, f.prompt_tokens),
-                           pool.hit_tokens, f.prompt_tokens, ratio(pool.hit_pages, pool.lookup_pages), pool.hit_pages,
-                           pool.lookup_pages));
-  line("pages", fmt::format("{} evicted, {} at most in use, {} cached at the end", pool.evicted_pages, pool.peak_used_pages,
-                            pool.cached_pages));
-  line("steps", fmt::format("{}: p50 {:.3f} ms, p99 {:.3f} ms, {:.2f} s in all, {:.0f} tokens/s", f.step_seconds.size(),
-                            d.p50 * 1e3, d.p99 * 1e3, d.engine_seconds, d.tokens_per_second));
+  line("hits",
+       fmt::format("{:.4f} of tokens ({} of {}), {:.4f} of pages ({} of {})",
+                   ratio(pool.hit_tokens, f.prompt_tokens), pool.hit_tokens, f.prompt_tokens,
+                   ratio(pool.hit_pages, pool.lookup_pages), pool.hit_pages, pool.lookup_pages));
+  line("pages", fmt::format("{} evicted, {} at most in use, {} cached at the end",
+                            pool.evicted_pages, pool.peak_used_pages, pool.cached_pages));
+  line("steps", fmt::format("{}: p50 {:.3f} ms, p99 {:.3f} ms, {:.2f} s in all, {:.0f} tokens/s",
+                            f.step_seconds.size(), d.p50 * 1e3, d.p99 * 1e3, d.engine_seconds,
+                            d.tokens_per_second));
   line("time",
-       fmt::format("attention {:.2f} s, append {:.2f} s, pool {:.2f} s, plan {:.2f} s; outside the steps: inventing inputs "
+       fmt::format("attention {:.2f} s, append {:.2f} s, pool {:.2f} s, plan {:.2f} s; outside the "
+                   "steps: inventing inputs "
                    "{:.2f} s, verifying {:.2f} s; {:.2f} s of wall time",
-                   f.layers.attend_seconds, f.layers.append_seconds, f.pool_seconds, f.layers.plan_seconds,
-                   f.layers.generate_seconds, f.verify.seconds, f.seconds));
+                   f.layers.attend_seconds, f.layers.append_seconds, f.pool_seconds,
+                   f.layers.plan_seconds, f.layers.generate_seconds, f.verify.seconds, f.seconds));
   if (options.compute == Compute::attention) {
-    line("attention", fmt::format("{:.1f} GB/s of keys and values, {:.1f} GFLOP/s", d.gbytes_per_second, d.gflops_per_second));
+    line("attention", fmt::format("{:.1f} GB/s of keys and values, {:.1f} GFLOP/s",
+                                  d.gbytes_per_second, d.gflops_per_second));
   }
   if (options.verify) {
     line("verified",
-         fmt::format("{} outputs, {} beyond the bound; largest relative rms {:.2e}, {:.0f} % of the bound", f.verify.outputs,
-                     f.verify.mismatches, f.verify.max_relative_rms, 100.0 * f.verify.max_share_of_bound));
+         fmt::format(
+             "{} outputs, {} beyond the bound; largest relative rms {:.2e}, {:.0f} % of the bound",
+             f.verify.outputs, f.verify.mismatches, f.verify.max_relative_rms,
+             100.0 * f.verify.max_share_of_bound));
   }
   return text;
 }

@@ -19,7 +19,8 @@ struct ReplayFigures {
   int64_t requests = 0;
   int64_t prompt_tokens = 0;
   int64_t output_tokens = 0;
-  int64_t computed_tokens = 0;  ///< queries: prompt tokens that were not found, and outputs that were fed back
+  /// queries: prompt tokens that were not found, and outputs that were fed back
+  int64_t computed_tokens = 0;
   uint32_t pages = 0;
   int32_t page_size = 0;
   PoolStats pool = {};

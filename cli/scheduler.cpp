@@ -41,10 +41,12 @@ Status Scheduler::next(Step& step) {
     if (sequence->decodes()) give(step, *sequence, std::min(budget_, 1));
   }
   for (const auto& sequence : running_) {
-    if (!sequence->decodes()) give(step, *sequence, std::min(budget_, sequence->prompt - sequence->done));
+    if (!sequence->decodes())
+      give(step, *sequence, std::min(budget_, sequence->prompt - sequence->done));
   }
   if (Status s = admit_while_possible(step); !s.is_ok()) return s;
-  if (step.entries.empty()) return fail(Errc::internal, "replay: no request can run though none holds a page");
+  if (step.entries.empty())
+    return fail(Errc::internal, "replay: no request can run though none holds a page");
   return {};
 }
 
@@ -73,7 +75,8 @@ Result<std::unique_ptr<Running>> Scheduler::admit(int64_t request) {
   sequence->request = request;
   sequence->prompt = line.input_length;
   sequence->tokens = history_of(line, request);
-  const std::span<const TokenId> prompt = std::span(sequence->tokens).first(static_cast<size_t>(line.input_length));
+  const std::span<const TokenId> prompt =
+      std::span(sequence->tokens).first(static_cast<size_t>(line.input_length));
   const auto admission = pool_.admit(prompt);
   if (!admission) return admission.error();
   const auto row_start = pool_.row_start(admission->id);
@@ -94,8 +97,9 @@ Result<bool> Scheduler::reserve(Running& sequence) {
 Status Scheduler::commit(const Step& step) {
   for (const StepEntry& entry : step.entries) {
     Running& sequence = *entry.sequence;
-    const auto written = std::span<const TokenId>(sequence.tokens)
-                             .subspan(static_cast<size_t>(sequence.done), static_cast<size_t>(entry.new_tokens));
+    const auto written =
+        std::span<const TokenId>(sequence.tokens)
+            .subspan(static_cast<size_t>(sequence.done), static_cast<size_t>(entry.new_tokens));
     if (Status s = pool_.commit(sequence.id, written); !s.is_ok()) return s;
     sequence.done += entry.new_tokens;
   }

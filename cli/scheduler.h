@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/scheduler.h: continuous batching: which requests run, and how many tokens each gets in a step.
+/// cli/scheduler.h: continuous batching: which requests run, and how many tokens each gets in a
+/// step.
 ///
-/// Requests are admitted in the order of the trace. A request reserves all its pages when it is admitted, so whoever runs can finish;
-/// the one at the head of the queue keeps the pages it found and waits until the rest is free. Nothing is preempted, nothing
-/// overtakes, nothing can lock: when the running ones are gone, every page that the head does not hold is free or evictable.
-/// A step has a token budget: first one token for each sequence that decodes, then chunks of prompts in order of arrival, then
-/// new requests while budget is left, so that a request looks for its prefix as late as possible.
+/// Requests are admitted in the order of the trace. A request reserves all its pages when it is
+/// admitted, so whoever runs can finish; the one at the head of the queue keeps the pages it found
+/// and waits until the rest is free. Nothing is preempted, nothing overtakes, nothing can lock:
+/// when the running ones are gone, every page that the head does not hold is free or evictable. A
+/// step has a token budget: first one token for each sequence that decodes, then chunks of prompts
+/// in order of arrival, then new requests while budget is left, so that a request looks for its
+/// prefix as late as possible.
 #pragma once
 
 #include <cstdint>
@@ -58,11 +61,14 @@ struct SchedulerLimits {
 
 class Scheduler {
  public:
-  /// `pool` has room for max_batch sequences and for the largest request. Both outlive the scheduler.
+  /// `pool` has room for max_batch sequences and for the largest request. Both outlive the
+  /// scheduler.
   Scheduler(std::span<const TraceRequest> trace, PagePool& pool, SchedulerLimits limits)
       : trace_(trace), pool_(pool), limits_(limits) {}
 
-  [[nodiscard]] bool has_work() const { return next_ < trace_.size() || waiting_ != nullptr || !running_.empty(); }
+  [[nodiscard]] bool has_work() const {
+    return next_ < trace_.size() || waiting_ != nullptr || !running_.empty();
+  }
   [[nodiscard]] int64_t finished() const { return finished_; }
 
   /// The next step; it has at least one token. Errors: those of the pool

@@ -11,7 +11,8 @@ std::vector<TokenId> prompt_of(const TraceRequest& request) {
   std::vector<TokenId> tokens;
   tokens.reserve(static_cast<size_t>(request.input_length));
   for (int32_t i = 0; i < request.input_length; ++i) {
-    tokens.push_back(block_token(request.hash_ids[static_cast<size_t>(i / tokens_per_block)], i % tokens_per_block));
+    tokens.push_back(block_token(request.hash_ids[static_cast<size_t>(i / tokens_per_block)],
+                                 i % tokens_per_block));
   }
   return tokens;
 }
@@ -25,17 +26,18 @@ std::vector<TokenId> history_of(const TraceRequest& request, int64_t index) {
 void fill_row(const RowName& name, std::span<float> row) {
   // One mix for the token, one for the row, one for each eight elements.
   constexpr size_t lanes = sizeof(uint64_t);
-  const uint64_t token =
-      mix(static_cast<uint64_t>(static_cast<uint32_t>(name.token)) << 32 | static_cast<uint64_t>(name.position));
-  const uint64_t place =
-      static_cast<uint64_t>(name.layer) << 34 | static_cast<uint64_t>(name.head) << 2 | static_cast<uint64_t>(name.role);
+  const uint64_t token = mix(static_cast<uint64_t>(static_cast<uint32_t>(name.token)) << 32 |
+                             static_cast<uint64_t>(name.position));
+  const uint64_t place = static_cast<uint64_t>(name.layer) << 34 |
+                         static_cast<uint64_t>(name.head) << 2 | static_cast<uint64_t>(name.role);
   const uint64_t seed = mix(token ^ place);
   for (size_t begin = 0; begin < row.size(); begin += lanes) {
     const uint64_t bits = mix(seed + begin);
     int8_t bytes[lanes];
     std::memcpy(bytes, &bits, sizeof bits);
     const size_t count = std::min(lanes, row.size() - begin);
-    for (size_t i = 0; i < count; ++i) row[begin + i] = static_cast<float>(bytes[i]) * (1.0f / 128.0f);
+    for (size_t i = 0; i < count; ++i)
+      row[begin + i] = static_cast<float>(bytes[i]) * (1.0f / 128.0f);
   }
 }
 

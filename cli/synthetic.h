@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/synthetic.h: the invented content of a replay: tokens, and the queries, keys and values that a model would compute.
+/// cli/synthetic.h: the invented content of a replay: tokens, and the queries, keys and values that
+/// a model would compute.
 ///
-/// An element is a hash of (token, position, layer, head, role, dim), so a page that holds other tokens, or the same tokens at other
-/// positions or of another layer, gives other outputs. Elements are n / 128 with n in [-128, 127]: exact in f32, bf16 and f16.
-/// Thread safety: pure functions.
+/// An element is a hash of (token, position, layer, head, role, dim), so a page that holds other
+/// tokens, or the same tokens at other positions or of another layer, gives other outputs. Elements
+/// are n / 128 with n in [-128, 127]: exact in f32, bf16 and f16. Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +26,21 @@ constexpr uint64_t mix(uint64_t x) {
 
 /// Token `index` of the block that a hash id stands for.
 constexpr TokenId block_token(int32_t hash_id, int32_t index) {
-  return static_cast<TokenId>(mix(static_cast<uint64_t>(hash_id) * tokens_per_block + static_cast<uint64_t>(index)) >> 33);
+  return static_cast<TokenId>(
+      mix(static_cast<uint64_t>(hash_id) * tokens_per_block + static_cast<uint64_t>(index)) >> 33);
 }
 
-/// Output token `index` of a request: traces do not say what was generated, so each request generates something of its own.
+/// Output token `index` of a request: traces do not say what was generated, so each request
+/// generates something of its own.
 constexpr TokenId output_token(int64_t request, int32_t index) {
-  return static_cast<TokenId>(mix(~(static_cast<uint64_t>(request) << 25 | static_cast<uint64_t>(index))) >> 33);
+  return static_cast<TokenId>(
+      mix(~(static_cast<uint64_t>(request) << 25 | static_cast<uint64_t>(index))) >> 33);
 }
 
 std::vector<TokenId> prompt_of(const TraceRequest& request);
 
-/// The prompt and the outputs that are fed back; the last output never is. [input_length + max(output_length, 1) - 1]
+/// The prompt and the outputs that are fed back; the last output never is. [input_length +
+/// max(output_length, 1) - 1]
 std::vector<TokenId> history_of(const TraceRequest& request, int64_t index);
 
 enum class Role : uint8_t { query, key, value };

@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-// The longest request has max_request_tokens / 512 ids of ten digits; a longer line is not a request.
+// The longest request has max_request_tokens / 512 ids of ten digits; a longer line is not a
+// request.
 constexpr int64_t max_line_bytes = int64_t{1} << 20;
 
 Status bad(std::string reason) { return {Errc::invalid_argument, reason}; }
@@ -42,8 +43,10 @@ struct Bounds {
 
 Result<int64_t> integer_of(const json& value, const std::string& what, Bounds bounds) {
   const auto expected = fmt::format("expected an integer from {} to {}", bounds.low, bounds.high);
-  if (!value.is_number_integer()) return bad(fmt::format("{} is {}, {}", what, shown(value), expected));
-  const bool beyond_int64 = value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
+  if (!value.is_number_integer())
+    return bad(fmt::format("{} is {}, {}", what, shown(value), expected));
+  const bool beyond_int64 =
+      value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
   const auto number = value.get<int64_t>();
   if (beyond_int64 || number < bounds.low || number > bounds.high) {
     return bad(fmt::format("{} is {}, {}", what, shown(value), expected));
@@ -63,8 +66,9 @@ Result<std::vector<int32_t>> hash_ids_of(const json& line, int64_t input_length)
   if (!found->is_array()) return bad("hash_ids is no array");
   const int64_t expected = (input_length + tokens_per_block - 1) / tokens_per_block;
   if (static_cast<int64_t>(found->size()) != expected) {
-    return bad(fmt::format("hash_ids has {} ids, expected {} for an input_length of {} at {} tokens per id", found->size(),
-                           expected, input_length, tokens_per_block));
+    return bad(fmt::format(
+        "hash_ids has {} ids, expected {} for an input_length of {} at {} tokens per id",
+        found->size(), expected, input_length, tokens_per_block));
   }
   std::vector<int32_t> ids;
   ids.reserve(found->size());
@@ -85,9 +89,11 @@ Result<TraceRequest> request_of(std::string_view text) {
   } catch (const json::exception& error) {
     const std::string_view what = error.what();
     const size_t tag = what.find("] ");
-    return bad(fmt::format("not a JSON object: {}", printable(tag == what.npos ? what : what.substr(tag + 2))));
+    return bad(fmt::format("not a JSON object: {}",
+                           printable(tag == what.npos ? what : what.substr(tag + 2))));
   }
-  if (!line.is_object()) return bad(fmt::format("expected a JSON object, got {}", line.type_name()));
+  if (!line.is_object())
+    return bad(fmt::format("expected a JSON object, got {}", line.type_name()));
   const auto input = integer_field(line, "input_length", {1, max_request_tokens});
   if (!input) return input.error();
   const auto output = integer_field(line, "output_length", {0, max_request_tokens - *input});
@@ -96,11 +102,13 @@ Result<TraceRequest> request_of(std::string_view text) {
   if (!timestamp) return timestamp.error();
   auto ids = hash_ids_of(line, *input);
   if (!ids) return ids.error();
-  return TraceRequest{0, *timestamp, static_cast<int32_t>(*input), static_cast<int32_t>(*output), std::move(*ids)};
+  return TraceRequest{0, *timestamp, static_cast<int32_t>(*input), static_cast<int32_t>(*output),
+                      std::move(*ids)};
 }
 
 bool is_blank(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c) != 0; });
+  return std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isspace(c) != 0; });
 }
 
 }  // namespace
@@ -115,7 +123,8 @@ Result<std::vector<TraceRequest>> read_trace(const std::string& path, int64_t li
     if (file.bad()) return Status(Errc::io, fmt::format("{}: cannot read the trace", path));
     const int64_t read = file.gcount();
     if (file.fail() && read == max_line_bytes - 1) {
-      return bad(fmt::format("{}:{}: the line is longer than {} bytes", path, number, max_line_bytes - 2));
+      return bad(
+          fmt::format("{}:{}: the line is longer than {} bytes", path, number, max_line_bytes - 2));
     }
     if (file.fail()) break;
     const std::string_view text(buffer.data(), static_cast<size_t>(file.eof() ? read : read - 1));

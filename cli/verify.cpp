@@ -24,8 +24,10 @@ constexpr int64_t tokens_per_task = 64;
 }  // namespace
 
 bool Verifier::is_chosen(int64_t request, int32_t position, int32_t layer, int32_t head) const {
-  const uint64_t query = mix(options_.seed ^ mix(static_cast<uint64_t>(request) << 32 | static_cast<uint64_t>(position)));
-  const uint64_t pair = mix(query ^ (static_cast<uint64_t>(layer) << 32 | static_cast<uint64_t>(head)));
+  const uint64_t query = mix(
+      options_.seed ^ mix(static_cast<uint64_t>(request) << 32 | static_cast<uint64_t>(position)));
+  const uint64_t pair =
+      mix(query ^ (static_cast<uint64_t>(layer) << 32 | static_cast<uint64_t>(head)));
   return static_cast<double>(pair >> 11) * 0x1p-53 < options_.share;
 }
 
@@ -42,7 +44,8 @@ void Verifier::capture(const Step& step, int32_t layer, const float* out) {
       const bool all_heads = position == sequence.first || position == last;
       for (int32_t head = 0; head < m.q_heads; ++head) {
         if (!all_heads && !is_chosen(sequence.request, position, layer, head)) continue;
-        const float* row = out + ((int64_t{step.query_offsets[i]} + t) * m.q_heads + head) * m.v_head_size;
+        const float* row =
+            out + ((int64_t{step.query_offsets[i]} + t) * m.q_heads + head) * m.v_head_size;
         kept.samples.push_back({layer, head, position, static_cast<int64_t>(kept.samples.size())});
         kept.outputs.insert(kept.outputs.end(), row, row + m.v_head_size);
       }
@@ -61,18 +64,22 @@ void Verifier::check(const Running& sequence) {
   const int32_t group = options_.model.q_heads / options_.model.kv_heads;
   const auto cache_of = [&](const Sample& s) { return std::pair(s.layer, s.head / group); };
   std::sort(kept.samples.begin(), kept.samples.end(), [&](const Sample& a, const Sample& b) {
-    return std::tuple(cache_of(a), a.position, a.head) < std::tuple(cache_of(b), b.position, b.head);
+    return std::tuple(cache_of(a), a.position, a.head) <
+           std::tuple(cache_of(b), b.position, b.head);
   });
   findings_.resize(kept.samples.size());
   for (size_t begin = 0; begin < kept.samples.size();) {
     size_t end = begin;
-    while (end < kept.samples.size() && cache_of(kept.samples[end]) == cache_of(kept.samples[begin])) ++end;
+    while (end < kept.samples.size() &&
+           cache_of(kept.samples[end]) == cache_of(kept.samples[begin]))
+      ++end;
     const auto [layer, kv_head] = cache_of(kept.samples[begin]);
     invent_cache(sequence, layer, kv_head, int64_t{kept.samples[end - 1].position} + 1);
     parallel_for(executor_, static_cast<int64_t>(end - begin), [&, first = begin](int64_t i) {
       const size_t s = first + static_cast<size_t>(i);
       const Sample& sample = kept.samples[s];
-      findings_[s] = compare(sequence, sample, kept.outputs.data() + sample.row * options_.model.v_head_size);
+      findings_[s] =
+          compare(sequence, sample, kept.outputs.data() + sample.row * options_.model.v_head_size);
     });
     begin = end;
   }
@@ -83,7 +90,8 @@ void Verifier::check(const Running& sequence) {
 }
 
 // The keys and values of one layer and KV head as a reader of the cache should see them.
-void Verifier::invent_cache(const Running& sequence, int32_t layer, int32_t kv_head, int64_t tokens) {
+void Verifier::invent_cache(const Running& sequence, int32_t layer, int32_t kv_head,
+                            int64_t tokens) {
   const ModelShape& m = options_.model;
   const KVShape& shape = options_.shape;
   const auto size_of = [&](int32_t head_size) { return static_cast<size_t>(tokens * head_size); };
@@ -106,7 +114,8 @@ void Verifier::invent_cache(const Running& sequence, int32_t layer, int32_t kv_h
   });
 }
 
-Verifier::Finding Verifier::compare(const Running& sequence, const Sample& sample, const float* actual) const {
+Verifier::Finding Verifier::compare(const Running& sequence, const Sample& sample,
+                                    const float* actual) const {
   const ModelShape& m = options_.model;
   std::vector<float> q(static_cast<size_t>(m.head_size));
   const TokenId token = sequence.tokens[static_cast<size_t>(sample.position)];
@@ -122,7 +131,8 @@ Verifier::Finding Verifier::compare(const Running& sequence, const Sample& sampl
   rows.v_head_size = m.v_head_size;
   rows.value_stride = m.is_mla ? m.head_size : m.v_head_size;
   rows.scale = options_.scale;
-  const reference::QueryResult exact = reference::attend_rows(rows, test::error_weights(m.head_size));
+  const reference::QueryResult exact =
+      reference::attend_rows(rows, test::error_weights(m.head_size));
 
   Finding finding;
   test::RelativeRms rms;
@@ -130,7 +140,8 @@ Verifier::Finding Verifier::compare(const Running& sequence, const Sample& sampl
     const double expected = exact.out[static_cast<size_t>(d)];
     // NaN is infinitely wrong: it would hide from comparisons.
     const double got = std::isfinite(actual[d]) ? static_cast<double>(actual[d]) : HUGE_VAL;
-    finding.share_of_bound = std::max(finding.share_of_bound, std::fabs(got - expected) / test::out_bound(exact, d, DType::f32));
+    finding.share_of_bound = std::max(
+        finding.share_of_bound, std::fabs(got - expected) / test::out_bound(exact, d, DType::f32));
     rms.add(got, expected);
   }
   finding.relative_rms = rms.value();
@@ -143,14 +154,17 @@ void Verifier::record(const Running& sequence, const Sample& sample, const Findi
   summary_.max_share_of_bound = std::max(summary_.max_share_of_bound, finding.share_of_bound);
   if (finding.share_of_bound <= 1.0 || summary_.mismatches++ > 0) return;
   summary_.first_mismatch = fmt::format(
-      "request {}, position {} of {}, layer {}, head {}: {:.3g} times the bound, relative rms {:.3g}", sequence.request,
-      sample.position, sequence.tokens.size(), sample.layer, sample.head, finding.share_of_bound, finding.relative_rms);
+      "request {}, position {} of {}, layer {}, head {}: {:.3g} times the bound, relative rms "
+      "{:.3g}",
+      sequence.request, sample.position, sequence.tokens.size(), sample.layer, sample.head,
+      finding.share_of_bound, finding.relative_rms);
 }
 
 double Verifier::required_bytes(int64_t tokens) const {
   const ModelShape& m = options_.model;
   const int64_t row = m.head_size + (m.is_mla ? 0 : m.v_head_size);
-  return static_cast<double>(tokens) * static_cast<double>(row) * sizeof(double) + 2.0 * most_kept_bytes;
+  return static_cast<double>(tokens) * static_cast<double>(row) * sizeof(double) +
+         2.0 * most_kept_bytes;
 }
 
 }  // namespace folio::cli

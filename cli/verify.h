@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/verify.h: recomputes attention outputs in double from the tokens of a request, never from the cache.
+/// cli/verify.h: recomputes attention outputs in double from the tokens of a request, never from
+/// the cache.
 ///
-/// Verified are the first and the last query that a request computes (the first sees the whole prefix that was found, if there was one)
-/// with all heads, and a share of all other (layer, query, head) pairs chosen by seed. Keys and values are invented anew from the token
-/// history, converted and scaled as the reference says the cache stores them, and attended with the reference's direct softmax; each
-/// element must lie inside the bound of tests/support/tolerance.h. A wrong page, a lost append or a wrong length therefore shows,
-/// whoever made it.
+/// Verified are the first and the last query that a request computes (the first sees the whole
+/// prefix that was found, if there was one) with all heads, and a share of all other (layer, query,
+/// head) pairs chosen by seed. Keys and values are invented anew from the token history, converted
+/// and scaled as the reference says the cache stores them, and attended with the reference's direct
+/// softmax; each element must lie inside the bound of tests/support/tolerance.h. A wrong page, a
+/// lost append or a wrong length therefore shows, whoever made it.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +40,8 @@ struct VerifySummary {
 
 class Verifier {
  public:
-  Verifier(const VerifierOptions& options, const Executor& executor) : options_(options), executor_(executor) {}
+  Verifier(const VerifierOptions& options, const Executor& executor)
+      : options_(options), executor_(executor) {}
 
   /// Keeps the chosen rows of this layer's outputs [step tokens, q_heads, v_head_size].
   void capture(const Step& step, int32_t layer, const float* out);
@@ -66,9 +69,11 @@ class Verifier {
     double share_of_bound = 0.0;  // > 1: a mismatch
   };
 
-  [[nodiscard]] bool is_chosen(int64_t request, int32_t position, int32_t layer, int32_t head) const;
+  [[nodiscard]] bool is_chosen(int64_t request, int32_t position, int32_t layer,
+                               int32_t head) const;
   void invent_cache(const Running& sequence, int32_t layer, int32_t kv_head, int64_t tokens);
-  [[nodiscard]] Finding compare(const Running& sequence, const Sample& sample, const float* actual) const;
+  [[nodiscard]] Finding compare(const Running& sequence, const Sample& sample,
+                                const float* actual) const;
   void record(const Running& sequence, const Sample& sample, const Finding& finding);
 
   VerifierOptions options_;

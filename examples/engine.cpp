@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// examples/engine.cpp: the cache side of an inference engine: pool, quantised cache, chunked prefill and decode in one batch.
+/// examples/engine.cpp: the cache side of an inference engine: pool, quantised cache, chunked
+/// prefill and decode in one batch.
 ///
-/// A and B share a prefix, C forks from A while A decodes. Then each is generated again, alone, in a cold cache and in one chunk, and
-/// must give the same tokens: attention here is reproducible per query. A pool without pages is an ordinary event; all other errors
-/// end in `main`.
+/// A and B share a prefix, C forks from A while A decodes. Then each is generated again, alone, in
+/// a cold cache and in one chunk, and must give the same tokens: attention here is reproducible per
+/// query. A pool without pages is an ordinary event; all other errors end in `main`.
 #include <folio/attention/append.h>
 #include <folio/attention/attend.h>
 #include <folio/cache/copy.h>
@@ -22,24 +23,33 @@ using namespace folio;
 
 namespace {
 
-constexpr int32_t layers = 4, q_heads = 8, kv_heads = 2, head_size = 64, page_size = 16, num_pages = 64;
+constexpr int32_t layers = 4, q_heads = 8, kv_heads = 2, head_size = 64, page_size = 16,
+                  num_pages = 64;
 constexpr int32_t max_batch = 4, max_context = 256;
 constexpr int32_t width = q_heads * head_size, qkv_width = (q_heads + 2 * kv_heads) * head_size;
 
 // A model in three functions. Its hidden state depends on every key and value that attention reads.
-float weight(uint64_t i) { return static_cast<float>(i * 0x9e3779b97f4a7c15u >> 40) * 0x1p-23f - 1.0f; }  // [-1, 1)
+// [-1, 1)
+float weight(uint64_t i) {
+  return static_cast<float>(i * 0x9e3779b97f4a7c15u >> 40) * 0x1p-23f - 1.0f;
+}
 void embed(uint64_t token, uint64_t position, float* hidden) {
-  for (uint64_t i = 0; i < width; ++i) hidden[i] = weight(token * width + i) + 0.5f * weight((position + 99991) * width + i);
+  for (uint64_t i = 0; i < width; ++i)
+    hidden[i] = weight(token * width + i) + 0.5f * weight((position + 99991) * width + i);
 }
 void project(int32_t layer, const float* hidden, float* qkv) {
-  for (int32_t i = 0; i < qkv_width; ++i) qkv[i] = 2 * hidden[(5 * i + layer) % width] - hidden[(11 * i + 7 * layer) % width];
+  for (int32_t i = 0; i < qkv_width; ++i)
+    qkv[i] = 2 * hidden[(5 * i + layer) % width] - hidden[(11 * i + 7 * layer) % width];
 }
 void add(const float* attended, float* hidden) {
   for (int32_t i = 0; i < width; ++i) hidden[i] = 0.5f * hidden[i] + 2.0f * attended[i];
 }
-TokenId best(const float* hidden) { return static_cast<TokenId>(std::max_element(hidden, hidden + width) - hidden); }
+TokenId best(const float* hidden) {
+  return static_cast<TokenId>(std::max_element(hidden, hidden + width) - hidden);
+}
 
-/// The engine's own threads, as folio sees them: two functions. (A real engine wakes threads that it has.)
+/// The engine's own threads, as folio sees them: two functions. (A real engine wakes threads that
+/// it has.)
 void on_two_threads(void*, int64_t n, void (*task)(void* arg, int64_t i) noexcept, void* arg) {
   std::atomic<int64_t> next = 0;
   const auto work = [&] {
@@ -74,16 +84,22 @@ struct Request {
 };
 
 // One f32 scale per token and head.
-constexpr KVShape shape{layers, kv_heads, head_size, page_size, DType::f8_e4m3, /*is_mla=*/false, DType::f32};
+constexpr KVShape shape{layers,         kv_heads,         head_size, page_size,
+                        DType::f8_e4m3, /*is_mla=*/false, DType::f32};
 
 struct Engine {
   int32_t step_tokens;
   Executor executor;
-  PagePool pool = PagePool::create({.num_pages = num_pages, .page_size = page_size, .max_sequences = max_batch}).value();
-  Memory blocks{num_pages * page_bytes(shape).value()}, scales{num_pages * scale_page_bytes(shape).value()};
-  std::vector<KVPlanes> planes = make_planes(shape, num_pages, blocks.span(), scales.span()).value();
-  Attention attention =
-      Attention::create(problem(), {max_batch, step_tokens, max_context, executor.concurrency(executor.context)}).value();
+  PagePool pool =
+      PagePool::create({.num_pages = num_pages, .page_size = page_size, .max_sequences = max_batch})
+          .value();
+  Memory blocks{num_pages * page_bytes(shape).value()},
+      scales{num_pages * scale_page_bytes(shape).value()};
+  std::vector<KVPlanes> planes =
+      make_planes(shape, num_pages, blocks.span(), scales.span()).value();
+  Attention attention = Attention::create(problem(), {max_batch, step_tokens, max_context,
+                                                      executor.concurrency(executor.context)})
+                            .value();
   Memory plan_memory{attention.plan_bytes()}, workspace{attention.workspace_bytes()};
 
   AttentionProblem problem() const {
@@ -99,7 +115,8 @@ struct Engine {
     return &r;
   }
 
-  /// One step: as many tokens of each request as there is room for, then the next token of those whose prompt is complete.
+  /// One step: as many tokens of each request as there is room for, then the next token of those
+  /// whose prompt is complete.
   void step(std::span<Request* const> running) {
     std::vector<Request*> rows;
     std::vector<SequenceId> ids;
@@ -109,60 +126,78 @@ struct Engine {
       const int32_t n = std::min(step_tokens - offsets.back(), int32_t(r->tokens.size()) - r->done);
       if (n == 0) continue;
       const Status reserved = pool.reserve(r->id, n);
-      if (reserved.code() == Errc::out_of_pages) continue;  // nothing has changed: the request waits
+      // nothing has changed: the request waits
+      if (reserved.code() == Errc::out_of_pages) continue;
       reserved.or_throw();
       rows.push_back(r), ids.push_back(r->id), row_starts.push_back(pool.row_start(r->id).value());
       offsets.push_back(offsets.back() + n), lengths.push_back(r->done + n);
     }
     if (rows.empty()) throw Error({Errc::out_of_pages, "engine: no request can run"});
-    copy_pages(planes, planes, pool.take_copies(), executor).or_throw();  // what forks have left to do
+    // what forks have left to do
+    copy_pages(planes, planes, pool.take_copies(), executor).or_throw();
 
     const PageTable all = pool.table(), table{all.entries, all.row_stride, row_starts.data()};
     const Batch batch{int32_t(rows.size()), offsets.data(), lengths.data(), table};
     const AttentionPlan work = plan(attention, batch, plan_memory.span()).value();
-    const StepTicket ticket = pool.begin_step(ids).value();  // these pages stay, whatever becomes of their sequences
+    // these pages stay, whatever becomes of their sequences
+    const StepTicket ticket = pool.begin_step(ids).value();
     const std::vector<float> hidden = forward(batch, work, rows);
     pool.end_step(ticket).or_throw();
 
     for (size_t b = 0; b < rows.size(); ++b) {
       Request& r = *rows[b];
-      pool.commit(r.id, std::span(r.tokens).subspan(size_t(r.done), size_t(lengths[b] - r.done))).or_throw();  // now findable
+      // now findable
+      pool.commit(r.id, std::span(r.tokens).subspan(size_t(r.done), size_t(lengths[b] - r.done)))
+          .or_throw();
       r.done = lengths[b];
-      if (r.done == int32_t(r.tokens.size())) r.tokens.push_back(best(&hidden[size_t(offsets[b + 1] - 1) * width]));
+      if (r.done == int32_t(r.tokens.size()))
+        r.tokens.push_back(best(&hidden[size_t(offsets[b + 1] - 1) * width]));
     }
   }
 
   /// All layers. Returns the hidden states [tokens, width].
-  std::vector<float> forward(const Batch& batch, const AttentionPlan& work, std::span<Request* const> rows) {
+  std::vector<float> forward(const Batch& batch, const AttentionPlan& work,
+                             std::span<Request* const> rows) {
     const int32_t tokens = work.tokens;
-    std::vector<float> hidden(size_t(tokens) * width), attended(hidden.size()), qkv(size_t(tokens) * qkv_width);
-    const auto slice = [&](int32_t first, int32_t heads) {  // of the fused projection, in place: strides are in bytes
+    std::vector<float> hidden(size_t(tokens) * width), attended(hidden.size()),
+        qkv(size_t(tokens) * qkv_width);
+    // of the fused projection, in place: strides are in bytes
+    const auto slice = [&](int32_t first, int32_t heads) {
       float* const data = qkv.data() + first * head_size;
-      return AnyTensor<3>{data, DType::f32, {tokens, heads, head_size}, {qkv_width * 4, head_size * 4, 4}};
+      return AnyTensor<3>{
+          data, DType::f32, {tokens, heads, head_size}, {qkv_width * 4, head_size * 4, 4}};
     };
-    const AnyTensor<3> q = slice(0, q_heads), k = slice(q_heads, kv_heads), v = slice(q_heads + kv_heads, kv_heads);
-    const AnyTensor<3> out = dense_tensor<3>(attended.data(), DType::f32, {tokens, q_heads, head_size});
+    const AnyTensor<3> q = slice(0, q_heads), k = slice(q_heads, kv_heads),
+                       v = slice(q_heads + kv_heads, kv_heads);
+    const AnyTensor<3> out =
+        dense_tensor<3>(attended.data(), DType::f32, {tokens, q_heads, head_size});
 
     for (size_t b = 0; b < rows.size(); ++b)
-      for (int32_t t = batch.query_offsets[b], p = rows[b]->done; t < batch.query_offsets[b + 1]; ++t, ++p)
+      for (int32_t t = batch.query_offsets[b], p = rows[b]->done; t < batch.query_offsets[b + 1];
+           ++t, ++p)
         embed(uint64_t(rows[b]->tokens[size_t(p)]), uint64_t(p), &hidden[size_t(t) * width]);
     for (int32_t layer = 0; layer < layers; ++layer) {
       const auto& [key, value] = planes[size_t(layer)];
-      for (size_t t = 0; t < size_t(tokens); ++t) project(layer, &hidden[t * width], &qkv[t * qkv_width]);
+      for (size_t t = 0; t < size_t(tokens); ++t)
+        project(layer, &hidden[t * width], &qkv[t * qkv_width]);
       append(batch, {.k = k, .v = v, .key = key, .value = value}, executor).or_throw();
-      attend(attention, work, {.q = q, .out = out, .key = key, .value = value}, workspace.span(), executor).or_throw();
+      attend(attention, work, {.q = q, .out = out, .key = key, .value = value}, workspace.span(),
+             executor)
+          .or_throw();
       for (size_t t = 0; t < size_t(tokens); ++t) add(&attended[t * width], &hidden[t * width]);
     }
     return hidden;
   }
 };
 
-/// Runs until all are finished. B joins when A's prompt is in the cache; C forks from A two tokens later and goes another way.
+/// Runs until all are finished. B joins when A's prompt is in the cache; C forks from A two tokens
+/// later and goes another way.
 void serve(Engine& engine, Request& a, Request& b, Request& c) {
   for (std::vector<Request*> running{engine.admit(a)}; !running.empty();) {
     if (a.tokens.size() == a.prompt + 1 && b.id == SequenceId{}) running.push_back(engine.admit(b));
     if (a.tokens.size() == a.prompt + 3 && c.tokens.empty()) {
-      c = {c.name, a.tokens, a.tokens.size(), c.wanted, engine.pool.fork(a.id, a.done).value(), a.done, a.done};
+      c = {c.name, a.tokens, a.tokens.size(), c.wanted, engine.pool.fork(a.id, a.done).value(),
+           a.done, a.done};
       c.tokens.back() ^= 1;  // full pages are shared; the cut one is copied before the next append
       running.push_back(&c);
     }
@@ -179,15 +214,18 @@ int main() try {
   Engine engine{.step_tokens = 32, .executor = two_threads};
   Request a{"A", {}, 100, 110}, b{"B", {}, 90, 100}, c{"C", {}, 0, 112};
   for (int32_t i = 0; i < 100; ++i) a.tokens.push_back(i);
-  for (int32_t i = 0; i < 90; ++i) b.tokens.push_back(i < 70 ? i : 300 + i);  // the first 70 tokens are A's
+  // the first 70 tokens are A's
+  for (int32_t i = 0; i < 90; ++i) b.tokens.push_back(i < 70 ? i : 300 + i);
   serve(engine, a, b, c);
   for (const Request* r : {&a, &b, &c}) {
     const auto own = r->tokens.begin() + int64_t(r->prompt);
     Engine cold{.step_tokens = max_context, .executor = serial_executor()};
     Request alone{r->name, {r->tokens.begin(), own}, r->prompt, r->wanted};
     for (Request* const running[] = {cold.admit(alone)}; !alone.is_finished();) cold.step(running);
-    if (alone.tokens != r->tokens) throw Error(fail(Errc::internal, "engine: {} alone gets other tokens", r->name));
-    std::printf("%s: %3d tokens, %3d of them found in the cache, then", r->name, int(r->prompt), r->found);
+    if (alone.tokens != r->tokens)
+      throw Error(fail(Errc::internal, "engine: {} alone gets other tokens", r->name));
+    std::printf("%s: %3d tokens, %3d of them found in the cache, then", r->name, int(r->prompt),
+                r->found);
     std::for_each(own, r->tokens.end(), [](TokenId token) { std::printf(" %d", token); });
     std::printf("; alone the same\n");
   }

@@ -25,7 +25,9 @@ struct Free {
 using Memory = std::unique_ptr<void, Free>;
 
 /// 64-byte aligned, as plan and workspace memory must be.
-Memory allocate(int64_t bytes) { return Memory(std::aligned_alloc(64, (static_cast<size_t>(bytes) / 64 + 1) * 64)); }
+Memory allocate(int64_t bytes) {
+  return Memory(std::aligned_alloc(64, (static_cast<size_t>(bytes) / 64 + 1) * 64));
+}
 
 void run() {
   constexpr int32_t tokens = 20, heads = 2, q_heads = 8, head_size = 64;
@@ -39,15 +41,23 @@ void run() {
   const auto out = dense_tensor<3>(out_data.data(), DType::f32, {tokens, q_heads, head_size});
   const Executor executor = default_executor();
 
-  const KVShape shape{.num_layers = 1, .num_heads = heads, .head_size = head_size, .page_size = 16, .dtype = DType::bf16};
+  const KVShape shape{.num_layers = 1,
+                      .num_heads = heads,
+                      .head_size = head_size,
+                      .page_size = 16,
+                      .dtype = DType::bf16};
   const int64_t bytes = 64 * page_bytes(shape).value();
   const Memory blocks = allocate(bytes);
   const KVPlanes kv = make_planes(shape, 64, {blocks.get(), bytes}).value().front();
-  const Attention attention =
-      Attention::create({.key = kv.key, .value = kv.value, .q_heads = q_heads, .q_dtype = DType::f32, .out_dtype = DType::f32},
-                        {.batch = 1, .tokens = tokens, .context = 1024})
-          .value();
-  const Memory plan_block = allocate(attention.plan_bytes()), work_block = allocate(attention.workspace_bytes());
+  const Attention attention = Attention::create({.key = kv.key,
+                                                 .value = kv.value,
+                                                 .q_heads = q_heads,
+                                                 .q_dtype = DType::f32,
+                                                 .out_dtype = DType::f32},
+                                                {.batch = 1, .tokens = tokens, .context = 1024})
+                                  .value();
+  const Memory plan_block = allocate(attention.plan_bytes()),
+               work_block = allocate(attention.workspace_bytes());
   const MemorySpan plan_memory{plan_block.get(), attention.plan_bytes()};
   const MemorySpan workspace{work_block.get(), attention.workspace_bytes()};
 
@@ -56,26 +66,35 @@ void run() {
   const SequenceId id = pool.admit(prompt).value().id;  // shares the pages of a known prefix
   pool.reserve(id, tokens).or_throw();                  // takes pages for the rest
 
-  const int64_t row = pool.row_start(id).value();  // this sequence's row of the page table, for life
+  // this sequence's row of the page table, for life
+  const int64_t row = pool.row_start(id).value();
   PageTable table = pool.table();
   table.row_starts = &row;
   const int32_t offsets[] = {0, tokens}, lengths[] = {tokens};
-  const Batch batch{.size = 1, .query_offsets = offsets, .context_lengths = lengths, .table = table};
+  const Batch batch{
+      .size = 1, .query_offsets = offsets, .context_lengths = lengths, .table = table};
 
-  const AttentionPlan step = plan(attention, batch, plan_memory).value();                  // once per step
-  append(batch, {.k = k, .v = v, .key = kv.key, .value = kv.value}, executor).or_throw();  // once per layer
-  attend(attention, step, {.q = q, .out = out, .key = kv.key, .value = kv.value}, workspace, executor).or_throw();
+  // once per step
+  const AttentionPlan step = plan(attention, batch, plan_memory).value();
+  // once per layer
+  append(batch, {.k = k, .v = v, .key = kv.key, .value = kv.value}, executor).or_throw();
+  attend(attention, step, {.q = q, .out = out, .key = kv.key, .value = kv.value}, workspace,
+         executor)
+      .or_throw();
 
   pool.commit(id, prompt).or_throw();  // from now on others can find these tokens
   // README: end
 
   // Every value is 0.5, so every weighted mean of values is, too.
   for (const float x : out_data) {
-    if (std::fabs(x - 0.5f) > 1e-6f) throw Error(fail(Errc::internal, "readme: an output is {}, expected 0.5", double{x}));
+    if (std::fabs(x - 0.5f) > 1e-6f)
+      throw Error(fail(Errc::internal, "readme: an output is {}, expected 0.5", double{x}));
   }
   const Admission again = pool.admit(prompt).value();
-  if (again.cached_tokens != 16) throw Error(fail(Errc::internal, "readme: found {} tokens, expected 16", again.cached_tokens));
-  std::printf("%s: %d tokens attended, %d found again\n", attention.kernel().data(), tokens, again.cached_tokens);
+  if (again.cached_tokens != 16)
+    throw Error(fail(Errc::internal, "readme: found {} tokens, expected 16", again.cached_tokens));
+  std::printf("%s: %d tokens attended, %d found again\n", attention.kernel().data(), tokens,
+              again.cached_tokens);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/append.cpp: check, then write: every token is a task's own, and no byte is touched before the last check has passed.
+/// src/attention/append.cpp: check, then write: every token is a task's own, and no byte is touched
+/// before the last check has passed.
 #include "folio/attention/append.h"
 
 #include <algorithm>
@@ -32,8 +33,10 @@ struct Job {
   WorkSplit split = {};
 };
 
-rows::Place place_of(const Plane& plane, int64_t token, int64_t page, int64_t slot, const float* cos_sin) {
-  return {token_of(plane.source, token), row_of(plane.view, page, slot, 0), cos_sin, nullptr, scales_of(plane.view, page, slot)};
+rows::Place place_of(const Plane& plane, int64_t token, int64_t page, int64_t slot,
+                     const float* cos_sin) {
+  return {token_of(plane.source, token), row_of(plane.view, page, slot, 0), cos_sin, nullptr,
+          scales_of(plane.view, page, slot)};
 }
 
 void write_to_slots(const Job& job, int64_t begin, int64_t end) {
@@ -45,15 +48,17 @@ void write_to_slots(const Job& job, int64_t begin, int64_t end) {
     if (slot < 0) continue;
     rows::Place places[2];
     for (int i = 0; i < job.num_planes; ++i)
-      places[i] = place_of(job.planes[i], token, slot / page_size, slot % page_size, i == 0 ? table.row_of(token) : nullptr);
+      places[i] = place_of(job.planes[i], token, slot / page_size, slot % page_size,
+                           i == 0 ? table.row_of(token) : nullptr);
     batch.add(places);
   }
   batch.flush();
 }
 
-/// Tokens [token, stop) of a sequence, as far as they lie at one stride in all planes; returns how many.
-int64_t write_run(const Job& job, PlaceBatch& batch, TableRows& table, const uint32_t* row, int64_t shift, int64_t token,
-                  int64_t stop) {
+/// Tokens [token, stop) of a sequence, as far as they lie at one stride in all planes; returns how
+/// many.
+int64_t write_run(const Job& job, PlaceBatch& batch, TableRows& table, const uint32_t* row,
+                  int64_t shift, int64_t token, int64_t stop) {
   PageRun runs[2];
   int64_t count = stop - token;
   for (int i = 0; i < job.num_planes; ++i) {
@@ -64,7 +69,8 @@ int64_t write_run(const Job& job, PlaceBatch& batch, TableRows& table, const uin
     rows::Place places[2];
     for (int i = 0; i < job.num_planes; ++i) {
       if (runs[i].data == nullptr) continue;
-      places[i] = place_of(job.planes[i], token + t, runs[i].page, runs[i].slot + t, i == 0 ? table.row_of(token + t) : nullptr);
+      places[i] = place_of(job.planes[i], token + t, runs[i].page, runs[i].slot + t,
+                           i == 0 ? table.row_of(token + t) : nullptr);
     }
     batch.add(places);
   }
@@ -80,7 +86,8 @@ void write_to_sequences(const Job& job, int64_t begin, int64_t end) {
   for (int64_t token = begin; token < end; ++b) {
     const int64_t stop = std::min<int64_t>(end, offsets[b + 1]);
     const uint32_t* row = step.table.entries + step.table.row_start(b);
-    const int64_t shift = int64_t{step.context_lengths[b]} - offsets[b + 1];  // from token to row index
+    // from token to row index
+    const int64_t shift = int64_t{step.context_lengths[b]} - offsets[b + 1];
     while (token < stop) token += write_run(job, batch, table, row, shift, token, stop);
   }
   batch.flush();
@@ -95,7 +102,8 @@ void write_range(void* arg, int64_t task) noexcept {
   }
 }
 
-Status check_source(const char* name, const AnyTensor<3>& source, const char* from, const PagedKVView& view, int64_t tokens) {
+Status check_source(const char* name, const AnyTensor<3>& source, const char* from,
+                    const PagedKVView& view, int64_t tokens) {
   return check_tensor("append", name, source, {tokens, view.num_heads, view.head_size, from});
 }
 
@@ -105,7 +113,8 @@ Status check_slots(const AppendArgs& args, int64_t tokens) {
   const int64_t slots = pages * slots_per_page(args.key);
   for (int64_t token = 0; token < tokens; ++token) {
     if (args.slots[token] < slots) continue;
-    return fail(Errc::invalid_argument, "append: slots[{}] is {}, expected less than {} ({} pages of {})", token,
+    return fail(Errc::invalid_argument,
+                "append: slots[{}] is {}, expected less than {} ({} pages of {})", token,
                 args.slots[token], slots, pages, slots_per_page(args.key));
   }
   return {};
@@ -114,13 +123,15 @@ Status check_slots(const AppendArgs& args, int64_t tokens) {
 Status check_batch(const Batch& batch, int64_t tokens) {
   if (Status s = check_offsets("append", batch, tokens, "k"); !s.is_ok()) return s;
   if (batch.context_lengths == nullptr || batch.table.entries == nullptr) {
-    return fail(Errc::invalid_argument, "append: batch.{} is null, expected an array (slots are null)",
+    return fail(Errc::invalid_argument,
+                "append: batch.{} is null, expected an array (slots are null)",
                 batch.context_lengths == nullptr ? "context_lengths" : "table.entries");
   }
   for (int32_t b = 0; b < batch.size; ++b) {
     const int64_t count = int64_t{batch.query_offsets[b + 1]} - batch.query_offsets[b];
     if (batch.context_lengths[b] >= count) continue;
-    return fail(Errc::invalid_argument, "append: batch.context_lengths[{}] is {}, expected at least its {} new tokens", b,
+    return fail(Errc::invalid_argument,
+                "append: batch.context_lengths[{}] is {}, expected at least its {} new tokens", b,
                 batch.context_lengths[b], count);
   }
   return {};
@@ -130,8 +141,8 @@ Status check_value(const AppendArgs& args, int64_t tokens) {
   if (args.v.data == nullptr && args.value.data == nullptr) return {};
   if (Status s = check_writable("append", "value", args.value); !s.is_ok()) return s;
   if (args.value.page_size != args.key.page_size) {
-    return fail(Errc::invalid_argument, "append: value page_size is {}, expected {} (from key)", args.value.page_size,
-                args.key.page_size);
+    return fail(Errc::invalid_argument, "append: value page_size is {}, expected {} (from key)",
+                args.value.page_size, args.key.page_size);
   }
   return check_source("v", args.v, "k and value", args.value, tokens);
 }
@@ -139,7 +150,9 @@ Status check_value(const AppendArgs& args, int64_t tokens) {
 /// What happens to K on its way: nothing may be left to find out once writing has begun.
 Status check_transform(const Batch& batch, const AppendArgs& args, int64_t tokens) {
   if (args.rope == nullptr && args.k_norm == nullptr) return {};
-  if (Status s = check_head_size("append", "key", args.key.head_size, "K is normalised or rotated"); !s.is_ok()) return s;
+  if (Status s = check_head_size("append", "key", args.key.head_size, "K is normalised or rotated");
+      !s.is_ok())
+    return s;
   if (Status s = check_norm("append", "k_norm", args.k_norm, args.norm_eps); !s.is_ok()) return s;
   if (args.rope == nullptr) return {};
   if (Status s = check_rope("append", *args.rope, args.key.head_size, "key"); !s.is_ok()) return s;
@@ -149,18 +162,23 @@ Status check_transform(const Batch& batch, const AppendArgs& args, int64_t token
 Status check(const Batch& batch, const AppendArgs& args, const Executor& executor) {
   if (Status s = check_executor("append", executor); !s.is_ok()) return s;
   const int64_t tokens = args.k.extent[0];
-  if (tokens < 0) return fail(Errc::invalid_argument, "append: k has {} tokens, expected at least 0", tokens);
-  if (tokens == 0) return args.slots != nullptr || batch.size == 0 ? Status() : check_batch(batch, tokens);
+  if (tokens < 0)
+    return fail(Errc::invalid_argument, "append: k has {} tokens, expected at least 0", tokens);
+  if (tokens == 0)
+    return args.slots != nullptr || batch.size == 0 ? Status() : check_batch(batch, tokens);
   if (Status s = check_writable("append", "key", args.key); !s.is_ok()) return s;
   if (Status s = check_source("k", args.k, "k and key", args.key, tokens); !s.is_ok()) return s;
   if (Status s = check_value(args, tokens); !s.is_ok()) return s;
-  if (Status s = args.slots != nullptr ? check_slots(args, tokens) : check_batch(batch, tokens); !s.is_ok()) return s;
+  if (Status s = args.slots != nullptr ? check_slots(args, tokens) : check_batch(batch, tokens);
+      !s.is_ok())
+    return s;
   return check_transform(batch, args, tokens);
 }
 
 void add_plane(Job& job, const AnyTensor<3>& source, const PagedKVView& view) {
   job.planes[job.num_planes] = {source, view};
-  job.rows[job.num_planes++] = job_of(format_of(source), format_of(view), view.num_heads, view.head_size, computes_scales(view));
+  job.rows[job.num_planes++] = job_of(format_of(source), format_of(view), view.num_heads,
+                                      view.head_size, computes_scales(view));
 }
 
 Job job_of(const Batch& batch, const AppendArgs& args, const Executor& executor) {
@@ -180,7 +198,8 @@ Job job_of(const Batch& batch, const AppendArgs& args, const Executor& executor)
   }
   for (int i = 0; i < job.num_planes; ++i) {
     const PagedKVView& view = job.planes[i].view;
-    job.rows[i].streams = should_stream(job.rows[i], view.data, view.slot_stride_bytes, bytes * args.k.extent[0]);
+    job.rows[i].streams =
+        should_stream(job.rows[i], view.data, view.slot_stride_bytes, bytes * args.k.extent[0]);
     pack_heads(job.rows[i]);
   }
   job.split = split_rows(args.k.extent[0], elements * int64_t{sizeof(float)}, executor);

@@ -20,7 +20,8 @@ struct Call {
   WorkspaceParts workspace;
 };
 
-Call call_of(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args, const MemorySpan& workspace) {
+Call call_of(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
+             const MemorySpan& workspace) {
   const Kernel& kernel = *attention.kernel_entry();
   const auto& header = *static_cast<const PlanHeader*>(plan.items);
   const KernelGeometry geometry = kernel.geometry(attention.problem());
@@ -37,13 +38,15 @@ void run_task(const Call& call, const Task& task, std::byte* scratch) {
   }
   const Cut& cut = call.plan.cuts[task.cut];
   std::byte* partials = call.workspace.partials + cut.first_byte;
-  call.kernel.run(call.kernel_call, task, scratch, partials + (task.span_begin - cut.unit.span_begin) * task.partial_bytes);
+  call.kernel.run(call.kernel_call, task, scratch,
+                  partials + (task.span_begin - cut.unit.span_begin) * task.partial_bytes);
   std::atomic_ref<int32_t> finished(call.workspace.finished[task.cut]);
   if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == cut.tasks)
     call.kernel.finish(call.kernel_call, cut.unit, scratch, partials);
 }
 
-/// Worker `place` takes tasks until none is left; no more than `parallelism` workers exist, so each has scratch memory of its own.
+/// Worker `place` takes tasks until none is left; no more than `parallelism` workers exist, so each
+/// has scratch memory of its own.
 void work(void* arg, int64_t place) noexcept {
   const Call& call = *static_cast<const Call*>(arg);
   std::byte* scratch = call.workspace.scratch + place * call.geometry.scratch_bytes;
@@ -55,26 +58,33 @@ void work(void* arg, int64_t place) noexcept {
 
 Status check_plan(const Attention& attention, const AttentionPlan& plan) {
   if (attention.kernel_entry() == nullptr)
-    return fail(Errc::invalid_argument, "attend: attention is empty, expected one made by Attention::create");
-  if (plan.items == nullptr) return fail(Errc::invalid_argument, "attend: plan is empty, expected one made by plan()");
+    return fail(Errc::invalid_argument,
+                "attend: attention is empty, expected one made by Attention::create");
+  if (plan.items == nullptr)
+    return fail(Errc::invalid_argument, "attend: plan is empty, expected one made by plan()");
   return {};
 }
 
 }  // namespace
 
-Status check(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args) noexcept {
+Status check(const Attention& attention, const AttentionPlan& plan,
+             const AttentionArgs& args) noexcept {
   if (Status s = check_plan(attention, plan); !s.is_ok()) return s;
   if (Status s = check_args(attention.problem(), plan.tokens, args); !s.is_ok()) return s;
   const int64_t context = static_cast<const PlanHeader*>(plan.items)->longest_context;
   if (attention.problem().bias && plan.tokens > 0 && args.bias.extent[2] < context)
-    return fail(Errc::invalid_argument, "attend: bias has {} keys, expected at least {} (the longest context)",
+    return fail(Errc::invalid_argument,
+                "attend: bias has {} keys, expected at least {} (the longest context)",
                 args.bias.extent[2], context);
   return {};
 }
 
-Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args, MemorySpan workspace) noexcept {
+Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
+               MemorySpan workspace) noexcept {
   if (Status s = check(attention, plan, args); !s.is_ok()) return s;
-  if (Status s = check_memory("attend: workspace", workspace, attention.workspace_bytes()); !s.is_ok()) return s;
+  if (Status s = check_memory("attend: workspace", workspace, attention.workspace_bytes());
+      !s.is_ok())
+    return s;
   const Call call = call_of(attention, plan, args, workspace);
   call.workspace.header->next_task = 0;
   for (int32_t i = 0; i < attention.limits().parallelism; ++i) call.workspace.places[i] = 0;
@@ -82,14 +92,16 @@ Status prepare(const Attention& attention, const AttentionPlan& plan, const Atte
   return {};
 }
 
-Status attend(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args, MemorySpan workspace,
-              const Executor& executor) noexcept {
+Status attend(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
+              MemorySpan workspace, const Executor& executor) noexcept {
   if (executor.parallel_for == nullptr || executor.concurrency == nullptr)
-    return fail(Errc::invalid_argument, "attend: executor has no functions, expected parallel_for and concurrency");
+    return fail(Errc::invalid_argument,
+                "attend: executor has no functions, expected parallel_for and concurrency");
   if (Status s = prepare(attention, plan, args, workspace); !s.is_ok()) return s;
   Call call = call_of(attention, plan, args, workspace);
   int64_t workers = attention.limits().parallelism;
-  if (const int64_t concurrency = executor.concurrency(executor.context); concurrency < workers) workers = concurrency;
+  if (const int64_t concurrency = executor.concurrency(executor.context); concurrency < workers)
+    workers = concurrency;
   if (plan.num_tasks < workers) workers = plan.num_tasks;
   if (workers <= 1) {
     work(&call, 0);
@@ -99,13 +111,14 @@ Status attend(const Attention& attention, const AttentionPlan& plan, const Atten
   return {};
 }
 
-void attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args, MemorySpan workspace,
-                 int64_t task) noexcept {
+void attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
+                 MemorySpan workspace, int64_t task) noexcept {
   const Call call = call_of(attention, plan, args, workspace);
   for (int32_t place = 0;; place = (place + 1) % attention.limits().parallelism) {
     std::atomic_ref<uint32_t> taken(call.workspace.places[place]);
     if (taken.exchange(1, std::memory_order_acquire) == 0) {
-      run_task(call, call.plan.tasks[task], call.workspace.scratch + place * call.geometry.scratch_bytes);
+      run_task(call, call.plan.tasks[task],
+               call.workspace.scratch + place * call.geometry.scratch_bytes);
       taken.store(0, std::memory_order_release);
       return;
     }

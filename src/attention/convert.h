@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/convert.h: rows of elements to float and back, written so that compilers vectorise them.
+/// src/attention/convert.h: rows of elements to float and back, written so that compilers vectorise
+/// them.
 ///
-/// Bit for bit the conversions of core/dtype.h (a test compares them), but without branches. They rely on the default rounding mode
-/// where a subnormal result is rounded by a float addition.
+/// Bit for bit the conversions of core/dtype.h (a test compares them), but without branches. They
+/// rely on the default rounding mode where a subnormal result is rounded by a float addition.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ namespace detail {
 constexpr uint32_t float_bits(float x) { return __builtin_bit_cast(uint32_t, x); }
 constexpr float bits_float(uint32_t x) { return __builtin_bit_cast(float, x); }
 
-/// An element of a narrow format widened: its magnitude in the place of float's, the exponent rebased.
+/// An element of a narrow format widened: its magnitude in the place of float's, the exponent
+/// rebased.
 template <class T>
 constexpr float widen_element(T x) {
   if constexpr (std::is_same_v<T, float>) {
@@ -37,7 +39,9 @@ constexpr float widen_element(T x) {
     const uint32_t normal = magnitude + rebias;
     const uint32_t special = normal + rebias;  // exponent 31 becomes 255
     const uint32_t subnormal = float_bits(bits_float(magnitude + (113u << 23)) - 0x1p-14f);
-    const uint32_t wide = magnitude >= (31u << 23) ? special : magnitude < (1u << 23) ? subnormal : normal;
+    const uint32_t wide = magnitude >= (31u << 23) ? special
+                          : magnitude < (1u << 23) ? subnormal
+                                                   : normal;
     const uint32_t quiet = magnitude > (31u << 23) ? 0x400000u : 0u;
     return bits_float(sign | wide | quiet);
   }
@@ -51,8 +55,10 @@ constexpr T narrow_element(float x) {
   } else if constexpr (std::is_same_v<T, int8_t>) {
     const float number = x == x ? x : 0.0f;
     const float clamped = number > 127.0f ? 127.0f : number < -127.0f ? -127.0f : number;
-    constexpr float magic = 0x1.8p23f;  // its last place is 1: the addition rounds to an integer, ties to even
-    return static_cast<int8_t>(static_cast<int32_t>(float_bits(clamped + magic)) - static_cast<int32_t>(float_bits(magic)));
+    // its last place is 1: the addition rounds to an integer, ties to even
+    constexpr float magic = 0x1.8p23f;
+    return static_cast<int8_t>(static_cast<int32_t>(float_bits(clamped + magic)) -
+                               static_cast<int32_t>(float_bits(magic)));
   } else {
     using L = layout<T>;
     using F = format<T>;
@@ -61,8 +67,10 @@ constexpr T narrow_element(float x) {
     const uint32_t bits = float_bits(x);
     const uint32_t magnitude = bits & 0x7fffffffu;
     const uint32_t sign = (bits & 0x80000000u) >> (31 - F::exponent_bits - F::mantissa_bits);
-    uint32_t code = (magnitude + ((1u << (drop - 1)) - 1u) + ((magnitude >> drop) & 1u) - rebias) >> drop;
-    if constexpr (rebias != 0) {  // below the first normal number; the magic number's last place is the subnormal unit
+    uint32_t code =
+        (magnitude + ((1u << (drop - 1)) - 1u) + ((magnitude >> drop) & 1u) - rebias) >> drop;
+    // below the first normal number; the magic number's last place is the subnormal unit
+    if constexpr (rebias != 0) {
       constexpr uint32_t magic = static_cast<uint32_t>(127 - L::bias + 1 + drop) << 23;
       const uint32_t subnormal = float_bits(bits_float(magnitude) + bits_float(magic)) - magic;
       code = magnitude < rebias + (1u << 23) ? subnormal : code;
@@ -94,7 +102,9 @@ using WidenRow = void (*)(const std::byte* from, int64_t n, float* to) noexcept;
 using NarrowRow = void (*)(const float* from, int64_t n, std::byte* to) noexcept;
 
 /// The types that q, k, v and outputs may have.
-constexpr bool is_activation_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+constexpr bool is_activation_dtype(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
 
 /// `dtype` is an activation dtype.
 constexpr WidenRow widen_row_of(DType dtype) {

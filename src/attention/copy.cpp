@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/copy.cpp: check, then tasks that each run the whole list of copies, in order, for a part of one plane.
+/// src/attention/copy.cpp: check, then tasks that each run the whole list of copies, in order, for
+/// a part of one plane.
 ///
-/// Parts of a plane never touch the same bytes: of pages, a range of slots (slot i of a page depends on slot i of another page only);
-/// of single slots, a range of heads.
+/// Parts of a plane never touch the same bytes: of pages, a range of slots (slot i of a page
+/// depends on slot i of another page only); of single slots, a range of heads.
 #include "folio/cache/copy.h"
 
 #include <algorithm>
@@ -66,7 +67,8 @@ void copy_pages_of_plane(void* arg, int64_t i) noexcept {
   const auto [from, to, part] = task_of(job, i);
   if (from->data == nullptr) return;
   const CopyPair pair(*from, *to, CopyUnit::page, job.bytes);
-  const int64_t begin = cut(from->page_size, part, job.parts), end = cut(from->page_size, part + 1, job.parts);
+  const int64_t begin = cut(from->page_size, part, job.parts),
+                end = cut(from->page_size, part + 1, job.parts);
   const bool is_first = part == 0;
   run_boxes(pair, from->num_heads, [&, heads = from->num_heads](auto run) {
     for (const PageCopy& copy : job.pages) {
@@ -89,7 +91,8 @@ void copy_slots_of_plane(void* arg, int64_t i) noexcept {
   const int64_t from_size = slots_per_page(*from), to_size = slots_per_page(*to);
   run_boxes(pair, heads, [&](auto run) {
     for (const SlotCopy& copy : job.slots) {
-      run(CopyBox{copy.from / from_size, copy.from % from_size, copy.to / to_size, copy.to % to_size, 1, begin, heads, true});
+      run(CopyBox{copy.from / from_size, copy.from % from_size, copy.to / to_size,
+                  copy.to % to_size, 1, begin, heads, true});
     }
   });
 }
@@ -112,25 +115,29 @@ struct Compared {
 
 Status check_same(const Names& names, const char* plane, size_t layer, const Compared& c) {
   if (c.from == c.to) return {};
-  return fail(Errc::invalid_argument, "{}: to[{}].{} {} is {}, expected {} (from)", names.function, layer, plane, c.name, c.to,
-              c.from);
+  return fail(Errc::invalid_argument, "{}: to[{}].{} {} is {}, expected {} (from)", names.function,
+              layer, plane, c.name, c.to, c.from);
 }
 
-Status check_pages_bounded(const Names& names, const char* plane, size_t layer, const PagedKVView& from, const PagedKVView& to) {
+Status check_pages_bounded(const Names& names, const char* plane, size_t layer,
+                           const PagedKVView& from, const PagedKVView& to) {
   if (from.page_size == unbounded_page_size) {
-    return fail(Errc::invalid_argument, "{}: from[{}].{} has unbounded pages, expected pages of a fixed size", names.function,
-                layer, plane);
+    return fail(Errc::invalid_argument,
+                "{}: from[{}].{} has unbounded pages, expected pages of a fixed size",
+                names.function, layer, plane);
   }
   return check_same(names, plane, layer, {"page_size", from.page_size, to.page_size});
 }
 
-Status check_plane(const Names& names, const char* plane, size_t layer, const PagedKVView& from, const PagedKVView& to) {
+Status check_plane(const Names& names, const char* plane, size_t layer, const PagedKVView& from,
+                   const PagedKVView& to) {
   if (Status s = check_view(names.from, plane, from); !s.is_ok()) return s;
   if (Status s = check_view(names.to, plane, to); !s.is_ok()) return s;
   if (names.unit == CopyUnit::page) {
     if (Status s = check_pages_bounded(names, plane, layer, from, to); !s.is_ok()) return s;
   }
-  const Compared compared[] = {{"num_heads", from.num_heads, to.num_heads}, {"head_size", from.head_size, to.head_size}};
+  const Compared compared[] = {{"num_heads", from.num_heads, to.num_heads},
+                               {"head_size", from.head_size, to.head_size}};
   for (const Compared& c : compared) {
     if (Status s = check_same(names, plane, layer, c); !s.is_ok()) return s;
   }
@@ -140,9 +147,11 @@ Status check_plane(const Names& names, const char* plane, size_t layer, const Pa
 }
 
 /// The planes of one side agree in the size of pages, so that a slot means the same in all.
-Status check_page_size(const char* side, const char* plane, const PagedKVView& view, const PagedKVView& first) {
+Status check_page_size(const char* side, const char* plane, const PagedKVView& view,
+                       const PagedKVView& first) {
   if (view.page_size == first.page_size) return {};
-  return fail(Errc::invalid_argument, "{}: {} page_size is {}, expected {} (from its first key plane)", side, plane,
+  return fail(Errc::invalid_argument,
+              "{}: {} page_size is {}, expected {} (from its first key plane)", side, plane,
               view.page_size, first.page_size);
 }
 
@@ -161,44 +170,56 @@ struct Bounds {
   }
 };
 
-Status check_planes(const Names& names, std::span<const KVPlanes> from, std::span<const KVPlanes> to, const Executor& executor,
-                    Bounds& bounds) {
+Status check_planes(const Names& names, std::span<const KVPlanes> from,
+                    std::span<const KVPlanes> to, const Executor& executor, Bounds& bounds) {
   if (Status s = check_executor(names.function, executor); !s.is_ok()) return s;
   if (from.size() != to.size()) {
-    return fail(Errc::invalid_argument, "{}: to has {} layers, expected {} (from)", names.function, to.size(), from.size());
+    return fail(Errc::invalid_argument, "{}: to has {} layers, expected {} (from)", names.function,
+                to.size(), from.size());
   }
   for (size_t layer = 0; layer < from.size(); ++layer) {
     const struct {
       const char* name;
       const PagedKVView& from;
       const PagedKVView& to;
-    } planes[] = {{"key", from[layer].key, to[layer].key}, {"value", from[layer].value, to[layer].value}};
+    } planes[] = {{"key", from[layer].key, to[layer].key},
+                  {"value", from[layer].value, to[layer].value}};
     for (const auto& plane : planes) {
-      const bool is_latent = &plane == &planes[1] && plane.from.data == nullptr && plane.to.data == nullptr;
+      const bool is_latent =
+          &plane == &planes[1] && plane.from.data == nullptr && plane.to.data == nullptr;
       if (is_latent) continue;
-      if (Status s = check_plane(names, plane.name, layer, plane.from, plane.to); !s.is_ok()) return s;
+      if (Status s = check_plane(names, plane.name, layer, plane.from, plane.to); !s.is_ok())
+        return s;
       bounds.include(plane.from, plane.to);
       if (names.unit == CopyUnit::page) continue;
-      if (Status s = check_page_size(names.from, plane.name, plane.from, from[0].key); !s.is_ok()) return s;
-      if (Status s = check_page_size(names.to, plane.name, plane.to, to[0].key); !s.is_ok()) return s;
+      if (Status s = check_page_size(names.from, plane.name, plane.from, from[0].key); !s.is_ok())
+        return s;
+      if (Status s = check_page_size(names.to, plane.name, plane.to, to[0].key); !s.is_ok())
+        return s;
     }
   }
   return {};
 }
 
-Status check_below(const char* function, size_t i, const char* side, int64_t value, int64_t limit, const char* what) {
+Status check_below(const char* function, size_t i, const char* side, int64_t value, int64_t limit,
+                   const char* what) {
   if (value >= 0 && value < limit) return {};
-  return fail(Errc::invalid_argument, "{}: copies[{}].{} is {}, expected 0 to less than {} ({})", function, i, side, value, limit,
-              what);
+  return fail(Errc::invalid_argument, "{}: copies[{}].{} is {}, expected 0 to less than {} ({})",
+              function, i, side, value, limit, what);
 }
 
 Status check_pages(std::span<const PageCopy> copies, const Bounds& bounds) {
   for (size_t i = 0; i < copies.size(); ++i) {
     const PageCopy& copy = copies[i];
-    if (Status s = check_below("copy_pages", i, "from", copy.from, bounds.from_pages, "num_pages"); !s.is_ok()) return s;
-    if (Status s = check_below("copy_pages", i, "to", copy.to, bounds.to_pages, "num_pages"); !s.is_ok()) return s;
+    if (Status s = check_below("copy_pages", i, "from", copy.from, bounds.from_pages, "num_pages");
+        !s.is_ok())
+      return s;
+    if (Status s = check_below("copy_pages", i, "to", copy.to, bounds.to_pages, "num_pages");
+        !s.is_ok())
+      return s;
     if (copy.tokens >= 0 && copy.tokens <= bounds.page_size) continue;
-    return fail(Errc::invalid_argument, "copy_pages: copies[{}].tokens is {}, expected 0 to {} (page_size)", i, copy.tokens,
+    return fail(Errc::invalid_argument,
+                "copy_pages: copies[{}].tokens is {}, expected 0 to {} (page_size)", i, copy.tokens,
                 bounds.page_size);
   }
   return {};
@@ -207,25 +228,30 @@ Status check_pages(std::span<const PageCopy> copies, const Bounds& bounds) {
 Status check_slots(std::span<const SlotCopy> copies, int64_t from_slots, int64_t to_slots) {
   for (size_t i = 0; i < copies.size(); ++i) {
     const char* what = "num_pages * page_size";
-    if (Status s = check_below("copy_slots", i, "from", copies[i].from, from_slots, what); !s.is_ok()) return s;
-    if (Status s = check_below("copy_slots", i, "to", copies[i].to, to_slots, what); !s.is_ok()) return s;
+    if (Status s = check_below("copy_slots", i, "from", copies[i].from, from_slots, what);
+        !s.is_ok())
+      return s;
+    if (Status s = check_below("copy_slots", i, "to", copies[i].to, to_slots, what); !s.is_ok())
+      return s;
   }
   return {};
 }
 
 /// Cuts planes where there are fewer than threads, and enough to do.
-void run(Job& job, void (*task)(void*, int64_t) noexcept, int64_t most_parts, const Executor& executor) {
+void run(Job& job, void (*task)(void*, int64_t) noexcept, int64_t most_parts,
+         const Executor& executor) {
   const auto planes = static_cast<int64_t>(job.from.size()) * 2;
   const int64_t threads = std::max(1, executor.concurrency(executor.context));
   const int64_t worthwhile = std::max<int64_t>(1, job.bytes / planes / task_bytes_min);
-  job.parts = std::clamp<int64_t>((threads + planes - 1) / planes, 1, std::min(most_parts, worthwhile));
+  job.parts =
+      std::clamp<int64_t>((threads + planes - 1) / planes, 1, std::min(most_parts, worthwhile));
   executor.parallel_for(executor.context, planes * job.parts, task, &job);
 }
 
 }  // namespace
 
-Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to, std::span<const PageCopy> copies,
-                  const Executor& executor) noexcept {
+Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
+                  std::span<const PageCopy> copies, const Executor& executor) noexcept {
   Bounds bounds;
   if (Status s = check_planes(pages_names, from, to, executor, bounds); !s.is_ok()) return s;
   if (from.empty() || copies.empty()) return {};
@@ -236,8 +262,8 @@ Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to, 
   return {};
 }
 
-Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to, std::span<const SlotCopy> copies,
-                  const Executor& executor) noexcept {
+Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
+                  std::span<const SlotCopy> copies, const Executor& executor) noexcept {
   Bounds bounds;
   if (Status s = check_planes(slots_names, from, to, executor, bounds); !s.is_ok()) return s;
   if (from.empty() || copies.empty()) return {};

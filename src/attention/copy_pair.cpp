@@ -20,12 +20,14 @@ struct Box {
   int64_t to_stride[3] = {};
 };
 
-/// Dimensions that are packed on both sides become longer runs. Single slots come by the thousand: nothing is tried in vain.
+/// Dimensions that are packed on both sides become longer runs. Single slots come by the thousand:
+/// nothing is tried in vain.
 void pack(Box& box) {
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
     for (int d = 2; d >= 0; --d) {
-      if (box.extent[d] == 1 || box.from_stride[d] != box.bytes || box.to_stride[d] != box.bytes) continue;
+      if (box.extent[d] == 1 || box.from_stride[d] != box.bytes || box.to_stride[d] != box.bytes)
+        continue;
       box.bytes *= box.extent[d];
       box.extent[d] = 1;
       has_changed = true;
@@ -33,7 +35,8 @@ void pack(Box& box) {
   }
 }
 
-void copy_box(Box box, const std::byte* from, std::byte* to, const rows::Kernel& kernel, bool streams) {
+void copy_box(Box box, const std::byte* from, std::byte* to, const rows::Kernel& kernel,
+              bool streams) {
   if (from == to) return;
   pack(box);
   constexpr int64_t short_run = 256;  // not worth a call
@@ -41,7 +44,8 @@ void copy_box(Box box, const std::byte* from, std::byte* to, const rows::Kernel&
     for (int64_t k = 0; k < box.extent[1]; ++k) {
       for (int64_t g = 0; g < box.extent[2]; ++g) {
         std::byte* target = to + i * box.to_stride[0] + k * box.to_stride[1] + g * box.to_stride[2];
-        const std::byte* source = from + i * box.from_stride[0] + k * box.from_stride[1] + g * box.from_stride[2];
+        const std::byte* source =
+            from + i * box.from_stride[0] + k * box.from_stride[1] + g * box.from_stride[2];
         if (box.bytes < short_run) {
           std::memcpy(target, source, static_cast<size_t>(box.bytes));
         } else {
@@ -52,27 +56,34 @@ void copy_box(Box box, const std::byte* from, std::byte* to, const rows::Kernel&
   }
 }
 
-/// Which strides of the scales are 0: what one scale belongs to. Strides over a single element say nothing.
+/// Which strides of the scales are 0: what one scale belongs to. Strides over a single element say
+/// nothing.
 int64_t sharing(const PagedKVView& view) {
   const ScaleView& s = view.scales;
   const int64_t granules = granules_of(view.head_size, s.granularity);
-  return (s.page_stride_bytes == 0 ? 1 : 0) + (view.page_size > 1 && s.slot_stride_bytes == 0 ? 2 : 0) +
-         (view.num_heads > 1 && s.head_stride_bytes == 0 ? 4 : 0) + (granules > 1 && s.granule_stride_bytes == 0 ? 8 : 0);
+  return (s.page_stride_bytes == 0 ? 1 : 0) +
+         (view.page_size > 1 && s.slot_stride_bytes == 0 ? 2 : 0) +
+         (view.num_heads > 1 && s.head_stride_bytes == 0 ? 4 : 0) +
+         (granules > 1 && s.granule_stride_bytes == 0 ? 8 : 0);
 }
 
-float tensor_scale_of(const ScaleView& scales) { return scales.tensor_scale != nullptr ? *scales.tensor_scale : 1.0f; }
+float tensor_scale_of(const ScaleView& scales) {
+  return scales.tensor_scale != nullptr ? *scales.tensor_scale : 1.0f;
+}
 
 bool belongs_to_unit(const PagedKVView& view, CopyUnit unit) {
   const ScaleView& s = view.scales;
-  if (unit == CopyUnit::page || view.page_size == unbounded_page_size) return s.page_stride_bytes != 0;
+  if (unit == CopyUnit::page || view.page_size == unbounded_page_size)
+    return s.page_stride_bytes != 0;
   return s.slot_stride_bytes != 0 && (s.page_stride_bytes != 0 || view.num_pages <= 1);
 }
 
 /// One scale for all units, and the same memory: it fits both sides.
 bool is_one_scale(const ScaleView& from, const ScaleView& to, CopyUnit unit) {
   return from.data == to.data && from.head_stride_bytes == to.head_stride_bytes &&
-         from.granule_stride_bytes == to.granule_stride_bytes && from.slot_stride_bytes == to.slot_stride_bytes &&
-         from.page_stride_bytes == 0 && to.page_stride_bytes == 0 && (unit == CopyUnit::page || from.slot_stride_bytes == 0);
+         from.granule_stride_bytes == to.granule_stride_bytes &&
+         from.slot_stride_bytes == to.slot_stride_bytes && from.page_stride_bytes == 0 &&
+         to.page_stride_bytes == 0 && (unit == CopyUnit::page || from.slot_stride_bytes == 0);
 }
 
 bool have_same_form(const PagedKVView& from, const PagedKVView& to) {
@@ -82,10 +93,12 @@ bool have_same_form(const PagedKVView& from, const PagedKVView& to) {
 
 }  // namespace
 
-CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyUnit unit, int64_t bytes) noexcept
+CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyUnit unit,
+                   int64_t bytes) noexcept
     : from_(from), to_(to), kernel_(rows::kernel()), bytes_(bytes) {
   streams_ = bytes >= machine_profile().stream_bytes;
-  if (from.dtype != to.dtype || (from.scales.data != nullptr) != (to.scales.data != nullptr)) return;
+  if (from.dtype != to.dtype || (from.scales.data != nullptr) != (to.scales.data != nullptr))
+    return;
   if (from.scales.data == nullptr) {
     moves_ = true;
   } else if (have_same_form(from, to)) {
@@ -94,7 +107,9 @@ CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyUnit unit
   }
 }
 
-bool CopyPair::splits_by_heads() const noexcept { return moves_ || !computes_scales(to_) || to_.scales.head_stride_bytes != 0; }
+bool CopyPair::splits_by_heads() const noexcept {
+  return moves_ || !computes_scales(to_) || to_.scales.head_stride_bytes != 0;
+}
 
 void CopyPair::move(const CopyBox& at) const noexcept {
   Box box;
@@ -105,8 +120,8 @@ void CopyPair::move(const CopyBox& at) const noexcept {
   box.from_stride[1] = from_.head_stride_bytes;
   box.to_stride[0] = to_.slot_stride_bytes;
   box.to_stride[1] = to_.head_stride_bytes;
-  copy_box(box, row_of(from_, at.from_page, at.from_slot, at.head), row_of(to_, at.to_page, at.to_slot, at.head), kernel_,
-           streams_);
+  copy_box(box, row_of(from_, at.from_page, at.from_slot, at.head),
+           row_of(to_, at.to_page, at.to_slot, at.head), kernel_, streams_);
   if (scales_move_) move_scales(at);
 }
 
@@ -118,19 +133,25 @@ void CopyPair::move_scales(const CopyBox& at) const noexcept {
   box.bytes = bit_width(source.dtype) / 8;
   box.extent[0] = source.slot_stride_bytes != 0 ? at.tokens : 1;
   box.extent[1] = source.head_stride_bytes != 0 ? at.heads : 1;
-  box.extent[2] = source.granule_stride_bytes != 0 ? granules_of(from_.head_size, source.granularity) : 1;
+  box.extent[2] =
+      source.granule_stride_bytes != 0 ? granules_of(from_.head_size, source.granularity) : 1;
   box.from_stride[0] = source.slot_stride_bytes;
   box.from_stride[1] = source.head_stride_bytes;
   box.from_stride[2] = source.granule_stride_bytes;
   box.to_stride[0] = target.slot_stride_bytes;
   box.to_stride[1] = target.head_stride_bytes;
   box.to_stride[2] = target.granule_stride_bytes;
-  copy_box(box, static_cast<const std::byte*>(source.data) + scale_offset_bytes(source, at.from_page, at.from_slot, at.head, 0),
-           static_cast<std::byte*>(target.data) + scale_offset_bytes(target, at.to_page, at.to_slot, at.head, 0), kernel_, false);
+  copy_box(box,
+           static_cast<const std::byte*>(source.data) +
+               scale_offset_bytes(source, at.from_page, at.from_slot, at.head, 0),
+           static_cast<std::byte*>(target.data) +
+               scale_offset_bytes(target, at.to_page, at.to_slot, at.head, 0),
+           kernel_, false);
 }
 
 rows::Job CopyPair::job(int32_t heads) const noexcept {
-  rows::Job job = job_of(format_of(from_), format_of(to_), heads, from_.head_size, computes_scales(to_));
+  rows::Job job =
+      job_of(format_of(from_), format_of(to_), heads, from_.head_size, computes_scales(to_));
   job.streams = should_stream(job, to_.data, to_.slot_stride_bytes, bytes_);
   pack_heads(job);
   return job;
@@ -142,9 +163,11 @@ rows::Place CopyPair::place(const CopyBox& at, int64_t token) const noexcept {
   place.source = row_of(from_, at.from_page, from_slot, at.head);
   place.target = row_of(to_, at.to_page, to_slot, at.head);
   if (from_.scales.data != nullptr)
-    place.source_scales = scales_of(from_, at.from_page, from_slot) + at.head * from_.scales.head_stride_bytes;
+    place.source_scales =
+        scales_of(from_, at.from_page, from_slot) + at.head * from_.scales.head_stride_bytes;
   if (to_.scales.data != nullptr)
-    place.target_scales = scales_of(to_, at.to_page, to_slot) + at.head * to_.scales.head_stride_bytes;
+    place.target_scales =
+        scales_of(to_, at.to_page, to_slot) + at.head * to_.scales.head_stride_bytes;
   return place;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/copy_pair.h: two planes between which tokens are copied: whether their bytes can be moved, and the moving.
+/// src/attention/copy_pair.h: two planes between which tokens are copied: whether their bytes can
+/// be moved, and the moving.
 #pragma once
 
 #include "cpu/append/rows.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/create.cpp: selects the kernel of a problem and computes the memory that its limits need.
+/// src/attention/create.cpp: selects the kernel of a problem and computes the memory that its
+/// limits need.
 #include "attention/kernel_list.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
@@ -21,15 +22,17 @@ const char* refuse(const AttentionProblem& problem, Device device) noexcept {
   return reason;
 }
 
-Result<Attention> Attention::create(const AttentionProblem& problem, const AttentionLimits& limits, Device device,
-                                    std::string_view kernel) noexcept {
+Result<Attention> Attention::create(const AttentionProblem& problem, const AttentionLimits& limits,
+                                    Device device, std::string_view kernel) noexcept {
   if (device.kind != Device::Kind::cpu)
-    return fail(Errc::unsupported, "Attention::create: device: folio is built without CUDA kernels");
+    return fail(Errc::unsupported,
+                "Attention::create: device: folio is built without CUDA kernels");
   Result<AttentionProblem> resolved = resolve(problem);
   if (!resolved) return resolved.error();
   if (Status s = check_limits(*resolved, limits); !s.is_ok()) return s;
   if (kernel.empty() && forced_kernel() != nullptr) kernel = forced_kernel();
-  const Result<const Kernel*> selected = select(*resolved, machine_isa(), machine_profile(), kernel);
+  const Result<const Kernel*> selected =
+      select(*resolved, machine_isa(), machine_profile(), kernel);
   if (!selected) return selected.error();
 
   Attention attention;
@@ -43,6 +46,8 @@ Result<Attention> Attention::create(const AttentionProblem& problem, const Atten
   return attention;
 }
 
-std::string_view Attention::kernel() const noexcept { return kernel_ == nullptr ? std::string_view() : kernel_->name; }
+std::string_view Attention::kernel() const noexcept {
+  return kernel_ == nullptr ? std::string_view() : kernel_->name;
+}
 
 }  // namespace folio::inline v1

@@ -11,20 +11,21 @@ namespace folio::inline v1 {
 namespace {
 
 constexpr Kernel all_kernels[] = {
-    {"attention_latent_amx_bf16", Isa::amx_bf16, Reproducible::per_query, latent::refuse, latent::geometry, amx_bf16::run_latent,
-     amx_bf16::finish_latent, Unit::amx, DType::bf16},
-    {"attention_grouped_amx_bf16", Isa::amx_bf16, Reproducible::per_query, grouped::refuse, grouped::geometry,
-     amx_bf16::run_grouped, amx_bf16::finish_grouped, Unit::amx, DType::bf16},
-    {"attention_avx512_bf16", Isa::avx512_bf16, Reproducible::per_query, avx512::refuse_bf16, avx512::geometry_bf16,
-     avx512::run_bf16, avx512::finish_bf16, Unit::bf16_dot, DType::bf16, DType::bf16},
-    {"attention_avx512_f32", Isa::x86_64_v4, Reproducible::per_query, avx512::refuse_f32, avx512::geometry_f32, avx512::run_f32,
-     avx512::finish_f32},
-    {"attention_paged_any_x86_64_v4", Isa::x86_64_v4, Reproducible::per_query, portable::refuse, portable::geometry,
-     x86_64_v4::run_portable, x86_64_v4::finish_portable},
-    {"attention_paged_any_x86_64_v3", Isa::x86_64_v3, Reproducible::per_query, portable::refuse, portable::geometry,
-     x86_64_v3::run_portable, x86_64_v3::finish_portable},
-    {"attention_paged_any_x86_64", Isa::x86_64, Reproducible::per_query, portable::refuse, portable::geometry,
-     x86_64::run_portable, x86_64::finish_portable},
+    {"attention_latent_amx_bf16", Isa::amx_bf16, Reproducible::per_query, latent::refuse,
+     latent::geometry, amx_bf16::run_latent, amx_bf16::finish_latent, Unit::amx, DType::bf16},
+    {"attention_grouped_amx_bf16", Isa::amx_bf16, Reproducible::per_query, grouped::refuse,
+     grouped::geometry, amx_bf16::run_grouped, amx_bf16::finish_grouped, Unit::amx, DType::bf16},
+    {"attention_avx512_bf16", Isa::avx512_bf16, Reproducible::per_query, avx512::refuse_bf16,
+     avx512::geometry_bf16, avx512::run_bf16, avx512::finish_bf16, Unit::bf16_dot, DType::bf16,
+     DType::bf16},
+    {"attention_avx512_f32", Isa::x86_64_v4, Reproducible::per_query, avx512::refuse_f32,
+     avx512::geometry_f32, avx512::run_f32, avx512::finish_f32},
+    {"attention_paged_any_x86_64_v4", Isa::x86_64_v4, Reproducible::per_query, portable::refuse,
+     portable::geometry, x86_64_v4::run_portable, x86_64_v4::finish_portable},
+    {"attention_paged_any_x86_64_v3", Isa::x86_64_v3, Reproducible::per_query, portable::refuse,
+     portable::geometry, x86_64_v3::run_portable, x86_64_v3::finish_portable},
+    {"attention_paged_any_x86_64", Isa::x86_64, Reproducible::per_query, portable::refuse,
+     portable::geometry, x86_64::run_portable, x86_64::finish_portable},
 };
 
 const char* missing(Isa isa) {
@@ -40,14 +41,16 @@ bool is_slow(const Kernel& kernel, const MachineProfile& profile) {
   return kernel.unit == Unit::bf16_dot && profile.bf16_dot_is_slow;
 }
 
-Result<const Kernel*> select_named(const AttentionProblem& problem, Isa isa, std::string_view name) {
+Result<const Kernel*> select_named(const AttentionProblem& problem, Isa isa,
+                                   std::string_view name) {
   for (const Kernel& kernel : all_kernels) {
     if (kernel.name != name) continue;
     const char* reason = refusal(kernel, problem, isa);
     if (reason == nullptr) return &kernel;
     return fail(Errc::unsupported, "Attention::create: kernel {} refuses: {}", name, reason);
   }
-  return fail(Errc::invalid_argument, "Attention::create: kernel is \"{}\", expected a name of the kernel list", name);
+  return fail(Errc::invalid_argument,
+              "Attention::create: kernel is \"{}\", expected a name of the kernel list", name);
 }
 
 }  // namespace
@@ -56,12 +59,13 @@ std::span<const Kernel> kernels() noexcept { return all_kernels; }
 
 const char* refusal(const Kernel& kernel, const AttentionProblem& problem, Isa isa) noexcept {
   if (kernel.isa > isa) return missing(kernel.isa);
-  if (problem.reproducible > kernel.promises) return "reproducible: the kernel does not promise the level asked for";
+  if (problem.reproducible > kernel.promises)
+    return "reproducible: the kernel does not promise the level asked for";
   return kernel.refuse(problem);
 }
 
-Result<const Kernel*> select(const AttentionProblem& problem, Isa isa, const MachineProfile& profile,
-                             std::string_view name) noexcept {
+Result<const Kernel*> select(const AttentionProblem& problem, Isa isa,
+                             const MachineProfile& profile, std::string_view name) noexcept {
   if (!name.empty()) return select_named(problem, isa, name);
   const char* reason = "no kernel is built in";
   const Kernel* slow = nullptr;

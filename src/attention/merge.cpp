@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/merge.cpp: check, then one task per range of (token, head) rows; parts are folded in the order given.
+/// src/attention/merge.cpp: check, then one task per range of (token, head) rows; parts are folded
+/// in the order given.
 #include "folio/attention/merge.h"
 
 #include <cmath>
@@ -23,7 +24,8 @@ struct Job {
 };
 
 std::byte* row_of(const AnyTensor<3>& tensor, int64_t token, int64_t head) {
-  return static_cast<std::byte*>(tensor.data) + token * tensor.stride_bytes[0] + head * tensor.stride_bytes[1];
+  return static_cast<std::byte*>(tensor.data) + token * tensor.stride_bytes[0] +
+         head * tensor.stride_bytes[1];
 }
 
 /// The largest lse of a row; NaN if one of them is.
@@ -41,14 +43,16 @@ float weight(const Partial& part, int64_t row, float largest) {
   return part.lse[row] == minus_infinity ? 0.0f : std::exp(part.lse[row] - largest);
 }
 
-void add_weighted(const Partial& part, int64_t token, int64_t head, int64_t first, int64_t n, float factor, float* sums) {
+void add_weighted(const Partial& part, int64_t token, int64_t head, int64_t first, int64_t n,
+                  float factor, float* sums) {
   float values[convert_chunk];
   const int64_t element = bit_width(part.out.dtype) / 8;
   widen_row_of(part.out.dtype)(row_of(part.out, token, head) + first * element, n, values);
   for (int64_t i = 0; i < n; ++i) sums[i] += factor * values[i];
 }
 
-/// One row of one head. Every part is read before the same elements are written, so `out` may be one of the parts.
+/// One row of one head. Every part is read before the same elements are written, so `out` may be
+/// one of the parts.
 void merge_row(const Job& job, int64_t token, int64_t head) {
   const int64_t row = token * job.out.extent[1] + head;
   const int64_t element = bit_width(job.out.dtype) / 8;
@@ -73,36 +77,49 @@ void merge_row(const Job& job, int64_t token, int64_t head) {
 void merge_rows(void* arg, int64_t task) noexcept {
   const Job& job = *static_cast<const Job*>(arg);
   const int64_t heads = job.out.extent[1];
-  for (int64_t row = job.split.begin(task); row < job.split.end(task); ++row) merge_row(job, row / heads, row % heads);
+  for (int64_t row = job.split.begin(task); row < job.split.end(task); ++row)
+    merge_row(job, row / heads, row % heads);
 }
 
 /// "out", or "parts[2].out"; made on failure only.
 struct Name {
   char text[32] = "out";
   explicit Name(int64_t part) {
-    if (part >= 0) std::snprintf(text, sizeof text, "parts[%lld].out", static_cast<long long>(part));
+    if (part >= 0)
+      std::snprintf(text, sizeof text, "parts[%lld].out", static_cast<long long>(part));
   }
 };
 
 /// `part` < 0: `tensor` is out itself.
 Status check_tensor(int64_t part, const AnyTensor<3>& tensor, const AnyTensor<3>& out) {
-  if (tensor.data == nullptr) return fail(Errc::invalid_argument, "merge: {} data is null, expected a tensor", Name(part).text);
+  if (tensor.data == nullptr)
+    return fail(Errc::invalid_argument, "merge: {} data is null, expected a tensor",
+                Name(part).text);
   if (!is_activation_dtype(tensor.dtype)) {
-    return fail(Errc::invalid_argument, "merge: {} has dtype {}, expected f32, bf16 or f16", Name(part).text, tensor.dtype);
+    return fail(Errc::invalid_argument, "merge: {} has dtype {}, expected f32, bf16 or f16",
+                Name(part).text, tensor.dtype);
   }
-  if (tensor.extent[0] != out.extent[0] || tensor.extent[1] != out.extent[1] || tensor.extent[2] != out.extent[2]) {
-    return fail(Errc::invalid_argument, "merge: {} has shape [{}, {}, {}], expected [{}, {}, {}] (from out)", Name(part).text,
-                tensor.extent[0], tensor.extent[1], tensor.extent[2], out.extent[0], out.extent[1], out.extent[2]);
+  if (tensor.extent[0] != out.extent[0] || tensor.extent[1] != out.extent[1] ||
+      tensor.extent[2] != out.extent[2]) {
+    return fail(Errc::invalid_argument,
+                "merge: {} has shape [{}, {}, {}], expected [{}, {}, {}] (from out)",
+                Name(part).text, tensor.extent[0], tensor.extent[1], tensor.extent[2],
+                out.extent[0], out.extent[1], out.extent[2]);
   }
   const int64_t element = bit_width(tensor.dtype) / 8;
   if (tensor.stride_bytes[2] != element) {
-    return fail(Errc::invalid_argument, "merge: {} has stride {} in its last dimension, expected {} (contiguous {})",
+    return fail(Errc::invalid_argument,
+                "merge: {} has stride {} in its last dimension, expected {} (contiguous {})",
                 Name(part).text, tensor.stride_bytes[2], element, tensor.dtype);
   }
-  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(element));
-  if (address != 0 || tensor.stride_bytes[0] % element != 0 || tensor.stride_bytes[1] % element != 0) {
-    return fail(Errc::invalid_argument, "merge: {} data or strides [{}, {}] are not aligned, expected multiples of {} bytes",
-                Name(part).text, tensor.stride_bytes[0], tensor.stride_bytes[1], element);
+  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(tensor.data) %
+                                            static_cast<uintptr_t>(element));
+  if (address != 0 || tensor.stride_bytes[0] % element != 0 ||
+      tensor.stride_bytes[1] % element != 0) {
+    return fail(
+        Errc::invalid_argument,
+        "merge: {} data or strides [{}, {}] are not aligned, expected multiples of {} bytes",
+        Name(part).text, tensor.stride_bytes[0], tensor.stride_bytes[1], element);
   }
   return {};
 }
@@ -110,22 +127,27 @@ Status check_tensor(int64_t part, const AnyTensor<3>& tensor, const AnyTensor<3>
 Status check_part(size_t index, const Partial& part, const AnyTensor<3>& out) {
   if (Status s = check_tensor(static_cast<int64_t>(index), part.out, out); !s.is_ok()) return s;
   if (part.lse == nullptr) {
-    return fail(Errc::invalid_argument, "merge: parts[{}].lse is null, expected [{}, {}]", index, out.extent[0], out.extent[1]);
+    return fail(Errc::invalid_argument, "merge: parts[{}].lse is null, expected [{}, {}]", index,
+                out.extent[0], out.extent[1]);
   }
   if (part.out.data != out.data) return {};
   if (part.out.dtype == out.dtype && part.out.stride_bytes[0] == out.stride_bytes[0] &&
       part.out.stride_bytes[1] == out.stride_bytes[1]) {
     return {};
   }
-  return fail(Errc::invalid_argument, "merge: out has the memory of parts[{}] but another dtype or strides, expected the same",
-              index);
+  return fail(
+      Errc::invalid_argument,
+      "merge: out has the memory of parts[{}] but another dtype or strides, expected the same",
+      index);
 }
 
 Status check(std::span<const Partial> parts, const AnyTensor<3>& out, const Executor& executor) {
   if (Status s = check_executor("merge", executor); !s.is_ok()) return s;
-  if (parts.empty()) return fail(Errc::invalid_argument, "merge: parts has 0 entries, expected at least 1");
+  if (parts.empty())
+    return fail(Errc::invalid_argument, "merge: parts has 0 entries, expected at least 1");
   if (out.extent[0] < 0 || out.extent[1] < 1 || out.extent[2] < 1) {
-    return fail(Errc::invalid_argument, "merge: out has shape [{}, {}, {}], expected tokens >= 0 and the others >= 1",
+    return fail(Errc::invalid_argument,
+                "merge: out has shape [{}, {}, {}], expected tokens >= 0 and the others >= 1",
                 out.extent[0], out.extent[1], out.extent[2]);
   }
   if (out.extent[0] == 0) return {};
@@ -138,11 +160,13 @@ Status check(std::span<const Partial> parts, const AnyTensor<3>& out, const Exec
 
 }  // namespace
 
-Status merge(std::span<const Partial> parts, const AnyTensor<3>& out, float* lse, const Executor& executor) noexcept {
+Status merge(std::span<const Partial> parts, const AnyTensor<3>& out, float* lse,
+             const Executor& executor) noexcept {
   if (Status s = check(parts, out, executor); !s.is_ok()) return s;
   if (out.extent[0] == 0) return {};
   Job job{parts, out, lse, narrow_row_of(out.dtype), {}};
-  job.split = split_rows(out.extent[0] * out.extent[1], out.extent[2] * 4 * static_cast<int64_t>(parts.size() + 1), executor);
+  job.split = split_rows(out.extent[0] * out.extent[1],
+                         out.extent[2] * 4 * static_cast<int64_t>(parts.size() + 1), executor);
   run_tasks(job.split, merge_rows, &job, executor);
   return {};
 }

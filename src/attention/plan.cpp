@@ -35,25 +35,31 @@ Batch copy_batch(const Batch& batch, const PlanParts& parts) {
 
 }  // namespace
 
-Result<AttentionPlan> plan(const Attention& attention, const Batch& batch, MemorySpan plan_memory) noexcept {
+Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
+                           MemorySpan plan_memory) noexcept {
   if (attention.kernel_entry() == nullptr)
-    return fail(Errc::invalid_argument, "plan: attention is empty, expected one made by Attention::create");
+    return fail(Errc::invalid_argument,
+                "plan: attention is empty, expected one made by Attention::create");
   const AttentionProblem& problem = attention.problem();
   const AttentionLimits& limits = attention.limits();
-  if (Status s = check_memory("plan: plan_memory", plan_memory, attention.plan_bytes()); !s.is_ok()) return s;
+  if (Status s = check_memory("plan: plan_memory", plan_memory, attention.plan_bytes()); !s.is_ok())
+    return s;
   if (Status s = check_batch(problem, limits, batch); !s.is_ok()) return s;
 
   const KernelGeometry geometry = attention.kernel_entry()->geometry(problem);
-  const PlanParts parts = plan_parts(plan_memory.data, limits.batch, schedule_bounds(problem, limits, geometry));
+  const PlanParts parts =
+      plan_parts(plan_memory.data, limits.batch, schedule_bounds(problem, limits, geometry));
   auto* header = ::new (parts.header) PlanHeader();
   header->batch = copy_batch(batch, parts);
   header->tasks = parts.tasks;
   header->cuts = parts.cuts;
-  const ScheduleSize size = make_schedule(problem, limits, header->batch, geometry, parts.tasks, parts.cuts);
+  const ScheduleSize size =
+      make_schedule(problem, limits, header->batch, geometry, parts.tasks, parts.cuts);
   header->num_tasks = size.tasks;
   header->num_cuts = size.cuts;
   for (int32_t b = 0; b < batch.size; ++b)
-    header->longest_context = std::max<int64_t>(header->longest_context, header->batch.context_lengths[b]);
+    header->longest_context =
+        std::max<int64_t>(header->longest_context, header->batch.context_lengths[b]);
 
   AttentionPlan result;
   result.num_tasks = size.tasks;

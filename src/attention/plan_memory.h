@@ -2,9 +2,11 @@
 /// src/attention/plan_memory.h: how plan memory and workspace are laid out.
 ///
 ///     plan       PlanHeader | offsets, lengths, positions (copies) | tasks | cuts
-///     workspace  WorkspaceHeader | places [parallelism] | finished [cuts] | scratch [parallelism] | partials
+///     workspace  WorkspaceHeader | places [parallelism] | finished [cuts] | scratch [parallelism]
+///                | partials
 ///
-/// Every part begins at a multiple of 64 bytes. A place is one task's scratch memory; `finished` counts the tasks of a cut.
+/// Every part begins at a multiple of 64 bytes. A place is one task's scratch memory; `finished`
+/// counts the tasks of a cut.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/positions.h: which row of a rotation table a token takes, and whether there is one.
+/// src/attention/positions.h: which row of a rotation table a token takes, and whether there is
+/// one.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +11,25 @@
 
 namespace folio::inline v1 {
 
-/// Size and offsets of a batch whose sequences have `tokens` tokens together; `of` names what has them.
-/// Errors: invalid_argument, "<function>: batch...", for a negative size, null or descending offsets, another number of tokens
-Status check_offsets(const char* function, const Batch& batch, int64_t tokens, const char* of) noexcept;
+/// Size and offsets of a batch whose sequences have `tokens` tokens together; `of` names what has
+/// them. Errors: invalid_argument, "<function>: batch...", for a negative size, null or descending
+/// offsets, another number of tokens
+Status check_offsets(const char* function, const Batch& batch, int64_t tokens,
+                     const char* of) noexcept;
 
 /// The table and its place in a head of `head_size`, which `of` names.
 /// Errors: invalid_argument, "<function>: rope..."
-Status check_rope(const char* function, const Rope& rope, int32_t head_size, const char* of) noexcept;
+Status check_rope(const char* function, const Rope& rope, int32_t head_size,
+                  const char* of) noexcept;
 
 /// The weights (may be null) and eps of a norm. Errors: invalid_argument, "<function>: <name>..."
 Status check_norm(const char* function, const char* name, const float* weights, float eps) noexcept;
 
-/// Every token has a row of the table; `skipped` (may be null) marks tokens that need none by a negative number.
-/// Without positions of its own the batch's arrays are checked first. Errors: invalid_argument
-Status check_positions(const char* function, const Batch& batch, const Rope& rope, int64_t tokens, const char* of,
-                       const int64_t* skipped) noexcept;
+/// Every token has a row of the table; `skipped` (may be null) marks tokens that need none by a
+/// negative number. Without positions of its own the batch's arrays are checked first. Errors:
+/// invalid_argument
+Status check_positions(const char* function, const Batch& batch, const Rope& rope, int64_t tokens,
+                       const char* of, const int64_t* skipped) noexcept;
 
 /// Position of the first new token of sequence b.
 [[nodiscard]] int64_t first_position(const Batch& batch, int32_t b) noexcept;

@@ -24,7 +24,8 @@ void rotate_range(void* arg, int64_t task) noexcept {
   TableRows table(*job.batch, job.args->rope, begin);
   PlaceBatch places(&job.rows, 1, *job.kernel);
   for (int64_t t = begin; t < end; ++t) {
-    const rows::Place place{token_of(job.args->q, t), token_of(job.args->out, t), table.row_of(t), nullptr, nullptr};
+    const rows::Place place{token_of(job.args->q, t), token_of(job.args->out, t), table.row_of(t),
+                            nullptr, nullptr};
     places.add(&place);
   }
   places.flush();
@@ -51,7 +52,8 @@ bool is_same(const AnyTensor<3>& q, const AnyTensor<3>& out) {
          q.stride_bytes[1] == out.stride_bytes[1];
 }
 
-/// `out` may lie between the tokens of q (slices of one fused row): only ranges that interleave at one token stride are told apart.
+/// `out` may lie between the tokens of q (slices of one fused row): only ranges that interleave at
+/// one token stride are told apart.
 bool overlaps(const AnyTensor<3>& q, const AnyTensor<3>& out) {
   const Extent a = extent_of(q), b = extent_of(out);
   if (a.end <= b.begin || b.end <= a.begin) return false;
@@ -61,13 +63,16 @@ bool overlaps(const AnyTensor<3>& q, const AnyTensor<3>& out) {
   const Extent x = extent_of(first), y = extent_of(other);
   const int64_t stride = q.stride_bytes[0];
   const int64_t behind = static_cast<int64_t>(y.begin - x.begin) % stride;
-  const int64_t gap = behind < 0 ? behind + stride : behind;  // from a token of q to the next token of out
-  return gap < static_cast<int64_t>(x.end - x.begin) || gap + static_cast<int64_t>(y.end - y.begin) > stride;
+  // from a token of q to the next token of out
+  const int64_t gap = behind < 0 ? behind + stride : behind;
+  return gap < static_cast<int64_t>(x.end - x.begin) ||
+         gap + static_cast<int64_t>(y.end - y.begin) > stride;
 }
 
 Status check_out(const RotateArgs& args) {
   const auto& extent = args.q.extent;
-  const ExpectedTensor expected{extent[0], static_cast<int32_t>(extent[1]), static_cast<int32_t>(extent[2]), "q"};
+  const ExpectedTensor expected{extent[0], static_cast<int32_t>(extent[1]),
+                                static_cast<int32_t>(extent[2]), "q"};
   if (Status s = check_tensor("rotate", "out", args.out, expected); !s.is_ok()) return s;
   const struct {
     int64_t stride;
@@ -75,34 +80,44 @@ Status check_out(const RotateArgs& args) {
   } dims[] = {{args.out.stride_bytes[0], extent[0]}, {args.out.stride_bytes[1], extent[1]}};
   for (const auto& dim : dims) {
     if (dim.stride != 0 || dim.extent <= 1) continue;
-    return fail(Errc::invalid_argument, "rotate: out has stride 0 over {} elements, expected a place for each", dim.extent);
+    return fail(Errc::invalid_argument,
+                "rotate: out has stride 0 over {} elements, expected a place for each", dim.extent);
   }
   if (is_same(args.q, args.out) || !overlaps(args.q, args.out)) return {};
   return fail(Errc::invalid_argument,
-              "rotate: out lies in memory of q with another place or dtype, expected q itself or other memory");
+              "rotate: out lies in memory of q with another place or dtype, expected q itself or "
+              "other memory");
 }
 
 Status check_q(const AnyTensor<3>& q) {
   constexpr int64_t most = 0x7fffffff;
   if (q.extent[1] < 1 || q.extent[1] > most || q.extent[2] < 1 || q.extent[2] > most) {
-    return fail(Errc::invalid_argument, "rotate: q has shape [{}, {}, {}], expected at least 1 head of at least 1 element",
+    return fail(Errc::invalid_argument,
+                "rotate: q has shape [{}, {}, {}], expected at least 1 head of at least 1 element",
                 q.extent[0], q.extent[1], q.extent[2]);
   }
   const auto head_size = static_cast<int32_t>(q.extent[2]);
-  if (Status s = check_head_size("rotate", "q", head_size, "a row of a head is worked on as a whole"); !s.is_ok()) return s;
-  return check_tensor("rotate", "q", q, {q.extent[0], static_cast<int32_t>(q.extent[1]), head_size, "q"});
+  if (Status s =
+          check_head_size("rotate", "q", head_size, "a row of a head is worked on as a whole");
+      !s.is_ok())
+    return s;
+  return check_tensor("rotate", "q", q,
+                      {q.extent[0], static_cast<int32_t>(q.extent[1]), head_size, "q"});
 }
 
 Status check(const Batch& batch, const RotateArgs& args, const Executor& executor) {
   if (Status s = check_executor("rotate", executor); !s.is_ok()) return s;
   const int64_t tokens = args.q.extent[0];
-  if (tokens < 0) return fail(Errc::invalid_argument, "rotate: q has {} tokens, expected at least 0", tokens);
+  if (tokens < 0)
+    return fail(Errc::invalid_argument, "rotate: q has {} tokens, expected at least 0", tokens);
   if (tokens == 0) return {};
   if (Status s = check_q(args.q); !s.is_ok()) return s;
   if (Status s = check_out(args); !s.is_ok()) return s;
   if (Status s = check_norm("rotate", "q_norm", args.q_norm, args.norm_eps); !s.is_ok()) return s;
   if (args.rope == nullptr) return {};
-  if (Status s = check_rope("rotate", *args.rope, static_cast<int32_t>(args.q.extent[2]), "q"); !s.is_ok()) return s;
+  if (Status s = check_rope("rotate", *args.rope, static_cast<int32_t>(args.q.extent[2]), "q");
+      !s.is_ok())
+    return s;
   return check_positions("rotate", batch, *args.rope, tokens, "q", nullptr);
 }
 
@@ -114,10 +129,12 @@ Status rotate(const Batch& batch, const RotateArgs& args, const Executor& execut
   if (tokens == 0) return {};
   Job job{&batch, &args, &rows::kernel(), {}, {}};
   const int64_t token_elements = args.q.extent[1] * args.q.extent[2];
-  job.rows = job_of(format_of(args.q), format_of(args.out), static_cast<int32_t>(args.q.extent[1]), args.q.extent[2], false);
+  job.rows = job_of(format_of(args.q), format_of(args.out), static_cast<int32_t>(args.q.extent[1]),
+                    args.q.extent[2], false);
   transform(job.rows, args.rope, args.q_norm, args.norm_eps);
   const int64_t bytes = tokens * token_elements * bit_width(args.out.dtype) / 8;
-  job.rows.streams = !is_same(args.q, args.out) && should_stream(job.rows, args.out.data, args.out.stride_bytes[0], bytes);
+  job.rows.streams = !is_same(args.q, args.out) &&
+                     should_stream(job.rows, args.out.data, args.out.stride_bytes[0], bytes);
   pack_heads(job.rows);
   job.split = split_rows(tokens, token_elements * 4, executor);
   run_tasks(job.split, rotate_range, &job, executor);

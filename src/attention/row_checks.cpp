@@ -11,9 +11,12 @@
 namespace folio::inline v1 {
 namespace {
 
-bool is_quantised(DType dtype) { return dtype == DType::i8 || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2; }
+bool is_quantised(DType dtype) {
+  return dtype == DType::i8 || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
+}
 
-/// One element's place must not depend on another's: a stride of 0 over several elements is for reading only.
+/// One element's place must not depend on another's: a stride of 0 over several elements is for
+/// reading only.
 Status check_distinct(const char* function, const char* plane, const PagedKVView& view) {
   const struct {
     const char* name;
@@ -24,8 +27,9 @@ Status check_distinct(const char* function, const char* plane, const PagedKVView
               {"page_stride_bytes", view.page_stride_bytes, view.num_pages}};
   for (const auto& dim : dims) {
     if (dim.stride != 0 || dim.extent <= 1) continue;
-    return fail(Errc::invalid_argument, "{}: {} {} is 0 over {} elements, expected a place for each", function, plane, dim.name,
-                dim.extent);
+    return fail(Errc::invalid_argument,
+                "{}: {} {} is 0 over {} elements, expected a place for each", function, plane,
+                dim.name, dim.extent);
   }
   return {};
 }
@@ -34,23 +38,26 @@ Status check_computed(const char* function, const char* plane, const PagedKVView
   const ScaleView& scales = view.scales;
   if (scales.data == nullptr || scales.slot_stride_bytes == 0) return {};
   if (!is_quantised(view.dtype)) {
-    return fail(Errc::invalid_argument,
-                "{}: {} has dtype {} and computed scales (slot stride {}), expected f8_e4m3, f8_e5m2 or i8", function, plane,
-                view.dtype, scales.slot_stride_bytes);
+    return fail(
+        Errc::invalid_argument,
+        "{}: {} has dtype {} and computed scales (slot stride {}), expected f8_e4m3, f8_e5m2 or i8",
+        function, plane, view.dtype, scales.slot_stride_bytes);
   }
   if (scales.page_stride_bytes != 0 || view.num_pages <= 1) return {};
   return fail(Errc::invalid_argument,
-              "{}: {} scales.page_stride_bytes is 0 with slot stride {}, expected a scale for each token (or slot stride 0: "
+              "{}: {} scales.page_stride_bytes is 0 with slot stride {}, expected a scale for each "
+              "token (or slot stride 0: "
               "calibrated)",
               function, plane, scales.slot_stride_bytes);
 }
 
 }  // namespace
 
-Status check_head_size(const char* function, const char* plane, int32_t head_size, const char* reason) noexcept {
+Status check_head_size(const char* function, const char* plane, int32_t head_size,
+                       const char* reason) noexcept {
   if (head_size <= rows::head_size_max) return {};
-  return fail(Errc::unsupported, "{}: {} head_size is {}, expected at most {} ({})", function, plane, head_size,
-              rows::head_size_max, reason);
+  return fail(Errc::unsupported, "{}: {} head_size is {}, expected at most {} ({})", function,
+              plane, head_size, rows::head_size_max, reason);
 }
 
 Status check_scales(const char* function, const char* plane, const PagedKVView& view) noexcept {
@@ -58,8 +65,9 @@ Status check_scales(const char* function, const char* plane, const PagedKVView& 
   if (scales.data == nullptr) return {};
   const float* factor = scales.tensor_scale;
   if (factor != nullptr && !(*factor > 0.0f && *factor <= std::numeric_limits<float>::max())) {
-    return fail(Errc::invalid_argument, "{}: {} scales.tensor_scale is {}, expected a positive finite number", function, plane,
-                static_cast<double>(*factor));
+    return fail(Errc::invalid_argument,
+                "{}: {} scales.tensor_scale is {}, expected a positive finite number", function,
+                plane, static_cast<double>(*factor));
   }
   return check_head_size(function, plane, view.head_size, "it has scales");
 }
@@ -71,26 +79,34 @@ Status check_writable(const char* function, const char* plane, const PagedKVView
   return check_computed(function, plane, view);
 }
 
-Status check_tensor(const char* function, const char* name, const AnyTensor<3>& tensor, const ExpectedTensor& expected) noexcept {
+Status check_tensor(const char* function, const char* name, const AnyTensor<3>& tensor,
+                    const ExpectedTensor& expected) noexcept {
   if (tensor.data == nullptr) {
-    return fail(Errc::invalid_argument, "{}: {} data is null, expected [{}, {}, {}] (from {})", function, name, expected.tokens,
-                expected.heads, expected.head_size, expected.from);
+    return fail(Errc::invalid_argument, "{}: {} data is null, expected [{}, {}, {}] (from {})",
+                function, name, expected.tokens, expected.heads, expected.head_size, expected.from);
   }
   if (!is_activation_dtype(tensor.dtype))
-    return fail(Errc::invalid_argument, "{}: {} has dtype {}, expected f32, bf16 or f16", function, name, tensor.dtype);
-  if (tensor.extent[0] != expected.tokens || tensor.extent[1] != expected.heads || tensor.extent[2] != expected.head_size) {
-    return fail(Errc::invalid_argument, "{}: {} has shape [{}, {}, {}], expected [{}, {}, {}] (from {})", function, name,
-                tensor.extent[0], tensor.extent[1], tensor.extent[2], expected.tokens, expected.heads, expected.head_size,
-                expected.from);
+    return fail(Errc::invalid_argument, "{}: {} has dtype {}, expected f32, bf16 or f16", function,
+                name, tensor.dtype);
+  if (tensor.extent[0] != expected.tokens || tensor.extent[1] != expected.heads ||
+      tensor.extent[2] != expected.head_size) {
+    return fail(Errc::invalid_argument,
+                "{}: {} has shape [{}, {}, {}], expected [{}, {}, {}] (from {})", function, name,
+                tensor.extent[0], tensor.extent[1], tensor.extent[2], expected.tokens,
+                expected.heads, expected.head_size, expected.from);
   }
   const int64_t element = bit_width(tensor.dtype) / 8;
   if (tensor.stride_bytes[2] != element) {
-    return fail(Errc::invalid_argument, "{}: {} has stride {} in its last dimension, expected {} (contiguous {})", function, name,
-                tensor.stride_bytes[2], element, tensor.dtype);
+    return fail(Errc::invalid_argument,
+                "{}: {} has stride {} in its last dimension, expected {} (contiguous {})", function,
+                name, tensor.stride_bytes[2], element, tensor.dtype);
   }
-  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(element));
-  if (address != 0 || tensor.stride_bytes[0] % element != 0 || tensor.stride_bytes[1] % element != 0) {
-    return fail(Errc::invalid_argument, "{}: {} data or strides [{}, {}] are not aligned, expected multiples of {} bytes",
+  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(tensor.data) %
+                                            static_cast<uintptr_t>(element));
+  if (address != 0 || tensor.stride_bytes[0] % element != 0 ||
+      tensor.stride_bytes[1] % element != 0) {
+    return fail(Errc::invalid_argument,
+                "{}: {} data or strides [{}, {}] are not aligned, expected multiples of {} bytes",
                 function, name, tensor.stride_bytes[0], tensor.stride_bytes[1], element);
   }
   return {};

@@ -26,8 +26,8 @@ rows::Format format_of(const AnyTensor<3>& tensor) noexcept {
   return f;
 }
 
-rows::Job job_of(const rows::Format& source, const rows::Format& target, int32_t heads, int64_t head_size,
-                 bool computes_scales) noexcept {
+rows::Job job_of(const rows::Format& source, const rows::Format& target, int32_t heads,
+                 int64_t head_size, bool computes_scales) noexcept {
   rows::Job job;
   job.heads = heads;
   job.head_size = head_size;
@@ -48,20 +48,26 @@ void transform(rows::Job& job, const Rope* rope, const float* weights, float eps
 }
 
 void pack_heads(rows::Job& job) noexcept {
-  const bool packed = job.source.head_stride_bytes == job.head_size * bit_width(job.source.dtype) / 8 &&
-                      job.target.head_stride_bytes == job.head_size * bit_width(job.target.dtype) / 8;
+  const bool packed =
+      job.source.head_stride_bytes == job.head_size * bit_width(job.source.dtype) / 8 &&
+      job.target.head_stride_bytes == job.head_size * bit_width(job.target.dtype) / 8;
   if (!packed || !job.is_plain()) return;
   job.head_size *= job.heads;
   job.heads = 1;
 }
 
-bool should_stream(const rows::Job& job, const void* data, int64_t token_stride_bytes, int64_t bytes) noexcept {
+bool should_stream(const rows::Job& job, const void* data, int64_t token_stride_bytes,
+                   int64_t bytes) noexcept {
   constexpr int64_t line = 64;
   if (bytes < machine_profile().stream_bytes) return false;
   const int64_t width = bit_width(job.target.dtype) / 8;
-  const bool has_granules = job.target.scale_dtype != DType::invalid && job.target.granule_stride_bytes != 0;
-  const int64_t run = has_granules && job.target.granularity < job.head_size ? job.target.granularity : job.head_size;
-  return run * width % line == 0 && job.head_size * width % line == 0 && token_stride_bytes % line == 0 &&
+  const bool has_granules =
+      job.target.scale_dtype != DType::invalid && job.target.granule_stride_bytes != 0;
+  const int64_t run = has_granules && job.target.granularity < job.head_size
+                          ? job.target.granularity
+                          : job.head_size;
+  return run * width % line == 0 && job.head_size * width % line == 0 &&
+         token_stride_bytes % line == 0 &&
          (job.heads == 1 || job.target.head_stride_bytes % line == 0) &&
          reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(line) == 0;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/row_jobs.h: planes and tensors as the kernels of cpu/append see them: formats, jobs and places.
+/// src/attention/row_jobs.h: planes and tensors as the kernels of cpu/append see them: formats,
+/// jobs and places.
 #pragma once
 
 #include "cpu/append/rows.h"
@@ -14,8 +15,8 @@ namespace folio::inline v1 {
 [[nodiscard]] rows::Format format_of(const AnyTensor<3>& tensor) noexcept;
 
 /// A job between two formats.
-[[nodiscard]] rows::Job job_of(const rows::Format& source, const rows::Format& target, int32_t heads, int64_t head_size,
-                               bool computes_scales) noexcept;
+[[nodiscard]] rows::Job job_of(const rows::Format& source, const rows::Format& target,
+                               int32_t heads, int64_t head_size, bool computes_scales) noexcept;
 
 /// Adds the normalisation (if `weights`) and the rotation (if `rope`).
 void transform(rows::Job& job, const Rope* rope, const float* weights, float eps) noexcept;
@@ -23,8 +24,10 @@ void transform(rows::Job& job, const Rope* rope, const float* weights, float eps
 /// Heads that are packed on both sides of a plain conversion count as one.
 void pack_heads(rows::Job& job) noexcept;
 
-/// Whether a call that writes `bytes` stores past the caches: where it writes much, and whole lines.
-[[nodiscard]] bool should_stream(const rows::Job& job, const void* data, int64_t token_stride_bytes, int64_t bytes) noexcept;
+/// Whether a call that writes `bytes` stores past the caches: where it writes much, and whole
+/// lines.
+[[nodiscard]] bool should_stream(const rows::Job& job, const void* data, int64_t token_stride_bytes,
+                                 int64_t bytes) noexcept;
 
 [[nodiscard]] constexpr bool computes_scales(const PagedKVView& view) {
   return view.scales.data != nullptr && view.scales.slot_stride_bytes != 0;
@@ -33,14 +36,16 @@ void pack_heads(rows::Job& job) noexcept;
 /// The scales of one token, or null.
 [[nodiscard]] inline std::byte* scales_of(const PagedKVView& view, int64_t page, int64_t slot) {
   if (view.scales.data == nullptr) return nullptr;
-  return static_cast<std::byte*>(view.scales.data) + scale_offset_bytes(view.scales, page, slot, 0, 0);
+  return static_cast<std::byte*>(view.scales.data) +
+         scale_offset_bytes(view.scales, page, slot, 0, 0);
 }
 
 [[nodiscard]] inline std::byte* token_of(const AnyTensor<3>& tensor, int64_t token) {
   return static_cast<std::byte*>(tensor.data) + token * tensor.stride_bytes[0];
 }
 
-/// Collects the places of tokens and hands them to the kernel in batches, so that it sees coming tokens while it works on one.
+/// Collects the places of tokens and hands them to the kernel in batches, so that it sees coming
+/// tokens while it works on one.
 class PlaceBatch {
  public:
   PlaceBatch(const rows::Job* jobs, int num_jobs, const rows::Kernel& kernel)

@@ -9,18 +9,21 @@
 namespace folio::inline v1 {
 namespace {
 
-// Per lane. Few enough that plans stay small, enough that the last tasks of a step are a few per cent of it.
+// Per lane. Few enough that plans stay small, enough that the last tasks of a step are a few per
+// cent of it.
 constexpr int64_t divided_units = 4;
 constexpr int64_t pieces = 64;
 constexpr int64_t stored_spans = 64;
-constexpr int64_t smallest_share = 32;  // a piece is at least one part in so many of a lane's work, where spans allow it
+// a piece is at least one part in so many of a lane's work, where spans allow it
+constexpr int64_t smallest_share = 32;
 
 constexpr int32_t efficient_rows = 128;  // a staged key pays off over so many rows
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t n, int64_t multiple) { return ceil_div(n, multiple) * multiple; }
 
-/// Bytes of one span's state of `rows` padded rows: the share of geometry.partial_bytes, whose arrays are aligned to 16 rows.
+/// Bytes of one span's state of `rows` padded rows: the share of geometry.partial_bytes, whose
+/// arrays are aligned to 16 rows.
 int64_t state_bytes(const KernelGeometry& geometry, int64_t rows) {
   const int64_t row_bytes = ceil_div(geometry.partial_bytes, geometry.rows);
   return std::min(geometry.partial_bytes, round_up(row_bytes * round_up(rows, 16), 64));
@@ -42,8 +45,8 @@ bool comes_first(const Task& a, const Task& b) {
 }
 
 /// Rows [row_begin, row_end) of one head of a sequence: spans and cost.
-Task rows_of(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry, const Sequence& sequence,
-             int32_t row_begin, int32_t row_end) {
+Task rows_of(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry,
+             const Sequence& sequence, int32_t row_begin, int32_t row_end) {
   const int32_t group = problem.q_heads / problem.key.num_heads;
   Task unit;
   unit.row_begin = row_begin;
@@ -60,23 +63,28 @@ Task rows_of(const AttentionProblem& problem, const Batch& batch, const KernelGe
   const int64_t rows = row_end - row_begin;
   unit.cost = pairs * round_up(rows, geometry.row_granule) / rows + keys * geometry.key_cost;
   if (keys > 0) {
-    unit.span_begin = static_cast<int32_t>(seen.sinks > 0 ? 0 : seen.keys.begin / geometry.span_keys);
+    unit.span_begin =
+        static_cast<int32_t>(seen.sinks > 0 ? 0 : seen.keys.begin / geometry.span_keys);
     unit.span_end = static_cast<int32_t>(ceil_div(last, geometry.span_keys));
   }
   return unit;
 }
 
-/// Calls visit(unit) for all units. How a sequence's rows and heads are parted follows from its own length.
+/// Calls visit(unit) for all units. How a sequence's rows and heads are parted follows from its own
+/// length.
 template <class Visit>
-void for_each_unit(const AttentionProblem& problem, const Batch& batch, const KernelGeometry& geometry, Visit visit) {
+void for_each_unit(const AttentionProblem& problem, const Batch& batch,
+                   const KernelGeometry& geometry, Visit visit) {
   const int32_t heads = problem.key.num_heads, group = problem.q_heads / heads;
   for (int32_t b = 0; b < batch.size; ++b) {
     const Sequence sequence = sequence_of(batch, b);
     const int64_t rows = static_cast<int64_t>(sequence.new_tokens) * group;
     if (rows == 0) continue;
     const int64_t parts = ceil_div(rows, geometry.rows);
-    const int64_t part = std::min<int64_t>(geometry.rows, round_up(ceil_div(rows, parts), geometry.row_granule));
-    const int64_t fit = std::clamp<int64_t>(geometry.rows / round_up(std::min(part, rows), geometry.row_granule), 1, heads);
+    const int64_t part =
+        std::min<int64_t>(geometry.rows, round_up(ceil_div(rows, parts), geometry.row_granule));
+    const int64_t fit = std::clamp<int64_t>(
+        geometry.rows / round_up(std::min(part, rows), geometry.row_granule), 1, heads);
     const auto together = static_cast<int32_t>(ceil_div(heads, ceil_div(heads, fit)));
     for (int64_t row = 0; row < rows; row += part) {
       Task unit = rows_of(problem, batch, geometry, sequence, static_cast<int32_t>(row),
@@ -104,8 +112,9 @@ struct Division {
 
 class Divider {
  public:
-  Divider(const AttentionProblem& problem, const KernelGeometry& geometry, const ScheduleSize& bounds, int64_t lanes,
-          int64_t total, Task* tasks, int64_t count, Cut* cuts)
+  Divider(const AttentionProblem& problem, const KernelGeometry& geometry,
+          const ScheduleSize& bounds, int64_t lanes, int64_t total, Task* tasks, int64_t count,
+          Cut* cuts)
       : geometry_(geometry),
         heads_first_(problem.key.head_stride_bytes > problem.key.slot_stride_bytes),
         bounds_(bounds),
@@ -133,7 +142,8 @@ class Divider {
  private:
   enum class Extent : uint8_t { many_rows, spans, heads, rows };
 
-  /// Pieces of about rest / (share * lanes), but not too small; further extents only while a piece is more than half a lane's work.
+  /// Pieces of about rest / (share * lanes), but not too small; further extents only while a piece
+  /// is more than half a lane's work.
   [[nodiscard]] Division division_of(const Task& unit, int64_t rest) const {
     Division division;
     const Extent token_major[] = {Extent::many_rows, Extent::spans, Extent::heads, Extent::rows};
@@ -141,10 +151,11 @@ class Divider {
     for (const Extent extent : heads_first_ ? head_major : token_major) {
       int64_t wanted = 0;
       if (division.pieces() == 1) {
-        wanted =
-            std::min(ceil_div(unit.cost * share(extent) * lanes_, rest), ceil_div(unit.cost * smallest_share * lanes_, total_));
+        wanted = std::min(ceil_div(unit.cost * share(extent) * lanes_, rest),
+                          ceil_div(unit.cost * smallest_share * lanes_, total_));
       } else if (unit.cost * 2 * lanes_ > total_ * division.pieces()) {
-        wanted = ceil_div(unit.cost * std::max<int64_t>(2, share(extent)) * lanes_, total_ * division.pieces());
+        wanted = ceil_div(unit.cost * std::max<int64_t>(2, share(extent)) * lanes_,
+                          total_ * division.pieces());
       }
       if (wanted > 1) apply(extent, wanted, unit, division);
     }
@@ -162,10 +173,12 @@ class Divider {
     switch (extent) {
       case Extent::many_rows:
         division.rows = std::clamp<int64_t>(rows / efficient_rows, 1, wanted);
-        if (division.rows > lanes_) division.rows -= division.rows % lanes_;  // nothing may be left to divide further
+        // nothing may be left to divide further
+        if (division.rows > lanes_) division.rows -= division.rows % lanes_;
         break;
       case Extent::rows:
-        if (division.rows == 1) division.rows = std::min(wanted, ceil_div(rows, geometry_.row_granule));
+        if (division.rows == 1)
+          division.rows = std::min(wanted, ceil_div(rows, geometry_.row_granule));
         break;
       case Extent::heads: division.heads = std::min<int64_t>(wanted, unit.heads); break;
       case Extent::spans:
@@ -180,19 +193,22 @@ class Divider {
     Task piece = unit;
     piece.row_end = piece.row_begin + static_cast<int32_t>(rows_of_piece(unit, division));
     piece.heads = static_cast<int32_t>(ceil_div(unit.heads, division.heads));
-    return state_bytes(geometry_, padded_rows(piece, geometry_)) * spans_of(unit) * division.rows * division.heads;
+    return state_bytes(geometry_, padded_rows(piece, geometry_)) * spans_of(unit) * division.rows *
+           division.heads;
   }
 
   [[nodiscard]] int64_t rows_of_piece(const Task& unit, const Division& division) const {
     return round_up(ceil_div(unit.row_end - unit.row_begin, division.rows), geometry_.row_granule);
   }
 
-  /// Replaces task i by its pieces, the first in its place, the others behind the last task. False: it stays whole.
+  /// Replaces task i by its pieces, the first in its place, the others behind the last task. False:
+  /// it stays whole.
   bool divide(int64_t i, const Division& division) {
     if (division.pieces() <= 1 || size_.tasks + division.pieces() > bounds_.tasks) return false;
     if (division.spans > 1) {
       if (size_.cuts + division.rows * division.heads > bounds_.cuts) return false;
-      if (size_.partial_bytes + stored_bytes(tasks_[i], division) > bounds_.partial_bytes) return false;
+      if (size_.partial_bytes + stored_bytes(tasks_[i], division) > bounds_.partial_bytes)
+        return false;
     }
     const Task unit = tasks_[i];
     const auto rows = static_cast<int32_t>(rows_of_piece(unit, division));
@@ -205,7 +221,8 @@ class Divider {
         part.row_end = std::min(row + rows, unit.row_end);
         part.head = head;
         part.heads = std::min(heads, unit.head + unit.heads - head);
-        part.cost = unit.cost * (part.row_end - row) / (unit.row_end - unit.row_begin) * part.heads / unit.heads;
+        part.cost = unit.cost * (part.row_end - row) / (unit.row_end - unit.row_begin) *
+                    part.heads / unit.heads;
         at = add(part, division.spans, at);
       }
     }
@@ -257,8 +274,8 @@ class Divider {
 ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLimits& limits,
                              const KernelGeometry& geometry) noexcept {
   const int64_t heads = problem.key.num_heads, group = problem.q_heads / heads;
-  const int64_t units =
-      heads * (static_cast<int64_t>(limits.tokens) * group / geometry.rows + std::min(limits.batch, limits.tokens));
+  const int64_t units = heads * (static_cast<int64_t>(limits.tokens) * group / geometry.rows +
+                                 std::min(limits.batch, limits.tokens));
   const int64_t spans = ceil_div(limits.context, geometry.span_keys);
   const int64_t lanes = limits.parallelism;
   ScheduleSize size;
@@ -267,15 +284,18 @@ ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLim
   size.tasks += pieces * lanes;
   if (spans <= 1) return size;
   size.cuts = pieces * lanes;
-  const int64_t rows = std::min<int64_t>(geometry.rows, heads * round_up(limits.tokens * group, geometry.row_granule));
-  size.partial_bytes =
-      std::min(std::max(spans, stored_spans * lanes) * state_bytes(geometry, std::min(efficient_rows, geometry.rows)),
-               spans * units * state_bytes(geometry, rows + rows / 8));  // pieces of rows are padded each
+  const int64_t rows = std::min<int64_t>(
+      geometry.rows, heads * round_up(limits.tokens * group, geometry.row_granule));
+  size.partial_bytes = std::min(std::max(spans, stored_spans * lanes) *
+                                    state_bytes(geometry, std::min(efficient_rows, geometry.rows)),
+                                // pieces of rows are padded each
+                                spans * units * state_bytes(geometry, rows + rows / 8));
   return size;
 }
 
-ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimits& limits, const Batch& batch,
-                           const KernelGeometry& geometry, Task* tasks, Cut* cuts) noexcept {
+ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimits& limits,
+                           const Batch& batch, const KernelGeometry& geometry, Task* tasks,
+                           Cut* cuts) noexcept {
   int64_t count = 0, total = 0;
   for_each_unit(problem, batch, geometry, [&](const Task& unit) {
     tasks[count++] = unit;
@@ -283,7 +303,8 @@ ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimit
   });
   std::sort(tasks, tasks + count, comes_first);
   if (limits.parallelism == 1) return {.tasks = count};
-  Divider divider(problem, geometry, schedule_bounds(problem, limits, geometry), limits.parallelism, total, tasks, count, cuts);
+  Divider divider(problem, geometry, schedule_bounds(problem, limits, geometry), limits.parallelism,
+                  total, tasks, count, cuts);
   divider.run();
   std::sort(tasks, tasks + divider.size().tasks, comes_first);
   return divider.size();

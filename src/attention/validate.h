@@ -8,18 +8,23 @@
 
 namespace folio::inline v1 {
 
-/// Checks the problem and fills in what it leaves open: scale, v_head_size, and value for value_in_key.
+/// Checks the problem and fills in what it leaves open: scale, v_head_size, and value for
+/// value_in_key.
 [[nodiscard]] Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept;
 
-[[nodiscard]] Status check_limits(const AttentionProblem& problem, const AttentionLimits& limits) noexcept;
+[[nodiscard]] Status check_limits(const AttentionProblem& problem,
+                                  const AttentionLimits& limits) noexcept;
 
 /// `batch` against the limits and the problem's optional inputs. Reads offsets and lengths only.
-[[nodiscard]] Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits, const Batch& batch) noexcept;
+[[nodiscard]] Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits,
+                                 const Batch& batch) noexcept;
 
 /// The arguments of one layer against the problem.
-[[nodiscard]] Status check_args(const AttentionProblem& problem, int64_t tokens, const AttentionArgs& args) noexcept;
+[[nodiscard]] Status check_args(const AttentionProblem& problem, int64_t tokens,
+                                const AttentionArgs& args) noexcept;
 
 /// `memory` holds `bytes` bytes, 64-byte aligned. `what` names it in the message.
-[[nodiscard]] Status check_memory(const char* what, const MemorySpan& memory, int64_t bytes) noexcept;
+[[nodiscard]] Status check_memory(const char* what, const MemorySpan& memory,
+                                  int64_t bytes) noexcept;
 
 }  // namespace folio::inline v1

@@ -8,16 +8,19 @@ namespace {
 Status check_optional(const char* argument, bool is_given, bool is_expected) {
   if (is_given == is_expected) return {};
   return fail(Errc::invalid_argument,
-              is_given ? "{} is given, but the problem was created without it" : "{} is null, but the problem asks for it",
+              is_given ? "{} is given, but the problem was created without it"
+                       : "{} is null, but the problem asks for it",
               argument);
 }
 
 Status check_offsets(const Batch& batch) {
   if (batch.query_offsets[0] != 0)
-    return fail(Errc::invalid_argument, "plan: batch.query_offsets[0] is {}, expected 0", batch.query_offsets[0]);
+    return fail(Errc::invalid_argument, "plan: batch.query_offsets[0] is {}, expected 0",
+                batch.query_offsets[0]);
   for (int32_t b = 0; b < batch.size; ++b)
     if (batch.query_offsets[b + 1] < batch.query_offsets[b])
-      return fail(Errc::invalid_argument, "plan: batch.query_offsets[{}] is {}, expected at least {} (they ascend)", b + 1,
+      return fail(Errc::invalid_argument,
+                  "plan: batch.query_offsets[{}] is {}, expected at least {} (they ascend)", b + 1,
                   batch.query_offsets[b + 1], batch.query_offsets[b]);
   return {};
 }
@@ -26,11 +29,14 @@ Status check_contexts(const AttentionLimits& limits, const Batch& batch) {
   for (int32_t b = 0; b < batch.size; ++b) {
     const int32_t context = batch.context_lengths[b];
     if (context < 0 || context > limits.context)
-      return fail(Errc::invalid_argument, "plan: batch.context_lengths[{}] is {}, expected 0 to limits.context = {}", b, context,
-                  limits.context);
+      return fail(Errc::invalid_argument,
+                  "plan: batch.context_lengths[{}] is {}, expected 0 to limits.context = {}", b,
+                  context, limits.context);
     if (context > 0 && batch.table.entries == nullptr)
-      return fail(Errc::invalid_argument, "plan: batch.table.entries is null, expected a page table (context_lengths[{}] is {})",
-                  b, context);
+      return fail(
+          Errc::invalid_argument,
+          "plan: batch.table.entries is null, expected a page table (context_lengths[{}] is {})", b,
+          context);
   }
   return {};
 }
@@ -39,43 +45,58 @@ Status check_tree(const Batch& batch) {
   for (int32_t b = 0; b < batch.size; ++b) {
     const int64_t new_tokens = batch.query_offsets[b + 1] - batch.query_offsets[b];
     if (new_tokens > int64_t{batch.tree_words} * 64)
-      return fail(Errc::invalid_argument, "plan: batch.tree_words is {}, expected at least {} (sequence {} has {} new tokens)",
-                  batch.tree_words, (new_tokens + 63) / 64, b, new_tokens);
+      return fail(
+          Errc::invalid_argument,
+          "plan: batch.tree_words is {}, expected at least {} (sequence {} has {} new tokens)",
+          batch.tree_words, (new_tokens + 63) / 64, b, new_tokens);
   }
   return {};
 }
 
-Status check_tensor(const char* argument, const AnyTensor<3>& t, DType dtype, const int64_t (&extent)[3]) {
+Status check_tensor(const char* argument, const AnyTensor<3>& t, DType dtype,
+                    const int64_t (&extent)[3]) {
   if (t.dtype != dtype)
-    return fail(Errc::invalid_argument, "attend: {} has dtype {}, expected {} (from the problem)", argument, t.dtype, dtype);
+    return fail(Errc::invalid_argument, "attend: {} has dtype {}, expected {} (from the problem)",
+                argument, t.dtype, dtype);
   for (int i = 0; i < 3; ++i)
     if (t.extent[i] != extent[i])
-      return fail(Errc::invalid_argument, "attend: {} has shape [{}, {}, {}], expected [{}, {}, {}]", argument, t.extent[0],
+      return fail(Errc::invalid_argument,
+                  "attend: {} has shape [{}, {}, {}], expected [{}, {}, {}]", argument, t.extent[0],
                   t.extent[1], t.extent[2], extent[0], extent[1], extent[2]);
   const int64_t element = bit_width(dtype) / 8;
   if (t.stride_bytes[2] != element)
-    return fail(Errc::invalid_argument, "attend: {}.stride_bytes[2] is {}, expected {} (the last dimension is contiguous)",
+    return fail(Errc::invalid_argument,
+                "attend: {}.stride_bytes[2] is {}, expected {} (the last dimension is contiguous)",
                 argument, t.stride_bytes[2], element);
   if (t.stride_bytes[0] % element != 0 || t.stride_bytes[1] % element != 0)
-    return fail(Errc::invalid_argument, "attend: {}.stride_bytes are {} and {}, expected multiples of {} (the size of {})",
+    return fail(Errc::invalid_argument,
+                "attend: {}.stride_bytes are {} and {}, expected multiples of {} (the size of {})",
                 argument, t.stride_bytes[0], t.stride_bytes[1], element, dtype);
   if (extent[0] == 0) return {};
-  if (t.data == nullptr) return fail(Errc::invalid_argument, "attend: {}.data is null, expected {} tokens", argument, extent[0]);
+  if (t.data == nullptr)
+    return fail(Errc::invalid_argument, "attend: {}.data is null, expected {} tokens", argument,
+                extent[0]);
   if (reinterpret_cast<uintptr_t>(t.data) % static_cast<uintptr_t>(element) != 0)
-    return fail(Errc::invalid_argument, "attend: {}.data is not aligned, expected a multiple of {} (the size of {})", argument,
-                element, dtype);
+    return fail(Errc::invalid_argument,
+                "attend: {}.data is not aligned, expected a multiple of {} (the size of {})",
+                argument, element, dtype);
   return {};
 }
 
-Status check_scales(const char* plane, const ScaleView& scales, const ScaleView& expected, bool has_data) {
+Status check_scales(const char* plane, const ScaleView& scales, const ScaleView& expected,
+                    bool has_data) {
   const auto differs = [plane](const char* field, int64_t got, int64_t want) {
-    return fail(Errc::invalid_argument, "attend: {}.scales.{} is {}, expected {} (from the problem)", plane, field, got, want);
+    return fail(Errc::invalid_argument,
+                "attend: {}.scales.{} is {}, expected {} (from the problem)", plane, field, got,
+                want);
   };
   if (scales.dtype != expected.dtype)
-    return fail(Errc::invalid_argument, "attend: {}.scales.dtype is {}, expected {} (from the problem)", plane, scales.dtype,
-                expected.dtype);
+    return fail(Errc::invalid_argument,
+                "attend: {}.scales.dtype is {}, expected {} (from the problem)", plane,
+                scales.dtype, expected.dtype);
   if (expected.dtype == DType::invalid) return {};
-  if (scales.granularity != expected.granularity) return differs("granularity", scales.granularity, expected.granularity);
+  if (scales.granularity != expected.granularity)
+    return differs("granularity", scales.granularity, expected.granularity);
   if (scales.page_stride_bytes != expected.page_stride_bytes)
     return differs("page_stride_bytes", scales.page_stride_bytes, expected.page_stride_bytes);
   if (scales.slot_stride_bytes != expected.slot_stride_bytes)
@@ -83,22 +104,29 @@ Status check_scales(const char* plane, const ScaleView& scales, const ScaleView&
   if (scales.head_stride_bytes != expected.head_stride_bytes)
     return differs("head_stride_bytes", scales.head_stride_bytes, expected.head_stride_bytes);
   if (scales.granule_stride_bytes != expected.granule_stride_bytes)
-    return differs("granule_stride_bytes", scales.granule_stride_bytes, expected.granule_stride_bytes);
+    return differs("granule_stride_bytes", scales.granule_stride_bytes,
+                   expected.granule_stride_bytes);
   if (has_data && scales.data == nullptr)
-    return fail(Errc::invalid_argument, "attend: {}.scales.data is null, expected scales of type {}", plane, expected.dtype);
+    return fail(Errc::invalid_argument,
+                "attend: {}.scales.data is null, expected scales of type {}", plane,
+                expected.dtype);
   return {};
 }
 
 Status check_view(const char* plane, const PagedKVView& view, const PagedKVView& expected) {
   const auto differs = [plane](const char* field, int64_t got, int64_t want) {
-    return fail(Errc::invalid_argument, "attend: {}.{} is {}, expected {} (from the problem)", plane, field, got, want);
+    return fail(Errc::invalid_argument, "attend: {}.{} is {}, expected {} (from the problem)",
+                plane, field, got, want);
   };
   if (view.dtype != expected.dtype)
-    return fail(Errc::invalid_argument, "attend: {} has dtype {}, expected {} (from the problem)", plane, view.dtype,
-                expected.dtype);
-  if (view.num_heads != expected.num_heads) return differs("num_heads", view.num_heads, expected.num_heads);
-  if (view.head_size != expected.head_size) return differs("head_size", view.head_size, expected.head_size);
-  if (view.page_size != expected.page_size) return differs("page_size", view.page_size, expected.page_size);
+    return fail(Errc::invalid_argument, "attend: {} has dtype {}, expected {} (from the problem)",
+                plane, view.dtype, expected.dtype);
+  if (view.num_heads != expected.num_heads)
+    return differs("num_heads", view.num_heads, expected.num_heads);
+  if (view.head_size != expected.head_size)
+    return differs("head_size", view.head_size, expected.head_size);
+  if (view.page_size != expected.page_size)
+    return differs("page_size", view.page_size, expected.page_size);
   if (view.page_stride_bytes != expected.page_stride_bytes)
     return differs("page_stride_bytes", view.page_stride_bytes, expected.page_stride_bytes);
   if (view.slot_stride_bytes != expected.slot_stride_bytes)
@@ -108,56 +136,73 @@ Status check_view(const char* plane, const PagedKVView& view, const PagedKVView&
   if (view.num_pages < 0) return differs("num_pages", view.num_pages, 0);
   const auto element = static_cast<uintptr_t>(bit_width(view.dtype) / 8);
   if (view.num_pages > 0 && view.data == nullptr)
-    return fail(Errc::invalid_argument, "attend: {}.data is null, expected {} pages", plane, view.num_pages);
+    return fail(Errc::invalid_argument, "attend: {}.data is null, expected {} pages", plane,
+                view.num_pages);
   if (reinterpret_cast<uintptr_t>(view.data) % element != 0)
-    return fail(Errc::invalid_argument, "attend: {}.data is not aligned, expected a multiple of {} (the size of {})", plane,
+    return fail(Errc::invalid_argument,
+                "attend: {}.data is not aligned, expected a multiple of {} (the size of {})", plane,
                 element, view.dtype);
   return check_scales(plane, view.scales, expected.scales, view.num_pages > 0);
 }
 
 Status check_bias(const AttentionProblem& problem, int64_t tokens, const AnyTensor<3>& bias) {
-  if (Status s = check_optional("attend: bias", bias.data != nullptr, problem.bias && tokens > 0); !s.is_ok())
+  if (Status s = check_optional("attend: bias", bias.data != nullptr, problem.bias && tokens > 0);
+      !s.is_ok())
     return problem.bias && tokens == 0 ? Status() : s;
   if (bias.data == nullptr) return {};
   if (bias.extent[0] != 1 && bias.extent[0] != problem.q_heads)
-    return fail(Errc::invalid_argument, "attend: bias has {} heads, expected 1 or {} (q_heads)", bias.extent[0], problem.q_heads);
+    return fail(Errc::invalid_argument, "attend: bias has {} heads, expected 1 or {} (q_heads)",
+                bias.extent[0], problem.q_heads);
   return check_tensor("bias", bias, DType::f32, {bias.extent[0], tokens, bias.extent[2]});
 }
 
 }  // namespace
 
 Status check_memory(const char* what, const MemorySpan& memory, int64_t bytes) noexcept {
-  if (memory.data == nullptr) return fail(Errc::invalid_argument, "{} is null, expected {} bytes", what, bytes);
+  if (memory.data == nullptr)
+    return fail(Errc::invalid_argument, "{} is null, expected {} bytes", what, bytes);
   if (memory.bytes < bytes)
-    return fail(Errc::invalid_argument, "{} has {} bytes, expected at least {}", what, memory.bytes, bytes);
+    return fail(Errc::invalid_argument, "{} has {} bytes, expected at least {}", what, memory.bytes,
+                bytes);
   if (reinterpret_cast<uintptr_t>(memory.data) % 64 != 0)
     return fail(Errc::invalid_argument, "{} is not aligned, expected a multiple of 64 bytes", what);
   return {};
 }
 
-Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits, const Batch& batch) noexcept {
+Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits,
+                   const Batch& batch) noexcept {
   if (batch.size < 0 || batch.size > limits.batch)
-    return fail(Errc::invalid_argument, "plan: batch.size is {}, expected 0 to limits.batch = {}", batch.size, limits.batch);
+    return fail(Errc::invalid_argument, "plan: batch.size is {}, expected 0 to limits.batch = {}",
+                batch.size, limits.batch);
   if (batch.size > 0 && batch.query_offsets == nullptr)
-    return fail(Errc::invalid_argument, "plan: batch.query_offsets is null, expected size + 1 offsets");
+    return fail(Errc::invalid_argument,
+                "plan: batch.query_offsets is null, expected size + 1 offsets");
   if (batch.size > 0 && batch.context_lengths == nullptr)
-    return fail(Errc::invalid_argument, "plan: batch.context_lengths is null, expected one length per sequence");
+    return fail(Errc::invalid_argument,
+                "plan: batch.context_lengths is null, expected one length per sequence");
   if (batch.size > 0) {
     if (Status s = check_offsets(batch); !s.is_ok()) return s;
     if (batch.query_offsets[batch.size] > limits.tokens)
-      return fail(Errc::invalid_argument, "plan: batch.query_offsets[{}] is {}, expected at most limits.tokens = {}", batch.size,
-                  batch.query_offsets[batch.size], limits.tokens);
+      return fail(Errc::invalid_argument,
+                  "plan: batch.query_offsets[{}] is {}, expected at most limits.tokens = {}",
+                  batch.size, batch.query_offsets[batch.size], limits.tokens);
     if (Status s = check_contexts(limits, batch); !s.is_ok()) return s;
   }
   const bool has_tokens = batch.size > 0 && batch.query_offsets[batch.size] > 0;
   if (has_tokens || !problem.intervals) {
-    if (Status s = check_optional("plan: batch.visible_begin", batch.visible_begin != nullptr, problem.intervals); !s.is_ok())
+    if (Status s = check_optional("plan: batch.visible_begin", batch.visible_begin != nullptr,
+                                  problem.intervals);
+        !s.is_ok())
       return s;
-    if (Status s = check_optional("plan: batch.visible_end", batch.visible_end != nullptr, problem.intervals); !s.is_ok())
+    if (Status s = check_optional("plan: batch.visible_end", batch.visible_end != nullptr,
+                                  problem.intervals);
+        !s.is_ok())
       return s;
   }
   if (has_tokens || !problem.tree) {
-    if (Status s = check_optional("plan: batch.tree", batch.tree != nullptr, problem.tree); !s.is_ok()) return s;
+    if (Status s = check_optional("plan: batch.tree", batch.tree != nullptr, problem.tree);
+        !s.is_ok())
+      return s;
   }
   if (has_tokens && problem.tree) {
     if (Status s = check_tree(batch); !s.is_ok()) return s;
@@ -165,23 +210,35 @@ Status check_batch(const AttentionProblem& problem, const AttentionLimits& limit
   return check_optional("plan: batch.selected", batch.selected != nullptr, problem.selection);
 }
 
-Status check_args(const AttentionProblem& problem, int64_t tokens, const AttentionArgs& args) noexcept {
-  if (Status s = check_tensor("q", args.q, problem.q_dtype, {tokens, problem.q_heads, problem.key.head_size}); !s.is_ok())
+Status check_args(const AttentionProblem& problem, int64_t tokens,
+                  const AttentionArgs& args) noexcept {
+  if (Status s = check_tensor("q", args.q, problem.q_dtype,
+                              {tokens, problem.q_heads, problem.key.head_size});
+      !s.is_ok())
     return s;
-  if (Status s = check_tensor("out", args.out, problem.out_dtype, {tokens, problem.q_heads, problem.v_head_size}); !s.is_ok())
+  if (Status s = check_tensor("out", args.out, problem.out_dtype,
+                              {tokens, problem.q_heads, problem.v_head_size});
+      !s.is_ok())
     return s;
   if (Status s = check_view("key", args.key, problem.key); !s.is_ok()) return s;
   if (!problem.value_in_key) {
     if (Status s = check_view("value", args.value, problem.value); !s.is_ok()) return s;
     if (args.value.num_pages != args.key.num_pages)
-      return fail(Errc::invalid_argument, "attend: value.num_pages is {}, expected {} (from key)", args.value.num_pages,
-                  args.key.num_pages);
+      return fail(Errc::invalid_argument, "attend: value.num_pages is {}, expected {} (from key)",
+                  args.value.num_pages, args.key.num_pages);
   }
   if (args.key_tail.data != nullptr)
-    return fail(Errc::invalid_argument, "attend: key_tail is given, but the problem was created without it");
+    return fail(Errc::invalid_argument,
+                "attend: key_tail is given, but the problem was created without it");
   if (tokens > 0) {
-    if (Status s = check_optional("attend: sink_logits", args.sink_logits != nullptr, problem.sink_logits); !s.is_ok()) return s;
-    if (Status s = check_optional("attend: alibi_slopes", args.alibi_slopes != nullptr, problem.alibi); !s.is_ok()) return s;
+    if (Status s =
+            check_optional("attend: sink_logits", args.sink_logits != nullptr, problem.sink_logits);
+        !s.is_ok())
+      return s;
+    if (Status s =
+            check_optional("attend: alibi_slopes", args.alibi_slopes != nullptr, problem.alibi);
+        !s.is_ok())
+      return s;
   }
   return check_bias(problem, tokens, args.bias);
 }

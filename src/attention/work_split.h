@@ -21,11 +21,14 @@ struct WorkSplit {
   int64_t rows = 0;
   int64_t tasks = 0;
 
-  [[nodiscard]] int64_t begin(int64_t task) const { return task * (rows / tasks) + std::min(task, rows % tasks); }
+  [[nodiscard]] int64_t begin(int64_t task) const {
+    return task * (rows / tasks) + std::min(task, rows % tasks);
+  }
   [[nodiscard]] int64_t end(int64_t task) const { return begin(task + 1); }
 };
 
-/// Enough bytes for a task to outweigh handing it to another thread (a fork-join costs about a microsecond, a core moves some 10 GB/s).
+/// Enough bytes for a task to outweigh handing it to another thread (a fork-join costs about a
+/// microsecond, a core moves some 10 GB/s).
 inline constexpr int64_t task_bytes_min = 32 * 1024;
 
 /// At most four tasks per thread, so that uneven threads even out. `rows` >= 1.
@@ -36,7 +39,8 @@ inline WorkSplit split_rows(int64_t rows, int64_t row_bytes, const Executor& exe
 }
 
 /// Runs `task(arg, i)` for every task; a single one on the calling thread.
-inline void run_tasks(const WorkSplit& split, void (*task)(void*, int64_t) noexcept, void* arg, const Executor& executor) {
+inline void run_tasks(const WorkSplit& split, void (*task)(void*, int64_t) noexcept, void* arg,
+                      const Executor& executor) {
   if (split.tasks == 1) return task(arg, 0);
   executor.parallel_for(executor.context, split.tasks, task, arg);
 }

@@ -22,9 +22,11 @@ Status read_problem(const char* function, const folio_problem* problem, Attentio
   if (p.key == nullptr) return null_argument(function, "problem->key");
   constexpr int32_t known = 2 * FOLIO_SELECTION - 1;
   if ((p.options & ~known) != 0)
-    return fail(Errc::unsupported, "{}: problem->options is {}, expected bits of {} only", function, p.options, known);
+    return fail(Errc::unsupported, "{}: problem->options is {}, expected bits of {} only", function,
+                p.options, known);
   if (p.reproducible < 0 || p.reproducible > FOLIO_PER_QUERY)
-    return fail(Errc::invalid_argument, "{}: problem->reproducible is {}, expected 0 to 2", function, p.reproducible);
+    return fail(Errc::invalid_argument, "{}: problem->reproducible is {}, expected 0 to 2",
+                function, p.reproducible);
   if (Status s = convert(function, "problem->key", p.key, to.key); !s.is_ok()) return s;
   if (Status s = convert(function, "problem->value", p.value, to.value); !s.is_ok()) return s;
   to.q_dtype = dtype_of(p.q_dtype);
@@ -47,7 +49,8 @@ Status read_problem(const char* function, const folio_problem* problem, Attentio
 
 Result<Device> device_of(const char* function, int32_t kind, int32_t index) {
   if (kind != FOLIO_CPU && kind != FOLIO_CUDA)
-    return fail(Errc::invalid_argument, "{}: device_kind is {}, expected FOLIO_CPU or FOLIO_CUDA", function, kind);
+    return fail(Errc::invalid_argument, "{}: device_kind is {}, expected FOLIO_CPU or FOLIO_CUDA",
+                function, kind);
   return Device{kind == FOLIO_CPU ? Device::Kind::cpu : Device::Kind::cuda, index};
 }
 
@@ -65,7 +68,8 @@ Status read_args(const char* function, const folio_args* args, AttentionArgs& to
   return {};
 }
 
-static_assert(sizeof(AttentionPlan) <= sizeof(folio_plan) && std::is_trivially_copyable_v<AttentionPlan>);
+static_assert(sizeof(AttentionPlan) <= sizeof(folio_plan) &&
+              std::is_trivially_copyable_v<AttentionPlan>);
 
 AttentionPlan plan_of(const folio_plan& words) {
   AttentionPlan plan;
@@ -73,26 +77,30 @@ AttentionPlan plan_of(const folio_plan& words) {
   return plan;
 }
 
-Status check_handles(const char* function, const folio_attention* attention, const folio_plan* plan) {
+Status check_handles(const char* function, const folio_attention* attention,
+                     const folio_plan* plan) {
   if (attention == nullptr) return null_argument(function, "attention");
   return plan == nullptr ? null_argument(function, "plan") : Status();
 }
 
-Status create(const folio_problem* problem, const folio_limits* limits, Device device, const char* kernel,
-              folio_attention** attention) {
+Status create(const folio_problem* problem, const folio_limits* limits, Device device,
+              const char* kernel, folio_attention** attention) {
   constexpr auto function = "folio_create_attention";
   AttentionProblem p;
   folio_limits l = {sizeof l, 1, 1, 1, 1};
   if (Status s = read_problem(function, problem, p); !s.is_ok()) return s;
   if (Status s = read(function, "limits", limits, l); !s.is_ok()) return s;
-  const Result<Attention> made =
-      Attention::create(p, {l.batch, l.tokens, l.context, l.parallelism}, device, kernel == nullptr ? "" : kernel);
+  const Result<Attention> made = Attention::create(p, {l.batch, l.tokens, l.context, l.parallelism},
+                                                   device, kernel == nullptr ? "" : kernel);
   if (!made) return made.error();
   *attention = new (std::nothrow) folio_attention{*made};
-  return *attention != nullptr ? Status() : fail(Errc::out_of_memory, "{}: no memory for the handle", function);
+  return *attention != nullptr
+             ? Status()
+             : fail(Errc::out_of_memory, "{}: no memory for the handle", function);
 }
 
-Status make_plan(const folio_attention* attention, const folio_batch* batch, MemorySpan memory, folio_plan* to) {
+Status make_plan(const folio_attention* attention, const folio_batch* batch, MemorySpan memory,
+                 folio_plan* to) {
   constexpr auto function = "folio_make_plan";
   if (Status s = check_handles(function, attention, to); !s.is_ok()) return s;
   Batch b;
@@ -103,8 +111,8 @@ Status make_plan(const folio_attention* attention, const folio_batch* batch, Mem
   return {};
 }
 
-Status attend(const folio_attention* attention, const folio_plan* plan, const folio_args* args, MemorySpan workspace,
-              const folio_executor* executor) {
+Status attend(const folio_attention* attention, const folio_plan* plan, const folio_args* args,
+              MemorySpan workspace, const folio_executor* executor) {
   constexpr auto function = "folio_attend";
   if (Status s = check_handles(function, attention, plan); !s.is_ok()) return s;
   AttentionArgs a;
@@ -114,7 +122,8 @@ Status attend(const folio_attention* attention, const folio_plan* plan, const fo
   return folio::attend(attention->attention, plan_of(*plan), a, workspace, adapter.get());
 }
 
-Status prepare(const folio_attention* attention, const folio_plan* plan, const folio_args* args, MemorySpan workspace) {
+Status prepare(const folio_attention* attention, const folio_plan* plan, const folio_args* args,
+               MemorySpan workspace) {
   constexpr auto function = "folio_prepare";
   if (Status s = check_handles(function, attention, plan); !s.is_ok()) return s;
   AttentionArgs a;
@@ -122,29 +131,33 @@ Status prepare(const folio_attention* attention, const folio_plan* plan, const f
   return folio::prepare(attention->attention, plan_of(*plan), a, workspace);
 }
 
-Status attend_task(const folio_attention* attention, const folio_plan* plan, const folio_args* args, MemorySpan workspace,
-                   int64_t task) {
+Status attend_task(const folio_attention* attention, const folio_plan* plan, const folio_args* args,
+                   MemorySpan workspace, int64_t task) {
   constexpr auto function = "folio_attend_task";
   if (Status s = check_handles(function, attention, plan); !s.is_ok()) return s;
   AttentionArgs a;
   if (Status s = read_args(function, args, a); !s.is_ok()) return s;
   const AttentionPlan p = plan_of(*plan);
   if (task < 0 || task >= p.num_tasks)
-    return fail(Errc::invalid_argument, "{}: task is {}, expected 0 to {}", function, task, p.num_tasks - 1);
+    return fail(Errc::invalid_argument, "{}: task is {}, expected 0 to {}", function, task,
+                p.num_tasks - 1);
   if (workspace.data == nullptr || workspace.bytes < attention->attention.workspace_bytes())
     return fail(Errc::invalid_argument, "{}: workspace has {} bytes, expected {}", function,
-                workspace.data == nullptr ? 0 : workspace.bytes, attention->attention.workspace_bytes());
+                workspace.data == nullptr ? 0 : workspace.bytes,
+                attention->attention.workspace_bytes());
   folio::attend_task(attention->attention, p, a, workspace, task);
   return {};
 }
 
 constexpr int64_t parts_max = 64;
 
-Status merge(const folio_partial* parts, int64_t num_parts, const folio_tensor* out, float* lse, const folio_executor* executor) {
+Status merge(const folio_partial* parts, int64_t num_parts, const folio_tensor* out, float* lse,
+             const folio_executor* executor) {
   constexpr auto function = "folio_merge";
   if (parts == nullptr) return null_argument(function, "parts");
   if (num_parts < 1 || num_parts > parts_max)
-    return fail(Errc::invalid_argument, "{}: num_parts is {}, expected 1 to {}", function, num_parts, parts_max);
+    return fail(Errc::invalid_argument, "{}: num_parts is {}, expected 1 to {}", function,
+                num_parts, parts_max);
   std::array<Partial, parts_max> converted;
   for (int64_t i = 0; i < num_parts; ++i) {
     Partial& part = converted[static_cast<size_t>(i)];
@@ -155,7 +168,8 @@ Status merge(const folio_partial* parts, int64_t num_parts, const folio_tensor* 
   if (Status s = convert(function, "out", out, to); !s.is_ok()) return s;
   ExecutorAdapter adapter;
   if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
-  return folio::merge(std::span(converted).first(static_cast<size_t>(num_parts)), to, lse, adapter.get());
+  return folio::merge(std::span(converted).first(static_cast<size_t>(num_parts)), to, lse,
+                      adapter.get());
 }
 
 }  // namespace
@@ -171,9 +185,11 @@ const char* folio_refuse(const folio_problem* problem, int32_t device_kind, int3
   return refuse(p, *device);
 }
 
-folio_code folio_create_attention(const folio_problem* problem, const folio_limits* limits, int32_t device_kind,
-                                  int32_t device_index, const char* kernel, folio_attention** attention, folio_message* message) {
-  if (attention == nullptr) return c::report(c::null_argument("folio_create_attention", "attention"), message);
+folio_code folio_create_attention(const folio_problem* problem, const folio_limits* limits,
+                                  int32_t device_kind, int32_t device_index, const char* kernel,
+                                  folio_attention** attention, folio_message* message) {
+  if (attention == nullptr)
+    return c::report(c::null_argument("folio_create_attention", "attention"), message);
   *attention = nullptr;
   const Result<Device> device = c::device_of("folio_create_attention", device_kind, device_index);
   if (!device) return c::report(device.error(), message);
@@ -195,36 +211,44 @@ int64_t folio_get_workspace_bytes(const folio_attention* attention) {
   return attention == nullptr ? 0 : attention->attention.workspace_bytes();
 }
 
-folio_code folio_make_plan(const folio_attention* attention, const folio_batch* batch, void* plan_memory, int64_t bytes,
-                           folio_plan* plan, folio_message* message) {
+folio_code folio_make_plan(const folio_attention* attention, const folio_batch* batch,
+                           void* plan_memory, int64_t bytes, folio_plan* plan,
+                           folio_message* message) {
   return c::report(c::make_plan(attention, batch, {plan_memory, bytes}, plan), message);
 }
 
-int64_t folio_get_num_tasks(const folio_plan* plan) { return plan == nullptr ? 0 : c::plan_of(*plan).num_tasks; }
+int64_t folio_get_num_tasks(const folio_plan* plan) {
+  return plan == nullptr ? 0 : c::plan_of(*plan).num_tasks;
+}
 
-folio_code folio_attend(const folio_attention* attention, const folio_plan* plan, const folio_args* args, void* workspace,
-                        int64_t bytes, const folio_executor* executor, folio_message* message) {
+folio_code folio_attend(const folio_attention* attention, const folio_plan* plan,
+                        const folio_args* args, void* workspace, int64_t bytes,
+                        const folio_executor* executor, folio_message* message) {
   return c::report(c::attend(attention, plan, args, {workspace, bytes}, executor), message);
 }
 
-folio_code folio_prepare(const folio_attention* attention, const folio_plan* plan, const folio_args* args, void* workspace,
-                         int64_t bytes, folio_message* message) {
+folio_code folio_prepare(const folio_attention* attention, const folio_plan* plan,
+                         const folio_args* args, void* workspace, int64_t bytes,
+                         folio_message* message) {
   return c::report(c::prepare(attention, plan, args, {workspace, bytes}), message);
 }
 
-folio_code folio_attend_task(const folio_attention* attention, const folio_plan* plan, const folio_args* args, void* workspace,
-                             int64_t bytes, int64_t task, folio_message* message) {
+folio_code folio_attend_task(const folio_attention* attention, const folio_plan* plan,
+                             const folio_args* args, void* workspace, int64_t bytes, int64_t task,
+                             folio_message* message) {
   return c::report(c::attend_task(attention, plan, args, {workspace, bytes}, task), message);
 }
 
-folio_code folio_merge(const folio_partial* parts, int64_t num_parts, const folio_tensor* out, float* lse,
-                       const folio_executor* executor, folio_message* message) {
+folio_code folio_merge(const folio_partial* parts, int64_t num_parts, const folio_tensor* out,
+                       float* lse, const folio_executor* executor, folio_message* message) {
   return c::report(c::merge(parts, num_parts, out, lse, executor), message);
 }
 
-folio_code folio_get_default_executor(int32_t threads, folio_executor* executor, folio_message* message) {
+folio_code folio_get_default_executor(int32_t threads, folio_executor* executor,
+                                      folio_message* message) {
   const Executor own = default_executor(threads);
-  // A function that throws nothing serves where one that may is expected; what differs is the type of `task`, which folio made itself.
+  // A function that throws nothing serves where one that may is expected; what differs is the type
+  // of `task`, which folio made itself.
   folio_executor filled = {};
   filled.context = own.context;
   filled.concurrency = own.concurrency;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/c/cache.cpp: writing and copying through the C interface: append, rotate, copy_pages, copy_slots.
+/// src/c/cache.cpp: writing and copying through the C interface: append, rotate, copy_pages,
+/// copy_slots.
 #include <array>
 #include <span>
 
@@ -10,7 +11,8 @@
 namespace folio::inline v1::c {
 namespace {
 
-static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) && sizeof(folio_slot_copy) == sizeof(SlotCopy));
+static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) &&
+              sizeof(folio_slot_copy) == sizeof(SlotCopy));
 
 constexpr float default_eps = 1e-6f;
 
@@ -31,7 +33,8 @@ Status read_batch(const char* function, const folio_batch* batch, Batch& to) {
   return batch == nullptr ? Status() : convert(function, batch, to);
 }
 
-Status append(const folio_batch* batch, const folio_append_args* args, const folio_executor* executor) {
+Status append(const folio_batch* batch, const folio_append_args* args,
+              const folio_executor* executor) {
   constexpr auto function = "folio_append";
   folio_append_args a = {};
   a.norm_eps = default_eps;
@@ -56,7 +59,8 @@ Status append(const folio_batch* batch, const folio_append_args* args, const fol
   return folio::append(b, to, adapter.get());
 }
 
-Status rotate(const folio_batch* batch, const folio_rotate_args* args, const folio_executor* executor) {
+Status rotate(const folio_batch* batch, const folio_rotate_args* args,
+              const folio_executor* executor) {
   constexpr auto function = "folio_rotate";
   folio_rotate_args a = {};
   a.norm_eps = default_eps;
@@ -81,14 +85,17 @@ Status rotate(const folio_batch* batch, const folio_rotate_args* args, const fol
 /// Planes of all layers, without an allocation.
 class PlaneList {
  public:
-  Status init(const char* function, const char* argument, const folio_kv_planes* planes, int64_t count) {
+  Status init(const char* function, const char* argument, const folio_kv_planes* planes,
+              int64_t count) {
     if (count < 0 || count > FOLIO_MAX_PLANES)
-      return fail(Errc::invalid_argument, "{}: num_planes is {}, expected 0 to {}", function, count, FOLIO_MAX_PLANES);
+      return fail(Errc::invalid_argument, "{}: num_planes is {}, expected 0 to {}", function, count,
+                  FOLIO_MAX_PLANES);
     if (planes == nullptr && count > 0) return null_argument(function, argument);
     for (; count_ < static_cast<size_t>(count); ++count_) {
       KVPlanes& to = planes_[count_];
       if (Status s = convert(function, argument, planes[count_].key, to.key); !s.is_ok()) return s;
-      if (Status s = convert(function, argument, planes[count_].value, to.value); !s.is_ok()) return s;
+      if (Status s = convert(function, argument, planes[count_].value, to.value); !s.is_ok())
+        return s;
     }
     return {};
   }
@@ -100,11 +107,14 @@ class PlaneList {
 };
 
 template <class Copy, class CCopy>
-Status copy(const char* function, const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes, const CCopy* copies,
-            int64_t num_copies, const folio_executor* executor,
-            Status (*run)(std::span<const KVPlanes>, std::span<const KVPlanes>, std::span<const Copy>,
-                          const Executor&) noexcept) {
-  if (num_copies < 0) return fail(Errc::invalid_argument, "{}: num_copies is {}, expected at least 0", function, num_copies);
+Status copy(const char* function, const folio_kv_planes* from, const folio_kv_planes* to,
+            int64_t num_planes, const CCopy* copies, int64_t num_copies,
+            const folio_executor* executor,
+            Status (*run)(std::span<const KVPlanes>, std::span<const KVPlanes>,
+                          std::span<const Copy>, const Executor&) noexcept) {
+  if (num_copies < 0)
+    return fail(Errc::invalid_argument, "{}: num_copies is {}, expected at least 0", function,
+                num_copies);
   if (copies == nullptr && num_copies > 0) return null_argument(function, "copies");
   PlaneList source, target;
   if (Status s = source.init(function, "from", from, num_planes); !s.is_ok()) return s;
@@ -120,26 +130,28 @@ Status copy(const char* function, const folio_kv_planes* from, const folio_kv_pl
 
 using namespace folio;  // NOLINT(google-build-using-namespace): the calls below are thin
 
-folio_code folio_append(const folio_batch* batch, const folio_append_args* args, const folio_executor* executor,
-                        folio_message* message) {
+folio_code folio_append(const folio_batch* batch, const folio_append_args* args,
+                        const folio_executor* executor, folio_message* message) {
   return c::report(c::append(batch, args, executor), message);
 }
 
-folio_code folio_rotate(const folio_batch* batch, const folio_rotate_args* args, const folio_executor* executor,
-                        folio_message* message) {
+folio_code folio_rotate(const folio_batch* batch, const folio_rotate_args* args,
+                        const folio_executor* executor, folio_message* message) {
   return c::report(c::rotate(batch, args, executor), message);
 }
 
-folio_code folio_copy_pages(const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes,
-                            const folio_page_copy* copies, int64_t num_copies, const folio_executor* executor,
-                            folio_message* message) {
-  return c::report(c::copy<PageCopy>("folio_copy_pages", from, to, num_planes, copies, num_copies, executor, copy_pages),
+folio_code folio_copy_pages(const folio_kv_planes* from, const folio_kv_planes* to,
+                            int64_t num_planes, const folio_page_copy* copies, int64_t num_copies,
+                            const folio_executor* executor, folio_message* message) {
+  return c::report(c::copy<PageCopy>("folio_copy_pages", from, to, num_planes, copies, num_copies,
+                                     executor, copy_pages),
                    message);
 }
 
-folio_code folio_copy_slots(const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes,
-                            const folio_slot_copy* copies, int64_t num_copies, const folio_executor* executor,
-                            folio_message* message) {
-  return c::report(c::copy<SlotCopy>("folio_copy_slots", from, to, num_planes, copies, num_copies, executor, copy_slots),
+folio_code folio_copy_slots(const folio_kv_planes* from, const folio_kv_planes* to,
+                            int64_t num_planes, const folio_slot_copy* copies, int64_t num_copies,
+                            const folio_executor* executor, folio_message* message) {
+  return c::report(c::copy<SlotCopy>("folio_copy_slots", from, to, num_planes, copies, num_copies,
+                                     executor, copy_slots),
                    message);
 }

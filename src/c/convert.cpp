@@ -5,7 +5,8 @@
 namespace folio::inline v1::c {
 namespace {
 
-constexpr uint32_t struct_size_max = 1u << 16;  // beyond this it is no size but an uninitialised word
+// beyond this it is no size but an uninitialised word
+constexpr uint32_t struct_size_max = 1u << 16;
 
 /// `struct_size` of the caller's struct.
 Result<uint32_t> size_of(const char* function, const char* argument, const void* at) {
@@ -13,7 +14,8 @@ Result<uint32_t> size_of(const char* function, const char* argument, const void*
   uint32_t size = 0;
   std::memcpy(&size, at, sizeof size);
   if (size >= sizeof size && size <= struct_size_max) return size;
-  return fail(Errc::invalid_argument, "{}: {}->struct_size is {}, expected sizeof of the struct", function, argument, size);
+  return fail(Errc::invalid_argument, "{}: {}->struct_size is {}, expected sizeof of the struct",
+              function, argument, size);
 }
 
 bool is_zero(const unsigned char* bytes, uint32_t count) {
@@ -37,7 +39,8 @@ Status convert_scales(const char* function, const folio_scale_view* from, ScaleV
 }  // namespace
 
 DType dtype_of(int32_t value) noexcept {
-  return value >= 0 && value <= static_cast<int32_t>(DType::i4) ? static_cast<DType>(value) : DType::invalid;
+  return value >= 0 && value <= static_cast<int32_t>(DType::i4) ? static_cast<DType>(value)
+                                                                : DType::invalid;
 }
 
 folio_code report(const Status& status, folio_message* message) noexcept {
@@ -50,25 +53,31 @@ folio_code report(const Status& status, folio_message* message) noexcept {
   return static_cast<folio_code>(status.code());
 }
 
-Status read_bytes(const char* function, const char* argument, const void* from, void* whole, uint32_t size) noexcept {
+Status read_bytes(const char* function, const char* argument, const void* from, void* whole,
+                  uint32_t size) noexcept {
   const Result<uint32_t> given = size_of(function, argument, from);
   if (!given) return given.error();
   std::memcpy(whole, from, std::min(*given, size));
-  if (*given <= size || is_zero(static_cast<const unsigned char*>(from) + size, *given - size)) return {};
-  return fail(Errc::unsupported, "{}: {}->struct_size is {}, {} are known here, and the rest is not zero", function, argument,
-              *given, size);
+  if (*given <= size || is_zero(static_cast<const unsigned char*>(from) + size, *given - size))
+    return {};
+  return fail(Errc::unsupported,
+              "{}: {}->struct_size is {}, {} are known here, and the rest is not zero", function,
+              argument, *given, size);
 }
 
-Status write_bytes(const char* function, const char* argument, const void* whole, void* to, uint32_t size) noexcept {
+Status write_bytes(const char* function, const char* argument, const void* whole, void* to,
+                   uint32_t size) noexcept {
   const Result<uint32_t> given = size_of(function, argument, to);
   if (!given) return given.error();
   const uint32_t known = std::min(*given, size), head = sizeof(uint32_t);
-  std::memcpy(static_cast<unsigned char*>(to) + head, static_cast<const unsigned char*>(whole) + head, known - head);
+  std::memcpy(static_cast<unsigned char*>(to) + head,
+              static_cast<const unsigned char*>(whole) + head, known - head);
   std::memset(static_cast<unsigned char*>(to) + known, 0, *given - known);
   return {};
 }
 
-Status convert(const char* function, const char* argument, const folio_tensor* tensor, AnyTensor<3>& to) noexcept {
+Status convert(const char* function, const char* argument, const folio_tensor* tensor,
+               AnyTensor<3>& to) noexcept {
   to = {};
   if (tensor == nullptr) return {};
   folio_tensor t = {};
@@ -82,7 +91,8 @@ Status convert(const char* function, const char* argument, const folio_tensor* t
   return {};
 }
 
-Status convert(const char* function, const char* argument, const folio_kv_view* view, PagedKVView& to) noexcept {
+Status convert(const char* function, const char* argument, const folio_kv_view* view,
+               PagedKVView& to) noexcept {
   to = {};
   if (view == nullptr) return {};
   folio_kv_view v = {};
@@ -129,7 +139,8 @@ Status ExecutorAdapter::init(const char* function, const folio_executor* executo
     const auto& caller = *static_cast<const folio_executor*>(context);
     return caller.concurrency(caller.context);
   };
-  executor_.parallel_for = [](void* context, int64_t n, void (*task)(void*, int64_t) noexcept, void* arg) {
+  executor_.parallel_for = [](void* context, int64_t n, void (*task)(void*, int64_t) noexcept,
+                              void* arg) {
     const auto& caller = *static_cast<const folio_executor*>(context);
     caller.parallel_for(caller.context, n, task, arg);
   };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/c/convert.h: from the structs of the C interface to those of folio, and from Status to code and message.
+/// src/c/convert.h: from the structs of the C interface to those of folio, and from Status to code
+/// and message.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +21,10 @@ folio_code report(const Status& status, folio_message* message) noexcept;
 }
 
 /// The caller's struct, as long as it is; what it lacks keeps the value of `whole`.
-/// Errors: invalid_argument for null or a struct_size that cannot be; unsupported if the caller's struct is longer and not zero there.
-Status read_bytes(const char* function, const char* argument, const void* from, void* whole, uint32_t size) noexcept;
+/// Errors: invalid_argument for null or a struct_size that cannot be; unsupported if the caller's
+/// struct is longer and not zero there.
+Status read_bytes(const char* function, const char* argument, const void* from, void* whole,
+                  uint32_t size) noexcept;
 
 template <class T>
 Status read(const char* function, const char* argument, const T* from, T& whole) noexcept {
@@ -31,7 +34,8 @@ Status read(const char* function, const char* argument, const T* from, T& whole)
 }
 
 /// The other way: fills as much of the caller's struct as its struct_size holds.
-Status write_bytes(const char* function, const char* argument, const void* whole, void* to, uint32_t size) noexcept;
+Status write_bytes(const char* function, const char* argument, const void* whole, void* to,
+                   uint32_t size) noexcept;
 
 template <class T>
 Status write(const char* function, const char* argument, T whole, T* to) noexcept {
@@ -42,8 +46,10 @@ Status write(const char* function, const char* argument, T whole, T* to) noexcep
 [[nodiscard]] DType dtype_of(int32_t value) noexcept;
 
 /// `tensor` null: an empty one.
-Status convert(const char* function, const char* argument, const folio_tensor* tensor, AnyTensor<3>& to) noexcept;
-Status convert(const char* function, const char* argument, const folio_kv_view* view, PagedKVView& to) noexcept;
+Status convert(const char* function, const char* argument, const folio_tensor* tensor,
+               AnyTensor<3>& to) noexcept;
+Status convert(const char* function, const char* argument, const folio_kv_view* view,
+               PagedKVView& to) noexcept;
 Status convert(const char* function, const folio_batch* batch, Batch& to) noexcept;
 
 /// An Executor over the caller's; the object must outlive its use. Null: serial.

@@ -13,15 +13,21 @@ struct folio_pool {
 namespace folio::inline v1::c {
 namespace {
 
-static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) && offsetof(folio_page_copy, to) == offsetof(PageCopy, to) &&
+static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) &&
+              offsetof(folio_page_copy, to) == offsetof(PageCopy, to) &&
               offsetof(folio_page_copy, tokens) == offsetof(PageCopy, tokens));
 
 /// Generations begin at 1, so no live sequence is 0.
 folio_sequence number_of(SequenceId id) { return uint64_t{id.generation} << 32 | id.index; }
-SequenceId id_of(folio_sequence number) { return {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)}; }
+SequenceId id_of(folio_sequence number) {
+  return {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)};
+}
 
-Result<std::span<const TokenId>> tokens_of(const char* function, const char* argument, const int32_t* tokens, int64_t count) {
-  if (count < 0) return fail(Errc::invalid_argument, "{}: num_tokens is {}, expected at least 0", function, count);
+Result<std::span<const TokenId>> tokens_of(const char* function, const char* argument,
+                                           const int32_t* tokens, int64_t count) {
+  if (count < 0)
+    return fail(Errc::invalid_argument, "{}: num_tokens is {}, expected at least 0", function,
+                count);
   if (count > 0 && tokens == nullptr) return null_argument(function, argument);
   return std::span<const TokenId>(tokens, static_cast<size_t>(count));
 }
@@ -55,11 +61,13 @@ Status create(const folio_pool_options* options, folio_pool** pool) {
   Result<PagePool> made = PagePool::create(p);
   if (!made) return made.error();
   *pool = new (std::nothrow) folio_pool{std::move(*made)};
-  return *pool != nullptr ? Status() : fail(Errc::out_of_memory, "{}: no memory for the handle", function);
+  return *pool != nullptr ? Status()
+                          : fail(Errc::out_of_memory, "{}: no memory for the handle", function);
 }
 
-Status admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens, const folio_sequence_options* options,
-             folio_sequence* sequence, int32_t* cached_tokens) {
+Status admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
+             const folio_sequence_options* options, folio_sequence* sequence,
+             int32_t* cached_tokens) {
   constexpr auto function = "folio_admit";
   if (pool == nullptr) return null_argument(function, "pool");
   if (sequence == nullptr) return null_argument(function, "sequence");
@@ -74,8 +82,8 @@ Status admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens, const 
   return {};
 }
 
-Status peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens, const folio_sequence_options* options,
-            int32_t* cached_tokens) {
+Status peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
+            const folio_sequence_options* options, int32_t* cached_tokens) {
   constexpr auto function = "folio_peek";
   if (pool == nullptr) return null_argument(function, "pool");
   if (cached_tokens == nullptr) return null_argument(function, "cached_tokens");
@@ -87,20 +95,26 @@ Status peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens, c
   return {};
 }
 
-Status commit(folio_pool* pool, folio_sequence sequence, const int32_t* written, int64_t num_tokens) {
+Status commit(folio_pool* pool, folio_sequence sequence, const int32_t* written,
+              int64_t num_tokens) {
   if (pool == nullptr) return null_argument("folio_commit", "pool");
-  const Result<std::span<const TokenId>> tokens = tokens_of("folio_commit", "written", written, num_tokens);
+  const Result<std::span<const TokenId>> tokens =
+      tokens_of("folio_commit", "written", written, num_tokens);
   return tokens ? pool->pool.commit(id_of(sequence), *tokens) : tokens.error();
 }
 
-Status begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t count, folio_step* step) {
+Status begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t count,
+                  folio_step* step) {
   constexpr auto function = "folio_begin_step";
   if (pool == nullptr) return null_argument(function, "pool");
   if (step == nullptr) return null_argument(function, "step");
-  if (count < 0) return fail(Errc::invalid_argument, "{}: num_sequences is {}, expected at least 0", function, count);
+  if (count < 0)
+    return fail(Errc::invalid_argument, "{}: num_sequences is {}, expected at least 0", function,
+                count);
   if (count > 0 && sequences == nullptr) return null_argument(function, "sequences");
   SequenceId* const ids = new (std::nothrow) SequenceId[static_cast<size_t>(count) + 1];
-  if (ids == nullptr) return fail(Errc::out_of_memory, "{}: no memory for {} sequences", function, count);
+  if (ids == nullptr)
+    return fail(Errc::out_of_memory, "{}: no memory for {} sequences", function, count);
   for (int64_t i = 0; i < count; ++i) ids[i] = id_of(sequences[i]);
   const Result<StepTicket> ticket = pool->pool.begin_step({ids, static_cast<size_t>(count)});
   delete[] ids;
@@ -142,7 +156,8 @@ T same(T value) {
 
 using namespace folio;  // NOLINT(google-build-using-namespace): the calls below are thin
 
-folio_code folio_create_pool(const folio_pool_options* options, folio_pool** pool, folio_message* message) {
+folio_code folio_create_pool(const folio_pool_options* options, folio_pool** pool,
+                             folio_message* message) {
   if (pool == nullptr) return c::report(c::null_argument("folio_create_pool", "pool"), message);
   *pool = nullptr;
   return c::report(c::create(options, pool), message);
@@ -150,35 +165,41 @@ folio_code folio_create_pool(const folio_pool_options* options, folio_pool** poo
 
 void folio_destroy_pool(folio_pool* pool) { delete pool; }
 
-folio_code folio_peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens, const folio_sequence_options* options,
-                      int32_t* cached_tokens, folio_message* message) {
+folio_code folio_peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
+                      const folio_sequence_options* options, int32_t* cached_tokens,
+                      folio_message* message) {
   return c::report(c::peek(pool, prompt, num_tokens, options, cached_tokens), message);
 }
 
-folio_code folio_admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens, const folio_sequence_options* options,
-                       folio_sequence* sequence, int32_t* cached_tokens, folio_message* message) {
+folio_code folio_admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
+                       const folio_sequence_options* options, folio_sequence* sequence,
+                       int32_t* cached_tokens, folio_message* message) {
   return c::report(c::admit(pool, prompt, num_tokens, options, sequence, cached_tokens), message);
 }
 
-folio_code folio_reserve(folio_pool* pool, folio_sequence sequence, int32_t new_tokens, folio_message* message) {
+folio_code folio_reserve(folio_pool* pool, folio_sequence sequence, int32_t new_tokens,
+                         folio_message* message) {
   if (pool == nullptr) return c::report(c::null_argument("folio_reserve", "pool"), message);
   return c::report(pool->pool.reserve(c::id_of(sequence), new_tokens), message);
 }
 
-folio_code folio_commit(folio_pool* pool, folio_sequence sequence, const int32_t* written, int64_t num_tokens,
-                        folio_message* message) {
+folio_code folio_commit(folio_pool* pool, folio_sequence sequence, const int32_t* written,
+                        int64_t num_tokens, folio_message* message) {
   return c::report(c::commit(pool, sequence, written, num_tokens), message);
 }
 
-folio_code folio_trim(folio_pool* pool, folio_sequence sequence, int32_t length, folio_message* message) {
+folio_code folio_trim(folio_pool* pool, folio_sequence sequence, int32_t length,
+                      folio_message* message) {
   if (pool == nullptr) return c::report(c::null_argument("folio_trim", "pool"), message);
   return c::report(pool->pool.trim(c::id_of(sequence), length), message);
 }
 
-folio_code folio_fork(folio_pool* pool, folio_sequence sequence, int32_t length, folio_sequence* forked, folio_message* message) {
+folio_code folio_fork(folio_pool* pool, folio_sequence sequence, int32_t length,
+                      folio_sequence* forked, folio_message* message) {
   if (pool == nullptr) return c::report(c::null_argument("folio_fork", "pool"), message);
   if (forked == nullptr) return c::report(c::null_argument("folio_fork", "forked"), message);
-  return c::report(c::deliver(pool->pool.fork(c::id_of(sequence), length), forked, c::number_of), message);
+  return c::report(c::deliver(pool->pool.fork(c::id_of(sequence), length), forked, c::number_of),
+                   message);
 }
 
 folio_code folio_release(folio_pool* pool, folio_sequence sequence, folio_message* message) {
@@ -186,18 +207,20 @@ folio_code folio_release(folio_pool* pool, folio_sequence sequence, folio_messag
   return c::report(pool->pool.release(c::id_of(sequence)), message);
 }
 
-folio_code folio_take_copies(folio_pool* pool, const folio_page_copy** copies, int64_t* num_copies, folio_message* message) {
+folio_code folio_take_copies(folio_pool* pool, const folio_page_copy** copies, int64_t* num_copies,
+                             folio_message* message) {
   if (pool == nullptr) return c::report(c::null_argument("folio_take_copies", "pool"), message);
   if (copies == nullptr) return c::report(c::null_argument("folio_take_copies", "copies"), message);
-  if (num_copies == nullptr) return c::report(c::null_argument("folio_take_copies", "num_copies"), message);
+  if (num_copies == nullptr)
+    return c::report(c::null_argument("folio_take_copies", "num_copies"), message);
   const std::span<const PageCopy> taken = pool->pool.take_copies();
   *copies = reinterpret_cast<const folio_page_copy*>(taken.data());
   *num_copies = static_cast<int64_t>(taken.size());
   return c::report({}, message);
 }
 
-folio_code folio_begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t num_sequences, folio_step* step,
-                            folio_message* message) {
+folio_code folio_begin_step(folio_pool* pool, const folio_sequence* sequences,
+                            int64_t num_sequences, folio_step* step, folio_message* message) {
   return c::report(c::begin_step(pool, sequences, num_sequences, step), message);
 }
 
@@ -206,26 +229,35 @@ folio_code folio_end_step(folio_pool* pool, folio_step step, folio_message* mess
   return c::report(pool->pool.end_step({step}), message);
 }
 
-folio_code folio_get_length(const folio_pool* pool, folio_sequence sequence, int32_t* length, folio_message* message) {
+folio_code folio_get_length(const folio_pool* pool, folio_sequence sequence, int32_t* length,
+                            folio_message* message) {
   if (pool == nullptr) return c::report(c::null_argument("folio_get_length", "pool"), message);
   if (length == nullptr) return c::report(c::null_argument("folio_get_length", "length"), message);
-  return c::report(c::deliver(pool->pool.length(c::id_of(sequence)), length, c::same<int32_t>), message);
+  return c::report(c::deliver(pool->pool.length(c::id_of(sequence)), length, c::same<int32_t>),
+                   message);
 }
 
-folio_code folio_get_row_start(const folio_pool* pool, folio_sequence sequence, int64_t* row_start, folio_message* message) {
+folio_code folio_get_row_start(const folio_pool* pool, folio_sequence sequence, int64_t* row_start,
+                               folio_message* message) {
   if (pool == nullptr) return c::report(c::null_argument("folio_get_row_start", "pool"), message);
-  if (row_start == nullptr) return c::report(c::null_argument("folio_get_row_start", "row_start"), message);
-  return c::report(c::deliver(pool->pool.row_start(c::id_of(sequence)), row_start, c::same<int64_t>), message);
+  if (row_start == nullptr)
+    return c::report(c::null_argument("folio_get_row_start", "row_start"), message);
+  return c::report(
+      c::deliver(pool->pool.row_start(c::id_of(sequence)), row_start, c::same<int64_t>), message);
 }
 
 folio_code folio_get_table(const folio_pool* pool, folio_table* table, folio_message* message) {
   if (pool == nullptr) return c::report(c::null_argument("folio_get_table", "pool"), message);
   const PageTable own = pool->pool.table();
-  return c::report(c::write("folio_get_table", "table", folio_table{sizeof(folio_table), 0, own.entries, own.row_stride}, table),
-                   message);
+  return c::report(
+      c::write("folio_get_table", "table",
+               folio_table{sizeof(folio_table), 0, own.entries, own.row_stride}, table),
+      message);
 }
 
-folio_code folio_get_pool_stats(const folio_pool* pool, folio_pool_stats* stats, folio_message* message) {
+folio_code folio_get_pool_stats(const folio_pool* pool, folio_pool_stats* stats,
+                                folio_message* message) {
   if (pool == nullptr) return c::report(c::null_argument("folio_get_pool_stats", "pool"), message);
-  return c::report(c::write("folio_get_pool_stats", "stats", c::stats_of(pool->pool.stats()), stats), message);
+  return c::report(
+      c::write("folio_get_pool_stats", "stats", c::stats_of(pool->pool.stats()), stats), message);
 }

@@ -16,7 +16,9 @@ constexpr int64_t bits_max = int64_t{1} << 62;
 
 int64_t planes_per_layer(const KVShape& shape) { return shape.is_mla ? 1 : 2; }
 
-int64_t slots_of(const KVShape& shape) { return shape.page_size == unbounded_page_size ? 1 : shape.page_size; }
+int64_t slots_of(const KVShape& shape) {
+  return shape.page_size == unbounded_page_size ? 1 : shape.page_size;
+}
 
 int32_t granularity_of(const KVShape& shape) {
   return shape.quantization_granularity > 0 ? shape.quantization_granularity : shape.head_size;
@@ -39,33 +41,41 @@ Status check_shape(const char* function, const KVShape& shape) {
                  {"page_size", shape.page_size}};
   for (const auto& extent : extents) {
     if (extent.value >= 1) continue;
-    return fail(Errc::invalid_argument, "{}: shape.{} is {}, expected at least 1", function, extent.name, extent.value);
+    return fail(Errc::invalid_argument, "{}: shape.{} is {}, expected at least 1", function,
+                extent.name, extent.value);
   }
   if (!is_plane_dtype(shape.dtype)) {
-    return fail(Errc::invalid_argument, "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2 or i8", function,
+    return fail(Errc::invalid_argument,
+                "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2 or i8", function,
                 shape.dtype);
   }
   if (shape.scale_dtype != DType::invalid && !is_scale_dtype(shape.scale_dtype)) {
-    return fail(Errc::invalid_argument, "{}: shape.scale_dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3", function,
-                shape.scale_dtype);
+    return fail(Errc::invalid_argument,
+                "{}: shape.scale_dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3",
+                function, shape.scale_dtype);
   }
   if (shape.quantization_granularity < 0) {
-    return fail(Errc::invalid_argument, "{}: shape.quantization_granularity is {}, expected at least 0", function,
+    return fail(Errc::invalid_argument,
+                "{}: shape.quantization_granularity is {}, expected at least 0", function,
                 shape.quantization_granularity);
   }
   return {};
 }
 
 /// Bytes of one page over all layers, of elements of `dtype`, `row` of them per head.
-Result<int64_t> tensor_page_bytes(const char* function, const KVShape& shape, DType dtype, int64_t row) {
+Result<int64_t> tensor_page_bytes(const char* function, const KVShape& shape, DType dtype,
+                                  int64_t row) {
   int64_t bits = bit_width(dtype);
-  for (const int64_t extent :
-       {row, int64_t{shape.num_heads}, slots_of(shape), int64_t{shape.num_layers}, planes_per_layer(shape)}) {
+  for (const int64_t extent : {row, int64_t{shape.num_heads}, slots_of(shape),
+                               int64_t{shape.num_layers}, planes_per_layer(shape)}) {
     bits = checked_product(bits, extent);
   }
-  if (bits < 0) return fail(Errc::invalid_argument, "{}: shape has more than 2^62 bits per page, expected fewer", function);
+  if (bits < 0)
+    return fail(Errc::invalid_argument,
+                "{}: shape has more than 2^62 bits per page, expected fewer", function);
   if (bits % 8 != 0) {
-    return fail(Errc::invalid_argument, "{}: shape has {} bits per page, expected whole bytes", function, bits);
+    return fail(Errc::invalid_argument, "{}: shape has {} bits per page, expected whole bytes",
+                function, bits);
   }
   return bits / 8;
 }
@@ -76,7 +86,8 @@ Result<int64_t> block_bytes(const char* function, const KVShape& shape) {
 
 Result<int64_t> scale_bytes(const char* function, const KVShape& shape) {
   if (shape.scale_dtype == DType::invalid) return int64_t{0};
-  return tensor_page_bytes(function, shape, shape.scale_dtype, granules_of(shape.head_size, granularity_of(shape)));
+  return tensor_page_bytes(function, shape, shape.scale_dtype,
+                           granules_of(shape.head_size, granularity_of(shape)));
 }
 
 /// Strides of one tensor of planes; all planes of a tensor have the same.
@@ -85,7 +96,8 @@ struct PlaneStrides {
   int64_t plane = 0;  ///< from K to V is num_layers times this
 };
 
-/// `row` bytes per head of a token. Unbounded pages: each plane is one run of `num_pages` rows, the planes stand one after the other.
+/// `row` bytes per head of a token. Unbounded pages: each plane is one run of `num_pages` rows, the
+/// planes stand one after the other.
 PlaneStrides strides_of(const KVShape& shape, int64_t num_pages, int64_t row) {
   const bool unbounded = shape.page_size == unbounded_page_size;
   const int64_t slots = unbounded ? num_pages : shape.page_size;
@@ -99,17 +111,23 @@ PlaneStrides strides_of(const KVShape& shape, int64_t num_pages, int64_t row) {
 
 Status check_memory(const char* argument, MemorySpan memory, int64_t expected, int64_t element) {
   if (memory.bytes < expected) {
-    return fail(Errc::invalid_argument, "make_planes: {} has {} bytes, expected at least {}", argument, memory.bytes, expected);
+    return fail(Errc::invalid_argument, "make_planes: {} has {} bytes, expected at least {}",
+                argument, memory.bytes, expected);
   }
   if (reinterpret_cast<uintptr_t>(memory.data) % static_cast<uintptr_t>(element) != 0) {
-    return fail(Errc::invalid_argument, "make_planes: {} is not aligned, expected a multiple of {} bytes", argument, element);
+    return fail(Errc::invalid_argument,
+                "make_planes: {} is not aligned, expected a multiple of {} bytes", argument,
+                element);
   }
   return {};
 }
 
-Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks, MemorySpan scales) {
+Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
+                     MemorySpan scales) {
   if (num_pages < 0 || num_pages > 0xffffffff) {
-    return fail(Errc::invalid_argument, "make_planes: num_pages is {}, expected 0 to 2^32 - 1 (page ids are uint32)", num_pages);
+    return fail(Errc::invalid_argument,
+                "make_planes: num_pages is {}, expected 0 to 2^32 - 1 (page ids are uint32)",
+                num_pages);
   }
   const Result<int64_t> page = block_bytes("make_planes", shape);
   if (!page) return page.error();
@@ -118,27 +136,35 @@ Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
   const int64_t bytes = checked_product(*page, num_pages);
   const int64_t bytes_of_scales = checked_product(*scale_page, num_pages);
   if (bytes < 0 || bytes > bits_max / 8 || bytes_of_scales < 0 || bytes_of_scales > bits_max / 8) {
-    return fail(Errc::invalid_argument, "make_planes: {} pages of {} bytes are more than 2^62 bits, expected fewer", num_pages,
-                *page);
+    return fail(Errc::invalid_argument,
+                "make_planes: {} pages of {} bytes are more than 2^62 bits, expected fewer",
+                num_pages, *page);
   }
   if (blocks.data == nullptr) return {};
-  if (Status s = check_memory("blocks", blocks, bytes, bit_width(shape.dtype) / 8); !s.is_ok()) return s;
+  if (Status s = check_memory("blocks", blocks, bytes, bit_width(shape.dtype) / 8); !s.is_ok())
+    return s;
   if (shape.scale_dtype == DType::invalid) {
     if (scales.data == nullptr) return {};
-    return fail(Errc::invalid_argument, "make_planes: scales are given, expected none (shape.scale_dtype is invalid)");
+    return fail(Errc::invalid_argument,
+                "make_planes: scales are given, expected none (shape.scale_dtype is invalid)");
   }
   if (scales.data == nullptr) {
-    return fail(Errc::invalid_argument, "make_planes: scales are null, expected {} bytes (shape.scale_dtype is {})",
+    return fail(Errc::invalid_argument,
+                "make_planes: scales are null, expected {} bytes (shape.scale_dtype is {})",
                 bytes_of_scales, shape.scale_dtype);
   }
   return check_memory("scales", scales, bytes_of_scales, bit_width(shape.scale_dtype) / 8);
 }
 
-std::byte* offset(void* data, int64_t bytes) { return data != nullptr ? static_cast<std::byte*>(data) + bytes : nullptr; }
+std::byte* offset(void* data, int64_t bytes) {
+  return data != nullptr ? static_cast<std::byte*>(data) + bytes : nullptr;
+}
 
 /// The view of plane number `plane` of the tensors: layers of K, then layers of V.
-PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan blocks, MemorySpan scales, int64_t plane) {
-  const PlaneStrides s = strides_of(shape, num_pages, int64_t{shape.head_size} * bit_width(shape.dtype) / 8);
+PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
+                       MemorySpan scales, int64_t plane) {
+  const PlaneStrides s =
+      strides_of(shape, num_pages, int64_t{shape.head_size} * bit_width(shape.dtype) / 8);
   PagedKVView view;
   view.data = offset(blocks.data, plane * s.plane);
   view.dtype = shape.dtype;
@@ -151,7 +177,8 @@ PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan block
   view.head_stride_bytes = s.head;
   if (shape.scale_dtype == DType::invalid) return view;
   const int64_t element = bit_width(shape.scale_dtype) / 8;
-  const PlaneStrides t = strides_of(shape, num_pages, granules_of(shape.head_size, granularity_of(shape)) * element);
+  const PlaneStrides t =
+      strides_of(shape, num_pages, granules_of(shape.head_size, granularity_of(shape)) * element);
   view.scales.data = blocks.data != nullptr ? offset(scales.data, plane * t.plane) : nullptr;
   view.scales.dtype = shape.scale_dtype;
   view.scales.granularity = granularity_of(shape);
@@ -162,9 +189,10 @@ PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan block
   return view;
 }
 
-/// Appends `count0` x `count1` runs of `bytes`; a stride of 0 repeats an address, so it is visited once.
-void add_runs(std::vector<Extent>& runs, std::byte* data, int64_t bytes, int64_t count0, int64_t stride0, int64_t count1,
-              int64_t stride1) {
+/// Appends `count0` x `count1` runs of `bytes`; a stride of 0 repeats an address, so it is visited
+/// once.
+void add_runs(std::vector<Extent>& runs, std::byte* data, int64_t bytes, int64_t count0,
+              int64_t stride0, int64_t count1, int64_t stride1) {
   if (stride0 == 0) count0 = 1;
   if (stride1 == 0) count1 = 1;
   if (count0 > 1 && count1 > 1 && stride0 < stride1) {
@@ -180,22 +208,27 @@ void add_runs(std::vector<Extent>& runs, std::byte* data, int64_t bytes, int64_t
 
 void add_plane(std::vector<Extent>& runs, const PagedKVView& view, int64_t page) {
   const int64_t slots = slots_per_page(view);
-  add_runs(runs, row_of(view, page, 0, 0), int64_t{view.head_size} * bit_width(view.dtype) / 8, slots, view.slot_stride_bytes,
-           view.num_heads, view.head_stride_bytes);
+  add_runs(runs, row_of(view, page, 0, 0), int64_t{view.head_size} * bit_width(view.dtype) / 8,
+           slots, view.slot_stride_bytes, view.num_heads, view.head_stride_bytes);
   const ScaleView& scales = view.scales;
   if (scales.data == nullptr || scales.page_stride_bytes == 0) return;
   const int64_t element = bit_width(scales.dtype) / 8;
-  const int64_t granules = scales.granule_stride_bytes != 0 ? granules_of(view.head_size, scales.granularity) : 1;
+  const int64_t granules =
+      scales.granule_stride_bytes != 0 ? granules_of(view.head_size, scales.granularity) : 1;
   const bool packed = scales.granule_stride_bytes == element;
   for (int64_t granule = 0; granule < (packed ? 1 : granules); ++granule) {
-    add_runs(runs, static_cast<std::byte*>(scales.data) + scale_offset_bytes(scales, page, 0, 0, granule),
-             packed ? granules * element : element, slots, scales.slot_stride_bytes, view.num_heads, scales.head_stride_bytes);
+    add_runs(runs,
+             static_cast<std::byte*>(scales.data) + scale_offset_bytes(scales, page, 0, 0, granule),
+             packed ? granules * element : element, slots, scales.slot_stride_bytes, view.num_heads,
+             scales.head_stride_bytes);
   }
 }
 
-/// Sorts by address and joins runs that touch or overlap (a view of V inside K's rows names bytes twice).
+/// Sorts by address and joins runs that touch or overlap (a view of V inside K's rows names bytes
+/// twice).
 void join(std::vector<Extent>& runs) {
-  std::sort(runs.begin(), runs.end(), [](const Extent& a, const Extent& b) { return std::less<>()(a.data, b.data); });
+  std::sort(runs.begin(), runs.end(),
+            [](const Extent& a, const Extent& b) { return std::less<>()(a.data, b.data); });
   size_t last = 0;
   for (size_t i = 1; i < runs.size(); ++i) {
     const int64_t distance = runs[i].data - runs[last].data;
@@ -211,8 +244,9 @@ void join(std::vector<Extent>& runs) {
 Status check_extent_plane(const char* name, const PagedKVView& view, uint32_t page) {
   if (Status s = check_view("page_extents", name, view); !s.is_ok()) return s;
   if (page < view.num_pages) return {};
-  return fail(Errc::invalid_argument, "page_extents: page is {}, expected less than {} ({} num_pages)", page, view.num_pages,
-              name);
+  return fail(Errc::invalid_argument,
+              "page_extents: page is {}, expected less than {} ({} num_pages)", page,
+              view.num_pages, name);
 }
 
 }  // namespace
@@ -227,8 +261,8 @@ Result<int64_t> scale_page_bytes(const KVShape& shape) noexcept {
   return scale_bytes("scale_page_bytes", shape);
 }
 
-Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
-                                          MemorySpan scales) noexcept {
+Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int64_t num_pages,
+                                          MemorySpan blocks, MemorySpan scales) noexcept {
   if (Status s = check_shape("make_planes", shape); !s.is_ok()) return s;
   if (Status s = check_tensors(shape, num_pages, blocks, scales); !s.is_ok()) return s;
   try {
@@ -236,11 +270,13 @@ Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int64_t num_page
     for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
       KVPlanes& p = planes[static_cast<size_t>(layer)];
       p.key = plane_view(shape, num_pages, blocks, scales, layer);
-      if (!shape.is_mla) p.value = plane_view(shape, num_pages, blocks, scales, shape.num_layers + layer);
+      if (!shape.is_mla)
+        p.value = plane_view(shape, num_pages, blocks, scales, shape.num_layers + layer);
     }
     return planes;
   } catch (...) {
-    return fail(Errc::out_of_memory, "make_planes: no memory for the views of {} layers", shape.num_layers);
+    return fail(Errc::out_of_memory, "make_planes: no memory for the views of {} layers",
+                shape.num_layers);
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/core/environment.h: the one place that reads environment variables.
 ///
-/// | variable           | meaning                                                                            |
-/// | ------------------ | ---------------------------------------------------------------------------------- |
-/// | FOLIO_FORCE_KERNEL | name of the kernel that Attention::create uses unless its caller names one         |
+/// | variable | meaning |
+/// | --- | --- |
+/// | FOLIO_FORCE_KERNEL | the kernel that Attention::create uses unless its caller names one |
 #pragma once
 
 namespace folio::inline v1 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/core/executor_openmp.cpp: the default executor on the compiler's OpenMP runtime. The context is the thread count itself.
+/// src/core/executor_openmp.cpp: the default executor on the compiler's OpenMP runtime. The context
+/// is the thread count itself.
 #include <omp.h>
 
 #include "folio/core/execution.h"
@@ -33,7 +34,8 @@ Executor serial_executor() noexcept {
 }
 
 Executor default_executor(int threads) noexcept {
-  return {reinterpret_cast<void*>(static_cast<intptr_t>(threads > 0 ? threads : 0)), thread_count, parallel_for};
+  return {reinterpret_cast<void*>(static_cast<intptr_t>(threads > 0 ? threads : 0)), thread_count,
+          parallel_for};
 }
 
 }  // namespace folio::inline v1

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/core/executor_threads.cpp: the default executor on std::thread, for builds without OpenMP.
 ///
-/// One process-wide pool, started at first use and joined at exit. A caller publishes one job, works on it itself and waits until
-/// the workers have left it; a second caller meanwhile runs its tasks alone, so that nobody waits for a stranger's job.
-/// The context of an executor is the thread count itself.
+/// One process-wide pool, started at first use and joined at exit. A caller publishes one job,
+/// works on it itself and waits until the workers have left it; a second caller meanwhile runs its
+/// tasks alone, so that nobody waits for a stranger's job. The context of an executor is the thread
+/// count itself.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -27,7 +28,8 @@ struct Job {
   std::atomic<int64_t> next = 0;
 
   void work() noexcept {
-    for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < n; i = next.fetch_add(1, std::memory_order_relaxed)) {
+    for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < n;
+         i = next.fetch_add(1, std::memory_order_relaxed)) {
       task(arg, i);
     }
   }
@@ -44,7 +46,8 @@ class ThreadPool {
     for (std::thread& worker : workers_) worker.join();
   }
 
-  /// Runs the job on the caller and up to `helpers` workers. Where no thread can be had, the caller does the work.
+  /// Runs the job on the caller and up to `helpers` workers. Where no thread can be had, the caller
+  /// does the work.
   void run(Job& job, int helpers) noexcept {
     const std::unique_lock only_job(one_job_, std::try_to_lock);
     if (!only_job.owns_lock()) return job.work();
@@ -122,7 +125,8 @@ Executor serial_executor() noexcept {
 }
 
 Executor default_executor(int threads) noexcept {
-  return {reinterpret_cast<void*>(static_cast<intptr_t>(threads > 0 ? threads : 0)), thread_count, parallel_for};
+  return {reinterpret_cast<void*>(static_cast<intptr_t>(threads > 0 ? threads : 0)), thread_count,
+          parallel_for};
 }
 
 }  // namespace folio::inline v1

@@ -44,9 +44,13 @@ class Text {
     switch (arg.kind) {
       case MessageArg::Kind::text:
         if (arg.text == nullptr) return append("(null)");
-        append(arg.text_bytes < 0 ? std::string_view(arg.text) : std::string_view(arg.text, static_cast<size_t>(arg.text_bytes)));
+        append(arg.text_bytes < 0
+                   ? std::string_view(arg.text)
+                   : std::string_view(arg.text, static_cast<size_t>(arg.text_bytes)));
         return;
-      case MessageArg::Kind::integer: std::snprintf(digits, sizeof digits, "%lld", static_cast<long long>(arg.integer)); break;
+      case MessageArg::Kind::integer:
+        std::snprintf(digits, sizeof digits, "%lld", static_cast<long long>(arg.integer));
+        break;
       case MessageArg::Kind::real: std::snprintf(digits, sizeof digits, "%g", arg.real); break;
     }
     append(digits);
@@ -110,12 +114,16 @@ Status Status::format(Errc code, const char* format, const MessageArg* args, int
   return {code, std::string_view(text.data(), text.size())};
 }
 
-Status Status::no_reason() noexcept { return {Errc::internal, "Result: made from a status that is no failure"}; }
+Status Status::no_reason() noexcept {
+  return {Errc::internal, "Result: made from a status that is no failure"};
+}
 
 void Status::throw_error(const Status& status) { throw Error(status); }
 
 Error::~Error() = default;
 
-const char* Error::what() const noexcept { return status_.is_ok() ? "ok" : status_.message().data(); }
+const char* Error::what() const noexcept {
+  return status_.is_ok() ? "ok" : status_.message().data();
+}
 
 }  // namespace folio::inline v1

@@ -21,20 +21,22 @@ Leaf leaf(unsigned number, unsigned sub = 0) {
 
 constexpr bool bit(unsigned word, int n) { return (word >> n & 1) != 0; }
 
-/// F16C, MOVBE and LZCNT belong to x86-64-v3 as well; compilers name them differently, so they are read here.
+/// F16C, MOVBE and LZCNT belong to x86-64-v3 as well; compilers name them differently, so they are
+/// read here.
 bool has_small_v3_parts() {
   const Leaf basic = leaf(1);
   return bit(basic.c, 22) && bit(basic.c, 29) && bit(leaf(0x80000001u).c, 5);
 }
 
 bool has_v3() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-         __builtin_cpu_supports("bmi2") && has_small_v3_parts();
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && has_small_v3_parts();
 }
 
 bool has_v4() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
 }
 
 bool has_avx512_bf16() {
@@ -46,7 +48,8 @@ bool has_avx512_bf16() {
 /// Source: Linux Documentation/arch/x86/xstate.rst.
 bool has_amx() {
   const Leaf seven = leaf(7);
-  if (!bit(seven.d, 22) || !bit(seven.d, 24) || !bit(seven.d, 25) || !bit(leaf(1).c, 27)) return false;
+  if (!bit(seven.d, 22) || !bit(seven.d, 24) || !bit(seven.d, 25) || !bit(leaf(1).c, 27))
+    return false;
   unsigned low = 0, high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   if (!bit(low, 17) || !bit(low, 18)) return false;
@@ -65,7 +68,9 @@ Isa detect_isa() {
 Processor detect() {
   Processor p;
   p.isa = detect_isa();
-  p.vendor = __builtin_cpu_is("intel") ? Vendor::intel : __builtin_cpu_is("amd") ? Vendor::amd : Vendor::other;
+  p.vendor = __builtin_cpu_is("intel") ? Vendor::intel
+             : __builtin_cpu_is("amd") ? Vendor::amd
+                                       : Vendor::other;
   const unsigned signature = leaf(1).a;
   p.family = signature >> 8 & 15;
   p.model = signature >> 4 & 15;

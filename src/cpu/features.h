@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/features.h: which processor this is, and the highest instruction set that it and the operating system offer.
+/// src/cpu/features.h: which processor this is, and the highest instruction set that it and the
+/// operating system offer.
 #pragma once
 
 #include "kernel/kernel.h"
@@ -15,8 +16,8 @@ struct Processor {
   Isa isa = Isa::x86_64;
 };
 
-/// Asked once; thread safe. Asks the system for permission to use AMX where the processor has it: if that is refused, or the tile
-/// state is masked, the machine counts as one without.
+/// Asked once; thread safe. Asks the system for permission to use AMX where the processor has it:
+/// if that is refused, or the tile state is masked, the machine counts as one without.
 [[nodiscard]] const Processor& processor() noexcept;
 
 [[nodiscard]] inline Isa machine_isa() noexcept { return processor().isa; }

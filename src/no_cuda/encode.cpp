@@ -6,7 +6,8 @@ namespace folio::inline v1 {
 
 Result<EncodedTensorMap> encode(const TensorMap& map, Device device) noexcept {
   if (const TmaFault fault = map.fault(); !fault.is_none()) return describe("encode", fault);
-  if (device.kind != Device::Kind::cuda) return fail(Errc::invalid_argument, "encode: the device is no CUDA device");
+  if (device.kind != Device::Kind::cuda)
+    return fail(Errc::invalid_argument, "encode: the device is no CUDA device");
   return fail(Errc::unsupported, "encode: folio was built without CUDA (FOLIO_CUDA=OFF)");
 }
 

@@ -13,7 +13,9 @@ using pool::SequenceRecord;
 
 namespace {
 
-Status broken(const char* what, int64_t which) { return fail(Errc::internal, "check_invariants: {} {}", what, which); }
+Status broken(const char* what, int64_t which) {
+  return fail(Errc::internal, "check_invariants: {} {}", what, which);
+}
 
 }  // namespace
 
@@ -22,8 +24,10 @@ Status PagePool::check_invariants() const noexcept {
   const State& state = *state_;
   const uint32_t num_pages = state.options.num_pages;
   const size_t bytes = size_t{num_pages} * 2 * sizeof(uint32_t);
-  auto* const references = static_cast<uint32_t*>(state.options.allocate(state.options.context, bytes, pool::Carver::alignment));
-  if (references == nullptr) return fail(Errc::out_of_memory, "check_invariants: {} bytes are not to be had", bytes);
+  auto* const references = static_cast<uint32_t*>(
+      state.options.allocate(state.options.context, bytes, pool::Carver::alignment));
+  if (references == nullptr)
+    return fail(Errc::out_of_memory, "check_invariants: {} bytes are not to be had", bytes);
   uint32_t* const copies = references + num_pages;
   std::memset(references, 0, bytes);
   Status s = state.check_sequences(references);
@@ -38,21 +42,27 @@ Status PagePool::State::check_sequences(uint32_t* references) const noexcept {
   int64_t alive = 0, users = 0, unused = 0;
   for (uint32_t i = 0; i < options.max_sequences; ++i) {
     const SequenceRecord& s = sequences[i];
-    if (s.alive && i >= sequences_touched) return broken("a living sequence is not counted as touched:", i);
+    if (s.alive && i >= sequences_touched)
+      return broken("a living sequence is not counted as touched:", i);
     if (!s.alive && (s.pages != 0 || s.length != 0 || s.room != 0 || s.steps != 0))
       return broken("released sequence holds something:", i);
     if (Status row = check_row(s, references); !row.is_ok()) return row;
     if (!s.alive) continue;
     ++alive;
-    if (s.space >= namespaces.capacity() || namespaces[s.space].users == 0) return broken("no namespace for sequence", i);
+    if (s.space >= namespaces.capacity() || namespaces[s.space].users == 0)
+      return broken("no namespace for sequence", i);
   }
   for (uint32_t i = 0; i < namespaces.capacity(); ++i) users += namespaces[i].users;
   if (users != alive) return broken("users of namespaces are not the living sequences:", users);
-  if (alive != counters.sequences) return broken("miscounted living sequences:", counters.sequences);
+  if (alive != counters.sequences)
+    return broken("miscounted living sequences:", counters.sequences);
   for (uint32_t i = free_sequence; i != pool::no_sequence; i = sequences[i].next_free) {
-    if (sequences[i].alive || ++unused > options.max_sequences) return broken("list of free sequences is broken at", i);
+    if (sequences[i].alive || ++unused > options.max_sequences)
+      return broken("list of free sequences is broken at", i);
   }
-  return unused + alive == options.max_sequences ? Status() : broken("lost sequences:", options.max_sequences - unused - alive);
+  return unused + alive == options.max_sequences
+             ? Status()
+             : broken("lost sequences:", options.max_sequences - unused - alive);
 }
 
 Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references) const noexcept {
@@ -61,10 +71,12 @@ Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references)
   if (s.length > s.room || s.room > max_tokens || s.pages != pages_for(s.room))
     return broken("length, room or pages of sequence", i);
   const auto full = static_cast<uint32_t>(s.length / options.page_size);
-  if (s.cut && (s.length != s.room || s.length % options.page_size == 0)) return broken("no cut last page in sequence", i);
+  if (s.cut && (s.length != s.room || s.length % options.page_size == 0))
+    return broken("no cut last page in sequence", i);
   for (int64_t p = 0; p < row_stride; ++p) {
     if (p >= s.pages) {
-      if (pages[p] != options.num_pages) return broken("no sentinel behind the pages of sequence", i);
+      if (pages[p] != options.num_pages)
+        return broken("no sentinel behind the pages of sequence", i);
       continue;
     }
     if (pages[p] >= options.num_pages) return broken("page id out of range in sequence", i);
@@ -75,15 +87,18 @@ Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references)
     if (p >= full || !options.prefix_reuse) continue;
     const uint64_t parent = p == 0 ? namespaces[s.space].name : records[pages[p - 1]].content;
     const uint64_t hash = p == 0 ? namespaces[s.space].hash : records[pages[p - 1]].hash;
-    if (record.content == 0 || record.parent != parent) return broken("contents do not form a chain in sequence", i);
-    if (record.hash != index.hash(hash, tokens_of(pages[p]))) return broken("hash is not of the tokens in sequence", i);
+    if (record.content == 0 || record.parent != parent)
+      return broken("contents do not form a chain in sequence", i);
+    if (record.hash != index.hash(hash, tokens_of(pages[p])))
+      return broken("hash is not of the tokens in sequence", i);
   }
   return {};
 }
 
 Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept {
   for (int slot = 0; slot < max_unfinished_steps; ++slot) {
-    if ((tickets[slot] != 0) != ((unfinished >> slot & 1) != 0)) return broken("ticket and step differ in slot", slot);
+    if ((tickets[slot] != 0) != ((unfinished >> slot & 1) != 0))
+      return broken("ticket and step differ in slot", slot);
   }
   for (uint32_t i = 0; i < options.max_sequences; ++i) {
     if ((sequences[i].steps & ~unfinished) != 0) return broken("a finished step holds sequence", i);
@@ -92,8 +107,10 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
   for (uint32_t i = 0; i < num_pending; ++i) {
     ++copies[pending[i].from];
     const PageRecord& to = records[pending[i].to];
-    if (!to.awaits_copy || to.references != 1 || to.content != 0) return broken("nobody waits for pending copy", i);
-    if (records[pending[i].from].awaits_copy) return broken("source is not complete of pending copy", i);
+    if (!to.awaits_copy || to.references != 1 || to.content != 0)
+      return broken("nobody waits for pending copy", i);
+    if (records[pending[i].from].awaits_copy)
+      return broken("source is not complete of pending copy", i);
   }
   for (uint32_t i = 0; i < (taken_hold_pages ? num_taken : 0); ++i) {
     ++copies[taken[i].from];
@@ -102,11 +119,13 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
   return {};
 }
 
-Status PagePool::State::check_pages(const uint32_t* references, const uint32_t* copies) const noexcept {
+Status PagePool::State::check_pages(const uint32_t* references,
+                                    const uint32_t* copies) const noexcept {
   uint32_t waiting = 0;
   for (uint32_t page = 0; page < options.num_pages; ++page) {
     const PageRecord& record = records[page];
-    if (record.references != references[page]) return broken("references are not the table's entries for page", page);
+    if (record.references != references[page])
+      return broken("references are not the table's entries for page", page);
     if (record.copies != copies[page]) return broken("copies are miscounted for page", page);
     if ((record.steps & ~unfinished) != 0) return broken("a finished step holds page", page);
     waiting += record.awaits_copy ? 1 : 0;
@@ -117,7 +136,8 @@ Status PagePool::State::check_pages(const uint32_t* references, const uint32_t* 
       list = record.content != 0 ? PageList::cached : PageList::free;
     }
     if (record.list != list) return broken("wrong list for page", page);
-    if (record.content == 0 && record.findable) return broken("findable without content: page", page);
+    if (record.content == 0 && record.findable)
+      return broken("findable without content: page", page);
     if (Status s = record.content == 0 ? Status() : check_content(page); !s.is_ok()) return s;
   }
   return waiting == num_pending ? Status() : broken("pages that wait for a copy:", waiting);
@@ -126,7 +146,8 @@ Status PagePool::State::check_pages(const uint32_t* references, const uint32_t* 
 Status PagePool::State::check_content(uint32_t page) const noexcept {
   const PageRecord& record = records[page];
   if (!options.prefix_reuse) return broken("content without prefix_reuse: page", page);
-  if (record.findable && index.find(record.parent, record.hash, tokens_of(page)) != page) return broken("not found: page", page);
+  if (record.findable && index.find(record.parent, record.hash, tokens_of(page)) != page)
+    return broken("not found: page", page);
   if (record.list == PageList::cached && (!record.findable || index.has_twin(page)))
     return broken("cached for nothing: page", page);
   int findable = 0;
@@ -134,9 +155,10 @@ Status PagePool::State::check_content(uint32_t page) const noexcept {
   do {  // once around the ring
     const uint32_t next = records[at].twin_next;
     const PageRecord& twin = records[next];
-    const bool equal =
-        twin.content == record.content && twin.parent == record.parent && twin.hash == record.hash &&
-        std::memcmp(tokens_of(next), tokens_of(page), static_cast<size_t>(options.page_size) * sizeof(TokenId)) == 0;
+    const bool equal = twin.content == record.content && twin.parent == record.parent &&
+                       twin.hash == record.hash &&
+                       std::memcmp(tokens_of(next), tokens_of(page),
+                                   static_cast<size_t>(options.page_size) * sizeof(TokenId)) == 0;
     if (!equal || twin.twin_previous != at || ++length > options.num_pages)
       return broken("ring of twins is broken at page", next);
     findable += twin.findable ? 1 : 0;

@@ -22,9 +22,11 @@ void Namespaces::attach(Namespace* entries, uint32_t* buckets, uint32_t capacity
 }
 
 uint32_t Namespaces::find(std::string_view salt, uint64_t adapter) const noexcept {
-  for (uint32_t i = bucket(namespace_hash(salt, adapter)); i != no_namespace; i = entries_[i].bucket_next) {
+  for (uint32_t i = bucket(namespace_hash(salt, adapter)); i != no_namespace;
+       i = entries_[i].bucket_next) {
     const Namespace& entry = entries_[i];
-    if (entry.adapter == adapter && std::string_view(entry.salt, entry.salt_bytes) == salt) return i;
+    if (entry.adapter == adapter && std::string_view(entry.salt, entry.salt_bytes) == salt)
+      return i;
   }
   return no_namespace;
 }

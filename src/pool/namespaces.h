@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// pool/namespaces.h: the (salt, adapter) pairs that keep tenants apart; each is where chains of page contents begin.
+/// pool/namespaces.h: the (salt, adapter) pairs that keep tenants apart; each is where chains of
+/// page contents begin.
 ///
-/// A namespace is in use while one of its sequences lives; otherwise it is idle and may be forgotten, least recently used first,
-/// to make room for another. Its name is never used again, so that its cached pages can only age out, not be found by someone
-/// else.
+/// A namespace is in use while one of its sequences lives; otherwise it is idle and may be
+/// forgotten, least recently used first, to make room for another. Its name is never used again, so
+/// that its cached pages can only age out, not be found by someone else.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,9 @@ class Namespaces {
   void push_idle(uint32_t i) noexcept;
   void take_idle(uint32_t i) noexcept;
   void forget(uint32_t i) noexcept;
-  [[nodiscard]] uint32_t& bucket(uint64_t hash) const noexcept { return buckets_[hash & bucket_mask_]; }
+  [[nodiscard]] uint32_t& bucket(uint64_t hash) const noexcept {
+    return buckets_[hash & bucket_mask_];
+  }
 
   Namespace* entries_ = nullptr;
   uint32_t* buckets_ = nullptr;

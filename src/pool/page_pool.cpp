@@ -18,25 +18,34 @@ constexpr uint32_t max_count = std::numeric_limits<int32_t>::max();
 
 Status check_count(const char* option, uint32_t count, uint32_t least) {
   if (count >= least && count <= max_count) return {};
-  return fail(Errc::invalid_argument, "create: {} is {}, expected {} .. {}", option, count, least, max_count);
+  return fail(Errc::invalid_argument, "create: {} is {}, expected {} .. {}", option, count, least,
+              max_count);
 }
 
 Status check_options(const PoolOptions& o) {
   if (Status s = check_count("num_pages", o.num_pages, 1); !s.is_ok()) return s;
-  if (o.page_size < 1) return fail(Errc::invalid_argument, "create: page_size is {}, expected at least 1", o.page_size);
+  if (o.page_size < 1)
+    return fail(Errc::invalid_argument, "create: page_size is {}, expected at least 1",
+                o.page_size);
   if (Status s = check_count("max_sequences", o.max_sequences, 1); !s.is_ok()) return s;
-  if (Status s = check_count("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok()) return s;
+  if (Status s = check_count("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
+    return s;
   if (Status s = check_count("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
   if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
-  return fail(Errc::invalid_argument, "create: {} is given without {}", o.allocate != nullptr ? "allocate" : "deallocate",
+  return fail(Errc::invalid_argument, "create: {} is given without {}",
+              o.allocate != nullptr ? "allocate" : "deallocate",
               o.allocate != nullptr ? "deallocate" : "allocate");
 }
 
 PoolOptions with_defaults(PoolOptions o) {
   if (o.max_pages_per_sequence == 0) o.max_pages_per_sequence = o.num_pages;
   if (o.allocate == nullptr) {
-    o.allocate = [](void*, size_t bytes, size_t align) { return ::operator new(bytes, std::align_val_t{align}, std::nothrow); };
-    o.deallocate = [](void*, void* memory, size_t) { ::operator delete(memory, std::align_val_t{pool::Carver::alignment}); };
+    o.allocate = [](void*, size_t bytes, size_t align) {
+      return ::operator new(bytes, std::align_val_t{align}, std::nothrow);
+    };
+    o.deallocate = [](void*, void* memory, size_t) {
+      ::operator delete(memory, std::align_val_t{pool::Carver::alignment});
+    };
   }
   return o;
 }
@@ -65,7 +74,8 @@ void PagePool::State::start() noexcept {
   lists.attach(records, options.num_pages);
   index.attach(records, tokens, buckets, options.num_pages, options.page_size);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()));
-  for (uint32_t i = options.max_sequences; i-- > 0;) sequences[i].next_free = std::exchange(free_sequence, i);
+  for (uint32_t i = options.max_sequences; i-- > 0;)
+    sequences[i].next_free = std::exchange(free_sequence, i);
 }
 
 Result<int64_t> PagePool::required_bytes(const PoolOptions& options) noexcept {
@@ -76,19 +86,24 @@ Result<int64_t> PagePool::required_bytes(const PoolOptions& options) noexcept {
   carver.take(self, 1);
   state.carve(carver);
   if (!carver.overflow()) return carver.bytes();
-  return fail(Errc::invalid_argument, "create: {} pages of {} tokens and {} rows of {} entries need more than 2^63 - 1 bytes",
-              options.num_pages, options.page_size, options.max_sequences, state.row_stride);
+  return fail(
+      Errc::invalid_argument,
+      "create: {} pages of {} tokens and {} rows of {} entries need more than 2^63 - 1 bytes",
+      options.num_pages, options.page_size, options.max_sequences, state.row_stride);
 }
 
 Result<PagePool> PagePool::create(const PoolOptions& options) noexcept {
   const Result<int64_t> bytes = required_bytes(options);
   if (!bytes) return bytes.error();
   const PoolOptions given = with_defaults(options);
-  void* const block = given.allocate(given.context, static_cast<size_t>(*bytes), pool::Carver::alignment);
-  if (block == nullptr) return fail(Errc::out_of_memory, "create: {} bytes are not to be had", *bytes);
+  void* const block =
+      given.allocate(given.context, static_cast<size_t>(*bytes), pool::Carver::alignment);
+  if (block == nullptr)
+    return fail(Errc::out_of_memory, "create: {} bytes are not to be had", *bytes);
   if (reinterpret_cast<uintptr_t>(block) % pool::Carver::alignment != 0) {
     given.deallocate(given.context, block, static_cast<size_t>(*bytes));
-    return fail(Errc::invalid_argument, "create: allocate returned memory that is not aligned to {} bytes",
+    return fail(Errc::invalid_argument,
+                "create: allocate returned memory that is not aligned to {} bytes",
                 pool::Carver::alignment);
   }
   static_assert(std::is_trivially_destructible_v<State>);
@@ -123,7 +138,9 @@ Result<int32_t> PagePool::length(SequenceId id) const noexcept {
 Result<int64_t> PagePool::row_start(SequenceId id, uint32_t group) const noexcept {
   const pool::SequenceRecord* s = state_ == nullptr ? nullptr : state_->find(id);
   if (s == nullptr) return pool::not_alive("row_start", id);
-  if (group != 0) return fail(Errc::invalid_argument, "row_start: group is {}, expected 0 (the pool has one group)", group);
+  if (group != 0)
+    return fail(Errc::invalid_argument,
+                "row_start: group is {}, expected 0 (the pool has one group)", group);
   return id.index * state_->row_stride;
 }
 
@@ -132,9 +149,13 @@ PageTable PagePool::table(uint32_t group) const noexcept {
   return {.entries = state_->table, .row_stride = state_->row_stride};
 }
 
-uint32_t PagePool::num_pages() const noexcept { return state_ == nullptr ? 0 : state_->options.num_pages; }
+uint32_t PagePool::num_pages() const noexcept {
+  return state_ == nullptr ? 0 : state_->options.num_pages;
+}
 
-int32_t PagePool::page_size() const noexcept { return state_ == nullptr ? 0 : state_->options.page_size; }
+int32_t PagePool::page_size() const noexcept {
+  return state_ == nullptr ? 0 : state_->options.page_size;
+}
 
 PoolStats PagePool::stats() const noexcept {
   if (state_ == nullptr) return {};

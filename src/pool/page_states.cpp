@@ -11,7 +11,8 @@ using pool::PageList;
 using pool::PageRecord;
 
 void PagePool::State::note_use() noexcept {
-  counters.peak_used_pages = std::max(counters.peak_used_pages, int64_t{options.num_pages} - available());
+  counters.peak_used_pages =
+      std::max(counters.peak_used_pages, int64_t{options.num_pages} - available());
 }
 
 uint32_t PagePool::State::take_page() noexcept {
@@ -55,8 +56,8 @@ void PagePool::State::hold_for_steps(uint32_t page, uint64_t steps) noexcept {
 void PagePool::State::settle(uint32_t page) noexcept {
   PageRecord& record = records[page];
   if (record.references != 0 || record.copies != 0 || record.steps != 0) return;
-  // Of twins none is worth keeping but those that are held. So the pages that continue this content come before it in the order
-  // of eviction: a holder of theirs holds one of the twins.
+  // Of twins none is worth keeping but those that are held. So the pages that continue this content
+  // come before it in the order of eviction: a holder of theirs holds one of the twins.
   if (record.content != 0 && !index.has_twin(page)) return lists.push_back(PageList::cached, page);
   if (record.content != 0) index.remove(page);
   lists.push_front(PageList::free, page);
@@ -65,9 +66,12 @@ void PagePool::State::settle(uint32_t page) noexcept {
 uint32_t PagePool::State::copy_page(uint32_t from, int32_t kept) noexcept {
   const uint32_t to = take_page();
   std::memcpy(tokens_of(to), tokens_of(from), static_cast<size_t>(kept) * sizeof(TokenId));
-  // A page that waits for its own copy has nothing beyond it: read where that copy reads. So no copy depends on another.
+  // A page that waits for its own copy has nothing beyond it: read where that copy reads. So no
+  // copy depends on another.
   if (records[from].awaits_copy) {
-    from = std::find_if(pending, pending + num_pending, [&](const PageCopy& copy) { return copy.to == from; })->from;
+    from = std::find_if(pending, pending + num_pending, [&](const PageCopy& copy) {
+             return copy.to == from;
+           })->from;
   }
   ++records[from].copies;
   records[to].awaits_copy = true;

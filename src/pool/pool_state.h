@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// pool/pool_state.h: everything a pool remembers, in one block of memory, and the transitions of a page.
+/// pool/pool_state.h: everything a pool remembers, in one block of memory, and the transitions of a
+/// page.
 ///
-/// What holds a page is counted apart: references (table rows), copies (pending or taken), and steps. While a sequence lives, the
-/// bits of its unfinished steps sit in its own record and its references hold the pages; a page that it gives up inherits the
-/// bits (`PageRecord::steps`). So a step costs O(sequences) to begin, however long they are.
+/// What holds a page is counted apart: references (table rows), copies (pending or taken), and
+/// steps. While a sequence lives, the bits of its unfinished steps sit in its own record and its
+/// references hold the pages; a page that it gives up inherits the bits (`PageRecord::steps`). So a
+/// step costs O(sequences) to begin, however long they are.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +33,8 @@ struct SequenceRecord {
   uint32_t space = no_namespace;
   uint64_t steps = 0;  ///< unfinished steps that the sequence is in
   bool alive = false;
-  bool cut = false;  ///< trimmed inside its last page, which must not be written before reserve has looked at it
+  /// trimmed inside its last page, which must not be written before reserve has looked at it
+  bool cut = false;
 };
 
 /// What reserve must do before the sequence writes into its last page.
@@ -46,8 +49,8 @@ struct PagePool::State {
   explicit State(const PoolOptions& given) noexcept
       : options(given),
         row_stride(padded_table_columns(given.max_pages_per_sequence)),
-        max_tokens(
-            std::min<int64_t>(int64_t{given.max_pages_per_sequence} * given.page_size, std::numeric_limits<int32_t>::max())) {}
+        max_tokens(std::min<int64_t>(int64_t{given.max_pages_per_sequence} * given.page_size,
+                                     std::numeric_limits<int32_t>::max())) {}
 
   const PoolOptions options;
   const int64_t row_stride;  ///< entries
@@ -59,7 +62,8 @@ struct PagePool::State {
   TokenId* tokens = nullptr;  ///< [num_pages, page_size]
   uint32_t* buckets = nullptr;
   pool::SequenceRecord* sequences = nullptr;
-  PageCopy* pending = nullptr;  ///< at most one into each living sequence, and one more while a last page is replaced
+  /// at most one into each living sequence, and one more while a last page is replaced
+  PageCopy* pending = nullptr;
   PageCopy* taken = nullptr;
   uint32_t num_pending = 0, num_taken = 0;
   bool taken_hold_pages = false;
@@ -79,47 +83,66 @@ struct PagePool::State {
   // Memory.
   void carve(pool::Carver& carver) noexcept;  ///< places, or only measures, the arrays
   void start() noexcept;                      ///< fills them
-  [[nodiscard]] int64_t num_spaces() const noexcept { return int64_t{options.max_sequences} + options.max_namespaces; }
+  [[nodiscard]] int64_t num_spaces() const noexcept {
+    return int64_t{options.max_sequences} + options.max_namespaces;
+  }
 
   // Sequences.
   [[nodiscard]] pool::SequenceRecord* find(SequenceId id) noexcept;
-  [[nodiscard]] uint32_t index_of(const pool::SequenceRecord& s) const noexcept { return static_cast<uint32_t>(&s - sequences); }
-  [[nodiscard]] SequenceId id_of(const pool::SequenceRecord& s) const noexcept { return {index_of(s), s.generation}; }
-  [[nodiscard]] uint32_t* row(const pool::SequenceRecord& s) const noexcept { return table + index_of(s) * row_stride; }
+  [[nodiscard]] uint32_t index_of(const pool::SequenceRecord& s) const noexcept {
+    return static_cast<uint32_t>(&s - sequences);
+  }
+  [[nodiscard]] SequenceId id_of(const pool::SequenceRecord& s) const noexcept {
+    return {index_of(s), s.generation};
+  }
+  [[nodiscard]] uint32_t* row(const pool::SequenceRecord& s) const noexcept {
+    return table + index_of(s) * row_stride;
+  }
   [[nodiscard]] pool::SequenceRecord& open_sequence() noexcept;
-  /// Findable pages of the longest prefix of `prompt`, at most `limit`; written to `found` unless null.
-  [[nodiscard]] uint32_t match(uint32_t space, const TokenId* prompt, uint32_t limit, uint32_t* found) const noexcept;
+  /// Findable pages of the longest prefix of `prompt`, at most `limit`; written to `found` unless
+  /// null.
+  [[nodiscard]] uint32_t match(uint32_t space, const TokenId* prompt, uint32_t limit,
+                               uint32_t* found) const noexcept;
   [[nodiscard]] uint32_t lookup_limit(size_t prompt_tokens) const noexcept;
-  [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s, uint32_t fresh) const noexcept;
+  [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s,
+                                           uint32_t fresh) const noexcept;
   /// Pages first .. last - 1 of the row have become full.
   void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last) noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
 
   // Pages.
-  [[nodiscard]] TokenId* tokens_of(uint32_t page) const noexcept { return tokens + int64_t{page} * options.page_size; }
+  [[nodiscard]] TokenId* tokens_of(uint32_t page) const noexcept {
+    return tokens + int64_t{page} * options.page_size;
+  }
   [[nodiscard]] uint32_t pages_for(int64_t count) const noexcept {
     return static_cast<uint32_t>((count + options.page_size - 1) / options.page_size);
   }
   [[nodiscard]] uint32_t available() const noexcept {
     return lists.count(pool::PageList::free) + lists.count(pool::PageList::cached);
   }
-  [[nodiscard]] uint32_t take_page() noexcept;                  ///< needs an available one; evicts if none is free
-  void hold(uint32_t page) noexcept;                            ///< one reference more
-  void drop(uint32_t page, uint64_t steps) noexcept;            ///< one reference less; `steps` hold it from now on
+  /// needs an available one; evicts if none is free
+  [[nodiscard]] uint32_t take_page() noexcept;
+  void hold(uint32_t page) noexcept;  ///< one reference more
+  /// one reference less; `steps` hold it from now on
+  void drop(uint32_t page, uint64_t steps) noexcept;
   void hold_for_steps(uint32_t page, uint64_t steps) noexcept;  ///< outlives the references
-  void settle(uint32_t page) noexcept;                          ///< to cached or free, if nothing holds it
+  /// to cached or free, if nothing holds it
+  void settle(uint32_t page) noexcept;
   [[nodiscard]] uint32_t copy_page(uint32_t from,
-                                   int32_t kept) noexcept;  ///< a new page with the first `kept` tokens, copy pending
+                                   /// a new page with the first `kept` tokens, copy pending
+                                   int32_t kept) noexcept;
   void cancel_copy_into(uint32_t page) noexcept;
   void unhold_copy(uint32_t page) noexcept;
   void note_use() noexcept;
 
   // Invariants. Each counts into arrays by page what the next ones compare.
   [[nodiscard]] Status check_sequences(uint32_t* references) const noexcept;
-  [[nodiscard]] Status check_row(const pool::SequenceRecord& s, uint32_t* references) const noexcept;
+  [[nodiscard]] Status check_row(const pool::SequenceRecord& s,
+                                 uint32_t* references) const noexcept;
   [[nodiscard]] Status check_steps_and_copies(uint32_t* copies) const noexcept;
-  [[nodiscard]] Status check_pages(const uint32_t* references, const uint32_t* copies) const noexcept;
+  [[nodiscard]] Status check_pages(const uint32_t* references,
+                                   const uint32_t* copies) const noexcept;
   [[nodiscard]] Status check_content(uint32_t page) const noexcept;
   [[nodiscard]] Status check_lists() const noexcept;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// pool/prefix_index.cpp: hash buckets chained through the page records. The one file that knows xxHash.
+/// pool/prefix_index.cpp: hash buckets chained through the page records. The one file that knows
+/// xxHash.
 #include "pool/prefix_index.h"
 
 #include <bit>
@@ -26,8 +27,8 @@ int64_t PrefixIndex::num_buckets(uint32_t num_pages) noexcept {
   return 2 * static_cast<int64_t>(std::bit_ceil(uint64_t{num_pages}));
 }
 
-void PrefixIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, uint32_t num_pages,
-                         int32_t page_size) noexcept {
+void PrefixIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets,
+                         uint32_t num_pages, int32_t page_size) noexcept {
   records_ = records;
   tokens_ = tokens;
   buckets_ = buckets;
@@ -42,7 +43,8 @@ uint64_t PrefixIndex::hash(uint64_t parent_hash, const TokenId* tokens) const no
 }
 
 uint32_t PrefixIndex::find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept {
-  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page; page = records_[page].bucket_next) {
+  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page;
+       page = records_[page].bucket_next) {
     const PageRecord& record = records_[page];
     if (record.hash == hash && record.parent == parent &&
         std::memcmp(tokens_ + int64_t{page} * page_size_, tokens, bytes_of(page_size_)) == 0) {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// pool/prefix_index.h: finds the page that continues a known prefix with given tokens.
 ///
-/// Every full page gets the *name* of its content: a number that stands for its tokens and everything before them and is never
-/// used twice. A page is found by (name of the page before it, its tokens), both compared exactly, so that by induction a hit is
-/// the same prefix whatever the hash does; a page left over from an evicted parent can no longer be reached, not even by
+/// Every full page gets the *name* of its content: a number that stands for its tokens and
+/// everything before them and is never used twice. A page is found by (name of the page before it,
+/// its tokens), both compared exactly, so that by induction a hit is the same prefix whatever the
+/// hash does; a page left over from an evicted parent can no longer be reached, not even by
 /// accident.
 ///
-/// Pages with equal content are *twins*: they share the name and form a ring, and one of them is findable. When the findable one
-/// leaves, a twin takes its place and the continuations stay reachable.
+/// Pages with equal content are *twins*: they share the name and form a ring, and one of them is
+/// findable. When the findable one leaves, a twin takes its place and the continuations stay
+/// reachable.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +21,12 @@ namespace folio::inline v1::pool {
 
 class PrefixIndex {
  public:
-  /// A power of two, at least 2 * num_pages: most buckets have at most one page, and a wrong one costs a cache miss.
+  /// A power of two, at least 2 * num_pages: most buckets have at most one page, and a wrong one
+  /// costs a cache miss.
   [[nodiscard]] static int64_t num_buckets(uint32_t num_pages) noexcept;
 
-  void attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, uint32_t num_pages, int32_t page_size) noexcept;
+  void attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, uint32_t num_pages,
+              int32_t page_size) noexcept;
 
   [[nodiscard]] uint64_t new_name() noexcept { return ++last_name_; }
 
@@ -33,18 +37,23 @@ class PrefixIndex {
   [[nodiscard]] uint32_t find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept;
 
   /// Asks for the bucket that `find` and `add` will look into.
-  void prefetch(uint64_t hash) const noexcept { __builtin_prefetch(&buckets_[hash & bucket_mask_]); }
-  /// How many pages to prefetch for at once: enough to hide a cache miss, few enough to waste little where a prefix ends.
+  void prefetch(uint64_t hash) const noexcept {
+    __builtin_prefetch(&buckets_[hash & bucket_mask_]);
+  }
+  /// How many pages to prefetch for at once: enough to hide a cache miss, few enough to waste
+  /// little where a prefix ends.
   static constexpr uint32_t ahead = 8;
 
-  /// Names the content of `page`, which has just become full and knows its hash, and makes it findable, or the twin of a findable
-  /// page: then returns that one, else no_page.
+  /// Names the content of `page`, which has just become full and knows its hash, and makes it
+  /// findable, or the twin of a findable page: then returns that one, else no_page.
   uint32_t add(uint32_t page, uint64_t parent) noexcept;
 
   /// Takes the name away. A twin, if there is one, answers from now on.
   void remove(uint32_t page) noexcept;
 
-  [[nodiscard]] bool has_twin(uint32_t page) const noexcept { return records_[page].twin_next != page; }
+  [[nodiscard]] bool has_twin(uint32_t page) const noexcept {
+    return records_[page].twin_next != page;
+  }
 
  private:
   void link(uint32_t page) noexcept;

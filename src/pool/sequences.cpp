@@ -13,7 +13,8 @@ using pool::SequenceRecord;
 using pool::TailWrite;
 
 Status pool::not_alive(const char* call, SequenceId id) noexcept {
-  return fail(Errc::invalid_argument, "{}: sequence {} of generation {} is not alive", call, id.index, id.generation);
+  return fail(Errc::invalid_argument, "{}: sequence {} of generation {} is not alive", call,
+              id.index, id.generation);
 }
 
 namespace {
@@ -21,7 +22,8 @@ namespace {
 using pool::not_alive;
 
 Status no_sequence_left(const char* call, uint32_t max_sequences) {
-  return fail(Errc::out_of_pages, "{}: all {} sequences (max_sequences) are alive", call, max_sequences);
+  return fail(Errc::out_of_pages, "{}: all {} sequences (max_sequences) are alive", call,
+              max_sequences);
 }
 
 #ifdef FOLIO_MUTANT_WRONG_HIT
@@ -38,13 +40,15 @@ uint32_t wrong_hit(const pool::PageRecord* records, uint32_t num_pages, uint32_t
 
 /// What `admit` refuses.
 Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options) {
-  if (prompt.empty()) return fail(Errc::invalid_argument, "admit: prompt has 0 tokens, expected at least 1");
+  if (prompt.empty())
+    return fail(Errc::invalid_argument, "admit: prompt has 0 tokens, expected at least 1");
   if (prompt.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    return fail(Errc::invalid_argument, "admit: prompt has {} tokens, expected at most 2^31 - 1", prompt.size());
+    return fail(Errc::invalid_argument, "admit: prompt has {} tokens, expected at most 2^31 - 1",
+                prompt.size());
   }
   if (options.salt.size() <= PagePool::max_salt_bytes) return {};
-  return fail(Errc::invalid_argument, "admit: salt has {} bytes, expected at most {}", options.salt.size(),
-              PagePool::max_salt_bytes);
+  return fail(Errc::invalid_argument, "admit: salt has {} bytes, expected at most {}",
+              options.salt.size(), PagePool::max_salt_bytes);
 }
 
 }  // namespace
@@ -59,7 +63,8 @@ SequenceRecord& PagePool::State::open_sequence() noexcept {
   SequenceRecord& s = sequences[free_sequence];
   sequences_touched = std::max(sequences_touched, free_sequence + 1);
   free_sequence = s.next_free;
-  s.generation += s.generation == std::numeric_limits<uint32_t>::max() ? 2 : 1;  // 0 stays the generation of no sequence
+  // 0 stays the generation of no sequence
+  s.generation += s.generation == std::numeric_limits<uint32_t>::max() ? 2 : 1;
   s.alive = true;
   ++counters.sequences;
   return s;
@@ -69,7 +74,8 @@ uint32_t PagePool::State::lookup_limit(size_t prompt_tokens) const noexcept {
   return static_cast<uint32_t>((prompt_tokens - 1) / static_cast<size_t>(options.page_size));
 }
 
-uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t limit, uint32_t* found) const noexcept {
+uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t limit,
+                                uint32_t* found) const noexcept {
   if (!options.prefix_reuse || space == pool::no_namespace) return 0;
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
   uint64_t parent = namespaces[space].name, hash = namespaces[space].hash;
@@ -77,7 +83,8 @@ uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t 
   uint32_t hits = 0;
   for (; hits < limit; ++hits, prompt += options.page_size) {
     const uint32_t turn = hits % pool::PrefixIndex::ahead;
-    if (turn == 0) {  // the hashes of the next pages do not depend on what is found: ask for their buckets together
+    // the hashes of the next pages do not depend on what is found: ask for their buckets together
+    if (turn == 0) {
       for (uint32_t i = 0; i < std::min(pool::PrefixIndex::ahead, limit - hits); ++i) {
         hashes[i] = hash = index.hash(hash, prompt + int64_t{i} * options.page_size);
         index.prefetch(hash);
@@ -91,17 +98,22 @@ uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t 
   return hits;
 }
 
-int32_t PagePool::peek(std::span<const TokenId> prompt, const SequenceOptions& options) const noexcept {
+int32_t PagePool::peek(std::span<const TokenId> prompt,
+                       const SequenceOptions& options) const noexcept {
   if (state_ == nullptr || !check_prompt(prompt, options).is_ok()) return 0;
   const uint32_t space = state_->namespaces.find(options.salt, options.adapter);
-  return static_cast<int32_t>(state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr)) * page_size();
+  return static_cast<int32_t>(
+             state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr)) *
+         page_size();
 }
 
-Result<Admission> PagePool::admit(std::span<const TokenId> prompt, const SequenceOptions& options) noexcept {
+Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
+                                  const SequenceOptions& options) noexcept {
   if (state_ == nullptr) return fail(Errc::invalid_argument, "admit: the pool has been moved from");
   if (Status s = check_prompt(prompt, options); !s.is_ok()) return s;
   State& state = *state_;
-  if (state.free_sequence == pool::no_sequence) return no_sequence_left("admit", state.options.max_sequences);
+  if (state.free_sequence == pool::no_sequence)
+    return no_sequence_left("admit", state.options.max_sequences);
 
   SequenceRecord& s = state.open_sequence();
   s.space = state.namespaces.open(options.salt, options.adapter, state.index);
@@ -109,7 +121,8 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt, const Sequenc
   const uint32_t limit = state.lookup_limit(prompt.size());
   s.pages = state.match(s.space, prompt.data(), limit, row);
 #ifdef FOLIO_MUTANT_WRONG_HIT
-  if (s.pages != 0) row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
+  if (s.pages != 0)
+    row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
 #endif
   for (uint32_t i = 0; i < s.pages; ++i) state.hold(row[i]);
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
@@ -123,8 +136,10 @@ TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) c
   if (!s.cut) return TailWrite::in_place;
   const uint32_t page = row(s)[s.length / options.page_size];
   const pool::PageRecord& record = records[page];
-  // A step in flight may still read, or write, the slots behind the cut; so may other sequences and copies.
-  if (record.references != 1 || record.copies != 0 || record.steps != 0 || s.steps != 0) return TailWrite::copy;
+  // A step in flight may still read, or write, the slots behind the cut; so may other sequences and
+  // copies.
+  if (record.references != 1 || record.copies != 0 || record.steps != 0 || s.steps != 0)
+    return TailWrite::copy;
   if (record.content == 0) return TailWrite::in_place;
   // Findable content is kept while there is a page for the copy, but it never makes reserve fail.
   return index.has_twin(page) || available() <= fresh ? TailWrite::forget_content : TailWrite::copy;
@@ -135,10 +150,13 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   if (found == nullptr) return not_alive("reserve", id);
   State& state = *state_;
   SequenceRecord& s = *found;
-  if (new_tokens < 0) return fail(Errc::invalid_argument, "reserve: new_tokens is {}, expected at least 0", new_tokens);
+  if (new_tokens < 0)
+    return fail(Errc::invalid_argument, "reserve: new_tokens is {}, expected at least 0",
+                new_tokens);
   const int64_t end = int64_t{s.length} + new_tokens;
   if (end > state.max_tokens) {
-    return fail(Errc::invalid_argument, "reserve: length {} + new_tokens {} is more than the {} tokens a sequence can hold",
+    return fail(Errc::invalid_argument,
+                "reserve: length {} + new_tokens {} is more than the {} tokens a sequence can hold",
                 s.length, new_tokens, state.max_tokens);
   }
   if (end <= s.room) return {};
@@ -147,8 +165,8 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   const TailWrite tail = state.tail_write(s, fresh);
   const uint32_t needed = fresh + (tail == TailWrite::copy ? 1 : 0);
   if (needed > state.available()) {
-    return fail(Errc::out_of_pages, "reserve: {} pages needed, {} of {} are free or can be evicted", needed, state.available(),
-                state.options.num_pages);
+    return fail(Errc::out_of_pages, "reserve: {} pages needed, {} of {} are free or can be evicted",
+                needed, state.available(), state.options.num_pages);
   }
   uint32_t* const row = state.row(s);
   uint32_t& last = row[s.length / state.options.page_size];
@@ -164,7 +182,8 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   return {};
 }
 
-void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first, uint32_t last) noexcept {
+void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
+                                      uint32_t last) noexcept {
   const uint32_t* const pages = row(s);
   uint64_t parent = first == 0 ? namespaces[s.space].name : records[pages[first - 1]].content;
   uint64_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
@@ -191,14 +210,17 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
   SequenceRecord& s = *found;
   if (written.empty()) return {};
   if (written.size() > static_cast<size_t>(s.room - s.length)) {
-    return fail(Errc::invalid_argument, "commit: written has {} tokens, but room for {} is reserved behind the length {}",
+    return fail(Errc::invalid_argument,
+                "commit: written has {} tokens, but room for {} is reserved behind the length {}",
                 written.size(), s.room - s.length, s.length);
   }
   const int32_t page_size = state.options.page_size;
   const uint32_t* const row = state.row(s);
   if (state.records[row[s.length / page_size]].awaits_copy) {
-    return fail(Errc::invalid_argument, "commit: page {} of the sequence waits for a copy; call take_copies and run it first",
-                s.length / page_size);
+    return fail(
+        Errc::invalid_argument,
+        "commit: page {} of the sequence waits for a copy; call take_copies and run it first",
+        s.length / page_size);
   }
   const int32_t first_full = s.length / page_size;
   while (!written.empty()) {
@@ -209,7 +231,8 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
     s.length += static_cast<int32_t>(count);
   }
   if (!state.options.prefix_reuse) return {};
-  state.name_full_pages(s, static_cast<uint32_t>(first_full), static_cast<uint32_t>(s.length / page_size));
+  state.name_full_pages(s, static_cast<uint32_t>(first_full),
+                        static_cast<uint32_t>(s.length / page_size));
   return {};
 }
 
@@ -226,7 +249,8 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
   if (found == nullptr) return not_alive("trim", id);
   SequenceRecord& s = *found;
   if (length < 0 || length > s.length) {
-    return fail(Errc::invalid_argument, "trim: length is {}, expected 0 .. {} (the sequence's length)", length, s.length);
+    return fail(Errc::invalid_argument,
+                "trim: length is {}, expected 0 .. {} (the sequence's length)", length, s.length);
   }
   if (length == s.room) return {};
   state_->drop_pages(s, state_->pages_for(length));
@@ -241,13 +265,18 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   State& state = *state_;
   const SequenceRecord& parent = *found;
   if (length < 0 || length > parent.length) {
-    return fail(Errc::invalid_argument, "fork: length is {}, expected 0 .. {} (the sequence's length)", length, parent.length);
+    return fail(Errc::invalid_argument,
+                "fork: length is {}, expected 0 .. {} (the sequence's length)", length,
+                parent.length);
   }
-  if (state.free_sequence == pool::no_sequence) return no_sequence_left("fork", state.options.max_sequences);
+  if (state.free_sequence == pool::no_sequence)
+    return no_sequence_left("fork", state.options.max_sequences);
   const int32_t cut = length % state.options.page_size;
   if (cut != 0 && state.available() == 0) {
-    return fail(Errc::out_of_pages, "fork: 1 page needed for {} tokens of a cut page, 0 of {} are free or can be evicted", cut,
-                state.options.num_pages);
+    return fail(
+        Errc::out_of_pages,
+        "fork: 1 page needed for {} tokens of a cut page, 0 of {} are free or can be evicted", cut,
+        state.options.num_pages);
   }
   SequenceRecord& child = state.open_sequence();
   child.space = parent.space;

@@ -32,17 +32,20 @@ std::span<const PageCopy> PagePool::take_copies() noexcept {
 }
 
 Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcept {
-  if (state_ == nullptr) return fail(Errc::invalid_argument, "begin_step: the pool has been moved from");
+  if (state_ == nullptr)
+    return fail(Errc::invalid_argument, "begin_step: the pool has been moved from");
   State& state = *state_;
   for (const SequenceId id : ids) {
     if (state.find(id) == nullptr) {
-      return fail(Errc::invalid_argument, "begin_step: ids has sequence {} of generation {}, which is not alive", id.index,
+      return fail(Errc::invalid_argument,
+                  "begin_step: ids has sequence {} of generation {}, which is not alive", id.index,
                   id.generation);
     }
   }
   const int slot = std::countr_one(state.unfinished);
   if (slot == max_unfinished_steps) {
-    return fail(Errc::busy, "begin_step: {} steps are unfinished, at most {} may be", slot, max_unfinished_steps);
+    return fail(Errc::busy, "begin_step: {} steps are unfinished, at most {} may be", slot,
+                max_unfinished_steps);
   }
   const uint64_t bit = uint64_t{1} << slot;
   for (const SequenceId id : ids) state.find(id)->steps |= bit;
@@ -62,16 +65,20 @@ Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcep
 
 Status PagePool::end_step(StepTicket ticket) noexcept {
   int slot = 0;
-  while (state_ != nullptr && slot < max_unfinished_steps && (ticket.value == 0 || state_->tickets[slot] != ticket.value)) ++slot;
+  while (state_ != nullptr && slot < max_unfinished_steps &&
+         (ticket.value == 0 || state_->tickets[slot] != ticket.value))
+    ++slot;
   if (state_ == nullptr || slot == max_unfinished_steps) {
-    return fail(Errc::invalid_argument, "end_step: ticket {} is of no unfinished step", ticket.value);
+    return fail(Errc::invalid_argument, "end_step: ticket {} is of no unfinished step",
+                ticket.value);
   }
   State& state = *state_;
   const uint64_t bit = uint64_t{1} << slot;
   state.tickets[slot] = 0;
   state.unfinished &= ~bit;
   for (uint32_t i = 0; i < state.sequences_touched; ++i) state.sequences[i].steps &= ~bit;
-  for (uint32_t page = state.lists.front(PageList::leaving), next; page != pool::no_page; page = next) {
+  for (uint32_t page = state.lists.front(PageList::leaving), next; page != pool::no_page;
+       page = next) {
     PageRecord& record = state.records[page];
     next = record.next;
     record.steps &= ~bit;

@@ -17,7 +17,8 @@ namespace {
 std::vector<Place> places_of(const Batch& batch, const AppendArgs& args) {
   std::vector<Place> places;
   if (args.slots != nullptr) {
-    const int64_t slots_per_page = args.key.page_size == unbounded_page_size ? 1 : args.key.page_size;
+    const int64_t slots_per_page =
+        args.key.page_size == unbounded_page_size ? 1 : args.key.page_size;
     for (int64_t t = 0; t < args.k.extent[0]; ++t) {
       const int64_t slot = args.slots[t];
       places.push_back(slot < 0 ? Place{} : Place{slot / slots_per_page, slot % slots_per_page});
@@ -26,15 +27,17 @@ std::vector<Place> places_of(const Batch& batch, const AppendArgs& args) {
   }
   for (int32_t b = 0; b < batch.size; ++b) {
     const int64_t tokens = batch.query_offsets[b + 1] - batch.query_offsets[b];
-    for (int64_t t = 0; t < tokens; ++t) places.push_back(place_of(args.key, batch, b, batch.context_lengths[b] - tokens + t));
+    for (int64_t t = 0; t < tokens; ++t)
+      places.push_back(place_of(args.key, batch, b, batch.context_lengths[b] - tokens + t));
   }
   return places;
 }
 
 /// Stores one granule: elements [dim, dim + x.size()) of one head of one token.
-void store_granule(const PagedKVView& view, Place place, int64_t head, int32_t dim, std::span<const float> x) {
-  auto* at = static_cast<std::byte*>(view.data) + place.page * view.page_stride_bytes + place.slot * view.slot_stride_bytes +
-             head * view.head_stride_bytes;
+void store_granule(const PagedKVView& view, Place place, int64_t head, int32_t dim,
+                   std::span<const float> x) {
+  auto* at = static_cast<std::byte*>(view.data) + place.page * view.page_stride_bytes +
+             place.slot * view.slot_stride_bytes + head * view.head_stride_bytes;
   double scale = 1.0;
   double tensor_scale = 1.0;
   const ScaleView& scales = view.scales;
@@ -43,11 +46,13 @@ void store_granule(const PagedKVView& view, Place place, int64_t head, int32_t d
     auto* scale_at = static_cast<std::byte*>(scales.data) + place.page * scales.page_stride_bytes +
                      place.slot * scales.slot_stride_bytes + head * scales.head_stride_bytes +
                      dim / scales.granularity * scales.granule_stride_bytes;
-    if (scales.slot_stride_bytes != 0) store(scale_at, scales.dtype, scale_of(x, view.dtype, scales.dtype, tensor_scale));
+    if (scales.slot_stride_bytes != 0)
+      store(scale_at, scales.dtype, scale_of(x, view.dtype, scales.dtype, tensor_scale));
     scale = load(scale_at, scales.dtype);
   }
   for (size_t i = 0; i < x.size(); ++i) {
-    const double stored = scales.data != nullptr ? quantised(x[i], view.dtype, scale, tensor_scale) : static_cast<double>(x[i]);
+    const double stored = scales.data != nullptr ? quantised(x[i], view.dtype, scale, tensor_scale)
+                                                 : static_cast<double>(x[i]);
     store(at + (static_cast<int64_t>(i) + dim) * bit_width(view.dtype) / 8, view.dtype, stored);
   }
 }
@@ -65,22 +70,25 @@ struct Transform {
   }
 };
 
-void append_plane(const PagedKVView& view, const AnyTensor<3>& rows, const std::vector<Place>& places,
-                  const Transform& transform) {
+void append_plane(const PagedKVView& view, const AnyTensor<3>& rows,
+                  const std::vector<Place>& places, const Transform& transform) {
   std::vector<double> wide(static_cast<size_t>(view.head_size));
   std::vector<float> x(wide.size());
-  const int32_t granularity = view.scales.data != nullptr ? view.scales.granularity : view.head_size;
+  const int32_t granularity =
+      view.scales.data != nullptr ? view.scales.granularity : view.head_size;
   for (size_t t = 0; t < places.size(); ++t) {
     if (places[t].page < 0) continue;
     for (int32_t head = 0; head < view.num_heads; ++head) {
-      const auto* at =
-          static_cast<const std::byte*>(rows.data) + static_cast<int64_t>(t) * rows.stride_bytes[0] + head * rows.stride_bytes[1];
+      const auto* at = static_cast<const std::byte*>(rows.data) +
+                       static_cast<int64_t>(t) * rows.stride_bytes[0] + head * rows.stride_bytes[1];
       load_row(at, rows.dtype, view.head_size, wide.data());
       transform.apply(wide, static_cast<int64_t>(t));
-      std::transform(wide.begin(), wide.end(), x.begin(), [](double value) { return static_cast<float>(value); });
+      std::transform(wide.begin(), wide.end(), x.begin(),
+                     [](double value) { return static_cast<float>(value); });
       for (int32_t dim = 0; dim < view.head_size; dim += granularity) {
         const auto size = static_cast<size_t>(std::min(granularity, view.head_size - dim));
-        store_granule(view, places[t], head, dim, std::span(x).subspan(static_cast<size_t>(dim), size));
+        store_granule(view, places[t], head, dim,
+                      std::span(x).subspan(static_cast<size_t>(dim), size));
       }
     }
   }
@@ -90,7 +98,8 @@ void append_plane(const PagedKVView& view, const AnyTensor<3>& rows, const std::
 
 void append(const Batch& batch, const AppendArgs& args) {
   const std::vector<Place> places = places_of(batch, args);
-  append_plane(args.key, args.k, places, {&batch, args.rope, args.k_norm, static_cast<double>(args.norm_eps)});
+  append_plane(args.key, args.k, places,
+               {&batch, args.rope, args.k_norm, static_cast<double>(args.norm_eps)});
   if (args.v.data != nullptr) append_plane(args.value, args.v, places, {});
 }
 

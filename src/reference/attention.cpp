@@ -36,7 +36,8 @@ Dot dot(const double* x, const double* y, int64_t n) {
     sum[0] += x[i] * y[i];
     magnitude[0] += std::fabs(x[i] * y[i]);
   }
-  return {(sum[0] + sum[1]) + (sum[2] + sum[3]), (magnitude[0] + magnitude[1]) + (magnitude[2] + magnitude[3])};
+  return {(sum[0] + sum[1]) + (sum[2] + sum[3]),
+          (magnitude[0] + magnitude[1]) + (magnitude[2] + magnitude[3])};
 }
 
 struct Logit {
@@ -78,20 +79,26 @@ QueryResult empty_result(const Rows& rows) {
 }
 
 double scale_of_problem(const AttentionProblem& problem) {
-  // The default is a float32 in folio; here it is exact, and the difference is inside the bound of the dot product.
-  return problem.scale != 0.0f ? static_cast<double>(problem.scale) : 1.0 / std::sqrt(static_cast<double>(problem.key.head_size));
+  // The default is a float32 in folio; here it is exact, and the difference is inside the bound of
+  // the dot product.
+  return problem.scale != 0.0f ? static_cast<double>(problem.scale)
+                               : 1.0 / std::sqrt(static_cast<double>(problem.key.head_size));
 }
 
 int32_t v_head_size_of(const AttentionProblem& problem) {
-  return problem.value_in_key || problem.v_head_size != 0 ? problem.v_head_size : problem.value.head_size;
+  return problem.value_in_key || problem.v_head_size != 0 ? problem.v_head_size
+                                                          : problem.value.head_size;
 }
 
-double scale_of_element(const ScaleView& scales, int64_t page, int64_t slot, int64_t head, int32_t dim) {
+double scale_of_element(const ScaleView& scales, int64_t page, int64_t slot, int64_t head,
+                        int32_t dim) {
   if (scales.data == nullptr) return 1.0;
   const int64_t granule = dim / scales.granularity;
   const auto* at = static_cast<const std::byte*>(scales.data) + page * scales.page_stride_bytes +
-                   slot * scales.slot_stride_bytes + head * scales.head_stride_bytes + granule * scales.granule_stride_bytes;
-  const double tensor = scales.tensor_scale != nullptr ? static_cast<double>(*scales.tensor_scale) : 1.0;
+                   slot * scales.slot_stride_bytes + head * scales.head_stride_bytes +
+                   granule * scales.granule_stride_bytes;
+  const double tensor =
+      scales.tensor_scale != nullptr ? static_cast<double>(*scales.tensor_scale) : 1.0;
   return load(at, scales.dtype) * tensor;
 }
 
@@ -103,7 +110,8 @@ void fetch_row(const PagedKVView& view, Place place, int64_t head, int32_t count
   if (view.scales.data == nullptr) return;
   double scale = 1.0;
   for (int32_t d = 0; d < count; ++d) {
-    if (d % view.scales.granularity == 0) scale = scale_of_element(view.scales, place.page, place.slot, head, d);
+    if (d % view.scales.granularity == 0)
+      scale = scale_of_element(view.scales, place.page, place.slot, head, d);
     out[d] *= scale;
   }
 }
@@ -122,13 +130,13 @@ void fetch_row(const PagedKVView& view, Place place, int64_t head, int32_t count
 }
 
 const std::byte* at(const AnyTensor<3>& tensor, int64_t i, int64_t j, int64_t k) {
-  return static_cast<const std::byte*>(tensor.data) + i * tensor.stride_bytes[0] + j * tensor.stride_bytes[1] +
-         k * tensor.stride_bytes[2];
+  return static_cast<const std::byte*>(tensor.data) + i * tensor.stride_bytes[0] +
+         j * tensor.stride_bytes[1] + k * tensor.stride_bytes[2];
 }
 
 /// alibi and bias of the fetched keys.
-void fetch_terms(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence, int64_t row,
-                 int32_t q_head, Fetched& fetched) {
+void fetch_terms(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args,
+                 int32_t sequence, int64_t row, int32_t q_head, Fetched& fetched) {
   const int64_t first = batch.key_positions != nullptr ? batch.key_positions[sequence] : 0;
   const int64_t position = query_position(batch, sequence, row);
   fetched.alibi.clear();
@@ -165,7 +173,8 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
   for (const Logit& logit : logits) sum += std::exp(logit.value - largest);
   result.lse = largest + std::log(sum);
 
-  // The largest value is kept per element: one maximum over all would make the loop wait for itself.
+  // The largest value is kept per element: one maximum over all would make the loop wait for
+  // itself.
   std::vector<double> largest_values(result.out.size());
   for (int64_t j = 0; j < rows.count; ++j) {
     const double p = std::exp(logits[static_cast<size_t>(j)].value - largest) / sum;
@@ -177,18 +186,21 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
       largest_values[i] = std::max(largest_values[i], std::fabs(v[d]));
     }
   }
-  for (const double value : largest_values) result.largest_value = std::max(result.largest_value, value);
+  for (const double value : largest_values)
+    result.largest_value = std::max(result.largest_value, value);
   if (weights.dot == 0.0 && weights.term == 0.0 && weights.constant == 0.0) return result;
 
   for (int64_t j = 0; j < rows.count; ++j) {
     const Logit& logit = logits[static_cast<size_t>(j)];
     const double p = std::exp(logit.value - largest) / sum;
     if (p == 0.0) continue;  // its magnitudes may be infinite
-    const double weight = p * (weights.dot * logit.dot_magnitude + weights.constant +
-                               weights.term * (logit.term_magnitude + std::fabs(logit.value - result.lse)));
+    const double weight =
+        p * (weights.dot * logit.dot_magnitude + weights.constant +
+             weights.term * (logit.term_magnitude + std::fabs(logit.value - result.lse)));
     const double* v = rows.values + j * rows.value_stride;
     for (int64_t d = 0; d < rows.v_head_size; ++d) {
-      result.spread[static_cast<size_t>(d)] += weight * std::fabs(v[d] - result.out[static_cast<size_t>(d)]);
+      result.spread[static_cast<size_t>(d)] +=
+          weight * std::fabs(v[d] - result.out[static_cast<size_t>(d)]);
     }
     result.mean_weight += weight;
   }
@@ -198,10 +210,12 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
 QueryResult attend_rows_by_merging(const Rows& rows) {
   const auto size = static_cast<size_t>(rows.v_head_size);
   QueryResult result = empty_result(rows);
-  Part total{std::vector<double>(size, 0.0), result.lse};  // of the sink logit alone: a key whose value is 0
+  // of the sink logit alone: a key whose value is 0
+  Part total{std::vector<double>(size, 0.0), result.lse};
   for (int64_t j = 0; j < rows.count; ++j) {
     const double* v = rows.values + j * rows.value_stride;
-    const std::array<Part, 2> parts = {total, Part{std::vector<double>(v, v + size), logit_of(rows, j).value}};
+    const std::array<Part, 2> parts = {
+        total, Part{std::vector<double>(v, v + size), logit_of(rows, j).value}};
     total = merge(parts, size);
   }
   result.out = total.out;
@@ -210,20 +224,23 @@ QueryResult attend_rows_by_merging(const Rows& rows) {
 }
 
 double element(const PagedKVView& view, int64_t page, int64_t slot, int64_t head, int32_t dim) {
-  const auto* row = static_cast<const std::byte*>(view.data) + page * view.page_stride_bytes + slot * view.slot_stride_bytes +
-                    head * view.head_stride_bytes;
-  return load(row + int64_t{dim} * bit_width(view.dtype) / 8, view.dtype) * scale_of_element(view.scales, page, slot, head, dim);
+  const auto* row = static_cast<const std::byte*>(view.data) + page * view.page_stride_bytes +
+                    slot * view.slot_stride_bytes + head * view.head_stride_bytes;
+  return load(row + int64_t{dim} * bit_width(view.dtype) / 8, view.dtype) *
+         scale_of_element(view.scales, page, slot, head, dim);
 }
 
 Place place_of(const PagedKVView& view, const Batch& batch, int32_t sequence, int64_t token) {
-  const int64_t row = batch.table.row_starts != nullptr ? batch.table.row_starts[sequence] : sequence * batch.table.row_stride;
+  const int64_t row = batch.table.row_starts != nullptr ? batch.table.row_starts[sequence]
+                                                        : sequence * batch.table.row_stride;
   const int64_t entry = batch.table.entries[row + token / view.page_size];
-  if (view.page_size == unbounded_page_size) return entry + token < view.num_pages ? Place{entry + token, 0} : Place{};
+  if (view.page_size == unbounded_page_size)
+    return entry + token < view.num_pages ? Place{entry + token, 0} : Place{};
   return entry < view.num_pages ? Place{entry, token % view.page_size} : Place{};
 }
 
-void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence, int64_t row,
-           int32_t q_head, Fetched& fetched, DecodedRows* decoded) {
+void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args,
+           int32_t sequence, int64_t row, int32_t q_head, Fetched& fetched, DecodedRows* decoded) {
   const int32_t head_size = problem.key.head_size;
   const int32_t v_head_size = v_head_size_of(problem);
   const int32_t kv_head = q_head / (problem.q_heads / problem.key.num_heads);
@@ -243,10 +260,12 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   fetched.keys.resize(count * static_cast<size_t>(head_size));
   fetched.values.resize(problem.value_in_key ? 0 : count * static_cast<size_t>(v_head_size));
   for (size_t j = 0; j < count; ++j) {
-    fetch_row(args.key, places[j], kv_head, head_size, fetched.keys.data() + j * static_cast<size_t>(head_size),
+    fetch_row(args.key, places[j], kv_head, head_size,
+              fetched.keys.data() + j * static_cast<size_t>(head_size),
               decoded != nullptr ? &decoded->keys : nullptr);
     if (problem.value_in_key) continue;
-    fetch_row(args.value, places[j], kv_head, v_head_size, fetched.values.data() + j * static_cast<size_t>(v_head_size),
+    fetch_row(args.value, places[j], kv_head, v_head_size,
+              fetched.values.data() + j * static_cast<size_t>(v_head_size),
               decoded != nullptr ? &decoded->values : nullptr);
   }
   fetch_terms(problem, batch, args, sequence, row, q_head, fetched);
@@ -267,8 +286,9 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   rows.sink_logit = problem.sink_logits ? static_cast<double>(args.sink_logits[q_head]) : 0.0;
 }
 
-QueryResult attend_query(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence,
-                         int64_t row, int32_t q_head, const ErrorWeights& weights, DecodedRows* decoded) {
+QueryResult attend_query(const AttentionProblem& problem, const Batch& batch,
+                         const AttentionArgs& args, int32_t sequence, int64_t row, int32_t q_head,
+                         const ErrorWeights& weights, DecodedRows* decoded) {
   Fetched fetched;
   fetch(problem, batch, args, sequence, row, q_head, fetched, decoded);
   return attend_rows(fetched.rows, weights);

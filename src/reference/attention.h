@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/// reference/attention.h: attention in double, one query and one head at a time: what every kernel is compared with.
+/// reference/attention.h: attention in double, one query and one head at a time: what every kernel
+/// is compared with.
 ///
-/// Two faces. `attend_rows` works on plain rows of doubles, all of them visible: for callers who make keys and values themselves.
-/// `attend_query` reads one query's visible keys through views, table and scales, and calls it. Besides the result they return the
-/// magnitudes that the error of a float32 evaluation grows with; what is made of them is written in tests/support/tolerance.h.
-/// Two formulations exist, which tests compare: the direct softmax, and a log-sum-exp merge of single keys.
-/// Thread safety: pure functions. Not for speed, but the inner loops are plain sums over contiguous doubles.
+/// Two faces. `attend_rows` works on plain rows of doubles, all of them visible: for callers who
+/// make keys and values themselves. `attend_query` reads one query's visible keys through views,
+/// table and scales, and calls it. Besides the result they return the magnitudes that the error of
+/// a float32 evaluation grows with; what is made of them is written in tests/support/tolerance.h.
+/// Two formulations exist, which tests compare: the direct softmax, and a log-sum-exp merge of
+/// single keys. Thread safety: pure functions. Not for speed, but the inner loops are plain sums
+/// over contiguous doubles.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +23,8 @@ namespace folio::reference {
 
 /// One query against `count` visible keys.
 ///
-///   s[j] = softcap(scale * q . keys[j]) + alibi[j] + bias[j];  o = sum_j p[j] values[j];  p = softmax(s, sink logit in the denominator)
+///   s[j] = softcap(scale * q . keys[j]) + alibi[j] + bias[j];
+///   p = softmax(s, sink logit in the denominator);  o = sum_j p[j] values[j]
 struct Rows {
   const double* q = nullptr;       ///< [head_size]
   const double* keys = nullptr;    ///< [count, head_size], rows key_stride apart
@@ -40,20 +44,23 @@ struct Rows {
 
 /// How strongly each magnitude counts in `QueryResult::spread`. All 0: the spread is not computed.
 struct ErrorWeights {
-  double dot = 0.0;       ///< scale * sum_d |q[d] k[d]|: rounding inside the dot product
-  double term = 0.0;      ///< |scaled dot| + |s| + |alibi| + |bias| + softcap + |s - lse|: rounding of single logits
+  double dot = 0.0;  ///< scale * sum_d |q[d] k[d]|: rounding inside the dot product
+  /// |scaled dot| + |s| + |alibi| + |bias| + softcap + |s - lse|: rounding of single logits
+  double term = 0.0;
   double constant = 0.0;  ///< rounding of a weight, whatever its logit
 };
 
 struct QueryResult {
-  std::vector<double> out;        ///< [v_head_size]; 0 without visible keys
-  double lse = 0.0;               ///< natural; -infinity (or the sink logit) without visible keys
-  int64_t keys = 0;               ///< visible keys
-  int64_t records = 0;            ///< keys whose logit exceeds all before: how often a running maximum changes
+  std::vector<double> out;  ///< [v_head_size]; 0 without visible keys
+  double lse = 0.0;         ///< natural; -infinity (or the sink logit) without visible keys
+  int64_t keys = 0;         ///< visible keys
+  /// keys whose logit exceeds all before: how often a running maximum changes
+  int64_t records = 0;
   double largest_value = 0.0;     ///< max |v| over visible keys
   std::vector<double> magnitude;  ///< [v_head_size] sum_j p[j] |v[j]|
-  std::vector<double> spread;     ///< [v_head_size] sum_j p[j] w[j] |v[j] - o|, w = the weighted magnitudes of key j
-  double mean_weight = 0.0;       ///< sum_j p[j] w[j]
+  /// [v_head_size] sum_j p[j] w[j] |v[j] - o|, w = the weighted magnitudes of key j
+  std::vector<double> spread;
+  double mean_weight = 0.0;  ///< sum_j p[j] w[j]
 };
 
 /// Direct softmax over the rows.
@@ -62,31 +69,37 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights = {});
 /// The same by merging one key after the other. Gives out, lse and keys only.
 QueryResult attend_rows_by_merging(const Rows& rows);
 
-/// Rows that were decoded already, by their place in the pool: for callers who ask for many queries over memory that does not change.
+/// Rows that were decoded already, by their place in the pool: for callers who ask for many queries
+/// over memory that does not change.
 struct DecodedRows {
   std::unordered_map<int64_t, std::vector<double>> keys, values;
 };
 
-/// The visible keys of one (query row, q head), fetched through views and table, and the terms that go with them.
+/// The visible keys of one (query row, q head), fetched through views and table, and the terms that
+/// go with them.
 struct Fetched {
   std::vector<double> q, keys, values, alibi, bias;
   std::vector<int64_t> key_indices;
   Rows rows;  ///< points into the vectors
 };
 
-/// `row` counts all query rows of the batch and belongs to `sequence`. Keys of unassigned pages are left out; only table entries of
-/// visible keys are read. The arguments are as checked by folio::check.
-void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence, int64_t row,
-           int32_t q_head, Fetched& fetched, DecodedRows* decoded = nullptr);
+/// `row` counts all query rows of the batch and belongs to `sequence`. Keys of unassigned pages are
+/// left out; only table entries of visible keys are read. The arguments are as checked by
+/// folio::check.
+void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args,
+           int32_t sequence, int64_t row, int32_t q_head, Fetched& fetched,
+           DecodedRows* decoded = nullptr);
 
 /// fetch, then attend_rows.
-QueryResult attend_query(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args, int32_t sequence,
-                         int64_t row, int32_t q_head, const ErrorWeights& weights = {}, DecodedRows* decoded = nullptr);
+QueryResult attend_query(const AttentionProblem& problem, const Batch& batch,
+                         const AttentionArgs& args, int32_t sequence, int64_t row, int32_t q_head,
+                         const ErrorWeights& weights = {}, DecodedRows* decoded = nullptr);
 
 /// One element of a plane, times its scales. `page` is assigned.
 double element(const PagedKVView& view, int64_t page, int64_t slot, int64_t head, int32_t dim);
 
-/// Where token `token` of a table row lies; page < 0: unassigned. Unbounded pages: page = row number, slot = 0.
+/// Where token `token` of a table row lies; page < 0: unassigned. Unbounded pages: page = row
+/// number, slot = 0.
 struct Place {
   int64_t page = -1;
   int64_t slot = 0;

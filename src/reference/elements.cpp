@@ -14,13 +14,14 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-/// A binary floating format. Value of (exponent field e, mantissa field m): m * 2^(min_exponent - precision + 1) for e = 0,
-/// (2^(precision-1) + m) * 2^(min_exponent + e - precision) for others.
+/// A binary floating format. Value of (exponent field e, mantissa field m): m * 2^(min_exponent -
+/// precision + 1) for e = 0, (2^(precision-1) + m) * 2^(min_exponent + e - precision) for others.
 struct Format {
   int precision;     // significant bits, the hidden one included
   int min_exponent;  // of the smallest normal value 2^min_exponent
   double largest;
-  bool has_infinity;  // the largest exponent field holds infinity and NaN; otherwise only its last code is NaN
+  // the largest exponent field holds infinity and NaN; otherwise only its last code is NaN
+  bool has_infinity;
   bool saturates;
 };
 
@@ -38,7 +39,9 @@ bool is_float_format(DType dtype) { return dtype != DType::i8 && dtype != DType:
 
 enum class Direction { nearest_even, up };
 
-double to_integer(double x, Direction direction) { return direction == Direction::up ? std::ceil(x) : std::nearbyint(x); }
+double to_integer(double x, Direction direction) {
+  return direction == Direction::up ? std::ceil(x) : std::nearbyint(x);
+}
 
 /// The multiple of the format's spacing at x that x rounds to.
 double round_float(const Format& f, double x, Direction direction) {
@@ -58,10 +61,12 @@ double round_e8m0(double x, Direction direction) {
   if (x <= std::ldexp(1.0, -127)) return std::ldexp(1.0, -127);
   if (x >= std::ldexp(1.0, 127)) return std::ldexp(1.0, 127);
   int exponent = 0;
-  const double fraction = std::frexp(x, &exponent);  // [0.5, 1): x lies between 2^(exponent-1) and 2^exponent
+  // [0.5, 1): x lies between 2^(exponent-1) and 2^exponent
+  const double fraction = std::frexp(x, &exponent);
   const bool exact = fraction == 0.5;
   const bool odd = (exponent - 1 + 127) % 2 != 0;  // of the lower neighbour's code
-  const bool up = direction == Direction::up ? !exact : fraction > 0.75 || (fraction == 0.75 && odd);
+  const bool up =
+      direction == Direction::up ? !exact : fraction > 0.75 || (fraction == 0.75 && odd);
   return std::ldexp(1.0, exponent - 1 + (up ? 1 : 0));
 }
 
@@ -79,17 +84,21 @@ double round(DType dtype, double x, Direction direction) {
 /// The pattern of a value that the type has.
 uint32_t pattern_of(DType dtype, double value) {
   if (dtype == DType::i8) return static_cast<uint32_t>(static_cast<int>(value)) & 0xffu;
-  if (dtype == DType::f8_e8m0) return std::isnan(value) ? 255u : static_cast<uint32_t>(std::ilogb(value) + 127);
+  if (dtype == DType::f8_e8m0)
+    return std::isnan(value) ? 255u : static_cast<uint32_t>(std::ilogb(value) + 127);
   const Format f = format_of(dtype);
   const uint32_t sign = std::signbit(value) ? 1u << (bit_width(dtype) - 1) : 0u;
   const uint32_t exponent_fields = 1u << (bit_width(dtype) - f.precision);
   const uint32_t infinity_code = (exponent_fields - 1u) << (f.precision - 1);
   if (std::isnan(value))
-    return sign | (f.has_infinity ? infinity_code | (1u << (f.precision - 2)) : (1u << (bit_width(dtype) - 1)) - 1u);
+    return sign | (f.has_infinity ? infinity_code | (1u << (f.precision - 2))
+                                  : (1u << (bit_width(dtype) - 1)) - 1u);
   if (std::isinf(value)) return sign | infinity_code;
   if (value == 0.0) return sign;
   const int exponent = std::max(std::ilogb(value), f.min_exponent);
-  const auto units = static_cast<uint32_t>(std::ldexp(std::fabs(value), f.precision - 1 - exponent));  // hidden bit included
+  // hidden bit included
+  const auto units =
+      static_cast<uint32_t>(std::ldexp(std::fabs(value), f.precision - 1 - exponent));
   return sign | (units + (static_cast<uint32_t>(exponent - f.min_exponent) << (f.precision - 1)));
 }
 
@@ -101,9 +110,10 @@ double decode_float(const Format& f, int width, uint32_t code) {
   const int last_field = (1 << (width - f.precision)) - 1;
   if (f.has_infinity && field == last_field) return mantissa == 0 ? sign * infinity : not_a_number;
   if (!f.has_infinity && magnitude == (1u << (width - 1)) - 1u) return not_a_number;
-  if (field == 0) return sign * std::ldexp(static_cast<double>(mantissa), f.min_exponent - f.precision + 1);
-  return sign *
-         std::ldexp(std::ldexp(1.0, f.precision - 1) + static_cast<double>(mantissa), f.min_exponent + field - f.precision);
+  if (field == 0)
+    return sign * std::ldexp(static_cast<double>(mantissa), f.min_exponent - f.precision + 1);
+  return sign * std::ldexp(std::ldexp(1.0, f.precision - 1) + static_cast<double>(mantissa),
+                           f.min_exponent + field - f.precision);
 }
 
 /// All values of a type of at most 16 bits, so that rows decode fast.
@@ -114,9 +124,12 @@ std::vector<double> all_values(DType dtype) {
 }
 
 const double* values_of(DType dtype) {
-  static const std::vector<double> f16_values = all_values(DType::f16), bf16_values = all_values(DType::bf16),
-                                   e4m3_values = all_values(DType::f8_e4m3), e5m2_values = all_values(DType::f8_e5m2),
-                                   e8m0_values = all_values(DType::f8_e8m0), i8_values = all_values(DType::i8);
+  static const std::vector<double> f16_values = all_values(DType::f16),
+                                   bf16_values = all_values(DType::bf16),
+                                   e4m3_values = all_values(DType::f8_e4m3),
+                                   e5m2_values = all_values(DType::f8_e5m2),
+                                   e8m0_values = all_values(DType::f8_e8m0),
+                                   i8_values = all_values(DType::i8);
   switch (dtype) {
     case DType::f16: return f16_values.data();
     case DType::bf16: return bf16_values.data();
@@ -137,21 +150,29 @@ uint32_t load_pattern(const void* at, DType dtype) {
 
 double decode(DType dtype, uint32_t code) {
   if (dtype == DType::i8) return code < 128u ? code : static_cast<double>(code) - 256.0;
-  if (dtype == DType::f8_e8m0) return code == 255u ? not_a_number : std::ldexp(1.0, static_cast<int>(code) - 127);
+  if (dtype == DType::f8_e8m0)
+    return code == 255u ? not_a_number : std::ldexp(1.0, static_cast<int>(code) - 127);
   return decode_float(format_of(dtype), bit_width(dtype), code);
 }
 
-uint32_t encode(DType dtype, double x) { return pattern_of(dtype, round(dtype, x, Direction::nearest_even)); }
+uint32_t encode(DType dtype, double x) {
+  return pattern_of(dtype, round(dtype, x, Direction::nearest_even));
+}
 
-uint32_t encode_up(DType dtype, double x) { return pattern_of(dtype, round(dtype, x, Direction::up)); }
+uint32_t encode_up(DType dtype, double x) {
+  return pattern_of(dtype, round(dtype, x, Direction::up));
+}
 
 double round_to(DType dtype, double x) { return round(dtype, x, Direction::nearest_even); }
 
-double unit_roundoff(DType dtype) { return is_float_format(dtype) ? std::ldexp(1.0, -format_of(dtype).precision) : 0.5; }
+double unit_roundoff(DType dtype) {
+  return is_float_format(dtype) ? std::ldexp(1.0, -format_of(dtype).precision) : 0.5;
+}
 
 double load(const void* at, DType dtype) {
   const uint32_t code = load_pattern(at, dtype);
-  return dtype == DType::f32 ? static_cast<double>(std::bit_cast<float>(code)) : values_of(dtype)[code];
+  return dtype == DType::f32 ? static_cast<double>(std::bit_cast<float>(code))
+                             : values_of(dtype)[code];
 }
 
 void store(void* at, DType dtype, double x) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// reference/elements.h: element types by their definitions, in double: the independent twin of folio/core/dtype.h.
+/// reference/elements.h: element types by their definitions, in double: the independent twin of
+/// folio/core/dtype.h.
 ///
-/// A floating format has `precision` significant bits, exponents from `min_exponent` on and a largest value; everything follows from
-/// these by ldexp and one rounding to a multiple of a power of two. No bit pattern is manipulated on the way to a value.
-/// Thread safety: all functions are pure.
-/// Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0.
+/// A floating format has `precision` significant bits, exponents from `min_exponent` on and a
+/// largest value; everything follows from these by ldexp and one rounding to a multiple of a power
+/// of two. No bit pattern is manipulated on the way to a value. Thread safety: all functions are
+/// pure. Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling
+/// Formats 1.0.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,8 @@ double decode(DType dtype, uint32_t code);
 /// The pattern nearest to x, ties to even; overflow and NaN as folio/core/dtype.h tabulates them.
 uint32_t encode(DType dtype, double x);
 
-/// The smallest value of the type that is >= x, as a pattern; above the largest, the type's overflow rule. For scales: x >= 0.
+/// The smallest value of the type that is >= x, as a pattern; above the largest, the type's
+/// overflow rule. For scales: x >= 0.
 uint32_t encode_up(DType dtype, double x);
 
 /// decode(encode(x)), without the detour through a pattern.

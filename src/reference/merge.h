@@ -7,14 +7,15 @@
 
 namespace folio::reference {
 
-/// The mean of the values and the logarithm of the denominator over some keys. No keys: any `out`, lse = -infinity.
+/// The mean of the values and the logarithm of the denominator over some keys. No keys: any `out`,
+/// lse = -infinity.
 struct Part {
   std::vector<double> out;
   double lse;
 };
 
-/// lse = log(sum_i exp(lse_i)), out = sum_i exp(lse_i - lse) out_i; parts of lse -infinity are not looked at.
-/// All parts such: out = 0 (`size` elements), lse = -infinity.
+/// lse = log(sum_i exp(lse_i)), out = sum_i exp(lse_i - lse) out_i; parts of lse -infinity are not
+/// looked at. All parts such: out = 0 (`size` elements), lse = -infinity.
 Part merge(std::span<const Part> parts, size_t size);
 
 }  // namespace folio::reference

@@ -18,13 +18,15 @@ double largest_stored(DType dtype) {
   }
 }
 
-double scale_of(std::span<const float> granule, DType stored_dtype, DType scale_dtype, double tensor_scale) {
+double scale_of(std::span<const float> granule, DType stored_dtype, DType scale_dtype,
+                double tensor_scale) {
   double amax = 0.0;
   for (const float x : granule) {
     if (std::isfinite(x)) amax = std::max(amax, std::fabs(static_cast<double>(x)));
   }
   if (amax == 0.0) return 1.0;
-  return decode(scale_dtype, encode_up(scale_dtype, amax / (largest_stored(stored_dtype) * tensor_scale)));
+  return decode(scale_dtype,
+                encode_up(scale_dtype, amax / (largest_stored(stored_dtype) * tensor_scale)));
 }
 
 double quantised(float x, DType stored_dtype, double scale, double tensor_scale) {
@@ -33,10 +35,11 @@ double quantised(float x, DType stored_dtype, double scale, double tensor_scale)
   return round_to(stored_dtype, static_cast<double>(quotient));
 }
 
-void stored_row(std::span<const float> x, DType stored_dtype, DType scale_dtype, int granularity, double tensor_scale,
-                double* out) {
+void stored_row(std::span<const float> x, DType stored_dtype, DType scale_dtype, int granularity,
+                double tensor_scale, double* out) {
   if (scale_dtype == DType::invalid) {
-    for (size_t i = 0; i < x.size(); ++i) out[i] = round_to(stored_dtype, static_cast<double>(x[i]));
+    for (size_t i = 0; i < x.size(); ++i)
+      out[i] = round_to(stored_dtype, static_cast<double>(x[i]));
     return;
   }
   const auto width = static_cast<size_t>(granularity);
@@ -44,7 +47,8 @@ void stored_row(std::span<const float> x, DType stored_dtype, DType scale_dtype,
     const std::span<const float> granule = x.subspan(begin, std::min(width, x.size() - begin));
     const double scale = scale_of(granule, stored_dtype, scale_dtype, tensor_scale);
     for (size_t i = 0; i < granule.size(); ++i) {
-      out[begin + i] = quantised(granule[i], stored_dtype, scale, tensor_scale) * scale * tensor_scale;
+      out[begin + i] =
+          quantised(granule[i], stored_dtype, scale, tensor_scale) * scale * tensor_scale;
     }
   }
 }

@@ -24,7 +24,8 @@ void rotate_row(std::span<double> row, const Rope& rope, int64_t position) {
     const int32_t second = first + (rope.interleaved ? 1 : pairs);
     double& x = row[static_cast<size_t>(first)];
     double& y = row[static_cast<size_t>(second)];
-    const std::complex<double> turn(static_cast<double>(angles[i]), static_cast<double>(angles[pairs + i]));
+    const std::complex<double> turn(static_cast<double>(angles[i]),
+                                    static_cast<double>(angles[pairs + i]));
     const std::complex<double> turned = std::complex<double>(x, y) * turn;
     x = turned.real();
     y = turned.imag();
@@ -47,8 +48,10 @@ std::vector<double> rotated(const Batch& batch, const RotateArgs& args) {
   std::vector<double> all(static_cast<size_t>(tokens * heads * head_size));
   for (int64_t t = 0; t < tokens; ++t) {
     for (int64_t h = 0; h < heads; ++h) {
-      const std::span<double> row(all.data() + (t * heads + h) * head_size, static_cast<size_t>(head_size));
-      const auto* at = static_cast<const std::byte*>(args.q.data) + t * args.q.stride_bytes[0] + h * args.q.stride_bytes[1];
+      const std::span<double> row(all.data() + (t * heads + h) * head_size,
+                                  static_cast<size_t>(head_size));
+      const auto* at = static_cast<const std::byte*>(args.q.data) + t * args.q.stride_bytes[0] +
+                       h * args.q.stride_bytes[1];
       load_row(at, args.q.dtype, head_size, row.data());
       if (args.q_norm != nullptr) normalise(row, args.q_norm, static_cast<double>(args.norm_eps));
       if (args.rope != nullptr) rotate_row(row, *args.rope, position_of(batch, *args.rope, t));

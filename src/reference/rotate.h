@@ -15,7 +15,8 @@ namespace folio::reference {
 /// y = x / sqrt(mean(x^2) + eps) * weight
 void normalise(std::span<double> row, const float* weights, double eps);
 
-/// Turns each pair of `row` by its angle of row `position` of the table, as a complex number is turned.
+/// Turns each pair of `row` by its angle of row `position` of the table, as a complex number is
+/// turned.
 void rotate_row(std::span<double> row, const Rope& rope, int64_t position);
 
 /// The row of the table that token `token` of the step takes.

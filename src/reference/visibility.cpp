@@ -29,27 +29,32 @@ bool tree_shows(const Batch& batch, int32_t sequence, int64_t row, int64_t key) 
 bool mask_shows(const Mask& mask, int64_t query_position, int64_t key_position) {
   // What lies behind the query's reach is never visible, sink token or not.
   if (mask.right >= 0 && key_position > query_position + mask.right) return false;
-  if (mask.chunk > 0 && chunk_of(key_position, mask.chunk) > chunk_of(query_position, mask.chunk)) return false;
+  if (mask.chunk > 0 && chunk_of(key_position, mask.chunk) > chunk_of(query_position, mask.chunk))
+    return false;
   if (key_position >= 0 && key_position < mask.sink_tokens) return true;
   if (mask.left >= 0 && key_position < query_position - mask.left) return false;
-  if (mask.chunk > 0 && chunk_of(key_position, mask.chunk) < chunk_of(query_position, mask.chunk)) return false;
+  if (mask.chunk > 0 && chunk_of(key_position, mask.chunk) < chunk_of(query_position, mask.chunk))
+    return false;
   return true;
 }
 
 int64_t query_position(const Batch& batch, int32_t sequence, int64_t row) {
   const int64_t begin = batch.query_offsets[sequence];
   const int64_t new_tokens = batch.query_offsets[sequence + 1] - begin;
-  const int64_t first = batch.query_positions != nullptr
-                            ? batch.query_positions[sequence]
-                            : first_key_position(batch, sequence) + batch.context_lengths[sequence] - new_tokens;
+  const int64_t first =
+      batch.query_positions != nullptr
+          ? batch.query_positions[sequence]
+          : first_key_position(batch, sequence) + batch.context_lengths[sequence] - new_tokens;
   return first + (row - begin);
 }
 
-bool is_visible(const AttentionProblem& problem, const Batch& batch, int32_t sequence, int64_t row, int64_t key) {
+bool is_visible(const AttentionProblem& problem, const Batch& batch, int32_t sequence, int64_t row,
+                int64_t key) {
   if (key < 0 || key >= batch.context_lengths[sequence]) return false;
   if (problem.tree && !tree_shows(batch, sequence, row, key)) return false;
   const int64_t position = first_key_position(batch, sequence) + key;
-  if (problem.intervals) return position >= batch.visible_begin[row] && position < batch.visible_end[row];
+  if (problem.intervals)
+    return position >= batch.visible_begin[row] && position < batch.visible_end[row];
   return mask_shows(problem.mask, query_position(batch, sequence, row), position);
 }
 

@@ -12,12 +12,14 @@ const char* enumeration(int32_t index) {
   return index >= 0 && index < 5 ? fields[index] : "enumeration";
 }
 const char* extent(int32_t index) {
-  constexpr const char* fields[] = {"num_heads",         "head_size", "num_pages",        "page_size",
-                                    "slot_stride_bytes", "tile rows", "number of scales", "gather4 tile_width"};
+  constexpr const char* fields[] = {"num_heads",        "head_size",         "num_pages",
+                                    "page_size",        "slot_stride_bytes", "tile rows",
+                                    "number of scales", "gather4 tile_width"};
   return index >= 0 && index < 8 ? fields[index] : "extent";
 }
 
-Status refuse(const char* format, const char* function, int64_t a = 0, int64_t b = 0, int64_t c = 0) {
+Status refuse(const char* format, const char* function, int64_t a = 0, int64_t b = 0,
+              int64_t c = 0) {
   return fail(Errc::invalid_argument, format, function, a, b, c);
 }
 
@@ -26,40 +28,62 @@ Status describe_driver_rule(const char* f, const TmaFault& fault) {
   switch (fault.rule) {
     case TmaRule::rank: return refuse("{}: rank is {}, expected 1 to {}", f, came, allowed);
     case TmaRule::enumerator:
-      return fail(Errc::invalid_argument, "{}: {} is {}, expected 0 to {}", f, enumeration(fault.index), came, allowed);
+      return fail(Errc::invalid_argument, "{}: {} is {}, expected 0 to {}", f,
+                  enumeration(fault.index), came, allowed);
     case TmaRule::dtype:
-      return refuse("{}: dtype is {}, which is no TMA type; expected 0 (u8) to {} (tf32_ftz)", f, came, allowed);
+      return refuse("{}: dtype is {}, which is no TMA type; expected 0 (u8) to {} (tf32_ftz)", f,
+                    came, allowed);
     case TmaRule::rank_of_interleaved:
-      return refuse("{}: rank is {}, expected at least {} with an interleaved layout", f, came, allowed);
+      return refuse("{}: rank is {}, expected at least {} with an interleaved layout", f, came,
+                    allowed);
     case TmaRule::base_null: return refuse("{}: base is null", f);
     case TmaRule::base_alignment:
-      return refuse("{}: base is {} bytes past a multiple of {}, expected a multiple of it", f, came, allowed);
+      return refuse("{}: base is {} bytes past a multiple of {}, expected a multiple of it", f,
+                    came, allowed);
     case TmaRule::dim: return refuse("{}: dim[{}] is {}, expected 1 to {}", f, i, came, allowed);
-    case TmaRule::stride_alignment: return refuse("{}: stride_bytes[{}] is {}, expected a multiple of {}", f, i, came, allowed);
-    case TmaRule::stride_limit: return refuse("{}: stride_bytes[{}] is {}, expected 0 to {}", f, i, came, allowed);
+    case TmaRule::stride_alignment:
+      return refuse("{}: stride_bytes[{}] is {}, expected a multiple of {}", f, i, came, allowed);
+    case TmaRule::stride_limit:
+      return refuse("{}: stride_bytes[{}] is {}, expected 0 to {}", f, i, came, allowed);
     case TmaRule::box: return refuse("{}: box[{}] is {}, expected 1 to {}", f, i, came, allowed);
-    case TmaRule::box_inner_bytes: return refuse("{}: box[0] is {} bytes, expected a multiple of {}", f, came, allowed);
-    case TmaRule::element_stride: return refuse("{}: element_stride[{}] is {}, expected 1 to {}", f, i, came, allowed);
-    case TmaRule::swizzle_span: return refuse("{}: box[0] is {} bytes, expected at most the swizzle's {}", f, came, allowed);
+    case TmaRule::box_inner_bytes:
+      return refuse("{}: box[0] is {} bytes, expected a multiple of {}", f, came, allowed);
+    case TmaRule::element_stride:
+      return refuse("{}: element_stride[{}] is {}, expected 1 to {}", f, i, came, allowed);
+    case TmaRule::swizzle_span:
+      return refuse("{}: box[0] is {} bytes, expected at most the swizzle's {}", f, came, allowed);
     case TmaRule::swizzle_of_interleaved:
-      return refuse("{}: swizzle is {}, expected {} (b32) with the layout interleaved by 32 bytes", f, came, allowed);
-    case TmaRule::nan_fill_type: return refuse("{}: oob_fill is nan with dtype {}, expected a floating type", f, came);
-    case TmaRule::gather4_rank: return refuse("{}: rank is {}, expected {} for gather4", f, came, allowed);
-    case TmaRule::gather4_box: return refuse("{}: box[{}] is {}, expected {} for gather4", f, i, came, allowed);
-    default: return refuse("{}: element_stride[{}] is {}, expected {} for gather4", f, i, came, allowed);
+      return refuse("{}: swizzle is {}, expected {} (b32) with the layout interleaved by 32 bytes",
+                    f, came, allowed);
+    case TmaRule::nan_fill_type:
+      return refuse("{}: oob_fill is nan with dtype {}, expected a floating type", f, came);
+    case TmaRule::gather4_rank:
+      return refuse("{}: rank is {}, expected {} for gather4", f, came, allowed);
+    case TmaRule::gather4_box:
+      return refuse("{}: box[{}] is {}, expected {} for gather4", f, i, came, allowed);
+    default:
+      return refuse("{}: element_stride[{}] is {}, expected {} for gather4", f, i, came, allowed);
   }
 }
 
 Status describe_depth(const char* f, const TmaFault& fault) {
-  if (fault.index == 0) return refuse("{}: first_column is {}, expected 0 to {}", f, fault.came, fault.allowed);
-  if (fault.index == 1) return refuse("{}: depth is {}, the head has {} columns there", f, fault.came, fault.allowed);
-  return refuse("{}: tile_width is {}, expected at most tile_stride, {}", f, fault.came, fault.allowed);
+  if (fault.index == 0)
+    return refuse("{}: first_column is {}, expected 0 to {}", f, fault.came, fault.allowed);
+  if (fault.index == 1)
+    return refuse("{}: depth is {}, the head has {} columns there", f, fault.came, fault.allowed);
+  return refuse("{}: tile_width is {}, expected at most tile_stride, {}", f, fault.came,
+                fault.allowed);
 }
 
 Status describe_group(const char* f, const TmaFault& fault) {
-  if (fault.index == 0) return refuse("{}: tile_height is {}, expected a positive multiple of {}", f, fault.came, fault.allowed);
-  if (fault.index == 1) return refuse("{}: the tile has {} rows, expected a multiple of group, {}", f, fault.came, fault.allowed);
-  return refuse("{}: the plane has {} heads, expected a multiple of group, {}", f, fault.came, fault.allowed);
+  if (fault.index == 0)
+    return refuse("{}: tile_height is {}, expected a positive multiple of {}", f, fault.came,
+                  fault.allowed);
+  if (fault.index == 1)
+    return refuse("{}: the tile has {} rows, expected a multiple of group, {}", f, fault.came,
+                  fault.allowed);
+  return refuse("{}: the plane has {} heads, expected a multiple of group, {}", f, fault.came,
+                fault.allowed);
 }
 
 }  // namespace
@@ -70,26 +94,36 @@ Status describe(const char* function, const TmaFault& fault) noexcept {
   switch (fault.rule) {
     case TmaRule::none: return {};
     case TmaRule::cache_dtype:
-      return fail(Errc::invalid_argument, "{}: elements of type {} have no TMA type", f, static_cast<DType>(came));
+      return fail(Errc::invalid_argument, "{}: elements of type {} have no TMA type", f,
+                  static_cast<DType>(came));
     case TmaRule::coordinates:
-      return refuse("{}: {} pages, {} rows apart, do not fit TMA's 32-bit coordinates; expected a product of at most {}", f,
-                    allowed, came, INT32_MAX);
+      return refuse(
+          "{}: {} pages, {} rows apart, do not fit TMA's 32-bit coordinates; expected a product of "
+          "at most {}",
+          f, allowed, came, INT32_MAX);
     case TmaRule::whole_rows:
-      return refuse("{}: pages are {} bytes apart, expected a multiple of the slot stride, {}", f, came, allowed);
+      return refuse("{}: pages are {} bytes apart, expected a multiple of the slot stride, {}", f,
+                    came, allowed);
     case TmaRule::depth: return describe_depth(f, fault);
     case TmaRule::tile_columns:
-      return fail(Errc::invalid_argument, "{}: {} {} columns, expected a multiple of the swizzle chunk, {}", f,
+      return fail(Errc::invalid_argument,
+                  "{}: {} {} columns, expected a multiple of the swizzle chunk, {}", f,
                   fault.index == 0 ? "the tile has" : "the head shows", came, allowed);
     case TmaRule::tile_rows:
-      if (fault.index == 0) return refuse("{}: tile rows {} and page size {} do not divide one another", f, came, allowed);
+      if (fault.index == 0)
+        return refuse("{}: tile rows {} and page size {} do not divide one another", f, came,
+                      allowed);
       return refuse("{}: {} rows are no whole atoms, expected a multiple of {}", f, came, allowed);
     case TmaRule::box_destination:
-      return refuse("{}: copies of one tile begin {} bytes apart in shared memory, expected a multiple of {}", f, came, allowed);
+      return refuse(
+          "{}: copies of one tile begin {} bytes apart in shared memory, expected a multiple of {}",
+          f, came, allowed);
     case TmaRule::row_pitch:
       return fail(Errc::invalid_argument, "{}: {} described as {} bytes, it has {}", f,
                   fault.index == 0 ? "the head is" : "the row is", came, allowed);
     case TmaRule::extent:
-      return fail(Errc::invalid_argument, "{}: {} is {}, expected at least {}", f, extent(fault.index), came, allowed);
+      return fail(Errc::invalid_argument, "{}: {} is {}, expected at least {}", f,
+                  extent(fault.index), came, allowed);
     case TmaRule::group: return describe_group(f, fault);
     default: return describe_driver_rule(f, fault);
   }

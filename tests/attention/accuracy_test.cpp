@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/accuracy_test.cpp: what is promised of ordinary inputs; errors that do not grow with length; logits of any size.
+/// tests/attention/accuracy_test.cpp: what is promised of ordinary inputs; errors that do not grow
+/// with length; logits of any size.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,9 +21,11 @@ void make_keys_equal(AttentionCase& c) {
   for (const PagedKVView* plane : {&c.args().key, &c.args().value}) {
     if (plane->data == nullptr) continue;
     ASSERT_EQ(plane->scales.data, nullptr) << "scales are not copied";
-    auto* page = static_cast<std::byte*>(plane->data) + c.table_entries()[0] * plane->page_stride_bytes;
+    auto* page =
+        static_cast<std::byte*>(plane->data) + c.table_entries()[0] * plane->page_stride_bytes;
     const int64_t bytes = int64_t{plane->head_size} * bit_width(plane->dtype) / 8;
-    for (int64_t slot = 1; slot < plane->page_size; ++slot) std::copy_n(page, bytes, page + slot * plane->slot_stride_bytes);
+    for (int64_t slot = 1; slot < plane->page_size; ++slot)
+      std::copy_n(page, bytes, page + slot * plane->slot_stride_bytes);
   }
 }
 
@@ -33,27 +36,33 @@ TEST(Accuracy, a_million_equal_keys_cost_no_more_than_a_few) {
   options.head_size = 8;
   options.page_size = page_size;
   options.sequences = {{1, page_size}};
-  for_each_kernel_case(options, {Adapt::shapes, make_keys_equal}, [&](AttentionCase& c, const std::string& kernel) {
-    const Batch one_page = c.batch();
-    const reference::QueryResult exact = c.expected(0, 0);
-    for (const int32_t pages : {1, 16, 512, 16384}) {  // 2^6, 2^10, 2^15, 2^20 keys: the same page over and over
-      const std::vector<uint32_t> table(static_cast<size_t>(pages), c.table_entries()[0]);
-      const int32_t context = pages * page_size;
-      c.batch().context_lengths = &context;
-      c.batch().table.entries = table.data();
-      ASSERT_EQ(run_case(c, kernel).message(), "");
-      // Beyond the bound of tolerance.h: no more than what one chain of spans costs, whatever the length.
-      const double error = longest_chain * f32_roundoff + (c.precision().weights == DType::f32 ? 0.0 : coarse_exp);
-      for (int64_t d = 0; d < c.options().v_head_size; ++d) {
-        const double v = exact.out[static_cast<size_t>(d)];
-        ASSERT_NEAR(c.output(0, 0, d), v, std::fabs(v) * (error + reference::unit_roundoff(c.options().out_dtype)))
-            << context << " keys";
-      }
-      EXPECT_NEAR(static_cast<double>(c.output_lse(0, 0)), exact.lse + std::log(static_cast<double>(pages)), error)
-          << context << " keys";
-    }
-    c.batch() = one_page;
-  });
+  for_each_kernel_case(
+      options, {Adapt::shapes, make_keys_equal}, [&](AttentionCase& c, const std::string& kernel) {
+        const Batch one_page = c.batch();
+        const reference::QueryResult exact = c.expected(0, 0);
+        // 2^6, 2^10, 2^15, 2^20 keys: the same page over and over
+        for (const int32_t pages : {1, 16, 512, 16384}) {
+          const std::vector<uint32_t> table(static_cast<size_t>(pages), c.table_entries()[0]);
+          const int32_t context = pages * page_size;
+          c.batch().context_lengths = &context;
+          c.batch().table.entries = table.data();
+          ASSERT_EQ(run_case(c, kernel).message(), "");
+          // Beyond the bound of tolerance.h: no more than what one chain of spans costs, whatever
+          // the length.
+          const double error = longest_chain * f32_roundoff +
+                               (c.precision().weights == DType::f32 ? 0.0 : coarse_exp);
+          for (int64_t d = 0; d < c.options().v_head_size; ++d) {
+            const double v = exact.out[static_cast<size_t>(d)];
+            ASSERT_NEAR(c.output(0, 0, d), v,
+                        std::fabs(v) * (error + reference::unit_roundoff(c.options().out_dtype)))
+                << context << " keys";
+          }
+          EXPECT_NEAR(static_cast<double>(c.output_lse(0, 0)),
+                      exact.lse + std::log(static_cast<double>(pages)), error)
+              << context << " keys";
+        }
+        c.batch() = one_page;
+      });
 }
 
 /// What users are promised, of inputs as they are met: logits of a few units.
@@ -82,7 +91,8 @@ TEST(Accuracy, every_kernel_keeps_what_is_promised) {
 
 TEST(Accuracy, logits_of_any_size_are_right) {
   for (const float size : {1e2f, 1e4f, 1e5f, 1e9f, 1e15f, 1e30f}) {
-    for (const BiasForm bias : {BiasForm::none, BiasForm::per_head}) {  // kernels have another path for plain logits
+    // kernels have another path for plain logits
+    for (const BiasForm bias : {BiasForm::none, BiasForm::per_head}) {
       CaseOptions options;
       options.head_size = 16;
       options.q_amplitude = size;
@@ -106,14 +116,17 @@ TEST(Accuracy, one_visible_key_far_below_zero_has_all_the_weight) {
     const auto arrange = [&](AttentionCase& c) {
       for (int64_t row = 0; row < c.tokens(); ++row) {
         const int64_t key = row == 0 ? 99 : row - 1;
-        std::memcpy(static_cast<std::byte*>(c.args().bias.data) + row * c.args().bias.stride_bytes[1] + key * 4, &logit, 4);
+        std::memcpy(static_cast<std::byte*>(c.args().bias.data) +
+                        row * c.args().bias.stride_bytes[1] + key * 4,
+                    &logit, 4);
       }
     };
-    for_each_kernel_case(options, {Adapt::shapes, arrange}, [&](AttentionCase& c, const std::string& kernel) {
-      EXPECT_TRUE(kernel_is_right(c, kernel));
-      EXPECT_NEAR(static_cast<double>(c.output_lse(0, 0)), static_cast<double>(logit),
-                  std::fabs(static_cast<double>(logit)) * 1e-6 + 10.0);
-    });
+    for_each_kernel_case(
+        options, {Adapt::shapes, arrange}, [&](AttentionCase& c, const std::string& kernel) {
+          EXPECT_TRUE(kernel_is_right(c, kernel));
+          EXPECT_NEAR(static_cast<double>(c.output_lse(0, 0)), static_cast<double>(logit),
+                      std::fabs(static_cast<double>(logit)) * 1e-6 + 10.0);
+        });
   }
 }
 
@@ -123,11 +136,12 @@ TEST(Accuracy, a_sink_that_outweighs_everything_leaves_nothing) {
   options.sink_logits = true;
   const std::vector<float> sinks(4, 1e5f);
   const auto arrange = [&](AttentionCase& c) { c.args().sink_logits = sinks.data(); };
-  for_each_kernel_case(options, {Adapt::shapes, arrange}, [&](AttentionCase& c, const std::string& kernel) {
-    EXPECT_TRUE(kernel_is_right(c, kernel));
-    EXPECT_EQ(c.output(0, 0, 0), 0.0);
-    EXPECT_EQ(c.output_lse(0, 0), 1e5f);
-  });
+  for_each_kernel_case(options, {Adapt::shapes, arrange},
+                       [&](AttentionCase& c, const std::string& kernel) {
+                         EXPECT_TRUE(kernel_is_right(c, kernel));
+                         EXPECT_EQ(c.output(0, 0, 0), 0.0);
+                         EXPECT_EQ(c.output_lse(0, 0), 1e5f);
+                       });
 }
 
 TEST(Accuracy, a_bias_of_minus_infinity_hides_a_key) {
@@ -143,11 +157,12 @@ TEST(Accuracy, a_bias_of_minus_infinity_hides_a_key) {
     // The only key of the second sequence: nothing is left.
     std::memcpy(bias + c.args().bias.stride_bytes[1], &hidden, 4);
   };
-  for_each_kernel_case(options, {Adapt::shapes, arrange}, [&](AttentionCase& c, const std::string& kernel) {
-    EXPECT_TRUE(kernel_is_right(c, kernel));
-    EXPECT_EQ(c.output_lse(1, 0), hidden);
-    EXPECT_EQ(c.output(1, 0, 3), 0.0);
-  });
+  for_each_kernel_case(options, {Adapt::shapes, arrange},
+                       [&](AttentionCase& c, const std::string& kernel) {
+                         EXPECT_TRUE(kernel_is_right(c, kernel));
+                         EXPECT_EQ(c.output_lse(1, 0), hidden);
+                         EXPECT_EQ(c.output(1, 0, 3), 0.0);
+                       });
 }
 
 TEST(Accuracy, ascending_and_descending_logits) {
@@ -175,8 +190,9 @@ void shift_values(AttentionCase& c, double factor) {
     for (int64_t slot = 0; slot < view.page_size; ++slot)
       for (int64_t head = 0; head < view.num_heads; ++head)
         for (int64_t d = 0; d < view.head_size; ++d) {
-          auto* at = static_cast<std::byte*>(view.data) + page * view.page_stride_bytes + slot * view.slot_stride_bytes +
-                     head * view.head_stride_bytes + d * bit_width(view.dtype) / 8;
+          auto* at = static_cast<std::byte*>(view.data) + page * view.page_stride_bytes +
+                     slot * view.slot_stride_bytes + head * view.head_stride_bytes +
+                     d * bit_width(view.dtype) / 8;
           reference::store(at, view.dtype, reference::load(at, view.dtype) * factor);
         }
 }
@@ -187,8 +203,10 @@ TEST(Accuracy, values_at_both_ends_of_the_range_are_right) {
     CaseOptions options;
     options.head_size = 32;
     options.q_dtype = options.key_dtype = options.value_dtype = DType::bf16;
-    if (factor > 1.0) options.scale = static_cast<float>(0.1 / factor);  // K grows where V lies in it; logits shall not
-    expect_every_kernel_right(options, {Adapt::shapes, [&](AttentionCase& c) { shift_values(c, factor); }});
+    // K grows where V lies in it; logits shall not
+    if (factor > 1.0) options.scale = static_cast<float>(0.1 / factor);
+    expect_every_kernel_right(options,
+                              {Adapt::shapes, [&](AttentionCase& c) { shift_values(c, factor); }});
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/algebra_test.cpp: the algebra closes: parts of the keys, attended apart and merged, are the whole; empty is defined.
+/// tests/attention/algebra_test.cpp: the algebra closes: parts of the keys, attended apart and
+/// merged, are the whole; empty is defined.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,8 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 /// Output and lse of one part in memory of its own, f32, poisoned.
 struct PartResult {
   PartResult(int64_t tokens, int64_t heads, int64_t size)
-      : out(static_cast<size_t>(tokens * heads * size), std::nanf("")), lse(static_cast<size_t>(tokens * heads), std::nanf("")) {
+      : out(static_cast<size_t>(tokens * heads * size), std::nanf("")),
+        lse(static_cast<size_t>(tokens * heads), std::nanf("")) {
     partial.out = dense_tensor(out.data(), DType::f32, {tokens, heads, size});
     partial.lse = lse.data();
   }
@@ -46,11 +48,13 @@ CaseOptions split_options(uint64_t seed) {
 }
 
 /// Attends to [cuts[i], cuts[i + 1]) apart; the sink logits go to part `sink_part`.
-std::vector<std::unique_ptr<PartResult>> attend_parts(AttentionCase& c, const std::vector<int32_t>& cuts, size_t sink_part,
-                                                      const std::string& kernel) {
+std::vector<std::unique_ptr<PartResult>> attend_parts(AttentionCase& c,
+                                                      const std::vector<int32_t>& cuts,
+                                                      size_t sink_part, const std::string& kernel) {
   std::vector<std::unique_ptr<PartResult>> results;
   for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-    auto result = std::make_unique<PartResult>(c.tokens(), c.options().q_heads, c.options().v_head_size);
+    auto result =
+        std::make_unique<PartResult>(c.tokens(), c.options().q_heads, c.options().v_head_size);
     Part part(c, {0, 0, static_cast<int32_t>(c.tokens()), cuts[i], cuts[i + 1] - cuts[i]});
     AttentionProblem problem = c.problem();
     problem.out_dtype = DType::f32;
@@ -66,10 +70,12 @@ std::vector<std::unique_ptr<PartResult>> attend_parts(AttentionCase& c, const st
 }
 
 /// Merges neighbours in a random tree until one part is left, into the output of the case.
-void merge_in_random_tree(AttentionCase& c, std::vector<std::unique_ptr<PartResult>> parts, Rng& rng) {
+void merge_in_random_tree(AttentionCase& c, std::vector<std::unique_ptr<PartResult>> parts,
+                          Rng& rng) {
   while (parts.size() > 1) {
     const auto i = static_cast<size_t>(rng.between(0, static_cast<int64_t>(parts.size()) - 2));
-    auto joined = std::make_unique<PartResult>(c.tokens(), c.options().q_heads, c.options().v_head_size);
+    auto joined =
+        std::make_unique<PartResult>(c.tokens(), c.options().q_heads, c.options().v_head_size);
     const Partial pair[] = {parts[i]->partial, parts[i + 1]->partial};
     ASSERT_TRUE(merge(pair, joined->partial.out, joined->lse.data(), serial_executor()).is_ok());
     parts[i] = std::move(joined);
@@ -115,7 +121,8 @@ TEST(Algebra, a_sink_logit_enters_once_however_many_spans_there_are) {
     options.parallelism = parallelism;
     options.sequences = {{1, 5000}, {3, 9001}, {1, 20}};
     const std::vector<float> sinks(4, 9.0f);  // as heavy as thousands of keys
-    expect_every_kernel_right(options, {Adapt::shapes, [&](AttentionCase& c) { c.args().sink_logits = sinks.data(); }});
+    expect_every_kernel_right(
+        options, {Adapt::shapes, [&](AttentionCase& c) { c.args().sink_logits = sinks.data(); }});
   }
 }
 
@@ -155,7 +162,8 @@ TEST(Algebra, empty_batches_sequences_and_steps_succeed_and_write_nothing) {
 TEST(Algebra, an_empty_batch_needs_no_arrays) {
   for_each_kernel_case({}, [&](AttentionCase& c, const std::string& kernel) {
     const Attention attention = Attention::create(c.problem(), {}, {}, kernel).value();
-    const GuardedMemory plan_memory(attention.plan_bytes(), 64), workspace(attention.workspace_bytes(), 64);
+    const GuardedMemory plan_memory(attention.plan_bytes(), 64),
+        workspace(attention.workspace_bytes(), 64);
     const Result<AttentionPlan> made = plan(attention, Batch{}, plan_memory.span());
     ASSERT_TRUE(made.has_value()) << made.error().message();
     EXPECT_EQ(made->num_tasks, 0);
@@ -170,7 +178,8 @@ TEST(Algebra, an_empty_batch_needs_no_arrays) {
 }
 
 TEST(Algebra, neighbours_without_new_tokens_change_nothing) {
-  // Shared layers and cross-attention attend without having appended; finished sequences may stay in the batch.
+  // Shared layers and cross-attention attend without having appended; finished sequences may stay
+  // in the batch.
   CaseOptions options;
   options.head_size = 16;
   options.mask = Mask::full();

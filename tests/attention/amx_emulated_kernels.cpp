@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/amx_emulated_kernels.cpp: the AMX kernels on emulated tiles, compiled for AVX512-BF16.
+/// tests/attention/amx_emulated_kernels.cpp: the AMX kernels on emulated tiles, compiled for
+/// AVX512-BF16.
 #include "attention/amx_emulated_kernels.h"
 
 #include "cpu/amx/grouped/engine.h"
@@ -12,11 +13,13 @@ struct Target : EmulatedLanes<Target> {};
 
 }  // namespace
 
-void run_grouped_emulated(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+void run_grouped_emulated(const KernelCall& call, const Task& task, void* scratch,
+                          std::byte* partials) noexcept {
   amx::run_grouped<Target>(call, task, scratch, partials);
 }
 
-void finish_grouped_emulated(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+void finish_grouped_emulated(const KernelCall& call, const Task& task, void* scratch,
+                             const std::byte* partials) noexcept {
   amx::finish_grouped<Target>(call, task, scratch, partials);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/amx_emulated_kernels.h: the AMX kernels on emulated tiles: their own source, for any machine with AVX512-BF16.
+/// tests/attention/amx_emulated_kernels.h: the AMX kernels on emulated tiles: their own source, for
+/// any machine with AVX512-BF16.
 #pragma once
 
 #include "kernel/kernel.h"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/amx_emulated_test.cpp: the AMX kernels are right where there is no AMX, and where there is, they give the same bits.
+/// tests/attention/amx_emulated_test.cpp: the AMX kernels are right where there is no AMX, and
+/// where there is, they give the same bits.
 ///
-/// Every case runs the kernel's own source on emulated tiles; with AMX also the shipped kernel, whose output must be equal.
+/// Every case runs the kernel's own source on emulated tiles; with AMX also the shipped kernel,
+/// whose output must be equal.
 #include <gtest/gtest.h>
 
 #include "attention/amx_emulated_kernels.h"
@@ -35,7 +37,8 @@ class AmxEmulated : public EmulatedTest {
 };
 
 TEST_F(AmxEmulated, every_pair_of_depths_is_right) {
-  for (const auto& [head_size, v_head_size] : {std::pair{64, 64}, {40, 8}, {96, 72}, {128, 128}, {192, 128}, {256, 136}}) {
+  for (const auto& [head_size, v_head_size] :
+       {std::pair{64, 64}, {40, 8}, {96, 72}, {128, 128}, {192, 128}, {256, 136}}) {
     CaseOptions options = options_of(DType::bf16);
     options.head_size = head_size;
     options.v_head_size = v_head_size;

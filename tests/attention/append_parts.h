@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/append_parts.h: sources, steps and planes at random, for the tests of append and rotate.
+/// tests/attention/append_parts.h: sources, steps and planes at random, for the tests of append and
+/// rotate.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +22,17 @@ namespace folio::test {
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
 inline constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-/// Activations [tokens, heads, dims] with gaps between heads and tokens, as slices of a fused row have; gaps are NaN.
+/// Activations [tokens, heads, dims] with gaps between heads and tokens, as slices of a fused row
+/// have; gaps are NaN.
 class Source {
  public:
   Source(DType dtype, int64_t tokens, int64_t heads, int64_t dims, int64_t gap) {
     const int64_t element = bit_width(dtype) / 8;
     const int64_t head = dims + gap, token = heads * head + gap;
-    memory_ = GuardedMemory(tokens == 0 ? 0 : ((tokens - 1) * token + (heads - 1) * head + dims) * element, element);
-    tensor = {memory_.data(), dtype, {tokens, heads, dims}, {token * element, head * element, element}};
+    memory_ = GuardedMemory(
+        tokens == 0 ? 0 : ((tokens - 1) * token + (heads - 1) * head + dims) * element, element);
+    tensor = {
+        memory_.data(), dtype, {tokens, heads, dims}, {token * element, head * element, element}};
   }
   void set(int64_t t, int64_t h, int64_t d, float x) const {
     reference::store(at(t, h, d), tensor.dtype, static_cast<double>(x));
@@ -42,7 +46,8 @@ class Source {
     for (int64_t t = 0; t < tensor.extent[0]; ++t) {
       for (int64_t h = 0; h < tensor.extent[1]; ++h) {
         for (int64_t d = 0; d < tensor.extent[2]; ++d) {
-          set(t, h, d, with_specials && rng.chance(0.1) ? rng.pick(specials) : rng.uniform(-size, size));
+          set(t, h, d,
+              with_specials && rng.chance(0.1) ? rng.pick(specials) : rng.uniform(-size, size));
         }
       }
     }
@@ -59,14 +64,17 @@ class Source {
 };
 
 /// Where two planes of one spec differ first, or nothing.
-inline std::string difference(const std::vector<std::byte>& actual, const std::vector<std::byte>& expected) {
+inline std::string difference(const std::vector<std::byte>& actual,
+                              const std::vector<std::byte>& expected) {
   const auto [a, e] = std::mismatch(actual.begin(), actual.end(), expected.begin(), expected.end());
   if (a == actual.end()) return "";
-  return "byte " + std::to_string(a - actual.begin()) + " is " + std::to_string(static_cast<int>(*a)) + ", expected " +
+  return "byte " + std::to_string(a - actual.begin()) + " is " +
+         std::to_string(static_cast<int>(*a)) + ", expected " +
          std::to_string(static_cast<int>(*e));
 }
 
-/// Sequences with skewed lengths, some without new tokens; the table ends where inaccessible memory begins.
+/// Sequences with skewed lengths, some without new tokens; the table ends where inaccessible memory
+/// begins.
 struct Step {
   std::vector<int32_t> offsets{0}, contexts;
   std::vector<int64_t> row_starts;
@@ -108,7 +116,8 @@ struct Step {
       const int64_t fresh = offsets[static_cast<size_t>(b) + 1] - offsets[static_cast<size_t>(b)];
       for (int64_t t = 0; t < fresh; ++t) {
         const int64_t index = contexts[static_cast<size_t>(b)] - fresh + t;
-        const int64_t page = table.as<uint32_t>()[row_starts[static_cast<size_t>(b)] + index / page_size];
+        const int64_t page =
+            table.as<uint32_t>()[row_starts[static_cast<size_t>(b)] + index / page_size];
         list.push_back(page < num_pages ? page * page_size + index % page_size : -1);
       }
     }
@@ -132,7 +141,8 @@ inline ScaleSpec random_scales(Rng& rng, bool quantised) {
 }
 
 inline PlaneSpec random_spec(Rng& rng, int32_t page_size, int64_t num_pages) {
-  const DType dtypes[] = {DType::f32, DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2, DType::i8};
+  const DType dtypes[] = {DType::f32,     DType::bf16,    DType::f16,
+                          DType::f8_e4m3, DType::f8_e5m2, DType::i8};
   PlaneSpec spec;
   spec.dtype = rng.pick(dtypes);
   spec.num_heads = rng.int_between(1, 4);
@@ -152,7 +162,8 @@ inline void calibrate(const TestPlane& plane, Rng& rng) {
   for (int64_t page = 0; page < v.num_pages; ++page) {
     for (int64_t h = 0; h < v.num_heads; ++h) {
       for (int64_t d = 0; d < v.head_size; d += v.scales.granularity) {
-        reference::store(plane.scale(page, 0, h, d), v.scales.dtype, static_cast<double>(rng.uniform(0.01f, 4.0f)));
+        reference::store(plane.scale(page, 0, h, d), v.scales.dtype,
+                         static_cast<double>(rng.uniform(0.01f, 4.0f)));
       }
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/append_rope_test.cpp: append with a norm and a rotation: K as stored is what rotate gives, then quantised.
+/// tests/attention/append_rope_test.cpp: append with a norm and a rotation: K as stored is what
+/// rotate gives, then quantised.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -37,7 +38,8 @@ struct Case {
         k(rng.pick(activations), step.tokens, spec.num_heads, spec.head_size, rng.between(0, 3)),
         slots(step.slots(page_size, num_pages)) {
     k.randomise(rng, false);
-    for (const int64_t slot : slots) positions.push_back(slot < 0 ? -7 : rng.int_between(0, table_rows - 1));
+    for (const int64_t slot : slots)
+      positions.push_back(slot < 0 ? -7 : rng.int_between(0, table_rows - 1));
     args.k = k.tensor;
     args.rope = &table.rope;
     args.k_norm = rng.chance(0.5) ? table.weights.as<float>() : nullptr;
@@ -54,7 +56,8 @@ struct Case {
   }
 };
 
-/// K after rotate, as float32, rows packed. Positions that only skipped tokens have are made good first.
+/// K after rotate, as float32, rows packed. Positions that only skipped tokens have are made good
+/// first.
 std::vector<float> rotated_rows(const Case& c) {
   std::vector<float> rows(static_cast<size_t>(c.step.tokens * c.spec.num_heads * c.spec.head_size));
   Rope rope = c.table.rope;
@@ -63,7 +66,8 @@ std::vector<float> rotated_rows(const Case& c) {
   if (rope.positions != nullptr) rope.positions = positions.data();
   RotateArgs args;
   args.q = c.k.tensor;
-  args.out = dense_tensor<3>(rows.data(), DType::f32, {c.step.tokens, c.spec.num_heads, c.spec.head_size});
+  args.out =
+      dense_tensor<3>(rows.data(), DType::f32, {c.step.tokens, c.spec.num_heads, c.spec.head_size});
   args.rope = c.args.rope != nullptr ? &rope : nullptr;
   args.q_norm = c.args.k_norm;
   const Status status = rotate(c.step.batch, args, serial_executor());
@@ -85,12 +89,14 @@ TEST(AppendRope, what_is_stored_is_what_rotate_gives_appended_without_rotation) 
 
     std::vector<float> rows = rotated_rows(c);
     AppendArgs plain = c.args;
-    plain.k = dense_tensor<3>(rows.data(), DType::f32, {c.step.tokens, c.spec.num_heads, c.spec.head_size});
+    plain.k = dense_tensor<3>(rows.data(), DType::f32,
+                              {c.step.tokens, c.spec.num_heads, c.spec.head_size});
     plain.key = apart.view;
     plain.rope = nullptr;
     plain.k_norm = nullptr;
     ASSERT_TRUE(append(c.step.batch, plain, serial_executor()).is_ok());
-    EXPECT_EQ(difference(fused.bytes(), apart.bytes()), "") << name(c.spec.dtype) << ", gaps and other slots included";
+    EXPECT_EQ(difference(fused.bytes(), apart.bytes()), "")
+        << name(c.spec.dtype) << ", gaps and other slots included";
     EXPECT_TRUE(fused.slack_untouched());
   }
 }
@@ -108,15 +114,20 @@ TEST(AppendRope, what_is_read_has_the_bits_of_rotate_in_the_same_type) {
     const Source out(c.spec.dtype, c.step.tokens, c.spec.num_heads, c.spec.head_size, 0);
     Rope rope = c.table.rope;
     for (int32_t& p : c.positions) p = std::max(p, 0);
-    const RotateArgs args{c.k.tensor, out.tensor, c.args.rope != nullptr ? &rope : nullptr, c.args.k_norm};
+    const RotateArgs args{c.k.tensor, out.tensor, c.args.rope != nullptr ? &rope : nullptr,
+                          c.args.k_norm};
     ASSERT_TRUE(rotate(c.step.batch, args, serial_executor()).is_ok());
     for (size_t t = 0; t < c.slots.size(); ++t) {
       if (c.slots[t] < 0) continue;
       for (int64_t h = 0; h < c.spec.num_heads; ++h) {
-        const std::byte* stored = plane.element(c.slots[t] / c.page_size, c.slots[t] % c.page_size, h, 0);
+        const std::byte* stored =
+            plane.element(c.slots[t] / c.page_size, c.slots[t] % c.page_size, h, 0);
         const auto* expected = static_cast<const std::byte*>(out.tensor.data) +
-                               static_cast<int64_t>(t) * out.tensor.stride_bytes[0] + h * out.tensor.stride_bytes[1];
-        ASSERT_EQ(std::memcmp(stored, expected, static_cast<size_t>(c.spec.head_size * bit_width(c.spec.dtype) / 8)), 0);
+                               static_cast<int64_t>(t) * out.tensor.stride_bytes[0] +
+                               h * out.tensor.stride_bytes[1];
+        ASSERT_EQ(std::memcmp(stored, expected,
+                              static_cast<size_t>(c.spec.head_size * bit_width(c.spec.dtype) / 8)),
+                  0);
       }
     }
   }
@@ -139,12 +150,15 @@ TEST(AppendRope, agrees_with_the_reference_up_to_a_step_of_the_type) {
       for (int64_t h = 0; h < c.spec.num_heads; ++h) {
         double largest = 0.0;
         for (int64_t d = 0; d < c.spec.head_size; ++d) {
-          const double x = reference::load(expected.element(slot / c.page_size, slot % c.page_size, h, d), c.spec.dtype);
+          const double x = reference::load(
+              expected.element(slot / c.page_size, slot % c.page_size, h, d), c.spec.dtype);
           if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
         }
         for (int64_t d = 0; d < c.spec.head_size; ++d) {
-          const double a = reference::load(actual.element(slot / c.page_size, slot % c.page_size, h, d), c.spec.dtype);
-          const double e = reference::load(expected.element(slot / c.page_size, slot % c.page_size, h, d), c.spec.dtype);
+          const double a = reference::load(
+              actual.element(slot / c.page_size, slot % c.page_size, h, d), c.spec.dtype);
+          const double e = reference::load(
+              expected.element(slot / c.page_size, slot % c.page_size, h, d), c.spec.dtype);
           if (!std::isfinite(e)) continue;
           const double step = 2.0 * reference::unit_roundoff(c.spec.dtype) * std::fabs(e) + 0x1p-24;
           ASSERT_NEAR(a, e, step + 64.0 * 0x1p-24 * largest);
@@ -156,13 +170,15 @@ TEST(AppendRope, agrees_with_the_reference_up_to_a_step_of_the_type) {
 
 TEST(AppendRope, a_fused_row_is_split_and_rotated_where_it_lies) {
   Rng rng(test_seed());
-  constexpr int64_t tokens = 7, q_heads = 6, kv_heads = 2, dims = 32, row = (q_heads + 2 * kv_heads) * dims;
+  constexpr int64_t tokens = 7, q_heads = 6, kv_heads = 2, dims = 32,
+                    row = (q_heads + 2 * kv_heads) * dims;
   std::vector<float> fused(static_cast<size_t>(tokens * row));
   for (float& x : fused) x = rng.uniform(-2.0f, 2.0f);
   const std::vector<float> before = fused;
   const RandomRope table(rng, dims, table_rows);
   const auto slice = [&](int64_t first_head, int64_t heads) {
-    AnyTensor<3> t = dense_tensor<3>(fused.data() + first_head * dims, DType::f32, {tokens, heads, dims});
+    AnyTensor<3> t =
+        dense_tensor<3>(fused.data() + first_head * dims, DType::f32, {tokens, heads, dims});
     t.stride_bytes[0] = row * 4;
     return t;
   };
@@ -170,7 +186,8 @@ TEST(AppendRope, a_fused_row_is_split_and_rotated_where_it_lies) {
   const uint32_t entries[] = {2, 0, 1};
   const Batch batch{1, offsets, contexts, {entries, 3, nullptr}};
   const TestPlane key({DType::f32, 2, 32, 4, 3}), value({DType::f32, 2, 32, 4, 3});
-  ASSERT_TRUE(rotate(batch, {slice(0, q_heads), slice(0, q_heads), &table.rope}, serial_executor()).is_ok());
+  ASSERT_TRUE(rotate(batch, {slice(0, q_heads), slice(0, q_heads), &table.rope}, serial_executor())
+                  .is_ok());
   AppendArgs args;
   args.k = slice(q_heads, kv_heads);
   args.v = slice(q_heads + kv_heads, kv_heads);
@@ -182,16 +199,19 @@ TEST(AppendRope, a_fused_row_is_split_and_rotated_where_it_lies) {
     const int64_t index = 3 + t;
     for (int64_t h = 0; h < q_heads + 2 * kv_heads; ++h) {
       const auto at = static_cast<size_t>(t * row + h * dims);
-      std::vector<float> x(before.begin() + static_cast<int64_t>(at), before.begin() + static_cast<int64_t>(at) + dims);
+      std::vector<float> x(before.begin() + static_cast<int64_t>(at),
+                           before.begin() + static_cast<int64_t>(at) + dims);
       if (h < q_heads + kv_heads) rotate_by_definition(x, table.rope, index);
       const auto page = static_cast<int64_t>(entries[index / 4]);
-      const void* actual = h < q_heads              ? static_cast<const void*>(&fused[at])
-                           : h < q_heads + kv_heads ? key.element(page, index % 4, h - q_heads, 0)
-                                                    : value.element(page, index % 4, h - q_heads - kv_heads, 0);
+      const void* actual = h < q_heads ? static_cast<const void*>(&fused[at])
+                           : h < q_heads + kv_heads
+                               ? key.element(page, index % 4, h - q_heads, 0)
+                               : value.element(page, index % 4, h - q_heads - kv_heads, 0);
       ASSERT_EQ(std::memcmp(actual, x.data(), dims * 4), 0) << t << ' ' << h;
     }
   }
-  EXPECT_TRUE(std::equal(before.begin() + q_heads * dims, before.begin() + row, fused.begin() + q_heads * dims))
+  EXPECT_TRUE(std::equal(before.begin() + q_heads * dims, before.begin() + row,
+                         fused.begin() + q_heads * dims))
       << "K and V of the row are read only";
 }
 
@@ -237,7 +257,8 @@ TEST(AppendRope, appending_allocates_nothing) {
   args.rope = &table.rope;
   args.k_norm = table.weights.as<float>();
   const int64_t before = allocations();
-  const Status status = append({1, offsets, contexts, {entries, 2, nullptr}}, args, serial_executor());
+  const Status status =
+      append({1, offsets, contexts, {entries, 2, nullptr}}, args, serial_executor());
   EXPECT_EQ(allocations(), before);
   EXPECT_TRUE(status.is_ok());
 }

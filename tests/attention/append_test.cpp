@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/append_test.cpp: append against the words of its contract, element by element in double, byte for byte.
+/// tests/attention/append_test.cpp: append against the words of its contract, element by element in
+/// double, byte for byte.
 #include "folio/attention/append.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,9 @@
 namespace folio::test {
 namespace {
 
-double qmax(DType dtype) { return dtype == DType::i8 ? 127.0 : dtype == DType::f8_e4m3 ? 448.0 : 57344.0; }
+double qmax(DType dtype) {
+  return dtype == DType::i8 ? 127.0 : dtype == DType::f8_e4m3 ? 448.0 : 57344.0;
+}
 
 double largest_scale(DType dtype) {
   return dtype == DType::f32       ? static_cast<double>(std::numeric_limits<float>::max())
@@ -31,7 +34,8 @@ double largest_scale(DType dtype) {
 }
 
 /// One token by the contract's words: elements whose scales have one address share a scale.
-void append_by_definition(const TestPlane& plane, const Source& source, int64_t t, int64_t page, int64_t slot) {
+void append_by_definition(const TestPlane& plane, const Source& source, int64_t t, int64_t page,
+                          int64_t slot) {
   const PagedKVView& v = plane.view;
   const ScaleView& s = v.scales;
   std::map<std::byte*, double> amax;
@@ -46,14 +50,19 @@ void append_by_definition(const TestPlane& plane, const Source& source, int64_t 
   }
   const float tensor_scale = s.tensor_scale != nullptr ? *s.tensor_scale : 1.0f;
   for (const auto& [at, largest] : amax) {
-    const double scale = largest == 0.0 ? 1.0 : largest / (qmax(v.dtype) * static_cast<double>(tensor_scale));
-    reference::store(at, s.dtype,
-                     reference::decode(s.dtype, reference::encode_up(s.dtype, std::min(scale, largest_scale(s.dtype)))));
+    const double scale =
+        largest == 0.0 ? 1.0 : largest / (qmax(v.dtype) * static_cast<double>(tensor_scale));
+    reference::store(
+        at, s.dtype,
+        reference::decode(s.dtype,
+                          reference::encode_up(s.dtype, std::min(scale, largest_scale(s.dtype)))));
   }
   for (int64_t h = 0; h < v.num_heads; ++h) {
     for (int64_t d = 0; d < v.head_size; ++d) {
       float x = source.get(t, h, d);
-      if (s.data != nullptr) x /= static_cast<float>(reference::load(plane.scale(page, slot, h, d), s.dtype)) * tensor_scale;
+      if (s.data != nullptr)
+        x /= static_cast<float>(reference::load(plane.scale(page, slot, h, d), s.dtype)) *
+             tensor_scale;
       reference::store(plane.element(page, slot, h, d), v.dtype, static_cast<double>(x));
     }
   }
@@ -66,12 +75,14 @@ TEST(Append, writes_exactly_what_the_contract_says_for_any_geometry_dtype_and_sc
     SCOPED_TRACE(round);
     const int32_t page_size = rng.int_between(1, 9);
     const int64_t num_pages = rng.between(1, 30);
-    TestPlane planes[] = {TestPlane(random_spec(rng, page_size, num_pages)), TestPlane(random_spec(rng, page_size, num_pages))};
+    TestPlane planes[] = {TestPlane(random_spec(rng, page_size, num_pages)),
+                          TestPlane(random_spec(rng, page_size, num_pages))};
     const Step step(rng, page_size, num_pages);
     std::vector<Source> sources;
     for (TestPlane& plane : planes) {
       calibrate(plane, rng);
-      sources.emplace_back(rng.pick(inputs), step.tokens, plane.view.num_heads, plane.view.head_size, rng.between(0, 3));
+      sources.emplace_back(rng.pick(inputs), step.tokens, plane.view.num_heads,
+                           plane.view.head_size, rng.between(0, 3));
       sources.back().randomise(rng, rng.chance(0.5));
     }
     const std::vector<int64_t> slots = step.slots(page_size, num_pages);
@@ -82,32 +93,43 @@ TEST(Append, writes_exactly_what_the_contract_says_for_any_geometry_dtype_and_sc
     args.value = planes[1].view;
     if (rng.chance(0.5)) args.slots = slots.data();
     const std::vector<std::byte> before[] = {planes[0].bytes(), planes[1].bytes()};
-    const Status status = append(args.slots != nullptr ? Batch{} : step.batch, args, default_executor(2));
+    const Status status =
+        append(args.slots != nullptr ? Batch{} : step.batch, args, default_executor(2));
     ASSERT_TRUE(status.is_ok()) << status.message();
     for (size_t i = 0; i < 2; ++i) {
       const std::vector<std::byte> actual = planes[i].bytes();
       planes[i].set_bytes(before[i]);
       for (size_t t = 0; t < slots.size(); ++t) {
         if (slots[t] < 0) continue;
-        append_by_definition(planes[i], sources[i], static_cast<int64_t>(t), slots[t] / page_size, slots[t] % page_size);
+        append_by_definition(planes[i], sources[i], static_cast<int64_t>(t), slots[t] / page_size,
+                             slots[t] % page_size);
       }
       EXPECT_EQ(difference(actual, planes[i].bytes()), "")
-          << (i == 0 ? "key" : "value") << " of " << name(planes[i].view.dtype) << " from " << name(sources[i].tensor.dtype)
-          << ", gaps and other slots included";
+          << (i == 0 ? "key" : "value") << " of " << name(planes[i].view.dtype) << " from "
+          << name(sources[i].tensor.dtype) << ", gaps and other slots included";
       EXPECT_TRUE(planes[i].slack_untouched());
     }
   }
 }
 
-/// One token of one head, quantised with one f32 scale per 8 elements unless the spec says otherwise.
+/// One token of one head, quantised with one f32 scale per 8 elements unless the spec says
+/// otherwise.
 struct OneRow {
   TestPlane plane;
   Source source;
 
   explicit OneRow(DType dtype, DType scale_dtype = DType::f32, int32_t head_size = 8)
-      : plane({dtype, 1, head_size, 1, 1, StorageOrder::token_major, 0, {scale_dtype, 8, true, true, true, true}}),
+      : plane({dtype,
+               1,
+               head_size,
+               1,
+               1,
+               StorageOrder::token_major,
+               0,
+               {scale_dtype, 8, true, true, true, true}}),
         source(DType::f32, 1, 1, head_size, 0) {
-    // With one page of one slot every stride is free: a slot stride other than 0 asks for computed scales.
+    // With one page of one slot every stride is free: a slot stride other than 0 asks for computed
+    // scales.
     plane.view.scales.slot_stride_bytes = bit_width(scale_dtype) / 8 * 8;
   }
   void append_row() {
@@ -119,8 +141,12 @@ struct OneRow {
     const Status status = append({}, args, serial_executor());
     ASSERT_TRUE(status.is_ok()) << status.message();
   }
-  [[nodiscard]] double stored(int64_t d) const { return reference::load(plane.element(0, 0, 0, d), plane.view.dtype); }
-  [[nodiscard]] double scale(int64_t d) const { return reference::load(plane.scale(0, 0, 0, d), plane.view.scales.dtype); }
+  [[nodiscard]] double stored(int64_t d) const {
+    return reference::load(plane.element(0, 0, 0, d), plane.view.dtype);
+  }
+  [[nodiscard]] double scale(int64_t d) const {
+    return reference::load(plane.scale(0, 0, 0, d), plane.view.scales.dtype);
+  }
 };
 
 TEST(Append, the_scale_is_taken_from_finite_inputs_and_reaches_the_largest) {
@@ -175,7 +201,14 @@ TEST(Append, a_scale_beyond_its_type_stays_finite_and_the_values_saturate) {
 
 TEST(Append, the_cut_into_tasks_does_not_show) {
   Rng rng(test_seed());
-  const PlaneSpec spec{DType::f8_e4m3, 4, 64, 16, 64, StorageOrder::head_major, 0, {DType::f32, 32, true, true, true, true}};
+  const PlaneSpec spec{DType::f8_e4m3,
+                       4,
+                       64,
+                       16,
+                       64,
+                       StorageOrder::head_major,
+                       0,
+                       {DType::f32, 32, true, true, true, true}};
   const Source source(DType::bf16, 1000, 4, 64, 0);
   source.randomise(rng, false);
   const int32_t offsets[] = {0, 1, 1, 700, 1000};
@@ -223,14 +256,16 @@ TEST(Append, rows_of_ragged_planes_are_reached_by_table_and_by_slot) {
   AppendArgs args;
   args.k = source.tensor;
   args.key = plane.view;
-  ASSERT_TRUE(append({1, offsets, contexts, {first_row, 1, nullptr}}, args, serial_executor()).is_ok());
+  ASSERT_TRUE(
+      append({1, offsets, contexts, {first_row, 1, nullptr}}, args, serial_executor()).is_ok());
   const int64_t slots[] = {0, -1, 2};
   args.slots = slots;
   ASSERT_TRUE(append({}, args, serial_executor()).is_ok());
   const std::pair<int64_t, int64_t> expected[] = {{17, 0}, {18, 1}, {19, 2}, {0, 0}, {2, 2}};
   for (const auto& [row, token] : expected) {
     for (int64_t d = 0; d < 8; ++d) {
-      EXPECT_EQ(reference::load(plane.element(row, 0, 1, d), DType::f32), static_cast<double>(source.get(token, 1, d)));
+      EXPECT_EQ(reference::load(plane.element(row, 0, 1, d), DType::f32),
+                static_cast<double>(source.get(token, 1, d)));
     }
   }
   EXPECT_TRUE(std::isnan(reference::load(plane.element(1, 0, 0, 0), DType::f32)));
@@ -244,7 +279,8 @@ TEST(Append, no_tokens_is_success) {
   const int32_t offsets[] = {0, 0, 0};
   const int32_t contexts[] = {0, 7};
   const uint32_t entries[] = {0, 1};
-  EXPECT_TRUE(append({2, offsets, contexts, {entries, 1, nullptr}}, args, serial_executor()).is_ok());
+  EXPECT_TRUE(
+      append({2, offsets, contexts, {entries, 1, nullptr}}, args, serial_executor()).is_ok());
 }
 
 TEST(Append, appending_allocates_nothing) {

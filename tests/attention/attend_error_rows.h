@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/attend_error_rows.h: the table of mistakes of create, plan and attend: what is broken, and words that the message
+/// tests/attention/attend_error_rows.h: the table of mistakes of create, plan and attend: what is
+/// broken, and words that the message
 /// must have. Run through the C++ and the C interface.
 #pragma once
 
@@ -30,7 +31,8 @@ inline constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 
 inline const ProblemRow problem_rows[] = {
     {"key.dtype", [](AttentionProblem& p, AttentionLimits&) { p.key.dtype = DType::invalid; }},
-    {"key.dtype", [](AttentionProblem& p, AttentionLimits&) { p.key.dtype = static_cast<DType>(77); }},
+    {"key.dtype",
+     [](AttentionProblem& p, AttentionLimits&) { p.key.dtype = static_cast<DType>(77); }},
     {"key.num_heads is 0", [](AttentionProblem& p, AttentionLimits&) { p.key.num_heads = 0; }},
     {"key.head_size is -8", [](AttentionProblem& p, AttentionLimits&) { p.key.head_size = -8; }},
     {"key.page_size is 0", [](AttentionProblem& p, AttentionLimits&) { p.key.page_size = 0; }},
@@ -48,27 +50,36 @@ inline const ProblemRow problem_rows[] = {
        p.key.dtype = DType::bf16;
        p.key.slot_stride_bytes = 67;
      }},
-    {"key.scales.dtype is i8", [](AttentionProblem& p, AttentionLimits&) { p.key.scales.dtype = DType::i8; }},
-    {"key.scales.dtype is invalid", [](AttentionProblem& p, AttentionLimits&) { p.key.scales.dtype = DType::invalid; }},
-    {"value.scales.granularity is 0", [](AttentionProblem& p, AttentionLimits&) { p.value.scales.granularity = 0; }},
-    {"key.scales.head_stride_bytes is 3", [](AttentionProblem& p, AttentionLimits&) { p.key.scales.head_stride_bytes = 3; }},
+    {"key.scales.dtype is i8",
+     [](AttentionProblem& p, AttentionLimits&) { p.key.scales.dtype = DType::i8; }},
+    {"key.scales.dtype is invalid",
+     [](AttentionProblem& p, AttentionLimits&) { p.key.scales.dtype = DType::invalid; }},
+    {"value.scales.granularity is 0",
+     [](AttentionProblem& p, AttentionLimits&) { p.value.scales.granularity = 0; }},
+    {"key.scales.head_stride_bytes is 3",
+     [](AttentionProblem& p, AttentionLimits&) { p.key.scales.head_stride_bytes = 3; }},
     {"q_heads is 5", [](AttentionProblem& p, AttentionLimits&) { p.q_heads = 5; }},
     {"q_heads is 0", [](AttentionProblem& p, AttentionLimits&) { p.q_heads = 0; }},
     {"q_dtype", [](AttentionProblem& p, AttentionLimits&) { p.q_dtype = DType::invalid; }},
-    {"out_dtype", [](AttentionProblem& p, AttentionLimits&) { p.out_dtype = static_cast<DType>(200); }},
+    {"out_dtype",
+     [](AttentionProblem& p, AttentionLimits&) { p.out_dtype = static_cast<DType>(200); }},
     {"mask.left is -2", [](AttentionProblem& p, AttentionLimits&) { p.mask.left = -2; }},
     {"mask.right is -3", [](AttentionProblem& p, AttentionLimits&) { p.mask.right = -3; }},
     {"mask.chunk is -1", [](AttentionProblem& p, AttentionLimits&) { p.mask.chunk = -1; }},
-    {"mask.sink_tokens is -1", [](AttentionProblem& p, AttentionLimits&) { p.mask.sink_tokens = -1; }},
+    {"mask.sink_tokens is -1",
+     [](AttentionProblem& p, AttentionLimits&) { p.mask.sink_tokens = -1; }},
     {"scale is", [](AttentionProblem& p, AttentionLimits&) { p.scale = nan_value; }},
     {"softcap is", [](AttentionProblem& p, AttentionLimits&) { p.softcap = -1.0f; }},
-    {"softcap is", [](AttentionProblem& p, AttentionLimits&) { p.softcap = std::numeric_limits<float>::infinity(); }},
-    {"reproducible is 9", [](AttentionProblem& p, AttentionLimits&) { p.reproducible = static_cast<Reproducible>(9); }},
+    {"softcap is", [](AttentionProblem& p,
+                      AttentionLimits&) { p.softcap = std::numeric_limits<float>::infinity(); }},
+    {"reproducible is 9",
+     [](AttentionProblem& p, AttentionLimits&) { p.reproducible = static_cast<Reproducible>(9); }},
     {"limits.batch is 0", [](AttentionProblem&, AttentionLimits& l) { l.batch = 0; }},
     {"limits.tokens is -1", [](AttentionProblem&, AttentionLimits& l) { l.tokens = -1; }},
     {"limits.context is 0", [](AttentionProblem&, AttentionLimits& l) { l.context = 0; }},
     {"limits.parallelism is 0", [](AttentionProblem&, AttentionLimits& l) { l.parallelism = 0; }},
-    {"limits.tokens", [](AttentionProblem&, AttentionLimits& l) { l.tokens = std::numeric_limits<int32_t>::max(); }},
+    {"limits.tokens",
+     [](AttentionProblem&, AttentionLimits& l) { l.tokens = std::numeric_limits<int32_t>::max(); }},
 };
 
 struct BatchRow {
@@ -76,7 +87,8 @@ struct BatchRow {
   void (*break_it)(Batch& b);
 };
 
-inline constexpr int32_t offsets_from_1[] = {1, 2, 5}, descending[] = {0, 3, 2}, too_many[] = {0, 2, 900};
+inline constexpr int32_t offsets_from_1[] = {1, 2, 5}, descending[] = {0, 3, 2},
+                         too_many[] = {0, 2, 900};
 inline constexpr int32_t negative_context[] = {40, -1}, too_long[] = {40, 900};
 
 inline const BatchRow batch_rows[] = {
@@ -106,7 +118,8 @@ inline const ArgsRow args_rows[] = {
     {"q has shape [5, 3, 32]", [](AttentionArgs& a) { a.q.extent[1] = 3; }},
     {"q has shape [4, 4, 32]", [](AttentionArgs& a) { a.q.extent[0] = 4; }},
     {"q.data is null", [](AttentionArgs& a) { a.q.data = nullptr; }},
-    {"q.data is not aligned", [](AttentionArgs& a) { a.q.data = static_cast<char*>(a.q.data) + 1; }},
+    {"q.data is not aligned",
+     [](AttentionArgs& a) { a.q.data = static_cast<char*>(a.q.data) + 1; }},
     {"q.stride_bytes[2] is 8", [](AttentionArgs& a) { a.q.stride_bytes[2] = 8; }},
     {"q.stride_bytes", [](AttentionArgs& a) { a.q.stride_bytes[0] += 1; }},
     {"out has shape [5, 4, 40]", [](AttentionArgs& a) { a.out.extent[2] = 40; }},
@@ -125,10 +138,13 @@ inline const ArgsRow args_rows[] = {
     {"key.scales.dtype is f32", [](AttentionArgs& a) { a.key.scales.dtype = DType::f32; }},
     {"key.scales.granularity is 8", [](AttentionArgs& a) { a.key.scales.granularity = 8; }},
     {"value.scales.data is null", [](AttentionArgs& a) { a.value.scales.data = nullptr; }},
-    {"value.scales.page_stride_bytes", [](AttentionArgs& a) { a.value.scales.page_stride_bytes += 2; }},
-    {"value.scales.slot_stride_bytes", [](AttentionArgs& a) { a.value.scales.slot_stride_bytes += 2; }},
+    {"value.scales.page_stride_bytes",
+     [](AttentionArgs& a) { a.value.scales.page_stride_bytes += 2; }},
+    {"value.scales.slot_stride_bytes",
+     [](AttentionArgs& a) { a.value.scales.slot_stride_bytes += 2; }},
     {"key.scales.head_stride_bytes", [](AttentionArgs& a) { a.key.scales.head_stride_bytes += 2; }},
-    {"key.scales.granule_stride_bytes", [](AttentionArgs& a) { a.key.scales.granule_stride_bytes += 2; }},
+    {"key.scales.granule_stride_bytes",
+     [](AttentionArgs& a) { a.key.scales.granule_stride_bytes += 2; }},
     {"sink_logits is null", [](AttentionArgs& a) { a.sink_logits = nullptr; }},
     {"alibi_slopes is null", [](AttentionArgs& a) { a.alibi_slopes = nullptr; }},
     {"bias is null", [](AttentionArgs& a) { a.bias.data = nullptr; }},

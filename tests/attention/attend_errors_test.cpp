@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/attend_errors_test.cpp: the table of mistakes of create, plan and attend: call, broken argument, words of the
+/// tests/attention/attend_errors_test.cpp: the table of mistakes of create, plan and attend: call,
+/// broken argument, words of the
 /// message. Nothing is written then.
 #include <gtest/gtest.h>
 
@@ -16,11 +17,13 @@
 namespace folio::test {
 namespace {
 
-void expect_error(const Status& status, Errc code, std::string_view function, std::string_view words) {
+void expect_error(const Status& status, Errc code, std::string_view function,
+                  std::string_view words) {
   ASSERT_FALSE(status.is_ok()) << words;
   EXPECT_EQ(status.code(), code) << status.message();
   EXPECT_EQ(status.message().substr(0, function.size()), function) << status.message();
-  EXPECT_NE(status.message().find(words), std::string_view::npos) << status.message() << "\nhas not: " << words;
+  EXPECT_NE(status.message().find(words), std::string_view::npos)
+      << status.message() << "\nhas not: " << words;
   EXPECT_NE(status.message().find("expected"), std::string_view::npos) << status.message();
 }
 
@@ -31,14 +34,15 @@ TEST(AttendErrors, create_names_the_argument) {
     AttentionProblem problem = c.problem();
     AttentionLimits limits = c.limits();
     row.break_it(problem, limits);
-    expect_error(Attention::create(problem, limits).error(), Errc::invalid_argument, "Attention::create: ", row.words);
+    expect_error(Attention::create(problem, limits).error(), Errc::invalid_argument,
+                 "Attention::create: ", row.words);
   }
 }
 
 TEST(AttendErrors, an_unknown_kernel_name_is_an_error) {
   AttentionCase c(full_options());
-  expect_error(Attention::create(c.problem(), c.limits(), {}, "attention_paged_any_z80").error(), Errc::invalid_argument,
-               "Attention::create: ", "attention_paged_any_z80");
+  expect_error(Attention::create(c.problem(), c.limits(), {}, "attention_paged_any_z80").error(),
+               Errc::invalid_argument, "Attention::create: ", "attention_paged_any_z80");
 }
 
 TEST(AttendErrors, plan_names_the_argument) {
@@ -53,7 +57,8 @@ TEST(AttendErrors, plan_names_the_argument) {
     ASSERT_FALSE(status.is_ok()) << row.words;
     EXPECT_EQ(status.code(), Errc::invalid_argument);
     EXPECT_EQ(status.message().substr(0, 6), "plan: ") << status.message();
-    EXPECT_NE(status.message().find(row.words), std::string_view::npos) << status.message() << "\nhas not: " << row.words;
+    EXPECT_NE(status.message().find(row.words), std::string_view::npos)
+        << status.message() << "\nhas not: " << row.words;
   }
 }
 
@@ -63,7 +68,8 @@ TEST(AttendErrors, unasked_arrays_are_not_ignored) {
   options.bias = BiasForm::none;
   AttentionCase c(options);
   const Attention attention = Attention::create(c.problem(), c.limits()).value();
-  const GuardedMemory memory(attention.plan_bytes(), 64), workspace(attention.workspace_bytes(), 64);
+  const GuardedMemory memory(attention.plan_bytes(), 64),
+      workspace(attention.workspace_bytes(), 64);
   Batch batch = c.batch();
   batch.visible_begin = batch.visible_end = c.batch().query_offsets;
   EXPECT_EQ(plan(attention, batch, memory.span()).error().code(), Errc::invalid_argument);
@@ -71,7 +77,8 @@ TEST(AttendErrors, unasked_arrays_are_not_ignored) {
   const AttentionPlan made = plan(attention, c.batch(), memory.span()).value();
   const float numbers[4] = {};
   for (const auto& give : std::vector<std::function<void(AttentionArgs&)>>{
-           [&](AttentionArgs& a) { a.sink_logits = numbers; }, [&](AttentionArgs& a) { a.alibi_slopes = numbers; },
+           [&](AttentionArgs& a) { a.sink_logits = numbers; },
+           [&](AttentionArgs& a) { a.alibi_slopes = numbers; },
            [&](AttentionArgs& a) {
              a.bias = dense_tensor(c.output_memory().data(), DType::f32, {1, 5, 40});
            },
@@ -92,13 +99,16 @@ TEST(AttendErrors, attend_names_the_argument_and_writes_nothing) {
   for (const ArgsRow& row : args_rows) {
     AttentionArgs args = c.args();
     row.break_it(args);
-    const Status status = attend(p->attention, p->plan, args, p->workspace.span(), serial_executor());
+    const Status status =
+        attend(p->attention, p->plan, args, p->workspace.span(), serial_executor());
     ASSERT_FALSE(status.is_ok()) << row.words;
     EXPECT_EQ(status.code(), Errc::invalid_argument);
     EXPECT_EQ(status.message().substr(0, 8), "attend: ") << status.message();
-    EXPECT_NE(status.message().find(row.words), std::string_view::npos) << status.message() << "\nhas not: " << row.words;
+    EXPECT_NE(status.message().find(row.words), std::string_view::npos)
+        << status.message() << "\nhas not: " << row.words;
     EXPECT_EQ(check(p->attention, p->plan, args).message(), status.message());
-    EXPECT_EQ(prepare(p->attention, p->plan, args, p->workspace.span()).message(), status.message());
+    EXPECT_EQ(prepare(p->attention, p->plan, args, p->workspace.span()).message(),
+              status.message());
   }
   EXPECT_EQ(c.output_bits(), untouched);
 }
@@ -109,27 +119,37 @@ TEST(AttendErrors, memory_and_executor_are_checked) {
   ASSERT_TRUE(p.has_value());
   const Attention& attention = p->attention;
   const GuardedMemory large(std::max(attention.plan_bytes(), attention.workspace_bytes()) + 64, 64);
-  const auto plan_with = [&](MemorySpan memory) { return plan(attention, c.batch(), memory).error(); };
-  const auto attend_with = [&](MemorySpan memory) { return attend(attention, p->plan, c.args(), memory, serial_executor()); };
+  const auto plan_with = [&](MemorySpan memory) {
+    return plan(attention, c.batch(), memory).error();
+  };
+  const auto attend_with = [&](MemorySpan memory) {
+    return attend(attention, p->plan, c.args(), memory, serial_executor());
+  };
   expect_error(plan_with({nullptr, 1 << 20}), Errc::invalid_argument, "plan: plan_memory", "null");
-  expect_error(plan_with({large.data(), attention.plan_bytes() - 1}), Errc::invalid_argument, "plan: plan_memory", "bytes");
-  expect_error(plan_with({large.data() + 8, attention.plan_bytes()}), Errc::invalid_argument, "plan: plan_memory", "aligned");
-  expect_error(attend_with({nullptr, 1 << 30}), Errc::invalid_argument, "attend: workspace", "null");
-  expect_error(attend_with({large.data(), attention.workspace_bytes() - 1}), Errc::invalid_argument, "attend: workspace",
-               "bytes");
-  expect_error(attend_with({large.data() + 8, attention.workspace_bytes()}), Errc::invalid_argument, "attend: workspace",
-               "aligned");
-  expect_error(attend(attention, p->plan, c.args(), p->workspace.span(), Executor{}), Errc::invalid_argument, "attend: executor",
-               "parallel_for");
+  expect_error(plan_with({large.data(), attention.plan_bytes() - 1}), Errc::invalid_argument,
+               "plan: plan_memory", "bytes");
+  expect_error(plan_with({large.data() + 8, attention.plan_bytes()}), Errc::invalid_argument,
+               "plan: plan_memory", "aligned");
+  expect_error(attend_with({nullptr, 1 << 30}), Errc::invalid_argument, "attend: workspace",
+               "null");
+  expect_error(attend_with({large.data(), attention.workspace_bytes() - 1}), Errc::invalid_argument,
+               "attend: workspace", "bytes");
+  expect_error(attend_with({large.data() + 8, attention.workspace_bytes()}), Errc::invalid_argument,
+               "attend: workspace", "aligned");
+  expect_error(attend(attention, p->plan, c.args(), p->workspace.span(), Executor{}),
+               Errc::invalid_argument, "attend: executor", "parallel_for");
 }
 
 TEST(AttendErrors, empty_handles_are_named) {
   AttentionCase c(full_options());
   const Result<PreparedCase> p = prepare_case(c, {}, c.limits());
   ASSERT_TRUE(p.has_value());
-  expect_error(plan(Attention{}, c.batch(), p->plan_memory.span()).error(), Errc::invalid_argument, "plan: attention", "empty");
-  expect_error(check(Attention{}, p->plan, c.args()), Errc::invalid_argument, "attend: attention", "empty");
-  expect_error(check(p->attention, AttentionPlan{}, c.args()), Errc::invalid_argument, "attend: plan", "empty");
+  expect_error(plan(Attention{}, c.batch(), p->plan_memory.span()).error(), Errc::invalid_argument,
+               "plan: attention", "empty");
+  expect_error(check(Attention{}, p->plan, c.args()), Errc::invalid_argument, "attend: attention",
+               "empty");
+  expect_error(check(p->attention, AttentionPlan{}, c.args()), Errc::invalid_argument,
+               "attend: plan", "empty");
   EXPECT_EQ(Attention{}.kernel(), "");
 }
 
@@ -148,10 +168,12 @@ TEST(AttendErrors, what_changes_per_layer_is_free) {
 }
 
 /// Nothing unwinds through the caller's threads or frames.
-[[maybe_unused]] void every_call_is_noexcept(const Attention& attention, const AttentionProblem& problem,
-                                             const AttentionPlan& made, const Batch& batch, const AttentionArgs& args,
-                                             MemorySpan memory, const Executor& executor, const AttentionLimits& limits,
-                                             Device device) {
+[[maybe_unused]] void every_call_is_noexcept(const Attention& attention,
+                                             const AttentionProblem& problem,
+                                             const AttentionPlan& made, const Batch& batch,
+                                             const AttentionArgs& args, MemorySpan memory,
+                                             const Executor& executor,
+                                             const AttentionLimits& limits, Device device) {
   static_assert(noexcept(refuse(problem, device)));
   static_assert(noexcept(Attention::create(problem, limits, device, std::string_view())));
   static_assert(noexcept(plan(attention, batch, memory)));

@@ -15,7 +15,8 @@
 namespace folio::test {
 namespace {
 
-/// Long enough that work is cut: several spans, several row tiles, one sequence that outweighs the rest.
+/// Long enough that work is cut: several spans, several row tiles, one sequence that outweighs the
+/// rest.
 CaseOptions long_options(Reproducible level, int32_t parallelism) {
   CaseOptions options;
   options.reproducible = level;
@@ -32,12 +33,14 @@ CaseOptions long_options(Reproducible level, int32_t parallelism) {
 
 TEST(Bits, one_plan_gives_the_same_bits_on_any_threads_in_any_order) {
   const uint64_t seed = test_seed();
-  for_each_kernel_case(long_options(Reproducible::per_plan, 8), [&](AttentionCase& c, const std::string& kernel) {
+  for_each_kernel_case(long_options(Reproducible::per_plan, 8), [&](AttentionCase& c,
+                                                                    const std::string& kernel) {
     Result<PreparedCase> p = prepare_case(c, kernel, c.limits());
     ASSERT_TRUE(p.has_value()) << p.error().message();
     ASSERT_GT(p->plan.num_tasks, 4) << "the case must be cut";
     c.poison_output();
-    ASSERT_TRUE(attend(p->attention, p->plan, c.args(), p->workspace.span(), serial_executor()).is_ok());
+    ASSERT_TRUE(
+        attend(p->attention, p->plan, c.args(), p->workspace.span(), serial_executor()).is_ok());
     ASSERT_TRUE(matches_reference(c, {0, c.tokens(), 17}));
     const std::vector<std::byte> bits = c.output_bits();
 
@@ -45,7 +48,8 @@ TEST(Bits, one_plan_gives_the_same_bits_on_any_threads_in_any_order) {
       ShufflingExecutor shuffling(threads, seed + static_cast<uint64_t>(threads));
       c.poison_output();
       p->workspace.fill(0xff);
-      ASSERT_TRUE(attend(p->attention, p->plan, c.args(), p->workspace.span(), shuffling.executor()).is_ok());
+      ASSERT_TRUE(attend(p->attention, p->plan, c.args(), p->workspace.span(), shuffling.executor())
+                      .is_ok());
       EXPECT_EQ(c.output_bits(), bits) << threads << " threads";
     }
   });
@@ -58,44 +62,50 @@ struct TaskCall {
 
 void run_task(void* arg, int64_t i) noexcept {
   const TaskCall& call = *static_cast<TaskCall*>(arg);
-  attend_task(call.prepared->attention, call.prepared->plan, *call.args, call.prepared->workspace.span(), i);
+  attend_task(call.prepared->attention, call.prepared->plan, *call.args,
+              call.prepared->workspace.span(), i);
 }
 
 TEST(Bits, tasks_by_hand_give_the_bits_of_attend) {
   const uint64_t seed = test_seed();
-  for_each_kernel_case(long_options(Reproducible::per_plan, 3), [&](AttentionCase& c, const std::string& kernel) {
-    ASSERT_EQ(run_case(c, kernel).message(), "");
-    const std::vector<std::byte> bits = c.output_bits();
-    Result<PreparedCase> p = prepare_case(c, kernel, c.limits());
-    for (const int threads : {1, 2, 3, 8}) {  // 8 callers for 3 places: some wait
-      c.poison_output();
-      p->workspace.fill(0xff);
-      ASSERT_TRUE(prepare(p->attention, p->plan, c.args(), p->workspace.span()).is_ok());
-      TaskCall call{&*p, &c.args()};
-      ShufflingExecutor(threads, seed).run(p->plan.num_tasks, run_task, &call);
-      EXPECT_EQ(c.output_bits(), bits) << threads << " threads";
-    }
-  });
+  for_each_kernel_case(
+      long_options(Reproducible::per_plan, 3), [&](AttentionCase& c, const std::string& kernel) {
+        ASSERT_EQ(run_case(c, kernel).message(), "");
+        const std::vector<std::byte> bits = c.output_bits();
+        Result<PreparedCase> p = prepare_case(c, kernel, c.limits());
+        for (const int threads : {1, 2, 3, 8}) {  // 8 callers for 3 places: some wait
+          c.poison_output();
+          p->workspace.fill(0xff);
+          ASSERT_TRUE(prepare(p->attention, p->plan, c.args(), p->workspace.span()).is_ok());
+          TaskCall call{&*p, &c.args()};
+          ShufflingExecutor(threads, seed).run(p->plan.num_tasks, run_task, &call);
+          EXPECT_EQ(c.output_bits(), bits) << threads << " threads";
+        }
+      });
 }
 
 TEST(Bits, every_kernel_promises_a_sequence_its_bits_at_least) {
-  for_each_kernel([](const std::string& kernel) { EXPECT_GE(kernel_of(kernel).promises, Reproducible::per_sequence); });
+  for_each_kernel([](const std::string& kernel) {
+    EXPECT_GE(kernel_of(kernel).promises, Reproducible::per_sequence);
+  });
 }
 
 TEST(Bits, a_plan_made_twice_is_the_same_plan) {
-  for_each_kernel_case(long_options(Reproducible::per_plan, 4), [&](AttentionCase& c, const std::string& kernel) {
-    ASSERT_EQ(run_case(c, kernel).message(), "");
-    const std::vector<std::byte> bits = c.output_bits();
-    ASSERT_EQ(run_case(c, kernel).message(), "");
-    EXPECT_EQ(c.output_bits(), bits);
-  });
+  for_each_kernel_case(long_options(Reproducible::per_plan, 4),
+                       [&](AttentionCase& c, const std::string& kernel) {
+                         ASSERT_EQ(run_case(c, kernel).message(), "");
+                         const std::vector<std::byte> bits = c.output_bits();
+                         ASSERT_EQ(run_case(c, kernel).message(), "");
+                         EXPECT_EQ(c.output_bits(), bits);
+                       });
 }
 
 /// Runs each sequence of the case alone, under other limits, into the same rows.
 void run_sequences_alone(AttentionCase& c, const std::string& kernel, Rng& rng) {
   c.poison_output();
   for (int32_t b = 0; b < c.batch().size; ++b) {
-    const Part part(c, queries_of(c, b, 0, c.options().sequences[static_cast<size_t>(b)].new_tokens));
+    const Part part(c,
+                    queries_of(c, b, 0, c.options().sequences[static_cast<size_t>(b)].new_tokens));
     AttentionLimits limits = part.limits(rng.int_between(1, 9));
     limits.batch += rng.int_between(0, 7);
     limits.context += rng.int_between(0, 20000);
@@ -118,7 +128,8 @@ TEST(Bits, per_sequence_neighbours_limits_and_parallelism_decide_nothing) {
   }
 }
 
-/// Kernels have other paths for few and many rows, for plain logits, for 8-bit planes: each must give a query the same bits.
+/// Kernels have other paths for few and many rows, for plain logits, for 8-bit planes: each must
+/// give a query the same bits.
 struct QueryShape {
   const char* name;
   int32_t q_heads, kv_heads;
@@ -147,7 +158,8 @@ CaseOptions query_options(uint64_t seed, const QueryShape& shape) {
   options.q_heads = shape.q_heads;
   options.kv_heads = shape.kv_heads;
   options.key_dtype = options.value_dtype = shape.kv;
-  if (bit_width(shape.kv) == 8) options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
+  if (bit_width(shape.kv) == 8)
+    options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
   if (shape.has_terms) {
     options.softcap = 8.0f;
     options.alibi = true;
@@ -157,9 +169,11 @@ CaseOptions query_options(uint64_t seed, const QueryShape& shape) {
   return options;
 }
 
-/// Cuts the queries of every sequence into random chunks and runs each alone. `as_prefilled`: the keys of later chunks are not there
-/// yet, as in a chunked prefill; otherwise they are, and the mask hides them.
-void run_in_chunks(AttentionCase& c, const std::string& kernel, int32_t longest_chunk, bool as_prefilled, Rng& rng) {
+/// Cuts the queries of every sequence into random chunks and runs each alone. `as_prefilled`: the
+/// keys of later chunks are not there yet, as in a chunked prefill; otherwise they are, and the
+/// mask hides them.
+void run_in_chunks(AttentionCase& c, const std::string& kernel, int32_t longest_chunk,
+                   bool as_prefilled, Rng& rng) {
   c.poison_output();
   for (int32_t b = 0; b < c.batch().size; ++b) {
     const SequenceShape shape = c.options().sequences[static_cast<size_t>(b)];
@@ -181,19 +195,20 @@ TEST(Bits, per_query_whole_prefill_equals_chunks_equals_decode) {
   Rng rng(test_seed());
   for (const QueryShape& shape : query_shapes) {
     SCOPED_TRACE(shape.name);
-    for_each_kernel_case(query_options(rng.next(), shape), [&](AttentionCase& c, const std::string& kernel) {
-      ASSERT_EQ(run_case(c, kernel).message(), "");
-      ASSERT_TRUE(matches_reference(c, {0, c.tokens(), 97}));
-      const std::vector<std::byte> bits = c.output_bits();
-      for (const int32_t longest_chunk : {100, 7}) {
-        run_in_chunks(c, kernel, longest_chunk, true, rng);
-        EXPECT_EQ(c.output_bits(), bits) << "chunks of up to " << longest_chunk;
-      }
-      run_in_chunks(c, kernel, 40, false, rng);
-      EXPECT_EQ(c.output_bits(), bits) << "with later keys in the row";
-      run_in_chunks(c, kernel, 1, true, rng);
-      EXPECT_EQ(c.output_bits(), bits) << "decoded one by one";
-    });
+    for_each_kernel_case(
+        query_options(rng.next(), shape), [&](AttentionCase& c, const std::string& kernel) {
+          ASSERT_EQ(run_case(c, kernel).message(), "");
+          ASSERT_TRUE(matches_reference(c, {0, c.tokens(), 97}));
+          const std::vector<std::byte> bits = c.output_bits();
+          for (const int32_t longest_chunk : {100, 7}) {
+            run_in_chunks(c, kernel, longest_chunk, true, rng);
+            EXPECT_EQ(c.output_bits(), bits) << "chunks of up to " << longest_chunk;
+          }
+          run_in_chunks(c, kernel, 40, false, rng);
+          EXPECT_EQ(c.output_bits(), bits) << "with later keys in the row";
+          run_in_chunks(c, kernel, 1, true, rng);
+          EXPECT_EQ(c.output_bits(), bits) << "decoded one by one";
+        });
   }
 }
 
@@ -205,7 +220,8 @@ std::vector<float> lse_of_second(AttentionCase& c) {
 }
 
 TEST(Bits, per_query_a_prefix_hit_equals_a_cold_start) {
-  // Cold: all 300 tokens of a prompt are queries. Hit: 256 lie in shared pages already, 44 are queries. The same keys, other batches.
+  // Cold: all 300 tokens of a prompt are queries. Hit: 256 lie in shared pages already, 44 are
+  // queries. The same keys, other batches.
   CaseOptions options = long_options(Reproducible::per_query, 2);
   options.sequences = {{300, 300}};
   for_each_kernel_case(options, [&](AttentionCase& cold, const std::string& kernel) {
@@ -230,8 +246,9 @@ TEST(Bits, page_ids_decide_nothing) {
     const int64_t num_pages = c.args().key.num_pages;
     for (PagedKVView* view : {&c.args().key, &c.args().value}) {  // page id -> num_pages - 1 - id
       if (view->data == nullptr) continue;
-      const auto row_bytes = static_cast<size_t>(view->page_size) * static_cast<size_t>(view->slot_stride_bytes) -
-                             static_cast<size_t>(2 * options.gap_bytes);
+      const auto row_bytes =
+          static_cast<size_t>(view->page_size) * static_cast<size_t>(view->slot_stride_bytes) -
+          static_cast<size_t>(2 * options.gap_bytes);
       auto* data = static_cast<std::byte*>(view->data);
       for (int64_t page = 0; page < num_pages / 2; ++page) {
         std::byte* low = data + page * view->page_stride_bytes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/convert_test.cpp: the vectorised conversions against the plain ones of core/dtype.h, bit for bit.
+/// tests/attention/convert_test.cpp: the vectorised conversions against the plain ones of
+/// core/dtype.h, bit for bit.
 #include "attention/convert.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,8 @@ uint32_t code_of(T x) {
   return code;
 }
 
-/// Floats where rounding decides: every value of T, the middle between neighbours, one step around each; and a stride over all floats.
+/// Floats where rounding decides: every value of T, the middle between neighbours, one step around
+/// each; and a stride over all floats.
 template <class T>
 std::vector<float> interesting_floats() {
   std::vector<float> floats;
@@ -57,7 +59,8 @@ TYPED_TEST(Narrow, equals_from_float_for_every_rounding_case) {
   int64_t wrong = 0;
   for (size_t i = 0; i < floats.size(); ++i) {
     if (code_of(narrow[i]) == code_of(from_float<TypeParam>(floats[i]))) continue;
-    if (++wrong <= 5) ADD_FAILURE() << std::hexfloat << floats[i] << " became " << code_of(narrow[i]);
+    if (++wrong <= 5)
+      ADD_FAILURE() << std::hexfloat << floats[i] << " became " << code_of(narrow[i]);
   }
   EXPECT_EQ(wrong, 0) << "of " << floats.size();
 }
@@ -71,7 +74,8 @@ TYPED_TEST(Widen, equals_to_float_for_every_pattern) {
   std::vector<uint16_t> codes(1 << 16);
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint16_t>(i);
   std::vector<float> wide(codes.size());
-  widen_row_of(dtype_of<TypeParam>)(reinterpret_cast<const std::byte*>(codes.data()), 1 << 16, wide.data());
+  widen_row_of(dtype_of<TypeParam>)(reinterpret_cast<const std::byte*>(codes.data()), 1 << 16,
+                                    wide.data());
   for (size_t i = 0; i < codes.size(); ++i) {
     EXPECT_EQ(code_of(wide[i]), code_of(to_float(TypeParam{codes[i]}))) << i;
   }

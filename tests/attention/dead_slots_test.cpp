@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/dead_slots_test.cpp: what no query sees reaches no output, values and scales; what is seen spoils its own only.
+/// tests/attention/dead_slots_test.cpp: what no query sees reaches no output, values and scales;
+/// what is seen spoils its own only.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +21,8 @@ int64_t holes_of(const AttentionCase& c, int32_t sequence) {
   std::vector<bool> alive;
   for (int64_t key = 0; key < c.batch().context_lengths[sequence]; ++key) {
     bool is_seen = false;
-    for (int64_t row = c.batch().query_offsets[sequence]; row < c.batch().query_offsets[sequence + 1]; ++row) {
+    for (int64_t row = c.batch().query_offsets[sequence];
+         row < c.batch().query_offsets[sequence + 1]; ++row) {
       is_seen = is_seen || reference::is_visible(c.problem(), c.batch(), sequence, row, key);
     }
     alive.push_back(is_seen);
@@ -51,7 +53,8 @@ TEST(DeadSlots, holes_between_explicit_intervals_do_not_matter) {
 }
 
 TEST(DeadSlots, scales_of_dead_slots_do_not_matter) {
-  // Scales that append computes stay NaN where nothing was appended, in f32, f16, bf16, e4m3 and e8m0.
+  // Scales that append computes stay NaN where nothing was appended, in f32, f16, bf16, e4m3 and
+  // e8m0.
   for (const DType scale : {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3, DType::f8_e8m0}) {
     for (const ScaleKind kind : {ScaleKind::token_and_head, ScaleKind::granule}) {
       CaseOptions options;
@@ -75,9 +78,11 @@ void refill_dead(AttentionCase& c, double value) {
       for (int64_t slot = 0; slot < view->page_size; ++slot)
         for (int64_t head = 0; head < view->num_heads; ++head)
           for (int32_t d = 0; d < view->head_size; ++d) {
-            auto* at = static_cast<std::byte*>(view->data) + page * view->page_stride_bytes + slot * view->slot_stride_bytes +
-                       head * view->head_stride_bytes + int64_t{d} * bit_width(view->dtype) / 8;
-            if (std::isnan(reference::load(at, view->dtype))) reference::store(at, view->dtype, value);
+            auto* at = static_cast<std::byte*>(view->data) + page * view->page_stride_bytes +
+                       slot * view->slot_stride_bytes + head * view->head_stride_bytes +
+                       int64_t{d} * bit_width(view->dtype) / 8;
+            if (std::isnan(reference::load(at, view->dtype)))
+              reference::store(at, view->dtype, value);
           }
   }
 }
@@ -107,38 +112,45 @@ TEST(DeadSlots, a_visible_nan_spoils_only_its_own_sequence) {
     options.sequences = {{1, 40}, {3, 77}, {1, 40}, {2, 90}};
     const auto arrange = [&](AttentionCase& c) {
       const PagedKVView& view = in_key || c.options().value_in_key ? c.args().key : c.args().value;
-      const auto page = static_cast<int64_t>(c.table_entries()[1 * c.batch().table.row_stride + 1]);  // sequence 1, keys 16 .. 31
-      auto* at = static_cast<std::byte*>(view.data) + page * view.page_stride_bytes + 3 * view.slot_stride_bytes;
+      // sequence 1, keys 16 .. 31
+      const auto page = static_cast<int64_t>(c.table_entries()[1 * c.batch().table.row_stride + 1]);
+      auto* at = static_cast<std::byte*>(view.data) + page * view.page_stride_bytes +
+                 3 * view.slot_stride_bytes;
       reference::store(at, view.dtype, std::nan(""));
     };
-    for_each_kernel_case(options, {Adapt::shapes, arrange}, [](AttentionCase& c, const std::string& kernel) {
-      ASSERT_TRUE(run_case(c, kernel).is_ok());
-      EXPECT_TRUE(matches_reference(c, {0, 1}));
-      EXPECT_TRUE(matches_reference(c, {4, 7}));
-      EXPECT_TRUE(std::isnan(c.output(1, 0, 0))) << "a NaN that is seen is not hidden";
-    });
+    for_each_kernel_case(
+        options, {Adapt::shapes, arrange}, [](AttentionCase& c, const std::string& kernel) {
+          ASSERT_TRUE(run_case(c, kernel).is_ok());
+          EXPECT_TRUE(matches_reference(c, {0, 1}));
+          EXPECT_TRUE(matches_reference(c, {4, 7}));
+          EXPECT_TRUE(std::isnan(c.output(1, 0, 0))) << "a NaN that is seen is not hidden";
+        });
   }
 }
 
 TEST(DeadSlots, a_nan_in_one_query_spoils_only_its_row) {
-  // Rows share tiles of products; heads of a group and tokens that follow one another lie side by side there.
-  for (const SequenceShape& shape : {SequenceShape{1, 90}, SequenceShape{5, 90}, SequenceShape{40, 90}}) {
+  // Rows share tiles of products; heads of a group and tokens that follow one another lie side by
+  // side there.
+  for (const SequenceShape& shape :
+       {SequenceShape{1, 90}, SequenceShape{5, 90}, SequenceShape{40, 90}}) {
     CaseOptions options;
     options.q_heads = 10;
     options.head_size = 32;
     options.sequences = {shape, {2, 30}};
     const int64_t row = shape.new_tokens / 2;
     const auto arrange = [&](AttentionCase& c) {
-      auto* at = static_cast<std::byte*>(c.args().q.data) + row * c.args().q.stride_bytes[0] + 3 * c.args().q.stride_bytes[1];
+      auto* at = static_cast<std::byte*>(c.args().q.data) + row * c.args().q.stride_bytes[0] +
+                 3 * c.args().q.stride_bytes[1];
       reference::store(at, c.args().q.dtype, std::nan(""));
     };
-    for_each_kernel_case(options, {Adapt::shapes, arrange}, [&](AttentionCase& c, const std::string& kernel) {
-      ASSERT_TRUE(run_case(c, kernel).is_ok());
-      Scope others;
-      others.except_row = row;
-      others.except_head = 3;
-      EXPECT_TRUE(matches_reference(c, others));
-    });
+    for_each_kernel_case(options, {Adapt::shapes, arrange},
+                         [&](AttentionCase& c, const std::string& kernel) {
+                           ASSERT_TRUE(run_case(c, kernel).is_ok());
+                           Scope others;
+                           others.except_row = row;
+                           others.except_head = 3;
+                           EXPECT_TRUE(matches_reference(c, others));
+                         });
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/geometry_test.cpp: any geometry: head sizes, groups, page sizes, strides, planes that differ, latent heads.
+/// tests/attention/geometry_test.cpp: any geometry: head sizes, groups, page sizes, strides, planes
+/// that differ, latent heads.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -29,10 +30,12 @@ TEST(Geometry, every_head_size_of_the_supported_set) {
 
 /// K and V head sizes of models that are served.
 TEST(Geometry, the_head_sizes_of_models_in_every_type) {
-  constexpr int32_t sizes[][2] = {{64, 64}, {80, 80}, {96, 96}, {112, 112}, {128, 128}, {192, 128}, {256, 256}, {576, 512}};
+  constexpr int32_t sizes[][2] = {{64, 64},   {80, 80},   {96, 96},   {112, 112},
+                                  {128, 128}, {192, 128}, {256, 256}, {576, 512}};
   uint64_t seed = test_seed();
   for (const auto& [size, v_size] : sizes) {
-    for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8, DType::f8_e4m3, DType::f8_e5m2}) {
+    for (const DType dtype :
+         {DType::f32, DType::bf16, DType::f16, DType::i8, DType::f8_e4m3, DType::f8_e5m2}) {
       for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
         CaseOptions options;
         options.seed = ++seed;
@@ -44,7 +47,8 @@ TEST(Geometry, the_head_sizes_of_models_in_every_type) {
         options.key_order = options.value_order = order;
         options.key_dtype = options.value_dtype = dtype;
         options.q_dtype = bit_width(dtype) == 8 ? DType::bf16 : dtype;
-        if (bit_width(dtype) == 8) options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
+        if (bit_width(dtype) == 8)
+          options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
         options.sequences = {{2, 70}, {1, 150}, {9, 33}};
         expect_every_kernel_right(options, {Adapt::types, nullptr});
         if (HasFatalFailure()) return;
@@ -54,7 +58,8 @@ TEST(Geometry, the_head_sizes_of_models_in_every_type) {
 }
 
 TEST(Geometry, every_group_size_up_to_128) {
-  for (const int32_t group : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 31, 32, 33, 63, 64, 65, 71, 96, 127, 128}) {
+  for (const int32_t group :
+       {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 31, 32, 33, 63, 64, 65, 71, 96, 127, 128}) {
     CaseOptions options;
     options.kv_heads = group == 71 ? 1 : 2;  // 71 heads over one: Falcon
     options.q_heads = options.kv_heads * group;
@@ -66,12 +71,14 @@ TEST(Geometry, every_group_size_up_to_128) {
 }
 
 TEST(Geometry, every_page_size) {
-  for (const int32_t page_size : {1, 2, 3, 5, 8, 16, 17, 31, 32, 64, 100, 128, 256, unbounded_page_size}) {
+  for (const int32_t page_size :
+       {1, 2, 3, 5, 8, 16, 17, 31, 32, 64, 100, 128, 256, unbounded_page_size}) {
     for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
       CaseOptions options;
       options.page_size = page_size;
       options.key_order = order;
-      options.value_order = order == StorageOrder::token_major ? StorageOrder::head_major : StorageOrder::token_major;
+      options.value_order =
+          order == StorageOrder::token_major ? StorageOrder::head_major : StorageOrder::token_major;
       options.head_size = 16;
       options.gap_bytes = 20;
       options.sequences = {{3, 270}, {1, 128}, {17, 64}, {1, 65}};
@@ -150,13 +157,15 @@ TEST(Geometry, long_contexts_cross_every_tile_and_span) {
   }
 }
 
-/// As many queries as a row tile holds, one less and one more, decode and prefill, short and with a long prefix.
+/// As many queries as a row tile holds, one less and one more, decode and prefill, short and with a
+/// long prefix.
 TEST(Geometry, every_number_of_queries) {
   std::vector<int32_t> numbers = {31, 32, 33, 63, 64, 65, 127, 128, 130};
   for (int32_t n = 1; n <= 17; ++n) numbers.push_back(n);
   uint64_t seed = test_seed();
   for (const int32_t queries : numbers) {
-    const std::vector<int32_t> groups = queries <= 4 ? std::vector<int32_t>{1, 2, 4, 5, 8} : std::vector<int32_t>{1, 5};
+    const std::vector<int32_t> groups =
+        queries <= 4 ? std::vector<int32_t>{1, 2, 4, 5, 8} : std::vector<int32_t>{1, 5};
     for (const int32_t group : groups) {
       CaseOptions options;
       options.seed = ++seed;
@@ -171,7 +180,8 @@ TEST(Geometry, every_number_of_queries) {
   }
 }
 
-/// Prompts longer than any tile of rows, alone, behind a prefix, and beside decodes; planes in every type.
+/// Prompts longer than any tile of rows, alone, behind a prefix, and beside decodes; planes in
+/// every type.
 TEST(Geometry, long_prompts_cross_every_row_tile) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
     CaseOptions options;
@@ -180,7 +190,8 @@ TEST(Geometry, long_prompts_cross_every_row_tile) {
     options.head_size = 64;
     options.q_dtype = bit_width(dtype) == 8 ? DType::bf16 : dtype;
     options.key_dtype = options.value_dtype = dtype;
-    if (dtype == DType::i8) options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
+    if (dtype == DType::i8)
+      options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
     options.sequences = {{300, 300}, {1, 100}, {140, 700}};
     options.parallelism = 2;
     expect_every_kernel_right(options);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/harness_test.cpp: the harness judges itself: fastidious kernels get cases that they accept, bounds follow precision.
+/// tests/attention/harness_test.cpp: the harness judges itself: fastidious kernels get cases that
+/// they accept, bounds follow precision.
 ///
 /// The kernels here compute as the portable one and refuse more.
 #include <gtest/gtest.h>
@@ -15,13 +16,14 @@ namespace folio::test {
 namespace {
 
 bool is_aligned(const PagedKVView& view) {
-  return view.page_stride_bytes % 16 == 0 && view.slot_stride_bytes % 16 == 0 && view.head_stride_bytes % 16 == 0;
+  return view.page_stride_bytes % 16 == 0 && view.slot_stride_bytes % 16 == 0 &&
+         view.head_stride_bytes % 16 == 0;
 }
 
 const char* refuse_all_but_bf16(const AttentionProblem& p) noexcept {
   const auto is_known = [](const PagedKVView& v) {
-    return v.dtype == DType::bf16 ||
-           (bit_width(v.dtype) == 8 && v.scales.dtype == DType::f32 && v.scales.granularity >= v.head_size);
+    return v.dtype == DType::bf16 || (bit_width(v.dtype) == 8 && v.scales.dtype == DType::f32 &&
+                                      v.scales.granularity >= v.head_size);
   };
   if (p.value_in_key || p.key.head_size > 256) return "grouped heads only";
   if (p.q_dtype != DType::bf16 || !is_known(p.key) || !is_known(p.value)) return "bf16 only";
@@ -87,7 +89,8 @@ TEST(Harness, a_case_changes_no_more_than_it_must) {
   CaseOptions eight_bit;
   eight_bit.key_dtype = eight_bit.value_dtype = DType::f8_e5m2;
   eight_bit.key_scales.kind = eight_bit.value_scales.kind = ScaleKind::granule;
-  EXPECT_EQ(accepted_case(fastidious(refuse_all_but_bf16), eight_bit)->options().key_dtype, DType::f8_e5m2);
+  EXPECT_EQ(accepted_case(fastidious(refuse_all_but_bf16), eight_bit)->options().key_dtype,
+            DType::f8_e5m2);
 }
 
 TEST(Harness, what_may_not_change_does_not) {
@@ -105,7 +108,8 @@ TEST(Harness, arrangements_are_made_once_before_any_kernel_runs) {
   int times = 0;
   const auto arrange = [&](AttentionCase&) { ++times; };
   std::set<AttentionCase*> cases;
-  for_each_kernel_case({}, {Adapt::shapes, arrange}, [&](AttentionCase& c, const std::string&) { cases.insert(&c); });
+  for_each_kernel_case({}, {Adapt::shapes, arrange},
+                       [&](AttentionCase& c, const std::string&) { cases.insert(&c); });
   EXPECT_EQ(times, static_cast<int>(cases.size()));
   EXPECT_GT(times, 0);
 }
@@ -142,7 +146,8 @@ TEST(Harness, bounds_follow_what_a_kernel_rounds) {
   EXPECT_EQ(c.precision(), (Precision{DType::bf16, DType::bf16, DType::bf16}));
   EXPECT_FALSE(accepts(c, 1.0 + 0x1p-5)) << "weights and operands of bf16";
   options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
-  EXPECT_EQ(precision_of(kernel, AttentionCase(options).problem()), (Precision{DType::bf16, DType::f32, DType::f32}));
+  EXPECT_EQ(precision_of(kernel, AttentionCase(options).problem()),
+            (Precision{DType::bf16, DType::f32, DType::f32}));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/kv_buffer_conformance_test.cpp: the plain instances of KVBuffer: the seed's layout, the page itself, MMA tiles.
+/// tests/attention/kv_buffer_conformance_test.cpp: the plain instances of KVBuffer: the seed's
+/// layout, the page itself, MMA tiles.
 #include "support/kv_buffer_conformance.h"
 
 #include "support/kv_buffer_configs.h"
@@ -8,18 +9,21 @@ namespace folio::test {
 namespace {
 
 // The seed's layout, many warps, swizzled and not, full and streamed.
-using Seeds = ::testing::Types<BufferInstance<SeedBf16Depth128, DType::bf16>, BufferInstance<SeedBf16Depth64, DType::f16>,
-                               BufferInstance<SeedFp8Depth128, DType::f8_e4m3>,
-                               BufferInstance<SeedFp8LatentUneven, DType::f8_e5m2>, BufferInstance<SeedBf16Depth256, DType::bf16>,
-                               BufferInstance<SeedValues, DType::bf16>, BufferInstance<SeedNarrowValues, DType::bf16>,
-                               BufferInstance<SeedStreamedKeys, DType::bf16>, BufferInstance<SeedStreamedValues, DType::i8>,
-                               BufferInstance<SeedPartialStrip, DType::bf16>, BufferInstance<SeedRopeKeys, DType::bf16>>;
+using Seeds = ::testing::Types<
+    BufferInstance<SeedBf16Depth128, DType::bf16>, BufferInstance<SeedBf16Depth64, DType::f16>,
+    BufferInstance<SeedFp8Depth128, DType::f8_e4m3>,
+    BufferInstance<SeedFp8LatentUneven, DType::f8_e5m2>,
+    BufferInstance<SeedBf16Depth256, DType::bf16>, BufferInstance<SeedValues, DType::bf16>,
+    BufferInstance<SeedNarrowValues, DType::bf16>, BufferInstance<SeedStreamedKeys, DType::bf16>,
+    BufferInstance<SeedStreamedValues, DType::i8>, BufferInstance<SeedPartialStrip, DType::bf16>,
+    BufferInstance<SeedRopeKeys, DType::bf16>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Plain, KVBufferConformance, Seeds);
 
 // One thread.
 struct Keys : ThreadKeys<128> {};
 struct Values : ThreadValues<64> {};
-using Threads = ::testing::Types<BufferInstance<Keys, DType::f32>, BufferInstance<Values, DType::i8>>;
+using Threads =
+    ::testing::Types<BufferInstance<Keys, DType::f32>, BufferInstance<Values, DType::i8>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(OneThread, KVBufferConformance, Threads);
 
 // Staging is the page itself; other types are converted beside it.
@@ -43,7 +47,8 @@ using InPlaceTypes =
                      BufferInstance<InPlace<Values, DType::f32>, DType::f32>,
                      BufferInstance<InPlace<Keys, DType::bf16>, DType::i8, true>,
                      BufferInstance<InPlace<Values, DType::f32>, DType::f8_e4m3, true>,
-                     BufferInstance<InPlace<LatentRope, DType::bf16>, DType::bf16>, BufferInstance<StreamedInPlace, DType::f16>>;
+                     BufferInstance<InPlace<LatentRope, DType::bf16>, DType::bf16>,
+                     BufferInstance<StreamedInPlace, DType::f16>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(InPlace, KVBufferConformance, InPlaceTypes);
 
 // Staging is packed tiles.
@@ -58,10 +63,13 @@ struct Tiled : Base {
 struct StreamedTiles : Tiled<ThreadKeys<256>, DType::bf16> {
   static constexpr bool full_kv = false;
 };
-using TiledTypes = ::testing::Types<
-    BufferInstance<Tiled<Keys, DType::bf16>, DType::bf16>, BufferInstance<Tiled<Values, DType::bf16>, DType::bf16>,
-    BufferInstance<Tiled<Keys, DType::bf16>, DType::i8, true>, BufferInstance<Tiled<Values, DType::bf16>, DType::f8_e5m2, true>,
-    BufferInstance<Tiled<LatentRope, DType::bf16>, DType::f32>, BufferInstance<StreamedTiles, DType::f8_e4m3>>;
+using TiledTypes =
+    ::testing::Types<BufferInstance<Tiled<Keys, DType::bf16>, DType::bf16>,
+                     BufferInstance<Tiled<Values, DType::bf16>, DType::bf16>,
+                     BufferInstance<Tiled<Keys, DType::bf16>, DType::i8, true>,
+                     BufferInstance<Tiled<Values, DType::bf16>, DType::f8_e5m2, true>,
+                     BufferInstance<Tiled<LatentRope, DType::bf16>, DType::f32>,
+                     BufferInstance<StreamedTiles, DType::f8_e4m3>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Tiles, KVBufferConformance, TiledTypes);
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/kv_buffer_constants_test.cpp: every derived constant of KVBuffer, for the seed's configurations and for ours.
+/// tests/attention/kv_buffer_constants_test.cpp: every derived constant of KVBuffer, for the seed's
+/// configurations and for ours.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -14,10 +15,12 @@ namespace {
 template <DType D, class Config>
 using Shape = KVBufferShape<ViewMHAOperand<D>, Config>;
 
-/// frag, repeats, blocks of a stage, units, units per warp, loads in flight: the columns of the table.
+/// frag, repeats, blocks of a stage, units, units per warp, loads in flight: the columns of the
+/// table.
 template <class S>
-constexpr std::array<int, 6> row_of_table = {S::input_frag_size, S::num_repeats,    S::blocks_per_stage,
-                                             S::total_tiles,     S::tiles_per_warp, S::vm_instrs_per_load};
+constexpr std::array<int, 6> row_of_table = {S::input_frag_size,  S::num_repeats,
+                                             S::blocks_per_stage, S::total_tiles,
+                                             S::tiles_per_warp,   S::vm_instrs_per_load};
 using Row = std::array<int, 6>;
 
 TEST(KVBufferConstants, are_those_of_the_seeds_table) {
@@ -29,7 +32,8 @@ TEST(KVBufferConstants, are_those_of_the_seeds_table) {
   EXPECT_EQ((row_of_table<Shape<DType::bf16, SeedBf16Depth256>>), (Row{8, 4, 4, 16, 2, 4}));
 }
 
-/// num_mmas, num_k_mmas2, num_k_tiles, reg_num_k_tiles, smem_cols, smem_stage_size, rows of mma_layout, num_strips.
+/// num_mmas, num_k_mmas2, num_k_tiles, reg_num_k_tiles, smem_cols, smem_stage_size, rows of
+/// mma_layout, num_strips.
 template <class S>
 constexpr std::array<int, 8> sizes_of = {S::num_mmas,
                                          S::num_k_mmas2,
@@ -42,16 +46,24 @@ constexpr std::array<int, 8> sizes_of = {S::num_mmas,
 using Sizes = std::array<int, 8>;
 
 TEST(KVBufferConstants, of_registers_and_stages_follow_their_formulas) {
-  EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedBf16Depth128>>), (Sizes{2, 2, 4, 4, 128, 8192, 16, 1}));
-  EXPECT_EQ((sizes_of<Shape<DType::f8_e4m3, SeedFp8Latent>>), (Sizes{2, 1, 5, 5, 576, 73728, 10, 1}));
-  EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedBf16Depth256>>), (Sizes{8, 2, 4, 4, 256, 32768, 64, 1}));
+  EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedBf16Depth128>>),
+            (Sizes{2, 2, 4, 4, 128, 8192, 16, 1}));
+  EXPECT_EQ((sizes_of<Shape<DType::f8_e4m3, SeedFp8Latent>>),
+            (Sizes{2, 1, 5, 5, 576, 73728, 10, 1}));
+  EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedBf16Depth256>>),
+            (Sizes{8, 2, 4, 4, 256, 32768, 64, 1}));
   EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedValues>>), (Sizes{4, 2, 2, 2, 128, 8192, 16, 1}));
   EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedNarrowValues>>), (Sizes{1, 1, 1, 1, 32, 2048, 1, 1}));
-  EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedStreamedKeys>>), (Sizes{1, 2, 16, 4, 32, 2048, 8, 16}));
-  EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedStreamedValues>>), (Sizes{4, 2, 2, 2, 32, 2048, 16, 4}));
-  EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedPartialStrip>>), (Sizes{2, 4, 2, 2, 128, 8192, 16, 1}));
-  EXPECT_EQ((sizes_of<Shape<DType::bf16, ThreadKeys<576>>>), (Sizes{4, 1, 18, 18, 576, 36864, 72, 1}));
-  EXPECT_EQ((sizes_of<Shape<DType::bf16, ThreadValues<512>>>), (Sizes{32, 1, 2, 2, 512, 32768, 64, 1}));
+  EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedStreamedKeys>>),
+            (Sizes{1, 2, 16, 4, 32, 2048, 8, 16}));
+  EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedStreamedValues>>),
+            (Sizes{4, 2, 2, 2, 32, 2048, 16, 4}));
+  EXPECT_EQ((sizes_of<Shape<DType::bf16, SeedPartialStrip>>),
+            (Sizes{2, 4, 2, 2, 128, 8192, 16, 1}));
+  EXPECT_EQ((sizes_of<Shape<DType::bf16, ThreadKeys<576>>>),
+            (Sizes{4, 1, 18, 18, 576, 36864, 72, 1}));
+  EXPECT_EQ((sizes_of<Shape<DType::bf16, ThreadValues<512>>>),
+            (Sizes{32, 1, 2, 2, 512, 32768, 64, 1}));
 }
 
 TEST(KVBufferConstants, of_streamed_stages_count_one_block) {
@@ -90,10 +102,12 @@ struct Least {
 
 TEST(KVBufferConstants, left_out_have_their_defaults) {
   using S = Shape<DType::bf16, Least>;
-  EXPECT_EQ((std::array{S::WN, S::num_threads, S::kv_num_heads, S::cache_depth, S::head_dim_offset, S::reg_chunk_depth}),
+  EXPECT_EQ((std::array{S::WN, S::num_threads, S::kv_num_heads, S::cache_depth, S::head_dim_offset,
+                        S::reg_chunk_depth}),
             (std::array{96, 1, dynamic, 48, 0, 48}));
-  EXPECT_EQ((std::array{S::reg_chunk_keys, S::smem_depth, S::bk_smem, S::num_smem_stages, S::warp_size}),
-            (std::array{96, 48, 48, 2, 1}));
+  EXPECT_EQ(
+      (std::array{S::reg_chunk_keys, S::smem_depth, S::bk_smem, S::num_smem_stages, S::warp_size}),
+      (std::array{96, 48, 48, 2, 1}));
   EXPECT_TRUE(S::full_kv);
   EXPECT_EQ(S::swizzle, XorSwizzle{});
   EXPECT_EQ(S::smem_dtype, DType::bf16);
@@ -124,7 +138,8 @@ TEST(KVBufferConstants, share_a_stage_among_warps_without_gap_or_overlap) {
   expect_units_cover_a_stage<Shape<DType::bf16, SeedStreamedKeys>>();
   expect_units_cover_a_stage<Shape<DType::bf16, ThreadKeys<128>>>();
   using TwoBlocks = Shape<DType::bf16, SeedBf16Depth64>;
-  EXPECT_EQ(TwoBlocks::load_unit(3), (LoadUnit{1, 1})) << "warp w of a 64-wide stage: rows w / 2, block w % 2";
+  EXPECT_EQ(TwoBlocks::load_unit(3), (LoadUnit{1, 1}))
+      << "warp w of a 64-wide stage: rows w / 2, block w % 2";
 }
 
 }  // namespace

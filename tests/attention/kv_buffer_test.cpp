@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/kv_buffer_test.cpp: what KVBuffer's parts do beyond the seed's page: iterators, staging in place, ready tiles,
+/// tests/attention/kv_buffer_test.cpp: what KVBuffer's parts do beyond the seed's page: iterators,
+/// staging in place, ready tiles,
 /// loading in pieces, and attention over two buffers.
 #include "folio/attention/kv_buffer.h"
 
@@ -30,12 +31,16 @@ class StaticKeys : public ::testing::Test {
   StaticKeys() {
     cache.set_row(0, {4, 1, 6, 2, 3});
     for (int64_t token = 0; token < 80; ++token)
-      for (int64_t head = 0; head < 2; ++head) cache.key(1).store(0, head, token, 0, Vec<bf16, 64>::splat(value(token, head)));
+      for (int64_t head = 0; head < 2; ++head)
+        cache.key(1).store(0, head, token, 0, Vec<bf16, 64>::splat(value(token, head)));
     cache.table()[2] = 7;  // of 7 pages: unassigned
   }
-  static bf16 value(int64_t token, int64_t head) { return from_float<bf16>(static_cast<float>(token * 2 + head + 1)); }
+  static bf16 value(int64_t token, int64_t head) {
+    return from_float<bf16>(static_cast<float>(token * 2 + head + 1));
+  }
 
-  StaticCache<PagedCache> cache{{.num_pages = 7, .num_layers = 2, .batch = 1, .max_cache_length = 80}};
+  StaticCache<PagedCache> cache{
+      {.num_pages = 7, .num_layers = 2, .batch = 1, .max_cache_length = 80}};
 };
 
 TEST_F(StaticKeys, are_loaded_as_those_of_the_view_of_the_same_cache) {
@@ -45,7 +50,8 @@ TEST_F(StaticKeys, are_loaded_as_those_of_the_view_of_the_same_cache) {
   using Config = ThreadValues<64>;
   std::vector<bf16> a(2 * 64 * 64), b(2 * 64 * 64);
   KVBuffer<View, Config> of_view(view, 0, 1, {a.data(), {}}, 70);
-  KVBuffer<KVCacheMHAOperand<PagedCache::CacheType>, Config> of_cache(operand, 0, 1, {b.data(), {}}, 70);
+  KVBuffer<KVCacheMHAOperand<PagedCache::CacheType>, Config> of_cache(operand, 0, 1, {b.data(), {}},
+                                                                      70);
   of_view.load_from_dram<0>();
   of_cache.load_from_dram<0>();
   of_view.load_from_dram<1>();
@@ -72,7 +78,8 @@ TEST_F(StaticKeys, of_a_tile_within_a_page_are_one_strided_tile) {
 TEST(KVCacheIterator, never_reads_an_entry_past_the_end) {
   Rng rng(1);
   using Instance = BufferInstance<ThreadKeys<64>, DType::bf16>;
-  const Pool<Instance> pool({.page_size = 16, .context = 33}, rng);  // three entries, then memory that faults
+  // three entries, then memory that faults
+  const Pool<Instance> pool({.page_size = 16, .context = 33}, rng);
   KVCacheIterator<View, 64, dynamic, 64> iterator(pool.operand(), 0, 0, 33);
   EXPECT_EQ(iterator.next_tile().valid(), 33);
   EXPECT_NE(iterator.next_tile().valid(), 33);
@@ -93,7 +100,8 @@ TEST(KVCacheIterator, takes_a_tile_that_was_found_before_and_does_not_move) {
     EXPECT_EQ(run.block.at(1, 9, 3), run.pool.expected(137, head, 3));
   }
   buffer.load_from_dram<1>();
-  EXPECT_EQ(run.block.at(1, 9, 3), run.pool.expected(64 + 9, 0, 3)) << "the next tile of its own walk, of the head set last";
+  EXPECT_EQ(run.block.at(1, 9, 3), run.pool.expected(64 + 9, 0, 3))
+      << "the next tile of its own walk, of the head set last";
 }
 
 // ---- InPlaceLoader
@@ -129,12 +137,14 @@ TEST(InPlaceLoader, copies_the_groups_at_the_edges) {
 TEST(InPlaceLoader, copies_pages_that_are_smaller_than_a_group) {
   BufferRun<InPlaceKeys<64>> run(64, 8);
   for (int g = 0; g < 4; ++g) {
-    EXPECT_EQ(run.warp().loader().group(0, g).data, reinterpret_cast<const std::byte*>(run.block.smem() + g * 16 * 64));
+    EXPECT_EQ(run.warp().loader().group(0, g).data,
+              reinterpret_cast<const std::byte*>(run.block.smem() + g * 16 * 64));
   }
 }
 
 TEST(InPlaceLoader, loads_the_same_whatever_it_prefetches) {
-  for (const PrefetchTo to : {PrefetchTo::nowhere, PrefetchTo::l1, PrefetchTo::l2, PrefetchTo::non_temporal}) {
+  for (const PrefetchTo to :
+       {PrefetchTo::nowhere, PrefetchTo::l1, PrefetchTo::l2, PrefetchTo::non_temporal}) {
     BufferRun<InPlaceKeys<64>> run(64, 16);
     run.warp().loader().prefetch_to = to;
     run.block.load(1);
@@ -166,12 +176,14 @@ struct Tiled : Base {
 TEST(TileLoader, packs_pairs_of_dims_of_K_into_tiles_of_16_keys) {
   BufferRun<Tiled<ThreadKeys<64>>> run;
   // [4 groups of 16 keys][2 chunks of 32 dims][16 pairs of dims][16 keys][2]
-  EXPECT_EQ(run.raw((((3 * 2 + 1) * 16 + 5) * 16 + 7) * 2 + 1), run.key(3 * 16 + 7, 32 + 5 * 2 + 1));
+  EXPECT_EQ(run.raw((((3 * 2 + 1) * 16 + 5) * 16 + 7) * 2 + 1),
+            run.key(3 * 16 + 7, 32 + 5 * 2 + 1));
 }
 TEST(TileLoader, interleaves_pairs_of_keys_of_V_into_tiles_of_16_dims) {
   BufferRun<Tiled<ThreadValues<64>>> run;
   // [4 groups of 16 dims][2 halves of 32 keys][16 pairs of keys][16 dims][2]
-  EXPECT_EQ(run.raw((((3 * 2 + 1) * 16 + 5) * 16 + 7) * 2 + 1), run.key(32 + 5 * 2 + 1, 3 * 16 + 7));
+  EXPECT_EQ(run.raw((((3 * 2 + 1) * 16 + 5) * 16 + 7) * 2 + 1),
+            run.key(32 + 5 * 2 + 1, 3 * 16 + 7));
 }
 struct Quads : Tiled<ThreadKeys<64>, DType::i8> {
   static constexpr IndexList<3> mma_shape{16, 16, 64};
@@ -190,7 +202,8 @@ TEST(StagedTiles, are_addresses_of_tiles_in_staging) {
   EXPECT_EQ(tile.pointer(3, 0), tile.data + 3 * 1024) << "keys 48 .. 63";
   BufferRun<Tiled<ThreadValues<64>>> values;
   values.warp().load_from_shared(0);
-  EXPECT_EQ((values.warp().get_mma_tile<0, 1>().pointer(2, 0)), values.block.smem() + (2 * 2 + 1) * 512)
+  EXPECT_EQ((values.warp().get_mma_tile<0, 1>().pointer(2, 0)),
+            values.block.smem() + (2 * 2 + 1) * 512)
       << "keys 32 .. 63, dims 32 .. 47";
 }
 
@@ -218,10 +231,12 @@ TEST(KVMmaOp, gives_every_element_of_a_tile_to_one_place) {
   expect_bijection(std::type_identity<Op<ThreadKeys<64>>>{}, 1, 512);
 }
 TEST(KVMmaOp, splits_long_fragments_into_halves_of_K) {
-  EXPECT_EQ((Op<SeedBf16Depth128>::element_of(33, 3)), (MmaElement{8 + 3, 1})) << "one read of 16 bytes";
+  EXPECT_EQ((Op<SeedBf16Depth128>::element_of(33, 3)), (MmaElement{8 + 3, 1}))
+      << "one read of 16 bytes";
   EXPECT_EQ((Fp8Op<SeedFp8Latent>::element_of(17, 15)), (MmaElement{16 + 15, 1})) << "two reads";
   EXPECT_EQ((Fp8Op<SeedFp8Latent>::element_of(17, 16)), (MmaElement{64 + 16, 1}));
-  EXPECT_EQ((Op<SeedValues>::element_of(33, 4)), (MmaElement{8 + 4, 1})) << "V: rows of two halves joined";
+  EXPECT_EQ((Op<SeedValues>::element_of(33, 4)), (MmaElement{8 + 4, 1}))
+      << "V: rows of two halves joined";
 }
 TEST(KVMmaOp, transposes_its_result_when_operands_are_swapped) {
   BufferRun<SeedBf16Depth128> run;
@@ -233,7 +248,8 @@ TEST(KVMmaOp, transposes_its_result_when_operands_are_swapped) {
   run.warp().kv_mma_op.mma<0, 0, true>(a.data(), 2, swapped.data());
   for (size_t tile = 0; tile < 4; ++tile)
     for (size_t m = 0; m < 32; ++m)
-      for (size_t n = 0; n < 32; ++n) ASSERT_EQ(swapped[tile * 1024 + n * 32 + m], c[tile * 1024 + m * 32 + n]);
+      for (size_t n = 0; n < 32; ++n)
+        ASSERT_EQ(swapped[tile * 1024 + n * 32 + m], c[tile * 1024 + m * 32 + n]);
 }
 TEST(KVMmaOp, zeroes_the_pad_of_a_strip_of_several_steps) {
   BufferRun<SeedPartialStrip> run;  // 16 valid columns of 64: the first of four steps
@@ -267,7 +283,8 @@ TEST(KVMmaOp, takes_streamed_strips_of_V_where_they_belong) {
     if (strip > 0) run.block.load(strip % 3);
     run.warp().load_from_shared(strip % 3);
   }
-  for (int mma = 0; mma < 4; ++mma) EXPECT_EQ((run.reg<1, 1>(mma, 0, 5)), run.key(32 + 16, mma * 32 + 5));
+  for (int mma = 0; mma < 4; ++mma)
+    EXPECT_EQ((run.reg<1, 1>(mma, 0, 5)), run.key(32 + 16, mma * 32 + 5));
 }
 
 // ---- attention over two buffers
@@ -280,7 +297,8 @@ void multiply(Run& run, const std::vector<float>& row, std::vector<float>& tiles
     constexpr int bk = I / Buffer::num_k_mmas2, k_mma = I % Buffer::num_k_mmas2;
     std::vector<bf16> a(static_cast<size_t>(Buffer::MMA_M * Buffer::MMA_K));
     for (int k = 0; k < Buffer::MMA_K; ++k)
-      a[static_cast<size_t>(k)] = from_float<bf16>(row[static_cast<size_t>(bk * Buffer::BK + k_mma * Buffer::MMA_K + k)]);
+      a[static_cast<size_t>(k)] =
+          from_float<bf16>(row[static_cast<size_t>(bk * Buffer::BK + k_mma * Buffer::MMA_K + k)]);
     run.warp().kv_mma_op.template mma<k_mma, bk>(a.data(), 1, tiles.data());
   };
   [&]<int... I>(std::integer_sequence<int, I...>) {
@@ -289,7 +307,8 @@ void multiply(Run& run, const std::vector<float>& row, std::vector<float>& tiles
 }
 template <class Run>
 std::vector<float> no_tiles() {
-  return std::vector<float>(static_cast<size_t>(Run::Buffer::num_mmas * Run::Buffer::MMA_M * Run::Buffer::MMA_N));
+  return std::vector<float>(
+      static_cast<size_t>(Run::Buffer::num_mmas * Run::Buffer::MMA_M * Run::Buffer::MMA_N));
 }
 /// Element (0, n) of the product.
 template <class Run>
@@ -335,9 +354,11 @@ std::vector<float> expected_attention(int64_t context) {
   double denominator = 0;
   for (int64_t key = 0; key < context; ++key) {
     double score = 0;
-    for (int d = 0; d < 128; ++d) score += static_cast<double>(query(d)) * static_cast<double>(run.key(key, d));
+    for (int d = 0; d < 128; ++d)
+      score += static_cast<double>(query(d)) * static_cast<double>(run.key(key, d));
     denominator += std::exp(score);
-    for (int d = 0; d < 128; ++d) sum[static_cast<size_t>(d)] += std::exp(score) * static_cast<double>(run.key(key, d));
+    for (int d = 0; d < 128; ++d)
+      sum[static_cast<size_t>(d)] += std::exp(score) * static_cast<double>(run.key(key, d));
   }
   std::vector<float> expected(128);
   for (size_t d = 0; d < 128; ++d) expected[d] = static_cast<float>(sum[d] / denominator);
@@ -349,7 +370,8 @@ void expect_attention() {
   for (const int64_t context : {1, 64, 100, 200}) {
     const auto expected = expected_attention(context);
     const auto found = attend<KeyConfig, ValueConfig>(context);
-    for (size_t d = 0; d < 128; ++d) ASSERT_NEAR(found[d], expected[d], 0.05f) << "weights in bf16, context " << context;
+    for (size_t d = 0; d < 128; ++d)
+      ASSERT_NEAR(found[d], expected[d], 0.05f) << "weights in bf16, context " << context;
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/mask_test.cpp: every mask against the definition, key by key: the interval arithmetic alone, then each kernel.
+/// tests/attention/mask_test.cpp: every mask against the definition, key by key: the interval
+/// arithmetic alone, then each kernel.
 #include <gtest/gtest.h>
 
 #include "folio/attention/mask.h"
@@ -11,7 +12,9 @@
 namespace folio::test {
 namespace {
 
-bool shows(const Visible& v, int64_t key) { return key < v.sinks || (key >= v.keys.begin && key < v.keys.end); }
+bool shows(const Visible& v, int64_t key) {
+  return key < v.sinks || (key >= v.keys.begin && key < v.keys.end);
+}
 
 void expect_well_formed(const Visible& v, int64_t context) {
   ASSERT_GE(v.sinks, 0);
@@ -34,9 +37,11 @@ TEST(Mask, intervals_equal_the_definition_for_all_small_sizes) {
                 const Visible v = visible_keys(mask, position, key_position, context);
                 expect_well_formed(v, context);
                 for (int64_t key = 0; key < context; ++key) {
-                  ASSERT_EQ(shows(v, key), reference::mask_shows(mask, position, key_position + key))
-                      << "mask {" << left << ", " << right << ", " << chunk << ", " << sinks << "}, query at " << position
-                      << ", key at " << key_position + key << ", context " << context;
+                  ASSERT_EQ(shows(v, key),
+                            reference::mask_shows(mask, position, key_position + key))
+                      << "mask {" << left << ", " << right << ", " << chunk << ", " << sinks
+                      << "}, query at " << position << ", key at " << key_position + key
+                      << ", context " << context;
                 }
               }
 }
@@ -119,7 +124,8 @@ TEST(Mask, explicit_intervals_are_right_on_every_kernel) {
 }
 
 TEST(Mask, queries_may_stand_anywhere_with_given_positions) {
-  // More new tokens than context: cross-attention and context-parallel shards; also positions far behind the last key.
+  // More new tokens than context: cross-attention and context-parallel shards; also positions far
+  // behind the last key.
   for (const Mask& mask : {Mask::full(), Mask::causal(), Mask::sliding_window(40)}) {
     CaseOptions options;
     options.mask = mask;
@@ -132,7 +138,8 @@ TEST(Mask, queries_may_stand_anywhere_with_given_positions) {
 }
 
 TEST(Mask, a_context_may_be_shorter_than_its_new_tokens) {
-  // The first queries then stand at negative positions: a full mask shows them everything, a causal one nothing.
+  // The first queries then stand at negative positions: a full mask shows them everything, a causal
+  // one nothing.
   for (const Mask& mask : {Mask::full(), Mask::causal(), Mask::chunked(8)}) {
     CaseOptions options;
     options.mask = mask;

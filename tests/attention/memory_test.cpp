@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/memory_test.cpp: plan_bytes() and workspace_bytes() suffice exactly, for every batch within the limits; the run path
+/// tests/attention/memory_test.cpp: plan_bytes() and workspace_bytes() suffice exactly, for every
+/// batch within the limits; the run path
 /// allocates nothing.
 ///
 /// prepare_case gives exactly as many bytes, followed by an inaccessible page.
@@ -33,30 +34,35 @@ std::vector<SequenceShape> random_batch(const AttentionLimits& limits, Rng& rng)
   const int64_t count = rng.chance(0.3) ? limits.batch : rng.between(0, limits.batch);
   int32_t tokens = rng.chance(0.3) ? limits.tokens : rng.int_between(0, limits.tokens);
   for (int64_t b = 0; b < count; ++b) {
-    const int32_t new_tokens = b + 1 == count || rng.chance(0.1) ? tokens : std::min(tokens, rng.int_between(0, 3));
+    const int32_t new_tokens =
+        b + 1 == count || rng.chance(0.1) ? tokens : std::min(tokens, rng.int_between(0, 3));
     tokens -= new_tokens;
-    sequences.push_back({new_tokens, rng.chance(0.3) ? limits.context : rng.int_between(0, limits.context)});
+    sequences.push_back(
+        {new_tokens, rng.chance(0.3) ? limits.context : rng.int_between(0, limits.context)});
   }
   return sequences;
 }
 
-void expect_fits(const std::vector<SequenceShape>& sequences, const AttentionLimits& limits, uint64_t seed) {
-  for_each_kernel_case(small_options(sequences, seed), [&](AttentionCase& c, const std::string& kernel) {
-    c.poison_output();
-    const Result<PreparedCase> p = prepare_case(c, kernel, limits);
-    ASSERT_TRUE(p.has_value()) << p.error().message();
-    const Status status = attend(p->attention, p->plan, c.args(), p->workspace.span(), serial_executor());
-    ASSERT_TRUE(status.is_ok()) << status.message();
-    EXPECT_TRUE(p->plan_memory.slack_untouched() && p->workspace.slack_untouched());
-    EXPECT_TRUE(matches_reference(c, {0, c.tokens(), 97})) << describe(c.options());
-  });
+void expect_fits(const std::vector<SequenceShape>& sequences, const AttentionLimits& limits,
+                 uint64_t seed) {
+  for_each_kernel_case(
+      small_options(sequences, seed), [&](AttentionCase& c, const std::string& kernel) {
+        c.poison_output();
+        const Result<PreparedCase> p = prepare_case(c, kernel, limits);
+        ASSERT_TRUE(p.has_value()) << p.error().message();
+        const Status status =
+            attend(p->attention, p->plan, c.args(), p->workspace.span(), serial_executor());
+        ASSERT_TRUE(status.is_ok()) << status.message();
+        EXPECT_TRUE(p->plan_memory.slack_untouched() && p->workspace.slack_untouched());
+        EXPECT_TRUE(matches_reference(c, {0, c.tokens(), 97})) << describe(c.options());
+      });
 }
 
 TEST(Memory, random_batches_fit_exactly) {
   Rng rng(test_seed());
   for (int round = 0; round < 25; ++round) {
-    const AttentionLimits limits{rng.int_between(1, 9), rng.int_between(1, 150), rng.int_between(1, 9000),
-                                 rng.int_between(1, 12)};
+    const AttentionLimits limits{rng.int_between(1, 9), rng.int_between(1, 150),
+                                 rng.int_between(1, 9000), rng.int_between(1, 12)};
     expect_fits(random_batch(limits, rng), limits, rng.next());
     if (HasFatalFailure()) return;
   }
@@ -66,9 +72,10 @@ TEST(Memory, extreme_batches_fit_exactly) {
   for (const int32_t parallelism : {1, 2, 16}) {
     const AttentionLimits limits{5, 90, 6200, parallelism};
     const std::vector<std::vector<SequenceShape>> batches = {
-        {{90, 6200}},                                                  // everything in one sequence
-        {{1, 6200}},                                                   // one long decode
-        {{86, 1}, {1, 6200}, {1, 6200}, {1, 6200}, {1, 6200}},         // as many long ones as there may be
+        {{90, 6200}},  // everything in one sequence
+        {{1, 6200}},   // one long decode
+        // as many long ones as there may be
+        {{86, 1}, {1, 6200}, {1, 6200}, {1, 6200}, {1, 6200}},
         {{18, 6200}, {18, 6200}, {18, 6200}, {18, 6200}, {18, 6200}},  // full in every limit
         {{0, 6200}, {0, 6200}, {90, 0}, {0, 1}, {0, 0}},               // queries here, keys there
         {{1, 2048}, {1, 2049}, {1, 2047}, {1, 4096}, {86, 64}},        // edges of spans
@@ -81,7 +88,8 @@ TEST(Memory, extreme_batches_fit_exactly) {
 }
 
 TEST(Memory, sizes_are_functions_of_problem_and_limits) {
-  for_each_kernel_case(small_options({{1, 10}}, 1), [](AttentionCase& c, const std::string& kernel) {
+  for_each_kernel_case(small_options({{1, 10}}, 1), [](AttentionCase& c,
+                                                       const std::string& kernel) {
     const AttentionLimits limits{4, 64, 5000, 8};
     const Attention first = Attention::create(c.problem(), limits, {}, kernel).value();
     const Attention second = Attention::create(c.problem(), limits, {}, kernel).value();
@@ -116,7 +124,8 @@ TEST(Memory, a_batch_beyond_a_limit_is_an_error) {
       {"context", {{1, 101}}},
   };
   for (const Row& row : rows) {
-    for_each_kernel_case(small_options(row.sequences, 1), [&](AttentionCase& c, const std::string& kernel) {
+    for_each_kernel_case(small_options(row.sequences, 1), [&](AttentionCase& c,
+                                                              const std::string& kernel) {
       const Result<PreparedCase> p = prepare_case(c, kernel, limits);
       ASSERT_FALSE(p.has_value());
       EXPECT_EQ(p.error().code(), Errc::invalid_argument);
@@ -126,20 +135,24 @@ TEST(Memory, a_batch_beyond_a_limit_is_an_error) {
 }
 
 TEST(Memory, the_run_path_allocates_nothing) {
-  for_each_kernel_case(small_options({{1, 5000}, {40, 300}, {1, 17}}, 1), [](AttentionCase& c, const std::string& kernel) {
-    const Result<PreparedCase> p = prepare_case(c, kernel, {3, 42, 5000, 4});
-    ASSERT_TRUE(p.has_value()) << p.error().message();
-    const Executor executor = serial_executor();
-    const int64_t before = allocations();
-    const bool planned = plan(p->attention, c.batch(), p->plan_memory.span()).has_value();
-    const bool checked = check(p->attention, p->plan, c.args()).is_ok();
-    const bool attended = attend(p->attention, p->plan, c.args(), p->workspace.span(), executor).is_ok();
-    const bool prepared = prepare(p->attention, p->plan, c.args(), p->workspace.span()).is_ok();
-    for (int64_t i = 0; i < p->plan.num_tasks; ++i) attend_task(p->attention, p->plan, c.args(), p->workspace.span(), i);
-    EXPECT_EQ(allocations(), before);
-    EXPECT_TRUE(planned && checked && attended && prepared);
-    EXPECT_TRUE(matches_reference(c, {0, c.tokens(), 31}));
-  });
+  for_each_kernel_case(
+      small_options({{1, 5000}, {40, 300}, {1, 17}}, 1),
+      [](AttentionCase& c, const std::string& kernel) {
+        const Result<PreparedCase> p = prepare_case(c, kernel, {3, 42, 5000, 4});
+        ASSERT_TRUE(p.has_value()) << p.error().message();
+        const Executor executor = serial_executor();
+        const int64_t before = allocations();
+        const bool planned = plan(p->attention, c.batch(), p->plan_memory.span()).has_value();
+        const bool checked = check(p->attention, p->plan, c.args()).is_ok();
+        const bool attended =
+            attend(p->attention, p->plan, c.args(), p->workspace.span(), executor).is_ok();
+        const bool prepared = prepare(p->attention, p->plan, c.args(), p->workspace.span()).is_ok();
+        for (int64_t i = 0; i < p->plan.num_tasks; ++i)
+          attend_task(p->attention, p->plan, c.args(), p->workspace.span(), i);
+        EXPECT_EQ(allocations(), before);
+        EXPECT_TRUE(planned && checked && attended && prepared);
+        EXPECT_TRUE(matches_reference(c, {0, c.tokens(), 31}));
+      });
 }
 
 TEST(Memory, a_failed_allocation_is_an_error_value) {

@@ -14,12 +14,15 @@ namespace {
 struct MergeCall {
   std::vector<float> a = std::vector<float>(2 * 3 * 4, 1.0f), lse = std::vector<float>(6, 0.0f);
   GuardedMemory memory{2 * 3 * 4 * 4, 4};
-  std::vector<Partial> parts = std::vector<Partial>(2, Partial{dense_tensor<3>(a.data(), DType::f32, {2, 3, 4}), lse.data()});
+  std::vector<Partial> parts = std::vector<Partial>(
+      2, Partial{dense_tensor<3>(a.data(), DType::f32, {2, 3, 4}), lse.data()});
   AnyTensor<3> out = dense_tensor<3>(memory.data(), DType::f32, {2, 3, 4});
   Executor executor = serial_executor();
 
   Status run() { return merge(parts, out, nullptr, executor); }
-  [[nodiscard]] std::vector<std::byte> written() const { return {memory.data(), memory.data() + memory.bytes()}; }
+  [[nodiscard]] std::vector<std::byte> written() const {
+    return {memory.data(), memory.data() + memory.bytes()};
+  }
 };
 
 TEST(MergeErrors, merge_refuses_parts_that_do_not_agree) {
@@ -31,11 +34,19 @@ TEST(MergeErrors, merge_refuses_parts_that_do_not_agree) {
        {"out.data", [](C& c) { c.out.data = nullptr; }, {"out data is null"}},
        {"out.dtype", [](C& c) { c.out.dtype = DType::f8_e4m3; }, {"out has dtype f8_e4m3"}},
        {"out.extent", [](C& c) { c.out.extent[1] = 0; }, {"out has shape [2, 0, 4]"}},
-       {"part shape", [](C& c) { c.parts[1].out.extent[2] = 8; }, {"parts[1].out has shape [2, 3, 8]", "[2, 3, 4]", "from out"}},
+       {"part shape",
+        [](C& c) { c.parts[1].out.extent[2] = 8; },
+        {"parts[1].out has shape [2, 3, 8]", "[2, 3, 4]", "from out"}},
        {"part data", [](C& c) { c.parts[1].out.data = nullptr; }, {"parts[1].out data is null"}},
-       {"part dtype", [](C& c) { c.parts[0].out.dtype = DType::invalid; }, {"parts[0].out has dtype invalid"}},
-       {"part stride", [](C& c) { c.parts[0].out.stride_bytes[2] = 2; }, {"parts[0].out has stride 2", "4"}},
-       {"part stride", [](C& c) { c.parts[0].out.stride_bytes[0] = 50; }, {"parts[0].out data or strides", "50"}},
+       {"part dtype",
+        [](C& c) { c.parts[0].out.dtype = DType::invalid; },
+        {"parts[0].out has dtype invalid"}},
+       {"part stride",
+        [](C& c) { c.parts[0].out.stride_bytes[2] = 2; },
+        {"parts[0].out has stride 2", "4"}},
+       {"part stride",
+        [](C& c) { c.parts[0].out.stride_bytes[0] = 50; },
+        {"parts[0].out data or strides", "50"}},
        {"part lse", [](C& c) { c.parts[1].lse = nullptr; }, {"parts[1].lse is null", "[2, 3]"}},
        {"aliased with another dtype",
         [](C& c) {

@@ -33,21 +33,30 @@ struct Result3 {
     out = {memory.data(), dtype, {tokens, heads, dims}, {token * element, head * element, element}};
   }
   [[nodiscard]] std::byte* at(int64_t t, int64_t h, int64_t d) const {
-    return memory.data() + t * out.stride_bytes[0] + h * out.stride_bytes[1] + d * out.stride_bytes[2];
+    return memory.data() + t * out.stride_bytes[0] + h * out.stride_bytes[1] +
+           d * out.stride_bytes[2];
   }
-  void set(int64_t t, int64_t h, int64_t d, double x) const { reference::store(at(t, h, d), out.dtype, x); }
-  [[nodiscard]] double get(int64_t t, int64_t h, int64_t d) const { return reference::load(at(t, h, d), out.dtype); }
+  void set(int64_t t, int64_t h, int64_t d, double x) const {
+    reference::store(at(t, h, d), out.dtype, x);
+  }
+  [[nodiscard]] double get(int64_t t, int64_t h, int64_t d) const {
+    return reference::load(at(t, h, d), out.dtype);
+  }
   [[nodiscard]] float* lse() const { return lse_memory.as<float>(); }
   [[nodiscard]] Partial partial() const { return {out, lse()}; }
-  [[nodiscard]] std::vector<std::byte> bytes() const { return {memory.data(), memory.data() + memory.bytes()}; }
+  [[nodiscard]] std::vector<std::byte> bytes() const {
+    return {memory.data(), memory.data() + memory.bytes()};
+  }
 
   void randomise(Rng& rng, double empty_share) const {
     for (int64_t row = 0; row < out.extent[0] * out.extent[1]; ++row) {
       const bool empty = rng.chance(empty_share);
       lse()[row] = empty ? minus_infinity : rng.uniform(-30.0f, 30.0f);
-      for (int64_t d = 0; d < out.extent[2]; ++d) {  // where nothing was visible `out` may be anything
+      // where nothing was visible `out` may be anything
+      for (int64_t d = 0; d < out.extent[2]; ++d) {
         set(row / out.extent[1], row % out.extent[1], d,
-            empty ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(rng.uniform(-3.0f, 3.0f)));
+            empty ? std::numeric_limits<double>::quiet_NaN()
+                  : static_cast<double>(rng.uniform(-3.0f, 3.0f)));
       }
     }
   }
@@ -58,10 +67,12 @@ struct Result3 {
   }
 };
 
-/// |merged - exact| in float32, u = 2^-24: each weight has a relative error of at most (|lse| differences <= 60, exp) 64 u, products and
-/// the sums over the parts add 2 parts u; the values are at most 3; `levels` merges in a row add up. The result is rounded once.
+/// |merged - exact| in float32, u = 2^-24: each weight has a relative error of at most (|lse|
+/// differences <= 60, exp) 64 u, products and the sums over the parts add 2 parts u; the values are
+/// at most 3; `levels` merges in a row add up. The result is rounded once.
 double bound(size_t parts, int levels, DType dtype) {
-  const double wide = 3.0 * levels * (2.0 * 64.0 + 2.0 * static_cast<double>(parts) + 4.0) * 0x1p-24;
+  const double wide =
+      3.0 * levels * (2.0 * 64.0 + 2.0 * static_cast<double>(parts) + 4.0) * 0x1p-24;
   return wide + (3.0 + wide) * reference::unit_roundoff(dtype);
 }
 
@@ -70,16 +81,19 @@ void expect_merged(const Result3& actual, const std::vector<const Result3*>& par
     for (int64_t h = 0; h < actual.out.extent[1]; ++h) {
       std::vector<reference::Part> rows;
       for (const Result3* part : parts) rows.push_back(part->row(t, h));
-      const reference::Part exact = reference::merge(rows, static_cast<size_t>(actual.out.extent[2]));
+      const reference::Part exact =
+          reference::merge(rows, static_cast<size_t>(actual.out.extent[2]));
       const float lse = actual.lse()[t * actual.out.extent[1] + h];
       if (std::isinf(exact.lse)) {
         EXPECT_EQ(lse, minus_infinity);
       } else {
-        EXPECT_NEAR(static_cast<double>(lse), exact.lse,
-                    32.0 * 0x1p-24 * (2.0 + levels) + bound(parts.size(), levels, DType::f32) / 3.0);
+        EXPECT_NEAR(
+            static_cast<double>(lse), exact.lse,
+            32.0 * 0x1p-24 * (2.0 + levels) + bound(parts.size(), levels, DType::f32) / 3.0);
       }
       for (int64_t d = 0; d < actual.out.extent[2]; ++d) {
-        EXPECT_NEAR(actual.get(t, h, d), exact.out[static_cast<size_t>(d)], bound(parts.size(), levels, actual.out.dtype));
+        EXPECT_NEAR(actual.get(t, h, d), exact.out[static_cast<size_t>(d)],
+                    bound(parts.size(), levels, actual.out.dtype));
       }
     }
   }
@@ -90,7 +104,8 @@ TEST(Merge, equals_the_exact_merge_for_any_dtypes_and_strides) {
   const DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
   for (int round = 0; round < 60; ++round) {
     SCOPED_TRACE(round);
-    const int64_t tokens = rng.between(1, 5), heads = rng.between(1, 4), dims = rng.chance(0.2) ? 576 : rng.between(1, 40);
+    const int64_t tokens = rng.between(1, 5), heads = rng.between(1, 4),
+                  dims = rng.chance(0.2) ? 576 : rng.between(1, 40);
     std::vector<Result3> parts;
     std::vector<const Result3*> pointers;
     std::vector<Partial> partials;
@@ -160,7 +175,8 @@ TEST(Merge, a_part_without_keys_changes_no_bit_even_if_its_output_is_nan) {
   nothing.randomise(rng, 1.0);
   for (const bool front : {false, true}) {
     const Result3 merged(DType::f32, 4, 3, 16, 1);
-    const Partial partials[] = {front ? nothing.partial() : part.partial(), front ? part.partial() : nothing.partial()};
+    const Partial partials[] = {front ? nothing.partial() : part.partial(),
+                                front ? part.partial() : nothing.partial()};
     ASSERT_TRUE(merge(partials, merged.out, merged.lse(), serial_executor()).is_ok());
     EXPECT_EQ(merged.bytes(), part.bytes());
     EXPECT_TRUE(std::equal(merged.lse(), merged.lse() + 12, part.lse()));
@@ -177,9 +193,10 @@ TEST(Merge, nothing_merged_with_nothing_is_nothing) {
   for (int64_t i = 0; i < 2; ++i) EXPECT_EQ(merged.lse()[i], minus_infinity);
 }
 
-/// Softmax-weighted mean of keys [begin, end) with values `v`, and an optional sink in the denominator.
-void attend_keys(const std::vector<double>& s, const std::vector<double>& v, size_t begin, size_t end, const double* sink,
-                 const Result3& to) {
+/// Softmax-weighted mean of keys [begin, end) with values `v`, and an optional sink in the
+/// denominator.
+void attend_keys(const std::vector<double>& s, const std::vector<double>& v, size_t begin,
+                 size_t end, const double* sink, const Result3& to) {
   double total = sink != nullptr ? std::exp(*sink) : 0.0, sum = 0.0;
   for (size_t j = begin; j < end; ++j) {
     total += std::exp(s[j]);
@@ -208,14 +225,16 @@ TEST(Merge, a_sink_logit_given_to_any_one_part_counts_once) {
     }
     const Result3 merged(DType::f32, 1, 1, 1, 0);
     ASSERT_TRUE(merge(partials, merged.out, merged.lse(), serial_executor()).is_ok());
-    EXPECT_NEAR(merged.get(0, 0, 0), whole.get(0, 0, 0), bound(4, 1, DType::f32)) << "sink in part " << holder;
+    EXPECT_NEAR(merged.get(0, 0, 0), whole.get(0, 0, 0), bound(4, 1, DType::f32))
+        << "sink in part " << holder;
     EXPECT_NEAR(merged.lse()[0], whole.lse()[0], 1e-5f) << "sink in part " << holder;
   }
 }
 
 TEST(Merge, the_output_may_be_one_of_the_parts) {
   Rng rng(test_seed());
-  const Result3 a(DType::bf16, 3, 2, 300, 1), b(DType::f32, 3, 2, 300, 0), merged(DType::bf16, 3, 2, 300, 1);
+  const Result3 a(DType::bf16, 3, 2, 300, 1), b(DType::f32, 3, 2, 300, 0),
+      merged(DType::bf16, 3, 2, 300, 1);
   a.randomise(rng, 0.2);
   b.randomise(rng, 0.2);
   const Partial partials[] = {b.partial(), a.partial()};
@@ -234,7 +253,9 @@ TEST(Merge, threads_and_order_of_tasks_do_not_show) {
   std::vector<std::byte> bytes[2];
   for (int i = 0; i < 2; ++i) {
     const Result3 merged(DType::f32, 200, 8, 64, 0);
-    ASSERT_TRUE(merge(partials, merged.out, merged.lse(), i == 0 ? serial_executor() : default_executor(3)).is_ok());
+    ASSERT_TRUE(
+        merge(partials, merged.out, merged.lse(), i == 0 ? serial_executor() : default_executor(3))
+            .is_ok());
     bytes[i] = merged.bytes();
   }
   EXPECT_EQ(bytes[0], bytes[1]);
@@ -242,7 +263,8 @@ TEST(Merge, threads_and_order_of_tasks_do_not_show) {
 
 TEST(Merge, a_nan_lse_spoils_its_own_row_only) {
   Rng rng(test_seed());
-  const Result3 a(DType::f32, 2, 1, 4, 0), b(DType::f32, 2, 1, 4, 0), merged(DType::f32, 2, 1, 4, 0);
+  const Result3 a(DType::f32, 2, 1, 4, 0), b(DType::f32, 2, 1, 4, 0),
+      merged(DType::f32, 2, 1, 4, 0);
   a.randomise(rng, 0.0);
   b.randomise(rng, 0.0);
   b.lse()[0] = std::numeric_limits<float>::quiet_NaN();

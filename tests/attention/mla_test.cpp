@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/mla_test.cpp: latent heads through the public functions: every kernel that accepts them, in shapes that models have.
+/// tests/attention/mla_test.cpp: latent heads through the public functions: every kernel that
+/// accepts them, in shapes that models have.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -65,22 +66,23 @@ TEST(Mla, a_token_has_the_same_bits_alone_and_in_a_chunk) {
     options.reproducible = Reproducible::per_query;
     options.sequences = {{6, 150}};
     options.out_dtype = DType::f32;
-    for_each_kernel_case(options, {Adapt::nothing}, [&](AttentionCase& c, const std::string& kernel) {
-      ASSERT_TRUE(run_case(c, kernel).is_ok());
-      const std::vector<double> together = outputs(c, 5, 1);
-      // The last token alone: the same case with the first five tokens counted as cached.
-      int32_t offsets[2] = {0, 1};
-      const Batch whole = c.batch();
-      const AttentionArgs args = c.args();
-      c.batch().query_offsets = offsets;
-      c.args().q.data = static_cast<std::byte*>(args.q.data) + 5 * args.q.stride_bytes[0];
-      c.args().q.extent[0] = c.args().out.extent[0] = 1;
-      ASSERT_TRUE(run_case(c, kernel).is_ok());
-      const std::vector<double> alone = outputs(c, 0, 1);
-      c.batch() = whole;
-      c.args() = args;
-      EXPECT_EQ(alone, together) << kernel;
-    });
+    for_each_kernel_case(
+        options, {Adapt::nothing}, [&](AttentionCase& c, const std::string& kernel) {
+          ASSERT_TRUE(run_case(c, kernel).is_ok());
+          const std::vector<double> together = outputs(c, 5, 1);
+          // The last token alone: the same case with the first five tokens counted as cached.
+          int32_t offsets[2] = {0, 1};
+          const Batch whole = c.batch();
+          const AttentionArgs args = c.args();
+          c.batch().query_offsets = offsets;
+          c.args().q.data = static_cast<std::byte*>(args.q.data) + 5 * args.q.stride_bytes[0];
+          c.args().q.extent[0] = c.args().out.extent[0] = 1;
+          ASSERT_TRUE(run_case(c, kernel).is_ok());
+          const std::vector<double> alone = outputs(c, 0, 1);
+          c.batch() = whole;
+          c.args() = args;
+          EXPECT_EQ(alone, together) << kernel;
+        });
   }
 }
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/mutants_test.cpp: kernels that are wrong on purpose are caught, each by the tests that are about its fault only.
+/// tests/attention/mutants_test.cpp: kernels that are wrong on purpose are caught, each by the
+/// tests that are about its fault only.
 ///
-/// The portable kernel is instantiated again with each Mutant (src/cpu/skeleton/mutant.h), which changes one expression. A scenario has the
-/// options of the test it is named after. docs/design/0005-mutants.md holds the table that is checked here.
+/// The portable kernel is instantiated again with each Mutant (src/cpu/skeleton/mutant.h), which
+/// changes one expression. A scenario has the options of the test it is named after.
+/// docs/design/0005-mutants.md holds the table that is checked here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string_view>
 #include <vector>
 
-#include "cpu/portable/portable.h"
 #include "cpu/portable/engine.h"
+#include "cpu/portable/portable.h"
 #include "support/attention_case.h"
 #include "support/run_case.h"
 
@@ -49,13 +51,15 @@ void run(const KernelCall& call, const Task& task, void* scratch, std::byte* par
 }
 
 template <Mutant M>
-void finish(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+void finish(const KernelCall& call, const Task& task, void* scratch,
+            const std::byte* partials) noexcept {
   skeleton::TaskRunner<portable::PortableEngine<Target<M>>>::finish(call, task, scratch, partials);
 }
 
 template <Mutant M>
 constexpr Kernel kernel_of(std::string_view name) {
-  return {name, Isa::x86_64, Reproducible::per_query, portable::refuse, portable::geometry, run<M>, finish<M>};
+  return {name,   Isa::x86_64, Reproducible::per_query, portable::refuse, portable::geometry,
+          run<M>, finish<M>};
 }
 
 /// A run that is right for the shipped kernel, with the test that makes such runs.
@@ -87,8 +91,10 @@ constexpr Scenario scenarios[count] = {
        o.query_positions = o.sink_logits = true;
      }},
     {"Geometry.every_page_size", [](CaseOptions& o) { o.gap_bytes = 20; }},
-    {"Mask.every_mask_is_right_on_every_kernel", [](CaseOptions& o) { o.mask = Mask::sliding_window(20, 4); }},
-    {"DeadSlots.holes_between_explicit_intervals_do_not_matter", [](CaseOptions& o) { o.intervals = true; }},
+    {"Mask.every_mask_is_right_on_every_kernel",
+     [](CaseOptions& o) { o.mask = Mask::sliding_window(20, 4); }},
+    {"DeadSlots.holes_between_explicit_intervals_do_not_matter",
+     [](CaseOptions& o) { o.intervals = true; }},
     {"Options.every_value_alone_is_accepted_and_right",
      [](CaseOptions& o) {
        o.key_dtype = o.value_dtype = DType::i8;
@@ -109,7 +115,8 @@ constexpr Scenario scenarios[count] = {
      [](CaseOptions& o) {
        o.sequences = {{1, 5000}};
      }},
-    {"Tree.random_trees_are_right_on_every_kernel", [](CaseOptions& o) { o.tree = TreeForm::random; }},
+    {"Tree.random_trees_are_right_on_every_kernel",
+     [](CaseOptions& o) { o.tree = TreeForm::random; }},
 };
 
 CaseOptions options_of(const Scenario& scenario) {
@@ -122,11 +129,13 @@ CaseOptions options_of(const Scenario& scenario) {
   return options;
 }
 
-/// Whether the pool's last page is in use: a mutant that reads one scale too far would fault there instead of being wrong.
+/// Whether the pool's last page is in use: a mutant that reads one scale too far would fault there
+/// instead of being wrong.
 bool uses_last_page(const AttentionCase& c) {
   for (int32_t b = 0; b < c.batch().size; ++b) {
     for (int64_t p = 0; p * c.options().page_size < c.batch().context_lengths[b]; ++p) {
-      if (c.table_entries()[c.batch().table.row_start(b) + p] == c.args().key.num_pages - 1) return true;
+      if (c.table_entries()[c.batch().table.row_start(b) + p] == c.args().key.num_pages - 1)
+        return true;
     }
   }
   return false;
@@ -147,14 +156,16 @@ std::vector<Expectation> expectations() {
       {kernel_of<Mutant::none>("none"), {}},
       {kernel_of<Mutant::dense_page_stride>("dense_page_stride"), {strides}},
       {kernel_of<Mutant::window_off_by_one>("window_off_by_one"), {window, holes}},
-      {kernel_of<Mutant::value_tail_not_zeroed>("value_tail_not_zeroed"), {window, holes, unassigned}},
+      {kernel_of<Mutant::value_tail_not_zeroed>("value_tail_not_zeroed"),
+       {window, holes, unassigned}},
       {kernel_of<Mutant::scale_index_by_ceil>("scale_index_by_ceil"), {scales}},
       {kernel_of<Mutant::sink_counted_per_split>("sink_counted_per_split"), {sink_over_spans}},
       {kernel_of<Mutant::unassigned_entry_counted>("unassigned_entry_counted"), {unassigned}},
       {kernel_of<Mutant::tree_ignored>("tree_ignored"), {tree}},
       {kernel_of<Mutant::softcap_ignored>("softcap_ignored"), {softcap}},
       {kernel_of<Mutant::partials_in_bf16>("partials_in_bf16"),
-       {plain, strides, window, holes, scales, sink_over_spans, unassigned, softcap, long_context, tree}},
+       {plain, strides, window, holes, scales, sink_over_spans, unassigned, softcap, long_context,
+        tree}},
   };
 }
 
@@ -165,15 +176,16 @@ TEST(Mutants, each_is_caught_by_the_tests_about_its_fault_and_passes_the_others)
       const Status status = run_kernel(c, expected.kernel);
       ASSERT_TRUE(status.is_ok()) << status.message();
       const bool is_caught = !matches_reference(c);
-      const bool should_be = std::find(expected.caught_by.begin(), expected.caught_by.end(), static_cast<ScenarioName>(s)) !=
-                             expected.caught_by.end();
-      EXPECT_EQ(is_caught, should_be) << expected.kernel.name << " in scenario " << s << ", " << scenarios[s].test;
+      const bool should_be = std::find(expected.caught_by.begin(), expected.caught_by.end(),
+                                       static_cast<ScenarioName>(s)) != expected.caught_by.end();
+      EXPECT_EQ(is_caught, should_be)
+          << expected.kernel.name << " in scenario " << s << ", " << scenarios[s].test;
     }
   }
 }
 
-/// The bounds of a kernel that rounds weights and scaled operands to bf16 are wider, and still see every fault but those that are a
-/// rounding to bf16 themselves.
+/// The bounds of a kernel that rounds weights and scaled operands to bf16 are wider, and still see
+/// every fault but those that are a rounding to bf16 themselves.
 TEST(Mutants, are_caught_within_the_bounds_of_bf16_kernels_too) {
   for (int s = 0; s < count; ++s) {
     AttentionCase c(without_last_page(options_of(scenarios[s])));
@@ -181,9 +193,10 @@ TEST(Mutants, are_caught_within_the_bounds_of_bf16_kernels_too) {
       if (expected.kernel.name == "partials_in_bf16") continue;
       expected.kernel.weights = expected.kernel.operands = DType::bf16;
       ASSERT_TRUE(run_kernel(c, expected.kernel).is_ok());
-      const bool should_be = std::find(expected.caught_by.begin(), expected.caught_by.end(), static_cast<ScenarioName>(s)) !=
-                             expected.caught_by.end();
-      EXPECT_EQ(!matches_reference(c), should_be) << expected.kernel.name << " in scenario " << s << ", " << scenarios[s].test;
+      const bool should_be = std::find(expected.caught_by.begin(), expected.caught_by.end(),
+                                       static_cast<ScenarioName>(s)) != expected.caught_by.end();
+      EXPECT_EQ(!matches_reference(c), should_be)
+          << expected.kernel.name << " in scenario " << s << ", " << scenarios[s].test;
     }
   }
 }

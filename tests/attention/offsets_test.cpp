@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/offsets_test.cpp: 64 bits everywhere: pages on both sides of 2^31 and 2^32 bytes and elements.
+/// tests/attention/offsets_test.cpp: 64 bits everywhere: pages on both sides of 2^31 and 2^32 bytes
+/// and elements.
 ///
-/// The planes of a case move into a map of 20 GiB that is reserved but not committed; only touched pages cost memory.
+/// The planes of a case move into a map of 20 GiB that is reserved but not committed; only touched
+/// pages cost memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -28,7 +30,8 @@ constexpr int64_t map_bytes = 20 * gibibyte;
 class HugeMap {
  public:
   HugeMap() {
-    void* map = mmap(nullptr, map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* map = mmap(nullptr, map_bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     data_ = map == MAP_FAILED ? nullptr : static_cast<std::byte*>(map);
   }
   ~HugeMap() {
@@ -42,7 +45,8 @@ class HugeMap {
   std::byte* data_ = nullptr;
 };
 
-/// Page ids around each offset at which 32-bit arithmetic breaks: bytes and elements, signed and unsigned.
+/// Page ids around each offset at which 32-bit arithmetic breaks: bytes and elements, signed and
+/// unsigned.
 std::vector<int64_t> critical_pages(int64_t page_bytes, int64_t element_bytes, int64_t num_pages) {
   std::vector<int64_t> ids = {0, num_pages - 1};
   for (const int64_t limit : {int64_t{1} << 31, int64_t{1} << 32}) {
@@ -57,14 +61,16 @@ std::vector<int64_t> critical_pages(int64_t page_bytes, int64_t element_bytes, i
   return ids;
 }
 
-/// K and V of every page lie behind one another: one page stride for both, the V plane starts behind the first page's K.
+/// K and V of every page lie behind one another: one page stride for both, the V plane starts
+/// behind the first page's K.
 void spread(AttentionCase& c, const HugeMap& map) {
   const PagedKVView old[] = {c.args().key, c.args().value};
   const int64_t plane_bytes = old[0].page_size * old[0].slot_stride_bytes;  // token-major, no gaps
   const int planes = c.options().value_in_key ? 1 : 2;
   const int64_t page_bytes = planes * plane_bytes;
   const int64_t num_pages = map_bytes / page_bytes;
-  const std::vector<int64_t> ids = critical_pages(page_bytes, bit_width(old[0].dtype) / 8, num_pages);
+  const std::vector<int64_t> ids =
+      critical_pages(page_bytes, bit_width(old[0].dtype) / 8, num_pages);
   std::map<int64_t, int64_t> moved;
   for (int32_t b = 0; b < c.batch().size; ++b) {
     for (int64_t p = 0; p * old[0].page_size < c.batch().context_lengths[b]; ++p) {
@@ -83,14 +89,17 @@ void spread(AttentionCase& c, const HugeMap& map) {
     view.page_stride_bytes = page_bytes;
     view.num_pages = num_pages;
     if (view.scales.data != nullptr) {  // behind each row
-      view.scales.data = static_cast<std::byte*>(view.data) +
-                         (static_cast<std::byte*>(old[plane].scales.data) - static_cast<std::byte*>(old[plane].data));
+      view.scales.data =
+          static_cast<std::byte*>(view.data) + (static_cast<std::byte*>(old[plane].scales.data) -
+                                                static_cast<std::byte*>(old[plane].data));
       view.scales.page_stride_bytes = page_bytes;
     }
     *views[plane] = view;
     for (const auto& [from, to] : moved) {
-      const auto* source = static_cast<const std::byte*>(old[plane].data) + from * old[plane].page_stride_bytes;
-      const int64_t bytes = plane_bytes - (view.scales.data != nullptr ? 12 : 0);  // the last row's padding is not there
+      const auto* source =
+          static_cast<const std::byte*>(old[plane].data) + from * old[plane].page_stride_bytes;
+      // the last row's padding is not there
+      const int64_t bytes = plane_bytes - (view.scales.data != nullptr ? 12 : 0);
       std::copy_n(source, bytes, static_cast<std::byte*>(view.data) + to * page_bytes);
     }
   }
@@ -109,7 +118,8 @@ CaseOptions options_of(const Stored& stored) {
   CaseOptions options;
   options.q_dtype = stored.q;
   options.key_dtype = options.value_dtype = stored.kv;
-  if (stored.kv == DType::i8) options.key_scales.kind = options.value_scales.kind = ScaleKind::behind_row;
+  if (stored.kv == DType::i8)
+    options.key_scales.kind = options.value_scales.kind = ScaleKind::behind_row;
   options.head_size = 64;
   if (stored.is_latent) {
     options.head_size = 576;
@@ -123,15 +133,18 @@ CaseOptions options_of(const Stored& stored) {
   const int64_t element = bit_width(stored.kv) / 8;
   const int64_t row = options.head_size * element + (stored.kv == DType::i8 ? 16 : 0);
   const int64_t page_bytes = (stored.is_latent ? 1 : 2) * 16 * options.kv_heads * row;
-  const auto pages = static_cast<int32_t>(critical_pages(page_bytes, element, map_bytes / page_bytes).size());
+  const auto pages =
+      static_cast<int32_t>(critical_pages(page_bytes, element, map_bytes / page_bytes).size());
   options.sequences = {{3, 16 * (pages / 2)}, {1, 16 * (pages - pages / 2)}};
   return options;
 }
 
 TEST(Offsets, attention_reads_beyond_2_to_the_32) {
-  if (is_sanitized) GTEST_SKIP() << "20 GiB of address space do not fit beside a sanitizer's shadow memory";
-  constexpr Stored all_stored[] = {{DType::f32, DType::bf16},       {DType::f32, DType::f32}, {DType::bf16, DType::bf16},
-                                   {DType::f32, DType::i8},         {DType::bf16, DType::i8}, {DType::f16, DType::f16},
+  if (is_sanitized)
+    GTEST_SKIP() << "20 GiB of address space do not fit beside a sanitizer's shadow memory";
+  constexpr Stored all_stored[] = {{DType::f32, DType::bf16},       {DType::f32, DType::f32},
+                                   {DType::bf16, DType::bf16},      {DType::f32, DType::i8},
+                                   {DType::bf16, DType::i8},        {DType::f16, DType::f16},
                                    {DType::bf16, DType::bf16, true}};
   for (const Stored& stored : all_stored) {
     const HugeMap map;
@@ -142,10 +155,12 @@ TEST(Offsets, attention_reads_beyond_2_to_the_32) {
 }
 
 TEST(Offsets, append_writes_beyond_2_to_the_32) {
-  if (is_sanitized) GTEST_SKIP() << "20 GiB of address space do not fit beside a sanitizer's shadow memory";
+  if (is_sanitized)
+    GTEST_SKIP() << "20 GiB of address space do not fit beside a sanitizer's shadow memory";
   for (const DType dtype : {DType::bf16, DType::i8}) {
     const HugeMap written, exact;
-    if (written.data() == nullptr || exact.data() == nullptr) GTEST_SKIP() << "no 40 GiB of address space here";
+    if (written.data() == nullptr || exact.data() == nullptr)
+      GTEST_SKIP() << "no 40 GiB of address space here";
     AttentionCase c(options_of({DType::bf16, dtype}));
     spread(c, written);
     // One token into the last slot of every page, by slots.
@@ -167,7 +182,8 @@ TEST(Offsets, append_writes_beyond_2_to_the_32) {
     const auto in_other_map = [&](PagedKVView& view) {
       const int64_t at = static_cast<std::byte*>(view.data) - written.data();
       if (view.scales.data != nullptr) {
-        view.scales.data = exact.data() + (static_cast<std::byte*>(view.scales.data) - written.data());
+        view.scales.data =
+            exact.data() + (static_cast<std::byte*>(view.scales.data) - written.data());
       }
       view.data = exact.data() + at;
     };
@@ -176,9 +192,11 @@ TEST(Offsets, append_writes_beyond_2_to_the_32) {
     reference::append({}, args);
     for (const int64_t slot : slots) {
       for (int32_t d = 0; d < 64; ++d) {
-        ASSERT_EQ(reference::element(c.args().key, slot / 16, 15, 1, d), reference::element(args.key, slot / 16, 15, 1, d))
+        ASSERT_EQ(reference::element(c.args().key, slot / 16, 15, 1, d),
+                  reference::element(args.key, slot / 16, 15, 1, d))
             << slot;
-        ASSERT_EQ(reference::element(c.args().value, slot / 16, 15, 1, d), reference::element(args.value, slot / 16, 15, 1, d))
+        ASSERT_EQ(reference::element(c.args().value, slot / 16, 15, 1, d),
+                  reference::element(args.value, slot / 16, 15, 1, d))
             << slot;
       }
     }
@@ -186,7 +204,8 @@ TEST(Offsets, append_writes_beyond_2_to_the_32) {
     c.forget_expected();
     const AttentionProblem problem = resolve(c.problem()).value();
     for_each_kernel([&](const std::string& kernel) {
-      if (refusal(kernel_of(kernel), problem, machine_isa()) != nullptr) return;  // counted by the test above
+      // counted by the test above
+      if (refusal(kernel_of(kernel), problem, machine_isa()) != nullptr) return;
       EXPECT_TRUE(kernel_is_right(c, kernel));
     });
   }

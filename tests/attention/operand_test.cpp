@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/operand_test.cpp: the five operands: concepts, page walks, rows and scales, against each other.
+/// tests/attention/operand_test.cpp: the five operands: concepts, page walks, rows and scales,
+/// against each other.
 #include "folio/attention/operand.h"
 
 #include <gtest/gtest.h>
@@ -19,13 +20,19 @@ using Plain = PagedKVCacheCollection<DType::f32, params, 4>;
 using Quantised = PagedKVCacheCollection<DType::i8, params, 4, DType::bf16, 5>;
 using Continuous = ContinuousKVCacheCollection<DType::f32, params>;
 
-static_assert(MHAOperand<KVCacheMHAOperand<Plain::CacheType>> && MHAOperand<KVCacheMHAOperand<Quantised::CacheType>>);
-static_assert(MHAOperand<KVCacheMHAOperand<Continuous::CacheType>> && MHAOperand<KVCacheScalesMHAOperand<Quantised::CacheType>>);
-static_assert(MHAOperand<TensorMHAOperand<DType::bf16>> && MHAOperand<TensorMHAOperand<DType::i8, DType::f32, 32>>);
-static_assert(MHAOperand<RaggedMHAOperand<DType::f16>> && MHAOperand<RaggedMHAOperand<DType::i8, DType::f32, 32>>);
-static_assert(MHAOperand<ViewMHAOperand<DType::f8_e5m2>> && MHAOperand<ViewMHAOperand<DType::i8, DType::f8_e8m0>>);
+static_assert(MHAOperand<KVCacheMHAOperand<Plain::CacheType>> &&
+              MHAOperand<KVCacheMHAOperand<Quantised::CacheType>>);
+static_assert(MHAOperand<KVCacheMHAOperand<Continuous::CacheType>> &&
+              MHAOperand<KVCacheScalesMHAOperand<Quantised::CacheType>>);
+static_assert(MHAOperand<TensorMHAOperand<DType::bf16>> &&
+              MHAOperand<TensorMHAOperand<DType::i8, DType::f32, 32>>);
+static_assert(MHAOperand<RaggedMHAOperand<DType::f16>> &&
+              MHAOperand<RaggedMHAOperand<DType::i8, DType::f32, 32>>);
+static_assert(MHAOperand<ViewMHAOperand<DType::f8_e5m2>> &&
+              MHAOperand<ViewMHAOperand<DType::i8, DType::f8_e8m0>>);
 static_assert(!MHAOperand<int> && !MHAOperand<Plain::CacheType>);
-static_assert(ViewMHAOperand<DType::i8>::page_size == dynamic && ViewMHAOperand<DType::i8>::quantization_granularity == 1);
+static_assert(ViewMHAOperand<DType::i8>::page_size == dynamic &&
+              ViewMHAOperand<DType::i8>::quantization_granularity == 1);
 static_assert(ViewMHAOperand<DType::i8, DType::f32>::quantization_granularity == dynamic);
 
 /// What is stored for a key: unique over sequences, tokens, heads and dims.
@@ -62,8 +69,10 @@ class Operands : public ::testing::Test {
           for (int d = 0; d < 12; ++d) row[d] = key_value(b, token, head, d);
           paged.key(1).store(b, head, token, 0, row);
           continuous.key(1).store(b, head, token, 0, row);
-          std::memcpy(&dense[static_cast<size_t>(((b * 11 + token) * 2 + head) * 12)], row.lane, sizeof row);
-          std::memcpy(&ragged[static_cast<size_t>((((b == 0 ? 0 : 11) + token) * 2 + head) * 12)], row.lane, sizeof row);
+          std::memcpy(&dense[static_cast<size_t>(((b * 11 + token) * 2 + head) * 12)], row.lane,
+                      sizeof row);
+          std::memcpy(&ragged[static_cast<size_t>((((b == 0 ? 0 : 11) + token) * 2 + head) * 12)],
+                      row.lane, sizeof row);
         }
       }
     }
@@ -76,7 +85,8 @@ class Operands : public ::testing::Test {
         const auto found = walk(operand, b, lengths[b], head);
         ASSERT_EQ(found.size(), lengths[b] * size_t{12}) << Operand::get_type_name();
         for (size_t i = 0; i < found.size(); ++i) {
-          ASSERT_EQ(found[i], key_value(b, static_cast<int64_t>(i / 12), head, static_cast<int64_t>(i % 12)))
+          ASSERT_EQ(found[i],
+                    key_value(b, static_cast<int64_t>(i / 12), head, static_cast<int64_t>(i % 12)))
               << Operand::get_type_name();
         }
       }
@@ -89,7 +99,8 @@ class Operands : public ::testing::Test {
     cache.set_row(1, {1, 3});
     return cache;
   }();
-  ContinuousCache<Continuous> continuous{{.num_pages = 2, .num_layers = 2, .batch = 2, .max_cache_length = 12, .max_length = 12}};
+  ContinuousCache<Continuous> continuous{
+      {.num_pages = 2, .num_layers = 2, .batch = 2, .max_cache_length = 12, .max_length = 12}};
   std::vector<float> dense = std::vector<float>(2 * 11 * 24);
   std::vector<float> ragged = std::vector<float>(17 * 24);
   const uint32_t offsets[3] = {0, 11, 17};
@@ -99,16 +110,21 @@ class Operands : public ::testing::Test {
 TEST_F(Operands, every_kind_walks_to_the_same_keys) {
   expect_keys(KVCacheMHAOperand<Plain::CacheType>{paged.key(1)});
   expect_keys(KVCacheMHAOperand<Continuous::CacheType>{continuous.key(1)});
-  expect_keys(TensorMHAOperand<DType::f32>{{dense.data(), row_major<IntTuple<-1, -1, -1, -1>>(2, 11, 2, 12)}, {}});
-  expect_keys(RaggedMHAOperand<DType::f32>{{ragged.data(), row_major<IntTuple<-1, -1, -1>>(17, 2, 12)}, offsets, 11});
-  expect_keys(ViewMHAOperand<DType::f32>{view_of(paged.key(1)), table_of(paged.key(1)), contexts, 11});
-  expect_keys(ViewMHAOperand<DType::f32>{view_of(continuous.key(1)), table_of(continuous.key(1)), contexts, 11});
+  expect_keys(TensorMHAOperand<DType::f32>{
+      {dense.data(), row_major<IntTuple<-1, -1, -1, -1>>(2, 11, 2, 12)}, {}});
+  expect_keys(RaggedMHAOperand<DType::f32>{
+      {ragged.data(), row_major<IntTuple<-1, -1, -1>>(17, 2, 12)}, offsets, 11});
+  expect_keys(
+      ViewMHAOperand<DType::f32>{view_of(paged.key(1)), table_of(paged.key(1)), contexts, 11});
+  expect_keys(ViewMHAOperand<DType::f32>{view_of(continuous.key(1)), table_of(continuous.key(1)),
+                                         contexts, 11});
 }
 
 TEST_F(Operands, a_ragged_tensor_is_a_view_of_unbounded_pages) {
   const uint32_t first_rows[2] = {0, 11};
   const PagedKVView view{ragged.data(), DType::f32, 2, 12, unbounded_page_size, 17, 96, 96, 48, {}};
-  const auto operand = view_operand<DType::f32>(view, {first_rows, 1, nullptr}, contexts, 11).value();
+  const auto operand =
+      view_operand<DType::f32>(view, {first_rows, 1, nullptr}, contexts, 11).value();
   expect_keys(operand);
   EXPECT_EQ(operand.num_kv_rows(), 17);
   EXPECT_EQ(operand.row_idx(1, 3), 14);
@@ -123,8 +139,8 @@ TEST_F(Operands, a_head_major_plane_is_walked_through_its_strides) {
   for (int64_t page = 0; page < 6; ++page) {
     for (int64_t slot = 0; slot < 4; ++slot) {
       for (int64_t head = 0; head < 2; ++head) {
-        std::memcpy(&pages[static_cast<size_t>(((page * 2 + head) * 4 + slot) * 12)], key.blocks.pointer(page, slot, head, 0),
-                    48);
+        std::memcpy(&pages[static_cast<size_t>(((page * 2 + head) * 4 + slot) * 12)],
+                    key.blocks.pointer(page, slot, head, 0), 48);
       }
     }
   }
@@ -135,7 +151,8 @@ TEST_F(Operands, a_head_major_plane_is_walked_through_its_strides) {
 TEST_F(Operands, a_run_ends_with_its_page_and_is_null_without_one) {
   paged.table()[1] = 6;
   const KVCacheMHAOperand<Plain::CacheType> cache{paged.key(1)};
-  const ViewMHAOperand<DType::f32> view{view_of(paged.key(1)), table_of(paged.key(1)), contexts, 11};
+  const ViewMHAOperand<DType::f32> view{view_of(paged.key(1)), table_of(paged.key(1)), contexts,
+                                        11};
   for (const int64_t token : {0, 1, 3, 4, 6, 8, 11}) {
     const OperandRun a = cache.run(0, token, 1), b = view.run(0, token, 1);
     EXPECT_EQ(a.rows, 4 - token % 4);
@@ -164,7 +181,8 @@ TEST_F(Operands, a_cache_operand_forwards_rows_and_lengths) {
 }
 
 TEST_F(Operands, contiguous_operands_number_rows_through) {
-  const TensorMHAOperand<DType::f32> tensor{{dense.data(), row_major<IntTuple<-1, -1, -1, -1>>(2, 11, 2, 12)}, {}};
+  const TensorMHAOperand<DType::f32> tensor{
+      {dense.data(), row_major<IntTuple<-1, -1, -1, -1>>(2, 11, 2, 12)}, {}};
   EXPECT_EQ(tensor.cache_length(1), 11);
   EXPECT_EQ(tensor.max_context_length(), 11u);
   EXPECT_EQ(tensor.num_kv_rows(), 22);
@@ -173,7 +191,8 @@ TEST_F(Operands, contiguous_operands_number_rows_through) {
   EXPECT_EQ((tensor.populate<64, 1>(1, 3).rows[0]), 14u);
   EXPECT_EQ(*tensor.block_paged_ptr<8>(1, 3, 1, 2), key_value(1, 3, 1, 2));
   EXPECT_EQ(tensor.run(0, 11, 0).rows, 0);
-  const RaggedMHAOperand<DType::f32> rows{{ragged.data(), row_major<IntTuple<-1, -1, -1>>(17, 2, 12)}, offsets, 11};
+  const RaggedMHAOperand<DType::f32> rows{
+      {ragged.data(), row_major<IntTuple<-1, -1, -1>>(17, 2, 12)}, offsets, 11};
   EXPECT_EQ(rows.cache_length(1), 6);
   EXPECT_EQ(rows.max_context_length(), 11u);
   EXPECT_EQ(rows.num_kv_rows(), 17);
@@ -190,7 +209,8 @@ class OperandScales : public ::testing::Test {
     cache.set_row(0, {2, 0});
     for (int token = 0; token < 8; ++token) {
       for (int head = 0; head < 2; ++head) {
-        for (int g = 0; g < 3; ++g) cache.value().store_scale(0, head, token, g * 5, Vec<bf16, 1>{{scale(token, head, g)}});
+        for (int g = 0; g < 3; ++g)
+          cache.value().store_scale(0, head, token, g * 5, Vec<bf16, 1>{{scale(token, head, g)}});
       }
     }
   }
@@ -204,7 +224,8 @@ TEST_F(OperandScales, all_quantised_operands_load_the_same_scales_token_before_h
   const auto plane = cache.value();
   const KVCacheMHAOperand<Quantised::CacheType> direct{plane};
   const int32_t contexts[1] = {8};
-  const auto viewed = view_operand<DType::i8, DType::bf16>(view_of(plane), table_of(plane), contexts, 8).value();
+  const auto viewed =
+      view_operand<DType::i8, DType::bf16>(view_of(plane), table_of(plane), contexts, 8).value();
   std::vector<bf16> packed;
   for (int token = 0; token < 8; ++token) {
     for (int head = 0; head < 2; ++head) {
@@ -233,13 +254,15 @@ TEST_F(OperandScales, a_view_s_broadcast_scales_are_one_for_all) {
   float factor = 3.0f;
   PagedKVView view = view_of(cache.value());
   view.scales = {&factor, DType::f32, 12, 0, 0, 0, 0, nullptr};
-  const auto operand = view_operand<DType::i8, DType::f32>(view, table_of(cache.value()), nullptr, 8).value();
+  const auto operand =
+      view_operand<DType::i8, DType::f32>(view, table_of(cache.value()), nullptr, 8).value();
   EXPECT_EQ((operand.load_scale<1>(0, 7, 1, 11)[0]), 3.0f);
   EXPECT_EQ((operand.load_scale<1>(0, 0, 0, 0)[0]), 3.0f);
 }
 
 TEST_F(OperandScales, scales_are_addressed_by_their_own_page_stride) {
-  // Values and scales of different tensors: the value pages lie 16 rows apart, those of the scales 7.
+  // Values and scales of different tensors: the value pages lie 16 rows apart, those of the scales
+  // 7.
   using Cache = Quantised::CacheType;
   bf16 scales[2 * 42 + 24] = {};
   Cache plane = cache.value();
@@ -269,7 +292,9 @@ TEST_F(OperandScales, an_unassigned_page_has_no_scales) {
   EXPECT_EQ(scales.row_idx(0, 5), scales.num_kv_rows());
   EXPECT_EQ(scales.block_paged_ptr<1>(0, 5, 0), nullptr);
   EXPECT_EQ((direct.load_scale<2>(0, 5, 0, 0)), (Vec<bf16, 2>{}));
-  const auto viewed = view_operand<DType::i8, DType::bf16>(view_of(cache.value()), table_of(cache.value()), nullptr, 8).value();
+  const auto viewed = view_operand<DType::i8, DType::bf16>(view_of(cache.value()),
+                                                           table_of(cache.value()), nullptr, 8)
+                          .value();
   EXPECT_EQ((viewed.load_scale<2>(0, 5, 0, 0)), (Vec<bf16, 2>{}));
 }
 
@@ -293,11 +318,14 @@ TEST(ViewOperand, a_view_of_another_type_is_refused_with_a_reason) {
   EXPECT_EQ(message(bad), "view_operand: the view's scales are f32, the operand's are invalid");
   bad = good;
   bad.slot_stride_bytes = 0;
-  EXPECT_EQ(message(bad), "view_operand: view.page_size is 4 and slot_stride_bytes 0, expected at least 1");
+  EXPECT_EQ(message(bad),
+            "view_operand: view.page_size is 4 and slot_stride_bytes 0, expected at least 1");
   bad = good;
   bad.scales = {&scale, DType::f32, 0, 0, 0, 0, 0, nullptr};
-  EXPECT_NE(std::string((view_operand<DType::bf16, DType::f32>(bad, {}, nullptr, 0).error().message())).find("granularity is 0"),
-            std::string::npos);
+  EXPECT_NE(
+      std::string((view_operand<DType::bf16, DType::f32>(bad, {}, nullptr, 0).error().message()))
+          .find("granularity is 0"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/operand_tma_test.cpp: the TMA tiles of operands: the cache's, with a depth; of tensors and views, with run-time sizes.
+/// tests/attention/operand_tma_test.cpp: the TMA tiles of operands: the cache's, with a depth; of
+/// tensors and views, with run-time sizes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,10 +24,14 @@ constexpr Swizzle b128 = Swizzle::b128;
 
 static_assert(TmaMHAOperand<KVCacheMHAOperand<Latent>> && TmaMHAOperand<KVCacheMHAOperand<Scaled>>);
 static_assert(TmaMHAOperand<KVCacheMHAOperand<ContinuousKVCache<DType::i8, scaled>>>);
-static_assert(TmaMHAOperand<TensorMHAOperand<DType::bf16>> && TmaMHAOperand<TensorMHAOperand<DType::i8, DType::f32, 32>>);
-static_assert(TmaMHAOperand<RaggedMHAOperand<DType::f16>> && TmaMHAOperand<RaggedMHAOperand<DType::f8_e5m2, DType::f32>>);
-static_assert(TmaMHAOperand<ViewMHAOperand<DType::f32>> && TmaMHAOperand<ViewMHAOperand<DType::i8, DType::f8_e8m0>>);
-static_assert(MHAOperand<KVCacheScalesMHAOperand<Scaled>> && !TmaMHAOperand<KVCacheScalesMHAOperand<Scaled>>);
+static_assert(TmaMHAOperand<TensorMHAOperand<DType::bf16>> &&
+              TmaMHAOperand<TensorMHAOperand<DType::i8, DType::f32, 32>>);
+static_assert(TmaMHAOperand<RaggedMHAOperand<DType::f16>> &&
+              TmaMHAOperand<RaggedMHAOperand<DType::f8_e5m2, DType::f32>>);
+static_assert(TmaMHAOperand<ViewMHAOperand<DType::f32>> &&
+              TmaMHAOperand<ViewMHAOperand<DType::i8, DType::f8_e8m0>>);
+static_assert(MHAOperand<KVCacheScalesMHAOperand<Scaled>> &&
+              !TmaMHAOperand<KVCacheScalesMHAOperand<Scaled>>);
 static_assert(!TmaMHAOperand<KVCacheMHAOperand<PagedKVCache<DType::bf16, odd, 16>>>);
 
 /// Memory by address only.
@@ -72,9 +77,12 @@ TEST(KVCacheMHAOperand, shows_the_first_columns_of_a_head) {
   EXPECT_EQ(values.map.stride_bytes[2], 576 * 2) << "rows are as far apart as in the cache";
   EXPECT_EQ((operand.create_ragged_tma_tile<b128, 64, 512>().map.dim[0]), 512);
   EXPECT_EQ((operand.create_page_tma_tile<b128, 64, 512>().map.dim[2]), 8);
-  expect_same(operand.create_rope_tma_tile<b128, 64, 64, 1024>(), cache.create_rope_tma_tile<b128, 64, 64, 1024>());
-  expect_same(operand.create_gather4_tma_tile<576, 576, b128, 64>(), cache.create_gather4_tma_tile<576, 576, b128, 64>());
-  expect_same(operand.create_rope_gather4_tma_tile<64, 1024, b128>(), cache.create_rope_gather4_tma_tile<64, 1024, b128>());
+  expect_same(operand.create_rope_tma_tile<b128, 64, 64, 1024>(),
+              cache.create_rope_tma_tile<b128, 64, 64, 1024>());
+  expect_same(operand.create_gather4_tma_tile<576, 576, b128, 64>(),
+              cache.create_gather4_tma_tile<576, 576, b128, 64>());
+  expect_same(operand.create_rope_gather4_tma_tile<64, 1024, b128>(),
+              cache.create_rope_gather4_tma_tile<64, 1024, b128>());
 }
 
 TEST(TensorMHAOperand, describes_rows_of_all_sequences) {
@@ -87,15 +95,18 @@ TEST(TensorMHAOperand, describes_rows_of_all_sequences) {
 }
 TEST(TensorMHAOperand, refuses_run_time_sizes_that_no_tile_fits) {
   const auto message = [](const auto& tile) { return std::string(tile.check("tile").message()); };
-  EXPECT_THAT(message(dense().create_tma_tile<b128, 64, 128>()), HasSubstr("tile: depth is 128, the head has 96 columns there"));
-  EXPECT_THAT(message(dense(72).create_tma_tile<b128, 64, 64>()), HasSubstr("stride_bytes[1] is 72, expected a multiple of 16"));
+  EXPECT_THAT(message(dense().create_tma_tile<b128, 64, 128>()),
+              HasSubstr("tile: depth is 128, the head has 96 columns there"));
+  EXPECT_THAT(message(dense(72).create_tma_tile<b128, 64, 64>()),
+              HasSubstr("stride_bytes[1] is 72, expected a multiple of 16"));
   EXPECT_THAT(message(dense().create_rope_tma_tile<Swizzle::b32, 64, 16, 48>()),
               HasSubstr("the head is described as 80 bytes, it has 96"));
   EXPECT_THAT(message(dense().create_gather4_tma_tile<96, 96, b128>()),
               HasSubstr("the row is described as 96 bytes, it has 192"));
   EXPECT_TRUE((dense().create_gather4_tma_tile<192, 192, b128>().check().is_ok()));
   EXPECT_TRUE((dense().create_rope_tma_tile<Swizzle::b32, 64, 16, 64>().check().is_ok()));
-  EXPECT_FALSE((TensorMHAOperand<DType::bf16>().create_tma_tile<b128, 64, 64>().check().is_ok())) << "no tensor";
+  EXPECT_FALSE((TensorMHAOperand<DType::bf16>().create_tma_tile<b128, 64, 64>().check().is_ok()))
+      << "no tensor";
 }
 TEST(TensorMHAOperand, describes_its_scales_flat) {
   const auto tile = dense().create_scale_tma_tile<64>();
@@ -103,20 +114,25 @@ TEST(TensorMHAOperand, describes_its_scales_flat) {
   EXPECT_EQ(tile.map.dim[0], 900);
   auto without = dense();
   without.scales.data = nullptr;
-  EXPECT_THAT(std::string(without.create_scale_tma_tile<64>().check().message()), HasSubstr("base is null"));
+  EXPECT_THAT(std::string(without.create_scale_tma_tile<64>().check().message()),
+              HasSubstr("base is null"));
 }
 
 TEST(RaggedMHAOperand, describes_rows_and_groups_of_heads) {
   const auto plane = ragged().tma_plane();
-  expect_same(ragged().create_tma_tile<b128, 64, 128>(), tma::cache_tile(plane, {.swizzle = b128, .rows = 64}));
-  expect_same(ragged().create_ragged_tma_tile<b128, 64, 128>(), tma::ragged_tile(plane, {.swizzle = b128, .rows = 64}));
+  expect_same(ragged().create_tma_tile<b128, 64, 128>(),
+              tma::cache_tile(plane, {.swizzle = b128, .rows = 64}));
+  expect_same(ragged().create_ragged_tma_tile<b128, 64, 128>(),
+              tma::ragged_tile(plane, {.swizzle = b128, .rows = 64}));
   const auto grouped = ragged().create_ragged_tma_tile<b128, 64, 128, 128, 4>();
   expect_same(grouped, tma::ragged_tile(plane, {.swizzle = b128, .rows = 64}, 4));
   EXPECT_EQ(grouped.sequence_rows(), 16);
   EXPECT_EQ(grouped.map.dim[3], 124) << "sequences end at any of 123 rows";
-  EXPECT_EQ((ragged().create_ragged_tma_tile<b128, 63, 128, 128, 3>().fault().rule), TmaRule::group) << "four heads";
+  EXPECT_EQ((ragged().create_ragged_tma_tile<b128, 63, 128, 128, 3>().fault().rule), TmaRule::group)
+      << "four heads";
   EXPECT_EQ((ragged().create_tma_tile<b128, 64, 128, 128, 2>().map.rank), 4);
-  EXPECT_EQ((ragged().create_scale_tma_tile<128>().map.dim[0]), 123 * 4 * 2) << "tokens, not heads, in front";
+  EXPECT_EQ((ragged().create_scale_tma_tile<128>().map.dim[0]), 123 * 4 * 2)
+      << "tokens, not heads, in front";
 }
 TEST(RaggedMHAOperand, has_scales_of_its_tokens) {
   alignas(16) const uint32_t offsets[] = {0, 2, 5};
@@ -146,7 +162,8 @@ TEST(ViewMHAOperand, refuses_page_sizes_that_no_tile_fits) {
   operand.view.page_size = 48;
   EXPECT_EQ((operand.create_tma_tile<b128, 64, 128>().fault().rule), TmaRule::tile_rows);
   operand.view.page_size = 1;
-  EXPECT_EQ((operand.create_tma_tile<Swizzle::b32, 64, 128>().fault().rule), TmaRule::box_destination);
+  EXPECT_EQ((operand.create_tma_tile<Swizzle::b32, 64, 128>().fault().rule),
+            TmaRule::box_destination);
 }
 TEST(ViewMHAOperand, of_unbounded_pages_is_rows) {
   auto operand = head_major();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/options_test.cpp: nothing is ignored: refuse() is null exactly where the result is right, over the supported set.
+/// tests/attention/options_test.cpp: nothing is ignored: refuse() is null exactly where the result
+/// is right, over the supported set.
 ///
-/// Every value of every option meets every value of every other (a pairwise covering design), and every option stands alone once. The
-/// portable kernels accept them all; others get each with the nearest types and shapes that they accept.
-/// Outside the set each refusal has a reason.
+/// Every value of every option meets every value of every other (a pairwise covering design), and
+/// every option stands alone once. The portable kernels accept them all; others get each with the
+/// nearest types and shapes that they accept. Outside the set each refusal has a reason.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,24 +23,32 @@ namespace folio::test {
 namespace {
 
 constexpr DType activations[] = {DType::f32, DType::bf16, DType::f16};
-constexpr DType stored[] = {DType::f32, DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2, DType::i8};
-constexpr DType scale_types[] = {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0, DType::f8_e4m3};
-constexpr ScaleKind kinds[] = {ScaleKind::none,           ScaleKind::tensor,        ScaleKind::head,
-                               ScaleKind::page,           ScaleKind::page_and_head, ScaleKind::calibrated_granule,
-                               ScaleKind::token_and_head, ScaleKind::granule,       ScaleKind::behind_row};
-constexpr Mask masks[] = {Mask::causal(),    Mask::full(),  Mask::sliding_window(33), Mask::sliding_window(20, 5),
-                          Mask::chunked(48), {25, 3, 64, 2}};
+constexpr DType stored[] = {DType::f32,     DType::bf16,    DType::f16,
+                            DType::f8_e4m3, DType::f8_e5m2, DType::i8};
+constexpr DType scale_types[] = {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0,
+                                 DType::f8_e4m3};
+constexpr ScaleKind kinds[] = {
+    ScaleKind::none,           ScaleKind::tensor,        ScaleKind::head,
+    ScaleKind::page,           ScaleKind::page_and_head, ScaleKind::calibrated_granule,
+    ScaleKind::token_and_head, ScaleKind::granule,       ScaleKind::behind_row};
+constexpr Mask masks[] = {Mask::causal(),           Mask::full(),
+                          Mask::sliding_window(33), Mask::sliding_window(20, 5),
+                          Mask::chunked(48),        {25, 3, 64, 2}};
 
 /// The kernels that accept the whole supported set.
 constexpr std::string_view portable_prefix = "attention_paged_any_";
 
-bool is_quantised(DType dtype) { return dtype == DType::i8 || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2; }
+bool is_quantised(DType dtype) {
+  return dtype == DType::i8 || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
+}
 
-/// append computes scales for quantised types only; others get the calibrated kind that looks most alike.
+/// append computes scales for quantised types only; others get the calibrated kind that looks most
+/// alike.
 void make_consistent(DType dtype, ScaleOptions& scales) {
   if (is_quantised(dtype)) return;
   if (scales.kind == ScaleKind::granule) scales.kind = ScaleKind::calibrated_granule;
-  if (scales.kind == ScaleKind::token_and_head || scales.kind == ScaleKind::behind_row) scales.kind = ScaleKind::page_and_head;
+  if (scales.kind == ScaleKind::token_and_head || scales.kind == ScaleKind::behind_row)
+    scales.kind = ScaleKind::page_and_head;
 }
 
 /// One factor of the design: how many values, and what a value does to the options.
@@ -111,7 +120,8 @@ constexpr Factor factors[] = {
     {"key_positions", 2, [](CaseOptions& o, int i) { o.key_positions = i == 1; }},
     {"table", 3, [](CaseOptions& o, int i) { o.table = static_cast<TableForm>(i); }},
     {"unassigned", 2, [](CaseOptions& o, int i) { o.unassigned = 0.3 * i; }},
-    {"reproducible", 3, [](CaseOptions& o, int i) { o.reproducible = static_cast<Reproducible>(i); }},
+    {"reproducible", 3,
+     [](CaseOptions& o, int i) { o.reproducible = static_cast<Reproducible>(i); }},
     {"parallelism", 2, [](CaseOptions& o, int i) { o.parallelism = 1 + 3 * i; }},
 };
 
@@ -165,8 +175,9 @@ TEST(Options, every_value_changes_the_result) {
   CaseOptions base = base_options(5);
   base.key_positions = base.query_positions = true;
   AttentionCase plain(base);
-  const std::set<std::string> of_the_result = {"intervals", "tree", "scale", "softcap",   "sink_logits",
-                                               "alibi",     "bias", "mask",  "unassigned"};
+  const std::set<std::string> of_the_result = {"intervals", "tree",        "scale",
+                                               "softcap",   "sink_logits", "alibi",
+                                               "bias",      "mask",        "unassigned"};
   for (const Factor& factor : factors) {
     if (!of_the_result.contains(factor.name)) continue;
     CaseOptions options = base;
@@ -209,7 +220,8 @@ TEST(Options, what_no_kernel_does_is_refused_with_a_reason) {
     const Result<Attention> attention = Attention::create(problem, {});
     ASSERT_FALSE(attention.has_value());
     EXPECT_EQ(attention.error().code(), Errc::unsupported);
-    EXPECT_NE(attention.error().message().find(reason), std::string_view::npos) << attention.error().message();
+    EXPECT_NE(attention.error().message().find(reason), std::string_view::npos)
+        << attention.error().message();
   }
 }
 

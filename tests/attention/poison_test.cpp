@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/poison_test.cpp: ragged batches over permuted, shared and poisoned pages, whatever the lengths; reused pages.
+/// tests/attention/poison_test.cpp: ragged batches over permuted, shared and poisoned pages,
+/// whatever the lengths; reused pages.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -22,7 +23,8 @@ std::vector<SequenceShape> skewed_lengths(Rng& rng) {
   for (int64_t b = 0; b < count; ++b) {
     const int32_t context = rng.int_between(0, b == longest ? 400 : 70);
     const bool decodes = rng.chance(0.5);
-    sequences.push_back({decodes ? std::min(1, context) : rng.int_between(0, std::min(context, 40)), context});
+    sequences.push_back(
+        {decodes ? std::min(1, context) : rng.int_between(0, std::min(context, 40)), context});
   }
   return sequences;
 }
@@ -45,7 +47,9 @@ TEST(Poison, any_ragged_batch_is_right_on_every_kernel) {
     options.key_order = rng.chance(0.5) ? StorageOrder::token_major : StorageOrder::head_major;
     options.value_order = rng.chance(0.5) ? StorageOrder::token_major : StorageOrder::head_major;
     options.gap_bytes = 4 * rng.int_between(0, 3);
-    options.mask = rng.chance(0.5) ? Mask::causal() : Mask::sliding_window(rng.int_between(1, 90), rng.int_between(0, 4));
+    options.mask = rng.chance(0.5)
+                       ? Mask::causal()
+                       : Mask::sliding_window(rng.int_between(1, 90), rng.int_between(0, 4));
     options.parallelism = rng.int_between(1, 4);
     expect_every_kernel_right(options);
     if (HasFatalFailure()) return;
@@ -64,7 +68,8 @@ struct ReuseShape {
   int32_t head_size, v_head_size;
   bool value_in_key;
 };
-constexpr ReuseShape reuse_shapes[] = {{DType::f32, 16, 16, false}, {DType::bf16, 32, 32, false}, {DType::bf16, 576, 512, true}};
+constexpr ReuseShape reuse_shapes[] = {
+    {DType::f32, 16, 16, false}, {DType::bf16, 32, 32, false}, {DType::bf16, 576, 512, true}};
 
 constexpr int32_t reuse_page_size = 4, reuse_pages = 5;
 
@@ -95,8 +100,8 @@ AttentionProblem reuse_problem(const ReuseShape& shape, std::vector<std::byte> (
   return problem;
 }
 
-/// Two sequences decode with a window of one page; the page that one of them leaves behind becomes the other's next page, contents
-/// and all. Every step writes one token per sequence.
+/// Two sequences decode with a window of one page; the page that one of them leaves behind becomes
+/// the other's next page, contents and all. Every step writes one token per sequence.
 void expect_reuse_is_right(const ReuseShape& shape, const std::string& kernel) {
   constexpr int32_t page_size = reuse_page_size, steps = 40;
   Rng rng(7);
@@ -127,7 +132,8 @@ void expect_reuse_is_right(const ReuseShape& shape, const std::string& kernel) {
       for (float& element : *x) element = rng.uniform(-1.0f, 1.0f);
     }
     for (int64_t i = 0; i < 2 * size; ++i)
-      reference::store(q.data() + i * bit_width(shape.dtype) / 8, shape.dtype, static_cast<double>(rng.uniform(-1.0f, 1.0f)));
+      reference::store(q.data() + i * bit_width(shape.dtype) / 8, shape.dtype,
+                       static_cast<double>(rng.uniform(-1.0f, 1.0f)));
     const int32_t contexts[] = {step + 1, step + 1};
     Batch batch;
     batch.size = 2;
@@ -150,10 +156,11 @@ void expect_reuse_is_right(const ReuseShape& shape, const std::string& kernel) {
     ASSERT_TRUE(made.has_value()) << made.error().message();
     ASSERT_TRUE(attend(attention, *made, args, workspace.span(), serial_executor()).is_ok());
     for (int32_t b = 0; b < 2; ++b) {
-      const reference::QueryResult exact = reference::attend_query(problem, batch, args, b, b, 0, error_weights(size));
+      const reference::QueryResult exact =
+          reference::attend_query(problem, batch, args, b, b, 0, error_weights(size));
       for (int64_t d = 0; d < v_size; ++d) {
-        ASSERT_NEAR(static_cast<double>(out[static_cast<size_t>(b * v_size + d)]), exact.out[static_cast<size_t>(d)],
-                    out_bound(exact, d, DType::f32, precision))
+        ASSERT_NEAR(static_cast<double>(out[static_cast<size_t>(b * v_size + d)]),
+                    exact.out[static_cast<size_t>(d)], out_bound(exact, d, DType::f32, precision))
             << "step " << step;
       }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/reference_test.cpp: the reference judges itself: two formulations, a result known by hand, a harness that can fail.
+/// tests/attention/reference_test.cpp: the reference judges itself: two formulations, a result
+/// known by hand, a harness that can fail.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -90,8 +91,10 @@ TEST(Reference, two_keys_by_hand) {
 TEST(Reference, merging_is_associative_and_has_a_neutral_element) {
   const reference::Part a{{1.0}, 0.5}, b{{-2.0}, 1.5}, c{{7.0}, -0.25};
   const reference::Part none{{std::nan("")}, -infinity};
-  const reference::Part ab = reference::merge(std::array{a, b}, 1), bc = reference::merge(std::array{b, c}, 1);
-  const reference::Part left = reference::merge(std::array{ab, c}, 1), right = reference::merge(std::array{a, bc}, 1);
+  const reference::Part ab = reference::merge(std::array{a, b}, 1),
+                        bc = reference::merge(std::array{b, c}, 1);
+  const reference::Part left = reference::merge(std::array{ab, c}, 1),
+                        right = reference::merge(std::array{a, bc}, 1);
   EXPECT_NEAR(left.out[0], right.out[0], 1e-15);
   EXPECT_NEAR(left.lse, right.lse, 1e-15);
   const reference::Part same = reference::merge(std::array{none, a, none}, 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/rope_parts.h: rotation tables at random, and rows of K and Q by the words of folio/attention/rotate.h, in float.
+/// tests/attention/rope_parts.h: rotation tables at random, and rows of K and Q by the words of
+/// folio/attention/rotate.h, in float.
 #pragma once
 
 #include <cmath>
@@ -26,7 +27,8 @@ struct RandomRope {
       for (int32_t i = 0; i < rope.dims / 2; ++i) {
         const double angle = static_cast<double>(row) * std::pow(10000.0, -2.0 * i / rope.dims);
         table.as<float>()[row * rope.dims + i] = scale * static_cast<float>(std::cos(angle));
-        table.as<float>()[row * rope.dims + rope.dims / 2 + i] = scale * static_cast<float>(std::sin(angle));
+        table.as<float>()[row * rope.dims + rope.dims / 2 + i] =
+            scale * static_cast<float>(std::sin(angle));
       }
     }
     rope.cos_sin = table.as<float>();

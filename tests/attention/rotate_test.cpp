@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/rotate_test.cpp: rotate against the words of its header, bit for bit, and against the reference in double.
+/// tests/attention/rotate_test.cpp: rotate against the words of its header, bit for bit, and
+/// against the reference in double.
 #include "folio/attention/rotate.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,8 @@ struct Case {
       : head_size(rng.chance(0.3) ? 16 * rng.int_between(1, 10) : rng.int_between(2, 90)),
         table(rng, head_size, rows),
         q(rng.pick(activations), tokens_of(rng), rng.between(1, 4), head_size, rng.between(0, 3)),
-        out(rng.pick(activations), offsets.back(), q.tensor.extent[1], head_size, rng.between(0, 3)) {
+        out(rng.pick(activations), offsets.back(), q.tensor.extent[1], head_size,
+            rng.between(0, 3)) {
     q.randomise(rng, rng.chance(0.2));
     batch.size = static_cast<int32_t>(contexts.size());
     batch.query_offsets = offsets.data();
@@ -40,7 +42,8 @@ struct Case {
     if (rng.chance(0.3)) batch.query_positions = query_positions.data();
     if (rng.chance(0.3)) batch.key_positions = key_positions.data();
     if (rng.chance(0.3)) table.rope.positions = positions.data();
-    args = {q.tensor, out.tensor, &table.rope, table.weights.as<float>(), rng.chance(0.5) ? 0.0f : 1e-5f};
+    args = {q.tensor, out.tensor, &table.rope, table.weights.as<float>(),
+            rng.chance(0.5) ? 0.0f : 1e-5f};
     if (rng.chance(0.5)) args.q_norm = nullptr;
     if (rng.chance(0.2)) args.rope = nullptr;
   }
@@ -77,14 +80,16 @@ TEST(Rotate, every_bit_follows_from_the_words_of_the_header) {
       for (int64_t h = 0; h < c.q.tensor.extent[1]; ++h) {
         std::vector<float> x = row_of(c.q, t, h);
         if (c.args.q_norm != nullptr) normalise_by_definition(x, c.args.q_norm, c.args.norm_eps);
-        if (c.args.rope != nullptr) rotate_by_definition(x, *c.args.rope, reference::position_of(c.batch, *c.args.rope, t));
+        if (c.args.rope != nullptr)
+          rotate_by_definition(x, *c.args.rope, reference::position_of(c.batch, *c.args.rope, t));
         for (int64_t d = 0; d < c.head_size; ++d) {
           float expected = x[static_cast<size_t>(d)];
           reference::store(&expected, c.out.tensor.dtype, static_cast<double>(expected));
           const auto wanted = static_cast<float>(reference::load(&expected, c.out.tensor.dtype));
           const float actual = c.out.get(t, h, d);
           if (std::isnan(wanted) && std::isnan(actual)) continue;
-          ASSERT_EQ(std::bit_cast<uint32_t>(actual), std::bit_cast<uint32_t>(wanted)) << t << ' ' << h << ' ' << d;
+          ASSERT_EQ(std::bit_cast<uint32_t>(actual), std::bit_cast<uint32_t>(wanted))
+              << t << ' ' << h << ' ' << d;
         }
       }
     }
@@ -101,14 +106,18 @@ TEST(Rotate, agrees_with_the_reference_in_double) {
     const std::vector<double> exact = reference::rotated(c.batch, c.args);
     double largest = 0.0;
     for (const double x : exact) largest = std::max(largest, std::fabs(x));
-    // Norm: a chain of head_size / 16 additions, a root, a quotient, three products; rotation: two products and a sum.
-    const double float_error = (static_cast<double>(c.head_size) / 16.0 + 16.0) * 0x1p-24 * 4.0 * largest;
+    // Norm: a chain of head_size / 16 additions, a root, a quotient, three products; rotation: two
+    // products and a sum.
+    const double float_error =
+        (static_cast<double>(c.head_size) / 16.0 + 16.0) * 0x1p-24 * 4.0 * largest;
     size_t i = 0;
     for (int64_t t = 0; t < c.q.tensor.extent[0]; ++t) {
       for (int64_t h = 0; h < c.q.tensor.extent[1]; ++h) {
         for (int64_t d = 0; d < c.head_size; ++d, ++i) {
           if (c.out.tensor.dtype == DType::f16 && std::fabs(exact[i]) > 65000.0) continue;
-          const double bound = float_error + reference::unit_roundoff(c.out.tensor.dtype) * std::fabs(exact[i]) + 0x1p-24;
+          const double bound = float_error +
+                               reference::unit_roundoff(c.out.tensor.dtype) * std::fabs(exact[i]) +
+                               0x1p-24;
           ASSERT_NEAR(static_cast<double>(c.out.get(t, h, d)), exact[i], bound);
         }
       }
@@ -121,7 +130,8 @@ TEST(Rotate, in_place_gives_the_same_as_elsewhere) {
   for (int round = 0; round < 50; ++round) {
     SCOPED_TRACE(round);
     Case c(rng);
-    const Source elsewhere(c.q.tensor.dtype, c.q.tensor.extent[0], c.q.tensor.extent[1], c.head_size, 1);
+    const Source elsewhere(c.q.tensor.dtype, c.q.tensor.extent[0], c.q.tensor.extent[1],
+                           c.head_size, 1);
     c.args.out = elsewhere.tensor;
     ASSERT_TRUE(rotate(c.batch, c.args, serial_executor()).is_ok());
     c.args.out = c.args.q;
@@ -149,8 +159,9 @@ TEST(Rotate, the_quarter_turn_swaps_a_pair) {
     args.q = args.out = dense_tensor<3>(x.data(), DType::f32, {1, 1, 6});
     args.rope = &rope;
     ASSERT_EQ(rotate({}, args, serial_executor()).message(), "");
-    const std::vector<float> expected = interleaved ? std::vector<float>{1.0f, -3.0f, 2.0f, -5.0f, 4.0f, 6.0f}
-                                                    : std::vector<float>{1.0f, -4.0f, -5.0f, 2.0f, 3.0f, 6.0f};
+    const std::vector<float> expected =
+        interleaved ? std::vector<float>{1.0f, -3.0f, 2.0f, -5.0f, 4.0f, 6.0f}
+                    : std::vector<float>{1.0f, -4.0f, -5.0f, 2.0f, 3.0f, 6.0f};
     EXPECT_EQ(x, expected);
   }
 }
@@ -158,7 +169,8 @@ TEST(Rotate, the_quarter_turn_swaps_a_pair) {
 TEST(Rotate, a_chunk_is_rotated_as_the_whole_is) {
   Rng rng(test_seed());
   RandomRope table(rng, 64, 40);
-  const Source q(DType::bf16, 40, 2, 64, 0), whole(DType::bf16, 40, 2, 64, 0), parts(DType::bf16, 40, 2, 64, 0);
+  const Source q(DType::bf16, 40, 2, 64, 0), whole(DType::bf16, 40, 2, 64, 0),
+      parts(DType::bf16, 40, 2, 64, 0);
   q.randomise(rng, false);
   const int32_t all[] = {0, 40}, contexts[] = {40};
   RotateArgs args{q.tensor, whole.tensor, &table.rope, table.weights.as<float>()};
@@ -166,7 +178,8 @@ TEST(Rotate, a_chunk_is_rotated_as_the_whole_is) {
   for (int32_t begin = 0; begin < 40; begin += 8) {
     const int32_t some[] = {0, 8}, context[] = {begin + 8};
     args.q.data = static_cast<std::byte*>(q.tensor.data) + begin * q.tensor.stride_bytes[0];
-    args.out.data = static_cast<std::byte*>(parts.tensor.data) + begin * parts.tensor.stride_bytes[0];
+    args.out.data =
+        static_cast<std::byte*>(parts.tensor.data) + begin * parts.tensor.stride_bytes[0];
     args.q.extent[0] = args.out.extent[0] = 8;
     ASSERT_TRUE(rotate({1, some, context}, args, serial_executor()).is_ok());
   }
@@ -175,7 +188,8 @@ TEST(Rotate, a_chunk_is_rotated_as_the_whole_is) {
 
 TEST(Rotate, a_table_is_reached_beyond_2_to_the_32_bytes) {
   constexpr int64_t dims = 64, rows = 20'000'000;
-  void* map = mmap(nullptr, rows * dims * 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* map = mmap(nullptr, rows * dims * 4, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (map == MAP_FAILED) GTEST_SKIP() << "no 5 GB of address space here";
   auto* table = static_cast<float*>(map);
   for (int64_t i = 0; i < dims / 2; ++i) {

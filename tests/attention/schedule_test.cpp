@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/schedule_test.cpp: how batches are cut into tasks: everything once, within bounds, and no lane left idle.
+/// tests/attention/schedule_test.cpp: how batches are cut into tasks: everything once, within
+/// bounds, and no lane left idle.
 ///
-/// The schedule is a pure function, so these tests run no kernel. "Lanes" take tasks in order, as the workers of attend do.
+/// The schedule is a pure function, so these tests run no kernel. "Lanes" take tasks in order, as
+/// the workers of attend do.
 #include "attention/schedule.h"
 
 #include <gtest/gtest.h>
@@ -14,9 +16,9 @@
 #include <tuple>
 #include <vector>
 
-#include "kernel/sequence.h"
 #include "folio/attention/plan.h"
 #include "folio/cache/planes.h"
+#include "kernel/sequence.h"
 #include "support/random.h"
 
 namespace folio::test {
@@ -28,7 +30,11 @@ constexpr int32_t span_keys = 2048;
 constexpr KernelGeometry geometries[] = {
     {.rows = 16, .span_keys = span_keys, .partial_bytes = 16 * 130 * 4},
     {.rows = 128, .span_keys = span_keys, .partial_bytes = 128 * 514 * 4, .row_granule = 16},
-    {.rows = 512, .span_keys = span_keys, .partial_bytes = 512 * 130 * 4, .row_granule = 16, .key_cost = 64},
+    {.rows = 512,
+     .span_keys = span_keys,
+     .partial_bytes = 512 * 130 * 4,
+     .row_granule = 16,
+     .key_cost = 64},
 };
 
 struct Lengths {
@@ -47,8 +53,13 @@ struct Planned {
   std::vector<Cut> cuts;
 };
 
-AttentionProblem make_problem(int32_t q_heads, int32_t kv_heads, Mask mask, StorageOrder order = StorageOrder::token_major) {
-  const KVShape shape{.num_heads = kv_heads, .head_size = 128, .page_size = 64, .dtype = DType::bf16, .order = order};
+AttentionProblem make_problem(int32_t q_heads, int32_t kv_heads, Mask mask,
+                              StorageOrder order = StorageOrder::token_major) {
+  const KVShape shape{.num_heads = kv_heads,
+                      .head_size = 128,
+                      .page_size = 64,
+                      .dtype = DType::bf16,
+                      .order = order};
   const KVPlanes planes = make_planes(shape, 0, {}).value()[0];
   AttentionProblem problem;
   problem.key = planes.key;
@@ -59,8 +70,8 @@ AttentionProblem make_problem(int32_t q_heads, int32_t kv_heads, Mask mask, Stor
 }
 
 /// Limits are exactly what the batch needs, unless given.
-Planned plan_batch(const AttentionProblem& problem, const std::vector<Lengths>& sequences, const KernelGeometry& geometry,
-                   int32_t lanes, AttentionLimits limits = {}) {
+Planned plan_batch(const AttentionProblem& problem, const std::vector<Lengths>& sequences,
+                   const KernelGeometry& geometry, int32_t lanes, AttentionLimits limits = {}) {
   Planned p;
   p.problem = problem;
   p.geometry = geometry;
@@ -92,14 +103,16 @@ double imbalance(const Planned& p) {
   for (const Task& task : p.tasks) *std::min_element(lanes.begin(), lanes.end()) += task.cost;
   const int64_t total = std::accumulate(lanes.begin(), lanes.end(), int64_t{0});
   const int64_t longest = *std::max_element(lanes.begin(), lanes.end());
-  return static_cast<double>(longest) * static_cast<double>(lanes.size()) / static_cast<double>(total);
+  return static_cast<double>(longest) * static_cast<double>(lanes.size()) /
+         static_cast<double>(total);
 }
 
 std::string describe(const Planned& p) {
   std::ostringstream text;
-  text << "rows " << p.geometry.rows << ", " << p.limits.parallelism << " lanes, " << p.problem.q_heads << " / "
-       << p.problem.key.num_heads << " heads, sequences";
-  for (size_t b = 0; b < p.contexts.size(); ++b) text << " " << p.offsets[b + 1] - p.offsets[b] << "/" << p.contexts[b];
+  text << "rows " << p.geometry.rows << ", " << p.limits.parallelism << " lanes, "
+       << p.problem.q_heads << " / " << p.problem.key.num_heads << " heads, sequences";
+  for (size_t b = 0; b < p.contexts.size(); ++b)
+    text << " " << p.offsets[b + 1] - p.offsets[b] << "/" << p.contexts[b];
   return text.str();
 }
 
@@ -119,13 +132,16 @@ void expect_everything_once(const Planned& p) {
     for (int32_t head = 0; head < heads; ++head) {
       for (int32_t row = 0; row < sequence.new_tokens * group; ++row, ++rows) {
         const auto found = spans.find({b, head, row});
-        ASSERT_NE(found, spans.end()) << "sequence " << b << ", head " << head << ", row " << row << ": " << describe(p);
+        ASSERT_NE(found, spans.end())
+            << "sequence " << b << ", head " << head << ", row " << row << ": " << describe(p);
         auto& parts = found->second;
         std::sort(parts.begin(), parts.end());
-        for (size_t i = 1; i < parts.size(); ++i) ASSERT_EQ(parts[i].first, parts[i - 1].second) << describe(p);
+        for (size_t i = 1; i < parts.size(); ++i)
+          ASSERT_EQ(parts[i].first, parts[i - 1].second) << describe(p);
         const Visible seen = visible_of(p.problem, p.batch, sequence, row / group);
         if (seen.sinks == 0 && seen.keys.begin == seen.keys.end) continue;
-        const int64_t first = seen.sinks > 0 ? 0 : seen.keys.begin, last = std::max(seen.sinks, seen.keys.end);
+        const int64_t first = seen.sinks > 0 ? 0 : seen.keys.begin,
+                      last = std::max(seen.sinks, seen.keys.end);
         ASSERT_LE(int64_t{parts.front().first} * span_keys, first) << describe(p);
         ASSERT_GE(int64_t{parts.back().second} * span_keys, last) << describe(p);
       }
@@ -137,17 +153,20 @@ void expect_everything_once(const Planned& p) {
 void expect_tasks_fit(const Planned& p) {
   for (const Task& task : p.tasks) {
     const int64_t rows = task.row_end - task.row_begin;
-    const int64_t padded = (rows + p.geometry.row_granule - 1) / p.geometry.row_granule * p.geometry.row_granule;
+    const int64_t padded =
+        (rows + p.geometry.row_granule - 1) / p.geometry.row_granule * p.geometry.row_granule;
     ASSERT_LE(rows, p.geometry.rows) << describe(p);
     if (task.heads > 1) {
       ASSERT_LE(task.heads * padded, p.geometry.rows) << describe(p);
     }
     ASSERT_EQ(task.row_begin % p.geometry.row_granule, 0) << describe(p);
   }
-  for (size_t i = 1; i < p.tasks.size(); ++i) ASSERT_GE(p.tasks[i - 1].cost, p.tasks[i].cost) << describe(p);
+  for (size_t i = 1; i < p.tasks.size(); ++i)
+    ASSERT_GE(p.tasks[i - 1].cost, p.tasks[i].cost) << describe(p);
 }
 
-/// Stored states of cuts lie behind one another, each large enough for its rows, and each cut knows how many tasks it has.
+/// Stored states of cuts lie behind one another, each large enough for its rows, and each cut knows
+/// how many tasks it has.
 void expect_cuts_consistent(const Planned& p) {
   std::vector<int32_t> tasks(p.cuts.size());
   for (const Task& task : p.tasks) {
@@ -157,7 +176,8 @@ void expect_cuts_consistent(const Planned& p) {
     ++tasks[static_cast<size_t>(task.cut)];
     EXPECT_EQ(task.partial_bytes, cut.unit.partial_bytes);
     EXPECT_EQ(std::tie(task.sequence, task.head, task.heads, task.row_begin, task.row_end),
-              std::tie(cut.unit.sequence, cut.unit.head, cut.unit.heads, cut.unit.row_begin, cut.unit.row_end));
+              std::tie(cut.unit.sequence, cut.unit.head, cut.unit.heads, cut.unit.row_begin,
+                       cut.unit.row_end));
   }
   int64_t next = 0;
   for (size_t i = 0; i < p.cuts.size(); ++i) {
@@ -177,7 +197,8 @@ void expect_cuts_consistent(const Planned& p) {
 
 Planned random_plan(Rng& rng) {
   const int32_t kv_heads = rng.int_between(1, 8), group = rng.int_between(1, 9);
-  const Mask masks[] = {Mask::full(), Mask::causal(), Mask::sliding_window(1000, 4), Mask::chunked(3000)};
+  const Mask masks[] = {Mask::full(), Mask::causal(), Mask::sliding_window(1000, 4),
+                        Mask::chunked(3000)};
   std::vector<Lengths> sequences(static_cast<size_t>(rng.int_between(0, 12)));
   for (Lengths& s : sequences) {
     s.context = rng.chance(0.2) ? rng.int_between(0, 100'000) : rng.int_between(0, 3 * span_keys);
@@ -185,8 +206,8 @@ Planned random_plan(Rng& rng) {
   }
   const StorageOrder order = rng.chance(0.5) ? StorageOrder::token_major : StorageOrder::head_major;
   const KernelGeometry geometry = rng.pick(geometries);
-  return plan_batch(make_problem(kv_heads * group, kv_heads, rng.pick(masks), order), sequences, geometry,
-                    rng.int_between(1, 20));
+  return plan_batch(make_problem(kv_heads * group, kv_heads, rng.pick(masks), order), sequences,
+                    geometry, rng.int_between(1, 20));
 }
 
 TEST(Schedule, every_row_meets_every_span_it_sees_exactly_once) {
@@ -222,7 +243,8 @@ TEST(Schedule, a_long_sequence_among_short_ones_leaves_no_lane_idle) {
   for (const KernelGeometry& geometry : geometries) {
     for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
       for (const int32_t lanes : {2, 4, 8, 16}) {
-        const Planned p = plan_batch(make_problem(32, 8, Mask::causal(), order), sequences, geometry, lanes);
+        const Planned p =
+            plan_batch(make_problem(32, 8, Mask::causal(), order), sequences, geometry, lanes);
         EXPECT_LE(imbalance(p), 1.03) << describe(p).substr(0, 40);
       }
     }
@@ -234,8 +256,9 @@ TEST(Schedule, any_number_of_equal_sequences_is_balanced) {
     for (const int32_t context : {1024, 8192, 131072}) {
       for (const int32_t lanes : {2, 3, 8}) {
         for (int count = 1; count <= 20; ++count) {
-          const Planned p = plan_batch(make_problem(32, 8, Mask::causal()),
-                                       std::vector<Lengths>(static_cast<size_t>(count), {1, context}), geometry, lanes);
+          const Planned p = plan_batch(
+              make_problem(32, 8, Mask::causal()),
+              std::vector<Lengths>(static_cast<size_t>(count), {1, context}), geometry, lanes);
           EXPECT_LE(imbalance(p), lanes == 2 ? 1.07 : 1.21) << describe(p);
         }
       }
@@ -246,10 +269,11 @@ TEST(Schedule, any_number_of_equal_sequences_is_balanced) {
 TEST(Schedule, a_small_prefill_occupies_all_lanes) {
   for (const KernelGeometry& geometry : geometries) {
     for (const int32_t kv_heads : {1, 2, 8}) {
-      for (const Lengths lengths :
-           {Lengths{128, 128}, Lengths{128, 4096}, Lengths{512, 512}, Lengths{100, 100'000}, Lengths{4096, 4096}}) {
+      for (const Lengths lengths : {Lengths{128, 128}, Lengths{128, 4096}, Lengths{512, 512},
+                                    Lengths{100, 100'000}, Lengths{4096, 4096}}) {
         for (const int32_t lanes : {2, 4}) {
-          const Planned p = plan_batch(make_problem(kv_heads * 4, kv_heads, Mask::causal()), {lengths}, geometry, lanes);
+          const Planned p = plan_batch(make_problem(kv_heads * 4, kv_heads, Mask::causal()),
+                                       {lengths}, geometry, lanes);
           EXPECT_LE(imbalance(p), 1.12) << describe(p);
         }
       }
@@ -258,8 +282,10 @@ TEST(Schedule, a_small_prefill_occupies_all_lanes) {
 }
 
 TEST(Schedule, a_causal_row_costs_what_it_sees) {
-  const Planned whole = plan_batch(make_problem(4, 1, Mask::full()), {{2048, 2048}}, geometries[2], 1);
-  const Planned causal = plan_batch(make_problem(4, 1, Mask::causal()), {{2048, 2048}}, geometries[2], 1);
+  const Planned whole =
+      plan_batch(make_problem(4, 1, Mask::full()), {{2048, 2048}}, geometries[2], 1);
+  const Planned causal =
+      plan_batch(make_problem(4, 1, Mask::causal()), {{2048, 2048}}, geometries[2], 1);
   const auto cost = [](const Planned& p) {
     int64_t sum = 0;
     for (const Task& task : p.tasks) sum += task.cost;
@@ -272,8 +298,8 @@ TEST(Schedule, the_lengths_alone_decide_where_rows_are_parted) {
   const AttentionProblem problem = make_problem(32, 8, Mask::causal());
   const std::vector<Lengths> sequence = {{700, 5000}};
   const Planned alone = plan_batch(problem, sequence, geometries[2], 1);
-  const Planned other =
-      plan_batch(problem, {{3, 90}, {700, 5000}, {1, 7}}, geometries[2], 1, {.batch = 9, .tokens = 9000, .context = 70'000});
+  const Planned other = plan_batch(problem, {{3, 90}, {700, 5000}, {1, 7}}, geometries[2], 1,
+                                   {.batch = 9, .tokens = 9000, .context = 70'000});
   const auto parts = [](const Planned& p, int32_t sequence_index) {
     std::vector<std::pair<int32_t, int32_t>> rows;
     for (const Task& task : p.tasks)
@@ -287,7 +313,8 @@ TEST(Schedule, the_lengths_alone_decide_where_rows_are_parted) {
 TEST(Schedule, stored_states_of_long_contexts_stay_within_64_mib_on_two_lanes) {
   for (const KernelGeometry& geometry : geometries) {
     const AttentionLimits limits{.batch = 64, .tokens = 4096, .context = 131072, .parallelism = 2};
-    EXPECT_LE(schedule_bounds(make_problem(64, 8, Mask::causal()), limits, geometry).partial_bytes, int64_t{64} << 20);
+    EXPECT_LE(schedule_bounds(make_problem(64, 8, Mask::causal()), limits, geometry).partial_bytes,
+              int64_t{64} << 20);
   }
 }
 

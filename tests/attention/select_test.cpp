@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/select_test.cpp: which kernel serves a problem: the list's order, missing instructions, names, FOLIO_FORCE_KERNEL.
+/// tests/attention/select_test.cpp: which kernel serves a problem: the list's order, missing
+/// instructions, names, FOLIO_FORCE_KERNEL.
 ///
 /// The variable is read once per process, so each test about it runs in a process of its own.
 #include <gtest/gtest.h>
@@ -25,18 +26,21 @@ TEST(Select, names_are_unique_and_every_kernel_is_complete) {
   std::set<std::string_view> names;
   for (const Kernel& kernel : kernels()) {
     EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name;
-    EXPECT_TRUE(kernel.refuse != nullptr && kernel.geometry != nullptr && kernel.run != nullptr && kernel.finish != nullptr);
+    EXPECT_TRUE(kernel.refuse != nullptr && kernel.geometry != nullptr && kernel.run != nullptr &&
+                kernel.finish != nullptr);
   }
   EXPECT_FALSE(names.empty());
 }
 
 TEST(Select, the_best_kernel_that_the_machine_can_run_is_taken) {
   const AttentionProblem problem = some_problem();
-  for (const Isa isa : {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4, Isa::avx512_bf16, Isa::amx_bf16}) {
+  for (const Isa isa :
+       {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4, Isa::avx512_bf16, Isa::amx_bf16}) {
     const Result<const Kernel*> selected = select(problem, isa, profile_of({}), {});
     ASSERT_TRUE(selected.has_value());
-    const auto first = std::find_if(kernels().begin(), kernels().end(),
-                                    [&](const Kernel& kernel) { return refusal(kernel, problem, isa) == nullptr; });
+    const auto first = std::find_if(kernels().begin(), kernels().end(), [&](const Kernel& kernel) {
+      return refusal(kernel, problem, isa) == nullptr;
+    });
     EXPECT_EQ((*selected)->name, first->name) << name(isa);
     EXPECT_EQ((*selected)->isa, std::min(isa, Isa::x86_64_v4)) << "f32 has no narrower products";
   }
@@ -53,9 +57,11 @@ TEST(Select, a_unit_that_the_machine_is_slow_at_is_taken_only_if_nothing_else_ac
   slow.bf16_dot_is_slow = true;
   EXPECT_NE(select(problem, Isa::avx512_bf16, slow, {}).value()->unit, Unit::bf16_dot);
   for (const Kernel& kernel : kernels()) {
-    if (kernel.unit != Unit::bf16_dot || refusal(kernel, problem, Isa::avx512_bf16) != nullptr) continue;
+    if (kernel.unit != Unit::bf16_dot || refusal(kernel, problem, Isa::avx512_bf16) != nullptr)
+      continue;
     EXPECT_EQ(select(problem, Isa::avx512_bf16, fast, {}).value()->unit, Unit::bf16_dot);
-    EXPECT_EQ(select(problem, Isa::avx512_bf16, slow, kernel.name).value()->name, kernel.name) << "the caller's name decides";
+    EXPECT_EQ(select(problem, Isa::avx512_bf16, slow, kernel.name).value()->name, kernel.name)
+        << "the caller's name decides";
   }
 }
 
@@ -68,7 +74,8 @@ TEST(Select, a_kernel_whose_instructions_are_missing_refuses_with_the_reason) {
     const Result<const Kernel*> selected = select(problem, below, machine_profile(), kernel.name);
     ASSERT_FALSE(selected.has_value());
     EXPECT_EQ(selected.error().code(), Errc::unsupported);
-    EXPECT_NE(selected.error().message().find(name(kernel.isa)), std::string_view::npos) << selected.error().message();
+    EXPECT_NE(selected.error().message().find(name(kernel.isa)), std::string_view::npos)
+        << selected.error().message();
   }
 }
 
@@ -88,14 +95,17 @@ TEST(Select, the_callers_name_decides) {
   });
 }
 
-/// Runs in a child process that has asked for nothing yet: exit status 0 if `create` answers as expected.
-void check_forced(const char* value, const char* argument, std::string_view expected_kernel, Errc expected_error) {
+/// Runs in a child process that has asked for nothing yet: exit status 0 if `create` answers as
+/// expected.
+void check_forced(const char* value, const char* argument, std::string_view expected_kernel,
+                  Errc expected_error) {
   setenv("FOLIO_FORCE_KERNEL", value, 1);
   AttentionCase c(CaseOptions{});
   const Result<Attention> attention = Attention::create(c.problem(), c.limits(), {}, argument);
-  const bool right = expected_error == Errc::ok ? attention.has_value() && attention->kernel() == expected_kernel
-                                                : !attention.has_value() && attention.error().code() == expected_error &&
-                                                      attention.error().message().find(value) != std::string_view::npos;
+  const bool right = expected_error == Errc::ok
+                         ? attention.has_value() && attention->kernel() == expected_kernel
+                         : !attention.has_value() && attention.error().code() == expected_error &&
+                               attention.error().message().find(value) != std::string_view::npos;
   std::_Exit(right ? 0 : 1);
 }
 
@@ -106,15 +116,18 @@ TEST(ForcedKernelDeathTest, the_variable_chooses_by_name) {
 }
 
 TEST(ForcedKernelDeathTest, an_unknown_name_is_an_error_that_shows_it) {
-  EXPECT_EXIT(check_forced("no_such_kernel", "", "", Errc::invalid_argument), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(check_forced("no_such_kernel", "", "", Errc::invalid_argument),
+              ::testing::ExitedWithCode(0), "");
 }
 
 TEST(ForcedKernelDeathTest, the_callers_argument_wins) {
-  EXPECT_EXIT(check_forced("no_such_kernel", plainest, plainest, Errc::ok), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(check_forced("no_such_kernel", plainest, plainest, Errc::ok),
+              ::testing::ExitedWithCode(0), "");
 }
 
 TEST(ForcedKernelDeathTest, an_empty_value_is_none) {
-  const std::string best(select(some_problem(), machine_isa(), machine_profile(), {}).value()->name);
+  const std::string best(
+      select(some_problem(), machine_isa(), machine_profile(), {}).value()->name);
   EXPECT_EXIT(check_forced("", "", best, Errc::ok), ::testing::ExitedWithCode(0), "");
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/table_test.cpp: tables are read as they are: every form, not one entry too many, unassigned ids of all kinds.
+/// tests/attention/table_test.cpp: tables are read as they are: every form, not one entry too many,
+/// unassigned ids of all kinds.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,7 +15,8 @@ namespace folio::test {
 namespace {
 
 TEST(Table, every_form_is_read_in_place_without_padding) {
-  // The tables of a case end at an inaccessible page: reading behind the last row's last entry is a crash.
+  // The tables of a case end at an inaccessible page: reading behind the last row's last entry is a
+  // crash.
   for (const TableForm form : {TableForm::dense, TableForm::csr, TableForm::rows_in_larger}) {
     for (const int32_t page_size : {1, 3, 8, 64}) {
       CaseOptions options;
@@ -28,7 +30,8 @@ TEST(Table, every_form_is_read_in_place_without_padding) {
 }
 
 TEST(Table, keys_of_unassigned_pages_are_invisible) {
-  // The three kinds of id that are no page: -1, num_pages and 2^31, at random places, up to sequences without any page.
+  // The three kinds of id that are no page: -1, num_pages and 2^31, at random places, up to
+  // sequences without any page.
   for (const double share : {0.2, 0.7, 1.0}) {
     for (const bool sinks : {false, true}) {
       CaseOptions options;
@@ -65,7 +68,8 @@ TEST(Table, entries_behind_a_window_are_not_even_read) {
   options.mask = Mask::sliding_window(30);
   options.sequences = {{4, 200}};
   const int64_t page_bytes = sysconf(_SC_PAGESIZE);
-  void* map = mmap(nullptr, static_cast<size_t>(3 * page_bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* map = mmap(nullptr, static_cast<size_t>(3 * page_bytes), PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(map, MAP_FAILED);
   auto* middle = static_cast<std::byte*>(map) + page_bytes;
   ASSERT_EQ(mprotect(middle, static_cast<size_t>(page_bytes), PROT_READ | PROT_WRITE), 0);
@@ -91,7 +95,8 @@ TEST(Table, stale_front_entries_may_name_another_sequences_pages) {
   const auto arrange = [](AttentionCase& c) {
     const auto first_of_second = static_cast<size_t>(c.batch().table.row_starts[1]);
     for (size_t p = 0; p < 9; ++p) {
-      c.table_entries()[p] = c.table_entries()[first_of_second + 11];  // the live page of the other sequence
+      // the live page of the other sequence
+      c.table_entries()[p] = c.table_entries()[first_of_second + 11];
       c.table_entries()[first_of_second + p] = c.table_entries()[12];
     }
   };

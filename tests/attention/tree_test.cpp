@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/tree_test.cpp: speculative trees: which new tokens a query sees besides what its mask says.
+/// tests/attention/tree_test.cpp: speculative trees: which new tokens a query sees besides what its
+/// mask says.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -14,7 +15,8 @@
 namespace folio::test {
 namespace {
 
-/// Steps of speculation: short and long trees (words of bits, tiles of keys), behind no prefix, a short one and several spans.
+/// Steps of speculation: short and long trees (words of bits, tiles of keys), behind no prefix, a
+/// short one and several spans.
 std::vector<SequenceShape> speculative_steps() {
   return {{5, 5}, {17, 130}, {1, 77}, {100, 300}, {0, 9}, {64, 64}, {130, 190}, {9, 2200}};
 }
@@ -30,7 +32,8 @@ CaseOptions tree_options(TreeForm tree, uint64_t seed) {
 }
 
 /// What the tree leaves of a tile, bit by bit.
-uint64_t expected_bits(const AttentionProblem& problem, const Batch& batch, int64_t row, int64_t first_key) {
+uint64_t expected_bits(const AttentionProblem& problem, const Batch& batch, int64_t row,
+                       int64_t first_key) {
   AttentionProblem everything = problem;
   everything.mask = Mask::full();
   everything.intervals = false;
@@ -58,7 +61,8 @@ TEST(Tree, bits_of_a_tile_equal_the_definition_wherever_the_new_tokens_begin) {
       const Sequence sequence = sequence_of(batch, 0);
       for (int64_t first = 0; first < context; first += 64) {
         const uint64_t in_context = seen_in_tile(Visible{0, {0, context}}, first);
-        ASSERT_EQ(tree_in_tile(problem, batch, sequence, token, first) & in_context, expected_bits(problem, batch, token, first))
+        ASSERT_EQ(tree_in_tile(problem, batch, sequence, token, first) & in_context,
+                  expected_bits(problem, batch, token, first))
             << new_tokens << " new tokens, context " << context << ", first key " << first;
       }
     }
@@ -89,7 +93,8 @@ TEST(Tree, random_trees_are_right_on_every_kernel) {
   constexpr int32_t page_sizes[] = {1, 7, 16, 64, unbounded_page_size};
   constexpr int32_t groups[] = {1, 3, 5};
   for (int round = 0; round < 12; ++round) {
-    CaseOptions options = tree_options(round % 3 == 2 ? TreeForm::bits : TreeForm::random, rng.next());
+    CaseOptions options =
+        tree_options(round % 3 == 2 ? TreeForm::bits : TreeForm::random, rng.next());
     options.page_size = rng.pick(page_sizes);
     options.q_heads = 2 * rng.pick(groups);
     options.parallelism = rng.int_between(1, 4);
@@ -104,8 +109,8 @@ TEST(Tree, random_trees_are_right_on_every_kernel) {
 TEST(Tree, a_tree_takes_away_from_any_mask_and_adds_nothing) {
   // A full mask lets random bits show later tokens too; a window hides ancestors.
   uint64_t seed = test_seed();
-  for (const Mask& mask :
-       {Mask::full(), Mask::sliding_window(7, 2), Mask::sliding_window(90), Mask::chunked(48), Mask{10, 5, 0, 3}}) {
+  for (const Mask& mask : {Mask::full(), Mask::sliding_window(7, 2), Mask::sliding_window(90),
+                           Mask::chunked(48), Mask{10, 5, 0, 3}}) {
     for (const TreeForm tree : {TreeForm::random, TreeForm::bits}) {
       CaseOptions options = tree_options(tree, ++seed);
       options.mask = mask;
@@ -151,9 +156,11 @@ int64_t unseen_nodes(const AttentionCase& c) {
   int64_t unseen = 0;
   for (int32_t b = 0; b < c.batch().size; ++b) {
     const int32_t begin = c.batch().query_offsets[b], end = c.batch().query_offsets[b + 1];
-    for (int64_t key = c.batch().context_lengths[b] - (end - begin); key < c.batch().context_lengths[b]; ++key) {
+    for (int64_t key = c.batch().context_lengths[b] - (end - begin);
+         key < c.batch().context_lengths[b]; ++key) {
       bool is_seen = false;
-      for (int64_t row = begin; row < end; ++row) is_seen = is_seen || reference::is_visible(c.problem(), c.batch(), b, row, key);
+      for (int64_t row = begin; row < end; ++row)
+        is_seen = is_seen || reference::is_visible(c.problem(), c.batch(), b, row, key);
       unseen += is_seen ? 0 : 1;
     }
   }
@@ -165,7 +172,8 @@ TEST(Tree, keys_of_nodes_that_nobody_sees_do_not_matter) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
     CaseOptions options = tree_options(TreeForm::random, 8);
     options.key_dtype = options.value_dtype = dtype;
-    if (dtype == DType::i8) options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
+    if (dtype == DType::i8)
+      options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
     for_each_kernel_case(options, [](AttentionCase& c, const std::string& kernel) {
       ASSERT_GT(unseen_nodes(c), 20) << "the case must have what it is about";
       EXPECT_TRUE(kernel_is_right(c, kernel));
@@ -182,7 +190,8 @@ TEST(Tree, a_sequence_alone_gives_the_bits_of_the_batch) {
     const std::vector<std::byte> bits = c.output_bits();
     c.poison_output();
     for (int32_t b = 0; b < c.batch().size; ++b) {
-      const Part part(c, queries_of(c, b, 0, c.options().sequences[static_cast<size_t>(b)].new_tokens));
+      const Part part(
+          c, queries_of(c, b, 0, c.options().sequences[static_cast<size_t>(b)].new_tokens));
       ASSERT_EQ(part.run(c.problem(), part.limits(), kernel).message(), "");
     }
     EXPECT_EQ(c.output_bits(), bits);
@@ -202,16 +211,19 @@ TEST(Tree, what_is_missing_too_small_or_unasked_for_is_an_error) {
   EXPECT_EQ(message_of(batch), "plan: batch.tree is null, but the problem asks for it");
   batch = c.batch();
   batch.tree_words = 2;
-  EXPECT_EQ(message_of(batch), "plan: batch.tree_words is 2, expected at least 3 (sequence 6 has 130 new tokens)");
+  EXPECT_EQ(message_of(batch),
+            "plan: batch.tree_words is 2, expected at least 3 (sequence 6 has 130 new tokens)");
   batch.tree_words = -1;
-  EXPECT_EQ(message_of(batch), "plan: batch.tree_words is -1, expected at least 1 (sequence 0 has 5 new tokens)");
+  EXPECT_EQ(message_of(batch),
+            "plan: batch.tree_words is -1, expected at least 1 (sequence 0 has 5 new tokens)");
   const int32_t no_tokens[] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
   batch = c.batch();
   batch.query_offsets = no_tokens;
   batch.tree = nullptr;
   EXPECT_EQ(message_of(batch), "") << "no query, no bits";
   c.problem().tree = false;
-  EXPECT_EQ(message_of(c.batch()), "plan: batch.tree is given, but the problem was created without it");
+  EXPECT_EQ(message_of(c.batch()),
+            "plan: batch.tree is given, but the problem was created without it");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/c/c_attention_test.cpp: attention through the C interface: the same bits, the same errors, structs of other ages.
+/// tests/c/c_attention_test.cpp: attention through the C interface: the same bits, the same errors,
+/// structs of other ages.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,9 +23,11 @@ using Handle = std::unique_ptr<folio_attention, HandleDeleter>;
 
 /// create, plan and memory through C.
 struct CCase {
-  explicit CCase(AttentionCase& c) : problem(c.problem()), limits(to_c(c.limits())), batch(to_c(c.batch())), args(c.args()) {
+  explicit CCase(AttentionCase& c)
+      : problem(c.problem()), limits(to_c(c.limits())), batch(to_c(c.batch())), args(c.args()) {
     folio_attention* made = nullptr;
-    code = folio_create_attention(&problem.problem, &limits, FOLIO_CPU, 0, nullptr, &made, &message);
+    code =
+        folio_create_attention(&problem.problem, &limits, FOLIO_CPU, 0, nullptr, &made, &message);
     attention.reset(made);
     if (code != FOLIO_OK) return;
     plan_memory = GuardedMemory(folio_get_plan_bytes(made), 64);
@@ -32,7 +35,8 @@ struct CCase {
     code = folio_make_plan(made, &batch, plan_memory.data(), plan_memory.bytes(), &plan, &message);
   }
   folio_code attend(const folio_executor* executor) {
-    return folio_attend(attention.get(), &plan, &args.args, workspace.data(), workspace.bytes(), executor, &message);
+    return folio_attend(attention.get(), &plan, &args.args, workspace.data(), workspace.bytes(),
+                        executor, &message);
   }
 
   CProblem problem;
@@ -70,7 +74,8 @@ TEST(CAttention, gives_the_bits_of_the_cpp_interface) {
   ASSERT_EQ(folio_get_default_executor(2, &own_threads, nullptr), FOLIO_OK);
   const Executor serial = serial_executor();
   const folio_executor callers = to_c(serial);
-  for (const folio_executor* executor : std::initializer_list<const folio_executor*>{nullptr, &callers, &own_threads}) {
+  for (const folio_executor* executor :
+       std::initializer_list<const folio_executor*>{nullptr, &callers, &own_threads}) {
     c.poison_output();
     ASSERT_EQ(through_c.attend(executor), FOLIO_OK) << through_c.message.text;
     EXPECT_EQ(c.output_bits(), expected);
@@ -85,12 +90,14 @@ TEST(CAttention, tasks_run_on_the_callers_threads_in_any_order) {
   ASSERT_EQ(through_c.code, FOLIO_OK) << through_c.message.text;
   c.poison_output();
   const auto prepare = [&] {
-    return folio_prepare(through_c.attention.get(), &through_c.plan, &through_c.args.args, through_c.workspace.data(),
-                         through_c.workspace.bytes(), &through_c.message);
+    return folio_prepare(through_c.attention.get(), &through_c.plan, &through_c.args.args,
+                         through_c.workspace.data(), through_c.workspace.bytes(),
+                         &through_c.message);
   };
   const auto run = [&](int64_t task) {
-    return folio_attend_task(through_c.attention.get(), &through_c.plan, &through_c.args.args, through_c.workspace.data(),
-                             through_c.workspace.bytes(), task, nullptr);
+    return folio_attend_task(through_c.attention.get(), &through_c.plan, &through_c.args.args,
+                             through_c.workspace.data(), through_c.workspace.bytes(), task,
+                             nullptr);
   };
   ASSERT_EQ(prepare(), FOLIO_OK) << through_c.message.text;
   const int64_t tasks = folio_get_num_tasks(&through_c.plan);
@@ -119,7 +126,8 @@ TEST(CAttention, mistakes_of_create_are_named) {
     const folio_limits l = to_c(limits);
     folio_attention* made = nullptr;
     folio_message message = {};
-    EXPECT_EQ(folio_create_attention(&broken.problem, &l, FOLIO_CPU, 0, nullptr, &made, &message), FOLIO_INVALID_ARGUMENT)
+    EXPECT_EQ(folio_create_attention(&broken.problem, &l, FOLIO_CPU, 0, nullptr, &made, &message),
+              FOLIO_INVALID_ARGUMENT)
         << row.words;
     EXPECT_EQ(made, nullptr);
     expect_text(message, row.words);
@@ -135,8 +143,8 @@ TEST(CAttention, mistakes_of_plan_are_named) {
     row.break_it(broken);
     const folio_batch batch = to_c(broken);
     folio_plan plan;
-    EXPECT_EQ(folio_make_plan(through_c.attention.get(), &batch, through_c.plan_memory.data(), through_c.plan_memory.bytes(),
-                              &plan, &through_c.message),
+    EXPECT_EQ(folio_make_plan(through_c.attention.get(), &batch, through_c.plan_memory.data(),
+                              through_c.plan_memory.bytes(), &plan, &through_c.message),
               FOLIO_INVALID_ARGUMENT)
         << row.words;
     expect_text(through_c.message, row.words);
@@ -153,8 +161,9 @@ TEST(CAttention, mistakes_of_attend_are_named_and_nothing_is_written) {
     AttentionArgs broken = c.args();
     row.break_it(broken);
     const CArgs args(broken);
-    EXPECT_EQ(folio_attend(through_c.attention.get(), &through_c.plan, &args.args, through_c.workspace.data(),
-                           through_c.workspace.bytes(), nullptr, &through_c.message),
+    EXPECT_EQ(folio_attend(through_c.attention.get(), &through_c.plan, &args.args,
+                           through_c.workspace.data(), through_c.workspace.bytes(), nullptr,
+                           &through_c.message),
               FOLIO_INVALID_ARGUMENT)
         << row.words;
     expect_text(through_c.message, row.words);
@@ -167,21 +176,27 @@ TEST(CAttention, null_pointers_and_missing_functions_are_named) {
   CCase t(c);
   ASSERT_EQ(t.code, FOLIO_OK) << t.message.text;
   folio_attention* made = nullptr;
-  const auto attend = [&](const folio_attention* a, const folio_plan* p, const folio_args* args, const folio_executor* e) {
+  const auto attend = [&](const folio_attention* a, const folio_plan* p, const folio_args* args,
+                          const folio_executor* e) {
     return folio_attend(a, p, args, t.workspace.data(), t.workspace.bytes(), e, &t.message);
   };
   const auto no_functions = c_struct<folio_executor>();
-  EXPECT_EQ(folio_create_attention(nullptr, &t.limits, FOLIO_CPU, 0, nullptr, &made, &t.message), FOLIO_INVALID_ARGUMENT);
-  expect_text(t.message, "problem is null");
-  EXPECT_EQ(folio_create_attention(&t.problem.problem, nullptr, FOLIO_CPU, 0, nullptr, &made, &t.message),
+  EXPECT_EQ(folio_create_attention(nullptr, &t.limits, FOLIO_CPU, 0, nullptr, &made, &t.message),
             FOLIO_INVALID_ARGUMENT);
+  expect_text(t.message, "problem is null");
+  EXPECT_EQ(
+      folio_create_attention(&t.problem.problem, nullptr, FOLIO_CPU, 0, nullptr, &made, &t.message),
+      FOLIO_INVALID_ARGUMENT);
   expect_text(t.message, "limits is null");
-  EXPECT_EQ(folio_create_attention(&t.problem.problem, &t.limits, FOLIO_CPU, 0, nullptr, nullptr, &t.message),
+  EXPECT_EQ(folio_create_attention(&t.problem.problem, &t.limits, FOLIO_CPU, 0, nullptr, nullptr,
+                                   &t.message),
             FOLIO_INVALID_ARGUMENT);
   expect_text(t.message, "attention is null");
-  EXPECT_EQ(folio_create_attention(&t.problem.problem, &t.limits, 7, 0, nullptr, &made, &t.message), FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(folio_create_attention(&t.problem.problem, &t.limits, 7, 0, nullptr, &made, &t.message),
+            FOLIO_INVALID_ARGUMENT);
   expect_text(t.message, "device_kind is 7");
-  EXPECT_EQ(folio_create_attention(&t.problem.problem, &t.limits, FOLIO_CPU, 0, "no_such_kernel", &made, &t.message),
+  EXPECT_EQ(folio_create_attention(&t.problem.problem, &t.limits, FOLIO_CPU, 0, "no_such_kernel",
+                                   &made, &t.message),
             FOLIO_INVALID_ARGUMENT);
   expect_text(t.message, "no_such_kernel");
   EXPECT_EQ(attend(nullptr, &t.plan, &t.args.args, nullptr), FOLIO_INVALID_ARGUMENT);
@@ -190,7 +205,8 @@ TEST(CAttention, null_pointers_and_missing_functions_are_named) {
   expect_text(t.message, "plan is null");
   EXPECT_EQ(attend(t.attention.get(), &t.plan, nullptr, nullptr), FOLIO_INVALID_ARGUMENT);
   expect_text(t.message, "args is null");
-  EXPECT_EQ(attend(t.attention.get(), &t.plan, &t.args.args, &no_functions), FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(attend(t.attention.get(), &t.plan, &t.args.args, &no_functions),
+            FOLIO_INVALID_ARGUMENT);
   expect_text(t.message, "executor->concurrency is null");
   folio_destroy_attention(nullptr);
   EXPECT_EQ(attend(nullptr, nullptr, nullptr, nullptr), FOLIO_INVALID_ARGUMENT);
@@ -203,7 +219,8 @@ TEST(CAttention, a_shorter_struct_of_an_older_caller_is_taken_with_defaults) {
   const std::vector<std::byte> expected = bits_through_cpp(c);
   CCase through_c(c);
   folio_problem& problem = through_c.problem.problem;
-  // An older caller knew nothing behind out_dtype: causal, no options, default scale. What lies behind its struct is not ours.
+  // An older caller knew nothing behind out_dtype: causal, no options, default scale. What lies
+  // behind its struct is not ours.
   problem.struct_size = offsetof(folio_problem, mask_left);
   problem.mask_left = problem.mask_chunk = 77;
   problem.options = -1;
@@ -213,17 +230,19 @@ TEST(CAttention, a_shorter_struct_of_an_older_caller_is_taken_with_defaults) {
   through_c.batch.struct_size = offsetof(folio_batch, query_positions);
   through_c.batch.query_positions = reinterpret_cast<const int32_t*>(1);
   folio_attention* made = nullptr;
-  ASSERT_EQ(folio_create_attention(&problem, &through_c.limits, FOLIO_CPU, 0, nullptr, &made, &through_c.message), FOLIO_OK)
+  ASSERT_EQ(folio_create_attention(&problem, &through_c.limits, FOLIO_CPU, 0, nullptr, &made,
+                                   &through_c.message),
+            FOLIO_OK)
       << through_c.message.text;
   const Handle attention(made);
   folio_plan plan;
-  ASSERT_EQ(folio_make_plan(made, &through_c.batch, through_c.plan_memory.data(), through_c.plan_memory.bytes(), &plan,
-                            &through_c.message),
+  ASSERT_EQ(folio_make_plan(made, &through_c.batch, through_c.plan_memory.data(),
+                            through_c.plan_memory.bytes(), &plan, &through_c.message),
             FOLIO_OK)
       << through_c.message.text;
   c.poison_output();
-  ASSERT_EQ(folio_attend(made, &plan, &through_c.args.args, through_c.workspace.data(), through_c.workspace.bytes(), nullptr,
-                         &through_c.message),
+  ASSERT_EQ(folio_attend(made, &plan, &through_c.args.args, through_c.workspace.data(),
+                         through_c.workspace.bytes(), nullptr, &through_c.message),
             FOLIO_OK)
       << through_c.message.text;
   EXPECT_EQ(c.output_bits(), expected);
@@ -240,14 +259,19 @@ TEST(CAttention, a_longer_struct_of_a_newer_caller_is_taken_only_if_nothing_new_
   newer.limits.struct_size = sizeof newer;
   folio_attention* made = nullptr;
   folio_message message = {};
-  ASSERT_EQ(folio_create_attention(&problem.problem, &newer.limits, FOLIO_CPU, 0, nullptr, &made, &message), FOLIO_OK)
+  ASSERT_EQ(folio_create_attention(&problem.problem, &newer.limits, FOLIO_CPU, 0, nullptr, &made,
+                                   &message),
+            FOLIO_OK)
       << message.text;
   folio_destroy_attention(made);
   newer.wish = 1;
-  EXPECT_EQ(folio_create_attention(&problem.problem, &newer.limits, FOLIO_CPU, 0, nullptr, &made, &message), FOLIO_UNSUPPORTED);
+  EXPECT_EQ(folio_create_attention(&problem.problem, &newer.limits, FOLIO_CPU, 0, nullptr, &made,
+                                   &message),
+            FOLIO_UNSUPPORTED);
   expect_text(message, "limits->struct_size is 24");
   newer.limits.struct_size = 3;
-  EXPECT_EQ(folio_create_attention(&problem.problem, &newer.limits, FOLIO_CPU, 0, nullptr, &made, &message),
+  EXPECT_EQ(folio_create_attention(&problem.problem, &newer.limits, FOLIO_CPU, 0, nullptr, &made,
+                                   &message),
             FOLIO_INVALID_ARGUMENT);
   expect_text(message, "limits->struct_size is 3");
 }

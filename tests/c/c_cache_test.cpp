@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/c/c_cache_test.cpp: append, rotate, merge and the copies through the C interface: the bytes of the C++ calls, and their errors.
+/// tests/c/c_cache_test.cpp: append, rotate, merge and the copies through the C interface: the
+/// bytes of the C++ calls, and their errors.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -36,13 +37,14 @@ struct Writes {
     args.norm_eps = 1e-3f;
   }
   TestPlane key{spec()}, value{spec()};
-  std::vector<float> rows = std::vector<float>(3 * 2 * 16), table = std::vector<float>(4 * 8), weights = std::vector<float>(16);
+  std::vector<float> rows = std::vector<float>(3 * 2 * 16), table = std::vector<float>(4 * 8),
+                     weights = std::vector<float>(16);
   std::vector<int32_t> offsets{0, 1, 3}, contexts{4, 2};
   std::vector<uint32_t> entries{3, 1};
   Batch batch{2, offsets.data(), contexts.data(), {entries.data(), 1, nullptr}};
   Rope rope;
-  AppendArgs args{dense_tensor<3>(rows.data(), DType::f32, {3, 2, 16}), dense_tensor<3>(rows.data(), DType::f32, {3, 2, 16}),
-                  key.view, value.view};
+  AppendArgs args{dense_tensor<3>(rows.data(), DType::f32, {3, 2, 16}),
+                  dense_tensor<3>(rows.data(), DType::f32, {3, 2, 16}), key.view, value.view};
 };
 
 folio_code append_through_c(const Writes& w, folio_message& message) {
@@ -97,9 +99,11 @@ TEST(CCache, mistakes_of_append_are_named_and_nothing_is_written) {
 TEST(CCache, rotate_gives_the_bits_of_the_cpp_call) {
   Writes w;
   std::vector<float> expected(w.rows.size()), got(w.rows.size());
-  RotateArgs own{w.args.k, dense_tensor<3>(expected.data(), DType::f32, {3, 2, 16}), &w.rope, w.weights.data(), 1e-3f};
+  RotateArgs own{w.args.k, dense_tensor<3>(expected.data(), DType::f32, {3, 2, 16}), &w.rope,
+                 w.weights.data(), 1e-3f};
   ASSERT_TRUE(rotate(w.batch, own, serial_executor()).is_ok());
-  const folio_tensor q = to_c(own.q), out = to_c(dense_tensor<3>(got.data(), DType::f32, {3, 2, 16}));
+  const folio_tensor q = to_c(own.q),
+                     out = to_c(dense_tensor<3>(got.data(), DType::f32, {3, 2, 16}));
   const folio_batch batch = to_c(w.batch);
   const folio_rope rope = to_c(w.rope);
   auto args = c_struct<folio_rotate_args>();
@@ -117,31 +121,41 @@ TEST(CCache, rotate_gives_the_bits_of_the_cpp_call) {
 }
 
 TEST(CCache, pages_and_slots_are_copied) {
-  TestPlane source{spec()}, pages{spec()}, slots{spec()}, expected_pages{spec()}, expected_slots{spec()};
+  TestPlane source{spec()}, pages{spec()}, slots{spec()}, expected_pages{spec()},
+      expected_slots{spec()};
   source.set_bytes(std::vector<std::byte>(source.bytes().size(), std::byte{7}));
   const std::vector<KVPlanes> from{{source.view, {}}};
   const PageCopy page_copies[] = {{0, 1, 4}, {2, 3, 2}};
   const SlotCopy slot_copies[] = {{0, 5}, {7, 2}};
-  const std::vector<KVPlanes> want_pages{{expected_pages.view, {}}}, want_slots{{expected_slots.view, {}}};
+  const std::vector<KVPlanes> want_pages{{expected_pages.view, {}}},
+      want_slots{{expected_slots.view, {}}};
   ASSERT_TRUE(copy_pages(from, want_pages, page_copies, serial_executor()).is_ok());
   ASSERT_TRUE(copy_slots(from, want_slots, slot_copies, serial_executor()).is_ok());
 
-  const CPlanes c_from(from), c_pages(std::vector<KVPlanes>{{pages.view, {}}}), c_slots(std::vector<KVPlanes>{{slots.view, {}}});
+  const CPlanes c_from(from), c_pages(std::vector<KVPlanes>{{pages.view, {}}}),
+      c_slots(std::vector<KVPlanes>{{slots.view, {}}});
   const folio_page_copy c_page_copies[] = {{0, 1, 4}, {2, 3, 2}};
   const folio_slot_copy c_slot_copies[] = {{0, 5}, {7, 2}};
   folio_message message = {};
-  ASSERT_EQ(folio_copy_pages(c_from.planes.data(), c_pages.planes.data(), 1, c_page_copies, 2, nullptr, &message), FOLIO_OK)
+  ASSERT_EQ(folio_copy_pages(c_from.planes.data(), c_pages.planes.data(), 1, c_page_copies, 2,
+                             nullptr, &message),
+            FOLIO_OK)
       << message.text;
-  ASSERT_EQ(folio_copy_slots(c_from.planes.data(), c_slots.planes.data(), 1, c_slot_copies, 2, nullptr, &message), FOLIO_OK)
+  ASSERT_EQ(folio_copy_slots(c_from.planes.data(), c_slots.planes.data(), 1, c_slot_copies, 2,
+                             nullptr, &message),
+            FOLIO_OK)
       << message.text;
   EXPECT_EQ(pages.bytes(), expected_pages.bytes());
   EXPECT_EQ(slots.bytes(), expected_slots.bytes());
 
-  EXPECT_EQ(folio_copy_pages(c_from.planes.data(), c_pages.planes.data(), 1, c_page_copies, -1, nullptr, &message),
+  EXPECT_EQ(folio_copy_pages(c_from.planes.data(), c_pages.planes.data(), 1, c_page_copies, -1,
+                             nullptr, &message),
             FOLIO_INVALID_ARGUMENT);
-  EXPECT_EQ(folio_copy_pages(c_from.planes.data(), nullptr, 1, c_page_copies, 2, nullptr, &message), FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(folio_copy_pages(c_from.planes.data(), nullptr, 1, c_page_copies, 2, nullptr, &message),
+            FOLIO_INVALID_ARGUMENT);
   EXPECT_STREQ(message.text, "folio_copy_pages: to is null");
-  EXPECT_EQ(folio_copy_pages(c_from.planes.data(), c_pages.planes.data(), 257, c_page_copies, 2, nullptr, &message),
+  EXPECT_EQ(folio_copy_pages(c_from.planes.data(), c_pages.planes.data(), 257, c_page_copies, 2,
+                             nullptr, &message),
             FOLIO_INVALID_ARGUMENT);
 }
 
@@ -152,7 +166,8 @@ TEST(CCache, merge_joins_parts) {
   const folio_tensor out = to_c(dense_tensor<3>(got.data(), DType::f32, {2, 3, 4}));
   const folio_partial parts[] = {{&first, lse.data()}, {&second, lse.data()}};
   folio_message message = {};
-  ASSERT_EQ(folio_merge(parts, 2, &out, lse_out.data(), nullptr, &message), FOLIO_OK) << message.text;
+  ASSERT_EQ(folio_merge(parts, 2, &out, lse_out.data(), nullptr, &message), FOLIO_OK)
+      << message.text;
   EXPECT_NEAR(got[5], 2.0f, 1e-6f);
   EXPECT_NEAR(lse_out[0], 0.6931472f, 1e-6f);
   EXPECT_EQ(folio_merge(parts, 0, &out, nullptr, nullptr, &message), FOLIO_INVALID_ARGUMENT);

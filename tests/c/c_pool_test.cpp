@@ -30,7 +30,8 @@ class CPool : public ::testing::Test {
   folio_sequence admit(const std::vector<int32_t>& prompt, int32_t expected_hit = 0) {
     folio_sequence id = 0;
     int32_t cached = -1;
-    EXPECT_EQ(folio_admit(pool.get(), prompt.data(), static_cast<int64_t>(prompt.size()), nullptr, &id, &cached, &message),
+    EXPECT_EQ(folio_admit(pool.get(), prompt.data(), static_cast<int64_t>(prompt.size()), nullptr,
+                          &id, &cached, &message),
               FOLIO_OK)
         << message.text;
     EXPECT_EQ(cached, expected_hit);
@@ -118,12 +119,16 @@ TEST_F(CPool, ordinary_and_broken_calls_have_their_codes) {
   EXPECT_EQ(folio_commit(pool.get(), id, nullptr, 3, &message), FOLIO_INVALID_ARGUMENT);
   EXPECT_EQ(folio_commit(pool.get(), id, nullptr, -1, &message), FOLIO_INVALID_ARGUMENT);
   folio_sequence out = 0;
-  EXPECT_EQ(folio_admit(pool.get(), nullptr, 2, nullptr, &out, nullptr, &message), FOLIO_INVALID_ARGUMENT);
-  EXPECT_EQ(folio_admit(pool.get(), nullptr, 0, nullptr, &out, nullptr, &message), FOLIO_INVALID_ARGUMENT) << "an empty prompt";
+  EXPECT_EQ(folio_admit(pool.get(), nullptr, 2, nullptr, &out, nullptr, &message),
+            FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(folio_admit(pool.get(), nullptr, 0, nullptr, &out, nullptr, &message),
+            FOLIO_INVALID_ARGUMENT)
+      << "an empty prompt";
   EXPECT_EQ(folio_get_length(pool.get(), id, nullptr, &message), FOLIO_INVALID_ARGUMENT);
   folio_pool* none = nullptr;
   auto options = c_struct<folio_pool_options>();
-  EXPECT_EQ(folio_create_pool(&options, &none, &message), FOLIO_INVALID_ARGUMENT) << "num_pages is 0";
+  EXPECT_EQ(folio_create_pool(&options, &none, &message), FOLIO_INVALID_ARGUMENT)
+      << "num_pages is 0";
   EXPECT_EQ(none, nullptr);
   EXPECT_NE(std::strstr(message.text, "num_pages"), nullptr) << message.text;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/c/to_c.h: folio's structs as those of the C interface, so that tables of the C++ tests can be run through C.
+/// tests/c/to_c.h: folio's structs as those of the C interface, so that tables of the C++ tests can
+/// be run through C.
 ///
 /// Each object holds what its C struct points to and must stay where it is.
 #pragma once
@@ -110,8 +111,9 @@ struct CProblem {
     problem.mask_right = from.mask.right;
     problem.mask_chunk = from.mask.chunk;
     problem.mask_sink_tokens = from.mask.sink_tokens;
-    problem.options = (from.value_in_key ? FOLIO_VALUE_IN_KEY : 0) | (from.sink_logits ? FOLIO_SINK_LOGITS : 0) |
-                      (from.alibi ? FOLIO_ALIBI : 0) | (from.bias ? FOLIO_BIAS : 0) | (from.intervals ? FOLIO_INTERVALS : 0) |
+    problem.options = (from.value_in_key ? FOLIO_VALUE_IN_KEY : 0) |
+                      (from.sink_logits ? FOLIO_SINK_LOGITS : 0) | (from.alibi ? FOLIO_ALIBI : 0) |
+                      (from.bias ? FOLIO_BIAS : 0) | (from.intervals ? FOLIO_INTERVALS : 0) |
                       (from.tree ? FOLIO_TREE : 0) | (from.selection ? FOLIO_SELECTION : 0);
     problem.scale = from.scale;
     problem.softcap = from.softcap;
@@ -123,7 +125,11 @@ struct CProblem {
 
 struct CArgs {
   explicit CArgs(const AttentionArgs& from)
-      : key(from.key), value(from.value), q(to_c(from.q)), out(to_c(from.out)), bias(to_c(from.bias)) {
+      : key(from.key),
+        value(from.value),
+        q(to_c(from.q)),
+        out(to_c(from.out)),
+        bias(to_c(from.bias)) {
     args.q = &q;
     args.out = &out;
     args.key = &key.view;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cache/cache_errors_test.cpp: mistakes in calls of the copies, of make_planes, page_extents and the page table builder.
+/// tests/cache/cache_errors_test.cpp: mistakes in calls of the copies, of make_planes, page_extents
+/// and the page table builder.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -69,7 +70,9 @@ struct TableCall {
     const auto builder = PageTableBuilder::make(rows, columns, num_pages, span);
     return builder.error();
   }
-  [[nodiscard]] std::vector<std::byte> written() const { return {memory.data(), memory.data() + memory.bytes()}; }
+  [[nodiscard]] std::vector<std::byte> written() const {
+    return {memory.data(), memory.data() + memory.bytes()};
+  }
 };
 
 TEST(CacheErrors, copy_pages_refuses_planes_that_differ_and_pages_that_are_not_there) {
@@ -84,8 +87,12 @@ TEST(CacheErrors, copy_pages_refuses_planes_that_differ_and_pages_that_are_not_t
        {"value missing", [](C& c) { c.to[0].value.data = nullptr; }, {"to", "value data is null"}},
        {"key missing", [](C& c) { c.from[0].key.data = nullptr; }, {"from", "key data is null"}},
        {"dtype", [](C& c) { c.to[0].key.dtype = DType::f8_e8m0; }, {"to: key has dtype f8_e8m0"}},
-       {"computed scales of bf16", [](C& c) { c.to[0].key.dtype = DType::bf16; }, {"to: key has dtype bf16", "computed scales"}},
-       {"granularity", [](C& c) { c.from[0].value.scales.granularity = 0; }, {"from: value scales.granularity is 0"}},
+       {"computed scales of bf16",
+        [](C& c) { c.to[0].key.dtype = DType::bf16; },
+        {"to: key has dtype bf16", "computed scales"}},
+       {"granularity",
+        [](C& c) { c.from[0].value.scales.granularity = 0; },
+        {"from: value scales.granularity is 0"}},
        {"tensor_scale",
         [](C& c) {
           c.tensor_scale = -1.0f;
@@ -101,9 +108,13 @@ TEST(CacheErrors, copy_pages_refuses_planes_that_differ_and_pages_that_are_not_t
           c.to[0].key.slot_stride_bytes = 0;
         },
         {"to: key slot_stride_bytes is 0"}},
-       {"unbounded", [](C& c) { c.from[0].key.page_size = c.to[0].key.page_size = unbounded_page_size; }, {"unbounded"}},
+       {"unbounded",
+        [](C& c) { c.from[0].key.page_size = c.to[0].key.page_size = unbounded_page_size; },
+        {"unbounded"}},
        {"from page", [](C& c) { c.copies[1].from = 5; }, {"copies[1].from is 5", "less than 5"}},
-       {"to page", [](C& c) { c.copies[1].to = 0xffffffff; }, {"copies[1].to is 4294967295", "less than 5"}},
+       {"to page",
+        [](C& c) { c.copies[1].to = 0xffffffff; },
+        {"copies[1].to is 4294967295", "less than 5"}},
        {"tokens", [](C& c) { c.copies[0].tokens = 5; }, {"copies[0].tokens is 5", "0 to 4"}},
        {"tokens", [](C& c) { c.copies[0].tokens = -1; }, {"copies[0].tokens is -1"}},
        {"head too large to convert",
@@ -122,13 +133,23 @@ TEST(CacheErrors, copy_slots_refuses_planes_that_differ_and_slots_that_are_not_t
       {{"executor", [](C& c) { c.executor.concurrency = nullptr; }, {"executor", "concurrency"}},
        {"layers", [](C& c) { c.from.clear(); }, {"to has 1 layers", "0"}},
        {"heads", [](C& c) { c.to[0].key.num_heads = 1; }, {"to[0].key num_heads is 1", "2"}},
-       {"head_size", [](C& c) { c.to[0].value.head_size = 8; }, {"to[0].value head_size is 8", "16"}},
-       {"value missing", [](C& c) { c.from[0].value.data = nullptr; }, {"from", "value data is null"}},
-       {"page sizes of one side", [](C& c) { c.to[0].value.page_size = 2; }, {"to: value page_size is 2", "4"}},
-       {"computed scales of f16", [](C& c) { c.to[0].value.dtype = DType::f16; }, {"to: value has dtype f16", "computed"}},
+       {"head_size",
+        [](C& c) { c.to[0].value.head_size = 8; },
+        {"to[0].value head_size is 8", "16"}},
+       {"value missing",
+        [](C& c) { c.from[0].value.data = nullptr; },
+        {"from", "value data is null"}},
+       {"page sizes of one side",
+        [](C& c) { c.to[0].value.page_size = 2; },
+        {"to: value page_size is 2", "4"}},
+       {"computed scales of f16",
+        [](C& c) { c.to[0].value.dtype = DType::f16; },
+        {"to: value has dtype f16", "computed"}},
        {"from", [](C& c) { c.copies[1].from = 20; }, {"copies[1].from is 20", "less than 20"}},
        {"from", [](C& c) { c.copies[1].from = -1; }, {"copies[1].from is -1"}},
-       {"to", [](C& c) { c.copies[0].to = int64_t{1} << 40; }, {"copies[0].to is 1099511627776", "less than 20"}},
+       {"to",
+        [](C& c) { c.copies[0].to = int64_t{1} << 40; },
+        {"copies[0].to is 1099511627776", "less than 20"}},
        {"to", [](C& c) { c.copies[0].to = -5; }, {"copies[0].to is -5"}}});
 }
 
@@ -136,20 +157,30 @@ TEST(CacheErrors, make_planes_refuses_impossible_shapes_and_memory) {
   using C = PlanesCall;
   expect_refused<C>(
       "make_planes",
-      {{"num_layers", [](C& c) { c.shape.num_layers = 0; }, {"shape.num_layers is 0", "at least 1"}},
+      {{"num_layers",
+        [](C& c) { c.shape.num_layers = 0; },
+        {"shape.num_layers is 0", "at least 1"}},
        {"num_heads", [](C& c) { c.shape.num_heads = -1; }, {"shape.num_heads is -1"}},
        {"head_size", [](C& c) { c.shape.head_size = 0; }, {"shape.head_size is 0"}},
        {"page_size", [](C& c) { c.shape.page_size = 0; }, {"shape.page_size is 0"}},
        {"dtype", [](C& c) { c.shape.dtype = DType::i4; }, {"shape.dtype is i4"}},
        {"dtype", [](C& c) { c.shape.dtype = DType::f8_e8m0; }, {"shape.dtype is f8_e8m0"}},
        {"scale_dtype", [](C& c) { c.shape.scale_dtype = DType::i8; }, {"shape.scale_dtype is i8"}},
-       {"granularity", [](C& c) { c.shape.quantization_granularity = -1; }, {"shape.quantization_granularity is -1"}},
+       {"granularity",
+        [](C& c) { c.shape.quantization_granularity = -1; },
+        {"shape.quantization_granularity is -1"}},
        {"num_pages", [](C& c) { c.num_pages = -1; }, {"num_pages is -1"}},
-       {"num_pages", [](C& c) { c.num_pages = int64_t{1} << 32; }, {"num_pages is 4294967296", "uint32"}},
+       {"num_pages",
+        [](C& c) { c.num_pages = int64_t{1} << 32; },
+        {"num_pages is 4294967296", "uint32"}},
        {"blocks too small", [](C& c) { --c.blocks_span.bytes; }, {"blocks has 8191 bytes", "8192"}},
-       {"scales too small", [](C& c) { c.scales_span.bytes -= 4; }, {"scales has 252 bytes", "256"}},
+       {"scales too small",
+        [](C& c) { c.scales_span.bytes -= 4; },
+        {"scales has 252 bytes", "256"}},
        {"scales missing", [](C& c) { c.scales_span = {}; }, {"scales are null", "256 bytes"}},
-       {"scales unasked for", [](C& c) { c.shape.scale_dtype = DType::invalid; }, {"scales are given", "none"}},
+       {"scales unasked for",
+        [](C& c) { c.shape.scale_dtype = DType::invalid; },
+        {"scales are given", "none"}},
        {"scales misaligned",
         [](C& c) { c.scales_span.data = static_cast<std::byte*>(c.scales_span.data) + 2; },
         {"scales is not aligned", "4 bytes"}},
@@ -160,22 +191,25 @@ TEST(CacheErrors, make_planes_refuses_impossible_shapes_and_memory) {
 }
 
 TEST(CacheErrors, page_extents_and_tables_refuse_what_is_out_of_range) {
-  expect_refused<ExtentsCall>("page_extents",
-                              {{"page", [](ExtentsCall& c) { c.page = 5; }, {"page is 5", "less than 5"}},
-                               {"key.data", [](ExtentsCall& c) { c.planes[0].key.data = nullptr; }, {"key data is null"}}});
+  expect_refused<ExtentsCall>(
+      "page_extents",
+      {{"page", [](ExtentsCall& c) { c.page = 5; }, {"page is 5", "less than 5"}},
+       {"key.data", [](ExtentsCall& c) { c.planes[0].key.data = nullptr; }, {"key data is null"}}});
   using C = TableCall;
-  expect_refused<C>("PageTableBuilder", {{"rows", [](C& c) { c.rows = -1; }, {"rows is -1"}},
-                                         {"columns", [](C& c) { c.columns = -1; }, {"columns is -1"}},
-                                         {"columns", [](C& c) { c.columns = int64_t{1} << 61; }, {"2^62 bytes"}},
-                                         {"num_pages", [](C& c) { c.num_pages = int64_t{1} << 32; }, {"num_pages is 4294967296"}},
-                                         {"memory too small", [](C& c) { --c.span.bytes; }, {"memory has 191 bytes", "192"}},
-                                         {"memory null", [](C& c) { c.span.data = nullptr; }, {"memory has 0 bytes", "192"}},
-                                         {"memory misaligned",
-                                          [](C& c) {
-                                            c.rows = 1;
-                                            c.span.data = static_cast<std::byte*>(c.span.data) + 16;
-                                          },
-                                          {"memory is not aligned", "32 bytes"}}});
+  expect_refused<C>(
+      "PageTableBuilder",
+      {{"rows", [](C& c) { c.rows = -1; }, {"rows is -1"}},
+       {"columns", [](C& c) { c.columns = -1; }, {"columns is -1"}},
+       {"columns", [](C& c) { c.columns = int64_t{1} << 61; }, {"2^62 bytes"}},
+       {"num_pages", [](C& c) { c.num_pages = int64_t{1} << 32; }, {"num_pages is 4294967296"}},
+       {"memory too small", [](C& c) { --c.span.bytes; }, {"memory has 191 bytes", "192"}},
+       {"memory null", [](C& c) { c.span.data = nullptr; }, {"memory has 0 bytes", "192"}},
+       {"memory misaligned",
+        [](C& c) {
+          c.rows = 1;
+          c.span.data = static_cast<std::byte*>(c.span.data) + 16;
+        },
+        {"memory is not aligned", "32 bytes"}}});
 }
 
 }  // namespace

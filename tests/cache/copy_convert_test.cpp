@@ -21,9 +21,11 @@ void fill(const TestPlane& plane, Rng& rng) {
     for (int64_t slot = 0; slot < v.page_size; ++slot) {
       for (int64_t h = 0; h < v.num_heads; ++h) {
         for (int64_t d = 0; d < v.head_size; ++d) {
-          reference::store(plane.element(page, slot, h, d), v.dtype, static_cast<double>(rng.uniform(-100.0f, 100.0f)));
+          reference::store(plane.element(page, slot, h, d), v.dtype,
+                           static_cast<double>(rng.uniform(-100.0f, 100.0f)));
           if (v.scales.data == nullptr) continue;
-          reference::store(plane.scale(page, slot, h, d), v.scales.dtype, static_cast<double>(rng.uniform(0.01f, 4.0f)));
+          reference::store(plane.scale(page, slot, h, d), v.scales.dtype,
+                           static_cast<double>(rng.uniform(0.01f, 4.0f)));
         }
       }
     }
@@ -36,7 +38,9 @@ float value_of(const TestPlane& plane, int64_t page, int64_t slot, int64_t h, in
   const auto stored = static_cast<float>(reference::load(plane.element(page, slot, h, d), v.dtype));
   if (v.scales.data == nullptr) return stored;
   const float tensor_scale = v.scales.tensor_scale != nullptr ? *v.scales.tensor_scale : 1.0f;
-  return stored * (static_cast<float>(reference::load(plane.scale(page, slot, h, d), v.scales.dtype)) * tensor_scale);
+  return stored *
+         (static_cast<float>(reference::load(plane.scale(page, slot, h, d), v.scales.dtype)) *
+          tensor_scale);
 }
 
 /// One slot by definition: read as floats, appended as float32.
@@ -45,7 +49,8 @@ void convert_slot(const TestPlane& from, int64_t from_slot, const TestPlane& to,
   std::vector<float> rows(static_cast<size_t>(v.num_heads * v.head_size));
   for (int64_t h = 0; h < v.num_heads; ++h) {
     for (int64_t d = 0; d < v.head_size; ++d) {
-      rows[static_cast<size_t>(h * v.head_size + d)] = value_of(from, from_slot / v.page_size, from_slot % v.page_size, h, d);
+      rows[static_cast<size_t>(h * v.head_size + d)] =
+          value_of(from, from_slot / v.page_size, from_slot % v.page_size, h, d);
     }
   }
   AppendArgs args;
@@ -70,7 +75,8 @@ TEST(CopyConvert, pages_of_other_types_hold_the_values_as_append_writes_them) {
     SCOPED_TRACE(round);
     const PlaneSpec spec = random_spec(rng, rng.int_between(1, 6), rng.between(1, 4));
     PlaneSpec other = other_spec(rng, spec, spec.page_size);
-    if (other.dtype == spec.dtype) other.dtype = spec.dtype == DType::f32 ? DType::bf16 : DType::f32, other.scales = {};
+    if (other.dtype == spec.dtype)
+      other.dtype = spec.dtype == DType::f32 ? DType::bf16 : DType::f32, other.scales = {};
     const TestPlane source(spec);
     TestPlane target(other), wanted(other);
     fill(source, rng);
@@ -78,16 +84,19 @@ TEST(CopyConvert, pages_of_other_types_hold_the_values_as_append_writes_them) {
     wanted.set_bytes(target.bytes());
     std::vector<PageCopy> copies(static_cast<size_t>(rng.between(1, 6)));
     for (PageCopy& c : copies) {
-      c = {static_cast<uint32_t>(rng.between(0, spec.num_pages - 1)), static_cast<uint32_t>(rng.between(0, other.num_pages - 1)),
+      c = {static_cast<uint32_t>(rng.between(0, spec.num_pages - 1)),
+           static_cast<uint32_t>(rng.between(0, other.num_pages - 1)),
            rng.int_between(0, spec.page_size)};
       for (int64_t slot = 0; slot < c.tokens; ++slot) {
-        convert_slot(source, c.from * int64_t{spec.page_size} + slot, wanted, c.to * int64_t{spec.page_size} + slot);
+        convert_slot(source, c.from * int64_t{spec.page_size} + slot, wanted,
+                     c.to * int64_t{spec.page_size} + slot);
       }
     }
     const KVPlanes from[] = {{source.view, {}}}, to[] = {{target.view, {}}};
     const Status status = copy_pages(from, to, copies, default_executor(2));
     ASSERT_TRUE(status.is_ok()) << status.message();
-    EXPECT_EQ(difference(target.bytes(), wanted.bytes()), "") << name(spec.dtype) << " to " << name(other.dtype);
+    EXPECT_EQ(difference(target.bytes(), wanted.bytes()), "")
+        << name(spec.dtype) << " to " << name(other.dtype);
     EXPECT_TRUE(target.slack_untouched());
   }
 }
@@ -107,7 +116,8 @@ TEST(CopyConvert, slots_move_between_pages_of_any_size_as_if_one_after_the_other
     fill(source, rng);
     fill(target, rng);
     expected.set_bytes(target.bytes());
-    const int64_t from_slots = spec.num_pages * spec.page_size, to_slots = other.num_pages * other.page_size;
+    const int64_t from_slots = spec.num_pages * spec.page_size,
+                  to_slots = other.num_pages * other.page_size;
     std::vector<SlotCopy> copies(static_cast<size_t>(rng.between(1, 12)));
     for (SlotCopy& c : copies) {
       c = {rng.between(0, from_slots - 1), rng.between(0, to_slots - 1)};
@@ -122,7 +132,9 @@ TEST(CopyConvert, slots_move_between_pages_of_any_size_as_if_one_after_the_other
         for (int64_t d = 0; d < spec.head_size; ++d) {
           const float a = value_of(target, c.to / other.page_size, c.to % other.page_size, h, d);
           const float e = value_of(expected, c.to / other.page_size, c.to % other.page_size, h, d);
-          const float step = bit_width(spec.dtype) == 8 && bit_width(other.dtype) == 8 ? std::fabs(e) / 4.0f + 2.0f : 0.0f;
+          const float step = bit_width(spec.dtype) == 8 && bit_width(other.dtype) == 8
+                                 ? std::fabs(e) / 4.0f + 2.0f
+                                 : 0.0f;
           ASSERT_NEAR(a, e, step) << name(spec.dtype) << " to " << name(other.dtype);
         }
       }
@@ -136,7 +148,8 @@ TEST(CopySlots, a_list_within_one_plane_acts_as_if_run_one_after_the_other) {
   for (int round = 0; round < 150; ++round) {
     SCOPED_TRACE(round);
     PlaneSpec spec = random_spec(rng, rng.int_between(1, 6), rng.between(1, 4));
-    if (spec.scales.dtype != DType::invalid && rng.chance(0.7)) spec.scales.page = spec.scales.slot = true;
+    if (spec.scales.dtype != DType::invalid && rng.chance(0.7))
+      spec.scales.page = spec.scales.slot = true;
     if (!spec.scales.slot) spec.scales = {};
     if (spec.scales.is_inline) spec.scales.head = spec.scales.granule = true;
     TestPlane plane(spec), expected(spec);
@@ -149,16 +162,19 @@ TEST(CopySlots, a_list_within_one_plane_acts_as_if_run_one_after_the_other) {
       for (int64_t h = 0; h < spec.num_heads; ++h) {
         for (int64_t d = 0; d < spec.head_size; ++d) {
           const int64_t p = spec.page_size;
-          std::memmove(expected.element(c.to / p, c.to % p, h, d), expected.element(c.from / p, c.from % p, h, d),
+          std::memmove(expected.element(c.to / p, c.to % p, h, d),
+                       expected.element(c.from / p, c.from % p, h, d),
                        static_cast<size_t>(bit_width(spec.dtype) / 8));
           if (spec.scales.dtype == DType::invalid) continue;
-          std::memmove(expected.scale(c.to / p, c.to % p, h, d), expected.scale(c.from / p, c.from % p, h, d),
+          std::memmove(expected.scale(c.to / p, c.to % p, h, d),
+                       expected.scale(c.from / p, c.from % p, h, d),
                        static_cast<size_t>(bit_width(spec.scales.dtype) / 8));
         }
       }
     }
     const KVPlanes layers[] = {{plane.view, {}}};
-    const Status status = copy_slots(layers, layers, copies, rng.chance(0.5) ? default_executor(2) : reversed_executor());
+    const Status status = copy_slots(layers, layers, copies,
+                                     rng.chance(0.5) ? default_executor(2) : reversed_executor());
     ASSERT_TRUE(status.is_ok()) << status.message();
     EXPECT_EQ(difference(plane.bytes(), expected.bytes()), "") << name(spec.dtype);
     EXPECT_TRUE(plane.slack_untouched());
@@ -168,7 +184,9 @@ TEST(CopySlots, a_list_within_one_plane_acts_as_if_run_one_after_the_other) {
 TEST(CopyPages, cutting_a_plane_into_parts_does_not_show) {
   Rng rng(test_seed());
   for (int round = 0; round < 20; ++round) {
-    PlaneSpec spec{DType::i8, 4, 64, 32, 40, rng.chance(0.5) ? StorageOrder::token_major : StorageOrder::head_major};
+    PlaneSpec spec{
+        DType::i8, 4,  64,
+        32,        40, rng.chance(0.5) ? StorageOrder::token_major : StorageOrder::head_major};
     spec.scales = {DType::f32, 64, true, rng.chance(0.5), true, true};
     PlaneSpec wide = spec;
     wide.dtype = DType::bf16;
@@ -177,15 +195,19 @@ TEST(CopyPages, cutting_a_plane_into_parts_does_not_show) {
     fill(source, rng);
     std::vector<PageCopy> copies;
     for (int i = 0; i < 60; ++i) {
-      copies.push_back(
-          {static_cast<uint32_t>(rng.between(0, 39)), static_cast<uint32_t>(rng.between(0, 39)), rng.int_between(1, 32)});
+      copies.push_back({static_cast<uint32_t>(rng.between(0, 39)),
+                        static_cast<uint32_t>(rng.between(0, 39)), rng.int_between(1, 32)});
     }
     for (const bool converts : {false, true}) {
       TestPlane one(converts ? wide : spec), many(converts ? wide : spec);
       if (!converts) one.set_bytes(source.bytes()), many.set_bytes(source.bytes());
-      const KVPlanes from[] = {{source.view, {}}}, to_one[] = {{one.view, {}}}, to_many[] = {{many.view, {}}};
-      ASSERT_EQ(copy_pages(converts ? from : to_one, to_one, copies, serial_executor()).message(), "");
-      ASSERT_EQ(copy_pages(converts ? from : to_many, to_many, copies, reversed_executor()).message(), "");
+      const KVPlanes from[] = {{source.view, {}}}, to_one[] = {{one.view, {}}},
+                     to_many[] = {{many.view, {}}};
+      ASSERT_EQ(copy_pages(converts ? from : to_one, to_one, copies, serial_executor()).message(),
+                "");
+      ASSERT_EQ(
+          copy_pages(converts ? from : to_many, to_many, copies, reversed_executor()).message(),
+          "");
       EXPECT_EQ(difference(many.bytes(), one.bytes()), "");
     }
   }
@@ -228,16 +250,19 @@ TEST(CopySlots, rows_of_planes_without_pages_are_slots) {
   TestPlane rows({DType::f32, 2, 8, 1, 20}), paged({DType::bf16, 2, 8, 4, 5});
   rows.view.page_size = unbounded_page_size;
   rows.view.slot_stride_bytes = rows.view.page_stride_bytes;
-  for (int64_t d = 0; d < 8; ++d) reference::store(rows.element(17, 0, 1, d), DType::f32, static_cast<double>(d));
+  for (int64_t d = 0; d < 8; ++d)
+    reference::store(rows.element(17, 0, 1, d), DType::f32, static_cast<double>(d));
   const KVPlanes from[] = {{rows.view, {}}}, to[] = {{paged.view, {}}};
   const SlotCopy copies[] = {{17, 9}};
   ASSERT_EQ(copy_slots(from, to, copies, serial_executor()).message(), "");
-  for (int64_t d = 0; d < 8; ++d) EXPECT_EQ(reference::load(paged.element(2, 1, 1, d), DType::bf16), static_cast<double>(d));
+  for (int64_t d = 0; d < 8; ++d)
+    EXPECT_EQ(reference::load(paged.element(2, 1, 1, d), DType::bf16), static_cast<double>(d));
 }
 
 TEST(CopySlots, slots_are_reached_beyond_2_to_the_32_bytes) {
   constexpr int64_t row = 64 * 4, page = 16 * row, num_pages = (int64_t{9} << 30) / page;
-  void* map = mmap(nullptr, num_pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* map = mmap(nullptr, num_pages * page, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (map == MAP_FAILED) GTEST_SKIP() << "no 9 GiB of address space here";
   const PagedKVView view{map, DType::f32, 1, 64, 16, num_pages, page, row, row};
   const KVPlanes layers[] = {{view, {}}};

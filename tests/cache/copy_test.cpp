@@ -14,7 +14,9 @@
 namespace folio::test {
 namespace {
 
-void copy_bytes(const std::byte* from, std::byte* to, int bits) { std::memmove(to, from, static_cast<size_t>(bits / 8)); }
+void copy_bytes(const std::byte* from, std::byte* to, int bits) {
+  std::memmove(to, from, static_cast<size_t>(bits / 8));
+}
 
 /// One copy by definition: element by element, scale by scale.
 void copy_naively(const TestPlane& from, const TestPlane& to, const PageCopy& copy) {
@@ -22,9 +24,11 @@ void copy_naively(const TestPlane& from, const TestPlane& to, const PageCopy& co
   for (int64_t slot = 0; slot < copy.tokens; ++slot) {
     for (int64_t head = 0; head < v.num_heads; ++head) {
       for (int64_t d = 0; d < v.head_size; ++d) {
-        copy_bytes(from.element(copy.from, slot, head, d), to.element(copy.to, slot, head, d), bit_width(v.dtype));
+        copy_bytes(from.element(copy.from, slot, head, d), to.element(copy.to, slot, head, d),
+                   bit_width(v.dtype));
         if (v.scales.data == nullptr || v.scales.page_stride_bytes == 0) continue;
-        copy_bytes(from.scale(copy.from, slot, head, d), to.scale(copy.to, slot, head, d), bit_width(v.scales.dtype));
+        copy_bytes(from.scale(copy.from, slot, head, d), to.scale(copy.to, slot, head, d),
+                   bit_width(v.scales.dtype));
       }
     }
   }
@@ -38,7 +42,8 @@ void randomise(TestPlane& plane, Rng& rng) {
 
 std::vector<PageCopy> random_copies(Rng& rng, const PlaneSpec& spec) {
   std::vector<PageCopy> copies(static_cast<size_t>(rng.between(0, 12)));
-  for (PageCopy& c : copies) {  // few pages: chains, swaps and copies of a page to itself are common
+  // few pages: chains, swaps and copies of a page to itself are common
+  for (PageCopy& c : copies) {
     c.from = static_cast<uint32_t>(rng.between(0, spec.num_pages - 1));
     c.to = static_cast<uint32_t>(rng.between(0, spec.num_pages - 1));
     c.tokens = rng.int_between(0, spec.page_size);
@@ -97,7 +102,8 @@ TEST(CopyPages, planes_of_different_strides_exchange_pages) {
     PlaneSpec spec = random_spec(rng);
     spec.scales.page = true;  // a scale of all pages would be another one in each plane
     PlaneSpec other = spec;
-    other.order = spec.order == StorageOrder::token_major ? StorageOrder::head_major : StorageOrder::token_major;
+    other.order = spec.order == StorageOrder::token_major ? StorageOrder::head_major
+                                                          : StorageOrder::token_major;
     other.gap = rng.between(0, 3);
     other.num_pages = spec.num_pages + 2;
     TestPlane source(spec), target(other), expected(other);
@@ -134,7 +140,8 @@ TEST(CopyPages, nothing_is_written_when_one_copy_is_refused) {
   randomise(plane, rng);
   const std::vector<std::byte> before = plane.bytes();
   const KVPlanes layers[] = {{plane.view, {}}};
-  for (const PageCopy& bad : {PageCopy{5, 0, 1}, PageCopy{0, 5, 1}, PageCopy{0, 1, 5}, PageCopy{0, 1, -1}}) {
+  for (const PageCopy& bad :
+       {PageCopy{5, 0, 1}, PageCopy{0, 5, 1}, PageCopy{0, 1, 5}, PageCopy{0, 1, -1}}) {
     const PageCopy copies[] = {{0, 1, 4}, bad};
     EXPECT_EQ(copy_pages(layers, layers, copies, serial_executor()).code(), Errc::invalid_argument);
     EXPECT_EQ(plane.bytes(), before);

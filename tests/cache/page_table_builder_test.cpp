@@ -16,8 +16,9 @@ GuardedMemory table_memory(int64_t rows, int64_t columns) {
 }
 
 TEST(PageTableBuilder, columns_are_padded_to_eight_and_sixteen_more) {
-  const int64_t expected[][2] = {{0, 16},  {1, 24},    {7, 24},    {8, 24},    {9, 32},     {16, 32},
-                                 {17, 40}, {100, 120}, {128, 144}, {129, 152}, {1000, 1016}};
+  const int64_t expected[][2] = {{0, 16},    {1, 24},    {7, 24},     {8, 24},
+                                 {9, 32},    {16, 32},   {17, 40},    {100, 120},
+                                 {128, 144}, {129, 152}, {1000, 1016}};
   for (const auto& [columns, padded] : expected) {
     EXPECT_EQ(padded_table_columns(columns), padded);
     EXPECT_EQ(*PageTableBuilder::table_bytes(3, columns), 3 * padded * 4);
@@ -43,13 +44,15 @@ TEST(PageTableBuilder, set_row_writes_its_pages_and_the_sentinel_behind_them) {
   for (int64_t b = 0; b < 3; ++b) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(table.entries + table.row_start(b)) % 32, 0u);
     for (int64_t p = 0; p < builder->row_stride(); ++p) {
-      EXPECT_EQ(table.entries[table.row_start(b) + p], b == 1 && p == 0 ? 6u : 8u) << b << ", " << p;
+      EXPECT_EQ(table.entries[table.row_start(b) + p], b == 1 && p == 0 ? 6u : 8u)
+          << b << ", " << p;
     }
   }
 }
 
 TEST(PageTableBuilder, sixteen_entries_from_any_used_column_stay_in_the_row) {
-  for (int64_t columns = 1; columns < 40; ++columns) EXPECT_LE(columns - 1 + 16, padded_table_columns(columns));
+  for (int64_t columns = 1; columns < 40; ++columns)
+    EXPECT_LE(columns - 1 + 16, padded_table_columns(columns));
 }
 
 TEST(PageTableBuilder, a_refused_row_stays_as_it_was) {

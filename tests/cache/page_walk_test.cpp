@@ -37,8 +37,11 @@ TEST(PageWalk, every_token_of_every_run_is_where_the_definition_says) {
     const int64_t columns = (tokens + view.page_size - 1) / view.page_size;
     const GuardedMemory row(columns * 4, 4);  // one entry too many faults
     for (int64_t p = 0; p < columns; ++p) {
-      const uint32_t unassigned[] = {static_cast<uint32_t>(view.num_pages), 0xffffffffu, 0x80000000u};
-      row.as<uint32_t>()[p] = rng.chance(0.3) ? rng.pick(unassigned) : static_cast<uint32_t>(rng.between(0, view.num_pages - 1));
+      const uint32_t unassigned[] = {static_cast<uint32_t>(view.num_pages), 0xffffffffu,
+                                     0x80000000u};
+      row.as<uint32_t>()[p] = rng.chance(0.3)
+                                  ? rng.pick(unassigned)
+                                  : static_cast<uint32_t>(rng.between(0, view.num_pages - 1));
     }
     const int64_t begin = rng.between(0, tokens - 1);
     int64_t token = begin;
@@ -67,7 +70,8 @@ TEST(PageWalk, only_the_entry_of_the_token_is_read) {
   const PagedKVView view = view_of_pages(4, 10);
   const GuardedMemory row(4, 4);
   *row.as<uint32_t>() = 3;
-  const uint32_t* behind_the_window = row.as<uint32_t>() - 100;  // entries 0 .. 99 are inaccessible or garbage
+  // entries 0 .. 99 are inaccessible or garbage
+  const uint32_t* behind_the_window = row.as<uint32_t>() - 100;
   const PageRun run = run_of(view, behind_the_window, 401, 404);
   EXPECT_EQ(run.data, row_of(view, 3, 1, 0));
   EXPECT_EQ(run.rows, 3);
@@ -78,7 +82,8 @@ TEST(PageWalk, offsets_pass_two_to_the_thirty_two) {
   view.page_stride_bytes = 1 << 20;
   const uint32_t row[] = {0xfffffffeu, 0x7fffffffu};
   EXPECT_EQ(run_of(view, row, 0, 16).data - static_cast<std::byte*>(view.data), 0xfffffffell << 20);
-  EXPECT_EQ(run_of(view, row, 17, 18).data - static_cast<std::byte*>(view.data), (0x7fffffffll << 20) + 40);
+  EXPECT_EQ(run_of(view, row, 17, 18).data - static_cast<std::byte*>(view.data),
+            (0x7fffffffll << 20) + 40);
 }
 
 TEST(PageWalk, an_unbounded_page_ends_with_the_plane) {
@@ -126,7 +131,8 @@ TEST(PageWalk, scale_at_takes_the_granule_of_the_dimension_and_the_tensor_scale)
         for (int32_t d = 0; d < spec.head_size; ++d) {  // dims 16 .. 19 are the short last granule
           const double value = static_cast<double>(1 + d / 8 + 3 * (head + 2 * (slot + 4 * page)));
           reference::store(plane.scale(page, slot, head, d), DType::f16, value);
-          EXPECT_EQ(scale_at(plane.view.scales, page, slot, head, d), static_cast<float>(value) * 0.75f);
+          EXPECT_EQ(scale_at(plane.view.scales, page, slot, head, d),
+                    static_cast<float>(value) * 0.75f);
         }
       }
     }

@@ -26,11 +26,15 @@ TEST(PagedKVCache, offsets_use_the_run_time_page_stride) {
   EXPECT_EQ((cache.value(1).load<1>(0, 1, 2, 2)[0]), 118.0f + 48.0f);
 }
 
-/// max-facts 13.3: S and row numbers of five geometries; only pointers are formed, so no memory is needed.
+/// max-facts 13.3: S and row numbers of five geometries; only pointers are formed, so no memory is
+/// needed.
 template <int Pages, bool Mla, int Layers, int PageSize, int Heads, int HeadSize>
-void expect_rows(int64_t s0, int64_t s1, int64_t s2, int64_t stride, int64_t rows, int64_t row_of_page_3) {
-  using Collection = PagedKVCacheCollection<DType::i8, KVCacheStaticParams{Heads, HeadSize, Mla}, PageSize>;
-  const Collection collection({nullptr, row_major<typename Collection::blocks_shape>(Pages, Layers)}, {}, {}, 0, 0);
+void expect_rows(int64_t s0, int64_t s1, int64_t s2, int64_t stride, int64_t rows,
+                 int64_t row_of_page_3) {
+  using Collection =
+      PagedKVCacheCollection<DType::i8, KVCacheStaticParams{Heads, HeadSize, Mla}, PageSize>;
+  const Collection collection(
+      {nullptr, row_major<typename Collection::blocks_shape>(Pages, Layers)}, {}, {}, 0, 0);
   EXPECT_EQ(collection.blocks.stride(0), s0);
   EXPECT_EQ(collection.blocks.stride(1), s1);
   EXPECT_EQ(collection.blocks.stride(2), s2);
@@ -55,7 +59,8 @@ TEST(PagedKVCache, a_logical_key_has_the_row_of_its_slot_or_none) {
   StaticCache<Collection> cache({.num_pages = 9, .num_layers = 2, .max_cache_length = 12});
   cache.set_row(0, {7, 2, 9});
   const auto key = cache.key();
-  const std::vector<std::pair<uint32_t, int64_t>> slots = {{0, 28}, {3, 31}, {4, 8}, {7, 11}, {8, -1}, {11, -1}};
+  const std::vector<std::pair<uint32_t, int64_t>> slots = {{0, 28}, {3, 31}, {4, 8},
+                                                           {7, 11}, {8, -1}, {11, -1}};
   for (const auto& [token, slot] : slots) {
     EXPECT_EQ(key.row_idx(0, token), slot < 0 ? key.num_kv_rows() : key.get_tma_row(slot)) << token;
   }
@@ -76,7 +81,8 @@ TEST(PagedKVCache, planes_of_all_layers_are_disjoint_and_cover_the_storage) {
     for (int token = 0; token < 12; ++token) {
       for (int head = 0; head < 2; ++head) {
         Vec<float, 3> value;
-        for (int d = 0; d < 3; ++d) value[d] = static_cast<float>(((plane * 12 + token) * 2 + head) * 3 + d);
+        for (int d = 0; d < 3; ++d)
+          value[d] = static_cast<float>(((plane * 12 + token) * 2 + head) * 3 + d);
         view.store(0, head, token, 0, value);
       }
     }
@@ -87,9 +93,11 @@ TEST(PagedKVCache, planes_of_all_layers_are_disjoint_and_cover_the_storage) {
 }
 
 TEST(PagedKVCache, an_unassigned_page_loads_zeros_stores_nothing_and_has_no_pointer) {
-  using Collection = PagedKVCacheCollection<DType::f8_e4m3, KVCacheStaticParams{2, 16}, 4, DType::f32, 8>;
+  using Collection =
+      PagedKVCacheCollection<DType::f8_e4m3, KVCacheStaticParams{2, 16}, 4, DType::f32, 8>;
   StaticCache<Collection> cache({.num_pages = 3, .batch = 4, .max_cache_length = 4});
-  // All ids that name no page: the sentinel, -1, and one whose sign bit is set. Storage ends at a guard page.
+  // All ids that name no page: the sentinel, -1, and one whose sign bit is set. Storage ends at a
+  // guard page.
   for (const uint32_t entry : {3u, 0xffffffffu, 0x80000000u, 1000u}) {
     cache.set_row(1, {entry});
     for (const auto& plane : {cache.key(), cache.value()}) {
@@ -105,19 +113,24 @@ TEST(PagedKVCache, an_unassigned_page_loads_zeros_stores_nothing_and_has_no_poin
     }
   }
   const auto* bytes = reinterpret_cast<const uint8_t*>(cache.blocks.data());
-  EXPECT_TRUE(std::all_of(bytes, bytes + cache.blocks.bytes(), [](uint8_t b) { return b == 0xff; }));
+  EXPECT_TRUE(
+      std::all_of(bytes, bytes + cache.blocks.bytes(), [](uint8_t b) { return b == 0xff; }));
   const auto* scale_bytes = reinterpret_cast<const uint8_t*>(cache.scales.data());
-  EXPECT_TRUE(std::all_of(scale_bytes, scale_bytes + cache.scales.bytes(), [](uint8_t b) { return b == 0xff; }));
+  EXPECT_TRUE(std::all_of(scale_bytes, scale_bytes + cache.scales.bytes(),
+                          [](uint8_t b) { return b == 0xff; }));
 }
 
 TEST(PagedKVCache, dead_slots_are_neither_read_nor_written) {
   using Collection = PagedKVCacheCollection<DType::f32, KVCacheStaticParams{1, 4}, 8>;
   StaticCache<Collection> cache({.num_pages = 5, .num_layers = 2, .max_cache_length = 16});
   cache.set_row(0, {3, 1});
-  for (int token = 0; token < 11; ++token) cache.value(1).store(0, 0, token, 0, Vec<float, 4>::splat(static_cast<float>(token)));
-  for (int token = 0; token < 11; ++token) EXPECT_EQ((cache.value(1).load<4>(0, 0, token, 0)[3]), static_cast<float>(token));
+  for (int token = 0; token < 11; ++token)
+    cache.value(1).store(0, 0, token, 0, Vec<float, 4>::splat(static_cast<float>(token)));
+  for (int token = 0; token < 11; ++token)
+    EXPECT_EQ((cache.value(1).load<4>(0, 0, token, 0)[3]), static_cast<float>(token));
   const float* elements = cache.elements();
-  const auto written = std::count_if(elements, elements + cache.blocks.bytes() / 4, [](float x) { return !std::isnan(x); });
+  const auto written = std::count_if(elements, elements + cache.blocks.bytes() / 4,
+                                     [](float x) { return !std::isnan(x); });
   EXPECT_EQ(written, 11 * 4);
 }
 
@@ -125,8 +138,10 @@ TEST(PagedKVCache, an_unquantised_load_keeps_bits_and_converts_on_request) {
   using Collection = PagedKVCacheCollection<DType::bf16, KVCacheStaticParams{1, 4}, 1>;
   StaticCache<Collection> cache({.num_pages = 1});
   cache.set_row(0, {0});
-  cache.key().store(0, 0, 0, 0, Vec<bf16, 4>{{{0x3fc0}, {0x7fc1}, {0xff81}, {0x8000}}});  // 1.5, two NaNs with payload, -0
-  EXPECT_EQ((cache.key().load<4>(0, 0, 0, 0)), (Vec<bf16, 4>{{{0x3fc0}, {0x7fc1}, {0xff81}, {0x8000}}}));
+  // 1.5, two NaNs with payload, -0
+  cache.key().store(0, 0, 0, 0, Vec<bf16, 4>{{{0x3fc0}, {0x7fc1}, {0xff81}, {0x8000}}});
+  EXPECT_EQ((cache.key().load<4>(0, 0, 0, 0)),
+            (Vec<bf16, 4>{{{0x3fc0}, {0x7fc1}, {0xff81}, {0x8000}}}));
   const auto wide = cache.key().load<4, DType::f32>(0, 0, 0, 0);
   EXPECT_EQ(wide[0], 1.5f);
   EXPECT_TRUE(std::isnan(wide[1]));
@@ -146,7 +161,11 @@ TEST(PagedKVCache, without_scales_a_quantised_cache_loads_zeros_and_points_nowhe
   using Cache = PagedKVCache<DType::i8, KVCacheStaticParams{1, 4}, 1, DType::f32, 4>;
   int8_t storage[4] = {1, 2, 3, 4};
   const uint32_t entry = 0;
-  const Cache cache{{storage, Cache::blocks_tt_layout(1, 4)}, {}, {&entry, Cache::lookup_table_tt_layout(1, 1, 1)}, 1, 1};
+  const Cache cache{{storage, Cache::blocks_tt_layout(1, 4)},
+                    {},
+                    {&entry, Cache::lookup_table_tt_layout(1, 1, 1)},
+                    1,
+                    1};
   EXPECT_EQ((cache.load<4, DType::f32>(0, 0, 0, 0)), (Vec<float, 4>{}));
   EXPECT_EQ((cache.load_quantized<4>(0, 0, 0, 0)), (Vec<int8_t, 4>{{1, 2, 3, 4}}));
   EXPECT_EQ((cache.load_scale<1>(0, 0, 0, 0)), (Vec<float, 1>{}));
@@ -158,7 +177,11 @@ TEST(PagedKVCache, without_scales_a_quantised_cache_loads_zeros_and_points_nowhe
 TEST(PagedKVCache, a_cache_without_pages_is_safe_to_ask) {
   using Cache = PagedKVCache<DType::f32, KVCacheStaticParams{1, 4}, 4>;
   const uint32_t entry = 0;
-  const Cache cache{{nullptr, Cache::blocks_tt_layout(0, 0)}, {}, {&entry, Cache::lookup_table_tt_layout(1, 1, 1)}, 1, 1};
+  const Cache cache{{nullptr, Cache::blocks_tt_layout(0, 0)},
+                    {},
+                    {&entry, Cache::lookup_table_tt_layout(1, 1, 1)},
+                    1,
+                    1};
   EXPECT_EQ(cache.num_kv_rows(), 0);
   EXPECT_EQ((cache.load<4>(0, 0, 0, 0)), (Vec<float, 4>{}));
   cache.store(0, 0, 0, 0, Vec<float, 4>::splat(1.0f));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cache/planes_test.cpp: sizes, strides and byte runs against the storage tensor counted by hand.
+/// tests/cache/planes_test.cpp: sizes, strides and byte runs against the storage tensor counted by
+/// hand.
 #include "folio/cache/planes.h"
 
 #include <gtest/gtest.h>
@@ -16,15 +17,19 @@ namespace {
 
 int64_t bytes_of(DType dtype) { return bit_width(dtype) / 8; }
 
-/// Element (page, kv, layer, slot, head, d) of the seeds' tensor, counted in the order that the shape states.
-int64_t element_index(const KVShape& s, int64_t row, int64_t page, int64_t kv, int64_t layer, int64_t slot, int64_t head,
-                      int64_t d) {
+/// Element (page, kv, layer, slot, head, d) of the seeds' tensor, counted in the order that the
+/// shape states.
+int64_t element_index(const KVShape& s, int64_t row, int64_t page, int64_t kv, int64_t layer,
+                      int64_t slot, int64_t head, int64_t d) {
   const int64_t planes = s.is_mla ? 1 : 2;
   const int64_t plane = (page * planes + kv) * s.num_layers + layer;
   const bool token_major = s.order == StorageOrder::token_major;
   const int64_t outer = token_major ? slot : head;
   const int64_t inner = token_major ? head : slot;
-  return ((plane * (token_major ? s.page_size : s.num_heads) + outer) * (token_major ? s.num_heads : s.page_size) + inner) * row +
+  return ((plane * (token_major ? s.page_size : s.num_heads) + outer) *
+              (token_major ? s.num_heads : s.page_size) +
+          inner) *
+             row +
          d;
 }
 
@@ -94,7 +99,8 @@ TEST_P(Orders, every_address_is_that_of_the_six_dimensional_tensor) {
         const int64_t element = element_index(shape, 24, page, kv, layer, slot, head, 0);
         EXPECT_EQ(row_of(view, page, slot, head), blocks.data() + element * bytes_of(shape.dtype));
         const int64_t scale = element_index(shape, 2, page, kv, layer, slot, head, 1);
-        EXPECT_EQ(static_cast<std::byte*>(view.scales.data) + scale_offset_bytes(view.scales, page, slot, head, 1),
+        EXPECT_EQ(static_cast<std::byte*>(view.scales.data) +
+                      scale_offset_bytes(view.scales, page, slot, head, 1),
                   scales.data() + scale * 2);
         seen.insert(row_of(view, page, slot, head));
       }
@@ -105,7 +111,8 @@ TEST_P(Orders, every_address_is_that_of_the_six_dimensional_tensor) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Planes, Orders,
-                         ::testing::Combine(::testing::Values(StorageOrder::token_major, StorageOrder::head_major),
+                         ::testing::Combine(::testing::Values(StorageOrder::token_major,
+                                                              StorageOrder::head_major),
                                             ::testing::Bool()));
 
 TEST(Planes, null_blocks_give_geometry_only) {
@@ -137,7 +144,8 @@ TEST(Planes, unbounded_pages_are_rows_of_one_run_per_plane) {
     const PagedKVView& value = planes->front().value;
     EXPECT_EQ(value.page_stride_bytes, value.slot_stride_bytes);
     EXPECT_EQ(static_cast<std::byte*>(value.data), blocks.data() + 10 * 2 * 8 * 4);
-    EXPECT_EQ(row_of(value, 3, 6, 1) + 8 * 4, blocks.data() + blocks.bytes()) << "row 9 of the last head ends the tensor";
+    EXPECT_EQ(row_of(value, 3, 6, 1) + 8 * 4, blocks.data() + blocks.bytes())
+        << "row 9 of the last head ends the tensor";
   }
 }
 
@@ -155,7 +163,8 @@ std::set<const std::byte*> bytes_of_page(const std::vector<KVPlanes>& planes, in
           add(row_of(*v, page, slot, head), v->head_size * bytes_of(v->dtype));
           if (v->scales.data == nullptr || v->scales.page_stride_bytes == 0) continue;
           for (int32_t d = 0; d < v->head_size; ++d) {
-            const int64_t offset = scale_offset_bytes(v->scales, page, slot, head, granule_of(v->scales, d));
+            const int64_t offset =
+                scale_offset_bytes(v->scales, page, slot, head, granule_of(v->scales, d));
             add(static_cast<const std::byte*>(v->scales.data) + offset, bytes_of(v->scales.dtype));
           }
         }
@@ -193,7 +202,8 @@ TEST(Planes, extents_of_the_seeds_tensor_are_one_run_of_values_and_one_of_scales
 
 TEST(Planes, extents_cover_exactly_the_bytes_of_a_page_for_any_geometry) {
   Rng rng(test_seed());
-  const DType scale_dtypes[] = {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0, DType::f8_e4m3};
+  const DType scale_dtypes[] = {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0,
+                                DType::f8_e4m3};
   for (int round = 0; round < 60; ++round) {
     SCOPED_TRACE(round);
     PlaneSpec spec;
@@ -204,11 +214,13 @@ TEST(Planes, extents_cover_exactly_the_bytes_of_a_page_for_any_geometry) {
     spec.order = rng.chance(0.5) ? StorageOrder::token_major : StorageOrder::head_major;
     spec.gap = rng.between(0, 2);
     if (rng.chance(0.7)) {
-      spec.scales = {rng.pick(scale_dtypes), rng.int_between(1, 8), rng.chance(0.7), rng.chance(0.7),
-                     rng.chance(0.7),        rng.chance(0.7),       rng.chance(0.3)};
+      spec.scales = {rng.pick(scale_dtypes), rng.int_between(1, 8), rng.chance(0.7),
+                     rng.chance(0.7),        rng.chance(0.7),       rng.chance(0.7),
+                     rng.chance(0.3)};
     }
     const TestPlane key(spec), value(spec);
-    expect_extents({{key.view, value.view}, {value.view, {}}}, static_cast<uint32_t>(rng.between(0, 4)));
+    expect_extents({{key.view, value.view}, {value.view, {}}},
+                   static_cast<uint32_t>(rng.between(0, 4)));
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cache/row_indices_test.cpp: populate and PagedRowIndices over every tile, page, alignment, CTA of a pair and sentinel.
+/// tests/cache/row_indices_test.cpp: populate and PagedRowIndices over every tile, page, alignment,
+/// CTA of a pair and sentinel.
 #include "folio/cache/row_indices.h"
 
 #include <gtest/gtest.h>
@@ -21,14 +22,16 @@ TEST(PagedRowIndices, a_tile_is_cut_at_pages) {
   };
   const Row table[] = {
       // max-facts 13.2
-      {64, 0, 64, 64, 1, 1},      {64, 16, 16, 16, 4, 1},     {64, 16, 64, 16, 4, 4},     {64, 32, 32, 32, 2, 1},
-      {64, 32, 64, 32, 2, 2},     {64, 64, 64, 64, 1, 1},     {64, 128, 64, 64, 1, 1},    {64, 256, 64, 64, 1, 1},
-      {128, 0, 128, 128, 1, 1},   {128, 16, 16, 16, 8, 1},    {128, 16, 128, 16, 8, 8},   {128, 32, 32, 32, 4, 1},
-      {128, 32, 128, 32, 4, 4},   {128, 64, 64, 64, 2, 1},    {128, 64, 128, 64, 2, 2},   {128, 128, 128, 128, 1, 1},
-      {128, 256, 128, 128, 1, 1}, {256, 0, 256, 256, 1, 1},   {256, 16, 16, 16, 16, 1},   {256, 16, 256, 16, 16, 8},
-      {256, 32, 32, 32, 8, 1},    {256, 32, 256, 32, 8, 8},   {256, 64, 64, 64, 4, 1},    {256, 64, 256, 64, 4, 4},
-      {256, 128, 128, 128, 2, 1}, {256, 128, 256, 128, 2, 2}, {256, 256, 256, 256, 1, 1}, {96, 16, 96, 16, 6, 2},
-      {192, 16, 64, 16, 12, 4},   {48, 16, 96, 16, 3, 1}};
+      {64, 0, 64, 64, 1, 1},      {64, 16, 16, 16, 4, 1},     {64, 16, 64, 16, 4, 4},
+      {64, 32, 32, 32, 2, 1},     {64, 32, 64, 32, 2, 2},     {64, 64, 64, 64, 1, 1},
+      {64, 128, 64, 64, 1, 1},    {64, 256, 64, 64, 1, 1},    {128, 0, 128, 128, 1, 1},
+      {128, 16, 16, 16, 8, 1},    {128, 16, 128, 16, 8, 8},   {128, 32, 32, 32, 4, 1},
+      {128, 32, 128, 32, 4, 4},   {128, 64, 64, 64, 2, 1},    {128, 64, 128, 64, 2, 2},
+      {128, 128, 128, 128, 1, 1}, {128, 256, 128, 128, 1, 1}, {256, 0, 256, 256, 1, 1},
+      {256, 16, 16, 16, 16, 1},   {256, 16, 256, 16, 16, 8},  {256, 32, 32, 32, 8, 1},
+      {256, 32, 256, 32, 8, 8},   {256, 64, 64, 64, 4, 1},    {256, 64, 256, 64, 4, 4},
+      {256, 128, 128, 128, 2, 1}, {256, 128, 256, 128, 2, 2}, {256, 256, 256, 256, 1, 1},
+      {96, 16, 96, 16, 6, 2},     {192, 16, 64, 16, 12, 4},   {48, 16, 96, 16, 3, 1}};
   for (const Row& row : table) {
     EXPECT_EQ(sub_rows(row.tile, row.page), row.piece) << row.tile << ' ' << row.page;
     EXPECT_EQ(num_sub(row.tile, row.page), row.pieces) << row.tile << ' ' << row.page;
@@ -38,23 +41,37 @@ TEST(PagedRowIndices, a_tile_is_cut_at_pages) {
 }
 
 TEST(PagedRowIndices, table_rows_are_padded_for_reads_of_16_entries) {
-  const std::pair<int64_t, int64_t> table[] = {{0, 16},  {1, 24},    {7, 24},    {8, 24},    {9, 32},     {16, 32},
-                                               {17, 40}, {100, 120}, {128, 144}, {129, 152}, {1000, 1016}};  // max-facts 13.1
+  const std::pair<int64_t, int64_t> table[] = {{0, 16},
+                                               {1, 24},
+                                               {7, 24},
+                                               {8, 24},
+                                               {9, 32},
+                                               {16, 32},
+                                               // max-facts 13.1
+                                               {17, 40},
+                                               {100, 120},
+                                               {128, 144},
+                                               {129, 152},
+                                               {1000, 1016}};
   for (const auto& [columns, padded] : table) EXPECT_EQ(padded_table_columns(columns), padded);
 }
 
 TEST(PagedRowIndices, geometry_that_cannot_be_served_is_refused_at_compile_time) {
-  static_assert(TileGeometry<64, 128, false> && TileGeometry<128, 64, true> && TileGeometry<64, 0, true>);
-  static_assert(!tile_and_page_divide_one_another<64, 96> && !tile_and_page_divide_one_another<128, 48>);
+  static_assert(TileGeometry<64, 128, false> && TileGeometry<128, 64, true> &&
+                TileGeometry<64, 0, true>);
+  static_assert(!tile_and_page_divide_one_another<64, 96> &&
+                !tile_and_page_divide_one_another<128, 48>);
   static_assert(!tile_spans_at_most_16_pages<256, 8> && tile_spans_at_most_16_pages<256, 16>);
-  static_assert(!pair_of_ctas_halves_the_tile<48, 16, true> && pair_of_ctas_halves_the_tile<48, 16, false>);
+  static_assert(!pair_of_ctas_halves_the_tile<48, 16, true> &&
+                pair_of_ctas_halves_the_tile<48, 16, false>);
   static_assert(!pair_of_ctas_halves_the_tile<63, 63, true>);
   static_assert(!base_alignment_is_a_multiple_of_the_piece<128, 64, 32>);
   static_assert(!base_alignment_is_a_multiple_of_the_piece<64, 128, 96>);
   static_assert(base_alignment_is_a_multiple_of_the_piece<64, 0, 1>);
 }
 
-/// A cache of 8 + 1 pages of one sequence, the ids permuted; the table row is exactly as long as promised and then faults.
+/// A cache of 8 + 1 pages of one sequence, the ids permuted; the table row is exactly as long as
+/// promised and then faults.
 template <int PageSize>
 class Populate {
  public:
@@ -66,14 +83,16 @@ class Populate {
     for (uint32_t b = 0; b < 2; ++b) {
       for (uint32_t p = 0; p < num_pages; ++p) row(b)[p] = (p * 5 + b * 11 + 3) % num_pages;
     }
-    cache_ =
-        Cache{{nullptr, typename Cache::blocks_tt_layout(num_pages, row_stride * 8)},
-              {},
-              {tables_.table(), typename Cache::lookup_table_tt_layout(2, tables_.tables.lut_cols, tables_.tables.lut_stride)},
-              1,
-              1};
+    cache_ = Cache{{nullptr, typename Cache::blocks_tt_layout(num_pages, row_stride * 8)},
+                   {},
+                   {tables_.table(), typename Cache::lookup_table_tt_layout(
+                                         2, tables_.tables.lut_cols, tables_.tables.lut_stride)},
+                   1,
+                   1};
   }
-  [[nodiscard]] uint32_t* row(uint32_t b) const { return tables_.table() + b * tables_.tables.lut_stride; }
+  [[nodiscard]] uint32_t* row(uint32_t b) const {
+    return tables_.table() + b * tables_.tables.lut_stride;
+  }
 
   /// Every aligned tile of both sequences against row_idx.
   template <int BN, int Alignment>
@@ -113,14 +132,18 @@ class Populate {
   /// The K rows of leader and peer, one after the other, are the tile.
   template <class Whole, class Leader, class Peer>
   static void check_halves(const Whole& whole, const Leader& leader, const Peer& peer) {
-    static_assert(Leader::cta_group == 2 && Whole::cta_group == 1 && Whole::num_k_pages == Whole::num_pages);
-    static_assert(Leader::num_k_pages * Leader::k_page_rows * 2 == Whole::num_pages * Whole::eff_page);
+    static_assert(Leader::cta_group == 2 && Whole::cta_group == 1 &&
+                  Whole::num_k_pages == Whole::num_pages);
+    static_assert(Leader::num_k_pages * Leader::k_page_rows * 2 ==
+                  Whole::num_pages * Whole::eff_page);
     std::vector<uint32_t> keys;
     for (int i = 0; i < Leader::num_k_pages; ++i) {
-      for (uint32_t r = 0; r < static_cast<uint32_t>(Leader::k_page_rows); ++r) keys.push_back(leader.k_row(i) + r);
+      for (uint32_t r = 0; r < static_cast<uint32_t>(Leader::k_page_rows); ++r)
+        keys.push_back(leader.k_row(i) + r);
     }
     for (int i = 0; i < Peer::num_k_pages; ++i) {
-      for (uint32_t r = 0; r < static_cast<uint32_t>(Peer::k_page_rows); ++r) keys.push_back(peer.k_row(i) + r);
+      for (uint32_t r = 0; r < static_cast<uint32_t>(Peer::k_page_rows); ++r)
+        keys.push_back(peer.k_row(i) + r);
     }
     for (uint32_t key = 0; key < keys.size(); ++key) ASSERT_EQ(keys[key], whole.get_row(key));
     for (int i = 0; i < Whole::num_pages; ++i) ASSERT_EQ(whole.k_row(i), whole.rows[i]);
@@ -153,14 +176,16 @@ template <int N>
 struct Page {
   static constexpr int size = N;
 };
-using PageSizes = ::testing::Types<Page<4>, Page<8>, Page<16>, Page<32>, Page<64>, Page<128>, Page<256>, Page<512>>;
+using PageSizes = ::testing::Types<Page<4>, Page<8>, Page<16>, Page<32>, Page<64>, Page<128>,
+                                   Page<256>, Page<512>>;
 TYPED_TEST_SUITE(PopulateGrid, PageSizes);
 
 TYPED_TEST(PopulateGrid, rows_are_those_of_row_idx) { check_grid(Populate<TypeParam::size>()); }
 
 TYPED_TEST(PopulateGrid, a_page_that_is_not_assigned_is_out_of_bounds_and_ends_the_leading_ones) {
   for (const uint32_t sentinel : {37u, 0xffffffffu, 0x80000000u}) {
-    for (const int at : {0, 1, 3, 7, 20}) {  // a hole: pages behind it are assigned, and not counted
+    // a hole: pages behind it are assigned, and not counted
+    for (const int at : {0, 1, 3, 7, 20}) {
       Populate<TypeParam::size> populate;
       populate.row(0)[at] = sentinel;
       std::fill_n(populate.row(1) + at, 37 - at, sentinel);
@@ -180,7 +205,8 @@ TEST(Populate, a_table_of_unassigned_entries_gives_the_row_out_of_bounds) {
 
 TEST(Populate, the_last_tile_of_a_row_reads_no_entry_behind_its_padding) {
   using Collection = PagedKVCacheCollection<DType::bf16, KVCacheStaticParams{1, 8}, 16>;
-  StaticCache<Collection> cache({.num_pages = 9, .max_cache_length = 9 * 16});  // 9 columns, padded to 32; then a guard page
+  // 9 columns, padded to 32; then a guard page
+  StaticCache<Collection> cache({.num_pages = 9, .max_cache_length = 9 * 16});
   cache.set_row(0, {8, 7, 6, 5, 4, 3, 2, 1, 0});
   const auto rows = cache.key().populate<256, 128>(0, 128);  // entries 8 .. 23
   EXPECT_EQ(rows.valid_pages, 1);

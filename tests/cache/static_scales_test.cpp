@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cache/static_scales_test.cpp: scales of PagedKVCache: every scale type, granularity, short last granules, page strides.
+/// tests/cache/static_scales_test.cpp: scales of PagedKVCache: every scale type, granularity, short
+/// last granules, page strides.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,7 +32,8 @@ class StaticScales : public ::testing::Test {
   template <int HeadSize, int Granularity>
   void check() {
     constexpr int heads = 2, page = 3, granules = (HeadSize + Granularity - 1) / Granularity;
-    using Collection = PagedKVCacheCollection<DType::i8, KVCacheStaticParams{heads, HeadSize}, page, S::dtype, Granularity>;
+    using Collection = PagedKVCacheCollection<DType::i8, KVCacheStaticParams{heads, HeadSize}, page,
+                                              S::dtype, Granularity>;
     using Scalar = element_t<S::dtype>;
     static_assert(Collection::head_dim_granularity == granules);
     StaticCache<Collection> cache({.num_pages = 3, .num_layers = 2, .max_cache_length = 6});
@@ -40,10 +42,12 @@ class StaticScales : public ::testing::Test {
     for (int token = 0; token < 6; ++token) {
       for (int head = 0; head < heads; ++head) {
         for (int d = 0; d < HeadSize; ++d)
-          key.store(0, head, token, d, Vec<int8_t, 1>{{static_cast<int8_t>(stored_value(token, head, d))}});
+          key.store(0, head, token, d,
+                    Vec<int8_t, 1>{{static_cast<int8_t>(stored_value(token, head, d))}});
         for (int g = 0; g < granules; ++g) {
-          key.store_scale(0, head, token, g * Granularity,
-                          Vec<Scalar, 1>{{from_float<Scalar>(scale_value(token / page, token, head, g))}});
+          key.store_scale(
+              0, head, token, g * Granularity,
+              Vec<Scalar, 1>{{from_float<Scalar>(scale_value(token / page, token, head, g))}});
         }
       }
     }
@@ -56,11 +60,13 @@ class StaticScales : public ::testing::Test {
             const int stored = stored_value(token, head, d + i);
             const float scale = scale_value(token / page, token, head, (d + i) / Granularity);
             EXPECT_EQ(raw[i], stored);
-            EXPECT_EQ(loaded[i], static_cast<float>(stored) * scale) << "token " << token << " head " << head << " dim " << d + i;
+            EXPECT_EQ(loaded[i], static_cast<float>(stored) * scale)
+                << "token " << token << " head " << head << " dim " << d + i;
           }
         }
         const auto all = key.template load_scale<granules>(0, head, token, 0);
-        for (int g = 0; g < granules; ++g) EXPECT_EQ(to_float(all[g]), scale_value(token / page, token, head, g));
+        for (int g = 0; g < granules; ++g)
+          EXPECT_EQ(to_float(all[g]), scale_value(token / page, token, head, g));
         const int last = HeadSize - 1;
         EXPECT_EQ(to_float(key.template load_scale<1>(0, head, token, last)[0]),
                   scale_value(token / page, token, head, granules - 1));
@@ -69,8 +75,8 @@ class StaticScales : public ::testing::Test {
   }
 };
 
-using ScaleTypes =
-    ::testing::Types<Scale<DType::f32>, Scale<DType::f16>, Scale<DType::bf16>, Scale<DType::f8_e8m0>, Scale<DType::f8_e4m3>>;
+using ScaleTypes = ::testing::Types<Scale<DType::f32>, Scale<DType::f16>, Scale<DType::bf16>,
+                                    Scale<DType::f8_e8m0>, Scale<DType::f8_e4m3>>;
 TYPED_TEST_SUITE(StaticScales, ScaleTypes);
 
 TYPED_TEST(StaticScales, one_scale_per_element) { this->template check<8, 1>(); }
@@ -84,7 +90,11 @@ TEST(StaticScales, the_product_is_rounded_once_from_float32) {
   f8_e4m3 stored[2] = {from_float<f8_e4m3>(448.0f), from_float<f8_e4m3>(-0.001953125f)};
   f16 scale = from_float<f16>(60000.0f);
   const uint32_t entry = 0;
-  const Cache cache{{stored, Cache::blocks_tt_layout(1, 2)}, {}, {&entry, Cache::lookup_table_tt_layout(1, 1, 1)}, 1, 1,
+  const Cache cache{{stored, Cache::blocks_tt_layout(1, 2)},
+                    {},
+                    {&entry, Cache::lookup_table_tt_layout(1, 1, 1)},
+                    1,
+                    1,
                     {&scale, Cache::scales_tt_layout(1, 1)}};
   // Beyond f16, the scale's type: a product in it would be infinite.
   EXPECT_EQ((cache.load<2, DType::f32>(0, 0, 0, 0)[0]), 448.0f * 60000.0f);
@@ -97,7 +107,11 @@ TEST(StaticScales, the_slot_of_a_scale_is_the_floor_of_dim_by_granularity) {
   int8_t stored[128] = {};
   float scales[2] = {3.0f, 5.0f};
   const uint32_t entry = 0;
-  const Cache cache{{stored, Cache::blocks_tt_layout(1, 128)}, {}, {&entry, Cache::lookup_table_tt_layout(1, 1, 1)}, 1, 1,
+  const Cache cache{{stored, Cache::blocks_tt_layout(1, 128)},
+                    {},
+                    {&entry, Cache::lookup_table_tt_layout(1, 1, 1)},
+                    1,
+                    1,
                     {scales, Cache::scales_tt_layout(1, 2)}};
   EXPECT_EQ((cache.load_scale<1>(0, 0, 0, 63)[0]), 3.0f);
   EXPECT_EQ((cache.load_scale<1>(0, 0, 0, 64)[0]), 5.0f);
@@ -117,7 +131,8 @@ TEST(StaticScales, scales_of_keys_do_not_alias_those_of_the_previous_page_s_valu
 
 TEST(StaticScales, nan_in_a_dead_scale_reaches_no_live_element) {
   using Collection = PagedKVCacheCollection<DType::i8, KVCacheStaticParams{1, 8}, 2, DType::f32, 4>;
-  StaticCache<Collection> cache({.num_pages = 1, .max_cache_length = 2});  // all scales start as NaN
+  // all scales start as NaN
+  StaticCache<Collection> cache({.num_pages = 1, .max_cache_length = 2});
   cache.set_row(0, {0});
   cache.key().store(0, 0, 0, 0, Vec<int8_t, 8>::splat(2));
   cache.key().store_scale(0, 0, 0, 0, Vec<float, 1>{{0.5f}});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cli/scheduler_test.cpp: every request runs to its end, in order, within budget, whatever the pool's size.
+/// tests/cli/scheduler_test.cpp: every request runs to its end, in order, within budget, whatever
+/// the pool's size.
 #include "scheduler.h"
 
 #include <gtest/gtest.h>
@@ -21,10 +22,12 @@ std::vector<TraceRequest> random_requests(std::mt19937& rng, int count) {
   for (int i = 0; i < count; ++i) {
     const auto blocks = static_cast<int32_t>(rng() % 3 + 1);
     TraceRequest request;
-    request.input_length = blocks * tokens_per_block - static_cast<int32_t>(rng() % tokens_per_block);
+    request.input_length =
+        blocks * tokens_per_block - static_cast<int32_t>(rng() % tokens_per_block);
     request.output_length = static_cast<int32_t>(rng() % 20);
     request.hash_ids = {0};
-    for (int32_t block = 1; block < blocks; ++block) request.hash_ids.push_back(static_cast<int32_t>(rng() % 4) + 4 * block);
+    for (int32_t block = 1; block < blocks; ++block)
+      request.hash_ids.push_back(static_cast<int32_t>(rng() % 4) + 4 * block);
     trace.push_back(request);
   }
   return trace;
@@ -50,7 +53,8 @@ struct Life {
 };
 
 /// Runs the trace to its end and checks each step.
-std::map<int64_t, Life> run(const std::vector<TraceRequest>& trace, PagePool& pool, SchedulerLimits limits) {
+std::map<int64_t, Life> run(const std::vector<TraceRequest>& trace, PagePool& pool,
+                            SchedulerLimits limits) {
   std::map<int64_t, Life> lives;
   Scheduler scheduler(trace, pool, limits);
   Step step;
@@ -67,7 +71,8 @@ std::map<int64_t, Life> run(const std::vector<TraceRequest>& trace, PagePool& po
       EXPECT_EQ(step.context_lengths[i], entry.sequence->done + entry.new_tokens);
       EXPECT_TRUE(!entry.sequence->decodes() || entry.new_tokens == 1);
       EXPECT_LE(entry.new_tokens, entry.sequence->left());
-      const auto [life, is_new] = lives.try_emplace(entry.sequence->request, Life{step.number, entry.sequence->first, 0});
+      const auto [life, is_new] =
+          lives.try_emplace(entry.sequence->request, Life{step.number, entry.sequence->first, 0});
       EXPECT_TRUE(!is_new || life->second.found == entry.sequence->done);
       life->second.computed += entry.new_tokens;
     }
@@ -80,7 +85,8 @@ std::map<int64_t, Life> run(const std::vector<TraceRequest>& trace, PagePool& po
   return lives;
 }
 
-class EveryPool : public testing::TestWithParam<int64_t> {};  // pages beyond those of the largest request
+// pages beyond those of the largest request
+class EveryPool : public testing::TestWithParam<int64_t> {};
 
 TEST_P(EveryPool, finishes_every_request_in_order) {
   const uint32_t seed = std::random_device()();
@@ -89,14 +95,16 @@ TEST_P(EveryPool, finishes_every_request_in_order) {
   for (const SchedulerLimits limits : {SchedulerLimits{1, 1000}, {4, 64}, {7, 513}, {3, 2}}) {
     const auto trace = random_requests(rng, limits.step_tokens == 2 ? 4 : 30);
     int64_t largest = 0;
-    for (size_t i = 0; i < trace.size(); ++i) largest = std::max(largest, pages_of(trace[i], static_cast<int64_t>(i)));
+    for (size_t i = 0; i < trace.size(); ++i)
+      largest = std::max(largest, pages_of(trace[i], static_cast<int64_t>(i)));
     PagePool pool = make_pool(largest + GetParam(), limits.max_batch);
     const auto lives = run(trace, pool, limits);
     ASSERT_EQ(lives.size(), trace.size());
     int64_t previous = 0;
     for (const auto& [request, life] : lives) {
-      EXPECT_EQ(life.found + life.computed,
-                static_cast<int32_t>(history_of(trace[static_cast<size_t>(request)], request).size()));
+      EXPECT_EQ(
+          life.found + life.computed,
+          static_cast<int32_t>(history_of(trace[static_cast<size_t>(request)], request).size()));
       EXPECT_GE(life.first_step, previous) << "request " << request << " overtook another";
       previous = life.first_step;
     }
@@ -108,8 +116,10 @@ INSTANTIATE_TEST_SUITE_P(Scheduler, EveryPool, testing::Values(0, 1, 40, 1000));
 
 TEST(Scheduler, decoding_comes_before_prompts_in_a_step) {
   std::vector<TraceRequest> trace(2);
-  trace[0] = {.line = 1, .timestamp_ms = 0, .input_length = 10, .output_length = 5, .hash_ids = {0}};
-  trace[1] = {.line = 2, .timestamp_ms = 0, .input_length = 500, .output_length = 5, .hash_ids = {1}};
+  trace[0] = {
+      .line = 1, .timestamp_ms = 0, .input_length = 10, .output_length = 5, .hash_ids = {0}};
+  trace[1] = {
+      .line = 2, .timestamp_ms = 0, .input_length = 500, .output_length = 5, .hash_ids = {1}};
   PagePool pool = make_pool(100, 2);
   Scheduler scheduler(trace, pool, {2, 64});
   Step step;
@@ -125,7 +135,8 @@ TEST(Scheduler, decoding_comes_before_prompts_in_a_step) {
 }
 
 TEST(Scheduler, a_prefix_is_found_once_it_has_been_computed) {
-  TraceRequest request{.line = 1, .timestamp_ms = 0, .input_length = 512, .output_length = 1, .hash_ids = {0}};
+  TraceRequest request{
+      .line = 1, .timestamp_ms = 0, .input_length = 512, .output_length = 1, .hash_ids = {0}};
   const std::vector<TraceRequest> trace = {request, request};
   PagePool pool = make_pool(100, 2);
   const auto lives = run(trace, pool, {2, 512});

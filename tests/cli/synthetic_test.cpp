@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cli/synthetic_test.cpp: invented tokens and rows depend on everything that they must tell apart.
+/// tests/cli/synthetic_test.cpp: invented tokens and rows depend on everything that they must tell
+/// apart.
 #include "synthetic.h"
 
 #include <gmock/gmock.h>
@@ -62,8 +63,10 @@ TEST(Synthetic, elements_are_exact_in_sixteen_bits_and_fill_their_range) {
 }
 
 TEST(Synthetic, equal_ids_mean_equal_tokens_and_others_differ) {
-  const TraceRequest a{.line = 1, .timestamp_ms = 0, .input_length = 1000, .output_length = 3, .hash_ids = {7, 8}};
-  const TraceRequest b{.line = 2, .timestamp_ms = 0, .input_length = 600, .output_length = 3, .hash_ids = {7, 9}};
+  const TraceRequest a{
+      .line = 1, .timestamp_ms = 0, .input_length = 1000, .output_length = 3, .hash_ids = {7, 8}};
+  const TraceRequest b{
+      .line = 2, .timestamp_ms = 0, .input_length = 600, .output_length = 3, .hash_ids = {7, 9}};
   const auto p = prompt_of(a), q = prompt_of(b);
   ASSERT_EQ(p.size(), 1000u);
   ASSERT_EQ(q.size(), 600u);
@@ -75,7 +78,8 @@ TEST(Synthetic, equal_ids_mean_equal_tokens_and_others_differ) {
 }
 
 TEST(Synthetic, history_is_the_prompt_and_the_outputs_that_are_fed_back) {
-  TraceRequest request{.line = 1, .timestamp_ms = 0, .input_length = 3, .output_length = 4, .hash_ids = {7}};
+  TraceRequest request{
+      .line = 1, .timestamp_ms = 0, .input_length = 3, .output_length = 4, .hash_ids = {7}};
   EXPECT_EQ(history_of(request, 0).size(), 6u);
   EXPECT_NE(history_of(request, 0), history_of(request, 1)) << "outputs belong to their request";
   request.output_length = 1;

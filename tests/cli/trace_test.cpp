@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cli/trace_test.cpp: good lines become requests. What is wrong with bad ones is tested by bad_input_test.py, through the tool.
+/// tests/cli/trace_test.cpp: good lines become requests. What is wrong with bad ones is tested by
+/// bad_input_test.py, through the tool.
 #include "trace.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +23,8 @@ std::string write_file(const std::string& name, const std::string& text) {
 constexpr const char* three_requests =
     R"({"timestamp": 0, "input_length": 600, "output_length": 52, "hash_ids": [4, 6]})"
     "\n\n"
-    R"({"hash_ids": [4], "model": "m", "output_length": 0, "input_length": 512, "timestamp": 27000})"
+    R"({"hash_ids": [4], "model": "m", "output_length": 0, "input_length": 512, )"
+    R"("timestamp": 27000})"
     "\n"
     R"({"timestamp": 30000, "input_length": 1, "output_length": 7, "hash_ids": [2147483646]})";
 

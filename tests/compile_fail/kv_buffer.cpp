@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/compile_fail/kv_buffer.cpp: configurations of KVBuffer that cannot work, and calls that a configuration has not.
+/// tests/compile_fail/kv_buffer.cpp: configurations of KVBuffer that cannot work, and calls that a
+/// configuration has not.
 // expect 1: at least two stages
 // expect 2: unsatisfied partial_strip_is_at_most_half_of_BK
 // expect 3: unsatisfied registers_hold_all_strips
@@ -22,7 +23,8 @@ struct Config {
   static constexpr IndexList<3> mma_shape{16, 16, 16};
   static constexpr int BN = FOLIO_BAD == 4 ? 48 : 64, WN = FOLIO_BAD == 4 ? 48 : 32;
   static constexpr int BK = 64, smem_depth = 128;
-  static constexpr int depth = FOLIO_BAD == 2 ? 112 : 96;  // valid columns of the last strip: 48 or 32
+  // valid columns of the last strip: 48 or 32
+  static constexpr int depth = FOLIO_BAD == 2 ? 112 : 96;
   static constexpr int reg_chunk_depth = FOLIO_BAD == 3 ? 64 : depth;
   static constexpr int cache_depth = FOLIO_BAD == 5 ? 96 : 128, head_dim_offset = 16;
   static constexpr int num_smem_stages = FOLIO_BAD == 1 ? 1 : 2;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/compile_fail/load_quantized_of_plain_cache.cpp: an unquantised cache has no quantised elements.
+/// tests/compile_fail/load_quantized_of_plain_cache.cpp: an unquantised cache has no quantised
+/// elements.
 // expect: unsatisfied cache_is_quantised
 #include "folio/cache/paged_kv_cache.h"
 

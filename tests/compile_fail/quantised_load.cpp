@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/compile_fail/quantised_load.cpp: a quantised cache's elements are not values without their scales.
+/// tests/compile_fail/quantised_load.cpp: a quantised cache's elements are not values without their
+/// scales.
 // expect: unsatisfied quantised_load_has_another_output_type
 #include "folio/cache/paged_kv_cache.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/compile_fail/tma_gather4.cpp: gathers of rows that are not the cache's, and boxes that the hardware has not.
+/// tests/compile_fail/tma_gather4.cpp: gathers of rows that are not the cache's, and boxes that the
+/// hardware has not.
 // expect 1: unsatisfied tile_height_is_a_multiple_of_4
 // expect 2: unsatisfied tile_width_is_at_most_tile_stride
 // expect 3: unsatisfied tile_stride_is_the_row_of_the_cache
@@ -18,7 +19,8 @@ constexpr Swizzle b128 = Swizzle::b128, none = Swizzle::none;
 #ifndef FOLIO_BAD
 auto use() {
   static_cast<void>(Cache().create_gather4_tma_tile<640, 640, b128, 64>());
-  static_cast<void>(Cache().create_gather4_tma_tile<80, 80, none, 64, TmaDType::i64, L2Promotion::b256>());
+  static_cast<void>(
+      Cache().create_gather4_tma_tile<80, 80, none, 64, TmaDType::i64, L2Promotion::b256>());
   return Cache().create_rope_gather4_tma_tile<64, 512, b128, 64>();
 }
 #elif FOLIO_BAD == 1

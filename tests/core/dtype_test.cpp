@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/core/dtype_test.cpp: every pattern of every element type, and every place where rounding decides.
+/// tests/core/dtype_test.cpp: every pattern of every element type, and every place where rounding
+/// decides.
 ///
-/// The definition used here is the formats' own sentence, value = (-1)^s * m * 2^e, in double through ldexp; it shares no line with
-/// the conversions under test. Rounding is tested from the sorted list of all values of a type: nearest is found by comparing
-/// distances, which are exact in double.
+/// The definition used here is the formats' own sentence, value = (-1)^s * m * 2^e, in double
+/// through ldexp; it shares no line with the conversions under test. Rounding is tested from the
+/// sorted list of all values of a type: nearest is found by comparing distances, which are exact in
+/// double.
 #include "folio/core/dtype.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +26,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr float float_infinity = std::numeric_limits<float>::infinity();
 
-/// sign | exponent | mantissa of a format with or without infinities ("fn": only the all-ones pattern is NaN).
+/// sign | exponent | mantissa of a format with or without infinities ("fn": only the all-ones
+/// pattern is NaN).
 double ieee_value(uint32_t code, int exponent_bits, int mantissa_bits, bool has_infinity) {
   const uint32_t exponent = (code >> mantissa_bits) & ((1u << exponent_bits) - 1);
   const uint32_t mantissa = code & ((1u << mantissa_bits) - 1);
@@ -35,7 +38,8 @@ double ieee_value(uint32_t code, int exponent_bits, int mantissa_bits, bool has_
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int lowest = 1 - bias - mantissa_bits;
   if (exponent == 0) return sign * std::ldexp(mantissa, lowest);
-  return sign * std::ldexp(mantissa + (1u << mantissa_bits), lowest + static_cast<int>(exponent) - 1);
+  return sign *
+         std::ldexp(mantissa + (1u << mantissa_bits), lowest + static_cast<int>(exponent) - 1);
 }
 
 template <class T>
@@ -75,7 +79,8 @@ bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 template <class T>
 std::vector<double> magnitudes() {
   std::vector<double> values;
-  for (uint32_t code = 0; std::isfinite(Format<T>::value(code)); ++code) values.push_back(Format<T>::value(code));
+  for (uint32_t code = 0; std::isfinite(Format<T>::value(code)); ++code)
+    values.push_back(Format<T>::value(code));
   return values;
 }
 
@@ -90,9 +95,11 @@ uint32_t expected_nearest(double x, const std::vector<double>& values) {
   const auto largest = static_cast<uint32_t>(values.size() - 1);
   const double step = values[largest] - values[largest - 1];
   if (Format<T>::saturates && x >= values[largest]) return largest;
-  if (!Format<T>::saturates && x >= values[largest] + step / 2) return largest + 1;  // the largest code is odd: a tie leaves it
+  // the largest code is odd: a tie leaves it
+  if (!Format<T>::saturates && x >= values[largest] + step / 2) return largest + 1;
   if (x >= values[largest]) return largest;
-  const auto above = static_cast<uint32_t>(std::upper_bound(values.begin(), values.end(), x) - values.begin());
+  const auto above =
+      static_cast<uint32_t>(std::upper_bound(values.begin(), values.end(), x) - values.begin());
   const uint32_t below = above - 1;
   const double down = x - values[below];
   const double up = values[above] - x;
@@ -107,7 +114,8 @@ uint32_t expected_up(double x, const std::vector<double>& values) {
 
 /// Largest code with value <= x: what rounding -x toward +infinity keeps of the magnitude.
 uint32_t expected_truncated(double x, const std::vector<double>& values) {
-  return static_cast<uint32_t>(std::upper_bound(values.begin(), values.end(), x) - values.begin()) - 1;
+  return static_cast<uint32_t>(std::upper_bound(values.begin(), values.end(), x) - values.begin()) -
+         1;
 }
 
 /// Floats around every value and every midpoint of T: the thing itself and its neighbours.
@@ -157,7 +165,9 @@ TYPED_TEST(EightAndSixteenBits, every_value_survives_the_round_trip) {
     if (std::isnan(value)) {
       EXPECT_TRUE(std::isnan(to_float(from_float<TypeParam>(to_float(F::make(code)))))) << code;
     } else if (std::isinf(value) && F::saturates) {
-      EXPECT_EQ(std::fabs(to_float(from_float<TypeParam>(to_float(F::make(code))))), magnitudes<TypeParam>().back()) << code;
+      EXPECT_EQ(std::fabs(to_float(from_float<TypeParam>(to_float(F::make(code))))),
+                magnitudes<TypeParam>().back())
+          << code;
     } else {
       EXPECT_EQ(from_float<TypeParam>(static_cast<float>(value)), F::make(code)) << code;
       EXPECT_EQ(from_float_up<TypeParam>(static_cast<float>(value)), F::make(code)) << code;
@@ -179,7 +189,9 @@ TYPED_TEST(EightAndSixteenBits, rounds_up_to_the_smallest_value_not_below) {
   for (const float x : places_where_rounding_decides<TypeParam>(values)) {
     if (x > values.back()) continue;
     EXPECT_EQ(from_float_up<TypeParam>(x).bits, expected_up(x, values)) << x;
-    EXPECT_EQ(from_float_up<TypeParam>(-x).bits, expected_truncated(x, values) | sign_bit<TypeParam>()) << -x;
+    EXPECT_EQ(from_float_up<TypeParam>(-x).bits,
+              expected_truncated(x, values) | sign_bit<TypeParam>())
+        << -x;
   }
 }
 
@@ -191,7 +203,8 @@ TYPED_TEST(EightAndSixteenBits, rounds_random_floats_to_nearest_even) {
   for (int i = 0; i < 200000; ++i) {
     const float x = std::bit_cast<float>(static_cast<uint32_t>(random()) & 0x7fffffffu);
     if (!std::isfinite(x)) continue;
-    ASSERT_EQ(from_float<TypeParam>(x).bits, expected_nearest<TypeParam>(x, values)) << x << ", seed " << seed;
+    ASSERT_EQ(from_float<TypeParam>(x).bits, expected_nearest<TypeParam>(x, values))
+        << x << ", seed " << seed;
   }
 }
 
@@ -204,12 +217,16 @@ TYPED_TEST(EightAndSixteenBits, overflow_infinity_and_nan_follow_the_table) {
     EXPECT_EQ(to_float(from_float<TypeParam>(-x)), -beyond);
     EXPECT_EQ(to_float(from_float_up<TypeParam>(x)), beyond);
   }
-  EXPECT_EQ(to_float(from_float_up<TypeParam>(-std::numeric_limits<float>::max())), -largest) << "toward +inf stays finite";
+  EXPECT_EQ(to_float(from_float_up<TypeParam>(-std::numeric_limits<float>::max())), -largest)
+      << "toward +inf stays finite";
   EXPECT_TRUE(std::isnan(to_float(from_float<TypeParam>(std::numeric_limits<float>::quiet_NaN()))));
-  EXPECT_TRUE(std::isnan(to_float(from_float<TypeParam>(-std::numeric_limits<float>::quiet_NaN()))));
-  EXPECT_TRUE(std::isnan(to_float(from_float_up<TypeParam>(std::numeric_limits<float>::quiet_NaN()))));
+  EXPECT_TRUE(
+      std::isnan(to_float(from_float<TypeParam>(-std::numeric_limits<float>::quiet_NaN()))));
+  EXPECT_TRUE(
+      std::isnan(to_float(from_float_up<TypeParam>(std::numeric_limits<float>::quiet_NaN()))));
   EXPECT_TRUE(std::signbit(to_float(from_float<TypeParam>(-0.0f))));
-  EXPECT_EQ(from_float_up<TypeParam>(std::numeric_limits<float>::denorm_min()), F::make(1)) << "not lost";
+  EXPECT_EQ(from_float_up<TypeParam>(std::numeric_limits<float>::denorm_min()), F::make(1))
+      << "not lost";
 }
 
 TEST(DType, largest_finite_values_are_those_of_the_standards) {
@@ -279,7 +296,8 @@ TEST(DType, f32_is_itself) {
 
 TEST(DType, conversions_are_constant_expressions) {
   static_assert(from_float<bf16>(1.0f).bits == 0x3f80);
-  static_assert(from_float<f16>(65519.996f).bits == 0x7bff && from_float<f16>(65520.0f).bits == 0x7c00);
+  static_assert(from_float<f16>(65519.996f).bits == 0x7bff &&
+                from_float<f16>(65520.0f).bits == 0x7c00);
   static_assert(from_float<f8_e4m3>(1000.0f).bits == 0x7e);
   static_assert(from_float_up<f8_e8m0>(1.001f).bits == 128);
   static_assert(to_float(f8_e5m2{0x3c}) == 1.0f);
@@ -292,7 +310,8 @@ TEST(DType, four_bit_types_have_a_name_and_a_width_and_nothing_else) {
   EXPECT_EQ(bit_width(DType::i4), 4);
   for (const DType dtype : {DType::f4_e2m1, DType::i4, DType::invalid, static_cast<DType>(200)}) {
     EXPECT_FALSE(is_supported(dtype));
-    EXPECT_TRUE(visit_dtype(dtype, []<class T>(type_tag<T>) { return std::is_same_v<T, no_element>; }));
+    EXPECT_TRUE(
+        visit_dtype(dtype, []<class T>(type_tag<T>) { return std::is_same_v<T, no_element>; }));
   }
 }
 
@@ -301,9 +320,13 @@ TEST(DType, names_widths_and_elements_agree) {
     DType dtype;
     const char* text;
     int bits;
-  } rows[] = {
-      {DType::f32, "f32", 32},        {DType::f16, "f16", 16},        {DType::bf16, "bf16", 16}, {DType::f8_e4m3, "f8_e4m3", 8},
-      {DType::f8_e5m2, "f8_e5m2", 8}, {DType::f8_e8m0, "f8_e8m0", 8}, {DType::i8, "i8", 8}};
+  } rows[] = {{DType::f32, "f32", 32},
+              {DType::f16, "f16", 16},
+              {DType::bf16, "bf16", 16},
+              {DType::f8_e4m3, "f8_e4m3", 8},
+              {DType::f8_e5m2, "f8_e5m2", 8},
+              {DType::f8_e8m0, "f8_e8m0", 8},
+              {DType::i8, "i8", 8}};
   for (const auto& row : rows) {
     EXPECT_STREQ(name(row.dtype), row.text);
     EXPECT_EQ(bit_width(row.dtype), row.bits);

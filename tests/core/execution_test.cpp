@@ -19,7 +19,9 @@ static_assert(std::is_trivially_copyable_v<Device> && std::is_trivially_copyable
 struct Counts {
   std::vector<std::atomic<int>> runs;
   explicit Counts(int64_t n) : runs(static_cast<size_t>(n)) {}
-  static void task(void* self, int64_t i) noexcept { ++static_cast<Counts*>(self)->runs[static_cast<size_t>(i)]; }
+  static void task(void* self, int64_t i) noexcept {
+    ++static_cast<Counts*>(self)->runs[static_cast<size_t>(i)];
+  }
   bool each_once() const {
     for (const auto& run : runs) {
       if (run != 1) return false;
@@ -73,7 +75,8 @@ TEST(Executor, serial_runs_in_order_on_the_calling_thread) {
 }
 
 TEST(Executor, two_tasks_wait_for_each_other_on_two_threads) {
-  // Only possible if both run at once; a serial executor would never end, so this one needs two threads.
+  // Only possible if both run at once; a serial executor would never end, so this one needs two
+  // threads.
   std::atomic<int> arrived = 0;
   const Executor executor = default_executor(2);
   executor.parallel_for(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/core/status_test.cpp: Status and Result, with an allocator that counts and can be told to fail.
+/// tests/core/status_test.cpp: Status and Result, with an allocator that counts and can be told to
+/// fail.
 #include "folio/core/status.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,8 @@ namespace folio {
 namespace {
 
 static_assert(sizeof(Status) == sizeof(void*));
-static_assert(std::is_nothrow_move_constructible_v<Status> && std::is_nothrow_copy_constructible_v<Status>);
+static_assert(std::is_nothrow_move_constructible_v<Status> &&
+              std::is_nothrow_copy_constructible_v<Status>);
 static_assert(!std::is_copy_constructible_v<Result<std::unique_ptr<int>>>);
 
 Result<int> half(int x) noexcept {
@@ -38,17 +40,19 @@ TEST(Status, ok_is_empty_and_allocates_nothing) {
 }
 
 TEST(Status, failure_carries_code_and_message) {
-  const Status s = fail(Errc::invalid_argument, "append: k has {} heads, expected {} (from {})", 7, int64_t{8}, "key");
+  const Status s = fail(Errc::invalid_argument, "append: k has {} heads, expected {} (from {})", 7,
+                        int64_t{8}, "key");
   EXPECT_FALSE(s.is_ok());
   EXPECT_EQ(s.code(), Errc::invalid_argument);
   EXPECT_EQ(s.message(), "append: k has 7 heads, expected 8 (from key)");
 }
 
 TEST(Status, arguments_of_every_kind_appear_in_the_message) {
-  const Status s =
-      fail(Errc::io, "{} {} {} {} {}|{}", DType::bf16, 2.5, uint8_t{255}, std::string_view("abc", 2), true, INT64_MIN);
+  const Status s = fail(Errc::io, "{} {} {} {} {}|{}", DType::bf16, 2.5, uint8_t{255},
+                        std::string_view("abc", 2), true, INT64_MIN);
   EXPECT_EQ(s.message(), "bf16 2.5 255 ab 1|-9223372036854775808");
-  EXPECT_EQ(fail(Errc::io, "null: {}", static_cast<const char*>(nullptr)).message(), "null: (null)");
+  EXPECT_EQ(fail(Errc::io, "null: {}", static_cast<const char*>(nullptr)).message(),
+            "null: (null)");
 }
 
 TEST(Status, missing_and_surplus_arguments_do_no_harm) {
@@ -108,8 +112,9 @@ TEST(Status, or_throw_throws_an_error_with_the_message) {
 }
 
 TEST(Errc, codes_have_fixed_values_and_names) {
-  const char* const names[] = {"ok", "invalid_argument", "unsupported", "out_of_pages", "out_of_memory", "busy",
-                               "io", "device",           "internal"};
+  const char* const names[] = {"ok",           "invalid_argument", "unsupported",
+                               "out_of_pages", "out_of_memory",    "busy",
+                               "io",           "device",           "internal"};
   for (int i = 0; i < 9; ++i) EXPECT_STREQ(name(static_cast<Errc>(i)), names[i]);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/core/tensor_view_test.cpp: layouts whose extents and strides are known partly at compile time; Vec.
+/// tests/core/tensor_view_test.cpp: layouts whose extents and strides are known partly at compile
+/// time; Vec.
 #include "folio/core/tensor_view.h"
 
 #include <gtest/gtest.h>
@@ -19,14 +20,16 @@ using PagedStrides = IntTuple<-1, 1024, 128, 1>;
 using PagedLayout = Layout<PagedShape, PagedStrides>;
 
 static_assert(PagedShape::rank == 4 && PagedShape::num_unknown == 1 && PagedShape::at(2) == 8);
-static_assert(std::is_trivially_copyable_v<PagedLayout> && sizeof(PagedLayout) == 2 * sizeof(int64_t));
+static_assert(std::is_trivially_copyable_v<PagedLayout> &&
+              sizeof(PagedLayout) == 2 * sizeof(int64_t));
 static_assert(std::is_empty_v<Layout<IntTuple<2, 3>>>);
 static_assert(sizeof(TensorView<float, Layout<IntTuple<2, 3>>>) == sizeof(float*));
 static_assert(std::is_trivially_copyable_v<TensorView<float, PagedLayout>>);
 static_assert(std::is_same_v<row_major_strides_t<IntTuple<2, -1, 3, 4>>, IntTuple<-1, 12, 4, 1>>);
 static_assert(std::is_same_v<row_major_strides_t<IntTuple<-1, 3>>, IntTuple<3, 1>>);
 static_assert(!std::is_constructible_v<PagedLayout, int64_t>, "one value for each -1");
-static_assert(!std::is_convertible_v<TensorView<const float, PagedLayout>, TensorView<float, PagedLayout>>);
+static_assert(
+    !std::is_convertible_v<TensorView<const float, PagedLayout>, TensorView<float, PagedLayout>>);
 
 TEST(Layout, run_time_values_take_the_place_of_minus_one) {
   constexpr PagedLayout layout(5, 99999);
@@ -53,7 +56,8 @@ TEST(Layout, several_run_time_values_keep_their_order) {
 TEST(Layout, offsets_pass_two_to_the_32) {
   const PagedLayout layout(1 << 20, int64_t{1} << 33);
   EXPECT_EQ(layout(3, 0, 0, 1), 3 * (int64_t{1} << 33) + 1);
-  EXPECT_EQ(layout(int32_t{1} << 19, 0, 0, 0), int64_t{1} << 52) << "32-bit indices are widened first";
+  EXPECT_EQ(layout(int32_t{1} << 19, 0, 0, 0), int64_t{1} << 52)
+      << "32-bit indices are widened first";
 }
 
 TEST(Layout, row_major_packs_whatever_is_known_when) {
@@ -67,7 +71,8 @@ TEST(Layout, row_major_packs_whatever_is_known_when) {
 
 TEST(TensorView, addresses_elements_and_reads_through_a_const_view) {
   std::vector<float> storage(2 * 3 * 4);
-  const TensorView<float, Layout<IntTuple<-1, 3, 4>>> view{storage.data(), row_major<IntTuple<-1, 3, 4>>(2)};
+  const TensorView<float, Layout<IntTuple<-1, 3, 4>>> view{storage.data(),
+                                                           row_major<IntTuple<-1, 3, 4>>(2)};
   for (int i = 0; i < 2; ++i) {
     for (int j = 0; j < 3; ++j) {
       for (int k = 0; k < 4; ++k) view(i, j, k) = static_cast<float>(100 * i + 10 * j + k);
@@ -94,7 +99,8 @@ TEST(Vec, lanes_are_values) {
   v[2] = 7;
   EXPECT_EQ(v[2], 7);
   EXPECT_NE(v, (Vec<int32_t, 4>::splat(7)));
-  static_assert(Vec<float, 8>::width == 8 && sizeof(Vec<bf16, 8>) == 16 && std::is_trivially_copyable_v<Vec<bf16, 8>>);
+  static_assert(Vec<float, 8>::width == 8 && sizeof(Vec<bf16, 8>) == 16 &&
+                std::is_trivially_copyable_v<Vec<bf16, 8>>);
 }
 
 TEST(Vec, cast_rounds_each_lane_by_the_target_type) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/amx_compute_entries.cpp: the AMX compute of grouped heads, compiled for AVX512-BF16, on both tile vocabularies.
+/// tests/cpu/amx_compute_entries.cpp: the AMX compute of grouped heads, compiled for AVX512-BF16,
+/// on both tile vocabularies.
 #include "cpu/amx_compute_entries.h"
 
 #include "cpu/amx/grouped/compute.h"
@@ -34,7 +35,8 @@ void attend_depths(Depths depths, int rows, const amx::TileJob* jobs, int count,
 
 }  // namespace
 
-void attend_jobs(Vocabulary vocabulary, Depths depths, int rows, const amx::TileJob* jobs, int count, float scale_log2) {
+void attend_jobs(Vocabulary vocabulary, Depths depths, int rows, const amx::TileJob* jobs,
+                 int count, float scale_log2) {
   if (vocabulary == Vocabulary::hardware) {
     attend_depths<amx::HardwareTile<Target>>(depths, rows, jobs, count, scale_log2);
   } else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/amx_compute_test.cpp: the AMX compute of grouped heads against double, and that rows are independent of all else.
+/// tests/cpu/amx_compute_test.cpp: the AMX compute of grouped heads against double, and that rows
+/// are independent of all else.
 ///
 /// Everything runs on emulated tiles, and again on tiles in hardware where there are some.
 #include <gtest/gtest.h>
@@ -51,13 +52,16 @@ struct Case {
   static std::vector<float> draw(Rng& rng, int count, float spread) {
     std::vector<float> values(static_cast<size_t>(count));
     for (float& x : values) {
-      const float sum = rng.uniform(-1.0f, 1.0f) + rng.uniform(-1.0f, 1.0f) + rng.uniform(-1.0f, 1.0f);
+      const float sum =
+          rng.uniform(-1.0f, 1.0f) + rng.uniform(-1.0f, 1.0f) + rng.uniform(-1.0f, 1.0f);
       x = to_float(from_float<bf16>(spread * sum));
     }
     return values;
   }
 
-  uint64_t& seen_of(int tile, int row) { return seen[static_cast<size_t>(tile * rows_total + row)]; }
+  uint64_t& seen_of(int tile, int row) {
+    return seen[static_cast<size_t>(tile * rows_total + row)];
+  }
   [[nodiscard]] skeleton::LogitTerms terms_of(int tile, int row) const {
     skeleton::LogitTerms terms;
     terms.softcap = softcap;
@@ -91,7 +95,8 @@ struct Cut {
 struct State {
   std::vector<float> output, maximum, denominator;
   bool operator==(const State& other) const {
-    return is_same(output, other.output) && is_same(maximum, other.maximum) && is_same(denominator, other.denominator);
+    return is_same(output, other.output) && is_same(maximum, other.maximum) &&
+           is_same(denominator, other.denominator);
   }
   static bool is_same(const std::vector<float>& a, const std::vector<float>& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
@@ -105,18 +110,21 @@ State attend(const Case& c, const Cut& cut) {
   Aligned<uint16_t> q(static_cast<size_t>(rows_total * depth)), k(c.k.size()), v(c.v.size());
   for (int r = 0; r < rows_total; ++r)
     for (int d = 0; d < depth; ++d)
-      q.data()[r / 16 * 16 * depth + d / 32 * 512 + r % 16 * 32 + d % 32] = bits(c.q[static_cast<size_t>(r * depth + d)]);
+      q.data()[r / 16 * 16 * depth + d / 32 * 512 + r % 16 * 32 + d % 32] =
+          bits(c.q[static_cast<size_t>(r * depth + d)]);
   for (int key = 0; key < c.keys; ++key) {
     const int tile = key / 64, own = key % 64;
     for (int d = 0; d < depth; ++d)
-      k.data()[tile * 64 * depth + own / 16 * 16 * depth + d / 32 * 512 + d % 32 / 2 * 32 + own % 16 * 2 + d % 2] =
-          bits(c.k[static_cast<size_t>(key * depth + d)]);
+      k.data()[tile * 64 * depth + own / 16 * 16 * depth + d / 32 * 512 + d % 32 / 2 * 32 +
+               own % 16 * 2 + d % 2] = bits(c.k[static_cast<size_t>(key * depth + d)]);
     for (int d = 0; d < v_depth; ++d)  // columns in natural order: the compute does not care
-      v.data()[tile * 64 * v_depth + d / 16 * 1024 + own / 32 * 512 + own % 32 / 2 * 32 + d % 16 * 2 + own % 2] =
-          bits(c.v[static_cast<size_t>(key * v_depth + d)]);
+      v.data()[tile * 64 * v_depth + d / 16 * 1024 + own / 32 * 512 + own % 32 / 2 * 32 +
+               d % 16 * 2 + own % 2] = bits(c.v[static_cast<size_t>(key * v_depth + d)]);
   }
-  Aligned<float> output(static_cast<size_t>(rows_total * v_depth)), scales(static_cast<size_t>(2 * c.keys));
-  for (int i = 0; i < rows_total * v_depth; ++i) output.data()[i] = std::numeric_limits<float>::quiet_NaN();
+  Aligned<float> output(static_cast<size_t>(rows_total * v_depth)),
+      scales(static_cast<size_t>(2 * c.keys));
+  for (int i = 0; i < rows_total * v_depth; ++i)
+    output.data()[i] = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(scales.data(), c.key_scales.data(), c.key_scales.size() * sizeof(float));
   std::memcpy(scales.data() + c.keys, c.value_scales.data(), c.value_scales.size() * sizeof(float));
   State state;
@@ -127,10 +135,11 @@ State attend(const Case& c, const Cut& cut) {
   std::vector<amx::Edge> edges(static_cast<size_t>(row_tiles * c.tiles));
   std::vector<amx::TileJob> jobs;
   for (int i = 0; i < row_tiles * c.tiles; ++i) {
-    const int tile = cut.by_tile ? i / row_tiles : i % c.tiles, first = (cut.by_tile ? i % row_tiles : i / c.tiles) * cut.rows;
+    const int tile = cut.by_tile ? i / row_tiles : i % c.tiles,
+              first = (cut.by_tile ? i % row_tiles : i / c.tiles) * cut.rows;
     amx::TileJob job;
-    job.rows = {q.data() + first * depth, output.data() + first * v_depth, state.maximum.data() + first,
-                state.denominator.data() + first};
+    job.rows = {q.data() + first * depth, output.data() + first * v_depth,
+                state.maximum.data() + first, state.denominator.data() + first};
     job.tile.keys = k.data() + tile * 64 * depth;
     job.tile.values = v.data() + tile * 64 * v_depth;
     job.is_first = tile == 0;
@@ -167,9 +176,11 @@ std::vector<double> logits_of(const Case& c, int row) {
     for (int d = 0; d < c.depths.depth; ++d)
       x += static_cast<double>(c.q[static_cast<size_t>(row * c.depths.depth + d)]) *
            c.k[static_cast<size_t>(key * c.depths.depth + d)];
-    x *= static_cast<double>(c.scale) * (c.has_key_scales ? c.key_scales[static_cast<size_t>(key)] : 1.0f);
+    x *= static_cast<double>(c.scale) *
+         (c.has_key_scales ? c.key_scales[static_cast<size_t>(key)] : 1.0f);
     if (c.softcap != 0.0f) x = c.softcap * std::tanh(x / c.softcap);
-    if (terms.alibi) x -= static_cast<double>(c.slope) * std::abs(terms.distance - static_cast<float>(key % 64));
+    if (terms.alibi)
+      x -= static_cast<double>(c.slope) * std::abs(terms.distance - static_cast<float>(key % 64));
     if (c.has_bias) x += c.bias[static_cast<size_t>(row * c.keys + key)];
     logits[static_cast<size_t>(key)] = x;
   }
@@ -193,16 +204,22 @@ void expect_right(const Case& c, const State& state) {
       const double p = std::exp(logits[static_cast<size_t>(key)] - maximum);
       sum += p;
       if (p == 0) continue;
-      const double weight = p * (c.has_value_scales ? c.value_scales[static_cast<size_t>(key)] : 1.0f);
+      const double weight =
+          p * (c.has_value_scales ? c.value_scales[static_cast<size_t>(key)] : 1.0f);
       for (int d = 0; d < c.depths.v_depth; ++d)
-        expected[static_cast<size_t>(d)] += weight * c.v[static_cast<size_t>(key * c.depths.v_depth + d)];
+        expected[static_cast<size_t>(d)] +=
+            weight * c.v[static_cast<size_t>(key * c.depths.v_depth + d)];
     }
-    const double lse = static_cast<double>(state.maximum[static_cast<size_t>(row)]) * 0.69314718056 + std::log(denominator);
+    const double lse =
+        static_cast<double>(state.maximum[static_cast<size_t>(row)]) * 0.69314718056 +
+        std::log(denominator);
     EXPECT_NEAR(lse, maximum + std::log(sum), 1e-3 + 1e-7 * std::abs(maximum)) << "row " << row;
     for (int d = 0; d < c.depths.v_depth; ++d) {
       const double right = expected[static_cast<size_t>(d)] / sum;
       const double difference =
-          static_cast<double>(state.output[static_cast<size_t>(row * c.depths.v_depth + d)]) / denominator - right;
+          static_cast<double>(state.output[static_cast<size_t>(row * c.depths.v_depth + d)]) /
+              denominator -
+          right;
       error += difference * difference;
       size += right * right;
     }
@@ -218,13 +235,15 @@ void make_causal(Case& c) {
     }
 }
 void make_ragged(Rng& rng, Case& c) {
-  for (uint64_t& seen : c.seen) seen = rng.chance(0.3) ? 0 : rng.chance(0.3) ? every_key : rng.next();
+  for (uint64_t& seen : c.seen)
+    seen = rng.chance(0.3) ? 0 : rng.chance(0.3) ? every_key : rng.next();
 }
 
 class AmxCompute : public ::testing::TestWithParam<Depths> {
  protected:
   void SetUp() override {
-    if (machine_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
+    if (machine_isa() < Isa::avx512_bf16)
+      GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
   }
   static std::vector<Vocabulary> vocabularies() {
     if (machine_isa() < Isa::amx_bf16) return {Vocabulary::emulated};
@@ -232,7 +251,8 @@ class AmxCompute : public ::testing::TestWithParam<Depths> {
   }
   static void expect_right_everywhere(const Case& c) {
     for (const Vocabulary vocabulary : vocabularies())
-      for (const int rows : {16, 32}) expect_right(c, attend(c, {.vocabulary = vocabulary, .rows = rows}));
+      for (const int rows : {16, 32})
+        expect_right(c, attend(c, {.vocabulary = vocabulary, .rows = rows}));
   }
   /// Whatever the cut, the state is that of the first one, bit for bit.
   static void expect_one_result(const Case& c) {
@@ -242,8 +262,8 @@ class AmxCompute : public ::testing::TestWithParam<Depths> {
         for (const int jobs : {1, 2, 3, 1000})
           for (const bool by_tile : {false, true})
             EXPECT_TRUE(attend(c, {vocabulary, rows, jobs, by_tile}) == state)
-                << (vocabulary == Vocabulary::hardware ? "hardware, " : "emulated, ") << rows << " rows, " << jobs
-                << " jobs a call" << (by_tile ? ", by tile" : "");
+                << (vocabulary == Vocabulary::hardware ? "hardware, " : "emulated, ") << rows
+                << " rows, " << jobs << " jobs a call" << (by_tile ? ", by tile" : "");
   }
 };
 
@@ -314,8 +334,9 @@ TEST_P(AmxCompute, a_row_that_sees_nothing_of_a_tile_keeps_its_state) {
   for (int row = 0; row < rows_total; ++row) {
     const auto of_row = [&](const State& s) {
       const auto begin = s.output.begin() + row * c.depths.v_depth;
-      return State{
-          {begin, begin + c.depths.v_depth}, {s.maximum[static_cast<size_t>(row)]}, {s.denominator[static_cast<size_t>(row)]}};
+      return State{{begin, begin + c.depths.v_depth},
+                   {s.maximum[static_cast<size_t>(row)]},
+                   {s.denominator[static_cast<size_t>(row)]}};
     };
     EXPECT_EQ(of_row(before) == of_row(after), row != 5) << "row " << row;
   }
@@ -327,7 +348,8 @@ TEST_P(AmxCompute, maxima_may_rise_at_every_tile) {
   c.has_bias = true;
   for (int row = 0; row < rows_total; ++row)
     for (int key = 0; key < c.keys; ++key)  // odd rows rise by 20 at each tile, even ones fall
-      c.bias[static_cast<size_t>(row * c.keys + key)] = static_cast<float>((row % 2 == 0 ? -20 : 20) * (key / 64));
+      c.bias[static_cast<size_t>(row * c.keys + key)] =
+          static_cast<float>((row % 2 == 0 ? -20 : 20) * (key / 64));
   expect_right_everywhere(c);
   expect_one_result(c);
 }
@@ -372,13 +394,17 @@ TEST_P(AmxCompute, a_visible_nan_spoils_its_rows_and_no_others) {
   EXPECT_TRUE(std::isnan(spoilt.denominator[7]));
   for (int row = 0; row < rows_total; ++row)
     if (row != 7) {
-      EXPECT_EQ(spoilt.denominator[static_cast<size_t>(row)], clean.denominator[static_cast<size_t>(row)]) << row;
+      EXPECT_EQ(spoilt.denominator[static_cast<size_t>(row)],
+                clean.denominator[static_cast<size_t>(row)])
+          << row;
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Depths, AmxCompute, ::testing::ValuesIn(compute_depths), [](const auto& depths) {
-  return std::to_string(depths.param.depth) + "_" + std::to_string(depths.param.v_depth);
-});
+INSTANTIATE_TEST_SUITE_P(Depths, AmxCompute, ::testing::ValuesIn(compute_depths),
+                         [](const auto& depths) {
+                           return std::to_string(depths.param.depth) + "_" +
+                                  std::to_string(depths.param.v_depth);
+                         });
 
 }  // namespace
 }  // namespace folio::test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/amx_latent_entries.cpp: the AMX kernel for latent heads on emulated tiles, compiled for AVX512-BF16.
+/// tests/cpu/amx_latent_entries.cpp: the AMX kernel for latent heads on emulated tiles, compiled
+/// for AVX512-BF16.
 #include "cpu/amx_latent_entries.h"
 
 #include "cpu/amx/latent/engine.h"
@@ -12,11 +13,13 @@ struct Target : EmulatedLanes<Target> {};
 
 }  // namespace
 
-void run_latent_emulated(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+void run_latent_emulated(const KernelCall& call, const Task& task, void* scratch,
+                         std::byte* partials) noexcept {
   amx::run_latent<Target>(call, task, scratch, partials);
 }
 
-void finish_latent_emulated(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+void finish_latent_emulated(const KernelCall& call, const Task& task, void* scratch,
+                            const std::byte* partials) noexcept {
   amx::finish_latent<Target>(call, task, scratch, partials);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/amx_latent_test.cpp: the AMX kernel for latent heads is right where there is no AMX; where there is, the bits are the same.
+/// tests/cpu/amx_latent_test.cpp: the AMX kernel for latent heads is right where there is no AMX;
+/// where there is, the bits are the same.
 ///
-/// Every case runs the kernel's own source on emulated tiles; with AMX also the shipped kernel, whose output must be equal. Up to 32
-/// heads V is multiplied in place, beyond that it is staged.
+/// Every case runs the kernel's own source on emulated tiles; with AMX also the shipped kernel,
+/// whose output must be equal. Up to 32 heads V is multiplied in place, beyond that it is staged.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -139,9 +140,14 @@ TEST_F(AmxLatent, refuses_with_the_reason_what_it_cannot_do) {
     change(options);
     return std::string(latent::refuse(AttentionCase(options).problem()));
   };
-  EXPECT_NE(reason([](CaseOptions& o) { o.value_in_key = false; }).find("value_in_key"), std::string::npos);
-  EXPECT_NE(reason([](CaseOptions& o) { o.q_dtype = DType::f32; }).find("q_dtype"), std::string::npos);
-  EXPECT_NE(reason([](CaseOptions& o) { o.key_dtype = o.value_dtype = DType::f16; }).find("dtype of bf16"), std::string::npos);
+  EXPECT_NE(reason([](CaseOptions& o) { o.value_in_key = false; }).find("value_in_key"),
+            std::string::npos);
+  EXPECT_NE(reason([](CaseOptions& o) { o.q_dtype = DType::f32; }).find("q_dtype"),
+            std::string::npos);
+  EXPECT_NE(reason([](CaseOptions& o) {
+              o.key_dtype = o.value_dtype = DType::f16;
+            }).find("dtype of bf16"),
+            std::string::npos);
   EXPECT_NE(reason([](CaseOptions& o) { o.head_size = 128; }).find("head_size"), std::string::npos);
 }
 

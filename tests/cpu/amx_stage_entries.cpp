@@ -10,7 +10,8 @@ namespace {
 struct Target {};
 
 template <int Depth>
-void stage_depth(Operand operand, const PagedKVView& view, const KeyTile& tile, int head, std::byte* to) {
+void stage_depth(Operand operand, const PagedKVView& view, const KeyTile& tile, int head,
+                 std::byte* to) {
   amx::Pacer<Target> pacer;
   if (operand == Operand::key) {
     amx::StagedPlane<Target, true, Depth>(view, view.head_size, to).load(tile, head, 0, pacer, 0);
@@ -21,7 +22,8 @@ void stage_depth(Operand operand, const PagedKVView& view, const KeyTile& tile, 
 
 }  // namespace
 
-bool stage_tile(Operand operand, const PagedKVView& view, const KeyTile& tile, int head, int depth, std::byte* to) {
+bool stage_tile(Operand operand, const PagedKVView& view, const KeyTile& tile, int head, int depth,
+                std::byte* to) {
   if (!amx::StagedPlane<Target, true, 64>::takes(view.dtype)) return false;
   switch (depth) {
     case 64: return stage_depth<64>(operand, view, tile, head, to), true;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/amx_stage_test.cpp: staged tiles hold exactly the seen rows, converted exactly, and zeros everywhere else.
+/// tests/cpu/amx_stage_test.cpp: staged tiles hold exactly the seen rows, converted exactly, and
+/// zeros everywhere else.
 ///
-/// Expected tiles are written element by element from the drawings in stage_keys.h and stage_values.h.
+/// Expected tiles are written element by element from the drawings in stage_keys.h and
+/// stage_values.h.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -25,7 +27,8 @@ constexpr Shape shapes[] = {{8, 64},    {40, 64},   {64, 64},   {72, 96},   {96,
 constexpr DType stored_types[] = {DType::bf16, DType::i8, DType::f8_e4m3, DType::f8_e5m2};
 constexpr int pages = 40, slots = 8, heads = 3;
 
-/// A plane of random bytes with odd strides and a tile over it: runs of random lengths with gaps, rows seen or not.
+/// A plane of random bytes with odd strides and a tile over it: runs of random lengths with gaps,
+/// rows seen or not.
 struct Plane {
   Plane(Rng& rng, DType dtype, int head_size) {
     const int64_t element = bit_width(dtype) / 8;
@@ -48,7 +51,8 @@ struct Plane {
       const auto slot = static_cast<int>(rng.between(0, slots - 1));
       int rows = static_cast<int>(rng.between(1, slots - slot));
       if (rows > tile_keys - key) rows = tile_keys - key;
-      if (whole || rng.between(0, 4) != 0) tile.run[tile.runs++] = {key, rows, rng.between(0, pages - 1), slot};
+      if (whole || rng.between(0, 4) != 0)
+        tile.run[tile.runs++] = {key, rows, rng.between(0, pages - 1), slot};
       key += rows;
     }
     for (int r = 0; r < tile.runs; ++r)
@@ -99,19 +103,23 @@ struct alignas(64) Staged {
 };
 
 int64_t key_offset(int key, int d, int depth) {
-  return (key / 16) * (depth / 32) * 1024 + (d / 32) * 1024 + (d % 32) / 2 * 64 + key % 16 * 4 + d % 2 * 2;
+  return (key / 16) * (depth / 32) * 1024 + (d / 32) * 1024 + (d % 32) / 2 * 64 + key % 16 * 4 +
+         d % 2 * 2;
 }
 int64_t value_offset(int key, int column) {
   return column / 16 * 2048 + key / 32 * 1024 + key % 32 / 2 * 64 + column % 16 * 4 + key % 2 * 2;
 }
 
 /// Same value, sign of zero included; NaN for NaN.
-bool is_same(float a, float b) { return (a != a && b != b) || std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
+bool is_same(float a, float b) {
+  return (a != a && b != b) || std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+}
 
 class AmxStage : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (machine_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
+    if (machine_isa() < Isa::avx512_bf16)
+      GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
   }
   void expect_staged(const Plane& plane, Operand operand, int depth) {
     for (int head = 0; head < heads; ++head) {
@@ -119,10 +127,12 @@ class AmxStage : public ::testing::Test {
       ASSERT_TRUE(stage_tile(operand, plane.view, plane.tile, head, depth, staged_.bytes));
       for (int key = 0; key < tile_keys; ++key)
         for (int d = 0; d < depth; ++d) {
-          const int64_t at = operand == Operand::key ? key_offset(key, d, depth) : value_offset(key, column_of_dim(d));
+          const int64_t at = operand == Operand::key ? key_offset(key, d, depth)
+                                                     : value_offset(key, column_of_dim(d));
           ASSERT_TRUE(is_same(staged_.at(at), plane.expected(key, head, d)))
-              << name(plane.view.dtype) << " head size " << plane.view.head_size << " key " << key << " dim " << d << ": "
-              << staged_.at(at) << ", expected " << plane.expected(key, head, d);
+              << name(plane.view.dtype) << " head size " << plane.view.head_size << " key " << key
+              << " dim " << d << ": " << staged_.at(at) << ", expected "
+              << plane.expected(key, head, d);
         }
     }
   }
@@ -146,9 +156,11 @@ TEST_F(AmxStage, nothing_behind_a_row_is_read) {
   for (const DType dtype : stored_types) {
     Plane plane(rng, dtype, 72);
     plane.make_tile(rng, true);
-    std::vector<std::byte> exact(static_cast<size_t>(row_offset_bytes(plane.view, pages - 1, slots - 1, heads - 1)) +
-                                 static_cast<size_t>(72 * bit_width(dtype) / 8));
-    std::memcpy(exact.data(), plane.memory.data(), exact.size());  // ends with the last row: asan sees a byte more
+    std::vector<std::byte> exact(
+        static_cast<size_t>(row_offset_bytes(plane.view, pages - 1, slots - 1, heads - 1)) +
+        static_cast<size_t>(72 * bit_width(dtype) / 8));
+    // ends with the last row: asan sees a byte more
+    std::memcpy(exact.data(), plane.memory.data(), exact.size());
     plane.view.data = exact.data();
     plane.tile.run[plane.tile.runs - 1].page = pages - 1;
     plane.tile.run[plane.tile.runs - 1].slot = slots - plane.tile.run[plane.tile.runs - 1].rows;
@@ -189,9 +201,11 @@ TEST_F(AmxStage, scales_of_any_type_and_stride_are_exact_and_those_of_dead_rows_
         for (int key = 0; key < tile_keys; ++key) {
           TileRun run;
           int row = 0;
-          const float expected = plane.find(key, run, row) ? PageCursor::scale(plane.view, run, row, head, 0) : 0.0f;
+          const float expected =
+              plane.find(key, run, row) ? PageCursor::scale(plane.view, run, row, head, 0) : 0.0f;
           ASSERT_TRUE(is_same(gathered[key], expected))
-              << name(dtype) << " form " << form << " key " << key << ": " << gathered[key] << ", expected " << expected;
+              << name(dtype) << " form " << form << " key " << key << ": " << gathered[key]
+              << ", expected " << expected;
         }
       }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/amx_tile_test.cpp: the tile vocabulary: the emulation against double and integers, hardware against the emulation.
+/// tests/cpu/amx_tile_test.cpp: the tile vocabulary: the emulation against double and integers,
+/// hardware against the emulation.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,8 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cpu/amx/tile/tile.h"
 #include "cpu/amx/tile/emulated.h"
+#include "cpu/amx/tile/tile.h"
 #include "cpu/features.h"
 #include "folio/core/dtype.h"
 #include "support/random.h"
@@ -88,14 +89,16 @@ void fill_bytes(Rng& rng, Bytes& bytes) {
   for (uint8_t& byte : bytes.at) byte = static_cast<uint8_t>(rng.next());
 }
 
-/// How exponents are drawn: plain numbers, near the least normal, whole range with zeros, or anything with infinities and NaNs.
+/// How exponents are drawn: plain numbers, near the least normal, whole range with zeros, or
+/// anything with infinities and NaNs.
 enum class Range { plain, small, wide, any };
 constexpr Range ranges[] = {Range::plain, Range::small, Range::wide, Range::any};
 
 uint32_t exponent(Rng& rng, Range range) {
   switch (range) {
     case Range::plain: return static_cast<uint32_t>(rng.between(120, 130));
-    case Range::small: return static_cast<uint32_t>(rng.chance(0.25) ? rng.between(0, 2) : rng.between(40, 90));
+    case Range::small:
+      return static_cast<uint32_t>(rng.chance(0.25) ? rng.between(0, 2) : rng.between(40, 90));
     case Range::wide: return static_cast<uint32_t>(rng.chance(0.1) ? 0 : rng.between(60, 194));
     case Range::any: break;
   }
@@ -110,7 +113,8 @@ void fill_bf16(Rng& rng, Range range, Bytes& bytes) {
 void fill_f32(Rng& rng, Range range, Bytes& bytes) {
   for (int i = 0; i < 256; ++i) {
     const uint32_t near_zero = static_cast<uint32_t>(rng.between(0, 3));
-    const uint32_t drawn = range == Range::small && rng.chance(0.5) ? near_zero : exponent(rng, range);
+    const uint32_t drawn =
+        range == Range::small && rng.chance(0.5) ? near_zero : exponent(rng, range);
     const uint32_t bits = (static_cast<uint32_t>(rng.next()) & 0x807fffffu) | drawn << 23;
     std::memcpy(bytes.at + 4 * i, &bits, sizeof bits);
   }
@@ -138,7 +142,8 @@ TEST(AmxTile, emulated_bf16_products_are_right_to_the_rounding_of_f32) {
           sum += term;
           size += std::abs(term);
         }
-        ASSERT_NEAR(float_of(result.data() + m * 64 + 4 * n), sum, size * 20 * 0x1p-24) << m << ", " << n;
+        ASSERT_NEAR(float_of(result.data() + m * 64 + 4 * n), sum, size * 20 * 0x1p-24)
+            << m << ", " << n;
       }
   }
 }
@@ -161,7 +166,8 @@ TEST(AmxTile, emulated_byte_products_wrap) {
             const int64_t a = op == Op::signed_bytes ? static_cast<int8_t>(left) : left;
             sum += a * static_cast<int8_t>(of.b.at[k / 4 * 64 + 4 * n + k % 4]);
           }
-          ASSERT_EQ(bits_of(result.data() + m * 64 + 4 * n), static_cast<uint32_t>(sum)) << m << ", " << n;
+          ASSERT_EQ(bits_of(result.data() + m * 64 + 4 * n), static_cast<uint32_t>(sum))
+              << m << ", " << n;
         }
     }
   }
@@ -174,7 +180,8 @@ TEST(AmxTile, emulated_denormals_count_as_zeros_of_their_sign) {
   std::memcpy(of.a.at, &one, sizeof one);
   std::memcpy(of.b.at, &denormal, sizeof denormal);
   std::memcpy(of.c.at, &negative_denormal, sizeof negative_denormal);
-  EXPECT_EQ(bits_of(product<Emulated>(Op::bf16, {1, 1, 1}, of).data()), 0u) << "-0 + +0, the sum of both chains";
+  EXPECT_EQ(bits_of(product<Emulated>(Op::bf16, {1, 1, 1}, of).data()), 0u)
+      << "-0 + +0, the sum of both chains";
 }
 
 TEST(AmxTile, a_store_writes_the_configured_rows_and_columns_alone) {
@@ -184,7 +191,8 @@ TEST(AmxTile, a_store_writes_the_configured_rows_and_columns_alone) {
   for (int row = 0; row < 16; ++row)
     for (int i = 0; i < 64; ++i) {
       const bool is_inside = row < 3 && i < 20;
-      EXPECT_EQ(result[static_cast<size_t>(row * 64 + i)], is_inside ? 7 : 0xff) << row << ", " << i;
+      EXPECT_EQ(result[static_cast<size_t>(row * 64 + i)], is_inside ? 7 : 0xff)
+          << row << ", " << i;
     }
 }
 
@@ -216,10 +224,15 @@ TEST(AmxTile, misuse_that_a_processor_refuses_is_refused) {
     Emulated::dpbf16<2, 0, 1>();
   };
   EXPECT_NO_THROW(multiplies([](amx::TileConfig&) {}));
-  EXPECT_THROW(multiplies([](amx::TileConfig& c) { c.rows[0] = 15; }), std::logic_error) << "rows of A and C";
-  EXPECT_THROW(multiplies([](amx::TileConfig& c) { c.row_bytes[1] = 60; }), std::logic_error) << "columns of B and C";
-  EXPECT_THROW(multiplies([](amx::TileConfig& c) { c.row_bytes[0] = 60; }), std::logic_error) << "columns of A, rows of B";
-  EXPECT_THROW(multiplies([](amx::TileConfig& c) { c.rows[2] = 0, c.row_bytes[2] = 0; }), std::logic_error) << "no tile 2";
+  EXPECT_THROW(multiplies([](amx::TileConfig& c) { c.rows[0] = 15; }), std::logic_error)
+      << "rows of A and C";
+  EXPECT_THROW(multiplies([](amx::TileConfig& c) { c.row_bytes[1] = 60; }), std::logic_error)
+      << "columns of B and C";
+  EXPECT_THROW(multiplies([](amx::TileConfig& c) { c.row_bytes[0] = 60; }), std::logic_error)
+      << "columns of A, rows of B";
+  EXPECT_THROW(multiplies([](amx::TileConfig& c) { c.rows[2] = 0, c.row_bytes[2] = 0; }),
+               std::logic_error)
+      << "no tile 2";
   Emulated::config(whole);
   EXPECT_THROW(Emulated::store<5>(bytes.at, 64), std::logic_error) << "nothing was written to it";
   Emulated::release();
@@ -234,7 +247,8 @@ TEST(AmxTile, a_scope_leaves_no_configuration_behind) {
 }
 
 TEST(AmxTile, hardware_and_emulation_agree_bit_for_bit) {
-  if (machine_isa() < Isa::amx_bf16) GTEST_SKIP() << "this machine lacks AMX, or the system refuses it";
+  if (machine_isa() < Isa::amx_bf16)
+    GTEST_SKIP() << "this machine lacks AMX, or the system refuses it";
   Rng rng(test_seed() + 2);
   for (int round = 0; round < 3000; ++round)
     for (const Op op : ops) {
@@ -250,10 +264,14 @@ TEST(AmxTile, hardware_and_emulation_agree_bit_for_bit) {
         fill_bytes(rng, of.b);
         fill_bytes(rng, of.c);
       }
-      const std::vector<uint8_t> hardware = product<Hardware>(op, shape, of), emulated = product<Emulated>(op, shape, of);
+      const std::vector<uint8_t> hardware = product<Hardware>(op, shape, of),
+                                 emulated = product<Emulated>(op, shape, of);
       for (size_t i = 0; i < hardware.size(); i += 4) {
-        if (op == Op::bf16 && std::isnan(float_of(&hardware[i])) && std::isnan(float_of(&emulated[i]))) continue;
-        ASSERT_EQ(bits_of(&hardware[i]), bits_of(&emulated[i])) << "round " << round << ", byte " << i;
+        if (op == Op::bf16 && std::isnan(float_of(&hardware[i])) &&
+            std::isnan(float_of(&emulated[i])))
+          continue;
+        ASSERT_EQ(bits_of(&hardware[i]), bits_of(&emulated[i]))
+            << "round " << round << ", byte " << i;
       }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/avx512_entries.h: parts of the AVX-512 kernels, behind functions that a baseline test may call.
+/// tests/cpu/avx512_entries.h: parts of the AVX-512 kernels, behind functions that a baseline test
+/// may call.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@ namespace folio::test {
 void avx512_exp2(int degree, const float* x, float* to);
 /// 16 stored elements to f32.
 void avx512_widen(DType dtype, const void* from, float* to);
-/// scores [16 keys][16 rows] of f32, with 1 to 3 vectors of rows per tile: q [steps][64], keys [16][steps].
+/// scores [16 keys][16 rows] of f32, with 1 to 3 vectors of rows per tile: q [steps][64], keys
+/// [16][steps].
 void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to);
 /// The same for the first `rows` rows, at most 8, by the tile whose lanes are keys.
 void avx512_scores_of_few(int rows, const float* q, const float* keys, int steps, float* to);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/avx512_test.cpp: the arithmetic of the AVX-512 kernels, part by part. The kernels are tested with all others.
+/// tests/cpu/avx512_test.cpp: the arithmetic of the AVX-512 kernels, part by part. The kernels are
+/// tested with all others.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@ namespace {
 class Avx512 : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (machine_isa() < Isa::x86_64_v4) GTEST_SKIP() << "this machine lacks the x86-64-v4 instructions";
+    if (machine_isa() < Isa::x86_64_v4)
+      GTEST_SKIP() << "this machine lacks the x86-64-v4 instructions";
   }
 };
 
@@ -80,7 +82,8 @@ TEST_F(Avx512, tiles_of_every_shape_give_the_same_bits) {
     avx512_scores(1, q.data(), keys.data(), steps, narrow.data());
     for (const int vectors : {2, 3}) {
       avx512_scores(vectors, q.data(), keys.data(), steps, wide.data());
-      EXPECT_EQ(std::memcmp(narrow.data(), wide.data(), 1024), 0) << vectors << " vectors, " << steps << " steps";
+      EXPECT_EQ(std::memcmp(narrow.data(), wide.data(), 1024), 0)
+          << vectors << " vectors, " << steps << " steps";
     }
     for (const int rows : {1, 2, 3, 4, 7, 8}) {
       avx512_scores_of_few(rows, q.data(), keys.data(), steps, wide.data());
@@ -90,8 +93,8 @@ TEST_F(Avx512, tiles_of_every_shape_give_the_same_bits) {
     }
     double exact = 0.0;
     for (int d = 0; d < steps; ++d)
-      exact +=
-          static_cast<double>(q[static_cast<size_t>(d) * 64 + 3]) * static_cast<double>(keys[static_cast<size_t>(5 * steps + d)]);
+      exact += static_cast<double>(q[static_cast<size_t>(d) * 64 + 3]) *
+               static_cast<double>(keys[static_cast<size_t>(5 * steps + d)]);
     EXPECT_NEAR(static_cast<double>(narrow[5 * 16 + 3]), exact, 1e-4);
   }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/rows_test.cpp: the builds of the row kernels against core/dtype.h and against one another.
+/// tests/cpu/rows_test.cpp: the builds of the row kernels against core/dtype.h and against one
+/// another.
 #include "cpu/append/rows.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,8 @@
 namespace folio::test {
 namespace {
 
-constexpr DType stored_types[] = {DType::f32, DType::bf16, DType::f16, DType::f8_e4m3, DType::f8_e5m2, DType::i8};
+constexpr DType stored_types[] = {DType::f32,     DType::bf16,    DType::f16,
+                                  DType::f8_e4m3, DType::f8_e5m2, DType::i8};
 
 /// The builds that this machine runs; the others are named.
 std::vector<rows::Kernel> runnable() {
@@ -25,7 +27,8 @@ std::vector<rows::Kernel> runnable() {
     if (kernel.isa <= machine_isa()) {
       list.push_back(kernel);
     } else {
-      std::printf("[  SKIPPED ] %s: this machine lacks %s\n", std::string(kernel.name).c_str(), name(kernel.isa));
+      std::printf("[  SKIPPED ] %s: this machine lacks %s\n", std::string(kernel.name).c_str(),
+                  name(kernel.isa));
     }
   }
   return list;
@@ -36,7 +39,8 @@ int64_t bytes_of(DType dtype) { return bit_width(dtype) / 8; }
 std::vector<std::byte> written(const rows::Kernel& kernel, const rows::Job& job, const void* source,
                                const float* cos_sin = nullptr, std::byte* scales = nullptr) {
   const GuardedMemory target(job.heads * job.target.head_stride_bytes, bytes_of(job.target.dtype));
-  const rows::Place place{static_cast<const std::byte*>(source), target.data(), cos_sin, nullptr, scales};
+  const rows::Place place{static_cast<const std::byte*>(source), target.data(), cos_sin, nullptr,
+                          scales};
   kernel.write(&job, 1, &place, 1);
   return {target.data(), target.data() + target.bytes()};
 }
@@ -70,20 +74,23 @@ std::vector<std::byte> expected_of(DType dtype, const std::vector<float>& x) {
   });
 }
 
-/// Floats around every rounding boundary: all exponents, patterns of low bits at and beside ties, specials.
+/// Floats around every rounding boundary: all exponents, patterns of low bits at and beside ties,
+/// specials.
 std::vector<float> critical_floats(Rng& rng) {
   std::vector<float> x;
   for (uint32_t exponent = 0; exponent < 256; ++exponent) {
     for (int i = 0; i < 300; ++i) {
       const int kept = rng.int_between(0, 12);  // mantissa bits before the tie
-      const uint32_t mantissa = static_cast<uint32_t>(rng.next()) & 0x7fffffu & ~((1u << (23 - kept)) - 1u);
+      const uint32_t mantissa =
+          static_cast<uint32_t>(rng.next()) & 0x7fffffu & ~((1u << (23 - kept)) - 1u);
       const uint32_t tie = kept < 23 ? 1u << (22 - kept) : 0u;
       const auto beside = static_cast<uint32_t>(rng.int_between(-1, 1));
       const uint32_t bits = (exponent << 23 | mantissa | tie) + beside;
       x.push_back(std::bit_cast<float>(bits ^ (rng.chance(0.5) ? 0x80000000u : 0u)));
     }
   }
-  for (const uint32_t bits : {0u, 0x80000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00001u, 0x7f800001u}) {
+  for (const uint32_t bits :
+       {0u, 0x80000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00001u, 0x7f800001u}) {
     x.push_back(std::bit_cast<float>(bits));
   }
   return x;
@@ -96,7 +103,8 @@ TEST(Rows, narrowing_is_from_float_for_every_type) {
     for (const DType to : stored_types) {
       if (to == DType::f32) continue;
       const rows::Job job = conversion(DType::f32, to, static_cast<int64_t>(x.size()));
-      const std::vector<std::byte> actual = written(kernel, job, x.data()), expected = expected_of(to, x);
+      const std::vector<std::byte> actual = written(kernel, job, x.data()),
+                                   expected = expected_of(to, x);
       for (size_t i = 0; i < x.size(); ++i) {
         const auto size = static_cast<size_t>(bytes_of(to));
         ASSERT_EQ(std::memcmp(actual.data() + i * size, expected.data() + i * size, size), 0)
@@ -114,7 +122,8 @@ TEST(Rows, widening_is_to_float_for_every_pattern) {
       std::vector<std::byte> source(static_cast<size_t>(patterns * bytes_of(from)));
       for (int64_t i = 0; i < patterns; ++i)
         std::memcpy(source.data() + i * bytes_of(from), &i, static_cast<size_t>(bytes_of(from)));
-      const std::vector<std::byte> actual = written(kernel, conversion(from, DType::f32, patterns), source.data());
+      const std::vector<std::byte> actual =
+          written(kernel, conversion(from, DType::f32, patterns), source.data());
       visit_dtype(from, [&]<class T>(type_tag<T>) {
         if constexpr (Element<T>) {
           for (int64_t i = 0; i < patterns; ++i) {
@@ -157,19 +166,22 @@ TEST(Rows, a_quotient_by_a_scale_is_the_rounded_one) {
       job.target.granularity = static_cast<int32_t>(x.size());
       for (const rows::Kernel& kernel : rows::kernels()) {
         if (kernel.isa > machine_isa()) continue;
-        const std::vector<std::byte> actual = written(kernel, job, x.data(), nullptr, reinterpret_cast<std::byte*>(&divisor));
+        const std::vector<std::byte> actual =
+            written(kernel, job, x.data(), nullptr, reinterpret_cast<std::byte*>(&divisor));
         for (size_t i = 0; i < x.size(); ++i) {
           const auto size = static_cast<size_t>(bytes_of(to));
           if (to == DType::f32 && std::isnan(quotients[i])) continue;
           ASSERT_EQ(std::memcmp(actual.data() + i * size, expected.data() + i * size, size), 0)
-              << kernel.name << ", " << name(to) << " of " << std::hexfloat << x[i] << " / " << divisor;
+              << kernel.name << ", " << name(to) << " of " << std::hexfloat << x[i] << " / "
+              << divisor;
         }
       }
     }
   }
 }
 
-/// Everything at random, but no NaN where floats are computed with: the payload of the result is the processor's.
+/// Everything at random, but no NaN where floats are computed with: the payload of the result is
+/// the processor's.
 struct RandomJob {
   rows::Job job;
   std::vector<std::byte> source;
@@ -178,8 +190,10 @@ struct RandomJob {
 
   explicit RandomJob(Rng& rng) {
     const DType sources[] = {DType::f32, DType::bf16, DType::f16};
-    const DType scale_types[] = {DType::f32, DType::bf16, DType::f16, DType::f8_e8m0, DType::f8_e4m3};
-    const int32_t head_size = rng.chance(0.5) ? 32 * rng.int_between(1, 6) : rng.int_between(2, 200);
+    const DType scale_types[] = {DType::f32, DType::bf16, DType::f16, DType::f8_e8m0,
+                                 DType::f8_e4m3};
+    const int32_t head_size =
+        rng.chance(0.5) ? 32 * rng.int_between(1, 6) : rng.int_between(2, 200);
     job = conversion(rng.pick(sources), rng.pick(stored_types), head_size);
     job.heads = rng.chance(0.1) ? 70 : rng.int_between(1, 9);
     job.streams = rng.chance(0.5);
@@ -222,11 +236,13 @@ TEST(Rows, all_builds_write_the_same_bytes) {
     std::vector<std::byte> first, first_scales;
     for (const rows::Kernel& kernel : kernels) {
       std::vector<std::byte> scales = random.scales;
-      const std::vector<std::byte> bytes = written(kernel, random.job, random.source.data(), random.table.data(), scales.data());
+      const std::vector<std::byte> bytes =
+          written(kernel, random.job, random.source.data(), random.table.data(), scales.data());
       if (first.empty()) first = bytes, first_scales = scales;
-      ASSERT_EQ(bytes == first, true) << kernel.name << ", " << name(random.job.source.dtype) << " to "
-                                      << name(random.job.target.dtype);
-      ASSERT_EQ(scales == first_scales, true) << kernel.name << ", scales in " << name(random.job.target.scale_dtype);
+      ASSERT_EQ(bytes == first, true) << kernel.name << ", " << name(random.job.source.dtype)
+                                      << " to " << name(random.job.target.dtype);
+      ASSERT_EQ(scales == first_scales, true)
+          << kernel.name << ", scales in " << name(random.job.target.scale_dtype);
     }
   }
 }
@@ -235,12 +251,15 @@ TEST(Rows, streaming_changes_no_byte_and_nothing_beside) {
   Rng rng(test_seed());
   for (const rows::Kernel& kernel : runnable()) {
     for (int round = 0; round < 300; ++round) {
-      const int64_t bytes = rng.between(0, 1500), offset = rng.between(0, 70), source_offset = rng.between(0, 70);
+      const int64_t bytes = rng.between(0, 1500), offset = rng.between(0, 70),
+                    source_offset = rng.between(0, 70);
       std::vector<std::byte> source(static_cast<size_t>(bytes + source_offset)),
           target(static_cast<size_t>(bytes + offset + 64), std::byte{7});
       for (std::byte& b : source) b = static_cast<std::byte>(rng.next());
       std::vector<std::byte> expected = target;
-      if (bytes > 0) std::memcpy(expected.data() + offset, source.data() + source_offset, static_cast<size_t>(bytes));
+      if (bytes > 0)
+        std::memcpy(expected.data() + offset, source.data() + source_offset,
+                    static_cast<size_t>(bytes));
       kernel.move(target.data() + offset, source.data() + source_offset, bytes, rng.chance(0.7));
       rows::fence();
       ASSERT_EQ(target == expected, true) << kernel.name << ' ' << bytes << " bytes at " << offset;
@@ -250,7 +269,8 @@ TEST(Rows, streaming_changes_no_byte_and_nothing_beside) {
 
 TEST(Rows, the_best_build_that_runs_here_is_chosen) {
   EXPECT_EQ(rows::kernel().name, runnable().front().name);
-  for (size_t i = 1; i < rows::kernels().size(); ++i) EXPECT_GT(rows::kernels()[i - 1].isa, rows::kernels()[i].isa);
+  for (size_t i = 1; i < rows::kernels().size(); ++i)
+    EXPECT_GT(rows::kernels()[i - 1].isa, rows::kernels()[i].isa);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/encode_calls_test.cpp: what encode() asks the driver; the driver is tests/cuda/fake_driver.cpp.
+/// tests/cuda/encode_calls_test.cpp: what encode() asks the driver; the driver is
+/// tests/cuda/fake_driver.cpp.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,8 +41,8 @@ class EncodeCalls : public ::testing::Test {
   }
 
   FakeDriver* driver = nullptr;
-  TMATensorTile<3> tile =
-      tma::cache_tile(plane_of({}), {.swizzle = Swizzle::b128, .rows = 64, .l2_promotion = L2Promotion::b256});
+  TMATensorTile<3> tile = tma::cache_tile(
+      plane_of({}), {.swizzle = Swizzle::b128, .rows = 64, .l2_promotion = L2Promotion::b256});
 };
 
 TEST_F(EncodeCalls, pass_every_field_in_the_drivers_order) {
@@ -83,14 +84,16 @@ TEST_F(EncodeCalls, never_reach_the_driver_with_a_broken_rule) {
 
 TEST_F(EncodeCalls, repeat_the_drivers_reason) {
   driver->encode_result = 1;
-  EXPECT_EQ(refusal(encode(tile), Errc::device),
-            "encode: cuTensorMapEncodeTiled failed with 1 (CUDA_ERROR_INVALID_VALUE): invalid argument");
+  EXPECT_EQ(
+      refusal(encode(tile), Errc::device),
+      "encode: cuTensorMapEncodeTiled failed with 1 (CUDA_ERROR_INVALID_VALUE): invalid argument");
   driver->encode_result = 777;
   EXPECT_THAT(refusal(encode(tile), Errc::device), HasSubstr("777 (unknown error)"));
 }
 
 TEST_F(EncodeCalls, name_a_device_that_is_not_there) {
-  EXPECT_THAT(refusal(encode(tile, {Device::Kind::cuda, 1}), Errc::device), HasSubstr("cuDeviceGet failed with 101"));
+  EXPECT_THAT(refusal(encode(tile, {Device::Kind::cuda, 1}), Errc::device),
+              HasSubstr("cuDeviceGet failed with 101"));
   driver->num_devices = 2;
   EXPECT_TRUE(encode(tile, {Device::Kind::cuda, 1}));
 }
@@ -107,13 +110,16 @@ TEST_F(EncodeCalls, leave_no_context_behind_when_entering_fails) {
 TEST_F(EncodeCalls, refuse_hardware_without_tensor_maps) {
   driver->major = 8;
   driver->minor = 9;
-  EXPECT_THAT(refusal(encode(tile), Errc::unsupported), HasSubstr("tensor maps need compute capability 9.0, device 40 has 8.9"));
+  EXPECT_THAT(refusal(encode(tile), Errc::unsupported),
+              HasSubstr("tensor maps need compute capability 9.0, device 40 has 8.9"));
 }
 
 TEST_F(EncodeCalls, refuse_gather4_before_compute_capability_10) {
-  const auto gather = tma::gather4_tile(plane_of({}), {.tile_width = 256, .swizzle = Swizzle::b128});
+  const auto gather =
+      tma::gather4_tile(plane_of({}), {.tile_width = 256, .swizzle = Swizzle::b128});
   ASSERT_TRUE(gather.check().is_ok()) << gather.check().message();
-  EXPECT_THAT(refusal(encode(gather), Errc::unsupported), HasSubstr("gather4 needs compute capability 10.0, device 40 has 9.0"));
+  EXPECT_THAT(refusal(encode(gather), Errc::unsupported),
+              HasSubstr("gather4 needs compute capability 10.0, device 40 has 9.0"));
   driver->major = 10;
   EXPECT_TRUE(encode(gather));
   EXPECT_THAT(driver->encoded.box, ElementsAre(64, 1, 0, 0, 0));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/encode_test.cpp: encode() on whatever machine this is: with a driver it encodes, without one it says so.
+/// tests/cuda/encode_test.cpp: encode() on whatever machine this is: with a driver it encodes,
+/// without one it says so.
 #include "folio/tma/encode.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +33,8 @@ TEST(Encode, says_why_a_builder_refused) {
   ASSERT_FALSE(encoded);
   EXPECT_EQ(encoded.error().code(), Errc::invalid_argument);
   EXPECT_THAT(std::string(encoded.error().message()), HasSubstr("32-bit coordinates"));
-  const Result<EncodedTensorMap> ragged = encode(tma::ragged_tile(plane_of(shape), {Swizzle::b128, 64}));
+  const Result<EncodedTensorMap> ragged =
+      encode(tma::ragged_tile(plane_of(shape), {Swizzle::b128, 64}));
   EXPECT_EQ(ragged.error().code(), Errc::invalid_argument);
 }
 

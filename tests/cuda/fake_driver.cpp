@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/fake_driver.cpp: a libcuda.so.1 that notes its arguments, so that calls into the driver are tested without one.
+/// tests/cuda/fake_driver.cpp: a libcuda.so.1 that notes its arguments, so that calls into the
+/// driver are tested without one.
 #include "cuda/fake_driver.h"
 
 #include <algorithm>
@@ -17,7 +18,9 @@ folio::test::FakeDriver* fake_driver() { return &fake; }
 
 int cuInit(unsigned) { return ++fake.inits, 0; }
 int cuGetErrorName(int result, const char** name) {
-  *name = result == 1 ? "CUDA_ERROR_INVALID_VALUE" : result == 101 ? "CUDA_ERROR_INVALID_DEVICE" : nullptr;
+  *name = result == 1     ? "CUDA_ERROR_INVALID_VALUE"
+          : result == 101 ? "CUDA_ERROR_INVALID_DEVICE"
+                          : nullptr;
   return *name == nullptr ? 1 : 0;
 }
 int cuGetErrorString(int result, const char** text) {
@@ -46,12 +49,14 @@ int cuCtxPopCurrent_v2(void** context) {
   *context = &fake;
   return --fake.pushed, 0;
 }
-int cuTensorMapEncodeTiled(void* map, int dtype, uint32_t rank, void* base, const uint64_t* dims, const uint64_t* strides,
-                           const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle, int l2_promotion,
-                           int oob_fill) {
+int cuTensorMapEncodeTiled(void* map, int dtype, uint32_t rank, void* base, const uint64_t* dims,
+                           const uint64_t* strides, const uint32_t* box,
+                           const uint32_t* element_strides, int interleave, int swizzle,
+                           int l2_promotion, int oob_fill) {
   folio::test::EncodeCall& call = fake.encoded;
   const int count = call.count + 1;
-  call = {count, dtype, rank, base, {}, {}, {}, {}, interleave, swizzle, l2_promotion, oob_fill, fake.pushed == 1};
+  call = {count,    dtype,           rank, base, {}, {}, {}, {}, interleave, swizzle, l2_promotion,
+          oob_fill, fake.pushed == 1};
   for (uint32_t i = 0; i < std::min(rank, 5u); ++i) {
     call.dims[i] = dims[i];
     if (i > 0) call.strides[i - 1] = strides[i - 1];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/fake_driver.h: what the libcuda.so.1 of the tests was asked, and what it is to answer.
+/// tests/cuda/fake_driver.h: what the libcuda.so.1 of the tests was asked, and what it is to
+/// answer.
 #pragma once
 
 #include <cstdint>

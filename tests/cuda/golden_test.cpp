@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/cuda/golden_test.cpp: descriptors recorded on GPUs say what the maps beside them say.
 ///
-/// The files are tests/tma/golden/*.json, written by tools/gpu_check.sh. Only compute capability 9.x is decoded.
+/// The files are tests/tma/golden/*.json, written by tools/gpu_check.sh. Only compute capability
+/// 9.x is decoded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,8 @@ uint64_t hexadecimal(const Json& text) { return std::stoull(text.get<std::string
 
 template <class T>
 void read_array(const Json& json, T (&values)[TensorMap::max_rank]) {
-  for (size_t i = 0; i < std::min<size_t>(json.size(), TensorMap::max_rank); ++i) values[i] = json[i].get<T>();
+  for (size_t i = 0; i < std::min<size_t>(json.size(), TensorMap::max_rank); ++i)
+    values[i] = json[i].get<T>();
 }
 
 TensorMap map_of(const Json& json) {
@@ -60,23 +62,28 @@ Checked check(const Json& file) {
   if (!file.at("compute_capability").get<std::string>().starts_with("9.")) return checked;
   for (const Json& descriptor : file.at("descriptors")) {
     ++checked.descriptors;
-    for (const std::string& field : differing_fields(encoded_of(descriptor), map_of(descriptor.at("map"))))
+    for (const std::string& field :
+         differing_fields(encoded_of(descriptor), map_of(descriptor.at("map"))))
       checked.differences.push_back(descriptor.at("name").get<std::string>() + ": " + field);
   }
   return checked;
 }
 
-/// Written by hand from the table in descriptor_bits.h: a rank-3 bf16 map, 128-byte swizzle, dims {128, 8, 1000}, strides {2^36 + 256,
-/// 4096}, box {64, 1, 16}.
+/// Written by hand from the table in descriptor_bits.h: a rank-3 bf16 map, 128-byte swizzle, dims
+/// {128, 8, 1000}, strides {2^36 + 256, 4096}, box {64, 1, 16}.
 const char* const by_hand = R"({
   "gpu": "none", "compute_capability": "9.0", "driver_version": 0,
   "descriptors": [{
     "name": "by hand",
-    "map": {"base": "0x7f0000000400", "rank": 3, "dtype": 9, "interleave": 0, "swizzle": 3, "l2_promotion": 2, "oob_fill": 1,
-            "use": 0, "dim": [128, 8, 1000, 1, 1], "stride_bytes": [2, 68719476992, 4096, 0, 0], "box": [64, 1, 16, 1, 1],
+    "map": {"base": "0x7f0000000400", "rank": 3, "dtype": 9, "interleave": 0, "swizzle": 3,
+            "l2_promotion": 2, "oob_fill": 1,
+            "use": 0, "dim": [128, 8, 1000, 1, 1], "stride_bytes": [2, 68719476992, 4096, 0, 0],
+            "box": [64, 1, 16, 1, 1],
             "element_stride": [1, 1, 2, 1, 1]},
-    "words": ["0x00007f0000000400", "0x000000100000e520", "0x0000000000000100", "0x0000000100000000",
-              "0x000000070000007f", "0x00000000000003e7", "0x3f00004000000000", "0x0000000000000f00",
+    "words": ["0x00007f0000000400", "0x000000100000e520", "0x0000000000000100",
+              "0x0000000100000000",
+              "0x000000070000007f", "0x00000000000003e7", "0x3f00004000000000",
+              "0x0000000000000f00",
               "0x0", "0x0", "0x0", "0x0", "0x0", "0x0", "0x0", "0x0"]}]})";
 
 TEST(Golden, a_descriptor_written_by_hand_is_decoded) {
@@ -113,7 +120,9 @@ TEST(Golden, every_known_field_is_compared) {
   for (const auto& [byte, bit, field] : known) {
     EncodedTensorMap encoded = encoded_of(good.at("descriptors").at(0));
     encoded.words[byte / 8] ^= uint64_t{1} << (byte % 8 * 8 + bit);
-    EXPECT_THAT(differing_fields(encoded, map), ::testing::ElementsAre(::testing::StartsWith(field))) << field;
+    EXPECT_THAT(differing_fields(encoded, map),
+                ::testing::ElementsAre(::testing::StartsWith(field)))
+        << field;
   }
 }
 
@@ -151,7 +160,8 @@ TEST(Golden, recorded_descriptors_say_what_their_maps_say) {
   }
   RecordProperty("decoded", decoded);
   if (decoded == 0)
-    GTEST_SKIP() << "0 recorded descriptors of compute capability 9.x in " << files << " files of tests/tma/golden; "
+    GTEST_SKIP() << "0 recorded descriptors of compute capability 9.x in " << files
+                 << " files of tests/tma/golden; "
                  << "tools/gpu_check.sh --golden records some on a GPU";
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/gpu_cases.h: the reduced grid of copies that a GPU and the emulator both do, to be compared byte for byte.
+/// tests/cuda/gpu_cases.h: the reduced grid of copies that a GPU and the emulator both do, to be
+/// compared byte for byte.
 ///
-/// Each case is one tile: the map of a builder and the copies that fill the tile from pages in random order, some of them unassigned.
-/// Nothing here needs a GPU; a test runs all cases in the emulator alone.
+/// Each case is one tile: the map of a builder and the copies that fill the tile from pages in
+/// random order, some of them unassigned. Nothing here needs a GPU; a test runs all cases in the
+/// emulator alone.
 #pragma once
 
 #include <array>
@@ -44,7 +46,8 @@ class GpuCases {
       for (const int64_t page_size : {1, 16, 64}) {
         for (const DType dtype : {DType::bf16, DType::f32, DType::f8_e4m3}) {
           for (const bool head_major : {false, true}) {
-            CacheShape shape{dtype, 2, head_size, page_size, num_pages(page_size), 2, 2, head_major};
+            CacheShape shape{dtype, 2, head_size, page_size, num_pages(page_size),
+                             2,     2, head_major};
             PlaneGeometry plane = plane_of(shape, 1, 1);
             plane.base += base_ - storage;
             for (const Swizzle mode : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})
@@ -61,8 +64,10 @@ class GpuCases {
 
   void add_plane(const PlaneGeometry& plane, Swizzle mode, bool head_major) {
     const TileSpec spec{.swizzle = mode, .rows = gpu_tile_rows};
-    const std::string at = std::string(name(plane.dtype)) + " head " + std::to_string(plane.head_size) + " page " +
-                           std::to_string(plane.page_size) + (head_major ? " head-major " : " token-major ") + name(mode);
+    const std::string at = std::string(name(plane.dtype)) + " head " +
+                           std::to_string(plane.head_size) + " page " +
+                           std::to_string(plane.page_size) +
+                           (head_major ? " head-major " : " token-major ") + name(mode);
     // Head-major planes are no matrices of rows, except through page ids.
     if (!head_major) {
       add_rows("rows " + at, plane, tma::cache_tile(plane, spec));
@@ -72,7 +77,9 @@ class GpuCases {
       add_rows("depth " + at, plane, tma::cache_tile(plane, part));
       if (plane.dtype == DType::f8_e4m3 && plane.head_size == 576)
         add_rows("rope " + at, plane,
-                 tma::rope_tile(plane, {.swizzle = mode, .rows = gpu_tile_rows, .columns = 32, .padded_depth = 512}));
+                 tma::rope_tile(
+                     plane,
+                     {.swizzle = mode, .rows = gpu_tile_rows, .columns = 32, .padded_depth = 512}));
       add_folded("folded " + at, plane, tma::folded_tile(plane, spec));
       add_row_major("row-major " + at, plane, tma::row_major_tile(plane, spec));
       add_gather("gather4 " + at, plane, mode);
@@ -85,7 +92,8 @@ class GpuCases {
     add_pages("page and chunk " + at, plane, tma::page_tile(plane, spec, tma::ChunksPerCopy::one));
   }
 
-  /// One piece of a page for each piece of the tile: page ids, of which num_pages and -1 are unassigned, and the first slot.
+  /// One piece of a page for each piece of the tile: page ids, of which num_pages and -1 are
+  /// unassigned, and the first slot.
   struct Piece {
     int32_t page = 0;
     int32_t slot = 0;
@@ -96,15 +104,18 @@ class GpuCases {
     const int32_t rows = plane.box_rows(gpu_tile_rows);
     for (int32_t first = 0; first < gpu_tile_rows; first += rows) {
       Piece piece{rng_.int_between(0, plane.num_pages - 1), 0, 0};
-      if (rng_.chance(0.15)) piece.page = rng_.chance(0.5) ? -1 : static_cast<int32_t>(plane.num_pages);
+      if (rng_.chance(0.15))
+        piece.page = rng_.chance(0.5) ? -1 : static_cast<int32_t>(plane.num_pages);
       const bool is_assigned = piece.page >= 0 && piece.page < plane.num_pages;
-      piece.row = static_cast<int32_t>(is_assigned ? piece.page * plane.row_stride() : plane.num_rows());
+      piece.row =
+          static_cast<int32_t>(is_assigned ? piece.page * plane.row_stride() : plane.num_rows());
       out.push_back(piece);
     }
     return out;
   }
 
-  bool take(const std::string& title, TmaFault fault, const TensorMap& map, const TileLayout& layout) {
+  bool take(const std::string& title, TmaFault fault, const TensorMap& map,
+            const TileLayout& layout) {
     if (!fault.is_none() || layout.bytes() > 200 * 1024) {
       ++refused;
       return false;
@@ -112,9 +123,12 @@ class GpuCases {
     cases.push_back({title, map, layout, {}, false});
     return true;
   }
-  void copy(TmaCoordinates<5> at, int64_t to) { cases.back().copies.push_back({at, static_cast<int32_t>(to)}); }
+  void copy(TmaCoordinates<5> at, int64_t to) {
+    cases.back().copies.push_back({at, static_cast<int32_t>(to)});
+  }
 
-  void add_rows(const std::string& title, const PlaneGeometry& plane, const TMATensorTile<3>& tile) {
+  void add_rows(const std::string& title, const PlaneGeometry& plane,
+                const TMATensorTile<3>& tile) {
     if (!take(title, tile.fault(), tile.map, tile.layout)) return;
     int32_t first = 0;
     for (const Piece& piece : pieces(plane)) {
@@ -123,7 +137,8 @@ class GpuCases {
       first += tile.box_shape[0];
     }
   }
-  void add_folded(const std::string& title, const PlaneGeometry& plane, const TMATensorTile<4>& tile) {
+  void add_folded(const std::string& title, const PlaneGeometry& plane,
+                  const TMATensorTile<4>& tile) {
     if (!take(title, tile.fault(), tile.map, tile.layout)) return;
     int32_t first = 0;
     for (const Piece& piece : pieces(plane)) {
@@ -131,7 +146,8 @@ class GpuCases {
       first += tile.box_shape[2];
     }
   }
-  void add_row_major(const std::string& title, const PlaneGeometry& plane, const TMATensorTile<5>& tile) {
+  void add_row_major(const std::string& title, const PlaneGeometry& plane,
+                     const TMATensorTile<5>& tile) {
     if (!take(title, tile.fault(), tile.map, tile.layout)) return;
     int32_t first = 0;
     for (const Piece& piece : pieces(plane)) {
@@ -139,7 +155,8 @@ class GpuCases {
       first += tile.box_shape[1] * 8;
     }
   }
-  void add_pages(const std::string& title, const PlaneGeometry& plane, const TMATensorTile<5>& tile) {
+  void add_pages(const std::string& title, const PlaneGeometry& plane,
+                 const TMATensorTile<5>& tile) {
     if (!take(title, tile.fault(), tile.map, tile.layout)) return;
     int32_t first = 0;
     for (const Piece& piece : pieces(plane)) {
@@ -155,12 +172,14 @@ class GpuCases {
     for (int32_t first = 0; first < gpu_tile_rows; first += 4) {
       for (int32_t chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
         TmaCoordinates<5> at{{chunk * tile.layout.chunk}};
-        for (int i = 1; i < 5; ++i) at.at[i] = rng_.chance(0.1) ? -1 : rng_.int_between(0, plane.num_rows());
+        for (int i = 1; i < 5; ++i)
+          at.at[i] = rng_.chance(0.1) ? -1 : rng_.int_between(0, plane.num_rows());
         copy(at, tile.layout.box_offset(first, chunk));
       }
     }
   }
-  /// Sequences that end within, at and behind the tile, tiles that begin before and behind them; loads and stores.
+  /// Sequences that end within, at and behind the tile, tiles that begin before and behind them;
+  /// loads and stores.
   void add_ragged(const std::string& at, const RaggedTMA3DTile& tile) {
     const RaggedRows each[] = {{0, 200, 0},    {0, 37, 0},     {37, 100, 64}, {37, 100, 0},
                                {137, 63, -20}, {137, 63, 100}, {199, 1, 0},   {50, 0, 0}};
@@ -169,11 +188,13 @@ class GpuCases {
       ++number;
       for (const bool is_store : {false, true}) {
         if (!tile.clips_in_one_copy(rows)) continue;
-        const std::string title = (is_store ? "ragged store " : "ragged load ") + at + " rows " + std::to_string(number);
+        const std::string title =
+            (is_store ? "ragged store " : "ragged load ") + at + " rows " + std::to_string(number);
         if (!take(title, tile.fault(), tile.map, tile.layout)) continue;
         cases.back().is_store = is_store;
         for (int32_t chunk = 0; chunk < tile.layout.num_chunks(); ++chunk)
-          copy(tile.coordinates(rows, tile.group == 1 ? 1 : 0, chunk), tile.layout.box_offset(0, chunk));
+          copy(tile.coordinates(rows, tile.group == 1 ? 1 : 0, chunk),
+               tile.layout.box_offset(0, chunk));
       }
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/gpu_cases_test.cpp: the grid that a GPU is compared on is legal, covers every builder, and runs in the emulator.
+/// tests/cuda/gpu_cases_test.cpp: the grid that a GPU is compared on is legal, covers every
+/// builder, and runs in the emulator.
 #include "cuda/gpu_cases.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +29,8 @@ TEST(GpuCases, run_in_the_emulator_and_cover_every_builder) {
     ASSERT_TRUE(status.is_ok()) << c.name << ": " << status.message();
     ++builders[c.name.substr(0, c.name.find(' '))];
   }
-  for (const char* builder : {"rows", "depth", "rope", "folded", "row-major", "page", "gather4", "ragged", "scales"})
+  for (const char* builder :
+       {"rows", "depth", "rope", "folded", "row-major", "page", "gather4", "ragged", "scales"})
     EXPECT_GE(builders[builder], 3) << builder;
   RecordProperty("cases", static_cast<int>(grid.cases.size()));
   EXPECT_GT(grid.cases.size(), 1000u);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/gpu_json.h: what gpu_check found, as JSON, with no library: it is built on machines that have little else than nvcc.
+/// tests/cuda/gpu_json.h: what gpu_check found, as JSON, with no library: it is built on machines
+/// that have little else than nvcc.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,11 @@ struct GpuReport {
   std::vector<Failure> failures;
   std::vector<Descriptor> descriptors;
 
-  void fail(const std::string& name, const std::string& reason) { failures.push_back({name, reason}); }
-  void compare(const std::string& name, const std::byte* got, const std::byte* expected, int64_t bytes) {
+  void fail(const std::string& name, const std::string& reason) {
+    failures.push_back({name, reason});
+  }
+  void compare(const std::string& name, const std::byte* got, const std::byte* expected,
+               int64_t bytes) {
     int64_t first = 0;
     while (first < bytes && got[first] == expected[first]) ++first;
     if (first == bytes) {
@@ -45,12 +49,16 @@ struct GpuReport {
   }
   /// Keeps the first of every eight, so that all builders are among those kept.
   void record(const std::string& name, const TensorMap& map, const EncodedTensorMap& bits) {
-    if (encoded++ % 8 == 0 && descriptors.size() < max_descriptors) descriptors.push_back({name, map, bits});
+    if (encoded++ % 8 == 0 && descriptors.size() < max_descriptors)
+      descriptors.push_back({name, map, bits});
   }
 
   void print() const {
-    std::printf("%s, compute capability %d.%d, driver %d: %d equal, %zu differ or fail, %d skipped, %zu descriptors kept\n",
-                gpu.c_str(), major, minor, driver_version, passed, failures.size(), skipped, descriptors.size());
+    std::printf(
+        "%s, compute capability %d.%d, driver %d: %d equal, %zu differ or fail, %d skipped, %zu "
+        "descriptors kept\n",
+        gpu.c_str(), major, minor, driver_version, passed, failures.size(), skipped,
+        descriptors.size());
     for (size_t i = 0; i < failures.size() && i < 20; ++i)
       std::printf("  %s: %s\n", failures[i].name.c_str(), failures[i].reason.c_str());
   }
@@ -59,8 +67,9 @@ struct GpuReport {
     const File file = open(path);
     if (file == nullptr) return false;
     write_head(file.get());
-    std::fprintf(file.get(), "  \"equal\": %d, \"failed\": %zu, \"skipped\": %d,\n  \"failures\": [", passed, failures.size(),
-                 skipped);
+    std::fprintf(file.get(),
+                 "  \"equal\": %d, \"failed\": %zu, \"skipped\": %d,\n  \"failures\": [", passed,
+                 failures.size(), skipped);
     for (size_t i = 0; i < failures.size(); ++i)
       std::fprintf(file.get(), "%s\n    {\"name\": \"%s\", \"reason\": \"%s\"}", i == 0 ? "" : ",",
                    escaped(failures[i].name).c_str(), escaped(failures[i].reason).c_str());
@@ -73,7 +82,8 @@ struct GpuReport {
     if (file == nullptr) return false;
     write_head(file.get());
     std::fputs("  \"descriptors\": [", file.get());
-    for (size_t i = 0; i < descriptors.size(); ++i) write_descriptor(file.get(), descriptors[i], i == 0);
+    for (size_t i = 0; i < descriptors.size(); ++i)
+      write_descriptor(file.get(), descriptors[i], i == 0);
     return std::fputs("]\n}\n", file.get()) >= 0;
   }
 
@@ -96,8 +106,9 @@ struct GpuReport {
     return out;
   }
   void write_head(std::FILE* file) const {
-    std::fprintf(file, "{\n  \"gpu\": \"%s\", \"compute_capability\": \"%d.%d\", \"driver_version\": %d,\n", escaped(gpu).c_str(),
-                 major, minor, driver_version);
+    std::fprintf(
+        file, "{\n  \"gpu\": \"%s\", \"compute_capability\": \"%d.%d\", \"driver_version\": %d,\n",
+        escaped(gpu).c_str(), major, minor, driver_version);
   }
   template <class T>
   static std::string list(const T (&values)[TensorMap::max_rank]) {
@@ -110,16 +121,25 @@ struct GpuReport {
   }
   static void write_descriptor(std::FILE* file, const Descriptor& d, bool is_first) {
     const TensorMap& m = d.map;
-    std::fprintf(file, "%s\n    {\"name\": \"%s\",\n     \"map\": {\"base\": \"0x%llx\", \"rank\": %d, \"dtype\": %d, ",
-                 is_first ? "" : ",", escaped(d.name).c_str(), static_cast<unsigned long long>(m.base), m.rank,
-                 static_cast<int>(m.dtype));
-    std::fprintf(file, "\"interleave\": %d, \"swizzle\": %d, \"l2_promotion\": %d, \"oob_fill\": %d, \"use\": %d,\n             ",
-                 static_cast<int>(m.interleave), static_cast<int>(m.swizzle), static_cast<int>(m.l2_promotion),
-                 static_cast<int>(m.oob_fill), static_cast<int>(m.use));
-    std::fprintf(file, "\"dim\": %s, \"stride_bytes\": %s, \"box\": %s, \"element_stride\": %s},\n     \"words\": [",
-                 list(m.dim).c_str(), list(m.stride_bytes).c_str(), list(m.box).c_str(), list(m.element_stride).c_str());
+    std::fprintf(file,
+                 "%s\n    {\"name\": \"%s\",\n     \"map\": {\"base\": \"0x%llx\", \"rank\": %d, "
+                 "\"dtype\": %d, ",
+                 is_first ? "" : ",", escaped(d.name).c_str(),
+                 static_cast<unsigned long long>(m.base), m.rank, static_cast<int>(m.dtype));
+    std::fprintf(file,
+                 "\"interleave\": %d, \"swizzle\": %d, \"l2_promotion\": %d, \"oob_fill\": %d, "
+                 "\"use\": %d,\n             ",
+                 static_cast<int>(m.interleave), static_cast<int>(m.swizzle),
+                 static_cast<int>(m.l2_promotion), static_cast<int>(m.oob_fill),
+                 static_cast<int>(m.use));
+    std::fprintf(file,
+                 "\"dim\": %s, \"stride_bytes\": %s, \"box\": %s, \"element_stride\": %s},\n     "
+                 "\"words\": [",
+                 list(m.dim).c_str(), list(m.stride_bytes).c_str(), list(m.box).c_str(),
+                 list(m.element_stride).c_str());
     for (int i = 0; i < 16; ++i)
-      std::fprintf(file, "%s\"0x%016llx\"", i == 0 ? "" : ", ", static_cast<unsigned long long>(d.encoded.words[i]));
+      std::fprintf(file, "%s\"0x%016llx\"", i == 0 ? "" : ", ",
+                   static_cast<unsigned long long>(d.encoded.words[i]));
     std::fputs("]}", file);
   }
 };

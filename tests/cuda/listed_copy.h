@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/listed_copy.h: one copy by a tensor map, made on the host and done by a kernel or by the emulator.
+/// tests/cuda/listed_copy.h: one copy by a tensor map, made on the host and done by a kernel or by
+/// the emulator.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/spilling.cu: a kernel with more values than registers and no tensor map; check_kernels.py is tested on it.
+/// tests/cuda/spilling.cu: a kernel with more values than registers and no tensor map;
+/// check_kernels.py is tested on it.
 __global__ void __launch_bounds__(1024, 2) spilling(int* p, int n) {
   int values[64];
 #pragma unroll

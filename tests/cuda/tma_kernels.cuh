@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/tma_kernels.cuh: kernels that copy tiles with tensor maps and write what they got to global memory.
+/// tests/cuda/tma_kernels.cuh: kernels that copy tiles with tensor maps and write what they got to
+/// global memory.
 ///
-/// run_loads, run_gathers and run_stores do a list of copies that the host made, and show shared memory as it is: what an emulator is
-/// compared with, byte for byte. The others compute every coordinate and every address in device code, with the geometry that kernels
-/// will use, and write the tile as a plain matrix: what a fragment reader would see.
+/// run_loads, run_gathers and run_stores do a list of copies that the host made, and show shared
+/// memory as it is: what an emulator is compared with, byte for byte. The others compute every
+/// coordinate and every address in device code, with the geometry that kernels will use, and write
+/// the tile as a plain matrix: what a fragment reader would see.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +20,8 @@
 
 namespace folio::test {
 
-/// Shared memory of a block: the tile at its beginning, which kernels ask for at run time, aligned for every swizzle.
+/// Shared memory of a block: the tile at its beginning, which kernels ask for at run time, aligned
+/// for every swizzle.
 extern __shared__ __align__(1024) std::byte tile_memory[];
 
 /// A barrier for one arrival; all threads.
@@ -37,8 +40,8 @@ __device__ inline void copy_bytes(std::byte* to, const std::byte* from, int64_t 
 
 /// Fills shared memory with ones, runs the copies, writes all of it to `out`.
 template <int Rank>
-__global__ void run_loads(const __grid_constant__ EncodedTensorMap map, const ListedCopy* copies, int count, int copy_bytes_each,
-                          int shared_bytes, std::byte* out) {
+__global__ void run_loads(const __grid_constant__ EncodedTensorMap map, const ListedCopy* copies,
+                          int count, int copy_bytes_each, int shared_bytes, std::byte* out) {
   for (int i = threadIdx.x; i < shared_bytes; i += blockDim.x) tile_memory[i] = std::byte{0xff};
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
@@ -46,7 +49,9 @@ __global__ void run_loads(const __grid_constant__ EncodedTensorMap map, const Li
     for (int i = 0; i < count; ++i) {
       TmaCoordinates<Rank> at;
       for (int d = 0; d < Rank; ++d) at.at[d] = copies[i].at[d];
-      cuda::load(map, at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared), barrier);
+      cuda::load(map, at,
+                 cuda::shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared),
+                 barrier);
     }
   }
   cuda::wait(barrier, 0);
@@ -54,14 +59,15 @@ __global__ void run_loads(const __grid_constant__ EncodedTensorMap map, const Li
 }
 
 /// Fills shared memory from `in` and stores its boxes.
-__global__ void run_stores(const __grid_constant__ EncodedTensorMap map, const ListedCopy* copies, int count, int shared_bytes,
-                           const std::byte* in) {
+__global__ void run_stores(const __grid_constant__ EncodedTensorMap map, const ListedCopy* copies,
+                           int count, int shared_bytes, const std::byte* in) {
   copy_bytes(tile_memory, in, shared_bytes);
   cuda::fence_async();
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (int i = 0; i < count; ++i)
-    cuda::store(map, copies[i].at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared));
+    cuda::store(map, copies[i].at,
+                cuda::shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared));
   cuda::finish_stores();
 }
 
@@ -76,15 +82,17 @@ __device__ inline void write_matrix(const TileLayout& layout, std::byte* out) {
 
 /// BN keys of a head from `base` on, by rows: create_tma_tile and populate.
 template <class Cache, int BN>
-__global__ void load_row_tile(const Cache cache, const __grid_constant__ EncodedTensorMap map, const TMATensorTile<3> tile,
-                              uint32_t sequence, uint32_t base, int head, std::byte* out) {
+__global__ void load_row_tile(const Cache cache, const __grid_constant__ EncodedTensorMap map,
+                              const TMATensorTile<3> tile, uint32_t sequence, uint32_t base,
+                              int head, std::byte* out) {
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
     const auto rows = cache.template populate<BN, BN>(sequence, base);
     cuda::arrive_expecting(barrier, static_cast<uint32_t>(tile.layout.bytes()));
     for (int piece = 0; piece < rows.num_pages; ++piece) {
       for (int chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
-        const TmaCoordinates<3> at{{chunk * tile.layout.chunk, head, static_cast<int32_t>(rows.rows[piece])}};
+        const TmaCoordinates<3> at{
+            {chunk * tile.layout.chunk, head, static_cast<int32_t>(rows.rows[piece])}};
         const int64_t to = tile.layout.box_offset(piece * tile.box_shape[0], chunk);
         cuda::load(map, at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(to), barrier);
       }
@@ -96,8 +104,9 @@ __global__ void load_row_tile(const Cache cache, const __grid_constant__ Encoded
 
 /// The same keys with page ids as coordinates, straight from the table: create_page_tma_tile.
 template <class Cache>
-__global__ void load_page_tile(const Cache cache, const __grid_constant__ EncodedTensorMap map, const TMATensorTile<5> tile,
-                               uint32_t sequence, uint32_t base, int head, std::byte* out) {
+__global__ void load_page_tile(const Cache cache, const __grid_constant__ EncodedTensorMap map,
+                               const TMATensorTile<5> tile, uint32_t sequence, uint32_t base,
+                               int head, std::byte* out) {
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
     cuda::arrive_expecting(barrier, static_cast<uint32_t>(tile.layout.bytes()));
@@ -115,29 +124,32 @@ __global__ void load_page_tile(const Cache cache, const __grid_constant__ Encode
 }
 
 /// Rows of one sequence of a ragged tensor, clipped to it; loads them, or with `in` stores them.
-__global__ void copy_ragged_tile(const __grid_constant__ EncodedTensorMap map, const RaggedTMA3DTile tile, const RaggedRows rows,
-                                 int head_group, const std::byte* in, std::byte* out) {
+__global__ void copy_ragged_tile(const __grid_constant__ EncodedTensorMap map,
+                                 const RaggedTMA3DTile tile, const RaggedRows rows, int head_group,
+                                 const std::byte* in, std::byte* out) {
   const TileLayout& layout = tile.layout;
   const uint32_t barrier = make_barrier();
   const uint32_t shared = cuda::shared_address(tile_memory);
   if (in != nullptr) {
     for (int i = threadIdx.x; i < layout.rows * layout.columns; i += blockDim.x) {
       std::byte* element = tile_memory + layout.offset(i / layout.columns, i % layout.columns);
-      for (int b = 0; b < layout.element_bytes; ++b) element[b] = in[int64_t{i} * layout.element_bytes + b];
+      for (int b = 0; b < layout.element_bytes; ++b)
+        element[b] = in[int64_t{i} * layout.element_bytes + b];
     }
     cuda::fence_async();
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (int chunk = 0; chunk < layout.num_chunks(); ++chunk)
-      cuda::store(map, tile.coordinates(rows, head_group, chunk), shared + static_cast<uint32_t>(layout.box_offset(0, chunk)));
+      cuda::store(map, tile.coordinates(rows, head_group, chunk),
+                  shared + static_cast<uint32_t>(layout.box_offset(0, chunk)));
     cuda::finish_stores();
     return;
   }
   if (threadIdx.x == 0) {
     cuda::arrive_expecting(barrier, static_cast<uint32_t>(layout.bytes()));
     for (int chunk = 0; chunk < layout.num_chunks(); ++chunk)
-      cuda::load(map, tile.coordinates(rows, head_group, chunk), shared + static_cast<uint32_t>(layout.box_offset(0, chunk)),
-                 barrier);
+      cuda::load(map, tile.coordinates(rows, head_group, chunk),
+                 shared + static_cast<uint32_t>(layout.box_offset(0, chunk)), barrier);
   }
   cuda::wait(barrier, 0);
   write_matrix(layout, out);
@@ -148,15 +160,17 @@ __global__ void copy_ragged_tile(const __grid_constant__ EncodedTensorMap map, c
 #endif
 
 /// run_loads with gathers. Needs compute capability 10.0; traps below.
-__global__ void run_gathers(const __grid_constant__ EncodedTensorMap map, const ListedCopy* copies, int count,
-                            int copy_bytes_each, int shared_bytes, std::byte* out) {
+__global__ void run_gathers(const __grid_constant__ EncodedTensorMap map, const ListedCopy* copies,
+                            int count, int copy_bytes_each, int shared_bytes, std::byte* out) {
 #ifdef FOLIO_TEST_GATHER4
   for (int i = threadIdx.x; i < shared_bytes; i += blockDim.x) tile_memory[i] = std::byte{0xff};
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
     cuda::arrive_expecting(barrier, static_cast<uint32_t>(count * copy_bytes_each));
     for (int i = 0; i < count; ++i)
-      cuda::gather4(map, copies[i].at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared), barrier);
+      cuda::gather4(map, copies[i].at,
+                    cuda::shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared),
+                    barrier);
   }
   cuda::wait(barrier, 0);
   copy_bytes(out, tile_memory, shared_bytes);
@@ -165,10 +179,11 @@ __global__ void run_gathers(const __grid_constant__ EncodedTensorMap map, const 
 #endif
 }
 
-/// The rows of selected slots, -1 for none: create_gather4_tma_tile and get_tma_row. Needs compute capability 10.0; traps below.
+/// The rows of selected slots, -1 for none: create_gather4_tma_tile and get_tma_row. Needs compute
+/// capability 10.0; traps below.
 template <class Cache>
-__global__ void load_selected(const Cache cache, const __grid_constant__ EncodedTensorMap map, const TMATensorTile<2> tile,
-                              const int64_t* slots, std::byte* out) {
+__global__ void load_selected(const Cache cache, const __grid_constant__ EncodedTensorMap map,
+                              const TMATensorTile<2> tile, const int64_t* slots, std::byte* out) {
 #ifdef FOLIO_TEST_GATHER4
   const TileLayout& layout = tile.layout;
   const uint32_t barrier = make_barrier();
@@ -176,11 +191,13 @@ __global__ void load_selected(const Cache cache, const __grid_constant__ Encoded
     cuda::arrive_expecting(barrier, static_cast<uint32_t>(layout.bytes()));
     for (int first = 0; first < layout.rows; first += 4) {
       TmaCoordinates<5> at;
-      for (int i = 0; i < 4; ++i) at.at[1 + i] = static_cast<int32_t>(cache.get_tma_row(slots[first + i]));
+      for (int i = 0; i < 4; ++i)
+        at.at[1 + i] = static_cast<int32_t>(cache.get_tma_row(slots[first + i]));
       for (int chunk = 0; chunk < layout.num_chunks(); ++chunk) {
         at.at[0] = chunk * layout.chunk;
         const int64_t to = layout.box_offset(first, chunk);
-        cuda::gather4(map, at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(to), barrier);
+        cuda::gather4(map, at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(to),
+                      barrier);
       }
     }
   }

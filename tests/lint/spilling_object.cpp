@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/lint/spilling_object.cpp: needs more vectors than there are registers; the lint of spills is tested on it.
+/// tests/lint/spilling_object.cpp: needs more vectors than there are registers; the lint of spills
+/// is tested on it.
 #include <immintrin.h>
 
 namespace folio::test {
@@ -12,7 +13,8 @@ void folio_spilling_tile(const float* from, int count, float* to) {
   for (int i = 0; i < count; ++i) {
     const __m512 factor = _mm512_loadu_ps(from + 16 * i);
 #pragma GCC unroll 40
-    for (int j = 0; j < sums; ++j) sum[j] = _mm512_fmadd_ps(_mm512_set1_ps(from[j]), factor, sum[j]);
+    for (int j = 0; j < sums; ++j)
+      sum[j] = _mm512_fmadd_ps(_mm512_set1_ps(from[j]), factor, sum[j]);
   }
   for (int j = 0; j < sums; ++j) _mm512_storeu_ps(to + 16 * j, sum[j]);
 }

@@ -19,7 +19,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-static_assert(!std::is_copy_constructible_v<PagePool> && std::is_nothrow_move_constructible_v<PagePool> &&
+static_assert(!std::is_copy_constructible_v<PagePool> &&
+              std::is_nothrow_move_constructible_v<PagePool> &&
               std::is_nothrow_move_assignable_v<PagePool>);
 template <class Pool>
 concept NeverThrows = requires(Pool& pool) {
@@ -70,10 +71,12 @@ TEST(PagePoolOptions, one_hook_without_the_other_is_refused) {
   PoolMemory memory;
   PoolOptions options = memory.hooked({.num_pages = 4});
   options.deallocate = nullptr;
-  EXPECT_THAT(std::string(PagePool::create(options).error().message()), HasSubstr("allocate is given without deallocate"));
+  EXPECT_THAT(std::string(PagePool::create(options).error().message()),
+              HasSubstr("allocate is given without deallocate"));
   options = memory.hooked({.num_pages = 4});
   options.allocate = nullptr;
-  EXPECT_THAT(std::string(PagePool::create(options).error().message()), HasSubstr("deallocate is given without allocate"));
+  EXPECT_THAT(std::string(PagePool::create(options).error().message()),
+              HasSubstr("deallocate is given without allocate"));
   EXPECT_EQ(memory.calls, 0);
 }
 
@@ -83,7 +86,8 @@ TEST(PagePoolMemory, create_takes_one_block_of_the_announced_size_and_destructio
   {
     const PagePool pool = make_pool(options);
     ASSERT_EQ(memory.living.size(), 1U);
-    EXPECT_EQ(static_cast<int64_t>(memory.living[0].second), PagePool::required_bytes(options).value());
+    EXPECT_EQ(static_cast<int64_t>(memory.living[0].second),
+              PagePool::required_bytes(options).value());
   }
   EXPECT_EQ(memory.calls, 1);
   EXPECT_EQ(memory.living.size(), 0U);
@@ -97,11 +101,13 @@ TEST(PagePoolMemory, nothing_between_create_and_destruction_allocates) {
   std::vector<SequenceId> ids(3);
   const int64_t before = allocations();
   for (int round = 0; round < 10; ++round) {
-    const SequenceOptions tenant{.salt = round % 2 == 0 ? "even" : "odd", .adapter = static_cast<uint64_t>(round)};
+    const SequenceOptions tenant{.salt = round % 2 == 0 ? "even" : "odd",
+                                 .adapter = static_cast<uint64_t>(round)};
     const Result<Admission> a = pool.admit(prompt, tenant);
     ids[0] = a->id;
     bool ok = pool.reserve(ids[0], 9 - a->cached_tokens).is_ok();
-    ok = ok && pool.commit(ids[0], std::span(prompt).subspan(static_cast<size_t>(a->cached_tokens))).is_ok();
+    ok = ok && pool.commit(ids[0], std::span(prompt).subspan(static_cast<size_t>(a->cached_tokens)))
+                   .is_ok();
     ids[1] = *pool.fork(ids[0], 5);
     ids[2] = *pool.fork(ids[1], 4);
     ok = ok && pool.take_copies().size() == 1;
@@ -136,7 +142,8 @@ TEST(PagePoolMemory, a_failed_allocation_is_out_of_memory) {
 TEST(PagePoolMemory, misaligned_memory_is_refused_and_given_back) {
   PoolMemory memory;
   memory.misalign = 16;
-  EXPECT_THAT(std::string(PagePool::create(memory.hooked({.num_pages = 4})).error().message()), HasSubstr("aligned to 64"));
+  EXPECT_THAT(std::string(PagePool::create(memory.hooked({.num_pages = 4})).error().message()),
+              HasSubstr("aligned to 64"));
   EXPECT_EQ(memory.living.size(), 0U);
   EXPECT_EQ(memory.wrong_frees, 0);
 }
@@ -191,7 +198,8 @@ TEST(PagePoolMemory, a_moved_pool_keeps_its_sequences_and_the_old_one_is_empty) 
 
 class PagePoolRefusal : public ::testing::Test {
  protected:
-  /// Runs `call`, expects its status to have `code` and these words, and the whole state of the pool to be the same as before.
+  /// Runs `call`, expects its status to have `code` and these words, and the whole state of the
+  /// pool to be the same as before.
   template <class Call>
   void expect_refused(Errc code, const char* words, Call call) {
     const std::vector<std::byte> before = memory.snapshot();
@@ -203,22 +211,29 @@ class PagePoolRefusal : public ::testing::Test {
   }
 
   PoolMemory memory;
-  PagePool pool = make_pool(memory.hooked({.num_pages = 4, .page_size = 4, .max_sequences = 3, .max_pages_per_sequence = 4}));
+  PagePool pool = make_pool(memory.hooked(
+      {.num_pages = 4, .page_size = 4, .max_sequences = 3, .max_pages_per_sequence = 4}));
 };
 
 TEST_F(PagePoolRefusal, out_of_pages_changes_nothing) {
   pool.release(prefill(pool, count_from(0, 11))).or_throw();
-  const SequenceId one = prefill(pool, count_from(50, 2)), empty = pool.admit(count_from(90, 1)).value().id;
+  const SequenceId one = prefill(pool, count_from(50, 2)),
+                   empty = pool.admit(count_from(90, 1)).value().id;
   EXPECT_EQ(pool.stats().cached_pages, 2);
   EXPECT_EQ(pool.stats().free_pages, 1);
-  expect_refused(Errc::out_of_pages, "reserve: 4 pages needed, 3 of 4", [&] { return pool.reserve(empty, 16); });
+  expect_refused(Errc::out_of_pages, "reserve: 4 pages needed, 3 of 4",
+                 [&] { return pool.reserve(empty, 16); });
   EXPECT_EQ(pool.peek(count_from(0, 11)), 8);
   pool.reserve(one, 14).or_throw();
-  expect_refused(Errc::out_of_pages, "reserve: 1 pages needed, 0 of 4", [&] { return pool.reserve(empty, 1); });
-  expect_refused(Errc::out_of_pages, "fork: 1 page needed", [&] { return pool.fork(one, 1).error(); });
+  expect_refused(Errc::out_of_pages, "reserve: 1 pages needed, 0 of 4",
+                 [&] { return pool.reserve(empty, 1); });
+  expect_refused(Errc::out_of_pages, "fork: 1 page needed",
+                 [&] { return pool.fork(one, 1).error(); });
   EXPECT_TRUE(pool.fork(one, 0).has_value());
-  expect_refused(Errc::out_of_pages, "admit: all 3 sequences", [&] { return pool.admit(count_from(0, 9)).error(); });
-  expect_refused(Errc::out_of_pages, "fork: all 3 sequences", [&] { return pool.fork(one, 0).error(); });
+  expect_refused(Errc::out_of_pages, "admit: all 3 sequences",
+                 [&] { return pool.admit(count_from(0, 9)).error(); });
+  expect_refused(Errc::out_of_pages, "fork: all 3 sequences",
+                 [&] { return pool.fork(one, 0).error(); });
 }
 
 TEST_F(PagePoolRefusal, wrong_arguments_are_named_and_change_nothing) {
@@ -227,14 +242,18 @@ TEST_F(PagePoolRefusal, wrong_arguments_are_named_and_change_nothing) {
   constexpr Errc bad = Errc::invalid_argument;
   const std::string salt(PagePool::max_salt_bytes + 1, 's');
   expect_refused(bad, "admit: prompt has 0 tokens", [&] { return pool.admit({}).error(); });
-  expect_refused(bad, "admit: salt has 129 bytes", [&] { return pool.admit(count_from(0, 1), {.salt = salt}).error(); });
+  expect_refused(bad, "admit: salt has 129 bytes",
+                 [&] { return pool.admit(count_from(0, 1), {.salt = salt}).error(); });
   expect_refused(bad, "reserve: new_tokens is -1", [&] { return pool.reserve(id, -1); });
   expect_refused(bad, "more than the 16 tokens", [&] { return pool.reserve(id, 11); });
-  expect_refused(bad, "reserve: length 6 + new_tokens 2147483647", [&] { return pool.reserve(id, INT32_MAX); });
-  expect_refused(bad, "commit: written has 4 tokens, but room for 3", [&] { return pool.commit(id, count_from(6, 4)); });
+  expect_refused(bad, "reserve: length 6 + new_tokens 2147483647",
+                 [&] { return pool.reserve(id, INT32_MAX); });
+  expect_refused(bad, "commit: written has 4 tokens, but room for 3",
+                 [&] { return pool.commit(id, count_from(6, 4)); });
   expect_refused(bad, "trim: length is 7, expected 0 .. 6", [&] { return pool.trim(id, 7); });
   expect_refused(bad, "trim: length is -1", [&] { return pool.trim(id, -1); });
-  expect_refused(bad, "fork: length is 7, expected 0 .. 6", [&] { return pool.fork(id, 7).error(); });
+  expect_refused(bad, "fork: length is 7, expected 0 .. 6",
+                 [&] { return pool.fork(id, 7).error(); });
   expect_refused(bad, "fork: length is -1", [&] { return pool.fork(id, -1).error(); });
   expect_refused(bad, "row_start: group is 1", [&] { return pool.row_start(id, 1).error(); });
   EXPECT_EQ(pool.table(1).entries, nullptr);
@@ -256,8 +275,8 @@ TEST_F(PagePoolRefusal, a_stale_id_is_an_error_never_its_successor) {
   const SequenceId successor = pool.admit(count_from(50, 6)).value().id;
   ASSERT_EQ(successor.index, stale.index);
   pool.reserve(successor, 6).or_throw();
-  for (const SequenceId id :
-       {stale, SequenceId{}, SequenceId{2, 0}, SequenceId{3, 1}, SequenceId{successor.index, successor.generation + 1}}) {
+  for (const SequenceId id : {stale, SequenceId{}, SequenceId{2, 0}, SequenceId{3, 1},
+                              SequenceId{successor.index, successor.generation + 1}}) {
     constexpr Errc bad = Errc::invalid_argument;
     expect_refused(bad, "reserve: sequence", [&] { return pool.reserve(id, 1); });
     expect_refused(bad, "commit: sequence", [&] { return pool.commit(id, count_from(0, 1)); });
@@ -266,14 +285,18 @@ TEST_F(PagePoolRefusal, a_stale_id_is_an_error_never_its_successor) {
     expect_refused(bad, "release: sequence", [&] { return pool.release(id); });
     expect_refused(bad, "length: sequence", [&] { return pool.length(id).error(); });
     expect_refused(bad, "row_start: sequence", [&] { return pool.row_start(id).error(); });
-    expect_refused(bad, "begin_step: ids has sequence", [&] { return pool.begin_step({{successor, id}}).error(); });
+    expect_refused(bad, "begin_step: ids has sequence", [&] {
+      return pool.begin_step({{successor, id}}).error();
+    });
   }
 }
 
 TEST_F(PagePoolRefusal, too_many_steps_are_busy_and_hold_nothing_more) {
   const SequenceId id = prefill(pool, count_from(0, 6));
-  for (int i = 0; i < PagePool::max_unfinished_steps; ++i) static_cast<void>(pool.begin_step({}).value());
-  expect_refused(Errc::busy, "begin_step: 64 steps are unfinished", [&] { return pool.begin_step({{id}}).error(); });
+  for (int i = 0; i < PagePool::max_unfinished_steps; ++i)
+    static_cast<void>(pool.begin_step({}).value());
+  expect_refused(Errc::busy, "begin_step: 64 steps are unfinished",
+                 [&] { return pool.begin_step({{id}}).error(); });
 }
 
 }  // namespace

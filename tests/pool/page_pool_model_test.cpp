@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/page_pool_model_test.cpp: random calls on a pool that a naive model watches. RapidCheck prints the seed and
+/// tests/pool/page_pool_model_test.cpp: random calls on a pool that a naive model watches.
+/// RapidCheck prints the seed and
 /// shrinks.
 ///
 /// Built twice: with the real hash, and with one of 4 bits, where collisions are certain.
@@ -29,9 +30,11 @@ std::vector<TokenId> letters(size_t count, uint8_t pattern) {
 }
 
 void admit(PoolModel& model, const Call& call) {
-  static const PoolModel::Space spaces[] = {{"", 0}, {"", 0}, {"", 0}, {"", 0}, {"", 1}, {"tenant", 0}, {"tenan", 't'}};
+  static const PoolModel::Space spaces[] = {{"", 0}, {"", 0},       {"", 0},       {"", 0},
+                                            {"", 1}, {"tenant", 0}, {"tenan", 't'}};
   std::vector<TokenId> prompt;
-  if (model.num_sequences() != 0 && call[1] % 2 == 0) prompt = model.tokens(call[1] / 2U % model.num_sequences());
+  if (model.num_sequences() != 0 && call[1] % 2 == 0)
+    prompt = model.tokens(call[1] / 2U % model.num_sequences());
   const std::vector<TokenId> tail = letters(call[2] % 14U, call[3]);
   prompt.insert(prompt.end(), tail.begin(), tail.end());
   model.admit(prompt, spaces[call[4] % std::size(spaces)]);
@@ -76,17 +79,20 @@ void apply(PoolModel& model, const Call& call) {
   if (kind < 24) return model.release(s);
   if (kind < 25) return model.take_copies();
   if (kind < 27) return begin_step(model, call[2]);
-  if (kind < 29) return model.num_steps() == 0 ? model.take_copies() : model.end_step(call[2] % model.num_steps());
+  if (kind < 29)
+    return model.num_steps() == 0 ? model.take_copies()
+                                  : model.end_step(call[2] % model.num_steps());
   return model.use_stale_ids(call[2] % 4);
 }
 
 RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does, ()) {
-  const PoolOptions options{.num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
-                            .page_size = *rc::gen::inRange(1, 5),
-                            .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
-                            .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
-                            .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
-                            .prefix_reuse = *rc::gen::inRange(0, 8) != 0};
+  const PoolOptions options{
+      .num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
+      .page_size = *rc::gen::inRange(1, 5),
+      .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
+      .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
+      .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
+      .prefix_reuse = *rc::gen::inRange(0, 8) != 0};
   const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<Call>>());
   PoolModel model(options);
   for (const Call& call : calls) apply(model, call);

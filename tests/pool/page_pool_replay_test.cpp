@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/page_pool_replay_test.cpp: request traces through the pool, one trace id per page, against a naive LRU cache.
+/// tests/pool/page_pool_replay_test.cpp: request traces through the pool, one trace id per page,
+/// against a naive LRU cache.
 ///
-/// The rule: requests one after the other; hit = longest leading run of cached ids; then all ids of the request are cached; the
-/// ids of a request age tail first.
+/// The rule: requests one after the other; hit = longest leading run of cached ids; then all ids of
+/// the request are cached; the ids of a request age tail first.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,8 @@ struct Counts {
   bool operator==(const Counts&) const = default;
 };
 
-/// Requests that go on from beginnings of earlier ones. As in real traces an id stands for everything up to it.
+/// Requests that go on from beginnings of earlier ones. As in real traces an id stands for
+/// everything up to it.
 std::vector<Tokens> random_trace(Rng& rng, int32_t requests, int32_t longest) {
   std::vector<Tokens> trace;
   TokenId next = 0;
@@ -30,7 +32,8 @@ std::vector<Tokens> random_trace(Rng& rng, int32_t requests, int32_t longest) {
     Tokens request;
     if (!trace.empty() && rng.chance(0.7)) {
       const Tokens& earlier = trace[static_cast<size_t>(rng.between(std::max(0, r - 30), r - 1))];
-      request.assign(earlier.begin(), earlier.begin() + rng.between(0, static_cast<int64_t>(earlier.size())));
+      request.assign(earlier.begin(),
+                     earlier.begin() + rng.between(0, static_cast<int64_t>(earlier.size())));
     }
     const int64_t length = rng.between(1, longest);
     while (static_cast<int64_t>(request.size()) < length) request.push_back(next++);
@@ -44,7 +47,9 @@ Counts naive_replay(const std::vector<Tokens>& trace, size_t capacity) {
   Tokens cached;  // the next to go comes first
   for (const Tokens& request : trace) {
     size_t hit = 0;
-    while (hit < request.size() && std::find(cached.begin(), cached.end(), request[hit]) != cached.end()) ++hit;
+    while (hit < request.size() &&
+           std::find(cached.begin(), cached.end(), request[hit]) != cached.end())
+      ++hit;
     for (const TokenId id : request) std::erase(cached, id);
     while (cached.size() + request.size() > capacity) {
       cached.erase(cached.begin());
@@ -58,9 +63,11 @@ Counts naive_replay(const std::vector<Tokens>& trace, size_t capacity) {
 }
 
 Counts pool_replay(const std::vector<Tokens>& trace, size_t capacity) {
-  PagePool pool = make_pool({.num_pages = static_cast<uint32_t>(capacity), .page_size = 1, .max_sequences = 1});
+  PagePool pool =
+      make_pool({.num_pages = static_cast<uint32_t>(capacity), .page_size = 1, .max_sequences = 1});
   for (const Tokens& request : trace) {
-    const Tokens prompt = request + Tokens{-1};  // the token that a hit must leave: never reserved, never committed
+    // the token that a hit must leave: never reserved, never committed
+    const Tokens prompt = request + Tokens{-1};
     const Admission a = pool.admit(prompt).value();
     feed(pool, a.id, {request.begin() + a.cached_tokens, request.end()});
     pool.release(a.id).or_throw();
@@ -77,7 +84,8 @@ TEST(PagePoolReplay, a_trace_in_page_per_block_mode_hits_and_evicts_what_an_lru_
       const Counts expected = naive_replay(trace, capacity), counts = pool_replay(trace, capacity);
       EXPECT_EQ(counts.lookups, expected.lookups) << "round " << round << ", capacity " << capacity;
       EXPECT_EQ(counts.hits, expected.hits) << "round " << round << ", capacity " << capacity;
-      EXPECT_EQ(counts.evictions, expected.evictions) << "round " << round << ", capacity " << capacity;
+      EXPECT_EQ(counts.evictions, expected.evictions)
+          << "round " << round << ", capacity " << capacity;
     }
   }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/page_pool_sharing_test.cpp: forks, trims, copies, steps, and pages with equal content.
+/// tests/pool/page_pool_sharing_test.cpp: forks, trims, copies, steps, and pages with equal
+/// content.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,7 +74,8 @@ TEST(PagePoolFork, a_fork_of_a_fork_reads_where_the_bytes_already_are) {
   const SequenceId a = prefill(pool, count_from(0, 3));
   const SequenceId b = pool.fork(a, 3).value();
   const SequenceId c = pool.fork(b, 2).value();
-  const uint32_t page_a = row(pool, a, 1)[0], page_b = row(pool, b, 1)[0], page_c = row(pool, c, 1)[0];
+  const uint32_t page_a = row(pool, a, 1)[0], page_b = row(pool, b, 1)[0],
+                 page_c = row(pool, c, 1)[0];
   pool.release(b).or_throw();
   EXPECT_EQ(pool.stats().used_pages, 2);
   EXPECT_THAT(take_copies(pool), ElementsAre(PageCopy{page_a, page_c, 2}));
@@ -348,7 +350,8 @@ TEST(PagePoolStep, as_many_steps_as_promised_may_be_unfinished) {
   PagePool pool = make_pool({.num_pages = 1, .page_size = 4});
   const SequenceId id = prefill(pool, count_from(0, 3));
   std::vector<StepTicket> tickets;
-  for (int i = 0; i < PagePool::max_unfinished_steps; ++i) tickets.push_back(pool.begin_step({{id}}).value());
+  for (int i = 0; i < PagePool::max_unfinished_steps; ++i)
+    tickets.push_back(pool.begin_step({{id}}).value());
   EXPECT_EQ(pool.begin_step({{id}}).error().code(), Errc::busy);
   EXPECT_EQ(pool.stats().unfinished_steps, PagePool::max_unfinished_steps);
   pool.release(id).or_throw();

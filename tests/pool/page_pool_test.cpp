@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/page_pool_test.cpp: one sequence at a time: pages, hits, eviction, the table, namespaces.
+/// tests/pool/page_pool_test.cpp: one sequence at a time: pages, hits, eviction, the table,
+/// namespaces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -199,7 +200,8 @@ TEST(PagePool, salt_and_adapter_keep_prefixes_apart) {
 }
 
 TEST(PagePool, a_forgotten_namespace_does_not_answer_under_its_old_salt) {
-  PagePool pool = make_pool({.num_pages = 20, .page_size = 4, .max_sequences = 1, .max_namespaces = 1});
+  PagePool pool =
+      make_pool({.num_pages = 20, .page_size = 4, .max_sequences = 1, .max_namespaces = 1});
   const Tokens prompt = count_from(0, 9);
   pool.release(prefill(pool, prompt, {.salt = "a"})).or_throw();
   pool.release(prefill(pool, prompt, {.salt = "b"})).or_throw();
@@ -220,7 +222,8 @@ TEST(PagePool, any_token_value_is_a_token) {
 }
 
 TEST(PagePool, every_sequence_has_one_padded_aligned_row_for_life) {
-  PagePool pool = make_pool({.num_pages = 6, .page_size = 2, .max_sequences = 3, .max_pages_per_sequence = 5});
+  PagePool pool =
+      make_pool({.num_pages = 6, .page_size = 2, .max_sequences = 3, .max_pages_per_sequence = 5});
   const PageTable table = pool.table();
   EXPECT_EQ(table.row_stride, padded_table_columns(5));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(table.entries) % 32, 0U);
@@ -229,7 +232,8 @@ TEST(PagePool, every_sequence_has_one_padded_aligned_row_for_life) {
   const std::vector<uint32_t> all(table.entries, table.entries + 3 * table.row_stride);
   EXPECT_THAT(all, Each(6U));
 
-  const SequenceId first = prefill(pool, count_from(0, 3)), second = prefill(pool, count_from(50, 5));
+  const SequenceId first = prefill(pool, count_from(0, 3)),
+                   second = prefill(pool, count_from(50, 5));
   const int64_t start = pool.row_start(second).value();
   EXPECT_NE(start, pool.row_start(first).value());
   EXPECT_EQ(start % table.row_stride, 0);
@@ -270,7 +274,8 @@ TEST(PagePool, peak_counts_pages_in_use_not_cached_ones) {
   pool.release(prefill(pool, count_from(50, 2))).or_throw();
   EXPECT_EQ(pool.stats().peak_used_pages, 5);
   EXPECT_EQ(pool.stats().cached_pages, 7);
-  const SequenceId a = pool.admit(count_from(0, 6)).value().id, b = pool.admit(count_from(50, 3)).value().id;
+  const SequenceId a = pool.admit(count_from(0, 6)).value().id,
+                   b = pool.admit(count_from(50, 3)).value().id;
   EXPECT_EQ(pool.stats().peak_used_pages, 7);
   pool.release(a).or_throw();
   pool.release(b).or_throw();

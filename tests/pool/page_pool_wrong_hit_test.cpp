@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/page_pool_wrong_hit_test.cpp: the pool with a fault, which other tests must notice, has it exactly once.
+/// tests/pool/page_pool_wrong_hit_test.cpp: the pool with a fault, which other tests must notice,
+/// has it exactly once.
 #include <gtest/gtest.h>
 
 #include "pool/pool_helpers.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/pool_helpers.h: a pool and its calls with less ceremony: a failure becomes folio::Error, which fails the test.
+/// tests/pool/pool_helpers.h: a pool and its calls with less ceremony: a failure becomes
+/// folio::Error, which fails the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +16,9 @@ namespace folio::test {
 
 using Tokens = std::vector<TokenId>;
 
-inline PagePool make_pool(const PoolOptions& options) { return std::move(PagePool::create(options)).value(); }
+inline PagePool make_pool(const PoolOptions& options) {
+  return std::move(PagePool::create(options)).value();
+}
 
 /// first, first + 1, ...
 inline Tokens count_from(TokenId first, int32_t count) {
@@ -36,7 +39,8 @@ inline void feed(PagePool& pool, SequenceId id, const Tokens& tokens) {
 }
 
 /// Admits the prompt and feeds what was not cached.
-inline SequenceId prefill(PagePool& pool, const Tokens& prompt, const SequenceOptions& options = {}) {
+inline SequenceId prefill(PagePool& pool, const Tokens& prompt,
+                          const SequenceOptions& options = {}) {
   const Admission a = pool.admit(prompt, options).value();
   feed(pool, a.id, {prompt.begin() + a.cached_tokens, prompt.end()});
   return a.id;

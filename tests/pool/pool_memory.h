@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/pool_memory.h: allocation hooks that count, and that show a pool's whole state as bytes.
+/// tests/pool/pool_memory.h: allocation hooks that count, and that show a pool's whole state as
+/// bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@
 
 namespace folio::test {
 
-/// Everything a pool remembers lies in memory from here; the first living allocation is the pool itself.
+/// Everything a pool remembers lies in memory from here; the first living allocation is the pool
+/// itself.
 class PoolMemory {
  public:
   PoolMemory() = default;
@@ -56,7 +58,9 @@ class PoolMemory {
   }
   void deallocate(void* memory, size_t bytes) {
     for (size_t i = 0; i < living.size(); ++i) {
-      if (static_cast<std::byte*>(living[i].first) + misalign != memory || living[i].second != bytes) continue;
+      if (static_cast<std::byte*>(living[i].first) + misalign != memory ||
+          living[i].second != bytes)
+        continue;
       std::free(living[i].first);
       living.erase(living.begin() + static_cast<std::ptrdiff_t>(i));
       return;

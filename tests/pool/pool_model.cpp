@@ -22,7 +22,9 @@ void checked(const Status& status) { RC_ASSERT(status.message() == std::string_v
 }  // namespace
 
 PoolModel::PoolModel(const PoolOptions& options)
-    : options_(memory_.hooked(options)), page_size_(options.page_size), pool_(checked(PagePool::create(options_))) {
+    : options_(memory_.hooked(options)),
+      page_size_(options.page_size),
+      pool_(checked(PagePool::create(options_))) {
   if (options_.max_pages_per_sequence == 0) options_.max_pages_per_sequence = options_.num_pages;
   pages_.resize(options_.num_pages);
   for (Page& page : pages_) page.kv.assign(static_cast<size_t>(page_size_), 0);
@@ -35,7 +37,8 @@ PoolModel::PoolModel(const PoolOptions& options)
 uint64_t PoolModel::history(const Sequence& s, size_t position) const {
   uint64_t h = 0x9e3779b97f4a7c15u ^ s.space.adapter;
   for (const char c : s.space.salt) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  for (size_t i = 0; i <= position; ++i) h = (h ^ static_cast<uint64_t>(s.tokens[i] + 7)) * 0x100000001b3u + (h >> 29);
+  for (size_t i = 0; i <= position; ++i)
+    h = (h ^ static_cast<uint64_t>(s.tokens[i] + 7)) * 0x100000001b3u + (h >> 29);
   return h | 1;
 }
 
@@ -59,8 +62,9 @@ bool PoolModel::held(uint32_t page) const {
 }
 
 bool PoolModel::has_twin(uint32_t page) const {
-  return std::count_if(pages_.begin(), pages_.end(), [&](const Page& other) { return other.content == pages_[page].content; }) >
-         1;
+  return std::count_if(pages_.begin(), pages_.end(), [&](const Page& other) {
+           return other.content == pages_[page].content;
+         }) > 1;
 }
 
 int64_t PoolModel::available() const {
@@ -69,11 +73,13 @@ int64_t PoolModel::available() const {
   return count;
 }
 
-/// The pool has chosen `page` for new tokens: it must be free, or the longest cached one where none is free.
+/// The pool has chosen `page` for new tokens: it must be free, or the longest cached one where none
+/// is free.
 void PoolModel::take(uint32_t page) {
   RC_ASSERT(page < options_.num_pages);
   RC_ASSERT(!held(page));
-  for (const Step& step : steps_) RC_ASSERT(std::find(step.pages.begin(), step.pages.end(), page) == step.pages.end());
+  for (const Step& step : steps_)
+    RC_ASSERT(std::find(step.pages.begin(), step.pages.end(), page) == step.pages.end());
   if (pages_[page].content != 0) {
     for (uint32_t other = 0; other < options_.num_pages; ++other) {
       if (held(other) || other == page) continue;
@@ -90,7 +96,8 @@ void PoolModel::take(uint32_t page) {
 void PoolModel::drop(uint32_t page, const std::vector<uint64_t>& steps) {
   for (const uint64_t ticket : steps) hold_for_step(page, ticket);
   if (--pages_[page].references != 0) return;
-  const auto into = std::find_if(pending_.begin(), pending_.end(), [&](const PageCopy& copy) { return copy.to == page; });
+  const auto into = std::find_if(pending_.begin(), pending_.end(),
+                                 [&](const PageCopy& copy) { return copy.to == page; });
   if (into != pending_.end()) {
     const uint32_t from = into->from;
     pending_.erase(into);
@@ -130,14 +137,16 @@ void PoolModel::unhold_copy(uint32_t page) {
 int PoolModel::find_content(int parent, const std::vector<TokenId>& tokens) const {
   for (const Page& page : pages_) {
     const Content& content = contents_[static_cast<size_t>(page.content)];
-    if (page.content != 0 && content.parent == parent && content.tokens == tokens) return page.content;
+    if (page.content != 0 && content.parent == parent && content.tokens == tokens)
+      return page.content;
   }
   return 0;
 }
 
 std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Space& space) const {
   std::vector<int> chain;
-  const auto known = std::find_if(spaces_.begin(), spaces_.end(), [&](const KnownSpace& s) { return s.space == space; });
+  const auto known = std::find_if(spaces_.begin(), spaces_.end(),
+                                  [&](const KnownSpace& s) { return s.space == space; });
   if (known == spaces_.end() || !options_.prefix_reuse) return chain;
   int parent = known->content;
   for (auto begin = prompt.begin(); prompt.end() - begin > page_size_; begin += page_size_) {
@@ -150,12 +159,14 @@ std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Spac
 }
 
 int PoolModel::open_space(const Space& space) {
-  auto known = std::find_if(spaces_.begin(), spaces_.end(), [&](const KnownSpace& s) { return s.space == space; });
+  auto known = std::find_if(spaces_.begin(), spaces_.end(),
+                            [&](const KnownSpace& s) { return s.space == space; });
   if (known == spaces_.end()) {
     if (spaces_.size() == size_t{options_.max_sequences} + options_.max_namespaces) {
       auto oldest = spaces_.end();
       for (auto at = spaces_.begin(); at != spaces_.end(); ++at) {
-        if (at->users == 0 && (oldest == spaces_.end() || at->idle_since < oldest->idle_since)) oldest = at;
+        if (at->users == 0 && (oldest == spaces_.end() || at->idle_since < oldest->idle_since))
+          oldest = at;
       }
       spaces_.erase(oldest);
     }
@@ -167,7 +178,8 @@ int PoolModel::open_space(const Space& space) {
 }
 
 void PoolModel::close_space(const Space& space) {
-  const auto known = std::find_if(spaces_.begin(), spaces_.end(), [&](const KnownSpace& s) { return s.space == space; });
+  const auto known = std::find_if(spaces_.begin(), spaces_.end(),
+                                  [&](const KnownSpace& s) { return s.space == space; });
   --known->users;
   known->idle_since = ++clock_;
 }
@@ -178,12 +190,14 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
   const std::vector<std::byte> before = memory_.snapshot();
   const SequenceOptions options{.salt = space.salt, .adapter = space.adapter};
   const std::vector<int> chain = match(prompt, space);
-  if (!prompt.empty()) RC_ASSERT(pool_.peek(prompt, options) == static_cast<int64_t>(chain.size()) * page_size_);
+  if (!prompt.empty())
+    RC_ASSERT(pool_.peek(prompt, options) == static_cast<int64_t>(chain.size()) * page_size_);
   RC_ASSERT(memory_.snapshot() == before);
 
   Result<Admission> admission = pool_.admit(prompt, options);
   if (prompt.empty()) return expect_unchanged(admission.error(), Errc::invalid_argument, before);
-  if (sequences_.size() == options_.max_sequences) return expect_unchanged(admission.error(), Errc::out_of_pages, before);
+  if (sequences_.size() == options_.max_sequences)
+    return expect_unchanged(admission.error(), Errc::out_of_pages, before);
   const Admission given = checked(std::move(admission));
   RC_ASSERT(given.cached_tokens == static_cast<int64_t>(chain.size()) * page_size_);
   RC_ASSERT(given.cached_tokens < static_cast<int64_t>(prompt.size()));
@@ -223,11 +237,13 @@ void PoolModel::reserve(size_t sequence, int32_t new_tokens) {
   bool copy = false, forget = false;
   if (s.cut) {
     const Page& page = pages_[last];
-    const bool alone = page.references == 1 && page.copies == 0 && page.steps.empty() && s.steps.empty();
+    const bool alone =
+        page.references == 1 && page.copies == 0 && page.steps.empty() && s.steps.empty();
     forget = alone && page.content != 0 && (has_twin(last) || available() <= fresh);
     copy = !alone || (page.content != 0 && !forget);
   }
-  if (fresh + (copy ? 1 : 0) > available()) return expect_unchanged(status, Errc::out_of_pages, before);
+  if (fresh + (copy ? 1 : 0) > available())
+    return expect_unchanged(status, Errc::out_of_pages, before);
   checked(status);
   const std::vector<uint32_t> row = pool_row(s, pages_for(end));
   if (forget) pages_[last].content = 0;
@@ -250,20 +266,23 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
   const std::vector<std::byte> before = memory_.snapshot();
   const auto length = static_cast<int64_t>(s.tokens.size());
   run_copies();
-  for (size_t i = 0; i < written.size() && length + static_cast<int64_t>(i) < s.room; ++i) {  // the K/V come before the commit
+  // the K/V come before the commit
+  for (size_t i = 0; i < written.size() && length + static_cast<int64_t>(i) < s.room; ++i) {
     s.tokens.push_back(written[i]);
     const auto position = static_cast<int64_t>(s.tokens.size()) - 1;
-    pages_[s.row[static_cast<size_t>(position / page_size_)]].kv[static_cast<size_t>(position % page_size_)] =
-        history(s, static_cast<size_t>(position));
+    pages_[s.row[static_cast<size_t>(position / page_size_)]]
+        .kv[static_cast<size_t>(position % page_size_)] = history(s, static_cast<size_t>(position));
   }
   const Status status = pool_.commit(s.id, written);
-  const bool waits = !written.empty() && length < s.room && incomplete(s.row[static_cast<size_t>(length / page_size_)]);
+  const bool waits = !written.empty() && length < s.room &&
+                     incomplete(s.row[static_cast<size_t>(length / page_size_)]);
   if (length + static_cast<int64_t>(written.size()) > s.room || waits) {
     s.tokens.resize(static_cast<size_t>(length));
     return expect_unchanged(status, Errc::invalid_argument, before);
   }
   checked(status);
-  for (int64_t end = (length / page_size_ + 1) * page_size_; end <= static_cast<int64_t>(s.tokens.size()); end += page_size_) {
+  for (int64_t end = (length / page_size_ + 1) * page_size_;
+       end <= static_cast<int64_t>(s.tokens.size()); end += page_size_) {
     if (!options_.prefix_reuse) break;
     const auto position = static_cast<size_t>(end / page_size_ - 1);
     const Content content{position == 0 ? s.space_content : pages_[s.row[position - 1]].content,
@@ -274,7 +293,8 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
       contents_.push_back(content);
     }
     for (uint32_t page = 0; page < options_.num_pages; ++page) {
-      if (pages_[page].content == name && !held(page)) pages_[page].content = 0;  // the held one answers from now on
+      // the held one answers from now on
+      if (pages_[page].content == name && !held(page)) pages_[page].content = 0;
     }
     pages_[s.row[position]].content = name;
   }
@@ -367,16 +387,19 @@ void PoolModel::begin_step(const std::vector<size_t>& sequences) {
   std::vector<SequenceId> ids;
   for (const size_t i : sequences) ids.push_back(sequences_[i].id);
   Result<StepTicket> ticket = pool_.begin_step(ids);
-  if (steps_.size() == PagePool::max_unfinished_steps) return expect_unchanged(ticket.error(), Errc::busy, before);
+  if (steps_.size() == PagePool::max_unfinished_steps)
+    return expect_unchanged(ticket.error(), Errc::busy, before);
   Step step;
   step.ticket = checked(std::move(ticket));
   for (const size_t i : sequences) {
     Sequence& s = sequences_[i];
-    if (std::find(s.steps.begin(), s.steps.end(), step.ticket.value) == s.steps.end()) s.steps.push_back(step.ticket.value);
+    if (std::find(s.steps.begin(), s.steps.end(), step.ticket.value) == s.steps.end())
+      s.steps.push_back(step.ticket.value);
     step.pages.insert(step.pages.end(), s.row.begin(), s.row.end());
     for (size_t t = 0; t < s.tokens.size(); ++t) {
       const uint32_t page = s.row[t / static_cast<size_t>(page_size_)];
-      if (!incomplete(page)) step.reads[{page, t % static_cast<size_t>(page_size_)}] = history(s, t);
+      if (!incomplete(page))
+        step.reads[{page, t % static_cast<size_t>(page_size_)}] = history(s, t);
     }
   }
   if (std::exchange(taken_hold_pages_, false)) {
@@ -403,9 +426,11 @@ void PoolModel::end_step(size_t index) {
   for (Sequence& s : sequences_) std::erase(s.steps, step.ticket.value);
   std::vector<uint32_t> left;
   for (uint32_t page = 0; page < options_.num_pages; ++page) {
-    if (std::erase(pages_[page].steps, step.ticket.value) != 0 && pages_[page].steps.empty()) left.push_back(page);
+    if (std::erase(pages_[page].steps, step.ticket.value) != 0 && pages_[page].steps.empty())
+      left.push_back(page);
   }
-  std::sort(left.begin(), left.end(), [&](uint32_t a, uint32_t b) { return pages_[a].given_up < pages_[b].given_up; });
+  std::sort(left.begin(), left.end(),
+            [&](uint32_t a, uint32_t b) { return pages_[a].given_up < pages_[b].given_up; });
   for (const uint32_t page : left) settle(page);
   check();
 }
@@ -434,11 +459,13 @@ void PoolModel::use_stale_ids(int32_t tokens) {
 
 std::vector<uint32_t> PoolModel::pool_row(const Sequence& s, size_t pages) const {
   const uint32_t* first = table_.entries + s.row_start;
-  for (auto i = static_cast<int64_t>(pages); i < table_.row_stride; ++i) RC_ASSERT(first[i] == options_.num_pages);
+  for (auto i = static_cast<int64_t>(pages); i < table_.row_stride; ++i)
+    RC_ASSERT(first[i] == options_.num_pages);
   return {first, first + pages};
 }
 
-void PoolModel::expect_unchanged(const Status& status, Errc code, const std::vector<std::byte>& before) const {
+void PoolModel::expect_unchanged(const Status& status, Errc code,
+                                 const std::vector<std::byte>& before) const {
   RC_ASSERT(status.code() == code);
   RC_ASSERT(memory_.snapshot() == before);
 }
@@ -450,7 +477,9 @@ void PoolModel::check() const {
   PoolStats expected = stats_;
   const PoolStats stats = pool_.stats();
   for (uint32_t page = 0; page < options_.num_pages; ++page) {
-    ++(held(page) ? expected.used_pages : pages_[page].content != 0 ? expected.cached_pages : expected.free_pages);
+    ++(held(page)                  ? expected.used_pages
+       : pages_[page].content != 0 ? expected.cached_pages
+                                   : expected.free_pages);
   }
   expected.sequences = static_cast<int64_t>(sequences_.size());
   expected.unfinished_steps = static_cast<int64_t>(steps_.size());
@@ -463,11 +492,13 @@ void PoolModel::check() const {
     RC_ASSERT(pool_row(s, s.row.size()) == s.row);
     for (size_t t = 0; t < s.tokens.size(); ++t) {
       const uint32_t page = s.row[t / static_cast<size_t>(page_size_)];
-      if (!incomplete(page)) RC_ASSERT(pages_[page].kv[t % static_cast<size_t>(page_size_)] == history(s, t));
+      if (!incomplete(page))
+        RC_ASSERT(pages_[page].kv[t % static_cast<size_t>(page_size_)] == history(s, t));
     }
   }
   for (const Step& step : steps_) {
-    for (const auto& [slot, value] : step.reads) RC_ASSERT(pages_[slot.first].kv[slot.second] == value);
+    for (const auto& [slot, value] : step.reads)
+      RC_ASSERT(pages_[slot.first].kv[slot.second] == value);
   }
   RC_ASSERT(memory_.living.size() == 1U);
   RC_ASSERT(memory_.wrong_frees == 0);

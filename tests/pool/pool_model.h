@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/pool/pool_model.h: a naive page pool that watches a real one.
 ///
-/// The model knows by linear search what the pool knows by index and list: who holds a page, what it contains, which page must go
-/// next. It also keeps the K/V memory that the pool does not have: each slot stores a number for the whole history that its token
-/// depends on, writes and copies really happen, pages that change hands are poisoned. After every call the model compares what
-/// the pool says with what it expects, all slots of all sequences and of all unfinished steps with their histories, and checks
-/// the invariants.
+/// The model knows by linear search what the pool knows by index and list: who holds a page, what
+/// it contains, which page must go next. It also keeps the K/V memory that the pool does not have:
+/// each slot stores a number for the whole history that its token depends on, writes and copies
+/// really happen, pages that change hands are poisoned. After every call the model compares what
+/// the pool says with what it expects, all slots of all sequences and of all unfinished steps with
+/// their histories, and checks the invariants.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,9 @@ class PoolModel {
 
   [[nodiscard]] size_t num_sequences() const { return sequences_.size(); }
   [[nodiscard]] size_t num_steps() const { return steps_.size(); }
-  [[nodiscard]] const std::vector<TokenId>& tokens(size_t sequence) const { return sequences_[sequence].tokens; }
+  [[nodiscard]] const std::vector<TokenId>& tokens(size_t sequence) const {
+    return sequences_[sequence].tokens;
+  }
   [[nodiscard]] const PoolStats& stats() const { return stats_; }
 
  private:
@@ -98,16 +101,20 @@ class PoolModel {
 
   // Contents.
   [[nodiscard]] int find_content(int parent, const std::vector<TokenId>& tokens) const;
-  [[nodiscard]] std::vector<int> match(const std::vector<TokenId>& prompt, const Space& space) const;
+  [[nodiscard]] std::vector<int> match(const std::vector<TokenId>& prompt,
+                                       const Space& space) const;
   int open_space(const Space& space);
   void close_space(const Space& space);
 
   void drop_pages(Sequence& s, size_t keep);
   [[nodiscard]] std::vector<uint32_t> pool_row(const Sequence& s, size_t pages) const;
-  void expect_unchanged(const Status& status, Errc code, const std::vector<std::byte>& before) const;
+  void expect_unchanged(const Status& status, Errc code,
+                        const std::vector<std::byte>& before) const;
   void check() const;
 
-  [[nodiscard]] size_t pages_for(int64_t tokens) const { return static_cast<size_t>((tokens + page_size_ - 1) / page_size_); }
+  [[nodiscard]] size_t pages_for(int64_t tokens) const {
+    return static_cast<size_t>((tokens + page_size_ - 1) / page_size_);
+  }
 
   PoolMemory memory_;
   PoolOptions options_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/seed_members/kv_buffer_parameters_test.cpp: one compile-time line and one behaviour for every parameter and constant of the
-/// seed's KVBuffer. tests/attention/kv_buffer_constants_test.cpp has the constants of more configurations.
+/// tests/seed_members/kv_buffer_parameters_test.cpp: one compile-time line and one behaviour for
+/// every parameter and constant of the
+/// seed's KVBuffer. tests/attention/kv_buffer_constants_test.cpp has the constants of more
+/// configurations.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -18,7 +20,8 @@ using Keys = Buffer<SeedBf16Depth128>;
 using Values = Buffer<SeedValues>;
 
 TEST(KVBuffer, brings_keys_from_pages_through_staging_to_registers) {
-  static_assert(std::is_base_of_v<KVBufferShape<View, SeedBf16Depth128>, Keys> && !std::is_copy_constructible_v<Keys>);
+  static_assert(std::is_base_of_v<KVBufferShape<View, SeedBf16Depth128>, Keys> &&
+                !std::is_copy_constructible_v<Keys>);
   BufferRun<SeedBf16Depth128> run;
   run.warp().load_from_shared(0);
   EXPECT_EQ((run.reg<0, 0>(0, 0)), run.key(0, 0));
@@ -41,7 +44,8 @@ TEST(KVBuffer_kv_t_parameter, decides_where_keys_lie) {
     KVBuffer<Tensor, SeedBf16Depth128> buffer(tensor, 0, 1, {smem.data(), {}}, 64, warp);
     buffer.load_from_dram<0>();
   }
-  EXPECT_TRUE(std::equal(smem.begin(), smem.begin() + 64 * 128, paged.block.smem())) << "the same stage from both";
+  EXPECT_TRUE(std::equal(smem.begin(), smem.begin() + 64 * 128, paged.block.smem()))
+      << "the same stage from both";
 }
 TEST(KVBuffer_mma_shape_parameter, is_M_N_K_of_the_unit) {
   static_assert(Keys::mma_shape == IndexList<3>{32, 32, 16} && Keys::MMA_M == 32);
@@ -97,11 +101,14 @@ TEST(KVBuffer_depth_parameter, is_the_number_of_columns_that_are_used) {
 }
 TEST(KVBuffer_kv_num_heads_parameter, is_part_of_the_type_of_the_iterator) {
   static_assert(Keys::kv_num_heads == 2);
-  static_assert(std::is_same_v<Keys::KVCacheIteratorType, KVCacheIterator<View, 64, 2, 128, 128, 0>>);
+  static_assert(
+      std::is_same_v<Keys::KVCacheIteratorType, KVCacheIterator<View, 64, 2, 128, 128, 0>>);
   std::vector<bf16> dense(4 * 2 * 128);
   using Tensor = TensorMHAOperand<DType::bf16>;
-  KVCacheIterator<Tensor, 64, 2, 128> iterator({{dense.data(), row_major<Tensor::shape>(1, 4, 2, 128)}, {}}, 0, 1, 4);
-  EXPECT_EQ(iterator.next_tile().stride_bytes(), 2 * 128 * 2) << "kv_num_heads * cache_depth elements";
+  KVCacheIterator<Tensor, 64, 2, 128> iterator(
+      {{dense.data(), row_major<Tensor::shape>(1, 4, 2, 128)}, {}}, 0, 1, 4);
+  EXPECT_EQ(iterator.next_tile().stride_bytes(), 2 * 128 * 2)
+      << "kv_num_heads * cache_depth elements";
 }
 TEST(KVBuffer_transpose_parameter, tells_K_from_V) {
   static_assert(Keys::transpose && !Values::transpose);
@@ -133,11 +140,14 @@ TEST(KVBuffer_head_dim_offset_parameter, is_the_first_column_that_is_used) {
   BufferRun<SeedRopeKeys> run;
   const auto view = run.pool.view();
   bf16 element;
-  std::memcpy(&element, PageCursor::rows(view, {0, 1, run.pool.table()[0], 3}, run.head).data + (512 + 9) * 2, 2);
+  std::memcpy(&element,
+              PageCursor::rows(view, {0, 1, run.pool.table()[0], 3}, run.head).data + (512 + 9) * 2,
+              2);
   EXPECT_EQ(run.block.at(0, 3, 9), to_float(element)) << "column 9 is dim 521";
 }
 TEST(KVBuffer_reg_chunk_depth_parameter, bounds_the_strips_in_registers) {
-  static_assert(Buffer<SeedStreamedKeys>::reg_chunk_depth == 128 && Buffer<SeedStreamedKeys>::reg_num_k_tiles == 4);
+  static_assert(Buffer<SeedStreamedKeys>::reg_chunk_depth == 128 &&
+                Buffer<SeedStreamedKeys>::reg_num_k_tiles == 4);
   BufferRun<SeedStreamedKeys> run;
   run.warp().load_from_shared<0>(0);
   for (int strip = 1; strip <= 4; ++strip) run.block.load(strip % 2);
@@ -156,7 +166,8 @@ TEST(KVBuffer_smem_depth_parameter, is_the_width_of_a_stage) {
 TEST(KVBuffer_bk_smem_parameter, is_the_width_of_a_block) {
   static_assert(Buffer<SeedFp8Latent>::bk_smem == 64 && Buffer<SeedFp8Latent>::BK == 128);
   BufferRun<SeedFp8Latent, DType::f8_e4m3> run;
-  EXPECT_EQ(run.raw((1 * 128 + 5) * 64 + 2), run.key(5, 64 + 2)) << "block 1 lies behind all rows of block 0";
+  EXPECT_EQ(run.raw((1 * 128 + 5) * 64 + 2), run.key(5, 64 + 2))
+      << "block 1 lies behind all rows of block 0";
   run.warp().load_from_shared(0);
   EXPECT_EQ((run.reg<0, 0>(0, 16)), run.key(0, 64)) << "a strip is two blocks";
 }
@@ -164,14 +175,16 @@ TEST(KVBuffer_bk_smem_parameter, is_the_width_of_a_block) {
 // ---- constants
 
 TEST(KVBuffer_input_frag_size, is_a_lanes_share_of_an_MMA_tile) {
-  static_assert(Keys::input_frag_size == 32 * 16 / 64 && Buffer<ThreadKeys<64>>::input_frag_size == 16 * 32);
+  static_assert(Keys::input_frag_size == 32 * 16 / 64 &&
+                Buffer<ThreadKeys<64>>::input_frag_size == 16 * 32);
   BufferRun<SeedBf16Depth128> run;
   EXPECT_EQ((run.warp().get_mma_tile<0, 0>().extent(1)), 8);
 }
 TEST(KVBuffer_KVMmaOpType, holds_registers_and_multiplies) {
   static_assert(std::is_same_v<Keys::KVMmaOpType, KVMmaOp<KVBufferShape<View, SeedBf16Depth128>>>);
   static_assert(std::is_same_v<decltype(Keys::kv_mma_op), Keys::KVMmaOpType>);
-  EXPECT_EQ(sizeof(Keys::KVMmaOpType), size_t{64} * 2 * 2 * 4 * 8 * 2) << "lanes, tiles, steps, strips, fragment, bytes";
+  EXPECT_EQ(sizeof(Keys::KVMmaOpType), size_t{64} * 2 * 2 * 4 * 8 * 2)
+      << "lanes, tiles, steps, strips, fragment, bytes";
 }
 TEST(KVBuffer_MMA_K, is_the_third_of_mma_shape) {
   static_assert(Keys::MMA_K == 16 && Buffer<SeedFp8Latent>::MMA_K == 128);
@@ -181,7 +194,8 @@ TEST(KVBuffer_mma_layout, is_row_major_in_registers_and_fragments) {
   static_assert(std::is_same_v<Keys::mma_layout, Layout<IntTuple<2 * 2 * 4, 8>>>);
   BufferRun<SeedBf16Depth128> run;
   const auto* const first = run.warp().get_mma_tile<0, 0>().data;
-  EXPECT_EQ((run.warp().get_mma_tile<1, 2>().data), first + ((2 * 2 + 1) * 2) * 8) << "row (strip * steps + step) * tiles";
+  EXPECT_EQ((run.warp().get_mma_tile<1, 2>().data), first + ((2 * 2 + 1) * 2) * 8)
+      << "row (strip * steps + step) * tiles";
 }
 TEST(KVBuffer_MMA_N, is_the_second_of_mma_shape) {
   static_assert(Keys::MMA_N == 32 && Buffer<SeedFp8Latent>::MMA_N == 16);
@@ -202,14 +216,16 @@ TEST(KVBuffer_num_k_tiles, is_the_number_of_strips) {
   EXPECT_EQ(Buffer<SeedPartialStrip>::num_k_tiles, 2) << "the last one partial";
 }
 TEST(KVBuffer_num_mmas, is_the_number_of_tiles_along_N) {
-  static_assert(Keys::num_mmas == 2 && Values::num_mmas == 4 && Buffer<SeedNarrowValues>::num_mmas == 1);
+  static_assert(Keys::num_mmas == 2 && Values::num_mmas == 4 &&
+                Buffer<SeedNarrowValues>::num_mmas == 1);
   BufferRun<SeedValues> run;
   EXPECT_EQ((run.warp().get_mma_tile<0, 0>().extent(0)), 4);
 }
 TEST(KVBuffer_num_repeats, is_the_number_of_blocks_of_smem_depth) {
   static_assert(Keys::num_repeats == 4 && Buffer<SeedFp8Latent>::num_repeats == 9);
   BufferRun<SeedValues> run;
-  EXPECT_EQ(run.warp().smem_block_tile<64>(0, Values::num_repeats).data, run.block.smem() + Values::smem_stage_size)
+  EXPECT_EQ(run.warp().smem_block_tile<64>(0, Values::num_repeats).data,
+            run.block.smem() + Values::smem_stage_size)
       << "so many blocks on begins the next stage";
 }
 TEST(KVBuffer_simd_width, is_16_bytes_of_elements) {
@@ -227,7 +243,8 @@ TEST(KVBuffer_smem_stage_size, is_counted_in_elements) {
   EXPECT_EQ(run.raw(Values::smem_stage_size), run.key(64, 0));
 }
 TEST(KVBuffer_SmemParentType, is_a_view_of_all_stages) {
-  static_assert(std::is_same_v<Keys::SmemParentType, TensorView<bf16, Layout<IntTuple<64, 2 * 128>, IntTuple<32, 64>>>>);
+  static_assert(std::is_same_v<Keys::SmemParentType,
+                               TensorView<bf16, Layout<IntTuple<64, 2 * 128>, IntTuple<32, 64>>>>);
   BufferRun<SeedValues> run(128);
   run.block.load(1);
   const auto& parent = run.warp().smem_tile;
@@ -247,9 +264,12 @@ std::vector<int> steps_of_warps() {
   return steps;
 }
 TEST(KVBuffer_vm_instrs_per_load, is_zero_when_warps_share_unevenly) {
-  static_assert(Keys::vm_instrs_per_load == 4 && Buffer<SeedFp8LatentUneven>::vm_instrs_per_load == 0);
-  EXPECT_EQ(steps_of_warps<SeedBf16Depth128>(), (std::vector<int>{2, 2, 2, 2})) << "two loads for each";
-  EXPECT_EQ((steps_of_warps<SeedFp8LatentUneven, DType::f8_e4m3>()), (std::vector<int>{8, 7, 7, 7, 7}));
+  static_assert(Keys::vm_instrs_per_load == 4 &&
+                Buffer<SeedFp8LatentUneven>::vm_instrs_per_load == 0);
+  EXPECT_EQ(steps_of_warps<SeedBf16Depth128>(), (std::vector<int>{2, 2, 2, 2}))
+      << "two loads for each";
+  EXPECT_EQ((steps_of_warps<SeedFp8LatentUneven, DType::f8_e4m3>()),
+            (std::vector<int>{8, 7, 7, 7, 7}));
 }
 TEST(KVBuffer_warp_tile_rows, are_loaded_by_one_warp_at_once) {
   static_assert(Keys::warp_tile_rows == 32);

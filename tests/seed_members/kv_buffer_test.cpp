@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/seed_members/kv_buffer_test.cpp: one compile-time line and one behaviour for every field and method of the seed's KVBuffer.
+/// tests/seed_members/kv_buffer_test.cpp: one compile-time line and one behaviour for every field
+/// and method of the seed's KVBuffer.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -51,14 +52,16 @@ TEST(KVBuffer_warp_id, chooses_the_share_of_loads_and_of_keys) {
   for (size_t warp = 0; warp < 4; ++warp) {
     EXPECT_EQ(run.warp(warp).warp_id, warp);
     run.warp(warp).load_from_shared<0>(0);
-    EXPECT_EQ((run.reg<0, 0>(0, 0, 0, warp)), run.key(static_cast<int64_t>(warp) * 32, 0)) << "keys of column warp % (BN / WN)";
+    EXPECT_EQ((run.reg<0, 0>(0, 0, 0, warp)), run.key(static_cast<int64_t>(warp) * 32, 0))
+        << "keys of column warp % (BN / WN)";
   }
 }
 
 // ---- methods
 
 TEST(KVBuffer_init, takes_cache_sequence_head_staging_end_and_warp) {
-  static_assert(std::is_constructible_v<Keys, const View&, int, int, Keys::SmemParentType, int, uint32_t>);
+  static_assert(
+      std::is_constructible_v<Keys, const View&, int, int, Keys::SmemParentType, int, uint32_t>);
   BufferRun<SeedValues> run(64);
   const uint32_t rows[2] = {run.pool.table()[1], run.pool.table()[0]};  // two sequences of one page
   const View operand{run.pool.view(), {rows, 1, nullptr}, nullptr, 0};
@@ -68,13 +71,14 @@ TEST(KVBuffer_init, takes_cache_sequence_head_staging_end_and_warp) {
   EXPECT_EQ(run.block.at(0, 5, 0), 0.0f) << "which ends there";
 }
 TEST(KVBuffer_smem_block_tile, is_a_row_major_part_of_a_block) {
-  static_assert(
-      std::is_same_v<decltype(std::declval<Keys>().smem_block_tile<16>(0, 0)), TensorView<bf16, Layout<IntTuple<16, 32>>>>);
+  static_assert(std::is_same_v<decltype(std::declval<Keys>().smem_block_tile<16>(0, 0)),
+                               TensorView<bf16, Layout<IntTuple<16, 32>>>>);
   BufferRun<SeedValues> run(128);
   run.block.load(1);
   const auto tile = run.warp().smem_block_tile<16>(2, 4 + 1);
   EXPECT_EQ(tile.stride(0), 32);
-  EXPECT_EQ(to_float(tile(3, 7)), run.key(64 + 2 * 16 + 3, 32 + 7)) << "rows 32 .. 47 of block 1 of stage 1";
+  EXPECT_EQ(to_float(tile(3, 7)), run.key(64 + 2 * 16 + 3, 32 + 7))
+      << "rows 32 .. 47 of block 1 of stage 1";
 }
 TEST(KVBuffer_load_from_dram, brings_one_tile_after_the_other_into_a_stage) {
   static_assert(std::is_void_v<decltype(std::declval<Keys&>().load_from_dram<1>())>);
@@ -85,7 +89,8 @@ TEST(KVBuffer_load_from_dram, brings_one_tile_after_the_other_into_a_stage) {
   EXPECT_EQ(run.block.at(1, 6, 100), 0.0f) << "past the end";
 }
 TEST(KVBuffer_load_from_shared, loads_all_strips_or_one) {
-  static_assert(LoadsAllStrips<Keys> && !LoadsAllStrips<KVBuffer<View, SeedStreamedKeys>>, "registers hold 4 of 16 strips");
+  static_assert(LoadsAllStrips<Keys> && !LoadsAllStrips<KVBuffer<View, SeedStreamedKeys>>,
+                "registers hold 4 of 16 strips");
   BufferRun<SeedBf16Depth128> run(128);
   run.block.load(1);
   run.warp().load_from_shared(0);
@@ -95,19 +100,23 @@ TEST(KVBuffer_load_from_shared, loads_all_strips_or_one) {
   EXPECT_EQ((run.reg<0, 3>(0, 0)), run.key(0, 96));
 }
 TEST(KVBuffer_get_mma_tile, is_the_fragment_of_a_lane) {
-  static_assert(std::is_same_v<decltype(std::declval<Keys>().get_mma_tile<0, 0>()), Keys::MMATileType>);
+  static_assert(
+      std::is_same_v<decltype(std::declval<Keys>().get_mma_tile<0, 0>()), Keys::MMATileType>);
   BufferRun<SeedBf16Depth128> run;
   run.warp().load_from_shared(0);
   for (int lane = 0; lane < 64; ++lane)  // column-major over (32 keys, 2 groups of 8 dims)
-    for (int e = 0; e < 8; ++e) EXPECT_EQ((run.reg<1, 0>(1, e, lane)), run.key(32 + lane % 32, 16 + lane / 32 * 8 + e));
+    for (int e = 0; e < 8; ++e)
+      EXPECT_EQ((run.reg<1, 0>(1, e, lane)), run.key(32 + lane % 32, 16 + lane / 32 * 8 + e));
 }
 TEST(KVBuffer_mma_subtile, is_another_name_of_get_mma_tile) {
-  static_assert(std::is_same_v<decltype(std::declval<Keys>().mma_subtile<0, 0>()), Keys::MMATileType>);
+  static_assert(
+      std::is_same_v<decltype(std::declval<Keys>().mma_subtile<0, 0>()), Keys::MMATileType>);
   BufferRun<SeedBf16Depth128> run;
   EXPECT_EQ((run.warp().mma_subtile<1, 3>(9).data), (run.warp().get_mma_tile<1, 3>(9).data));
 }
 TEST(KVBuffer_zero_partial_tile_pad, zeroes_the_upper_half_of_the_last_strips_fragments) {
-  static_assert(Latent::depth % Latent::BK == 64 && requires(Latent b) { b.zero_partial_tile_pad(); });
+  static_assert(Latent::depth % Latent::BK == 64 &&
+                requires(Latent b) { b.zero_partial_tile_pad(); });
   BufferRun<SeedFp8Latent, DType::f8_e4m3> run;
   auto& buffer = run.warp();
   const auto nan = from_float<f8_e4m3>(std::numeric_limits<float>::quiet_NaN());

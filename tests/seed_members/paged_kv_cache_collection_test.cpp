@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/seed_members/paged_kv_cache_collection_test.cpp: one compile-time line and one behaviour for every heading of its page.
+/// tests/seed_members/paged_kv_cache_collection_test.cpp: one compile-time line and one behaviour
+/// for every heading of its page.
 ///
-/// The suite Type_member tests the heading Type.member; tests/lint/seed_headings.py compares the suites with the headings.
+/// The suite Type_member tests the heading Type.member; tests/lint/seed_headings.py compares the
+/// suites with the headings.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +18,8 @@ namespace folio::test {
 namespace {
 
 TEST(PagedKVCacheCollection, is_a_plain_value) {
-  static_assert(KVCollectionT<Collection> && KVCollectionT<LatentCollection> && std::is_trivially_copyable_v<Collection>);
+  static_assert(KVCollectionT<Collection> && KVCollectionT<LatentCollection> &&
+                std::is_trivially_copyable_v<Collection>);
   const auto& cache = paged<Collection>();
   const Collection copied = cache.collection;
   EXPECT_EQ(copied.get_key_cache(1).blocks.data, cache.key(1).blocks.data);
@@ -95,16 +98,19 @@ TEST(PagedKVCacheCollection_max_cache_length, reaches_the_caches) {
 TEST(PagedKVCacheCollection_kv_cache_dynamic_shape, is_a_plane_s) {
   static_assert(std::extent_v<decltype(Collection::kv_cache_dynamic_shape)> == 4);
   const int64_t expected[4] = {5, 4, 2, 20};
-  EXPECT_TRUE(std::equal(expected, expected + 4, paged<Collection>().collection.kv_cache_dynamic_shape));
+  EXPECT_TRUE(
+      std::equal(expected, expected + 4, paged<Collection>().collection.kv_cache_dynamic_shape));
 }
 TEST(PagedKVCacheCollection_kv_cache_dynamic_strides, are_a_plane_s) {
   static_assert(std::extent_v<decltype(Collection::kv_cache_dynamic_strides)> == 4);
   const int64_t expected[4] = {960, 40, 20, 1};
-  EXPECT_TRUE(std::equal(expected, expected + 4, paged<Collection>().collection.kv_cache_dynamic_strides));
+  EXPECT_TRUE(
+      std::equal(expected, expected + 4, paged<Collection>().collection.kv_cache_dynamic_strides));
 }
 TEST(PagedKVCacheCollection_blocks_layout, is_row_major) {
   static_assert(std::is_same_v<Collection::blocks_layout, Layout<Collection::blocks_shape>>);
-  EXPECT_EQ(row_major<Collection::blocks_shape>(5, 3)(1, 1, 2, 3, 1, 7), 960 + 480 + 2 * 160 + 3 * 40 + 20 + 7);
+  EXPECT_EQ(row_major<Collection::blocks_shape>(5, 3)(1, 1, 2, 3, 1, 7),
+            960 + 480 + 2 * 160 + 3 * 40 + 20 + 7);
 }
 TEST(PagedKVCacheCollection_blocks_shape, has_one_plane_for_latent_caches) {
   static_assert(std::is_same_v<Collection::blocks_shape, IntTuple<-1, 2, -1, 4, 2, 20>>);
@@ -116,14 +122,17 @@ TEST(PagedKVCacheCollection_blocks_tt_layout, is_that_of_the_field) {
   EXPECT_EQ(paged<Collection>().collection.blocks.layout(0, 1, 0, 0, 0, 0), 480);
 }
 TEST(PagedKVCacheCollection_blocks_tt_type, views_stored_elements) {
-  static_assert(std::is_same_v<Collection::blocks_tt_type, TensorView<int8_t, Collection::blocks_tt_layout>>);
+  static_assert(
+      std::is_same_v<Collection::blocks_tt_type, TensorView<int8_t, Collection::blocks_tt_layout>>);
   const auto& cache = paged<Collection>();
   EXPECT_EQ(cache.collection.blocks.pointer(0, 1, 2, 0, 0, 0), cache.value(2).blocks.data);
 }
 TEST(PagedKVCacheCollection_CacheType, is_the_type_of_both_planes) {
-  static_assert(std::is_same_v<Collection::CacheType, PagedKVCache<DType::i8, params, 4, DType::f16, 8>>);
+  static_assert(
+      std::is_same_v<Collection::CacheType, PagedKVCache<DType::i8, params, 4, DType::f16, 8>>);
   const auto& cache = paged<Collection>();
-  const Collection::CacheType key = cache.collection.get_key_cache(0), value = cache.collection.get_value_cache(0);
+  const Collection::CacheType key = cache.collection.get_key_cache(0),
+                              value = cache.collection.get_value_cache(0);
   EXPECT_EQ(value.blocks.data - key.blocks.data, 480);
 }
 TEST(PagedKVCacheCollection_dtype, is_the_parameter) {
@@ -148,7 +157,8 @@ TEST(PagedKVCacheCollection_scale_dtype, is_the_parameter) {
 }
 TEST(PagedKVCacheCollection_scales_layout, is_row_major) {
   static_assert(std::is_same_v<Collection::scales_layout, Layout<Collection::scales_shape>>);
-  EXPECT_EQ(row_major<Collection::scales_shape>(5, 3)(1, 1, 2, 3, 1, 2), 144 + 72 + 2 * 24 + 3 * 6 + 3 + 2);
+  EXPECT_EQ(row_major<Collection::scales_shape>(5, 3)(1, 1, 2, 3, 1, 2),
+            144 + 72 + 2 * 24 + 3 * 6 + 3 + 2);
 }
 TEST(PagedKVCacheCollection_scales_shape, has_granules_in_place_of_elements) {
   static_assert(std::is_same_v<Collection::scales_shape, IntTuple<-1, 2, -1, 4, 2, 3>>);
@@ -159,13 +169,15 @@ TEST(PagedKVCacheCollection_scales_tt_layout, is_that_of_the_field) {
   EXPECT_EQ(paged<Collection>().collection.scales.layout(0, 1, 0, 0, 0, 0), 72);
 }
 TEST(PagedKVCacheCollection_scales_tt_type, views_scales) {
-  static_assert(std::is_same_v<Collection::scales_tt_type, TensorView<f16, Collection::scales_tt_layout>>);
+  static_assert(
+      std::is_same_v<Collection::scales_tt_type, TensorView<f16, Collection::scales_tt_layout>>);
   const auto& cache = paged<Collection>();
   EXPECT_EQ(cache.collection.scales.pointer(0, 1, 2, 0, 0, 0), cache.value(2).scales.data);
 }
 TEST(PagedKVCacheCollection_init, takes_the_seeds_arguments_in_their_order) {
-  static_assert(std::is_constructible_v<Collection, Collection::blocks_tt_type, Cache::cache_lengths_tt_type,
-                                        Cache::lookup_table_tt_type, uint32_t, uint32_t, Collection::scales_tt_type>);
+  static_assert(std::is_constructible_v<Collection, Collection::blocks_tt_type,
+                                        Cache::cache_lengths_tt_type, Cache::lookup_table_tt_type,
+                                        uint32_t, uint32_t, Collection::scales_tt_type>);
   const auto& cache = paged<Collection>();
   const Collection& made = cache.collection;
   const Collection built(made.blocks, made.cache_lengths, made.lookup_table, 3, 12, made.scales);

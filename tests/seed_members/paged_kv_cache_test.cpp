@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/seed_members/paged_kv_cache_test.cpp: one compile-time line and one behaviour for every heading of the seed's PagedKVCache.
+/// tests/seed_members/paged_kv_cache_test.cpp: one compile-time line and one behaviour for every
+/// heading of the seed's PagedKVCache.
 ///
-/// The suite Type_member tests the heading Type.member; tests/lint/seed_headings.py compares the suites with the headings.
+/// The suite Type_member tests the heading Type.member; tests/lint/seed_headings.py compares the
+/// suites with the headings.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +20,8 @@ namespace folio::test {
 namespace {
 
 TEST(PagedKVCache, is_a_plain_value_for_host_and_device) {
-  static_assert(std::is_trivially_copyable_v<Cache> && std::is_standard_layout_v<Cache> && std::is_aggregate_v<Cache>);
+  static_assert(std::is_trivially_copyable_v<Cache> && std::is_standard_layout_v<Cache> &&
+                std::is_aggregate_v<Cache>);
   const auto& cache = paged<Collection>();
   Cache bytes;
   const Cache original = cache.key();
@@ -63,7 +66,8 @@ TEST(PagedKVCache_scales_origin_parameter, scales_are_mutable_and_not_owned) {
   EXPECT_EQ(*cache.scales.as<f16>(), half(4.0f));
 }
 TEST(PagedKVCache_scale_dtype_parameter, decides_the_scale) {
-  static_assert(std::is_same_v<PagedKVCache<DType::i8, params, 4, DType::f8_e8m0, 8>::scale_type, f8_e8m0>);
+  static_assert(
+      std::is_same_v<PagedKVCache<DType::i8, params, 4, DType::f8_e8m0, 8>::scale_type, f8_e8m0>);
   EXPECT_EQ(sizeof(Cache::scale_type), 2u);
 }
 TEST(PagedKVCache_quantization_granularity_parameter, decides_which_elements_share_a_scale) {
@@ -128,7 +132,8 @@ TEST(PagedKVCache_cache_lengths_tt_layout, is_one_packed_dimension) {
   EXPECT_EQ(Cache::cache_lengths_tt_layout(9)(8), 8);
 }
 TEST(PagedKVCache_cache_lengths_tt_type, views_unsigned_lengths) {
-  static_assert(std::is_same_v<Cache::cache_lengths_tt_type, TensorView<const uint32_t, Cache::cache_lengths_tt_layout>>);
+  static_assert(std::is_same_v<Cache::cache_lengths_tt_type,
+                               TensorView<const uint32_t, Cache::cache_lengths_tt_layout>>);
   EXPECT_EQ(paged<Collection>().key().cache_lengths.size(), 2);
 }
 TEST(PagedKVCache_device_type, is_the_type_itself) {
@@ -153,7 +158,8 @@ TEST(PagedKVCache_lookup_table_tt_layout, has_a_run_time_row_stride) {
   EXPECT_EQ(Cache::lookup_table_tt_layout(2, 24, 32)(1, 5), 37);
 }
 TEST(PagedKVCache_lookup_table_tt_type, views_page_ids) {
-  static_assert(std::is_same_v<Cache::lookup_table_tt_type, TensorView<const uint32_t, Cache::lookup_table_tt_layout>>);
+  static_assert(std::is_same_v<Cache::lookup_table_tt_type,
+                               TensorView<const uint32_t, Cache::lookup_table_tt_layout>>);
   EXPECT_EQ(paged<Collection>().key().lookup_table(1, 1), 3u);
 }
 TEST(PagedKVCache_page_size, is_the_parameter) {
@@ -181,8 +187,9 @@ TEST(PagedKVCache_scales_tt_type, views_scales) {
   EXPECT_EQ(paged<Collection>().key().scales.stride(0), 2 * 3 * 4 * 6);
 }
 TEST(PagedKVCache_init, takes_the_seeds_arguments_in_their_order) {
-  static_assert(std::is_constructible_v<Cache, Cache::blocks_tt_type, Cache::cache_lengths_tt_type, Cache::lookup_table_tt_type,
-                                        uint32_t, uint32_t, Cache::scales_tt_type> ||
+  static_assert(std::is_constructible_v<Cache, Cache::blocks_tt_type, Cache::cache_lengths_tt_type,
+                                        Cache::lookup_table_tt_type, uint32_t, uint32_t,
+                                        Cache::scales_tt_type> ||
                 std::is_aggregate_v<Cache>);
   const Cache from = paged<Collection>().key(2);
   const Cache cache{from.blocks, from.cache_lengths, from.lookup_table, 3, 12, from.scales};
@@ -200,7 +207,8 @@ TEST(PagedKVCache_max_tile_size, is_the_page) {
   EXPECT_EQ(paged<Collection>().key().max_tile_size(), 4);
 }
 TEST(PagedKVCache_cache_lengths_nd, is_the_field) {
-  static_assert(std::is_same_v<decltype(std::declval<Cache>().cache_lengths_nd()), Cache::cache_lengths_tt_type>);
+  static_assert(std::is_same_v<decltype(std::declval<Cache>().cache_lengths_nd()),
+                               Cache::cache_lengths_tt_type>);
   const auto& cache = paged<Collection>();
   EXPECT_EQ(cache.key().cache_lengths_nd().data, cache.lengths());
 }
@@ -226,8 +234,8 @@ TEST(PagedKVCache_row_idx, is_out_of_bounds_for_an_unassigned_page) {
   EXPECT_EQ(cache.row_idx(1, 9), cache.num_kv_rows());
 }
 TEST(PagedKVCache_populate, resolves_a_tile_and_counts_its_leading_pages) {
-  static_assert(
-      std::is_same_v<decltype(std::declval<Cache>().populate<16, 8, true, false>(0u, 0u)), PagedRowIndices<16, 4, true, false>>);
+  static_assert(std::is_same_v<decltype(std::declval<Cache>().populate<16, 8, true, false>(0u, 0u)),
+                               PagedRowIndices<16, 4, true, false>>);
   const auto rows = paged<Collection>().key().populate<16, 8>(1, 0);
   EXPECT_EQ(rows.rows[0], 0u);
   EXPECT_EQ(rows.rows[1], 3u * 24u);
@@ -245,10 +253,12 @@ TEST(PagedKVCache_store, skips_an_unassigned_page) {
   static_assert(requires(const Cache c) { c.store(0, 0, 0, 0, Vec<int8_t, 16>{}); });
   const auto& cache = paged<Collection>();
   cache.key().store(1, 0, 8, 0, counted<4>(1));
-  EXPECT_EQ(std::count(cache.elements(), cache.elements() + cache.blocks.bytes(), int8_t{-1}), cache.blocks.bytes());
+  EXPECT_EQ(std::count(cache.elements(), cache.elements() + cache.blocks.bytes(), int8_t{-1}),
+            cache.blocks.bytes());
 }
 TEST(PagedKVCache_load_scale, begins_at_the_element_s_granule) {
-  static_assert(std::is_same_v<decltype(std::declval<Cache>().load_scale<1>(0, 0, 0, 0)), Vec<f16, 1>>);
+  static_assert(
+      std::is_same_v<decltype(std::declval<Cache>().load_scale<1>(0, 0, 0, 0)), Vec<f16, 1>>);
   const auto cache = paged<Collection>().key();
   cache.store_scale(0, 0, 2, 0, Vec<f16, 3>{{half(1.0f), half(2.0f), half(3.0f)}});
   EXPECT_EQ((cache.load_scale<1>(0, 0, 2, 15)[0]), half(2.0f));
@@ -257,10 +267,13 @@ TEST(PagedKVCache_store_scale, skips_an_unassigned_page) {
   static_assert(requires(const Cache c) { c.store_scale(0, 0, 0, 0, Vec<f16, 3>{}); });
   const auto& cache = paged<Collection>();
   cache.key().store_scale(1, 0, 8, 0, Vec<f16, 1>{{half(1.0f)}});
-  EXPECT_EQ(std::count(cache.scales.as<f16>(), cache.scales.as<f16>() + cache.scales.bytes() / 2, half(1.0f)), 0);
+  EXPECT_EQ(std::count(cache.scales.as<f16>(), cache.scales.as<f16>() + cache.scales.bytes() / 2,
+                       half(1.0f)),
+            0);
 }
 TEST(PagedKVCache_load_quantized, leaves_scales_aside) {
-  static_assert(std::is_same_v<decltype(std::declval<Cache>().load_quantized<2>(0, 0, 0, 0)), Vec<int8_t, 2>>);
+  static_assert(std::is_same_v<decltype(std::declval<Cache>().load_quantized<2>(0, 0, 0, 0)),
+                               Vec<int8_t, 2>>);
   const auto cache = paged<Collection>().key();
   cache.store(0, 0, 2, 7, counted<2>(-3));
   EXPECT_EQ((cache.load_quantized<2>(0, 0, 2, 7)), counted<2>(-3));
@@ -288,9 +301,11 @@ TEST(PagedKVCache_block_paged_ptr, points_into_the_page_or_nowhere) {
   EXPECT_EQ(cache.key().block_paged_ptr<4>(1, 8, 0), nullptr);
 }
 TEST(PagedKVCache_scales_block_paged_ptr, points_at_the_element_s_scale_or_nowhere) {
-  static_assert(std::is_same_v<decltype(std::declval<Cache>().scales_block_paged_ptr(0, 0, 0, 0)), f16*>);
+  static_assert(
+      std::is_same_v<decltype(std::declval<Cache>().scales_block_paged_ptr(0, 0, 0, 0)), f16*>);
   const auto& cache = paged<Collection>();
-  EXPECT_EQ(cache.key().scales_block_paged_ptr(0, 4, 1, 17), cache.scales.as<f16>() + 1 * 144 + 3 + 2);
+  EXPECT_EQ(cache.key().scales_block_paged_ptr(0, 4, 1, 17),
+            cache.scales.as<f16>() + 1 * 144 + 3 + 2);
   EXPECT_EQ(cache.key().scales_block_paged_ptr(1, 8, 0), nullptr);
 }
 TEST(PagedKVCache_scales_raw_ptr, is_the_plane_s_first_scale) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/seed_members/scales_operand_test.cpp: one compile-time line and one behaviour for every heading of KVCacheScalesMHAOperand.
+/// tests/seed_members/scales_operand_test.cpp: one compile-time line and one behaviour for every
+/// heading of KVCacheScalesMHAOperand.
 ///
-/// The suite Type_member tests the heading Type.member; tests/lint/seed_headings.py compares the suites with the headings.
+/// The suite Type_member tests the heading Type.member; tests/lint/seed_headings.py compares the
+/// suites with the headings.
 #include <gtest/gtest.h>
 
 #include <string_view>
@@ -65,19 +67,23 @@ TEST(KVCacheScalesMHAOperand_get_type_name, names_the_template) {
   EXPECT_STREQ(Operand::get_type_name(), "KVCacheScalesMHAOperand");
 }
 TEST(KVCacheScalesMHAOperand_block_paged_ptr, is_the_cache_s_scale_pointer) {
-  static_assert(std::is_same_v<decltype(std::declval<Operand>().block_paged_ptr<4>(0u, 0u, 0u)), const f16*>);
+  static_assert(
+      std::is_same_v<decltype(std::declval<Operand>().block_paged_ptr<4>(0u, 0u, 0u)), const f16*>);
   static_assert(HasTilesOf<Operand, 4> && !HasTilesOf<Operand, 8>);
   const auto& cache = paged<Collection>();
   const Operand operand{cache.key(1)};
-  EXPECT_EQ(operand.block_paged_ptr<2>(0, 6, 1, 9), cache.key(1).scales_block_paged_ptr(0, 6, 1, 9));
+  EXPECT_EQ(operand.block_paged_ptr<2>(0, 6, 1, 9),
+            cache.key(1).scales_block_paged_ptr(0, 6, 1, 9));
   EXPECT_EQ(operand.block_paged_ptr<2>(1, 8, 0), nullptr);
 }
 TEST(KVCacheScalesMHAOperand_scales_block_paged_ptr, is_null) {
-  static_assert(std::is_same_v<decltype(std::declval<Operand>().scales_block_paged_ptr(0, 0, 0)), const no_element*>);
+  static_assert(std::is_same_v<decltype(std::declval<Operand>().scales_block_paged_ptr(0, 0, 0)),
+                               const no_element*>);
   EXPECT_EQ((Operand{paged<Collection>().key()}.scales_block_paged_ptr(0, 0, 0)), nullptr);
 }
 TEST(KVCacheScalesMHAOperand_load_scale, gives_values_without_content) {
-  static_assert(std::is_same_v<decltype(std::declval<Operand>().load_scale<4>(0, 0, 0, 0)), Vec<no_element, 4>>);
+  static_assert(std::is_same_v<decltype(std::declval<Operand>().load_scale<4>(0, 0, 0, 0)),
+                               Vec<no_element, 4>>);
   EXPECT_EQ((Operand{paged<Collection>().key()}.load_scale<4>(0, 0, 0, 0)), (Vec<no_element, 4>{}));
 }
 TEST(KVCacheScalesMHAOperand_cache_length, is_the_cache_s) {
@@ -96,7 +102,8 @@ TEST(KVCacheScalesMHAOperand_row_idx, addresses_the_row_of_scales) {
   static_assert(std::is_same_v<decltype(std::declval<Operand>().row_idx(0u, 0u)), int64_t>);
   const auto& cache = paged<Collection>();
   const Operand operand{cache.key(1)};
-  EXPECT_EQ(cache.key(1).scales_raw_ptr() + operand.row_idx(1, 6) * 6, (operand.block_paged_ptr<1>(1, 6, 0)));
+  EXPECT_EQ(cache.key(1).scales_raw_ptr() + operand.row_idx(1, 6) * 6,
+            (operand.block_paged_ptr<1>(1, 6, 0)));
   EXPECT_EQ(operand.row_idx(1, 8), operand.num_kv_rows());
 }
 TEST(KVCacheScalesMHAOperand_get_tma_row, goes_from_slots_to_rows_of_scales) {
@@ -106,7 +113,8 @@ TEST(KVCacheScalesMHAOperand_get_tma_row, goes_from_slots_to_rows_of_scales) {
   EXPECT_EQ(operand.get_tma_row(-1), -1);
 }
 TEST(KVCacheScalesMHAOperand_scales_raw_ptr, is_null) {
-  static_assert(std::is_same_v<decltype(std::declval<Operand>().scales_raw_ptr()), const no_element*>);
+  static_assert(
+      std::is_same_v<decltype(std::declval<Operand>().scales_raw_ptr()), const no_element*>);
   EXPECT_EQ(Operand{paged<Collection>().key()}.scales_raw_ptr(), nullptr);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/attention_case.cpp: the batch of a case, its tables and its per-query arrays; planes are in case_planes.cpp.
+/// tests/support/attention_case.cpp: the batch of a case, its tables and its per-query arrays;
+/// planes are in case_planes.cpp.
 #include "support/attention_case.h"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ GuardedMemory copied(const std::vector<T>& values) {
 }
 
 /// [rows, heads, size] with gaps, ending at the memory's end.
-AnyTensor<3> spaced_tensor(GuardedMemory& memory, DType dtype, int64_t rows, int64_t heads, int64_t size, int64_t gap_bytes) {
+AnyTensor<3> spaced_tensor(GuardedMemory& memory, DType dtype, int64_t rows, int64_t heads,
+                           int64_t size, int64_t gap_bytes) {
   const int64_t element = bit_width(dtype) / 8;
   AnyTensor<3> tensor;
   tensor.dtype = dtype;
@@ -29,23 +31,25 @@ AnyTensor<3> spaced_tensor(GuardedMemory& memory, DType dtype, int64_t rows, int
   tensor.stride_bytes[2] = element;
   tensor.stride_bytes[1] = size * element + gap_bytes;
   tensor.stride_bytes[0] = heads * tensor.stride_bytes[1] + gap_bytes;
-  const int64_t bytes =
-      rows == 0 ? 0 : (rows - 1) * tensor.stride_bytes[0] + (heads - 1) * tensor.stride_bytes[1] + size * element;
+  const int64_t bytes = rows == 0 ? 0
+                                  : (rows - 1) * tensor.stride_bytes[0] +
+                                        (heads - 1) * tensor.stride_bytes[1] + size * element;
   memory = GuardedMemory(bytes, element);
   tensor.data = memory.data();
   return tensor;
 }
 
 std::byte* element_at(const AnyTensor<3>& tensor, int64_t i, int64_t j, int64_t k) {
-  return static_cast<std::byte*>(tensor.data) + i * tensor.stride_bytes[0] + j * tensor.stride_bytes[1] +
-         k * tensor.stride_bytes[2];
+  return static_cast<std::byte*>(tensor.data) + i * tensor.stride_bytes[0] +
+         j * tensor.stride_bytes[1] + k * tensor.stride_bytes[2];
 }
 
 constexpr int poison = 0xff;  // NaN in every type of an output
 
 }  // namespace
 
-AttentionCase::AttentionCase(CaseOptions options) : options_(std::move(options)), rng_(options_.seed) {
+AttentionCase::AttentionCase(CaseOptions options)
+    : options_(std::move(options)), rng_(options_.seed) {
   if (options_.v_head_size == 0) options_.v_head_size = options_.head_size;
   if (options_.row_gap_bytes < 0) options_.row_gap_bytes = options_.gap_bytes;
   make_lengths();
@@ -54,9 +58,11 @@ AttentionCase::AttentionCase(CaseOptions options) : options_(std::move(options))
   make_pages();
   mark_alive();
   make_table();
-  problem_.key = args_.key = make_plane(key_, options_.key_dtype, options_.head_size, options_.key_order, options_.key_scales);
+  problem_.key = args_.key = make_plane(key_, options_.key_dtype, options_.head_size,
+                                        options_.key_order, options_.key_scales);
   if (!options_.value_in_key) {
-    args_.value = make_plane(value_, options_.value_dtype, options_.v_head_size, options_.value_order, options_.value_scales);
+    args_.value = make_plane(value_, options_.value_dtype, options_.v_head_size,
+                             options_.value_order, options_.value_scales);
     problem_.value = args_.value;
   }
   make_queries();
@@ -68,7 +74,8 @@ AttentionLimits AttentionCase::limits() const {
   AttentionLimits limits;
   limits.batch = std::max(1, batch_.size);
   limits.tokens = std::max(1, static_cast<int32_t>(tokens()));
-  for (int32_t b = 0; b < batch_.size; ++b) limits.context = std::max(limits.context, batch_.context_lengths[b]);
+  for (int32_t b = 0; b < batch_.size; ++b)
+    limits.context = std::max(limits.context, batch_.context_lengths[b]);
   limits.parallelism = options_.parallelism;
   return limits;
 }
@@ -85,7 +92,8 @@ void AttentionCase::make_lengths() {
     offsets.push_back(offsets.back() + s.new_tokens);
     contexts.push_back(s.context);
     first_key.push_back(rng_.int_between(0, 40));
-    const int32_t usual = (options_.key_positions ? first_key.back() : 0) + s.context - s.new_tokens;
+    const int32_t usual =
+        (options_.key_positions ? first_key.back() : 0) + s.context - s.new_tokens;
     first_query.push_back(std::max(0, usual + rng_.int_between(-7, 7)));
   }
   query_offsets_ = copied(offsets);
@@ -93,14 +101,17 @@ void AttentionCase::make_lengths() {
   batch_.size = static_cast<int32_t>(contexts.size());
   batch_.query_offsets = query_offsets_.as<int32_t>();
   batch_.context_lengths = context_lengths_.as<int32_t>();
-  if (options_.query_positions) batch_.query_positions = (query_positions_ = copied(first_query)).as<int32_t>();
-  if (options_.key_positions) batch_.key_positions = (key_positions_ = copied(first_key)).as<int32_t>();
+  if (options_.query_positions)
+    batch_.query_positions = (query_positions_ = copied(first_query)).as<int32_t>();
+  if (options_.key_positions)
+    batch_.key_positions = (key_positions_ = copied(first_key)).as<int32_t>();
   if (!options_.intervals) return;
 
   std::vector<int32_t> begin, end;  // anything from empty to all, also beyond both ends
   for (int32_t b = 0; b < batch_.size; ++b) {
     const int32_t base = options_.key_positions ? first_key[static_cast<size_t>(b)] : 0;
-    for (int32_t t = offsets[static_cast<size_t>(b)]; t < offsets[static_cast<size_t>(b) + 1]; ++t) {
+    for (int32_t t = offsets[static_cast<size_t>(b)]; t < offsets[static_cast<size_t>(b) + 1];
+         ++t) {
       begin.push_back(base + rng_.int_between(-3, contexts[static_cast<size_t>(b)]));
       end.push_back(begin.back() + rng_.int_between(-2, contexts[static_cast<size_t>(b)] / 2 + 4));
     }
@@ -121,15 +132,19 @@ void AttentionCase::make_tree() {
     const size_t first = bits.size();
     std::vector<bool> pruned;
     for (int32_t t = 0; t < s.new_tokens; ++t) {
-      const int32_t parent = options_.tree == TreeForm::chain ? t - 1 : rng_.int_between(std::max(-1, t - 9), t - 1);
+      const int32_t parent =
+          options_.tree == TreeForm::chain ? t - 1 : rng_.int_between(std::max(-1, t - 9), t - 1);
       pruned.push_back(options_.tree == TreeForm::random && rng_.chance(0.15));
       for (size_t w = 0; w < words; ++w) {
         uint64_t word = rng_.next();
-        for (int32_t j = static_cast<int32_t>(w) * 64; j < std::min(s.new_tokens, static_cast<int32_t>(w + 1) * 64); ++j) {
+        for (int32_t j = static_cast<int32_t>(w) * 64;
+             j < std::min(s.new_tokens, static_cast<int32_t>(w + 1) * 64); ++j) {
           const uint64_t bit = uint64_t{1} << (j % 64);
           const bool is_own = j == t && !pruned.back();
-          const bool is_ancestor = parent >= 0 && (bits[first + static_cast<size_t>(parent) * words + w] & bit) != 0;
-          if (options_.tree != TreeForm::bits) word = is_own || is_ancestor ? word | bit : word & ~bit;
+          const bool is_ancestor =
+              parent >= 0 && (bits[first + static_cast<size_t>(parent) * words + w] & bit) != 0;
+          if (options_.tree != TreeForm::bits)
+            word = is_own || is_ancestor ? word | bit : word & ~bit;
         }
         bits.push_back(word);
       }
@@ -160,7 +175,8 @@ void AttentionCase::make_pages() {
   const bool unbounded = options_.page_size == unbounded_page_size;
   int64_t needed = 0;
   for (const SequenceShape& s : options_.sequences)
-    needed += unbounded ? s.context : (int64_t{s.context} + options_.page_size - 1) / options_.page_size;
+    needed +=
+        unbounded ? s.context : (int64_t{s.context} + options_.page_size - 1) / options_.page_size;
   num_pages_ = needed + 3;
   if (unbounded) {  // runs of rows, in random order, with unused rows between them
     std::vector<size_t> order(options_.sequences.size());
@@ -179,11 +195,12 @@ void AttentionCase::make_pages() {
   for (int64_t id = 0; id < num_pages_; ++id) ids.push_back(id);
   rng_.shuffle(ids);
   for (size_t b = 0; b < options_.sequences.size(); ++b) {
-    const auto count =
-        static_cast<size_t>((int64_t{options_.sequences[b].context} + options_.page_size - 1) / options_.page_size);
+    const auto count = static_cast<size_t>(
+        (int64_t{options_.sequences[b].context} + options_.page_size - 1) / options_.page_size);
     std::vector<int64_t> pages;
     if (b > 0 && rng_.chance(options_.shared)) {
-      const std::vector<int64_t>& other = pages_[static_cast<size_t>(rng_.between(0, static_cast<int64_t>(b) - 1))];
+      const std::vector<int64_t>& other =
+          pages_[static_cast<size_t>(rng_.between(0, static_cast<int64_t>(b) - 1))];
       const size_t share = std::min(count, other.size());
       pages.assign(other.begin(), other.begin() + static_cast<std::ptrdiff_t>(share));
     }
@@ -200,7 +217,8 @@ void AttentionCase::mark_alive() {
     std::vector<bool> alive(static_cast<size_t>(batch_.context_lengths[b]), false);
     for (int64_t row = batch_.query_offsets[b]; row < batch_.query_offsets[b + 1]; ++row) {
       for (size_t key = 0; key < alive.size(); ++key) {
-        if (!alive[key]) alive[key] = reference::is_visible(problem_, batch_, b, row, static_cast<int64_t>(key));
+        if (!alive[key])
+          alive[key] = reference::is_visible(problem_, batch_, b, row, static_cast<int64_t>(key));
       }
     }
     alive_.push_back(std::move(alive));
@@ -214,18 +232,21 @@ void AttentionCase::make_table() {
   for (size_t b = 0; b < pages_.size(); ++b) {
     std::vector<uint32_t> row;
     for (size_t p = 0; p < pages_[b].size(); ++p) {
-      const auto from = std::min(static_cast<size_t>(static_cast<int64_t>(p) * page_size), alive_[b].size());
-      const auto to = std::min(static_cast<size_t>((static_cast<int64_t>(p) + 1) * page_size), alive_[b].size());
+      const auto from =
+          std::min(static_cast<size_t>(static_cast<int64_t>(p) * page_size), alive_[b].size());
+      const auto to = std::min(static_cast<size_t>((static_cast<int64_t>(p) + 1) * page_size),
+                               alive_[b].size());
       const bool is_dead = std::none_of(alive_[b].begin() + static_cast<std::ptrdiff_t>(from),
-                                        alive_[b].begin() + static_cast<std::ptrdiff_t>(to), [](bool alive) { return alive; });
+                                        alive_[b].begin() + static_cast<std::ptrdiff_t>(to),
+                                        [](bool alive) { return alive; });
       auto entry = static_cast<uint32_t>(pages_[b][p]);
       const uint32_t no_pages[] = {0xffffffffu, static_cast<uint32_t>(num_pages_), 0x80000000u};
       if (is_dead) {  // stale: never read
         entry = static_cast<uint32_t>(rng_.next());
       } else if (rng_.chance(options_.unassigned)) {
         entry = rng_.pick(no_pages);
-        std::fill(alive_[b].begin() + static_cast<std::ptrdiff_t>(from), alive_[b].begin() + static_cast<std::ptrdiff_t>(to),
-                  false);
+        std::fill(alive_[b].begin() + static_cast<std::ptrdiff_t>(from),
+                  alive_[b].begin() + static_cast<std::ptrdiff_t>(to), false);
       }
       row.push_back(entry);
     }
@@ -245,20 +266,24 @@ void AttentionCase::make_table() {
   table_ = copied(entries);
   batch_.table.entries = table_.as<uint32_t>();
   batch_.table.row_stride = options_.table == TableForm::dense ? static_cast<int64_t>(longest) : 0;
-  if (options_.table != TableForm::dense) batch_.table.row_starts = (row_starts_ = copied(starts)).as<int64_t>();
+  if (options_.table != TableForm::dense)
+    batch_.table.row_starts = (row_starts_ = copied(starts)).as<int64_t>();
 }
 
 void AttentionCase::make_queries() {
-  args_.q = spaced_tensor(q_, options_.q_dtype, tokens(), options_.q_heads, options_.head_size, options_.row_gap_bytes);
+  args_.q = spaced_tensor(q_, options_.q_dtype, tokens(), options_.q_heads, options_.head_size,
+                          options_.row_gap_bytes);
   for (int64_t row = 0; row < tokens(); ++row) {
     for (int32_t head = 0; head < options_.q_heads; ++head) {
       for (int64_t d = 0; d < options_.head_size; ++d) {
         const float x = rng_.uniform(-options_.q_amplitude, options_.q_amplitude);
-        reference::store(element_at(args_.q, row, head, d), options_.q_dtype, static_cast<double>(x));
+        reference::store(element_at(args_.q, row, head, d), options_.q_dtype,
+                         static_cast<double>(x));
       }
     }
   }
-  args_.out = spaced_tensor(out_, options_.out_dtype, tokens(), options_.q_heads, options_.v_head_size, options_.row_gap_bytes);
+  args_.out = spaced_tensor(out_, options_.out_dtype, tokens(), options_.q_heads,
+                            options_.v_head_size, options_.row_gap_bytes);
   lse_ = GuardedMemory(tokens() * options_.q_heads * 4, 4);
   if (options_.lse) args_.lse = lse_.as<float>();
 }
@@ -299,7 +324,8 @@ const reference::QueryResult& AttentionCase::expected(int64_t row, int32_t q_hea
 }
 
 void AttentionCase::set_precision(const Precision& precision) {
-  if (precision.keys != precision_.keys) forget_expected();  // the reference weighs its magnitudes by it
+  // the reference weighs its magnitudes by it
+  if (precision.keys != precision_.keys) forget_expected();
   precision_ = precision;
 }
 
@@ -316,7 +342,9 @@ void AttentionCase::set_output(int64_t row, int32_t q_head, int64_t d, double va
   reference::store(element_at(args_.out, row, q_head, d), options_.out_dtype, value);
 }
 
-float AttentionCase::output_lse(int64_t row, int32_t q_head) const { return lse_.as<float>()[row * options_.q_heads + q_head]; }
+float AttentionCase::output_lse(int64_t row, int32_t q_head) const {
+  return lse_.as<float>()[row * options_.q_heads + q_head];
+}
 
 bool AttentionCase::output_gaps_untouched() const {
   std::vector<bool> belongs(static_cast<size_t>(out_.bytes()), false);
@@ -341,20 +369,24 @@ std::vector<std::byte> AttentionCase::output_bits() const {
 
 std::string describe(const CaseOptions& o) {
   std::ostringstream text;
-  text << "seed " << o.seed << ", heads " << o.q_heads << "/" << o.kv_heads << ", head_size " << o.head_size << "/"
-       << o.v_head_size << ", page_size " << o.page_size << ", q " << name(o.q_dtype) << ", out " << name(o.out_dtype) << ", K "
-       << name(o.key_dtype) << " scales " << static_cast<int>(o.key_scales.kind) << " " << name(o.key_scales.dtype) << "/"
-       << o.key_scales.granularity << (o.key_scales.tensor_scale ? "*t" : "") << ", V " << name(o.value_dtype) << " scales "
-       << static_cast<int>(o.value_scales.kind) << " " << name(o.value_scales.dtype) << "/" << o.value_scales.granularity
+  text << "seed " << o.seed << ", heads " << o.q_heads << "/" << o.kv_heads << ", head_size "
+       << o.head_size << "/" << o.v_head_size << ", page_size " << o.page_size << ", q "
+       << name(o.q_dtype) << ", out " << name(o.out_dtype) << ", K " << name(o.key_dtype)
+       << " scales " << static_cast<int>(o.key_scales.kind) << " " << name(o.key_scales.dtype)
+       << "/" << o.key_scales.granularity << (o.key_scales.tensor_scale ? "*t" : "") << ", V "
+       << name(o.value_dtype) << " scales " << static_cast<int>(o.value_scales.kind) << " "
+       << name(o.value_scales.dtype) << "/" << o.value_scales.granularity
        << (o.value_scales.tensor_scale ? "*t" : "") << ", order " << static_cast<int>(o.key_order)
        << static_cast<int>(o.value_order) << ", gap " << o.gap_bytes << "/" << o.row_gap_bytes
-       << (o.value_in_key ? ", value_in_key" : "") << ", mask {" << o.mask.left << "," << o.mask.right << "," << o.mask.chunk
-       << "," << o.mask.sink_tokens << "}, scale " << o.scale << ", softcap " << o.softcap << (o.sink_logits ? ", sink" : "")
-       << (o.alibi ? ", alibi" : "") << ", bias " << static_cast<int>(o.bias) << (o.intervals ? ", intervals" : "")
+       << (o.value_in_key ? ", value_in_key" : "") << ", mask {" << o.mask.left << ","
+       << o.mask.right << "," << o.mask.chunk << "," << o.mask.sink_tokens << "}, scale " << o.scale
+       << ", softcap " << o.softcap << (o.sink_logits ? ", sink" : "") << (o.alibi ? ", alibi" : "")
+       << ", bias " << static_cast<int>(o.bias) << (o.intervals ? ", intervals" : "")
        << (o.tree != TreeForm::none ? ", tree " : "")
        << (o.tree != TreeForm::none ? std::to_string(static_cast<int>(o.tree)) : "")
-       << (o.query_positions ? ", query_positions" : "") << (o.key_positions ? ", key_positions" : "") << ", table "
-       << static_cast<int>(o.table) << ", unassigned " << o.unassigned << ", reproducible " << static_cast<int>(o.reproducible)
+       << (o.query_positions ? ", query_positions" : "")
+       << (o.key_positions ? ", key_positions" : "") << ", table " << static_cast<int>(o.table)
+       << ", unassigned " << o.unassigned << ", reproducible " << static_cast<int>(o.reproducible)
        << ", parallelism " << o.parallelism << ", sequences";
   for (const SequenceShape& s : o.sequences) text << " " << s.new_tokens << "/" << s.context;
   return text.str();

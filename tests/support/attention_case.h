@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/support/attention_case.h: one attention problem with all its memory, built to show faults.
 ///
-/// By default page ids are permuted, prefixes are shared between sequences, and every buffer starts as NaN: values, scales, gaps
-/// between strides, outputs. Only slots that some query sees are written, through folio::append; all others stay NaN (dead slots).
-/// Table entries of pages that nobody sees hold garbage. Pools, tables, lengths and outputs end at inaccessible memory, so nothing is
-/// padded. The exact result comes from the reference, lazily.
-/// Not thread safe.
+/// By default page ids are permuted, prefixes are shared between sequences, and every buffer starts
+/// as NaN: values, scales, gaps between strides, outputs. Only slots that some query sees are
+/// written, through folio::append; all others stay NaN (dead slots). Table entries of pages that
+/// nobody sees hold garbage. Pools, tables, lengths and outputs end at inaccessible memory, so
+/// nothing is padded. The exact result comes from the reference, lazily. Not thread safe.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,22 @@
 
 namespace folio::test {
 
-/// Who shares a scale. The first five are calibrated (slot stride 0) and written by the case; append computes the others.
-enum class ScaleKind { none, tensor, head, page, page_and_head, calibrated_granule, token_and_head, granule, behind_row };
+/// Who shares a scale. The first five are calibrated (slot stride 0) and written by the case;
+/// append computes the others.
+enum class ScaleKind {
+  none,
+  tensor,
+  head,
+  page,
+  page_and_head,
+  calibrated_granule,
+  token_and_head,
+  granule,
+  behind_row
+};
 enum class TableForm { dense, csr, rows_in_larger };
-/// Which new tokens a query sees: all that the mask shows; those before it and itself; ancestors of a random tree, some of whose nodes
-/// nobody sees; any bits.
+/// Which new tokens a query sees: all that the mask shows; those before it and itself; ancestors of
+/// a random tree, some of whose nodes nobody sees; any bits.
 enum class TreeForm { none, chain, random, bits };
 enum class BiasForm { none, shared, per_head };
 
@@ -60,8 +71,9 @@ struct CaseOptions {
   ScaleOptions value_scales = {};
   StorageOrder key_order = StorageOrder::token_major;
   StorageOrder value_order = StorageOrder::token_major;
-  int32_t gap_bytes = 0;       ///< between heads, slots and pages; a multiple of 4
-  int32_t row_gap_bytes = -1;  ///< between heads and rows of q, out and bias; a multiple of 4; -1: gap_bytes
+  int32_t gap_bytes = 0;  ///< between heads, slots and pages; a multiple of 4
+  /// between heads and rows of q, out and bias; a multiple of 4; -1: gap_bytes
+  int32_t row_gap_bytes = -1;
   bool value_in_key = false;
   Mask mask = Mask::causal();
   float scale = 0.0f;
@@ -107,7 +119,8 @@ class AttentionCase {
   [[nodiscard]] uint32_t* table_entries() const { return table_.as<uint32_t>(); }
   [[nodiscard]] const GuardedMemory& output_memory() const { return out_; }
 
-  /// The exact result of one query row and head; computed at first use from what the memory then holds.
+  /// The exact result of one query row and head; computed at first use from what the memory then
+  /// holds.
   const reference::QueryResult& expected(int64_t row, int32_t q_head);
   void forget_expected() {
     expected_.clear();
@@ -141,7 +154,8 @@ class AttentionCase {
   void make_pages();
   void mark_alive();
   void make_table();
-  PagedKVView make_plane(Plane& plane, DType dtype, int32_t head_size, StorageOrder order, const ScaleOptions& scales);
+  PagedKVView make_plane(Plane& plane, DType dtype, int32_t head_size, StorageOrder order,
+                         const ScaleOptions& scales);
   void make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options, int64_t row_bytes);
   void fill_planes();
   void make_queries();
@@ -153,11 +167,12 @@ class AttentionCase {
   Batch batch_;
   AttentionArgs args_;
   Plane key_, value_;
-  GuardedMemory query_offsets_, context_lengths_, query_positions_, key_positions_, visible_begin_, visible_end_, row_starts_,
-      table_, tree_;
+  GuardedMemory query_offsets_, context_lengths_, query_positions_, key_positions_, visible_begin_,
+      visible_end_, row_starts_, table_, tree_;
   GuardedMemory q_, out_, lse_, bias_, sink_logits_, alibi_slopes_;
-  std::vector<std::vector<int64_t>> pages_;  // [sequence][logical page] page id (unbounded: row of token 0)
-  std::vector<std::vector<bool>> alive_;     // [sequence][key]: some query sees it
+  // [sequence][logical page] page id (unbounded: row of token 0)
+  std::vector<std::vector<int64_t>> pages_;
+  std::vector<std::vector<bool>> alive_;  // [sequence][key]: some query sees it
   int64_t num_pages_ = 0;
   Precision precision_;
   std::vector<std::optional<reference::QueryResult>> expected_;  // [row, q head]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/case_planes.cpp: the planes of an AttentionCase: strides with gaps, scales of every kind, filling through append.
+/// tests/support/case_planes.cpp: the planes of an AttentionCase: strides with gaps, scales of
+/// every kind, filling through append.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -14,27 +15,37 @@
 namespace folio::test {
 namespace {
 
-constexpr float value_offset = 0.25f;  // V has a mean, so that lost or doubled weight shows in every output
+// V has a mean, so that lost or doubled weight shows in every output
+constexpr float value_offset = 0.25f;
 
 bool is_calibrated(ScaleKind kind) { return kind < ScaleKind::token_and_head; }
 
-bool is_unscaled_integer(DType dtype, const ScaleOptions& scales) { return dtype == DType::i8 && scales.kind == ScaleKind::none; }
+bool is_unscaled_integer(DType dtype, const ScaleOptions& scales) {
+  return dtype == DType::i8 && scales.kind == ScaleKind::none;
+}
 
-/// The largest magnitude of inputs; integers without scales need inputs that survive rounding to integers.
-float amplitude(DType dtype, const ScaleOptions& scales) { return is_unscaled_integer(dtype, scales) ? 40.0f : 1.0f; }
+/// The largest magnitude of inputs; integers without scales need inputs that survive rounding to
+/// integers.
+float amplitude(DType dtype, const ScaleOptions& scales) {
+  return is_unscaled_integer(dtype, scales) ? 40.0f : 1.0f;
+}
 
-int64_t align_up(int64_t x, int64_t alignment) { return (x + alignment - 1) / alignment * alignment; }
+int64_t align_up(int64_t x, int64_t alignment) {
+  return (x + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace
 
-PagedKVView AttentionCase::make_plane(Plane& plane, DType dtype, int32_t head_size, StorageOrder order,
-                                      const ScaleOptions& scales) {
+PagedKVView AttentionCase::make_plane(Plane& plane, DType dtype, int32_t head_size,
+                                      StorageOrder order, const ScaleOptions& scales) {
   const int64_t heads = options_.kv_heads;
   const bool unbounded = options_.page_size == unbounded_page_size;
   const int64_t slots = unbounded ? 1 : options_.page_size;
   const int64_t row_bytes = int64_t{head_size} * bit_width(dtype) / 8;
   const bool has_inline_scales = scales.kind == ScaleKind::behind_row;
-  const int64_t row_stride = align_up(row_bytes + (has_inline_scales ? 16 : 0), has_inline_scales ? 4 : 1) + options_.gap_bytes;
+  const int64_t row_stride =
+      align_up(row_bytes + (has_inline_scales ? 16 : 0), has_inline_scales ? 4 : 1) +
+      options_.gap_bytes;
 
   PagedKVView view;
   view.dtype = dtype;
@@ -45,7 +56,8 @@ PagedKVView AttentionCase::make_plane(Plane& plane, DType dtype, int32_t head_si
   if (order == StorageOrder::token_major) {
     view.head_stride_bytes = row_stride;
     view.slot_stride_bytes = heads * row_stride + options_.gap_bytes;
-    view.page_stride_bytes = unbounded ? view.slot_stride_bytes : slots * view.slot_stride_bytes + options_.gap_bytes;
+    view.page_stride_bytes =
+        unbounded ? view.slot_stride_bytes : slots * view.slot_stride_bytes + options_.gap_bytes;
   } else {
     view.slot_stride_bytes = row_stride;
     view.head_stride_bytes = slots * row_stride + options_.gap_bytes;
@@ -55,21 +67,24 @@ PagedKVView AttentionCase::make_plane(Plane& plane, DType dtype, int32_t head_si
       view.head_stride_bytes = num_pages_ * row_stride + options_.gap_bytes;
     }
   }
-  const int64_t bytes = (num_pages_ - 1) * view.page_stride_bytes + (slots - 1) * view.slot_stride_bytes +
-                        (heads - 1) * view.head_stride_bytes + row_bytes + (has_inline_scales ? 4 : 0);
+  const int64_t bytes =
+      (num_pages_ - 1) * view.page_stride_bytes + (slots - 1) * view.slot_stride_bytes +
+      (heads - 1) * view.head_stride_bytes + row_bytes + (has_inline_scales ? 4 : 0);
   plane.values = GuardedMemory(bytes, has_inline_scales ? 4 : bit_width(dtype) / 8);
   view.data = plane.values.data();
   make_scales(plane, view, scales, row_bytes);
   return view;
 }
 
-void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options, int64_t row_bytes) {
+void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options,
+                                int64_t row_bytes) {
   if (options.kind == ScaleKind::none) return;
   ScaleView& scales = view.scales;
   const bool unbounded = view.page_size == unbounded_page_size;
   const int64_t slots = unbounded ? 1 : view.page_size;
   const int64_t element = bit_width(options.dtype) / 8;
-  const bool has_granules = options.kind == ScaleKind::granule || options.kind == ScaleKind::calibrated_granule;
+  const bool has_granules =
+      options.kind == ScaleKind::granule || options.kind == ScaleKind::calibrated_granule;
   scales.dtype = options.dtype;
   scales.granularity = has_granules ? options.granularity : view.head_size;
   if (options.tensor_scale) {
@@ -89,7 +104,8 @@ void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOpti
   const bool per_granule = has_granules;
   const bool per_head = options.kind != ScaleKind::tensor && options.kind != ScaleKind::page;
   const bool per_slot = !is_calibrated(options.kind);
-  const bool per_page = per_slot || options.kind == ScaleKind::page || options.kind == ScaleKind::page_and_head;
+  const bool per_page =
+      per_slot || options.kind == ScaleKind::page || options.kind == ScaleKind::page_and_head;
   // [page, slot, head, granule], extents of 1 where broadcast, a gap of one element between tokens
   const int64_t in_head = per_granule ? granules : 1;
   const int64_t in_slot = in_head * (per_head ? view.num_heads : 1) + 1;
@@ -98,18 +114,21 @@ void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOpti
   scales.head_stride_bytes = per_head ? in_head * element : 0;
   scales.slot_stride_bytes = per_slot ? in_slot * element : 0;
   scales.page_stride_bytes = per_page ? in_page * element : 0;
-  if (unbounded && per_page && !per_slot) scales.page_stride_bytes = 0;  // pages are rows there: nothing to calibrate by
+  // pages are rows there: nothing to calibrate by
+  if (unbounded && per_page && !per_slot) scales.page_stride_bytes = 0;
   plane.scales = GuardedMemory(((per_page ? num_pages_ : 1) * in_page - 1) * element, element);
   scales.data = plane.scales.data();
   if (per_slot) return;  // append writes them
 
-  const double largest = static_cast<double>(amplitude(view.dtype, options)) / reference::largest_stored(view.dtype);
+  const double largest =
+      static_cast<double>(amplitude(view.dtype, options)) / reference::largest_stored(view.dtype);
   for (int64_t page = 0; page < (scales.page_stride_bytes != 0 ? num_pages_ : 1); ++page) {
     for (int64_t head = 0; head < (per_head ? view.num_heads : 1); ++head) {
       for (int64_t granule = 0; granule < in_head; ++granule) {
-        auto* at = static_cast<std::byte*>(scales.data) + page * scales.page_stride_bytes + head * scales.head_stride_bytes +
-                   granule * scales.granule_stride_bytes;
-        const double wanted = largest * static_cast<double>(rng_.uniform(0.8f, 2.0f) / plane.tensor_scale);
+        auto* at = static_cast<std::byte*>(scales.data) + page * scales.page_stride_bytes +
+                   head * scales.head_stride_bytes + granule * scales.granule_stride_bytes;
+        const double wanted =
+            largest * static_cast<double>(rng_.uniform(0.8f, 2.0f) / plane.tensor_scale);
         const uint32_t code = reference::encode_up(options.dtype, wanted);
         std::memcpy(at, &code, static_cast<size_t>(element));
       }
@@ -125,8 +144,10 @@ void AttentionCase::fill_planes() {
     for (size_t key = 0; key < alive_[b].size(); ++key) {
       if (!alive_[b][key]) continue;
       const auto token = static_cast<int64_t>(key);
-      const int64_t page = pages_[b][static_cast<size_t>(unbounded ? 0 : token / options_.page_size)];
-      alive.insert(unbounded ? page + token : page * options_.page_size + token % options_.page_size);
+      const int64_t page =
+          pages_[b][static_cast<size_t>(unbounded ? 0 : token / options_.page_size)];
+      alive.insert(unbounded ? page + token
+                             : page * options_.page_size + token % options_.page_size);
     }
   }
   std::vector<int64_t> slots(alive.begin(), alive.end());
@@ -135,8 +156,10 @@ void AttentionCase::fill_planes() {
   const auto tokens = static_cast<int64_t>(slots.size());
   const int64_t heads = options_.kv_heads;
 
-  std::vector<float> k(static_cast<size_t>(tokens * heads * options_.head_size), std::numeric_limits<float>::quiet_NaN());
-  std::vector<float> v(static_cast<size_t>(tokens * heads * options_.v_head_size), std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> k(static_cast<size_t>(tokens * heads * options_.head_size),
+                       std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> v(static_cast<size_t>(tokens * heads * options_.v_head_size),
+                       std::numeric_limits<float>::quiet_NaN());
   const float k_amplitude = amplitude(options_.key_dtype, options_.key_scales);
   const float v_amplitude = amplitude(options_.value_dtype, options_.value_scales);
   for (size_t i = 0; i < static_cast<size_t>((tokens - 1) * heads * options_.head_size); ++i) {
@@ -148,7 +171,8 @@ void AttentionCase::fill_planes() {
 
   AppendArgs args;
   args.k = dense_tensor(k.data(), DType::f32, {tokens, heads, int64_t{options_.head_size}});
-  if (!options_.value_in_key) args.v = dense_tensor(v.data(), DType::f32, {tokens, heads, int64_t{options_.v_head_size}});
+  if (!options_.value_in_key)
+    args.v = dense_tensor(v.data(), DType::f32, {tokens, heads, int64_t{options_.v_head_size}});
   args.key = args_.key;
   args.value = args_.value;
   args.slots = slots.data();

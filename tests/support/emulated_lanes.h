@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/emulated_lanes.h: AVX-512 lanes with emulated tiles, which end the test on what a processor would refuse.
+/// tests/support/emulated_lanes.h: AVX-512 lanes with emulated tiles, which end the test on what a
+/// processor would refuse.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/emulated_test.h: tests that run an AMX kernel's own source on emulated tiles, and beside it the shipped kernel.
+/// tests/support/emulated_test.h: tests that run an AMX kernel's own source on emulated tiles, and
+/// beside it the shipped kernel.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,10 +17,13 @@ namespace folio::test {
 class EmulatedTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (machine_isa() < Isa::avx512_bf16) GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
+    if (machine_isa() < Isa::avx512_bf16)
+      GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
   }
-  /// `emulated` accepts the case and is right; with AMX, the kernel named `shipped` gives the same bits.
-  static void expect_right(const Kernel& emulated, const char* shipped, const CaseOptions& options) {
+  /// `emulated` accepts the case and is right; with AMX, the kernel named `shipped` gives the same
+  /// bits.
+  static void expect_right(const Kernel& emulated, const char* shipped,
+                           const CaseOptions& options) {
     AttentionCase c(options);
     ASSERT_EQ(emulated.refuse(c.problem()), nullptr) << describe(options);
     ASSERT_TRUE(run_kernel(c, emulated).is_ok());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/executors.h: executors that make schedules vary: real threads, tasks in a shuffled order.
+/// tests/support/executors.h: executors that make schedules vary: real threads, tasks in a shuffled
+/// order.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,8 @@
 
 namespace folio::test {
 
-/// Starts `threads` threads per call, which take the tasks in an order that differs from call to call.
+/// Starts `threads` threads per call, which take the tasks in an order that differs from call to
+/// call.
 class ShufflingExecutor {
  public:
   ShufflingExecutor(int threads, uint64_t seed) : threads_(threads), rng_(seed) {}
@@ -35,7 +37,8 @@ class ShufflingExecutor {
     std::vector<std::thread> workers;
     for (int t = 0; t < threads_; ++t) {
       workers.emplace_back([&] {
-        for (size_t i = next.fetch_add(1); i < order.size(); i = next.fetch_add(1)) task(arg, order[i]);
+        for (size_t i = next.fetch_add(1); i < order.size(); i = next.fetch_add(1))
+          task(arg, order[i]);
       });
     }
     for (std::thread& worker : workers) worker.join();

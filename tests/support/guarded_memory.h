@@ -3,8 +3,9 @@
 ///
 ///     [ PROT_NONE | slack, canary | bytes ... | PROT_NONE ]
 ///
-/// The block ends where an inaccessible page begins, so reading or writing behind it is a signal, also in a release build; so is
-/// running far in front of it. Contents start as 0xff, which is NaN in every floating type.
+/// The block ends where an inaccessible page begins, so reading or writing behind it is a signal,
+/// also in a release build; so is running far in front of it. Contents start as 0xff, which is NaN
+/// in every floating type.
 #pragma once
 
 #include <sys/mman.h>
@@ -23,20 +24,22 @@ namespace folio::test {
 class GuardedMemory {
  public:
   GuardedMemory() = default;
-  /// `alignment` > 1 moves the start down to a multiple; the slack of less than `alignment` bytes behind the block is then checked
-  /// by `slack_untouched`.
+  /// `alignment` > 1 moves the start down to a multiple; the slack of less than `alignment` bytes
+  /// behind the block is then checked by `slack_untouched`.
   explicit GuardedMemory(int64_t bytes, int64_t alignment = 1) : bytes_(bytes) {
     const int64_t page = sysconf(_SC_PAGESIZE);
     const int64_t usable = (bytes + alignment - 1 + page) / page * page;
     mapped_ = usable + 2 * page;
-    void* map = mmap(nullptr, static_cast<size_t>(mapped_), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* map = mmap(nullptr, static_cast<size_t>(mapped_), PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED) throw std::bad_alloc();
     map_ = static_cast<std::byte*>(map);
-    if (mprotect(map_ + page, static_cast<size_t>(usable), PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
+    if (mprotect(map_ + page, static_cast<size_t>(usable), PROT_READ | PROT_WRITE) != 0)
+      throw std::bad_alloc();
     end_ = map_ + page + usable;
     const auto end = reinterpret_cast<uintptr_t>(end_);
-    const uintptr_t start =
-        (end - static_cast<uintptr_t>(bytes)) / static_cast<uintptr_t>(alignment) * static_cast<uintptr_t>(alignment);
+    const uintptr_t start = (end - static_cast<uintptr_t>(bytes)) /
+                            static_cast<uintptr_t>(alignment) * static_cast<uintptr_t>(alignment);
     data_ = end_ - (end - start);
     std::memset(data_, 0xff, static_cast<size_t>(end_ - data_));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/kernel_cases.cpp: the changes that make a case acceptable, least first, and the count of what ran.
+/// tests/support/kernel_cases.cpp: the changes that make a case acceptable, least first, and the
+/// count of what ran.
 #include "support/kernel_cases.h"
 
 #include <algorithm>
@@ -35,15 +36,18 @@ class Summary : public ::testing::Environment {
   void TearDown() override {
     const bool is_whole_program = GTEST_FLAG_GET(filter) == "*";
     for (const auto& [kernel, tally] : tallies()) {
-      std::printf("[ KERNELS  ] %s: %lld cases as given, %lld adapted, %lld refused%s%s\n", kernel.c_str(),
-                  static_cast<long long>(tally.as_given), static_cast<long long>(tally.adapted),
-                  static_cast<long long>(tally.refused), tally.refused != 0 ? ", the last for " : "", tally.reason);
-      if (is_whole_program && tally.as_given + tally.adapted == 0) ADD_FAILURE() << kernel << " accepted no case of this program";
+      std::printf("[ KERNELS  ] %s: %lld cases as given, %lld adapted, %lld refused%s%s\n",
+                  kernel.c_str(), static_cast<long long>(tally.as_given),
+                  static_cast<long long>(tally.adapted), static_cast<long long>(tally.refused),
+                  tally.refused != 0 ? ", the last for " : "", tally.reason);
+      if (is_whole_program && tally.as_given + tally.adapted == 0)
+        ADD_FAILURE() << kernel << " accepted no case of this program";
     }
   }
 };
 
-[[maybe_unused]] const ::testing::Environment* const summary = ::testing::AddGlobalTestEnvironment(new Summary);
+[[maybe_unused]] const ::testing::Environment* const summary =
+    ::testing::AddGlobalTestEnvironment(new Summary);
 
 bool is_eight_bit(DType dtype) { return bit_width(dtype) == 8; }
 
@@ -73,9 +77,11 @@ constexpr Change type_changes[] = {
     [](CaseOptions& o) { set_types(o, DType::bf16, DType::f8_e4m3, per_token_and_head); },
 };
 
-constexpr Change out_changes[] = {[](CaseOptions&) {}, [](CaseOptions& o) { o.out_dtype = DType::bf16; }};
+constexpr Change out_changes[] = {[](CaseOptions&) {},
+                                  [](CaseOptions& o) { o.out_dtype = DType::bf16; }};
 
-/// Rows of K and V that begin at multiples of 16 bytes, where the head size allows; those of q and out stay where they were.
+/// Rows of K and V that begin at multiples of 16 bytes, where the head size allows; those of q and
+/// out stay where they were.
 constexpr Change stride_changes[] = {
     [](CaseOptions&) {},
     [](CaseOptions& o) {
@@ -153,7 +159,8 @@ class Cases {
     for (size_t i = 0; i < options_.size(); ++i) {
       if (i != 0 && refusal_of(kernel, problem(i)) != nullptr) continue;
       AttentionCase& c = at(i);
-      const char* const refused = refusal_of(kernel, c.problem());  // strides of unbounded pages depend on their number
+      // strides of unbounded pages depend on their number
+      const char* const refused = refusal_of(kernel, c.problem());
       if (refused == nullptr) return &c;
       if (i == 0) reason = refused;
     }
@@ -195,12 +202,14 @@ void expect_refused(const AttentionCase& c, const std::string& kernel, const cha
   const Result<Attention> attention = Attention::create(c.problem(), c.limits(), {}, kernel);
   ASSERT_FALSE(attention.has_value()) << kernel << " refuses: " << reason;
   EXPECT_EQ(attention.error().code(), Errc::unsupported);
-  EXPECT_NE(attention.error().message().find(reason), std::string_view::npos) << attention.error().message();
+  EXPECT_NE(attention.error().message().find(reason), std::string_view::npos)
+      << attention.error().message();
 }
 
 }  // namespace
 
-void for_each_kernel_case(const CaseOptions& options, const CaseRules& rules, const CaseBody& body) {
+void for_each_kernel_case(const CaseOptions& options, const CaseRules& rules,
+                          const CaseBody& body) {
   Cases cases(options, rules);
   for (const std::string& name : kernel_names()) {
     const Kernel& kernel = kernel_of(name);
@@ -217,14 +226,18 @@ void for_each_kernel_case(const CaseOptions& options, const CaseRules& rules, co
   }
 }
 
-void for_each_kernel_case(const CaseOptions& options, const CaseBody& body) { for_each_kernel_case(options, {}, body); }
-
-void expect_every_kernel_right(const CaseOptions& options, const CaseRules& rules) {
-  for_each_kernel_case(options, rules,
-                       [](AttentionCase& c, const std::string& kernel) { ASSERT_TRUE(kernel_is_right(c, kernel)); });
+void for_each_kernel_case(const CaseOptions& options, const CaseBody& body) {
+  for_each_kernel_case(options, {}, body);
 }
 
-std::unique_ptr<AttentionCase> accepted_case(const Kernel& kernel, const CaseOptions& options, const CaseRules& rules) {
+void expect_every_kernel_right(const CaseOptions& options, const CaseRules& rules) {
+  for_each_kernel_case(options, rules, [](AttentionCase& c, const std::string& kernel) {
+    ASSERT_TRUE(kernel_is_right(c, kernel));
+  });
+}
+
+std::unique_ptr<AttentionCase> accepted_case(const Kernel& kernel, const CaseOptions& options,
+                                             const CaseRules& rules) {
   Cases cases(options, rules);
   const char* reason = nullptr;
   return cases.release(cases.find(kernel, reason));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/kv_buffer_configs.h: configurations of KVBuffer: those of the seed's own kernels and those of ours.
+/// tests/support/kv_buffer_configs.h: configurations of KVBuffer: those of the seed's own kernels
+/// and those of ours.
 #pragma once
 
 #include "folio/attention/kv_buffer.h"
@@ -47,16 +48,18 @@ struct SeedValues : Warps {
   static constexpr int BN = 64, WN = 64, BK = 32, num_threads = 256, depth = 128;
   static constexpr bool transpose = false;
 };
-/// depth_per_warp = 16 with BK = 32: staging is as wide as a block, registers are as wide as the depth.
+/// depth_per_warp = 16 with BK = 32: staging is as wide as a block, registers are as wide as the
+/// depth.
 struct SeedNarrowValues : Warps {
   static constexpr IndexList<3> mma_shape{16, 16, 32};
-  static constexpr int BN = 64, WN = 32, BK = 32, num_threads = 128, depth = 16, smem_depth = 32, cache_depth = 128,
-                       head_dim_offset = 48;
+  static constexpr int BN = 64, WN = 32, BK = 32, num_threads = 128, depth = 16, smem_depth = 32,
+                       cache_depth = 128, head_dim_offset = 48;
   static constexpr bool transpose = false;
 };
 struct SeedStreamedKeys : Warps {
   static constexpr IndexList<3> mma_shape{32, 32, 16};
-  static constexpr int BN = 64, WN = 32, BK = 32, num_threads = 128, depth = 512, reg_chunk_depth = 128;
+  static constexpr int BN = 64, WN = 32, BK = 32, num_threads = 128, depth = 512,
+                       reg_chunk_depth = 128;
   static constexpr bool full_kv = false;
 };
 struct SeedStreamedValues : SeedValues {
@@ -71,7 +74,8 @@ struct SeedPartialStrip : Warps {
 /// The rope part of a latent row.
 struct SeedRopeKeys : Warps {
   static constexpr IndexList<3> mma_shape{32, 32, 16};
-  static constexpr int BN = 64, WN = 64, BK = 32, num_threads = 128, depth = 64, cache_depth = 576, head_dim_offset = 512;
+  static constexpr int BN = 64, WN = 64, BK = 32, num_threads = 128, depth = 64, cache_depth = 576,
+                       head_dim_offset = 512;
   static constexpr int kv_num_heads = 1;
 };
 

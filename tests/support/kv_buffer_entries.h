@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/support/kv_buffer_entries.h: a KVBuffer of another instruction set behind plain functions.
 ///
-/// Its type is compiled where its instructions are allowed, together with nothing of the standard library; the tests are not.
+/// Its type is compiled where its instructions are allowed, together with nothing of the standard
+/// library; the tests are not.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace folio::test {
 
-/// What the conformance suite does with a buffer. `buffer` points to object_bytes bytes, 64-byte aligned.
+/// What the conformance suite does with a buffer. `buffer` points to object_bytes bytes, 64-byte
+/// aligned.
 struct BufferEntries {
   int64_t object_bytes = 0;
   void (*make)(void* buffer, const void* operand, int64_t head, void* smem, int64_t end) = nullptr;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/pairwise.h: a covering design of strength two: every value of a factor meets every value of every other factor.
+/// tests/support/pairwise.h: a covering design of strength two: every value of a factor meets every
+/// value of every other factor.
 ///
-/// Greedy: each row starts from a pair that is not covered yet and takes, factor by factor, the value that covers the most new pairs.
-/// Source: Cohen, Dalal, Fredman and Patton 1997, The AETG system.
+/// Greedy: each row starts from a pair that is not covered yet and takes, factor by factor, the
+/// value that covers the most new pairs. Source: Cohen, Dalal, Fredman and Patton 1997, The AETG
+/// system.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,8 @@ namespace folio::test {
 class PairwiseDesign {
  public:
   /// `levels[f]`: number of values of factor f.
-  PairwiseDesign(std::span<const int> levels, uint64_t seed) : levels_(levels.begin(), levels.end()), rng_(seed) {
+  PairwiseDesign(std::span<const int> levels, uint64_t seed)
+      : levels_(levels.begin(), levels.end()), rng_(seed) {
     for (size_t f = 0; f < levels_.size(); ++f) {
       first_.push_back(total_);
       total_ += static_cast<size_t>(levels_[f]);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/part.h: some queries of one sequence of a case over some of its keys, as a batch of its own.
+/// tests/support/part.h: some queries of one sequence of a case over some of its keys, as a batch
+/// of its own.
 ///
-/// What an engine does when it prefills in chunks, decodes, or shards a context: the same memory, other batches. Outputs go to the
-/// rows of the case that the queries have there, unless the caller redirects them.
+/// What an engine does when it prefills in chunks, decodes, or shards a context: the same memory,
+/// other batches. Outputs go to the rows of the case that the queries have there, unless the caller
+/// redirects them.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +37,8 @@ class Part {
     const int64_t row = whole.query_offsets[shape.sequence] + shape.first_query;
     offsets_[1] = shape.queries;
     context_ = shape.keys;
-    key_position_ = (whole.key_positions != nullptr ? whole.key_positions[shape.sequence] : 0) + shape.first_key;
+    key_position_ = (whole.key_positions != nullptr ? whole.key_positions[shape.sequence] : 0) +
+                    shape.first_key;
     query_position_ = static_cast<int32_t>(reference::query_position(whole, shape.sequence, row));
     row_start_ = whole.table.row_start(shape.sequence) + shape.first_key / c.options().page_size;
     batch_.size = 1;
@@ -44,7 +47,8 @@ class Part {
     batch_.query_positions = &query_position_;
     batch_.key_positions = &key_position_;
     batch_.table.row_starts = &row_start_;
-    if (whole.tree != nullptr) batch_.tree += row * whole.tree_words;  // of all new tokens of a sequence, or they mean others
+    // of all new tokens of a sequence, or they mean others
+    if (whole.tree != nullptr) batch_.tree += row * whole.tree_words;
     if (whole.visible_begin != nullptr) batch_.visible_begin += row;
     if (whole.visible_end != nullptr) batch_.visible_end += row;
     for (AnyTensor<3>* tensor : {&args_.q, &args_.out}) {
@@ -53,7 +57,8 @@ class Part {
     }
     if (args_.lse != nullptr) args_.lse += row * c.options().q_heads;
     if (args_.bias.data == nullptr) return;
-    args_.bias.data = static_cast<std::byte*>(args_.bias.data) + row * args_.bias.stride_bytes[1] + shape.first_key * int64_t{4};
+    args_.bias.data = static_cast<std::byte*>(args_.bias.data) + row * args_.bias.stride_bytes[1] +
+                      shape.first_key * int64_t{4};
     args_.bias.extent[1] = shape.queries;
     args_.bias.extent[2] -= shape.first_key;
   }
@@ -64,11 +69,13 @@ class Part {
   AttentionArgs& args() { return args_; }
 
   /// create, plan and attend of this part alone.
-  [[nodiscard]] Status run(const AttentionProblem& problem, const AttentionLimits& limits, std::string_view kernel,
+  [[nodiscard]] Status run(const AttentionProblem& problem, const AttentionLimits& limits,
+                           std::string_view kernel,
                            const Executor& executor = serial_executor()) const {
     const Result<Attention> attention = Attention::create(problem, limits, {}, kernel);
     if (!attention) return attention.error();
-    const GuardedMemory plan_memory(attention->plan_bytes(), 64), workspace(attention->workspace_bytes(), 64);
+    const GuardedMemory plan_memory(attention->plan_bytes(), 64),
+        workspace(attention->workspace_bytes(), 64);
     const Result<AttentionPlan> made = plan(*attention, batch_, plan_memory.span());
     if (!made) return made.error();
     return attend(*attention, *made, args_, workspace.span(), executor);

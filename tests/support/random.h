@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/random.h: a small seeded generator, the same on every platform, and how tests get their seeds.
+/// tests/support/random.h: a small seeded generator, the same on every platform, and how tests get
+/// their seeds.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +11,8 @@
 
 namespace folio::test {
 
-/// splitmix64 (Steele, Lea and Flood 2014): any seed is good, two draws are independent enough for test data.
+/// splitmix64 (Steele, Lea and Flood 2014): any seed is good, two draws are independent enough for
+/// test data.
 class Rng {
  public:
   explicit Rng(uint64_t seed) : state_(seed) {}
@@ -25,7 +27,9 @@ class Rng {
   int64_t between(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(next() % (static_cast<uint64_t>(high - low) + 1));
   }
-  int32_t int_between(int64_t low, int64_t high) { return static_cast<int32_t>(between(low, high)); }
+  int32_t int_between(int64_t low, int64_t high) {
+    return static_cast<int32_t>(between(low, high));
+  }
   /// In [low, high).
   float uniform(float low, float high) {
     return low + (high - low) * static_cast<float>(static_cast<double>(next() >> 11) * 0x1p-53);
@@ -44,7 +48,8 @@ class Rng {
   uint64_t state_;
 };
 
-/// The seed of a random test, printed so that a failure can be repeated with --gtest_random_seed (default: 1).
+/// The seed of a random test, printed so that a failure can be repeated with --gtest_random_seed
+/// (default: 1).
 inline uint64_t test_seed() {
   const int given = GTEST_FLAG_GET(random_seed);
   const uint64_t seed = given == 0 ? 1u : static_cast<uint64_t>(given);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/refusals.h: tables of broken calls: which argument is broken, how, and which words the message must have.
+/// tests/support/refusals.h: tables of broken calls: which argument is broken, how, and which words
+/// the message must have.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,8 +31,8 @@ struct Broken {
   Errc code = Errc::invalid_argument;
 };
 
-/// Call is made of sound arguments, run() calls `function` with them, written() is what it may write. The call succeeds unbroken,
-/// and a broken one writes nothing.
+/// Call is made of sound arguments, run() calls `function` with them, written() is what it may
+/// write. The call succeeds unbroken, and a broken one writes nothing.
 template <class Call>
 void expect_refused(const char* function, const std::vector<Broken<Call>>& table) {
   Call sound;
@@ -47,7 +48,8 @@ void expect_refused(const char* function, const std::vector<Broken<Call>>& table
     EXPECT_EQ(status.code(), row.code) << message;
     EXPECT_EQ(message.rfind(function, 0), 0u) << message;
     EXPECT_NE(message.find("expected"), std::string::npos) << message;
-    for (const char* word : row.words) EXPECT_NE(message.find(word), std::string::npos) << word << " in: " << message;
+    for (const char* word : row.words)
+      EXPECT_NE(message.find(word), std::string::npos) << word << " in: " << message;
     EXPECT_EQ(call.written(), before) << "nothing is written";
   }
 }

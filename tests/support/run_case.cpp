@@ -25,10 +25,11 @@ std::vector<std::string> names_where(bool present) {
 }
 
 /// Where and how an output differs.
-::testing::AssertionResult differs(int64_t row, int32_t head, const char* what, int64_t d, double actual, double exact,
-                                   double bound) {
-  return ::testing::AssertionFailure() << what << " of row " << row << ", q head " << head << ", dim " << d << " is " << actual
-                                       << ", expected " << exact << " +- " << bound;
+::testing::AssertionResult differs(int64_t row, int32_t head, const char* what, int64_t d,
+                                   double actual, double exact, double bound) {
+  return ::testing::AssertionFailure()
+         << what << " of row " << row << ", q head " << head << ", dim " << d << " is " << actual
+         << ", expected " << exact << " +- " << bound;
 }
 
 }  // namespace
@@ -47,18 +48,22 @@ std::vector<std::string> kernel_names() {
 
 const Kernel& kernel_of(std::string_view name) {
   const auto all = kernels();
-  return *std::find_if(all.begin(), all.end(), [&](const Kernel& kernel) { return kernel.name == name; });
+  return *std::find_if(all.begin(), all.end(),
+                       [&](const Kernel& kernel) { return kernel.name == name; });
 }
 
 Precision precision_of(const Kernel& kernel, const AttentionProblem& problem) {
   const auto operand = [&](const PagedKVView& view) {
-    const bool varies = view.scales.dtype != DType::invalid && view.scales.granularity < view.head_size;
+    const bool varies =
+        view.scales.dtype != DType::invalid && view.scales.granularity < view.head_size;
     return varies ? kernel.operands : DType::f32;
   };
-  return {kernel.weights, operand(problem.key), operand(problem.value_in_key ? problem.key : problem.value)};
+  return {kernel.weights, operand(problem.key),
+          operand(problem.value_in_key ? problem.key : problem.value)};
 }
 
-Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel, const AttentionLimits& limits) {
+Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel,
+                                  const AttentionLimits& limits) {
   PreparedCase prepared;
   Result<Attention> attention = Attention::create(c.problem(), limits, {}, kernel);
   if (!attention) return attention.error();
@@ -80,7 +85,8 @@ Status run_case(AttentionCase& c, std::string_view kernel, const Executor& execu
   static bool has_pointers = false;
   prepared->workspace.fill(has_pointers ? 0x5a : 0xff);
   has_pointers = !has_pointers;
-  const Status status = attend(prepared->attention, prepared->plan, c.args(), prepared->workspace.span(), executor);
+  const Status status =
+      attend(prepared->attention, prepared->plan, c.args(), prepared->workspace.span(), executor);
   if (!status.is_ok()) return status;
   if (prepared->plan_memory.slack_untouched() && prepared->workspace.slack_untouched()) return {};
   return fail(Errc::internal, "run_case: bytes behind the plan or the workspace were written");
@@ -95,7 +101,8 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
   const ScheduleSize bounds = schedule_bounds(*problem, c.limits(), geometry);
   std::vector<Task> tasks(static_cast<size_t>(bounds.tasks));
   std::vector<Cut> cuts(static_cast<size_t>(bounds.cuts));
-  const ScheduleSize size = make_schedule(*problem, c.limits(), c.batch(), geometry, tasks.data(), cuts.data());
+  const ScheduleSize size =
+      make_schedule(*problem, c.limits(), c.batch(), geometry, tasks.data(), cuts.data());
   const GuardedMemory scratch(geometry.scratch_bytes, 64);
   const GuardedMemory partials(bounds.partial_bytes, 64);
   const KernelCall call{&*problem, &c.args(), &c.batch()};
@@ -105,7 +112,8 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
       continue;
     }
     const Cut& cut = cuts[static_cast<size_t>(task.cut)];
-    const int64_t first = cut.first_byte + (task.span_begin - cut.unit.span_begin) * task.partial_bytes;
+    const int64_t first =
+        cut.first_byte + (task.span_begin - cut.unit.span_begin) * task.partial_bytes;
     kernel.run(call, task, scratch.data(), partials.data() + first);
   }
   for (const Cut& cut : std::span(cuts).first(static_cast<size_t>(size.cuts))) {
@@ -114,13 +122,15 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
   return {};
 }
 
-::testing::AssertionResult matches_reference(AttentionCase& c, const Scope& scope, Accuracy* accuracy) {
+::testing::AssertionResult matches_reference(AttentionCase& c, const Scope& scope,
+                                             Accuracy* accuracy) {
   Accuracy found;
   RelativeRms rms;
   int64_t index = 0;
   for (int64_t row = scope.first_row; row < std::min(c.tokens(), scope.end_row); ++row) {
     for (int32_t head = 0; head < c.options().q_heads; ++head) {
-      if (index++ % scope.every != 0 || (row == scope.except_row && head == scope.except_head)) continue;
+      if (index++ % scope.every != 0 || (row == scope.except_row && head == scope.except_head))
+        continue;
       const reference::QueryResult& exact = c.expected(row, head);
       for (int64_t d = 0; d < c.options().v_head_size; ++d) {
         const double expected = exact.out[static_cast<size_t>(d)];
@@ -128,20 +138,23 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
         const double bound = out_bound(exact, d, c.options().out_dtype, c.precision());
         const double error = std::fabs(actual - expected);
         if (!(error <= bound)) return differs(row, head, "o", d, actual, expected, bound);
-        if (exact.keys == 0 && (actual != 0.0 || std::signbit(actual))) return differs(row, head, "o", d, actual, 0.0, 0.0);
+        if (exact.keys == 0 && (actual != 0.0 || std::signbit(actual)))
+          return differs(row, head, "o", d, actual, 0.0, 0.0);
         found.worst = std::max(found.worst, error / bound);
         rms.add(actual, expected);
       }
       if (!c.options().lse) continue;
       const auto lse = static_cast<double>(c.output_lse(row, head));
       const double bound = lse_bound(exact, c.precision());
-      if (lse != exact.lse && !(std::fabs(lse - exact.lse) <= bound)) return differs(row, head, "lse", 0, lse, exact.lse, bound);
+      if (lse != exact.lse && !(std::fabs(lse - exact.lse) <= bound))
+        return differs(row, head, "lse", 0, lse, exact.lse, bound);
       if (bound == 0.0) continue;
       found.worst = std::max(found.worst, std::fabs(lse - exact.lse) / bound);
       found.lse = std::max(found.lse, std::fabs(lse - exact.lse));
     }
   }
-  if (!c.output_gaps_untouched()) return ::testing::AssertionFailure() << "bytes between the rows of the output were written";
+  if (!c.output_gaps_untouched())
+    return ::testing::AssertionFailure() << "bytes between the rows of the output were written";
   found.relative_rms = rms.value();
   if (accuracy != nullptr) *accuracy = found;
   return ::testing::AssertionSuccess();
@@ -150,7 +163,8 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
 ::testing::AssertionResult kernel_is_right(AttentionCase& c, std::string_view kernel) {
   const Status status = run_case(c, kernel);
   if (!status.is_ok())
-    return ::testing::AssertionFailure() << kernel << ": " << status.message() << "\n" << describe(c.options());
+    return ::testing::AssertionFailure() << kernel << ": " << status.message() << "\n"
+                                         << describe(c.options());
   ::testing::AssertionResult result = matches_reference(c);
   if (!result) result << "\nby " << kernel << "\nin " << describe(c.options());
   return result;

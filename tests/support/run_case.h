@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/support/run_case.h: runs kernels on an AttentionCase and compares with the reference.
 ///
-/// `matches_reference` is an assertion that does not fail the test by itself, so that the mutant tests can demand a failure. Running a
-/// kernel on a case, or preparing it, sets the case's precision to the kernel's.
+/// `matches_reference` is an assertion that does not fail the test by itself, so that the mutant
+/// tests can demand a failure. Running a kernel on a case, or preparing it, sets the case's
+/// precision to the kernel's.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,31 +13,34 @@
 #include <string_view>
 #include <vector>
 
-#include "kernel/kernel.h"
 #include "folio/attention/attend.h"
 #include "folio/core/execution.h"
+#include "kernel/kernel.h"
 #include "support/attention_case.h"
 
 namespace folio::test {
 
-/// Names of all kernels of the list, best first, and those that this machine lacks the instructions for. Absent ones are named on the
-/// console once per program, so that a skip is seen.
+/// Names of all kernels of the list, best first, and those that this machine lacks the instructions
+/// for. Absent ones are named on the console once per program, so that a skip is seen.
 std::vector<std::string> kernel_names();
 std::vector<std::string> absent_kernel_names();
 /// The entry of that name, which must exist.
 const Kernel& kernel_of(std::string_view name);
 
-/// An Attention with its plan and exactly as much plan memory and workspace as it asks for, both ended by inaccessible memory.
+/// An Attention with its plan and exactly as much plan memory and workspace as it asks for, both
+/// ended by inaccessible memory.
 struct PreparedCase {
   Attention attention;
   AttentionPlan plan;
   GuardedMemory plan_memory;
   GuardedMemory workspace;
 };
-Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel, const AttentionLimits& limits);
+Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel,
+                                  const AttentionLimits& limits);
 
 /// create, plan, attend through the public functions; the output is poisoned first.
-Status run_case(AttentionCase& c, std::string_view kernel, const Executor& executor = serial_executor());
+Status run_case(AttentionCase& c, std::string_view kernel,
+                const Executor& executor = serial_executor());
 
 /// The tasks of the case, run one by one on a kernel that is in no list (a mutant, say).
 Status run_kernel(AttentionCase& c, const Kernel& kernel);
@@ -46,7 +50,8 @@ struct Accuracy {
   double relative_rms = 0.0;
   double lse = 0.0;  ///< largest |lse - exact|
 };
-/// Which outputs to look at: rows [first_row, end_row), of those every so many-th (row, head), but for one if that is named.
+/// Which outputs to look at: rows [first_row, end_row), of those every so many-th (row, head), but
+/// for one if that is named.
 struct Scope {
   int64_t first_row = 0;
   int64_t end_row = std::numeric_limits<int64_t>::max();
@@ -54,8 +59,10 @@ struct Scope {
   int64_t except_row = -1;
   int32_t except_head = 0;
 };
-/// Every output and lse in scope against the reference and its bound, and the gaps of the output against their poison.
-::testing::AssertionResult matches_reference(AttentionCase& c, const Scope& scope = {}, Accuracy* accuracy = nullptr);
+/// Every output and lse in scope against the reference and its bound, and the gaps of the output
+/// against their poison.
+::testing::AssertionResult matches_reference(AttentionCase& c, const Scope& scope = {},
+                                             Accuracy* accuracy = nullptr);
 
 /// run_case, then matches_reference, with the options of the case in the message.
 ::testing::AssertionResult kernel_is_right(AttentionCase& c, std::string_view kernel);

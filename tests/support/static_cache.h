@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/static_cache.h: a collection of static caches with everything it points to, each array ending at a guard page.
+/// tests/support/static_cache.h: a collection of static caches with everything it points to, each
+/// array ending at a guard page.
 ///
-/// Storage starts as 0xff (NaN); rows of the table are padded by exactly what the static face requires, all entries unassigned.
+/// Storage starts as 0xff (NaN); rows of the table are padded by exactly what the static face
+/// requires, all entries unassigned.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +30,10 @@ struct StaticSizes {
 /// Lengths and table rows of a static cache.
 class StaticTables {
  public:
-  StaticTables(uint32_t batch, int64_t columns, uint32_t max_cache_length, int64_t sentinel, uint32_t max_seq_length = 1)
-      : lengths_(batch * int64_t{sizeof(uint32_t)}, alignof(uint32_t)), table_(batch * columns * int64_t{sizeof(uint32_t)}, 32) {
+  StaticTables(uint32_t batch, int64_t columns, uint32_t max_cache_length, int64_t sentinel,
+               uint32_t max_seq_length = 1)
+      : lengths_(batch * int64_t{sizeof(uint32_t)}, alignof(uint32_t)),
+        table_(batch * columns * int64_t{sizeof(uint32_t)}, 32) {
     std::fill_n(lengths(), batch, 0u);
     std::fill_n(table(), batch * columns, static_cast<uint32_t>(sentinel));
     tables.cache_lengths = lengths();
@@ -60,19 +64,25 @@ class StaticCache : public StaticTables {
   using Cache = typename Collection::CacheType;
 
   explicit StaticCache(const StaticSizes& sizes)
-      : StaticTables(sizes.batch, padded_table_columns((sizes.max_cache_length + page_size - 1) / page_size),
+      : StaticTables(sizes.batch,
+                     padded_table_columns((sizes.max_cache_length + page_size - 1) / page_size),
                      sizes.max_cache_length, sizes.num_pages, sizes.max_seq_length),
         blocks(rows(sizes) * Cache::row_size * int64_t{sizeof(typename Cache::element_type)},
                alignof(typename Cache::element_type)) {
     if constexpr (Cache::quantization_enabled) {
-      scales = GuardedMemory(rows(sizes) * Cache::scale_row_size * int64_t{sizeof(typename Cache::scale_type)},
-                             alignof(typename Cache::scale_type));
+      scales = GuardedMemory(
+          rows(sizes) * Cache::scale_row_size * int64_t{sizeof(typename Cache::scale_type)},
+          alignof(typename Cache::scale_type));
     }
     const MemorySpan scale_span = Cache::quantization_enabled ? scales.span() : MemorySpan{};
-    collection = Collection::make(blocks.span(), sizes.num_pages, sizes.num_layers, tables, scale_span).value();
+    collection =
+        Collection::make(blocks.span(), sizes.num_pages, sizes.num_layers, tables, scale_span)
+            .value();
   }
 
-  [[nodiscard]] typename Cache::element_type* elements() const { return blocks.as<typename Cache::element_type>(); }
+  [[nodiscard]] typename Cache::element_type* elements() const {
+    return blocks.as<typename Cache::element_type>();
+  }
   [[nodiscard]] Cache key(int64_t layer = 0) const { return collection.get_key_cache(layer); }
   [[nodiscard]] Cache value(int64_t layer = 0) const { return collection.get_value_cache(layer); }
 
@@ -82,7 +92,9 @@ class StaticCache : public StaticTables {
 
  private:
   static constexpr int64_t page_size = Cache::page_size_;
-  static int64_t rows(const StaticSizes& s) { return s.num_pages * Collection::num_planes * s.num_layers * page_size; }
+  static int64_t rows(const StaticSizes& s) {
+    return s.num_pages * Collection::num_planes * s.num_layers * page_size;
+  }
 };
 
 /// `Collection` is a ContinuousKVCacheCollection; sequence b has page b.
@@ -93,11 +105,13 @@ class ContinuousCache : public StaticTables {
 
   explicit ContinuousCache(const StaticSizes& sizes)
       : StaticTables(sizes.batch, 1, sizes.max_cache_length, sizes.num_pages, sizes.max_seq_length),
-        blocks(sizes.num_pages * Collection::num_planes * sizes.num_layers * sizes.max_length * Cache::row_size *
-                   int64_t{sizeof(typename Cache::element_type)},
+        blocks(sizes.num_pages * Collection::num_planes * sizes.num_layers * sizes.max_length *
+                   Cache::row_size * int64_t{sizeof(typename Cache::element_type)},
                alignof(typename Cache::element_type)) {
     for (uint32_t b = 0; b < sizes.batch; ++b) table()[b] = b;
-    collection = Collection::make(blocks.span(), sizes.num_pages, sizes.num_layers, sizes.max_length, tables).value();
+    collection =
+        Collection::make(blocks.span(), sizes.num_pages, sizes.num_layers, sizes.max_length, tables)
+            .value();
   }
 
   [[nodiscard]] Cache key(int64_t layer = 0) const { return collection.get_key_cache(layer); }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/test_plane.h: planes of any geometry in guarded memory: gaps between rows, both storage orders, scales of every form.
+/// tests/support/test_plane.h: planes of any geometry in guarded memory: gaps between rows, both
+/// storage orders, scales of every form.
 ///
-/// All bytes start as 0xff (NaN, where they are elements or scales). The last element, and the last scale, end where an inaccessible
-/// page begins.
+/// All bytes start as 0xff (NaN, where they are elements or scales). The last element, and the last
+/// scale, end where an inaccessible page begins.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +41,8 @@ struct PlaneSpec {
 
 class TestPlane {
  public:
-  explicit TestPlane(const PlaneSpec& spec) : tensor_scale_(std::make_unique<float>(spec.scales.tensor_scale)) {
+  explicit TestPlane(const PlaneSpec& spec)
+      : tensor_scale_(std::make_unique<float>(spec.scales.tensor_scale)) {
     view.dtype = spec.dtype;
     view.num_heads = spec.num_heads;
     view.head_size = spec.head_size;
@@ -49,7 +51,8 @@ class TestPlane {
     const int64_t element = bit_width(spec.dtype) / 8;
     const ScaleSpec& s = spec.scales;
     const int64_t scale = bit_width(s.dtype) / 8;
-    const int64_t granules = s.granularity > 0 ? (spec.head_size + s.granularity - 1) / s.granularity : 0;
+    const int64_t granules =
+        s.granularity > 0 ? (spec.head_size + s.granularity - 1) / s.granularity : 0;
     const int64_t values = spec.head_size * element;
     const int64_t scale_offset = s.is_inline ? (values + scale - 1) / scale * scale : 0;
     int64_t row = s.is_inline ? scale_offset + granules * scale : values;
@@ -82,18 +85,23 @@ class TestPlane {
   void set_bytes(const std::vector<std::byte>& all) {
     std::memcpy(memory_.data(), all.data(), static_cast<size_t>(memory_.bytes()));
     if (scale_memory_.bytes() == 0) return;
-    std::memcpy(scale_memory_.data(), all.data() + memory_.bytes(), static_cast<size_t>(scale_memory_.bytes()));
+    std::memcpy(scale_memory_.data(), all.data() + memory_.bytes(),
+                static_cast<size_t>(scale_memory_.bytes()));
   }
-  [[nodiscard]] bool slack_untouched() const { return memory_.slack_untouched() && scale_memory_.slack_untouched(); }
+  [[nodiscard]] bool slack_untouched() const {
+    return memory_.slack_untouched() && scale_memory_.slack_untouched();
+  }
 
   [[nodiscard]] std::byte* element(int64_t page, int64_t slot, int64_t head, int64_t d) const {
-    return static_cast<std::byte*>(view.data) + page * view.page_stride_bytes + slot * view.slot_stride_bytes +
-           head * view.head_stride_bytes + d * (bit_width(view.dtype) / 8);
+    return static_cast<std::byte*>(view.data) + page * view.page_stride_bytes +
+           slot * view.slot_stride_bytes + head * view.head_stride_bytes +
+           d * (bit_width(view.dtype) / 8);
   }
   [[nodiscard]] std::byte* scale(int64_t page, int64_t slot, int64_t head, int64_t d) const {
     const ScaleView& s = view.scales;
-    return static_cast<std::byte*>(s.data) + page * s.page_stride_bytes + slot * s.slot_stride_bytes +
-           head * s.head_stride_bytes + d / s.granularity * s.granule_stride_bytes;
+    return static_cast<std::byte*>(s.data) + page * s.page_stride_bytes +
+           slot * s.slot_stride_bytes + head * s.head_stride_bytes +
+           d / s.granularity * s.granule_stride_bytes;
   }
 
   PagedKVView view = {};

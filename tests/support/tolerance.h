@@ -1,30 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/tolerance.h: how far an evaluation of attention may lie from the exact result. The one place for error bounds.
+/// tests/support/tolerance.h: how far an evaluation of attention may lie from the exact result. The
+/// one place for error bounds.
 ///
 /// What a kernel does in float32 (contract 11), with u = 2^-24 and p, s, o, lse the exact values:
 ///
 ///  1. A logit s[j] has an absolute error e[j] of at most u times
-///     (D + 8) * scale * sum_d |q k|              a sum of D products in any order, and the scales of K (gamma_n = n u)
-///     + 16 * (|scaled| + |s| + |alibi| + |bias| + softcap)   scaling by scale and log2(e), tanh, additions, in any order
-///  2. A weight exp(s - m) has a relative error of e[j] + u (16 + 16 |s - lse|): rounding of the argument and of exp itself.
-///  3. A state is rescaled each time a running maximum changes: once per record of the logits, and in states that start in the middle
-///     about log2(n) times. Each costs 12 u on all weights so far.
-///  4. Errors of weights move the mean by sum_j p[j] err[j] |v[j] - o|: the reference returns this sum as `spread`.
-///  5. Numerator and denominator are sums of n terms. Contract 11 demands that errors do not grow with length, so that a kernel adds
-///     at most `longest_chain` terms one after the other (spans, then spans of spans): u * min(n, longest_chain) on sum p |v|.
+///     (D + 8) * scale * sum_d |q k|              a sum of D products in any order, and the scales
+///                                                of K (gamma_n = n u)
+///     + 16 * (|scaled| + |s| + |alibi| + |bias| + softcap)   scaling by scale and log2(e), tanh,
+///                                                            additions, in any order
+///  2. A weight exp(s - m) has a relative error of e[j] + u (16 + 16 |s - lse|): rounding of the
+///     argument and of exp itself.
+///  3. A state is rescaled each time a running maximum changes: once per record of the logits, and
+///     in states that start in the middle about log2(n) times. Each costs 12 u on all weights so
+///     far.
+///  4. Errors of weights move the mean by sum_j p[j] err[j] |v[j] - o|: the reference returns this
+///     sum as `spread`.
+///  5. Numerator and denominator are sums of n terms. Contract 11 demands that errors do not grow
+///     with length, so that a kernel adds at most `longest_chain` terms one after the other (spans,
+///     then spans of spans): u * min(n, longest_chain) on sum p |v|.
 ///  6. Weights below 2^-126 may be flushed to 0.
 ///  7. The output is rounded once, to out_dtype.
 ///
-/// What it may round to fewer bits on the way is in its entry of the kernel list (kernel/kernel.h) and arrives here as a Precision. With w
-/// and b the unit roundoffs of `weights` and of an operand, where these are not float32:
+/// What it may round to fewer bits on the way is in its entry of the kernel list (kernel/kernel.h)
+/// and arrives here as a Precision. With w and b the unit roundoffs of `weights` and of an operand,
+/// where these are not float32:
 ///
-///  8. Weights are rounded before they multiply V, the denominator sums them unrounded: w sum p |v|. Where that is so exp need not be
-///     exact to float32 either: an error of coarse_exp relative to each weight moves o by coarse_exp (sum p |v| + |o|), lse by itself.
-///  9. Scaled elements of V: b sum p |v|. Scaled elements of K: b scale sum_d |q k| on a logit, weighed as in 1 and 4.
-/// 10. Units that multiply 16-bit operands take subnormals as 0, in operands and results: 2^-126 per key, and for the sum.
+///  8. Weights are rounded before they multiply V, the denominator sums them unrounded: w sum p
+///     |v|. Where that is so exp need not be exact to float32 either: an error of coarse_exp
+///     relative to each weight moves o by coarse_exp (sum p |v| + |o|), lse by itself.
+///  9. Scaled elements of V: b sum p |v|. Scaled elements of K: b scale sum_d |q k| on a logit,
+///     weighed as in 1 and 4.
+/// 10. Units that multiply 16-bit operands take subnormals as 0, in operands and results: 2^-126
+///     per key, and for the sum.
 ///
-/// First order in u; the factor `slack` covers the rest. lse: |error| <= sum_j p[j] err[j] + chain u + a few u of |lse| and 1.
-/// Source for 1 and 5: Higham 2002, Accuracy and Stability of Numerical Algorithms, section 3.1.
+/// First order in u; the factor `slack` covers the rest. lse: |error| <= sum_j p[j] err[j] + chain
+/// u + a few u of |lse| and 1. Source for 1 and 5: Higham 2002, Accuracy and Stability of Numerical
+/// Algorithms, section 3.1.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +55,8 @@ inline constexpr double longest_chain = 4096.0;
 inline constexpr double slack = 1.01;
 inline constexpr double coarse_exp = 0x1p-13;
 
-/// What softmax weights and scaled operands are rounded to on their way into the products of one problem.
+/// What softmax weights and scaled operands are rounded to on their way into the products of one
+/// problem.
 struct Precision {
   DType weights = DType::f32;
   DType keys = DType::f32;
@@ -53,13 +66,17 @@ struct Precision {
 
 namespace detail {
 /// Of a rounding that float32 does not have: 0 for float32.
-inline double coarse_roundoff(DType dtype) { return dtype == DType::f32 ? 0.0 : reference::unit_roundoff(dtype); }
+inline double coarse_roundoff(DType dtype) {
+  return dtype == DType::f32 ? 0.0 : reference::unit_roundoff(dtype);
+}
 }  // namespace detail
 
-/// What the reference must weigh its magnitudes with, so that `spread` is in units of u. `records` and `keys` as the result has them
-/// are added by the bounds below.
+/// What the reference must weigh its magnitudes with, so that `spread` is in units of u. `records`
+/// and `keys` as the result has them are added by the bounds below.
 inline reference::ErrorWeights error_weights(int64_t head_size, const Precision& precision = {}) {
-  return {static_cast<double>(head_size) + 8.0 + detail::coarse_roundoff(precision.keys) / f32_roundoff, 16.0, 16.0};
+  return {
+      static_cast<double>(head_size) + 8.0 + detail::coarse_roundoff(precision.keys) / f32_roundoff,
+      16.0, 16.0};
 }
 
 namespace detail {
@@ -68,12 +85,15 @@ inline double chain(const reference::QueryResult& exact) {
 }
 /// Step 3, relative to a weight, in units of u.
 inline double rescaling(const reference::QueryResult& exact) {
-  return 12.0 * (static_cast<double>(exact.records) + std::log2(static_cast<double>(exact.keys) + 1.0));
+  return 12.0 *
+         (static_cast<double>(exact.records) + std::log2(static_cast<double>(exact.keys) + 1.0));
 }
 }  // namespace detail
 
-/// The largest |actual - exact.out[d]| that rounding explains. `exact` was computed with error_weights of the same precision.
-inline double out_bound(const reference::QueryResult& exact, int64_t d, DType out_dtype, const Precision& precision = {}) {
+/// The largest |actual - exact.out[d]| that rounding explains. `exact` was computed with
+/// error_weights of the same precision.
+inline double out_bound(const reference::QueryResult& exact, int64_t d, DType out_dtype,
+                        const Precision& precision = {}) {
   const auto i = static_cast<size_t>(d);
   const auto keys = static_cast<double>(exact.keys);
   const double o = std::fabs(exact.out[i]);
@@ -82,7 +102,8 @@ inline double out_bound(const reference::QueryResult& exact, int64_t d, DType ou
   const double w = detail::coarse_roundoff(precision.weights);
   const double coarse = (w + detail::coarse_roundoff(precision.values)) * exact.magnitude[i] +
                         (w > 0.0 ? coarse_exp * (exact.magnitude[i] + o) : 0.0);
-  const double flushed = keys * exact.largest_value * 0x1p-125 + (w > 0.0 ? (keys + 1.0) * 0x1p-126 : 0.0);
+  const double flushed =
+      keys * exact.largest_value * 0x1p-125 + (w > 0.0 ? (keys + 1.0) * 0x1p-126 : 0.0);
   const double wide = slack * (f32_roundoff * (weights + sums) + coarse) + flushed;
   const double smallest = out_dtype == DType::f16 ? 0x1p-25 : 0x1p-133;  // half a subnormal step
   return wide + reference::unit_roundoff(out_dtype) * (o + wide) + smallest;
@@ -96,13 +117,15 @@ inline double lse_bound(const reference::QueryResult& exact, const Precision& pr
   return slack * (f32_roundoff * (weights + 8.0 * std::fabs(exact.lse) + 8.0) + coarse);
 }
 
-/// What users are promised of ordinary inputs (logits of a few units): far below the worst case above.
+/// What users are promised of ordinary inputs (logits of a few units): far below the worst case
+/// above.
 struct AccuracyDemand {
   double relative_rms = 0.0;
   double lse = 0.0;
 };
 inline AccuracyDemand accuracy_demand(const Precision& precision) {
-  return precision.weights == DType::f32 ? AccuracyDemand{2e-6, 1e-5} : AccuracyDemand{2.5e-3, 1e-3};
+  return precision.weights == DType::f32 ? AccuracyDemand{2e-6, 1e-5}
+                                         : AccuracyDemand{2.5e-3, 1e-3};
 }
 
 /// sqrt(sum (actual - exact)^2 / sum exact^2); 0 if both are 0.

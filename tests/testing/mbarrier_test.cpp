@@ -76,7 +76,8 @@ TEST(Mbarrier, the_byte_count_has_20_bits) {
 
 TEST(Mbarrier, every_fault_has_a_name_of_its_own) {
   for (int a = 0; a <= static_cast<int>(Fault::invalid); ++a) {
-    for (int b = 0; b < a; ++b) EXPECT_STRNE(name(static_cast<Fault>(a)), name(static_cast<Fault>(b)));
+    for (int b = 0; b < a; ++b)
+      EXPECT_STRNE(name(static_cast<Fault>(a)), name(static_cast<Fault>(b)));
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/testing/mma_sync_test.cpp: fragment maps against the wording of the PTX manual, and warps that multiply.
+/// tests/testing/mma_sync_test.cpp: fragment maps against the wording of the PTX manual, and warps
+/// that multiply.
 #include "folio/testing/mma_sync.h"
 
 #include <gmock/gmock.h>
@@ -106,19 +107,22 @@ TEST(MmaSync, multiplies_every_type) {
     for (int row = 0; row < 16; ++row) {
       for (int column = 0; column < k; ++column) {
         const FragmentSlot s = mma_a_slot(bits, {row, column});
-        ra[static_cast<size_t>(s.lane)][static_cast<size_t>(s.reg)] |= small_bits(dtype, a[row][column]) << (bits * s.part % 32);
+        ra[static_cast<size_t>(s.lane)][static_cast<size_t>(s.reg)] |=
+            small_bits(dtype, a[row][column]) << (bits * s.part % 32);
       }
     }
     for (int row = 0; row < k; ++row) {
       for (int column = 0; column < 8; ++column) {
         const FragmentSlot s = mma_b_slot(bits, {row, column});
-        rb[static_cast<size_t>(s.lane)][static_cast<size_t>(s.reg)] |= small_bits(dtype, b[row][column]) << (bits * s.part % 32);
+        rb[static_cast<size_t>(s.lane)][static_cast<size_t>(s.reg)] |=
+            small_bits(dtype, b[row][column]) << (bits * s.part % 32);
       }
     }
     for (int row = 0; row < 16; ++row) {
       for (int column = 0; column < 8; ++column) {
         const FragmentSlot s = mma_c_slot({row, column});
-        rc[static_cast<size_t>(s.lane)][static_cast<size_t>(s.reg)] = static_cast<float>(c[row][column]);
+        rc[static_cast<size_t>(s.lane)][static_cast<size_t>(s.reg)] =
+            static_cast<float>(c[row][column]);
       }
     }
     ASSERT_TRUE(mma_sync(dtype, ra, rb, rc).is_ok());
@@ -127,7 +131,9 @@ TEST(MmaSync, multiplies_every_type) {
         int expected = c[row][column];
         for (int i = 0; i < k; ++i) expected += a[row][i] * b[i][column];
         const FragmentSlot s = mma_c_slot({row, column});
-        EXPECT_EQ(rc[static_cast<size_t>(s.lane)][static_cast<size_t>(s.reg)], static_cast<float>(expected)) << name(dtype);
+        EXPECT_EQ(rc[static_cast<size_t>(s.lane)][static_cast<size_t>(s.reg)],
+                  static_cast<float>(expected))
+            << name(dtype);
       }
     }
   }
@@ -148,7 +154,8 @@ TEST(MmaSync, tf32_does_not_see_the_lowest_13_bits) {
 SharedMemory square(int64_t pitch) {
   SharedMemory shared(16 * pitch);
   for (int row = 0; row < 16; ++row) {
-    for (int column = 0; column < 16; ++column) shared.store(row * pitch + column * 2, static_cast<uint16_t>(row * 100 + column));
+    for (int column = 0; column < 16; ++column)
+      shared.store(row * pitch + column * 2, static_cast<uint16_t>(row * 100 + column));
   }
   return shared;
 }
@@ -157,14 +164,16 @@ uint32_t unit_of(uint32_t bits, int part) { return bits >> (16 * part) & 0xffff;
 TEST(Ldmatrix, x4_gives_the_a_fragment_of_mma) {
   const SharedMemory shared = square(64);
   std::array<int64_t, 32> rows{};
-  for (int lane = 0; lane < 32; ++lane) rows[static_cast<size_t>(lane)] = lane % 16 * 64 + lane / 16 * 16;
+  for (int lane = 0; lane < 32; ++lane)
+    rows[static_cast<size_t>(lane)] = lane % 16 * 64 + lane / 16 * 16;
   const Result<Registers<4>> a = ldmatrix<4>(shared, rows);
   ASSERT_TRUE(a.has_value()) << a.error().message();
   for (int lane = 0; lane < 32; ++lane) {
     for (int reg = 0; reg < 4; ++reg) {
       for (int part = 0; part < 2; ++part) {
         const MatrixElement e = mma_a_element(16, {lane, reg, part});
-        const uint32_t value = unit_of((*a)[static_cast<size_t>(lane)][static_cast<size_t>(reg)], part);
+        const uint32_t value =
+            unit_of((*a)[static_cast<size_t>(lane)][static_cast<size_t>(reg)], part);
         EXPECT_EQ(value, static_cast<uint32_t>(e.row * 100 + e.column));
       }
     }
@@ -175,14 +184,16 @@ TEST(Ldmatrix, x2_gives_b_from_rows_along_k_and_trans_from_rows_along_n) {
   const SharedMemory shared = square(64);
   std::array<int64_t, 32> rows{};
   // Keys as rows, head dimensions as columns: B = K^T, eight keys.
-  for (int lane = 0; lane < 16; ++lane) rows[static_cast<size_t>(lane)] = lane % 8 * 64 + lane / 8 * 16;
+  for (int lane = 0; lane < 16; ++lane)
+    rows[static_cast<size_t>(lane)] = lane % 8 * 64 + lane / 8 * 16;
   Result<Registers<2>> b = ldmatrix<2>(shared, rows);
   ASSERT_TRUE(b.has_value());
   for (int lane = 0; lane < 32; ++lane) {
     for (int reg = 0; reg < 2; ++reg) {
       for (int part = 0; part < 2; ++part) {
         const MatrixElement e = mma_b_element(16, {lane, reg, part});
-        const uint32_t value = unit_of((*b)[static_cast<size_t>(lane)][static_cast<size_t>(reg)], part);
+        const uint32_t value =
+            unit_of((*b)[static_cast<size_t>(lane)][static_cast<size_t>(reg)], part);
         EXPECT_EQ(value, static_cast<uint32_t>(e.column * 100 + e.row));
       }
     }
@@ -195,7 +206,8 @@ TEST(Ldmatrix, x2_gives_b_from_rows_along_k_and_trans_from_rows_along_n) {
     for (int reg = 0; reg < 2; ++reg) {
       for (int part = 0; part < 2; ++part) {
         const MatrixElement e = mma_b_element(16, {lane, reg, part});
-        const uint32_t value = unit_of((*b)[static_cast<size_t>(lane)][static_cast<size_t>(reg)], part);
+        const uint32_t value =
+            unit_of((*b)[static_cast<size_t>(lane)][static_cast<size_t>(reg)], part);
         EXPECT_EQ(value, static_cast<uint32_t>(e.row * 100 + e.column));
       }
     }
@@ -208,12 +220,14 @@ TEST(Ldmatrix, x1_reads_the_first_eight_addresses_only) {
   rows.fill(-1);
   for (int lane = 0; lane < 8; ++lane) rows[static_cast<size_t>(lane)] = lane * 64;
   EXPECT_TRUE(ldmatrix<1>(shared, rows).has_value());
-  EXPECT_THAT(std::string(ldmatrix<2>(shared, rows).error().message()), HasSubstr("lane 8 gives address -1"));
+  EXPECT_THAT(std::string(ldmatrix<2>(shared, rows).error().message()),
+              HasSubstr("lane 8 gives address -1"));
   rows[3] = 8;
   EXPECT_THAT(std::string(ldmatrix<1>(shared, rows).error().message()),
               HasSubstr("lane 3 gives address 8, expected a multiple of 16"));
   rows[3] = shared.size();
-  EXPECT_THAT(std::string(ldmatrix<1>(shared, rows).error().message()), HasSubstr("shared memory has 1024 bytes"));
+  EXPECT_THAT(std::string(ldmatrix<1>(shared, rows).error().message()),
+              HasSubstr("shared memory has 1024 bytes"));
 }
 
 TEST(Ldmatrix, a_swizzle_frees_it_of_bank_conflicts) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/testing/operands_test.cpp: blocks of tiles as operands of matrix instructions, for every order of blocks; what one descriptor
+/// tests/testing/operands_test.cpp: blocks of tiles as operands of matrix instructions, for every
+/// order of blocks; what one descriptor
 /// cannot walk is refused.
 #include "folio/testing/operands.h"
 
@@ -26,7 +27,8 @@ TEST(Operands, descriptors_find_the_elements_of_the_layout) {
       const int rows = block_rows == 16 ? 16 : 64;  // inside a page
       for (int first = 0; first < 64; first += rows) {
         for (int column = 0; column < 128; column += 16) {
-          const Result<WgmmaOperand> keys = k_major_operand(layout, tile_address, {first, column, rows, 16});
+          const Result<WgmmaOperand> keys =
+              k_major_operand(layout, tile_address, {first, column, rows, 16});
           ASSERT_TRUE(keys.has_value()) << keys.error().message();
           for (int mn = 0; mn < rows; ++mn) {
             for (int k = 0; k < 16; ++k) {
@@ -36,7 +38,8 @@ TEST(Operands, descriptors_find_the_elements_of_the_layout) {
           }
         }
         for (int step = first; step < first + rows; step += 16) {
-          const Result<WgmmaOperand> values = mn_major_operand(layout, tile_address, {step, 0, 16, 128});
+          const Result<WgmmaOperand> values =
+              mn_major_operand(layout, tile_address, {step, 0, 16, 128});
           ASSERT_TRUE(values.has_value()) << values.error().message();
           for (int mn = 0; mn < 128; ++mn) {
             for (int k = 0; k < 16; ++k) {
@@ -63,7 +66,8 @@ TEST(Operands, blocks_that_one_descriptor_cannot_walk_are_refused) {
   EXPECT_THAT(keys(whole, {0, 8, 64, 16}), HasSubstr("expected one step of 16"));
   EXPECT_THAT(keys(whole, {0, 0, 64, 32}), HasSubstr("expected one step of 16"));
   EXPECT_THAT(keys(whole, {4, 0, 16, 16}), HasSubstr("groups of eight rows from row 4"));
-  EXPECT_THAT(keys(pages, {0, 0, 64, 16}), HasSubstr("not equally far apart from row 0 to 64: blocks have 16 rows"));
+  EXPECT_THAT(keys(pages, {0, 0, 64, 16}),
+              HasSubstr("not equally far apart from row 0 to 64: blocks have 16 rows"));
   EXPECT_EQ(keys(pages, {16, 0, 16, 16}), "");
   EXPECT_THAT(keys(small, {0, 0, 16, 16}), HasSubstr("are cut by blocks of 4 rows"));
 
@@ -73,13 +77,17 @@ TEST(Operands, blocks_that_one_descriptor_cannot_walk_are_refused) {
   EXPECT_THAT(values(whole, {0, 0, 32, 128}), HasSubstr("32 rows from column 0, expected 16"));
   EXPECT_THAT(values(whole, {0, 32, 16, 64}), HasSubstr("a multiple of the chunk 64"));
   EXPECT_THAT(values(whole, {0, 0, 16, 256}), HasSubstr("leave a tile"));
-  EXPECT_EQ(mn_major_operand(tile_layout(DType::f8_e4m3, Swizzle::b128, 64, 128), 0, {0, 0, 16, 128}).error().code(),
-            Errc::unsupported);
+  EXPECT_EQ(
+      mn_major_operand(tile_layout(DType::f8_e4m3, Swizzle::b128, 64, 128), 0, {0, 0, 16, 128})
+          .error()
+          .code(),
+      Errc::unsupported);
 }
 
 TEST(Operands, ldmatrix_rows_are_addresses_of_the_corners_rows) {
   const TileLayout layout = tile_layout(DType::bf16, Swizzle::b128, 64, 128);
-  const auto rows = ldmatrix_rows<2>(layout, tile_address, {MatrixElement{8, 16}, MatrixElement{40, 72}});
+  const auto rows =
+      ldmatrix_rows<2>(layout, tile_address, {MatrixElement{8, 16}, MatrixElement{40, 72}});
   for (int i = 0; i < 8; ++i) {
     EXPECT_EQ(rows[static_cast<size_t>(i)], tile_address + layout.offset(8 + i, 16));
     EXPECT_EQ(rows[static_cast<size_t>(8 + i)], tile_address + layout.offset(40 + i, 72));

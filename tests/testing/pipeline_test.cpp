@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/testing/pipeline_test.cpp: the barrier emulator lets a right ring of stages pass and names each thing that may be wrong.
+/// tests/testing/pipeline_test.cpp: the barrier emulator lets a right ring of stages pass and names
+/// each thing that may be wrong.
 #include "folio/testing/pipeline.h"
 
 #include <gmock/gmock.h>
@@ -27,9 +28,10 @@ using ::testing::HasSubstr;
 
 enum class Mistake {
   none,
-  no_release,              // a consumer keeps its stage
-  release_before_read,     //
-  one_release_of_two,      // the barrier is made for all but one consumer, and the last one keeps silent
+  no_release,           // a consumer keeps its stage
+  release_before_read,  //
+  // the barrier is made for all but one consumer, and the last one keeps silent
+  one_release_of_two,
   no_wait_for_release,     // the producer takes a stage without asking
   no_wait_for_arrival,     // a consumer reads without asking
   expects_too_few_bytes,   //
@@ -54,8 +56,12 @@ struct Ring {
   BarrierId empty[max_stages] = {};
   int shared[max_stages][2] = {};
 
-  [[nodiscard]] SharedRange half(int stage, int i) const { return {(stage * 2 + i) * half_bytes, half_bytes}; }
-  [[nodiscard]] SharedRange whole(int stage) const { return {stage * 2 * half_bytes, 2 * half_bytes}; }
+  [[nodiscard]] SharedRange half(int stage, int i) const {
+    return {(stage * 2 + i) * half_bytes, half_bytes};
+  }
+  [[nodiscard]] SharedRange whole(int stage) const {
+    return {stage * 2 * half_bytes, 2 * half_bytes};
+  }
 };
 
 Actor producer(Pipeline& p, Ring& ring) {
@@ -63,7 +69,8 @@ Actor producer(Pipeline& p, Ring& ring) {
     const int s = tile % ring.stages;
     const int round = tile / ring.stages;
     const int first_parity = ring.mistake == Mistake::producer_starts_at_0 ? 0 : 1;
-    if (ring.mistake != Mistake::no_wait_for_release) co_await p.wait(ring.empty[s], (round & 1) ^ first_parity);
+    if (ring.mistake != Mistake::no_wait_for_release)
+      co_await p.wait(ring.empty[s], (round & 1) ^ first_parity);
     int64_t bytes = 2 * Ring::half_bytes;
     if (ring.mistake == Mistake::expects_too_few_bytes) bytes = Ring::half_bytes;
     if (ring.mistake == Mistake::expects_too_many_bytes) bytes += 16;
@@ -85,7 +92,8 @@ Actor consumer(Pipeline& p, Ring& ring, int index) {
     if (ring.mistake == Mistake::consumer_parity_stuck) parity = 0;
     if (ring.mistake == Mistake::consumer_starts_at_1) parity ^= 1;
     if (ring.mistake != Mistake::no_wait_for_arrival) co_await p.wait(ring.full[s], parity);
-    if (ring.mistake == Mistake::arrives_at_full && tile == 3) co_await p.arrive(ring.full[(s + 1) % ring.stages]);
+    if (ring.mistake == Mistake::arrives_at_full && tile == 3)
+      co_await p.arrive(ring.full[(s + 1) % ring.stages]);
     if (ring.mistake == Mistake::release_before_read) co_await p.arrive(ring.empty[s]);
     co_await p.read(ring.whole(s));
     if (ring.shared[s][0] != tile || ring.shared[s][1] != tile)
@@ -106,11 +114,13 @@ Outcome run(Ring ring, uint64_t seed) {
   for (int s = 0; s < ring.stages; ++s) {
     const std::string stage = std::to_string(s);
     ring.full[s] = p.add_barrier("full " + stage, 1);
-    const int releases = ring.mistake == Mistake::one_release_of_two ? ring.consumers - 1 : ring.consumers;
+    const int releases =
+        ring.mistake == Mistake::one_release_of_two ? ring.consumers - 1 : ring.consumers;
     ring.empty[s] = p.add_barrier("empty " + stage, releases);
   }
   p.add_actor("producer", producer(p, ring));
-  for (int c = 0; c < ring.consumers; ++c) p.add_actor("consumer " + std::to_string(c), consumer(p, ring, c));
+  for (int c = 0; c < ring.consumers; ++c)
+    p.add_actor("consumer " + std::to_string(c), consumer(p, ring, c));
   Status status = p.run();
   return {p.fault(), std::move(status)};
 }
@@ -124,7 +134,8 @@ void expect_found(const Ring& ring, const std::vector<Fault>& faults) {
   for (uint64_t i = 0; i < num_seeds; ++i) {
     const Outcome outcome = run(ring, seed + i);
     EXPECT_FALSE(outcome.status.is_ok()) << "seed " << seed + i;
-    EXPECT_EQ(std::count(faults.begin(), faults.end(), outcome.fault), 1) << outcome.status.message();
+    EXPECT_EQ(std::count(faults.begin(), faults.end(), outcome.fault), 1)
+        << outcome.status.message();
     EXPECT_THAT(std::string(outcome.status.message()), HasSubstr(name(outcome.fault)));
     seen.insert(outcome.fault);
   }
@@ -146,7 +157,8 @@ TEST(Pipeline, a_right_ring_passes_in_every_order) {
 
 TEST(Pipeline, a_stage_that_is_never_released_is_a_deadlock) {
   expect_found({.consumers = 2, .mistake = Mistake::no_release}, {Fault::deadlock});
-  const std::string message(run({.consumers = 2, .mistake = Mistake::no_release}, 1).status.message());
+  const std::string message(
+      run({.consumers = 2, .mistake = Mistake::no_release}, 1).status.message());
   EXPECT_THAT(message, HasSubstr("producer waits with parity"));
   EXPECT_THAT(message, HasSubstr("empty 1 (phase 2 is open: 1 of 2 arrivals"));
 }
@@ -157,16 +169,19 @@ TEST(Pipeline, a_release_before_the_read_is_found_on_every_schedule) {
 }
 
 TEST(Pipeline, a_producer_that_does_not_wait_overwrites) {
-  expect_found({.mistake = Mistake::no_wait_for_release},
-               {Fault::overwrite_before_arrival, Fault::overwrite_before_release, Fault::wrong_byte_count,
-                Fault::too_many_arrivals, Fault::wrong_phase, Fault::read_before_arrival});
+  expect_found(
+      {.mistake = Mistake::no_wait_for_release},
+      {Fault::overwrite_before_arrival, Fault::overwrite_before_release, Fault::wrong_byte_count,
+       Fault::too_many_arrivals, Fault::wrong_phase, Fault::read_before_arrival});
 }
 
 TEST(Pipeline, a_consumer_whose_release_is_not_counted_is_overwritten) {
   const Ring ring{.consumers = 2, .mistake = Mistake::one_release_of_two};
-  expect_found(ring, {Fault::overwrite_before_release, Fault::read_before_arrival, Fault::wrong_phase});
+  expect_found(ring,
+               {Fault::overwrite_before_release, Fault::read_before_arrival, Fault::wrong_phase});
   std::string message;
-  for (uint64_t seed = 1; message.find("before release") == std::string::npos; ++seed) message = run(ring, seed).status.message();
+  for (uint64_t seed = 1; message.find("before release") == std::string::npos; ++seed)
+    message = run(ring, seed).status.message();
   EXPECT_THAT(message, HasSubstr("a copy of producer overwrites shared byte "));
   EXPECT_THAT(message, HasSubstr("which consumer 1 reads without a release that was waited for"));
 }
@@ -176,9 +191,11 @@ TEST(Pipeline, a_consumer_that_does_not_wait_reads_too_early) {
 }
 
 TEST(Pipeline, too_few_and_too_many_expected_bytes_are_wrong_byte_counts) {
-  expect_found({.mistake = Mistake::expects_too_few_bytes}, {Fault::wrong_byte_count, Fault::read_before_arrival});
+  expect_found({.mistake = Mistake::expects_too_few_bytes},
+               {Fault::wrong_byte_count, Fault::read_before_arrival});
   expect_found({.mistake = Mistake::expects_too_many_bytes}, {Fault::wrong_byte_count});
-  EXPECT_THAT(std::string(run({.mistake = Mistake::expects_too_many_bytes}, 1).status.message()), HasSubstr("16 bytes missing"));
+  EXPECT_THAT(std::string(run({.mistake = Mistake::expects_too_many_bytes}, 1).status.message()),
+              HasSubstr("16 bytes missing"));
 }
 
 TEST(Pipeline, a_parity_that_is_not_flipped_is_a_wrong_phase) {
@@ -189,13 +206,15 @@ TEST(Pipeline, a_parity_that_is_not_flipped_is_a_wrong_phase) {
 
 TEST(Pipeline, a_wrong_first_parity_is_found) {
   expect_found({.mistake = Mistake::producer_starts_at_0}, {Fault::deadlock});
-  expect_found({.mistake = Mistake::consumer_starts_at_1}, {Fault::read_before_arrival, Fault::wrong_phase});
+  expect_found({.mistake = Mistake::consumer_starts_at_1},
+               {Fault::read_before_arrival, Fault::wrong_phase});
 }
 
 TEST(Pipeline, an_arrival_at_the_wrong_barrier_is_found) {
   expect_found({.stages = 2, .mistake = Mistake::arrives_at_full},
-               {Fault::too_many_arrivals, Fault::wrong_phase, Fault::wrong_byte_count, Fault::read_before_arrival,
-                Fault::overwrite_before_arrival, Fault::overwrite_before_release, Fault::deadlock, Fault::stopped});
+               {Fault::too_many_arrivals, Fault::wrong_phase, Fault::wrong_byte_count,
+                Fault::read_before_arrival, Fault::overwrite_before_arrival,
+                Fault::overwrite_before_release, Fault::deadlock, Fault::stopped});
 }
 
 TEST(Pipeline, a_copy_that_nobody_waits_for_may_be_in_flight_at_the_end) {
@@ -270,7 +289,8 @@ TEST(Pipeline, the_failure_of_a_copy_keeps_its_code) {
   const BarrierId barrier = p.add_barrier("b", 1);
   struct Program {
     static Actor actor(Pipeline& p, BarrierId barrier) {
-      co_await p.copy(barrier, {0, 64}, []() -> Result<int64_t> { return fail(Errc::unsupported, "no such mode"); });
+      co_await p.copy(barrier, {0, 64},
+                      []() -> Result<int64_t> { return fail(Errc::unsupported, "no such mode"); });
       co_await p.arrive_expect_tx(barrier, 64);
       co_await p.wait(barrier, 0);
     }
@@ -315,7 +335,8 @@ TEST(Pipeline, interleave_runs_each_seed_and_keeps_what_the_program_returns) {
   const auto wrong = [&](Pipeline& p) {
     if (++runs == 13) p.add_actor("reader", reads(p, {0, 16}));
   };
-  EXPECT_THAT(std::string(emulator::interleave(64, 5, 10, wrong).message()), HasSubstr("seed 7, step "));
+  EXPECT_THAT(std::string(emulator::interleave(64, 5, 10, wrong).message()),
+              HasSubstr("seed 7, step "));
   EXPECT_EQ(runs, 13);
 }
 

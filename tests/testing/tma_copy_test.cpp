@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/testing/tma_copy_test.cpp: emulated boxes and gathers against a copy of single elements, and what is refused.
+/// tests/testing/tma_copy_test.cpp: emulated boxes and gathers against a copy of single elements,
+/// and what is refused.
 #include "folio/testing/tma_copy.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +20,8 @@ using emulator::GlobalMemory;
 using emulator::SharedMemory;
 using ::testing::HasSubstr;
 
-constexpr uint64_t device_base = 0x7f0000000000u;  // no host address: whoever mixes the two up crashes
+// no host address: whoever mixes the two up crashes
+constexpr uint64_t device_base = 0x7f0000000000u;
 constexpr std::array all_swizzles{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
 
 /// A device allocation with random contents.
@@ -37,15 +39,18 @@ class Allocation {
   std::vector<std::byte> bytes_;
 };
 
-/// One element of a box: which, whether in bounds, where in the allocation and where in shared memory.
+/// One element of a box: which, whether in bounds, where in the allocation and where in shared
+/// memory.
 struct Element {
   bool in_bounds = true;
   int64_t global = 0;
   int64_t shared = 0;
 };
 
-/// Every element of a box, one at a time: nothing here is shared with the emulator but the swizzle, which tests/tma checks.
-std::vector<Element> elements_of(const TensorMap& map, int64_t to, std::span<const int32_t> coordinates) {
+/// Every element of a box, one at a time: nothing here is shared with the emulator but the swizzle,
+/// which tests/tma checks.
+std::vector<Element> elements_of(const TensorMap& map, int64_t to,
+                                 std::span<const int32_t> coordinates) {
   const int64_t size = element_bytes(map.dtype);
   int64_t extent[5] = {map.box[0], 1, 1, 1, 1};
   int64_t total = map.box[0];
@@ -100,7 +105,8 @@ TensorMap random_map(Rng& rng, int rank, Swizzle mode, int64_t& bytes) {
 
 std::vector<int32_t> random_coordinates(Rng& rng, const TensorMap& map) {
   std::vector<int32_t> coordinates;
-  for (int i = 0; i < map.rank; ++i) coordinates.push_back(rng.int_between(-map.box[i], map.dim[i] + 1));
+  for (int i = 0; i < map.rank; ++i)
+    coordinates.push_back(rng.int_between(-map.box[i], map.dim[i] + 1));
   return coordinates;
 }
 
@@ -124,8 +130,8 @@ void for_random_boxes(Check&& check) {
 }
 
 TEST(TmaCopy, loads_bring_each_element_and_fill_the_rest) {
-  for_random_boxes([](Rng&, const TensorMap& map, Allocation& allocation, const std::vector<int32_t>& coordinates,
-                      SharedMemory& shared, int64_t to) {
+  for_random_boxes([](Rng&, const TensorMap& map, Allocation& allocation,
+                      const std::vector<int32_t>& coordinates, SharedMemory& shared, int64_t to) {
     const Result<int64_t> bytes = tma_load(map, allocation.memory(), shared, to, coordinates);
     ASSERT_TRUE(bytes.has_value()) << bytes.error().message();
     const std::vector<Element> elements = elements_of(map, to, coordinates);
@@ -135,7 +141,8 @@ TEST(TmaCopy, loads_bring_each_element_and_fill_the_rest) {
     for (const Element& e : elements) {
       for (int64_t b = 0; b < size; ++b) {
         const std::byte fill{map.oob_fill == OobFill::nan ? uint8_t{0xff} : uint8_t{0}};
-        expected[static_cast<size_t>(e.shared + b)] = e.in_bounds ? allocation.bytes()[static_cast<size_t>(e.global + b)] : fill;
+        expected[static_cast<size_t>(e.shared + b)] =
+            e.in_bounds ? allocation.bytes()[static_cast<size_t>(e.global + b)] : fill;
       }
     }
     EXPECT_EQ(std::memcmp(expected.data(), shared.at(0), expected.size()), 0);
@@ -143,13 +150,14 @@ TEST(TmaCopy, loads_bring_each_element_and_fill_the_rest) {
 }
 
 TEST(TmaCopy, stores_write_each_element_that_is_in_bounds_and_nothing_else) {
-  for_random_boxes([](Rng& rng, const TensorMap& map, Allocation& allocation, const std::vector<int32_t>& coordinates,
-                      SharedMemory& shared, int64_t to) {
+  for_random_boxes([](Rng& rng, const TensorMap& map, Allocation& allocation,
+                      const std::vector<int32_t>& coordinates, SharedMemory& shared, int64_t to) {
     for (int64_t i = 0; i < shared.size(); ++i) shared.store(i, static_cast<uint8_t>(rng.next()));
     std::vector<std::byte> expected = allocation.bytes();
     for (const Element& e : elements_of(map, to, coordinates)) {
       if (e.in_bounds)
-        std::memcpy(&expected[static_cast<size_t>(e.global)], shared.at(e.shared), static_cast<size_t>(element_bytes(map.dtype)));
+        std::memcpy(&expected[static_cast<size_t>(e.global)], shared.at(e.shared),
+                    static_cast<size_t>(element_bytes(map.dtype)));
     }
     const Result<int64_t> bytes = tma_store(map, allocation.memory(), shared, to, coordinates);
     ASSERT_TRUE(bytes.has_value()) << bytes.error().message();
@@ -184,8 +192,11 @@ TEST(TmaCopy, gather4_brings_four_rows_and_scatter4_takes_them_back) {
     for (int c = 0; c < 64; ++c) {
       uint16_t expected = 0;
       const int32_t row = rows[static_cast<size_t>(r)];
-      if (r < 2 && c + 8 < 64) std::memcpy(&expected, &allocation.bytes()[static_cast<size_t>(row * 128 + (c + 8) * 2)], 2);
-      ASSERT_EQ(shared.load<uint16_t>(swizzle(map.swizzle, 512 + r * 128 + c * 2)), expected) << r << ", " << c;
+      if (r < 2 && c + 8 < 64)
+        std::memcpy(&expected, &allocation.bytes()[static_cast<size_t>(row * 128 + (c + 8) * 2)],
+                    2);
+      ASSERT_EQ(shared.load<uint16_t>(swizzle(map.swizzle, 512 + r * 128 + c * 2)), expected)
+          << r << ", " << c;
     }
   }
   const std::vector<std::byte> before = allocation.bytes();
@@ -222,27 +233,31 @@ TEST(TmaCopy, touching_memory_outside_the_allocation_is_an_error_that_names_it) 
   TensorMap map = matrix(12, 64, 64);  // claims two rows too many
   map.box[1] = 4;
   EXPECT_TRUE(tma_load<2>(map, allocation.memory(), shared, 0, {{0, 6}}).has_value());
-  std::string message(tma_load<2>(map, allocation.memory("pool"), shared, 0, {{32, 8}}).error().message());
-  EXPECT_EQ(
-      message,
-      "tma_load: element (32, 10, 0, 0, 0) of the tensor, fastest first, begins bytes [1344, 1408) of pool, which has 1280");
+  std::string message(
+      tma_load<2>(map, allocation.memory("pool"), shared, 0, {{32, 8}}).error().message());
+  EXPECT_EQ(message,
+            "tma_load: element (32, 10, 0, 0, 0) of the tensor, fastest first, begins bytes [1344, "
+            "1408) of pool, which has 1280");
   message = tma_store<2>(map, allocation.memory(), shared, 0, {{0, 9}}).error().message();
   EXPECT_THAT(message, HasSubstr("tma_store: element (0, 10, 0, 0, 0)"));
-  // The front: a ragged map whose base lies in front of the allocation is fine until it is asked for rows there.
+  // The front: a ragged map whose base lies in front of the allocation is fine until it is asked
+  // for rows there.
   map = matrix(4, 64, 64);
   map.rank = 3;
   map.base -= 4 * 128;
   map.box[1] = 4;
   map.dim[2] = 11;
   map.stride_bytes[2] = 128;
-  EXPECT_TRUE(tma_load<3>(map, allocation.memory(), shared, 0, {{0, 1, 3}}).has_value());  // rows 0 to 2
+  // rows 0 to 2
+  EXPECT_TRUE(tma_load<3>(map, allocation.memory(), shared, 0, {{0, 1, 3}}).has_value());
   message = tma_load<3>(map, allocation.memory(), shared, 0, {{0, 0, 3}}).error().message();
   EXPECT_THAT(message, HasSubstr("element (0, 0, 3, 0, 0)"));
   EXPECT_THAT(message, HasSubstr("bytes [-128, 0) of tensor"));
 }
 
 TEST(TmaCopy, addresses_wrap_modulo_two_to_the_64) {
-  // A clamp at both ends without memory in front: the second extra dimension takes back what the row offset of 2^30 adds.
+  // A clamp at both ends without memory in front: the second extra dimension takes back what the
+  // row offset of 2^30 adds.
   Rng rng(test_seed());
   constexpr int64_t pitch = 128, far = int64_t{1} << 30, top = 0x7fff0000;
   Allocation allocation(50 * pitch, rng);
@@ -256,15 +271,18 @@ TEST(TmaCopy, addresses_wrap_modulo_two_to_the_64) {
   for (const int32_t start : {0, 3, 33}) {
     for (int32_t valid = 1; valid <= 16; ++valid) {
       map.stride_bytes[3] = (int64_t{1} << 34) - pitch;  // 2^30 of them are -2^30 rows, modulo 2^64
-      const Result<int64_t> bytes =
-          tma_load<4>(map, allocation.memory(), shared, 0,
-                      {{0, static_cast<int32_t>(far) - valid, start + valid, static_cast<int32_t>(far)}});
+      const Result<int64_t> bytes = tma_load<4>(
+          map, allocation.memory(), shared, 0,
+          {{0, static_cast<int32_t>(far) - valid, start + valid, static_cast<int32_t>(far)}});
       ASSERT_TRUE(bytes.has_value()) << bytes.error().message();
       for (int32_t row = 0; row < 16; ++row) {
         std::array<std::byte, 128> expected{};
-        if (row < valid) std::memcpy(expected.data(), &allocation.bytes()[static_cast<size_t>((start + row) * pitch)], 128);
+        if (row < valid)
+          std::memcpy(expected.data(),
+                      &allocation.bytes()[static_cast<size_t>((start + row) * pitch)], 128);
         std::array<std::byte, 128> got;
-        for (int32_t b = 0; b < 128; ++b) got[static_cast<size_t>(b)] = *shared.at(swizzle(map.swizzle, row * pitch + b));
+        for (int32_t b = 0; b < 128; ++b)
+          got[static_cast<size_t>(b)] = *shared.at(swizzle(map.swizzle, row * pitch + b));
         ASSERT_EQ(got, expected) << start << ", " << valid << ", " << row;
       }
     }
@@ -290,8 +308,10 @@ TEST(TmaCopy, what_makes_no_sense_is_refused) {
   bad = map;
   bad.use = TmaUse::gather4;
   EXPECT_THAT(message(bad, 0, {0, 0}), HasSubstr("the map is made for gather4"));
-  EXPECT_THAT(std::string(tma_gather4(map, allocation.memory(), shared, 0, 0, {0, 1, 2, 3}).error().message()),
-              HasSubstr("the map is made for tiles"));
+  EXPECT_THAT(
+      std::string(
+          tma_gather4(map, allocation.memory(), shared, 0, 0, {0, 1, 2, 3}).error().message()),
+      HasSubstr("the map is made for tiles"));
   bad = map;
   bad.rank = 3;
   bad.interleave = Interleave::b16;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tma/map_walk.h: which addresses a copy touches and where in shared memory their elements land, on numbers alone.
+/// tests/tma/map_walk.h: which addresses a copy touches and where in shared memory their elements
+/// land, on numbers alone.
 #pragma once
 
 #include <array>
@@ -15,9 +16,11 @@ struct Landed {
   uint64_t address = 0;  ///< of an element in bounds
 };
 
-/// Every element of a box: shared-memory byte -> what it came from. `destination` is where the box goes, before the swizzle.
+/// Every element of a box: shared-memory byte -> what it came from. `destination` is where the box
+/// goes, before the swizzle.
 template <int Rank>
-std::map<int64_t, Landed> walk(const TensorMap& map, const TmaCoordinates<Rank>& at, int64_t destination = 0) {
+std::map<int64_t, Landed> walk(const TensorMap& map, const TmaCoordinates<Rank>& at,
+                               int64_t destination = 0) {
   std::map<int64_t, Landed> out;
   const int32_t bytes = element_bytes(map.dtype);
   std::array<int32_t, 5> i = {};
@@ -27,7 +30,8 @@ std::map<int64_t, Landed> walk(const TensorMap& map, const TmaCoordinates<Rank>&
     for (size_t d = 0; d < static_cast<size_t>(map.rank); ++d) {
       const int64_t x = int64_t{at.at[d]} + i[d];
       landed.in_bounds &= x >= 0 && x < map.dim[d];
-      landed.address += static_cast<uint64_t>(x) * static_cast<uint64_t>(d == 0 ? bytes : map.stride_bytes[d]);
+      landed.address +=
+          static_cast<uint64_t>(x) * static_cast<uint64_t>(d == 0 ? bytes : map.stride_bytes[d]);
     }
     out[folio::swizzle(map.swizzle, packed)] = landed;
     packed += bytes;

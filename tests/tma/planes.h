@@ -21,9 +21,11 @@ struct CacheShape {
 
 inline constexpr uint64_t storage = 0x7f00'0000'0000;
 
-/// K (kv 0) or V (kv 1) of a layer of the storage tensor [pages, kv, layers, slots, heads, dim] at `storage`.
+/// K (kv 0) or V (kv 1) of a layer of the storage tensor [pages, kv, layers, slots, heads, dim] at
+/// `storage`.
 inline PlaneGeometry plane_of(const CacheShape& c, int kv = 0, int layer = 0) {
-  const int64_t head_bytes = int64_t{c.head_size} * bit_width(c.dtype) / 8, row_bytes = c.num_heads * head_bytes;
+  const int64_t head_bytes = int64_t{c.head_size} * bit_width(c.dtype) / 8,
+                row_bytes = c.num_heads * head_bytes;
   const int64_t plane_bytes = c.page_size * row_bytes;
   PlaneGeometry plane;
   plane.base = storage + static_cast<uint64_t>((int64_t{kv} * c.num_layers + layer) * plane_bytes);
@@ -45,9 +47,10 @@ inline PlaneGeometry rows_of(DType dtype, int64_t rows, int32_t num_heads, int32
   return plane;
 }
 
-inline uint64_t address(const PlaneGeometry& plane, int64_t page, int64_t slot, int64_t head, int64_t column) {
-  const int64_t offset = page * plane.page_stride_bytes + slot * plane.slot_stride_bytes + head * plane.head_stride_bytes +
-                         column * plane.element_bytes();
+inline uint64_t address(const PlaneGeometry& plane, int64_t page, int64_t slot, int64_t head,
+                        int64_t column) {
+  const int64_t offset = page * plane.page_stride_bytes + slot * plane.slot_stride_bytes +
+                         head * plane.head_stride_bytes + column * plane.element_bytes();
   return plane.base + static_cast<uint64_t>(offset);
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tma/proof_cache.h: storage, tables and independent answers for proofs that tiles bring the right elements.
+/// tests/tma/proof_cache.h: storage, tables and independent answers for proofs that tiles bring the
+/// right elements.
 ///
-/// Storage is random bytes, so that every 16 of them are different. Where an element lies is computed here from the two storage orders
-/// in words, not from the library's views; the tile builders get their planes from make_planes, as an engine would.
+/// Storage is random bytes, so that every 16 of them are different. Where an element lies is
+/// computed here from the two storage orders in words, not from the library's views; the tile
+/// builders get their planes from make_planes, as an engine would.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,8 +29,10 @@ namespace folio::test {
 inline constexpr std::array proof_head_sizes{64, 72, 80, 128, 192, 256, 512, 576};
 inline constexpr std::array proof_page_sizes{1, 8, 16, 32, 64, 128, 256};
 inline constexpr std::array proof_tile_rows{16, 32, 64, 128, 256};
-inline constexpr std::array proof_swizzles{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
-inline constexpr std::array proof_dtypes{DType::bf16, DType::f16, DType::f32, DType::f8_e4m3, DType::i8};
+inline constexpr std::array proof_swizzles{Swizzle::none, Swizzle::b32, Swizzle::b64,
+                                           Swizzle::b128};
+inline constexpr std::array proof_dtypes{DType::bf16, DType::f16, DType::f32, DType::f8_e4m3,
+                                         DType::i8};
 inline constexpr std::array proof_orders{StorageOrder::token_major, StorageOrder::head_major};
 
 /// `bytes` random bytes at a 1024-byte boundary, the same in every call: made once.
@@ -77,10 +81,14 @@ class ProofCache {
     const KVPlanes& planes = planes_[static_cast<size_t>(layer)];
     return tma_plane_of(kv == 0 ? planes.key : planes.value);
   }
-  [[nodiscard]] emulator::GlobalMemory memory() const { return emulator::global_memory({data_, bytes_}, "blocks"); }
+  [[nodiscard]] emulator::GlobalMemory memory() const {
+    return emulator::global_memory({data_, bytes_}, "blocks");
+  }
 
-  /// The head_bytes of one head of one token: blocks [page, kv, layer, slot, head, dim] or [page, kv, layer, head, slot, dim].
-  [[nodiscard]] const std::byte* head_of(int kv, int layer, int64_t page, int64_t slot, int head) const {
+  /// The head_bytes of one head of one token: blocks [page, kv, layer, slot, head, dim] or [page,
+  /// kv, layer, head, slot, dim].
+  [[nodiscard]] const std::byte* head_of(int kv, int layer, int64_t page, int64_t slot,
+                                         int head) const {
     int64_t row = (page * 2 + kv) * num_layers + layer;
     if (order_ == StorageOrder::token_major) {
       row = (row * page_size_ + slot) * num_heads + head;
@@ -101,13 +109,16 @@ class ProofCache {
   std::vector<KVPlanes> planes_;
 };
 
-/// One row of a page table, aligned and padded as populate needs it, with unassigned entries among the pages.
+/// One row of a page table, aligned and padded as populate needs it, with unassigned entries among
+/// the pages.
 class ProofTable {
  public:
   ProofTable(int64_t num_pages, Rng& rng) {
-    const uint32_t sentinels[] = {static_cast<uint32_t>(num_pages), static_cast<uint32_t>(num_pages) + 7, 0xffffffffu};
+    const uint32_t sentinels[] = {static_cast<uint32_t>(num_pages),
+                                  static_cast<uint32_t>(num_pages) + 7, 0xffffffffu};
     for (uint32_t& entry : entries_) {
-      entry = rng.chance(0.15) ? rng.pick(sentinels) : static_cast<uint32_t>(rng.between(0, num_pages - 1));
+      entry = rng.chance(0.15) ? rng.pick(sentinels)
+                               : static_cast<uint32_t>(rng.between(0, num_pages - 1));
     }
   }
   [[nodiscard]] const uint32_t* data() const { return entries_; }
@@ -120,21 +131,23 @@ class ProofTable {
   alignas(32) uint32_t entries_[num_entries + 16];
 };
 
-/// Rows of the pieces of a tile, through populate: a tile of more than 16 pages is populated part by part.
+/// Rows of the pieces of a tile, through populate: a tile of more than 16 pages is populated part
+/// by part.
 template <int BN, int PageSize>
-void populate_tile(const uint32_t* table, uint32_t base, const detail::RowGeometry& geometry, std::vector<uint32_t>& rows) {
+void populate_tile(const uint32_t* table, uint32_t base, const detail::RowGeometry& geometry,
+                   std::vector<uint32_t>& rows) {
   constexpr int part = std::min(BN, 16 * PageSize);
   rows.clear();
   for (int first = 0; first < BN; first += part) {
-    const auto indices =
-        detail::populate_rows<part, PageSize, part, false, true>(table, base + static_cast<uint32_t>(first), geometry);
+    const auto indices = detail::populate_rows<part, PageSize, part, false, true>(
+        table, base + static_cast<uint32_t>(first), geometry);
     rows.insert(rows.end(), std::begin(indices.rows), std::end(indices.rows));
   }
 }
 
 template <int PageSize>
-void populate_page(int tile_rows, const uint32_t* table, uint32_t base, const detail::RowGeometry& geometry,
-                   std::vector<uint32_t>& rows) {
+void populate_page(int tile_rows, const uint32_t* table, uint32_t base,
+                   const detail::RowGeometry& geometry, std::vector<uint32_t>& rows) {
   switch (tile_rows) {
     case 16: return populate_tile<16, PageSize>(table, base, geometry, rows);
     case 32: return populate_tile<32, PageSize>(table, base, geometry, rows);
@@ -144,9 +157,10 @@ void populate_page(int tile_rows, const uint32_t* table, uint32_t base, const de
   }
 }
 
-/// The first row of each piece of a tile of `tile_rows` keys from `base`, which is a multiple of tile_rows.
-inline void populate_any(int page_size, int tile_rows, const uint32_t* table, uint32_t base, const detail::RowGeometry& geometry,
-                         std::vector<uint32_t>& rows) {
+/// The first row of each piece of a tile of `tile_rows` keys from `base`, which is a multiple of
+/// tile_rows.
+inline void populate_any(int page_size, int tile_rows, const uint32_t* table, uint32_t base,
+                         const detail::RowGeometry& geometry, std::vector<uint32_t>& rows) {
   switch (page_size) {
     case 1: return populate_page<1>(tile_rows, table, base, geometry, rows);
     case 8: return populate_page<8>(tile_rows, table, base, geometry, rows);
@@ -158,30 +172,37 @@ inline void populate_any(int page_size, int tile_rows, const uint32_t* table, ui
   }
 }
 
-/// Compares a tile with the rows that it should hold: `head_of(row)` gives the bytes of a row, or null for one that reads as zeros.
-/// `first_byte`: where the tile's columns begin in the head; bytes at and past `last_byte` read as zeros.
-/// Looks at every 16 bytes, and at one row element by element. Gives "" or where the first difference is.
+/// Compares a tile with the rows that it should hold: `head_of(row)` gives the bytes of a row, or
+/// null for one that reads as zeros. `first_byte`: where the tile's columns begin in the head;
+/// bytes at and past `last_byte` read as zeros. Looks at every 16 bytes, and at one row element by
+/// element. Gives "" or where the first difference is.
 template <class HeadOf>
-std::string tile_difference(const emulator::SharedMemory& shared, int64_t tile_address, const TileLayout& layout,
-                            int64_t first_byte, int64_t last_byte, Rng& rng, HeadOf&& head_of) {
+std::string tile_difference(const emulator::SharedMemory& shared, int64_t tile_address,
+                            const TileLayout& layout, int64_t first_byte, int64_t last_byte,
+                            Rng& rng, HeadOf&& head_of) {
   constexpr int64_t unit = 16;
   const int64_t row_bytes = int64_t{layout.columns} * layout.element_bytes;
   for (int32_t row = 0; row < layout.rows; ++row) {
     const std::byte* head = head_of(row);
     for (int64_t at = 0; at < row_bytes; at += unit) {
       std::array<std::byte, unit> expected{};
-      const int64_t valid = head == nullptr ? 0 : std::clamp<int64_t>(last_byte - first_byte - at, 0, unit);
-      if (valid > 0) std::memcpy(expected.data(), head + first_byte + at, static_cast<size_t>(valid));
-      const int64_t address = tile_address + layout.offset(row, static_cast<int32_t>(at / layout.element_bytes));
+      const int64_t valid =
+          head == nullptr ? 0 : std::clamp<int64_t>(last_byte - first_byte - at, 0, unit);
+      if (valid > 0)
+        std::memcpy(expected.data(), head + first_byte + at, static_cast<size_t>(valid));
+      const int64_t address =
+          tile_address + layout.offset(row, static_cast<int32_t>(at / layout.element_bytes));
       if (std::memcmp(shared.at(address), expected.data(), unit) != 0)
-        return "row " + std::to_string(row) + ", byte " + std::to_string(at) + " of the tile's columns";
+        return "row " + std::to_string(row) + ", byte " + std::to_string(at) +
+               " of the tile's columns";
     }
   }
   const int32_t row = rng.int_between(0, layout.rows - 1);
   for (int32_t column = 0; column < layout.columns; ++column) {
-    const int32_t first =
-        column / static_cast<int32_t>(unit / layout.element_bytes) * static_cast<int32_t>(unit / layout.element_bytes);
-    if (layout.offset(row, column) != layout.offset(row, first) + int64_t{column - first} * layout.element_bytes)
+    const int32_t first = column / static_cast<int32_t>(unit / layout.element_bytes) *
+                          static_cast<int32_t>(unit / layout.element_bytes);
+    if (layout.offset(row, column) !=
+        layout.offset(row, first) + int64_t{column - first} * layout.element_bytes)
       return "element " + std::to_string(column) + " does not follow its neighbour";
   }
   return "";

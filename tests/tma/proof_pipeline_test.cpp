@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tma/proof_pipeline_test.cpp: a page-walking loader and its consumers, whole: barriers, stages, copies and elements, under random
+/// tests/tma/proof_pipeline_test.cpp: a page-walking loader and its consumers, whole: barriers,
+/// stages, copies and elements, under random
 /// interleaving; and the same loader with one mistake.
 ///
-/// The kernel walks (sequence, head, tile). One producer fills a ring of stages; K comes through cache_tile, V through a ragged tile,
-/// so that slots past the context read as zeros. Consumers compare what they read with the cache, element by element.
+/// The kernel walks (sequence, head, tile). One producer fills a ring of stages; K comes through
+/// cache_tile, V through a ragged tile, so that slots past the context read as zeros. Consumers
+/// compare what they read with the cache, element by element.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,7 +70,8 @@ class LoaderKernel {
       tables_.emplace_back(cache_.num_pages, rng);
       contexts_.push_back(rng.int_between(1, 3 * g.tile_rows));
       for (int32_t head = 0; head < ProofCache::num_heads; ++head) {
-        for (int32_t base = 0; base < contexts_.back(); base += g.tile_rows) items_.push_back({b, head, base});
+        for (int32_t base = 0; base < contexts_.back(); base += g.tile_rows)
+          items_.push_back({b, head, base});
       }
     }
     bytes_ = k_tile_.layout.bytes();
@@ -85,7 +88,8 @@ class LoaderKernel {
       empty_v_[s] = p.add_barrier("empty V " + stage, g_.consumers);
     }
     p.add_actor("producer", producer(p));
-    for (int32_t i = 0; i < g_.consumers; ++i) p.add_actor("consumer " + std::to_string(i), consumer(p, i));
+    for (int32_t i = 0; i < g_.consumers; ++i)
+      p.add_actor("consumer " + std::to_string(i), consumer(p, i));
     Status status = p.run();
     fault = p.fault();
     return status;
@@ -97,11 +101,15 @@ class LoaderKernel {
   [[nodiscard]] int64_t page_of(const Item& item, int32_t row) const {
     return tables_[static_cast<size_t>(item.sequence)][(item.base + row) / g_.page_size];
   }
-  [[nodiscard]] bool is_assigned(const Item& item, int32_t row) const { return page_of(item, row) < cache_.num_pages; }
+  [[nodiscard]] bool is_assigned(const Item& item, int32_t row) const {
+    return page_of(item, row) < cache_.num_pages;
+  }
 
   /// Bytes of one stage that the barrier is to wait for.
   [[nodiscard]] int64_t expected_bytes(const Item& item) const {
-    if (mistake_ != Mistake::counts_assigned_pages_only && mistake_ != Mistake::leaves_unassigned_pages) return bytes_;
+    if (mistake_ != Mistake::counts_assigned_pages_only &&
+        mistake_ != Mistake::leaves_unassigned_pages)
+      return bytes_;
     int64_t bytes = 0;
     for (int32_t row = 0; row < g_.tile_rows; row += box_rows()) {
       if (is_assigned(item, row)) bytes += bytes_ * box_rows() / g_.tile_rows;
@@ -116,38 +124,48 @@ class LoaderKernel {
     for (size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
       const auto stage = static_cast<int>(i % static_cast<size_t>(g_.stages));
-      const int round =
-          mistake_ == Mistake::same_parity_in_every_round ? 0 : static_cast<int>(i / static_cast<size_t>(g_.stages));
+      const int round = mistake_ == Mistake::same_parity_in_every_round
+                            ? 0
+                            : static_cast<int>(i / static_cast<size_t>(g_.stages));
       const uint32_t* table = tables_[static_cast<size_t>(item.sequence)].data();
-      populate_any(g_.page_size, g_.tile_rows, table, static_cast<uint32_t>(item.base), geometry, rows);
-      if (mistake_ == Mistake::page_of_the_next_tile) std::rotate(rows.begin(), rows.begin() + 1, rows.end());
+      populate_any(g_.page_size, g_.tile_rows, table, static_cast<uint32_t>(item.base), geometry,
+                   rows);
+      if (mistake_ == Mistake::page_of_the_next_tile)
+        std::rotate(rows.begin(), rows.begin() + 1, rows.end());
       for (int kv = 0; kv < 2; ++kv) {
         const BarrierId full = kv == 0 ? full_k_[stage] : full_v_[stage];
         co_await p.wait(kv == 0 ? empty_k_[stage] : empty_v_[stage], (round & 1) ^ 1);
         co_await p.arrive_expect_tx(full, expected_bytes(item));
         for (int32_t row = 0; row < g_.tile_rows; row += box_rows()) {
-          const bool skips = mistake_ == Mistake::skips_unassigned_pages || mistake_ == Mistake::leaves_unassigned_pages;
+          const bool skips = mistake_ == Mistake::skips_unassigned_pages ||
+                             mistake_ == Mistake::leaves_unassigned_pages;
           if (skips && !is_assigned(item, row)) continue;
           const int64_t first = rows[static_cast<size_t>(row / box_rows())];
           for (int32_t chunk = 0; chunk < k_tile_.layout.num_chunks(); ++chunk) {
             const int64_t to = stage_address(kv, stage) + k_tile_.layout.box_offset(row, chunk);
             const int64_t bytes = int64_t{box_rows()} * k_tile_.layout.chunk_bytes();
-            co_await p.copy(full, {to, bytes},
-                            [this, item, kv, row, chunk, first, to] { return load(item, kv, row, chunk, first, to); });
+            co_await p.copy(full, {to, bytes}, [this, item, kv, row, chunk, first, to] {
+              return load(item, kv, row, chunk, first, to);
+            });
           }
         }
       }
     }
   }
 
-  Result<int64_t> load(const Item& item, int kv, int32_t row, int32_t chunk, int64_t first, int64_t to) {
+  Result<int64_t> load(const Item& item, int kv, int32_t row, int32_t chunk, int64_t first,
+                       int64_t to) {
     if (kv == 0) {
-      return emulator::tma_load<3>(k_tile_.map, cache_.memory(), shared_, to,
-                                   {{chunk * k_tile_.layout.chunk, item.head, static_cast<int32_t>(first)}});
+      return emulator::tma_load<3>(
+          k_tile_.map, cache_.memory(), shared_, to,
+          {{chunk * k_tile_.layout.chunk, item.head, static_cast<int32_t>(first)}});
     }
-    const int64_t valid = is_assigned(item, row) ? contexts_[static_cast<size_t>(item.sequence)] - item.base - row : 0;
+    const int64_t valid = is_assigned(item, row)
+                              ? contexts_[static_cast<size_t>(item.sequence)] - item.base - row
+                              : 0;
     const RaggedRows piece{first, std::clamp<int64_t>(valid, 0, box_rows()), 0};
-    return emulator::tma_load(v_tile_.map, cache_.memory(), shared_, to, v_tile_.coordinates(piece, item.head, chunk));
+    return emulator::tma_load(v_tile_.map, cache_.memory(), shared_, to,
+                              v_tile_.coordinates(piece, item.head, chunk));
   }
 
   Actor consumer(Pipeline& p, int32_t index) {
@@ -175,10 +193,11 @@ class LoaderKernel {
       if (!is_assigned(item, row) || !is_visible) return nullptr;
       return cache_.head_of(kv, 1, page_of(item, row), (item.base + row) % g_.page_size, item.head);
     };
-    const std::string difference =
-        tile_difference(shared_, stage_address(kv, stage), k_tile_.layout, 0, cache_.head_bytes, rng, head_of);
+    const std::string difference = tile_difference(
+        shared_, stage_address(kv, stage), k_tile_.layout, 0, cache_.head_bytes, rng, head_of);
     if (difference.empty()) return {};
-    return fail(Errc::internal, "{} of sequence {}, tile at {}: {}", kv == 0 ? "K" : "V", item.sequence, item.base, difference);
+    return fail(Errc::internal, "{} of sequence {}, tile at {}: {}", kv == 0 ? "K" : "V",
+                item.sequence, item.base, difference);
   }
 
   Geometry g_;
@@ -204,24 +223,32 @@ TEST(TmaProof, a_page_walking_loader_is_right_in_every_order) {
       {.head_size = 72, .page_size = 32, .tile_rows = 128, .stages = 2, .consumers = 1},
       {.dtype = DType::f8_e4m3, .head_size = 256, .page_size = 128, .tile_rows = 32, .stages = 3},
       {.dtype = DType::f32, .head_size = 80, .page_size = 256, .tile_rows = 64, .stages = 2},
-      {.dtype = DType::i8, .head_size = 576, .page_size = 16, .tile_rows = 16, .stages = 4, .consumers = 2},
+      {.dtype = DType::i8,
+       .head_size = 576,
+       .page_size = 16,
+       .tile_rows = 16,
+       .stages = 4,
+       .consumers = 2},
   };
   for (const Geometry& g : geometries) {
     for (uint64_t i = 0; i < 12; ++i) {
       LoaderKernel kernel(g, Mistake::none, rng);
       Fault fault;
       const Status status = kernel.run(rng.next() % 100000, fault);
-      ASSERT_TRUE(status.is_ok()) << "page " << g.page_size << " tile " << g.tile_rows << ": " << status.message();
+      ASSERT_TRUE(status.is_ok()) << "page " << g.page_size << " tile " << g.tile_rows << ": "
+                                  << status.message();
     }
   }
 }
 
-/// Runs until the mistake shows, which is at once unless the table happens to have no unassigned page.
+/// Runs until the mistake shows, which is at once unless the table happens to have no unassigned
+/// page.
 std::string first_failure(Mistake mistake, Fault& fault) {
   Rng rng(test_seed());
   for (int i = 0; i < 20; ++i) {
     LoaderKernel kernel({}, mistake, rng);
-    if (const Status status = kernel.run(1, fault); !status.is_ok()) return std::string(status.message());
+    if (const Status status = kernel.run(1, fault); !status.is_ok())
+      return std::string(status.message());
   }
   return "";
 }
@@ -233,7 +260,8 @@ TEST(TmaProof, a_loader_with_a_mistake_is_named) {
   EXPECT_EQ(fault, Fault::wrong_byte_count);
   first_failure(Mistake::skips_unassigned_pages, fault);
   EXPECT_EQ(fault, Fault::wrong_byte_count);
-  EXPECT_THAT(first_failure(Mistake::leaves_unassigned_pages, fault), HasSubstr("which nothing has written"));
+  EXPECT_THAT(first_failure(Mistake::leaves_unassigned_pages, fault),
+              HasSubstr("which nothing has written"));
   EXPECT_EQ(fault, Fault::read_before_arrival);
   EXPECT_THAT(first_failure(Mistake::releases_keys_before_reading, fault),
               ::testing::AnyOf(HasSubstr("overwrites"), HasSubstr("reads")));

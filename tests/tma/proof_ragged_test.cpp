@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tma/proof_ragged_test.cpp: tiles that clip where a sequence begins and ends, loads and stores, contiguous, grouped and paged;
+/// tests/tma/proof_ragged_test.cpp: tiles that clip where a sequence begins and ends, loads and
+/// stores, contiguous, grouped and paged;
 /// and the parts of latent rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ RaggedRows random_rows(const RaggedTMA3DTile& tile, int64_t num_rows, Rng& rng) 
   RaggedRows rows;
   do {
     rows.start = rng.between(0, num_rows);
-    rows.length = rng.between(0, std::min<int64_t>(num_rows - rows.start, 2 * tile.sequence_rows()));
+    rows.length =
+        rng.between(0, std::min<int64_t>(num_rows - rows.start, 2 * tile.sequence_rows()));
     rows.first = rng.between(-tile.sequence_rows() - 2, rows.length + 2);
     if (rng.chance(0.3)) rows.first = 0;
     if (rng.chance(0.2)) rows.first = rows.length - tile.sequence_rows();
@@ -45,35 +47,42 @@ void prove_ragged(const RaggedCase& c, Rng& rng, int64_t& proved) {
   const int64_t bytes = num_rows * ragged_heads * head_bytes;
   std::byte* data = random_storage(bytes);
   const PlaneGeometry plane = tma_plane_of_rows(data, c.dtype, num_rows, ragged_heads, c.head_size);
-  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = c.swizzle, .rows = c.tile_rows}, c.group);
+  const RaggedTMA3DTile tile =
+      tma::ragged_tile(plane, {.swizzle = c.swizzle, .rows = c.tile_rows}, c.group);
   const bool single = (head_bytes + swizzle_bytes(c.swizzle) - 1) / swizzle_bytes(c.swizzle) == 1;
-  const bool legal = head_bytes % 16 == 0 && (single || c.tile_rows * swizzle_bytes(c.swizzle) % 128 == 0);
-  ASSERT_EQ(tile.check().is_ok(), legal) << c.head_size << " " << name(c.dtype) << ": " << tile.check().message();
+  const bool legal =
+      head_bytes % 16 == 0 && (single || c.tile_rows * swizzle_bytes(c.swizzle) % 128 == 0);
+  ASSERT_EQ(tile.check().is_ok(), legal)
+      << c.head_size << " " << name(c.dtype) << ": " << tile.check().message();
   if (!legal) return;
   ++proved;
   const RaggedRows rows = random_rows(tile, num_rows, rng);
   const int32_t head_group = rng.int_between(0, ragged_heads / c.group - 1);
-  const std::string text = std::string(name(c.dtype)) + " head " + std::to_string(c.head_size) + " tile " +
-                           std::to_string(c.tile_rows) + " group " + std::to_string(c.group) + " " + name(c.swizzle) + " start " +
-                           std::to_string(rows.start) + " length " + std::to_string(rows.length) + " first " +
-                           std::to_string(rows.first);
+  const std::string text = std::string(name(c.dtype)) + " head " + std::to_string(c.head_size) +
+                           " tile " + std::to_string(c.tile_rows) + " group " +
+                           std::to_string(c.group) + " " + name(c.swizzle) + " start " +
+                           std::to_string(rows.start) + " length " + std::to_string(rows.length) +
+                           " first " + std::to_string(rows.first);
   const auto offset_of = [&](int32_t row) -> int64_t {  // of a row of the tile; -1: clipped
     const int64_t at = rows.first + row / c.group;
-    return at < 0 || at >= rows.length ? -1
-                                       : ((rows.start + at) * ragged_heads + head_group * c.group + row % c.group) * head_bytes;
+    return at < 0 || at >= rows.length
+               ? -1
+               : ((rows.start + at) * ragged_heads + head_group * c.group + row % c.group) *
+                     head_bytes;
   };
 
   SharedMemory shared(tile.layout.bytes());
   for (int32_t chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
-    const Result<int64_t> copied =
-        emulator::tma_load(tile.map, emulator::global_memory({data, bytes}), shared, tile.layout.box_offset(0, chunk),
-                           tile.coordinates(rows, head_group, chunk));
+    const Result<int64_t> copied = emulator::tma_load(
+        tile.map, emulator::global_memory({data, bytes}), shared, tile.layout.box_offset(0, chunk),
+        tile.coordinates(rows, head_group, chunk));
     ASSERT_TRUE(copied.has_value()) << text << ": " << copied.error().message();
   }
-  ASSERT_EQ(
-      tile_difference(shared, 0, tile.layout, 0, head_bytes, rng,
-                      [&](int32_t row) -> const std::byte* { return offset_of(row) < 0 ? nullptr : data + offset_of(row); }),
-      "")
+  ASSERT_EQ(tile_difference(shared, 0, tile.layout, 0, head_bytes, rng,
+                            [&](int32_t row) -> const std::byte* {
+                              return offset_of(row) < 0 ? nullptr : data + offset_of(row);
+                            }),
+            "")
       << text;
 
   // The way back, over zeros: exactly the rows of the sequence that the tile holds are written.
@@ -81,15 +90,16 @@ void prove_ragged(const RaggedCase& c, Rng& rng, int64_t& proved) {
   TensorMap map = tile.map;
   map.base = address_of(words.data());
   for (int32_t chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
-    const Result<int64_t> copied =
-        emulator::tma_store(map, emulator::global_memory({words.data(), bytes}), shared, tile.layout.box_offset(0, chunk),
-                            tile.coordinates(rows, head_group, chunk));
+    const Result<int64_t> copied = emulator::tma_store(
+        map, emulator::global_memory({words.data(), bytes}), shared,
+        tile.layout.box_offset(0, chunk), tile.coordinates(rows, head_group, chunk));
     ASSERT_TRUE(copied.has_value()) << text << ": " << copied.error().message();
   }
   std::vector<std::byte> expected(static_cast<size_t>(bytes), std::byte{0});
   for (int32_t row = 0; row < c.tile_rows; ++row) {
     if (offset_of(row) >= 0)
-      std::memcpy(&expected[static_cast<size_t>(offset_of(row))], data + offset_of(row), static_cast<size_t>(head_bytes));
+      std::memcpy(&expected[static_cast<size_t>(offset_of(row))], data + offset_of(row),
+                  static_cast<size_t>(head_bytes));
   }
   ASSERT_EQ(std::memcmp(words.data(), expected.data(), expected.size()), 0) << text;
 }
@@ -102,7 +112,8 @@ TEST(TmaProof, ragged_tiles_load_and_store_their_sequence_and_nothing_else) {
       for (const int tile_rows : proof_tile_rows) {
         for (const Swizzle mode : proof_swizzles) {
           for (const int group : {1, 2, 4}) {
-            for (int i = 0; i < 4; ++i) prove_ragged({dtype, head_size, tile_rows, mode, group}, rng, proved);
+            for (int i = 0; i < 4; ++i)
+              prove_ragged({dtype, head_size, tile_rows, mode, group}, rng, proved);
             if (HasFatalFailure()) return;
           }
         }
@@ -112,8 +123,10 @@ TEST(TmaProof, ragged_tiles_load_and_store_their_sequence_and_nothing_else) {
   std::printf("[    cases ] %lld proved\n", static_cast<long long>(proved));
 }
 
-/// V of a context that ends inside a page: its rows are clipped page by page, so that stale slots read as zeros too.
-void prove_paged_end(const ProofCache& cache, int32_t page_size, int32_t tile_rows, Swizzle mode, Rng& rng) {
+/// V of a context that ends inside a page: its rows are clipped page by page, so that stale slots
+/// read as zeros too.
+void prove_paged_end(const ProofCache& cache, int32_t page_size, int32_t tile_rows, Swizzle mode,
+                     Rng& rng) {
   const PlaneGeometry plane = cache.plane(1, 0);
   const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = mode, .rows = tile_rows});
   if (!tile.check().is_ok()) return;  // boxes of one narrow row
@@ -130,8 +143,9 @@ void prove_paged_end(const ProofCache& cache, int32_t page_size, int32_t tile_ro
     const int64_t first = rows[static_cast<size_t>(row / step)];
     const RaggedRows piece{first, first == plane.num_rows() ? 0 : valid, 0};
     for (int32_t chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
-      const Result<int64_t> copied = emulator::tma_load(tile.map, cache.memory(), shared, tile.layout.box_offset(row, chunk),
-                                                        tile.coordinates(piece, 1, chunk));
+      const Result<int64_t> copied =
+          emulator::tma_load(tile.map, cache.memory(), shared, tile.layout.box_offset(row, chunk),
+                             tile.coordinates(piece, 1, chunk));
       ASSERT_TRUE(copied.has_value()) << copied.error().message();
     }
   }
@@ -150,7 +164,8 @@ TEST(TmaProof, ragged_tiles_of_pages_are_zero_past_the_context) {
     for (const int page_size : proof_page_sizes) {
       const ProofCache cache(DType::bf16, head_size, page_size, StorageOrder::token_major);
       for (const int tile_rows : proof_tile_rows) {
-        for (const Swizzle mode : proof_swizzles) prove_paged_end(cache, page_size, tile_rows, mode, rng);
+        for (const Swizzle mode : proof_swizzles)
+          prove_paged_end(cache, page_size, tile_rows, mode, rng);
         if (HasFatalFailure()) return;
       }
     }
@@ -160,8 +175,12 @@ TEST(TmaProof, ragged_tiles_of_pages_are_zero_past_the_context) {
 /// A cache of latent rows: one head, no V plane.
 struct Latent {
   Latent(DType dtype, int32_t head_size, int32_t page_size) {
-    const KVShape shape{
-        .num_layers = 2, .num_heads = 1, .head_size = head_size, .page_size = page_size, .dtype = dtype, .is_mla = true};
+    const KVShape shape{.num_layers = 2,
+                        .num_heads = 1,
+                        .head_size = head_size,
+                        .page_size = page_size,
+                        .dtype = dtype,
+                        .is_mla = true};
     row_bytes = int64_t{head_size} * bit_width(dtype) / 8;
     page_rows = page_size;
     bytes = num_pages * page_bytes(shape).value();
@@ -179,7 +198,8 @@ struct Latent {
 };
 
 /// A tile of columns [first_byte, last_byte) of the rows of page 2, then of an unassigned page.
-void expect_part(const Latent& latent, const TMATensorTile<3>& tile, int64_t first_byte, int64_t last_byte, Rng& rng) {
+void expect_part(const Latent& latent, const TMATensorTile<3>& tile, int64_t first_byte,
+                 int64_t last_byte, Rng& rng) {
   ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
   const int32_t step = tile.box_shape[0];
   SharedMemory shared(tile.layout.bytes());
@@ -187,8 +207,9 @@ void expect_part(const Latent& latent, const TMATensorTile<3>& tile, int64_t fir
     const int64_t first = row == 0 ? 2 * latent.plane.row_stride() : latent.plane.num_rows();
     for (int32_t c = 0; c < tile.layout.num_chunks(); ++c) {
       const Result<int64_t> copied =
-          emulator::tma_load<3>(tile.map, emulator::global_memory({latent.data, latent.bytes}), shared,
-                                tile.layout.box_offset(row, c), {{c * tile.layout.chunk, 0, static_cast<int32_t>(first)}});
+          emulator::tma_load<3>(tile.map, emulator::global_memory({latent.data, latent.bytes}),
+                                shared, tile.layout.box_offset(row, c),
+                                {{c * tile.layout.chunk, 0, static_cast<int32_t>(first)}});
       ASSERT_TRUE(copied.has_value()) << copied.error().message();
     }
   }
@@ -202,8 +223,10 @@ TEST(TmaProof, parts_of_latent_rows_are_tiles_of_their_own) {
   for (const int page_size : {8, 16, 32, 64, 128}) {
     for (const int tile_rows : {16, 64, 128}) {
       for (const Swizzle mode : proof_swizzles) {
-        SCOPED_TRACE(std::to_string(page_size) + " " + std::to_string(tile_rows) + " " + name(mode));
-        const Latent latent(DType::bf16, 576, page_size);  // 512 latent columns, which are V too, and 64 of rope
+        SCOPED_TRACE(std::to_string(page_size) + " " + std::to_string(tile_rows) + " " +
+                     name(mode));
+        // 512 latent columns, which are V too, and 64 of rope
+        const Latent latent(DType::bf16, 576, page_size);
         const TileSpec whole{.swizzle = mode, .rows = tile_rows};
         TileSpec value = whole, rope = whole;
         value.depth = 512;
@@ -215,7 +238,10 @@ TEST(TmaProof, parts_of_latent_rows_are_tiles_of_their_own) {
         const Latent mixed(DType::f8_e4m3, 640, page_size);
         value.depth = 512;
         expect_part(mixed, tma::cache_tile(mixed.plane, value), 0, 512, rng);
-        expect_part(mixed, tma::rope_tile(mixed.plane, {.swizzle = mode, .rows = tile_rows, .columns = 64, .padded_depth = 512}),
+        expect_part(mixed,
+                    tma::rope_tile(
+                        mixed.plane,
+                        {.swizzle = mode, .rows = tile_rows, .columns = 64, .padded_depth = 512}),
                     512, 640, rng);
       }
     }

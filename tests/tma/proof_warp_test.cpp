@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tma/proof_warp_test.cpp: a decode kernel's warp, whole: tiles by TMA, scores and values by ldmatrix and mma.sync, against a plain
+/// tests/tma/proof_warp_test.cpp: a decode kernel's warp, whole: tiles by TMA, scores and values by
+/// ldmatrix and mma.sync, against a plain
 /// double loop over the cache. Slots that no query may see hold NaN.
 #include <gtest/gtest.h>
 
@@ -27,7 +28,8 @@ constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 /// [page, K or V, slot, dim] of one head, NaN but for the tokens of one sequence.
 class Sequence {
  public:
-  Sequence(int32_t context, Rng& rng) : context_(context), words_(num_pages * 2 * page_size * head_size + 8, bf16{0xffff}) {
+  Sequence(int32_t context, Rng& rng)
+      : context_(context), words_(num_pages * 2 * page_size * head_size + 8, bf16{0xffff}) {
     const auto address = reinterpret_cast<uintptr_t>(words_.data());
     begin_ = words_.data() + (16 - address % 16) % 16 / 2;
     std::vector<uint32_t> pages(num_pages);
@@ -37,12 +39,15 @@ class Sequence {
     for (int32_t i = 0; i * page_size < context; ++i) table[i] = pages[static_cast<size_t>(i)];
     for (int32_t token = 0; token < context; ++token) {
       for (int kv = 0; kv < 2; ++kv) {
-        for (int32_t d = 0; d < head_size; ++d) element(kv, token, d) = from_float<bf16>(rng.uniform(-1, 1));
+        for (int32_t d = 0; d < head_size; ++d)
+          element(kv, token, d) = from_float<bf16>(rng.uniform(-1, 1));
       }
     }
   }
   bf16& element(int kv, int32_t token, int32_t d) {
-    return begin_[((int64_t{table[token / page_size]} * 2 + kv) * page_size + token % page_size) * head_size + d];
+    return begin_[((int64_t{table[token / page_size]} * 2 + kv) * page_size + token % page_size) *
+                      head_size +
+                  d];
   }
   [[nodiscard]] GlobalMemory memory() const {
     return global_memory({begin_, int64_t{num_pages} * 2 * page_size * head_bytes}, "pages");
@@ -79,17 +84,20 @@ struct Warp {
 size_t at(int32_t i) { return static_cast<size_t>(i); }
 
 /// S = Q * K^T of a tile, masked.
-void scores(const Warp& warp, const SharedMemory& shared, const TileLayout& k, int64_t address, int32_t visible,
-            Accumulators (&s)[tile_rows / 8]) {
+void scores(const Warp& warp, const SharedMemory& shared, const TileLayout& k, int64_t address,
+            int32_t visible, Accumulators (&s)[tile_rows / 8]) {
   for (int32_t n = 0; n < tile_rows / 8; ++n) {
     s[n] = {};
     for (int32_t i = 0; i < head_size / 16; ++i) {
-      const auto rows = ldmatrix_rows<2>(k, address, {MatrixElement{8 * n, 16 * i}, MatrixElement{8 * n, 16 * i + 8}});
-      ASSERT_TRUE(mma_sync(DType::bf16, warp.q[i], ldmatrix<2>(shared, rows).value(), s[n]).is_ok());
+      const auto rows = ldmatrix_rows<2>(
+          k, address, {MatrixElement{8 * n, 16 * i}, MatrixElement{8 * n, 16 * i + 8}});
+      ASSERT_TRUE(
+          mma_sync(DType::bf16, warp.q[i], ldmatrix<2>(shared, rows).value(), s[n]).is_ok());
     }
     for (int32_t lane = 0; lane < warp_lanes; ++lane) {
       for (int32_t reg = 0; reg < 4; ++reg) {
-        if (8 * n + mma_c_element(lane, reg).column >= visible) s[n][at(lane)][at(reg)] = minus_infinity;
+        if (8 * n + mma_c_element(lane, reg).column >= visible)
+          s[n][at(lane)][at(reg)] = minus_infinity;
       }
     }
   }
@@ -102,20 +110,24 @@ void softmax(Warp& warp, Accumulators (&s)[tile_rows / 8]) {
   const auto for_each = [](auto&& tiles, auto&& f) {
     for (auto& tile : tiles) {
       for (int32_t lane = 0; lane < warp_lanes; ++lane) {
-        for (int32_t reg = 0; reg < 4; ++reg) f(tile[at(lane)][at(reg)], mma_c_element(lane, reg).row);
+        for (int32_t reg = 0; reg < 4; ++reg)
+          f(tile[at(lane)][at(reg)], mma_c_element(lane, reg).row);
       }
     }
   };
   for_each(s, [&](float& x, int32_t row) { warp.row_max[row] = std::max(warp.row_max[row], x); });
-  for (int32_t row = 0; row < q_rows; ++row) warp.row_sum[row] *= std::exp(before[row] - warp.row_max[row]);
+  for (int32_t row = 0; row < q_rows; ++row)
+    warp.row_sum[row] *= std::exp(before[row] - warp.row_max[row]);
   for_each(s, [&](float& x, int32_t row) {
     x = std::exp(x - warp.row_max[row]);
     warp.row_sum[row] += x;
   });
-  for_each(warp.out, [&](float& x, int32_t row) { x *= std::exp(before[row] - warp.row_max[row]); });
+  for_each(warp.out,
+           [&](float& x, int32_t row) { x *= std::exp(before[row] - warp.row_max[row]); });
 }
 
-/// O += P * V. The weights' accumulators are the A fragment: two tiles of eight keys are its left and right half.
+/// O += P * V. The weights' accumulators are the A fragment: two tiles of eight keys are its left
+/// and right half.
 void values(Warp& warp, const SharedMemory& shared, const TileLayout& v, int64_t address,
             const Accumulators (&s)[tile_rows / 8]) {
   for (int32_t t = 0; t < tile_rows / 16; ++t) {
@@ -129,16 +141,20 @@ void values(Warp& warp, const SharedMemory& shared, const TileLayout& v, int64_t
       }
     }
     for (int32_t n = 0; n < head_size / 8; ++n) {
-      const auto rows = ldmatrix_rows<2>(v, address, {MatrixElement{16 * t, 8 * n}, MatrixElement{16 * t + 8, 8 * n}});
-      ASSERT_TRUE(mma_sync(DType::bf16, p, ldmatrix<2>(shared, rows, true).value(), warp.out[n]).is_ok());
+      const auto rows = ldmatrix_rows<2>(
+          v, address, {MatrixElement{16 * t, 8 * n}, MatrixElement{16 * t + 8, 8 * n}});
+      ASSERT_TRUE(
+          mma_sync(DType::bf16, p, ldmatrix<2>(shared, rows, true).value(), warp.out[n]).is_ok());
     }
   }
 }
 
 struct Kernel {
   const Sequence& sequence;
-  TMATensorTile<5> k_tile = tma::page_tile(sequence.plane(0), {.swizzle = Swizzle::b128, .rows = tile_rows});
-  RaggedTMA3DTile v_tile = tma::ragged_tile(sequence.plane(1), {.swizzle = Swizzle::b128, .rows = tile_rows});
+  TMATensorTile<5> k_tile =
+      tma::page_tile(sequence.plane(0), {.swizzle = Swizzle::b128, .rows = tile_rows});
+  RaggedTMA3DTile v_tile =
+      tma::ragged_tile(sequence.plane(1), {.swizzle = Swizzle::b128, .rows = tile_rows});
   int64_t bytes = k_tile.layout.bytes();
   SharedMemory shared{4 * bytes};
   BarrierId full[2] = {}, empty[2] = {};
@@ -152,15 +168,19 @@ struct Kernel {
       for (int32_t row = 0; row < tile_rows; row += page_size) {
         const int32_t token = tile * tile_rows + row;
         const uint32_t page = sequence.table[token / page_size];
-        const int64_t k_to = 2 * stage * bytes + k_tile.layout.box_offset(row, 0), v_to = k_to + bytes;
+        const int64_t k_to = 2 * stage * bytes + k_tile.layout.box_offset(row, 0),
+                      v_to = k_to + bytes;
         const int64_t valid = std::clamp(sequence.context() - token, 0, page_size);
-        const RaggedRows rows{page * sequence.plane(1).row_stride(), page < num_pages ? valid : 0, 0};
+        const RaggedRows rows{page * sequence.plane(1).row_stride(), page < num_pages ? valid : 0,
+                              0};
         const RaggedRows piece = page < num_pages ? rows : RaggedRows{};
         co_await p.copy(full[stage], {k_to, page_size * head_bytes}, [this, k_to, page] {
-          return tma_load<5>(k_tile.map, sequence.memory(), shared, k_to, {{0, 0, 0, 0, static_cast<int32_t>(page)}});
+          return tma_load<5>(k_tile.map, sequence.memory(), shared, k_to,
+                             {{0, 0, 0, 0, static_cast<int32_t>(page)}});
         });
         co_await p.copy(full[stage], {v_to, page_size * head_bytes}, [this, v_to, piece] {
-          return tma_load(v_tile.map, sequence.memory(), shared, v_to, v_tile.coordinates(piece, 0, 0));
+          return tma_load(v_tile.map, sequence.memory(), shared, v_to,
+                          v_tile.coordinates(piece, 0, 0));
         });
       }
     }
@@ -171,7 +191,8 @@ struct Kernel {
       co_await p.wait(full[stage], tile / 2 & 1);
       co_await p.read({2 * stage * bytes, 2 * bytes});
       Accumulators s[tile_rows / 8];
-      scores(warp, shared, k_tile.layout, 2 * stage * bytes, sequence.context() - tile * tile_rows, s);
+      scores(warp, shared, k_tile.layout, 2 * stage * bytes, sequence.context() - tile * tile_rows,
+             s);
       softmax(warp, s);
       values(warp, shared, v_tile.layout, (2 * stage + 1) * bytes, s);
       co_await p.arrive(empty[stage]);
@@ -211,18 +232,23 @@ TEST(TmaProof, a_decode_warp_computes_attention) {
       for (int32_t t = 0; t < context; ++t) {
         double score = 0;
         for (int32_t d = 0; d < head_size; ++d)
-          score += static_cast<double>(q[row][d]) * static_cast<double>(to_float(sequence.element(0, t, d)));
+          score += static_cast<double>(q[row][d]) *
+                   static_cast<double>(to_float(sequence.element(0, t, d)));
         sum += weight[at(t)] = std::exp(score);
       }
       for (int32_t t = 0; t < context; ++t) {
         for (int32_t d = 0; d < head_size; ++d)
-          expected[d] += weight[at(t)] / sum * static_cast<double>(to_float(sequence.element(1, t, d)));
+          expected[d] +=
+              weight[at(t)] / sum * static_cast<double>(to_float(sequence.element(1, t, d)));
       }
       for (int32_t d = 0; d < head_size; ++d) {
         const FragmentSlot slot = mma_c_slot({row, d % 8});
-        const float got = kernel.warp.out[d / 8][at(slot.lane)][at(slot.reg)] / kernel.warp.row_sum[row];
-        // Weights are rounded to bf16, |V| <= 1: each contributes 2^-9 of itself, and they sum to one.
-        ASSERT_NEAR(static_cast<double>(got), expected[d], 0x1p-8) << "context " << context << ", row " << row << ", dim " << d;
+        const float got =
+            kernel.warp.out[d / 8][at(slot.lane)][at(slot.reg)] / kernel.warp.row_sum[row];
+        // Weights are rounded to bf16, |V| <= 1: each contributes 2^-9 of itself, and they sum to
+        // one.
+        ASSERT_NEAR(static_cast<double>(got), expected[d], 0x1p-8)
+            << "context " << context << ", row " << row << ", dim " << d;
       }
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tma/ragged_tile_test.cpp: a tile of one sequence among many touches its sequence and nothing else.
+/// tests/tma/ragged_tile_test.cpp: a tile of one sequence among many touches its sequence and
+/// nothing else.
 #include "folio/tma/ragged_tile.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +15,8 @@ namespace folio::test {
 namespace {
 
 /// Every element of every chunk: in bounds exactly for rows of the sequence, and then that row's.
-void expect_clipped(const PlaneGeometry& plane, const RaggedTMA3DTile& tile, const RaggedRows& rows, int32_t head_group) {
+void expect_clipped(const PlaneGeometry& plane, const RaggedTMA3DTile& tile, const RaggedRows& rows,
+                    int32_t head_group) {
   ASSERT_TRUE(tile.clips_in_one_copy(rows));
   for (int32_t chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
     const auto at = tile.coordinates(rows, head_group, chunk);
@@ -22,10 +24,12 @@ void expect_clipped(const PlaneGeometry& plane, const RaggedTMA3DTile& tile, con
     for (int32_t i = 0; i < tile.tile_rows; ++i) {
       const int64_t row = rows.first + i / tile.group;
       const int32_t head = head_group * tile.group + i % tile.group;
-      for (int32_t column = chunk * tile.layout.chunk; column < (chunk + 1) * tile.layout.chunk; ++column) {
+      for (int32_t column = chunk * tile.layout.chunk; column < (chunk + 1) * tile.layout.chunk;
+           ++column) {
         const Landed& landed = shared.at(tile.layout.offset(i, column));
         const bool exists = row >= 0 && row < rows.length && column < plane.head_size;
-        ASSERT_EQ(landed.in_bounds, exists) << "start " << rows.start << " n " << rows.length << " row " << row;
+        ASSERT_EQ(landed.in_bounds, exists)
+            << "start " << rows.start << " n " << rows.length << " row " << row;
         if (exists) {
           ASSERT_EQ(landed.address, address(plane, 0, rows.start + row, head, column));
         }
@@ -44,10 +48,14 @@ TEST(RaggedTile, has_the_listed_rows) {
   const PlaneGeometry plane = rows_of(DType::bf16, 200, 8, 128);
   const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 64});
   ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
-  for (const Listed& c : {Listed{0, 1, 0, 0, 1, 0}, {0, 64, 7, 1, 64, 960}, {100, 17, 3, 0, 17, 102784}, {5, 0, 0, 0, 0, 5120}}) {
+  for (const Listed& c : {Listed{0, 1, 0, 0, 1, 0},
+                          {0, 64, 7, 1, 64, 960},
+                          {100, 17, 3, 0, 17, 102784},
+                          {5, 0, 0, 0, 0, 5120}}) {
     const auto shared = walk(tile.map, tile.coordinates({c.start, c.n, 0}, c.head, c.chunk));
     int rows = 0;
-    for (int32_t row = 0; row < 64; ++row) rows += shared.at(tile.layout.offset(row, 0)).in_bounds ? 1 : 0;
+    for (int32_t row = 0; row < 64; ++row)
+      rows += shared.at(tile.layout.offset(row, 0)).in_bounds ? 1 : 0;
     EXPECT_EQ(rows, c.rows);
     EXPECT_EQ(shared.at(0).address, plane.base + 2 * c.element) << "modulo 2^64";
   }
@@ -89,13 +97,15 @@ TEST(RaggedTile, of_one_row_clips_everywhere) {
 TEST(RaggedTile, holds_the_heads_of_a_group) {
   for (const int32_t group : {1, 2, 4, 8}) {
     const PlaneGeometry plane = rows_of(DType::bf16, 40, 8, 72);
-    const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 32}, group);
+    const RaggedTMA3DTile tile =
+        tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 32}, group);
     ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
     EXPECT_EQ(tile.sequence_rows(), 32 / group);
     EXPECT_EQ(tile.map.transaction_bytes(), 32 * 64 * 2);
     for (int32_t head_group = 0; head_group < 8 / group; ++head_group) {
       for (const int64_t n : {0, 3, 17}) {
-        for (const int64_t first : {-32, 0, 2, 16}) expect_clipped(plane, tile, {20, n, first}, head_group);
+        for (const int64_t first : {-32, 0, 2, 16})
+          expect_clipped(plane, tile, {20, n, first}, head_group);
       }
     }
   }
@@ -106,18 +116,24 @@ TEST(RaggedTile, reaches_the_last_row_of_a_large_tensor) {
   const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 4});
   ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
   for (int i = 0; i < 50; ++i) {
-    const int64_t start = static_cast<int64_t>(rng() % (max_coordinate - 1)), n = max_coordinate - 1 - start;
-    for (const int64_t first : {int64_t{0}, n / 2, n - 1, n, n + 5}) expect_clipped(plane, tile, {start, n, first}, 1);
+    const int64_t start = static_cast<int64_t>(rng() % (max_coordinate - 1)),
+                  n = max_coordinate - 1 - start;
+    for (const int64_t first : {int64_t{0}, n / 2, n - 1, n, n + 5})
+      expect_clipped(plane, tile, {start, n, first}, 1);
     if (n >= 2) expect_clipped(plane, tile, {start, n, -2}, 1);
   }
-  EXPECT_FALSE(
-      tma::ragged_tile(rows_of(DType::bf16, max_coordinate, 2, 64), {.swizzle = Swizzle::b128, .rows = 4}).check().is_ok());
+  EXPECT_FALSE(tma::ragged_tile(rows_of(DType::bf16, max_coordinate, 2, 64),
+                                {.swizzle = Swizzle::b128, .rows = 4})
+                   .check()
+                   .is_ok());
 }
 TEST(RaggedTile, never_reads_behind_the_tensor) {
   const PlaneGeometry plane = rows_of(DType::bf16, 20, 1, 64);
   const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 8});
-  for (const RaggedRows& rows : {RaggedRows{15, 6, 0}, RaggedRows{20, 1, 0}, RaggedRows{15, 8, 0}}) {
-    for (const auto& [byte, landed] : walk(tile.map, tile.coordinates(rows, 0, 0))) EXPECT_FALSE(landed.in_bounds) << rows.start;
+  for (const RaggedRows& rows :
+       {RaggedRows{15, 6, 0}, RaggedRows{20, 1, 0}, RaggedRows{15, 8, 0}}) {
+    for (const auto& [byte, landed] : walk(tile.map, tile.coordinates(rows, 0, 0)))
+      EXPECT_FALSE(landed.in_bounds) << rows.start;
   }
 }
 TEST(RaggedTile, ends_the_valid_rows_of_a_page) {
@@ -127,7 +143,8 @@ TEST(RaggedTile, ends_the_valid_rows_of_a_page) {
   EXPECT_EQ(tile.sequence_rows(), 16) << "a copy stays in its page";
   for (int64_t page = 0; page < 4; ++page) {
     for (int64_t valid = 0; valid <= 16; ++valid) {
-      const auto shared = walk(tile.map, tile.coordinates({page * plane.row_stride(), valid, 0}, 0, 1));
+      const auto shared =
+          walk(tile.map, tile.coordinates({page * plane.row_stride(), valid, 0}, 0, 1));
       for (int32_t row = 0; row < 16; ++row) {
         const Landed& landed = shared.at(swizzle(Swizzle::b128, row * 128));
         ASSERT_EQ(landed.in_bounds, row < valid);
@@ -137,7 +154,8 @@ TEST(RaggedTile, ends_the_valid_rows_of_a_page) {
       }
     }
   }
-  for (const auto& [byte, landed] : walk(tile.map, tile.coordinates({plane.num_rows(), 16, 0}, 0, 0)))
+  for (const auto& [byte, landed] :
+       walk(tile.map, tile.coordinates({plane.num_rows(), 16, 0}, 0, 0)))
     EXPECT_FALSE(landed.in_bounds) << "the row of an unassigned page";
 }
 

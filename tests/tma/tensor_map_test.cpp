@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tma/tensor_map_test.cpp: every rule of tensor maps broken once on each side, and the bounds that are legal.
+/// tests/tma/tensor_map_test.cpp: every rule of tensor maps broken once on each side, and the
+/// bounds that are legal.
 #include "folio/tma/tensor_map.h"
 
 #include <gmock/gmock.h>
@@ -51,8 +52,10 @@ TensorMap with(TensorMap map, const std::function<void(TensorMap&)>& change) {
 
 /// Every rule broken once, at each side of its range.
 const Broken broken[] = {
-    {TmaRule::rank, "rank is 0, expected 1 to 5", [] { return with(good(), [](auto& m) { m.rank = 0; }); }},
-    {TmaRule::rank, "rank is 6, expected 1 to 5", [] { return with(good(), [](auto& m) { m.rank = 6; }); }},
+    {TmaRule::rank, "rank is 0, expected 1 to 5",
+     [] { return with(good(), [](auto& m) { m.rank = 0; }); }},
+    {TmaRule::rank, "rank is 6, expected 1 to 5",
+     [] { return with(good(), [](auto& m) { m.rank = 6; }); }},
     {TmaRule::enumerator, "interleave is 3, expected 0 to 2",
      [] { return with(good(), [](auto& m) { m.interleave = static_cast<Interleave>(3); }); }},
     {TmaRule::enumerator, "swizzle is 4, expected 0 to 3",
@@ -70,10 +73,12 @@ const Broken broken[] = {
     {TmaRule::rank_of_interleaved, "rank is 2, expected at least 3",
      [] { return with(good_interleaved(), [](auto& m) { m.rank = 2; }); }},
     {TmaRule::base_null, "base is null", [] { return with(good(), [](auto& m) { m.base = 0; }); }},
-    {TmaRule::base_alignment, "base is 8 bytes past a multiple of 16", [] { return with(good(), [](auto& m) { m.base += 8; }); }},
+    {TmaRule::base_alignment, "base is 8 bytes past a multiple of 16",
+     [] { return with(good(), [](auto& m) { m.base += 8; }); }},
     {TmaRule::base_alignment, "base is 16 bytes past a multiple of 32",
      [] { return with(good_interleaved(), [](auto& m) { m.base += 16; }); }},
-    {TmaRule::dim, "dim[1] is 0, expected 1 to 4294967296", [] { return with(good(), [](auto& m) { m.dim[1] = 0; }); }},
+    {TmaRule::dim, "dim[1] is 0, expected 1 to 4294967296",
+     [] { return with(good(), [](auto& m) { m.dim[1] = 0; }); }},
     {TmaRule::dim, "dim[2] is 4294967297, expected 1 to 4294967296",
      [] { return with(good(), [](auto& m) { m.dim[2] = (int64_t{1} << 32) + 1; }); }},
     {TmaRule::stride_alignment, "stride_bytes[1] is 264, expected a multiple of 16",
@@ -84,8 +89,10 @@ const Broken broken[] = {
      [] { return with(good(), [](auto& m) { m.stride_bytes[2] = int64_t{1} << 40; }); }},
     {TmaRule::stride_limit, "stride_bytes[1] is -16, expected 0 to",
      [] { return with(good(), [](auto& m) { m.stride_bytes[1] = -16; }); }},
-    {TmaRule::box, "box[2] is 257, expected 1 to 256", [] { return with(good(), [](auto& m) { m.box[2] = 257; }); }},
-    {TmaRule::box, "box[1] is 0, expected 1 to 256", [] { return with(good(), [](auto& m) { m.box[1] = 0; }); }},
+    {TmaRule::box, "box[2] is 257, expected 1 to 256",
+     [] { return with(good(), [](auto& m) { m.box[2] = 257; }); }},
+    {TmaRule::box, "box[1] is 0, expected 1 to 256",
+     [] { return with(good(), [](auto& m) { m.box[1] = 0; }); }},
     {TmaRule::box_inner_bytes, "box[0] is 24 bytes, expected a multiple of 16",
      [] { return with(good(), [](auto& m) { m.box[0] = 12; }); }},
     {TmaRule::element_stride, "element_stride[2] is 9, expected 1 to 8",
@@ -101,7 +108,9 @@ const Broken broken[] = {
     {TmaRule::swizzle_of_interleaved, "swizzle is 3, expected 1 (b32)",
      [] { return with(good_interleaved(), [](auto& m) { m.swizzle = Swizzle::b128; }); }},
     {TmaRule::nan_fill_type, "oob_fill is nan with dtype 0, expected a floating type",
-     [] { return with(good(), [](auto& m) { m.dtype = TmaDType::u8, m.oob_fill = OobFill::nan; }); }},
+     [] {
+       return with(good(), [](auto& m) { m.dtype = TmaDType::u8, m.oob_fill = OobFill::nan; });
+     }},
     {TmaRule::gather4_rank, "rank is 3, expected 2 for gather4",
      [] { return with(good(), [](auto& m) { m.use = TmaUse::gather4; }); }},
     {TmaRule::gather4_box, "box[1] is 4, expected 1 for gather4",
@@ -111,7 +120,8 @@ const Broken broken[] = {
 };
 
 TEST(TensorMap, is_accepted_where_nothing_is_broken) {
-  for (const TensorMap& map : {good(), good_gather4(), good_interleaved(), good_interleaved(Interleave::b16)}) {
+  for (const TensorMap& map :
+       {good(), good_gather4(), good_interleaved(), good_interleaved(Interleave::b16)}) {
     EXPECT_TRUE(map.fault().is_none());
     EXPECT_TRUE(map.check().is_ok()) << map.check().message();
   }
@@ -128,7 +138,8 @@ TEST(TensorMap, names_the_field_of_each_broken_rule) {
     seen.insert(b.rule);
   }
   for (int rule = 1; rule <= static_cast<int>(TmaRule::gather4_element_stride); ++rule) {
-    EXPECT_TRUE(seen.contains(static_cast<TmaRule>(rule))) << "rule " << rule << " is broken nowhere";
+    EXPECT_TRUE(seen.contains(static_cast<TmaRule>(rule)))
+        << "rule " << rule << " is broken nowhere";
   }
 }
 TEST(TensorMap, refuses_interleaved_gather4) {
@@ -157,7 +168,8 @@ TEST(TensorMap, ignores_what_the_driver_ignores) {
   map.stride_bytes[3] = 1, map.dim[3] = 0, map.box[4] = 1000;  // behind the rank
   EXPECT_TRUE(map.check().is_ok()) << map.check().message();
   map.swizzle = Swizzle::none, map.box[0] = 256;
-  EXPECT_TRUE(map.check().is_ok()) << "without a swizzle the inner box is bounded by 256 elements only";
+  EXPECT_TRUE(map.check().is_ok())
+      << "without a swizzle the inner box is bounded by 256 elements only";
 }
 TEST(TensorMap, counts_the_whole_box_in_transaction_bytes) {
   TensorMap map = good();
@@ -175,11 +187,13 @@ TEST(TmaDType, has_the_drivers_values_and_widths) {
   EXPECT_EQ(element_bytes(static_cast<TmaDType>(200)), 0);
 }
 TEST(TmaDType, of_a_cache_is_a_byte_for_fp8_and_i8) {
-  for (const DType d : {DType::f8_e4m3, DType::f8_e5m2, DType::f8_e8m0, DType::i8}) EXPECT_EQ(tma_dtype_of(d), TmaDType::u8);
+  for (const DType d : {DType::f8_e4m3, DType::f8_e5m2, DType::f8_e8m0, DType::i8})
+    EXPECT_EQ(tma_dtype_of(d), TmaDType::u8);
   EXPECT_EQ(tma_dtype_of(DType::bf16), TmaDType::bf16);
   EXPECT_EQ(tma_dtype_of(DType::f16), TmaDType::f16);
   EXPECT_EQ(tma_dtype_of(DType::f32), TmaDType::f32);
-  for (const DType d : {DType::invalid, DType::f4_e2m1, DType::i4}) EXPECT_EQ(tma_dtype_of(d), TmaDType::invalid);
+  for (const DType d : {DType::invalid, DType::f4_e2m1, DType::i4})
+    EXPECT_EQ(tma_dtype_of(d), TmaDType::invalid);
 }
 
 }  // namespace

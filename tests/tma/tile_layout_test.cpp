@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tma/tile_layout_test.cpp: a tile layout has a place of its own for every element, in the order it promises.
+/// tests/tma/tile_layout_test.cpp: a tile layout has a place of its own for every element, in the
+/// order it promises.
 #include "folio/tma/tile_layout.h"
 
 #include <gtest/gtest.h>
@@ -33,14 +34,16 @@ TEST(TileLayout, has_a_place_of_its_own_for_every_element) {
             places.insert(at);
           }
         }
-        EXPECT_EQ(places.size() * static_cast<size_t>(layout.element_bytes), static_cast<size_t>(layout.bytes()));
+        EXPECT_EQ(places.size() * static_cast<size_t>(layout.element_bytes),
+                  static_cast<size_t>(layout.bytes()));
       }
     }
   }
 }
 TEST(TileLayout, keeps_a_chunk_of_all_rows_together) {
   constexpr TileLayout layout = tile_layout(DType::bf16, Swizzle::b128, 64, 128);
-  static_assert(layout.num_chunks() == 2 && layout.chunk_bytes() == 128 && layout.bytes() == 64 * 128 * 2);
+  static_assert(layout.num_chunks() == 2 && layout.chunk_bytes() == 128 &&
+                layout.bytes() == 64 * 128 * 2);
   static_assert(layout.box_offset(0, 1) == 64 * 128 && layout.box_offset(16, 0) == 16 * 128);
   EXPECT_EQ(layout.offset(0, 64), 64 * 128);
   EXPECT_EQ(layout.offset(3, 8), 3 * 128 + ((1 ^ 3) * 16));
@@ -48,7 +51,8 @@ TEST(TileLayout, keeps_a_chunk_of_all_rows_together) {
 }
 TEST(TileLayout, keeps_the_chunks_of_a_page_together_in_blocks) {
   constexpr TileLayout layout = tile_layout(DType::bf16, Swizzle::b128, 64, 128, 16);
-  static_assert(layout.box_offset(16, 0) == 16 * 256 && layout.box_offset(16, 1) == 16 * 256 + 16 * 128);
+  static_assert(layout.box_offset(16, 0) == 16 * 256 &&
+                layout.box_offset(16, 1) == 16 * 256 + 16 * 128);
   EXPECT_EQ(layout.offset(17, 64), 16 * 256 + 16 * 128 + 128 + 16);
 }
 TEST(TileLayout, of_a_tile_in_one_block_is_that_of_chunks) {
@@ -68,8 +72,10 @@ TEST(TileLayout, takes_boxes_that_begin_at_multiples_of_128_bytes) {
   const TileLayout narrow = tile_layout(DType::bf16, Swizzle::none, 64, 16);
   EXPECT_TRUE(narrow.takes_boxes_of(8));
   EXPECT_FALSE(narrow.takes_boxes_of(4));
-  EXPECT_TRUE(tile_layout(DType::bf16, Swizzle::none, 1, 8).takes_boxes_of(1)) << "one box is the tile";
-  EXPECT_FALSE(tile_layout(DType::bf16, Swizzle::none, 1, 16).takes_boxes_of(1)) << "the second chunk begins at byte 16";
+  EXPECT_TRUE(tile_layout(DType::bf16, Swizzle::none, 1, 8).takes_boxes_of(1))
+      << "one box is the tile";
+  EXPECT_FALSE(tile_layout(DType::bf16, Swizzle::none, 1, 16).takes_boxes_of(1))
+      << "the second chunk begins at byte 16";
 }
 
 }  // namespace

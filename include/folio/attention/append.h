@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/append.h: writes this step's keys and values into the cache: split, normalise, rotate, convert or quantise, store.
+/// folio/attention/append.h: writes this step's keys and values into the cache: split, normalise,
+/// rotate, convert or quantise, store.
 ///
-/// One pass over the fused row that a QKV projection leaves: K and V are strided slices of it, so nothing is split beforehand.
+/// One pass over the fused row that a QKV projection leaves: K and V are strided slices of it, so
+/// nothing is split beforehand.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +19,49 @@
 namespace folio::inline v1 {
 
 struct AppendArgs {
-  AnyTensor<3> k = {};  ///< [tokens, key.num_heads, key.head_size]; f32, bf16 or f16; any byte strides for tokens and heads
-  AnyTensor<3> v = {};  ///< [tokens, value.num_heads, value.head_size]; null data: K only (latent caches)
+  /// [tokens, key.num_heads, key.head_size]; f32, bf16 or f16; any byte strides for tokens and
+  /// heads
+  AnyTensor<3> k = {};
+  /// [tokens, value.num_heads, value.head_size]; null data: K only (latent caches)
+  AnyTensor<3> v = {};
   PagedKVView key = {};
   PagedKVView value = {};
-  /// [tokens] page * page_size + offset (the row number where pages are unbounded), each at most once; negative = skip the token.
-  /// Null: new token t of sequence b goes to row index context_length - new tokens + t through the batch's table.
+  /// [tokens] page * page_size + offset (the row number where pages are unbounded), each at most
+  /// once; negative = skip the token. Null: new token t of sequence b goes to row index
+  /// context_length - new tokens + t through the batch's table.
   const int64_t* slots = nullptr;
-  const Rope* rope = nullptr;     ///< rotates K (rotate.h); null: K stays as it is
-  const float* k_norm = nullptr;  ///< [key.head_size] weights of K's RMSNorm, which precedes the rotation (rotate.h); null: none
+  const Rope* rope = nullptr;  ///< rotates K (rotate.h); null: K stays as it is
+  /// [key.head_size] weights of K's RMSNorm, which precedes the rotation (rotate.h); null: none
+  const float* k_norm = nullptr;
   float norm_eps = 1e-6f;
 };
 
-/// Normalises and rotates K where asked for, converts each token's K and V to the planes' dtypes (round to nearest even, saturating as
-/// dtype.h states) and stores them. All in float32, rounded once: K as stored has the bits that `rotate` gives for the same row.
+/// Normalises and rotates K where asked for, converts each token's K and V to the planes' dtypes
+/// (round to nearest even, saturating as dtype.h states) and stores them. All in float32, rounded
+/// once: K as stored has the bits that `rotate` gives for the same row.
 ///
-/// Planes with scales: where the scale's slot stride is 0 the scales are calibrated and read; otherwise they are computed per granule
-/// and written: amax over the finite inputs / qmax (127, 448, 57344), rounded toward +infinity to the scale's type but never beyond its
-/// largest finite number, 1 for amax 0; with a tensor_scale, amax / (qmax * tensor_scale). The inputs are the rotated ones.
-/// Heads or granules that share a computed scale (head or granule stride 0) share the amax.
-/// Stored = from_float(x / (scale * tensor_scale)).
-/// Tokens of unassigned pages and negative slots write nothing.
+/// Planes with scales: where the scale's slot stride is 0 the scales are calibrated and read;
+/// otherwise they are computed per granule and written: amax over the finite inputs / qmax (127,
+/// 448, 57344), rounded toward +infinity to the scale's type but never beyond its largest finite
+/// number, 1 for amax 0; with a tensor_scale, amax / (qmax * tensor_scale). The inputs are the
+/// rotated ones. Heads or granules that share a computed scale (head or granule stride 0) share the
+/// amax. Stored = from_float(x / (scale * tensor_scale)). Tokens of unassigned pages and negative
+/// slots write nothing.
 ///
-/// `batch` gives the places where there are no slots, and the positions where rope has none (see Rope); where neither is needed it is
-/// not looked at. The position of a token with a negative slot is not looked at either.
+/// `batch` gives the places where there are no slots, and the positions where rope has none (see
+/// Rope); where neither is needed it is not looked at. The position of a token with a negative slot
+/// is not looked at either.
 ///
-/// Errors:  invalid_argument for shapes, dtypes, strides, null pointers, a slot >= num_pages * page_size, missing or contradictory
-///          arrays of the batch, a rope or eps that `rotate` refuses, a position outside [0, rope.rows), planes whose heads, slots or
-///          pages share bytes (stride 0), computed scales of an unquantised plane or with a page stride of 0; unsupported for a
-///          head_size above 4096 where the plane has scales or K is normalised or rotated. Nothing is written then
-/// Effects: allocates nothing; tokens run in parallel on `executor`. The bytes written are the same on every machine, but for the
+/// Errors:  invalid_argument for shapes, dtypes, strides, null pointers, a slot >= num_pages *
+///          page_size, missing or contradictory arrays of the batch, a rope or eps that `rotate`
+///          refuses, a position outside [0, rope.rows), planes whose heads, slots or pages share
+///          bytes (stride 0), computed scales of an unquantised plane or with a page stride of 0;
+///          unsupported for a head_size above 4096 where the plane has scales or K is normalised or
+///          rotated. Nothing is written then
+/// Effects: allocates nothing; tokens run in parallel on `executor`. The bytes written are the same
+/// on every machine, but for the
 ///          payload of a NaN
-FOLIO_EXPORT Status append(const Batch& batch, const AppendArgs& args, const Executor& executor) noexcept;
+FOLIO_EXPORT Status append(const Batch& batch, const AppendArgs& args,
+                           const Executor& executor) noexcept;
 
 }  // namespace folio::inline v1

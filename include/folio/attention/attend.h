@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// folio/attention/attend.h: attention over one layer's planes, by an executor or task by task.
 ///
-/// The run path allocates nothing, throws nothing and takes no lock. A plan serves any number of threads at once, a workspace one
-/// call at a time.
+/// The run path allocates nothing, throws nothing and takes no lock. A plan serves any number of
+/// threads at once, a workspace one call at a time.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,20 @@
 
 namespace folio::inline v1 {
 
-/// What changes from layer to layer. Geometry (dtypes, heads, sizes, strides, scale geometry) must equal the problem's.
+/// What changes from layer to layer. Geometry (dtypes, heads, sizes, strides, scale geometry) must
+/// equal the problem's.
 struct AttentionArgs {
   AnyTensor<3> q = {};    ///< [tokens, q_heads, key.head_size]
   AnyTensor<3> out = {};  ///< [tokens, q_heads, v_head_size]
   PagedKVView key = {};
   PagedKVView value = {};  ///< ignored with value_in_key
   PagedKVView key_tail = {};
-  float* lse = nullptr;                 ///< [tokens, q_heads], natural log of the whole denominator; null: not wanted
+  /// [tokens, q_heads], natural log of the whole denominator; null: not wanted
+  float* lse = nullptr;
   const float* sink_logits = nullptr;   ///< [q_heads], with problem.sink_logits
   const float* alibi_slopes = nullptr;  ///< [q_heads], with problem.alibi
-  AnyTensor<3> bias = {};               ///< [q_heads or 1, tokens, >= context] f32, key index from the row's start
+  /// [q_heads or 1, tokens, >= context] f32, key index from the row's start
+  AnyTensor<3> bias = {};
 };
 
 /// The border check of attend alone: integer compares, no table walk.
@@ -30,20 +33,25 @@ struct AttentionArgs {
 [[nodiscard]] FOLIO_EXPORT Status check(const Attention& attention, const AttentionPlan& plan,
                                         const AttentionArgs& args) noexcept;
 
-/// Writes o (and lse) of every query of the plan; a query that sees no key gets o = 0, lse = -inf (or its sink logit).
+/// Writes o (and lse) of every query of the plan; a query that sees no key gets o = 0, lse = -inf
+/// (or its sink logit).
 ///
-/// Errors:  as check; invalid_argument for a workspace too small or misaligned (64 bytes) or an executor without functions. Nothing
-///          is written then.
-/// Effects: at most limits.parallelism tasks run at once. Visible keys of unassigned pages count as invisible.
-[[nodiscard]] FOLIO_EXPORT Status attend(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
-                                         MemorySpan workspace, const Executor& executor) noexcept;
+/// Errors:  as check; invalid_argument for a workspace too small or misaligned (64 bytes) or an
+///          executor without functions. Nothing is written then.
+/// Effects: at most limits.parallelism tasks run at once. Visible keys of unassigned pages count as
+/// invisible.
+[[nodiscard]] FOLIO_EXPORT Status attend(const Attention& attention, const AttentionPlan& plan,
+                                         const AttentionArgs& args, MemorySpan workspace,
+                                         const Executor& executor) noexcept;
 
-/// For engines that already stand inside their own threads: `prepare` checks as attend does and makes the workspace ready; then each
-/// task in [0, plan.num_tasks) is run exactly once with the same arguments, on any thread, in any order. The last task of a cut
-/// sequence merges. At most limits.parallelism callers make progress at once; further ones wait for a place.
-[[nodiscard]] FOLIO_EXPORT Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
-                                          MemorySpan workspace) noexcept;
-FOLIO_EXPORT void attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
-                              MemorySpan workspace, int64_t task) noexcept;
+/// For engines that already stand inside their own threads: `prepare` checks as attend does and
+/// makes the workspace ready; then each task in [0, plan.num_tasks) is run exactly once with the
+/// same arguments, on any thread, in any order. The last task of a cut sequence merges. At most
+/// limits.parallelism callers make progress at once; further ones wait for a place.
+[[nodiscard]] FOLIO_EXPORT Status prepare(const Attention& attention, const AttentionPlan& plan,
+                                          const AttentionArgs& args, MemorySpan workspace) noexcept;
+FOLIO_EXPORT void attend_task(const Attention& attention, const AttentionPlan& plan,
+                              const AttentionArgs& args, MemorySpan workspace,
+                              int64_t task) noexcept;
 
 }  // namespace folio::inline v1

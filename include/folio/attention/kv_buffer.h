@@ -1,51 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/kv_buffer.h: KVBuffer: the data path of K or V, from pages through staging to register tiles.
+/// folio/attention/kv_buffer.h: KVBuffer: the data path of K or V, from pages through staging to
+/// register tiles.
 ///
-///     pages --kv_cache_iter--> rows of a tile --Loader--> staging (smem_tile) --kv_mma_op--> register tiles --> multiply
+///     pages --kv_cache_iter--> rows of a tile --Loader--> staging (smem_tile) --kv_mma_op-->
+///     register tiles --> multiply
 ///
-/// A buffer serves one plane and one KV head; K and V have one each. The plain instance (PlainLoader, KVMmaOp) runs anywhere and shows
-/// what every other must do. An instruction set replaces, through its Config, the loader and the fragments and nothing else:
+/// A buffer serves one plane and one KV head; K and V have one each. The plain instance
+/// (PlainLoader, KVMmaOp) runs anywhere and shows what every other must do. An instruction set
+/// replaces, through its Config, the loader and the fragments and nothing else:
 ///
-///     struct Keys {                                       // a type of an anonymous namespace in ISA objects: no weak symbols
+///     struct Keys {                                       // a type of an anonymous namespace in
+///                                                         ISA objects: no weak symbols
 ///       static constexpr IndexList<3> mma_shape{16, 16, 32};
 ///       static constexpr int BN = 64, BK = 128, depth = 128;
 ///       static constexpr bool transpose = true;           // K
-///       static constexpr DType smem_dtype = DType::bf16;  // what is staged; the operand's dtype if left out
+///       static constexpr DType smem_dtype = DType::bf16;  // what is staged; the operand's dtype
+///                                                         if left out
 ///       template <class Shape> using Loader = ...;        // PlainLoader
 ///       template <class Shape> using Fragments = ...;     // KVMmaOp
 ///     };
 ///
-/// Shape is KVBufferShape<Operand, Config>: all parameters, with defaults, and all derived constants.
+/// Shape is KVBufferShape<Operand, Config>: all parameters, with defaults, and all derived
+/// constants.
 ///
 /// A Loader moves memory to staging:
 ///
-///     Loader(smem_type* smem)                             num_smem_stages * smem_stage_size elements, aligned as the caller likes
-///     num_units                                           constant: pieces of a stage; each is loaded once, in any order. Warps of a
-///                                                         block share them: warp w loads units w, w + num_warps, ..
-///     begin(stage, source)                                a stage is about to be loaded: look at the rows, load nothing heavy
+///     Loader(smem_type* smem)                             num_smem_stages * smem_stage_size
+///                                                         elements, aligned as the caller likes
+///     num_units                                           constant: pieces of a stage; each is
+///                                                         loaded once, in any order. Warps of a
+///                                                         block share them: warp w loads units w,
+///                                                         w + num_warps, ..
+///     begin(stage, source)                                a stage is about to be loaded: look at
+///                                                         the rows, load nothing heavy
 ///     load(stage, source, unit)                           one piece
-///     at(stage, key, column) -> smem_type                 a staged element; for tests and for plain fragments
+///     at(stage, key, column) -> smem_type                 a staged element; for tests and for
+///                                                         plain fragments
 ///
-/// `source` (KVSource<Shape>) gives row(key), null if it reads as zero, group<Count>(first), the rows at one stride if all are there,
-/// `columns` (those from there on read as zero) and scale(key, column). Rows past the end, rows that nobody sees and rows of
-/// unassigned pages MUST come out as zero in every element, columns from `columns` up to smem_cols too: staging is never clean before.
+/// `source` (KVSource<Shape>) gives row(key), null if it reads as zero, group<Count>(first), the
+/// rows at one stride if all are there, `columns` (those from there on read as zero) and scale(key,
+/// column). Rows past the end, rows that nobody sees and rows of unassigned pages MUST come out as
+/// zero in every element, columns from `columns` up to smem_cols too: staging is never clean
+/// before.
 ///
 /// Fragments move staging to register tiles, and are the type of kv_mma_op:
 ///
-///     load<bk_tile>(loader, stage, first_column, first_key)   strip bk_tile into slot bk_tile % reg_num_k_tiles
+///     load<bk_tile>(loader, stage, first_column, first_key)   strip bk_tile into slot bk_tile %
+///                                                             reg_num_k_tiles
 ///     tile<k_mma, bk_tile>(lane) -> MMATileType                num_mmas x input_frag_size elements
-///     zero_partial_tile_pad()                                  columns from depth on of the last strip of K become zero
+///     zero_partial_tile_pad()                                  columns from depth on of the last
+///                                                              strip of K become zero
 ///
-/// Loaders that ship beside PlainLoader: InPlaceLoader (staging is the page: loading is prefetching), TileLoader with the fragments
-/// StagedTiles (staging is packed, converted MMA tiles; register tiles are addresses). A loader of an instruction set that keeps
-/// MmaTiles' order of tiles uses StagedTiles as it is.
+/// Loaders that ship beside PlainLoader: InPlaceLoader (staging is the page: loading is
+/// prefetching), TileLoader with the fragments StagedTiles (staging is packed, converted MMA tiles;
+/// register tiles are addresses). A loader of an instruction set that keeps MmaTiles' order of
+/// tiles uses StagedTiles as it is.
 ///
 /// Loading comes in pieces, so that a consumer can place them between its own steps:
 ///
-///     buffer.kv_cache_iter.set_tile(keys, head);           // found once by PageCursor, or leave it to next_tile
+///     buffer.kv_cache_iter.set_tile(keys, head);           // found once by PageCursor, or leave
+///                                                          it to next_tile
 ///     buffer.begin_load(stage);
 ///     while (computing) { ...; buffer.load_from_dram_step(); }
-///     buffer.finish_load();                                // = load_from_dram<stage>(), in three calls
+///     buffer.finish_load();                                // = load_from_dram<stage>(), in three
+///                                                          calls
 #pragma once
 
 #include <cstdint>
@@ -87,12 +105,16 @@ struct BufferFragments<Shape, Config> {
 
 }  // namespace detail
 
-/// The last strip of K covers at most half of its fragment, so that one half of every fragment is pad.
-template <class Shape> concept partial_strip_is_at_most_half_of_BK = Shape::depth % Shape::BK <= Shape::BK / 2;
+/// The last strip of K covers at most half of its fragment, so that one half of every fragment is
+/// pad.
+template <class Shape>
+concept partial_strip_is_at_most_half_of_BK = Shape::depth % Shape::BK <= Shape::BK / 2;
 /// All strips have their own register slot.
-template <class Shape> concept registers_hold_all_strips = Shape::reg_num_k_tiles == Shape::num_k_tiles;
+template <class Shape>
+concept registers_hold_all_strips = Shape::reg_num_k_tiles == Shape::num_k_tiles;
 
-/// See above. Thread safety: none; the warps of a block have a buffer each, over one staging memory, and synchronise themselves.
+/// See above. Thread safety: none; the warps of a block have a buffer each, over one staging
+/// memory, and synchronise themselves.
 template <MHAOperand Operand, class Config>
 class KVBuffer : public KVBufferShape<Operand, Config> {
  public:
@@ -100,11 +122,12 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   using Loader = typename detail::BufferLoader<Shape, Config>::type;
   using KVMmaOpType = typename detail::BufferFragments<Shape, Config>::type;
   using smem_type = typename Shape::smem_type;
-  /// All stages: (row, column) with row < BN; columns count through the blocks of all stages and are multiples of bk_smem.
-  using SmemParentType =
-      TensorView<smem_type, Layout<IntTuple<Shape::BN, Shape::total_cols>, IntTuple<Shape::bk_smem, Shape::BN>>>;
-  using KVCacheIteratorType =
-      KVCacheIterator<Operand, Shape::BN, Shape::kv_num_heads, Shape::depth, Shape::cache_depth, Shape::head_dim_offset>;
+  /// All stages: (row, column) with row < BN; columns count through the blocks of all stages and
+  /// are multiples of bk_smem.
+  using SmemParentType = TensorView<smem_type, Layout<IntTuple<Shape::BN, Shape::total_cols>,
+                                                      IntTuple<Shape::bk_smem, Shape::BN>>>;
+  using KVCacheIteratorType = KVCacheIterator<Operand, Shape::BN, Shape::kv_num_heads, Shape::depth,
+                                              Shape::cache_depth, Shape::head_dim_offset>;
   using MMATileType = typename KVMmaOpType::MMATileType;
   /// Elements of staging that the caller provides.
   static constexpr int64_t smem_elements = int64_t{Shape::num_smem_stages} * Shape::smem_stage_size;
@@ -114,27 +137,35 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   KVCacheIteratorType kv_cache_iter;  ///< what is loaded next
   uint32_t warp_id = 0;               ///< of num_warps
 
-  /// Keys [0, end) of sequence `batch_idx`, head `head_idx`. `smem_tile`: smem_elements elements, borrowed.
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE KVBuffer(const Operand& k_cache, int64_t batch_idx, int64_t head_idx, SmemParentType smem,
-                                                 int64_t end, uint32_t warp = 0)
-      : smem_tile(smem), kv_cache_iter(k_cache, batch_idx, head_idx, end), warp_id(warp), loader_(smem.data) {}
+  /// Keys [0, end) of sequence `batch_idx`, head `head_idx`. `smem_tile`: smem_elements elements,
+  /// borrowed.
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE KVBuffer(const Operand& k_cache, int64_t batch_idx,
+                                                 int64_t head_idx, SmemParentType smem, int64_t end,
+                                                 uint32_t warp = 0)
+      : smem_tile(smem),
+        kv_cache_iter(k_cache, batch_idx, head_idx, end),
+        warp_id(warp),
+        loader_(smem.data) {}
 
   KVBuffer(const KVBuffer&) = delete;  // a load in progress points into its own iterator
   KVBuffer& operator=(const KVBuffer&) = delete;
 
-  /// A (tile_rows, bk_smem) block of staging before the swizzle, rows bk_smem apart: rows [tile_row * tile_rows, ..) of block
-  /// `block_col`, which counts through the blocks of all stages.
+  /// A (tile_rows, bk_smem) block of staging before the swizzle, rows bk_smem apart: rows [tile_row
+  /// * tile_rows, ..) of block `block_col`, which counts through the blocks of all stages.
   template <int tile_rows>
-  FOLIO_HOST_DEVICE TensorView<smem_type, Layout<IntTuple<tile_rows, Shape::bk_smem>>> smem_block_tile(int tile_row,
-                                                                                                       int block_col) const {
-    return {smem_tile.data + int64_t{tile_row} * tile_rows * Shape::bk_smem + int64_t{block_col} * Shape::bk_smem * Shape::BN,
+  FOLIO_HOST_DEVICE TensorView<smem_type, Layout<IntTuple<tile_rows, Shape::bk_smem>>>
+  smem_block_tile(int tile_row, int block_col) const {
+    return {smem_tile.data + int64_t{tile_row} * tile_rows * Shape::bk_smem +
+                int64_t{block_col} * Shape::bk_smem * Shape::BN,
             {}};
   }
 
-  /// This warp's part of the next tile, or of its next strip where stages are streamed, into stage `buffer_idx`.
+  /// This warp's part of the next tile, or of its next strip where stages are streamed, into stage
+  /// `buffer_idx`.
   template <int buffer_idx>
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void load_from_dram() {
-    static_assert(buffer_idx >= 0 && buffer_idx < Shape::num_smem_stages, "load_from_dram: no such stage");
+    static_assert(buffer_idx >= 0 && buffer_idx < Shape::num_smem_stages,
+                  "load_from_dram: no such stage");
     begin_load(buffer_idx);
     finish_load();
   }
@@ -162,7 +193,8 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
     return true;
   }
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void finish_load() {
-    for (; unit_ < Loader::num_units; unit_ += Shape::num_warps) loader_.load(stage_, source_, unit_);
+    for (; unit_ < Loader::num_units; unit_ += Shape::num_warps)
+      loader_.load(stage_, source_, unit_);
   }
 
   /// All strips of stage `buffer` to registers; of a streamed stage of K, the strip that it holds.
@@ -171,7 +203,8 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   {
     load_strips<0>(buffer);
   }
-  /// Strip `bk_tile` of stage `buffer` into slot bk_tile % reg_num_k_tiles. A streamed stage of K holds that strip.
+  /// Strip `bk_tile` of stage `buffer` into slot bk_tile % reg_num_k_tiles. A streamed stage of K
+  /// holds that strip.
   template <int bk_tile>
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void load_from_shared(int buffer) {
     static_assert(bk_tile >= 0 && bk_tile < Shape::num_k_tiles, "load_from_shared: no such strip");
@@ -180,10 +213,12 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
     kv_mma_op.template load<bk_tile>(loader_, buffer, first_column_[buffer], first_key);
   }
 
-  /// Register tiles of K = [k_mma * MMA_K, + MMA_K) of strip `bk_tile`, as lane `lane` of the warp holds them.
+  /// Register tiles of K = [k_mma * MMA_K, + MMA_K) of strip `bk_tile`, as lane `lane` of the warp
+  /// holds them.
   template <int k_mma_tile_idx, int bk_tile_idx>
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE MMATileType get_mma_tile(int lane = 0) const {
-    static_assert(k_mma_tile_idx < Shape::num_k_mmas2 && bk_tile_idx < Shape::num_k_tiles, "get_mma_tile: no such tile");
+    static_assert(k_mma_tile_idx < Shape::num_k_mmas2 && bk_tile_idx < Shape::num_k_tiles,
+                  "get_mma_tile: no such tile");
     return kv_mma_op.template tile<k_mma_tile_idx, bk_tile_idx>(lane);
   }
   /// The seed's second name for it.
@@ -191,8 +226,8 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE MMATileType mma_subtile(int lane = 0) const {
     return get_mma_tile<k_mma_tile_idx, bk_tile_idx>(lane);
   }
-  /// Makes the columns from `depth` on of the last, partial strip of K zero. After every load of that strip; nothing to do where
-  /// depth % BK == 0.
+  /// Makes the columns from `depth` on of the last, partial strip of K zero. After every load of
+  /// that strip; nothing to do where depth % BK == 0.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void zero_partial_tile_pad()
     requires partial_strip_is_at_most_half_of_BK<Shape>
   {
@@ -206,7 +241,8 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
  private:
   template <int bk_tile>
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void load_strips(int buffer) {
-    const bool is_there = !Shape::transpose || Shape::full_kv || first_column_[buffer] == bk_tile * Shape::BK;
+    const bool is_there =
+        !Shape::transpose || Shape::full_kv || first_column_[buffer] == bk_tile * Shape::BK;
     if (is_there) load_from_shared<bk_tile>(buffer);
     if constexpr (bk_tile + 1 < Shape::num_k_tiles) load_strips<bk_tile + 1>(buffer);
   }

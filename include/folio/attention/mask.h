@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/mask.h: which keys a query sees: an interval of positions, plus optional sink tokens in front of it.
+/// folio/attention/mask.h: which keys a query sees: an interval of positions, plus optional sink
+/// tokens in front of it.
 ///
-/// For the query at position p, with context keys at positions [key_position, key_position + context):
+/// For the query at position p, with context keys at positions [key_position, key_position +
+/// context):
 ///
 ///     visible = [0, min(sink_tokens, end)) U [begin, end),   clipped to the context
 ///     begin   = max(p - left, start of p's chunk)
 ///     end     = min(p + right + 1, end of p's chunk)
 ///
-/// -1 = unlimited, chunk 0 = no chunks. A kernel sees begin and end, never the kind of mask. Batch::tree takes away new tokens, no more.
+/// -1 = unlimited, chunk 0 = no chunks. A kernel sees begin and end, never the kind of mask.
+/// Batch::tree takes away new tokens, no more.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +23,20 @@ struct Mask {
   int32_t left = -1;
   int32_t right = 0;
   int32_t chunk = 0;
-  int32_t sink_tokens = 0;  ///< leading positions that stay visible behind every window (StreamingLLM)
+  /// leading positions that stay visible behind every window (StreamingLLM)
+  int32_t sink_tokens = 0;
   bool operator==(const Mask&) const = default;
 
   static constexpr Mask causal() { return {}; }
   static constexpr Mask full() { return {-1, -1, 0, 0}; }
   /// The last `keys` keys, the query's own included.
-  static constexpr Mask sliding_window(int32_t keys, int32_t sinks = 0) { return {keys - 1, 0, 0, sinks}; }
+  static constexpr Mask sliding_window(int32_t keys, int32_t sinks = 0) {
+    return {keys - 1, 0, 0, sinks};
+  }
   /// Attention within aligned chunks of `keys` positions (Llama 4).
-  static constexpr Mask chunked(int32_t keys, bool is_causal = true) { return {-1, is_causal ? 0 : -1, keys, 0}; }
+  static constexpr Mask chunked(int32_t keys, bool is_causal = true) {
+    return {-1, is_causal ? 0 : -1, keys, 0};
+  }
 };
 
 /// Half-open.
@@ -38,7 +46,8 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// What one query sees, as key indices of its table row: [0, sinks) and keys; sinks <= keys.begin, keys is empty if begin == end.
+/// What one query sees, as key indices of its table row: [0, sinks) and keys; sinks <= keys.begin,
+/// keys is empty if begin == end.
 struct Visible {
   int64_t sinks = 0;
   Interval keys = {};
@@ -46,7 +55,8 @@ struct Visible {
 };
 
 /// Positions to key indices, clipped to the context; the two parts never overlap.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(int64_t sinks, int64_t begin, int64_t end, int64_t key_position,
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(int64_t sinks, int64_t begin,
+                                                             int64_t end, int64_t key_position,
                                                              int64_t context) {
   const int64_t zero = 0;
   const auto index = [&](int64_t position) {
@@ -64,7 +74,9 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(int64_t sinks, int6
 }
 
 /// The keys that the mask shows to the query at `position`.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(const Mask& mask, int64_t position, int64_t key_position,
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(const Mask& mask,
+                                                                     int64_t position,
+                                                                     int64_t key_position,
                                                                      int64_t context) {
   int64_t begin = key_position;
   int64_t end = key_position + context;
@@ -81,7 +93,9 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(const Mask&
 }
 
 /// The keys of an explicit interval of positions; it replaces every field of the mask.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(Interval positions, int64_t key_position, int64_t context) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(Interval positions,
+                                                                     int64_t key_position,
+                                                                     int64_t context) {
   return clip(key_position, positions.begin, positions.end, key_position, context);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/merge.h: joins attention results over disjoint sets of keys: cascades, context parallelism.
+/// folio/attention/merge.h: joins attention results over disjoint sets of keys: cascades, context
+/// parallelism.
 #pragma once
 
 #include <span>
@@ -17,13 +18,17 @@ struct Partial {
   const float* lse = nullptr;
 };
 
-/// out = sum_i exp(lse_i - lse) * out_i with lse = log(sum_i exp(lse_i)), in the order given, in float32.
+/// out = sum_i exp(lse_i - lse) * out_i with lse = log(sum_i exp(lse_i)), in the order given, in
+/// float32.
 ///
-/// (0, -inf) is neutral: where lse_i = -inf, out_i is not read (it may be NaN). All parts neutral: out = 0, lse = -inf. A sink logit
-/// enters once: whoever computes the parts passes it to exactly one of them. `out` may alias one of the parts, and `lse` its lse.
+/// (0, -inf) is neutral: where lse_i = -inf, out_i is not read (it may be NaN). All parts neutral:
+/// out = 0, lse = -inf. A sink logit enters once: whoever computes the parts passes it to exactly
+/// one of them. `out` may alias one of the parts, and `lse` its lse.
 ///
-/// Errors:  invalid_argument for no parts, shapes or dtypes that do not agree, null data; nothing is written then
+/// Errors:  invalid_argument for no parts, shapes or dtypes that do not agree, null data; nothing
+///          is written then
 /// Effects: allocates nothing; `lse` [tokens, q_heads] is written if not null
-FOLIO_EXPORT Status merge(std::span<const Partial> parts, const AnyTensor<3>& out, float* lse, const Executor& executor) noexcept;
+FOLIO_EXPORT Status merge(std::span<const Partial> parts, const AnyTensor<3>& out, float* lse,
+                          const Executor& executor) noexcept;
 
 }  // namespace folio::inline v1

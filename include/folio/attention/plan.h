@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/plan.h: `Attention`, the selected kernels, and `plan`, the work list of one step.
+/// folio/attention/plan.h: `Attention`, the selected kernels, and `plan`, the work list of one
+/// step.
 ///
-/// Load: Attention::create selects. Step: plan cuts the batch into tasks. Layer: attend (attend.h) runs them.
+/// Load: Attention::create selects. Step: plan cuts the batch into tasks. Layer: attend (attend.h)
+/// runs them.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +19,22 @@ namespace folio::inline v1 {
 
 struct Kernel;  // src/kernel/kernel.h
 
-/// Null if some kernel serves the problem on `device`, else the reason why none does (a string that lives as long as the program).
-/// Builds nothing.
-[[nodiscard]] FOLIO_EXPORT const char* refuse(const AttentionProblem& problem, Device device = {}) noexcept;
+/// Null if some kernel serves the problem on `device`, else the reason why none does (a string that
+/// lives as long as the program). Builds nothing.
+[[nodiscard]] FOLIO_EXPORT const char* refuse(const AttentionProblem& problem,
+                                              Device device = {}) noexcept;
 
-/// The kernel for one problem, and the limits. Immutable plain data: copy it freely, use it from any thread.
+/// The kernel for one problem, and the limits. Immutable plain data: copy it freely, use it from
+/// any thread.
 class Attention {
  public:
-  /// `kernel`: use this one (or refuse); empty: FOLIO_FORCE_KERNEL, then the first that does not refuse.
-  /// Errors: invalid_argument for a broken problem, limits < 1 or an unknown kernel name; unsupported with the reason.
-  [[nodiscard]] FOLIO_EXPORT static Result<Attention> create(const AttentionProblem& problem, const AttentionLimits& limits,
-                                                             Device device = {}, std::string_view kernel = {}) noexcept;
+  /// `kernel`: use this one (or refuse); empty: FOLIO_FORCE_KERNEL, then the first that does not
+  /// refuse. Errors: invalid_argument for a broken problem, limits < 1 or an unknown kernel name;
+  /// unsupported with the reason.
+  [[nodiscard]] FOLIO_EXPORT static Result<Attention> create(const AttentionProblem& problem,
+                                                             const AttentionLimits& limits,
+                                                             Device device = {},
+                                                             std::string_view kernel = {}) noexcept;
 
   /// The name of the selected kernel, e.g. "attention_paged_any_x86_64_v4".
   [[nodiscard]] FOLIO_EXPORT std::string_view kernel() const noexcept;
@@ -54,13 +61,17 @@ struct AttentionPlan {
   int32_t tokens = 0;
 };
 
-/// Cuts `batch` into tasks, from the lengths alone, and writes them into `plan_memory` (plan_bytes() bytes, 64-byte aligned).
+/// Cuts `batch` into tasks, from the lengths alone, and writes them into `plan_memory`
+/// (plan_bytes() bytes, 64-byte aligned).
 ///
-/// Errors:  invalid_argument for an empty Attention, null or contradictory arrays, offsets that do not ascend, lengths below 0 or
-///          beyond the limits, a batch beyond the limits, intervals or tree missing or unasked for, too few tree words, memory too
-///          small or misaligned; nothing usable is left in the memory then
-/// Effects: allocates nothing. Borrows the batch's table and per-query arrays until the step's last attend; copies the rest.
-[[nodiscard]] FOLIO_EXPORT Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
+/// Errors:  invalid_argument for an empty Attention, null or contradictory arrays, offsets that do
+///          not ascend, lengths below 0 or beyond the limits, a batch beyond the limits, intervals
+///          or tree missing or unasked for, too few tree words, memory too small or misaligned;
+///          nothing usable is left in the memory then
+/// Effects: allocates nothing. Borrows the batch's table and per-query arrays until the step's last
+/// attend; copies the rest.
+[[nodiscard]] FOLIO_EXPORT Result<AttentionPlan> plan(const Attention& attention,
+                                                      const Batch& batch,
                                                       MemorySpan plan_memory) noexcept;
 
 }  // namespace folio::inline v1

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/problem.h: what selects an attention kernel, once at model load, and the bounds that fix all memory.
+/// folio/attention/problem.h: what selects an attention kernel, once at model load, and the bounds
+/// that fix all memory.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +13,29 @@ namespace folio::inline v1 {
 
 /// Which inputs determine the bits of a result.
 enum class Reproducible : uint8_t {
-  per_plan = 0,      ///< same inputs and plan: same bits, whatever threads run it in whatever order
-  per_sequence = 1,  ///< and free of the other sequences, the place in the batch, limits and parallelism
-  per_query = 2,     ///< and free of chunking: whole prefill = chunked = decode, prefix hit = cold
+  per_plan = 0,  ///< same inputs and plan: same bits, whatever threads run it in whatever order
+  /// and free of the other sequences, the place in the batch, limits and parallelism
+  per_sequence = 1,
+  per_query = 2,  ///< and free of chunking: whole prefill = chunked = decode, prefix hit = cold
 };
 
 /// Attention of q over one kind of cache:
 ///
 ///   o[t, h, :] = sum_j softmax_j(s[t, h, j]) * v[j, h / group, :]
-///   s[t, h, j] = softcap(scale * q[t, h, :] . k[j, h / group, :]) + alibi + bias, -inf where j is not visible
+///   s[t, h, j] = softcap(scale * q[t, h, :] . k[j, h / group, :]) + alibi + bias,
+///                  -inf where j is not visible
 ///
-/// with softcap(x) = softcap * tanh(x / softcap), alibi = -slope[h] * |position of t - position of j|, and a sink logit per head in
-/// the denominator where given. Data pointers, scale pointers and num_pages inside the views are ignored here: geometry alone selects.
+/// with softcap(x) = softcap * tanh(x / softcap), alibi = -slope[h] * |position of t - position of
+/// j|, and a sink logit per head in the denominator where given. Data pointers, scale pointers and
+/// num_pages inside the views are ignored here: geometry alone selects.
 struct AttentionProblem {
   PagedKVView key = {};
-  PagedKVView value = {};     ///< ignored with value_in_key
-  PagedKVView key_tail = {};  ///< further key columns with a dtype of their own; refused by every kernel so far
-  int32_t q_heads = 0;        ///< a multiple of key.num_heads
-  int32_t v_head_size = 0;    ///< with value_in_key: columns of K's row that are V; otherwise value.head_size (or 0 for that)
+  PagedKVView value = {};  ///< ignored with value_in_key
+  /// further key columns with a dtype of their own; refused by every kernel so far
+  PagedKVView key_tail = {};
+  int32_t q_heads = 0;  ///< a multiple of key.num_heads
+  /// with value_in_key: columns of K's row that are V; otherwise value.head_size (or 0 for that)
+  int32_t v_head_size = 0;
   DType q_dtype = DType::bf16;
   DType out_dtype = DType::bf16;
   bool value_in_key = false;  ///< MLA: V is the first v_head_size columns of K's row
@@ -40,7 +46,8 @@ struct AttentionProblem {
   bool alibi = false;
   bool bias = false;
   bool intervals = false;  ///< Batch::visible_begin / visible_end replace the mask
-  bool tree = false;       ///< Batch::tree restricts, within the mask or interval, which new tokens a query sees
+  /// Batch::tree restricts, within the mask or interval, which new tokens a query sees
+  bool tree = false;
   bool selection = false;  ///< refused by every kernel so far
   Reproducible reproducible = Reproducible::per_plan;
 };

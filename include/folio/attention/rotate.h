@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/rotate.h: RMSNorm and rotary position embedding of queries, with the instructions that `append` uses for keys.
+/// folio/attention/rotate.h: RMSNorm and rotary position embedding of queries, with the
+/// instructions that `append` uses for keys.
 ///
 /// Both work in float32 and round once, at the end. For the row x of one head of one token:
 ///
-///     normalised   y = x * (1 / sqrt(mean(x^2) + eps)) * weight            where weights are given
-///     rotated      a' = a * cos - b * sin,  b' = b * cos + a * sin         where a table is given; (a, b) is a pair of y
+///     normalised   y = x * (1 / sqrt(mean(x^2) + eps)) * weight    where weights are given
+///     rotated      a' = a * cos - b * sin,  b' = b * cos + a * sin where a table is given;
+///                                                                  (a, b) is a pair of y
 ///
-/// Every product, sum, quotient and root is one IEEE operation, none is fused, and the squares are summed in 16 interleaved chains
-/// that are folded by halves: the bits are the same on every machine and whichever thread does the work. (Of a NaN, only that it is
-/// one.) YaRN, Llama-3 scaling, linear scaling and M-RoPE are tables and positions, not code: a scaled table may hold any finite
-/// numbers, of any magnitude.
+/// Every product, sum, quotient and root is one IEEE operation, none is fused, and the squares are
+/// summed in 16 interleaved chains that are folded by halves: the bits are the same on every
+/// machine and whichever thread does the work. (Of a NaN, only that it is one.) YaRN, Llama-3
+/// scaling, linear scaling and M-RoPE are tables and positions, not code: a scaled table may hold
+/// any finite numbers, of any magnitude.
 #pragma once
 
 #include <cstdint>
@@ -33,31 +36,38 @@ struct Rope {
   int32_t dims = 0;  ///< even, at least 2; may be less than the head size
   bool interleaved = false;
   int32_t first_dim = 0;
-  /// [tokens] row of the table of each token. Null: the token's position, which for new token t of sequence b is
-  /// query_positions[b] + t or, where the batch has none, key position + context length - new tokens + t.
+  /// [tokens] row of the table of each token. Null: the token's position, which for new token t of
+  /// sequence b is query_positions[b] + t or, where the batch has none, key position + context
+  /// length - new tokens + t.
   const int32_t* positions = nullptr;
 };
 
 struct RotateArgs {
-  AnyTensor<3> q = {};            ///< [tokens, heads, head_size]; f32, bf16 or f16; any byte strides for tokens and heads
-  AnyTensor<3> out = {};          ///< q's shape; f32, bf16 or f16. q itself (same memory, strides and dtype), or no memory of q
+  /// [tokens, heads, head_size]; f32, bf16 or f16; any byte strides for tokens and heads
+  AnyTensor<3> q = {};
+  /// q's shape; f32, bf16 or f16. q itself (same memory, strides and dtype), or no memory of q
+  AnyTensor<3> out = {};
   const Rope* rope = nullptr;     ///< null: normalised only
   const float* q_norm = nullptr;  ///< [head_size] weights; null: rotated only
   float norm_eps = 1e-6f;
 };
 
-/// Normalises and rotates each head of each token of q into `out`, rounding to nearest even; without both it converts.
-/// A query and a key with the same bits at the same position get the same bits, where `out` and the cache have the same dtype.
+/// Normalises and rotates each head of each token of q into `out`, rounding to nearest even;
+/// without both it converts. A query and a key with the same bits at the same position get the same
+/// bits, where `out` and the cache have the same dtype.
 ///
-/// `batch` gives the positions where rope has none (query_offsets, context_lengths and, if present, query_positions and
-/// key_positions; the table is not read); otherwise it is not looked at.
+/// `batch` gives the positions where rope has none (query_offsets, context_lengths and, if present,
+/// query_positions and key_positions; the table is not read); otherwise it is not looked at.
 ///
-/// Errors:  invalid_argument for shapes, dtypes, strides, alignment, null pointers, a table that does not fit the head (dims odd, or
-///          first_dim + dims > head_size), an eps that is negative or not finite, missing or contradictory arrays of the batch, a
-///          position outside [0, rows), `out` in memory of q with another dtype or other strides; unsupported for a head_size above
+/// Errors:  invalid_argument for shapes, dtypes, strides, alignment, null pointers, a table that
+///          does not fit the head (dims odd, or first_dim + dims > head_size), an eps that is
+///          negative or not finite, missing or contradictory arrays of the batch, a position
+///          outside [0, rows), `out` in memory of q with another dtype or other strides;
+///          unsupported for a head_size above
 ///          4096. Nothing is written then
 /// Effects: allocates nothing; tokens run in parallel on `executor`
 /// Sources: Su et al. 2021 (arXiv:2104.09864); Zhang and Sennrich 2019 (arXiv:1910.07467)
-FOLIO_EXPORT Status rotate(const Batch& batch, const RotateArgs& args, const Executor& executor) noexcept;
+FOLIO_EXPORT Status rotate(const Batch& batch, const RotateArgs& args,
+                           const Executor& executor) noexcept;
 
 }  // namespace folio::inline v1

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/c/folio.h: the C interface: attention, writing, copying and the page pool, for C11 and for every language that calls C.
+/// folio/c/folio.h: the C interface: attention, writing, copying and the page pool, for C11 and for
+/// every language that calls C.
 ///
-/// It mirrors the C++ interface call by call; what a call does, its shapes and its errors are told there (folio/attention/*.h,
-/// folio/cache/*.h, folio/pool/page_pool.h). What is C's own:
+/// It mirrors the C++ interface call by call; what a call does, its shapes and its errors are told
+/// there (folio/attention/*.h, folio/cache/*.h, folio/pool/page_pool.h). What is C's own:
 ///
-/// * A struct that may grow begins with `struct_size`, which the caller sets to sizeof (or initialises by FOLIO_STRUCT). It grows at the
-///   end only and is embedded nowhere; others hold pointers to it. A shorter struct of an older caller is taken with the defaults for what
-///   it lacks (zero, unless said otherwise). A longer struct of a newer caller is taken if all it has beyond is zero, otherwise it is
-///   `unsupported`: nothing is ignored.
-/// * Every call that can fail returns a code and, if `message` is not null, leaves a text there: why, or "" on success. Nothing is thrown,
-///   and no state is kept per thread.
-/// * Handles are opaque. An attention is immutable: any thread may use it. A pool is used by one thread at a time.
-/// * Whoever allocates frees: plan memory, workspace, planes and tables are the caller's; what folio_create_* returns goes to
-///   folio_destroy_*, which takes null.
+/// * A struct that may grow begins with `struct_size`, which the caller sets to sizeof (or
+///   initialises by FOLIO_STRUCT). It grows at the end only and is embedded nowhere; others hold
+///   pointers to it. A shorter struct of an older caller is taken with the defaults for what it
+///   lacks (zero, unless said otherwise). A longer struct of a newer caller is taken if all it has
+///   beyond is zero, otherwise it is `unsupported`: nothing is ignored.
+/// * Every call that can fail returns a code and, if `message` is not null, leaves a text there:
+///   why, or "" on success. Nothing is thrown, and no state is kept per thread.
+/// * Handles are opaque. An attention is immutable: any thread may use it. A pool is used by one
+///   thread at a time.
+/// * Whoever allocates frees: plan memory, workspace, planes and tables are the caller's; what
+///   folio_create_* returns goes to folio_destroy_*, which takes null.
 /// Enumerations are plain int32_t with fixed values.
 #pragma once
 
@@ -27,7 +30,8 @@
 #define FOLIO_C_EXPORT
 #endif
 
-/// folio_limits limits = FOLIO_STRUCT(folio_limits);   (C only; in C++: folio_limits limits{sizeof limits})
+/// folio_limits limits = FOLIO_STRUCT(folio_limits);   (C only; in C++: folio_limits limits{sizeof
+///                                                     limits})
 #define FOLIO_STRUCT(type) \
   { .struct_size = sizeof(type) }
 
@@ -84,8 +88,9 @@ typedef struct folio_message {
 
 // ---- memory and threads
 
-/// Runs task(arg, i) once for each i in [0, n), on any threads in any order, and returns when all have returned. `concurrency` says how
-/// many may run at once. A null pointer to an executor: everything on the calling thread.
+/// Runs task(arg, i) once for each i in [0, n), on any threads in any order, and returns when all
+/// have returned. `concurrency` says how many may run at once. A null pointer to an executor:
+/// everything on the calling thread.
 typedef struct folio_executor {
   uint32_t struct_size;
   uint32_t reserved;
@@ -95,9 +100,11 @@ typedef struct folio_executor {
 } folio_executor;
 
 /// The library's own threads, started at first use. `threads` <= 0: as many as the machine offers.
-FOLIO_C_EXPORT folio_code folio_get_default_executor(int32_t threads, folio_executor* executor, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_get_default_executor(int32_t threads, folio_executor* executor,
+                                                     folio_message* message);
 
-/// [extent[0], extent[1], extent[2]], strides in bytes; the last dimension is contiguous. For bias: [heads or 1, tokens, keys].
+/// [extent[0], extent[1], extent[2]], strides in bytes; the last dimension is contiguous. For bias:
+/// [heads or 1, tokens, keys].
 typedef struct folio_tensor {
   uint32_t struct_size;
   int32_t dtype;
@@ -128,7 +135,8 @@ typedef struct folio_kv_view {
   const folio_scale_view* scales;
 } folio_kv_view;
 
-/// K and V of one layer; `value` null for latent caches. A pair of pointers for ever: arrays of it are passed.
+/// K and V of one layer; `value` null for latent caches. A pair of pointers for ever: arrays of it
+/// are passed.
 typedef struct folio_kv_planes {
   const folio_kv_view* key;
   const folio_kv_view* value;
@@ -155,7 +163,8 @@ typedef struct folio_batch {
   const int32_t* selected;
 } folio_batch;
 
-/// AttentionProblem. A zeroed mask shows a query its own key alone: begin with FOLIO_CAUSAL_PROBLEM.
+/// AttentionProblem. A zeroed mask shows a query its own key alone: begin with
+/// FOLIO_CAUSAL_PROBLEM.
 typedef struct folio_problem {
   uint32_t struct_size;
   int32_t q_heads;
@@ -204,30 +213,41 @@ typedef struct folio_args {
 } folio_args;
 
 /// Null if some kernel serves the problem, else the reason (it lives as long as the program).
-FOLIO_C_EXPORT const char* folio_refuse(const folio_problem* problem, int32_t device_kind, int32_t device_index);
+FOLIO_C_EXPORT const char* folio_refuse(const folio_problem* problem, int32_t device_kind,
+                                        int32_t device_index);
 /// `kernel`: a name of the kernel list; null: the best that accepts.
-FOLIO_C_EXPORT folio_code folio_create_attention(const folio_problem* problem, const folio_limits* limits, int32_t device_kind,
-                                                 int32_t device_index, const char* kernel, folio_attention** attention,
+FOLIO_C_EXPORT folio_code folio_create_attention(const folio_problem* problem,
+                                                 const folio_limits* limits, int32_t device_kind,
+                                                 int32_t device_index, const char* kernel,
+                                                 folio_attention** attention,
                                                  folio_message* message);
 FOLIO_C_EXPORT void folio_destroy_attention(folio_attention* attention);
 FOLIO_C_EXPORT const char* folio_get_kernel(const folio_attention* attention);
 FOLIO_C_EXPORT int64_t folio_get_plan_bytes(const folio_attention* attention);
 FOLIO_C_EXPORT int64_t folio_get_workspace_bytes(const folio_attention* attention);
 
-/// Once per step, into memory aligned to 64 bytes. Borrows the batch's table and per-query arrays until the step's last attend.
-FOLIO_C_EXPORT folio_code folio_make_plan(const folio_attention* attention, const folio_batch* batch, void* plan_memory,
+/// Once per step, into memory aligned to 64 bytes. Borrows the batch's table and per-query arrays
+/// until the step's last attend.
+FOLIO_C_EXPORT folio_code folio_make_plan(const folio_attention* attention,
+                                          const folio_batch* batch, void* plan_memory,
                                           int64_t bytes, folio_plan* plan, folio_message* message);
 FOLIO_C_EXPORT int64_t folio_get_num_tasks(const folio_plan* plan);
 
 /// Once per layer.
-FOLIO_C_EXPORT folio_code folio_attend(const folio_attention* attention, const folio_plan* plan, const folio_args* args,
-                                       void* workspace, int64_t bytes, const folio_executor* executor, folio_message* message);
-/// For callers with threads of their own: prepare once, then each task once, on any thread, in any order, with equal arguments.
-FOLIO_C_EXPORT folio_code folio_prepare(const folio_attention* attention, const folio_plan* plan, const folio_args* args,
-                                        void* workspace, int64_t bytes, folio_message* message);
-/// invalid_argument for a null pointer or a task outside [0, num_tasks); the rest was checked by folio_prepare.
-FOLIO_C_EXPORT folio_code folio_attend_task(const folio_attention* attention, const folio_plan* plan, const folio_args* args,
-                                            void* workspace, int64_t bytes, int64_t task, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_attend(const folio_attention* attention, const folio_plan* plan,
+                                       const folio_args* args, void* workspace, int64_t bytes,
+                                       const folio_executor* executor, folio_message* message);
+/// For callers with threads of their own: prepare once, then each task once, on any thread, in any
+/// order, with equal arguments.
+FOLIO_C_EXPORT folio_code folio_prepare(const folio_attention* attention, const folio_plan* plan,
+                                        const folio_args* args, void* workspace, int64_t bytes,
+                                        folio_message* message);
+/// invalid_argument for a null pointer or a task outside [0, num_tasks); the rest was checked by
+/// folio_prepare.
+FOLIO_C_EXPORT folio_code folio_attend_task(const folio_attention* attention,
+                                            const folio_plan* plan, const folio_args* args,
+                                            void* workspace, int64_t bytes, int64_t task,
+                                            folio_message* message);
 
 /// One part of a merge; a pair of pointers for ever: arrays of it are passed.
 typedef struct folio_partial {
@@ -235,7 +255,8 @@ typedef struct folio_partial {
   const float* lse;
 } folio_partial;
 
-FOLIO_C_EXPORT folio_code folio_merge(const folio_partial* parts, int64_t num_parts, const folio_tensor* out, float* lse,
+FOLIO_C_EXPORT folio_code folio_merge(const folio_partial* parts, int64_t num_parts,
+                                      const folio_tensor* out, float* lse,
                                       const folio_executor* executor, folio_message* message);
 
 // ---- writing and copying
@@ -265,8 +286,8 @@ typedef struct folio_append_args {
 } folio_append_args;
 
 /// `batch` may be null where slots and, if there is a rope, its positions are given.
-FOLIO_C_EXPORT folio_code folio_append(const folio_batch* batch, const folio_append_args* args, const folio_executor* executor,
-                                       folio_message* message);
+FOLIO_C_EXPORT folio_code folio_append(const folio_batch* batch, const folio_append_args* args,
+                                       const folio_executor* executor, folio_message* message);
 
 /// RotateArgs: norm, then rotation of q, as append does them to k.
 typedef struct folio_rotate_args {
@@ -278,8 +299,8 @@ typedef struct folio_rotate_args {
   const float* q_norm;
 } folio_rotate_args;
 
-FOLIO_C_EXPORT folio_code folio_rotate(const folio_batch* batch, const folio_rotate_args* args, const folio_executor* executor,
-                                       folio_message* message);
+FOLIO_C_EXPORT folio_code folio_rotate(const folio_batch* batch, const folio_rotate_args* args,
+                                       const folio_executor* executor, folio_message* message);
 
 /// The same three words for ever, as PageCopy and SlotCopy: arrays are passed.
 typedef struct folio_page_copy {
@@ -293,20 +314,24 @@ typedef struct folio_slot_copy {
 /// Layers of one call at the most.
 #define FOLIO_MAX_PLANES 256
 
-FOLIO_C_EXPORT folio_code folio_copy_pages(const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes,
-                                           const folio_page_copy* copies, int64_t num_copies, const folio_executor* executor,
+FOLIO_C_EXPORT folio_code folio_copy_pages(const folio_kv_planes* from, const folio_kv_planes* to,
+                                           int64_t num_planes, const folio_page_copy* copies,
+                                           int64_t num_copies, const folio_executor* executor,
                                            folio_message* message);
-FOLIO_C_EXPORT folio_code folio_copy_slots(const folio_kv_planes* from, const folio_kv_planes* to, int64_t num_planes,
-                                           const folio_slot_copy* copies, int64_t num_copies, const folio_executor* executor,
+FOLIO_C_EXPORT folio_code folio_copy_slots(const folio_kv_planes* from, const folio_kv_planes* to,
+                                           int64_t num_planes, const folio_slot_copy* copies,
+                                           int64_t num_copies, const folio_executor* executor,
                                            folio_message* message);
 
 // ---- the page pool
 
 typedef struct folio_pool folio_pool;
-typedef uint64_t folio_sequence;  ///< never 0; that of a released sequence is an error, not its successor
+/// never 0; that of a released sequence is an error, not its successor
+typedef uint64_t folio_sequence;
 typedef uint64_t folio_step;
 
-/// PoolOptions. Defaults: page_size 16, max_sequences 256, max_namespaces 256, prefix_reuse on, allocation by the C++ runtime.
+/// PoolOptions. Defaults: page_size 16, max_sequences 256, max_namespaces 256, prefix_reuse on,
+/// allocation by the C++ runtime.
 typedef struct folio_pool_options {
   uint32_t struct_size;
   uint32_t num_pages;
@@ -321,7 +346,8 @@ typedef struct folio_pool_options {
   void* context;
 } folio_pool_options;
 
-/// Pages are shared only between sequences with equal salt and equal adapter. A null pointer: neither.
+/// Pages are shared only between sequences with equal salt and equal adapter. A null pointer:
+/// neither.
 typedef struct folio_sequence_options {
   uint32_t struct_size;
   uint32_t reserved;
@@ -330,7 +356,8 @@ typedef struct folio_sequence_options {
   uint64_t adapter;
 } folio_sequence_options;
 
-/// A folio_batch's table. Base and stride never change; a sequence's row begins at folio_get_row_start.
+/// A folio_batch's table. Base and stride never change; a sequence's row begins at
+/// folio_get_row_start.
 typedef struct folio_table {
   uint32_t struct_size;
   uint32_t reserved;
@@ -346,37 +373,48 @@ typedef struct folio_pool_stats {
   int64_t sequences, unfinished_steps;
 } folio_pool_stats;
 
-FOLIO_C_EXPORT folio_code folio_create_pool(const folio_pool_options* options, folio_pool** pool, folio_message* message);
-FOLIO_C_EXPORT void folio_destroy_pool(folio_pool* pool);
-FOLIO_C_EXPORT folio_code folio_peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
-                                     const folio_sequence_options* options, int32_t* cached_tokens, folio_message* message);
-FOLIO_C_EXPORT folio_code folio_admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
-                                      const folio_sequence_options* options, folio_sequence* sequence, int32_t* cached_tokens,
-                                      folio_message* message);
-FOLIO_C_EXPORT folio_code folio_reserve(folio_pool* pool, folio_sequence sequence, int32_t new_tokens, folio_message* message);
-FOLIO_C_EXPORT folio_code folio_commit(folio_pool* pool, folio_sequence sequence, const int32_t* written, int64_t num_tokens,
-                                       folio_message* message);
-FOLIO_C_EXPORT folio_code folio_trim(folio_pool* pool, folio_sequence sequence, int32_t length, folio_message* message);
-FOLIO_C_EXPORT folio_code folio_fork(folio_pool* pool, folio_sequence sequence, int32_t length, folio_sequence* forked,
-                                     folio_message* message);
-FOLIO_C_EXPORT folio_code folio_release(folio_pool* pool, folio_sequence sequence, folio_message* message);
-/// The array stays until the next call.
-FOLIO_C_EXPORT folio_code folio_take_copies(folio_pool* pool, const folio_page_copy** copies, int64_t* num_copies,
+FOLIO_C_EXPORT folio_code folio_create_pool(const folio_pool_options* options, folio_pool** pool,
                                             folio_message* message);
-FOLIO_C_EXPORT folio_code folio_begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t num_sequences,
-                                           folio_step* step, folio_message* message);
-FOLIO_C_EXPORT folio_code folio_end_step(folio_pool* pool, folio_step step, folio_message* message);
-FOLIO_C_EXPORT folio_code folio_get_length(const folio_pool* pool, folio_sequence sequence, int32_t* length,
+FOLIO_C_EXPORT void folio_destroy_pool(folio_pool* pool);
+FOLIO_C_EXPORT folio_code folio_peek(const folio_pool* pool, const int32_t* prompt,
+                                     int64_t num_tokens, const folio_sequence_options* options,
+                                     int32_t* cached_tokens, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
+                                      const folio_sequence_options* options,
+                                      folio_sequence* sequence, int32_t* cached_tokens,
+                                      folio_message* message);
+FOLIO_C_EXPORT folio_code folio_reserve(folio_pool* pool, folio_sequence sequence,
+                                        int32_t new_tokens, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_commit(folio_pool* pool, folio_sequence sequence,
+                                       const int32_t* written, int64_t num_tokens,
+                                       folio_message* message);
+FOLIO_C_EXPORT folio_code folio_trim(folio_pool* pool, folio_sequence sequence, int32_t length,
+                                     folio_message* message);
+FOLIO_C_EXPORT folio_code folio_fork(folio_pool* pool, folio_sequence sequence, int32_t length,
+                                     folio_sequence* forked, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_release(folio_pool* pool, folio_sequence sequence,
+                                        folio_message* message);
+/// The array stays until the next call.
+FOLIO_C_EXPORT folio_code folio_take_copies(folio_pool* pool, const folio_page_copy** copies,
+                                            int64_t* num_copies, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_begin_step(folio_pool* pool, const folio_sequence* sequences,
+                                           int64_t num_sequences, folio_step* step,
                                            folio_message* message);
-FOLIO_C_EXPORT folio_code folio_get_row_start(const folio_pool* pool, folio_sequence sequence, int64_t* row_start,
-                                              folio_message* message);
+FOLIO_C_EXPORT folio_code folio_end_step(folio_pool* pool, folio_step step, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_get_length(const folio_pool* pool, folio_sequence sequence,
+                                           int32_t* length, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_get_row_start(const folio_pool* pool, folio_sequence sequence,
+                                              int64_t* row_start, folio_message* message);
 /// These two fill as much of the struct as its struct_size holds.
-FOLIO_C_EXPORT folio_code folio_get_table(const folio_pool* pool, folio_table* table, folio_message* message);
-FOLIO_C_EXPORT folio_code folio_get_pool_stats(const folio_pool* pool, folio_pool_stats* stats, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_get_table(const folio_pool* pool, folio_table* table,
+                                          folio_message* message);
+FOLIO_C_EXPORT folio_code folio_get_pool_stats(const folio_pool* pool, folio_pool_stats* stats,
+                                               folio_message* message);
 
 // ---- about
 
-/// Version of this interface: major << 16 | minor. Callers of one major version understand one another.
+/// Version of this interface: major << 16 | minor. Callers of one major version understand one
+/// another.
 FOLIO_C_EXPORT uint32_t folio_get_version(void);
 /// "ok", "invalid_argument", ...
 FOLIO_C_EXPORT const char* folio_get_code_name(folio_code code);

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /// folio/cache/batch.h: who is in the step: one batch of sequences, shared by all layers.
 ///
-/// Sequence b owns the query rows query_offsets[b] .. query_offsets[b + 1) and the first context_lengths[b] keys of its table row.
-/// Key j of the row has position key_position + j. All arrays live on the host, or all on the device. `plan` copies offsets and
-/// lengths and borrows the table and the per-query arrays until the step's last `attend`.
+/// Sequence b owns the query rows query_offsets[b] .. query_offsets[b + 1) and the first
+/// context_lengths[b] keys of its table row. Key j of the row has position key_position + j. All
+/// arrays live on the host, or all on the device. `plan` copies offsets and lengths and borrows the
+/// table and the per-query arrays until the step's last `attend`.
 ///
-/// Tree (speculative decoding). The new tokens of a sequence are its last new_tokens keys: new token j is key context - new_tokens + j,
-/// where `append` puts it. A query sees a new token if its mask (or interval) shows that key and its bit is set; the keys before the
-/// new tokens as the mask says. Bits neither add to a mask nor follow from one another: a node's row sets its ancestors' bits and its
-/// own. Positions, and so windows and ALiBi, are those of keys; where siblings should stand at one position, give intervals. Every row
-/// of the batch has its bits, those of sequences that just decode too; bits from new_tokens on are ignored.
+/// Tree (speculative decoding). The new tokens of a sequence are its last new_tokens keys: new
+/// token j is key context - new_tokens + j, where `append` puts it. A query sees a new token if its
+/// mask (or interval) shows that key and its bit is set; the keys before the new tokens as the mask
+/// says. Bits neither add to a mask nor follow from one another: a node's row sets its ancestors'
+/// bits and its own. Positions, and so windows and ALiBi, are those of keys; where siblings should
+/// stand at one position, give intervals. Every row of the batch has its bits, those of sequences
+/// that just decode too; bits from new_tokens on are ignored.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +23,25 @@ namespace folio::inline v1 {
 
 struct Batch {
   int32_t size = 0;
-  const int32_t* query_offsets = nullptr;    ///< [size + 1] first row of q of each sequence; ascending from 0
-  const int32_t* context_lengths = nullptr;  ///< [size] keys in the row when attention runs, this step's tokens included
+  /// [size + 1] first row of q of each sequence; ascending from 0
+  const int32_t* query_offsets = nullptr;
+  /// [size] keys in the row when attention runs, this step's tokens included
+  const int32_t* context_lengths = nullptr;
   PageTable table = {};
-  /// [size] position of the first query. Null: key position + context - new tokens, which is negative where the context is the
-  /// shorter (cross-attention, padded rows of a captured graph); such queries see what the mask shows to a negative position.
+  /// [size] position of the first query. Null: key position + context - new tokens, which is
+  /// negative where the context is the shorter (cross-attention, padded rows of a captured graph);
+  /// such queries see what the mask shows to a negative position.
   const int32_t* query_positions = nullptr;
   const int32_t* key_positions = nullptr;  ///< [size] position of key 0 of the row; null: 0
-  const int32_t* visible_begin = nullptr;  ///< [tokens] with visible_end: explicit interval of positions of each query
-  const int32_t* visible_end = nullptr;    ///< [tokens]
-  const uint64_t* tree = nullptr;          ///< [tokens, tree_words] bit j % 64 of word j / 64: the query may see new token j
-  int32_t tree_words = 0;                  ///< words of a row, 64 new tokens each: enough for the sequence with the most
-  const int32_t* selected = nullptr;       ///< [tokens, selected_stride] the only visible keys, as row indices; -1 = none
+  /// [tokens] with visible_end: explicit interval of positions of each query
+  const int32_t* visible_begin = nullptr;
+  const int32_t* visible_end = nullptr;  ///< [tokens]
+  /// [tokens, tree_words] bit j % 64 of word j / 64: the query may see new token j
+  const uint64_t* tree = nullptr;
+  /// words of a row, 64 new tokens each: enough for the sequence with the most
+  int32_t tree_words = 0;
+  /// [tokens, selected_stride] the only visible keys, as row indices; -1 = none
+  const int32_t* selected = nullptr;
   int32_t selected_stride = 0;
 };
 

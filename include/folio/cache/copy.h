@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/cache/copy.h: moves pages or single slots between planes, values and scales, across dtypes where the planes differ.
+/// folio/cache/copy.h: moves pages or single slots between planes, values and scales, across dtypes
+/// where the planes differ.
 ///
-/// Layer i of `from` goes to layer i of `to`, its K plane to the K plane, its V plane to the V plane. `from` and `to` may be the same
-/// planes; planes that are not the same share no memory.
+/// Layer i of `from` goes to layer i of `to`, its K plane to the K plane, its V plane to the V
+/// plane. `from` and `to` may be the same planes; planes that are not the same share no memory.
 ///
-/// Bytes are moved as they are where both planes have the same dtype, equal tensor scales and scales of the same form (dtype,
-/// granularity, which strides are 0; other strides are free) that move along, or the very same scales. Otherwise values are
-/// converted: read as stored * scale * tensor_scale in float32, and written as `append` writes a row of float32 (attention/append.h:
-/// rounded to nearest even, saturating; calibrated scales of the target read, others computed and written).
-/// Scales move along with a page if they have a page stride, with a slot if they have a slot stride; a scale of more than what is
-/// copied stays as it is. (So does the rest of a page; a scale of a whole page moves with however many slots.)
+/// Bytes are moved as they are where both planes have the same dtype, equal tensor scales and
+/// scales of the same form (dtype, granularity, which strides are 0; other strides are free) that
+/// move along, or the very same scales. Otherwise values are converted: read as stored * scale *
+/// tensor_scale in float32, and written as `append` writes a row of float32 (attention/append.h:
+/// rounded to nearest even, saturating; calibrated scales of the target read, others computed and
+/// written). Scales move along with a page if they have a page stride, with a slot if they have a
+/// slot stride; a scale of more than what is copied stays as it is. (So does the rest of a page; a
+/// scale of a whole page moves with however many slots.)
 #pragma once
 
 #include <cstdint>
@@ -23,31 +26,37 @@
 
 namespace folio::inline v1 {
 
-/// Copy slot `from` to slot `to`: page * page_size + offset in each side's own page size, the row number where pages are unbounded.
+/// Copy slot `from` to slot `to`: page * page_size + offset in each side's own page size, the row
+/// number where pages are unbounded.
 struct SlotCopy {
   int64_t from = 0;
   int64_t to = 0;
   bool operator==(const SlotCopy&) const = default;
 };
 
-/// Runs `copies` in order, as if one after the other: the first `tokens` slots of page `from` in each plane of `from` to page `to` of
-/// the same plane of `to`.
+/// Runs `copies` in order, as if one after the other: the first `tokens` slots of page `from` in
+/// each plane of `from` to page `to` of the same plane of `to`.
 ///
-/// Errors:  invalid_argument if the plane counts, heads, head sizes or page sizes differ, pages are unbounded, a page id is not below
-///          num_pages, `tokens` is outside [0, page_size], or planes that need a conversion cannot be written (see `append`);
-///          unsupported for a conversion with scales of a head_size above 4096. Nothing is written then
-/// Effects: allocates nothing; planes run in parallel on `executor`, and parts of pages where there are fewer planes than threads
-FOLIO_EXPORT Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to, std::span<const PageCopy> copies,
-                               const Executor& executor) noexcept;
+/// Errors:  invalid_argument if the plane counts, heads, head sizes or page sizes differ, pages are
+///          unbounded, a page id is not below num_pages, `tokens` is outside [0, page_size], or
+///          planes that need a conversion cannot be written (see `append`); unsupported for a
+///          conversion with scales of a head_size above 4096. Nothing is written then
+/// Effects: allocates nothing; planes run in parallel on `executor`, and parts of pages where there
+/// are fewer planes than threads
+FOLIO_EXPORT Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
+                               std::span<const PageCopy> copies, const Executor& executor) noexcept;
 
-/// Runs `copies` in order, as if one after the other: one slot of each plane of `from` to one slot of the same plane of `to`.
-/// The planes of one side have one page size; that of `from` and that of `to` may differ.
+/// Runs `copies` in order, as if one after the other: one slot of each plane of `from` to one slot
+/// of the same plane of `to`. The planes of one side have one page size; that of `from` and that of
+/// `to` may differ.
 ///
-/// Errors:  invalid_argument if the plane counts, heads or head sizes differ, planes of one side have different page sizes, a slot is
-///          negative or not below num_pages * page_size, or planes that need a conversion cannot be written (see `append`);
-///          unsupported for a conversion with scales of a head_size above 4096. Nothing is written then
-/// Effects: allocates nothing; planes run in parallel on `executor`, and heads where there are fewer planes than threads
-FOLIO_EXPORT Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to, std::span<const SlotCopy> copies,
-                               const Executor& executor) noexcept;
+/// Errors:  invalid_argument if the plane counts, heads or head sizes differ, planes of one side
+///          have different page sizes, a slot is negative or not below num_pages * page_size, or
+///          planes that need a conversion cannot be written (see `append`); unsupported for a
+///          conversion with scales of a head_size above 4096. Nothing is written then
+/// Effects: allocates nothing; planes run in parallel on `executor`, and heads where there are
+/// fewer planes than threads
+FOLIO_EXPORT Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
+                               std::span<const SlotCopy> copies, const Executor& executor) noexcept;
 
 }  // namespace folio::inline v1

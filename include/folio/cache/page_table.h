@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/cache/page_table.h: which page holds which tokens: the plain arrays in which the pool and the kernels meet.
+/// folio/cache/page_table.h: which page holds which tokens: the plain arrays in which the pool and
+/// the kernels meet.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,10 @@
 namespace folio::inline v1 {
 
 /// Entry (b, p), the page id of logical page p of sequence b, is entries[row_start(b) + p] with
-/// row_start(b) = row_starts ? row_starts[b] : b * row_stride. Dense tables, CSR (row_starts = indptr) and rows inside a larger
-/// table are the same form. An entry >= num_pages (as unsigned, so -1 too) is unassigned. Only entries of pages that hold a visible
-/// key, or a token to append, are read; no padding is required.
+/// row_start(b) = row_starts ? row_starts[b] : b * row_stride. Dense tables, CSR (row_starts =
+/// indptr) and rows inside a larger table are the same form. An entry >= num_pages (as unsigned, so
+/// -1 too) is unassigned. Only entries of pages that hold a visible key, or a token to append, are
+/// read; no padding is required.
 struct PageTable {
   const uint32_t* entries = nullptr;
   int64_t row_stride = 0;               ///< entries
@@ -22,7 +24,8 @@ struct PageTable {
   }
 };
 
-/// Copy the first `tokens` slots of page `from` to page `to`, values and scales, in every layer. Lists of copies are ordered.
+/// Copy the first `tokens` slots of page `from` to page `to`, values and scales, in every layer.
+/// Lists of copies are ordered.
 struct PageCopy {
   uint32_t from = 0;
   uint32_t to = 0;
@@ -30,8 +33,11 @@ struct PageCopy {
   bool operator==(const PageCopy&) const = default;
 };
 
-/// Columns that our table builders allocate for `columns` pages: rows stay 32-byte aligned and a 16-wide read that starts at any
-/// used entry stays inside the row. The static face requires this; the run-time face does not.
-FOLIO_HOST_DEVICE constexpr int64_t padded_table_columns(int64_t columns) { return (columns + 7) / 8 * 8 + 16; }
+/// Columns that our table builders allocate for `columns` pages: rows stay 32-byte aligned and a
+/// 16-wide read that starts at any used entry stays inside the row. The static face requires this;
+/// the run-time face does not.
+FOLIO_HOST_DEVICE constexpr int64_t padded_table_columns(int64_t columns) {
+  return (columns + 7) / 8 * 8 + 16;
+}
 
 }  // namespace folio::inline v1

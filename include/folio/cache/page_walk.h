@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/cache/page_walk.h: from a token to the bytes that hold it: the one page walk that all loaders and writers share.
+/// folio/cache/page_walk.h: from a token to the bytes that hold it: the one page walk that all
+/// loaders and writers share.
 ///
-/// A walk goes run by run: `run_of` gives the longest stretch of tokens whose slots lie at one stride, which is the rest of a page.
-/// Tokens of an unassigned page come as a run whose `data` is null: its keys are invisible, its writes are dropped.
-/// The functions check nothing, read only table entries and scales, and compile for host and device. ISA-safe: all are always inline.
+/// A walk goes run by run: `run_of` gives the longest stretch of tokens whose slots lie at one
+/// stride, which is the rest of a page. Tokens of an unassigned page come as a run whose `data` is
+/// null: its keys are invisible, its writes are dropped. The functions check nothing, read only
+/// table entries and scales, and compile for host and device. ISA-safe: all are always inline.
 #pragma once
 
 #include <cstddef>
@@ -20,23 +22,28 @@ namespace folio::inline v1 {
 inline constexpr int64_t no_page = -1;
 
 /// The page id behind a table entry of a plane, or `no_page`.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t page_of(const PagedKVView& view, uint32_t entry) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t page_of(const PagedKVView& view,
+                                                                uint32_t entry) {
   const auto page = static_cast<int64_t>(entry);
   return page < view.num_pages ? page : no_page;
 }
 
 /// Bytes from the plane's start to an element row: head `head` of slot `slot` of page `page`.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t row_offset_bytes(const PagedKVView& view, int64_t page, int64_t slot,
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t row_offset_bytes(const PagedKVView& view,
+                                                                         int64_t page, int64_t slot,
                                                                          int64_t head) {
-  return page * view.page_stride_bytes + slot * view.slot_stride_bytes + head * view.head_stride_bytes;
+  return page * view.page_stride_bytes + slot * view.slot_stride_bytes +
+         head * view.head_stride_bytes;
 }
 
 /// The head_size elements of one head of one token. `page` is assigned.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE std::byte* row_of(const PagedKVView& view, int64_t page, int64_t slot, int64_t head) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE std::byte* row_of(const PagedKVView& view, int64_t page,
+                                                        int64_t slot, int64_t head) {
   return static_cast<std::byte*>(view.data) + row_offset_bytes(view, page, slot, head);
 }
 
-/// Tokens that lie at one stride, all of one page. Row i of head h: data + i * slot_stride_bytes + h * head_stride_bytes of the view.
+/// Tokens that lie at one stride, all of one page. Row i of head h: data + i * slot_stride_bytes +
+/// h * head_stride_bytes of the view.
 struct PageRun {
   std::byte* data = nullptr;      ///< first token, head 0; null: the page is unassigned
   int64_t rows = 0;               ///< tokens, >= 1
@@ -45,11 +52,14 @@ struct PageRun {
   int64_t slot = 0;               ///< slot of the first token in the page
 };
 
-/// The run of tokens that begins with `token` of the sequence whose table row begins at `row`, ending at `end` at the latest.
-/// Requires 0 <= token < end < 2^31. Reads one entry: that of the page of `token`.
+/// The run of tokens that begins with `token` of the sequence whose table row begins at `row`,
+/// ending at `end` at the latest. Requires 0 <= token < end < 2^31. Reads one entry: that of the
+/// page of `token`.
 ///
-/// A plane of unbounded pages has one page per sequence, its entry being the row number of token 0: the run ends with the plane.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageRun run_of(const PagedKVView& view, const uint32_t* row, int64_t token, int64_t end) {
+/// A plane of unbounded pages has one page per sequence, its entry being the row number of token 0:
+/// the run ends with the plane.
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageRun run_of(const PagedKVView& view, const uint32_t* row,
+                                                     int64_t token, int64_t end) {
   const auto page_size = static_cast<uint32_t>(view.page_size);
   const uint32_t logical = static_cast<uint32_t>(token) / page_size;
   const int64_t slot = token - static_cast<int64_t>(logical) * page_size;
@@ -61,18 +71,20 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageRun run_of(const PagedKVView& view, co
     if (inside <= 0) page = no_page;
     if (inside > 0 && rows > inside) rows = inside;
   }
-  return {page != no_page ? row_of(view, page, slot, 0) : nullptr, rows, view.slot_stride_bytes, page, slot};
+  return {page != no_page ? row_of(view, page, slot, 0) : nullptr, rows, view.slot_stride_bytes,
+          page, slot};
 }
 
 /// Bytes from the start of the scales to the one of granule `granule`.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t scale_offset_bytes(const ScaleView& scales, int64_t page, int64_t slot,
-                                                                           int64_t head, int64_t granule) {
-  return page * scales.page_stride_bytes + slot * scales.slot_stride_bytes + head * scales.head_stride_bytes +
-         granule * scales.granule_stride_bytes;
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t scale_offset_bytes(
+    const ScaleView& scales, int64_t page, int64_t slot, int64_t head, int64_t granule) {
+  return page * scales.page_stride_bytes + slot * scales.slot_stride_bytes +
+         head * scales.head_stride_bytes + granule * scales.granule_stride_bytes;
 }
 
 /// The granule of a head's dimension.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int32_t granule_of(const ScaleView& scales, int32_t dim) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int32_t granule_of(const ScaleView& scales,
+                                                                   int32_t dim) {
   return dim / scales.granularity;
 }
 
@@ -81,7 +93,9 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE float load_scale(const std::byte* at, DTyp
   uint32_t word = 0;
   uint16_t half = 0;
   switch (dtype) {
-    case DType::f32: __builtin_memcpy(&word, at, sizeof word); return __builtin_bit_cast(float, word);
+    case DType::f32:
+      __builtin_memcpy(&word, at, sizeof word);
+      return __builtin_bit_cast(float, word);
     case DType::f16: __builtin_memcpy(&half, at, sizeof half); return to_float(f16{half});
     case DType::bf16: __builtin_memcpy(&half, at, sizeof half); return to_float(bf16{half});
     case DType::f8_e8m0: return to_float(f8_e8m0{static_cast<uint8_t>(*at)});
@@ -89,9 +103,10 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE float load_scale(const std::byte* at, DTyp
   }
 }
 
-/// What a stored element of (page, slot, head, dim) is multiplied by, in float32: its scale times the tensor's; 1 without scales.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE float scale_at(const ScaleView& scales, int64_t page, int64_t slot, int64_t head,
-                                                     int32_t dim) {
+/// What a stored element of (page, slot, head, dim) is multiplied by, in float32: its scale times
+/// the tensor's; 1 without scales.
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE float scale_at(const ScaleView& scales, int64_t page,
+                                                     int64_t slot, int64_t head, int32_t dim) {
   if (scales.data == nullptr) return 1.0f;
   const int64_t offset = scale_offset_bytes(scales, page, slot, head, granule_of(scales, dim));
   const float scale = load_scale(static_cast<const std::byte*>(scales.data) + offset, scales.dtype);

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/cache/paged_kv_cache.h: the K or V plane of one layer in pages, with its sizes as template arguments.
+/// folio/cache/paged_kv_cache.h: the K or V plane of one layer in pages, with its sizes as template
+/// arguments.
 ///
-///   blocks [num_pages, page_size, num_heads, head_size]   scales [num_pages, page_size, num_heads, head_dim_granularity]
+///   blocks [num_pages, page_size, num_heads, head_size]   scales [num_pages, page_size, num_heads,
+///                                                         head_dim_granularity]
 ///
-/// Both are planes of larger tensors (PagedKVCacheCollection), so the stride from page to page is a run-time value; a row, the record
-/// of one token, is packed. Key `tok_idx` of sequence `bs` is slot tok_idx % page_size of page lookup_table[bs][tok_idx / page_size].
-/// An entry >= num_pages is unassigned: loads give zero bits, stores write nothing, pointers are null, rows are out of bounds.
+/// Both are planes of larger tensors (PagedKVCacheCollection), so the stride from page to page is a
+/// run-time value; a row, the record of one token, is packed. Key `tok_idx` of sequence `bs` is
+/// slot tok_idx % page_size of page lookup_table[bs][tok_idx / page_size]. An entry >= num_pages is
+/// unassigned: loads give zero bits, stores write nothing, pointers are null, rows are out of
+/// bounds.
 ///
-/// The type owns nothing, is trivially copyable, compiles for host and device and checks nothing else: make it through
-/// PagedKVCacheCollection::make or cache_of, which do. Thread safety: const access from any thread; stores to distinct elements.
+/// The type owns nothing, is trivially copyable, compiles for host and device and checks nothing
+/// else: make it through PagedKVCacheCollection::make or cache_of, which do. Thread safety: const
+/// access from any thread; stores to distinct elements.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +31,20 @@
 
 namespace folio::inline v1 {
 
-template <DType D, KVCacheStaticParams Params, int PageSize, DType ScaleDType = DType::invalid, int QuantizationGranularity = 1>
+template <DType D, KVCacheStaticParams Params, int PageSize, DType ScaleDType = DType::invalid,
+          int QuantizationGranularity = 1>
 struct PagedKVCache {
   static_assert(is_supported(D), "PagedKVCache: dtype has no element type");
-  static_assert(Params.num_heads >= 1 && Params.head_size >= 1, "PagedKVCache: num_heads and head_size are at least 1");
-  static_assert(int64_t{Params.num_heads} * Params.head_size <= INT32_MAX, "PagedKVCache: a row has less than 2^31 elements");
+  static_assert(Params.num_heads >= 1 && Params.head_size >= 1,
+                "PagedKVCache: num_heads and head_size are at least 1");
+  static_assert(int64_t{Params.num_heads} * Params.head_size <= INT32_MAX,
+                "PagedKVCache: a row has less than 2^31 elements");
   static_assert(PageSize >= 1, "PagedKVCache: page_size is at least 1");
   static_assert(ScaleDType == DType::invalid || is_scale_dtype(ScaleDType),
-                "PagedKVCache: scale_dtype is one of f32, f16, bf16, f8_e8m0, f8_e4m3, or invalid for no scales");
-  static_assert(QuantizationGranularity >= 1, "PagedKVCache: quantization_granularity is at least 1");
+                "PagedKVCache: scale_dtype is one of f32, f16, bf16, f8_e8m0, f8_e4m3, or invalid "
+                "for no scales");
+  static_assert(QuantizationGranularity >= 1,
+                "PagedKVCache: quantization_granularity is at least 1");
 
   using device_type = PagedKVCache;
   static constexpr DType dtype = D;
@@ -43,9 +53,12 @@ struct PagedKVCache {
   static constexpr bool quantization_enabled = ScaleDType != DType::invalid;
   static constexpr int quantization_granularity = QuantizationGranularity;
   static constexpr DType scale_dtype = ScaleDType;
-  static constexpr int head_dim_granularity = (Params.head_size + QuantizationGranularity - 1) / QuantizationGranularity;
-  static constexpr int64_t row_size = int64_t{Params.num_heads} * Params.head_size;            ///< elements of a row
-  static constexpr int64_t scale_row_size = int64_t{Params.num_heads} * head_dim_granularity;  ///< scales of a row
+  static constexpr int head_dim_granularity =
+      (Params.head_size + QuantizationGranularity - 1) / QuantizationGranularity;
+  /// elements of a row
+  static constexpr int64_t row_size = int64_t{Params.num_heads} * Params.head_size;
+  /// scales of a row
+  static constexpr int64_t scale_row_size = int64_t{Params.num_heads} * head_dim_granularity;
 
   using element_type = element_t<D>;
   using scale_type = element_t<ScaleDType>;
@@ -74,8 +87,12 @@ struct PagedKVCache {
   static constexpr FOLIO_HOST_DEVICE int64_t max_tile_size() { return PageSize; }
   FOLIO_HOST_DEVICE constexpr PagedKVCache copy() const { return *this; }
 
-  FOLIO_HOST_DEVICE constexpr cache_lengths_tt_type cache_lengths_nd() const { return cache_lengths; }
-  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t batch_idx) const { return cache_lengths(batch_idx); }
+  FOLIO_HOST_DEVICE constexpr cache_lengths_tt_type cache_lengths_nd() const {
+    return cache_lengths;
+  }
+  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t batch_idx) const {
+    return cache_lengths(batch_idx);
+  }
   /// True exactly when every cache length is 0. Reads them: call it where they live.
   FOLIO_HOST_DEVICE constexpr bool empty_cache() const {
     for (int64_t b = 0; b < cache_lengths.extent(0); ++b) {
@@ -88,12 +105,16 @@ struct PagedKVCache {
   /// Upper bound of cache length plus new tokens of a sequence.
   FOLIO_HOST_DEVICE constexpr uint32_t max_context_length() const { return max_cache_length; }
 
-  /// `Width` consecutive elements of a head. A quantised cache multiplies each by its own scale in float32, then converts.
+  /// `Width` consecutive elements of a head. A quantised cache multiplies each by its own scale in
+  /// float32, then converts.
   template <int Width, DType OutputDType = D>
-    requires output_type_is_supported<OutputDType> && quantised_load_has_another_output_type<OutputDType, D, ScaleDType>
-  FOLIO_HOST_DEVICE constexpr Vec<element_t<OutputDType>, Width> load(int64_t bs, int64_t head_idx, int64_t tok_idx,
+    requires output_type_is_supported<OutputDType> &&
+             quantised_load_has_another_output_type<OutputDType, D, ScaleDType>
+  FOLIO_HOST_DEVICE constexpr Vec<element_t<OutputDType>, Width> load(int64_t bs, int64_t head_idx,
+                                                                      int64_t tok_idx,
                                                                       int64_t head_dim_idx) const {
-    const Vec<element_type, Width> stored = load_storage<Width>(bs, head_idx, tok_idx, head_dim_idx);
+    const Vec<element_type, Width> stored =
+        load_storage<Width>(bs, head_idx, tok_idx, head_dim_idx);
     if constexpr (quantization_enabled) {
       Vec<element_t<OutputDType>, Width> out;
       const scale_type* scale = scales_block_paged_ptr(bs, tok_idx, head_idx);
@@ -111,7 +132,8 @@ struct PagedKVCache {
   }
   /// Writes elements of the storage type; a quantised cache's are quantised by the caller.
   template <int Width>
-  FOLIO_HOST_DEVICE constexpr void store(int64_t bs, int64_t head_idx, int64_t tok_idx, int64_t head_dim_idx,
+  FOLIO_HOST_DEVICE constexpr void store(int64_t bs, int64_t head_idx, int64_t tok_idx,
+                                         int64_t head_dim_idx,
                                          const Vec<element_type, Width>& val) const {
     element_type* at = block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx);
     if (at == nullptr) return;
@@ -120,14 +142,16 @@ struct PagedKVCache {
   /// Elements as stored, without their scales.
   template <int Width>
     requires cache_is_quantised<ScaleDType>
-  FOLIO_HOST_DEVICE constexpr Vec<element_type, Width> load_quantized(int64_t bs, int64_t head_idx, int64_t tok_idx,
+  FOLIO_HOST_DEVICE constexpr Vec<element_type, Width> load_quantized(int64_t bs, int64_t head_idx,
+                                                                      int64_t tok_idx,
                                                                       int64_t head_dim_idx) const {
     return load_storage<Width>(bs, head_idx, tok_idx, head_dim_idx);
   }
   /// `Width` consecutive scales from that of element `head_dim_idx`.
   template <int Width>
     requires cache_is_quantised<ScaleDType>
-  FOLIO_HOST_DEVICE constexpr Vec<scale_type, Width> load_scale(int64_t bs, int64_t head_idx, int64_t tok_idx,
+  FOLIO_HOST_DEVICE constexpr Vec<scale_type, Width> load_scale(int64_t bs, int64_t head_idx,
+                                                                int64_t tok_idx,
                                                                 int64_t head_dim_idx) const {
     Vec<scale_type, Width> out;
     const scale_type* at = scales_block_paged_ptr(bs, tok_idx, head_idx, head_dim_idx);
@@ -138,35 +162,43 @@ struct PagedKVCache {
   /// Writes consecutive scales from that of element `head_dim_idx`.
   template <int Width>
     requires cache_is_quantised<ScaleDType>
-  FOLIO_HOST_DEVICE constexpr void store_scale(int64_t bs, int64_t head_idx, int64_t tok_idx, int64_t head_dim_idx,
+  FOLIO_HOST_DEVICE constexpr void store_scale(int64_t bs, int64_t head_idx, int64_t tok_idx,
+                                               int64_t head_dim_idx,
                                                const Vec<scale_type, Width>& values) const {
     scale_type* at = scales_block_paged_ptr(bs, tok_idx, head_idx, head_dim_idx);
     if (at == nullptr) return;
     for (int i = 0; i < Width; ++i) at[i] = values[i];
   }
 
-  /// The element from which `TileSize` rows may be read, row_size elements apart, if start_tok_idx % TileSize == 0.
+  /// The element from which `TileSize` rows may be read, row_size elements apart, if start_tok_idx
+  /// % TileSize == 0.
   template <int TileSize>
     requires tile_divides_the_page<TileSize, PageSize>
-  FOLIO_HOST_DEVICE constexpr element_type* block_paged_ptr(int64_t batch_idx, int64_t start_tok_idx, int64_t head_idx,
+  FOLIO_HOST_DEVICE constexpr element_type* block_paged_ptr(int64_t batch_idx,
+                                                            int64_t start_tok_idx, int64_t head_idx,
                                                             int64_t head_dim_idx = 0) const {
     const int64_t page = lookup_table(batch_idx, start_tok_idx / PageSize);
     if (page >= blocks.extent(0)) return nullptr;
     return blocks.pointer(page, start_tok_idx % PageSize, head_idx, head_dim_idx);
   }
   /// The scale of an element; null also when there are no scales.
-  FOLIO_HOST_DEVICE constexpr scale_type* scales_block_paged_ptr(int64_t batch_idx, int64_t start_tok_idx, int64_t head_idx,
+  FOLIO_HOST_DEVICE constexpr scale_type* scales_block_paged_ptr(int64_t batch_idx,
+                                                                 int64_t start_tok_idx,
+                                                                 int64_t head_idx,
                                                                  int64_t head_dim_idx = 0) const {
     const int64_t page = lookup_table(batch_idx, start_tok_idx / PageSize);
     if (scales.data == nullptr || page >= blocks.extent(0)) return nullptr;
-    return scales.pointer(page, start_tok_idx % PageSize, head_idx, head_dim_idx / QuantizationGranularity);
+    return scales.pointer(page, start_tok_idx % PageSize, head_idx,
+                          head_dim_idx / QuantizationGranularity);
   }
   /// The first scale of the plane, or null.
   FOLIO_HOST_DEVICE constexpr scale_type* scales_raw_ptr() const { return scales.data; }
 
   /// Rows from one page to the next, S; and of the scales.
   FOLIO_HOST_DEVICE constexpr int64_t row_stride() const { return blocks.stride(0) / row_size; }
-  FOLIO_HOST_DEVICE constexpr int64_t scale_row_stride() const { return scales.stride(0) / scale_row_size; }
+  FOLIO_HOST_DEVICE constexpr int64_t scale_row_stride() const {
+    return scales.stride(0) / scale_row_size;
+  }
   /// Rows from the plane's first to its last one; row num_kv_rows() is out of bounds.
   FOLIO_HOST_DEVICE constexpr int64_t num_kv_rows() const {
     return blocks.extent(0) == 0 ? 0 : (blocks.extent(0) - 1) * row_stride() + PageSize;
@@ -177,19 +209,24 @@ struct PagedKVCache {
     const int64_t page = lookup_table(batch_idx, tok_idx / page_rows);
     return page < blocks.extent(0) ? page * row_stride() + tok_idx % page_rows : num_kv_rows();
   }
-  /// Row of slot `encoded_index` = page * page_size + offset. Negative indices come back unchanged, those past the pages give -1.
+  /// Row of slot `encoded_index` = page * page_size + offset. Negative indices come back unchanged,
+  /// those past the pages give -1.
   FOLIO_HOST_DEVICE constexpr int64_t get_tma_row(int64_t encoded_index) const {
     if (encoded_index < 0) return encoded_index;
     if (encoded_index / PageSize >= blocks.extent(0)) return -1;
     return encoded_index / PageSize * row_stride() + encoded_index % PageSize;
   }
-  /// The rows of the BN keys from base_kv_row on, which is a multiple of BaseAlignment. Reads whole aligned groups of table entries:
-  /// needs the table's padding and alignment as CacheTables states them.
+  /// The rows of the BN keys from base_kv_row on, which is a multiple of BaseAlignment. Reads whole
+  /// aligned groups of table entries: needs the table's padding and alignment as CacheTables states
+  /// them.
   template <int BN, int BaseAlignment, bool PairCta = false, bool IsLeader = true>
-    requires TileGeometry<BN, PageSize, PairCta> && base_alignment_is_a_multiple_of_the_piece<BN, PageSize, BaseAlignment>
-  FOLIO_HOST_DEVICE PagedRowIndices<BN, PageSize, PairCta, IsLeader> populate(uint32_t batch_idx, uint32_t base_kv_row) const {
-    return detail::populate_rows<BN, PageSize, BaseAlignment, PairCta, IsLeader>(lookup_table.pointer(batch_idx, 0), base_kv_row,
-                                                                                 {blocks.extent(0), row_stride(), num_kv_rows()});
+    requires TileGeometry<BN, PageSize, PairCta> &&
+             base_alignment_is_a_multiple_of_the_piece<BN, PageSize, BaseAlignment>
+  FOLIO_HOST_DEVICE PagedRowIndices<BN, PageSize, PairCta, IsLeader> populate(
+      uint32_t batch_idx, uint32_t base_kv_row) const {
+    return detail::populate_rows<BN, PageSize, BaseAlignment, PairCta, IsLeader>(
+        lookup_table.pointer(batch_idx, 0), base_kv_row,
+        {blocks.extent(0), row_stride(), num_kv_rows()});
   }
 
   // ---- TMA. Descriptions for encode(); check() says what run-time values forbid.
@@ -201,39 +238,52 @@ struct PagedKVCache {
             blocks.extent(0),         PageSize, blocks.stride(0) * bytes, row_size * bytes,
             Params.head_size * bytes, true};
   }
-  /// Copies of one chunk and at most BN keys, within a page. Coordinates: first column, head, row. Fold: all chunks in one copy, as
-  /// chunk after chunk, or with RowMajor as atoms of eight rows (coordinates in tma/row_tiles.h).
-  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size), int Fold = 1, bool RowMajor = false>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> && TmaTileGeometry<D, Mode, BN, BK, page_size_> &&
+  /// Copies of one chunk and at most BN keys, within a page. Coordinates: first column, head, row.
+  /// Fold: all chunks in one copy, as chunk after chunk, or with RowMajor as atoms of eight rows
+  /// (coordinates in tma/row_tiles.h).
+  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size), int Fold = 1,
+            bool RowMajor = false>
+    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
+             TmaTileGeometry<D, Mode, BN, BK, page_size_> &&
              TmaFold<D, Mode, BN, Params.head_size, BK, page_size_, Fold, RowMajor>
   FOLIO_HOST_DEVICE auto create_tma_tile() const {
-    return detail::row_tile<Fold, RowMajor>(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK});
+    return detail::row_tile<Fold, RowMajor>(tma_plane(),
+                                            {.swizzle = Mode, .rows = BN, .columns = BK});
   }
-  /// The same keys with a run-time end: rows of a sequence beyond it read as zero and are not stored to.
+  /// The same keys with a run-time end: rows of a sequence beyond it read as zero and are not
+  /// stored to.
   template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size), int Group = 1>
     requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             tile_and_heads_are_whole_groups<Params.num_heads, BN, Group> && TmaTileGeometry<D, Mode, BN / Group, BK, page_size_>
+             tile_and_heads_are_whole_groups<Params.num_heads, BN, Group> &&
+             TmaTileGeometry<D, Mode, BN / Group, BK, page_size_>
   FOLIO_HOST_DEVICE RaggedTMA3DTile create_ragged_tma_tile() const {
     return tma::ragged_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK}, Group);
   }
   /// The BK bf16 elements of rope behind PaddedDepth bytes of each head.
   template <Swizzle Mode, int BN, int BK, int PaddedDepth>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> && padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
+    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
+             padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
              head_is_padded_depth_bytes_and_the_rope<D, Params.head_size, PaddedDepth, BK> &&
              TmaTileGeometry<DType::bf16, Mode, BN, BK, page_size_>
   FOLIO_HOST_DEVICE TMATensorTile<3> create_rope_tma_tile() const {
-    return tma::rope_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .padded_depth = PaddedDepth});
+    return tma::rope_tile(
+        tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .padded_depth = PaddedDepth});
   }
-  /// Four rows per copy, at coordinates of get_tma_row. TileWidth and TileStride count elements of TmaType, which sees the same bytes.
-  template <int TileWidth, int TileStride = TileWidth, Swizzle Mode = Swizzle::none, int TileHeight = 4,
-            TmaDType TmaType = tma_dtype_of(D), L2Promotion L2 = L2Promotion::none>
+  /// Four rows per copy, at coordinates of get_tma_row. TileWidth and TileStride count elements of
+  /// TmaType, which sees the same bytes.
+  template <int TileWidth, int TileStride = TileWidth, Swizzle Mode = Swizzle::none,
+            int TileHeight = 4, TmaDType TmaType = tma_dtype_of(D),
+            L2Promotion L2 = L2Promotion::none>
     requires TmaGather4<TmaType, TileWidth, TileStride, Mode, TileHeight> &&
-             tile_stride_is_the_row_of_the_cache<TmaType, TileStride, row_size * int64_t{sizeof(element_t<D>)}>
+             tile_stride_is_the_row_of_the_cache<TmaType, TileStride,
+                                                 row_size * int64_t{sizeof(element_t<D>)}>
   FOLIO_HOST_DEVICE TMATensorTile<2> create_gather4_tma_tile() const {
     return tma::gather4_tile(tma_plane(), {TileHeight, TileWidth, TileStride, Mode, TmaType, L2});
   }
-  /// The TileWidth bf16 elements of rope behind PaddedDepth bytes of each row; the pitch is the whole row.
-  template <int TileWidth, int PaddedDepth, Swizzle Mode = Swizzle::none, int TileHeight = 4, L2Promotion L2 = L2Promotion::none>
+  /// The TileWidth bf16 elements of rope behind PaddedDepth bytes of each row; the pitch is the
+  /// whole row.
+  template <int TileWidth, int PaddedDepth, Swizzle Mode = Swizzle::none, int TileHeight = 4,
+            L2Promotion L2 = L2Promotion::none>
     requires padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
              TmaGather4<TmaDType::bf16, TileWidth, TileWidth, Mode, TileHeight> &&
              tile_stride_is_the_row_of_the_cache<TmaDType::bf16, (PaddedDepth + 2 * TileWidth) / 2,
@@ -241,26 +291,32 @@ struct PagedKVCache {
   FOLIO_HOST_DEVICE TMATensorTile<2> create_rope_gather4_tma_tile() const {
     return tma::rope_gather4_tile(tma_plane(), {TileHeight, TileWidth, PaddedDepth, Mode, L2});
   }
-  /// Copies with the page id as coordinate: 0, slot, first chunk, head, page. All chunks of a page at once, or one.
+  /// Copies with the page id as coordinate: 0, slot, first chunk, head, page. All chunks of a page
+  /// at once, or one.
   template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size),
             tma::ChunksPerCopy PerCopy = tma::ChunksPerCopy::all>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> && TmaTileGeometry<D, Mode, BN, BK, page_size_> &&
+    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
+             TmaTileGeometry<D, Mode, BN, BK, page_size_> &&
              folded_head_is_whole_swizzle_chunks<D, Mode, Params.head_size, 2>
   FOLIO_HOST_DEVICE TMATensorTile<5> create_page_tma_tile() const {
     return tma::page_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK}, PerCopy);
   }
-  /// The first LatentDepth columns of latent rows; the others read as zero. The rope behind them: create_rope_tma_tile with a
-  /// PaddedDepth of the latent part's bytes.
+  /// The first LatentDepth columns of latent rows; the others read as zero. The rope behind them:
+  /// create_rope_tma_tile with a PaddedDepth of the latent part's bytes.
   template <Swizzle Mode, int BN, int LatentDepth, int BK = padded_depth(D, Mode, LatentDepth)>
-    requires cache_keeps_a_latent_row<Params.is_mla> && depth_lies_within_the_head<LatentDepth, Params.head_size> &&
-             head_is_a_multiple_of_16_bytes<D, Params.head_size> && TmaTileGeometry<D, Mode, BN, BK, page_size_>
+    requires cache_keeps_a_latent_row<Params.is_mla> &&
+             depth_lies_within_the_head<LatentDepth, Params.head_size> &&
+             head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
+             TmaTileGeometry<D, Mode, BN, BK, page_size_>
   FOLIO_HOST_DEVICE TMATensorTile<3> create_latent_tma_tile() const {
-    return tma::cache_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = LatentDepth});
+    return tma::cache_tile(tma_plane(),
+                           {.swizzle = Mode, .rows = BN, .columns = BK, .depth = LatentDepth});
   }
 
  private:
   template <int Width>
-  FOLIO_HOST_DEVICE constexpr Vec<element_type, Width> load_storage(int64_t bs, int64_t head_idx, int64_t tok_idx,
+  FOLIO_HOST_DEVICE constexpr Vec<element_type, Width> load_storage(int64_t bs, int64_t head_idx,
+                                                                    int64_t tok_idx,
                                                                     int64_t head_dim_idx) const {
     Vec<element_type, Width> out;
     const element_type* at = block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx);

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// folio/cache/paged_kv_view.h: where the bytes of one plane are: the run-time face of a cache.
 ///
-/// A plane is the K or the V storage of one layer. Everything is known at run time, so strides are in bytes:
+/// A plane is the K or the V storage of one layer. Everything is known at run time, so strides are
+/// in bytes:
 ///
-///     element (page, slot, head, d)  at  data + page * page_stride + slot * slot_stride + head * head_stride + d * bits / 8
-///     its scale                      at  scales.data + page * .. + slot * .. + head * .. + (d / granularity) * granule_stride
+///     element (page, slot, head, d)  at  data + page * page_stride + slot * slot_stride + head *
+///                                        head_stride + d * bits / 8
+///     its scale                      at  scales.data + page * .. + slot * .. + head * .. + (d /
+///                                        granularity) * granule_stride
 ///
-/// Continuous, ragged and dense K/V are the same view: pages of unbounded size (`unbounded_page_size`) whose ids are row numbers.
-/// Views own nothing, are trivially copyable and never read the memory they describe.
+/// Continuous, ragged and dense K/V are the same view: pages of unbounded size
+/// (`unbounded_page_size`) whose ids are row numbers. Views own nothing, are trivially copyable and
+/// never read the memory they describe.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +22,8 @@
 
 namespace folio::inline v1 {
 
-/// page_size of a plane without pages: one run of slots per sequence, page stride = slot stride, page ids = row numbers.
+/// page_size of a plane without pages: one run of slots per sequence, page stride = slot stride,
+/// page ids = row numbers.
 inline constexpr int32_t unbounded_page_size = std::numeric_limits<int32_t>::max();
 
 /// The types that scales may have.
@@ -28,10 +33,11 @@ FOLIO_HOST_DEVICE constexpr bool is_scale_dtype(DType dtype) {
 
 /// Scales of a quantised plane: value = stored * scale (* *tensor_scale), in float32.
 ///
-/// A stride of 0 broadcasts: all strides 0 is one scale per tensor, only head_stride per head, only page_stride per page, and so on.
-/// Scales stored behind the values of a row are the same view with the row's strides. A slot stride of 0 marks calibrated scales,
-/// which `append` reads; otherwise `append` computes and writes them.
-/// dtype: f32, f16, bf16, f8_e8m0 or f8_e4m3. granularity >= 1 elements share a scale; the last granule of a head may be short.
+/// A stride of 0 broadcasts: all strides 0 is one scale per tensor, only head_stride per head, only
+/// page_stride per page, and so on. Scales stored behind the values of a row are the same view with
+/// the row's strides. A slot stride of 0 marks calibrated scales, which `append` reads; otherwise
+/// `append` computes and writes them. dtype: f32, f16, bf16, f8_e8m0 or f8_e4m3. granularity >= 1
+/// elements share a scale; the last granule of a head may be short.
 struct ScaleView {
   void* data = nullptr;  ///< null: the plane has no scales
   DType dtype = DType::invalid;
@@ -58,7 +64,8 @@ struct PagedKVView {
   bool operator==(const PagedKVView&) const = default;
 };
 
-/// K and V of one layer. `value.data` is null for latent (MLA) caches, whose V lies inside K's rows.
+/// K and V of one layer. `value.data` is null for latent (MLA) caches, whose V lies inside K's
+/// rows.
 struct KVPlanes {
   PagedKVView key;
   PagedKVView value;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// folio/cache/planes.h: sizes and views of the seeds' storage tensor, and the byte runs of a page.
 ///
-/// blocks [num_pages, kv, num_layers, page_size, num_heads, head_size], kv = 2 (K, V) or 1 (MLA); scales the same with
-/// ceil(head_size / granularity) as the last extent. head_major swaps page_size and num_heads. All size arithmetic is in bits.
+/// blocks [num_pages, kv, num_layers, page_size, num_heads, head_size], kv = 2 (K, V) or 1 (MLA);
+/// scales the same with ceil(head_size / granularity) as the last extent. head_major swaps
+/// page_size and num_heads. All size arithmetic is in bits.
 ///
-/// Unbounded pages (page_size = unbounded_page_size) are rows of ragged tensors: blocks [kv, num_layers, num_pages, num_heads,
-/// head_size], one plane after the other; a "page" is one row, page stride = slot stride.
+/// Unbounded pages (page_size = unbounded_page_size) are rows of ragged tensors: blocks [kv,
+/// num_layers, num_pages, num_heads, head_size], one plane after the other; a "page" is one row,
+/// page stride = slot stride.
 #pragma once
 
 #include <cstddef>
@@ -37,16 +39,19 @@ struct KVShape {
   StorageOrder order = StorageOrder::token_major;
 };
 
-/// Bytes of one page over all layers, K and V; and of its scales (0 without). Errors: invalid_argument for extents < 1, a dtype that
-/// is not supported, a negative granularity, a size beyond 2^62 bits, or a page that is no whole number of bytes.
+/// Bytes of one page over all layers, K and V; and of its scales (0 without). Errors:
+/// invalid_argument for extents < 1, a dtype that is not supported, a negative granularity, a size
+/// beyond 2^62 bits, or a page that is no whole number of bytes.
 FOLIO_EXPORT Result<int64_t> page_bytes(const KVShape& shape) noexcept;
 FOLIO_EXPORT Result<int64_t> scale_page_bytes(const KVShape& shape) noexcept;
 
-/// One KVPlanes per layer over `blocks` (num_pages * page_bytes) and `scales` (num_pages * scale_page_bytes), which the caller owns.
-/// Null `blocks.data` gives geometry only: null pointers, and scales.dtype alone tells that there will be scales.
-/// Errors: invalid_argument as above, for num_pages outside [0, 2^32 - 1], a span that is too small or not aligned to its element, or
+/// One KVPlanes per layer over `blocks` (num_pages * page_bytes) and `scales` (num_pages *
+/// scale_page_bytes), which the caller owns. Null `blocks.data` gives geometry only: null pointers,
+/// and scales.dtype alone tells that there will be scales. Errors: invalid_argument as above, for
+/// num_pages outside [0, 2^32 - 1], a span that is too small or not aligned to its element, or
 /// scales missing or unasked for; out_of_memory.
-FOLIO_EXPORT Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
+FOLIO_EXPORT Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int64_t num_pages,
+                                                       MemorySpan blocks,
                                                        MemorySpan scales = {}) noexcept;
 
 /// A run of bytes that belong to one page: `data` + `bytes`.
@@ -56,9 +61,11 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-/// The byte runs of `page` over all planes, values and per-page scales, ascending by address, adjacent runs merged: what copies,
-/// tiers and transports move. Scales shared by several pages (page stride 0) are not part of a page.
-/// Errors: invalid_argument if `page` >= num_pages of a plane; out_of_memory.
-FOLIO_EXPORT Result<std::vector<Extent>> page_extents(std::span<const KVPlanes> planes, uint32_t page) noexcept;
+/// The byte runs of `page` over all planes, values and per-page scales, ascending by address,
+/// adjacent runs merged: what copies, tiers and transports move. Scales shared by several pages
+/// (page stride 0) are not part of a page. Errors: invalid_argument if `page` >= num_pages of a
+/// plane; out_of_memory.
+FOLIO_EXPORT Result<std::vector<Extent>> page_extents(std::span<const KVPlanes> planes,
+                                                      uint32_t page) noexcept;
 
 }  // namespace folio::inline v1

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/cache/row_indices.h: the physical rows of one tile of keys, resolved once and used for K and for V.
+/// folio/cache/row_indices.h: the physical rows of one tile of keys, resolved once and used for K
+/// and for V.
 ///
-/// A row is one token's record of all heads of one plane. A tile of BN keys lies in BN / eff_page pages; `populate` looks them up
-/// with as few table reads as alignment allows. Rows are 32-bit here, because TMA coordinates are; everywhere else they are int64.
+/// A row is one token's record of all heads of one plane. A tile of BN keys lies in BN / eff_page
+/// pages; `populate` looks them up with as few table reads as alignment allows. Rows are 32-bit
+/// here, because TMA coordinates are; everywhere else they are int64.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,9 @@ FOLIO_HOST_DEVICE constexpr int sub_rows(int tile_rows, int page_size) {
   return page_size <= 0 || page_size >= tile_rows ? tile_rows : page_size;
 }
 /// Pieces of a tile, one per page.
-FOLIO_HOST_DEVICE constexpr int num_sub(int tile_rows, int page_size) { return tile_rows / sub_rows(tile_rows, page_size); }
+FOLIO_HOST_DEVICE constexpr int num_sub(int tile_rows, int page_size) {
+  return tile_rows / sub_rows(tile_rows, page_size);
+}
 
 template <int BN, int PageSize>
 concept tile_and_page_divide_one_another =
@@ -33,23 +37,30 @@ concept pair_of_ctas_halves_the_tile =
     !PairCta || (BN % 2 == 0 && (num_sub(BN, PageSize) == 1 || num_sub(BN, PageSize) % 2 == 0));
 
 template <int BN, int PageSize, bool PairCta>
-concept TileGeometry = tile_and_page_divide_one_another<BN, PageSize> && tile_spans_at_most_16_pages<BN, PageSize> &&
-                       pair_of_ctas_halves_the_tile<BN, PageSize, PairCta>;
+concept TileGeometry =
+    tile_and_page_divide_one_another<BN, PageSize> && tile_spans_at_most_16_pages<BN, PageSize> &&
+    pair_of_ctas_halves_the_tile<BN, PageSize, PairCta>;
 
-/// The first row of each piece of a tile of BN keys. `rows` covers all of BN, also in a CTA of a pair (V needs them all).
-/// Pieces in unassigned pages have row num_kv_rows: out of bounds, zero fill.
+/// The first row of each piece of a tile of BN keys. `rows` covers all of BN, also in a CTA of a
+/// pair (V needs them all). Pieces in unassigned pages have row num_kv_rows: out of bounds, zero
+/// fill.
 template <int BN, int PageSize, bool PairCta = false, bool IsLeader = true>
 struct PagedRowIndices {
-  // Not constraints: a return type is formed before the function's own constraints, which say more, are looked at.
-  static_assert(tile_and_page_divide_one_another<BN, PageSize>, "PagedRowIndices: BN and page_size divide one another");
-  static_assert(tile_spans_at_most_16_pages<BN, PageSize>, "PagedRowIndices: a tile spans at most 16 pages");
+  // Not constraints: a return type is formed before the function's own constraints, which say more,
+  // are looked at.
+  static_assert(tile_and_page_divide_one_another<BN, PageSize>,
+                "PagedRowIndices: BN and page_size divide one another");
+  static_assert(tile_spans_at_most_16_pages<BN, PageSize>,
+                "PagedRowIndices: a tile spans at most 16 pages");
   static_assert(pair_of_ctas_halves_the_tile<BN, PageSize, PairCta>,
                 "PagedRowIndices: each CTA of a pair loads half of the pieces");
   static constexpr int eff_page = sub_rows(BN, PageSize);
   static constexpr int num_pages = BN / eff_page;
   static constexpr int cta_group = PairCta ? 2 : 1;
-  static constexpr int num_k_pages = PairCta && num_pages > 1 ? num_pages / 2 : num_pages;  ///< pieces this CTA loads as K
-  static constexpr int k_page_rows = sub_rows(PairCta ? BN / 2 : BN, PageSize);             ///< rows of one such piece
+  /// pieces this CTA loads as K
+  static constexpr int num_k_pages = PairCta && num_pages > 1 ? num_pages / 2 : num_pages;
+  /// rows of one such piece
+  static constexpr int k_page_rows = sub_rows(PairCta ? BN / 2 : BN, PageSize);
 
   uint32_t rows[num_pages] = {};
   int32_t valid_pages = 0;  ///< leading pieces whose page is assigned
@@ -63,7 +74,8 @@ struct PagedRowIndices {
       return rows[offset / page] + offset % page;
     }
   }
-  /// First row of the i-th piece that this CTA loads as K, 0 <= i < num_k_pages: the leader the first half, its peer the second.
+  /// First row of the i-th piece that this CTA loads as K, 0 <= i < num_k_pages: the leader the
+  /// first half, its peer the second.
   FOLIO_HOST_DEVICE constexpr uint32_t k_row(int i) const {
     if constexpr (!PairCta || IsLeader) {
       return rows[i];
@@ -81,8 +93,9 @@ struct PagedRowIndices {
   }
 };
 
-/// Table entries per load of `populate`: the largest power of two, at most 8, that divides both the number of pages of the tile and
-/// the pages of the promised alignment. 1 for a tile inside one page.
+/// Table entries per load of `populate`: the largest power of two, at most 8, that divides both the
+/// number of pages of the tile and the pages of the promised alignment. 1 for a tile inside one
+/// page.
 FOLIO_HOST_DEVICE constexpr int populate_chunk(int tile_rows, int page_size, int base_alignment) {
   const int pages = num_sub(tile_rows, page_size);
   if (pages == 1) return 1;
@@ -102,25 +115,28 @@ struct RowGeometry {
   int64_t num_kv_rows = 0;  ///< first row out of bounds
 };
 
-/// `populate` over one row of a table of pages, as the seed documents it. `table_row` is 32-byte aligned and padded by 16 entries;
-/// base_kv_row is a multiple of BaseAlignment.
+/// `populate` over one row of a table of pages, as the seed documents it. `table_row` is 32-byte
+/// aligned and padded by 16 entries; base_kv_row is a multiple of BaseAlignment.
 template <int BN, int PageSize, int BaseAlignment, bool PairCta, bool IsLeader>
-FOLIO_HOST_DEVICE inline PagedRowIndices<BN, PageSize, PairCta, IsLeader> populate_rows(const uint32_t* table_row,
-                                                                                        uint32_t base_kv_row,
-                                                                                        const RowGeometry& geometry) {
+FOLIO_HOST_DEVICE inline PagedRowIndices<BN, PageSize, PairCta, IsLeader> populate_rows(
+    const uint32_t* table_row, uint32_t base_kv_row, const RowGeometry& geometry) {
   static_assert(PageSize > 0);
   using Indices = PagedRowIndices<BN, PageSize, PairCta, IsLeader>;
   constexpr int chunk = populate_chunk(BN, PageSize, BaseAlignment);
   const uint32_t first = base_kv_row / static_cast<uint32_t>(PageSize);
   // Zero for every tile of whole pages; a constant then.
-  const int64_t in_page = BaseAlignment % PageSize == 0 ? 0 : static_cast<int64_t>(base_kv_row % static_cast<uint32_t>(PageSize));
+  const int64_t in_page = BaseAlignment % PageSize == 0
+                              ? 0
+                              : static_cast<int64_t>(base_kv_row % static_cast<uint32_t>(PageSize));
   Indices indices;
   for (int i = 0; i < Indices::num_pages; i += chunk) {
     uint32_t entry[chunk];
-    __builtin_memcpy(entry, __builtin_assume_aligned(table_row + first + i, sizeof entry), sizeof entry);
+    __builtin_memcpy(entry, __builtin_assume_aligned(table_row + first + i, sizeof entry),
+                     sizeof entry);
     for (int k = 0; k < chunk; ++k) {
       const bool assigned = static_cast<int64_t>(entry[k]) < geometry.num_pages;
-      const int64_t row = assigned ? static_cast<int64_t>(entry[k]) * geometry.row_stride + in_page : geometry.num_kv_rows;
+      const int64_t row = assigned ? static_cast<int64_t>(entry[k]) * geometry.row_stride + in_page
+                                   : geometry.num_kv_rows;
       indices.rows[i + k] = static_cast<uint32_t>(row);
       if (assigned && indices.valid_pages == i + k) ++indices.valid_pages;
     }
@@ -128,9 +144,11 @@ FOLIO_HOST_DEVICE inline PagedRowIndices<BN, PageSize, PairCta, IsLeader> popula
   return indices;
 }
 
-/// `populate` where a sequence's rows are contiguous: one piece. `row` is num_kv_rows if the sequence has no memory.
+/// `populate` where a sequence's rows are contiguous: one piece. `row` is num_kv_rows if the
+/// sequence has no memory.
 template <int BN, bool PairCta, bool IsLeader>
-FOLIO_HOST_DEVICE constexpr PagedRowIndices<BN, 0, PairCta, IsLeader> contiguous_rows(int64_t row, int64_t num_kv_rows) {
+FOLIO_HOST_DEVICE constexpr PagedRowIndices<BN, 0, PairCta, IsLeader> contiguous_rows(
+    int64_t row, int64_t num_kv_rows) {
   PagedRowIndices<BN, 0, PairCta, IsLeader> indices;
   indices.rows[0] = static_cast<uint32_t>(row);
   indices.valid_pages = row < num_kv_rows ? 1 : 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/cache/static_checks.h: the host checks behind `make` and `cache_of`, on plain values. Not for direct use.
+/// folio/cache/static_checks.h: the host checks behind `make` and `cache_of`, on plain values. Not
+/// for direct use.
 #pragma once
 
 #include <cstdint>
@@ -34,14 +35,19 @@ struct StorageTensor {
 
 template <class Cache>
 constexpr StaticGeometry static_geometry(const char* function) {
-  return {function, Cache::dtype, Cache::kv_params, Cache::page_size_, Cache::scale_dtype, Cache::quantization_granularity};
+  return {function,          Cache::dtype,       Cache::kv_params,
+          Cache::page_size_, Cache::scale_dtype, Cache::quantization_granularity};
 }
 
-/// Pointers, sizes, alignment and padding of `tables`; no array is read. `page_size` as known at run time.
-FOLIO_EXPORT Status check_tables(const StaticGeometry& geometry, const CacheTables& tables, int32_t page_size) noexcept;
+/// Pointers, sizes, alignment and padding of `tables`; no array is read. `page_size` as known at
+/// run time.
+FOLIO_EXPORT Status check_tables(const StaticGeometry& geometry, const CacheTables& tables,
+                                 int32_t page_size) noexcept;
 /// Extents, sizes and alignment of a storage tensor, and that rows stay below 2^31.
-FOLIO_EXPORT Status check_storage(const StaticGeometry& geometry, const StorageTensor& storage) noexcept;
-/// That `view` is what the static type says: constants, packed rows, whole rows from page to page, scales alike.
+FOLIO_EXPORT Status check_storage(const StaticGeometry& geometry,
+                                  const StorageTensor& storage) noexcept;
+/// That `view` is what the static type says: constants, packed rows, whole rows from page to page,
+/// scales alike.
 FOLIO_EXPORT Status check_view(const StaticGeometry& geometry, const PagedKVView& view) noexcept;
 FOLIO_EXPORT Status check_layer(const char* function, int64_t layer, int64_t num_layers) noexcept;
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// folio/cache/static_view.h: between the two faces: static caches as run-time views, and back.
 ///
-///   view_of(cache)               free: where the plane's bytes are; with table_of(cache), which pages hold which tokens
-///   cache_of<Cache>(view, tables)  checked: refused where the static type cannot say what the view says
+///   view_of(cache)               free: where the plane's bytes are; with table_of(cache), which
+///                                pages hold which tokens
+///   cache_of<Cache>(view, tables)  checked: refused where the static type cannot say what the view
+///                                  says
 #pragma once
 
 #include <cstdint>
@@ -17,9 +19,11 @@
 
 namespace folio::inline v1 {
 
-/// The plane behind a paged cache: token-major, packed rows; scales likewise where the cache has them.
+/// The plane behind a paged cache: token-major, packed rows; scales likewise where the cache has
+/// them.
 template <DType D, KVCacheStaticParams P, int PageSize, DType S, int G>
-FOLIO_HOST_DEVICE constexpr PagedKVView view_of(const PagedKVCache<D, P, PageSize, S, G>& cache) noexcept {
+FOLIO_HOST_DEVICE constexpr PagedKVView view_of(
+    const PagedKVCache<D, P, PageSize, S, G>& cache) noexcept {
   using Cache = PagedKVCache<D, P, PageSize, S, G>;
   constexpr int64_t element_bytes = sizeof(typename Cache::element_type);
   PagedKVView view;
@@ -86,33 +90,39 @@ FOLIO_HOST_DEVICE constexpr CacheTables tables_of(const Cache& cache) noexcept {
 
 /// `view` and `tables` as a PagedKVCache or a ContinuousKVCache.
 ///
-/// Errors: invalid_argument, naming what differs, if dtype, heads, head_size, page_size, scale dtype or granularity are not the type's
-///         constants; if rows are not packed and token-major; if pages are not a whole number of rows apart, or overlap; if scales are
-///         missing, superfluous, not packed likewise, or have a tensor_scale; if num_pages times the row stride exceeds 2^31 - 1;
-///         null or misaligned pointers; tables that break what CacheTables states. Arrays are not read.
+/// Errors: invalid_argument, naming what differs, if dtype, heads, head_size, page_size, scale
+/// dtype or granularity are not the type's
+///         constants; if rows are not packed and token-major; if pages are not a whole number of
+///         rows apart, or overlap; if scales are missing, superfluous, not packed likewise, or have
+///         a tensor_scale; if num_pages times the row stride exceeds 2^31 - 1; null or misaligned
+///         pointers; tables that break what CacheTables states. Arrays are not read.
 template <KVCacheT Cache>
 [[nodiscard]] Result<Cache> cache_of(const PagedKVView& view, const CacheTables& tables) noexcept {
   constexpr detail::StaticGeometry geometry = detail::static_geometry<Cache>("cache_of");
   if (Status status = detail::check_view(geometry, view); !status.is_ok()) return status;
-  if (Status status = detail::check_tables(geometry, tables, view.page_size); !status.is_ok()) return status;
+  if (Status status = detail::check_tables(geometry, tables, view.page_size); !status.is_ok())
+    return status;
   constexpr int64_t element_bytes = sizeof(typename Cache::element_type);
   const int64_t page_stride = view.page_stride_bytes / element_bytes;
   Cache cache;
-  cache.cache_lengths = {tables.cache_lengths, typename Cache::cache_lengths_tt_layout(tables.batch)};
-  cache.lookup_table = {tables.lookup_table,
-                        typename Cache::lookup_table_tt_layout(tables.batch, tables.lut_cols, tables.lut_stride)};
+  cache.cache_lengths = {tables.cache_lengths,
+                         typename Cache::cache_lengths_tt_layout(tables.batch)};
+  cache.lookup_table = {tables.lookup_table, typename Cache::lookup_table_tt_layout(
+                                                 tables.batch, tables.lut_cols, tables.lut_stride)};
   cache.max_seq_length = tables.max_seq_length;
   cache.max_cache_length = tables.max_cache_length;
   cache.blocks.data = static_cast<typename Cache::element_type*>(view.data);
   if constexpr (Cache::page_size_ > 0) {
     cache.blocks.layout = typename Cache::blocks_tt_layout(view.num_pages, page_stride);
   } else {
-    cache.blocks.layout = typename Cache::blocks_tt_layout(view.num_pages, view.page_size, page_stride);
+    cache.blocks.layout =
+        typename Cache::blocks_tt_layout(view.num_pages, view.page_size, page_stride);
   }
   if constexpr (Cache::quantization_enabled) {
     constexpr int64_t scale_bytes = sizeof(typename Cache::scale_type);
     cache.scales = {static_cast<typename Cache::scale_type*>(view.scales.data),
-                    typename Cache::scales_tt_layout(view.num_pages, view.scales.page_stride_bytes / scale_bytes)};
+                    typename Cache::scales_tt_layout(view.num_pages,
+                                                     view.scales.page_stride_bytes / scale_bytes)};
   }
   return cache;
 }

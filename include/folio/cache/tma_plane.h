@@ -11,9 +11,12 @@
 namespace folio::inline v1 {
 
 /// An address as a number; never dereferenced.
-FOLIO_HOST_DEVICE inline uint64_t address_of(const void* data) { return reinterpret_cast<uintptr_t>(data); }
+FOLIO_HOST_DEVICE inline uint64_t address_of(const void* data) {
+  return reinterpret_cast<uintptr_t>(data);
+}
 
-/// A plane of the run-time face: any strides, any order of heads and slots. Unbounded pages are rows that follow one another.
+/// A plane of the run-time face: any strides, any order of heads and slots. Unbounded pages are
+/// rows that follow one another.
 FOLIO_HOST_DEVICE inline PlaneGeometry tma_plane_of(const PagedKVView& view) {
   PlaneGeometry plane;
   plane.base = address_of(view.data);
@@ -26,12 +29,14 @@ FOLIO_HOST_DEVICE inline PlaneGeometry tma_plane_of(const PagedKVView& view) {
   plane.is_paged = !unbounded;
   plane.num_pages = unbounded ? (view.num_pages > 0 ? 1 : 0) : view.num_pages;
   plane.page_size = unbounded ? view.num_pages : view.page_size;
-  plane.page_stride_bytes = unbounded ? view.num_pages * view.slot_stride_bytes : view.page_stride_bytes;
+  plane.page_stride_bytes =
+      unbounded ? view.num_pages * view.slot_stride_bytes : view.page_stride_bytes;
   return plane;
 }
 
 /// `rows` packed rows of [heads, head_size] elements that follow one another.
-FOLIO_HOST_DEVICE inline PlaneGeometry tma_plane_of_rows(const void* data, DType dtype, int64_t rows, int64_t num_heads,
+FOLIO_HOST_DEVICE inline PlaneGeometry tma_plane_of_rows(const void* data, DType dtype,
+                                                         int64_t rows, int64_t num_heads,
                                                          int64_t head_size) {
   PlaneGeometry plane;
   plane.base = address_of(data);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/core/any_tensor.h: a tensor whose element type is known at run time: activations that enter and leave folio.
+/// folio/core/any_tensor.h: a tensor whose element type is known at run time: activations that
+/// enter and leave folio.
 ///
-/// Type-erased, therefore strides in bytes. The last dimension is contiguous (its stride is the element's size).
+/// Type-erased, therefore strides in bytes. The last dimension is contiguous (its stride is the
+/// element's size).
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/core/dtype.h: the element types of caches, scales and tensors, and their exact conversions to and from float.
+/// folio/core/dtype.h: the element types of caches, scales and tensors, and their exact conversions
+/// to and from float.
 ///
-/// A floating element is a struct around its bits; `float` and `int8_t` stand for themselves. Conversions are constexpr, run on
-/// host and device and depend on no rounding mode:
+/// A floating element is a struct around its bits; `float` and `int8_t` stand for themselves.
+/// Conversions are constexpr, run on host and device and depend on no rounding mode:
 ///
 ///   to_float(x)            exact for every pattern of every type
 ///   from_float<T>(x)       round to nearest, ties to even
-///   from_float_up<T>(x)    round toward +infinity (scales: stored * scale must reach the largest input)
+///   from_float_up<T>(x)    round toward +infinity (scales: stored * scale must reach the largest
+///                          input)
 ///
 /// | type            | overflow of from_float         | NaN            |
 /// | --------------- | ------------------------------ | -------------- |
@@ -16,9 +18,10 @@
 /// | f8_e8m0         | clamps to [2^-127, 2^127]      | NaN; so is x<0 |
 /// | i8              | saturates to +-127             | 0              |
 ///
-/// `f4_e2m1` and `i4` have a name and a width so that sizes can be computed; no element type exists for them yet and every checked
-/// function refuses them.
-/// Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0.
+/// `f4_e2m1` and `i4` have a name and a width so that sizes can be computed; no element type exists
+/// for them yet and every checked function refuses them.
+/// Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats
+/// 1.0.
 #pragma once
 
 #include <bit>
@@ -103,7 +106,9 @@ FOLIO_HOST_DEVICE constexpr const char* name(DType dtype) {
 }
 
 /// Whether `dtype` has an element type, i.e. can be loaded and stored today.
-FOLIO_HOST_DEVICE constexpr bool is_supported(DType dtype) { return dtype >= DType::f32 && dtype <= DType::i8; }
+FOLIO_HOST_DEVICE constexpr bool is_supported(DType dtype) {
+  return dtype >= DType::f32 && dtype <= DType::i8;
+}
 
 namespace detail {
 template <DType D>
@@ -148,8 +153,9 @@ using element_t = typename detail::element<D>::type;
 
 /// A type that is the element of some supported DType.
 template <class T>
-concept Element = std::is_same_v<T, float> || std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_same_v<T, f8_e4m3> ||
-                  std::is_same_v<T, f8_e5m2> || std::is_same_v<T, f8_e8m0> || std::is_same_v<T, int8_t>;
+concept Element = std::is_same_v<T, float> || std::is_same_v<T, f16> || std::is_same_v<T, bf16> ||
+                  std::is_same_v<T, f8_e4m3> || std::is_same_v<T, f8_e5m2> ||
+                  std::is_same_v<T, f8_e8m0> || std::is_same_v<T, int8_t>;
 
 template <Element T>
 inline constexpr DType dtype_of = std::is_same_v<T, float>     ? DType::f32
@@ -165,8 +171,8 @@ struct type_tag {
   using type = T;
 };
 
-/// Calls `f(type_tag<element>{})` for the element type of `dtype`; `f(type_tag<no_element>{})` for types without one.
-/// Checked functions refuse the latter before they come here.
+/// Calls `f(type_tag<element>{})` for the element type of `dtype`; `f(type_tag<no_element>{})` for
+/// types without one. Checked functions refuse the latter before they come here.
 template <class F>
 constexpr decltype(auto) visit_dtype(DType dtype, F&& f) {
   switch (dtype) {
@@ -186,7 +192,8 @@ constexpr decltype(auto) visit_dtype(DType dtype, F&& f) {
 
 namespace detail {
 
-/// What tells the IEEE-like formats apart. `has_infinity` false = OCP "fn": the largest code is NaN, the one below is a number.
+/// What tells the IEEE-like formats apart. `has_infinity` false = OCP "fn": the largest code is
+/// NaN, the one below is a number.
 template <class T>
 struct format;
 template <>
@@ -223,7 +230,8 @@ struct layout {
   // First special code; a number when there is no infinity.
   static constexpr uint32_t infinity = exponent_max << F::mantissa_bits;
   static constexpr uint32_t largest = F::has_infinity ? infinity - 1u : sign - 2u;
-  static constexpr uint32_t nan = F::has_infinity ? infinity | (1u << (F::mantissa_bits - 1)) : sign - 1u;
+  static constexpr uint32_t nan =
+      F::has_infinity ? infinity | (1u << (F::mantissa_bits - 1)) : sign - 1u;
 };
 
 template <class T>
@@ -236,9 +244,12 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float decode(uint32_t code) {
   const uint32_t mantissa = magnitude & ((1u << F::mantissa_bits) - 1u);
   if (F::has_infinity ? exponent == L::exponent_max : magnitude == L::sign - 1u) {
     const bool infinite = F::has_infinity && mantissa == 0;
-    return __builtin_bit_cast(float, sign | (infinite ? 0x7f800000u : 0x7fc00000u | (mantissa << (23 - F::mantissa_bits))));
+    return __builtin_bit_cast(
+        float,
+        sign | (infinite ? 0x7f800000u : 0x7fc00000u | (mantissa << (23 - F::mantissa_bits))));
   }
-  if constexpr (F::exponent_bits == 8) return __builtin_bit_cast(float, sign | (magnitude << (23 - F::mantissa_bits)));
+  if constexpr (F::exponent_bits == 8)
+    return __builtin_bit_cast(float, sign | (magnitude << (23 - F::mantissa_bits)));
   if (exponent == 0) {  // subnormal: mantissa * 2^(1 - bias - mantissa_bits), exact in float
     const uint32_t unit = static_cast<uint32_t>(127 + 1 - L::bias - F::mantissa_bits) << 23;
     const float value = static_cast<float>(mantissa) * __builtin_bit_cast(float, unit);
@@ -250,8 +261,10 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float decode(uint32_t code) {
 
 enum class Round : uint8_t { nearest_even, toward_positive };
 
-/// `value` >> `shift`, rounded; `negative` turns rounding toward +infinity into truncation of the magnitude.
-FOLIO_HOST_DEVICE constexpr uint32_t shift_rounded(uint32_t value, int shift, Round round, bool negative) {
+/// `value` >> `shift`, rounded; `negative` turns rounding toward +infinity into truncation of the
+/// magnitude.
+FOLIO_HOST_DEVICE constexpr uint32_t shift_rounded(uint32_t value, int shift, Round round,
+                                                   bool negative) {
   if (shift <= 0) return value << -shift;
   if (shift > 31) return round == Round::toward_positive && !negative && value != 0 ? 1u : 0u;
   const uint32_t kept = value >> shift;
@@ -273,12 +286,15 @@ FOLIO_HOST_DEVICE constexpr uint32_t encode(float x, Round round) {
   if (magnitude == 0x7f800000u) return sign | overflow;
   const int exponent = static_cast<int>(magnitude >> 23);
   const uint32_t mantissa = (magnitude & 0x7fffffu) | (exponent != 0 ? 0x800000u : 0u);
-  const int target = (exponent != 0 ? exponent : 1) - 127 + L::bias;  // exponent code in T, before rounding; <= 0: subnormal
+  // exponent code in T, before rounding; <= 0: subnormal
+  const int target = (exponent != 0 ? exponent : 1) - 127 + L::bias;
   const int shift = 23 - F::mantissa_bits + (target < 1 ? 1 - target : 0);
   uint32_t code = shift_rounded(mantissa, shift, round, sign != 0);
-  if (target >= 1) code += static_cast<uint32_t>(target - 1) << F::mantissa_bits;  // the hidden bit adds the last exponent step
+  // the hidden bit adds the last exponent step
+  if (target >= 1) code += static_cast<uint32_t>(target - 1) << F::mantissa_bits;
   if (code <= L::largest) return sign | code;
-  const bool truncated = round == Round::toward_positive && sign != 0;  // toward +infinity a negative value stays finite
+  // toward +infinity a negative value stays finite
+  const bool truncated = round == Round::toward_positive && sign != 0;
   return sign | (truncated ? L::largest : overflow);
 }
 
@@ -291,11 +307,14 @@ FOLIO_HOST_DEVICE constexpr uint32_t encode_e8m0(float x, Round round) {
   const uint32_t mantissa = magnitude & 0x7fffffu;
   if (exponent == 0) {  // code 0 is 2^-127, the float subnormal with mantissa 0x400000
     if (mantissa <= 0x400000u) return 0u;
-    const bool up = round == Round::toward_positive || mantissa > 0x600000u;  // tie at 1.5 * 2^-127: code 0 is even
+    // tie at 1.5 * 2^-127: code 0 is even
+    const bool up = round == Round::toward_positive || mantissa > 0x600000u;
     return up ? 1u : 0u;
   }
   const uint32_t half = 0x400000u;
-  const bool up = round == Round::toward_positive ? mantissa != 0 : mantissa > half || (mantissa == half && (exponent & 1u));
+  const bool up = round == Round::toward_positive
+                      ? mantissa != 0
+                      : mantissa > half || (mantissa == half && (exponent & 1u));
   const uint32_t code = exponent + (up ? 1u : 0u);
   return code > 254u ? 254u : code;
 }
@@ -306,7 +325,8 @@ FOLIO_HOST_DEVICE constexpr int8_t encode_i8(float x, Round round) {
   if (x <= -127.0f) return -127;
   const int truncated = static_cast<int>(x);
   const float rest = x - static_cast<float>(truncated);  // exact, in (-1, 1), sign of x
-  if (round == Round::toward_positive) return static_cast<int8_t>(truncated + (rest > 0.0f ? 1 : 0));
+  if (round == Round::toward_positive)
+    return static_cast<int8_t>(truncated + (rest > 0.0f ? 1 : 0));
   const float distance = rest < 0.0f ? -rest : rest;
   const bool away = distance > 0.5f || (distance == 0.5f && (truncated & 1));
   return static_cast<int8_t>(truncated + (away ? (x < 0.0f ? -1 : 1) : 0));
@@ -328,16 +348,26 @@ FOLIO_HOST_DEVICE constexpr T encode_element(float x, Round round) {
 }  // namespace detail
 
 FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(float x) { return x; }
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(int8_t x) { return static_cast<float>(x); }
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f16 x) { return detail::decode<f16>(x.bits); }
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(int8_t x) {
+  return static_cast<float>(x);
+}
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f16 x) {
+  return detail::decode<f16>(x.bits);
+}
 FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(bf16 x) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(x.bits) << 16);
 }
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f8_e4m3 x) { return detail::decode<f8_e4m3>(x.bits); }
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f8_e5m2 x) { return detail::decode<f8_e5m2>(x.bits); }
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f8_e4m3 x) {
+  return detail::decode<f8_e4m3>(x.bits);
+}
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f8_e5m2 x) {
+  return detail::decode<f8_e5m2>(x.bits);
+}
 FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f8_e8m0 x) {
   const uint32_t code = x.bits;
-  return __builtin_bit_cast(float, code == 255u ? 0x7fc00000u : code == 0u ? 0x00400000u : code << 23);
+  return __builtin_bit_cast(float, code == 255u ? 0x7fc00000u
+                                   : code == 0u ? 0x00400000u
+                                                : code << 23);
 }
 
 /// Nearest element, ties to even; overflow and NaN as in the table above.

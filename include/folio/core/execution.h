@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/core/execution.h: where and by whom work is done: devices, streams, executors, caller-owned memory.
+/// folio/core/execution.h: where and by whom work is done: devices, streams, executors,
+/// caller-owned memory.
 ///
-/// All four are plain data. An `Executor` is three words, the same object in C, C++ and Python; folio never creates threads unless
-/// the caller uses `default_executor`.
+/// All four are plain data. An `Executor` is three words, the same object in C, C++ and Python;
+/// folio never creates threads unless the caller uses `default_executor`.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +24,25 @@ struct Stream {
   void* handle = nullptr;
 };
 
-/// Runs independent tasks. `parallel_for` calls `task(arg, i)` once for each i in [0, n), on any threads in any order, and returns
-/// when all have returned. `concurrency` says how many tasks may run at once. Tasks never throw and never call the executor again.
+/// Runs independent tasks. `parallel_for` calls `task(arg, i)` once for each i in [0, n), on any
+/// threads in any order, and returns when all have returned. `concurrency` says how many tasks may
+/// run at once. Tasks never throw and never call the executor again.
 struct Executor {
   void* context = nullptr;
   int (*concurrency)(void* context) = nullptr;
-  void (*parallel_for)(void* context, int64_t n, void (*task)(void* arg, int64_t i) noexcept, void* arg) = nullptr;
+  void (*parallel_for)(void* context, int64_t n, void (*task)(void* arg, int64_t i) noexcept,
+                       void* arg) = nullptr;
 };
 
 /// Runs every task on the calling thread, in order.
 [[nodiscard]] FOLIO_EXPORT Executor serial_executor() noexcept;
 
-/// The library's own threads (OpenMP's, or std::thread where built without it), started at first use.
-/// `threads` <= 0: as many as the machine offers. Thread safety: usable from any thread.
+/// The library's own threads (OpenMP's, or std::thread where built without it), started at first
+/// use. `threads` <= 0: as many as the machine offers. Thread safety: usable from any thread.
 [[nodiscard]] FOLIO_EXPORT Executor default_executor(int threads = 0) noexcept;
 
-/// Caller-owned memory. Where folio takes one it says which alignment it needs (64 bytes unless said otherwise).
+/// Caller-owned memory. Where folio takes one it says which alignment it needs (64 bytes unless
+/// said otherwise).
 struct MemorySpan {
   void* data = nullptr;
   int64_t bytes = 0;

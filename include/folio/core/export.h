@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/core/export.h: marks what the shared library exports; every other symbol is hidden. FOLIO_LOCAL hides a member of an
+/// folio/core/export.h: marks what the shared library exports; every other symbol is hidden.
+/// FOLIO_LOCAL hides a member of an
 /// exported class.
 #pragma once
 

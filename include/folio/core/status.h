@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// folio/core/status.h: folio's one error channel: `Status` and `Result<T>`.
 ///
-/// Every function that can fail returns one of the two and is `noexcept`. Success is a null pointer; a message is allocated only on
-/// failure, out of line. `value()` and `or_throw()` turn a failure into `folio::Error` for those who like exceptions.
-/// Thread safety: distinct objects are independent; one object is externally synchronised.
+/// Every function that can fail returns one of the two and is `noexcept`. Success is a null
+/// pointer; a message is allocated only on failure, out of line. `value()` and `or_throw()` turn a
+/// failure into `folio::Error` for those who like exceptions. Thread safety: distinct objects are
+/// independent; one object is externally synchronised.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,10 @@ struct MessageArg {
   int64_t integer = 0;
   double real = 0.0;
 
-  MessageArg(const char* s) noexcept : text(s), text_bytes(-1) {}  // NOLINT(google-explicit-constructor)
-  MessageArg(std::string_view s) noexcept : text(s.data()), text_bytes(static_cast<int64_t>(s.size())) {}
+  MessageArg(const char* s) noexcept
+      : text(s), text_bytes(-1) {}  // NOLINT(google-explicit-constructor)
+  MessageArg(std::string_view s) noexcept
+      : text(s.data()), text_bytes(static_cast<int64_t>(s.size())) {}
   MessageArg(DType dtype) noexcept : text(name(dtype)), text_bytes(-1) {}
   template <class I>
     requires std::is_integral_v<I>
@@ -53,7 +56,8 @@ struct MessageArg {
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
-  /// `message` is copied. If that fails for want of memory, the status is out_of_memory with a fixed message.
+  /// `message` is copied. If that fails for want of memory, the status is out_of_memory with a
+  /// fixed message.
   Status(Errc code, std::string_view message) noexcept : rep_(make(code, message)) {}
   Status(Status&& other) noexcept : rep_(std::exchange(other.rep_, nullptr)) {}
   Status(const Status& other) noexcept : rep_(other.rep_ == nullptr ? nullptr : copy(other.rep_)) {}
@@ -68,14 +72,17 @@ class [[nodiscard]] Status {
   [[nodiscard]] bool is_ok() const noexcept { return rep_ == nullptr; }
   [[nodiscard]] explicit operator bool() const noexcept { return rep_ == nullptr; }
   [[nodiscard]] Errc code() const noexcept { return rep_ == nullptr ? Errc::ok : code_of(rep_); }
-  [[nodiscard]] std::string_view message() const noexcept { return rep_ == nullptr ? std::string_view() : message_of(rep_); }
+  [[nodiscard]] std::string_view message() const noexcept {
+    return rep_ == nullptr ? std::string_view() : message_of(rep_);
+  }
   /// Throws folio::Error if this is a failure.
   void or_throw() const {
     if (rep_ != nullptr) throw_error(*this);
   }
 
   /// A failure whose message is `format` with each `{}` replaced by the next argument.
-  FOLIO_EXPORT static Status format(Errc code, const char* format, const MessageArg* args, int count) noexcept;
+  FOLIO_EXPORT static Status format(Errc code, const char* format, const MessageArg* args,
+                                    int count) noexcept;
   [[noreturn]] FOLIO_EXPORT static void throw_error(const Status& status);
   /// What a Result holds that was made from an ok status.
   FOLIO_EXPORT static Status no_reason() noexcept;
@@ -90,7 +97,8 @@ class [[nodiscard]] Status {
   void* rep_ = nullptr;
 };
 
-/// `return fail(Errc::invalid_argument, "append: k has {} heads, expected {} (from key)", k.extent[1], key.num_heads);`
+/// `return fail(Errc::invalid_argument, "append: k has {} heads, expected {} (from key)",
+/// k.extent[1], key.num_heads);`
 template <class... Args>
 [[nodiscard]] Status fail(Errc code, const char* format, const Args&... args) noexcept {
   if constexpr (sizeof...(Args) == 0) {
@@ -127,7 +135,8 @@ class [[nodiscard]] Result {
 
   // Implicit, so that `return value;` and `return fail(...);` both work.
   Result(T value) noexcept : has_value_(true) { std::construct_at(&value_, std::move(value)); }
-  /// `error` must be a failure; an ok status becomes Errc::internal, so that a result without a value always has a reason.
+  /// `error` must be a failure; an ok status becomes Errc::internal, so that a result without a
+  /// value always has a reason.
   Result(Status error) noexcept : has_value_(false) {
     std::construct_at(&error_, error.is_ok() ? Status::no_reason() : std::move(error));
   }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/core/tensor_view.h: a typed view of strided memory whose extents and strides are known partly at compile time.
+/// folio/core/tensor_view.h: a typed view of strided memory whose extents and strides are known
+/// partly at compile time.
 ///
 ///   IntTuple<-1, 16, 8, 128>          extents or strides; -1 = known at run time only
-///   Layout<Shape, Strides>            stores the run-time values, nothing else; strides in elements
-///   TensorView<T, Layout>             {data, layout}: the seeds' TileTensor; view(i, j, ...) is a reference
+///   Layout<Shape, Strides>            stores the run-time values, nothing else; strides in
+///                                     elements
+///   TensorView<T, Layout>             {data, layout}: the seeds' TileTensor; view(i, j, ...) is a
+///                                     reference
 ///
-/// Views own nothing, are trivially copyable, check nothing and compile for host and device. A view whose element type is known at
-/// run time only is an AnyTensor.
+/// Views own nothing, are trivially copyable, check nothing and compile for host and device. A view
+/// whose element type is known at run time only is an AnyTensor.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +25,8 @@ inline constexpr int64_t unknown_value = -1;
 
 template <int64_t... V>
 struct IntTuple {
-  static_assert(((V >= unknown_value) && ...), "IntTuple: values are >= 0, or -1 for a run-time value");
+  static_assert(((V >= unknown_value) && ...),
+                "IntTuple: values are >= 0, or -1 for a run-time value");
   static constexpr int rank = static_cast<int>(sizeof...(V));
   static constexpr int num_unknown = ((V == unknown_value ? 1 : 0) + ... + 0);
 
@@ -80,10 +84,12 @@ struct row_major_strides<Shape, std::integer_sequence<int, I...>> {
 template <class Shape>
 using row_major_strides_t = typename detail::row_major_strides<Shape>::type;
 
-/// Extents and strides, in elements. Its size is 8 bytes per run-time value; a fully static layout is empty.
+/// Extents and strides, in elements. Its size is 8 bytes per run-time value; a fully static layout
+/// is empty.
 template <class Shape, class Strides = row_major_strides_t<Shape>>
 struct Layout {
-  static_assert(Shape::rank >= 1 && Shape::rank == Strides::rank, "Layout: one stride for each extent");
+  static_assert(Shape::rank >= 1 && Shape::rank == Strides::rank,
+                "Layout: one stride for each extent");
   using shape_type = Shape;
   using strides_type = Strides;
   static constexpr int rank = Shape::rank;
@@ -92,7 +98,8 @@ struct Layout {
   constexpr Layout() = default;
   /// The run-time extents in order of dimensions, then the run-time strides in order of dimensions.
   template <class... I>
-    requires(sizeof...(I) == num_run_time_values && sizeof...(I) > 0 && (std::is_integral_v<I> && ...))
+    requires(sizeof...(I) == num_run_time_values && sizeof...(I) > 0 &&
+             (std::is_integral_v<I> && ...))
   FOLIO_HOST_DEVICE constexpr explicit Layout(I... values) {
     int k = 0;
     (run_time_values_.set(k++, static_cast<int64_t>(values)), ...);
@@ -104,7 +111,9 @@ struct Layout {
   }
   FOLIO_HOST_DEVICE constexpr int64_t stride(int i) const {
     const int64_t known = Strides::at(i);
-    return known != unknown_value ? known : run_time_values_.get(Shape::num_unknown + Strides::unknown_before(i));
+    return known != unknown_value
+               ? known
+               : run_time_values_.get(Shape::num_unknown + Strides::unknown_before(i));
   }
   /// Elements from the first element to the one at these indices.
   template <class... I>
@@ -126,8 +135,8 @@ struct Layout {
   template <class S, class... I>
   friend constexpr Layout<S> row_major(I... extents);
 
-  /// Sets the run-time strides of dimensions 0 .. Dim of a packed layout; `stride` is that of Dim. Indices are constants, so that gcc
-  /// sees no store out of bounds where there is none.
+  /// Sets the run-time strides of dimensions 0 .. Dim of a packed layout; `stride` is that of Dim.
+  /// Indices are constants, so that gcc sees no store out of bounds where there is none.
   template <int Dim>
   FOLIO_HOST_DEVICE constexpr void set_row_major_strides(int64_t stride) {
     if constexpr (Strides::at(Dim) == unknown_value) {
@@ -140,10 +149,12 @@ struct Layout {
   [[no_unique_address]] detail::RunTimeValues<num_run_time_values> run_time_values_ = {};
 };
 
-/// A packed row-major layout; `extents` are the run-time extents of `Shape` in order: row_major<IntTuple<-1, 4>>(n).
+/// A packed row-major layout; `extents` are the run-time extents of `Shape` in order:
+/// row_major<IntTuple<-1, 4>>(n).
 template <class Shape, class... I>
 FOLIO_HOST_DEVICE constexpr Layout<Shape> row_major(I... extents) {
-  static_assert(sizeof...(I) == Shape::num_unknown && (std::is_integral_v<I> && ...), "row_major: one value for each -1");
+  static_assert(sizeof...(I) == Shape::num_unknown && (std::is_integral_v<I> && ...),
+                "row_major: one value for each -1");
   Layout<Shape> layout;
   int k = 0;
   (layout.run_time_values_.set(k++, static_cast<int64_t>(extents)), ...);
@@ -177,7 +188,8 @@ struct TensorView {
   /// The same view, read-only.
   template <class U>
     requires(std::is_same_v<U, const T> && !std::is_const_v<T>)
-  FOLIO_HOST_DEVICE constexpr operator TensorView<U, L>() const {  // NOLINT(google-explicit-constructor)
+  FOLIO_HOST_DEVICE constexpr operator TensorView<U, L>()
+      const {  // NOLINT(google-explicit-constructor)
     return {data, layout};
   }
 };

@@ -25,7 +25,8 @@ struct Vec {
   bool operator==(const Vec&) const = default;
 };
 
-/// Each lane through float: exact widening, then round to nearest even with the target type's overflow rule.
+/// Each lane through float: exact widening, then round to nearest even with the target type's
+/// overflow rule.
 template <class To, class From, int W>
 FOLIO_HOST_DEVICE constexpr Vec<To, W> cast(const Vec<From, W>& from) {
   Vec<To, W> to;

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/pool/page_pool.h: owns the page ids of a paged KV cache: who holds which page, and which page already has which tokens.
+/// folio/pool/page_pool.h: owns the page ids of a paged KV cache: who holds which page, and which
+/// page already has which tokens.
 ///
-/// The pool has ids and tables only, no K/V memory. A page is *free*, *used* (held by a sequence, an unfinished step or a copy) or
-/// *cached*: held by nobody, but full, findable by its tokens, and evictable. Sequences, steps and copies hold pages independently;
-/// a page becomes free or cached when the last hold ends. Pages are released tail first and the least recently released cached page
-/// is evicted first, so that the end of a prefix goes before its beginning.
+/// The pool has ids and tables only, no K/V memory. A page is *free*, *used* (held by a sequence,
+/// an unfinished step or a copy) or *cached*: held by nobody, but full, findable by its tokens, and
+/// evictable. Sequences, steps and copies hold pages independently; a page becomes free or cached
+/// when the last hold ends. Pages are released tail first and the least recently released cached
+/// page is evicted first, so that the end of a prefix goes before its beginning.
 ///
-///   admit -> [ reserve -> take_copies, copy_pages -> begin_step -> append, attend -> end_step -> commit ]* -> release
+///   admit -> [ reserve -> take_copies, copy_pages -> begin_step -> append, attend -> end_step ->
+///   commit ]* -> release
 ///
-/// A prefix hit compares tokens, salt and adapter, page by page; hashes only speed it up. Position i of a sequence lies in slot
-/// i % page_size of page entries[row_start + i / page_size] of the table.
+/// A prefix hit compares tokens, salt and adapter, page by page; hashes only speed it up. Position
+/// i of a sequence lies in slot i % page_size of page entries[row_start + i / page_size] of the
+/// table.
 ///
-/// Errors:        a stale id is invalid_argument, never another sequence; out_of_pages changes nothing.
-/// Memory:        one block from `allocate`, taken by `create`, given back by the destructor; no other call allocates, but for
-///                the message of a failure and the scratch of check_invariants.
+/// Errors:        a stale id is invalid_argument, never another sequence; out_of_pages changes
+///                nothing.
+/// Memory:        one block from `allocate`, taken by `create`, given back by the destructor; no
+///                other call allocates, but for the message of a failure and the scratch of
+///                check_invariants.
 /// Cost:          O(1) per page; release and eviction included.
-/// Thread safety: externally synchronised; const calls may run beside one another. A moved-from pool answers like one without
+/// Thread safety: externally synchronised; const calls may run beside one another. A moved-from
+/// pool answers like one without
 ///                sequences.
 #pragma once
 
@@ -34,8 +41,8 @@ namespace folio::inline v1 {
 
 using TokenId = int32_t;
 
-/// A sequence of one pool. The generation makes the id of a released sequence an error instead of its successor; the default
-/// value is never a live sequence.
+/// A sequence of one pool. The generation makes the id of a released sequence an error instead of
+/// its successor; the default value is never a live sequence.
 struct SequenceId {
   uint32_t index = 0;
   uint32_t generation = 0;
@@ -54,9 +61,12 @@ struct PoolOptions {
   uint32_t max_sequences = 256;         ///< alive at once; each has one table row
   uint32_t max_pages_per_sequence = 0;  ///< columns of the table before padding; 0: num_pages
   uint32_t max_namespaces =
-      256;  ///< (salt, adapter) pairs without a live sequence whose pages stay findable; older ones are forgotten
+      /// (salt, adapter) pairs without a live sequence whose pages stay findable; older ones are
+      /// forgotten
+      256;
   bool prefix_reuse = true;  ///< false: nothing is cached or found
-  /// Both or neither. `allocate` returns null on failure, else `bytes` at a multiple of `align` (a power of two, at most 64).
+  /// Both or neither. `allocate` returns null on failure, else `bytes` at a multiple of `align` (a
+  /// power of two, at most 64).
   void* (*allocate)(void* context, size_t bytes, size_t align) = nullptr;
   void (*deallocate)(void* context, void* memory, size_t bytes) = nullptr;
   void* context = nullptr;
@@ -70,12 +80,15 @@ struct SequenceOptions {
 
 struct Admission {
   SequenceId id;
-  int32_t cached_tokens = 0;  ///< tokens whose K/V the cache has: the sequence's first length; whole pages, fewer than the prompt
+  /// tokens whose K/V the cache has: the sequence's first length; whole pages, fewer than the
+  /// prompt
+  int32_t cached_tokens = 0;
 };
 
 struct PoolStats {
-  int64_t lookup_pages = 0;  ///< full pages of admitted prompts, without the page that would make a hit as long as the prompt
-  int64_t hit_pages = 0;     ///< of these, found
+  /// full pages of admitted prompts, without the page that would make a hit as long as the prompt
+  int64_t lookup_pages = 0;
+  int64_t hit_pages = 0;  ///< of these, found
   int64_t hit_tokens = 0;
   int64_t evicted_pages = 0;  ///< cached pages that were taken for new content
   int64_t used_pages = 0;     ///< now; used + cached + free = num_pages
@@ -101,42 +114,50 @@ class FOLIO_EXPORT PagePool {
   PagePool& operator=(PagePool&& other) noexcept;
   ~PagePool();
 
-  /// Tokens that `admit` would find now. Changes nothing, statistics included (for routing). 0 where admit would refuse.
-  [[nodiscard]] int32_t peek(std::span<const TokenId> prompt, const SequenceOptions& options = {}) const noexcept;
+  /// Tokens that `admit` would find now. Changes nothing, statistics included (for routing). 0
+  /// where admit would refuse.
+  [[nodiscard]] int32_t peek(std::span<const TokenId> prompt,
+                             const SequenceOptions& options = {}) const noexcept;
 
-  /// Opens a sequence that holds the longest cached prefix of `prompt` in whole pages, always at least one token short of it.
-  /// Takes no page; the prompt may be longer than what the sequence will hold.
-  /// Errors: invalid_argument for an empty prompt or a salt that is too long; out_of_pages when max_sequences are alive
-  [[nodiscard]] Result<Admission> admit(std::span<const TokenId> prompt, const SequenceOptions& options = {}) noexcept;
+  /// Opens a sequence that holds the longest cached prefix of `prompt` in whole pages, always at
+  /// least one token short of it. Takes no page; the prompt may be longer than what the sequence
+  /// will hold. Errors: invalid_argument for an empty prompt or a salt that is too long;
+  /// out_of_pages when max_sequences are alive
+  [[nodiscard]] Result<Admission> admit(std::span<const TokenId> prompt,
+                                        const SequenceOptions& options = {}) noexcept;
 
-  /// Makes room for `new_tokens` tokens behind the length (not behind earlier room): all of it or nothing. A last page that was
-  /// cut by `trim` and that others can still see is replaced, with a copy to take.
-  /// Errors: invalid_argument beyond max_pages_per_sequence; out_of_pages
+  /// Makes room for `new_tokens` tokens behind the length (not behind earlier room): all of it or
+  /// nothing. A last page that was cut by `trim` and that others can still see is replaced, with a
+  /// copy to take. Errors: invalid_argument beyond max_pages_per_sequence; out_of_pages
   [[nodiscard]] Status reserve(SequenceId id, int32_t new_tokens) noexcept;
 
-  /// Says that the K/V of the next tokens are in the cache; pages that become full become findable. Where equal content is
-  /// findable already, both pages stay, and either can answer.
-  /// Errors: invalid_argument beyond the reserved room, or while a copy into the sequence's last page has not been taken
+  /// Says that the K/V of the next tokens are in the cache; pages that become full become findable.
+  /// Where equal content is findable already, both pages stay, and either can answer.
+  /// Errors: invalid_argument beyond the reserved room, or while a copy into the sequence's last
+  /// page has not been taken
   [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written) noexcept;
 
   /// Cuts the sequence to `length` <= its length and gives up all reserved room.
   [[nodiscard]] Status trim(SequenceId id, int32_t length) noexcept;
 
-  /// A new sequence with the first `length` tokens of `id`. Full pages are shared; a cut page becomes a copy to take.
-  /// Errors: invalid_argument if `length` is not in [0, length of id]; out_of_pages without a page for the cut one, or a sequence
+  /// A new sequence with the first `length` tokens of `id`. Full pages are shared; a cut page
+  /// becomes a copy to take. Errors: invalid_argument if `length` is not in [0, length of id];
+  /// out_of_pages without a page for the cut one, or a sequence
   [[nodiscard]] Result<SequenceId> fork(SequenceId id, int32_t length) noexcept;
 
   /// Gives up all pages, tail first. The id is stale from now on.
   [[nodiscard]] Status release(SequenceId id) noexcept;
 
-  /// Copies caused by forks and trims since the last call, in order: run them before the next append. The span stays until the
-  /// next call. Pages that they read or write are held until the end of the next step that begins; without one, until the next
-  /// call of take_copies, which says that they have run.
+  /// Copies caused by forks and trims since the last call, in order: run them before the next
+  /// append. The span stays until the next call. Pages that they read or write are held until the
+  /// end of the next step that begins; without one, until the next call of take_copies, which says
+  /// that they have run.
   [[nodiscard]] std::span<const PageCopy> take_copies() noexcept;
 
-  /// Holds the pages of these sequences, reserved ones included, and those of the copies taken last, until `end_step`, whatever
-  /// becomes of the sequences. Pages are held, rows are not: trim and release change a row at once.
-  /// Errors: invalid_argument for a stale id; busy with max_unfinished_steps; nothing is held then
+  /// Holds the pages of these sequences, reserved ones included, and those of the copies taken
+  /// last, until `end_step`, whatever becomes of the sequences. Pages are held, rows are not: trim
+  /// and release change a row at once. Errors: invalid_argument for a stale id; busy with
+  /// max_unfinished_steps; nothing is held then
   [[nodiscard]] Result<StepTicket> begin_step(std::span<const SequenceId> ids) noexcept;
   /// Errors: invalid_argument for a ticket that is not of an unfinished step
   [[nodiscard]] Status end_step(StepTicket ticket) noexcept;
@@ -145,15 +166,16 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Result<int32_t> length(SequenceId id) const noexcept;
   /// First entry of the sequence's row in `table(group).entries`; the same for the sequence's life.
   [[nodiscard]] Result<int64_t> row_start(SequenceId id, uint32_t group = 0) const noexcept;
-  /// All rows: base and stride never change; 32-byte aligned; `padded_table_columns` wide; unassigned entries are num_pages.
-  /// There is one group: any other gives an empty table.
+  /// All rows: base and stride never change; 32-byte aligned; `padded_table_columns` wide;
+  /// unassigned entries are num_pages. There is one group: any other gives an empty table.
   [[nodiscard]] PageTable table(uint32_t group = 0) const noexcept;
 
   [[nodiscard]] uint32_t num_pages() const noexcept;
   [[nodiscard]] int32_t page_size() const noexcept;
   [[nodiscard]] PoolStats stats() const noexcept;
 
-  /// For tests: internal, naming the first broken invariant. O(pages + table); its scratch comes from `allocate`.
+  /// For tests: internal, naming the first broken invariant. O(pages + table); its scratch comes
+  /// from `allocate`.
   [[nodiscard]] Status check_invariants() const noexcept;
 
  private:

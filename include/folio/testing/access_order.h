@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/testing/access_order.h: which accesses to shared memory are ordered, whatever the schedule was: vector clocks.
+/// folio/testing/access_order.h: which accesses to shared memory are ordered, whatever the schedule
+/// was: vector clocks.
 ///
-/// Every actor and every barrier has a time. A clock says, for each of them, up to which time its owner has seen it. An actor's time
-/// advances when it arrives somewhere, a barrier's when a phase completes. Two accesses to the same bytes are ordered if the later
-/// one's clock has reached the earlier one's time; if not, another schedule may swap them, so a fault is found on any schedule and
-/// not only on the unlucky ones.
-/// Source: Lamport 1978; Flanagan and Freund 2009, FastTrack (the write as one pair of thread and time).
-/// Thread safety: externally synchronised. Memory is allocated by the constructor only, which may throw std::bad_alloc.
+/// Every actor and every barrier has a time. A clock says, for each of them, up to which time its
+/// owner has seen it. An actor's time advances when it arrives somewhere, a barrier's when a phase
+/// completes. Two accesses to the same bytes are ordered if the later one's clock has reached the
+/// earlier one's time; if not, another schedule may swap them, so a fault is found on any schedule
+/// and not only on the unlucky ones. Source: Lamport 1978; Flanagan and Freund 2009, FastTrack (the
+/// write as one pair of thread and time). Thread safety: externally synchronised. Memory is
+/// allocated by the constructor only, which may throw std::bad_alloc.
 #pragma once
 
 #include <algorithm>
@@ -55,16 +57,19 @@ class AccessOrder {
 
   [[nodiscard]] bool contains(const SharedRange& range) const noexcept {
     const auto size = static_cast<int64_t>(writes_.size()) * granule_bytes;
-    return range.begin >= 0 && range.bytes > 0 && range.begin % granule_bytes == 0 && range.bytes % granule_bytes == 0 &&
-           range.bytes <= size && range.begin <= size - range.bytes;
+    return range.begin >= 0 && range.bytes > 0 && range.begin % granule_bytes == 0 &&
+           range.bytes % granule_bytes == 0 && range.bytes <= size &&
+           range.begin <= size - range.bytes;
   }
 
   /// `actor`, whose clock is `seen`, reads `range`.
   [[nodiscard]] Access read(const SharedRange& range, int32_t actor, const Clock& seen) noexcept {
-    for (int64_t g = range.begin / granule_bytes; g < (range.begin + range.bytes) / granule_bytes; ++g) {
+    for (int64_t g = range.begin / granule_bytes; g < (range.begin + range.bytes) / granule_bytes;
+         ++g) {
       const Write& write = writes_[static_cast<size_t>(g)];
       if (write.thread < 0) return {Disorder::never_written, g * granule_bytes, -1};
-      if (seen[static_cast<size_t>(write.thread)] < write.time) return {Disorder::after_write, g * granule_bytes, write.by};
+      if (seen[static_cast<size_t>(write.thread)] < write.time)
+        return {Disorder::after_write, g * granule_bytes, write.by};
       reads_[static_cast<size_t>(g * num_actors_ + actor)] = seen[static_cast<size_t>(actor)];
     }
     return {};
@@ -77,15 +82,19 @@ class AccessOrder {
     int64_t time = 0;
   };
 
-  /// A write of `range` by someone whose clock is `seen`; reads of `by` itself are ordered before it.
-  [[nodiscard]] Access write(const SharedRange& range, const Write& write, const Clock& seen) noexcept {
-    for (int64_t g = range.begin / granule_bytes; g < (range.begin + range.bytes) / granule_bytes; ++g) {
+  /// A write of `range` by someone whose clock is `seen`; reads of `by` itself are ordered before
+  /// it.
+  [[nodiscard]] Access write(const SharedRange& range, const Write& write,
+                             const Clock& seen) noexcept {
+    for (int64_t g = range.begin / granule_bytes; g < (range.begin + range.bytes) / granule_bytes;
+         ++g) {
       Write& last = writes_[static_cast<size_t>(g)];
       if (last.thread >= 0 && seen[static_cast<size_t>(last.thread)] < last.time)
         return {Disorder::after_write, g * granule_bytes, last.by};
       for (int32_t reader = 0; reader < num_actors_; ++reader) {
         const int64_t time = reads_[static_cast<size_t>(g * num_actors_ + reader)];
-        if (seen[static_cast<size_t>(reader)] < time) return {Disorder::after_read, g * granule_bytes, reader};
+        if (seen[static_cast<size_t>(reader)] < time)
+          return {Disorder::after_read, g * granule_bytes, reader};
       }
       last = write;
     }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/testing/actor.h: a producer or a consumer of an emulated kernel: a coroutine that pauses at every operation.
+/// folio/testing/actor.h: a producer or a consumer of an emulated kernel: a coroutine that pauses
+/// at every operation.
 ///
 ///   Actor producer(Pipeline& p, ...) {
 ///     co_await p.wait(empty, 1);
 ///     co_await p.copy(full, range, [&] { return ...; });
 ///   }
 ///
-/// It awaits operations of its Pipeline and nothing else. Parameters are kept as they are declared: what it takes by reference must
-/// outlive the run, and so must the captures of a lambda that is an Actor.
+/// It awaits operations of its Pipeline and nothing else. Parameters are kept as they are declared:
+/// what it takes by reference must outlive the run, and so must the captures of a lambda that is an
+/// Actor.
 #pragma once
 
 #include <coroutine>
@@ -19,7 +21,9 @@ namespace folio::inline v1::emulator {
 class [[nodiscard]] Actor {
  public:
   struct promise_type {
-    Actor get_return_object() noexcept { return Actor(std::coroutine_handle<promise_type>::from_promise(*this)); }
+    Actor get_return_object() noexcept {
+      return Actor(std::coroutine_handle<promise_type>::from_promise(*this));
+    }
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_always final_suspend() noexcept { return {}; }
     void return_void() noexcept {}

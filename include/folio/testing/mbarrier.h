@@ -3,12 +3,14 @@
 ///
 ///   phase n is open:     pending arrivals > 0, or bytes != 0
 ///   phase n completes:   pending == 0 and bytes == 0  ->  phase n + 1 is open, pending = arrivals
-///   wait(parity p):      passes while the open phase has the other parity, i.e. when a phase of parity p completed last
+///   wait(parity p):      passes while the open phase has the other parity, i.e. when a phase of
+///                        parity p completed last
 ///
-/// Bytes are counted up by expect_tx and down by the copies that land, in any order, as the hardware does. What the hardware leaves
-/// undefined or silently wrong is a fault here: an arrival too many, a phase that completes while one of its copies is in flight, a
-/// byte count out of range. The happens-before clock of the barrier is the pipeline's business.
-/// Source: PTX ISA 8.7, 9.7.13.15 (mbarrier).
+/// Bytes are counted up by expect_tx and down by the copies that land, in any order, as the
+/// hardware does. What the hardware leaves undefined or silently wrong is a fault here: an arrival
+/// too many, a phase that completes while one of its copies is in flight, a byte count out of
+/// range. The happens-before clock of the barrier is the pipeline's business. Source: PTX ISA 8.7,
+/// 9.7.13.15 (mbarrier).
 #pragma once
 
 #include <cstdint>
@@ -20,16 +22,17 @@ enum class Fault : uint8_t {
   none = 0,
   deadlock = 1,                  ///< nobody can go on
   overwrite_before_release = 2,  ///< a write is not ordered after a read of the same bytes
-  overwrite_before_arrival = 3,  ///< a write is not ordered after an earlier write of the same bytes
-  read_before_arrival = 4,       ///< a read is not ordered after the write that it needs
-  wrong_byte_count = 5,          ///< expect_tx and the copies disagree
-  wrong_phase = 6,               ///< a wait asks for another phase than the next
-  too_many_arrivals = 7,         ///< more arrivals in a phase than the barrier was made for
-  unfinished_copy = 8,           ///< all actors have ended and a copy is in flight
-  bad_access = 9,                ///< outside shared memory, or a copy failed
-  stopped = 10,                  ///< an actor reported a failure of its own
-  endless = 11,                  ///< more steps than allowed
-  invalid = 12,                  ///< the program itself makes no sense: no such barrier, parity 2
+  /// a write is not ordered after an earlier write of the same bytes
+  overwrite_before_arrival = 3,
+  read_before_arrival = 4,  ///< a read is not ordered after the write that it needs
+  wrong_byte_count = 5,     ///< expect_tx and the copies disagree
+  wrong_phase = 6,          ///< a wait asks for another phase than the next
+  too_many_arrivals = 7,    ///< more arrivals in a phase than the barrier was made for
+  unfinished_copy = 8,      ///< all actors have ended and a copy is in flight
+  bad_access = 9,           ///< outside shared memory, or a copy failed
+  stopped = 10,             ///< an actor reported a failure of its own
+  endless = 11,             ///< more steps than allowed
+  invalid = 12,             ///< the program itself makes no sense: no such barrier, parity 2
 };
 
 [[nodiscard]] constexpr const char* name(Fault fault) noexcept {
@@ -56,7 +59,8 @@ class Mbarrier {
   static constexpr int64_t max_bytes = (int64_t{1} << 20) - 1;  ///< of tx-count, either sign
 
   /// mbarrier.init: `arrivals` >= 1 complete a phase.
-  constexpr explicit Mbarrier(int32_t arrivals) noexcept : arrivals_(arrivals), pending_(arrivals) {}
+  constexpr explicit Mbarrier(int32_t arrivals) noexcept
+      : arrivals_(arrivals), pending_(arrivals) {}
 
   /// The open phase; phases before it have completed.
   [[nodiscard]] constexpr int64_t phase() const noexcept { return phase_; }
@@ -66,7 +70,9 @@ class Mbarrier {
   [[nodiscard]] constexpr int64_t missing_bytes() const noexcept { return bytes_; }
   [[nodiscard]] constexpr int32_t copies_in_flight() const noexcept { return in_flight_; }
   /// try_wait.parity
-  [[nodiscard]] constexpr bool passes(int32_t parity) const noexcept { return (phase_ & 1) != parity; }
+  [[nodiscard]] constexpr bool passes(int32_t parity) const noexcept {
+    return (phase_ & 1) != parity;
+  }
 
   /// Each returns the fault that it caused. `completes` is set when the phase does.
   constexpr Fault arrive(bool& completes) noexcept {
@@ -92,7 +98,8 @@ class Mbarrier {
  private:
   constexpr Fault advance(bool& completes) noexcept {
     if (pending_ != 0 || bytes_ != 0) return Fault::none;
-    if (in_flight_ != 0) return Fault::wrong_byte_count;  // the rest of the bytes would be taken from the next phase
+    // the rest of the bytes would be taken from the next phase
+    if (in_flight_ != 0) return Fault::wrong_byte_count;
     ++phase_;
     pending_ = arrivals_;
     completes = true;

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/testing/pipeline.h: runs the producers and consumers of a kernel against emulated mbarriers, in a seeded random order.
+/// folio/testing/pipeline.h: runs the producers and consumers of a kernel against emulated
+/// mbarriers, in a seeded random order.
 ///
 ///   Pipeline p(shared_bytes, seed);
 ///   const BarrierId full = p.add_barrier("full", 1), empty = p.add_barrier("empty", 2);
 ///   p.add_actor("producer", producer(p, full, empty));         // a coroutine, see actor.h
 ///   p.add_actor("consumer", consumer(p, full, empty));
-///   Status status = p.run();                                   // what went wrong, by name; fault() says which kind
+///   Status status = p.run();                                   // what went wrong, by name;
+///                                                              fault() says which kind
 ///
-/// Each operation is a point where any other actor or any copy in flight may go on. A copy lands at a random time after it was issued
-/// and reports its bytes to its barrier; that makes these bytes visible, and nothing else that its issuer did. Reads and writes of
-/// shared memory are declared with their bytes and checked for order by vector clocks (access_order.h), so that overwriting, reading
-/// early and reading behind a wrong parity are found on every schedule; what depends on the schedule (deadlock, bytes of a later phase)
-/// takes a few seeds: `interleave`.
+/// Each operation is a point where any other actor or any copy in flight may go on. A copy lands at
+/// a random time after it was issued and reports its bytes to its barrier; that makes these bytes
+/// visible, and nothing else that its issuer did. Reads and writes of shared memory are declared
+/// with their bytes and checked for order by vector clocks (access_order.h), so that overwriting,
+/// reading early and reading behind a wrong parity are found on every schedule; what depends on the
+/// schedule (deadlock, bytes of a later phase) takes a few seeds: `interleave`.
 ///
-/// Waits of one actor on one barrier ask for the phases one after the other, from phase 0, or from the one "before" it (parity 1 on a
-/// fresh barrier passes); anything else is a wrong phase.
-/// Thread safety: externally synchronised; everything runs on the calling thread. Setting up and running allocate and may throw
-/// std::bad_alloc; faults are values.
+/// Waits of one actor on one barrier ask for the phases one after the other, from phase 0, or from
+/// the one "before" it (parity 1 on a fresh barrier passes); anything else is a wrong phase.
+/// Thread safety: externally synchronised; everything runs on the calling thread. Setting up and
+/// running allocate and may throw std::bad_alloc; faults are values.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +48,18 @@ class Pipeline {
   using CopyEffect = std::function<Result<int64_t>()>;
 
   struct Request {
-    enum class Kind : uint8_t { start, wait, arrive, expect_tx, arrive_expect_tx, copy, read, write, stop, ended };
+    enum class Kind : uint8_t {
+      start,
+      wait,
+      arrive,
+      expect_tx,
+      arrive_expect_tx,
+      copy,
+      read,
+      write,
+      stop,
+      ended
+    };
     Kind kind = Kind::start;
     int32_t barrier = -1;
     int32_t parity = 0;
@@ -57,9 +71,12 @@ class Pipeline {
   /// What an actor awaits.
   class [[nodiscard]] Operation {
    public:
-    Operation(Pipeline* pipeline, Request request) noexcept : pipeline_(pipeline), request_(std::move(request)) {}
+    Operation(Pipeline* pipeline, Request request) noexcept
+        : pipeline_(pipeline), request_(std::move(request)) {}
     [[nodiscard]] bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<>) noexcept { pipeline_->running_->request = std::move(request_); }
+    void await_suspend(std::coroutine_handle<>) noexcept {
+      pipeline_->running_->request = std::move(request_);
+    }
     void await_resume() const noexcept {}
 
    private:
@@ -68,7 +85,8 @@ class Pipeline {
   };
 
   /// `shared_bytes` of shared memory are watched, rounded down to whole granules.
-  Pipeline(int64_t shared_bytes, uint64_t seed) : shared_bytes_(shared_bytes), seed_(seed), random_(seed), order_(0, 0) {}
+  Pipeline(int64_t shared_bytes, uint64_t seed)
+      : shared_bytes_(shared_bytes), seed_(seed), random_(seed), order_(0, 0) {}
   Pipeline(const Pipeline&) = delete;  // actors point to it
   Pipeline& operator=(const Pipeline&) = delete;
 
@@ -76,25 +94,42 @@ class Pipeline {
     barriers_.push_back({std::move(label), Mbarrier(arrivals), {}, {}});
     return {static_cast<int32_t>(barriers_.size()) - 1};
   }
-  void add_actor(std::string label, Actor coroutine) { actors_.emplace_back(std::move(label), std::move(coroutine)); }
+  void add_actor(std::string label, Actor coroutine) {
+    actors_.emplace_back(std::move(label), std::move(coroutine));
+  }
 
   /// mbarrier.try_wait.parity in a loop.
-  Operation wait(BarrierId barrier, int64_t parity) { return make(Request::Kind::wait, barrier, 0, parity); }
+  Operation wait(BarrierId barrier, int64_t parity) {
+    return make(Request::Kind::wait, barrier, 0, parity);
+  }
   Operation arrive(BarrierId barrier) { return make(Request::Kind::arrive, barrier, 0); }
-  Operation expect_tx(BarrierId barrier, int64_t bytes) { return make(Request::Kind::expect_tx, barrier, bytes); }
-  Operation arrive_expect_tx(BarrierId barrier, int64_t bytes) { return make(Request::Kind::arrive_expect_tx, barrier, bytes); }
-  /// cp.async.bulk: issues a copy into `range`; `effect` runs when it lands, and `barrier` is told the bytes that it returns.
+  Operation expect_tx(BarrierId barrier, int64_t bytes) {
+    return make(Request::Kind::expect_tx, barrier, bytes);
+  }
+  Operation arrive_expect_tx(BarrierId barrier, int64_t bytes) {
+    return make(Request::Kind::arrive_expect_tx, barrier, bytes);
+  }
+  /// cp.async.bulk: issues a copy into `range`; `effect` runs when it lands, and `barrier` is told
+  /// the bytes that it returns.
   Operation copy(BarrierId barrier, SharedRange range, CopyEffect effect) {
     return {this, {Request::Kind::copy, barrier.index, 0, 0, range, std::move(effect), {}}};
   }
-  /// The actor is about to read, or to write, `range` with ordinary instructions; it does so right after this is awaited.
-  Operation read(SharedRange range) { return {this, {Request::Kind::read, -1, 0, 0, range, {}, {}}}; }
-  Operation write(SharedRange range) { return {this, {Request::Kind::write, -1, 0, 0, range, {}, {}}}; }
+  /// The actor is about to read, or to write, `range` with ordinary instructions; it does so right
+  /// after this is awaited.
+  Operation read(SharedRange range) {
+    return {this, {Request::Kind::read, -1, 0, 0, range, {}, {}}};
+  }
+  Operation write(SharedRange range) {
+    return {this, {Request::Kind::write, -1, 0, 0, range, {}, {}}};
+  }
   /// Ends the run with the actor's own failure if `reason` is one.
-  Operation stop_if(Status reason) { return {this, {Request::Kind::stop, -1, 0, 0, {}, {}, std::move(reason)}}; }
+  Operation stop_if(Status reason) {
+    return {this, {Request::Kind::stop, -1, 0, 0, {}, {}, std::move(reason)}};
+  }
 
   /// Runs to the end of all actors. Call once.
-  /// Errors: invalid_argument with "seed S, step N: <name of the fault>: who, what, where"; the failure of `stop_if` or of a copy keeps
+  /// Errors: invalid_argument with "seed S, step N: <name of the fault>: who, what, where"; the
+  /// failure of `stop_if` or of a copy keeps
   ///         its code.
   [[nodiscard]] Status run(int64_t max_steps = int64_t{1} << 22);
 
@@ -105,13 +140,16 @@ class Pipeline {
 
  private:
   struct Party {
-    Party(std::string name_, Actor coroutine_) noexcept : label(std::move(name_)), coroutine(std::move(coroutine_)) {}
+    Party(std::string name_, Actor coroutine_) noexcept
+        : label(std::move(name_)), coroutine(std::move(coroutine_)) {}
     std::string label;
     Actor coroutine;
     Request request;
     Clock seen;
-    std::vector<int64_t> next_phase;   ///< [barrier] that a wait must ask for; not_waited before the first
-    std::vector<int64_t> expected_in;  ///< [barrier] phase of the last expect_tx since the last wait; -1: none
+    /// [barrier] that a wait must ask for; not_waited before the first
+    std::vector<int64_t> next_phase;
+    /// [barrier] phase of the last expect_tx since the last wait; -1: none
+    std::vector<int64_t> expected_in;
     uint64_t weight = 1;
   };
   struct Barrier {
@@ -132,10 +170,16 @@ class Pipeline {
   Operation make(Request::Kind kind, BarrierId barrier, int64_t bytes, int64_t parity = 0) {
     return {this, {kind, barrier.index, static_cast<int32_t>(parity), bytes, {}, {}, {}}};
   }
-  [[nodiscard]] const Barrier& at(int32_t barrier) const { return barriers_[static_cast<size_t>(barrier)]; }
+  [[nodiscard]] const Barrier& at(int32_t barrier) const {
+    return barriers_[static_cast<size_t>(barrier)];
+  }
   Barrier& at(int32_t barrier) { return barriers_[static_cast<size_t>(barrier)]; }
-  [[nodiscard]] size_t thread_of(int32_t barrier) const noexcept { return actors_.size() + static_cast<size_t>(barrier); }
-  int32_t index_of(const Party& actor) const noexcept { return static_cast<int32_t>(&actor - actors_.data()); }
+  [[nodiscard]] size_t thread_of(int32_t barrier) const noexcept {
+    return actors_.size() + static_cast<size_t>(barrier);
+  }
+  int32_t index_of(const Party& actor) const noexcept {
+    return static_cast<int32_t>(&actor - actors_.data());
+  }
 
   uint64_t draw() noexcept;
   void set_up();
@@ -166,12 +210,15 @@ class Pipeline {
   Fault fault_ = Fault::none;
 };
 
-/// Runs `program(Pipeline&)`, which adds barriers and actors, once for each of `runs` seeds; the first failure. What the program returns
-/// (a pointer to what its actors refer to, say) is kept until its run is over.
+/// Runs `program(Pipeline&)`, which adds barriers and actors, once for each of `runs` seeds; the
+/// first failure. What the program returns (a pointer to what its actors refer to, say) is kept
+/// until its run is over.
 template <class Program>
-[[nodiscard]] Status interleave(int64_t shared_bytes, uint64_t first_seed, int runs, Program&& program) {
+[[nodiscard]] Status interleave(int64_t shared_bytes, uint64_t first_seed, int runs,
+                                Program&& program) {
   for (int i = 0; i < runs; ++i) {
-    std::optional<Pipeline> pipeline(std::in_place, shared_bytes, first_seed + static_cast<uint64_t>(i));
+    std::optional<Pipeline> pipeline(std::in_place, shared_bytes,
+                                     first_seed + static_cast<uint64_t>(i));
     Status status;
     if constexpr (std::is_void_v<std::invoke_result_t<Program&, Pipeline&>>) {
       program(*pipeline);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/testing/pipeline_run.h: the bodies of pipeline.h: choosing who goes on, performing operations, naming faults.
+/// folio/testing/pipeline_run.h: the bodies of pipeline.h: choosing who goes on, performing
+/// operations, naming faults.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@ inline uint64_t Pipeline::draw() noexcept {
   return z ^ (z >> 31);
 }
 
-/// Some runs are fair, in others somebody is up to 64 times slower than the rest: both kinds of schedule show different faults.
+/// Some runs are fair, in others somebody is up to 64 times slower than the rest: both kinds of
+/// schedule show different faults.
 inline void Pipeline::set_up() {
   order_ = AccessOrder(shared_bytes_, static_cast<int32_t>(actors_.size()));
   const size_t threads = actors_.size() + barriers_.size();
@@ -46,36 +48,45 @@ inline Status Pipeline::failure(Fault fault, const std::string& text, Errc code)
 inline std::string Pipeline::describe(int32_t barrier) const {
   const Mbarrier& state = at(barrier).state;
   return at(barrier).label + " (phase " + std::to_string(state.phase()) +
-         " is open: " + std::to_string(state.arrivals() - state.pending()) + " of " + std::to_string(state.arrivals()) +
-         " arrivals, " + std::to_string(state.missing_bytes()) + " bytes missing, " + std::to_string(state.copies_in_flight()) +
-         " copies in flight)";
+         " is open: " + std::to_string(state.arrivals() - state.pending()) + " of " +
+         std::to_string(state.arrivals()) + " arrivals, " + std::to_string(state.missing_bytes()) +
+         " bytes missing, " + std::to_string(state.copies_in_flight()) + " copies in flight)";
 }
 
 inline Status Pipeline::check(const Request& request, const Party& actor) {
   using Kind = Request::Kind;
   const bool has_barrier = request.kind >= Kind::wait && request.kind <= Kind::copy;
-  if (has_barrier && (request.barrier < 0 || request.barrier >= static_cast<int32_t>(barriers_.size())))
+  if (has_barrier &&
+      (request.barrier < 0 || request.barrier >= static_cast<int32_t>(barriers_.size())))
     return failure(Fault::invalid, actor.label + " uses a barrier that does not exist");
   if (request.kind == Kind::wait && request.parity != 0 && request.parity != 1)
-    return failure(Fault::invalid, actor.label + " waits for parity " + std::to_string(request.parity) + ", expected 0 or 1");
-  if (request.bytes < 0) return failure(Fault::invalid, actor.label + " expects " + std::to_string(request.bytes) + " bytes");
-  const bool has_range = request.kind == Kind::copy || request.kind == Kind::read || request.kind == Kind::write;
+    return failure(Fault::invalid, actor.label + " waits for parity " +
+                                       std::to_string(request.parity) + ", expected 0 or 1");
+  if (request.bytes < 0)
+    return failure(Fault::invalid,
+                   actor.label + " expects " + std::to_string(request.bytes) + " bytes");
+  const bool has_range =
+      request.kind == Kind::copy || request.kind == Kind::read || request.kind == Kind::write;
   if (has_range && !order_.contains(request.range)) {
-    return failure(Fault::bad_access, actor.label + " touches shared bytes [" + std::to_string(request.range.begin) + ", " +
-                                          std::to_string(request.range.begin + request.range.bytes) +
-                                          "), expected a part of [0, " + std::to_string(shared_bytes_) +
-                                          ") in whole granules of 16");
+    return failure(Fault::bad_access,
+                   actor.label + " touches shared bytes [" + std::to_string(request.range.begin) +
+                       ", " + std::to_string(request.range.begin + request.range.bytes) +
+                       "), expected a part of [0, " + std::to_string(shared_bytes_) +
+                       ") in whole granules of 16");
   }
   return {};
 }
 
 /// After an operation on a barrier: its fault, or the phase that it completed.
-inline Status Pipeline::settle(Fault fault, bool completes, int32_t barrier, const std::string& who) {
+inline Status Pipeline::settle(Fault fault, bool completes, int32_t barrier,
+                               const std::string& who) {
   if (fault == Fault::too_many_arrivals)
     return failure(fault, who + " arrives once more than " + describe(barrier) + " was made for");
   if (fault == Fault::wrong_byte_count)
-    return failure(fault, who + " completes, or overflows, " + describe(barrier) +
-                              ": fewer bytes were expected than are copied, the rest would count for the next phase");
+    return failure(
+        fault,
+        who + " completes, or overflows, " + describe(barrier) +
+            ": fewer bytes were expected than are copied, the rest would count for the next phase");
   if (completes) {
     Barrier& b = at(barrier);
     join(b.visible, b.arriving);
@@ -95,22 +106,27 @@ inline Status Pipeline::check_wait(Party& actor, bool& passes) {
   const int64_t next = actor.next_phase[barrier];
   const int64_t expected = next != not_waited ? next : request.parity == 0 ? 0 : -1;
   if (phase == expected) return {};
-  return failure(Fault::wrong_phase, actor.label + " waits with parity " + std::to_string(request.parity) +
-                                         ", which now means phase " + std::to_string(phase) + ", but its next is phase " +
-                                         std::to_string(expected) + " of " + describe(request.barrier));
+  return failure(Fault::wrong_phase, actor.label + " waits with parity " +
+                                         std::to_string(request.parity) +
+                                         ", which now means phase " + std::to_string(phase) +
+                                         ", but its next is phase " + std::to_string(expected) +
+                                         " of " + describe(request.barrier));
 }
 
-inline Status Pipeline::check_order(const Access& access, const std::string& who, const char* verb) {
+inline Status Pipeline::check_order(const Access& access, const std::string& who,
+                                    const char* verb) {
   if (access.disorder == Disorder::none) return {};
   const std::string what = who + " " + verb + " shared byte " + std::to_string(access.at);
   if (access.disorder == Disorder::never_written)
     return failure(Fault::read_before_arrival, what + ", which nothing has written");
   const std::string& other = actors_[static_cast<size_t>(access.by)].label;
   if (access.disorder == Disorder::after_read)
-    return failure(Fault::overwrite_before_release, what + ", which " + other + " reads without a release that was waited for");
+    return failure(Fault::overwrite_before_release,
+                   what + ", which " + other + " reads without a release that was waited for");
   const bool reads = verb[0] == 'r';
-  return failure(reads ? Fault::read_before_arrival : Fault::overwrite_before_arrival,
-                 what + ", which " + other + " writes (or copies) without an arrival that was waited for");
+  return failure(
+      reads ? Fault::read_before_arrival : Fault::overwrite_before_arrival,
+      what + ", which " + other + " writes (or copies) without an arrival that was waited for");
 }
 
 inline Status Pipeline::issue(Party& actor) {
@@ -118,11 +134,14 @@ inline Status Pipeline::issue(Party& actor) {
   Barrier& barrier = at(request.barrier);
   const int64_t expected_in = actor.expected_in[static_cast<size_t>(request.barrier)];
   if (expected_in >= 0 && expected_in != barrier.state.phase()) {
-    return failure(Fault::wrong_byte_count, actor.label + " issues a copy for phase " + std::to_string(expected_in) + " of " +
-                                                describe(request.barrier) + ": fewer bytes were expected than are copied");
+    return failure(Fault::wrong_byte_count, actor.label + " issues a copy for phase " +
+                                                std::to_string(expected_in) + " of " +
+                                                describe(request.barrier) +
+                                                ": fewer bytes were expected than are copied");
   }
   barrier.state.begin_copy();
-  flights_.push_back({index_of(actor), request.barrier, request.range, actor.seen, std::move(request.effect)});
+  flights_.push_back(
+      {index_of(actor), request.barrier, request.range, actor.seen, std::move(request.effect)});
   return {};
 }
 
@@ -131,8 +150,10 @@ inline Status Pipeline::land(size_t flight) {
   flights_.erase(flights_.begin() + static_cast<ptrdiff_t>(flight));
   const std::string who = "a copy of " + actors_[static_cast<size_t>(copy.actor)].label;
   Barrier& barrier = at(copy.barrier);
-  const AccessOrder::Write write{static_cast<int32_t>(thread_of(copy.barrier)), copy.actor, barrier.state.phase() + 1};
-  if (Status status = check_order(order_.write(copy.range, write, copy.issued), who, "overwrites"); !status.is_ok())
+  const AccessOrder::Write write{static_cast<int32_t>(thread_of(copy.barrier)), copy.actor,
+                                 barrier.state.phase() + 1};
+  if (Status status = check_order(order_.write(copy.range, write, copy.issued), who, "overwrites");
+      !status.is_ok())
     return status;
   Result<int64_t> bytes = copy.effect();
   if (!bytes) {
@@ -166,7 +187,8 @@ inline Status Pipeline::perform(Party& actor) {
       Barrier& barrier = at(request.barrier);
       actor.expected_in[static_cast<size_t>(request.barrier)] = barrier.state.phase();
       const Fault fault = barrier.state.expect_tx(request.bytes, completes);
-      if (fault != Fault::none || request.kind == Kind::expect_tx) return settle(fault, completes, request.barrier, actor.label);
+      if (fault != Fault::none || request.kind == Kind::expect_tx)
+        return settle(fault, completes, request.barrier, actor.label);
       [[fallthrough]];
     }
     case Kind::arrive: {
@@ -177,19 +199,24 @@ inline Status Pipeline::perform(Party& actor) {
       return settle(fault, completes, request.barrier, actor.label);
     }
     case Kind::copy: return issue(actor);
-    case Kind::read: return check_order(order_.read(request.range, static_cast<int32_t>(self), actor.seen), actor.label, "reads");
+    case Kind::read:
+      return check_order(order_.read(request.range, static_cast<int32_t>(self), actor.seen),
+                         actor.label, "reads");
     case Kind::write: {
-      const AccessOrder::Write write{static_cast<int32_t>(self), static_cast<int32_t>(self), actor.seen[self]};
+      const AccessOrder::Write write{static_cast<int32_t>(self), static_cast<int32_t>(self),
+                                     actor.seen[self]};
       return check_order(order_.write(request.range, write, actor.seen), actor.label, "overwrites");
     }
     case Kind::stop:
       if (request.reason.is_ok()) return {};
-      return failure(Fault::stopped, actor.label + ": " + std::string(request.reason.message()), request.reason.code());
+      return failure(Fault::stopped, actor.label + ": " + std::string(request.reason.message()),
+                     request.reason.code());
   }
   return {};
 }
 
-/// Nobody can go on: who waits for what. A barrier whose arrivals are complete lacks bytes, or has too many.
+/// Nobody can go on: who waits for what. A barrier whose arrivals are complete lacks bytes, or has
+/// too many.
 inline Status Pipeline::stuck() {
   Fault fault = Fault::deadlock;
   std::string text;
@@ -197,8 +224,8 @@ inline Status Pipeline::stuck() {
     if (actor.request.kind != Request::Kind::wait) continue;
     const Mbarrier& state = at(actor.request.barrier).state;
     if (state.pending() == 0 && state.missing_bytes() != 0) fault = Fault::wrong_byte_count;
-    text += (text.empty() ? "" : "; ") + actor.label + " waits with parity " + std::to_string(actor.request.parity) + " for " +
-            describe(actor.request.barrier);
+    text += (text.empty() ? "" : "; ") + actor.label + " waits with parity " +
+            std::to_string(actor.request.parity) + " for " + describe(actor.request.barrier);
   }
   return failure(fault, text);
 }
@@ -207,11 +234,13 @@ inline Status Pipeline::resume(Party& actor) {
   running_ = &actor;
   actor.request = {};
   actor.coroutine.resume();
-  if (actor.coroutine.threw()) return failure(Fault::stopped, actor.label + " threw an exception", Errc::internal);
+  if (actor.coroutine.threw())
+    return failure(Fault::stopped, actor.label + " threw an exception", Errc::internal);
   if (actor.coroutine.has_ended()) {
     actor.request.kind = Request::Kind::ended;
   } else if (actor.request.kind == Request::Kind::start) {
-    return failure(Fault::invalid, actor.label + " awaits something that is no operation of this pipeline");
+    return failure(Fault::invalid,
+                   actor.label + " awaits something that is no operation of this pipeline");
   }
   return {};
 }
@@ -236,9 +265,10 @@ inline Status Pipeline::step(bool& done) {
   if (all_ended) {
     done = true;
     if (flights_.empty()) return {};
-    return failure(Fault::unfinished_copy, "all actors have ended before a copy of " +
-                                               actors_[static_cast<size_t>(flights_[0].actor)].label + " landed for " +
-                                               describe(flights_[0].barrier));
+    return failure(Fault::unfinished_copy,
+                   "all actors have ended before a copy of " +
+                       actors_[static_cast<size_t>(flights_[0].actor)].label + " landed for " +
+                       describe(flights_[0].barrier));
   }
   total += copy_weight_ * flights_.size();
   if (total == 0) return stuck();
@@ -257,11 +287,14 @@ inline Status Pipeline::step(bool& done) {
 
 inline Status Pipeline::run(int64_t max_steps) {
   for (const Barrier& barrier : barriers_) {
-    if (barrier.state.arrivals() < 1) return failure(Fault::invalid, barrier.label + " is made for less than 1 arrival");
+    if (barrier.state.arrivals() < 1)
+      return failure(Fault::invalid, barrier.label + " is made for less than 1 arrival");
   }
   set_up();
   for (bool done = false; !done; ++step_) {
-    if (step_ >= max_steps) return failure(Fault::endless, "still running; the limit is " + std::to_string(max_steps) + " steps");
+    if (step_ >= max_steps)
+      return failure(Fault::endless,
+                     "still running; the limit is " + std::to_string(max_steps) + " steps");
     if (Status status = step(done); !status.is_ok()) return status;
   }
   return {};

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/testing/tma_copy.h: cp.async.bulk.tensor on a CPU: boxes and four-row gathers between a tensor in global memory and shared
-/// memory.
+/// folio/testing/tma_copy.h: cp.async.bulk.tensor on a CPU: boxes and four-row gathers between a
+/// tensor in global memory and shared memory.
 ///
-///   tma_load      box at these coordinates -> shared memory; out-of-bounds elements are filled with zeros or NaN
+///   tma_load      box at these coordinates -> shared memory; out-of-bounds elements are filled
+///                 with zeros or NaN
 ///   tma_store     shared memory -> box; out-of-bounds elements are skipped
-///   tma_gather4   four rows of a matrix, one behind the other, at a column;  tma_scatter4: the way back
+///   tma_gather4   four rows of a matrix, one behind the other, at a column
+///   tma_scatter4  the way back
 ///
-/// Addresses are computed as the hardware does, modulo 2^64; an element that is in bounds and lies outside the allocation is an error
-/// that names the element and where it would be. Shared memory is written at the swizzle of its absolute address. NaN fill writes all
-/// ones, which is a NaN of every type; the payload of the hardware is its own.
+/// Addresses are computed as the hardware does, modulo 2^64; an element that is in bounds and lies
+/// outside the allocation is an error that names the element and where it would be. Shared memory
+/// is written at the swizzle of its absolute address. NaN fill writes all ones, which is a NaN of
+/// every type; the payload of the hardware is its own.
 ///
-/// All return the bytes of the transaction: the whole box, filled elements included, as the barrier counts them.
-/// Errors: invalid_argument for a map that breaks a rule, a wrong number of coordinates or kind of use, a destination that is not at a
-///         multiple of 128 or outside shared memory, an access outside the allocation; unsupported for interleaved maps.
+/// All return the bytes of the transaction: the whole box, filled elements included, as the barrier
+/// counts them. Errors: invalid_argument for a map that breaks a rule, a wrong number of
+/// coordinates or kind of use, a destination that is not at a
+///         multiple of 128 or outside shared memory, an access outside the allocation; unsupported
+///         for interleaved maps.
 /// Nothing allocates, except messages. On an error, rows before the one named may have been copied.
 /// Source: PTX ISA 8.7, cp.async.bulk.tensor; tensor maps as in folio/tma/tensor_map.h.
 #pragma once
@@ -44,43 +49,53 @@ struct TmaCopy {
   int64_t shared_address = 0;
 };
 
-inline Status check(const TmaCopy& copy, TmaUse use, size_t num_coordinates, size_t expected) noexcept {
-  if (const TmaFault fault = copy.map.fault(); !fault.is_none()) return describe(copy.function, fault);
+inline Status check(const TmaCopy& copy, TmaUse use, size_t num_coordinates,
+                    size_t expected) noexcept {
+  if (const TmaFault fault = copy.map.fault(); !fault.is_none())
+    return describe(copy.function, fault);
   if (copy.map.interleave != Interleave::none)
     return fail(Errc::unsupported, "{}: interleaved maps are not emulated", copy.function);
   if (copy.map.use != use)
-    return fail(Errc::invalid_argument, "{}: the map is made for {}", copy.function, use == TmaUse::tiled ? "gather4" : "tiles");
+    return fail(Errc::invalid_argument, "{}: the map is made for {}", copy.function,
+                use == TmaUse::tiled ? "gather4" : "tiles");
   if (num_coordinates != expected)
-    return fail(Errc::invalid_argument, "{}: {} coordinates for a map of rank {}", copy.function, num_coordinates, copy.map.rank);
+    return fail(Errc::invalid_argument, "{}: {} coordinates for a map of rank {}", copy.function,
+                num_coordinates, copy.map.rank);
   if (copy.shared_address % 128 != 0)
-    return fail(Errc::invalid_argument, "{}: shared address {}, expected a multiple of 128", copy.function, copy.shared_address);
+    return fail(Errc::invalid_argument, "{}: shared address {}, expected a multiple of 128",
+                copy.function, copy.shared_address);
   if (!copy.shared.contains(copy.shared_address, copy.map.transaction_bytes()))
-    return fail(Errc::invalid_argument, "{}: {} bytes at shared address {} leave shared memory of {} bytes", copy.function,
+    return fail(Errc::invalid_argument,
+                "{}: {} bytes at shared address {} leave shared memory of {} bytes", copy.function,
                 copy.map.transaction_bytes(), copy.shared_address, copy.shared.size());
   return {};
 }
 
 /// The message for bytes [begin, begin + bytes) of the allocation, which are not in it.
-inline Status outside(const TmaCopy& copy, const int64_t (&element)[TensorMap::max_rank], int64_t begin, int64_t bytes) noexcept {
+inline Status outside(const TmaCopy& copy, const int64_t (&element)[TensorMap::max_rank],
+                      int64_t begin, int64_t bytes) noexcept {
   constexpr const char* format =
-      "{}: element ({}, {}, {}, {}, {}) of the tensor, fastest first, begins bytes [{}, {}) of {}, which has {}";
-  return fail(Errc::invalid_argument, format, copy.function, element[0], element[1], element[2], element[3], element[4], begin,
-              begin + bytes, copy.global.label, copy.global.bytes);
+      "{}: element ({}, {}, {}, {}, {}) of the tensor, fastest first, begins bytes [{}, {}) of {}, "
+      "which has {}";
+  return fail(Errc::invalid_argument, format, copy.function, element[0], element[1], element[2],
+              element[3], element[4], begin, begin + bytes, copy.global.label, copy.global.bytes);
 }
 
-/// One row of the box, dimension 0: `element` is its first element, `address` that of element 0 of the row, `to` its shared address
-/// before the swizzle. `in_bounds`: all other coordinates are.
-inline Status copy_row(const TmaCopy& copy, const int64_t (&element)[TensorMap::max_rank], uint64_t address, bool in_bounds,
-                       int64_t to) noexcept {
+/// One row of the box, dimension 0: `element` is its first element, `address` that of element 0 of
+/// the row, `to` its shared address before the swizzle. `in_bounds`: all other coordinates are.
+inline Status copy_row(const TmaCopy& copy, const int64_t (&element)[TensorMap::max_rank],
+                       uint64_t address, bool in_bounds, int64_t to) noexcept {
   const TensorMap& map = copy.map;
   const int64_t size = element_bytes(map.dtype);
   const int64_t row_bytes = map.box[0] * size;
   const int64_t first = in_bounds ? std::clamp<int64_t>(-element[0], 0, map.box[0]) : 0;
-  const int64_t last = in_bounds ? std::clamp<int64_t>(map.dim[0] - element[0], first, map.box[0]) : first;
+  const int64_t last =
+      in_bounds ? std::clamp<int64_t>(map.dim[0] - element[0], first, map.box[0]) : first;
   const int64_t bytes = (last - first) * size;
   std::byte* inside = nullptr;
   if (bytes > 0) {
-    const uint64_t begin = address + static_cast<uint64_t>((element[0] + first) * size) - copy.global.address;
+    const uint64_t begin =
+        address + static_cast<uint64_t>((element[0] + first) * size) - copy.global.address;
     if (begin > static_cast<uint64_t>(copy.global.bytes) ||
         static_cast<uint64_t>(bytes) > static_cast<uint64_t>(copy.global.bytes) - begin) {
       int64_t named[TensorMap::max_rank];
@@ -93,19 +108,24 @@ inline Status copy_row(const TmaCopy& copy, const int64_t (&element)[TensorMap::
   constexpr int64_t unit = 16;  // what a swizzle moves
   alignas(unit) std::byte row[256 * 8];
   if (copy.direction == Direction::load) {
-    if (bytes < row_bytes) std::memset(row, map.oob_fill == OobFill::nan ? 0xff : 0, static_cast<size_t>(row_bytes));
+    if (bytes < row_bytes)
+      std::memset(row, map.oob_fill == OobFill::nan ? 0xff : 0, static_cast<size_t>(row_bytes));
     if (bytes > 0) std::memcpy(row + first * size, inside, static_cast<size_t>(bytes));
-    for (int64_t at = 0; at < row_bytes; at += unit) std::memcpy(copy.shared.at(swizzle(map.swizzle, to + at)), row + at, unit);
+    for (int64_t at = 0; at < row_bytes; at += unit)
+      std::memcpy(copy.shared.at(swizzle(map.swizzle, to + at)), row + at, unit);
   } else if (bytes > 0) {
-    for (int64_t at = 0; at < row_bytes; at += unit) std::memcpy(row + at, copy.shared.at(swizzle(map.swizzle, to + at)), unit);
+    for (int64_t at = 0; at < row_bytes; at += unit)
+      std::memcpy(row + at, copy.shared.at(swizzle(map.swizzle, to + at)), unit);
     std::memcpy(inside, row + first * size, static_cast<size_t>(bytes));
   }
   return {};
 }
 
-inline Result<int64_t> copy_box(const TmaCopy& copy, std::span<const int32_t> coordinates) noexcept {
+inline Result<int64_t> copy_box(const TmaCopy& copy,
+                                std::span<const int32_t> coordinates) noexcept {
   const TensorMap& map = copy.map;
-  if (Status status = check(copy, TmaUse::tiled, coordinates.size(), static_cast<size_t>(map.rank)); !status.is_ok())
+  if (Status status = check(copy, TmaUse::tiled, coordinates.size(), static_cast<size_t>(map.rank));
+      !status.is_ok())
     return status;
   int32_t index[TensorMap::max_rank] = {};  // of the row in the box; [0] stays 0
   int64_t to = copy.shared_address;
@@ -114,11 +134,13 @@ inline Result<int64_t> copy_box(const TmaCopy& copy, std::span<const int32_t> co
     uint64_t address = map.base;
     bool in_bounds = true;
     for (int i = 1; i < map.rank; ++i) {
-      element[i] = int64_t{coordinates[static_cast<size_t>(i)]} + int64_t{index[i]} * map.element_stride[i];
+      element[i] =
+          int64_t{coordinates[static_cast<size_t>(i)]} + int64_t{index[i]} * map.element_stride[i];
       in_bounds = in_bounds && element[i] >= 0 && element[i] < map.dim[i];
       address += static_cast<uint64_t>(element[i]) * static_cast<uint64_t>(map.stride_bytes[i]);
     }
-    if (Status status = copy_row(copy, element, address, in_bounds, to); !status.is_ok()) return status;
+    if (Status status = copy_row(copy, element, address, in_bounds, to); !status.is_ok())
+      return status;
     more = false;
     for (int i = 1; i < map.rank && !more; ++i) {
       more = ++index[i] < map.box_elements(i);
@@ -128,15 +150,18 @@ inline Result<int64_t> copy_box(const TmaCopy& copy, std::span<const int32_t> co
   return map.transaction_bytes();
 }
 
-inline Result<int64_t> copy_rows(const TmaCopy& copy, int32_t column, const std::array<int32_t, 4>& rows) noexcept {
+inline Result<int64_t> copy_rows(const TmaCopy& copy, int32_t column,
+                                 const std::array<int32_t, 4>& rows) noexcept {
   const TensorMap& map = copy.map;
   if (Status status = check(copy, TmaUse::gather4, 5, 5); !status.is_ok()) return status;
   int64_t to = copy.shared_address;
   for (const int32_t row : rows) {
     const int64_t element[TensorMap::max_rank] = {column, row};
-    const uint64_t address = map.base + static_cast<uint64_t>(element[1]) * static_cast<uint64_t>(map.stride_bytes[1]);
+    const uint64_t address =
+        map.base + static_cast<uint64_t>(element[1]) * static_cast<uint64_t>(map.stride_bytes[1]);
     const bool in_bounds = row >= 0 && row < map.dim[1];
-    if (Status status = copy_row(copy, element, address, in_bounds, to); !status.is_ok()) return status;
+    if (Status status = copy_row(copy, element, address, in_bounds, to); !status.is_ok())
+      return status;
     to += map.box[0] * element_bytes(map.dtype);
   }
   return map.transaction_bytes();
@@ -145,36 +170,46 @@ inline Result<int64_t> copy_rows(const TmaCopy& copy, int32_t column, const std:
 }  // namespace detail
 
 /// One coordinate for each dimension of the map, fastest first; any signed values.
-[[nodiscard]] inline Result<int64_t> tma_load(const TensorMap& map, const GlobalMemory& from, SharedMemory& to,
-                                              int64_t to_address, std::span<const int32_t> coordinates) noexcept {
-  return detail::copy_box({"tma_load", detail::Direction::load, map, from, to, to_address}, coordinates);
+[[nodiscard]] inline Result<int64_t> tma_load(const TensorMap& map, const GlobalMemory& from,
+                                              SharedMemory& to, int64_t to_address,
+                                              std::span<const int32_t> coordinates) noexcept {
+  return detail::copy_box({"tma_load", detail::Direction::load, map, from, to, to_address},
+                          coordinates);
 }
 template <int Rank>
-[[nodiscard]] Result<int64_t> tma_load(const TensorMap& map, const GlobalMemory& from, SharedMemory& to, int64_t to_address,
+[[nodiscard]] Result<int64_t> tma_load(const TensorMap& map, const GlobalMemory& from,
+                                       SharedMemory& to, int64_t to_address,
                                        const TmaCoordinates<Rank>& coordinates) noexcept {
   return tma_load(map, from, to, to_address, std::span<const int32_t>(coordinates.at));
 }
 
-[[nodiscard]] inline Result<int64_t> tma_store(const TensorMap& map, const GlobalMemory& to, SharedMemory& from,
-                                               int64_t from_address, std::span<const int32_t> coordinates) noexcept {
-  return detail::copy_box({"tma_store", detail::Direction::store, map, to, from, from_address}, coordinates);
+[[nodiscard]] inline Result<int64_t> tma_store(const TensorMap& map, const GlobalMemory& to,
+                                               SharedMemory& from, int64_t from_address,
+                                               std::span<const int32_t> coordinates) noexcept {
+  return detail::copy_box({"tma_store", detail::Direction::store, map, to, from, from_address},
+                          coordinates);
 }
 template <int Rank>
-[[nodiscard]] Result<int64_t> tma_store(const TensorMap& map, const GlobalMemory& to, SharedMemory& from, int64_t from_address,
+[[nodiscard]] Result<int64_t> tma_store(const TensorMap& map, const GlobalMemory& to,
+                                        SharedMemory& from, int64_t from_address,
                                         const TmaCoordinates<Rank>& coordinates) noexcept {
   return tma_store(map, to, from, from_address, std::span<const int32_t>(coordinates.at));
 }
 
 /// Rows `rows` from `column` on; a negative row, or one past the end, is out of bounds.
-[[nodiscard]] inline Result<int64_t> tma_gather4(const TensorMap& map, const GlobalMemory& from, SharedMemory& to,
-                                                 int64_t to_address, int32_t column,
+[[nodiscard]] inline Result<int64_t> tma_gather4(const TensorMap& map, const GlobalMemory& from,
+                                                 SharedMemory& to, int64_t to_address,
+                                                 int32_t column,
                                                  const std::array<int32_t, 4>& rows) noexcept {
-  return detail::copy_rows({"tma_gather4", detail::Direction::load, map, from, to, to_address}, column, rows);
+  return detail::copy_rows({"tma_gather4", detail::Direction::load, map, from, to, to_address},
+                           column, rows);
 }
-[[nodiscard]] inline Result<int64_t> tma_scatter4(const TensorMap& map, const GlobalMemory& to, SharedMemory& from,
-                                                  int64_t from_address, int32_t column,
+[[nodiscard]] inline Result<int64_t> tma_scatter4(const TensorMap& map, const GlobalMemory& to,
+                                                  SharedMemory& from, int64_t from_address,
+                                                  int32_t column,
                                                   const std::array<int32_t, 4>& rows) noexcept {
-  return detail::copy_rows({"tma_scatter4", detail::Direction::store, map, to, from, from_address}, column, rows);
+  return detail::copy_rows({"tma_scatter4", detail::Direction::store, map, to, from, from_address},
+                           column, rows);
 }
 
 }  // namespace folio::inline v1::emulator

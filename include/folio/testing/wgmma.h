@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/testing/wgmma.h: wgmma.m64nNkK: who holds which element, and where its descriptors find operands in shared memory.
+/// folio/testing/wgmma.h: wgmma.m64nNkK: who holds which element, and where its descriptors find
+/// operands in shared memory.
 ///
-///   D[64, N] += A[64, K] * B[K, N] by 128 threads, K = 256 / element bits; A in registers or in shared memory, B in shared memory
+///   D[64, N] += A[64, K] * B[K, N] by 128 threads, K = 256 / element bits; A in registers or in
+///   shared memory, B in shared memory
 ///
-/// Warp w of the four has rows 16 * w ..; inside, A is held as in mma.sync m16n8kK and D as its n / 8 accumulator tiles.
+/// Warp w of the four has rows 16 * w ..; inside, A is held as in mma.sync m16n8kK and D as its n /
+/// 8 accumulator tiles.
 ///
-/// **Operands in shared memory** are made of core matrices: 8 rows of 16 bytes. Of A, `mn` counts rows (M); of B columns (N). In units
-/// of 16 bytes u, before the swizzle, relative to the start address:
+/// **Operands in shared memory** are made of core matrices: 8 rows of 16 bytes. Of A, `mn` counts
+/// rows (M); of B columns (N). In units of 16 bytes u, before the swizzle, relative to the start
+/// address:
 ///
-///   | major | swizzle | address                                                                    | u           |
-///   | ----- | ------- | -------------------------------------------------------------------------- | ----------- |
-///   | K     | none    | mn % 8 * 16 + mn / 8 * stride + u * leading                                | k / per 16  |
-///   | K     | w bytes | mn % 8 * w + mn / 8 * stride + u * 16                  (leading not read)  | k / per 16  |
-///   | MN    | none    | k % 8 * 16 + k / 8 * leading + u * stride                                  | mn / per 16 |
-///   | MN    | w bytes | k % 8 * w + k / 8 * stride + u % (w / 16) * 16 + u / (w / 16) * leading    | mn / per 16 |
+///   | major | swizzle | u | address |
+///   | --- | --- | --- | --- |
+///   | K | none | k / per 16 | mn % 8 * 16 + mn / 8 * stride + u * leading |
+///   | K | w bytes | k / per 16 | mn % 8 * w + mn / 8 * stride + u * 16 (leading not read) |
+///   | MN | none | mn / per 16 | k % 8 * 16 + k / 8 * leading + u * stride |
+///   | MN | w bytes | mn / per 16 | k % 8 * w + k / 8 * stride + u % (w / 16) * 16 |
+///   | | | | + u / (w / 16) * leading |
 ///
-/// The swizzle acts on the absolute address, as TMA's does; so the next K of a K-major tile is the start address plus 32 bytes. MN-major
-/// operands exist for 16-bit elements only.
+/// The swizzle acts on the absolute address, as TMA's does; so the next K of a K-major tile is the
+/// start address plus 32 bytes. MN-major operands exist for 16-bit elements only.
 ///
-/// **Descriptor**, 64 bits: 0-13 start address / 16, 16-29 leading byte offset / 16, 32-45 stride byte offset / 16, 49-51 base offset,
-/// 62-63 swizzle: 0 none, 1 b128, 2 b64, 3 b32.
-/// Source: PTX ISA 8.7, 9.7.15.5 (wgmma), and the canonical layouts that CUTLASS states for its descriptors. Not compared with hardware.
+/// **Descriptor**, 64 bits: 0-13 start address / 16, 16-29 leading byte offset / 16, 32-45 stride
+/// byte offset / 16, 49-51 base offset, 62-63 swizzle: 0 none, 1 b128, 2 b64, 3 b32.
+/// Source: PTX ISA 8.7, 9.7.15.5 (wgmma), and the canonical layouts that CUTLASS states for its
+/// descriptors. Not compared with hardware.
 #pragma once
 
 #include <cstdint>
@@ -50,17 +56,20 @@ enum class Major : uint8_t { k = 0, mn = 1 };
   return {element.row / 16 * warp_lanes + tile.lane, element.column / 8 * 4 + tile.reg, 0};
 }
 /// Of A in registers, four per thread.
-[[nodiscard]] constexpr MatrixElement wgmma_a_element(int32_t bits, const FragmentSlot& slot) noexcept {
+[[nodiscard]] constexpr MatrixElement wgmma_a_element(int32_t bits,
+                                                      const FragmentSlot& slot) noexcept {
   const MatrixElement tile = mma_a_element(bits, {slot.lane % warp_lanes, slot.reg, slot.part});
   return {slot.lane / warp_lanes * 16 + tile.row, tile.column};
 }
-[[nodiscard]] constexpr FragmentSlot wgmma_a_slot(int32_t bits, const MatrixElement& element) noexcept {
+[[nodiscard]] constexpr FragmentSlot wgmma_a_slot(int32_t bits,
+                                                  const MatrixElement& element) noexcept {
   const FragmentSlot tile = mma_a_slot(bits, {element.row % 16, element.column});
   return {element.row / 16 * warp_lanes + tile.lane, tile.reg, tile.part};
 }
 
 struct WgmmaDescriptor {
-  int64_t start_address = 0;        ///< of shared memory; a multiple of 16 below 2^18, as all offsets
+  /// of shared memory; a multiple of 16 below 2^18, as all offsets
+  int64_t start_address = 0;
   int64_t leading_byte_offset = 0;  ///< not read by swizzled K-major operands
   int64_t stride_byte_offset = 0;
   int32_t base_offset = 0;  ///< 0 where tiles begin at whole periods of the swizzle
@@ -68,28 +77,35 @@ struct WgmmaDescriptor {
   bool operator==(const WgmmaDescriptor&) const = default;
 };
 
-/// Errors: invalid_argument for an address or an offset that is negative, not a multiple of 16, or 2^18 and more; for base_offset > 7.
+/// Errors: invalid_argument for an address or an offset that is negative, not a multiple of 16, or
+/// 2^18 and more; for base_offset > 7.
 [[nodiscard]] inline Result<uint64_t> encode(const WgmmaDescriptor& descriptor) noexcept {
   constexpr const char* names[] = {"start_address", "leading_byte_offset", "stride_byte_offset"};
-  const int64_t values[] = {descriptor.start_address, descriptor.leading_byte_offset, descriptor.stride_byte_offset};
+  const int64_t values[] = {descriptor.start_address, descriptor.leading_byte_offset,
+                            descriptor.stride_byte_offset};
   for (int i = 0; i < 3; ++i) {
     if (values[i] < 0 || values[i] % 16 != 0 || values[i] >= int64_t{1} << 18)
-      return fail(Errc::invalid_argument, "encode: {} is {}, expected a multiple of 16 in [0, 2^18)", names[i], values[i]);
+      return fail(Errc::invalid_argument,
+                  "encode: {} is {}, expected a multiple of 16 in [0, 2^18)", names[i], values[i]);
   }
   if (descriptor.base_offset < 0 || descriptor.base_offset > 7)
-    return fail(Errc::invalid_argument, "encode: base_offset is {}, expected 0 to 7", descriptor.base_offset);
+    return fail(Errc::invalid_argument, "encode: base_offset is {}, expected 0 to 7",
+                descriptor.base_offset);
   const auto mode = static_cast<uint64_t>(4 - static_cast<int32_t>(descriptor.swizzle)) % 4;
   return static_cast<uint64_t>(values[0]) / 16 | static_cast<uint64_t>(values[1]) / 16 << 16 |
-         static_cast<uint64_t>(values[2]) / 16 << 32 | static_cast<uint64_t>(descriptor.base_offset) << 49 | mode << 62;
+         static_cast<uint64_t>(values[2]) / 16 << 32 |
+         static_cast<uint64_t>(descriptor.base_offset) << 49 | mode << 62;
 }
 
 [[nodiscard]] constexpr WgmmaDescriptor decode_wgmma_descriptor(uint64_t bits) noexcept {
   const auto field = [bits](int at) { return static_cast<int64_t>(bits >> at & 0x3fff) * 16; };
-  return {field(0), field(16), field(32), static_cast<int32_t>(bits >> 49 & 7), static_cast<Swizzle>((4 - (bits >> 62)) % 4)};
+  return {field(0), field(16), field(32), static_cast<int32_t>(bits >> 49 & 7),
+          static_cast<Swizzle>((4 - (bits >> 62)) % 4)};
 }
 
 /// Where the descriptor finds element (mn, k) of an operand of `bits` wide elements.
-[[nodiscard]] constexpr int64_t wgmma_operand_address(const WgmmaDescriptor& descriptor, Major major, int32_t bits, int32_t mn,
+[[nodiscard]] constexpr int64_t wgmma_operand_address(const WgmmaDescriptor& descriptor,
+                                                      Major major, int32_t bits, int32_t mn,
                                                       int32_t k) noexcept {
   const int32_t per_unit = 128 / bits;
   const int32_t along = major == Major::k ? k : mn;   // inside a row of the core matrix
@@ -105,7 +121,8 @@ struct WgmmaDescriptor {
     at += across / 8 * descriptor.stride_byte_offset + unit * 16;
   } else {
     const int64_t units = width / 16;
-    at += across / 8 * descriptor.stride_byte_offset + unit % units * 16 + unit / units * descriptor.leading_byte_offset;
+    at += across / 8 * descriptor.stride_byte_offset + unit % units * 16 +
+          unit / units * descriptor.leading_byte_offset;
   }
   return swizzle(descriptor.swizzle, at);
 }
@@ -117,29 +134,33 @@ struct WgmmaOperand {
 };
 
 /// Whether all elements of an operand lie in shared memory, and the operand exists.
-/// Errors: invalid_argument naming the element, or the field that `encode` refuses; unsupported for MN-major elements that are not
+/// Errors: invalid_argument naming the element, or the field that `encode` refuses; unsupported for
+/// MN-major elements that are not
 ///         16 bits wide, and for a base_offset.
 [[nodiscard]] inline Status check_operand(const WgmmaOperand& operand, DType dtype, int32_t extent,
                                           const SharedMemory& shared) noexcept {
   if (Result<uint64_t> encoded = encode(operand.descriptor); !encoded) return encoded.error();
   const int32_t bits = bit_width(dtype);
-  if (operand.descriptor.base_offset != 0) return fail(Errc::unsupported, "wgmma: a base_offset is not emulated");
+  if (operand.descriptor.base_offset != 0)
+    return fail(Errc::unsupported, "wgmma: a base_offset is not emulated");
   if (operand.major == Major::mn && bits != 16)
     return fail(Errc::unsupported, "wgmma: {} has no MN-major operands, 16-bit types have", dtype);
   for (int32_t mn = 0; mn < extent; ++mn) {
     for (int32_t k = 0; k < mma_k(bits); ++k) {
       const int64_t at = wgmma_operand_address(operand.descriptor, operand.major, bits, mn, k);
       if (!shared.contains(at, bits / 8))
-        return fail(Errc::invalid_argument, "wgmma: element (mn {}, k {}) is at shared address {}, shared memory has {} bytes",
-                    mn, k, at, shared.size());
+        return fail(
+            Errc::invalid_argument,
+            "wgmma: element (mn {}, k {}) is at shared address {}, shared memory has {} bytes", mn,
+            k, at, shared.size());
     }
   }
   return {};
 }
 
 namespace detail {
-[[nodiscard]] inline float operand_value(const WgmmaOperand& operand, DType dtype, int32_t mn, int32_t k,
-                                         const SharedMemory& shared) noexcept {
+[[nodiscard]] inline float operand_value(const WgmmaOperand& operand, DType dtype, int32_t mn,
+                                         int32_t k, const SharedMemory& shared) noexcept {
   const int32_t bits = bit_width(dtype);
   const int64_t at = wgmma_operand_address(operand.descriptor, operand.major, bits, mn, k);
   const uint32_t value = bits == 32   ? shared.load<uint32_t>(at)
@@ -149,9 +170,10 @@ namespace detail {
 }
 }  // namespace detail
 
-/// D += A * B with both operands in shared memory, or A in registers: `a_registers` of [thread][4], empty if A has a descriptor.
-/// `accumulators` is [thread][n / 2]. Types and rounding as mma_sync.
-/// Errors: as check_operand; invalid_argument for n that is no multiple of 8 up to 256, or spans of other sizes; unsupported types.
+/// D += A * B with both operands in shared memory, or A in registers: `a_registers` of [thread][4],
+/// empty if A has a descriptor. `accumulators` is [thread][n / 2]. Types and rounding as mma_sync.
+/// Errors: as check_operand; invalid_argument for n that is no multiple of 8 up to 256, or spans of
+/// other sizes; unsupported types.
 struct WgmmaArguments {
   DType dtype = DType::bf16;
   int32_t n = 8;
@@ -163,18 +185,23 @@ struct WgmmaArguments {
                                   std::span<float> accumulators) noexcept {
   const bool from_registers = !args.a_registers.empty();
   if (args.n < 8 || args.n > 256 || args.n % 8 != 0)
-    return fail(Errc::invalid_argument, "wgmma: n is {}, expected a multiple of 8 up to 256", args.n);
+    return fail(Errc::invalid_argument, "wgmma: n is {}, expected a multiple of 8 up to 256",
+                args.n);
   if (accumulators.size() != static_cast<size_t>(warpgroup_threads * args.n / 2))
-    return fail(Errc::invalid_argument, "wgmma: {} accumulators, expected [128, {}]", accumulators.size(), args.n / 2);
+    return fail(Errc::invalid_argument, "wgmma: {} accumulators, expected [128, {}]",
+                accumulators.size(), args.n / 2);
   if (from_registers && args.a_registers.size() != warpgroup_threads * 4)
-    return fail(Errc::invalid_argument, "wgmma: {} registers of A, expected [128, 4]", args.a_registers.size());
-  if (args.dtype != DType::f32 && args.dtype != DType::f16 && args.dtype != DType::bf16 && args.dtype != DType::f8_e4m3 &&
-      args.dtype != DType::f8_e5m2)
+    return fail(Errc::invalid_argument, "wgmma: {} registers of A, expected [128, 4]",
+                args.a_registers.size());
+  if (args.dtype != DType::f32 && args.dtype != DType::f16 && args.dtype != DType::bf16 &&
+      args.dtype != DType::f8_e4m3 && args.dtype != DType::f8_e5m2)
     return fail(Errc::unsupported, "wgmma: no float product of {}", args.dtype);
   if (!from_registers) {
-    if (Status status = check_operand(args.a, args.dtype, wgmma_rows, shared); !status.is_ok()) return status;
+    if (Status status = check_operand(args.a, args.dtype, wgmma_rows, shared); !status.is_ok())
+      return status;
   }
-  if (Status status = check_operand(args.b, args.dtype, args.n, shared); !status.is_ok()) return status;
+  if (Status status = check_operand(args.b, args.dtype, args.n, shared); !status.is_ok())
+    return status;
   const int32_t bits = bit_width(args.dtype);
   for (int32_t thread = 0; thread < warpgroup_threads; ++thread) {
     for (int32_t reg = 0; reg < args.n / 2; ++reg) {
@@ -184,9 +211,13 @@ struct WgmmaArguments {
       for (int32_t k = 0; k < mma_k(bits); ++k) {
         const FragmentSlot slot = wgmma_a_slot(bits, {d.row, k});
         const float x =
-            from_registers ? register_part(args.dtype, args.a_registers[static_cast<size_t>(slot.lane * 4 + slot.reg)], slot.part)
-                           : detail::operand_value(args.a, args.dtype, d.row, k, shared);
-        exact += static_cast<double>(x) * static_cast<double>(detail::operand_value(args.b, args.dtype, d.column, k, shared));
+            from_registers
+                ? register_part(args.dtype,
+                                args.a_registers[static_cast<size_t>(slot.lane * 4 + slot.reg)],
+                                slot.part)
+                : detail::operand_value(args.a, args.dtype, d.row, k, shared);
+        exact += static_cast<double>(x) * static_cast<double>(detail::operand_value(
+                                              args.b, args.dtype, d.column, k, shared));
       }
       sum = static_cast<float>(exact);
     }

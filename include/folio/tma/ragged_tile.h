@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/tma/ragged_tile.h: tiles of one sequence among many in a row-ragged tensor, clipped where the sequence ends.
+/// folio/tma/ragged_tile.h: tiles of one sequence among many in a row-ragged tensor, clipped where
+/// the sequence ends.
 ///
-/// The rows of all sequences follow one another, [rows, heads, depth], and one map serves them all. A copy of BM rows that reaches past
-/// its sequence must not bring, and above all not overwrite, the rows of the next one. The number of rows is known at run time only,
-/// the map is made before: so the *row* dimension has a fixed extent E, the coordinate is chosen so that the sequence ends where the
-/// dimension does, and two further dimensions bring the address back to where the sequence lies:
+/// The rows of all sequences follow one another, [rows, heads, depth], and one map serves them all.
+/// A copy of BM rows that reaches past its sequence must not bring, and above all not overwrite,
+/// the rows of the next one. The number of rows is known at run time only, the map is made before:
+/// so the *row* dimension has a fixed extent E, the coordinate is chosen so that the sequence ends
+/// where the dimension does, and two further dimensions bring the address back to where the
+/// sequence lies:
 ///
-///   dimension      extent      stride (bytes)    a tile that begins at row `first` of a sequence of n rows, itself at row `start`
+///   dimension      extent      stride (bytes)    a tile that begins at row `first` of a sequence
+///                                                of n rows, itself at row `start`
 ///   column         depth       element           first >= 0                         first < 0
 ///   head           heads       head_stride       head                               head
 ///   row            E = 2^30    s                 E - n' + first                     first
@@ -14,18 +18,22 @@
 ///   back           2^30 + 1    2^34 - s          2^30                               0
 ///                                                n' = min(n, first + BM)
 ///
-///   first >= 0:  (E - n' + first + r) * s + (start + n') * s + 2^30 * (2^34 - s) = (start + first + r) * s + 2^64
+///   first >= 0:  (E - n' + first + r) * s + (start + n') * s + 2^30 * (2^34 - s) = (start + first
+///                + r) * s + 2^64
 ///
-/// Box row r is then row first + r of the sequence, in bounds exactly for first + r < n. With first < 0 it is in bounds exactly for
-/// first + r >= 0. The base is the tensor's own, so no memory in front of it is needed; coordinates are never used with strides that
-/// lead out of it, because an out-of-bounds coordinate makes no access and start + n' <= rows is itself a bound of the map.
+/// Box row r is then row first + r of the sequence, in bounds exactly for first + r < n. With first
+/// < 0 it is in bounds exactly for first + r >= 0. The base is the tensor's own, so no memory in
+/// front of it is needed; coordinates are never used with strides that lead out of it, because an
+/// out-of-bounds coordinate makes no access and start + n' <= rows is itself a bound of the map.
 ///
-/// A box is in bounds for one range of rows whose length the map fixes, so no single copy clips a range shorter than the box at both
-/// ends: a tile that begins before its sequence must end in it (`clips_in_one_copy`). Tiles aligned to either end of the sequence
-/// always qualify, and so does any tile of one row.
+/// A box is in bounds for one range of rows whose length the map fixes, so no single copy clips a
+/// range shorter than the box at both ends: a tile that begins before its sequence must end in it
+/// (`clips_in_one_copy`). Tiles aligned to either end of the sequence always qualify, and so does
+/// any tile of one row.
 ///
-/// Source: the return of the address through 2^64 is that of Triton's ragged descriptors; the seeds' RaggedTMA3DTile moves the base
-/// back by BM rows instead and reads that memory's page tables.
+/// Source: the return of the address through 2^64 is that of Triton's ragged descriptors; the
+/// seeds' RaggedTMA3DTile moves the base back by BM rows instead and reads that memory's page
+/// tables.
 #pragma once
 
 #include <cstdint>
@@ -53,17 +61,24 @@ struct RaggedTMA3DTile {
   int32_t group = 1;         ///< adjacent heads that a tile holds
   TmaFault refused = {};
 
-  FOLIO_HOST_DEVICE constexpr TmaFault fault() const { return refused.is_none() ? map.fault() : refused; }
-  [[nodiscard]] Status check(const char* function = "RaggedTMA3DTile") const noexcept { return describe(function, fault()); }
+  FOLIO_HOST_DEVICE constexpr TmaFault fault() const {
+    return refused.is_none() ? map.fault() : refused;
+  }
+  [[nodiscard]] Status check(const char* function = "RaggedTMA3DTile") const noexcept {
+    return describe(function, fault());
+  }
 
   /// Rows of a sequence in one copy, BM / group.
   FOLIO_HOST_DEVICE constexpr int32_t sequence_rows() const { return map.box[2]; }
   FOLIO_HOST_DEVICE constexpr bool clips_in_one_copy(const RaggedRows& rows) const {
-    return rows.first >= 0 || rows.first + sequence_rows() <= rows.length || rows.first + sequence_rows() <= 0;
+    return rows.first >= 0 || rows.first + sequence_rows() <= rows.length ||
+           rows.first + sequence_rows() <= 0;
   }
-  /// Where the copy of chunk `chunk` of heads [head_group * group, + group) begins. Requires clips_in_one_copy and
-  /// 0 <= start, start + length <= rows of the tensor.
-  FOLIO_HOST_DEVICE constexpr TmaCoordinates<5> coordinates(const RaggedRows& rows, int32_t head_group, int32_t chunk) const {
+  /// Where the copy of chunk `chunk` of heads [head_group * group, + group) begins. Requires
+  /// clips_in_one_copy and 0 <= start, start + length <= rows of the tensor.
+  FOLIO_HOST_DEVICE constexpr TmaCoordinates<5> coordinates(const RaggedRows& rows,
+                                                            int32_t head_group,
+                                                            int32_t chunk) const {
     const int32_t column = chunk * map.box[0];
     const int32_t head = head_group * group;
     if (rows.first < 0) {
@@ -73,28 +88,33 @@ struct RaggedTMA3DTile {
     const int64_t end = rows.first + sequence_rows();
     int64_t length = rows.length < end ? rows.length : end;  // rows past the tile need no clipping
     if (length < 0) length = 0;
-    const int64_t past = rows.first < length ? rows.first : length;  // a tile behind the sequence begins at the extent
-    return {{column, head, static_cast<int32_t>(row_extent - length + past), static_cast<int32_t>(rows.start + length),
-             static_cast<int32_t>(row_extent)}};
+    // a tile behind the sequence begins at the extent
+    const int64_t past = rows.first < length ? rows.first : length;
+    return {{column, head, static_cast<int32_t>(row_extent - length + past),
+             static_cast<int32_t>(rows.start + length), static_cast<int32_t>(row_extent)}};
   }
   bool operator==(const RaggedTMA3DTile&) const = default;
 };
 
 namespace tma {
 
-/// A tile of spec.rows rows, each a head of a row of a sequence: spec.rows / group rows of a sequence by `group` adjacent heads.
-/// The plane's rows are those of create_tma_tile; in a paged plane the tile is clipped within its page.
-FOLIO_HOST_DEVICE constexpr RaggedTMA3DTile ragged_tile(const PlaneGeometry& plane, const TileSpec& spec, int32_t group = 1) {
+/// A tile of spec.rows rows, each a head of a row of a sequence: spec.rows / group rows of a
+/// sequence by `group` adjacent heads. The plane's rows are those of create_tma_tile; in a paged
+/// plane the tile is clipped within its page.
+FOLIO_HOST_DEVICE constexpr RaggedTMA3DTile ragged_tile(const PlaneGeometry& plane,
+                                                        const TileSpec& spec, int32_t group = 1) {
   RaggedTMA3DTile tile;
   tile.refused = rows_fault(plane);
   if (!tile.refused.is_none()) return tile;
   if (group < 1 || spec.rows % group != 0) tile.refused = {TmaRule::group, 1, spec.rows, group};
-  if (group < 1 || plane.num_heads % group != 0) tile.refused = {TmaRule::group, 2, plane.num_heads, group};
+  if (group < 1 || plane.num_heads % group != 0)
+    tile.refused = {TmaRule::group, 2, plane.num_heads, group};
   if (tile.refused.is_none()) tile.refused = tile_rows_fault(plane, spec.rows / group);
   if (!tile.refused.is_none()) return tile;
   const TileColumns columns = tile_columns(plane, spec);
   tile.refused = columns.fault;
-  if (tile.refused.is_none() && plane.num_rows() == max_coordinate) tile.refused = {TmaRule::coordinates, 0, 1, plane.num_rows()};
+  if (tile.refused.is_none() && plane.num_rows() == max_coordinate)
+    tile.refused = {TmaRule::coordinates, 0, 1, plane.num_rows()};
   if (tile.refused.is_none() && plane.slot_stride_bytes >= int64_t{1} << 34)
     tile.refused = {TmaRule::stride_limit, 2, plane.slot_stride_bytes, (int64_t{1} << 34) - 1};
   if (!tile.refused.is_none()) return tile;
@@ -103,7 +123,8 @@ FOLIO_HOST_DEVICE constexpr RaggedTMA3DTile ragged_tile(const PlaneGeometry& pla
   const int64_t s = plane.slot_stride_bytes;
   tile.layout = tile_layout(plane.dtype, spec.swizzle, spec.rows, columns.columns);
   if (!tile.layout.takes_boxes_of(box_rows * group))
-    tile.refused = {TmaRule::box_destination, 0, int64_t{box_rows} * group * tile.layout.chunk_bytes(), 128};
+    tile.refused = {TmaRule::box_destination, 0,
+                    int64_t{box_rows} * group * tile.layout.chunk_bytes(), 128};
   tile.map = plane_map(plane, spec, columns, 5);
   set_dim(tile.map, 1, plane.num_heads, head_stride(plane), group);
   set_dim(tile.map, 2, RaggedTMA3DTile::row_extent, s, box_rows);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/tma/row_tiles.h: tiles of a plane seen as a matrix of rows: create_tma_tile, its folded forms, rope and scales.
+/// folio/tma/row_tiles.h: tiles of a plane seen as a matrix of rows: create_tma_tile, its folded
+/// forms, rope and scales.
 ///
-///   map                              dimensions, fastest first               coordinates
-///   cache_tile      rank 3           depth, heads, rows                      first column, head, row
-///   folded_tile     rank 4           chunk, rows, chunks, heads              0, row, first chunk, head
-///   row_major_tile  rank 5           chunk, 8, chunks, rows / 8, heads       0, 0, first chunk, row / 8, head
-///   scale_tile      rank 2           scales, 1                               first scale, 0
+///   map             rank   dimensions, fastest first           coordinates
+///   cache_tile      3      depth, heads, rows                  first column, head, row
+///   folded_tile     4      chunk, rows, chunks, heads          0, row, first chunk, head
+///   row_major_tile  5      chunk, 8, chunks, rows / 8, heads   0, 0, first chunk, row / 8, head
+///   scale_tile      2      scales, 1                           first scale, 0
 ///
-/// Rows are those of `populate`, `row_idx` and `get_tma_row`: slot o of page p is row p * S + o. Between two pages of a plane lie rows
-/// of other planes; a box must not leave its page, which is why a tile of several pages is copied page by page.
-/// Columns at or past `depth`, heads past the last and rows past num_rows() are out of bounds.
+/// Rows are those of `populate`, `row_idx` and `get_tma_row`: slot o of page p is row p * S + o.
+/// Between two pages of a plane lie rows of other planes; a box must not leave its page, which is
+/// why a tile of several pages is copied page by page. Columns at or past `depth`, heads past the
+/// last and rows past num_rows() are out of bounds.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,8 @@
 namespace folio::inline v1::tma {
 
 /// One copy per page and chunk of columns.
-FOLIO_HOST_DEVICE constexpr TMATensorTile<3> cache_tile(const PlaneGeometry& plane, const TileSpec& spec) {
+FOLIO_HOST_DEVICE constexpr TMATensorTile<3> cache_tile(const PlaneGeometry& plane,
+                                                        const TileSpec& spec) {
   TMATensorTile<3> tile;
   tile.refused = rows_fault(plane);
   if (tile.refused.is_none()) tile.refused = tile_rows_fault(plane, spec.rows);
@@ -30,7 +33,8 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<3> cache_tile(const PlaneGeometry& pla
   const int32_t box_rows = plane.box_rows(spec.rows);
   tile.layout = tile_layout(plane.dtype, spec.swizzle, spec.rows, columns.columns);
   if (!tile.layout.takes_boxes_of(box_rows))
-    tile.refused = {TmaRule::box_destination, 0, int64_t{box_rows} * tile.layout.chunk_bytes(), 128};
+    tile.refused = {TmaRule::box_destination, 0, int64_t{box_rows} * tile.layout.chunk_bytes(),
+                    128};
   tile.map = plane_map(plane, spec, columns, 3);
   set_dim(tile.map, 1, plane.num_heads, head_stride(plane), 1);
   set_dim(tile.map, 2, plane.num_rows(), plane.slot_stride_bytes, box_rows);
@@ -40,18 +44,21 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<3> cache_tile(const PlaneGeometry& pla
 }
 
 /// The checks that both folded forms share: whole chunks in the head, at least two in the tile.
-FOLIO_HOST_DEVICE constexpr TmaFault fold_fault(const PlaneGeometry& plane, const TileSpec& spec, const TileColumns& columns) {
+FOLIO_HOST_DEVICE constexpr TmaFault fold_fault(const PlaneGeometry& plane, const TileSpec& spec,
+                                                const TileColumns& columns) {
   if (const TmaFault fault = rows_fault(plane); !fault.is_none()) return fault;
   if (const TmaFault fault = tile_rows_fault(plane, spec.rows); !fault.is_none()) return fault;
   if (!columns.fault.is_none()) return columns.fault;
   // A chunk that hung over the head's end would bring the next head's columns.
-  if (columns.depth % columns.chunk != 0) return {TmaRule::tile_columns, 1, columns.depth, columns.chunk};
+  if (columns.depth % columns.chunk != 0)
+    return {TmaRule::tile_columns, 1, columns.depth, columns.chunk};
   return {};
 }
 
-/// One copy per page brings all chunks. Shared memory: page after page, each chunk after chunk; a tile within one page has the same
-/// layout as cache_tile's.
-FOLIO_HOST_DEVICE constexpr TMATensorTile<4> folded_tile(const PlaneGeometry& plane, const TileSpec& spec) {
+/// One copy per page brings all chunks. Shared memory: page after page, each chunk after chunk; a
+/// tile within one page has the same layout as cache_tile's.
+FOLIO_HOST_DEVICE constexpr TMATensorTile<4> folded_tile(const PlaneGeometry& plane,
+                                                         const TileSpec& spec) {
   TMATensorTile<4> tile;
   tile.refused = plane_fault(plane);
   if (!tile.refused.is_none()) return tile;
@@ -63,7 +70,8 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<4> folded_tile(const PlaneGeometry& pl
   tile.layout = tile_layout(plane.dtype, spec.swizzle, spec.rows, columns.columns, box_rows);
   const int64_t chunk_bytes = tile.layout.chunk_bytes();
   const int64_t step = box_rows * chunk_bytes * chunks;  // from one copy's destination to the next
-  if (box_rows != spec.rows && step % 128 != 0) tile.refused = {TmaRule::box_destination, 0, step, 128};
+  if (box_rows != spec.rows && step % 128 != 0)
+    tile.refused = {TmaRule::box_destination, 0, step, 128};
   tile.map = plane_map(plane, spec, columns, 4);
   tile.map.dim[0] = columns.chunk;
   set_dim(tile.map, 1, plane.num_rows(), plane.slot_stride_bytes, box_rows);
@@ -74,9 +82,10 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<4> folded_tile(const PlaneGeometry& pl
   return tile;
 }
 
-/// One copy per page brings all chunks as atoms of eight rows, the order in which matrix instructions walk a row-major operand.
-/// Pages hold whole atoms.
-FOLIO_HOST_DEVICE constexpr TMATensorTile<5> row_major_tile(const PlaneGeometry& plane, const TileSpec& spec) {
+/// One copy per page brings all chunks as atoms of eight rows, the order in which matrix
+/// instructions walk a row-major operand. Pages hold whole atoms.
+FOLIO_HOST_DEVICE constexpr TMATensorTile<5> row_major_tile(const PlaneGeometry& plane,
+                                                            const TileSpec& spec) {
   TMATensorTile<5> tile;
   tile.refused = plane_fault(plane);
   if (!tile.refused.is_none()) return tile;
@@ -84,7 +93,8 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<5> row_major_tile(const PlaneGeometry&
   tile.refused = fold_fault(plane, spec, columns);
   if (!tile.refused.is_none()) return tile;
   const int32_t box_rows = plane.box_rows(spec.rows);
-  const int64_t must_be_atoms[3] = {box_rows, plane.page_size, plane.num_pages > 1 ? plane.row_stride() : 8};
+  const int64_t must_be_atoms[3] = {box_rows, plane.page_size,
+                                    plane.num_pages > 1 ? plane.row_stride() : 8};
   for (const int64_t rows : must_be_atoms) {
     if (rows % 8 != 0) tile.refused = {TmaRule::tile_rows, 1, rows, 8};
   }
@@ -103,7 +113,8 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<5> row_major_tile(const PlaneGeometry&
   return tile;
 }
 
-/// Heads that hold `padded_depth` bytes of content, then `columns` bf16 elements of rope (SnapMLA: 512 + 64 * 2 = 640 bytes).
+/// Heads that hold `padded_depth` bytes of content, then `columns` bf16 elements of rope (SnapMLA:
+/// 512 + 64 * 2 = 640 bytes).
 struct RopeSpec {
   Swizzle swizzle = Swizzle::none;
   int32_t rows = 0;
@@ -112,18 +123,24 @@ struct RopeSpec {
   L2Promotion l2_promotion = L2Promotion::none;
 };
 
-/// The rope part of a plane as a plane of bf16; its head size is 0 where the parts do not add up to the head.
-FOLIO_HOST_DEVICE constexpr PlaneGeometry rope_plane(const PlaneGeometry& plane, int32_t padded_depth, int32_t columns) {
+/// The rope part of a plane as a plane of bf16; its head size is 0 where the parts do not add up to
+/// the head.
+FOLIO_HOST_DEVICE constexpr PlaneGeometry rope_plane(const PlaneGeometry& plane,
+                                                     int32_t padded_depth, int32_t columns) {
   const int64_t head_bytes = int64_t{plane.head_size} * plane.element_bytes();
   PlaneGeometry rope = plane;
   rope.base += static_cast<uint64_t>(padded_depth);
   rope.dtype = DType::bf16;
-  rope.head_size = padded_depth >= 0 && columns >= 1 && padded_depth + int64_t{columns} * 2 == head_bytes ? columns : 0;
+  rope.head_size =
+      padded_depth >= 0 && columns >= 1 && padded_depth + int64_t{columns} * 2 == head_bytes
+          ? columns
+          : 0;
   return rope;
 }
 
 /// The rope columns, as cache_tile.
-FOLIO_HOST_DEVICE constexpr TMATensorTile<3> rope_tile(const PlaneGeometry& plane, const RopeSpec& spec) {
+FOLIO_HOST_DEVICE constexpr TMATensorTile<3> rope_tile(const PlaneGeometry& plane,
+                                                       const RopeSpec& spec) {
   TMATensorTile<3> tile;
   tile.refused = rows_fault(plane);
   if (!tile.refused.is_none()) return tile;
@@ -137,10 +154,12 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<3> rope_tile(const PlaneGeometry& plan
 }
 
 /// `total` consecutive scales, `tile_scales` of them per copy, from any scale on.
-FOLIO_HOST_DEVICE constexpr TMATensorTile<2> scale_tile(uint64_t base, DType dtype, int64_t total, int32_t tile_scales) {
+FOLIO_HOST_DEVICE constexpr TMATensorTile<2> scale_tile(uint64_t base, DType dtype, int64_t total,
+                                                        int32_t tile_scales) {
   TMATensorTile<2> tile;
   const TmaDType type = tma_dtype_of(dtype);
-  if (type == TmaDType::invalid) tile.refused = {TmaRule::cache_dtype, 0, static_cast<int64_t>(dtype), 0};
+  if (type == TmaDType::invalid)
+    tile.refused = {TmaRule::cache_dtype, 0, static_cast<int64_t>(dtype), 0};
   if (total > max_coordinate) tile.refused = {TmaRule::coordinates, 1, total, 1};
   if (total < 1) tile.refused = {TmaRule::extent, 6, total, 1};
   if (!tile.refused.is_none()) return tile;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/tma/swizzle.h: how TMA permutes 16-byte units of shared memory, and the widths that follow from it.
+/// folio/tma/swizzle.h: how TMA permutes 16-byte units of shared memory, and the widths that follow
+/// from it.
 ///
-/// A swizzle XORs address bits 4.. with bits 7..: rows of 128 bytes then put the same column into different banks. It acts on the
-/// absolute shared-memory address, so a box of one row placed into a larger tile lands where a box of the whole tile would put it.
+/// A swizzle XORs address bits 4.. with bits 7..: rows of 128 bytes then put the same column into
+/// different banks. It acts on the absolute shared-memory address, so a box of one row placed into
+/// a larger tile lands where a box of the whole tile would put it.
 ///
 /// | mode  | address                     | span (bytes) | repeats after (bytes) |
 /// | ----- | --------------------------- | ------------ | --------------------- |
@@ -41,8 +43,9 @@ FOLIO_HOST_DEVICE constexpr const char* name(Swizzle mode) {
   return "invalid";
 }
 
-/// i ^ ((i & mask) >> shift) with a mask of `bits` bits: the general XOR swizzle, on any unit of address.
-/// Requires |shift| >= bits; a negative shift moves bits up. Its own inverse for shift != 0.
+/// i ^ ((i & mask) >> shift) with a mask of `bits` bits: the general XOR swizzle, on any unit of
+/// address. Requires |shift| >= bits; a negative shift moves bits up. Its own inverse for shift !=
+/// 0.
 struct XorSwizzle {
   int32_t bits = 0;
   int32_t base = 0;   ///< position of the lowest bit that changes
@@ -54,13 +57,16 @@ struct XorSwizzle {
     return i ^ (shift >= 0 ? (i & mask) >> shift : (i & mask) << -shift);
   }
   /// The pattern repeats after this many units.
-  FOLIO_HOST_DEVICE constexpr int64_t period() const { return int64_t{1} << (bits + base + (shift > 0 ? shift : -shift)); }
+  FOLIO_HOST_DEVICE constexpr int64_t period() const {
+    return int64_t{1} << (bits + base + (shift > 0 ? shift : -shift));
+  }
   bool operator==(const XorSwizzle&) const = default;
 };
 
 /// Widest inner box of a mode, in bytes; `none` has no limit and counts as one 16-byte unit.
 FOLIO_HOST_DEVICE constexpr int32_t swizzle_bytes(Swizzle mode) {
-  return 16 << (static_cast<int32_t>(mode) & 3);  // values outside the enumeration are refused by TensorMap::fault, not here
+  // values outside the enumeration are refused by TensorMap::fault, not here
+  return 16 << (static_cast<int32_t>(mode) & 3);
 }
 /// Bytes after which the pattern repeats: where a tile must begin for its offsets to be addresses.
 FOLIO_HOST_DEVICE constexpr int32_t swizzle_period_bytes(Swizzle mode) {

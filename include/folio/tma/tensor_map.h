@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/tma/tensor_map.h: what a tensor map says, without a driver: a strided tensor of up to five dimensions, and the box of it that
+/// folio/tma/tensor_map.h: what a tensor map says, without a driver: a strided tensor of up to five
+/// dimensions, and the box of it that
 /// one copy brings to shared memory.
 ///
-/// Dimensions are counted as the driver and PTX coordinates count them: 0 is the fastest. Shared memory receives the box packed, dimension
-/// 0 fastest, then swizzled. An element whose coordinate lies outside [0, dim) in any dimension is out of bounds: loads fill it,
-/// stores skip it. Addresses are base + sum of coordinate * stride_bytes modulo 2^64.
+/// Dimensions are counted as the driver and PTX coordinates count them: 0 is the fastest. Shared
+/// memory receives the box packed, dimension 0 fastest, then swizzled. An element whose coordinate
+/// lies outside [0, dim) in any dimension is out of bounds: loads fill it, stores skip it.
+/// Addresses are base + sum of coordinate * stride_bytes modulo 2^64.
 ///
-/// `fault` holds the rules of cuTensorMapEncodeTiled and those of gather4 use; `check` turns its answer into a message.
-/// A pure value: constexpr, host and device. Source: CUDA 13 driver API, cuTensorMapEncodeTiled.
+/// `fault` holds the rules of cuTensorMapEncodeTiled and those of gather4 use; `check` turns its
+/// answer into a message. A pure value: constexpr, host and device. Source: CUDA 13 driver API,
+/// cuTensorMapEncodeTiled.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +41,8 @@ enum class TmaDType : uint8_t {
   invalid = 255,
 };
 
-/// The type that copies elements of `dtype`; fp8 and i8 are bytes. `invalid` for types that have none.
+/// The type that copies elements of `dtype`; fp8 and i8 are bytes. `invalid` for types that have
+/// none.
 FOLIO_HOST_DEVICE constexpr TmaDType tma_dtype_of(DType dtype) {
   switch (dtype) {
     case DType::f32: return TmaDType::f32;
@@ -75,9 +79,12 @@ FOLIO_HOST_DEVICE constexpr int32_t element_bytes(TmaDType dtype) {
   }
   return 0;
 }
-FOLIO_HOST_DEVICE constexpr bool is_floating(TmaDType dtype) { return dtype >= TmaDType::f16 && dtype <= TmaDType::tf32_ftz; }
+FOLIO_HOST_DEVICE constexpr bool is_floating(TmaDType dtype) {
+  return dtype >= TmaDType::f16 && dtype <= TmaDType::tf32_ftz;
+}
 
-/// Channel-interleaved layouts of convolutions; caches have none. The driver's values, as of the next two.
+/// Channel-interleaved layouts of convolutions; caches have none. The driver's values, as of the
+/// next two.
 enum class Interleave : uint8_t { none = 0, b16 = 1, b32 = 2 };
 /// Bytes that L2 fetches from memory at a time.
 enum class L2Promotion : uint8_t { none = 0, b64 = 1, b128 = 2, b256 = 3 };
@@ -147,10 +154,12 @@ struct TensorMap {
   L2Promotion l2_promotion = L2Promotion::none;
   OobFill oob_fill = OobFill::zero;
   TmaUse use = TmaUse::tiled;
-  int64_t dim[max_rank] = {1, 1, 1, 1, 1};             ///< elements
-  int64_t stride_bytes[max_rank] = {};                 ///< [0] is the element size and not read
-  int32_t box[max_rank] = {1, 1, 1, 1, 1};             ///< gather4: [1] is 1, a copy brings four rows
-  int32_t element_stride[max_rank] = {1, 1, 1, 1, 1};  ///< a copy brings ceil(box / element_stride) elements; [0] is ignored
+  int64_t dim[max_rank] = {1, 1, 1, 1, 1};  ///< elements
+  int64_t stride_bytes[max_rank] = {};      ///< [0] is the element size and not read
+  /// gather4: [1] is 1, a copy brings four rows
+  int32_t box[max_rank] = {1, 1, 1, 1, 1};
+  /// a copy brings ceil(box / element_stride) elements; [0] is ignored
+  int32_t element_stride[max_rank] = {1, 1, 1, 1, 1};
 
   /// The first rule broken.
   FOLIO_HOST_DEVICE constexpr TmaFault fault() const;
@@ -162,7 +171,8 @@ struct TensorMap {
     const int32_t step = i == 0 && interleave == Interleave::none ? 1 : element_stride[i];
     return (box[i] + step - 1) / step;
   }
-  /// What a copy adds to the barrier's transaction count: the whole box, out-of-bounds elements included.
+  /// What a copy adds to the barrier's transaction count: the whole box, out-of-bounds elements
+  /// included.
   FOLIO_HOST_DEVICE constexpr int64_t transaction_bytes() const {
     int64_t bytes = element_bytes(dtype) * (use == TmaUse::gather4 ? 4 : 1);
     for (int i = 0; i < rank; ++i) bytes *= box_elements(i);
@@ -180,15 +190,23 @@ struct TmaCoordinates {
 };
 
 FOLIO_HOST_DEVICE constexpr TmaFault TensorMap::fault() const {
-  const auto outside = [](auto value, auto last) { return static_cast<int>(value) > static_cast<int>(last); };
+  const auto outside = [](auto value, auto last) {
+    return static_cast<int>(value) > static_cast<int>(last);
+  };
   if (rank < 1 || rank > max_rank) return {TmaRule::rank, 0, rank, max_rank};
-  if (outside(interleave, Interleave::b32)) return {TmaRule::enumerator, 0, static_cast<int64_t>(interleave), 2};
-  if (outside(swizzle, Swizzle::b128)) return {TmaRule::enumerator, 1, static_cast<int64_t>(swizzle), 3};
-  if (outside(l2_promotion, L2Promotion::b256)) return {TmaRule::enumerator, 2, static_cast<int64_t>(l2_promotion), 3};
-  if (outside(oob_fill, OobFill::nan)) return {TmaRule::enumerator, 3, static_cast<int64_t>(oob_fill), 1};
+  if (outside(interleave, Interleave::b32))
+    return {TmaRule::enumerator, 0, static_cast<int64_t>(interleave), 2};
+  if (outside(swizzle, Swizzle::b128))
+    return {TmaRule::enumerator, 1, static_cast<int64_t>(swizzle), 3};
+  if (outside(l2_promotion, L2Promotion::b256))
+    return {TmaRule::enumerator, 2, static_cast<int64_t>(l2_promotion), 3};
+  if (outside(oob_fill, OobFill::nan))
+    return {TmaRule::enumerator, 3, static_cast<int64_t>(oob_fill), 1};
   if (outside(use, TmaUse::gather4)) return {TmaRule::enumerator, 4, static_cast<int64_t>(use), 1};
   const int64_t bytes = element_bytes(dtype);
-  if (bytes == 0) return {TmaRule::dtype, 0, static_cast<int64_t>(dtype), static_cast<int64_t>(TmaDType::tf32_ftz)};
+  if (bytes == 0)
+    return {TmaRule::dtype, 0, static_cast<int64_t>(dtype),
+            static_cast<int64_t>(TmaDType::tf32_ftz)};
   const bool interleaved = interleave != Interleave::none;
   if (interleaved && rank < 3) return {TmaRule::rank_of_interleaved, 0, rank, 3};
 
@@ -200,7 +218,8 @@ FOLIO_HOST_DEVICE constexpr TmaFault TensorMap::fault() const {
     if (dim[i] < 1 || dim[i] > int64_t{1} << 32) return {TmaRule::dim, i, dim[i], int64_t{1} << 32};
   }
   for (int i = 1; i < rank; ++i) {
-    if (stride_bytes[i] % alignment != 0) return {TmaRule::stride_alignment, i, stride_bytes[i], alignment};
+    if (stride_bytes[i] % alignment != 0)
+      return {TmaRule::stride_alignment, i, stride_bytes[i], alignment};
     if (stride_bytes[i] < 0 || stride_bytes[i] >= int64_t{1} << 40)
       return {TmaRule::stride_limit, i, stride_bytes[i], (int64_t{1} << 40) - 1};
   }
@@ -208,7 +227,8 @@ FOLIO_HOST_DEVICE constexpr TmaFault TensorMap::fault() const {
     if (box[i] < 1 || box[i] > 256) return {TmaRule::box, i, box[i], 256};
   }
   for (int i = interleaved ? 0 : 1; i < rank; ++i) {
-    if (element_stride[i] < 1 || element_stride[i] > 8) return {TmaRule::element_stride, i, element_stride[i], 8};
+    if (element_stride[i] < 1 || element_stride[i] > 8)
+      return {TmaRule::element_stride, i, element_stride[i], 8};
   }
   const int64_t inner_bytes = box[0] * bytes;
   if (!interleaved) {
@@ -217,9 +237,11 @@ FOLIO_HOST_DEVICE constexpr TmaFault TensorMap::fault() const {
       return {TmaRule::swizzle_span, 0, inner_bytes, swizzle_bytes(swizzle)};
   }
   if (interleave == Interleave::b32 && swizzle != Swizzle::b32)
-    return {TmaRule::swizzle_of_interleaved, 0, static_cast<int64_t>(swizzle), static_cast<int64_t>(Swizzle::b32)};
+    return {TmaRule::swizzle_of_interleaved, 0, static_cast<int64_t>(swizzle),
+            static_cast<int64_t>(Swizzle::b32)};
   if (oob_fill == OobFill::nan && !is_floating(dtype))
-    return {TmaRule::nan_fill_type, 0, static_cast<int64_t>(dtype), static_cast<int64_t>(TmaDType::f16)};
+    return {TmaRule::nan_fill_type, 0, static_cast<int64_t>(dtype),
+            static_cast<int64_t>(TmaDType::f16)};
 
   if (use == TmaUse::gather4) {
     if (rank != 2) return {TmaRule::gather4_rank, 0, rank, 2};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/tma/tile.h: the plane that tiles are taken from, what is asked of a tile, and the tile's description.
+/// folio/tma/tile.h: the plane that tiles are taken from, what is asked of a tile, and the tile's
+/// description.
 ///
-/// The functions of tma/ that make descriptions are pure: constexpr, host and device, on numbers alone; addresses are never
-/// dereferenced. What cannot be described comes back as a description whose check() says why, and which nothing encodes.
+/// The functions of tma/ that make descriptions are pure: constexpr, host and device, on numbers
+/// alone; addresses are never dereferenced. What cannot be described comes back as a description
+/// whose check() says why, and which nothing encodes.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +21,9 @@ namespace folio::inline v1 {
 /// TMA coordinates are signed 32-bit numbers.
 inline constexpr int64_t max_coordinate = INT32_MAX;
 
-/// Where the bytes of one plane are; element (page, slot, head, d) at base + page * page_stride + slot * slot_stride + head *
-/// head_stride + d * element size. Contiguous keys are one page of all of them.
+/// Where the bytes of one plane are; element (page, slot, head, d) at base + page * page_stride +
+/// slot * slot_stride + head * head_stride + d * element size. Contiguous keys are one page of all
+/// of them.
 struct PlaneGeometry {
   uint64_t base = 0;  ///< address
   DType dtype = DType::invalid;
@@ -33,10 +36,15 @@ struct PlaneGeometry {
   int64_t head_stride_bytes = 0;
   bool is_paged = true;  ///< false: keys of a sequence follow one another, a tile is one piece
 
-  /// Rows, a slot's record each, from one page to the next: S. Meaningful where the page stride is a multiple of the slot stride.
-  FOLIO_HOST_DEVICE constexpr int64_t row_stride() const { return page_stride_bytes / slot_stride_bytes; }
+  /// Rows, a slot's record each, from one page to the next: S. Meaningful where the page stride is
+  /// a multiple of the slot stride.
+  FOLIO_HOST_DEVICE constexpr int64_t row_stride() const {
+    return page_stride_bytes / slot_stride_bytes;
+  }
   /// Rows from the first of the plane to its last; row num_rows() is out of bounds.
-  FOLIO_HOST_DEVICE constexpr int64_t num_rows() const { return (num_pages - 1) * row_stride() + page_size; }
+  FOLIO_HOST_DEVICE constexpr int64_t num_rows() const {
+    return (num_pages - 1) * row_stride() + page_size;
+  }
   /// Rows of one box of a tile of `tile_rows`: those in one page.
   FOLIO_HOST_DEVICE constexpr int32_t box_rows(int32_t tile_rows) const {
     return is_paged && page_size < tile_rows ? static_cast<int32_t>(page_size) : tile_rows;
@@ -51,12 +59,14 @@ struct TileSpec {
   int32_t rows = 0;          ///< keys of the tile
   int32_t columns = 0;       ///< of the tile, whole chunks; 0: depth rounded up
   int32_t first_column = 0;  ///< of the head
-  int32_t depth = 0;         ///< columns of the head that the tile sees, the others read as zero; 0: all from first_column on
+  /// columns of the head that the tile sees, the others read as zero; 0: all from first_column on
+  int32_t depth = 0;
   L2Promotion l2_promotion = L2Promotion::none;
   OobFill oob_fill = OobFill::zero;
 };
 
-/// A tensor map and the shapes a kernel needs with it; shapes are slowest first, as the seeds write them, the map's fields fastest first.
+/// A tensor map and the shapes a kernel needs with it; shapes are slowest first, as the seeds write
+/// them, the map's fields fastest first.
 template <int Rank>
 struct TMATensorTile {
   static constexpr int rank = Rank;
@@ -66,9 +76,14 @@ struct TMATensorTile {
   TileLayout layout = {};           ///< where its elements are then
   TmaFault refused = {};            ///< why there is no map
 
-  FOLIO_HOST_DEVICE constexpr TmaFault fault() const { return refused.is_none() ? map.fault() : refused; }
-  /// ok, or invalid_argument with the field, what came and what is allowed. `function` begins the message.
-  [[nodiscard]] Status check(const char* function = "TMATensorTile") const noexcept { return describe(function, fault()); }
+  FOLIO_HOST_DEVICE constexpr TmaFault fault() const {
+    return refused.is_none() ? map.fault() : refused;
+  }
+  /// ok, or invalid_argument with the field, what came and what is allowed. `function` begins the
+  /// message.
+  [[nodiscard]] Status check(const char* function = "TMATensorTile") const noexcept {
+    return describe(function, fault());
+  }
   bool operator==(const TMATensorTile&) const = default;
 };
 
@@ -76,7 +91,8 @@ namespace tma {
 
 /// Why no tile can be taken from a plane, whatever the tile.
 FOLIO_HOST_DEVICE constexpr TmaFault plane_fault(const PlaneGeometry& plane) {
-  if (tma_dtype_of(plane.dtype) == TmaDType::invalid) return {TmaRule::cache_dtype, 0, static_cast<int64_t>(plane.dtype), 0};
+  if (tma_dtype_of(plane.dtype) == TmaDType::invalid)
+    return {TmaRule::cache_dtype, 0, static_cast<int64_t>(plane.dtype), 0};
   const int64_t extents[4] = {plane.num_heads, plane.head_size, plane.num_pages, plane.page_size};
   for (int i = 0; i < 4; ++i) {
     if (extents[i] < 1) return {TmaRule::extent, i, extents[i], 1};
@@ -88,11 +104,13 @@ FOLIO_HOST_DEVICE constexpr TmaFault plane_fault(const PlaneGeometry& plane) {
 /// Why the plane is no matrix of rows that 32-bit coordinates can name.
 FOLIO_HOST_DEVICE constexpr TmaFault rows_fault(const PlaneGeometry& plane) {
   if (const TmaFault fault = plane_fault(plane); !fault.is_none()) return fault;
-  if (plane.num_pages > 1 &&
-      (plane.page_stride_bytes < plane.slot_stride_bytes || plane.page_stride_bytes % plane.slot_stride_bytes != 0))
+  if (plane.num_pages > 1 && (plane.page_stride_bytes < plane.slot_stride_bytes ||
+                              plane.page_stride_bytes % plane.slot_stride_bytes != 0))
     return {TmaRule::whole_rows, 0, plane.page_stride_bytes, plane.slot_stride_bytes};
-  const int64_t stride = plane.row_stride() > plane.page_size ? plane.row_stride() : plane.page_size;
-  if (plane.num_pages > max_coordinate / stride) return {TmaRule::coordinates, 0, stride, plane.num_pages};
+  const int64_t stride =
+      plane.row_stride() > plane.page_size ? plane.row_stride() : plane.page_size;
+  if (plane.num_pages > max_coordinate / stride)
+    return {TmaRule::coordinates, 0, stride, plane.num_pages};
   return {};
 }
 
@@ -103,7 +121,8 @@ struct TileColumns {
   int32_t depth = 0;
   TmaFault fault = {};
 };
-FOLIO_HOST_DEVICE constexpr TileColumns tile_columns(const PlaneGeometry& plane, const TileSpec& spec) {
+FOLIO_HOST_DEVICE constexpr TileColumns tile_columns(const PlaneGeometry& plane,
+                                                     const TileSpec& spec) {
   TileColumns out;
   out.chunk = swizzle_granularity(plane.dtype, spec.swizzle);
   if (spec.first_column < 0 || spec.first_column >= plane.head_size) {
@@ -113,7 +132,8 @@ FOLIO_HOST_DEVICE constexpr TileColumns tile_columns(const PlaneGeometry& plane,
   const int32_t rest = plane.head_size - spec.first_column;
   out.depth = spec.depth != 0 ? spec.depth : rest;
   if (out.depth < 1 || out.depth > rest) out.fault = {TmaRule::depth, 1, out.depth, rest};
-  out.columns = spec.columns != 0 ? spec.columns : padded_depth(plane.dtype, spec.swizzle, out.depth);
+  out.columns =
+      spec.columns != 0 ? spec.columns : padded_depth(plane.dtype, spec.swizzle, out.depth);
   if (out.fault.is_none() && (out.columns < 1 || out.columns % out.chunk != 0))
     out.fault = {TmaRule::tile_columns, 0, out.columns, out.chunk};
   return out;
@@ -132,9 +152,10 @@ FOLIO_HOST_DEVICE constexpr int64_t head_stride(const PlaneGeometry& plane) {
   return plane.num_heads > 1 ? plane.head_stride_bytes : plane.slot_stride_bytes;
 }
 
-/// A map of the plane's elements from `first_column` on; dimension 0 is set, and is the chunk's box.
-FOLIO_HOST_DEVICE constexpr TensorMap plane_map(const PlaneGeometry& plane, const TileSpec& spec, const TileColumns& columns,
-                                                int32_t rank) {
+/// A map of the plane's elements from `first_column` on; dimension 0 is set, and is the chunk's
+/// box.
+FOLIO_HOST_DEVICE constexpr TensorMap plane_map(const PlaneGeometry& plane, const TileSpec& spec,
+                                                const TileColumns& columns, int32_t rank) {
   TensorMap map;
   map.base = plane.base + static_cast<uint64_t>(int64_t{spec.first_column} * plane.element_bytes());
   map.rank = rank;
@@ -148,7 +169,8 @@ FOLIO_HOST_DEVICE constexpr TensorMap plane_map(const PlaneGeometry& plane, cons
   return map;
 }
 
-FOLIO_HOST_DEVICE constexpr void set_dim(TensorMap& map, int i, int64_t dim, int64_t stride_bytes, int32_t box) {
+FOLIO_HOST_DEVICE constexpr void set_dim(TensorMap& map, int i, int64_t dim, int64_t stride_bytes,
+                                         int32_t box) {
   map.dim[i] = dim;
   map.stride_bytes[i] = stride_bytes;
   map.box[i] = box;

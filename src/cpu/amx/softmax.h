@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/softmax.h: scores of rows and 64 keys to weights in bf16, and the state of the rows. Base 2.
+/// src/cpu/amx/softmax.h: scores of rows and 64 keys to weights in bf16, and the state of the rows.
+/// Base 2.
 ///
-///     logit   x = score * scale [* key_scale]          in log2 units; softcap, ALiBi and bias: see add_terms
+///     logit   x = score * scale [* key_scale]          in log2 units; softcap, ALiBi and bias: see
+///                                                      add_terms
 ///     weight  p = 2^(x - maximum)                      0 for a key that the row does not see
 ///     P       = bf16(p [* value_scale])
 ///     denominator += sum of p
 ///
-/// `maximum` is lazy: weights are made relative to the one there is, before anybody knows the new logits' maximum. Only where their sum
-/// exceeds 2^8, or there is no maximum yet (it is -inf, so each weight is inf or NaN), or it is beyond 2^20, is the row done again with
-/// the maximum of its logits. What happens to a row follows from the row alone, and its arithmetic is the same in every function here.
+/// `maximum` is lazy: weights are made relative to the one there is, before anybody knows the new
+/// logits' maximum. Only where their sum exceeds 2^8, or there is no maximum yet (it is -inf, so
+/// each weight is inf or NaN), or it is beyond 2^20, is the row done again with the maximum of its
+/// logits. What happens to a row follows from the row alone, and its arithmetic is the same in
+/// every function here.
 ///
-/// ISA-safe: templates on a tag type. Source: Milakov and Gimelshein 2018, online normalizer calculation.
+/// ISA-safe: templates on a tag type. Source: Milakov and Gimelshein 2018, online normalizer
+/// calculation.
 #pragma once
 
 #include <immintrin.h>
@@ -46,11 +51,16 @@ struct Softmax {
   static constexpr __mmask16 every = 0xffff;
 
   FOLIO_ALWAYS_INLINE static __m512 splat(float x) { return _mm512_set1_ps(x); }
-  FOLIO_ALWAYS_INLINE static __m512 max(__m512 a, __m512 b) { return _mm512_maskz_max_ps(every, a, b); }
-  FOLIO_ALWAYS_INLINE static __mmask16 lanes(uint64_t seen, int i) { return static_cast<__mmask16>(seen >> (16 * i)); }
+  FOLIO_ALWAYS_INLINE static __m512 max(__m512 a, __m512 b) {
+    return _mm512_maskz_max_ps(every, a, b);
+  }
+  FOLIO_ALWAYS_INLINE static __mmask16 lanes(uint64_t seen, int i) {
+    return static_cast<__mmask16>(seen >> (16 * i));
+  }
 
-  /// 2^x: relative error below 8.6e-5, a twentieth of what rounding to bf16 costs; 1 at 0, 0 at -inf, inf at inf.
-  /// x = n + f, 0 <= f < 1: vreduceps gives f, vscalefps takes n from x by itself.
+  /// 2^x: relative error below 8.6e-5, a twentieth of what rounding to bf16 costs; 1 at 0, 0 at
+  /// -inf, inf at inf. x = n + f, 0 <= f < 1: vreduceps gives f, vscalefps takes n from x by
+  /// itself.
   FOLIO_ALWAYS_INLINE static __m512 exp2(__m512 x) {
     const __m512 f = _mm512_maskz_reduce_ps(every, x, 1);
     __m512 p = _mm512_fmadd_ps(f, splat(0.0770672f), splat(0.22764482f));
@@ -59,16 +69,19 @@ struct Softmax {
     return _mm512_maskz_scalef_ps(every, p, x);
   }
 
-  /// Weights of a row relative to `maximum`. `Scale` gives what columns are multiplied by, `seen` which of them count.
+  /// Weights of a row relative to `maximum`. `Scale` gives what columns are multiplied by, `seen`
+  /// which of them count.
   template <class Scale>
   FOLIO_ALWAYS_INLINE static void weigh(const SoftmaxRow& row, const Scale& scale, float maximum) {
     const __m512 offset = splat(-maximum);
     __m512 p[4];
-    for (int i = 0; i < 4; ++i) p[i] = exp2(_mm512_fmadd_ps(_mm512_load_ps(row.scores + 16 * i), scale.score(i), offset));
+    for (int i = 0; i < 4; ++i)
+      p[i] = exp2(_mm512_fmadd_ps(_mm512_load_ps(row.scores + 16 * i), scale.score(i), offset));
     put(row, scale, p);
   }
   template <class Scale>
-  FOLIO_ALWAYS_INLINE static void weigh_seen(const SoftmaxRow& row, const Scale& scale, uint64_t seen, float maximum) {
+  FOLIO_ALWAYS_INLINE static void weigh_seen(const SoftmaxRow& row, const Scale& scale,
+                                             uint64_t seen, float maximum) {
     const __m512 offset = splat(-maximum);
     __m512 p[4];
     for (int i = 0; i < 4; ++i) {
@@ -78,10 +91,12 @@ struct Softmax {
     put(row, scale, p);
   }
 
-  /// The same, with the product rounded before `maximum` is taken off: exact where the maximum is such a product itself. A fused one
-  /// keeps what rounding takes from the product, which above 2^30 is more than the range of 2^x.
+  /// The same, with the product rounded before `maximum` is taken off: exact where the maximum is
+  /// such a product itself. A fused one keeps what rounding takes from the product, which above
+  /// 2^30 is more than the range of 2^x.
   template <class Scale>
-  static void weigh_rounded(const SoftmaxRow& row, const Scale& scale, uint64_t seen, float maximum) {
+  static void weigh_rounded(const SoftmaxRow& row, const Scale& scale, uint64_t seen,
+                            float maximum) {
     __m512 p[4];
     for (int i = 0; i < 4; ++i) {
       const __m512 x = _mm512_mul_ps(_mm512_load_ps(row.scores + 16 * i), scale.score(i));
@@ -114,7 +129,8 @@ struct Softmax {
     return join_rows<Sum>(row);
   }
 
-  /// softcap(score * scale) + alibi + bias in log2 units, to be taken with a scale of 1. Keys behind bias_keys have any value.
+  /// softcap(score * scale) + alibi + bias in log2 units, to be taken with a scale of 1. Keys
+  /// behind bias_keys have any value.
   template <class Scale>
   static void add_terms(float* scores, const Scale& scale, const LogitTerms& terms) {
     for (int i = 0; i < 4; ++i) {
@@ -125,12 +141,16 @@ struct Softmax {
       }
       if (terms.alibi) {
         const __m512 lane = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        const __m512 offset = _mm512_sub_ps(splat(terms.distance - static_cast<float>(16 * i)), lane);
-        x = _mm512_fmadd_ps(splat(-terms.slope * log2_e), _mm512_andnot_ps(splat(-0.0f), offset), x);
+        const __m512 offset =
+            _mm512_sub_ps(splat(terms.distance - static_cast<float>(16 * i)), lane);
+        x = _mm512_fmadd_ps(splat(-terms.slope * log2_e), _mm512_andnot_ps(splat(-0.0f), offset),
+                            x);
       }
       if (terms.bias != nullptr) {
         const int left = terms.bias_keys - 16 * i;
-        const auto readable = static_cast<__mmask16>(left >= 16 ? every : left <= 0 ? 0 : (1 << left) - 1);
+        const auto readable = static_cast<__mmask16>(left >= 16  ? every
+                                                     : left <= 0 ? 0
+                                                                 : (1 << left) - 1);
         x = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(readable, terms.bias + 16 * i), splat(log2_e), x);
       }
       _mm512_store_ps(scores + 16 * i, x);
@@ -159,7 +179,8 @@ struct Softmax {
   template <class Op>
   FOLIO_ALWAYS_INLINE static __m512 join_rows(__m512 (&v)[16]) {
     for (int i = 0; i < 8; ++i)
-      v[i] = Op::join(_mm512_maskz_unpacklo_ps(every, v[i], v[i + 8]), _mm512_maskz_unpackhi_ps(every, v[i], v[i + 8]));
+      v[i] = Op::join(_mm512_maskz_unpacklo_ps(every, v[i], v[i + 8]),
+                      _mm512_maskz_unpackhi_ps(every, v[i], v[i + 8]));
     for (int i = 0; i < 4; ++i) {
       const __m512d a = _mm512_castps_pd(v[i]), b = _mm512_castps_pd(v[i + 4]);
       v[i] = Op::join(_mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, a, b)),
@@ -171,7 +192,8 @@ struct Softmax {
   }
   template <class Op>
   FOLIO_ALWAYS_INLINE static __m512 join_quarters(__m512 a, __m512 b) {
-    return Op::join(_mm512_maskz_shuffle_f32x4(every, a, b, 0x88), _mm512_maskz_shuffle_f32x4(every, a, b, 0xdd));
+    return Op::join(_mm512_maskz_shuffle_f32x4(every, a, b, 0x88),
+                    _mm512_maskz_shuffle_f32x4(every, a, b, 0xdd));
   }
 
   /// 1 - 2 / (e^2|x| + 1) with the sign of x; e^2|x| may be inf. Absolute error below 1e-6.
@@ -183,7 +205,8 @@ struct Softmax {
     e = _mm512_fmadd_ps(f, e, splat(0.24016445f));
     e = _mm512_fmadd_ps(f, e, splat(0.69315131f));
     e = _mm512_maskz_scalef_ps(every, _mm512_fmadd_ps(f, e, splat(1.0f)), y);
-    const __m512 t = _mm512_sub_ps(splat(1.0f), _mm512_div_ps(splat(2.0f), _mm512_add_ps(e, splat(1.0f))));
+    const __m512 t =
+        _mm512_sub_ps(splat(1.0f), _mm512_div_ps(splat(2.0f), _mm512_add_ps(e, splat(1.0f))));
     return _mm512_or_ps(t, _mm512_and_ps(x, splat(-0.0f)));
   }
 };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/stage_convert.h: 64 bytes of a stored row, and what 8-bit elements are in bf16.
 ///
-/// Each 8-bit pattern is looked up: bf16 has 8 significant bits and a wide exponent, so i8, e4m3 and e5m2 are exact in it, subnormals,
-/// infinities and NaN included. The low 7 bits (of |x| for i8) choose from 128 entries, one vpermi2b for each byte of the result; the
-/// sign is put in after that. ISA-safe: templates on a tag type.
+/// Each 8-bit pattern is looked up: bf16 has 8 significant bits and a wide exponent, so i8, e4m3
+/// and e5m2 are exact in it, subnormals, infinities and NaN included. The low 7 bits (of |x| for
+/// i8) choose from 128 entries, one vpermi2b for each byte of the result; the sign is put in after
+/// that. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <immintrin.h>
@@ -28,7 +29,8 @@ consteval Bf16Bytes bf16_bytes() {
   Bf16Bytes table;
   for (int i = 0; i < 128; ++i) {
     float value = static_cast<float>(i);
-    if constexpr (!std::is_same_v<Element, int8_t>) value = to_float(Element{static_cast<uint8_t>(i)});
+    if constexpr (!std::is_same_v<Element, int8_t>)
+      value = to_float(Element{static_cast<uint8_t>(i)});
     const uint16_t bits = from_float<bf16>(value).bits;
     table.low[i] = static_cast<uint8_t>(bits & 0xff);
     table.high[i] = static_cast<uint8_t>(bits >> 8);
@@ -70,14 +72,16 @@ struct Stored<I, DType::bf16> {
   static constexpr int bytes = 2;
 };
 
-/// Multiplies three tiles that nobody needs. Left alone for some 300 cycles, AMX falls asleep: what comes next takes three times as long
-/// for a quarter of a microsecond. A product now and then costs nothing and keeps it awake. Does nothing for an I without tiles.
+/// Multiplies three tiles that nobody needs. Left alone for some 300 cycles, AMX falls asleep: what
+/// comes next takes three times as long for a quarter of a microsecond. A product now and then
+/// costs nothing and keeps it awake. Does nothing for an I without tiles.
 template <class I>
 FOLIO_ALWAYS_INLINE void keep_awake() {
   if constexpr (requires { typename I::Tile; }) I::Tile::template dpbf16<7, 0, 1>();
 }
 
-/// The 64 bytes at `from` of which the first `count` belong to the row; the others are not read and count as zero.
+/// The 64 bytes at `from` of which the first `count` belong to the row; the others are not read and
+/// count as zero.
 FOLIO_ALWAYS_INLINE __m512i load_bytes(const std::byte* from, int count) {
   const __mmask64 mask = count >= 64 ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
   return _mm512_maskz_loadu_epi8(mask, from);
@@ -103,7 +107,8 @@ FOLIO_ALWAYS_INLINE __m512i unpack_high(__m512i a, __m512i b) {
   if constexpr (Bits == 64) return _mm512_maskz_unpackhi_epi64(0xff, a, b);
 }
 
-/// Four rows of four dwords in each 128-bit lane become four columns: lane l of row j holds dword 4 l + j of all four rows.
+/// Four rows of four dwords in each 128-bit lane become four columns: lane l of row j holds dword 4
+/// l + j of all four rows.
 template <int Bits>
 FOLIO_ALWAYS_INLINE void transpose_lanes(__m512i (&rows)[4]) {
   const __m512i a = unpack_low<Bits>(rows[0], rows[1]), b = unpack_high<Bits>(rows[0], rows[1]);

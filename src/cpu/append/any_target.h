@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/any_target.h: what rows ask of an instruction set and x86-64 has: the base of each object's own type.
+/// src/cpu/append/any_target.h: what rows ask of an instruction set and x86-64 has: the base of
+/// each object's own type.
 ///
 /// ISA-safe: always-inline functions only.
 #pragma once
@@ -16,7 +17,9 @@ struct AnyTarget {
   FOLIO_ALWAYS_INLINE static U select(U mask, U a, U b) {
     return (mask & a) | (~mask & b);
   }
-  FOLIO_ALWAYS_INLINE static float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+  FOLIO_ALWAYS_INLINE static float square_root(float x) {
+    return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)));
+  }
   FOLIO_ALWAYS_INLINE static void fence() { _mm_sfence(); }
 };
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/elements.h: registers of stored elements to floats and back, bit for bit as core/dtype.h states.
+/// src/cpu/append/elements.h: registers of stored elements to floats and back, bit for bit as
+/// core/dtype.h states.
 ///
-/// Four registers of floats are a block: of 8-bit elements they are one register, of 16-bit elements two. A NaN is rare: blocks that hold
-/// one are looked at again. Rounding is left to one addition of a large number whose last place is the spacing of the stored type at
-/// hand, which relies on the default rounding mode.
+/// Four registers of floats are a block: of 8-bit elements they are one register, of 16-bit
+/// elements two. A NaN is rare: blocks that hold one are looked at again. Rounding is left to one
+/// addition of a large number whose last place is the spacing of the stored type at hand, which
+/// relies on the default rounding mode.
 #pragma once
 
 #include "cpu/append/layout.h"
@@ -18,7 +20,8 @@ enum class Range {
   bounded  ///< finite and not beyond the type's largest number
 };
 
-/// The 8-bit floats: code = exponent field << mantissa | mantissa, for normal and subnormal numbers alike.
+/// The 8-bit floats: code = exponent field << mantissa | mantissa, for normal and subnormal numbers
+/// alike.
 struct E4m3 {
   static constexpr int mantissa = 3, bias = 7, shift = 20;
   static constexpr float largest = 448.0f;
@@ -70,8 +73,11 @@ struct Elements {
     const U bits = V::bits(x);
     const U sign = (bits >> 16) & V::splat(0x8000u);
     const U magnitude = bits & V::splat(0x7fffffffu);
-    const U normal = (magnitude - V::splat(112u << 23) + V::splat(0xfffu) + ((magnitude >> 13) & V::splat(1u))) >> 13;
-    const U subnormal = V::bits(V::floats(magnitude) + V::splat(0.5f)) - V::splat(0x3f000000u);  // units of 2^-24
+    const U normal = (magnitude - V::splat(112u << 23) + V::splat(0xfffu) +
+                      ((magnitude >> 13) & V::splat(1u))) >>
+                     13;
+    // units of 2^-24
+    const U subnormal = V::bits(V::floats(magnitude) + V::splat(0.5f)) - V::splat(0x3f000000u);
     U value = magnitude < V::splat(113u << 23) ? subnormal : normal;
     value = magnitude >= V::splat(0x477ff000u) ? V::splat(0x7c00u) : value;  // from 65520 on
     value = magnitude > V::splat(0x7f800000u) ? V::splat(0x7e00u) : value;
@@ -80,17 +86,21 @@ struct Elements {
 
   /// A sum from which codes_of_f8 takes an 8-bit float.
   ///
-  /// With 2^e the lower end of x's binade, but at least the smallest normal number, x + 2^(e + 23 - mantissa) rounds x to the spacing of
-  /// the stored type; the sum's last bits count that spacing, and added to the exponent's they are the code. The constant that makes
-  /// it so is put below the large number's exponent, where it is even and so leaves ties as they are. All of it carries x's sign.
+  /// With 2^e the lower end of x's binade, but at least the smallest normal number, x + 2^(e + 23 -
+  /// mantissa) rounds x to the spacing of the stored type; the sum's last bits count that spacing,
+  /// and added to the exponent's they are the code. The constant that makes it so is put below the
+  /// large number's exponent, where it is even and so leaves ties as they are. All of it carries
+  /// x's sign.
   template <class T, Range R>
   FOLIO_ALWAYS_INLINE static U f8_sum(F x) {
     constexpr uint32_t smallest = static_cast<uint32_t>(128 - T::bias) << 23;
-    constexpr uint32_t offset = ((static_cast<uint32_t>(T::bias - 1 - 127 - T::shift) << T::mantissa) & 0xffu);
+    constexpr uint32_t offset =
+        ((static_cast<uint32_t>(T::bias - 1 - 127 - T::shift) << T::mantissa) & 0xffu);
     if constexpr (R == Range::any) x = I::smaller_magnitude(x, V::splat(T::largest));
     const F floored = I::larger_magnitude(x, V::floats(V::splat(smallest)));
     const U binade = I::select(V::splat(0xff800000u), V::bits(floored), V::splat(offset));
-    return V::bits(V::fma(V::floats(binade), V::splat(static_cast<float>(1u << T::shift)), x));  // the product is exact
+    // the product is exact
+    return V::bits(V::fma(V::floats(binade), V::splat(static_cast<float>(1u << T::shift)), x));
   }
   /// The sum of any float.
   template <class T>
@@ -103,7 +113,8 @@ struct Elements {
     using Codes = typename Words<I>::U;
     const auto low = reinterpret_cast<Codes>(low_words), high = reinterpret_cast<Codes>(high_words);
     const Codes code = low + (high >> (T::shift - 16));
-    return I::select(V::splat(0x007f007fu), reinterpret_cast<U>(code), reinterpret_cast<U>(high >> 8));
+    return I::select(V::splat(0x007f007fu), reinterpret_cast<U>(code),
+                     reinterpret_cast<U>(high >> 8));
   }
 
   /// Integers in [-127, 127]. No NaN.
@@ -121,7 +132,9 @@ struct Elements {
     const U normal = magnitude + V::splat(112u << 23);
     const U special = normal + V::splat(112u << 23);
     const U quiet = special | V::splat(0x400000u);
-    const U subnormal = V::bits(V::floats(magnitude + V::splat(113u << 23)) - V::splat(6.103515625e-5f));  // 2^-14
+    // 2^-14
+    const U subnormal =
+        V::bits(V::floats(magnitude + V::splat(113u << 23)) - V::splat(6.103515625e-5f));
     U value = magnitude < V::splat(1u << 23) ? subnormal : normal;
     value = magnitude >= V::splat(31u << 23) ? special : value;
     value = magnitude > V::splat(31u << 23) ? quiet : value;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/layout.h: where elements lie in registers of floats, and how rows of memory are read into them.
+/// src/cpu/append/layout.h: where elements lie in registers of floats, and how rows of memory are
+/// read into them.
 ///
-/// Two registers of floats hold 2 W neighbours: in order, or split into the even and the odd ones. A word of memory with two bf16 is
-/// split by one instruction for each half, and 16-bit results are joined by two; keeping the order takes twice as many.
+/// Two registers of floats hold 2 W neighbours: in order, or split into the even and the odd ones.
+/// A word of memory with two bf16 is split by one instruction for each half, and 16-bit results are
+/// joined by two; keeping the order takes twice as many.
 #pragma once
 
 #include <utility>
@@ -15,9 +17,10 @@ namespace folio::inline v1::rows {
 /// A register as 2 W words.
 template <class I>
 struct Words {
-  typedef uint16_t U
-      __attribute__((vector_size(I::width * sizeof(uint32_t))));  // NOLINT(modernize-use-using): g++ needs the typedef
-  typedef int16_t S __attribute__((vector_size(I::width * sizeof(uint32_t))));  // NOLINT(modernize-use-using)
+  typedef uint16_t U __attribute__((vector_size(
+      I::width * sizeof(uint32_t))));  // NOLINT(modernize-use-using): g++ needs the typedef
+  typedef int16_t S
+      __attribute__((vector_size(I::width * sizeof(uint32_t))));  // NOLINT(modernize-use-using)
 };
 
 template <class I>
@@ -27,7 +30,9 @@ struct InOrder {
   using U = typename V::U;
 
   /// The low (high) halves of all lanes, as 2 W words in the order of memory.
-  FOLIO_ALWAYS_INLINE static U low_words(U a, U b) { return I::pack16(a & V::splat(0xffffu), b & V::splat(0xffffu)); }
+  FOLIO_ALWAYS_INLINE static U low_words(U a, U b) {
+    return I::pack16(a & V::splat(0xffffu), b & V::splat(0xffffu));
+  }
   FOLIO_ALWAYS_INLINE static U high_words(U a, U b) { return I::pack16(a >> 16, b >> 16); }
   /// The first and the second W elements.
   FOLIO_ALWAYS_INLINE static F first(F a, F) { return a; }
@@ -42,8 +47,12 @@ struct Split {
   using U = typename V::U;
   static constexpr int W = V::W;
 
-  FOLIO_ALWAYS_INLINE static U low_words(U a, U b) { return I::select(V::splat(0xffffu), a, b << 16); }
-  FOLIO_ALWAYS_INLINE static U high_words(U a, U b) { return I::select(V::splat(0xffffu), a >> 16, b); }
+  FOLIO_ALWAYS_INLINE static U low_words(U a, U b) {
+    return I::select(V::splat(0xffffu), a, b << 16);
+  }
+  FOLIO_ALWAYS_INLINE static U high_words(U a, U b) {
+    return I::select(V::splat(0xffffu), a >> 16, b);
+  }
   FOLIO_ALWAYS_INLINE static F first(F even, F odd) { return low_pairs(even, odd, lanes{}); }
   FOLIO_ALWAYS_INLINE static F second(F even, F odd) { return high_pairs(even, odd, lanes{}); }
 
@@ -67,13 +76,15 @@ struct Split {
   }
 };
 
-/// Heads of this length have loops of their own: a granule is a few dozen instructions, and loops of unknown length double them.
+/// Heads of this length have loops of their own: a granule is a few dozen instructions, and loops
+/// of unknown length double them.
 inline constexpr int64_t usual_length = 128;
 
 /// How rows are read: one of the types below.
 enum class Reading : uint8_t { floats, split_floats, bf16 };
 
-/// Rows that are read where they lie: `bytes` of an element, the order in registers, and 2 W elements loaded.
+/// Rows that are read where they lie: `bytes` of an element, the order in registers, and 2 W
+/// elements loaded.
 template <class I>
 struct Floats {
   using V = Simd<I>;

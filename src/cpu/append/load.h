@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/load.h: rows of one token's heads become rows of floats: widened, times their scales, normalised, rotated.
+/// src/cpu/append/load.h: rows of one token's heads become rows of floats: widened, times their
+/// scales, normalised, rotated.
 #pragma once
 
 #include "cpu/append/elements.h"
@@ -17,16 +18,20 @@ struct Load {
   static constexpr int W = V::W;
   static constexpr int chains = 16;  // of the sum of squares, on every machine
 
-  /// `rows` rows of `n` elements of `dtype`, `stride_bytes` apart, to rows of floats, `pitch` apart. Natural alignment is not
-  /// required, nothing behind a row is read; `to` has room for a register more.
-  static void widen(DType dtype, const std::byte* from, int64_t stride_bytes, int64_t rows, int64_t n, float* to, int64_t pitch) {
+  /// `rows` rows of `n` elements of `dtype`, `stride_bytes` apart, to rows of floats, `pitch`
+  /// apart. Natural alignment is not required, nothing behind a row is read; `to` has room for a
+  /// register more.
+  static void widen(DType dtype, const std::byte* from, int64_t stride_bytes, int64_t rows,
+                    int64_t n, float* to, int64_t pitch) {
     if (stride_bytes == n * (bit_width(dtype) / 8) && pitch == n) {
       n *= rows;
       rows = 1;
     }
     const Rows all{from, stride_bytes, rows, n, to, pitch};
     switch (dtype) {
-      case DType::f32: return widen_as<4>(all, [](const void* p) { return V::load(static_cast<const float*>(p)); });
+      case DType::f32:
+        return widen_as<4>(all,
+                           [](const void* p) { return V::load(static_cast<const float*>(p)); });
       case DType::bf16: return widen_as<2>(all, E::from_bf16);
       case DType::f16: return widen_as<2>(all, E::from_f16);
       case DType::f8_e4m3: return widen_as<1>(all, E::from_e4m3);
@@ -35,10 +40,12 @@ struct Load {
     }
   }
 
-  /// Heads [head, head + heads) of a place as rows of floats, `pitch` apart: what a reader of the source sees, transformed.
-  static void heads(const Job& job, const Place& place, int64_t head, int64_t heads, float* to, int64_t pitch) {
-    widen(job.source.dtype, place.source + head * job.source.head_stride_bytes, job.source.head_stride_bytes, heads,
-          job.head_size, to, pitch);
+  /// Heads [head, head + heads) of a place as rows of floats, `pitch` apart: what a reader of the
+  /// source sees, transformed.
+  static void heads(const Job& job, const Place& place, int64_t head, int64_t heads, float* to,
+                    int64_t pitch) {
+    widen(job.source.dtype, place.source + head * job.source.head_stride_bytes,
+          job.source.head_stride_bytes, heads, job.head_size, to, pitch);
     float* end = to + heads * pitch;
     if (job.source.scale_dtype != DType::invalid) {
       for (float* row = to; row != end; row += pitch) multiply_scales(job, place, head++, row);
@@ -49,17 +56,20 @@ struct Load {
     if (job.rope_dims == 0) return;
     const int64_t pairs = job.rope_dims / 2;
     if (job.interleaved) {
-      for (float* row = to; row != end; row += pitch) rotate_neighbours(row + job.first_dim, place.cos_sin, pairs);
+      for (float* row = to; row != end; row += pitch)
+        rotate_neighbours(row + job.first_dim, place.cos_sin, pairs);
     } else {
       rotate_halves(to + job.first_dim, heads, pitch, place.cos_sin, pairs);
     }
   }
 
-  /// Rows that are rotated by halves and nothing else, in whole units: no second pass over the floats.
+  /// Rows that are rotated by halves and nothing else, in whole units: no second pass over the
+  /// floats.
   static constexpr int unit = 2 * W;
   static bool only_rotates(const Job& job) {
-    return job.rope_dims > 0 && !job.interleaved && job.norm == nullptr && job.source.scale_dtype == DType::invalid &&
-           job.rope_dims % (2 * unit) == 0 && job.first_dim % unit == 0 && job.head_size % unit == 0;
+    return job.rope_dims > 0 && !job.interleaved && job.norm == nullptr &&
+           job.source.scale_dtype == DType::invalid && job.rope_dims % (2 * unit) == 0 &&
+           job.first_dim % unit == 0 && job.head_size % unit == 0;
   }
   /// Whole units of angles, split.
   static void split_angles(const float* angles, int64_t n, float* to) {
@@ -69,9 +79,11 @@ struct Load {
       V::store(to + i + W, Split<I>::odds(a, b));
     }
   }
-  /// `heads` rows of the source, read by `From` and stored in the order of its registers, `pitch` apart. Requires only_rotates().
+  /// `heads` rows of the source, read by `From` and stored in the order of its registers, `pitch`
+  /// apart. Requires only_rotates().
   template <class From>
-  static void rotated(const Job& job, const std::byte* from, int64_t heads, const float* angles, float* to, int64_t pitch) {
+  static void rotated(const Job& job, const std::byte* from, int64_t heads, const float* angles,
+                      float* to, int64_t pitch) {
     const bool is_usual = job.rope_dims == usual_length && job.head_size == usual_length;
     for (; heads > 0; --heads, from += job.source.head_stride_bytes, to += pitch) {
       if (is_usual) {
@@ -80,7 +92,8 @@ struct Load {
       }
       for (int64_t i = 0; i < job.first_dim; i += unit) copy_unit<From>(from, to, i);
       rotate_units<From>(from, angles, to, job.first_dim, job.rope_dims / 2);
-      for (int64_t i = job.first_dim + job.rope_dims; i < job.head_size; i += unit) copy_unit<From>(from, to, i);
+      for (int64_t i = job.first_dim + job.rope_dims; i < job.head_size; i += unit)
+        copy_unit<From>(from, to, i);
     }
   }
 
@@ -109,8 +122,8 @@ struct Load {
   }
 
   template <class From>
-  FOLIO_ALWAYS_INLINE static void rotate_units(const std::byte* from, const float* angles, float* to, int64_t begin,
-                                               int64_t pairs) {
+  FOLIO_ALWAYS_INLINE static void rotate_units(const std::byte* from, const float* angles,
+                                               float* to, int64_t begin, int64_t pairs) {
     for (int64_t i = 0; i < pairs; i += unit) {
       const int64_t first = begin + i, second = first + pairs;
       F a[2], b[2];
@@ -148,10 +161,13 @@ struct Load {
   static void multiply_scales(const Job& job, const Place& place, int64_t head, float* row) {
     const Format& f = job.source;
     const std::byte* at = place.source_scales + head * f.scale_head_stride_bytes;
-    for (int64_t first = 0; first < job.head_size; first += f.granularity, at += f.granule_stride_bytes) {
+    for (int64_t first = 0; first < job.head_size;
+         first += f.granularity, at += f.granule_stride_bytes) {
       const F scale = V::splat(load_scale(at, f.scale_dtype) * f.tensor_scale);
-      const int64_t n = job.head_size - first < f.granularity ? job.head_size - first : f.granularity;
-      for (int64_t i = 0; i < n; i += W) store_some(row + first + i, V::load(row + first + i) * scale, n - i);
+      const int64_t n =
+          job.head_size - first < f.granularity ? job.head_size - first : f.granularity;
+      for (int64_t i = 0; i < n; i += W)
+        store_some(row + first + i, V::load(row + first + i) * scale, n - i);
     }
   }
 
@@ -164,7 +180,8 @@ struct Load {
     }
   }
 
-  /// Chain c adds the squares of elements c, c + 16, ...; chains c and c + 8 are added, then c and c + 4, and so on.
+  /// Chain c adds the squares of elements c, c + 16, ...; chains c and c + 8 are added, then c and
+  /// c + 4, and so on.
   static float sum_of_squares(float* row, int64_t n) {
     for (int64_t i = n; i % chains != 0; ++i) row[i] = 0.0f;
     F sums[chains / W] = {};
@@ -180,9 +197,11 @@ struct Load {
   }
 
   /// Pairs (i, i + pairs) of `heads` rows; an angle is read once for all.
-  static void rotate_halves(float* rows, int64_t heads, int64_t pitch, const float* cos_sin, int64_t pairs) {
+  static void rotate_halves(float* rows, int64_t heads, int64_t pitch, const float* cos_sin,
+                            int64_t pairs) {
     for (int64_t i = 0; i < pairs; i += W) {
-      const F cosine = load_some(cos_sin + i, pairs - i), sine = load_some(cos_sin + pairs + i, pairs - i);
+      const F cosine = load_some(cos_sin + i, pairs - i),
+              sine = load_some(cos_sin + pairs + i, pairs - i);
       float* row = rows + i;
       for (int64_t h = 0; h < heads; ++h, row += pitch) {
         const F a = V::load(row), b = V::load(row + pairs);
@@ -195,7 +214,8 @@ struct Load {
   /// Pairs (2 i, 2 i + 1).
   static void rotate_neighbours(float* row, const float* cos_sin, int64_t pairs) {
     for (int64_t i = 0; i < pairs; i += W) {
-      const F cosine = load_some(cos_sin + i, pairs - i), sine = load_some(cos_sin + pairs + i, pairs - i);
+      const F cosine = load_some(cos_sin + i, pairs - i),
+              sine = load_some(cos_sin + pairs + i, pairs - i);
       float* at = row + 2 * i;
       const F first = V::load(at), second = V::load(at + W);
       const F a = Split<I>::evens(first, second), b = Split<I>::odds(first, second);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/rows.h: what append, rotate and the copies ask of an instruction set: rows of one token read, changed and written.
+/// src/cpu/append/rows.h: what append, rotate and the copies ask of an instruction set: rows of one
+/// token read, changed and written.
 ///
-/// A job is the same for all tokens of a call, a place is one token. Kernels know no pages, tables or views. All builds write the same
-/// bytes, whatever the instruction set (but for the payload of a NaN that has been computed with).
+/// A job is the same for all tokens of a call, a place is one token. Kernels know no pages, tables
+/// or views. All builds write the same bytes, whatever the instruction set (but for the payload of
+/// a NaN that has been computed with).
 #pragma once
 
 #include <cstddef>
@@ -10,16 +12,18 @@
 #include <span>
 #include <string_view>
 
-#include "kernel/kernel.h"
 #include "folio/core/dtype.h"
+#include "kernel/kernel.h"
 
 namespace folio::inline v1 {
 namespace rows {
 
-/// Elements of a head that fit the kernels' scratch memory: the limit of whatever is more than a conversion.
+/// Elements of a head that fit the kernels' scratch memory: the limit of whatever is more than a
+/// conversion.
 inline constexpr int32_t head_size_max = 4096;
 
-/// One token's heads on one side. Scales of head h, granule g: the place's scales + h * scale_head_stride + g * granule_stride.
+/// One token's heads on one side. Scales of head h, granule g: the place's scales + h *
+/// scale_head_stride + g * granule_stride.
 struct Format {
   DType dtype = DType::invalid;
   int64_t head_stride_bytes = 0;
@@ -36,8 +40,9 @@ struct Job {
   int64_t head_size = 0;  ///< at most head_size_max, unless `is_plain`
   Format source = {};     ///< f32, bf16 and f16 where the job normalises or rotates
   Format target = {};
-  bool computes_scales = false;  ///< of the target: written from the largest finite magnitude; otherwise read
-  const float* norm = nullptr;   ///< [head_size] weights of the RMSNorm, or null
+  /// of the target: written from the largest finite magnitude; otherwise read
+  bool computes_scales = false;
+  const float* norm = nullptr;  ///< [head_size] weights of the RMSNorm, or null
   float norm_eps = 0.0f;
   int32_t first_dim = 0;
   int32_t rope_dims = 0;  ///< 0: no rotation
@@ -46,7 +51,8 @@ struct Job {
 
   /// A conversion element by element, or a copy.
   [[nodiscard]] bool is_plain() const {
-    return source.scale_dtype == DType::invalid && target.scale_dtype == DType::invalid && norm == nullptr && rope_dims == 0;
+    return source.scale_dtype == DType::invalid && target.scale_dtype == DType::invalid &&
+           norm == nullptr && rope_dims == 0;
   }
 };
 
@@ -58,12 +64,14 @@ struct Place {
   std::byte* target_scales = nullptr;
 };
 
-/// `tokens` tokens of up to two jobs, token by token: K and V of a token are neighbours in memory. [tokens, num_jobs] places.
+/// `tokens` tokens of up to two jobs, token by token: K and V of a token are neighbours in memory.
+/// [tokens, num_jobs] places.
 using WriteRows = void(const Job* jobs, int num_jobs, const Place* places, int64_t tokens) noexcept;
 /// memcpy; with `streams` past the caches, to be followed by fence() before others are told of it.
 using MoveBytes = void(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept;
 
-/// One build. Thread safety: pure but for the bytes written; allocates nothing, about 70 KB of stack.
+/// One build. Thread safety: pure but for the bytes written; allocates nothing, about 70 KB of
+/// stack.
 struct Kernel {
   std::string_view name;
   Isa isa = Isa::x86_64;

@@ -18,7 +18,8 @@ struct Target : rows::AnyTarget {
   }
   template <class U>
   static U widen16(const void* from) {
-    return reinterpret_cast<U>(_mm_unpacklo_epi16(_mm_loadl_epi64(static_cast<const __m128i*>(from)), _mm_setzero_si128()));
+    return reinterpret_cast<U>(_mm_unpacklo_epi16(
+        _mm_loadl_epi64(static_cast<const __m128i*>(from)), _mm_setzero_si128()));
   }
   template <class U>
   static U widen8(const void* from) {
@@ -27,7 +28,8 @@ struct Target : rows::AnyTarget {
     const __m128i words = _mm_unpacklo_epi8(_mm_cvtsi32_si128(bytes), _mm_setzero_si128());
     return reinterpret_cast<U>(_mm_unpacklo_epi16(words, _mm_setzero_si128()));
   }
-  /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's sign. No NaN.
+  /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's
+  /// sign. No NaN.
   template <class F>
   static F larger_magnitude(F x, F y) {
     return reinterpret_cast<F>(_mm_or_ps(_mm_max_ps(magnitude(x), y), sign(x)));
@@ -38,7 +40,8 @@ struct Target : rows::AnyTarget {
   }
   template <class F>
   static bool has_nan(const F (&x)[4]) {
-    return _mm_movemask_ps(_mm_or_ps(_mm_cmpunord_ps(x[0], x[1]), _mm_cmpunord_ps(x[2], x[3]))) != 0;
+    return _mm_movemask_ps(_mm_or_ps(_mm_cmpunord_ps(x[0], x[1]), _mm_cmpunord_ps(x[2], x[3]))) !=
+           0;
   }
   template <class S, class F>
   static S to_integers(F x) {
@@ -55,8 +58,8 @@ struct Target : rows::AnyTarget {
     _mm_stream_si128(reinterpret_cast<__m128i*>(to), reinterpret_cast<__m128i>(x));
   }
 
-  /// Lanes below 2^16, words below 2^8 (signed: that fit) side by side. The first instruction saturates to signed words, so the words go
-  /// through it with their sign.
+  /// Lanes below 2^16, words below 2^8 (signed: that fit) side by side. The first instruction
+  /// saturates to signed words, so the words go through it with their sign.
   template <class U>
   static U pack16(U a, U b) {
     const __m128i low = _mm_srai_epi32(_mm_slli_epi32(reinterpret_cast<__m128i>(a), 16), 16);
@@ -65,11 +68,13 @@ struct Target : rows::AnyTarget {
   }
   template <class U>
   static U pack8(U a, U b) {
-    return reinterpret_cast<U>(_mm_packus_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
+    return reinterpret_cast<U>(
+        _mm_packus_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
   }
   template <class U>
   static U pack8_signed(U a, U b) {
-    return reinterpret_cast<U>(_mm_packs_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
+    return reinterpret_cast<U>(
+        _mm_packs_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
   }
 
  private:
@@ -81,7 +86,8 @@ struct Target : rows::AnyTarget {
 
 namespace x86_64 {
 
-void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places, int64_t tokens) noexcept {
+void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places,
+                int64_t tokens) noexcept {
   rows::Writer<Target>::write(jobs, num_jobs, places, tokens);
 }
 

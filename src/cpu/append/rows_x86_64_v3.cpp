@@ -18,13 +18,16 @@ struct Target : rows::AnyTarget {
   }
   template <class U>
   static U widen16(const void* from) {
-    return reinterpret_cast<U>(_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from))));
+    return reinterpret_cast<U>(
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from))));
   }
   template <class U>
   static U widen8(const void* from) {
-    return reinterpret_cast<U>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(from))));
+    return reinterpret_cast<U>(
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(from))));
   }
-  /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's sign. No NaN.
+  /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's
+  /// sign. No NaN.
   template <class F>
   static F larger_magnitude(F x, F y) {
     return reinterpret_cast<F>(_mm256_or_ps(_mm256_max_ps(magnitude(x), y), sign(x)));
@@ -35,7 +38,8 @@ struct Target : rows::AnyTarget {
   }
   template <class F>
   static bool has_nan(const F (&x)[4]) {
-    const __m256 any = _mm256_or_ps(_mm256_cmp_ps(x[0], x[1], _CMP_UNORD_Q), _mm256_cmp_ps(x[2], x[3], _CMP_UNORD_Q));
+    const __m256 any = _mm256_or_ps(_mm256_cmp_ps(x[0], x[1], _CMP_UNORD_Q),
+                                    _mm256_cmp_ps(x[2], x[3], _CMP_UNORD_Q));
     return _mm256_movemask_ps(any) != 0;
   }
   template <class S, class F>
@@ -55,19 +59,22 @@ struct Target : rows::AnyTarget {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(x));
   }
 
-  /// Lanes below 2^16, words below 2^8 (signed: that fit) side by side. The instructions pack within 16 bytes; a permutation puts the
-  /// parts in order.
+  /// Lanes below 2^16, words below 2^8 (signed: that fit) side by side. The instructions pack
+  /// within 16 bytes; a permutation puts the parts in order.
   template <class U>
   static U pack16(U a, U b) {
-    return in_order<U>(_mm256_packus_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+    return in_order<U>(
+        _mm256_packus_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
   }
   template <class U>
   static U pack8(U a, U b) {
-    return in_order<U>(_mm256_packus_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+    return in_order<U>(
+        _mm256_packus_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
   }
   template <class U>
   static U pack8_signed(U a, U b) {
-    return in_order<U>(_mm256_packs_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+    return in_order<U>(
+        _mm256_packs_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
   }
 
  private:
@@ -83,7 +90,8 @@ struct Target : rows::AnyTarget {
 
 namespace x86_64_v3 {
 
-void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places, int64_t tokens) noexcept {
+void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places,
+                int64_t tokens) noexcept {
   rows::Writer<Target>::write(jobs, num_jobs, places, tokens);
 }
 

@@ -15,10 +15,12 @@ struct Target : Avx512Lanes, rows::AnyTarget {
   /// mask ? a : b, bit by bit
   template <class U>
   static U select(U mask, U a, U b) {
-    return reinterpret_cast<U>(_mm512_ternarylogic_epi32(reinterpret_cast<__m512i>(mask), reinterpret_cast<__m512i>(a),
+    return reinterpret_cast<U>(_mm512_ternarylogic_epi32(reinterpret_cast<__m512i>(mask),
+                                                         reinterpret_cast<__m512i>(a),
                                                          reinterpret_cast<__m512i>(b), 0xca));
   }
-  /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's sign. No NaN.
+  /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's
+  /// sign. No NaN.
   template <class F>
   static F larger_magnitude(F x, F y) {
     return _mm512_maskz_range_ps(every_lane, x, y, 0x3);
@@ -29,7 +31,8 @@ struct Target : Avx512Lanes, rows::AnyTarget {
   }
   template <class F>
   static bool has_nan(const F (&x)[4]) {
-    return _mm512_kortestz(_mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q), _mm512_cmp_ps_mask(x[2], x[3], _CMP_UNORD_Q)) == 0;
+    return _mm512_kortestz(_mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q),
+                           _mm512_cmp_ps_mask(x[2], x[3], _CMP_UNORD_Q)) == 0;
   }
   template <class S, class F>
   static S to_integers(F x) {
@@ -38,8 +41,8 @@ struct Target : Avx512Lanes, rows::AnyTarget {
   template <class U>
   static uint32_t largest_lane(U x) {
     const auto whole = reinterpret_cast<__m512i>(x);
-    const __m256i eight =
-        _mm256_max_epu32(_mm512_maskz_extracti64x4_epi64(0xff, whole, 0), _mm512_maskz_extracti64x4_epi64(0xff, whole, 1));
+    const __m256i eight = _mm256_max_epu32(_mm512_maskz_extracti64x4_epi64(0xff, whole, 0),
+                                           _mm512_maskz_extracti64x4_epi64(0xff, whole, 1));
     __m128i four = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
     four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
     four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1));
@@ -50,25 +53,29 @@ struct Target : Avx512Lanes, rows::AnyTarget {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(x));
   }
 
-  /// Lanes below 2^16, words below 2^8 (signed: that fit) side by side. The instructions pack within 16 bytes; a permutation puts the
-  /// parts in order.
+  /// Lanes below 2^16, words below 2^8 (signed: that fit) side by side. The instructions pack
+  /// within 16 bytes; a permutation puts the parts in order.
   template <class U>
   static U pack16(U a, U b) {
-    return in_order<U>(_mm512_maskz_packus_epi32(0xffffffffu, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+    return in_order<U>(_mm512_maskz_packus_epi32(0xffffffffu, reinterpret_cast<__m512i>(a),
+                                                 reinterpret_cast<__m512i>(b)));
   }
   template <class U>
   static U pack8(U a, U b) {
-    return in_order<U>(_mm512_maskz_packus_epi16(~__mmask64{0}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+    return in_order<U>(_mm512_maskz_packus_epi16(~__mmask64{0}, reinterpret_cast<__m512i>(a),
+                                                 reinterpret_cast<__m512i>(b)));
   }
   template <class U>
   static U pack8_signed(U a, U b) {
-    return in_order<U>(_mm512_maskz_packs_epi16(~__mmask64{0}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+    return in_order<U>(_mm512_maskz_packs_epi16(~__mmask64{0}, reinterpret_cast<__m512i>(a),
+                                                reinterpret_cast<__m512i>(b)));
   }
 
  private:
   template <class U>
   static U in_order(__m512i packed) {
-    return reinterpret_cast<U>(_mm512_maskz_permutexvar_epi64(0xff, _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed));
+    return reinterpret_cast<U>(
+        _mm512_maskz_permutexvar_epi64(0xff, _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed));
   }
 };
 
@@ -76,7 +83,8 @@ struct Target : Avx512Lanes, rows::AnyTarget {
 
 namespace x86_64_v4 {
 
-void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places, int64_t tokens) noexcept {
+void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places,
+                int64_t tokens) noexcept {
   rows::Writer<Target>::write(jobs, num_jobs, places, tokens);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/scales.h: the largest finite magnitude of a granule, and the scale that follows from it.
+/// src/cpu/append/scales.h: the largest finite magnitude of a granule, and the scale that follows
+/// from it.
 #pragma once
 
 #include <type_traits>
@@ -11,7 +12,8 @@
 
 namespace folio::inline v1::rows {
 
-/// The largest finite magnitudes of granules, as bits, which order as the numbers do. Not initialised.
+/// The largest finite magnitudes of granules, as bits, which order as the numbers do. Not
+/// initialised.
 struct Magnitudes {
   alignas(64) uint32_t finite[granules_max];
   bool is_any_special;  ///< there is a NaN or an infinity in one of them
@@ -39,13 +41,14 @@ struct Scales {
   }
 
   /// Writes the scales of the granules to `at` and says how they are to be divided.
-  static void make(const Job& job, const Granules& granules, const Magnitudes& magnitudes, const Side<std::byte>& at,
-                   Divisors& divisors) {
+  static void make(const Job& job, const Granules& granules, const Magnitudes& magnitudes,
+                   const Side<std::byte>& at, Divisors& divisors) {
     const Format& f = job.target;
     const int64_t count = granules.count();
     float* const value = divisors.value;
     bool is_bounded = !magnitudes.is_any_special;
-    for (int64_t i = 0; i < count; i += lanes) is_bounded = make_some(f, magnitudes.finite + i, value + i) && is_bounded;
+    for (int64_t i = 0; i < count; i += lanes)
+      is_bounded = make_some(f, magnitudes.finite + i, value + i) && is_bounded;
     for (int64_t h = 0, i = 0; h < granules.heads; ++h) {
       for (int64_t g = 0; g < granules.per_head; ++g, ++i) {
         if (f.scale_dtype == DType::f32) {
@@ -55,7 +58,8 @@ struct Scales {
         }
       }
     }
-    for (int64_t i = 0; i < count; i += lanes) is_bounded = invert(f.tensor_scale, divisors, i) && is_bounded;
+    for (int64_t i = 0; i < count; i += lanes)
+      is_bounded = invert(f.tensor_scale, divisors, i) && is_bounded;
     divisors.is_uniform = is_bounded;
     divisors.how[0] = Division::bounded;
     for (int64_t i = 0; i < count && !is_bounded; ++i)
@@ -63,7 +67,8 @@ struct Scales {
   }
 
   /// How rows are divided by scales that are there.
-  static void read(const Format& f, const Granules& granules, const Side<std::byte>& at, Divisors& divisors) {
+  static void read(const Format& f, const Granules& granules, const Side<std::byte>& at,
+                   Divisors& divisors) {
     divisors.is_uniform = true;
     for (int64_t i = 0; i < granules.count(); ++i) {
       const std::byte* scale = at.at(i / granules.per_head, i % granules.per_head);
@@ -71,7 +76,9 @@ struct Scales {
       const bool corrects = is_plain_divisor(value) && bit_width(f.dtype) == 8;
       divisors.value[i] = value;
       divisors.reciprocal[i] = 1.0f / value;
-      divisors.how[i] = value == 1.0f ? Division::none : corrects ? Division::corrected : Division::exact;
+      divisors.how[i] = value == 1.0f ? Division::none
+                        : corrects    ? Division::corrected
+                                      : Division::exact;
       divisors.is_uniform = divisors.is_uniform && divisors.how[i] == divisors.how[0];
     }
   }
@@ -79,23 +86,30 @@ struct Scales {
   static constexpr int lanes = 8;  // scales that are divided at a time
 
  private:
-  typedef double Doubles __attribute__((vector_size(lanes * sizeof(double))));  // NOLINT(modernize-use-using)
-  typedef float Floats __attribute__((vector_size(lanes * sizeof(float))));     // NOLINT(modernize-use-using)
-  typedef int64_t Longs __attribute__((vector_size(lanes * sizeof(int64_t))));  // NOLINT(modernize-use-using)
-  typedef int32_t Ints __attribute__((vector_size(lanes * sizeof(int32_t))));   // NOLINT(modernize-use-using)
+  typedef double Doubles
+      __attribute__((vector_size(lanes * sizeof(double))));  // NOLINT(modernize-use-using)
+  typedef float Floats
+      __attribute__((vector_size(lanes * sizeof(float))));  // NOLINT(modernize-use-using)
+  typedef int64_t Longs
+      __attribute__((vector_size(lanes * sizeof(int64_t))));  // NOLINT(modernize-use-using)
+  typedef int32_t Ints
+      __attribute__((vector_size(lanes * sizeof(int32_t))));  // NOLINT(modernize-use-using)
 
-  /// The scales wanted, up to the largest; false if that is less. All lanes are computed, used or not: what waits for divisions waits
-  /// once.
+  /// The scales wanted, up to the largest; false if that is less. All lanes are computed, used or
+  /// not: what waits for divisions waits once.
   static bool make_some(const Format& f, const uint32_t* magnitudes, float* to) {
     const float largest = scale_max(f.scale_dtype);
     Ints bits;
     __builtin_memcpy(&bits, magnitudes, sizeof bits);
-    const double reach = static_cast<double>(qmax_of(f.dtype)) * static_cast<double>(f.tensor_scale);  // exact
+    // exact
+    const double reach =
+        static_cast<double>(qmax_of(f.dtype)) * static_cast<double>(f.tensor_scale);
     // The smallest floats that are not below the quotients: a comparison that holds is -1.
     const Doubles exact = __builtin_convertvector(reinterpret_cast<Floats>(bits), Doubles) / reach;
     const Floats nearest = __builtin_convertvector(exact, Floats);
     const Longs is_below = __builtin_convertvector(nearest, Doubles) < exact;
-    Floats wanted = reinterpret_cast<Floats>(reinterpret_cast<Ints>(nearest) - __builtin_convertvector(is_below, Ints));
+    Floats wanted = reinterpret_cast<Floats>(reinterpret_cast<Ints>(nearest) -
+                                             __builtin_convertvector(is_below, Ints));
     wanted = bits == 0 ? Floats{} + 1.0f : wanted;
     const Floats stored = wanted < largest ? wanted : Floats{} + largest;
     __builtin_memcpy(to, &stored, sizeof stored);
@@ -119,7 +133,8 @@ struct Scales {
 
   static constexpr uint32_t infinity = 0x7f800000u;
 
-  // A register of magnitudes, as integers that order as they do; with `FiniteOnly`, specials count as 0.
+  // A register of magnitudes, as integers that order as they do; with `FiniteOnly`, specials count
+  // as 0.
   struct FloatMagnitudes {
     using Lanes = U;
     static constexpr int bytes = 4;
@@ -136,12 +151,15 @@ struct Scales {
     static constexpr int bytes = 2;
     template <bool FiniteOnly>
     FOLIO_ALWAYS_INLINE static Lanes load(const std::byte* from) {
-      const auto words = reinterpret_cast<Lanes>(V::template load_as<U>(from) & V::splat(0x7fff7fffu));
-      if constexpr (FiniteOnly) return words < static_cast<int16_t>(infinity >> 16) ? words : Lanes{};
+      const auto words =
+          reinterpret_cast<Lanes>(V::template load_as<U>(from) & V::splat(0x7fff7fffu));
+      if constexpr (FiniteOnly)
+        return words < static_cast<int16_t>(infinity >> 16) ? words : Lanes{};
       return words;
     }
     static uint32_t largest(Lanes all) {
-      const U pairs = reinterpret_cast<U>(all), low = pairs << 16, high = pairs & V::splat(0xffff0000u);
+      const U pairs = reinterpret_cast<U>(all), low = pairs << 16,
+              high = pairs & V::splat(0xffff0000u);
       return I::largest_lane(low > high ? low : high);
     }
   };
@@ -161,7 +179,8 @@ struct Scales {
         continue;
       }
       for (int64_t g = 0; g < granules.per_head; ++g)
-        all.finite[i++] = largest_bits<M, FiniteOnly>(granules.from.at(h, g), granules.length_of(g));
+        all.finite[i++] =
+            largest_bits<M, FiniteOnly>(granules.from.at(h, g), granules.length_of(g));
     }
     for (int64_t k = 0; k < i; ++k) largest = largest > all.finite[k] ? largest : all.finite[k];
     for (; i % lanes != 0; ++i) all.finite[i] = 0;
@@ -191,7 +210,8 @@ struct Scales {
     return dtype == DType::i8 ? 127.0f : dtype == DType::f8_e4m3 ? E4m3::largest : E5m2::largest;
   }
 
-  /// Largest finite number of a scale's type: a scale beyond it stays finite, and the stored values saturate.
+  /// Largest finite number of a scale's type: a scale beyond it stays finite, and the stored values
+  /// saturate.
   static float scale_max(DType dtype) {
     switch (dtype) {
       case DType::f16: return 65504.0f;
@@ -209,7 +229,9 @@ struct Scales {
       case DType::f32: return put(dtype, bits, at);
       case DType::bf16: return put(dtype, static_cast<uint16_t>((bits + 0xffffu) >> 16), at);
       case DType::f16: return put(dtype, static_cast<uint16_t>(up<13, 112>(bits, x * 0x1p24f)), at);
-      case DType::f8_e8m0: return put(dtype, static_cast<uint8_t>(bits <= 0x400000u ? 0u : (bits + 0x7fffffu) >> 23), at);
+      case DType::f8_e8m0:
+        return put(dtype, static_cast<uint8_t>(bits <= 0x400000u ? 0u : (bits + 0x7fffffu) >> 23),
+                   at);
       default: return put(dtype, static_cast<uint8_t>(up<20, 120>(bits, x * 0x1p9f)), at);
     }
   }

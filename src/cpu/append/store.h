@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/store.h: rows of floats become stored elements, divided by a scale where the plane has scales.
+/// src/cpu/append/store.h: rows of floats become stored elements, divided by a scale where the
+/// plane has scales.
 ///
-/// Stored is from_float(x / divisor), the quotient rounded to float. Where the instruction set fuses, the quotient comes from the
-/// reciprocal y, correctly rounded, and one step of correction: q = x y, q - (q divisor - x) y, which is the rounded quotient (Markstein
-/// 1990) as long as nothing under- or overflows; that is what `is_plain_divisor` makes sure of where it could show in 8 bits.
+/// Stored is from_float(x / divisor), the quotient rounded to float. Where the instruction set
+/// fuses, the quotient comes from the reciprocal y, correctly rounded, and one step of correction:
+/// q = x y, q - (q divisor - x) y, which is the rounded quotient (Markstein 1990) as long as
+/// nothing under- or overflows; that is what `is_plain_divisor` makes sure of where it could show
+/// in 8 bits.
 #pragma once
 
 #include "cpu/append/elements.h"
@@ -27,7 +30,9 @@ struct Side {
   int64_t head_stride_bytes;
   int64_t granule_stride_bytes;
 
-  [[nodiscard]] FOLIO_ALWAYS_INLINE Byte* at(int64_t head) const { return first + head * head_stride_bytes; }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE Byte* at(int64_t head) const {
+    return first + head * head_stride_bytes;
+  }
   [[nodiscard]] FOLIO_ALWAYS_INLINE Byte* at(int64_t head, int64_t granule) const {
     return first + head * head_stride_bytes + granule * granule_stride_bytes;
   }
@@ -41,7 +46,8 @@ struct Granules {
   int64_t last_length;  ///< of the last one of a head
   Side<const std::byte> from;
   Side<std::byte> to;
-  Side<const std::byte> ahead;  ///< source of the same elements of a coming token: fetched evenly meanwhile
+  /// source of the same elements of a coming token: fetched evenly meanwhile
+  Side<const std::byte> ahead;
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t count() const { return heads * per_head; }
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t length_of(int64_t granule) const {
@@ -58,8 +64,8 @@ struct Granules {
   }
 };
 
-/// The source of a coming token, into the second cache: a line on its way into the first holds one of its few buffers, which
-/// stores past the caches need as well.
+/// The source of a coming token, into the second cache: a line on its way into the first holds one
+/// of its few buffers, which stores past the caches need as well.
 FOLIO_ALWAYS_INLINE void fetch(const std::byte* at) { __builtin_prefetch(at, 0, 2); }
 
 /// Granules that are stored together.
@@ -75,7 +81,9 @@ struct Divisors {
 
 /// Quotients below 2^-22 are 0 in every 8-bit type, so a remainder that underflows is never seen.
 inline constexpr float plain_divisor_min = 0x1p-80f, plain_divisor_max = 0x1p80f;
-FOLIO_ALWAYS_INLINE bool is_plain_divisor(float x) { return x >= plain_divisor_min && x <= plain_divisor_max; }
+FOLIO_ALWAYS_INLINE bool is_plain_divisor(float x) {
+  return x >= plain_divisor_min && x <= plain_divisor_max;
+}
 
 /// `From`: how the rows are read (layout.h).
 template <class I, class From>
@@ -88,17 +96,21 @@ struct Store {
   static constexpr int W = V::W;
   static constexpr int block = E::block;
 
-  /// Granules are mostly divided in one way: then types and ways are looked at once. Without divisors nothing is divided.
-  /// `source_bytes`: of an element of the source.
-  static void narrow(DType dtype, const Granules& granules, const Divisors* divisors, bool streams, int64_t source_bytes) {
+  /// Granules are mostly divided in one way: then types and ways are looked at once. Without
+  /// divisors nothing is divided. `source_bytes`: of an element of the source.
+  static void narrow(DType dtype, const Granules& granules, const Divisors* divisors, bool streams,
+                     int64_t source_bytes) {
     const int64_t ahead_bytes = source_bytes * block;
-    if (divisors == nullptr) return narrow_as(dtype, granules, no_divisor, Division::none, streams, ahead_bytes);
+    if (divisors == nullptr)
+      return narrow_as(dtype, granules, no_divisor, Division::none, streams, ahead_bytes);
     if (divisors->is_uniform) {
-      return narrow_as(dtype, granules, {divisors->value, divisors->reciprocal}, divisors->how[0], streams, ahead_bytes);
+      return narrow_as(dtype, granules, {divisors->value, divisors->reciprocal}, divisors->how[0],
+                       streams, ahead_bytes);
     }
     for (int64_t i = 0; i < granules.count(); ++i) {
       const Granules one = granules.one(i / granules.per_head, i % granules.per_head);
-      narrow_as(dtype, one, {divisors->value + i, divisors->reciprocal + i}, divisors->how[i], streams, ahead_bytes);
+      narrow_as(dtype, one, {divisors->value + i, divisors->reciprocal + i}, divisors->how[i],
+                streams, ahead_bytes);
     }
   }
 
@@ -114,10 +126,12 @@ struct Store {
   };
   static constexpr Divisor no_divisor{nullptr, nullptr};
 
-  static void narrow_as(DType dtype, const Granules& granules, Divisor divisor, Division how, bool streams, int64_t ahead_bytes) {
+  static void narrow_as(DType dtype, const Granules& granules, Divisor divisor, Division how,
+                        bool streams, int64_t ahead_bytes) {
     constexpr uint64_t line = W * sizeof(float);
     const auto to = reinterpret_cast<uintptr_t>(granules.to.first);
-    const auto strides = static_cast<uint64_t>(granules.to.head_stride_bytes | granules.to.granule_stride_bytes);
+    const auto strides =
+        static_cast<uint64_t>(granules.to.head_stride_bytes | granules.to.granule_stride_bytes);
     const bool is_aligned = to % line == 0 && (granules.count() == 1 || strides % line == 0);
     const Way way{streams && is_aligned, ahead_bytes};
     switch (dtype) {
@@ -195,7 +209,10 @@ struct Store {
       if (R == Range::any && I::has_nan(x)) {
         for (int i = 0; i < 4; ++i) whole[i] = x[i] == x[i] ? whole[i] : U{};
       }
-      put(to, I::pack8_signed(Order::low_words(whole[0], whole[1]), Order::low_words(whole[2], whole[3])), streams);
+      put(to,
+          I::pack8_signed(Order::low_words(whole[0], whole[1]),
+                          Order::low_words(whole[2], whole[3])),
+          streams);
     }
   };
 
@@ -218,35 +235,41 @@ struct Store {
     const bool is_usual = granules.per_head == 1 && granules.last_length == usual_length;
     for (int64_t h = 0; h < granules.heads; ++h) {
       if (is_usual) {
-        store_granule<T, How>(granules.from.at(h), usual_length, granules.to.at(h), divisor, granules.ahead.at(h), way);
+        store_granule<T, How>(granules.from.at(h), usual_length, granules.to.at(h), divisor,
+                              granules.ahead.at(h), way);
         continue;
       }
       for (int64_t g = 0; g < granules.per_head; ++g) {
-        store_granule<T, How>(granules.from.at(h, g), granules.length_of(g), granules.to.at(h, g), divisor,
-                              granules.ahead.at(h, g), way);
+        store_granule<T, How>(granules.from.at(h, g), granules.length_of(g), granules.to.at(h, g),
+                              divisor, granules.ahead.at(h, g), way);
       }
     }
   }
   template <class T, Division How>
-  FOLIO_ALWAYS_INLINE static void store_granule(const std::byte* from, int64_t n, std::byte* to, Divisor& divisor,
-                                                const std::byte* ahead, const Way& way) {
+  FOLIO_ALWAYS_INLINE static void store_granule(const std::byte* from, int64_t n, std::byte* to,
+                                                Divisor& divisor, const std::byte* ahead,
+                                                const Way& way) {
     F value{}, reciprocal{};
-    if constexpr (How != Division::none) value = V::splat(*divisor.value++), reciprocal = V::splat(*divisor.reciprocal++);
-    for (; n >= block; n -= block, from += block * From::bytes, to += block * T::bytes, ahead += way.ahead_bytes) {
+    if constexpr (How != Division::none)
+      value = V::splat(*divisor.value++), reciprocal = V::splat(*divisor.reciprocal++);
+    for (; n >= block; n -= block, from += block * From::bytes, to += block * T::bytes,
+                       ahead += way.ahead_bytes) {
       for (int64_t i = 0; i < block * From::source_bytes; i += 64) fetch(ahead + i);
       store_block<T, How>(from, to, value, reciprocal, way.streams);
     }
     if (n > 0) store_rest<T, How>(from, n, to, value, reciprocal);
   }
   template <class T, Division How>
-  [[gnu::noinline]] static void store_rest(const std::byte* from, int64_t n, std::byte* to, F value, F reciprocal) {
+  [[gnu::noinline]] static void store_rest(const std::byte* from, int64_t n, std::byte* to, F value,
+                                           F reciprocal) {
     std::byte some[block * From::bytes] = {}, rest[block * T::bytes];
     __builtin_memcpy(some, from, static_cast<size_t>(n) * From::bytes);
     store_block<T, How>(some, rest, value, reciprocal, false);
     __builtin_memcpy(to, rest, static_cast<size_t>(n) * T::bytes);
   }
   template <class T, Division How>
-  FOLIO_ALWAYS_INLINE static void store_block(const std::byte* from, std::byte* to, F value, F reciprocal, bool streams) {
+  FOLIO_ALWAYS_INLINE static void store_block(const std::byte* from, std::byte* to, F value,
+                                              F reciprocal, bool streams) {
     F x[4];
     From::load(from, x[0], x[1]);
     From::load(from + 2 * W * From::bytes, x[2], x[3]);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/writer.h: one token after the other: heads are stored from where they lie, or from scratch memory as floats.
+/// src/cpu/append/writer.h: one token after the other: heads are stored from where they lie, or
+/// from scratch memory as floats.
 ///
-/// The scratch memory stays in the first cache. All scales of a token's heads are made together: one after the other they would
-/// wait for each other's divisions.
+/// The scratch memory stays in the first cache. All scales of a token's heads are made together:
+/// one after the other they would wait for each other's divisions.
 #pragma once
 
 #include "cpu/append/load.h"
@@ -14,7 +15,8 @@ namespace folio::inline v1::rows {
 template <class I>
 class Writer {
  public:
-  /// Token by token. K and V are loaded and measured before either is stored: divisions of one overlap with the other's arithmetic.
+  /// Token by token. K and V are loaded and measured before either is stored: divisions of one
+  /// overlap with the other's arithmetic.
   static void write(const Job* jobs, int num_jobs, const Place* places, int64_t tokens) {
     Writer writers[] = {Writer(jobs[0]), Writer(jobs[num_jobs - 1])};
     const int64_t count = tokens * num_jobs;
@@ -33,7 +35,8 @@ class Writer {
     if (jobs[0].streams || jobs[num_jobs - 1].streams) I::fence();
   }
 
-  /// Whole lines of the target past the caches; what lies before and behind them through the caches.
+  /// Whole lines of the target past the caches; what lies before and behind them through the
+  /// caches.
   static void move(std::byte* to, const std::byte* from, int64_t bytes, bool streams) {
     move_fetching<false>(to, from, bytes, streams, nullptr);
   }
@@ -45,10 +48,12 @@ class Writer {
 
   /// `ahead`: as many bytes of a coming token, fetched meanwhile.
   template <bool Fetches>
-  static void move_fetching(std::byte* to, const std::byte* from, int64_t bytes, bool streams, const std::byte* ahead) {
+  static void move_fetching(std::byte* to, const std::byte* from, int64_t bytes, bool streams,
+                            const std::byte* ahead) {
     if (to == from) return;
     constexpr int64_t line = 64;
-    const auto begin = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(line));
+    const auto begin =
+        static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(line));
     if (!streams || bytes < begin + line) {
       __builtin_memcpy(to, from, static_cast<size_t>(bytes));
       return;
@@ -57,7 +62,8 @@ class Writer {
     int64_t i = begin;
     for (; i + line <= bytes; i += line) {
       if constexpr (Fetches) fetch(ahead + i);
-      for (int64_t k = 0; k < line; k += int64_t{sizeof(U)}) I::stream(to + i + k, V::template load_as<U>(from + i + k));
+      for (int64_t k = 0; k < line; k += int64_t{sizeof(U)})
+        I::stream(to + i + k, V::template load_as<U>(from + i + k));
     }
     __builtin_memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
   }
@@ -67,23 +73,30 @@ class Writer {
   static constexpr int slack = 64;            // what loads store behind the last row
 
   explicit Writer(const Job& job)
-      : job_(job), from_bytes_(bit_width(job.source.dtype) / 8), to_bytes_(bit_width(job.target.dtype) / 8) {
-    const bool is_bf16 = job.source.dtype == DType::bf16, is_read = is_bf16 || job.source.dtype == DType::f32;
-    const bool is_changed = job.norm != nullptr || job.rope_dims > 0 || job.source.scale_dtype != DType::invalid;
+      : job_(job),
+        from_bytes_(bit_width(job.source.dtype) / 8),
+        to_bytes_(bit_width(job.target.dtype) / 8) {
+    const bool is_bf16 = job.source.dtype == DType::bf16,
+               is_read = is_bf16 || job.source.dtype == DType::f32;
+    const bool is_changed =
+        job.norm != nullptr || job.rope_dims > 0 || job.source.scale_dtype != DType::invalid;
     is_move_ = job.is_plain() && job.source.dtype == job.target.dtype;
     is_direct_ = is_read && !is_changed;
-    shares_scales_ = job.computes_scales && job.target.scale_head_stride_bytes == 0 && job.heads > 1;
+    shares_scales_ =
+        job.computes_scales && job.target.scale_head_stride_bytes == 0 && job.heads > 1;
     if (job.target.granule_stride_bytes != 0) {
       granule_size_ = job.target.granularity;
     } else {
-      granule_size_ = job.is_plain() && !is_direct_ ? smaller(job.head_size, head_size_max) : job.head_size;
+      granule_size_ =
+          job.is_plain() && !is_direct_ ? smaller(job.head_size, head_size_max) : job.head_size;
     }
     granules_ = (job.head_size + granule_size_ - 1) / granule_size_;
     pitch_ = (job.head_size + pad - 1) / pad * pad;
     heads_step_ = smaller(head_size_max / pitch_, granules_max / granules_);
     if (heads_step_ == 0 || (job.is_plain() && !is_direct_)) heads_step_ = 1;
     granules_step_ = job.is_plain() ? 1 : smaller(granules_, granules_max);
-    only_rotates_ = is_read && Loader::only_rotates(job) && (!is_bf16 || granules_ == 1 || granule_size_ % Loader::unit == 0);
+    only_rotates_ = is_read && Loader::only_rotates(job) &&
+                    (!is_bf16 || granules_ == 1 || granule_size_ % Loader::unit == 0);
     if (is_bf16 && is_direct_) reading_ = Reading::bf16;
     if (is_bf16 && only_rotates_) reading_ = Reading::split_floats;
   }
@@ -134,7 +147,8 @@ class Writer {
   void measure() {
     switch (reading_) {
       case Reading::floats: return Scales<I>::template measure<Floats<I>>(step_, magnitudes_);
-      case Reading::split_floats: return Scales<I>::template measure<SplitFloats<I>>(step_, magnitudes_);
+      case Reading::split_floats:
+        return Scales<I>::template measure<SplitFloats<I>>(step_, magnitudes_);
       case Reading::bf16: return Scales<I>::template measure<Bf16s<I>>(step_, magnitudes_);
     }
   }
@@ -145,12 +159,14 @@ class Writer {
     step_.heads = granules_step_ == granules_ ? smaller(heads_step_, job_.heads - head_) : 1;
     step_.per_head = smaller(granules_step_, granules_ - granule_);
     step_.length = granule_size_;
-    step_.last_length = smaller(granule_size_, job_.head_size - first - (step_.per_head - 1) * granule_size_);
-    step_.from = {source + first * from_bytes_, job_.source.head_stride_bytes, granule_size_ * from_bytes_};
+    step_.last_length =
+        smaller(granule_size_, job_.head_size - first - (step_.per_head - 1) * granule_size_);
+    step_.from = {source + first * from_bytes_, job_.source.head_stride_bytes,
+                  granule_size_ * from_bytes_};
     step_.ahead = step_.from;
     step_.ahead.first += coming_->source - place_->source;
-    step_.to = {place_->target + head_ * job_.target.head_stride_bytes + first * to_bytes_, job_.target.head_stride_bytes,
-                granule_size_ * to_bytes_};
+    step_.to = {place_->target + head_ * job_.target.head_stride_bytes + first * to_bytes_,
+                job_.target.head_stride_bytes, granule_size_ * to_bytes_};
     if (is_direct_) return;
     if (job_.is_plain()) {
       Loader::widen(job_.source.dtype, step_.from.first, 0, 1, step_.last_length, rows_, 0);
@@ -159,7 +175,8 @@ class Writer {
     }
     constexpr int64_t size = sizeof(float);
     const int64_t loaded = job_.is_plain() ? 0 : first;
-    step_.from = {reinterpret_cast<const std::byte*>(rows_ + loaded), pitch_ * size, granule_size_ * size};
+    step_.from = {reinterpret_cast<const std::byte*>(rows_ + loaded), pitch_ * size,
+                  granule_size_ * size};
   }
   /// Whole heads, transformed.
   void load_heads(const std::byte* source) {
@@ -180,7 +197,8 @@ class Writer {
   void move_heads() {
     for (; has_more(); ++head_) {
       const std::byte* from = place_->source + head_ * job_.source.head_stride_bytes;
-      move_fetching<true>(place_->target + head_ * job_.target.head_stride_bytes, from, job_.head_size * to_bytes_, job_.streams,
+      move_fetching<true>(place_->target + head_ * job_.target.head_stride_bytes, from,
+                          job_.head_size * to_bytes_, job_.streams,
                           from + (coming_->source - place_->source));
     }
   }
@@ -194,7 +212,8 @@ class Writer {
   /// Where the scales of this step are.
   [[nodiscard]] Side<std::byte> scales() const {
     const Format& f = job_.target;
-    return {place_->target_scales + head_ * f.scale_head_stride_bytes + granule_ * f.granule_stride_bytes,
+    return {place_->target_scales + head_ * f.scale_head_stride_bytes +
+                granule_ * f.granule_stride_bytes,
             f.scale_head_stride_bytes, f.granule_stride_bytes};
   }
 
@@ -205,7 +224,8 @@ class Writer {
       for (head_ = 0; has_more(); head_ += step_.heads) {
         load_step(true);
         measure();
-        for (int64_t i = 0; i < step_.count(); ++i) all.include(i % step_.per_head, magnitudes_.finite[i]);
+        for (int64_t i = 0; i < step_.count(); ++i)
+          all.include(i % step_.per_head, magnitudes_.finite[i]);
         all.is_any_special = all.is_any_special || magnitudes_.is_any_special;
       }
       head_ = 0;
@@ -215,8 +235,9 @@ class Writer {
     granule_ = 0;
   }
 
-  /// Of a coming token: its angles and, where stores go through the caches, what it writes. What it reads is fetched while this one
-  /// is stored, evenly: a burst would fill the buffers of the first cache and stop everything behind it.
+  /// Of a coming token: its angles and, where stores go through the caches, what it writes. What it
+  /// reads is fetched while this one is stored, evenly: a burst would fill the buffers of the first
+  /// cache and stop everything behind it.
   void prefetch(const Place& place) const {
     constexpr int64_t line = 64;
     const auto* angles = reinterpret_cast<const std::byte*>(place.cos_sin);

@@ -21,11 +21,14 @@ struct Target : avx512::Output {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 #endif
   }
-  /// Two rows of V, interleaved within 128-bit lanes: vectors 2 i and 2 i + 1 hold 32 dims in the order of `natural_order`.
+  /// Two rows of V, interleaved within 128-bit lanes: vectors 2 i and 2 i + 1 hold 32 dims in the
+  /// order of `natural_order`.
   template <int Vectors>
-  FOLIO_ALWAYS_INLINE static void load_values(const std::byte* row, int64_t stride, __m512i (&to)[Vectors]) {
+  FOLIO_ALWAYS_INLINE static void load_values(const std::byte* row, int64_t stride,
+                                              __m512i (&to)[Vectors]) {
     for (int v = 0; v < Vectors; v += 2) {
-      const __m512i even = _mm512_loadu_si512(row + v * 32), odd = _mm512_loadu_si512(row + stride + v * 32);
+      const __m512i even = _mm512_loadu_si512(row + v * 32),
+                    odd = _mm512_loadu_si512(row + stride + v * 32);
       to[v] = _mm512_maskz_unpacklo_epi16(~__mmask32{0}, even, odd);
       to[v + 1] = _mm512_maskz_unpackhi_epi16(~__mmask32{0}, even, odd);
     }
@@ -46,11 +49,14 @@ struct Target : avx512::Output {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), reinterpret_cast<__m256i>(narrowed));
     }
   }
-  FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to, int width) {
+  FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to,
+                                                int width) {
     const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
-    const __m512i high = _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
+    const __m512i high =
+        _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
     for (int d = 0; d < width; d += 32) {
-      const __m512 a = scaled(_mm512_load_ps(output + d), factor), b = scaled(_mm512_load_ps(output + d + 16), factor);
+      const __m512 a = scaled(_mm512_load_ps(output + d), factor),
+                   b = scaled(_mm512_load_ps(output + d + 16), factor);
       _mm512_store_ps(to + d, _mm512_maskz_permutex2var_ps(avx512::all_lanes, a, low, b));
       _mm512_store_ps(to + d + 16, _mm512_maskz_permutex2var_ps(avx512::all_lanes, a, high, b));
     }
@@ -58,8 +64,9 @@ struct Target : avx512::Output {
 
  private:
   FOLIO_ALWAYS_INLINE static __m512i pairs(__m512 even, __m512 odd) {
-    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20,
-                                           4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     const __m512bh both = _mm512_cvtne2ps_pbh(odd, even);
     return _mm512_maskz_permutexvar_epi16(~__mmask32{0}, order, reinterpret_cast<__m512i>(both));
   }
@@ -71,11 +78,13 @@ using Runner = skeleton::TaskRunner<avx512::Engine<Target>>;
 
 namespace avx512 {
 
-void run_bf16(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+void run_bf16(const KernelCall& call, const Task& task, void* scratch,
+              std::byte* partials) noexcept {
   Runner::run(call, task, scratch, partials);
 }
 
-void finish_bf16(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+void finish_bf16(const KernelCall& call, const Task& task, void* scratch,
+                 const std::byte* partials) noexcept {
   Runner::finish(call, task, scratch, partials);
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/avx512/engine.h: the engine of both AVX-512 kernels: one source for f32 and for pairs of bf16.
+/// src/cpu/avx512/engine.h: the engine of both AVX-512 kernels: one source for f32 and for pairs of
+/// bf16.
 ///
-/// A task's rows lie in blocks (layout.h) of one KV head. For each tile and head: rows of K and V where they lie or staged (row_loader.h),
-/// then per block scores, weights, outputs. The next head's or tile's rows are staged between the products of the first block. Rows do
-/// not influence one another and every product adds in one order: per_query. ISA-safe: templates on a tag type.
+/// A task's rows lie in blocks (layout.h) of one KV head. For each tile and head: rows of K and V
+/// where they lie or staged (row_loader.h), then per block scores, weights, outputs. The next
+/// head's or tile's rows are staged between the products of the first block. Rows do not influence
+/// one another and every product adds in one order: per_query. ISA-safe: templates on a tag type.
 #pragma once
 
 #include "cpu/avx512/products.h"
@@ -42,16 +44,21 @@ class Engine : public Layout<I::per_word> {
         has_key_scales_(is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && is_per_row(view.args.value)),
         is_fetching_(machine_profile().in_place != PrefetchPolicy::none),
-        keys_(plane(view.args.key), view.batch.table, {problem_.value_in_key ? problem_.v_head_size : 0, is_fetching_}, s_.keys),
+        keys_(plane(view.args.key), view.batch.table,
+              {problem_.value_in_key ? problem_.v_head_size : 0, is_fetching_}, s_.keys),
         values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table,
                 {problem_.v_head_size, is_fetching_}, s_.values) {}
 
   static int tiles_at_once() { return 1; }
   static bool begins_rows() { return false; }
-  [[nodiscard]] int place(int r) const { return r / view_.head_rows * padded_rows_ + r % view_.head_rows; }
+  [[nodiscard]] int place(int r) const {
+    return r / view_.head_rows * padded_rows_ + r % view_.head_rows;
+  }
 
   void load_queries() const {
-    __builtin_memset(s_.q, 0, static_cast<size_t>(view_.task.heads) * static_cast<size_t>(padded_rows_ * steps_) * 4);
+    __builtin_memset(
+        s_.q, 0,
+        static_cast<size_t>(view_.task.heads) * static_cast<size_t>(padded_rows_ * steps_) * 4);
     for (int r = 0; r < view_.rows; ++r) {
       const std::byte* words = view_.query(r);
       if constexpr (I::per_word == 1) {
@@ -79,7 +86,9 @@ class Engine : public Layout<I::per_word> {
       loaded_ = h + 1 < heads ? &tile : known > 1 ? tiles[1] : nullptr;
       if (loaded_ != nullptr) begin(*loaded_, h + 1 < heads ? h + 1 : 0);
       next_keys_ = loaded_ != nullptr && is_fetching_ ? keys_.fetches(stage_ ^ 1) : nullptr;
-      next_values_ = loaded_ != nullptr && is_fetching_ && !problem_.value_in_key ? values_.fetches(stage_ ^ 1) : nullptr;
+      next_values_ = loaded_ != nullptr && is_fetching_ && !problem_.value_in_key
+                         ? values_.fetches(stage_ ^ 1)
+                         : nullptr;
       attend(state, tile, h);
       finish();
     }
@@ -97,7 +106,8 @@ class Engine : public Layout<I::per_word> {
   using Base::row_block;
   static constexpr int masked_rows = 32;  // computed together where not all see the whole tile
 
-  /// Scales that a kernel of 16-bit operands can apply to scores and weights: they do not vary along the row.
+  /// Scales that a kernel of 16-bit operands can apply to scores and weights: they do not vary
+  /// along the row.
   static bool is_per_row(const PagedKVView& view) {
     return I::per_word == 2 && view.scales.data != nullptr &&
            (view.scales.granularity >= view.head_size || view.scales.granule_stride_bytes == 0);
@@ -119,7 +129,8 @@ class Engine : public Layout<I::per_word> {
   void pack_query(const std::byte* words, int h, int row) const {
     const int block = row / row_block;
     const int64_t stride = is_few_ ? 1 : query_stride(block);
-    uint32_t* const to = query_block(h, block) + (is_few_ ? int64_t{row} * steps_ : row % row_block);
+    uint32_t* const to =
+        query_block(h, block) + (is_few_ ? int64_t{row} * steps_ : row % row_block);
     const uint32_t sign = problem_.scale < 0.0f ? I::sign_bits : 0;
     for (int i = 0; i < steps_; ++i) to[i * stride] = load_word(words + int64_t{i} * 4) ^ sign;
   }
@@ -144,7 +155,8 @@ class Engine : public Layout<I::per_word> {
     for (int r = 0; r < tile.runs; ++r) {
       const TileRun& run = tile.run[r];
       for (int i = 0; i < run.rows; ++i)
-        if ((tile.seen >> (run.first + i) & 1) != 0) to[run.first + i] = PageCursor::scale(view, run, i, view_.task.head + h, 0);
+        if ((tile.seen >> (run.first + i) & 1) != 0)
+          to[run.first + i] = PageCursor::scale(view, run, i, view_.task.head + h, 0);
     }
   }
 
@@ -157,13 +169,15 @@ class Engine : public Layout<I::per_word> {
         attend_rows(state, tile, h, begin, end, false);
       } else {
         for (int part = begin; part < end; part += masked_rows)
-          attend_rows(state, tile, h, part, part + masked_rows < end ? part + masked_rows : end, true);
+          attend_rows(state, tile, h, part, part + masked_rows < end ? part + masked_rows : end,
+                      true);
       }
     }
   }
 
   /// Local rows [begin, end) of a block. Those that see nothing of the tile keep their state.
-  void attend_rows(const skeleton::State& state, const KeyTile& tile, int h, int begin, int end, bool is_masked) {
+  void attend_rows(const skeleton::State& state, const KeyTile& tile, int h, int begin, int end,
+                   bool is_masked) {
     const int vectors = (end - begin + lanes - 1) / lanes;
     int keys = tile_keys;
     if (is_masked) {
@@ -173,11 +187,14 @@ class Engine : public Layout<I::per_word> {
         any |= seen_[r];
       }
       if (any == 0) return;
-      keys = static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), P::keys_beside(vectors)));
+      keys =
+          static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), P::keys_beside(vectors)));
     }
     score(h, begin, vectors, keys);
-    for (int v = 0; v < vectors; ++v) weigh(state, tile, h, begin + v * lanes, end, v, keys, is_masked);
-    P::values(s_.weights, value_groups_, keys, state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_);
+    for (int v = 0; v < vectors; ++v)
+      weigh(state, tile, h, begin + v * lanes, end, v, keys, is_masked);
+    P::values(s_.weights, value_groups_, keys,
+              state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_);
   }
 
   void score(int h, int begin, int vectors, int keys) {
@@ -187,7 +204,8 @@ class Engine : public Layout<I::per_word> {
     call.q_stride = is_few_ ? steps_ : query_stride(block);
     call.steps = steps_;
     const int together = P::keys_beside(vectors);
-    const bool is_last = next_keys_ == nullptr || view_.head_rows <= row_block;  // of the blocks that fetch
+    // of the blocks that fetch
+    const bool is_last = next_keys_ == nullptr || view_.head_rows <= row_block;
     for (int k = 0; k < keys; k += together) {
       call.keys = key_groups_[k / TileGroups::group_rows];
       call.keys.data += k % TileGroups::group_rows * call.keys.stride_bytes;
@@ -208,7 +226,8 @@ class Engine : public Layout<I::per_word> {
   }
 
   /// The sixteen rows from `first` on, vector `v` of the block's scores.
-  void weigh(const skeleton::State& state, const KeyTile& tile, int h, int first, int end, int v, int keys, bool is_masked) {
+  void weigh(const skeleton::State& state, const KeyTile& tile, int h, int first, int end, int v,
+             int keys, bool is_masked) {
     float* const scores = s_.scores + v * lanes;
     Column c;
     c.rows = end - first < lanes ? end - first : lanes;
@@ -222,7 +241,9 @@ class Engine : public Layout<I::per_word> {
     c.scores = scores;
     c.weights = s_.weights + v * lanes;
     c.keys = keys;
-    c.value_scales = has_value_scales_ ? s_.value_scales : problem_.value_in_key && has_key_scales_ ? s_.key_scales : nullptr;
+    c.value_scales = has_value_scales_                          ? s_.value_scales
+                     : problem_.value_in_key && has_key_scales_ ? s_.key_scales
+                                                                : nullptr;
     const int64_t at = h * padded_rows_ + first;
     c.maximum = state.maximum + at;
     c.denominator = state.denominator + at;
@@ -233,7 +254,8 @@ class Engine : public Layout<I::per_word> {
 
   void add_terms(const KeyTile& tile, int h, int first, int rows, float* scores, int keys) const {
     skeleton::LogitTerms terms[lanes];
-    for (int r = 0; r < lanes; ++r) terms[r] = view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first);
+    for (int r = 0; r < lanes; ++r)
+      terms[r] = view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first);
     S::add_terms(terms, factor_, scores, keys);
   }
 
@@ -252,9 +274,11 @@ class Engine : public Layout<I::per_word> {
   Plane<I, false> values_;
   const TileRows* key_groups_ = nullptr;
   const TileRows* value_groups_ = nullptr;
-  const Fetch* next_keys_ = nullptr;  // what to fetch meanwhile: done by the first block that computes
+  // what to fetch meanwhile: done by the first block that computes
+  const Fetch* next_keys_ = nullptr;
   const Fetch* next_values_ = nullptr;
-  const KeyTile* loaded_ = nullptr;  // what the stage after this one holds, for the head that comes next
+  // what the stage after this one holds, for the head that comes next
+  const KeyTile* loaded_ = nullptr;
   int stage_ = 1;
   bool is_loading_ = false;
   uint64_t seen_[row_block];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/avx512/f32.cpp: attention_avx512_f32: everything in float32 by fused multiply-adds of x86-64-v4.
+/// src/cpu/avx512/f32.cpp: attention_avx512_f32: everything in float32 by fused multiply-adds of
+/// x86-64-v4.
 #include "cpu/avx512/engine.h"
 #include "cpu/avx512/kernels.h"
 #include "cpu/avx512/output.h"
@@ -18,7 +19,8 @@ struct Target : avx512::Output {
   }
   /// One row of V.
   template <int Vectors>
-  FOLIO_ALWAYS_INLINE static void load_values(const std::byte* row, int64_t, __m512i (&to)[Vectors]) {
+  FOLIO_ALWAYS_INLINE static void load_values(const std::byte* row, int64_t,
+                                              __m512i (&to)[Vectors]) {
     for (int v = 0; v < Vectors; ++v) to[v] = _mm512_loadu_si512(row + v * 64);
   }
   /// Four keys.
@@ -36,8 +38,10 @@ struct Target : avx512::Output {
       default: return avx512::widen_row<DType::f16>(from, to, n);
     }
   }
-  FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to, int width) {
-    for (int d = 0; d < width; d += avx512::lanes) _mm512_store_ps(to + d, scaled(_mm512_load_ps(output + d), factor));
+  FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to,
+                                                int width) {
+    for (int d = 0; d < width; d += avx512::lanes)
+      _mm512_store_ps(to + d, scaled(_mm512_load_ps(output + d), factor));
   }
 };
 
@@ -47,11 +51,13 @@ using Runner = skeleton::TaskRunner<avx512::Engine<Target>>;
 
 namespace avx512 {
 
-void run_f32(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+void run_f32(const KernelCall& call, const Task& task, void* scratch,
+             std::byte* partials) noexcept {
   Runner::run(call, task, scratch, partials);
 }
 
-void finish_f32(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+void finish_f32(const KernelCall& call, const Task& task, void* scratch,
+                const std::byte* partials) noexcept {
   Runner::finish(call, task, scratch, partials);
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/avx512/layout.h: how the AVX-512 engine lays out a task's rows and its scratch memory; known without its instructions.
+/// src/cpu/avx512/layout.h: how the AVX-512 engine lays out a task's rows and its scratch memory;
+/// known without its instructions.
 ///
-///     q        [heads][blocks of rows][steps][rows of the block], or of few rows [heads][rows][steps]
-///              words of 4 bytes: one f32, or a pair of bf16 dims
+///     q        [heads][blocks of rows][steps][rows of the block], or of few rows
+///              [heads][rows][steps] words of 4 bytes: one f32, or a pair of bf16 dims
 ///     scores   [64 keys][rows of a block]    f32
-///     weights  [64 keys or 32 pairs of keys][rows of a block]    words; f32 weights take the place of the scores
+///     weights  [64 keys or 32 pairs of keys][rows of a block]    words; f32 weights take the place
+///                                                                of the scores
 ///     keys, values   two stages of rows that are not read where they lie, padded to whole vectors
 ///
-/// Rows of each KV head are padded to 16, the lanes of a vector. ISA-safe: always-inline functions and plain structs only.
+/// Rows of each KV head are padded to 16, the lanes of a vector. ISA-safe: always-inline functions
+/// and plain structs only.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +41,10 @@ struct Fetch {
 class Requests {
  public:
   FOLIO_ALWAYS_INLINE Requests(const Fetch& fetch, int rows)
-      : row_(fetch.rows.data), stride_(fetch.rows.stride_bytes), lines_(fetch.lines), rows_(fetch.lines > 0 ? rows : 0) {}
+      : row_(fetch.rows.data),
+        stride_(fetch.rows.stride_bytes),
+        lines_(fetch.lines),
+        rows_(fetch.lines > 0 ? rows : 0) {}
   FOLIO_ALWAYS_INLINE void next() {
     if (rows_ == 0) return;
     __builtin_prefetch(row_ + int64_t{line_} * 64, 0, 3);
@@ -69,22 +75,31 @@ struct Scratch {
   int64_t bytes = 0;
 };
 
-/// What follows from the problem alone. Words of 4 bytes hold `PerWord` elements: 1 of f32, 2 of bf16.
+/// What follows from the problem alone. Words of 4 bytes hold `PerWord` elements: 1 of f32, 2 of
+/// bf16.
 template <int PerWord>
 struct Layout {
   static constexpr int tiles_max = 1, ahead_max = 1;
-  static constexpr int few_rows = 8;  // of a head: its scores are computed with keys instead of rows in the lanes
+  // of a head: its scores are computed with keys instead of rows in the lanes
+  static constexpr int few_rows = 8;
   static constexpr int element_bytes = 4 / PerWord;
-  /// Rows whose scores of a tile are held at once: a multiple of 16 that divides `places`, few enough that their queries stay in the
-  /// first-level cache beside the keys.
+  /// Rows whose scores of a tile are held at once: a multiple of 16 that divides `places`, few
+  /// enough that their queries stay in the first-level cache beside the keys.
   static constexpr int row_block = PerWord == 1 ? 48 : 64;
   static constexpr int vector_columns = lanes * PerWord;  // columns of V that are loaded together
 
-  FOLIO_ALWAYS_INLINE static int padded(int columns) { return static_cast<int>(skeleton::round_up(columns, vector_columns)); }
-  /// As many rows as share one reading of a tile while their queries and outputs stay in the second-level cache.
+  FOLIO_ALWAYS_INLINE static int padded(int columns) {
+    return static_cast<int>(skeleton::round_up(columns, vector_columns));
+  }
+  /// As many rows as share one reading of a tile while their queries and outputs stay in the
+  /// second-level cache.
   FOLIO_ALWAYS_INLINE static int places(const AttentionProblem&) { return 192; }
-  FOLIO_ALWAYS_INLINE static int width(const AttentionProblem& problem) { return padded(problem.v_head_size); }
-  FOLIO_ALWAYS_INLINE static int steps(const AttentionProblem& problem) { return problem.key.head_size / PerWord; }
+  FOLIO_ALWAYS_INLINE static int width(const AttentionProblem& problem) {
+    return padded(problem.v_head_size);
+  }
+  FOLIO_ALWAYS_INLINE static int steps(const AttentionProblem& problem) {
+    return problem.key.head_size / PerWord;
+  }
 
   /// From null memory: the sizes alone.
   FOLIO_ALWAYS_INLINE static Scratch scratch_at(void* memory, const AttentionProblem& problem) {
@@ -92,16 +107,21 @@ struct Layout {
     skeleton::Parts parts(memory);
     s.q = parts.take<uint32_t>(int64_t{places(problem)} * steps(problem));
     s.scores = parts.take<float>(int64_t{tile_keys} * row_block);
-    s.weights = PerWord == 1 ? reinterpret_cast<uint32_t*>(s.scores) : parts.take<uint32_t>(int64_t{tile_keys} / 2 * row_block);
-    s.keys = parts.take<std::byte>(int64_t{stages} * tile_keys * padded(problem.key.head_size) * element_bytes);
-    s.values = parts.take<std::byte>(problem.value_in_key ? 0 : int64_t{stages} * tile_keys * width(problem) * element_bytes);
+    s.weights = PerWord == 1 ? reinterpret_cast<uint32_t*>(s.scores)
+                             : parts.take<uint32_t>(int64_t{tile_keys} / 2 * row_block);
+    s.keys = parts.take<std::byte>(int64_t{stages} * tile_keys * padded(problem.key.head_size) *
+                                   element_bytes);
+    s.values = parts.take<std::byte>(
+        problem.value_in_key ? 0 : int64_t{stages} * tile_keys * width(problem) * element_bytes);
     s.key_scales = parts.take<float>(tile_keys);
     s.value_scales = parts.take<float>(tile_keys);
     s.row = parts.take<float>(skeleton::round_up(problem.key.head_size, lanes));
     s.bytes = parts.bytes();
     return s;
   }
-  FOLIO_ALWAYS_INLINE static int64_t scratch_bytes(const AttentionProblem& problem) { return scratch_at(nullptr, problem).bytes; }
+  FOLIO_ALWAYS_INLINE static int64_t scratch_bytes(const AttentionProblem& problem) {
+    return scratch_at(nullptr, problem).bytes;
+  }
 };
 
 }  // namespace folio::inline v1::avx512

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/avx512/products.h: the two products, in register tiles of at most 24 sums.
 ///
-///     scores[key][row]   = sum over words w of q[w][row] * k[key][w]      lanes = rows, a word of K broadcast from where it lies;
-///                                                                        few rows: lanes = keys, a word of q broadcast
-///     output[row][dim]  += sum over keys of weight[key][row] * v[key][dim]  lanes = dims, a weight broadcast
+///     scores[key][row]   = sum over words w of q[w][row] * k[key][w]
+///                          lanes = rows, a word of K broadcast from where it lies;
+///                          few rows: lanes = keys, a word of q broadcast
+///     output[row][dim]  += sum over keys of weight[key][row] * v[key][dim]
+///                          lanes = dims, a weight broadcast
 ///
-/// A word is a number in f32 and a pair of bf16 in the other kernel, whose instruction adds both products. Each element is one chain
-/// in ascending order whatever the tile it falls into, so rows never influence one another and tiles of all shapes agree bit for bit.
-/// Each tile is a function of its own: inlined into one another they would share registers and spill. ISA-safe: templates on a tag type.
+/// A word is a number in f32 and a pair of bf16 in the other kernel, whose instruction adds both
+/// products. Each element is one chain in ascending order whatever the tile it falls into, so rows
+/// never influence one another and tiles of all shapes agree bit for bit. Each tile is a function
+/// of its own: inlined into one another they would share registers and spill. ISA-safe: templates
+/// on a tag type.
 #pragma once
 
 #include "cpu/avx512/layout.h"
@@ -29,7 +33,8 @@ template <class I>
 class Products {
  public:
   static constexpr int row_block = Layout<I::per_word>::row_block;
-  /// Six instead of four rows of output beside one another, where rows are many: V, seldom in the first-level cache, is read less.
+  /// Six instead of four rows of output beside one another, where rows are many: V, seldom in the
+  /// first-level cache, is read less.
   static constexpr bool is_tall = I::per_word == 1;
 
   /// Keys that one call of `scores` takes beside so many vectors of rows.
@@ -53,16 +58,21 @@ class Products {
     rows <= 4 ? key_tile<4>(call) : key_tile<8>(call);
   }
 
-  /// Adds the weighted rows [0, keys) of `groups` to `rows` rows of output, `width` columns each, all readable to whole vectors.
-  /// Weights [step][row_block]. Rows from `rows` up to a multiple of 4 are computed too, unless there are 1 or 2.
-  static void values(const uint32_t* weights, const TileRows* groups, int keys, float* output, int rows, int width) {
+  /// Adds the weighted rows [0, keys) of `groups` to `rows` rows of output, `width` columns each,
+  /// all readable to whole vectors. Weights [step][row_block]. Rows from `rows` up to a multiple of
+  /// 4 are computed too, unless there are 1 or 2.
+  static void values(const uint32_t* weights, const TileRows* groups, int keys, float* output,
+                     int rows, int width) {
     const int vectors = width / lanes;
     int column = 0;
     if (rows <= 2) {
-      for (; column + 8 <= vectors; column += 8) value_rows<8>(weights, groups, column, keys, output, rows, width);
+      for (; column + 8 <= vectors; column += 8)
+        value_rows<8>(weights, groups, column, keys, output, rows, width);
     }
-    for (; column + 4 <= vectors; column += 4) value_rows<4>(weights, groups, column, keys, output, rows, width);
-    for (; column + 2 <= vectors; column += 2) value_rows<2>(weights, groups, column, keys, output, rows, width);
+    for (; column + 4 <= vectors; column += 4)
+      value_rows<4>(weights, groups, column, keys, output, rows, width);
+    for (; column + 2 <= vectors; column += 2)
+      value_rows<2>(weights, groups, column, keys, output, rows, width);
     if constexpr (I::per_word == 1) {
       if (column < vectors) value_rows<1>(weights, groups, column, keys, output, rows, width);
     }
@@ -92,15 +102,18 @@ class Products {
       first.rows.data += first.rows.stride_bytes;
       second.rows.data += second.rows.stride_bytes;
     }
-    for (; left > 0; --left) score_steps<Vectors, 1>(q, call.q_stride, key, call.keys.stride_bytes, sum);
+    for (; left > 0; --left)
+      score_steps<Vectors, 1>(q, call.q_stride, key, call.keys.stride_bytes, sum);
 #pragma GCC unroll 16
     for (int k = 0; k < count; ++k)
 #pragma GCC unroll 16
-      for (int v = 0; v < Vectors; ++v) _mm512_store_ps(call.to + k * row_block + v * lanes, sum[k][v]);
+      for (int v = 0; v < Vectors; ++v)
+        _mm512_store_ps(call.to + k * row_block + v * lanes, sum[k][v]);
   }
 
   template <int Vectors, int Steps>
-  FOLIO_ALWAYS_INLINE static void score_steps(const uint32_t*& q, int64_t q_stride, const std::byte*& key, int64_t key_stride,
+  FOLIO_ALWAYS_INLINE static void score_steps(const uint32_t*& q, int64_t q_stride,
+                                              const std::byte*& key, int64_t key_stride,
                                               __m512 (&sum)[keys_beside(Vectors)][Vectors]) {
     for (int i = 0; i < Steps; ++i) {
       __m512i row[Vectors];
@@ -114,7 +127,8 @@ class Products {
     }
   }
 
-  /// lanes = 16 keys: four words of each at a time are turned in registers; the chain of a score is that of score_tile.
+  /// lanes = 16 keys: four words of each at a time are turned in registers; the chain of a score is
+  /// that of score_tile.
   template <int Rows>
   [[gnu::noinline]] static void key_tile(const ScoreCall& call) {
     Requests first(call.next[0], lanes), second(call.next[1], lanes);
@@ -129,8 +143,8 @@ class Products {
       __m512 word[4];
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) {
-        word[i] = _mm512_castsi512_ps(
-            quarters(quarter[0] + i * stride, quarter[1] + i * stride, quarter[2] + i * stride, quarter[3] + i * stride));
+        word[i] = _mm512_castsi512_ps(quarters(quarter[0] + i * stride, quarter[1] + i * stride,
+                                               quarter[2] + i * stride, quarter[3] + i * stride));
         first.next();
         second.next();
       }
@@ -139,7 +153,8 @@ class Products {
       for (int i = 0; i < 4; ++i)
 #pragma GCC unroll 16
         for (int r = 0; r < Rows; ++r)
-          sum[r] = I::multiply_add(_mm512_castps_si512(word[i]), broadcast(q + r * call.q_stride + i), sum[r]);
+          sum[r] = I::multiply_add(_mm512_castps_si512(word[i]),
+                                   broadcast(q + r * call.q_stride + i), sum[r]);
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) quarter[i] += 16;
     }
@@ -148,8 +163,11 @@ class Products {
     second.finish();
   }
   /// 16 bytes from each.
-  FOLIO_ALWAYS_INLINE static __m512i quarters(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
-    const auto piece = [](const std::byte* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
+  FOLIO_ALWAYS_INLINE static __m512i quarters(const std::byte* a, const std::byte* b,
+                                              const std::byte* c, const std::byte* d) {
+    const auto piece = [](const std::byte* from) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    };
     __m512i all = _mm512_zextsi128_si512(piece(a));
     all = _mm512_maskz_inserti32x4(all_lanes, all, piece(b), 1);
     all = _mm512_maskz_inserti32x4(all_lanes, all, piece(c), 2);
@@ -157,9 +175,14 @@ class Products {
   }
   /// Transposes the 4 x 4 words of each quarter.
   FOLIO_ALWAYS_INLINE static void turn(__m512 (&x)[4]) {
-    const auto low = [](__m512 a, __m512 b) { return _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all_lanes, a, b)); };
-    const auto high = [](__m512 a, __m512 b) { return _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all_lanes, a, b)); };
-    const __m512d a = low(x[0], x[1]), b = low(x[2], x[3]), c = high(x[0], x[1]), d = high(x[2], x[3]);
+    const auto low = [](__m512 a, __m512 b) {
+      return _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all_lanes, a, b));
+    };
+    const auto high = [](__m512 a, __m512 b) {
+      return _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all_lanes, a, b));
+    };
+    const __m512d a = low(x[0], x[1]), b = low(x[2], x[3]), c = high(x[0], x[1]),
+                  d = high(x[2], x[3]);
     x[0] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, a, b));
     x[1] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, a, b));
     x[2] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, c, d));
@@ -185,14 +208,15 @@ class Products {
   }
   template <int Quarter>
   FOLIO_ALWAYS_INLINE static void store_quarter(__m512 low, __m512 high, float* to) {
-    const __m128 a = _mm512_maskz_extractf32x4_ps(0xf, low, Quarter), b = _mm512_maskz_extractf32x4_ps(0xf, high, Quarter);
+    const __m128 a = _mm512_maskz_extractf32x4_ps(0xf, low, Quarter),
+                 b = _mm512_maskz_extractf32x4_ps(0xf, high, Quarter);
     _mm256_store_ps(to, _mm256_set_m128(b, a));
     _mm256_store_ps(to + 8, _mm256_setzero_ps());
   }
 
   template <int Vectors>
-  static void value_rows(const uint32_t* weights, const TileRows* groups, int column, int keys, float* output, int rows,
-                         int width) {
+  static void value_rows(const uint32_t* weights, const TileRows* groups, int column, int keys,
+                         float* output, int rows, int width) {
     if (rows == 1) return value_tile<1, Vectors>(weights, groups, column, keys, output, width);
     if (rows == 2) return value_tile<2, Vectors>(weights, groups, column, keys, output, width);
     if constexpr (Vectors <= 4) {
@@ -200,17 +224,19 @@ class Products {
       int r = 0;
       if constexpr (is_tall) {
         for (; r < sixes; r += 6)
-          value_tile<6, Vectors>(weights + r, groups, column, keys, output + static_cast<int64_t>(r) * width, width);
+          value_tile<6, Vectors>(weights + r, groups, column, keys,
+                                 output + static_cast<int64_t>(r) * width, width);
       }
       for (; r < rows; r += 4)
-        value_tile<4, Vectors>(weights + r, groups, column, keys, output + static_cast<int64_t>(r) * width, width);
+        value_tile<4, Vectors>(weights + r, groups, column, keys,
+                               output + static_cast<int64_t>(r) * width, width);
     }
   }
 
   /// Columns [16 * column, 16 * (column + Vectors)) of the state.
   template <int Rows, int Vectors>
-  [[gnu::noinline]] static void value_tile(const uint32_t* weights, const TileRows* groups, int column, int keys, float* output,
-                                           int64_t width) {
+  [[gnu::noinline]] static void value_tile(const uint32_t* weights, const TileRows* groups,
+                                           int column, int keys, float* output, int64_t width) {
     __m512 sum[Rows][Vectors];
     output += column * lanes;
 #pragma GCC unroll 16
@@ -220,9 +246,11 @@ class Products {
     for (int first = 0; first < keys; first += TileGroups::group_rows, ++groups) {
       const int64_t stride = groups->stride_bytes;
       const std::byte* value = groups->data + column * 64 / I::per_word;
-      const int count = keys - first < TileGroups::group_rows ? keys - first : TileGroups::group_rows;
+      const int count =
+          keys - first < TileGroups::group_rows ? keys - first : TileGroups::group_rows;
 #pragma GCC unroll 2
-      for (int k = 0; k < count; k += I::per_word, value += I::per_word * stride, weights += row_block) {
+      for (int k = 0; k < count;
+           k += I::per_word, value += I::per_word * stride, weights += row_block) {
         __m512i row[Vectors];
         I::template load_values<Vectors>(value, stride, row);
 #pragma GCC unroll 16

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/avx512/row_loader.h: the KVBuffer instance of the AVX-512 kernels: staging is the page itself wherever it can be.
+/// src/cpu/avx512/row_loader.h: the KVBuffer instance of the AVX-512 kernels: staging is the page
+/// itself wherever it can be.
 ///
-/// The products read a tile as four groups of 16 rows, each at one stride. A group whose rows all lie in one run of slots, as the type
-/// the products multiply, unscaled, is read where it lies. Every other group (the edge of what is visible, an unassigned page, pages of
-/// fewer than 16 slots, another type, scales along the row, columns that end inside a vector) is brought row by row into a stage of its
-/// own, with zeros where there is nothing. Head sizes are run-time values: Shape::depth is an upper bound. ISA-safe: templates on a tag
-/// type.
+/// The products read a tile as four groups of 16 rows, each at one stride. A group whose rows all
+/// lie in one run of slots, as the type the products multiply, unscaled, is read where it lies.
+/// Every other group (the edge of what is visible, an unassigned page, pages of fewer than 16
+/// slots, another type, scales along the row, columns that end inside a vector) is brought row by
+/// row into a stage of its own, with zeros where there is nothing. Head sizes are run-time values:
+/// Shape::depth is an upper bound. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <new>
@@ -18,11 +20,13 @@ namespace folio::inline v1::avx512 {
 
 struct RowOptions {
   int32_t read_as_vectors = 0;  ///< columns that the products load by whole vectors
-  bool is_fetching = true;      ///< rows of groups that are no run of slots are requested before they are copied
+  /// rows of groups that are no run of slots are requested before they are copied
+  bool is_fetching = true;
 };
 
-/// Units: lines of groups that are no run of slots are requested, then rows that are not read in place are brought to the stage, four at
-/// a time. Whole runs are requested by the products, line by line.
+/// Units: lines of groups that are no run of slots are requested, then rows that are not read in
+/// place are brought to the stage, four at a time. Whole runs are requested by the products, line
+/// by line.
 template <class I, class Shape>
 class RowLoader {
  public:
@@ -30,31 +34,36 @@ class RowLoader {
   static constexpr int group_rows = TileGroups::group_rows;
   static constexpr int num_groups = Shape::BN / group_rows, rows_at_once = 4;
   static constexpr int num_units = num_groups + Shape::BN / rows_at_once;
-  static_assert(Shape::BN == tile_keys && Shape::num_smem_stages == stages && Shape::num_warps == 1 && Shape::full_kv &&
-                    Shape::bk_smem == Shape::smem_cols && Shape::swizzle.bits == 0,
+  static_assert(Shape::BN == tile_keys && Shape::num_smem_stages == stages &&
+                    Shape::num_warps == 1 && Shape::full_kv && Shape::bk_smem == Shape::smem_cols &&
+                    Shape::swizzle.bits == 0,
                 "RowLoader: two full stages of 64 plain rows");
 
-  /// Of `smem` only two stages of 64 rows of the columns in memory, rounded up to whole vectors, are used.
+  /// Of `smem` only two stages of 64 rows of the columns in memory, rounded up to whole vectors,
+  /// are used.
   FOLIO_ALWAYS_INLINE explicit RowLoader(smem_type* smem) : smem_(smem) {}
 
   FOLIO_ALWAYS_INLINE void begin(int stage, const KVSource<Shape>& source) {
     columns_ = source.columns;
     row_columns_ = static_cast<int>(skeleton::round_up(source.columns, vector_columns));
-    const bool readable = Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales() &&
-                          skeleton::round_up(options.read_as_vectors, vector_columns) <= source.columns;
+    const bool readable =
+        Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales() &&
+        skeleton::round_up(options.read_as_vectors, vector_columns) <= source.columns;
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
       fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : (columns_ * stored_bytes + 63) / 64};
       if (!readable) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
-      if (rows.data == nullptr) rows = {reinterpret_cast<const std::byte*>(own_row(stage, g * group_rows)), row_bytes()};
+      if (rows.data == nullptr)
+        rows = {reinterpret_cast<const std::byte*>(own_row(stage, g * group_rows)), row_bytes()};
       tile_[stage].group[g] = rows;
     }
   }
 
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int unit) {
     if (unit < num_groups) {
-      if (!is_in_place_[stage][unit] && options.is_fetching && fetch_[stage][unit].lines == 0) fetch_rows(source, unit);
+      if (!is_in_place_[stage][unit] && options.is_fetching && fetch_[stage][unit].lines == 0)
+        fetch_rows(source, unit);
       return;
     }
     const int first = (unit - num_groups) * rows_at_once;
@@ -62,17 +71,23 @@ class RowLoader {
     for (int key = first; key < first + rows_at_once; ++key) bring(stage, source, key);
   }
 
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const TileGroups& groups(int stage) const { return tile_[stage]; }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const TileGroups& groups(int stage) const {
+    return tile_[stage];
+  }
 
-  /// Lines of the memory behind a stage that the products may request, row by row; none where a group is no run of slots.
+  /// Lines of the memory behind a stage that the products may request, row by row; none where a
+  /// group is no run of slots.
   [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const { return fetch_[stage]; }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
     smem_type value = {};
-    if (column >= (is_in_place_[stage][key / group_rows] ? columns_ : row_columns_)) return value;  // nothing reads further
+    // nothing reads further
+    if (column >= (is_in_place_[stage][key / group_rows] ? columns_ : row_columns_)) return value;
     const TileRows rows = tile_[stage].group[key / group_rows];
-    __builtin_memcpy(&value, rows.data + key % group_rows * rows.stride_bytes + column * int64_t{sizeof(smem_type)},
-                     sizeof(smem_type));
+    __builtin_memcpy(
+        &value,
+        rows.data + key % group_rows * rows.stride_bytes + column * int64_t{sizeof(smem_type)},
+        sizeof(smem_type));
     return value;
   }
 
@@ -82,7 +97,9 @@ class RowLoader {
   static constexpr int vector_columns = 64 / static_cast<int>(sizeof(smem_type));
   static constexpr int stored_bytes = bit_width(Shape::operand_type::dtype) / 8;
 
-  [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t row_bytes() const { return int64_t{row_columns_} * int64_t{sizeof(smem_type)}; }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t row_bytes() const {
+    return int64_t{row_columns_} * int64_t{sizeof(smem_type)};
+  }
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type* own_row(int stage, int key) const {
     return smem_ + (int64_t{stage} * tile_keys + key) * row_columns_;
   }
@@ -104,7 +121,8 @@ class RowLoader {
     I::template widen<Shape::operand_type::dtype>(from, wide, columns_);
     if (source.has_scales()) scale(source, key, wide);
     if constexpr (I::per_word == 2) I::narrow(wide, to, columns_);
-    __builtin_memset(static_cast<void*>(to + columns_), 0, static_cast<size_t>(row_columns_ - columns_) * sizeof(smem_type));
+    __builtin_memset(static_cast<void*>(to + columns_), 0,
+                     static_cast<size_t>(row_columns_ - columns_) * sizeof(smem_type));
   }
 
   void scale(const KVSource<Shape>& source, int key, float* row) const {
@@ -171,7 +189,8 @@ template <class I, bool Keys>
 class Plane {
  public:
   /// `own`: two stages of 64 padded rows.
-  FOLIO_ALWAYS_INLINE Plane(const PagedKVView& view, const PageTable& table, const RowOptions& options, std::byte* own)
+  FOLIO_ALWAYS_INLINE Plane(const PagedKVView& view, const PageTable& table,
+                            const RowOptions& options, std::byte* own)
       : setup_{&view, &table, options, own} {
     switch (view.dtype) {
       case DType::f32: use<DType::f32>(); break;
@@ -184,14 +203,20 @@ class Plane {
   }
 
   /// Begins to bring a tile of one head into a stage; one at a time.
-  FOLIO_ALWAYS_INLINE void begin(const KeyTile& tile, int head, int stage) { begin_(*this, tile, head, stage); }
+  FOLIO_ALWAYS_INLINE void begin(const KeyTile& tile, int head, int stage) {
+    begin_(*this, tile, head, stage);
+  }
   /// One piece; false: it was done.
   FOLIO_ALWAYS_INLINE bool step() { return step_(*this); }
   FOLIO_ALWAYS_INLINE void finish() {
     while (step()) {}
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const { return groups_(*this, stage); }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const { return fetches_(*this, stage); }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const {
+    return groups_(*this, stage);
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const {
+    return fetches_(*this, stage);
+  }
 
  private:
   template <DType D>
@@ -216,7 +241,8 @@ class Plane {
     ViewMHAOperand<D> operand;
     operand.view = *setup_.view;
     operand.table = *setup_.table;
-    auto* const made = new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<smem_type*>(setup_.own), {}}, 0);
+    auto* const made =
+        new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<smem_type*>(setup_.own), {}}, 0);
     made->loader().options = setup_.options;
     begin_ = [](Plane& plane, const KeyTile& tile, int head, int stage) {
       buffer<D>(plane).kv_cache_iter.set_tile(tile, head);

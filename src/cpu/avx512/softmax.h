@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/avx512/softmax.h: scores of one tile to weights, sixteen rows at a time: everything runs down the keys, lane by lane.
+/// src/cpu/avx512/softmax.h: scores of one tile to weights, sixteen rows at a time: everything runs
+/// down the keys, lane by lane.
 ///
-/// The maximum of a row is lazy: it moves when a tile's maximum exceeds it by more than 8, so weights stay below 2^8 and outputs are
-/// rescaled rarely. Logits are in units of log2. What a lane gets depends on that row's scores alone. ISA-safe: templates on a tag type.
+/// The maximum of a row is lazy: it moves when a tile's maximum exceeds it by more than 8, so
+/// weights stay below 2^8 and outputs are rescaled rarely. Logits are in units of log2. What a lane
+/// gets depends on that row's scores alone. ISA-safe: templates on a tag type.
 #pragma once
 
 #include "cpu/avx512/layout.h"
@@ -38,8 +40,10 @@ class Softmax {
     const __m512 hidden = splat(minus_infinity);
     __m512i bit = _mm512_set1_epi64(1);
     for (int k = 0; k < keys; ++k, bit = _mm512_add_epi64(bit, bit)) {
-      const uint32_t sees = _mm512_test_epi64_mask(low, bit) | static_cast<uint32_t>(_mm512_test_epi64_mask(high, bit)) << 8;
-      _mm512_mask_store_ps(scores + static_cast<int64_t>(k) * row_block, static_cast<__mmask16>(~sees), hidden);
+      const uint32_t sees = _mm512_test_epi64_mask(low, bit) |
+                            static_cast<uint32_t>(_mm512_test_epi64_mask(high, bit)) << 8;
+      _mm512_mask_store_ps(scores + static_cast<int64_t>(k) * row_block,
+                           static_cast<__mmask16>(~sees), hidden);
     }
   }
 
@@ -51,10 +55,12 @@ class Softmax {
     }
   }
 
-  /// Products to logits in units of log2, with whatever the problem adds to them. terms: of the 16 rows.
+  /// Products to logits in units of log2, with whatever the problem adds to them. terms: of the 16
+  /// rows.
   static void add_terms(const skeleton::LogitTerms* terms, float factor, float* scores, int keys) {
     alignas(64) float distance[lanes], slope[lanes];
-    for (int r = 0; r < lanes; ++r) distance[r] = terms[r].distance, slope[r] = terms[r].alibi ? terms[r].slope : 0.0f;
+    for (int r = 0; r < lanes; ++r)
+      distance[r] = terms[r].distance, slope[r] = terms[r].alibi ? terms[r].slope : 0.0f;
     const float cap = terms[0].softcap;
     for (int k = 0; k < keys; ++k) {
       float* const at = scores + static_cast<int64_t>(k) * row_block;
@@ -62,7 +68,8 @@ class Softmax {
       if (cap != 0.0f) x = _mm512_mul_ps(splat(cap), tanh(_mm512_div_ps(x, splat(cap))));
       if (terms[0].alibi) {
         const __m512 away = _mm512_sub_ps(_mm512_load_ps(distance), splat(static_cast<float>(k)));
-        const __m512i size = _mm512_and_si512(_mm512_set1_epi32(INT32_MAX), _mm512_castps_si512(away));
+        const __m512i size =
+            _mm512_and_si512(_mm512_set1_epi32(INT32_MAX), _mm512_castps_si512(away));
         x = _mm512_fnmadd_ps(_mm512_load_ps(slope), _mm512_castsi512_ps(size), x);
       }
       if (terms[0].bias != nullptr) x = _mm512_add_ps(x, bias_of(terms, k));
@@ -70,13 +77,15 @@ class Softmax {
     }
   }
 
-  /// Weights relative to the rows' maxima, which move where they must; the rows' outputs follow them.
+  /// Weights relative to the rows' maxima, which move where they must; the rows' outputs follow
+  /// them.
   static void weigh(const Column& c) {
     __m512 keep;
     const __m512 top = _mm512_mul_ps(highest(c), splat(c.factor));
     __m512 maximum = _mm512_load_ps(c.maximum);
-    const __mmask16 grows = _mm512_mask_cmp_ps_mask(static_cast<__mmask16>((1u << c.rows) - 1), top,
-                                                    _mm512_add_ps(maximum, splat(lazy_threshold)), _CMP_GT_OQ);
+    const __mmask16 grows =
+        _mm512_mask_cmp_ps_mask(static_cast<__mmask16>((1u << c.rows) - 1), top,
+                                _mm512_add_ps(maximum, splat(lazy_threshold)), _CMP_GT_OQ);
     __m512 denominator = _mm512_load_ps(c.denominator);
     if (grows != 0) {
       const __m512 old = maximum;
@@ -89,8 +98,9 @@ class Softmax {
     const __mmask16 nothing = _mm512_cmp_ps_mask(maximum, splat(minus_infinity), _CMP_EQ_OQ);
     const __m512 reference = _mm512_mask_mov_ps(maximum, nothing, _mm512_setzero_ps());
     const __m512 factor = round_large(c, reference);
-    _mm512_store_ps(c.denominator, c.value_scales != nullptr ? weights<true>(c, factor, reference, denominator)
-                                                             : weights<false>(c, factor, reference, denominator));
+    _mm512_store_ps(c.denominator, c.value_scales != nullptr
+                                       ? weights<true>(c, factor, reference, denominator)
+                                       : weights<false>(c, factor, reference, denominator));
   }
 
  private:
@@ -100,8 +110,9 @@ class Softmax {
     return _mm512_load_ps(bias);
   }
 
-  /// What scores are multiplied by. A fused product keeps what rounding takes from it, which above 2^30 is more than the range of 2^x:
-  /// scores of rows with such a reference become logits here, and their factor is 1.
+  /// What scores are multiplied by. A fused product keeps what rounding takes from it, which above
+  /// 2^30 is more than the range of 2^x: scores of rows with such a reference become logits here,
+  /// and their factor is 1.
   FOLIO_ALWAYS_INLINE static __m512 round_large(const Column& c, __m512 reference) {
     const __m512 factor = splat(c.factor);
     const __m512 size = _mm512_andnot_ps(splat(-0.0f), reference);
@@ -139,14 +150,18 @@ class Softmax {
 
   /// Returns the denominator: four weights are added to one another, then to the chain.
   template <bool Scaled>
-  FOLIO_ALWAYS_INLINE static __m512 weights(const Column& c, __m512 factor, __m512 reference, __m512 denominator) {
+  FOLIO_ALWAYS_INLINE static __m512 weights(const Column& c, __m512 factor, __m512 reference,
+                                            __m512 denominator) {
     const float* scores = c.scores;
     uint32_t* to = c.weights;
-    for (int k = 0; k < c.keys; k += 4, scores += 4 * row_block, to += 4 / I::per_word * row_block) {
+    for (int k = 0; k < c.keys;
+         k += 4, scores += 4 * row_block, to += 4 / I::per_word * row_block) {
       __m512 w[4];
       for (int i = 0; i < 4; ++i)
-        w[i] = exp2<I::exp_degree>(_mm512_fmsub_ps(_mm512_load_ps(scores + i * row_block), factor, reference));
-      denominator = _mm512_add_ps(denominator, _mm512_add_ps(_mm512_add_ps(w[0], w[1]), _mm512_add_ps(w[2], w[3])));
+        w[i] = exp2<I::exp_degree>(
+            _mm512_fmsub_ps(_mm512_load_ps(scores + i * row_block), factor, reference));
+      denominator = _mm512_add_ps(
+          denominator, _mm512_add_ps(_mm512_add_ps(w[0], w[1]), _mm512_add_ps(w[2], w[3])));
       if constexpr (Scaled)
         for (int i = 0; i < 4; ++i) w[i] = _mm512_mul_ps(w[i], splat(c.value_scales[k + i]));
       I::store_weights(w, to);

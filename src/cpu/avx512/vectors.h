@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/avx512/vectors.h: the arithmetic that both AVX-512 kernels share: powers of two, tanh, sixteen bits of a mask.
+/// src/cpu/avx512/vectors.h: the arithmetic that both AVX-512 kernels share: powers of two, tanh,
+/// sixteen bits of a mask.
 ///
-/// Intrinsics are used in their masked forms with a full mask where the plain ones make g++ 12 warn about its own headers.
-/// ISA-safe: always-inline functions only.
+/// Intrinsics are used in their masked forms with a full mask where the plain ones make g++ 12 warn
+/// about its own headers. ISA-safe: always-inline functions only.
 #pragma once
 
 #include <immintrin.h>
@@ -31,7 +32,8 @@ struct Exp2Polynomial<3> {  // 1.0e-4
 };
 template <>
 struct Exp2Polynomial<5> {  // 9.2e-8
-  static constexpr float c[6] = {1.0f, 0.693147004f, 0.240222424f, 0.0555073358f, 0.00967151299f, 0.00132647273f};
+  static constexpr float c[6] = {1.0f,          0.693147004f,   0.240222424f,
+                                 0.0555073358f, 0.00967151299f, 0.00132647273f};
 };
 
 /// 2^x: exactly 1 at 0, 0 below -126 (so 0 at -inf), NaN for NaN.
@@ -50,7 +52,8 @@ FOLIO_ALWAYS_INLINE float exp2_one(float x) { return _mm512_cvtss_f32(exp2<5>(sp
 /// Through 2^(-2 |x| log2 e): no overflow, odd.
 FOLIO_ALWAYS_INLINE __m512 tanh(__m512 x) {
   const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
-  const __m512 size = _mm512_castsi512_ps(_mm512_and_si512(_mm512_set1_epi32(INT32_MAX), _mm512_castps_si512(x)));
+  const __m512 size =
+      _mm512_castsi512_ps(_mm512_and_si512(_mm512_set1_epi32(INT32_MAX), _mm512_castps_si512(x)));
   const __m512 e = exp2<5>(_mm512_mul_ps(size, splat(-2.0f * log2_e)));
   const __m512 t = _mm512_div_ps(_mm512_sub_ps(splat(1.0f), e), _mm512_add_ps(splat(1.0f), e));
   return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(t), sign));
@@ -62,6 +65,8 @@ FOLIO_ALWAYS_INLINE uint32_t load_word(const void* from) {
   return word;
 }
 /// Four bytes to all lanes.
-FOLIO_ALWAYS_INLINE __m512i broadcast(const void* from) { return _mm512_set1_epi32(static_cast<int32_t>(load_word(from))); }
+FOLIO_ALWAYS_INLINE __m512i broadcast(const void* from) {
+  return _mm512_set1_epi32(static_cast<int32_t>(load_word(from)));
+}
 
 }  // namespace folio::inline v1::avx512

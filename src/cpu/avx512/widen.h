@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/avx512/widen.h: sixteen stored elements to f32, exactly, for every type and pattern.
 ///
-/// vcvtph2ps takes subnormals at full value whatever the host's flush modes are, so the 8-bit floats go through it: e5m2 is f16's upper
-/// byte, e4m3 its bits one place lower and 2^8 smaller. ISA-safe: always-inline functions only.
+/// vcvtph2ps takes subnormals at full value whatever the host's flush modes are, so the 8-bit
+/// floats go through it: e5m2 is f16's upper byte, e4m3 its bits one place lower and 2^8 smaller.
+/// ISA-safe: always-inline functions only.
 #pragma once
 
 #include "cpu/avx512/vectors.h"
@@ -10,7 +11,8 @@
 
 namespace folio::inline v1::avx512 {
 
-/// The first `count` (all lanes whose bit is set) of 16 elements; the others are not read and come out as zero.
+/// The first `count` (all lanes whose bit is set) of 16 elements; the others are not read and come
+/// out as zero.
 template <DType D>
 FOLIO_ALWAYS_INLINE __m512 widen(const std::byte* from, __mmask16 count) {
   if constexpr (D == DType::f32) {
@@ -18,12 +20,15 @@ FOLIO_ALWAYS_INLINE __m512 widen(const std::byte* from, __mmask16 count) {
   } else if constexpr (D == DType::bf16 || D == DType::f16) {
     const __m256i words = _mm256_maskz_loadu_epi16(count, from);
     if constexpr (D == DType::f16) return _mm512_maskz_cvtph_ps(all_lanes, words);
-    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(all_lanes, _mm512_maskz_cvtepu16_epi32(all_lanes, words), 16));
+    return _mm512_castsi512_ps(
+        _mm512_maskz_slli_epi32(all_lanes, _mm512_maskz_cvtepu16_epi32(all_lanes, words), 16));
   } else {
     const __m128i bytes = _mm_maskz_loadu_epi8(count, from);
-    if constexpr (D == DType::i8) return _mm512_maskz_cvtepi32_ps(all_lanes, _mm512_maskz_cvtepi8_epi32(all_lanes, bytes));
+    if constexpr (D == DType::i8)
+      return _mm512_maskz_cvtepi32_ps(all_lanes, _mm512_maskz_cvtepi8_epi32(all_lanes, bytes));
     const __m256i words = _mm256_maskz_cvtepu8_epi16(all_lanes, bytes);
-    if constexpr (D == DType::f8_e5m2) return _mm512_maskz_cvtph_ps(all_lanes, _mm256_slli_epi16(words, 8));
+    if constexpr (D == DType::f8_e5m2)
+      return _mm512_maskz_cvtph_ps(all_lanes, _mm256_slli_epi16(words, 8));
     const __m256i magnitude = _mm256_and_si256(words, _mm256_set1_epi16(0x7f));
     const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(words, _mm256_set1_epi16(0x80)), 8);
     const __mmask16 nan = _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x7f));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/convert/rows.h: rows of stored elements to float and back: the one place of a kernel that knows element types.
+/// src/cpu/convert/rows.h: rows of stored elements to float and back: the one place of a kernel
+/// that knows element types.
 ///
-/// Widening is exact for every pattern, by integer arithmetic alone (no denormal is ever an operand, so the host's rounding and
-/// flush modes do not matter). Narrowing rounds to nearest even.
+/// Widening is exact for every pattern, by integer arithmetic alone (no denormal is ever an
+/// operand, so the host's rounding and flush modes do not matter). Narrowing rounds to nearest
+/// even.
 #pragma once
 
 #include "cpu/skeleton/mutant.h"
@@ -18,17 +20,26 @@ struct Rows {
   using U = typename V::U;
   static constexpr int W = V::W;
 
-  /// `count` rows of `n` elements of `dtype` to rows of floats, `stride` floats apart; a null row becomes zeros.
-  /// Any n; natural alignment not required. The type is looked at once for all rows.
-  static void widen(DType dtype, const std::byte* const* from, int count, float* to, int stride, int n) {
+  /// `count` rows of `n` elements of `dtype` to rows of floats, `stride` floats apart; a null row
+  /// becomes zeros. Any n; natural alignment not required. The type is looked at once for all rows.
+  static void widen(DType dtype, const std::byte* const* from, int count, float* to, int stride,
+                    int n) {
     switch (dtype) {
-      case DType::f32: return widen_rows<4>(from, count, to, stride, n, [](const void* p) { return V::template load_as<F>(p); });
+      case DType::f32:
+        return widen_rows<4>(from, count, to, stride, n,
+                             [](const void* p) { return V::template load_as<F>(p); });
       case DType::bf16:
-        return widen_rows<2>(from, count, to, stride, n, [](const void* p) { return V::floats(load16(p) << 16); });
-      case DType::f16: return widen_rows<2>(from, count, to, stride, n, [](const void* p) { return from_f16(load16(p)); });
-      case DType::f8_e4m3: return widen_rows<1>(from, count, to, stride, n, [](const void* p) { return from_e4m3(load8(p)); });
+        return widen_rows<2>(from, count, to, stride, n,
+                             [](const void* p) { return V::floats(load16(p) << 16); });
+      case DType::f16:
+        return widen_rows<2>(from, count, to, stride, n,
+                             [](const void* p) { return from_f16(load16(p)); });
+      case DType::f8_e4m3:
+        return widen_rows<1>(from, count, to, stride, n,
+                             [](const void* p) { return from_e4m3(load8(p)); });
       case DType::f8_e5m2:
-        return widen_rows<1>(from, count, to, stride, n, [](const void* p) { return from_f16(load8(p) << 8); });
+        return widen_rows<1>(from, count, to, stride, n,
+                             [](const void* p) { return from_f16(load8(p) << 8); });
       default:
         return widen_rows<1>(from, count, to, stride, n, [](const void* p) {
           return __builtin_convertvector(reinterpret_cast<typename V::S>(load8(p) << 24) >> 24, F);
@@ -50,7 +61,8 @@ struct Rows {
   static U load8(const void* p) { return I::template widen8<U>(p); }
 
   template <int Bytes, class Load>
-  static void widen_rows(const std::byte* const* from, int count, float* to, int stride, int n, Load load) {
+  static void widen_rows(const std::byte* const* from, int count, float* to, int stride, int n,
+                         Load load) {
     for (int i = 0; i < count; ++i, to += stride) {
       if (from[i] != nullptr) {
         widen_row<Bytes>(from[i], to, n, load);
@@ -68,7 +80,8 @@ struct Rows {
     if (i == n) return;
     unsigned char tail[W * Bytes] = {};
     float values[W];
-    __builtin_memcpy(tail, source + static_cast<ptrdiff_t>(i) * Bytes, static_cast<size_t>(n - i) * Bytes);
+    __builtin_memcpy(tail, source + static_cast<ptrdiff_t>(i) * Bytes,
+                     static_cast<size_t>(n - i) * Bytes);
     V::store(values, load(tail));
     __builtin_memcpy(to + i, values, static_cast<size_t>(n - i) * sizeof(float));
   }
@@ -88,7 +101,8 @@ struct Rows {
     float tail[W] = {};
     __builtin_memcpy(tail, from + i, static_cast<size_t>(n - i) * sizeof(float));
     const auto halves = narrowed(tail);
-    __builtin_memcpy(target + static_cast<ptrdiff_t>(i) * 2, &halves, static_cast<size_t>(n - i) * 2);
+    __builtin_memcpy(target + static_cast<ptrdiff_t>(i) * 2, &halves,
+                     static_cast<size_t>(n - i) * 2);
   }
 
   /// IEEE binary16 in the low half of each lane.
@@ -96,7 +110,8 @@ struct Rows {
     const U sign = (x & V::splat(0x8000u)) << 16;
     const U magnitude = (x & V::splat(0x7fffu)) << 13;
     const F normal = V::floats(magnitude + V::splat(112u << 23));
-    const F subnormal = V::floats(magnitude + V::splat(113u << 23)) - V::splat(6.103515625e-5f);  // 2^-14
+    // 2^-14
+    const F subnormal = V::floats(magnitude + V::splat(113u << 23)) - V::splat(6.103515625e-5f);
     F value = magnitude < V::splat(1u << 23) ? subnormal : normal;
     value = magnitude >= V::splat(31u << 23) ? V::floats(magnitude | V::splat(0x7f800000u)) : value;
     return V::floats(V::bits(value) | sign);
@@ -122,8 +137,11 @@ struct Rows {
   static U to_f16(U x) {
     const U sign = (x >> 16) & V::splat(0x8000u);
     const U magnitude = x & V::splat(0x7fffffffu);
-    const U normal = (magnitude - V::splat(112u << 23) + V::splat(0xfffu) + ((magnitude >> 13) & V::splat(1u))) >> 13;
-    const U subnormal = V::bits(V::floats(magnitude) + V::splat(0.5f)) - V::splat(0x3f000000u);  // units of 2^-24
+    const U normal = (magnitude - V::splat(112u << 23) + V::splat(0xfffu) +
+                      ((magnitude >> 13) & V::splat(1u))) >>
+                     13;
+    // units of 2^-24
+    const U subnormal = V::bits(V::floats(magnitude) + V::splat(0.5f)) - V::splat(0x3f000000u);
     U value = magnitude < V::splat(113u << 23) ? subnormal : normal;
     value = magnitude >= V::splat(0x477ff000u) ? V::splat(0x7c00u) : value;  // from 65520 on
     value = magnitude > V::splat(0x7f800000u) ? V::splat(0x7e00u) : value;

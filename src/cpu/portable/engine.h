@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/portable/engine.h: the engine of the portable kernel: every problem of the supported set, one source for every instruction set.
+/// src/cpu/portable/engine.h: the engine of the portable kernel: every problem of the supported
+/// set, one source for every instruction set.
 ///
-/// A task is up to 64 rows of one KV head or, where these are few, of several. Keys of a tile are staged as f32 and transposed, so that
-/// inner loops know one type and a score needs no horizontal sum. Each element is one chain of fused multiply-adds, so rows never
-/// influence one another: per_query.
+/// A task is up to 64 rows of one KV head or, where these are few, of several. Keys of a tile are
+/// staged as f32 and transposed, so that inner loops know one type and a score needs no horizontal
+/// sum. Each element is one chain of fused multiply-adds, so rows never influence one another:
+/// per_query.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +13,8 @@
 
 #include "cpu/portable/softmax.h"
 #include "cpu/portable/stage.h"
-#include "cpu/skeleton/task_runner.h"
 #include "cpu/portable/tiles.h"
+#include "cpu/skeleton/task_runner.h"
 
 namespace folio::inline v1::portable {
 
@@ -23,8 +25,12 @@ class PortableEngine {
   static constexpr Mutant mutant = I::mutant;
   static constexpr int tiles_max = 1, ahead_max = 1;
   static int places(const AttentionProblem&) { return row_tile; }
-  static int width(const AttentionProblem& problem) { return static_cast<int>(skeleton::round_up(problem.v_head_size, 16)); }
-  static int64_t scratch_bytes(const AttentionProblem& problem) { return scratch_at(nullptr, problem).bytes; }
+  static int width(const AttentionProblem& problem) {
+    return static_cast<int>(skeleton::round_up(problem.v_head_size, 16));
+  }
+  static int64_t scratch_bytes(const AttentionProblem& problem) {
+    return scratch_at(nullptr, problem).bytes;
+  }
 
   PortableEngine(const skeleton::TaskView& view, void* memory)
       : view_(view), problem_(view.problem), s_(scratch_at(memory, view.problem)) {}
@@ -40,9 +46,11 @@ class PortableEngine {
       Rows<I>::widen(problem_.q_dtype, &from, 1, to, s_.head, problem_.key.head_size);
       for (int d = 0; d < problem_.key.head_size; ++d) to[d] *= problem_.scale;
     }
-    if (s_.v_head != problem_.v_head_size)  // columns behind the head: read by whole vectors, never written out
+    // columns behind the head: read by whole vectors, never written out
+    if (s_.v_head != problem_.v_head_size)
       for (int key = 0; key < tile_keys; ++key)
-        for (int d = problem_.v_head_size; d < s_.v_head; ++d) s_.values[static_cast<int64_t>(key) * s_.v_head + d] = 0.0f;
+        for (int d = problem_.v_head_size; d < s_.v_head; ++d)
+          s_.values[static_cast<int64_t>(key) * s_.v_head + d] = 0.0f;
   }
 
   void run(const skeleton::State& state, KeyTile* const* tiles, int, int known) {
@@ -77,18 +85,22 @@ class PortableEngine {
 
   void find_rows(const KeyTile& tile, TilePointers* to) const {
     Stage<I>::find_rows(view_.args.key, tile, view_.task.head, to->key);
-    if (!problem_.value_in_key) Stage<I>::find_rows(view_.args.value, tile, view_.task.head, to->value);
+    if (!problem_.value_in_key)
+      Stage<I>::find_rows(view_.args.value, tile, view_.task.head, to->value);
   }
 
   void stage(const KeyTile& tile, int keys, const Turn& key_turn, const Turn& value_turn) const {
-    Stage<I>::keys(s_, view_.args.key, tile, now_->key, key_turn, problem_.value_in_key ? problem_.v_head_size : 0);
-    if (!problem_.value_in_key) Stage<I>::values(s_, view_.args.value, now_->value, value_turn, keys);
+    Stage<I>::keys(s_, view_.args.key, tile, now_->key, key_turn,
+                   problem_.value_in_key ? problem_.v_head_size : 0);
+    if (!problem_.value_in_key)
+      Stage<I>::values(s_, view_.args.value, now_->value, value_turn, keys);
   }
 
   void attend(const skeleton::State& state, const KeyTile& tile, int begin, int keys) const {
     const int end = begin + view_.head_rows;
     Tiles<I>::scores(s_, begin, end, problem_.key.head_size);
-    for (int r = begin; r < end; ++r) Softmax<I>::row(s_, state, r, view_.seen_by_row(r, tile), view_.terms_of(r, tile.first));
+    for (int r = begin; r < end; ++r)
+      Softmax<I>::row(s_, state, r, view_.seen_by_row(r, tile), view_.terms_of(r, tile.first));
     Tiles<I>::values(s_, state.output, begin, end, keys);
   }
 

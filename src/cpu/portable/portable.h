@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/portable/portable.h: the plain functions that each build of the portable kernel exports, and what they share.
+/// src/cpu/portable/portable.h: the plain functions that each build of the portable kernel exports,
+/// and what they share.
 #pragma once
 
 #include "kernel/kernel.h"

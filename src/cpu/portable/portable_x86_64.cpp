@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/portable/portable_x86_64.cpp: the portable kernel for x86-64.
-#include "cpu/portable/portable.h"
 #include "cpu/portable/engine.h"
+#include "cpu/portable/portable.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -35,11 +35,13 @@ struct Target {
 
 namespace x86_64 {
 
-void run_portable(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+void run_portable(const KernelCall& call, const Task& task, void* scratch,
+                  std::byte* partials) noexcept {
   skeleton::TaskRunner<portable::PortableEngine<Target>>::run(call, task, scratch, partials);
 }
 
-void finish_portable(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+void finish_portable(const KernelCall& call, const Task& task, void* scratch,
+                     const std::byte* partials) noexcept {
   skeleton::TaskRunner<portable::PortableEngine<Target>>::finish(call, task, scratch, partials);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/portable/portable_x86_64_v4.cpp: the portable kernel for x86-64-v4.
-#include "cpu/vec/avx512_lanes.h"
-#include "cpu/portable/portable.h"
 #include "cpu/portable/engine.h"
+#include "cpu/portable/portable.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -13,11 +13,13 @@ struct Target : Avx512Lanes {};
 
 namespace x86_64_v4 {
 
-void run_portable(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+void run_portable(const KernelCall& call, const Task& task, void* scratch,
+                  std::byte* partials) noexcept {
   skeleton::TaskRunner<portable::PortableEngine<Target>>::run(call, task, scratch, partials);
 }
 
-void finish_portable(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+void finish_portable(const KernelCall& call, const Task& task, void* scratch,
+                     const std::byte* partials) noexcept {
   skeleton::TaskRunner<portable::PortableEngine<Target>>::finish(call, task, scratch, partials);
 }
 

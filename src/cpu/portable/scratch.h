@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/portable/scratch.h: tile sizes of the portable kernel and how its scratch memory is laid out.
+/// src/cpu/portable/scratch.h: tile sizes of the portable kernel and how its scratch memory is laid
+/// out.
 ///
 ///     q       [row_tile][head]            queries, scaled, f32
 ///     rows    [16][head]                  key rows on their way into `keys`
@@ -7,7 +8,8 @@
 ///     values  [tile_keys][v_head]         values, f32
 ///     scores  [row_tile][tile_keys]       logits, then probabilities
 ///
-/// with head and v_head rounded up to 16 floats. ISA-safe: always-inline functions and plain structs only.
+/// with head and v_head rounded up to 16 floats. ISA-safe: always-inline functions and plain
+/// structs only.
 #pragma once
 
 #include <cstddef>

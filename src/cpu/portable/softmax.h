@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/portable/softmax.h: one row of logits to probabilities, the online softmax state, and how states fold.
+/// src/cpu/portable/softmax.h: one row of logits to probabilities, the online softmax state, and
+/// how states fold.
 ///
 /// Source: Milakov and Gimelshein 2018, online normalizer calculation.
 #pragma once
 
 #include <cstdint>
 
-#include "cpu/skeleton/mutant.h"
 #include "cpu/portable/scratch.h"
-#include "cpu/vec/simd.h"
+#include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/task_view.h"
+#include "cpu/vec/simd.h"
 
 namespace folio::inline v1::portable {
 
@@ -23,9 +24,11 @@ struct Softmax {
   static constexpr int W = V::W;
   static constexpr float minus_infinity = -__builtin_inff();
 
-  /// Turns the row's products into probabilities relative to the row's new maximum, updates maximum and denominator, and leaves the
-  /// factor for the row's output in `rescale`. A row that sees nothing of the tile keeps its state bit for bit.
-  static void row(const Scratch& s, const State& state, int r, uint64_t seen, const LogitTerms& terms) {
+  /// Turns the row's products into probabilities relative to the row's new maximum, updates maximum
+  /// and denominator, and leaves the factor for the row's output in `rescale`. A row that sees
+  /// nothing of the tile keeps its state bit for bit.
+  static void row(const Scratch& s, const State& state, int r, uint64_t seen,
+                  const LogitTerms& terms) {
     float* x = s.scores + static_cast<int64_t>(r) * tile_keys;
     if (seen == 0) {
       for (int i = 0; i < tile_keys; i += W) V::store(x + i, F{});
@@ -36,14 +39,16 @@ struct Softmax {
     F highest = V::splat(minus_infinity);
     for (int i = 0; i < tile_keys; i += W) {
       F v = V::load(x + i);
-      if (seen != ~uint64_t{0}) v = V::lanes(static_cast<uint32_t>(seen >> i)) ? v : V::splat(minus_infinity);
+      if (seen != ~uint64_t{0})
+        v = V::lanes(static_cast<uint32_t>(seen >> i)) ? v : V::splat(minus_infinity);
       highest = V::max(v, highest);
       V::store(x + i, v);
     }
     const float old = state.maximum[r];
     const float tile = V::max_lane(highest);
     const float maximum = tile > old ? tile : old;
-    const float reference = maximum == minus_infinity ? 0.0f : maximum;  // all visible logits are -inf: e^-inf, not NaN
+    // all visible logits are -inf: e^-inf, not NaN
+    const float reference = maximum == minus_infinity ? 0.0f : maximum;
     F sum = {};
     for (int i = 0; i < tile_keys; i += W) {
       const F p = V::exp(V::load(x + i) - reference);
@@ -63,7 +68,8 @@ struct Softmax {
   static void fold(float* to, const float* from, int n, float keep, float add) {
     for (int d = 0; d < n; d += W) {
       F part = V::load(from + d);
-      if constexpr (I::mutant == Mutant::partials_in_bf16) part = V::floats(V::bits(part) & V::splat(0xffff0000u));
+      if constexpr (I::mutant == Mutant::partials_in_bf16)
+        part = V::floats(V::bits(part) & V::splat(0xffff0000u));
       V::store(to + d, V::fma(part, V::splat(add), V::load(to + d) * keep));
     }
   }
@@ -78,7 +84,8 @@ struct Softmax {
     }
     for (int i = 0; i < tile_keys; i += W) {
       F v = V::load(x + i);
-      if (terms.softcap != 0.0f && I::mutant != Mutant::softcap_ignored) v = terms.softcap * V::tanh(v / terms.softcap);
+      if (terms.softcap != 0.0f && I::mutant != Mutant::softcap_ignored)
+        v = terms.softcap * V::tanh(v / terms.softcap);
       if (terms.alibi) {
         const F offset = terms.distance - (lane_numbers() + static_cast<float>(i));
         const F distance = V::floats(V::bits(offset) & V::splat(0x7fffffffu));

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/portable/stage.h: from pages to tiles: walks the page table and brings 64 keys, and their values, to f32.
+/// src/cpu/portable/stage.h: from pages to tiles: walks the page table and brings 64 keys, and
+/// their values, to f32.
 ///
-/// Only keys that some row of the task sees are read; all other rows of a tile become zero, so that what lies in dead slots can
-/// reach no output.
+/// Only keys that some row of the task sees are read; all other rows of a tile become zero, so that
+/// what lies in dead slots can reach no output.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "cpu/convert/rows.h"
-#include "cpu/skeleton/mutant.h"
 #include "cpu/portable/scratch.h"
+#include "cpu/skeleton/mutant.h"
 
 namespace folio::inline v1::portable {
 
-/// Where each row of a tile lies, for head `head` of one plane: null where nobody sees the key. `run` finds a row's scales.
+/// Where each row of a tile lies, for head `head` of one plane: null where nobody sees the key.
+/// `run` finds a row's scales.
 struct RowPointers {
   int64_t head;
   const std::byte* row[tile_keys];
   const TileRun* run[tile_keys];
 };
 
-/// Head number `head` of a task's `heads` is staged, and what comes next is fetched to the caches meanwhile: each staged row fetches one
-/// in turn, in the order in which they lie in memory.
+/// Head number `head` of a task's `heads` is staged, and what comes next is fetched to the caches
+/// meanwhile: each staged row fetches one in turn, in the order in which they lie in memory.
 struct Turn {
   int32_t head = 0;
   int32_t heads = 1;
@@ -35,13 +37,15 @@ struct Stage {
   using F = typename V::F;
   static constexpr int W = V::W;
 
-  static void find_rows(const PagedKVView& view, const KeyTile& tile, int64_t head, RowPointers& to) {
+  static void find_rows(const PagedKVView& view, const KeyTile& tile, int64_t head,
+                        RowPointers& to) {
     to.head = head;
     for (const std::byte*& row : to.row) row = nullptr;
     for (int i = 0; i < tile.runs; ++i) {
       const TileRun& run = tile.run[i];
-      const TileRows rows = I::mutant == Mutant::dense_page_stride ? PageCursor::rows(with_dense_pages(view), run, head)
-                                                                   : PageCursor::rows(view, run, head);
+      const TileRows rows = I::mutant == Mutant::dense_page_stride
+                                ? PageCursor::rows(with_dense_pages(view), run, head)
+                                : PageCursor::rows(view, run, head);
       for (int k = 0; k < run.rows; ++k) {
         if ((tile.seen >> (run.first + k) & 1) == 0) continue;
         to.row[run.first + k] = rows.data + k * rows.stride_bytes;
@@ -50,29 +54,33 @@ struct Stage {
     }
   }
 
-  /// The tile's keys, transposed; with `latent_values` > 0 the first so many columns of each key are its value too (MLA).
-  /// Strided rows are beyond what hardware prefetchers follow, hence `ahead`.
-  static void keys(const Scratch& s, const PagedKVView& view, const KeyTile& tile, const RowPointers& at, const Turn& turn,
-                   int latent_values) {
+  /// The tile's keys, transposed; with `latent_values` > 0 the first so many columns of each key
+  /// are its value too (MLA). Strided rows are beyond what hardware prefetchers follow, hence
+  /// `ahead`.
+  static void keys(const Scratch& s, const PagedKVView& view, const KeyTile& tile,
+                   const RowPointers& at, const Turn& turn, int latent_values) {
     const int n = view.head_size;
     for (int first = 0; first < tile_keys; first += W) {
       const uint64_t bits = tile.seen >> first & ((uint64_t{1} << W) - 1);
       if (bits == 0 && latent_values == 0) {
-        for (int d = 0; d < n; ++d) V::store(s.keys + static_cast<int64_t>(d) * tile_keys + first, F{});
+        for (int d = 0; d < n; ++d)
+          V::store(s.keys + static_cast<int64_t>(d) * tile_keys + first, F{});
         continue;
       }
       fetch(view, at, turn, first, W, s.rows, s.head);
       for (int i = 0; i < W && latent_values > 0; ++i)
-        copy(s.rows + static_cast<int64_t>(i) * s.head, s.values + static_cast<int64_t>(first + i) * s.v_head, latent_values);
+        copy(s.rows + static_cast<int64_t>(i) * s.head,
+             s.values + static_cast<int64_t>(first + i) * s.v_head, latent_values);
       for (int d = 0; d < n; d += W) transpose_block(s, first, d);
     }
   }
 
   /// The tile's values; rows up to `count` that nobody sees are zero.
-  static void values(const Scratch& s, const PagedKVView& view, const RowPointers& at, const Turn& turn, int count) {
+  static void values(const Scratch& s, const PagedKVView& view, const RowPointers& at,
+                     const Turn& turn, int count) {
     for (int first = 0; first < count; first += W)
-      fetch(view, at, turn, first, count - first < W ? count - first : W, s.values + static_cast<int64_t>(first) * s.v_head,
-            s.v_head);
+      fetch(view, at, turn, first, count - first < W ? count - first : W,
+            s.values + static_cast<int64_t>(first) * s.v_head, s.v_head);
   }
 
  private:
@@ -92,9 +100,10 @@ struct Stage {
     for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
   }
 
-  /// Rows [first, first + count) of the tile, count <= W, to f32 rows `stride` apart, scaled; rows that nobody sees become zero.
-  static void fetch(const PagedKVView& view, const RowPointers& at, const Turn& turn, int first, int count, float* to,
-                    int stride) {
+  /// Rows [first, first + count) of the tile, count <= W, to f32 rows `stride` apart, scaled; rows
+  /// that nobody sees become zero.
+  static void fetch(const PagedKVView& view, const RowPointers& at, const Turn& turn, int first,
+                    int count, float* to, int stride) {
     const std::byte* from[W];
     for (int i = 0; i < count; ++i) {
       prefetch(view, turn, first + i);
@@ -106,7 +115,8 @@ struct Stage {
     for (int i = 0; i < count; ++i) {
       if (from[i] == nullptr) continue;
       const TileRun& run = *at.run[first + i];
-      scale(view, run, first + i - run.first, at.head + turn.head, to + static_cast<int64_t>(i) * stride);
+      scale(view, run, first + i - run.first, at.head + turn.head,
+            to + static_cast<int64_t>(i) * stride);
     }
   }
 
@@ -114,8 +124,10 @@ struct Stage {
     const int granularity = view.scales.granularity, n = view.head_size;
     for (int begin = 0; begin < n;) {
       const int end = granularity < n - begin ? begin + granularity : n;
-      const int indexed = I::mutant == Mutant::scale_index_by_ceil ? begin + granularity - 1 : begin;
-      const float factor = PageCursor::scale(view, run, i, head, indexed + (indexed != begin ? 1 : 0));
+      const int indexed =
+          I::mutant == Mutant::scale_index_by_ceil ? begin + granularity - 1 : begin;
+      const float factor =
+          PageCursor::scale(view, run, i, head, indexed + (indexed != begin ? 1 : 0));
       for (int d = begin; d < end; ++d) to[d] *= factor;
       begin = end;
     }
@@ -125,7 +137,8 @@ struct Stage {
     F block[W];
     for (int i = 0; i < W; ++i) block[i] = V::load(s.rows + static_cast<int64_t>(i) * s.head + d);
     V::transpose(block);
-    for (int i = 0; i < W; ++i) V::store(s.keys + static_cast<int64_t>(d + i) * tile_keys + first, block[i]);
+    for (int i = 0; i < W; ++i)
+      V::store(s.keys + static_cast<int64_t>(d + i) * tile_keys + first, block[i]);
   }
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/portable/tiles.h: the two register-tiled products of the portable kernel.
 ///
-/// scores = q . keys with a key per lane, and output = output * rescale + probabilities . values with a dimension per lane. Each
-/// element is one chain of fused multiply-adds in ascending order, whatever the tile it falls into, so rows never influence one
-/// another and a query's bits do not depend on how rows are grouped.
+/// scores = q . keys with a key per lane, and output = output * rescale + probabilities . values
+/// with a dimension per lane. Each element is one chain of fused multiply-adds in ascending order,
+/// whatever the tile it falls into, so rows never influence one another and a query's bits do not
+/// depend on how rows are grouped.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ struct Tiles {
   static constexpr int value_vectors = I::score_vectors;  // registers of dimensions
   static constexpr int block_rows = 4;
 
-  /// For rows [r, end): scores [row][tile_keys] = q [row][stride head] . keys [head_size][tile_keys]
+  /// For rows [r, end): scores [row][tile_keys] = q [row][stride head] . keys
+  /// [head_size][tile_keys]
   static void scores(const Scratch& s, int r, int end, int head_size) {
     for (; r + block_rows <= end; r += block_rows) score_block<block_rows>(s, r, head_size);
     switch (end - r) {
@@ -33,7 +35,8 @@ struct Tiles {
     }
   }
 
-  /// For rows [r, end): output [row][v_head] = output * rescale[row] + scores [row][keys] . values [keys][v_head]
+  /// For rows [r, end): output [row][v_head] = output * rescale[row] + scores [row][keys] . values
+  /// [keys][v_head]
   static void values(const Scratch& s, float* output, int r, int end, int keys) {
     for (; r + block_rows <= end; r += block_rows) value_block<block_rows>(s, output, r, keys);
     switch (end - r) {
@@ -61,14 +64,16 @@ struct Tiles {
         }
       }
       for (int r = 0; r < R; ++r)
-        for (int c = 0; c < score_vectors; ++c) V::store(out + r * tile_keys + key + c * W, sum[r][c]);
+        for (int c = 0; c < score_vectors; ++c)
+          V::store(out + r * tile_keys + key + c * W, sum[r][c]);
     }
   }
 
   template <int R>
   static void value_block(const Scratch& s, float* output, int row, int keys) {
     int d = 0;
-    for (; d + value_vectors * W <= s.v_head; d += value_vectors * W) value_strip<R, value_vectors>(s, output, row, keys, d);
+    for (; d + value_vectors * W <= s.v_head; d += value_vectors * W)
+      value_strip<R, value_vectors>(s, output, row, keys, d);
     for (; d < s.v_head; d += W) value_strip<R, 1>(s, output, row, keys, d);
   }
 
@@ -78,7 +83,8 @@ struct Tiles {
     float* out = output + static_cast<int64_t>(row) * s.v_head + d;
     F sum[R][C];
     for (int r = 0; r < R; ++r)
-      for (int c = 0; c < C; ++c) sum[r][c] = V::load(out + static_cast<int64_t>(r) * s.v_head + c * W) * s.rescale[row + r];
+      for (int c = 0; c < C; ++c)
+        sum[r][c] = V::load(out + static_cast<int64_t>(r) * s.v_head + c * W) * s.rescale[row + r];
     const float* v = s.values + d;
     for (int key = 0; key < keys; ++key, v += s.v_head) {
       F value[C];
@@ -89,7 +95,8 @@ struct Tiles {
       }
     }
     for (int r = 0; r < R; ++r)
-      for (int c = 0; c < C; ++c) V::store(out + static_cast<int64_t>(r) * s.v_head + c * W, sum[r][c]);
+      for (int c = 0; c < C; ++c)
+        V::store(out + static_cast<int64_t>(r) * s.v_head + c * W, sum[r][c]);
   }
 };
 

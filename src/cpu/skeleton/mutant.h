@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/skeleton/mutant.h: the deliberate faults that the tests build into the portable kernel, to prove that they would see them.
+/// src/cpu/skeleton/mutant.h: the deliberate faults that the tests build into the portable kernel,
+/// to prove that they would see them.
 ///
-/// Each changes one expression. The shipped kernels are instantiated with `none`, so nothing of this reaches the library.
+/// Each changes one expression. The shipped kernels are instantiated with `none`, so nothing of
+/// this reaches the library.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/skeleton/state.h: the online softmax state of a task's rows, and how it lies in scratch memory and in partials.
+/// src/cpu/skeleton/state.h: the online softmax state of a task's rows, and how it lies in scratch
+/// memory and in partials.
 ///
 /// ISA-safe: always-inline functions and plain structs only.
 #pragma once
@@ -11,17 +12,22 @@
 
 namespace folio::inline v1::skeleton {
 
-inline constexpr int span_keys = 2048;  // keys of a span, a multiple of the tile, the same for every problem and kernel
+// keys of a span, a multiple of the tile, the same for every problem and kernel
+inline constexpr int span_keys = 2048;
 
-/// State of `places` rows: output / denominator is the result; `maximum` is the logit, in the engine's base, that both are relative to.
-/// A row that saw nothing has maximum -inf and denominator 0; its output is anything, and nobody reads it.
+/// State of `places` rows: output / denominator is the result; `maximum` is the logit, in the
+/// engine's base, that both are relative to. A row that saw nothing has maximum -inf and
+/// denominator 0; its output is anything, and nobody reads it.
 struct State {
-  float* output = nullptr;       // [places][width]; the order of a row's columns is the engine's own
+  // [places][width]; the order of a row's columns is the engine's own
+  float* output = nullptr;
   float* maximum = nullptr;      // [places]
   float* denominator = nullptr;  // [places]
 };
 
-FOLIO_ALWAYS_INLINE constexpr int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+FOLIO_ALWAYS_INLINE constexpr int64_t round_up(int64_t n, int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
 
 /// Bytes of a State, a multiple of 64.
 FOLIO_ALWAYS_INLINE constexpr int64_t state_bytes(int64_t places, int64_t width) {
@@ -34,11 +40,13 @@ FOLIO_ALWAYS_INLINE State state_at(void* memory, int64_t places, int64_t width) 
   State state;
   state.output = reinterpret_cast<float*>(at);
   state.maximum = reinterpret_cast<float*>(at + round_up(places * width * 4, 64));
-  state.denominator = reinterpret_cast<float*>(at + round_up(places * width * 4, 64) + round_up(places * 4, 64));
+  state.denominator =
+      reinterpret_cast<float*>(at + round_up(places * width * 4, 64) + round_up(places * 4, 64));
   return state;
 }
 
-/// Hands out consecutive 64-byte aligned parts of a task's scratch memory; from null it only counts bytes.
+/// Hands out consecutive 64-byte aligned parts of a task's scratch memory; from null it only counts
+/// bytes.
 class Parts {
  public:
   FOLIO_ALWAYS_INLINE explicit Parts(void* memory) : base_(static_cast<std::byte*>(memory)) {}

@@ -1,34 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/skeleton/task_runner.h: the skeleton of every CPU attention kernel: walk, spans, fold, output. An engine does the rest.
+/// src/cpu/skeleton/task_runner.h: the skeleton of every CPU attention kernel: walk, spans, fold,
+/// output. An engine does the rest.
 ///
-///     for each span of 2,048 keys:  empty state -> tiles of 64 keys that some row sees -> engine.run -> fold or store as partial
+///     for each span of 2,048 keys:  empty state -> tiles of 64 keys that some row sees ->
+///                                   engine.run -> fold or store as partial
 ///
-/// Tiles and spans lie at absolute multiples of the key index, every span starts from an empty state, and spans are folded in ascending
-/// order by one function, whether they were kept in scratch memory or stored by another task. Hence a kernel whose engine treats rows
-/// independently is per_query.
+/// Tiles and spans lie at absolute multiples of the key index, every span starts from an empty
+/// state, and spans are folded in ascending order by one function, whether they were kept in
+/// scratch memory or stored by another task. Hence a kernel whose engine treats rows independently
+/// is per_query.
 ///
 /// An engine is a class with
 ///
 ///     struct Math { base of its logits and the arithmetic of one row:
 ///       static float exp(float x);                    base^x, x <= 0: exactly 1 at 0 and 0 at -inf
 ///       static constexpr float natural;               ln(base)
-///       static void fold(float* to, const float* from, int n, float keep, float add);   to = to * keep + from * add
+///       static void fold(float* to, const float* from, int n, float keep, float add);
+///           to = to * keep + from * add
 ///     }
 ///     static constexpr Mutant mutant;
 ///     static constexpr int tiles_max;                 tiles of one run at the most
-///     static constexpr int ahead_max;                 known tiles behind those, at the most, for prefetching
-///     static int places(const AttentionProblem&);     rows of a State (>= geometry.rows, padding included)
+///     static constexpr int ahead_max;                 known tiles behind those, at the most, for
+///                                                     prefetching
+///     static int places(const AttentionProblem&);     rows of a State (>= geometry.rows, padding
+///                                                     included)
 ///     static int width(const AttentionProblem&);      columns of a State
-///     static int64_t scratch_bytes(const AttentionProblem&);   its own, beside what the runner takes
-///     Engine(const TaskView&, void* memory);          a constructor that may also begin a scope (tile configuration)
+///     static int64_t scratch_bytes(const AttentionProblem&);   its own, beside what the runner
+///                                                              takes
+///     Engine(const TaskView&, void* memory);          a constructor that may also begin a scope
+///                                                     (tile configuration)
 ///     int tiles_at_once() const;                      1 ... tiles_max, for this task
-///     bool begins_rows() const;                       writes a row's output before it adds to it: the output of an empty row is anything
+///     bool begins_rows() const;                       writes a row's output before it adds to it:
+///                                                     the output of an empty row is anything
 ///     void load_queries();
 ///     void run(const State&, KeyTile* const* tiles, int count, int known);
-///                                                     tiles [0, count) in order into the state of all heads; [count, known) come next
+///                                                     tiles [0, count) in order into the state of
+///                                                     all heads; [count, known) come next
 ///     int place(int r) const;                         where row r of the task lies in a State
 ///     void write_row(const float* output, float factor, std::byte* to) const;
-///                                                     output * factor + 0 (no negative zero) as out_dtype, natural column order
+///                                                     output * factor + 0 (no negative zero) as
+///                                                     out_dtype, natural column order
 ///
 /// ISA-safe as far as the engine is: everything is a template on it.
 #pragma once
@@ -59,10 +70,12 @@ class TaskRunner {
   }
 
   /// Kernel::finish.
-  static void finish(const KernelCall& call, const Task& task, void* memory, const std::byte* partials) {
+  static void finish(const KernelCall& call, const Task& task, void* memory,
+                     const std::byte* partials) {
     TaskRunner runner(call, task, memory);
     for (int span = task.span_begin; span < task.span_end; ++span) {
-      std::byte* const at = const_cast<std::byte*>(partials) + (span - task.span_begin) * task.partial_bytes;
+      std::byte* const at =
+          const_cast<std::byte*>(partials) + (span - task.span_begin) * task.partial_bytes;
       runner.fold(state_at(at, runner.used_, runner.width_));
     }
     runner.emit();
@@ -168,7 +181,8 @@ class TaskRunner {
 
   void clear_output(const State& state, int place, int count) const {
     const auto row = static_cast<size_t>(width_) * sizeof(float);
-    __builtin_memset(state.output + static_cast<int64_t>(place) * width_, 0, static_cast<size_t>(count) * row);
+    __builtin_memset(state.output + static_cast<int64_t>(place) * width_, 0,
+                     static_cast<size_t>(count) * row);
   }
 
   void store(std::byte* to) const {
@@ -179,7 +193,8 @@ class TaskRunner {
     __builtin_memcpy(part.denominator, memory_.span.denominator, bytes);
   }
 
-  /// The first span that saw anything becomes the total as it is: the same as to fold it into an empty one.
+  /// The first span that saw anything becomes the total as it is: the same as to fold it into an
+  /// empty one.
   void fold_own() {
     if (has_total_ || Engine::mutant == Mutant::partials_in_bf16) return fold(memory_.span);
     const State span = memory_.span;
@@ -192,7 +207,8 @@ class TaskRunner {
     for (int r = 0; r < view_.rows; ++r) fold_row(memory_.total, span, engine_.place(r));
   }
 
-  /// total = total (+) span for one row. A span that saw nothing changes nothing and its output is not read.
+  /// total = total (+) span for one row. A span that saw nothing changes nothing and its output is
+  /// not read.
   void fold_row(const State& total, const State& span, int place) const {
     const float other = span.maximum[place];
     if (other == minus_infinity && span.denominator[place] == 0.0f) return;
@@ -209,7 +225,8 @@ class TaskRunner {
 
   /// Output and lse of all rows: the sink logit enters here, once.
   void emit() const {
-    constexpr int ahead = 8;  // rows of the output are scattered: their lines are fetched before they are written
+    // rows of the output are scattered: their lines are fetched before they are written
+    constexpr int ahead = 8;
     RowWalk at(view_), coming(view_);
     for (int i = 0; i < ahead && coming.row < view_.rows; ++i) coming.next();
     for (; at.row < view_.rows; at.next()) {
@@ -228,16 +245,22 @@ class TaskRunner {
     const bool empty = denominator == 0.0f;
     if (empty) clear_output(memory_.total, place, 1);
     if (view_.problem.sink_logits) {
-      const int times = Engine::mutant == Mutant::sink_counted_per_split ? view_.task.span_end - view_.task.span_begin : 1;
-      for (int i = 0; i < times; ++i) add_sink(view_.args.sink_logits[at.q_head] / Math::natural, maximum, denominator);
+      const int times = Engine::mutant == Mutant::sink_counted_per_split
+                            ? view_.task.span_end - view_.task.span_begin
+                            : 1;
+      for (int i = 0; i < times; ++i)
+        add_sink(view_.args.sink_logits[at.q_head] / Math::natural, maximum, denominator);
     }
-    const float factor = empty ? 0.0f : (own == maximum ? 1.0f : Math::exp(own - maximum)) / denominator;
-    engine_.write_row(memory_.total.output + static_cast<int64_t>(place) * width_, factor, view_.output(at.token, at.q_head));
+    const float factor =
+        empty ? 0.0f : (own == maximum ? 1.0f : Math::exp(own - maximum)) / denominator;
+    engine_.write_row(memory_.total.output + static_cast<int64_t>(place) * width_, factor,
+                      view_.output(at.token, at.q_head));
     if (view_.args.lse == nullptr) return;
     const int64_t row = view_.sequence.first_query + at.token;
     float lse = maximum * Math::natural + __builtin_logf(denominator);
     if (empty)
-      lse = view_.problem.sink_logits ? view_.args.sink_logits[at.q_head] : minus_infinity;  // exactly, whatever the base
+      // exactly, whatever the base
+      lse = view_.problem.sink_logits ? view_.args.sink_logits[at.q_head] : minus_infinity;
     view_.args.lse[row * view_.problem.q_heads + at.q_head] = lse;
   }
 

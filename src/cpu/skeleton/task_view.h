@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/skeleton/task_view.h: one task as an engine sees it: which rows, which queries they are, and which keys each sees.
+/// src/cpu/skeleton/task_view.h: one task as an engine sees it: which rows, which queries they are,
+/// and which keys each sees.
 ///
-/// Row r of the task is row r % head_rows of head r / head_rows; all heads have the same query tokens, so visibility is a matter of the
-/// local row alone. ISA-safe: always-inline functions only.
+/// Row r of the task is row r % head_rows of head r / head_rows; all heads have the same query
+/// tokens, so visibility is a matter of the local row alone. ISA-safe: always-inline functions
+/// only.
 #pragma once
 
 #include <cstdint>
 
-#include "kernel/kernel.h"
 #include "cpu/skeleton/mutant.h"
-#include "kernel/sequence.h"
 #include "cpu/skeleton/state.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
+#include "kernel/kernel.h"
+#include "kernel/sequence.h"
 
 namespace folio::inline v1::skeleton {
 
@@ -30,7 +32,8 @@ enum class Coverage : uint8_t { none, some, all };
 
 class TaskView;
 
-/// The rows of a task one after the other: which token and q head each is, without a division per row.
+/// The rows of a task one after the other: which token and q head each is, without a division per
+/// row.
 class RowWalk {
  public:
   FOLIO_ALWAYS_INLINE explicit RowWalk(const TaskView& view);
@@ -76,18 +79,24 @@ class TaskView {
     }
   }
 
-  [[nodiscard]] FOLIO_ALWAYS_INLINE int token_of(int r) const { return (task.row_begin + r % head_rows) / group; }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int token_of(int r) const {
+    return (task.row_begin + r % head_rows) / group;
+  }
   [[nodiscard]] FOLIO_ALWAYS_INLINE int q_head_of(int r) const {
     return (task.head + r / head_rows) * group + (task.row_begin + r % head_rows) % group;
   }
   /// The head_size elements of row r of q.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* query(int r) const { return query(token_of(r), q_head_of(r)); }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* query(int r) const {
+    return query(token_of(r), q_head_of(r));
+  }
   [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* query(int token, int q_head) const {
-    return static_cast<const std::byte*>(args.q.data) + (sequence.first_query + token) * args.q.stride_bytes[0] +
+    return static_cast<const std::byte*>(args.q.data) +
+           (sequence.first_query + token) * args.q.stride_bytes[0] +
            q_head * args.q.stride_bytes[1];
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE std::byte* output(int token, int q_head) const {
-    return static_cast<std::byte*>(args.out.data) + (sequence.first_query + token) * args.out.stride_bytes[0] +
+    return static_cast<std::byte*>(args.out.data) +
+           (sequence.first_query + token) * args.out.stride_bytes[0] +
            q_head * args.out.stride_bytes[1];
   }
 
@@ -105,7 +114,8 @@ class TaskView {
     return seen_by_token(token_of(r) - first_token, tile.first) & tile.seen;
   }
   /// What the local rows [begin, end) see of the tile. `all`: each row sees each of the 64 keys.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE Coverage coverage(int begin, int end, const KeyTile& tile) const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE Coverage coverage(int begin, int end,
+                                                      const KeyTile& tile) const {
     const int first = token_of(begin) - first_token, last = token_of(end - 1) - first_token;
     uint64_t any = 0, each = tile.seen;
     if (follows_mask(tile.first)) {  // intervals move one way from token to token
@@ -129,12 +139,14 @@ class TaskView {
     if (problem.alibi) {
       terms.alibi = true;
       terms.slope = args.alibi_slopes[head];
-      terms.distance = static_cast<float>(sequence.query_position + token - sequence.key_position - first);
+      terms.distance =
+          static_cast<float>(sequence.query_position + token - sequence.key_position - first);
     }
     if (problem.bias) {
       const int64_t row = sequence.first_query + token;
       terms.bias = reinterpret_cast<const float*>(static_cast<const std::byte*>(args.bias.data) +
-                                                  (args.bias.extent[0] == 1 ? 0 : head) * args.bias.stride_bytes[0] +
+                                                  (args.bias.extent[0] == 1 ? 0 : head) *
+                                                      args.bias.stride_bytes[0] +
                                                   row * args.bias.stride_bytes[1]) +
                    first;
       const int64_t left = sequence.context - first;
@@ -161,12 +173,17 @@ class TaskView {
     const uint64_t seen = seen_in_tile(visible_[t], first);
     return has_tree_ ? seen & tree_in_tile(problem, batch, sequence, first_token + t, first) : seen;
   }
-  /// Whether visibility in the tile of key `first` follows from the mask alone: no intervals, and no new token that a tree may hide.
+  /// Whether visibility in the tile of key `first` follows from the mask alone: no intervals, and
+  /// no new token that a tree may hide.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool follows_mask(int64_t first) const {
-    return is_plain || (!problem.intervals && first + tile_keys <= static_cast<int64_t>(sequence.context) - sequence.new_tokens);
+    return is_plain ||
+           (!problem.intervals &&
+            first + tile_keys <= static_cast<int64_t>(sequence.context) - sequence.new_tokens);
   }
-  /// Rows at both ends may see nothing (positions before the first key, behind the last chunk) while those between do.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t middle(int first, int last, const KeyTile& tile) const {
+  /// Rows at both ends may see nothing (positions before the first key, behind the last chunk)
+  /// while those between do.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t middle(int first, int last,
+                                                    const KeyTile& tile) const {
     uint64_t any = 0;
     for (int t = first + 1; t < last; ++t) any |= seen_by_token(t, tile.first) & tile.seen;
     return any;

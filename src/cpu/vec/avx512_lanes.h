@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/vec/avx512_lanes.h: what Simd and Rows ask of an instruction set, for AVX-512: the base of each AVX-512 object's own type.
+/// src/cpu/vec/avx512_lanes.h: what Simd and Rows ask of an instruction set, for AVX-512: the base
+/// of each AVX-512 object's own type.
 ///
 /// ISA-safe: always-inline functions only.
 #pragma once
@@ -15,21 +16,25 @@ struct Avx512Lanes {
   static constexpr int width = 16;         // floats per register
   static constexpr int score_vectors = 4;  // registers of keys (or dimensions) beside 4 rows
   static constexpr Mutant mutant = Mutant::none;
-  static constexpr __mmask16 every_lane = 0xffff;  // the unmasked forms make g++ 12 warn about its own headers
+  // the unmasked forms make g++ 12 warn about its own headers
+  static constexpr __mmask16 every_lane = 0xffff;
 
   template <class F>
   FOLIO_ALWAYS_INLINE static F fma(F a, F b, F c) {
-    return reinterpret_cast<F>(
-        _mm512_maskz_fmadd_ps(every_lane, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
+    return reinterpret_cast<F>(_mm512_maskz_fmadd_ps(every_lane, reinterpret_cast<__m512>(a),
+                                                     reinterpret_cast<__m512>(b),
+                                                     reinterpret_cast<__m512>(c)));
   }
   /// `width` 16-bit words, or bytes, zero-extended.
   template <class U>
   FOLIO_ALWAYS_INLINE static U widen16(const void* from) {
-    return reinterpret_cast<U>(_mm512_maskz_cvtepu16_epi32(every_lane, _mm256_loadu_si256(static_cast<const __m256i*>(from))));
+    return reinterpret_cast<U>(_mm512_maskz_cvtepu16_epi32(
+        every_lane, _mm256_loadu_si256(static_cast<const __m256i*>(from))));
   }
   template <class U>
   FOLIO_ALWAYS_INLINE static U widen8(const void* from) {
-    return reinterpret_cast<U>(_mm512_maskz_cvtepu8_epi32(every_lane, _mm_loadu_si128(static_cast<const __m128i*>(from))));
+    return reinterpret_cast<U>(
+        _mm512_maskz_cvtepu8_epi32(every_lane, _mm_loadu_si128(static_cast<const __m128i*>(from))));
   }
 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/vec/simd.h: the vector vocabulary of the portable kernel, for any width.
 ///
-/// An instruction set is a type in an anonymous namespace with `width` (floats per register), `score_vectors` (registers of keys per
-/// score tile), `fma` and the two zero-extending loads. Everything is a template on it, so whatever an ISA object instantiates has
-/// internal linkage. Vectors are the compilers' own (GNU vector extensions); only what they compile badly is left to the instruction
-/// set.
+/// An instruction set is a type in an anonymous namespace with `width` (floats per register),
+/// `score_vectors` (registers of keys per score tile), `fma` and the two zero-extending loads.
+/// Everything is a template on it, so whatever an ISA object instantiates has internal linkage.
+/// Vectors are the compilers' own (GNU vector extensions); only what they compile badly is left to
+/// the instruction set.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +17,14 @@ namespace folio::inline v1 {
 template <class I>
 struct Simd {
   static constexpr int W = I::width;
-  typedef float F __attribute__((vector_size(W * sizeof(float))));          // NOLINT(modernize-use-using): g++ needs the typedef
-  typedef int32_t S __attribute__((vector_size(W * sizeof(int32_t))));      // NOLINT(modernize-use-using)
-  typedef uint32_t U __attribute__((vector_size(W * sizeof(uint32_t))));    // NOLINT(modernize-use-using)
-  typedef uint16_t U16 __attribute__((vector_size(W * sizeof(uint16_t))));  // NOLINT(modernize-use-using)
+  typedef float F __attribute__((
+      vector_size(W * sizeof(float))));  // NOLINT(modernize-use-using): g++ needs the typedef
+  typedef int32_t S
+      __attribute__((vector_size(W * sizeof(int32_t))));  // NOLINT(modernize-use-using)
+  typedef uint32_t U
+      __attribute__((vector_size(W * sizeof(uint32_t))));  // NOLINT(modernize-use-using)
+  typedef uint16_t U16
+      __attribute__((vector_size(W * sizeof(uint16_t))));  // NOLINT(modernize-use-using)
 
   template <class V>
   static V load_as(const void* from) {
@@ -50,10 +55,12 @@ struct Simd {
     return reduce(v, [](float a, float b) { return a > b ? a : b; });
   }
 
-  /// e^x for x <= 0: relative error below 2e-7, exactly 1 at 0, exactly 0 below -87 (so e^-inf = 0), NaN for NaN.
-  /// 2^n * 2^f with n = round(x log2 e); log2 e is split so that f keeps full precision, 2^f is a minimax polynomial.
+  /// e^x for x <= 0: relative error below 2e-7, exactly 1 at 0, exactly 0 below -87 (so e^-inf =
+  /// 0), NaN for NaN. 2^n * 2^f with n = round(x log2 e); log2 e is split so that f keeps full
+  /// precision, 2^f is a minimax polynomial.
   static F exp(F x) {
-    const F rounder = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
+    // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
+    const F rounder = splat(12582912.0f);
     const F high = splat(1.44269502f), low = splat(1.92596299e-8f);
     const F shifted = fma(x, high, rounder);
     const F n = shifted - rounder;
@@ -113,11 +120,13 @@ struct Simd {
   }
   template <int B, size_t... L>
   static F first_of(F a, F b, std::index_sequence<L...>) {
-    return __builtin_shufflevector(a, b, ((L & B) == 0 ? static_cast<int>(L) : W + static_cast<int>(L) - B)...);
+    return __builtin_shufflevector(
+        a, b, ((L & B) == 0 ? static_cast<int>(L) : W + static_cast<int>(L) - B)...);
   }
   template <int B, size_t... L>
   static F second_of(F a, F b, std::index_sequence<L...>) {
-    return __builtin_shufflevector(a, b, ((L & B) == 0 ? static_cast<int>(L) + B : W + static_cast<int>(L))...);
+    return __builtin_shufflevector(
+        a, b, ((L & B) == 0 ? static_cast<int>(L) + B : W + static_cast<int>(L))...);
   }
 };
 

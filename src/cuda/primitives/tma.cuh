@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cuda/primitives/tma.cuh: PTX of barriers and of copies by tensor maps, one function each.
 ///
-/// Shared-memory addresses are 32-bit, destinations and sources multiples of 128. One thread calls; bulk copies run on a proxy of
-/// their own: fence_async() stands between ordinary writes to shared memory and a copy that overwrites or reads them.
-/// Source: PTX ISA 8.7, mbarrier and cp.async.bulk.tensor.
+/// Shared-memory addresses are 32-bit, destinations and sources multiples of 128. One thread calls;
+/// bulk copies run on a proxy of their own: fence_async() stands between ordinary writes to shared
+/// memory and a copy that overwrites or reads them. Source: PTX ISA 8.7, mbarrier and
+/// cp.async.bulk.tensor.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ __device__ inline void init_barrier(uint32_t barrier, uint32_t arrivals) {
 }
 /// Arrives, and makes the phase wait for `bytes` of copies more.
 __device__ inline void arrive_expecting(uint32_t barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 __device__ inline void wait(uint32_t barrier, uint32_t parity) {
   uint32_t done = 0;
@@ -42,33 +44,37 @@ __device__ inline void fence_async() { asm volatile("fence.proxy.async;" ::: "me
 
 /// The box at these coordinates, fastest dimension first.
 template <int Rank>
-__device__ void load(const EncodedTensorMap& map, const TmaCoordinates<Rank>& c, uint32_t to, uint32_t barrier) {
+__device__ void load(const EncodedTensorMap& map, const TmaCoordinates<Rank>& c, uint32_t to,
+                     uint32_t barrier) {
   const auto* m = &map;
   if constexpr (Rank == 1) {
     asm volatile(
-        "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3}], [%2];" ::"r"(to),
+        "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {%3}], [%2];" ::"r"(to),
         "l"(m), "r"(barrier), "r"(c[0])
         : "memory");
   } else if constexpr (Rank == 2) {
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {%3, %4}], [%2];" ::"r"(to),
         "l"(m), "r"(barrier), "r"(c[0]), "r"(c[1])
         : "memory");
   } else if constexpr (Rank == 3) {
     asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
-            to),
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {%3, %4, %5}], [%2];" ::"r"(to),
         "l"(m), "r"(barrier), "r"(c[0]), "r"(c[1]), "r"(c[2])
         : "memory");
   } else if constexpr (Rank == 4) {
     asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::
-            "r"(to),
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
         "l"(m), "r"(barrier), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3])
         : "memory");
   } else {
     asm volatile(
-        "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], "
+        "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {%3, %4, %5, %6, %7}], "
         "[%2];" ::"r"(to),
         "l"(m), "r"(barrier), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]), "r"(c[4])
         : "memory");
@@ -81,13 +87,17 @@ __device__ void store(const EncodedTensorMap& map, const TmaCoordinates<Rank>& c
   static_assert(Rank == 3 || Rank == 5, "store: row tiles have three dimensions, ragged ones five");
   const auto* m = &map;
   if constexpr (Rank == 3) {
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(m), "r"(from),
-                 "r"(c[0]), "r"(c[1]), "r"(c[2])
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::
+            "l"(m),
+        "r"(from), "r"(c[0]), "r"(c[1]), "r"(c[2])
+        : "memory");
   } else {
-    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(m),
-                 "r"(from), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]), "r"(c[4])
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], "
+        "[%1];" ::"l"(m),
+        "r"(from), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]), "r"(c[4])
+        : "memory");
   }
 }
 /// Waits until every store of this thread is visible to the device.
@@ -99,9 +109,11 @@ __device__ inline void finish_stores() {
 // From compute capability 10.0 on.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 1000
 /// Coordinates: first column, then four rows.
-__device__ inline void gather4(const EncodedTensorMap& map, const TmaCoordinates<5>& c, uint32_t to, uint32_t barrier) {
+__device__ inline void gather4(const EncodedTensorMap& map, const TmaCoordinates<5>& c, uint32_t to,
+                               uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], "
+      "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%0], "
+      "[%1, {%3, %4, %5, %6, %7}], "
       "[%2];" ::"r"(to),
       "l"(&map), "r"(barrier), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]), "r"(c[4])
       : "memory");

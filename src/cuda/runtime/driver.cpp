@@ -27,10 +27,12 @@ void find(void* library, const char* name, Function*& function, const char*& mis
 
 Loaded load() noexcept {
   Loaded loaded;
-  void* library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);  // never closed: the driver does not survive it
+  // never closed: the driver does not survive it
+  void* library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
-    std::strncpy(loaded.no_library, reason != nullptr ? reason : library_name, sizeof loaded.no_library - 1);
+    std::strncpy(loaded.no_library, reason != nullptr ? reason : library_name,
+                 sizeof loaded.no_library - 1);
     return loaded;
   }
   Driver& d = loaded.driver;
@@ -52,10 +54,11 @@ Loaded load() noexcept {
 
 Result<const Driver*> driver(const char* function) noexcept {
   static const Loaded loaded = load();
-  if (loaded.no_library[0] != '\0') return fail(Errc::device, "{}: no CUDA driver: {}", function, loaded.no_library);
+  if (loaded.no_library[0] != '\0')
+    return fail(Errc::device, "{}: no CUDA driver: {}", function, loaded.no_library);
   if (loaded.missing != nullptr)
-    return fail(Errc::device, "{}: {} has no {}, expected a driver of CUDA 12.0 or later", function, library_name,
-                loaded.missing);
+    return fail(Errc::device, "{}: {} has no {}, expected a driver of CUDA 12.0 or later", function,
+                library_name, loaded.missing);
   if (loaded.init_result != 0) return loaded.driver.failure(function, "cuInit", loaded.init_result);
   return &loaded.driver;
 }

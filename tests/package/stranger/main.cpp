@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/package/stranger/main.cpp: calls one function of each folder, as a stranger's program would.
+/// tests/package/stranger/main.cpp: calls one function of each folder, as a stranger's program
+/// would.
 #include <folio/cache/planes.h>
 #include <folio/core/execution.h>
 #include <folio/core/status.h>
@@ -27,7 +28,8 @@ int main() {
   int64_t sum[64] = {};
   const folio::Executor executor = folio::default_executor();
   executor.parallel_for(
-      executor.context, 64, [](void* arg, int64_t i) noexcept { static_cast<int64_t*>(arg)[i] = i; }, sum);
+      executor.context, 64,
+      [](void* arg, int64_t i) noexcept { static_cast<int64_t*>(arg)[i] = i; }, sum);
   for (int64_t i = 0; i < 64; ++i) {
     if (sum[i] != i) return 3;
   }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/kv_buffer/config.h: the optional members of a KVBuffer's Config and their defaults.
+/// folio/attention/kv_buffer/config.h: the optional members of a KVBuffer's Config and their
+/// defaults.
 ///
-/// A Config is a type whose static members carry the seed's parameter names. Left out, they have these values:
+/// A Config is a type whose static members carry the seed's parameter names. Left out, they have
+/// these values:
 ///
-///   WN = BN     num_threads = warp_size     kv_num_heads = dynamic     full_kv = true      num_smem_stages = 2     warp_size = 1
-///   cache_depth = depth                     head_dim_offset = 0        smem_depth = depth  bk_smem = BK            swizzle = none
+///   WN = BN                warp_size = 1          num_threads = warp_size
+///   cache_depth = depth    head_dim_offset = 0    kv_num_heads = dynamic
+///   smem_depth = depth     bk_smem = BK           num_smem_stages = 2
+///   full_kv = true         swizzle = none
 ///   reg_chunk_depth = depth                 reg_chunk_keys = WN
 ///   smem_dtype = the operand's dtype        Loader = PlainLoader       Fragments = KVMmaOp
 ///
-/// mma_shape, BN, BK, depth and transpose (true: K, false: V) have no default. A warp is 64 lanes in the seed's own configurations, one
-/// thread on a CPU: a lane then holds a whole MMA tile.
+/// mma_shape, BN, BK, depth and transpose (true: K, false: V) have no default. A warp is 64 lanes
+/// in the seed's own configurations, one thread on a CPU: a lane then holds a whole MMA tile.
 #pragma once
 
 #include "folio/attention/operand/concept.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/kv_buffer/convert_row.h: one row of stored elements to staged ones, in plain C++.
+/// folio/attention/kv_buffer/convert_row.h: one row of stored elements to staged ones, in plain
+/// C++.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +12,26 @@
 
 namespace folio::inline v1 {
 
-/// How a loader brings rows into a stage whose elements are not the stored ones, or not where they are stored.
+/// How a loader brings rows into a stage whose elements are not the stored ones, or not where they
+/// are stored.
 struct ConvertRow {
-  /// Columns [first, first + count) of row `key` to `to`: times their scale, rounded to nearest even, zero where there is nothing.
-  /// Elements of the same type without scales keep their bits.
+  /// Columns [first, first + count) of row `key` to `to`: times their scale, rounded to nearest
+  /// even, zero where there is nothing. Elements of the same type without scales keep their bits.
   template <class Shape>
-  FOLIO_HOST_DEVICE static void run(const KVSource<Shape>& source, int key, int first, int count, typename Shape::smem_type* to) {
+  FOLIO_HOST_DEVICE static void run(const KVSource<Shape>& source, int key, int first, int count,
+                                    typename Shape::smem_type* to) {
     using Operand = typename Shape::operand_type;
     using stored = element_t<Operand::dtype>;
     using staged = typename Shape::smem_type;
-    static_assert(!Operand::quantization_enabled || detail::HasView<Operand>, "ConvertRow: scales are read through views only");
+    static_assert(!Operand::quantization_enabled || detail::HasView<Operand>,
+                  "ConvertRow: scales are read through views only");
     const std::byte* row = source.row(key);
     for (int i = 0; i < count; ++i) {
       to[i] = staged{};
       if (row == nullptr || first + i >= source.columns) continue;
       stored element;
-      __builtin_memcpy(&element, row + int64_t{first + i} * int64_t{sizeof(stored)}, sizeof(stored));
+      __builtin_memcpy(&element, row + int64_t{first + i} * int64_t{sizeof(stored)},
+                       sizeof(stored));
       if constexpr (Operand::dtype == Shape::smem_dtype) {
         if (!source.has_scales()) {
           to[i] = element;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// folio/attention/kv_buffer/in_place_loader.h: staging that is the page itself.
 ///
-/// A stage is a list of groups of 16 rows, each at one stride. A group whose rows are all there, in one run of slots, is read where it
-/// lies: loading it is prefetching it. Every other group (an edge of the visible keys, an unassigned page, pages of fewer than 16
-/// slots, elements of another type) is copied or converted row by row into the stage's own memory, with zeros where there is nothing.
+/// A stage is a list of groups of 16 rows, each at one stride. A group whose rows are all there, in
+/// one run of slots, is read where it lies: loading it is prefetching it. Every other group (an
+/// edge of the visible keys, an unassigned page, pages of fewer than 16 slots, elements of another
+/// type) is copied or converted row by row into the stage's own memory, with zeros where there is
+/// nothing.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +20,8 @@ namespace folio::inline v1 {
 /// Where the rows to come are fetched to while others are computed on.
 enum class PrefetchTo : uint8_t { nowhere = 0, l1 = 1, l2 = 2, non_temporal = 3 };
 
-/// A unit is one row. `Convert` has ConvertRow's function; an instruction set brings its own. For one warp.
+/// A unit is one row. `Convert` has ConvertRow's function; an instruction set brings its own. For
+/// one warp.
 template <class Shape, class Convert = ConvertRow>
 class InPlaceLoader {
  public:
@@ -30,33 +33,41 @@ class InPlaceLoader {
   static constexpr int cache_line_bytes = 64;
   static_assert(Shape::num_warps == 1, "InPlaceLoader: warps do not share addresses");
   static_assert(Shape::bk_smem == Shape::smem_cols && Shape::swizzle.bits == 0,
-                "InPlaceLoader: a row of a stage is one block, as in memory: bk_smem = smem_depth, no swizzle");
+                "InPlaceLoader: a row of a stage is one block, as in memory: bk_smem = smem_depth, "
+                "no swizzle");
 
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE explicit InPlaceLoader(smem_type* smem) : smem_(smem) {}
 
   /// Decides which groups are read in place.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void begin(int stage, const KVSource<Shape>& source) {
     for (int g = 0; g < num_groups; ++g) {
-      TileRows rows = is_readable(source) ? source.template group<group_rows>(g * group_rows) : TileRows{};
+      TileRows rows =
+          is_readable(source) ? source.template group<group_rows>(g * group_rows) : TileRows{};
       is_in_place_[stage][g] = rows.data != nullptr;
       if (rows.data == nullptr) rows = {address(own_row(stage, g * group_rows)), row_bytes};
       group_[stage][g] = rows;
     }
   }
 
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int key) {
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source,
+                                                  int key) {
     const int g = key / group_rows;
-    if (!is_in_place_[stage][g]) return Convert::template run<Shape>(source, key, 0, Shape::smem_cols, own_row(stage, key));
+    if (!is_in_place_[stage][g])
+      return Convert::template run<Shape>(source, key, 0, Shape::smem_cols, own_row(stage, key));
     prefetch(group_[stage][g].data + key % group_rows * group_[stage][g].stride_bytes);
   }
 
   /// Rows [16 * g, + 16) of a stage: `depth` elements each, natural alignment.
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE TileRows group(int stage, int g) const { return group_[stage][g]; }
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE TileRows group(int stage, int g) const {
+    return group_[stage][g];
+  }
 
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
     const TileRows rows = group_[stage][key / group_rows];
     smem_type value;
-    __builtin_memcpy(&value, rows.data + key % group_rows * rows.stride_bytes + int64_t{column} * int64_t{sizeof(smem_type)},
+    __builtin_memcpy(&value,
+                     rows.data + key % group_rows * rows.stride_bytes +
+                         int64_t{column} * int64_t{sizeof(smem_type)},
                      sizeof(smem_type));
     return value;
   }
@@ -66,7 +77,8 @@ class InPlaceLoader {
  private:
   /// Whether rows that are there can be read as they are.
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE bool is_readable(const KVSource<Shape>& source) {
-    return Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales() && source.columns == Shape::smem_cols;
+    return Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales() &&
+           source.columns == Shape::smem_cols;
   }
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE smem_type* own_row(int stage, int key) const {
     return smem_ + int64_t{stage} * Shape::smem_stage_size + int64_t{key} * Shape::smem_cols;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/kv_buffer/iterator.h: KVCacheIterator: the tiles of one sequence and head, one after the other.
+/// folio/attention/kv_buffer/iterator.h: KVCacheIterator: the tiles of one sequence and head, one
+/// after the other.
 ///
-/// It never looks past `end`: neither a table entry nor an address of a key that does not exist. On a plane of the run-time face a
-/// caller that has found a tile's keys once, for all heads and for K and V alike, hands them over with `set_tile`.
+/// It never looks past `end`: neither a table entry nor an address of a key that does not exist. On
+/// a plane of the run-time face a caller that has found a tile's keys once, for all heads and for K
+/// and V alike, hands them over with `set_tile`.
 #pragma once
 
 #include <cstddef>
@@ -39,23 +41,24 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int64_t head_size_of(const O& operand, int
 
 }  // namespace detail
 
-template <MHAOperand Operand, int tile_size, int kv_num_heads, int depth, int cache_depth = depth, int head_dim_offset = 0>
+template <MHAOperand Operand, int tile_size, int kv_num_heads, int depth, int cache_depth = depth,
+          int head_dim_offset = 0>
 class KVCacheIterator {
  public:
   using Tile = KVCacheTile<tile_size>;
   static constexpr int element_bytes = bit_width(Operand::dtype) / 8;
 
   /// Keys [0, end) of a sequence. Requires kv_head_idx < kv_num_heads unless that is `dynamic`.
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE KVCacheIterator(const Operand& operand, int64_t batch_idx, int64_t kv_head_idx,
-                                                        int64_t end)
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE KVCacheIterator(const Operand& operand, int64_t batch_idx,
+                                                        int64_t kv_head_idx, int64_t end)
       : operand_(operand), batch_idx_(batch_idx), kv_head_idx_(kv_head_idx), end_(end) {
     const int64_t in_memory = detail::head_size_of(operand, cache_depth);
     const int64_t columns = (in_memory < cache_depth ? in_memory : cache_depth) - head_dim_offset;
     columns_ = static_cast<int32_t>(columns < 0 ? 0 : columns < depth ? columns : depth);
   }
 
-  /// The rows of the next `tile_size` keys, of which those past the end read as zero; then moves on. Valid until the next call.
-  /// After `set_tile`: the rows that it set, once, without moving.
+  /// The rows of the next `tile_size` keys, of which those past the end read as zero; then moves
+  /// on. Valid until the next call. After `set_tile`: the rows that it set, once, without moving.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE const Tile& next_tile() {
     if (is_set_) {
       is_set_ = false;
@@ -78,7 +81,8 @@ class KVCacheIterator {
     is_set_ = true;
     if (keys.seen == ~uint64_t{0} && keys.runs == 1) {
       const TileRows scales = PageCursor::scale_rows(operand_.view, keys.run[0], kv_head_idx);
-      return tile_.set_whole(rows_of(keys.run[0]), scales.data, scales.data != nullptr ? scales.stride_bytes : -1);
+      return tile_.set_whole(rows_of(keys.run[0]), scales.data,
+                             scales.data != nullptr ? scales.stride_bytes : -1);
     }
     tile_.clear(tile_size, operand_.view.slot_stride_bytes, scale_stride_bytes());
     add_keys(keys, 0);
@@ -105,14 +109,17 @@ class KVCacheIterator {
         add_keys(keys, base);
       }
     } else {
-      const OperandRun first = valid > 0 ? operand_.run(batch_idx_, tile_start_row_, kv_head_idx_) : OperandRun{};
+      const OperandRun first =
+          valid > 0 ? operand_.run(batch_idx_, tile_start_row_, kv_head_idx_) : OperandRun{};
       tile_.clear(valid, first.slot_stride_bytes, -1);
       for (int32_t key = 0; key < valid;) {
         const OperandRun run = operand_.run(batch_idx_, tile_start_row_ + key, kv_head_idx_);
         if (run.rows <= 0) return;
-        const int32_t end = (key / 64 + 1) * 64 < valid ? (key / 64 + 1) * 64 : valid;  // a set of rows is one uint64
+        // a set of rows is one uint64
+        const int32_t end = (key / 64 + 1) * 64 < valid ? (key / 64 + 1) * 64 : valid;
         const int32_t count = run.rows < end - key ? static_cast<int32_t>(run.rows) : end - key;
-        if (run.data != nullptr) tile_.add(key, count, run.data + head_dim_offset * element_bytes, nullptr, ~uint64_t{0});
+        if (run.data != nullptr)
+          tile_.add(key, count, run.data + head_dim_offset * element_bytes, nullptr, ~uint64_t{0});
         key += count;
       }
     }
@@ -129,8 +136,10 @@ class KVCacheIterator {
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void add_keys(const KeyTile& keys, int base) {
     for (int r = 0; r < keys.runs; ++r) {
       const TileRun& run = keys.run[r];
-      const int count = run.rows < tile_size - base - run.first ? run.rows : tile_size - base - run.first;
-      tile_.add(base + run.first, count, rows_of(run).data, PageCursor::scale_rows(operand_.view, run, kv_head_idx_).data,
+      const int count =
+          run.rows < tile_size - base - run.first ? run.rows : tile_size - base - run.first;
+      tile_.add(base + run.first, count, rows_of(run).data,
+                PageCursor::scale_rows(operand_.view, run, kv_head_idx_).data,
                 keys.seen >> run.first);
     }
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/kv_buffer/page_cursor.h: where the keys of one tile lie: the only reader of page tables in a CPU kernel.
+/// folio/attention/kv_buffer/page_cursor.h: where the keys of one tile lie: the only reader of page
+/// tables in a CPU kernel.
 ///
-/// A tile is 64 consecutive keys of one sequence. `find` looks its wanted keys up, once for all heads and for K and V alike, as runs of
-/// consecutive slots; `rows` turns a run into addresses of one plane and head. ISA-safe: all functions are always inline.
+/// A tile is 64 consecutive keys of one sequence. `find` looks its wanted keys up, once for all
+/// heads and for K and V alike, as runs of consecutive slots; `rows` turns a run into addresses of
+/// one plane and head. ISA-safe: all functions are always inline.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +28,12 @@ struct TileRun {
   int64_t slot = 0;
 };
 
-/// The keys [first, first + 64) of a sequence, as far as some query sees them and they lie in pages.
+/// The keys [first, first + 64) of a sequence, as far as some query sees them and they lie in
+/// pages.
 struct KeyTile {
   int64_t first = 0;  ///< index of key 0 of the tile
-  uint64_t seen = 0;  ///< bit k: key first + k; all other rows of the tile read as zero. 0: there is no such tile
+  /// bit k: key first + k; all other rows of the tile read as zero. 0: there is no such tile
+  uint64_t seen = 0;
   int32_t runs = 0;
   TileRun run[tile_keys] = {};  ///< ascending, disjoint; they may cover keys that are not seen
 };
@@ -55,12 +59,17 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int lowest_bit(uint64_t mask) {
 
 class PageCursor {
  public:
-  /// Of sequence `b` of the table; `row` is its first entry. Page size and number of pages are those of `view`.
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageCursor(const PagedKVView& view, const PageTable& table, int64_t b)
-      : PageCursor(view, table.entries + (table.row_starts != nullptr ? table.row_starts[b] : b * table.row_stride)) {}
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageCursor(const PagedKVView& view, const uint32_t* row) : view_(&view), row_(row) {}
+  /// Of sequence `b` of the table; `row` is its first entry. Page size and number of pages are
+  /// those of `view`.
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageCursor(const PagedKVView& view, const PageTable& table,
+                                                   int64_t b)
+      : PageCursor(view, table.entries + (table.row_starts != nullptr ? table.row_starts[b]
+                                                                      : b * table.row_stride)) {}
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageCursor(const PagedKVView& view, const uint32_t* row)
+      : view_(&view), row_(row) {}
 
-  /// Finds the keys of `tile.seen` and drops those of unassigned pages. Reads the entries of pages that hold a seen key only.
+  /// Finds the keys of `tile.seen` and drops those of unassigned pages. Reads the entries of pages
+  /// that hold a seen key only.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void find(KeyTile& tile) const {
     uint64_t found = 0;
     tile.runs = 0;
@@ -68,7 +77,8 @@ class PageCursor {
       const int key = detail::lowest_bit(left);
       const PageRun run = run_of(*view_, row_, tile.first + key, tile.first + tile_keys);
       const int end = key + static_cast<int>(run.rows);
-      const uint64_t bits = (end >= tile_keys ? ~uint64_t{0} : (uint64_t{1} << end) - 1) & (~uint64_t{0} << key);
+      const uint64_t bits =
+          (end >= tile_keys ? ~uint64_t{0} : (uint64_t{1} << end) - 1) & (~uint64_t{0} << key);
       if (run.page != no_page) {
         tile.run[tile.runs++] = {key, static_cast<int32_t>(run.rows), run.page, run.slot};
         found |= left & bits;
@@ -79,16 +89,19 @@ class PageCursor {
   }
 
   /// The rows of a run in a plane, of one head.
-  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE TileRows rows(const PagedKVView& view, const TileRun& run, int64_t head) {
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE TileRows rows(const PagedKVView& view,
+                                                             const TileRun& run, int64_t head) {
     return {row_of(view, run.page, run.slot, head), view.slot_stride_bytes};
   }
 
   /// Bytes from a token's row of one head to that of the head `heads` further on.
-  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE int64_t heads_bytes(const PagedKVView& view, int64_t heads) {
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE int64_t heads_bytes(const PagedKVView& view,
+                                                                   int64_t heads) {
     return heads * view.head_stride_bytes;
   }
   /// That row itself.
-  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE const std::byte* head_after(const PagedKVView& view, const std::byte* row,
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE const std::byte* head_after(const PagedKVView& view,
+                                                                           const std::byte* row,
                                                                            int64_t heads) {
     return row + heads_bytes(view, heads);
   }
@@ -98,15 +111,20 @@ class PageCursor {
   }
 
   /// Scales of granule 0 of a run's rows, of one head; data is null without scales.
-  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE TileRows scale_rows(const PagedKVView& view, const TileRun& run, int64_t head) {
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE TileRows scale_rows(const PagedKVView& view,
+                                                                   const TileRun& run,
+                                                                   int64_t head) {
     if (view.scales.data == nullptr) return {};
     const int64_t offset = scale_offset_bytes(view.scales, run.page, run.slot, head, 0);
-    return {static_cast<const std::byte*>(view.scales.data) + offset, view.scales.slot_stride_bytes};
+    return {static_cast<const std::byte*>(view.scales.data) + offset,
+            view.scales.slot_stride_bytes};
   }
 
-  /// What the elements of a row are multiplied by: the scale of (row i of the run, head, dim), 1 without scales.
-  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE float scale(const PagedKVView& view, const TileRun& run, int64_t i, int64_t head,
-                                                           int32_t dim) {
+  /// What the elements of a row are multiplied by: the scale of (row i of the run, head, dim), 1
+  /// without scales.
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE float scale(const PagedKVView& view,
+                                                           const TileRun& run, int64_t i,
+                                                           int64_t head, int32_t dim) {
     return scale_at(view.scales, run.page, run.slot + i, head, dim);
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/kv_buffer/source.h: what a loader reads: the rows of a tile, restricted to the columns of one stage.
+/// folio/attention/kv_buffer/source.h: what a loader reads: the rows of a tile, restricted to the
+/// columns of one stage.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,9 @@ namespace folio::inline v1 {
 template <class Shape>
 struct KVSource {
   const KVCacheTile<Shape::BN>* tile = nullptr;
-  int32_t first_column = 0;               ///< 0 in full stages, a strip's first in streamed ones
-  int32_t columns = 0;                    ///< columns [0, columns) are in memory, all others of the stage are to read as zero
+  int32_t first_column = 0;  ///< 0 in full stages, a strip's first in streamed ones
+  /// columns [0, columns) are in memory, all others of the stage are to read as zero
+  int32_t columns = 0;
   const ScaleView* scale_view = nullptr;  ///< null: no scales
 
   static constexpr int element_bytes = bit_width(Shape::operand_type::dtype) / 8;
@@ -27,18 +29,21 @@ struct KVSource {
     const std::byte* at = tile->row(key);
     return at != nullptr ? at + first_column * element_bytes : nullptr;
   }
-  /// Column 0 of rows [first, first + Count), all there and one stride apart; otherwise data is null.
+  /// Column 0 of rows [first, first + Count), all there and one stride apart; otherwise data is
+  /// null.
   template <int Count>
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE TileRows group(int first) const {
     const TileRows rows = tile->template group<Count>(first);
-    return {rows.data != nullptr ? rows.data + first_column * element_bytes : nullptr, rows.stride_bytes};
+    return {rows.data != nullptr ? rows.data + first_column * element_bytes : nullptr,
+            rows.stride_bytes};
   }
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE bool has_scales() const { return scale_view != nullptr; }
   /// What the stored element (key, column) is multiplied by; 1 without scales. Row `key` is there.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE float scale(int key, int column) const {
     if (scale_view == nullptr) return 1.0f;
     const int32_t dim = Shape::head_dim_offset + first_column + column;
-    const std::byte* at = tile->scales(key) + granule_of(*scale_view, dim) * scale_view->granule_stride_bytes;
+    const std::byte* at =
+        tile->scales(key) + granule_of(*scale_view, dim) * scale_view->granule_stride_bytes;
     const float scale = load_scale(at, scale_view->dtype);
     return scale_view->tensor_scale != nullptr ? scale * *scale_view->tensor_scale : scale;
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/kv_buffer/tile.h: the rows of one tile of keys in one plane and head, as addresses.
+/// folio/attention/kv_buffer/tile.h: the rows of one tile of keys in one plane and head, as
+/// addresses.
 ///
-/// What a KVCacheIterator hands to a loader. A row without an address reads as zero: it lies past the end, nobody sees it, or its page
-/// is unassigned. ISA-safe: all functions are always inline.
+/// What a KVCacheIterator hands to a loader. A row without an address reads as zero: it lies past
+/// the end, nobody sees it, or its page is unassigned. ISA-safe: all functions are always inline.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@
 
 namespace folio::inline v1 {
 
-/// `Rows` consecutive keys. Addresses are those of the first dim that is used; all rows have one stride within a page.
+/// `Rows` consecutive keys. Addresses are those of the first dim that is used; all rows have one
+/// stride within a page.
 template <int Rows>
 class KVCacheTile {
  public:
@@ -23,7 +25,8 @@ class KVCacheTile {
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE KVCacheTile() {
   }  // NOLINT(modernize-use-equals-default): = default may be emitted out of line
 
-  /// Keys before the end of the sequence: min(Rows, end - first key), at least 0. Rows from here on read as zero.
+  /// Keys before the end of the sequence: min(Rows, end - first key), at least 0. Rows from here on
+  /// read as zero.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int32_t valid() const { return valid_; }
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int64_t stride_bytes() const { return stride_bytes_; }
 
@@ -51,7 +54,8 @@ class KVCacheTile {
   // ---- for iterators
 
   /// Starts a tile without rows. Strides in bytes; `scale_stride_bytes` < 0: there are no scales.
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void clear(int32_t valid, int64_t stride_bytes, int64_t scale_stride_bytes) {
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void clear(int32_t valid, int64_t stride_bytes,
+                                                   int64_t scale_stride_bytes) {
     valid_ = valid;
     stride_bytes_ = stride_bytes;
     scale_stride_bytes_ = scale_stride_bytes;
@@ -62,7 +66,8 @@ class KVCacheTile {
       for (int i = 0; i < Rows; ++i) scale_row_[i] = nullptr;
   }
   /// Makes the tile one run.
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void set_whole(TileRows run, const std::byte* scales, int64_t scale_stride_bytes) {
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void set_whole(TileRows run, const std::byte* scales,
+                                                       int64_t scale_stride_bytes) {
     valid_ = Rows;
     stride_bytes_ = run.stride_bytes;
     scale_stride_bytes_ = scale_stride_bytes;
@@ -70,10 +75,10 @@ class KVCacheTile {
     whole_ = run;
     whole_scales_ = scales;
   }
-  /// Adds rows [first, first + count), consecutive from `data` on, count <= 64, of which those are there whose bit is set: bit 0 of
-  /// `seen` is row `first`.
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void add(int first, int count, const std::byte* data, const std::byte* scales,
-                                                 uint64_t seen) {
+  /// Adds rows [first, first + count), consecutive from `data` on, count <= 64, of which those are
+  /// there whose bit is set: bit 0 of `seen` is row `first`.
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void add(int first, int count, const std::byte* data,
+                                                 const std::byte* scales, uint64_t seen) {
     is_first_[first] = true;
     for (int i = 0; i < count; ++i) {
       if ((seen >> i & 1) == 0) continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/operand/view_operand.h: a plane of the run-time face as an attention operand: any strides, any page size.
+/// folio/attention/operand/view_operand.h: a plane of the run-time face as an attention operand:
+/// any strides, any page size.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,13 @@
 
 namespace folio::inline v1 {
 
-/// Element type and scale type are constants, everything else is a value. There are no tile pointers and no `populate`: walk by `run`.
+/// Element type and scale type are constants, everything else is a value. There are no tile
+/// pointers and no `populate`: walk by `run`.
 template <DType D, DType ScaleDType = DType::invalid>
 struct ViewMHAOperand {
   static_assert(is_supported(D), "ViewMHAOperand: dtype has no element type");
-  static_assert(ScaleDType == DType::invalid || is_scale_dtype(ScaleDType), "ViewMHAOperand: scale_dtype is no scale's type");
+  static_assert(ScaleDType == DType::invalid || is_scale_dtype(ScaleDType),
+                "ViewMHAOperand: scale_dtype is no scale's type");
   using device_type = ViewMHAOperand;
   static constexpr DType dtype = D;
   static constexpr int page_size = dynamic;
@@ -40,17 +43,24 @@ struct ViewMHAOperand {
 
   /// The page walk. 0 <= token < 2^31 - 1. Reads the table entry of the token's page.
   FOLIO_HOST_DEVICE OperandRun run(int64_t batch_idx, int64_t token, int64_t head_idx) const {
-    const PageRun found = run_of(view, table.entries + table.row_start(batch_idx), token, INT32_MAX);
+    const PageRun found =
+        run_of(view, table.entries + table.row_start(batch_idx), token, INT32_MAX);
     if (found.data == nullptr) return {nullptr, found.rows, found.slot_stride_bytes};
     return {found.data + head_idx * view.head_stride_bytes, found.rows, found.slot_stride_bytes};
   }
-  /// The scale of an element, wherever its strides put it; null without scales or for an unassigned page.
-  FOLIO_HOST_DEVICE const scale_type* scales_block_paged_ptr(int64_t batch_idx, int64_t start_tok_idx, int64_t head_idx,
+  /// The scale of an element, wherever its strides put it; null without scales or for an unassigned
+  /// page.
+  FOLIO_HOST_DEVICE const scale_type* scales_block_paged_ptr(int64_t batch_idx,
+                                                             int64_t start_tok_idx,
+                                                             int64_t head_idx,
                                                              int64_t head_dim_idx = 0) const {
-    const PageRun found = run_of(view, table.entries + table.row_start(batch_idx), start_tok_idx, INT32_MAX);
-    if (!quantization_enabled || view.scales.data == nullptr || found.data == nullptr) return nullptr;
-    const int64_t offset = scale_offset_bytes(view.scales, found.page, found.slot, head_idx,
-                                              granule_of(view.scales, static_cast<int32_t>(head_dim_idx)));
+    const PageRun found =
+        run_of(view, table.entries + table.row_start(batch_idx), start_tok_idx, INT32_MAX);
+    if (!quantization_enabled || view.scales.data == nullptr || found.data == nullptr)
+      return nullptr;
+    const int64_t offset =
+        scale_offset_bytes(view.scales, found.page, found.slot, head_idx,
+                           granule_of(view.scales, static_cast<int32_t>(head_dim_idx)));
     const void* at = static_cast<const std::byte*>(view.scales.data) + offset;
     return static_cast<const scale_type*>(at);
   }
@@ -60,7 +70,8 @@ struct ViewMHAOperand {
   /// Scales of consecutive granules; without the tensor's second factor.
   template <int Width>
     requires cache_is_quantised<ScaleDType>
-  FOLIO_HOST_DEVICE Vec<scale_type, Width> load_scale(int64_t batch_idx, int64_t start_tok_idx, int64_t head_idx,
+  FOLIO_HOST_DEVICE Vec<scale_type, Width> load_scale(int64_t batch_idx, int64_t start_tok_idx,
+                                                      int64_t head_idx,
                                                       int64_t head_dim_idx) const {
     Vec<scale_type, Width> out;
     const void* first = scales_block_paged_ptr(batch_idx, start_tok_idx, head_idx, head_dim_idx);
@@ -71,19 +82,24 @@ struct ViewMHAOperand {
     return out;
   }
 
-  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t batch_idx) const { return context_lengths[batch_idx]; }
+  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t batch_idx) const {
+    return context_lengths[batch_idx];
+  }
   FOLIO_HOST_DEVICE constexpr uint32_t max_context_length() const { return max_length; }
 
-  /// A row of a view is a slot's record as wide as the slot stride: these four mean something where the page stride is a multiple of it,
-  /// as in every cache of one tensor.
-  FOLIO_HOST_DEVICE constexpr int64_t row_stride() const { return view.page_stride_bytes / view.slot_stride_bytes; }
+  /// A row of a view is a slot's record as wide as the slot stride: these four mean something where
+  /// the page stride is a multiple of it, as in every cache of one tensor.
+  FOLIO_HOST_DEVICE constexpr int64_t row_stride() const {
+    return view.page_stride_bytes / view.slot_stride_bytes;
+  }
   FOLIO_HOST_DEVICE constexpr int64_t num_kv_rows() const {
     if (view.num_pages == 0 || view.page_size == unbounded_page_size) return view.num_pages;
     return (view.num_pages - 1) * row_stride() + view.page_size;
   }
   FOLIO_HOST_DEVICE constexpr int64_t row_idx(uint32_t batch_idx, uint32_t start_tok_idx) const {
     const auto page_rows = static_cast<uint32_t>(view.page_size);
-    const int64_t page = page_of(view, table.entries[table.row_start(batch_idx) + start_tok_idx / page_rows]);
+    const int64_t page =
+        page_of(view, table.entries[table.row_start(batch_idx) + start_tok_idx / page_rows]);
     if (page == no_page) return num_kv_rows();
     const int64_t row = page * row_stride() + start_tok_idx % page_rows;
     return row < num_kv_rows() ? row : num_kv_rows();
@@ -94,33 +110,43 @@ struct ViewMHAOperand {
     return encoded_index / view.page_size * row_stride() + encoded_index % view.page_size;
   }
 
-  // ---- TMA. Descriptions for encode(); check() says what run-time values forbid, sizes of the tensor among them.
+  // ---- TMA. Descriptions for encode(); check() says what run-time values forbid, sizes of the
+  // tensor among them.
 
   /// The rows as the functions of tma/ take them.
   FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const { return tma_plane_of(view); }
   /// Tiles of BN keys and the first Depth columns of a head; as PagedKVCache's.
-  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(D, Mode, Depth), int Fold = 1, bool RowMajor = false>
-    requires TmaTileGeometry<D, Mode, BN, BK, 0> && TmaFold<D, Mode, BN, Depth, BK, 0, Fold, RowMajor>
+  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(D, Mode, Depth), int Fold = 1,
+            bool RowMajor = false>
+    requires TmaTileGeometry<D, Mode, BN, BK, 0> &&
+             TmaFold<D, Mode, BN, Depth, BK, 0, Fold, RowMajor>
   FOLIO_HOST_DEVICE auto create_tma_tile() const {
-    return detail::row_tile<Fold, RowMajor>(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth});
+    return detail::row_tile<Fold, RowMajor>(
+        tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth});
   }
   template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(D, Mode, Depth), int Group = 1>
-    requires tile_and_heads_are_whole_groups<Group, BN, Group> && TmaTileGeometry<D, Mode, BN / Group, BK, 0>
+    requires tile_and_heads_are_whole_groups<Group, BN, Group> &&
+             TmaTileGeometry<D, Mode, BN / Group, BK, 0>
   FOLIO_HOST_DEVICE RaggedTMA3DTile create_ragged_tma_tile() const {
-    return tma::ragged_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth}, Group);
+    return tma::ragged_tile(tma_plane(),
+                            {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth}, Group);
   }
   template <Swizzle Mode, int BN, int BK, int PaddedDepth>
-    requires padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> && TmaTileGeometry<DType::bf16, Mode, BN, BK, 0>
+    requires padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
+             TmaTileGeometry<DType::bf16, Mode, BN, BK, 0>
   FOLIO_HOST_DEVICE TMATensorTile<3> create_rope_tma_tile() const {
-    return tma::rope_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .padded_depth = PaddedDepth});
+    return tma::rope_tile(
+        tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .padded_depth = PaddedDepth});
   }
-  template <int TileWidth, int TileStride = TileWidth, Swizzle Mode = Swizzle::none, int TileHeight = 4,
-            TmaDType TmaType = tma_dtype_of(D), L2Promotion L2 = L2Promotion::none>
+  template <int TileWidth, int TileStride = TileWidth, Swizzle Mode = Swizzle::none,
+            int TileHeight = 4, TmaDType TmaType = tma_dtype_of(D),
+            L2Promotion L2 = L2Promotion::none>
     requires TmaGather4<TmaType, TileWidth, TileStride, Mode, TileHeight>
   FOLIO_HOST_DEVICE TMATensorTile<2> create_gather4_tma_tile() const {
     return tma::gather4_tile(tma_plane(), {TileHeight, TileWidth, TileStride, Mode, TmaType, L2});
   }
-  template <int TileWidth, int PaddedDepth, Swizzle Mode = Swizzle::none, int TileHeight = 4, L2Promotion L2 = L2Promotion::none>
+  template <int TileWidth, int PaddedDepth, Swizzle Mode = Swizzle::none, int TileHeight = 4,
+            L2Promotion L2 = L2Promotion::none>
     requires padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
              TmaGather4<TmaDType::bf16, TileWidth, TileWidth, Mode, TileHeight>
   FOLIO_HOST_DEVICE TMATensorTile<2> create_rope_gather4_tma_tile() const {
@@ -129,29 +155,39 @@ struct ViewMHAOperand {
   /// Copies with the page id as coordinate; the tile's chunks of a page at once, or one.
   template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(D, Mode, Depth),
             tma::ChunksPerCopy PerCopy = tma::ChunksPerCopy::all>
-    requires TmaTileGeometry<D, Mode, BN, BK, 0> && folded_head_is_whole_swizzle_chunks<D, Mode, Depth, 2>
+    requires TmaTileGeometry<D, Mode, BN, BK, 0> &&
+             folded_head_is_whole_swizzle_chunks<D, Mode, Depth, 2>
   FOLIO_HOST_DEVICE TMATensorTile<5> create_page_tma_tile() const {
-    return tma::page_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth}, PerCopy);
+    return tma::page_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth},
+                          PerCopy);
   }
 };
 
-/// A view as an operand of the given element types. `context_lengths` [batch] and the table are borrowed.
-/// Errors: invalid_argument if the view's data is null, its dtype or scale dtype is another, or a size or stride is impossible.
+/// A view as an operand of the given element types. `context_lengths` [batch] and the table are
+/// borrowed. Errors: invalid_argument if the view's data is null, its dtype or scale dtype is
+/// another, or a size or stride is impossible.
 template <DType D, DType ScaleDType = DType::invalid>
-[[nodiscard]] Result<ViewMHAOperand<D, ScaleDType>> view_operand(const PagedKVView& view, const PageTable& table,
-                                                                 const int32_t* context_lengths, uint32_t max_length) noexcept {
+[[nodiscard]] Result<ViewMHAOperand<D, ScaleDType>> view_operand(const PagedKVView& view,
+                                                                 const PageTable& table,
+                                                                 const int32_t* context_lengths,
+                                                                 uint32_t max_length) noexcept {
   if (view.data == nullptr) return fail(Errc::invalid_argument, "view_operand: view.data is null");
-  if (view.dtype != D) return fail(Errc::invalid_argument, "view_operand: view.dtype is {}, the operand's is {}", view.dtype, D);
+  if (view.dtype != D)
+    return fail(Errc::invalid_argument, "view_operand: view.dtype is {}, the operand's is {}",
+                view.dtype, D);
   const DType scales = view.scales.data == nullptr ? DType::invalid : view.scales.dtype;
   if (scales != ScaleDType) {
-    return fail(Errc::invalid_argument, "view_operand: the view's scales are {}, the operand's are {}", scales, ScaleDType);
+    return fail(Errc::invalid_argument,
+                "view_operand: the view's scales are {}, the operand's are {}", scales, ScaleDType);
   }
   if (scales != DType::invalid && view.scales.granularity < 1) {
-    return fail(Errc::invalid_argument, "view_operand: view.scales.granularity is {}, expected at least 1",
+    return fail(Errc::invalid_argument,
+                "view_operand: view.scales.granularity is {}, expected at least 1",
                 view.scales.granularity);
   }
   if (view.page_size < 1 || view.slot_stride_bytes < 1) {
-    return fail(Errc::invalid_argument, "view_operand: view.page_size is {} and slot_stride_bytes {}, expected at least 1",
+    return fail(Errc::invalid_argument,
+                "view_operand: view.page_size is {} and slot_stride_bytes {}, expected at least 1",
                 view.page_size, view.slot_stride_bytes);
   }
   return ViewMHAOperand<D, ScaleDType>{view, table, context_lengths, max_length};

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/grouped/compute.h: attention of 16 or 32 rows over staged tiles of 64 keys, by AMX and AVX-512 at the same time.
+/// src/cpu/amx/grouped/compute.h: attention of 16 or 32 rows over staged tiles of 64 keys, by AMX
+/// and AVX-512 at the same time.
 ///
 /// A job is one row tile and one staged tile. Of consecutive jobs three are worked on at a time:
 ///
-///     job j:   values of job j - 1 and scores of job j + 1 by AMX, and between their products the softmax of job j;
-///              then, where a maximum rose, output *= factor
+///     job j:   values of job j - 1 and scores of job j + 1 by AMX, and between their products the
+///              softmax of job j; then, where a maximum rose, output *= factor
 ///
-/// Rows and tiles lie as stage_keys.h, stage_values.h and compute_products.h draw them. Rows are independent: their results depend
-/// neither on Rows, nor on their neighbours, nor on how jobs are cut into calls, nor on whether a tile has an edge that they do not feel.
+/// Rows and tiles lie as stage_keys.h, stage_values.h and compute_products.h draw them. Rows are
+/// independent: their results depend neither on Rows, nor on their neighbours, nor on how jobs are
+/// cut into calls, nor on whether a tile has an edge that they do not feel.
 ///
 /// ISA-safe: templates on Tile, which carries a tag type.
 #pragma once
@@ -15,21 +17,22 @@
 #include <cstdint>
 
 #include "cpu/amx/grouped/compute_products.h"
-#include "cpu/amx/softmax.h"
 #include "cpu/amx/grouped/staged_tile.h"
+#include "cpu/amx/softmax.h"
 #include "cpu/amx/tile/tile.h"
 
 namespace folio::inline v1::amx {
 
-/// Where weights go: over their scores, half of each row, so that what a job works on stays in L1, or beside them, where the caller may
-/// have no keys left to make scores of again.
+/// Where weights go: over their scores, half of each row, so that what a job works on stays in L1,
+/// or beside them, where the caller may have no keys left to make scores of again.
 enum class WeightPlace : uint8_t { over_scores, beside_scores };
 
 template <class Tile, int Depth, int VDepth, int Rows, WeightPlace Place = WeightPlace::over_scores>
 class Compute {
  public:
   /// `scale_log2` = scale * log2(e), positive.
-  FOLIO_ALWAYS_INLINE Compute(float scale_log2, ComputeScratch& scratch) : scale_(scale_log2), scratch_(scratch) {}
+  FOLIO_ALWAYS_INLINE Compute(float scale_log2, ComputeScratch& scratch)
+      : scale_(scale_log2), scratch_(scratch) {}
 
   /// Jobs [0, count), count >= 1, in order. Tiles of Tile are configured as whole.
   void run(const TileJob* jobs, int count) {
@@ -42,8 +45,9 @@ class Compute {
     Product::values(value_operands(jobs[count - 1], (count - 1) & 1));
   }
 
-  /// The softmax of the first `rows` of one job alone, for callers that do its products themselves: scores lie in the first half, weights
-  /// beside them. Sums of the other rows in `scratch` are 0, and so they stay.
+  /// The softmax of the first `rows` of one job alone, for callers that do its products themselves:
+  /// scores lie in the first half, weights beside them. Sums of the other rows in `scratch` are 0,
+  /// and so they stay.
   void weigh(const TileJob& job, int rows) {
     static_assert(!is_over && Rows == 16);
     rows_ = rows;
@@ -69,10 +73,13 @@ class Compute {
     const float* scores;
     const float* weights;
     FOLIO_ALWAYS_INLINE __m512 score(int i) const { return _mm512_load_ps(scores + 16 * i); }
-    FOLIO_ALWAYS_INLINE __m512 weight(int i, __m512 p) const { return _mm512_mul_ps(p, _mm512_load_ps(weights + 16 * i)); }
+    FOLIO_ALWAYS_INLINE __m512 weight(int i, __m512 p) const {
+      return _mm512_mul_ps(p, _mm512_load_ps(weights + 16 * i));
+    }
   };
 
-  /// Weighs the rows of a job, one at each step: of a tile without scales that all rows see whole ...
+  /// Weighs the rows of a job, one at each step: of a tile without scales that all rows see whole
+  /// ...
   struct WeighWhole {
     static constexpr int steps = Rows;
     using Scale = OneScale;
@@ -109,23 +116,29 @@ class Compute {
     return is_over ? reinterpret_cast<uint16_t*>(scratch_.scores[half]) : scratch_.weights;
   }
   FOLIO_ALWAYS_INLINE SoftmaxRow row_of(int r, int half) const {
-    return {scratch_.scores[half] + Row::keys * r, weights_of(half) + weight_stride * r, scratch_.sums + 16 * r};
+    return {scratch_.scores[half] + Row::keys * r, weights_of(half) + weight_stride * r,
+            scratch_.sums + 16 * r};
   }
 
-  FOLIO_ALWAYS_INLINE void step(const TileJob* before, const TileJob& job, const TileJob* next, int half) {
+  FOLIO_ALWAYS_INLINE void step(const TileJob* before, const TileJob& job, const TileJob* next,
+                                int half) {
     const StagedTile& tile = job.tile;
     if (tile.edge == nullptr && tile.key_scales == nullptr && tile.value_scales == nullptr) {
-      step_as<WeighWhole>(before, job, next, {row_of(0, half), job.rows.maximum, nullptr, {_mm512_set1_ps(scale_)}}, half);
+      step_as<WeighWhole>(before, job, next,
+                          {row_of(0, half), job.rows.maximum, nullptr, {_mm512_set1_ps(scale_)}},
+                          half);
     } else {
       const ColumnScales scale = column_scales(tile);
       const uint64_t* const seen = tile.edge != nullptr ? tile.edge->seen : scratch_.all;
-      if (tile.edge != nullptr && tile.edge->has_terms) add_terms(scratch_.scores[half], scale, tile.edge->terms, Rows);
+      if (tile.edge != nullptr && tile.edge->has_terms)
+        add_terms(scratch_.scores[half], scale, tile.edge->terms, Rows);
       step_as<WeighSeen>(before, job, next, {row_of(0, half), job.rows.maximum, seen, scale}, half);
     }
   }
 
   template <class Work>
-  __attribute__((noinline)) void step_as(const TileJob* before, const TileJob& job, const TileJob* next, Work work, int half) {
+  __attribute__((noinline)) void step_as(const TileJob* before, const TileJob& job,
+                                         const TileJob* next, Work work, int half) {
     const typename Work::Scale scale = work.scale;
     const uint64_t* const seen = work.seen;
     begin_rows(job.rows, scale, seen, half);
@@ -148,16 +161,19 @@ class Compute {
     fill(scratch_.score_scales, scale_);
     if (tile.key_scales != nullptr)
       for (int i = 0; i < 64; i += 16) {
-        const __m512 scale = _mm512_mul_ps(_mm512_load_ps(tile.key_scales + i), _mm512_set1_ps(scale_));
+        const __m512 scale =
+            _mm512_mul_ps(_mm512_load_ps(tile.key_scales + i), _mm512_set1_ps(scale_));
         _mm512_store_ps(scratch_.score_scales + i, scale);
       }
     if (tile.value_scales == nullptr) fill(scratch_.weight_scales, 1.0f);
     if (tile.edge == nullptr)
       for (uint64_t& seen : scratch_.all) seen = ~uint64_t{0};
-    return {scratch_.score_scales, tile.value_scales != nullptr ? tile.value_scales : scratch_.weight_scales};
+    return {scratch_.score_scales,
+            tile.value_scales != nullptr ? tile.value_scales : scratch_.weight_scales};
   }
   /// Scores become logits, whose scale is 1.
-  void add_terms(float* scores, const ColumnScales& scale, const skeleton::LogitTerms* terms, int rows) const {
+  void add_terms(float* scores, const ColumnScales& scale, const skeleton::LogitTerms* terms,
+                 int rows) const {
     for (int r = 0; r < rows; ++r) Row::add_terms(scores + Row::keys * r, scale, terms[r]);
     fill(scratch_.score_scales, 1.0f);
   }
@@ -167,63 +183,76 @@ class Compute {
 
   /// Rows that have no maximum yet get the highest of their logits.
   template <class Scale>
-  FOLIO_ALWAYS_INLINE void begin_rows(const RowTile& rows, const Scale& scale, const uint64_t* seen, int half) {
+  FOLIO_ALWAYS_INLINE void begin_rows(const RowTile& rows, const Scale& scale, const uint64_t* seen,
+                                      int half) {
     for (int begin = 0; begin < Rows; begin += 16) {
       const __m512 old = _mm512_loadu_ps(rows.maximum + begin);
       const __mmask16 fresh = _mm512_cmp_ps_mask(old, _mm512_set1_ps(minus_infinity), _CMP_EQ_OQ);
       if (__builtin_expect(fresh == 0, 1)) continue;
-      const __m512 highest =
-          Row::highest(scratch_.scores[half] + Row::keys * begin, scale, seen == nullptr ? nullptr : seen + begin);
+      const __m512 highest = Row::highest(scratch_.scores[half] + Row::keys * begin, scale,
+                                          seen == nullptr ? nullptr : seen + begin);
       _mm512_storeu_ps(rows.maximum + begin, _mm512_mask_mov_ps(old, fresh, highest));
     }
   }
 
   /// Sums of the weights join the denominators. Rows whose weights are no good are done again.
   template <class Scale>
-  FOLIO_ALWAYS_INLINE void finish(const TileJob& job, const Scale& scale, const uint64_t* seen, int half) {
+  FOLIO_ALWAYS_INLINE void finish(const TileJob& job, const Scale& scale, const uint64_t* seen,
+                                  int half) {
     const RowTile& rows = job.rows;
     for (int begin = 0; begin < Rows; begin += 16) {
       const __m512 sum = Row::sum_rows(scratch_.sums + 16 * begin);
-      const __m512 reach = _mm512_andnot_ps(_mm512_set1_ps(-0.0f), _mm512_loadu_ps(rows.maximum + begin));
+      const __m512 reach =
+          _mm512_andnot_ps(_mm512_set1_ps(-0.0f), _mm512_loadu_ps(rows.maximum + begin));
       const __mmask16 far = _mm512_cmp_ps_mask(reach, _mm512_set1_ps(Row::large), _CMP_GT_OQ);
-      const __mmask16 finite = _mm512_cmp_ps_mask(reach, _mm512_set1_ps(-minus_infinity), _CMP_LT_OQ);
-      const auto again = static_cast<__mmask16>(~_mm512_cmp_ps_mask(sum, _mm512_set1_ps(Row::most), _CMP_LE_OQ) | (far & finite));
+      const __mmask16 finite =
+          _mm512_cmp_ps_mask(reach, _mm512_set1_ps(-minus_infinity), _CMP_LT_OQ);
+      const auto again = static_cast<__mmask16>(
+          ~_mm512_cmp_ps_mask(sum, _mm512_set1_ps(Row::most), _CMP_LE_OQ) | (far & finite));
       if (__builtin_expect(again == 0, 1)) {
-        _mm512_storeu_ps(rows.denominator + begin, _mm512_add_ps(_mm512_loadu_ps(rows.denominator + begin), sum));
+        _mm512_storeu_ps(rows.denominator + begin,
+                         _mm512_add_ps(_mm512_loadu_ps(rows.denominator + begin), sum));
       } else {
         redo(job, scale, seen == nullptr ? nullptr : seen + begin, half, begin, again);
       }
     }
   }
 
-  /// Rows `again` of the 16 from `begin` get the highest of their logits as maximum, if it is higher than theirs.
+  /// Rows `again` of the 16 from `begin` get the highest of their logits as maximum, if it is
+  /// higher than theirs.
   template <class Scale>
-  __attribute__((noinline)) void redo(const TileJob& job, const Scale& scale, const uint64_t* seen, int half, int begin,
-                                      __mmask16 again) {
+  __attribute__((noinline)) void redo(const TileJob& job, const Scale& scale, const uint64_t* seen,
+                                      int half, int begin, __mmask16 again) {
     const RowTile& rows = job.rows;
-    const float* const scores = is_over ? scores_again(job, begin) : scratch_.scores[half] + Row::keys * begin;
+    const float* const scores =
+        is_over ? scores_again(job, begin) : scratch_.scores[half] + Row::keys * begin;
     const __m512 old = _mm512_loadu_ps(rows.maximum + begin);
     const __m512 highest = Row::highest(scores, scale, seen);
     const __m512 maximum = _mm512_mask_max_ps(old, again, old, highest);
     const __mmask16 some = _mm512_cmp_ps_mask(maximum, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ);
-    const __m512 reference = _mm512_maskz_mov_ps(some, maximum);  // 0 where all logits are -inf: -inf - 0, not -inf - -inf
+    // 0 where all logits are -inf: -inf - 0, not -inf - -inf
+    const __m512 reference = _mm512_maskz_mov_ps(some, maximum);
     _mm512_storeu_ps(rows.maximum + begin, maximum);
     _mm512_store_ps(scratch_.references, reference);
     for (int r = 0; r < 16; ++r) {
       if ((again >> r & 1) == 0) continue;
       SoftmaxRow row = row_of(begin + r, half);
       row.scores = scores + Row::keys * r;
-      Row::weigh_rounded(row, scale, seen == nullptr ? ~uint64_t{0} : seen[r], scratch_.references[r]);
+      Row::weigh_rounded(row, scale, seen == nullptr ? ~uint64_t{0} : seen[r],
+                         scratch_.references[r]);
     }
-    const __m512 factor = _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), again, Row::exp2(_mm512_sub_ps(old, reference)));
+    const __m512 factor =
+        _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), again, Row::exp2(_mm512_sub_ps(old, reference)));
     const __m512 denominator = _mm512_mul_ps(_mm512_loadu_ps(rows.denominator + begin), factor);
-    _mm512_storeu_ps(rows.denominator + begin, _mm512_add_ps(denominator, Row::sum_rows(scratch_.sums + 16 * begin)));
+    _mm512_storeu_ps(rows.denominator + begin,
+                     _mm512_add_ps(denominator, Row::sum_rows(scratch_.sums + 16 * begin)));
     _mm512_store_ps(scratch_.references, factor);
     for (int r = 0; r < 16; ++r) {
       if (scratch_.references[r] == 1.0f) continue;
       float* const row = rows.output + int64_t{VDepth} * (begin + r);
       for (int d = 0; d < VDepth; d += 16)
-        _mm512_store_ps(row + d, _mm512_mul_ps(_mm512_load_ps(row + d), splat(scratch_.references[r])));
+        _mm512_store_ps(row + d,
+                        _mm512_mul_ps(_mm512_load_ps(row + d), splat(scratch_.references[r])));
     }
   }
   /// The scores of 16 rows, from the same products as those that weights lie over.
@@ -232,7 +261,8 @@ class Compute {
     const uint16_t* const queries = job.rows.queries + int64_t{begin} * Depth;
     Again::scores(Again::score_operands(queries, job.tile.keys, scratch_.again));
     const Edge* const edge = job.tile.edge;
-    if (edge != nullptr && edge->has_terms) add_terms(scratch_.again, column_scales(job.tile), edge->terms + begin, 16);
+    if (edge != nullptr && edge->has_terms)
+      add_terms(scratch_.again, column_scales(job.tile), edge->terms + begin, 16);
     return scratch_.again;
   }
   FOLIO_ALWAYS_INLINE static __m512 splat(float x) { return _mm512_set1_ps(x); }
@@ -242,9 +272,11 @@ class Compute {
   int rows_ = Rows;
 };
 
-/// The jobs in order; the states of their rows are updated. `scale_log2` = scale * log2(e), positive. Tiles are configured as whole.
+/// The jobs in order; the states of their rows are updated. `scale_log2` = scale * log2(e),
+/// positive. Tiles are configured as whole.
 template <class Tile, int Depth, int VDepth, int Rows>
-__attribute__((noinline)) void attend_jobs(const TileJob* jobs, int count, float scale_log2, ComputeScratch& scratch) {
+__attribute__((noinline)) void attend_jobs(const TileJob* jobs, int count, float scale_log2,
+                                           ComputeScratch& scratch) {
   Compute<Tile, Depth, VDepth, Rows>(scale_log2, scratch).run(jobs, count);
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/grouped/engine.h: the engine of the AMX kernel for grouped heads: rows of q against K and V staged as B tiles.
+/// src/cpu/amx/grouped/engine.h: the engine of the AMX kernel for grouped heads: rows of q against
+/// K and V staged as B tiles.
 ///
 ///     few rows   tile of 64 keys, KV head:   stage K -> scores -> stage V -> weights -> values
-///     many rows  tiles of 1,024 keys, KV head:   stage all -> for each 32 rows and tile: a job -> attend_jobs
+///     many rows  tiles of 1,024 keys, KV head:   stage all -> for each 32 rows and tile: a job ->
+///                                                attend_jobs
 ///
-/// With few rows, memory decides: K and V are staged in turn into the same 16 KB or so, which stay in the first cache, and a pacer
-/// fetches the rows of the next head or tile through all five steps. With many, staged tiles are used often and stay in the second cache.
-/// Rows are independent of one another, of the place they have in a task, and both ways do the same arithmetic: per_query.
-/// ISA-safe: templates on a tag type with a tile vocabulary.
+/// With few rows, memory decides: K and V are staged in turn into the same 16 KB or so, which stay
+/// in the first cache, and a pacer fetches the rows of the next head or tile through all five
+/// steps. With many, staged tiles are used often and stay in the second cache. Rows are independent
+/// of one another, of the place they have in a task, and both ways do the same arithmetic:
+/// per_query. ISA-safe: templates on a tag type with a tile vocabulary.
 #pragma once
 
 #include <immintrin.h>
@@ -21,11 +24,11 @@
 #include "cpu/amx/grouped/products.h"
 #include "cpu/amx/grouped/stage.h"
 #include "cpu/amx/tile/tile.h"
-#include "cpu/vec/avx512_lanes.h"
 #include "cpu/convert/rows.h"
-#include "cpu/skeleton/mutant.h"
 #include "cpu/profile.h"
+#include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/task_runner.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::inline v1::amx {
 
@@ -42,7 +45,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         value_view_(view.problem.value_in_key ? view.args.key : view.args.value),
         head_places_(static_cast<int>(skeleton::round_up(view.head_rows, row_tile))),
         key_(key_view_, view.problem.key.head_size, scratch_.keys),
-        value_(value_view_, view.problem.v_head_size, has_few_rows() ? scratch_.keys : scratch_.values),
+        value_(value_view_, view.problem.v_head_size,
+               has_few_rows() ? scratch_.keys : scratch_.values),
         scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) * log2_e),
         tiles_(has_few_rows() ? view.head_rows : row_tile) {
     Tile::template zero<0>();  // keep_awake multiplies these before anything is loaded
@@ -54,9 +58,12 @@ class GroupedEngine : public GroupedMemory<Sizes> {
 
   [[nodiscard]] int tiles_at_once() const { return has_few_rows() ? 1 : Scratch::tiles; }
   [[nodiscard]] bool begins_rows() const { return !has_few_rows(); }
-  [[nodiscard]] int place(int r) const { return r / view_.head_rows * head_places_ + r % view_.head_rows; }
+  [[nodiscard]] int place(int r) const {
+    return r / view_.head_rows * head_places_ + r % view_.head_rows;
+  }
 
-  /// Queries as A tiles; rows and dims that there are not are zero. A negative scale changes their sign.
+  /// Queries as A tiles; rows and dims that there are not are zero. A negative scale changes their
+  /// sign.
   void load_queries() const {
     constexpr int ahead = 8;  // rows are scattered
     skeleton::RowWalk at(view_), coming(view_);
@@ -98,11 +105,14 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     alignas(64) float row[Sizes::v_depth];
     const __m512 f = _mm512_set1_ps(factor), zero = _mm512_setzero_ps();
     const __m512i first =
-        _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);  // value_column of dims 0 to 15
+        // value_column of dims 0 to 15
+        _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
     const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
     for (int d = 0; d < Sizes::v_depth; d += 32) {
-      const __m512 a = _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(output + d), f), zero);
-      const __m512 b = _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(output + d + 16), f), zero);
+      const __m512 a = _mm512_maskz_add_ps(
+          every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(output + d), f), zero);
+      const __m512 b = _mm512_maskz_add_ps(
+          every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(output + d + 16), f), zero);
       _mm512_store_ps(row + d, _mm512_maskz_permutex2var_ps(every, a, first, b));
       _mm512_store_ps(row + d + 16, _mm512_maskz_permutex2var_ps(every, a, second, b));
     }
@@ -118,11 +128,13 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   static constexpr int jobs_max = 128;
 
   void load_query(const std::byte* from, std::byte* to) const {
-    const __m512i sign = _mm512_set1_epi32(view_.problem.scale < 0.0f ? static_cast<int>(0x80008000u) : 0);
+    const __m512i sign =
+        _mm512_set1_epi32(view_.problem.scale < 0.0f ? static_cast<int>(0x80008000u) : 0);
     const int row_bytes = view_.problem.key.head_size * 2;
     for (int at = 0; at < Sizes::depth * 2; at += 64, to += tile_bytes) {
       const int left = from != nullptr ? row_bytes - at : 0;
-      _mm512_store_si512(to, left > 0 ? _mm512_xor_si512(load_bytes(from + at, left), sign) : _mm512_setzero_si512());
+      _mm512_store_si512(to, left > 0 ? _mm512_xor_si512(load_bytes(from + at, left), sign)
+                                      : _mm512_setzero_si512());
     }
   }
 
@@ -131,13 +143,15 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     return scratch_.queries + place / row_tile * Products::query_tile_bytes;
   }
   [[nodiscard]] RowTile rows_at(const skeleton::State& state, int place) const {
-    return {reinterpret_cast<const uint16_t*>(queries_of(place)), state.output + int64_t{place} * Sizes::v_depth,
-            state.maximum + place, state.denominator + place};
+    return {reinterpret_cast<const uint16_t*>(queries_of(place)),
+            state.output + int64_t{place} * Sizes::v_depth, state.maximum + place,
+            state.denominator + place};
   }
 
   /// Rows that only fill the last tile of a head have a maximum, so that they are never done again.
   void clear_padding(const skeleton::State& state, int head) const {
-    const int place = (head + 1) * head_places_ - row_tile, rows = view_.head_rows - (head_places_ - row_tile);
+    const int place = (head + 1) * head_places_ - row_tile,
+              rows = view_.head_rows - (head_places_ - row_tile);
     const auto padding = static_cast<__mmask16>(0xffff << rows);
     _mm512_mask_storeu_ps(state.maximum + place, padding, _mm512_setzero_ps());
     _mm512_mask_storeu_ps(state.denominator + place, padding, _mm512_setzero_ps());
@@ -172,7 +186,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     }
     bool is_whole[Scratch::tiles];  // all rows see all of the tile, and nothing joins the scores
     for (int t = 0; t < count; ++t)
-      is_whole[t] = !view_.has_terms && view_.coverage(0, view_.head_rows, *tiles[t]) == skeleton::Coverage::all;
+      is_whole[t] = !view_.has_terms &&
+                    view_.coverage(0, view_.head_rows, *tiles[t]) == skeleton::Coverage::all;
     TileJob jobs[jobs_max];
     int count_of_jobs = 0, edges = 0;
     for (int row = 0; row < head_places_; row += 2 * row_tile) {
@@ -180,7 +195,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       if (is_half) attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
       const int end = row + 2 * row_tile < view_.head_rows ? row + 2 * row_tile : view_.head_rows;
       for (int t = 0; t < count; ++t) {
-        const skeleton::Coverage coverage = is_whole[t] ? skeleton::Coverage::all : view_.coverage(row, end, *tiles[t]);
+        const skeleton::Coverage coverage =
+            is_whole[t] ? skeleton::Coverage::all : view_.coverage(row, end, *tiles[t]);
         if (coverage == skeleton::Coverage::none) continue;
         if (count_of_jobs == jobs_max || edges == Scratch::edges_max) {
           if (is_half) {
@@ -206,7 +222,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   /// Jobs are kept until there are enough of them: where they begin and end nothing overlaps.
   template <int Rows>
   void attend_jobs_of(const TileJob* jobs, int& count, int& edges) {
-    if (count > 0) attend_jobs<Tile, Sizes::depth, Sizes::v_depth, Rows>(jobs, count, scale_, *scratch_.compute);
+    if (count > 0)
+      attend_jobs<Tile, Sizes::depth, Sizes::v_depth, Rows>(jobs, count, scale_, *scratch_.compute);
     count = edges = 0;
   }
 
@@ -232,7 +249,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     edge->has_terms = view_.has_terms;
     for (int i = end - begin; i < 2 * row_tile; ++i) {
       edge->seen[i] = 0;
-      if (view_.has_terms) edge->terms[i] = {};  // compute adds the terms of rows that only fill a tile, too
+      // compute adds the terms of rows that only fill a tile, too
+      if (view_.has_terms) edge->terms[i] = {};
     }
     int left = view_.group - (view_.task.row_begin + begin) % view_.group;  // of the token's rows
     uint64_t seen = view_.seen_by_row(begin, tile);
@@ -242,18 +260,20 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         left = view_.group;
       }
       edge->seen[r - begin] = seen;
-      if (view_.has_terms) edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first);
+      if (view_.has_terms)
+        edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first);
     }
     return edge;
   }
   /// Null where all rows see the whole tile and nothing joins the scores.
   const Edge* edge_of_few(const KeyTile& tile, int head) const {
-    const bool is_whole = !view_.has_terms && view_.coverage(0, view_.head_rows, tile) == skeleton::Coverage::all;
+    const bool is_whole =
+        !view_.has_terms && view_.coverage(0, view_.head_rows, tile) == skeleton::Coverage::all;
     return is_whole ? nullptr : edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
   }
 
-  /// Lines of each tick, so that they spread over the five steps about as time does. Some are left for the end of a head, when nothing
-  /// else is asked for.
+  /// Lines of each tick, so that they spread over the five steps about as time does. Some are left
+  /// for the end of a head, when nothing else is asked for.
   struct Pace {
     int key, scores, value, values;
   };
@@ -262,20 +282,24 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     const int key_lines = lines_of(key_view_.dtype, view_.problem.key.head_size);
     const int value_lines = lines_of(value_view_.dtype, view_.problem.v_head_size);
     const int lines = tile_keys * (key_lines + value_lines);
-    const auto share = [lines](int percent, int ticks) { return (lines * percent + 50 * ticks) / (100 * ticks); };
+    const auto share = [lines](int percent, int ticks) {
+      return (lines * percent + 50 * ticks) / (100 * ticks);
+    };
     const bool is_narrow = bit_width(key_view_.dtype) == 8;  // half the lines for the same products
     pace_.key = share(is_narrow ? 25 : 36, 16 * key_lines);
     pace_.scores = share(16, 4 * Products::k_steps);
     pace_.value = share(25, 16 * value_lines);
     pace_.values = share(is_narrow ? 22 : 11, Sizes::v_depth / 8);
   }
-  static int lines_of(DType dtype, int head_size) { return (head_size * bit_width(dtype) / 8 + 63) / 64; }
+  static int lines_of(DType dtype, int head_size) {
+    return (head_size * bit_width(dtype) / 8 + 63) / 64;
+  }
 
   /// `profile_of` is no inline function: nothing of it is compiled for this instruction set.
   static bool has_pace() { return profile_of(processor()).staged == PrefetchPolicy::paced; }
 
-  /// Of token-major rows, which hold all heads of a token, each head's turn fetches a part of the next tile's; otherwise the rows of
-  /// the head that comes next.
+  /// Of token-major rows, which hold all heads of a token, each head's turn fetches a part of the
+  /// next tile's; otherwise the rows of the head that comes next.
   void begin_pace(const KeyTile& tile, const KeyTile* next, int head) {
     const int heads = view_.task.heads, first = view_.task.head;
     const PagedKVView* const views[2] = {&key_view_, &value_view_};
@@ -320,7 +344,8 @@ void run_grouped(const KernelCall& call, const Task& task, void* memory, std::by
   });
 }
 template <class I>
-void finish_grouped(const KernelCall& call, const Task& task, void* memory, const std::byte* partials) {
+void finish_grouped(const KernelCall& call, const Task& task, void* memory,
+                    const std::byte* partials) {
   visit_grouped_sizes(call.problem->key.head_size, call.problem->v_head_size, [&](auto sizes) {
     skeleton::TaskRunner<GroupedEngine<I, decltype(sizes)>>::finish(call, task, memory, partials);
   });

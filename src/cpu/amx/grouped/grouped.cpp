@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/grouped/grouped.cpp: the baseline side of the AMX kernel for grouped heads: what it accepts and how its work is cut.
+/// src/cpu/amx/grouped/grouped.cpp: the baseline side of the AMX kernel for grouped heads: what it
+/// accepts and how its work is cut.
 #include "cpu/amx/grouped/grouped.h"
 
 #include "cpu/amx/grouped/layout.h"
@@ -8,16 +9,21 @@
 namespace folio::inline v1::grouped {
 namespace {
 
-bool is_activation(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
-
-bool is_stored(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
+bool is_activation(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
 }
 
-/// Elements of 16 bits are loaded from any even address: what the plane's natural alignment promises.
+bool is_stored(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::f8_e4m3 ||
+         dtype == DType::f8_e5m2;
+}
+
+/// Elements of 16 bits are loaded from any even address: what the plane's natural alignment
+/// promises.
 bool has_fine_scales(const PagedKVView& view, int32_t head_size) {
   const ScaleView& scales = view.scales;
-  return scales.dtype != DType::invalid && scales.granule_stride_bytes != 0 && scales.granularity < head_size;
+  return scales.dtype != DType::invalid && scales.granule_stride_bytes != 0 &&
+         scales.granularity < head_size;
 }
 
 }  // namespace
@@ -30,7 +36,8 @@ const char* refuse(const AttentionProblem& problem) noexcept {
   if (!is_activation(problem.out_dtype)) return "out_dtype: expected f32, bf16 or f16";
   if (!is_stored(problem.key.dtype)) return "key: expected a dtype of bf16, i8, f8_e4m3 or f8_e5m2";
   const bool has_value = !problem.value_in_key;
-  if (has_value && !is_stored(problem.value.dtype)) return "value: expected a dtype of bf16, i8, f8_e4m3 or f8_e5m2";
+  if (has_value && !is_stored(problem.value.dtype))
+    return "value: expected a dtype of bf16, i8, f8_e4m3 or f8_e5m2";
   if (problem.key.head_size % 8 != 0 || problem.v_head_size % 8 != 0)
     return "key: expected a head_size and a v_head_size that are multiples of 8";
   if (!amx::visit_grouped_sizes(problem.key.head_size, problem.v_head_size, [](auto) {}))

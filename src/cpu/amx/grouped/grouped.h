@@ -7,7 +7,8 @@
 namespace folio::inline v1 {
 
 namespace grouped {
-/// Accepts bf16 queries; K and V of bf16, i8, f8_e4m3 or f8_e5m2 with heads of up to 256 dims and one scale per token and head at the most.
+/// Accepts bf16 queries; K and V of bf16, i8, f8_e4m3 or f8_e5m2 with heads of up to 256 dims and
+/// one scale per token and head at the most.
 KernelRefuse refuse;
 KernelGeometryOf geometry;
 }  // namespace grouped

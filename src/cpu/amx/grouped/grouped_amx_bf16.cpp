@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/grouped/grouped_amx_bf16.cpp: the kernel for grouped heads on AMX tiles in hardware.
-#include "cpu/amx/grouped/grouped.h"
 #include "cpu/amx/grouped/engine.h"
+#include "cpu/amx/grouped/grouped.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -14,11 +14,13 @@ struct Target : Avx512Lanes {
 
 namespace amx_bf16 {
 
-void run_grouped(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+void run_grouped(const KernelCall& call, const Task& task, void* scratch,
+                 std::byte* partials) noexcept {
   amx::run_grouped<Target>(call, task, scratch, partials);
 }
 
-void finish_grouped(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+void finish_grouped(const KernelCall& call, const Task& task, void* scratch,
+                    const std::byte* partials) noexcept {
   amx::finish_grouped<Target>(call, task, scratch, partials);
 }
 

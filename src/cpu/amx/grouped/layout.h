@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/grouped/layout.h: the sizes of the AMX kernel for grouped heads, and its scratch memory.
+/// src/cpu/amx/grouped/layout.h: the sizes of the AMX kernel for grouped heads, and its scratch
+/// memory.
 ///
-/// Head sizes are padded with zeros to the next pair of depths that is compiled. ISA-safe: always-inline functions and plain structs.
+/// Head sizes are padded with zeros to the next pair of depths that is compiled. ISA-safe:
+/// always-inline functions and plain structs.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +23,15 @@ struct GroupedSizes {
   static constexpr int v_depth = VDepth;
 };
 
-inline constexpr int grouped_rows = 1024;  // of a task: a chunk of prefill of one KV head, or several heads of decode
-inline constexpr int row_tile = 16;        // rows of an A operand
+// of a task: a chunk of prefill of one KV head, or several heads of decode
+inline constexpr int grouped_rows = 1024;
+inline constexpr int row_tile = 16;  // rows of an A operand
 
-/// Calls visit(GroupedSizes<...>) for the smallest sizes that hold the problem's; false: there are none.
+/// Calls visit(GroupedSizes<...>) for the smallest sizes that hold the problem's; false: there are
+/// none.
 template <class Visit>
-FOLIO_ALWAYS_INLINE constexpr bool visit_grouped_sizes(int head_size, int v_head_size, Visit visit) {
+FOLIO_ALWAYS_INLINE constexpr bool visit_grouped_sizes(int head_size, int v_head_size,
+                                                       Visit visit) {
   if (head_size <= 64 && v_head_size <= 64) return visit(GroupedSizes<64, 64>()), true;
   if (head_size <= 96 && v_head_size <= 96) return visit(GroupedSizes<96, 96>()), true;
   if (head_size <= 128 && v_head_size <= 128) return visit(GroupedSizes<128, 128>()), true;
@@ -39,7 +44,8 @@ FOLIO_ALWAYS_INLINE constexpr bool visit_grouped_sizes(int head_size, int v_head
 template <class Sizes>
 struct GroupedScratch {
   static constexpr int tiles =
-      Sizes::depth > 192 ? 8 : 16;  // staged at once for many rows: half a MB or so, which the second cache holds
+      // staged at once for many rows: half a MB or so, which the second cache holds
+      Sizes::depth > 192 ? 8 : 16;
 
   static constexpr int edges_max = 64;
 
@@ -74,7 +80,9 @@ struct GroupedMemory {
   static constexpr int tiles_max = GroupedScratch<Sizes>::tiles, ahead_max = 1;
   static int places(const AttentionProblem&) { return grouped_rows; }
   static int width(const AttentionProblem&) { return Sizes::v_depth; }
-  static int64_t scratch_bytes(const AttentionProblem&) { return GroupedScratch<Sizes>(nullptr).bytes; }
+  static int64_t scratch_bytes(const AttentionProblem&) {
+    return GroupedScratch<Sizes>(nullptr).bytes;
+  }
 };
 
 }  // namespace folio::inline v1::amx

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/grouped/math.h: what the skeleton asks of the AMX engine for grouped heads. Logits are in units of ln 2.
+/// src/cpu/amx/grouped/math.h: what the skeleton asks of the AMX engine for grouped heads. Logits
+/// are in units of ln 2.
 ///
 /// ISA-safe: templates on a tag type.
 #pragma once

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/grouped/pacer.h: fetches the rows of the next tile to L2 while the current one is staged and multiplied.
+/// src/cpu/amx/grouped/pacer.h: fetches the rows of the next tile to L2 while the current one is
+/// staged and multiplied.
 ///
-/// Lines are asked for in the order of memory, K and V in turn, a few at each tick, so that memory never rests: neither the staging,
-/// whose instructions fill the window of out-of-order execution, nor the products read far enough ahead by themselves. Where a token's
-/// heads lie side by side (token-major), rows of all heads are one run. Nothing is asked for twice. ISA-safe: templates on a tag type.
+/// Lines are asked for in the order of memory, K and V in turn, a few at each tick, so that memory
+/// never rests: neither the staging, whose instructions fill the window of out-of-order execution,
+/// nor the products read far enough ahead by themselves. Where a token's heads lie side by side
+/// (token-major), rows of all heads are one run. Nothing is asked for twice. ISA-safe: templates on
+/// a tag type.
 #pragma once
 
 #include <immintrin.h>
@@ -42,7 +45,8 @@ class PlanePacer {
   FOLIO_ALWAYS_INLINE void tick(int count) {
     if (lines == 0) return;
     const int n = count < lines ? count : lines;
-    for (int i = 0; i < n; ++i) _mm_prefetch(reinterpret_cast<const char*>(at_ + i * 64), _MM_HINT_T1);
+    for (int i = 0; i < n; ++i)
+      _mm_prefetch(reinterpret_cast<const char*>(at_ + i * 64), _MM_HINT_T1);
     at_ += n * 64;
     lines -= n;
     if (lines == 0) next();
@@ -51,7 +55,8 @@ class PlanePacer {
   int lines = 0;  ///< left of the current stretch; 0: all is done
 
  private:
-  /// The next stretch of memory: a run's rows where they follow one another, otherwise a row of all heads, or of one.
+  /// The next stretch of memory: a run's rows where they follow one another, otherwise a row of all
+  /// heads, or of one.
   __attribute__((noinline)) void next() {
     const bool is_token_major = PageCursor::heads_are_adjacent(*view_);
     const int64_t heads = is_token_major ? share_.head_end - share_.head_begin : 1;
@@ -60,7 +65,8 @@ class PlanePacer {
       for (; run_ < tile_->runs; ++run_, row_ = 0) {
         const TileRun& run = tile_->run[run_];
         const int begin = share_.row_begin > run.first ? share_.row_begin - run.first : 0;
-        const int end = share_.row_end - run.first < run.rows ? share_.row_end - run.first : run.rows;
+        const int end =
+            share_.row_end - run.first < run.rows ? share_.row_end - run.first : run.rows;
         if (row_ < begin) row_ = begin;
         if (row_ >= end) continue;
         const TileRows rows = PageCursor::rows(*view_, run, head_);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/grouped/products.h: the two products of 16 rows with one staged tile of 64 keys.
 ///
-///     S [16][64] f32  = Q [depth / 32][16][32] . K [4][depth / 32][16][16][2]            four chains, one for each group of keys
-///     O [16][v_depth] f32 += P [16][64] bf16 . V [v_depth / 16][2][16][16][2]            four columns of tiles at a time
+///     S [16][64] f32  = Q [depth / 32][16][32] . K [4][depth / 32][16][16][2]
+///                       four chains, one per group of keys
+///     O [16][v_depth] f32 += P [16][64] bf16 . V [v_depth / 16][2][16][16][2]
+///                       four columns of tiles at a time
 ///
-/// Tiles are configured as tiles_of_rows says: rows of Q, S, P and O that there are not are neither read nor written. Each element is one
-/// chain in ascending order of dims, or keys, from what was there before. The pacer gets a tick at each product.
-/// ISA-safe: templates on a tile vocabulary.
+/// Tiles are configured as tiles_of_rows says: rows of Q, S, P and O that there are not are neither
+/// read nor written. Each element is one chain in ascending order of dims, or keys, from what was
+/// there before. The pacer gets a tick at each product. ISA-safe: templates on a tile vocabulary.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +27,8 @@ class GroupedProducts {
   static constexpr int k_steps = Depth / 32;
   static constexpr int64_t query_tile_bytes = k_steps * tile_bytes;
 
-  __attribute__((noinline)) static void scores(const std::byte* queries, const std::byte* keys, float* to, Pacer<I>& pacer,
-                                               int lines) {
+  __attribute__((noinline)) static void scores(const std::byte* queries, const std::byte* keys,
+                                               float* to, Pacer<I>& pacer, int lines) {
     Tile::template zero<4>();
     Tile::template zero<5>();
     Tile::template zero<6>();
@@ -45,11 +47,13 @@ class GroupedProducts {
     Tile::template store<7>(to + 48, 256);
   }
 
-  __attribute__((noinline)) static void values(const uint16_t* weights, const std::byte* values, float* output, Pacer<I>& pacer,
-                                               int lines) {
+  __attribute__((noinline)) static void values(const uint16_t* weights, const std::byte* values,
+                                               float* output, Pacer<I>& pacer, int lines) {
     int column = 0;
-    for (; column + 64 <= VDepth; column += 64) columns<4>(weights, values + column * 128, output + column, pacer, lines);
-    if constexpr (VDepth % 64 != 0) columns<2>(weights, values + column * 128, output + column, pacer, lines);
+    for (; column + 64 <= VDepth; column += 64)
+      columns<4>(weights, values + column * 128, output + column, pacer, lines);
+    if constexpr (VDepth % 64 != 0)
+      columns<2>(weights, values + column * 128, output + column, pacer, lines);
   }
 
  private:
@@ -65,8 +69,8 @@ class GroupedProducts {
 
   /// Two or four columns of tiles.
   template <int Count>
-  FOLIO_ALWAYS_INLINE static void columns(const uint16_t* weights, const std::byte* values, float* output, Pacer<I>& pacer,
-                                          int lines) {
+  FOLIO_ALWAYS_INLINE static void columns(const uint16_t* weights, const std::byte* values,
+                                          float* output, Pacer<I>& pacer, int lines) {
     Tile::template load<4>(output, output_bytes);
     Tile::template load<5>(output + 16, output_bytes);
     if constexpr (Count == 4) Tile::template load<6>(output + 32, output_bytes);

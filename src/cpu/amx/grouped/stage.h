@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/grouped/stage.h: the KVBuffer instance of the AMX kernel for grouped heads: staging is packed B tiles of bf16.
+/// src/cpu/amx/grouped/stage.h: the KVBuffer instance of the AMX kernel for grouped heads: staging
+/// is packed B tiles of bf16.
 ///
-/// Tiles lie in MmaTiles' order; inside those of V, columns are permuted as `value_column` says. The rows of a tile are 64 addresses,
-/// those that nobody sees being one row of zeros, so pages of any size, order and alignment do; they are staged in the order of memory,
-/// while a pacer fetches what comes next. Scales stay with the caller: they do not vary along a row, so scores and weights are
-/// multiplied by them. ISA-safe: templates on a tag type.
+/// Tiles lie in MmaTiles' order; inside those of V, columns are permuted as `value_column` says.
+/// The rows of a tile are 64 addresses, those that nobody sees being one row of zeros, so pages of
+/// any size, order and alignment do; they are staged in the order of memory, while a pacer fetches
+/// what comes next. Scales stay with the caller: they do not vary along a row, so scores and
+/// weights are multiplied by them. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <new>
@@ -29,14 +31,16 @@ struct alignas(64) RowAddresses {
   const std::byte* at[tile_keys];
 };
 
-/// A unit is a whole tile: the pacer, if there is one, gets a tick of `lines` for each four lines read.
+/// A unit is a whole tile: the pacer, if there is one, gets a tick of `lines` for each four lines
+/// read.
 template <class I, class Shape>
 class StageLoader {
  public:
   using smem_type = typename Shape::smem_type;
   static constexpr int num_units = 1;
-  static_assert(Shape::BN == tile_keys && Shape::smem_dtype == DType::bf16 && Shape::full_kv && Shape::num_warps == 1 &&
-                    Shape::depth % 32 == 0 && Shape::smem_depth == Shape::depth,
+  static_assert(Shape::BN == tile_keys && Shape::smem_dtype == DType::bf16 && Shape::full_kv &&
+                    Shape::num_warps == 1 && Shape::depth % 32 == 0 &&
+                    Shape::smem_depth == Shape::depth,
                 "StageLoader: 64 keys of whole tiles of bf16");
 
   FOLIO_ALWAYS_INLINE explicit StageLoader(smem_type* smem) : smem_(smem) {}
@@ -50,15 +54,17 @@ class StageLoader {
   }
 
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>&, int) {
-    using Stage =
-        std::conditional_t<Shape::transpose, KeyStage<I, Shape::operand_type::dtype>, ValueStage<I, Shape::operand_type::dtype>>;
+    using Stage = std::conditional_t<Shape::transpose, KeyStage<I, Shape::operand_type::dtype>,
+                                     ValueStage<I, Shape::operand_type::dtype>>;
     Pacer<I> idle;
-    Stage::tile(rows_.at, columns_, Shape::depth / 32, reinterpret_cast<std::byte*>(smem_ + stage * Shape::smem_stage_size),
+    Stage::tile(rows_.at, columns_, Shape::depth / 32,
+                reinterpret_cast<std::byte*>(smem_ + stage * Shape::smem_stage_size),
                 pacer != nullptr ? *pacer : idle, lines);
   }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
-    return stage_of(stage)[MmaTiles<Shape>::offset(key, Shape::transpose ? column : value_column(column))];
+    return stage_of(
+        stage)[MmaTiles<Shape>::offset(key, Shape::transpose ? column : value_column(column))];
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE const smem_type* stage_of(int stage) const {
     return smem_ + int64_t{stage} * Shape::smem_stage_size;
@@ -73,7 +79,8 @@ class StageLoader {
   RowAddresses rows_;
 };
 
-/// Its Config: `Depth` is a multiple of 32, at least the head size; a stage for each tile that is held at once, two at least.
+/// Its Config: `Depth` is a multiple of 32, at least the head size; a stage for each tile that is
+/// held at once, two at least.
 template <class I, bool Keys, int Depth, int Stages = 2>
 struct StageConfig {
   static constexpr IndexList<3> mma_shape{16, 16, 32};
@@ -87,14 +94,17 @@ struct StageConfig {
   using Fragments = StagedTiles<Shape>;
 };
 
-/// A KVBuffer of one plane whose stored type, one of bf16, i8, f8_e4m3 and f8_e5m2, is known at run time.
+/// A KVBuffer of one plane whose stored type, one of bf16, i8, f8_e4m3 and f8_e5m2, is known at run
+/// time.
 template <class I, bool Keys, int Depth, int Stages = 2>
 class StagedPlane {
  public:
   FOLIO_ALWAYS_INLINE static constexpr bool takes(DType dtype) {
-    return dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
+    return dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::f8_e4m3 ||
+           dtype == DType::f8_e5m2;
   }
-  /// Columns [0, head_size) of a head. `staging`: the stages that are used, one after the other, 64-byte aligned.
+  /// Columns [0, head_size) of a head. `staging`: the stages that are used, one after the other,
+  /// 64-byte aligned.
   FOLIO_ALWAYS_INLINE StagedPlane(const PagedKVView& view, int head_size, std::byte* staging) {
     switch (view.dtype) {
       case DType::bf16: use<DType::bf16>(view, head_size, staging); break;
@@ -105,7 +115,8 @@ class StagedPlane {
   }
 
   /// Brings a tile of one head to stage `stage`.
-  FOLIO_ALWAYS_INLINE void load(const KeyTile& tile, int head, int stage, Pacer<I>& pacer, int lines) {
+  FOLIO_ALWAYS_INLINE void load(const KeyTile& tile, int head, int stage, Pacer<I>& pacer,
+                                int lines) {
     load_(*this, tile, head, stage, pacer, lines);
   }
 
@@ -120,7 +131,8 @@ class StagedPlane {
     operand.view = view;
     operand.view.head_size = head_size;
     new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<bf16*>(staging), {}}, 0);
-    load_ = [](StagedPlane& plane, const KeyTile& tile, int head, int stage, Pacer<I>& pacer, int lines) {
+    load_ = [](StagedPlane& plane, const KeyTile& tile, int head, int stage, Pacer<I>& pacer,
+               int lines) {
       Buffer<D>& buffer = *std::launder(reinterpret_cast<Buffer<D>*>(plane.memory_));
       buffer.loader().pacer = &pacer;
       buffer.loader().lines = lines;

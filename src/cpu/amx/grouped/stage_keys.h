@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/grouped/stage_keys.h: rows of K to AMX's B tiles.
 ///
-///     K  per tile of 64 keys:  [4 groups of 16 keys][depth / 32][16 pairs of dims][16 keys][2]  bf16, tiles of 1 KB
+///     K  per tile of 64 keys:  [4 groups of 16 keys][depth / 32][16 pairs of dims][16 keys][2]
+///        bf16, tiles of 1 KB
 ///
-/// Four rows are transposed at a time, so that memory is read in its own order, and leave as 16 bytes per pair of dims: as many
-/// shuffles as a transposition of 16 rows whose first half is done by masked loads, and none of its jumps between rows.
-/// ISA-safe: templates on a tag type.
+/// Four rows are transposed at a time, so that memory is read in its own order, and leave as 16
+/// bytes per pair of dims: as many shuffles as a transposition of 16 rows whose first half is done
+/// by masked loads, and none of its jumps between rows. ISA-safe: templates on a tag type.
 #pragma once
 
 #include "cpu/amx/grouped/pacer.h"
@@ -15,27 +16,31 @@ namespace folio::inline v1::amx {
 
 inline constexpr int64_t tile_bytes = 1024;
 
-/// A plane of a tile: `row` are its 64 rows of `head_size` elements, `chunks` = depth / 32. The pacer gets a tick of `lines` for each
-/// four lines read.
+/// A plane of a tile: `row` are its 64 rows of `head_size` elements, `chunks` = depth / 32. The
+/// pacer gets a tick of `lines` for each four lines read.
 template <class I>
-using StageTile = void (*)(const std::byte* const* row, int head_size, int chunks, std::byte* to, Pacer<I>& pacer, int lines);
+using StageTile = void (*)(const std::byte* const* row, int head_size, int chunks, std::byte* to,
+                           Pacer<I>& pacer, int lines);
 
 template <class I, DType D>
 class KeyStage {
  public:
-  static void tile(const std::byte* const* row, int head_size, int chunks, std::byte* to, Pacer<I>& pacer, int lines) {
+  static void tile(const std::byte* const* row, int head_size, int chunks, std::byte* to,
+                   Pacer<I>& pacer, int lines) {
     const Stored<I, D> stored;
     for (int q = 0; q < tile_keys / 4; ++q) {
       if (q % 2 == 0) keep_awake<I>();
-      quad(stored, row + 4 * q, head_size, chunks, to + (q >> 2) * chunks * tile_bytes + (q & 3) * 16, pacer, lines);
+      quad(stored, row + 4 * q, head_size, chunks,
+           to + (q >> 2) * chunks * tile_bytes + (q & 3) * 16, pacer, lines);
     }
   }
 
  private:
   static constexpr int step = 2 / Stored<I, D>::bytes;  // chunks of 32 dims that 64 bytes make
 
-  FOLIO_ALWAYS_INLINE static void quad(const Stored<I, D>& stored, const std::byte* const* rows, int head_size, int chunks,
-                                       std::byte* to, Pacer<I>& pacer, int lines) {
+  FOLIO_ALWAYS_INLINE static void quad(const Stored<I, D>& stored, const std::byte* const* rows,
+                                       int head_size, int chunks, std::byte* to, Pacer<I>& pacer,
+                                       int lines) {
     const int bytes = head_size * Stored<I, D>::bytes;
     int at = 0, chunk = 0;
     for (; at + 64 <= bytes; at += 64, chunk += step) {
@@ -51,8 +56,8 @@ class KeyStage {
   }
 
   template <bool Whole>
-  FOLIO_ALWAYS_INLINE static void put(const Stored<I, D>& stored, const std::byte* const* rows, int at, int count, int left,
-                                      std::byte* to) {
+  FOLIO_ALWAYS_INLINE static void put(const Stored<I, D>& stored, const std::byte* const* rows,
+                                      int at, int count, int left, std::byte* to) {
     __m512i r[4];
     for (int i = 0; i < 4; ++i) r[i] = load_chunk<Whole>(rows[i] + at, count);
     if constexpr (D == DType::bf16) {
@@ -64,7 +69,8 @@ class KeyStage {
         store_lane<3>(r[j], to + (12 + j) * 64);
       }
     } else {
-      transpose_lanes<16>(r);  // pairs of bytes: lane l of r[j] holds pairs 8 l + 2 j and 8 l + 2 j + 1
+      // pairs of bytes: lane l of r[j] holds pairs 8 l + 2 j and 8 l + 2 j + 1
+      transpose_lanes<16>(r);
       for (int j = 0; j < 4; ++j) {
         __m512i low, high;
         stored.widen(r[j], low, high);
@@ -89,7 +95,8 @@ class KeyStage {
   }
 
   FOLIO_ALWAYS_INLINE static void clear(std::byte* to) {
-    for (int pair = 0; pair < 16; ++pair) _mm_store_si128(reinterpret_cast<__m128i*>(to + pair * 64), _mm_setzero_si128());
+    for (int pair = 0; pair < 16; ++pair)
+      _mm_store_si128(reinterpret_cast<__m128i*>(to + pair * 64), _mm_setzero_si128());
   }
 };
 

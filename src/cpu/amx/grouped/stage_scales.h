@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/grouped/stage_scales.h: the scales of one tile and head as 64 floats: one per token, or coarser.
+/// src/cpu/amx/grouped/stage_scales.h: the scales of one tile and head as 64 floats: one per token,
+/// or coarser.
 ///
-/// The stored words of a run are collected first and widened 16 at a time. Rows that nobody sees get 0. Scales are a sixtieth of what is
-/// read and lie apart from it: `fetch` asks for those of what comes next. ISA-safe: templates on a tag type.
+/// The stored words of a run are collected first and widened 16 at a time. Rows that nobody sees
+/// get 0. Scales are a sixtieth of what is read and lie apart from it: `fetch` asks for those of
+/// what comes next. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <immintrin.h>
@@ -35,7 +37,8 @@ class ScaleStage {
     }
   }
 
-  /// To L2, of the share's rows and of its first and last head: those of heads between them lie between them.
+  /// To L2, of the share's rows and of its first and last head: those of heads between them lie
+  /// between them.
   static void fetch(const PagedKVView& view, const KeyTile& tile, const Share& share) {
     if (view.scales.data == nullptr) return;
     for (int r = 0; r < tile.runs; ++r) {
@@ -43,7 +46,8 @@ class ScaleStage {
       const int begin = share.row_begin > run.first ? share.row_begin - run.first : 0;
       const int end = share.row_end - run.first < run.rows ? share.row_end - run.first : run.rows;
       fetch_rows(PageCursor::scale_rows(view, run, share.head_begin), begin, end);
-      if (share.head_end - share.head_begin > 1) fetch_rows(PageCursor::scale_rows(view, run, share.head_end - 1), begin, end);
+      if (share.head_end - share.head_begin > 1)
+        fetch_rows(PageCursor::scale_rows(view, run, share.head_end - 1), begin, end);
     }
   }
 
@@ -52,7 +56,8 @@ class ScaleStage {
   static void fetch_rows(const TileRows& from, int begin, int end) {
     const int64_t stride = from.stride_bytes;
     const int rows = stride > 0 && stride < 64 ? static_cast<int>(64 / stride) : 1;
-    for (int i = begin; i < end; i += rows) _mm_prefetch(reinterpret_cast<const char*>(from.data + i * stride), _MM_HINT_T1);
+    for (int i = begin; i < end; i += rows)
+      _mm_prefetch(reinterpret_cast<const char*>(from.data + i * stride), _MM_HINT_T1);
   }
 
   template <class Word>
@@ -76,14 +81,16 @@ class ScaleStage {
     if (from.stride_bytes != stride || stride > (1 << 20) || stride < -(1 << 20)) return 0;
     int i = 0;
     if (stride == 4) {
-      for (; i + 16 <= rows; i += 16) _mm512_storeu_si512(to + i, _mm512_loadu_si512(from.data + int64_t{i} * 4));
+      for (; i + 16 <= rows; i += 16)
+        _mm512_storeu_si512(to + i, _mm512_loadu_si512(from.data + int64_t{i} * 4));
       return i;
     }
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i offset = _mm512_mullo_epi32(lane, _mm512_set1_epi32(stride));
     for (; i + 16 <= rows; i += 16)
-      _mm512_storeu_si512(
-          to + i, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, offset, from.data + int64_t{i} * stride, 1));
+      _mm512_storeu_si512(to + i,
+                          _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, offset,
+                                                      from.data + int64_t{i} * stride, 1));
     return i;
   }
 
@@ -92,7 +99,8 @@ class ScaleStage {
     switch (dtype) {
       case DType::f32: return _mm512_castsi512_ps(words);
       case DType::bf16: return _mm512_castsi512_ps(half);
-      case DType::f16: return _mm512_maskz_cvtph_ps(0xffff, _mm512_maskz_cvtepi32_epi16(0xffff, words));
+      case DType::f16:
+        return _mm512_maskz_cvtph_ps(0xffff, _mm512_maskz_cvtepi32_epi16(0xffff, words));
       case DType::f8_e8m0: return widen_e8m0(words);
       default: return widen_e4m3(words);
     }
@@ -101,20 +109,25 @@ class ScaleStage {
   /// 2^(x - 127): an exponent alone. 0 is the subnormal 2^-127, 255 is NaN.
   FOLIO_ALWAYS_INLINE static __m512 widen_e8m0(__m512i words) {
     __m512i bits = _mm512_maskz_slli_epi32(0xffff, words, 23);
-    bits = _mm512_mask_mov_epi32(bits, _mm512_testn_epi32_mask(words, words), _mm512_set1_epi32(0x00400000));
-    bits = _mm512_mask_mov_epi32(bits, _mm512_cmpeq_epi32_mask(words, _mm512_set1_epi32(255)), _mm512_set1_epi32(0x7fc00000));
+    bits = _mm512_mask_mov_epi32(bits, _mm512_testn_epi32_mask(words, words),
+                                 _mm512_set1_epi32(0x00400000));
+    bits = _mm512_mask_mov_epi32(bits, _mm512_cmpeq_epi32_mask(words, _mm512_set1_epi32(255)),
+                                 _mm512_set1_epi32(0x7fc00000));
     return _mm512_castsi512_ps(bits);
   }
 
-  /// Through f16, whose exponent has one bit more: as f16 the pattern, shifted by 7, is the value times 2^-8. 0x7f is NaN.
+  /// Through f16, whose exponent has one bit more: as f16 the pattern, shifted by 7, is the value
+  /// times 2^-8. 0x7f is NaN.
   FOLIO_ALWAYS_INLINE static __m512 widen_e4m3(__m512i words) {
     const __m512i magnitude = _mm512_and_si512(words, _mm512_set1_epi32(0x7f));
-    const __m512i sign = _mm512_maskz_slli_epi32(0xffff, _mm512_and_si512(words, _mm512_set1_epi32(0x80)), 24);
-    const __m256i halves = _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_slli_epi32(0xffff, magnitude, 7));
-    __m512i bits =
-        _mm512_castps_si512(_mm512_maskz_mul_ps(0xffff, _mm512_maskz_cvtph_ps(0xffff, halves), _mm512_set1_ps(256.0f)));
-    bits =
-        _mm512_mask_mov_epi32(bits, _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f)), _mm512_set1_epi32(0x7fc00000));
+    const __m512i sign =
+        _mm512_maskz_slli_epi32(0xffff, _mm512_and_si512(words, _mm512_set1_epi32(0x80)), 24);
+    const __m256i halves =
+        _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_slli_epi32(0xffff, magnitude, 7));
+    __m512i bits = _mm512_castps_si512(
+        _mm512_maskz_mul_ps(0xffff, _mm512_maskz_cvtph_ps(0xffff, halves), _mm512_set1_ps(256.0f)));
+    bits = _mm512_mask_mov_epi32(bits, _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f)),
+                                 _mm512_set1_epi32(0x7fc00000));
     return _mm512_castsi512_ps(_mm512_or_si512(bits, sign));
   }
 };

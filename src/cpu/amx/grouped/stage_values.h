@@ -1,36 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/grouped/stage_values.h: rows of V to AMX's B tiles.
 ///
-///     V  per tile of 64 keys:  [v_depth / 16][2 halves of 32 keys][16 pairs of keys][16 columns][2]  bf16, tiles of 1 KB
+///     V  per tile of 64 keys: [v_depth / 16][2 halves of 32 keys][16 pairs of keys][16 columns][2]
+///        bf16, tiles of 1 KB
 ///
-/// Two rows are interleaved by unpacking within 128-bit lanes, which permutes the columns of each 32 dims: see `value_column`. All stored
-/// types make the same order. ISA-safe: templates on a tag type.
+/// Two rows are interleaved by unpacking within 128-bit lanes, which permutes the columns of each
+/// 32 dims: see `value_column`. All stored types make the same order. ISA-safe: templates on a tag
+/// type.
 #pragma once
 
 #include "cpu/amx/grouped/stage_keys.h"
 
 namespace folio::inline v1::amx {
 
-/// The column of dimension d: of 8 dims that share a lane, the first four go to the even tile, the others to the odd one.
-FOLIO_ALWAYS_INLINE constexpr int value_column(int d) { return (d & ~31) + ((d >> 2) & 1) * 16 + ((d & 31) >> 3) * 4 + (d & 3); }
+/// The column of dimension d: of 8 dims that share a lane, the first four go to the even tile, the
+/// others to the odd one.
+FOLIO_ALWAYS_INLINE constexpr int value_column(int d) {
+  return (d & ~31) + ((d >> 2) & 1) * 16 + ((d & 31) >> 3) * 4 + (d & 3);
+}
 
 template <class I, DType D>
 class ValueStage {
  public:
-  static void tile(const std::byte* const* row, int head_size, int chunks, std::byte* to, Pacer<I>& pacer, int lines) {
+  static void tile(const std::byte* const* row, int head_size, int chunks, std::byte* to,
+                   Pacer<I>& pacer, int lines) {
     const Stored<I, D> stored;
     for (int q = 0; q < tile_keys / 4; ++q) {
       if (q % 2 == 0) keep_awake<I>();
-      quad(stored, row + 4 * q, head_size, chunks, to + (q >> 3) * tile_bytes + (q & 7) * 2 * 64, pacer, lines);
+      quad(stored, row + 4 * q, head_size, chunks, to + (q >> 3) * tile_bytes + (q & 7) * 2 * 64,
+           pacer, lines);
     }
   }
 
  private:
-  static constexpr int step = 2 / Stored<I, D>::bytes;    // chunks of 32 dims that 64 bytes make
-  static constexpr int64_t chunk_bytes = 4 * tile_bytes;  // two tiles of columns, two halves of keys
+  static constexpr int step = 2 / Stored<I, D>::bytes;  // chunks of 32 dims that 64 bytes make
+  // two tiles of columns, two halves of keys
+  static constexpr int64_t chunk_bytes = 4 * tile_bytes;
 
-  FOLIO_ALWAYS_INLINE static void quad(const Stored<I, D>& stored, const std::byte* const* rows, int head_size, int chunks,
-                                       std::byte* to, Pacer<I>& pacer, int lines) {
+  FOLIO_ALWAYS_INLINE static void quad(const Stored<I, D>& stored, const std::byte* const* rows,
+                                       int head_size, int chunks, std::byte* to, Pacer<I>& pacer,
+                                       int lines) {
     const int bytes = head_size * Stored<I, D>::bytes;
     int at = 0, chunk = 0;
     for (; at + 64 <= bytes; at += 64, chunk += step) {
@@ -49,8 +58,8 @@ class ValueStage {
 
   /// A pair of keys.
   template <bool Whole>
-  FOLIO_ALWAYS_INLINE static void put(const Stored<I, D>& stored, const std::byte* const* rows, int at, int count, int left,
-                                      std::byte* to) {
+  FOLIO_ALWAYS_INLINE static void put(const Stored<I, D>& stored, const std::byte* const* rows,
+                                      int at, int count, int left, std::byte* to) {
     __m512i a = load_chunk<Whole>(rows[0] + at, count), b = load_chunk<Whole>(rows[1] + at, count);
     if constexpr (D == DType::bf16) {
       store(unpack_low<16>(a, b), to);
@@ -65,7 +74,8 @@ class ValueStage {
     }
   }
 
-  FOLIO_ALWAYS_INLINE static void put_dims(const Stored<I, D>& stored, __m512i bytes, std::byte* to) {
+  FOLIO_ALWAYS_INLINE static void put_dims(const Stored<I, D>& stored, __m512i bytes,
+                                           std::byte* to) {
     __m512i low, high;
     stored.widen(bytes, low, high);
     store(unpack_low<8>(low, high), to);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/grouped/staged_tile.h: what compute.h works on: rows, staged tiles, their edges, and its memory.
+/// src/cpu/amx/grouped/staged_tile.h: what compute.h works on: rows, staged tiles, their edges, and
+/// its memory.
 ///
 /// Plain structs, for baseline code too.
 #pragma once
@@ -13,9 +14,10 @@ namespace folio::inline v1::amx {
 /// The rows of a call and their state, as in skeleton::State: maximum in log2 units.
 struct RowTile {
   const uint16_t* queries = nullptr;  // bf16 [Rows / 16][depth / 32][16][32], 64-byte aligned
-  float* output = nullptr;            // [Rows][v_depth], 64-byte aligned, columns as value_column orders them
-  float* maximum = nullptr;           // [Rows]
-  float* denominator = nullptr;       // [Rows]
+  // [Rows][v_depth], 64-byte aligned, columns as value_column orders them
+  float* output = nullptr;
+  float* maximum = nullptr;      // [Rows]
+  float* denominator = nullptr;  // [Rows]
 };
 
 /// What rows see of a tile, and what joins their scores.

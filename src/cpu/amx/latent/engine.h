@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/latent/engine.h: the engine of the AMX kernel for latent (MLA) heads: each row of the cache is read once for K and V.
+/// src/cpu/amx/latent/engine.h: the engine of the AMX kernel for latent (MLA) heads: each row of
+/// the cache is read once for K and V.
 ///
-///     pass of up to 192 keys:  scores of all pairs of row tiles -> weights -> values, K and V being the rows where they lie
+///     pass of up to 192 keys:  scores of all pairs of row tiles -> weights -> values, K and V
+///                              being the rows where they lie
 ///
-/// Rows come through KVBuffer's instance whose staging is the page itself; only groups of 16 keys that are not all there, or not at
-/// one stride, are copied, with zeros for what is missing. What is no matrix product is done between the steps of one: rows of the
-/// next pass are fetched, the softmax of a pair is computed during the scores of the next, V is staged a chunk ahead of its use.
-/// Rows are independent of one another and of the place they have in a task: per_query.
+/// Rows come through KVBuffer's instance whose staging is the page itself; only groups of 16 keys
+/// that are not all there, or not at one stride, are copied, with zeros for what is missing. What
+/// is no matrix product is done between the steps of one: rows of the next pass are fetched, the
+/// softmax of a pair is computed during the scores of the next, V is staged a chunk ahead of its
+/// use. Rows are independent of one another and of the place they have in a task: per_query.
 #pragma once
 
 #include <immintrin.h>
@@ -20,25 +23,28 @@
 #include "cpu/amx/latent/softmax.h"
 #include "cpu/amx/latent/values.h"
 #include "cpu/amx/tile/tile.h"
-#include "cpu/vec/avx512_lanes.h"
 #include "cpu/convert/rows.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/task_runner.h"
+#include "cpu/vec/avx512_lanes.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/kv_buffer/in_place_loader.h"
 #include "folio/attention/operand/view_operand.h"
 
 namespace folio::inline v1::amx {
 
-/// How rows that cannot stay where they are come into a stage: whole chunks of 32 dims, zeros for what is not there.
+/// How rows that cannot stay where they are come into a stage: whole chunks of 32 dims, zeros for
+/// what is not there.
 template <class I>
 struct CopyRow {
   template <class Shape>
-  static void run(const KVSource<Shape>& source, int key, int first, int count, typename Shape::smem_type* to) {
+  static void run(const KVSource<Shape>& source, int key, int first, int count,
+                  typename Shape::smem_type* to) {
     const std::byte* const row = source.row(key);
     const int bytes = row != nullptr ? (source.columns - first) * 2 : 0;
     for (int i = 0; i < count * 2; i += 64) {
-      const __m512i chunk = bytes > i ? load_bytes(row + first * 2 + i, bytes - i) : _mm512_setzero_si512();
+      const __m512i chunk =
+          bytes > i ? load_bytes(row + first * 2 + i, bytes - i) : _mm512_setzero_si512();
       _mm512_storeu_si512(reinterpret_cast<std::byte*>(to) + i, chunk);
     }
   }
@@ -48,7 +54,8 @@ struct CopyRow {
 template <class I, class Sizes>
 struct LatentKeys {
   static constexpr IndexList<3> mma_shape{16, 16, 32};
-  static constexpr int BN = tile_keys, BK = 32, depth = Sizes::depth, bk_smem = depth, reg_chunk_depth = BK;
+  static constexpr int BN = tile_keys, BK = 32, depth = Sizes::depth, bk_smem = depth,
+                       reg_chunk_depth = BK;
   static constexpr int num_smem_stages = Sizes::pass_tiles;
   static constexpr bool transpose = true;
   template <class Shape>
@@ -66,20 +73,24 @@ class LatentEngine : public LatentMemory<S> {
       : view_(view),
         scratch_(memory),
         softmax_(view, scratch_),
-        keys_({view.args.key, view.batch.table, view.batch.context_lengths, 0}, view.task.sequence, view.task.head,
-              {reinterpret_cast<bf16*>(scratch_.stages), {}}, view.sequence.context),
+        keys_({view.args.key, view.batch.table, view.batch.context_lengths, 0}, view.task.sequence,
+              view.task.head, {reinterpret_cast<bf16*>(scratch_.stages), {}},
+              view.sequence.context),
         head_places_(static_cast<int>(skeleton::round_up(view.head_rows, tile_rows))),
         pairs_((head_places_ + Sizes::pair_rows - 1) / Sizes::pair_rows),
         is_staged_(uses_staged_values(view.problem)) {
     keys_.loader().prefetch_to = PrefetchTo::nowhere;  // LatentFetch has done that
     // What is read 2 bytes before a tile of weights is the last word of the tile before it.
-    for (int64_t end = 0; end <= Sizes::pairs_max * Sizes::pair_weight_bytes; end += operand_tile_bytes)
+    for (int64_t end = 0; end <= Sizes::pairs_max * Sizes::pair_weight_bytes;
+         end += operand_tile_bytes)
       scratch_.weights[end - 1] = scratch_.weights[end - 2] = std::byte{0};
   }
 
   static int tiles_at_once() { return Sizes::pass_tiles; }
   static bool begins_rows() { return false; }
-  [[nodiscard]] int place(int r) const { return r / view_.head_rows * head_places_ + r % view_.head_rows; }
+  [[nodiscard]] int place(int r) const {
+    return r / view_.head_rows * head_places_ + r % view_.head_rows;
+  }
 
   /// Queries as B tiles; lanes without a row are zero.
   void load_queries() {
@@ -91,12 +102,15 @@ class LatentEngine : public LatentMemory<S> {
           __m512i rows[tile_rows];
           for (int i = 0; i < tile_rows; ++i) {
             const int count = first + i < view_.head_rows ? row_bytes - step * 64 : 0;
-            const std::byte* const query = count > 0 ? view_.query(h * view_.head_rows + first + i) + step * 64 : nullptr;
-            rows[i] = count > 0 ? _mm512_maskz_xor_epi32(0xffff, load_bytes(query, count), _mm512_set1_epi32(sign))
+            const std::byte* const query =
+                count > 0 ? view_.query(h * view_.head_rows + first + i) + step * 64 : nullptr;
+            rows[i] = count > 0 ? _mm512_maskz_xor_epi32(0xffff, load_bytes(query, count),
+                                                         _mm512_set1_epi32(sign))
                                 : _mm512_setzero_si512();
           }
           std::byte* const to = queries_of(h * head_places_ + first) + step * operand_tile_bytes;
-          transpose_dwords(rows, [to](int i, __m512i row) { _mm512_store_si512(to + i * 64, row); });
+          transpose_dwords(rows,
+                           [to](int i, __m512i row) { _mm512_store_si512(to + i * 64, row); });
         }
   }
 
@@ -115,7 +129,8 @@ class LatentEngine : public LatentMemory<S> {
 
   void write_row(const float* output, float factor, std::byte* to) const {
     alignas(64) float row[Sizes::v_depth];
-    for (int d = 0; d < Sizes::v_depth; d += 32) Output::natural_order(output + d, is_staged_, factor, row + d);
+    for (int d = 0; d < Sizes::v_depth; d += 32)
+      Output::natural_order(output + d, is_staged_, factor, row + d);
     Rows<I>::narrow(view_.problem.out_dtype, row, to, view_.problem.v_head_size);
   }
 
@@ -143,14 +158,23 @@ class LatentEngine : public LatentMemory<S> {
     }
   };
 
-  [[nodiscard]] std::byte* queries_of(int place) const { return scratch_.queries + place / tile_rows * Sizes::query_tile_bytes; }
-  [[nodiscard]] int row_tiles_of(int pair) const { return head_places_ - pair * Sizes::pair_rows > tile_rows ? 2 : 1; }
-  [[nodiscard]] std::byte* weights_of(int pair) const { return scratch_.weights + pair * Sizes::pair_weight_bytes; }
-  [[nodiscard]] float* factors_of(int pair) const { return scratch_.factors + pair * Sizes::pass_tiles * Sizes::pair_rows; }
+  [[nodiscard]] std::byte* queries_of(int place) const {
+    return scratch_.queries + place / tile_rows * Sizes::query_tile_bytes;
+  }
+  [[nodiscard]] int row_tiles_of(int pair) const {
+    return head_places_ - pair * Sizes::pair_rows > tile_rows ? 2 : 1;
+  }
+  [[nodiscard]] std::byte* weights_of(int pair) const {
+    return scratch_.weights + pair * Sizes::pair_weight_bytes;
+  }
+  [[nodiscard]] float* factors_of(int pair) const {
+    return scratch_.factors + pair * Sizes::pass_tiles * Sizes::pair_rows;
+  }
 
   // ---- rows of K
 
-  /// Where the rows of this pass are multiplied: in their pages, or in a stage that they are copied to.
+  /// Where the rows of this pass are multiplied: in their pages, or in a stage that they are copied
+  /// to.
   void find_groups(KeyTile* const* tiles, int count, int head) {
     for (int t = 0; t < count; ++t) {
       keys_.kv_cache_iter.set_tile(*tiles[t], head);
@@ -160,10 +184,12 @@ class LatentEngine : public LatentMemory<S> {
     }
   }
 
-  /// Begins to fetch tiles, as much at each step of this pass's products as it takes to be through in time.
+  /// Begins to fetch tiles, as much at each step of this pass's products as it takes to be through
+  /// in time.
   void begin_fetch(KeyTile* const* tiles, int tiles_to_fetch, int tiles_of_pass, int head) {
     const int columns = is_staged_ ? Sizes::chunks : 2 * Sizes::chunks;
-    fetch_.begin(view_.args.key, tiles, tiles_to_fetch, head, pairs_ * tiles_of_pass * 4 * (Sizes::k_steps + columns));
+    fetch_.begin(view_.args.key, tiles, tiles_to_fetch, head,
+                 pairs_ * tiles_of_pass * 4 * (Sizes::k_steps + columns));
   }
 
   // ---- a pass over up to 192 keys for one head
@@ -180,9 +206,11 @@ class LatentEngine : public LatentMemory<S> {
         finish_softmax();
         softmax_pair_ = p;
         softmax_tile_ = t;
-        softmax_.begin({tiles[t], scratch_.scores[turn], state.maximum + place, state.denominator + place,
-                        weights_of(p) + t * tile_weights, factors_of(p) + t * Sizes::pair_rows,
-                        head * view_.head_rows + p * Sizes::pair_rows, (head + 1) * view_.head_rows, row_tiles_of(p)});
+        softmax_.begin({tiles[t], scratch_.scores[turn], state.maximum + place,
+                        state.denominator + place, weights_of(p) + t * tile_weights,
+                        factors_of(p) + t * Sizes::pair_rows,
+                        head * view_.head_rows + p * Sizes::pair_rows, (head + 1) * view_.head_rows,
+                        row_tiles_of(p)});
       }
     }
     finish_softmax();
@@ -190,7 +218,8 @@ class LatentEngine : public LatentMemory<S> {
     if (is_staged_) {
       values_staged(output, count);
     } else {
-      for (int p = 0; p < pairs_; ++p) values_in_place(output + int64_t{p} * Sizes::pair_rows * Sizes::width, count, p);
+      for (int p = 0; p < pairs_; ++p)
+        values_in_place(output + int64_t{p} * Sizes::pair_rows * Sizes::width, count, p);
     }
   }
 
@@ -212,15 +241,16 @@ class LatentEngine : public LatentMemory<S> {
     softmax_.is_rescaled = false;
   }
 
-  /// Calls multiply(begin, end) for the tiles of the pass; where the maximum of a row moved, columns [0, n) of the pair's output are
-  /// rescaled before that tile's values join them.
+  /// Calls multiply(begin, end) for the tiles of the pass; where the maximum of a row moved,
+  /// columns [0, n) of the pair's output are rescaled before that tile's values join them.
   template <class Multiply>
   void for_each_stretch(int pair, int count, float* output, int n, const Multiply& multiply) const {
     int begin = 0;
     for (uint32_t left = rescaled_[pair]; left != 0; left &= left - 1) {
       const int tile = __builtin_ctz(left);
       if (begin != tile) multiply(begin, tile);
-      Output::rescale(output, factors_of(pair) + tile * Sizes::pair_rows, row_tiles_of(pair) * tile_rows, n);
+      Output::rescale(output, factors_of(pair) + tile * Sizes::pair_rows,
+                      row_tiles_of(pair) * tile_rows, n);
       begin = tile;
     }
     multiply(begin, count);
@@ -232,15 +262,18 @@ class LatentEngine : public LatentMemory<S> {
       const std::byte* const weights = weights_of(pair) + begin * 4 * Sizes::group_weight_bytes;
       for (int c = 0; c < Sizes::chunks; ++c) {
         if (row_tiles_of(pair) == 2) {
-          Products::template values_in_place<2>(groups_ + begin * 4, (end - begin) * 4, c, weights, output + c * 32, work);
+          Products::template values_in_place<2>(groups_ + begin * 4, (end - begin) * 4, c, weights,
+                                                output + c * 32, work);
         } else {
-          Products::template values_in_place<1>(groups_ + begin * 4, (end - begin) * 4, c, weights, output + c * 32, work);
+          Products::template values_in_place<1>(groups_ + begin * 4, (end - begin) * 4, c, weights,
+                                                output + c * 32, work);
         }
       }
     });
   }
 
-  /// A chunk of columns for all pairs. Where the last pair has used a part of the stage, the next chunk's is put.
+  /// A chunk of columns for all pairs. Where the last pair has used a part of the stage, the next
+  /// chunk's is put.
   void values_staged(float* output, int count) {
     values_.begin(groups_, count * 4, 0, scratch_.values);
     while (!values_.is_done()) values_.step();
@@ -272,8 +305,9 @@ class LatentEngine : public LatentMemory<S> {
   const bool is_staged_;
   const TileScope<Tile> tiles_;
   TileRows groups_[Sizes::pass_groups];
-  uint32_t rescaled_[Sizes::pairs_max] = {};  // of each pair, bit t: rows are rescaled before tile t
-  int softmax_pair_ = 0;                      // what softmax works on
+  // of each pair, bit t: rows are rescaled before tile t
+  uint32_t rescaled_[Sizes::pairs_max] = {};
+  int softmax_pair_ = 0;  // what softmax works on
   int softmax_tile_ = 0;
   LatentFetch<I, Sizes> fetch_;
 };
@@ -286,7 +320,8 @@ void run_latent(const KernelCall& call, const Task& task, void* memory, std::byt
   skeleton::TaskRunner<LatentEngine<I, LargeLatent>>::run(call, task, memory, partials);
 }
 template <class I>
-void finish_latent(const KernelCall& call, const Task& task, void* memory, const std::byte* partials) {
+void finish_latent(const KernelCall& call, const Task& task, void* memory,
+                   const std::byte* partials) {
   if (is_small_latent(call.problem->key.head_size, call.problem->v_head_size))
     return skeleton::TaskRunner<LatentEngine<I, SmallLatent>>::finish(call, task, memory, partials);
   skeleton::TaskRunner<LatentEngine<I, LargeLatent>>::finish(call, task, memory, partials);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/latent/fetch.h: fetches the rows of the coming pass to L2 while this one is multiplied.
+/// src/cpu/amx/latent/fetch.h: fetches the rows of the coming pass to L2 while this one is
+/// multiplied.
 ///
-/// Rows come in eight streams that take turns, two lines at a time, and these as evenly in time as the calls allow. A line asked for
-/// holds one of the few buffers between L1 and L2 until it has come from memory, and the loads of tiles need the same buffers. So there
-/// are no bursts, and a stream is slow enough for the prefetcher of L2 to run ahead of it. ISA-safe: templates on a tag type.
+/// Rows come in eight streams that take turns, two lines at a time, and these as evenly in time as
+/// the calls allow. A line asked for holds one of the few buffers between L1 and L2 until it has
+/// come from memory, and the loads of tiles need the same buffers. So there are no bursts, and a
+/// stream is slow enough for the prefetcher of L2 to run ahead of it. ISA-safe: templates on a tag
+/// type.
 #pragma once
 
 #include <immintrin.h>
@@ -26,7 +29,8 @@ class LatentFetch {
       for (int i = 0; i < tiles[t]->runs; ++i) {
         const TileRun& run = tiles[t]->run[i];
         const TileRows rows = PageCursor::rows(view, run, head);
-        for (int r = 0; r < run.rows; ++r) rows_[t * tile_keys + run.first + r] = rows.data + r * rows.stride_bytes;
+        for (int r = 0; r < run.rows; ++r)
+          rows_[t * tile_keys + run.first + r] = rows.data + r * rows.stride_bytes;
       }
     const int visits = (view.head_size * 2 + visit_bytes - 1) / visit_bytes;  // to a row
     row_end_ = int64_t{visits} * visit_bytes;
@@ -39,7 +43,8 @@ class LatentFetch {
   FOLIO_ALWAYS_INLINE void step() {
     for (due_ += rate_; due_ >= 256; due_ -= 256) {
       if (row_ == stream_rows) return;
-      const auto* const at = reinterpret_cast<const char*>(rows_[stream_ * stream_rows + row_] + offset_);
+      const auto* const at =
+          reinterpret_cast<const char*>(rows_[stream_ * stream_rows + row_] + offset_);
       _mm_prefetch(at, _MM_HINT_T1);
       _mm_prefetch(at + 64, _MM_HINT_T1);
       if (++stream_ == streams) next_lines();

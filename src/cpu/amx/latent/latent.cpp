@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/latent/latent.cpp: the baseline side of the AMX kernel for latent heads: what it accepts and how its work is cut.
+/// src/cpu/amx/latent/latent.cpp: the baseline side of the AMX kernel for latent heads: what it
+/// accepts and how its work is cut.
 #include "cpu/amx/latent/latent.h"
 
 #include "cpu/amx/latent/layout.h"
@@ -8,7 +9,9 @@
 namespace folio::inline v1::latent {
 namespace {
 
-bool is_activation(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+bool is_activation(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
 
 template <class Sizes>
 KernelGeometry geometry_of() {
@@ -16,31 +19,38 @@ KernelGeometry geometry_of() {
   g.rows = Sizes::rows;
   g.row_granule = amx::tile_rows;
   g.span_keys = skeleton::span_keys;
-  g.scratch_bytes = skeleton::TaskRunner<amx::LatentMemory<Sizes>>::scratch_bytes(AttentionProblem{});
-  g.partial_bytes = skeleton::TaskRunner<amx::LatentMemory<Sizes>>::partial_bytes(AttentionProblem{});
+  g.scratch_bytes =
+      skeleton::TaskRunner<amx::LatentMemory<Sizes>>::scratch_bytes(AttentionProblem{});
+  g.partial_bytes =
+      skeleton::TaskRunner<amx::LatentMemory<Sizes>>::partial_bytes(AttentionProblem{});
   return g;
 }
 
 }  // namespace
 
 const char* refuse(const AttentionProblem& problem) noexcept {
-  if (!problem.value_in_key) return "value_in_key: this kernel is for latent heads, whose V lies in K's rows";
+  if (!problem.value_in_key)
+    return "value_in_key: this kernel is for latent heads, whose V lies in K's rows";
   if (problem.key_tail.dtype != DType::invalid)
     return "key_tail: further key columns with a dtype of their own have no kernel yet";
   if (problem.selection) return "selection: attention over selected keys has no kernel yet";
   if (problem.q_dtype != DType::bf16) return "q_dtype: expected bf16";
   if (!is_activation(problem.out_dtype)) return "out_dtype: expected f32, bf16 or f16";
   if (problem.key.dtype != DType::bf16) return "key: expected a dtype of bf16";
-  if (problem.key.scales.data != nullptr || problem.key.scales.dtype != DType::invalid) return "key: expected no scales";
+  if (problem.key.scales.data != nullptr || problem.key.scales.dtype != DType::invalid)
+    return "key: expected no scales";
   const int32_t size = problem.key.head_size, v_size = problem.v_head_size;
-  if (size % 8 != 0 || v_size % 8 != 0) return "key: expected a head_size and a v_head_size that are multiples of 8";
+  if (size % 8 != 0 || v_size % 8 != 0)
+    return "key: expected a head_size and a v_head_size that are multiples of 8";
   if (!amx::is_small_latent(size, v_size) && !amx::is_large_latent(size, v_size))
-    return "key: expected a head_size of 8 to 96 with a v_head_size up to 64, or of 288 to 576 with one up to 512";
+    return "key: expected a head_size of 8 to 96 with a v_head_size up to 64, or of 288 to 576 "
+           "with one up to 512";
   return nullptr;
 }
 
 KernelGeometry geometry(const AttentionProblem& problem) noexcept {
-  if (amx::is_small_latent(problem.key.head_size, problem.v_head_size)) return geometry_of<amx::SmallLatent>();
+  if (amx::is_small_latent(problem.key.head_size, problem.v_head_size))
+    return geometry_of<amx::SmallLatent>();
   return geometry_of<amx::LargeLatent>();
 }
 

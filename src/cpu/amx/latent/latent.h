@@ -7,7 +7,8 @@
 namespace folio::inline v1 {
 
 namespace latent {
-/// Accepts value_in_key with bf16 queries and rows, up to 96 dims of which 64 are V, or 288 to 576 of which up to 512 are V.
+/// Accepts value_in_key with bf16 queries and rows, up to 96 dims of which 64 are V, or 288 to 576
+/// of which up to 512 are V.
 KernelRefuse refuse;
 KernelGeometryOf geometry;
 }  // namespace latent

@@ -2,8 +2,8 @@
 /// src/cpu/amx/latent/latent_amx_bf16.cpp: the kernel for latent heads on AMX tiles in hardware.
 #include <immintrin.h>
 
-#include "cpu/amx/latent/latent.h"
 #include "cpu/amx/latent/engine.h"
+#include "cpu/amx/latent/latent.h"
 #include "cpu/amx/tile/tile.h"
 #include "cpu/skeleton/task_runner.h"
 
@@ -18,11 +18,13 @@ struct Target : Avx512Lanes {
 
 namespace amx_bf16 {
 
-void run_latent(const KernelCall& call, const Task& task, void* scratch, std::byte* partials) noexcept {
+void run_latent(const KernelCall& call, const Task& task, void* scratch,
+                std::byte* partials) noexcept {
   amx::run_latent<Target>(call, task, scratch, partials);
 }
 
-void finish_latent(const KernelCall& call, const Task& task, void* scratch, const std::byte* partials) noexcept {
+void finish_latent(const KernelCall& call, const Task& task, void* scratch,
+                   const std::byte* partials) noexcept {
   amx::finish_latent<Target>(call, task, scratch, partials);
 }
 

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/latent/layout.h: the sizes and the scratch memory of the AMX kernel for latent (MLA) heads.
+/// src/cpu/amx/latent/layout.h: the sizes and the scratch memory of the AMX kernel for latent (MLA)
+/// heads.
 ///
-/// A row is one q head of one query token. Rows lie 16 to a row tile, a row being a lane of every vector of scores, and the rows of each
-/// head begin with a row tile. Row tiles are worked on in pairs, keys in groups of 16 and passes of up to three 64-key tiles.
+/// A row is one q head of one query token. Rows lie 16 to a row tile, a row being a lane of every
+/// vector of scores, and the rows of each head begin with a row tile. Row tiles are worked on in
+/// pairs, keys in groups of 16 and passes of up to three 64-key tiles.
 ///
-///     queries [row tile][depth / 32][16 dim pairs][16 rows][2]          bf16, B tiles of 1 KB
-///     stages  [tile][key][depth]                                        bf16, rows that cannot be multiplied where they lie
-///     scores  [64 keys][row tile of the pair][key][row]                 f32
+///     queries [row tile][depth / 32][16 dim pairs][16 rows][2]   bf16, B tiles of 1 KB
+///     stages  [tile][key][depth]   bf16, rows that cannot be multiplied where they lie
+///     scores  [64 keys][row tile of the pair][key][row]   f32
 ///
 /// Weights and V have two forms, by the number of q heads to a latent head (uses_staged_values):
 ///
-///     in place  V's rows are B tiles where they lie: a row of a tile is 16 pairs of neighbouring dims of one key
-///               weights [pair][16 keys][row tile][row][16 keys][2]      bf16, A tiles of (weight, 0); 2 bytes before: (0, weight)
-///               output  [row][v_depth / 32][16 even dims, 16 odd dims]  f32
+///     in place  V's rows are B tiles where they lie: a row of a tile is 16 pairs of neighbouring
+///               dims of one key
+///               weights [pair][16 keys][row tile][row][16 keys][2]
+///                       bf16, A tiles of (weight, 0); 2 bytes before: (0, weight)
+///               output  [row][v_depth / 32][16 even dims, 16 odd dims]   f32
 ///     staged    rows of keys k and k + 16 interleaved by in-lane unpacks, 32 columns at a time
-///               values  [32 keys][2][16 keys][16 dims][k, k + 16]       bf16, B tiles
-///               weights [pair][32 keys][row tile][row][16 keys][k, k + 16]  bf16, A tiles
-///               output  [row][v_depth / 32][dims of both tiles]         f32
+///               values  [32 keys][2][16 keys][16 dims][k, k + 16]   bf16, B tiles
+///               weights [pair][32 keys][row tile][row][16 keys][k, k + 16]   bf16, A tiles
+///               output  [row][v_depth / 32][dims of both tiles]   f32
 #pragma once
 
 #include <cstddef>
@@ -39,15 +43,18 @@ struct LatentSizes {
   static constexpr int rows = 128;  // of a task, padding included
   static constexpr int pair_rows = 2 * tile_rows;
   static constexpr int pairs_max = rows / pair_rows;
-  static constexpr int pass_tiles = 3;  // with four, a chunk of V, its stage and the weights do not stay in L1
+  // with four, a chunk of V, its stage and the weights do not stay in L1
+  static constexpr int pass_tiles = 3;
   static constexpr int pass_keys = pass_tiles * tile_keys;
   static constexpr int pass_groups = pass_keys / 16;
   static constexpr int k_steps = depth / 32;
   static constexpr int chunks = v_depth / 32;  // of 32 columns of V
-  /// Columns of a State: 16 more than used, so that the rows of a tile do not all fall into the same sets of the cache.
+  /// Columns of a State: 16 more than used, so that the rows of a tile do not all fall into the
+  /// same sets of the cache.
   static constexpr int width = v_depth + 16;
   static constexpr int64_t query_tile_bytes = k_steps * operand_tile_bytes;
-  static constexpr int64_t group_weight_bytes = 2 * operand_tile_bytes;  // in place; staged weights take half
+  // in place; staged weights take half
+  static constexpr int64_t group_weight_bytes = 2 * operand_tile_bytes;
   static constexpr int64_t pair_weight_bytes = pass_groups * group_weight_bytes;
   static constexpr int score_tile = tile_keys * tile_rows;  // floats
 
@@ -69,11 +76,13 @@ struct LatentSizes {
     std::byte* queries;
     std::byte* stages;
     float* scores[2];  // softmax reads one tile while the next is multiplied
-    std::byte* zeros;  // 64, just before the weights: the first of them are read from 2 bytes earlier on
+    // 64, just before the weights: the first of them are read from 2 bytes earlier on
+    std::byte* zeros;
     std::byte* weights;
     std::byte* values;  // a chunk of columns of V
     uint32_t* packed;   // weights of 32 keys before they are transposed: [key][row][key, key + 16]
-    float* factors;     // [pair][tile][row] what the output is multiplied by before the tile's values join it
+    // [pair][tile][row] what the output is multiplied by before the tile's values join it
+    float* factors;
     int64_t bytes;
   };
 };
@@ -82,21 +91,23 @@ using LargeLatent = LatentSizes<576, 512>;
 using SmallLatent = LatentSizes<96, 64>;
 
 FOLIO_ALWAYS_INLINE constexpr bool is_small_latent(int head_size, int v_head_size) {
-  return head_size >= 8 && head_size <= SmallLatent::depth && v_head_size >= 8 && v_head_size <= SmallLatent::v_depth;
+  return head_size >= 8 && head_size <= SmallLatent::depth && v_head_size >= 8 &&
+         v_head_size <= SmallLatent::v_depth;
 }
 /// Half the depth at the least: what is missing is padded with zeros and multiplied like the rest.
 FOLIO_ALWAYS_INLINE constexpr bool is_large_latent(int head_size, int v_head_size) {
-  return head_size >= LargeLatent::depth / 2 && head_size <= LargeLatent::depth && v_head_size >= 8 &&
-         v_head_size <= LargeLatent::v_depth;
+  return head_size >= LargeLatent::depth / 2 && head_size <= LargeLatent::depth &&
+         v_head_size >= 8 && v_head_size <= LargeLatent::v_depth;
 }
 
-/// V in place takes twice the products for V and no staging, so it wins while rows are few. A matter of the problem, not of the task:
-/// the two round differently.
+/// V in place takes twice the products for V and no staging, so it wins while rows are few. A
+/// matter of the problem, not of the task: the two round differently.
 FOLIO_ALWAYS_INLINE constexpr bool uses_staged_values(const AttentionProblem& problem) {
   return problem.q_heads / problem.key.num_heads > 32;
 }
 
-/// What the skeleton asks an engine for its memory; the engine itself exists for instruction sets only.
+/// What the skeleton asks an engine for its memory; the engine itself exists for instruction sets
+/// only.
 template <class S>
 struct LatentMemory {
   using Sizes = S;
@@ -104,7 +115,9 @@ struct LatentMemory {
   static constexpr int tiles_max = Sizes::pass_tiles, ahead_max = Sizes::pass_tiles;
   static int places(const AttentionProblem&) { return Sizes::rows; }
   static int width(const AttentionProblem&) { return Sizes::width; }
-  static int64_t scratch_bytes(const AttentionProblem&) { return typename Sizes::Scratch(nullptr).bytes; }
+  static int64_t scratch_bytes(const AttentionProblem&) {
+    return typename Sizes::Scratch(nullptr).bytes;
+  }
 };
 
 }  // namespace folio::inline v1::amx

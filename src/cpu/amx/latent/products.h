@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/latent/products.h: the tiled products of the AMX kernel for latent heads.
 ///
-/// Scores: rows of K are the A operand where they lie, queries are the B operand; so a row of the result is a key and a lane is a row of
-/// the task. Values: weights are the A operand, V is the B operand. All work on blocks of 2 x 2 tiles: four or five loads for four
-/// multiplications, 64 cycles. K and V come by TILELOADDT1, which leaves L1 to what is read again.
-/// Between its steps a product does a piece of other work: softmax, staging, fetching ahead.
+/// Scores: rows of K are the A operand where they lie, queries are the B operand; so a row of the
+/// result is a key and a lane is a row of the task. Values: weights are the A operand, V is the B
+/// operand. All work on blocks of 2 x 2 tiles: four or five loads for four multiplications, 64
+/// cycles. K and V come by TILELOADDT1, which leaves L1 to what is read again. Between its steps a
+/// product does a piece of other work: softmax, staging, fetching ahead.
 ///
-/// Each element of a result is one chain over 32 dims, 32 keys (staged V) or 16 keys (V in place) at a time in ascending order, whatever
-/// the block it falls into.
+/// Each element of a result is one chain over 32 dims, 32 keys (staged V) or 16 keys (V in place)
+/// at a time in ascending order, whatever the block it falls into.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ template <class Tile, class Sizes>
 struct LatentProducts {
   static constexpr int64_t kb = operand_tile_bytes;
 
-  /// scores [row tile][key][row] of a 64-key tile, which is four groups of 16 rows of K. queries: B tiles of RowTiles row tiles.
+  /// scores [row tile][key][row] of a 64-key tile, which is four groups of 16 rows of K. queries: B
+  /// tiles of RowTiles row tiles.
   template <int RowTiles, class Work>
   static void scores(const TileRows* groups, const std::byte* queries, float* scores, Work& work) {
     for (int g = 0; g < 4; g += 2) {
@@ -58,10 +60,12 @@ struct LatentProducts {
     }
   }
 
-  /// output [row][width], the 32 columns of a chunk, += weights . V in place, for `count` groups of 16 keys.
-  /// Weights with zeros at the odd places pick the even dims out of pairs of neighbours, and the other way round.
+  /// output [row][width], the 32 columns of a chunk, += weights . V in place, for `count` groups of
+  /// 16 keys. Weights with zeros at the odd places pick the even dims out of pairs of neighbours,
+  /// and the other way round.
   template <int RowTiles, class Work>
-  static void values_in_place(const TileRows* groups, int count, int chunk, const std::byte* weights, float* output, Work& work) {
+  static void values_in_place(const TileRows* groups, int count, int chunk,
+                              const std::byte* weights, float* output, Work& work) {
     load_output<RowTiles>(output);
     for (int g = 0; g < count; ++g, weights += Sizes::group_weight_bytes) {
       Tile::template load_t1<0>(groups[g].data + chunk * 64, groups[g].stride_bytes);
@@ -84,7 +88,8 @@ struct LatentProducts {
 
   /// output [row][width], 32 columns, += weights . staged V, for `steps` steps of 32 keys.
   template <int RowTiles, class Work>
-  static void values_staged(const std::byte* staged, int steps, const std::byte* weights, float* output, Work& work) {
+  static void values_staged(const std::byte* staged, int steps, const std::byte* weights,
+                            float* output, Work& work) {
     load_output<RowTiles>(output);
     for (int step = 0; step < steps; ++step, staged += 2 * kb, weights += 2 * kb) {
       Tile::template load_t1<0>(weights, 64);

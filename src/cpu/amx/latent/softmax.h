@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/latent/softmax.h: scores of a pair of row tiles to weights, and the online softmax state of their rows.
+/// src/cpu/amx/latent/softmax.h: scores of a pair of row tiles to weights, and the online softmax
+/// state of their rows.
 ///
-/// A lane is a row, so maxima and sums are vertical and no row meets another. Logits are natural: nothing else holds every finite one.
-/// The maximum of a row is lazy: the weights of a 64-key tile are made relative to the one there is, and only where their sum exceeds
-/// 2^8, or there is none yet, are they made again relative to the tile's own. So output is rarely rescaled. The work comes in units
-/// of a few hundred instructions, for a product to do between its steps.
+/// A lane is a row, so maxima and sums are vertical and no row meets another. Logits are natural:
+/// nothing else holds every finite one. The maximum of a row is lazy: the weights of a 64-key tile
+/// are made relative to the one there is, and only where their sum exceeds 2^8, or there is none
+/// yet, are they made again relative to the tile's own. So output is rarely rescaled. The work
+/// comes in units of a few hundred instructions, for a product to do between its steps.
 ///
 /// Source: lazy rescaling as in FlashAttention-4.
 #pragma once
@@ -17,8 +19,8 @@
 #include "cpu/amx/latent/layout.h"
 #include "cpu/amx/softmax.h"
 #include "cpu/amx/stage_convert.h"
-#include "cpu/vec/simd.h"
 #include "cpu/skeleton/task_view.h"
+#include "cpu/vec/simd.h"
 
 namespace folio::inline v1::amx {
 
@@ -38,7 +40,8 @@ struct LatentMath {
   }
 };
 
-/// Transposes 16 x 16 dwords: calls put(i, row i of the result), four rows at a time, so that registers suffice.
+/// Transposes 16 x 16 dwords: calls put(i, row i of the result), four rows at a time, so that
+/// registers suffice.
 template <class Put>
 FOLIO_ALWAYS_INLINE void transpose_dwords(__m512i (&rows)[16], const Put& put) {
   constexpr __mmask16 every = 0xffff;
@@ -70,7 +73,9 @@ class LatentSoftmax {
         is_staged_(uses_staged_values(view.problem)) {}
 
   /// The factor of products; a negative one has been folded into the queries.
-  static float logit_scale(const AttentionProblem& problem) { return __builtin_fabsf(problem.scale); }
+  static float logit_scale(const AttentionProblem& problem) {
+    return __builtin_fabsf(problem.scale);
+  }
 
   struct Part {
     const KeyTile* tile;
@@ -105,7 +110,8 @@ class LatentSoftmax {
     if (++unit_ == tile_units) settle(scores);
   }
 
-  bool is_rescaled = false;  ///< the output of some row is to be multiplied by factors before the values of the tile join it
+  /// the output of some row is to be multiplied by factors before the values of the tile join it
+  bool is_rescaled = false;
 
  private:
   using V = Simd<I>;
@@ -114,19 +120,25 @@ class LatentSoftmax {
   static constexpr __mmask16 every = 0xffff;
   static constexpr float minus_infinity = -__builtin_inff();
   static constexpr float most = 256.0f;
-  static constexpr int part_keys = 4;                    // pairs of keys in a unit
-  static constexpr int half_units = 16 / part_keys + 1;  // for 32 keys of a row tile: weights, and spreading them
+  static constexpr int part_keys = 4;  // pairs of keys in a unit
+  // for 32 keys of a row tile: weights, and spreading them
+  static constexpr int half_units = 16 / part_keys + 1;
   static constexpr int tile_units = 2 * half_units;
 
-  [[nodiscard]] float* scores_of_part() const { return part_.scores + row_tile_ * Sizes::score_tile; }
-  [[nodiscard]] __m512 maximum() const { return _mm512_load_ps(part_.maximum + row_tile_ * tile_rows); }
+  [[nodiscard]] float* scores_of_part() const {
+    return part_.scores + row_tile_ * Sizes::score_tile;
+  }
+  [[nodiscard]] __m512 maximum() const {
+    return _mm512_load_ps(part_.maximum + row_tile_ * tile_rows);
+  }
 
   /// Terms and mask, where there are any.
   void prepare(const KeyTile& tile, int row, float* scores) const {
     const int end = row + tile_rows < part_.end_row ? row + tile_rows : part_.end_row;
     if (view_.has_terms) add_terms(tile, row, end, scores);
     const int local = row % view_.head_rows, local_end = local + end - row;
-    if (view_.coverage(local, local_end, tile) != skeleton::Coverage::all) mask(tile, local, local_end, scores);
+    if (view_.coverage(local, local_end, tile) != skeleton::Coverage::all)
+      mask(tile, local, local_end, scores);
   }
 
   __attribute__((noinline)) void mask(const KeyTile& tile, int row, int end, float* scores) const {
@@ -135,14 +147,17 @@ class LatentSoftmax {
     const __m512i low = _mm512_load_si512(seen), high = _mm512_load_si512(seen + 8);
     for (int key = 0; key < tile_keys; ++key) {
       const __m512i bit = _mm512_set1_epi64(static_cast<int64_t>(uint64_t{1} << key));
-      const auto lanes = static_cast<__mmask16>(_mm512_test_epi64_mask(low, bit) | _mm512_test_epi64_mask(high, bit) << 8);
+      const auto lanes = static_cast<__mmask16>(_mm512_test_epi64_mask(low, bit) |
+                                                _mm512_test_epi64_mask(high, bit) << 8);
       float* const at = scores + key * tile_rows;
-      _mm512_store_ps(at, _mm512_mask_mov_ps(_mm512_set1_ps(minus_infinity), lanes, _mm512_load_ps(at)));
+      _mm512_store_ps(
+          at, _mm512_mask_mov_ps(_mm512_set1_ps(minus_infinity), lanes, _mm512_load_ps(at)));
     }
   }
 
   /// scores = softcap(scale * scores) + alibi + bias.
-  __attribute__((noinline)) void add_terms(const KeyTile& tile, int row, int end, float* scores) const {
+  __attribute__((noinline)) void add_terms(const KeyTile& tile, int row, int end,
+                                           float* scores) const {
     alignas(64) float slope[tile_rows] = {}, distance[tile_rows] = {}, bias[tile_rows] = {};
     const float* bias_of[tile_rows] = {};
     int bias_keys = 0;
@@ -176,7 +191,8 @@ class LatentSoftmax {
     [[nodiscard]] __m512 both() const { return _mm512_maskz_add_ps(every, low, high); }
   };
 
-  /// Some of 32 keys to weights, packed as pairs of keys 16 apart. Without a maximum yet (-inf) the sum becomes infinite or NaN.
+  /// Some of 32 keys to weights, packed as pairs of keys 16 apart. Without a maximum yet (-inf) the
+  /// sum becomes infinite or NaN.
   void weigh(const float* scores, int first, __m512 factor, __m512 maximum, Sums& sums) const {
     const __m512 log2_e = _mm512_set1_ps(Exp::log2_e);
     const __m512i interleave = _mm512_load_si512(interleaved.word);
@@ -185,11 +201,13 @@ class LatentSoftmax {
       const float* const from = scores + key * tile_rows;
       const __m512 x = _mm512_maskz_fmsub_ps(every, _mm512_load_ps(from), factor, maximum);
       const __m512 y = _mm512_maskz_fmsub_ps(every, _mm512_load_ps(from + 256), factor, maximum);
-      const __m512 a = Exp::exp2(_mm512_maskz_mul_ps(every, x, log2_e)), b = Exp::exp2(_mm512_maskz_mul_ps(every, y, log2_e));
+      const __m512 a = Exp::exp2(_mm512_maskz_mul_ps(every, x, log2_e)),
+                   b = Exp::exp2(_mm512_maskz_mul_ps(every, y, log2_e));
       low = _mm512_maskz_add_ps(every, low, a);
       high = _mm512_maskz_add_ps(every, high, b);
       const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
-      _mm512_store_si512(packed_ + key * 16, _mm512_maskz_permutexvar_epi16(~__mmask32{0}, interleave, both));
+      _mm512_store_si512(packed_ + key * 16,
+                         _mm512_maskz_permutexvar_epi16(~__mmask32{0}, interleave, both));
     }
     sums = {low, high};
   }
@@ -200,10 +218,13 @@ class LatentSoftmax {
       std::byte* const to = part_.weights + (half * 2 + row_tile_) * operand_tile_bytes;
       spread([to](int i, __m512i row) { _mm512_store_si512(to + i * 64, row); });
     } else {
-      std::byte* const to = part_.weights + half * 2 * Sizes::group_weight_bytes + row_tile_ * operand_tile_bytes;
+      std::byte* const to =
+          part_.weights + half * 2 * Sizes::group_weight_bytes + row_tile_ * operand_tile_bytes;
       spread([to](int i, __m512i row) {
-        _mm512_store_si512(to + i * 64, _mm512_maskz_and_epi32(every, row, _mm512_set1_epi32(0xffff)));
-        _mm512_store_si512(to + Sizes::group_weight_bytes + i * 64, _mm512_maskz_srli_epi32(every, row, 16));
+        _mm512_store_si512(to + i * 64,
+                           _mm512_maskz_and_epi32(every, row, _mm512_set1_epi32(0xffff)));
+        _mm512_store_si512(to + Sizes::group_weight_bytes + i * 64,
+                           _mm512_maskz_srli_epi32(every, row, 16));
       });
     }
   }
@@ -214,11 +235,12 @@ class LatentSoftmax {
     transpose_dwords(rows, put);
   }
 
-  /// All weights of the tile are there: moves maxima that are too low, adds the sums, goes on to the next row tile.
+  /// All weights of the tile are there: moves maxima that are too low, adds the sums, goes on to
+  /// the next row tile.
   void settle(const float* scores) {
     __m512 sum = _mm512_maskz_add_ps(every, sums_[0].both(), sums_[1].both());
-    const __mmask16 fits =
-        _mm512_mask_cmp_ps_mask(static_cast<__mmask16>(~large_rows(maximum())), sum, _mm512_set1_ps(most), _CMP_LE_OQ);
+    const __mmask16 fits = _mm512_mask_cmp_ps_mask(static_cast<__mmask16>(~large_rows(maximum())),
+                                                   sum, _mm512_set1_ps(most), _CMP_LE_OQ);
     if (fits != every) sum = weigh_again(scores, static_cast<__mmask16>(~fits));
     float* const denominator = part_.denominator + row_tile_ * tile_rows;
     _mm512_store_ps(denominator, _mm512_maskz_add_ps(every, _mm512_load_ps(denominator), sum));
@@ -230,17 +252,20 @@ class LatentSoftmax {
   __attribute__((noinline)) __m512 weigh_again(const float* scores, __mmask16 rows) {
     const __m512 old = maximum();
     __m512 found = _mm512_set1_ps(minus_infinity);
-    for (int key = 0; key < tile_keys; ++key) found = _mm512_maskz_max_ps(every, _mm512_load_ps(scores + key * tile_rows), found);
+    for (int key = 0; key < tile_keys; ++key)
+      found = _mm512_maskz_max_ps(every, _mm512_load_ps(scores + key * tile_rows), found);
     found = _mm512_maskz_mul_ps(every, found, _mm512_set1_ps(factor_));
     const __mmask16 raised = _mm512_mask_cmp_ps_mask(rows, found, old, _CMP_GT_OQ);
     const __m512 now = _mm512_mask_mov_ps(old, raised, found);
     _mm512_store_ps(part_.maximum + row_tile_ * tile_rows, now);
     rescale(raised, old, now);
-    const __m512 reference = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(now, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ), now);
+    const __m512 reference = _mm512_maskz_mov_ps(
+        _mm512_cmp_ps_mask(now, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ), now);
     const __m512 factor = round_large(const_cast<float*>(scores), large_rows(reference));
     Sums sums[2];
     for (int half = 0; half < 2; ++half) {
-      for (int key = 0; key < 16; key += part_keys) weigh(scores + half * 512, key, factor, reference, sums[half]);
+      for (int key = 0; key < 16; key += part_keys)
+        weigh(scores + half * 512, key, factor, reference, sums[half]);
       spread(half);
     }
     return _mm512_maskz_add_ps(every, sums[0].both(), sums[1].both());
@@ -248,11 +273,12 @@ class LatentSoftmax {
 
   static __mmask16 large_rows(__m512 maximum) {
     const __m512 size = _mm512_andnot_ps(_mm512_set1_ps(-0.0f), maximum);
-    return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(size, _mm512_set1_ps(0x1p20f), _CMP_GT_OQ), size,
-                                   _mm512_set1_ps(-minus_infinity), _CMP_LT_OQ);
+    return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(size, _mm512_set1_ps(0x1p20f), _CMP_GT_OQ),
+                                   size, _mm512_set1_ps(-minus_infinity), _CMP_LT_OQ);
   }
-  /// What scores are multiplied by. A fused product keeps what rounding takes from it, which above 2^30 is more than the range of 2^x:
-  /// scores of such rows become logits here, and their factor is 1.
+  /// What scores are multiplied by. A fused product keeps what rounding takes from it, which above
+  /// 2^30 is more than the range of 2^x: scores of such rows become logits here, and their factor
+  /// is 1.
   __m512 round_large(float* scores, __mmask16 rows) const {
     const __m512 factor = _mm512_set1_ps(factor_);
     if (rows == 0) return factor;
@@ -265,11 +291,12 @@ class LatentSoftmax {
 
   /// A row that has seen nothing yet has nothing to rescale.
   void rescale(__mmask16 raised, __m512 old, __m512 now) {
-    const __mmask16 had = _mm512_mask_cmp_ps_mask(raised, old, _mm512_set1_ps(minus_infinity), _CMP_NEQ_OQ);
+    const __mmask16 had =
+        _mm512_mask_cmp_ps_mask(raised, old, _mm512_set1_ps(minus_infinity), _CMP_NEQ_OQ);
     if (had == 0) return;
     const __m512 drop = _mm512_maskz_sub_ps(had, old, now);
-    const __m512 factor =
-        _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), had, reinterpret_cast<__m512>(V::exp(reinterpret_cast<F>(drop))));
+    const __m512 factor = _mm512_mask_mov_ps(
+        _mm512_set1_ps(1.0f), had, reinterpret_cast<__m512>(V::exp(reinterpret_cast<F>(drop))));
     float* const denominator = part_.denominator + row_tile_ * tile_rows;
     _mm512_store_ps(denominator, _mm512_maskz_mul_ps(every, _mm512_load_ps(denominator), factor));
     if (!is_rescaled)

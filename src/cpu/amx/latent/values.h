@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/latent/values.h: V of latent heads as staged B tiles, and rows of output in their natural order.
+/// src/cpu/amx/latent/values.h: V of latent heads as staged B tiles, and rows of output in their
+/// natural order.
 #pragma once
 
 #include <immintrin.h>
@@ -12,8 +13,9 @@
 
 namespace folio::inline v1::amx {
 
-/// Interleaves rows of keys k and k + 16, a chunk of 32 columns at a time: a low and a high unpack within 128-bit lanes. So the first
-/// tile of a chunk holds dims 0-3, 8-11, 16-19 and 24-27, the second the others.
+/// Interleaves rows of keys k and k + 16, a chunk of 32 columns at a time: a low and a high unpack
+/// within 128-bit lanes. So the first tile of a chunk holds dims 0-3, 8-11, 16-19 and 24-27, the
+/// second the others.
 template <class I, class Sizes>
 class ValueStage {
  public:
@@ -32,7 +34,8 @@ class ValueStage {
     const std::byte* const a = low.data + column_bytes_;
     const std::byte* const b = high.data + column_bytes_;
     for (int key = 0; key < 16; ++key) {
-      const __m512i x = _mm512_loadu_si512(a + key * low.stride_bytes), y = _mm512_loadu_si512(b + key * high.stride_bytes);
+      const __m512i x = _mm512_loadu_si512(a + key * low.stride_bytes),
+                    y = _mm512_loadu_si512(b + key * high.stride_bytes);
       _mm512_store_si512(to_ + key * 64, unpack_low<16>(x, y));
       _mm512_store_si512(to_ + operand_tile_bytes + key * 64, unpack_high<16>(x, y));
     }
@@ -49,21 +52,27 @@ class ValueStage {
 
 template <class I, class Sizes>
 struct LatentOutput {
-  /// to [32] = from * factor + 0 (no negative zero). from: a chunk as its two tiles have it, of staged values or of values in place.
-  static FOLIO_ALWAYS_INLINE void natural_order(const float* from, bool staged, float factor, float* to) {
+  /// to [32] = from * factor + 0 (no negative zero). from: a chunk as its two tiles have it, of
+  /// staged values or of values in place.
+  static FOLIO_ALWAYS_INLINE void natural_order(const float* from, bool staged, float factor,
+                                                float* to) {
     const __m512 f = _mm512_set1_ps(factor), zero = _mm512_setzero_ps();
-    const __m512 a = _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(from), f), zero);
-    const __m512 b = _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(from + 16), f), zero);
-    const __m512i first = staged ? _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0)
-                                 : _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512 a =
+        _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(from), f), zero);
+    const __m512 b =
+        _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(from + 16), f), zero);
+    const __m512i first =
+        staged ? _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0)
+               : _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     const __m512i second = _mm512_maskz_add_epi32(every, first, _mm512_set1_epi32(8));
     _mm512_storeu_ps(to, _mm512_maskz_permutex2var_ps(every, a, first, b));
     _mm512_storeu_ps(to + 16, _mm512_maskz_permutex2var_ps(every, a, second, b));
   }
 
-  /// output [rows][width], columns [0, n), *= factors [rows]. Denormal results become zero, as a product of tiles would make them anyway:
-  /// whether one follows depends on what other rows see.
-  static __attribute__((noinline)) void rescale(float* output, const float* factors, int rows, int n) {
+  /// output [rows][width], columns [0, n), *= factors [rows]. Denormal results become zero, as a
+  /// product of tiles would make them anyway: whether one follows depends on what other rows see.
+  static __attribute__((noinline)) void rescale(float* output, const float* factors, int rows,
+                                                int n) {
     const __m512 smallest = _mm512_set1_ps(1.17549435e-38f);
     for (int r = 0; r < rows; ++r) {
       if (factors[r] == 1.0f) continue;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/tile/emulated.h: the vocabulary of tile.h in plain C++, bit for bit, for machines without AMX. Tests only.
+/// src/cpu/amx/tile/emulated.h: the vocabulary of tile.h in plain C++, bit for bit, for machines
+/// without AMX. Tests only.
 ///
-/// State is per thread, as on hardware. What a processor answers with #UD or #GP calls I::fault, which must not return. Beyond the
-/// processor's own checks, none of which it omits, `fault` is also called where a program reads a tile that nothing was written to.
+/// State is per thread, as on hardware. What a processor answers with #UD or #GP calls I::fault,
+/// which must not return. Beyond the processor's own checks, none of which it omits, `fault` is
+/// also called where a program reads a tile that nothing was written to.
 ///
-/// Not modelled: the payload of NaNs, start_row (a load interrupted by a page fault), and the corner where a result that rounds up to
-/// the least normal number is flushed.
+/// Not modelled: the payload of NaNs, start_row (a load interrupted by a page fault), and the
+/// corner where a result that rounds up to the least normal number is flushed.
 ///
-/// Everything is a template on a type I with `[[noreturn]] static void fault(const char* what)`, so objects of different flags share
-/// nothing when I comes from an anonymous namespace. Fused multiply-adds want FMA in hardware to be quick.
+/// Everything is a template on a type I with `[[noreturn]] static void fault(const char* what)`, so
+/// objects of different flags share nothing when I comes from an anonymous namespace. Fused
+/// multiply-adds want FMA in hardware to be quick.
 #pragma once
 
 #include "cpu/amx/tile/tile.h"
@@ -25,9 +28,12 @@ class EmulatedTile {
     for (const uint8_t byte : config.reserved)
       if (byte != 0) I::fault("#GP: reserved byte of the configuration");
     for (int t = 0; t < 16; ++t) {
-      if (t >= 8 && (config.row_bytes[t] != 0 || config.rows[t] != 0)) I::fault("#GP: configuration of a tile that is none");
-      if (config.row_bytes[t] > tile_width_bytes || config.rows[t] > tile_height) I::fault("#GP: tile too large");
-      if ((config.row_bytes[t] == 0) != (config.rows[t] == 0)) I::fault("#GP: tile with rows or columns alone");
+      if (t >= 8 && (config.row_bytes[t] != 0 || config.rows[t] != 0))
+        I::fault("#GP: configuration of a tile that is none");
+      if (config.row_bytes[t] > tile_width_bytes || config.rows[t] > tile_height)
+        I::fault("#GP: tile too large");
+      if ((config.row_bytes[t] == 0) != (config.rows[t] == 0))
+        I::fault("#GP: tile with rows or columns alone");
     }
     state_ = State();
     state_.config = config;
@@ -45,7 +51,8 @@ class EmulatedTile {
     check<T>();
     clear(T);
     for (int r = 0; r < state_.config.rows[T]; ++r)
-      __builtin_memcpy(state_.tile[T].bytes[r], static_cast<const uint8_t*>(from) + Offset + r * stride,
+      __builtin_memcpy(state_.tile[T].bytes[r],
+                       static_cast<const uint8_t*>(from) + Offset + r * stride,
                        state_.config.row_bytes[T]);
   }
   template <int T, int Offset = 0>
@@ -57,10 +64,12 @@ class EmulatedTile {
     check<T>();
     check_written(T);
     for (int r = 0; r < state_.config.rows[T]; ++r)
-      __builtin_memcpy(static_cast<uint8_t*>(to) + Offset + r * stride, state_.tile[T].bytes[r], state_.config.row_bytes[T]);
+      __builtin_memcpy(static_cast<uint8_t*>(to) + Offset + r * stride, state_.tile[T].bytes[r],
+                       state_.config.row_bytes[T]);
   }
 
-  /// Two chains of fused multiply-adds from +0, one over even positions, one over odd ones; C joins last.
+  /// Two chains of fused multiply-adds from +0, one over even positions, one over odd ones; C joins
+  /// last.
   template <int C, int A, int B>
   static void dpbf16() {
     const Shape shape = check_product<C, A, B>();
@@ -70,7 +79,8 @@ class EmulatedTile {
     for (int m = 0; m < shape.m; ++m) {
       float sums[32] = {};
       for (int k = 0; k < shape.k; ++k) {
-        const float even = widen(word(state_.tile[A], m, 2 * k)), odd = widen(word(state_.tile[A], m, 2 * k + 1));
+        const float even = widen(word(state_.tile[A], m, 2 * k)),
+                    odd = widen(word(state_.tile[A], m, 2 * k + 1));
         for (int i = 0; i < 32; i += 2) {
           sums[i] = flush(__builtin_fmaf(even, products[k][i], sums[i]));
           sums[i + 1] = flush(__builtin_fmaf(odd, products[k][i + 1], sums[i + 1]));
@@ -78,7 +88,8 @@ class EmulatedTile {
       }
       float row[16];
       __builtin_memcpy(row, state_.tile[C].bytes[m], sizeof row);
-      for (int n = 0; n < shape.n; ++n) row[n] = flush(flush(row[n]) + flush(sums[2 * n] + sums[2 * n + 1]));
+      for (int n = 0; n < shape.n; ++n)
+        row[n] = flush(flush(row[n]) + flush(sums[2 * n] + sums[2 * n + 1]));
       put_row(C, m, row, shape.n);
     }
     clear_behind(C, shape);
@@ -162,7 +173,8 @@ class EmulatedTile {
   /// What lies behind the rows and columns of a result is zero.
   static void clear_behind(int t, const Shape& shape) {
     for (int m = 0; m < tile_height; ++m)
-      for (int i = m < shape.m ? 4 * shape.n : 0; i < tile_width_bytes; ++i) state_.tile[t].bytes[m][i] = 0;
+      for (int i = m < shape.m ? 4 * shape.n : 0; i < tile_width_bytes; ++i)
+        state_.tile[t].bytes[m][i] = 0;
   }
 
   static uint16_t word(const Bytes& tile, int row, int i) {
@@ -171,7 +183,9 @@ class EmulatedTile {
     return word;
   }
   /// bf16 to f32, denormals to zeros of their sign.
-  static float widen(uint16_t bits) { return flush(__builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16)); }
+  static float widen(uint16_t bits) {
+    return flush(__builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16));
+  }
   static float flush(float x) {
     const auto bits = __builtin_bit_cast(uint32_t, x);
     return __builtin_bit_cast(float, (bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits);
