@@ -7,8 +7,9 @@
 /// Bytes are those of the values, read and written once each. K and V are slices of a fused QKV row
 /// of 32 q heads and 8 KV heads of 128; pages hold 64 tokens, token-major, and are permuted. The
 /// planes exceed the caches, so that nothing is measured but memory and arithmetic. C is timed
-/// between the cases, each of which is held against the better of its neighbours. A case is checked
-/// against the reference, on the first tokens, before it is timed.
+/// between the cases, each of which is held against the better of its neighbours; a case of two
+/// cores against that of one and of two, whichever is higher. A case is checked against the
+/// reference, on the first tokens, before it is timed.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -284,6 +285,17 @@ struct Session {
   double copied[3] = {};  ///< C as last timed, for 1 and 2 threads
 };
 
+/// C of up to so many threads, timed now and last time: the highest.
+double copy_roof(Session& session, int threads) {
+  double best = 0.0;
+  for (int t = 1; t <= threads; ++t) {
+    const double before = session.copied[t];
+    session.copied[t] = copy_rate(t);
+    best = std::max({best, before, session.copied[t]});
+  }
+  return best;
+}
+
 void run_case(benchmark::State& state, Session* session, const Case& c, int threads) {
   const std::string id = std::string(c.shape) + "/" + std::to_string(threads);
   if (session->built != id) {
@@ -296,8 +308,7 @@ void run_case(benchmark::State& state, Session* session, const Case& c, int thre
     state.SkipWithError(session->wrong.c_str());
     return;
   }
-  double& copied = session->copied[threads];
-  const double before = copied != 0.0 ? copied : copy_rate(threads);
+  if (session->copied[threads] == 0.0) copy_roof(*session, threads);
   std::vector<double> times;
   for (auto _ : state) {
     const auto begin = std::chrono::steady_clock::now();
@@ -306,11 +317,9 @@ void run_case(benchmark::State& state, Session* session, const Case& c, int thre
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     state.SetIterationTime(times.back());
   }
-  copied = copy_rate(threads);
-  const double roof = std::max(before, copied);
   Row row{std::string(rows::kernel().name), c.shape, threads, median(times),
           session->workload->bytes(),       0.0,     {}};
-  row.roof = {"C", roof, "copy, read and written bytes"};
+  row.roof = {"C", copy_roof(*session, threads), "copy, read and written bytes"};
   session->report.set(row);
   state.counters["GB/s"] = row.bytes / row.seconds / 1e9;
   state.counters["%roof"] = row.percent_of_roof();
@@ -343,8 +352,7 @@ int main(int argc, char** argv) {
                                      run_case(state, &session, c, threads);
                                    })
           ->Unit(benchmark::kMillisecond)
-          ->UseManualTime()
-          ->MinTime(0.3);
+          ->UseManualTime();
     }
   }
   benchmark::RunSpecifiedBenchmarks();

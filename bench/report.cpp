@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -28,6 +29,14 @@ std::string model_name() {
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   return "unknown processor";
+}
+
+/// "2026-11-21T07:53:17Z"
+std::string utc(std::time_t time) {
+  char text[32];
+  std::tm parts = {};
+  gmtime_r(&time, &parts);
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
 bool is_arithmetic(const Roof& roof) { return roof.name.starts_with("P"); }
@@ -59,7 +68,8 @@ double Row::percent_of_roof() const {
   return 100.0 * (is_arithmetic(roof) ? flops : bytes) / seconds / roof.per_second;
 }
 
-Report::Report(ReportOptions options) : options_(std::move(options)), machine_(machine_name()) {}
+Report::Report(ReportOptions options)
+    : options_(std::move(options)), machine_(machine_name()), began_(std::time(nullptr)) {}
 
 void Report::set(const Row& row) {
   const auto same = [&](const Row& r) {
@@ -122,6 +132,8 @@ void Report::finish() const {
   const nlohmann::json context = {{"machine", machine_},
                                   {"commit", options_.commit},
                                   {"compiler", __VERSION__},
+                                  {"flags", FOLIO_BENCH_FLAGS},
+                                  {"began", utc(began_)},
                                   {"isa", name(machine_isa())},
                                   {"cache_mib", static_cast<double>(cache_bytes()) / (1 << 20)}};
   std::ofstream file(options_.json);

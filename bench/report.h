@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// bench/report.h: the rows that benches produce: JSON for machines, a table for people.
 ///
-/// The file holds {context, rows, ratios}. A row is {kernel, shape, threads, ms, gb_per_s,
+/// The file holds {context, rows, ratios} of one process; the context names machine, commit,
+/// compiler, flags and when the process began. A row is {kernel, shape, threads, ms, gb_per_s,
 /// gflop_per_s, roof, percent_of_roof, machine, commit}; `roof` is {name, gb_per_s or gflop_per_s,
 /// how}. A row replaces an earlier one of the same kernel, shape and threads. Not thread safe.
 #pragma once
 
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -61,6 +63,7 @@ class Report {
  private:
   ReportOptions options_;
   std::string machine_;
+  std::time_t began_;
   std::vector<Row> rows_;
   std::vector<Ratio> ratios_;
 };
