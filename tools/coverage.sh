@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tools/coverage.sh: line coverage of include/ and src/ by all tests: build/coverage/report.txt (and .html), and the table by folder that
-# docs/coverage.md quotes.
+# tools/coverage.sh: line coverage of include/ and src/ by all tests: build/coverage/report.txt (and
+# .html), and table.md, by folder, which docs/coverage.md quotes (tools/release_figures.py coverage).
 set -eu
 cd "$(dirname "$0")/.."
 cmake --preset coverage
@@ -10,7 +10,7 @@ find build/coverage -name '*.gcda' -delete
 ctest --preset coverage
 gcovr --root . --filter include/ --filter src/ --object-directory build/coverage --exclude-unreachable-branches \
   --html build/coverage/report.html --txt build/coverage/report.txt --json-summary build/coverage/report.json build/coverage
-python3 - build/coverage/report.json <<'PYTHON'
+python3 - build/coverage/report.json >build/coverage/table.md <<'PYTHON'
 import collections, json, pathlib, sys
 
 report = json.loads(pathlib.Path(sys.argv[1]).read_text())
@@ -25,3 +25,4 @@ for folder in sorted({folder for folder, _ in folders}):
     print(f"| `{folder}` | {lines} | {run} | {100 * run / lines:.1f} % |")
 print(f"| all | {report['line_total']} | {report['line_covered']} | {report['line_percent']} % |")
 PYTHON
+cat build/coverage/table.md

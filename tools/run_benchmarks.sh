@@ -1,19 +1,35 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run_benchmarks.sh BUILD: runs every benchmark of a release build and writes build/bench/*.json, stamped with commit and processor.
-set -eu
+# run_benchmarks.sh BUILD [NAME|--FLAG]...: runs the benchmarks NAME (attention, append, pool; without
+# one, all) of a release build with these flags, one process each, and writes build/bench/NAME.json,
+# stamped with commit and processor.
+set -euf
 cd "$(dirname "$0")/.."
 build=$1
+shift
+names= flags=
+for argument; do
+  case "$argument" in
+    --*) flags="$flags $argument" ;;
+    *) names="$names $argument" ;;
+  esac
+done
 out=build/bench
 mkdir -p "$out"
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+[ -z "$(git status --porcelain -- include src bench ':!bench/results' 2>/dev/null)" ] || commit="$commit-dirty"
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-for name in attention append; do
-  [ -x "$build/bench/${name}_bench" ] || continue
+for name in ${names:-attention append pool}; do
   echo "== $name ($commit, $processor)"
-  "$build/bench/${name}_bench" --json="$out/$name.json" --commit="$commit"
+  # shellcheck disable=SC2086
+  case "$name" in
+    pool)
+      "$build/bench/pool_bench" --benchmark_out="$out/pool.json" --benchmark_out_format=json \
+        --benchmark_context=commit="$commit" \
+        --benchmark_context=processor="$(echo "$processor" | tr ' ' '_')" $flags ;;
+    *)
+      "$build/bench/${name}_bench" --json="$out/$name.json" --commit="$commit" \
+        --benchmark_min_time=0.3 $flags ;;
+  esac
 done
-echo "== pool ($commit, $processor)"
-"$build/bench/pool_bench" --benchmark_out="$out/pool.json" --benchmark_out_format=json \
-  --benchmark_context=commit="$commit" --benchmark_context=processor="$(echo "$processor" | tr ' ' '_')"
 echo "written: $out/*.json"
