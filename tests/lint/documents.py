@@ -5,6 +5,8 @@
 usage: documents.py ROOT     prints `file: breach`; exit status 1 if there is one
 
   links     every relative link of a Markdown file leads to a file
+  paths     every path from the root that stands between backquotes exists, but in docs/lab, a record
+  index     docs/index.md, or the index of its folder, leads to every document
   example   the README's C++ block is the marked part of examples/readme.cpp
   length    the README has at most 150 lines
 """
@@ -14,6 +16,7 @@ import sys
 import textwrap
 
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
+PATH = re.compile(r"`((?:src|include|tests|tools|bench|cli|examples|cmake|docs)/[\w./-]+)`")
 
 
 def check_links(root):
@@ -22,6 +25,25 @@ def check_links(root):
         for target, _ in LINK.findall(path.read_text()):
             if not (path.parent / target).exists():
                 yield path.relative_to(root), f"links: {target} does not exist"
+
+
+def check_paths(root):
+    files = [root / name for name in ("README.md", "CONTRIBUTING.md")]
+    files += [path for path in sorted((root / "docs").rglob("*.md")) if path.parent.name != "lab"]
+    for path in files:
+        for name in PATH.findall(path.read_text()):
+            if not (root / name).exists():
+                yield path.relative_to(root), f"paths: {name} does not exist"
+
+
+def check_index(root):
+    docs = root / "docs"
+    linked = set()
+    for index in docs.rglob("index.md"):
+        linked |= {(index.parent / target).resolve() for target, _ in LINK.findall(index.read_text())}
+    for path in sorted(docs.rglob("*.md")):
+        if path != docs / "index.md" and path.resolve() not in linked:
+            yield path.relative_to(root), "index: docs/index.md does not lead to it"
 
 
 def check_example(root):
@@ -40,7 +62,8 @@ def check_length(root):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    breaches = [*check_links(root), *check_example(root), *check_length(root)]
+    checks = (check_links, check_paths, check_index, check_example, check_length)
+    breaches = [breach for check in checks for breach in check(root)]
     for path, breach in breaches:
         print(f"{path}: {breach}")
     print(f"{len(breaches)} breaches")
