@@ -320,6 +320,7 @@ void run_case(benchmark::State& state, Session* session, const Case& c, int thre
   Row row{std::string(rows::kernel().name), c.shape, threads, median(times),
           session->workload->bytes(),       0.0,     {}};
   row.roof = {"C", copy_roof(*session, threads), "copy, read and written bytes"};
+  raise_to_fewer(row, session->report);
   session->report.set(row);
   state.counters["GB/s"] = row.bytes / row.seconds / 1e9;
   state.counters["%roof"] = row.percent_of_roof();

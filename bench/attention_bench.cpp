@@ -157,6 +157,7 @@ void run_case(benchmark::State& state, Session* session, const Case& c, int thre
   Row row{workload.kernel(), c.shape,          threads, median(times),
           workload.bytes(),  workload.flops(), {}};
   row.roof = roof.roof(name(c.roof));
+  raise_to_fewer(row, session->report);
   session->report.set(row);
   state_balance(*session, c, balance);
   state.SetLabel(row.kernel);

@@ -141,6 +141,15 @@ void Report::finish() const {
   if (!file.flush()) throw std::runtime_error("cannot write " + options_.json);
 }
 
+void raise_to_fewer(Row& row, const Report& report) {
+  for (int threads = 1; threads < row.threads; ++threads) {
+    const Row* const fewer = report.find(row.shape, threads);
+    if (fewer == nullptr || fewer->roof.per_second <= row.roof.per_second) continue;
+    row.roof = fewer->roof;
+    row.roof.how += ", fewer cores";
+  }
+}
+
 std::string machine_name() {
   const Processor& p = processor();
   return model_name() + ", family " + std::to_string(p.family) + ", model " +

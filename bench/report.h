@@ -68,6 +68,10 @@ class Report {
   std::vector<Ratio> ratios_;
 };
 
+/// Raises a row's roof to those that the report has of its shape on fewer cores: more cores can do
+/// what fewer can.
+void raise_to_fewer(Row& row, const Report& report);
+
 /// "Intel Xeon ..., family 6, model 207, 2 processors".
 std::string machine_name();
 
