@@ -8,7 +8,7 @@
 #include <memory>
 #include <new>
 
-#include "pool/carver.h"
+#include "core/carver.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
@@ -44,7 +44,7 @@ PoolOptions with_defaults(PoolOptions o) {
       return ::operator new(bytes, std::align_val_t{align}, std::nothrow);
     };
     o.deallocate = [](void*, void* memory, size_t) {
-      ::operator delete(memory, std::align_val_t{pool::Carver::alignment});
+      ::operator delete(memory, std::align_val_t{Carver::alignment});
     };
   }
   return o;
@@ -52,16 +52,16 @@ PoolOptions with_defaults(PoolOptions o) {
 
 }  // namespace
 
-void PagePool::State::carve(pool::Carver& carver) noexcept {
-  carver.take(table, options.max_sequences * row_stride);  // < 2^31 * 2^32
-  carver.take(records, options.num_pages);
-  carver.take(tokens, int64_t{options.num_pages} * options.page_size);
-  carver.take(buckets, pool::PrefixIndex::num_buckets(options.num_pages));
-  carver.take(sequences, options.max_sequences);
-  carver.take(pending, int64_t{options.max_sequences} + 1);
-  carver.take(taken, int64_t{options.max_sequences} + 1);
-  carver.take(spaces, num_spaces());
-  carver.take(space_buckets, pool::Namespaces::num_buckets(num_spaces()));
+void PagePool::State::carve(Carver& carver) noexcept {
+  table = carver.take<uint32_t>(options.max_sequences * row_stride);  // < 2^31 * 2^32
+  records = carver.take<pool::PageRecord>(options.num_pages);
+  tokens = carver.take<TokenId>(int64_t{options.num_pages} * options.page_size);
+  buckets = carver.take<uint32_t>(pool::PrefixIndex::num_buckets(options.num_pages));
+  sequences = carver.take<pool::SequenceRecord>(options.max_sequences);
+  pending = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
+  taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
+  spaces = carver.take<pool::Namespace>(num_spaces());
+  space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
 }
 
 void PagePool::State::start() noexcept {
@@ -81,9 +81,8 @@ void PagePool::State::start() noexcept {
 Result<int64_t> PagePool::required_bytes(const PoolOptions& options) noexcept {
   if (Status s = check_options(options); !s.is_ok()) return s;
   State state(with_defaults(options));
-  State* self = nullptr;
-  pool::Carver carver(nullptr);
-  carver.take(self, 1);
+  Carver carver(nullptr);
+  carver.take<State>(1);
   state.carve(carver);
   if (!carver.overflow()) return carver.bytes();
   return fail(
@@ -96,21 +95,18 @@ Result<PagePool> PagePool::create(const PoolOptions& options) noexcept {
   const Result<int64_t> bytes = required_bytes(options);
   if (!bytes) return bytes.error();
   const PoolOptions given = with_defaults(options);
-  void* const block =
-      given.allocate(given.context, static_cast<size_t>(*bytes), pool::Carver::alignment);
+  void* const block = given.allocate(given.context, static_cast<size_t>(*bytes), Carver::alignment);
   if (block == nullptr)
     return fail(Errc::out_of_memory, "create: {} bytes are not to be had", *bytes);
-  if (reinterpret_cast<uintptr_t>(block) % pool::Carver::alignment != 0) {
+  if (reinterpret_cast<uintptr_t>(block) % Carver::alignment != 0) {
     given.deallocate(given.context, block, static_cast<size_t>(*bytes));
     return fail(Errc::invalid_argument,
                 "create: allocate returned memory that is not aligned to {} bytes",
-                pool::Carver::alignment);
+                Carver::alignment);
   }
   static_assert(std::is_trivially_destructible_v<State>);
-  pool::Carver carver(static_cast<std::byte*>(block));
-  State* state = nullptr;
-  carver.take(state, 1);
-  std::construct_at(state, given);
+  Carver carver(block);
+  State* const state = std::construct_at(carver.take<State>(1), given);
   state->bytes = *bytes;
   state->carve(carver);
   state->start();

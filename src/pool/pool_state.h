@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/carver.h"
 #include "folio/pool/page_pool.h"
-#include "pool/carver.h"
 #include "pool/namespaces.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
@@ -81,8 +81,8 @@ struct PagePool::State {
   PoolStats counters;  ///< the fields that only grow, and `sequences`
 
   // Memory.
-  void carve(pool::Carver& carver) noexcept;  ///< places, or only measures, the arrays
-  void start() noexcept;                      ///< fills them
+  void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
+  void start() noexcept;                ///< fills them
   [[nodiscard]] int64_t num_spaces() const noexcept {
     return int64_t{options.max_sequences} + options.max_namespaces;
   }
