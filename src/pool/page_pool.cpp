@@ -9,6 +9,7 @@
 #include <new>
 
 #include "core/carver.h"
+#include "core/random_number.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
@@ -72,8 +73,8 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(taken, options.max_sequences + 1);
   std::uninitialized_default_construct_n(spaces, num_spaces());
   lists.attach(records, options.num_pages);
-  index.attach(records, tokens, buckets, options.num_pages, options.page_size);
-  namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()));
+  index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
+  namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
 }
@@ -94,7 +95,14 @@ Result<int64_t> PagePool::required_bytes(const PoolOptions& options) noexcept {
 Result<PagePool> PagePool::create(const PoolOptions& options) noexcept {
   const Result<int64_t> bytes = required_bytes(options);
   if (!bytes) return bytes.error();
-  const PoolOptions given = with_defaults(options);
+  PoolOptions given = with_defaults(options);
+  if (given.hash_seed == 0) {
+    const Result<uint64_t> drawn = random_number();
+    if (!drawn)
+      return fail(Errc::io, "PagePool::create: hash_seed is 0, expected another number where {}",
+                  drawn.error().message());
+    given.hash_seed = *drawn;
+  }
   void* const block = given.allocate(given.context, static_cast<size_t>(*bytes), Carver::alignment);
   if (block == nullptr)
     return fail(Errc::out_of_memory, "create: {} bytes are not to be had", *bytes);

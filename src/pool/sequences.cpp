@@ -116,7 +116,7 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
     return no_sequence_left("admit", state.options.max_sequences);
 
   SequenceRecord& s = state.open_sequence();
-  s.space = state.namespaces.open(options.salt, options.adapter, state.index);
+  s.space = state.namespaces.open(options.salt, options.adapter);
   uint32_t* const row = state.row(s);
   const uint32_t limit = state.lookup_limit(prompt.size());
   s.pages = state.match(s.space, prompt.data(), limit, row);

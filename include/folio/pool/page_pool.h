@@ -11,9 +11,10 @@
 ///   admit -> [ reserve -> take_copies, copy_pages -> begin_step -> append, attend -> end_step ->
 ///   commit ]* -> release
 ///
-/// A prefix hit compares tokens, salt and adapter, page by page; hashes only speed it up. Position
-/// i of a sequence lies in slot i % page_size of page entries[row_start + i / page_size] of the
-/// table.
+/// A prefix hit compares tokens, salt and adapter, page by page; hashes only speed it up. They begin
+/// with a seed that each pool draws for itself: prompts and salts that somebody prepares elsewhere
+/// do not meet in one place of the index. Position i of a sequence lies in slot i % page_size of
+/// page entries[row_start + i / page_size] of the table.
 ///
 /// Errors:        a stale id is invalid_argument, never another sequence; out_of_pages changes
 ///                nothing.
@@ -70,6 +71,10 @@ struct PoolOptions {
   void* (*allocate)(void* context, size_t bytes, size_t align) = nullptr;
   void (*deallocate)(void* context, void* memory, size_t bytes) = nullptr;
   void* context = nullptr;
+  /// of the index's hashes, which no answer depends on; 0: drawn from the system's randomness.
+  /// Another value makes the order of work repeatable, and is to be kept from those who send
+  /// prompts.
+  uint64_t hash_seed = 0;
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -105,7 +110,8 @@ class FOLIO_EXPORT PagePool {
   static constexpr int max_unfinished_steps = 64;
   static constexpr size_t max_salt_bytes = 128;
 
-  /// Errors: invalid_argument naming the option, before anything is allocated; out_of_memory
+  /// Errors: invalid_argument naming the option, and io where a seed is to be drawn and the system
+  /// has no randomness, both before anything is allocated; out_of_memory
   [[nodiscard]] static Result<PagePool> create(const PoolOptions& options) noexcept;
   /// Bytes that `create` will ask of `allocate`. Errors: invalid_argument, as `create`
   [[nodiscard]] static Result<int64_t> required_bytes(const PoolOptions& options) noexcept;
@@ -179,6 +185,7 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status check_invariants() const noexcept;
 
  private:
+  friend struct PoolInspection;  // for tests: src/pool/inspection.h
   struct FOLIO_LOCAL State;
   explicit PagePool(State* state) noexcept : state_(state) {}
   State* state_ = nullptr;
