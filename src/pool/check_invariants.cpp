@@ -14,7 +14,7 @@ using pool::SequenceRecord;
 namespace {
 
 Status broken(const char* what, int64_t which) {
-  return fail(Errc::internal, "check_invariants: {} {}", what, which);
+  return fail(Errc::internal, "PagePool::check_invariants: {} {}", what, which);
 }
 
 }  // namespace
@@ -27,7 +27,8 @@ Status PagePool::check_invariants() const noexcept {
   auto* const references = static_cast<uint32_t*>(
       state.options.allocate(state.options.context, bytes, Carver::alignment));
   if (references == nullptr)
-    return fail(Errc::out_of_memory, "check_invariants: {} bytes are not to be had", bytes);
+    return fail(Errc::out_of_memory, "PagePool::check_invariants: {} bytes are not to be had",
+                bytes);
   uint32_t* const copies = references + num_pages;
   std::memset(references, 0, bytes);
   Status s = state.check_sequences(references);

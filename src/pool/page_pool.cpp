@@ -10,33 +10,11 @@
 
 #include "core/carver.h"
 #include "core/random_number.h"
+#include "pool/checks.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
 namespace {
-
-constexpr uint32_t max_count = std::numeric_limits<int32_t>::max();
-
-Status check_count(const char* option, uint32_t count, uint32_t least) {
-  if (count >= least && count <= max_count) return {};
-  return fail(Errc::invalid_argument, "create: {} is {}, expected {} .. {}", option, count, least,
-              max_count);
-}
-
-Status check_options(const PoolOptions& o) {
-  if (Status s = check_count("num_pages", o.num_pages, 1); !s.is_ok()) return s;
-  if (o.page_size < 1)
-    return fail(Errc::invalid_argument, "create: page_size is {}, expected at least 1",
-                o.page_size);
-  if (Status s = check_count("max_sequences", o.max_sequences, 1); !s.is_ok()) return s;
-  if (Status s = check_count("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
-    return s;
-  if (Status s = check_count("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
-  if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
-  return fail(Errc::invalid_argument, "create: {} is given without {}",
-              o.allocate != nullptr ? "allocate" : "deallocate",
-              o.allocate != nullptr ? "deallocate" : "allocate");
-}
 
 PoolOptions with_defaults(PoolOptions o) {
   if (o.max_pages_per_sequence == 0) o.max_pages_per_sequence = o.num_pages;
@@ -80,16 +58,16 @@ void PagePool::State::start() noexcept {
 }
 
 Result<int64_t> PagePool::required_bytes(const PoolOptions& options) noexcept {
-  if (Status s = check_options(options); !s.is_ok()) return s;
+  if (Status s = pool::check_options(options); !s.is_ok()) return s;
   State state(with_defaults(options));
   Carver carver(nullptr);
   carver.take<State>(1);
   state.carve(carver);
   if (!carver.overflow()) return carver.bytes();
-  return fail(
-      Errc::invalid_argument,
-      "create: {} pages of {} tokens and {} rows of {} entries need more than 2^63 - 1 bytes",
-      options.num_pages, options.page_size, options.max_sequences, state.row_stride);
+  return fail(Errc::invalid_argument,
+              "PagePool::create: {} pages of {} tokens and {} rows of {} entries are more than "
+              "2^63 - 1 bytes",
+              options.num_pages, options.page_size, options.max_sequences, state.row_stride);
 }
 
 Result<PagePool> PagePool::create(const PoolOptions& options) noexcept {
@@ -105,12 +83,13 @@ Result<PagePool> PagePool::create(const PoolOptions& options) noexcept {
   }
   void* const block = given.allocate(given.context, static_cast<size_t>(*bytes), Carver::alignment);
   if (block == nullptr)
-    return fail(Errc::out_of_memory, "create: {} bytes are not to be had", *bytes);
-  if (reinterpret_cast<uintptr_t>(block) % Carver::alignment != 0) {
+    return fail(Errc::out_of_memory, "PagePool::create: {} bytes are not to be had", *bytes);
+  const uintptr_t address = reinterpret_cast<uintptr_t>(block);
+  if (address % Carver::alignment != 0) {
     given.deallocate(given.context, block, static_cast<size_t>(*bytes));
     return fail(Errc::invalid_argument,
-                "create: allocate returned memory that is not aligned to {} bytes",
-                Carver::alignment);
+                "PagePool::create: allocate's memory is aligned to {} bytes, expected {}",
+                address & -address, Carver::alignment);
   }
   static_assert(std::is_trivially_destructible_v<State>);
   Carver carver(block);
@@ -140,12 +119,24 @@ Result<int32_t> PagePool::length(SequenceId id) const noexcept {
 }
 
 Result<int64_t> PagePool::row_start(SequenceId id, uint32_t group) const noexcept {
-  const pool::SequenceRecord* s = state_ == nullptr ? nullptr : state_->find(id);
-  if (s == nullptr) return pool::not_alive("row_start", id);
-  if (group != 0)
-    return fail(Errc::invalid_argument,
-                "row_start: group is {}, expected 0 (the pool has one group)", group);
+  if (Status s = pool::check_group("row_start", group); !s.is_ok()) return s;
+  if (state_ == nullptr || state_->find(id) == nullptr) return pool::not_alive("row_start", id);
   return id.index * state_->row_stride;
+}
+
+Status PagePool::batch_rows(std::span<const SequenceId> ids, std::span<int64_t> rows,
+                            uint32_t group) const noexcept {
+  if (Status s = pool::check_group("batch_rows", group); !s.is_ok()) return s;
+  if (rows.size() != ids.size())
+    return fail(Errc::invalid_argument,
+                "PagePool::batch_rows: rows has {} elements, expected {} (the number of ids)",
+                rows.size(), ids.size());
+  if (state_ == nullptr) return pool::moved_from("batch_rows");
+  if (Status s = state_->check_ids("batch_rows", ids); !s.is_ok()) return s;
+  if (!rows.empty() && rows.data() == nullptr)
+    return pool::null_memory("batch_rows", "rows", rows.size());
+  for (size_t i = 0; i < ids.size(); ++i) rows[i] = ids[i].index * state_->row_stride;
+  return {};
 }
 
 PageTable PagePool::table(uint32_t group) const noexcept {

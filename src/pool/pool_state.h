@@ -40,8 +40,6 @@ struct SequenceRecord {
 /// What reserve must do before the sequence writes into its last page.
 enum class TailWrite : uint8_t { in_place, forget_content, copy };
 
-[[nodiscard]] Status not_alive(const char* call, SequenceId id) noexcept;
-
 }  // namespace pool
 
 struct PagePool::State {
@@ -88,7 +86,8 @@ struct PagePool::State {
   }
 
   // Sequences.
-  [[nodiscard]] pool::SequenceRecord* find(SequenceId id) noexcept;
+  [[nodiscard]] pool::SequenceRecord* find(SequenceId id) const noexcept;
+  [[nodiscard]] Status check_ids(const char* call, std::span<const SequenceId> ids) const noexcept;
   [[nodiscard]] uint32_t index_of(const pool::SequenceRecord& s) const noexcept {
     return static_cast<uint32_t>(&s - sequences);
   }

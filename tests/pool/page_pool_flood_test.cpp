@@ -17,8 +17,8 @@ namespace {
 constexpr uint32_t num_pages = 512, num_namespaces = 512;
 constexpr int32_t page_size = 16, chains = 8, chain_pages = 32;
 constexpr uint32_t flood = chains * chain_pages;
-// By chance, the fullest of 512 buckets that 256 salts fall into (pages have twice as many) has more
-// in one of 10^13 pools.
+// By chance, the fullest of 512 buckets that 256 salts fall into (pages have twice as many) has
+// more in one of 10^13 pools.
 constexpr uint32_t chance = 14;
 
 PoolOptions options_of(uint64_t seed) {

@@ -11,20 +11,20 @@
 ///   admit -> [ reserve -> take_copies, copy_pages -> begin_step -> append, attend -> end_step ->
 ///   commit ]* -> release
 ///
-/// A prefix hit compares tokens, salt and adapter, page by page; hashes only speed it up. They begin
-/// with a seed that each pool draws for itself: prompts and salts that somebody prepares elsewhere
-/// do not meet in one place of the index. Position i of a sequence lies in slot i % page_size of
-/// page entries[row_start + i / page_size] of the table.
+/// A prefix hit compares tokens, salt and adapter, page by page; hashes only speed it up, and begin
+/// with a seed that each pool draws for itself, so that no prompts or salts prepared elsewhere meet
+/// in one place of the index. Position i of a sequence lies in slot i % page_size of page
+/// entries[row_start + i / page_size] of the table.
 ///
-/// Errors:        a stale id is invalid_argument, never another sequence; out_of_pages changes
-///                nothing.
+/// Errors:        a call that fails changes nothing. Null memory of some size and a stale id are
+///                invalid_argument; an id never means another sequence of its pool, but ids of
+///                another pool are known as such only where no sequence has them here.
 /// Memory:        one block from `allocate`, taken by `create`, given back by the destructor; no
 ///                other call allocates, but for the message of a failure and the scratch of
 ///                check_invariants.
 /// Cost:          O(1) per page; release and eviction included.
 /// Thread safety: externally synchronised; const calls may run beside one another. A moved-from
-/// pool answers like one without
-///                sequences.
+///                pool answers like one without sequences.
 #pragma once
 
 #include <compare>
@@ -172,6 +172,10 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Result<int32_t> length(SequenceId id) const noexcept;
   /// First entry of the sequence's row in `table(group).entries`; the same for the sequence's life.
   [[nodiscard]] Result<int64_t> row_start(SequenceId id, uint32_t group = 0) const noexcept;
+  /// rows[i] becomes the row_start of ids[i]: a Batch's table.row_starts. Errors: invalid_argument
+  /// for a stale id, or another number of rows than of ids; nothing is written then
+  [[nodiscard]] Status batch_rows(std::span<const SequenceId> ids, std::span<int64_t> rows,
+                                  uint32_t group = 0) const noexcept;
   /// All rows: base and stride never change; 32-byte aligned; `padded_table_columns` wide;
   /// unassigned entries are num_pages. There is one group: any other gives an empty table.
   [[nodiscard]] PageTable table(uint32_t group = 0) const noexcept;
