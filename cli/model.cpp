@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "text.h"
+
 namespace folio::cli {
 
 Result<ModelShape> find_model(std::string_view name) {
@@ -20,8 +22,9 @@ Result<ModelShape> find_model(std::string_view name) {
                       .is_mla = true,
                       .scale = 0.0721687836f};
   }
-  return Status(Errc::invalid_argument,
-                fmt::format("--model: '{}' is unknown, expected llama-3-8b or deepseek-v3", name));
+  return Status(
+      Errc::invalid_argument,
+      fmt::format("--model: got '{}', expected llama-3-8b or deepseek-v3", printable(name, 40)));
 }
 
 KVShape kv_shape_of(const ModelShape& model, int32_t page_size, DType dtype) {

@@ -5,8 +5,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
-#include <map>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "values.h"
 
 namespace folio::cli {
 namespace {
@@ -20,45 +24,44 @@ constexpr int32_t most_batch = 4096;
 constexpr int32_t most_step_tokens = 1 << 20;
 constexpr int32_t most_threads = 4096;
 
-const std::map<std::string, DType> kv_dtypes = {
-    {"f32", DType::f32},         {"f16", DType::f16},         {"bf16", DType::bf16},
-    {"f8_e4m3", DType::f8_e4m3}, {"f8_e5m2", DType::f8_e5m2}, {"i8", DType::i8}};
-const std::map<std::string, Compute> computes = {{"none", Compute::none},
-                                                 {"attention", Compute::attention}};
+CLI::Validator kv_dtypes() {
+  std::vector<std::pair<std::string, int64_t>> names;
+  for (const DType dtype :
+       {DType::bf16, DType::f16, DType::f32, DType::f8_e4m3, DType::f8_e5m2, DType::i8})
+    names.emplace_back(name(dtype), static_cast<int64_t>(dtype));
+  return one_of(std::move(names));
+}
 
-// The names alone: CLI11's own listing shows the enumerators' numbers too.
-template <class T>
-CLI::CheckedTransformer one_of(const std::map<std::string, T>& names) {
-  std::string listed;
-  for (const auto& [word, value] : names) listed += (listed.empty() ? "" : "|") + word;
-  CLI::CheckedTransformer transformer(names);
-  transformer.description(listed);
-  return transformer;
+CLI::Validator computes() {
+  return one_of({{"attention", static_cast<int64_t>(Compute::attention)},
+                 {"none", static_cast<int64_t>(Compute::none)}});
 }
 
 void add_model_options(CLI::App& app, ReplayOptions& options) {
   ModelShape& sizes = options.sizes;
   app.add_option("--model", options.model_name,
                  "llama-3-8b or deepseek-v3: sizes that are not given below")
+      ->transform(word("llama-3-8b or deepseek-v3"))
       ->capture_default_str()
       ->group("Model");
   app.add_option("--layers", sizes.layers, "Layers")
-      ->check(CLI::Range(1, most_layers))
+      ->transform(integer_from(1, most_layers))
       ->group("Model");
   app.add_option("--q-heads", sizes.q_heads, "Query heads")
-      ->check(CLI::Range(1, most_heads))
+      ->transform(integer_from(1, most_heads))
       ->group("Model");
   app.add_option("--kv-heads", sizes.kv_heads, "Key and value heads")
-      ->check(CLI::Range(1, most_heads))
+      ->transform(integer_from(1, most_heads))
       ->group("Model");
   app.add_option("--head-size", sizes.head_size, "Elements of a query or key head, a multiple of 8")
-      ->check(CLI::Range(8, most_head_size))
+      ->transform(integer_from(8, most_head_size))
       ->group("Model");
   app.add_option("--v-head-size", sizes.v_head_size,
                  "Leading elements of a latent key that are its value, with --mla")
-      ->check(CLI::Range(8, most_head_size))
+      ->transform(integer_from(8, most_head_size))
       ->group("Model");
   app.add_flag("--mla", sizes.is_mla, "Latent attention: values are the first part of the keys")
+      ->disable_flag_override()
       ->group("Model");
 }
 
@@ -66,55 +69,60 @@ void add_cache_options(CLI::App& app, ReplayOptions& options) {
   app.add_option(
          "--pages", options.pages,
          "Pages of the cache; default: room for the whole trace, but 4 GiB at most with attention")
-      ->check(CLI::Range(int64_t{1}, int64_t{0x7fffffff}))
+      ->transform(integer_from(1, int64_t{0x7fffffff}))
       ->group("Cache");
   app.add_option("--page-size", options.page_size, "Tokens of a page")
-      ->check(CLI::Range(1, most_page_size))
+      ->transform(integer_from(1, most_page_size))
       ->capture_default_str()
       ->group("Cache");
   app.add_option("--kv-dtype", options.kv_dtype,
                  "Element type; 8-bit types have one f32 scale per token and head")
-      ->transform(one_of(kv_dtypes))
+      ->transform(kv_dtypes())
       ->default_str(name(options.kv_dtype))
       ->group("Cache");
 }
 
 void add_step_options(CLI::App& app, ReplayOptions& options) {
   app.add_option("--max-batch", options.max_batch, "Sequences in a step")
-      ->check(CLI::Range(1, most_batch))
+      ->transform(integer_from(1, most_batch))
       ->capture_default_str()
       ->group("Steps");
   app.add_option("--step-tokens", options.step_tokens,
                  "New tokens in a step: decoded ones, then chunks of prompts")
-      ->check(CLI::Range(1, most_step_tokens))
+      ->transform(integer_from(1, most_step_tokens))
       ->capture_default_str()
       ->group("Steps");
-  app.add_flag("--sequential", options.sequential, "One request after the other")->group("Steps");
+  app.add_flag("--sequential", options.sequential, "One request after the other")
+      ->disable_flag_override()
+      ->group("Steps");
   app.add_flag("--page-per-block", options.page_per_block,
                "A page is a block of the trace, the partial last one too, and outputs are left "
                "out; needs --sequential and "
                "--compute none")
+      ->disable_flag_override()
       ->group("Steps");
   app.add_option("--compute", options.compute, "none: pages and tables only")
-      ->transform(one_of(computes))
+      ->transform(computes())
       ->default_str("attention")
       ->group("Steps");
   app.add_option("--threads", options.threads, "Threads; default: as many as the machine offers")
-      ->check(CLI::Range(1, most_threads))
+      ->transform(integer_from(1, most_threads))
       ->group("Steps");
 }
 
 void add_check_options(CLI::App& app, ReplayOptions& options) {
   app.add_flag("--verify", options.verify,
                "Recompute outputs in double from the tokens; a mismatch fails")
+      ->disable_flag_override()
       ->group("Checks");
   app.add_option("--verify-share", options.verify_share,
                  "Share of (query, head) pairs that are verified besides each request's first "
                  "and last query")
-      ->check(CLI::Range(0.0, 1.0))
+      ->transform(number_from(0, 1))
       ->capture_default_str()
       ->group("Checks");
   app.add_option("--seed", options.seed, "Chooses these pairs")
+      ->transform(unsigned_to(UINT64_MAX))
       ->capture_default_str()
       ->group("Checks");
 }
@@ -140,12 +148,18 @@ Status resolve_sizes(ReplayOptions& options) {
     sizes.scale = model->scale;
     if (sizes.v_head_size == 0) sizes.v_head_size = model->v_head_size;
   }
+  for (const auto& [option, size] :
+       {std::pair{"--head-size", sizes.head_size}, std::pair{"--v-head-size", sizes.v_head_size}}) {
+    if (size % 8 != 0)
+      return disagree(fmt::format("{}: got '{}', expected a multiple of 8", option, size));
+  }
   if (sizes.q_heads % sizes.kv_heads != 0) {
-    return disagree(fmt::format("--q-heads: {} is no multiple of the {} key and value heads",
-                                sizes.q_heads, sizes.kv_heads));
+    return disagree(
+        fmt::format("--q-heads: got '{}', expected a multiple of the {} key and value heads",
+                    sizes.q_heads, sizes.kv_heads));
   }
   if (sizes.v_head_size > sizes.head_size) {
-    return disagree(fmt::format("--v-head-size: {} is more than the head size {}",
+    return disagree(fmt::format("--v-head-size: got '{}', expected at most the head size {}",
                                 sizes.v_head_size, sizes.head_size));
   }
   return {};
@@ -154,11 +168,14 @@ Status resolve_sizes(ReplayOptions& options) {
 }  // namespace
 
 void add_replay_options(CLI::App& app, ReplayOptions& options) {
-  app.add_option("trace", options.trace, "Request trace in Mooncake's JSONL form")->required();
+  app.add_option("trace", options.trace, "Request trace in Mooncake's JSONL form")
+      ->transform(word("the name of a file"))
+      ->required();
   app.add_option("--limit", options.limit, "Requests to replay; default: all")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  app.add_option("--json", options.json, "Write the figures to this file");
-  app.add_flag("--quiet", options.quiet, "No progress bar, no summary");
+      ->transform(integer_from(1, int64_t{1} << 40));
+  app.add_option("--json", options.json, "Write the figures to this file")
+      ->transform(word("the name of a file"));
+  app.add_flag("--quiet", options.quiet, "No progress bar, no summary")->disable_flag_override();
   add_model_options(app, options);
   add_cache_options(app, options);
   add_step_options(app, options);
@@ -166,8 +183,6 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
 }
 
 Status resolve(ReplayOptions& options) {
-  if (!std::isfinite(options.verify_share))
-    return disagree("--verify-share: expected a number from 0 to 1");
   if (options.page_per_block && !options.sequential)
     return disagree("--page-per-block: needs --sequential");
   if (options.page_per_block && options.compute != Compute::none)

@@ -150,6 +150,11 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
         .model = options.sizes,
         .shape = kv_shape_of(options.sizes, options.page_size, options.kv_dtype)};
     layers.pages = pool_options->num_pages;
+    const auto page = page_bytes(layers.shape);
+    if (!page) return page.error();
+    // before the planes of so many pages are described
+    const double planes = static_cast<double>(layers.pages) * static_cast<double>(*page);
+    if (Status s = check_memory(*pool_options, planes); !s.is_ok()) return s;
     layers.limits = {.batch = options.max_batch,
                      .tokens = options.step_tokens,
                      .context = static_cast<int32_t>(demand.longest_tokens),

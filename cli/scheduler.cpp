@@ -25,7 +25,6 @@ void Scheduler::give(Step& step, Running& sequence, int32_t tokens) {
   step.entries.push_back({&sequence, tokens});
   step.query_offsets.push_back(step.query_offsets.back() + tokens);
   step.context_lengths.push_back(sequence.done + tokens);
-  step.row_starts.push_back(sequence.row_start);
   step.ids.push_back(sequence.id);
 }
 
@@ -34,7 +33,6 @@ Status Scheduler::next(Step& step) {
   step.entries.clear();
   step.query_offsets.assign(1, 0);
   step.context_lengths.clear();
-  step.row_starts.clear();
   step.ids.clear();
   budget_ = limits_.step_tokens;
   for (const auto& sequence : running_) {
@@ -47,7 +45,8 @@ Status Scheduler::next(Step& step) {
   if (Status s = admit_while_possible(step); !s.is_ok()) return s;
   if (step.entries.empty())
     return fail(Errc::internal, "replay: no request can run though none holds a page");
-  return {};
+  step.row_starts.resize(step.ids.size());
+  return pool_.batch_rows(step.ids, step.row_starts);
 }
 
 Status Scheduler::admit_while_possible(Step& step) {
@@ -79,10 +78,7 @@ Result<std::unique_ptr<Running>> Scheduler::admit(int64_t request) {
       std::span(sequence->tokens).first(static_cast<size_t>(line.input_length));
   const auto admission = pool_.admit(prompt);
   if (!admission) return admission.error();
-  const auto row_start = pool_.row_start(admission->id);
-  if (!row_start) return row_start.error();
   sequence->id = admission->id;
-  sequence->row_start = *row_start;
   sequence->first = sequence->done = admission->cached_tokens;
   return sequence;
 }

@@ -26,7 +26,6 @@ namespace folio::cli {
 struct Running {
   int64_t request = 0;  ///< index in the trace
   SequenceId id = {};
-  int64_t row_start = 0;
   std::vector<TokenId> tokens;  ///< prompt and fed-back outputs
   int32_t prompt = 0;
   int32_t first = 0;  ///< tokens that were found in the cache

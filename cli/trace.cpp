@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "text.h"
+
 namespace folio::cli {
 namespace {
 
@@ -18,22 +20,36 @@ using nlohmann::json;
 // The longest request has max_request_tokens / 512 ids of ten digits; a longer line is not a
 // request.
 constexpr int64_t max_line_bytes = int64_t{1} << 20;
+constexpr int64_t max_line_depth = 64;
 
 Status bad(std::string reason) { return {Errc::invalid_argument, reason}; }
 
-// Foreign text for a terminal: bytes that are no printable ASCII become '?'.
-std::string printable(std::string_view text) {
-  std::string shown(text);
-  std::replace_if(
-      shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return shown;
+// A value as it stands in the line, cut where it is long. Arrays and objects only by their kind:
+// nobody needs to see them whole.
+std::string shown(const json& value) {
+  if (value.is_array()) return fmt::format("an array of {}", value.size());
+  if (value.is_object()) return "an object";
+  return printable(value.dump(), 40);
 }
 
-// A value as it stands in the line, cut where it is long.
-std::string shown(const json& value) {
-  constexpr size_t most = 40;
-  const std::string text = value.dump();
-  return printable(text.size() <= most ? text : text.substr(0, most) + "...");
+// Brackets of JSON that are open at the same time. Text that is no JSON gets some number.
+int64_t depth_of(std::string_view text) {
+  int64_t depth = 0, deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
 }
 
 struct Bounds {
@@ -84,13 +100,18 @@ Result<TraceRequest> request_of(std::string_view text) {
   json line;
   // The parser takes a null byte for the end of its input.
   if (text.find('\0') != text.npos) return bad("not a JSON object: a null byte in the line");
+  // A request has two levels; what handles values recursively must not be led deep.
+  if (const int64_t depth = depth_of(text); depth > max_line_depth) {
+    return bad(
+        fmt::format("the line nests {} brackets, expected at most {}", depth, max_line_depth));
+  }
   try {
     line = json::parse(text);
   } catch (const json::exception& error) {
     const std::string_view what = error.what();
     const size_t tag = what.find("] ");
     return bad(fmt::format("not a JSON object: {}",
-                           printable(tag == what.npos ? what : what.substr(tag + 2))));
+                           printable(tag == what.npos ? what : what.substr(tag + 2), 200)));
   }
   if (!line.is_object())
     return bad(fmt::format("expected a JSON object, got {}", line.type_name()));
@@ -116,6 +137,11 @@ bool is_blank(std::string_view text) {
 Result<std::vector<TraceRequest>> read_trace(const std::string& path, int64_t limit) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return Status(Errc::io, fmt::format("{}: cannot open the trace", path));
+  return read_trace(file, path, limit);
+}
+
+Result<std::vector<TraceRequest>> read_trace(std::istream& file, const std::string& path,
+                                             int64_t limit) {
   std::vector<TraceRequest> requests;
   std::vector<char> buffer(static_cast<size_t>(max_line_bytes));
   for (int64_t number = 1; limit == 0 || static_cast<int64_t>(requests.size()) < limit; ++number) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <string>
 #include <vector>
 
@@ -35,5 +36,8 @@ struct TraceRequest {
 /// that is no request, and for a file without requests. Memory is bounded by what the lines really
 /// hold, whatever they claim.
 Result<std::vector<TraceRequest>> read_trace(const std::string& path, int64_t limit);
+/// The same of an open file; `path` is its name in messages.
+Result<std::vector<TraceRequest>> read_trace(std::istream& file, const std::string& path,
+                                             int64_t limit);
 
 }  // namespace folio::cli

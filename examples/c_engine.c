@@ -139,7 +139,7 @@ static int32_t serve(engine* e, const int32_t* prompt, float* last) {
   folio_table table = FOLIO_STRUCT(folio_table);
   int64_t row_start = 0;
   check(folio_get_table(e->pool, &table, &message), "get_table");
-  check(folio_get_row_start(e->pool, sequence, &row_start, &message), "get_row_start");
+  check(folio_get_batch_rows(e->pool, &sequence, 1, &row_start, &message), "get_batch_rows");
   folio_batch batch = FOLIO_STRUCT(folio_batch);
   batch.size = 1;
   batch.query_offsets = offsets;

@@ -121,7 +121,6 @@ struct Engine {
     std::vector<Request*> rows;
     std::vector<SequenceId> ids;
     std::vector<int32_t> offsets{0}, lengths;
-    std::vector<int64_t> row_starts;
     for (Request* r : running) {
       const int32_t n = std::min(step_tokens - offsets.back(), int32_t(r->tokens.size()) - r->done);
       if (n == 0) continue;
@@ -129,13 +128,15 @@ struct Engine {
       // nothing has changed: the request waits
       if (reserved.code() == Errc::out_of_pages) continue;
       reserved.or_throw();
-      rows.push_back(r), ids.push_back(r->id), row_starts.push_back(pool.row_start(r->id).value());
+      rows.push_back(r), ids.push_back(r->id);
       offsets.push_back(offsets.back() + n), lengths.push_back(r->done + n);
     }
     if (rows.empty()) throw Error({Errc::out_of_pages, "engine: no request can run"});
     // what forks have left to do
     copy_pages(planes, planes, pool.take_copies(), executor).or_throw();
 
+    std::vector<int64_t> row_starts(ids.size());
+    pool.batch_rows(ids, row_starts).or_throw();
     const PageTable all = pool.table(), table{all.entries, all.row_stride, row_starts.data()};
     const Batch batch{int32_t(rows.size()), offsets.data(), lengths.data(), table};
     const AttentionPlan work = plan(attention, batch, plan_memory.span()).value();

@@ -66,10 +66,11 @@ void run() {
   const SequenceId id = pool.admit(prompt).value().id;  // shares the pages of a known prefix
   pool.reserve(id, tokens).or_throw();                  // takes pages for the rest
 
-  // this sequence's row of the page table, for life
-  const int64_t row = pool.row_start(id).value();
+  // where the rows of the batch's sequences begin in the page table
+  int64_t rows[1];
+  pool.batch_rows({{id}}, rows).or_throw();
   PageTable table = pool.table();
-  table.row_starts = &row;
+  table.row_starts = rows;
   const int32_t offsets[] = {0, tokens}, lengths[] = {tokens};
   const Batch batch{
       .size = 1, .query_offsets = offsets, .context_lengths = lengths, .table = table};

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "attention/schedule.h"
+#include "core/carver.h"
 #include "folio/attention/plan.h"
 
 namespace folio::inline v1 {
@@ -28,23 +29,6 @@ struct PlanHeader {
 
 struct WorkspaceHeader {
   int64_t next_task = 0;
-};
-
-/// Hands out consecutive 64-byte aligned parts; with a null base it only adds up sizes.
-class Carver {
- public:
-  explicit Carver(void* base) noexcept : base_(static_cast<std::byte*>(base)) {}
-  template <class T>
-  T* take(int64_t count) noexcept {
-    T* part = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
-    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
-    return part;
-  }
-  [[nodiscard]] int64_t bytes() const noexcept { return bytes_; }
-
- private:
-  std::byte* base_;
-  int64_t bytes_ = 0;
 };
 
 struct PlanParts {

@@ -58,6 +58,7 @@ Status create(const folio_pool_options* options, folio_pool** pool) {
   p.allocate = o.allocate;
   p.deallocate = o.deallocate;
   p.context = o.context;
+  p.hash_seed = o.hash_seed;
   Result<PagePool> made = PagePool::create(p);
   if (!made) return made.error();
   *pool = new (std::nothrow) folio_pool{std::move(*made)};
@@ -120,6 +121,25 @@ Status begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t cou
   delete[] ids;
   if (!ticket) return ticket.error();
   *step = ticket->value;
+  return {};
+}
+
+/// In two rounds, so that nothing is written before all sequences are known to live.
+Status batch_rows(const folio_pool* pool, const folio_sequence* sequences, int64_t count,
+                  int64_t* row_starts) {
+  constexpr auto function = "folio_get_batch_rows";
+  if (pool == nullptr) return null_argument(function, "pool");
+  if (count < 0)
+    return fail(Errc::invalid_argument, "{}: num_sequences is {}, expected at least 0", function,
+                count);
+  if (count > 0 && sequences == nullptr) return null_argument(function, "sequences");
+  if (count > 0 && row_starts == nullptr) return null_argument(function, "row_starts");
+  for (int64_t i = 0; i < count; ++i) {
+    if (!pool->pool.row_start(id_of(sequences[i])))
+      return fail(Errc::invalid_argument, "{}: sequences[{}] is {}, expected one that is alive",
+                  function, i, sequences[i]);
+  }
+  for (int64_t i = 0; i < count; ++i) row_starts[i] = *pool->pool.row_start(id_of(sequences[i]));
   return {};
 }
 
@@ -244,6 +264,12 @@ folio_code folio_get_row_start(const folio_pool* pool, folio_sequence sequence, 
     return c::report(c::null_argument("folio_get_row_start", "row_start"), message);
   return c::report(
       c::deliver(pool->pool.row_start(c::id_of(sequence)), row_start, c::same<int64_t>), message);
+}
+
+folio_code folio_get_batch_rows(const folio_pool* pool, const folio_sequence* sequences,
+                                int64_t num_sequences, int64_t* row_starts,
+                                folio_message* message) {
+  return c::report(c::batch_rows(pool, sequences, num_sequences, row_starts), message);
 }
 
 folio_code folio_get_table(const folio_pool* pool, folio_table* table, folio_message* message) {

@@ -14,7 +14,7 @@ using pool::SequenceRecord;
 namespace {
 
 Status broken(const char* what, int64_t which) {
-  return fail(Errc::internal, "check_invariants: {} {}", what, which);
+  return fail(Errc::internal, "PagePool::check_invariants: {} {}", what, which);
 }
 
 }  // namespace
@@ -25,9 +25,10 @@ Status PagePool::check_invariants() const noexcept {
   const uint32_t num_pages = state.options.num_pages;
   const size_t bytes = size_t{num_pages} * 2 * sizeof(uint32_t);
   auto* const references = static_cast<uint32_t*>(
-      state.options.allocate(state.options.context, bytes, pool::Carver::alignment));
+      state.options.allocate(state.options.context, bytes, Carver::alignment));
   if (references == nullptr)
-    return fail(Errc::out_of_memory, "check_invariants: {} bytes are not to be had", bytes);
+    return fail(Errc::out_of_memory, "PagePool::check_invariants: {} bytes are not to be had",
+                bytes);
   uint32_t* const copies = references + num_pages;
   std::memset(references, 0, bytes);
   Status s = state.check_sequences(references);

@@ -2,8 +2,10 @@
 /// pool/namespaces.cpp: salts and adapters, compared byte by byte.
 #include "pool/namespaces.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace folio::inline v1::pool {
 
@@ -11,9 +13,11 @@ int64_t Namespaces::num_buckets(int64_t capacity) noexcept {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(capacity)));
 }
 
-void Namespaces::attach(Namespace* entries, uint32_t* buckets, uint32_t capacity) noexcept {
+void Namespaces::attach(Namespace* entries, uint32_t* buckets, uint32_t capacity,
+                        PrefixIndex* index) noexcept {
   entries_ = entries;
   buckets_ = buckets;
+  index_ = index;
   capacity_ = capacity;
   const int64_t count = num_buckets(capacity);
   bucket_mask_ = static_cast<uint64_t>(count) - 1;
@@ -22,8 +26,11 @@ void Namespaces::attach(Namespace* entries, uint32_t* buckets, uint32_t capacity
 }
 
 uint32_t Namespaces::find(std::string_view salt, uint64_t adapter) const noexcept {
-  for (uint32_t i = bucket(namespace_hash(salt, adapter)); i != no_namespace;
-       i = entries_[i].bucket_next) {
+  return find(index_->hash(salt, adapter), salt, adapter);
+}
+
+uint32_t Namespaces::find(uint64_t hash, std::string_view salt, uint64_t adapter) const noexcept {
+  for (uint32_t i = bucket(hash); i != no_namespace; i = entries_[i].bucket_next) {
     const Namespace& entry = entries_[i];
     if (entry.adapter == adapter && std::string_view(entry.salt, entry.salt_bytes) == salt)
       return i;
@@ -31,19 +38,19 @@ uint32_t Namespaces::find(std::string_view salt, uint64_t adapter) const noexcep
   return no_namespace;
 }
 
-uint32_t Namespaces::open(std::string_view salt, uint64_t adapter, PrefixIndex& names) noexcept {
-  uint32_t i = find(salt, adapter);
+uint32_t Namespaces::open(std::string_view salt, uint64_t adapter) noexcept {
+  const uint64_t hash = index_->hash(salt, adapter);
+  uint32_t i = find(hash, salt, adapter);
   if (i == no_namespace) {
     i = idle_front_;
     Namespace& entry = entries_[i];
     if (entry.name != 0) forget(i);
-    entry.name = names.new_name();
+    entry.name = index_->new_name();
     entry.adapter = adapter;
-    entry.hash = namespace_hash(salt, adapter);
+    entry.hash = hash;
     entry.salt_bytes = static_cast<uint32_t>(salt.size());
     if (!salt.empty()) std::memcpy(entry.salt, salt.data(), salt.size());
-    entry.bucket_next = bucket(entry.hash);
-    bucket(entry.hash) = i;
+    entry.bucket_next = std::exchange(bucket(hash), i);
   }
   if (entries_[i].users++ == 0) take_idle(i);
   return i;
@@ -70,6 +77,16 @@ void Namespaces::forget(uint32_t i) noexcept {
   uint32_t* at = &bucket(entries_[i].hash);
   while (*at != i) at = &entries_[*at].bucket_next;
   *at = entries_[i].bucket_next;
+}
+
+uint32_t Namespaces::longest_chain() const noexcept {
+  uint32_t longest = 0;
+  for (uint64_t hash = 0; hash <= bucket_mask_; ++hash) {
+    uint32_t length = 0;
+    for (uint32_t i = bucket(hash); i != no_namespace; i = entries_[i].bucket_next) ++length;
+    longest = std::max(longest, length);
+  }
+  return longest;
 }
 
 }  // namespace folio::inline v1::pool

@@ -31,27 +31,34 @@ class Namespaces {
  public:
   [[nodiscard]] static int64_t num_buckets(int64_t capacity) noexcept;
 
-  void attach(Namespace* entries, uint32_t* buckets, uint32_t capacity) noexcept;
+  /// `index` gives hashes and names.
+  void attach(Namespace* entries, uint32_t* buckets, uint32_t capacity,
+              PrefixIndex* index) noexcept;
 
   [[nodiscard]] uint32_t find(std::string_view salt, uint64_t adapter) const noexcept;
   /// The namespace, new if need be, with one user more. Needs an idle or unused entry.
-  [[nodiscard]] uint32_t open(std::string_view salt, uint64_t adapter, PrefixIndex& names) noexcept;
+  [[nodiscard]] uint32_t open(std::string_view salt, uint64_t adapter) noexcept;
   void retain(uint32_t i) noexcept { ++entries_[i].users; }
   void close(uint32_t i) noexcept;
 
   [[nodiscard]] const Namespace& operator[](uint32_t i) const noexcept { return entries_[i]; }
   [[nodiscard]] uint32_t capacity() const noexcept { return capacity_; }
+  /// Namespaces in the fullest bucket. For tests.
+  [[nodiscard]] uint32_t longest_chain() const noexcept;
 
  private:
   void push_idle(uint32_t i) noexcept;
   void take_idle(uint32_t i) noexcept;
   void forget(uint32_t i) noexcept;
+  [[nodiscard]] uint32_t find(uint64_t hash, std::string_view salt,
+                              uint64_t adapter) const noexcept;
   [[nodiscard]] uint32_t& bucket(uint64_t hash) const noexcept {
     return buckets_[hash & bucket_mask_];
   }
 
   Namespace* entries_ = nullptr;
   uint32_t* buckets_ = nullptr;
+  PrefixIndex* index_ = nullptr;
   uint64_t bucket_mask_ = 0;
   uint32_t capacity_ = 0;
   uint32_t idle_front_ = no_namespace, idle_back_ = no_namespace;

@@ -8,34 +8,13 @@
 #include <memory>
 #include <new>
 
-#include "pool/carver.h"
+#include "core/carver.h"
+#include "core/random_number.h"
+#include "pool/checks.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
 namespace {
-
-constexpr uint32_t max_count = std::numeric_limits<int32_t>::max();
-
-Status check_count(const char* option, uint32_t count, uint32_t least) {
-  if (count >= least && count <= max_count) return {};
-  return fail(Errc::invalid_argument, "create: {} is {}, expected {} .. {}", option, count, least,
-              max_count);
-}
-
-Status check_options(const PoolOptions& o) {
-  if (Status s = check_count("num_pages", o.num_pages, 1); !s.is_ok()) return s;
-  if (o.page_size < 1)
-    return fail(Errc::invalid_argument, "create: page_size is {}, expected at least 1",
-                o.page_size);
-  if (Status s = check_count("max_sequences", o.max_sequences, 1); !s.is_ok()) return s;
-  if (Status s = check_count("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
-    return s;
-  if (Status s = check_count("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
-  if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
-  return fail(Errc::invalid_argument, "create: {} is given without {}",
-              o.allocate != nullptr ? "allocate" : "deallocate",
-              o.allocate != nullptr ? "deallocate" : "allocate");
-}
 
 PoolOptions with_defaults(PoolOptions o) {
   if (o.max_pages_per_sequence == 0) o.max_pages_per_sequence = o.num_pages;
@@ -44,7 +23,7 @@ PoolOptions with_defaults(PoolOptions o) {
       return ::operator new(bytes, std::align_val_t{align}, std::nothrow);
     };
     o.deallocate = [](void*, void* memory, size_t) {
-      ::operator delete(memory, std::align_val_t{pool::Carver::alignment});
+      ::operator delete(memory, std::align_val_t{Carver::alignment});
     };
   }
   return o;
@@ -52,16 +31,16 @@ PoolOptions with_defaults(PoolOptions o) {
 
 }  // namespace
 
-void PagePool::State::carve(pool::Carver& carver) noexcept {
-  carver.take(table, options.max_sequences * row_stride);  // < 2^31 * 2^32
-  carver.take(records, options.num_pages);
-  carver.take(tokens, int64_t{options.num_pages} * options.page_size);
-  carver.take(buckets, pool::PrefixIndex::num_buckets(options.num_pages));
-  carver.take(sequences, options.max_sequences);
-  carver.take(pending, int64_t{options.max_sequences} + 1);
-  carver.take(taken, int64_t{options.max_sequences} + 1);
-  carver.take(spaces, num_spaces());
-  carver.take(space_buckets, pool::Namespaces::num_buckets(num_spaces()));
+void PagePool::State::carve(Carver& carver) noexcept {
+  table = carver.take<uint32_t>(options.max_sequences * row_stride);  // < 2^31 * 2^32
+  records = carver.take<pool::PageRecord>(options.num_pages);
+  tokens = carver.take<TokenId>(int64_t{options.num_pages} * options.page_size);
+  buckets = carver.take<uint32_t>(pool::PrefixIndex::num_buckets(options.num_pages));
+  sequences = carver.take<pool::SequenceRecord>(options.max_sequences);
+  pending = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
+  taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
+  spaces = carver.take<pool::Namespace>(num_spaces());
+  space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
 }
 
 void PagePool::State::start() noexcept {
@@ -72,45 +51,49 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(taken, options.max_sequences + 1);
   std::uninitialized_default_construct_n(spaces, num_spaces());
   lists.attach(records, options.num_pages);
-  index.attach(records, tokens, buckets, options.num_pages, options.page_size);
-  namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()));
+  index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
+  namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
 }
 
 Result<int64_t> PagePool::required_bytes(const PoolOptions& options) noexcept {
-  if (Status s = check_options(options); !s.is_ok()) return s;
+  if (Status s = pool::check_options(options); !s.is_ok()) return s;
   State state(with_defaults(options));
-  State* self = nullptr;
-  pool::Carver carver(nullptr);
-  carver.take(self, 1);
+  Carver carver(nullptr);
+  carver.take<State>(1);
   state.carve(carver);
   if (!carver.overflow()) return carver.bytes();
-  return fail(
-      Errc::invalid_argument,
-      "create: {} pages of {} tokens and {} rows of {} entries need more than 2^63 - 1 bytes",
-      options.num_pages, options.page_size, options.max_sequences, state.row_stride);
+  return fail(Errc::invalid_argument,
+              "PagePool::create: {} pages of {} tokens and {} rows of {} entries are more than "
+              "2^63 - 1 bytes",
+              options.num_pages, options.page_size, options.max_sequences, state.row_stride);
 }
 
 Result<PagePool> PagePool::create(const PoolOptions& options) noexcept {
   const Result<int64_t> bytes = required_bytes(options);
   if (!bytes) return bytes.error();
-  const PoolOptions given = with_defaults(options);
-  void* const block =
-      given.allocate(given.context, static_cast<size_t>(*bytes), pool::Carver::alignment);
+  PoolOptions given = with_defaults(options);
+  if (given.hash_seed == 0) {
+    const Result<uint64_t> drawn = random_number();
+    if (!drawn)
+      return fail(Errc::io, "PagePool::create: hash_seed is 0, expected another number where {}",
+                  drawn.error().message());
+    given.hash_seed = *drawn;
+  }
+  void* const block = given.allocate(given.context, static_cast<size_t>(*bytes), Carver::alignment);
   if (block == nullptr)
-    return fail(Errc::out_of_memory, "create: {} bytes are not to be had", *bytes);
-  if (reinterpret_cast<uintptr_t>(block) % pool::Carver::alignment != 0) {
+    return fail(Errc::out_of_memory, "PagePool::create: {} bytes are not to be had", *bytes);
+  const uintptr_t address = reinterpret_cast<uintptr_t>(block);
+  if (address % Carver::alignment != 0) {
     given.deallocate(given.context, block, static_cast<size_t>(*bytes));
     return fail(Errc::invalid_argument,
-                "create: allocate returned memory that is not aligned to {} bytes",
-                pool::Carver::alignment);
+                "PagePool::create: allocate's memory is aligned to {} bytes, expected {}",
+                address & -address, Carver::alignment);
   }
   static_assert(std::is_trivially_destructible_v<State>);
-  pool::Carver carver(static_cast<std::byte*>(block));
-  State* state = nullptr;
-  carver.take(state, 1);
-  std::construct_at(state, given);
+  Carver carver(block);
+  State* const state = std::construct_at(carver.take<State>(1), given);
   state->bytes = *bytes;
   state->carve(carver);
   state->start();
@@ -136,12 +119,24 @@ Result<int32_t> PagePool::length(SequenceId id) const noexcept {
 }
 
 Result<int64_t> PagePool::row_start(SequenceId id, uint32_t group) const noexcept {
-  const pool::SequenceRecord* s = state_ == nullptr ? nullptr : state_->find(id);
-  if (s == nullptr) return pool::not_alive("row_start", id);
-  if (group != 0)
-    return fail(Errc::invalid_argument,
-                "row_start: group is {}, expected 0 (the pool has one group)", group);
+  if (Status s = pool::check_group("row_start", group); !s.is_ok()) return s;
+  if (state_ == nullptr || state_->find(id) == nullptr) return pool::not_alive("row_start", id);
   return id.index * state_->row_stride;
+}
+
+Status PagePool::batch_rows(std::span<const SequenceId> ids, std::span<int64_t> rows,
+                            uint32_t group) const noexcept {
+  if (Status s = pool::check_group("batch_rows", group); !s.is_ok()) return s;
+  if (rows.size() != ids.size())
+    return fail(Errc::invalid_argument,
+                "PagePool::batch_rows: rows has {} elements, expected {} (the number of ids)",
+                rows.size(), ids.size());
+  if (state_ == nullptr) return pool::moved_from("batch_rows");
+  if (Status s = state_->check_ids("batch_rows", ids); !s.is_ok()) return s;
+  if (!rows.empty() && rows.data() == nullptr)
+    return pool::null_memory("batch_rows", "rows", rows.size());
+  for (size_t i = 0; i < ids.size(); ++i) rows[i] = ids[i].index * state_->row_stride;
+  return {};
 }
 
 PageTable PagePool::table(uint32_t group) const noexcept {

@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/carver.h"
 #include "folio/pool/page_pool.h"
-#include "pool/carver.h"
 #include "pool/namespaces.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
@@ -39,8 +39,6 @@ struct SequenceRecord {
 
 /// What reserve must do before the sequence writes into its last page.
 enum class TailWrite : uint8_t { in_place, forget_content, copy };
-
-[[nodiscard]] Status not_alive(const char* call, SequenceId id) noexcept;
 
 }  // namespace pool
 
@@ -81,14 +79,15 @@ struct PagePool::State {
   PoolStats counters;  ///< the fields that only grow, and `sequences`
 
   // Memory.
-  void carve(pool::Carver& carver) noexcept;  ///< places, or only measures, the arrays
-  void start() noexcept;                      ///< fills them
+  void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
+  void start() noexcept;                ///< fills them
   [[nodiscard]] int64_t num_spaces() const noexcept {
     return int64_t{options.max_sequences} + options.max_namespaces;
   }
 
   // Sequences.
-  [[nodiscard]] pool::SequenceRecord* find(SequenceId id) noexcept;
+  [[nodiscard]] pool::SequenceRecord* find(SequenceId id) const noexcept;
+  [[nodiscard]] Status check_ids(const char* call, std::span<const SequenceId> ids) const noexcept;
   [[nodiscard]] uint32_t index_of(const pool::SequenceRecord& s) const noexcept {
     return static_cast<uint32_t>(&s - sequences);
   }

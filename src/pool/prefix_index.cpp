@@ -3,6 +3,7 @@
 /// xxHash.
 #include "pool/prefix_index.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -28,18 +29,23 @@ int64_t PrefixIndex::num_buckets(uint32_t num_pages) noexcept {
 }
 
 void PrefixIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets,
-                         uint32_t num_pages, int32_t page_size) noexcept {
+                         uint32_t num_pages, int32_t page_size, uint64_t seed) noexcept {
   records_ = records;
   tokens_ = tokens;
   buckets_ = buckets;
   page_size_ = page_size;
+  seed_ = seed;
   const int64_t count = num_buckets(num_pages);
   bucket_mask_ = static_cast<uint64_t>(count) - 1;
   for (int64_t i = 0; i < count; ++i) buckets_[i] = no_page;
 }
 
 uint64_t PrefixIndex::hash(uint64_t parent_hash, const TokenId* tokens) const noexcept {
-  return XXH3_64bits_withSeed(tokens, bytes_of(page_size_), parent_hash) & hash_mask;
+  return XXH3_64bits_withSeed(tokens, bytes_of(page_size_), parent_hash ^ seed_) & hash_mask;
+}
+
+uint64_t PrefixIndex::hash(std::string_view salt, uint64_t adapter) const noexcept {
+  return XXH3_64bits_withSeed(salt.data(), salt.size(), adapter ^ seed_) & hash_mask;
 }
 
 uint32_t PrefixIndex::find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept {
@@ -101,8 +107,15 @@ void PrefixIndex::unlink(uint32_t page) noexcept {
   record.findable = false;
 }
 
-uint64_t namespace_hash(std::string_view salt, uint64_t adapter) noexcept {
-  return XXH3_64bits_withSeed(salt.data(), salt.size(), adapter) & hash_mask;
+uint32_t PrefixIndex::longest_chain() const noexcept {
+  uint32_t longest = 0;
+  for (uint64_t bucket = 0; bucket <= bucket_mask_; ++bucket) {
+    uint32_t length = 0;
+    for (uint32_t page = buckets_[bucket]; page != no_page; page = records_[page].bucket_next)
+      ++length;
+    longest = std::max(longest, length);
+  }
+  return longest;
 }
 
 }  // namespace folio::inline v1::pool

@@ -10,9 +10,14 @@
 /// Pages with equal content are *twins*: they share the name and form a ring, and one of them is
 /// findable. When the findable one leaves, a twin takes its place and the continuations stay
 /// reachable.
+///
+/// Hashes are XXH3 with a seed: of a page, the hash of the page before it and the pool's own seed.
+/// Whoever does not know the seed cannot choose tokens, or salts, whose hashes share a bucket. XXH3
+/// is no cryptographic function; but its values never leave the pool.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "folio/pool/page_pool.h"
 #include "pool/page_lists.h"
@@ -25,13 +30,16 @@ class PrefixIndex {
   /// costs a cache miss.
   [[nodiscard]] static int64_t num_buckets(uint32_t num_pages) noexcept;
 
+  /// `seed`: known to this pool alone.
   void attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, uint32_t num_pages,
-              int32_t page_size) noexcept;
+              int32_t page_size, uint64_t seed) noexcept;
 
   [[nodiscard]] uint64_t new_name() noexcept { return ++last_name_; }
 
   /// Hash of the chain that continues `parent_hash` with one page of tokens.
   [[nodiscard]] uint64_t hash(uint64_t parent_hash, const TokenId* tokens) const noexcept;
+  /// Hash of a namespace: where its chains begin.
+  [[nodiscard]] uint64_t hash(std::string_view salt, uint64_t adapter) const noexcept;
 
   /// The findable page that continues `parent` with `tokens`, or no_page. `hash` is of the chain.
   [[nodiscard]] uint32_t find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept;
@@ -55,6 +63,9 @@ class PrefixIndex {
     return records_[page].twin_next != page;
   }
 
+  /// Pages in the fullest bucket: what the slowest `find` compares at most. For tests.
+  [[nodiscard]] uint32_t longest_chain() const noexcept;
+
  private:
   void link(uint32_t page) noexcept;
   void unlink(uint32_t page) noexcept;
@@ -63,11 +74,9 @@ class PrefixIndex {
   const TokenId* tokens_ = nullptr;
   uint32_t* buckets_ = nullptr;
   uint64_t bucket_mask_ = 0;
+  uint64_t seed_ = 0;
   int32_t page_size_ = 0;
   uint64_t last_name_ = 0;
 };
-
-/// Hash of a namespace: where its chains begin.
-[[nodiscard]] uint64_t namespace_hash(std::string_view salt, uint64_t adapter) noexcept;
 
 }  // namespace folio::inline v1::pool

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "pool/checks.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
@@ -12,21 +13,9 @@ namespace folio::inline v1 {
 using pool::SequenceRecord;
 using pool::TailWrite;
 
-Status pool::not_alive(const char* call, SequenceId id) noexcept {
-  return fail(Errc::invalid_argument, "{}: sequence {} of generation {} is not alive", call,
-              id.index, id.generation);
-}
-
+#ifdef FOLIO_MUTANT_WRONG_HIT
 namespace {
 
-using pool::not_alive;
-
-Status no_sequence_left(const char* call, uint32_t max_sequences) {
-  return fail(Errc::out_of_pages, "{}: all {} sequences (max_sequences) are alive", call,
-              max_sequences);
-}
-
-#ifdef FOLIO_MUTANT_WRONG_HIT
 /// The fault of a test build: a findable page with other content than `page`, once; else `page`.
 uint32_t wrong_hit(const pool::PageRecord* records, uint32_t num_pages, uint32_t page) {
   static bool done = false;
@@ -36,24 +25,11 @@ uint32_t wrong_hit(const pool::PageRecord* records, uint32_t num_pages, uint32_t
   }
   return page;
 }
-#endif
-
-/// What `admit` refuses.
-Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options) {
-  if (prompt.empty())
-    return fail(Errc::invalid_argument, "admit: prompt has 0 tokens, expected at least 1");
-  if (prompt.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    return fail(Errc::invalid_argument, "admit: prompt has {} tokens, expected at most 2^31 - 1",
-                prompt.size());
-  }
-  if (options.salt.size() <= PagePool::max_salt_bytes) return {};
-  return fail(Errc::invalid_argument, "admit: salt has {} bytes, expected at most {}",
-              options.salt.size(), PagePool::max_salt_bytes);
-}
 
 }  // namespace
+#endif
 
-SequenceRecord* PagePool::State::find(SequenceId id) noexcept {
+SequenceRecord* PagePool::State::find(SequenceId id) const noexcept {
   if (id.index >= options.max_sequences) return nullptr;
   SequenceRecord& s = sequences[id.index];
   return s.alive && s.generation == id.generation ? &s : nullptr;
@@ -100,7 +76,7 @@ uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t 
 
 int32_t PagePool::peek(std::span<const TokenId> prompt,
                        const SequenceOptions& options) const noexcept {
-  if (state_ == nullptr || !check_prompt(prompt, options).is_ok()) return 0;
+  if (state_ == nullptr || !pool::check_prompt(prompt, options).is_ok()) return 0;
   const uint32_t space = state_->namespaces.find(options.salt, options.adapter);
   return static_cast<int32_t>(
              state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr)) *
@@ -109,14 +85,14 @@ int32_t PagePool::peek(std::span<const TokenId> prompt,
 
 Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
                                   const SequenceOptions& options) noexcept {
-  if (state_ == nullptr) return fail(Errc::invalid_argument, "admit: the pool has been moved from");
-  if (Status s = check_prompt(prompt, options); !s.is_ok()) return s;
+  if (state_ == nullptr) return pool::moved_from("admit");
+  if (Status s = pool::check_prompt(prompt, options); !s.is_ok()) return s;
   State& state = *state_;
   if (state.free_sequence == pool::no_sequence)
-    return no_sequence_left("admit", state.options.max_sequences);
+    return pool::no_sequence_left("admit", state.options.max_sequences);
 
   SequenceRecord& s = state.open_sequence();
-  s.space = state.namespaces.open(options.salt, options.adapter, state.index);
+  s.space = state.namespaces.open(options.salt, options.adapter);
   uint32_t* const row = state.row(s);
   const uint32_t limit = state.lookup_limit(prompt.size());
   s.pages = state.match(s.space, prompt.data(), limit, row);
@@ -147,17 +123,15 @@ TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) c
 
 Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return not_alive("reserve", id);
+  if (found == nullptr) return pool::not_alive("reserve", id);
   State& state = *state_;
   SequenceRecord& s = *found;
-  if (new_tokens < 0)
-    return fail(Errc::invalid_argument, "reserve: new_tokens is {}, expected at least 0",
-                new_tokens);
   const int64_t end = int64_t{s.length} + new_tokens;
-  if (end > state.max_tokens) {
+  if (new_tokens < 0 || end > state.max_tokens) {
     return fail(Errc::invalid_argument,
-                "reserve: length {} + new_tokens {} is more than the {} tokens a sequence can hold",
-                s.length, new_tokens, state.max_tokens);
+                "PagePool::reserve: new_tokens is {}, expected 0 .. {} (a sequence holds {}, its "
+                "length is {})",
+                new_tokens, state.max_tokens - s.length, state.max_tokens, s.length);
   }
   if (end <= s.room) return {};
 
@@ -165,8 +139,9 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   const TailWrite tail = state.tail_write(s, fresh);
   const uint32_t needed = fresh + (tail == TailWrite::copy ? 1 : 0);
   if (needed > state.available()) {
-    return fail(Errc::out_of_pages, "reserve: {} pages needed, {} of {} are free or can be evicted",
-                needed, state.available(), state.options.num_pages);
+    return fail(Errc::out_of_pages,
+                "PagePool::reserve: {} pages needed, {} of {} are free or can be evicted", needed,
+                state.available(), state.options.num_pages);
   }
   uint32_t* const row = state.row(s);
   uint32_t& last = row[s.length / state.options.page_size];
@@ -205,21 +180,23 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
 
 Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return not_alive("commit", id);
+  if (found == nullptr) return pool::not_alive("commit", id);
   State& state = *state_;
   SequenceRecord& s = *found;
   if (written.empty()) return {};
+  if (written.data() == nullptr) return pool::null_memory("commit", "written", written.size());
   if (written.size() > static_cast<size_t>(s.room - s.length)) {
-    return fail(Errc::invalid_argument,
-                "commit: written has {} tokens, but room for {} is reserved behind the length {}",
-                written.size(), s.room - s.length, s.length);
+    return fail(
+        Errc::invalid_argument,
+        "PagePool::commit: written has {} tokens, expected at most {} (the room that is reserved)",
+        written.size(), s.room - s.length);
   }
   const int32_t page_size = state.options.page_size;
   const uint32_t* const row = state.row(s);
   if (state.records[row[s.length / page_size]].awaits_copy) {
     return fail(
         Errc::invalid_argument,
-        "commit: page {} of the sequence waits for a copy; call take_copies and run it first",
+        "PagePool::commit: page {} of the sequence waits for a copy, expected take_copies before",
         s.length / page_size);
   }
   const int32_t first_full = s.length / page_size;
@@ -246,11 +223,12 @@ void PagePool::State::drop_pages(SequenceRecord& s, uint32_t keep) noexcept {
 
 Status PagePool::trim(SequenceId id, int32_t length) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return not_alive("trim", id);
+  if (found == nullptr) return pool::not_alive("trim", id);
   SequenceRecord& s = *found;
   if (length < 0 || length > s.length) {
     return fail(Errc::invalid_argument,
-                "trim: length is {}, expected 0 .. {} (the sequence's length)", length, s.length);
+                "PagePool::trim: length is {}, expected 0 .. {} (the sequence's length)", length,
+                s.length);
   }
   if (length == s.room) return {};
   state_->drop_pages(s, state_->pages_for(length));
@@ -261,22 +239,22 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
 
 Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return not_alive("fork", id);
+  if (found == nullptr) return pool::not_alive("fork", id);
   State& state = *state_;
   const SequenceRecord& parent = *found;
   if (length < 0 || length > parent.length) {
     return fail(Errc::invalid_argument,
-                "fork: length is {}, expected 0 .. {} (the sequence's length)", length,
+                "PagePool::fork: length is {}, expected 0 .. {} (the sequence's length)", length,
                 parent.length);
   }
   if (state.free_sequence == pool::no_sequence)
-    return no_sequence_left("fork", state.options.max_sequences);
+    return pool::no_sequence_left("fork", state.options.max_sequences);
   const int32_t cut = length % state.options.page_size;
   if (cut != 0 && state.available() == 0) {
-    return fail(
-        Errc::out_of_pages,
-        "fork: 1 page needed for {} tokens of a cut page, 0 of {} are free or can be evicted", cut,
-        state.options.num_pages);
+    return fail(Errc::out_of_pages,
+                "PagePool::fork: 1 page needed for {} tokens of a cut page, 0 of {} are free or "
+                "can be evicted",
+                cut, state.options.num_pages);
   }
   SequenceRecord& child = state.open_sequence();
   child.space = parent.space;
@@ -292,7 +270,7 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
 
 Status PagePool::release(SequenceId id) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return not_alive("release", id);
+  if (found == nullptr) return pool::not_alive("release", id);
   State& state = *state_;
   state.drop_pages(*found, 0);
   state.namespaces.close(found->space);

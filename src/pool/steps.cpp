@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "pool/checks.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
@@ -32,20 +33,13 @@ std::span<const PageCopy> PagePool::take_copies() noexcept {
 }
 
 Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcept {
-  if (state_ == nullptr)
-    return fail(Errc::invalid_argument, "begin_step: the pool has been moved from");
+  if (state_ == nullptr) return pool::moved_from("begin_step");
   State& state = *state_;
-  for (const SequenceId id : ids) {
-    if (state.find(id) == nullptr) {
-      return fail(Errc::invalid_argument,
-                  "begin_step: ids has sequence {} of generation {}, which is not alive", id.index,
-                  id.generation);
-    }
-  }
+  if (Status s = state.check_ids("begin_step", ids); !s.is_ok()) return s;
   const int slot = std::countr_one(state.unfinished);
   if (slot == max_unfinished_steps) {
-    return fail(Errc::busy, "begin_step: {} steps are unfinished, at most {} may be", slot,
-                max_unfinished_steps);
+    return fail(Errc::busy,
+                "PagePool::begin_step: {} steps are unfinished, expected fewer than that", slot);
   }
   const uint64_t bit = uint64_t{1} << slot;
   for (const SequenceId id : ids) state.find(id)->steps |= bit;
@@ -69,7 +63,8 @@ Status PagePool::end_step(StepTicket ticket) noexcept {
          (ticket.value == 0 || state_->tickets[slot] != ticket.value))
     ++slot;
   if (state_ == nullptr || slot == max_unfinished_steps) {
-    return fail(Errc::invalid_argument, "end_step: ticket {} is of no unfinished step",
+    return fail(Errc::invalid_argument,
+                "PagePool::end_step: ticket is {}, expected that of an unfinished step",
                 ticket.value);
   }
   State& state = *state_;

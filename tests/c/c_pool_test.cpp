@@ -133,6 +133,47 @@ TEST_F(CPool, ordinary_and_broken_calls_have_their_codes) {
   EXPECT_NE(std::strstr(message.text, "num_pages"), nullptr) << message.text;
 }
 
+TEST_F(CPool, rows_of_a_batch_are_all_or_none) {
+  const folio_sequence ids[] = {admit({1, 2, 3}), admit({4, 5}), admit({6})};
+  int64_t rows[3] = {-7, -7, -7}, row = 0;
+  ASSERT_EQ(folio_get_batch_rows(pool.get(), ids, 3, rows, &message), FOLIO_OK) << message.text;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(folio_get_row_start(pool.get(), ids[i], &row, &message), FOLIO_OK);
+    EXPECT_EQ(rows[i], row);
+  }
+  EXPECT_EQ(folio_get_batch_rows(pool.get(), nullptr, 0, nullptr, &message), FOLIO_OK);
+
+  ASSERT_EQ(folio_release(pool.get(), ids[2], &message), FOLIO_OK);
+  const std::vector<int64_t> before(rows, rows + 3);
+  std::vector<int64_t> written = before;
+  EXPECT_EQ(folio_get_batch_rows(pool.get(), ids, 3, written.data(), &message),
+            FOLIO_INVALID_ARGUMENT);
+  EXPECT_NE(std::strstr(message.text, "sequences[2] is 4294967298, expected one that is alive"),
+            nullptr)
+      << message.text;
+  EXPECT_EQ(written, before);
+  for (const int64_t count : {int64_t{-1}, INT64_MIN})
+    EXPECT_EQ(folio_get_batch_rows(pool.get(), ids, count, rows, &message), FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(folio_get_batch_rows(nullptr, ids, 1, rows, &message), FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(folio_get_batch_rows(pool.get(), nullptr, 1, rows, &message), FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(folio_get_batch_rows(pool.get(), ids, 1, nullptr, &message), FOLIO_INVALID_ARGUMENT);
+}
+
+TEST_F(CPool, a_seed_may_be_given_and_older_callers_draw_one) {
+  auto options = c_struct<folio_pool_options>();
+  options.num_pages = 8;
+  options.page_size = 4;
+  options.max_sequences = 1;
+  options.hash_seed = 7;
+  for (const size_t size : {sizeof options, offsetof(folio_pool_options, hash_seed)}) {
+    options.struct_size = static_cast<uint32_t>(size);
+    folio_pool* made = nullptr;
+    ASSERT_EQ(folio_create_pool(&options, &made, &message), FOLIO_OK) << message.text;
+    pool.reset(made);
+    write(admit({1, 2, 3}), {1, 2, 3});
+  }
+}
+
 TEST_F(CPool, an_older_callers_stats_are_filled_as_far_as_they_go) {
   folio_pool_stats old = {};
   old.struct_size = offsetof(folio_pool_stats, used_pages);

@@ -16,7 +16,15 @@ IDS = '"timestamp": 0, "output_length": 2, "hash_ids": [1, 2]'
 BAD_LINES = {
     GOOD[:50]: "not a JSON object",
     GOOD + GOOD: "not a JSON object",
-    "[" * 100_000: "not a JSON object",
+    "[" * 100_000: "the line nests 100000 brackets, expected at most 64",
+    "[" * 65 + "]" * 65: "the line nests 65 brackets, expected at most 64",
+    "[" * 64 + "]" * 64: "expected a JSON object, got array",
+    '{"input_length": %s}' % ("[" * 520_000 + "]" * 520_000): "the line nests 520001 brackets",
+    '{"x": %s}' % ('{"y": ' * 100_000 + "1" + "}" * 100_000): "the line nests 100001 brackets",
+    '{"input_length": "%s"}' % ("[" * 100_000): 'input_length is "[[[[',
+    '{"input_length": %s}' % ("[" * 60 + "]" * 60): "input_length is an array of 1, expected an integer from 1 to 16777216",
+    '{"input_length": {"a": 1}}': "input_length is an object, expected an integer",
+    '{"input_length": %s}' % ("9" * 100_000): "not a JSON object",
     "[1, 2]": "expected a JSON object",
     "17": "expected a JSON object",
     '"\\ud800"': "not a JSON object",
@@ -51,39 +59,53 @@ BAD_LINES = {
 BAD_OPTIONS = {
     ("--no-such-option",): "--no-such-option",
     ("surplus",): "surplus",
-    ("--limit", "0"): "--limit",
-    ("--limit", "-3"): "--limit",
-    ("--limit", "many"): "--limit",
-    ("--pages", "0"): "--pages",
-    ("--pages", "4294967296"): "--pages",
     ("--pages", "3"): "line 1",
     ("--pages", "2147483647", "--layers", "61", "--page-size", "1024"): "GiB",
-    ("--page-size", "0"): "--page-size",
-    ("--page-size", "1048577"): "--page-size",
-    ("--layers", "0"): "--layers",
-    ("--layers", "1000000000"): "--layers",
     ("--q-heads", "9", "--kv-heads", "2"): "--q-heads",
-    ("--q-heads", "99999999999999999999"): "--q-heads",
-    ("--head-size", "12"): "head_size",
-    ("--head-size", "584"): "--head-size",
+    ("--head-size", "12"): "--head-size: got '12', expected a multiple of 8",
+    ("--head-size", "64", "--mla", "--v-head-size", "12"): "--v-head-size: got '12', expected a multiple of 8",
     ("--head-size", "64", "--v-head-size", "32"): "--v-head-size: needs --mla",
     ("--head-size", "64", "--mla", "--v-head-size", "72"): "--v-head-size",
     ("--mla",): "--mla",
-    ("--model", "gpt-2"): "gpt-2",
-    ("--kv-dtype", "i4"): "i4",
-    ("--kv-dtype", ""): "--kv-dtype",
-    ("--compute", "some"): "--compute",
-    ("--threads", "0"): "--threads",
-    ("--step-tokens", "0"): "--step-tokens",
+    ("--model", "gpt-2"): "--model: got 'gpt-2', expected llama-3-8b or deepseek-v3",
+    ("--model", ""): "--model: got '', expected llama-3-8b or deepseek-v3",
+    ("--kv-dtype", "i4"): "--kv-dtype: got 'i4', expected bf16|f16|f32|f8_e4m3|f8_e5m2|i8",
+    ("--kv-dtype", "3"): "--kv-dtype: got '3', expected bf16|",
+    ("--kv-dtype", ""): "--kv-dtype: got '', expected bf16|",
+    ("--compute", "some"): "--compute: got 'some', expected attention|none",
+    ("--compute", "1"): "--compute: got '1', expected attention|none",
+    ("--json", ""): "--json: got '', expected the name of a file",
+    ("--mla=no",): "mla was given a",
+    ("--verify=2",): "verify was given a",
+    ("--seed", "1", "--seed", "2"): "--seed",
+    ("--pages", "2147483647", "--layers", "1024", "--q-heads", "1024", "--kv-heads", "1024", "--head-size", "576",
+     "--page-size", "1048576", "--max-batch", "4096", "--step-tokens", "1048576", "--threads", "4096"): "GiB",
     ("--step-tokens", "1048576", "--max-batch", "4096", "--q-heads", "1024", "--head-size", "576"): "GiB",
-    ("--max-batch", "0"): "--max-batch",
     ("--verify", "--compute", "none"): "--verify",
-    ("--verify", "--verify-share", "1.5"): "--verify-share",
-    ("--verify", "--verify-share", "nan"): "--verify-share",
     ("--page-per-block", "--compute", "none"): "--sequential",
     ("--page-per-block", "--sequential"): "--compute none",
     ("--page-per-block", "--sequential", "--compute", "none", "--pages", "1"): "line 1",
 }
+
+# option -> (least, most): every other word is refused, and named with this range
+INTEGERS = {
+    "--limit": (1, 1099511627776),
+    "--layers": (1, 1024),
+    "--q-heads": (1, 1024),
+    "--kv-heads": (1, 1024),
+    "--head-size": (8, 576),
+    "--v-head-size": (8, 576),
+    "--pages": (1, 2147483647),
+    "--page-size": (1, 1048576),
+    "--max-batch": (1, 4096),
+    "--step-tokens": (1, 1048576),
+    "--threads": (1, 4096),
+    "--seed": (0, 18446744073709551615),
+}
+NO_INTEGERS = ("", " ", "many", "5x", "x5", " 5", "5 ", "+5", "0x10", "1e1", "5.0", "5,0", "nan", "inf", "-inf", "-", "--", "5\n",
+               "-1", "-9223372036854775808", "-9223372036854775809", "18446744073709551616", "1" + 22 * "0", 10_000 * "9", "\xff")
+NO_SHARES = ("", " ", "x", "0.5x", " 0.5", "0,5", "nan", "-nan", "inf", "-inf", "1e400", "-1e-400", "1.0000001", "-0.1", "0x1p-1",
+             "9" * 400)
 
 
 class BadInput(unittest.TestCase):
@@ -131,6 +153,7 @@ class BadInput(unittest.TestCase):
     def test_a_trace_that_cannot_be_read_is_named(self):
         absent = os.path.join(self.folder.name, "absent.jsonl")
         self.expect_refusal(tool.replay(TOOLS[0], absent), absent)
+        self.expect_refusal(tool.replay(TOOLS[0], ""), "trace: got '', expected the name of a file")
         self.expect_refusal(tool.replay(TOOLS[0], self.folder.name), self.folder.name)
         self.expect_refusal(tool.replay(TOOLS[0], self.trace_of("", "")), "no requests")
 
@@ -139,6 +162,32 @@ class BadInput(unittest.TestCase):
         for options, word in BAD_OPTIONS.items():
             with self.subTest(options=options):
                 self.expect_refusal(tool.replay(TOOLS[0], trace, *options), word)
+
+    def test_what_is_no_integer_in_range_is_named_with_the_range(self):
+        trace = self.trace_of(GOOD)
+        for option, (least, most) in INTEGERS.items():
+            for word in (*NO_INTEGERS, str(least - 1), str(most + 1)):
+                with self.subTest(option=option, word=word[:40]):
+                    shown = "".join(c if " " <= c <= "~" else "?" for c in word.encode().decode("latin-1"))
+                    shown = shown if len(shown) <= 40 else shown[:40] + "..."
+                    self.expect_refusal(tool.replay(TOOLS[0], trace, f"{option}={word}" if word else option, *([] if word else [word])),
+                                        f"{option}: got '{shown}', expected an integer from {least} to {most}")
+
+    def test_what_is_no_share_is_named_with_the_range(self):
+        trace = self.trace_of(GOOD)
+        for word in NO_SHARES:
+            with self.subTest(word=word[:40]):
+                self.expect_refusal(tool.replay(TOOLS[0], trace, "--verify-share", word),
+                                    "--verify-share: got '", "expected a number from 0 to 1")
+
+    def test_the_ends_of_the_ranges_are_taken(self):
+        trace = self.trace_of(GOOD)
+        for options in (("--seed", 0), ("--seed", 2**64 - 1), ("--seed", "007"), ("--limit", 1), ("--limit", 2**40), ("--page-size", 1),
+                        ("--page-size", 2**20), ("--max-batch", 4096), ("--step-tokens", 2**20), ("--threads", 4096),
+                        ("--verify-share", 0), ("--verify-share", 1), ("--verify-share", "1e-300")):
+            with self.subTest(options=options):
+                outcome = tool.replay(TOOLS[0], trace, "--compute", "none", *options)
+                self.assertEqual(outcome.code, 0, outcome.err)
 
     def test_no_command_and_an_unknown_command_are_errors(self):
         for arguments in ([], ["play"], ["replay"]):

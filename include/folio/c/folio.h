@@ -331,7 +331,7 @@ typedef uint64_t folio_sequence;
 typedef uint64_t folio_step;
 
 /// PoolOptions. Defaults: page_size 16, max_sequences 256, max_namespaces 256, prefix_reuse on,
-/// allocation by the C++ runtime.
+/// allocation by the C++ runtime, a hash_seed drawn from the system's randomness.
 typedef struct folio_pool_options {
   uint32_t struct_size;
   uint32_t num_pages;
@@ -344,6 +344,7 @@ typedef struct folio_pool_options {
   void* (*allocate)(void* context, size_t bytes, size_t align);
   void (*deallocate)(void* context, void* memory, size_t bytes);
   void* context;
+  uint64_t hash_seed;
 } folio_pool_options;
 
 /// Pages are shared only between sequences with equal salt and equal adapter. A null pointer:
@@ -357,7 +358,7 @@ typedef struct folio_sequence_options {
 } folio_sequence_options;
 
 /// A folio_batch's table. Base and stride never change; a sequence's row begins at
-/// folio_get_row_start.
+/// folio_get_row_start; folio_get_batch_rows: of all sequences of a batch.
 typedef struct folio_table {
   uint32_t struct_size;
   uint32_t reserved;
@@ -405,6 +406,12 @@ FOLIO_C_EXPORT folio_code folio_get_length(const folio_pool* pool, folio_sequenc
                                            int32_t* length, folio_message* message);
 FOLIO_C_EXPORT folio_code folio_get_row_start(const folio_pool* pool, folio_sequence sequence,
                                               int64_t* row_start, folio_message* message);
+/// row_starts[i]: where the row of sequences[i] begins: a folio_batch's table_row_starts. A stale
+/// sequence is invalid_argument, and nothing is written.
+FOLIO_C_EXPORT folio_code folio_get_batch_rows(const folio_pool* pool,
+                                               const folio_sequence* sequences,
+                                               int64_t num_sequences, int64_t* row_starts,
+                                               folio_message* message);
 /// These two fill as much of the struct as its struct_size holds.
 FOLIO_C_EXPORT folio_code folio_get_table(const folio_pool* pool, folio_table* table,
                                           folio_message* message);

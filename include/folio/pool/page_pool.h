@@ -11,19 +11,20 @@
 ///   admit -> [ reserve -> take_copies, copy_pages -> begin_step -> append, attend -> end_step ->
 ///   commit ]* -> release
 ///
-/// A prefix hit compares tokens, salt and adapter, page by page; hashes only speed it up. Position
-/// i of a sequence lies in slot i % page_size of page entries[row_start + i / page_size] of the
-/// table.
+/// A prefix hit compares tokens, salt and adapter, page by page; hashes only speed it up, and begin
+/// with a seed that each pool draws for itself, so that no prompts or salts prepared elsewhere meet
+/// in one place of the index. Position i of a sequence lies in slot i % page_size of page
+/// entries[row_start + i / page_size] of the table.
 ///
-/// Errors:        a stale id is invalid_argument, never another sequence; out_of_pages changes
-///                nothing.
+/// Errors:        a call that fails changes nothing. Null memory of some size and a stale id are
+///                invalid_argument; an id never means another sequence of its pool, but ids of
+///                another pool are known as such only where no sequence has them here.
 /// Memory:        one block from `allocate`, taken by `create`, given back by the destructor; no
 ///                other call allocates, but for the message of a failure and the scratch of
 ///                check_invariants.
 /// Cost:          O(1) per page; release and eviction included.
 /// Thread safety: externally synchronised; const calls may run beside one another. A moved-from
-/// pool answers like one without
-///                sequences.
+///                pool answers like one without sequences.
 #pragma once
 
 #include <compare>
@@ -70,6 +71,10 @@ struct PoolOptions {
   void* (*allocate)(void* context, size_t bytes, size_t align) = nullptr;
   void (*deallocate)(void* context, void* memory, size_t bytes) = nullptr;
   void* context = nullptr;
+  /// of the index's hashes, which no answer depends on; 0: drawn from the system's randomness.
+  /// Another value makes the order of work repeatable, and is to be kept from those who send
+  /// prompts.
+  uint64_t hash_seed = 0;
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -105,7 +110,8 @@ class FOLIO_EXPORT PagePool {
   static constexpr int max_unfinished_steps = 64;
   static constexpr size_t max_salt_bytes = 128;
 
-  /// Errors: invalid_argument naming the option, before anything is allocated; out_of_memory
+  /// Errors: invalid_argument naming the option, and io where a seed is to be drawn and the system
+  /// has no randomness, both before anything is allocated; out_of_memory
   [[nodiscard]] static Result<PagePool> create(const PoolOptions& options) noexcept;
   /// Bytes that `create` will ask of `allocate`. Errors: invalid_argument, as `create`
   [[nodiscard]] static Result<int64_t> required_bytes(const PoolOptions& options) noexcept;
@@ -166,6 +172,10 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Result<int32_t> length(SequenceId id) const noexcept;
   /// First entry of the sequence's row in `table(group).entries`; the same for the sequence's life.
   [[nodiscard]] Result<int64_t> row_start(SequenceId id, uint32_t group = 0) const noexcept;
+  /// rows[i] becomes the row_start of ids[i]: a Batch's table.row_starts. Errors: invalid_argument
+  /// for a stale id, or another number of rows than of ids; nothing is written then
+  [[nodiscard]] Status batch_rows(std::span<const SequenceId> ids, std::span<int64_t> rows,
+                                  uint32_t group = 0) const noexcept;
   /// All rows: base and stride never change; 32-byte aligned; `padded_table_columns` wide;
   /// unassigned entries are num_pages. There is one group: any other gives an empty table.
   [[nodiscard]] PageTable table(uint32_t group = 0) const noexcept;
@@ -179,6 +189,7 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status check_invariants() const noexcept;
 
  private:
+  friend struct PoolInspection;  // for tests: src/pool/inspection.h
   struct FOLIO_LOCAL State;
   explicit PagePool(State* state) noexcept : state_(state) {}
   State* state_ = nullptr;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/checks.h: what a pool refuses, in one voice: `PagePool::call: argument is X, expected Y`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "folio/pool/page_pool.h"
+
+namespace folio::inline v1::pool {
+
+[[nodiscard]] Status check_options(const PoolOptions& options) noexcept;
+[[nodiscard]] Status check_prompt(std::span<const TokenId> prompt,
+                                  const SequenceOptions& options) noexcept;
+/// There is one group.
+[[nodiscard]] Status check_group(const char* call, uint32_t group) noexcept;
+
+// The refusals themselves, where the caller has looked already.
+[[nodiscard]] Status moved_from(const char* call) noexcept;
+[[nodiscard]] Status not_alive(const char* call, SequenceId id) noexcept;
+[[nodiscard]] Status null_memory(const char* call, const char* argument, size_t size) noexcept;
+[[nodiscard]] Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept;
+
+}  // namespace folio::inline v1::pool
