@@ -68,7 +68,7 @@ TEST_F(StaticKeys, of_a_tile_within_a_page_are_one_strided_tile) {
   KVCacheIterator<KVCacheMHAOperand<PagedCache::CacheType>, 16, 2, 64> iterator({key}, 0, 1, 80);
   iterator.increment();
   const auto& tile = iterator.next_tile();
-  EXPECT_EQ(tile.stride_bytes(), 2 * 64 * 2) << "kv_num_heads * cache_depth elements";
+  EXPECT_EQ(tile.group<16>(0).stride_bytes, 2 * 64 * 2) << "kv_num_heads * cache_depth elements";
   const void* row = key.block_paged_ptr<16>(0, 16, 1);
   EXPECT_EQ(tile.group<16>(0).data, row);
   EXPECT_EQ(iterator.tile_start_row(), 32);

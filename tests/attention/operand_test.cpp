@@ -319,7 +319,10 @@ TEST(ViewOperand, a_view_of_another_type_is_refused_with_a_reason) {
   bad = good;
   bad.slot_stride_bytes = 0;
   EXPECT_EQ(message(bad),
-            "view_operand: view.page_size is 4 and slot_stride_bytes 0, expected at least 1");
+            "view_operand: view.slot_stride_bytes is 0, expected another number of bytes");
+  bad = good;
+  bad.page_size = 0;
+  EXPECT_EQ(message(bad), "view_operand: view.page_size is 0, expected at least 1");
   bad = good;
   bad.scales = {&scale, DType::f32, 0, 0, 0, 0, 0, nullptr};
   EXPECT_NE(

@@ -107,7 +107,7 @@ TEST(KVBuffer_kv_num_heads_parameter, is_part_of_the_type_of_the_iterator) {
   using Tensor = TensorMHAOperand<DType::bf16>;
   KVCacheIterator<Tensor, 64, 2, 128> iterator(
       {{dense.data(), row_major<Tensor::shape>(1, 4, 2, 128)}, {}}, 0, 1, 4);
-  EXPECT_EQ(iterator.next_tile().stride_bytes(), 2 * 128 * 2)
+  EXPECT_EQ(iterator.next_tile().group<4>(0).stride_bytes, 2 * 128 * 2)
       << "kv_num_heads * cache_depth elements";
 }
 TEST(KVBuffer_transpose_parameter, tells_K_from_V) {

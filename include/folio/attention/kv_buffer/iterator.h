@@ -80,11 +80,10 @@ class KVCacheIterator {
     kv_head_idx_ = kv_head_idx;
     is_set_ = true;
     if (keys.seen == ~uint64_t{0} && keys.runs == 1) {
-      const TileRows scales = PageCursor::scale_rows(operand_.view, keys.run[0], kv_head_idx);
-      return tile_.set_whole(rows_of(keys.run[0]), scales.data,
-                             scales.data != nullptr ? scales.stride_bytes : -1);
+      return tile_.set_whole(rows_of(keys.run[0]),
+                             PageCursor::scale_rows(operand_.view, keys.run[0], kv_head_idx));
     }
-    tile_.clear(tile_size, operand_.view.slot_stride_bytes, scale_stride_bytes());
+    tile_.clear(tile_size, operand_.view.scales.data != nullptr);
     add_keys(keys, 0);
   }
 
@@ -99,7 +98,7 @@ class KVCacheIterator {
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void resolve(int32_t valid) {
     if constexpr (detail::HasView<Operand>) {
       const PageCursor cursor(operand_.view, operand_.table, batch_idx_);
-      tile_.clear(valid, operand_.view.slot_stride_bytes, scale_stride_bytes());
+      tile_.clear(valid, operand_.view.scales.data != nullptr);
       for (int32_t base = 0; base < valid; base += tile_keys) {
         const int32_t count = valid - base;
         KeyTile keys;
@@ -109,9 +108,7 @@ class KVCacheIterator {
         add_keys(keys, base);
       }
     } else {
-      const OperandRun first =
-          valid > 0 ? operand_.run(batch_idx_, tile_start_row_, kv_head_idx_) : OperandRun{};
-      tile_.clear(valid, first.slot_stride_bytes, -1);
+      tile_.clear(valid, false);
       for (int32_t key = 0; key < valid;) {
         const OperandRun run = operand_.run(batch_idx_, tile_start_row_ + key, kv_head_idx_);
         if (run.rows <= 0) return;
@@ -119,7 +116,8 @@ class KVCacheIterator {
         const int32_t end = (key / 64 + 1) * 64 < valid ? (key / 64 + 1) * 64 : valid;
         const int32_t count = run.rows < end - key ? static_cast<int32_t>(run.rows) : end - key;
         if (run.data != nullptr)
-          tile_.add(key, count, run.data + head_dim_offset * element_bytes, nullptr, ~uint64_t{0});
+          tile_.add(key, count, {run.data + head_dim_offset * element_bytes, run.slot_stride_bytes},
+                    {}, ~uint64_t{0});
         key += count;
       }
     }
@@ -129,18 +127,14 @@ class KVCacheIterator {
     const TileRows rows = PageCursor::rows(operand_.view, run, kv_head_idx_);
     return {rows.data + head_dim_offset * element_bytes, rows.stride_bytes};
   }
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int64_t scale_stride_bytes() const {
-    return operand_.view.scales.data != nullptr ? operand_.view.scales.slot_stride_bytes : -1;
-  }
   /// Runs of `keys`, whose key 0 is row `base` of the tile.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void add_keys(const KeyTile& keys, int base) {
     for (int r = 0; r < keys.runs; ++r) {
       const TileRun& run = keys.run[r];
       const int count =
           run.rows < tile_size - base - run.first ? run.rows : tile_size - base - run.first;
-      tile_.add(base + run.first, count, rows_of(run).data,
-                PageCursor::scale_rows(operand_.view, run, kv_head_idx_).data,
-                keys.seen >> run.first);
+      tile_.add(base + run.first, count, rows_of(run),
+                PageCursor::scale_rows(operand_.view, run, kv_head_idx_), keys.seen >> run.first);
     }
   }
 

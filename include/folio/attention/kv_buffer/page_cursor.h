@@ -107,7 +107,8 @@ class PageCursor {
   }
   /// Whether the heads of a token lie closer together than the tokens: token-major order.
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE bool heads_are_adjacent(const PagedKVView& view) {
-    return view.head_stride_bytes < view.slot_stride_bytes;
+    const int64_t head = view.head_stride_bytes, slot = view.slot_stride_bytes;
+    return (head < 0 ? -head : head) < (slot < 0 ? -slot : slot);
   }
 
   /// Scales of granule 0 of a run's rows, of one head; data is null without scales.

@@ -88,7 +88,7 @@ struct ViewMHAOperand {
   FOLIO_HOST_DEVICE constexpr uint32_t max_context_length() const { return max_length; }
 
   /// A row of a view is a slot's record as wide as the slot stride: these four mean something where
-  /// the page stride is a multiple of it, as in every cache of one tensor.
+  /// that is positive and the page stride a multiple of it, as in every cache of one tensor.
   FOLIO_HOST_DEVICE constexpr int64_t row_stride() const {
     return view.page_stride_bytes / view.slot_stride_bytes;
   }
@@ -164,8 +164,9 @@ struct ViewMHAOperand {
 };
 
 /// A view as an operand of the given element types. `context_lengths` [batch] and the table are
-/// borrowed. Errors: invalid_argument if the view's data is null, its dtype or scale dtype is
-/// another, or a size or stride is impossible.
+/// borrowed. Strides may be negative: data is then not the lowest address. Errors: invalid_argument
+/// if the view's data is null, its dtype or scale dtype is another, page_size or granularity is
+/// less than 1, or slot_stride_bytes is 0.
 template <DType D, DType ScaleDType = DType::invalid>
 [[nodiscard]] Result<ViewMHAOperand<D, ScaleDType>> view_operand(const PagedKVView& view,
                                                                  const PageTable& table,
@@ -185,11 +186,12 @@ template <DType D, DType ScaleDType = DType::invalid>
                 "view_operand: view.scales.granularity is {}, expected at least 1",
                 view.scales.granularity);
   }
-  if (view.page_size < 1 || view.slot_stride_bytes < 1) {
+  if (view.page_size < 1)
+    return fail(Errc::invalid_argument, "view_operand: view.page_size is {}, expected at least 1",
+                view.page_size);
+  if (view.slot_stride_bytes == 0)
     return fail(Errc::invalid_argument,
-                "view_operand: view.page_size is {} and slot_stride_bytes {}, expected at least 1",
-                view.page_size, view.slot_stride_bytes);
-  }
+                "view_operand: view.slot_stride_bytes is 0, expected another number of bytes");
   return ViewMHAOperand<D, ScaleDType>{view, table, context_lengths, max_length};
 }
 
