@@ -30,6 +30,13 @@ std::string model_name() {
   return "unknown processor";
 }
 
+/// The best that this machine offers.
+std::string instruction_set() {
+  for (int i = num_capabilities - 1; i >= 0; --i)
+    if (machine_has(static_cast<Capability>(i))) return name(static_cast<Capability>(i));
+  return "x86-64";
+}
+
 bool is_arithmetic(const Roof& roof) { return roof.name.starts_with("P"); }
 
 nlohmann::json json_of(const Roof& roof) {
@@ -122,7 +129,7 @@ void Report::finish() const {
   const nlohmann::json context = {{"machine", machine_},
                                   {"commit", options_.commit},
                                   {"compiler", __VERSION__},
-                                  {"isa", name(machine_isa())},
+                                  {"isa", instruction_set()},
                                   {"cache_mib", static_cast<double>(cache_bytes()) / (1 << 20)}};
   std::ofstream file(options_.json);
   file << nlohmann::json{{"context", context}, {"rows", rows}, {"ratios", ratios}}.dump(1) << '\n';

@@ -16,7 +16,7 @@ const char* refuse(const AttentionProblem& problem, Device device) noexcept {
   if (!resolved) return "the problem is broken; Attention::create names the argument";
   const char* reason = "no kernel is built in";
   for (const Kernel& kernel : kernels()) {
-    reason = refusal(kernel, *resolved, machine_isa());
+    reason = refusal(kernel, *resolved, machine_capabilities());
     if (reason == nullptr) return nullptr;
   }
   return reason;
@@ -32,7 +32,7 @@ Result<Attention> Attention::create(const AttentionProblem& problem, const Atten
   if (Status s = check_limits(*resolved, limits); !s.is_ok()) return s;
   if (kernel.empty() && forced_kernel() != nullptr) kernel = forced_kernel();
   const Result<const Kernel*> selected =
-      select(*resolved, machine_isa(), machine_profile(), kernel);
+      select(*resolved, machine_capabilities(), machine_profile(), kernel);
   if (!selected) return selected.error();
 
   Attention attention;

@@ -13,20 +13,9 @@
 #include "folio/attention/attend.h"
 #include "folio/attention/problem.h"
 #include "folio/cache/batch.h"
+#include "kernel/capability.h"
 
 namespace folio::inline v1 {
-
-/// Instruction sets that objects are built for; a machine has all below the one it has.
-///
-/// avx512_bf16: x86-64-v4 with AVX512-BF16, VBMI and VNNI. amx_bf16: that, with AMX-TILE, -BF16 and
-/// -INT8 and the system's permission.
-enum class Isa : uint8_t {
-  x86_64 = 0,
-  x86_64_v3 = 1,
-  x86_64_v4 = 2,
-  avx512_bf16 = 3,
-  amx_bf16 = 4
-};
 
 /// What a kernel multiplies with. Machines differ in which is fast: profile.h.
 enum class Unit : uint8_t { vector = 0, bf16_dot = 1, amx = 2 };
@@ -82,7 +71,7 @@ using KernelFinish = void(const KernelCall&, const Task&, void* scratch,
 
 struct Kernel {
   std::string_view name;
-  Isa isa = Isa::x86_64;
+  Capabilities needs = {};  ///< what the machine must offer
   Reproducible promises = Reproducible::per_plan;
   KernelRefuse* refuse = nullptr;
   KernelGeometryOf* geometry = nullptr;

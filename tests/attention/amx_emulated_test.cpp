@@ -14,7 +14,7 @@ namespace folio::test {
 namespace {
 
 constexpr Kernel emulated{"attention_grouped_amx_emulated",
-                          Isa::avx512_bf16,
+                          needs_avx512_bf16,
                           Reproducible::per_query,
                           grouped::refuse,
                           grouped::geometry,

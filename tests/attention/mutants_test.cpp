@@ -58,7 +58,7 @@ void finish(const KernelCall& call, const Task& task, void* scratch,
 
 template <Mutant M>
 constexpr Kernel kernel_of(std::string_view name) {
-  return {name,   Isa::x86_64, Reproducible::per_query, portable::refuse, portable::geometry,
+  return {name,   {},       Reproducible::per_query, portable::refuse, portable::geometry,
           run<M>, finish<M>};
 }
 

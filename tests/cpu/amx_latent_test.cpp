@@ -17,7 +17,7 @@ namespace folio::test {
 namespace {
 
 constexpr Kernel emulated{"attention_latent_amx_emulated",
-                          Isa::avx512_bf16,
+                          needs_avx512_bf16,
                           Reproducible::per_query,
                           latent::refuse,
                           latent::geometry,

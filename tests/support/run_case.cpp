@@ -19,7 +19,7 @@ namespace {
 std::vector<std::string> names_where(bool present) {
   std::vector<std::string> names;
   for (const Kernel& kernel : kernels()) {
-    if ((kernel.isa <= machine_isa()) == present) names.emplace_back(kernel.name);
+    if (machine_has(kernel.needs) == present) names.emplace_back(kernel.name);
   }
   return names;
 }
