@@ -32,7 +32,7 @@ std::string model_name() {
 
 /// The best that this machine offers.
 std::string instruction_set() {
-  for (int i = num_capabilities - 1; i >= 0; --i)
+  for (int i = num_capabilities - 1; i > 0; --i)
     if (machine_has(static_cast<Capability>(i))) return name(static_cast<Capability>(i));
   return "x86-64";
 }

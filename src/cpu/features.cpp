@@ -61,7 +61,7 @@ bool has_amx() {
 
 Capabilities detect_capabilities() {
   __builtin_cpu_init();  // asks the operating system for its register state too
-  Capabilities found;
+  Capabilities found = Capability::cpu;
   if (!has_v3()) return found;
   found |= Capability::x86_64_v3;
   if (!has_v4()) return found;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "folio/core/host_device.h"
 
@@ -18,6 +19,10 @@ class Bits {
   FOLIO_ALWAYS_INLINE constexpr Bits() noexcept = default;
   // Implicit, so that one enumerator is a set as well.
   FOLIO_ALWAYS_INLINE constexpr Bits(E e) noexcept : word_(uint32_t{1} << static_cast<int>(e)) {}
+
+  FOLIO_ALWAYS_INLINE constexpr Bits(std::initializer_list<E> list) noexcept {
+    for (const E e : list) word_ |= Bits(e).word_;
+  }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE constexpr bool has(E e) const noexcept {
     return (word_ >> static_cast<int>(e) & 1) != 0;

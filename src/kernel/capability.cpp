@@ -12,6 +12,7 @@ struct Words {
 
 constexpr Words words_of(Capability capability) {
   switch (capability) {
+    case Capability::cpu: return {"CPU", "the kernel runs on the CPU, this is another device"};
     case Capability::x86_64_v3:
       return {"x86-64-v3", "this machine lacks the x86-64-v3 instructions"};
     case Capability::x86_64_v4:

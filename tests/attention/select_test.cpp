@@ -20,8 +20,8 @@
 namespace folio::test {
 namespace {
 
-constexpr Capabilities machines[] = {
-    {}, needs_x86_64_v3, needs_x86_64_v4, needs_avx512_bf16, needs_amx_bf16};
+constexpr Capabilities machines[] = {needs_cpu, needs_x86_64_v3, needs_x86_64_v4, needs_avx512_bf16,
+                                     needs_amx_bf16};
 
 AttentionProblem some_problem() { return resolve(AttentionCase(CaseOptions{}).problem()).value(); }
 
@@ -90,10 +90,10 @@ TEST(Select, a_level_that_is_not_promised_is_refused) {
   AttentionProblem problem = some_problem();
   problem.reproducible = Reproducible::per_query;
   Kernel kernel = kernels().back();
-  EXPECT_EQ(refusal(kernel, problem, {}), nullptr);
+  EXPECT_EQ(refusal(kernel, problem, needs_cpu), nullptr);
   kernel.promises = Reproducible::per_sequence;
-  ASSERT_NE(refusal(kernel, problem, {}), nullptr);
-  EXPECT_NE(std::strstr(refusal(kernel, problem, {}), "reproducible"), nullptr);
+  ASSERT_NE(refusal(kernel, problem, needs_cpu), nullptr);
+  EXPECT_NE(std::strstr(refusal(kernel, problem, needs_cpu), "reproducible"), nullptr);
 }
 
 TEST(Select, the_callers_name_decides) {

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "attention/kernel_list.h"
+#include "attention/validate.h"
 #include "cpu/features.h"
 #include "support/attention_case.h"
 #include "support/run_case.h"
@@ -25,7 +27,8 @@ class EmulatedTest : public ::testing::Test {
   static void expect_right(const Kernel& emulated, const char* shipped,
                            const CaseOptions& options) {
     AttentionCase c(options);
-    ASSERT_EQ(emulated.refuse(c.problem()), nullptr) << describe(options);
+    ASSERT_EQ(refusal(emulated, resolve(c.problem()).value(), machine_capabilities()), nullptr)
+        << describe(options);
     ASSERT_TRUE(run_kernel(c, emulated).is_ok());
     EXPECT_TRUE(matches_reference(c)) << describe(options);
     if (!machine_has(Capability::amx_bf16)) return;

@@ -12,7 +12,7 @@ namespace {
 constexpr Kernel all_kernels[] = {
     {"rows_x86_64_v4", needs_x86_64_v4, x86_64_v4::write_rows, x86_64_v4::move_bytes},
     {"rows_x86_64_v3", needs_x86_64_v3, x86_64_v3::write_rows, x86_64_v3::move_bytes},
-    {"rows_x86_64", {}, x86_64::write_rows, x86_64::move_bytes},
+    {"rows_x86_64", needs_cpu, x86_64::write_rows, x86_64::move_bytes},
 };
 
 }  // namespace
