@@ -2,10 +2,14 @@
 /// src/attention/kernel_list.cpp: the kernels of this build, best first, and the selector.
 #include "attention/kernel_list.h"
 
+#include <iterator>
+
 #include "cpu/amx/grouped/grouped.h"
 #include "cpu/amx/latent/latent.h"
 #include "cpu/avx512/kernels.h"
+#include "cpu/features.h"
 #include "cpu/portable/portable.h"
+#include "folio/attention/plan.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -123,6 +127,14 @@ Result<const Kernel*> select(const AttentionProblem& problem, Capabilities machi
   // The last supports the most.
   return fail(Errc::unsupported, "Attention::create: {}{}", reason,
               last == nullptr ? "" : explain(last->name.data(), last->supports, problem).text);
+}
+
+int32_t kernel_count() noexcept { return static_cast<int32_t>(std::size(all_kernels)); }
+
+KernelName kernel_name(int32_t index) noexcept {
+  if (index < 0 || index >= kernel_count()) return {};
+  const Kernel& kernel = all_kernels[index];
+  return {kernel.name, machine_has(kernel.needs)};
 }
 
 }  // namespace folio::inline v1

@@ -12,8 +12,10 @@ namespace folio::inline v1 {
 /// value_in_key.
 [[nodiscard]] Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept;
 
-[[nodiscard]] Status check_limits(const AttentionProblem& problem,
+[[nodiscard]] Status check_limits(const char* function, const AttentionProblem& problem,
                                   const AttentionLimits& limits) noexcept;
+
+[[nodiscard]] Status check_mask(const char* function, const Mask& mask) noexcept;
 
 /// `batch` against the limits and the problem's optional inputs. Reads offsets and lengths only.
 [[nodiscard]] Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits,

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <span>
 
+#include "attention/internals.h"
 #include "attention/kernel_list.h"
 #include "attention/schedule.h"
 #include "attention/validate.h"
@@ -67,7 +68,7 @@ Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel,
   PreparedCase prepared;
   Result<Attention> attention = Attention::create(c.problem(), limits, {}, kernel);
   if (!attention) return attention.error();
-  c.set_precision(precision_of(*attention->kernel_entry(), c.problem()));
+  c.set_precision(precision_of(*kernel_entry(*attention), c.problem()));
   prepared.attention = *attention;
   prepared.plan_memory = GuardedMemory(attention->plan_bytes(), 64);
   prepared.workspace = GuardedMemory(attention->workspace_bytes(), 64);

@@ -44,6 +44,13 @@ struct AttentionArgs {
                                          const AttentionArgs& args, MemorySpan workspace,
                                          const Executor& executor) noexcept;
 
+/// As `attend`, on the attention's device, with a plan made there: the work is put on `stream`,
+/// nothing waits for it, and it can be captured.
+/// Errors: as attend; unsupported on the CPU, which has no streams. Nothing is written then.
+[[nodiscard]] FOLIO_EXPORT Status attend_async(const Attention& attention,
+                                               const AttentionPlan& plan, const AttentionArgs& args,
+                                               MemorySpan workspace, Stream stream) noexcept;
+
 /// For engines that already stand inside their own threads: `prepare` checks as attend does and
 /// makes the workspace ready; then each task in [0, plan.num_tasks) is run exactly once with the
 /// same arguments, on any thread, in any order. The last task of a cut sequence merges. At most
