@@ -5,6 +5,7 @@
 #include "folio/attention/attend.h"
 #include "folio/attention/problem.h"
 #include "folio/core/status.h"
+#include "kernel/kernel.h"
 
 namespace folio::inline v1 {
 
@@ -21,7 +22,12 @@ namespace folio::inline v1 {
 [[nodiscard]] Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits,
                                  const Batch& batch) noexcept;
 
-/// The arguments of one layer against the problem.
+/// The strides of one layer's planes: elements keep their natural alignment, planes end below 2^63
+/// bytes, and the kernel takes them.
+[[nodiscard]] Status check_strides(const Kernel& kernel, const Attention& attention,
+                                   const AttentionArgs& args) noexcept;
+
+/// The arguments of one layer against the problem, but for the strides of planes.
 [[nodiscard]] Status check_args(const AttentionProblem& problem, int64_t tokens,
                                 const AttentionArgs& args) noexcept;
 
