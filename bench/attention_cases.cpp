@@ -33,7 +33,7 @@ Case decode(DType dtype, int32_t group, int32_t context, int32_t page_size, Stor
                 .dtype = dtype,
                 .cold = true};
   // Sixteen rows per key are arithmetic's on machines without AMX.
-  if (group >= 16 && machine_isa() < Isa::amx_bf16) c.roof = RoofKind::arithmetic;
+  if (group >= 16 && !machine_has(Capability::amx_bf16)) c.roof = RoofKind::arithmetic;
   return c;
 }
 
@@ -102,7 +102,7 @@ void add_latent(std::vector<Case>& cases) {
                   .value_in_key = true,
                   .page_size = 64,
                   .cold = true};
-    const bool is_memory_bound = heads == 16 && machine_isa() >= Isa::amx_bf16;
+    const bool is_memory_bound = heads == 16 && machine_has(Capability::amx_bf16);
     if (heads == 16) c.workload.sequences = 16;
     c.roof = is_memory_bound ? RoofKind::read : RoofKind::arithmetic;
     c.two_cores = heads == 128 || heads == 16;

@@ -3,7 +3,7 @@
 /// first-level cache.
 ///
 /// Assembly, not intrinsics: g++ 12 gives _tile_loadconfig and _tile_loadd no memory operands. The
-/// caller has asked the system for permission (machine_isa() does).
+/// caller has asked the system for permission (machine_has() does).
 #include <initializer_list>
 
 #include "loops.h"

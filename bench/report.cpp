@@ -39,6 +39,13 @@ std::string utc(std::time_t time) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
+/// The best that this machine offers.
+std::string instruction_set() {
+  for (int i = num_capabilities - 1; i > 0; --i)
+    if (machine_has(static_cast<Capability>(i))) return name(static_cast<Capability>(i));
+  return "x86-64";
+}
+
 bool is_arithmetic(const Roof& roof) { return roof.name.starts_with("P"); }
 
 nlohmann::json json_of(const Roof& roof) {
@@ -134,7 +141,7 @@ void Report::finish() const {
                                   {"compiler", __VERSION__},
                                   {"flags", FOLIO_BENCH_FLAGS},
                                   {"began", utc(began_)},
-                                  {"isa", name(machine_isa())},
+                                  {"isa", instruction_set()},
                                   {"cache_mib", static_cast<double>(cache_bytes()) / (1 << 20)}};
   std::ofstream file(options_.json);
   file << nlohmann::json{{"context", context}, {"rows", rows}, {"ratios", ratios}}.dump(1) << '\n';

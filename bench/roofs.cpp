@@ -56,7 +56,7 @@ ArithmeticLoop loop_of(ArithmeticUnit unit) {
     case ArithmeticUnit::bf16_dot: return bf16_dot_avx512_bf16;
     case ArithmeticUnit::fma: break;
   }
-  return machine_isa() >= Isa::x86_64_v4 ? fma_x86_64_v4 : fma_x86_64_v3;
+  return machine_has(Capability::x86_64_v4) ? fma_x86_64_v4 : fma_x86_64_v3;
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ ReadChoice best_pattern(const ReadRuns& runs, int threads) {
   // a first try reads one in turn: it is back at the first when the caches have long forgotten it
   constexpr size_t parts = 4;
   const PatternList list =
-      machine_isa() >= Isa::x86_64_v4 ? read_patterns_x86_64_v4() : read_patterns_x86_64_v3();
+      machine_has(Capability::x86_64_v4) ? read_patterns_x86_64_v4() : read_patterns_x86_64_v3();
   std::vector<Tried> tried;
   std::vector<int64_t> sizes = {runs.bytes};
   if (runs.bytes > piece && runs.bytes % piece == 0) sizes.push_back(piece);
@@ -157,8 +157,8 @@ const char* name(ArithmeticUnit unit) {
 
 std::vector<ArithmeticUnit> arithmetic_units() {
   std::vector<ArithmeticUnit> units = {ArithmeticUnit::fma};
-  if (machine_isa() >= Isa::avx512_bf16) units.push_back(ArithmeticUnit::bf16_dot);
-  if (machine_isa() >= Isa::amx_bf16) units.push_back(ArithmeticUnit::amx);
+  if (machine_has(Capability::avx512_bf16)) units.push_back(ArithmeticUnit::bf16_dot);
+  if (machine_has(Capability::amx_bf16)) units.push_back(ArithmeticUnit::amx);
   return units;
 }
 
@@ -204,7 +204,7 @@ ArithmeticUnit fastest_unit(int threads) {
 }
 
 double copy_rate(int threads) {
-  const bool wide = machine_isa() >= Isa::x86_64_v4;
+  const bool wide = machine_has(Capability::x86_64_v4);
   const CopyLoop loops[] = {[](std::byte* to, const std::byte* from, int64_t bytes) {
                               std::memcpy(to, from, static_cast<size_t>(bytes));
                             },

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "attention/internals.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
 
@@ -22,7 +23,7 @@ struct Call {
 
 Call call_of(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
              const MemorySpan& workspace) {
-  const Kernel& kernel = *attention.kernel_entry();
+  const Kernel& kernel = *kernel_entry(attention);
   const auto& header = *static_cast<const PlanHeader*>(plan.items);
   const KernelGeometry geometry = kernel.geometry(attention.problem());
   const ScheduleSize bounds = schedule_bounds(attention.problem(), attention.limits(), geometry);
@@ -57,7 +58,7 @@ void work(void* arg, int64_t place) noexcept {
 }
 
 Status check_plan(const Attention& attention, const AttentionPlan& plan) {
-  if (attention.kernel_entry() == nullptr)
+  if (kernel_entry(attention) == nullptr)
     return fail(Errc::invalid_argument,
                 "attend: attention is empty, expected one made by Attention::create");
   if (plan.items == nullptr)
@@ -71,6 +72,7 @@ Status check(const Attention& attention, const AttentionPlan& plan,
              const AttentionArgs& args) noexcept {
   if (Status s = check_plan(attention, plan); !s.is_ok()) return s;
   if (Status s = check_args(attention.problem(), plan.tokens, args); !s.is_ok()) return s;
+  if (Status s = check_strides(*kernel_entry(attention), attention, args); !s.is_ok()) return s;
   const int64_t context = static_cast<const PlanHeader*>(plan.items)->longest_context;
   if (attention.problem().bias && plan.tokens > 0 && args.bias.extent[2] < context)
     return fail(Errc::invalid_argument,

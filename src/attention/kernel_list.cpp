@@ -2,52 +2,96 @@
 /// src/attention/kernel_list.cpp: the kernels of this build, best first, and the selector.
 #include "attention/kernel_list.h"
 
+#include <iterator>
+
 #include "cpu/amx/grouped/grouped.h"
 #include "cpu/amx/latent/latent.h"
 #include "cpu/avx512/kernels.h"
+#include "cpu/features.h"
 #include "cpu/portable/portable.h"
+#include "folio/attention/plan.h"
 
 namespace folio::inline v1 {
 namespace {
 
 constexpr Kernel all_kernels[] = {
-    {"attention_latent_amx_bf16", Isa::amx_bf16, Reproducible::per_query, latent::refuse,
-     latent::geometry, amx_bf16::run_latent, amx_bf16::finish_latent, Unit::amx, DType::bf16},
-    {"attention_grouped_amx_bf16", Isa::amx_bf16, Reproducible::per_query, grouped::refuse,
-     grouped::geometry, amx_bf16::run_grouped, amx_bf16::finish_grouped, Unit::amx, DType::bf16},
-    {"attention_avx512_bf16", Isa::avx512_bf16, Reproducible::per_query, avx512::refuse_bf16,
-     avx512::geometry_bf16, avx512::run_bf16, avx512::finish_bf16, Unit::bf16_dot, DType::bf16,
-     DType::bf16},
-    {"attention_avx512_f32", Isa::x86_64_v4, Reproducible::per_query, avx512::refuse_f32,
-     avx512::geometry_f32, avx512::run_f32, avx512::finish_f32},
-    {"attention_paged_any_x86_64_v4", Isa::x86_64_v4, Reproducible::per_query, portable::refuse,
-     portable::geometry, x86_64_v4::run_portable, x86_64_v4::finish_portable},
-    {"attention_paged_any_x86_64_v3", Isa::x86_64_v3, Reproducible::per_query, portable::refuse,
-     portable::geometry, x86_64_v3::run_portable, x86_64_v3::finish_portable},
-    {"attention_paged_any_x86_64", Isa::x86_64, Reproducible::per_query, portable::refuse,
-     portable::geometry, x86_64::run_portable, x86_64::finish_portable},
+    {.name = "attention_latent_amx_bf16",
+     .needs = needs_amx_bf16,
+     .promises = Reproducible::per_query,
+     .supports = latent::supports,
+     .refuse = latent::refuse,
+     .geometry = latent::geometry,
+     .run = amx_bf16::run_latent,
+     .finish = amx_bf16::finish_latent,
+     .unit = Unit::amx,
+     .weights = DType::bf16},
+    {.name = "attention_grouped_amx_bf16",
+     .needs = needs_amx_bf16,
+     .promises = Reproducible::per_query,
+     .supports = grouped::supports,
+     .refuse = grouped::refuse,
+     .geometry = grouped::geometry,
+     .run = amx_bf16::run_grouped,
+     .finish = amx_bf16::finish_grouped,
+     .unit = Unit::amx,
+     .weights = DType::bf16},
+    {.name = "attention_avx512_bf16",
+     .needs = needs_avx512_bf16,
+     .promises = Reproducible::per_query,
+     .supports = avx512::supports_bf16,
+     .refuse = avx512::refuse,
+     .geometry = avx512::geometry_bf16,
+     .run = avx512::run_bf16,
+     .finish = avx512::finish_bf16,
+     .unit = Unit::bf16_dot,
+     .weights = DType::bf16,
+     .operands = DType::bf16},
+    {.name = "attention_avx512_f32",
+     .needs = needs_x86_64_v4,
+     .promises = Reproducible::per_query,
+     .supports = avx512::supports_f32,
+     .refuse = avx512::refuse,
+     .geometry = avx512::geometry_f32,
+     .run = avx512::run_f32,
+     .finish = avx512::finish_f32},
+    {.name = "attention_paged_any_x86_64_v4",
+     .needs = needs_x86_64_v4,
+     .promises = Reproducible::per_query,
+     .supports = portable::supports,
+     .refuse = portable::refuse,
+     .geometry = portable::geometry,
+     .run = x86_64_v4::run_portable,
+     .finish = x86_64_v4::finish_portable},
+    {.name = "attention_paged_any_x86_64_v3",
+     .needs = needs_x86_64_v3,
+     .promises = Reproducible::per_query,
+     .supports = portable::supports,
+     .refuse = portable::refuse,
+     .geometry = portable::geometry,
+     .run = x86_64_v3::run_portable,
+     .finish = x86_64_v3::finish_portable},
+    {.name = "attention_paged_any_x86_64",
+     .needs = needs_cpu,
+     .promises = Reproducible::per_query,
+     .supports = portable::supports,
+     .refuse = portable::refuse,
+     .geometry = portable::geometry,
+     .run = x86_64::run_portable,
+     .finish = x86_64::finish_portable},
 };
-
-const char* missing(Isa isa) {
-  switch (isa) {
-    case Isa::amx_bf16: return "this machine lacks AMX-BF16, or the system refuses it";
-    case Isa::avx512_bf16: return "this machine lacks the AVX512-BF16 instructions";
-    case Isa::x86_64_v4: return "this machine lacks the x86-64-v4 instructions";
-    default: return "this machine lacks the x86-64-v3 instructions";
-  }
-}
 
 bool is_slow(const Kernel& kernel, const MachineProfile& profile) {
   return kernel.unit == Unit::bf16_dot && profile.bf16_dot_is_slow;
 }
 
-Result<const Kernel*> select_named(const AttentionProblem& problem, Isa isa,
+Result<const Kernel*> select_named(const AttentionProblem& problem, Capabilities machine,
                                    std::string_view name) {
   for (const Kernel& kernel : all_kernels) {
     if (kernel.name != name) continue;
-    const char* reason = refusal(kernel, problem, isa);
+    const char* reason = refusal(kernel, problem, machine);
     if (reason == nullptr) return &kernel;
-    return fail(Errc::unsupported, "Attention::create: kernel {} refuses: {}", name, reason);
+    return fail(Errc::unsupported, "Attention::create: kernel {} refuses: {}{}", name, reason,
+                explain(kernel.name.data(), kernel.supports, problem).text);
   }
   return fail(Errc::invalid_argument,
               "Attention::create: kernel is \"{}\", expected a name of the kernel list", name);
@@ -57,26 +101,40 @@ Result<const Kernel*> select_named(const AttentionProblem& problem, Isa isa,
 
 std::span<const Kernel> kernels() noexcept { return all_kernels; }
 
-const char* refusal(const Kernel& kernel, const AttentionProblem& problem, Isa isa) noexcept {
-  if (kernel.isa > isa) return missing(kernel.isa);
+const char* refusal(const Kernel& kernel, const AttentionProblem& problem,
+                    Capabilities machine) noexcept {
+  if (const char* reason = lacks(kernel.needs, machine); reason != nullptr) return reason;
   if (problem.reproducible > kernel.promises)
     return "reproducible: the kernel does not promise the level asked for";
+  if (const char* reason = unsupported(kernel.supports, problem); reason != nullptr) return reason;
   return kernel.refuse(problem);
 }
 
-Result<const Kernel*> select(const AttentionProblem& problem, Isa isa,
+Result<const Kernel*> select(const AttentionProblem& problem, Capabilities machine,
                              const MachineProfile& profile, std::string_view name) noexcept {
-  if (!name.empty()) return select_named(problem, isa, name);
+  if (!name.empty()) return select_named(problem, machine, name);
   const char* reason = "no kernel is built in";
-  const Kernel* slow = nullptr;
+  const Kernel *slow = nullptr, *last = nullptr;
   for (const Kernel& kernel : all_kernels) {
-    const char* const refused = refusal(kernel, problem, isa);
+    const char* const refused = refusal(kernel, problem, machine);
     if (refused == nullptr && !is_slow(kernel, profile)) return &kernel;
     if (refused == nullptr && slow == nullptr) slow = &kernel;
-    if (refused != nullptr) reason = refused;
+    if (refused == nullptr) continue;
+    reason = refused;
+    last = &kernel;
   }
   if (slow != nullptr) return slow;
-  return fail(Errc::unsupported, "Attention::create: {}", reason);
+  // The last supports the most.
+  return fail(Errc::unsupported, "Attention::create: {}{}", reason,
+              last == nullptr ? "" : explain(last->name.data(), last->supports, problem).text);
+}
+
+int32_t kernel_count() noexcept { return static_cast<int32_t>(std::size(all_kernels)); }
+
+KernelName kernel_name(int32_t index) noexcept {
+  if (index < 0 || index >= kernel_count()) return {};
+  const Kernel& kernel = all_kernels[index];
+  return {kernel.name, machine_has(kernel.needs)};
 }
 
 }  // namespace folio::inline v1

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "attention/internals.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
 
@@ -37,7 +38,7 @@ Batch copy_batch(const Batch& batch, const PlanParts& parts) {
 
 Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
                            MemorySpan plan_memory) noexcept {
-  if (attention.kernel_entry() == nullptr)
+  if (kernel_entry(attention) == nullptr)
     return fail(Errc::invalid_argument,
                 "plan: attention is empty, expected one made by Attention::create");
   const AttentionProblem& problem = attention.problem();
@@ -46,7 +47,7 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
     return s;
   if (Status s = check_batch(problem, limits, batch); !s.is_ok()) return s;
 
-  const KernelGeometry geometry = attention.kernel_entry()->geometry(problem);
+  const KernelGeometry geometry = kernel_entry(attention)->geometry(problem);
   const PlanParts parts =
       plan_parts(plan_memory.data, limits.batch, schedule_bounds(problem, limits, geometry));
   auto* header = ::new (parts.header) PlanHeader();

@@ -5,6 +5,7 @@
 #include "folio/attention/attend.h"
 #include "folio/attention/problem.h"
 #include "folio/core/status.h"
+#include "kernel/kernel.h"
 
 namespace folio::inline v1 {
 
@@ -12,14 +13,21 @@ namespace folio::inline v1 {
 /// value_in_key.
 [[nodiscard]] Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept;
 
-[[nodiscard]] Status check_limits(const AttentionProblem& problem,
+[[nodiscard]] Status check_limits(const char* function, const AttentionProblem& problem,
                                   const AttentionLimits& limits) noexcept;
+
+[[nodiscard]] Status check_mask(const char* function, const Mask& mask) noexcept;
 
 /// `batch` against the limits and the problem's optional inputs. Reads offsets and lengths only.
 [[nodiscard]] Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits,
                                  const Batch& batch) noexcept;
 
-/// The arguments of one layer against the problem.
+/// The strides of one layer's planes: elements keep their natural alignment, planes end below 2^63
+/// bytes, and the kernel takes them.
+[[nodiscard]] Status check_strides(const Kernel& kernel, const Attention& attention,
+                                   const AttentionArgs& args) noexcept;
+
+/// The arguments of one layer against the problem, but for the strides of planes.
 [[nodiscard]] Status check_args(const AttentionProblem& problem, int64_t tokens,
                                 const AttentionArgs& args) noexcept;
 

@@ -97,15 +97,6 @@ Status check_scales(const char* plane, const ScaleView& scales, const ScaleView&
   if (expected.dtype == DType::invalid) return {};
   if (scales.granularity != expected.granularity)
     return differs("granularity", scales.granularity, expected.granularity);
-  if (scales.page_stride_bytes != expected.page_stride_bytes)
-    return differs("page_stride_bytes", scales.page_stride_bytes, expected.page_stride_bytes);
-  if (scales.slot_stride_bytes != expected.slot_stride_bytes)
-    return differs("slot_stride_bytes", scales.slot_stride_bytes, expected.slot_stride_bytes);
-  if (scales.head_stride_bytes != expected.head_stride_bytes)
-    return differs("head_stride_bytes", scales.head_stride_bytes, expected.head_stride_bytes);
-  if (scales.granule_stride_bytes != expected.granule_stride_bytes)
-    return differs("granule_stride_bytes", scales.granule_stride_bytes,
-                   expected.granule_stride_bytes);
   if (has_data && scales.data == nullptr)
     return fail(Errc::invalid_argument,
                 "attend: {}.scales.data is null, expected scales of type {}", plane,
@@ -127,12 +118,6 @@ Status check_view(const char* plane, const PagedKVView& view, const PagedKVView&
     return differs("head_size", view.head_size, expected.head_size);
   if (view.page_size != expected.page_size)
     return differs("page_size", view.page_size, expected.page_size);
-  if (view.page_stride_bytes != expected.page_stride_bytes)
-    return differs("page_stride_bytes", view.page_stride_bytes, expected.page_stride_bytes);
-  if (view.slot_stride_bytes != expected.slot_stride_bytes)
-    return differs("slot_stride_bytes", view.slot_stride_bytes, expected.slot_stride_bytes);
-  if (view.head_stride_bytes != expected.head_stride_bytes)
-    return differs("head_stride_bytes", view.head_stride_bytes, expected.head_stride_bytes);
   if (view.num_pages < 0) return differs("num_pages", view.num_pages, 0);
   const auto element = static_cast<uintptr_t>(bit_width(view.dtype) / 8);
   if (view.num_pages > 0 && view.data == nullptr)

@@ -73,18 +73,6 @@ Status check_plane(const char* plane, const PagedKVView& view) {
                          scales.dtype);
 }
 
-Status check_mask(const Mask& mask) {
-  const auto bad = [](const char* field, int32_t got, const char* expected) {
-    return fail(Errc::invalid_argument, "Attention::create: mask.{} is {}, expected {}", field, got,
-                expected);
-  };
-  if (mask.left < -1) return bad("left", mask.left, "-1 (unlimited) or more");
-  if (mask.right < -1) return bad("right", mask.right, "-1 (unlimited) or more");
-  if (mask.chunk < 0) return bad("chunk", mask.chunk, "0 (none) or more");
-  if (mask.sink_tokens < 0) return bad("sink_tokens", mask.sink_tokens, "0 or more");
-  return {};
-}
-
 Status check_values(const AttentionProblem& p) {
   if (p.value_in_key) {
     if (p.v_head_size >= 1 && p.v_head_size <= p.key.head_size) return {};
@@ -125,7 +113,7 @@ Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
         Errc::invalid_argument,
         "Attention::create: q_dtype is {} and out_dtype {}, expected types other than invalid",
         p.q_dtype, p.out_dtype);
-  if (Status s = check_mask(p.mask); !s.is_ok()) return s;
+  if (Status s = check_mask("Attention::create", p.mask); !s.is_ok()) return s;
   if (!std::isfinite(p.scale))
     return fail(Errc::invalid_argument, "Attention::create: scale is {}, expected a finite number",
                 p.scale);
@@ -143,20 +131,37 @@ Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
   return p;
 }
 
-Status check_limits(const AttentionProblem& problem, const AttentionLimits& limits) noexcept {
-  const auto bad = [](const char* field, int64_t got) {
-    return fail(Errc::invalid_argument, "Attention::create: limits.{} is {}, expected at least 1",
-                field, got);
+Status check_mask(const char* function, const Mask& mask) noexcept {
+  const auto bad = [function](const char* field, int32_t got, const char* expected) {
+    return fail(Errc::invalid_argument, "{}: mask.{} is {}, expected {}", function, field, got,
+                expected);
+  };
+  if (mask.left < -1) return bad("left", mask.left, "-1 (unlimited) or more");
+  if (mask.right < -1) return bad("right", mask.right, "-1 (unlimited) or more");
+  if (mask.chunk < 0) return bad("chunk", mask.chunk, "0 (none) or more");
+  if (mask.sink_tokens < 0) return bad("sink_tokens", mask.sink_tokens, "0 or more");
+  return {};
+}
+
+Status check_limits(const char* function, const AttentionProblem& problem,
+                    const AttentionLimits& limits) noexcept {
+  const auto bad = [function](const char* field, int64_t got) {
+    return fail(Errc::invalid_argument, "{}: limits.{} is {}, expected at least 1", function, field,
+                got);
   };
   if (limits.batch < 1) return bad("batch", limits.batch);
   if (limits.tokens < 1) return bad("tokens", limits.tokens);
   if (limits.context < 1) return bad("context", limits.context);
-  if (limits.parallelism < 1) return bad("parallelism", limits.parallelism);
-  if (static_cast<int64_t>(limits.tokens) * problem.q_heads > INT32_MAX)
+  if (limits.parallelism < 0)
     return fail(
         Errc::invalid_argument,
-        "Attention::create: limits.tokens * q_heads is {} * {}, expected a product below 2^31",
-        limits.tokens, problem.q_heads);
+        "{}: limits.parallelism is {}, expected at least 1, or 0 (what the default executor "
+        "offers)",
+        function, limits.parallelism);
+  if (static_cast<int64_t>(limits.tokens) * problem.q_heads > INT32_MAX)
+    return fail(Errc::invalid_argument,
+                "{}: limits.tokens * q_heads is {} * {}, expected a product below 2^31", function,
+                limits.tokens, problem.q_heads);
   return {};
 }
 

@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+
 namespace folio::inline v1 {
 namespace {
 
@@ -57,17 +59,22 @@ bool has_amx() {
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
-Isa detect_isa() {
+Capabilities detect_capabilities() {
   __builtin_cpu_init();  // asks the operating system for its register state too
-  if (!has_v3()) return Isa::x86_64;
-  if (!has_v4()) return Isa::x86_64_v3;
-  if (!has_avx512_bf16()) return Isa::x86_64_v4;
-  return has_amx() ? Isa::amx_bf16 : Isa::avx512_bf16;
+  Capabilities found = Capability::cpu;
+  if (!has_v3()) return found;
+  found |= Capability::x86_64_v3;
+  if (!has_v4()) return found;
+  found |= Capability::x86_64_v4;
+  if (!has_avx512_bf16()) return found;
+  found |= Capability::avx512_bf16;
+  if (has_amx()) found |= Capability::amx_bf16;
+  return found;
 }
 
 Processor detect() {
   Processor p;
-  p.isa = detect_isa();
+  p.capabilities = detect_capabilities();
   p.vendor = __builtin_cpu_is("intel") ? Vendor::intel
              : __builtin_cpu_is("amd") ? Vendor::amd
                                        : Vendor::other;
@@ -79,22 +86,36 @@ Processor detect() {
   return p;
 }
 
-}  // namespace
+// A processor in one word, so that it can be told without a lock: capabilities, family, model,
+// vendor, and a bit that says that it was found.
+constexpr int family_shift = 32, model_shift = 44, vendor_shift = 52, found_shift = 63;
 
-const Processor& processor() noexcept {
-  static const Processor found = detect();
-  return found;
+uint64_t pack(const Processor& p) {
+  return uint64_t{p.capabilities.word()} | uint64_t{p.family & 0xfff} << family_shift |
+         uint64_t{p.model & 0xff} << model_shift | static_cast<uint64_t>(p.vendor) << vendor_shift |
+         uint64_t{1} << found_shift;
 }
 
-const char* name(Isa isa) noexcept {
-  switch (isa) {
-    case Isa::x86_64: return "x86-64";
-    case Isa::x86_64_v3: return "x86-64-v3";
-    case Isa::x86_64_v4: return "x86-64-v4";
-    case Isa::avx512_bf16: return "AVX512-BF16";
-    case Isa::amx_bf16: return "AMX-BF16";
+Processor unpack(uint64_t word) {
+  Processor p;
+  p.capabilities = Capabilities::of_word(static_cast<uint32_t>(word));
+  p.family = static_cast<uint32_t>(word >> family_shift & 0xfff);
+  p.model = static_cast<uint32_t>(word >> model_shift & 0xff);
+  p.vendor = static_cast<Vendor>(word >> vendor_shift & 0xff);
+  return p;
+}
+
+constinit std::atomic<uint64_t> told{0};
+
+}  // namespace
+
+Processor processor() noexcept {
+  uint64_t word = told.load(std::memory_order_relaxed);
+  if (word == 0) {
+    word = pack(detect());
+    told.store(word, std::memory_order_relaxed);
   }
-  return "x86-64";
+  return unpack(word);
 }
 
 }  // namespace folio::inline v1

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/features.h: which processor this is, and the highest instruction set that it and the
-/// operating system offer.
+/// src/cpu/features.h: which processor this is, and what it and the operating system offer.
 #pragma once
 
-#include "kernel/kernel.h"
+#include <cstdint>
+
+#include "kernel/capability.h"
 
 namespace folio::inline v1 {
 
@@ -13,16 +14,20 @@ struct Processor {
   Vendor vendor = Vendor::other;
   uint32_t family = 0;
   uint32_t model = 0;
-  Isa isa = Isa::x86_64;
+  Capabilities capabilities = {};
 };
 
-/// Asked once; thread safe. Asks the system for permission to use AMX where the processor has it:
-/// if that is refused, or the tile state is masked, the machine counts as one without.
-[[nodiscard]] const Processor& processor() noexcept;
+/// Found at the first call, which asks the system for permission to use AMX where the processor has
+/// it: if that is refused, or the tile state is masked, the machine counts as one without. Thread
+/// safe, without a lock: calls that race find the same.
+[[nodiscard]] Processor processor() noexcept;
 
-[[nodiscard]] inline Isa machine_isa() noexcept { return processor().isa; }
+[[nodiscard]] inline Capabilities machine_capabilities() noexcept {
+  return processor().capabilities;
+}
 
-/// "x86-64", "x86-64-v3", "x86-64-v4", "AVX512-BF16", "AMX-BF16".
-[[nodiscard]] const char* name(Isa isa) noexcept;
+[[nodiscard]] inline bool machine_has(Capabilities needs) noexcept {
+  return machine_capabilities().has_all(needs);
+}
 
 }  // namespace folio::inline v1

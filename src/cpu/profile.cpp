@@ -15,8 +15,9 @@ constexpr MachineProfile amd_zen{.name = "AMD Zen 4 and later", .in_place = Pref
 }  // namespace
 
 const MachineProfile& profile_of(const Processor& processor) noexcept {
-  if (processor.vendor == Vendor::amd && processor.isa >= Isa::avx512_bf16) return amd_zen;
-  if (processor.vendor == Vendor::intel && processor.isa >= Isa::avx512_bf16) return intel;
+  if (!processor.capabilities.has(Capability::avx512_bf16)) return generic;
+  if (processor.vendor == Vendor::amd) return amd_zen;
+  if (processor.vendor == Vendor::intel) return intel;
   return generic;
 }
 

@@ -13,15 +13,16 @@
 namespace folio::test {
 namespace {
 
-constexpr Kernel emulated{"attention_grouped_amx_emulated",
-                          Isa::avx512_bf16,
-                          Reproducible::per_query,
-                          grouped::refuse,
-                          grouped::geometry,
-                          run_grouped_emulated,
-                          finish_grouped_emulated,
-                          Unit::amx,
-                          DType::bf16};
+constexpr Kernel emulated{.name = "attention_grouped_amx_emulated",
+                          .needs = needs_avx512_bf16,
+                          .promises = Reproducible::per_query,
+                          .supports = grouped::supports,
+                          .refuse = grouped::refuse,
+                          .geometry = grouped::geometry,
+                          .run = run_grouped_emulated,
+                          .finish = finish_grouped_emulated,
+                          .unit = Unit::amx,
+                          .weights = DType::bf16};
 
 class AmxEmulated : public EmulatedTest {
  protected:

@@ -43,8 +43,14 @@ const char* refuse_all_but_f16(const AttentionProblem& p) noexcept {
 const char* refuse_everything(const AttentionProblem&) noexcept { return "nothing"; }
 
 Kernel fastidious(const char* (*refuse)(const AttentionProblem&) noexcept) {
-  return {"fastidious",       Isa::x86_64,          Reproducible::per_query, refuse,
-          portable::geometry, x86_64::run_portable, x86_64::finish_portable};
+  return {.name = "fastidious",
+          .needs = needs_cpu,
+          .promises = Reproducible::per_query,
+          .supports = portable::supports,
+          .refuse = refuse,
+          .geometry = portable::geometry,
+          .run = x86_64::run_portable,
+          .finish = x86_64::finish_portable};
 }
 
 CaseOptions awkward_options() {

@@ -58,8 +58,14 @@ void finish(const KernelCall& call, const Task& task, void* scratch,
 
 template <Mutant M>
 constexpr Kernel kernel_of(std::string_view name) {
-  return {name,   Isa::x86_64, Reproducible::per_query, portable::refuse, portable::geometry,
-          run<M>, finish<M>};
+  return {.name = name,
+          .needs = needs_cpu,
+          .promises = Reproducible::per_query,
+          .supports = portable::supports,
+          .refuse = portable::refuse,
+          .geometry = portable::geometry,
+          .run = run<M>,
+          .finish = finish<M>};
 }
 
 /// A run that is right for the shipped kernel, with the test that makes such runs.

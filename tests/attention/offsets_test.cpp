@@ -205,7 +205,7 @@ TEST(Offsets, append_writes_beyond_2_to_the_32) {
     const AttentionProblem problem = resolve(c.problem()).value();
     for_each_kernel([&](const std::string& kernel) {
       // counted by the test above
-      if (refusal(kernel_of(kernel), problem, machine_isa()) != nullptr) return;
+      if (refusal(kernel_of(kernel), problem, machine_capabilities()) != nullptr) return;
       EXPECT_TRUE(kernel_is_right(c, kernel));
     });
   }

@@ -139,7 +139,7 @@ void expect_accepted_and_right(CaseOptions options) {
   EXPECT_EQ(refuse(problem), nullptr) << refuse(problem);
   for (const Kernel& kernel : kernels()) {
     if (!kernel.name.starts_with(portable_prefix)) continue;
-    EXPECT_EQ(refusal(kernel, resolve(problem).value(), kernel.isa), nullptr) << kernel.name;
+    EXPECT_EQ(refusal(kernel, resolve(problem).value(), kernel.needs), nullptr) << kernel.name;
   }
   expect_every_kernel_right(options);
 }

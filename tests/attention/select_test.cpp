@@ -20,6 +20,9 @@
 namespace folio::test {
 namespace {
 
+constexpr Capabilities machines[] = {needs_cpu, needs_x86_64_v3, needs_x86_64_v4, needs_avx512_bf16,
+                                     needs_amx_bf16};
+
 AttentionProblem some_problem() { return resolve(AttentionCase(CaseOptions{}).problem()).value(); }
 
 TEST(Select, names_are_unique_and_every_kernel_is_complete) {
@@ -34,15 +37,15 @@ TEST(Select, names_are_unique_and_every_kernel_is_complete) {
 
 TEST(Select, the_best_kernel_that_the_machine_can_run_is_taken) {
   const AttentionProblem problem = some_problem();
-  for (const Isa isa :
-       {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4, Isa::avx512_bf16, Isa::amx_bf16}) {
-    const Result<const Kernel*> selected = select(problem, isa, profile_of({}), {});
+  for (const Capabilities machine : machines) {
+    const Result<const Kernel*> selected = select(problem, machine, profile_of({}), {});
     ASSERT_TRUE(selected.has_value());
     const auto first = std::find_if(kernels().begin(), kernels().end(), [&](const Kernel& kernel) {
-      return refusal(kernel, problem, isa) == nullptr;
+      return refusal(kernel, problem, machine) == nullptr;
     });
-    EXPECT_EQ((*selected)->name, first->name) << name(isa);
-    EXPECT_EQ((*selected)->isa, std::min(isa, Isa::x86_64_v4)) << "f32 has no narrower products";
+    EXPECT_EQ((*selected)->name, first->name) << machine.word();
+    EXPECT_TRUE(machine.has_all((*selected)->needs)) << machine.word();
+    EXPECT_FALSE((*selected)->needs.has(Capability::avx512_bf16)) << "f32 has no narrower products";
   }
 }
 
@@ -55,12 +58,12 @@ TEST(Select, a_unit_that_the_machine_is_slow_at_is_taken_only_if_nothing_else_ac
   const AttentionProblem problem = resolve(c.problem()).value();
   MachineProfile slow, fast;
   slow.bf16_dot_is_slow = true;
-  EXPECT_NE(select(problem, Isa::avx512_bf16, slow, {}).value()->unit, Unit::bf16_dot);
+  EXPECT_NE(select(problem, needs_avx512_bf16, slow, {}).value()->unit, Unit::bf16_dot);
   for (const Kernel& kernel : kernels()) {
-    if (kernel.unit != Unit::bf16_dot || refusal(kernel, problem, Isa::avx512_bf16) != nullptr)
+    if (kernel.unit != Unit::bf16_dot || refusal(kernel, problem, needs_avx512_bf16) != nullptr)
       continue;
-    EXPECT_EQ(select(problem, Isa::avx512_bf16, fast, {}).value()->unit, Unit::bf16_dot);
-    EXPECT_EQ(select(problem, Isa::avx512_bf16, slow, kernel.name).value()->name, kernel.name)
+    EXPECT_EQ(select(problem, needs_avx512_bf16, fast, {}).value()->unit, Unit::bf16_dot);
+    EXPECT_EQ(select(problem, needs_avx512_bf16, slow, kernel.name).value()->name, kernel.name)
         << "the caller's name decides";
   }
 }
@@ -68,14 +71,18 @@ TEST(Select, a_unit_that_the_machine_is_slow_at_is_taken_only_if_nothing_else_ac
 TEST(Select, a_kernel_whose_instructions_are_missing_refuses_with_the_reason) {
   const AttentionProblem problem = some_problem();
   for (const Kernel& kernel : kernels()) {
-    if (kernel.isa == Isa::x86_64) continue;
-    const auto below = static_cast<Isa>(static_cast<int>(kernel.isa) - 1);
-    ASSERT_NE(refusal(kernel, problem, below), nullptr);
-    const Result<const Kernel*> selected = select(problem, below, machine_profile(), kernel.name);
-    ASSERT_FALSE(selected.has_value());
-    EXPECT_EQ(selected.error().code(), Errc::unsupported);
-    EXPECT_NE(selected.error().message().find(name(kernel.isa)), std::string_view::npos)
-        << selected.error().message();
+    for (int i = 0; i < num_capabilities; ++i) {
+      const auto capability = static_cast<Capability>(i);
+      if (!kernel.needs.has(capability)) continue;
+      const Capabilities machine = needs_amx_bf16.without(capability);
+      ASSERT_NE(refusal(kernel, problem, machine), nullptr);
+      const Result<const Kernel*> selected =
+          select(problem, machine, machine_profile(), kernel.name);
+      ASSERT_FALSE(selected.has_value());
+      EXPECT_EQ(selected.error().code(), Errc::unsupported);
+      EXPECT_NE(selected.error().message().find(name(capability)), std::string_view::npos)
+          << selected.error().message();
+    }
   }
 }
 
@@ -83,10 +90,10 @@ TEST(Select, a_level_that_is_not_promised_is_refused) {
   AttentionProblem problem = some_problem();
   problem.reproducible = Reproducible::per_query;
   Kernel kernel = kernels().back();
-  EXPECT_EQ(refusal(kernel, problem, Isa::x86_64), nullptr);
+  EXPECT_EQ(refusal(kernel, problem, needs_cpu), nullptr);
   kernel.promises = Reproducible::per_sequence;
-  ASSERT_NE(refusal(kernel, problem, Isa::x86_64), nullptr);
-  EXPECT_NE(std::strstr(refusal(kernel, problem, Isa::x86_64), "reproducible"), nullptr);
+  ASSERT_NE(refusal(kernel, problem, needs_cpu), nullptr);
+  EXPECT_NE(std::strstr(refusal(kernel, problem, needs_cpu), "reproducible"), nullptr);
 }
 
 TEST(Select, the_callers_name_decides) {
@@ -127,7 +134,7 @@ TEST(ForcedKernelDeathTest, the_callers_argument_wins) {
 
 TEST(ForcedKernelDeathTest, an_empty_value_is_none) {
   const std::string best(
-      select(some_problem(), machine_isa(), machine_profile(), {}).value()->name);
+      select(some_problem(), machine_capabilities(), machine_profile(), {}).value()->name);
   EXPECT_EXIT(check_forced("", "", best, Errc::ok), ::testing::ExitedWithCode(0), "");
 }
 

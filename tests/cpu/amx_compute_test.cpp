@@ -242,11 +242,11 @@ void make_ragged(Rng& rng, Case& c) {
 class AmxCompute : public ::testing::TestWithParam<Depths> {
  protected:
   void SetUp() override {
-    if (machine_isa() < Isa::avx512_bf16)
+    if (!machine_has(Capability::avx512_bf16))
       GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
   }
   static std::vector<Vocabulary> vocabularies() {
-    if (machine_isa() < Isa::amx_bf16) return {Vocabulary::emulated};
+    if (!machine_has(Capability::amx_bf16)) return {Vocabulary::emulated};
     return {Vocabulary::emulated, Vocabulary::hardware};
   }
   static void expect_right_everywhere(const Case& c) {

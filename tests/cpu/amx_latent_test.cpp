@@ -16,15 +16,16 @@
 namespace folio::test {
 namespace {
 
-constexpr Kernel emulated{"attention_latent_amx_emulated",
-                          Isa::avx512_bf16,
-                          Reproducible::per_query,
-                          latent::refuse,
-                          latent::geometry,
-                          run_latent_emulated,
-                          finish_latent_emulated,
-                          Unit::amx,
-                          DType::bf16};
+constexpr Kernel emulated{.name = "attention_latent_amx_emulated",
+                          .needs = needs_avx512_bf16,
+                          .promises = Reproducible::per_query,
+                          .supports = latent::supports,
+                          .refuse = latent::refuse,
+                          .geometry = latent::geometry,
+                          .run = run_latent_emulated,
+                          .finish = finish_latent_emulated,
+                          .unit = Unit::amx,
+                          .weights = DType::bf16};
 
 CaseOptions latent_options(int32_t q_heads) {
   CaseOptions options;
@@ -138,16 +139,16 @@ TEST_F(AmxLatent, refuses_with_the_reason_what_it_cannot_do) {
   const auto reason = [](auto&& change) {
     CaseOptions options = latent_options(4);
     change(options);
-    return std::string(latent::refuse(AttentionCase(options).problem()));
+    const AttentionProblem problem = resolve(AttentionCase(options).problem()).value();
+    return std::string(refusal(emulated, problem, needs_avx512_bf16));
   };
   EXPECT_NE(reason([](CaseOptions& o) { o.value_in_key = false; }).find("value_in_key"),
             std::string::npos);
   EXPECT_NE(reason([](CaseOptions& o) { o.q_dtype = DType::f32; }).find("q_dtype"),
             std::string::npos);
-  EXPECT_NE(reason([](CaseOptions& o) {
-              o.key_dtype = o.value_dtype = DType::f16;
-            }).find("dtype of bf16"),
-            std::string::npos);
+  EXPECT_NE(
+      reason([](CaseOptions& o) { o.key_dtype = o.value_dtype = DType::f16; }).find("key.dtype"),
+      std::string::npos);
   EXPECT_NE(reason([](CaseOptions& o) { o.head_size = 128; }).find("head_size"), std::string::npos);
 }
 

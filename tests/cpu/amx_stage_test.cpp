@@ -118,7 +118,7 @@ bool is_same(float a, float b) {
 class AmxStage : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (machine_isa() < Isa::avx512_bf16)
+    if (!machine_has(Capability::avx512_bf16))
       GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
   }
   void expect_staged(const Plane& plane, Operand operand, int depth) {

@@ -247,7 +247,7 @@ TEST(AmxTile, a_scope_leaves_no_configuration_behind) {
 }
 
 TEST(AmxTile, hardware_and_emulation_agree_bit_for_bit) {
-  if (machine_isa() < Isa::amx_bf16)
+  if (!machine_has(Capability::amx_bf16))
     GTEST_SKIP() << "this machine lacks AMX, or the system refuses it";
   Rng rng(test_seed() + 2);
   for (int round = 0; round < 3000; ++round)

@@ -19,7 +19,7 @@ namespace {
 class Avx512 : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (machine_isa() < Isa::x86_64_v4)
+    if (!machine_has(Capability::x86_64_v4))
       GTEST_SKIP() << "this machine lacks the x86-64-v4 instructions";
   }
 };

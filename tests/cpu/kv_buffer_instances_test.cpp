@@ -10,7 +10,7 @@
 namespace folio::test {
 namespace {
 
-bool has_avx512_bf16() { return machine_isa() >= Isa::avx512_bf16; }
+bool has_avx512_bf16() { return machine_has(Capability::avx512_bf16); }
 
 template <int PerWord>
 struct Words {

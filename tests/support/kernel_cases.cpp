@@ -141,7 +141,7 @@ AttentionProblem problem_of(CaseOptions options) {
 }
 
 const char* refusal_of(const Kernel& kernel, const AttentionProblem& problem) {
-  return refusal(kernel, resolve(problem).value(), machine_isa());
+  return refusal(kernel, resolve(problem).value(), machine_capabilities());
 }
 
 /// The cases of one call, by what describes them.

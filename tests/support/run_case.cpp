@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <span>
 
+#include "attention/internals.h"
 #include "attention/kernel_list.h"
 #include "attention/schedule.h"
 #include "attention/validate.h"
@@ -19,9 +20,20 @@ namespace {
 std::vector<std::string> names_where(bool present) {
   std::vector<std::string> names;
   for (const Kernel& kernel : kernels()) {
-    if ((kernel.isa <= machine_isa()) == present) names.emplace_back(kernel.name);
+    if (machine_has(kernel.needs) == present) names.emplace_back(kernel.name);
   }
   return names;
+}
+
+/// The strides of the problem are none of a kernel's business: those of the arguments count.
+AttentionProblem without_strides(AttentionProblem problem) {
+  constexpr int64_t nowhere = 0x5a5a5a5a5a5a5a5a;
+  for (PagedKVView* plane : {&problem.key, &problem.value}) {
+    plane->page_stride_bytes = plane->slot_stride_bytes = plane->head_stride_bytes = nowhere;
+    plane->scales.page_stride_bytes = plane->scales.slot_stride_bytes = nowhere;
+    plane->scales.head_stride_bytes = plane->scales.granule_stride_bytes = nowhere;
+  }
+  return problem;
 }
 
 /// Where and how an output differs.
@@ -67,7 +79,7 @@ Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel,
   PreparedCase prepared;
   Result<Attention> attention = Attention::create(c.problem(), limits, {}, kernel);
   if (!attention) return attention.error();
-  c.set_precision(precision_of(*attention->kernel_entry(), c.problem()));
+  c.set_precision(precision_of(*kernel_entry(*attention), c.problem()));
   prepared.attention = *attention;
   prepared.plan_memory = GuardedMemory(attention->plan_bytes(), 64);
   prepared.workspace = GuardedMemory(attention->workspace_bytes(), 64);
@@ -105,7 +117,8 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
       make_schedule(*problem, c.limits(), c.batch(), geometry, tasks.data(), cuts.data());
   const GuardedMemory scratch(geometry.scratch_bytes, 64);
   const GuardedMemory partials(bounds.partial_bytes, 64);
-  const KernelCall call{&*problem, &c.args(), &c.batch()};
+  const AttentionProblem shown = without_strides(*problem);
+  const KernelCall call{&shown, &c.args(), &c.batch()};
   for (const Task& task : std::span(tasks).first(static_cast<size_t>(size.tasks))) {
     if (task.cut < 0) {
       kernel.run(call, task, scratch.data(), nullptr);

@@ -12,8 +12,12 @@
 
 namespace folio::inline v1 {
 
-/// What changes from layer to layer. Geometry (dtypes, heads, sizes, strides, scale geometry) must
-/// equal the problem's.
+/// What changes from layer to layer, or from call to call.
+///
+/// What selects a kernel must equal the problem's: dtypes, heads, head sizes, page size, whether
+/// there are scales, their dtype and granularity. Strides of planes and scales are the call's own (a
+/// dense cache that grows, layers laid out differently), as far as the selected kernel takes them:
+/// multiples of what it aligns its loads to, no scales that vary along a head where it has none.
 struct AttentionArgs {
   AnyTensor<3> q = {};    ///< [tokens, q_heads, key.head_size]
   AnyTensor<3> out = {};  ///< [tokens, q_heads, v_head_size]
@@ -43,6 +47,13 @@ struct AttentionArgs {
 [[nodiscard]] FOLIO_EXPORT Status attend(const Attention& attention, const AttentionPlan& plan,
                                          const AttentionArgs& args, MemorySpan workspace,
                                          const Executor& executor) noexcept;
+
+/// As `attend`, on the attention's device, with a plan made there: the work is put on `stream`,
+/// nothing waits for it, and it can be captured.
+/// Errors: as attend; unsupported on the CPU, which has no streams. Nothing is written then.
+[[nodiscard]] FOLIO_EXPORT Status attend_async(const Attention& attention,
+                                               const AttentionPlan& plan, const AttentionArgs& args,
+                                               MemorySpan workspace, Stream stream) noexcept;
 
 /// For engines that already stand inside their own threads: `prepare` checks as attend does and
 /// makes the workspace ready; then each task in [0, plan.num_tasks) is run exactly once with the

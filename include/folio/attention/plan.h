@@ -17,24 +17,47 @@
 
 namespace folio::inline v1 {
 
-struct Kernel;  // src/kernel/kernel.h
-
 /// Null if some kernel serves the problem on `device`, else the reason why none does (a string that
 /// lives as long as the program). Builds nothing.
 [[nodiscard]] FOLIO_EXPORT const char* refuse(const AttentionProblem& problem,
                                               Device device = {}) noexcept;
+
+/// A kernel of this build.
+struct KernelName {
+  std::string_view name = {};  ///< a literal: lives as long as the program, null-terminated
+  bool runs_here = false;      ///< this machine offers the instructions that it needs
+};
+
+/// The kernels of this build, best first: names for Attention::create and FOLIO_FORCE_KERNEL.
+[[nodiscard]] FOLIO_EXPORT int32_t kernel_count() noexcept;
+/// The kernel at `index`; an empty name outside [0, kernel_count()).
+[[nodiscard]] FOLIO_EXPORT KernelName kernel_name(int32_t index) noexcept;
 
 /// The kernel for one problem, and the limits. Immutable plain data: copy it freely, use it from
 /// any thread.
 class Attention {
  public:
   /// `kernel`: use this one (or refuse); empty: FOLIO_FORCE_KERNEL, then the first that does not
-  /// refuse. Errors: invalid_argument for a broken problem, limits < 1 or an unknown kernel name;
-  /// unsupported with the reason.
+  /// refuse. Errors: invalid_argument for a broken problem, limits below their least or an unknown
+  /// kernel name; unsupported with the reason: what the problem needs, what the kernel (without a
+  /// name, the last of the list) supports, what is missing.
   [[nodiscard]] FOLIO_EXPORT static Result<Attention> create(const AttentionProblem& problem,
                                                              const AttentionLimits& limits,
                                                              Device device = {},
                                                              std::string_view kernel = {}) noexcept;
+
+  /// The same problem and kernel within other limits: a batch or a context that has outgrown these.
+  /// Nothing is selected again, results keep their bits (as far as `reproducible` promises), and a
+  /// plan belongs to the Attention that it was made with.
+  /// Errors: invalid_argument for an empty Attention or limits that create refuses.
+  [[nodiscard]] FOLIO_EXPORT Result<Attention> with_limits(
+      const AttentionLimits& limits) const noexcept;
+  /// The same problem, kernel and limits under another mask (windowed layers beside full ones).
+  /// Plans are of one mask; plan_bytes() and workspace_bytes() are the same, so one workspace serves
+  /// all masks in turn.
+  /// Errors: invalid_argument for an empty Attention or a mask that create refuses; unsupported
+  /// where the kernel has not this kind of mask.
+  [[nodiscard]] FOLIO_EXPORT Result<Attention> with_mask(const Mask& mask) const noexcept;
 
   /// The name of the selected kernel, e.g. "attention_paged_any_x86_64_v4".
   [[nodiscard]] FOLIO_EXPORT std::string_view kernel() const noexcept;
@@ -42,13 +65,17 @@ class Attention {
   [[nodiscard]] int64_t plan_bytes() const noexcept { return plan_bytes_; }
   [[nodiscard]] int64_t workspace_bytes() const noexcept { return workspace_bytes_; }
   [[nodiscard]] const AttentionProblem& problem() const noexcept { return problem_; }
+  /// As given, with parallelism resolved.
   [[nodiscard]] const AttentionLimits& limits() const noexcept { return limits_; }
-  [[nodiscard]] const Kernel* kernel_entry() const noexcept { return kernel_; }
+  [[nodiscard]] Device device() const noexcept { return device_; }
 
  private:
+  friend struct AttentionInternals;
+
   AttentionProblem problem_ = {};  // scale, v_head_size and value resolved
   AttentionLimits limits_ = {};
-  const Kernel* kernel_ = nullptr;
+  Device device_ = {};
+  const void* kernel_ = nullptr;  // an entry of the kernel list
   int64_t plan_bytes_ = 0;
   int64_t workspace_bytes_ = 0;
 };
@@ -73,5 +100,15 @@ struct AttentionPlan {
 [[nodiscard]] FOLIO_EXPORT Result<AttentionPlan> plan(const Attention& attention,
                                                       const Batch& batch,
                                                       MemorySpan plan_memory) noexcept;
+
+/// As `plan`, on the attention's device: the batch's arrays and the plan memory lie there, the work
+/// is put on `stream` and nothing waits for it; a captured graph replays any batch within the
+/// limits. The host knows the batch's sizes alone: num_tasks is an upper bound.
+///
+/// Errors: as plan, of what the host knows; unsupported on the CPU, which has no streams
+[[nodiscard]] FOLIO_EXPORT Result<AttentionPlan> plan_async(const Attention& attention,
+                                                            const Batch& batch,
+                                                            MemorySpan plan_memory,
+                                                            Stream stream) noexcept;
 
 }  // namespace folio::inline v1

@@ -10,9 +10,9 @@ namespace folio::inline v1::rows {
 namespace {
 
 constexpr Kernel all_kernels[] = {
-    {"rows_x86_64_v4", Isa::x86_64_v4, x86_64_v4::write_rows, x86_64_v4::move_bytes},
-    {"rows_x86_64_v3", Isa::x86_64_v3, x86_64_v3::write_rows, x86_64_v3::move_bytes},
-    {"rows_x86_64", Isa::x86_64, x86_64::write_rows, x86_64::move_bytes},
+    {"rows_x86_64_v4", needs_x86_64_v4, x86_64_v4::write_rows, x86_64_v4::move_bytes},
+    {"rows_x86_64_v3", needs_x86_64_v3, x86_64_v3::write_rows, x86_64_v3::move_bytes},
+    {"rows_x86_64", needs_cpu, x86_64::write_rows, x86_64::move_bytes},
 };
 
 }  // namespace
@@ -22,9 +22,9 @@ void fence() noexcept { _mm_sfence(); }
 std::span<const Kernel> kernels() noexcept { return all_kernels; }
 
 const Kernel& kernel() noexcept {
-  const Isa isa = machine_isa();
+  const Capabilities machine = machine_capabilities();
   for (const Kernel& candidate : all_kernels) {
-    if (candidate.isa <= isa) return candidate;
+    if (machine.has_all(candidate.needs)) return candidate;
   }
   return all_kernels[std::size(all_kernels) - 1];
 }

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "folio/core/dtype.h"
-#include "kernel/kernel.h"
+#include "kernel/capability.h"
 
 namespace folio::inline v1 {
 namespace rows {
@@ -74,7 +74,7 @@ using MoveBytes = void(std::byte* to, const std::byte* from, int64_t bytes, bool
 /// stack.
 struct Kernel {
   std::string_view name;
-  Isa isa = Isa::x86_64;
+  Capabilities needs = {};
   WriteRows* write = nullptr;
   MoveBytes* move = nullptr;
 };

@@ -2,20 +2,38 @@
 /// src/cpu/avx512/kernels.h: the entries of the AVX-512 kernels.
 #pragma once
 
-#include "kernel/kernel.h"
+#include "kernel/support.h"
+#include "kernel/task.h"
 
 namespace folio::inline v1::avx512 {
 
+/// Of both. They accept head sizes that are multiples of 8, from 8 to 576.
+inline constexpr Features features = {
+    Feature::value_plane,  Feature::value_in_key,   Feature::key_scales, Feature::key_granules,
+    Feature::value_scales, Feature::value_granules, Feature::window,     Feature::lookahead,
+    Feature::chunks,       Feature::sink_tokens,    Feature::intervals,  Feature::tree,
+    Feature::softcap,      Feature::sink_logits,    Feature::alibi,      Feature::bias};
+KernelRefuse refuse;
+inline constexpr DTypes byte_types = {DType::f8_e4m3, DType::f8_e5m2, DType::i8};
+
 /// attention_avx512_f32: everything in float32. q and out f32, bf16 or f16; K and V any stored
 /// type, any scales.
-KernelRefuse refuse_f32;
+inline constexpr Support supports_f32 = {.features = features,
+                                         .q = activation_types,
+                                         .key = activation_types | byte_types,
+                                         .value = activation_types | byte_types,
+                                         .out = activation_types};
 KernelGeometryOf geometry_f32;
 KernelRun run_f32;
 KernelFinish finish_f32;
 
 /// attention_avx512_bf16: products of bf16. q bf16; K and V bf16 or 8-bit, any scales; out f32,
 /// bf16 or f16.
-KernelRefuse refuse_bf16;
+inline constexpr Support supports_bf16 = {.features = features,
+                                          .q = DType::bf16,
+                                          .key = byte_types | DType::bf16,
+                                          .value = byte_types | DType::bf16,
+                                          .out = activation_types};
 KernelGeometryOf geometry_bf16;
 KernelRun run_bf16;
 KernelFinish finish_bf16;

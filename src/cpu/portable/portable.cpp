@@ -17,26 +17,11 @@ struct AnyTarget {
   [[maybe_unused]] static constexpr Mutant mutant = Mutant::none;
 };
 
-bool is_activation(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
-bool is_stored(DType dtype) { return is_supported(dtype) && dtype != DType::f8_e8m0; }
-
 bool is_head_size(int32_t n) { return n >= 8 && n <= head_size_max && n % 8 == 0; }
 
 }  // namespace
 
 const char* refuse(const AttentionProblem& problem) noexcept {
-  if (problem.key_tail.dtype != DType::invalid)
-    return "key_tail: further key columns with a dtype of their own have no kernel yet";
-  if (problem.selection) return "selection: attention over selected keys has no kernel yet";
-  if (!is_activation(problem.q_dtype)) return "q_dtype: expected f32, bf16 or f16";
-  if (!is_activation(problem.out_dtype)) return "out_dtype: expected f32, bf16 or f16";
-  if (!is_stored(problem.key.dtype))
-    return "key: expected a dtype of f32, bf16, f16, f8_e4m3, f8_e5m2 or i8";
-  if (!problem.value_in_key && !is_stored(problem.value.dtype))
-    return "value: expected a dtype of f32, bf16, f16, f8_e4m3, f8_e5m2 or i8";
   if (!is_head_size(problem.key.head_size))
     return "key: expected a head_size that is a multiple of 8, from 8 to 576";
   if (!is_head_size(problem.v_head_size))

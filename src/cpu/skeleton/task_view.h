@@ -12,8 +12,8 @@
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/state.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
-#include "kernel/kernel.h"
 #include "kernel/sequence.h"
+#include "kernel/task.h"
 
 namespace folio::inline v1::skeleton {
 

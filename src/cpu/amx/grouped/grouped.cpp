@@ -7,45 +7,11 @@
 #include "cpu/skeleton/task_runner.h"
 
 namespace folio::inline v1::grouped {
-namespace {
-
-bool is_activation(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
-bool is_stored(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::f8_e4m3 ||
-         dtype == DType::f8_e5m2;
-}
-
-/// Elements of 16 bits are loaded from any even address: what the plane's natural alignment
-/// promises.
-bool has_fine_scales(const PagedKVView& view, int32_t head_size) {
-  const ScaleView& scales = view.scales;
-  return scales.dtype != DType::invalid && scales.granule_stride_bytes != 0 &&
-         scales.granularity < head_size;
-}
-
-}  // namespace
-
 const char* refuse(const AttentionProblem& problem) noexcept {
-  if (problem.key_tail.dtype != DType::invalid)
-    return "key_tail: further key columns with a dtype of their own have no kernel yet";
-  if (problem.selection) return "selection: attention over selected keys has no kernel yet";
-  if (problem.q_dtype != DType::bf16) return "q_dtype: expected bf16";
-  if (!is_activation(problem.out_dtype)) return "out_dtype: expected f32, bf16 or f16";
-  if (!is_stored(problem.key.dtype)) return "key: expected a dtype of bf16, i8, f8_e4m3 or f8_e5m2";
-  const bool has_value = !problem.value_in_key;
-  if (has_value && !is_stored(problem.value.dtype))
-    return "value: expected a dtype of bf16, i8, f8_e4m3 or f8_e5m2";
   if (problem.key.head_size % 8 != 0 || problem.v_head_size % 8 != 0)
     return "key: expected a head_size and a v_head_size that are multiples of 8";
   if (!amx::visit_grouped_sizes(problem.key.head_size, problem.v_head_size, [](auto) {}))
     return "key: expected a head_size and a v_head_size of up to 256";
-  if (has_fine_scales(problem.key, problem.key.head_size))
-    return "key.scales: expected one scale per token and head, or one for more";
-  if (has_value && has_fine_scales(problem.value, problem.v_head_size))
-    return "value.scales: expected one scale per token and head, or one for more";
   return nullptr;
 }
 

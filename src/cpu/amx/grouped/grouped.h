@@ -2,13 +2,24 @@
 /// src/cpu/amx/grouped/grouped.h: the plain functions of the AMX kernel for grouped heads.
 #pragma once
 
-#include "kernel/kernel.h"
+#include "kernel/support.h"
+#include "kernel/task.h"
 
 namespace folio::inline v1 {
 
 namespace grouped {
 /// Accepts bf16 queries; K and V of bf16, i8, f8_e4m3 or f8_e5m2 with heads of up to 256 dims and
 /// one scale per token and head at the most.
+inline constexpr DTypes stored_types = {DType::bf16, DType::i8, DType::f8_e4m3, DType::f8_e5m2};
+inline constexpr Support supports = {
+    .features = {Feature::value_plane, Feature::value_in_key, Feature::key_scales,
+                 Feature::value_scales, Feature::window, Feature::lookahead, Feature::chunks,
+                 Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::softcap,
+                 Feature::sink_logits, Feature::alibi, Feature::bias},
+    .q = DType::bf16,
+    .key = stored_types,
+    .value = stored_types,
+    .out = activation_types};
 KernelRefuse refuse;
 KernelGeometryOf geometry;
 }  // namespace grouped

@@ -9,10 +9,6 @@
 namespace folio::inline v1::latent {
 namespace {
 
-bool is_activation(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
 template <class Sizes>
 KernelGeometry geometry_of() {
   KernelGeometry g;
@@ -29,16 +25,6 @@ KernelGeometry geometry_of() {
 }  // namespace
 
 const char* refuse(const AttentionProblem& problem) noexcept {
-  if (!problem.value_in_key)
-    return "value_in_key: this kernel is for latent heads, whose V lies in K's rows";
-  if (problem.key_tail.dtype != DType::invalid)
-    return "key_tail: further key columns with a dtype of their own have no kernel yet";
-  if (problem.selection) return "selection: attention over selected keys has no kernel yet";
-  if (problem.q_dtype != DType::bf16) return "q_dtype: expected bf16";
-  if (!is_activation(problem.out_dtype)) return "out_dtype: expected f32, bf16 or f16";
-  if (problem.key.dtype != DType::bf16) return "key: expected a dtype of bf16";
-  if (problem.key.scales.data != nullptr || problem.key.scales.dtype != DType::invalid)
-    return "key: expected no scales";
   const int32_t size = problem.key.head_size, v_size = problem.v_head_size;
   if (size % 8 != 0 || v_size % 8 != 0)
     return "key: expected a head_size and a v_head_size that are multiples of 8";

@@ -2,13 +2,22 @@
 /// src/cpu/amx/latent/latent.h: the plain functions of the AMX kernel for latent (MLA) heads.
 #pragma once
 
-#include "kernel/kernel.h"
+#include "kernel/support.h"
+#include "kernel/task.h"
 
 namespace folio::inline v1 {
 
 namespace latent {
 /// Accepts value_in_key with bf16 queries and rows, up to 96 dims of which 64 are V, or 288 to 576
 /// of which up to 512 are V.
+inline constexpr Support supports = {
+    .features = {Feature::value_in_key, Feature::window, Feature::lookahead, Feature::chunks,
+                 Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::softcap,
+                 Feature::sink_logits, Feature::alibi, Feature::bias},
+    .q = DType::bf16,
+    .key = DType::bf16,
+    .value = {},
+    .out = activation_types};
 KernelRefuse refuse;
 KernelGeometryOf geometry;
 }  // namespace latent

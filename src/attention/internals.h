@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/attention/internals.h: what the library itself sees of the public types.
+#pragma once
+
+#include "folio/attention/plan.h"
+#include "kernel/kernel.h"
+
+namespace folio::inline v1 {
+
+struct AttentionInternals {
+  static const Kernel* kernel(const Attention& attention) noexcept {
+    return static_cast<const Kernel*>(attention.kernel_);
+  }
+};
+
+/// The selected entry of the kernel list; null of an Attention that was not made by create.
+[[nodiscard]] inline const Kernel* kernel_entry(const Attention& attention) noexcept {
+  return AttentionInternals::kernel(attention);
+}
+
+}  // namespace folio::inline v1

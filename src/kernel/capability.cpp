@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/kernel/capability.cpp: the words for capabilities.
+#include "kernel/capability.h"
+
+namespace folio::inline v1 {
+namespace {
+
+struct Words {
+  const char* name;
+  const char* lacking;
+};
+
+constexpr Words words_of(Capability capability) {
+  switch (capability) {
+    case Capability::cpu: return {"CPU", "the kernel runs on the CPU, this is another device"};
+    case Capability::x86_64_v3:
+      return {"x86-64-v3", "this machine lacks the x86-64-v3 instructions"};
+    case Capability::x86_64_v4:
+      return {"x86-64-v4", "this machine lacks the x86-64-v4 instructions"};
+    case Capability::avx512_bf16:
+      return {"AVX512-BF16", "this machine lacks the AVX512-BF16 instructions"};
+    case Capability::amx_bf16:
+      return {"AMX-BF16", "this machine lacks AMX-BF16, or the system refuses it"};
+  }
+  return {"unknown", "this machine lacks what the kernel needs"};
+}
+
+}  // namespace
+
+const char* name(Capability capability) noexcept { return words_of(capability).name; }
+
+const char* lacks(Capabilities needs, Capabilities has) noexcept {
+  const Capabilities missing = needs.without(has);
+  for (int i = num_capabilities - 1; i >= 0; --i) {
+    const auto capability = static_cast<Capability>(i);
+    if (missing.has(capability)) return words_of(capability).lacking;
+  }
+  return missing.is_empty() ? nullptr : words_of(static_cast<Capability>(num_capabilities)).lacking;
+}
+
+}  // namespace folio::inline v1

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/kernel/support.h: what a problem needs of a kernel, and what a kernel supports: bits, so that
+/// whatever a kernel does not name, it refuses.
+///
+/// Each option of a problem is a Feature, the types of its elements are sets of DTypes. Kernels list
+/// theirs one by one; there is no "all". `features_of` takes a problem apart field by field: it does
+/// not compile until a new field has its feature (or a reason to need none), and then every kernel
+/// refuses it until it says otherwise. Shapes (head sizes) are for Kernel::refuse.
+#pragma once
+
+#include <cstdint>
+
+#include "folio/attention/problem.h"
+#include "folio/core/dtype.h"
+#include "kernel/bits.h"
+
+namespace folio::inline v1 {
+
+enum class Feature : uint8_t {
+  value_plane,     ///< V lies in a plane of its own
+  value_in_key,    ///< V is the first columns of K's rows
+  key_tail,        ///< further key columns with a dtype of their own
+  key_scales,      ///< K has scales, one per token and head at the most
+  key_granules,    ///< K's scales vary along a head
+  value_scales,    ///< as of K
+  value_granules,  ///< as of K
+  window,          ///< mask.left
+  lookahead,       ///< mask.right other than 0
+  chunks,          ///< mask.chunk
+  sink_tokens,     ///< mask.sink_tokens
+  intervals,       ///< instead of the mask
+  tree,
+  selection,
+  softcap,
+  sink_logits,
+  alibi,
+  bias,
+};
+inline constexpr int num_features = static_cast<int>(Feature::bias) + 1;
+
+using Features = Bits<Feature>;
+using DTypes = Bits<DType>;
+
+/// What a kernel supports.
+struct Support {
+  Features features = {};
+  DTypes q = {};
+  DTypes key = {};
+  DTypes value = {};  ///< of planes of their own
+  DTypes out = {};
+  /// Data and strides of K's and V's planes are multiples of so many bytes, whatever their type.
+  int32_t plane_alignment = 1;
+};
+
+inline constexpr DTypes activation_types = {DType::f32, DType::bf16, DType::f16};
+
+/// What a resolved problem needs.
+[[nodiscard]] Features features_of(const AttentionProblem& problem) noexcept;
+
+/// Whether the scales of a plane vary along a head.
+[[nodiscard]] bool has_granules(const PagedKVView& plane) noexcept;
+
+/// The word for a feature in messages: its name above.
+[[nodiscard]] const char* name(Feature feature) noexcept;
+
+/// Null if `support` holds what the problem needs, else why not, by the first thing that is missing:
+/// "<option>: ...", a string literal.
+[[nodiscard]] const char* unsupported(const Support& support,
+                                      const AttentionProblem& problem) noexcept;
+
+/// A sentence for the end of a message; cut off where it would be too long.
+struct Sentence {
+  char text[1024] = {};
+};
+
+/// What the problem needs, what the kernel called `kernel` supports, and what is missing; empty if
+/// nothing is.
+[[nodiscard]] Sentence explain(const char* kernel, const Support& support,
+                               const AttentionProblem& problem) noexcept;
+
+}  // namespace folio::inline v1
