@@ -56,20 +56,11 @@ void work(void* arg, int64_t place) noexcept {
     run_task(call, call.plan.tasks[i], scratch);
 }
 
-Status check_plan(const Attention& attention, const AttentionPlan& plan) {
-  if (attention.kernel_entry() == nullptr)
-    return fail(Errc::invalid_argument,
-                "attend: attention is empty, expected one made by Attention::create");
-  if (plan.items == nullptr)
-    return fail(Errc::invalid_argument, "attend: plan is empty, expected one made by plan()");
-  return {};
-}
-
 }  // namespace
 
 Status check(const Attention& attention, const AttentionPlan& plan,
              const AttentionArgs& args) noexcept {
-  if (Status s = check_plan(attention, plan); !s.is_ok()) return s;
+  if (Status s = check_plan("attend", attention, plan); !s.is_ok()) return s;
   if (Status s = check_args(attention.problem(), plan.tokens, args); !s.is_ok()) return s;
   const int64_t context = static_cast<const PlanHeader*>(plan.items)->longest_context;
   if (attention.problem().bias && plan.tokens > 0 && args.bias.extent[2] < context)
@@ -87,6 +78,7 @@ Status prepare(const Attention& attention, const AttentionPlan& plan, const Atte
     return s;
   const Call call = call_of(attention, plan, args, workspace);
   call.workspace.header->next_task = 0;
+  call.workspace.header->generation = plan.generation;
   for (int32_t i = 0; i < attention.limits().parallelism; ++i) call.workspace.places[i] = 0;
   for (int64_t i = 0; i < call.plan.num_cuts; ++i) call.workspace.finished[i] = 0;
   return {};
@@ -111,8 +103,9 @@ Status attend(const Attention& attention, const AttentionPlan& plan, const Atten
   return {};
 }
 
-void attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
-                 MemorySpan workspace, int64_t task) noexcept {
+Status attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
+                   MemorySpan workspace, int64_t task) noexcept {
+  if (Status s = check_task(attention, plan, workspace, task); !s.is_ok()) return s;
   const Call call = call_of(attention, plan, args, workspace);
   for (int32_t place = 0;; place = (place + 1) % attention.limits().parallelism) {
     std::atomic_ref<uint32_t> taken(call.workspace.places[place]);
@@ -120,7 +113,7 @@ void attend_task(const Attention& attention, const AttentionPlan& plan, const At
       run_task(call, call.plan.tasks[task],
                call.workspace.scratch + place * call.geometry.scratch_bytes);
       taken.store(0, std::memory_order_release);
-      return;
+      return {};
     }
     if (place + 1 == attention.limits().parallelism) std::this_thread::yield();
   }

@@ -17,17 +17,27 @@
 
 namespace folio::inline v1 {
 
+/// What `plan` and `attend` ask of memory; every part keeps it.
+inline constexpr int64_t plan_alignment = 64;
+
 struct PlanHeader {
+  /// of the call of `plan` that wrote this, as in AttentionPlan; 0: the memory holds no plan
+  uint64_t generation = 0;
+  const Kernel* kernel = nullptr;  // these three: what the tasks are cut for
+  AttentionLimits limits = {};
+  AttentionProblem problem = {};
   Batch batch = {};  // its offsets, lengths and positions point into the plan memory
   const Task* tasks = nullptr;
   const Cut* cuts = nullptr;
   int64_t num_tasks = 0;
   int64_t num_cuts = 0;
+  int64_t tokens = 0;
   int64_t longest_context = 0;
 };
 
 struct WorkspaceHeader {
   int64_t next_task = 0;
+  uint64_t generation = 0;  // of the plan that it was prepared for
 };
 
 /// Hands out consecutive 64-byte aligned parts; with a null base it only adds up sizes.
@@ -37,7 +47,8 @@ class Carver {
   template <class T>
   T* take(int64_t count) noexcept {
     T* part = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
-    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + plan_alignment - 1) / plan_alignment *
+              plan_alignment;
     return part;
   }
   [[nodiscard]] int64_t bytes() const noexcept { return bytes_; }

@@ -50,6 +50,7 @@ struct AttentionProblem {
   bool tree = false;
   bool selection = false;  ///< refused by every kernel so far
   Reproducible reproducible = Reproducible::per_plan;
+  bool operator==(const AttentionProblem&) const = default;
 };
 
 /// Upper bounds over all batches of an Attention's life.
@@ -58,6 +59,7 @@ struct AttentionLimits {
   int32_t tokens = 1;       ///< query rows in a step
   int32_t context = 1;      ///< keys of one sequence
   int32_t parallelism = 1;  ///< tasks that run at once; how finely long sequences are cut
+  bool operator==(const AttentionLimits&) const = default;
 };
 
 }  // namespace folio::inline v1
