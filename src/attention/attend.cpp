@@ -7,6 +7,7 @@
 
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
+#include "core/run_on.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -86,21 +87,15 @@ Status prepare(const Attention& attention, const AttentionPlan& plan, const Atte
 
 Status attend(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
               MemorySpan workspace, const Executor& executor) noexcept {
-  if (executor.parallel_for == nullptr || executor.concurrency == nullptr)
-    return fail(Errc::invalid_argument,
-                "attend: executor has no functions, expected parallel_for and concurrency");
+  if (Status s = check_executor("attend", executor); !s.is_ok()) return s;
   if (Status s = prepare(attention, plan, args, workspace); !s.is_ok()) return s;
   Call call = call_of(attention, plan, args, workspace);
+  const Result<int64_t> threads = concurrency_of("attend", executor);
+  if (!threads) return threads.error();
   int64_t workers = attention.limits().parallelism;
-  if (const int64_t concurrency = executor.concurrency(executor.context); concurrency < workers)
-    workers = concurrency;
+  if (*threads < workers) workers = *threads;
   if (plan.num_tasks < workers) workers = plan.num_tasks;
-  if (workers <= 1) {
-    work(&call, 0);
-  } else {
-    executor.parallel_for(executor.context, workers, work, &call);
-  }
-  return {};
+  return run_on("attend", executor, workers, work, &call);
 }
 
 Status attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,

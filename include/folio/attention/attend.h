@@ -40,7 +40,8 @@ struct AttentionArgs {
 /// (or its sink logit).
 ///
 /// Errors:  as check; invalid_argument for a workspace too small or misaligned (64 bytes) or an
-///          executor without functions. Nothing is written then.
+///          executor without functions. Nothing is written then; internal if the executor throws or
+///          leaves out tasks: the output is undefined then.
 /// Effects: at most limits.parallelism tasks run at once. Visible keys of unassigned pages count as
 /// invisible.
 [[nodiscard]] FOLIO_EXPORT Status attend(const Attention& attention, const AttentionPlan& plan,
