@@ -10,6 +10,7 @@
 #include "attention/row_jobs.h"
 #include "attention/work_split.h"
 #include "cache/check_view.h"
+#include "core/run_on.h"
 #include "folio/cache/page_walk.h"
 
 namespace folio::inline v1 {
@@ -181,7 +182,7 @@ void add_plane(Job& job, const AnyTensor<3>& source, const PagedKVView& view) {
                                       view.head_size, computes_scales(view));
 }
 
-Job job_of(const Batch& batch, const AppendArgs& args, const Executor& executor) {
+Job job_of(const Batch& batch, const AppendArgs& args, int64_t threads) {
   Job job;
   job.batch = &batch;
   job.slots = args.slots;
@@ -202,7 +203,7 @@ Job job_of(const Batch& batch, const AppendArgs& args, const Executor& executor)
         should_stream(job.rows[i], view.data, view.slot_stride_bytes, bytes * args.k.extent[0]);
     pack_heads(job.rows[i]);
   }
-  job.split = split_rows(args.k.extent[0], elements * int64_t{sizeof(float)}, executor);
+  job.split = split_rows(args.k.extent[0], elements * int64_t{sizeof(float)}, threads);
   return job;
 }
 
@@ -211,9 +212,10 @@ Job job_of(const Batch& batch, const AppendArgs& args, const Executor& executor)
 Status append(const Batch& batch, const AppendArgs& args, const Executor& executor) noexcept {
   if (Status s = check(batch, args, executor); !s.is_ok()) return s;
   if (args.k.extent[0] == 0) return {};
-  Job job = job_of(batch, args, executor);
-  run_tasks(job.split, write_range, &job, executor);
-  return {};
+  const Result<int64_t> threads = concurrency_of("append", executor);
+  if (!threads) return threads.error();
+  Job job = job_of(batch, args, *threads);
+  return run_on("append", executor, job.split.tasks, write_range, &job);
 }
 
 }  // namespace folio::inline v1

@@ -8,6 +8,7 @@
 #include "attention/internals.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
+#include "core/run_on.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -57,20 +58,11 @@ void work(void* arg, int64_t place) noexcept {
     run_task(call, call.plan.tasks[i], scratch);
 }
 
-Status check_plan(const Attention& attention, const AttentionPlan& plan) {
-  if (kernel_entry(attention) == nullptr)
-    return fail(Errc::invalid_argument,
-                "attend: attention is empty, expected one made by Attention::create");
-  if (plan.items == nullptr)
-    return fail(Errc::invalid_argument, "attend: plan is empty, expected one made by plan()");
-  return {};
-}
-
 }  // namespace
 
 Status check(const Attention& attention, const AttentionPlan& plan,
              const AttentionArgs& args) noexcept {
-  if (Status s = check_plan(attention, plan); !s.is_ok()) return s;
+  if (Status s = check_plan("attend", attention, plan); !s.is_ok()) return s;
   if (Status s = check_args(attention.problem(), plan.tokens, args); !s.is_ok()) return s;
   if (Status s = check_strides(*kernel_entry(attention), attention, args); !s.is_ok()) return s;
   const int64_t context = static_cast<const PlanHeader*>(plan.items)->longest_context;
@@ -89,6 +81,7 @@ Status prepare(const Attention& attention, const AttentionPlan& plan, const Atte
     return s;
   const Call call = call_of(attention, plan, args, workspace);
   call.workspace.header->next_task = 0;
+  call.workspace.header->generation = plan.generation;
   for (int32_t i = 0; i < attention.limits().parallelism; ++i) call.workspace.places[i] = 0;
   for (int64_t i = 0; i < call.plan.num_cuts; ++i) call.workspace.finished[i] = 0;
   return {};
@@ -96,25 +89,20 @@ Status prepare(const Attention& attention, const AttentionPlan& plan, const Atte
 
 Status attend(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
               MemorySpan workspace, const Executor& executor) noexcept {
-  if (executor.parallel_for == nullptr || executor.concurrency == nullptr)
-    return fail(Errc::invalid_argument,
-                "attend: executor has no functions, expected parallel_for and concurrency");
+  if (Status s = check_executor("attend", executor); !s.is_ok()) return s;
   if (Status s = prepare(attention, plan, args, workspace); !s.is_ok()) return s;
   Call call = call_of(attention, plan, args, workspace);
+  const Result<int64_t> threads = concurrency_of("attend", executor);
+  if (!threads) return threads.error();
   int64_t workers = attention.limits().parallelism;
-  if (const int64_t concurrency = executor.concurrency(executor.context); concurrency < workers)
-    workers = concurrency;
+  if (*threads < workers) workers = *threads;
   if (plan.num_tasks < workers) workers = plan.num_tasks;
-  if (workers <= 1) {
-    work(&call, 0);
-  } else {
-    executor.parallel_for(executor.context, workers, work, &call);
-  }
-  return {};
+  return run_on("attend", executor, workers, work, &call);
 }
 
-void attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
-                 MemorySpan workspace, int64_t task) noexcept {
+Status attend_task(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
+                   MemorySpan workspace, int64_t task) noexcept {
+  if (Status s = check_task(attention, plan, workspace, task); !s.is_ok()) return s;
   const Call call = call_of(attention, plan, args, workspace);
   for (int32_t place = 0;; place = (place + 1) % attention.limits().parallelism) {
     std::atomic_ref<uint32_t> taken(call.workspace.places[place]);
@@ -122,7 +110,7 @@ void attend_task(const Attention& attention, const AttentionPlan& plan, const At
       run_task(call, call.plan.tasks[task],
                call.workspace.scratch + place * call.geometry.scratch_bytes);
       taken.store(0, std::memory_order_release);
-      return;
+      return {};
     }
     if (place + 1 == attention.limits().parallelism) std::this_thread::yield();
   }

@@ -13,6 +13,7 @@
 #include "attention/row_jobs.h"
 #include "attention/work_split.h"
 #include "cache/check_view.h"
+#include "core/run_on.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -238,14 +239,15 @@ Status check_slots(std::span<const SlotCopy> copies, int64_t from_slots, int64_t
 }
 
 /// Cuts planes where there are fewer than threads, and enough to do.
-void run(Job& job, void (*task)(void*, int64_t) noexcept, int64_t most_parts,
-         const Executor& executor) {
+Status run(const char* function, Job& job, void (*task)(void*, int64_t) noexcept,
+           int64_t most_parts, const Executor& executor) {
   const auto planes = static_cast<int64_t>(job.from.size()) * 2;
-  const int64_t threads = std::max(1, executor.concurrency(executor.context));
+  const Result<int64_t> threads = concurrency_of(function, executor);
+  if (!threads) return threads.error();
   const int64_t worthwhile = std::max<int64_t>(1, job.bytes / planes / task_bytes_min);
   job.parts =
-      std::clamp<int64_t>((threads + planes - 1) / planes, 1, std::min(most_parts, worthwhile));
-  executor.parallel_for(executor.context, planes * job.parts, task, &job);
+      std::clamp<int64_t>((*threads + planes - 1) / planes, 1, std::min(most_parts, worthwhile));
+  return run_on(function, executor, planes * job.parts, task, &job);
 }
 
 }  // namespace
@@ -258,8 +260,7 @@ Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
   if (Status s = check_pages(copies, bounds); !s.is_ok()) return s;
   Job job{from, to, copies, {}};
   for (const PageCopy& copy : copies) job.bytes += copy.tokens * bounds.token_bytes;
-  run(job, copy_pages_of_plane, bounds.page_size, executor);
-  return {};
+  return run("copy_pages", job, copy_pages_of_plane, bounds.page_size, executor);
 }
 
 Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
@@ -272,8 +273,7 @@ Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
   if (Status s = check_slots(copies, from_slots, to_slots); !s.is_ok()) return s;
   Job job{from, to, {}, copies};
   job.bytes = static_cast<int64_t>(copies.size()) * bounds.token_bytes;
-  run(job, copy_slots_of_plane, from[0].key.num_heads, executor);
-  return {};
+  return run("copy_slots", job, copy_slots_of_plane, from[0].key.num_heads, executor);
 }
 
 }  // namespace folio::inline v1

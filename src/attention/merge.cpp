@@ -9,6 +9,7 @@
 
 #include "attention/convert.h"
 #include "attention/work_split.h"
+#include "core/run_on.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -164,11 +165,12 @@ Status merge(std::span<const Partial> parts, const AnyTensor<3>& out, float* lse
              const Executor& executor) noexcept {
   if (Status s = check(parts, out, executor); !s.is_ok()) return s;
   if (out.extent[0] == 0) return {};
+  const Result<int64_t> threads = concurrency_of("merge", executor);
+  if (!threads) return threads.error();
   Job job{parts, out, lse, narrow_row_of(out.dtype), {}};
   job.split = split_rows(out.extent[0] * out.extent[1],
-                         out.extent[2] * 4 * static_cast<int64_t>(parts.size() + 1), executor);
-  run_tasks(job.split, merge_rows, &job, executor);
-  return {};
+                         out.extent[2] * 4 * static_cast<int64_t>(parts.size() + 1), *threads);
+  return run_on("merge", executor, job.split.tasks, merge_rows, &job);
 }
 
 }  // namespace folio::inline v1

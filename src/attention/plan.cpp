@@ -3,6 +3,7 @@
 #include "folio/attention/plan.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 
 #include "attention/internals.h"
@@ -34,6 +35,9 @@ Batch copy_batch(const Batch& batch, const PlanParts& parts) {
   return copy;
 }
 
+/// The generations of all plans of this process, whatever memory they lie in.
+std::atomic<uint64_t> last_generation = 0;
+
 }  // namespace
 
 Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
@@ -45,12 +49,16 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
   const AttentionLimits& limits = attention.limits();
   if (Status s = check_memory("plan: plan_memory", plan_memory, attention.plan_bytes()); !s.is_ok())
     return s;
+  ::new (plan_memory.data) PlanHeader();  // whatever the memory held is no plan any more
   if (Status s = check_batch(problem, limits, batch); !s.is_ok()) return s;
 
   const KernelGeometry geometry = kernel_entry(attention)->geometry(problem);
   const PlanParts parts =
       plan_parts(plan_memory.data, limits.batch, schedule_bounds(problem, limits, geometry));
-  auto* header = ::new (parts.header) PlanHeader();
+  PlanHeader* const header = parts.header;
+  header->kernel = kernel_entry(attention);
+  header->limits = limits;
+  header->problem = problem;
   header->batch = copy_batch(batch, parts);
   header->tasks = parts.tasks;
   header->cuts = parts.cuts;
@@ -58,15 +66,19 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
       make_schedule(problem, limits, header->batch, geometry, parts.tasks, parts.cuts);
   header->num_tasks = size.tasks;
   header->num_cuts = size.cuts;
+  header->tokens = header->batch.query_offsets[batch.size];
   for (int32_t b = 0; b < batch.size; ++b)
     header->longest_context =
         std::max<int64_t>(header->longest_context, header->batch.context_lengths[b]);
+
+  header->generation = last_generation.fetch_add(1, std::memory_order_relaxed) + 1;
 
   AttentionPlan result;
   result.num_tasks = size.tasks;
   result.items = header;
   result.batch = batch.size;
-  result.tokens = header->batch.query_offsets[batch.size];
+  result.tokens = static_cast<int32_t>(header->tokens);
+  result.generation = header->generation;
   return result;
 }
 

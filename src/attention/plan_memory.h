@@ -18,17 +18,26 @@
 
 namespace folio::inline v1 {
 
+/// What `plan` and `attend` ask of memory; every part keeps it.
+
 struct PlanHeader {
+  /// of the call of `plan` that wrote this, as in AttentionPlan; 0: the memory holds no plan
+  uint64_t generation = 0;
+  const Kernel* kernel = nullptr;  // these three: what the tasks are cut for
+  AttentionLimits limits = {};
+  AttentionProblem problem = {};
   Batch batch = {};  // its offsets, lengths and positions point into the plan memory
   const Task* tasks = nullptr;
   const Cut* cuts = nullptr;
   int64_t num_tasks = 0;
   int64_t num_cuts = 0;
+  int64_t tokens = 0;
   int64_t longest_context = 0;
 };
 
 struct WorkspaceHeader {
   int64_t next_task = 0;
+  uint64_t generation = 0;  // of the plan that it was prepared for
 };
 
 struct PlanParts {

@@ -6,6 +6,7 @@
 #include "attention/row_checks.h"
 #include "attention/row_jobs.h"
 #include "attention/work_split.h"
+#include "core/run_on.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -127,6 +128,8 @@ Status rotate(const Batch& batch, const RotateArgs& args, const Executor& execut
   if (Status s = check(batch, args, executor); !s.is_ok()) return s;
   const int64_t tokens = args.q.extent[0];
   if (tokens == 0) return {};
+  const Result<int64_t> threads = concurrency_of("rotate", executor);
+  if (!threads) return threads.error();
   Job job{&batch, &args, &rows::kernel(), {}, {}};
   const int64_t token_elements = args.q.extent[1] * args.q.extent[2];
   job.rows = job_of(format_of(args.q), format_of(args.out), static_cast<int32_t>(args.q.extent[1]),
@@ -136,9 +139,8 @@ Status rotate(const Batch& batch, const RotateArgs& args, const Executor& execut
   job.rows.streams = !is_same(args.q, args.out) &&
                      should_stream(job.rows, args.out.data, args.out.stride_bytes[0], bytes);
   pack_heads(job.rows);
-  job.split = split_rows(tokens, token_elements * 4, executor);
-  run_tasks(job.split, rotate_range, &job, executor);
-  return {};
+  job.split = split_rows(tokens, token_elements * 4, *threads);
+  return run_on("rotate", executor, job.split.tasks, rotate_range, &job);
 }
 
 }  // namespace folio::inline v1

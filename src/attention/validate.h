@@ -10,7 +10,7 @@
 namespace folio::inline v1 {
 
 /// Checks the problem and fills in what it leaves open: scale, v_head_size, and value for
-/// value_in_key.
+/// value_in_key. Pointers and num_pages, which are not the problem's, are cleared.
 [[nodiscard]] Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept;
 
 [[nodiscard]] Status check_limits(const char* function, const AttentionProblem& problem,
@@ -30,6 +30,16 @@ namespace folio::inline v1 {
 /// The arguments of one layer against the problem, but for the strides of planes.
 [[nodiscard]] Status check_args(const AttentionProblem& problem, int64_t tokens,
                                 const AttentionArgs& args) noexcept;
+
+/// The plan is one of this Attention, and the one that its memory holds. `function` names the
+/// caller.
+[[nodiscard]] Status check_plan(const char* function, const Attention& attention,
+                                const AttentionPlan& plan) noexcept;
+
+/// What attend_task takes beside its arguments: check_plan, a workspace that is prepared for the
+/// plan, a task of it.
+[[nodiscard]] Status check_task(const Attention& attention, const AttentionPlan& plan,
+                                const MemorySpan& workspace, int64_t task) noexcept;
 
 /// `memory` holds `bytes` bytes, 64-byte aligned. `what` names it in the message.
 [[nodiscard]] Status check_memory(const char* what, const MemorySpan& memory,

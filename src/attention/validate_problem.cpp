@@ -97,6 +97,14 @@ Status check_values(const AttentionProblem& p) {
   return {};
 }
 
+/// Problems of one geometry are equal, whatever memory they were described with.
+void forget_memory(PagedKVView& view) {
+  view.data = nullptr;
+  view.num_pages = 0;
+  view.scales.data = nullptr;
+  view.scales.tensor_scale = nullptr;
+}
+
 }  // namespace
 
 Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
@@ -128,6 +136,7 @@ Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
   if (p.scale == 0.0f) p.scale = 1.0f / std::sqrt(static_cast<float>(p.key.head_size));
   if (p.value_in_key) p.value = PagedKVView();
   if (!p.value_in_key) p.v_head_size = p.value.head_size;
+  for (PagedKVView* view : {&p.key, &p.value, &p.key_tail}) forget_memory(*view);
   return p;
 }
 

@@ -5,16 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "folio/core/execution.h"
-#include "folio/core/status.h"
-
 namespace folio::inline v1 {
-
-inline Status check_executor(const char* function, const Executor& executor) {
-  if (executor.parallel_for != nullptr && executor.concurrency != nullptr) return {};
-  return fail(Errc::invalid_argument, "{}: executor has no {}, expected a function", function,
-              executor.parallel_for == nullptr ? "parallel_for" : "concurrency");
-}
 
 /// `rows` rows in `tasks` ranges of nearly equal length.
 struct WorkSplit {
@@ -32,17 +23,9 @@ struct WorkSplit {
 inline constexpr int64_t task_bytes_min = 32 * 1024;
 
 /// At most four tasks per thread, so that uneven threads even out. `rows` >= 1.
-inline WorkSplit split_rows(int64_t rows, int64_t row_bytes, const Executor& executor) {
+inline WorkSplit split_rows(int64_t rows, int64_t row_bytes, int64_t threads) {
   const int64_t rows_min = std::max<int64_t>(1, task_bytes_min / std::max<int64_t>(1, row_bytes));
-  const int64_t threads = std::max(1, executor.concurrency(executor.context));
   return {rows, std::clamp<int64_t>(rows / rows_min, 1, threads * 4)};
-}
-
-/// Runs `task(arg, i)` for every task; a single one on the calling thread.
-inline void run_tasks(const WorkSplit& split, void (*task)(void*, int64_t) noexcept, void* arg,
-                      const Executor& executor) {
-  if (split.tasks == 1) return task(arg, 0);
-  executor.parallel_for(executor.context, split.tasks, task, arg);
 }
 
 }  // namespace folio::inline v1

@@ -137,16 +137,7 @@ Status attend_task(const folio_attention* attention, const folio_plan* plan, con
   if (Status s = check_handles(function, attention, plan); !s.is_ok()) return s;
   AttentionArgs a;
   if (Status s = read_args(function, args, a); !s.is_ok()) return s;
-  const AttentionPlan p = plan_of(*plan);
-  if (task < 0 || task >= p.num_tasks)
-    return fail(Errc::invalid_argument, "{}: task is {}, expected 0 to {}", function, task,
-                p.num_tasks - 1);
-  if (workspace.data == nullptr || workspace.bytes < attention->attention.workspace_bytes())
-    return fail(Errc::invalid_argument, "{}: workspace has {} bytes, expected {}", function,
-                workspace.data == nullptr ? 0 : workspace.bytes,
-                attention->attention.workspace_bytes());
-  folio::attend_task(attention->attention, p, a, workspace, task);
-  return {};
+  return folio::attend_task(attention->attention, plan_of(*plan), a, workspace, task);
 }
 
 constexpr int64_t parts_max = 64;

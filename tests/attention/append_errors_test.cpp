@@ -157,6 +157,18 @@ TEST(AppendErrors, append_refuses_slots_and_batches_that_contradict) {
       "append",
       {{"slots", with_slots(20), {"slots[2] is 20", "less than 20"}},
        {"slots", with_slots(int64_t{1} << 40), {"slots[2] is 1099511627776"}},
+       {"slots of a smaller value",
+        [&](C& c) {
+          c.args.value.num_pages = 3;
+          with_slots(12)(c);
+        },
+        {"slots[2] is 12", "less than 12 (3 pages of 4)"}},
+       {"slots of a smaller key",
+        [&](C& c) {
+          c.args.key.num_pages = 2;
+          with_slots(8)(c);
+        },
+        {"slots[2] is 8", "less than 8 (2 pages of 4)"}},
        {"batch.size", [](C& c) { c.batch.size = -1; }, {"batch.size is -1"}},
        {"batch.query_offsets",
         [](C& c) { c.batch.query_offsets = nullptr; },

@@ -271,6 +271,53 @@ TEST(Append, rows_of_ragged_planes_are_reached_by_table_and_by_slot) {
   EXPECT_TRUE(std::isnan(reference::load(plane.element(1, 0, 0, 0), DType::f32)));
 }
 
+TEST(Append, every_negative_slot_skips_its_token) {
+  constexpr int64_t least = std::numeric_limits<int64_t>::min();
+  const int64_t skipping[] = {-1, -2, -7, -0x100000000, least + 1, least};
+  const int32_t offsets[] = {0, 3}, contexts[] = {3}, positions[] = {1, 99, 0}, starts[] = {-1};
+  const std::vector<float> table(4 * 6, 0.5f);
+  const Rope none, given{table.data(), 4, 6, false, 0, positions},
+      counted{table.data(), 4, 6, false, 0, nullptr};
+  const Source source(DType::f32, 3, 2, 8, 0);
+  Rng rng(test_seed());
+  source.randomise(rng, false);
+  for (const Rope* rope : {&none, &given, &counted}) {
+    for (const int64_t skip : skipping) {
+      SCOPED_TRACE(skip);
+      const TestPlane plane({DType::f32, 2, 8, 4, 3}), expected({DType::f32, 2, 8, 4, 3});
+      // a skipped token's position is not looked at: 99, or -1 where it is counted
+      const bool first = rope == &counted;
+      const int64_t slots[] = {first ? skip : 7, first ? 7 : skip, 2};
+      Batch batch{1, offsets, contexts};
+      batch.query_positions = starts;
+      AppendArgs args;
+      args.k = source.tensor;
+      args.key = plane.view;
+      args.slots = slots;
+      if (rope != &none) args.rope = rope;
+      const Status status = append(batch, args, serial_executor());
+      ASSERT_TRUE(status.is_ok()) << status.message();
+      // the same by the tokens that stay, one by one
+      for (const int64_t t : {first ? int64_t{1} : int64_t{0}, int64_t{2}}) {
+        const int32_t one[] = {0, 1},
+                      position[] = {first ? static_cast<int32_t>(t - 1) : positions[t]};
+        Rope same = *rope;
+        same.positions = position;
+        AppendArgs single = args;
+        single.k.data =
+            static_cast<std::byte*>(source.tensor.data) + t * source.tensor.stride_bytes[0];
+        single.k.extent[0] = 1;
+        single.key = expected.view;
+        single.slots = slots + t;
+        if (rope != &none) single.rope = &same;
+        ASSERT_TRUE(append({1, one, contexts}, single, serial_executor()).is_ok());
+      }
+      EXPECT_EQ(difference(plane.bytes(), expected.bytes()), "");
+      EXPECT_TRUE(plane.slack_untouched());
+    }
+  }
+}
+
 TEST(Append, no_tokens_is_success) {
   const TestPlane plane({});
   AppendArgs args;

@@ -62,8 +62,9 @@ struct TaskCall {
 
 void run_task(void* arg, int64_t i) noexcept {
   const TaskCall& call = *static_cast<TaskCall*>(arg);
-  attend_task(call.prepared->attention, call.prepared->plan, *call.args,
-              call.prepared->workspace.span(), i);
+  const Status status = attend_task(call.prepared->attention, call.prepared->plan, *call.args,
+                                    call.prepared->workspace.span(), i);
+  EXPECT_TRUE(status.is_ok()) << status.message();
 }
 
 TEST(Bits, tasks_by_hand_give_the_bits_of_attend) {

@@ -126,6 +126,43 @@ TEST(CacheErrors, copy_pages_refuses_planes_that_differ_and_pages_that_are_not_t
         Errc::unsupported}});
 }
 
+/// Layers whose planes have different numbers of pages, the smallest neither first nor last.
+template <class C>
+void with_layers(C& c) {
+  c.from.assign(2, c.from[0]);
+  c.to.assign(2, c.to[0]);
+}
+
+TEST(CacheErrors, the_plane_with_the_fewest_pages_bounds_the_copies) {
+  expect_refused<CopyCall>("copy_pages", {{"to page",
+                                           [](CopyCall& c) {
+                                             with_layers(c);
+                                             c.to[0].value.num_pages = 3;
+                                           },
+                                           {"copies[1].to is 3", "less than 3"}},
+                                          {"to page",
+                                           [](CopyCall& c) { c.to[0].key.num_pages = 3; },
+                                           {"copies[1].to is 3", "less than 3"}},
+                                          {"from page",
+                                           [](CopyCall& c) {
+                                             with_layers(c);
+                                             c.from[1].key.num_pages = 2;
+                                           },
+                                           {"copies[1].from is 2", "less than 2"}}});
+  expect_refused<CopySlotsCall>("copy_slots", {{"to slot",
+                                                [](CopySlotsCall& c) {
+                                                  with_layers(c);
+                                                  c.to[0].value.num_pages = 1;
+                                                },
+                                                {"copies[0].to is 7", "less than 4"}},
+                                               {"from slot",
+                                                [](CopySlotsCall& c) {
+                                                  with_layers(c);
+                                                  c.from[1].key.num_pages = 4;
+                                                },
+                                                {"copies[1].from is 19", "less than 16"}}});
+}
+
 TEST(CacheErrors, copy_slots_refuses_planes_that_differ_and_slots_that_are_not_there) {
   using C = CopySlotsCall;
   expect_refused<C>(

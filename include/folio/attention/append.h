@@ -57,7 +57,8 @@ struct AppendArgs {
 ///          refuses, a position outside [0, rope.rows), planes whose heads, slots or pages share
 ///          bytes (stride 0), computed scales of an unquantised plane or with a page stride of 0;
 ///          unsupported for a head_size above 4096 where the plane has scales or K is normalised or
-///          rotated. Nothing is written then
+///          rotated. Nothing is written then; internal if the executor throws or leaves out
+///          tasks: the output is undefined then
 /// Effects: allocates nothing; tokens run in parallel on `executor`. The bytes written are the same
 /// on every machine, but for the
 ///          payload of a NaN

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// folio/attention/attend.h: attention over one layer's planes, by an executor or task by task.
 ///
-/// The run path allocates nothing, throws nothing and takes no lock. A plan serves any number of
-/// threads at once, a workspace one call at a time.
+/// The run path allocates nothing, throws nothing and takes no lock; `attend_task` alone may have
+/// to wait (see there). A plan serves any number of threads at once, a workspace one call at a
+/// time.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,10 @@ struct AttentionArgs {
   AnyTensor<3> bias = {};
 };
 
-/// The border check of attend alone: integer compares, no table walk.
-/// Errors: invalid_argument, naming the argument, what was expected and what came.
+/// The border check of attend alone: compares of numbers, no table walk.
+/// Errors: invalid_argument, naming the argument, what was expected and what came: also for a plan
+///         of another Attention, a plan whose memory was planned again, and one that `plan` did not
+///         make (as far as readable memory can tell).
 [[nodiscard]] FOLIO_EXPORT Status check(const Attention& attention, const AttentionPlan& plan,
                                         const AttentionArgs& args) noexcept;
 
@@ -41,7 +44,8 @@ struct AttentionArgs {
 /// (or its sink logit).
 ///
 /// Errors:  as check; invalid_argument for a workspace too small or misaligned (64 bytes) or an
-///          executor without functions. Nothing is written then.
+///          executor without functions. Nothing is written then; internal if the executor throws or
+///          leaves out tasks: the output is undefined then.
 /// Effects: at most limits.parallelism tasks run at once. Visible keys of unassigned pages count as
 /// invisible.
 [[nodiscard]] FOLIO_EXPORT Status attend(const Attention& attention, const AttentionPlan& plan,
@@ -57,12 +61,18 @@ struct AttentionArgs {
 
 /// For engines that already stand inside their own threads: `prepare` checks as attend does and
 /// makes the workspace ready; then each task in [0, plan.num_tasks) is run exactly once with the
-/// same arguments, on any thread, in any order. The last task of a cut sequence merges. At most
-/// limits.parallelism callers make progress at once; further ones wait for a place.
+/// same arguments, on any thread, in any order. The last task of a cut sequence merges.
+///
+/// Errors:  of attend_task, with nothing written: invalid_argument for an Attention, plan or
+///          workspace that do not belong together, a workspace that was not prepared for this plan,
+///          a task outside [0, plan.num_tasks). `args` are those that prepare has checked
+/// Effects: a workspace has scratch memory for limits.parallelism callers. While no more are inside
+///          attend_task at once, each finds a place within a few atomic exchanges; a caller beyond
+///          them spins, yielding its processor, until one of the others has finished its task
 [[nodiscard]] FOLIO_EXPORT Status prepare(const Attention& attention, const AttentionPlan& plan,
                                           const AttentionArgs& args, MemorySpan workspace) noexcept;
-FOLIO_EXPORT void attend_task(const Attention& attention, const AttentionPlan& plan,
-                              const AttentionArgs& args, MemorySpan workspace,
-                              int64_t task) noexcept;
+[[nodiscard]] FOLIO_EXPORT Status attend_task(const Attention& attention, const AttentionPlan& plan,
+                                              const AttentionArgs& args, MemorySpan workspace,
+                                              int64_t task) noexcept;
 
 }  // namespace folio::inline v1

@@ -26,7 +26,8 @@ struct Partial {
 /// one of them. `out` may alias one of the parts, and `lse` its lse.
 ///
 /// Errors:  invalid_argument for no parts, shapes or dtypes that do not agree, null data; nothing
-///          is written then
+///          is written then; internal if the executor throws or leaves out
+///          tasks: the output is undefined then
 /// Effects: allocates nothing; `lse` [tokens, q_heads] is written if not null
 FOLIO_EXPORT Status merge(std::span<const Partial> parts, const AnyTensor<3>& out, float* lse,
                           const Executor& executor) noexcept;

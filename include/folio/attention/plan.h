@@ -80,12 +80,15 @@ class Attention {
   int64_t workspace_bytes_ = 0;
 };
 
-/// A view of plan memory: copy freely, share between threads.
+/// A view of plan memory: copy freely, share between threads. It belongs to the memory as `plan`
+/// left it and to Attentions that equal its own (kernel, limits, geometry and options of the
+/// problem): every call that takes it compares, and refuses what does not belong together.
 struct AttentionPlan {
   int64_t num_tasks = 0;
-  const void* items = nullptr;
+  const void* items = nullptr;  ///< the plan memory, which must still be there
   int32_t batch = 0;
   int32_t tokens = 0;
+  uint64_t generation = 0;  ///< which call of `plan` in this process wrote the memory; 0: none did
 };
 
 /// Cuts `batch` into tasks, from the lengths alone, and writes them into `plan_memory`
@@ -95,8 +98,9 @@ struct AttentionPlan {
 ///          not ascend, lengths below 0 or beyond the limits, a batch beyond the limits, intervals
 ///          or tree missing or unasked for, too few tree words, memory too small or misaligned;
 ///          nothing usable is left in the memory then
-/// Effects: allocates nothing. Borrows the batch's table and per-query arrays until the step's last
-/// attend; copies the rest.
+/// Effects: allocates nothing, takes no lock. Borrows the batch's table and per-query arrays until
+/// the step's last attend; copies the rest. Plans that the memory held before are refused from then
+/// on, also if this call fails after the memory itself was found sound.
 [[nodiscard]] FOLIO_EXPORT Result<AttentionPlan> plan(const Attention& attention,
                                                       const Batch& batch,
                                                       MemorySpan plan_memory) noexcept;

@@ -55,6 +55,7 @@ struct AttentionProblem {
   bool tree = false;
   bool selection = false;  ///< refused by every kernel so far
   Reproducible reproducible = Reproducible::per_plan;
+  bool operator==(const AttentionProblem&) const = default;
 };
 
 /// Upper bounds over all batches of an Attention's life.
@@ -66,6 +67,7 @@ struct AttentionLimits {
   /// runs at once when Attention::create is called; give a number where memory sizes must not depend
   /// on the machine
   int32_t parallelism = 0;
+  bool operator==(const AttentionLimits&) const = default;
 };
 
 }  // namespace folio::inline v1

@@ -90,7 +90,9 @@ typedef struct folio_message {
 
 /// Runs task(arg, i) once for each i in [0, n), on any threads in any order, and returns when all
 /// have returned. `concurrency` says how many may run at once. A null pointer to an executor:
-/// everything on the calling thread.
+/// everything on the calling thread. Neither function may unwind (longjmp, an exception of another
+/// language, a panic). A call whose executor leaves out tasks returns FOLIO_INTERNAL, and its
+/// output is undefined.
 typedef struct folio_executor {
   uint32_t struct_size;
   uint32_t reserved;

@@ -40,7 +40,8 @@ struct SlotCopy {
 /// Errors:  invalid_argument if the plane counts, heads, head sizes or page sizes differ, pages are
 ///          unbounded, a page id is not below num_pages, `tokens` is outside [0, page_size], or
 ///          planes that need a conversion cannot be written (see `append`); unsupported for a
-///          conversion with scales of a head_size above 4096. Nothing is written then
+///          conversion with scales of a head_size above 4096. Nothing is written then; internal if
+///          the executor throws or leaves out tasks: what `copies` name in `to` is undefined then
 /// Effects: allocates nothing; planes run in parallel on `executor`, and parts of pages where there
 /// are fewer planes than threads
 FOLIO_EXPORT Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
@@ -53,7 +54,8 @@ FOLIO_EXPORT Status copy_pages(std::span<const KVPlanes> from, std::span<const K
 /// Errors:  invalid_argument if the plane counts, heads or head sizes differ, planes of one side
 ///          have different page sizes, a slot is negative or not below num_pages * page_size, or
 ///          planes that need a conversion cannot be written (see `append`); unsupported for a
-///          conversion with scales of a head_size above 4096. Nothing is written then
+///          conversion with scales of a head_size above 4096. Nothing is written then; internal if
+///          the executor throws or leaves out tasks: what `copies` name in `to` is undefined then
 /// Effects: allocates nothing; planes run in parallel on `executor`, and heads where there are
 /// fewer planes than threads
 FOLIO_EXPORT Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,

@@ -27,6 +27,12 @@ struct Stream {
 /// Runs independent tasks. `parallel_for` calls `task(arg, i)` once for each i in [0, n), on any
 /// threads in any order, and returns when all have returned. `concurrency` says how many tasks may
 /// run at once. Tasks never throw and never call the executor again.
+///
+/// Either function may throw: the call of folio that was given the executor then returns
+/// Errc::internal, and its output is undefined. The same answer follows a `parallel_for` that
+/// returns without having called some i. To call an i again is harmless, from nested threads too,
+/// and so is an i outside [0, n): nothing is done. However it leaves, `parallel_for` must have no
+/// task under way and begin none any more, since `arg` ends with the call.
 struct Executor {
   void* context = nullptr;
   int (*concurrency)(void* context) = nullptr;

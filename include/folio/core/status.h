@@ -29,7 +29,8 @@ enum class Errc : uint8_t {
   busy = 5,              ///< still in use by an unfinished step or transfer
   io = 6,                ///< reading or writing outside memory failed
   device = 7,            ///< a CUDA or driver call failed
-  internal = 8,          ///< an invariant of folio itself is broken: please report
+  internal = 8,          ///< an executor threw or left out tasks (the message says so), or an
+                         ///< invariant of folio itself is broken: please report
 };
 
 FOLIO_EXPORT const char* name(Errc code) noexcept;
