@@ -4,11 +4,25 @@
 #include "attention/kernel_list.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
+#include "core/checked.h"
 #include "core/environment.h"
 #include "cpu/features.h"
 #include "folio/attention/plan.h"
 
 namespace folio::inline v1 {
+namespace {
+
+/// The limits ask for memory that can exist.
+Status check_bytes(const char* memory, int64_t bytes, const AttentionLimits& limits) {
+  if (bytes <= memory_bytes_max) return {};
+  return fail(
+      Errc::invalid_argument,
+      "Attention::create: limits of batch {}, tokens {}, context {} and parallelism {} need "
+      "more than 2^56 bytes of {}, expected smaller ones",
+      limits.batch, limits.tokens, limits.context, limits.parallelism, memory);
+}
+
+}  // namespace
 
 const char* refuse(const AttentionProblem& problem, Device device) noexcept {
   if (device.kind != Device::Kind::cpu) return "device: folio is built without CUDA kernels";
@@ -43,6 +57,8 @@ Result<Attention> Attention::create(const AttentionProblem& problem, const Atten
   const ScheduleSize bounds = schedule_bounds(attention.problem_, limits, geometry);
   attention.plan_bytes_ = plan_parts(nullptr, limits.batch, bounds).bytes;
   attention.workspace_bytes_ = workspace_parts(nullptr, limits.parallelism, bounds, geometry).bytes;
+  if (Status s = check_bytes("plan memory", attention.plan_bytes_, limits); !s.is_ok()) return s;
+  if (Status s = check_bytes("workspace", attention.workspace_bytes_, limits); !s.is_ok()) return s;
   return attention;
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "attention/schedule.h"
+#include "core/checked.h"
 #include "folio/attention/plan.h"
 
 namespace folio::inline v1 {
@@ -30,14 +31,21 @@ struct WorkspaceHeader {
   int64_t next_task = 0;
 };
 
-/// Hands out consecutive 64-byte aligned parts; with a null base it only adds up sizes.
+/// Hands out consecutive 64-byte aligned parts; with a null base it only adds up sizes. A sum that
+/// an int64_t cannot hold is the largest int64_t, which Attention::create refuses: where there is
+/// memory, nothing overflows.
 class Carver {
  public:
   explicit Carver(void* base) noexcept : base_(static_cast<std::byte*>(base)) {}
   template <class T>
-  T* take(int64_t count) noexcept {
-    T* part = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
-    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+  T* take(CheckedSize count) noexcept {
+    constexpr int64_t element = sizeof(T);
+    if (base_ == nullptr) {
+      bytes_ = (round_up(count * element, 64) + bytes_).value();
+      return nullptr;
+    }
+    T* const part = reinterpret_cast<T*>(base_ + bytes_);
+    bytes_ += (count.value() * element + 63) / 64 * 64;
     return part;
   }
   [[nodiscard]] int64_t bytes() const noexcept { return bytes_; }
@@ -62,7 +70,7 @@ inline PlanParts plan_parts(void* memory, int64_t batch, const ScheduleSize& siz
   Carver carver(memory);
   PlanParts parts;
   parts.header = carver.take<PlanHeader>(1);
-  parts.query_offsets = carver.take<int32_t>(batch + 1);
+  parts.query_offsets = carver.take<int32_t>(CheckedSize(batch) + 1);
   parts.context_lengths = carver.take<int32_t>(batch);
   parts.query_positions = carver.take<int32_t>(batch);
   parts.key_positions = carver.take<int32_t>(batch);
@@ -88,7 +96,7 @@ inline WorkspaceParts workspace_parts(void* memory, int32_t parallelism, const S
   parts.header = carver.take<WorkspaceHeader>(1);
   parts.places = carver.take<uint32_t>(parallelism);
   parts.finished = carver.take<int32_t>(bounds.cuts);
-  parts.scratch = carver.take<std::byte>(parallelism * geometry.scratch_bytes);
+  parts.scratch = carver.take<std::byte>(CheckedSize(parallelism) * geometry.scratch_bytes);
   parts.partials = carver.take<std::byte>(bounds.partial_bytes);
   parts.bytes = carver.bytes();
   return parts;

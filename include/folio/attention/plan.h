@@ -29,8 +29,9 @@ struct Kernel;  // src/kernel/kernel.h
 class Attention {
  public:
   /// `kernel`: use this one (or refuse); empty: FOLIO_FORCE_KERNEL, then the first that does not
-  /// refuse. Errors: invalid_argument for a broken problem, limits < 1 or an unknown kernel name;
-  /// unsupported with the reason.
+  /// refuse. Errors: invalid_argument for a broken problem, strides that reach beyond memory
+  /// (PagedKVView), limits < 1 or so large that no memory holds what they need, or an unknown
+  /// kernel name; unsupported with the reason.
   [[nodiscard]] FOLIO_EXPORT static Result<Attention> create(const AttentionProblem& problem,
                                                              const AttentionLimits& limits,
                                                              Device device = {},

@@ -54,10 +54,11 @@ struct AttentionProblem {
 
 /// Upper bounds over all batches of an Attention's life.
 struct AttentionLimits {
-  int32_t batch = 1;        ///< sequences in a step
-  int32_t tokens = 1;       ///< query rows in a step
-  int32_t context = 1;      ///< keys of one sequence
-  int32_t parallelism = 1;  ///< tasks that run at once; how finely long sequences are cut
+  int32_t batch = 1;    ///< sequences in a step
+  int32_t tokens = 1;   ///< query rows in a step
+  int32_t context = 1;  ///< keys of one sequence
+  /// tasks that run at once; how finely long sequences are cut; at most 16384
+  int32_t parallelism = 1;
 };
 
 }  // namespace folio::inline v1
