@@ -9,6 +9,7 @@
 #include "attention/row_checks.h"
 #include "attention/row_jobs.h"
 #include "attention/work_split.h"
+#include "cache/check_reach.h"
 #include "cache/check_view.h"
 #include "core/run_on.h"
 #include "folio/cache/page_walk.h"
@@ -135,7 +136,7 @@ Status check_batch(const Batch& batch, int64_t tokens) {
                 "append: batch.context_lengths[{}] is {}, expected at least its {} new tokens", b,
                 batch.context_lengths[b], count);
   }
-  return {};
+  return check_rows("append", batch);
 }
 
 Status check_value(const AppendArgs& args, int64_t tokens) {

@@ -13,6 +13,7 @@
 #include "attention/row_jobs.h"
 #include "attention/work_split.h"
 #include "cache/check_view.h"
+#include "core/checked.h"
 #include "core/run_on.h"
 
 namespace folio::inline v1 {
@@ -161,7 +162,7 @@ struct Bounds {
   int64_t from_pages = 0xffffffff;
   int64_t to_pages = 0xffffffff;
   int64_t page_size = unbounded_page_size;
-  int64_t token_bytes = 0;
+  CheckedSize token_bytes;
 
   void include(const PagedKVView& from, const PagedKVView& to) {
     from_pages = std::min(from_pages, from.num_pages);
@@ -259,7 +260,9 @@ Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
   if (from.empty() || copies.empty()) return {};
   if (Status s = check_pages(copies, bounds); !s.is_ok()) return s;
   Job job{from, to, copies, {}};
-  for (const PageCopy& copy : copies) job.bytes += copy.tokens * bounds.token_bytes;
+  CheckedSize bytes;  // too large is large enough: it only says how to share the work out
+  for (const PageCopy& copy : copies) bytes += CheckedSize(copy.tokens) * bounds.token_bytes;
+  job.bytes = bytes.value();
   return run("copy_pages", job, copy_pages_of_plane, bounds.page_size, executor);
 }
 
@@ -272,7 +275,7 @@ Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
   const int64_t to_slots = bounds.to_pages * slots_per_page(to[0].key);
   if (Status s = check_slots(copies, from_slots, to_slots); !s.is_ok()) return s;
   Job job{from, to, {}, copies};
-  job.bytes = static_cast<int64_t>(copies.size()) * bounds.token_bytes;
+  job.bytes = (CheckedSize(static_cast<int64_t>(copies.size())) * bounds.token_bytes).value();
   return run("copy_slots", job, copy_slots_of_plane, from[0].key.num_heads, executor);
 }
 

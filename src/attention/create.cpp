@@ -7,6 +7,7 @@
 #include "attention/kernel_list.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
+#include "core/checked.h"
 #include "core/environment.h"
 #include "cpu/features.h"
 #include "folio/attention/plan.h"
@@ -23,6 +24,16 @@ Status empty(const char* function) {
 int32_t default_concurrency() {
   const Executor executor = default_executor();
   return std::max(1, executor.concurrency(executor.context));
+}
+
+/// The limits ask for memory that can exist.
+Status check_bytes(const char* function, const char* memory, int64_t bytes,
+                   const AttentionLimits& limits) {
+  if (bytes <= memory_bytes_max) return {};
+  return fail(Errc::invalid_argument,
+              "{}: limits of batch {}, tokens {}, context {} and parallelism {} need more than "
+              "2^56 bytes of {}, expected smaller ones",
+              function, limits.batch, limits.tokens, limits.context, limits.parallelism, memory);
 }
 
 }  // namespace
@@ -46,7 +57,6 @@ Result<Attention> Attention::create(const AttentionProblem& problem, const Atten
                 "Attention::create: device: folio is built without CUDA kernels");
   Result<AttentionProblem> resolved = resolve(problem);
   if (!resolved) return resolved.error();
-  if (Status s = check_limits("Attention::create", *resolved, limits); !s.is_ok()) return s;
   if (kernel.empty() && forced_kernel() != nullptr) kernel = forced_kernel();
   const Result<const Kernel*> selected =
       select(*resolved, machine_capabilities(), machine_profile(), kernel);
@@ -56,21 +66,29 @@ Result<Attention> Attention::create(const AttentionProblem& problem, const Atten
   attention.problem_ = *resolved;
   attention.device_ = device;
   attention.kernel_ = *selected;
-  return attention.with_limits(limits);
+  return sized("Attention::create", attention, limits);
 }
 
 Result<Attention> Attention::with_limits(const AttentionLimits& limits) const noexcept {
-  const Kernel* const kernel = kernel_entry(*this);
-  if (kernel == nullptr) return empty("with_limits");
-  if (Status s = check_limits("Attention::with_limits", problem_, limits); !s.is_ok()) return s;
-  Attention attention = *this;
+  if (kernel_entry(*this) == nullptr) return empty("with_limits");
+  return sized("Attention::with_limits", *this, limits);
+}
+
+Result<Attention> Attention::sized(const char* function, Attention attention,
+                                   const AttentionLimits& limits) noexcept {
+  const AttentionProblem& problem = attention.problem_;
+  if (Status s = check_limits(function, problem, limits); !s.is_ok()) return s;
   attention.limits_ = limits;
   if (limits.parallelism == 0) attention.limits_.parallelism = default_concurrency();
-  const KernelGeometry geometry = kernel->geometry(problem_);
-  const ScheduleSize bounds = schedule_bounds(problem_, attention.limits_, geometry);
+  const KernelGeometry geometry = kernel_entry(attention)->geometry(problem);
+  const ScheduleSize bounds = schedule_bounds(problem, attention.limits_, geometry);
   attention.plan_bytes_ = plan_parts(nullptr, limits.batch, bounds).bytes;
   attention.workspace_bytes_ =
       workspace_parts(nullptr, attention.limits_.parallelism, bounds, geometry).bytes;
+  if (Status s = check_bytes(function, "plan memory", attention.plan_bytes_, limits); !s.is_ok())
+    return s;
+  if (Status s = check_bytes(function, "workspace", attention.workspace_bytes_, limits); !s.is_ok())
+    return s;
   return attention;
 }
 

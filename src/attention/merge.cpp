@@ -9,6 +9,7 @@
 
 #include "attention/convert.h"
 #include "attention/work_split.h"
+#include "cache/check_reach.h"
 #include "core/run_on.h"
 
 namespace folio::inline v1 {
@@ -122,7 +123,7 @@ Status check_tensor(int64_t part, const AnyTensor<3>& tensor, const AnyTensor<3>
         "merge: {} data or strides [{}, {}] are not aligned, expected multiples of {} bytes",
         Name(part).text, tensor.stride_bytes[0], tensor.stride_bytes[1], element);
   }
-  return {};
+  return check_reach("merge", Name(part).text, tensor);
 }
 
 Status check_part(size_t index, const Partial& part, const AnyTensor<3>& out) {

@@ -18,8 +18,6 @@
 
 namespace folio::inline v1 {
 
-/// What `plan` and `attend` ask of memory; every part keeps it.
-
 struct PlanHeader {
   /// of the call of `plan` that wrote this, as in AttentionPlan; 0: the memory holds no plan
   uint64_t generation = 0;
@@ -55,7 +53,7 @@ inline PlanParts plan_parts(void* memory, int64_t batch, const ScheduleSize& siz
   Carver carver(memory);
   PlanParts parts;
   parts.header = carver.take<PlanHeader>(1);
-  parts.query_offsets = carver.take<int32_t>(batch + 1);
+  parts.query_offsets = carver.take<int32_t>(CheckedSize(batch) + 1);
   parts.context_lengths = carver.take<int32_t>(batch);
   parts.query_positions = carver.take<int32_t>(batch);
   parts.key_positions = carver.take<int32_t>(batch);
@@ -81,7 +79,7 @@ inline WorkspaceParts workspace_parts(void* memory, int32_t parallelism, const S
   parts.header = carver.take<WorkspaceHeader>(1);
   parts.places = carver.take<uint32_t>(parallelism);
   parts.finished = carver.take<int32_t>(bounds.cuts);
-  parts.scratch = carver.take<std::byte>(parallelism * geometry.scratch_bytes);
+  parts.scratch = carver.take<std::byte>(CheckedSize(parallelism) * geometry.scratch_bytes);
   parts.partials = carver.take<std::byte>(bounds.partial_bytes);
   parts.bytes = carver.bytes();
   return parts;

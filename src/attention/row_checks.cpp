@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "attention/convert.h"
+#include "cache/check_reach.h"
 #include "cache/check_view.h"
 #include "cpu/append/rows.h"
 
@@ -109,7 +110,7 @@ Status check_tensor(const char* function, const char* name, const AnyTensor<3>& 
                 "{}: {} data or strides [{}, {}] are not aligned, expected multiples of {} bytes",
                 function, name, tensor.stride_bytes[0], tensor.stride_bytes[1], element);
   }
-  return {};
+  return check_reach(function, name, tensor);
 }
 
 }  // namespace folio::inline v1

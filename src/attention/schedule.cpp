@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/checked.h"
 #include "kernel/sequence.h"
 
 namespace folio::inline v1 {
@@ -26,7 +27,8 @@ int64_t round_up(int64_t n, int64_t multiple) { return ceil_div(n, multiple) * m
 /// arrays are aligned to 16 rows.
 int64_t state_bytes(const KernelGeometry& geometry, int64_t rows) {
   const int64_t row_bytes = ceil_div(geometry.partial_bytes, geometry.rows);
-  return std::min(geometry.partial_bytes, round_up(row_bytes * round_up(rows, 16), 64));
+  const CheckedSize bytes = round_up(CheckedSize(row_bytes) * round_up(rows, 16), 64);
+  return std::min(geometry.partial_bytes, bytes.value());
 }
 
 int64_t padded_rows(const Task& task, const KernelGeometry& geometry) {
@@ -274,29 +276,32 @@ class Divider {
 ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLimits& limits,
                              const KernelGeometry& geometry) noexcept {
   const int64_t heads = problem.key.num_heads, group = problem.q_heads / heads;
-  const int64_t units = heads * (static_cast<int64_t>(limits.tokens) * group / geometry.rows +
-                                 std::min(limits.batch, limits.tokens));
+  const int64_t head_rows = limits.tokens * group;  // below 2^31: check_limits
+  const CheckedSize units =
+      CheckedSize(heads) * (head_rows / geometry.rows + std::min(limits.batch, limits.tokens));
   const int64_t spans = ceil_div(limits.context, geometry.span_keys);
   const int64_t lanes = limits.parallelism;
   ScheduleSize size;
-  size.tasks = units;
-  if (lanes == 1 || units == 0) return size;
-  size.tasks += pieces * lanes;
+  size.tasks = units.value();
+  if (lanes == 1 || size.tasks == 0) return size;
+  size.tasks = (units + pieces * lanes).value();
   if (spans <= 1) return size;
   size.cuts = pieces * lanes;
-  const int64_t rows = std::min<int64_t>(
-      geometry.rows, heads * round_up(limits.tokens * group, geometry.row_granule));
-  size.partial_bytes = std::min(std::max(spans, stored_spans * lanes) *
-                                    state_bytes(geometry, std::min(efficient_rows, geometry.rows)),
-                                // pieces of rows are padded each
-                                spans * units * state_bytes(geometry, rows + rows / 8));
+  const int64_t rows =
+      std::min<int64_t>(geometry.rows, heads * round_up(head_rows, geometry.row_granule));
+  const CheckedSize at_most = CheckedSize(std::max(spans, stored_spans * lanes)) *
+                              state_bytes(geometry, std::min(efficient_rows, geometry.rows));
+  // pieces of rows are padded each
+  const CheckedSize all = CheckedSize(spans) * units * state_bytes(geometry, rows + rows / 8);
+  size.partial_bytes = std::min(at_most, all).value();
   return size;
 }
 
 ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimits& limits,
                            const Batch& batch, const KernelGeometry& geometry, Task* tasks,
                            Cut* cuts) noexcept {
-  int64_t count = 0, total = 0;
+  int64_t count = 0;
+  CheckedSize total;
   for_each_unit(problem, batch, geometry, [&](const Task& unit) {
     tasks[count++] = unit;
     total += unit.cost;
@@ -304,7 +309,7 @@ ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimit
   std::sort(tasks, tasks + count, comes_first);
   if (limits.parallelism == 1) return {.tasks = count};
   Divider divider(problem, geometry, schedule_bounds(problem, limits, geometry), limits.parallelism,
-                  total, tasks, count, cuts);
+                  total.value(), tasks, count, cuts);
   divider.run();
   std::sort(tasks, tasks + divider.size().tasks, comes_first);
   return divider.size();

@@ -46,6 +46,11 @@ struct ScheduleSize {
   int64_t partial_bytes = 0;
 };
 
+/// More than any machine runs at once. The divider multiplies a unit's cost (below 2^43: its rows
+/// times 2^31 keys, padded, and the keys' own) by 32 and by this: the product fits an int64_t.
+inline constexpr int32_t parallelism_max = 1 << 14;
+
+/// A size that an int64_t cannot hold is the largest int64_t.
 [[nodiscard]] ScheduleSize schedule_bounds(const AttentionProblem& problem,
                                            const AttentionLimits& limits,
                                            const KernelGeometry& geometry) noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/validate_call.cpp: the checks of batches and of one layer's arguments.
 #include "attention/validate.h"
+#include "cache/check_reach.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -42,6 +43,11 @@ Status check_contexts(const AttentionLimits& limits, const Batch& batch) {
 }
 
 Status check_tree(const Batch& batch) {
+  constexpr int32_t words_max = INT32_MAX / 64 + 1;
+  if (batch.tree_words > words_max)
+    return fail(Errc::invalid_argument,
+                "plan: batch.tree_words is {}, expected at most {} (no sequence has more tokens)",
+                batch.tree_words, words_max);
   for (int32_t b = 0; b < batch.size; ++b) {
     const int64_t new_tokens = batch.query_offsets[b + 1] - batch.query_offsets[b];
     if (new_tokens > int64_t{batch.tree_words} * 64)
@@ -141,6 +147,17 @@ Status check_bias(const AttentionProblem& problem, int64_t tokens, const AnyTens
   return check_tensor("bias", bias, DType::f32, {bias.extent[0], tokens, bias.extent[2]});
 }
 
+Status check_reaches(const AttentionProblem& problem, const AttentionArgs& args) {
+  if (Status s = check_reach("attend", "q", args.q); !s.is_ok()) return s;
+  if (Status s = check_reach("attend", "out", args.out); !s.is_ok()) return s;
+  if (Status s = check_reach("attend", "key", args.key, args.key.num_pages); !s.is_ok()) return s;
+  if (!problem.value_in_key) {
+    if (Status s = check_reach("attend", "value", args.value, args.value.num_pages); !s.is_ok())
+      return s;
+  }
+  return args.bias.data == nullptr ? Status() : check_reach("attend", "bias", args.bias);
+}
+
 }  // namespace
 
 Status check_memory(const char* what, const MemorySpan& memory, int64_t bytes) noexcept {
@@ -172,6 +189,7 @@ Status check_batch(const AttentionProblem& problem, const AttentionLimits& limit
                   "plan: batch.query_offsets[{}] is {}, expected at most limits.tokens = {}",
                   batch.size, batch.query_offsets[batch.size], limits.tokens);
     if (Status s = check_contexts(limits, batch); !s.is_ok()) return s;
+    if (Status s = check_rows("plan", batch); !s.is_ok()) return s;
   }
   const bool has_tokens = batch.size > 0 && batch.query_offsets[batch.size] > 0;
   if (has_tokens || !problem.intervals) {
@@ -225,7 +243,8 @@ Status check_args(const AttentionProblem& problem, int64_t tokens,
         !s.is_ok())
       return s;
   }
-  return check_bias(problem, tokens, args.bias);
+  if (Status s = check_bias(problem, tokens, args.bias); !s.is_ok()) return s;
+  return check_reaches(problem, args);
 }
 
 }  // namespace folio::inline v1

@@ -2,7 +2,9 @@
 /// src/attention/validate_problem.cpp: the checks of problems and limits.
 #include <cmath>
 
+#include "attention/schedule.h"
 #include "attention/validate.h"
+#include "cache/check_reach.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -105,12 +107,19 @@ void forget_memory(PagedKVView& view) {
   view.scales.tensor_scale = nullptr;
 }
 
+/// How many pages there are comes with the calls: two tell the stride.
+Status check_reaches(const AttentionProblem& p) {
+  if (Status s = check_reach("Attention::create", "key", p.key, 2); !s.is_ok()) return s;
+  return p.value_in_key ? Status() : check_reach("Attention::create", "value", p.value, 2);
+}
+
 }  // namespace
 
 Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
   AttentionProblem p = problem;
   if (Status s = check_plane("key", p.key); !s.is_ok()) return s;
   if (Status s = check_values(p); !s.is_ok()) return s;
+  if (Status s = check_reaches(p); !s.is_ok()) return s;
   if (p.q_heads < 1 || p.q_heads > heads_max || p.q_heads % p.key.num_heads != 0)
     return fail(
         Errc::invalid_argument,
@@ -158,6 +167,9 @@ Status check_limits(const char* function, const AttentionProblem& problem,
     return fail(Errc::invalid_argument, "{}: limits.{} is {}, expected at least 1", function, field,
                 got);
   };
+  if (limits.parallelism > parallelism_max)
+    return fail(Errc::invalid_argument, "{}: limits.parallelism is {}, expected at most {}",
+                function, limits.parallelism, parallelism_max);
   if (limits.batch < 1) return bad("batch", limits.batch);
   if (limits.tokens < 1) return bad("tokens", limits.tokens);
   if (limits.context < 1) return bad("context", limits.context);

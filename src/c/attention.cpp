@@ -4,6 +4,7 @@
 #include <new>
 #include <vector>
 
+#include "attention/kernel_list.h"
 #include "c/convert.h"
 #include "folio/attention/merge.h"
 #include "folio/attention/plan.h"
@@ -87,7 +88,7 @@ Status create(const folio_problem* problem, const folio_limits* limits, Device d
               const char* kernel, folio_attention** attention) {
   constexpr auto function = "folio_create_attention";
   AttentionProblem p;
-  folio_limits l = {sizeof l, 1, 1, 1, 1};
+  folio_limits l = {};
   if (Status s = read_problem(function, problem, p); !s.is_ok()) return s;
   if (Status s = read(function, "limits", limits, l); !s.is_ok()) return s;
   const Result<Attention> made = Attention::create(p, {l.batch, l.tokens, l.context, l.parallelism},
@@ -107,6 +108,7 @@ Status make_plan(const folio_attention* attention, const folio_batch* batch, Mem
   if (Status s = convert(function, batch, b); !s.is_ok()) return s;
   const Result<AttentionPlan> made = plan(attention->attention, b, memory);
   if (!made) return made.error();
+  *to = {};
   std::memcpy(to, &*made, sizeof *made);
   return {};
 }
@@ -245,6 +247,14 @@ folio_code folio_get_default_executor(int32_t threads, folio_executor* executor,
   filled.concurrency = own.concurrency;
   filled.parallel_for = reinterpret_cast<decltype(filled.parallel_for)>(own.parallel_for);
   return c::report(c::write("folio_get_default_executor", "executor", filled, executor), message);
+}
+
+int32_t folio_get_num_kernels(void) { return static_cast<int32_t>(kernels().size()); }
+
+const char* folio_get_kernel_name(int32_t index) {
+  const std::span<const Kernel> list = kernels();
+  if (index < 0 || static_cast<size_t>(index) >= list.size()) return "";
+  return list[static_cast<size_t>(index)].name.data();  // a literal, as above
 }
 
 uint32_t folio_get_version(void) { return 1u << 16; }

@@ -14,7 +14,8 @@ namespace {
 static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) &&
               sizeof(folio_slot_copy) == sizeof(SlotCopy));
 
-constexpr float default_eps = 1e-6f;
+constexpr float default_eps = AppendArgs().norm_eps;
+static_assert(default_eps == RotateArgs().norm_eps);
 
 Status read_rope(const char* function, const folio_rope* rope, Rope& to) {
   folio_rope r = {};
@@ -22,10 +23,9 @@ Status read_rope(const char* function, const folio_rope* rope, Rope& to) {
   to.cos_sin = r.cos_sin;
   to.rows = r.rows;
   to.dims = r.dims;
-  to.interleaved = r.interleaved != 0;
   to.first_dim = r.first_dim;
   to.positions = r.positions;
-  return {};
+  return read_flag(function, "args->rope->interleaved", r.interleaved, to.interleaved);
 }
 
 /// A batch is not needed where slots and positions are given.
@@ -37,11 +37,11 @@ Status append(const folio_batch* batch, const folio_append_args* args,
               const folio_executor* executor) {
   constexpr auto function = "folio_append";
   folio_append_args a = {};
-  a.norm_eps = default_eps;
   if (Status s = read(function, "args", args, a); !s.is_ok()) return s;
   Batch b;
   if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
   AppendArgs to;
+  if (a.k == nullptr) return null_argument(function, "args->k");
   if (Status s = convert(function, "args->k", a.k, to.k); !s.is_ok()) return s;
   if (Status s = convert(function, "args->v", a.v, to.v); !s.is_ok()) return s;
   if (Status s = convert(function, "args->key", a.key, to.key); !s.is_ok()) return s;
@@ -53,7 +53,7 @@ Status append(const folio_batch* batch, const folio_append_args* args,
   }
   to.slots = a.slots;
   to.k_norm = a.k_norm;
-  to.norm_eps = a.norm_eps;
+  to.norm_eps = or_default(a.norm_eps, default_eps);
   ExecutorAdapter adapter;
   if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
   return folio::append(b, to, adapter.get());
@@ -63,11 +63,11 @@ Status rotate(const folio_batch* batch, const folio_rotate_args* args,
               const folio_executor* executor) {
   constexpr auto function = "folio_rotate";
   folio_rotate_args a = {};
-  a.norm_eps = default_eps;
   if (Status s = read(function, "args", args, a); !s.is_ok()) return s;
   Batch b;
   if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
   RotateArgs to;
+  if (a.q == nullptr) return null_argument(function, "args->q");
   if (Status s = convert(function, "args->q", a.q, to.q); !s.is_ok()) return s;
   if (Status s = convert(function, "args->out", a.out, to.out); !s.is_ok()) return s;
   Rope rope;
@@ -76,7 +76,7 @@ Status rotate(const folio_batch* batch, const folio_rotate_args* args,
     to.rope = &rope;
   }
   to.q_norm = a.q_norm;
-  to.norm_eps = a.norm_eps;
+  to.norm_eps = or_default(a.norm_eps, default_eps);
   ExecutorAdapter adapter;
   if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
   return folio::rotate(b, to, adapter.get());
@@ -112,10 +112,9 @@ Status copy(const char* function, const folio_kv_planes* from, const folio_kv_pl
             const folio_executor* executor,
             Status (*run)(std::span<const KVPlanes>, std::span<const KVPlanes>,
                           std::span<const Copy>, const Executor&) noexcept) {
-  if (num_copies < 0)
-    return fail(Errc::invalid_argument, "{}: num_copies is {}, expected at least 0", function,
-                num_copies);
-  if (copies == nullptr && num_copies > 0) return null_argument(function, "copies");
+  if (Status s = check_array(function, "copies", copies, "num_copies", num_copies, sizeof(CCopy));
+      !s.is_ok())
+    return s;
   PlaneList source, target;
   if (Status s = source.init(function, "from", from, num_planes); !s.is_ok()) return s;
   if (Status s = target.init(function, "to", to, num_planes); !s.is_ok()) return s;

@@ -65,6 +65,23 @@ Status read_bytes(const char* function, const char* argument, const void* from, 
               argument, *given, size);
 }
 
+Status check_array(const char* function, const char* argument, const void* elements,
+                   const char* count_name, int64_t count, size_t element_bytes) noexcept {
+  constexpr int64_t bytes_max = int64_t{1} << 56;  // no address space has more
+  const int64_t most = bytes_max / static_cast<int64_t>(element_bytes);
+  if (count < 0 || count > most)
+    return fail(Errc::invalid_argument, "{}: {} is {}, expected 0 to {}", function, count_name,
+                count, most);
+  return count > 0 && elements == nullptr ? null_argument(function, argument) : Status();
+}
+
+Status read_flag(const char* function, const char* field, int32_t value, bool& to) noexcept {
+  if (value != 0 && value != 1)
+    return fail(Errc::invalid_argument, "{}: {} is {}, expected 0 or 1", function, field, value);
+  to = value != 0;
+  return {};
+}
+
 Status write_bytes(const char* function, const char* argument, const void* whole, void* to,
                    uint32_t size) noexcept {
   const Result<uint32_t> given = size_of(function, argument, to);

@@ -26,11 +26,31 @@ folio_code report(const Status& status, folio_message* message) noexcept;
 Status read_bytes(const char* function, const char* argument, const void* from, void* whole,
                   uint32_t size) noexcept;
 
+/// The same; words that are kept for later are 0.
 template <class T>
 Status read(const char* function, const char* argument, const T* from, T& whole) noexcept {
   Status s = read_bytes(function, argument, from, &whole, sizeof(T));
   whole.struct_size = sizeof(T);
+  if constexpr (requires { whole.reserved; }) {
+    if (s.is_ok() && whole.reserved != 0)
+      return fail(Errc::invalid_argument, "{}: {}->reserved is {}, expected 0", function, argument,
+                  whole.reserved);
+  }
   return s;
+}
+
+/// An array of the caller's: `count_name` says how many elements it has.
+/// Errors: invalid_argument for a negative count or one that no memory holds, or null elements.
+Status check_array(const char* function, const char* argument, const void* elements,
+                   const char* count_name, int64_t count, size_t element_bytes) noexcept;
+
+/// Errors: invalid_argument, "<function>: <field> ...", for what is neither 0 nor 1.
+Status read_flag(const char* function, const char* field, int32_t value, bool& to) noexcept;
+
+/// The value, or the default where it is zero: what a caller gets who sets a struct's size alone.
+template <class T>
+T or_default(T value, T default_value) noexcept {
+  return value == T{} ? default_value : value;
 }
 
 /// The other way: fills as much of the caller's struct as its struct_size holds.

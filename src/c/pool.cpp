@@ -25,10 +25,9 @@ SequenceId id_of(folio_sequence number) {
 
 Result<std::span<const TokenId>> tokens_of(const char* function, const char* argument,
                                            const int32_t* tokens, int64_t count) {
-  if (count < 0)
-    return fail(Errc::invalid_argument, "{}: num_tokens is {}, expected at least 0", function,
-                count);
-  if (count > 0 && tokens == nullptr) return null_argument(function, argument);
+  if (Status s = check_array(function, argument, tokens, "num_tokens", count, sizeof *tokens);
+      !s.is_ok())
+    return s;
   return std::span<const TokenId>(tokens, static_cast<size_t>(count));
 }
 
@@ -37,6 +36,9 @@ Result<SequenceOptions> options_of(const char* function, const folio_sequence_op
   folio_sequence_options o = {};
   if (Status s = read(function, "options", options, o); !s.is_ok()) return s;
   if (o.salt == nullptr && o.salt_bytes > 0) return null_argument(function, "options->salt");
+  if (o.salt_bytes > PagePool::max_salt_bytes)
+    return fail(Errc::invalid_argument, "{}: options->salt_bytes is {}, expected at most {}",
+                function, o.salt_bytes, PagePool::max_salt_bytes);
   return SequenceOptions{std::string_view(o.salt, o.salt_bytes), o.adapter};
 }
 
@@ -44,17 +46,18 @@ Status create(const folio_pool_options* options, folio_pool** pool) {
   constexpr auto function = "folio_create_pool";
   const PoolOptions defaults;
   folio_pool_options o = {};
-  o.page_size = defaults.page_size;
-  o.max_sequences = defaults.max_sequences;
-  o.max_namespaces = defaults.max_namespaces;
   if (Status s = read(function, "options", options, o); !s.is_ok()) return s;
   PoolOptions p;
   p.num_pages = o.num_pages;
-  p.page_size = o.page_size;
-  p.max_sequences = o.max_sequences;
+  p.page_size = or_default(o.page_size, defaults.page_size);
+  p.max_sequences = or_default(o.max_sequences, defaults.max_sequences);
   p.max_pages_per_sequence = o.max_pages_per_sequence;
-  p.max_namespaces = o.max_namespaces;
-  p.prefix_reuse = o.no_prefix_reuse == 0;
+  p.max_namespaces = or_default(o.max_namespaces, defaults.max_namespaces);
+  bool no_reuse = false;
+  if (Status s = read_flag(function, "options->no_prefix_reuse", o.no_prefix_reuse, no_reuse);
+      !s.is_ok())
+    return s;
+  p.prefix_reuse = !no_reuse;
   p.allocate = o.allocate;
   p.deallocate = o.deallocate;
   p.context = o.context;
@@ -109,11 +112,12 @@ Status begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t cou
   constexpr auto function = "folio_begin_step";
   if (pool == nullptr) return null_argument(function, "pool");
   if (step == nullptr) return null_argument(function, "step");
-  if (count < 0)
-    return fail(Errc::invalid_argument, "{}: num_sequences is {}, expected at least 0", function,
-                count);
-  if (count > 0 && sequences == nullptr) return null_argument(function, "sequences");
-  SequenceId* const ids = new (std::nothrow) SequenceId[static_cast<size_t>(count) + 1];
+  if (Status s =
+          check_array(function, "sequences", sequences, "num_sequences", count, sizeof *sequences);
+      !s.is_ok())
+    return s;
+  // in bounds: what is beyond the limits of an array would throw in spite of nothrow
+  SequenceId* const ids = new (std::nothrow) SequenceId[static_cast<size_t>(count)];
   if (ids == nullptr)
     return fail(Errc::out_of_memory, "{}: no memory for {} sequences", function, count);
   for (int64_t i = 0; i < count; ++i) ids[i] = id_of(sequences[i]);

@@ -4,6 +4,8 @@
 
 #include <span>
 
+#include "cache/check_reach.h"
+
 namespace folio::inline v1 {
 namespace {
 
@@ -79,7 +81,10 @@ Status check_view(const char* function, const char* plane, const PagedKVView& vi
   if (Status s = check_alignment(function, plane, view.data, strides, bit_width(view.dtype) / 8);
       !s.is_ok())
     return s;
-  return view.scales.data != nullptr ? check_scales(function, plane, view.scales) : Status();
+  if (view.scales.data != nullptr) {
+    if (Status s = check_scales(function, plane, view.scales); !s.is_ok()) return s;
+  }
+  return check_reach(function, plane, view, view.num_pages);
 }
 
 }  // namespace folio::inline v1

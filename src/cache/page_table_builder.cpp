@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/checked.h"
+
 namespace folio::inline v1 {
 namespace {
 
@@ -14,19 +16,20 @@ constexpr uintptr_t row_alignment = 32;
 
 Result<int64_t> PageTableBuilder::table_bytes(int64_t rows, int64_t columns) noexcept {
   constexpr int64_t bytes_max = int64_t{1} << 62;
-  int64_t bytes = 0;
   if (rows < 0 || columns < 0) {
     return fail(Errc::invalid_argument,
                 "PageTableBuilder: rows is {} and columns is {}, expected at least 0", rows,
                 columns);
   }
-  if (columns > bytes_max || __builtin_mul_overflow(padded_table_columns(columns), rows, &bytes) ||
-      bytes > bytes_max / entry_bytes) {
+  // columns within the limit can be padded; more are too many in any case
+  const int64_t padded = padded_table_columns(std::min(columns, bytes_max));
+  const CheckedSize bytes = CheckedSize(padded) * rows * entry_bytes;
+  if (columns > bytes_max || !bytes.is_at_most(bytes_max)) {
     return fail(Errc::invalid_argument,
                 "PageTableBuilder: {} rows of {} columns are more than 2^62 bytes, expected fewer",
                 rows, columns);
   }
-  return bytes * entry_bytes;
+  return bytes.value();
 }
 
 Result<PageTableBuilder> PageTableBuilder::make(int64_t rows, int64_t columns, int64_t num_pages,

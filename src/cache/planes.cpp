@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cache/check_view.h"
+#include "core/checked.h"
 #include "folio/cache/page_walk.h"
 
 namespace folio::inline v1 {
@@ -22,13 +23,6 @@ int64_t slots_of(const KVShape& shape) {
 
 int32_t granularity_of(const KVShape& shape) {
   return shape.quantization_granularity > 0 ? shape.quantization_granularity : shape.head_size;
-}
-
-/// a * b, or -1 if a factor is negative or the product exceeds 2^62.
-int64_t checked_product(int64_t a, int64_t b) {
-  int64_t product = 0;
-  if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product) || product > bits_max) return -1;
-  return product;
 }
 
 Status check_shape(const char* function, const KVShape& shape) {
@@ -65,19 +59,19 @@ Status check_shape(const char* function, const KVShape& shape) {
 /// Bytes of one page over all layers, of elements of `dtype`, `row` of them per head.
 Result<int64_t> tensor_page_bytes(const char* function, const KVShape& shape, DType dtype,
                                   int64_t row) {
-  int64_t bits = bit_width(dtype);
+  CheckedSize bits = bit_width(dtype);
   for (const int64_t extent : {row, int64_t{shape.num_heads}, slots_of(shape),
                                int64_t{shape.num_layers}, planes_per_layer(shape)}) {
-    bits = checked_product(bits, extent);
+    bits *= extent;
   }
-  if (bits < 0)
+  if (!bits.is_at_most(bits_max))
     return fail(Errc::invalid_argument,
                 "{}: shape has more than 2^62 bits per page, expected fewer", function);
-  if (bits % 8 != 0) {
+  if (bits.value() % 8 != 0) {
     return fail(Errc::invalid_argument, "{}: shape has {} bits per page, expected whole bytes",
-                function, bits);
+                function, bits.value());
   }
-  return bits / 8;
+  return bits.value() / 8;
 }
 
 Result<int64_t> block_bytes(const char* function, const KVShape& shape) {
@@ -133,13 +127,14 @@ Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
   if (!page) return page.error();
   const Result<int64_t> scale_page = scale_bytes("make_planes", shape);
   if (!scale_page) return scale_page.error();
-  const int64_t bytes = checked_product(*page, num_pages);
-  const int64_t bytes_of_scales = checked_product(*scale_page, num_pages);
-  if (bytes < 0 || bytes > bits_max / 8 || bytes_of_scales < 0 || bytes_of_scales > bits_max / 8) {
+  const CheckedSize block_size = CheckedSize(*page) * num_pages;
+  const CheckedSize scales_size = CheckedSize(*scale_page) * num_pages;
+  if (!block_size.is_at_most(bits_max / 8) || !scales_size.is_at_most(bits_max / 8)) {
     return fail(Errc::invalid_argument,
                 "make_planes: {} pages of {} bytes are more than 2^62 bits, expected fewer",
-                num_pages, *page);
+                num_pages, block_size.is_at_most(bits_max / 8) ? *scale_page : *page);
   }
+  const int64_t bytes = block_size.value(), bytes_of_scales = scales_size.value();
   if (blocks.data == nullptr) return {};
   if (Status s = check_memory("blocks", blocks, bytes, bit_width(shape.dtype) / 8); !s.is_ok())
     return s;

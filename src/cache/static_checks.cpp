@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "core/checked.h"
 #include "folio/cache/page_table.h"
 
 namespace folio::inline v1::detail {
@@ -23,8 +24,7 @@ int64_t granules(const StaticGeometry& g) {
 
 /// num_pages * rows_per_page <= 2^31 - 1, without overflow on the way.
 Status check_rows(const StaticGeometry& g, int64_t num_pages, int64_t rows_per_page) {
-  int64_t rows = 0;
-  if (__builtin_mul_overflow(num_pages, rows_per_page, &rows) || rows > max_rows) {
+  if (!(CheckedSize(num_pages) * rows_per_page).is_at_most(max_rows)) {
     return fail(Errc::invalid_argument,
                 "{}: num_pages {} times the row stride {} exceeds 2^31 - 1, the rows that a tensor "
                 "map can address",
@@ -43,13 +43,13 @@ Status check_span(const StaticGeometry& g, const char* what, const MemorySpan& s
     return fail(Errc::invalid_argument, "{}: {}.data is not aligned to its {} byte elements",
                 g.function, what, element_bytes);
   }
-  int64_t bytes = 0;
-  if (__builtin_mul_overflow(rows, row_size * element_bytes, &bytes)) {
-    return fail(Errc::invalid_argument, "{}: {} would need more than 2^63 bytes", g.function, what);
+  const CheckedSize bytes = CheckedSize(rows) * row_size * element_bytes;
+  if (!bytes.is_at_most(memory_bytes_max)) {
+    return fail(Errc::invalid_argument, "{}: {} would need more than 2^56 bytes", g.function, what);
   }
-  if (span.bytes < bytes) {
+  if (span.bytes < bytes.value()) {
     return fail(Errc::invalid_argument, "{}: {} has {} bytes, expected at least {}", g.function,
-                what, span.bytes, bytes);
+                what, span.bytes, bytes.value());
   }
   return {};
 }
@@ -90,7 +90,13 @@ struct Strides {
 };
 
 Status check_strides(const StaticGeometry& g, const PagedKVView& view, const Strides& s) {
-  const int64_t row_bytes = s.head_bytes * view.num_heads;
+  const CheckedSize checked_row = CheckedSize(s.head_bytes) * view.num_heads;
+  if (!checked_row.is_at_most(memory_bytes_max)) {
+    return fail(Errc::invalid_argument,
+                "{}: {} has rows of {} heads of {} bytes, expected at most 2^56 bytes", g.function,
+                s.what, view.num_heads, s.head_bytes);
+  }
+  const int64_t row_bytes = checked_row.value();
   // The stride of a dimension with one element is never used.
   if (view.num_heads > 1 && s.head != s.head_bytes) {
     return fail(Errc::invalid_argument,
@@ -113,6 +119,12 @@ Status check_strides(const StaticGeometry& g, const PagedKVView& view, const Str
     return fail(Errc::invalid_argument,
                 "{}: {}.page_stride_bytes is {}, less than a page of {} rows of {} bytes",
                 g.function, s.what, s.page, view.page_size, row_bytes);
+  }
+  if (!(CheckedSize(view.num_pages) * s.page).is_at_most(memory_bytes_max)) {
+    return fail(Errc::invalid_argument,
+                "{}: {}.page_stride_bytes is {} over {} pages, expected a reach of at most 2^56 "
+                "bytes",
+                g.function, s.what, s.page, view.num_pages);
   }
   return check_rows(g, view.num_pages, s.page / row_bytes);
 }
@@ -198,6 +210,11 @@ Status check_tables(const StaticGeometry& g, const CacheTables& tables,
   if (tables.lut_stride < tables.lut_cols) {
     return fail(Errc::invalid_argument, "{}: tables.lut_stride is {}, less than lut_cols {}",
                 g.function, tables.lut_stride, tables.lut_cols);
+  }
+  if (!(CheckedSize(tables.batch) * tables.lut_stride).is_at_most(memory_bytes_max / 4)) {
+    return fail(Errc::invalid_argument,
+                "{}: tables.lut_stride is {} over {} rows, expected at most 2^54 entries in all",
+                g.function, tables.lut_stride, tables.batch);
   }
   if (g.page_size != 0) return check_padding(g, tables);
   if (tables.lut_cols < 1) {

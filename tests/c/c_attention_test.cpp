@@ -286,6 +286,30 @@ TEST(CAttention, refuse_gives_the_reason) {
   EXPECT_NE(folio_refuse(nullptr, FOLIO_CPU, 0), nullptr);
 }
 
+TEST(CAttention, kernels_are_listed_by_the_names_that_create_takes) {
+  const int32_t count = folio_get_num_kernels();
+  ASSERT_GE(count, 1);
+  AttentionCase c(CaseOptions{});
+  const CProblem problem(c.problem());
+  const folio_limits limits = to_c(c.limits());
+  int made_any = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    const char* const name = folio_get_kernel_name(i);
+    folio_attention* made = nullptr;
+    folio_message message = {};
+    const folio_code code =
+        folio_create_attention(&problem.problem, &limits, FOLIO_CPU, 0, name, &made, &message);
+    const Handle attention(made);
+    EXPECT_TRUE(code == FOLIO_OK || code == FOLIO_UNSUPPORTED) << name << ": " << message.text;
+    if (code != FOLIO_OK) continue;
+    ++made_any;
+    EXPECT_STREQ(folio_get_kernel(made), name);
+  }
+  EXPECT_GE(made_any, 1);
+  EXPECT_STREQ(folio_get_kernel_name(-1), "");
+  EXPECT_STREQ(folio_get_kernel_name(count), "");
+}
+
 TEST(CAttention, codes_and_types_are_those_of_the_cpp_interface) {
   EXPECT_STREQ(folio_get_code_name(FOLIO_OUT_OF_PAGES), name(Errc::out_of_pages));
   EXPECT_STREQ(folio_get_code_name(FOLIO_INTERNAL), name(Errc::internal));

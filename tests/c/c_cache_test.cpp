@@ -3,6 +3,7 @@
 /// bytes of the C++ calls, and their errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -118,6 +119,27 @@ TEST(CCache, rotate_gives_the_bits_of_the_cpp_call) {
   EXPECT_NE(got, w.rows);
   args.out = nullptr;
   EXPECT_EQ(folio_rotate(&batch, &args, nullptr, &message), FOLIO_INVALID_ARGUMENT);
+}
+
+TEST(CCache, an_eps_of_zero_is_the_default_for_every_caller) {
+  Writes expected, zero;
+  expected.args.norm_eps = AppendArgs().norm_eps;
+  zero.args.norm_eps = 0.0f;
+  for (Writes* w : {&expected, &zero}) std::fill(w->rows.begin(), w->rows.end(), 0.0f);
+  ASSERT_TRUE(append(expected.batch, expected.args, serial_executor()).is_ok());
+  folio_message message = {};
+  ASSERT_EQ(append_through_c(zero, message), FOLIO_OK) << message.text;
+  EXPECT_EQ(zero.key.bytes(), expected.key.bytes()) << "a zero key has no norm but eps";
+
+  std::vector<float> got(zero.rows.size(), 1.0f);
+  const folio_tensor q = to_c(zero.args.k);
+  const folio_tensor out = to_c(dense_tensor<3>(got.data(), DType::f32, {3, 2, 16}));
+  auto args = c_struct<folio_rotate_args>();
+  args.q = &q;
+  args.out = &out;
+  args.q_norm = zero.weights.data();
+  ASSERT_EQ(folio_rotate(nullptr, &args, nullptr, &message), FOLIO_OK) << message.text;
+  EXPECT_EQ(got, zero.rows) << "zeros, no NaN";
 }
 
 TEST(CCache, pages_and_slots_are_copied) {

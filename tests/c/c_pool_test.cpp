@@ -53,6 +53,25 @@ class CPool : public ::testing::Test {
   folio_message message = {};
 };
 
+TEST_F(CPool, zero_is_the_default_of_every_option) {
+  auto options = c_struct<folio_pool_options>();
+  options.num_pages = 4;
+  folio_pool* made = nullptr;
+  ASSERT_EQ(folio_create_pool(&options, &made, &message), FOLIO_OK) << message.text;
+  const std::unique_ptr<folio_pool, PoolDeleter> with_defaults(made);
+  const std::vector<int32_t> prompt(17, 1);
+  folio_sequence id = 0;
+  for (int i = 0; i < 256; ++i)
+    ASSERT_EQ(folio_admit(made, prompt.data(), 17, nullptr, &id, nullptr, &message), FOLIO_OK);
+  EXPECT_EQ(folio_admit(made, prompt.data(), 17, nullptr, &id, nullptr, &message),
+            FOLIO_OUT_OF_PAGES)
+      << "max_sequences is 256";
+  ASSERT_EQ(folio_reserve(made, id, 17, &message), FOLIO_OK) << message.text;
+  auto s = c_struct<folio_pool_stats>();
+  ASSERT_EQ(folio_get_pool_stats(made, &s, &message), FOLIO_OK);
+  EXPECT_EQ(s.used_pages, 2) << "page_size is 16";
+}
+
 TEST_F(CPool, a_prefix_is_found_again) {
   const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   const folio_sequence first = admit(prompt);

@@ -38,9 +38,10 @@ struct KernelName {
 class Attention {
  public:
   /// `kernel`: use this one (or refuse); empty: FOLIO_FORCE_KERNEL, then the first that does not
-  /// refuse. Errors: invalid_argument for a broken problem, limits below their least or an unknown
-  /// kernel name; unsupported with the reason: what the problem needs, what the kernel (without a
-  /// name, the last of the list) supports, what is missing.
+  /// refuse. Errors: invalid_argument for a broken problem, strides that reach beyond memory
+  /// (PagedKVView), limits below their least or so large that no memory holds what they need, or an
+  /// unknown kernel name; unsupported with the reason: what the problem needs, what the kernel
+  /// (without a name, the last of the list) supports, what is missing.
   [[nodiscard]] FOLIO_EXPORT static Result<Attention> create(const AttentionProblem& problem,
                                                              const AttentionLimits& limits,
                                                              Device device = {},
@@ -71,6 +72,8 @@ class Attention {
 
  private:
   friend struct AttentionInternals;
+  static Result<Attention> sized(const char* function, Attention attention,
+                                 const AttentionLimits& limits) noexcept;
 
   AttentionProblem problem_ = {};  // scale, v_head_size and value resolved
   AttentionLimits limits_ = {};

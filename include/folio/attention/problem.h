@@ -63,9 +63,9 @@ struct AttentionLimits {
   int32_t batch = 1;    ///< sequences in a step
   int32_t tokens = 1;   ///< query rows in a step
   int32_t context = 1;  ///< keys of one sequence
-  /// tasks that run at once; how finely long sequences are cut. 0: as many as default_executor()
-  /// runs at once when Attention::create is called; give a number where memory sizes must not depend
-  /// on the machine
+  /// tasks that run at once, at most 16384; how finely long sequences are cut. 0: as many as
+  /// default_executor() runs at once when Attention::create is called; give a number where memory
+  /// sizes must not depend on the machine
   int32_t parallelism = 0;
   bool operator==(const AttentionLimits&) const = default;
 };

@@ -7,15 +7,24 @@
 ///
 /// * A struct that may grow begins with `struct_size`, which the caller sets to sizeof (or
 ///   initialises by FOLIO_STRUCT). It grows at the end only and is embedded nowhere; others hold
-///   pointers to it. A shorter struct of an older caller is taken with the defaults for what it
-///   lacks (zero, unless said otherwise). A longer struct of a newer caller is taken if all it has
-///   beyond is zero, otherwise it is `unsupported`: nothing is ignored.
+///   pointers to it. Zero is the default of every field, unless said otherwise; a shorter struct of
+///   an older caller is taken with the defaults for what it lacks. A longer struct of a newer
+///   caller is taken if all it has beyond is zero, otherwise it is `unsupported`, and a `reserved`
+///   other than 0 is `invalid_argument`: nothing is ignored.
 /// * Every call that can fail returns a code and, if `message` is not null, leaves a text there:
-///   why, or "" on success. Nothing is thrown, and no state is kept per thread.
+///   why, or "" on success. Nothing is thrown, and no state is kept per thread. A call that fails
+///   writes no output (but for memory that it was handed to work in); folio_create_* leaves null.
+/// * Null pointers, and numbers that are out of range wherever that can be seen, are
+///   `invalid_argument`. What an array holds behind its pointer is the caller's word.
 /// * Handles are opaque. An attention is immutable: any thread may use it. A pool is used by one
 ///   thread at a time.
+/// * The environment variable FOLIO_FORCE_KERNEL, read once, names the kernel of every
+///   folio_create_attention whose caller names none; an unknown name is an error there.
 /// * Whoever allocates frees: plan memory, workspace, planes and tables are the caller's; what
 ///   folio_create_* returns goes to folio_destroy_*, which takes null.
+/// * Strides, counts and extents whose products no memory holds (2^56 bytes) are
+///   `invalid_argument`.
+///
 /// Enumerations are plain int32_t with fixed values.
 #pragma once
 
@@ -174,7 +183,8 @@ typedef struct folio_problem {
   const folio_kv_view* value;  ///< null with FOLIO_VALUE_IN_KEY
   int32_t v_head_size;
   int32_t q_dtype, out_dtype;
-  int32_t mask_left, mask_right;  ///< -1: unlimited; causal is {-1, 0}
+  /// -1: unlimited; causal is {-1, 0}. Default of a struct that ends before mask_left: causal
+  int32_t mask_left, mask_right;
   int32_t mask_chunk, mask_sink_tokens;
   int32_t options;
   float scale;  ///< 0: 1 / sqrt(head size)
@@ -187,7 +197,7 @@ typedef struct folio_problem {
 #define FOLIO_CAUSAL_PROBLEM \
   { .struct_size = sizeof(folio_problem), .mask_left = -1 }
 
-/// Each is at least 1.
+/// Each is at least 1: there is no default. parallelism is at most 16384.
 typedef struct folio_limits {
   uint32_t struct_size;
   int32_t batch, tokens, context, parallelism;
@@ -214,10 +224,17 @@ typedef struct folio_args {
   const folio_tensor* bias;
 } folio_args;
 
+/// Kernels of this build, best first, whether this machine runs them or not; the names, which live
+/// as long as the program, are those that folio_create_attention takes. "" for an index outside
+/// [0, folio_get_num_kernels()).
+FOLIO_C_EXPORT int32_t folio_get_num_kernels(void);
+FOLIO_C_EXPORT const char* folio_get_kernel_name(int32_t index);
+
 /// Null if some kernel serves the problem, else the reason (it lives as long as the program).
+/// `device_index` is not looked at for FOLIO_CPU.
 FOLIO_C_EXPORT const char* folio_refuse(const folio_problem* problem, int32_t device_kind,
                                         int32_t device_index);
-/// `kernel`: a name of the kernel list; null: the best that accepts.
+/// `kernel`: a name of the kernel list; null or "": FOLIO_FORCE_KERNEL, then the best that accepts.
 FOLIO_C_EXPORT folio_code folio_create_attention(const folio_problem* problem,
                                                  const folio_limits* limits, int32_t device_kind,
                                                  int32_t device_index, const char* kernel,
@@ -244,8 +261,7 @@ FOLIO_C_EXPORT folio_code folio_attend(const folio_attention* attention, const f
 FOLIO_C_EXPORT folio_code folio_prepare(const folio_attention* attention, const folio_plan* plan,
                                         const folio_args* args, void* workspace, int64_t bytes,
                                         folio_message* message);
-/// invalid_argument for a null pointer or a task outside [0, num_tasks); the rest was checked by
-/// folio_prepare.
+/// Checks what folio_prepare checks, and that the task is in [0, num_tasks).
 FOLIO_C_EXPORT folio_code folio_attend_task(const folio_attention* attention,
                                             const folio_plan* plan, const folio_args* args,
                                             void* workspace, int64_t bytes, int64_t task,
@@ -274,7 +290,7 @@ typedef struct folio_rope {
   const int32_t* positions;
 } folio_rope;
 
-/// AppendArgs. Default norm_eps: 1e-6.
+/// AppendArgs. norm_eps 0: 1e-6.
 typedef struct folio_append_args {
   uint32_t struct_size;
   float norm_eps;
@@ -291,7 +307,7 @@ typedef struct folio_append_args {
 FOLIO_C_EXPORT folio_code folio_append(const folio_batch* batch, const folio_append_args* args,
                                        const folio_executor* executor, folio_message* message);
 
-/// RotateArgs: norm, then rotation of q, as append does them to k.
+/// RotateArgs: norm, then rotation of q, as append does them to k. norm_eps 0: 1e-6.
 typedef struct folio_rotate_args {
   uint32_t struct_size;
   float norm_eps;
@@ -332,8 +348,9 @@ typedef struct folio_pool folio_pool;
 typedef uint64_t folio_sequence;
 typedef uint64_t folio_step;
 
-/// PoolOptions. Defaults: page_size 16, max_sequences 256, max_namespaces 256, prefix_reuse on,
-/// allocation by the C++ runtime, a hash_seed drawn from the system's randomness.
+/// PoolOptions. Zero is the default: page_size 16, max_sequences 256, max_pages_per_sequence
+/// num_pages, max_namespaces 256, prefix reuse on, allocation by the C++ runtime, a hash_seed drawn
+/// from the system's randomness.
 typedef struct folio_pool_options {
   uint32_t struct_size;
   uint32_t num_pages;

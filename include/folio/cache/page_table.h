@@ -13,7 +13,7 @@ namespace folio::inline v1 {
 /// row_start(b) = row_starts ? row_starts[b] : b * row_stride. Dense tables, CSR (row_starts =
 /// indptr) and rows inside a larger table are the same form. An entry >= num_pages (as unsigned, so
 /// -1 too) is unassigned. Only entries of pages that hold a visible key, or a token to append, are
-/// read; no padding is required.
+/// read; no padding is required. Rows begin at entries 0 to 2^54.
 struct PageTable {
   const uint32_t* entries = nullptr;
   int64_t row_stride = 0;               ///< entries

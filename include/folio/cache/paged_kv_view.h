@@ -9,6 +9,9 @@
 ///     its scale                      at  scales.data + page * .. + slot * .. + head * .. + (d /
 ///                                        granularity) * granule_stride
 ///
+/// Strides have either sign, but each, times the last index that it is used with, is within 2^56
+/// bytes (no address space has more): whoever takes a view refuses others.
+///
 /// Continuous, ragged and dense K/V are the same view: pages of unbounded size
 /// (`unbounded_page_size`) whose ids are row numbers. Views own nothing, are trivially copyable and
 /// never read the memory they describe.

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/c/border_walk_test.cpp: every function of the C interface with every argument and field
+/// broken, one at a time (border_calls.py reads them from the header): a code and a text, nothing
+/// thrown, no output touched; or a success that is listed here with its reason.
+#include <fnmatch.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "border_calls.h"
+#include "c/border_world.h"
+
+namespace folio::test {
+namespace {
+
+void fill(BorderWorld& w, folio_get_default_executor_call& c) {
+  c = {2, &w.made_executor, &w.message};
+}
+void fill(BorderWorld&, folio_get_num_kernels_call&) {}
+void fill(BorderWorld&, folio_get_kernel_name_call&) {}
+void fill(BorderWorld& w, folio_refuse_call& c) { c = {&w.problem, FOLIO_CPU, 0}; }
+void fill(BorderWorld& w, folio_create_attention_call& c) {
+  c = {&w.problem, &w.limits, FOLIO_CPU, 0, "", &w.made_attention, &w.message};
+}
+void fill(BorderWorld& w, folio_destroy_attention_call& c) {
+  c.attention = std::exchange(w.attention, nullptr);
+}
+void fill(BorderWorld& w, folio_get_kernel_call& c) { c = {w.attention}; }
+void fill(BorderWorld& w, folio_get_plan_bytes_call& c) { c = {w.attention}; }
+void fill(BorderWorld& w, folio_get_workspace_bytes_call& c) { c = {w.attention}; }
+void fill(BorderWorld& w, folio_make_plan_call& c) {
+  c = {w.attention, &w.batch, w.plan_data, w.plan_bytes, &w.made_plan, &w.message};
+}
+void fill(BorderWorld& w, folio_get_num_tasks_call& c) { c = {&w.plan}; }
+void fill(BorderWorld& w, folio_attend_call& c) {
+  c = {w.attention, &w.plan, &w.args, w.workspace_data, w.workspace_bytes, &w.executor, &w.message};
+}
+void fill(BorderWorld& w, folio_prepare_call& c) {
+  c = {w.attention, &w.plan, &w.args, w.workspace_data, w.workspace_bytes, &w.message};
+}
+void fill(BorderWorld& w, folio_attend_task_call& c) {
+  c = {w.attention, &w.plan, &w.args, w.workspace_data, w.workspace_bytes, 0, &w.message};
+}
+void fill(BorderWorld& w, folio_merge_call& c) {
+  c = {w.parts.data(), 2, &w.out, w.lse.data(), &w.executor, &w.message};
+}
+void fill(BorderWorld& w, folio_append_call& c) {
+  c = {&w.batch, &w.append_args, &w.executor, &w.message};
+}
+void fill(BorderWorld& w, folio_rotate_call& c) {
+  c = {&w.batch, &w.rotate_args, &w.executor, &w.message};
+}
+void fill(BorderWorld& w, folio_copy_pages_call& c) {
+  c = {&w.from, &w.to, 1, w.page_copies, 1, &w.executor, &w.message};
+}
+void fill(BorderWorld& w, folio_copy_slots_call& c) {
+  c = {&w.from, &w.to, 1, w.slot_copies, 1, &w.executor, &w.message};
+}
+void fill(BorderWorld& w, folio_create_pool_call& c) {
+  c = {&w.pool_options, &w.made_pool, &w.message};
+}
+void fill(BorderWorld& w, folio_destroy_pool_call& c) { c.pool = std::exchange(w.pool, nullptr); }
+void fill(BorderWorld& w, folio_peek_call& c) {
+  c = {w.pool, w.prompt.data(), 9, &w.sequence_options, &w.cached_tokens, &w.message};
+}
+void fill(BorderWorld& w, folio_admit_call& c) {
+  c = {w.pool,           w.prompt.data(),  9,         &w.sequence_options,
+       &w.made_sequence, &w.cached_tokens, &w.message};
+}
+void fill(BorderWorld& w, folio_reserve_call& c) { c = {w.pool, w.sequence, 4, &w.message}; }
+void fill(BorderWorld& w, folio_commit_call& c) {
+  c = {w.pool, w.sequence, w.written.data(), 2, &w.message};
+}
+void fill(BorderWorld& w, folio_trim_call& c) { c = {w.pool, w.sequence, 5, &w.message}; }
+void fill(BorderWorld& w, folio_fork_call& c) {
+  c = {w.pool, w.sequence, 5, &w.made_sequence, &w.message};
+}
+void fill(BorderWorld& w, folio_release_call& c) { c = {w.pool, w.sequence, &w.message}; }
+void fill(BorderWorld& w, folio_take_copies_call& c) {
+  c = {w.pool, &w.copies, &w.num_copies, &w.message};
+}
+void fill(BorderWorld& w, folio_begin_step_call& c) {
+  c = {w.pool, &w.sequence, 1, &w.made_step, &w.message};
+}
+void fill(BorderWorld& w, folio_end_step_call& c) { c = {w.pool, w.step, &w.message}; }
+void fill(BorderWorld& w, folio_get_length_call& c) {
+  c = {w.pool, w.sequence, &w.length, &w.message};
+}
+void fill(BorderWorld& w, folio_get_row_start_call& c) {
+  c = {w.pool, w.sequence, &w.row_start, &w.message};
+}
+void fill(BorderWorld& w, folio_get_table_call& c) { c = {w.pool, &w.table, &w.message}; }
+void fill(BorderWorld& w, folio_get_pool_stats_call& c) { c = {w.pool, &w.stats, &w.message}; }
+void fill(BorderWorld&, folio_get_version_call&) {}
+void fill(BorderWorld&, folio_get_code_name_call&) {}
+
+/// Broken, and right nevertheless.
+struct Allowed {
+  const char* pattern;  // of fnmatch
+  const char* reason;
+};
+
+const Allowed allowed[] = {
+    {"*: message = nullptr", "no text is wanted"},
+    {"*: executor = nullptr", "everything on the calling thread"},
+    {"*: executor->context = nullptr", "the executor's own business"},
+    {"folio_get_default_executor: threads = *", "below 1: as many as the machine offers"},
+
+    {"folio_create_attention: kernel = nullptr", "the best that accepts"},
+    {"folio_create_attention: device_index = *", "not looked at for FOLIO_CPU"},
+    {"folio_create_attention: problem->*->data = nullptr", "geometry alone selects"},
+    {"folio_create_attention: problem->*->num_pages = *", "comes with the calls"},
+    {"folio_create_attention: problem->*->scales = nullptr", "a problem without scales"},
+    {"folio_create_attention: problem->mask_* = INT32_MAX", "a wide mask"},
+    {"folio_create_attention: problem->mask_right = -1", "unlimited"},
+    {"folio_create_attention: limits->batch = INT32_MAX", "large, but it can be had"},
+    {"folio_create_attention: limits->context = INT32_MAX", "large, but it can be had"},
+    {"*->granularity = INT32_MAX",
+     "one scale per head; where there is a problem it must be its own"},
+    {"*_stride_bytes = -1", "int8: any byte is aligned, and rows may overlap or run backwards"},
+
+    {"*: bytes = INT64_MAX", "more than is needed"},
+    {"folio_make_plan: batch->query_positions = nullptr", "counted from the context"},
+    {"*: batch->key_positions = nullptr", "0"},
+    {"*: batch->selected_stride = *", "nothing is selected"},
+    {"*: args->lse = nullptr", "not wanted"},
+    {"folio_merge: lse = nullptr", "not wanted"},
+
+    {"folio_append: batch->query_positions = nullptr", "counted from the context"},
+    {"folio_append: args->k_norm = nullptr", "no norm"},
+    {"*: args->rope = nullptr", "no rotation"},
+    {"*: args->rope->rows = INT64_MAX", "a longer table"},
+    {"folio_append: args->*->scales = nullptr", "a plane without scales"},
+    {"folio_append: args->*->scales->data = nullptr", "a plane without scales"},
+    {"folio_append: batch->tree*", "append has no mask"},
+    {"folio_append: batch->visible_* = nullptr", "append has no mask"},
+    {"folio_rotate: args->q_norm = nullptr", "no norm"},
+    {"folio_rotate: batch->query_positions = nullptr", "counted from the context"},
+    {"folio_rotate: batch->context_lengths = nullptr", "query_positions are given"},
+    {"folio_rotate: batch->ta*", "rotate reads no cache"},
+    {"folio_rotate: batch->tree*", "rotate has no mask"},
+    {"folio_rotate: batch->visible_* = nullptr", "rotate has no mask"},
+    {"folio_copy_*->scales = nullptr", "from or to a plane without scales: values are converted"},
+    {"folio_copy_*->scales->data = nullptr", "the same"},
+    {"folio_copy_pages: copies->to = 0", "another page"},
+
+    {"folio_create_pool: options->context = nullptr", "the allocator's own business"},
+    {"folio_create_pool: options->* = 0", "the default"},
+    {"*: options = nullptr", "neither salt nor adapter"},
+    {"*: options->adapter = *", "any number"},
+    {"*: options->salt_bytes = 0", "no salt"},
+    {"folio_admit: cached_tokens = nullptr", "not wanted"},
+};
+
+std::vector<bool>& used() {
+  static std::vector<bool> flags(std::size(allowed));
+  return flags;
+}
+
+bool is_allowed(const std::string& name) {
+  bool found = false;
+  for (size_t i = 0; i < std::size(allowed); ++i) {
+    if (fnmatch(allowed[i].pattern, name.c_str(), 0) != 0) continue;
+    used()[i] = found = true;
+  }
+  return found;
+}
+
+template <class Call>
+class BorderWalk : public ::testing::Test {};
+
+template <class>
+struct AsTypes;
+template <class... Calls>
+struct AsTypes<std::tuple<Calls...>> {
+  using type = ::testing::Types<Calls...>;
+};
+struct FunctionNames {
+  template <class Call>
+  static std::string GetName(int) {
+    return Call::function;
+  }
+};
+TYPED_TEST_SUITE(BorderWalk, AsTypes<AllCalls>::type, FunctionNames);
+
+TYPED_TEST(BorderWalk, the_right_call_succeeds) {
+  BorderWorld world;
+  TypeParam call;
+  fill(world, call);
+  ASSERT_EQ(call.run(), FOLIO_OK) << world.message.text;
+}
+
+template <class Call>
+void expect_refused_or_allowed(const char* what, bool (*break_it)(const Call&)) {
+  const std::string name = std::string(Call::function) + ": " + what;
+  SCOPED_TRACE(name);
+  BorderWorld world;
+  Call call;
+  fill(world, call);
+  if (!break_it(call)) return;
+  const std::vector<std::byte> before = world.outputs();
+  folio_code code = FOLIO_OK;
+  ASSERT_NO_THROW(code = call.run());
+  if (!Call::has_code) return;
+  const bool has_text = name.find(": message =") == std::string::npos;
+  if (has_text) {
+    ASSERT_NE(std::memchr(world.message.text, '\0', sizeof world.message.text), nullptr);
+    EXPECT_EQ(world.message.text[0] == '\0', code == FOLIO_OK) << world.message.text;
+  }
+  if (code == FOLIO_OK) {
+    EXPECT_TRUE(is_allowed(name));
+    return;
+  }
+  EXPECT_GT(code, FOLIO_OK);
+  EXPECT_LT(code, FOLIO_INTERNAL) << world.message.text;
+  EXPECT_TRUE(world.outputs() == before) << "touched, though: " << world.message.text;
+}
+
+TYPED_TEST(BorderWalk, what_is_broken_is_refused_with_a_text_and_touches_nothing) {
+  TypeParam::for_each_case([](const char* what, bool (*break_it)(const TypeParam&)) {
+    expect_refused_or_allowed<TypeParam>(what, break_it);
+  });
+}
+
+/// Runs after the walks: tests of a program run in the order of their suites.
+TEST(BorderWalkList, has_nothing_that_does_not_happen) {
+  const testing::UnitTest& run = *testing::UnitTest::GetInstance();
+  if (run.test_to_run_count() != run.total_test_count()) GTEST_SKIP() << "some walks did not run";
+  for (size_t i = 0; i < std::size(allowed); ++i)
+    EXPECT_TRUE(used()[i]) << allowed[i].pattern << " (" << allowed[i].reason << ")";
+}
+
+}  // namespace
+}  // namespace folio::test

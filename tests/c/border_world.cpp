@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/c/border_world.cpp: the parts of right calls.
+#include "c/border_world.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "c/to_c.h"
+
+namespace folio::test {
+namespace {
+
+constexpr int64_t rows = int64_t{BorderWorld::num_pages} * BorderWorld::page_size;
+constexpr int64_t room = 64;  // bytes on either side of a plane
+
+/// Preparing a call never fails.
+void require(folio_code code, const folio_message& message) {
+  if (code == FOLIO_OK) return;
+  std::fprintf(stderr, "border_world: %s\n", message.text);
+  std::abort();
+}
+
+folio_tensor tensor(std::vector<float>& values, int64_t a, int64_t b, int64_t c) {
+  values.resize(static_cast<size_t>(a * b * c), 0.5f);
+  return to_c(dense_tensor<3>(values.data(), DType::f32, {a, b, c}));
+}
+
+void* aligned(std::vector<std::byte>& memory, int64_t bytes) {
+  memory.resize(static_cast<size_t>(bytes) + 63);
+  const auto address = reinterpret_cast<uintptr_t>(memory.data());
+  return memory.data() + (64 - address % 64) % 64;
+}
+
+/// What no test needs is not to be had.
+void* allocate(void*, size_t bytes, size_t align) {
+  return bytes > 1 << 20 ? nullptr : std::aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+void deallocate(void*, void* memory, size_t) { std::free(memory); }
+
+int one_thread(void*) { return 1; }
+void run_in_order(void*, int64_t n, void (*task)(void*, int64_t), void* arg) {
+  for (int64_t i = 0; i < n; ++i) task(arg, i);
+}
+
+}  // namespace
+
+BorderPlane::BorderPlane() {
+  constexpr int64_t row = BorderWorld::heads * BorderWorld::head_size, scale = sizeof(float);
+  constexpr int32_t granules = 2;
+  memory.assign(static_cast<size_t>(rows * row + 2 * room), std::byte{1});
+  scale_memory.assign(static_cast<size_t>(rows * BorderWorld::heads * granules * scale + 2 * room),
+                      std::byte{0});
+  scales = c_struct<folio_scale_view>();
+  scales.dtype = FOLIO_F32;
+  scales.data = scale_memory.data() + room;
+  scales.granularity = BorderWorld::head_size / granules;
+  scales.head_stride_bytes = granules * scale;
+  scales.slot_stride_bytes = BorderWorld::heads * granules * scale;
+  scales.page_stride_bytes = BorderWorld::page_size * scales.slot_stride_bytes;
+  scales.granule_stride_bytes = scale;
+  view = c_struct<folio_kv_view>();
+  view.dtype = FOLIO_I8;
+  view.data = memory.data() + room;
+  view.num_heads = BorderWorld::heads;
+  view.head_size = BorderWorld::head_size;
+  view.page_size = BorderWorld::page_size;
+  view.num_pages = BorderWorld::num_pages;
+  view.page_stride_bytes = BorderWorld::page_size * row;
+  view.slot_stride_bytes = row;
+  view.head_stride_bytes = BorderWorld::head_size;
+  view.scales = &scales;
+}
+
+BorderWorld::BorderWorld() {
+  executor = c_struct<folio_executor>();
+  executor.context = this;
+  executor.concurrency = one_thread;
+  executor.parallel_for = run_in_order;
+  made_executor = c_struct<folio_executor>();
+  make_batch();
+  make_attention();
+  make_tensors();
+  make_pool();
+  from = {&key.view, &value.view};
+  to = {&key_to.view, &value_to.view};
+  std::memset(message.text, 'x', sizeof message.text);
+}
+
+BorderWorld::~BorderWorld() {
+  folio_destroy_attention(attention);
+  folio_destroy_attention(made_attention);
+  folio_destroy_pool(pool);
+  folio_destroy_pool(made_pool);
+}
+
+void BorderWorld::make_batch() {
+  batch = c_struct<folio_batch>();
+  batch.size = sequences;
+  batch.query_offsets = query_offsets.data();
+  batch.context_lengths = context_lengths.data();
+  batch.table_entries = entries.data();
+  batch.table_row_stride = 3;
+  batch.query_positions = query_positions.data();
+  batch.key_positions = key_positions.data();
+  batch.visible_begin = visible_begin.data();
+  batch.visible_end = visible_end.data();
+  batch.tree = tree.data();
+  batch.tree_words = 1;
+}
+
+void BorderWorld::make_attention() {
+  problem = c_struct<folio_problem>();
+  problem.q_heads = q_heads;
+  problem.key = &key.view;
+  problem.value = &value.view;
+  problem.q_dtype = problem.out_dtype = FOLIO_F32;
+  problem.mask_left = -1;
+  problem.options = FOLIO_SINK_LOGITS | FOLIO_ALIBI | FOLIO_BIAS | FOLIO_INTERVALS | FOLIO_TREE;
+  limits = {sizeof limits, sequences, tokens, context, 2};
+  require(folio_create_attention(&problem, &limits, FOLIO_CPU, 0, nullptr, &attention, &message),
+          message);
+  plan_bytes = folio_get_plan_bytes(attention);
+  workspace_bytes = folio_get_workspace_bytes(attention);
+  plan_data = aligned(plan_memory, plan_bytes);
+  workspace_data = aligned(workspace, workspace_bytes);
+  require(folio_make_plan(attention, &batch, plan_data, plan_bytes, &plan, &message), message);
+}
+
+void BorderWorld::make_tensors() {
+  q = tensor(q_values, tokens, q_heads, head_size);
+  out = tensor(out_values, tokens, q_heads, head_size);
+  bias = tensor(bias_values, q_heads, tokens, context);
+  k = v = tensor(k_values, tokens, heads, head_size);
+  lse.resize(tokens * q_heads);
+  slopes.resize(q_heads, 0.5f);
+  logits.resize(q_heads, 0.5f);
+  weights.resize(head_size, 1.0f);
+  cos_sin.resize(rope_rows * head_size, 0.5f);
+  args = c_struct<folio_args>();
+  args.q = &q;
+  args.out = &out;
+  args.key = &key.view;
+  args.value = &value.view;
+  args.lse = lse.data();
+  args.sink_logits = logits.data();
+  args.alibi_slopes = slopes.data();
+  args.bias = &bias;
+  require(folio_prepare(attention, &plan, &args, workspace_data, workspace_bytes, &message),
+          message);
+  parts = {{{&q, lse.data()}, {&q, lse.data()}}};
+  rope = c_struct<folio_rope>();
+  rope.dims = head_size;
+  rope.cos_sin = cos_sin.data();
+  rope.rows = rope_rows;
+  append_args = c_struct<folio_append_args>();
+  append_args.norm_eps = 1e-3f;
+  append_args.k = &k;
+  append_args.v = &v;
+  append_args.key = &key_to.view;
+  append_args.value = &value_to.view;
+  append_args.rope = &rope;
+  append_args.k_norm = weights.data();
+  rotate_args = c_struct<folio_rotate_args>();
+  rotate_args.norm_eps = 1e-3f;
+  rotate_args.q = &q;
+  rotate_args.out = &out;
+  rotate_args.rope = &rope;
+  rotate_args.q_norm = weights.data();
+}
+
+void BorderWorld::make_pool() {
+  pool_options = c_struct<folio_pool_options>();
+  pool_options.num_pages = 8;
+  pool_options.page_size = 4;
+  pool_options.max_sequences = 3;
+  pool_options.max_pages_per_sequence = 8;
+  pool_options.max_namespaces = 2;
+  pool_options.allocate = allocate;
+  pool_options.deallocate = deallocate;
+  pool_options.context = this;
+  sequence_options = c_struct<folio_sequence_options>();
+  sequence_options.salt = "tenant";
+  sequence_options.salt_bytes = 6;
+  require(folio_create_pool(&pool_options, &pool, &message), message);
+  require(folio_admit(pool, prompt.data(), 9, &sequence_options, &sequence, nullptr, &message),
+          message);
+  require(folio_reserve(pool, sequence, 12, &message), message);
+  require(folio_commit(pool, sequence, prompt.data(), 9, &message), message);
+  require(folio_begin_step(pool, &sequence, 1, &step, &message), message);
+  table = c_struct<folio_table>();
+  stats = c_struct<folio_pool_stats>();
+}
+
+std::vector<std::byte> BorderWorld::outputs() const {
+  std::vector<std::byte> all;
+  const auto add = [&all](const void* data, size_t bytes) {
+    const auto* const begin = static_cast<const std::byte*>(data);
+    all.insert(all.end(), begin, begin + bytes);
+  };
+  for (const BorderPlane* plane : {&key, &value, &key_to, &value_to}) {
+    add(plane->memory.data(), plane->memory.size());
+    add(plane->scale_memory.data(), plane->scale_memory.size());
+  }
+  add(out_values.data(), out_values.size() * sizeof(float));
+  add(q_values.data(), q_values.size() * sizeof(float));
+  add(lse.data(), lse.size() * sizeof(float));
+  add(&made_attention, sizeof made_attention);
+  add(&made_pool, sizeof made_pool);
+  add(&made_plan, sizeof made_plan);
+  add(&made_sequence, sizeof made_sequence);
+  add(&made_step, sizeof made_step);
+  add(&copies, sizeof copies);
+  add(&num_copies, sizeof num_copies);
+  add(&row_start, sizeof row_start);
+  add(&cached_tokens, sizeof cached_tokens);
+  add(&length, sizeof length);
+  // the size that a case breaks is the caller's own word
+  constexpr size_t size = sizeof(uint32_t);
+  const auto add_struct = [&add](const auto& s) {
+    add(reinterpret_cast<const std::byte*>(&s) + size, sizeof s - size);
+  };
+  add_struct(made_executor);
+  add_struct(table);
+  add_struct(stats);
+  return all;
+}
+
+}  // namespace folio::test

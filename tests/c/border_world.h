@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/c/border_world.h: what a right call of each function of the C interface is made of: small,
+/// with everything that it may be given, so that each thing can be broken.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "folio/c/folio.h"
+
+namespace folio::test {
+
+/// One plane of int8 with two scales per token and head, and room on both sides: for bytes a
+/// stride of -1 is right.
+struct BorderPlane {
+  BorderPlane();
+  std::vector<std::byte> memory, scale_memory;
+  folio_scale_view scales = {};
+  folio_kv_view view = {};
+};
+
+/// Three tokens of two sequences in a cache, and a pool with a sequence. Built anew for each case.
+struct BorderWorld {
+  static constexpr int32_t heads = 2, q_heads = 4, head_size = 16, page_size = 4, num_pages = 6,
+                           tokens = 3, sequences = 2, context = 9, rope_rows = 16;
+
+  BorderWorld();
+  BorderWorld(const BorderWorld&) = delete;
+  BorderWorld& operator=(const BorderWorld&) = delete;
+  ~BorderWorld();
+
+  /// What a failing call may not touch.
+  [[nodiscard]] std::vector<std::byte> outputs() const;
+
+  BorderPlane key, value, key_to, value_to;
+  std::vector<int32_t> query_offsets{0, 2, 3}, context_lengths{9, 5}, query_positions{7, 4},
+      key_positions{0, 0}, visible_begin{0, 0, 0}, visible_end{8, 9, 5};
+  std::vector<uint32_t> entries{0, 1, 2, 3, 4};
+  std::vector<uint64_t> tree{1, 3, 1};
+  folio_batch batch = {};
+  folio_problem problem = {};
+  folio_limits limits = {};
+  folio_attention* attention = nullptr;
+  folio_attention* made_attention = nullptr;
+  std::vector<std::byte> plan_memory, workspace;
+  void* plan_data = nullptr;
+  void* workspace_data = nullptr;
+  int64_t plan_bytes = 0, workspace_bytes = 0;
+  folio_plan plan = {}, made_plan = {};
+  std::vector<float> q_values, out_values, bias_values, k_values, lse, slopes, logits, weights,
+      cos_sin;
+  folio_tensor q = {}, out = {}, bias = {}, k = {}, v = {};
+  folio_args args = {};
+  std::array<folio_partial, 2> parts = {};
+  folio_rope rope = {};
+  folio_append_args append_args = {};
+  folio_rotate_args rotate_args = {};
+  folio_kv_planes from = {}, to = {};
+  folio_page_copy page_copies[1] = {{0, 1, 3}};
+  folio_slot_copy slot_copies[1] = {{0, 5}};
+  folio_executor executor = {}, made_executor = {};
+
+  folio_pool_options pool_options = {};
+  folio_sequence_options sequence_options = {};
+  folio_pool* pool = nullptr;
+  folio_pool* made_pool = nullptr;
+  std::vector<int32_t> prompt{1, 2, 3, 4, 5, 6, 7, 8, 9}, written{10, 11};
+  folio_sequence sequence = 0, made_sequence = 0;
+  folio_step step = 0, made_step = 0;
+  folio_table table = {};
+  folio_pool_stats stats = {};
+  const folio_page_copy* copies = nullptr;
+  int64_t num_copies = -7, row_start = -7;
+  int32_t cached_tokens = -7, length = -7;
+  folio_message message = {};
+
+ private:
+  void make_batch();
+  void make_attention();
+  void make_tensors();
+  void make_pool();
+};
+
+}  // namespace folio::test
