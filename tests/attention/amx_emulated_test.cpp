@@ -71,6 +71,17 @@ TEST_F(AmxEmulated, masks_and_logit_terms_are_right) {
   expect_right(intervals);
 }
 
+TEST_F(AmxEmulated, negative_positions_are_right) {
+  for (const Mask& mask : {Mask::causal(), Mask::sliding_window(20), Mask::sliding_window(20, 3),
+                           Mask::chunked(48), Mask{20, 0, 33, 3}}) {
+    CaseOptions options = options_of(DType::bf16);
+    options.mask = mask;
+    options.sequences = {{1, 129}, {40, 150}, {3, 300}};
+    options.first_key_positions = {-129, -100, -160};
+    expect_right(options);
+  }
+}
+
 TEST_F(AmxEmulated, decode_over_spans_and_chunks_of_many_rows_are_right) {
   CaseOptions options = options_of(DType::bf16);
   options.q_heads = 16;

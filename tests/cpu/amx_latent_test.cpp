@@ -74,6 +74,18 @@ TEST_F(AmxLatent, the_rows_of_deepseek_are_right) {
     }
 }
 
+TEST_F(AmxLatent, negative_positions_are_right) {
+  for (const Mask& mask : {Mask::causal(), Mask::sliding_window(20), Mask::sliding_window(20, 3),
+                           Mask::chunked(48), Mask{20, 0, 33, 3}})
+    for (const int32_t q_heads : {16, 48}) {
+      CaseOptions options = latent_options(q_heads);
+      options.mask = mask;
+      options.sequences = {{1, 129}, {7, 150}, {3, 300}};
+      options.first_key_positions = {-129, -100, -160};
+      expect_right(options);
+    }
+}
+
 TEST_F(AmxLatent, pages_of_any_size_and_gaps_are_right) {
   for (const int32_t page_size : {1, 5, 16, 24, 128})
     for (const int32_t q_heads : {3, 40}) {
