@@ -8,7 +8,9 @@
 
 #include "attention/amx_emulated_kernels.h"
 #include "cpu/amx/grouped/grouped.h"
+#include "support/bias_cases.h"
 #include "support/emulated_test.h"
+#include "support/kernel_cases.h"
 
 namespace folio::test {
 namespace {
@@ -79,6 +81,16 @@ TEST_F(AmxEmulated, negative_positions_are_right) {
     options.sequences = {{1, 129}, {40, 150}, {3, 300}};
     options.first_key_positions = {-129, -100, -160};
     expect_right(options);
+  }
+}
+
+TEST_F(AmxEmulated, biases_at_both_ends_of_float32_are_right) {
+  for (const BiasCase& one : bias_cases()) {
+    const std::unique_ptr<AttentionCase> c =
+        accepted_case(emulated, one.options, {Adapt::shapes, one.arrange});
+    ASSERT_NE(c, nullptr) << one.name;
+    ASSERT_TRUE(run_kernel(*c, emulated).is_ok());
+    EXPECT_TRUE(matches_reference(*c)) << one.name;
   }
 }
 
