@@ -278,7 +278,7 @@ double Workload::flops() const {
     const int32_t context = context_of(b);
     for (int32_t t = 0; t < shape_.new_tokens; ++t) {
       const Visible v = visible_keys(shape_.mask, context - shape_.new_tokens + t, 0, context);
-      pairs += static_cast<double>(v.sinks + v.keys.end - v.keys.begin);
+      pairs += static_cast<double>(v.sinks.size() + v.keys.size());
     }
   }
   return 2.0 * pairs * shape_.q_heads * (shape_.head_size + v_head_size_);

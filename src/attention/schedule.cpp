@@ -57,16 +57,17 @@ Task rows_of(const AttentionProblem& problem, const Batch& batch, const KernelGe
   int64_t pairs = 0;
   for (int32_t token = row_begin / group; token <= (row_end - 1) / group; ++token) {
     const Visible v = visible_of(problem, batch, sequence, token);
-    pairs += group * (v.sinks + v.keys.end - v.keys.begin);
+    pairs += group * (v.sinks.size() + v.keys.size());
     seen = hull(seen, v);
   }
-  const int64_t keys = seen.sinks + (seen.keys.end - seen.keys.begin);
-  const int64_t last = std::max(seen.sinks, seen.keys.end);
+  const int64_t keys = seen.sinks.size() + seen.keys.size();
+  const int64_t last = std::max(seen.sinks.end, seen.keys.end);
   const int64_t rows = row_end - row_begin;
   unit.cost = pairs * round_up(rows, geometry.row_granule) / rows + keys * geometry.key_cost;
   if (keys > 0) {
-    unit.span_begin =
-        static_cast<int32_t>(seen.sinks > 0 ? 0 : seen.keys.begin / geometry.span_keys);
+    const int64_t first =
+        seen.sinks.size() > 0 ? std::min(seen.sinks.begin, seen.keys.begin) : seen.keys.begin;
+    unit.span_begin = static_cast<int32_t>(first / geometry.span_keys);
     unit.span_end = static_cast<int32_t>(ceil_div(last, geometry.span_keys));
   }
   return unit;

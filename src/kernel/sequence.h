@@ -60,11 +60,13 @@ FOLIO_ALWAYS_INLINE uint64_t tree_in_tile(const AttentionProblem& problem, const
   return low | high;
 }
 
-/// The smallest Visible that covers two; its parts may overlap.
+/// The smallest Visible that covers what two queries of a sequence see; its parts may overlap.
 FOLIO_ALWAYS_INLINE Visible hull(const Visible& a, const Visible& b) {
   const bool a_empty = a.keys.begin == a.keys.end, b_empty = b.keys.begin == b.keys.end;
   Visible v;
-  v.sinks = a.sinks > b.sinks ? a.sinks : b.sinks;
+  // those of one sequence begin at the same key, and where there are none at 0
+  v.sinks.begin = a.sinks.begin > b.sinks.begin ? a.sinks.begin : b.sinks.begin;
+  v.sinks.end = a.sinks.end > b.sinks.end ? a.sinks.end : b.sinks.end;
   v.keys.begin = a_empty                                  ? b.keys.begin
                  : b_empty || a.keys.begin < b.keys.begin ? a.keys.begin
                                                           : b.keys.begin;
@@ -78,7 +80,7 @@ FOLIO_ALWAYS_INLINE uint64_t seen_in_tile(const Visible& v, int64_t first) {
     const int64_t n = end - first;
     return n <= 0 ? uint64_t{0} : n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
   };
-  return below(v.sinks) | (below(v.keys.end) & ~below(v.keys.begin));
+  return (below(v.sinks.end) & ~below(v.sinks.begin)) | (below(v.keys.end) & ~below(v.keys.begin));
 }
 
 }  // namespace folio::inline v1

@@ -134,6 +134,11 @@ const std::byte* at(const AnyTensor<3>& tensor, int64_t i, int64_t j, int64_t k)
          j * tensor.stride_bytes[1] + k * tensor.stride_bytes[2];
 }
 
+/// -infinity hides the key.
+double bias_of(const AttentionArgs& args, int64_t row, int32_t q_head, int64_t key) {
+  return load(at(args.bias, args.bias.extent[0] == 1 ? 0 : q_head, row, key), DType::f32);
+}
+
 /// alibi and bias of the fetched keys.
 void fetch_terms(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args,
                  int32_t sequence, int64_t row, int32_t q_head, Fetched& fetched) {
@@ -146,10 +151,7 @@ void fetch_terms(const AttentionProblem& problem, const Batch& batch, const Atte
       const double distance = std::fabs(static_cast<double>(position - (first + key)));
       fetched.alibi.push_back(-static_cast<double>(args.alibi_slopes[q_head]) * distance);
     }
-    if (problem.bias) {
-      const int64_t head = args.bias.extent[0] == 1 ? 0 : q_head;
-      fetched.bias.push_back(load(at(args.bias, head, row, key), DType::f32));
-    }
+    if (problem.bias) fetched.bias.push_back(bias_of(args, row, q_head, key));
   }
 }
 
@@ -248,6 +250,7 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   std::vector<Place> places;
   for (int64_t key = 0; key < batch.context_lengths[sequence]; ++key) {
     if (!is_visible(problem, batch, sequence, row, key)) continue;
+    if (problem.bias && bias_of(args, row, q_head, key) == nothing) continue;
     const Place place = place_of(args.key, batch, sequence, key);
     if (place.page < 0) continue;
     fetched.key_indices.push_back(key);

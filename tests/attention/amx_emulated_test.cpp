@@ -8,7 +8,9 @@
 
 #include "attention/amx_emulated_kernels.h"
 #include "cpu/amx/grouped/grouped.h"
+#include "support/bias_cases.h"
 #include "support/emulated_test.h"
+#include "support/kernel_cases.h"
 
 namespace folio::test {
 namespace {
@@ -70,6 +72,27 @@ TEST_F(AmxEmulated, masks_and_logit_terms_are_right) {
   intervals.shared = 0.0;
   intervals.scale = -0.2f;
   expect_right(intervals);
+}
+
+TEST_F(AmxEmulated, negative_positions_are_right) {
+  for (const Mask& mask : {Mask::causal(), Mask::sliding_window(20), Mask::sliding_window(20, 3),
+                           Mask::chunked(48), Mask{20, 0, 33, 3}}) {
+    CaseOptions options = options_of(DType::bf16);
+    options.mask = mask;
+    options.sequences = {{1, 129}, {40, 150}, {3, 300}};
+    options.first_key_positions = {-129, -100, -160};
+    expect_right(options);
+  }
+}
+
+TEST_F(AmxEmulated, biases_at_both_ends_of_float32_are_right) {
+  for (const BiasCase& one : bias_cases()) {
+    const std::unique_ptr<AttentionCase> c =
+        accepted_case(emulated, one.options, {Adapt::shapes, one.arrange});
+    ASSERT_NE(c, nullptr) << one.name;
+    ASSERT_TRUE(run_kernel(*c, emulated).is_ok());
+    EXPECT_TRUE(matches_reference(*c)) << one.name;
+  }
 }
 
 TEST_F(AmxEmulated, decode_over_spans_and_chunks_of_many_rows_are_right) {

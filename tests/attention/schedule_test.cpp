@@ -139,9 +139,9 @@ void expect_everything_once(const Planned& p) {
         for (size_t i = 1; i < parts.size(); ++i)
           ASSERT_EQ(parts[i].first, parts[i - 1].second) << describe(p);
         const Visible seen = visible_of(p.problem, p.batch, sequence, row / group);
-        if (seen.sinks == 0 && seen.keys.begin == seen.keys.end) continue;
-        const int64_t first = seen.sinks > 0 ? 0 : seen.keys.begin,
-                      last = std::max(seen.sinks, seen.keys.end);
+        if (seen.sinks.size() == 0 && seen.keys.size() == 0) continue;
+        const int64_t first = seen.sinks.size() > 0 ? seen.sinks.begin : seen.keys.begin,
+                      last = std::max(seen.sinks.end, seen.keys.end);
         ASSERT_LE(int64_t{parts.front().first} * span_keys, first) << describe(p);
         ASSERT_GE(int64_t{parts.back().second} * span_keys, last) << describe(p);
       }

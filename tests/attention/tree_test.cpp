@@ -60,7 +60,7 @@ TEST(Tree, bits_of_a_tile_equal_the_definition_wherever_the_new_tokens_begin) {
       const int32_t token = rng.int_between(0, new_tokens - 1);
       const Sequence sequence = sequence_of(batch, 0);
       for (int64_t first = 0; first < context; first += 64) {
-        const uint64_t in_context = seen_in_tile(Visible{0, {0, context}}, first);
+        const uint64_t in_context = seen_in_tile(Visible{{}, {0, context}}, first);
         ASSERT_EQ(tree_in_tile(problem, batch, sequence, token, first) & in_context,
                   expected_bits(problem, batch, token, first))
             << new_tokens << " new tokens, context " << context << ", first key " << first;

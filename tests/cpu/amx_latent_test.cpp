@@ -11,7 +11,9 @@
 
 #include "cpu/amx/latent/latent.h"
 #include "cpu/amx_latent_entries.h"
+#include "support/bias_cases.h"
 #include "support/emulated_test.h"
+#include "support/kernel_cases.h"
 
 namespace folio::test {
 namespace {
@@ -73,6 +75,28 @@ TEST_F(AmxLatent, the_rows_of_deepseek_are_right) {
       options.sequences = {{1, 77}};
       expect_right(options);
     }
+}
+
+TEST_F(AmxLatent, negative_positions_are_right) {
+  for (const Mask& mask : {Mask::causal(), Mask::sliding_window(20), Mask::sliding_window(20, 3),
+                           Mask::chunked(48), Mask{20, 0, 33, 3}})
+    for (const int32_t q_heads : {16, 48}) {
+      CaseOptions options = latent_options(q_heads);
+      options.mask = mask;
+      options.sequences = {{1, 129}, {7, 150}, {3, 300}};
+      options.first_key_positions = {-129, -100, -160};
+      expect_right(options);
+    }
+}
+
+TEST_F(AmxLatent, biases_at_both_ends_of_float32_are_right) {
+  for (const BiasCase& one : bias_cases()) {
+    const std::unique_ptr<AttentionCase> c =
+        accepted_case(emulated, one.options, {Adapt::shapes, one.arrange});
+    ASSERT_NE(c, nullptr) << one.name;
+    ASSERT_TRUE(run_kernel(*c, emulated).is_ok());
+    EXPECT_TRUE(matches_reference(*c)) << one.name;
+  }
 }
 
 TEST_F(AmxLatent, pages_of_any_size_and_gaps_are_right) {

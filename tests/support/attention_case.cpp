@@ -46,6 +46,12 @@ std::byte* element_at(const AnyTensor<3>& tensor, int64_t i, int64_t j, int64_t 
 
 constexpr int poison = 0xff;  // NaN in every type of an output
 
+std::string listed(const std::vector<int32_t>& positions) {
+  std::ostringstream text;
+  for (const int32_t position : positions) text << " " << position;
+  return text.str();
+}
+
 }  // namespace
 
 AttentionCase::AttentionCase(CaseOptions options)
@@ -96,6 +102,10 @@ void AttentionCase::make_lengths() {
         (options_.key_positions ? first_key.back() : 0) + s.context - s.new_tokens;
     first_query.push_back(std::max(0, usual + rng_.int_between(-7, 7)));
   }
+  if (!options_.first_key_positions.empty()) first_key = options_.first_key_positions;
+  if (!options_.first_query_positions.empty()) first_query = options_.first_query_positions;
+  options_.key_positions |= !options_.first_key_positions.empty();
+  options_.query_positions |= !options_.first_query_positions.empty();
   query_offsets_ = copied(offsets);
   context_lengths_ = copied(contexts);
   batch_.size = static_cast<int32_t>(contexts.size());
@@ -385,7 +395,8 @@ std::string describe(const CaseOptions& o) {
        << (o.tree != TreeForm::none ? ", tree " : "")
        << (o.tree != TreeForm::none ? std::to_string(static_cast<int>(o.tree)) : "")
        << (o.query_positions ? ", query_positions" : "")
-       << (o.key_positions ? ", key_positions" : "") << ", table " << static_cast<int>(o.table)
+       << (o.key_positions ? ", key_positions" : "") << listed(o.first_query_positions)
+       << listed(o.first_key_positions) << ", table " << static_cast<int>(o.table)
        << ", unassigned " << o.unassigned << ", reproducible " << static_cast<int>(o.reproducible)
        << ", parallelism " << o.parallelism << ", sequences";
   for (const SequenceShape& s : o.sequences) text << " " << s.new_tokens << "/" << s.context;

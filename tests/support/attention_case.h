@@ -86,6 +86,9 @@ struct CaseOptions {
   bool lse = true;
   bool query_positions = false;  ///< given, and not the default
   bool key_positions = false;    ///< given, and not 0
+  /// given as they stand, of each sequence; empty: as above
+  std::vector<int32_t> first_query_positions = {};
+  std::vector<int32_t> first_key_positions = {};
   TableForm table = TableForm::dense;
   double unassigned = 0.0;  ///< share of visible pages whose entry is no page
   double shared = 0.4;      ///< share of sequences that begin with the pages of an earlier one

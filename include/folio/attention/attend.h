@@ -29,7 +29,11 @@ struct AttentionArgs {
   float* lse = nullptr;
   const float* sink_logits = nullptr;   ///< [q_heads], with problem.sink_logits
   const float* alibi_slopes = nullptr;  ///< [q_heads], with problem.alibi
-  /// [q_heads or 1, tokens, >= context] f32, key index from the row's start
+  /// [q_heads or 1, tokens, >= context] f32, key index from the row's start. A finite bias hides
+  /// nothing, the largest and the smallest float included. -inf hides the key from that query and
+  /// head, exactly as a mask does: a query left without keys gets o = 0, lse = -inf (or its sink
+  /// logit), and the slot of a key that is hidden from every query of its sequence in every head is
+  /// dead, its K and V may hold anything. NaN and +inf spoil the query.
   AnyTensor<3> bias = {};
 };
 

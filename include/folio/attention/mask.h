@@ -9,8 +9,9 @@
 ///     begin   = max(p - left, start of p's chunk)
 ///     end     = min(p + right + 1, end of p's chunk)
 ///
-/// -1 = unlimited, chunk 0 = no chunks. A kernel sees begin and end, never the kind of mask.
-/// Batch::tree takes away new tokens, no more.
+/// -1 = unlimited, chunk 0 = no chunks. Positions may be negative, chunks are aligned there as
+/// elsewhere (multiples of `chunk`), and a key at a negative position is no sink token. A kernel
+/// sees begin and end, never the kind of mask. Batch::tree takes away new tokens, no more.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct Mask {
   int32_t left = -1;
   int32_t right = 0;
   int32_t chunk = 0;
-  /// leading positions that stay visible behind every window (StreamingLLM)
+  /// positions [0, sink_tokens) stay visible behind every window (StreamingLLM)
   int32_t sink_tokens = 0;
   bool operator==(const Mask&) const = default;
 
@@ -44,31 +45,36 @@ struct Interval {
   int64_t begin = 0;
   int64_t end = 0;
   bool operator==(const Interval&) const = default;
+  [[nodiscard]] FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t size() const {
+    return end - begin;
+  }
 };
 
-/// What one query sees, as key indices of its table row: [0, sinks) and keys; sinks <= keys.begin,
-/// keys is empty if begin == end.
+/// What one query sees, as key indices of its table row: sinks and keys, each empty if begin ==
+/// end. Sinks that are no part of keys lie in front of them; otherwise they are {0, 0}.
 struct Visible {
-  int64_t sinks = 0;
+  Interval sinks = {};
   Interval keys = {};
   bool operator==(const Visible&) const = default;
 };
 
 /// Positions to key indices, clipped to the context; the two parts never overlap.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(int64_t sinks, int64_t begin,
-                                                             int64_t end, int64_t key_position,
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(Interval sinks, Interval keys,
+                                                             int64_t key_position,
                                                              int64_t context) {
   const int64_t zero = 0;
   const auto index = [&](int64_t position) {
     const int64_t i = position - key_position;
     return i < zero ? zero : i > context ? context : i;
   };
-  Visible v{index(sinks), {index(begin), index(end)}};
+  Visible v{{index(sinks.begin), index(sinks.end)}, {index(keys.begin), index(keys.end)}};
   if (v.keys.end < v.keys.begin) v.keys.end = v.keys.begin;
-  if (v.keys.begin <= v.sinks) {  // the parts touch or overlap: one interval from 0
-    v.keys.begin = 0;
-    if (v.keys.end < v.sinks) v.keys.end = v.sinks;
-    v.sinks = 0;
+  if (v.sinks.begin >= v.sinks.end) {
+    v.sinks = {};
+  } else if (v.keys.begin <= v.sinks.end) {  // the parts touch or overlap: one interval
+    if (v.sinks.begin < v.keys.begin) v.keys.begin = v.sinks.begin;
+    if (v.keys.end < v.sinks.end) v.keys.end = v.sinks.end;
+    v.sinks = {};
   }
   return v;
 }
@@ -88,15 +94,15 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(const Mask&
     if (start > begin) begin = start;
     if (start + mask.chunk < end) end = start + mask.chunk;
   }
-  const int64_t sinks = mask.sink_tokens < end ? mask.sink_tokens : end;
-  return clip(sinks, begin, end, key_position, context);
+  const int64_t sinks_end = mask.sink_tokens < end ? mask.sink_tokens : end;
+  return clip({0, sinks_end}, {begin, end}, key_position, context);
 }
 
 /// The keys of an explicit interval of positions; it replaces every field of the mask.
 FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(Interval positions,
                                                                      int64_t key_position,
                                                                      int64_t context) {
-  return clip(key_position, positions.begin, positions.end, key_position, context);
+  return clip({}, positions, key_position, context);
 }
 
 }  // namespace folio::inline v1

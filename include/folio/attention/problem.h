@@ -25,6 +25,10 @@ enum class Reproducible : uint8_t {
 ///   s[t, h, j] = softcap(scale * q[t, h, :] . k[j, h / group, :]) + alibi + bias,
 ///                  -inf where j is not visible
 ///
+/// in float32, where terms are given no further from 0 than its largest number: a finite bias stays
+/// finite, -inf hides the key. scale * q . k is finite as long as its exact value, and q . k, stay
+/// within +-2^127; beyond that the query's own output is unspecified.
+///
 /// with softcap(x) = softcap * tanh(x / softcap), alibi = -slope[h] * |position of t - position of
 /// j|, and a sink logit per head in the denominator where given.
 ///

@@ -221,6 +221,7 @@ typedef struct folio_args {
   float* lse;
   const float* sink_logits;
   const float* alibi_slopes;
+  /// finite values hide nothing, -infinity hides the key as a mask does
   const folio_tensor* bias;
 } folio_args;
 

@@ -23,7 +23,7 @@ class Engine : public Layout<I::per_word> {
   static constexpr Mutant mutant = I::mutant;
   struct Math {
     static float exp(float x) { return exp2_one(x); }
-    static constexpr float natural = ln_2;
+    using Units = skeleton::Log2Units;
     static void fold(float* to, const float* from, int n, float keep, float add) {
       for (int d = 0; d < n; d += lanes) {
         const __m512 kept = _mm512_mul_ps(_mm512_load_ps(to + d), splat(keep));

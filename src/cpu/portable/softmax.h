@@ -10,6 +10,7 @@
 #include "cpu/portable/scratch.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/task_view.h"
+#include "cpu/skeleton/units.h"
 #include "cpu/vec/simd.h"
 
 namespace folio::inline v1::portable {
@@ -62,7 +63,7 @@ struct Softmax {
   }
 
   static float exp(float x) { return V::exp_one(x); }
-  static constexpr float natural = 1.0f;
+  using Units = skeleton::NaturalUnits;
 
   /// One row of states: to = to * keep + from * add.
   static void fold(float* to, const float* from, int n, float keep, float add) {
@@ -91,8 +92,9 @@ struct Softmax {
         const F distance = V::floats(V::bits(offset) & V::splat(0x7fffffffu));
         v = V::fma(V::splat(-terms.slope), distance, v);
       }
-      if (addend != nullptr) v += V::load(addend + i);
-      V::store(x + i, v);
+      F added = {};
+      if (addend != nullptr) v += added = V::load(addend + i);
+      V::store(x + i, V::saturate(v, added));
     }
   }
 

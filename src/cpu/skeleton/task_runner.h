@@ -14,7 +14,7 @@
 ///
 ///     struct Math { base of its logits and the arithmetic of one row:
 ///       static float exp(float x);                    base^x, x <= 0: exactly 1 at 0 and 0 at -inf
-///       static constexpr float natural;               ln(base)
+///       using Units;                                  of its logits (units.h)
 ///       static void fold(float* to, const float* from, int n, float keep, float add);
 ///           to = to * keep + from * add
 ///     }
@@ -48,6 +48,7 @@
 #include <cstdint>
 
 #include "cpu/skeleton/task_view.h"
+#include "cpu/skeleton/units.h"
 
 namespace folio::inline v1::skeleton {
 
@@ -249,7 +250,7 @@ class TaskRunner {
                             ? view_.task.span_end - view_.task.span_begin
                             : 1;
       for (int i = 0; i < times; ++i)
-        add_sink(view_.args.sink_logits[at.q_head] / Math::natural, maximum, denominator);
+        add_sink(Math::Units::of(view_.args.sink_logits[at.q_head]), maximum, denominator);
     }
     const float factor =
         empty ? 0.0f : (own == maximum ? 1.0f : Math::exp(own - maximum)) / denominator;
@@ -257,7 +258,7 @@ class TaskRunner {
                       view_.output(at.token, at.q_head));
     if (view_.args.lse == nullptr) return;
     const int64_t row = view_.sequence.first_query + at.token;
-    float lse = maximum * Math::natural + __builtin_logf(denominator);
+    float lse = Math::Units::natural(maximum) + __builtin_logf(denominator);
     if (empty)
       // exactly, whatever the base
       lse = view_.problem.sink_logits ? view_.args.sink_logits[at.q_head] : minus_infinity;

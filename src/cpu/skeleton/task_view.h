@@ -102,12 +102,13 @@ class TaskView {
 
   /// The keys [first, first + 64) that some row may see.
   [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_any(int64_t first) const {
-    const uint64_t whole = seen_in_tile(hull_, first);
+    uint64_t seen = seen_in_tile(hull_, first);
     // Tokens that follow one another see intervals that touch: the hull has no gaps.
-    if (follows_mask(first) || whole == 0) return whole;
-    uint64_t seen = 0;
-    for (int t = 0; t < tokens; ++t) seen |= seen_by_token(t, first);
-    return seen;
+    if (!follows_mask(first) && seen != 0) {
+      seen = 0;
+      for (int t = 0; t < tokens; ++t) seen |= seen_by_token(t, first);
+    }
+    return problem.bias && seen != 0 ? shown_by_bias(first, seen) : seen;
   }
   /// The keys of the tile that local row r (of any head) sees.
   [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_row(int r, const KeyTile& tile) const {
@@ -143,14 +144,8 @@ class TaskView {
           static_cast<float>(sequence.query_position + token - sequence.key_position - first);
     }
     if (problem.bias) {
-      const int64_t row = sequence.first_query + token;
-      terms.bias = reinterpret_cast<const float*>(static_cast<const std::byte*>(args.bias.data) +
-                                                  (args.bias.extent[0] == 1 ? 0 : head) *
-                                                      args.bias.stride_bytes[0] +
-                                                  row * args.bias.stride_bytes[1]) +
-                   first;
-      const int64_t left = sequence.context - first;
-      terms.bias_keys = left < tile_keys ? static_cast<int>(left) : tile_keys;
+      terms.bias = bias_of(head, token, first);
+      terms.bias_keys = bias_keys(first);
     }
     return terms;
   }
@@ -179,6 +174,56 @@ class TaskView {
     return is_plain ||
            (!problem.intervals &&
             first + tile_keys <= static_cast<int64_t>(sequence.context) - sequence.new_tokens);
+  }
+  /// The bias of key `first` and those behind it, for one query.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const float* bias_of(int q_head, int token,
+                                                         int64_t first) const {
+    const int64_t row = sequence.first_query + token;
+    return reinterpret_cast<const float*>(static_cast<const std::byte*>(args.bias.data) +
+                                          (args.bias.extent[0] == 1 ? 0 : q_head) *
+                                              args.bias.stride_bytes[0] +
+                                          row * args.bias.stride_bytes[1]) +
+           first;
+  }
+  /// Of the keys [first, first + 64), how many have a bias.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int bias_keys(int64_t first) const {
+    const int64_t left = sequence.context - first;
+    return left < tile_keys ? static_cast<int>(left) : tile_keys;
+  }
+  /// Of the keys `seen` of the tile of key `first`, those that some row sees with a bias other than
+  /// -inf. Seldom more than one row is looked at: the last token sees most.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t shown_by_bias(int64_t first, uint64_t seen) const {
+    const int row_end = task.row_begin + head_rows;
+    const bool is_shared = args.bias.extent[0] == 1;
+    uint64_t shown = 0;
+    for (int t = tokens - 1; t >= 0; --t) {
+      const uint64_t seen_here = seen_by_token(t, first) & seen;
+      const int token = first_token + t;
+      for (int h = 0; h < (is_shared ? 1 : task.heads); ++h)
+        for (int g = 0; g < (is_shared ? 1 : group); ++g) {
+          const int row = token * group + g;  // of its head
+          if (!is_shared && (row < task.row_begin || row >= row_end)) continue;
+          const uint64_t asked = seen_here & ~shown;
+          if (asked == 0) continue;
+          shown |= not_hidden(bias_of((task.head + h) * group + g, token, first), bias_keys(first),
+                              asked);
+          if (shown == seen) return shown;
+        }
+    }
+    return shown;
+  }
+  /// Those of the keys `asked` whose bias is not -inf.
+  FOLIO_ALWAYS_INLINE static uint64_t not_hidden(const float* bias, int count, uint64_t asked) {
+    const float minus_infinity = -__builtin_inff();
+    int hidden = 0;
+    for (int i = 0; i < count; ++i) hidden |= bias[i] == minus_infinity ? 1 : 0;
+    if (hidden == 0) return asked;
+    uint64_t shown = 0;
+    for (uint64_t left = asked; left != 0; left &= left - 1) {
+      const int key = __builtin_ctzll(left);
+      if (bias[key] != minus_infinity) shown |= uint64_t{1} << key;
+    }
+    return shown;
   }
   /// Rows at both ends may see nothing (positions before the first key, behind the last chunk)
   /// while those between do.

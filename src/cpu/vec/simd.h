@@ -39,6 +39,14 @@ struct Simd {
   static U splat(uint32_t x) { return U{} + x; }
   static F fma(F a, F b, F c) { return I::fma(a, b, c); }
   static F max(F a, F b) { return a > b ? a : b; }
+  /// A sum whose last term was `added`: no further from 0 than the largest float, but for an added
+  /// -inf. NaN stays NaN.
+  static F saturate(F sum, F added) {
+    const F largest = splat(3.40282347e38f);
+    const F lowest = added < -largest ? added : -largest;
+    const F v = sum < lowest ? lowest : sum;
+    return v > largest ? largest : v;
+  }
   static U bits(F v) { return reinterpret_cast<U>(v); }
   static F floats(U v) { return reinterpret_cast<F>(v); }
 

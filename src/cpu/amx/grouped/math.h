@@ -9,17 +9,18 @@
 
 #include <cstdint>
 
+#include "cpu/skeleton/units.h"
 #include "cpu/vec/simd.h"
 
 namespace folio::inline v1::amx {
 
-inline constexpr float log2_e = 1.44269504f;
-inline constexpr float ln_2 = 0.693147181f;
+inline constexpr float log2_e = skeleton::Log2Units::log2_e;
+inline constexpr float ln_2 = skeleton::Log2Units::ln_2;
 
 /// What the skeleton asks of an engine.
 template <class I>
 struct GroupedMath {
-  static constexpr float natural = ln_2;
+  using Units = skeleton::Log2Units;
   static float exp(float x) { return Simd<I>::exp_one(x * ln_2); }
   /// to [n] = to * keep + from * add; n is a multiple of 16.
   static void fold(float* to, const float* from, int n, float keep, float add) {

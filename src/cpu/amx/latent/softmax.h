@@ -20,6 +20,7 @@
 #include "cpu/amx/softmax.h"
 #include "cpu/amx/stage_convert.h"
 #include "cpu/skeleton/task_view.h"
+#include "cpu/skeleton/units.h"
 #include "cpu/vec/simd.h"
 
 namespace folio::inline v1::amx {
@@ -27,7 +28,7 @@ namespace folio::inline v1::amx {
 /// What the skeleton asks of an engine.
 template <class I>
 struct LatentMath {
-  static constexpr float natural = 1.0f;
+  using Units = skeleton::NaturalUnits;
   static float exp(float x) { return Simd<I>::exp_one(x); }
   /// to [n] = to * keep + from * add; n is a multiple of 16.
   static void fold(float* to, const float* from, int n, float keep, float add) {
@@ -155,7 +156,8 @@ class LatentSoftmax {
     }
   }
 
-  /// scores = softcap(scale * scores) + alibi + bias.
+  /// scores = softcap(scale * scores) + alibi + bias, never beyond the largest float but for a bias
+  /// of -inf.
   __attribute__((noinline)) void add_terms(const KeyTile& tile, int row, int end,
                                            float* scores) const {
     alignas(64) float slope[tile_rows] = {}, distance[tile_rows] = {}, bias[tile_rows] = {};
@@ -181,6 +183,7 @@ class LatentSoftmax {
         for (int r = row; r < end; ++r) bias[r - row] = bias_of[r - row][key];
         x += V::load(bias);
       }
+      x = V::saturate(x, V::load(bias));
       V::store(scores + key * tile_rows, x);
     }
   }

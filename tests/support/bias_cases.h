@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/support/bias_cases.h: biases at both ends of float32: a finite one stays finite, -inf hides
+/// a key.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "support/attention_case.h"
+
+namespace folio::test {
+
+struct BiasCase {
+  std::string name;
+  CaseOptions options;
+  std::function<void(AttentionCase& c)> arrange;
+};
+
+/// Every kernel is right on each of them, as far as it accepts their types and shapes.
+std::vector<BiasCase> bias_cases();
+
+/// Bias of every (head, row, key of the row's sequence), those that the mask hides too.
+void set_bias(AttentionCase& c, const std::function<float(int64_t row, int64_t key)>& bias);
+
+/// K and V of the keys that `is_poisoned`, in every sequence and head, become `value`.
+void poison_keys(AttentionCase& c, const std::function<bool(int64_t key)>& is_poisoned,
+                 double value);
+
+}  // namespace folio::test
