@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -143,9 +144,9 @@ Result<std::vector<TraceRequest>> read_trace(const std::string& path, int64_t li
 Result<std::vector<TraceRequest>> read_trace(std::istream& file, const std::string& path,
                                              int64_t limit) {
   std::vector<TraceRequest> requests;
-  std::vector<char> buffer(static_cast<size_t>(max_line_bytes));
+  const auto buffer = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(max_line_bytes));
   for (int64_t number = 1; limit == 0 || static_cast<int64_t>(requests.size()) < limit; ++number) {
-    file.getline(buffer.data(), max_line_bytes);
+    file.getline(buffer.get(), max_line_bytes);
     if (file.bad()) return Status(Errc::io, fmt::format("{}: cannot read the trace", path));
     const int64_t read = file.gcount();
     if (file.fail() && read == max_line_bytes - 1) {
@@ -153,7 +154,7 @@ Result<std::vector<TraceRequest>> read_trace(std::istream& file, const std::stri
           fmt::format("{}:{}: the line is longer than {} bytes", path, number, max_line_bytes - 2));
     }
     if (file.fail()) break;
-    const std::string_view text(buffer.data(), static_cast<size_t>(file.eof() ? read : read - 1));
+    const std::string_view text(buffer.get(), static_cast<size_t>(file.eof() ? read : read - 1));
     if (is_blank(text)) continue;
     auto request = request_of(text);
     if (!request) return bad(fmt::format("{}:{}: {}", path, number, request.error().message()));

@@ -6,6 +6,7 @@ option(FOLIO_CUDA "The CUDA parts, which need no toolkit to build and no driver 
 option(FOLIO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_CLI "Build the command-line tool" ${PROJECT_IS_TOP_LEVEL})
+option(FOLIO_BUILD_FUZZERS "Build the programs that libFuzzer feeds; needs clang" OFF)
 option(FOLIO_INSTALL "Generate the rules of `cmake --install`" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_WERROR "Treat warnings as errors" OFF)
 option(FOLIO_COVERAGE "Count executed lines (gcov)" OFF)
