@@ -3,6 +3,7 @@
 #include "attention/positions.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace folio::inline v1 {
 namespace {
@@ -27,6 +28,10 @@ Status check_offsets(const char* function, const Batch& batch, int64_t tokens,
                      const char* of) noexcept {
   if (batch.size < 0)
     return fail(Errc::invalid_argument, "{}: batch.size is {}, expected at least 0", function,
+                batch.size);
+  // size + 1 offsets are counted in an int32_t
+  if (batch.size == std::numeric_limits<int32_t>::max())
+    return fail(Errc::invalid_argument, "{}: batch.size is {}, expected at most 2^31 - 2", function,
                 batch.size);
   if (batch.query_offsets == nullptr)
     return fail(Errc::invalid_argument, "{}: batch.query_offsets is null, expected an array",
