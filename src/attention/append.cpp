@@ -10,6 +10,7 @@
 #include "attention/row_jobs.h"
 #include "attention/work_split.h"
 #include "cache/check_reach.h"
+#include "cache/check_tensor.h"
 #include "cache/check_view.h"
 #include "core/run_on.h"
 #include "folio/cache/page_walk.h"
@@ -106,7 +107,7 @@ void write_range(void* arg, int64_t task) noexcept {
 
 Status check_source(const char* name, const AnyTensor<3>& source, const char* from,
                     const PagedKVView& view, int64_t tokens) {
-  return check_tensor("append", name, source, {tokens, view.num_heads, view.head_size, from});
+  return check_tensor("append", name, source, {{tokens, view.num_heads, view.head_size}, from});
 }
 
 Status check_slots(const AppendArgs& args, int64_t tokens) {
@@ -143,7 +144,7 @@ Status check_value(const AppendArgs& args, int64_t tokens) {
   if (args.v.data == nullptr && args.value.data == nullptr) return {};
   if (Status s = check_writable("append", "value", args.value); !s.is_ok()) return s;
   if (args.value.page_size != args.key.page_size) {
-    return fail(Errc::invalid_argument, "append: value page_size is {}, expected {} (from key)",
+    return fail(Errc::invalid_argument, "append: value.page_size is {}, expected {} (from key)",
                 args.value.page_size, args.key.page_size);
   }
   return check_source("v", args.v, "k and value", args.value, tokens);

@@ -8,6 +8,7 @@
 #include "attention/internals.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
+#include "cache/check_tensor.h"
 #include "core/run_on.h"
 
 namespace folio::inline v1 {
@@ -76,7 +77,7 @@ Status check(const Attention& attention, const AttentionPlan& plan,
 Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
                MemorySpan workspace) noexcept {
   if (Status s = check(attention, plan, args); !s.is_ok()) return s;
-  if (Status s = check_memory("attend: workspace", workspace, attention.workspace_bytes());
+  if (Status s = check_memory("attend", "workspace", workspace, attention.workspace_bytes());
       !s.is_ok())
     return s;
   const Call call = call_of(attention, plan, args, workspace);

@@ -7,6 +7,7 @@
 #include "attention/internals.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
+#include "cache/check_tensor.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -73,7 +74,7 @@ Status check_task(const Attention& attention, const AttentionPlan& plan,
                   const MemorySpan& workspace, int64_t task) noexcept {
   constexpr auto function = "attend_task";
   if (Status s = check_plan(function, attention, plan); !s.is_ok()) return s;
-  if (Status s = check_memory("attend_task: workspace", workspace, attention.workspace_bytes());
+  if (Status s = check_memory(function, "workspace", workspace, attention.workspace_bytes());
       !s.is_ok())
     return s;
   if (static_cast<const WorkspaceHeader*>(workspace.data)->generation != plan.generation)

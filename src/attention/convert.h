@@ -101,11 +101,6 @@ using WidenRow = void (*)(const std::byte* from, int64_t n, float* to) noexcept;
 /// Writes `n` floats as elements: from_float<T> of each.
 using NarrowRow = void (*)(const float* from, int64_t n, std::byte* to) noexcept;
 
-/// The types that q, k, v and outputs may have.
-constexpr bool is_activation_dtype(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
 /// `dtype` is an activation dtype.
 constexpr WidenRow widen_row_of(DType dtype) {
   if (dtype == DType::bf16) return detail::widen_row<bf16>;

@@ -12,6 +12,7 @@
 #include "attention/row_checks.h"
 #include "attention/row_jobs.h"
 #include "attention/work_split.h"
+#include "cache/check_tensor.h"
 #include "cache/check_view.h"
 #include "core/checked.h"
 #include "core/run_on.h"
@@ -99,15 +100,13 @@ void copy_slots_of_plane(void* arg, int64_t i) noexcept {
   });
 }
 
-/// What a function calls itself, and its two sides, in messages.
-struct Names {
-  const char* function;
-  const char* from;
-  const char* to;
-  CopyUnit unit;
+/// One plane on both sides, and what messages call it: "to[3].key".
+struct PlanePair {
+  ElementName from_name;
+  ElementName to_name;
+  const PagedKVView& from;
+  const PagedKVView& to;
 };
-constexpr Names pages_names{"copy_pages", "copy_pages: from", "copy_pages: to", CopyUnit::page};
-constexpr Names slots_names{"copy_slots", "copy_slots: from", "copy_slots: to", CopyUnit::slot};
 
 struct Compared {
   const char* name;
@@ -115,46 +114,44 @@ struct Compared {
   int64_t to;
 };
 
-Status check_same(const Names& names, const char* plane, size_t layer, const Compared& c) {
+Status check_same(const char* function, const PlanePair& pair, const Compared& c) {
   if (c.from == c.to) return {};
-  return fail(Errc::invalid_argument, "{}: to[{}].{} {} is {}, expected {} (from)", names.function,
-              layer, plane, c.name, c.to, c.from);
+  return fail(Errc::invalid_argument, "{}: {}.{} is {}, expected {} (from {})", function,
+              pair.to_name, c.name, c.to, c.from, pair.from_name);
 }
 
-Status check_pages_bounded(const Names& names, const char* plane, size_t layer,
-                           const PagedKVView& from, const PagedKVView& to) {
-  if (from.page_size == unbounded_page_size) {
+Status check_pages_bounded(const char* function, const PlanePair& pair) {
+  if (pair.from.page_size == unbounded_page_size)
     return fail(Errc::invalid_argument,
-                "{}: from[{}].{} has unbounded pages, expected pages of a fixed size",
-                names.function, layer, plane);
-  }
-  return check_same(names, plane, layer, {"page_size", from.page_size, to.page_size});
+                "{}: {} has unbounded pages, expected pages of a fixed size", function,
+                pair.from_name);
+  return check_same(function, pair, {"page_size", pair.from.page_size, pair.to.page_size});
 }
 
-Status check_plane(const Names& names, const char* plane, size_t layer, const PagedKVView& from,
-                   const PagedKVView& to) {
-  if (Status s = check_view(names.from, plane, from); !s.is_ok()) return s;
-  if (Status s = check_view(names.to, plane, to); !s.is_ok()) return s;
-  if (names.unit == CopyUnit::page) {
-    if (Status s = check_pages_bounded(names, plane, layer, from, to); !s.is_ok()) return s;
+Status check_plane(const char* function, CopyUnit unit, const PlanePair& pair) {
+  const auto& [from_name, to_name, from, to] = pair;
+  if (Status s = check_view(function, from_name, from); !s.is_ok()) return s;
+  if (Status s = check_view(function, to_name, to); !s.is_ok()) return s;
+  if (unit == CopyUnit::page) {
+    if (Status s = check_pages_bounded(function, pair); !s.is_ok()) return s;
   }
   const Compared compared[] = {{"num_heads", from.num_heads, to.num_heads},
                                {"head_size", from.head_size, to.head_size}};
   for (const Compared& c : compared) {
-    if (Status s = check_same(names, plane, layer, c); !s.is_ok()) return s;
+    if (Status s = check_same(function, pair, c); !s.is_ok()) return s;
   }
-  if (CopyPair(from, to, names.unit, 0).moves()) return {};
-  if (Status s = check_scales(names.from, plane, from); !s.is_ok()) return s;
-  return check_writable(names.to, plane, to);
+  if (CopyPair(from, to, unit, 0).moves()) return {};
+  if (Status s = check_scales(function, from_name, from); !s.is_ok()) return s;
+  return check_writable(function, to_name, to);
 }
 
 /// The planes of one side agree in the size of pages, so that a slot means the same in all.
-Status check_page_size(const char* side, const char* plane, const PagedKVView& view,
+Status check_page_size(const char* function, const char* name, const PagedKVView& view,
                        const PagedKVView& first) {
   if (view.page_size == first.page_size) return {};
   return fail(Errc::invalid_argument,
-              "{}: {} page_size is {}, expected {} (from its first key plane)", side, plane,
-              view.page_size, first.page_size);
+              "{}: {}.page_size is {}, expected {} (from its side's first key plane)", function,
+              name, view.page_size, first.page_size);
 }
 
 /// What all planes hold, and what one token of all writes.
@@ -172,31 +169,28 @@ struct Bounds {
   }
 };
 
-Status check_planes(const Names& names, std::span<const KVPlanes> from,
+Status check_planes(const char* function, CopyUnit unit, std::span<const KVPlanes> from,
                     std::span<const KVPlanes> to, const Executor& executor, Bounds& bounds) {
-  if (Status s = check_executor(names.function, executor); !s.is_ok()) return s;
+  if (Status s = check_executor(function, executor); !s.is_ok()) return s;
   if (from.size() != to.size()) {
-    return fail(Errc::invalid_argument, "{}: to has {} layers, expected {} (from)", names.function,
+    return fail(Errc::invalid_argument, "{}: to has {} layers, expected {} (from)", function,
                 to.size(), from.size());
   }
   for (size_t layer = 0; layer < from.size(); ++layer) {
-    const struct {
-      const char* name;
-      const PagedKVView& from;
-      const PagedKVView& to;
-    } planes[] = {{"key", from[layer].key, to[layer].key},
-                  {"value", from[layer].value, to[layer].value}};
-    for (const auto& plane : planes) {
-      const bool is_latent =
-          &plane == &planes[1] && plane.from.data == nullptr && plane.to.data == nullptr;
+    for (const bool is_key : {true, false}) {
+      const char* member = is_key ? "key" : "value";
+      const PlanePair pair{{"from", layer, member},
+                           {"to", layer, member},
+                           is_key ? from[layer].key : from[layer].value,
+                           is_key ? to[layer].key : to[layer].value};
+      const bool is_latent = !is_key && pair.from.data == nullptr && pair.to.data == nullptr;
       if (is_latent) continue;
-      if (Status s = check_plane(names, plane.name, layer, plane.from, plane.to); !s.is_ok())
+      if (Status s = check_plane(function, unit, pair); !s.is_ok()) return s;
+      bounds.include(pair.from, pair.to);
+      if (unit == CopyUnit::page) continue;
+      if (Status s = check_page_size(function, pair.from_name, pair.from, from[0].key); !s.is_ok())
         return s;
-      bounds.include(plane.from, plane.to);
-      if (names.unit == CopyUnit::page) continue;
-      if (Status s = check_page_size(names.from, plane.name, plane.from, from[0].key); !s.is_ok())
-        return s;
-      if (Status s = check_page_size(names.to, plane.name, plane.to, to[0].key); !s.is_ok())
+      if (Status s = check_page_size(function, pair.to_name, pair.to, to[0].key); !s.is_ok())
         return s;
     }
   }
@@ -256,7 +250,8 @@ Status run(const char* function, Job& job, void (*task)(void*, int64_t) noexcept
 Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
                   std::span<const PageCopy> copies, const Executor& executor) noexcept {
   Bounds bounds;
-  if (Status s = check_planes(pages_names, from, to, executor, bounds); !s.is_ok()) return s;
+  if (Status s = check_planes("copy_pages", CopyUnit::page, from, to, executor, bounds); !s.is_ok())
+    return s;
   if (from.empty() || copies.empty()) return {};
   if (Status s = check_pages(copies, bounds); !s.is_ok()) return s;
   Job job{from, to, copies, {}};
@@ -269,7 +264,8 @@ Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
 Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
                   std::span<const SlotCopy> copies, const Executor& executor) noexcept {
   Bounds bounds;
-  if (Status s = check_planes(slots_names, from, to, executor, bounds); !s.is_ok()) return s;
+  if (Status s = check_planes("copy_slots", CopyUnit::slot, from, to, executor, bounds); !s.is_ok())
+    return s;
   if (from.empty() || copies.empty()) return {};
   const int64_t from_slots = bounds.from_pages * slots_per_page(from[0].key);
   const int64_t to_slots = bounds.to_pages * slots_per_page(to[0].key);

@@ -4,12 +4,11 @@
 #include "folio/attention/merge.h"
 
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "attention/convert.h"
 #include "attention/work_split.h"
-#include "cache/check_reach.h"
+#include "cache/check_tensor.h"
 #include "core/run_on.h"
 
 namespace folio::inline v1 {
@@ -83,51 +82,10 @@ void merge_rows(void* arg, int64_t task) noexcept {
     merge_row(job, row / heads, row % heads);
 }
 
-/// "out", or "parts[2].out"; made on failure only.
-struct Name {
-  char text[32] = "out";
-  explicit Name(int64_t part) {
-    if (part >= 0)
-      std::snprintf(text, sizeof text, "parts[%lld].out", static_cast<long long>(part));
-  }
-};
-
-/// `part` < 0: `tensor` is out itself.
-Status check_tensor(int64_t part, const AnyTensor<3>& tensor, const AnyTensor<3>& out) {
-  if (tensor.data == nullptr)
-    return fail(Errc::invalid_argument, "merge: {} data is null, expected a tensor",
-                Name(part).text);
-  if (!is_activation_dtype(tensor.dtype)) {
-    return fail(Errc::invalid_argument, "merge: {} has dtype {}, expected f32, bf16 or f16",
-                Name(part).text, tensor.dtype);
-  }
-  if (tensor.extent[0] != out.extent[0] || tensor.extent[1] != out.extent[1] ||
-      tensor.extent[2] != out.extent[2]) {
-    return fail(Errc::invalid_argument,
-                "merge: {} has shape [{}, {}, {}], expected [{}, {}, {}] (from out)",
-                Name(part).text, tensor.extent[0], tensor.extent[1], tensor.extent[2],
-                out.extent[0], out.extent[1], out.extent[2]);
-  }
-  const int64_t element = bit_width(tensor.dtype) / 8;
-  if (tensor.stride_bytes[2] != element) {
-    return fail(Errc::invalid_argument,
-                "merge: {} has stride {} in its last dimension, expected {} (contiguous {})",
-                Name(part).text, tensor.stride_bytes[2], element, tensor.dtype);
-  }
-  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(tensor.data) %
-                                            static_cast<uintptr_t>(element));
-  if (address != 0 || tensor.stride_bytes[0] % element != 0 ||
-      tensor.stride_bytes[1] % element != 0) {
-    return fail(
-        Errc::invalid_argument,
-        "merge: {} data or strides [{}, {}] are not aligned, expected multiples of {} bytes",
-        Name(part).text, tensor.stride_bytes[0], tensor.stride_bytes[1], element);
-  }
-  return check_reach("merge", Name(part).text, tensor);
-}
-
 Status check_part(size_t index, const Partial& part, const AnyTensor<3>& out) {
-  if (Status s = check_tensor(static_cast<int64_t>(index), part.out, out); !s.is_ok()) return s;
+  const ElementName name("parts", index, "out");
+  const ExpectedTensor expected{{out.extent[0], out.extent[1], out.extent[2]}, "out"};
+  if (Status s = check_tensor("merge", name, part.out, expected); !s.is_ok()) return s;
   if (part.lse == nullptr) {
     return fail(Errc::invalid_argument, "merge: parts[{}].lse is null, expected [{}, {}]", index,
                 out.extent[0], out.extent[1]);
@@ -153,7 +111,8 @@ Status check(std::span<const Partial> parts, const AnyTensor<3>& out, const Exec
                 out.extent[0], out.extent[1], out.extent[2]);
   }
   if (out.extent[0] == 0) return {};
-  if (Status s = check_tensor(-1, out, out); !s.is_ok()) return s;
+  const ExpectedTensor same{{out.extent[0], out.extent[1], out.extent[2]}, "out"};
+  if (Status s = check_tensor("merge", "out", out, same); !s.is_ok()) return s;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (Status s = check_part(i, parts[i], out); !s.is_ok()) return s;
   }

@@ -9,6 +9,7 @@
 #include "attention/internals.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
+#include "cache/check_tensor.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -47,7 +48,8 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
                 "plan: attention is empty, expected one made by Attention::create");
   const AttentionProblem& problem = attention.problem();
   const AttentionLimits& limits = attention.limits();
-  if (Status s = check_memory("plan: plan_memory", plan_memory, attention.plan_bytes()); !s.is_ok())
+  if (Status s = check_memory("plan", "plan_memory", plan_memory, attention.plan_bytes());
+      !s.is_ok())
     return s;
   ::new (plan_memory.data) PlanHeader();  // whatever the memory held is no plan any more
   if (Status s = check_batch(problem, limits, batch); !s.is_ok()) return s;

@@ -24,6 +24,19 @@ Status check_lengths(const char* function, const Batch& batch) {
 
 }  // namespace
 
+Status check_ascending(const char* function, const Batch& batch) noexcept {
+  if (batch.query_offsets[0] != 0)
+    return fail(Errc::invalid_argument, "{}: batch.query_offsets[0] is {}, expected 0", function,
+                batch.query_offsets[0]);
+  for (int32_t b = 0; b < batch.size; ++b) {
+    if (batch.query_offsets[b + 1] >= batch.query_offsets[b]) continue;
+    return fail(Errc::invalid_argument,
+                "{}: batch.query_offsets[{}] is {}, expected at least {} (they ascend)", function,
+                b + 1, batch.query_offsets[b + 1], batch.query_offsets[b]);
+  }
+  return {};
+}
+
 Status check_offsets(const char* function, const Batch& batch, int64_t tokens,
                      const char* of) noexcept {
   if (batch.size < 0)
@@ -36,16 +49,7 @@ Status check_offsets(const char* function, const Batch& batch, int64_t tokens,
   if (batch.query_offsets == nullptr)
     return fail(Errc::invalid_argument, "{}: batch.query_offsets is null, expected an array",
                 function);
-  if (batch.query_offsets[0] != 0) {
-    return fail(Errc::invalid_argument, "{}: batch.query_offsets[0] is {}, expected 0", function,
-                batch.query_offsets[0]);
-  }
-  for (int32_t b = 0; b < batch.size; ++b) {
-    if (batch.query_offsets[b + 1] >= batch.query_offsets[b]) continue;
-    return fail(Errc::invalid_argument,
-                "{}: batch.query_offsets[{}] is {}, expected at least {} (ascending)", function,
-                b + 1, batch.query_offsets[b + 1], batch.query_offsets[b]);
-  }
+  if (Status s = check_ascending(function, batch); !s.is_ok()) return s;
   if (batch.query_offsets[batch.size] == tokens) return {};
   return fail(Errc::invalid_argument,
               "{}: {} has {} tokens, expected {} (from batch.query_offsets)", function, of, tokens,

@@ -11,6 +11,10 @@
 
 namespace folio::inline v1 {
 
+/// Offsets, which are not null, ascend from 0.
+/// Errors: invalid_argument, "<function>: batch.query_offsets..."
+Status check_ascending(const char* function, const Batch& batch) noexcept;
+
 /// Size and offsets of a batch whose sequences have `tokens` tokens together; `of` names what has
 /// them. Errors: invalid_argument, "<function>: batch...", for a negative size, null or descending
 /// offsets, another number of tokens

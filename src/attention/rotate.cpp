@@ -6,6 +6,7 @@
 #include "attention/row_checks.h"
 #include "attention/row_jobs.h"
 #include "attention/work_split.h"
+#include "cache/check_tensor.h"
 #include "core/run_on.h"
 
 namespace folio::inline v1 {
@@ -72,8 +73,7 @@ bool overlaps(const AnyTensor<3>& q, const AnyTensor<3>& out) {
 
 Status check_out(const RotateArgs& args) {
   const auto& extent = args.q.extent;
-  const ExpectedTensor expected{extent[0], static_cast<int32_t>(extent[1]),
-                                static_cast<int32_t>(extent[2]), "q"};
+  const ExpectedTensor expected{{extent[0], extent[1], extent[2]}, "q"};
   if (Status s = check_tensor("rotate", "out", args.out, expected); !s.is_ok()) return s;
   const struct {
     int64_t stride;
@@ -102,8 +102,7 @@ Status check_q(const AnyTensor<3>& q) {
           check_head_size("rotate", "q", head_size, "a row of a head is worked on as a whole");
       !s.is_ok())
     return s;
-  return check_tensor("rotate", "q", q,
-                      {q.extent[0], static_cast<int32_t>(q.extent[1]), head_size, "q"});
+  return check_tensor("rotate", "q", q, {{q.extent[0], q.extent[1], q.extent[2]}, "q"});
 }
 
 Status check(const Batch& batch, const RotateArgs& args, const Executor& executor) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/row_checks.cpp: checks of planes and tensors of rows.
+/// src/attention/row_checks.cpp: checks of planes whose rows are read, computed or written.
 #include "attention/row_checks.h"
 
 #include <limits>
 
-#include "attention/convert.h"
 #include "cache/check_reach.h"
 #include "cache/check_view.h"
 #include "cpu/append/rows.h"
@@ -29,7 +28,7 @@ Status check_distinct(const char* function, const char* plane, const PagedKVView
   for (const auto& dim : dims) {
     if (dim.stride != 0 || dim.extent <= 1) continue;
     return fail(Errc::invalid_argument,
-                "{}: {} {} is 0 over {} elements, expected a place for each", function, plane,
+                "{}: {}.{} is 0 over {} elements, expected a place for each", function, plane,
                 dim.name, dim.extent);
   }
   return {};
@@ -46,9 +45,8 @@ Status check_computed(const char* function, const char* plane, const PagedKVView
   }
   if (scales.page_stride_bytes != 0 || view.num_pages <= 1) return {};
   return fail(Errc::invalid_argument,
-              "{}: {} scales.page_stride_bytes is 0 with slot stride {}, expected a scale for each "
-              "token (or slot stride 0: "
-              "calibrated)",
+              "{}: {}.scales.page_stride_bytes is 0 with slot stride {}, expected a scale for each "
+              "token (or slot stride 0: calibrated)",
               function, plane, scales.slot_stride_bytes);
 }
 
@@ -57,7 +55,7 @@ Status check_computed(const char* function, const char* plane, const PagedKVView
 Status check_head_size(const char* function, const char* plane, int32_t head_size,
                        const char* reason) noexcept {
   if (head_size <= rows::head_size_max) return {};
-  return fail(Errc::unsupported, "{}: {} head_size is {}, expected at most {} ({})", function,
+  return fail(Errc::unsupported, "{}: {}.head_size is {}, expected at most {} ({})", function,
               plane, head_size, rows::head_size_max, reason);
 }
 
@@ -67,7 +65,7 @@ Status check_scales(const char* function, const char* plane, const PagedKVView& 
   const float* factor = scales.tensor_scale;
   if (factor != nullptr && !(*factor > 0.0f && *factor <= std::numeric_limits<float>::max())) {
     return fail(Errc::invalid_argument,
-                "{}: {} scales.tensor_scale is {}, expected a positive finite number", function,
+                "{}: {}.scales.tensor_scale is {}, expected a positive finite number", function,
                 plane, static_cast<double>(*factor));
   }
   return check_head_size(function, plane, view.head_size, "it has scales");
@@ -78,39 +76,6 @@ Status check_writable(const char* function, const char* plane, const PagedKVView
   if (Status s = check_distinct(function, plane, view); !s.is_ok()) return s;
   if (Status s = check_scales(function, plane, view); !s.is_ok()) return s;
   return check_computed(function, plane, view);
-}
-
-Status check_tensor(const char* function, const char* name, const AnyTensor<3>& tensor,
-                    const ExpectedTensor& expected) noexcept {
-  if (tensor.data == nullptr) {
-    return fail(Errc::invalid_argument, "{}: {} data is null, expected [{}, {}, {}] (from {})",
-                function, name, expected.tokens, expected.heads, expected.head_size, expected.from);
-  }
-  if (!is_activation_dtype(tensor.dtype))
-    return fail(Errc::invalid_argument, "{}: {} has dtype {}, expected f32, bf16 or f16", function,
-                name, tensor.dtype);
-  if (tensor.extent[0] != expected.tokens || tensor.extent[1] != expected.heads ||
-      tensor.extent[2] != expected.head_size) {
-    return fail(Errc::invalid_argument,
-                "{}: {} has shape [{}, {}, {}], expected [{}, {}, {}] (from {})", function, name,
-                tensor.extent[0], tensor.extent[1], tensor.extent[2], expected.tokens,
-                expected.heads, expected.head_size, expected.from);
-  }
-  const int64_t element = bit_width(tensor.dtype) / 8;
-  if (tensor.stride_bytes[2] != element) {
-    return fail(Errc::invalid_argument,
-                "{}: {} has stride {} in its last dimension, expected {} (contiguous {})", function,
-                name, tensor.stride_bytes[2], element, tensor.dtype);
-  }
-  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(tensor.data) %
-                                            static_cast<uintptr_t>(element));
-  if (address != 0 || tensor.stride_bytes[0] % element != 0 ||
-      tensor.stride_bytes[1] % element != 0) {
-    return fail(Errc::invalid_argument,
-                "{}: {} data or strides [{}, {}] are not aligned, expected multiples of {} bytes",
-                function, name, tensor.stride_bytes[0], tensor.stride_bytes[1], element);
-  }
-  return check_reach(function, name, tensor);
 }
 
 }  // namespace folio::inline v1

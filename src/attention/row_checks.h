@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/row_checks.h: what append, rotate and the copies ask of the planes and tensors
-/// that they read and write.
+/// src/attention/row_checks.h: what append, rotate and the copies ask of planes beside what
+/// check_view does: places that can be written, scales that can be used.
 #pragma once
 
 #include "folio/cache/paged_kv_view.h"
-#include "folio/core/any_tensor.h"
 #include "folio/core/status.h"
 
 namespace folio::inline v1 {
@@ -22,17 +21,5 @@ Status check_scales(const char* function, const char* plane, const PagedKVView& 
 /// would have to fit for.
 Status check_head_size(const char* function, const char* plane, int32_t head_size,
                        const char* reason) noexcept;
-
-/// What a tensor of activations must be, and where that is known from.
-struct ExpectedTensor {
-  int64_t tokens = 0;
-  int32_t heads = 0;
-  int32_t head_size = 0;
-  const char* from = "";
-};
-
-/// Errors: invalid_argument, "<function>: <name>..."
-Status check_tensor(const char* function, const char* name, const AnyTensor<3>& tensor,
-                    const ExpectedTensor& expected) noexcept;
 
 }  // namespace folio::inline v1

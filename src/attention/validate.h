@@ -41,8 +41,4 @@ namespace folio::inline v1 {
 [[nodiscard]] Status check_task(const Attention& attention, const AttentionPlan& plan,
                                 const MemorySpan& workspace, int64_t task) noexcept;
 
-/// `memory` holds `bytes` bytes, 64-byte aligned. `what` names it in the message.
-[[nodiscard]] Status check_memory(const char* what, const MemorySpan& memory,
-                                  int64_t bytes) noexcept;
-
 }  // namespace folio::inline v1

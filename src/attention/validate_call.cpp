@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/validate_call.cpp: the checks of batches and of one layer's arguments.
+#include "attention/positions.h"
 #include "attention/validate.h"
 #include "cache/check_reach.h"
+#include "cache/check_tensor.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -12,18 +14,6 @@ Status check_optional(const char* argument, bool is_given, bool is_expected) {
               is_given ? "{} is given, but the problem was created without it"
                        : "{} is null, but the problem asks for it",
               argument);
-}
-
-Status check_offsets(const Batch& batch) {
-  if (batch.query_offsets[0] != 0)
-    return fail(Errc::invalid_argument, "plan: batch.query_offsets[0] is {}, expected 0",
-                batch.query_offsets[0]);
-  for (int32_t b = 0; b < batch.size; ++b)
-    if (batch.query_offsets[b + 1] < batch.query_offsets[b])
-      return fail(Errc::invalid_argument,
-                  "plan: batch.query_offsets[{}] is {}, expected at least {} (they ascend)", b + 1,
-                  batch.query_offsets[b + 1], batch.query_offsets[b]);
-  return {};
 }
 
 Status check_contexts(const AttentionLimits& limits, const Batch& batch) {
@@ -56,36 +46,6 @@ Status check_tree(const Batch& batch) {
           "plan: batch.tree_words is {}, expected at least {} (sequence {} has {} new tokens)",
           batch.tree_words, (new_tokens + 63) / 64, b, new_tokens);
   }
-  return {};
-}
-
-Status check_tensor(const char* argument, const AnyTensor<3>& t, DType dtype,
-                    const int64_t (&extent)[3]) {
-  if (t.dtype != dtype)
-    return fail(Errc::invalid_argument, "attend: {} has dtype {}, expected {} (from the problem)",
-                argument, t.dtype, dtype);
-  for (int i = 0; i < 3; ++i)
-    if (t.extent[i] != extent[i])
-      return fail(Errc::invalid_argument,
-                  "attend: {} has shape [{}, {}, {}], expected [{}, {}, {}]", argument, t.extent[0],
-                  t.extent[1], t.extent[2], extent[0], extent[1], extent[2]);
-  const int64_t element = bit_width(dtype) / 8;
-  if (t.stride_bytes[2] != element)
-    return fail(Errc::invalid_argument,
-                "attend: {}.stride_bytes[2] is {}, expected {} (the last dimension is contiguous)",
-                argument, t.stride_bytes[2], element);
-  if (t.stride_bytes[0] % element != 0 || t.stride_bytes[1] % element != 0)
-    return fail(Errc::invalid_argument,
-                "attend: {}.stride_bytes are {} and {}, expected multiples of {} (the size of {})",
-                argument, t.stride_bytes[0], t.stride_bytes[1], element, dtype);
-  if (extent[0] == 0) return {};
-  if (t.data == nullptr)
-    return fail(Errc::invalid_argument, "attend: {}.data is null, expected {} tokens", argument,
-                extent[0]);
-  if (reinterpret_cast<uintptr_t>(t.data) % static_cast<uintptr_t>(element) != 0)
-    return fail(Errc::invalid_argument,
-                "attend: {}.data is not aligned, expected a multiple of {} (the size of {})",
-                argument, element, dtype);
   return {};
 }
 
@@ -144,32 +104,17 @@ Status check_bias(const AttentionProblem& problem, int64_t tokens, const AnyTens
   if (bias.extent[0] != 1 && bias.extent[0] != problem.q_heads)
     return fail(Errc::invalid_argument, "attend: bias has {} heads, expected 1 or {} (q_heads)",
                 bias.extent[0], problem.q_heads);
-  return check_tensor("bias", bias, DType::f32, {bias.extent[0], tokens, bias.extent[2]});
+  return check_tensor("attend", "bias", bias,
+                      {{bias.extent[0], tokens, bias.extent[2]}, "the plan", DType::f32});
 }
 
 Status check_reaches(const AttentionProblem& problem, const AttentionArgs& args) {
-  if (Status s = check_reach("attend", "q", args.q); !s.is_ok()) return s;
-  if (Status s = check_reach("attend", "out", args.out); !s.is_ok()) return s;
   if (Status s = check_reach("attend", "key", args.key, args.key.num_pages); !s.is_ok()) return s;
-  if (!problem.value_in_key) {
-    if (Status s = check_reach("attend", "value", args.value, args.value.num_pages); !s.is_ok())
-      return s;
-  }
-  return args.bias.data == nullptr ? Status() : check_reach("attend", "bias", args.bias);
+  if (problem.value_in_key) return {};
+  return check_reach("attend", "value", args.value, args.value.num_pages);
 }
 
 }  // namespace
-
-Status check_memory(const char* what, const MemorySpan& memory, int64_t bytes) noexcept {
-  if (memory.data == nullptr)
-    return fail(Errc::invalid_argument, "{} is null, expected {} bytes", what, bytes);
-  if (memory.bytes < bytes)
-    return fail(Errc::invalid_argument, "{} has {} bytes, expected at least {}", what, memory.bytes,
-                bytes);
-  if (reinterpret_cast<uintptr_t>(memory.data) % 64 != 0)
-    return fail(Errc::invalid_argument, "{} is not aligned, expected a multiple of 64 bytes", what);
-  return {};
-}
 
 Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits,
                    const Batch& batch) noexcept {
@@ -183,7 +128,7 @@ Status check_batch(const AttentionProblem& problem, const AttentionLimits& limit
     return fail(Errc::invalid_argument,
                 "plan: batch.context_lengths is null, expected one length per sequence");
   if (batch.size > 0) {
-    if (Status s = check_offsets(batch); !s.is_ok()) return s;
+    if (Status s = check_ascending("plan", batch); !s.is_ok()) return s;
     if (batch.query_offsets[batch.size] > limits.tokens)
       return fail(Errc::invalid_argument,
                   "plan: batch.query_offsets[{}] is {}, expected at most limits.tokens = {}",
@@ -215,14 +160,11 @@ Status check_batch(const AttentionProblem& problem, const AttentionLimits& limit
 
 Status check_args(const AttentionProblem& problem, int64_t tokens,
                   const AttentionArgs& args) noexcept {
-  if (Status s = check_tensor("q", args.q, problem.q_dtype,
-                              {tokens, problem.q_heads, problem.key.head_size});
-      !s.is_ok())
-    return s;
-  if (Status s = check_tensor("out", args.out, problem.out_dtype,
-                              {tokens, problem.q_heads, problem.v_head_size});
-      !s.is_ok())
-    return s;
+  const char* from = "the problem and the plan";
+  const ExpectedTensor q{{tokens, problem.q_heads, problem.key.head_size}, from, problem.q_dtype};
+  const ExpectedTensor out{{tokens, problem.q_heads, problem.v_head_size}, from, problem.out_dtype};
+  if (Status s = check_tensor("attend", "q", args.q, q); !s.is_ok()) return s;
+  if (Status s = check_tensor("attend", "out", args.out, out); !s.is_ok()) return s;
   if (Status s = check_view("key", args.key, problem.key); !s.is_ok()) return s;
   if (!problem.value_in_key) {
     if (Status s = check_view("value", args.value, problem.value); !s.is_ok()) return s;

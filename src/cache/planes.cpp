@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "cache/check_tensor.h"
 #include "cache/check_view.h"
 #include "core/checked.h"
 #include "folio/cache/page_walk.h"
@@ -103,19 +104,6 @@ PlaneStrides strides_of(const KVShape& shape, int64_t num_pages, int64_t row) {
   return s;
 }
 
-Status check_memory(const char* argument, MemorySpan memory, int64_t expected, int64_t element) {
-  if (memory.bytes < expected) {
-    return fail(Errc::invalid_argument, "make_planes: {} has {} bytes, expected at least {}",
-                argument, memory.bytes, expected);
-  }
-  if (reinterpret_cast<uintptr_t>(memory.data) % static_cast<uintptr_t>(element) != 0) {
-    return fail(Errc::invalid_argument,
-                "make_planes: {} is not aligned, expected a multiple of {} bytes", argument,
-                element);
-  }
-  return {};
-}
-
 Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
                      MemorySpan scales) {
   if (num_pages < 0 || num_pages > 0xffffffff) {
@@ -136,7 +124,8 @@ Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
   }
   const int64_t bytes = block_size.value(), bytes_of_scales = scales_size.value();
   if (blocks.data == nullptr) return {};
-  if (Status s = check_memory("blocks", blocks, bytes, bit_width(shape.dtype) / 8); !s.is_ok())
+  if (Status s = check_memory("make_planes", "blocks", blocks, bytes, bit_width(shape.dtype) / 8);
+      !s.is_ok())
     return s;
   if (shape.scale_dtype == DType::invalid) {
     if (scales.data == nullptr) return {};
@@ -148,7 +137,8 @@ Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
                 "make_planes: scales are null, expected {} bytes (shape.scale_dtype is {})",
                 bytes_of_scales, shape.scale_dtype);
   }
-  return check_memory("scales", scales, bytes_of_scales, bit_width(shape.scale_dtype) / 8);
+  return check_memory("make_planes", "scales", scales, bytes_of_scales,
+                      bit_width(shape.scale_dtype) / 8);
 }
 
 std::byte* offset(void* data, int64_t bytes) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/core/executor_threads.cpp: the default executor on std::thread, for builds without OpenMP.
+/// src/core/executor_threads.cpp: the default executor's threads on std::thread, for builds without
+/// OpenMP.
 ///
 /// One process-wide pool, started at first use and joined at exit. A caller publishes one job,
 /// works on it itself and waits until the workers have left it; a second caller meanwhile runs its
-/// tasks alone, so that nobody waits for a stranger's job. The context of an executor is the thread
-/// count itself.
+/// tasks alone, so that nobody waits for a stranger's job.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "folio/core/execution.h"
+#include "core/own_threads.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -98,35 +98,22 @@ class ThreadPool {
   std::vector<std::thread> workers_;
 };
 
-int thread_count(void* context) {
+}  // namespace
+
+int own_threads::count(void* context) {
   const auto threads = static_cast<int>(reinterpret_cast<intptr_t>(context));
   return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-void run_in_order(void*, int64_t n, Task task, void* arg) {
-  for (int64_t i = 0; i < n; ++i) task(arg, i);
-}
-
-void parallel_for(void* context, int64_t n, Task task, void* arg) {
+void own_threads::parallel_for(void* context, int64_t n, Task task, void* arg) {
   static ThreadPool pool;
-  const int threads = static_cast<int>(std::min<int64_t>(thread_count(context), n));
-  if (threads <= 1) return run_in_order(context, n, task, arg);
+  const int threads = static_cast<int>(std::min<int64_t>(count(context), n));
   Job job;
   job.n = n;
   job.task = task;
   job.arg = arg;
+  if (threads <= 1) return job.work();
   pool.run(job, threads - 1);
-}
-
-}  // namespace
-
-Executor serial_executor() noexcept {
-  return {nullptr, [](void*) { return 1; }, run_in_order};
-}
-
-Executor default_executor(int threads) noexcept {
-  return {reinterpret_cast<void*>(static_cast<intptr_t>(threads > 0 ? threads : 0)), thread_count,
-          parallel_for};
 }
 
 }  // namespace folio::inline v1

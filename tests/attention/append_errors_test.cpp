@@ -74,7 +74,7 @@ TEST(AppendErrors, append_refuses_its_sources_and_targets) {
       "append",
       {{"executor", [](C& c) { c.executor.parallel_for = nullptr; }, {"executor", "parallel_for"}},
        {"executor", [](C& c) { c.executor.concurrency = nullptr; }, {"executor", "concurrency"}},
-       {"k.data", [](C& c) { c.args.k.data = nullptr; }, {"k data is null", "[3, 2, 16]"}},
+       {"k.data", [](C& c) { c.args.k.data = nullptr; }, {"k.data is null", "[3, 2, 16]"}},
        {"k.dtype", [](C& c) { c.args.k.dtype = DType::i8; }, {"k has dtype i8", "bf16"}},
        {"k heads",
         [](C& c) { c.args.k.extent[1] = 4; },
@@ -83,57 +83,57 @@ TEST(AppendErrors, append_refuses_its_sources_and_targets) {
        {"k tokens", [](C& c) { c.args.k.extent[0] = -1; }, {"k has -1 tokens"}},
        {"k dims not contiguous",
         [](C& c) { c.args.k.stride_bytes[2] = 8; },
-        {"k has stride 8", "4"}},
+        {"k.stride_bytes[2] is 8", "4"}},
        {"k stride",
         [](C& c) { c.args.k.stride_bytes[1] = 65; },
-        {"k data or strides", "65", "4 bytes"}},
+        {"k.stride_bytes[1] is 65", "4 bytes"}},
        {"v tokens", [](C& c) { c.args.v.extent[0] = 2; }, {"v has shape [2, 2, 16]", "[3, 2, 16]"}},
-       {"v.data", [](C& c) { c.args.v.data = nullptr; }, {"v data is null"}},
-       {"value.data", [](C& c) { c.args.value.data = nullptr; }, {"value data is null"}},
+       {"v.data", [](C& c) { c.args.v.data = nullptr; }, {"v.data is null"}},
+       {"value.data", [](C& c) { c.args.value.data = nullptr; }, {"value.data is null"}},
        {"value.page_size",
         [](C& c) { c.args.value.page_size = 2; },
-        {"value page_size is 2", "4 (from key)"}},
-       {"key.data", [](C& c) { c.args.key.data = nullptr; }, {"key data is null"}},
+        {"value.page_size is 2", "4 (from key)"}},
+       {"key.data", [](C& c) { c.args.key.data = nullptr; }, {"key.data is null"}},
        {"key.dtype", [](C& c) { c.args.key.dtype = DType::f8_e8m0; }, {"key has dtype f8_e8m0"}},
        {"key.dtype", [](C& c) { c.args.key.dtype = DType::f4_e2m1; }, {"key has dtype f4_e2m1"}},
        {"key.num_heads",
         [](C& c) { c.args.key.num_heads = 0; },
-        {"key num_heads is 0", "at least 1"}},
-       {"key.page_size", [](C& c) { c.args.key.page_size = -4; }, {"key page_size is -4"}},
+        {"key.num_heads is 0", "at least 1"}},
+       {"key.page_size", [](C& c) { c.args.key.page_size = -4; }, {"key.page_size is -4"}},
        {"key.num_pages",
         [](C& c) { c.args.key.num_pages = int64_t{1} << 32; },
-        {"key num_pages is 4294967296"}},
+        {"key.num_pages is 4294967296"}},
        {"key.head_stride",
         [](C& c) { c.args.key.head_stride_bytes = 0; },
-        {"key head_stride_bytes is 0"}},
+        {"key.head_stride_bytes is 0"}},
        {"key.slot_stride",
         [](C& c) { c.args.key.slot_stride_bytes = 0; },
-        {"key slot_stride_bytes is 0"}},
+        {"key.slot_stride_bytes is 0"}},
        {"key.page_stride",
         [](C& c) { c.args.key.page_stride_bytes = 0; },
-        {"key page_stride_bytes is 0"}},
+        {"key.page_stride_bytes is 0"}},
        {"key.slot_stride of f32",
         [](C& c) {
           c.args.key.dtype = DType::f32;
           c.args.key.slot_stride_bytes = 34;
         },
-        {"key slot_stride_bytes is 34", "4 bytes"}}});
+        {"key.slot_stride_bytes is 34", "4 bytes"}}});
 }
 
 TEST(AppendErrors, append_refuses_scales_it_cannot_write) {
   using C = AppendCall;
   expect_refused<C>("append", {{"scales.dtype",
                                 [](C& c) { c.args.key.scales.dtype = DType::i8; },
-                                {"key scales have dtype i8", "f8_e8m0"}},
+                                {"key.scales.dtype is i8", "f8_e8m0"}},
                                {"scales.granularity",
                                 [](C& c) { c.args.key.scales.granularity = 0; },
-                                {"key scales.granularity is 0"}},
+                                {"key.scales.granularity is 0"}},
                                {"scales.head_stride",
                                 [](C& c) { c.args.key.scales.head_stride_bytes = 6; },
                                 {"scales.head_stride_bytes is 6", "4 bytes"}},
                                {"scales shared by pages",
                                 [](C& c) { c.args.value.scales.page_stride_bytes = 0; },
-                                {"value scales.page_stride_bytes is 0"}},
+                                {"value.scales.page_stride_bytes is 0"}},
                                {"computed scales of bf16",
                                 [](C& c) { c.args.key.dtype = DType::bf16; },
                                 {"key has dtype bf16", "computed"}},
@@ -142,7 +142,7 @@ TEST(AppendErrors, append_refuses_scales_it_cannot_write) {
                                   c.tensor_scale = 0.0f;
                                   c.args.key.scales.tensor_scale = &c.tensor_scale;
                                 },
-                                {"key scales.tensor_scale is 0", "positive"}}});
+                                {"key.scales.tensor_scale is 0", "positive"}}});
 }
 
 TEST(AppendErrors, append_refuses_slots_and_batches_that_contradict) {
@@ -283,7 +283,7 @@ TEST(AppendErrors, append_refuses_rotations_and_norms_that_do_not_fit) {
                                   c.args.key.head_size = 4104;
                                   c.args.k.extent[2] = 4104;
                                 },
-                                {"key head_size is 4104", "at most 4096"},
+                                {"key.head_size is 4104", "at most 4096"},
                                 Errc::unsupported}});
 }
 
@@ -293,15 +293,15 @@ TEST(AppendErrors, rotate_refuses_what_does_not_fit) {
   expect_refused<C>(
       "rotate",
       {{"executor", [](C& c) { c.executor = {}; }, {"executor"}},
-       {"q.data", [](C& c) { c.args.q.data = nullptr; }, {"q data is null"}},
+       {"q.data", [](C& c) { c.args.q.data = nullptr; }, {"q.data is null"}},
        {"q.dtype", [](C& c) { c.args.q.dtype = DType::i8; }, {"q has dtype i8", "bf16"}},
        {"q tokens", [](C& c) { c.args.q.extent[0] = -1; }, {"q has -1 tokens"}},
        {"q heads", [](C& c) { c.args.q.extent[1] = 0; }, {"q has shape [3, 0, 16]"}},
-       {"q stride", [](C& c) { c.args.q.stride_bytes[2] = 8; }, {"q has stride 8", "4"}},
-       {"q stride", [](C& c) { c.args.q.stride_bytes[0] = 66; }, {"q data or strides", "66"}},
+       {"q stride", [](C& c) { c.args.q.stride_bytes[2] = 8; }, {"q.stride_bytes[2] is 8", "4"}},
+       {"q stride", [](C& c) { c.args.q.stride_bytes[0] = 66; }, {"q.stride_bytes[0] is 66"}},
        {"q head too large",
         [](C& c) { c.args.q.extent[2] = 4097; },
-        {"q head_size is 4097", "4096"},
+        {"q.head_size is 4097", "4096"},
         Errc::unsupported},
        {"q_norm misaligned",
         [](C& c) {
@@ -309,7 +309,7 @@ TEST(AppendErrors, rotate_refuses_what_does_not_fit) {
               reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(c.weights.data()) + 1);
         },
         {"q_norm is not aligned", "4 bytes"}},
-       {"out.data", [](C& c) { c.args.out.data = nullptr; }, {"out data is null", "[3, 2, 16]"}},
+       {"out.data", [](C& c) { c.args.out.data = nullptr; }, {"out.data is null", "[3, 2, 16]"}},
        {"out.dtype", [](C& c) { c.args.out.dtype = DType::f8_e4m3; }, {"out has dtype f8_e4m3"}},
        {"out shape",
         [](C& c) { c.args.out.extent[1] = 1; },

@@ -59,7 +59,10 @@ struct Operations {
   PlaneSpec spec{DType::f32, 2, 32, 64, 32};
   TestPlane key{spec}, value{spec}, to{spec};
   Source rows{DType::f32, tokens, 2, 32, 0};
-  std::vector<float> out = std::vector<float>(tokens * 64), lse = std::vector<float>(tokens * 2);
+  std::vector<float> angles = std::vector<float>(32, 0.6f);
+  std::vector<int32_t> positions = std::vector<int32_t>(tokens, 0);
+  std::vector<float> out = std::vector<float>(tokens * 64, 1.0f),
+                     lse = std::vector<float>(tokens * 2);
   std::vector<int64_t> slots = std::vector<int64_t>(tokens);
   std::vector<PageCopy> pages;
   std::vector<SlotCopy> slot_copies;
@@ -91,9 +94,11 @@ struct Operations {
     return folio::append({}, args, executor);
   }
   Status rotate(const Executor& executor) {
+    // in place: a token that is rotated twice shows
+    const Rope rope{angles.data(), 1, 32, false, 0, positions.data()};
     RotateArgs args;
-    args.q = rows.tensor;
-    args.out = result();
+    args.q = args.out = result();
+    args.rope = &rope;
     return folio::rotate({}, args, executor);
   }
   Status merge(const Executor& executor) {

@@ -81,33 +81,33 @@ TEST(CacheErrors, copy_pages_refuses_planes_that_differ_and_pages_that_are_not_t
       "copy_pages",
       {{"executor", [](C& c) { c.executor = {}; }, {"executor"}},
        {"layers", [](C& c) { c.to.clear(); }, {"to has 0 layers", "1"}},
-       {"heads", [](C& c) { c.to[0].value.num_heads = 1; }, {"to[0].value num_heads is 1", "2"}},
-       {"head_size", [](C& c) { c.to[0].key.head_size = 8; }, {"to[0].key head_size is 8", "16"}},
-       {"page_size", [](C& c) { c.to[0].key.page_size = 2; }, {"to[0].key page_size is 2", "4"}},
-       {"value missing", [](C& c) { c.to[0].value.data = nullptr; }, {"to", "value data is null"}},
-       {"key missing", [](C& c) { c.from[0].key.data = nullptr; }, {"from", "key data is null"}},
-       {"dtype", [](C& c) { c.to[0].key.dtype = DType::f8_e8m0; }, {"to: key has dtype f8_e8m0"}},
+       {"heads", [](C& c) { c.to[0].value.num_heads = 1; }, {"to[0].value.num_heads is 1", "2"}},
+       {"head_size", [](C& c) { c.to[0].key.head_size = 8; }, {"to[0].key.head_size is 8", "16"}},
+       {"page_size", [](C& c) { c.to[0].key.page_size = 2; }, {"to[0].key.page_size is 2", "4"}},
+       {"value missing", [](C& c) { c.to[0].value.data = nullptr; }, {"to[0].value.data is null"}},
+       {"key missing", [](C& c) { c.from[0].key.data = nullptr; }, {"from[0].key.data is null"}},
+       {"dtype", [](C& c) { c.to[0].key.dtype = DType::f8_e8m0; }, {"to[0].key has dtype f8_e8m0"}},
        {"computed scales of bf16",
         [](C& c) { c.to[0].key.dtype = DType::bf16; },
-        {"to: key has dtype bf16", "computed scales"}},
+        {"to[0].key has dtype bf16", "computed scales"}},
        {"granularity",
         [](C& c) { c.from[0].value.scales.granularity = 0; },
-        {"from: value scales.granularity is 0"}},
+        {"from[0].value.scales.granularity is 0"}},
        {"tensor_scale",
         [](C& c) {
           c.tensor_scale = -1.0f;
           c.from[0].value.scales.tensor_scale = &c.tensor_scale;
         },
-        {"from: value scales.tensor_scale is -1", "positive"}},
+        {"from[0].value.scales.tensor_scale is -1", "positive"}},
        {"scales shared by pages",
         [](C& c) { c.to[0].key.scales.page_stride_bytes = 0; },
-        {"to: key scales.page_stride_bytes is 0"}},
+        {"to[0].key.scales.page_stride_bytes is 0"}},
        {"slots on one place, converted",
         [](C& c) {
           c.to[0].key.dtype = DType::i8;
           c.to[0].key.slot_stride_bytes = 0;
         },
-        {"to: key slot_stride_bytes is 0"}},
+        {"to[0].key.slot_stride_bytes is 0"}},
        {"unbounded",
         [](C& c) { c.from[0].key.page_size = c.to[0].key.page_size = unbounded_page_size; },
         {"unbounded"}},
@@ -122,7 +122,7 @@ TEST(CacheErrors, copy_pages_refuses_planes_that_differ_and_pages_that_are_not_t
           c.to[0].key.dtype = DType::i8;
           c.from[0].key.head_size = c.to[0].key.head_size = 4104;
         },
-        {"key head_size is 4104", "at most 4096"},
+        {"key.head_size is 4104", "at most 4096"},
         Errc::unsupported}});
 }
 
@@ -169,19 +169,19 @@ TEST(CacheErrors, copy_slots_refuses_planes_that_differ_and_slots_that_are_not_t
       "copy_slots",
       {{"executor", [](C& c) { c.executor.concurrency = nullptr; }, {"executor", "concurrency"}},
        {"layers", [](C& c) { c.from.clear(); }, {"to has 1 layers", "0"}},
-       {"heads", [](C& c) { c.to[0].key.num_heads = 1; }, {"to[0].key num_heads is 1", "2"}},
+       {"heads", [](C& c) { c.to[0].key.num_heads = 1; }, {"to[0].key.num_heads is 1", "2"}},
        {"head_size",
         [](C& c) { c.to[0].value.head_size = 8; },
-        {"to[0].value head_size is 8", "16"}},
+        {"to[0].value.head_size is 8", "16"}},
        {"value missing",
         [](C& c) { c.from[0].value.data = nullptr; },
-        {"from", "value data is null"}},
+        {"from[0].value.data is null"}},
        {"page sizes of one side",
         [](C& c) { c.to[0].value.page_size = 2; },
-        {"to: value page_size is 2", "4"}},
+        {"to[0].value.page_size is 2", "4"}},
        {"computed scales of f16",
         [](C& c) { c.to[0].value.dtype = DType::f16; },
-        {"to: value has dtype f16", "computed"}},
+        {"to[0].value has dtype f16", "computed"}},
        {"from", [](C& c) { c.copies[1].from = 20; }, {"copies[1].from is 20", "less than 20"}},
        {"from", [](C& c) { c.copies[1].from = -1; }, {"copies[1].from is -1"}},
        {"to",
@@ -231,7 +231,7 @@ TEST(CacheErrors, page_extents_and_tables_refuse_what_is_out_of_range) {
   expect_refused<ExtentsCall>(
       "page_extents",
       {{"page", [](ExtentsCall& c) { c.page = 5; }, {"page is 5", "less than 5"}},
-       {"key.data", [](ExtentsCall& c) { c.planes[0].key.data = nullptr; }, {"key data is null"}}});
+       {"key.data", [](ExtentsCall& c) { c.planes[0].key.data = nullptr; }, {"key.data is null"}}});
   using C = TableCall;
   expect_refused<C>(
       "PageTableBuilder",
