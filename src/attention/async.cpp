@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/async.cpp: the calls that put work on a device's stream. No device has kernels yet,
-/// and the CPU has no streams: they say so.
+/// src/attention/async.cpp: the calls that put work on a device's stream. No device has kernels
+/// yet, and the CPU has no streams: they say so.
 #include "attention/internals.h"
 #include "folio/attention/append.h"
 #include "folio/attention/attend.h"

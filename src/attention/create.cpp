@@ -101,7 +101,7 @@ Result<Attention> Attention::with_mask(const Mask& mask) const noexcept {
   const char* const reason = refusal(*kernel, attention.problem_, machine_capabilities());
   if (reason == nullptr) return attention;
   return fail(Errc::unsupported, "Attention::with_mask: kernel {} refuses: {}{}", kernel->name,
-              reason, explain(kernel->name.data(), kernel->supports, attention.problem_).text);
+              reason, explain(kernel->name, kernel->supports, attention.problem_).text);
 }
 
 std::string_view Attention::kernel() const noexcept {

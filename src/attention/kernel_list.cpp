@@ -91,7 +91,7 @@ Result<const Kernel*> select_named(const AttentionProblem& problem, Capabilities
     const char* reason = refusal(kernel, problem, machine);
     if (reason == nullptr) return &kernel;
     return fail(Errc::unsupported, "Attention::create: kernel {} refuses: {}{}", name, reason,
-                explain(kernel.name.data(), kernel.supports, problem).text);
+                explain(kernel.name, kernel.supports, problem).text);
   }
   return fail(Errc::invalid_argument,
               "Attention::create: kernel is \"{}\", expected a name of the kernel list", name);
@@ -126,7 +126,7 @@ Result<const Kernel*> select(const AttentionProblem& problem, Capabilities machi
   if (slow != nullptr) return slow;
   // The last supports the most.
   return fail(Errc::unsupported, "Attention::create: {}{}", reason,
-              last == nullptr ? "" : explain(last->name.data(), last->supports, problem).text);
+              last == nullptr ? "" : explain(last->name, last->supports, problem).text);
 }
 
 int32_t kernel_count() noexcept { return static_cast<int32_t>(std::size(all_kernels)); }

@@ -17,6 +17,9 @@
 ///             shortens the runs that are read
 ///     rows    down to the kernel's granule
 ///
+/// Whether a head's tokens lie together is told by the strides of the problem, those to expect: a
+/// call that brings others is as right, if slower.
+///
 /// Pieces are never smaller than a span, a head or a granule of rows, so that no bit depends on how
 /// a unit was divided. Stored states are bounded by the limits alone: room for some 64 P spans of
 /// 128 rows, at least one sequence of the longest context.

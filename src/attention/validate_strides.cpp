@@ -2,6 +2,7 @@
 /// src/attention/validate_strides.cpp: the checks of the strides that a call of attend brings.
 #include <algorithm>
 #include <span>
+#include <string_view>
 
 #include "attention/validate.h"
 
@@ -17,7 +18,7 @@ struct Stride {
 /// The strides of values or of scales: multiples of `element` bytes that reach no further than an
 /// offset can say.
 Status check_reach(const char* plane, std::span<const Stride> strides, int64_t element,
-                   const char* reason) {
+                   std::string_view reason) {
   int64_t reach = 0;
   for (const Stride& stride : strides) {
     if (stride.bytes % element != 0)
@@ -46,7 +47,7 @@ Status check_plane(const Kernel& kernel, const char* name, const PagedKVView& vi
       !s.is_ok())
     return s;
   const int64_t alignment = kernel.supports.plane_alignment;
-  if (Status s = check_reach(name, values, alignment, kernel.name.data()); !s.is_ok()) return s;
+  if (Status s = check_reach(name, values, alignment, kernel.name); !s.is_ok()) return s;
   if (static_cast<int64_t>(reinterpret_cast<uintptr_t>(view.data) %
                            static_cast<uintptr_t>(alignment)) != 0)
     return fail(Errc::invalid_argument,

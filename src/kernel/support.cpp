@@ -4,7 +4,6 @@
 #include "kernel/support.h"
 
 #include <cstring>
-#include <string_view>
 
 namespace folio::inline v1 {
 namespace {
@@ -177,7 +176,7 @@ const char* unsupported(const Support& support, const AttentionProblem& problem)
   return nullptr;
 }
 
-Sentence explain(const char* kernel, const Support& support,
+Sentence explain(std::string_view kernel, const Support& support,
                  const AttentionProblem& problem) noexcept {
   Sentence sentence;
   Writer writer(sentence);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/kernel/support.h: what a problem needs of a kernel, and what a kernel supports: bits, so that
-/// whatever a kernel does not name, it refuses.
+/// src/kernel/support.h: what a problem needs of a kernel, and what a kernel supports: bits, so
+/// that whatever a kernel does not name, it refuses.
 ///
-/// Each option of a problem is a Feature, the types of its elements are sets of DTypes. Kernels list
-/// theirs one by one; there is no "all". `features_of` takes a problem apart field by field: it does
-/// not compile until a new field has its feature (or a reason to need none), and then every kernel
-/// refuses it until it says otherwise. Shapes (head sizes) are for Kernel::refuse.
+/// Each option of a problem is a Feature, the types of its elements are sets of DTypes. Kernels
+/// list theirs one by one; there is no "all". `features_of` takes a problem apart field by field:
+/// it does not compile until a new field has its feature (or a reason to need none), and then every
+/// kernel refuses it until it says otherwise. Shapes (head sizes) are for Kernel::refuse.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "folio/attention/problem.h"
 #include "folio/core/dtype.h"
@@ -63,8 +64,8 @@ inline constexpr DTypes activation_types = {DType::f32, DType::bf16, DType::f16}
 /// The word for a feature in messages: its name above.
 [[nodiscard]] const char* name(Feature feature) noexcept;
 
-/// Null if `support` holds what the problem needs, else why not, by the first thing that is missing:
-/// "<option>: ...", a string literal.
+/// Null if `support` holds what the problem needs, else why not, by the first thing that is
+/// missing: "<option>: ...", a string literal.
 [[nodiscard]] const char* unsupported(const Support& support,
                                       const AttentionProblem& problem) noexcept;
 
@@ -75,7 +76,7 @@ struct Sentence {
 
 /// What the problem needs, what the kernel called `kernel` supports, and what is missing; empty if
 /// nothing is.
-[[nodiscard]] Sentence explain(const char* kernel, const Support& support,
+[[nodiscard]] Sentence explain(std::string_view kernel, const Support& support,
                                const AttentionProblem& problem) noexcept;
 
 }  // namespace folio::inline v1

@@ -40,8 +40,8 @@ void add_scales(PagedKVView& plane, int32_t granularity) {
   plane.scales.granule_stride_bytes = 4;
 }
 
-/// Makes the problem need the feature, and as little else as may be. A feature that is not here does
-/// not compile.
+/// Makes the problem need the feature, and as little else as may be. A feature that is not here
+/// does not compile.
 void need(Feature feature, AttentionProblem& p) {
   switch (feature) {
     case Feature::value_plane: p = problem_of(false); return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/strides_test.cpp: strides come with the call: one handle serves planes and scales
-/// that lie otherwise than those it was created with, with the bits of a handle of their own.
+/// tests/attention/strides_test.cpp: strides come with the call: one handle serves planes and
+/// scales that lie otherwise than those it was created with, with the bits of a handle of their
+/// own.
 #include <gtest/gtest.h>
 
 #include <limits>

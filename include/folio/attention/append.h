@@ -65,8 +65,8 @@ struct AppendArgs {
 FOLIO_EXPORT Status append(const Batch& batch, const AppendArgs& args,
                            const Executor& executor) noexcept;
 
-/// As `append`, on `device`, where all arrays lie: the work is put on `stream` and nothing waits for
-/// it. Slots out of range skip their token there: the host does not read them.
+/// As `append`, on `device`, where all arrays lie: the work is put on `stream` and nothing waits
+/// for it. Slots out of range skip their token there: the host does not read them.
 /// Errors: as append, of what the host knows; unsupported on the CPU, which has no streams, and
 /// where folio is built without that device. Nothing is written then.
 FOLIO_EXPORT Status append_async(const Batch& batch, const AppendArgs& args, Device device,

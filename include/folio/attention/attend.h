@@ -16,9 +16,10 @@ namespace folio::inline v1 {
 /// What changes from layer to layer, or from call to call.
 ///
 /// What selects a kernel must equal the problem's: dtypes, heads, head sizes, page size, whether
-/// there are scales, their dtype and granularity. Strides of planes and scales are the call's own (a
-/// dense cache that grows, layers laid out differently), as far as the selected kernel takes them:
-/// multiples of what it aligns its loads to, no scales that vary along a head where it has none.
+/// there are scales, their dtype and granularity. Strides of planes and scales are the call's own
+/// (a dense cache that grows, layers laid out differently), as far as the selected kernel takes
+/// them: multiples of what it aligns its loads to, no scales that vary along a head where it has
+/// none.
 struct AttentionArgs {
   AnyTensor<3> q = {};    ///< [tokens, q_heads, key.head_size]
   AnyTensor<3> out = {};  ///< [tokens, q_heads, v_head_size]

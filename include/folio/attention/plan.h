@@ -42,6 +42,9 @@ class Attention {
   /// (PagedKVView), limits below their least or so large that no memory holds what they need, or an
   /// unknown kernel name; unsupported with the reason: what the problem needs, what the kernel
   /// (without a name, the last of the list) supports, what is missing.
+  /// Effects: the first call in a process that has to know the machine (refuse, kernel_name and the
+  /// calls of the run path too) asks Linux for permission to use AMX, where the processor has it:
+  /// arch_prctl(ARCH_REQ_XCOMP_PERM), after which Linux wants larger alternate signal stacks.
   [[nodiscard]] FOLIO_EXPORT static Result<Attention> create(const AttentionProblem& problem,
                                                              const AttentionLimits& limits,
                                                              Device device = {},
@@ -54,8 +57,8 @@ class Attention {
   [[nodiscard]] FOLIO_EXPORT Result<Attention> with_limits(
       const AttentionLimits& limits) const noexcept;
   /// The same problem, kernel and limits under another mask (windowed layers beside full ones).
-  /// Plans are of one mask; plan_bytes() and workspace_bytes() are the same, so one workspace serves
-  /// all masks in turn.
+  /// Plans are of one mask; plan_bytes() and workspace_bytes() are the same, so one workspace
+  /// serves all masks in turn.
   /// Errors: invalid_argument for an empty Attention or a mask that create refuses; unsupported
   /// where the kernel has not this kind of mask.
   [[nodiscard]] FOLIO_EXPORT Result<Attention> with_mask(const Mask& mask) const noexcept;

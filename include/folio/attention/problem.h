@@ -32,11 +32,11 @@ enum class Reproducible : uint8_t {
 /// with softcap(x) = softcap * tanh(x / softcap), alibi = -slope[h] * |position of t - position of
 /// j|, and a sink logit per head in the denominator where given.
 ///
-/// Of the views, what selects: dtypes, heads, head sizes, page size, whether there are scales, their
-/// dtype and granularity. Their pointers and num_pages are ignored. Their strides are those to
-/// expect: a kernel that could not take them is not selected (scales with a granule stride of 0 are
-/// one per head, whatever their granularity), and work is cut so that they are read fastest. A call
-/// may bring others (AttentionArgs).
+/// Of the views, what selects: dtypes, heads, head sizes, page size, whether there are scales,
+/// their dtype and granularity. Their pointers and num_pages are ignored. Their strides are those
+/// to expect: a kernel that could not take them is not selected (scales with a granule stride of 0
+/// are one per head, whatever their granularity), and work is cut so that they are read fastest. A
+/// call may bring others (AttentionArgs).
 struct AttentionProblem {
   PagedKVView key = {};
   PagedKVView value = {};  ///< ignored with value_in_key

@@ -7,14 +7,15 @@
 
 namespace folio::inline v1::avx512 {
 
-/// Of both. They accept head sizes that are multiples of 8, from 8 to 576.
+/// Of both.
 inline constexpr Features features = {
     Feature::value_plane,  Feature::value_in_key,   Feature::key_scales, Feature::key_granules,
     Feature::value_scales, Feature::value_granules, Feature::window,     Feature::lookahead,
     Feature::chunks,       Feature::sink_tokens,    Feature::intervals,  Feature::tree,
     Feature::softcap,      Feature::sink_logits,    Feature::alibi,      Feature::bias};
-KernelRefuse refuse;
 inline constexpr DTypes byte_types = {DType::f8_e4m3, DType::f8_e5m2, DType::i8};
+/// Accept head sizes that are multiples of 8, from 8 to 576.
+KernelRefuse refuse;
 
 /// attention_avx512_f32: everything in float32. q and out f32, bf16 or f16; K and V any stored
 /// type, any scales.

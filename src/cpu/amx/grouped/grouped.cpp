@@ -7,6 +7,7 @@
 #include "cpu/skeleton/task_runner.h"
 
 namespace folio::inline v1::grouped {
+
 const char* refuse(const AttentionProblem& problem) noexcept {
   if (problem.key.head_size % 8 != 0 || problem.v_head_size % 8 != 0)
     return "key: expected a head_size and a v_head_size that are multiples of 8";

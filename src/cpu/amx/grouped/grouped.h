@@ -8,8 +8,8 @@
 namespace folio::inline v1 {
 
 namespace grouped {
-/// Accepts bf16 queries; K and V of bf16, i8, f8_e4m3 or f8_e5m2 with heads of up to 256 dims and
-/// one scale per token and head at the most.
+/// bf16 queries; K and V of bf16, i8, f8_e4m3 or f8_e5m2 with one scale per token and head at the
+/// most.
 inline constexpr DTypes stored_types = {DType::bf16, DType::i8, DType::f8_e4m3, DType::f8_e5m2};
 inline constexpr Support supports = {
     .features = {Feature::value_plane, Feature::value_in_key, Feature::key_scales,
@@ -20,6 +20,7 @@ inline constexpr Support supports = {
     .key = stored_types,
     .value = stored_types,
     .out = activation_types};
+/// Accepts heads of up to 256 dims, in multiples of 8.
 KernelRefuse refuse;
 KernelGeometryOf geometry;
 }  // namespace grouped

@@ -8,8 +8,7 @@
 namespace folio::inline v1 {
 
 namespace latent {
-/// Accepts value_in_key with bf16 queries and rows, up to 96 dims of which 64 are V, or 288 to 576
-/// of which up to 512 are V.
+/// value_in_key with bf16 queries and rows, without scales.
 inline constexpr Support supports = {
     .features = {Feature::value_in_key, Feature::window, Feature::lookahead, Feature::chunks,
                  Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::softcap,
@@ -18,6 +17,8 @@ inline constexpr Support supports = {
     .key = DType::bf16,
     .value = {},
     .out = activation_types};
+/// Accepts rows of up to 96 dims of which up to 64 are V, or of 288 to 576 of which up to 512 are
+/// V, in multiples of 8.
 KernelRefuse refuse;
 KernelGeometryOf geometry;
 }  // namespace latent
