@@ -19,8 +19,8 @@ LIST = "tests/cache/seed_headings.txt"
 TESTS = "tests/seed_members"
 HEADERS = {
     "KVCacheT": ["folio/cache/kv_cache.h", "folio/cache/paged_kv_cache.h"],
-    "PagedKVCache": ["folio/cache/paged_kv_cache.h"],
-    "PagedKVCacheCollection": ["folio/cache/paged_kv_cache_collection.h"],
+    "PagedKVCache": ["folio/cache/paged_kv_cache.h", "folio/cache/step_members.h", "folio/cache/tma_members.h"],
+    "PagedKVCacheCollection": ["folio/cache/paged_kv_cache_collection.h", "folio/cache/layer_caches.h"],
     "KVCacheScalesMHAOperand": ["folio/attention/operand/cache_operands.h"],
     "KVBuffer": ["folio/attention/kv_buffer/shape.h", "folio/attention/kv_buffer.h"],
 }

@@ -20,8 +20,7 @@ namespace folio::test {
 namespace {
 
 TEST(PagedKVCache, is_a_plain_value_for_host_and_device) {
-  static_assert(std::is_trivially_copyable_v<Cache> && std::is_standard_layout_v<Cache> &&
-                std::is_aggregate_v<Cache>);
+  static_assert(std::is_trivially_copyable_v<Cache> && std::is_standard_layout_v<Cache>);
   const auto& cache = paged<Collection>();
   Cache bytes;
   const Cache original = cache.key();
