@@ -5,9 +5,9 @@
 /// Suites are named and checked as those beside this file. What a member gives is compared with
 /// tensor maps that are worked out by hand from the caches' geometry:
 ///
-///   Bf16   5 pages of 4 rows, 24 rows apart (3 layers, K and V): 4 * 24 + 4 = 100 rows of 256 bytes
-///   Fp8    5 pages of 4 rows, 12 rows apart (3 layers, K alone):  4 * 12 + 4 = 52 rows of 640 bytes
-///   Slots  2 pages of 12 rows, 72 rows apart:                         72 + 12 = 84 rows of 256 bytes
+///   Bf16   5 pages of 4 rows, 24 apart (3 layers, K and V):  4 * 24 + 4 = 100 rows of 256 bytes
+///   Fp8    5 pages of 4 rows, 12 apart (3 layers, K alone):  4 * 12 + 4 = 52 rows of 640 bytes
+///   Slots  2 pages of 12 rows, 72 apart:                         72 + 12 = 84 rows of 256 bytes
 #include <gtest/gtest.h>
 
 #include <type_traits>
