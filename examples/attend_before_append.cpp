@@ -4,8 +4,7 @@
 ///
 /// Each call gives the log of its softmax's denominator; merge joins the parts as if they had been
 /// one. The new rows are a view of their own: pages of unbounded size, whose ids are row numbers.
-/// Use it where the rows must not be stored before they were seen: a ring window without slack,
-/// drafts that may be thrown away, keys that stay unquantised for the queries of their own step.
+/// For a ring window without slack, or drafts that may be thrown away.
 #include <folio/attention/append.h>
 #include <folio/attention/attend.h>
 #include <folio/attention/merge.h>
@@ -16,7 +15,6 @@
 #include <vector>
 
 using namespace folio;
-
 namespace {
 
 constexpr int32_t heads = 2, dims = 64, page_size = 16, cached = 37, tokens = 6;
@@ -27,10 +25,10 @@ constexpr uint32_t pages[] = {2, 0, 3};
 float element(int64_t kv, int64_t position, int64_t head, int64_t d) {
   return static_cast<float>((kv * 7 + position * 31 + head * 5 + d * 3) * 37 % 129 - 64) / 64.0f;
 }
-struct alignas(64) Line {
-  std::byte bytes[64];
-};
 struct Memory {
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
   explicit Memory(int64_t bytes) : lines(static_cast<size_t>(bytes) / 64 + 1) {}
   MemorySpan span() { return {lines.data(), static_cast<int64_t>(lines.size()) * 64}; }
   std::vector<Line> lines;
@@ -52,20 +50,17 @@ PagedKVView plane_of(std::vector<float>& data) {
   return {data.data(), DType::f32, heads, dims, unbounded_page_size, count, row, row, dims * 4, {}};
 }
 struct Part {
-  std::vector<float> out = std::vector<float>(tokens * heads * dims),
-                     lse = std::vector<float>(tokens * heads);
+  std::vector<float> out, lse;
 };
 /// The queries of the new tokens over one set of keys.
 Part attend_over(const KVPlanes& kv, const Batch& batch, std::vector<float>& q) {
   AttentionProblem problem{.key = kv.key, .value = kv.value, .q_heads = heads};
   problem.q_dtype = problem.out_dtype = DType::f32;
-  const Attention attention =
-      Attention::create(problem, {.tokens = tokens, .context = total}).value();
+  const Attention attention = Attention::create(problem, {1, tokens, total}).value();
   Memory plan_memory(attention.plan_bytes()), workspace(attention.workspace_bytes());
   const AttentionPlan step = plan(attention, batch, plan_memory.span()).value();
-  Part part;
-  AttentionArgs args{.q = tensor(q), .out = tensor(part.out), .key = kv.key, .value = kv.value};
-  args.lse = part.lse.data();
+  Part part{rows(0, 0, tokens), std::vector<float>(tokens * heads)};
+  const AttentionArgs args{tensor(q), tensor(part.out), kv.key, kv.value, {}, part.lse.data()};
   attend(attention, step, args, workspace.span(), serial_executor()).or_throw();
   return part;
 }
@@ -112,8 +107,7 @@ double run() {
   merge(both, tensor(out), nullptr, serial_executor()).or_throw();
   double error = 0.0;
   for (int64_t i = 0; i < tokens * heads; ++i)
-    error = std::fmax(error,
-                      error_of(&out[static_cast<size_t>(i * dims)], cached + i / heads, i % heads));
+    error = std::fmax(error, error_of(out.data() + i * dims, cached + i / heads, i % heads));
   std::printf("%d keys in pages, %d new rows, merged: largest error %.1e\n", cached, tokens, error);
   return error;
 }
