@@ -23,6 +23,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/cache/continuous_kv_cache.h
     folio/cache/copy.h
     folio/cache/kv_cache.h
+    folio/cache/layer_caches.h
     folio/cache/page_table.h
     folio/cache/page_table_builder.h
     folio/cache/page_walk.h
@@ -34,7 +35,9 @@ set(FOLIO_PUBLIC_HEADERS
     folio/cache/static_checks.h
     folio/cache/static_params.h
     folio/cache/static_view.h
+    folio/cache/step_members.h
     folio/cache/tma_constraints.h
+    folio/cache/tma_members.h
     folio/cache/tma_plane.h
     folio/attention/append.h
     folio/attention/attend.h

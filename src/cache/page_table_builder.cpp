@@ -84,4 +84,79 @@ Status PageTableBuilder::set_row(int64_t row, std::span<const uint32_t> pages) n
   return {};
 }
 
+Result<int64_t> cache_tables_bytes(int64_t batch, int64_t columns) noexcept {
+  const Result<int64_t> table = PageTableBuilder::table_bytes(batch, columns);
+  if (!table) return table.error();
+  return *table + batch * entry_bytes;
+}
+
+namespace {
+
+/// The longest context and the most new tokens, or what is wrong with a sequence.
+Status measure(const Batch& batch, CacheTables& tables) noexcept {
+  if (batch.size < 1 || batch.query_offsets == nullptr || batch.context_lengths == nullptr ||
+      batch.table.entries == nullptr) {
+    return fail(
+        Errc::invalid_argument,
+        "make_cache_tables: batch has {} sequences and {}, expected at least 1 and offsets, "
+        "lengths and a table",
+        batch.size,
+        batch.query_offsets == nullptr     ? "no query_offsets"
+        : batch.context_lengths == nullptr ? "no context_lengths"
+        : batch.table.entries == nullptr   ? "no table"
+                                           : "arrays");
+  }
+  for (int32_t b = 0; b < batch.size; ++b) {
+    const int64_t context = batch.context_lengths[b];
+    const int64_t tokens = int64_t{batch.query_offsets[b + 1]} - batch.query_offsets[b];
+    if (tokens < 0 || tokens > context) {
+      return fail(Errc::invalid_argument,
+                  "make_cache_tables: sequence {} has {} new tokens, expected 0 to {} "
+                  "(context_lengths[{}])",
+                  b, tokens, context, b);
+    }
+    tables.max_seq_length = std::max(tables.max_seq_length, static_cast<uint32_t>(tokens));
+    tables.max_cache_length = std::max(tables.max_cache_length, static_cast<uint32_t>(context));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CacheTables> make_cache_tables(const Batch& batch, int32_t page_size, int64_t num_pages,
+                                      MemorySpan memory) noexcept {
+  if (page_size < 1)
+    return fail(Errc::invalid_argument, "make_cache_tables: page_size is {}, expected at least 1",
+                page_size);
+  CacheTables tables;
+  if (Status status = measure(batch, tables); !status.is_ok()) return status;
+  const int64_t columns = (int64_t{tables.max_cache_length} + page_size - 1) / page_size;
+  const Result<int64_t> bytes = cache_tables_bytes(batch.size, columns);
+  if (!bytes) return bytes.error();
+  if (memory.data == nullptr || memory.bytes < *bytes) {
+    return fail(Errc::invalid_argument,
+                "make_cache_tables: memory has {} bytes, expected at least {} (cache_tables_bytes)",
+                memory.data != nullptr ? memory.bytes : 0, *bytes);
+  }
+  const Result<PageTableBuilder> builder =
+      PageTableBuilder::make(batch.size, columns, num_pages, memory);
+  if (!builder) return builder.error();
+  auto* entries = static_cast<uint32_t*>(memory.data);
+  uint32_t* lengths = entries + batch.size * builder->row_stride();
+  for (int32_t b = 0; b < batch.size; ++b) {
+    const int64_t context = batch.context_lengths[b];
+    const uint32_t* from = batch.table.entries + batch.table.row_start(b);
+    uint32_t* to = entries + b * builder->row_stride();
+    for (int64_t p = 0; p * page_size < context; ++p)
+      if (from[p] < num_pages) to[p] = from[p];
+    lengths[b] =
+        static_cast<uint32_t>(context - batch.query_offsets[b + 1] + batch.query_offsets[b]);
+  }
+  tables.cache_lengths = lengths;
+  tables.lookup_table = entries;
+  tables.lut_stride = tables.lut_cols = builder->row_stride();
+  tables.batch = static_cast<uint32_t>(batch.size);
+  return tables;
+}
+
 }  // namespace folio::inline v1

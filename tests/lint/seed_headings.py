@@ -3,6 +3,7 @@
 """tests/lint/seed_headings.py: every heading of the seed documents' pages has its test.
 
 usage: seed_headings.py list PAGES              prints the headings of the pages (*.txt) in a folder: `Type.member kind`
+       seed_headings.py signatures PAGES       prints every overload with its parameters: `Type.member [parameters](arguments)`
        seed_headings.py check LIST TEST ...     compares a list with the tests; with FOLIO_SEED_PAGES set, the list with the pages too
 
 Kinds are type, parameter, field, constant, method, tma.
@@ -77,6 +78,45 @@ def headings(folder):
             yield f"{title}.{name}".rstrip("."), kind
 
 
+def inside(text, brackets):
+    """The text in the brackets that `text` begins with, and what follows them."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character in "[(") - (character in "])")
+        if depth == 0:
+            return (text[1:at], text[at + 1:]) if text[:1] == brackets[0] else ("", text)
+    return "", text
+
+
+def parameter_names(text):
+    """Names before colons; what the language itself adds (self, out, ctx, stars and slashes) is left out."""
+    depth, names, current = 0, [], ""
+    for character in text + ",":
+        depth += (character in "[(") - (character in "])")
+        if character == "," and depth == 0:
+            name = current.split(":")[0].split("=")[0].split()
+            if name and re.fullmatch(r"\w+", name[-1]) and name[0] != "out" and name[-1] not in ("self", "ctx"):
+                names.append(name[-1])
+            current = ""
+        else:
+            current += character
+    return names
+
+
+def signatures(folder):
+    """(heading, template parameters, arguments) of every overload on the pages."""
+    for path in sorted(pathlib.Path(folder).glob("*.txt")):
+        text = path.read_text(encoding="utf-8")
+        listed = list(page_headings(text))
+        title, methods = listed[0][0], {name for _, name, kind in listed if kind == "method"}
+        for line in map(str.strip, text.splitlines()):
+            found = re.match(r"(?:static )?(?:def )?(\w+)(?=[\[(])", line)
+            if not found or found.group(1) not in methods or not re.search(r"self\b|->", line):
+                continue
+            parameters, rest = inside(line[found.end():], "[]") if line[found.end()] == "[" else ("", line[found.end():])
+            yield f"{title}.{found.group(1)}", parameter_names(parameters), parameter_names(inside(rest, "()")[0])
+
+
 def suite_of(heading, kind):
     title, _, name = heading.partition(".")
     return "_".join(filter(None, [title, name.strip("_"), "parameter" if kind == "parameter" else ""]))
@@ -104,6 +144,10 @@ def check(listed, paths):
 
 
 def main():
+    if sys.argv[1] == "signatures":
+        for heading, parameters, arguments in signatures(sys.argv[2]):
+            print(f"{heading} [{', '.join(parameters)}]({', '.join(arguments)})")
+        return 0
     if sys.argv[1] == "list":
         for line in headings(sys.argv[2]):
             print(*line)

@@ -17,6 +17,8 @@ class SeedTable(unittest.TestCase):
         self.root = pathlib.Path(self.folder.name)
         self.write(seed_table.LIST, "# headings\nPagedKVCache type\nPagedKVCache.page_size parameter\nPagedKVCache.store method\n")
         self.write(HEADER, "struct PagedKVCache { void store(); };\n")
+        for header in seed_table.HEADERS["PagedKVCache"][1:]:
+            self.write(f"include/{header}", "")
         tests = ["PagedKVCache", "PagedKVCache_page_size_parameter", "PagedKVCache_store"]
         self.write(TESTS, "".join(f"TEST({suite}, works) {{}}\n" for suite in tests))
 
@@ -46,6 +48,16 @@ class SeedTable(unittest.TestCase):
     def test_a_member_without_a_test_is_found(self):
         self.write(TESTS, "TEST(PagedKVCache, works) {}\nTEST(PagedKVCache_store, works) {}\n")
         self.assertEqual([problem.split(":")[0] for problem in self.problems()], ["PagedKVCache.page_size"])
+
+    def test_every_parameter_of_an_overload_has_a_counterpart(self):
+        self.write(HEADER, "struct PagedKVCache { template <int Width> void store(int tok_idx); };\n")
+        self.write(seed_table.SIGNATURES, "# overloads\nPagedKVCache.store [width](tok_idx)\nPagedKVCache.store [width](head_idx)\n")
+        for header in seed_table.HEADERS["PagedKVCache"][1:]:
+            self.write(f"include/{header}", "")
+        found = []
+        text = seed_table.table(self.root, found)
+        self.assertEqual(found, ["PagedKVCache.store: no counterpart of head_idx"])
+        self.assertIn("| `store` | `width`: `Width` | `tok_idx` | `PagedKVCache_store` |", text)
 
 
 if __name__ == "__main__":

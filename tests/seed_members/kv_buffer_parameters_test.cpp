@@ -282,11 +282,11 @@ TEST(KVBuffer_warp_tile_rows, are_loaded_by_one_warp_at_once) {
   EXPECT_EQ(run.block.at(0, 32, 0), 0.0f);
 }
 TEST(KVBuffer_wtile_dim0, is_WN) {
-  static_assert(Keys::wtile_dim0 == Keys::WN && Buffer<SeedStreamedKeys>::wtile_dim0 == 32);
+  static_assert(Keys::wtile_dim0 == 64 && Buffer<SeedStreamedKeys>::wtile_dim0 == 32);
   EXPECT_EQ(Buffer<SeedFp8Latent>::wtile_dim0, 32);
 }
 TEST(KVBuffer_wtile_dim1, is_BK) {
-  static_assert(Keys::wtile_dim1 == Keys::BK);
+  static_assert(Keys::wtile_dim1 == 32 && Buffer<SeedBf16Depth256>::wtile_dim1 == 64);
   EXPECT_EQ(Buffer<SeedFp8Latent>::wtile_dim1, 128);
 }
 

@@ -17,6 +17,11 @@ using Keys = KVBuffer<View, SeedBf16Depth128>;
 using Latent = KVBuffer<ViewMHAOperand<DType::f8_e4m3>, SeedFp8Latent>;
 
 template <class B> concept LoadsAllStrips = requires(B b) { b.load_from_shared(0); };
+template <class B> concept PadsLastStrip = requires(B b) { b.zero_partial_tile_pad(); };
+/// Of its last strip 48 columns of 64 are there.
+struct MoreThanHalf : SeedPartialStrip {
+  static constexpr int depth = 112;
+};
 
 // ---- fields
 
@@ -115,8 +120,8 @@ TEST(KVBuffer_mma_subtile, is_another_name_of_get_mma_tile) {
   EXPECT_EQ((run.warp().mma_subtile<1, 3>(9).data), (run.warp().get_mma_tile<1, 3>(9).data));
 }
 TEST(KVBuffer_zero_partial_tile_pad, zeroes_the_upper_half_of_the_last_strips_fragments) {
-  static_assert(Latent::depth % Latent::BK == 64 &&
-                requires(Latent b) { b.zero_partial_tile_pad(); });
+  static_assert(Latent::depth % Latent::BK == 64 && PadsLastStrip<Latent> &&
+                !PadsLastStrip<KVBuffer<View, MoreThanHalf>>);
   BufferRun<SeedFp8Latent, DType::f8_e4m3> run;
   auto& buffer = run.warp();
   const auto nan = from_float<f8_e4m3>(std::numeric_limits<float>::quiet_NaN());

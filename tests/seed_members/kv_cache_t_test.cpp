@@ -104,7 +104,7 @@ TEST(KVCacheT_load, reads_what_was_stored) {
   EXPECT_EQ((plain.key(1).load<4, DType::i8>(1, 1, 6, 4)), counted<4>(3));
 }
 TEST(KVCacheT_store, writes_one_place_only) {
-  static_assert(requires(const Plain c) { c.store(0, 0, 0, 0, Vec<bf16, 8>{}); });
+  static_assert(Stores<Plain, Vec<bf16, 8>> && !Stores<Plain, Vec<float, 8>>);
   const auto& cache = paged<PlainCollection>();
   cache.key(1).store(0, 0, 5, 0, Vec<bf16, 20>{});
   EXPECT_EQ(std::count(cache.elements(), cache.elements() + cache.blocks.bytes() / 2, bf16{}), 20);

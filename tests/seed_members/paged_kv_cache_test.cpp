@@ -20,8 +20,7 @@ namespace folio::test {
 namespace {
 
 TEST(PagedKVCache, is_a_plain_value_for_host_and_device) {
-  static_assert(std::is_trivially_copyable_v<Cache> && std::is_standard_layout_v<Cache> &&
-                std::is_aggregate_v<Cache>);
+  static_assert(std::is_trivially_copyable_v<Cache> && std::is_standard_layout_v<Cache>);
   const auto& cache = paged<Collection>();
   Cache bytes;
   const Cache original = cache.key();
@@ -250,7 +249,7 @@ TEST(PagedKVCache_load, multiplies_each_element_by_its_own_scale) {
   EXPECT_EQ((cache.load<4, DType::f32>(0, 1, 5, 6)), (Vec<float, 4>{{0.5f, 1.0f, 30.0f, 40.0f}}));
 }
 TEST(PagedKVCache_store, skips_an_unassigned_page) {
-  static_assert(requires(const Cache c) { c.store(0, 0, 0, 0, Vec<int8_t, 16>{}); });
+  static_assert(Stores<Cache, Vec<int8_t, 16>> && !Stores<Cache, Vec<bf16, 16>>);
   const auto& cache = paged<Collection>();
   cache.key().store(1, 0, 8, 0, counted<4>(1));
   EXPECT_EQ(std::count(cache.elements(), cache.elements() + cache.blocks.bytes(), int8_t{-1}),
@@ -264,7 +263,7 @@ TEST(PagedKVCache_load_scale, begins_at_the_element_s_granule) {
   EXPECT_EQ((cache.load_scale<1>(0, 0, 2, 15)[0]), half(2.0f));
 }
 TEST(PagedKVCache_store_scale, skips_an_unassigned_page) {
-  static_assert(requires(const Cache c) { c.store_scale(0, 0, 0, 0, Vec<f16, 3>{}); });
+  static_assert(StoresScales<Cache> && !StoresScales<Plain>);
   const auto& cache = paged<Collection>();
   cache.key().store_scale(1, 0, 8, 0, Vec<f16, 1>{{half(1.0f)}});
   EXPECT_EQ(std::count(cache.scales.as<f16>(), cache.scales.as<f16>() + cache.scales.bytes() / 2,

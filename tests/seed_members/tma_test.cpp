@@ -2,11 +2,16 @@
 /// tests/seed_members/tma_test.cpp: one compile-time line and one behaviour for every
 /// create_*_tma_tile of the seed documents' pages.
 ///
-/// Suites are named and checked as those beside this file. A member is compared with the run-time
-/// function under it, which tests/tma/ proves.
+/// Suites are named and checked as those beside this file. What a member gives is compared with
+/// tensor maps that are worked out by hand from the caches' geometry:
+///
+///   Bf16   5 pages of 4 rows, 24 apart (3 layers, K and V):  4 * 24 + 4 = 100 rows of 256 bytes
+///   Fp8    5 pages of 4 rows, 12 apart (3 layers, K alone):  4 * 12 + 4 = 52 rows of 640 bytes
+///   Slots  2 pages of 12 rows, 72 apart:                         72 + 12 = 84 rows of 256 bytes
 #include <gtest/gtest.h>
 
 #include <type_traits>
+#include <vector>
 
 #include "folio/attention/operand.h"
 #include "support/seed_caches.h"
@@ -38,12 +43,31 @@ const Slots& slots() {
   return key;
 }
 
+/// What a map says, innermost dimension first; strides without the innermost.
+struct Expected {
+  uint64_t base = 0;
+  TmaDType dtype = TmaDType::bf16;
+  Swizzle swizzle = Swizzle::none;
+  std::vector<int64_t> dims, strides_bytes, box;
+  L2Promotion l2 = L2Promotion::none;
+};
 template <class Tile>
-void expect_same(const Tile& made, const Tile& expected) {
-  EXPECT_EQ(made, expected);
-  EXPECT_TRUE(made.check().is_ok()) << made.check().message();
+void expect_map(const Tile& tile, const Expected& expected) {
+  const TensorMap& map = tile.map;
+  ASSERT_EQ(map.rank, static_cast<int>(expected.dims.size()));
+  EXPECT_EQ(map.base, expected.base);
+  EXPECT_EQ(map.dtype, expected.dtype);
+  EXPECT_EQ(map.swizzle, expected.swizzle);
+  EXPECT_EQ(map.l2_promotion, expected.l2);
+  EXPECT_EQ(std::vector<int64_t>(map.dim, map.dim + map.rank), expected.dims);
+  EXPECT_EQ(std::vector<int64_t>(map.box, map.box + map.rank), expected.box);
+  EXPECT_EQ(std::vector<int64_t>(map.stride_bytes + 1, map.stride_bytes + map.rank),
+            expected.strides_bytes);
+  EXPECT_TRUE(tile.check().is_ok()) << tile.check().message();
 }
-constexpr TileSpec spec(int32_t rows) { return {.swizzle = b128, .rows = rows}; }
+/// Rows with a run-time end: the row dimension is longer than any tile, and the two behind it move
+/// its end to that of the sequence (2^30 rows up, 2^30 down; 2^34 * 2^30 bytes are 2^64).
+constexpr int64_t ragged_rows = int64_t{1} << 30, ragged_wrap = int64_t{1} << 34;
 
 template <class O>
 concept HasTile = requires(const O o) { o.template create_tma_tile<b128, 4, 64>(); };
@@ -67,44 +91,62 @@ TEST(KVCacheT_create_tma_tile, describes_tiles_of_rows) {
   static_assert(std::is_same_v<decltype(std::declval<Slots>().create_tma_tile<b128, 64>()),
                                TMATensorTile<3>>);
   const Bf16 cache = paged<Bf16Collection>().key(1);
-  expect_same(cache.create_tma_tile<b128, 4>(), tma::cache_tile(cache.tma_plane(), spec(4)));
-  const auto tile = slots().create_tma_tile<b128, 64>();
-  expect_same(tile, tma::cache_tile(slots().tma_plane(), spec(64)));
-  EXPECT_EQ(tile.map.dim[2], slots().num_kv_rows());
-  EXPECT_EQ(tile.box_shape[0], 64) << "nothing is paged";
+  expect_map(cache.create_tma_tile<b128, 4>(), {.base = address_of(cache.blocks.data),
+                                                .swizzle = b128,
+                                                .dims = {64, 2, 100},
+                                                .strides_bytes = {128, 256},
+                                                .box = {64, 1, 4}});
+  expect_map(slots().create_tma_tile<b128, 64>(), {.base = address_of(slots().blocks.data),
+                                                   .swizzle = b128,
+                                                   .dims = {64, 2, 84},
+                                                   .strides_bytes = {128, 256},
+                                                   .box = {64, 1, 64}});  // nothing is paged
 }
 TEST(KVCacheT_create_ragged_tma_tile, ends_where_the_sequence_does) {
   static_assert(std::is_same_v<decltype(std::declval<Slots>().create_ragged_tma_tile<b128, 64>()),
                                RaggedTMA3DTile>);
-  expect_same(slots().create_ragged_tma_tile<b128, 64>(),
-              tma::ragged_tile(slots().tma_plane(), spec(64)));
-  expect_same(slots().create_ragged_tma_tile<b128, 64, 64, 2>(),
-              tma::ragged_tile(slots().tma_plane(), spec(64), 2));
-  EXPECT_EQ((slots().create_ragged_tma_tile<b128, 64>().map.base), address_of(slots().blocks.data));
+  Expected expected{.base = address_of(slots().blocks.data),
+                    .swizzle = b128,
+                    .dims = {64, 2, ragged_rows, 84 + 1, ragged_rows + 1},
+                    .strides_bytes = {128, 256, 256, ragged_wrap - 256},
+                    .box = {64, 1, 64, 1, 1}};
+  expect_map(slots().create_ragged_tma_tile<b128, 64>(), expected);
+  expected.box = {64, 2, 32, 1, 1};  // 32 keys of both heads
+  expect_map(slots().create_ragged_tma_tile<b128, 64, 64, 2>(), expected);
 }
 TEST(KVCacheT_create_rope_tma_tile, sees_bf16_behind_the_content) {
   static_assert(std::is_same_v<
                 decltype(std::declval<Slots>().create_rope_tma_tile<Swizzle::b32, 4, 16, 96>()),
                 TMATensorTile<3>>);
-  expect_same(
-      slots().create_rope_tma_tile<Swizzle::b32, 4, 16, 96>(),
-      tma::rope_tile(slots().tma_plane(),
-                     {.swizzle = Swizzle::b32, .rows = 4, .columns = 16, .padded_depth = 96}));
+  expect_map(slots().create_rope_tma_tile<Swizzle::b32, 4, 16, 96>(),
+             {.base = address_of(slots().blocks.data) + 96,
+              .swizzle = Swizzle::b32,
+              .dims = {16, 2, 84},
+              .strides_bytes = {128, 256},
+              .box = {16, 1, 4}});
 }
 TEST(KVCacheT_create_gather4_tma_tile, sees_whole_rows) {
   static_assert(std::is_same_v<decltype(std::declval<Slots>().create_gather4_tma_tile<128>()),
                                TMATensorTile<2>>);
   const auto tile =
       slots().create_gather4_tma_tile<128, 128, b128, 64, TmaDType::bf16, L2Promotion::b128>();
-  expect_same(tile, tma::gather4_tile(slots().tma_plane(),
-                                      {64, 128, 128, b128, TmaDType::bf16, L2Promotion::b128}));
+  expect_map(tile, {.base = address_of(slots().blocks.data),
+                    .swizzle = b128,
+                    .dims = {128, 84},
+                    .strides_bytes = {256},
+                    .box = {64, 1},
+                    .l2 = L2Promotion::b128});
   EXPECT_EQ(tile.tile_shape, (IndexList<2>{{64, 64}}));
 }
 TEST(KVCacheT_create_rope_gather4_tma_tile, is_of_rows_of_one_head) {
   static_assert(HasRopeGather4<Fp8> && !HasRopeGather4<Slots>);
   const Fp8 cache = paged<Fp8Collection>().key(1);
-  expect_same(cache.create_rope_gather4_tma_tile<64, 512, b128>(),
-              tma::rope_gather4_tile(cache.tma_plane(), {4, 64, 512, b128}));
+  expect_map(cache.create_rope_gather4_tma_tile<64, 512, b128>(),
+             {.base = address_of(cache.blocks.data) + 512,
+              .swizzle = b128,
+              .dims = {64, 52},
+              .strides_bytes = {640},
+              .box = {64, 1}});
 }
 
 // ---- PagedKVCache
@@ -117,46 +159,58 @@ TEST(PagedKVCache_create_tma_tile, cuts_tiles_at_pages) {
                      TMATensorTile<4>>);
   const Bf16 cache = paged<Bf16Collection>().value(2);
   const auto tile = cache.create_tma_tile<b128, 64>();
-  expect_same(tile, tma::cache_tile(cache.tma_plane(), spec(64)));
   EXPECT_EQ(tile.map.base, address_of(cache.block_paged_ptr<1>(1, 0, 0))) << "page 0 of the plane";
-  EXPECT_EQ(tile.map.dim[2], cache.num_kv_rows());
-  EXPECT_EQ(tile.map.stride_bytes[2], 2 * 64 * 2);
+  expect_map(tile, {.base = address_of(cache.blocks.data),
+                    .swizzle = b128,
+                    .dims = {64, 2, 100},
+                    .strides_bytes = {128, 256},
+                    .box = {64, 1, 4}});
   EXPECT_EQ(tile.tile_shape, (IndexList<3>{{64, 1, 64}}));
   EXPECT_EQ(tile.box_shape, (IndexList<3>{{4, 1, 64}}));
-  expect_same(cache.create_tma_tile<Swizzle::b64, 64, 64, 2>(),
-              tma::folded_tile(cache.tma_plane(), {.swizzle = Swizzle::b64, .rows = 64}));
+  expect_map(cache.create_tma_tile<Swizzle::b64, 64, 64, 2>(),
+             {.base = address_of(cache.blocks.data),
+              .swizzle = Swizzle::b64,
+              .dims = {32, 100, 2, 2},  // columns of a chunk, rows, chunks, heads
+              .strides_bytes = {256, 64, 128},
+              .box = {32, 4, 2, 1}});
 }
 TEST(PagedKVCache_create_gather4_tma_tile, sees_fp8_rows_as_int64) {
   static_assert(
       std::is_same_v<decltype(std::declval<Fp8>().create_gather4_tma_tile<640, 640, b128>()),
                      TMATensorTile<2>>);
   const Fp8 cache = paged<Fp8Collection>().key(1);
-  const auto tile =
-      cache.create_gather4_tma_tile<80, 80, Swizzle::none, 64, TmaDType::i64, L2Promotion::b256>();
-  expect_same(tile, tma::gather4_tile(cache.tma_plane(), {64, 80, 80, Swizzle::none, TmaDType::i64,
-                                                          L2Promotion::b256}));
-  EXPECT_EQ(tile.map.dtype, TmaDType::i64);
-  EXPECT_EQ(tile.map.dim[1], cache.num_kv_rows());
+  expect_map(
+      cache.create_gather4_tma_tile<80, 80, Swizzle::none, 64, TmaDType::i64, L2Promotion::b256>(),
+      {.base = address_of(cache.blocks.data),
+       .dtype = TmaDType::i64,
+       .dims = {80, 52},
+       .strides_bytes = {640},
+       .box = {80, 1},
+       .l2 = L2Promotion::b256});
 }
 TEST(PagedKVCache_create_ragged_tma_tile, stays_in_its_page) {
   static_assert(std::is_same_v<decltype(std::declval<Bf16>().create_ragged_tma_tile<b128, 64>()),
                                RaggedTMA3DTile>);
   const Bf16 cache = paged<Bf16Collection>().value();
-  expect_same(cache.create_ragged_tma_tile<b128, 64>(),
-              tma::ragged_tile(cache.tma_plane(), spec(64)));
-  EXPECT_EQ((cache.create_ragged_tma_tile<b128, 64>().sequence_rows()), 4);
+  const auto tile = cache.create_ragged_tma_tile<b128, 64>();
+  expect_map(tile, {.base = address_of(cache.blocks.data),
+                    .swizzle = b128,
+                    .dims = {64, 2, ragged_rows, 100 + 1, ragged_rows + 1},
+                    .strides_bytes = {128, 256, 256, ragged_wrap - 256},
+                    .box = {64, 1, 4, 1, 1}});
+  EXPECT_EQ(tile.sequence_rows(), 4);
 }
 TEST(PagedKVCache_create_rope_tma_tile, offsets_the_rows_by_the_content) {
   static_assert(
       std::is_same_v<decltype(std::declval<Fp8>().create_rope_tma_tile<b128, 64, 64, 512>()),
                      TMATensorTile<3>>);
   const Fp8 cache = paged<Fp8Collection>().key(1);
-  const auto tile = cache.create_rope_tma_tile<b128, 64, 64, 512>();
-  expect_same(tile,
-              tma::rope_tile(cache.tma_plane(),
-                             {.swizzle = b128, .rows = 64, .columns = 64, .padded_depth = 512}));
-  EXPECT_EQ(tile.map.base, address_of(cache.blocks.data) + 512);
-  EXPECT_EQ(tile.map.stride_bytes[2], 640);
+  expect_map(cache.create_rope_tma_tile<b128, 64, 64, 512>(),
+             {.base = address_of(cache.blocks.data) + 512,
+              .swizzle = b128,
+              .dims = {64, 1, 52},
+              .strides_bytes = {640, 640},
+              .box = {64, 1, 4}});
 }
 TEST(PagedKVCache_create_rope_gather4_tma_tile, has_the_pitch_of_the_whole_row) {
   static_assert(
@@ -164,9 +218,13 @@ TEST(PagedKVCache_create_rope_gather4_tma_tile, has_the_pitch_of_the_whole_row) 
                      TMATensorTile<2>>);
   const Fp8 cache = paged<Fp8Collection>().key(1);
   const auto tile = cache.create_rope_gather4_tma_tile<64, 512, b128, 16, L2Promotion::b64>();
-  expect_same(tile,
-              tma::rope_gather4_tile(cache.tma_plane(), {16, 64, 512, b128, L2Promotion::b64}));
-  EXPECT_EQ(tile.map.stride_bytes[1], (512 + 2 * 64) / 2 * 2);
+  expect_map(tile, {.base = address_of(cache.blocks.data) + 512,
+                    .swizzle = b128,
+                    .dims = {64, 52},
+                    .strides_bytes = {640},
+                    .box = {64, 1},
+                    .l2 = L2Promotion::b64});
+  EXPECT_EQ(tile.tile_shape, (IndexList<2>{{16, 64}}));
 }
 
 // ---- KVCacheScalesMHAOperand: none, as its page says; what the compiler says is in

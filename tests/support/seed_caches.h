@@ -69,6 +69,8 @@ constexpr Vec<int8_t, Width> counted(int first) {
 
 constexpr f16 half(float x) { return from_float<f16>(x); }
 
+template <class C, class Elements>
+concept Stores = requires(const C c, const Elements e) { c.store(0, 0, 0, 0, e); };
 template <class C>
 concept StoresScales =
     requires(const C c) { c.store_scale(0, 0, 0, 0, Vec<element_t<C::scale_dtype>, 1>{}); };

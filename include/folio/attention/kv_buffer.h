@@ -37,6 +37,9 @@
 ///     at(stage, key, column) -> smem_type                 a staged element; for tests and for
 ///                                                         plain fragments
 ///
+/// Loaders that convert multiply the elements of a quantised operand by their scales in float32, be
+/// it a view or an operand whose scales `load_scale` gives; PlainLoader stages what is stored.
+///
 /// `source` (KVSource<Shape>) gives row(key), null if it reads as zero, group<Count>(first), the
 /// rows at one stride if all are there, `columns` (those from there on read as zero) and scale(key,
 /// column). Rows past the end, rows that nobody sees and rows of unassigned pages MUST come out as
@@ -171,6 +174,11 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   }
   /// The same in pieces. One load at a time.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void begin_load(int stage) {
+    if constexpr (detail::HasLoadedScales<Operand>) {
+      if (strip_ == 0)
+        source_.loaded_scales = {&kv_cache_iter.operand(), kv_cache_iter.batch_idx(),
+                                 kv_cache_iter.kv_head_idx(), kv_cache_iter.tile_start_row()};
+    }
     if (strip_ == 0) source_.tile = &kv_cache_iter.next_tile();
     if constexpr (detail::HasView<Operand>) {
       const ScaleView& scales = kv_cache_iter.operand().view.scales;

@@ -14,23 +14,28 @@
 
 #include "folio/cache/cache_tables.h"
 #include "folio/cache/kv_cache.h"
+#include "folio/cache/layer_caches.h"
 #include "folio/cache/row_indices.h"
 #include "folio/cache/static_checks.h"
-#include "folio/cache/tma_constraints.h"
+#include "folio/cache/step_members.h"
+#include "folio/cache/tma_members.h"
 #include "folio/cache/tma_plane.h"
 #include "folio/core/status.h"
 #include "folio/core/tensor_view.h"
 #include "folio/core/vec.h"
-#include "folio/tma/ragged_tile.h"
 
 namespace folio::inline v1 {
 
 template <DType D, KVCacheStaticParams Params>
-struct ContinuousKVCache {
+struct ContinuousKVCache
+    : detail::StepMembers<ContinuousKVCache<D, Params>>,
+      detail::ContiguousRows<ContinuousKVCache<D, Params>>,
+      detail::CacheTmaTiles<ContinuousKVCache<D, Params>,
+                            detail::TmaSizes{D, Params.num_heads, Params.head_size, 0,
+                                             Params.is_mla}> {
   static_assert(is_supported(D), "ContinuousKVCache: dtype has no element type");
   static_assert(Params.num_heads >= 1 && Params.head_size >= 1,
                 "ContinuousKVCache: num_heads and head_size are at least 1");
-
   static_assert(int64_t{Params.num_heads} * Params.head_size <= INT32_MAX,
                 "ContinuousKVCache: a row has less than 2^31 elements");
 
@@ -48,10 +53,11 @@ struct ContinuousKVCache {
   using blocks_tt_layout = Layout<IntTuple<-1, -1, Params.num_heads, Params.head_size>,
                                   IntTuple<-1, row_size, Params.head_size, 1>>;
   using blocks_tt_type = TensorView<element_type, blocks_tt_layout>;
-  using cache_lengths_tt_layout = Layout<IntTuple<-1>>;
-  using cache_lengths_tt_type = TensorView<const uint32_t, cache_lengths_tt_layout>;
-  using lookup_table_tt_layout = Layout<IntTuple<-1, -1>, IntTuple<-1, 1>>;
-  using lookup_table_tt_type = TensorView<const uint32_t, lookup_table_tt_layout>;
+  using Step = detail::StepMembers<ContinuousKVCache<D, Params>>;
+  using typename Step::cache_lengths_tt_layout;
+  using typename Step::cache_lengths_tt_type;
+  using typename Step::lookup_table_tt_layout;
+  using typename Step::lookup_table_tt_type;
 
   blocks_tt_type blocks = {};
   cache_lengths_tt_type cache_lengths = {};
@@ -59,25 +65,20 @@ struct ContinuousKVCache {
   uint32_t max_seq_length = 0;
   uint32_t max_cache_length = 0;
 
+  constexpr ContinuousKVCache() = default;
+  FOLIO_HOST_DEVICE constexpr ContinuousKVCache(const blocks_tt_type& blocks_view,
+                                                const cache_lengths_tt_type& lengths,
+                                                const lookup_table_tt_type& table, uint32_t max_seq,
+                                                uint32_t max_cache)
+      : blocks(blocks_view),
+        cache_lengths(lengths),
+        lookup_table(table),
+        max_seq_length(max_seq),
+        max_cache_length(max_cache) {}
+
   static constexpr FOLIO_HOST_DEVICE const char* get_type_name() { return "ContinuousKVCache"; }
   /// No limit.
   static constexpr FOLIO_HOST_DEVICE int64_t max_tile_size() { return -1; }
-  FOLIO_HOST_DEVICE constexpr ContinuousKVCache copy() const { return *this; }
-
-  FOLIO_HOST_DEVICE constexpr cache_lengths_tt_type cache_lengths_nd() const {
-    return cache_lengths;
-  }
-  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t batch_idx) const {
-    return cache_lengths(batch_idx);
-  }
-  FOLIO_HOST_DEVICE constexpr bool empty_cache() const {
-    for (int64_t b = 0; b < cache_lengths.extent(0); ++b) {
-      if (cache_lengths(b) != 0) return false;
-    }
-    return true;
-  }
-  FOLIO_HOST_DEVICE constexpr uint32_t max_prompt_length() const { return max_seq_length; }
-  FOLIO_HOST_DEVICE constexpr uint32_t max_context_length() const { return max_cache_length; }
 
   template <int Width, DType OutputDType = D>
     requires output_type_is_supported<OutputDType>
@@ -124,20 +125,6 @@ struct ContinuousKVCache {
     const int64_t page = lookup_table(batch_idx, 0);
     return page < blocks.extent(0) ? page * row_stride() + tok_idx : num_kv_rows();
   }
-  /// An encoded index of a cache without pages is a row already.
-  FOLIO_HOST_DEVICE constexpr int64_t get_tma_row(int64_t encoded_index) const {
-    return encoded_index;
-  }
-  template <int BN, int BaseAlignment, bool PairCta = false, bool IsLeader = true>
-    requires TileGeometry<BN, 0, PairCta> &&
-             base_alignment_is_a_multiple_of_the_piece<BN, 0, BaseAlignment>
-  FOLIO_HOST_DEVICE constexpr PagedRowIndices<BN, 0, PairCta, IsLeader> populate(
-      uint32_t batch_idx, uint32_t base_kv_row) const {
-    return detail::contiguous_rows<BN, PairCta, IsLeader>(row_idx(batch_idx, base_kv_row),
-                                                          num_kv_rows());
-  }
-
-  // ---- TMA. Descriptions for encode(); check() says what run-time values forbid.
 
   /// The plane as the functions of tma/ take it.
   FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const {
@@ -148,85 +135,12 @@ struct ContinuousKVCache {
             blocks.stride(0) * bytes, row_size * bytes,
             Params.head_size * bytes, false};
   }
-  /// Copies of one chunk and at most BN keys, within a page. Coordinates: first column, head, row.
-  /// Fold: all chunks in one copy, as chunk after chunk, or with RowMajor as atoms of eight rows
-  /// (coordinates in tma/row_tiles.h).
-  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size), int Fold = 1,
-            bool RowMajor = false>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             TmaTileGeometry<D, Mode, BN, BK, page_size_> &&
-             TmaFold<D, Mode, BN, Params.head_size, BK, page_size_, Fold, RowMajor>
-  FOLIO_HOST_DEVICE auto create_tma_tile() const {
-    return detail::row_tile<Fold, RowMajor>(tma_plane(),
-                                            {.swizzle = Mode, .rows = BN, .columns = BK});
-  }
-  /// The same keys with a run-time end: rows of a sequence beyond it read as zero and are not
-  /// stored to.
-  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size), int Group = 1>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             tile_and_heads_are_whole_groups<Params.num_heads, BN, Group> &&
-             TmaTileGeometry<D, Mode, BN / Group, BK, page_size_>
-  FOLIO_HOST_DEVICE RaggedTMA3DTile create_ragged_tma_tile() const {
-    return tma::ragged_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK}, Group);
-  }
-  /// The BK bf16 elements of rope behind PaddedDepth bytes of each head.
-  template <Swizzle Mode, int BN, int BK, int PaddedDepth>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
-             head_is_padded_depth_bytes_and_the_rope<D, Params.head_size, PaddedDepth, BK> &&
-             TmaTileGeometry<DType::bf16, Mode, BN, BK, page_size_>
-  FOLIO_HOST_DEVICE TMATensorTile<3> create_rope_tma_tile() const {
-    return tma::rope_tile(
-        tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .padded_depth = PaddedDepth});
-  }
-  /// Four rows per copy, at coordinates of get_tma_row. TileWidth and TileStride count elements of
-  /// TmaType, which sees the same bytes.
-  template <int TileWidth, int TileStride = TileWidth, Swizzle Mode = Swizzle::none,
-            int TileHeight = 4, TmaDType TmaType = tma_dtype_of(D),
-            L2Promotion L2 = L2Promotion::none>
-    requires TmaGather4<TmaType, TileWidth, TileStride, Mode, TileHeight> &&
-             tile_stride_is_the_row_of_the_cache<TmaType, TileStride,
-                                                 row_size * int64_t{sizeof(element_t<D>)}>
-  FOLIO_HOST_DEVICE TMATensorTile<2> create_gather4_tma_tile() const {
-    return tma::gather4_tile(tma_plane(), {TileHeight, TileWidth, TileStride, Mode, TmaType, L2});
-  }
-  /// The TileWidth bf16 elements of rope behind PaddedDepth bytes of each row; the pitch is the
-  /// whole row.
-  template <int TileWidth, int PaddedDepth, Swizzle Mode = Swizzle::none, int TileHeight = 4,
-            L2Promotion L2 = L2Promotion::none>
-    requires padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
-             TmaGather4<TmaDType::bf16, TileWidth, TileWidth, Mode, TileHeight> &&
-             tile_stride_is_the_row_of_the_cache<TmaDType::bf16, (PaddedDepth + 2 * TileWidth) / 2,
-                                                 row_size * int64_t{sizeof(element_t<D>)}>
-  FOLIO_HOST_DEVICE TMATensorTile<2> create_rope_gather4_tma_tile() const {
-    return tma::rope_gather4_tile(tma_plane(), {TileHeight, TileWidth, PaddedDepth, Mode, L2});
-  }
-  /// Copies with the page id as coordinate: 0, slot, first chunk, head, page. All chunks of a page
-  /// at once, or one.
-  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size),
-            tma::ChunksPerCopy PerCopy = tma::ChunksPerCopy::all>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             TmaTileGeometry<D, Mode, BN, BK, page_size_> &&
-             folded_head_is_whole_swizzle_chunks<D, Mode, Params.head_size, 2>
-  FOLIO_HOST_DEVICE TMATensorTile<5> create_page_tma_tile() const {
-    return tma::page_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK}, PerCopy);
-  }
-  /// The first LatentDepth columns of latent rows; the others read as zero. The rope behind them:
-  /// create_rope_tma_tile with a PaddedDepth of the latent part's bytes.
-  template <Swizzle Mode, int BN, int LatentDepth, int BK = padded_depth(D, Mode, LatentDepth)>
-    requires cache_keeps_a_latent_row<Params.is_mla> &&
-             depth_lies_within_the_head<LatentDepth, Params.head_size> &&
-             head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             TmaTileGeometry<D, Mode, BN, BK, page_size_>
-  FOLIO_HOST_DEVICE TMATensorTile<3> create_latent_tma_tile() const {
-    return tma::cache_tile(tma_plane(),
-                           {.swizzle = Mode, .rows = BN, .columns = BK, .depth = LatentDepth});
-  }
 };
 
 /// blocks [num_pages, kv, num_layers, max_length, num_heads, head_size], packed.
 template <DType D, KVCacheStaticParams Params>
-struct ContinuousKVCacheCollection {
+struct ContinuousKVCacheCollection
+    : detail::LayerCaches<ContinuousKVCacheCollection<D, Params>, ContinuousKVCache<D, Params>> {
   using CacheType = ContinuousKVCache<D, Params>;
   static constexpr std::string_view name_str = "continuous_batching";
   static constexpr DType dtype = D;
@@ -267,38 +181,10 @@ struct ContinuousKVCacheCollection {
     return collection;
   }
 
-  FOLIO_HOST_DEVICE constexpr int64_t num_layers() const { return blocks.extent(2); }
-  /// A layer out of range has a cache without pages.
-  FOLIO_HOST_DEVICE constexpr CacheType get_key_cache(int64_t layer_idx) const {
-    return plane(0, layer_idx);
-  }
-  FOLIO_HOST_DEVICE constexpr CacheType get_value_cache(int64_t layer_idx) const
-    requires cache_has_a_value_plane<Params>
-  {
-    return plane(1, layer_idx);
-  }
-  /// The same, with invalid_argument for a layer out of range.
-  Result<CacheType> checked_key_cache(int64_t layer_idx) const noexcept {
-    if (Status status = detail::check_layer("checked_key_cache", layer_idx, num_layers());
-        !status.is_ok())
-      return status;
-    return get_key_cache(layer_idx);
-  }
-  Result<CacheType> checked_value_cache(int64_t layer_idx) const noexcept
-    requires cache_has_a_value_plane<Params>
-  {
-    if (Status status = detail::check_layer("checked_value_cache", layer_idx, num_layers());
-        !status.is_ok())
-      return status;
-    return get_value_cache(layer_idx);
-  }
-  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t bs_idx) const {
-    return cache_lengths(bs_idx);
-  }
-
  private:
+  friend detail::LayerCaches<ContinuousKVCacheCollection, CacheType>;
   FOLIO_HOST_DEVICE constexpr CacheType plane(int64_t kv, int64_t layer_idx) const {
-    const bool exists = layer_idx >= 0 && layer_idx < num_layers();
+    const bool exists = layer_idx >= 0 && layer_idx < this->num_layers();
     return {{blocks.pointer(0, kv, exists ? layer_idx : 0, 0, 0, 0),
              typename CacheType::blocks_tt_layout(exists ? blocks.extent(0) : 0, blocks.extent(3),
                                                   blocks.stride(0))},

@@ -21,19 +21,23 @@
 #include "folio/cache/kv_cache.h"
 #include "folio/cache/row_indices.h"
 #include "folio/cache/static_params.h"
-#include "folio/cache/tma_constraints.h"
+#include "folio/cache/step_members.h"
+#include "folio/cache/tma_members.h"
 #include "folio/cache/tma_plane.h"
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 #include "folio/core/vec.h"
-#include "folio/tma/ragged_tile.h"
 
 namespace folio::inline v1 {
 
 template <DType D, KVCacheStaticParams Params, int PageSize, DType ScaleDType = DType::invalid,
           int QuantizationGranularity = 1>
-struct PagedKVCache {
+struct PagedKVCache
+    : detail::StepMembers<PagedKVCache<D, Params, PageSize, ScaleDType, QuantizationGranularity>>,
+      detail::CacheTmaTiles<PagedKVCache<D, Params, PageSize, ScaleDType, QuantizationGranularity>,
+                            detail::TmaSizes{D, Params.num_heads, Params.head_size, PageSize,
+                                             Params.is_mla}> {
   static_assert(is_supported(D), "PagedKVCache: dtype has no element type");
   static_assert(Params.num_heads >= 1 && Params.head_size >= 1,
                 "PagedKVCache: num_heads and head_size are at least 1");
@@ -70,10 +74,12 @@ struct PagedKVCache {
   using scales_tt_layout = Layout<IntTuple<-1, PageSize, Params.num_heads, head_dim_granularity>,
                                   IntTuple<-1, scale_row_size, head_dim_granularity, 1>>;
   using scales_tt_type = TensorView<scale_type, scales_tt_layout>;
-  using cache_lengths_tt_layout = Layout<IntTuple<-1>>;
-  using cache_lengths_tt_type = TensorView<const uint32_t, cache_lengths_tt_layout>;
-  using lookup_table_tt_layout = Layout<IntTuple<-1, -1>, IntTuple<-1, 1>>;
-  using lookup_table_tt_type = TensorView<const uint32_t, lookup_table_tt_layout>;
+  using Step =
+      detail::StepMembers<PagedKVCache<D, Params, PageSize, ScaleDType, QuantizationGranularity>>;
+  using typename Step::cache_lengths_tt_layout;
+  using typename Step::cache_lengths_tt_type;
+  using typename Step::lookup_table_tt_layout;
+  using typename Step::lookup_table_tt_type;
 
   blocks_tt_type blocks = {};
   cache_lengths_tt_type cache_lengths = {};  ///< [batch] tokens in the cache before this step
@@ -82,28 +88,22 @@ struct PagedKVCache {
   uint32_t max_cache_length = 0;
   scales_tt_type scales = {};  ///< null data: none
 
+  constexpr PagedKVCache() = default;
+  FOLIO_HOST_DEVICE constexpr PagedKVCache(const blocks_tt_type& blocks_view,
+                                           const cache_lengths_tt_type& lengths,
+                                           const lookup_table_tt_type& table, uint32_t max_seq,
+                                           uint32_t max_cache,
+                                           const scales_tt_type& scales_view = {})
+      : blocks(blocks_view),
+        cache_lengths(lengths),
+        lookup_table(table),
+        max_seq_length(max_seq),
+        max_cache_length(max_cache),
+        scales(scales_view) {}
+
   static constexpr FOLIO_HOST_DEVICE const char* get_type_name() { return "PagedKVCache"; }
   /// Rows that lie in one page.
   static constexpr FOLIO_HOST_DEVICE int64_t max_tile_size() { return PageSize; }
-  FOLIO_HOST_DEVICE constexpr PagedKVCache copy() const { return *this; }
-
-  FOLIO_HOST_DEVICE constexpr cache_lengths_tt_type cache_lengths_nd() const {
-    return cache_lengths;
-  }
-  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t batch_idx) const {
-    return cache_lengths(batch_idx);
-  }
-  /// True exactly when every cache length is 0. Reads them: call it where they live.
-  FOLIO_HOST_DEVICE constexpr bool empty_cache() const {
-    for (int64_t b = 0; b < cache_lengths.extent(0); ++b) {
-      if (cache_lengths(b) != 0) return false;
-    }
-    return true;
-  }
-  /// Upper bound of the new tokens of a sequence in this step.
-  FOLIO_HOST_DEVICE constexpr uint32_t max_prompt_length() const { return max_seq_length; }
-  /// Upper bound of cache length plus new tokens of a sequence.
-  FOLIO_HOST_DEVICE constexpr uint32_t max_context_length() const { return max_cache_length; }
 
   /// `Width` consecutive elements of a head. A quantised cache multiplies each by its own scale in
   /// float32, then converts.
@@ -199,22 +199,23 @@ struct PagedKVCache {
   FOLIO_HOST_DEVICE constexpr int64_t scale_row_stride() const {
     return scales.stride(0) / scale_row_size;
   }
-  /// Rows from the plane's first to its last one; row num_kv_rows() is out of bounds.
-  FOLIO_HOST_DEVICE constexpr int64_t num_kv_rows() const {
-    return blocks.extent(0) == 0 ? 0 : (blocks.extent(0) - 1) * row_stride() + PageSize;
+  /// The plane seen as a matrix of rows; and the scales'.
+  FOLIO_HOST_DEVICE constexpr PagedRows<PageSize> rows() const {
+    return {blocks.extent(0), row_stride()};
   }
-  /// Row of a key in the plane seen as a matrix of rows; num_kv_rows() if its page is unassigned.
+  FOLIO_HOST_DEVICE constexpr PagedRows<PageSize> scale_rows() const {
+    return {scales.extent(0), scale_row_stride()};
+  }
+  /// Rows from the plane's first to its last one; row num_kv_rows() is out of bounds.
+  FOLIO_HOST_DEVICE constexpr int64_t num_kv_rows() const { return rows().num_kv_rows(); }
+  /// Row of a key; num_kv_rows() if its page is unassigned.
   FOLIO_HOST_DEVICE constexpr int64_t row_idx(uint32_t batch_idx, uint32_t tok_idx) const {
-    constexpr auto page_rows = static_cast<uint32_t>(PageSize);
-    const int64_t page = lookup_table(batch_idx, tok_idx / page_rows);
-    return page < blocks.extent(0) ? page * row_stride() + tok_idx % page_rows : num_kv_rows();
+    return rows().row_idx(lookup_table.pointer(batch_idx, 0), tok_idx);
   }
   /// Row of slot `encoded_index` = page * page_size + offset. Negative indices come back unchanged,
   /// those past the pages give -1.
   FOLIO_HOST_DEVICE constexpr int64_t get_tma_row(int64_t encoded_index) const {
-    if (encoded_index < 0) return encoded_index;
-    if (encoded_index / PageSize >= blocks.extent(0)) return -1;
-    return encoded_index / PageSize * row_stride() + encoded_index % PageSize;
+    return rows().get_tma_row(encoded_index);
   }
   /// The rows of the BN keys from base_kv_row on, which is a multiple of BaseAlignment. Reads whole
   /// aligned groups of table entries: needs the table's padding and alignment as CacheTables states
@@ -225,11 +226,8 @@ struct PagedKVCache {
   FOLIO_HOST_DEVICE PagedRowIndices<BN, PageSize, PairCta, IsLeader> populate(
       uint32_t batch_idx, uint32_t base_kv_row) const {
     return detail::populate_rows<BN, PageSize, BaseAlignment, PairCta, IsLeader>(
-        lookup_table.pointer(batch_idx, 0), base_kv_row,
-        {blocks.extent(0), row_stride(), num_kv_rows()});
+        lookup_table.pointer(batch_idx, 0), base_kv_row, rows());
   }
-
-  // ---- TMA. Descriptions for encode(); check() says what run-time values forbid.
 
   /// The plane as the functions of tma/ take it.
   FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const {
@@ -237,80 +235,6 @@ struct PagedKVCache {
     return {address_of(blocks.data),  D,        Params.num_heads,         Params.head_size,
             blocks.extent(0),         PageSize, blocks.stride(0) * bytes, row_size * bytes,
             Params.head_size * bytes, true};
-  }
-  /// Copies of one chunk and at most BN keys, within a page. Coordinates: first column, head, row.
-  /// Fold: all chunks in one copy, as chunk after chunk, or with RowMajor as atoms of eight rows
-  /// (coordinates in tma/row_tiles.h).
-  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size), int Fold = 1,
-            bool RowMajor = false>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             TmaTileGeometry<D, Mode, BN, BK, page_size_> &&
-             TmaFold<D, Mode, BN, Params.head_size, BK, page_size_, Fold, RowMajor>
-  FOLIO_HOST_DEVICE auto create_tma_tile() const {
-    return detail::row_tile<Fold, RowMajor>(tma_plane(),
-                                            {.swizzle = Mode, .rows = BN, .columns = BK});
-  }
-  /// The same keys with a run-time end: rows of a sequence beyond it read as zero and are not
-  /// stored to.
-  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size), int Group = 1>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             tile_and_heads_are_whole_groups<Params.num_heads, BN, Group> &&
-             TmaTileGeometry<D, Mode, BN / Group, BK, page_size_>
-  FOLIO_HOST_DEVICE RaggedTMA3DTile create_ragged_tma_tile() const {
-    return tma::ragged_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK}, Group);
-  }
-  /// The BK bf16 elements of rope behind PaddedDepth bytes of each head.
-  template <Swizzle Mode, int BN, int BK, int PaddedDepth>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
-             head_is_padded_depth_bytes_and_the_rope<D, Params.head_size, PaddedDepth, BK> &&
-             TmaTileGeometry<DType::bf16, Mode, BN, BK, page_size_>
-  FOLIO_HOST_DEVICE TMATensorTile<3> create_rope_tma_tile() const {
-    return tma::rope_tile(
-        tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .padded_depth = PaddedDepth});
-  }
-  /// Four rows per copy, at coordinates of get_tma_row. TileWidth and TileStride count elements of
-  /// TmaType, which sees the same bytes.
-  template <int TileWidth, int TileStride = TileWidth, Swizzle Mode = Swizzle::none,
-            int TileHeight = 4, TmaDType TmaType = tma_dtype_of(D),
-            L2Promotion L2 = L2Promotion::none>
-    requires TmaGather4<TmaType, TileWidth, TileStride, Mode, TileHeight> &&
-             tile_stride_is_the_row_of_the_cache<TmaType, TileStride,
-                                                 row_size * int64_t{sizeof(element_t<D>)}>
-  FOLIO_HOST_DEVICE TMATensorTile<2> create_gather4_tma_tile() const {
-    return tma::gather4_tile(tma_plane(), {TileHeight, TileWidth, TileStride, Mode, TmaType, L2});
-  }
-  /// The TileWidth bf16 elements of rope behind PaddedDepth bytes of each row; the pitch is the
-  /// whole row.
-  template <int TileWidth, int PaddedDepth, Swizzle Mode = Swizzle::none, int TileHeight = 4,
-            L2Promotion L2 = L2Promotion::none>
-    requires padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
-             TmaGather4<TmaDType::bf16, TileWidth, TileWidth, Mode, TileHeight> &&
-             tile_stride_is_the_row_of_the_cache<TmaDType::bf16, (PaddedDepth + 2 * TileWidth) / 2,
-                                                 row_size * int64_t{sizeof(element_t<D>)}>
-  FOLIO_HOST_DEVICE TMATensorTile<2> create_rope_gather4_tma_tile() const {
-    return tma::rope_gather4_tile(tma_plane(), {TileHeight, TileWidth, PaddedDepth, Mode, L2});
-  }
-  /// Copies with the page id as coordinate: 0, slot, first chunk, head, page. All chunks of a page
-  /// at once, or one.
-  template <Swizzle Mode, int BN, int BK = padded_depth(D, Mode, Params.head_size),
-            tma::ChunksPerCopy PerCopy = tma::ChunksPerCopy::all>
-    requires head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             TmaTileGeometry<D, Mode, BN, BK, page_size_> &&
-             folded_head_is_whole_swizzle_chunks<D, Mode, Params.head_size, 2>
-  FOLIO_HOST_DEVICE TMATensorTile<5> create_page_tma_tile() const {
-    return tma::page_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK}, PerCopy);
-  }
-  /// The first LatentDepth columns of latent rows; the others read as zero. The rope behind them:
-  /// create_rope_tma_tile with a PaddedDepth of the latent part's bytes.
-  template <Swizzle Mode, int BN, int LatentDepth, int BK = padded_depth(D, Mode, LatentDepth)>
-    requires cache_keeps_a_latent_row<Params.is_mla> &&
-             depth_lies_within_the_head<LatentDepth, Params.head_size> &&
-             head_is_a_multiple_of_16_bytes<D, Params.head_size> &&
-             TmaTileGeometry<D, Mode, BN, BK, page_size_>
-  FOLIO_HOST_DEVICE TMATensorTile<3> create_latent_tma_tile() const {
-    return tma::cache_tile(tma_plane(),
-                           {.swizzle = Mode, .rows = BN, .columns = BK, .depth = LatentDepth});
   }
 
  private:

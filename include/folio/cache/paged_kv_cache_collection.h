@@ -15,6 +15,7 @@
 
 #include "folio/cache/cache_tables.h"
 #include "folio/cache/kv_cache.h"
+#include "folio/cache/layer_caches.h"
 #include "folio/cache/paged_kv_cache.h"
 #include "folio/cache/static_checks.h"
 #include "folio/core/execution.h"
@@ -25,7 +26,10 @@ namespace folio::inline v1 {
 
 template <DType D, KVCacheStaticParams Params, int PageSize, DType ScaleDType = DType::invalid,
           int QuantizationGranularity = 1>
-struct PagedKVCacheCollection {
+struct PagedKVCacheCollection
+    : detail::LayerCaches<
+          PagedKVCacheCollection<D, Params, PageSize, ScaleDType, QuantizationGranularity>,
+          PagedKVCache<D, Params, PageSize, ScaleDType, QuantizationGranularity>> {
   using CacheType = PagedKVCache<D, Params, PageSize, ScaleDType, QuantizationGranularity>;
   static constexpr std::string_view name_str = "paged";
   static constexpr DType dtype = D;
@@ -110,37 +114,8 @@ struct PagedKVCacheCollection {
         tables.max_seq_length, tables.max_cache_length, scales_view);
   }
 
-  FOLIO_HOST_DEVICE constexpr int64_t num_layers() const { return blocks.extent(2); }
-  /// The plane of a layer. A layer out of range has a cache without pages: it loads zeros and
-  /// stores nothing.
-  FOLIO_HOST_DEVICE constexpr CacheType get_key_cache(int64_t layer_idx) const {
-    return plane(0, layer_idx);
-  }
-  FOLIO_HOST_DEVICE constexpr CacheType get_value_cache(int64_t layer_idx) const
-    requires cache_has_a_value_plane<Params>
-  {
-    return plane(1, layer_idx);
-  }
-  /// The same, with invalid_argument for a layer out of range.
-  Result<CacheType> checked_key_cache(int64_t layer_idx) const noexcept {
-    if (Status status = detail::check_layer("checked_key_cache", layer_idx, num_layers());
-        !status.is_ok())
-      return status;
-    return get_key_cache(layer_idx);
-  }
-  Result<CacheType> checked_value_cache(int64_t layer_idx) const noexcept
-    requires cache_has_a_value_plane<Params>
-  {
-    if (Status status = detail::check_layer("checked_value_cache", layer_idx, num_layers());
-        !status.is_ok())
-      return status;
-    return get_value_cache(layer_idx);
-  }
-  FOLIO_HOST_DEVICE constexpr int64_t cache_length(int64_t bs_idx) const {
-    return cache_lengths(bs_idx);
-  }
-
  private:
+  friend detail::LayerCaches<PagedKVCacheCollection, CacheType>;
   /// Dimensions 0, 3, 4 and 5 of a storage tensor.
   template <class Tensor>
   FOLIO_HOST_DEVICE static constexpr void plane_dims(const Tensor& tensor, int64_t (&shape)[4],
@@ -151,7 +126,7 @@ struct PagedKVCacheCollection {
     }
   }
   FOLIO_HOST_DEVICE constexpr CacheType plane(int64_t kv, int64_t layer_idx) const {
-    const bool exists = layer_idx >= 0 && layer_idx < num_layers();
+    const bool exists = layer_idx >= 0 && layer_idx < this->num_layers();
     const int64_t layer = exists ? layer_idx : 0;
     const int64_t num_pages = exists ? blocks.extent(0) : 0;
     CacheType cache = {{blocks.pointer(0, kv, layer, 0, 0, 0),
@@ -159,8 +134,7 @@ struct PagedKVCacheCollection {
                        cache_lengths,
                        lookup_table,
                        max_seq_length,
-                       max_cache_length,
-                       {}};
+                       max_cache_length};
     if (scales.data != nullptr) {
       cache.scales = {scales.pointer(0, kv, layer, 0, 0, 0),
                       typename CacheType::scales_tt_layout(num_pages, scales.stride(0))};

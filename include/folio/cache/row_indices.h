@@ -106,20 +106,38 @@ FOLIO_HOST_DEVICE constexpr int populate_chunk(int tile_rows, int page_size, int
   return smaller < 8 ? smaller : 8;
 }
 
-namespace detail {
-
-/// Which pages exist and how far apart their rows are.
-struct RowGeometry {
+/// A plane of pages seen as a matrix of rows, one token's record each.
+template <int PageSize>
+struct PagedRows {
   int64_t num_pages = 0;
-  int64_t row_stride = 0;   ///< rows from one page to the next
-  int64_t num_kv_rows = 0;  ///< first row out of bounds
+  int64_t row_stride = 0;  ///< rows from one page to the next
+
+  /// Rows from the first to the last one; row num_kv_rows() is out of bounds.
+  FOLIO_HOST_DEVICE constexpr int64_t num_kv_rows() const {
+    return num_pages == 0 ? 0 : (num_pages - 1) * row_stride + PageSize;
+  }
+  /// Row of key `tok_idx` of the sequence of a table row; num_kv_rows() if its page is unassigned.
+  FOLIO_HOST_DEVICE constexpr int64_t row_idx(const uint32_t* table_row, uint32_t tok_idx) const {
+    constexpr auto page_rows = static_cast<uint32_t>(PageSize);
+    const int64_t page = table_row[tok_idx / page_rows];
+    return page < num_pages ? page * row_stride + tok_idx % page_rows : num_kv_rows();
+  }
+  /// Row of slot `encoded_index` = page * page_size + offset. Negative indices come back unchanged,
+  /// those past the pages give -1.
+  FOLIO_HOST_DEVICE constexpr int64_t get_tma_row(int64_t encoded_index) const {
+    if (encoded_index < 0) return encoded_index;
+    if (encoded_index / PageSize >= num_pages) return -1;
+    return encoded_index / PageSize * row_stride + encoded_index % PageSize;
+  }
 };
+
+namespace detail {
 
 /// `populate` over one row of a table of pages, as the seed documents it. `table_row` is 32-byte
 /// aligned and padded by 16 entries; base_kv_row is a multiple of BaseAlignment.
 template <int BN, int PageSize, int BaseAlignment, bool PairCta, bool IsLeader>
 FOLIO_HOST_DEVICE inline PagedRowIndices<BN, PageSize, PairCta, IsLeader> populate_rows(
-    const uint32_t* table_row, uint32_t base_kv_row, const RowGeometry& geometry) {
+    const uint32_t* table_row, uint32_t base_kv_row, const PagedRows<PageSize>& plane) {
   static_assert(PageSize > 0);
   using Indices = PagedRowIndices<BN, PageSize, PairCta, IsLeader>;
   constexpr int chunk = populate_chunk(BN, PageSize, BaseAlignment);
@@ -134,9 +152,9 @@ FOLIO_HOST_DEVICE inline PagedRowIndices<BN, PageSize, PairCta, IsLeader> popula
     __builtin_memcpy(entry, __builtin_assume_aligned(table_row + first + i, sizeof entry),
                      sizeof entry);
     for (int k = 0; k < chunk; ++k) {
-      const bool assigned = static_cast<int64_t>(entry[k]) < geometry.num_pages;
-      const int64_t row = assigned ? static_cast<int64_t>(entry[k]) * geometry.row_stride + in_page
-                                   : geometry.num_kv_rows;
+      const bool assigned = static_cast<int64_t>(entry[k]) < plane.num_pages;
+      const int64_t row = assigned ? static_cast<int64_t>(entry[k]) * plane.row_stride + in_page
+                                   : plane.num_kv_rows();
       indices.rows[i + k] = static_cast<uint32_t>(row);
       if (assigned && indices.valid_pages == i + k) ++indices.valid_pages;
     }
@@ -154,6 +172,24 @@ FOLIO_HOST_DEVICE constexpr PagedRowIndices<BN, 0, PairCta, IsLeader> contiguous
   indices.valid_pages = row < num_kv_rows ? 1 : 0;
   return indices;
 }
+
+/// Members of a type whose sequences lie in contiguous rows: nothing is paged.
+template <class Self>
+struct ContiguousRows {
+  /// An encoded index without pages is a row already.
+  FOLIO_HOST_DEVICE constexpr int64_t get_tma_row(int64_t encoded_index) const {
+    return encoded_index;
+  }
+  template <int BN, int BaseAlignment, bool PairCta = false, bool IsLeader = true>
+    requires TileGeometry<BN, 0, PairCta> &&
+             base_alignment_is_a_multiple_of_the_piece<BN, 0, BaseAlignment>
+  FOLIO_HOST_DEVICE constexpr PagedRowIndices<BN, 0, PairCta, IsLeader> populate(
+      uint32_t batch_idx, uint32_t base_kv_row) const {
+    const auto& self = static_cast<const Self&>(*this);
+    return contiguous_rows<BN, PairCta, IsLeader>(self.row_idx(batch_idx, base_kv_row),
+                                                  self.num_kv_rows());
+  }
+};
 
 }  // namespace detail
 }  // namespace folio::inline v1

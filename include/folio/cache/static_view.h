@@ -7,6 +7,7 @@
 ///                                  says
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 #include "folio/cache/cache_tables.h"
@@ -68,14 +69,25 @@ FOLIO_HOST_DEVICE constexpr PagedKVView view_of(const ContinuousKVCache<D, P>& c
   return view;
 }
 
+/// The tables are members of the cache, as those of the seed's caches; a KVCacheT may hide them.
+template <class Cache>
+concept cache_shows_its_tables = requires(const Cache& c) {
+  { c.cache_lengths.data } -> std::convertible_to<const uint32_t*>;
+  { c.lookup_table.data } -> std::convertible_to<const uint32_t*>;
+  { c.lookup_table.stride(0) + c.lookup_table.extent(1) } -> std::convertible_to<int64_t>;
+  { c.max_seq_length + c.max_cache_length } -> std::convertible_to<uint32_t>;
+};
+
 /// The page table of a static cache.
 template <KVCacheT Cache>
+  requires cache_shows_its_tables<Cache>
 FOLIO_HOST_DEVICE constexpr PageTable table_of(const Cache& cache) noexcept {
   return {cache.lookup_table.data, cache.lookup_table.stride(0), nullptr};
 }
 
 /// The arrays of a static cache, as `cache_of` takes them.
 template <KVCacheT Cache>
+  requires cache_shows_its_tables<Cache>
 FOLIO_HOST_DEVICE constexpr CacheTables tables_of(const Cache& cache) noexcept {
   CacheTables tables;
   tables.cache_lengths = cache.cache_lengths.data;
@@ -88,6 +100,21 @@ FOLIO_HOST_DEVICE constexpr CacheTables tables_of(const Cache& cache) noexcept {
   return tables;
 }
 
+namespace detail {
+
+template <class Cache>
+inline constexpr bool is_static_cache = false;
+template <DType D, KVCacheStaticParams P, int PageSize, DType S, int G>
+inline constexpr bool is_static_cache<PagedKVCache<D, P, PageSize, S, G>> = true;
+template <DType D, KVCacheStaticParams P>
+inline constexpr bool is_static_cache<ContinuousKVCache<D, P>> = true;
+
+}  // namespace detail
+
+/// Other caches are made by their own types.
+template <class Cache>
+concept cache_is_a_paged_or_continuous_kv_cache = detail::is_static_cache<Cache>;
+
 /// `view` and `tables` as a PagedKVCache or a ContinuousKVCache.
 ///
 /// Errors: invalid_argument, naming what differs, if dtype, heads, head_size, page_size, scale
@@ -97,6 +124,7 @@ FOLIO_HOST_DEVICE constexpr CacheTables tables_of(const Cache& cache) noexcept {
 ///         a tensor_scale; if num_pages times the row stride exceeds 2^31 - 1; null or misaligned
 ///         pointers; tables that break what CacheTables states. Arrays are not read.
 template <KVCacheT Cache>
+  requires cache_is_a_paged_or_continuous_kv_cache<Cache>
 [[nodiscard]] Result<Cache> cache_of(const PagedKVView& view, const CacheTables& tables) noexcept {
   constexpr detail::StaticGeometry geometry = detail::static_geometry<Cache>("cache_of");
   if (Status status = detail::check_view(geometry, view); !status.is_ok()) return status;

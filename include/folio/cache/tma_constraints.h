@@ -4,7 +4,7 @@
 ///
 /// Each concept is the sentence that the compiler shows when it is not satisfied. What depends on
 /// run-time values (addresses, the sizes of tensors and views, 32-bit coordinates) is left to the
-/// description's check().
+/// description's check(); a HeadSize or RowBytes of 0 is such a value.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace folio::inline v1 {
 template <DType D> concept elements_have_a_tma_type = tma_dtype_of(D) != TmaDType::invalid;
 /// Strides of maps are multiples of 16 bytes.
 template <DType D, int HeadSize>
-concept head_is_a_multiple_of_16_bytes = HeadSize >= 1 && HeadSize * (bit_width(D) / 8) % 16 == 0;
+concept head_is_a_multiple_of_16_bytes = HeadSize >= 0 && HeadSize * (bit_width(D) / 8) % 16 == 0;
 template <DType D, Swizzle Mode, int BK>
 concept tile_columns_are_whole_swizzle_chunks = BK >= 1 && BK % swizzle_granularity(D, Mode) == 0;
 template <int BN, int PageSize>
@@ -32,7 +32,7 @@ template <DType D, Swizzle Mode, int BN, int BK, int PageSize>
 concept copies_begin_at_multiples_of_128_bytes =
     tile_layout(D, Mode, BN, BK).takes_boxes_of(sub_rows(BN, PageSize));
 template <int Depth, int HeadSize>
-concept depth_lies_within_the_head = Depth >= 1 && Depth <= HeadSize;
+concept depth_lies_within_the_head = Depth >= 1 && (HeadSize == 0 || Depth <= HeadSize);
 
 /// A tile of BN keys and BK columns, cut into copies of one page and one chunk.
 template <DType D, Swizzle Mode, int BN, int BK, int PageSize>
@@ -62,7 +62,8 @@ concept tile_and_heads_are_whole_groups = Group >= 1 && BN % Group == 0 && NumHe
 
 template <DType D, int HeadSize, int PaddedDepth, int BK>
 concept head_is_padded_depth_bytes_and_the_rope =
-    PaddedDepth >= 0 && BK >= 1 && PaddedDepth + 2 * BK == HeadSize * (bit_width(D) / 8);
+    HeadSize == 0 ||
+    (PaddedDepth >= 0 && BK >= 1 && PaddedDepth + 2 * BK == HeadSize * (bit_width(D) / 8));
 template <int PaddedDepth> concept padded_depth_is_a_multiple_of_16_bytes = PaddedDepth % 16 == 0;
 
 template <int TileHeight>
@@ -71,7 +72,8 @@ template <int TileWidth, int TileStride>
 concept tile_width_is_at_most_tile_stride = TileWidth >= 1 && TileWidth <= TileStride;
 /// The map walks whole rows of the cache, all heads.
 template <TmaDType T, int TileStride, int64_t RowBytes>
-concept tile_stride_is_the_row_of_the_cache = int64_t{TileStride} * element_bytes(T) == RowBytes;
+concept tile_stride_is_the_row_of_the_cache =
+    RowBytes == 0 || int64_t{TileStride} * element_bytes(T) == RowBytes;
 template <TmaDType T, int TileWidth, Swizzle Mode>
 concept gather4_box_is_whole_16_bytes_and_at_most_256_elements =
     tma::gather4_box_width(T, TileWidth, Mode) <= 256 &&

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "folio/attention/kv_buffer/iterator.h"
 #include "folio/attention/kv_buffer/source.h"
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
@@ -15,16 +14,15 @@ namespace folio::inline v1 {
 /// How a loader brings rows into a stage whose elements are not the stored ones, or not where they
 /// are stored.
 struct ConvertRow {
-  /// Columns [first, first + count) of row `key` to `to`: times their scale, rounded to nearest
-  /// even, zero where there is nothing. Elements of the same type without scales keep their bits.
+  /// Columns [first, first + count) of row `key` to `to`: times their scale in float32, rounded to
+  /// nearest even, zero where there is nothing. Elements of the same type without scales keep their
+  /// bits.
   template <class Shape>
   FOLIO_HOST_DEVICE static void run(const KVSource<Shape>& source, int key, int first, int count,
                                     typename Shape::smem_type* to) {
     using Operand = typename Shape::operand_type;
     using stored = element_t<Operand::dtype>;
     using staged = typename Shape::smem_type;
-    static_assert(!Operand::quantization_enabled || detail::HasView<Operand>,
-                  "ConvertRow: scales are read through views only");
     const std::byte* row = source.row(key);
     for (int i = 0; i < count; ++i) {
       to[i] = staged{};

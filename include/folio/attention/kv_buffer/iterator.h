@@ -93,6 +93,8 @@ class KVCacheIterator {
   /// Columns [0, columns) of a row's `depth` are in memory, the others read as zero.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int32_t columns() const { return columns_; }
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE const Operand& operand() const { return operand_; }
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int64_t batch_idx() const { return batch_idx_; }
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int64_t kv_head_idx() const { return kv_head_idx_; }
 
  private:
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void resolve(int32_t valid) {

@@ -30,7 +30,7 @@ struct OperandRun {
   /// element 0 of the head asked for; null: no memory behind these keys, they read as zero
   const std::byte* data = nullptr;
   int64_t rows = 0;               ///< keys; >= 0
-  int64_t slot_stride_bytes = 0;  ///< from one key to the next
+  int64_t slot_stride_bytes = 0;  ///< from one key to the next, either way; each run has its own
 };
 
 namespace detail {
@@ -87,7 +87,7 @@ struct TmaSample {
   static constexpr int padded_depth = 16;
 };
 template <class O>
-  requires requires { O::row_size; }
+  requires requires { O::row_size + O::head_size; }
 struct TmaSample<O> {
   static constexpr auto row = static_cast<int>(O::row_size);
   static constexpr int padded_depth = O::head_size * bit_width(O::dtype) / 8 - 16;

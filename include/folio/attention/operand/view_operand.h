@@ -10,18 +10,18 @@
 #include "folio/cache/page_table.h"
 #include "folio/cache/page_walk.h"
 #include "folio/cache/paged_kv_view.h"
-#include "folio/cache/tma_constraints.h"
+#include "folio/cache/tma_members.h"
 #include "folio/cache/tma_plane.h"
 #include "folio/core/host_device.h"
 #include "folio/core/status.h"
-#include "folio/tma/ragged_tile.h"
 
 namespace folio::inline v1 {
 
 /// Element type and scale type are constants, everything else is a value. There are no tile
 /// pointers and no `populate`: walk by `run`.
 template <DType D, DType ScaleDType = DType::invalid>
-struct ViewMHAOperand {
+struct ViewMHAOperand
+    : detail::PagedOperandTmaTiles<ViewMHAOperand<D, ScaleDType>, detail::TmaSizes{D}> {
   static_assert(is_supported(D), "ViewMHAOperand: dtype has no element type");
   static_assert(ScaleDType == DType::invalid || is_scale_dtype(ScaleDType),
                 "ViewMHAOperand: scale_dtype is no scale's type");
@@ -38,6 +38,14 @@ struct ViewMHAOperand {
   PageTable table = {};
   const int32_t* context_lengths = nullptr;  ///< [batch] keys of each sequence
   uint32_t max_length = 0;                   ///< upper bound of them
+
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr ViewMHAOperand() {
+  }  // NOLINT(modernize-use-equals-default): = default may be emitted out of line
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr ViewMHAOperand(const PagedKVView& plane,
+                                                                 const PageTable& pages,
+                                                                 const int32_t* lengths,
+                                                                 uint32_t max)
+      : view(plane), table(pages), context_lengths(lengths), max_length(max) {}
 
   static constexpr FOLIO_HOST_DEVICE const char* get_type_name() { return "ViewMHAOperand"; }
 
@@ -110,57 +118,9 @@ struct ViewMHAOperand {
     return encoded_index / view.page_size * row_stride() + encoded_index % view.page_size;
   }
 
-  // ---- TMA. Descriptions for encode(); check() says what run-time values forbid, sizes of the
-  // tensor among them.
-
-  /// The rows as the functions of tma/ take them.
+  /// The rows as the functions of tma/ take them; tiles' check() refuses sizes and strides that no
+  /// tile fits.
   FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const { return tma_plane_of(view); }
-  /// Tiles of BN keys and the first Depth columns of a head; as PagedKVCache's.
-  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(D, Mode, Depth), int Fold = 1,
-            bool RowMajor = false>
-    requires TmaTileGeometry<D, Mode, BN, BK, 0> &&
-             TmaFold<D, Mode, BN, Depth, BK, 0, Fold, RowMajor>
-  FOLIO_HOST_DEVICE auto create_tma_tile() const {
-    return detail::row_tile<Fold, RowMajor>(
-        tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth});
-  }
-  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(D, Mode, Depth), int Group = 1>
-    requires tile_and_heads_are_whole_groups<Group, BN, Group> &&
-             TmaTileGeometry<D, Mode, BN / Group, BK, 0>
-  FOLIO_HOST_DEVICE RaggedTMA3DTile create_ragged_tma_tile() const {
-    return tma::ragged_tile(tma_plane(),
-                            {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth}, Group);
-  }
-  template <Swizzle Mode, int BN, int BK, int PaddedDepth>
-    requires padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
-             TmaTileGeometry<DType::bf16, Mode, BN, BK, 0>
-  FOLIO_HOST_DEVICE TMATensorTile<3> create_rope_tma_tile() const {
-    return tma::rope_tile(
-        tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .padded_depth = PaddedDepth});
-  }
-  template <int TileWidth, int TileStride = TileWidth, Swizzle Mode = Swizzle::none,
-            int TileHeight = 4, TmaDType TmaType = tma_dtype_of(D),
-            L2Promotion L2 = L2Promotion::none>
-    requires TmaGather4<TmaType, TileWidth, TileStride, Mode, TileHeight>
-  FOLIO_HOST_DEVICE TMATensorTile<2> create_gather4_tma_tile() const {
-    return tma::gather4_tile(tma_plane(), {TileHeight, TileWidth, TileStride, Mode, TmaType, L2});
-  }
-  template <int TileWidth, int PaddedDepth, Swizzle Mode = Swizzle::none, int TileHeight = 4,
-            L2Promotion L2 = L2Promotion::none>
-    requires padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
-             TmaGather4<TmaDType::bf16, TileWidth, TileWidth, Mode, TileHeight>
-  FOLIO_HOST_DEVICE TMATensorTile<2> create_rope_gather4_tma_tile() const {
-    return tma::rope_gather4_tile(tma_plane(), {TileHeight, TileWidth, PaddedDepth, Mode, L2});
-  }
-  /// Copies with the page id as coordinate; the tile's chunks of a page at once, or one.
-  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(D, Mode, Depth),
-            tma::ChunksPerCopy PerCopy = tma::ChunksPerCopy::all>
-    requires TmaTileGeometry<D, Mode, BN, BK, 0> &&
-             folded_head_is_whole_swizzle_chunks<D, Mode, Depth, 2>
-  FOLIO_HOST_DEVICE TMATensorTile<5> create_page_tma_tile() const {
-    return tma::page_tile(tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth},
-                          PerCopy);
-  }
 };
 
 /// A view as an operand of the given element types. `context_lengths` [batch] and the table are
