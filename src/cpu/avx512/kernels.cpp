@@ -38,7 +38,6 @@ const char* refuse_both(const AttentionProblem& problem) {
 template <int PerWord>
 struct Sizes : Layout<PerWord> {
   struct Math {};
-  static constexpr Mutant mutant = Mutant::none;
 };
 
 template <int PerWord>
