@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/bias_test.cpp: a finite bias stays finite, and -inf hides a key as a mask does, on
-/// every kernel.
+/// tests/attention/bias_test.cpp: a finite bias stays finite, and one of -inf hides a key as a mask
+/// does, on every kernel.
 #include "support/bias_cases.h"
 
 #include <gtest/gtest.h>

@@ -151,7 +151,7 @@ TEST(Mask, every_mask_is_right_on_every_kernel) {
   }
 }
 
-/// Contexts in front of position 0 and across it, queries of either sign; what no query sees is NaN.
+/// Contexts in front of position 0 and across it, queries of either sign; what nobody sees is NaN.
 TEST(Mask, negative_positions_are_right_on_every_kernel) {
   const Mask masks[] = {Mask::causal(),
                         Mask::full(),

@@ -7,7 +7,9 @@
 namespace folio::test {
 namespace {
 
-struct Target {};
+struct Target {
+  static constexpr Mutant mutant = Mutant::none;
+};
 
 template <int Depth>
 void stage_depth(Operand operand, const PagedKVView& view, const KeyTile& tile, int head,

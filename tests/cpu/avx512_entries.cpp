@@ -9,6 +9,7 @@ namespace folio::test {
 namespace {
 
 struct Target {
+  static constexpr Mutant mutant = Mutant::none;
   static constexpr int per_word = 1;
   static __m512 multiply_add(__m512i a, __m512i b, __m512 sum) {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);

@@ -21,7 +21,9 @@ struct Words {
   }
 };
 
-struct Target {};
+struct Target {
+  static constexpr Mutant mutant = Mutant::none;
+};
 
 }  // namespace
 

@@ -130,8 +130,8 @@ struct Softmax {
     return join_rows<Sum>(row);
   }
 
-  /// softcap(score * scale) + alibi + bias in log2 units, to be taken with a scale of 1: finite, but
-  /// for a bias of -inf. Keys behind bias_keys have any value.
+  /// softcap(score * scale) + alibi + bias in log2 units, to be taken with a scale of 1: finite,
+  /// but for a bias of -inf. Keys behind bias_keys have any value.
   template <class Scale>
   static void add_terms(float* scores, const Scale& scale, const LogitTerms& terms) {
     for (int i = 0; i < 4; ++i) {

@@ -13,6 +13,7 @@
 #include "cpu/avx512/softmax.h"
 #include "cpu/profile.h"
 #include "cpu/skeleton/task_runner.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::inline v1::avx512 {
 
@@ -20,14 +21,16 @@ template <class I>
 class Engine : public Layout<I::per_word> {
  public:
   using Base = Layout<I::per_word>;
-  static constexpr Mutant mutant = I::mutant;
+  FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
   struct Math {
     static float exp(float x) { return exp2_one(x); }
     using Units = skeleton::Log2Units;
     static void fold(float* to, const float* from, int n, float keep, float add) {
       for (int d = 0; d < n; d += lanes) {
         const __m512 kept = _mm512_mul_ps(_mm512_load_ps(to + d), splat(keep));
-        _mm512_store_ps(to + d, _mm512_fmadd_ps(_mm512_load_ps(from + d), splat(add), kept));
+        __m512 part = _mm512_load_ps(from + d);
+        if (mutant() == Mutant::partials_in_bf16) part = cut_to_bf16(part);
+        _mm512_store_ps(to + d, _mm512_fmadd_ps(part, splat(add), kept));
       }
     }
   };
@@ -52,6 +55,8 @@ class Engine : public Layout<I::per_word> {
   static int tiles_at_once() { return 1; }
   static bool begins_rows() { return false; }
   [[nodiscard]] int place(int r) const {
+    if (mutant() == Mutant::heads_interleaved)
+      return r % view_.task.heads * padded_rows_ + r / view_.task.heads;
     return r / view_.head_rows * padded_rows_ + r % view_.head_rows;
   }
 
@@ -115,7 +120,7 @@ class Engine : public Layout<I::per_word> {
   /// Without the scales that are not applied to elements.
   static PagedKVView plane(PagedKVView view) {
     if (is_per_row(view)) view.scales = {};
-    return view;
+    return mutant() == Mutant::dense_page_stride ? with_dense_pages(view) : view;
   }
   [[nodiscard]] int64_t query_stride(int block) const {
     const int left = padded_rows_ - block * row_block;
@@ -163,7 +168,7 @@ class Engine : public Layout<I::per_word> {
   void attend(const skeleton::State& state, const KeyTile& tile, int h) {
     for (int begin = 0; begin < view_.head_rows; begin += row_block) {
       const int end = begin + row_block < view_.head_rows ? begin + row_block : view_.head_rows;
-      const skeleton::Coverage covered = view_.coverage(begin, end, tile);
+      const skeleton::Coverage covered = view_.coverage(begin, end, tile, mutant());
       if (covered == skeleton::Coverage::none) continue;
       if (covered == skeleton::Coverage::all) {
         attend_rows(state, tile, h, begin, end, false);
@@ -183,7 +188,7 @@ class Engine : public Layout<I::per_word> {
     if (is_masked) {
       uint64_t any = 0;
       for (int r = 0; r < vectors * lanes; ++r) {
-        seen_[r] = begin + r < end ? view_.seen_by_row(begin + r, tile) : 0;
+        seen_[r] = begin + r < end ? view_.seen_by_row(begin + r, tile, mutant()) : 0;
         any |= seen_[r];
       }
       if (any == 0) return;

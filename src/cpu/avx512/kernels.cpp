@@ -17,7 +17,6 @@ bool is_head_size(int32_t n) { return n >= 8 && n <= head_size_max && n % 8 == 0
 template <int PerWord>
 struct Sizes : Layout<PerWord> {
   struct Math {};
-  static constexpr Mutant mutant = Mutant::none;
 };
 
 template <int PerWord>

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "cpu/avx512/layout.h"
+#include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
 
@@ -56,7 +57,8 @@ class RowLoader {
       is_in_place_[stage][g] = rows.data != nullptr;
       if (rows.data == nullptr)
         rows = {reinterpret_cast<const std::byte*>(own_row(stage, g * group_rows)), row_bytes()};
-      tile_[stage].group[g] = rows;
+      const bool is_swapped = I::mutant == Mutant::value_order_wrong && !Shape::transpose;
+      tile_[stage].group[is_swapped ? g ^ 1 : g] = rows;
     }
   }
 
@@ -108,6 +110,7 @@ class RowLoader {
   FOLIO_ALWAYS_INLINE void bring(int stage, const KVSource<Shape>& source, int key) {
     auto* const to = reinterpret_cast<std::byte*>(own_row(stage, key));
     const std::byte* const from = source.row(key);
+    if (I::mutant == Mutant::value_tail_not_zeroed && !Shape::transpose && from == nullptr) return;
     const bool is_copied = Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales();
     if (from != nullptr && !is_copied) return convert(source, key, from, own_row(stage, key));
     const int64_t bytes = from == nullptr ? 0 : columns_ * int64_t{sizeof(smem_type)};
@@ -129,7 +132,8 @@ class RowLoader {
     const int granularity = source.scale_view->granularity;
     int end = granularity - (Shape::head_dim_offset + source.first_column) % granularity;
     for (int begin = 0; begin < columns_; begin = end, end += granularity) {
-      const float factor = source.scale(key, begin);
+      const float factor =
+          source.scale(key, I::mutant == Mutant::scale_index_by_ceil ? end : begin);
       const int stop = end < columns_ ? end : columns_;
       for (int d = begin; d < stop; ++d) row[d] *= factor;
     }

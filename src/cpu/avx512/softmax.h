@@ -66,7 +66,8 @@ class Softmax {
     for (int k = 0; k < keys; ++k) {
       float* const at = scores + static_cast<int64_t>(k) * row_block;
       __m512 x = _mm512_mul_ps(_mm512_load_ps(at), splat(factor));
-      if (cap != 0.0f) x = _mm512_mul_ps(splat(cap), tanh(_mm512_div_ps(x, splat(cap))));
+      if (cap != 0.0f && I::mutant != Mutant::softcap_ignored)
+        x = _mm512_mul_ps(splat(cap), tanh(_mm512_div_ps(x, splat(cap))));
       if (terms[0].alibi) {
         const __m512 away = _mm512_sub_ps(_mm512_load_ps(distance), splat(static_cast<float>(k)));
         const __m512i size =

@@ -22,7 +22,7 @@ template <class I>
 class PortableEngine {
  public:
   using Math = Softmax<I>;
-  static constexpr Mutant mutant = I::mutant;
+  FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
   static constexpr int tiles_max = 1, ahead_max = 1;
   static int places(const AttentionProblem&) { return row_tile; }
   static int width(const AttentionProblem& problem) {
@@ -37,7 +37,11 @@ class PortableEngine {
 
   static int tiles_at_once() { return tiles_max; }
   static bool begins_rows() { return false; }
-  static int place(int r) { return r; }
+  [[nodiscard]] int place(int r) const {
+    return mutant() == Mutant::heads_interleaved
+               ? r % view_.task.heads * view_.head_rows + r / view_.task.heads
+               : r;
+  }
 
   void load_queries() const {
     for (int r = 0; r < view_.rows; ++r) {
@@ -100,7 +104,8 @@ class PortableEngine {
     const int end = begin + view_.head_rows;
     Tiles<I>::scores(s_, begin, end, problem_.key.head_size);
     for (int r = begin; r < end; ++r)
-      Softmax<I>::row(s_, state, r, view_.seen_by_row(r, tile), view_.terms_of(r, tile.first));
+      Softmax<I>::row(s_, state, r, view_.seen_by_row(r, tile, mutant()),
+                      view_.terms_of(r, tile.first));
     Tiles<I>::values(s_, state.output, begin, end, keys);
   }
 

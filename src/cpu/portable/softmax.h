@@ -69,7 +69,7 @@ struct Softmax {
   static void fold(float* to, const float* from, int n, float keep, float add) {
     for (int d = 0; d < n; d += W) {
       F part = V::load(from + d);
-      if constexpr (I::mutant == Mutant::partials_in_bf16)
+      if (I::mutant == Mutant::partials_in_bf16)
         part = V::floats(V::bits(part) & V::splat(0xffff0000u));
       V::store(to + d, V::fma(part, V::splat(add), V::load(to + d) * keep));
     }

@@ -78,9 +78,11 @@ struct Stage {
   /// The tile's values; rows up to `count` that nobody sees are zero.
   static void values(const Scratch& s, const PagedKVView& view, const RowPointers& at,
                      const Turn& turn, int count) {
-    for (int first = 0; first < count; first += W)
+    for (int first = 0; first < count; first += W) {
+      const int to = I::mutant == Mutant::value_order_wrong ? first ^ W : first;
       fetch(view, at, turn, first, count - first < W ? count - first : W,
-            s.values + static_cast<int64_t>(first) * s.v_head, s.v_head);
+            s.values + static_cast<int64_t>(to) * s.v_head, s.v_head);
+    }
   }
 
  private:

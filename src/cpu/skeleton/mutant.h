@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/skeleton/mutant.h: the deliberate faults that the tests build into the portable kernel,
-/// to prove that they would see them.
+/// src/cpu/skeleton/mutant.h: the deliberate faults that the tests build into the kernels, to
+/// prove that they would see them.
 ///
-/// Each changes one expression. The shipped kernels are instantiated with `none`, so nothing of
-/// this reaches the library.
+/// Each changes one expression of an engine, or of the skeleton that all share. `I::mutant` is a
+/// constant `none` in the shipped kernels, so nothing of this reaches the library; in the tests' it
+/// is a variable, so one instance of an engine is every mutant in turn.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,11 @@ enum class Mutant : uint8_t {
   tree_ignored,              ///< an option dropped that narrows what is seen
   softcap_ignored,           ///< an option dropped
   partials_in_bf16,          ///< span results rounded before they are folded
+  tile_edge_off_by_one,      ///< the last key that a row sees of a tile is left out
+  last_row_decides,          ///< what the last row sees whole counts as seen whole by its block
+  heads_interleaved,         ///< rows of several heads in a task taken for one another
+  value_order_wrong,         ///< V staged in another order than its weights
+  table_read_past_end,       ///< entries of a tile's keys behind the context are read, too
 };
 
 /// What `dense_page_stride` takes a view for.

@@ -18,7 +18,7 @@
 ///       static void fold(float* to, const float* from, int n, float keep, float add);
 ///           to = to * keep + from * add
 ///     }
-///     static constexpr Mutant mutant;
+///     static Mutant mutant();                         a constant: none, but for tests
 ///     static constexpr int tiles_max;                 tiles of one run at the most
 ///     static constexpr int ahead_max;                 known tiles behind those, at the most, for
 ///                                                     prefetching
@@ -115,7 +115,7 @@ class TaskRunner {
 
   void run_spans(std::byte* partials) {
     engine_.load_queries();
-    view_.template find_visible<Engine::mutant>();
+    view_.find_visible(Engine::mutant());
     const Task& task = view_.task;
     next_key_ = static_cast<int64_t>(task.span_begin) * span_keys;
     for (int i = 0; i < queue_tiles; ++i) queue_[i] = memory_.tiles + i;
@@ -155,8 +155,10 @@ class TaskRunner {
       if (tile.seen == 0) continue;
       const uint64_t wanted = tile.seen;
       tile.first = next_key_;
+      if (Engine::mutant() == Mutant::table_read_past_end) tile.seen = ~uint64_t{0};
       cursor.find(tile);
-      if (Engine::mutant == Mutant::unassigned_entry_counted) tile.seen = wanted;
+      if (Engine::mutant() == Mutant::table_read_past_end) tile.seen &= wanted;
+      if (Engine::mutant() == Mutant::unassigned_entry_counted) tile.seen = wanted;
       if (tile.seen == 0) continue;
       next_key_ += tile_keys;
       return true;
@@ -197,7 +199,7 @@ class TaskRunner {
   /// The first span that saw anything becomes the total as it is: the same as to fold it into an
   /// empty one.
   void fold_own() {
-    if (has_total_ || Engine::mutant == Mutant::partials_in_bf16) return fold(memory_.span);
+    if (has_total_ || Engine::mutant() == Mutant::partials_in_bf16) return fold(memory_.span);
     const State span = memory_.span;
     memory_.span = memory_.total;
     memory_.total = span;
@@ -246,7 +248,7 @@ class TaskRunner {
     const bool empty = denominator == 0.0f;
     if (empty) clear_output(memory_.total, place, 1);
     if (view_.problem.sink_logits) {
-      const int times = Engine::mutant == Mutant::sink_counted_per_split
+      const int times = Engine::mutant() == Mutant::sink_counted_per_split
                             ? view_.task.span_end - view_.task.span_begin
                             : 1;
       for (int i = 0; i < times; ++i)

@@ -67,13 +67,14 @@ class TaskView {
         has_terms(problem.softcap != 0.0f || problem.alibi || problem.bias),
         visible_(visible) {}
 
+  // `mutant` is a constant, see mutant.h
+
   /// Fills `visible`; the hull is what any row sees at the most.
-  template <Mutant M = Mutant::none>
-  FOLIO_ALWAYS_INLINE void find_visible() {
-    has_tree_ = problem.tree && M != Mutant::tree_ignored;
+  FOLIO_ALWAYS_INLINE void find_visible(Mutant mutant) {
+    has_tree_ = problem.tree && mutant != Mutant::tree_ignored;
     for (int t = 0; t < tokens; ++t) {
       Visible v = visible_of(problem, batch, sequence, first_token + t);
-      if (M == Mutant::window_off_by_one && v.keys.begin > 0) --v.keys.begin;
+      if (mutant == Mutant::window_off_by_one && v.keys.begin > 0) --v.keys.begin;
       visible_[t] = v;
       hull_ = t == 0 ? v : hull(hull_, v);
     }
@@ -111,17 +112,20 @@ class TaskView {
     return problem.bias && seen != 0 ? shown_by_bias(first, seen) : seen;
   }
   /// The keys of the tile that local row r (of any head) sees.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_row(int r, const KeyTile& tile) const {
-    return seen_by_token(token_of(r) - first_token, tile.first) & tile.seen;
+  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_row(int r, const KeyTile& tile,
+                                                         Mutant mutant = Mutant::none) const {
+    const uint64_t seen = seen_by_token(token_of(r) - first_token, tile.first) & tile.seen;
+    return mutant == Mutant::tile_edge_off_by_one ? seen & seen >> 1 : seen;
   }
   /// What the local rows [begin, end) see of the tile. `all`: each row sees each of the 64 keys.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE Coverage coverage(int begin, int end,
-                                                      const KeyTile& tile) const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE Coverage coverage(int begin, int end, const KeyTile& tile,
+                                                      Mutant mutant = Mutant::none) const {
     const int first = token_of(begin) - first_token, last = token_of(end - 1) - first_token;
     uint64_t any = 0, each = tile.seen;
     if (follows_mask(tile.first)) {  // intervals move one way from token to token
       any = seen_in_tile(hull(visible_[first], visible_[last]), tile.first) & tile.seen;
-      each &= seen_in_tile(visible_[first], tile.first) & seen_in_tile(visible_[last], tile.first);
+      if (mutant != Mutant::last_row_decides) each &= seen_in_tile(visible_[first], tile.first);
+      each &= seen_in_tile(visible_[last], tile.first);
       if (any == 0) any = middle(first, last, tile);
     } else {
       for (int t = first; t <= last; ++t) {

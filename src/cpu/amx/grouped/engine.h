@@ -36,7 +36,7 @@ template <class I, class Sizes>
 class GroupedEngine : public GroupedMemory<Sizes> {
  public:
   using Math = GroupedMath<I>;
-  static constexpr Mutant mutant = Mutant::none;
+  FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
 
   GroupedEngine(const skeleton::TaskView& view, void* memory)
       : view_(view),
@@ -59,6 +59,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   [[nodiscard]] int tiles_at_once() const { return has_few_rows() ? 1 : Scratch::tiles; }
   [[nodiscard]] bool begins_rows() const { return !has_few_rows(); }
   [[nodiscard]] int place(int r) const {
+    if (mutant() == Mutant::heads_interleaved)
+      return r % view_.task.heads * head_places_ + r / view_.task.heads;
     return r / view_.head_rows * head_places_ + r % view_.head_rows;
   }
 
@@ -186,8 +188,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     }
     bool is_whole[Scratch::tiles];  // all rows see all of the tile, and nothing joins the scores
     for (int t = 0; t < count; ++t)
-      is_whole[t] = !view_.has_terms &&
-                    view_.coverage(0, view_.head_rows, *tiles[t]) == skeleton::Coverage::all;
+      is_whole[t] = !view_.has_terms && view_.coverage(0, view_.head_rows, *tiles[t], mutant()) ==
+                                            skeleton::Coverage::all;
     TileJob jobs[jobs_max];
     int count_of_jobs = 0, edges = 0;
     for (int row = 0; row < head_places_; row += 2 * row_tile) {
@@ -196,7 +198,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       const int end = row + 2 * row_tile < view_.head_rows ? row + 2 * row_tile : view_.head_rows;
       for (int t = 0; t < count; ++t) {
         const skeleton::Coverage coverage =
-            is_whole[t] ? skeleton::Coverage::all : view_.coverage(row, end, *tiles[t]);
+            is_whole[t] ? skeleton::Coverage::all : view_.coverage(row, end, *tiles[t], mutant());
         if (coverage == skeleton::Coverage::none) continue;
         if (count_of_jobs == jobs_max || edges == Scratch::edges_max) {
           if (is_half) {
@@ -253,22 +255,23 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       if (view_.has_terms) edge->terms[i] = {};
     }
     int left = view_.group - (view_.task.row_begin + begin) % view_.group;  // of the token's rows
-    uint64_t seen = view_.seen_by_row(begin, tile);
+    uint64_t seen = view_.seen_by_row(begin, tile, mutant());
     for (int r = begin; r < end; ++r, --left) {
       if (left == 0) {
-        seen = view_.seen_by_row(r, tile);
+        seen = view_.seen_by_row(r, tile, mutant());
         left = view_.group;
       }
       edge->seen[r - begin] = seen;
-      if (view_.has_terms)
-        edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first);
+      if (!view_.has_terms) continue;
+      edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first);
+      if (mutant() == Mutant::softcap_ignored) edge->terms[r - begin].softcap = 0.0f;
     }
     return edge;
   }
   /// Null where all rows see the whole tile and nothing joins the scores.
   const Edge* edge_of_few(const KeyTile& tile, int head) const {
-    const bool is_whole =
-        !view_.has_terms && view_.coverage(0, view_.head_rows, tile) == skeleton::Coverage::all;
+    const bool is_whole = !view_.has_terms && view_.coverage(0, view_.head_rows, tile, mutant()) ==
+                                                  skeleton::Coverage::all;
     return is_whole ? nullptr : edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
   }
 

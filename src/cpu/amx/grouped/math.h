@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "cpu/skeleton/units.h"
+#include "cpu/vec/avx512_lanes.h"
 #include "cpu/vec/simd.h"
 
 namespace folio::inline v1::amx {
@@ -28,7 +29,9 @@ struct GroupedMath {
     const __m512 k = _mm512_set1_ps(keep), a = _mm512_set1_ps(add);
     for (int i = 0; i < n; i += 16) {
       const __m512 kept = _mm512_maskz_mul_ps(every, _mm512_loadu_ps(to + i), k);
-      _mm512_storeu_ps(to + i, _mm512_maskz_fmadd_ps(every, _mm512_loadu_ps(from + i), a, kept));
+      __m512 part = _mm512_loadu_ps(from + i);
+      if (I::mutant == Mutant::partials_in_bf16) part = cut_to_bf16(part);
+      _mm512_storeu_ps(to + i, _mm512_maskz_fmadd_ps(every, part, a, kept));
     }
   }
 };

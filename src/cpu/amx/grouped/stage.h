@@ -15,6 +15,7 @@
 #include "cpu/amx/grouped/stage_keys.h"
 #include "cpu/amx/grouped/stage_scales.h"
 #include "cpu/amx/grouped/stage_values.h"
+#include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
 
@@ -24,6 +25,8 @@ namespace folio::inline v1::amx {
 template <class I>
 struct DeadRow {
   alignas(64) static constexpr std::byte zeros[512] = {};
+  /// for a deliberate fault: begins with NaN
+  alignas(64) static constexpr float anything[128] = {__builtin_nanf("")};
 };
 
 /// The rows of a tile.
@@ -50,6 +53,8 @@ class StageLoader {
     for (int key = 0; key < tile_keys; ++key) {
       const std::byte* const row = source.row(key);
       rows_.at[key] = row != nullptr ? row : DeadRow<I>::zeros;
+      if (I::mutant == Mutant::value_tail_not_zeroed && !Shape::transpose && row == nullptr)
+        rows_.at[key] = reinterpret_cast<const std::byte*>(DeadRow<I>::anything);
     }
   }
 
@@ -130,6 +135,7 @@ class StagedPlane {
     ViewMHAOperand<D> operand;
     operand.view = view;
     operand.view.head_size = head_size;
+    if (I::mutant == Mutant::dense_page_stride) operand.view = with_dense_pages(operand.view);
     new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<bf16*>(staging), {}}, 0);
     load_ = [](StagedPlane& plane, const KeyTile& tile, int head, int stage, Pacer<I>& pacer,
                int lines) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "cpu/amx/grouped/stage_keys.h"
+#include "cpu/skeleton/mutant.h"
 
 namespace folio::inline v1::amx {
 
@@ -60,7 +61,9 @@ class ValueStage {
   template <bool Whole>
   FOLIO_ALWAYS_INLINE static void put(const Stored<I, D>& stored, const std::byte* const* rows,
                                       int at, int count, int left, std::byte* to) {
-    __m512i a = load_chunk<Whole>(rows[0] + at, count), b = load_chunk<Whole>(rows[1] + at, count);
+    const int first = I::mutant == Mutant::value_order_wrong ? 1 : 0;
+    __m512i a = load_chunk<Whole>(rows[first] + at, count),
+            b = load_chunk<Whole>(rows[1 - first] + at, count);
     if constexpr (D == DType::bf16) {
       store(unpack_low<16>(a, b), to);
       store(unpack_high<16>(a, b), to + 2 * tile_bytes);

@@ -41,6 +41,7 @@ struct CopyRow {
   static void run(const KVSource<Shape>& source, int key, int first, int count,
                   typename Shape::smem_type* to) {
     const std::byte* const row = source.row(key);
+    if (I::mutant == Mutant::value_tail_not_zeroed && row == nullptr) return;
     const int bytes = row != nullptr ? (source.columns - first) * 2 : 0;
     for (int i = 0; i < count * 2; i += 64) {
       const __m512i chunk =
@@ -67,14 +68,16 @@ class LatentEngine : public LatentMemory<S> {
  public:
   using Sizes = S;
   using Math = LatentMath<I>;
-  static constexpr Mutant mutant = Mutant::none;
+  FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
 
   LatentEngine(const skeleton::TaskView& view, void* memory)
       : view_(view),
         scratch_(memory),
         softmax_(view, scratch_),
-        keys_({view.args.key, view.batch.table, view.batch.context_lengths, 0}, view.task.sequence,
-              view.task.head, {reinterpret_cast<bf16*>(scratch_.stages), {}},
+        keys_({mutant() == Mutant::dense_page_stride ? with_dense_pages(view.args.key)
+                                                     : view.args.key,
+               view.batch.table, view.batch.context_lengths, 0},
+              view.task.sequence, view.task.head, {reinterpret_cast<bf16*>(scratch_.stages), {}},
               view.sequence.context),
         head_places_(static_cast<int>(skeleton::round_up(view.head_rows, tile_rows))),
         pairs_((head_places_ + Sizes::pair_rows - 1) / Sizes::pair_rows),
@@ -89,6 +92,8 @@ class LatentEngine : public LatentMemory<S> {
   static int tiles_at_once() { return Sizes::pass_tiles; }
   static bool begins_rows() { return false; }
   [[nodiscard]] int place(int r) const {
+    if (mutant() == Mutant::heads_interleaved)
+      return r % view_.task.heads * head_places_ + r / view_.task.heads;
     return r / view_.head_rows * head_places_ + r % view_.head_rows;
   }
 

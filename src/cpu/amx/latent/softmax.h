@@ -21,6 +21,7 @@
 #include "cpu/amx/stage_convert.h"
 #include "cpu/skeleton/task_view.h"
 #include "cpu/skeleton/units.h"
+#include "cpu/vec/avx512_lanes.h"
 #include "cpu/vec/simd.h"
 
 namespace folio::inline v1::amx {
@@ -36,7 +37,9 @@ struct LatentMath {
     const __m512 k = _mm512_set1_ps(keep), a = _mm512_set1_ps(add);
     for (int i = 0; i < n; i += 16) {
       const __m512 kept = _mm512_maskz_mul_ps(every, _mm512_loadu_ps(to + i), k);
-      _mm512_storeu_ps(to + i, _mm512_maskz_fmadd_ps(every, _mm512_loadu_ps(from + i), a, kept));
+      __m512 part = _mm512_loadu_ps(from + i);
+      if (I::mutant == Mutant::partials_in_bf16) part = cut_to_bf16(part);
+      _mm512_storeu_ps(to + i, _mm512_maskz_fmadd_ps(every, part, a, kept));
     }
   }
 };
@@ -138,13 +141,13 @@ class LatentSoftmax {
     const int end = row + tile_rows < part_.end_row ? row + tile_rows : part_.end_row;
     if (view_.has_terms) add_terms(tile, row, end, scores);
     const int local = row % view_.head_rows, local_end = local + end - row;
-    if (view_.coverage(local, local_end, tile) != skeleton::Coverage::all)
+    if (view_.coverage(local, local_end, tile, I::mutant) != skeleton::Coverage::all)
       mask(tile, local, local_end, scores);
   }
 
   __attribute__((noinline)) void mask(const KeyTile& tile, int row, int end, float* scores) const {
     alignas(64) uint64_t seen[tile_rows] = {};
-    for (int r = row; r < end; ++r) seen[r - row] = view_.seen_by_row(r, tile);
+    for (int r = row; r < end; ++r) seen[r - row] = view_.seen_by_row(r, tile, I::mutant);
     const __m512i low = _mm512_load_si512(seen), high = _mm512_load_si512(seen + 8);
     for (int key = 0; key < tile_keys; ++key) {
       const __m512i bit = _mm512_set1_epi64(static_cast<int64_t>(uint64_t{1} << key));
@@ -174,7 +177,8 @@ class LatentSoftmax {
     const F slopes = V::load(slope), distances = V::load(distance);
     for (int key = 0; key < tile_keys; ++key) {
       F x = V::load(scores + key * tile_rows) * scale;
-      if (softcap != 0.0f) x = softcap * V::tanh(x / softcap);
+      if (softcap != 0.0f && I::mutant != Mutant::softcap_ignored)
+        x = softcap * V::tanh(x / softcap);
       if (view_.problem.alibi) {
         const F offset = distances - static_cast<float>(key);
         x = V::fma(slopes, V::floats(V::bits(offset) & V::splat(0x7fffffffu)), x);

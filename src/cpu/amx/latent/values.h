@@ -10,6 +10,7 @@
 
 #include "cpu/amx/latent/layout.h"
 #include "cpu/amx/stage_convert.h"
+#include "cpu/skeleton/mutant.h"
 
 namespace folio::inline v1::amx {
 
@@ -30,7 +31,8 @@ class ValueStage {
 
   /// Stages 32 keys: two tiles.
   __attribute__((noinline)) void step() {
-    const TileRows low = groups_[0], high = groups_[1];
+    const int first = I::mutant == Mutant::value_order_wrong ? 1 : 0;
+    const TileRows low = groups_[first], high = groups_[1 - first];
     const std::byte* const a = low.data + column_bytes_;
     const std::byte* const b = high.data + column_bytes_;
     for (int key = 0; key < 16; ++key) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/avx512/target_bf16.h: what the AVX-512 engine asks of a kernel's target: pairs of
+/// bf16, by vdpbf16ps.
+///
+/// ISA-safe: templates on a tag type.
+#pragma once
+
+#include "cpu/avx512/layout.h"
+#include "cpu/avx512/output.h"
+
+namespace folio::inline v1::avx512 {
+
+template <class Tag>
+struct Bf16Target : Output {
+  static constexpr int per_word = 2;
+  static constexpr int exp_degree = 3;
+  static constexpr uint32_t sign_bits = 0x80008000u;
+
+  FOLIO_ALWAYS_INLINE static __m512 multiply_add(__m512i a, __m512i b, __m512 sum) {
+#ifdef __clang__  // the optimiser of clang 16 recurses without end over the intrinsic
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "vm"(b));
+    return sum;
+#else
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+#endif
+  }
+  /// Two rows of V, interleaved within 128-bit lanes: vectors 2 i and 2 i + 1 hold 32 dims in the
+  /// order of `natural_order`.
+  template <int Vectors>
+  FOLIO_ALWAYS_INLINE static void load_values(const std::byte* row, int64_t stride,
+                                              __m512i (&to)[Vectors]) {
+    for (int v = 0; v < Vectors; v += 2) {
+      const __m512i even = _mm512_loadu_si512(row + v * 32),
+                    odd = _mm512_loadu_si512(row + stride + v * 32);
+      to[v] = _mm512_maskz_unpacklo_epi16(~__mmask32{0}, even, odd);
+      to[v + 1] = _mm512_maskz_unpackhi_epi16(~__mmask32{0}, even, odd);
+    }
+  }
+  /// Two pairs of keys.
+  FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
+    _mm512_store_si512(to, pairs(w[0], w[1]));
+    _mm512_store_si512(to + Layout<2>::row_block, pairs(w[2], w[3]));
+  }
+  template <DType D>
+  FOLIO_ALWAYS_INLINE static void widen(const std::byte* from, float* to, int n) {
+    widen_row<D>(from, to, n);
+  }
+  /// Whole vectors of 16.
+  FOLIO_ALWAYS_INLINE static void narrow(const float* from, bf16* to, int n) {
+    for (int i = 0; i < n; i += 16) {
+      const __m256bh narrowed = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), reinterpret_cast<__m256i>(narrowed));
+    }
+  }
+  FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to,
+                                                int width) {
+    const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    const __m512i high =
+        _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
+    for (int d = 0; d < width; d += 32) {
+      const __m512 a = scaled(_mm512_load_ps(output + d), factor),
+                   b = scaled(_mm512_load_ps(output + d + 16), factor);
+      _mm512_store_ps(to + d, _mm512_maskz_permutex2var_ps(all_lanes, a, low, b));
+      _mm512_store_ps(to + d + 16, _mm512_maskz_permutex2var_ps(all_lanes, a, high, b));
+    }
+  }
+
+ private:
+  FOLIO_ALWAYS_INLINE static __m512i pairs(__m512 even, __m512 odd) {
+    const __m512i order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512bh both = _mm512_cvtne2ps_pbh(odd, even);
+    return _mm512_maskz_permutexvar_epi16(~__mmask32{0}, order, reinterpret_cast<__m512i>(both));
+  }
+};
+
+}  // namespace folio::inline v1::avx512

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/avx512/target_f32.h: what the AVX-512 engine asks of a kernel's target: everything in
+/// float32, by fused multiply-adds of x86-64-v4.
+///
+/// ISA-safe: templates on a tag type.
+#pragma once
+
+#include "cpu/avx512/layout.h"
+#include "cpu/avx512/output.h"
+
+namespace folio::inline v1::avx512 {
+
+template <class Tag>
+struct F32Target : Output {
+  static constexpr int per_word = 1;
+  static constexpr int exp_degree = 5;
+  static constexpr uint32_t sign_bits = 0x80000000u;
+
+  FOLIO_ALWAYS_INLINE static __m512 multiply_add(__m512i a, __m512i b, __m512 sum) {
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
+  }
+  /// One row of V.
+  template <int Vectors>
+  FOLIO_ALWAYS_INLINE static void load_values(const std::byte* row, int64_t,
+                                              __m512i (&to)[Vectors]) {
+    for (int v = 0; v < Vectors; ++v) to[v] = _mm512_loadu_si512(row + v * 64);
+  }
+  /// Four keys.
+  FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
+    for (int i = 0; i < 4; ++i) _mm512_store_ps(to + i * Layout<1>::row_block, w[i]);
+  }
+  template <DType D>
+  FOLIO_ALWAYS_INLINE static void widen(const std::byte* from, float* to, int n) {
+    widen_row<D>(from, to, n);
+  }
+  static void widen_query(DType dtype, const std::byte* from, float* to, int n) {
+    switch (dtype) {
+      case DType::f32: return widen_row<DType::f32>(from, to, n);
+      case DType::bf16: return widen_row<DType::bf16>(from, to, n);
+      default: return widen_row<DType::f16>(from, to, n);
+    }
+  }
+  FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to,
+                                                int width) {
+    for (int d = 0; d < width; d += lanes)
+      _mm512_store_ps(to + d, scaled(_mm512_load_ps(output + d), factor));
+  }
+};
+
+}  // namespace folio::inline v1::avx512
