@@ -131,44 +131,51 @@ class ProofTable {
   alignas(32) uint32_t entries_[num_entries + 16];
 };
 
+/// PagedRows of any page size.
+struct PageRows {
+  int64_t num_pages = 0;
+  int64_t row_stride = 0;
+};
+
 /// Rows of the pieces of a tile, through populate: a tile of more than 16 pages is populated part
 /// by part.
 template <int BN, int PageSize>
-void populate_tile(const uint32_t* table, uint32_t base, const detail::RowGeometry& geometry,
+void populate_tile(const uint32_t* table, uint32_t base, const PageRows& pages,
                    std::vector<uint32_t>& rows) {
   constexpr int part = std::min(BN, 16 * PageSize);
   rows.clear();
   for (int first = 0; first < BN; first += part) {
     const auto indices = detail::populate_rows<part, PageSize, part, false, true>(
-        table, base + static_cast<uint32_t>(first), geometry);
+        table, base + static_cast<uint32_t>(first),
+        PagedRows<PageSize>{pages.num_pages, pages.row_stride});
     rows.insert(rows.end(), std::begin(indices.rows), std::end(indices.rows));
   }
 }
 
 template <int PageSize>
-void populate_page(int tile_rows, const uint32_t* table, uint32_t base,
-                   const detail::RowGeometry& geometry, std::vector<uint32_t>& rows) {
+void populate_page(int tile_rows, const uint32_t* table, uint32_t base, const PageRows& pages,
+                   std::vector<uint32_t>& rows) {
   switch (tile_rows) {
-    case 16: return populate_tile<16, PageSize>(table, base, geometry, rows);
-    case 32: return populate_tile<32, PageSize>(table, base, geometry, rows);
-    case 64: return populate_tile<64, PageSize>(table, base, geometry, rows);
-    case 128: return populate_tile<128, PageSize>(table, base, geometry, rows);
-    default: return populate_tile<256, PageSize>(table, base, geometry, rows);
+    case 16: return populate_tile<16, PageSize>(table, base, pages, rows);
+    case 32: return populate_tile<32, PageSize>(table, base, pages, rows);
+    case 64: return populate_tile<64, PageSize>(table, base, pages, rows);
+    case 128: return populate_tile<128, PageSize>(table, base, pages, rows);
+    default: return populate_tile<256, PageSize>(table, base, pages, rows);
   }
 }
 
 /// The first row of each piece of a tile of `tile_rows` keys from `base`, which is a multiple of
 /// tile_rows.
 inline void populate_any(int page_size, int tile_rows, const uint32_t* table, uint32_t base,
-                         const detail::RowGeometry& geometry, std::vector<uint32_t>& rows) {
+                         const PageRows& pages, std::vector<uint32_t>& rows) {
   switch (page_size) {
-    case 1: return populate_page<1>(tile_rows, table, base, geometry, rows);
-    case 8: return populate_page<8>(tile_rows, table, base, geometry, rows);
-    case 16: return populate_page<16>(tile_rows, table, base, geometry, rows);
-    case 32: return populate_page<32>(tile_rows, table, base, geometry, rows);
-    case 64: return populate_page<64>(tile_rows, table, base, geometry, rows);
-    case 128: return populate_page<128>(tile_rows, table, base, geometry, rows);
-    default: return populate_page<256>(tile_rows, table, base, geometry, rows);
+    case 1: return populate_page<1>(tile_rows, table, base, pages, rows);
+    case 8: return populate_page<8>(tile_rows, table, base, pages, rows);
+    case 16: return populate_page<16>(tile_rows, table, base, pages, rows);
+    case 32: return populate_page<32>(tile_rows, table, base, pages, rows);
+    case 64: return populate_page<64>(tile_rows, table, base, pages, rows);
+    case 128: return populate_page<128>(tile_rows, table, base, pages, rows);
+    default: return populate_page<256>(tile_rows, table, base, pages, rows);
   }
 }
 

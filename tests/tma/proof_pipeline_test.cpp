@@ -120,7 +120,7 @@ class LoaderKernel {
   Actor producer(Pipeline& p) {
     std::vector<uint32_t> rows;
     const PlaneGeometry plane = cache_.plane(0, 1);
-    const detail::RowGeometry geometry{plane.num_pages, plane.row_stride(), plane.num_rows()};
+    const PageRows pages{plane.num_pages, plane.row_stride()};
     for (size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
       const auto stage = static_cast<int>(i % static_cast<size_t>(g_.stages));
@@ -128,7 +128,7 @@ class LoaderKernel {
                             ? 0
                             : static_cast<int>(i / static_cast<size_t>(g_.stages));
       const uint32_t* table = tables_[static_cast<size_t>(item.sequence)].data();
-      populate_any(g_.page_size, g_.tile_rows, table, static_cast<uint32_t>(item.base), geometry,
+      populate_any(g_.page_size, g_.tile_rows, table, static_cast<uint32_t>(item.base), pages,
                    rows);
       if (mistake_ == Mistake::page_of_the_next_tile)
         std::rotate(rows.begin(), rows.begin() + 1, rows.end());

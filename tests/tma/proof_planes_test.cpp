@@ -176,7 +176,7 @@ void prove_pair(Rng& rng) {
     const auto prove_cta = [&]<bool IsLeader>() {
       const PlaneGeometry key = cache.plane(0, 1);
       const auto rows = detail::populate_rows<BN, PageSize, BN, true, IsLeader>(
-          table.data(), base, detail::RowGeometry{key.num_pages, key.row_stride(), key.num_rows()});
+          table.data(), base, PagedRows<PageSize>{key.num_pages, key.row_stride()});
       const TMATensorTile<3> k_tile =
           tma::cache_tile(key, {.swizzle = Swizzle::b128, .rows = BN / 2});
       ASSERT_TRUE(k_tile.check().is_ok()) << k_tile.check().message();
@@ -253,8 +253,8 @@ class Mistakes : public ::testing::Test {
     table_[3] = 0xffffffffu;
     tile_ = tma::cache_tile(cache_.plane(0, 0), {.swizzle = Swizzle::b128, .rows = tile_rows});
     const PlaneGeometry plane = cache_.plane(0, 0);
-    populate_any(page_size, tile_rows, table_.data(), 0,
-                 {plane.num_pages, plane.row_stride(), plane.num_rows()}, rows_);
+    populate_any(page_size, tile_rows, table_.data(), 0, {plane.num_pages, plane.row_stride()},
+                 rows_);
   }
   /// Loads the tile and compares: "" only if all is right.
   std::string difference() {

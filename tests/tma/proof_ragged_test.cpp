@@ -135,7 +135,7 @@ void prove_paged_end(const ProofCache& cache, int32_t page_size, int32_t tile_ro
   const int32_t context = base + rng.int_between(0, tile_rows);
   std::vector<uint32_t> rows;
   populate_any(page_size, tile_rows, table.data(), static_cast<uint32_t>(base),
-               {plane.num_pages, plane.row_stride(), plane.num_rows()}, rows);
+               {plane.num_pages, plane.row_stride()}, rows);
   const int32_t step = tile.sequence_rows();
   SharedMemory shared(tile.layout.bytes());
   for (int32_t row = 0; row < tile_rows; row += step) {

@@ -204,7 +204,7 @@ void prove(const ProofCase& c, const ProofCache& cache, Rng& rng, Count& count) 
     for (int32_t row = 0; row < c.tile_rows; row += c.box_rows())
       pieces.entries.push_back(table[(static_cast<int32_t>(base) + row) / c.page_size]);
     populate_any(c.page_size, c.tile_rows, table.data(), base,
-                 {plane.num_pages, plane.row_stride(), plane.num_rows()}, pieces.rows);
+                 {plane.num_pages, plane.row_stride()}, pieces.rows);
 
     std::vector<Copy> copies;
     Builder::copies(tile, pieces, copies);
