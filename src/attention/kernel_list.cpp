@@ -11,6 +11,7 @@ namespace folio::inline v1 {
 namespace {
 
 constexpr Kernel all_kernels[] = {
+#ifndef FOLIO_PORTABLE_KERNELS_ONLY
     {"attention_latent_amx_bf16", Isa::amx_bf16, Reproducible::per_query, latent::refuse,
      latent::geometry, amx_bf16::run_latent, amx_bf16::finish_latent, Unit::amx, DType::bf16},
     {"attention_grouped_amx_bf16", Isa::amx_bf16, Reproducible::per_query, grouped::refuse,
@@ -24,8 +25,9 @@ constexpr Kernel all_kernels[] = {
      portable::geometry, x86_64_v4::run_portable, x86_64_v4::finish_portable},
     {"attention_paged_any_x86_64_v3", Isa::x86_64_v3, Reproducible::per_query, portable::refuse,
      portable::geometry, x86_64_v3::run_portable, x86_64_v3::finish_portable},
-    {"attention_paged_any_x86_64", Isa::x86_64, Reproducible::per_query, portable::refuse,
-     portable::geometry, x86_64::run_portable, x86_64::finish_portable},
+#endif
+    {"attention_paged_any_" FOLIO_BASELINE, Isa::x86_64, Reproducible::per_query, portable::refuse,
+     portable::geometry, baseline::run_portable, baseline::finish_portable},
 };
 
 const char* missing(Isa isa) {

@@ -2,12 +2,18 @@
 /// src/cpu/features.cpp: what the processor and the operating system offer.
 #include "cpu/features.h"
 
+#include <atomic>
+
+#ifdef __x86_64__
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 namespace folio::inline v1 {
 namespace {
+
+#ifdef __x86_64__
 
 struct Leaf {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -79,10 +85,29 @@ Processor detect() {
   return p;
 }
 
+#else
+
+Processor detect() { return {}; }
+
+#endif
+
+/// Where the first thread that asked keeps the answer for all others.
+enum class Answer : uint8_t { none, being_kept, kept };
+constinit std::atomic<Answer> answer = Answer::none;
+constinit Processor kept_processor;
+
 }  // namespace
 
-const Processor& processor() noexcept {
-  static const Processor found = detect();
+/// The run path asks, so nobody waits for anybody: threads that ask while the first keeps its
+/// answer find the same one themselves.
+Processor processor() noexcept {
+  if (answer.load(std::memory_order_acquire) == Answer::kept) return kept_processor;
+  const Processor found = detect();
+  Answer expected = Answer::none;
+  if (answer.compare_exchange_strong(expected, Answer::being_kept, std::memory_order_relaxed)) {
+    kept_processor = found;
+    answer.store(Answer::kept, std::memory_order_release);
+  }
   return found;
 }
 

@@ -16,9 +16,10 @@ struct Processor {
   Isa isa = Isa::x86_64;
 };
 
-/// Asked once; thread safe. Asks the system for permission to use AMX where the processor has it:
-/// if that is refused, or the tile state is masked, the machine counts as one without.
-[[nodiscard]] const Processor& processor() noexcept;
+/// Asked of the machine once; thread safe, takes no lock. Asks the system for permission to use AMX
+/// where the processor has it: if that is refused, or the tile state is masked, the machine counts
+/// as one without.
+[[nodiscard]] Processor processor() noexcept;
 
 [[nodiscard]] inline Isa machine_isa() noexcept { return processor().isa; }
 

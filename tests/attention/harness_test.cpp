@@ -43,8 +43,13 @@ const char* refuse_all_but_f16(const AttentionProblem& p) noexcept {
 const char* refuse_everything(const AttentionProblem&) noexcept { return "nothing"; }
 
 Kernel fastidious(const char* (*refuse)(const AttentionProblem&) noexcept) {
-  return {"fastidious",       Isa::x86_64,          Reproducible::per_query, refuse,
-          portable::geometry, x86_64::run_portable, x86_64::finish_portable};
+  return {"fastidious",
+          Isa::x86_64,
+          Reproducible::per_query,
+          refuse,
+          portable::geometry,
+          baseline::run_portable,
+          baseline::finish_portable};
 }
 
 CaseOptions awkward_options() {
