@@ -133,7 +133,7 @@ void run_case(benchmark::State& state, Session* session, const Case& c, int thre
 }
 
 void state_rate(benchmark::State& state, Session* session, const std::string& shape, int threads,
-                Roof roof) {
+                const Roof& roof) {
   for (auto _ : state) state.SetIterationTime(1.0);
   state.SetLabel(roof.how);
   state.counters[roof.name == "P" ? "GFLOP/s" : "GB/s"] = roof.per_second / 1e9;
