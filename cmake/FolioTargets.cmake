@@ -85,20 +85,23 @@ function(folio_test_settings target)
 endfunction()
 
 # folio_test_objects(name FLAGS ... SOURCES ... LINKS ...): what several test programs link and one build compiles. FLAGS are those of
-# an instruction set: callers of such parts look first at whether the machine has it.
+# an instruction set: callers of such parts look first at whether the machine has it. Built where a test needs them.
 function(folio_test_objects name)
   cmake_parse_arguments(arg "" "" "FLAGS;SOURCES;LINKS" ${ARGN})
-  add_library(${name} OBJECT ${arg_SOURCES})
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${arg_SOURCES})
   folio_test_settings(${name})
   target_compile_options(${name} PRIVATE ${arg_FLAGS})
   target_link_libraries(${name} PUBLIC folio::folio GTest::gmock ${arg_LINKS})
 endfunction()
 
 # folio_test(name SOURCES ... LINKS ... LABELS ...): a GoogleTest program, one entry of ctest. `name` is folder.stem, e.g.
-# core.dtype. The label `threads` marks what the tsan preset runs, `portable` what a machine of another architecture runs; the targets
-# threads_tests and portable_tests build those alone.
+# core.dtype. The label `threads` marks what the tsan preset runs; the target threads_tests builds those alone. A build of the
+# portable kernel alone has the tests of FOLIO_PORTABLE_TESTS.
 function(folio_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINKS;LABELS" ${ARGN})
+  if(FOLIO_KERNELS STREQUAL portable AND NOT name IN_LIST FOLIO_PORTABLE_TESTS)
+    return()
+  endif()
   set(target test_${name})
   string(REPLACE "." "_" target ${target})
   add_executable(${target} ${arg_SOURCES})
