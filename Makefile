@@ -14,7 +14,7 @@ demo: configure
 
 test: configure
 	cmake --build --preset release
-	ctest --preset release
+	ctest --preset release --parallel "$$(nproc)"
 	@tools/show_skipped.sh $(BUILD)
 
 bench: configure

@@ -231,6 +231,7 @@ Executor Workload::executor() const {
 
 void Workload::run() {
   Step& step = steps_[next_++ % steps_.size()];
+  // The constructor made it. NOLINTNEXTLINE(bugprone-unchecked-optional-access)
   attend(attention_, step.plan, args(), {workspace_->data(), workspace_->bytes()}, executor())
       .or_throw();
 }

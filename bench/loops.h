@@ -45,9 +45,9 @@ int64_t fma_x86_64_v4(int64_t rounds, float* sink);
 int64_t bf16_dot_avx512_bf16(int64_t rounds, float* sink);
 int64_t amx_bf16(int64_t rounds, float* sink);
 
-/// `streams` runs at once; of the runs `ahead` groups later the first `kick` lines, once; every
-/// line `distance` bytes ahead (0: none).
-template <class Isa, int streams, int kick, int ahead, int distance>
+/// `Streams` runs at once; of the runs `Ahead` groups later the first `Kick` lines, once; every
+/// line `Distance` bytes ahead (0: none).
+template <class Isa, int Streams, int Kick, int Ahead, int Distance>
 uint64_t read_runs(const std::byte* const* runs, int64_t count, int64_t bytes) {
   using Vec = typename Isa::Vec;
   Vec sum[4] = {};
@@ -56,15 +56,15 @@ uint64_t read_runs(const std::byte* const* runs, int64_t count, int64_t bytes) {
       constexpr int line = 64, parts = line / static_cast<int>(sizeof(Vec));
       for (int p = 0; p < parts; ++p)
         sum[i] |= *reinterpret_cast<const Vec*>(at + i * line + p * static_cast<int>(sizeof(Vec)));
-      if (distance > 0) __builtin_prefetch(at + distance + i * line);
+      if (Distance > 0) __builtin_prefetch(at + Distance + i * line);
     }
   };
-  for (int64_t k = 0; k < count; k += streams) {
-    const int64_t here = count - k < streams ? count - k : streams;
+  for (int64_t k = 0; k < count; k += Streams) {
+    const int64_t here = count - k < Streams ? count - k : Streams;
     for (int64_t s = 0; s < here; ++s) {
-      const int64_t next = k + s + int64_t{ahead} * streams;
+      const int64_t next = k + s + int64_t{Ahead} * Streams;
       if (next < count)
-        for (int l = 0; l < kick; ++l) __builtin_prefetch(runs[next] + l * 64);
+        for (int l = 0; l < Kick; ++l) __builtin_prefetch(runs[next] + l * 64);
     }
     for (int64_t i = 0; i < bytes; i += 256)
       for (int64_t s = 0; s < here; ++s) read(runs[k + s] + i);

@@ -132,6 +132,7 @@ void decode(benchmark::State& state) {
           PagePool::create({.num_pages = 1 << 16, .page_size = page_size, .max_sequences = batch}))
           .value();
   std::vector<SequenceId> ids;
+  ids.reserve(batch);
   for (int32_t i = 0; i < batch; ++i) ids.push_back(pool.admit(std::span(&i, 1)).value().id);
   TokenId token = 0;
   double seconds = 0;

@@ -136,6 +136,7 @@ std::vector<double> read_rates(const ReadRuns& runs, const ReadChoice& choice, i
                                int passes) {
   const auto pieces = cut(runs, choice.piece_bytes);
   std::vector<double> rates;
+  rates.reserve(static_cast<size_t>(passes));
   for (int i = 0; i < passes; ++i)
     rates.push_back(pass(pieces, choice.piece_bytes, choice.pattern.read, threads));
   return rates;

@@ -9,7 +9,7 @@
 #include "folio/core/status.h"
 #include "model.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): of the library that reads options
 class App;
 }
 

@@ -12,6 +12,11 @@ option(FOLIO_WERROR "Treat warnings as errors" OFF)
 option(FOLIO_COVERAGE "Count executed lines (gcov)" OFF)
 set(FOLIO_SANITIZE "" CACHE STRING "Sanitizers of every target, as -fsanitize takes them: address,undefined or thread")
 
+set(FOLIO_KERNELS all CACHE STRING "all: every kernel of the architecture; portable: the one that any machine runs, alone")
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(FOLIO_KERNELS portable)  # no other architecture has kernels of its own yet
+endif()
+
 if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()

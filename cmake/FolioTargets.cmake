@@ -43,10 +43,24 @@ function(folio_folder name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} OBJECT ${arg_SOURCES})
   folio_compile_settings(${name})
+  # A section for each function: linkers leave out what nobody calls, and a lint walks from one to the next.
+  target_compile_options(${name} PRIVATE -ffunction-sections -fdata-sections)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                              PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PUBLIC ${arg_LINKS})
   set_property(GLOBAL APPEND PROPERTY FOLIO_FOLDERS ${name})
+endfunction()
+
+# folio_whole(target): `target` is the library, all folders together.
+function(folio_whole target)
+  get_property(folders GLOBAL PROPERTY FOLIO_FOLDERS)
+  foreach(folder IN LISTS folders)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${folder}>)
+  endforeach()
+  folio_compile_settings(${target})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_link_libraries(${target} PRIVATE Threads::Threads $<$<BOOL:${FOLIO_OPENMP}>:OpenMP::OpenMP_CXX>)
 endfunction()
 
 # folio_isa_folder(name FLAGS ... SOURCES ... LINKS ...): kernels for one instruction set. At least -O2 in every preset, so
@@ -58,23 +72,53 @@ function(folio_isa_folder name)
   set_property(GLOBAL APPEND PROPERTY FOLIO_ISA_FOLDERS ${name})
 endfunction()
 
+# What every test and what it is made of is compiled with.
+function(folio_test_settings target)
+  folio_compile_settings(${target})
+  # As the compiler has it: the precompiled headers are an object library's, and programs use them.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  # A test looks at few elements; what looks at many (the reference, the cases) is optimised wherever it is built. At this level one
+  # warning of g++ takes what it does not follow for uninitialized.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+endfunction()
+
+# folio_test_objects(name FLAGS ... SOURCES ... LINKS ...): what several test programs link and one build compiles. FLAGS are those of
+# an instruction set: callers of such parts look first at whether the machine has it. Built where a test needs them.
+function(folio_test_objects name)
+  cmake_parse_arguments(arg "" "" "FLAGS;SOURCES;LINKS" ${ARGN})
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${arg_SOURCES})
+  folio_test_settings(${name})
+  target_compile_options(${name} PRIVATE ${arg_FLAGS})
+  target_link_libraries(${name} PUBLIC folio::folio GTest::gmock ${arg_LINKS})
+endfunction()
+
 # folio_test(name SOURCES ... LINKS ... LABELS ...): a GoogleTest program, one entry of ctest. `name` is folder.stem, e.g.
-# core.dtype. The label `threads` marks what the tsan preset runs; the
-# target threads_tests builds those alone.
+# core.dtype. The label `threads` marks what the tsan preset runs; the target threads_tests builds those alone. A build of the
+# portable kernel alone has the tests of FOLIO_PORTABLE_TESTS.
 function(folio_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINKS;LABELS" ${ARGN})
+  if(FOLIO_KERNELS STREQUAL portable AND NOT name IN_LIST FOLIO_PORTABLE_TESTS)
+    return()
+  endif()
   set(target test_${name})
   string(REPLACE "." "_" target ${target})
   add_executable(${target} ${arg_SOURCES})
-  folio_compile_settings(${target})
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  folio_test_settings(${target})
+  target_precompile_headers(${target} REUSE_FROM folio_test_headers)
   target_link_libraries(${target} PRIVATE folio::folio GTest::gmock_main ${arg_LINKS})
   add_test(NAME ${name} COMMAND ${target})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900)
-  if("threads" IN_LIST arg_LABELS)
-    if(NOT TARGET threads_tests)
-      add_custom_target(threads_tests)
-    endif()
-    add_dependencies(threads_tests ${target})
+  foreach(label IN LISTS arg_LABELS)
+    folio_label_needs(${label} ${target})
+  endforeach()
+endfunction()
+
+# folio_label_needs(label target ...): LABEL_tests builds what ctest -L LABEL runs.
+function(folio_label_needs label)
+  if(NOT TARGET ${label}_tests)
+    add_custom_target(${label}_tests)
   endif()
+  add_dependencies(${label}_tests ${ARGN})
 endfunction()

@@ -7,7 +7,8 @@ set -eu
 packages="g++ cmake ninja-build pkg-config python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
           libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev"
 case "${1:-}" in
-  ci) packages="$packages clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev libomp-16-dev" ;;
+  ci) packages="$packages clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev libomp-16-dev
+                g++-12-aarch64-linux-gnu qemu-user googletest" ;;
   coverage) packages="$packages gcovr" ;;
 esac
 

@@ -1,6 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tools/tidy.sh [BUILD]: clang-tidy-16 over src/ with the compile commands of BUILD (default build/clang); no warning passes.
+# tools/tidy.sh [BUILD]: clang-tidy-16 over the library, its headers, the tool and the benches with the compile commands of BUILD (default
+# build/asan, the build by clang); no warning passes. The benches are looked at where BUILD has them.
 set -eu
 cd "$(dirname "$0")/.."
-git ls-files -z -- 'src/*.cpp' | xargs -0 -n 1 -P "$(nproc)" clang-tidy-16 -p "${1:-build/clang}" --quiet 2>/dev/null
+build=${1:-build/asan}
+sources=$(git ls-files -- 'src/*.cpp' 'cli/*.cpp' 'bench/*.cpp')
+# Only what BUILD compiles: not the other executor, nor the other architectures' sources.
+for source in $sources; do
+  if grep -qF "\"file\": \"$PWD/$source\"" "$build/compile_commands.json"; then
+    printf '%s\0' "$source"
+  fi
+done | xargs -0 -n 1 -P "$(nproc)" clang-tidy-16 -p "$build" --quiet 2>/dev/null

@@ -15,6 +15,7 @@ namespace folio::inline v1 {
 namespace {
 
 constexpr Kernel all_kernels[] = {
+#ifndef FOLIO_PORTABLE_KERNELS_ONLY
     {.name = "attention_latent_amx_bf16",
      .needs = needs_amx_bf16,
      .promises = Reproducible::per_query,
@@ -70,14 +71,15 @@ constexpr Kernel all_kernels[] = {
      .geometry = portable::geometry,
      .run = x86_64_v3::run_portable,
      .finish = x86_64_v3::finish_portable},
-    {.name = "attention_paged_any_x86_64",
+#endif
+    {.name = "attention_paged_any_" FOLIO_BASELINE,
      .needs = needs_cpu,
      .promises = Reproducible::per_query,
      .supports = portable::supports,
      .refuse = portable::refuse,
      .geometry = portable::geometry,
-     .run = x86_64::run_portable,
-     .finish = x86_64::finish_portable},
+     .run = baseline::run_portable,
+     .finish = baseline::finish_portable},
 };
 
 bool is_slow(const Kernel& kernel, const MachineProfile& profile) {

@@ -2,14 +2,18 @@
 /// src/cpu/features.cpp: what the processor and the operating system offer.
 #include "cpu/features.h"
 
+#ifdef __x86_64__
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 #include <atomic>
 
 namespace folio::inline v1 {
 namespace {
+
+#ifdef __x86_64__
 
 struct Leaf {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -85,6 +89,16 @@ Processor detect() {
   if (p.family == 15) p.family += signature >> 20 & 255;
   return p;
 }
+
+#else
+
+Processor detect() {
+  Processor p;
+  p.capabilities = needs_cpu;
+  return p;
+}
+
+#endif
 
 // A processor in one word, so that it can be told without a lock: capabilities, family, model,
 // vendor, and a bit that says that it was found.

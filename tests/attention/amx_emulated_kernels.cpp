@@ -15,12 +15,15 @@ struct Target : EmulatedLanes<Target> {};
 
 void run_grouped_emulated(const KernelCall& call, const Task& task, void* scratch,
                           std::byte* partials) noexcept {
-  amx::run_grouped<Target>(call, task, scratch, partials);
+  // each does what is its own
+  amx::run_grouped<Target, amx::Piece::narrow>(call, task, scratch, partials);
+  run_grouped_emulated_wide(call, task, scratch, partials);
 }
 
 void finish_grouped_emulated(const KernelCall& call, const Task& task, void* scratch,
                              const std::byte* partials) noexcept {
-  amx::finish_grouped<Target>(call, task, scratch, partials);
+  amx::finish_grouped<Target, amx::Piece::narrow>(call, task, scratch, partials);
+  finish_grouped_emulated_wide(call, task, scratch, partials);
 }
 
 }  // namespace folio::test

@@ -10,4 +10,8 @@ namespace folio::test {
 KernelRun run_grouped_emulated;
 KernelFinish finish_grouped_emulated;
 
+/// Those for depths above 128, compiled apart.
+KernelRun run_grouped_emulated_wide;
+KernelFinish finish_grouped_emulated_wide;
+
 }  // namespace folio::test

@@ -49,8 +49,8 @@ Kernel fastidious(const char* (*refuse)(const AttentionProblem&) noexcept) {
           .supports = portable::supports,
           .refuse = refuse,
           .geometry = portable::geometry,
-          .run = x86_64::run_portable,
-          .finish = x86_64::finish_portable};
+          .run = baseline::run_portable,
+          .finish = baseline::finish_portable};
 }
 
 CaseOptions awkward_options() {

@@ -44,7 +44,7 @@ TEST(Sizes, a_large_model_with_the_longest_context_has_sizes_that_can_be_had) {
 std::vector<int64_t> sizes_of(const AttentionProblem& problem, const AttentionLimits& limits) {
   std::vector<int64_t> sizes;
   for (const Kernel& kernel : kernels()) {
-    if (refusal(kernel, problem, Isa::amx_bf16) != nullptr) continue;
+    if (refusal(kernel, problem, needs_amx_bf16) != nullptr) continue;
     const KernelGeometry geometry = kernel.geometry(problem);
     const ScheduleSize bounds = schedule_bounds(problem, limits, geometry);
     sizes.push_back(plan_parts(nullptr, limits.batch, bounds).bytes);

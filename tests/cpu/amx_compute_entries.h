@@ -20,4 +20,9 @@ inline constexpr Depths compute_depths[] = {{64, 64}, {96, 96}, {128, 128}, {192
 void attend_jobs(Vocabulary vocabulary, Depths depths, int rows, const amx::TileJob* jobs,
                  int count, float scale_log2);
 
+/// Its pieces: depths of up to 128, and those above.
+using AttendJobs = decltype(attend_jobs);
+AttendJobs attend_narrow;
+AttendJobs attend_wide;
+
 }  // namespace folio::test

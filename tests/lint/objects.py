@@ -3,7 +3,6 @@
 """tests/lint/objects.py: what compiled objects may contain.
 
 usage: objects.py --nm NM weak LIST                 no object of LIST defines a weak symbol
-       objects.py --nm NM run-path LIST SOURCE ...  the objects of these sources refer to no allocator, no lock and no throw
        objects.py --nm NM exported LIBRARY GOLDEN   the library exports exactly the names of GOLDEN (and --write makes GOLDEN)
 
 LIST is a file of object paths, one per line. Breaches are printed, one per line; exit status 1 if there is one.
@@ -17,16 +16,6 @@ import pathlib
 import re
 import subprocess
 import sys
-
-# Of the run path: what it allocates with, locks with or throws with, by linker name. Allowed are std::terminate and the personality
-# routine, which `noexcept` itself needs.
-FORBIDDEN = {
-    "allocates": r"_Zn[wa]\w*|_Zd[la]\w*|malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strdup",
-    "locks": r"pthread_(mutex|rwlock|spin|cond|once)\w*|sem_\w+|__cxa_guard_\w+|GOMP_\w+|_ZNSt(6thread|5mutex|18condition_variable)\w*",
-    "throws": r"__cxa_throw|__cxa_rethrow|__cxa_allocate_exception|_ZSt\d+__throw_\w+",
-    "reads the environment": r"getenv|secure_getenv",
-    "prints": r"(v?f?printf|puts|fputs|fwrite|putchar)(_chk)?|_ZSt4(cout|cerr|clog)",
-}
 
 # A pointer to the C++ run-time's unwinding routine, the same in every object and no code: `noexcept` needs it.
 PERSONALITY = "DW.ref.__gxx_personality_v0"
@@ -60,18 +49,6 @@ def weak(nm, objects):
             yield f"{path}: weak symbol {name}"
 
 
-def run_path(nm, objects, sources):
-    for source in sources:
-        matching = [o for o in objects if re.search(rf"(^|/){re.escape(source)}\.o(bj)?$", o)]
-        if not matching:
-            yield f"{source}: no object of it was built"
-        for path in matching:
-            undefined = [name.split("@")[0] for _, name in symbols(nm, path, "--undefined-only")]
-            for verb, pattern in FORBIDDEN.items():
-                for name in demangled([name for name in undefined if re.fullmatch(pattern, name)]):
-                    yield f"{path}: {verb}: {name}"
-
-
 def exported(nm, library):
     """Demangled names that folio itself exports. libstdc++'s own templates are visible by its choice and left out."""
     names = [name.split("@")[0] for _, name in symbols(nm, library, "-D", "--defined-only")]
@@ -95,9 +72,6 @@ def main():
     parser.add_argument("--nm", default="nm")
     modes = parser.add_subparsers(dest="mode", required=True)
     modes.add_parser("weak").add_argument("list")
-    run = modes.add_parser("run-path")
-    run.add_argument("list")
-    run.add_argument("sources", nargs="+")
     export = modes.add_parser("exported")
     export.add_argument("library")
     export.add_argument("golden", type=pathlib.Path)
@@ -106,8 +80,6 @@ def main():
 
     if args.mode == "weak":
         breaches = list(weak(args.nm, read_list(args.list)))
-    elif args.mode == "run-path":
-        breaches = list(run_path(args.nm, read_list(args.list), args.sources))
     else:
         names = exported(args.nm, args.library)
         if args.write:

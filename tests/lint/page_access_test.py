@@ -9,7 +9,7 @@ import page_access
 
 
 class PageAccess(unittest.TestCase):
-    def breaches(self, text, name="src/kernel/kernel.h", allowed=None):
+    def breaches(self, text, name="src/cpu/kernel.h", allowed=None):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / name
             path.parent.mkdir(parents=True)

@@ -90,6 +90,13 @@ void fence() noexcept;
 
 }  // namespace rows
 
+/// For any machine of the architecture, without a store past the caches: of a build of the portable
+/// kernels alone.
+namespace baseline {
+rows::WriteRows write_rows;
+rows::MoveBytes move_bytes;
+}  // namespace baseline
+
 namespace x86_64 {
 rows::WriteRows write_rows;
 rows::MoveBytes move_bytes;

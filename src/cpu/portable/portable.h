@@ -26,10 +26,10 @@ KernelRefuse refuse;
 KernelGeometryOf geometry;
 }  // namespace portable
 
-namespace x86_64 {
+namespace baseline {
 KernelRun run_portable;
 KernelFinish finish_portable;
-}  // namespace x86_64
+}  // namespace baseline
 
 namespace x86_64_v3 {
 KernelRun run_portable;

@@ -339,18 +339,22 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   bool begun_[grouped_rows / row_tile] = {};  // row tiles that have had a job in it
 };
 
-/// Kernel::run and Kernel::finish for the sizes that hold the problem's.
-template <class I>
+/// Kernel::run and Kernel::finish for the sizes that hold the problem's, of one piece.
+template <class I, Piece P>
 void run_grouped(const KernelCall& call, const Task& task, void* memory, std::byte* partials) {
   visit_grouped_sizes(call.problem->key.head_size, call.problem->v_head_size, [&](auto sizes) {
-    skeleton::TaskRunner<GroupedEngine<I, decltype(sizes)>>::run(call, task, memory, partials);
+    using Sizes = decltype(sizes);
+    if constexpr (piece_of<Sizes> == P)
+      skeleton::TaskRunner<GroupedEngine<I, Sizes>>::run(call, task, memory, partials);
   });
 }
-template <class I>
+template <class I, Piece P>
 void finish_grouped(const KernelCall& call, const Task& task, void* memory,
                     const std::byte* partials) {
   visit_grouped_sizes(call.problem->key.head_size, call.problem->v_head_size, [&](auto sizes) {
-    skeleton::TaskRunner<GroupedEngine<I, decltype(sizes)>>::finish(call, task, memory, partials);
+    using Sizes = decltype(sizes);
+    if constexpr (piece_of<Sizes> == P)
+      skeleton::TaskRunner<GroupedEngine<I, Sizes>>::finish(call, task, memory, partials);
   });
 }
 

@@ -28,6 +28,12 @@ KernelGeometryOf geometry;
 namespace amx_bf16 {
 KernelRun run_grouped;
 KernelFinish finish_grouped;
+
+/// Its pieces: depths of up to 128, and those above.
+KernelRun run_grouped_narrow;
+KernelRun run_grouped_wide;
+KernelFinish finish_grouped_narrow;
+KernelFinish finish_grouped_wide;
 }  // namespace amx_bf16
 
 }  // namespace folio::inline v1

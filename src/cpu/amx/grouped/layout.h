@@ -40,6 +40,11 @@ FOLIO_ALWAYS_INLINE constexpr bool visit_grouped_sizes(int head_size, int v_head
   return false;
 }
 
+/// The kernel is compiled in two pieces, side by side.
+enum class Piece : uint8_t { narrow, wide };
+template <class Sizes>
+inline constexpr Piece piece_of = Sizes::depth <= 128 ? Piece::narrow : Piece::wide;
+
 /// A task's memory beside the skeleton's.
 template <class Sizes>
 struct GroupedScratch {

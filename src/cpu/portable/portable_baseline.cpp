@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/portable/portable_x86_64.cpp: the portable kernel for x86-64.
+/// src/cpu/portable/portable_baseline.cpp: the portable kernel for any machine of the
+/// architecture.
 #include "cpu/portable/engine.h"
 #include "cpu/portable/portable.h"
 
@@ -12,7 +13,7 @@ struct Target {
   static constexpr Mutant mutant = Mutant::none;
   template <class F>
   static F fma(F a, F b, F c) {
-    return a * b + c;  // no fused form in this instruction set
+    return a * b + c;  // x86-64 has no fused form, and all others give the same bits
   }
   /// `width` 16-bit words, or bytes, zero-extended.
   template <class U>
@@ -33,7 +34,7 @@ struct Target {
 
 }  // namespace
 
-namespace x86_64 {
+namespace baseline {
 
 void run_portable(const KernelCall& call, const Task& task, void* scratch,
                   std::byte* partials) noexcept {
@@ -45,5 +46,5 @@ void finish_portable(const KernelCall& call, const Task& task, void* scratch,
   skeleton::TaskRunner<portable::PortableEngine<Target>>::finish(call, task, scratch, partials);
 }
 
-}  // namespace x86_64
+}  // namespace baseline
 }  // namespace folio::inline v1

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/amx/grouped/grouped_amx_bf16_wide.cpp: the kernel for grouped heads on AMX tiles in
+/// hardware, depths above 128.
+#include "cpu/amx/grouped/engine.h"
+#include "cpu/amx/grouped/grouped.h"
+
+namespace folio::inline v1 {
+namespace {
+
+struct Target : Avx512Lanes {
+  using Tile = amx::HardwareTile<Target>;
+};
+
+}  // namespace
+
+namespace amx_bf16 {
+
+void run_grouped_wide(const KernelCall& call, const Task& task, void* scratch,
+                      std::byte* partials) noexcept {
+  amx::run_grouped<Target, amx::Piece::wide>(call, task, scratch, partials);
+}
+
+void finish_grouped_wide(const KernelCall& call, const Task& task, void* scratch,
+                         const std::byte* partials) noexcept {
+  amx::finish_grouped<Target, amx::Piece::wide>(call, task, scratch, partials);
+}
+
+}  // namespace amx_bf16
+}  // namespace folio::inline v1

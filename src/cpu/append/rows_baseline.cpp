@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/append/rows_baseline.cpp: rows of tokens for any machine of the architecture, in the
+/// compilers' own vectors.
+#include "cpu/append/rows.h"
+#include "cpu/append/writer.h"
+
+namespace folio::inline v1 {
+namespace {
+
+struct Target {
+  static constexpr int width = 4;
+  static constexpr bool has_fma = false;
+  template <class F>
+  static F fma(F a, F b, F c) {
+    return a * b + c;  // only where the product is exact
+  }
+  /// `width` 16-bit words, or bytes, zero-extended.
+  template <class U>
+  static U widen16(const void* from) {
+    Halves h;
+    __builtin_memcpy(&h, from, sizeof h);
+    return __builtin_convertvector(h, U);
+  }
+  template <class U>
+  static U widen8(const void* from) {
+    Bytes b;
+    __builtin_memcpy(&b, from, sizeof b);
+    return __builtin_convertvector(b, U);
+  }
+  /// mask ? a : b, bit by bit
+  template <class U>
+  static U select(U mask, U a, U b) {
+    return (mask & a) | (~mask & b);
+  }
+  /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's
+  /// sign. No NaN.
+  template <class F>
+  static F larger_magnitude(F x, F y) {
+    const F m = magnitude(x);
+    return with_sign(m > y ? m : y, x);
+  }
+  template <class F>
+  static F smaller_magnitude(F x, F y) {
+    const F m = magnitude(x);
+    return with_sign(m < y ? m : y, x);
+  }
+  template <class F>
+  static bool has_nan(const F (&x)[4]) {
+    const auto nan = (x[0] != x[0]) | (x[1] != x[1]) | (x[2] != x[2]) | (x[3] != x[3]);
+    return (nan[0] | nan[1] | nan[2] | nan[3]) != 0;
+  }
+  /// To nearest, ties to even: |x| is small, and adding 1.5 * 2^23 rounds it.
+  template <class S, class F>
+  static S to_integers(F x) {
+    const F rounder = F{} + 12582912.0f;
+    return __builtin_convertvector((x + rounder) - rounder, S);
+  }
+  template <class U>
+  static uint32_t largest_lane(U x) {
+    uint32_t largest = 0;
+    for (int i = 0; i < width; ++i) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+  }
+  static float square_root(float x) { return __builtin_sqrtf(x); }
+  template <class U>
+  static void stream(std::byte* to, U x) {
+    __builtin_memcpy(to, &x, sizeof x);
+  }
+  static void fence() {}
+
+  /// The low halves of all lanes, the low bytes of all words, side by side.
+  template <class U>
+  static U pack16(U a, U b) {
+    const Halves halves[] = {__builtin_convertvector(a, Halves),
+                             __builtin_convertvector(b, Halves)};
+    return __builtin_bit_cast(U, halves);
+  }
+  template <class U>
+  static U pack8(U a, U b) {
+    const EightBytes halves[] = {
+        __builtin_convertvector(__builtin_bit_cast(EightHalves, a), EightBytes),
+        __builtin_convertvector(__builtin_bit_cast(EightHalves, b), EightBytes)};
+    return __builtin_bit_cast(U, halves);
+  }
+  template <class U>
+  static U pack8_signed(U a, U b) {
+    return pack8(a, b);
+  }
+
+ private:
+  typedef uint16_t Halves __attribute__((vector_size(8)));        // NOLINT(modernize-use-using)
+  typedef uint8_t Bytes __attribute__((vector_size(4)));          // NOLINT(modernize-use-using)
+  typedef uint16_t EightHalves __attribute__((vector_size(16)));  // NOLINT(modernize-use-using)
+  typedef uint8_t EightBytes __attribute__((vector_size(8)));     // NOLINT(modernize-use-using)
+  typedef uint32_t Lanes __attribute__((vector_size(16)));        // NOLINT(modernize-use-using)
+  static constexpr uint32_t sign_bit = 0x80000000u;
+
+  template <class F>
+  static F magnitude(F x) {
+    return reinterpret_cast<F>(reinterpret_cast<Lanes>(x) & ~sign_bit);
+  }
+  template <class F>
+  static F with_sign(F magnitude, F x) {
+    return reinterpret_cast<F>(reinterpret_cast<Lanes>(magnitude) |
+                               (reinterpret_cast<Lanes>(x) & sign_bit));
+  }
+};
+
+}  // namespace
+
+namespace baseline {
+
+void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places,
+                int64_t tokens) noexcept {
+  rows::Writer<Target>::write(jobs, num_jobs, places, tokens);
+}
+
+void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
+  rows::Writer<Target>::move(to, from, bytes, streams);
+}
+
+}  // namespace baseline
+}  // namespace folio::inline v1
