@@ -133,11 +133,13 @@ Status batch_rows(const folio_pool* pool, const folio_sequence* sequences, int64
                   int64_t* row_starts) {
   constexpr auto function = "folio_get_batch_rows";
   if (pool == nullptr) return null_argument(function, "pool");
-  if (count < 0)
-    return fail(Errc::invalid_argument, "{}: num_sequences is {}, expected at least 0", function,
-                count);
-  if (count > 0 && sequences == nullptr) return null_argument(function, "sequences");
-  if (count > 0 && row_starts == nullptr) return null_argument(function, "row_starts");
+  constexpr auto size = "num_sequences";
+  if (Status s = check_array(function, "sequences", sequences, size, count, sizeof *sequences);
+      !s.is_ok())
+    return s;
+  if (Status s = check_array(function, "row_starts", row_starts, size, count, sizeof *row_starts);
+      !s.is_ok())
+    return s;
   for (int64_t i = 0; i < count; ++i) {
     if (!pool->pool.row_start(id_of(sequences[i])))
       return fail(Errc::invalid_argument, "{}: sequences[{}] is {}, expected one that is alive",

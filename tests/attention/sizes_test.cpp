@@ -62,7 +62,7 @@ TEST(Sizes, larger_limits_never_need_less) {
       limits.context = step == 30 ? most_32 : 1 << step;
       limits.tokens = limits.batch = std::min(1 << step, most_32 / heads);
       limits.parallelism = std::min(1 << step, parallelism_max);
-      ASSERT_TRUE(check_limits(problem, limits).is_ok());
+      ASSERT_TRUE(check_limits("Attention::create", problem, limits).is_ok());
       const std::vector<int64_t> now = sizes_of(problem, limits);
       for (size_t i = 0; i < before.size(); ++i)
         EXPECT_GE(now[i], before[i]) << "heads " << heads << ", step " << step << ", size " << i;

@@ -90,6 +90,9 @@ void fill(BorderWorld& w, folio_get_length_call& c) {
 void fill(BorderWorld& w, folio_get_row_start_call& c) {
   c = {w.pool, w.sequence, &w.row_start, &w.message};
 }
+void fill(BorderWorld& w, folio_get_batch_rows_call& c) {
+  c = {w.pool, &w.sequence, 1, &w.row_start, &w.message};
+}
 void fill(BorderWorld& w, folio_get_table_call& c) { c = {w.pool, &w.table, &w.message}; }
 void fill(BorderWorld& w, folio_get_pool_stats_call& c) { c = {w.pool, &w.stats, &w.message}; }
 void fill(BorderWorld&, folio_get_version_call&) {}

@@ -4,6 +4,7 @@
 
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/widen.h"
+#include "cpu/skeleton/mutant.h"
 
 namespace folio::test {
 namespace {

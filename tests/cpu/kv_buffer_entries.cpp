@@ -11,6 +11,7 @@ namespace {
 
 template <int PerWord>
 struct Words {
+  static constexpr Mutant mutant = Mutant::none;
   static constexpr int per_word = PerWord;
   template <DType D>
   static void widen(const std::byte* from, float* to, int n) {
