@@ -65,7 +65,8 @@ Status check(const Attention& attention, const AttentionPlan& plan,
              const AttentionArgs& args) noexcept {
   if (Status s = check_plan("attend", attention, plan); !s.is_ok()) return s;
   if (Status s = check_args(attention.problem(), plan.tokens, args); !s.is_ok()) return s;
-  if (Status s = check_strides(*kernel_entry(attention), attention, args); !s.is_ok()) return s;
+  if (Status s = check_strides(*kernel_entry(attention), attention.problem(), args); !s.is_ok())
+    return s;
   const int64_t context = static_cast<const PlanHeader*>(plan.items)->longest_context;
   if (attention.problem().bias && plan.tokens > 0 && args.bias.extent[2] < context)
     return fail(Errc::invalid_argument,

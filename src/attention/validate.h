@@ -24,7 +24,7 @@ namespace folio::inline v1 {
 
 /// The strides of one layer's planes: elements keep their natural alignment, planes end below 2^63
 /// bytes, and the kernel takes them.
-[[nodiscard]] Status check_strides(const Kernel& kernel, const Attention& attention,
+[[nodiscard]] Status check_strides(const Kernel& kernel, const AttentionProblem& problem,
                                    const AttentionArgs& args) noexcept;
 
 /// The arguments of one layer against the problem, but for the strides of planes.

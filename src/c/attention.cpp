@@ -139,7 +139,10 @@ Status attend_task(const folio_attention* attention, const folio_plan* plan, con
   if (Status s = check_handles(function, attention, plan); !s.is_ok()) return s;
   AttentionArgs a;
   if (Status s = read_args(function, args, a); !s.is_ok()) return s;
-  return folio::attend_task(attention->attention, plan_of(*plan), a, workspace, task);
+  const AttentionPlan p = plan_of(*plan);
+  // a few hundred compares, so that arguments other than those prepared are an error here too
+  if (Status s = check(attention->attention, p, a); !s.is_ok()) return s;
+  return folio::attend_task(attention->attention, p, a, workspace, task);
 }
 
 constexpr int64_t parts_max = 64;

@@ -102,7 +102,7 @@ TEST(Strides, a_call_may_bring_scales_that_lie_otherwise) {
 Status check_bent(const Kernel& kernel, const AttentionCase& c, void (*bend)(AttentionArgs& a)) {
   AttentionArgs args = c.args();
   bend(args);
-  return check_strides(kernel, Attention::create(c.problem(), c.limits()).value(), args);
+  return check_strides(kernel, c.problem(), args);
 }
 
 void expect_refused(const Status& status, std::string_view words) {

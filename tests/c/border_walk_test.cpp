@@ -115,6 +115,7 @@ struct Allowed {
 };
 
 const Allowed allowed[] = {
+    {"folio_create_pool: options->hash_seed = *", "any number is a seed"},
     {"*: message = nullptr", "no text is wanted"},
     {"*: executor = nullptr", "everything on the calling thread"},
     {"*: executor->context = nullptr", "the executor's own business"},

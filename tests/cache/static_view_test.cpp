@@ -179,7 +179,7 @@ TEST(StaticView, cache_of_refuses_what_the_static_face_cannot_say) {
        {[](PagedKVView& v, CacheTables&) {
           v.page_stride_bytes = int64_t{64} << 50, v.num_pages = int64_t{1} << 40;
         },
-        "exceeds 2^31 - 1"},
+        "expected a reach of at most 2^56 bytes"},
        {[](PagedKVView& v, CacheTables&) { v.scales.data = v.data; },
         "the view has scales, the cache type has none"},
        {[](PagedKVView&, CacheTables& t) { t.cache_lengths = nullptr; },

@@ -30,7 +30,7 @@ CUT = {
 KNOWN = {
     r"memcpy|memmove|memset|memcmp|bcmp|strlen": "bytes",
     r"(exp|exp2|log|log2|tanh|sqrt|sin|cos|rint|nearbyint|floor|ceil|round|fma)f?": "arithmetic",
-    r"__(u?(div|mod)[dt]i\d|(extend|trunc|float|fix)\w+|multi3)": "arithmetic of the compiler's run-time library",
+    r"__(u?(div|mod)[dt]i\d|(extend|trunc|float|fix|popcount)\w+|multi3)": "arithmetic of the compiler's run-time library",
     r"_Unwind_Resume|__gxx_personality_v0|__cxa_begin_catch|_ZSt9terminatev": "noexcept: ends the process if something throws",
     r"__cxa_end_catch": "what an executor throws is caught; nothing of ours throws",
     r"_GLOBAL_OFFSET_TABLE_|__stack_chk_fail": "the linker's and the system's",
