@@ -7,8 +7,8 @@
 
 #include "attention/positions.h"
 #include "attention/row_checks.h"
-#include "attention/row_jobs.h"
-#include "attention/work_split.h"
+#include "attention/row_conversions.h"
+#include "attention/row_ranges.h"
 #include "cache/check_reach.h"
 #include "cache/check_tensor.h"
 #include "cache/check_view.h"
@@ -25,83 +25,83 @@ struct Plane {
 };
 
 /// K, and V if there is one, resolved once per call.
-struct Job {
+struct Call {
   const Batch* batch = nullptr;
   const int64_t* slots = nullptr;
   const Rope* rope = nullptr;
   const rows::Kernel* kernel = nullptr;
   int num_planes = 0;
   Plane planes[2] = {};
-  rows::Job rows[2] = {};
-  WorkSplit split = {};
+  rows::Conversion rows[2] = {};
+  RowRanges ranges = {};
 };
 
-rows::Place place_of(const Plane& plane, int64_t token, int64_t page, int64_t slot,
-                     const float* cos_sin) {
+rows::TokenRow token_row_of(const Plane& plane, int64_t token, int64_t page, int64_t slot,
+                            const float* cos_sin) {
   return {token_of(plane.source, token), row_of(plane.view, page, slot, 0), cos_sin, nullptr,
           scales_of(plane.view, page, slot)};
 }
 
-void write_to_slots(const Job& job, int64_t begin, int64_t end) {
-  const int64_t page_size = slots_per_page(job.planes[0].view);
-  TableRows table(*job.batch, job.rope, begin);
-  PlaceBatch batch(job.rows, job.num_planes, *job.kernel);
+void write_to_slots(const Call& call, int64_t begin, int64_t end) {
+  const int64_t page_size = slots_per_page(call.planes[0].view);
+  TableRows table(*call.batch, call.rope, begin);
+  TokenRowBatch batch(call.rows, call.num_planes, *call.kernel);
   for (int64_t token = begin; token < end; ++token) {
-    const int64_t slot = job.slots[token];
+    const int64_t slot = call.slots[token];
     if (slot < 0) continue;
-    rows::Place places[2];
-    for (int i = 0; i < job.num_planes; ++i)
-      places[i] = place_of(job.planes[i], token, slot / page_size, slot % page_size,
-                           i == 0 ? table.row_of(token) : nullptr);
-    batch.add(places);
+    rows::TokenRow token_rows[2];
+    for (int i = 0; i < call.num_planes; ++i)
+      token_rows[i] = token_row_of(call.planes[i], token, slot / page_size, slot % page_size,
+                                   i == 0 ? table.row_of(token) : nullptr);
+    batch.add(token_rows);
   }
   batch.flush();
 }
 
 /// Tokens [token, stop) of a sequence, as far as they lie at one stride in all planes; returns how
 /// many.
-int64_t write_run(const Job& job, PlaceBatch& batch, TableRows& table, const uint32_t* row,
+int64_t write_run(const Call& call, TokenRowBatch& batch, TableRows& table, const uint32_t* row,
                   int64_t shift, int64_t token, int64_t stop) {
   PageRun runs[2];
   int64_t count = stop - token;
-  for (int i = 0; i < job.num_planes; ++i) {
-    runs[i] = run_of(job.planes[i].view, row, token + shift, stop + shift);
+  for (int i = 0; i < call.num_planes; ++i) {
+    runs[i] = run_of(call.planes[i].view, row, token + shift, stop + shift);
     count = std::min(count, runs[i].rows);
   }
   for (int64_t t = 0; t < count; ++t) {
-    rows::Place places[2];
-    for (int i = 0; i < job.num_planes; ++i) {
+    rows::TokenRow token_rows[2];
+    for (int i = 0; i < call.num_planes; ++i) {
       if (runs[i].data == nullptr) continue;
-      places[i] = place_of(job.planes[i], token + t, runs[i].page, runs[i].slot + t,
-                           i == 0 ? table.row_of(token + t) : nullptr);
+      token_rows[i] = token_row_of(call.planes[i], token + t, runs[i].page, runs[i].slot + t,
+                                   i == 0 ? table.row_of(token + t) : nullptr);
     }
-    batch.add(places);
+    batch.add(token_rows);
   }
   return count;
 }
 
-void write_to_sequences(const Job& job, int64_t begin, int64_t end) {
-  const Batch& step = *job.batch;
+void write_to_sequences(const Call& call, int64_t begin, int64_t end) {
+  const Batch& step = *call.batch;
   const int32_t* offsets = step.query_offsets;
   int64_t b = std::upper_bound(offsets, offsets + step.size + 1, begin) - offsets - 1;
-  TableRows table(step, job.rope, begin);
-  PlaceBatch batch(job.rows, job.num_planes, *job.kernel);
+  TableRows table(step, call.rope, begin);
+  TokenRowBatch batch(call.rows, call.num_planes, *call.kernel);
   for (int64_t token = begin; token < end; ++b) {
     const int64_t stop = std::min<int64_t>(end, offsets[b + 1]);
     const uint32_t* row = step.table.entries + step.table.row_start(b);
     // from token to row index
     const int64_t shift = int64_t{step.context_lengths[b]} - offsets[b + 1];
-    while (token < stop) token += write_run(job, batch, table, row, shift, token, stop);
+    while (token < stop) token += write_run(call, batch, table, row, shift, token, stop);
   }
   batch.flush();
 }
 
 void write_range(void* arg, int64_t task) noexcept {
-  const Job& job = *static_cast<const Job*>(arg);
-  if (job.slots != nullptr) {
-    write_to_slots(job, job.split.begin(task), job.split.end(task));
+  const Call& call = *static_cast<const Call*>(arg);
+  if (call.slots != nullptr) {
+    write_to_slots(call, call.ranges.begin(task), call.ranges.end(task));
   } else {
-    write_to_sequences(job, job.split.begin(task), job.split.end(task));
+    write_to_sequences(call, call.ranges.begin(task), call.ranges.end(task));
   }
 }
 
@@ -178,35 +178,35 @@ Status check(const Batch& batch, const AppendArgs& args, const Executor& executo
   return check_transform(batch, args, tokens);
 }
 
-void add_plane(Job& job, const AnyTensor<3>& source, const PagedKVView& view) {
-  job.planes[job.num_planes] = {source, view};
-  job.rows[job.num_planes++] = job_of(format_of(source), format_of(view), view.num_heads,
-                                      view.head_size, computes_scales(view));
+void add_plane(Call& call, const AnyTensor<3>& source, const PagedKVView& view) {
+  call.planes[call.num_planes] = {source, view};
+  call.rows[call.num_planes++] = conversion_of(format_of(source), format_of(view), view.num_heads,
+                                               view.head_size, computes_scales(view));
 }
 
-Job job_of(const Batch& batch, const AppendArgs& args, int64_t threads) {
-  Job job;
-  job.batch = &batch;
-  job.slots = args.slots;
-  job.rope = args.rope;
-  job.kernel = &rows::kernel();
-  add_plane(job, args.k, args.key);
-  transform(job.rows[0], args.rope, args.k_norm, args.norm_eps);
-  if (args.v.data != nullptr) add_plane(job, args.v, args.value);
+Call call_of(const Batch& batch, const AppendArgs& args, int64_t threads) {
+  Call call;
+  call.batch = &batch;
+  call.slots = args.slots;
+  call.rope = args.rope;
+  call.kernel = &rows::kernel();
+  add_plane(call, args.k, args.key);
+  transform(call.rows[0], args.rope, args.k_norm, args.norm_eps);
+  if (args.v.data != nullptr) add_plane(call, args.v, args.value);
   int64_t elements = 0, bytes = 0;  // of a token
-  for (int i = 0; i < job.num_planes; ++i) {
-    const PagedKVView& view = job.planes[i].view;
+  for (int i = 0; i < call.num_planes; ++i) {
+    const PagedKVView& view = call.planes[i].view;
     elements += int64_t{view.num_heads} * view.head_size;
     bytes += int64_t{view.num_heads} * view.head_size * bit_width(view.dtype) / 8;
   }
-  for (int i = 0; i < job.num_planes; ++i) {
-    const PagedKVView& view = job.planes[i].view;
-    job.rows[i].streams =
-        should_stream(job.rows[i], view.data, view.slot_stride_bytes, bytes * args.k.extent[0]);
-    pack_heads(job.rows[i]);
+  for (int i = 0; i < call.num_planes; ++i) {
+    const PagedKVView& view = call.planes[i].view;
+    call.rows[i].streams =
+        should_stream(call.rows[i], view.data, view.slot_stride_bytes, bytes * args.k.extent[0]);
+    pack_heads(call.rows[i]);
   }
-  job.split = split_rows(args.k.extent[0], elements * int64_t{sizeof(float)}, threads);
-  return job;
+  call.ranges = row_ranges(args.k.extent[0], elements * int64_t{sizeof(float)}, threads);
+  return call;
 }
 
 }  // namespace
@@ -216,8 +216,8 @@ Status append(const Batch& batch, const AppendArgs& args, const Executor& execut
   if (args.k.extent[0] == 0) return {};
   const Result<int64_t> threads = concurrency_of("append", executor);
   if (!threads) return threads.error();
-  Job job = job_of(batch, args, *threads);
-  return run_on("append", executor, job.split.tasks, write_range, &job);
+  Call call = call_of(batch, args, *threads);
+  return run_on("append", executor, call.ranges.tasks, write_range, &call);
 }
 
 }  // namespace folio::inline v1

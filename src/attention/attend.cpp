@@ -33,26 +33,26 @@ Call call_of(const Attention& attention, const AttentionPlan& plan, const Attent
           workspace_parts(workspace.data, attention.limits().parallelism, bounds, geometry)};
 }
 
-/// Runs a task; the one that finishes its cut last folds all spans, in ascending order.
+/// Runs a task; the one that finishes its split last folds all spans, in ascending order.
 void run_task(const Call& call, const Task& task, std::byte* scratch) {
-  if (task.cut < 0) {
+  if (task.split < 0) {
     call.kernel.run(call.kernel_call, task, scratch, nullptr);
     return;
   }
-  const Cut& cut = call.plan.cuts[task.cut];
-  std::byte* partials = call.workspace.partials + cut.first_byte;
+  const Split& split = call.plan.splits[task.split];
+  std::byte* partials = call.workspace.partials + split.first_byte;
   call.kernel.run(call.kernel_call, task, scratch,
-                  partials + (task.span_begin - cut.unit.span_begin) * task.partial_bytes);
-  std::atomic_ref<int32_t> finished(call.workspace.finished[task.cut]);
-  if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == cut.tasks)
-    call.kernel.finish(call.kernel_call, cut.unit, scratch, partials);
+                  partials + (task.span_begin - split.whole.span_begin) * task.partial_bytes);
+  std::atomic_ref<int32_t> finished(call.workspace.finished[task.split]);
+  if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == split.tasks)
+    call.kernel.finish(call.kernel_call, split.whole, scratch, partials);
 }
 
-/// Worker `place` takes tasks until none is left; no more than `parallelism` workers exist, so each
-/// has scratch memory of its own.
-void work(void* arg, int64_t place) noexcept {
+/// Worker `worker` takes tasks until none is left; no more than `parallelism` workers exist, so
+/// each has scratch memory of its own.
+void work(void* arg, int64_t worker) noexcept {
   const Call& call = *static_cast<const Call*>(arg);
-  std::byte* scratch = call.workspace.scratch + place * call.geometry.scratch_bytes;
+  std::byte* scratch = call.workspace.scratch + worker * call.geometry.scratch_bytes;
   std::atomic_ref<int64_t> next(call.workspace.header->next_task);
   for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < call.plan.num_tasks;
        i = next.fetch_add(1, std::memory_order_relaxed))
@@ -84,8 +84,8 @@ Status prepare(const Attention& attention, const AttentionPlan& plan, const Atte
   const Call call = call_of(attention, plan, args, workspace);
   call.workspace.header->next_task = 0;
   call.workspace.header->generation = plan.generation;
-  for (int32_t i = 0; i < attention.limits().parallelism; ++i) call.workspace.places[i] = 0;
-  for (int64_t i = 0; i < call.plan.num_cuts; ++i) call.workspace.finished[i] = 0;
+  for (int32_t i = 0; i < attention.limits().parallelism; ++i) call.workspace.workers[i] = 0;
+  for (int64_t i = 0; i < call.plan.num_splits; ++i) call.workspace.finished[i] = 0;
   return {};
 }
 
@@ -106,15 +106,15 @@ Status attend_task(const Attention& attention, const AttentionPlan& plan, const 
                    MemorySpan workspace, int64_t task) noexcept {
   if (Status s = check_task(attention, plan, workspace, task); !s.is_ok()) return s;
   const Call call = call_of(attention, plan, args, workspace);
-  for (int32_t place = 0;; place = (place + 1) % attention.limits().parallelism) {
-    std::atomic_ref<uint32_t> taken(call.workspace.places[place]);
+  for (int32_t worker = 0;; worker = (worker + 1) % attention.limits().parallelism) {
+    std::atomic_ref<uint32_t> taken(call.workspace.workers[worker]);
     if (taken.exchange(1, std::memory_order_acquire) == 0) {
       run_task(call, call.plan.tasks[task],
-               call.workspace.scratch + place * call.geometry.scratch_bytes);
+               call.workspace.scratch + worker * call.geometry.scratch_bytes);
       taken.store(0, std::memory_order_release);
       return {};
     }
-    if (place + 1 == attention.limits().parallelism) std::this_thread::yield();
+    if (worker + 1 == attention.limits().parallelism) std::this_thread::yield();
   }
 }
 

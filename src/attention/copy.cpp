@@ -10,8 +10,8 @@
 
 #include "attention/copy_pair.h"
 #include "attention/row_checks.h"
-#include "attention/row_jobs.h"
-#include "attention/work_split.h"
+#include "attention/row_conversions.h"
+#include "attention/row_ranges.h"
 #include "cache/check_tensor.h"
 #include "cache/check_view.h"
 #include "core/checked.h"
@@ -20,7 +20,7 @@
 namespace folio::inline v1 {
 namespace {
 
-struct Job {
+struct Call {
   std::span<const KVPlanes> from;
   std::span<const KVPlanes> to;
   std::span<const PageCopy> pages;
@@ -36,15 +36,15 @@ struct PlaneTask {
 };
 
 /// Task i: part i % parts of plane i / parts; K and V of a layer follow one another.
-PlaneTask task_of(const Job& job, int64_t i) {
-  const int64_t plane = i / job.parts;
+PlaneTask task_of(const Call& call, int64_t i) {
+  const int64_t plane = i / call.parts;
   const auto layer = static_cast<size_t>(plane / 2);
-  if (plane % 2 == 0) return {&job.from[layer].key, &job.to[layer].key, i % job.parts};
-  return {&job.from[layer].value, &job.to[layer].value, i % job.parts};
+  if (plane % 2 == 0) return {&call.from[layer].key, &call.to[layer].key, i % call.parts};
+  return {&call.from[layer].value, &call.to[layer].value, i % call.parts};
 }
 
 /// The end of part `part` of `parts` of `extent`, and the beginning of the next.
-int64_t cut(int64_t extent, int64_t part, int64_t parts) { return extent * part / parts; }
+int64_t part_begin(int64_t extent, int64_t part, int64_t parts) { return extent * part / parts; }
 
 /// Runs the boxes that `each` hands out, by bytes or by values.
 template <class Each>
@@ -52,29 +52,29 @@ void run_boxes(const CopyPair& pair, int32_t heads, Each each) {
   if (pair.moves()) {
     each([&](const CopyBox& box) { pair.move(box); });
   } else {
-    const rows::Job job = pair.job(heads);
-    PlaceBatch places(&job, 1, rows::kernel());
+    const rows::Conversion conversion = pair.conversion(heads);
+    TokenRowBatch token_rows(&conversion, 1, rows::kernel());
     each([&](const CopyBox& box) {
       for (int64_t token = 0; token < box.tokens; ++token) {
-        const rows::Place place = pair.place(box, token);
-        places.add(&place);
+        const rows::TokenRow token_row = pair.token_row(box, token);
+        token_rows.add(&token_row);
       }
     });
-    places.flush();
+    token_rows.flush();
   }
   rows::fence();
 }
 
 void copy_pages_of_plane(void* arg, int64_t i) noexcept {
-  const Job& job = *static_cast<const Job*>(arg);
-  const auto [from, to, part] = task_of(job, i);
+  const Call& call = *static_cast<const Call*>(arg);
+  const auto [from, to, part] = task_of(call, i);
   if (from->data == nullptr) return;
-  const CopyPair pair(*from, *to, CopyUnit::page, job.bytes);
-  const int64_t begin = cut(from->page_size, part, job.parts),
-                end = cut(from->page_size, part + 1, job.parts);
+  const CopyPair pair(*from, *to, CopyKind::page, call.bytes);
+  const int64_t begin = part_begin(from->page_size, part, call.parts),
+                end = part_begin(from->page_size, part + 1, call.parts);
   const bool is_first = part == 0;
   run_boxes(pair, from->num_heads, [&, heads = from->num_heads](auto run) {
-    for (const PageCopy& copy : job.pages) {
+    for (const PageCopy& copy : call.pages) {
       const int64_t tokens = std::min<int64_t>(copy.tokens, end) - begin;
       if (tokens > 0) run(CopyBox{copy.from, begin, copy.to, begin, tokens, 0, heads, is_first});
     }
@@ -82,18 +82,18 @@ void copy_pages_of_plane(void* arg, int64_t i) noexcept {
 }
 
 void copy_slots_of_plane(void* arg, int64_t i) noexcept {
-  const Job& job = *static_cast<const Job*>(arg);
-  const auto [from, to, part] = task_of(job, i);
+  const Call& call = *static_cast<const Call*>(arg);
+  const auto [from, to, part] = task_of(call, i);
   if (from->data == nullptr) return;
-  const CopyPair pair(*from, *to, CopyUnit::slot, job.bytes);
+  const CopyPair pair(*from, *to, CopyKind::slot, call.bytes);
   if (part > 0 && !pair.splits_by_heads()) return;
-  const int64_t parts = pair.splits_by_heads() ? job.parts : 1;
-  const auto begin = static_cast<int32_t>(cut(from->num_heads, part, parts));
-  const auto heads = static_cast<int32_t>(cut(from->num_heads, part + 1, parts)) - begin;
+  const int64_t parts = pair.splits_by_heads() ? call.parts : 1;
+  const auto begin = static_cast<int32_t>(part_begin(from->num_heads, part, parts));
+  const auto heads = static_cast<int32_t>(part_begin(from->num_heads, part + 1, parts)) - begin;
   if (heads == 0) return;
   const int64_t from_size = slots_per_page(*from), to_size = slots_per_page(*to);
   run_boxes(pair, heads, [&](auto run) {
-    for (const SlotCopy& copy : job.slots) {
+    for (const SlotCopy& copy : call.slots) {
       run(CopyBox{copy.from / from_size, copy.from % from_size, copy.to / to_size,
                   copy.to % to_size, 1, begin, heads, true});
     }
@@ -128,11 +128,11 @@ Status check_pages_bounded(const char* function, const PlanePair& pair) {
   return check_same(function, pair, {"page_size", pair.from.page_size, pair.to.page_size});
 }
 
-Status check_plane(const char* function, CopyUnit unit, const PlanePair& pair) {
+Status check_plane(const char* function, CopyKind kind, const PlanePair& pair) {
   const auto& [from_name, to_name, from, to] = pair;
   if (Status s = check_view(function, from_name, from); !s.is_ok()) return s;
   if (Status s = check_view(function, to_name, to); !s.is_ok()) return s;
-  if (unit == CopyUnit::page) {
+  if (kind == CopyKind::page) {
     if (Status s = check_pages_bounded(function, pair); !s.is_ok()) return s;
   }
   const Compared compared[] = {{"num_heads", from.num_heads, to.num_heads},
@@ -140,7 +140,7 @@ Status check_plane(const char* function, CopyUnit unit, const PlanePair& pair) {
   for (const Compared& c : compared) {
     if (Status s = check_same(function, pair, c); !s.is_ok()) return s;
   }
-  if (CopyPair(from, to, unit, 0).moves()) return {};
+  if (CopyPair(from, to, kind, 0).moves()) return {};
   if (Status s = check_scales(function, from_name, from); !s.is_ok()) return s;
   return check_writable(function, to_name, to);
 }
@@ -169,7 +169,7 @@ struct Bounds {
   }
 };
 
-Status check_planes(const char* function, CopyUnit unit, std::span<const KVPlanes> from,
+Status check_planes(const char* function, CopyKind kind, std::span<const KVPlanes> from,
                     std::span<const KVPlanes> to, const Executor& executor, Bounds& bounds) {
   if (Status s = check_executor(function, executor); !s.is_ok()) return s;
   if (from.size() != to.size()) {
@@ -185,9 +185,9 @@ Status check_planes(const char* function, CopyUnit unit, std::span<const KVPlane
                            is_key ? to[layer].key : to[layer].value};
       const bool is_latent = !is_key && pair.from.data == nullptr && pair.to.data == nullptr;
       if (is_latent) continue;
-      if (Status s = check_plane(function, unit, pair); !s.is_ok()) return s;
+      if (Status s = check_plane(function, kind, pair); !s.is_ok()) return s;
       bounds.include(pair.from, pair.to);
-      if (unit == CopyUnit::page) continue;
+      if (kind == CopyKind::page) continue;
       if (Status s = check_page_size(function, pair.from_name, pair.from, from[0].key); !s.is_ok())
         return s;
       if (Status s = check_page_size(function, pair.to_name, pair.to, to[0].key); !s.is_ok())
@@ -234,15 +234,15 @@ Status check_slots(std::span<const SlotCopy> copies, int64_t from_slots, int64_t
 }
 
 /// Cuts planes where there are fewer than threads, and enough to do.
-Status run(const char* function, Job& job, void (*task)(void*, int64_t) noexcept,
+Status run(const char* function, Call& call, void (*task)(void*, int64_t) noexcept,
            int64_t most_parts, const Executor& executor) {
-  const auto planes = static_cast<int64_t>(job.from.size()) * 2;
+  const auto planes = static_cast<int64_t>(call.from.size()) * 2;
   const Result<int64_t> threads = concurrency_of(function, executor);
   if (!threads) return threads.error();
-  const int64_t worthwhile = std::max<int64_t>(1, job.bytes / planes / task_bytes_min);
-  job.parts =
+  const int64_t worthwhile = std::max<int64_t>(1, call.bytes / planes / task_bytes_min);
+  call.parts =
       std::clamp<int64_t>((*threads + planes - 1) / planes, 1, std::min(most_parts, worthwhile));
-  return run_on(function, executor, planes * job.parts, task, &job);
+  return run_on(function, executor, planes * call.parts, task, &call);
 }
 
 }  // namespace
@@ -250,29 +250,29 @@ Status run(const char* function, Job& job, void (*task)(void*, int64_t) noexcept
 Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
                   std::span<const PageCopy> copies, const Executor& executor) noexcept {
   Bounds bounds;
-  if (Status s = check_planes("copy_pages", CopyUnit::page, from, to, executor, bounds); !s.is_ok())
+  if (Status s = check_planes("copy_pages", CopyKind::page, from, to, executor, bounds); !s.is_ok())
     return s;
   if (from.empty() || copies.empty()) return {};
   if (Status s = check_pages(copies, bounds); !s.is_ok()) return s;
-  Job job{from, to, copies, {}};
+  Call call{from, to, copies, {}};
   CheckedSize bytes;  // too large is large enough: it only says how to share the work out
   for (const PageCopy& copy : copies) bytes += CheckedSize(copy.tokens) * bounds.token_bytes;
-  job.bytes = bytes.value();
-  return run("copy_pages", job, copy_pages_of_plane, bounds.page_size, executor);
+  call.bytes = bytes.value();
+  return run("copy_pages", call, copy_pages_of_plane, bounds.page_size, executor);
 }
 
 Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
                   std::span<const SlotCopy> copies, const Executor& executor) noexcept {
   Bounds bounds;
-  if (Status s = check_planes("copy_slots", CopyUnit::slot, from, to, executor, bounds); !s.is_ok())
+  if (Status s = check_planes("copy_slots", CopyKind::slot, from, to, executor, bounds); !s.is_ok())
     return s;
   if (from.empty() || copies.empty()) return {};
   const int64_t from_slots = bounds.from_pages * slots_per_page(from[0].key);
   const int64_t to_slots = bounds.to_pages * slots_per_page(to[0].key);
   if (Status s = check_slots(copies, from_slots, to_slots); !s.is_ok()) return s;
-  Job job{from, to, {}, copies};
-  job.bytes = (CheckedSize(static_cast<int64_t>(copies.size())) * bounds.token_bytes).value();
-  return run("copy_slots", job, copy_slots_of_plane, from[0].key.num_heads, executor);
+  Call call{from, to, {}, copies};
+  call.bytes = (CheckedSize(static_cast<int64_t>(copies.size())) * bounds.token_bytes).value();
+  return run("copy_slots", call, copy_slots_of_plane, from[0].key.num_heads, executor);
 }
 
 }  // namespace folio::inline v1

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/copy_pair.cpp: bytes that move as they are, and jobs that convert.
+/// src/attention/copy_pair.cpp: bytes that move as they are, and conversions of the rest.
 #include "attention/copy_pair.h"
 
 #include <cstring>
 
-#include "attention/row_jobs.h"
+#include "attention/row_conversions.h"
 #include "cache/check_view.h"
 #include "cpu/profile.h"
 #include "folio/cache/page_walk.h"
@@ -71,19 +71,19 @@ float tensor_scale_of(const ScaleView& scales) {
   return scales.tensor_scale != nullptr ? *scales.tensor_scale : 1.0f;
 }
 
-bool belongs_to_unit(const PagedKVView& view, CopyUnit unit) {
+bool lies_within(const PagedKVView& view, CopyKind kind) {
   const ScaleView& s = view.scales;
-  if (unit == CopyUnit::page || view.page_size == unbounded_page_size)
+  if (kind == CopyKind::page || view.page_size == unbounded_page_size)
     return s.page_stride_bytes != 0;
   return s.slot_stride_bytes != 0 && (s.page_stride_bytes != 0 || view.num_pages <= 1);
 }
 
-/// One scale for all units, and the same memory: it fits both sides.
-bool is_one_scale(const ScaleView& from, const ScaleView& to, CopyUnit unit) {
+/// One scale for all pages or slots, and the same memory: it fits both sides.
+bool is_one_scale(const ScaleView& from, const ScaleView& to, CopyKind kind) {
   return from.data == to.data && from.head_stride_bytes == to.head_stride_bytes &&
          from.granule_stride_bytes == to.granule_stride_bytes &&
          from.slot_stride_bytes == to.slot_stride_bytes && from.page_stride_bytes == 0 &&
-         to.page_stride_bytes == 0 && (unit == CopyUnit::page || from.slot_stride_bytes == 0);
+         to.page_stride_bytes == 0 && (kind == CopyKind::page || from.slot_stride_bytes == 0);
 }
 
 bool have_same_form(const PagedKVView& from, const PagedKVView& to) {
@@ -93,7 +93,7 @@ bool have_same_form(const PagedKVView& from, const PagedKVView& to) {
 
 }  // namespace
 
-CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyUnit unit,
+CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyKind kind,
                    int64_t bytes) noexcept
     : from_(from), to_(to), kernel_(rows::kernel()), bytes_(bytes) {
   streams_ = bytes >= machine_profile().stream_bytes;
@@ -102,8 +102,8 @@ CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyUnit unit
   if (from.scales.data == nullptr) {
     moves_ = true;
   } else if (have_same_form(from, to)) {
-    scales_move_ = belongs_to_unit(from, unit) && belongs_to_unit(to, unit);
-    moves_ = scales_move_ || is_one_scale(from.scales, to.scales, unit);
+    scales_move_ = lies_within(from, kind) && lies_within(to, kind);
+    moves_ = scales_move_ || is_one_scale(from.scales, to.scales, kind);
   }
 }
 
@@ -149,26 +149,26 @@ void CopyPair::move_scales(const CopyBox& at) const noexcept {
            kernel_, false);
 }
 
-rows::Job CopyPair::job(int32_t heads) const noexcept {
-  rows::Job job =
-      job_of(format_of(from_), format_of(to_), heads, from_.head_size, computes_scales(to_));
-  job.streams = should_stream(job, to_.data, to_.slot_stride_bytes, bytes_);
-  pack_heads(job);
-  return job;
+rows::Conversion CopyPair::conversion(int32_t heads) const noexcept {
+  rows::Conversion conversion =
+      conversion_of(format_of(from_), format_of(to_), heads, from_.head_size, computes_scales(to_));
+  conversion.streams = should_stream(conversion, to_.data, to_.slot_stride_bytes, bytes_);
+  pack_heads(conversion);
+  return conversion;
 }
 
-rows::Place CopyPair::place(const CopyBox& at, int64_t token) const noexcept {
+rows::TokenRow CopyPair::token_row(const CopyBox& at, int64_t token) const noexcept {
   const int64_t from_slot = at.from_slot + token, to_slot = at.to_slot + token;
-  rows::Place place;
-  place.source = row_of(from_, at.from_page, from_slot, at.head);
-  place.target = row_of(to_, at.to_page, to_slot, at.head);
+  rows::TokenRow token_row;
+  token_row.source = row_of(from_, at.from_page, from_slot, at.head);
+  token_row.target = row_of(to_, at.to_page, to_slot, at.head);
   if (from_.scales.data != nullptr)
-    place.source_scales =
+    token_row.source_scales =
         scales_of(from_, at.from_page, from_slot) + at.head * from_.scales.head_stride_bytes;
   if (to_.scales.data != nullptr)
-    place.target_scales =
+    token_row.target_scales =
         scales_of(to_, at.to_page, to_slot) + at.head * to_.scales.head_stride_bytes;
-  return place;
+  return token_row;
 }
 
 }  // namespace folio::inline v1

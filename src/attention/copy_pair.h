@@ -10,7 +10,7 @@
 namespace folio::inline v1 {
 
 /// What is copied as a whole, and so what a scale must belong to in order to move along.
-enum class CopyUnit : uint8_t { page, slot };
+enum class CopyKind : uint8_t { page, slot };
 
 /// Tokens [slot, slot + tokens) of a page, heads [head, head + heads), on both sides.
 struct CopyBox {
@@ -28,7 +28,7 @@ struct CopyBox {
 class CopyPair {
  public:
   /// `bytes`: what the call writes, all planes together.
-  CopyPair(const PagedKVView& from, const PagedKVView& to, CopyUnit unit, int64_t bytes) noexcept;
+  CopyPair(const PagedKVView& from, const PagedKVView& to, CopyKind kind, int64_t bytes) noexcept;
 
   /// The dtypes and scales agree: bytes are moved. Otherwise values are converted.
   [[nodiscard]] bool moves() const noexcept { return moves_; }
@@ -36,9 +36,9 @@ class CopyPair {
   [[nodiscard]] bool splits_by_heads() const noexcept;
   /// Values, and the scales that move along. Requires moves().
   void move(const CopyBox& box) const noexcept;
-  /// Requires !moves(). The job of heads [head, head + heads), and the place of a token of it.
-  [[nodiscard]] rows::Job job(int32_t heads) const noexcept;
-  [[nodiscard]] rows::Place place(const CopyBox& box, int64_t token) const noexcept;
+  /// Requires !moves(). The conversion of heads [head, head + heads), and the row of a token of it.
+  [[nodiscard]] rows::Conversion conversion(int32_t heads) const noexcept;
+  [[nodiscard]] rows::TokenRow token_row(const CopyBox& box, int64_t token) const noexcept;
 
  private:
   void move_scales(const CopyBox& box) const noexcept;

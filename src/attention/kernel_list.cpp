@@ -24,7 +24,7 @@ constexpr Kernel all_kernels[] = {
      .geometry = latent::geometry,
      .run = amx_bf16::run_latent,
      .finish = amx_bf16::finish_latent,
-     .unit = Unit::amx,
+     .arithmetic = Arithmetic::amx,
      .weights = DType::bf16},
     {.name = "attention_grouped_amx_bf16",
      .needs = needs_amx_bf16,
@@ -34,7 +34,7 @@ constexpr Kernel all_kernels[] = {
      .geometry = grouped::geometry,
      .run = amx_bf16::run_grouped,
      .finish = amx_bf16::finish_grouped,
-     .unit = Unit::amx,
+     .arithmetic = Arithmetic::amx,
      .weights = DType::bf16},
     {.name = "attention_avx512_bf16",
      .needs = needs_avx512_bf16,
@@ -44,7 +44,7 @@ constexpr Kernel all_kernels[] = {
      .geometry = avx512::geometry_bf16,
      .run = avx512::run_bf16,
      .finish = avx512::finish_bf16,
-     .unit = Unit::bf16_dot,
+     .arithmetic = Arithmetic::bf16_dot,
      .weights = DType::bf16,
      .operands = DType::bf16},
     {.name = "attention_avx512_f32",
@@ -83,7 +83,7 @@ constexpr Kernel all_kernels[] = {
 };
 
 bool is_slow(const Kernel& kernel, const MachineProfile& profile) {
-  return kernel.unit == Unit::bf16_dot && profile.bf16_dot_is_slow;
+  return kernel.arithmetic == Arithmetic::bf16_dot && profile.bf16_dot_is_slow;
 }
 
 Result<const Kernel*> select_named(const AttentionProblem& problem, Capabilities machine,

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "attention/convert.h"
-#include "attention/work_split.h"
+#include "attention/row_ranges.h"
 #include "cache/check_tensor.h"
 #include "core/run_on.h"
 
@@ -16,12 +16,12 @@ namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-struct Job {
+struct Call {
   std::span<const Partial> parts;
   AnyTensor<3> out = {};
   float* lse = nullptr;
   NarrowRow narrow = nullptr;
-  WorkSplit split = {};
+  RowRanges ranges = {};
 };
 
 std::byte* row_of(const AnyTensor<3>& tensor, int64_t token, int64_t head) {
@@ -30,9 +30,9 @@ std::byte* row_of(const AnyTensor<3>& tensor, int64_t token, int64_t head) {
 }
 
 /// The largest lse of a row; NaN if one of them is.
-float largest_lse(const Job& job, int64_t row) {
+float largest_lse(const Call& call, int64_t row) {
   float largest = minus_infinity;
-  for (const Partial& part : job.parts) {
+  for (const Partial& part : call.parts) {
     if (!(part.lse[row] <= largest)) largest = part.lse[row];
     if (std::isnan(largest)) break;
   }
@@ -54,32 +54,33 @@ void add_weighted(const Partial& part, int64_t token, int64_t head, int64_t firs
 
 /// One row of one head. Every part is read before the same elements are written, so `out` may be
 /// one of the parts.
-void merge_row(const Job& job, int64_t token, int64_t head) {
-  const int64_t row = token * job.out.extent[1] + head;
-  const int64_t element = bit_width(job.out.dtype) / 8;
-  const float largest = largest_lse(job, row);
+void merge_row(const Call& call, int64_t token, int64_t head) {
+  const int64_t row = token * call.out.extent[1] + head;
+  const int64_t element = bit_width(call.out.dtype) / 8;
+  const float largest = largest_lse(call, row);
   float total = 0.0f;
-  for (const Partial& part : job.parts) total += weight(part, row, largest);
-  for (int64_t first = 0; first < job.out.extent[2]; first += convert_chunk) {
-    const int64_t n = std::min(convert_chunk, job.out.extent[2] - first);
+  for (const Partial& part : call.parts) total += weight(part, row, largest);
+  for (int64_t first = 0; first < call.out.extent[2]; first += convert_chunk) {
+    const int64_t n = std::min(convert_chunk, call.out.extent[2] - first);
     float sums[convert_chunk] = {};
-    for (const Partial& part : job.parts) {
+    for (const Partial& part : call.parts) {
       const float factor = weight(part, row, largest);
       if (factor != 0.0f) add_weighted(part, token, head, first, n, factor, sums);
     }
     if (total != 0.0f) {
       for (int64_t i = 0; i < n; ++i) sums[i] /= total;
     }
-    job.narrow(sums, n, row_of(job.out, token, head) + first * element);
+    call.narrow(sums, n, row_of(call.out, token, head) + first * element);
   }
-  if (job.lse != nullptr) job.lse[row] = total != 0.0f ? largest + std::log(total) : minus_infinity;
+  if (call.lse != nullptr)
+    call.lse[row] = total != 0.0f ? largest + std::log(total) : minus_infinity;
 }
 
 void merge_rows(void* arg, int64_t task) noexcept {
-  const Job& job = *static_cast<const Job*>(arg);
-  const int64_t heads = job.out.extent[1];
-  for (int64_t row = job.split.begin(task); row < job.split.end(task); ++row)
-    merge_row(job, row / heads, row % heads);
+  const Call& call = *static_cast<const Call*>(arg);
+  const int64_t heads = call.out.extent[1];
+  for (int64_t row = call.ranges.begin(task); row < call.ranges.end(task); ++row)
+    merge_row(call, row / heads, row % heads);
 }
 
 Status check_part(size_t index, const Partial& part, const AnyTensor<3>& out) {
@@ -127,10 +128,10 @@ Status merge(std::span<const Partial> parts, const AnyTensor<3>& out, float* lse
   if (out.extent[0] == 0) return {};
   const Result<int64_t> threads = concurrency_of("merge", executor);
   if (!threads) return threads.error();
-  Job job{parts, out, lse, narrow_row_of(out.dtype), {}};
-  job.split = split_rows(out.extent[0] * out.extent[1],
-                         out.extent[2] * 4 * static_cast<int64_t>(parts.size() + 1), *threads);
-  return run_on("merge", executor, job.split.tasks, merge_rows, &job);
+  Call call{parts, out, lse, narrow_row_of(out.dtype), {}};
+  call.ranges = row_ranges(out.extent[0] * out.extent[1],
+                           out.extent[2] * 4 * static_cast<int64_t>(parts.size() + 1), *threads);
+  return run_on("merge", executor, call.ranges.tasks, merge_rows, &call);
 }
 
 }  // namespace folio::inline v1

@@ -63,11 +63,11 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
   header->problem = problem;
   header->batch = copy_batch(batch, parts);
   header->tasks = parts.tasks;
-  header->cuts = parts.cuts;
+  header->splits = parts.splits;
   const ScheduleSize size =
-      make_schedule(problem, limits, header->batch, geometry, parts.tasks, parts.cuts);
+      make_schedule(problem, limits, header->batch, geometry, parts.tasks, parts.splits);
   header->num_tasks = size.tasks;
-  header->num_cuts = size.cuts;
+  header->num_splits = size.splits;
   header->tokens = header->batch.query_offsets[batch.size];
   for (int32_t b = 0; b < batch.size; ++b)
     header->longest_context =

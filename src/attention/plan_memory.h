@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/plan_memory.h: how plan memory and workspace are laid out.
 ///
-///     plan       PlanHeader | offsets, lengths, positions (copies) | tasks | cuts
-///     workspace  WorkspaceHeader | places [parallelism] | finished [cuts] | scratch [parallelism]
+///     plan       PlanHeader | offsets, lengths, positions (copies) | tasks | splits
+///     workspace  WorkspaceHeader | workers [parallelism] | finished [splits] | scratch
+///     [parallelism]
 ///                | partials
 ///
-/// Every part begins at a multiple of 64 bytes. A place is one task's scratch memory; `finished`
-/// counts the tasks of a cut.
+/// Every part begins at a multiple of 64 bytes. A worker's entry says whether its scratch memory is
+/// taken; `finished` counts the tasks of a split.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +22,14 @@ namespace folio::inline v1 {
 struct PlanHeader {
   /// of the call of `plan` that wrote this, as in AttentionPlan; 0: the memory holds no plan
   uint64_t generation = 0;
-  const Kernel* kernel = nullptr;  // these three: what the tasks are cut for
+  const Kernel* kernel = nullptr;  // these three: what the tasks are split for
   AttentionLimits limits = {};
   AttentionProblem problem = {};
   Batch batch = {};  // its offsets, lengths and positions point into the plan memory
   const Task* tasks = nullptr;
-  const Cut* cuts = nullptr;
+  const Split* splits = nullptr;
   int64_t num_tasks = 0;
-  int64_t num_cuts = 0;
+  int64_t num_splits = 0;
   int64_t tokens = 0;
   int64_t longest_context = 0;
 };
@@ -45,7 +46,7 @@ struct PlanParts {
   int32_t* query_positions = nullptr;
   int32_t* key_positions = nullptr;
   Task* tasks = nullptr;
-  Cut* cuts = nullptr;
+  Split* splits = nullptr;
   int64_t bytes = 0;
 };
 
@@ -58,14 +59,14 @@ inline PlanParts plan_parts(void* memory, int64_t batch, const ScheduleSize& siz
   parts.query_positions = carver.take<int32_t>(batch);
   parts.key_positions = carver.take<int32_t>(batch);
   parts.tasks = carver.take<Task>(size.tasks);
-  parts.cuts = carver.take<Cut>(size.cuts);
+  parts.splits = carver.take<Split>(size.splits);
   parts.bytes = carver.bytes();
   return parts;
 }
 
 struct WorkspaceParts {
   WorkspaceHeader* header = nullptr;
-  uint32_t* places = nullptr;
+  uint32_t* workers = nullptr;
   int32_t* finished = nullptr;
   std::byte* scratch = nullptr;
   std::byte* partials = nullptr;
@@ -77,8 +78,8 @@ inline WorkspaceParts workspace_parts(void* memory, int32_t parallelism, const S
   Carver carver(memory);
   WorkspaceParts parts;
   parts.header = carver.take<WorkspaceHeader>(1);
-  parts.places = carver.take<uint32_t>(parallelism);
-  parts.finished = carver.take<int32_t>(bounds.cuts);
+  parts.workers = carver.take<uint32_t>(parallelism);
+  parts.finished = carver.take<int32_t>(bounds.splits);
   parts.scratch = carver.take<std::byte>(CheckedSize(parallelism) * geometry.scratch_bytes);
   parts.partials = carver.take<std::byte>(bounds.partial_bytes);
   parts.bytes = carver.bytes();

@@ -4,33 +4,33 @@
 
 #include "attention/positions.h"
 #include "attention/row_checks.h"
-#include "attention/row_jobs.h"
-#include "attention/work_split.h"
+#include "attention/row_conversions.h"
+#include "attention/row_ranges.h"
 #include "cache/check_tensor.h"
 #include "core/run_on.h"
 
 namespace folio::inline v1 {
 namespace {
 
-struct Job {
+struct Call {
   const Batch* batch = nullptr;
   const RotateArgs* args = nullptr;
   const rows::Kernel* kernel = nullptr;
-  rows::Job rows = {};
-  WorkSplit split = {};
+  rows::Conversion rows = {};
+  RowRanges ranges = {};
 };
 
 void rotate_range(void* arg, int64_t task) noexcept {
-  const Job& job = *static_cast<const Job*>(arg);
-  const int64_t begin = job.split.begin(task), end = job.split.end(task);
-  TableRows table(*job.batch, job.args->rope, begin);
-  PlaceBatch places(&job.rows, 1, *job.kernel);
+  const Call& call = *static_cast<const Call*>(arg);
+  const int64_t begin = call.ranges.begin(task), end = call.ranges.end(task);
+  TableRows table(*call.batch, call.args->rope, begin);
+  TokenRowBatch token_rows(&call.rows, 1, *call.kernel);
   for (int64_t t = begin; t < end; ++t) {
-    const rows::Place place{token_of(job.args->q, t), token_of(job.args->out, t), table.row_of(t),
-                            nullptr, nullptr};
-    places.add(&place);
+    const rows::TokenRow token_row{token_of(call.args->q, t), token_of(call.args->out, t),
+                                   table.row_of(t), nullptr, nullptr};
+    token_rows.add(&token_row);
   }
-  places.flush();
+  token_rows.flush();
 }
 
 /// The bytes [begin, end) that a tensor's elements lie between, whatever the signs of its strides.
@@ -129,17 +129,17 @@ Status rotate(const Batch& batch, const RotateArgs& args, const Executor& execut
   if (tokens == 0) return {};
   const Result<int64_t> threads = concurrency_of("rotate", executor);
   if (!threads) return threads.error();
-  Job job{&batch, &args, &rows::kernel(), {}, {}};
+  Call call{&batch, &args, &rows::kernel(), {}, {}};
   const int64_t token_elements = args.q.extent[1] * args.q.extent[2];
-  job.rows = job_of(format_of(args.q), format_of(args.out), static_cast<int32_t>(args.q.extent[1]),
-                    args.q.extent[2], false);
-  transform(job.rows, args.rope, args.q_norm, args.norm_eps);
+  call.rows = conversion_of(format_of(args.q), format_of(args.out),
+                            static_cast<int32_t>(args.q.extent[1]), args.q.extent[2], false);
+  transform(call.rows, args.rope, args.q_norm, args.norm_eps);
   const int64_t bytes = tokens * token_elements * bit_width(args.out.dtype) / 8;
-  job.rows.streams = !is_same(args.q, args.out) &&
-                     should_stream(job.rows, args.out.data, args.out.stride_bytes[0], bytes);
-  pack_heads(job.rows);
-  job.split = split_rows(tokens, token_elements * 4, *threads);
-  return run_on("rotate", executor, job.split.tasks, rotate_range, &job);
+  call.rows.streams = !is_same(args.q, args.out) &&
+                      should_stream(call.rows, args.out.data, args.out.stride_bytes[0], bytes);
+  pack_heads(call.rows);
+  call.ranges = row_ranges(tokens, token_elements * 4, *threads);
+  return run_on("rotate", executor, call.ranges.tasks, rotate_range, &call);
 }
 
 }  // namespace folio::inline v1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/schedule.cpp: cuts sequences into tasks, from their lengths alone.
+/// src/attention/schedule.cpp: splits sequences into tasks, from their lengths alone.
 #include "attention/schedule.h"
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace folio::inline v1 {
 namespace {
 
-// Per lane. Few enough that plans stay small, enough that the last tasks of a step are a few per
+// Per worker. Few enough that plans stay small, enough that the last tasks of a step are a few per
 // cent of it.
 constexpr int64_t divided_units = 4;
 constexpr int64_t pieces = 64;
 constexpr int64_t stored_spans = 64;
-// a piece is at least one part in so many of a lane's work, where spans allow it
+// a piece is at least one part in so many of a worker's work, where spans allow it
 constexpr int64_t smallest_share = 32;
 
 constexpr int32_t efficient_rows = 128;  // a staged key pays off over so many rows
@@ -116,26 +116,26 @@ struct Division {
 class Divider {
  public:
   Divider(const AttentionProblem& problem, const KernelGeometry& geometry,
-          const ScheduleSize& bounds, int64_t lanes, int64_t total, Task* tasks, int64_t count,
-          Cut* cuts)
+          const ScheduleSize& bounds, int64_t workers, int64_t total, Task* tasks, int64_t count,
+          Split* splits)
       : geometry_(geometry),
         heads_first_(problem.key.head_stride_bytes > problem.key.slot_stride_bytes),
         bounds_(bounds),
-        lanes_(lanes),
+        workers_(workers),
         total_(total),
         tasks_(tasks),
-        cuts_(cuts) {
+        splits_(splits) {
     size_.tasks = count;
   }
 
-  /// Divides the units that the lanes would wait for.
+  /// Divides the units that the workers would wait for.
   void run() {
     int64_t rest = total_, divided = 0;
     const int64_t count = size_.tasks;
-    for (int64_t i = 0; i < count && divided < divided_units * lanes_; ++i) {
+    for (int64_t i = 0; i < count && divided < divided_units * workers_; ++i) {
       const Task unit = tasks_[i];
-      if (unit.cost * smallest_share * lanes_ <= total_) break;
-      if (unit.cost * 2 * lanes_ > rest && divide(i, division_of(unit, rest))) ++divided;
+      if (unit.cost * smallest_share * workers_ <= total_) break;
+      if (unit.cost * 2 * workers_ > rest && divide(i, division_of(unit, rest))) ++divided;
       rest -= unit.cost;
     }
   }
@@ -145,8 +145,8 @@ class Divider {
  private:
   enum class Extent : uint8_t { many_rows, spans, heads, rows };
 
-  /// Pieces of about rest / (share * lanes), but not too small; further extents only while a piece
-  /// is more than half a lane's work.
+  /// Pieces of about rest / (share * workers), but not too small; further extents only while a
+  /// piece is more than half a worker's work.
   [[nodiscard]] Division division_of(const Task& unit, int64_t rest) const {
     Division division;
     const Extent token_major[] = {Extent::many_rows, Extent::spans, Extent::heads, Extent::rows};
@@ -154,10 +154,10 @@ class Divider {
     for (const Extent extent : heads_first_ ? head_major : token_major) {
       int64_t wanted = 0;
       if (division.pieces() == 1) {
-        wanted = std::min(ceil_div(unit.cost * share(extent) * lanes_, rest),
-                          ceil_div(unit.cost * smallest_share * lanes_, total_));
-      } else if (unit.cost * 2 * lanes_ > total_ * division.pieces()) {
-        wanted = ceil_div(unit.cost * std::max<int64_t>(2, share(extent)) * lanes_,
+        wanted = std::min(ceil_div(unit.cost * share(extent) * workers_, rest),
+                          ceil_div(unit.cost * smallest_share * workers_, total_));
+      } else if (unit.cost * 2 * workers_ > total_ * division.pieces()) {
+        wanted = ceil_div(unit.cost * std::max<int64_t>(2, share(extent)) * workers_,
                           total_ * division.pieces());
       }
       if (wanted > 1) apply(extent, wanted, unit, division);
@@ -177,7 +177,7 @@ class Divider {
       case Extent::many_rows:
         division.rows = std::clamp<int64_t>(rows / efficient_rows, 1, wanted);
         // nothing may be left to divide further
-        if (division.rows > lanes_) division.rows -= division.rows % lanes_;
+        if (division.rows > workers_) division.rows -= division.rows % workers_;
         break;
       case Extent::rows:
         if (division.rows == 1)
@@ -209,7 +209,7 @@ class Divider {
   bool divide(int64_t i, const Division& division) {
     if (division.pieces() <= 1 || size_.tasks + division.pieces() > bounds_.tasks) return false;
     if (division.spans > 1) {
-      if (size_.cuts + division.rows * division.heads > bounds_.cuts) return false;
+      if (size_.splits + division.rows * division.heads > bounds_.splits) return false;
       if (size_.partial_bytes + stored_bytes(tasks_[i], division) > bounds_.partial_bytes)
         return false;
     }
@@ -243,32 +243,32 @@ class Divider {
       put(part);
       return at;
     }
-    Cut& cut = cuts_[size_.cuts];
-    cut.unit = part;
-    cut.unit.partial_bytes = state_bytes(geometry_, padded_rows(part, geometry_));
-    cut.tasks = static_cast<int32_t>(parts);
-    cut.first_byte = size_.partial_bytes;
+    Split& split = splits_[size_.splits];
+    split.whole = part;
+    split.whole.partial_bytes = state_bytes(geometry_, padded_rows(part, geometry_));
+    split.tasks = static_cast<int32_t>(parts);
+    split.first_byte = size_.partial_bytes;
     const int64_t spans = spans_of(part);
     for (int64_t p = 0; p < parts; ++p) {
-      Task piece = cut.unit;
+      Task piece = split.whole;
       piece.span_begin = part.span_begin + static_cast<int32_t>(spans * p / parts);
       piece.span_end = part.span_begin + static_cast<int32_t>(spans * (p + 1) / parts);
-      piece.cut = static_cast<int32_t>(size_.cuts);
+      piece.split = static_cast<int32_t>(size_.splits);
       piece.cost = part.cost * spans_of(piece) / spans;
       put(piece);
     }
-    size_.partial_bytes += cut.unit.partial_bytes * spans;
-    ++size_.cuts;
+    size_.partial_bytes += split.whole.partial_bytes * spans;
+    ++size_.splits;
     return at;
   }
 
   const KernelGeometry& geometry_;
   const bool heads_first_;
   const ScheduleSize bounds_;
-  const int64_t lanes_;
+  const int64_t workers_;
   const int64_t total_;
   Task* tasks_;
-  Cut* cuts_;
+  Split* splits_;
   ScheduleSize size_;
 };
 
@@ -281,16 +281,16 @@ ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLim
   const CheckedSize units =
       CheckedSize(heads) * (head_rows / geometry.rows + std::min(limits.batch, limits.tokens));
   const int64_t spans = ceil_div(limits.context, geometry.span_keys);
-  const int64_t lanes = limits.parallelism;
+  const int64_t workers = limits.parallelism;
   ScheduleSize size;
   size.tasks = units.value();
-  if (lanes == 1 || size.tasks == 0) return size;
-  size.tasks = (units + pieces * lanes).value();
+  if (workers == 1 || size.tasks == 0) return size;
+  size.tasks = (units + pieces * workers).value();
   if (spans <= 1) return size;
-  size.cuts = pieces * lanes;
+  size.splits = pieces * workers;
   const int64_t rows =
       std::min<int64_t>(geometry.rows, heads * round_up(head_rows, geometry.row_granule));
-  const CheckedSize at_most = CheckedSize(std::max(spans, stored_spans * lanes)) *
+  const CheckedSize at_most = CheckedSize(std::max(spans, stored_spans * workers)) *
                               state_bytes(geometry, std::min(efficient_rows, geometry.rows));
   // pieces of rows are padded each
   const CheckedSize all = CheckedSize(spans) * units * state_bytes(geometry, rows + rows / 8);
@@ -300,7 +300,7 @@ ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLim
 
 ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimits& limits,
                            const Batch& batch, const KernelGeometry& geometry, Task* tasks,
-                           Cut* cuts) noexcept {
+                           Split* splits) noexcept {
   int64_t count = 0;
   CheckedSize total;
   for_each_unit(problem, batch, geometry, [&](const Task& unit) {
@@ -310,7 +310,7 @@ ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimit
   std::sort(tasks, tasks + count, comes_first);
   if (limits.parallelism == 1) return {.tasks = count};
   Divider divider(problem, geometry, schedule_bounds(problem, limits, geometry), limits.parallelism,
-                  total.value(), tasks, count, cuts);
+                  total.value(), tasks, count, splits);
   divider.run();
   std::sort(tasks, tasks + divider.size().tasks, comes_first);
   return divider.size();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/schedule.h: how a batch is cut into tasks: a pure function of lengths, masks and a
-/// kernel's geometry.
+/// src/attention/schedule.h: how a batch is split into tasks: a pure function of lengths, masks and
+/// a kernel's geometry.
 ///
 /// A unit is up to `geometry.rows` rows of one sequence over all the keys they see: as many KV
 /// heads together as fit, since pages in the order of tokens are read fastest whole; nearly equal
 /// parts where a head has more rows than fit. Units are tasks, except that with parallelism P > 1
-/// those which a lane would still be busy with when the others have run out of work are divided: a
-/// unit is looked at if it costs more than 1 / 2P of what is left when it begins (tasks begin in
+/// those which a worker would still be busy with when the others have run out of work are divided:
+/// a unit is looked at if it costs more than 1 / 2P of what is left when it begins (tasks begin in
 /// the order of falling cost), and more than 1 / 32P of the step. What is divided, first that which
 /// costs nothing:
 ///
 ///     rows    many rows of a head, down to 128: keys are staged once per piece
-///     spans   pieces of the keys share a Cut: their spans' states are stored and folded in
+///     spans   pieces of the keys share a Split: their spans' states are stored and folded in
 ///             ascending order by the last to finish
 ///     heads   in pages that hold each head's tokens together before spans, else after, since it
 ///             shortens the runs that are read
@@ -33,19 +33,19 @@
 
 namespace folio::inline v1 {
 
-/// A part of a unit whose spans several tasks share: `unit` names all its rows and spans.
-struct Cut {
-  Task unit = {};
+/// A part of a unit whose spans several tasks share: `whole` names all its rows and spans.
+struct Split {
+  Task whole = {};
   int32_t tasks = 0;
   int32_t reserved = 0;
   int64_t first_byte = 0;  // of the workspace's partials
 };
 
-/// Numbers of tasks and cuts, and bytes of stored states: of a schedule, or the most that any batch
-/// within the limits can need.
+/// Numbers of tasks and splits, and bytes of stored states: of a schedule, or the most that any
+/// batch within the limits can need.
 struct ScheduleSize {
   int64_t tasks = 0;
-  int64_t cuts = 0;
+  int64_t splits = 0;
   int64_t partial_bytes = 0;
 };
 
@@ -58,10 +58,10 @@ inline constexpr int32_t parallelism_max = 1 << 14;
                                            const AttentionLimits& limits,
                                            const KernelGeometry& geometry) noexcept;
 
-/// Writes at most schedule_bounds() tasks and cuts, and stays within its bytes. The batch is within
-/// the limits. Tasks are ordered by falling cost.
+/// Writes at most schedule_bounds() tasks and splits, and stays within its bytes. The batch is
+/// within the limits. Tasks are ordered by falling cost.
 ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimits& limits,
                            const Batch& batch, const KernelGeometry& geometry, Task* tasks,
-                           Cut* cuts) noexcept;
+                           Split* splits) noexcept;
 
 }  // namespace folio::inline v1

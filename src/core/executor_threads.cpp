@@ -2,9 +2,9 @@
 /// src/core/executor_threads.cpp: the default executor's threads on std::thread, for builds without
 /// OpenMP.
 ///
-/// One process-wide pool, started at first use and joined at exit. A caller publishes one job,
+/// One process-wide pool, started at first use and joined at exit. A caller publishes one loop,
 /// works on it itself and waits until the workers have left it; a second caller meanwhile runs its
-/// tasks alone, so that nobody waits for a stranger's job.
+/// tasks alone, so that nobody waits for a stranger's loop.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -21,7 +21,7 @@ namespace {
 
 using Task = void (*)(void*, int64_t) noexcept;
 
-struct Job {
+struct Loop {
   int64_t n = 0;
   Task task = nullptr;
   void* arg = nullptr;
@@ -46,21 +46,21 @@ class ThreadPool {
     for (std::thread& worker : workers_) worker.join();
   }
 
-  /// Runs the job on the caller and up to `helpers` workers. Where no thread can be had, the caller
-  /// does the work.
-  void run(Job& job, int helpers) noexcept {
-    const std::unique_lock only_job(one_job_, std::try_to_lock);
-    if (!only_job.owns_lock()) return job.work();
+  /// Runs the loop on the caller and up to `helpers` workers. Where no thread can be had, the
+  /// caller does the work.
+  void run(Loop& loop, int helpers) noexcept {
+    const std::unique_lock only_loop(one_loop_, std::try_to_lock);
+    if (!only_loop.owns_lock()) return loop.work();
     start_workers(helpers);
     {
       const std::lock_guard lock(mutex_);
-      job_ = &job;
+      loop_ = &loop;
       seats_ = helpers;
     }
     wake_.notify_all();
-    job.work();
+    loop.work();
     std::unique_lock lock(mutex_);
-    job_ = nullptr;
+    loop_ = nullptr;
     left_.wait(lock, [this] { return inside_ == 0; });
   }
 
@@ -75,25 +75,25 @@ class ThreadPool {
   void serve() noexcept {
     std::unique_lock lock(mutex_);
     while (true) {
-      wake_.wait(lock, [this] { return stop_ || (job_ != nullptr && seats_ > 0); });
+      wake_.wait(lock, [this] { return stop_ || (loop_ != nullptr && seats_ > 0); });
       if (stop_) return;
-      Job& job = *job_;
+      Loop& loop = *loop_;
       --seats_;
       ++inside_;
       lock.unlock();
-      job.work();
+      loop.work();
       lock.lock();
       if (--inside_ == 0) left_.notify_all();
     }
   }
 
-  std::mutex one_job_;  // held by the caller whose job the workers serve; guards workers_
-  std::mutex mutex_;    // guards what follows
+  std::mutex one_loop_;  // held by the caller whose loop the workers serve; guards workers_
+  std::mutex mutex_;     // guards what follows
   std::condition_variable wake_;
   std::condition_variable left_;
-  Job* job_ = nullptr;
-  int seats_ = 0;   // workers that may still join the job
-  int inside_ = 0;  // workers in the job
+  Loop* loop_ = nullptr;
+  int seats_ = 0;   // workers that may still join the loop
+  int inside_ = 0;  // workers in the loop
   bool stop_ = false;
   std::vector<std::thread> workers_;
 };
@@ -108,12 +108,12 @@ int own_threads::count(void* context) {
 void own_threads::parallel_for(void* context, int64_t n, Task task, void* arg) {
   static ThreadPool pool;
   const int threads = static_cast<int>(std::min<int64_t>(count(context), n));
-  Job job;
-  job.n = n;
-  job.task = task;
-  job.arg = arg;
-  if (threads <= 1) return job.work();
-  pool.run(job, threads - 1);
+  Loop loop;
+  loop.n = n;
+  loop.task = task;
+  loop.arg = arg;
+  if (threads <= 1) return loop.work();
+  pool.run(loop, threads - 1);
 }
 
 }  // namespace folio::inline v1

@@ -12,7 +12,7 @@
 namespace folio::inline v1 {
 
 /// What a kernel multiplies with. Machines differ in which is fast: profile.h.
-enum class Unit : uint8_t { vector = 0, bf16_dot = 1, amx = 2 };
+enum class Arithmetic : uint8_t { vector = 0, bf16_dot = 1, amx = 2 };
 
 struct Kernel {
   std::string_view name;    ///< a literal: null-terminated
@@ -23,7 +23,7 @@ struct Kernel {
   KernelGeometryOf* geometry = nullptr;
   KernelRun* run = nullptr;
   KernelFinish* finish = nullptr;
-  Unit unit = Unit::vector;
+  Arithmetic arithmetic = Arithmetic::vector;
   DType weights = DType::f32;  ///< what softmax weights are rounded to before they meet the values
   /// What elements of K and V are rounded to once they are scaled, where their scale varies along
   /// the row: one scale per token and head, or less, is applied to logits and weights in float32

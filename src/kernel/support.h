@@ -69,7 +69,7 @@ inline constexpr DTypes activation_types = {DType::f32, DType::bf16, DType::f16}
 [[nodiscard]] const char* unsupported(const Support& support,
                                       const AttentionProblem& problem) noexcept;
 
-/// A sentence for the end of a message; cut off where it would be too long.
+/// A sentence for the end of a message; split off where it would be too long.
 struct Sentence {
   char text[1024] = {};
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/kernel/task.h: what a kernel does: tasks of a call, with the functions that it is made of.
 ///
-/// The planner (src/attention/plan.cpp) cuts a batch into tasks by a kernel's geometry; `run` does
-/// one task, `finish` folds the spans of rows that several tasks shared. Kernels know nothing of
-/// plans, executors or workspaces: they get scratch memory and arrays.
+/// The planner (src/attention/plan.cpp) splits a batch into tasks by a kernel's geometry; `run`
+/// does one task, `finish` folds the spans of rows that several tasks shared. Kernels know nothing
+/// of plans, executors or workspaces: they get scratch memory and arrays.
 ///
 /// ISA-safe: no functions with bodies.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace folio::inline v1 {
 
-/// How a kernel wants its work cut. Functions of the problem alone, so that per_query holds.
+/// How a kernel wants its work split. Functions of the problem alone, so that per_query holds.
 struct KernelGeometry {
   int32_t rows = 0;           ///< (token, q head) rows of a task at the most
   int32_t span_keys = 0;      ///< keys of a span; spans lie at absolute multiples
@@ -41,10 +41,12 @@ struct Task {
   int32_t row_end = 0;
   int32_t span_begin = 0;
   int32_t span_end = 0;
-  /// index of the cut whose spans this task shares with others; -1: it holds all spans of its rows
-  int32_t cut = -1;
+  /// index of the split whose spans this task shares with others; -1: it holds all spans of its
+  /// rows
+  int32_t split = -1;
   int64_t cost = 0;
-  /// of a cut: one span's result for the rows of this task, padded to row_granule, 64-byte aligned
+  /// of a split: one span's result for the rows of this task, padded to row_granule, 64-byte
+  /// aligned
   int64_t partial_bytes = 0;
 };
 
@@ -62,7 +64,7 @@ using KernelGeometryOf = KernelGeometry(const AttentionProblem&) noexcept;
 /// `partials` null: the task holds all spans of its rows and writes the output. Otherwise it stores
 /// the result of each of its spans, task.partial_bytes apart.
 using KernelRun = void(const KernelCall&, const Task&, void* scratch, std::byte* partials) noexcept;
-/// Folds the partials of spans [span_begin, span_end) of a cut in ascending order and writes the
+/// Folds the partials of spans [span_begin, span_end) of a split in ascending order and writes the
 /// output.
 using KernelFinish = void(const KernelCall&, const Task&, void* scratch,
                           const std::byte* partials) noexcept;

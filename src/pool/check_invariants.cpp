@@ -72,7 +72,7 @@ Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references)
   if (s.length > s.room || s.room > max_tokens || s.pages != pages_for(s.room))
     return broken("length, room or pages of sequence", i);
   const auto full = static_cast<uint32_t>(s.length / options.page_size);
-  if (s.cut && (s.length != s.room || s.length % options.page_size == 0))
+  if (s.trimmed && (s.length != s.room || s.length % options.page_size == 0))
     return broken("no cut last page in sequence", i);
   for (int64_t p = 0; p < row_stride; ++p) {
     if (p >= s.pages) {
@@ -83,7 +83,7 @@ Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references)
     if (pages[p] >= options.num_pages) return broken("page id out of range in sequence", i);
     ++references[pages[p]];
     const PageRecord& record = records[pages[p]];
-    if (p >= full && !s.cut && (record.content != 0 || record.references != 1))
+    if (p >= full && !s.trimmed && (record.content != 0 || record.references != 1))
       return broken("a page to write is not the own one of", i);
     if (p >= full || !options.prefix_reuse) continue;
     const uint64_t parent = p == 0 ? namespaces[s.space].name : records[pages[p - 1]].content;

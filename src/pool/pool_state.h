@@ -34,7 +34,7 @@ struct SequenceRecord {
   uint64_t steps = 0;  ///< unfinished steps that the sequence is in
   bool alive = false;
   /// trimmed inside its last page, which must not be written before reserve has looked at it
-  bool cut = false;
+  bool trimmed = false;
 };
 
 /// What reserve must do before the sequence writes into its last page.

@@ -109,7 +109,7 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
 }
 
 TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept {
-  if (!s.cut) return TailWrite::in_place;
+  if (!s.trimmed) return TailWrite::in_place;
   const uint32_t page = row(s)[s.length / options.page_size];
   const pool::PageRecord& record = records[page];
   // A step in flight may still read, or write, the slots behind the cut; so may other sequences and
@@ -151,7 +151,7 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
     last = state.copy_page(shared, s.length % state.options.page_size);
     state.drop(shared, s.steps);
   }
-  s.cut = false;
+  s.trimmed = false;
   for (; s.pages < wanted; ++s.pages) row[s.pages] = state.take_page();
   s.room = static_cast<int32_t>(end);
   return {};
@@ -233,7 +233,7 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
   if (length == s.room) return {};
   state_->drop_pages(s, state_->pages_for(length));
   s.length = s.room = length;
-  s.cut = length % state_->options.page_size != 0;
+  s.trimmed = length % state_->options.page_size != 0;
   return {};
 }
 

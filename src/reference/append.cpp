@@ -14,27 +14,27 @@ namespace folio::reference {
 namespace {
 
 /// The place of each token of the step.
-std::vector<Place> places_of(const Batch& batch, const AppendArgs& args) {
-  std::vector<Place> places;
+std::vector<Slot> slots_of(const Batch& batch, const AppendArgs& args) {
+  std::vector<Slot> places;
   if (args.slots != nullptr) {
     const int64_t slots_per_page =
         args.key.page_size == unbounded_page_size ? 1 : args.key.page_size;
     for (int64_t t = 0; t < args.k.extent[0]; ++t) {
       const int64_t slot = args.slots[t];
-      places.push_back(slot < 0 ? Place{} : Place{slot / slots_per_page, slot % slots_per_page});
+      places.push_back(slot < 0 ? Slot{} : Slot{slot / slots_per_page, slot % slots_per_page});
     }
     return places;
   }
   for (int32_t b = 0; b < batch.size; ++b) {
     const int64_t tokens = batch.query_offsets[b + 1] - batch.query_offsets[b];
     for (int64_t t = 0; t < tokens; ++t)
-      places.push_back(place_of(args.key, batch, b, batch.context_lengths[b] - tokens + t));
+      places.push_back(slot_of(args.key, batch, b, batch.context_lengths[b] - tokens + t));
   }
   return places;
 }
 
 /// Stores one granule: elements [dim, dim + x.size()) of one head of one token.
-void store_granule(const PagedKVView& view, Place place, int64_t head, int32_t dim,
+void store_granule(const PagedKVView& view, Slot place, int64_t head, int32_t dim,
                    std::span<const float> x) {
   auto* at = static_cast<std::byte*>(view.data) + place.page * view.page_stride_bytes +
              place.slot * view.slot_stride_bytes + head * view.head_stride_bytes;
@@ -71,7 +71,7 @@ struct Transform {
 };
 
 void append_plane(const PagedKVView& view, const AnyTensor<3>& rows,
-                  const std::vector<Place>& places, const Transform& transform) {
+                  const std::vector<Slot>& places, const Transform& transform) {
   std::vector<double> wide(static_cast<size_t>(view.head_size));
   std::vector<float> x(wide.size());
   const int32_t granularity =
@@ -97,7 +97,7 @@ void append_plane(const PagedKVView& view, const AnyTensor<3>& rows,
 }  // namespace
 
 void append(const Batch& batch, const AppendArgs& args) {
-  const std::vector<Place> places = places_of(batch, args);
+  const std::vector<Slot> places = slots_of(batch, args);
   append_plane(args.key, args.k, places,
                {&batch, args.rope, args.k_norm, static_cast<double>(args.norm_eps)});
   if (args.v.data != nullptr) append_plane(args.value, args.v, places, {});

@@ -103,7 +103,7 @@ double scale_of_element(const ScaleView& scales, int64_t page, int64_t slot, int
 }
 
 /// The first `count` elements of one head of one token, scaled.
-void fetch_row(const PagedKVView& view, Place place, int64_t head, int32_t count, double* out) {
+void fetch_row(const PagedKVView& view, Slot place, int64_t head, int32_t count, double* out) {
   const auto* at = static_cast<const std::byte*>(view.data) + place.page * view.page_stride_bytes +
                    place.slot * view.slot_stride_bytes + head * view.head_stride_bytes;
   load_row(at, view.dtype, count, out);
@@ -117,7 +117,7 @@ void fetch_row(const PagedKVView& view, Place place, int64_t head, int32_t count
 }
 
 /// The same, decoded at most once per place if there is something to keep it in.
-void fetch_row(const PagedKVView& view, Place place, int64_t head, int32_t count, double* out,
+void fetch_row(const PagedKVView& view, Slot place, int64_t head, int32_t count, double* out,
                std::unordered_map<int64_t, std::vector<double>>* decoded) {
   if (decoded == nullptr) return fetch_row(view, place, head, count, out);
   const int64_t slots = view.page_size == unbounded_page_size ? 1 : view.page_size;
@@ -232,13 +232,13 @@ double element(const PagedKVView& view, int64_t page, int64_t slot, int64_t head
          scale_of_element(view.scales, page, slot, head, dim);
 }
 
-Place place_of(const PagedKVView& view, const Batch& batch, int32_t sequence, int64_t token) {
+Slot slot_of(const PagedKVView& view, const Batch& batch, int32_t sequence, int64_t token) {
   const int64_t row = batch.table.row_starts != nullptr ? batch.table.row_starts[sequence]
                                                         : sequence * batch.table.row_stride;
   const int64_t entry = batch.table.entries[row + token / view.page_size];
   if (view.page_size == unbounded_page_size)
-    return entry + token < view.num_pages ? Place{entry + token, 0} : Place{};
-  return entry < view.num_pages ? Place{entry, token % view.page_size} : Place{};
+    return entry + token < view.num_pages ? Slot{entry + token, 0} : Slot{};
+  return entry < view.num_pages ? Slot{entry, token % view.page_size} : Slot{};
 }
 
 void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args,
@@ -247,11 +247,11 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   const int32_t v_head_size = v_head_size_of(problem);
   const int32_t kv_head = q_head / (problem.q_heads / problem.key.num_heads);
   fetched.key_indices.clear();
-  std::vector<Place> places;
+  std::vector<Slot> places;
   for (int64_t key = 0; key < batch.context_lengths[sequence]; ++key) {
     if (!is_visible(problem, batch, sequence, row, key)) continue;
     if (problem.bias && bias_of(args, row, q_head, key) == nothing) continue;
-    const Place place = place_of(args.key, batch, sequence, key);
+    const Slot place = slot_of(args.key, batch, sequence, key);
     if (place.page < 0) continue;
     fetched.key_indices.push_back(key);
     places.push_back(place);

@@ -100,10 +100,10 @@ double element(const PagedKVView& view, int64_t page, int64_t slot, int64_t head
 
 /// Where token `token` of a table row lies; page < 0: unassigned. Unbounded pages: page = row
 /// number, slot = 0.
-struct Place {
+struct Slot {
   int64_t page = -1;
   int64_t slot = 0;
 };
-Place place_of(const PagedKVView& view, const Batch& batch, int32_t sequence, int64_t token);
+Slot slot_of(const PagedKVView& view, const Batch& batch, int32_t sequence, int64_t token);
 
 }  // namespace folio::reference

@@ -9,20 +9,20 @@
 namespace folio::test {
 namespace {
 
-struct Target : EmulatedLanes<Target> {};
+struct InstructionSet : EmulatedLanes<InstructionSet> {};
 
 }  // namespace
 
 void run_grouped_emulated(const KernelCall& call, const Task& task, void* scratch,
                           std::byte* partials) noexcept {
   // each does what is its own
-  amx::run_grouped<Target, amx::Piece::narrow>(call, task, scratch, partials);
+  amx::run_grouped<InstructionSet, amx::Piece::narrow>(call, task, scratch, partials);
   run_grouped_emulated_wide(call, task, scratch, partials);
 }
 
 void finish_grouped_emulated(const KernelCall& call, const Task& task, void* scratch,
                              const std::byte* partials) noexcept {
-  amx::finish_grouped<Target, amx::Piece::narrow>(call, task, scratch, partials);
+  amx::finish_grouped<InstructionSet, amx::Piece::narrow>(call, task, scratch, partials);
   finish_grouped_emulated_wide(call, task, scratch, partials);
 }
 

@@ -23,7 +23,7 @@ constexpr Kernel emulated{.name = "attention_grouped_amx_emulated",
                           .geometry = grouped::geometry,
                           .run = run_grouped_emulated,
                           .finish = finish_grouped_emulated,
-                          .unit = Unit::amx,
+                          .arithmetic = Arithmetic::amx,
                           .weights = DType::bf16};
 
 class AmxEmulated : public EmulatedTest {

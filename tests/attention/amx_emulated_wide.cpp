@@ -9,18 +9,18 @@
 namespace folio::test {
 namespace {
 
-struct Target : EmulatedLanes<Target> {};
+struct InstructionSet : EmulatedLanes<InstructionSet> {};
 
 }  // namespace
 
 void run_grouped_emulated_wide(const KernelCall& call, const Task& task, void* scratch,
                                std::byte* partials) noexcept {
-  amx::run_grouped<Target, amx::Piece::wide>(call, task, scratch, partials);
+  amx::run_grouped<InstructionSet, amx::Piece::wide>(call, task, scratch, partials);
 }
 
 void finish_grouped_emulated_wide(const KernelCall& call, const Task& task, void* scratch,
                                   const std::byte* partials) noexcept {
-  amx::finish_grouped<Target, amx::Piece::wide>(call, task, scratch, partials);
+  amx::finish_grouped<InstructionSet, amx::Piece::wide>(call, task, scratch, partials);
 }
 
 }  // namespace folio::test

@@ -21,7 +21,7 @@ MutantEngine amx_grouped_mutants();  ///< on emulated tiles, head sizes up to 64
 MutantEngine amx_latent_mutants();   ///< on emulated tiles, small latent heads
 
 /// The entry of an engine, for the files that instantiate one; `Target::mutant` is a variable.
-template <class Runner, class Target>
+template <class Runner, class InstructionSet>
 MutantEngine mutant_engine(Kernel kernel) {
   kernel.run = [](const KernelCall& call, const Task& task, void* scratch,
                   std::byte* partials) noexcept { Runner::run(call, task, scratch, partials); };
@@ -29,7 +29,7 @@ MutantEngine mutant_engine(Kernel kernel) {
                      const std::byte* partials) noexcept {
     Runner::finish(call, task, scratch, partials);
   };
-  return {kernel, &Target::mutant};
+  return {kernel, &InstructionSet::mutant};
 }
 
 }  // namespace folio::test

@@ -9,22 +9,23 @@
 namespace folio::test {
 namespace {
 
-struct Target : EmulatedLanes<Target> {
+struct InstructionSet : EmulatedLanes<InstructionSet> {
   static inline Mutant mutant = Mutant::none;
 };
 
 }  // namespace
 
 MutantEngine amx_grouped_mutants() {
-  using Runner = skeleton::TaskRunner<amx::GroupedEngine<Target, amx::GroupedSizes<64, 64>>>;
-  return mutant_engine<Runner, Target>({.name = "amx_grouped",
-                                        .needs = needs_avx512_bf16,
-                                        .promises = Reproducible::per_query,
-                                        .supports = grouped::supports,
-                                        .refuse = grouped::refuse,
-                                        .geometry = grouped::geometry,
-                                        .unit = Unit::amx,
-                                        .weights = DType::bf16});
+  using Runner =
+      skeleton::TaskRunner<amx::GroupedEngine<InstructionSet, amx::GroupedSizes<64, 64>>>;
+  return mutant_engine<Runner, InstructionSet>({.name = "amx_grouped",
+                                                .needs = needs_avx512_bf16,
+                                                .promises = Reproducible::per_query,
+                                                .supports = grouped::supports,
+                                                .refuse = grouped::refuse,
+                                                .geometry = grouped::geometry,
+                                                .arithmetic = Arithmetic::amx,
+                                                .weights = DType::bf16});
 }
 
 }  // namespace folio::test

@@ -9,22 +9,22 @@
 namespace folio::test {
 namespace {
 
-struct Target : EmulatedLanes<Target> {
+struct InstructionSet : EmulatedLanes<InstructionSet> {
   static inline Mutant mutant = Mutant::none;
 };
 
 }  // namespace
 
 MutantEngine amx_latent_mutants() {
-  using Runner = skeleton::TaskRunner<amx::LatentEngine<Target, amx::SmallLatent>>;
-  return mutant_engine<Runner, Target>({.name = "amx_latent",
-                                        .needs = needs_avx512_bf16,
-                                        .promises = Reproducible::per_query,
-                                        .supports = latent::supports,
-                                        .refuse = latent::refuse,
-                                        .geometry = latent::geometry,
-                                        .unit = Unit::amx,
-                                        .weights = DType::bf16});
+  using Runner = skeleton::TaskRunner<amx::LatentEngine<InstructionSet, amx::SmallLatent>>;
+  return mutant_engine<Runner, InstructionSet>({.name = "amx_latent",
+                                                .needs = needs_avx512_bf16,
+                                                .promises = Reproducible::per_query,
+                                                .supports = latent::supports,
+                                                .refuse = latent::refuse,
+                                                .geometry = latent::geometry,
+                                                .arithmetic = Arithmetic::amx,
+                                                .weights = DType::bf16});
 }
 
 }  // namespace folio::test

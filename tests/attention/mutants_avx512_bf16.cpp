@@ -8,23 +8,23 @@
 namespace folio::test {
 namespace {
 
-struct Target : avx512::Bf16Target<Target> {
+struct InstructionSet : avx512::Bf16Target<InstructionSet> {
   static inline Mutant mutant = Mutant::none;
 };
 
 }  // namespace
 
 MutantEngine avx512_bf16_mutants() {
-  using Runner = skeleton::TaskRunner<avx512::Engine<Target>>;
-  return mutant_engine<Runner, Target>({.name = "avx512_bf16",
-                                        .needs = needs_avx512_bf16,
-                                        .promises = Reproducible::per_query,
-                                        .supports = avx512::supports_bf16,
-                                        .refuse = avx512::refuse,
-                                        .geometry = avx512::geometry_bf16,
-                                        .unit = Unit::bf16_dot,
-                                        .weights = DType::bf16,
-                                        .operands = DType::bf16});
+  using Runner = skeleton::TaskRunner<avx512::Engine<InstructionSet>>;
+  return mutant_engine<Runner, InstructionSet>({.name = "avx512_bf16",
+                                                .needs = needs_avx512_bf16,
+                                                .promises = Reproducible::per_query,
+                                                .supports = avx512::supports_bf16,
+                                                .refuse = avx512::refuse,
+                                                .geometry = avx512::geometry_bf16,
+                                                .arithmetic = Arithmetic::bf16_dot,
+                                                .weights = DType::bf16,
+                                                .operands = DType::bf16});
 }
 
 }  // namespace folio::test

@@ -8,20 +8,20 @@
 namespace folio::test {
 namespace {
 
-struct Target : avx512::F32Target<Target> {
+struct InstructionSet : avx512::F32Target<InstructionSet> {
   static inline Mutant mutant = Mutant::none;
 };
 
 }  // namespace
 
 MutantEngine avx512_f32_mutants() {
-  using Runner = skeleton::TaskRunner<avx512::Engine<Target>>;
-  return mutant_engine<Runner, Target>({.name = "avx512_f32",
-                                        .needs = needs_x86_64_v4,
-                                        .promises = Reproducible::per_query,
-                                        .supports = avx512::supports_f32,
-                                        .refuse = avx512::refuse,
-                                        .geometry = avx512::geometry_f32});
+  using Runner = skeleton::TaskRunner<avx512::Engine<InstructionSet>>;
+  return mutant_engine<Runner, InstructionSet>({.name = "avx512_f32",
+                                                .needs = needs_x86_64_v4,
+                                                .promises = Reproducible::per_query,
+                                                .supports = avx512::supports_f32,
+                                                .refuse = avx512::refuse,
+                                                .geometry = avx512::geometry_f32});
 }
 
 }  // namespace folio::test

@@ -8,7 +8,7 @@ namespace folio::test {
 namespace {
 
 /// As the target of the shipped x86-64 kernel.
-struct Target {
+struct InstructionSet {
   static constexpr int width = 4;
   static constexpr int score_vectors = 2;
   static inline Mutant mutant = Mutant::none;
@@ -35,13 +35,13 @@ struct Target {
 }  // namespace
 
 MutantEngine portable_mutants() {
-  using Runner = skeleton::TaskRunner<portable::PortableEngine<Target>>;
-  return mutant_engine<Runner, Target>({.name = "portable",
-                                        .needs = needs_cpu,
-                                        .promises = Reproducible::per_query,
-                                        .supports = portable::supports,
-                                        .refuse = portable::refuse,
-                                        .geometry = portable::geometry});
+  using Runner = skeleton::TaskRunner<portable::PortableEngine<InstructionSet>>;
+  return mutant_engine<Runner, InstructionSet>({.name = "portable",
+                                                .needs = needs_cpu,
+                                                .promises = Reproducible::per_query,
+                                                .supports = portable::supports,
+                                                .refuse = portable::refuse,
+                                                .geometry = portable::geometry});
 }
 
 }  // namespace folio::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/schedule_test.cpp: how batches are cut into tasks: everything once, within
-/// bounds, and no lane left idle.
+/// tests/attention/schedule_test.cpp: how batches are split into tasks: everything once, within
+/// bounds, and no worker left idle.
 ///
 /// The schedule is a pure function, so these tests run no kernel. "Lanes" take tasks in order, as
 /// the workers of attend do.
@@ -50,7 +50,7 @@ struct Planned {
   std::vector<int32_t> offsets, contexts;
   ScheduleSize bounds, size;
   std::vector<Task> tasks;
-  std::vector<Cut> cuts;
+  std::vector<Split> splits;
 };
 
 AttentionProblem make_problem(int32_t q_heads, int32_t kv_heads, Mask mask,
@@ -71,7 +71,7 @@ AttentionProblem make_problem(int32_t q_heads, int32_t kv_heads, Mask mask,
 
 /// Limits are exactly what the batch needs, unless given.
 Planned plan_batch(const AttentionProblem& problem, const std::vector<Lengths>& sequences,
-                   const KernelGeometry& geometry, int32_t lanes, AttentionLimits limits = {}) {
+                   const KernelGeometry& geometry, int32_t workers, AttentionLimits limits = {}) {
   Planned p;
   p.problem = problem;
   p.geometry = geometry;
@@ -83,27 +83,27 @@ Planned plan_batch(const AttentionProblem& problem, const std::vector<Lengths>& 
   }
   limits.batch = std::max(limits.batch, static_cast<int32_t>(sequences.size()));
   limits.tokens = std::max(limits.tokens, p.offsets.back());
-  limits.parallelism = lanes;
+  limits.parallelism = workers;
   p.limits = limits;
   p.batch.size = static_cast<int32_t>(sequences.size());
   p.batch.query_offsets = p.offsets.data();
   p.batch.context_lengths = p.contexts.data();
   p.bounds = schedule_bounds(problem, limits, geometry);
   p.tasks.resize(static_cast<size_t>(p.bounds.tasks) + 1);
-  p.cuts.resize(static_cast<size_t>(p.bounds.cuts) + 1);
-  p.size = make_schedule(problem, limits, p.batch, geometry, p.tasks.data(), p.cuts.data());
+  p.splits.resize(static_cast<size_t>(p.bounds.splits) + 1);
+  p.size = make_schedule(problem, limits, p.batch, geometry, p.tasks.data(), p.splits.data());
   p.tasks.resize(static_cast<size_t>(p.size.tasks));
-  p.cuts.resize(static_cast<size_t>(p.size.cuts));
+  p.splits.resize(static_cast<size_t>(p.size.splits));
   return p;
 }
 
-/// The longest lane over the mean of all, when each takes the next task as soon as it is free.
+/// The longest worker over the mean of all, when each takes the next task as soon as it is free.
 double imbalance(const Planned& p) {
-  std::vector<int64_t> lanes(static_cast<size_t>(p.limits.parallelism));
-  for (const Task& task : p.tasks) *std::min_element(lanes.begin(), lanes.end()) += task.cost;
-  const int64_t total = std::accumulate(lanes.begin(), lanes.end(), int64_t{0});
-  const int64_t longest = *std::max_element(lanes.begin(), lanes.end());
-  return static_cast<double>(longest) * static_cast<double>(lanes.size()) /
+  std::vector<int64_t> workers(static_cast<size_t>(p.limits.parallelism));
+  for (const Task& task : p.tasks) *std::min_element(workers.begin(), workers.end()) += task.cost;
+  const int64_t total = std::accumulate(workers.begin(), workers.end(), int64_t{0});
+  const int64_t longest = *std::max_element(workers.begin(), workers.end());
+  return static_cast<double>(longest) * static_cast<double>(workers.size()) /
          static_cast<double>(total);
 }
 
@@ -165,33 +165,33 @@ void expect_tasks_fit(const Planned& p) {
     ASSERT_GE(p.tasks[i - 1].cost, p.tasks[i].cost) << describe(p);
 }
 
-/// Stored states of cuts lie behind one another, each large enough for its rows, and each cut knows
-/// how many tasks it has.
+/// Stored states of splits lie behind one another, each large enough for its rows, and each split
+/// knows how many tasks it has.
 void expect_cuts_consistent(const Planned& p) {
-  std::vector<int32_t> tasks(p.cuts.size());
+  std::vector<int32_t> tasks(p.splits.size());
   for (const Task& task : p.tasks) {
-    if (task.cut < 0) continue;
-    ASSERT_LT(task.cut, static_cast<int32_t>(p.cuts.size()));
-    const Cut& cut = p.cuts[static_cast<size_t>(task.cut)];
-    ++tasks[static_cast<size_t>(task.cut)];
-    EXPECT_EQ(task.partial_bytes, cut.unit.partial_bytes);
+    if (task.split < 0) continue;
+    ASSERT_LT(task.split, static_cast<int32_t>(p.splits.size()));
+    const Split& split = p.splits[static_cast<size_t>(task.split)];
+    ++tasks[static_cast<size_t>(task.split)];
+    EXPECT_EQ(task.partial_bytes, split.whole.partial_bytes);
     EXPECT_EQ(std::tie(task.sequence, task.head, task.heads, task.row_begin, task.row_end),
-              std::tie(cut.unit.sequence, cut.unit.head, cut.unit.heads, cut.unit.row_begin,
-                       cut.unit.row_end));
+              std::tie(split.whole.sequence, split.whole.head, split.whole.heads,
+                       split.whole.row_begin, split.whole.row_end));
   }
   int64_t next = 0;
-  for (size_t i = 0; i < p.cuts.size(); ++i) {
-    const Task& unit = p.cuts[i].unit;
+  for (size_t i = 0; i < p.splits.size(); ++i) {
+    const Task& unit = p.splits[i].whole;
     const int64_t row_bytes = p.geometry.partial_bytes / p.geometry.rows;
-    EXPECT_EQ(p.cuts[i].tasks, tasks[i]);
-    EXPECT_EQ(p.cuts[i].first_byte, next);
+    EXPECT_EQ(p.splits[i].tasks, tasks[i]);
+    EXPECT_EQ(p.splits[i].first_byte, next);
     EXPECT_EQ(unit.partial_bytes % 64, 0);
     EXPECT_GE(unit.partial_bytes, row_bytes * unit.heads * (unit.row_end - unit.row_begin));
     next += unit.partial_bytes * (unit.span_end - unit.span_begin);
   }
   EXPECT_EQ(next, p.size.partial_bytes);
   EXPECT_LE(p.size.tasks, p.bounds.tasks) << describe(p);
-  EXPECT_LE(p.size.cuts, p.bounds.cuts) << describe(p);
+  EXPECT_LE(p.size.splits, p.bounds.splits) << describe(p);
   EXPECT_LE(p.size.partial_bytes, p.bounds.partial_bytes) << describe(p);
 }
 
@@ -226,7 +226,7 @@ TEST(Schedule, one_lane_divides_nothing) {
   for (int round = 0; round < 50; ++round) {
     Planned p = random_plan(rng);
     p = plan_batch(p.problem, {{1, 100'000}, {40, 9000}}, p.geometry, 1);
-    EXPECT_EQ(p.size.cuts, 0);
+    EXPECT_EQ(p.size.splits, 0);
     EXPECT_EQ(p.bounds.partial_bytes, 0);
   }
 }
@@ -242,9 +242,9 @@ TEST(Schedule, a_long_sequence_among_short_ones_leaves_no_lane_idle) {
   sequences[17].context = 131072;
   for (const KernelGeometry& geometry : geometries) {
     for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
-      for (const int32_t lanes : {2, 4, 8, 16}) {
+      for (const int32_t workers : {2, 4, 8, 16}) {
         const Planned p =
-            plan_batch(make_problem(32, 8, Mask::causal(), order), sequences, geometry, lanes);
+            plan_batch(make_problem(32, 8, Mask::causal(), order), sequences, geometry, workers);
         EXPECT_LE(imbalance(p), 1.03) << describe(p).substr(0, 40);
       }
     }
@@ -254,12 +254,12 @@ TEST(Schedule, a_long_sequence_among_short_ones_leaves_no_lane_idle) {
 TEST(Schedule, any_number_of_equal_sequences_is_balanced) {
   for (const KernelGeometry& geometry : geometries) {
     for (const int32_t context : {1024, 8192, 131072}) {
-      for (const int32_t lanes : {2, 3, 8}) {
+      for (const int32_t workers : {2, 3, 8}) {
         for (int count = 1; count <= 20; ++count) {
           const Planned p = plan_batch(
               make_problem(32, 8, Mask::causal()),
-              std::vector<Lengths>(static_cast<size_t>(count), {1, context}), geometry, lanes);
-          EXPECT_LE(imbalance(p), lanes == 2 ? 1.07 : 1.21) << describe(p);
+              std::vector<Lengths>(static_cast<size_t>(count), {1, context}), geometry, workers);
+          EXPECT_LE(imbalance(p), workers == 2 ? 1.07 : 1.21) << describe(p);
         }
       }
     }
@@ -271,9 +271,9 @@ TEST(Schedule, a_small_prefill_occupies_all_lanes) {
     for (const int32_t kv_heads : {1, 2, 8}) {
       for (const Lengths lengths : {Lengths{128, 128}, Lengths{128, 4096}, Lengths{512, 512},
                                     Lengths{100, 100'000}, Lengths{4096, 4096}}) {
-        for (const int32_t lanes : {2, 4}) {
+        for (const int32_t workers : {2, 4}) {
           const Planned p = plan_batch(make_problem(kv_heads * 4, kv_heads, Mask::causal()),
-                                       {lengths}, geometry, lanes);
+                                       {lengths}, geometry, workers);
           EXPECT_LE(imbalance(p), 1.12) << describe(p);
         }
       }

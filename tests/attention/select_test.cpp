@@ -58,11 +58,13 @@ TEST(Select, a_unit_that_the_machine_is_slow_at_is_taken_only_if_nothing_else_ac
   const AttentionProblem problem = resolve(c.problem()).value();
   MachineProfile slow, fast;
   slow.bf16_dot_is_slow = true;
-  EXPECT_NE(select(problem, needs_avx512_bf16, slow, {}).value()->unit, Unit::bf16_dot);
+  EXPECT_NE(select(problem, needs_avx512_bf16, slow, {}).value()->arithmetic, Arithmetic::bf16_dot);
   for (const Kernel& kernel : kernels()) {
-    if (kernel.unit != Unit::bf16_dot || refusal(kernel, problem, needs_avx512_bf16) != nullptr)
+    if (kernel.arithmetic != Arithmetic::bf16_dot ||
+        refusal(kernel, problem, needs_avx512_bf16) != nullptr)
       continue;
-    EXPECT_EQ(select(problem, needs_avx512_bf16, fast, {}).value()->unit, Unit::bf16_dot);
+    EXPECT_EQ(select(problem, needs_avx512_bf16, fast, {}).value()->arithmetic,
+              Arithmetic::bf16_dot);
     EXPECT_EQ(select(problem, needs_avx512_bf16, slow, kernel.name).value()->name, kernel.name)
         << "the caller's name decides";
   }

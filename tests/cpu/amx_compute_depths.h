@@ -22,12 +22,12 @@ void attend_rows(int rows, const amx::TileJob* jobs, int count, float scale_log2
 }
 
 /// Calls attend(std::type_identity<Tile>()) with the tiles of that name.
-template <class Target, class Attend>
+template <class InstructionSet, class Attend>
 void with_vocabulary(Vocabulary vocabulary, Attend attend) {
   if (vocabulary == Vocabulary::hardware) {
-    attend(std::type_identity<amx::HardwareTile<Target>>());
+    attend(std::type_identity<amx::HardwareTile<InstructionSet>>());
   } else {
-    attend(std::type_identity<amx::EmulatedTile<Target>>());
+    attend(std::type_identity<amx::EmulatedTile<InstructionSet>>());
   }
 }
 

@@ -6,13 +6,13 @@
 namespace folio::test {
 namespace {
 
-struct Target : EmulatedLanes<Target> {};
+struct InstructionSet : EmulatedLanes<InstructionSet> {};
 
 }  // namespace
 
 void attend_narrow(Vocabulary vocabulary, Depths depths, int rows, const amx::TileJob* jobs,
                    int count, float scale_log2) {
-  with_vocabulary<Target>(vocabulary, [&]<class Tile>(std::type_identity<Tile>) {
+  with_vocabulary<InstructionSet>(vocabulary, [&]<class Tile>(std::type_identity<Tile>) {
     switch (depths.depth) {
       case 64: return attend_rows<Tile, 64, 64>(rows, jobs, count, scale_log2);
       case 96: return attend_rows<Tile, 96, 96>(rows, jobs, count, scale_log2);

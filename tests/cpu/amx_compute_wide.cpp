@@ -6,13 +6,13 @@
 namespace folio::test {
 namespace {
 
-struct Target : EmulatedLanes<Target> {};
+struct InstructionSet : EmulatedLanes<InstructionSet> {};
 
 }  // namespace
 
 void attend_wide(Vocabulary vocabulary, Depths depths, int rows, const amx::TileJob* jobs,
                  int count, float scale_log2) {
-  with_vocabulary<Target>(vocabulary, [&]<class Tile>(std::type_identity<Tile>) {
+  with_vocabulary<InstructionSet>(vocabulary, [&]<class Tile>(std::type_identity<Tile>) {
     switch (depths.depth) {
       case 192: return attend_rows<Tile, 192, 128>(rows, jobs, count, scale_log2);
       default: return attend_rows<Tile, 256, 256>(rows, jobs, count, scale_log2);

@@ -9,18 +9,18 @@
 namespace folio::test {
 namespace {
 
-struct Target : EmulatedLanes<Target> {};
+struct InstructionSet : EmulatedLanes<InstructionSet> {};
 
 }  // namespace
 
 void run_latent_emulated(const KernelCall& call, const Task& task, void* scratch,
                          std::byte* partials) noexcept {
-  amx::run_latent<Target>(call, task, scratch, partials);
+  amx::run_latent<InstructionSet>(call, task, scratch, partials);
 }
 
 void finish_latent_emulated(const KernelCall& call, const Task& task, void* scratch,
                             const std::byte* partials) noexcept {
-  amx::finish_latent<Target>(call, task, scratch, partials);
+  amx::finish_latent<InstructionSet>(call, task, scratch, partials);
 }
 
 }  // namespace folio::test

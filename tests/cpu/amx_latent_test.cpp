@@ -26,7 +26,7 @@ constexpr Kernel emulated{.name = "attention_latent_amx_emulated",
                           .geometry = latent::geometry,
                           .run = run_latent_emulated,
                           .finish = finish_latent_emulated,
-                          .unit = Unit::amx,
+                          .arithmetic = Arithmetic::amx,
                           .weights = DType::bf16};
 
 CaseOptions latent_options(int32_t q_heads) {

@@ -7,18 +7,20 @@
 namespace folio::test {
 namespace {
 
-struct Target {
+struct InstructionSet {
   static constexpr Mutant mutant = Mutant::none;
 };
 
 template <int Depth>
 void stage_depth(Operand operand, const PagedKVView& view, const KeyTile& tile, int head,
                  std::byte* to) {
-  amx::Pacer<Target> pacer;
+  amx::Pacer<InstructionSet> pacer;
   if (operand == Operand::key) {
-    amx::StagedPlane<Target, true, Depth>(view, view.head_size, to).load(tile, head, 0, pacer, 0);
+    amx::StagedPlane<InstructionSet, true, Depth>(view, view.head_size, to)
+        .load(tile, head, 0, pacer, 0);
   } else {
-    amx::StagedPlane<Target, false, Depth>(view, view.head_size, to).load(tile, head, 0, pacer, 0);
+    amx::StagedPlane<InstructionSet, false, Depth>(view, view.head_size, to)
+        .load(tile, head, 0, pacer, 0);
   }
 }
 
@@ -26,7 +28,7 @@ void stage_depth(Operand operand, const PagedKVView& view, const KeyTile& tile, 
 
 bool stage_tile(Operand operand, const PagedKVView& view, const KeyTile& tile, int head, int depth,
                 std::byte* to) {
-  if (!amx::StagedPlane<Target, true, 64>::takes(view.dtype)) return false;
+  if (!amx::StagedPlane<InstructionSet, true, 64>::takes(view.dtype)) return false;
   switch (depth) {
     case 64: return stage_depth<64>(operand, view, tile, head, to), true;
     case 96: return stage_depth<96>(operand, view, tile, head, to), true;
@@ -38,7 +40,7 @@ bool stage_tile(Operand operand, const PagedKVView& view, const KeyTile& tile, i
 }
 
 void gather_scales(const PagedKVView& view, const KeyTile& tile, int head, float* to) {
-  amx::ScaleStage<Target>::gather(view, tile, head, to);
+  amx::ScaleStage<InstructionSet>::gather(view, tile, head, to);
 }
 
 int column_of_dim(int d) { return amx::value_column(d); }

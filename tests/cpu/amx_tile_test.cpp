@@ -17,11 +17,11 @@
 namespace folio::test {
 namespace {
 
-struct Target {
+struct InstructionSet {
   [[noreturn]] static void fault(const char* what) { throw std::logic_error(what); }
 };
-using Emulated = amx::EmulatedTile<Target>;
-using Hardware = amx::HardwareTile<Target>;
+using Emulated = amx::EmulatedTile<InstructionSet>;
+using Hardware = amx::HardwareTile<InstructionSet>;
 
 enum class Op { bf16, signed_bytes, unsigned_bytes };
 constexpr Op ops[] = {Op::bf16, Op::signed_bytes, Op::unsigned_bytes};

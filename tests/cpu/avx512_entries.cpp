@@ -9,7 +9,7 @@
 namespace folio::test {
 namespace {
 
-struct Target {
+struct InstructionSet {
   static constexpr Mutant mutant = Mutant::none;
   static constexpr int per_word = 1;
   static __m512 multiply_add(__m512i a, __m512i b, __m512 sum) {
@@ -36,7 +36,7 @@ void avx512_widen(DType dtype, const void* from, float* to) {
 }
 
 void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to) {
-  using Products = avx512::Products<Target>;
+  using Products = avx512::Products<InstructionSet>;
   alignas(64) static thread_local float scores[16 * Products::row_block];
   alignas(64) static thread_local uint32_t rows[256 * 64];
   __builtin_memcpy(rows, q, static_cast<size_t>(steps) * 64 * 4);
@@ -54,7 +54,7 @@ void avx512_scores(int vectors, const float* q, const float* keys, int steps, fl
 }
 
 void avx512_scores_of_few(int rows, const float* q, const float* keys, int steps, float* to) {
-  using Products = avx512::Products<Target>;
+  using Products = avx512::Products<InstructionSet>;
   alignas(64) static thread_local float scores[16 * Products::row_block];
   static thread_local uint32_t words[8 * 256];
   for (int r = 0; r < 8; ++r)

@@ -22,7 +22,7 @@ struct Words {
   }
 };
 
-struct Target {
+struct InstructionSet {
   static constexpr Mutant mutant = Mutant::none;
 };
 
@@ -35,7 +35,8 @@ BufferEntries avx512_rows() {
 
 template <bool Keys, int Depth, DType D>
 BufferEntries amx_tiles() {
-  return EntriesOf<KVBuffer<ViewMHAOperand<D>, amx::StageConfig<Target, Keys, Depth>>>::entries();
+  return EntriesOf<
+      KVBuffer<ViewMHAOperand<D>, amx::StageConfig<InstructionSet, Keys, Depth>>>::entries();
 }
 
 template BufferEntries avx512_rows<1, true, DType::f32>();

@@ -36,17 +36,18 @@ std::vector<rows::Kernel> runnable() {
 
 int64_t bytes_of(DType dtype) { return bit_width(dtype) / 8; }
 
-std::vector<std::byte> written(const rows::Kernel& kernel, const rows::Job& job, const void* source,
-                               const float* cos_sin = nullptr, std::byte* scales = nullptr) {
+std::vector<std::byte> written(const rows::Kernel& kernel, const rows::Conversion& job,
+                               const void* source, const float* cos_sin = nullptr,
+                               std::byte* scales = nullptr) {
   const GuardedMemory target(job.heads * job.target.head_stride_bytes, bytes_of(job.target.dtype));
-  const rows::Place place{static_cast<const std::byte*>(source), target.data(), cos_sin, nullptr,
-                          scales};
+  const rows::TokenRow place{static_cast<const std::byte*>(source), target.data(), cos_sin, nullptr,
+                             scales};
   kernel.write(&job, 1, &place, 1);
   return {target.data(), target.data() + target.bytes()};
 }
 
-rows::Job conversion(DType from, DType to, int64_t n) {
-  rows::Job job;
+rows::Conversion conversion(DType from, DType to, int64_t n) {
+  rows::Conversion job;
   job.heads = 1;
   job.head_size = n;
   job.source = {from, n * bytes_of(from)};
@@ -102,7 +103,7 @@ TEST(Rows, narrowing_is_from_float_for_every_type) {
   for (const rows::Kernel& kernel : runnable()) {
     for (const DType to : stored_types) {
       if (to == DType::f32) continue;
-      const rows::Job job = conversion(DType::f32, to, static_cast<int64_t>(x.size()));
+      const rows::Conversion job = conversion(DType::f32, to, static_cast<int64_t>(x.size()));
       const std::vector<std::byte> actual = written(kernel, job, x.data()),
                                    expected = expected_of(to, x);
       for (size_t i = 0; i < x.size(); ++i) {
@@ -161,7 +162,7 @@ TEST(Rows, a_quotient_by_a_scale_is_the_rounded_one) {
     for (size_t i = 0; i < x.size(); ++i) quotients[i] = x[i] / divisor;
     for (const DType to : stored_types) {
       const std::vector<std::byte> expected = expected_of(to, quotients);
-      rows::Job job = conversion(DType::f32, to, static_cast<int64_t>(x.size()));
+      rows::Conversion job = conversion(DType::f32, to, static_cast<int64_t>(x.size()));
       job.target.scale_dtype = DType::f32;
       job.target.granularity = static_cast<int32_t>(x.size());
       for (const rows::Kernel& kernel : rows::kernels()) {
@@ -183,7 +184,7 @@ TEST(Rows, a_quotient_by_a_scale_is_the_rounded_one) {
 /// Everything at random, but no NaN where floats are computed with: the payload of the result is
 /// the processor's.
 struct RandomJob {
-  rows::Job job;
+  rows::Conversion job;
   std::vector<std::byte> source;
   std::vector<float> weights, table;
   std::vector<std::byte> scales;

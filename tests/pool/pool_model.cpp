@@ -233,9 +233,9 @@ void PoolModel::reserve(size_t sequence, int32_t new_tokens) {
   if (end <= s.room) return expect_unchanged(status, Errc::ok, before);
 
   const auto fresh = static_cast<int64_t>(pages_for(end) - s.row.size());
-  const uint32_t last = s.cut ? s.row.back() : 0;
+  const uint32_t last = s.trimmed ? s.row.back() : 0;
   bool copy = false, forget = false;
-  if (s.cut) {
+  if (s.trimmed) {
     const Page& page = pages_[last];
     const bool alone =
         page.references == 1 && page.copies == 0 && page.steps.empty() && s.steps.empty();
@@ -252,7 +252,7 @@ void PoolModel::reserve(size_t sequence, int32_t new_tokens) {
     expect_copy(last, s.row.back(), static_cast<int32_t>(length % page_size_));
     drop(last, s.steps);
   }
-  s.cut = false;
+  s.trimmed = false;
   while (s.row.size() < row.size()) {
     take(row[s.row.size()]);
     s.row.push_back(row[s.row.size()]);
@@ -316,7 +316,7 @@ void PoolModel::trim(size_t sequence, int32_t length) {
   if (length < 0 || length > static_cast<int64_t>(s.tokens.size()))
     return expect_unchanged(status, Errc::invalid_argument, before);
   checked(status);
-  if (length < s.room) s.cut = length % page_size_ != 0;
+  if (length < s.room) s.trimmed = length % page_size_ != 0;
   s.tokens.resize(static_cast<size_t>(length));
   s.room = length;
   drop_pages(s, pages_for(length));
@@ -339,7 +339,7 @@ void PoolModel::fork(size_t sequence, int32_t length) {
   child.tokens.resize(static_cast<size_t>(length));
   child.room = length;
   child.steps.clear();
-  child.cut = false;
+  child.trimmed = false;
   RC_ASSERT(open_space(child.space) == child.space_content);
   child.row.resize(pages_for(length));
   if (cut) child.row.pop_back();

@@ -65,7 +65,7 @@ class PoolModel {
     int64_t room = 0;
     std::vector<uint32_t> row;
     std::vector<uint64_t> steps;
-    bool cut = false;
+    bool trimmed = false;
   };
   struct Step {
     StepTicket ticket;

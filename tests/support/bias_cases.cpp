@@ -118,13 +118,13 @@ void poison_keys(AttentionCase& c, const std::function<bool(int64_t key)>& is_po
     if (view->data == nullptr) continue;
     for (int32_t b = 0; b < c.batch().size; ++b)
       for (int64_t key = 0; key < c.batch().context_lengths[b]; ++key) {
-        const reference::Place place = reference::place_of(*view, c.batch(), b, key);
-        if (!is_poisoned(key) || place.page < 0) continue;
+        const reference::Slot slot = reference::slot_of(*view, c.batch(), b, key);
+        if (!is_poisoned(key) || slot.page < 0) continue;
         for (int64_t head = 0; head < view->num_heads; ++head)
           for (int64_t d = 0; d < view->head_size; ++d)
             reference::store(static_cast<std::byte*>(view->data) +
-                                 place.page * view->page_stride_bytes +
-                                 place.slot * view->slot_stride_bytes +
+                                 slot.page * view->page_stride_bytes +
+                                 slot.slot * view->slot_stride_bytes +
                                  head * view->head_stride_bytes + d * bit_width(view->dtype) / 8,
                              view->dtype, value);
       }

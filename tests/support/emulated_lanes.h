@@ -12,13 +12,13 @@
 namespace folio::test {
 
 /// The base of an object's own type, `Target`.
-template <class Target>
+template <class InstructionSet>
 struct EmulatedLanes : Avx512Lanes {
   [[noreturn]] static void fault(const char* what) {
     std::fprintf(stderr, "emulated tiles: %s\n", what);
     std::abort();
   }
-  using Tile = amx::EmulatedTile<Target>;
+  using Tile = amx::EmulatedTile<InstructionSet>;
 };
 
 }  // namespace folio::test

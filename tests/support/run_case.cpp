@@ -112,25 +112,25 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
   const KernelGeometry geometry = kernel.geometry(*problem);
   const ScheduleSize bounds = schedule_bounds(*problem, c.limits(), geometry);
   std::vector<Task> tasks(static_cast<size_t>(bounds.tasks));
-  std::vector<Cut> cuts(static_cast<size_t>(bounds.cuts));
+  std::vector<Split> splits(static_cast<size_t>(bounds.splits));
   const ScheduleSize size =
-      make_schedule(*problem, c.limits(), c.batch(), geometry, tasks.data(), cuts.data());
+      make_schedule(*problem, c.limits(), c.batch(), geometry, tasks.data(), splits.data());
   const GuardedMemory scratch(geometry.scratch_bytes, 64);
   const GuardedMemory partials(bounds.partial_bytes, 64);
   const AttentionProblem shown = without_strides(*problem);
   const KernelCall call{&shown, &c.args(), &c.batch()};
   for (const Task& task : std::span(tasks).first(static_cast<size_t>(size.tasks))) {
-    if (task.cut < 0) {
+    if (task.split < 0) {
       kernel.run(call, task, scratch.data(), nullptr);
       continue;
     }
-    const Cut& cut = cuts[static_cast<size_t>(task.cut)];
+    const Split& split = splits[static_cast<size_t>(task.split)];
     const int64_t first =
-        cut.first_byte + (task.span_begin - cut.unit.span_begin) * task.partial_bytes;
+        split.first_byte + (task.span_begin - split.whole.span_begin) * task.partial_bytes;
     kernel.run(call, task, scratch.data(), partials.data() + first);
   }
-  for (const Cut& cut : std::span(cuts).first(static_cast<size_t>(size.cuts))) {
-    kernel.finish(call, cut.unit, scratch.data(), partials.data() + cut.first_byte);
+  for (const Split& split : std::span(splits).first(static_cast<size_t>(size.splits))) {
+    kernel.finish(call, split.whole, scratch.data(), partials.data() + split.first_byte);
   }
   return {};
 }

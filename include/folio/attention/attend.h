@@ -66,7 +66,7 @@ struct AttentionArgs {
 
 /// For engines that already stand inside their own threads: `prepare` checks as attend does and
 /// makes the workspace ready; then each task in [0, plan.num_tasks) is run exactly once with the
-/// same arguments, on any thread, in any order. The last task of a cut sequence merges.
+/// same arguments, on any thread, in any order. The last task of divided keys folds them.
 ///
 /// Errors:  of attend_task, with nothing written: invalid_argument for an Attention, plan or
 ///          workspace that do not belong together, a workspace that was not prepared for this plan,

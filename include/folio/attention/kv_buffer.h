@@ -27,13 +27,13 @@
 ///
 ///     Loader(smem_type* smem)                             num_smem_stages * smem_stage_size
 ///                                                         elements, aligned as the caller likes
-///     num_units                                           constant: pieces of a stage; each is
+///     num_steps                                           constant: pieces of a stage; each is
 ///                                                         loaded once, in any order. Warps of a
-///                                                         block share them: warp w loads units w,
-///                                                         w + num_warps, ..
+///                                                         block share them: warp w takes load
+///                                                         steps w, w + num_warps, ..
 ///     begin(stage, source)                                a stage is about to be loaded: look at
 ///                                                         the rows, load nothing heavy
-///     load(stage, source, unit)                           one piece
+///     load(stage, source, step)                           one piece
 ///     at(stage, key, column) -> smem_type                 a staged element; for tests and for
 ///                                                         plain fragments
 ///
@@ -188,21 +188,21 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
     const int32_t columns = kv_cache_iter.columns() - source_.first_column;
     source_.columns = columns < 0 ? 0 : columns < Shape::smem_cols ? columns : Shape::smem_cols;
     stage_ = stage;
-    unit_ = static_cast<int32_t>(warp_id);
+    step_ = static_cast<int32_t>(warp_id);
     first_column_[stage] = source_.first_column;
     strip_ = strip_ + 1 < Shape::num_strips ? strip_ + 1 : 0;
     loader_.begin(stage, source_);
   }
-  /// Loads one unit; false if there was none left.
+  /// Takes one load step; false if there was none left.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE bool load_from_dram_step() {
-    if (unit_ >= Loader::num_units) return false;
-    loader_.load(stage_, source_, unit_);
-    unit_ += Shape::num_warps;
+    if (step_ >= Loader::num_steps) return false;
+    loader_.load(stage_, source_, step_);
+    step_ += Shape::num_warps;
     return true;
   }
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void finish_load() {
-    for (; unit_ < Loader::num_units; unit_ += Shape::num_warps)
-      loader_.load(stage_, source_, unit_);
+    for (; step_ < Loader::num_steps; step_ += Shape::num_warps)
+      loader_.load(stage_, source_, step_);
   }
 
   /// All strips of stage `buffer` to registers; of a streamed stage of K, the strip that it holds.
@@ -258,7 +258,7 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   Loader loader_;
   KVSource<Shape> source_ = {};
   int32_t stage_ = 0;
-  int32_t unit_ = Loader::num_units;
+  int32_t step_ = Loader::num_steps;
   int32_t strip_ = 0;                                  ///< the next load's
   int32_t first_column_[Shape::num_smem_stages] = {};  ///< of what each stage holds
 };

@@ -40,40 +40,42 @@ struct Load {
     }
   }
 
-  /// Heads [head, head + heads) of a place as rows of floats, `pitch` apart: what a reader of the
-  /// source sees, transformed.
-  static void heads(const Job& job, const Place& place, int64_t head, int64_t heads, float* to,
-                    int64_t pitch) {
-    widen(job.source.dtype, place.source + head * job.source.head_stride_bytes,
-          job.source.head_stride_bytes, heads, job.head_size, to, pitch);
+  /// Heads [head, head + heads) of a token row as rows of floats, `pitch` apart: what a reader of
+  /// the source sees, transformed.
+  static void heads(const Conversion& conversion, const TokenRow& token_row, int64_t head,
+                    int64_t heads, float* to, int64_t pitch) {
+    widen(conversion.source.dtype, token_row.source + head * conversion.source.head_stride_bytes,
+          conversion.source.head_stride_bytes, heads, conversion.head_size, to, pitch);
     float* end = to + heads * pitch;
-    if (job.source.scale_dtype != DType::invalid) {
-      for (float* row = to; row != end; row += pitch) multiply_scales(job, place, head++, row);
-    }
-    if (job.norm != nullptr) {
-      for (float* row = to; row != end; row += pitch) normalise(job, row);
-    }
-    if (job.rope_dims == 0) return;
-    const int64_t pairs = job.rope_dims / 2;
-    if (job.interleaved) {
+    if (conversion.source.scale_dtype != DType::invalid) {
       for (float* row = to; row != end; row += pitch)
-        rotate_neighbours(row + job.first_dim, place.cos_sin, pairs);
+        multiply_scales(conversion, token_row, head++, row);
+    }
+    if (conversion.norm != nullptr) {
+      for (float* row = to; row != end; row += pitch) normalise(conversion, row);
+    }
+    if (conversion.rope_dims == 0) return;
+    const int64_t pairs = conversion.rope_dims / 2;
+    if (conversion.interleaved) {
+      for (float* row = to; row != end; row += pitch)
+        rotate_neighbours(row + conversion.first_dim, token_row.cos_sin, pairs);
     } else {
-      rotate_halves(to + job.first_dim, heads, pitch, place.cos_sin, pairs);
+      rotate_halves(to + conversion.first_dim, heads, pitch, token_row.cos_sin, pairs);
     }
   }
 
-  /// Rows that are rotated by halves and nothing else, in whole units: no second pass over the
-  /// floats.
-  static constexpr int unit = 2 * W;
-  static bool only_rotates(const Job& job) {
-    return job.rope_dims > 0 && !job.interleaved && job.norm == nullptr &&
-           job.source.scale_dtype == DType::invalid && job.rope_dims % (2 * unit) == 0 &&
-           job.first_dim % unit == 0 && job.head_size % unit == 0;
+  /// Rows that are rotated by halves and nothing else, in whole double registers: no second pass
+  /// over the floats.
+  static constexpr int double_width = 2 * W;
+  static bool only_rotates(const Conversion& conversion) {
+    return conversion.rope_dims > 0 && !conversion.interleaved && conversion.norm == nullptr &&
+           conversion.source.scale_dtype == DType::invalid &&
+           conversion.rope_dims % (2 * double_width) == 0 &&
+           conversion.first_dim % double_width == 0 && conversion.head_size % double_width == 0;
   }
-  /// Whole units of angles, split.
+  /// Whole double registers of angles, split.
   static void split_angles(const float* angles, int64_t n, float* to) {
-    for (int64_t i = 0; i < n; i += unit) {
+    for (int64_t i = 0; i < n; i += double_width) {
       const F a = V::load(angles + i), b = V::load(angles + i + W);
       V::store(to + i, Split<I>::evens(a, b));
       V::store(to + i + W, Split<I>::odds(a, b));
@@ -82,18 +84,21 @@ struct Load {
   /// `heads` rows of the source, read by `From` and stored in the order of its registers, `pitch`
   /// apart. Requires only_rotates().
   template <class From>
-  static void rotated(const Job& job, const std::byte* from, int64_t heads, const float* angles,
-                      float* to, int64_t pitch) {
-    const bool is_usual = job.rope_dims == usual_length && job.head_size == usual_length;
-    for (; heads > 0; --heads, from += job.source.head_stride_bytes, to += pitch) {
+  static void rotated(const Conversion& conversion, const std::byte* from, int64_t heads,
+                      const float* angles, float* to, int64_t pitch) {
+    const bool is_usual =
+        conversion.rope_dims == usual_length && conversion.head_size == usual_length;
+    for (; heads > 0; --heads, from += conversion.source.head_stride_bytes, to += pitch) {
       if (is_usual) {
-        rotate_units<From>(from, angles, to, 0, usual_length / 2);
+        rotate_double<From>(from, angles, to, 0, usual_length / 2);
         continue;
       }
-      for (int64_t i = 0; i < job.first_dim; i += unit) copy_unit<From>(from, to, i);
-      rotate_units<From>(from, angles, to, job.first_dim, job.rope_dims / 2);
-      for (int64_t i = job.first_dim + job.rope_dims; i < job.head_size; i += unit)
-        copy_unit<From>(from, to, i);
+      for (int64_t i = 0; i < conversion.first_dim; i += double_width)
+        copy_double<From>(from, to, i);
+      rotate_double<From>(from, angles, to, conversion.first_dim, conversion.rope_dims / 2);
+      for (int64_t i = conversion.first_dim + conversion.rope_dims; i < conversion.head_size;
+           i += double_width)
+        copy_double<From>(from, to, i);
     }
   }
 
@@ -122,9 +127,9 @@ struct Load {
   }
 
   template <class From>
-  FOLIO_ALWAYS_INLINE static void rotate_units(const std::byte* from, const float* angles,
-                                               float* to, int64_t begin, int64_t pairs) {
-    for (int64_t i = 0; i < pairs; i += unit) {
+  FOLIO_ALWAYS_INLINE static void rotate_double(const std::byte* from, const float* angles,
+                                                float* to, int64_t begin, int64_t pairs) {
+    for (int64_t i = 0; i < pairs; i += double_width) {
       const int64_t first = begin + i, second = first + pairs;
       F a[2], b[2];
       From::load(from + first * From::bytes, a[0], a[1]);
@@ -137,7 +142,7 @@ struct Load {
     }
   }
   template <class From>
-  FOLIO_ALWAYS_INLINE static void copy_unit(const std::byte* from, float* to, int64_t i) {
+  FOLIO_ALWAYS_INLINE static void copy_double(const std::byte* from, float* to, int64_t i) {
     F a, b;
     From::load(from + i * From::bytes, a, b);
     V::store(to + i, a);
@@ -158,24 +163,26 @@ struct Load {
     __builtin_memcpy(to, some, static_cast<size_t>(n) * sizeof(float));
   }
 
-  static void multiply_scales(const Job& job, const Place& place, int64_t head, float* row) {
-    const Format& f = job.source;
-    const std::byte* at = place.source_scales + head * f.scale_head_stride_bytes;
-    for (int64_t first = 0; first < job.head_size;
+  static void multiply_scales(const Conversion& conversion, const TokenRow& token_row, int64_t head,
+                              float* row) {
+    const Format& f = conversion.source;
+    const std::byte* at = token_row.source_scales + head * f.scale_head_stride_bytes;
+    for (int64_t first = 0; first < conversion.head_size;
          first += f.granularity, at += f.granule_stride_bytes) {
       const F scale = V::splat(load_scale(at, f.scale_dtype) * f.tensor_scale);
-      const int64_t n =
-          job.head_size - first < f.granularity ? job.head_size - first : f.granularity;
+      const int64_t n = conversion.head_size - first < f.granularity ? conversion.head_size - first
+                                                                     : f.granularity;
       for (int64_t i = 0; i < n; i += W)
         store_some(row + first + i, V::load(row + first + i) * scale, n - i);
     }
   }
 
-  static void normalise(const Job& job, float* row) {
-    const float mean = sum_of_squares(row, job.head_size) / static_cast<float>(job.head_size);
-    const F factor = V::splat(1.0f / I::square_root(mean + job.norm_eps));
-    for (int64_t i = 0; i < job.head_size; i += W) {
-      const F weight = load_some(job.norm + i, job.head_size - i);
+  static void normalise(const Conversion& conversion, float* row) {
+    const float mean =
+        sum_of_squares(row, conversion.head_size) / static_cast<float>(conversion.head_size);
+    const F factor = V::splat(1.0f / I::square_root(mean + conversion.norm_eps));
+    for (int64_t i = 0; i < conversion.head_size; i += W) {
+      const F weight = load_some(conversion.norm + i, conversion.head_size - i);
       V::store(row + i, V::load(row + i) * factor * weight);
     }
   }

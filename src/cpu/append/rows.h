@@ -2,9 +2,9 @@
 /// src/cpu/append/rows.h: what append, rotate and the copies ask of an instruction set: rows of one
 /// token read, changed and written.
 ///
-/// A job is the same for all tokens of a call, a place is one token. Kernels know no pages, tables
-/// or views. All builds write the same bytes, whatever the instruction set (but for the payload of
-/// a NaN that has been computed with).
+/// A conversion is the same for all tokens of a call, a token row is one token. Kernels know no
+/// pages, tables or views. All builds write the same bytes, whatever the instruction set (but for
+/// the payload of a NaN that has been computed with).
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace rows {
 /// conversion.
 inline constexpr int32_t head_size_max = 4096;
 
-/// One token's heads on one side. Scales of head h, granule g: the place's scales + h *
+/// One token's heads on one side. Scales of head h, granule g: the token row's scales + h *
 /// scale_head_stride + g * granule_stride.
 struct Format {
   DType dtype = DType::invalid;
@@ -35,10 +35,10 @@ struct Format {
 };
 
 /// Read (times the source's scales), normalise, rotate, write (divided by the target's scales).
-struct Job {
+struct Conversion {
   int32_t heads = 0;
   int64_t head_size = 0;  ///< at most head_size_max, unless `is_plain`
-  Format source = {};     ///< f32, bf16 and f16 where the job normalises or rotates
+  Format source = {};     ///< f32, bf16 and f16 where the conversion normalises or rotates
   Format target = {};
   /// of the target: written from the largest finite magnitude; otherwise read
   bool computes_scales = false;
@@ -56,7 +56,7 @@ struct Job {
   }
 };
 
-struct Place {
+struct TokenRow {
   const std::byte* source = nullptr;
   std::byte* target = nullptr;     ///< null: nothing is done
   const float* cos_sin = nullptr;  ///< [rope_dims] of this token
@@ -64,9 +64,10 @@ struct Place {
   std::byte* target_scales = nullptr;
 };
 
-/// `tokens` tokens of up to two jobs, token by token: K and V of a token are neighbours in memory.
-/// [tokens, num_jobs] places.
-using WriteRows = void(const Job* jobs, int num_jobs, const Place* places, int64_t tokens) noexcept;
+/// `tokens` tokens of up to two conversions, token by token: K and V of a token are neighbours in
+/// memory. [tokens, num_conversions] token rows.
+using WriteRows = void(const Conversion* conversions, int num_conversions,
+                       const TokenRow* token_rows, int64_t tokens) noexcept;
 /// memcpy; with `streams` past the caches, to be followed by fence() before others are told of it.
 using MoveBytes = void(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept;
 

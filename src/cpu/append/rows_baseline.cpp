@@ -7,7 +7,7 @@
 namespace folio::inline v1 {
 namespace {
 
-struct Target {
+struct InstructionSet {
   static constexpr int width = 4;
   static constexpr bool has_fma = false;
   template <class F>
@@ -110,13 +110,13 @@ struct Target {
 
 namespace baseline {
 
-void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places,
-                int64_t tokens) noexcept {
-  rows::Writer<Target>::write(jobs, num_jobs, places, tokens);
+void write_rows(const rows::Conversion* conversions, int num_conversions,
+                const rows::TokenRow* token_rows, int64_t tokens) noexcept {
+  rows::Writer<InstructionSet>::write(conversions, num_conversions, token_rows, tokens);
 }
 
 void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
-  rows::Writer<Target>::move(to, from, bytes, streams);
+  rows::Writer<InstructionSet>::move(to, from, bytes, streams);
 }
 
 }  // namespace baseline

@@ -2,7 +2,7 @@
 /// src/cpu/append/rows_x86_64_v4.cpp: rows of tokens for x86-64-v4.
 #include <immintrin.h>
 
-#include "cpu/append/any_target.h"
+#include "cpu/append/any_instruction_set.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
 #include "cpu/vec/avx512_lanes.h"
@@ -10,7 +10,7 @@
 namespace folio::inline v1 {
 namespace {
 
-struct Target : Avx512Lanes, rows::AnyTarget {
+struct InstructionSet : Avx512Lanes, rows::AnyInstructionSet {
   static constexpr bool has_fma = true;
   /// mask ? a : b, bit by bit
   template <class U>
@@ -83,13 +83,13 @@ struct Target : Avx512Lanes, rows::AnyTarget {
 
 namespace x86_64_v4 {
 
-void write_rows(const rows::Job* jobs, int num_jobs, const rows::Place* places,
-                int64_t tokens) noexcept {
-  rows::Writer<Target>::write(jobs, num_jobs, places, tokens);
+void write_rows(const rows::Conversion* conversions, int num_conversions,
+                const rows::TokenRow* token_rows, int64_t tokens) noexcept {
+  rows::Writer<InstructionSet>::write(conversions, num_conversions, token_rows, tokens);
 }
 
 void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
-  rows::Writer<Target>::move(to, from, bytes, streams);
+  rows::Writer<InstructionSet>::move(to, from, bytes, streams);
 }
 
 }  // namespace x86_64_v4

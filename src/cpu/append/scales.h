@@ -41,9 +41,9 @@ struct Scales {
   }
 
   /// Writes the scales of the granules to `at` and says how they are to be divided.
-  static void make(const Job& job, const Granules& granules, const Magnitudes& magnitudes,
-                   const Side<std::byte>& at, Divisors& divisors) {
-    const Format& f = job.target;
+  static void make(const Conversion& conversion, const Granules& granules,
+                   const Magnitudes& magnitudes, const Side<std::byte>& at, Divisors& divisors) {
+    const Format& f = conversion.target;
     const int64_t count = granules.count();
     float* const value = divisors.value;
     bool is_bounded = !magnitudes.is_any_special;

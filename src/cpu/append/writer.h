@@ -17,22 +17,23 @@ class Writer {
  public:
   /// Token by token. K and V are loaded and measured before either is stored: divisions of one
   /// overlap with the other's arithmetic.
-  static void write(const Job* jobs, int num_jobs, const Place* places, int64_t tokens) {
-    Writer writers[] = {Writer(jobs[0]), Writer(jobs[num_jobs - 1])};
-    const int64_t count = tokens * num_jobs;
-    for (int64_t t = 0; t < count; t += num_jobs) {
-      for (int j = 0; j < num_jobs; ++j) {
-        const int64_t coming = t + j + tokens_ahead * num_jobs;
-        const bool is_coming = coming < count && places[coming].target != nullptr;
-        writers[j].begin(places[t + j], places[is_coming ? coming : t + j]);
+  static void write(const Conversion* conversions, int num_conversions, const TokenRow* token_rows,
+                    int64_t tokens) {
+    Writer writers[] = {Writer(conversions[0]), Writer(conversions[num_conversions - 1])};
+    const int64_t count = tokens * num_conversions;
+    for (int64_t t = 0; t < count; t += num_conversions) {
+      for (int j = 0; j < num_conversions; ++j) {
+        const int64_t coming = t + j + tokens_ahead * num_conversions;
+        const bool is_coming = coming < count && token_rows[coming].target != nullptr;
+        writers[j].begin(token_rows[t + j], token_rows[is_coming ? coming : t + j]);
       }
-      while (writers[0].has_more() || writers[num_jobs - 1].has_more()) {
-        for (int j = 0; j < num_jobs; ++j) writers[j].load();
-        for (int j = 0; j < num_jobs; ++j) writers[j].scale();
-        for (int j = 0; j < num_jobs; ++j) writers[j].store();
+      while (writers[0].has_more() || writers[num_conversions - 1].has_more()) {
+        for (int j = 0; j < num_conversions; ++j) writers[j].load();
+        for (int j = 0; j < num_conversions; ++j) writers[j].scale();
+        for (int j = 0; j < num_conversions; ++j) writers[j].store();
       }
     }
-    if (jobs[0].streams || jobs[num_jobs - 1].streams) I::fence();
+    if (conversions[0].streams || conversions[num_conversions - 1].streams) I::fence();
   }
 
   /// Whole lines of the target past the caches; what lies before and behind them through the
@@ -72,47 +73,48 @@ class Writer {
   static constexpr int pad = 16;              // rows begin on whole registers
   static constexpr int slack = 64;            // what loads store behind the last row
 
-  explicit Writer(const Job& job)
-      : job_(job),
-        from_bytes_(bit_width(job.source.dtype) / 8),
-        to_bytes_(bit_width(job.target.dtype) / 8) {
-    const bool is_bf16 = job.source.dtype == DType::bf16,
-               is_read = is_bf16 || job.source.dtype == DType::f32;
-    const bool is_changed =
-        job.norm != nullptr || job.rope_dims > 0 || job.source.scale_dtype != DType::invalid;
-    is_move_ = job.is_plain() && job.source.dtype == job.target.dtype;
+  explicit Writer(const Conversion& conversion)
+      : conversion_(conversion),
+        from_bytes_(bit_width(conversion.source.dtype) / 8),
+        to_bytes_(bit_width(conversion.target.dtype) / 8) {
+    const bool is_bf16 = conversion.source.dtype == DType::bf16,
+               is_read = is_bf16 || conversion.source.dtype == DType::f32;
+    const bool is_changed = conversion.norm != nullptr || conversion.rope_dims > 0 ||
+                            conversion.source.scale_dtype != DType::invalid;
+    is_move_ = conversion.is_plain() && conversion.source.dtype == conversion.target.dtype;
     is_direct_ = is_read && !is_changed;
-    shares_scales_ =
-        job.computes_scales && job.target.scale_head_stride_bytes == 0 && job.heads > 1;
-    if (job.target.granule_stride_bytes != 0) {
-      granule_size_ = job.target.granularity;
+    shares_scales_ = conversion.computes_scales && conversion.target.scale_head_stride_bytes == 0 &&
+                     conversion.heads > 1;
+    if (conversion.target.granule_stride_bytes != 0) {
+      granule_size_ = conversion.target.granularity;
     } else {
-      granule_size_ =
-          job.is_plain() && !is_direct_ ? smaller(job.head_size, head_size_max) : job.head_size;
+      granule_size_ = conversion.is_plain() && !is_direct_
+                          ? smaller(conversion.head_size, head_size_max)
+                          : conversion.head_size;
     }
-    granules_ = (job.head_size + granule_size_ - 1) / granule_size_;
-    pitch_ = (job.head_size + pad - 1) / pad * pad;
+    granules_ = (conversion.head_size + granule_size_ - 1) / granule_size_;
+    pitch_ = (conversion.head_size + pad - 1) / pad * pad;
     heads_step_ = smaller(head_size_max / pitch_, granules_max / granules_);
-    if (heads_step_ == 0 || (job.is_plain() && !is_direct_)) heads_step_ = 1;
-    granules_step_ = job.is_plain() ? 1 : smaller(granules_, granules_max);
-    only_rotates_ = is_read && Loader::only_rotates(job) &&
-                    (!is_bf16 || granules_ == 1 || granule_size_ % Loader::unit == 0);
+    if (heads_step_ == 0 || (conversion.is_plain() && !is_direct_)) heads_step_ = 1;
+    granules_step_ = conversion.is_plain() ? 1 : smaller(granules_, granules_max);
+    only_rotates_ = is_read && Loader::only_rotates(conversion) &&
+                    (!is_bf16 || granules_ == 1 || granule_size_ % Loader::double_width == 0);
     if (is_bf16 && is_direct_) reading_ = Reading::bf16;
     if (is_bf16 && only_rotates_) reading_ = Reading::split_floats;
   }
 
-  void begin(const Place& place, const Place& coming) {
-    place_ = &place;
+  void begin(const TokenRow& token_row, const TokenRow& coming) {
+    token_row_ = &token_row;
     coming_ = &coming;
-    head_ = place.target != nullptr ? 0 : job_.heads;
+    head_ = token_row.target != nullptr ? 0 : conversion_.heads;
     granule_ = 0;
     if (!has_more()) return;
     prefetch(coming);
     if (is_move_) return move_heads();
-    if (only_rotates_) angles_ = angles_of(place);
+    if (only_rotates_) angles_ = angles_of(token_row);
     if (shares_scales_) make_shared_scales();
   }
-  [[nodiscard]] bool has_more() const { return head_ < job_.heads; }
+  [[nodiscard]] bool has_more() const { return head_ < conversion_.heads; }
 
   // A step of a token: some granules of some heads, or nothing where there is no more.
   void load() {
@@ -121,16 +123,17 @@ class Writer {
     if (computes_here()) measure();
   }
   void scale() {
-    if (!has_more() || job_.target.scale_dtype == DType::invalid) return;
+    if (!has_more() || conversion_.target.scale_dtype == DType::invalid) return;
     if (computes_here()) {
-      Scales<I>::make(job_, step_, magnitudes_, scales(), divisors_);
+      Scales<I>::make(conversion_, step_, magnitudes_, scales(), divisors_);
     } else {
-      Scales<I>::read(job_.target, step_, scales(), divisors_);
+      Scales<I>::read(conversion_.target, step_, scales(), divisors_);
     }
   }
   void store() {
     if (!has_more()) return;
-    const Divisors* divisors = job_.target.scale_dtype != DType::invalid ? &divisors_ : nullptr;
+    const Divisors* divisors =
+        conversion_.target.scale_dtype != DType::invalid ? &divisors_ : nullptr;
     switch (reading_) {
       case Reading::floats: narrow<Floats<I>>(divisors); break;
       case Reading::split_floats: narrow<SplitFloats<I>>(divisors); break;
@@ -139,10 +142,13 @@ class Writer {
     advance();
   }
 
-  [[nodiscard]] bool computes_here() const { return job_.computes_scales && !shares_scales_; }
+  [[nodiscard]] bool computes_here() const {
+    return conversion_.computes_scales && !shares_scales_;
+  }
   template <class From>
   void narrow(const Divisors* divisors) {
-    Store<I, From>::narrow(job_.target.dtype, step_, divisors, job_.streams, from_bytes_);
+    Store<I, From>::narrow(conversion_.target.dtype, step_, divisors, conversion_.streams,
+                           from_bytes_);
   }
   void measure() {
     switch (reading_) {
@@ -155,36 +161,38 @@ class Writer {
 
   void load_step(bool begins_rows) {
     const int64_t first = granule_ * granule_size_;  // element
-    const std::byte* source = place_->source + head_ * job_.source.head_stride_bytes;
-    step_.heads = granules_step_ == granules_ ? smaller(heads_step_, job_.heads - head_) : 1;
+    const std::byte* source = token_row_->source + head_ * conversion_.source.head_stride_bytes;
+    step_.heads = granules_step_ == granules_ ? smaller(heads_step_, conversion_.heads - head_) : 1;
     step_.per_head = smaller(granules_step_, granules_ - granule_);
     step_.length = granule_size_;
-    step_.last_length =
-        smaller(granule_size_, job_.head_size - first - (step_.per_head - 1) * granule_size_);
-    step_.from = {source + first * from_bytes_, job_.source.head_stride_bytes,
+    step_.last_length = smaller(
+        granule_size_, conversion_.head_size - first - (step_.per_head - 1) * granule_size_);
+    step_.from = {source + first * from_bytes_, conversion_.source.head_stride_bytes,
                   granule_size_ * from_bytes_};
     step_.ahead = step_.from;
-    step_.ahead.first += coming_->source - place_->source;
-    step_.to = {place_->target + head_ * job_.target.head_stride_bytes + first * to_bytes_,
-                job_.target.head_stride_bytes, granule_size_ * to_bytes_};
+    step_.ahead.first += coming_->source - token_row_->source;
+    step_.to = {
+        token_row_->target + head_ * conversion_.target.head_stride_bytes + first * to_bytes_,
+        conversion_.target.head_stride_bytes, granule_size_ * to_bytes_};
     if (is_direct_) return;
-    if (job_.is_plain()) {
-      Loader::widen(job_.source.dtype, step_.from.first, 0, 1, step_.last_length, rows_, 0);
+    if (conversion_.is_plain()) {
+      Loader::widen(conversion_.source.dtype, step_.from.first, 0, 1, step_.last_length, rows_, 0);
     } else if (begins_rows) {
       load_heads(source);
     }
     constexpr int64_t size = sizeof(float);
-    const int64_t loaded = job_.is_plain() ? 0 : first;
+    const int64_t loaded = conversion_.is_plain() ? 0 : first;
     step_.from = {reinterpret_cast<const std::byte*>(rows_ + loaded), pitch_ * size,
                   granule_size_ * size};
   }
   /// Whole heads, transformed.
   void load_heads(const std::byte* source) {
-    if (!only_rotates_) return Loader::heads(job_, *place_, head_, step_.heads, rows_, pitch_);
+    if (!only_rotates_)
+      return Loader::heads(conversion_, *token_row_, head_, step_.heads, rows_, pitch_);
     if (reading_ == Reading::floats) {
-      Loader::template rotated<Floats<I>>(job_, source, step_.heads, angles_, rows_, pitch_);
+      Loader::template rotated<Floats<I>>(conversion_, source, step_.heads, angles_, rows_, pitch_);
     } else {
-      Loader::template rotated<Bf16s<I>>(job_, source, step_.heads, angles_, rows_, pitch_);
+      Loader::template rotated<Bf16s<I>>(conversion_, source, step_.heads, angles_, rows_, pitch_);
     }
   }
   void advance() {
@@ -196,23 +204,23 @@ class Writer {
 
   void move_heads() {
     for (; has_more(); ++head_) {
-      const std::byte* from = place_->source + head_ * job_.source.head_stride_bytes;
-      move_fetching<true>(place_->target + head_ * job_.target.head_stride_bytes, from,
-                          job_.head_size * to_bytes_, job_.streams,
-                          from + (coming_->source - place_->source));
+      const std::byte* from = token_row_->source + head_ * conversion_.source.head_stride_bytes;
+      move_fetching<true>(token_row_->target + head_ * conversion_.target.head_stride_bytes, from,
+                          conversion_.head_size * to_bytes_, conversion_.streams,
+                          from + (coming_->source - token_row_->source));
     }
   }
 
-  [[nodiscard]] const float* angles_of(const Place& place) {
-    if (reading_ == Reading::floats) return place.cos_sin;
-    Loader::split_angles(place.cos_sin, job_.rope_dims, rotation_);
+  [[nodiscard]] const float* angles_of(const TokenRow& token_row) {
+    if (reading_ == Reading::floats) return token_row.cos_sin;
+    Loader::split_angles(token_row.cos_sin, conversion_.rope_dims, rotation_);
     return rotation_;
   }
 
   /// Where the scales of this step are.
   [[nodiscard]] Side<std::byte> scales() const {
-    const Format& f = job_.target;
-    return {place_->target_scales + head_ * f.scale_head_stride_bytes +
+    const Format& f = conversion_.target;
+    return {token_row_->target_scales + head_ * f.scale_head_stride_bytes +
                 granule_ * f.granule_stride_bytes,
             f.scale_head_stride_bytes, f.granule_stride_bytes};
   }
@@ -230,7 +238,7 @@ class Writer {
       }
       head_ = 0;
       step_.heads = 1;
-      Scales<I>::make(job_, step_, all, scales(), divisors_);
+      Scales<I>::make(conversion_, step_, all, scales(), divisors_);
     }
     granule_ = 0;
   }
@@ -238,20 +246,22 @@ class Writer {
   /// Of a coming token: its angles and, where stores go through the caches, what it writes. What it
   /// reads is fetched while this one is stored, evenly: a burst would fill the buffers of the first
   /// cache and stop everything behind it.
-  void prefetch(const Place& place) const {
+  void prefetch(const TokenRow& token_row) const {
     constexpr int64_t line = 64;
-    const auto* angles = reinterpret_cast<const std::byte*>(place.cos_sin);
-    for (int64_t i = 0; i < job_.rope_dims * int64_t{sizeof(float)}; i += line) fetch(angles + i);
-    if (job_.streams) return;
-    for (int64_t head = 0; head < job_.heads; ++head) {
-      const std::byte* row = place.target + head * job_.target.head_stride_bytes;
-      for (int64_t i = 0; i < job_.head_size * to_bytes_; i += line) __builtin_prefetch(row + i, 1);
+    const auto* angles = reinterpret_cast<const std::byte*>(token_row.cos_sin);
+    for (int64_t i = 0; i < conversion_.rope_dims * int64_t{sizeof(float)}; i += line)
+      fetch(angles + i);
+    if (conversion_.streams) return;
+    for (int64_t head = 0; head < conversion_.heads; ++head) {
+      const std::byte* row = token_row.target + head * conversion_.target.head_stride_bytes;
+      for (int64_t i = 0; i < conversion_.head_size * to_bytes_; i += line)
+        __builtin_prefetch(row + i, 1);
     }
   }
 
   static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-  const Job& job_;
+  const Conversion& conversion_;
   const int64_t from_bytes_;  ///< of an element
   const int64_t to_bytes_;
   bool is_move_ = false;       ///< bytes are copied
@@ -259,15 +269,15 @@ class Writer {
   bool only_rotates_ = false;  ///< rows are rotated while they are loaded
   bool shares_scales_ = false;
   Reading reading_ = Reading::floats;
-  int64_t granule_size_ = 1;  ///< of a plain job: what fits the scratch memory
+  int64_t granule_size_ = 1;  ///< of a plain conversion: what fits the scratch memory
   int64_t granules_ = 1;      ///< of a head
   int64_t pitch_ = 1;
   int64_t heads_step_ = 1;
   int64_t granules_step_ = 1;
 
   // The token, and the step: granules from granule_ on of heads from head_ on.
-  const Place* place_ = nullptr;
-  const Place* coming_ = nullptr;
+  const TokenRow* token_row_ = nullptr;
+  const TokenRow* coming_ = nullptr;
   const float* angles_ = nullptr;  ///< in the order in which `reading_` has them
   int64_t head_ = 0;
   int64_t granule_ = 0;

@@ -7,11 +7,11 @@
 namespace folio::inline v1 {
 namespace {
 
-struct Target : avx512::Bf16Target<Target> {
+struct InstructionSet : avx512::Bf16Target<InstructionSet> {
   static constexpr Mutant mutant = Mutant::none;
 };
 
-using Runner = skeleton::TaskRunner<avx512::Engine<Target>>;
+using Runner = skeleton::TaskRunner<avx512::Engine<InstructionSet>>;
 
 }  // namespace
 

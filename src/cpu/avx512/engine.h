@@ -54,7 +54,7 @@ class Engine : public Layout<I::per_word> {
 
   static int tiles_at_once() { return 1; }
   static bool begins_rows() { return false; }
-  [[nodiscard]] int place(int r) const {
+  [[nodiscard]] int state_row(int r) const {
     if (mutant() == Mutant::heads_interleaved)
       return r % view_.task.heads * padded_rows_ + r / view_.task.heads;
     return r / view_.head_rows * padded_rows_ + r % view_.head_rows;

@@ -8,11 +8,11 @@
 namespace folio::inline v1 {
 namespace {
 
-struct Target : avx512::F32Target<Target> {
+struct InstructionSet : avx512::F32Target<InstructionSet> {
   static constexpr Mutant mutant = Mutant::none;
 };
 
-using Runner = skeleton::TaskRunner<avx512::Engine<Target>>;
+using Runner = skeleton::TaskRunner<avx512::Engine<InstructionSet>>;
 
 }  // namespace
 

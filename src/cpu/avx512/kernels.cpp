@@ -23,7 +23,7 @@ template <int PerWord>
 KernelGeometry geometry(const AttentionProblem& problem) {
   using Runner = skeleton::TaskRunner<Sizes<PerWord>>;
   KernelGeometry g;
-  g.rows = Layout<PerWord>::places(problem);
+  g.rows = Layout<PerWord>::state_rows(problem);
   g.span_keys = skeleton::span_keys;
   g.scratch_bytes = Runner::scratch_bytes(problem);
   g.partial_bytes = Runner::partial_bytes(problem);

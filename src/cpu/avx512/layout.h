@@ -83,7 +83,7 @@ struct Layout {
   // of a head: its scores are computed with keys instead of rows in the lanes
   static constexpr int few_rows = 8;
   static constexpr int element_bytes = 4 / PerWord;
-  /// Rows whose scores of a tile are held at once: a multiple of 16 that divides `places`, few
+  /// Rows whose scores of a tile are held at once: a multiple of 16 that divides `state_rows`, few
   /// enough that their queries stay in the first-level cache beside the keys.
   static constexpr int row_block = PerWord == 1 ? 48 : 64;
   static constexpr int vector_columns = lanes * PerWord;  // columns of V that are loaded together
@@ -93,7 +93,7 @@ struct Layout {
   }
   /// As many rows as share one reading of a tile while their queries and outputs stay in the
   /// second-level cache.
-  FOLIO_ALWAYS_INLINE static int places(const AttentionProblem&) { return 192; }
+  FOLIO_ALWAYS_INLINE static int state_rows(const AttentionProblem&) { return 192; }
   FOLIO_ALWAYS_INLINE static int width(const AttentionProblem& problem) {
     return padded(problem.v_head_size);
   }
@@ -105,7 +105,7 @@ struct Layout {
   FOLIO_ALWAYS_INLINE static Scratch scratch_at(void* memory, const AttentionProblem& problem) {
     Scratch s;
     skeleton::Parts parts(memory);
-    s.q = parts.take<uint32_t>(int64_t{places(problem)} * steps(problem));
+    s.q = parts.take<uint32_t>(int64_t{state_rows(problem)} * steps(problem));
     s.scores = parts.take<float>(int64_t{tile_keys} * row_block);
     s.weights = PerWord == 1 ? reinterpret_cast<uint32_t*>(s.scores)
                              : parts.take<uint32_t>(int64_t{tile_keys} / 2 * row_block);

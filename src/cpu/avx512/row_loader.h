@@ -34,7 +34,7 @@ class RowLoader {
   using smem_type = typename Shape::smem_type;
   static constexpr int group_rows = TileGroups::group_rows;
   static constexpr int num_groups = Shape::BN / group_rows, rows_at_once = 4;
-  static constexpr int num_units = num_groups + Shape::BN / rows_at_once;
+  static constexpr int num_steps = num_groups + Shape::BN / rows_at_once;
   static_assert(Shape::BN == tile_keys && Shape::num_smem_stages == stages &&
                     Shape::num_warps == 1 && Shape::full_kv && Shape::bk_smem == Shape::smem_cols &&
                     Shape::swizzle.bits == 0,
@@ -62,13 +62,13 @@ class RowLoader {
     }
   }
 
-  FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int unit) {
-    if (unit < num_groups) {
-      if (!is_in_place_[stage][unit] && options.is_fetching && fetch_[stage][unit].lines == 0)
-        fetch_rows(source, unit);
+  FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int step) {
+    if (step < num_groups) {
+      if (!is_in_place_[stage][step] && options.is_fetching && fetch_[stage][step].lines == 0)
+        fetch_rows(source, step);
       return;
     }
-    const int first = (unit - num_groups) * rows_at_once;
+    const int first = (step - num_groups) * rows_at_once;
     if (is_in_place_[stage][first / group_rows]) return;
     for (int key = first; key < first + rows_at_once; ++key) bring(stage, source, key);
   }

@@ -24,7 +24,7 @@ class PortableEngine {
   using Math = Softmax<I>;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
   static constexpr int tiles_max = 1, ahead_max = 1;
-  static int places(const AttentionProblem&) { return row_tile; }
+  static int state_rows(const AttentionProblem&) { return row_tile; }
   static int width(const AttentionProblem& problem) {
     return static_cast<int>(skeleton::round_up(problem.v_head_size, 16));
   }
@@ -37,7 +37,7 @@ class PortableEngine {
 
   static int tiles_at_once() { return tiles_max; }
   static bool begins_rows() { return false; }
-  [[nodiscard]] int place(int r) const {
+  [[nodiscard]] int state_row(int r) const {
     return mutant() == Mutant::heads_interleaved
                ? r % view_.task.heads * view_.head_rows + r / view_.task.heads
                : r;

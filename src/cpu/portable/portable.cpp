@@ -11,7 +11,7 @@ namespace {
 constexpr int32_t head_size_max = 576;
 
 /// Sizes do not depend on the instruction set; this one is never run.
-struct AnyTarget {
+struct AnyInstructionSet {
   [[maybe_unused]] static constexpr int width = 4;
   [[maybe_unused]] static constexpr int score_vectors = 2;
   [[maybe_unused]] static constexpr Mutant mutant = Mutant::none;
@@ -33,7 +33,7 @@ KernelGeometry geometry(const AttentionProblem& problem) noexcept {
   KernelGeometry g;
   g.rows = row_tile;
   g.span_keys = skeleton::span_keys;
-  using Runner = skeleton::TaskRunner<PortableEngine<AnyTarget>>;
+  using Runner = skeleton::TaskRunner<PortableEngine<AnyInstructionSet>>;
   g.scratch_bytes = Runner::scratch_bytes(problem);
   g.partial_bytes = Runner::partial_bytes(problem);
   return g;

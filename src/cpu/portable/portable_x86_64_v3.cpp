@@ -7,7 +7,7 @@
 namespace folio::inline v1 {
 namespace {
 
-struct Target {
+struct InstructionSet {
   static constexpr int width = 8;          // floats per register
   static constexpr int score_vectors = 2;  // registers of keys (or dimensions) beside 4 rows
   static constexpr Mutant mutant = Mutant::none;
@@ -34,12 +34,14 @@ namespace x86_64_v3 {
 
 void run_portable(const KernelCall& call, const Task& task, void* scratch,
                   std::byte* partials) noexcept {
-  skeleton::TaskRunner<portable::PortableEngine<Target>>::run(call, task, scratch, partials);
+  skeleton::TaskRunner<portable::PortableEngine<InstructionSet>>::run(call, task, scratch,
+                                                                      partials);
 }
 
 void finish_portable(const KernelCall& call, const Task& task, void* scratch,
                      const std::byte* partials) noexcept {
-  skeleton::TaskRunner<portable::PortableEngine<Target>>::finish(call, task, scratch, partials);
+  skeleton::TaskRunner<portable::PortableEngine<InstructionSet>>::finish(call, task, scratch,
+                                                                         partials);
 }
 
 }  // namespace x86_64_v3

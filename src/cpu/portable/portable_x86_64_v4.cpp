@@ -7,7 +7,7 @@
 namespace folio::inline v1 {
 namespace {
 
-struct Target : Avx512Lanes {};
+struct InstructionSet : Avx512Lanes {};
 
 }  // namespace
 
@@ -15,12 +15,14 @@ namespace x86_64_v4 {
 
 void run_portable(const KernelCall& call, const Task& task, void* scratch,
                   std::byte* partials) noexcept {
-  skeleton::TaskRunner<portable::PortableEngine<Target>>::run(call, task, scratch, partials);
+  skeleton::TaskRunner<portable::PortableEngine<InstructionSet>>::run(call, task, scratch,
+                                                                      partials);
 }
 
 void finish_portable(const KernelCall& call, const Task& task, void* scratch,
                      const std::byte* partials) noexcept {
-  skeleton::TaskRunner<portable::PortableEngine<Target>>::finish(call, task, scratch, partials);
+  skeleton::TaskRunner<portable::PortableEngine<InstructionSet>>::finish(call, task, scratch,
+                                                                         partials);
 }
 
 }  // namespace x86_64_v4

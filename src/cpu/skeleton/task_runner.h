@@ -22,7 +22,8 @@
 ///     static constexpr int tiles_max;                 tiles of one run at the most
 ///     static constexpr int ahead_max;                 known tiles behind those, at the most, for
 ///                                                     prefetching
-///     static int places(const AttentionProblem&);     rows of a State (>= geometry.rows, padding
+///     static int state_rows(const AttentionProblem&);     rows of a State (>= geometry.rows,
+///     padding
 ///                                                     included)
 ///     static int width(const AttentionProblem&);      columns of a State
 ///     static int64_t scratch_bytes(const AttentionProblem&);   its own, beside what the runner
@@ -36,7 +37,7 @@
 ///     void run(const State&, KeyTile* const* tiles, int count, int known);
 ///                                                     tiles [0, count) in order into the state of
 ///                                                     all heads; [count, known) come next
-///     int place(int r) const;                         where row r of the task lies in a State
+///     int state_row(int r) const;                         where row r of the task lies in a State
 ///     void write_row(const float* output, float factor, std::byte* to) const;
 ///                                                     output * factor + 0 (no negative zero) as
 ///                                                     out_dtype, natural column order
@@ -56,7 +57,7 @@ template <class Engine>
 class TaskRunner {
  public:
   static int64_t partial_bytes(const AttentionProblem& problem) {
-    return state_bytes(Engine::places(problem), Engine::width(problem));
+    return state_bytes(Engine::state_rows(problem), Engine::width(problem));
   }
   static int64_t scratch_bytes(const AttentionProblem& problem) {
     Memory memory(nullptr, problem);
@@ -90,10 +91,10 @@ class TaskRunner {
   struct Memory {
     Memory(void* at, const AttentionProblem& problem) {
       Parts parts(at);
-      visible = parts.take<Visible>(Engine::places(problem));
+      visible = parts.take<Visible>(Engine::state_rows(problem));
       tiles = parts.take<KeyTile>(queue_tiles);
-      span = parts.take_state(Engine::places(problem), Engine::width(problem));
-      total = parts.take_state(Engine::places(problem), Engine::width(problem));
+      span = parts.take_state(Engine::state_rows(problem), Engine::width(problem));
+      total = parts.take_state(Engine::state_rows(problem), Engine::width(problem));
       engine = parts.take<std::byte>(Engine::scratch_bytes(problem));
       bytes = parts.bytes();
     }
@@ -109,7 +110,7 @@ class TaskRunner {
         view_(call, task, memory_.visible),
         width_(Engine::width(view_.problem)),
         engine_(view_, memory_.engine),
-        used_(engine_.place(view_.rows - 1) + 1) {
+        used_(engine_.state_row(view_.rows - 1) + 1) {
     clear(memory_.total);
   }
 
@@ -182,9 +183,9 @@ class TaskRunner {
     }
   }
 
-  void clear_output(const State& state, int place, int count) const {
+  void clear_output(const State& state, int state_row, int count) const {
     const auto row = static_cast<size_t>(width_) * sizeof(float);
-    __builtin_memset(state.output + static_cast<int64_t>(place) * width_, 0,
+    __builtin_memset(state.output + static_cast<int64_t>(state_row) * width_, 0,
                      static_cast<size_t>(count) * row);
   }
 
@@ -207,23 +208,25 @@ class TaskRunner {
   }
 
   void fold(const State& span) const {
-    for (int r = 0; r < view_.rows; ++r) fold_row(memory_.total, span, engine_.place(r));
+    for (int r = 0; r < view_.rows; ++r) fold_row(memory_.total, span, engine_.state_row(r));
   }
 
   /// total = total (+) span for one row. A span that saw nothing changes nothing and its output is
   /// not read.
-  void fold_row(const State& total, const State& span, int place) const {
-    const float other = span.maximum[place];
-    if (other == minus_infinity && span.denominator[place] == 0.0f) return;
-    const float old = total.maximum[place];
-    if (old == minus_infinity && total.denominator[place] == 0.0f) clear_output(total, place, 1);
+  void fold_row(const State& total, const State& span, int state_row) const {
+    const float other = span.maximum[state_row];
+    if (other == minus_infinity && span.denominator[state_row] == 0.0f) return;
+    const float old = total.maximum[state_row];
+    if (old == minus_infinity && total.denominator[state_row] == 0.0f)
+      clear_output(total, state_row, 1);
     const float maximum = other > old ? other : old;
     const float reference = maximum == minus_infinity ? 0.0f : maximum;
     const float keep = Math::exp(old - reference), add = Math::exp(other - reference);
-    const int64_t at = static_cast<int64_t>(place) * width_;
+    const int64_t at = static_cast<int64_t>(state_row) * width_;
     Math::fold(total.output + at, span.output + at, width_, keep, add);
-    total.maximum[place] = maximum;
-    total.denominator[place] = total.denominator[place] * keep + span.denominator[place] * add;
+    total.maximum[state_row] = maximum;
+    total.denominator[state_row] =
+        total.denominator[state_row] * keep + span.denominator[state_row] * add;
   }
 
   /// Output and lse of all rows: the sink logit enters here, once.
@@ -242,11 +245,11 @@ class TaskRunner {
   }
 
   void emit_row(const RowWalk& at) const {
-    const int place = engine_.place(at.row);
-    const float own = memory_.total.maximum[place];
-    float maximum = own, denominator = memory_.total.denominator[place];
+    const int state_row = engine_.state_row(at.row);
+    const float own = memory_.total.maximum[state_row];
+    float maximum = own, denominator = memory_.total.denominator[state_row];
     const bool empty = denominator == 0.0f;
-    if (empty) clear_output(memory_.total, place, 1);
+    if (empty) clear_output(memory_.total, state_row, 1);
     if (view_.problem.sink_logits) {
       const int times = Engine::mutant() == Mutant::sink_counted_per_split
                             ? view_.task.span_end - view_.task.span_begin
@@ -256,7 +259,7 @@ class TaskRunner {
     }
     const float factor =
         empty ? 0.0f : (own == maximum ? 1.0f : Math::exp(own - maximum)) / denominator;
-    engine_.write_row(memory_.total.output + static_cast<int64_t>(place) * width_, factor,
+    engine_.write_row(memory_.total.output + static_cast<int64_t>(state_row) * width_, factor,
                       view_.output(at.token, at.q_head));
     if (view_.args.lse == nullptr) return;
     const int64_t row = view_.sequence.first_query + at.token;
@@ -283,7 +286,7 @@ class TaskRunner {
   TaskView view_;
   const int width_;
   Engine engine_;
-  const int used_;  // places that hold rows of the task
+  const int used_;  // state_rows that hold rows of the task
   bool has_total_ = false;
   KeyTile* queue_[queue_tiles];  // in the order of keys; the first known_ are tiles to run
   int known_ = 0;

@@ -20,15 +20,15 @@ namespace folio::inline v1 {
 /// Where the rows to come are fetched to while others are computed on.
 enum class PrefetchTo : uint8_t { nowhere = 0, l1 = 1, l2 = 2, non_temporal = 3 };
 
-/// A unit is one row. `Convert` has ConvertRow's function; an instruction set brings its own. For
-/// one warp.
+/// A load step is one row. `Convert` has ConvertRow's function; an instruction set brings its own.
+/// For one warp.
 template <class Shape, class Convert = ConvertRow>
 class InPlaceLoader {
  public:
   using smem_type = typename Shape::smem_type;
   static constexpr int group_rows = 16;
   static constexpr int num_groups = Shape::BN / group_rows;
-  static constexpr int num_units = Shape::BN;
+  static constexpr int num_steps = Shape::BN;
   static constexpr int row_bytes = Shape::smem_cols * static_cast<int>(sizeof(smem_type));
   static constexpr int cache_line_bytes = 64;
   static_assert(Shape::num_warps == 1, "InPlaceLoader: warps do not share addresses");

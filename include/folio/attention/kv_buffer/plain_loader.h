@@ -11,13 +11,13 @@
 
 namespace folio::inline v1 {
 
-/// Stage: blocks of BN rows x bk_smem columns, swizzled. A unit is 32 rows of a block, what one
-/// warp moves at once.
+/// Stage: blocks of BN rows x bk_smem columns, swizzled. A load step is 32 rows of a block, what
+/// one warp moves at once.
 template <class Shape>
 class PlainLoader {
  public:
   using smem_type = typename Shape::smem_type;
-  static constexpr int num_units = Shape::total_tiles;
+  static constexpr int num_steps = Shape::total_tiles;
   static_assert(Shape::smem_dtype == Shape::operand_type::dtype,
                 "PlainLoader: stages what is stored");
 
@@ -25,8 +25,8 @@ class PlainLoader {
 
   FOLIO_HOST_DEVICE void begin(int, const KVSource<Shape>&) {}
 
-  FOLIO_HOST_DEVICE void load(int stage, const KVSource<Shape>& source, int unit) {
-    const LoadUnit part = Shape::load_unit(unit);
+  FOLIO_HOST_DEVICE void load(int stage, const KVSource<Shape>& source, int step) {
+    const LoadUnit part = Shape::load_unit(step);
     smem_type* to = smem_ + int64_t{stage} * Shape::smem_stage_size;
     const int first = part.block * Shape::bk_smem;
     for (int key = part.row_group * Shape::warp_tile_rows;

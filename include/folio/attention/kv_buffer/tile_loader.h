@@ -54,16 +54,16 @@ class TileLoader {
  public:
   using smem_type = typename Shape::smem_type;
   using Tiles = MmaTiles<Shape>;
-  static constexpr int num_units = Tiles::num_n * Tiles::num_k;
+  static constexpr int num_steps = Tiles::num_n * Tiles::num_k;
 
   FOLIO_HOST_DEVICE explicit TileLoader(smem_type* smem) : smem_(smem) {}
 
   FOLIO_HOST_DEVICE void begin(int, const KVSource<Shape>&) {}
 
-  FOLIO_HOST_DEVICE void load(int stage, const KVSource<Shape>& source, int unit) {
+  FOLIO_HOST_DEVICE void load(int stage, const KVSource<Shape>& source, int step) {
     constexpr int keys = Shape::transpose ? Shape::MMA_N : Shape::MMA_K;
     constexpr int columns = Shape::transpose ? Shape::MMA_K : Shape::MMA_N;
-    const int n = unit / Tiles::num_k, k = unit % Tiles::num_k;
+    const int n = step / Tiles::num_k, k = step % Tiles::num_k;
     const int first_key = (Shape::transpose ? n : k) * keys,
               first_column = (Shape::transpose ? k : n) * columns;
     smem_type* tile = smem_ + int64_t{stage} * Shape::smem_stage_size + Tiles::tile_offset(n, k);

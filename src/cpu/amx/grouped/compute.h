@@ -25,9 +25,10 @@ namespace folio::inline v1::amx {
 
 /// Where weights go: over their scores, half of each row, so that what a job works on stays in L1,
 /// or beside them, where the caller may have no keys left to make scores of again.
-enum class WeightPlace : uint8_t { over_scores, beside_scores };
+enum class WeightLayout : uint8_t { over_scores, beside_scores };
 
-template <class Tile, int Depth, int VDepth, int Rows, WeightPlace Place = WeightPlace::over_scores>
+template <class Tile, int Depth, int VDepth, int Rows,
+          WeightLayout Layout = WeightLayout::over_scores>
 class Compute {
  public:
   /// `scale_log2` = scale * log2(e), positive.
@@ -57,7 +58,7 @@ class Compute {
  private:
   using Product = Products<Tile, Depth, VDepth, Rows>;
   using Row = Softmax<Tile>;
-  static constexpr bool is_over = Place == WeightPlace::over_scores;
+  static constexpr bool is_over = Layout == WeightLayout::over_scores;
   static constexpr int weight_stride = is_over ? 2 * Row::keys : Row::keys;
   static constexpr __mmask16 every = 0xffff;
   static constexpr float minus_infinity = Row::minus_infinity;

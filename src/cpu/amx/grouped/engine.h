@@ -43,7 +43,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         scratch_(memory),
         key_view_(view.args.key),
         value_view_(view.problem.value_in_key ? view.args.key : view.args.value),
-        head_places_(static_cast<int>(skeleton::round_up(view.head_rows, row_tile))),
+        head_state_rows_(static_cast<int>(skeleton::round_up(view.head_rows, row_tile))),
         key_(key_view_, view.problem.key.head_size, scratch_.keys),
         value_(value_view_, view.problem.v_head_size,
                has_few_rows() ? scratch_.keys : scratch_.values),
@@ -58,10 +58,10 @@ class GroupedEngine : public GroupedMemory<Sizes> {
 
   [[nodiscard]] int tiles_at_once() const { return has_few_rows() ? 1 : Scratch::tiles; }
   [[nodiscard]] bool begins_rows() const { return !has_few_rows(); }
-  [[nodiscard]] int place(int r) const {
+  [[nodiscard]] int state_row(int r) const {
     if (mutant() == Mutant::heads_interleaved)
-      return r % view_.task.heads * head_places_ + r / view_.task.heads;
-    return r / view_.head_rows * head_places_ + r % view_.head_rows;
+      return r % view_.task.heads * head_state_rows_ + r / view_.task.heads;
+    return r / view_.head_rows * head_state_rows_ + r % view_.head_rows;
   }
 
   /// Queries as A tiles; rows and dims that there are not are zero. A negative scale changes their
@@ -71,7 +71,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     skeleton::RowWalk at(view_), coming(view_);
     for (int i = 0; i < ahead && coming.row < view_.rows; ++i) coming.next();
     for (int h = 0; h < view_.task.heads; ++h)
-      for (int row = 0; row < head_places_; ++row) {
+      for (int row = 0; row < head_state_rows_; ++row) {
         const std::byte* from = nullptr;
         if (row < view_.head_rows) {
           from = view_.query(at.token, at.q_head);
@@ -82,7 +82,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
             coming.next();
           }
         }
-        load_query(from, queries_of(h * head_places_ + row) + row % row_tile * 64);
+        load_query(from, queries_of(h * head_state_rows_ + row) + row % row_tile * 64);
       }
   }
 
@@ -125,7 +125,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   using Tile = typename I::Tile;
   using Scratch = GroupedScratch<Sizes>;
   using Products = GroupedProducts<I, Sizes::depth, Sizes::v_depth>;
-  using Weigher = Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile, WeightPlace::beside_scores>;
+  using Weigher =
+      Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile, WeightLayout::beside_scores>;
   static constexpr __mmask16 every = 0xffff;
   static constexpr int jobs_max = 128;
 
@@ -140,38 +141,39 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     }
   }
 
-  [[nodiscard]] bool has_few_rows() const { return head_places_ == row_tile; }
-  [[nodiscard]] std::byte* queries_of(int place) const {
-    return scratch_.queries + place / row_tile * Products::query_tile_bytes;
+  [[nodiscard]] bool has_few_rows() const { return head_state_rows_ == row_tile; }
+  [[nodiscard]] std::byte* queries_of(int state_row) const {
+    return scratch_.queries + state_row / row_tile * Products::query_tile_bytes;
   }
-  [[nodiscard]] RowTile rows_at(const skeleton::State& state, int place) const {
-    return {reinterpret_cast<const uint16_t*>(queries_of(place)),
-            state.output + int64_t{place} * Sizes::v_depth, state.maximum + place,
-            state.denominator + place};
+  [[nodiscard]] RowTile rows_at(const skeleton::State& state, int state_row) const {
+    return {reinterpret_cast<const uint16_t*>(queries_of(state_row)),
+            state.output + int64_t{state_row} * Sizes::v_depth, state.maximum + state_row,
+            state.denominator + state_row};
   }
 
   /// Rows that only fill the last tile of a head have a maximum, so that they are never done again.
   void clear_padding(const skeleton::State& state, int head) const {
-    const int place = (head + 1) * head_places_ - row_tile,
-              rows = view_.head_rows - (head_places_ - row_tile);
+    const int state_row = (head + 1) * head_state_rows_ - row_tile,
+              rows = view_.head_rows - (head_state_rows_ - row_tile);
     const auto padding = static_cast<__mmask16>(0xffff << rows);
-    _mm512_mask_storeu_ps(state.maximum + place, padding, _mm512_setzero_ps());
-    _mm512_mask_storeu_ps(state.denominator + place, padding, _mm512_setzero_ps());
+    _mm512_mask_storeu_ps(state.maximum + state_row, padding, _mm512_setzero_ps());
+    _mm512_mask_storeu_ps(state.denominator + state_row, padding, _mm512_setzero_ps());
   }
 
   // ---- one tile, one row tile
 
   /// V takes K's place once the scores are known.
   void attend_few(const skeleton::State& state, const KeyTile& tile, int head) {
-    const int kv_head = view_.task.head + head, place = head * head_places_;
+    const int kv_head = view_.task.head + head, state_row = head * head_state_rows_;
     StagedTile staged = gather_scales(tile, head, 0);
     std::byte* const keys_or_values = scratch_.keys;
     ComputeScratch& compute = *scratch_.compute;
     key_.load(tile, kv_head, 0, pacer_, pace_.key);
-    Products::scores(queries_of(place), keys_or_values, compute.scores[0], pacer_, pace_.scores);
+    Products::scores(queries_of(state_row), keys_or_values, compute.scores[0], pacer_,
+                     pace_.scores);
     value_.load(tile, kv_head, 0, pacer_, pace_.value);
     staged.edge = edge_of_few(tile, head);
-    const RowTile rows = rows_at(state, place);
+    const RowTile rows = rows_at(state, state_row);
     keep_awake<I>();
     Weigher(scale_, compute).weigh({rows, staged}, view_.head_rows);
     Products::values(compute.weights, keys_or_values, rows.output, pacer_, pace_.values);
@@ -192,8 +194,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
                                             skeleton::Coverage::all;
     TileJob jobs[jobs_max];
     int count_of_jobs = 0, edges = 0;
-    for (int row = 0; row < head_places_; row += 2 * row_tile) {
-      const bool is_half = head_places_ - row <= row_tile;
+    for (int row = 0; row < head_state_rows_; row += 2 * row_tile) {
+      const bool is_half = head_state_rows_ - row <= row_tile;
       if (is_half) attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
       const int end = row + 2 * row_tile < view_.head_rows ? row + 2 * row_tile : view_.head_rows;
       for (int t = 0; t < count; ++t) {
@@ -207,12 +209,12 @@ class GroupedEngine : public GroupedMemory<Sizes> {
             attend_jobs_of<2 * row_tile>(jobs, count_of_jobs, edges);
           }
         }
-        const int place = head * head_places_ + row;
+        const int state_row = head * head_state_rows_ + row;
         TileJob& job = jobs[count_of_jobs++];
-        job.rows = rows_at(state, place);
+        job.rows = rows_at(state, state_row);
         job.tile = staged[t];
-        job.is_first = !begun_[place / row_tile];
-        begun_[place / row_tile] = true;
+        job.is_first = !begun_[state_row / row_tile];
+        begun_[state_row / row_tile] = true;
         if (coverage == skeleton::Coverage::all && !view_.has_terms) continue;
         job.tile.edge = edge_of(*tiles[t], head, row, end, scratch_.edges + edges++);
       }
@@ -327,7 +329,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   const Scratch scratch_;
   const PagedKVView& key_view_;
   const PagedKVView& value_view_;
-  const int head_places_;  // rows of a head with padding
+  const int head_state_rows_;  // rows of a head with padding
   StagedPlane<I, true, Sizes::depth, Scratch::tiles> key_;
   StagedPlane<I, false, Sizes::v_depth, Scratch::tiles> value_;
   const float scale_;  // to log2 units

@@ -7,8 +7,8 @@
 namespace folio::inline v1 {
 namespace {
 
-struct Target : Avx512Lanes {
-  using Tile = amx::HardwareTile<Target>;
+struct InstructionSet : Avx512Lanes {
+  using Tile = amx::HardwareTile<InstructionSet>;
 };
 
 }  // namespace
@@ -17,12 +17,12 @@ namespace amx_bf16 {
 
 void run_grouped_wide(const KernelCall& call, const Task& task, void* scratch,
                       std::byte* partials) noexcept {
-  amx::run_grouped<Target, amx::Piece::wide>(call, task, scratch, partials);
+  amx::run_grouped<InstructionSet, amx::Piece::wide>(call, task, scratch, partials);
 }
 
 void finish_grouped_wide(const KernelCall& call, const Task& task, void* scratch,
                          const std::byte* partials) noexcept {
-  amx::finish_grouped<Target, amx::Piece::wide>(call, task, scratch, partials);
+  amx::finish_grouped<InstructionSet, amx::Piece::wide>(call, task, scratch, partials);
 }
 
 }  // namespace amx_bf16

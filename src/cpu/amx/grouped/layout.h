@@ -83,7 +83,7 @@ template <class Sizes>
 struct GroupedMemory {
   struct Math {};
   static constexpr int tiles_max = GroupedScratch<Sizes>::tiles, ahead_max = 1;
-  static int places(const AttentionProblem&) { return grouped_rows; }
+  static int state_rows(const AttentionProblem&) { return grouped_rows; }
   static int width(const AttentionProblem&) { return Sizes::v_depth; }
   static int64_t scratch_bytes(const AttentionProblem&) {
     return GroupedScratch<Sizes>(nullptr).bytes;

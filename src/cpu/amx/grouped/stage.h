@@ -34,13 +34,13 @@ struct alignas(64) RowAddresses {
   const std::byte* at[tile_keys];
 };
 
-/// A unit is a whole tile: the pacer, if there is one, gets a tick of `lines` for each four lines
-/// read.
+/// A load step is a whole tile: the pacer, if there is one, gets a tick of `lines` for each four
+/// lines read.
 template <class I, class Shape>
 class StageLoader {
  public:
   using smem_type = typename Shape::smem_type;
-  static constexpr int num_units = 1;
+  static constexpr int num_steps = 1;
   static_assert(Shape::BN == tile_keys && Shape::smem_dtype == DType::bf16 && Shape::full_kv &&
                     Shape::num_warps == 1 && Shape::depth % 32 == 0 &&
                     Shape::smem_depth == Shape::depth,

@@ -45,7 +45,7 @@ struct TileJob {
 
 /// Memory of a call, 64-byte aligned, reusable by any other call of the thread.
 struct alignas(64) ComputeScratch {
-  float scores[2][32 * 64];   // weights too: see WeightPlace
+  float scores[2][32 * 64];   // weights too: see WeightLayout
   uint16_t weights[16 * 64];  // beside the scores
   float again[16 * 64];       // scores of rows that are weighed again
   float sums[32 * 16];

@@ -79,8 +79,8 @@ class LatentEngine : public LatentMemory<S> {
                view.batch.table, view.batch.context_lengths, 0},
               view.task.sequence, view.task.head, {reinterpret_cast<bf16*>(scratch_.stages), {}},
               view.sequence.context),
-        head_places_(static_cast<int>(skeleton::round_up(view.head_rows, tile_rows))),
-        pairs_((head_places_ + Sizes::pair_rows - 1) / Sizes::pair_rows),
+        head_state_rows_(static_cast<int>(skeleton::round_up(view.head_rows, tile_rows))),
+        pairs_((head_state_rows_ + Sizes::pair_rows - 1) / Sizes::pair_rows),
         is_staged_(uses_staged_values(view.problem)) {
     keys_.loader().prefetch_to = PrefetchTo::nowhere;  // LatentFetch has done that
     // What is read 2 bytes before a tile of weights is the last word of the tile before it.
@@ -91,10 +91,10 @@ class LatentEngine : public LatentMemory<S> {
 
   static int tiles_at_once() { return Sizes::pass_tiles; }
   static bool begins_rows() { return false; }
-  [[nodiscard]] int place(int r) const {
+  [[nodiscard]] int state_row(int r) const {
     if (mutant() == Mutant::heads_interleaved)
-      return r % view_.task.heads * head_places_ + r / view_.task.heads;
-    return r / view_.head_rows * head_places_ + r % view_.head_rows;
+      return r % view_.task.heads * head_state_rows_ + r / view_.task.heads;
+    return r / view_.head_rows * head_state_rows_ + r % view_.head_rows;
   }
 
   /// Queries as B tiles; lanes without a row are zero.
@@ -113,7 +113,8 @@ class LatentEngine : public LatentMemory<S> {
                                                          _mm512_set1_epi32(sign))
                                 : _mm512_setzero_si512();
           }
-          std::byte* const to = queries_of(h * head_places_ + first) + step * operand_tile_bytes;
+          std::byte* const to =
+              queries_of(h * head_state_rows_ + first) + step * operand_tile_bytes;
           transpose_dwords(rows,
                            [to](int i, __m512i row) { _mm512_store_si512(to + i * 64, row); });
         }
@@ -145,29 +146,29 @@ class LatentEngine : public LatentMemory<S> {
   using Products = LatentProducts<Tile, Sizes>;
   using Output = LatentOutput<I, Sizes>;
 
-  /// What products do between their steps: they fetch, and every few steps do a unit of a job.
-  enum class Job : uint8_t { none, softmax, values };
+  /// What products do between their steps: they fetch, and every few steps do a step of side work.
+  enum class SideWork : uint8_t { none, softmax, values };
   struct Work {
     LatentEngine& engine;
-    Job job;
+    SideWork side;
     int period;  // steps for a unit
     int wait = 1;
 
     FOLIO_ALWAYS_INLINE void fetch() { engine.fetch_.step(); }
     FOLIO_ALWAYS_INLINE void step() {
       fetch();
-      if (job == Job::none || --wait != 0) return;
+      if (side == SideWork::none || --wait != 0) return;
       wait = period;
-      if (job == Job::softmax && engine.softmax_.units_left() != 0) engine.softmax_.step();
-      if (job == Job::values && !engine.values_.is_done()) engine.values_.step();
+      if (side == SideWork::softmax && engine.softmax_.steps_left() != 0) engine.softmax_.step();
+      if (side == SideWork::values && !engine.values_.is_done()) engine.values_.step();
     }
   };
 
-  [[nodiscard]] std::byte* queries_of(int place) const {
-    return scratch_.queries + place / tile_rows * Sizes::query_tile_bytes;
+  [[nodiscard]] std::byte* queries_of(int state_row) const {
+    return scratch_.queries + state_row / tile_rows * Sizes::query_tile_bytes;
   }
   [[nodiscard]] int row_tiles_of(int pair) const {
-    return head_places_ - pair * Sizes::pair_rows > tile_rows ? 2 : 1;
+    return head_state_rows_ - pair * Sizes::pair_rows > tile_rows ? 2 : 1;
   }
   [[nodiscard]] std::byte* weights_of(int pair) const {
     return scratch_.weights + pair * Sizes::pair_weight_bytes;
@@ -200,26 +201,26 @@ class LatentEngine : public LatentMemory<S> {
   // ---- a pass over up to 192 keys for one head
 
   void pass(const skeleton::State& state, KeyTile* const* tiles, int count, int head) {
-    const int first_place = head * head_places_;
+    const int first_state_row = head * head_state_rows_;
     int turn = 0;
     for (uint32_t& tiles_of_pair : rescaled_) tiles_of_pair = 0;
     for (int p = 0; p < pairs_; ++p) {
-      const int place = first_place + p * Sizes::pair_rows;
+      const int state_row = first_state_row + p * Sizes::pair_rows;
       const int64_t tile_weights = (is_staged_ ? 4 : 8) * operand_tile_bytes;
       for (int t = 0; t < count; ++t, turn ^= 1) {
-        scores(t, queries_of(place), row_tiles_of(p), scratch_.scores[turn]);
+        scores(t, queries_of(state_row), row_tiles_of(p), scratch_.scores[turn]);
         finish_softmax();
         softmax_pair_ = p;
         softmax_tile_ = t;
-        softmax_.begin({tiles[t], scratch_.scores[turn], state.maximum + place,
-                        state.denominator + place, weights_of(p) + t * tile_weights,
+        softmax_.begin({tiles[t], scratch_.scores[turn], state.maximum + state_row,
+                        state.denominator + state_row, weights_of(p) + t * tile_weights,
                         factors_of(p) + t * Sizes::pair_rows,
                         head * view_.head_rows + p * Sizes::pair_rows, (head + 1) * view_.head_rows,
                         row_tiles_of(p)});
       }
     }
     finish_softmax();
-    float* const output = state.output + int64_t{first_place} * Sizes::width;
+    float* const output = state.output + int64_t{first_state_row} * Sizes::width;
     if (is_staged_) {
       values_staged(output, count);
     } else {
@@ -230,9 +231,9 @@ class LatentEngine : public LatentMemory<S> {
 
   /// Scores of a tile of keys for a pair of row tiles, and the softmax that has begun.
   void scores(int tile, const std::byte* queries, int row_tiles, float* to) {
-    const int units = softmax_.units_left();
-    const int period = units != 0 ? 2 * Sizes::k_steps / units : 1;
-    Work work{*this, units != 0 ? Job::softmax : Job::none, period, period};
+    const int steps = softmax_.steps_left();
+    const int period = steps != 0 ? 2 * Sizes::k_steps / steps : 1;
+    Work work{*this, steps != 0 ? SideWork::softmax : SideWork::none, period, period};
     if (row_tiles == 2) {
       Products::template scores<2>(groups_ + tile * 4, queries, to, work);
     } else {
@@ -241,7 +242,7 @@ class LatentEngine : public LatentMemory<S> {
   }
 
   void finish_softmax() {
-    while (softmax_.units_left() != 0) softmax_.step();
+    while (softmax_.steps_left() != 0) softmax_.step();
     if (softmax_.is_rescaled) rescaled_[softmax_pair_] |= 1u << softmax_tile_;
     softmax_.is_rescaled = false;
   }
@@ -262,7 +263,7 @@ class LatentEngine : public LatentMemory<S> {
   }
 
   void values_in_place(float* output, int count, int pair) {
-    Work work{*this, Job::none, 1};
+    Work work{*this, SideWork::none, 1};
     for_each_stretch(pair, count, output, Sizes::v_depth, [&](int begin, int end) {
       const std::byte* const weights = weights_of(pair) + begin * 4 * Sizes::group_weight_bytes;
       for (int c = 0; c < Sizes::chunks; ++c) {
@@ -286,7 +287,7 @@ class LatentEngine : public LatentMemory<S> {
       for (int p = 0; p < pairs_; ++p) {
         const bool stages = p + 1 == pairs_ && c + 1 < Sizes::chunks;
         if (stages) values_.begin(groups_, count * 4, c + 1, scratch_.values);
-        Work work{*this, stages ? Job::values : Job::none, 1};
+        Work work{*this, stages ? SideWork::values : SideWork::none, 1};
         float* const block = output + int64_t{p} * Sizes::pair_rows * Sizes::width + c * 32;
         for_each_stretch(p, count, block, 32, [&](int begin, int end) {
           const std::byte* const staged = scratch_.values + begin * 4 * operand_tile_bytes;
@@ -305,8 +306,8 @@ class LatentEngine : public LatentMemory<S> {
   LatentSoftmax<I, Sizes> softmax_;
   ValueStage<I, Sizes> values_;
   Keys keys_;
-  const int head_places_;  // rows of a head with padding
-  const int pairs_;        // of row tiles of a head
+  const int head_state_rows_;  // rows of a head with padding
+  const int pairs_;            // of row tiles of a head
   const bool is_staged_;
   const TileScope<Tile> tiles_;
   TileRows groups_[Sizes::pass_groups];

@@ -10,8 +10,8 @@
 namespace folio::inline v1 {
 namespace {
 
-struct Target : Avx512Lanes {
-  using Tile = amx::HardwareTile<Target>;
+struct InstructionSet : Avx512Lanes {
+  using Tile = amx::HardwareTile<InstructionSet>;
 };
 
 }  // namespace
@@ -20,12 +20,12 @@ namespace amx_bf16 {
 
 void run_latent(const KernelCall& call, const Task& task, void* scratch,
                 std::byte* partials) noexcept {
-  amx::run_latent<Target>(call, task, scratch, partials);
+  amx::run_latent<InstructionSet>(call, task, scratch, partials);
 }
 
 void finish_latent(const KernelCall& call, const Task& task, void* scratch,
                    const std::byte* partials) noexcept {
-  amx::finish_latent<Target>(call, task, scratch, partials);
+  amx::finish_latent<InstructionSet>(call, task, scratch, partials);
 }
 
 }  // namespace amx_bf16

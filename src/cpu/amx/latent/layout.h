@@ -113,7 +113,7 @@ struct LatentMemory {
   using Sizes = S;
   struct Math {};
   static constexpr int tiles_max = Sizes::pass_tiles, ahead_max = Sizes::pass_tiles;
-  static int places(const AttentionProblem&) { return Sizes::rows; }
+  static int state_rows(const AttentionProblem&) { return Sizes::rows; }
   static int width(const AttentionProblem&) { return Sizes::width; }
   static int64_t scratch_bytes(const AttentionProblem&) {
     return typename Sizes::Scratch(nullptr).bytes;

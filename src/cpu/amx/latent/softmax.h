@@ -66,7 +66,7 @@ FOLIO_ALWAYS_INLINE void transpose_dwords(__m512i (&rows)[16], const Put& put) {
   }
 }
 
-/// Softmax of a 64-key tile for a pair of row tiles, unit by unit.
+/// Softmax of a 64-key tile for a pair of row tiles, step by step.
 template <class I, class Sizes>
 class LatentSoftmax {
  public:
@@ -94,24 +94,24 @@ class LatentSoftmax {
   };
   void begin(const Part& part) {
     part_ = part;
-    row_tile_ = unit_ = 0;
-    units_ = part.row_tiles * tile_units;
+    row_tile_ = step_ = 0;
+    steps_ = part.row_tiles * tile_steps;
     is_rescaled = false;
   }
-  [[nodiscard]] int units_left() const { return units_; }
+  [[nodiscard]] int steps_left() const { return steps_; }
 
   __attribute__((noinline)) void step() {
-    --units_;
+    --steps_;
     float* const scores = scores_of_part();
-    if (unit_ == 0) prepare(*part_.tile, part_.first_row + row_tile_ * tile_rows, scores);
-    const int half = unit_ / half_units, part = unit_ % half_units;
-    if (part < half_units - 1) {
+    if (step_ == 0) prepare(*part_.tile, part_.first_row + row_tile_ * tile_rows, scores);
+    const int half = step_ / half_steps, part = step_ % half_steps;
+    if (part < half_steps - 1) {
       if (part == 0) sums_[half] = {};
       weigh(scores + half * 512, part * part_keys, _mm512_set1_ps(factor_), maximum(), sums_[half]);
     } else {
       spread(half);
     }
-    if (++unit_ == tile_units) settle(scores);
+    if (++step_ == tile_steps) settle(scores);
   }
 
   /// the output of some row is to be multiplied by factors before the values of the tile join it
@@ -124,10 +124,10 @@ class LatentSoftmax {
   static constexpr __mmask16 every = 0xffff;
   static constexpr float minus_infinity = -__builtin_inff();
   static constexpr float most = 256.0f;
-  static constexpr int part_keys = 4;  // pairs of keys in a unit
+  static constexpr int part_keys = 4;  // pairs of keys in a step
   // for 32 keys of a row tile: weights, and spreading them
-  static constexpr int half_units = 16 / part_keys + 1;
-  static constexpr int tile_units = 2 * half_units;
+  static constexpr int half_steps = 16 / part_keys + 1;
+  static constexpr int tile_steps = 2 * half_steps;
 
   [[nodiscard]] float* scores_of_part() const {
     return part_.scores + row_tile_ * Sizes::score_tile;
@@ -251,7 +251,7 @@ class LatentSoftmax {
     if (fits != every) sum = weigh_again(scores, static_cast<__mmask16>(~fits));
     float* const denominator = part_.denominator + row_tile_ * tile_rows;
     _mm512_store_ps(denominator, _mm512_maskz_add_ps(every, _mm512_load_ps(denominator), sum));
-    unit_ = 0;
+    step_ = 0;
     ++row_tile_;
   }
 
@@ -328,8 +328,8 @@ class LatentSoftmax {
   const bool is_staged_;
   Part part_ = {};
   int row_tile_ = 0;
-  int unit_ = 0;   // of the row tile
-  int units_ = 0;  // left of the pair
+  int step_ = 0;   // of the row tile
+  int steps_ = 0;  // left of the pair
   Sums sums_[2];   // of each half of the keys
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/any_target.h: what rows ask of an instruction set and x86-64 has: the base of
-/// each object's own type.
+/// src/cpu/append/any_instruction_set.h: what rows ask of an instruction set and x86-64 has: the
+/// base of each object's own type.
 ///
 /// ISA-safe: always-inline functions only.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace folio::inline v1::rows {
 
-struct AnyTarget {
+struct AnyInstructionSet {
   /// mask ? a : b, bit by bit
   template <class U>
   FOLIO_ALWAYS_INLINE static U select(U mask, U a, U b) {

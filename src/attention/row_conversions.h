@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/row_jobs.h: planes and tensors as the kernels of cpu/append see them: formats,
-/// jobs and places.
+/// src/attention/row_conversions.h: planes and tensors as the kernels of cpu/append see them:
+/// formats, conversions and token rows.
 #pragma once
 
 #include "cpu/append/rows.h"
@@ -14,20 +14,22 @@ namespace folio::inline v1 {
 [[nodiscard]] rows::Format format_of(const PagedKVView& view) noexcept;
 [[nodiscard]] rows::Format format_of(const AnyTensor<3>& tensor) noexcept;
 
-/// A job between two formats.
-[[nodiscard]] rows::Job job_of(const rows::Format& source, const rows::Format& target,
-                               int32_t heads, int64_t head_size, bool computes_scales) noexcept;
+/// A conversion between two formats.
+[[nodiscard]] rows::Conversion conversion_of(const rows::Format& source, const rows::Format& target,
+                                             int32_t heads, int64_t head_size,
+                                             bool computes_scales) noexcept;
 
 /// Adds the normalisation (if `weights`) and the rotation (if `rope`).
-void transform(rows::Job& job, const Rope* rope, const float* weights, float eps) noexcept;
+void transform(rows::Conversion& conversion, const Rope* rope, const float* weights,
+               float eps) noexcept;
 
 /// Heads that are packed on both sides of a plain conversion count as one.
-void pack_heads(rows::Job& job) noexcept;
+void pack_heads(rows::Conversion& conversion) noexcept;
 
 /// Whether a call that writes `bytes` stores past the caches: where it writes much, and whole
 /// lines.
-[[nodiscard]] bool should_stream(const rows::Job& job, const void* data, int64_t token_stride_bytes,
-                                 int64_t bytes) noexcept;
+[[nodiscard]] bool should_stream(const rows::Conversion& conversion, const void* data,
+                                 int64_t token_stride_bytes, int64_t bytes) noexcept;
 
 [[nodiscard]] constexpr bool computes_scales(const PagedKVView& view) {
   return view.scales.data != nullptr && view.scales.slot_stride_bytes != 0;
@@ -44,30 +46,32 @@ void pack_heads(rows::Job& job) noexcept;
   return static_cast<std::byte*>(tensor.data) + token * tensor.stride_bytes[0];
 }
 
-/// Collects the places of tokens and hands them to the kernel in batches, so that it sees coming
+/// Collects token rows and hands them to the kernel in batches, so that it sees coming
 /// tokens while it works on one.
-class PlaceBatch {
+class TokenRowBatch {
  public:
-  PlaceBatch(const rows::Job* jobs, int num_jobs, const rows::Kernel& kernel)
-      : jobs_(jobs), num_jobs_(num_jobs), kernel_(kernel) {}
-  /// One place for each job.
-  void add(const rows::Place* places) {
-    for (int j = 0; j < num_jobs_; ++j) places_[tokens_ * num_jobs_ + j] = places[j];
+  TokenRowBatch(const rows::Conversion* conversions, int num_conversions,
+                const rows::Kernel& kernel)
+      : conversions_(conversions), num_conversions_(num_conversions), kernel_(kernel) {}
+  /// One token row for each conversion.
+  void add(const rows::TokenRow* token_rows) {
+    for (int j = 0; j < num_conversions_; ++j)
+      token_rows_[tokens_ * num_conversions_ + j] = token_rows[j];
     if (++tokens_ == size) flush();
   }
   void flush() {
-    if (tokens_ > 0) kernel_.write(jobs_, num_jobs_, places_, tokens_);
+    if (tokens_ > 0) kernel_.write(conversions_, num_conversions_, token_rows_, tokens_);
     tokens_ = 0;
   }
 
  private:
   static constexpr int64_t size = 128;
 
-  const rows::Job* jobs_;
-  int num_jobs_;
+  const rows::Conversion* conversions_;
+  int num_conversions_;
   const rows::Kernel& kernel_;
   int64_t tokens_ = 0;
-  rows::Place places_[2 * size];
+  rows::TokenRow token_rows_[2 * size];
 };
 
 }  // namespace folio::inline v1

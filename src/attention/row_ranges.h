@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/work_split.h: cuts a range of independent rows into tasks for an Executor.
+/// src/attention/row_ranges.h: cuts a range of independent rows into tasks for an Executor.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace folio::inline v1 {
 
 /// `rows` rows in `tasks` ranges of nearly equal length.
-struct WorkSplit {
+struct RowRanges {
   int64_t rows = 0;
   int64_t tasks = 0;
 
@@ -23,7 +23,7 @@ struct WorkSplit {
 inline constexpr int64_t task_bytes_min = 32 * 1024;
 
 /// At most four tasks per thread, so that uneven threads even out. `rows` >= 1.
-inline WorkSplit split_rows(int64_t rows, int64_t row_bytes, int64_t threads) {
+inline RowRanges row_ranges(int64_t rows, int64_t row_bytes, int64_t threads) {
   const int64_t rows_min = std::max<int64_t>(1, task_bytes_min / std::max<int64_t>(1, row_bytes));
   return {rows, std::clamp<int64_t>(rows / rows_min, 1, threads * 4)};
 }

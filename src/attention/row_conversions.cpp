@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/attention/row_conversions.cpp: planes and tensors as formats and conversions.
+#include "attention/row_conversions.h"
+
+#include "cpu/profile.h"
+
+namespace folio::inline v1 {
+
+rows::Format format_of(const PagedKVView& view) noexcept {
+  rows::Format f;
+  f.dtype = view.dtype;
+  f.head_stride_bytes = view.head_stride_bytes;
+  if (view.scales.data == nullptr) return f;
+  f.scale_dtype = view.scales.dtype;
+  f.granularity = view.scales.granularity;
+  f.scale_head_stride_bytes = view.scales.head_stride_bytes;
+  f.granule_stride_bytes = view.scales.granule_stride_bytes;
+  if (view.scales.tensor_scale != nullptr) f.tensor_scale = *view.scales.tensor_scale;
+  return f;
+}
+
+rows::Format format_of(const AnyTensor<3>& tensor) noexcept {
+  rows::Format f;
+  f.dtype = tensor.dtype;
+  f.head_stride_bytes = tensor.stride_bytes[1];
+  return f;
+}
+
+rows::Conversion conversion_of(const rows::Format& source, const rows::Format& target,
+                               int32_t heads, int64_t head_size, bool computes_scales) noexcept {
+  rows::Conversion conversion;
+  conversion.heads = heads;
+  conversion.head_size = head_size;
+  conversion.source = source;
+  conversion.target = target;
+  conversion.computes_scales = computes_scales;
+  return conversion;
+}
+
+void transform(rows::Conversion& conversion, const Rope* rope, const float* weights,
+               float eps) noexcept {
+  conversion.norm = weights;
+  conversion.norm_eps = eps;
+  if (rope != nullptr) {
+    conversion.first_dim = rope->first_dim;
+    conversion.rope_dims = rope->dims;
+    conversion.interleaved = rope->interleaved;
+  }
+}
+
+void pack_heads(rows::Conversion& conversion) noexcept {
+  const bool packed = conversion.source.head_stride_bytes ==
+                          conversion.head_size * bit_width(conversion.source.dtype) / 8 &&
+                      conversion.target.head_stride_bytes ==
+                          conversion.head_size * bit_width(conversion.target.dtype) / 8;
+  if (!packed || !conversion.is_plain()) return;
+  conversion.head_size *= conversion.heads;
+  conversion.heads = 1;
+}
+
+bool should_stream(const rows::Conversion& conversion, const void* data, int64_t token_stride_bytes,
+                   int64_t bytes) noexcept {
+  constexpr int64_t line = 64;
+  if (bytes < machine_profile().stream_bytes) return false;
+  const int64_t width = bit_width(conversion.target.dtype) / 8;
+  const bool has_granules = conversion.target.scale_dtype != DType::invalid &&
+                            conversion.target.granule_stride_bytes != 0;
+  const int64_t run = has_granules && conversion.target.granularity < conversion.head_size
+                          ? conversion.target.granularity
+                          : conversion.head_size;
+  return run * width % line == 0 && conversion.head_size * width % line == 0 &&
+         token_stride_bytes % line == 0 &&
+         (conversion.heads == 1 || conversion.target.head_stride_bytes % line == 0) &&
+         reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(line) == 0;
+}
+
+}  // namespace folio::inline v1
