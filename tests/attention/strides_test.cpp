@@ -4,7 +4,6 @@
 /// own.
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -154,24 +153,12 @@ TEST(Strides, a_kernel_without_granules_is_not_given_them_by_a_call) {
   }
 }
 
-TEST(Strides, a_plane_ends_where_offsets_do) {
+TEST(Strides, planes_may_run_backwards) {
   const AttentionCase c(CaseOptions{});
   const Kernel& kernel = kernels().back();
-  expect_refused(check_bent(kernel, c,
-                            [](AttentionArgs& a) {
-                              a.key.page_stride_bytes = std::numeric_limits<int64_t>::max() / 4 * 4;
-                            }),
-                 "attend: key.page_stride_bytes is");
-  expect_refused(check_bent(kernel, c,
-                            [](AttentionArgs& a) {
-                              a.value.slot_stride_bytes = std::numeric_limits<int64_t>::min();
-                            }),
-                 "attend: value.slot_stride_bytes is");
-  EXPECT_TRUE(
-      check_bent(kernel, c,
-                 [](AttentionArgs& a) { a.key.page_stride_bytes = -a.key.page_stride_bytes; })
-          .is_ok())
-      << "planes may run backwards";
+  EXPECT_TRUE(check_bent(kernel, c, [](AttentionArgs& a) {
+                a.key.page_stride_bytes = -a.key.page_stride_bytes;
+              }).is_ok());
 }
 
 }  // namespace
