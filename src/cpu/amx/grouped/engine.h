@@ -130,7 +130,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   using Weigher =
       Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile, WeightLayout::beside_scores>;
   static constexpr __mmask16 every = 0xffff;
-  static constexpr int jobs_max = 128;
+  static constexpr int jobs_max = GroupedTuning::jobs_max;
 
   void load_query(const std::byte* from, std::byte* to) const {
     const __m512i sign =
