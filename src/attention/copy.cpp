@@ -16,6 +16,7 @@
 #include "cache/check_view.h"
 #include "core/checked.h"
 #include "core/run_on.h"
+#include "cpu/profile.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -239,7 +240,8 @@ Status run(const char* function, Call& call, void (*task)(void*, int64_t) noexce
   const auto planes = static_cast<int64_t>(call.from.size()) * 2;
   const Result<int64_t> threads = concurrency_of(function, executor);
   if (!threads) return threads.error();
-  const int64_t worthwhile = std::max<int64_t>(1, call.bytes / planes / task_bytes_min);
+  const int64_t worthwhile =
+      std::max<int64_t>(1, call.bytes / planes / machine_profile().append.task_bytes);
   call.parts =
       std::clamp<int64_t>((*threads + planes - 1) / planes, 1, std::min(most_parts, worthwhile));
   return run_on(function, executor, planes * call.parts, task, &call);

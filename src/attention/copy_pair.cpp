@@ -35,18 +35,18 @@ void pack(Box& box) {
   }
 }
 
+/// Runs of fewer than `call_bytes` are not worth a call of the kernel.
 void copy_box(Box box, const std::byte* from, std::byte* to, const rows::Kernel& kernel,
-              bool streams) {
+              int64_t call_bytes, bool streams) {
   if (from == to) return;
   pack(box);
-  constexpr int64_t short_run = 256;  // not worth a call
   for (int64_t i = 0; i < box.extent[0]; ++i) {
     for (int64_t k = 0; k < box.extent[1]; ++k) {
       for (int64_t g = 0; g < box.extent[2]; ++g) {
         std::byte* target = to + i * box.to_stride[0] + k * box.to_stride[1] + g * box.to_stride[2];
         const std::byte* source =
             from + i * box.from_stride[0] + k * box.from_stride[1] + g * box.from_stride[2];
-        if (box.bytes < short_run) {
+        if (box.bytes < call_bytes) {
           std::memcpy(target, source, static_cast<size_t>(box.bytes));
         } else {
           kernel.move(target, source, box.bytes, streams);
@@ -96,7 +96,9 @@ bool have_same_form(const PagedKVView& from, const PagedKVView& to) {
 CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyKind kind,
                    int64_t bytes) noexcept
     : from_(from), to_(to), kernel_(rows::kernel()), bytes_(bytes) {
-  streams_ = bytes >= machine_profile().stream_bytes;
+  const AppendProfile& profile = machine_profile().append;
+  streams_ = bytes >= profile.stream_bytes;
+  call_bytes_ = profile.call_bytes;
   if (from.dtype != to.dtype || (from.scales.data != nullptr) != (to.scales.data != nullptr))
     return;
   if (from.scales.data == nullptr) {
@@ -121,7 +123,7 @@ void CopyPair::move(const CopyBox& at) const noexcept {
   box.to_stride[0] = to_.slot_stride_bytes;
   box.to_stride[1] = to_.head_stride_bytes;
   copy_box(box, row_of(from_, at.from_page, at.from_slot, at.head),
-           row_of(to_, at.to_page, at.to_slot, at.head), kernel_, streams_);
+           row_of(to_, at.to_page, at.to_slot, at.head), kernel_, call_bytes_, streams_);
   if (scales_move_) move_scales(at);
 }
 
@@ -146,7 +148,7 @@ void CopyPair::move_scales(const CopyBox& at) const noexcept {
                scale_offset_bytes(source, at.from_page, at.from_slot, at.head, 0),
            static_cast<std::byte*>(target.data) +
                scale_offset_bytes(target, at.to_page, at.to_slot, at.head, 0),
-           kernel_, false);
+           kernel_, call_bytes_, false);
 }
 
 rows::Conversion CopyPair::conversion(int32_t heads) const noexcept {

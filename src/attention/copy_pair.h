@@ -50,6 +50,7 @@ class CopyPair {
   bool scales_move_ = false;
   bool streams_ = false;
   int64_t bytes_ = 0;
+  int64_t call_bytes_ = 0;  // shorter runs are not worth a call
 };
 
 }  // namespace folio::inline v1

@@ -34,6 +34,7 @@ rows::Conversion conversion_of(const rows::Format& source, const rows::Format& t
   conversion.source = source;
   conversion.target = target;
   conversion.computes_scales = computes_scales;
+  conversion.tokens_ahead = machine_profile().append.tokens_ahead;
   return conversion;
 }
 
@@ -61,7 +62,7 @@ void pack_heads(rows::Conversion& conversion) noexcept {
 bool should_stream(const rows::Conversion& conversion, const void* data, int64_t token_stride_bytes,
                    int64_t bytes) noexcept {
   constexpr int64_t line = 64;
-  if (bytes < machine_profile().stream_bytes) return false;
+  if (bytes < machine_profile().append.stream_bytes) return false;
   const int64_t width = bit_width(conversion.target.dtype) / 8;
   const bool has_granules = conversion.target.scale_dtype != DType::invalid &&
                             conversion.target.granule_stride_bytes != 0;

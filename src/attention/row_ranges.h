@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cpu/profile.h"
+
 namespace folio::inline v1 {
 
 /// `rows` rows in `tasks` ranges of nearly equal length.
@@ -18,14 +20,13 @@ struct RowRanges {
   [[nodiscard]] int64_t end(int64_t task) const { return begin(task + 1); }
 };
 
-/// Enough bytes for a task to outweigh handing it to another thread (a fork-join costs about a
-/// microsecond, a core moves some 10 GB/s).
-inline constexpr int64_t task_bytes_min = 32 * 1024;
-
-/// At most four tasks per thread, so that uneven threads even out. `rows` >= 1.
+/// Tasks of at least the profile's `task_bytes`, and not more of them per thread than it says.
+/// `rows` >= 1.
 inline RowRanges row_ranges(int64_t rows, int64_t row_bytes, int64_t threads) {
-  const int64_t rows_min = std::max<int64_t>(1, task_bytes_min / std::max<int64_t>(1, row_bytes));
-  return {rows, std::clamp<int64_t>(rows / rows_min, 1, threads * 4)};
+  const AppendProfile& profile = machine_profile().append;
+  const int64_t rows_min =
+      std::max<int64_t>(1, profile.task_bytes / std::max<int64_t>(1, row_bytes));
+  return {rows, std::clamp<int64_t>(rows / rows_min, 1, threads * profile.tasks_per_thread)};
 }
 
 }  // namespace folio::inline v1

@@ -10,8 +10,9 @@
 namespace folio::inline v1 {
 namespace {
 
-// Per worker. Few enough that plans stay small, enough that the last tasks of a step are a few per
-// cent of it.
+// Proportions of a plan, and no numbers of a machine: with the limits they bound its memory, and a
+// plan is a function of lengths, masks and the kernel's geometry alone. Per worker: few enough that
+// plans stay small, enough that the last tasks of a step are a few per cent of it.
 constexpr int64_t divided_units = 4;
 constexpr int64_t pieces = 64;
 constexpr int64_t stored_spans = 64;

@@ -1,16 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/profile.cpp: the profiles. Figures behind them: docs/kernels/.
+/// src/cpu/profile.cpp: the profiles. Figures behind them: docs/lab/.
 #include "cpu/profile.h"
 
 namespace folio::inline v1 {
 namespace {
 
-constexpr MachineProfile generic{.name = "generic", .bf16_dot_is_slow = true};
+// Parts that all kinds of machines share so far: one value has served them.
+
+/// Measured on Intel, family 6, model 207; read where `staged` is paced.
+constexpr AmxGroupedProfile paced_staging{
+    .pace_16_bit = {.stage_keys = 36, .scores = 16, .stage_values = 25, .values = 11},
+    .pace_8_bit = {.stage_keys = 25, .scores = 16, .stage_values = 25, .values = 22},
+    .lines_at_end = 8};
+constexpr RowsProfile scattered_rows{.queries_ahead = 8, .outputs_ahead = 8};
+/// Two tokens are about the time that memory takes. A fork-join costs about a microsecond, a core
+/// moves some 10 GB/s.
+constexpr AppendProfile server_memory{.tokens_ahead = 2,
+                                      .stream_bytes = 32 << 20,
+                                      .task_bytes = 32 << 10,
+                                      .tasks_per_thread = 4,
+                                      .call_bytes = 256};
+
+constexpr MachineProfile generic{.name = "generic",
+                                 .bf16_dot_is_slow = true,
+                                 .amx_grouped = paced_staging,
+                                 .rows = scattered_rows,
+                                 .append = server_memory};
 constexpr MachineProfile intel{.name = "Intel with AVX512-BF16",
                                .bf16_dot_is_slow = true,
                                .in_place = PrefetchPolicy::paced,
-                               .staged = PrefetchPolicy::paced};
-constexpr MachineProfile amd_zen{.name = "AMD Zen 4 and later", .in_place = PrefetchPolicy::paced};
+                               .staged = PrefetchPolicy::paced,
+                               .amx_grouped = paced_staging,
+                               .rows = scattered_rows,
+                               .append = server_memory};
+constexpr MachineProfile amd_zen{.name = "AMD Zen 4 and later",
+                                 .in_place = PrefetchPolicy::paced,
+                                 .amx_grouped = paced_staging,
+                                 .rows = scattered_rows,
+                                 .append = server_memory};
 
 }  // namespace
 
@@ -20,5 +47,7 @@ const MachineProfile& profile_of(const Processor& processor) noexcept {
   if (processor.vendor == Vendor::intel) return intel;
   return generic;
 }
+
+const MachineProfile& machine_profile() noexcept { return profile_of(processor()); }
 
 }  // namespace folio::inline v1

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/profile.h: how a kind of machine wants to be used, as data: which units are fast, how
-/// its memory is fetched ahead.
+/// src/cpu/profile.h: how a kind of machine wants to be used, as data: which arithmetic is fast,
+/// how its memory is fetched ahead, what is worth a task.
 ///
 /// Chosen by feature bits and processor identity, never by timing, so that a machine always runs
-/// the same code. Kernels read a profile; they hold no machine's constants themselves.
+/// the same code. Kernels read a profile when a task or a call begins; they hold no machine's
+/// numbers themselves. What a kernel is compiled for is in tuning.h. No bit of a result depends on
+/// a profile but through the choice of the kernel.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +20,56 @@ enum class PrefetchPolicy : uint8_t {
   paced,  ///< every line once, spread evenly over the work before its use
 };
 
+/// Of the lines that come next, how many each step of a head asks for, in per cent. What is left is
+/// asked for at the end of the head, when nothing else is.
+struct PacePercent {
+  int32_t stage_keys = 0;
+  int32_t scores = 0;
+  int32_t stage_values = 0;
+  int32_t values = 0;
+};
+
+/// Of the AMX kernel for grouped heads, where `staged` is paced (docs/kernels/amx.md).
+struct AmxGroupedProfile {
+  PacePercent pace_16_bit = {};  ///< keys of 16 bits
+  PacePercent pace_8_bit = {};   ///< of 8 bits: half the lines for the same products
+  int32_t lines_at_end = 0;      ///< asked for together of what is left
+};
+
+/// Of all attention kernels: rows of q and of the output are scattered, and fetched so many rows
+/// before their turn.
+struct RowsProfile {
+  int32_t queries_ahead = 0;
+  int32_t outputs_ahead = 0;
+};
+
+/// Of append, rotate, merge and the copies (docs/kernels/append.md).
+struct AppendProfile {
+  int32_t tokens_ahead = 0;  ///< tokens whose source is fetched while one is written
+  /// Calls that write at least this much store past the caches: they would not hold it, and a store
+  /// that bypasses them needs no read of the line that it replaces.
+  int64_t stream_bytes = 0;
+  int64_t task_bytes = 0;        ///< enough for a task to outweigh handing it to another thread
+  int32_t tasks_per_thread = 0;  ///< at most, so that uneven threads even out
+  int64_t call_bytes = 0;        ///< enough for a run of a copy to outweigh a call
+};
+
 struct MachineProfile {
-  const char* name = "generic";
+  const char* name = "";
   /// slower than two f32 multiply-adds: kernels on it are not chosen while others accept
   bool bf16_dot_is_slow = false;
   PrefetchPolicy in_place = PrefetchPolicy::none;  ///< of kernels that read rows where they lie
   /// of kernels that stage whole tiles: of the rows of the next head or tile
   PrefetchPolicy staged = PrefetchPolicy::none;
-  /// Calls that write at least this much (append, copies) store past the caches: they would not
-  /// hold it, and a store that bypasses them needs no read of the line that it replaces.
-  int64_t stream_bytes = 32 << 20;
+  AmxGroupedProfile amx_grouped = {};
+  RowsProfile rows = {};
+  AppendProfile append = {};
 };
 
 [[nodiscard]] const MachineProfile& profile_of(const Processor& processor) noexcept;
-[[nodiscard]] inline const MachineProfile& machine_profile() noexcept {
-  return profile_of(processor());
-}
+
+/// Of this machine. Thread safe, without a lock. No inline function: nothing of it is compiled for
+/// the instruction set of a kernel that reads it.
+[[nodiscard]] const MachineProfile& machine_profile() noexcept;
 
 }  // namespace folio::inline v1

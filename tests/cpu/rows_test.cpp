@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpu/features.h"
+#include "cpu/profile.h"
 #include "support/guarded_memory.h"
 #include "support/random.h"
 
@@ -52,6 +53,7 @@ rows::Conversion conversion(DType from, DType to, int64_t n) {
   job.head_size = n;
   job.source = {from, n * bytes_of(from)};
   job.target = {to, n * bytes_of(to)};
+  job.tokens_ahead = machine_profile().append.tokens_ahead;
   return job;
 }
 

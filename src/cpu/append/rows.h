@@ -48,6 +48,9 @@ struct Conversion {
   int32_t rope_dims = 0;  ///< 0: no rotation
   bool interleaved = false;
   bool streams = false;  ///< stores bypass the caches
+  /// the source of the token so many tokens on is fetched meanwhile; that of the first conversion
+  /// counts
+  int32_t tokens_ahead = 0;
 
   /// A conversion element by element, or a copy.
   [[nodiscard]] bool is_plain() const {

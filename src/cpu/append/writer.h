@@ -21,9 +21,10 @@ class Writer {
                     int64_t tokens) {
     Writer writers[] = {Writer(conversions[0]), Writer(conversions[num_conversions - 1])};
     const int64_t count = tokens * num_conversions;
+    const int64_t ahead = int64_t{conversions[0].tokens_ahead} * num_conversions;
     for (int64_t t = 0; t < count; t += num_conversions) {
       for (int j = 0; j < num_conversions; ++j) {
-        const int64_t coming = t + j + tokens_ahead * num_conversions;
+        const int64_t coming = t + j + ahead;
         const bool is_coming = coming < count && token_rows[coming].target != nullptr;
         writers[j].begin(token_rows[t + j], token_rows[is_coming ? coming : t + j]);
       }
@@ -69,9 +70,8 @@ class Writer {
     __builtin_memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
   }
 
-  static constexpr int64_t tokens_ahead = 2;  // that are fetched: about the time that memory takes
-  static constexpr int pad = 16;              // rows begin on whole registers
-  static constexpr int slack = 64;            // what loads store behind the last row
+  static constexpr int pad = 16;    // rows begin on whole registers
+  static constexpr int slack = 64;  // what loads store behind the last row
 
   explicit Writer(const Conversion& conversion)
       : conversion_(conversion),

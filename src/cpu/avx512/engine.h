@@ -109,7 +109,7 @@ class Engine : public Layout<I::per_word> {
   using P = Products<I>;
   using S = Softmax<I>;
   using Base::row_block;
-  static constexpr int masked_rows = 32;  // computed together where not all see the whole tile
+  static constexpr int masked_rows = Tuning<I::per_word>::masked_rows;
 
   /// Scales that a kernel of 16-bit operands can apply to scores and weights: they do not vary
   /// along the row.

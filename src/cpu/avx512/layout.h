@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "cpu/skeleton/state.h"
+#include "cpu/tuning.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/attention/problem.h"
 
@@ -80,20 +81,19 @@ struct Scratch {
 template <int PerWord>
 struct Layout {
   static constexpr int tiles_max = 1, ahead_max = 1;
-  // of a head: its scores are computed with keys instead of rows in the lanes
-  static constexpr int few_rows = 8;
+  static constexpr int few_rows = Tuning<PerWord>::few_rows;
+  static_assert(few_rows <= 8);
   static constexpr int element_bytes = 4 / PerWord;
-  /// Rows whose scores of a tile are held at once: a multiple of 16 that divides `state_rows`, few
-  /// enough that their queries stay in the first-level cache beside the keys.
-  static constexpr int row_block = PerWord == 1 ? 48 : 64;
+  static constexpr int row_block = Tuning<PerWord>::block_rows;
+  static_assert(row_block % lanes == 0 && Tuning<PerWord>::task_rows % row_block == 0);
   static constexpr int vector_columns = lanes * PerWord;  // columns of V that are loaded together
 
   FOLIO_ALWAYS_INLINE static int padded(int columns) {
     return static_cast<int>(skeleton::round_up(columns, vector_columns));
   }
-  /// As many rows as share one reading of a tile while their queries and outputs stay in the
-  /// second-level cache.
-  FOLIO_ALWAYS_INLINE static int state_rows(const AttentionProblem&) { return 192; }
+  FOLIO_ALWAYS_INLINE static int state_rows(const AttentionProblem&) {
+    return Tuning<PerWord>::task_rows;
+  }
   FOLIO_ALWAYS_INLINE static int width(const AttentionProblem& problem) {
     return padded(problem.v_head_size);
   }

@@ -33,12 +33,11 @@ template <class I>
 class Products {
  public:
   static constexpr int row_block = Layout<I::per_word>::row_block;
-  /// Six instead of four rows of output beside one another, where rows are many: V, seldom in the
-  /// first-level cache, is read less.
-  static constexpr bool is_tall = I::per_word == 1;
+  static constexpr bool is_tall = Tuning<I::per_word>::is_tall;
 
-  /// Keys that one call of `scores` takes beside so many vectors of rows.
-  static constexpr int keys_beside(int vectors) { return vectors == 1 ? 16 : vectors <= 3 ? 8 : 4; }
+  static constexpr int keys_beside(int vectors) {
+    return Tuning<I::per_word>::keys_beside(vectors);
+  }
 
   /// Scores of the first keys_beside(vectors) rows.
   static void scores(int vectors, const ScoreCall& call) {

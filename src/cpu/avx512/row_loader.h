@@ -26,14 +26,15 @@ struct RowOptions {
 };
 
 /// Units: lines of groups that are no run of slots are requested, then rows that are not read in
-/// place are brought to the stage, four at a time. Whole runs are requested by the products, line
+/// place are brought to the stage, a few at a time. Whole runs are requested by the products, line
 /// by line.
 template <class I, class Shape>
 class RowLoader {
  public:
   using smem_type = typename Shape::smem_type;
   static constexpr int group_rows = TileGroups::group_rows;
-  static constexpr int num_groups = Shape::BN / group_rows, rows_at_once = 4;
+  static constexpr int num_groups = Shape::BN / group_rows,
+                       rows_at_once = Tuning<I::per_word>::staged_rows;
   static constexpr int num_steps = num_groups + Shape::BN / rows_at_once;
   static_assert(Shape::BN == tile_keys && Shape::num_smem_stages == stages &&
                     Shape::num_warps == 1 && Shape::full_kv && Shape::bk_smem == Shape::smem_cols &&

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/portable/scratch.h: tile sizes of the portable kernel and how its scratch memory is laid
-/// out.
+/// src/cpu/portable/scratch.h: how the scratch memory of the portable kernel is laid out.
 ///
 ///     q       [row_tile][head]            queries, scaled, f32
 ///     rows    [16][head]                  key rows on their way into `keys`
@@ -16,12 +15,13 @@
 #include <cstdint>
 
 #include "cpu/skeleton/state.h"
+#include "cpu/tuning.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/attention/problem.h"
 
 namespace folio::inline v1::portable {
 
-inline constexpr int row_tile = 64;  // rows that share one staged key tile
+inline constexpr int row_tile = Tuning::task_rows;
 
 struct Scratch {
   int32_t head = 0, v_head = 0;  // rounded up: row strides in floats

@@ -21,7 +21,7 @@ struct Tiles {
   static constexpr int W = V::W;
   static constexpr int score_vectors = I::score_vectors;  // registers of keys
   static constexpr int value_vectors = I::score_vectors;  // registers of dimensions
-  static constexpr int block_rows = 4;
+  static constexpr int block_rows = Tuning::block_rows;
 
   /// For rows [r, end): scores [row][tile_keys] = q [row][stride head] . keys
   /// [head_size][tile_keys]

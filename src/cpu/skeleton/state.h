@@ -12,7 +12,8 @@
 
 namespace folio::inline v1::skeleton {
 
-// keys of a span, a multiple of the tile, the same for every problem and kernel
+// keys of a span, a multiple of the tile, the same for every problem, kernel and machine: bits
+// depend on it
 inline constexpr int span_keys = 2048;
 
 /// State of `state_rows` rows: output / denominator is the result; `maximum` is the logit, in the

@@ -48,6 +48,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/profile.h"
 #include "cpu/skeleton/task_view.h"
 #include "cpu/skeleton/units.h"
 
@@ -232,7 +233,7 @@ class TaskRunner {
   /// Output and lse of all rows: the sink logit enters here, once.
   void emit() const {
     // rows of the output are scattered: their lines are fetched before they are written
-    constexpr int ahead = 8;
+    const int ahead = machine_profile().rows.outputs_ahead;
     RowWalk at(view_), coming(view_);
     for (int i = 0; i < ahead && coming.row < view_.rows; ++i) coming.next();
     for (; at.row < view_.rows; at.next()) {

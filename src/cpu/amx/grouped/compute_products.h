@@ -20,6 +20,7 @@
 
 #include <cstdint>
 
+#include "cpu/tuning.h"
 #include "folio/core/host_device.h"
 
 namespace folio::inline v1::amx {
@@ -49,8 +50,7 @@ class Products {
     static constexpr bool adds = false;
     static constexpr int steps = Depth / 32;
     static constexpr int columns = keys / 16;
-    // larger Q takes L1 from O: 40 against 54 % of the roof at 256
-    static constexpr bool a_stays = Depth <= 128;
+    static constexpr bool a_stays = Depth <= GroupedTuning::resident_query_depth;
     static constexpr int a_stride = 64, a_step = kb, a_tile = steps * kb;
     static constexpr int c_stride = keys * 4;
   };

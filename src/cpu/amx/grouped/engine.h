@@ -48,7 +48,9 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         value_(value_view_, view.problem.v_head_size,
                has_few_rows() ? scratch_.keys : scratch_.values),
         scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) * log2_e),
-        tiles_(has_few_rows() ? view.head_rows : row_tile) {
+        tiles_(has_few_rows() ? view.head_rows : row_tile),
+        profile_(machine_profile()),
+        is_paced_(profile_.staged == PrefetchPolicy::paced) {
     Tile::template zero<0>();  // keep_awake multiplies these before anything is loaded
     Tile::template zero<1>();
     Tile::template zero<7>();
@@ -67,7 +69,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   /// Queries as A tiles; rows and dims that there are not are zero. A negative scale changes their
   /// sign.
   void load_queries() const {
-    constexpr int ahead = 8;  // rows are scattered
+    const int ahead = profile_.rows.queries_ahead;
     skeleton::RowWalk at(view_), coming(view_);
     for (int i = 0; i < ahead && coming.row < view_.rows; ++i) coming.next();
     for (int h = 0; h < view_.task.heads; ++h)
@@ -96,7 +98,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       if (has_few_rows()) {
         if (is_paced_) begin_pace(*tiles[0], known > 1 ? tiles[1] : nullptr, h);
         attend_few(state, *tiles[0], h);
-        pacer_.finish();
+        pacer_.finish(profile_.amx_grouped.lines_at_end);
       } else {
         attend_many(state, tiles, count, h);
       }
@@ -128,7 +130,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   using Weigher =
       Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile, WeightLayout::beside_scores>;
   static constexpr __mmask16 every = 0xffff;
-  static constexpr int jobs_max = 128;
+  static constexpr int jobs_max = GroupedTuning::jobs_max;
 
   void load_query(const std::byte* from, std::byte* to) const {
     const __m512i sign =
@@ -277,8 +279,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     return is_whole ? nullptr : edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
   }
 
-  /// Lines of each tick, so that they spread over the five steps about as time does. Some are left
-  /// for the end of a head, when nothing else is asked for.
+  /// Lines of each tick, so that they spread over the five steps about as time does.
   struct Pace {
     int key, scores, value, values;
   };
@@ -290,18 +291,16 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     const auto share = [lines](int percent, int ticks) {
       return (lines * percent + 50 * ticks) / (100 * ticks);
     };
-    const bool is_narrow = bit_width(key_view_.dtype) == 8;  // half the lines for the same products
-    pace_.key = share(is_narrow ? 25 : 36, 16 * key_lines);
-    pace_.scores = share(16, 4 * Products::k_steps);
-    pace_.value = share(25, 16 * value_lines);
-    pace_.values = share(is_narrow ? 22 : 11, Sizes::v_depth / 8);
+    const PacePercent& percent = bit_width(key_view_.dtype) == 8 ? profile_.amx_grouped.pace_8_bit
+                                                                 : profile_.amx_grouped.pace_16_bit;
+    pace_.key = share(percent.stage_keys, 16 * key_lines);
+    pace_.scores = share(percent.scores, 4 * Products::k_steps);
+    pace_.value = share(percent.stage_values, 16 * value_lines);
+    pace_.values = share(percent.values, Sizes::v_depth / 8);
   }
   static int lines_of(DType dtype, int head_size) {
     return (head_size * bit_width(dtype) / 8 + 63) / 64;
   }
-
-  /// `profile_of` is no inline function: nothing of it is compiled for this instruction set.
-  static bool has_pace() { return profile_of(processor()).staged == PrefetchPolicy::paced; }
 
   /// Of token-major rows, which hold all heads of a token, each head's turn fetches a part of the
   /// next tile's; otherwise the rows of the head that comes next.
@@ -334,7 +333,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   StagedPlane<I, false, Sizes::v_depth, Scratch::tiles> value_;
   const float scale_;  // to log2 units
   const TileScope<Tile> tiles_;
-  const bool is_paced_ = has_pace();
+  const MachineProfile& profile_;
+  const bool is_paced_;
   Pace pace_;
   Pacer<I> pacer_;
   int64_t span_ = -1;                         // of the tiles that ran last

@@ -11,6 +11,7 @@
 
 #include "cpu/amx/grouped/staged_tile.h"
 #include "cpu/skeleton/state.h"
+#include "cpu/tuning.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/attention/problem.h"
 
@@ -23,8 +24,7 @@ struct GroupedSizes {
   static constexpr int v_depth = VDepth;
 };
 
-// of a task: a chunk of prefill of one KV head, or several heads of decode
-inline constexpr int grouped_rows = 1024;
+inline constexpr int grouped_rows = GroupedTuning::task_rows;
 inline constexpr int row_tile = 16;  // rows of an A operand
 
 /// Calls visit(GroupedSizes<...>) for the smallest sizes that hold the problem's; false: there are
@@ -48,11 +48,8 @@ inline constexpr Piece piece_of = Sizes::depth <= 128 ? Piece::narrow : Piece::w
 /// A task's memory beside the skeleton's.
 template <class Sizes>
 struct GroupedScratch {
-  static constexpr int tiles =
-      // staged at once for many rows: half a MB or so, which the second cache holds
-      Sizes::depth > 192 ? 8 : 16;
-
-  static constexpr int edges_max = 64;
+  static constexpr int tiles = GroupedTuning::staged_tiles(Sizes::depth);
+  static constexpr int edges_max = GroupedTuning::edges_max;
 
   FOLIO_ALWAYS_INLINE explicit GroupedScratch(void* memory) {
     skeleton::Parts parts(memory);

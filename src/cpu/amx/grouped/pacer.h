@@ -98,9 +98,9 @@ class Pacer {
     turn_ = !turn_;
     plane[second && plane[1].lines != 0 ? 1 : plane[0].lines != 0 ? 0 : 1].tick(count);
   }
-  /// All that is left.
-  void finish() {
-    while (plane[0].lines != 0 || plane[1].lines != 0) tick(8);
+  /// All that is left, `lines` together.
+  void finish(int lines) {
+    while (plane[0].lines != 0 || plane[1].lines != 0) tick(lines);
   }
   PlanePacer<I> plane[2];
 

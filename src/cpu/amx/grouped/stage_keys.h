@@ -11,6 +11,7 @@
 
 #include "cpu/amx/grouped/pacer.h"
 #include "cpu/amx/stage_convert.h"
+#include "cpu/tuning.h"
 
 namespace folio::inline v1::amx {
 
@@ -29,7 +30,7 @@ class KeyStage {
                    Pacer<I>& pacer, int lines) {
     const Stored<I, D> stored;
     for (int q = 0; q < tile_keys / 4; ++q) {
-      if (q % 2 == 0) keep_awake<I>();
+      if (q % GroupedTuning::awake_groups == 0) keep_awake<I>();
       quad(stored, row + 4 * q, head_size, chunks,
            to + (q >> 2) * chunks * tile_bytes + (q & 3) * 16, pacer, lines);
     }

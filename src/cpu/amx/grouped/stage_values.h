@@ -27,7 +27,7 @@ class ValueStage {
                    Pacer<I>& pacer, int lines) {
     const Stored<I, D> stored;
     for (int q = 0; q < tile_keys / 4; ++q) {
-      if (q % 2 == 0) keep_awake<I>();
+      if (q % GroupedTuning::awake_groups == 0) keep_awake<I>();
       quad(stored, row + 4 * q, head_size, chunks, to + (q >> 3) * tile_bytes + (q & 7) * 2 * 64,
            pacer, lines);
     }

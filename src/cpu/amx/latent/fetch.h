@@ -2,8 +2,8 @@
 /// src/cpu/amx/latent/fetch.h: fetches the rows of the coming pass to L2 while this one is
 /// multiplied.
 ///
-/// Rows come in eight streams that take turns, two lines at a time, and these as evenly in time as
-/// the calls allow. A line asked for holds one of the few buffers between L1 and L2 until it has
+/// Rows come in a few streams that take turns, a line or two at a time, and these as evenly in time
+/// as the calls allow. A line asked for holds one of the few buffers between L1 and L2 until it has
 /// come from memory, and the loads of tiles need the same buffers. So there are no bursts, and a
 /// stream is slow enough for the prefetcher of L2 to run ahead of it. ISA-safe: templates on a tag
 /// type.
@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/tuning.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 
 namespace folio::inline v1::amx {
@@ -46,16 +47,16 @@ class LatentFetch {
       const auto* const at =
           reinterpret_cast<const char*>(rows_[stream_ * stream_rows + row_] + offset_);
       _mm_prefetch(at, _MM_HINT_T1);
-      _mm_prefetch(at + 64, _MM_HINT_T1);
+      if constexpr (visit_bytes > 64) _mm_prefetch(at + 64, _MM_HINT_T1);
       if (++stream_ == streams) next_lines();
     }
   }
 
  private:
-  static constexpr int visit_bytes = 128;
-  static constexpr int streams = 8;
+  static constexpr int visit_bytes = LatentTuning::fetch_bytes;
+  static constexpr int streams = LatentTuning::fetch_streams;
   static constexpr int stream_rows = Sizes::pass_keys / streams;
-  static_assert(Sizes::pass_keys % streams == 0);
+  static_assert(Sizes::pass_keys % streams == 0 && (visit_bytes == 64 || visit_bytes == 128));
 
   FOLIO_ALWAYS_INLINE void next_lines() {
     stream_ = 0;

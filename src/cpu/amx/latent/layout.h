@@ -27,6 +27,7 @@
 #include <cstdint>
 
 #include "cpu/skeleton/state.h"
+#include "cpu/tuning.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/attention/problem.h"
 
@@ -40,18 +41,15 @@ template <int Depth, int VDepth>
 struct LatentSizes {
   static constexpr int depth = Depth;
   static constexpr int v_depth = VDepth;
-  static constexpr int rows = 128;  // of a task, padding included
+  static constexpr int rows = LatentTuning::task_rows;
   static constexpr int pair_rows = 2 * tile_rows;
   static constexpr int pairs_max = rows / pair_rows;
-  // with four, a chunk of V, its stage and the weights do not stay in L1
-  static constexpr int pass_tiles = 3;
+  static constexpr int pass_tiles = LatentTuning::pass_tiles;
   static constexpr int pass_keys = pass_tiles * tile_keys;
   static constexpr int pass_groups = pass_keys / 16;
   static constexpr int k_steps = depth / 32;
-  static constexpr int chunks = v_depth / 32;  // of 32 columns of V
-  /// Columns of a State: 16 more than used, so that the rows of a tile do not all fall into the
-  /// same sets of the cache.
-  static constexpr int width = v_depth + 16;
+  static constexpr int chunks = v_depth / 32;                        // of 32 columns of V
+  static constexpr int width = v_depth + LatentTuning::pad_columns;  // columns of a State
   static constexpr int64_t query_tile_bytes = k_steps * operand_tile_bytes;
   // in place; staged weights take half
   static constexpr int64_t group_weight_bytes = 2 * operand_tile_bytes;
@@ -100,10 +98,9 @@ FOLIO_ALWAYS_INLINE constexpr bool is_large_latent(int head_size, int v_head_siz
          v_head_size >= 8 && v_head_size <= LargeLatent::v_depth;
 }
 
-/// V in place takes twice the products for V and no staging, so it wins while rows are few. A
-/// matter of the problem, not of the task: the two round differently.
+/// A matter of the problem, not of the task: the two round differently.
 FOLIO_ALWAYS_INLINE constexpr bool uses_staged_values(const AttentionProblem& problem) {
-  return problem.q_heads / problem.key.num_heads > 32;
+  return problem.q_heads / problem.key.num_heads > LatentTuning::in_place_group_max;
 }
 
 /// What the skeleton asks an engine for its memory; the engine itself exists for instruction sets

@@ -124,7 +124,7 @@ class LatentSoftmax {
   static constexpr __mmask16 every = 0xffff;
   static constexpr float minus_infinity = -__builtin_inff();
   static constexpr float most = 256.0f;
-  static constexpr int part_keys = 4;  // pairs of keys in a step
+  static constexpr int part_keys = LatentTuning::weigh_pairs;  // in a step
   // for 32 keys of a row tile: weights, and spreading them
   static constexpr int half_steps = 16 / part_keys + 1;
   static constexpr int tile_steps = 2 * half_steps;
