@@ -2,6 +2,7 @@
 # Every public header, from the foundation upwards. A lint compares this list with include/.
 set(FOLIO_PUBLIC_HEADERS
     folio/core/any_tensor.h
+    folio/core/buffer.h
     folio/core/dtype.h
     folio/core/execution.h
     folio/core/export.h

@@ -9,6 +9,7 @@
 #include <folio/attention/attend.h>
 #include <folio/cache/copy.h>
 #include <folio/cache/planes.h>
+#include <folio/core/buffer.h>
 #include <folio/pool/page_pool.h>
 
 #include <algorithm>
@@ -64,16 +65,6 @@ void on_two_threads(void*, int64_t n, void (*task)(void* arg, int64_t i) noexcep
 }
 constexpr Executor two_threads{nullptr, [](void*) { return 2; }, on_two_threads};
 
-/// The engine owns all memory; folio says how much it wants.
-struct alignas(64) Line {
-  std::byte bytes[64];
-};
-struct Memory {
-  explicit Memory(int64_t bytes) : lines(size_t(bytes + 63) / 64) {}
-  MemorySpan span() { return {lines.data(), int64_t(lines.size() * 64)}; }
-  std::vector<Line> lines;
-};
-
 struct Request {
   const char* name = "";
   std::vector<TokenId> tokens = {};  // prompt, then what has been generated
@@ -93,14 +84,16 @@ struct Engine {
   PagePool pool =
       PagePool::create({.num_pages = num_pages, .page_size = page_size, .max_sequences = max_batch})
           .value();
-  Memory blocks{num_pages * page_bytes(shape).value()},
-      scales{num_pages * scale_page_bytes(shape).value()};
+  // the engine owns all memory; folio says how much it wants
+  Buffer blocks = Buffer::allocate(num_pages * page_bytes(shape).value()).value(),
+         scales = Buffer::allocate(num_pages * scale_page_bytes(shape).value()).value();
   std::vector<KVPlanes> planes =
       make_planes(shape, num_pages, blocks.span(), scales.span()).value();
   Attention attention = Attention::create(problem(), {max_batch, step_tokens, max_context,
                                                       executor.concurrency(executor.context)})
                             .value();
-  Memory plan_memory{attention.plan_bytes()}, workspace{attention.workspace_bytes()};
+  Buffer plan_memory = Buffer::allocate(attention.plan_bytes()).value(),
+         workspace = Buffer::allocate(attention.workspace_bytes()).value();
 
   AttentionProblem problem() const {
     AttentionProblem p{.key = planes[0].key, .value = planes[0].value, .q_heads = q_heads};
