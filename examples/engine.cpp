@@ -157,12 +157,12 @@ struct Engine {
         qkv(size_t(tokens) * qkv_width);
     // of the fused projection, in place: strides are in bytes
     const auto slice = [&](int32_t first, int32_t heads) {
-      float* const data = qkv.data() + first * head_size;
-      return AnyTensor<3>{
+      const float* const data = qkv.data() + first * head_size;
+      return ConstTensor<3>{
           data, DType::f32, {tokens, heads, head_size}, {qkv_width * 4, head_size * 4, 4}};
     };
-    const AnyTensor<3> q = slice(0, q_heads), k = slice(q_heads, kv_heads),
-                       v = slice(q_heads + kv_heads, kv_heads);
+    const ConstTensor<3> q = slice(0, q_heads), k = slice(q_heads, kv_heads),
+                         v = slice(q_heads + kv_heads, kv_heads);
     const AnyTensor<3> out =
         dense_tensor<3>(attended.data(), DType::f32, {tokens, q_heads, head_size});
 
