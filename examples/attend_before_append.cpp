@@ -5,11 +5,7 @@
 /// Each call gives the log of its softmax's denominator; merge joins the parts as if they had been
 /// one. The new rows are a view of their own: pages of unbounded size, whose ids are row numbers.
 /// For a ring window without slack, or drafts that may be thrown away.
-#include <folio/attention/append.h>
-#include <folio/attention/attend.h>
-#include <folio/attention/merge.h>
-#include <folio/cache/planes.h>
-#include <folio/core/buffer.h>
+#include <folio/folio.h>
 
 #include <cmath>
 #include <cstdio>

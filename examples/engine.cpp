@@ -5,12 +5,7 @@
 /// A and B share a prefix, C forks from A while A decodes. Then each is generated again, alone, in
 /// a cold cache and in one chunk, and must give the same tokens: attention here is reproducible per
 /// query. A pool without pages is an ordinary event; all other errors end in `main`.
-#include <folio/attention/append.h>
-#include <folio/attention/attend.h>
-#include <folio/cache/copy.h>
-#include <folio/cache/planes.h>
-#include <folio/core/buffer.h>
-#include <folio/pool/page_pool.h>
+#include <folio/folio.h>
 
 #include <algorithm>
 #include <atomic>

@@ -3,11 +3,8 @@
 ///
 /// Pool -> CacheTables -> collection -> one query's attention, over a cache (key by key) and over
 /// an operand (run by run), checked against a plain loop. nvcc compiles the same file for devices.
-#include <folio/attention/operand.h>
-#include <folio/cache/page_table_builder.h>
-#include <folio/cache/paged_kv_cache_collection.h>
-#include <folio/core/buffer.h>
-#include <folio/pool/page_pool.h>
+#include <folio/folio.h>
+#include <folio/kernels.h>
 
 #include <cmath>
 #include <cstdio>

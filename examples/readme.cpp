@@ -2,11 +2,7 @@
 /// examples/readme.cpp: the README's example: one sequence through pool, append and attention.
 ///
 /// The part between the two marks stands in the README; a test compares them.
-#include <folio/attention/append.h>
-#include <folio/attention/attend.h>
-#include <folio/cache/planes.h>
-#include <folio/core/buffer.h>
-#include <folio/pool/page_pool.h>
+#include <folio/folio.h>
 
 #include <cmath>
 #include <cstdio>

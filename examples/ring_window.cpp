@@ -11,10 +11,7 @@
 /// The ring holds window + new tokens - 1 keys at least, since `append` comes before `attend` and a
 /// chunk's last token must not overwrite what its first one sees. With fewer slots, attend first:
 /// examples/attend_before_append.cpp.
-#include <folio/attention/append.h>
-#include <folio/attention/attend.h>
-#include <folio/cache/planes.h>
-#include <folio/core/buffer.h>
+#include <folio/folio.h>
 
 #include <algorithm>
 #include <cmath>
