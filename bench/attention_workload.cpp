@@ -189,13 +189,10 @@ AttentionProblem Workload::problem() const {
   return p;
 }
 
-AttentionArgs Workload::args() const {
+AttentionArgs Workload::inputs() const {
   const int64_t tokens = static_cast<int64_t>(shape_.sequences) * shape_.new_tokens;
   AttentionArgs a;
-  a.q = dense_tensor<3>(const_cast<std::byte*>(q_.data()), activation_,
-                        {tokens, shape_.q_heads, shape_.head_size});
-  a.out = dense_tensor<3>(const_cast<std::byte*>(out_.data()), activation_,
-                          {tokens, shape_.q_heads, v_head_size_});
+  a.q = dense_tensor<3>(q_.data(), activation_, {tokens, shape_.q_heads, shape_.head_size});
   a.key = planes_.key;
   a.value = planes_.value;
   return a;
@@ -231,8 +228,11 @@ Executor Workload::executor() const {
 
 void Workload::run() {
   Step& step = steps_[next_++ % steps_.size()];
+  AttentionArgs args = inputs();
+  args.out =
+      dense_tensor<3>(out_.data(), activation_, {args.q.extent[0], shape_.q_heads, v_head_size_});
   // The constructor made it. NOLINTNEXTLINE(bugprone-unchecked-optional-access)
-  attend(attention_, step.plan, args(), {workspace_->data(), workspace_->bytes()}, executor())
+  attend(attention_, step.plan, args, {workspace_->data(), workspace_->bytes()}, executor())
       .or_throw();
 }
 
@@ -256,7 +256,7 @@ std::string Workload::check() const {
       keys += context_of(b);
       const int64_t row = static_cast<int64_t>(b + 1) * shape_.new_tokens - 1;
       const auto expected =
-          reference::attend_query(attention_.problem(), step.batch, args(), b, row, head);
+          reference::attend_query(attention_.problem(), step.batch, inputs(), b, row, head);
       const int64_t first = (row * shape_.q_heads + head) * v_head_size_;
       for (int32_t d = 0; d < v_head_size_; ++d)
         error.add(

@@ -80,7 +80,7 @@ class Workload {
   [[nodiscard]] int32_t context_of(int32_t sequence) const;
   [[nodiscard]] int64_t pages_of_batch() const;
   [[nodiscard]] AttentionProblem problem() const;
-  [[nodiscard]] AttentionArgs args() const;
+  [[nodiscard]] AttentionArgs inputs() const;  ///< without `out`
   [[nodiscard]] Executor executor() const;
 
   WorkloadShape shape_;

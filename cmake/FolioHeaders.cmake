@@ -2,6 +2,7 @@
 # Every public header, from the foundation upwards. A lint compares this list with include/.
 set(FOLIO_PUBLIC_HEADERS
     folio/core/any_tensor.h
+    folio/core/buffer.h
     folio/core/dtype.h
     folio/core/execution.h
     folio/core/export.h
@@ -63,8 +64,10 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/plan.h
     folio/attention/problem.h
     folio/attention/rotate.h
+    folio/kernels.h
     folio/c/folio.h
     folio/pool/page_pool.h
+    folio/folio.h
     folio/testing/access_order.h
     folio/testing/actor.h
     folio/testing/mbarrier.h

@@ -5,10 +5,7 @@
 /// Each call gives the log of its softmax's denominator; merge joins the parts as if they had been
 /// one. The new rows are a view of their own: pages of unbounded size, whose ids are row numbers.
 /// For a ring window without slack, or drafts that may be thrown away.
-#include <folio/attention/append.h>
-#include <folio/attention/attend.h>
-#include <folio/attention/merge.h>
-#include <folio/cache/planes.h>
+#include <folio/folio.h>
 
 #include <cmath>
 #include <cstdio>
@@ -25,14 +22,6 @@ constexpr uint32_t pages[] = {2, 0, 3};
 float element(int64_t kv, int64_t position, int64_t head, int64_t d) {
   return static_cast<float>((kv * 7 + position * 31 + head * 5 + d * 3) * 37 % 129 - 64) / 64.0f;
 }
-struct Memory {
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  explicit Memory(int64_t bytes) : lines(static_cast<size_t>(bytes) / 64 + 1) {}
-  MemorySpan span() { return {lines.data(), static_cast<int64_t>(lines.size()) * 64}; }
-  std::vector<Line> lines;
-};
 AnyTensor<3> tensor(std::vector<float>& data) {
   return dense_tensor<3>(data.data(), DType::f32,
                          {static_cast<int64_t>(data.size()) / (heads * dims), heads, dims});
@@ -57,7 +46,8 @@ Part attend_over(const KVPlanes& kv, const Batch& batch, std::vector<float>& q) 
   AttentionProblem problem{.key = kv.key, .value = kv.value, .q_heads = heads};
   problem.q_dtype = problem.out_dtype = DType::f32;
   const Attention attention = Attention::create(problem, {1, tokens, total}).value();
-  Memory plan_memory(attention.plan_bytes()), workspace(attention.workspace_bytes());
+  const Buffer plan_memory = Buffer::allocate(attention.plan_bytes()).value();
+  const Buffer workspace = Buffer::allocate(attention.workspace_bytes()).value();
   const AttentionPlan step = plan(attention, batch, plan_memory.span()).value();
   Part part{rows(0, 0, tokens), std::vector<float>(tokens * heads)};
   const AttentionArgs args{tensor(q), tensor(part.out), kv.key, kv.value, {}, part.lse.data()};
@@ -82,7 +72,7 @@ double error_of(const float* out, int64_t position, int64_t head) {
 
 double run() {
   const KVShape shape{1, heads, dims, page_size, DType::bf16};
-  Memory blocks(num_pages * page_bytes(shape).value());
+  const Buffer blocks = Buffer::allocate(num_pages * page_bytes(shape).value()).value();
   const KVPlanes paged = make_planes(shape, num_pages, blocks.span()).value().front();
   std::vector<float> q = rows(2, cached, tokens), k = rows(0, cached, tokens),
                      v = rows(1, cached, tokens), old_k = rows(0, 0, cached),

@@ -5,11 +5,7 @@
 /// A and B share a prefix, C forks from A while A decodes. Then each is generated again, alone, in
 /// a cold cache and in one chunk, and must give the same tokens: attention here is reproducible per
 /// query. A pool without pages is an ordinary event; all other errors end in `main`.
-#include <folio/attention/append.h>
-#include <folio/attention/attend.h>
-#include <folio/cache/copy.h>
-#include <folio/cache/planes.h>
-#include <folio/pool/page_pool.h>
+#include <folio/folio.h>
 
 #include <algorithm>
 #include <atomic>
@@ -64,16 +60,6 @@ void on_two_threads(void*, int64_t n, void (*task)(void* arg, int64_t i) noexcep
 }
 constexpr Executor two_threads{nullptr, [](void*) { return 2; }, on_two_threads};
 
-/// The engine owns all memory; folio says how much it wants.
-struct alignas(64) Line {
-  std::byte bytes[64];
-};
-struct Memory {
-  explicit Memory(int64_t bytes) : lines(size_t(bytes + 63) / 64) {}
-  MemorySpan span() { return {lines.data(), int64_t(lines.size() * 64)}; }
-  std::vector<Line> lines;
-};
-
 struct Request {
   const char* name = "";
   std::vector<TokenId> tokens = {};  // prompt, then what has been generated
@@ -93,14 +79,16 @@ struct Engine {
   PagePool pool =
       PagePool::create({.num_pages = num_pages, .page_size = page_size, .max_sequences = max_batch})
           .value();
-  Memory blocks{num_pages * page_bytes(shape).value()},
-      scales{num_pages * scale_page_bytes(shape).value()};
+  // the engine owns all memory; folio says how much it wants
+  Buffer blocks = Buffer::allocate(num_pages * page_bytes(shape).value()).value(),
+         scales = Buffer::allocate(num_pages * scale_page_bytes(shape).value()).value();
   std::vector<KVPlanes> planes =
       make_planes(shape, num_pages, blocks.span(), scales.span()).value();
   Attention attention = Attention::create(problem(), {max_batch, step_tokens, max_context,
                                                       executor.concurrency(executor.context)})
                             .value();
-  Memory plan_memory{attention.plan_bytes()}, workspace{attention.workspace_bytes()};
+  Buffer plan_memory = Buffer::allocate(attention.plan_bytes()).value(),
+         workspace = Buffer::allocate(attention.workspace_bytes()).value();
 
   AttentionProblem problem() const {
     AttentionProblem p{.key = planes[0].key, .value = planes[0].value, .q_heads = q_heads};
@@ -164,12 +152,12 @@ struct Engine {
         qkv(size_t(tokens) * qkv_width);
     // of the fused projection, in place: strides are in bytes
     const auto slice = [&](int32_t first, int32_t heads) {
-      float* const data = qkv.data() + first * head_size;
-      return AnyTensor<3>{
+      const float* const data = qkv.data() + first * head_size;
+      return ConstTensor<3>{
           data, DType::f32, {tokens, heads, head_size}, {qkv_width * 4, head_size * 4, 4}};
     };
-    const AnyTensor<3> q = slice(0, q_heads), k = slice(q_heads, kv_heads),
-                       v = slice(q_heads + kv_heads, kv_heads);
+    const ConstTensor<3> q = slice(0, q_heads), k = slice(q_heads, kv_heads),
+                         v = slice(q_heads + kv_heads, kv_heads);
     const AnyTensor<3> out =
         dense_tensor<3>(attended.data(), DType::f32, {tokens, q_heads, head_size});
 

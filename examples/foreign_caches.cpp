@@ -4,9 +4,7 @@
 /// Five engines hold the same keys and values, each in its own order and behind its own kind of
 /// table. Each fills its memory by its own indices; folio gets strides in bytes and the table as it
 /// is. The outputs of `attend` must be the same, bit for bit.
-#include <folio/attention/attend.h>
-#include <folio/cache/page_table_builder.h>
-#include <folio/cache/planes.h>
+#include <folio/folio.h>
 
 #include <cmath>
 #include <cstdio>
@@ -46,13 +44,6 @@ std::vector<uint32_t> pages_of(int64_t b) {
   return pages;
 }
 
-struct alignas(64) Line {
-  std::byte bytes[64];
-};
-std::vector<Line> allocate(int64_t bytes) {
-  return std::vector<Line>(static_cast<size_t>(bytes) / 64 + 1);
-}
-
 /// An engine's memory (16-bit elements, NaN where nobody wrote), and how folio sees it.
 struct Cache {
   std::vector<uint16_t> memory = std::vector<uint16_t>(4 * num_pages * page_size * row, 0xffff);
@@ -83,7 +74,7 @@ struct Cache {
 /// The seeds' tensor [pages, 2, layers, slots, heads, dims]; this is the second of two layers. A
 /// dense, padded table.
 struct Seeds : Cache {
-  std::vector<Line> entries;
+  Buffer entries;
 
   Seeds() {
     const KVShape shape{.num_layers = 2,
@@ -97,10 +88,9 @@ struct Seeds : Cache {
       return (((page_id(b, j / page_size) * 2 + kv) * 2 + 1) * page_size + j % page_size) * row +
              h * head_size + d;
     });
-    const int64_t bytes = PageTableBuilder::table_bytes(batch_size, columns).value();
-    entries = allocate(bytes);
+    entries = Buffer::allocate(PageTableBuilder::table_bytes(batch_size, columns).value()).value();
     PageTableBuilder builder =
-        PageTableBuilder::make(batch_size, columns, num_pages, {entries.data(), bytes}).value();
+        PageTableBuilder::make(batch_size, columns, num_pages, entries.span()).value();
     for (int64_t b = 0; b < batch_size; ++b) builder.set_row(b, pages_of(b)).or_throw();
     table = builder.table();
   }
@@ -181,20 +171,18 @@ std::vector<float> attend_over(const Cache& cache, std::vector<float>& q) {
   const Attention attention =
       Attention::create(problem, {.batch = batch_size, .tokens = tokens, .context = context_max})
           .value();
-  auto plan_memory = allocate(attention.plan_bytes()),
-       workspace = allocate(attention.workspace_bytes());
+  const Buffer plan_memory = Buffer::allocate(attention.plan_bytes()).value();
+  const Buffer workspace = Buffer::allocate(attention.workspace_bytes()).value();
   const Batch batch{.size = batch_size,
                     .query_offsets = query_offsets,
                     .context_lengths = contexts,
                     .table = cache.table};
-  const AttentionPlan step =
-      plan(attention, batch, {plan_memory.data(), attention.plan_bytes()}).value();
+  const AttentionPlan step = plan(attention, batch, plan_memory.span()).value();
   std::vector<float> out(q.size());
   AttentionArgs args{.key = cache.planes.key, .value = cache.planes.value};
   args.q = dense_tensor<3>(q.data(), DType::f32, {tokens, q_heads, head_size});
   args.out = dense_tensor<3>(out.data(), DType::f32, {tokens, q_heads, head_size});
-  attend(attention, step, args, {workspace.data(), attention.workspace_bytes()}, default_executor())
-      .or_throw();
+  attend(attention, step, args, workspace.span(), default_executor()).or_throw();
   return out;
 }
 

@@ -3,10 +3,8 @@
 ///
 /// Pool -> CacheTables -> collection -> one query's attention, over a cache (key by key) and over
 /// an operand (run by run), checked against a plain loop. nvcc compiles the same file for devices.
-#include <folio/attention/operand.h>
-#include <folio/cache/page_table_builder.h>
-#include <folio/cache/paged_kv_cache_collection.h>
-#include <folio/pool/page_pool.h>
+#include <folio/folio.h>
+#include <folio/kernels.h>
 
 #include <cmath>
 #include <cstdio>
@@ -70,9 +68,10 @@ int main() try {
   const int64_t row = pool.row_start(id).value();
   const int32_t offsets[] = {0, 0}, contexts[] = {context};  // of this step nothing is new
   const Batch batch{1, offsets, contexts, {pool.table().entries, 0, &row}};
-  alignas(64) static std::byte memory[1024], blocks[num_pages * 2 * page_size * 2 * dims * 2];
-  const CacheTables tables = make_cache_tables(batch, page_size, num_pages, {memory, 1024}).value();
-  const auto all = Collection::make({blocks, sizeof blocks}, num_pages, 1, tables).value();
+  const Buffer memory = Buffer::allocate(1024).value();
+  const Buffer blocks = Buffer::allocate(num_pages * 2 * page_size * 2 * dims * 2).value();
+  const auto tables = make_cache_tables(batch, page_size, num_pages, memory.span()).value();
+  const auto all = Collection::make(blocks.span(), num_pages, 1, tables).value();
   const Cache cache[2] = {all.get_key_cache(0), all.get_value_cache(0)};
   double error = 0.0;
   for (int h = 0; h < 2; ++h) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// examples/prove_a_loader.cpp: proves the K loader of a GPU kernel without a GPU: a two-stage ring
 /// that walks pages with TMA.
-#include <folio/cache/planes.h>
-#include <folio/cache/tma_plane.h>
+#include <folio/folio.h>
+#include <folio/kernels.h>
 #include <folio/testing/pipeline.h>
 #include <folio/testing/tma_copy.h>
-#include <folio/tma/page_tile.h>
 
 #include <cstdio>
 #include <memory>

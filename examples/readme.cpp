@@ -2,32 +2,16 @@
 /// examples/readme.cpp: the README's example: one sequence through pool, append and attention.
 ///
 /// The part between the two marks stands in the README; a test compares them.
-#include <folio/attention/append.h>
-#include <folio/attention/attend.h>
-#include <folio/cache/planes.h>
-#include <folio/pool/page_pool.h>
+#include <folio/folio.h>
 
 #include <cmath>
-#include <cstddef>
 #include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <numeric>
 #include <vector>
 
 using namespace folio;
 
 namespace {
-
-struct Free {
-  void operator()(void* memory) const { std::free(memory); }
-};
-using Memory = std::unique_ptr<void, Free>;
-
-/// 64-byte aligned, as plan and workspace memory must be.
-Memory allocate(int64_t bytes) {
-  return Memory(std::aligned_alloc(64, (static_cast<size_t>(bytes) / 64 + 1) * 64));
-}
 
 void run() {
   constexpr int32_t tokens = 20, heads = 2, q_heads = 8, head_size = 64;
@@ -46,9 +30,8 @@ void run() {
                       .head_size = head_size,
                       .page_size = 16,
                       .dtype = DType::bf16};
-  const int64_t bytes = 64 * page_bytes(shape).value();
-  const Memory blocks = allocate(bytes);
-  const KVPlanes kv = make_planes(shape, 64, {blocks.get(), bytes}).value().front();
+  const Buffer blocks = Buffer::allocate(64 * page_bytes(shape).value()).value();
+  const KVPlanes kv = make_planes(shape, 64, blocks.span()).value().front();
   const Attention attention = Attention::create({.key = kv.key,
                                                  .value = kv.value,
                                                  .q_heads = q_heads,
@@ -56,10 +39,8 @@ void run() {
                                                  .out_dtype = DType::f32},
                                                 {.batch = 1, .tokens = tokens, .context = 1024})
                                   .value();
-  const Memory plan_block = allocate(attention.plan_bytes()),
-               work_block = allocate(attention.workspace_bytes());
-  const MemorySpan plan_memory{plan_block.get(), attention.plan_bytes()};
-  const MemorySpan workspace{work_block.get(), attention.workspace_bytes()};
+  const Buffer plan_memory = Buffer::allocate(attention.plan_bytes()).value();
+  const Buffer workspace = Buffer::allocate(attention.workspace_bytes()).value();
 
   // README: begin
   PagePool pool = PagePool::create({.num_pages = 64, .page_size = 16}).value();
@@ -76,10 +57,10 @@ void run() {
       .size = 1, .query_offsets = offsets, .context_lengths = lengths, .table = table};
 
   // once per step
-  const AttentionPlan step = plan(attention, batch, plan_memory).value();
+  const AttentionPlan step = plan(attention, batch, plan_memory.span()).value();
   // once per layer
   append(batch, {.k = k, .v = v, .key = kv.key, .value = kv.value}, executor).or_throw();
-  attend(attention, step, {.q = q, .out = out, .key = kv.key, .value = kv.value}, workspace,
+  attend(attention, step, {.q = q, .out = out, .key = kv.key, .value = kv.value}, workspace.span(),
          executor)
       .or_throw();
 

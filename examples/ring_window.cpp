@@ -11,9 +11,7 @@
 /// The ring holds window + new tokens - 1 keys at least, since `append` comes before `attend` and a
 /// chunk's last token must not overwrite what its first one sees. With fewer slots, attend first:
 /// examples/attend_before_append.cpp.
-#include <folio/attention/append.h>
-#include <folio/attention/attend.h>
-#include <folio/cache/planes.h>
+#include <folio/folio.h>
 
 #include <algorithm>
 #include <cmath>
@@ -32,14 +30,6 @@ static_assert(ring_pages * page_size >= window + chunk - 1);
 float element(int64_t kv, int64_t position, int64_t head, int64_t d) {
   return static_cast<float>((kv * 7 + position * 31 + head * 5 + d * 3) * 37 % 129 - 64) / 64.0f;
 }
-struct alignas(64) Line {
-  std::byte bytes[64];
-};
-struct Memory {
-  explicit Memory(int64_t bytes) : lines(static_cast<size_t>(bytes) / 64 + 1) {}
-  MemorySpan span() { return {lines.data(), static_cast<int64_t>(lines.size()) * 64}; }
-  std::vector<Line> lines;
-};
 
 /// Attention of a head's query in double over the window's positions.
 double error_of(const float* out, int64_t position, int64_t head) {
@@ -62,14 +52,15 @@ double run() {
                       .head_size = dims,
                       .page_size = page_size,
                       .dtype = DType::bf16};
-  Memory blocks(ring_pages * page_bytes(shape).value());
+  const Buffer blocks = Buffer::allocate(ring_pages * page_bytes(shape).value()).value();
   const KVPlanes kv = make_planes(shape, ring_pages, blocks.span()).value().front();
   AttentionProblem problem{.key = kv.key, .value = kv.value, .q_heads = heads};
   problem.q_dtype = problem.out_dtype = DType::f32;
   problem.mask = Mask::sliding_window(window);
   const AttentionLimits limits{.tokens = chunk, .context = (ring_pages + 1) * page_size};
   const Attention attention = Attention::create(problem, limits).value();
-  Memory plan_memory(attention.plan_bytes()), workspace(attention.workspace_bytes());
+  const Buffer plan_memory = Buffer::allocate(attention.plan_bytes()).value();
+  const Buffer workspace = Buffer::allocate(attention.workspace_bytes()).value();
   const uint32_t ring[ring_pages] = {2, 0, 3, 1};  // whatever pages there are
 
   double error = 0.0;

@@ -20,7 +20,7 @@ namespace {
 
 /// One plane and its source.
 struct Plane {
-  AnyTensor<3> source = {};
+  ConstTensor<3> source = {};
   PagedKVView view = {};
 };
 
@@ -105,7 +105,7 @@ void write_range(void* arg, int64_t task) noexcept {
   }
 }
 
-Status check_source(const char* name, const AnyTensor<3>& source, const char* from,
+Status check_source(const char* name, const ConstTensor<3>& source, const char* from,
                     const PagedKVView& view, int64_t tokens) {
   return check_tensor("append", name, source, {{tokens, view.num_heads, view.head_size}, from});
 }
@@ -178,7 +178,7 @@ Status check(const Batch& batch, const AppendArgs& args, const Executor& executo
   return check_transform(batch, args, tokens);
 }
 
-void add_plane(Call& call, const AnyTensor<3>& source, const PagedKVView& view) {
+void add_plane(Call& call, const ConstTensor<3>& source, const PagedKVView& view) {
   call.planes[call.num_planes] = {source, view};
   call.rows[call.num_planes++] = conversion_of(format_of(source), format_of(view), view.num_heads,
                                                view.head_size, computes_scales(view));

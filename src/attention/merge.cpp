@@ -24,6 +24,11 @@ struct Call {
   RowRanges ranges = {};
 };
 
+const std::byte* row_of(const ConstTensor<3>& tensor, int64_t token, int64_t head) {
+  return static_cast<const std::byte*>(tensor.data) + token * tensor.stride_bytes[0] +
+         head * tensor.stride_bytes[1];
+}
+
 std::byte* row_of(const AnyTensor<3>& tensor, int64_t token, int64_t head) {
   return static_cast<std::byte*>(tensor.data) + token * tensor.stride_bytes[0] +
          head * tensor.stride_bytes[1];

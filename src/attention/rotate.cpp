@@ -39,7 +39,7 @@ struct Extent {
   uintptr_t end = 0;
 };
 
-Extent extent_of(const AnyTensor<3>& tensor) {
+Extent extent_of(const ConstTensor<3>& tensor) {
   int64_t low = 0, high = tensor.extent[2] * tensor.stride_bytes[2];
   for (int d = 0; d < 2; ++d) {
     const int64_t reach = (tensor.extent[d] - 1) * tensor.stride_bytes[d];
@@ -49,18 +49,18 @@ Extent extent_of(const AnyTensor<3>& tensor) {
   return {base + static_cast<uintptr_t>(low), base + static_cast<uintptr_t>(high)};
 }
 
-bool is_same(const AnyTensor<3>& q, const AnyTensor<3>& out) {
+bool is_same(const ConstTensor<3>& q, const ConstTensor<3>& out) {
   return q.data == out.data && q.dtype == out.dtype && q.stride_bytes[0] == out.stride_bytes[0] &&
          q.stride_bytes[1] == out.stride_bytes[1];
 }
 
 /// `out` may lie between the tokens of q (slices of one fused row): only ranges that interleave at
 /// one token stride are told apart.
-bool overlaps(const AnyTensor<3>& q, const AnyTensor<3>& out) {
+bool overlaps(const ConstTensor<3>& q, const ConstTensor<3>& out) {
   const Extent a = extent_of(q), b = extent_of(out);
   if (a.end <= b.begin || b.end <= a.begin) return false;
   if (q.stride_bytes[0] != out.stride_bytes[0] || q.stride_bytes[0] <= 0) return true;
-  AnyTensor<3> first = q, other = out;  // of one token each
+  ConstTensor<3> first = q, other = out;  // of one token each
   first.extent[0] = other.extent[0] = 1;
   const Extent x = extent_of(first), y = extent_of(other);
   const int64_t stride = q.stride_bytes[0];
@@ -90,7 +90,7 @@ Status check_out(const RotateArgs& args) {
               "other memory");
 }
 
-Status check_q(const AnyTensor<3>& q) {
+Status check_q(const ConstTensor<3>& q) {
   constexpr int64_t most = 0x7fffffff;
   if (q.extent[1] < 1 || q.extent[1] > most || q.extent[2] < 1 || q.extent[2] > most) {
     return fail(Errc::invalid_argument,

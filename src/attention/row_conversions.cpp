@@ -19,7 +19,7 @@ rows::Format format_of(const PagedKVView& view) noexcept {
   return f;
 }
 
-rows::Format format_of(const AnyTensor<3>& tensor) noexcept {
+rows::Format format_of(const ConstTensor<3>& tensor) noexcept {
   rows::Format f;
   f.dtype = tensor.dtype;
   f.head_stride_bytes = tensor.stride_bytes[1];

@@ -12,7 +12,7 @@
 namespace folio::inline v1 {
 
 [[nodiscard]] rows::Format format_of(const PagedKVView& view) noexcept;
-[[nodiscard]] rows::Format format_of(const AnyTensor<3>& tensor) noexcept;
+[[nodiscard]] rows::Format format_of(const ConstTensor<3>& tensor) noexcept;
 
 /// A conversion between two formats.
 [[nodiscard]] rows::Conversion conversion_of(const rows::Format& source, const rows::Format& target,
@@ -42,6 +42,9 @@ void pack_heads(rows::Conversion& conversion) noexcept;
          scale_offset_bytes(view.scales, page, slot, 0, 0);
 }
 
+[[nodiscard]] inline const std::byte* token_of(const ConstTensor<3>& tensor, int64_t token) {
+  return static_cast<const std::byte*>(tensor.data) + token * tensor.stride_bytes[0];
+}
 [[nodiscard]] inline std::byte* token_of(const AnyTensor<3>& tensor, int64_t token) {
   return static_cast<std::byte*>(tensor.data) + token * tensor.stride_bytes[0];
 }

@@ -96,7 +96,7 @@ Status check_view(const char* plane, const PagedKVView& view, const PagedKVView&
   return check_scales(plane, view.scales, expected.scales, view.num_pages > 0);
 }
 
-Status check_bias(const AttentionProblem& problem, int64_t tokens, const AnyTensor<3>& bias) {
+Status check_bias(const AttentionProblem& problem, int64_t tokens, const ConstTensor<3>& bias) {
   if (Status s = check_optional("attend: bias", bias.data != nullptr, problem.bias && tokens > 0);
       !s.is_ok())
     return problem.bias && tokens == 0 ? Status() : s;

@@ -108,6 +108,14 @@ Status convert(const char* function, const char* argument, const folio_tensor* t
   return {};
 }
 
+Status convert(const char* function, const char* argument, const folio_tensor* tensor,
+               ConstTensor<3>& to) noexcept {
+  AnyTensor<3> whole;
+  Status status = convert(function, argument, tensor, whole);
+  to = whole;
+  return status;
+}
+
 Status convert(const char* function, const char* argument, const folio_kv_view* view,
                PagedKVView& to) noexcept {
   to = {};

@@ -68,6 +68,8 @@ Status write(const char* function, const char* argument, T whole, T* to) noexcep
 /// `tensor` null: an empty one.
 Status convert(const char* function, const char* argument, const folio_tensor* tensor,
                AnyTensor<3>& to) noexcept;
+Status convert(const char* function, const char* argument, const folio_tensor* tensor,
+               ConstTensor<3>& to) noexcept;
 Status convert(const char* function, const char* argument, const folio_kv_view* view,
                PagedKVView& to) noexcept;
 Status convert(const char* function, const folio_batch* batch, Batch& to) noexcept;

@@ -53,7 +53,7 @@ Status check_reach(const char* function, const char* plane, const PagedKVView& v
   return check_dimensions(function, plane, scale_dims);
 }
 
-Status check_reach(const char* function, const char* name, const AnyTensor<3>& tensor) noexcept {
+Status check_reach(const char* function, const char* name, const ConstTensor<3>& tensor) noexcept {
   CheckedSize bytes = 4;  // of the tensor as float32
   for (const int64_t extent : tensor.extent) bytes *= extent;
   if (!bytes.is_at_most(memory_bytes_max)) {

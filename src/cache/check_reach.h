@@ -22,7 +22,7 @@ namespace folio::inline v1 {
 /// The same for a tensor, and for the number of its elements: with a stride of 0 that may be more
 /// than memory holds. Extents are at least 0.
 [[nodiscard]] Status check_reach(const char* function, const char* name,
-                                 const AnyTensor<3>& tensor) noexcept;
+                                 const ConstTensor<3>& tensor) noexcept;
 
 /// Where the rows of a batch's table begin: not before its entries, and not beyond memory. `size`
 /// is at least 0. Errors: invalid_argument, "<function>: batch.table...".

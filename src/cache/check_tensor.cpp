@@ -23,7 +23,7 @@ Status check_type(const char* function, const char* name, DType dtype,
               dtype, expected.dtype, expected.from);
 }
 
-Status check_strides(const char* function, const char* name, const AnyTensor<3>& tensor,
+Status check_strides(const char* function, const char* name, const ConstTensor<3>& tensor,
                      int64_t element) {
   if (tensor.stride_bytes[2] != element)
     return fail(Errc::invalid_argument,
@@ -40,7 +40,7 @@ Status check_strides(const char* function, const char* name, const AnyTensor<3>&
 
 }  // namespace
 
-Status check_tensor(const char* function, const char* name, const AnyTensor<3>& tensor,
+Status check_tensor(const char* function, const char* name, const ConstTensor<3>& tensor,
                     const ExpectedTensor& expected) noexcept {
   if (Status s = check_type(function, name, tensor.dtype, expected); !s.is_ok()) return s;
   const int64_t(&extent)[3] = expected.extent;

@@ -47,7 +47,7 @@ struct ExpectedTensor {
 ///         not follow one another, strides or a pointer that break the alignment of an element,
 ///         null data of a tensor that has tokens.
 [[nodiscard]] Status check_tensor(const char* function, const char* name,
-                                  const AnyTensor<3>& tensor,
+                                  const ConstTensor<3>& tensor,
                                   const ExpectedTensor& expected) noexcept;
 
 /// Errors: invalid_argument, "<function>: <name>...", for null, fewer than `bytes` bytes, or an

@@ -70,7 +70,7 @@ struct Transform {
   }
 };
 
-void append_plane(const PagedKVView& view, const AnyTensor<3>& rows,
+void append_plane(const PagedKVView& view, const ConstTensor<3>& rows,
                   const std::vector<Slot>& places, const Transform& transform) {
   std::vector<double> wide(static_cast<size_t>(view.head_size));
   std::vector<float> x(wide.size());

@@ -129,7 +129,7 @@ void fetch_row(const PagedKVView& view, Slot place, int64_t head, int32_t count,
   std::copy(row.begin(), row.end(), out);
 }
 
-const std::byte* at(const AnyTensor<3>& tensor, int64_t i, int64_t j, int64_t k) {
+const std::byte* at(const ConstTensor<3>& tensor, int64_t i, int64_t j, int64_t k) {
   return static_cast<const std::byte*>(tensor.data) + i * tensor.stride_bytes[0] +
          j * tensor.stride_bytes[1] + k * tensor.stride_bytes[2];
 }

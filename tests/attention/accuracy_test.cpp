@@ -116,9 +116,8 @@ TEST(Accuracy, one_visible_key_far_below_zero_has_all_the_weight) {
     const auto arrange = [&](AttentionCase& c) {
       for (int64_t row = 0; row < c.tokens(); ++row) {
         const int64_t key = row == 0 ? 99 : row - 1;
-        std::memcpy(static_cast<std::byte*>(c.args().bias.data) +
-                        row * c.args().bias.stride_bytes[1] + key * 4,
-                    &logit, 4);
+        std::memcpy(c.bias_memory().data() + row * c.args().bias.stride_bytes[1] + key * 4, &logit,
+                    4);
       }
     };
     for_each_kernel_case(
@@ -152,7 +151,7 @@ TEST(Accuracy, a_bias_of_minus_infinity_hides_a_key) {
   options.sequences = {{1, 100}, {1, 1}};
   const float hidden = -std::numeric_limits<float>::infinity();
   const auto arrange = [&](AttentionCase& c) {
-    auto* bias = static_cast<std::byte*>(c.args().bias.data);
+    std::byte* const bias = c.bias_memory().data();
     for (int64_t key = 0; key < 100; key += 3) std::memcpy(bias + key * 4, &hidden, 4);
     // The only key of the second sequence: nothing is left.
     std::memcpy(bias + c.args().bias.stride_bytes[1], &hidden, 4);
@@ -176,7 +175,7 @@ TEST(Accuracy, ascending_and_descending_logits) {
     const auto arrange = [&](AttentionCase& c) {
       for (int64_t key = 0; key < 3000; ++key) {
         const float bias = slope * static_cast<float>(key);
-        std::memcpy(static_cast<std::byte*>(c.args().bias.data) + key * 4, &bias, 4);
+        std::memcpy(c.bias_memory().data() + key * 4, &bias, 4);
       }
     };
     expect_every_kernel_right(options, {Adapt::shapes, arrange});

@@ -25,10 +25,11 @@ struct PartResult {
   PartResult(int64_t tokens, int64_t heads, int64_t size)
       : out(static_cast<size_t>(tokens * heads * size), std::nanf("")),
         lse(static_cast<size_t>(tokens * heads), std::nanf("")) {
-    partial.out = dense_tensor(out.data(), DType::f32, {tokens, heads, size});
-    partial.lse = lse.data();
+    written = dense_tensor(out.data(), DType::f32, {tokens, heads, size});
+    partial = {written, lse.data()};
   }
   std::vector<float> out, lse;
+  AnyTensor<3> written;
   Partial partial;
 };
 
@@ -60,7 +61,7 @@ std::vector<std::unique_ptr<PartResult>> attend_parts(AttentionCase& c,
     problem.out_dtype = DType::f32;
     problem.sink_logits = i == sink_part;
     if (!problem.sink_logits) part.args().sink_logits = nullptr;
-    part.args().out = result->partial.out;
+    part.args().out = result->written;
     part.args().lse = result->lse.data();
     const Status status = part.run(problem, part.limits(), kernel);
     EXPECT_TRUE(status.is_ok()) << status.message();
@@ -77,7 +78,7 @@ void merge_in_random_tree(AttentionCase& c, std::vector<std::unique_ptr<PartResu
     auto joined =
         std::make_unique<PartResult>(c.tokens(), c.options().q_heads, c.options().v_head_size);
     const Partial pair[] = {parts[i]->partial, parts[i + 1]->partial};
-    ASSERT_TRUE(merge(pair, joined->partial.out, joined->lse.data(), serial_executor()).is_ok());
+    ASSERT_TRUE(merge(pair, joined->written, joined->lse.data(), serial_executor()).is_ok());
     parts[i] = std::move(joined);
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }

@@ -317,7 +317,7 @@ TEST(AppendErrors, rotate_refuses_what_does_not_fit) {
        {"out stride", [](C& c) { c.args.out.stride_bytes[0] = 0; }, {"out has stride 0 over 3"}},
        {"out in q, narrower",
         [](C& c) {
-          c.args.out = c.args.q;
+          c.args.out.data = c.rows.data();
           c.args.out.dtype = DType::bf16;
           c.args.out.stride_bytes[2] = 2;
         },

@@ -119,7 +119,7 @@ inline const ArgsRow args_rows[] = {
     {"q has shape [4, 4, 32]", [](AttentionArgs& a) { a.q.extent[0] = 4; }},
     {"q.data is null", [](AttentionArgs& a) { a.q.data = nullptr; }},
     {"q.data is not aligned",
-     [](AttentionArgs& a) { a.q.data = static_cast<char*>(a.q.data) + 1; }},
+     [](AttentionArgs& a) { a.q.data = static_cast<const char*>(a.q.data) + 1; }},
     {"q.stride_bytes[2] is 8", [](AttentionArgs& a) { a.q.stride_bytes[2] = 8; }},
     {"q.stride_bytes", [](AttentionArgs& a) { a.q.stride_bytes[0] += 1; }},
     {"out has shape [5, 4, 40]", [](AttentionArgs& a) { a.out.extent[2] = 40; }},

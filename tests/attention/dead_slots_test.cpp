@@ -139,8 +139,8 @@ TEST(DeadSlots, a_nan_in_one_query_spoils_only_its_row) {
     options.sequences = {shape, {2, 30}};
     const int64_t row = shape.new_tokens / 2;
     const auto arrange = [&](AttentionCase& c) {
-      auto* at = static_cast<std::byte*>(c.args().q.data) + row * c.args().q.stride_bytes[0] +
-                 3 * c.args().q.stride_bytes[1];
+      std::byte* const at = c.query_memory().data() + row * c.args().q.stride_bytes[0] +
+                            3 * c.args().q.stride_bytes[1];
       reference::store(at, c.args().q.dtype, std::nan(""));
     };
     for_each_kernel_case(options, {Adapt::shapes, arrange},

@@ -75,7 +75,7 @@ TEST(Mla, a_token_has_the_same_bits_alone_and_in_a_chunk) {
           const Batch whole = c.batch();
           const AttentionArgs args = c.args();
           c.batch().query_offsets = offsets;
-          c.args().q.data = static_cast<std::byte*>(args.q.data) + 5 * args.q.stride_bytes[0];
+          c.args().q.data = static_cast<const std::byte*>(args.q.data) + 5 * args.q.stride_bytes[0];
           c.args().q.extent[0] = c.args().out.extent[0] = 1;
           ASSERT_TRUE(run_case(c, kernel).is_ok());
           const std::vector<double> alone = outputs(c, 0, 1);

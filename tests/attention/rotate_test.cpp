@@ -134,7 +134,7 @@ TEST(Rotate, in_place_gives_the_same_as_elsewhere) {
                            c.head_size, 1);
     c.args.out = elsewhere.tensor;
     ASSERT_TRUE(rotate(c.batch, c.args, serial_executor()).is_ok());
-    c.args.out = c.args.q;
+    c.args.out = c.q.tensor;
     ASSERT_TRUE(rotate(c.batch, c.args, default_executor(2)).is_ok());
     for (int64_t t = 0; t < c.q.tensor.extent[0]; ++t) {
       for (int64_t h = 0; h < c.q.tensor.extent[1]; ++h) {

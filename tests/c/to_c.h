@@ -26,10 +26,11 @@ T c_struct() {
   return t;
 }
 
-inline folio_tensor to_c(const AnyTensor<3>& from) {
+/// C has one struct for tensors that are read and those that are written.
+inline folio_tensor to_c(const ConstTensor<3>& from) {
   auto to = c_struct<folio_tensor>();
   to.dtype = static_cast<int32_t>(from.dtype);
-  to.data = from.data;
+  to.data = const_cast<void*>(from.data);
   for (int i = 0; i < 3; ++i) {
     to.extent[i] = from.extent[i];
     to.stride_bytes[i] = from.stride_bytes[i];

@@ -57,17 +57,18 @@ TEST(PagedRowIndices, table_rows_are_padded_for_reads_of_16_entries) {
 }
 
 TEST(PagedRowIndices, geometry_that_cannot_be_served_is_refused_at_compile_time) {
-  static_assert(TileGeometry<64, 128, false> && TileGeometry<128, 64, true> &&
-                TileGeometry<64, 0, true>);
-  static_assert(!tile_and_page_divide_one_another<64, 96> &&
-                !tile_and_page_divide_one_another<128, 48>);
-  static_assert(!tile_spans_at_most_16_pages<256, 8> && tile_spans_at_most_16_pages<256, 16>);
-  static_assert(!pair_of_ctas_halves_the_tile<48, 16, true> &&
-                pair_of_ctas_halves_the_tile<48, 16, false>);
-  static_assert(!pair_of_ctas_halves_the_tile<63, 63, true>);
-  static_assert(!base_alignment_is_a_multiple_of_the_piece<128, 64, 32>);
-  static_assert(!base_alignment_is_a_multiple_of_the_piece<64, 128, 96>);
-  static_assert(base_alignment_is_a_multiple_of_the_piece<64, 0, 1>);
+  static_assert(detail::TileGeometry<64, 128, false> && detail::TileGeometry<128, 64, true> &&
+                detail::TileGeometry<64, 0, true>);
+  static_assert(!detail::tile_and_page_divide_one_another<64, 96> &&
+                !detail::tile_and_page_divide_one_another<128, 48>);
+  static_assert(!detail::tile_spans_at_most_16_pages<256, 8> &&
+                detail::tile_spans_at_most_16_pages<256, 16>);
+  static_assert(!detail::pair_of_ctas_halves_the_tile<48, 16, true> &&
+                detail::pair_of_ctas_halves_the_tile<48, 16, false>);
+  static_assert(!detail::pair_of_ctas_halves_the_tile<63, 63, true>);
+  static_assert(!detail::base_alignment_is_a_multiple_of_the_piece<128, 64, 32>);
+  static_assert(!detail::base_alignment_is_a_multiple_of_the_piece<64, 128, 96>);
+  static_assert(detail::base_alignment_is_a_multiple_of_the_piece<64, 0, 1>);
 }
 
 /// A cache of 8 + 1 pages of one sequence, the ids permuted; the table row is exactly as long as
@@ -97,7 +98,7 @@ class Populate {
   /// Every aligned tile of both sequences against row_idx.
   template <int BN, int Alignment>
   void check() const {
-    if constexpr (TileGeometry<BN, PageSize, true>) {
+    if constexpr (detail::TileGeometry<BN, PageSize, true>) {
       for (uint32_t b = 0; b < 2; ++b) {
         for (uint32_t base = 0; base < num_pages * PageSize; base += Alignment) {
           const auto whole = cache_.template populate<BN, Alignment>(b, base);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "folio/core/any_tensor.h"
@@ -133,6 +134,28 @@ TEST(AnyTensor, dense_tensor_is_packed_row_major_in_bytes) {
   EXPECT_EQ(t.stride_bytes[0], 24);
   EXPECT_EQ(t.stride_bytes[1], 8);
   EXPECT_EQ(t.stride_bytes[2], 2);
+}
+
+// What is written may be read, and not the other way round.
+static_assert(std::is_convertible_v<AnyTensor<3>, ConstTensor<3>>);
+static_assert(!std::is_convertible_v<ConstTensor<3>, AnyTensor<3>>);
+
+TEST(AnyTensor, a_tensor_of_const_elements_is_read_only_and_otherwise_the_same) {
+  const bf16 storage[24] = {};
+  bf16 others[24] = {};
+  const auto t = dense_tensor<3>(storage, DType::bf16, {2, 3, 4});
+  static_assert(std::is_same_v<decltype(t), const ConstTensor<3>>);
+  const ConstTensor<3> converted = dense_tensor<3>(others, DType::bf16, {2, 3, 4});
+  EXPECT_EQ(t.data, storage);
+  EXPECT_EQ(converted.data, others);
+  for (const ConstTensor<3>& tensor : {t, converted}) {
+    EXPECT_EQ(tensor.dtype, DType::bf16);
+    const int64_t extents[] = {2, 3, 4}, strides[] = {24, 8, 2};
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(tensor.extent[i], extents[i]);
+      EXPECT_EQ(tensor.stride_bytes[i], strides[i]);
+    }
+  }
 }
 
 }  // namespace

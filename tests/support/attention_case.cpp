@@ -281,17 +281,17 @@ void AttentionCase::make_table() {
 }
 
 void AttentionCase::make_queries() {
-  args_.q = spaced_tensor(q_, options_.q_dtype, tokens(), options_.q_heads, options_.head_size,
-                          options_.row_gap_bytes);
+  const AnyTensor<3> q = spaced_tensor(q_, options_.q_dtype, tokens(), options_.q_heads,
+                                       options_.head_size, options_.row_gap_bytes);
   for (int64_t row = 0; row < tokens(); ++row) {
     for (int32_t head = 0; head < options_.q_heads; ++head) {
       for (int64_t d = 0; d < options_.head_size; ++d) {
         const float x = rng_.uniform(-options_.q_amplitude, options_.q_amplitude);
-        reference::store(element_at(args_.q, row, head, d), options_.q_dtype,
-                         static_cast<double>(x));
+        reference::store(element_at(q, row, head, d), options_.q_dtype, static_cast<double>(x));
       }
     }
   }
+  args_.q = q;
   args_.out = spaced_tensor(out_, options_.out_dtype, tokens(), options_.q_heads,
                             options_.v_head_size, options_.row_gap_bytes);
   lse_ = GuardedMemory(tokens() * options_.q_heads * 4, 4);
@@ -310,14 +310,16 @@ void AttentionCase::make_terms() {
 
   const int64_t heads = options_.bias == BiasForm::shared ? 1 : options_.q_heads;
   const int64_t width = limits().context;
-  args_.bias = spaced_tensor(bias_, DType::f32, heads, tokens(), width, options_.row_gap_bytes);
+  const AnyTensor<3> bias =
+      spaced_tensor(bias_, DType::f32, heads, tokens(), width, options_.row_gap_bytes);
+  args_.bias = bias;
   for (int64_t row = 0; row < tokens(); ++row) {
     const int32_t sequence = sequence_of(row);
     for (int64_t key = 0; key < batch_.context_lengths[sequence]; ++key) {
       if (!reference::is_visible(problem_, batch_, sequence, row, key)) continue;  // stays NaN
       for (int64_t head = 0; head < heads; ++head) {
         const float x = rng_.uniform(-2.0f, 2.0f);
-        std::memcpy(element_at(args_.bias, head, row, key), &x, sizeof x);
+        std::memcpy(element_at(bias, head, row, key), &x, sizeof x);
       }
     }
   }

@@ -121,6 +121,8 @@ class AttentionCase {
   AttentionArgs& args() { return args_; }
   [[nodiscard]] uint32_t* table_entries() const { return table_.as<uint32_t>(); }
   [[nodiscard]] const GuardedMemory& output_memory() const { return out_; }
+  [[nodiscard]] const GuardedMemory& query_memory() const { return q_; }
+  [[nodiscard]] const GuardedMemory& bias_memory() const { return bias_; }
 
   /// The exact result of one query row and head; computed at first use from what the memory then
   /// holds.

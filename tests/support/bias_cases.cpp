@@ -101,13 +101,13 @@ BiasCase behind_a_window() {
 }  // namespace
 
 void set_bias(AttentionCase& c, const std::function<float(int64_t row, int64_t key)>& bias) {
-  const AnyTensor<3>& to = c.args().bias;
+  const ConstTensor<3>& to = c.args().bias;
   for (int64_t row = 0; row < c.tokens(); ++row)
     for (int64_t key = 0; key < c.batch().context_lengths[c.sequence_of(row)]; ++key) {
       const float value = bias(row, key);
       for (int64_t head = 0; head < to.extent[0]; ++head)
-        std::memcpy(static_cast<std::byte*>(to.data) + head * to.stride_bytes[0] +
-                        row * to.stride_bytes[1] + key * to.stride_bytes[2],
+        std::memcpy(c.bias_memory().data() + head * to.stride_bytes[0] + row * to.stride_bytes[1] +
+                        key * to.stride_bytes[2],
                     &value, sizeof value);
     }
 }

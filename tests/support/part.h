@@ -51,14 +51,13 @@ class Part {
     if (whole.tree != nullptr) batch_.tree += row * whole.tree_words;
     if (whole.visible_begin != nullptr) batch_.visible_begin += row;
     if (whole.visible_end != nullptr) batch_.visible_end += row;
-    for (AnyTensor<3>* tensor : {&args_.q, &args_.out}) {
-      tensor->data = static_cast<std::byte*>(tensor->data) + row * tensor->stride_bytes[0];
-      tensor->extent[0] = shape.queries;
-    }
+    args_.q.data = static_cast<const std::byte*>(args_.q.data) + row * args_.q.stride_bytes[0];
+    args_.out.data = static_cast<std::byte*>(args_.out.data) + row * args_.out.stride_bytes[0];
+    args_.q.extent[0] = args_.out.extent[0] = shape.queries;
     if (args_.lse != nullptr) args_.lse += row * c.options().q_heads;
     if (args_.bias.data == nullptr) return;
-    args_.bias.data = static_cast<std::byte*>(args_.bias.data) + row * args_.bias.stride_bytes[1] +
-                      shape.first_key * int64_t{4};
+    args_.bias.data = static_cast<const std::byte*>(args_.bias.data) +
+                      row * args_.bias.stride_bytes[1] + shape.first_key * int64_t{4};
     args_.bias.extent[1] = shape.queries;
     args_.bias.extent[2] -= shape.first_key;
   }

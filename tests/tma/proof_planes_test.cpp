@@ -161,7 +161,7 @@ TEST(TmaProof, k_and_v_of_different_sizes_lie_next_to_one_another) {
 /// each CTA its half of the columns.
 template <int PageSize, int BN>
 void prove_pair(Rng& rng) {
-  if constexpr (TileGeometry<BN, PageSize, true>) {
+  if constexpr (detail::TileGeometry<BN, PageSize, true>) {
     constexpr int32_t head_size = 128;
     const ProofCache cache(DType::bf16, head_size, PageSize, StorageOrder::token_major);
     const ProofTable table(cache.num_pages, rng);

@@ -21,9 +21,9 @@ namespace folio::inline v1 {
 struct AppendArgs {
   /// [tokens, key.num_heads, key.head_size]; f32, bf16 or f16; any byte strides for tokens and
   /// heads
-  AnyTensor<3> k = {};
+  ConstTensor<3> k = {};
   /// [tokens, value.num_heads, value.head_size]; null data: K only (latent caches)
-  AnyTensor<3> v = {};
+  ConstTensor<3> v = {};
   PagedKVView key = {};
   PagedKVView value = {};
   /// [tokens] page * page_size + offset (the row number where pages are unbounded), each at most

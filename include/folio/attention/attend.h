@@ -21,7 +21,7 @@ namespace folio::inline v1 {
 /// them: multiples of what it aligns its loads to, no scales that vary along a head where it has
 /// none.
 struct AttentionArgs {
-  AnyTensor<3> q = {};    ///< [tokens, q_heads, key.head_size]
+  ConstTensor<3> q = {};  ///< [tokens, q_heads, key.head_size]
   AnyTensor<3> out = {};  ///< [tokens, q_heads, v_head_size]
   PagedKVView key = {};
   PagedKVView value = {};  ///< ignored with value_in_key
@@ -35,7 +35,7 @@ struct AttentionArgs {
   /// head, exactly as a mask does: a query left without keys gets o = 0, lse = -inf (or its sink
   /// logit), and the slot of a key that is hidden from every query of its sequence in every head is
   /// dead, its K and V may hold anything. NaN and +inf spoil the query.
-  AnyTensor<3> bias = {};
+  ConstTensor<3> bias = {};
 };
 
 /// The border check of attend alone: compares of numbers, no table walk.

@@ -108,6 +108,8 @@ struct BufferFragments<Shape, Config> {
 
 }  // namespace detail
 
+namespace detail {
+
 /// The last strip of K covers at most half of its fragment, so that one half of every fragment is
 /// pad.
 template <class Shape>
@@ -115,6 +117,8 @@ concept partial_strip_is_at_most_half_of_BK = Shape::depth % Shape::BK <= Shape:
 /// All strips have their own register slot.
 template <class Shape>
 concept registers_hold_all_strips = Shape::reg_num_k_tiles == Shape::num_k_tiles;
+
+}  // namespace detail
 
 /// See above. Thread safety: none; the warps of a block have a buffer each, over one staging
 /// memory, and synchronise themselves.
@@ -207,7 +211,7 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
 
   /// All strips of stage `buffer` to registers; of a streamed stage of K, the strip that it holds.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void load_from_shared(int buffer)
-    requires registers_hold_all_strips<Shape>
+    requires detail::registers_hold_all_strips<Shape>
   {
     load_strips<0>(buffer);
   }
@@ -237,7 +241,7 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   /// Makes the columns from `depth` on of the last, partial strip of K zero. After every load of
   /// that strip; nothing to do where depth % BK == 0.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void zero_partial_tile_pad()
-    requires partial_strip_is_at_most_half_of_BK<Shape>
+    requires detail::partial_strip_is_at_most_half_of_BK<Shape>
   {
     kv_mma_op.zero_partial_tile_pad();
   }

@@ -14,7 +14,7 @@ namespace folio::inline v1 {
 
 /// One part: outputs [tokens, q_heads, v_head_size] (f32, bf16 or f16) and lse [tokens, q_heads].
 struct Partial {
-  AnyTensor<3> out = {};
+  ConstTensor<3> out = {};
   const float* lse = nullptr;
 };
 

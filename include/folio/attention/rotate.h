@@ -44,7 +44,7 @@ struct Rope {
 
 struct RotateArgs {
   /// [tokens, heads, head_size]; f32, bf16 or f16; any byte strides for tokens and heads
-  AnyTensor<3> q = {};
+  ConstTensor<3> q = {};
   /// q's shape; f32, bf16 or f16. q itself (same memory, strides and dtype), or no memory of q
   AnyTensor<3> out = {};
   const Rope* rope = nullptr;     ///< null: normalised only

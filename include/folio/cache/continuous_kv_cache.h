@@ -81,7 +81,7 @@ struct ContinuousKVCache
   static constexpr FOLIO_HOST_DEVICE int64_t max_tile_size() { return -1; }
 
   template <int Width, DType OutputDType = D>
-    requires output_type_is_supported<OutputDType>
+    requires detail::output_type_is_supported<OutputDType>
   FOLIO_HOST_DEVICE constexpr Vec<element_t<OutputDType>, Width> load(int64_t bs, int64_t head_idx,
                                                                       int64_t tok_idx,
                                                                       int64_t head_dim_idx) const {
@@ -103,7 +103,7 @@ struct ContinuousKVCache
   }
 
   template <int TileSize>
-    requires tile_divides_the_page<TileSize, 0>
+    requires detail::tile_divides_the_page<TileSize, 0>
   FOLIO_HOST_DEVICE constexpr element_type* block_paged_ptr(int64_t batch_idx,
                                                             int64_t start_tok_idx, int64_t head_idx,
                                                             int64_t head_dim_idx = 0) const {

@@ -21,6 +21,8 @@
 
 namespace folio::inline v1 {
 
+namespace detail {
+
 template <DType ScaleDType> concept cache_is_quantised = is_scale_dtype(ScaleDType);
 /// Storage values without their scales are what `load_quantized` gives.
 template <DType OutputDType, DType StorageDType, DType ScaleDType>
@@ -31,8 +33,6 @@ template <int TileSize, int PageSize>
 concept tile_divides_the_page =
     TileSize >= 1 && (PageSize == 0 || (PageSize > 0 && PageSize % TileSize == 0));
 template <KVCacheStaticParams Params> concept cache_has_a_value_plane = !Params.is_mla;
-
-namespace detail {
 
 template <class C>
 constexpr bool quantization_enabled_of() {

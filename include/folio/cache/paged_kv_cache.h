@@ -108,8 +108,8 @@ struct PagedKVCache
   /// `Width` consecutive elements of a head. A quantised cache multiplies each by its own scale in
   /// float32, then converts.
   template <int Width, DType OutputDType = D>
-    requires output_type_is_supported<OutputDType> &&
-             quantised_load_has_another_output_type<OutputDType, D, ScaleDType>
+    requires detail::output_type_is_supported<OutputDType> &&
+             detail::quantised_load_has_another_output_type<OutputDType, D, ScaleDType>
   FOLIO_HOST_DEVICE constexpr Vec<element_t<OutputDType>, Width> load(int64_t bs, int64_t head_idx,
                                                                       int64_t tok_idx,
                                                                       int64_t head_dim_idx) const {
@@ -141,7 +141,7 @@ struct PagedKVCache
   }
   /// Elements as stored, without their scales.
   template <int Width>
-    requires cache_is_quantised<ScaleDType>
+    requires detail::cache_is_quantised<ScaleDType>
   FOLIO_HOST_DEVICE constexpr Vec<element_type, Width> load_quantized(int64_t bs, int64_t head_idx,
                                                                       int64_t tok_idx,
                                                                       int64_t head_dim_idx) const {
@@ -149,7 +149,7 @@ struct PagedKVCache
   }
   /// `Width` consecutive scales from that of element `head_dim_idx`.
   template <int Width>
-    requires cache_is_quantised<ScaleDType>
+    requires detail::cache_is_quantised<ScaleDType>
   FOLIO_HOST_DEVICE constexpr Vec<scale_type, Width> load_scale(int64_t bs, int64_t head_idx,
                                                                 int64_t tok_idx,
                                                                 int64_t head_dim_idx) const {
@@ -161,7 +161,7 @@ struct PagedKVCache
   }
   /// Writes consecutive scales from that of element `head_dim_idx`.
   template <int Width>
-    requires cache_is_quantised<ScaleDType>
+    requires detail::cache_is_quantised<ScaleDType>
   FOLIO_HOST_DEVICE constexpr void store_scale(int64_t bs, int64_t head_idx, int64_t tok_idx,
                                                int64_t head_dim_idx,
                                                const Vec<scale_type, Width>& values) const {
@@ -173,7 +173,7 @@ struct PagedKVCache
   /// The element from which `TileSize` rows may be read, row_size elements apart, if start_tok_idx
   /// % TileSize == 0.
   template <int TileSize>
-    requires tile_divides_the_page<TileSize, PageSize>
+    requires detail::tile_divides_the_page<TileSize, PageSize>
   FOLIO_HOST_DEVICE constexpr element_type* block_paged_ptr(int64_t batch_idx,
                                                             int64_t start_tok_idx, int64_t head_idx,
                                                             int64_t head_dim_idx = 0) const {
@@ -221,8 +221,8 @@ struct PagedKVCache
   /// aligned groups of table entries: needs the table's padding and alignment as CacheTables states
   /// them.
   template <int BN, int BaseAlignment, bool PairCta = false, bool IsLeader = true>
-    requires TileGeometry<BN, PageSize, PairCta> &&
-             base_alignment_is_a_multiple_of_the_piece<BN, PageSize, BaseAlignment>
+    requires detail::TileGeometry<BN, PageSize, PairCta> &&
+             detail::base_alignment_is_a_multiple_of_the_piece<BN, PageSize, BaseAlignment>
   FOLIO_HOST_DEVICE PagedRowIndices<BN, PageSize, PairCta, IsLeader> populate(
       uint32_t batch_idx, uint32_t base_kv_row) const {
     return detail::populate_rows<BN, PageSize, BaseAlignment, PairCta, IsLeader>(

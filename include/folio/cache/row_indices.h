@@ -22,6 +22,8 @@ FOLIO_HOST_DEVICE constexpr int num_sub(int tile_rows, int page_size) {
   return tile_rows / sub_rows(tile_rows, page_size);
 }
 
+namespace detail {
+
 template <int BN, int PageSize>
 concept tile_and_page_divide_one_another =
     BN >= 1 && PageSize >= 0 && (PageSize == 0 || BN % PageSize == 0 || PageSize % BN == 0);
@@ -41,6 +43,8 @@ concept TileGeometry =
     tile_and_page_divide_one_another<BN, PageSize> && tile_spans_at_most_16_pages<BN, PageSize> &&
     pair_of_ctas_halves_the_tile<BN, PageSize, PairCta>;
 
+}  // namespace detail
+
 /// The first row of each piece of a tile of BN keys. `rows` covers all of BN, also in a CTA of a
 /// pair (V needs them all). Pieces in unassigned pages have row num_kv_rows: out of bounds, zero
 /// fill.
@@ -48,11 +52,11 @@ template <int BN, int PageSize, bool PairCta = false, bool IsLeader = true>
 struct PagedRowIndices {
   // Not constraints: a return type is formed before the function's own constraints, which say more,
   // are looked at.
-  static_assert(tile_and_page_divide_one_another<BN, PageSize>,
+  static_assert(detail::tile_and_page_divide_one_another<BN, PageSize>,
                 "PagedRowIndices: BN and page_size divide one another");
-  static_assert(tile_spans_at_most_16_pages<BN, PageSize>,
+  static_assert(detail::tile_spans_at_most_16_pages<BN, PageSize>,
                 "PagedRowIndices: a tile spans at most 16 pages");
-  static_assert(pair_of_ctas_halves_the_tile<BN, PageSize, PairCta>,
+  static_assert(detail::pair_of_ctas_halves_the_tile<BN, PageSize, PairCta>,
                 "PagedRowIndices: each CTA of a pair loads half of the pieces");
   static constexpr int eff_page = sub_rows(BN, PageSize);
   static constexpr int num_pages = BN / eff_page;

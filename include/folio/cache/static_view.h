@@ -69,6 +69,8 @@ FOLIO_HOST_DEVICE constexpr PagedKVView view_of(const ContinuousKVCache<D, P>& c
   return view;
 }
 
+namespace detail {
+
 /// The tables are members of the cache, as those of the seed's caches; a KVCacheT may hide them.
 template <class Cache>
 concept cache_shows_its_tables = requires(const Cache& c) {
@@ -78,16 +80,18 @@ concept cache_shows_its_tables = requires(const Cache& c) {
   { c.max_seq_length + c.max_cache_length } -> std::convertible_to<uint32_t>;
 };
 
+}  // namespace detail
+
 /// The page table of a static cache.
 template <KVCacheT Cache>
-  requires cache_shows_its_tables<Cache>
+  requires detail::cache_shows_its_tables<Cache>
 FOLIO_HOST_DEVICE constexpr PageTable table_of(const Cache& cache) noexcept {
   return {cache.lookup_table.data, cache.lookup_table.stride(0), nullptr};
 }
 
 /// The arrays of a static cache, as `cache_of` takes them.
 template <KVCacheT Cache>
-  requires cache_shows_its_tables<Cache>
+  requires detail::cache_shows_its_tables<Cache>
 FOLIO_HOST_DEVICE constexpr CacheTables tables_of(const Cache& cache) noexcept {
   CacheTables tables;
   tables.cache_lengths = cache.cache_lengths.data;
@@ -109,11 +113,10 @@ inline constexpr bool is_static_cache<PagedKVCache<D, P, PageSize, S, G>> = true
 template <DType D, KVCacheStaticParams P>
 inline constexpr bool is_static_cache<ContinuousKVCache<D, P>> = true;
 
-}  // namespace detail
-
 /// Other caches are made by their own types.
-template <class Cache>
-concept cache_is_a_paged_or_continuous_kv_cache = detail::is_static_cache<Cache>;
+template <class Cache> concept cache_is_a_paged_or_continuous_kv_cache = is_static_cache<Cache>;
+
+}  // namespace detail
 
 /// `view` and `tables` as a PagedKVCache or a ContinuousKVCache.
 ///
@@ -124,7 +127,7 @@ concept cache_is_a_paged_or_continuous_kv_cache = detail::is_static_cache<Cache>
 ///         a tensor_scale; if num_pages times the row stride exceeds 2^31 - 1; null or misaligned
 ///         pointers; tables that break what CacheTables states. Arrays are not read.
 template <KVCacheT Cache>
-  requires cache_is_a_paged_or_continuous_kv_cache<Cache>
+  requires detail::cache_is_a_paged_or_continuous_kv_cache<Cache>
 [[nodiscard]] Result<Cache> cache_of(const PagedKVView& view, const CacheTables& tables) noexcept {
   constexpr detail::StaticGeometry geometry = detail::static_geometry<Cache>("cache_of");
   if (Status status = detail::check_view(geometry, view); !status.is_ok()) return status;

@@ -17,7 +17,7 @@
 #include "folio/tma/swizzle.h"
 #include "folio/tma/tensor_map.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::detail {
 
 template <DType D> concept elements_have_a_tma_type = tma_dtype_of(D) != TmaDType::invalid;
 /// Strides of maps are multiples of 16 bytes.
@@ -112,4 +112,4 @@ FOLIO_HOST_DEVICE constexpr auto row_tile(const PlaneGeometry& plane, const Tile
 }
 
 }  // namespace detail
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::detail

@@ -18,13 +18,13 @@
 
 namespace folio::inline v1 {
 
+namespace detail {
+
 /// Tiles are those of a plane; an operand over a cache that describes none has none.
 template <class T>
 concept type_describes_its_plane = requires(const T& t) {
   { t.tma_plane() } -> std::same_as<PlaneGeometry>;
 };
-
-namespace detail {
 
 /// What a type knows of its plane when it is compiled; 0: known at run time only, and refused by
 /// check() only.

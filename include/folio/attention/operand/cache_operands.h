@@ -55,14 +55,16 @@ concept PopulatesTiles = requires(const C& c, uint32_t u) {
   c.template populate<BN, BaseAlignment, PairCta, IsLeader>(u, u);
 };
 
-}  // namespace detail
-
 /// A KVCacheT need not describe itself to TMA.
 template <class Cache> concept cache_describes_its_plane = type_describes_its_plane<Cache>;
 
 /// Scales of a cache lie in pages, not in one run; KVCacheScalesMHAOperand reaches them by address.
 /// Never satisfied.
 template <class Cache> concept kv_cache_operand_has_no_scale_tma_tile = sizeof(Cache) == 0;
+/// Scales are loaded by address only. Never satisfied.
+template <class Cache> concept scales_operand_has_no_tma_tile = sizeof(Cache) == 0;
+
+}  // namespace detail
 
 /// Forwards to a cache, whose addresses say where its keys lie. TMA tiles are those of the cache's
 /// plane; where it describes none there are none.
@@ -91,7 +93,7 @@ struct KVCacheMHAOperand
   static constexpr FOLIO_HOST_DEVICE const char* get_type_name() { return "KVCacheMHAOperand"; }
 
   template <int TileSize>
-    requires tile_divides_the_page<TileSize, page_size>
+    requires detail::tile_divides_the_page<TileSize, page_size>
   FOLIO_HOST_DEVICE constexpr const element_type* block_paged_ptr(uint32_t batch_idx,
                                                                   uint32_t start_tok_idx,
                                                                   uint32_t head_idx,
@@ -107,7 +109,7 @@ struct KVCacheMHAOperand
     return cache.scales_raw_ptr();
   }
   template <int Width>
-    requires cache_is_quantised<scale_dtype>
+    requires detail::cache_is_quantised<scale_dtype>
   FOLIO_HOST_DEVICE constexpr Vec<scale_type, Width> load_scale(int64_t batch_idx,
                                                                 int64_t start_tok_idx,
                                                                 int64_t head_idx,
@@ -136,8 +138,8 @@ struct KVCacheMHAOperand
     return cache.get_tma_row(encoded_index);
   }
   template <int BN, int BaseAlignment, bool PairCta = false, bool IsLeader = true>
-    requires TileGeometry<BN, page_size, PairCta> &&
-             base_alignment_is_a_multiple_of_the_piece<BN, page_size, BaseAlignment> &&
+    requires detail::TileGeometry<BN, page_size, PairCta> &&
+             detail::base_alignment_is_a_multiple_of_the_piece<BN, page_size, BaseAlignment> &&
              detail::PopulatesTiles<Cache, BN, BaseAlignment, PairCta, IsLeader>
   FOLIO_HOST_DEVICE auto populate(uint32_t batch_idx, uint32_t base_kv_row) const {
     return cache.template populate<BN, BaseAlignment, PairCta, IsLeader>(batch_idx, base_kv_row);
@@ -145,25 +147,22 @@ struct KVCacheMHAOperand
 
   /// The cache's, for the tiles of the first Depth columns of a head.
   FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const
-    requires cache_describes_its_plane<Cache>
+    requires detail::cache_describes_its_plane<Cache>
   {
     return cache.tma_plane();
   }
   /// Not supported; declared so that the compiler says why.
   template <auto... Parameters, class... Args>
-    requires kv_cache_operand_has_no_scale_tma_tile<Cache>
+    requires detail::kv_cache_operand_has_no_scale_tma_tile<Cache>
   void create_scale_tma_tile(Args&&...) const;
 };
-
-/// Scales are loaded by address only. Never satisfied.
-template <class Cache> concept scales_operand_has_no_tma_tile = sizeof(Cache) == 0;
 
 /// The scales of a quantised cache as the data: MLA keeps a scale per token there
 /// (quantization_granularity = head_size). Rows are counted with the scales' own page stride where
 /// the cache tells it, as PagedKVCache does; otherwise they are the cache's rows. It has itself no
 /// scales.
 template <KVCacheT Cache>
-  requires cache_is_quantised<KVCacheTraits<Cache>::scale_dtype>
+  requires detail::cache_is_quantised<KVCacheTraits<Cache>::scale_dtype>
 struct KVCacheScalesMHAOperand {
   using device_type = KVCacheScalesMHAOperand;
   static constexpr DType dtype = KVCacheTraits<Cache>::scale_dtype;
@@ -182,7 +181,7 @@ struct KVCacheScalesMHAOperand {
 
   /// The scale of element `head_dim_idx` of the cache.
   template <int TileSize>
-    requires tile_divides_the_page<TileSize, page_size>
+    requires detail::tile_divides_the_page<TileSize, page_size>
   FOLIO_HOST_DEVICE constexpr const element_type* block_paged_ptr(uint32_t batch_idx,
                                                                   uint32_t start_tok_idx,
                                                                   uint32_t head_idx,
@@ -236,8 +235,8 @@ struct KVCacheScalesMHAOperand {
     }
   }
   template <int BN, int BaseAlignment, bool PairCta = false, bool IsLeader = true>
-    requires TileGeometry<BN, page_size, PairCta> &&
-             base_alignment_is_a_multiple_of_the_piece<BN, page_size, BaseAlignment> &&
+    requires detail::TileGeometry<BN, page_size, PairCta> &&
+             detail::base_alignment_is_a_multiple_of_the_piece<BN, page_size, BaseAlignment> &&
              detail::PopulatesTiles<Cache, BN, BaseAlignment, PairCta, IsLeader>
   FOLIO_HOST_DEVICE auto populate(uint32_t batch_idx, uint32_t base_kv_row) const {
     if constexpr (detail::CountsScaleRows<Cache>) {
@@ -250,22 +249,22 @@ struct KVCacheScalesMHAOperand {
 
   /// Not supported; declared so that the compiler says why.
   template <auto... Parameters, class... Args>
-    requires scales_operand_has_no_tma_tile<Cache>
+    requires detail::scales_operand_has_no_tma_tile<Cache>
   void create_tma_tile(Args&&...) const;
   template <auto... Parameters, class... Args>
-    requires scales_operand_has_no_tma_tile<Cache>
+    requires detail::scales_operand_has_no_tma_tile<Cache>
   void create_scale_tma_tile(Args&&...) const;
   template <auto... Parameters, class... Args>
-    requires scales_operand_has_no_tma_tile<Cache>
+    requires detail::scales_operand_has_no_tma_tile<Cache>
   void create_ragged_tma_tile(Args&&...) const;
   template <auto... Parameters, class... Args>
-    requires scales_operand_has_no_tma_tile<Cache>
+    requires detail::scales_operand_has_no_tma_tile<Cache>
   void create_rope_tma_tile(Args&&...) const;
   template <auto... Parameters, class... Args>
-    requires scales_operand_has_no_tma_tile<Cache>
+    requires detail::scales_operand_has_no_tma_tile<Cache>
   void create_gather4_tma_tile(Args&&...) const;
   template <auto... Parameters, class... Args>
-    requires scales_operand_has_no_tma_tile<Cache>
+    requires detail::scales_operand_has_no_tma_tile<Cache>
   void create_rope_gather4_tma_tile(Args&&...) const;
 };
 

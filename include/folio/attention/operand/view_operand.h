@@ -77,7 +77,7 @@ struct ViewMHAOperand
   }
   /// Scales of consecutive granules; without the tensor's second factor.
   template <int Width>
-    requires cache_is_quantised<ScaleDType>
+    requires detail::cache_is_quantised<ScaleDType>
   FOLIO_HOST_DEVICE Vec<scale_type, Width> load_scale(int64_t batch_idx, int64_t start_tok_idx,
                                                       int64_t head_idx,
                                                       int64_t head_dim_idx) const {
