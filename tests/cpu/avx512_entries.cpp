@@ -4,13 +4,11 @@
 
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/widen.h"
-#include "cpu/skeleton/mutant.h"
 
 namespace folio::test {
 namespace {
 
 struct InstructionSet {
-  static constexpr Mutant mutant = Mutant::none;
   static constexpr int per_word = 1;
   static __m512 multiply_add(__m512i a, __m512i b, __m512 sum) {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);

@@ -32,7 +32,8 @@ PoolOptions options_of(uint64_t seed) {
 /// The author of a flood: knows the code, and believes to know the seed.
 class Author {
  public:
-  explicit Author(uint64_t seed) : buckets_(pool::PrefixIndex::num_buckets(num_pages)) {
+  explicit Author(uint64_t seed)
+      : buckets_(static_cast<size_t>(pool::PrefixIndex::num_buckets(num_pages))) {
     index_.attach(nullptr, nullptr, buckets_.data(), num_pages, page_size, seed);
   }
 

@@ -75,7 +75,7 @@ struct HeadMajorCache {
   int64_t num_kv_rows() const { return pages * 2 * page_size_; }
   int64_t row_idx(uint32_t b, uint32_t token) const {
     const int32_t page = lists[b][token / page_size_];
-    return page < 0 ? num_kv_rows() : page * 2 * page_size_ + token % page_size_;
+    return page < 0 ? num_kv_rows() : page * 2 * page_size_ + static_cast<int>(token) % page_size_;
   }
   int64_t get_tma_row(int64_t index) const {
     return index / page_size_ * 2 * page_size_ + index % page_size_;
