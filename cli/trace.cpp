@@ -23,7 +23,7 @@ using nlohmann::json;
 constexpr int64_t max_line_bytes = int64_t{1} << 20;
 constexpr int64_t max_line_depth = 64;
 
-Status bad(std::string reason) { return {Errc::invalid_argument, reason}; }
+Status bad(const std::string& reason) { return {Errc::invalid_argument, reason}; }
 
 // A value as it stands in the line, cut where it is long. Arrays and objects only by their kind:
 // nobody needs to see them whole.

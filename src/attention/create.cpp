@@ -9,6 +9,7 @@
 #include "attention/validate.h"
 #include "core/checked.h"
 #include "core/environment.h"
+#include "core/run_on.h"
 #include "cpu/features.h"
 #include "folio/attention/plan.h"
 
@@ -21,9 +22,10 @@ Status empty(const char* function) {
               function);
 }
 
-int32_t default_concurrency() {
-  const Executor executor = default_executor();
-  return std::max(1, executor.concurrency(executor.context));
+Result<int32_t> default_concurrency(const char* function) {
+  const Result<int64_t> threads = concurrency_of(function, default_executor());
+  if (!threads) return threads.error();
+  return static_cast<int32_t>(std::min<int64_t>(*threads, parallelism_max));
 }
 
 /// The limits ask for memory that can exist.
@@ -79,7 +81,11 @@ Result<Attention> Attention::sized(const char* function, Attention attention,
   const AttentionProblem& problem = attention.problem_;
   if (Status s = check_limits(function, problem, limits); !s.is_ok()) return s;
   attention.limits_ = limits;
-  if (limits.parallelism == 0) attention.limits_.parallelism = default_concurrency();
+  if (limits.parallelism == 0) {
+    const Result<int32_t> threads = default_concurrency(function);
+    if (!threads) return threads.error();
+    attention.limits_.parallelism = *threads;
+  }
   const KernelGeometry geometry = kernel_entry(attention)->geometry(problem);
   const ScheduleSize bounds = schedule_bounds(problem, attention.limits_, geometry);
   attention.plan_bytes_ = plan_parts(nullptr, limits.batch, bounds).bytes;

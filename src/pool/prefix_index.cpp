@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#define XXH_INLINE_ALL
+#define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): the library's name
 #include <xxhash.h>
 
 namespace folio::inline v1::pool {

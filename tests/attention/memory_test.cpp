@@ -162,7 +162,8 @@ TEST(Memory, a_failed_allocation_is_an_error_value) {
   AttentionProblem broken = c.problem();
   broken.q_heads = 7;
   fail_allocations(true);
-  const Result<Attention> made = Attention::create(c.problem(), {});  // needs no memory
+  const Result<Attention> made =
+      Attention::create(c.problem(), {.parallelism = 1});  // needs no memory
   const Result<Attention> failed = Attention::create(broken, {});
   fail_allocations(false);
   EXPECT_TRUE(made.has_value());
