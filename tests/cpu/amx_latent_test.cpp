@@ -87,9 +87,7 @@ TEST_F(AmxLatent, negative_positions_are_right) {
     }
 }
 
-TEST_F(AmxLatent, biases_at_both_ends_of_float32_are_right) {
-  expect_biases_right(emulated);
-}
+TEST_F(AmxLatent, biases_at_both_ends_of_float32_are_right) { expect_biases_right(emulated); }
 
 TEST_F(AmxLatent, pages_of_any_size_and_gaps_are_right) {
   for (const int32_t page_size : {1, 5, 16, 24, 128})
