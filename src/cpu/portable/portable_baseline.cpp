@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/portable/portable_baseline.cpp: the portable kernel for any machine of the
-/// architecture.
+/// src/cpu/portable/portable_baseline.cpp: the portable kernel for any machine of the architecture.
 #include "cpu/portable/engine.h"
 #include "cpu/portable/portable.h"
 #include "cpu/vec/baseline_lanes.h"
