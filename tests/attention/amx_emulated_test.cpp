@@ -83,9 +83,7 @@ TEST_F(AmxEmulated, negative_positions_are_right) {
   }
 }
 
-TEST_F(AmxEmulated, biases_at_both_ends_of_float32_are_right) {
-  expect_biases_right(emulated);
-}
+TEST_F(AmxEmulated, biases_at_both_ends_of_float32_are_right) { expect_biases_right(emulated); }
 
 TEST_F(AmxEmulated, decode_over_spans_and_chunks_of_many_rows_are_right) {
   CaseOptions options = options_of(DType::bf16);
