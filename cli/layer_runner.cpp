@@ -2,10 +2,12 @@
 /// cli/layer_runner.cpp: memory, append and attend of a replay.
 #include "layer_runner.h"
 
+#include <cstring>
 #include <utility>
 
 #include "folio/attention/append.h"
 #include "folio/cache/copy.h"
+#include "parallel.h"
 #include "synthetic.h"
 #include "verify.h"
 
@@ -27,6 +29,13 @@ int64_t k_width(const ModelShape& m) { return int64_t{m.kv_heads} * m.head_size;
 int64_t v_width(const ModelShape& m) { return m.is_mla ? 0 : int64_t{m.kv_heads} * m.v_head_size; }
 int64_t out_width(const ModelShape& m) { return int64_t{m.q_heads} * m.v_head_size; }
 constexpr int64_t float_bytes = sizeof(float);
+
+float* floats(const Buffer& buffer) { return reinterpret_cast<float*>(buffer.data()); }
+
+/// NaN in every floating type.
+void poison(const Buffer& buffer) {
+  if (buffer.bytes() != 0) std::memset(buffer.data(), 0xff, static_cast<size_t>(buffer.bytes()));
+}
 
 }  // namespace
 
@@ -64,13 +73,13 @@ Status LayerRunner::allocate() {
       {&plan_, attention_.plan_bytes()},
       {&workspace_, attention_.workspace_bytes()}};
   for (const auto& [buffer, bytes] : wanted) {
-    *buffer = Buffer::allocate(bytes);
-    if (buffer->span().bytes < bytes)
-      return fail(Errc::out_of_memory, "replay: no memory for {} bytes", bytes);
+    Result<Buffer> memory = Buffer::allocate(bytes);
+    if (!memory) return fail(Errc::out_of_memory, "replay: no memory for {} bytes", bytes);
+    *buffer = std::move(*memory);
   }
   if (options_.poison) {
-    blocks_.fill(0xff);  // NaN in every floating type
-    scales_.fill(0xff);
+    poison(blocks_);
+    poison(scales_);
   }
   auto planes = make_planes(options_.shape, options_.pages, blocks_.span(), scales_.span());
   if (!planes) return planes.error();
@@ -96,7 +105,7 @@ Status LayerRunner::run(const Step& step, PageTable table, std::span<const PageC
       if (Status s = append_layer(step, batch, layer); !s.is_ok()) return s;
     }
     if (Status s = attend_layer(*plan, step.tokens(), layer); !s.is_ok()) return s;
-    if (verifier != nullptr) verifier->capture(step, layer, out_.floats());
+    if (verifier != nullptr) verifier->capture(step, layer, floats(out_));
   }
   count(step);
   return {};
@@ -122,10 +131,10 @@ void LayerRunner::invent(const Step& step, int32_t layer) {
       const RowName name{.token = entry.sequence->tokens[static_cast<size_t>(position)],
                          .position = position,
                          .layer = layer};
-      fill(name, Role::query, m.q_heads, m.head_size, q_.floats() + (row + t) * q_width(m));
-      fill(name, Role::key, m.kv_heads, m.head_size, k_.floats() + (row + t) * k_width(m));
+      fill(name, Role::query, m.q_heads, m.head_size, floats(q_) + (row + t) * q_width(m));
+      fill(name, Role::key, m.kv_heads, m.head_size, floats(k_) + (row + t) * k_width(m));
       if (!m.is_mla)
-        fill(name, Role::value, m.kv_heads, m.v_head_size, v_.floats() + (row + t) * v_width(m));
+        fill(name, Role::value, m.kv_heads, m.v_head_size, floats(v_) + (row + t) * v_width(m));
     });
   }
 }
@@ -135,9 +144,9 @@ Status LayerRunner::append_layer(const Step& step, const Batch& batch, int32_t l
   const ModelShape& m = options_.model;
   const KVPlanes& planes = planes_[static_cast<size_t>(layer)];
   AppendArgs args;
-  args.k = dense_tensor<3>(k_.floats(), DType::f32, {step.tokens(), m.kv_heads, m.head_size});
+  args.k = dense_tensor<3>(floats(k_), DType::f32, {step.tokens(), m.kv_heads, m.head_size});
   if (!m.is_mla)
-    args.v = dense_tensor<3>(v_.floats(), DType::f32, {step.tokens(), m.kv_heads, m.v_head_size});
+    args.v = dense_tensor<3>(floats(v_), DType::f32, {step.tokens(), m.kv_heads, m.v_head_size});
   args.key = planes.key;
   args.value = planes.value;
   return append(batch, args, executor_);
@@ -148,8 +157,8 @@ Status LayerRunner::attend_layer(const AttentionPlan& plan, int64_t tokens, int3
   const ModelShape& m = options_.model;
   const KVPlanes& planes = planes_[static_cast<size_t>(layer)];
   AttentionArgs args;
-  args.q = dense_tensor<3>(q_.floats(), DType::f32, {tokens, m.q_heads, m.head_size});
-  args.out = dense_tensor<3>(out_.floats(), DType::f32, {tokens, m.q_heads, m.v_head_size});
+  args.q = dense_tensor<3>(floats(q_), DType::f32, {tokens, m.q_heads, m.head_size});
+  args.out = dense_tensor<3>(floats(out_), DType::f32, {tokens, m.q_heads, m.v_head_size});
   args.key = planes.key;
   args.value = planes.value;
   return attend(attention_, plan, args, workspace_.span(), executor_);

@@ -10,9 +10,9 @@
 
 #include "folio/attention/attend.h"
 #include "folio/attention/plan.h"
+#include "folio/core/buffer.h"
 #include "folio/core/status.h"
 #include "model.h"
-#include "parallel.h"
 #include "scheduler.h"
 
 namespace folio::cli {
@@ -24,7 +24,7 @@ struct LayerRunnerOptions {
   KVShape shape = {};
   int64_t pages = 0;
   AttentionLimits limits = {};
-  bool poison = false;  ///< the cache starts as NaN instead of zeros
+  bool poison = false;  ///< the cache starts as NaN instead of what its memory holds
 };
 
 /// Seconds and amounts of all steps so far.

@@ -49,8 +49,8 @@ void pack_heads(rows::Conversion& conversion) noexcept;
   return static_cast<std::byte*>(tensor.data) + token * tensor.stride_bytes[0];
 }
 
-/// Collects token rows and hands them to the kernel in batches, so that it sees coming
-/// tokens while it works on one.
+/// Collects token rows and hands them to the kernel in batches, so that it sees coming tokens while
+/// it works on one.
 class TokenRowBatch {
  public:
   TokenRowBatch(const rows::Conversion* conversions, int num_conversions,

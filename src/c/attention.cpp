@@ -2,9 +2,9 @@
 /// src/c/attention.cpp: attention through the C interface: create, plan, attend, merge.
 #include <array>
 #include <new>
+#include <string_view>
 #include <vector>
 
-#include "attention/kernel_list.h"
 #include "c/convert.h"
 #include "folio/attention/merge.h"
 #include "folio/attention/plan.h"
@@ -252,12 +252,11 @@ folio_code folio_get_default_executor(int32_t threads, folio_executor* executor,
   return c::report(c::write("folio_get_default_executor", "executor", filled, executor), message);
 }
 
-int32_t folio_get_num_kernels(void) { return static_cast<int32_t>(kernels().size()); }
+int32_t folio_get_num_kernels(void) { return kernel_count(); }
 
 const char* folio_get_kernel_name(int32_t index) {
-  const std::span<const Kernel> list = kernels();
-  if (index < 0 || static_cast<size_t>(index) >= list.size()) return "";
-  return list[static_cast<size_t>(index)].name.data();  // a literal, as above
+  const std::string_view name = kernel_name(index).name;
+  return name.empty() ? "" : name.data();  // a literal, as above
 }
 
 uint32_t folio_get_version(void) { return 1u << 16; }

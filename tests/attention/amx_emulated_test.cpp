@@ -8,9 +8,7 @@
 
 #include "attention/amx_emulated_kernels.h"
 #include "cpu/amx/grouped/grouped.h"
-#include "support/bias_cases.h"
 #include "support/emulated_test.h"
-#include "support/kernel_cases.h"
 
 namespace folio::test {
 namespace {
@@ -85,15 +83,7 @@ TEST_F(AmxEmulated, negative_positions_are_right) {
   }
 }
 
-TEST_F(AmxEmulated, biases_at_both_ends_of_float32_are_right) {
-  for (const BiasCase& one : bias_cases()) {
-    const std::unique_ptr<AttentionCase> c =
-        accepted_case(emulated, one.options, {Adapt::shapes, one.arrange});
-    ASSERT_NE(c, nullptr) << one.name;
-    ASSERT_TRUE(run_kernel(*c, emulated).is_ok());
-    EXPECT_TRUE(matches_reference(*c)) << one.name;
-  }
-}
+TEST_F(AmxEmulated, biases_at_both_ends_of_float32_are_right) { expect_biases_right(emulated); }
 
 TEST_F(AmxEmulated, decode_over_spans_and_chunks_of_many_rows_are_right) {
   CaseOptions options = options_of(DType::bf16);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/attention/attend_error_rows.h: the table of mistakes of create, plan and attend: what is
-/// broken, and words that the message
-/// must have. Run through the C++ and the C interface.
+/// broken, and words that the message must have. Run through the C++ and the C interface.
 #pragma once
 
 #include <limits>

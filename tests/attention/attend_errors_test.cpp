@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/attention/attend_errors_test.cpp: the table of mistakes of create, plan and attend: call,
-/// broken argument, words of the
-/// message. Nothing is written then.
+/// broken argument, words of the message. Nothing is written then.
 #include <gtest/gtest.h>
 
 #include <cmath>

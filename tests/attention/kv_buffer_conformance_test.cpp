@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/kv_buffer_conformance_test.cpp: the plain instances of KVBuffer of one
-/// thread: rows, the page itself, MMA tiles.
+/// tests/attention/kv_buffer_conformance_test.cpp: the plain instances of KVBuffer of one thread:
+/// rows, the page itself, MMA tiles.
 #include "support/kv_buffer_conformance.h"
 
 #include "support/kv_buffer_configs.h"

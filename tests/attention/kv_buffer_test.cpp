@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/attention/kv_buffer_test.cpp: what KVBuffer's parts do beyond the seed's page: iterators,
-/// staging in place, ready tiles,
-/// loading in pieces, and attention over two buffers.
+/// staging in place, ready tiles, loading in pieces, and attention over two buffers.
 #include "folio/attention/kv_buffer.h"
 
 #include <gtest/gtest.h>

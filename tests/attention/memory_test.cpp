@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/attention/memory_test.cpp: plan_bytes() and workspace_bytes() suffice exactly, for every
-/// batch within the limits; the run path
-/// allocates nothing.
+/// batch within the limits; the run path allocates nothing.
 ///
 /// prepare_case gives exactly as many bytes, followed by an inaccessible page.
 #include <gtest/gtest.h>

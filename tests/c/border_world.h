@@ -12,8 +12,8 @@
 
 namespace folio::test {
 
-/// One plane of int8 with two scales per token and head, and room on both sides: for bytes a
-/// stride of -1 is right.
+/// One plane of int8 with two scales per token and head, and room on both sides: for bytes a stride
+/// of -1 is right.
 struct BorderPlane {
   BorderPlane();
   std::vector<std::byte> memory, scale_memory;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/amx_compute_wide.cpp: the AMX compute of grouped heads for depths above 128,
-/// compiled for AVX512-BF16, on both tile vocabularies.
+/// tests/cpu/amx_compute_wide.cpp: the AMX compute of grouped heads for depths above 128, compiled
+/// for AVX512-BF16, on both tile vocabularies.
 #include "cpu/amx_compute_depths.h"
 
 namespace folio::test {

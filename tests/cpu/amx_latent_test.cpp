@@ -11,9 +11,7 @@
 
 #include "cpu/amx/latent/latent.h"
 #include "cpu/amx_latent_entries.h"
-#include "support/bias_cases.h"
 #include "support/emulated_test.h"
-#include "support/kernel_cases.h"
 
 namespace folio::test {
 namespace {
@@ -89,15 +87,7 @@ TEST_F(AmxLatent, negative_positions_are_right) {
     }
 }
 
-TEST_F(AmxLatent, biases_at_both_ends_of_float32_are_right) {
-  for (const BiasCase& one : bias_cases()) {
-    const std::unique_ptr<AttentionCase> c =
-        accepted_case(emulated, one.options, {Adapt::shapes, one.arrange});
-    ASSERT_NE(c, nullptr) << one.name;
-    ASSERT_TRUE(run_kernel(*c, emulated).is_ok());
-    EXPECT_TRUE(matches_reference(*c)) << one.name;
-  }
-}
+TEST_F(AmxLatent, biases_at_both_ends_of_float32_are_right) { expect_biases_right(emulated); }
 
 TEST_F(AmxLatent, pages_of_any_size_and_gaps_are_right) {
   for (const int32_t page_size : {1, 5, 16, 24, 128})

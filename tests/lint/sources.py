@@ -42,7 +42,7 @@ DIRECTION = {
     "src/no_cuda/": PUBLIC_ATTENTION,
     "src/attention/": KERNELS + ["kernel/", "reference/", "cpu/", "cuda/", "attention/"],
     "include/folio/c/": [],
-    "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/", "attention/kernel_list.h"],
+    "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],
     "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],
     "examples/": ["folio/"],
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/pool/page_pool_model_test.cpp: random calls on a pool that a naive model watches.
-/// RapidCheck prints the seed and
-/// shrinks.
+/// RapidCheck prints the seed and shrinks.
 ///
 /// Built twice: with the real hash, and with one of 4 bits, where collisions are certain.
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/seed_members/kv_buffer_parameters_test.cpp: one compile-time line and one behaviour for
-/// every parameter and constant of the
-/// seed's KVBuffer. tests/attention/kv_buffer_constants_test.cpp has the constants of more
-/// configurations.
+/// every parameter and constant of the seed's KVBuffer.
+/// tests/attention/kv_buffer_constants_test.cpp has the constants of more configurations.
 #include <gtest/gtest.h>
 
 #include <type_traits>

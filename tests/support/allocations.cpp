@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/support/allocations.cpp: the replaced operator new. In a file of its own: seen together
-/// with its callers, the compiler
-/// takes malloc and operator delete for a mismatched pair.
+/// with its callers, the compiler takes malloc and operator delete for a mismatched pair.
 #include "support/allocations.h"
 
 #include <cstdlib>

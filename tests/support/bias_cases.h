@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/bias_cases.h: biases at both ends of float32: finite ones stay so, -inf hides.
+/// tests/support/bias_cases.h: biases at both ends of float32: finite ones stay so, -inf hides
 /// a key.
 #pragma once
 

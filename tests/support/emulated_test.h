@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "attention/kernel_list.h"
 #include "attention/validate.h"
 #include "cpu/features.h"
 #include "support/attention_case.h"
+#include "support/bias_cases.h"
+#include "support/kernel_cases.h"
 #include "support/run_case.h"
 
 namespace folio::test {
@@ -35,6 +38,16 @@ class EmulatedTest : public ::testing::Test {
     const std::vector<std::byte> bits = c.output_bits();
     ASSERT_TRUE(run_case(c, shipped).is_ok());
     EXPECT_EQ(c.output_bits(), bits) << "hardware differs: " << describe(options);
+  }
+  /// `emulated` is right on all of bias_cases().
+  static void expect_biases_right(const Kernel& emulated) {
+    for (const BiasCase& one : bias_cases()) {
+      const std::unique_ptr<AttentionCase> c =
+          accepted_case(emulated, one.options, {Adapt::shapes, one.arrange});
+      ASSERT_NE(c, nullptr) << one.name;
+      ASSERT_TRUE(run_kernel(*c, emulated).is_ok());
+      EXPECT_TRUE(matches_reference(*c)) << one.name;
+    }
   }
 };
 

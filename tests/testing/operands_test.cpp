@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/testing/operands_test.cpp: blocks of tiles as operands of matrix instructions, for every
-/// order of blocks; what one descriptor
-/// cannot walk is refused.
+/// order of blocks; what one descriptor cannot walk is refused.
 #include "folio/testing/operands.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tma/proof_pipeline_test.cpp: a page-walking loader and its consumers, whole: barriers,
-/// stages, copies and elements, under random
-/// interleaving; and the same loader with one mistake.
+/// stages, copies and elements, under random interleaving; and the same loader with one mistake.
 ///
 /// The kernel walks (sequence, head, tile). One producer fills a ring of stages; K comes through
 /// cache_tile, V through a ragged tile, so that slots past the context read as zeros. Consumers

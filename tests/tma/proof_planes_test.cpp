@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tma/proof_planes_test.cpp: tiles of planes that no collection made: other strides for K
-/// and V, interleaved, padded; halves for
-/// pairs of CTAs; and loaders with one mistake, which the proofs must find.
+/// and V, interleaved, padded; halves for pairs of CTAs; and loaders with one mistake, which the
+/// proofs must find.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

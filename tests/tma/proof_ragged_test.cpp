@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tma/proof_ragged_test.cpp: tiles that clip where a sequence begins and ends, loads and
-/// stores, contiguous, grouped and paged;
-/// and the parts of latent rows.
+/// stores, contiguous, grouped and paged; and the parts of latent rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tma/proof_tiles_test.cpp: over the whole grid of geometries, the element that a fragment
-/// reader expects is the element that
-/// populate and the tile brought.
+/// reader expects is the element that populate and the tile brought.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

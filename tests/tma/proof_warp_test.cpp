@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tma/proof_warp_test.cpp: a decode kernel's warp, whole: tiles by TMA, scores and values by
-/// ldmatrix and mma.sync, against a plain
-/// double loop over the cache. Slots that no query may see hold NaN.
+/// ldmatrix and mma.sync, against a plain double loop over the cache. Slots that no query may see
+/// hold NaN.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "cpu/append/layout.h"
+#include "cpu/convert/small_floats.h"
 #include "cpu/vec/simd.h"
 #include "folio/core/dtype.h"
 
@@ -48,17 +49,7 @@ struct Elements {
   }
   static F from_e5m2(const void* p) { return from_half(I::template widen8<U>(p) << 8); }
   static F from_f16(const void* p) { return from_half(I::template widen16<U>(p)); }
-  /// OCP e4m3 "fn": 0x7f is NaN, there is no infinity.
-  static F from_e4m3(const void* p) {
-    const U x = I::template widen8<U>(p);
-    const U sign = (x & V::splat(0x80u)) << 24;
-    const U magnitude = (x & V::splat(0x7fu)) << 20;
-    const F normal = V::floats(magnitude + V::splat(120u << 23));
-    const F subnormal = V::floats(magnitude + V::splat(121u << 23)) - V::splat(0.015625f);  // 2^-6
-    F value = magnitude < V::splat(1u << 23) ? subnormal : normal;
-    value = magnitude == V::splat(0x7fu << 20) ? V::floats(V::splat(0x7fc00000u)) : value;
-    return V::floats(V::bits(value) | sign);
-  }
+  static F from_e4m3(const void* p) { return SmallFloats<I>::from_e4m3(I::template widen8<U>(p)); }
 
   /// bf16 in the high half of each lane, anything below. No NaN.
   FOLIO_ALWAYS_INLINE static U to_bf16(F x) {
@@ -69,20 +60,7 @@ struct Elements {
   FOLIO_ALWAYS_INLINE static U nan_to_bf16(F x, U rounded) {
     return x == x ? rounded : (V::bits(x) & V::splat(0x80000000u)) | V::splat(0x7fc00000u);
   }
-  static U to_f16(F x) {
-    const U bits = V::bits(x);
-    const U sign = (bits >> 16) & V::splat(0x8000u);
-    const U magnitude = bits & V::splat(0x7fffffffu);
-    const U normal = (magnitude - V::splat(112u << 23) + V::splat(0xfffu) +
-                      ((magnitude >> 13) & V::splat(1u))) >>
-                     13;
-    // units of 2^-24
-    const U subnormal = V::bits(V::floats(magnitude) + V::splat(0.5f)) - V::splat(0x3f000000u);
-    U value = magnitude < V::splat(113u << 23) ? subnormal : normal;
-    value = magnitude >= V::splat(0x477ff000u) ? V::splat(0x7c00u) : value;  // from 65520 on
-    value = magnitude > V::splat(0x7f800000u) ? V::splat(0x7e00u) : value;
-    return value | sign;
-  }
+  static U to_f16(F x) { return SmallFloats<I>::to_f16(V::bits(x)); }
 
   /// A sum from which codes_of_f8 takes an 8-bit float.
   ///

@@ -3,30 +3,13 @@
 /// compilers' own vectors.
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
+#include "cpu/vec/baseline_lanes.h"
 
 namespace folio::inline v1 {
 namespace {
 
-struct InstructionSet {
-  static constexpr int width = 4;
+struct InstructionSet : BaselineLanes {
   static constexpr bool has_fma = false;
-  template <class F>
-  static F fma(F a, F b, F c) {
-    return a * b + c;  // only where the product is exact
-  }
-  /// `width` 16-bit words, or bytes, zero-extended.
-  template <class U>
-  static U widen16(const void* from) {
-    Halves h;
-    __builtin_memcpy(&h, from, sizeof h);
-    return __builtin_convertvector(h, U);
-  }
-  template <class U>
-  static U widen8(const void* from) {
-    Bytes b;
-    __builtin_memcpy(&b, from, sizeof b);
-    return __builtin_convertvector(b, U);
-  }
   /// mask ? a : b, bit by bit
   template <class U>
   static U select(U mask, U a, U b) {
@@ -89,7 +72,6 @@ struct InstructionSet {
 
  private:
   typedef uint16_t Halves __attribute__((vector_size(8)));        // NOLINT(modernize-use-using)
-  typedef uint8_t Bytes __attribute__((vector_size(4)));          // NOLINT(modernize-use-using)
   typedef uint16_t EightHalves __attribute__((vector_size(16)));  // NOLINT(modernize-use-using)
   typedef uint8_t EightBytes __attribute__((vector_size(8)));     // NOLINT(modernize-use-using)
   typedef uint32_t Lanes __attribute__((vector_size(16)));        // NOLINT(modernize-use-using)
@@ -106,18 +88,18 @@ struct InstructionSet {
   }
 };
 
+using Writer = rows::Writer<InstructionSet>;
+
 }  // namespace
 
-namespace baseline {
-
-void write_rows(const rows::Conversion* conversions, int num_conversions,
-                const rows::TokenRow* token_rows, int64_t tokens) noexcept {
-  rows::Writer<InstructionSet>::write(conversions, num_conversions, token_rows, tokens);
+void baseline::write_rows(const rows::Conversion* conversions, int num_conversions,
+                          const rows::TokenRow* token_rows, int64_t tokens) noexcept {
+  Writer::write(conversions, num_conversions, token_rows, tokens);
 }
 
-void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
-  rows::Writer<InstructionSet>::move(to, from, bytes, streams);
+void baseline::move_bytes(std::byte* to, const std::byte* from, int64_t bytes,
+                          bool streams) noexcept {
+  Writer::move(to, from, bytes, streams);
 }
 
-}  // namespace baseline
 }  // namespace folio::inline v1

@@ -82,18 +82,18 @@ struct InstructionSet : rows::AnyInstructionSet {
   static __m128 magnitude(__m128 x) { return _mm_andnot_ps(_mm_set1_ps(-0.0f), x); }
 };
 
+using Writer = rows::Writer<InstructionSet>;
+
 }  // namespace
 
-namespace x86_64 {
-
-void write_rows(const rows::Conversion* conversions, int num_conversions,
-                const rows::TokenRow* token_rows, int64_t tokens) noexcept {
-  rows::Writer<InstructionSet>::write(conversions, num_conversions, token_rows, tokens);
+void x86_64::write_rows(const rows::Conversion* conversions, int num_conversions,
+                        const rows::TokenRow* token_rows, int64_t tokens) noexcept {
+  Writer::write(conversions, num_conversions, token_rows, tokens);
 }
 
-void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
-  rows::Writer<InstructionSet>::move(to, from, bytes, streams);
+void x86_64::move_bytes(std::byte* to, const std::byte* from, int64_t bytes,
+                        bool streams) noexcept {
+  Writer::move(to, from, bytes, streams);
 }
 
-}  // namespace x86_64
 }  // namespace folio::inline v1

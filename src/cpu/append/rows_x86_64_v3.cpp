@@ -5,27 +5,13 @@
 #include "cpu/append/any_instruction_set.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
+#include "cpu/vec/avx2_lanes.h"
 
 namespace folio::inline v1 {
 namespace {
 
-struct InstructionSet : rows::AnyInstructionSet {
-  static constexpr int width = 8;
+struct InstructionSet : Avx2Lanes, rows::AnyInstructionSet {
   static constexpr bool has_fma = true;
-  template <class F>
-  static F fma(F a, F b, F c) {
-    return _mm256_fmadd_ps(a, b, c);
-  }
-  template <class U>
-  static U widen16(const void* from) {
-    return reinterpret_cast<U>(
-        _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from))));
-  }
-  template <class U>
-  static U widen8(const void* from) {
-    return reinterpret_cast<U>(
-        _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(from))));
-  }
   /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's
   /// sign. No NaN.
   template <class F>
@@ -86,18 +72,18 @@ struct InstructionSet : rows::AnyInstructionSet {
   }
 };
 
+using Writer = rows::Writer<InstructionSet>;
+
 }  // namespace
 
-namespace x86_64_v3 {
-
-void write_rows(const rows::Conversion* conversions, int num_conversions,
-                const rows::TokenRow* token_rows, int64_t tokens) noexcept {
-  rows::Writer<InstructionSet>::write(conversions, num_conversions, token_rows, tokens);
+void x86_64_v3::write_rows(const rows::Conversion* conversions, int num_conversions,
+                           const rows::TokenRow* token_rows, int64_t tokens) noexcept {
+  Writer::write(conversions, num_conversions, token_rows, tokens);
 }
 
-void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
-  rows::Writer<InstructionSet>::move(to, from, bytes, streams);
+void x86_64_v3::move_bytes(std::byte* to, const std::byte* from, int64_t bytes,
+                           bool streams) noexcept {
+  Writer::move(to, from, bytes, streams);
 }
 
-}  // namespace x86_64_v3
 }  // namespace folio::inline v1

@@ -79,18 +79,18 @@ struct InstructionSet : Avx512Lanes, rows::AnyInstructionSet {
   }
 };
 
+using Writer = rows::Writer<InstructionSet>;
+
 }  // namespace
 
-namespace x86_64_v4 {
-
-void write_rows(const rows::Conversion* conversions, int num_conversions,
-                const rows::TokenRow* token_rows, int64_t tokens) noexcept {
-  rows::Writer<InstructionSet>::write(conversions, num_conversions, token_rows, tokens);
+void x86_64_v4::write_rows(const rows::Conversion* conversions, int num_conversions,
+                           const rows::TokenRow* token_rows, int64_t tokens) noexcept {
+  Writer::write(conversions, num_conversions, token_rows, tokens);
 }
 
-void move_bytes(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
-  rows::Writer<InstructionSet>::move(to, from, bytes, streams);
+void x86_64_v4::move_bytes(std::byte* to, const std::byte* from, int64_t bytes,
+                           bool streams) noexcept {
+  Writer::move(to, from, bytes, streams);
 }
 
-}  // namespace x86_64_v4
 }  // namespace folio::inline v1

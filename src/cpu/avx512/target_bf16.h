@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/avx512/target_bf16.h: what the AVX-512 engine asks of a kernel's target: pairs of
-/// bf16, by vdpbf16ps.
+/// src/cpu/avx512/target_bf16.h: what the AVX-512 engine asks of a kernel's target: pairs of bf16,
+/// by vdpbf16ps.
 ///
 /// ISA-safe: templates on a tag type.
 #pragma once

@@ -7,6 +7,7 @@
 /// even.
 #pragma once
 
+#include "cpu/convert/small_floats.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/vec/simd.h"
 #include "folio/core/dtype.h"
@@ -36,7 +37,7 @@ struct Rows {
                              [](const void* p) { return from_f16(load16(p)); });
       case DType::f8_e4m3:
         return widen_rows<1>(from, count, to, stride, n,
-                             [](const void* p) { return from_e4m3(load8(p)); });
+                             [](const void* p) { return SmallFloats<I>::from_e4m3(load8(p)); });
       case DType::f8_e5m2:
         return widen_rows<1>(from, count, to, stride, n,
                              [](const void* p) { return from_f16(load8(p) << 8); });
@@ -52,7 +53,7 @@ struct Rows {
     switch (dtype) {
       case DType::f32: __builtin_memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); return;
       case DType::bf16: return narrow_as(from, to, n, [](U bits) { return to_bf16(bits); });
-      default: return narrow_as(from, to, n, [](U bits) { return to_f16(bits); });
+      default: return narrow_as(from, to, n, [](U bits) { return SmallFloats<I>::to_f16(bits); });
     }
   }
 
@@ -117,35 +118,10 @@ struct Rows {
     return V::floats(V::bits(value) | sign);
   }
 
-  /// OCP e4m3 "fn": 0x7f is NaN, there is no infinity.
-  static F from_e4m3(U x) {
-    const U sign = (x & V::splat(0x80u)) << 24;
-    const U magnitude = (x & V::splat(0x7fu)) << 20;
-    const F normal = V::floats(magnitude + V::splat(120u << 23));
-    const F subnormal = V::floats(magnitude + V::splat(121u << 23)) - V::splat(0.015625f);  // 2^-6
-    F value = magnitude < V::splat(1u << 23) ? subnormal : normal;
-    value = magnitude == V::splat(0x7fu << 20) ? V::floats(V::splat(0x7fc00000u)) : value;
-    return V::floats(V::bits(value) | sign);
-  }
-
   static U to_bf16(U x) {
     const U magnitude = x & V::splat(0x7fffffffu);
     const U rounded = (x + V::splat(0x7fffu) + ((x >> 16) & V::splat(1u))) >> 16;
     return magnitude > V::splat(0x7f800000u) ? (x >> 16) | V::splat(0x40u) : rounded;
-  }
-
-  static U to_f16(U x) {
-    const U sign = (x >> 16) & V::splat(0x8000u);
-    const U magnitude = x & V::splat(0x7fffffffu);
-    const U normal = (magnitude - V::splat(112u << 23) + V::splat(0xfffu) +
-                      ((magnitude >> 13) & V::splat(1u))) >>
-                     13;
-    // units of 2^-24
-    const U subnormal = V::bits(V::floats(magnitude) + V::splat(0.5f)) - V::splat(0x3f000000u);
-    U value = magnitude < V::splat(113u << 23) ? subnormal : normal;
-    value = magnitude >= V::splat(0x477ff000u) ? V::splat(0x7c00u) : value;  // from 65520 on
-    value = magnitude > V::splat(0x7f800000u) ? V::splat(0x7e00u) : value;
-    return value | sign;
   }
 };
 

@@ -9,21 +9,18 @@ namespace {
 
 struct InstructionSet : Avx512Lanes {};
 
+using Runner = skeleton::TaskRunner<portable::PortableEngine<InstructionSet>>;
+
 }  // namespace
 
-namespace x86_64_v4 {
-
-void run_portable(const KernelCall& call, const Task& task, void* scratch,
-                  std::byte* partials) noexcept {
-  skeleton::TaskRunner<portable::PortableEngine<InstructionSet>>::run(call, task, scratch,
-                                                                      partials);
+void x86_64_v4::run_portable(const KernelCall& call, const Task& task, void* scratch,
+                             std::byte* partials) noexcept {
+  Runner::run(call, task, scratch, partials);
 }
 
-void finish_portable(const KernelCall& call, const Task& task, void* scratch,
-                     const std::byte* partials) noexcept {
-  skeleton::TaskRunner<portable::PortableEngine<InstructionSet>>::finish(call, task, scratch,
-                                                                         partials);
+void x86_64_v4::finish_portable(const KernelCall& call, const Task& task, void* scratch,
+                                const std::byte* partials) noexcept {
+  Runner::finish(call, task, scratch, partials);
 }
 
-}  // namespace x86_64_v4
 }  // namespace folio::inline v1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/skeleton/mutant.h: the deliberate faults that the tests build into the kernels, to
-/// prove that they would see them.
+/// src/cpu/skeleton/mutant.h: the deliberate faults that the tests build into the kernels, to prove
+/// that they would see them.
 ///
 /// Each changes one expression of an engine, or of the skeleton that all share. `I::mutant` is a
 /// constant `none` in the shipped kernels, so nothing of this reaches the library; in the tests' it

@@ -23,8 +23,7 @@
 ///     static constexpr int ahead_max;                 known tiles behind those, at the most, for
 ///                                                     prefetching
 ///     static int state_rows(const AttentionProblem&);     rows of a State (>= geometry.rows,
-///     padding
-///                                                     included)
+///                                                         padding included)
 ///     static int width(const AttentionProblem&);      columns of a State
 ///     static int64_t scratch_bytes(const AttentionProblem&);   its own, beside what the runner
 ///                                                              takes

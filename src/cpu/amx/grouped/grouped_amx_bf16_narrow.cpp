@@ -13,17 +13,14 @@ struct InstructionSet : Avx512Lanes {
 
 }  // namespace
 
-namespace amx_bf16 {
-
-void run_grouped_narrow(const KernelCall& call, const Task& task, void* scratch,
-                        std::byte* partials) noexcept {
+void amx_bf16::run_grouped_narrow(const KernelCall& call, const Task& task, void* scratch,
+                                  std::byte* partials) noexcept {
   amx::run_grouped<InstructionSet, amx::Piece::narrow>(call, task, scratch, partials);
 }
 
-void finish_grouped_narrow(const KernelCall& call, const Task& task, void* scratch,
-                           const std::byte* partials) noexcept {
+void amx_bf16::finish_grouped_narrow(const KernelCall& call, const Task& task, void* scratch,
+                                     const std::byte* partials) noexcept {
   amx::finish_grouped<InstructionSet, amx::Piece::narrow>(call, task, scratch, partials);
 }
 
-}  // namespace amx_bf16
 }  // namespace folio::inline v1
