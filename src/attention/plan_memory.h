@@ -2,9 +2,8 @@
 /// src/attention/plan_memory.h: how plan memory and workspace are laid out.
 ///
 ///     plan       PlanHeader | offsets, lengths, positions (copies) | tasks | splits
-///     workspace  WorkspaceHeader | workers [parallelism] | finished [splits] | scratch
-///     [parallelism]
-///                | partials
+///     workspace  WorkspaceHeader | workers [parallelism] | finished [splits]
+///                | scratch [parallelism] | partials
 ///
 /// Every part begins at a multiple of 64 bytes. A worker's entry says whether its scratch memory is
 /// taken; `finished` counts the tasks of a split.
