@@ -119,6 +119,7 @@ Status check(std::span<const Partial> parts, const AnyTensor<3>& out, const Exec
   if (out.extent[0] == 0) return {};
   const ExpectedTensor same{{out.extent[0], out.extent[1], out.extent[2]}, "out"};
   if (Status s = check_tensor("merge", "out", out, same); !s.is_ok()) return s;
+  if (Status s = check_places("merge", "out", out); !s.is_ok()) return s;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (Status s = check_part(i, parts[i], out); !s.is_ok()) return s;
   }

@@ -75,15 +75,7 @@ Status check_out(const RotateArgs& args) {
   const auto& extent = args.q.extent;
   const ExpectedTensor expected{{extent[0], extent[1], extent[2]}, "q"};
   if (Status s = check_tensor("rotate", "out", args.out, expected); !s.is_ok()) return s;
-  const struct {
-    int64_t stride;
-    int64_t extent;
-  } dims[] = {{args.out.stride_bytes[0], extent[0]}, {args.out.stride_bytes[1], extent[1]}};
-  for (const auto& dim : dims) {
-    if (dim.stride != 0 || dim.extent <= 1) continue;
-    return fail(Errc::invalid_argument,
-                "rotate: out has stride 0 over {} elements, expected a place for each", dim.extent);
-  }
+  if (Status s = check_places("rotate", "out", args.out); !s.is_ok()) return s;
   if (is_same(args.q, args.out) || !overlaps(args.q, args.out)) return {};
   return fail(Errc::invalid_argument,
               "rotate: out lies in memory of q with another place or dtype, expected q itself or "

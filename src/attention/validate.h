@@ -22,8 +22,8 @@ namespace folio::inline v1 {
 [[nodiscard]] Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits,
                                  const Batch& batch) noexcept;
 
-/// The strides of one layer's planes: elements keep their natural alignment, planes end below 2^63
-/// bytes, and the kernel takes them.
+/// The strides of one layer's planes: elements keep their natural alignment, and the kernel takes
+/// them. How far they reach is for check_args.
 [[nodiscard]] Status check_strides(const Kernel& kernel, const AttentionProblem& problem,
                                    const AttentionArgs& args) noexcept;
 

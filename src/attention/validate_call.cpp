@@ -67,6 +67,19 @@ Status check_scales(const char* plane, const ScaleView& scales, const ScaleView&
     return fail(Errc::invalid_argument,
                 "attend: {}.scales.data is null, expected scales of type {}", plane,
                 expected.dtype);
+  const struct {
+    const char* name;
+    const void* data;
+    DType element;
+  } arrays[] = {{"data", scales.data, scales.dtype},
+                {"tensor_scale", scales.tensor_scale, DType::f32}};
+  for (const auto& array : arrays) {
+    const auto element = static_cast<uintptr_t>(bit_width(array.element) / 8);
+    if (reinterpret_cast<uintptr_t>(array.data) % element == 0) continue;
+    return fail(Errc::invalid_argument,
+                "attend: {}.scales.{} is not aligned, expected a multiple of {} (the size of {})",
+                plane, array.name, element, array.element);
+  }
   return {};
 }
 
@@ -84,7 +97,10 @@ Status check_view(const char* plane, const PagedKVView& view, const PagedKVView&
     return differs("head_size", view.head_size, expected.head_size);
   if (view.page_size != expected.page_size)
     return differs("page_size", view.page_size, expected.page_size);
-  if (view.num_pages < 0) return differs("num_pages", view.num_pages, 0);
+  if (view.num_pages < 0 || view.num_pages > 0xffffffff)
+    return fail(Errc::invalid_argument,
+                "attend: {}.num_pages is {}, expected 0 to 2^32 - 1 (page ids are uint32)", plane,
+                view.num_pages);
   const auto element = static_cast<uintptr_t>(bit_width(view.dtype) / 8);
   if (view.num_pages > 0 && view.data == nullptr)
     return fail(Errc::invalid_argument, "attend: {}.data is null, expected {} pages", plane,
@@ -106,6 +122,20 @@ Status check_bias(const AttentionProblem& problem, int64_t tokens, const ConstTe
                 bias.extent[0], problem.q_heads);
   return check_tensor("attend", "bias", bias,
                       {{bias.extent[0], tokens, bias.extent[2]}, "the plan", DType::f32});
+}
+
+/// Arrays of floats, which are given or null.
+Status check_floats(const AttentionArgs& args) {
+  const struct {
+    const char* name;
+    const float* data;
+  } arrays[] = {
+      {"lse", args.lse}, {"sink_logits", args.sink_logits}, {"alibi_slopes", args.alibi_slopes}};
+  for (const auto& array : arrays) {
+    if (Status s = check_aligned("attend", array.name, array.data, DType::f32); !s.is_ok())
+      return s;
+  }
+  return {};
 }
 
 Status check_reaches(const AttentionProblem& problem, const AttentionArgs& args) {
@@ -165,6 +195,7 @@ Status check_args(const AttentionProblem& problem, int64_t tokens,
   const ExpectedTensor out{{tokens, problem.q_heads, problem.v_head_size}, from, problem.out_dtype};
   if (Status s = check_tensor("attend", "q", args.q, q); !s.is_ok()) return s;
   if (Status s = check_tensor("attend", "out", args.out, out); !s.is_ok()) return s;
+  if (Status s = check_places("attend", "out", args.out); !s.is_ok()) return s;
   if (Status s = check_view("key", args.key, problem.key); !s.is_ok()) return s;
   if (!problem.value_in_key) {
     if (Status s = check_view("value", args.value, problem.value); !s.is_ok()) return s;
@@ -185,6 +216,7 @@ Status check_args(const AttentionProblem& problem, int64_t tokens,
         !s.is_ok())
       return s;
   }
+  if (Status s = check_floats(args); !s.is_ok()) return s;
   if (Status s = check_bias(problem, tokens, args.bias); !s.is_ok()) return s;
   return check_reaches(problem, args);
 }

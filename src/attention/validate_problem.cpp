@@ -13,11 +13,6 @@ constexpr int32_t heads_max = 65536;
 
 bool is_valid(DType dtype) { return dtype >= DType::f32 && dtype <= DType::i4; }
 
-bool is_scale_type(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 ||
-         dtype == DType::f8_e8m0 || dtype == DType::f8_e4m3;
-}
-
 Status check_alignment(const char* plane, const char* what, int64_t stride_bytes, DType dtype) {
   const int64_t element = bit_width(dtype) < 8 ? 1 : bit_width(dtype) / 8;
   if (stride_bytes % element == 0) return {};
@@ -53,7 +48,7 @@ Status check_plane(const char* plane, const PagedKVView& view) {
                 "Attention::create: {}.scales.dtype is invalid, expected a type for scales.data",
                 plane);
   }
-  if (!is_scale_type(scales.dtype))
+  if (!is_scale_dtype(scales.dtype))
     return fail(
         Errc::invalid_argument,
         "Attention::create: {}.scales.dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3",
@@ -172,8 +167,8 @@ Status check_limits(const char* function, const AttentionProblem& problem,
                 function, limits.parallelism, parallelism_max);
   if (limits.batch < 1) return bad("batch", limits.batch);
   if (limits.batch == INT32_MAX)  // offsets are one more
-    return fail(Errc::invalid_argument,
-                "Attention::create: limits.batch is {}, expected at most 2^31 - 2", limits.batch);
+    return fail(Errc::invalid_argument, "{}: limits.batch is {}, expected at most 2^31 - 2",
+                function, limits.batch);
   if (limits.tokens < 1) return bad("tokens", limits.tokens);
   if (limits.context < 1) return bad("context", limits.context);
   if (limits.parallelism < 0)

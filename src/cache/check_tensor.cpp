@@ -63,6 +63,25 @@ Status check_tensor(const char* function, const char* name, const ConstTensor<3>
   return check_reach(function, name, tensor);
 }
 
+Status check_places(const char* function, const char* name, const ConstTensor<3>& tensor) noexcept {
+  for (int d = 0; d < 2; ++d) {
+    if (tensor.stride_bytes[d] != 0 || tensor.extent[d] <= 1) continue;
+    return fail(Errc::invalid_argument,
+                "{}: {}.stride_bytes[{}] is 0 over {} elements, expected a place for each",
+                function, name, d, tensor.extent[d]);
+  }
+  return {};
+}
+
+Status check_aligned(const char* function, const char* name, const void* data,
+                     DType element) noexcept {
+  const int64_t bytes = bit_width(element) / 8;
+  if (is_aligned(data, bytes)) return {};
+  return fail(Errc::invalid_argument,
+              "{}: {} is not aligned, expected a multiple of {} bytes (the size of {})", function,
+              name, bytes, element);
+}
+
 Status check_memory(const char* function, const char* name, const MemorySpan& memory, int64_t bytes,
                     int64_t alignment) noexcept {
   if (memory.data == nullptr)

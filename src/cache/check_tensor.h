@@ -50,6 +50,17 @@ struct ExpectedTensor {
                                   const ConstTensor<3>& tensor,
                                   const ExpectedTensor& expected) noexcept;
 
+/// Of a tensor that is written and has passed check_tensor: each token and head has a place of its
+/// own. Errors: invalid_argument, "<function>: <name>.stride_bytes...", for a stride of 0 over
+/// several.
+[[nodiscard]] Status check_places(const char* function, const char* name,
+                                  const ConstTensor<3>& tensor) noexcept;
+
+/// Errors: invalid_argument, "<function>: <name> is not aligned...", for an address that is no
+/// multiple of the element's size; null is one.
+[[nodiscard]] Status check_aligned(const char* function, const char* name, const void* data,
+                                   DType element) noexcept;
+
 /// Errors: invalid_argument, "<function>: <name>...", for null, fewer than `bytes` bytes, or an
 ///         address that is no multiple of `alignment`.
 [[nodiscard]] Status check_memory(const char* function, const char* name, const MemorySpan& memory,

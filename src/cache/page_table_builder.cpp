@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cache/check_reach.h"
 #include "core/checked.h"
 
 namespace folio::inline v1 {
@@ -118,7 +119,7 @@ Status measure(const Batch& batch, CacheTables& tables) noexcept {
     tables.max_seq_length = std::max(tables.max_seq_length, static_cast<uint32_t>(tokens));
     tables.max_cache_length = std::max(tables.max_cache_length, static_cast<uint32_t>(context));
   }
-  return {};
+  return check_rows("make_cache_tables", batch);
 }
 
 }  // namespace

@@ -314,7 +314,9 @@ TEST(AppendErrors, rotate_refuses_what_does_not_fit) {
        {"out shape",
         [](C& c) { c.args.out.extent[1] = 1; },
         {"out has shape [3, 1, 16]", "[3, 2, 16]", "from q"}},
-       {"out stride", [](C& c) { c.args.out.stride_bytes[0] = 0; }, {"out has stride 0 over 3"}},
+       {"out stride",
+        [](C& c) { c.args.out.stride_bytes[0] = 0; },
+        {"out.stride_bytes[0] is 0 over 3"}},
        {"out in q, narrower",
         [](C& c) {
           c.args.out.data = c.rows.data();

@@ -112,6 +112,12 @@ struct ArgsRow {
   void (*break_it)(AttentionArgs& a);
 };
 
+/// One byte behind `at`.
+template <class T>
+T* misaligned(T* at) {
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(at) + 1);
+}
+
 inline const ArgsRow args_rows[] = {
     {"q has dtype bf16", [](AttentionArgs& a) { a.q.dtype = DType::bf16; }},
     {"q has shape [5, 3, 32]", [](AttentionArgs& a) { a.q.extent[1] = 3; }},
@@ -136,10 +142,26 @@ inline const ArgsRow args_rows[] = {
      [](AttentionArgs& a) { a.value.head_stride_bytes = int64_t{3} << 61; }},
     {"key.data is null", [](AttentionArgs& a) { a.key.data = nullptr; }},
     {"value.num_pages", [](AttentionArgs& a) { a.value.num_pages -= 1; }},
-    {"key.num_pages is -1", [](AttentionArgs& a) { a.key.num_pages = -1; }},
+    {"key.num_pages is -1, expected 0 to 2^32 - 1",
+     [](AttentionArgs& a) { a.key.num_pages = a.value.num_pages = -1; }},
+    {"key.num_pages is 4294967296, expected 0 to 2^32 - 1",
+     [](AttentionArgs& a) { a.key.num_pages = a.value.num_pages = int64_t{1} << 32; }},
     {"key.scales.dtype is f32", [](AttentionArgs& a) { a.key.scales.dtype = DType::f32; }},
     {"key.scales.granularity is 8", [](AttentionArgs& a) { a.key.scales.granularity = 8; }},
     {"value.scales.data is null", [](AttentionArgs& a) { a.value.scales.data = nullptr; }},
+    {"key.scales.data is not aligned, expected a multiple of 2 (the size of f16)",
+     [](AttentionArgs& a) { a.key.scales.data = static_cast<std::byte*>(a.key.scales.data) + 1; }},
+    {"key.scales.tensor_scale is not aligned, expected a multiple of 4",
+     [](AttentionArgs& a) { a.key.scales.tensor_scale = misaligned(a.sink_logits); }},
+    {"lse is not aligned, expected a multiple of 4",
+     [](AttentionArgs& a) { a.lse = misaligned(a.lse); }},
+    {"sink_logits is not aligned, expected a multiple of 4",
+     [](AttentionArgs& a) { a.sink_logits = misaligned(a.sink_logits); }},
+    {"alibi_slopes is not aligned, expected a multiple of 4",
+     [](AttentionArgs& a) { a.alibi_slopes = misaligned(a.alibi_slopes); }},
+    {"out.stride_bytes[0] is 0 over 5 elements, expected a place for each",
+     [](AttentionArgs& a) { a.out.stride_bytes[0] = 0; }},
+    {"out.stride_bytes[1] is 0 over ", [](AttentionArgs& a) { a.out.stride_bytes[1] = 0; }},
     {"value.scales.page_stride_bytes",
      [](AttentionArgs& a) { a.value.scales.page_stride_bytes += 1; }},
     {"value.scales.slot_stride_bytes",

@@ -86,6 +86,8 @@ TEST(Handle, limits_and_masks_are_checked_as_by_create) {
                "Attention::with_limits: limits.batch is 0, expected at least 1");
   expect_error(attention.with_limits({.parallelism = -2}).error(),
                "Attention::with_limits: limits.parallelism is -2");
+  expect_error(attention.with_limits({.batch = INT32_MAX}).error(),
+               "Attention::with_limits: limits.batch is 2147483647, expected at most 2^31 - 2");
   expect_error(attention.with_mask({.left = -7}).error(), "Attention::with_mask: mask.left is -7");
   expect_error(Attention().with_limits({}).error(), "Attention::with_limits: attention is empty");
   expect_error(Attention().with_mask({}).error(), "Attention::with_mask: attention is empty");

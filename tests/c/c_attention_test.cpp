@@ -83,6 +83,22 @@ TEST(CAttention, gives_the_bits_of_the_cpp_interface) {
   }
 }
 
+TEST(CAttention, parallelism_0_is_what_the_librarys_own_threads_run) {
+  AttentionCase c(parallel_options());
+  AttentionLimits limits = c.limits();
+  limits.parallelism = 0;
+  CProblem problem(c.problem());
+  const folio_limits open = to_c(limits);
+  folio_attention* made = nullptr;
+  folio_message message = {};
+  ASSERT_EQ(folio_create_attention(&problem.problem, &open, FOLIO_CPU, 0, nullptr, &made, &message),
+            FOLIO_OK)
+      << message.text;
+  const Handle attention(made);
+  EXPECT_EQ(folio_get_workspace_bytes(made),
+            Attention::create(c.problem(), limits).value().workspace_bytes());
+}
+
 TEST(CAttention, tasks_run_on_the_callers_threads_in_any_order) {
   AttentionCase c(parallel_options());
   const std::vector<std::byte> expected = bits_through_cpp(c);

@@ -73,6 +73,16 @@ TEST(CacheTables, refuse_what_they_cannot_be_made_of) {
             "make_cache_tables: memory has 10 bytes, expected at least 200 (cache_tables_bytes)");
   EXPECT_NE(message(two.batch, page_size, {memory.data() + 4, memory.bytes()}).find("not aligned"),
             std::string::npos);
+  two.starts[1] = -1;
+  EXPECT_EQ(message(two.batch, page_size, memory.span()),
+            "make_cache_tables: batch.table.row_starts[1] is -1, expected 0 to 2^54 entries");
+  Batch dense = two.batch;
+  dense.table.row_starts = nullptr;
+  dense.table.row_stride = -4;
+  EXPECT_EQ(message(dense, page_size, memory.span()),
+            "make_cache_tables: batch.table.row_stride is -4 over 2 rows, expected at least 0 and "
+            "at most 2^54 entries in all");
+  two.starts[1] = 0;
   two.contexts[1] = 0;
   EXPECT_EQ(message(two.batch, page_size, memory.span()),
             "make_cache_tables: sequence 1 has 1 new tokens, expected 0 to 0 "

@@ -45,6 +45,11 @@ TEST(Executor, every_task_runs_exactly_once) {
   }
 }
 
+TEST(Executor, threads_that_would_have_no_task_are_not_started) {
+  for (const int threads : {1 << 20, INT32_MAX})
+    expect_each_task_once(default_executor(threads), 3);
+}
+
 TEST(Executor, concurrency_is_what_was_asked_for) {
   EXPECT_EQ(serial_executor().concurrency(nullptr), 1);
   const Executor five = default_executor(5);

@@ -197,7 +197,8 @@ typedef struct folio_problem {
 #define FOLIO_CAUSAL_PROBLEM \
   { .struct_size = sizeof(folio_problem), .mask_left = -1 }
 
-/// Each is at least 1: there is no default. parallelism is at most 16384.
+/// batch, tokens and context are at least 1: they have no default. parallelism is at most 16384; 0:
+/// as many tasks as the library's own threads run at once.
 typedef struct folio_limits {
   uint32_t struct_size;
   int32_t batch, tokens, context, parallelism;
@@ -274,6 +275,7 @@ typedef struct folio_partial {
   const float* lse;
 } folio_partial;
 
+/// num_parts is 1 to 64; `out` and `lse` may be those of one of the parts.
 FOLIO_C_EXPORT folio_code folio_merge(const folio_partial* parts, int64_t num_parts,
                                       const folio_tensor* out, float* lse,
                                       const folio_executor* executor, folio_message* message);

@@ -70,8 +70,9 @@ class PageTableBuilder {
 /// is its beginning, `cache_lengths` lies behind the table.
 ///
 /// Errors: invalid_argument for page_size < 1, num_pages outside [0, 2^32 - 1], a batch without
-/// sequences or arrays, a sequence with more new tokens than its context or less than none, memory
-/// that is too small (cache_tables_bytes) or misaligned.
+/// sequences or arrays, a sequence with more new tokens than its context or less than none, rows
+/// that begin outside what PageTable allows, memory that is too small (cache_tables_bytes) or
+/// misaligned.
 [[nodiscard]] FOLIO_EXPORT Result<CacheTables> make_cache_tables(const Batch& batch,
                                                                  int32_t page_size,
                                                                  int64_t num_pages,

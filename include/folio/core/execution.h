@@ -44,7 +44,8 @@ struct Executor {
 [[nodiscard]] FOLIO_EXPORT Executor serial_executor() noexcept;
 
 /// The library's own threads (OpenMP's, or std::thread where built without it), started at first
-/// use. `threads` <= 0: as many as the machine offers. Thread safety: usable from any thread.
+/// use. `threads` <= 0: as many as the machine offers. More threads than that are started only as
+/// far as there are tasks for them. Thread safety: usable from any thread.
 [[nodiscard]] FOLIO_EXPORT Executor default_executor(int threads = 0) noexcept;
 
 /// Caller-owned memory. Where folio takes one it says which alignment it needs (64 bytes unless
