@@ -8,6 +8,7 @@
 #include "c/convert.h"
 #include "folio/attention/merge.h"
 #include "folio/attention/plan.h"
+#include "folio/core/element.h"
 
 struct folio_attention {
   folio::Attention attention;
