@@ -26,6 +26,7 @@
 #include "cpu/append/rows.h"
 #include "folio/attention/append.h"
 #include "folio/cache/copy.h"
+#include "folio/core/element.h"
 #include "reference/append.h"
 #include "reference/attention.h"
 #include "report.h"

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "attention/kernel_list.h"
+#include "folio/attention/visible_keys.h"
 #include "reference/attention.h"
 #include "reference/elements.h"
 #include "support/tolerance.h"

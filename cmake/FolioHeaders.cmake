@@ -4,6 +4,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/core/any_tensor.h
     folio/core/buffer.h
     folio/core/dtype.h
+    folio/core/element.h
     folio/core/execution.h
     folio/core/export.h
     folio/core/host_device.h
@@ -25,6 +26,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/cache/copy.h
     folio/cache/kv_cache.h
     folio/cache/layer_caches.h
+    folio/cache/page_extents.h
     folio/cache/page_table.h
     folio/cache/page_table_builder.h
     folio/cache/page_walk.h
@@ -64,6 +66,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/plan.h
     folio/attention/problem.h
     folio/attention/rotate.h
+    folio/attention/visible_keys.h
     folio/kernels.h
     folio/c/folio.h
     folio/pool/page_pool.h

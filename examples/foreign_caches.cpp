@@ -4,6 +4,7 @@
 /// Five engines hold the same keys and values, each in its own order and behind its own kind of
 /// table. Each fills its memory by its own indices; folio gets strides in bytes and the table as it
 /// is. The outputs of `attend` must be the same, bit for bit.
+#include <folio/core/element.h>
 #include <folio/folio.h>
 
 #include <cmath>

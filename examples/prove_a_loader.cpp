@@ -22,7 +22,7 @@ struct Loader {
   folio::PagedKVView k;
   emu::GlobalMemory memory;
   folio::TMATensorTile<5> tile = folio::tma::page_tile(
-      folio::tma_plane_of(k), {.swizzle = folio::Swizzle::b128, .rows = rows});
+      folio::tma::plane_of(k), {.swizzle = folio::tma::Swizzle::b128, .rows = rows});
   emu::SharedMemory shared{stages * tile.layout.bytes()};
   emu::BarrierId full[stages] = {}, empty[stages] = {};
 

@@ -8,6 +8,7 @@
 
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand.h"
+#include "folio/attention/visible_keys.h"
 #include "folio/cache/cache_tables.h"
 #include "folio/cache/continuous_kv_cache.h"
 #include "folio/cache/kv_cache.h"
@@ -18,6 +19,7 @@
 #include "folio/cache/static_view.h"
 #include "folio/cache/tma_plane.h"
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 #include "folio/core/vec.h"

@@ -38,8 +38,8 @@ struct Call {
 
 rows::TokenRow token_row_of(const Plane& plane, int64_t token, int64_t page, int64_t slot,
                             const float* cos_sin) {
-  return {token_of(plane.source, token), row_of(plane.view, page, slot, 0), cos_sin, nullptr,
-          scales_of(plane.view, page, slot)};
+  return {token_of(plane.source, token), detail::row_of(plane.view, page, slot, 0), cos_sin,
+          nullptr, scales_of(plane.view, page, slot)};
 }
 
 void write_to_slots(const Call& call, int64_t begin, int64_t end) {
@@ -62,10 +62,10 @@ void write_to_slots(const Call& call, int64_t begin, int64_t end) {
 /// many.
 int64_t write_run(const Call& call, TokenRowBatch& batch, TableRows& table, const uint32_t* row,
                   int64_t shift, int64_t token, int64_t stop) {
-  PageRun runs[2];
+  detail::PageRun runs[2];
   int64_t count = stop - token;
   for (int i = 0; i < call.num_planes; ++i) {
-    runs[i] = run_of(call.planes[i].view, row, token + shift, stop + shift);
+    runs[i] = detail::run_of(call.planes[i].view, row, token + shift, stop + shift);
     count = std::min(count, runs[i].rows);
   }
   for (int64_t t = 0; t < count; ++t) {

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 
 namespace folio::inline v1 {
 

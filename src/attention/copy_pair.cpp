@@ -122,8 +122,8 @@ void CopyPair::move(const CopyBox& at) const noexcept {
   box.from_stride[1] = from_.head_stride_bytes;
   box.to_stride[0] = to_.slot_stride_bytes;
   box.to_stride[1] = to_.head_stride_bytes;
-  copy_box(box, row_of(from_, at.from_page, at.from_slot, at.head),
-           row_of(to_, at.to_page, at.to_slot, at.head), kernel_, call_bytes_, streams_);
+  copy_box(box, detail::row_of(from_, at.from_page, at.from_slot, at.head),
+           detail::row_of(to_, at.to_page, at.to_slot, at.head), kernel_, call_bytes_, streams_);
   if (scales_move_) move_scales(at);
 }
 
@@ -145,9 +145,9 @@ void CopyPair::move_scales(const CopyBox& at) const noexcept {
   box.to_stride[2] = target.granule_stride_bytes;
   copy_box(box,
            static_cast<const std::byte*>(source.data) +
-               scale_offset_bytes(source, at.from_page, at.from_slot, at.head, 0),
+               detail::scale_offset_bytes(source, at.from_page, at.from_slot, at.head, 0),
            static_cast<std::byte*>(target.data) +
-               scale_offset_bytes(target, at.to_page, at.to_slot, at.head, 0),
+               detail::scale_offset_bytes(target, at.to_page, at.to_slot, at.head, 0),
            kernel_, call_bytes_, false);
 }
 
@@ -162,8 +162,8 @@ rows::Conversion CopyPair::conversion(int32_t heads) const noexcept {
 rows::TokenRow CopyPair::token_row(const CopyBox& at, int64_t token) const noexcept {
   const int64_t from_slot = at.from_slot + token, to_slot = at.to_slot + token;
   rows::TokenRow token_row;
-  token_row.source = row_of(from_, at.from_page, from_slot, at.head);
-  token_row.target = row_of(to_, at.to_page, to_slot, at.head);
+  token_row.source = detail::row_of(from_, at.from_page, from_slot, at.head);
+  token_row.target = detail::row_of(to_, at.to_page, to_slot, at.head);
   if (from_.scales.data != nullptr)
     token_row.source_scales =
         scales_of(from_, at.from_page, from_slot) + at.head * from_.scales.head_stride_bytes;

@@ -131,9 +131,9 @@ Result<const Kernel*> select(const AttentionProblem& problem, Capabilities machi
               last == nullptr ? "" : explain(last->name, last->supports, problem).text);
 }
 
-int32_t kernel_count() noexcept { return static_cast<int32_t>(std::size(all_kernels)); }
+int32_t Attention::kernel_count() noexcept { return static_cast<int32_t>(std::size(all_kernels)); }
 
-KernelName kernel_name(int32_t index) noexcept {
+Attention::KernelName Attention::kernel_name(int32_t index) noexcept {
   if (index < 0 || index >= kernel_count()) return {};
   const Kernel& kernel = all_kernels[index];
   return {kernel.name, machine_has(kernel.needs)};

@@ -39,7 +39,7 @@ void pack_heads(rows::Conversion& conversion) noexcept;
 [[nodiscard]] inline std::byte* scales_of(const PagedKVView& view, int64_t page, int64_t slot) {
   if (view.scales.data == nullptr) return nullptr;
   return static_cast<std::byte*>(view.scales.data) +
-         scale_offset_bytes(view.scales, page, slot, 0, 0);
+         detail::scale_offset_bytes(view.scales, page, slot, 0, 0);
 }
 
 [[nodiscard]] inline const std::byte* token_of(const ConstTensor<3>& tensor, int64_t token) {

@@ -8,6 +8,7 @@
 #include "c/convert.h"
 #include "folio/attention/merge.h"
 #include "folio/attention/plan.h"
+#include "folio/core/element.h"
 
 struct folio_attention {
   folio::Attention attention;
@@ -252,10 +253,10 @@ folio_code folio_get_default_executor(int32_t threads, folio_executor* executor,
   return c::report(c::write("folio_get_default_executor", "executor", filled, executor), message);
 }
 
-int32_t folio_get_num_kernels(void) { return kernel_count(); }
+int32_t folio_get_num_kernels(void) { return Attention::kernel_count(); }
 
 const char* folio_get_kernel_name(int32_t index) {
-  const std::string_view name = kernel_name(index).name;
+  const std::string_view name = Attention::kernel_name(index).name;
   return name.empty() ? "" : name.data();  // a literal, as above
 }
 

@@ -8,6 +8,7 @@
 
 #include "folio/attention/attend.h"
 #include "folio/c/folio.h"
+#include "folio/core/element.h"
 #include "folio/core/execution.h"
 #include "folio/core/status.h"
 

@@ -30,7 +30,7 @@ Status check_alignment(const char* function, const char* plane, const char* memb
 }
 
 Status check_scales(const char* function, const char* plane, const ScaleView& scales) {
-  if (!is_scale_dtype(scales.dtype)) {
+  if (!detail::is_scale_dtype(scales.dtype)) {
     return fail(Errc::invalid_argument,
                 "{}: {}.scales.dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3", function,
                 plane, scales.dtype);

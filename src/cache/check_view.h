@@ -13,7 +13,7 @@ namespace folio::inline v1 {
 
 /// The types that planes store: f32, bf16, f16, f8_e4m3, f8_e5m2, i8.
 constexpr bool is_plane_dtype(DType dtype) {
-  return is_supported(dtype) && dtype != DType::f8_e8m0;
+  return detail::is_supported(dtype) && dtype != DType::f8_e8m0;
 }
 
 /// Elements of one head that have a scale of their own.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cache/page_table_builder.cpp: the dense table, padded and filled with the sentinel.
 #include "folio/cache/page_table_builder.h"
+#include "folio/cache/cache_tables.h"
 
 #include <algorithm>
 
@@ -23,7 +24,7 @@ Result<int64_t> PageTableBuilder::table_bytes(int64_t rows, int64_t columns) noe
                 columns);
   }
   // columns within the limit can be padded; more are too many in any case
-  const int64_t padded = padded_table_columns(std::min(columns, bytes_max));
+  const int64_t padded = PageTable::padded_columns(std::min(columns, bytes_max));
   const CheckedSize bytes = CheckedSize(padded) * rows * entry_bytes;
   if (columns > bytes_max || !bytes.is_at_most(bytes_max)) {
     return fail(Errc::invalid_argument,
@@ -56,7 +57,7 @@ Result<PageTableBuilder> PageTableBuilder::make(int64_t rows, int64_t columns, i
   builder.entries_ = static_cast<uint32_t*>(memory.data);
   builder.rows_ = rows;
   builder.columns_ = columns;
-  builder.row_stride_ = padded_table_columns(columns);
+  builder.row_stride_ = PageTable::padded_columns(columns);
   builder.num_pages_ = num_pages;
   std::fill_n(builder.entries_, *bytes / entry_bytes, static_cast<uint32_t>(num_pages));
   return builder;

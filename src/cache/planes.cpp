@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cache/planes.cpp: strides of the seeds' storage tensor, and the byte runs of a page.
 #include "folio/cache/planes.h"
+#include "folio/cache/page_extents.h"
 
 #include <algorithm>
 #include <functional>
@@ -44,7 +45,7 @@ Status check_shape(const char* function, const KVShape& shape) {
                 "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2 or i8", function,
                 shape.dtype);
   }
-  if (shape.scale_dtype != DType::invalid && !is_scale_dtype(shape.scale_dtype)) {
+  if (shape.scale_dtype != DType::invalid && !detail::is_scale_dtype(shape.scale_dtype)) {
     return fail(Errc::invalid_argument,
                 "{}: shape.scale_dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3",
                 function, shape.scale_dtype);
@@ -193,8 +194,9 @@ void add_runs(std::vector<Extent>& runs, std::byte* data, int64_t bytes, int64_t
 
 void add_plane(std::vector<Extent>& runs, const PagedKVView& view, int64_t page) {
   const int64_t slots = slots_per_page(view);
-  add_runs(runs, row_of(view, page, 0, 0), int64_t{view.head_size} * bit_width(view.dtype) / 8,
-           slots, view.slot_stride_bytes, view.num_heads, view.head_stride_bytes);
+  add_runs(runs, detail::row_of(view, page, 0, 0),
+           int64_t{view.head_size} * bit_width(view.dtype) / 8, slots, view.slot_stride_bytes,
+           view.num_heads, view.head_stride_bytes);
   const ScaleView& scales = view.scales;
   if (scales.data == nullptr || scales.page_stride_bytes == 0) return;
   const int64_t element = bit_width(scales.dtype) / 8;
@@ -203,7 +205,8 @@ void add_plane(std::vector<Extent>& runs, const PagedKVView& view, int64_t page)
   const bool packed = scales.granule_stride_bytes == element;
   for (int64_t granule = 0; granule < (packed ? 1 : granules); ++granule) {
     add_runs(runs,
-             static_cast<std::byte*>(scales.data) + scale_offset_bytes(scales, page, 0, 0, granule),
+             static_cast<std::byte*>(scales.data) +
+                 detail::scale_offset_bytes(scales, page, 0, 0, granule),
              packed ? granules * element : element, slots, scales.slot_stride_bytes, view.num_heads,
              scales.head_stride_bytes);
   }

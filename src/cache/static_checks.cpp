@@ -183,10 +183,10 @@ Status check_padding(const StaticGeometry& g, const CacheTables& tables) {
                 g.function, tables.lut_stride);
   }
   const int64_t pages = (int64_t{tables.max_cache_length} + g.page_size - 1) / g.page_size;
-  if (tables.lut_cols < padded_table_columns(pages)) {
+  if (tables.lut_cols < PageTable::padded_columns(pages)) {
     return fail(Errc::invalid_argument,
                 "{}: tables.lut_cols is {}, expected at least {} for {} pages: align8 and 16 more",
-                g.function, tables.lut_cols, padded_table_columns(pages), pages);
+                g.function, tables.lut_cols, PageTable::padded_columns(pages), pages);
   }
   return {};
 }

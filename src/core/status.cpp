@@ -39,19 +39,21 @@ class Text {
     if (n != 0) std::memcpy(buffer_ + used_, s.data(), n);
     used_ += n;
   }
-  void append_value(const MessageArg& arg) noexcept {
+  void append_value(const detail::MessageArg& arg) noexcept {
     char digits[40];
     switch (arg.kind) {
-      case MessageArg::Kind::text:
+      case detail::MessageArg::Kind::text:
         if (arg.text == nullptr) return append("(null)");
         append(arg.text_bytes < 0
                    ? std::string_view(arg.text)
                    : std::string_view(arg.text, static_cast<size_t>(arg.text_bytes)));
         return;
-      case MessageArg::Kind::integer:
+      case detail::MessageArg::Kind::integer:
         std::snprintf(digits, sizeof digits, "%lld", static_cast<long long>(arg.integer));
         break;
-      case MessageArg::Kind::real: std::snprintf(digits, sizeof digits, "%g", arg.real); break;
+      case detail::MessageArg::Kind::real:
+        std::snprintf(digits, sizeof digits, "%g", arg.real);
+        break;
     }
     append(digits);
   }
@@ -100,7 +102,8 @@ std::string_view Status::message_of(const void* rep) noexcept {
   return {r.text, static_cast<size_t>(r.bytes)};
 }
 
-Status Status::format(Errc code, const char* format, const MessageArg* args, int count) noexcept {
+Status Status::format(Errc code, const char* format, const detail::MessageArg* args,
+                      int count) noexcept {
   Text text;
   int next = 0;
   for (const char* p = format; *p != '\0';) {

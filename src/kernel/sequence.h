@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "folio/attention/mask.h"
 #include "folio/attention/problem.h"
+#include "folio/attention/visible_keys.h"
 #include "folio/cache/batch.h"
 
 namespace folio::inline v1 {

@@ -46,7 +46,7 @@ struct PagePool::State {
   /// `given`: checked, defaults filled in.
   explicit State(const PoolOptions& given) noexcept
       : options(given),
-        row_stride(padded_table_columns(given.max_pages_per_sequence)),
+        row_stride(PageTable::padded_columns(given.max_pages_per_sequence)),
         max_tokens(std::min<int64_t>(int64_t{given.max_pages_per_sequence} * given.page_size,
                                      std::numeric_limits<int32_t>::max())) {}
 

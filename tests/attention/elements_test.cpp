@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "reference/elements.h"
 #include "reference/quantise.h"
 #include "support/random.h"

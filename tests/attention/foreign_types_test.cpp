@@ -11,6 +11,7 @@
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand.h"
 #include "folio/cache/static_view.h"
+#include "folio/core/element.h"
 #include "support/kv_buffer_configs.h"
 
 namespace folio::test {
@@ -111,7 +112,7 @@ TEST(Helpers, of_folio_s_own_caches_do_not_exist_for_others) {
 }
 
 template <class O>
-concept HasTile = requires(const O o) { o.template create_tma_tile<Swizzle::b64, 4, 16>(); };
+concept HasTile = requires(const O o) { o.template create_tma_tile<tma::Swizzle::b64, 4, 16>(); };
 TEST(TmaMHAOperand, is_false_for_an_operand_over_a_cache_without_tiles) {
   static_assert(MHAOperand<KVCacheMHAOperand<HeadMajor>> &&
                 !TmaMHAOperand<KVCacheMHAOperand<HeadMajor>> &&
@@ -292,9 +293,9 @@ TEST(TiledCache, gives_the_operand_its_plane) {
   cache.pool = pool;
   cache.pages = 3;
   const KVCacheMHAOperand<TiledCache> operand{cache};
-  const auto tile = operand.create_tma_tile<Swizzle::b64, 4, 16>();
+  const auto tile = operand.create_tma_tile<tma::Swizzle::b64, 4, 16>();
   EXPECT_TRUE(tile.check().is_ok()) << tile.check().message();
-  EXPECT_EQ(tile.map, (cache.create_tma_tile<Swizzle::b64, 4>().map));
+  EXPECT_EQ(tile.map, (cache.create_tma_tile<tma::Swizzle::b64, 4>().map));
   EXPECT_EQ(tile.map.stride_bytes[2], 64) << "from key to key";
   EXPECT_EQ(tile.map.stride_bytes[1], 4 * 64) << "from head to head";
 }
@@ -305,7 +306,7 @@ TEST(TiledKeys, have_tiles) {
   TiledKeys keys;
   keys.chunks = &chunk;
   keys.length = 32;
-  const auto tile = keys.create_tma_tile<Swizzle::b128, 16, 64>();
+  const auto tile = keys.create_tma_tile<tma::Swizzle::b128, 16, 64>();
   EXPECT_TRUE(tile.check().is_ok()) << tile.check().message();
   EXPECT_EQ(tile.map.dim[2], 32);
 }

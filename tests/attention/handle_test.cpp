@@ -109,18 +109,19 @@ TEST(Handle, parallelism_0_is_what_the_default_executor_offers) {
 }
 
 TEST(Handle, the_kernels_are_listed_with_whether_they_run_here) {
-  ASSERT_EQ(static_cast<size_t>(kernel_count()), kernels().size());
-  for (int32_t i = 0; i < kernel_count(); ++i) {
+  ASSERT_EQ(static_cast<size_t>(Attention::kernel_count()), kernels().size());
+  for (int32_t i = 0; i < Attention::kernel_count(); ++i) {
     const Kernel& kernel = kernels()[static_cast<size_t>(i)];
-    EXPECT_EQ(kernel_name(i).name, kernel.name);
-    EXPECT_EQ(kernel_name(i).name.data()[kernel.name.size()], '\0');
-    EXPECT_EQ(kernel_name(i).runs_here, machine_has(kernel.needs)) << kernel.name;
+    EXPECT_EQ(Attention::kernel_name(i).name, kernel.name);
+    EXPECT_EQ(Attention::kernel_name(i).name.data()[kernel.name.size()], '\0');
+    EXPECT_EQ(Attention::kernel_name(i).runs_here, machine_has(kernel.needs)) << kernel.name;
   }
-  for (const int32_t i : {-1, kernel_count(), INT32_MAX, INT32_MIN}) {
-    EXPECT_TRUE(kernel_name(i).name.empty());
-    EXPECT_FALSE(kernel_name(i).runs_here);
+  for (const int32_t i : {-1, Attention::kernel_count(), INT32_MAX, INT32_MIN}) {
+    EXPECT_TRUE(Attention::kernel_name(i).name.empty());
+    EXPECT_FALSE(Attention::kernel_name(i).runs_here);
   }
-  EXPECT_TRUE(kernel_name(kernel_count() - 1).runs_here) << "the last one runs everywhere";
+  EXPECT_TRUE(Attention::kernel_name(Attention::kernel_count() - 1).runs_here)
+      << "the last one runs everywhere";
 }
 
 TEST(Handle, the_cpu_has_no_streams) {

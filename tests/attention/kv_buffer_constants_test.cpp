@@ -109,7 +109,7 @@ TEST(KVBufferConstants, left_out_have_their_defaults) {
       (std::array{S::reg_chunk_keys, S::smem_depth, S::bk_smem, S::num_smem_stages, S::warp_size}),
       (std::array{96, 48, 48, 2, 1}));
   EXPECT_TRUE(S::full_kv);
-  EXPECT_EQ(S::swizzle, XorSwizzle{});
+  EXPECT_EQ(S::swizzle, tma::XorSwizzle{});
   EXPECT_EQ(S::smem_dtype, DType::bf16);
 }
 

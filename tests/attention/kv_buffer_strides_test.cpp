@@ -10,6 +10,7 @@
 
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
+#include "folio/core/element.h"
 #include "support/kv_buffer_configs.h"
 #include "support/test_plane.h"
 
@@ -182,7 +183,7 @@ TEST(NegativeStrides, heads_are_adjacent_whichever_way_they_lie) {
 
 TEST(NegativeStrides, have_no_tensor_map) {
   const Backwards plane(slot);
-  const auto tile = plane.operand<DType::invalid>().create_tma_tile<Swizzle::b64, 32, 64>();
+  const auto tile = plane.operand<DType::invalid>().create_tma_tile<tma::Swizzle::b64, 32, 64>();
   EXPECT_FALSE(tile.check().is_ok());
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "folio/cache/static_view.h"
+#include "folio/core/element.h"
 #include "support/kv_buffer_run.h"
 #include "support/static_cache.h"
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "folio/attention/mask.h"
+#include "folio/attention/visible_keys.h"
 #include "reference/visibility.h"
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "folio/cache/static_view.h"
+#include "folio/core/element.h"
 #include "support/static_cache.h"
 
 namespace folio::test {

@@ -9,6 +9,7 @@
 #include "folio/attention/operand.h"
 #include "folio/cache/continuous_kv_cache.h"
 #include "folio/cache/paged_kv_cache.h"
+#include "folio/core/element.h"
 
 namespace folio::test {
 namespace {
@@ -20,7 +21,7 @@ using Latent = PagedKVCache<DType::bf16, latent, 64>;
 constexpr KVCacheStaticParams scaled{2, 128};
 using Scaled = PagedKVCache<DType::f8_e4m3, scaled, 16, DType::f32, 128>;
 constexpr KVCacheStaticParams odd{3, 20};
-constexpr Swizzle b128 = Swizzle::b128;
+constexpr tma::Swizzle b128 = tma::Swizzle::b128;
 
 static_assert(TmaMHAOperand<KVCacheMHAOperand<Latent>> && TmaMHAOperand<KVCacheMHAOperand<Scaled>>);
 static_assert(TmaMHAOperand<KVCacheMHAOperand<ContinuousKVCache<DType::i8, scaled>>>);
@@ -91,7 +92,7 @@ TEST(TensorMHAOperand, describes_rows_of_all_sequences) {
   EXPECT_THAT(tile.map.dim, testing::ElementsAre(96, 2, 150, 1, 1));
   EXPECT_THAT(tile.map.stride_bytes, testing::ElementsAre(1, 96, 192, 0, 0));
   EXPECT_EQ(tile.box_shape, (IndexList<3>{{64, 1, 128}}));
-  EXPECT_EQ(tile.map.dtype, TmaDType::u8);
+  EXPECT_EQ(tile.map.dtype, tma::DataType::u8);
 }
 TEST(TensorMHAOperand, refuses_run_time_sizes_that_no_tile_fits) {
   const auto message = [](const auto& tile) { return std::string(tile.check("tile").message()); };
@@ -99,18 +100,18 @@ TEST(TensorMHAOperand, refuses_run_time_sizes_that_no_tile_fits) {
               HasSubstr("tile: depth is 128, the head has 96 columns there"));
   EXPECT_THAT(message(dense(72).create_tma_tile<b128, 64, 64>()),
               HasSubstr("stride_bytes[1] is 72, expected a multiple of 16"));
-  EXPECT_THAT(message(dense().create_rope_tma_tile<Swizzle::b32, 64, 16, 48>()),
+  EXPECT_THAT(message(dense().create_rope_tma_tile<tma::Swizzle::b32, 64, 16, 48>()),
               HasSubstr("the head is described as 80 bytes, it has 96"));
   EXPECT_THAT(message(dense().create_gather4_tma_tile<96, 96, b128>()),
               HasSubstr("the row is described as 96 bytes, it has 192"));
   EXPECT_TRUE((dense().create_gather4_tma_tile<192, 192, b128>().check().is_ok()));
-  EXPECT_TRUE((dense().create_rope_tma_tile<Swizzle::b32, 64, 16, 64>().check().is_ok()));
+  EXPECT_TRUE((dense().create_rope_tma_tile<tma::Swizzle::b32, 64, 16, 64>().check().is_ok()));
   EXPECT_FALSE((TensorMHAOperand<DType::bf16>().create_tma_tile<b128, 64, 64>().check().is_ok()))
       << "no tensor";
 }
 TEST(TensorMHAOperand, describes_its_scales_flat) {
   const auto tile = dense().create_scale_tma_tile<64>();
-  expect_same(tile, tma::scale_tile(address_of(memory), DType::f32, 3 * 50 * 2 * 3, 64));
+  expect_same(tile, tma::scale_tile(tma::address_of(memory), DType::f32, 3 * 50 * 2 * 3, 64));
   EXPECT_EQ(tile.map.dim[0], 900);
   auto without = dense();
   without.scales.data = nullptr;
@@ -128,7 +129,8 @@ TEST(RaggedMHAOperand, describes_rows_and_groups_of_heads) {
   expect_same(grouped, tma::ragged_tile(plane, {.swizzle = b128, .rows = 64}, 4));
   EXPECT_EQ(grouped.sequence_rows(), 16);
   EXPECT_EQ(grouped.map.dim[3], 124) << "sequences end at any of 123 rows";
-  EXPECT_EQ((ragged().create_ragged_tma_tile<b128, 63, 128, 128, 3>().fault().rule), TmaRule::group)
+  EXPECT_EQ((ragged().create_ragged_tma_tile<b128, 63, 128, 128, 3>().fault().rule),
+            tma::Rule::group)
       << "four heads";
   EXPECT_EQ((ragged().create_tma_tile<b128, 64, 128, 128, 2>().map.rank), 4);
   EXPECT_EQ((ragged().create_scale_tma_tile<128>().map.dim[0]), 123 * 4 * 2)
@@ -160,10 +162,10 @@ TEST(ViewMHAOperand, describes_head_major_pages) {
 TEST(ViewMHAOperand, refuses_page_sizes_that_no_tile_fits) {
   auto operand = head_major();
   operand.view.page_size = 48;
-  EXPECT_EQ((operand.create_tma_tile<b128, 64, 128>().fault().rule), TmaRule::tile_rows);
+  EXPECT_EQ((operand.create_tma_tile<b128, 64, 128>().fault().rule), tma::Rule::tile_rows);
   operand.view.page_size = 1;
-  EXPECT_EQ((operand.create_tma_tile<Swizzle::b32, 64, 128>().fault().rule),
-            TmaRule::box_destination);
+  EXPECT_EQ((operand.create_tma_tile<tma::Swizzle::b32, 64, 128>().fault().rule),
+            tma::Rule::box_destination);
 }
 TEST(ViewMHAOperand, of_unbounded_pages_is_rows) {
   auto operand = head_major();
@@ -173,7 +175,7 @@ TEST(ViewMHAOperand, of_unbounded_pages_is_rows) {
   EXPECT_EQ(tile.box_shape[0], 64);
   EXPECT_EQ(tile.map.dim[2], 77);
   operand.view.num_pages = 0;
-  EXPECT_EQ((operand.create_tma_tile<b128, 64, 128>().fault().rule), TmaRule::extent);
+  EXPECT_EQ((operand.create_tma_tile<b128, 64, 128>().fault().rule), tma::Rule::extent);
 }
 
 }  // namespace

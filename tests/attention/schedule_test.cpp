@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "folio/attention/plan.h"
+#include "folio/attention/visible_keys.h"
 #include "folio/cache/planes.h"
 #include "kernel/sequence.h"
 #include "support/random.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "folio/cache/copy.h"
+#include "folio/cache/page_extents.h"
 #include "folio/cache/page_table_builder.h"
 #include "folio/cache/planes.h"
 #include "support/refusals.h"

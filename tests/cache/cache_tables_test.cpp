@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "folio/cache/page_table_builder.h"
+#include "folio/cache/cache_tables.h"
 #include "folio/cache/paged_kv_cache_collection.h"
 #include "support/guarded_memory.h"
 
@@ -36,7 +36,7 @@ TEST(CacheTables, are_the_batch_s_rows_and_the_lengths_before_the_step) {
   EXPECT_EQ(tables.max_cache_length, 9u);
   EXPECT_EQ(tables.cache_lengths[0], 6u);
   EXPECT_EQ(tables.cache_lengths[1], 3u);
-  EXPECT_EQ(tables.lut_cols, padded_table_columns(3));
+  EXPECT_EQ(tables.lut_cols, PageTable::padded_columns(3));
   const uint32_t expected[2][4] = {{3, 0, num_pages, num_pages},
                                    {5, num_pages, num_pages, num_pages}};
   for (int64_t b = 0; b < 2; ++b)

@@ -20,7 +20,7 @@ TEST(PageTableBuilder, columns_are_padded_to_eight_and_sixteen_more) {
                                  {9, 32},    {16, 32},   {17, 40},    {100, 120},
                                  {128, 144}, {129, 152}, {1000, 1016}};
   for (const auto& [columns, padded] : expected) {
-    EXPECT_EQ(padded_table_columns(columns), padded);
+    EXPECT_EQ(PageTable::padded_columns(columns), padded);
     EXPECT_EQ(*PageTableBuilder::table_bytes(3, columns), 3 * padded * 4);
     const GuardedMemory memory = table_memory(3, columns);
     EXPECT_EQ(PageTableBuilder::make(3, columns, 10, memory.span())->row_stride(), padded);
@@ -52,7 +52,7 @@ TEST(PageTableBuilder, set_row_writes_its_pages_and_the_sentinel_behind_them) {
 
 TEST(PageTableBuilder, sixteen_entries_from_any_used_column_stay_in_the_row) {
   for (int64_t columns = 1; columns < 40; ++columns)
-    EXPECT_LE(columns - 1 + 16, padded_table_columns(columns));
+    EXPECT_LE(columns - 1 + 16, PageTable::padded_columns(columns));
 }
 
 TEST(PageTableBuilder, a_refused_row_stays_as_it_was) {

@@ -46,7 +46,7 @@ TEST(PageWalk, every_token_of_every_run_is_where_the_definition_says) {
     const int64_t begin = rng.between(0, tokens - 1);
     int64_t token = begin;
     while (token < tokens) {
-      const PageRun run = run_of(view, row.as<uint32_t>(), token, tokens);
+      const detail::PageRun run = detail::run_of(view, row.as<uint32_t>(), token, tokens);
       ASSERT_GE(run.rows, 1);
       ASSERT_LE(token + run.rows, tokens);
       EXPECT_EQ(token / view.page_size, (token + run.rows - 1) / view.page_size);
@@ -56,7 +56,7 @@ TEST(PageWalk, every_token_of_every_run_is_where_the_definition_says) {
         if (page >= view.num_pages) {
           EXPECT_EQ(run.data, nullptr);
         } else {
-          EXPECT_EQ(run.data + i * run.slot_stride_bytes, row_of(view, page, slot, 0));
+          EXPECT_EQ(run.data + i * run.slot_stride_bytes, detail::row_of(view, page, slot, 0));
           EXPECT_EQ(run.page, page);
           EXPECT_EQ(run.slot + i, slot);
         }
@@ -72,8 +72,8 @@ TEST(PageWalk, only_the_entry_of_the_token_is_read) {
   *row.as<uint32_t>() = 3;
   // entries 0 .. 99 are inaccessible or garbage
   const uint32_t* behind_the_window = row.as<uint32_t>() - 100;
-  const PageRun run = run_of(view, behind_the_window, 401, 404);
-  EXPECT_EQ(run.data, row_of(view, 3, 1, 0));
+  const detail::PageRun run = detail::run_of(view, behind_the_window, 401, 404);
+  EXPECT_EQ(run.data, detail::row_of(view, 3, 1, 0));
   EXPECT_EQ(run.rows, 3);
 }
 
@@ -81,8 +81,9 @@ TEST(PageWalk, offsets_pass_two_to_the_thirty_two) {
   PagedKVView view = view_of_pages(16, 0xffffffff);
   view.page_stride_bytes = 1 << 20;
   const uint32_t row[] = {0xfffffffeu, 0x7fffffffu};
-  EXPECT_EQ(run_of(view, row, 0, 16).data - static_cast<std::byte*>(view.data), 0xfffffffell << 20);
-  EXPECT_EQ(run_of(view, row, 17, 18).data - static_cast<std::byte*>(view.data),
+  EXPECT_EQ(detail::run_of(view, row, 0, 16).data - static_cast<std::byte*>(view.data),
+            0xfffffffell << 20);
+  EXPECT_EQ(detail::run_of(view, row, 17, 18).data - static_cast<std::byte*>(view.data),
             (0x7fffffffll << 20) + 40);
 }
 
@@ -90,14 +91,14 @@ TEST(PageWalk, an_unbounded_page_ends_with_the_plane) {
   PagedKVView view = view_of_pages(unbounded_page_size, 10);
   view.page_stride_bytes = view.slot_stride_bytes;
   const uint32_t row[] = {7};
-  const PageRun inside = run_of(view, row, 1, 9);
-  EXPECT_EQ(inside.data, row_of(view, 8, 0, 0));
+  const detail::PageRun inside = detail::run_of(view, row, 1, 9);
+  EXPECT_EQ(inside.data, detail::row_of(view, 8, 0, 0));
   EXPECT_EQ(inside.rows, 2);
-  const PageRun outside = run_of(view, row, 3, 9);
+  const detail::PageRun outside = detail::run_of(view, row, 3, 9);
   EXPECT_EQ(outside.data, nullptr);
   EXPECT_EQ(outside.rows, 6);
   const uint32_t none[] = {10};
-  EXPECT_EQ(run_of(view, none, 0, 9).data, nullptr);
+  EXPECT_EQ(detail::run_of(view, none, 0, 9).data, nullptr);
 }
 
 TEST(PageWalk, every_scale_of_every_type_is_widened_exactly) {
@@ -108,7 +109,7 @@ TEST(PageWalk, every_scale_of_every_type_is_widened_exactly) {
       std::byte stored[4];
       std::memcpy(stored, &code, 4);
       const double exact = reference::decode(dtype, code);
-      const float scale = load_scale(stored, dtype);
+      const float scale = detail::load_scale(stored, dtype);
       if (std::isnan(exact)) {
         EXPECT_TRUE(std::isnan(scale)) << name(dtype) << " " << code;
       } else {
@@ -131,19 +132,19 @@ TEST(PageWalk, scale_at_takes_the_granule_of_the_dimension_and_the_tensor_scale)
         for (int32_t d = 0; d < spec.head_size; ++d) {  // dims 16 .. 19 are the short last granule
           const double value = static_cast<double>(1 + d / 8 + 3 * (head + 2 * (slot + 4 * page)));
           reference::store(plane.scale(page, slot, head, d), DType::f16, value);
-          EXPECT_EQ(scale_at(plane.view.scales, page, slot, head, d),
+          EXPECT_EQ(detail::scale_at(plane.view.scales, page, slot, head, d),
                     static_cast<float>(value) * 0.75f);
         }
       }
     }
   }
-  EXPECT_EQ(scale_at(ScaleView{}, 1, 2, 3, 4), 1.0f) << "no scales";
+  EXPECT_EQ(detail::scale_at(ScaleView{}, 1, 2, 3, 4), 1.0f) << "no scales";
 }
 
 TEST(PageWalk, strides_of_zero_broadcast_a_scale) {
   float scale = 3.0f;
   const ScaleView scales{&scale, DType::f32, 128, 0, 0, 0, 0, nullptr};
-  EXPECT_EQ(scale_at(scales, 1000, 15, 7, 300), 3.0f);
+  EXPECT_EQ(detail::scale_at(scales, 1000, 15, 7, 300), 3.0f);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/cache/paged_kv_cache_test.cpp: PagedKVCache: addresses, guards and scales.
 #include "folio/cache/paged_kv_cache.h"
+#include "folio/core/element.h"
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 /// tests/cache/planes_test.cpp: sizes, strides and byte runs against the storage tensor counted by
 /// hand.
 #include "folio/cache/planes.h"
+#include "folio/cache/page_extents.h"
 
 #include <gtest/gtest.h>
 
@@ -97,12 +98,13 @@ TEST_P(Orders, every_address_is_that_of_the_six_dimensional_tensor) {
       for (int64_t i = 0; i < pages * 5 * 2; ++i) {
         const int64_t page = i / 10, slot = i / 2 % 5, head = i % 2;
         const int64_t element = element_index(shape, 24, page, kv, layer, slot, head, 0);
-        EXPECT_EQ(row_of(view, page, slot, head), blocks.data() + element * bytes_of(shape.dtype));
+        EXPECT_EQ(detail::row_of(view, page, slot, head),
+                  blocks.data() + element * bytes_of(shape.dtype));
         const int64_t scale = element_index(shape, 2, page, kv, layer, slot, head, 1);
         EXPECT_EQ(static_cast<std::byte*>(view.scales.data) +
-                      scale_offset_bytes(view.scales, page, slot, head, 1),
+                      detail::scale_offset_bytes(view.scales, page, slot, head, 1),
                   scales.data() + scale * 2);
-        seen.insert(row_of(view, page, slot, head));
+        seen.insert(detail::row_of(view, page, slot, head));
       }
     }
     EXPECT_EQ((*planes)[static_cast<size_t>(layer)].value.data == nullptr, is_mla);
@@ -144,7 +146,7 @@ TEST(Planes, unbounded_pages_are_rows_of_one_run_per_plane) {
     const PagedKVView& value = planes->front().value;
     EXPECT_EQ(value.page_stride_bytes, value.slot_stride_bytes);
     EXPECT_EQ(static_cast<std::byte*>(value.data), blocks.data() + 10 * 2 * 8 * 4);
-    EXPECT_EQ(row_of(value, 3, 6, 1) + 8 * 4, blocks.data() + blocks.bytes())
+    EXPECT_EQ(detail::row_of(value, 3, 6, 1) + 8 * 4, blocks.data() + blocks.bytes())
         << "row 9 of the last head ends the tensor";
   }
 }
@@ -160,11 +162,11 @@ std::set<const std::byte*> bytes_of_page(const std::vector<KVPlanes>& planes, in
       if (v->data == nullptr) continue;
       for (int64_t slot = 0; slot < v->page_size; ++slot) {
         for (int64_t head = 0; head < v->num_heads; ++head) {
-          add(row_of(*v, page, slot, head), v->head_size * bytes_of(v->dtype));
+          add(detail::row_of(*v, page, slot, head), v->head_size * bytes_of(v->dtype));
           if (v->scales.data == nullptr || v->scales.page_stride_bytes == 0) continue;
           for (int32_t d = 0; d < v->head_size; ++d) {
-            const int64_t offset =
-                scale_offset_bytes(v->scales, page, slot, head, granule_of(v->scales, d));
+            const int64_t offset = detail::scale_offset_bytes(v->scales, page, slot, head,
+                                                              detail::granule_of(v->scales, d));
             add(static_cast<const std::byte*>(v->scales.data) + offset, bytes_of(v->scales.dtype));
           }
         }

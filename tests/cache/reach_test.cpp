@@ -11,6 +11,7 @@
 #include "folio/attention/merge.h"
 #include "folio/attention/plan.h"
 #include "folio/cache/copy.h"
+#include "folio/cache/page_extents.h"
 #include "folio/cache/planes.h"
 #include "folio/cache/static_checks.h"
 

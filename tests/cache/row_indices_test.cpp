@@ -33,9 +33,9 @@ TEST(PagedRowIndices, a_tile_is_cut_at_pages) {
       {256, 128, 128, 128, 2, 1}, {256, 128, 256, 128, 2, 2}, {256, 256, 256, 256, 1, 1},
       {96, 16, 96, 16, 6, 2},     {192, 16, 64, 16, 12, 4},   {48, 16, 96, 16, 3, 1}};
   for (const Row& row : table) {
-    EXPECT_EQ(sub_rows(row.tile, row.page), row.piece) << row.tile << ' ' << row.page;
-    EXPECT_EQ(num_sub(row.tile, row.page), row.pieces) << row.tile << ' ' << row.page;
-    EXPECT_EQ(populate_chunk(row.tile, row.page, row.alignment), row.chunk)
+    EXPECT_EQ(detail::sub_rows(row.tile, row.page), row.piece) << row.tile << ' ' << row.page;
+    EXPECT_EQ(detail::num_sub(row.tile, row.page), row.pieces) << row.tile << ' ' << row.page;
+    EXPECT_EQ(detail::populate_chunk(row.tile, row.page, row.alignment), row.chunk)
         << row.tile << ' ' << row.page << ' ' << row.alignment;
   }
 }
@@ -53,7 +53,7 @@ TEST(PagedRowIndices, table_rows_are_padded_for_reads_of_16_entries) {
                                                {128, 144},
                                                {129, 152},
                                                {1000, 1016}};
-  for (const auto& [columns, padded] : table) EXPECT_EQ(padded_table_columns(columns), padded);
+  for (const auto& [columns, padded] : table) EXPECT_EQ(PageTable::padded_columns(columns), padded);
 }
 
 TEST(PagedRowIndices, geometry_that_cannot_be_served_is_refused_at_compile_time) {
@@ -80,7 +80,7 @@ class Populate {
   static constexpr uint32_t num_pages = 37;
   static constexpr int64_t row_stride = 3 * PageSize;
 
-  Populate() : tables_(2, padded_table_columns(num_pages), num_pages * PageSize, num_pages) {
+  Populate() : tables_(2, PageTable::padded_columns(num_pages), num_pages * PageSize, num_pages) {
     for (uint32_t b = 0; b < 2; ++b) {
       for (uint32_t p = 0; p < num_pages; ++p) row(b)[p] = (p * 5 + b * 11 + 3) % num_pages;
     }
@@ -161,7 +161,7 @@ class Populate {
 
 template <int PageSize>
 void check_grid(const Populate<PageSize>& populate) {
-  constexpr auto piece = [](int tile) { return sub_rows(tile, PageSize); };
+  constexpr auto piece = [](int tile) { return detail::sub_rows(tile, PageSize); };
   populate.template check<64, 64>();
   populate.template check<64, piece(64)>();
   populate.template check<128, 128>();

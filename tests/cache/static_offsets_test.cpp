@@ -8,6 +8,7 @@
 
 #include "folio/cache/page_walk.h"
 #include "folio/cache/static_view.h"
+#include "folio/core/element.h"
 #include "support/sanitized.h"
 #include "support/static_cache.h"
 
@@ -48,8 +49,8 @@ TEST(StaticOffsets, pages_beyond_2_to_the_32_elements_are_reached) {
   const AddressSpace blocks(num_pages * page_elements), scales(num_pages * page_elements * 2);
   if (blocks.span().data == nullptr || scales.span().data == nullptr)
     GTEST_SKIP() << "13 GB of address space are not to be had";
-  StaticTables tables(1, padded_table_columns(static_cast<int64_t>(near_limits.size())), 16 * 9,
-                      num_pages);
+  StaticTables tables(1, PageTable::padded_columns(static_cast<int64_t>(near_limits.size())),
+                      16 * 9, num_pages);
   std::copy(near_limits.begin(), near_limits.end(), tables.table());
   const auto collection =
       Collection::make(blocks.span(), num_pages, 1, tables.tables, scales.span()).value();
@@ -77,7 +78,7 @@ TEST(StaticOffsets, pages_beyond_2_to_the_32_elements_are_reached) {
     EXPECT_EQ(key.row_idx(0, static_cast<uint32_t>(p * 16 + 3)), page * 32 + 3);
     EXPECT_EQ(key.get_tma_row(page * 16 + 3), page * 32 + 3);
     EXPECT_EQ((key.populate<16, 16>(0, static_cast<uint32_t>(p * 16)).rows[0]), page * 32);
-    const void* walked = run_of(view, tables.table(), p * 16, 16 * pages).data;
+    const void* walked = detail::run_of(view, tables.table(), p * 16, 16 * pages).data;
     EXPECT_EQ(walked, key.block_paged_ptr<16>(0, p * 16, 0));
   }
 }
@@ -87,8 +88,8 @@ TEST(StaticOffsets, pages_beyond_2_to_the_32_bytes_are_reached) {
   using Collection = PagedKVCacheCollection<DType::f32, KVCacheStaticParams{8, 128, true}, 32>;
   const AddressSpace blocks(num_pages * page_elements * 4);
   if (blocks.span().data == nullptr) GTEST_SKIP() << "17 GB of address space are not to be had";
-  StaticTables tables(1, padded_table_columns(static_cast<int64_t>(near_limits.size())), 32 * 9,
-                      num_pages);
+  StaticTables tables(1, PageTable::padded_columns(static_cast<int64_t>(near_limits.size())),
+                      32 * 9, num_pages);
   std::copy(near_limits.begin(), near_limits.end(), tables.table());
   const auto key = Collection::make(blocks.span(), num_pages, 1, tables.tables)->get_key_cache(0);
   for (int64_t p = 0; p < 9; ++p)

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "folio/cache/paged_kv_cache.h"
+#include "folio/core/element.h"
 #include "support/static_cache.h"
 
 namespace folio::test {

@@ -13,6 +13,7 @@
 #include "folio/cache/page_walk.h"
 #include "folio/cache/paged_kv_cache_collection.h"
 #include "folio/cache/planes.h"
+#include "folio/core/element.h"
 #include "support/static_cache.h"
 
 namespace folio::test {
@@ -35,12 +36,13 @@ TEST(StaticView, the_view_addresses_the_same_bytes) {
   const PageTable table = table_of(plane);
   for (int token = 0; token < 8; ++token) {
     for (int head = 0; head < 2; ++head) {
-      const PageRun run = run_of(view, table.entries + table.row_start(1), token, 8);
+      const detail::PageRun run =
+          detail::run_of(view, table.entries + table.row_start(1), token, 8);
       const void* row = run.data + head * view.head_stride_bytes;
       EXPECT_EQ(row, plane.block_paged_ptr<1>(1, token, head)) << token << ' ' << head;
-      const void* scale =
-          static_cast<const std::byte*>(view.scales.data) +
-          scale_offset_bytes(view.scales, run.page, run.slot, head, granule_of(view.scales, 13));
+      const void* scale = static_cast<const std::byte*>(view.scales.data) +
+                          detail::scale_offset_bytes(view.scales, run.page, run.slot, head,
+                                                     detail::granule_of(view.scales, 13));
       EXPECT_EQ(scale, plane.scales_block_paged_ptr(1, token, head, 13)) << token << ' ' << head;
     }
   }

@@ -15,11 +15,11 @@ namespace {
 /// Storage by address only.
 alignas(1024) std::byte storage[1024];
 
-template <DType D, int Heads, int HeadSize, int Page, int Tile, Swizzle Mode>
+template <DType D, int Heads, int HeadSize, int Page, int Tile, tma::Swizzle Mode>
 struct Sample {
   static constexpr KVCacheStaticParams params{Heads, HeadSize, Heads == 1};
   static constexpr int rows = Tile;
-  static constexpr Swizzle mode = Mode;
+  static constexpr tma::Swizzle mode = Mode;
   static constexpr int page_size = Page;
   static constexpr int num_pages = 9;
   static constexpr int between = 6;  ///< pages of planes from one page of this plane to the next
@@ -45,28 +45,28 @@ struct Sample {
 template <class S>
 class TmaMembers : public testing::Test {};
 
-using Samples = testing::Types<Sample<DType::bf16, 8, 128, 16, 64, Swizzle::b128>,
-                               Sample<DType::bf16, 1, 576, 64, 64, Swizzle::b128>,
-                               Sample<DType::bf16, 2, 64, 128, 128, Swizzle::none>,
-                               Sample<DType::bf16, 4, 72, 1, 16, Swizzle::b128>,
-                               Sample<DType::bf16, 3, 80, 256, 256, Swizzle::b32>,
-                               Sample<DType::bf16, 2, 192, 8, 32, Swizzle::b64>,
-                               Sample<DType::f16, 8, 64, 8, 128, Swizzle::b128>,
-                               Sample<DType::f16, 2, 72, 16, 256, Swizzle::b64>,
-                               Sample<DType::f16, 1, 512, 32, 64, Swizzle::none>,
-                               Sample<DType::f16, 4, 256, 0, 64, Swizzle::b128>,
-                               Sample<DType::f32, 2, 128, 32, 32, Swizzle::b64>,
-                               Sample<DType::f32, 1, 80, 64, 128, Swizzle::b32>,
-                               Sample<DType::f32, 8, 64, 1, 64, Swizzle::b128>,
-                               Sample<DType::f32, 3, 192, 128, 16, Swizzle::none>,
-                               Sample<DType::f8_e4m3, 1, 576, 128, 64, Swizzle::b64>,
-                               Sample<DType::f8_e4m3, 8, 128, 16, 32, Swizzle::b32>,
-                               Sample<DType::f8_e4m3, 2, 80, 0, 128, Swizzle::none>,
-                               Sample<DType::f8_e4m3, 4, 256, 256, 256, Swizzle::b128>,
-                               Sample<DType::i8, 1, 512, 64, 256, Swizzle::b128>,
-                               Sample<DType::i8, 2, 64, 32, 16, Swizzle::b64>,
-                               Sample<DType::i8, 8, 192, 128, 128, Swizzle::none>,
-                               Sample<DType::i8, 3, 128, 8, 64, Swizzle::b32>>;
+using Samples = testing::Types<Sample<DType::bf16, 8, 128, 16, 64, tma::Swizzle::b128>,
+                               Sample<DType::bf16, 1, 576, 64, 64, tma::Swizzle::b128>,
+                               Sample<DType::bf16, 2, 64, 128, 128, tma::Swizzle::none>,
+                               Sample<DType::bf16, 4, 72, 1, 16, tma::Swizzle::b128>,
+                               Sample<DType::bf16, 3, 80, 256, 256, tma::Swizzle::b32>,
+                               Sample<DType::bf16, 2, 192, 8, 32, tma::Swizzle::b64>,
+                               Sample<DType::f16, 8, 64, 8, 128, tma::Swizzle::b128>,
+                               Sample<DType::f16, 2, 72, 16, 256, tma::Swizzle::b64>,
+                               Sample<DType::f16, 1, 512, 32, 64, tma::Swizzle::none>,
+                               Sample<DType::f16, 4, 256, 0, 64, tma::Swizzle::b128>,
+                               Sample<DType::f32, 2, 128, 32, 32, tma::Swizzle::b64>,
+                               Sample<DType::f32, 1, 80, 64, 128, tma::Swizzle::b32>,
+                               Sample<DType::f32, 8, 64, 1, 64, tma::Swizzle::b128>,
+                               Sample<DType::f32, 3, 192, 128, 16, tma::Swizzle::none>,
+                               Sample<DType::f8_e4m3, 1, 576, 128, 64, tma::Swizzle::b64>,
+                               Sample<DType::f8_e4m3, 8, 128, 16, 32, tma::Swizzle::b32>,
+                               Sample<DType::f8_e4m3, 2, 80, 0, 128, tma::Swizzle::none>,
+                               Sample<DType::f8_e4m3, 4, 256, 256, 256, tma::Swizzle::b128>,
+                               Sample<DType::i8, 1, 512, 64, 256, tma::Swizzle::b128>,
+                               Sample<DType::i8, 2, 64, 32, 16, tma::Swizzle::b64>,
+                               Sample<DType::i8, 8, 192, 128, 128, tma::Swizzle::none>,
+                               Sample<DType::i8, 3, 128, 8, 64, tma::Swizzle::b32>>;
 TYPED_TEST_SUITE(TmaMembers, Samples);
 
 template <class Tile>
@@ -76,16 +76,16 @@ void expect_same(const Tile& made, const Tile& expected) {
 }
 
 TYPED_TEST(TmaMembers, are_the_functions_under_them) {
-  constexpr Swizzle mode = TypeParam::mode;
+  constexpr tma::Swizzle mode = TypeParam::mode;
   constexpr int rows = TypeParam::rows;
   const auto cache = TypeParam::cache();
-  const PlaneGeometry plane = cache.tma_plane();
-  const TileSpec spec{.swizzle = mode, .rows = rows};
+  const tma::PlaneGeometry plane = cache.tma_plane();
+  const tma::TileSpec spec{.swizzle = mode, .rows = rows};
   expect_same(cache.template create_tma_tile<mode, rows>(), tma::cache_tile(plane, spec));
   expect_same(cache.template create_ragged_tma_tile<mode, rows>(), tma::ragged_tile(plane, spec));
   constexpr auto row_size = static_cast<int>(cache.row_size);
-  expect_same(cache.template create_gather4_tma_tile<row_size, row_size, Swizzle::b128, 8>(),
-              tma::gather4_tile(plane, {8, row_size, row_size, Swizzle::b128}));
+  expect_same(cache.template create_gather4_tma_tile<row_size, row_size, tma::Swizzle::b128, 8>(),
+              tma::gather4_tile(plane, {8, row_size, row_size, tma::Swizzle::b128}));
   constexpr int chunk = swizzle_granularity(cache.dtype, mode);
   if constexpr (cache.kv_params.head_size % chunk == 0) {
     expect_same(cache.template create_page_tma_tile<mode, rows>(), tma::page_tile(plane, spec));
@@ -98,14 +98,14 @@ TYPED_TEST(TmaMembers, are_the_functions_under_them) {
                   tma::row_major_tile(plane, spec));
   }
   if constexpr (cache.kv_params.is_mla && cache.kv_params.head_size >= 512) {
-    const TileSpec latent{.swizzle = mode, .rows = rows, .depth = 512};
+    const tma::TileSpec latent{.swizzle = mode, .rows = rows, .depth = 512};
     expect_same(cache.template create_latent_tma_tile<mode, rows, 512>(),
                 tma::cache_tile(plane, latent));
   }
 }
 TYPED_TEST(TmaMembers, see_the_plane_that_the_view_sees) {
   const auto cache = TypeParam::cache();
-  PlaneGeometry seen = tma_plane_of(view_of(cache));
+  tma::PlaneGeometry seen = tma::plane_of(view_of(cache));
   seen.is_paged = TypeParam::page_size > 0;  // a view of a continuous cache has pages of max_length
   EXPECT_EQ(seen, cache.tma_plane());
 }
@@ -116,8 +116,8 @@ TEST(TmaMember, refuse_more_rows_than_32_bits) {
   const int64_t pages = int64_t{1} << 20;
   cache.blocks = {reinterpret_cast<int8_t*>(storage),
                   Cache::blocks_tt_layout(pages, 2048 * Cache::row_size)};
-  const auto tile = cache.create_tma_tile<Swizzle::b128, 16>();
-  EXPECT_EQ(tile.fault().rule, TmaRule::coordinates);
+  const auto tile = cache.create_tma_tile<tma::Swizzle::b128, 16>();
+  EXPECT_EQ(tile.fault().rule, tma::Rule::coordinates);
   EXPECT_EQ(tile.check("create_tma_tile").message(),
             "create_tma_tile: 1048576 pages, 2048 rows apart, do not fit TMA's 32-bit coordinates; "
             "expected a product of at most "
@@ -125,7 +125,7 @@ TEST(TmaMember, refuse_more_rows_than_32_bits) {
 }
 TEST(TmaMember, refuse_storage_without_memory) {
   EXPECT_FALSE((PagedKVCache<DType::bf16, KVCacheStaticParams{1, 64}, 16>()
-                    .create_tma_tile<Swizzle::b128, 16>()
+                    .create_tma_tile<tma::Swizzle::b128, 16>()
                     .check()
                     .is_ok()));
 }

@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "folio/core/dtype.h"
+#include "folio/core/element.h"
 
 namespace folio::cli {
 namespace {

@@ -25,7 +25,7 @@ auto use(const Cache& cache) { return tables_of(cache); }
 #elif FOLIO_BAD == 3
 auto use(const PagedKVView& view) { return cache_of<Cache>(view, {}); }
 #elif FOLIO_BAD == 4
-auto use(const Operand& operand) { return operand.create_tma_tile<Swizzle::b64, 4, 16>(); }
+auto use(const Operand& operand) { return operand.create_tma_tile<tma::Swizzle::b64, 4, 16>(); }
 #elif FOLIO_BAD == 5
 auto use(const Operand& operand) { return operand.tma_plane(); }
 #elif FOLIO_BAD == 6

@@ -29,7 +29,7 @@ struct Config {
   static constexpr int cache_depth = FOLIO_BAD == 5 ? 96 : 128, head_dim_offset = 16;
   static constexpr int num_smem_stages = FOLIO_BAD == 1 ? 1 : 2;
   static constexpr bool transpose = true;
-  static constexpr XorSwizzle swizzle{3, 0, FOLIO_BAD == 6 ? 7 : 4};
+  static constexpr tma::XorSwizzle swizzle{3, 0, FOLIO_BAD == 6 ? 7 : 4};
   static constexpr DType smem_dtype = FOLIO_BAD == 7 ? DType::f32 : DType::bf16;
 };
 #if FOLIO_BAD == 9

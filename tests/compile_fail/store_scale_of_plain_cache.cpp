@@ -9,5 +9,5 @@ using Cache = PagedKVCache<DType::bf16, params, 16>;
 #ifndef FOLIO_BAD
 void use(const Cache& cache) { cache.store(0, 0, 0, 0, Vec<bf16, 1>{}); }
 #else
-void use(const Cache& cache) { cache.store_scale(0, 0, 0, 0, Vec<no_element, 1>{}); }
+void use(const Cache& cache) { cache.store_scale(0, 0, 0, 0, Vec<detail::no_element, 1>{}); }
 #endif

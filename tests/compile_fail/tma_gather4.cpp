@@ -14,13 +14,14 @@ using namespace folio;
 constexpr KVCacheStaticParams latent{1, 640, true}, narrow{1, 24, true};
 using Cache = PagedKVCache<DType::f8_e4m3, latent, 64>;
 using Narrow = PagedKVCache<DType::bf16, narrow, 64>;
-constexpr Swizzle b128 = Swizzle::b128, none = Swizzle::none;
+constexpr tma::Swizzle b128 = tma::Swizzle::b128, none = tma::Swizzle::none;
 
 #ifndef FOLIO_BAD
 auto use() {
   static_cast<void>(Cache().create_gather4_tma_tile<640, 640, b128, 64>());
   static_cast<void>(
-      Cache().create_gather4_tma_tile<80, 80, none, 64, TmaDType::i64, L2Promotion::b256>());
+      Cache()
+          .create_gather4_tma_tile<80, 80, none, 64, tma::DataType::i64, tma::L2Promotion::b256>());
   return Cache().create_rope_gather4_tma_tile<64, 512, b128, 64>();
 }
 #elif FOLIO_BAD == 1

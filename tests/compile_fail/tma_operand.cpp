@@ -22,7 +22,7 @@ using Operand = KVCacheMHAOperand<Cache>;
 using Scales = KVCacheScalesMHAOperand<Cache>;
 using Tensor = TensorMHAOperand<DType::f8_e4m3, DType::f32, 128>;
 using Ragged = RaggedMHAOperand<DType::f8_e4m3, DType::f16, 128>;
-constexpr Swizzle b128 = Swizzle::b128;
+constexpr tma::Swizzle b128 = tma::Swizzle::b128;
 
 #ifndef FOLIO_BAD
 void use() {

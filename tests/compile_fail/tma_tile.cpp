@@ -25,7 +25,7 @@ template <int PageSize, int HeadSize = 128>
 using Cache = PagedKVCache<DType::bf16, sizes<2, HeadSize>, PageSize>;
 using Latent = PagedKVCache<DType::bf16, sizes<1, 576, true>, 64>;
 using Fp8 = PagedKVCache<DType::f8_e4m3, sizes<1, 640, true>, 64>;
-constexpr Swizzle b128 = Swizzle::b128, b32 = Swizzle::b32;
+constexpr tma::Swizzle b128 = tma::Swizzle::b128, b32 = tma::Swizzle::b32;
 
 #ifndef FOLIO_BAD
 auto use() {

@@ -7,6 +7,7 @@
 /// sorted list of all values of a type: nearest is found by comparing distances, which are exact in
 /// double.
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 
 #include <gtest/gtest.h>
 
@@ -309,9 +310,9 @@ TEST(DType, four_bit_types_have_a_name_and_a_width_and_nothing_else) {
   EXPECT_EQ(bit_width(DType::f4_e2m1), 4);
   EXPECT_EQ(bit_width(DType::i4), 4);
   for (const DType dtype : {DType::f4_e2m1, DType::i4, DType::invalid, static_cast<DType>(200)}) {
-    EXPECT_FALSE(is_supported(dtype));
-    EXPECT_TRUE(
-        visit_dtype(dtype, []<class T>(type_tag<T>) { return std::is_same_v<T, no_element>; }));
+    EXPECT_FALSE(detail::is_supported(dtype));
+    EXPECT_TRUE(detail::visit_dtype(
+        dtype, []<class T>(detail::type_tag<T>) { return std::is_same_v<T, detail::no_element>; }));
   }
 }
 
@@ -330,8 +331,8 @@ TEST(DType, names_widths_and_elements_agree) {
   for (const auto& row : rows) {
     EXPECT_STREQ(name(row.dtype), row.text);
     EXPECT_EQ(bit_width(row.dtype), row.bits);
-    EXPECT_TRUE(is_supported(row.dtype));
-    visit_dtype(row.dtype, [&]<class T>(type_tag<T>) {
+    EXPECT_TRUE(detail::is_supported(row.dtype));
+    detail::visit_dtype(row.dtype, [&]<class T>(detail::type_tag<T>) {
       if constexpr (Element<T>) {
         EXPECT_EQ(static_cast<int>(sizeof(T)) * 8, row.bits);
         EXPECT_EQ(dtype_of<T>, row.dtype);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/core/execution_test.cpp: the executors run every task once, and really at the same time.
 #include "folio/core/execution.h"
+#include "folio/core/element.h"
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 /// tests/core/tensor_view_test.cpp: layouts whose extents and strides are known partly at compile
 /// time; Vec.
 #include "folio/core/tensor_view.h"
+#include "folio/core/element.h"
 
 #include <gtest/gtest.h>
 
@@ -25,8 +26,9 @@ static_assert(std::is_trivially_copyable_v<PagedLayout> &&
 static_assert(std::is_empty_v<Layout<IntTuple<2, 3>>>);
 static_assert(sizeof(TensorView<float, Layout<IntTuple<2, 3>>>) == sizeof(float*));
 static_assert(std::is_trivially_copyable_v<TensorView<float, PagedLayout>>);
-static_assert(std::is_same_v<row_major_strides_t<IntTuple<2, -1, 3, 4>>, IntTuple<-1, 12, 4, 1>>);
-static_assert(std::is_same_v<row_major_strides_t<IntTuple<-1, 3>>, IntTuple<3, 1>>);
+static_assert(
+    std::is_same_v<detail::row_major_strides_t<IntTuple<2, -1, 3, 4>>, IntTuple<-1, 12, 4, 1>>);
+static_assert(std::is_same_v<detail::row_major_strides_t<IntTuple<-1, 3>>, IntTuple<3, 1>>);
 static_assert(!std::is_constructible_v<PagedLayout, int64_t>, "one value for each -1");
 static_assert(
     !std::is_convertible_v<TensorView<const float, PagedLayout>, TensorView<float, PagedLayout>>);

@@ -13,7 +13,7 @@
 
 #include "cpu/amx_compute_entries.h"
 #include "cpu/features.h"
-#include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "support/random.h"
 
 namespace folio::test {

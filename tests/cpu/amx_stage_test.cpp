@@ -13,6 +13,7 @@
 #include "cpu/amx_stage_entries.h"
 #include "cpu/features.h"
 #include "folio/cache/page_walk.h"
+#include "folio/core/element.h"
 #include "support/random.h"
 
 namespace folio::test {
@@ -75,7 +76,7 @@ struct Plane {
     TileRun run;
     int row = 0;
     if (d >= view.head_size || !find(key, run, row)) return 0.0f;
-    const std::byte* const from = row_of(view, run.page, run.slot + row, head);
+    const std::byte* const from = detail::row_of(view, run.page, run.slot + row, head);
     switch (view.dtype) {
       case DType::bf16: {
         bf16 element;
@@ -157,7 +158,7 @@ TEST_F(AmxStage, nothing_behind_a_row_is_read) {
     Plane plane(rng, dtype, 72);
     plane.make_tile(rng, true);
     std::vector<std::byte> exact(
-        static_cast<size_t>(row_offset_bytes(plane.view, pages - 1, slots - 1, heads - 1)) +
+        static_cast<size_t>(detail::row_offset_bytes(plane.view, pages - 1, slots - 1, heads - 1)) +
         static_cast<size_t>(72 * bit_width(dtype) / 8));
     // ends with the last row: asan sees a byte more
     std::memcpy(exact.data(), plane.memory.data(), exact.size());

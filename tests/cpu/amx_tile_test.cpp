@@ -11,7 +11,7 @@
 #include "cpu/amx/tile/emulated.h"
 #include "cpu/amx/tile/tile.h"
 #include "cpu/features.h"
-#include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "support/random.h"
 
 namespace folio::test {

@@ -11,6 +11,7 @@
 
 #include "cpu/avx512_entries.h"
 #include "cpu/features.h"
+#include "folio/core/element.h"
 #include "support/random.h"
 
 namespace folio::test {

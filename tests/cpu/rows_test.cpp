@@ -12,6 +12,7 @@
 
 #include "cpu/features.h"
 #include "cpu/profile.h"
+#include "folio/core/element.h"
 #include "support/guarded_memory.h"
 #include "support/random.h"
 
@@ -68,7 +69,7 @@ std::vector<std::byte> expected_of(const std::vector<float>& x) {
 }
 
 std::vector<std::byte> expected_of(DType dtype, const std::vector<float>& x) {
-  return visit_dtype(dtype, [&]<class T>(type_tag<T>) {
+  return detail::visit_dtype(dtype, [&]<class T>(detail::type_tag<T>) {
     if constexpr (Element<T>) {
       return expected_of<T>(x);
     } else {
@@ -127,7 +128,7 @@ TEST(Rows, widening_is_to_float_for_every_pattern) {
         std::memcpy(source.data() + i * bytes_of(from), &i, static_cast<size_t>(bytes_of(from)));
       const std::vector<std::byte> actual =
           written(kernel, conversion(from, DType::f32, patterns), source.data());
-      visit_dtype(from, [&]<class T>(type_tag<T>) {
+      detail::visit_dtype(from, [&]<class T>(detail::type_tag<T>) {
         if constexpr (Element<T>) {
           for (int64_t i = 0; i < patterns; ++i) {
             T element;

@@ -31,31 +31,31 @@
 namespace folio::test {
 
 /// The 32-bit word at byte `at`.
-inline uint64_t word_at(const EncodedTensorMap& encoded, int at) {
+inline uint64_t word_at(const tma::EncodedTensorMap& encoded, int at) {
   return encoded.words[at / 8] >> (at % 8 * 8) & 0xffff'ffffu;
 }
-inline uint64_t bits_at(const EncodedTensorMap& encoded, int at, int first, int count) {
+inline uint64_t bits_at(const tma::EncodedTensorMap& encoded, int at, int first, int count) {
   return word_at(encoded, at) >> first & ((uint64_t{1} << count) - 1);
 }
 
 /// -1 for types whose number is not known.
-inline int64_t element_type_bits(TmaDType dtype) {
+inline int64_t element_type_bits(tma::DataType dtype) {
   switch (dtype) {
-    case TmaDType::u8: return 0;
-    case TmaDType::u16: return 1;
-    case TmaDType::u32: return 2;
-    case TmaDType::i32: return 3;
-    case TmaDType::i64: return 5;
-    case TmaDType::f16: return 6;
-    case TmaDType::f64: return 9;
-    case TmaDType::bf16: return 10;
+    case tma::DataType::u8: return 0;
+    case tma::DataType::u16: return 1;
+    case tma::DataType::u32: return 2;
+    case tma::DataType::i32: return 3;
+    case tma::DataType::i64: return 5;
+    case tma::DataType::f16: return 6;
+    case tma::DataType::f64: return 9;
+    case tma::DataType::bf16: return 10;
     default: return -1;
   }
 }
 
 /// The known fields in which the bits differ from the description: "field: bits say A, the map B".
-inline std::vector<std::string> differing_fields(const EncodedTensorMap& encoded,
-                                                 const TensorMap& map) {
+inline std::vector<std::string> differing_fields(const tma::EncodedTensorMap& encoded,
+                                                 const tma::TensorMap& map) {
   std::vector<std::string> out;
   const auto compare = [&](const std::string& field, uint64_t bits, auto expected) {
     if (bits == static_cast<uint64_t>(expected)) return;

@@ -24,21 +24,21 @@ using Json = nlohmann::json;
 uint64_t hexadecimal(const Json& text) { return std::stoull(text.get<std::string>(), nullptr, 16); }
 
 template <class T>
-void read_array(const Json& json, T (&values)[TensorMap::max_rank]) {
-  for (size_t i = 0; i < std::min<size_t>(json.size(), TensorMap::max_rank); ++i)
+void read_array(const Json& json, T (&values)[tma::TensorMap::max_rank]) {
+  for (size_t i = 0; i < std::min<size_t>(json.size(), tma::TensorMap::max_rank); ++i)
     values[i] = json[i].get<T>();
 }
 
-TensorMap map_of(const Json& json) {
-  TensorMap map;
+tma::TensorMap map_of(const Json& json) {
+  tma::TensorMap map;
   map.base = hexadecimal(json.at("base"));
   map.rank = json.at("rank");
-  map.dtype = static_cast<TmaDType>(json.at("dtype").get<int>());
-  map.interleave = static_cast<Interleave>(json.at("interleave").get<int>());
-  map.swizzle = static_cast<Swizzle>(json.at("swizzle").get<int>());
-  map.l2_promotion = static_cast<L2Promotion>(json.at("l2_promotion").get<int>());
-  map.oob_fill = static_cast<OobFill>(json.at("oob_fill").get<int>());
-  map.use = static_cast<TmaUse>(json.at("use").get<int>());
+  map.dtype = static_cast<tma::DataType>(json.at("dtype").get<int>());
+  map.interleave = static_cast<tma::Interleave>(json.at("interleave").get<int>());
+  map.swizzle = static_cast<tma::Swizzle>(json.at("swizzle").get<int>());
+  map.l2_promotion = static_cast<tma::L2Promotion>(json.at("l2_promotion").get<int>());
+  map.oob_fill = static_cast<tma::OobFill>(json.at("oob_fill").get<int>());
+  map.use = static_cast<tma::Use>(json.at("use").get<int>());
   read_array(json.at("dim"), map.dim);
   read_array(json.at("stride_bytes"), map.stride_bytes);
   read_array(json.at("box"), map.box);
@@ -46,8 +46,8 @@ TensorMap map_of(const Json& json) {
   return map;
 }
 
-EncodedTensorMap encoded_of(const Json& json) {
-  EncodedTensorMap encoded;
+tma::EncodedTensorMap encoded_of(const Json& json) {
+  tma::EncodedTensorMap encoded;
   for (size_t i = 0; i < 16; ++i) encoded.words[i] = hexadecimal(json.at("words").at(i));
   return encoded;
 }
@@ -116,9 +116,9 @@ TEST(Golden, every_known_field_is_compared) {
                {0x34, 6, "element_stride[2]"},
                {0x38, 0, "box[1]"},
                {0x38, 8, "box[2]"}};
-  const TensorMap map = map_of(good.at("descriptors").at(0).at("map"));
+  const tma::TensorMap map = map_of(good.at("descriptors").at(0).at("map"));
   for (const auto& [byte, bit, field] : known) {
-    EncodedTensorMap encoded = encoded_of(good.at("descriptors").at(0));
+    tma::EncodedTensorMap encoded = encoded_of(good.at("descriptors").at(0));
     encoded.words[byte / 8] ^= uint64_t{1} << (byte % 8 * 8 + bit);
     EXPECT_THAT(differing_fields(encoded, map),
                 ::testing::ElementsAre(::testing::StartsWith(field)))

@@ -27,8 +27,8 @@ inline constexpr int32_t gpu_tile_rows = 64;
 
 struct GpuCase {
   std::string name;
-  TensorMap map = {};
-  TileLayout layout = {};
+  tma::TensorMap map = {};
+  tma::TileLayout layout = {};
   std::vector<ListedCopy> copies;
   bool is_store = false;  ///< of a ragged tile
 };
@@ -48,9 +48,10 @@ class GpuCases {
           for (const bool head_major : {false, true}) {
             CacheShape shape{dtype, 2, head_size, page_size, num_pages(page_size),
                              2,     2, head_major};
-            PlaneGeometry plane = plane_of(shape, 1, 1);
+            tma::PlaneGeometry plane = plane_of(shape, 1, 1);
             plane.base += base_ - storage;
-            for (const Swizzle mode : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})
+            for (const tma::Swizzle mode :
+                 {tma::Swizzle::none, tma::Swizzle::b32, tma::Swizzle::b64, tma::Swizzle::b128})
               add_plane(plane, mode, head_major);
           }
         }
@@ -62,8 +63,8 @@ class GpuCases {
  private:
   static int64_t num_pages(int64_t page_size) { return page_size == 64 ? 5 : 80 / page_size; }
 
-  void add_plane(const PlaneGeometry& plane, Swizzle mode, bool head_major) {
-    const TileSpec spec{.swizzle = mode, .rows = gpu_tile_rows};
+  void add_plane(const tma::PlaneGeometry& plane, tma::Swizzle mode, bool head_major) {
+    const tma::TileSpec spec{.swizzle = mode, .rows = gpu_tile_rows};
     const std::string at = std::string(name(plane.dtype)) + " head " +
                            std::to_string(plane.head_size) + " page " +
                            std::to_string(plane.page_size) +
@@ -71,7 +72,7 @@ class GpuCases {
     // Head-major planes are no matrices of rows, except through page ids.
     if (!head_major) {
       add_rows("rows " + at, plane, tma::cache_tile(plane, spec));
-      TileSpec part = spec;
+      tma::TileSpec part = spec;
       part.depth = 40;
       part.columns = padded_depth(plane.dtype, mode, plane.head_size);
       add_rows("depth " + at, plane, tma::cache_tile(plane, part));
@@ -83,7 +84,7 @@ class GpuCases {
       add_folded("folded " + at, plane, tma::folded_tile(plane, spec));
       add_row_major("row-major " + at, plane, tma::row_major_tile(plane, spec));
       add_gather("gather4 " + at, plane, mode);
-      PlaneGeometry ragged = rows_of(plane.dtype, 200, plane.num_heads, plane.head_size);
+      tma::PlaneGeometry ragged = rows_of(plane.dtype, 200, plane.num_heads, plane.head_size);
       ragged.base = base_;
       for (const int32_t group : {1, 2})
         add_ragged(at + " group " + std::to_string(group), tma::ragged_tile(ragged, spec, group));
@@ -99,7 +100,7 @@ class GpuCases {
     int32_t slot = 0;
     int32_t row = 0;
   };
-  std::vector<Piece> pieces(const PlaneGeometry& plane) {
+  std::vector<Piece> pieces(const tma::PlaneGeometry& plane) {
     std::vector<Piece> out;
     const int32_t rows = plane.box_rows(gpu_tile_rows);
     for (int32_t first = 0; first < gpu_tile_rows; first += rows) {
@@ -114,8 +115,8 @@ class GpuCases {
     return out;
   }
 
-  bool take(const std::string& title, TmaFault fault, const TensorMap& map,
-            const TileLayout& layout) {
+  bool take(const std::string& title, tma::Fault fault, const tma::TensorMap& map,
+            const tma::TileLayout& layout) {
     if (!fault.is_none() || layout.bytes() > 200 * 1024) {
       ++refused;
       return false;
@@ -123,11 +124,11 @@ class GpuCases {
     cases.push_back({title, map, layout, {}, false});
     return true;
   }
-  void copy(TmaCoordinates<5> at, int64_t to) {
+  void copy(tma::Coordinates<5> at, int64_t to) {
     cases.back().copies.push_back({at, static_cast<int32_t>(to)});
   }
 
-  void add_rows(const std::string& title, const PlaneGeometry& plane,
+  void add_rows(const std::string& title, const tma::PlaneGeometry& plane,
                 const TMATensorTile<3>& tile) {
     if (!take(title, tile.fault(), tile.map, tile.layout)) return;
     int32_t first = 0;
@@ -137,7 +138,7 @@ class GpuCases {
       first += tile.box_shape[0];
     }
   }
-  void add_folded(const std::string& title, const PlaneGeometry& plane,
+  void add_folded(const std::string& title, const tma::PlaneGeometry& plane,
                   const TMATensorTile<4>& tile) {
     if (!take(title, tile.fault(), tile.map, tile.layout)) return;
     int32_t first = 0;
@@ -146,7 +147,7 @@ class GpuCases {
       first += tile.box_shape[2];
     }
   }
-  void add_row_major(const std::string& title, const PlaneGeometry& plane,
+  void add_row_major(const std::string& title, const tma::PlaneGeometry& plane,
                      const TMATensorTile<5>& tile) {
     if (!take(title, tile.fault(), tile.map, tile.layout)) return;
     int32_t first = 0;
@@ -155,7 +156,7 @@ class GpuCases {
       first += tile.box_shape[1] * 8;
     }
   }
-  void add_pages(const std::string& title, const PlaneGeometry& plane,
+  void add_pages(const std::string& title, const tma::PlaneGeometry& plane,
                  const TMATensorTile<5>& tile) {
     if (!take(title, tile.fault(), tile.map, tile.layout)) return;
     int32_t first = 0;
@@ -165,13 +166,13 @@ class GpuCases {
       first += tile.box_shape[3];
     }
   }
-  void add_gather(const std::string& title, const PlaneGeometry& plane, Swizzle mode) {
+  void add_gather(const std::string& title, const tma::PlaneGeometry& plane, tma::Swizzle mode) {
     const int32_t row = plane.num_heads * plane.head_size;
     const auto tile = tma::gather4_tile(plane, {gpu_tile_rows, plane.head_size, row, mode});
     if (!take(title, tile.fault(), tile.map, tile.layout)) return;
     for (int32_t first = 0; first < gpu_tile_rows; first += 4) {
       for (int32_t chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
-        TmaCoordinates<5> at{{chunk * tile.layout.chunk}};
+        tma::Coordinates<5> at{{chunk * tile.layout.chunk}};
         for (int i = 1; i < 5; ++i)
           at.at[i] = rng_.chance(0.1) ? -1 : rng_.int_between(0, plane.num_rows());
         copy(at, tile.layout.box_offset(first, chunk));
@@ -181,10 +182,10 @@ class GpuCases {
   /// Sequences that end within, at and behind the tile, tiles that begin before and behind them;
   /// loads and stores.
   void add_ragged(const std::string& at, const RaggedTMA3DTile& tile) {
-    const RaggedRows each[] = {{0, 200, 0},    {0, 37, 0},     {37, 100, 64}, {37, 100, 0},
-                               {137, 63, -20}, {137, 63, 100}, {199, 1, 0},   {50, 0, 0}};
+    const tma::RaggedRows each[] = {{0, 200, 0},    {0, 37, 0},     {37, 100, 64}, {37, 100, 0},
+                                    {137, 63, -20}, {137, 63, 100}, {199, 1, 0},   {50, 0, 0}};
     int number = 0;
-    for (const RaggedRows& rows : each) {
+    for (const tma::RaggedRows& rows : each) {
       ++number;
       for (const bool is_store : {false, true}) {
         if (!tile.clips_in_one_copy(rows)) continue;

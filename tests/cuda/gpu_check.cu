@@ -16,6 +16,7 @@
 #include "cuda/gpu_json.h"
 #include "cuda/tma_kernels.cuh"
 #include "folio/cache/paged_kv_cache_collection.h"
+#include "folio/core/element.h"
 
 namespace folio::test {
 namespace {
@@ -69,11 +70,11 @@ class Grid {
     GpuCases grid(device_.address(), 7);
     grid.add_all();
     for (const GpuCase& c : grid.cases) {
-      if (c.map.use == TmaUse::gather4 && !has_gather4) {
+      if (c.map.use == tma::Use::gather4 && !has_gather4) {
         ++report_.skipped;
         continue;
       }
-      const Result<EncodedTensorMap> encoded = encode(c.map);
+      const Result<tma::EncodedTensorMap> encoded = tma::encode(c.map);
       if (!encoded) {
         report_.fail(c.name, std::string(encoded.error().message()));
         continue;
@@ -89,12 +90,12 @@ class Grid {
     return {bytes, gpu_storage_bytes, device_.address(), "storage"};
   }
 
-  void load(const GpuCase& c, const EncodedTensorMap& encoded) {
+  void load(const GpuCase& c, const tma::EncodedTensorMap& encoded) {
     const auto bytes = static_cast<int>(c.layout.bytes());
     const auto count = static_cast<int>(c.copies.size()),
                each = static_cast<int>(c.map.transaction_bytes());
     copies_.upload(c.copies.data(), static_cast<int64_t>(c.copies.size() * sizeof(ListedCopy)));
-    if (c.map.use == TmaUse::gather4) {
+    if (c.map.use == tma::Use::gather4) {
       launch(run_gathers, bytes, encoded, copies_.as<ListedCopy>(), count, each, bytes,
              out_.data());
     } else if (c.map.rank == 2) {
@@ -120,7 +121,7 @@ class Grid {
 
   /// Stores over a copy of the storage's first part, which holds the ragged tensor, and compares
   /// all of that.
-  void store(const GpuCase& c, const EncodedTensorMap& encoded) {
+  void store(const GpuCase& c, const tma::EncodedTensorMap& encoded) {
     constexpr int64_t part = int64_t{1} << 20;
     const auto bytes = static_cast<int>(c.layout.bytes());
     emulator::SharedMemory shared(bytes);
@@ -202,7 +203,7 @@ void check_device_geometry(GpuReport& report, const std::string& title, bool has
   constexpr int64_t head_bytes = int64_t{Params.head_size} * sizeof(element_t<D>);
 
   DeviceBytes out(max_shared_bytes);
-  const auto compare = [&](const std::string& name, const TileLayout& layout, auto&& key) {
+  const auto compare = [&](const std::string& name, const tma::TileLayout& layout, auto&& key) {
     const int64_t row_bytes = int64_t{layout.columns} * layout.element_bytes;
     std::vector<std::byte> got(static_cast<size_t>(layout.bytes())), expected(got.size());
     for (int row = 0; row < layout.rows; ++row) {
@@ -213,7 +214,7 @@ void check_device_geometry(GpuReport& report, const std::string& title, bool has
     report.compare(title + " " + name, got.data(), expected.data(), layout.bytes());
   };
   const auto with_map = [&](const std::string& name, const auto& tile, auto&& run) {
-    const Result<EncodedTensorMap> encoded = encode(tile);
+    const Result<tma::EncodedTensorMap> encoded = tma::encode(tile);
     if (!encoded) return report.fail(title + " " + name, std::string(encoded.error().message()));
     report.record(title + " " + name, tile.map, *encoded);
     run(*encoded);
@@ -223,14 +224,14 @@ void check_device_geometry(GpuReport& report, const std::string& title, bool has
     const auto key = [&](int row) -> const void* {
       return host.template block_paged_ptr<1>(1, base + static_cast<uint32_t>(row), head);
     };
-    const auto rows = cache.template create_tma_tile<Swizzle::b128, BN>();
-    with_map("rows from " + std::to_string(base), rows, [&](const EncodedTensorMap& map) {
+    const auto rows = cache.template create_tma_tile<tma::Swizzle::b128, BN>();
+    with_map("rows from " + std::to_string(base), rows, [&](const tma::EncodedTensorMap& map) {
       Grid::launch(load_row_tile<Cache, BN>, static_cast<int>(rows.layout.bytes()), cache, map,
                    rows, 1u, base, head, out.data());
       compare("rows from " + std::to_string(base), rows.layout, key);
     });
-    const auto pages = cache.template create_page_tma_tile<Swizzle::b128, BN>();
-    with_map("pages from " + std::to_string(base), pages, [&](const EncodedTensorMap& map) {
+    const auto pages = cache.template create_page_tma_tile<tma::Swizzle::b128, BN>();
+    with_map("pages from " + std::to_string(base), pages, [&](const tma::EncodedTensorMap& map) {
       Grid::launch(load_page_tile<Cache>, static_cast<int>(pages.layout.bytes()), cache, map, pages,
                    1u, base, head, out.data());
       compare("pages from " + std::to_string(base), pages.layout, key);
@@ -244,8 +245,8 @@ void check_device_geometry(GpuReport& report, const std::string& title, bool has
     DeviceBytes device_slots(sizeof slots);
     device_slots.upload(slots, sizeof slots);
     const auto tile = cache.template create_gather4_tma_tile<Params.head_size, Params.head_size,
-                                                             Swizzle::b128, 64>();
-    with_map("selected", tile, [&](const EncodedTensorMap& map) {
+                                                             tma::Swizzle::b128, 64>();
+    with_map("selected", tile, [&](const tma::EncodedTensorMap& map) {
       Grid::launch(load_selected<Cache>, static_cast<int>(tile.layout.bytes()), cache, map, tile,
                    device_slots.as<int64_t>(), out.data());
       compare("selected", tile.layout, [&](int row) -> const void* {
@@ -264,14 +265,15 @@ void check_ragged(GpuReport& report) {
   std::vector<uint64_t> host(bytes / 8);
   for (uint64_t& word : host) word = rng.next();
   DeviceBytes device(bytes), matrix(max_shared_bytes);
-  PlaneGeometry plane = rows_of(DType::bf16, rows, heads, depth);
+  tma::PlaneGeometry plane = rows_of(DType::bf16, rows, heads, depth);
   plane.base = device.address();
-  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 64}, 2);
-  const Result<EncodedTensorMap> map = encode(tile);
+  const RaggedTMA3DTile tile =
+      tma::ragged_tile(plane, {.swizzle = tma::Swizzle::b128, .rows = 64}, 2);
+  const Result<tma::EncodedTensorMap> map = tma::encode(tile);
   if (!map) return report.fail("ragged geometry", std::string(map.error().message()));
   const int64_t tile_bytes = tile.layout.bytes(), piece = depth * 2;  // bytes of a head
-  for (const RaggedRows& r :
-       {RaggedRows{20, 50, 32}, RaggedRows{20, 50, 0}, RaggedRows{70, 80, -7}}) {
+  for (const tma::RaggedRows& r :
+       {tma::RaggedRows{20, 50, 32}, tma::RaggedRows{20, 50, 0}, tma::RaggedRows{70, 80, -7}}) {
     // Row i of the tile is head i % 2 of the group and row i / 2 of the sequence; group 1 is heads
     // 2 and 3.
     const auto offset = [&](int64_t i) {

@@ -12,8 +12,8 @@ namespace folio::test {
 inline Result<int64_t> emulate(const GpuCase& c, const ListedCopy& copy,
                                const emulator::GlobalMemory& global,
                                emulator::SharedMemory& shared) {
-  const TmaCoordinates<5>& at = copy.at;
-  if (c.map.use == TmaUse::gather4)
+  const tma::Coordinates<5>& at = copy.at;
+  if (c.map.use == tma::Use::gather4)
     return emulator::tma_gather4(c.map, global, shared, copy.shared, at[0],
                                  {at[1], at[2], at[3], at[4]});
   const std::span<const int32_t> coordinates(at.at, static_cast<size_t>(c.map.rank));

@@ -21,8 +21,8 @@ struct GpuReport {
   };
   struct Descriptor {
     std::string name;
-    TensorMap map;
-    EncodedTensorMap encoded;
+    tma::TensorMap map;
+    tma::EncodedTensorMap encoded;
   };
   static constexpr size_t max_descriptors = 200;
 
@@ -48,7 +48,8 @@ struct GpuReport {
     }
   }
   /// Keeps the first of every eight, so that all builders are among those kept.
-  void record(const std::string& name, const TensorMap& map, const EncodedTensorMap& bits) {
+  void record(const std::string& name, const tma::TensorMap& map,
+              const tma::EncodedTensorMap& bits) {
     if (encoded++ % 8 == 0 && descriptors.size() < max_descriptors)
       descriptors.push_back({name, map, bits});
   }
@@ -111,7 +112,7 @@ struct GpuReport {
         escaped(gpu).c_str(), major, minor, driver_version);
   }
   template <class T>
-  static std::string list(const T (&values)[TensorMap::max_rank]) {
+  static std::string list(const T (&values)[tma::TensorMap::max_rank]) {
     std::string out;
     for (const T value : values) {
       out += out.empty() ? "[" : ", ";
@@ -120,7 +121,7 @@ struct GpuReport {
     return out + "]";
   }
   static void write_descriptor(std::FILE* file, const Descriptor& d, bool is_first) {
-    const TensorMap& m = d.map;
+    const tma::TensorMap& m = d.map;
     std::fprintf(file,
                  "%s\n    {\"name\": \"%s\",\n     \"map\": {\"base\": \"0x%llx\", \"rank\": %d, "
                  "\"dtype\": %d, ",

@@ -10,8 +10,8 @@
 namespace folio::test {
 
 struct ListedCopy {
-  TmaCoordinates<5> at = {};  ///< fastest dimension first; a gather's: column, then four rows
-  int32_t shared = 0;         ///< byte of the tile in shared memory
+  tma::Coordinates<5> at = {};  ///< fastest dimension first; a gather's: column, then four rows
+  int32_t shared = 0;           ///< byte of the tile in shared memory
 };
 
 }  // namespace folio::test

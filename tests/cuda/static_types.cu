@@ -7,6 +7,7 @@
 #include "folio/cache/paged_kv_cache.h"
 #include "folio/cache/paged_kv_cache_collection.h"
 #include "folio/cache/static_view.h"
+#include "folio/core/element.h"
 
 namespace {
 
@@ -52,10 +53,11 @@ __device__ float read_cache(const Cache& cache, int b, int head, int token) {
 template <class Cache>
 __device__ float read_tiles(const Cache& cache, int row, int column) {
   constexpr int tile = Cache::page_size_ > 0 ? Cache::page_size_ : 64;
-  const auto rows = cache.template create_tma_tile<Swizzle::b128, tile>();
-  const auto ragged = cache.template create_ragged_tma_tile<Swizzle::b128, tile>();
+  const auto rows = cache.template create_tma_tile<tma::Swizzle::b128, tile>();
+  const auto ragged = cache.template create_ragged_tma_tile<tma::Swizzle::b128, tile>();
   const auto gather =
-      cache.template create_gather4_tma_tile<Cache::row_size, Cache::row_size, Swizzle::b128>();
+      cache
+          .template create_gather4_tma_tile<Cache::row_size, Cache::row_size, tma::Swizzle::b128>();
   const auto at = ragged.coordinates({row, column, -row}, 0, 1);
   const auto faults = static_cast<int>(rows.fault().rule) + static_cast<int>(gather.fault().rule) +
                       static_cast<int>(at[2]);
@@ -118,7 +120,7 @@ struct Keys {
   static constexpr IndexList<3> mma_shape{16, 16, 16};
   static constexpr int BN = 32, BK = 32, depth = 64;
   static constexpr bool transpose = true;
-  static constexpr XorSwizzle swizzle{3, 0, 4};
+  static constexpr tma::XorSwizzle swizzle{3, 0, 4};
 };
 template <class Operand>
 __global__ void use_buffer(Operand operand, typename KVBuffer<Operand, Keys>::smem_type* smem,

@@ -40,14 +40,15 @@ __device__ inline void copy_bytes(std::byte* to, const std::byte* from, int64_t 
 
 /// Fills shared memory with ones, runs the copies, writes all of it to `out`.
 template <int Rank>
-__global__ void run_loads(const __grid_constant__ EncodedTensorMap map, const ListedCopy* copies,
-                          int count, int copy_bytes_each, int shared_bytes, std::byte* out) {
+__global__ void run_loads(const __grid_constant__ tma::EncodedTensorMap map,
+                          const ListedCopy* copies, int count, int copy_bytes_each,
+                          int shared_bytes, std::byte* out) {
   for (int i = threadIdx.x; i < shared_bytes; i += blockDim.x) tile_memory[i] = std::byte{0xff};
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
     cuda::arrive_expecting(barrier, static_cast<uint32_t>(count * copy_bytes_each));
     for (int i = 0; i < count; ++i) {
-      TmaCoordinates<Rank> at;
+      tma::Coordinates<Rank> at;
       for (int d = 0; d < Rank; ++d) at.at[d] = copies[i].at[d];
       cuda::load(map, at,
                  cuda::shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared),
@@ -59,8 +60,9 @@ __global__ void run_loads(const __grid_constant__ EncodedTensorMap map, const Li
 }
 
 /// Fills shared memory from `in` and stores its boxes.
-__global__ void run_stores(const __grid_constant__ EncodedTensorMap map, const ListedCopy* copies,
-                           int count, int shared_bytes, const std::byte* in) {
+__global__ void run_stores(const __grid_constant__ tma::EncodedTensorMap map,
+                           const ListedCopy* copies, int count, int shared_bytes,
+                           const std::byte* in) {
   copy_bytes(tile_memory, in, shared_bytes);
   cuda::fence_async();
   __syncthreads();
@@ -72,7 +74,7 @@ __global__ void run_stores(const __grid_constant__ EncodedTensorMap map, const L
 }
 
 /// Writes a tile in shared memory as rows of columns, found through its layout.
-__device__ inline void write_matrix(const TileLayout& layout, std::byte* out) {
+__device__ inline void write_matrix(const tma::TileLayout& layout, std::byte* out) {
   const int bytes = layout.element_bytes;
   for (int i = threadIdx.x; i < layout.rows * layout.columns; i += blockDim.x) {
     const std::byte* element = tile_memory + layout.offset(i / layout.columns, i % layout.columns);
@@ -82,7 +84,7 @@ __device__ inline void write_matrix(const TileLayout& layout, std::byte* out) {
 
 /// BN keys of a head from `base` on, by rows: create_tma_tile and populate.
 template <class Cache, int BN>
-__global__ void load_row_tile(const Cache cache, const __grid_constant__ EncodedTensorMap map,
+__global__ void load_row_tile(const Cache cache, const __grid_constant__ tma::EncodedTensorMap map,
                               const TMATensorTile<3> tile, uint32_t sequence, uint32_t base,
                               int head, std::byte* out) {
   const uint32_t barrier = make_barrier();
@@ -91,7 +93,7 @@ __global__ void load_row_tile(const Cache cache, const __grid_constant__ Encoded
     cuda::arrive_expecting(barrier, static_cast<uint32_t>(tile.layout.bytes()));
     for (int piece = 0; piece < rows.num_pages; ++piece) {
       for (int chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
-        const TmaCoordinates<3> at{
+        const tma::Coordinates<3> at{
             {chunk * tile.layout.chunk, head, static_cast<int32_t>(rows.rows[piece])}};
         const int64_t to = tile.layout.box_offset(piece * tile.box_shape[0], chunk);
         cuda::load(map, at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(to), barrier);
@@ -104,7 +106,7 @@ __global__ void load_row_tile(const Cache cache, const __grid_constant__ Encoded
 
 /// The same keys with page ids as coordinates, straight from the table: create_page_tma_tile.
 template <class Cache>
-__global__ void load_page_tile(const Cache cache, const __grid_constant__ EncodedTensorMap map,
+__global__ void load_page_tile(const Cache cache, const __grid_constant__ tma::EncodedTensorMap map,
                                const TMATensorTile<5> tile, uint32_t sequence, uint32_t base,
                                int head, std::byte* out) {
   const uint32_t barrier = make_barrier();
@@ -114,7 +116,8 @@ __global__ void load_page_tile(const Cache cache, const __grid_constant__ Encode
     for (int first = 0; first < tile.layout.rows; first += rows) {
       const uint32_t key = base + static_cast<uint32_t>(first);
       const auto page = static_cast<int32_t>(cache.lookup_table(sequence, key / Cache::page_size_));
-      const TmaCoordinates<5> at{{0, static_cast<int32_t>(key % Cache::page_size_), 0, head, page}};
+      const tma::Coordinates<5> at{
+          {0, static_cast<int32_t>(key % Cache::page_size_), 0, head, page}};
       const int64_t to = tile.layout.box_offset(first, 0);
       cuda::load(map, at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(to), barrier);
     }
@@ -124,10 +127,10 @@ __global__ void load_page_tile(const Cache cache, const __grid_constant__ Encode
 }
 
 /// Rows of one sequence of a ragged tensor, clipped to it; loads them, or with `in` stores them.
-__global__ void copy_ragged_tile(const __grid_constant__ EncodedTensorMap map,
-                                 const RaggedTMA3DTile tile, const RaggedRows rows, int head_group,
-                                 const std::byte* in, std::byte* out) {
-  const TileLayout& layout = tile.layout;
+__global__ void copy_ragged_tile(const __grid_constant__ tma::EncodedTensorMap map,
+                                 const RaggedTMA3DTile tile, const tma::RaggedRows rows,
+                                 int head_group, const std::byte* in, std::byte* out) {
+  const tma::TileLayout& layout = tile.layout;
   const uint32_t barrier = make_barrier();
   const uint32_t shared = cuda::shared_address(tile_memory);
   if (in != nullptr) {
@@ -160,8 +163,9 @@ __global__ void copy_ragged_tile(const __grid_constant__ EncodedTensorMap map,
 #endif
 
 /// run_loads with gathers. Needs compute capability 10.0; traps below.
-__global__ void run_gathers(const __grid_constant__ EncodedTensorMap map, const ListedCopy* copies,
-                            int count, int copy_bytes_each, int shared_bytes, std::byte* out) {
+__global__ void run_gathers(const __grid_constant__ tma::EncodedTensorMap map,
+                            const ListedCopy* copies, int count, int copy_bytes_each,
+                            int shared_bytes, std::byte* out) {
 #ifdef FOLIO_TEST_GATHER4
   for (int i = threadIdx.x; i < shared_bytes; i += blockDim.x) tile_memory[i] = std::byte{0xff};
   const uint32_t barrier = make_barrier();
@@ -182,15 +186,15 @@ __global__ void run_gathers(const __grid_constant__ EncodedTensorMap map, const 
 /// The rows of selected slots, -1 for none: create_gather4_tma_tile and get_tma_row. Needs compute
 /// capability 10.0; traps below.
 template <class Cache>
-__global__ void load_selected(const Cache cache, const __grid_constant__ EncodedTensorMap map,
+__global__ void load_selected(const Cache cache, const __grid_constant__ tma::EncodedTensorMap map,
                               const TMATensorTile<2> tile, const int64_t* slots, std::byte* out) {
 #ifdef FOLIO_TEST_GATHER4
-  const TileLayout& layout = tile.layout;
+  const tma::TileLayout& layout = tile.layout;
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
     cuda::arrive_expecting(barrier, static_cast<uint32_t>(layout.bytes()));
     for (int first = 0; first < layout.rows; first += 4) {
-      TmaCoordinates<5> at;
+      tma::Coordinates<5> at;
       for (int i = 0; i < 4; ++i)
         at.at[1 + i] = static_cast<int32_t>(cache.get_tma_row(slots[first + i]));
       for (int chunk = 0; chunk < layout.num_chunks(); ++chunk) {

@@ -62,8 +62,8 @@ def name_of(declaration):
     text = re.sub(r"^requires\s*\((?:[^()]|\([^()]*\))*\)\s*", "", text)
     if (found := re.match(r"(?:using|concept)\s+(\w+)\s*=", text)) is not None:
         return found.group(1)
-    if text.startswith(("using", "static_assert", "friend")) or "operator" in text:
-        return None
+    if text.startswith(("using", "static_assert", "friend", "&&", "||")) or "operator" in text:
+        return None  # the last two: a concept goes on behind the braces of its first requirement
     if (found := TYPE.match(text)) is not None:
         return found.group(1)
     head = flat(re.split(r"(?<![=!<>])=(?!=)", flat(text, "()"))[0], "<>")

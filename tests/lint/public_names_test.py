@@ -21,6 +21,7 @@ template <class T, int N = 2 * (3 + 1)>
 struct Constrained { T data[N]; };
 template <> struct Constrained<int, 1> {};
 template <DType D> concept is_something = bit_width(D) > 8;
+template <class C> concept HasMore = requires(const C c) { c.more(); } && (C::none || seen(C::more) && !C::few);
 using Alias = int32_t;
 inline constexpr int64_t value = std::numeric_limits<int64_t>::max();
 template <class T> inline constexpr bool flag = false;
@@ -46,7 +47,7 @@ struct Tile {};
 class Names(unittest.TestCase):
     def test_declarations_of_folio_itself_are_found(self):
         self.assertEqual(public_names.names_of(HEADER), {
-            "Colour", "Plain", "Marked", "Aligned", "Constrained", "is_something", "Alias", "value", "flag", "declared", "defined",
+            "Colour", "Plain", "Marked", "Aligned", "Constrained", "is_something", "HasMore", "Alias", "value", "flag", "declared", "defined",
             "constrained_function", "After"})
 
 

@@ -225,7 +225,7 @@ TEST(PagePool, every_sequence_has_one_padded_aligned_row_for_life) {
   PagePool pool =
       make_pool({.num_pages = 6, .page_size = 2, .max_sequences = 3, .max_pages_per_sequence = 5});
   const PageTable table = pool.table();
-  EXPECT_EQ(table.row_stride, padded_table_columns(5));
+  EXPECT_EQ(table.row_stride, PageTable::padded_columns(5));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(table.entries) % 32, 0U);
   EXPECT_EQ(table.row_stride % 8, 0);
   EXPECT_EQ(table.row_starts, nullptr);

@@ -54,7 +54,7 @@ TEST(KVBuffer_mma_shape_parameter, is_M_N_K_of_the_unit) {
   EXPECT_EQ((run.reg<1, 0>(0, 0)), run.key(0, 16)) << "the next step begins K dims later";
 }
 TEST(KVBuffer_swizzle_parameter, permutes_units_of_16_bytes_of_a_stage) {
-  static_assert(Keys::swizzle == XorSwizzle{3, 0, 4} && Values::swizzle == XorSwizzle{});
+  static_assert(Keys::swizzle == tma::XorSwizzle{3, 0, 4} && Values::swizzle == tma::XorSwizzle{});
   BufferRun<SeedBf16Depth128> keys;
   BufferRun<SeedValues> values;
   // Row 5, column 8: unit 5 * 4 + 1 = 21 = 0b10101; bits 4 .. 6 go onto bits 0 .. 2: 21 ^ 1 = 20.

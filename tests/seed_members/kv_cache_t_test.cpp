@@ -14,6 +14,7 @@
 
 #include "folio/attention/operand.h"
 #include "folio/cache/static_view.h"
+#include "folio/core/element.h"
 #include "support/seed_caches.h"
 
 namespace folio::test {

@@ -14,6 +14,7 @@
 
 #include "folio/attention/operand.h"
 #include "folio/cache/static_view.h"
+#include "folio/core/element.h"
 #include "support/seed_caches.h"
 
 namespace folio::test {
@@ -308,7 +309,8 @@ TEST(PagedKVCache_scales_block_paged_ptr, points_at_the_element_s_scale_or_nowhe
   EXPECT_EQ(cache.key().scales_block_paged_ptr(1, 8, 0), nullptr);
 }
 TEST(PagedKVCache_scales_raw_ptr, is_the_plane_s_first_scale) {
-  static_assert(std::is_same_v<decltype(std::declval<Plain>().scales_raw_ptr()), no_element*>);
+  static_assert(
+      std::is_same_v<decltype(std::declval<Plain>().scales_raw_ptr()), detail::no_element*>);
   const auto& cache = paged<Collection>();
   EXPECT_EQ(cache.key().scales_raw_ptr(), cache.scales.as<f16>());
   EXPECT_EQ(paged<PlainCollection>().key().scales_raw_ptr(), nullptr);

@@ -12,6 +12,7 @@
 
 #include "folio/attention/operand.h"
 #include "folio/cache/static_view.h"
+#include "folio/core/element.h"
 #include "support/seed_caches.h"
 
 namespace folio::test {
@@ -78,13 +79,14 @@ TEST(KVCacheScalesMHAOperand_block_paged_ptr, is_the_cache_s_scale_pointer) {
 }
 TEST(KVCacheScalesMHAOperand_scales_block_paged_ptr, is_null) {
   static_assert(std::is_same_v<decltype(std::declval<Operand>().scales_block_paged_ptr(0, 0, 0)),
-                               const no_element*>);
+                               const detail::no_element*>);
   EXPECT_EQ((Operand{paged<Collection>().key()}.scales_block_paged_ptr(0, 0, 0)), nullptr);
 }
 TEST(KVCacheScalesMHAOperand_load_scale, gives_values_without_content) {
   static_assert(std::is_same_v<decltype(std::declval<Operand>().load_scale<4>(0, 0, 0, 0)),
-                               Vec<no_element, 4>>);
-  EXPECT_EQ((Operand{paged<Collection>().key()}.load_scale<4>(0, 0, 0, 0)), (Vec<no_element, 4>{}));
+                               Vec<detail::no_element, 4>>);
+  EXPECT_EQ((Operand{paged<Collection>().key()}.load_scale<4>(0, 0, 0, 0)),
+            (Vec<detail::no_element, 4>{}));
 }
 TEST(KVCacheScalesMHAOperand_cache_length, is_the_cache_s) {
   static_assert(std::is_same_v<decltype(std::declval<Operand>().cache_length(0)), int64_t>);
@@ -113,8 +115,8 @@ TEST(KVCacheScalesMHAOperand_get_tma_row, goes_from_slots_to_rows_of_scales) {
   EXPECT_EQ(operand.get_tma_row(-1), -1);
 }
 TEST(KVCacheScalesMHAOperand_scales_raw_ptr, is_null) {
-  static_assert(
-      std::is_same_v<decltype(std::declval<Operand>().scales_raw_ptr()), const no_element*>);
+  static_assert(std::is_same_v<decltype(std::declval<Operand>().scales_raw_ptr()),
+                               const detail::no_element*>);
   EXPECT_EQ(Operand{paged<Collection>().key()}.scales_raw_ptr(), nullptr);
 }
 

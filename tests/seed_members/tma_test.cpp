@@ -28,7 +28,7 @@ using Fp8 = Fp8Collection::CacheType;
 using SlotsCollection = ContinuousKVCacheCollection<DType::bf16, heads>;
 using Slots = SlotsCollection::CacheType;
 using ScalesOperand = KVCacheScalesMHAOperand<Fp8>;
-constexpr Swizzle b128 = Swizzle::b128;
+constexpr tma::Swizzle b128 = tma::Swizzle::b128;
 
 /// K of layer 1 of a continuous cache.
 const Slots& slots() {
@@ -46,14 +46,14 @@ const Slots& slots() {
 /// What a map says, innermost dimension first; strides without the innermost.
 struct Expected {
   uint64_t base = 0;
-  TmaDType dtype = TmaDType::bf16;
-  Swizzle swizzle = Swizzle::none;
+  tma::DataType dtype = tma::DataType::bf16;
+  tma::Swizzle swizzle = tma::Swizzle::none;
   std::vector<int64_t> dims, strides_bytes, box;
-  L2Promotion l2 = L2Promotion::none;
+  tma::L2Promotion l2 = tma::L2Promotion::none;
 };
 template <class Tile>
 void expect_map(const Tile& tile, const Expected& expected) {
-  const TensorMap& map = tile.map;
+  const tma::TensorMap& map = tile.map;
   ASSERT_EQ(map.rank, static_cast<int>(expected.dims.size()));
   EXPECT_EQ(map.base, expected.base);
   EXPECT_EQ(map.dtype, expected.dtype);
@@ -91,12 +91,12 @@ TEST(KVCacheT_create_tma_tile, describes_tiles_of_rows) {
   static_assert(std::is_same_v<decltype(std::declval<Slots>().create_tma_tile<b128, 64>()),
                                TMATensorTile<3>>);
   const Bf16 cache = paged<Bf16Collection>().key(1);
-  expect_map(cache.create_tma_tile<b128, 4>(), {.base = address_of(cache.blocks.data),
+  expect_map(cache.create_tma_tile<b128, 4>(), {.base = tma::address_of(cache.blocks.data),
                                                 .swizzle = b128,
                                                 .dims = {64, 2, 100},
                                                 .strides_bytes = {128, 256},
                                                 .box = {64, 1, 4}});
-  expect_map(slots().create_tma_tile<b128, 64>(), {.base = address_of(slots().blocks.data),
+  expect_map(slots().create_tma_tile<b128, 64>(), {.base = tma::address_of(slots().blocks.data),
                                                    .swizzle = b128,
                                                    .dims = {64, 2, 84},
                                                    .strides_bytes = {128, 256},
@@ -105,7 +105,7 @@ TEST(KVCacheT_create_tma_tile, describes_tiles_of_rows) {
 TEST(KVCacheT_create_ragged_tma_tile, ends_where_the_sequence_does) {
   static_assert(std::is_same_v<decltype(std::declval<Slots>().create_ragged_tma_tile<b128, 64>()),
                                RaggedTMA3DTile>);
-  Expected expected{.base = address_of(slots().blocks.data),
+  Expected expected{.base = tma::address_of(slots().blocks.data),
                     .swizzle = b128,
                     .dims = {64, 2, ragged_rows, 84 + 1, ragged_rows + 1},
                     .strides_bytes = {128, 256, 256, ragged_wrap - 256},
@@ -115,12 +115,12 @@ TEST(KVCacheT_create_ragged_tma_tile, ends_where_the_sequence_does) {
   expect_map(slots().create_ragged_tma_tile<b128, 64, 64, 2>(), expected);
 }
 TEST(KVCacheT_create_rope_tma_tile, sees_bf16_behind_the_content) {
-  static_assert(std::is_same_v<
-                decltype(std::declval<Slots>().create_rope_tma_tile<Swizzle::b32, 4, 16, 96>()),
-                TMATensorTile<3>>);
-  expect_map(slots().create_rope_tma_tile<Swizzle::b32, 4, 16, 96>(),
-             {.base = address_of(slots().blocks.data) + 96,
-              .swizzle = Swizzle::b32,
+  static_assert(std::is_same_v<decltype(std::declval<Slots>()
+                                            .create_rope_tma_tile<tma::Swizzle::b32, 4, 16, 96>()),
+                               TMATensorTile<3>>);
+  expect_map(slots().create_rope_tma_tile<tma::Swizzle::b32, 4, 16, 96>(),
+             {.base = tma::address_of(slots().blocks.data) + 96,
+              .swizzle = tma::Swizzle::b32,
               .dims = {16, 2, 84},
               .strides_bytes = {128, 256},
               .box = {16, 1, 4}});
@@ -128,21 +128,22 @@ TEST(KVCacheT_create_rope_tma_tile, sees_bf16_behind_the_content) {
 TEST(KVCacheT_create_gather4_tma_tile, sees_whole_rows) {
   static_assert(std::is_same_v<decltype(std::declval<Slots>().create_gather4_tma_tile<128>()),
                                TMATensorTile<2>>);
-  const auto tile =
-      slots().create_gather4_tma_tile<128, 128, b128, 64, TmaDType::bf16, L2Promotion::b128>();
-  expect_map(tile, {.base = address_of(slots().blocks.data),
+  const auto tile = slots()
+                        .create_gather4_tma_tile<128, 128, b128, 64, tma::DataType::bf16,
+                                                 tma::L2Promotion::b128>();
+  expect_map(tile, {.base = tma::address_of(slots().blocks.data),
                     .swizzle = b128,
                     .dims = {128, 84},
                     .strides_bytes = {256},
                     .box = {64, 1},
-                    .l2 = L2Promotion::b128});
+                    .l2 = tma::L2Promotion::b128});
   EXPECT_EQ(tile.tile_shape, (IndexList<2>{{64, 64}}));
 }
 TEST(KVCacheT_create_rope_gather4_tma_tile, is_of_rows_of_one_head) {
   static_assert(HasRopeGather4<Fp8> && !HasRopeGather4<Slots>);
   const Fp8 cache = paged<Fp8Collection>().key(1);
   expect_map(cache.create_rope_gather4_tma_tile<64, 512, b128>(),
-             {.base = address_of(cache.blocks.data) + 512,
+             {.base = tma::address_of(cache.blocks.data) + 512,
               .swizzle = b128,
               .dims = {64, 52},
               .strides_bytes = {640},
@@ -155,21 +156,22 @@ TEST(PagedKVCache_create_tma_tile, cuts_tiles_at_pages) {
   static_assert(
       std::is_same_v<decltype(std::declval<Bf16>().create_tma_tile<b128, 64>()), TMATensorTile<3>>);
   static_assert(
-      std::is_same_v<decltype(std::declval<Bf16>().create_tma_tile<Swizzle::b64, 64, 64, 2>()),
+      std::is_same_v<decltype(std::declval<Bf16>().create_tma_tile<tma::Swizzle::b64, 64, 64, 2>()),
                      TMATensorTile<4>>);
   const Bf16 cache = paged<Bf16Collection>().value(2);
   const auto tile = cache.create_tma_tile<b128, 64>();
-  EXPECT_EQ(tile.map.base, address_of(cache.block_paged_ptr<1>(1, 0, 0))) << "page 0 of the plane";
-  expect_map(tile, {.base = address_of(cache.blocks.data),
+  EXPECT_EQ(tile.map.base, tma::address_of(cache.block_paged_ptr<1>(1, 0, 0)))
+      << "page 0 of the plane";
+  expect_map(tile, {.base = tma::address_of(cache.blocks.data),
                     .swizzle = b128,
                     .dims = {64, 2, 100},
                     .strides_bytes = {128, 256},
                     .box = {64, 1, 4}});
   EXPECT_EQ(tile.tile_shape, (IndexList<3>{{64, 1, 64}}));
   EXPECT_EQ(tile.box_shape, (IndexList<3>{{4, 1, 64}}));
-  expect_map(cache.create_tma_tile<Swizzle::b64, 64, 64, 2>(),
-             {.base = address_of(cache.blocks.data),
-              .swizzle = Swizzle::b64,
+  expect_map(cache.create_tma_tile<tma::Swizzle::b64, 64, 64, 2>(),
+             {.base = tma::address_of(cache.blocks.data),
+              .swizzle = tma::Swizzle::b64,
               .dims = {32, 100, 2, 2},  // columns of a chunk, rows, chunks, heads
               .strides_bytes = {256, 64, 128},
               .box = {32, 4, 2, 1}});
@@ -179,21 +181,21 @@ TEST(PagedKVCache_create_gather4_tma_tile, sees_fp8_rows_as_int64) {
       std::is_same_v<decltype(std::declval<Fp8>().create_gather4_tma_tile<640, 640, b128>()),
                      TMATensorTile<2>>);
   const Fp8 cache = paged<Fp8Collection>().key(1);
-  expect_map(
-      cache.create_gather4_tma_tile<80, 80, Swizzle::none, 64, TmaDType::i64, L2Promotion::b256>(),
-      {.base = address_of(cache.blocks.data),
-       .dtype = TmaDType::i64,
-       .dims = {80, 52},
-       .strides_bytes = {640},
-       .box = {80, 1},
-       .l2 = L2Promotion::b256});
+  expect_map(cache.create_gather4_tma_tile<80, 80, tma::Swizzle::none, 64, tma::DataType::i64,
+                                           tma::L2Promotion::b256>(),
+             {.base = tma::address_of(cache.blocks.data),
+              .dtype = tma::DataType::i64,
+              .dims = {80, 52},
+              .strides_bytes = {640},
+              .box = {80, 1},
+              .l2 = tma::L2Promotion::b256});
 }
 TEST(PagedKVCache_create_ragged_tma_tile, stays_in_its_page) {
   static_assert(std::is_same_v<decltype(std::declval<Bf16>().create_ragged_tma_tile<b128, 64>()),
                                RaggedTMA3DTile>);
   const Bf16 cache = paged<Bf16Collection>().value();
   const auto tile = cache.create_ragged_tma_tile<b128, 64>();
-  expect_map(tile, {.base = address_of(cache.blocks.data),
+  expect_map(tile, {.base = tma::address_of(cache.blocks.data),
                     .swizzle = b128,
                     .dims = {64, 2, ragged_rows, 100 + 1, ragged_rows + 1},
                     .strides_bytes = {128, 256, 256, ragged_wrap - 256},
@@ -206,7 +208,7 @@ TEST(PagedKVCache_create_rope_tma_tile, offsets_the_rows_by_the_content) {
                      TMATensorTile<3>>);
   const Fp8 cache = paged<Fp8Collection>().key(1);
   expect_map(cache.create_rope_tma_tile<b128, 64, 64, 512>(),
-             {.base = address_of(cache.blocks.data) + 512,
+             {.base = tma::address_of(cache.blocks.data) + 512,
               .swizzle = b128,
               .dims = {64, 1, 52},
               .strides_bytes = {640, 640},
@@ -217,13 +219,13 @@ TEST(PagedKVCache_create_rope_gather4_tma_tile, has_the_pitch_of_the_whole_row) 
       std::is_same_v<decltype(std::declval<Fp8>().create_rope_gather4_tma_tile<64, 512>()),
                      TMATensorTile<2>>);
   const Fp8 cache = paged<Fp8Collection>().key(1);
-  const auto tile = cache.create_rope_gather4_tma_tile<64, 512, b128, 16, L2Promotion::b64>();
-  expect_map(tile, {.base = address_of(cache.blocks.data) + 512,
+  const auto tile = cache.create_rope_gather4_tma_tile<64, 512, b128, 16, tma::L2Promotion::b64>();
+  expect_map(tile, {.base = tma::address_of(cache.blocks.data) + 512,
                     .swizzle = b128,
                     .dims = {64, 52},
                     .strides_bytes = {640},
                     .box = {64, 1},
-                    .l2 = L2Promotion::b64});
+                    .l2 = tma::L2Promotion::b64});
   EXPECT_EQ(tile.tile_shape, (IndexList<2>{{16, 64}}));
 }
 

@@ -17,6 +17,7 @@
 
 #include "folio/attention/operand/concept.h"
 #include "folio/cache/kv_cache.h"
+#include "folio/core/element.h"
 #include "folio/tma/gather4.h"
 #include "folio/tma/row_tiles.h"
 
@@ -67,10 +68,10 @@ struct HeadMajorCache {
     if (page < 0) return nullptr;
     return pool + ((page * 2 + head) * page_size_ + token % page_size_) * Dim + dim;
   }
-  no_element* scales_block_paged_ptr(int64_t, int64_t, int64_t, int64_t = 0) const {
+  detail::no_element* scales_block_paged_ptr(int64_t, int64_t, int64_t, int64_t = 0) const {
     return nullptr;
   }
-  no_element* scales_raw_ptr() const { return nullptr; }
+  detail::no_element* scales_raw_ptr() const { return nullptr; }
   /// Rows are those of head 0; a page has as many again.
   int64_t num_kv_rows() const { return pages * 2 * page_size_; }
   int64_t row_idx(uint32_t b, uint32_t token) const {
@@ -184,23 +185,24 @@ struct HeadMajorPlanes {
 /// Tiles of a plane, made by the functions of tma/.
 template <class Plane>
 struct OwnTiles {
-  template <Swizzle Mode, int BN>
+  template <tma::Swizzle Mode, int BN>
   static auto rows(const Plane& p, int depth = 0) {
     return tma::cache_tile(p.tma_plane(), {.swizzle = Mode, .rows = BN, .depth = depth});
   }
-  template <Swizzle Mode, int BN>
+  template <tma::Swizzle Mode, int BN>
   static RaggedTMA3DTile ragged(const Plane& p, int depth = 0) {
     return tma::ragged_tile(p.tma_plane(), {.swizzle = Mode, .rows = BN, .depth = depth}, 1);
   }
-  template <Swizzle Mode, int BN, int BK, int PaddedDepth>
+  template <tma::Swizzle Mode, int BN, int BK, int PaddedDepth>
   static TMATensorTile<3> rope(const Plane& p) {
     return tma::rope_tile(
         p.tma_plane(), {.swizzle = Mode, .rows = BN, .columns = BK, .padded_depth = PaddedDepth});
   }
-  template <int Width, int Stride, Swizzle Mode>
+  template <int Width, int Stride, tma::Swizzle Mode>
   static TMATensorTile<2> gather4(const Plane& p) {
     return tma::gather4_tile(
-        p.tma_plane(), {4, Width, Stride, Mode, tma_dtype_of(Plane::dtype), L2Promotion::none});
+        p.tma_plane(),
+        {4, Width, Stride, Mode, tma::data_type_of(Plane::dtype), tma::L2Promotion::none});
   }
 };
 
@@ -208,23 +210,23 @@ struct OwnTiles {
 struct TiledCache : HeadMajorCache<16> {
   using device_type = TiledCache;
   TiledCache copy() const { return *this; }
-  PlaneGeometry tma_plane() const {
+  tma::PlaneGeometry tma_plane() const {
     return {
         reinterpret_cast<uintptr_t>(pool), dtype, 2, 16, pages, 4, 2 * 4 * 64, 64, 4 * 64, true};
   }
-  template <Swizzle Mode, int BN>
+  template <tma::Swizzle Mode, int BN>
   TMATensorTile<3> create_tma_tile() const {
     return OwnTiles<TiledCache>::rows<Mode, BN>(*this);
   }
-  template <Swizzle Mode, int BN>
+  template <tma::Swizzle Mode, int BN>
   RaggedTMA3DTile create_ragged_tma_tile() const {
     return OwnTiles<TiledCache>::ragged<Mode, BN>(*this);
   }
-  template <Swizzle Mode, int BN, int BK, int PaddedDepth>
+  template <tma::Swizzle Mode, int BN, int BK, int PaddedDepth>
   TMATensorTile<3> create_rope_tma_tile() const {
     return OwnTiles<TiledCache>::rope<Mode, BN, BK, PaddedDepth>(*this);
   }
-  template <int Width, int Stride, Swizzle Mode>
+  template <int Width, int Stride, tma::Swizzle Mode>
   TMATensorTile<2> create_gather4_tma_tile() const {
     return OwnTiles<TiledCache>::gather4<Width, Stride, Mode>(*this);
   }
@@ -266,16 +268,16 @@ struct ChunkedKeys {
   int64_t num_kv_rows() const { return 0; }
   int64_t row_idx(uint32_t, uint32_t) const { return 0; }
   int64_t get_tma_row(int64_t index) const { return index; }
-  const no_element* scales_block_paged_ptr(int64_t, int64_t, int64_t, int64_t) const {
+  const detail::no_element* scales_block_paged_ptr(int64_t, int64_t, int64_t, int64_t) const {
     return nullptr;
   }
-  const no_element* scales_raw_ptr() const { return nullptr; }
+  const detail::no_element* scales_raw_ptr() const { return nullptr; }
 };
 
 /// Rows of 64 floats.
 struct TiledKeys : ChunkedKeys {
   using device_type = TiledKeys;
-  PlaneGeometry tma_plane() const {
+  tma::PlaneGeometry tma_plane() const {
     return {reinterpret_cast<uintptr_t>(chunks->data),
             dtype,
             1,
@@ -287,19 +289,19 @@ struct TiledKeys : ChunkedKeys {
             256,
             false};
   }
-  template <Swizzle Mode, int BN, int Depth>
+  template <tma::Swizzle Mode, int BN, int Depth>
   TMATensorTile<3> create_tma_tile() const {
     return OwnTiles<TiledKeys>::rows<Mode, BN>(*this, Depth);
   }
-  template <Swizzle Mode, int BN, int Depth>
+  template <tma::Swizzle Mode, int BN, int Depth>
   RaggedTMA3DTile create_ragged_tma_tile() const {
     return OwnTiles<TiledKeys>::ragged<Mode, BN>(*this, Depth);
   }
-  template <Swizzle Mode, int BN, int BK, int PaddedDepth>
+  template <tma::Swizzle Mode, int BN, int BK, int PaddedDepth>
   TMATensorTile<3> create_rope_tma_tile() const {
     return OwnTiles<TiledKeys>::rope<Mode, BN, BK, PaddedDepth>(*this);
   }
-  template <int Width, int Stride, Swizzle Mode>
+  template <int Width, int Stride, tma::Swizzle Mode>
   TMATensorTile<2> create_gather4_tma_tile() const {
     return OwnTiles<TiledKeys>::gather4<Width, Stride, Mode>(*this);
   }

@@ -17,12 +17,12 @@ struct Warps {
 // max-facts.md, 13.10, row by row.
 struct SeedBf16Depth128 : Warps {
   static constexpr IndexList<3> mma_shape{32, 32, 16};
-  static constexpr XorSwizzle swizzle{3, 0, 4};
+  static constexpr tma::XorSwizzle swizzle{3, 0, 4};
   static constexpr int BN = 64, WN = 64, BK = 32, num_threads = 256, depth = 128;
 };
 struct SeedBf16Depth64 : Warps {
   static constexpr IndexList<3> mma_shape{32, 32, 16};
-  static constexpr XorSwizzle swizzle{3, 0, 4};
+  static constexpr tma::XorSwizzle swizzle{3, 0, 4};
   static constexpr int BN = 64, WN = 64, BK = 32, num_threads = 256, depth = 64;
 };
 struct SeedFp8Depth128 : Warps {
@@ -38,7 +38,7 @@ struct SeedFp8LatentUneven : SeedFp8Latent {
 };
 struct SeedBf16Depth256 : Warps {
   static constexpr IndexList<3> mma_shape{16, 16, 32};
-  static constexpr XorSwizzle swizzle{3, 0, 3};
+  static constexpr tma::XorSwizzle swizzle{3, 0, 3};
   static constexpr int BN = 128, WN = 128, BK = 64, num_threads = 512, depth = 256;
 };
 

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "folio/attention/kv_buffer.h"
+#include "folio/core/element.h"
 
 namespace folio::test {
 

@@ -10,6 +10,7 @@
 
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
+#include "folio/core/element.h"
 #include "support/guarded_memory.h"
 #include "support/kv_buffer_entries.h"
 #include "support/random.h"

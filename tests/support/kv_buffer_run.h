@@ -4,6 +4,7 @@
 #pragma once
 
 #include "folio/attention/operand.h"
+#include "folio/core/element.h"
 #include "support/kv_buffer_configs.h"
 #include "support/kv_buffer_pool.h"
 

@@ -7,6 +7,7 @@
 #include <list>
 
 #include "folio/attention/operand.h"
+#include "folio/core/element.h"
 #include "support/static_cache.h"
 
 namespace folio::test {

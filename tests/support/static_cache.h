@@ -64,9 +64,10 @@ class StaticCache : public StaticTables {
   using Cache = typename Collection::CacheType;
 
   explicit StaticCache(const StaticSizes& sizes)
-      : StaticTables(sizes.batch,
-                     padded_table_columns((sizes.max_cache_length + page_size - 1) / page_size),
-                     sizes.max_cache_length, sizes.num_pages, sizes.max_seq_length),
+      : StaticTables(
+            sizes.batch,
+            PageTable::padded_columns((sizes.max_cache_length + page_size - 1) / page_size),
+            sizes.max_cache_length, sizes.num_pages, sizes.max_seq_length),
         blocks(rows(sizes) * Cache::row_size * int64_t{sizeof(typename Cache::element_type)},
                alignof(typename Cache::element_type)) {
     if constexpr (Cache::quantization_enabled) {

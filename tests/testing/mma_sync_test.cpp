@@ -2,6 +2,7 @@
 /// tests/testing/mma_sync_test.cpp: fragment maps against the wording of the PTX manual, and warps
 /// that multiply.
 #include "folio/testing/mma_sync.h"
+#include "folio/core/element.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -234,7 +235,7 @@ TEST(Ldmatrix, a_swizzle_frees_it_of_bank_conflicts) {
   std::array<int64_t, 8> plain, swizzled;
   for (int row = 0; row < 8; ++row) {
     plain[static_cast<size_t>(row)] = row * 128 + 32;
-    swizzled[static_cast<size_t>(row)] = swizzle(Swizzle::b128, row * 128 + 32);
+    swizzled[static_cast<size_t>(row)] = swizzle(tma::Swizzle::b128, row * 128 + 32);
   }
   EXPECT_EQ(ldmatrix_passes(plain), 8);
   EXPECT_EQ(ldmatrix_passes(swizzled), 1);

@@ -21,8 +21,9 @@ constexpr int64_t tile_address = 8192;
 /// Element by element, for blocks of all rows, of eight rows, and of pages.
 TEST(Operands, descriptors_find_the_elements_of_the_layout) {
   for (const int block_rows : {64, 8, 16}) {
-    for (const Swizzle mode : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128}) {
-      const TileLayout layout = tile_layout(DType::bf16, mode, 64, 128, block_rows);
+    for (const tma::Swizzle mode :
+         {tma::Swizzle::none, tma::Swizzle::b32, tma::Swizzle::b64, tma::Swizzle::b128}) {
+      const tma::TileLayout layout = tile_layout(DType::bf16, mode, 64, 128, block_rows);
       const int rows = block_rows == 16 ? 16 : 64;  // inside a page
       for (int first = 0; first < 64; first += rows) {
         for (int column = 0; column < 128; column += 16) {
@@ -53,12 +54,12 @@ TEST(Operands, descriptors_find_the_elements_of_the_layout) {
 }
 
 TEST(Operands, blocks_that_one_descriptor_cannot_walk_are_refused) {
-  const auto keys = [](const TileLayout& layout, const TileBlock& block) {
+  const auto keys = [](const tma::TileLayout& layout, const TileBlock& block) {
     return std::string(k_major_operand(layout, 0, block).error().message());
   };
-  const TileLayout whole = tile_layout(DType::bf16, Swizzle::b128, 64, 128);
-  const TileLayout pages = tile_layout(DType::bf16, Swizzle::b128, 64, 128, 16);
-  const TileLayout small = tile_layout(DType::bf16, Swizzle::b128, 64, 128, 4);
+  const tma::TileLayout whole = tile_layout(DType::bf16, tma::Swizzle::b128, 64, 128);
+  const tma::TileLayout pages = tile_layout(DType::bf16, tma::Swizzle::b128, 64, 128, 16);
+  const tma::TileLayout small = tile_layout(DType::bf16, tma::Swizzle::b128, 64, 128, 4);
   EXPECT_EQ(keys(whole, {0, 0, 64, 16}), "");
   EXPECT_THAT(keys(whole, {0, 120, 64, 16}), HasSubstr("leave a tile of 64 by 128"));
   EXPECT_THAT(keys(whole, {56, 0, 16, 16}), HasSubstr("rows [56, 72)"));
@@ -70,21 +71,21 @@ TEST(Operands, blocks_that_one_descriptor_cannot_walk_are_refused) {
   EXPECT_EQ(keys(pages, {16, 0, 16, 16}), "");
   EXPECT_THAT(keys(small, {0, 0, 16, 16}), HasSubstr("are cut by blocks of 4 rows"));
 
-  const auto values = [](const TileLayout& layout, const TileBlock& block) {
+  const auto values = [](const tma::TileLayout& layout, const TileBlock& block) {
     return std::string(mn_major_operand(layout, 0, block).error().message());
   };
   EXPECT_THAT(values(whole, {0, 0, 32, 128}), HasSubstr("32 rows from column 0, expected 16"));
   EXPECT_THAT(values(whole, {0, 32, 16, 64}), HasSubstr("a multiple of the chunk 64"));
   EXPECT_THAT(values(whole, {0, 0, 16, 256}), HasSubstr("leave a tile"));
   EXPECT_EQ(
-      mn_major_operand(tile_layout(DType::f8_e4m3, Swizzle::b128, 64, 128), 0, {0, 0, 16, 128})
+      mn_major_operand(tile_layout(DType::f8_e4m3, tma::Swizzle::b128, 64, 128), 0, {0, 0, 16, 128})
           .error()
           .code(),
       Errc::unsupported);
 }
 
 TEST(Operands, ldmatrix_rows_are_addresses_of_the_corners_rows) {
-  const TileLayout layout = tile_layout(DType::bf16, Swizzle::b128, 64, 128);
+  const tma::TileLayout layout = tile_layout(DType::bf16, tma::Swizzle::b128, 64, 128);
   const auto rows =
       ldmatrix_rows<2>(layout, tile_address, {MatrixElement{8, 16}, MatrixElement{40, 72}});
   for (int i = 0; i < 8; ++i) {

@@ -22,7 +22,8 @@ using ::testing::HasSubstr;
 
 // no host address: whoever mixes the two up crashes
 constexpr uint64_t device_base = 0x7f0000000000u;
-constexpr std::array all_swizzles{Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
+constexpr std::array all_swizzles{tma::Swizzle::none, tma::Swizzle::b32, tma::Swizzle::b64,
+                                  tma::Swizzle::b128};
 
 /// A device allocation with random contents.
 class Allocation {
@@ -49,7 +50,7 @@ struct Element {
 
 /// Every element of a box, one at a time: nothing here is shared with the emulator but the swizzle,
 /// which tests/tma checks.
-std::vector<Element> elements_of(const TensorMap& map, int64_t to,
+std::vector<Element> elements_of(const tma::TensorMap& map, int64_t to,
                                  std::span<const int32_t> coordinates) {
   const int64_t size = element_bytes(map.dtype);
   int64_t extent[5] = {map.box[0], 1, 1, 1, 1};
@@ -78,15 +79,16 @@ std::vector<Element> elements_of(const TensorMap& map, int64_t to,
 }
 
 /// A random map whose tensor lies in the allocation from its start.
-TensorMap random_map(Rng& rng, int rank, Swizzle mode, int64_t& bytes) {
-  constexpr std::array types{TmaDType::u8, TmaDType::bf16, TmaDType::f32, TmaDType::i64};
-  TensorMap map;
+tma::TensorMap random_map(Rng& rng, int rank, tma::Swizzle mode, int64_t& bytes) {
+  constexpr std::array types{tma::DataType::u8, tma::DataType::bf16, tma::DataType::f32,
+                             tma::DataType::i64};
+  tma::TensorMap map;
   map.base = device_base;
   map.rank = rank;
   map.dtype = rng.pick(types);
   map.swizzle = mode;
   const int64_t size = element_bytes(map.dtype);
-  const int32_t span = mode == Swizzle::none ? 64 : swizzle_bytes(mode);
+  const int32_t span = mode == tma::Swizzle::none ? 64 : swizzle_bytes(mode);
   map.box[0] = 16 * rng.int_between(1, span / 16) / static_cast<int32_t>(size);
   map.dim[0] = rng.between(1, 2 * map.box[0]);
   int64_t pitch = (map.dim[0] * size + 15) / 16 * 16;
@@ -99,11 +101,11 @@ TensorMap random_map(Rng& rng, int rank, Swizzle mode, int64_t& bytes) {
     pitch = map.stride_bytes[i] * map.dim[i];
     bytes = pitch;
   }
-  if (is_floating(map.dtype) && rng.chance(0.3)) map.oob_fill = OobFill::nan;
+  if (is_floating(map.dtype) && rng.chance(0.3)) map.oob_fill = tma::OobFill::nan;
   return map;
 }
 
-std::vector<int32_t> random_coordinates(Rng& rng, const TensorMap& map) {
+std::vector<int32_t> random_coordinates(Rng& rng, const tma::TensorMap& map) {
   std::vector<int32_t> coordinates;
   for (int i = 0; i < map.rank; ++i)
     coordinates.push_back(rng.int_between(-map.box[i], map.dim[i] + 1));
@@ -114,10 +116,10 @@ template <class Check>
 void for_random_boxes(Check&& check) {
   Rng rng(test_seed());
   for (int rank = 1; rank <= 5; ++rank) {
-    for (const Swizzle mode : all_swizzles) {
+    for (const tma::Swizzle mode : all_swizzles) {
       for (int i = 0; i < 30; ++i) {
         int64_t bytes = 0;
-        const TensorMap map = random_map(rng, rank, mode, bytes);
+        const tma::TensorMap map = random_map(rng, rank, mode, bytes);
         ASSERT_TRUE(map.check().is_ok()) << map.check().message();
         Allocation allocation(bytes, rng);
         const std::vector<int32_t> coordinates = random_coordinates(rng, map);
@@ -130,7 +132,7 @@ void for_random_boxes(Check&& check) {
 }
 
 TEST(TmaCopy, loads_bring_each_element_and_fill_the_rest) {
-  for_random_boxes([](Rng&, const TensorMap& map, Allocation& allocation,
+  for_random_boxes([](Rng&, const tma::TensorMap& map, Allocation& allocation,
                       const std::vector<int32_t>& coordinates, SharedMemory& shared, int64_t to) {
     const Result<int64_t> bytes = tma_load(map, allocation.memory(), shared, to, coordinates);
     ASSERT_TRUE(bytes.has_value()) << bytes.error().message();
@@ -140,7 +142,7 @@ TEST(TmaCopy, loads_bring_each_element_and_fill_the_rest) {
     std::vector<std::byte> expected(static_cast<size_t>(shared.size()), std::byte{0x5a});
     for (const Element& e : elements) {
       for (int64_t b = 0; b < size; ++b) {
-        const std::byte fill{map.oob_fill == OobFill::nan ? uint8_t{0xff} : uint8_t{0}};
+        const std::byte fill{map.oob_fill == tma::OobFill::nan ? uint8_t{0xff} : uint8_t{0}};
         expected[static_cast<size_t>(e.shared + b)] =
             e.in_bounds ? allocation.bytes()[static_cast<size_t>(e.global + b)] : fill;
       }
@@ -150,7 +152,7 @@ TEST(TmaCopy, loads_bring_each_element_and_fill_the_rest) {
 }
 
 TEST(TmaCopy, stores_write_each_element_that_is_in_bounds_and_nothing_else) {
-  for_random_boxes([](Rng& rng, const TensorMap& map, Allocation& allocation,
+  for_random_boxes([](Rng& rng, const tma::TensorMap& map, Allocation& allocation,
                       const std::vector<int32_t>& coordinates, SharedMemory& shared, int64_t to) {
     for (int64_t i = 0; i < shared.size(); ++i) shared.store(i, static_cast<uint8_t>(rng.next()));
     std::vector<std::byte> expected = allocation.bytes();
@@ -165,11 +167,12 @@ TEST(TmaCopy, stores_write_each_element_that_is_in_bounds_and_nothing_else) {
   });
 }
 
-TensorMap matrix(int64_t rows, int64_t columns, int32_t box_columns, Swizzle mode = Swizzle::b128) {
-  TensorMap map;
+tma::TensorMap matrix(int64_t rows, int64_t columns, int32_t box_columns,
+                      tma::Swizzle mode = tma::Swizzle::b128) {
+  tma::TensorMap map;
   map.base = device_base;
   map.rank = 2;
-  map.dtype = TmaDType::bf16;
+  map.dtype = tma::DataType::bf16;
   map.swizzle = mode;
   map.dim[0] = columns;
   map.dim[1] = rows;
@@ -181,8 +184,8 @@ TensorMap matrix(int64_t rows, int64_t columns, int32_t box_columns, Swizzle mod
 TEST(TmaCopy, gather4_brings_four_rows_and_scatter4_takes_them_back) {
   Rng rng(test_seed());
   Allocation allocation(100 * 128, rng);
-  TensorMap map = matrix(100, 64, 64);
-  map.use = TmaUse::gather4;
+  tma::TensorMap map = matrix(100, 64, 64);
+  map.use = tma::Use::gather4;
   SharedMemory shared(1024);
   const std::array<int32_t, 4> rows{5, 99, -1, 100};
   const Result<int64_t> bytes = tma_gather4(map, allocation.memory(), shared, 512, 8, rows);
@@ -215,7 +218,7 @@ TEST(TmaCopy, rows_of_a_tile_may_come_one_by_one) {
   Rng rng(test_seed());
   Allocation allocation(64 * 128, rng);
   for (const int32_t rows : {1, 2, 4, 8, 32}) {
-    TensorMap map = matrix(64, 64, 64);
+    tma::TensorMap map = matrix(64, 64, 64);
     SharedMemory whole(64 * 128), parts(64 * 128);
     map.box[1] = 64;
     ASSERT_TRUE(tma_load<2>(map, allocation.memory(), whole, 0, {{0, 0}}).has_value());
@@ -230,7 +233,7 @@ TEST(TmaCopy, touching_memory_outside_the_allocation_is_an_error_that_names_it) 
   Rng rng(test_seed());
   Allocation allocation(10 * 128, rng);
   SharedMemory shared(4096);
-  TensorMap map = matrix(12, 64, 64);  // claims two rows too many
+  tma::TensorMap map = matrix(12, 64, 64);  // claims two rows too many
   map.box[1] = 4;
   EXPECT_TRUE(tma_load<2>(map, allocation.memory(), shared, 0, {{0, 6}}).has_value());
   std::string message(
@@ -261,7 +264,7 @@ TEST(TmaCopy, addresses_wrap_modulo_two_to_the_64) {
   Rng rng(test_seed());
   constexpr int64_t pitch = 128, far = int64_t{1} << 30, top = 0x7fff0000;
   Allocation allocation(50 * pitch, rng);
-  TensorMap map = matrix(far, 64, 64);
+  tma::TensorMap map = matrix(far, 64, 64);
   map.rank = 4;
   map.box[1] = 16;
   map.dim[2] = map.dim[3] = top;
@@ -293,8 +296,8 @@ TEST(TmaCopy, what_makes_no_sense_is_refused) {
   Rng rng(test_seed());
   Allocation allocation(64 * 128, rng);
   SharedMemory shared(1024);
-  const TensorMap map = matrix(64, 64, 64);
-  const auto message = [&](const TensorMap& m, int64_t to, std::vector<int32_t> coordinates) {
+  const tma::TensorMap map = matrix(64, 64, 64);
+  const auto message = [&](const tma::TensorMap& m, int64_t to, std::vector<int32_t> coordinates) {
     return std::string(tma_load(m, allocation.memory(), shared, to, coordinates).error().message());
   };
   EXPECT_EQ(message(map, 0, {0, 0}), "");
@@ -302,11 +305,11 @@ TEST(TmaCopy, what_makes_no_sense_is_refused) {
   EXPECT_THAT(message(map, 1024, {0, 0}), HasSubstr("leave shared memory of 1024 bytes"));
   EXPECT_THAT(message(map, -128, {0, 0}), HasSubstr("leave shared memory"));
   EXPECT_THAT(message(map, 0, {0, 0, 0}), HasSubstr("3 coordinates for a map of rank 2"));
-  TensorMap bad = map;
+  tma::TensorMap bad = map;
   bad.box[0] = 128;
   EXPECT_THAT(message(bad, 0, {0, 0}), HasSubstr("tma_load: "));
   bad = map;
-  bad.use = TmaUse::gather4;
+  bad.use = tma::Use::gather4;
   EXPECT_THAT(message(bad, 0, {0, 0}), HasSubstr("the map is made for gather4"));
   EXPECT_THAT(
       std::string(
@@ -314,8 +317,8 @@ TEST(TmaCopy, what_makes_no_sense_is_refused) {
       HasSubstr("the map is made for tiles"));
   bad = map;
   bad.rank = 3;
-  bad.interleave = Interleave::b16;
-  bad.swizzle = Swizzle::none;
+  bad.interleave = tma::Interleave::b16;
+  bad.swizzle = tma::Swizzle::none;
   EXPECT_EQ(tma_load<3>(bad, allocation.memory(), shared, 0, {}).error().code(), Errc::unsupported);
 }
 

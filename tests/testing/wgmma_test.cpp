@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/testing/wgmma_test.cpp: descriptors, operand layouts and products of the emulated wgmma.
 #include "folio/testing/wgmma.h"
+#include "folio/core/element.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,13 +24,13 @@ TEST(WgmmaDescriptor, fields_stand_where_the_manual_puts_them) {
                                    .leading_byte_offset = 16,
                                    .stride_byte_offset = 1024,
                                    .base_offset = 5,
-                                   .swizzle = Swizzle::b128};
+                                   .swizzle = tma::Swizzle::b128};
   const Result<uint64_t> bits = encode(descriptor);
   ASSERT_TRUE(bits.has_value());
   EXPECT_EQ(*bits, uint64_t{0x3fff} | uint64_t{1} << 16 | uint64_t{64} << 32 | uint64_t{5} << 49 |
                        uint64_t{1} << 62);
-  EXPECT_EQ(encode(WgmmaDescriptor{.swizzle = Swizzle::b64}).value(), uint64_t{2} << 62);
-  EXPECT_EQ(encode(WgmmaDescriptor{.swizzle = Swizzle::b32}).value(), uint64_t{3} << 62);
+  EXPECT_EQ(encode(WgmmaDescriptor{.swizzle = tma::Swizzle::b64}).value(), uint64_t{2} << 62);
+  EXPECT_EQ(encode(WgmmaDescriptor{.swizzle = tma::Swizzle::b32}).value(), uint64_t{3} << 62);
   EXPECT_EQ(encode(WgmmaDescriptor{}).value(), 0u);
 }
 
@@ -40,7 +41,7 @@ TEST(WgmmaDescriptor, decode_is_the_inverse_of_encode) {
                                      .leading_byte_offset = 16 * rng.between(0, (1 << 14) - 1),
                                      .stride_byte_offset = 16 * rng.between(0, (1 << 14) - 1),
                                      .base_offset = rng.int_between(0, 7),
-                                     .swizzle = static_cast<Swizzle>(rng.between(0, 3))};
+                                     .swizzle = static_cast<tma::Swizzle>(rng.between(0, 3))};
     EXPECT_EQ(decode_wgmma_descriptor(encode(descriptor).value()), descriptor);
   }
 }
@@ -83,9 +84,10 @@ TEST(Wgmma, registers_cover_d_and_a_once) {
 
 TEST(Wgmma, k_major_operands_are_tiles_of_rows) {
   for (const int bits : {8, 16, 32}) {
-    for (const Swizzle mode : {Swizzle::b32, Swizzle::b64, Swizzle::b128}) {
+    for (const tma::Swizzle mode : {tma::Swizzle::b32, tma::Swizzle::b64, tma::Swizzle::b128}) {
       const DType dtype = bits == 8 ? DType::f8_e4m3 : bits == 16 ? DType::bf16 : DType::f32;
-      const TileLayout layout = tile_layout(dtype, mode, 64, 2 * swizzle_granularity(dtype, mode));
+      const tma::TileLayout layout =
+          tile_layout(dtype, mode, 64, 2 * swizzle_granularity(dtype, mode));
       const int per_chunk = layout.chunk / mma_k(bits);
       for (int step = 0; step < layout.columns / mma_k(bits); ++step) {
         const WgmmaDescriptor descriptor{
@@ -106,9 +108,9 @@ TEST(Wgmma, k_major_operands_are_tiles_of_rows) {
 }
 
 TEST(Wgmma, mn_major_operands_are_tiles_of_rows_along_k) {
-  for (const Swizzle mode : {Swizzle::b32, Swizzle::b64, Swizzle::b128}) {
+  for (const tma::Swizzle mode : {tma::Swizzle::b32, tma::Swizzle::b64, tma::Swizzle::b128}) {
     // 64 keys, head size 128: V as B of P * V
-    const TileLayout layout = tile_layout(DType::bf16, mode, 64, 128);
+    const tma::TileLayout layout = tile_layout(DType::bf16, mode, 64, 128);
     for (int step = 0; step < 4; ++step) {
       const WgmmaDescriptor descriptor{.start_address = step * 16 * layout.chunk_bytes(),
                                        .leading_byte_offset = 64 * layout.chunk_bytes(),
@@ -155,15 +157,17 @@ std::vector<int> place(Rng& rng, const WgmmaOperand& operand, DType dtype, int e
   return matrix;
 }
 
-void expect_product(DType dtype, Major a_major, Major b_major, Swizzle mode, bool from_registers,
-                    Rng& rng) {
+void expect_product(DType dtype, Major a_major, Major b_major, tma::Swizzle mode,
+                    bool from_registers, Rng& rng) {
   const int bits = bit_width(dtype), k = mma_k(bits), n = 24;
   const int64_t width = swizzle_bytes(mode);
   const auto operand = [&](Major major, int64_t start) {
     WgmmaOperand o{{.start_address = start, .stride_byte_offset = 8 * width, .swizzle = mode},
                    major};
-    if (mode == Swizzle::none) o.descriptor.leading_byte_offset = major == Major::k ? 2048 : 1024;
-    if (mode != Swizzle::none && major == Major::mn) o.descriptor.leading_byte_offset = 16 * width;
+    if (mode == tma::Swizzle::none)
+      o.descriptor.leading_byte_offset = major == Major::k ? 2048 : 1024;
+    if (mode != tma::Swizzle::none && major == Major::mn)
+      o.descriptor.leading_byte_offset = 16 * width;
     return o;
   };
   SharedMemory shared(32768);
@@ -205,7 +209,8 @@ void expect_product(DType dtype, Major a_major, Major b_major, Swizzle mode, boo
 
 TEST(Wgmma, multiplies_every_type_layout_and_swizzle) {
   Rng rng(test_seed());
-  for (const Swizzle mode : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128}) {
+  for (const tma::Swizzle mode :
+       {tma::Swizzle::none, tma::Swizzle::b32, tma::Swizzle::b64, tma::Swizzle::b128}) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3}) {
       SCOPED_TRACE(std::string(name(mode)) + " " + name(dtype));
       expect_product(dtype, Major::k, Major::k, mode, false, rng);

@@ -19,7 +19,7 @@ struct Landed {
 /// Every element of a box: shared-memory byte -> what it came from. `destination` is where the box
 /// goes, before the swizzle.
 template <int Rank>
-std::map<int64_t, Landed> walk(const TensorMap& map, const TmaCoordinates<Rank>& at,
+std::map<int64_t, Landed> walk(const tma::TensorMap& map, const tma::Coordinates<Rank>& at,
                                int64_t destination = 0) {
   std::map<int64_t, Landed> out;
   const int32_t bytes = element_bytes(map.dtype);
@@ -33,7 +33,7 @@ std::map<int64_t, Landed> walk(const TensorMap& map, const TmaCoordinates<Rank>&
       landed.address +=
           static_cast<uint64_t>(x) * static_cast<uint64_t>(d == 0 ? bytes : map.stride_bytes[d]);
     }
-    out[folio::swizzle(map.swizzle, packed)] = landed;
+    out[folio::tma::swizzle(map.swizzle, packed)] = landed;
     packed += bytes;
     size_t d = 0;
     while (d < static_cast<size_t>(map.rank) && ++i[d] == map.box[d]) i[d++] = 0;

@@ -29,8 +29,8 @@ namespace folio::test {
 inline constexpr std::array proof_head_sizes{64, 72, 80, 128, 192, 256, 512, 576};
 inline constexpr std::array proof_page_sizes{1, 8, 16, 32, 64, 128, 256};
 inline constexpr std::array proof_tile_rows{16, 32, 64, 128, 256};
-inline constexpr std::array proof_swizzles{Swizzle::none, Swizzle::b32, Swizzle::b64,
-                                           Swizzle::b128};
+inline constexpr std::array proof_swizzles{tma::Swizzle::none, tma::Swizzle::b32, tma::Swizzle::b64,
+                                           tma::Swizzle::b128};
 inline constexpr std::array proof_dtypes{DType::bf16, DType::f16, DType::f32, DType::f8_e4m3,
                                          DType::i8};
 inline constexpr std::array proof_orders{StorageOrder::token_major, StorageOrder::head_major};
@@ -77,9 +77,9 @@ class ProofCache {
   }
 
   /// K (0) or V (1) of a layer, as the builders take it.
-  [[nodiscard]] PlaneGeometry plane(int kv, int layer) const {
+  [[nodiscard]] tma::PlaneGeometry plane(int kv, int layer) const {
     const KVPlanes& planes = planes_[static_cast<size_t>(layer)];
-    return tma_plane_of(kv == 0 ? planes.key : planes.value);
+    return tma::plane_of(kv == 0 ? planes.key : planes.value);
   }
   [[nodiscard]] emulator::GlobalMemory memory() const {
     return emulator::global_memory({data_, bytes_}, "blocks");
@@ -147,7 +147,7 @@ void populate_tile(const uint32_t* table, uint32_t base, const PageRows& pages,
   for (int first = 0; first < BN; first += part) {
     const auto indices = detail::populate_rows<part, PageSize, part, false, true>(
         table, base + static_cast<uint32_t>(first),
-        PagedRows<PageSize>{pages.num_pages, pages.row_stride});
+        detail::PagedRows<PageSize>{pages.num_pages, pages.row_stride});
     rows.insert(rows.end(), std::begin(indices.rows), std::end(indices.rows));
   }
 }
@@ -185,7 +185,7 @@ inline void populate_any(int page_size, int tile_rows, const uint32_t* table, ui
 /// element. Gives "" or where the first difference is.
 template <class HeadOf>
 std::string tile_difference(const emulator::SharedMemory& shared, int64_t tile_address,
-                            const TileLayout& layout, int64_t first_byte, int64_t last_byte,
+                            const tma::TileLayout& layout, int64_t first_byte, int64_t last_byte,
                             Rng& rng, HeadOf&& head_of) {
   constexpr int64_t unit = 16;
   const int64_t row_bytes = int64_t{layout.columns} * layout.element_bytes;

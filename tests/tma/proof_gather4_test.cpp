@@ -20,13 +20,13 @@ using ::testing::HasSubstr;
 
 /// get_tma_row of a static cache whose pages are as far apart as the plane's.
 template <int PageSize>
-int64_t tma_row(const PlaneGeometry& plane, int64_t encoded) {
+int64_t tma_row(const tma::PlaneGeometry& plane, int64_t encoded) {
   using Cache = PagedKVCache<DType::i8, KVCacheStaticParams{1, 1}, PageSize>;
   Cache cache;
   cache.blocks.layout = typename Cache::blocks_tt_layout(plane.num_pages, plane.row_stride());
   return cache.get_tma_row(encoded);
 }
-int64_t tma_row_any(int page_size, const PlaneGeometry& plane, int64_t encoded) {
+int64_t tma_row_any(int page_size, const tma::PlaneGeometry& plane, int64_t encoded) {
   switch (page_size) {
     case 1: return tma_row<1>(plane, encoded);
     case 8: return tma_row<8>(plane, encoded);
@@ -72,16 +72,17 @@ std::string gather(const TMATensorTile<2>& tile, const emulator::GlobalMemory& m
 struct GatherCase {
   int32_t page_size = 16;
   int32_t tile_height = 64;
-  Swizzle swizzle = Swizzle::none;
-  TmaDType tma_dtype = TmaDType::invalid;  ///< invalid: the cache's
+  tma::Swizzle swizzle = tma::Swizzle::none;
+  tma::DataType tma_dtype = tma::DataType::invalid;  ///< invalid: the cache's
 };
 
 /// Whole rows, all heads, of K or V.
 void prove_gather(const ProofCache& cache, DType dtype, int32_t head_size, const GatherCase& c,
                   Rng& rng, int64_t& proved) {
   const int kv = rng.int_between(0, 1);
-  const PlaneGeometry plane = cache.plane(kv, 1);
-  const TmaDType type = c.tma_dtype != TmaDType::invalid ? c.tma_dtype : tma_dtype_of(dtype);
+  const tma::PlaneGeometry plane = cache.plane(kv, 1);
+  const tma::DataType type =
+      c.tma_dtype != tma::DataType::invalid ? c.tma_dtype : tma::data_type_of(dtype);
   const int64_t row_bytes = 2 * cache.head_bytes;
   const int32_t width = static_cast<int32_t>(row_bytes) / element_bytes(type);
   const TMATensorTile<2> tile = tma::gather4_tile(plane, {.tile_height = c.tile_height,
@@ -90,7 +91,7 @@ void prove_gather(const ProofCache& cache, DType dtype, int32_t head_size, const
                                                           .tma_dtype = c.tma_dtype});
   // Without a swizzle one box is as wide as the tile, 256 elements at most; rows are 16-byte
   // multiples, four of them 128-byte ones.
-  const int64_t box_bytes = c.swizzle == Swizzle::none ? row_bytes : swizzle_bytes(c.swizzle);
+  const int64_t box_bytes = c.swizzle == tma::Swizzle::none ? row_bytes : swizzle_bytes(c.swizzle);
   const bool single = c.tile_height == 4 && box_bytes >= row_bytes;
   const bool legal = row_bytes % element_bytes(type) == 0 && row_bytes % 16 == 0 &&
                      box_bytes / element_bytes(type) <= 256 && (single || 4 * box_bytes % 128 == 0);
@@ -120,13 +121,13 @@ TEST(TmaProof, gather4_brings_the_rows_that_indices_name) {
     for (const int head_size : proof_head_sizes) {
       for (const int page_size : proof_page_sizes) {
         const ProofCache cache(dtype, head_size, page_size, StorageOrder::token_major);
-        for (const Swizzle mode : proof_swizzles) {
+        for (const tma::Swizzle mode : proof_swizzles) {
           for (const int height : {4, 64})
             prove_gather(cache, dtype, head_size, {page_size, height, mode}, rng, proved);
         }
         // Eight bytes as one element: a plain matrix in shared memory, up to 2048 bytes wide.
-        prove_gather(cache, dtype, head_size, {page_size, 16, Swizzle::none, TmaDType::i64}, rng,
-                     proved);
+        prove_gather(cache, dtype, head_size,
+                     {page_size, 16, tma::Swizzle::none, tma::DataType::i64}, rng, proved);
         if (::testing::Test::HasFatalFailure()) return;
       }
     }
@@ -139,9 +140,10 @@ TEST(TmaProof, gather4_of_a_part_of_a_row_ends_where_the_part_does) {
   // row's other columns.
   Rng rng(test_seed());
   const ProofCache cache(DType::bf16, 128, 16, StorageOrder::token_major);
-  const PlaneGeometry plane = cache.plane(0, 0);
+  const tma::PlaneGeometry plane = cache.plane(0, 0);
   const TMATensorTile<2> tile = tma::gather4_tile(
-      plane, {.tile_height = 8, .tile_width = 96, .tile_stride = 256, .swizzle = Swizzle::b128});
+      plane,
+      {.tile_height = 8, .tile_width = 96, .tile_stride = 256, .swizzle = tma::Swizzle::b128});
   ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
   const std::vector<int64_t> indices = random_indices(8, cache.num_pages * 16, rng);
   std::vector<int64_t> rows;
@@ -169,9 +171,9 @@ TEST(TmaProof, gather4_of_the_rope_part_has_the_pitch_of_the_whole_row) {
     constexpr int64_t num_pages = 7;
     const int64_t bytes = num_pages * page_bytes(shape).value();
     std::byte* data = random_storage(bytes);
-    const PlaneGeometry plane =
-        tma_plane_of(make_planes(shape, num_pages, {data, bytes}).value()[0].key);
-    for (const Swizzle mode : proof_swizzles) {
+    const tma::PlaneGeometry plane =
+        tma::plane_of(make_planes(shape, num_pages, {data, bytes}).value()[0].key);
+    for (const tma::Swizzle mode : proof_swizzles) {
       const TMATensorTile<2> tile = tma::rope_gather4_tile(
           plane, {.tile_height = 32, .tile_width = 64, .padded_depth = 512, .swizzle = mode});
       ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
@@ -193,15 +195,17 @@ TEST(TmaProof, gather4_of_the_rope_part_has_the_pitch_of_the_whole_row) {
 TEST(TmaProof, scatter4_writes_the_rows_that_indices_name_and_no_other) {
   Rng rng(test_seed());
   std::vector<uint64_t> words(64 * 256 / 8, 0);
-  PlaneGeometry plane{
-      .base = address_of(words.data()), .dtype = DType::bf16, .num_heads = 1, .head_size = 128};
+  tma::PlaneGeometry plane{.base = tma::address_of(words.data()),
+                           .dtype = DType::bf16,
+                           .num_heads = 1,
+                           .head_size = 128};
   plane.num_pages = 4;
   plane.page_size = 8;
   plane.slot_stride_bytes = plane.head_stride_bytes = 256;
   // K and V of eight slots each: the odd halves belong to another plane
   plane.page_stride_bytes = 16 * 256;
-  const TMATensorTile<2> tile =
-      tma::gather4_tile(plane, {.tile_height = 4, .tile_width = 128, .swizzle = Swizzle::b128});
+  const TMATensorTile<2> tile = tma::gather4_tile(
+      plane, {.tile_height = 4, .tile_width = 128, .swizzle = tma::Swizzle::b128});
   ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
   SharedMemory shared(tile.layout.bytes());
   for (int64_t i = 0; i < shared.size(); i += 2)

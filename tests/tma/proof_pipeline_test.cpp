@@ -60,7 +60,7 @@ class LoaderKernel {
 
   LoaderKernel(const Geometry& g, Mistake mistake, Rng& rng)
       : g_(g), mistake_(mistake), cache_(g.dtype, g.head_size, g.page_size, g.order) {
-    const TileSpec spec{.swizzle = Swizzle::b128, .rows = g.tile_rows};
+    const tma::TileSpec spec{.swizzle = tma::Swizzle::b128, .rows = g.tile_rows};
     k_tile_ = tma::cache_tile(cache_.plane(0, 1), spec);
     v_tile_ = tma::ragged_tile(cache_.plane(1, 1), spec);
     EXPECT_TRUE(k_tile_.check().is_ok()) << k_tile_.check().message();
@@ -118,7 +118,7 @@ class LoaderKernel {
 
   Actor producer(Pipeline& p) {
     std::vector<uint32_t> rows;
-    const PlaneGeometry plane = cache_.plane(0, 1);
+    const tma::PlaneGeometry plane = cache_.plane(0, 1);
     const PageRows pages{plane.num_pages, plane.row_stride()};
     for (size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
@@ -162,7 +162,7 @@ class LoaderKernel {
     const int64_t valid = is_assigned(item, row)
                               ? contexts_[static_cast<size_t>(item.sequence)] - item.base - row
                               : 0;
-    const RaggedRows piece{first, std::clamp<int64_t>(valid, 0, box_rows()), 0};
+    const tma::RaggedRows piece{first, std::clamp<int64_t>(valid, 0, box_rows()), 0};
     return emulator::tma_load(v_tile_.map, cache_.memory(), shared_, to,
                               v_tile_.coordinates(piece, item.head, chunk));
   }

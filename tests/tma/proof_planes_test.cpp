@@ -22,31 +22,32 @@ using ::testing::HasSubstr;
 
 /// A plane somewhere in random storage, which holds it exactly: one byte more would be outside.
 struct AnyPlane {
-  PlaneGeometry geometry;
+  tma::PlaneGeometry geometry;
   GlobalMemory memory;
 
   [[nodiscard]] const std::byte* head_of(int64_t page, int64_t slot, int64_t head) const {
-    const PlaneGeometry& g = geometry;
+    const tma::PlaneGeometry& g = geometry;
     return memory.data + page * g.page_stride_bytes + slot * g.slot_stride_bytes +
            head * g.head_stride_bytes;
   }
 };
 
-AnyPlane any_plane(PlaneGeometry geometry) {
-  const PlaneGeometry& g = geometry;
+AnyPlane any_plane(tma::PlaneGeometry geometry) {
+  const tma::PlaneGeometry& g = geometry;
   const int64_t bytes =
       (g.num_pages - 1) * g.page_stride_bytes + (g.page_size - 1) * g.slot_stride_bytes +
       (g.num_heads - 1) * g.head_stride_bytes + int64_t{g.head_size} * g.element_bytes();
   std::byte* data = random_storage(bytes);
-  geometry.base = address_of(data);
+  geometry.base = tma::address_of(data);
   return {geometry, emulator::global_memory({data, bytes}, "plane")};
 }
 
 /// A cache_tile and a page_tile of the plane at a random place: "" or what is wrong.
-std::string tiles_difference(const AnyPlane& plane, int32_t tile_rows, Swizzle mode, Rng& rng) {
-  const PlaneGeometry& g = plane.geometry;
+std::string tiles_difference(const AnyPlane& plane, int32_t tile_rows, tma::Swizzle mode,
+                             Rng& rng) {
+  const tma::PlaneGeometry& g = plane.geometry;
   const auto page_size = static_cast<int32_t>(g.page_size);
-  const TileSpec spec{.swizzle = mode, .rows = tile_rows};
+  const tma::TileSpec spec{.swizzle = mode, .rows = tile_rows};
   const ProofTable table(g.num_pages, rng);
   const int32_t base = tile_rows * rng.int_between(0, std::max(2, 2 * page_size / tile_rows) - 1);
   const int32_t head = rng.int_between(0, g.num_heads - 1);
@@ -97,7 +98,7 @@ std::string tiles_difference(const AnyPlane& plane, int32_t tile_rows, Swizzle m
 TEST(TmaProof, planes_with_any_strides_are_read_as_they_are) {
   Rng rng(test_seed());
   for (int i = 0; i < 400; ++i) {
-    PlaneGeometry g;
+    tma::PlaneGeometry g;
     g.dtype = rng.pick(proof_dtypes);
     g.num_heads = rng.int_between(1, 3);
     g.head_size = 128 * rng.int_between(1, 3);
@@ -126,23 +127,23 @@ TEST(TmaProof, k_and_v_of_different_sizes_lie_next_to_one_another) {
   Rng rng(test_seed());
   for (const DType dtype : proof_dtypes) {
     // Chunks divide both head sizes; a page of one row of 64 bytes would be no destination.
-    const Swizzle mode = bit_width(dtype) == 8 ? Swizzle::b64 : Swizzle::b128;
+    const tma::Swizzle mode = bit_width(dtype) == 8 ? tma::Swizzle::b64 : tma::Swizzle::b128;
     for (const int page_size : {1, 16, 64}) {
-      if (page_size == 1 && mode == Swizzle::b64) continue;
+      if (page_size == 1 && mode == tma::Swizzle::b64) continue;
       constexpr int32_t heads = 2, key_size = 192, value_size = 128;
-      PlaneGeometry key{.dtype = dtype,
-                        .num_heads = heads,
-                        .head_size = key_size,
-                        .num_pages = 6,
-                        .page_size = page_size};
+      tma::PlaneGeometry key{.dtype = dtype,
+                             .num_heads = heads,
+                             .head_size = key_size,
+                             .num_pages = 6,
+                             .page_size = page_size};
       key.head_stride_bytes = (key_size + value_size) * bit_width(dtype) / 8;
       key.slot_stride_bytes = heads * key.head_stride_bytes;
       key.page_stride_bytes = page_size * key.slot_stride_bytes;
       const int64_t bytes = key.num_pages * key.page_stride_bytes;
       std::byte* data = random_storage(bytes);
-      PlaneGeometry value = key;
+      tma::PlaneGeometry value = key;
       value.head_size = value_size;
-      key.base = address_of(data);
+      key.base = tma::address_of(data);
       const int64_t key_bytes = key_size * bit_width(dtype) / 8;
       value.base = key.base + static_cast<uint64_t>(key_bytes);
       const int tile_rows = page_size == 1 ? 16 : 64;
@@ -151,7 +152,7 @@ TEST(TmaProof, k_and_v_of_different_sizes_lie_next_to_one_another) {
           "");
       EXPECT_EQ(
           tiles_difference({value, emulator::global_memory({data + key_bytes, bytes - key_bytes})},
-                           tile_rows, Swizzle::b128, rng),
+                           tile_rows, tma::Swizzle::b128, rng),
           "");
     }
   }
@@ -174,11 +175,11 @@ void prove_pair(Rng& rng) {
                  : nullptr;
     };
     const auto prove_cta = [&]<bool IsLeader>() {
-      const PlaneGeometry key = cache.plane(0, 1);
+      const tma::PlaneGeometry key = cache.plane(0, 1);
       const auto rows = detail::populate_rows<BN, PageSize, BN, true, IsLeader>(
-          table.data(), base, PagedRows<PageSize>{key.num_pages, key.row_stride()});
+          table.data(), base, detail::PagedRows<PageSize>{key.num_pages, key.row_stride()});
       const TMATensorTile<3> k_tile =
-          tma::cache_tile(key, {.swizzle = Swizzle::b128, .rows = BN / 2});
+          tma::cache_tile(key, {.swizzle = tma::Swizzle::b128, .rows = BN / 2});
       ASSERT_TRUE(k_tile.check().is_ok()) << k_tile.check().message();
       ASSERT_EQ(k_tile.box_shape[0], rows.k_page_rows);
       SharedMemory shared(k_tile.layout.bytes());
@@ -198,9 +199,11 @@ void prove_pair(Rng& rng) {
           << PageSize << " " << BN << " K " << IsLeader;
 
       const int32_t column = IsLeader ? 0 : head_size / 2;
-      const TMATensorTile<3> v_tile = tma::cache_tile(
-          cache.plane(1, 1),
-          {.swizzle = Swizzle::b128, .rows = BN, .first_column = column, .depth = head_size / 2});
+      const TMATensorTile<3> v_tile =
+          tma::cache_tile(cache.plane(1, 1), {.swizzle = tma::Swizzle::b128,
+                                              .rows = BN,
+                                              .first_column = column,
+                                              .depth = head_size / 2});
       ASSERT_TRUE(v_tile.check().is_ok()) << v_tile.check().message();
       SharedMemory values(v_tile.layout.bytes());
       for (int p = 0; p < rows.num_pages; ++p) {
@@ -251,8 +254,8 @@ class Mistakes : public ::testing::Test {
       table_[i] = static_cast<uint32_t>((5 * i + 2) % cache_.num_pages);
     table_[2] = static_cast<uint32_t>(cache_.num_pages);
     table_[3] = 0xffffffffu;
-    tile_ = tma::cache_tile(cache_.plane(0, 0), {.swizzle = Swizzle::b128, .rows = tile_rows});
-    const PlaneGeometry plane = cache_.plane(0, 0);
+    tile_ = tma::cache_tile(cache_.plane(0, 0), {.swizzle = tma::Swizzle::b128, .rows = tile_rows});
+    const tma::PlaneGeometry plane = cache_.plane(0, 0);
     populate_any(page_size, tile_rows, table_.data(), 0, {plane.num_pages, plane.row_stride()},
                  rows_);
   }
@@ -279,7 +282,7 @@ class Mistakes : public ::testing::Test {
   ProofCache cache_;
   ProofTable table_{1, rng_};
   TMATensorTile<3> tile_;
-  TileLayout reader_ = tile_layout(DType::bf16, Swizzle::b128, tile_rows, 128);
+  tma::TileLayout reader_ = tile_layout(DType::bf16, tma::Swizzle::b128, tile_rows, 128);
   std::vector<uint32_t> rows_;
 };
 
@@ -310,7 +313,7 @@ TEST_F(Mistakes, a_box_that_leaves_its_page_is_found) {
 }
 
 TEST_F(Mistakes, another_swizzle_and_another_order_of_chunks_are_found) {
-  reader_.swizzle = Swizzle::b64;
+  reader_.swizzle = tma::Swizzle::b64;
   EXPECT_THAT(difference(), HasSubstr("row "));
   reader_ = tile_.layout;
   reader_.block_rows = page_size;

@@ -20,15 +20,15 @@ struct RaggedCase {
   DType dtype = DType::bf16;
   int32_t head_size = 0;
   int32_t tile_rows = 0;
-  Swizzle swizzle = Swizzle::none;
+  tma::Swizzle swizzle = tma::Swizzle::none;
   int32_t group = 1;
 };
 
 constexpr int32_t ragged_heads = 4;
 
 /// A sequence among others and a tile of it: whole, over its end, over its beginning, beside it.
-RaggedRows random_rows(const RaggedTMA3DTile& tile, int64_t num_rows, Rng& rng) {
-  RaggedRows rows;
+tma::RaggedRows random_rows(const RaggedTMA3DTile& tile, int64_t num_rows, Rng& rng) {
+  tma::RaggedRows rows;
   do {
     rows.start = rng.between(0, num_rows);
     rows.length =
@@ -45,7 +45,8 @@ void prove_ragged(const RaggedCase& c, Rng& rng, int64_t& proved) {
   const int64_t head_bytes = int64_t{c.head_size} * bit_width(c.dtype) / 8;
   const int64_t bytes = num_rows * ragged_heads * head_bytes;
   std::byte* data = random_storage(bytes);
-  const PlaneGeometry plane = tma_plane_of_rows(data, c.dtype, num_rows, ragged_heads, c.head_size);
+  const tma::PlaneGeometry plane =
+      tma::plane_of_rows(data, c.dtype, num_rows, ragged_heads, c.head_size);
   const RaggedTMA3DTile tile =
       tma::ragged_tile(plane, {.swizzle = c.swizzle, .rows = c.tile_rows}, c.group);
   const bool single = (head_bytes + swizzle_bytes(c.swizzle) - 1) / swizzle_bytes(c.swizzle) == 1;
@@ -55,7 +56,7 @@ void prove_ragged(const RaggedCase& c, Rng& rng, int64_t& proved) {
       << c.head_size << " " << name(c.dtype) << ": " << tile.check().message();
   if (!legal) return;
   ++proved;
-  const RaggedRows rows = random_rows(tile, num_rows, rng);
+  const tma::RaggedRows rows = random_rows(tile, num_rows, rng);
   const int32_t head_group = rng.int_between(0, ragged_heads / c.group - 1);
   const std::string text = std::string(name(c.dtype)) + " head " + std::to_string(c.head_size) +
                            " tile " + std::to_string(c.tile_rows) + " group " +
@@ -86,8 +87,8 @@ void prove_ragged(const RaggedCase& c, Rng& rng, int64_t& proved) {
 
   // The way back, over zeros: exactly the rows of the sequence that the tile holds are written.
   std::vector<uint64_t> words(static_cast<size_t>(bytes + 15) / 8, 0);
-  TensorMap map = tile.map;
-  map.base = address_of(words.data());
+  tma::TensorMap map = tile.map;
+  map.base = tma::address_of(words.data());
   for (int32_t chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
     const Result<int64_t> copied = emulator::tma_store(
         map, emulator::global_memory({words.data(), bytes}), shared,
@@ -109,7 +110,7 @@ TEST(TmaProof, ragged_tiles_load_and_store_their_sequence_and_nothing_else) {
   for (const DType dtype : proof_dtypes) {
     for (const int head_size : proof_head_sizes) {
       for (const int tile_rows : proof_tile_rows) {
-        for (const Swizzle mode : proof_swizzles) {
+        for (const tma::Swizzle mode : proof_swizzles) {
           for (const int group : {1, 2, 4}) {
             for (int i = 0; i < 4; ++i)
               prove_ragged({dtype, head_size, tile_rows, mode, group}, rng, proved);
@@ -124,9 +125,9 @@ TEST(TmaProof, ragged_tiles_load_and_store_their_sequence_and_nothing_else) {
 
 /// V of a context that ends inside a page: its rows are clipped page by page, so that stale slots
 /// read as zeros too.
-void prove_paged_end(const ProofCache& cache, int32_t page_size, int32_t tile_rows, Swizzle mode,
-                     Rng& rng) {
-  const PlaneGeometry plane = cache.plane(1, 0);
+void prove_paged_end(const ProofCache& cache, int32_t page_size, int32_t tile_rows,
+                     tma::Swizzle mode, Rng& rng) {
+  const tma::PlaneGeometry plane = cache.plane(1, 0);
   const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = mode, .rows = tile_rows});
   if (!tile.check().is_ok()) return;  // boxes of one narrow row
   const ProofTable table(cache.num_pages, rng);
@@ -140,7 +141,7 @@ void prove_paged_end(const ProofCache& cache, int32_t page_size, int32_t tile_ro
   for (int32_t row = 0; row < tile_rows; row += step) {
     const int64_t valid = std::clamp(context - base - row, 0, step);
     const int64_t first = rows[static_cast<size_t>(row / step)];
-    const RaggedRows piece{first, first == plane.num_rows() ? 0 : valid, 0};
+    const tma::RaggedRows piece{first, first == plane.num_rows() ? 0 : valid, 0};
     for (int32_t chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
       const Result<int64_t> copied =
           emulator::tma_load(tile.map, cache.memory(), shared, tile.layout.box_offset(row, chunk),
@@ -163,7 +164,7 @@ TEST(TmaProof, ragged_tiles_of_pages_are_zero_past_the_context) {
     for (const int page_size : proof_page_sizes) {
       const ProofCache cache(DType::bf16, head_size, page_size, StorageOrder::token_major);
       for (const int tile_rows : proof_tile_rows) {
-        for (const Swizzle mode : proof_swizzles)
+        for (const tma::Swizzle mode : proof_swizzles)
           prove_paged_end(cache, page_size, tile_rows, mode, rng);
         if (HasFatalFailure()) return;
       }
@@ -184,7 +185,7 @@ struct Latent {
     page_rows = page_size;
     bytes = num_pages * page_bytes(shape).value();
     data = random_storage(bytes);
-    plane = tma_plane_of(make_planes(shape, num_pages, {data, bytes}).value()[1].key);
+    plane = tma::plane_of(make_planes(shape, num_pages, {data, bytes}).value()[1].key);
   }
   [[nodiscard]] const std::byte* row(int64_t page, int64_t slot) const {
     return data + ((page * 2 + 1) * page_rows + slot) * row_bytes;
@@ -193,7 +194,7 @@ struct Latent {
   static constexpr int64_t num_pages = 3;
   int64_t row_bytes = 0, page_rows = 0, bytes = 0;
   std::byte* data = nullptr;
-  PlaneGeometry plane;
+  tma::PlaneGeometry plane;
 };
 
 /// A tile of columns [first_byte, last_byte) of the rows of page 2, then of an unassigned page.
@@ -221,13 +222,13 @@ TEST(TmaProof, parts_of_latent_rows_are_tiles_of_their_own) {
   Rng rng(test_seed());
   for (const int page_size : {8, 16, 32, 64, 128}) {
     for (const int tile_rows : {16, 64, 128}) {
-      for (const Swizzle mode : proof_swizzles) {
+      for (const tma::Swizzle mode : proof_swizzles) {
         SCOPED_TRACE(std::to_string(page_size) + " " + std::to_string(tile_rows) + " " +
                      name(mode));
         // 512 latent columns, which are V too, and 64 of rope
         const Latent latent(DType::bf16, 576, page_size);
-        const TileSpec whole{.swizzle = mode, .rows = tile_rows};
-        TileSpec value = whole, rope = whole;
+        const tma::TileSpec whole{.swizzle = mode, .rows = tile_rows};
+        tma::TileSpec value = whole, rope = whole;
         value.depth = 512;
         rope.first_column = 512;
         expect_part(latent, tma::cache_tile(latent.plane, whole), 0, 1152, rng);

@@ -24,7 +24,7 @@ struct ProofCase {
   int32_t page_size = 0;
   StorageOrder order = StorageOrder::token_major;
   int32_t tile_rows = 0;
-  Swizzle swizzle = Swizzle::none;
+  tma::Swizzle swizzle = tma::Swizzle::none;
 
   [[nodiscard]] int32_t element_bytes() const { return bit_width(dtype) / 8; }
   [[nodiscard]] int32_t box_rows() const { return std::min(page_size, tile_rows); }
@@ -65,7 +65,7 @@ struct Pieces {
 /// What each builder is, to the loop below.
 struct CacheTile {
   static bool legal(const ProofCase& c) { return c.strides_are_legal() && c.has_aligned_boxes(1); }
-  static auto make(const PlaneGeometry& plane, const TileSpec& spec) {
+  static auto make(const tma::PlaneGeometry& plane, const tma::TileSpec& spec) {
     return tma::cache_tile(plane, spec);
   }
   static void copies(const TMATensorTile<3>& tile, const Pieces& pieces, std::vector<Copy>& out) {
@@ -81,7 +81,7 @@ struct FoldedTile {
   static bool legal(const ProofCase& c) {
     return c.strides_are_legal() && c.has_whole_chunks() && c.has_aligned_boxes(c.num_chunks());
   }
-  static auto make(const PlaneGeometry& plane, const TileSpec& spec) {
+  static auto make(const tma::PlaneGeometry& plane, const tma::TileSpec& spec) {
     return tma::folded_tile(plane, spec);
   }
   static void copies(const TMATensorTile<4>& tile, const Pieces& pieces, std::vector<Copy>& out) {
@@ -96,7 +96,7 @@ struct RowMajorTile {
   static bool legal(const ProofCase& c) {
     return c.strides_are_legal() && c.has_whole_chunks() && c.page_size % 8 == 0;
   }
-  static auto make(const PlaneGeometry& plane, const TileSpec& spec) {
+  static auto make(const tma::PlaneGeometry& plane, const tma::TileSpec& spec) {
     return tma::row_major_tile(plane, spec);
   }
   static void copies(const TMATensorTile<5>& tile, const Pieces& pieces, std::vector<Copy>& out) {
@@ -115,7 +115,7 @@ struct PageTile {
     return c.strides_are_legal() && c.has_whole_chunks() &&
            c.has_aligned_boxes(all ? c.num_chunks() : 1);
   }
-  static auto make(const PlaneGeometry& plane, const TileSpec& spec) {
+  static auto make(const tma::PlaneGeometry& plane, const tma::TileSpec& spec) {
     return tma::page_tile(plane, spec, PerCopy);
   }
   static void copies(const TMATensorTile<5>& tile, const Pieces& pieces, std::vector<Copy>& out) {
@@ -130,7 +130,8 @@ struct PageTile {
 
 /// A random block of the tile through ldmatrix and through a wgmma descriptor, as scores (K^T) and,
 /// for 16-bit types, as values: the addresses are those of the elements. Gives "" or what differs.
-std::string fragment_difference(const SharedMemory& shared, const TileLayout& layout, Rng& rng) {
+std::string fragment_difference(const SharedMemory& shared, const tma::TileLayout& layout,
+                                Rng& rng) {
   using namespace emulator;
   const int32_t bits = 8 * layout.element_bytes;
   const int32_t step = mma_k(bits);
@@ -187,7 +188,7 @@ template <class Builder>
 void prove(const ProofCase& c, const ProofCache& cache, Rng& rng, Count& count) {
   for (int kv = 0; kv < 2; ++kv) {
     const int layer = rng.int_between(0, ProofCache::num_layers - 1);
-    const PlaneGeometry plane = cache.plane(kv, layer);
+    const tma::PlaneGeometry plane = cache.plane(kv, layer);
     const auto tile = Builder::make(plane, {.swizzle = c.swizzle, .rows = c.tile_rows});
     const Status status = tile.check();
     ASSERT_EQ(status.is_ok(), Builder::legal(c)) << c.text() << ": " << status.message();
@@ -241,7 +242,7 @@ void prove_grid() {
         for (const StorageOrder order : proof_orders) {
           const ProofCache cache(dtype, head_size, page_size, order);
           for (const int tile_rows : proof_tile_rows) {
-            for (const Swizzle mode : proof_swizzles) {
+            for (const tma::Swizzle mode : proof_swizzles) {
               prove<Builder>({dtype, head_size, page_size, order, tile_rows, mode}, cache, rng,
                              count);
               if (::testing::Test::HasFatalFailure()) return;

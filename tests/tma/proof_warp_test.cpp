@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/core/element.h"
 #include "folio/testing/operands.h"
 #include "folio/testing/pipeline.h"
 #include "folio/testing/tma_copy.h"
@@ -52,8 +53,8 @@ class Sequence {
   [[nodiscard]] GlobalMemory memory() const {
     return global_memory({begin_, int64_t{num_pages} * 2 * page_size * head_bytes}, "pages");
   }
-  [[nodiscard]] PlaneGeometry plane(int kv) const {
-    return {.base = address_of(begin_ + kv * page_size * head_size),
+  [[nodiscard]] tma::PlaneGeometry plane(int kv) const {
+    return {.base = tma::address_of(begin_ + kv * page_size * head_size),
             .dtype = DType::bf16,
             .num_heads = 1,
             .head_size = head_size,
@@ -84,7 +85,7 @@ struct Warp {
 size_t at(int32_t i) { return static_cast<size_t>(i); }
 
 /// S = Q * K^T of a tile, masked.
-void scores(const Warp& warp, const SharedMemory& shared, const TileLayout& k, int64_t address,
+void scores(const Warp& warp, const SharedMemory& shared, const tma::TileLayout& k, int64_t address,
             int32_t visible, Accumulators (&s)[tile_rows / 8]) {
   for (int32_t n = 0; n < tile_rows / 8; ++n) {
     s[n] = {};
@@ -128,7 +129,7 @@ void softmax(Warp& warp, Accumulators (&s)[tile_rows / 8]) {
 
 /// O += P * V. The weights' accumulators are the A fragment: two tiles of eight keys are its left
 /// and right half.
-void values(Warp& warp, const SharedMemory& shared, const TileLayout& v, int64_t address,
+void values(Warp& warp, const SharedMemory& shared, const tma::TileLayout& v, int64_t address,
             const Accumulators (&s)[tile_rows / 8]) {
   for (int32_t t = 0; t < tile_rows / 16; ++t) {
     Registers<4> p{};
@@ -152,9 +153,9 @@ void values(Warp& warp, const SharedMemory& shared, const TileLayout& v, int64_t
 struct Kernel {
   const Sequence& sequence;
   TMATensorTile<5> k_tile =
-      tma::page_tile(sequence.plane(0), {.swizzle = Swizzle::b128, .rows = tile_rows});
+      tma::page_tile(sequence.plane(0), {.swizzle = tma::Swizzle::b128, .rows = tile_rows});
   RaggedTMA3DTile v_tile =
-      tma::ragged_tile(sequence.plane(1), {.swizzle = Swizzle::b128, .rows = tile_rows});
+      tma::ragged_tile(sequence.plane(1), {.swizzle = tma::Swizzle::b128, .rows = tile_rows});
   int64_t bytes = k_tile.layout.bytes();
   SharedMemory shared{4 * bytes};
   BarrierId full[2] = {}, empty[2] = {};
@@ -171,9 +172,9 @@ struct Kernel {
         const int64_t k_to = 2 * stage * bytes + k_tile.layout.box_offset(row, 0),
                       v_to = k_to + bytes;
         const int64_t valid = std::clamp(sequence.context() - token, 0, page_size);
-        const RaggedRows rows{page * sequence.plane(1).row_stride(), page < num_pages ? valid : 0,
-                              0};
-        const RaggedRows piece = page < num_pages ? rows : RaggedRows{};
+        const tma::RaggedRows rows{page * sequence.plane(1).row_stride(),
+                                   page < num_pages ? valid : 0, 0};
+        const tma::RaggedRows piece = page < num_pages ? rows : tma::RaggedRows{};
         co_await p.copy(full[stage], {k_to, page_size * head_bytes}, [this, k_to, page] {
           return tma_load<5>(k_tile.map, sequence.memory(), shared, k_to,
                              {{0, 0, 0, 0, static_cast<int32_t>(page)}});

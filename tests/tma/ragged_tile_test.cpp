@@ -15,8 +15,8 @@ namespace folio::test {
 namespace {
 
 /// Every element of every chunk: in bounds exactly for rows of the sequence, and then that row's.
-void expect_clipped(const PlaneGeometry& plane, const RaggedTMA3DTile& tile, const RaggedRows& rows,
-                    int32_t head_group) {
+void expect_clipped(const tma::PlaneGeometry& plane, const RaggedTMA3DTile& tile,
+                    const tma::RaggedRows& rows, int32_t head_group) {
   ASSERT_TRUE(tile.clips_in_one_copy(rows));
   for (int32_t chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
     const auto at = tile.coordinates(rows, head_group, chunk);
@@ -45,8 +45,8 @@ TEST(RaggedTile, has_the_listed_rows) {
     int rows;
     uint64_t element;
   };
-  const PlaneGeometry plane = rows_of(DType::bf16, 200, 8, 128);
-  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 64});
+  const tma::PlaneGeometry plane = rows_of(DType::bf16, 200, 8, 128);
+  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = tma::Swizzle::b128, .rows = 64});
   ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
   for (const Listed& c : {Listed{0, 1, 0, 0, 1, 0},
                           {0, 64, 7, 1, 64, 960},
@@ -62,21 +62,22 @@ TEST(RaggedTile, has_the_listed_rows) {
 }
 TEST(RaggedTile, begins_at_the_tensor_itself) {
   for (const DType dtype : {DType::bf16, DType::f32, DType::f8_e4m3}) {
-    const PlaneGeometry plane = rows_of(dtype, 50, 2, 64);
-    const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 16});
+    const tma::PlaneGeometry plane = rows_of(dtype, 50, 2, 64);
+    const RaggedTMA3DTile tile =
+        tma::ragged_tile(plane, {.swizzle = tma::Swizzle::b128, .rows = 16});
     EXPECT_TRUE(tile.check().is_ok());
     EXPECT_EQ(tile.map.base, plane.base);
   }
 }
 TEST(RaggedTile, clips_at_both_ends_wherever_the_sequence_lies) {
-  const PlaneGeometry plane = rows_of(DType::bf16, 23, 2, 16);
-  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b32, .rows = 8});
+  const tma::PlaneGeometry plane = rows_of(DType::bf16, 23, 2, 16);
+  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = tma::Swizzle::b32, .rows = 8});
   ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
   int clipped_in_front = 0;
   for (int64_t start = 0; start <= 23; ++start) {
     for (int64_t n = 0; start + n <= 23; ++n) {
       for (int64_t first = -9; first <= n + 9; ++first) {
-        const RaggedRows rows{start, n, first};
+        const tma::RaggedRows rows{start, n, first};
         const bool crosses_both = first < 0 && first + 8 > 0 && first + 8 > n;
         ASSERT_EQ(tile.clips_in_one_copy(rows), !crosses_both);
         if (crosses_both) continue;
@@ -88,17 +89,17 @@ TEST(RaggedTile, clips_at_both_ends_wherever_the_sequence_lies) {
   EXPECT_GT(clipped_in_front, 100);
 }
 TEST(RaggedTile, of_one_row_clips_everywhere) {
-  const PlaneGeometry plane = rows_of(DType::bf16, 11, 1, 64);
-  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 1});
+  const tma::PlaneGeometry plane = rows_of(DType::bf16, 11, 1, 64);
+  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = tma::Swizzle::b128, .rows = 1});
   for (int64_t n = 0; n <= 6; ++n) {
     for (int64_t first = -3; first < 9; ++first) expect_clipped(plane, tile, {5, n, first}, 0);
   }
 }
 TEST(RaggedTile, holds_the_heads_of_a_group) {
   for (const int32_t group : {1, 2, 4, 8}) {
-    const PlaneGeometry plane = rows_of(DType::bf16, 40, 8, 72);
+    const tma::PlaneGeometry plane = rows_of(DType::bf16, 40, 8, 72);
     const RaggedTMA3DTile tile =
-        tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 32}, group);
+        tma::ragged_tile(plane, {.swizzle = tma::Swizzle::b128, .rows = 32}, group);
     ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
     EXPECT_EQ(tile.sequence_rows(), 32 / group);
     EXPECT_EQ(tile.map.transaction_bytes(), 32 * 64 * 2);
@@ -112,33 +113,33 @@ TEST(RaggedTile, holds_the_heads_of_a_group) {
 }
 TEST(RaggedTile, reaches_the_last_row_of_a_large_tensor) {
   std::mt19937 rng(7);
-  const PlaneGeometry plane = rows_of(DType::bf16, max_coordinate - 1, 2, 64);
-  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 4});
+  const tma::PlaneGeometry plane = rows_of(DType::bf16, tma::max_coordinate - 1, 2, 64);
+  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = tma::Swizzle::b128, .rows = 4});
   ASSERT_TRUE(tile.check().is_ok()) << tile.check().message();
   for (int i = 0; i < 50; ++i) {
-    const int64_t start = static_cast<int64_t>(rng() % (max_coordinate - 1)),
-                  n = max_coordinate - 1 - start;
+    const int64_t start = static_cast<int64_t>(rng() % (tma::max_coordinate - 1)),
+                  n = tma::max_coordinate - 1 - start;
     for (const int64_t first : {int64_t{0}, n / 2, n - 1, n, n + 5})
       expect_clipped(plane, tile, {start, n, first}, 1);
     if (n >= 2) expect_clipped(plane, tile, {start, n, -2}, 1);
   }
-  EXPECT_FALSE(tma::ragged_tile(rows_of(DType::bf16, max_coordinate, 2, 64),
-                                {.swizzle = Swizzle::b128, .rows = 4})
+  EXPECT_FALSE(tma::ragged_tile(rows_of(DType::bf16, tma::max_coordinate, 2, 64),
+                                {.swizzle = tma::Swizzle::b128, .rows = 4})
                    .check()
                    .is_ok());
 }
 TEST(RaggedTile, never_reads_behind_the_tensor) {
-  const PlaneGeometry plane = rows_of(DType::bf16, 20, 1, 64);
-  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 8});
-  for (const RaggedRows& rows :
-       {RaggedRows{15, 6, 0}, RaggedRows{20, 1, 0}, RaggedRows{15, 8, 0}}) {
+  const tma::PlaneGeometry plane = rows_of(DType::bf16, 20, 1, 64);
+  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = tma::Swizzle::b128, .rows = 8});
+  for (const tma::RaggedRows& rows :
+       {tma::RaggedRows{15, 6, 0}, tma::RaggedRows{20, 1, 0}, tma::RaggedRows{15, 8, 0}}) {
     for (const auto& [byte, landed] : walk(tile.map, tile.coordinates(rows, 0, 0)))
       EXPECT_FALSE(landed.in_bounds) << rows.start;
   }
 }
 TEST(RaggedTile, ends_the_valid_rows_of_a_page) {
-  const PlaneGeometry plane = plane_of({.num_heads = 1, .page_size = 16, .num_pages = 4});
-  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = Swizzle::b128, .rows = 64});
+  const tma::PlaneGeometry plane = plane_of({.num_heads = 1, .page_size = 16, .num_pages = 4});
+  const RaggedTMA3DTile tile = tma::ragged_tile(plane, {.swizzle = tma::Swizzle::b128, .rows = 64});
   ASSERT_TRUE(tile.check().is_ok());
   EXPECT_EQ(tile.sequence_rows(), 16) << "a copy stays in its page";
   for (int64_t page = 0; page < 4; ++page) {
@@ -146,7 +147,7 @@ TEST(RaggedTile, ends_the_valid_rows_of_a_page) {
       const auto shared =
           walk(tile.map, tile.coordinates({page * plane.row_stride(), valid, 0}, 0, 1));
       for (int32_t row = 0; row < 16; ++row) {
-        const Landed& landed = shared.at(swizzle(Swizzle::b128, row * 128));
+        const Landed& landed = shared.at(swizzle(tma::Swizzle::b128, row * 128));
         ASSERT_EQ(landed.in_bounds, row < valid);
         if (row < valid) {
           ASSERT_EQ(landed.address, address(plane, page, row, 0, 64));

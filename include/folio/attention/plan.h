@@ -22,21 +22,20 @@ namespace folio::inline v1 {
 [[nodiscard]] FOLIO_EXPORT const char* refuse(const AttentionProblem& problem,
                                               Device device = {}) noexcept;
 
-/// A kernel of this build.
-struct KernelName {
-  std::string_view name = {};  ///< a literal: lives as long as the program, null-terminated
-  bool runs_here = false;      ///< this machine offers the instructions that it needs
-};
-
-/// The kernels of this build, best first: names for Attention::create and FOLIO_FORCE_KERNEL.
-[[nodiscard]] FOLIO_EXPORT int32_t kernel_count() noexcept;
-/// The kernel at `index`; an empty name outside [0, kernel_count()).
-[[nodiscard]] FOLIO_EXPORT KernelName kernel_name(int32_t index) noexcept;
-
 /// The kernel for one problem, and the limits. Immutable plain data: copy it freely, use it from
 /// any thread.
 class Attention {
  public:
+  /// A kernel of this build.
+  struct KernelName {
+    std::string_view name = {};  ///< a literal: lives as long as the program, null-terminated
+    bool runs_here = false;      ///< this machine offers the instructions that it needs
+  };
+  /// The kernels of this build, best first: names for `create` and FOLIO_FORCE_KERNEL.
+  [[nodiscard]] FOLIO_EXPORT static int32_t kernel_count() noexcept;
+  /// The kernel at `index`; an empty name outside [0, kernel_count()).
+  [[nodiscard]] FOLIO_EXPORT static KernelName kernel_name(int32_t index) noexcept;
+
   /// `kernel`: use this one (or refuse); empty: FOLIO_FORCE_KERNEL, then the first that does not
   /// refuse. Errors: invalid_argument for a broken problem, strides that reach beyond memory
   /// (PagedKVView), limits below their least or so large that no memory holds what they need, or an

@@ -20,6 +20,7 @@
 #include "folio/cache/step_members.h"
 #include "folio/cache/tma_members.h"
 #include "folio/cache/tma_plane.h"
+#include "folio/core/element.h"
 #include "folio/core/status.h"
 #include "folio/core/tensor_view.h"
 #include "folio/core/vec.h"
@@ -33,7 +34,7 @@ struct ContinuousKVCache
       detail::CacheTmaTiles<ContinuousKVCache<D, Params>,
                             detail::TmaSizes{D, Params.num_heads, Params.head_size, 0,
                                              Params.is_mla}> {
-  static_assert(is_supported(D), "ContinuousKVCache: dtype has no element type");
+  static_assert(detail::is_supported(D), "ContinuousKVCache: dtype has no element type");
   static_assert(Params.num_heads >= 1 && Params.head_size >= 1,
                 "ContinuousKVCache: num_heads and head_size are at least 1");
   static_assert(int64_t{Params.num_heads} * Params.head_size <= INT32_MAX,
@@ -49,7 +50,7 @@ struct ContinuousKVCache
   static constexpr int64_t row_size = int64_t{Params.num_heads} * Params.head_size;
 
   using element_type = element_t<D>;
-  using scale_type = no_element;
+  using scale_type = detail::no_element;
   using blocks_tt_layout = Layout<IntTuple<-1, -1, Params.num_heads, Params.head_size>,
                                   IntTuple<-1, row_size, Params.head_size, 1>>;
   using blocks_tt_type = TensorView<element_type, blocks_tt_layout>;
@@ -127,13 +128,18 @@ struct ContinuousKVCache
   }
 
   /// The plane as the functions of tma/ take it.
-  FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const {
+  FOLIO_HOST_DEVICE tma::PlaneGeometry tma_plane() const {
     constexpr int64_t bytes = sizeof(element_type);
-    return {address_of(blocks.data),  D,
-            Params.num_heads,         Params.head_size,
-            blocks.extent(0),         blocks.extent(1),
-            blocks.stride(0) * bytes, row_size * bytes,
-            Params.head_size * bytes, false};
+    return {tma::address_of(blocks.data),
+            D,
+            Params.num_heads,
+            Params.head_size,
+            blocks.extent(0),
+            blocks.extent(1),
+            blocks.stride(0) * bytes,
+            row_size * bytes,
+            Params.head_size * bytes,
+            false};
   }
 };
 

@@ -16,6 +16,7 @@
 #include "folio/cache/paged_kv_view.h"
 #include "folio/cache/static_params.h"
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/vec.h"
 #include "folio/tma/ragged_tile.h"
 
@@ -124,7 +125,9 @@ concept KVCacheT =
       { c.row_idx(u, u) } -> std::same_as<int64_t>;
       { c.get_tma_row(i) } -> std::same_as<int64_t>;
       { c.template populate<detail::sample_tile<C>, detail::sample_tile<C>, false, true>(u, u) };
-    } && KVCacheTraits<C>::quantization_enabled == is_scale_dtype(KVCacheTraits<C>::scale_dtype) &&
+    } &&
+    KVCacheTraits<C>::quantization_enabled ==
+        detail::is_scale_dtype(KVCacheTraits<C>::scale_dtype) &&
     (!KVCacheTraits<C>::quantization_enabled || detail::HasScaleAccess<C>);
 
 namespace detail {
@@ -135,15 +138,15 @@ template <class C>
 inline constexpr int row_elements = C::kv_params.num_heads * C::kv_params.head_size;
 template <class C>
 concept HasTmaTiles = requires(const C c) {
-  { c.tma_plane() } -> std::same_as<PlaneGeometry>;
-  { c.template create_tma_tile<Swizzle::b128, 1>() } -> std::same_as<TMATensorTile<3>>;
-  { c.template create_ragged_tma_tile<Swizzle::b128, 1>() } -> std::same_as<RaggedTMA3DTile>;
+  { c.tma_plane() } -> std::same_as<tma::PlaneGeometry>;
+  { c.template create_tma_tile<tma::Swizzle::b128, 1>() } -> std::same_as<TMATensorTile<3>>;
+  { c.template create_ragged_tma_tile<tma::Swizzle::b128, 1>() } -> std::same_as<RaggedTMA3DTile>;
   {
-    c.template create_rope_tma_tile<Swizzle::none, 1, 8,
+    c.template create_rope_tma_tile<tma::Swizzle::none, 1, 8,
                                     C::kv_params.head_size * bit_width(C::dtype) / 8 - 16>()
   } -> std::same_as<TMATensorTile<3>>;
   {
-    c.template create_gather4_tma_tile<row_elements<C>, row_elements<C>, Swizzle::b128>()
+    c.template create_gather4_tma_tile<row_elements<C>, row_elements<C>, tma::Swizzle::b128>()
   } -> std::same_as<TMATensorTile<2>>;
 };
 /// Rows of one head: the rope of a row is that of its head.

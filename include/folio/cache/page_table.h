@@ -22,6 +22,12 @@ struct PageTable {
   [[nodiscard]] FOLIO_HOST_DEVICE constexpr int64_t row_start(int64_t b) const {
     return row_starts != nullptr ? row_starts[b] : b * row_stride;
   }
+  /// Columns that our table builders allocate for `columns` pages: rows stay 32-byte aligned and a
+  /// 16-wide read that starts at any used entry stays inside the row. The static face requires
+  /// this; the run-time face does not.
+  [[nodiscard]] FOLIO_HOST_DEVICE static constexpr int64_t padded_columns(int64_t columns) {
+    return (columns + 7) / 8 * 8 + 16;
+  }
 };
 
 /// Copy the first `tokens` slots of page `from` to page `to`, values and scales, in every layer.
@@ -32,12 +38,5 @@ struct PageCopy {
   int32_t tokens = 0;
   bool operator==(const PageCopy&) const = default;
 };
-
-/// Columns that our table builders allocate for `columns` pages: rows stay 32-byte aligned and a
-/// 16-wide read that starts at any used entry stays inside the row. The static face requires this;
-/// the run-time face does not.
-FOLIO_HOST_DEVICE constexpr int64_t padded_table_columns(int64_t columns) {
-  return (columns + 7) / 8 * 8 + 16;
-}
 
 }  // namespace folio::inline v1

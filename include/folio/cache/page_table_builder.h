@@ -2,7 +2,7 @@
 /// folio/cache/page_table_builder.h: writes the dense page table that every face of folio accepts,
 /// from lists of page ids, and the static face's CacheTables from a batch.
 ///
-///     entries [rows, row_stride] uint32,   row_stride = padded_table_columns(columns)
+///     entries [rows, row_stride] uint32,   row_stride = PageTable::padded_columns(columns)
 ///     row b:  id id id ... id | num_pages num_pages ... num_pages
 ///
 /// Rows begin on 32-byte boundaries and what holds no page is the sentinel `num_pages`: what the
@@ -13,8 +13,6 @@
 #include <cstdint>
 #include <span>
 
-#include "folio/cache/batch.h"
-#include "folio/cache/cache_tables.h"
 #include "folio/cache/page_table.h"
 #include "folio/core/execution.h"
 #include "folio/core/export.h"
@@ -57,25 +55,5 @@ class PageTableBuilder {
   int64_t row_stride_ = 0;
   int64_t num_pages_ = 0;
 };
-
-/// Bytes that make_cache_tables needs for `batch` sequences of at most `columns` pages. Errors: as
-/// PageTableBuilder::table_bytes.
-[[nodiscard]] FOLIO_EXPORT Result<int64_t> cache_tables_bytes(int64_t batch,
-                                                              int64_t columns) noexcept;
-
-/// The tables of a static cache for one step, in `memory`, which is 32-byte aligned and outlives
-/// them: the rows of the batch's table, dense and padded, and the lengths before the step, which
-/// are the context lengths less the new tokens. Entries >= num_pages are unassigned. Columns are
-/// those of the longest context. For a device, fill memory on the host and copy it: `lookup_table`
-/// is its beginning, `cache_lengths` lies behind the table.
-///
-/// Errors: invalid_argument for page_size < 1, num_pages outside [0, 2^32 - 1], a batch without
-/// sequences or arrays, a sequence with more new tokens than its context or less than none, rows
-/// that begin outside what PageTable allows, memory that is too small (cache_tables_bytes) or
-/// misaligned.
-[[nodiscard]] FOLIO_EXPORT Result<CacheTables> make_cache_tables(const Batch& batch,
-                                                                 int32_t page_size,
-                                                                 int64_t num_pages,
-                                                                 MemorySpan memory) noexcept;
 
 }  // namespace folio::inline v1

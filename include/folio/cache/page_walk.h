@@ -14,9 +14,10 @@
 #include "folio/cache/page_table.h"
 #include "folio/cache/paged_kv_view.h"
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::detail {
 
 /// The page id of an entry that is unassigned.
 inline constexpr int64_t no_page = -1;
@@ -113,4 +114,4 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE float scale_at(const ScaleView& scales, in
   return scales.tensor_scale != nullptr ? scale * *scales.tensor_scale : scale;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::detail

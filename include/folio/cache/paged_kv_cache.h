@@ -25,6 +25,7 @@
 #include "folio/cache/tma_members.h"
 #include "folio/cache/tma_plane.h"
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 #include "folio/core/vec.h"
@@ -38,13 +39,13 @@ struct PagedKVCache
       detail::CacheTmaTiles<PagedKVCache<D, Params, PageSize, ScaleDType, QuantizationGranularity>,
                             detail::TmaSizes{D, Params.num_heads, Params.head_size, PageSize,
                                              Params.is_mla}> {
-  static_assert(is_supported(D), "PagedKVCache: dtype has no element type");
+  static_assert(detail::is_supported(D), "PagedKVCache: dtype has no element type");
   static_assert(Params.num_heads >= 1 && Params.head_size >= 1,
                 "PagedKVCache: num_heads and head_size are at least 1");
   static_assert(int64_t{Params.num_heads} * Params.head_size <= INT32_MAX,
                 "PagedKVCache: a row has less than 2^31 elements");
   static_assert(PageSize >= 1, "PagedKVCache: page_size is at least 1");
-  static_assert(ScaleDType == DType::invalid || is_scale_dtype(ScaleDType),
+  static_assert(ScaleDType == DType::invalid || detail::is_scale_dtype(ScaleDType),
                 "PagedKVCache: scale_dtype is one of f32, f16, bf16, f8_e8m0, f8_e4m3, or invalid "
                 "for no scales");
   static_assert(QuantizationGranularity >= 1,
@@ -200,10 +201,10 @@ struct PagedKVCache
     return scales.stride(0) / scale_row_size;
   }
   /// The plane seen as a matrix of rows; and the scales'.
-  FOLIO_HOST_DEVICE constexpr PagedRows<PageSize> rows() const {
+  FOLIO_HOST_DEVICE constexpr detail::PagedRows<PageSize> rows() const {
     return {blocks.extent(0), row_stride()};
   }
-  FOLIO_HOST_DEVICE constexpr PagedRows<PageSize> scale_rows() const {
+  FOLIO_HOST_DEVICE constexpr detail::PagedRows<PageSize> scale_rows() const {
     return {scales.extent(0), scale_row_stride()};
   }
   /// Rows from the plane's first to its last one; row num_kv_rows() is out of bounds.
@@ -230,11 +231,18 @@ struct PagedKVCache
   }
 
   /// The plane as the functions of tma/ take it.
-  FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const {
+  FOLIO_HOST_DEVICE tma::PlaneGeometry tma_plane() const {
     constexpr int64_t bytes = sizeof(element_type);
-    return {address_of(blocks.data),  D,        Params.num_heads,         Params.head_size,
-            blocks.extent(0),         PageSize, blocks.stride(0) * bytes, row_size * bytes,
-            Params.head_size * bytes, true};
+    return {tma::address_of(blocks.data),
+            D,
+            Params.num_heads,
+            Params.head_size,
+            blocks.extent(0),
+            PageSize,
+            blocks.stride(0) * bytes,
+            row_size * bytes,
+            Params.head_size * bytes,
+            true};
   }
 
  private:

@@ -18,6 +18,7 @@
 #include "folio/cache/layer_caches.h"
 #include "folio/cache/paged_kv_cache.h"
 #include "folio/cache/static_checks.h"
+#include "folio/core/element.h"
 #include "folio/core/execution.h"
 #include "folio/core/status.h"
 #include "folio/core/tensor_view.h"

@@ -29,10 +29,14 @@ namespace folio::inline v1 {
 /// page ids = row numbers.
 inline constexpr int32_t unbounded_page_size = std::numeric_limits<int32_t>::max();
 
+namespace detail {
+
 /// The types that scales may have.
 FOLIO_HOST_DEVICE constexpr bool is_scale_dtype(DType dtype) {
   return is_supported(dtype) && dtype != DType::f8_e5m2 && dtype != DType::i8;
 }
+
+}  // namespace detail
 
 /// Scales of a quantised plane: value = stored * scale (* *tensor_scale), in float32.
 ///

@@ -54,18 +54,4 @@ FOLIO_EXPORT Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int
                                                        MemorySpan blocks,
                                                        MemorySpan scales = {}) noexcept;
 
-/// A run of bytes that belong to one page: `data` + `bytes`.
-struct Extent {
-  std::byte* data = nullptr;
-  int64_t bytes = 0;
-  bool operator==(const Extent&) const = default;
-};
-
-/// The byte runs of `page` over all planes, values and per-page scales, ascending by address,
-/// adjacent runs merged: what copies, tiers and transports move. Scales shared by several pages
-/// (page stride 0) are not part of a page. Errors: invalid_argument if `page` >= num_pages of a
-/// plane; out_of_memory.
-FOLIO_EXPORT Result<std::vector<Extent>> page_extents(std::span<const KVPlanes> planes,
-                                                      uint32_t page) noexcept;
-
 }  // namespace folio::inline v1

@@ -13,6 +13,8 @@
 
 namespace folio::inline v1 {
 
+namespace detail {
+
 /// Rows of a tile that lie in one page; page_size 0: not paged.
 FOLIO_HOST_DEVICE constexpr int sub_rows(int tile_rows, int page_size) {
   return page_size <= 0 || page_size >= tile_rows ? tile_rows : page_size;
@@ -21,8 +23,6 @@ FOLIO_HOST_DEVICE constexpr int sub_rows(int tile_rows, int page_size) {
 FOLIO_HOST_DEVICE constexpr int num_sub(int tile_rows, int page_size) {
   return tile_rows / sub_rows(tile_rows, page_size);
 }
-
-namespace detail {
 
 template <int BN, int PageSize>
 concept tile_and_page_divide_one_another =
@@ -58,13 +58,13 @@ struct PagedRowIndices {
                 "PagedRowIndices: a tile spans at most 16 pages");
   static_assert(detail::pair_of_ctas_halves_the_tile<BN, PageSize, PairCta>,
                 "PagedRowIndices: each CTA of a pair loads half of the pieces");
-  static constexpr int eff_page = sub_rows(BN, PageSize);
+  static constexpr int eff_page = detail::sub_rows(BN, PageSize);
   static constexpr int num_pages = BN / eff_page;
   static constexpr int cta_group = PairCta ? 2 : 1;
   /// pieces this CTA loads as K
   static constexpr int num_k_pages = PairCta && num_pages > 1 ? num_pages / 2 : num_pages;
   /// rows of one such piece
-  static constexpr int k_page_rows = sub_rows(PairCta ? BN / 2 : BN, PageSize);
+  static constexpr int k_page_rows = detail::sub_rows(PairCta ? BN / 2 : BN, PageSize);
 
   uint32_t rows[num_pages] = {};
   int32_t valid_pages = 0;  ///< leading pieces whose page is assigned
@@ -96,6 +96,8 @@ struct PagedRowIndices {
     return rest < 0 ? 0 : rest > num_k_pages ? num_k_pages : rest;
   }
 };
+
+namespace detail {
 
 /// Table entries per load of `populate`: the largest power of two, at most 8, that divides both the
 /// number of pages of the tile and the pages of the promised alignment. 1 for a tile inside one
@@ -134,8 +136,6 @@ struct PagedRows {
     return encoded_index / PageSize * row_stride + encoded_index % PageSize;
   }
 };
-
-namespace detail {
 
 /// `populate` over one row of a table of pages, as the seed documents it. `table_row` is 32-byte
 /// aligned and padded by 16 entries; base_kv_row is a multiple of BaseAlignment.

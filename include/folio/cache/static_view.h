@@ -16,6 +16,7 @@
 #include "folio/cache/paged_kv_cache.h"
 #include "folio/cache/paged_kv_view.h"
 #include "folio/cache/static_checks.h"
+#include "folio/core/element.h"
 #include "folio/core/status.h"
 
 namespace folio::inline v1 {

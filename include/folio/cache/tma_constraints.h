@@ -19,40 +19,42 @@
 
 namespace folio::inline v1::detail {
 
-template <DType D> concept elements_have_a_tma_type = tma_dtype_of(D) != TmaDType::invalid;
+template <DType D>
+concept elements_have_a_tma_type = tma::data_type_of(D) != tma::DataType::invalid;
 /// Strides of maps are multiples of 16 bytes.
 template <DType D, int HeadSize>
 concept head_is_a_multiple_of_16_bytes = HeadSize >= 0 && HeadSize * (bit_width(D) / 8) % 16 == 0;
-template <DType D, Swizzle Mode, int BK>
+template <DType D, tma::Swizzle Mode, int BK>
 concept tile_columns_are_whole_swizzle_chunks = BK >= 1 && BK % swizzle_granularity(D, Mode) == 0;
 template <int BN, int PageSize>
 concept box_has_at_most_256_rows = BN >= 1 && sub_rows(BN, PageSize) <= 256;
 /// Shared memory receives copies at multiples of 128 bytes.
-template <DType D, Swizzle Mode, int BN, int BK, int PageSize>
+template <DType D, tma::Swizzle Mode, int BN, int BK, int PageSize>
 concept copies_begin_at_multiples_of_128_bytes =
     tile_layout(D, Mode, BN, BK).takes_boxes_of(sub_rows(BN, PageSize));
 template <int Depth, int HeadSize>
 concept depth_lies_within_the_head = Depth >= 1 && (HeadSize == 0 || Depth <= HeadSize);
 
 /// A tile of BN keys and BK columns, cut into copies of one page and one chunk.
-template <DType D, Swizzle Mode, int BN, int BK, int PageSize>
+template <DType D, tma::Swizzle Mode, int BN, int BK, int PageSize>
 concept TmaTileGeometry =
     elements_have_a_tma_type<D> && tile_columns_are_whole_swizzle_chunks<D, Mode, BK> &&
     tile_and_page_divide_one_another<BN, PageSize> && box_has_at_most_256_rows<BN, PageSize> &&
     copies_begin_at_multiples_of_128_bytes<D, Mode, BN, BK, PageSize>;
 
-template <DType D, Swizzle Mode, int BK, int Fold>
+template <DType D, tma::Swizzle Mode, int BK, int Fold>
 concept fold_is_one_or_every_chunk_of_the_tile =
     Fold == 1 || (Fold >= 2 && Fold == BK / swizzle_granularity(D, Mode));
 /// A folded copy counts chunks; one that hangs over the head's end would bring columns of the next
 /// head.
-template <DType D, Swizzle Mode, int Depth, int Fold>
+template <DType D, tma::Swizzle Mode, int Depth, int Fold>
 concept folded_head_is_whole_swizzle_chunks =
     Fold == 1 || Depth % swizzle_granularity(D, Mode) == 0;
 template <int BN, int PageSize, int Fold, bool RowMajor>
 concept row_major_tile_is_whole_atoms_of_8_rows =
     !RowMajor || (Fold >= 2 && sub_rows(BN, PageSize) % 8 == 0 && PageSize % 8 == 0);
-template <DType D, Swizzle Mode, int BN, int Depth, int BK, int PageSize, int Fold, bool RowMajor>
+template <DType D, tma::Swizzle Mode, int BN, int Depth, int BK, int PageSize, int Fold,
+          bool RowMajor>
 concept TmaFold = fold_is_one_or_every_chunk_of_the_tile<D, Mode, BK, Fold> &&
                   folded_head_is_whole_swizzle_chunks<D, Mode, Depth, Fold> &&
                   row_major_tile_is_whole_atoms_of_8_rows<BN, PageSize, Fold, RowMajor>;
@@ -71,18 +73,18 @@ concept tile_height_is_a_multiple_of_4 = TileHeight >= 4 && TileHeight % 4 == 0;
 template <int TileWidth, int TileStride>
 concept tile_width_is_at_most_tile_stride = TileWidth >= 1 && TileWidth <= TileStride;
 /// The map walks whole rows of the cache, all heads.
-template <TmaDType T, int TileStride, int64_t RowBytes>
+template <tma::DataType T, int TileStride, int64_t RowBytes>
 concept tile_stride_is_the_row_of_the_cache =
     RowBytes == 0 || int64_t{TileStride} * element_bytes(T) == RowBytes;
-template <TmaDType T, int TileWidth, Swizzle Mode>
+template <tma::DataType T, int TileWidth, tma::Swizzle Mode>
 concept gather4_box_is_whole_16_bytes_and_at_most_256_elements =
     tma::gather4_box_width(T, TileWidth, Mode) <= 256 &&
     tma::gather4_box_width(T, TileWidth, Mode) * element_bytes(T) % 16 == 0;
-template <TmaDType T, int TileWidth, Swizzle Mode, int TileHeight>
+template <tma::DataType T, int TileWidth, tma::Swizzle Mode, int TileHeight>
 concept groups_of_4_rows_begin_at_multiples_of_128_bytes =
     (TileHeight == 4 && tma::gather4_num_col_groups(T, TileWidth, Mode) == 1) ||
     4 * tma::gather4_box_width(T, TileWidth, Mode) * element_bytes(T) % 128 == 0;
-template <TmaDType T, int TileWidth, int TileStride, Swizzle Mode, int TileHeight>
+template <tma::DataType T, int TileWidth, int TileStride, tma::Swizzle Mode, int TileHeight>
 concept TmaGather4 =
     element_bytes(T) > 0 &&
     tile_height_is_a_multiple_of_4<TileHeight>&&
@@ -97,11 +99,10 @@ template <DType ScaleDType, int BMN>
 concept scale_tile_is_whole_16_bytes_and_at_most_256_scales =
     BMN >= 1 && BMN <= 256 && BMN * (bit_width(ScaleDType) / 8) % 16 == 0;
 
-namespace detail {
-
 /// create_tma_tile: rank 3, or folded.
 template <int Fold, bool RowMajor>
-FOLIO_HOST_DEVICE constexpr auto row_tile(const PlaneGeometry& plane, const TileSpec& spec) {
+FOLIO_HOST_DEVICE constexpr auto row_tile(const tma::PlaneGeometry& plane,
+                                          const tma::TileSpec& spec) {
   if constexpr (Fold == 1) {
     return tma::cache_tile(plane, spec);
   } else if constexpr (!RowMajor) {
@@ -111,5 +112,4 @@ FOLIO_HOST_DEVICE constexpr auto row_tile(const PlaneGeometry& plane, const Tile
   }
 }
 
-}  // namespace detail
 }  // namespace folio::inline v1::detail

@@ -23,7 +23,7 @@ namespace detail {
 /// Tiles are those of a plane; an operand over a cache that describes none has none.
 template <class T>
 concept type_describes_its_plane = requires(const T& t) {
-  { t.tma_plane() } -> std::same_as<PlaneGeometry>;
+  { t.tma_plane() } -> std::same_as<tma::PlaneGeometry>;
 };
 
 /// What a type knows of its plane when it is compiled; 0: known at run time only, and refused by
@@ -44,7 +44,7 @@ struct TmaSizes {
 template <class Self, TmaSizes S>
 struct RowTmaTiles {
   /// The BK bf16 elements of rope behind PaddedDepth bytes of each head.
-  template <Swizzle Mode, int BN, int BK, int PaddedDepth>
+  template <tma::Swizzle Mode, int BN, int BK, int PaddedDepth>
     requires type_describes_its_plane<Self> &&
              head_is_a_multiple_of_16_bytes<S.dtype, S.head_size> &&
              padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
@@ -56,9 +56,9 @@ struct RowTmaTiles {
   }
   /// Four rows per copy, at coordinates of get_tma_row. TileWidth and TileStride count elements of
   /// TmaType, which sees the same bytes.
-  template <int TileWidth, int TileStride = TileWidth, Swizzle Mode = Swizzle::none,
-            int TileHeight = 4, TmaDType TmaType = tma_dtype_of(S.dtype),
-            L2Promotion L2 = L2Promotion::none>
+  template <int TileWidth, int TileStride = TileWidth, tma::Swizzle Mode = tma::Swizzle::none,
+            int TileHeight = 4, tma::DataType TmaType = tma::data_type_of(S.dtype),
+            tma::L2Promotion L2 = tma::L2Promotion::none>
     requires type_describes_its_plane<Self> &&
              TmaGather4<TmaType, TileWidth, TileStride, Mode, TileHeight> &&
              tile_stride_is_the_row_of_the_cache<TmaType, TileStride, S.row_bytes()>
@@ -67,24 +67,24 @@ struct RowTmaTiles {
   }
   /// The TileWidth bf16 elements of rope behind PaddedDepth bytes of each row; the pitch is the
   /// whole row.
-  template <int TileWidth, int PaddedDepth, Swizzle Mode = Swizzle::none, int TileHeight = 4,
-            L2Promotion L2 = L2Promotion::none>
+  template <int TileWidth, int PaddedDepth, tma::Swizzle Mode = tma::Swizzle::none,
+            int TileHeight = 4, tma::L2Promotion L2 = tma::L2Promotion::none>
     requires type_describes_its_plane<Self> &&
              padded_depth_is_a_multiple_of_16_bytes<PaddedDepth> &&
-             TmaGather4<TmaDType::bf16, TileWidth, TileWidth, Mode, TileHeight> &&
-             tile_stride_is_the_row_of_the_cache<TmaDType::bf16, (PaddedDepth + 2 * TileWidth) / 2,
-                                                 S.row_bytes()>
+             TmaGather4<tma::DataType::bf16, TileWidth, TileWidth, Mode, TileHeight> &&
+             tile_stride_is_the_row_of_the_cache<tma::DataType::bf16,
+                                                 (PaddedDepth + 2 * TileWidth) / 2, S.row_bytes()>
   FOLIO_HOST_DEVICE TMATensorTile<2> create_rope_gather4_tma_tile() const {
     return tma::rope_gather4_tile(plane(), {TileHeight, TileWidth, PaddedDepth, Mode, L2});
   }
 
  protected:
-  FOLIO_HOST_DEVICE PlaneGeometry plane() const {
+  FOLIO_HOST_DEVICE tma::PlaneGeometry plane() const {
     return static_cast<const Self&>(*this).tma_plane();
   }
   /// Depth 0: the whole head.
-  template <Swizzle Mode, int BN, int BK, int Depth = 0>
-  FOLIO_HOST_DEVICE static constexpr TileSpec spec() {
+  template <tma::Swizzle Mode, int BN, int BK, int Depth = 0>
+  FOLIO_HOST_DEVICE static constexpr tma::TileSpec spec() {
     return {.swizzle = Mode, .rows = BN, .columns = BK, .depth = Depth};
   }
 };
@@ -95,8 +95,8 @@ struct CacheTmaTiles : RowTmaTiles<Self, S> {
   /// Copies of one chunk and at most BN keys, within a page. Coordinates: first column, head, row.
   /// Fold: all chunks in one copy, as chunk after chunk, or with RowMajor as atoms of eight rows
   /// (coordinates in tma/row_tiles.h).
-  template <Swizzle Mode, int BN, int BK = padded_depth(S.dtype, Mode, S.head_size), int Fold = 1,
-            bool RowMajor = false>
+  template <tma::Swizzle Mode, int BN, int BK = padded_depth(S.dtype, Mode, S.head_size),
+            int Fold = 1, bool RowMajor = false>
     requires head_is_a_multiple_of_16_bytes<S.dtype, S.head_size> &&
              TmaTileGeometry<S.dtype, Mode, BN, BK, S.page_size> &&
              TmaFold<S.dtype, Mode, BN, S.head_size, BK, S.page_size, Fold, RowMajor>
@@ -105,7 +105,8 @@ struct CacheTmaTiles : RowTmaTiles<Self, S> {
   }
   /// The same keys with a run-time end: rows of a sequence beyond it read as zero and are not
   /// stored to.
-  template <Swizzle Mode, int BN, int BK = padded_depth(S.dtype, Mode, S.head_size), int Group = 1>
+  template <tma::Swizzle Mode, int BN, int BK = padded_depth(S.dtype, Mode, S.head_size),
+            int Group = 1>
     requires head_is_a_multiple_of_16_bytes<S.dtype, S.head_size> &&
              tile_and_heads_are_whole_groups<S.num_heads, BN, Group> &&
              TmaTileGeometry<S.dtype, Mode, BN / Group, BK, S.page_size>
@@ -114,7 +115,7 @@ struct CacheTmaTiles : RowTmaTiles<Self, S> {
   }
   /// Copies with the page id as coordinate: 0, slot, first chunk, head, page. All chunks of a page
   /// at once, or one.
-  template <Swizzle Mode, int BN, int BK = padded_depth(S.dtype, Mode, S.head_size),
+  template <tma::Swizzle Mode, int BN, int BK = padded_depth(S.dtype, Mode, S.head_size),
             tma::ChunksPerCopy PerCopy = tma::ChunksPerCopy::all>
     requires head_is_a_multiple_of_16_bytes<S.dtype, S.head_size> &&
              TmaTileGeometry<S.dtype, Mode, BN, BK, S.page_size> &&
@@ -124,7 +125,7 @@ struct CacheTmaTiles : RowTmaTiles<Self, S> {
   }
   /// The first LatentDepth columns of latent rows; the others read as zero. The rope behind them:
   /// create_rope_tma_tile with a PaddedDepth of the latent part's bytes.
-  template <Swizzle Mode, int BN, int LatentDepth,
+  template <tma::Swizzle Mode, int BN, int LatentDepth,
             int BK = padded_depth(S.dtype, Mode, LatentDepth)>
     requires cache_keeps_a_latent_row<S.is_mla> &&
              depth_lies_within_the_head<LatentDepth, S.head_size> &&
@@ -138,7 +139,7 @@ struct CacheTmaTiles : RowTmaTiles<Self, S> {
 /// An operand's: the first Depth columns of a head. Otherwise as the cache's.
 template <class Self, TmaSizes S>
 struct OperandTmaTiles : RowTmaTiles<Self, S> {
-  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(S.dtype, Mode, Depth),
+  template <tma::Swizzle Mode, int BN, int Depth, int BK = padded_depth(S.dtype, Mode, Depth),
             int Fold = 1, bool RowMajor = false>
     requires type_describes_its_plane<Self> && depth_lies_within_the_head<Depth, S.head_size> &&
              head_is_a_multiple_of_16_bytes<S.dtype, S.head_size> &&
@@ -148,7 +149,7 @@ struct OperandTmaTiles : RowTmaTiles<Self, S> {
     return detail::row_tile<Fold, RowMajor>(this->plane(),
                                             this->template spec<Mode, BN, BK, Depth>());
   }
-  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(S.dtype, Mode, Depth),
+  template <tma::Swizzle Mode, int BN, int Depth, int BK = padded_depth(S.dtype, Mode, Depth),
             int Group = 1>
     requires type_describes_its_plane<Self> && depth_lies_within_the_head<Depth, S.head_size> &&
              head_is_a_multiple_of_16_bytes<S.dtype, S.head_size> &&
@@ -162,7 +163,7 @@ struct OperandTmaTiles : RowTmaTiles<Self, S> {
 /// An operand with pages: copies with the page id as coordinate, too.
 template <class Self, TmaSizes S>
 struct PagedOperandTmaTiles : OperandTmaTiles<Self, S> {
-  template <Swizzle Mode, int BN, int Depth, int BK = padded_depth(S.dtype, Mode, Depth),
+  template <tma::Swizzle Mode, int BN, int Depth, int BK = padded_depth(S.dtype, Mode, Depth),
             tma::ChunksPerCopy PerCopy = tma::ChunksPerCopy::all>
     requires type_describes_its_plane<Self> && depth_lies_within_the_head<Depth, S.head_size> &&
              head_is_a_multiple_of_16_bytes<S.dtype, S.head_size> &&

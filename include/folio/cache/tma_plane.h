@@ -8,7 +8,7 @@
 #include "folio/core/host_device.h"
 #include "folio/tma/tile.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tma {
 
 /// An address as a number; never dereferenced.
 FOLIO_HOST_DEVICE inline uint64_t address_of(const void* data) {
@@ -17,7 +17,7 @@ FOLIO_HOST_DEVICE inline uint64_t address_of(const void* data) {
 
 /// A plane of the run-time face: any strides, any order of heads and slots. Unbounded pages are
 /// rows that follow one another.
-FOLIO_HOST_DEVICE inline PlaneGeometry tma_plane_of(const PagedKVView& view) {
+FOLIO_HOST_DEVICE inline PlaneGeometry plane_of(const PagedKVView& view) {
   PlaneGeometry plane;
   plane.base = address_of(view.data);
   plane.dtype = view.dtype;
@@ -35,9 +35,8 @@ FOLIO_HOST_DEVICE inline PlaneGeometry tma_plane_of(const PagedKVView& view) {
 }
 
 /// `rows` packed rows of [heads, head_size] elements that follow one another.
-FOLIO_HOST_DEVICE inline PlaneGeometry tma_plane_of_rows(const void* data, DType dtype,
-                                                         int64_t rows, int64_t num_heads,
-                                                         int64_t head_size) {
+FOLIO_HOST_DEVICE inline PlaneGeometry plane_of_rows(const void* data, DType dtype, int64_t rows,
+                                                     int64_t num_heads, int64_t head_size) {
   PlaneGeometry plane;
   plane.base = address_of(data);
   plane.dtype = dtype;
@@ -52,4 +51,4 @@ FOLIO_HOST_DEVICE inline PlaneGeometry tma_plane_of_rows(const void* data, DType
   return plane;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tma

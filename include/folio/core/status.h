@@ -35,6 +35,8 @@ enum class Errc : uint8_t {
 
 FOLIO_EXPORT const char* name(Errc code) noexcept;
 
+namespace detail {
+
 /// One value of a message: plain data, so that callers need neither allocator nor iostream.
 struct MessageArg {
   enum class Kind : uint8_t { text, integer, real } kind = Kind::text;
@@ -53,6 +55,8 @@ struct MessageArg {
   MessageArg(I i) noexcept : kind(Kind::integer), integer(static_cast<int64_t>(i)) {}
   MessageArg(double r) noexcept : kind(Kind::real), real(r) {}
 };
+
+}  // namespace detail
 
 class [[nodiscard]] Status {
  public:
@@ -82,7 +86,7 @@ class [[nodiscard]] Status {
   }
 
   /// A failure whose message is `format` with each `{}` replaced by the next argument.
-  FOLIO_EXPORT static Status format(Errc code, const char* format, const MessageArg* args,
+  FOLIO_EXPORT static Status format(Errc code, const char* format, const detail::MessageArg* args,
                                     int count) noexcept;
   [[noreturn]] FOLIO_EXPORT static void throw_error(const Status& status);
   /// What a Result holds that was made from an ok status.
@@ -105,7 +109,7 @@ template <class... Args>
   if constexpr (sizeof...(Args) == 0) {
     return Status::format(code, format, nullptr, 0);
   } else {
-    const MessageArg list[] = {MessageArg(args)...};
+    const detail::MessageArg list[] = {detail::MessageArg(args)...};
     return Status::format(code, format, list, static_cast<int>(sizeof...(Args)));
   }
 }

@@ -78,15 +78,15 @@ struct row_major_strides<Shape, std::integer_sequence<int, I...>> {
   using type = IntTuple<row_major_stride<Shape>(I)...>;
 };
 
-}  // namespace detail
-
 /// Strides of a packed row-major tensor of this shape.
 template <class Shape>
-using row_major_strides_t = typename detail::row_major_strides<Shape>::type;
+using row_major_strides_t = typename row_major_strides<Shape>::type;
+
+}  // namespace detail
 
 /// Extents and strides, in elements. Its size is 8 bytes per run-time value; a fully static layout
 /// is empty.
-template <class Shape, class Strides = row_major_strides_t<Shape>>
+template <class Shape, class Strides = detail::row_major_strides_t<Shape>>
 struct Layout {
   static_assert(Shape::rank >= 1 && Shape::rank == Strides::rank,
                 "Layout: one stride for each extent");

@@ -2,7 +2,7 @@
 /// folio/core/vec.h: a fixed number of elements passed by value, the seeds' SIMD[T, w].
 #pragma once
 
-#include "folio/core/dtype.h"
+#include "folio/core/element.h"
 
 namespace folio::inline v1 {
 

@@ -176,7 +176,7 @@ class FOLIO_EXPORT PagePool {
   /// for a stale id, or another number of rows than of ids; nothing is written then
   [[nodiscard]] Status batch_rows(std::span<const SequenceId> ids, std::span<int64_t> rows,
                                   uint32_t group = 0) const noexcept;
-  /// All rows: base and stride never change; 32-byte aligned; `padded_table_columns` wide;
+  /// All rows: base and stride never change; 32-byte aligned; `PageTable::padded_columns` wide;
   /// unassigned entries are num_pages. There is one group: any other gives an empty table.
   [[nodiscard]] PageTable table(uint32_t group = 0) const noexcept;
 

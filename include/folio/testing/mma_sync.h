@@ -29,6 +29,7 @@
 #include <span>
 
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/status.h"
 #include "folio/testing/shared_memory.h"
 

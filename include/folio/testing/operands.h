@@ -32,7 +32,7 @@ struct TileBlock {
 /// Row addresses for ldmatrix: matrix m begins at element `corners[m]` of a tile at `tile_address`.
 template <size_t Count>
 [[nodiscard]] constexpr std::array<int64_t, warp_lanes> ldmatrix_rows(
-    const TileLayout& layout, int64_t tile_address,
+    const tma::TileLayout& layout, int64_t tile_address,
     const std::array<MatrixElement, Count>& corners) noexcept {
   std::array<int64_t, warp_lanes> addresses{};
   for (size_t lane = 0; lane < 8 * Count; ++lane) {
@@ -47,7 +47,7 @@ namespace detail {
 
 /// Bytes from a group of eight rows to the next, from `row` on over `rows` rows; negative if they
 /// are not equally far apart.
-[[nodiscard]] constexpr int64_t row_group_stride(const TileLayout& layout, int32_t row,
+[[nodiscard]] constexpr int64_t row_group_stride(const tma::TileLayout& layout, int32_t row,
                                                  int32_t rows) noexcept {
   if (rows <= 8) return 8 * layout.chunk_bytes();
   const int64_t stride = layout.box_offset(row + 8, 0) - layout.box_offset(row, 0);
@@ -57,7 +57,7 @@ namespace detail {
   return stride;
 }
 
-[[nodiscard]] inline Status check_block(const char* function, const TileLayout& layout,
+[[nodiscard]] inline Status check_block(const char* function, const tma::TileLayout& layout,
                                         const TileBlock& block) noexcept {
   if (block.row < 0 || block.rows < 1 || block.row + block.rows > layout.rows || block.column < 0 ||
       block.columns < 1 || block.column + block.columns > layout.columns)
@@ -82,7 +82,7 @@ namespace detail {
 
 /// The rows of the block as mn, its columns as one K step of 32 bytes.
 /// Errors: invalid_argument for a block that leaves the tile or that one descriptor cannot walk.
-[[nodiscard]] inline Result<WgmmaOperand> k_major_operand(const TileLayout& layout,
+[[nodiscard]] inline Result<WgmmaOperand> k_major_operand(const tma::TileLayout& layout,
                                                           int64_t tile_address,
                                                           const TileBlock& block) noexcept {
   if (Status status = detail::check_block("k_major_operand", layout, block); !status.is_ok())
@@ -99,7 +99,7 @@ namespace detail {
   const int32_t chunk = block.column / layout.chunk;
   operand.descriptor.start_address = tile_address + layout.box_offset(block.row, chunk) +
                                      int64_t{block.column % layout.chunk} * layout.element_bytes;
-  if (layout.swizzle == Swizzle::none)  // a chunk is one unit of 16 bytes, a step two of them
+  if (layout.swizzle == tma::Swizzle::none)  // a chunk is one unit of 16 bytes, a step two of them
     operand.descriptor.leading_byte_offset =
         layout.box_offset(block.row, chunk + 1) - layout.box_offset(block.row, chunk);
   return operand;
@@ -107,7 +107,7 @@ namespace detail {
 
 /// The columns of the block as mn, whole chunks; its rows as one K step of 16. Elements of 16 bits.
 /// Errors: as k_major_operand; unsupported for other elements.
-[[nodiscard]] inline Result<WgmmaOperand> mn_major_operand(const TileLayout& layout,
+[[nodiscard]] inline Result<WgmmaOperand> mn_major_operand(const tma::TileLayout& layout,
                                                            int64_t tile_address,
                                                            const TileBlock& block) noexcept {
   if (layout.element_bytes != 2)
@@ -125,7 +125,7 @@ namespace detail {
   const int64_t chunks = chunk + 1 < layout.num_chunks() ? layout.box_offset(block.row, chunk + 1) -
                                                                layout.box_offset(block.row, chunk)
                                                          : 0;
-  const bool swizzled = layout.swizzle != Swizzle::none;
+  const bool swizzled = layout.swizzle != tma::Swizzle::none;
   WgmmaOperand operand;
   operand.major = Major::mn;
   operand.descriptor = {tile_address + layout.box_offset(block.row, chunk),

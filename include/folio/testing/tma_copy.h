@@ -43,21 +43,21 @@ enum class Direction : uint8_t { load, store };
 struct TmaCopy {
   const char* function = "";
   Direction direction = Direction::load;
-  const TensorMap& map;
+  const tma::TensorMap& map;
   const GlobalMemory& global;
   SharedMemory& shared;
   int64_t shared_address = 0;
 };
 
-inline Status check(const TmaCopy& copy, TmaUse use, size_t num_coordinates,
+inline Status check(const TmaCopy& copy, tma::Use use, size_t num_coordinates,
                     size_t expected) noexcept {
-  if (const TmaFault fault = copy.map.fault(); !fault.is_none())
+  if (const tma::Fault fault = copy.map.fault(); !fault.is_none())
     return describe(copy.function, fault);
-  if (copy.map.interleave != Interleave::none)
+  if (copy.map.interleave != tma::Interleave::none)
     return fail(Errc::unsupported, "{}: interleaved maps are not emulated", copy.function);
   if (copy.map.use != use)
     return fail(Errc::invalid_argument, "{}: the map is made for {}", copy.function,
-                use == TmaUse::tiled ? "gather4" : "tiles");
+                use == tma::Use::tiled ? "gather4" : "tiles");
   if (num_coordinates != expected)
     return fail(Errc::invalid_argument, "{}: {} coordinates for a map of rank {}", copy.function,
                 num_coordinates, copy.map.rank);
@@ -72,7 +72,7 @@ inline Status check(const TmaCopy& copy, TmaUse use, size_t num_coordinates,
 }
 
 /// The message for bytes [begin, begin + bytes) of the allocation, which are not in it.
-inline Status outside(const TmaCopy& copy, const int64_t (&element)[TensorMap::max_rank],
+inline Status outside(const TmaCopy& copy, const int64_t (&element)[tma::TensorMap::max_rank],
                       int64_t begin, int64_t bytes) noexcept {
   constexpr const char* format =
       "{}: element ({}, {}, {}, {}, {}) of the tensor, fastest first, begins bytes [{}, {}) of {}, "
@@ -83,9 +83,9 @@ inline Status outside(const TmaCopy& copy, const int64_t (&element)[TensorMap::m
 
 /// One row of the box, dimension 0: `element` is its first element, `address` that of element 0 of
 /// the row, `to` its shared address before the swizzle. `in_bounds`: all other coordinates are.
-inline Status copy_row(const TmaCopy& copy, const int64_t (&element)[TensorMap::max_rank],
+inline Status copy_row(const TmaCopy& copy, const int64_t (&element)[tma::TensorMap::max_rank],
                        uint64_t address, bool in_bounds, int64_t to) noexcept {
-  const TensorMap& map = copy.map;
+  const tma::TensorMap& map = copy.map;
   const int64_t size = element_bytes(map.dtype);
   const int64_t row_bytes = map.box[0] * size;
   const int64_t first = in_bounds ? std::clamp<int64_t>(-element[0], 0, map.box[0]) : 0;
@@ -98,7 +98,7 @@ inline Status copy_row(const TmaCopy& copy, const int64_t (&element)[TensorMap::
         address + static_cast<uint64_t>((element[0] + first) * size) - copy.global.address;
     if (begin > static_cast<uint64_t>(copy.global.bytes) ||
         static_cast<uint64_t>(bytes) > static_cast<uint64_t>(copy.global.bytes) - begin) {
-      int64_t named[TensorMap::max_rank];
+      int64_t named[tma::TensorMap::max_rank];
       std::copy(std::begin(element), std::end(element), named);
       named[0] += first;
       return outside(copy, named, static_cast<int64_t>(begin), bytes);
@@ -109,7 +109,8 @@ inline Status copy_row(const TmaCopy& copy, const int64_t (&element)[TensorMap::
   alignas(unit) std::byte row[256 * 8];
   if (copy.direction == Direction::load) {
     if (bytes < row_bytes)
-      std::memset(row, map.oob_fill == OobFill::nan ? 0xff : 0, static_cast<size_t>(row_bytes));
+      std::memset(row, map.oob_fill == tma::OobFill::nan ? 0xff : 0,
+                  static_cast<size_t>(row_bytes));
     if (bytes > 0) std::memcpy(row + first * size, inside, static_cast<size_t>(bytes));
     for (int64_t at = 0; at < row_bytes; at += unit)
       std::memcpy(copy.shared.at(swizzle(map.swizzle, to + at)), row + at, unit);
@@ -123,14 +124,15 @@ inline Status copy_row(const TmaCopy& copy, const int64_t (&element)[TensorMap::
 
 inline Result<int64_t> copy_box(const TmaCopy& copy,
                                 std::span<const int32_t> coordinates) noexcept {
-  const TensorMap& map = copy.map;
-  if (Status status = check(copy, TmaUse::tiled, coordinates.size(), static_cast<size_t>(map.rank));
+  const tma::TensorMap& map = copy.map;
+  if (Status status =
+          check(copy, tma::Use::tiled, coordinates.size(), static_cast<size_t>(map.rank));
       !status.is_ok())
     return status;
-  int32_t index[TensorMap::max_rank] = {};  // of the row in the box; [0] stays 0
+  int32_t index[tma::TensorMap::max_rank] = {};  // of the row in the box; [0] stays 0
   int64_t to = copy.shared_address;
   for (bool more = true; more; to += map.box[0] * element_bytes(map.dtype)) {
-    int64_t element[TensorMap::max_rank] = {coordinates[0]};
+    int64_t element[tma::TensorMap::max_rank] = {coordinates[0]};
     uint64_t address = map.base;
     bool in_bounds = true;
     for (int i = 1; i < map.rank; ++i) {
@@ -152,11 +154,11 @@ inline Result<int64_t> copy_box(const TmaCopy& copy,
 
 inline Result<int64_t> copy_rows(const TmaCopy& copy, int32_t column,
                                  const std::array<int32_t, 4>& rows) noexcept {
-  const TensorMap& map = copy.map;
-  if (Status status = check(copy, TmaUse::gather4, 5, 5); !status.is_ok()) return status;
+  const tma::TensorMap& map = copy.map;
+  if (Status status = check(copy, tma::Use::gather4, 5, 5); !status.is_ok()) return status;
   int64_t to = copy.shared_address;
   for (const int32_t row : rows) {
-    const int64_t element[TensorMap::max_rank] = {column, row};
+    const int64_t element[tma::TensorMap::max_rank] = {column, row};
     const uint64_t address =
         map.base + static_cast<uint64_t>(element[1]) * static_cast<uint64_t>(map.stride_bytes[1]);
     const bool in_bounds = row >= 0 && row < map.dim[1];
@@ -170,41 +172,41 @@ inline Result<int64_t> copy_rows(const TmaCopy& copy, int32_t column,
 }  // namespace detail
 
 /// One coordinate for each dimension of the map, fastest first; any signed values.
-[[nodiscard]] inline Result<int64_t> tma_load(const TensorMap& map, const GlobalMemory& from,
+[[nodiscard]] inline Result<int64_t> tma_load(const tma::TensorMap& map, const GlobalMemory& from,
                                               SharedMemory& to, int64_t to_address,
                                               std::span<const int32_t> coordinates) noexcept {
   return detail::copy_box({"tma_load", detail::Direction::load, map, from, to, to_address},
                           coordinates);
 }
 template <int Rank>
-[[nodiscard]] Result<int64_t> tma_load(const TensorMap& map, const GlobalMemory& from,
+[[nodiscard]] Result<int64_t> tma_load(const tma::TensorMap& map, const GlobalMemory& from,
                                        SharedMemory& to, int64_t to_address,
-                                       const TmaCoordinates<Rank>& coordinates) noexcept {
+                                       const tma::Coordinates<Rank>& coordinates) noexcept {
   return tma_load(map, from, to, to_address, std::span<const int32_t>(coordinates.at));
 }
 
-[[nodiscard]] inline Result<int64_t> tma_store(const TensorMap& map, const GlobalMemory& to,
+[[nodiscard]] inline Result<int64_t> tma_store(const tma::TensorMap& map, const GlobalMemory& to,
                                                SharedMemory& from, int64_t from_address,
                                                std::span<const int32_t> coordinates) noexcept {
   return detail::copy_box({"tma_store", detail::Direction::store, map, to, from, from_address},
                           coordinates);
 }
 template <int Rank>
-[[nodiscard]] Result<int64_t> tma_store(const TensorMap& map, const GlobalMemory& to,
+[[nodiscard]] Result<int64_t> tma_store(const tma::TensorMap& map, const GlobalMemory& to,
                                         SharedMemory& from, int64_t from_address,
-                                        const TmaCoordinates<Rank>& coordinates) noexcept {
+                                        const tma::Coordinates<Rank>& coordinates) noexcept {
   return tma_store(map, to, from, from_address, std::span<const int32_t>(coordinates.at));
 }
 
 /// Rows `rows` from `column` on; a negative row, or one past the end, is out of bounds.
-[[nodiscard]] inline Result<int64_t> tma_gather4(const TensorMap& map, const GlobalMemory& from,
-                                                 SharedMemory& to, int64_t to_address,
-                                                 int32_t column,
+[[nodiscard]] inline Result<int64_t> tma_gather4(const tma::TensorMap& map,
+                                                 const GlobalMemory& from, SharedMemory& to,
+                                                 int64_t to_address, int32_t column,
                                                  const std::array<int32_t, 4>& rows) noexcept {
   return detail::copy_rows({"tma_gather4", detail::Direction::load, map, from, to, to_address},
                            column, rows);
 }
-[[nodiscard]] inline Result<int64_t> tma_scatter4(const TensorMap& map, const GlobalMemory& to,
+[[nodiscard]] inline Result<int64_t> tma_scatter4(const tma::TensorMap& map, const GlobalMemory& to,
                                                   SharedMemory& from, int64_t from_address,
                                                   int32_t column,
                                                   const std::array<int32_t, 4>& rows) noexcept {

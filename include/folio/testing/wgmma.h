@@ -73,7 +73,7 @@ struct WgmmaDescriptor {
   int64_t leading_byte_offset = 0;  ///< not read by swizzled K-major operands
   int64_t stride_byte_offset = 0;
   int32_t base_offset = 0;  ///< 0 where tiles begin at whole periods of the swizzle
-  Swizzle swizzle = Swizzle::none;
+  tma::Swizzle swizzle = tma::Swizzle::none;
   bool operator==(const WgmmaDescriptor&) const = default;
 };
 
@@ -100,7 +100,7 @@ struct WgmmaDescriptor {
 [[nodiscard]] constexpr WgmmaDescriptor decode_wgmma_descriptor(uint64_t bits) noexcept {
   const auto field = [bits](int at) { return static_cast<int64_t>(bits >> at & 0x3fff) * 16; };
   return {field(0), field(16), field(32), static_cast<int32_t>(bits >> 49 & 7),
-          static_cast<Swizzle>((4 - (bits >> 62)) % 4)};
+          static_cast<tma::Swizzle>((4 - (bits >> 62)) % 4)};
 }
 
 /// Where the descriptor finds element (mn, k) of an operand of `bits` wide elements.
@@ -113,7 +113,7 @@ struct WgmmaDescriptor {
   const int64_t unit = along / per_unit;
   const int64_t width = swizzle_bytes(descriptor.swizzle);
   int64_t at = descriptor.start_address + across % 8 * width + along % per_unit * bits / 8;
-  if (descriptor.swizzle == Swizzle::none) {
+  if (descriptor.swizzle == tma::Swizzle::none) {
     const bool is_k = major == Major::k;
     at += across / 8 * (is_k ? descriptor.stride_byte_offset : descriptor.leading_byte_offset);
     at += unit * (is_k ? descriptor.leading_byte_offset : descriptor.stride_byte_offset);

@@ -27,7 +27,7 @@
 #include "folio/tma/tensor_map.h"
 #include "folio/tma/tile.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tma {
 
 /// The driver's CUtensorMap. Its bits are the driver's own and depend on the device.
 struct alignas(64) EncodedTensorMap {
@@ -49,4 +49,4 @@ template <int Rank>
   return encode(tile.map, device);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tma

@@ -32,12 +32,12 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<5> page_tile(
   tile.refused = plane_fault(plane);
   if (tile.refused.is_none()) tile.refused = tile_rows_fault(plane, spec.rows);
   if (tile.refused.is_none() && plane.num_pages > max_coordinate)
-    tile.refused = {TmaRule::coordinates, 1, plane.num_pages, 1};
+    tile.refused = {Rule::coordinates, 1, plane.num_pages, 1};
   if (!tile.refused.is_none()) return tile;
   const TileColumns columns = tile_columns(plane, spec);
   tile.refused = columns.fault;
   if (tile.refused.is_none() && columns.depth % columns.chunk != 0)
-    tile.refused = {TmaRule::tile_columns, 1, columns.depth, columns.chunk};
+    tile.refused = {Rule::tile_columns, 1, columns.depth, columns.chunk};
   if (!tile.refused.is_none()) return tile;
 
   const bool all = per_copy == ChunksPerCopy::all;
@@ -49,7 +49,7 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<5> page_tile(
   // from one copy's destination to the next
   const int64_t step = box_rows * chunk_bytes * (all ? chunks : 1);
   const bool one_copy = box_rows == spec.rows && (all || chunks == 1);
-  if (!one_copy && step % 128 != 0) tile.refused = {TmaRule::box_destination, 0, step, 128};
+  if (!one_copy && step % 128 != 0) tile.refused = {Rule::box_destination, 0, step, 128};
   tile.map = plane_map(plane, spec, columns, 5);
   tile.map.dim[0] = columns.chunk;
   set_dim(tile.map, 1, plane.page_size, plane.slot_stride_bytes, box_rows);

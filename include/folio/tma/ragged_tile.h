@@ -43,6 +43,8 @@
 
 namespace folio::inline v1 {
 
+namespace tma {
+
 /// Which rows a copy is to bring or to take, as numbers of the ragged tensor.
 struct RaggedRows {
   int64_t start = 0;   ///< row of the tensor where the sequence begins
@@ -50,18 +52,20 @@ struct RaggedRows {
   int64_t first = 0;   ///< row of the sequence where the tile begins; may be negative
 };
 
+}  // namespace tma
+
 struct RaggedTMA3DTile {
   /// Extent of the row dimension: more than any tile, and 2^30 * 2^34 = 2^64.
   static constexpr int64_t row_extent = int64_t{1} << 30;
 
-  TensorMap map = {};
-  TileLayout layout = {};    ///< row index: sequence row * group + head of the group
-  int32_t tile_rows = 0;     ///< BM: sequence rows times group
-  int32_t tile_columns = 0;  ///< BN
-  int32_t group = 1;         ///< adjacent heads that a tile holds
-  TmaFault refused = {};
+  tma::TensorMap map = {};
+  tma::TileLayout layout = {};  ///< row index: sequence row * group + head of the group
+  int32_t tile_rows = 0;        ///< BM: sequence rows times group
+  int32_t tile_columns = 0;     ///< BN
+  int32_t group = 1;            ///< adjacent heads that a tile holds
+  tma::Fault refused = {};
 
-  FOLIO_HOST_DEVICE constexpr TmaFault fault() const {
+  FOLIO_HOST_DEVICE constexpr tma::Fault fault() const {
     return refused.is_none() ? map.fault() : refused;
   }
   [[nodiscard]] Status check(const char* function = "RaggedTMA3DTile") const noexcept {
@@ -70,15 +74,15 @@ struct RaggedTMA3DTile {
 
   /// Rows of a sequence in one copy, BM / group.
   FOLIO_HOST_DEVICE constexpr int32_t sequence_rows() const { return map.box[2]; }
-  FOLIO_HOST_DEVICE constexpr bool clips_in_one_copy(const RaggedRows& rows) const {
+  FOLIO_HOST_DEVICE constexpr bool clips_in_one_copy(const tma::RaggedRows& rows) const {
     return rows.first >= 0 || rows.first + sequence_rows() <= rows.length ||
            rows.first + sequence_rows() <= 0;
   }
   /// Where the copy of chunk `chunk` of heads [head_group * group, + group) begins. Requires
   /// clips_in_one_copy and 0 <= start, start + length <= rows of the tensor.
-  FOLIO_HOST_DEVICE constexpr TmaCoordinates<5> coordinates(const RaggedRows& rows,
-                                                            int32_t head_group,
-                                                            int32_t chunk) const {
+  FOLIO_HOST_DEVICE constexpr tma::Coordinates<5> coordinates(const tma::RaggedRows& rows,
+                                                              int32_t head_group,
+                                                              int32_t chunk) const {
     const int32_t column = chunk * map.box[0];
     const int32_t head = head_group * group;
     if (rows.first < 0) {
@@ -106,25 +110,25 @@ FOLIO_HOST_DEVICE constexpr RaggedTMA3DTile ragged_tile(const PlaneGeometry& pla
   RaggedTMA3DTile tile;
   tile.refused = rows_fault(plane);
   if (!tile.refused.is_none()) return tile;
-  if (group < 1 || spec.rows % group != 0) tile.refused = {TmaRule::group, 1, spec.rows, group};
+  if (group < 1 || spec.rows % group != 0) tile.refused = {Rule::group, 1, spec.rows, group};
   if (group < 1 || plane.num_heads % group != 0)
-    tile.refused = {TmaRule::group, 2, plane.num_heads, group};
+    tile.refused = {Rule::group, 2, plane.num_heads, group};
   if (tile.refused.is_none()) tile.refused = tile_rows_fault(plane, spec.rows / group);
   if (!tile.refused.is_none()) return tile;
   const TileColumns columns = tile_columns(plane, spec);
   tile.refused = columns.fault;
   if (tile.refused.is_none() && plane.num_rows() == max_coordinate)
-    tile.refused = {TmaRule::coordinates, 0, 1, plane.num_rows()};
+    tile.refused = {Rule::coordinates, 0, 1, plane.num_rows()};
   if (tile.refused.is_none() && plane.slot_stride_bytes >= int64_t{1} << 34)
-    tile.refused = {TmaRule::stride_limit, 2, plane.slot_stride_bytes, (int64_t{1} << 34) - 1};
+    tile.refused = {Rule::stride_limit, 2, plane.slot_stride_bytes, (int64_t{1} << 34) - 1};
   if (!tile.refused.is_none()) return tile;
 
   const int32_t box_rows = plane.box_rows(spec.rows / group);
   const int64_t s = plane.slot_stride_bytes;
   tile.layout = tile_layout(plane.dtype, spec.swizzle, spec.rows, columns.columns);
   if (!tile.layout.takes_boxes_of(box_rows * group))
-    tile.refused = {TmaRule::box_destination, 0,
-                    int64_t{box_rows} * group * tile.layout.chunk_bytes(), 128};
+    tile.refused = {Rule::box_destination, 0, int64_t{box_rows} * group * tile.layout.chunk_bytes(),
+                    128};
   tile.map = plane_map(plane, spec, columns, 5);
   set_dim(tile.map, 1, plane.num_heads, head_stride(plane), group);
   set_dim(tile.map, 2, RaggedTMA3DTile::row_extent, s, box_rows);

@@ -33,8 +33,7 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<3> cache_tile(const PlaneGeometry& pla
   const int32_t box_rows = plane.box_rows(spec.rows);
   tile.layout = tile_layout(plane.dtype, spec.swizzle, spec.rows, columns.columns);
   if (!tile.layout.takes_boxes_of(box_rows))
-    tile.refused = {TmaRule::box_destination, 0, int64_t{box_rows} * tile.layout.chunk_bytes(),
-                    128};
+    tile.refused = {Rule::box_destination, 0, int64_t{box_rows} * tile.layout.chunk_bytes(), 128};
   tile.map = plane_map(plane, spec, columns, 3);
   set_dim(tile.map, 1, plane.num_heads, head_stride(plane), 1);
   set_dim(tile.map, 2, plane.num_rows(), plane.slot_stride_bytes, box_rows);
@@ -44,14 +43,14 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<3> cache_tile(const PlaneGeometry& pla
 }
 
 /// The checks that both folded forms share: whole chunks in the head, at least two in the tile.
-FOLIO_HOST_DEVICE constexpr TmaFault fold_fault(const PlaneGeometry& plane, const TileSpec& spec,
-                                                const TileColumns& columns) {
-  if (const TmaFault fault = rows_fault(plane); !fault.is_none()) return fault;
-  if (const TmaFault fault = tile_rows_fault(plane, spec.rows); !fault.is_none()) return fault;
+FOLIO_HOST_DEVICE constexpr Fault fold_fault(const PlaneGeometry& plane, const TileSpec& spec,
+                                             const TileColumns& columns) {
+  if (const Fault fault = rows_fault(plane); !fault.is_none()) return fault;
+  if (const Fault fault = tile_rows_fault(plane, spec.rows); !fault.is_none()) return fault;
   if (!columns.fault.is_none()) return columns.fault;
   // A chunk that hung over the head's end would bring the next head's columns.
   if (columns.depth % columns.chunk != 0)
-    return {TmaRule::tile_columns, 1, columns.depth, columns.chunk};
+    return {Rule::tile_columns, 1, columns.depth, columns.chunk};
   return {};
 }
 
@@ -71,7 +70,7 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<4> folded_tile(const PlaneGeometry& pl
   const int64_t chunk_bytes = tile.layout.chunk_bytes();
   const int64_t step = box_rows * chunk_bytes * chunks;  // from one copy's destination to the next
   if (box_rows != spec.rows && step % 128 != 0)
-    tile.refused = {TmaRule::box_destination, 0, step, 128};
+    tile.refused = {Rule::box_destination, 0, step, 128};
   tile.map = plane_map(plane, spec, columns, 4);
   tile.map.dim[0] = columns.chunk;
   set_dim(tile.map, 1, plane.num_rows(), plane.slot_stride_bytes, box_rows);
@@ -96,7 +95,7 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<5> row_major_tile(const PlaneGeometry&
   const int64_t must_be_atoms[3] = {box_rows, plane.page_size,
                                     plane.num_pages > 1 ? plane.row_stride() : 8};
   for (const int64_t rows : must_be_atoms) {
-    if (rows % 8 != 0) tile.refused = {TmaRule::tile_rows, 1, rows, 8};
+    if (rows % 8 != 0) tile.refused = {Rule::tile_rows, 1, rows, 8};
   }
   if (!tile.refused.is_none()) return tile;
   const int32_t chunks = columns.columns / columns.chunk;
@@ -146,7 +145,7 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<3> rope_tile(const PlaneGeometry& plan
   if (!tile.refused.is_none()) return tile;
   const PlaneGeometry rope = rope_plane(plane, spec.padded_depth, spec.columns);
   if (rope.head_size == 0) {
-    tile.refused = {TmaRule::row_pitch, 0, spec.padded_depth + int64_t{spec.columns} * 2,
+    tile.refused = {Rule::row_pitch, 0, spec.padded_depth + int64_t{spec.columns} * 2,
                     int64_t{plane.head_size} * plane.element_bytes()};
     return tile;
   }
@@ -157,11 +156,11 @@ FOLIO_HOST_DEVICE constexpr TMATensorTile<3> rope_tile(const PlaneGeometry& plan
 FOLIO_HOST_DEVICE constexpr TMATensorTile<2> scale_tile(uint64_t base, DType dtype, int64_t total,
                                                         int32_t tile_scales) {
   TMATensorTile<2> tile;
-  const TmaDType type = tma_dtype_of(dtype);
-  if (type == TmaDType::invalid)
-    tile.refused = {TmaRule::cache_dtype, 0, static_cast<int64_t>(dtype), 0};
-  if (total > max_coordinate) tile.refused = {TmaRule::coordinates, 1, total, 1};
-  if (total < 1) tile.refused = {TmaRule::extent, 6, total, 1};
+  const DataType type = data_type_of(dtype);
+  if (type == DataType::invalid)
+    tile.refused = {Rule::cache_dtype, 0, static_cast<int64_t>(dtype), 0};
+  if (total > max_coordinate) tile.refused = {Rule::coordinates, 1, total, 1};
+  if (total < 1) tile.refused = {Rule::extent, 6, total, 1};
   if (!tile.refused.is_none()) return tile;
   const int32_t bytes = element_bytes(type);
   tile.map.base = base;

@@ -21,7 +21,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tma {
 
 /// The values are the driver's CUtensorMapSwizzle.
 enum class Swizzle : uint8_t {
@@ -30,8 +30,6 @@ enum class Swizzle : uint8_t {
   b64 = 2,
   b128 = 3,
 };
-/// The seeds' name.
-using TensorMapSwizzle = Swizzle;
 
 FOLIO_HOST_DEVICE constexpr const char* name(Swizzle mode) {
   switch (mode) {
@@ -95,5 +93,12 @@ FOLIO_HOST_DEVICE constexpr int32_t padded_depth(DType dtype, Swizzle mode, int3
   const int32_t chunk = swizzle_granularity(dtype, mode);
   return chunk == 0 ? 0 : static_cast<int32_t>((int64_t{depth} + chunk - 1) / chunk * chunk);
 }
+
+}  // namespace folio::inline v1::tma
+
+namespace folio::inline v1 {
+
+/// The seeds' name.
+using TensorMapSwizzle = tma::Swizzle;
 
 }  // namespace folio::inline v1

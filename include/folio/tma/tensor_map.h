@@ -21,10 +21,10 @@
 #include "folio/core/status.h"
 #include "folio/tma/swizzle.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tma {
 
 /// Element types of tensor maps; the values are the driver's CUtensorMapDataType.
-enum class TmaDType : uint8_t {
+enum class DataType : uint8_t {
   u8 = 0,
   u16 = 1,
   u32 = 2,
@@ -43,44 +43,44 @@ enum class TmaDType : uint8_t {
 
 /// The type that copies elements of `dtype`; fp8 and i8 are bytes. `invalid` for types that have
 /// none.
-FOLIO_HOST_DEVICE constexpr TmaDType tma_dtype_of(DType dtype) {
+FOLIO_HOST_DEVICE constexpr DataType data_type_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return TmaDType::f32;
-    case DType::f16: return TmaDType::f16;
-    case DType::bf16: return TmaDType::bf16;
+    case DType::f32: return DataType::f32;
+    case DType::f16: return DataType::f16;
+    case DType::bf16: return DataType::bf16;
     case DType::f8_e4m3:
     case DType::f8_e5m2:
     case DType::f8_e8m0:
-    case DType::i8: return TmaDType::u8;
+    case DType::i8: return DataType::u8;
     case DType::invalid:
     case DType::f4_e2m1:
-    case DType::i4: return TmaDType::invalid;
+    case DType::i4: return DataType::invalid;
   }
-  return TmaDType::invalid;
+  return DataType::invalid;
 }
 
 /// 0 for `invalid` and for values outside the enumeration.
-FOLIO_HOST_DEVICE constexpr int32_t element_bytes(TmaDType dtype) {
+FOLIO_HOST_DEVICE constexpr int32_t element_bytes(DataType dtype) {
   switch (dtype) {
-    case TmaDType::u8: return 1;
-    case TmaDType::u16:
-    case TmaDType::f16:
-    case TmaDType::bf16: return 2;
-    case TmaDType::u32:
-    case TmaDType::i32:
-    case TmaDType::f32:
-    case TmaDType::f32_ftz:
-    case TmaDType::tf32:
-    case TmaDType::tf32_ftz: return 4;
-    case TmaDType::u64:
-    case TmaDType::i64:
-    case TmaDType::f64: return 8;
-    case TmaDType::invalid: return 0;
+    case DataType::u8: return 1;
+    case DataType::u16:
+    case DataType::f16:
+    case DataType::bf16: return 2;
+    case DataType::u32:
+    case DataType::i32:
+    case DataType::f32:
+    case DataType::f32_ftz:
+    case DataType::tf32:
+    case DataType::tf32_ftz: return 4;
+    case DataType::u64:
+    case DataType::i64:
+    case DataType::f64: return 8;
+    case DataType::invalid: return 0;
   }
   return 0;
 }
-FOLIO_HOST_DEVICE constexpr bool is_floating(TmaDType dtype) {
-  return dtype >= TmaDType::f16 && dtype <= TmaDType::tf32_ftz;
+FOLIO_HOST_DEVICE constexpr bool is_floating(DataType dtype) {
+  return dtype >= DataType::f16 && dtype <= DataType::tf32_ftz;
 }
 
 /// Channel-interleaved layouts of convolutions; caches have none. The driver's values, as of the
@@ -88,14 +88,13 @@ FOLIO_HOST_DEVICE constexpr bool is_floating(TmaDType dtype) {
 enum class Interleave : uint8_t { none = 0, b16 = 1, b32 = 2 };
 /// Bytes that L2 fetches from memory at a time.
 enum class L2Promotion : uint8_t { none = 0, b64 = 1, b128 = 2, b256 = 3 };
-using TensorMapL2Promotion = L2Promotion;
 /// What a load writes where it is out of bounds.
 enum class OobFill : uint8_t { zero = 0, nan = 1 };
 /// gather4 loads, and scatter4 stores, four rows of a matrix at coordinates of their own.
-enum class TmaUse : uint8_t { tiled = 0, gather4 = 1 };
+enum class Use : uint8_t { tiled = 0, gather4 = 1 };
 
 /// The rules, in the order in which they are looked at.
-enum class TmaRule : uint8_t {
+enum class Rule : uint8_t {
   none = 0,
   // What the driver refuses.
   rank = 1,
@@ -131,29 +130,29 @@ enum class TmaRule : uint8_t {
 };
 
 /// A broken rule: the field, what came and what is allowed. rule == none: all is well.
-struct TmaFault {
-  TmaRule rule = TmaRule::none;
+struct Fault {
+  Rule rule = Rule::none;
   int32_t index = 0;    ///< dimension, where the field has several
   int64_t came = 0;     ///< the value; for enumerations its number
   int64_t allowed = 0;  ///< the bound or the multiple
-  FOLIO_HOST_DEVICE constexpr bool is_none() const { return rule == TmaRule::none; }
-  bool operator==(const TmaFault&) const = default;
+  FOLIO_HOST_DEVICE constexpr bool is_none() const { return rule == Rule::none; }
+  bool operator==(const Fault&) const = default;
 };
 
 /// The fault as invalid_argument; `function` begins the message. ok for none.
-[[nodiscard]] FOLIO_EXPORT Status describe(const char* function, const TmaFault& fault) noexcept;
+[[nodiscard]] FOLIO_EXPORT Status describe(const char* function, const Fault& fault) noexcept;
 
 struct TensorMap {
   static constexpr int max_rank = 5;
 
   uint64_t base = 0;  ///< global address
   int32_t rank = 0;
-  TmaDType dtype = TmaDType::invalid;
+  DataType dtype = DataType::invalid;
   Interleave interleave = Interleave::none;
   Swizzle swizzle = Swizzle::none;
   L2Promotion l2_promotion = L2Promotion::none;
   OobFill oob_fill = OobFill::zero;
-  TmaUse use = TmaUse::tiled;
+  Use use = Use::tiled;
   int64_t dim[max_rank] = {1, 1, 1, 1, 1};  ///< elements
   int64_t stride_bytes[max_rank] = {};      ///< [0] is the element size and not read
   /// gather4: [1] is 1, a copy brings four rows
@@ -162,7 +161,7 @@ struct TensorMap {
   int32_t element_stride[max_rank] = {1, 1, 1, 1, 1};
 
   /// The first rule broken.
-  FOLIO_HOST_DEVICE constexpr TmaFault fault() const;
+  FOLIO_HOST_DEVICE constexpr Fault fault() const;
   /// `fault` with its message, as invalid_argument.
   [[nodiscard]] FOLIO_EXPORT Status check() const noexcept;
 
@@ -174,7 +173,7 @@ struct TensorMap {
   /// What a copy adds to the barrier's transaction count: the whole box, out-of-bounds elements
   /// included.
   FOLIO_HOST_DEVICE constexpr int64_t transaction_bytes() const {
-    int64_t bytes = element_bytes(dtype) * (use == TmaUse::gather4 ? 4 : 1);
+    int64_t bytes = element_bytes(dtype) * (use == Use::gather4 ? 4 : 1);
     for (int i = 0; i < rank; ++i) bytes *= box_elements(i);
     return bytes;
   }
@@ -183,72 +182,78 @@ struct TensorMap {
 
 /// The coordinates of a copy, fastest dimension first: any signed value.
 template <int Rank>
-struct TmaCoordinates {
+struct Coordinates {
   int32_t at[Rank] = {};
   FOLIO_HOST_DEVICE constexpr int32_t operator[](int i) const { return at[i]; }
-  bool operator==(const TmaCoordinates&) const = default;
+  bool operator==(const Coordinates&) const = default;
 };
 
-FOLIO_HOST_DEVICE constexpr TmaFault TensorMap::fault() const {
+FOLIO_HOST_DEVICE constexpr Fault TensorMap::fault() const {
   const auto outside = [](auto value, auto last) {
     return static_cast<int>(value) > static_cast<int>(last);
   };
-  if (rank < 1 || rank > max_rank) return {TmaRule::rank, 0, rank, max_rank};
+  if (rank < 1 || rank > max_rank) return {Rule::rank, 0, rank, max_rank};
   if (outside(interleave, Interleave::b32))
-    return {TmaRule::enumerator, 0, static_cast<int64_t>(interleave), 2};
+    return {Rule::enumerator, 0, static_cast<int64_t>(interleave), 2};
   if (outside(swizzle, Swizzle::b128))
-    return {TmaRule::enumerator, 1, static_cast<int64_t>(swizzle), 3};
+    return {Rule::enumerator, 1, static_cast<int64_t>(swizzle), 3};
   if (outside(l2_promotion, L2Promotion::b256))
-    return {TmaRule::enumerator, 2, static_cast<int64_t>(l2_promotion), 3};
+    return {Rule::enumerator, 2, static_cast<int64_t>(l2_promotion), 3};
   if (outside(oob_fill, OobFill::nan))
-    return {TmaRule::enumerator, 3, static_cast<int64_t>(oob_fill), 1};
-  if (outside(use, TmaUse::gather4)) return {TmaRule::enumerator, 4, static_cast<int64_t>(use), 1};
+    return {Rule::enumerator, 3, static_cast<int64_t>(oob_fill), 1};
+  if (outside(use, Use::gather4)) return {Rule::enumerator, 4, static_cast<int64_t>(use), 1};
   const int64_t bytes = element_bytes(dtype);
   if (bytes == 0)
-    return {TmaRule::dtype, 0, static_cast<int64_t>(dtype),
-            static_cast<int64_t>(TmaDType::tf32_ftz)};
+    return {Rule::dtype, 0, static_cast<int64_t>(dtype), static_cast<int64_t>(DataType::tf32_ftz)};
   const bool interleaved = interleave != Interleave::none;
-  if (interleaved && rank < 3) return {TmaRule::rank_of_interleaved, 0, rank, 3};
+  if (interleaved && rank < 3) return {Rule::rank_of_interleaved, 0, rank, 3};
 
   const int64_t alignment = interleave == Interleave::b32 ? 32 : 16;
-  if (base == 0) return {TmaRule::base_null, 0, 0, alignment};
+  if (base == 0) return {Rule::base_null, 0, 0, alignment};
   const auto misaligned = static_cast<int64_t>(base % static_cast<uint64_t>(alignment));
-  if (misaligned != 0) return {TmaRule::base_alignment, 0, misaligned, alignment};
+  if (misaligned != 0) return {Rule::base_alignment, 0, misaligned, alignment};
   for (int i = 0; i < rank; ++i) {
-    if (dim[i] < 1 || dim[i] > int64_t{1} << 32) return {TmaRule::dim, i, dim[i], int64_t{1} << 32};
+    if (dim[i] < 1 || dim[i] > int64_t{1} << 32) return {Rule::dim, i, dim[i], int64_t{1} << 32};
   }
   for (int i = 1; i < rank; ++i) {
     if (stride_bytes[i] % alignment != 0)
-      return {TmaRule::stride_alignment, i, stride_bytes[i], alignment};
+      return {Rule::stride_alignment, i, stride_bytes[i], alignment};
     if (stride_bytes[i] < 0 || stride_bytes[i] >= int64_t{1} << 40)
-      return {TmaRule::stride_limit, i, stride_bytes[i], (int64_t{1} << 40) - 1};
+      return {Rule::stride_limit, i, stride_bytes[i], (int64_t{1} << 40) - 1};
   }
   for (int i = 0; i < rank; ++i) {
-    if (box[i] < 1 || box[i] > 256) return {TmaRule::box, i, box[i], 256};
+    if (box[i] < 1 || box[i] > 256) return {Rule::box, i, box[i], 256};
   }
   for (int i = interleaved ? 0 : 1; i < rank; ++i) {
     if (element_stride[i] < 1 || element_stride[i] > 8)
-      return {TmaRule::element_stride, i, element_stride[i], 8};
+      return {Rule::element_stride, i, element_stride[i], 8};
   }
   const int64_t inner_bytes = box[0] * bytes;
   if (!interleaved) {
-    if (inner_bytes % 16 != 0) return {TmaRule::box_inner_bytes, 0, inner_bytes, 16};
+    if (inner_bytes % 16 != 0) return {Rule::box_inner_bytes, 0, inner_bytes, 16};
     if (swizzle != Swizzle::none && inner_bytes > swizzle_bytes(swizzle))
-      return {TmaRule::swizzle_span, 0, inner_bytes, swizzle_bytes(swizzle)};
+      return {Rule::swizzle_span, 0, inner_bytes, swizzle_bytes(swizzle)};
   }
   if (interleave == Interleave::b32 && swizzle != Swizzle::b32)
-    return {TmaRule::swizzle_of_interleaved, 0, static_cast<int64_t>(swizzle),
+    return {Rule::swizzle_of_interleaved, 0, static_cast<int64_t>(swizzle),
             static_cast<int64_t>(Swizzle::b32)};
   if (oob_fill == OobFill::nan && !is_floating(dtype))
-    return {TmaRule::nan_fill_type, 0, static_cast<int64_t>(dtype),
-            static_cast<int64_t>(TmaDType::f16)};
+    return {Rule::nan_fill_type, 0, static_cast<int64_t>(dtype),
+            static_cast<int64_t>(DataType::f16)};
 
-  if (use == TmaUse::gather4) {
-    if (rank != 2) return {TmaRule::gather4_rank, 0, rank, 2};
-    if (box[1] != 1) return {TmaRule::gather4_box, 1, box[1], 1};
-    if (element_stride[1] != 1) return {TmaRule::gather4_element_stride, 1, element_stride[1], 1};
+  if (use == Use::gather4) {
+    if (rank != 2) return {Rule::gather4_rank, 0, rank, 2};
+    if (box[1] != 1) return {Rule::gather4_box, 1, box[1], 1};
+    if (element_stride[1] != 1) return {Rule::gather4_element_stride, 1, element_stride[1], 1};
   }
   return {};
 }
+
+}  // namespace folio::inline v1::tma
+
+namespace folio::inline v1 {
+
+/// The seeds' name.
+using TensorMapL2Promotion = tma::L2Promotion;
 
 }  // namespace folio::inline v1

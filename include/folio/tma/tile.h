@@ -17,6 +17,7 @@
 #include "folio/tma/tile_layout.h"
 
 namespace folio::inline v1 {
+namespace tma {
 
 /// TMA coordinates are signed 32-bit numbers.
 inline constexpr int64_t max_coordinate = INT32_MAX;
@@ -65,18 +66,20 @@ struct TileSpec {
   OobFill oob_fill = OobFill::zero;
 };
 
+}  // namespace tma
+
 /// A tensor map and the shapes a kernel needs with it; shapes are slowest first, as the seeds write
 /// them, the map's fields fastest first.
 template <int Rank>
 struct TMATensorTile {
   static constexpr int rank = Rank;
-  TensorMap map = {};
+  tma::TensorMap map = {};
   IndexList<Rank> tile_shape = {};  ///< in shared memory
   IndexList<Rank> box_shape = {};   ///< of one copy
-  TileLayout layout = {};           ///< where its elements are then
-  TmaFault refused = {};            ///< why there is no map
+  tma::TileLayout layout = {};      ///< where its elements are then
+  tma::Fault refused = {};          ///< why there is no map
 
-  FOLIO_HOST_DEVICE constexpr TmaFault fault() const {
+  FOLIO_HOST_DEVICE constexpr tma::Fault fault() const {
     return refused.is_none() ? map.fault() : refused;
   }
   /// ok, or invalid_argument with the field, what came and what is allowed. `function` begins the
@@ -90,27 +93,27 @@ struct TMATensorTile {
 namespace tma {
 
 /// Why no tile can be taken from a plane, whatever the tile.
-FOLIO_HOST_DEVICE constexpr TmaFault plane_fault(const PlaneGeometry& plane) {
-  if (tma_dtype_of(plane.dtype) == TmaDType::invalid)
-    return {TmaRule::cache_dtype, 0, static_cast<int64_t>(plane.dtype), 0};
+FOLIO_HOST_DEVICE constexpr Fault plane_fault(const PlaneGeometry& plane) {
+  if (data_type_of(plane.dtype) == DataType::invalid)
+    return {Rule::cache_dtype, 0, static_cast<int64_t>(plane.dtype), 0};
   const int64_t extents[4] = {plane.num_heads, plane.head_size, plane.num_pages, plane.page_size};
   for (int i = 0; i < 4; ++i) {
-    if (extents[i] < 1) return {TmaRule::extent, i, extents[i], 1};
+    if (extents[i] < 1) return {Rule::extent, i, extents[i], 1};
   }
-  if (plane.slot_stride_bytes < 1) return {TmaRule::extent, 4, plane.slot_stride_bytes, 1};
+  if (plane.slot_stride_bytes < 1) return {Rule::extent, 4, plane.slot_stride_bytes, 1};
   return {};
 }
 
 /// Why the plane is no matrix of rows that 32-bit coordinates can name.
-FOLIO_HOST_DEVICE constexpr TmaFault rows_fault(const PlaneGeometry& plane) {
-  if (const TmaFault fault = plane_fault(plane); !fault.is_none()) return fault;
+FOLIO_HOST_DEVICE constexpr Fault rows_fault(const PlaneGeometry& plane) {
+  if (const Fault fault = plane_fault(plane); !fault.is_none()) return fault;
   if (plane.num_pages > 1 && (plane.page_stride_bytes < plane.slot_stride_bytes ||
                               plane.page_stride_bytes % plane.slot_stride_bytes != 0))
-    return {TmaRule::whole_rows, 0, plane.page_stride_bytes, plane.slot_stride_bytes};
+    return {Rule::whole_rows, 0, plane.page_stride_bytes, plane.slot_stride_bytes};
   const int64_t stride =
       plane.row_stride() > plane.page_size ? plane.row_stride() : plane.page_size;
   if (plane.num_pages > max_coordinate / stride)
-    return {TmaRule::coordinates, 0, stride, plane.num_pages};
+    return {Rule::coordinates, 0, stride, plane.num_pages};
   return {};
 }
 
@@ -119,31 +122,31 @@ struct TileColumns {
   int32_t chunk = 0;
   int32_t columns = 0;
   int32_t depth = 0;
-  TmaFault fault = {};
+  Fault fault = {};
 };
 FOLIO_HOST_DEVICE constexpr TileColumns tile_columns(const PlaneGeometry& plane,
                                                      const TileSpec& spec) {
   TileColumns out;
   out.chunk = swizzle_granularity(plane.dtype, spec.swizzle);
   if (spec.first_column < 0 || spec.first_column >= plane.head_size) {
-    out.fault = {TmaRule::depth, 0, spec.first_column, plane.head_size - 1};
+    out.fault = {Rule::depth, 0, spec.first_column, plane.head_size - 1};
     return out;
   }
   const int32_t rest = plane.head_size - spec.first_column;
   out.depth = spec.depth != 0 ? spec.depth : rest;
-  if (out.depth < 1 || out.depth > rest) out.fault = {TmaRule::depth, 1, out.depth, rest};
+  if (out.depth < 1 || out.depth > rest) out.fault = {Rule::depth, 1, out.depth, rest};
   out.columns =
       spec.columns != 0 ? spec.columns : padded_depth(plane.dtype, spec.swizzle, out.depth);
   if (out.fault.is_none() && (out.columns < 1 || out.columns % out.chunk != 0))
-    out.fault = {TmaRule::tile_columns, 0, out.columns, out.chunk};
+    out.fault = {Rule::tile_columns, 0, out.columns, out.chunk};
   return out;
 }
 
 /// Whether a tile of these rows is made of whole pieces of pages.
-FOLIO_HOST_DEVICE constexpr TmaFault tile_rows_fault(const PlaneGeometry& plane, int32_t rows) {
-  if (rows < 1) return {TmaRule::extent, 5, rows, 1};
+FOLIO_HOST_DEVICE constexpr Fault tile_rows_fault(const PlaneGeometry& plane, int32_t rows) {
+  if (rows < 1) return {Rule::extent, 5, rows, 1};
   if (plane.is_paged && rows % plane.page_size != 0 && plane.page_size % rows != 0)
-    return {TmaRule::tile_rows, 0, rows, plane.page_size};
+    return {Rule::tile_rows, 0, rows, plane.page_size};
   return {};
 }
 
@@ -159,7 +162,7 @@ FOLIO_HOST_DEVICE constexpr TensorMap plane_map(const PlaneGeometry& plane, cons
   TensorMap map;
   map.base = plane.base + static_cast<uint64_t>(int64_t{spec.first_column} * plane.element_bytes());
   map.rank = rank;
-  map.dtype = tma_dtype_of(plane.dtype);
+  map.dtype = data_type_of(plane.dtype);
   map.swizzle = spec.swizzle;
   map.l2_promotion = spec.l2_promotion;
   map.oob_fill = spec.oob_fill;

@@ -33,6 +33,8 @@ struct IndexList {
   bool operator==(const IndexList&) const = default;
 };
 
+namespace tma {
+
 /// The tile in shared memory: the last extent rounded up to whole chunks.
 template <int Rank>
 FOLIO_HOST_DEVICE constexpr IndexList<Rank> padded_shape(DType dtype, IndexList<Rank> tile,
@@ -77,7 +79,7 @@ struct TileLayout {
   FOLIO_HOST_DEVICE constexpr int64_t offset(int32_t row, int32_t column) const {
     const int64_t unswizzled =
         box_offset(row, column / chunk) + int64_t{column % chunk} * element_bytes;
-    return folio::swizzle(swizzle, unswizzled);
+    return folio::tma::swizzle(swizzle, unswizzled);
   }
   /// Whether boxes of `box_rows` rows begin at multiples of 128 bytes wherever they stand in the
   /// tile.
@@ -99,4 +101,5 @@ FOLIO_HOST_DEVICE constexpr TileLayout tile_layout(DType dtype, Swizzle mode, in
           block_rows == 0 ? rows : block_rows};
 }
 
+}  // namespace tma
 }  // namespace folio::inline v1

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 
 namespace folio::inline v1::amx {

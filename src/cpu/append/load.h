@@ -169,7 +169,7 @@ struct Load {
     const std::byte* at = token_row.source_scales + head * f.scale_head_stride_bytes;
     for (int64_t first = 0; first < conversion.head_size;
          first += f.granularity, at += f.granule_stride_bytes) {
-      const F scale = V::splat(load_scale(at, f.scale_dtype) * f.tensor_scale);
+      const F scale = V::splat(detail::load_scale(at, f.scale_dtype) * f.tensor_scale);
       const int64_t n = conversion.head_size - first < f.granularity ? conversion.head_size - first
                                                                      : f.granularity;
       for (int64_t i = 0; i < n; i += W)

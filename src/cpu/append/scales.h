@@ -72,7 +72,7 @@ struct Scales {
     divisors.is_uniform = true;
     for (int64_t i = 0; i < granules.count(); ++i) {
       const std::byte* scale = at.at(i / granules.per_head, i % granules.per_head);
-      const float value = load_scale(scale, f.scale_dtype) * f.tensor_scale;
+      const float value = detail::load_scale(scale, f.scale_dtype) * f.tensor_scale;
       const bool corrects = is_plain_divisor(value) && bit_width(f.dtype) == 8;
       divisors.value[i] = value;
       divisors.reciprocal[i] = 1.0f / value;
@@ -238,7 +238,7 @@ struct Scales {
   template <class Code>
   static float put(DType dtype, Code code, std::byte* at) {
     __builtin_memcpy(at, &code, sizeof code);
-    return load_scale(at, dtype);
+    return detail::load_scale(at, dtype);
   }
   /// `units`: x in units of the smallest subnormal number.
   template <int Drop, uint32_t Rebias>

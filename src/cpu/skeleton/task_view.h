@@ -12,6 +12,7 @@
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/state.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
+#include "folio/attention/visible_keys.h"
 #include "kernel/sequence.h"
 #include "kernel/task.h"
 

@@ -44,7 +44,7 @@ __device__ inline void fence_async() { asm volatile("fence.proxy.async;" ::: "me
 
 /// The box at these coordinates, fastest dimension first.
 template <int Rank>
-__device__ void load(const EncodedTensorMap& map, const TmaCoordinates<Rank>& c, uint32_t to,
+__device__ void load(const tma::EncodedTensorMap& map, const tma::Coordinates<Rank>& c, uint32_t to,
                      uint32_t barrier) {
   const auto* m = &map;
   if constexpr (Rank == 1) {
@@ -83,7 +83,8 @@ __device__ void load(const EncodedTensorMap& map, const TmaCoordinates<Rank>& c,
 
 /// The way back, of the ranks that have a use. Completed by finish_stores.
 template <int Rank>
-__device__ void store(const EncodedTensorMap& map, const TmaCoordinates<Rank>& c, uint32_t from) {
+__device__ void store(const tma::EncodedTensorMap& map, const tma::Coordinates<Rank>& c,
+                      uint32_t from) {
   static_assert(Rank == 3 || Rank == 5, "store: row tiles have three dimensions, ragged ones five");
   const auto* m = &map;
   if constexpr (Rank == 3) {
@@ -109,8 +110,8 @@ __device__ inline void finish_stores() {
 // From compute capability 10.0 on.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 1000
 /// Coordinates: first column, then four rows.
-__device__ inline void gather4(const EncodedTensorMap& map, const TmaCoordinates<5>& c, uint32_t to,
-                               uint32_t barrier) {
+__device__ inline void gather4(const tma::EncodedTensorMap& map, const tma::Coordinates<5>& c,
+                               uint32_t to, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%0], "
       "[%1, {%3, %4, %5, %6, %7}], "

@@ -4,7 +4,7 @@
 
 #include "cuda/runtime/driver.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tma {
 namespace {
 
 // CUdevice_attribute.
@@ -19,7 +19,7 @@ Status check_hardware(const cuda::Driver& driver, int device, const TensorMap& m
   if (const int result = driver.device_attribute(&minor, compute_capability_minor, device);
       result != 0)
     return driver.failure("encode", "cuDeviceGetAttribute", result);
-  const bool is_gather = map.use == TmaUse::gather4;
+  const bool is_gather = map.use == Use::gather4;
   if (major < (is_gather ? 10 : 9))
     return fail(Errc::unsupported, "encode: {} compute capability {}.0, device {} has {}.{}",
                 is_gather ? "gather4 needs" : "tensor maps need", is_gather ? 10 : 9, device, major,
@@ -30,7 +30,7 @@ Status check_hardware(const cuda::Driver& driver, int device, const TensorMap& m
 }  // namespace
 
 Result<EncodedTensorMap> encode(const TensorMap& map, Device device) noexcept {
-  if (const TmaFault fault = map.fault(); !fault.is_none()) return describe("encode", fault);
+  if (const Fault fault = map.fault(); !fault.is_none()) return describe("encode", fault);
   if (device.kind != Device::Kind::cuda)
     return fail(Errc::invalid_argument, "encode: the device is no CUDA device");
   const Result<const cuda::Driver*> found = cuda::driver("encode");
@@ -63,8 +63,8 @@ Result<EncodedTensorMap> encode(const TensorMap& map, Device device) noexcept {
 }
 
 Result<EncodedTensorMap> encode(const RaggedTMA3DTile& tile, Device device) noexcept {
-  if (const TmaFault fault = tile.fault(); !fault.is_none()) return describe("encode", fault);
+  if (const Fault fault = tile.fault(); !fault.is_none()) return describe("encode", fault);
   return encode(tile.map, device);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tma

@@ -34,7 +34,8 @@ int main() {
     if (sum[i] != i) return 3;
   }
 
-  const folio::Result<folio::EncodedTensorMap> encoded = folio::encode(folio::TensorMap{});
+  const folio::Result<folio::tma::EncodedTensorMap> encoded =
+      folio::tma::encode(folio::tma::TensorMap{});
   if (encoded || encoded.error().code() != folio::Errc::invalid_argument) return 4;
   return 0;
 }

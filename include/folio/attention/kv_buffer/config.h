@@ -119,7 +119,7 @@ constexpr int config_num_smem_stages() {
   }
 }
 template <class C>
-constexpr XorSwizzle config_swizzle() {
+constexpr tma::XorSwizzle config_swizzle() {
   if constexpr (requires { C::swizzle; }) {
     return C::swizzle;
   } else {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "folio/attention/kv_buffer/source.h"
-#include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 
 namespace folio::inline v1 {

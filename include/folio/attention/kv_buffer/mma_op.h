@@ -16,7 +16,7 @@
 
 #include <cstdint>
 
-#include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 

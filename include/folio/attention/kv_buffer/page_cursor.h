@@ -75,11 +75,12 @@ class PageCursor {
     tile.runs = 0;
     for (uint64_t left = tile.seen; left != 0;) {
       const int key = detail::lowest_bit(left);
-      const PageRun run = run_of(*view_, row_, tile.first + key, tile.first + tile_keys);
+      const detail::PageRun run =
+          detail::run_of(*view_, row_, tile.first + key, tile.first + tile_keys);
       const int end = key + static_cast<int>(run.rows);
       const uint64_t bits =
           (end >= tile_keys ? ~uint64_t{0} : (uint64_t{1} << end) - 1) & (~uint64_t{0} << key);
-      if (run.page != no_page) {
+      if (run.page != detail::no_page) {
         tile.run[tile.runs++] = {key, static_cast<int32_t>(run.rows), run.page, run.slot};
         found |= left & bits;
       }
@@ -91,7 +92,7 @@ class PageCursor {
   /// The rows of a run in a plane, of one head.
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE TileRows rows(const PagedKVView& view,
                                                              const TileRun& run, int64_t head) {
-    return {row_of(view, run.page, run.slot, head), view.slot_stride_bytes};
+    return {detail::row_of(view, run.page, run.slot, head), view.slot_stride_bytes};
   }
 
   /// Bytes from a token's row of one head to that of the head `heads` further on.
@@ -116,7 +117,7 @@ class PageCursor {
                                                                    const TileRun& run,
                                                                    int64_t head) {
     if (view.scales.data == nullptr) return {};
-    const int64_t offset = scale_offset_bytes(view.scales, run.page, run.slot, head, 0);
+    const int64_t offset = detail::scale_offset_bytes(view.scales, run.page, run.slot, head, 0);
     return {static_cast<const std::byte*>(view.scales.data) + offset,
             view.scales.slot_stride_bytes};
   }
@@ -126,7 +127,7 @@ class PageCursor {
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE float scale(const PagedKVView& view,
                                                            const TileRun& run, int64_t i,
                                                            int64_t head, int32_t dim) {
-    return scale_at(view.scales, run.page, run.slot + i, head, dim);
+    return detail::scale_at(view.scales, run.page, run.slot + i, head, dim);
   }
 
  private:

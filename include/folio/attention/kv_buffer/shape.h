@@ -7,6 +7,7 @@
 
 #include "folio/attention/kv_buffer/config.h"
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 #include "folio/tma/swizzle.h"
@@ -35,7 +36,7 @@ struct KVBufferShape {
   // ---- parameters
 
   static constexpr IndexList<3> mma_shape = Config::mma_shape;  ///< M, N, K
-  static constexpr XorSwizzle swizzle = detail::config_swizzle<Config>();
+  static constexpr tma::XorSwizzle swizzle = detail::config_swizzle<Config>();
   static constexpr int BN = Config::BN;                   ///< keys of a tile
   static constexpr int WN = detail::config_wn<Config>();  ///< keys of a warp
   static constexpr int BK = Config::BK;                   ///< a strip: dims of K, keys of V
@@ -128,7 +129,7 @@ struct KVBufferShape {
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE constexpr int64_t smem_offset(int row, int column) {
     const int64_t plain = block_offset(row, column);
     if constexpr (swizzle.bits == 0) return plain;
-    constexpr XorSwizzle units = swizzle;  // device code has no static data members
+    constexpr tma::XorSwizzle units = swizzle;  // device code has no static data members
     return units(plain / simd_width) * simd_width + plain % simd_width;
   }
 };

@@ -10,6 +10,7 @@
 #include "folio/attention/kv_buffer/tile.h"
 #include "folio/cache/page_walk.h"
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 
 namespace folio::inline v1 {
@@ -72,9 +73,9 @@ struct KVSource {
       return loaded_scales.at(key, dim);
     } else {
       if (scale_view == nullptr) return 1.0f;
-      const std::byte* at =
-          tile->scales(key) + granule_of(*scale_view, dim) * scale_view->granule_stride_bytes;
-      const float scale = load_scale(at, scale_view->dtype);
+      const std::byte* at = tile->scales(key) +
+                            detail::granule_of(*scale_view, dim) * scale_view->granule_stride_bytes;
+      const float scale = detail::load_scale(at, scale_view->dtype);
       return scale_view->tensor_scale != nullptr ? scale * *scale_view->tensor_scale : scale;
     }
   }

@@ -11,6 +11,7 @@
 #include "folio/cache/kv_cache.h"
 #include "folio/cache/row_indices.h"
 #include "folio/cache/tma_members.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 
 namespace folio::inline v1 {
@@ -146,7 +147,7 @@ struct KVCacheMHAOperand
   }
 
   /// The cache's, for the tiles of the first Depth columns of a head.
-  FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const
+  FOLIO_HOST_DEVICE tma::PlaneGeometry tma_plane() const
     requires detail::cache_describes_its_plane<Cache>
   {
     return cache.tma_plane();
@@ -171,7 +172,7 @@ struct KVCacheScalesMHAOperand {
   static constexpr int quantization_granularity = KVCacheTraits<Cache>::quantization_granularity;
   static constexpr DType scale_dtype = DType::invalid;
   using element_type = element_t<dtype>;
-  using scale_type = no_element;
+  using scale_type = detail::no_element;
 
   Cache cache = {};
 

@@ -16,6 +16,7 @@
 
 #include "folio/cache/kv_cache.h"
 #include "folio/core/dtype.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 #include "folio/core/vec.h"
 #include "folio/tma/ragged_tile.h"
@@ -95,14 +96,16 @@ struct TmaSample<O> {
 
 template <class O>
 concept OperandHasTmaTiles = requires(const O o) {
-  { o.tma_plane() } -> std::same_as<PlaneGeometry>;
-  { o.template create_tma_tile<Swizzle::b128, 1, 1>() } -> std::same_as<TMATensorTile<3>>;
-  { o.template create_ragged_tma_tile<Swizzle::b128, 1, 1>() } -> std::same_as<RaggedTMA3DTile>;
+  { o.tma_plane() } -> std::same_as<tma::PlaneGeometry>;
+  { o.template create_tma_tile<tma::Swizzle::b128, 1, 1>() } -> std::same_as<TMATensorTile<3>>;
   {
-    o.template create_rope_tma_tile<Swizzle::none, 1, 8, TmaSample<O>::padded_depth>()
+    o.template create_ragged_tma_tile<tma::Swizzle::b128, 1, 1>()
+  } -> std::same_as<RaggedTMA3DTile>;
+  {
+    o.template create_rope_tma_tile<tma::Swizzle::none, 1, 8, TmaSample<O>::padded_depth>()
   } -> std::same_as<TMATensorTile<3>>;
   {
-    o.template create_gather4_tma_tile<TmaSample<O>::row, TmaSample<O>::row, Swizzle::b128>()
+    o.template create_gather4_tma_tile<TmaSample<O>::row, TmaSample<O>::row, tma::Swizzle::b128>()
   } -> std::same_as<TMATensorTile<2>>;
 };
 

@@ -10,6 +10,7 @@
 #include "folio/cache/row_indices.h"
 #include "folio/cache/tma_members.h"
 #include "folio/cache/tma_plane.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 #include "folio/tma/row_tiles.h"
@@ -78,14 +79,15 @@ struct PackedOperand : ContiguousRows<Self>, OperandTmaTiles<Self, TmaSizes{D}> 
     requires operand_has_scales<ScaleDType> &&
              scale_tile_is_whole_16_bytes_and_at_most_256_scales<ScaleDType, BMN>
   FOLIO_HOST_DEVICE TMATensorTile<2> create_scale_tma_tile() const {
-    return tma::scale_tile(address_of(self().scales.data), ScaleDType, self().scales.size(), BMN);
+    return tma::scale_tile(tma::address_of(self().scales.data), ScaleDType, self().scales.size(),
+                           BMN);
   }
   /// The rows as the functions of tma/ take them; tiles' check() refuses sizes of the tensor that
   /// no tile fits.
-  FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const {
+  FOLIO_HOST_DEVICE tma::PlaneGeometry tma_plane() const {
     constexpr int heads = Self::tensor_type::rank - 2;
-    return tma_plane_of_rows(self().tensor.data, D, self().num_kv_rows(),
-                             self().tensor.extent(heads), self().tensor.extent(heads + 1));
+    return tma::plane_of_rows(self().tensor.data, D, self().num_kv_rows(),
+                              self().tensor.extent(heads), self().tensor.extent(heads + 1));
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "folio/cache/paged_kv_view.h"
 #include "folio/cache/tma_members.h"
 #include "folio/cache/tma_plane.h"
+#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 #include "folio/core/status.h"
 
@@ -22,8 +23,8 @@ namespace folio::inline v1 {
 template <DType D, DType ScaleDType = DType::invalid>
 struct ViewMHAOperand
     : detail::PagedOperandTmaTiles<ViewMHAOperand<D, ScaleDType>, detail::TmaSizes{D}> {
-  static_assert(is_supported(D), "ViewMHAOperand: dtype has no element type");
-  static_assert(ScaleDType == DType::invalid || is_scale_dtype(ScaleDType),
+  static_assert(detail::is_supported(D), "ViewMHAOperand: dtype has no element type");
+  static_assert(ScaleDType == DType::invalid || detail::is_scale_dtype(ScaleDType),
                 "ViewMHAOperand: scale_dtype is no scale's type");
   using device_type = ViewMHAOperand;
   static constexpr DType dtype = D;
@@ -51,8 +52,8 @@ struct ViewMHAOperand
 
   /// The page walk. 0 <= token < 2^31 - 1. Reads the table entry of the token's page.
   FOLIO_HOST_DEVICE OperandRun run(int64_t batch_idx, int64_t token, int64_t head_idx) const {
-    const PageRun found =
-        run_of(view, table.entries + table.row_start(batch_idx), token, INT32_MAX);
+    const detail::PageRun found =
+        detail::run_of(view, table.entries + table.row_start(batch_idx), token, INT32_MAX);
     if (found.data == nullptr) return {nullptr, found.rows, found.slot_stride_bytes};
     return {found.data + head_idx * view.head_stride_bytes, found.rows, found.slot_stride_bytes};
   }
@@ -62,13 +63,13 @@ struct ViewMHAOperand
                                                              int64_t start_tok_idx,
                                                              int64_t head_idx,
                                                              int64_t head_dim_idx = 0) const {
-    const PageRun found =
-        run_of(view, table.entries + table.row_start(batch_idx), start_tok_idx, INT32_MAX);
+    const detail::PageRun found =
+        detail::run_of(view, table.entries + table.row_start(batch_idx), start_tok_idx, INT32_MAX);
     if (!quantization_enabled || view.scales.data == nullptr || found.data == nullptr)
       return nullptr;
-    const int64_t offset =
-        scale_offset_bytes(view.scales, found.page, found.slot, head_idx,
-                           granule_of(view.scales, static_cast<int32_t>(head_dim_idx)));
+    const int64_t offset = detail::scale_offset_bytes(
+        view.scales, found.page, found.slot, head_idx,
+        detail::granule_of(view.scales, static_cast<int32_t>(head_dim_idx)));
     const void* at = static_cast<const std::byte*>(view.scales.data) + offset;
     return static_cast<const scale_type*>(at);
   }
@@ -106,9 +107,9 @@ struct ViewMHAOperand
   }
   FOLIO_HOST_DEVICE constexpr int64_t row_idx(uint32_t batch_idx, uint32_t start_tok_idx) const {
     const auto page_rows = static_cast<uint32_t>(view.page_size);
-    const int64_t page =
-        page_of(view, table.entries[table.row_start(batch_idx) + start_tok_idx / page_rows]);
-    if (page == no_page) return num_kv_rows();
+    const int64_t page = detail::page_of(
+        view, table.entries[table.row_start(batch_idx) + start_tok_idx / page_rows]);
+    if (page == detail::no_page) return num_kv_rows();
     const int64_t row = page * row_stride() + start_tok_idx % page_rows;
     return row < num_kv_rows() ? row : num_kv_rows();
   }
@@ -120,7 +121,7 @@ struct ViewMHAOperand
 
   /// The rows as the functions of tma/ take them; tiles' check() refuses sizes and strides that no
   /// tile fits.
-  FOLIO_HOST_DEVICE PlaneGeometry tma_plane() const { return tma_plane_of(view); }
+  FOLIO_HOST_DEVICE tma::PlaneGeometry tma_plane() const { return tma::plane_of(view); }
 };
 
 /// A view as an operand of the given element types. `context_lengths` [batch] and the table are

@@ -18,6 +18,7 @@
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
+#include "folio/core/element.h"
 
 namespace folio::inline v1::amx {
 

@@ -30,6 +30,7 @@
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/kv_buffer/in_place_loader.h"
 #include "folio/attention/operand/view_operand.h"
+#include "folio/core/element.h"
 
 namespace folio::inline v1::amx {
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/cache/page_extents.h: the bytes of a page, for whoever moves pages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "folio/cache/paged_kv_view.h"
+#include "folio/core/export.h"
+#include "folio/core/status.h"
+
+namespace folio::inline v1 {
+
+/// A run of bytes that belong to one page: `data` + `bytes`.
+struct Extent {
+  std::byte* data = nullptr;
+  int64_t bytes = 0;
+  bool operator==(const Extent&) const = default;
+};
+
+/// The byte runs of `page` over all planes, values and per-page scales, ascending by address,
+/// adjacent runs merged: what copies, tiers and transports move. Scales shared by several pages
+/// (page stride 0) are not part of a page. Errors: invalid_argument if `page` >= num_pages of a
+/// plane; out_of_memory.
+FOLIO_EXPORT Result<std::vector<Extent>> page_extents(std::span<const KVPlanes> planes,
+                                                      uint32_t page) noexcept;
+
+}  // namespace folio::inline v1
