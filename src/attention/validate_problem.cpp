@@ -48,7 +48,7 @@ Status check_plane(const char* plane, const PagedKVView& view) {
                 "Attention::create: {}.scales.dtype is invalid, expected a type for scales.data",
                 plane);
   }
-  if (!is_scale_dtype(scales.dtype))
+  if (!detail::is_scale_dtype(scales.dtype))
     return fail(
         Errc::invalid_argument,
         "Attention::create: {}.scales.dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3",
