@@ -94,14 +94,9 @@ struct RopeGather4Spec {
 FOLIO_HOST_DEVICE constexpr TMATensorTile<2> rope_gather4_tile(const PlaneGeometry& plane,
                                                                const RopeGather4Spec& spec) {
   TMATensorTile<2> tile;
-  tile.refused = rows_fault(plane);
+  tile.refused = rope_fault(plane, spec.padded_depth, spec.tile_width);
   if (!tile.refused.is_none()) return tile;
   const PlaneGeometry rope = rope_plane(plane, spec.padded_depth, spec.tile_width);
-  if (rope.head_size == 0) {
-    tile.refused = {Rule::row_pitch, 0, spec.padded_depth + int64_t{spec.tile_width} * 2,
-                    int64_t{plane.head_size} * plane.element_bytes()};
-    return tile;
-  }
   const auto pitch = static_cast<int32_t>((spec.padded_depth + int64_t{spec.tile_width} * 2) / 2);
   return gather4_tile(rope, {spec.tile_height, spec.tile_width, pitch, spec.swizzle, DataType::bf16,
                              spec.l2_promotion});

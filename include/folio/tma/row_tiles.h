@@ -137,18 +137,22 @@ FOLIO_HOST_DEVICE constexpr PlaneGeometry rope_plane(const PlaneGeometry& plane,
   return rope;
 }
 
+/// Why the plane has no rope part of `columns` behind `padded_depth` bytes.
+FOLIO_HOST_DEVICE constexpr Fault rope_fault(const PlaneGeometry& plane, int32_t padded_depth,
+                                             int32_t columns) {
+  if (const Fault fault = rows_fault(plane); !fault.is_none()) return fault;
+  if (rope_plane(plane, padded_depth, columns).head_size != 0) return {};
+  return {Rule::row_pitch, 0, padded_depth + int64_t{columns} * 2,
+          int64_t{plane.head_size} * plane.element_bytes()};
+}
+
 /// The rope columns, as cache_tile.
 FOLIO_HOST_DEVICE constexpr TMATensorTile<3> rope_tile(const PlaneGeometry& plane,
                                                        const RopeSpec& spec) {
   TMATensorTile<3> tile;
-  tile.refused = rows_fault(plane);
+  tile.refused = rope_fault(plane, spec.padded_depth, spec.columns);
   if (!tile.refused.is_none()) return tile;
   const PlaneGeometry rope = rope_plane(plane, spec.padded_depth, spec.columns);
-  if (rope.head_size == 0) {
-    tile.refused = {Rule::row_pitch, 0, spec.padded_depth + int64_t{spec.columns} * 2,
-                    int64_t{plane.head_size} * plane.element_bytes()};
-    return tile;
-  }
   return cache_tile(rope, {spec.swizzle, spec.rows, spec.columns, 0, 0, spec.l2_promotion});
 }
 
