@@ -172,8 +172,8 @@ Status check_limits(const char* function, const AttentionProblem& problem,
                 function, limits.parallelism, parallelism_max);
   if (limits.batch < 1) return bad("batch", limits.batch);
   if (limits.batch == INT32_MAX)  // offsets are one more
-    return fail(Errc::invalid_argument,
-                "Attention::create: limits.batch is {}, expected at most 2^31 - 2", limits.batch);
+    return fail(Errc::invalid_argument, "{}: limits.batch is {}, expected at most 2^31 - 2",
+                function, limits.batch);
   if (limits.tokens < 1) return bad("tokens", limits.tokens);
   if (limits.context < 1) return bad("context", limits.context);
   if (limits.parallelism < 0)
