@@ -197,7 +197,8 @@ typedef struct folio_problem {
 #define FOLIO_CAUSAL_PROBLEM \
   { .struct_size = sizeof(folio_problem), .mask_left = -1 }
 
-/// Each is at least 1: there is no default. parallelism is at most 16384.
+/// AttentionLimits. batch, tokens and context are at least 1: they have no default. parallelism 0:
+/// what the default executor offers; at most 16384.
 typedef struct folio_limits {
   uint32_t struct_size;
   int32_t batch, tokens, context, parallelism;
