@@ -3,10 +3,10 @@
 /// ever in the same few pages.
 ///
 /// The ring is whole pages. A step's table row lists them in the order of positions, the page of
-/// the oldest keys first, and key_positions says where the row begins: masks, ALiBi and append then
-/// mean what they always mean, for one new token or for many. The page that is being overwritten
-/// may stand at both ends of the row: its old slots are read at the front, its new ones written at
-/// the back.
+/// the oldest keys first, and key_positions says where the row begins: masks, ALiBi, append and
+/// rotate then mean what they always mean, for one new token or for many. The page that is being
+/// overwritten may stand at both ends of the row: its old slots are read at the front, its new ones
+/// written at the back.
 ///
 /// The ring holds window + new tokens - 1 keys at least, since `append` comes before `attend` and a
 /// chunk's last token must not overwrite what its first one sees. With fewer slots, attend first:
@@ -26,7 +26,10 @@ constexpr int32_t heads = 2, dims = 64, page_size = 16, window = 48, chunk = 17;
 constexpr int32_t ring_pages = 4;
 static_assert(ring_pages * page_size >= window + chunk - 1);
 
-/// Exact in bf16. K (kv = 0), V (1) and q (2) of a position.
+/// The first two dimensions are rotated, by so much a position.
+constexpr double angle = 0.3;
+
+/// K (kv = 0), V (1) and q (2) of a position.
 float element(int64_t kv, int64_t position, int64_t head, int64_t d) {
   return static_cast<float>((kv * 7 + position * 31 + head * 5 + d * 3) * 37 % 129 - 64) / 64.0f;
 }
@@ -35,10 +38,13 @@ float element(int64_t kv, int64_t position, int64_t head, int64_t d) {
 double error_of(const float* out, int64_t position, int64_t head) {
   double total = 0.0, sum[dims] = {}, error = 0.0;
   for (int64_t j = std::max<int64_t>(0, position - window + 1); j <= position; ++j) {
-    double score = 0.0;
-    for (int64_t d = 0; d < dims; ++d)
-      score += double{element(2, position, head, d)} * double{element(0, j, head, d)} / 8.0;
-    total += score = std::exp(score);
+    const auto q = [&](int64_t d) { return double{element(2, position, head, d)}; };
+    const auto k = [&](int64_t d) { return double{element(0, j, head, d)}; };
+    const double turn = angle * static_cast<double>(j - position);
+    double score =
+        (q(0) * k(0) + q(1) * k(1)) * std::cos(turn) + (q(1) * k(0) - q(0) * k(1)) * std::sin(turn);
+    for (int64_t d = 2; d < dims; ++d) score += q(d) * k(d);
+    total += score = std::exp(score / 8.0);
     for (int64_t d = 0; d < dims; ++d) sum[d] += score * double{element(1, j, head, d)};
   }
   for (int64_t d = 0; d < dims; ++d)
@@ -51,7 +57,7 @@ double run() {
                       .num_heads = heads,
                       .head_size = dims,
                       .page_size = page_size,
-                      .dtype = DType::bf16};
+                      .dtype = DType::f32};
   const Buffer blocks = Buffer::allocate(ring_pages * page_bytes(shape).value()).value();
   const KVPlanes kv = make_planes(shape, ring_pages, blocks.span()).value().front();
   AttentionProblem problem{.key = kv.key, .value = kv.value, .q_heads = heads};
@@ -62,6 +68,12 @@ double run() {
   const Buffer plan_memory = Buffer::allocate(attention.plan_bytes()).value();
   const Buffer workspace = Buffer::allocate(attention.workspace_bytes()).value();
   const uint32_t ring[ring_pages] = {2, 0, 3, 1};  // whatever pages there are
+
+  std::vector<float> cos_sin;
+  for (int p = 0; p < 150; ++p)
+    for (const double x : {std::cos(angle * p), std::sin(angle * p)})
+      cos_sin.push_back(static_cast<float>(x));
+  const Rope rope{.cos_sin = cos_sin.data(), .rows = 150, .dims = 2};
 
   double error = 0.0;
   int32_t done = 0;  // positions in the cache
@@ -85,12 +97,18 @@ double run() {
     const auto tensor = [&](std::vector<float>& of) {
       return dense_tensor<3>(of.data(), DType::f32, {tokens, heads, dims});
     };
-    append(batch, {.k = tensor(data[0]), .v = tensor(data[1]), .key = kv.key, .value = kv.value},
+    append(batch,
+           {.k = tensor(data[0]),
+            .v = tensor(data[1]),
+            .key = kv.key,
+            .value = kv.value,
+            .rope = &rope},
            serial_executor())
         .or_throw();
+    const AnyTensor<3> q = tensor(data[2]);
+    rotate(batch, {.q = q, .out = q, .rope = &rope}, serial_executor()).or_throw();
     const AttentionPlan step = plan(attention, batch, plan_memory.span()).value();
-    attend(attention, step,
-           {.q = tensor(data[2]), .out = tensor(out), .key = kv.key, .value = kv.value},
+    attend(attention, step, {.q = q, .out = tensor(out), .key = kv.key, .value = kv.value},
            workspace.span(), serial_executor())
         .or_throw();
     for (int64_t i = 0; i < tokens * heads; ++i)

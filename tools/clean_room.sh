@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 repository=$PWD
+case "${1:-}" in -*) sed -n '3,5s/^# //p' "$0" >&2; exit 2 ;; esac
 
 mirror=$({ cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } |
   awk '$1 == "URIs:" { uri = $2 } $1 == "Suites:" && $2 == "bookworm" { print uri; exit }

@@ -4,6 +4,10 @@
 # .html), and table.md, by folder, which docs/coverage.md quotes (tools/release_figures.py coverage).
 set -eu
 cd "$(dirname "$0")/.."
+if [ $# != 0 ]; then
+  sed -n '3,4s/^# //p' "$0" >&2
+  exit 2
+fi
 cmake --preset coverage
 cmake --build --preset coverage
 find build/coverage -name '*.gcda' -delete

@@ -10,6 +10,8 @@ case "${1:-}" in
   ci) packages="$packages clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev libomp-16-dev
                 g++-12-aarch64-linux-gnu qemu-user googletest" ;;
   coverage) packages="$packages gcovr" ;;
+  '') ;;
+  *) sed -n '3,4s/^# //p' "$0" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then

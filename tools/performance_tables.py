@@ -242,6 +242,8 @@ def main():
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--update", action="store_true")
     args = parser.parse_args()
+    if not any(args.results.glob("*.json")):
+        parser.error(f"{args.results} holds no *.json, expected a folder of runs")
     if not args.update:
         print(summary(machines(args.results)))
         return

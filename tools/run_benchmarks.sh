@@ -1,11 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run_benchmarks.sh BUILD [NAME|--FLAG]...: runs the benchmarks NAME (attention, append, pool; without
+# tools/run_benchmarks.sh BUILD [NAME|--FLAG]...: runs the benchmarks NAME (attention, append, pool; without
 # one, all) of a release build with these flags, one process each, and writes build/bench/NAME.json,
 # stamped with commit and processor.
 set -euf
 cd "$(dirname "$0")/.."
-build=$1
+build=${1:-}
+if [ ! -d "$build/bench" ]; then
+  sed -n '3,5s/^# //p' "$0" >&2
+  exit 2
+fi
 shift
 names= flags=
 for argument; do

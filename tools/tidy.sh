@@ -5,6 +5,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/asan}
+if [ ! -f "$build/compile_commands.json" ]; then
+  echo "tidy: no $build/compile_commands.json; expected a configured build folder" >&2
+  exit 2
+fi
 sources=$(git ls-files -- 'src/*.cpp' 'cli/*.cpp' 'bench/*.cpp')
 # Only what BUILD compiles: not the other executor, nor the other architectures' sources.
 for source in $sources; do

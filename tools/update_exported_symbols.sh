@@ -5,6 +5,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
+if [ ! -f "$build/CMakeCache.txt" ]; then
+  echo "update_exported_symbols: $build is not a configured build folder" >&2
+  exit 2
+fi
 cmake --build "$build" --target folio_shared
 python3 tests/lint/objects.py exported "$build/tests/package/shared/libfolio.so" tests/package/exported_symbols.txt --write
 git --no-pager diff --stat -- tests/package/exported_symbols.txt

@@ -117,7 +117,14 @@ TEST(AppendErrors, append_refuses_its_sources_and_targets) {
           c.args.key.dtype = DType::f32;
           c.args.key.slot_stride_bytes = 34;
         },
-        {"key.slot_stride_bytes is 34", "4 bytes"}}});
+        {"key.slot_stride_bytes is 34", "4 bytes"}},
+       {"value.data misaligned",
+        [](C& c) {
+          c.args.value = c.args.key;
+          c.args.value.dtype = DType::bf16;
+          c.args.value.data = static_cast<std::byte*>(c.args.value.data) + 1;
+        },
+        {"value.data is not aligned", "2 bytes"}}});
 }
 
 TEST(AppendErrors, append_refuses_scales_it_cannot_write) {
@@ -142,7 +149,13 @@ TEST(AppendErrors, append_refuses_scales_it_cannot_write) {
                                   c.tensor_scale = 0.0f;
                                   c.args.key.scales.tensor_scale = &c.tensor_scale;
                                 },
-                                {"key.scales.tensor_scale is 0", "positive"}}});
+                                {"key.scales.tensor_scale is 0", "positive"}},
+                               {"tensor_scale misaligned",
+                                [](C& c) {
+                                  c.args.key.scales.tensor_scale = reinterpret_cast<const float*>(
+                                      reinterpret_cast<uintptr_t>(&c.tensor_scale) + 2);
+                                },
+                                {"key.scales.tensor_scale is not aligned", "4 bytes"}}});
 }
 
 TEST(AppendErrors, append_refuses_slots_and_batches_that_contradict) {
@@ -170,6 +183,9 @@ TEST(AppendErrors, append_refuses_slots_and_batches_that_contradict) {
         },
         {"slots[2] is 8", "less than 8 (2 pages of 4)"}},
        {"batch.size", [](C& c) { c.batch.size = -1; }, {"batch.size is -1"}},
+       {"batch.size",
+        [](C& c) { c.batch.size = std::numeric_limits<int32_t>::max(); },
+        {"batch.size is 2147483647", "at most 2^31 - 2"}},
        {"batch.query_offsets",
         [](C& c) { c.batch.query_offsets = nullptr; },
         {"batch.query_offsets is null"}},
@@ -204,7 +220,7 @@ std::vector<Broken<C>> broken_transforms() {
                  reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(c.table.data()) + 2);
            },
            {"rope.cos_sin is not aligned", "4 bytes"}},
-          {"rows", [](C& c) { c.rope.rows = -1; }, {"rope.rows is -1"}},
+          {"rows", [](C& c) { c.rope.rows = -1; }, {"rope.rows is -1, expected at least 0"}},
           {"dims odd", [](C& c) { c.rope.dims = 5; }, {"rope.dims is 5", "even"}},
           {"dims", [](C& c) { c.rope.dims = 0; }, {"rope.dims is 0", "at least 2"}},
           {"dims", [](C& c) { c.rope.dims = -6; }, {"rope.dims is -6"}},

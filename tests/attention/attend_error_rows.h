@@ -49,14 +49,30 @@ inline const ProblemRow problem_rows[] = {
        p.key.dtype = DType::bf16;
        p.key.slot_stride_bytes = 67;
      }},
+    {"value.page_stride_bytes is 1025",
+     [](AttentionProblem& p, AttentionLimits&) {
+       p.value.dtype = DType::bf16;
+       p.value.page_stride_bytes = 1025;
+     }},
+    {"key.head_stride_bytes is 33",
+     [](AttentionProblem& p, AttentionLimits&) {
+       p.key.dtype = DType::bf16;
+       p.key.head_stride_bytes = 33;
+     }},
     {"key.scales.dtype is i8",
      [](AttentionProblem& p, AttentionLimits&) { p.key.scales.dtype = DType::i8; }},
     {"key.scales.dtype is invalid",
      [](AttentionProblem& p, AttentionLimits&) { p.key.scales.dtype = DType::invalid; }},
     {"value.scales.granularity is 0",
      [](AttentionProblem& p, AttentionLimits&) { p.value.scales.granularity = 0; }},
+    {"key.scales.page_stride_bytes is 3",
+     [](AttentionProblem& p, AttentionLimits&) { p.key.scales.page_stride_bytes = 3; }},
+    {"value.scales.slot_stride_bytes is 3",
+     [](AttentionProblem& p, AttentionLimits&) { p.value.scales.slot_stride_bytes = 3; }},
     {"key.scales.head_stride_bytes is 3",
      [](AttentionProblem& p, AttentionLimits&) { p.key.scales.head_stride_bytes = 3; }},
+    {"value.scales.granule_stride_bytes is 3",
+     [](AttentionProblem& p, AttentionLimits&) { p.value.scales.granule_stride_bytes = 3; }},
     {"q_heads is 5", [](AttentionProblem& p, AttentionLimits&) { p.q_heads = 5; }},
     {"q_heads is 0", [](AttentionProblem& p, AttentionLimits&) { p.q_heads = 0; }},
     {"q_dtype", [](AttentionProblem& p, AttentionLimits&) { p.q_dtype = DType::invalid; }},

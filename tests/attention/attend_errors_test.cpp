@@ -112,6 +112,18 @@ TEST(AttendErrors, attend_names_the_argument_and_writes_nothing) {
   EXPECT_EQ(c.output_bits(), untouched);
 }
 
+TEST(AttendErrors, planes_are_aligned_to_their_elements) {
+  CaseOptions options;
+  options.key_dtype = options.value_dtype = DType::f16;
+  AttentionCase c(options);
+  const Result<PreparedCase> p = prepare_case(c, {}, c.limits());
+  ASSERT_TRUE(p.has_value());
+  AttentionArgs args = c.args();
+  args.value.data = static_cast<std::byte*>(args.value.data) + 1;
+  expect_error(check(p->attention, p->plan, args), Errc::invalid_argument,
+               "attend: ", "value.data is not aligned, expected a multiple of 2 (the size of f16)");
+}
+
 TEST(AttendErrors, memory_and_executor_are_checked) {
   AttentionCase c(full_options());
   const Result<PreparedCase> p = prepare_case(c, {}, c.limits());

@@ -84,6 +84,8 @@ TEST(Handle, limits_and_masks_are_checked_as_by_create) {
   };
   expect_error(attention.with_limits({.batch = 0}).error(),
                "Attention::with_limits: limits.batch is 0, expected at least 1");
+  expect_error(attention.with_limits({.batch = INT32_MAX}).error(),
+               "Attention::with_limits: limits.batch is 2147483647, expected at most 2^31 - 2");
   expect_error(attention.with_limits({.parallelism = -2}).error(),
                "Attention::with_limits: limits.parallelism is -2");
   expect_error(attention.with_limits({.batch = INT32_MAX}).error(),

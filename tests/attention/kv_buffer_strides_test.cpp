@@ -17,7 +17,7 @@
 namespace folio::test {
 namespace {
 
-constexpr int32_t page_size = 32, heads = 3, depth = 64, granularity = 16;
+constexpr int32_t heads = 3, depth = 64, granularity = 16;
 constexpr int64_t context = 100, num_pages = 5;
 constexpr uint32_t page_ids[4] = {3, 0, 4, 2};
 
@@ -40,7 +40,7 @@ enum Turned {
 /// A plane of i8 with scales of f32, some of whose strides are negative.
 class Backwards {
  public:
-  explicit Backwards(unsigned turned)
+  explicit Backwards(unsigned turned, int32_t page_size = 32)
       : plane_({.dtype = DType::i8,
                 .num_heads = heads,
                 .head_size = depth,
@@ -136,20 +136,26 @@ TEST(NegativeStrides, of_values_and_scales_load_the_same_keys) {
   }
 }
 
-/// A tile that was found before is one run, or several.
+/// A tile that was found before is several runs, or one.
 TEST(NegativeStrides, of_tiles_that_were_found_before) {
-  const Backwards plane(everything);
   using Buffer = KVBuffer<ViewMHAOperand<DType::i8, DType::f32>, Config<InPlace, DType::f32>>;
-  const auto operand = plane.operand<DType::f32>();
-  std::vector<float> smem(Buffer::smem_elements);
-  Buffer buffer(operand, 0, 0, {smem.data(), {}}, context);
-  KeyTile keys;
-  keys.seen = ~uint64_t{0};
-  PageCursor(operand.view, operand.table, 0).find(keys);
-  buffer.kv_cache_iter.set_tile(keys, 1);
-  buffer.load_from_dram<0>();
-  EXPECT_EQ(buffer.loader().at(0, 40, 33),
-            static_cast<float>(Backwards::code(40, 1, 33)) * Backwards::scale(40, 1, 33));
+  for (const int32_t page_size : {32, 64}) {
+    const Backwards plane(everything, page_size);
+    const auto operand = plane.operand<DType::f32>();
+    std::vector<float> smem(Buffer::smem_elements);
+    Buffer buffer(operand, 0, 0, {smem.data(), {}}, context);
+    KeyTile keys;
+    keys.seen = ~uint64_t{0};
+    PageCursor(operand.view, operand.table, 0).find(keys);
+    ASSERT_EQ(keys.runs, 64 / page_size);
+    buffer.kv_cache_iter.set_tile(keys, 1);
+    buffer.load_from_dram<0>();
+    for (int key = 0; key < 64; ++key)
+      for (int d = 0; d < depth; ++d)
+        ASSERT_EQ(buffer.loader().at(0, key, d),
+                  static_cast<float>(Backwards::code(key, 1, d)) * Backwards::scale(key, 1, d))
+            << "pages of " << page_size << ", key " << key << ", dim " << d;
+  }
 }
 
 TEST(NegativeStrides, are_walked_by_the_operand) {

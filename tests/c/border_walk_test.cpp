@@ -227,6 +227,10 @@ void expect_refused_or_allowed(const char* what, bool (*break_it)(const Call&)) 
     EXPECT_TRUE(is_allowed(name));
     return;
   }
+  // The C face's own check; C++ would refuse what was not read, and name something else.
+  if (has_text && name.find("struct_size = ") != std::string::npos) {
+    EXPECT_NE(std::strstr(world.message.text, "struct_size is"), nullptr) << world.message.text;
+  }
   EXPECT_GT(code, FOLIO_OK);
   EXPECT_LT(code, FOLIO_INTERNAL) << world.message.text;
   EXPECT_TRUE(world.outputs() == before) << "touched, though: " << world.message.text;

@@ -302,6 +302,30 @@ TEST(CAttention, refuse_gives_the_reason) {
   EXPECT_NE(folio_refuse(nullptr, FOLIO_CPU, 0), nullptr);
 }
 
+TEST(CAttention, a_parallelism_of_zero_is_what_the_default_executor_offers) {
+  const AttentionCase c(CaseOptions{});
+  const CProblem problem(c.problem());
+  const auto workspace_bytes = [&](const folio_limits& limits) {
+    folio_attention* made = nullptr;
+    EXPECT_EQ(
+        folio_create_attention(&problem.problem, &limits, FOLIO_CPU, 0, nullptr, &made, nullptr),
+        FOLIO_OK);
+    const Handle attention(made);
+    return folio_get_workspace_bytes(made);
+  };
+  const Executor executor = default_executor();
+  folio_limits limits = to_c(c.limits());
+  limits.parallelism = executor.concurrency(executor.context);
+  const int64_t given = workspace_bytes(limits);
+  EXPECT_GT(given, 0);
+  limits.parallelism = 0;
+  EXPECT_EQ(workspace_bytes(limits), given);
+  // a caller who knew no parallelism
+  limits.parallelism = -7;
+  limits.struct_size = offsetof(folio_limits, parallelism);
+  EXPECT_EQ(workspace_bytes(limits), given);
+}
+
 TEST(CAttention, kernels_are_listed_by_the_names_that_create_takes) {
   const int32_t count = folio_get_num_kernels();
   ASSERT_GE(count, 1);

@@ -232,7 +232,10 @@ TEST(CacheErrors, page_extents_and_tables_refuse_what_is_out_of_range) {
   expect_refused<ExtentsCall>(
       "page_extents",
       {{"page", [](ExtentsCall& c) { c.page = 5; }, {"page is 5", "less than 5"}},
-       {"key.data", [](ExtentsCall& c) { c.planes[0].key.data = nullptr; }, {"key.data is null"}}});
+       {"key.data", [](ExtentsCall& c) { c.planes[0].key.data = nullptr; }, {"key.data is null"}},
+       {"value",
+        [](ExtentsCall& c) { c.planes[0].value = c.plane.view, c.planes[0].value.num_pages = 4; },
+        {"page is 4", "less than 4 (value"}}});
   using C = TableCall;
   expect_refused<C>(
       "PageTableBuilder",

@@ -63,6 +63,15 @@ TEST(Planes, page_bytes_is_the_product_of_the_extents) {
   EXPECT_EQ(*page_bytes(shape), 1ll * 32 * 16 * 576);
 }
 
+TEST(Planes, sizes_of_impossible_shapes_are_refused) {
+  KVShape shape;
+  shape.head_size = 0;
+  EXPECT_EQ(page_bytes(shape).error().message(),
+            "page_bytes: shape.head_size is 0, expected at least 1");
+  EXPECT_EQ(scale_page_bytes(shape).error().message(),
+            "scale_page_bytes: shape.head_size is 0, expected at least 1");
+}
+
 TEST(Planes, scale_page_bytes_rounds_granules_up_and_takes_the_head_by_default) {
   KVShape shape = small_shape(StorageOrder::token_major, false);
   EXPECT_EQ(*scale_page_bytes(shape), 2 * 3 * 5 * 2 * 2 * 2);  // 24 elements in granules of 16: two

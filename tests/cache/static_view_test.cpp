@@ -188,6 +188,11 @@ TEST(StaticView, cache_of_refuses_what_the_static_face_cannot_say) {
         "tables.cache_lengths is null"},
        {[](PagedKVView&, CacheTables& t) { t.lookup_table = nullptr; },
         "tables.lookup_table is null"},
+       {[](PagedKVView&, CacheTables& t) {
+          t.cache_lengths =
+              reinterpret_cast<const uint32_t*>(reinterpret_cast<uintptr_t>(t.cache_lengths) + 2);
+        },
+        "tables.cache_lengths or tables.lookup_table is not aligned to 4 bytes"},
        {[](PagedKVView&, CacheTables& t) { t.lookup_table += 4; },
         "tables.lookup_table is not aligned to 32 bytes"},
        {[](PagedKVView&, CacheTables& t) { t.lut_stride += 4; },
@@ -198,6 +203,12 @@ TEST(StaticView, cache_of_refuses_what_the_static_face_cannot_say) {
         "tables.lut_cols is 23, expected at least 24 for 2 pages"},
        {[](PagedKVView&, CacheTables& t) { t.max_cache_length = 33; },
         "tables.lut_cols is 24, expected at least 32 for 9 pages"}});
+}
+
+TEST(StaticView, cache_of_refuses_sequences_without_slots) {
+  ContinuousCache<Continuous> cache({.num_pages = 2, .max_cache_length = 8, .max_length = 8});
+  expect_refusals(cache.key(), {{[](PagedKVView& v, CacheTables&) { v.page_size = 0; },
+                                 "view.page_size is 0, expected at least 1"}});
 }
 
 TEST(StaticView, cache_of_refuses_scales_of_another_form) {

@@ -44,8 +44,13 @@ DIRECTION = {
     "include/folio/c/": [],
     "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],
     "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],
+    "cli/": ["folio/", "reference/", "support/"],
+    "bench/": ["folio/", "reference/", "support/", "cpu/features.h", "cpu/append/rows.h", "attention/kernel_list.h"],
+    "fuzz/": ["folio/"],
     "examples/": ["folio/"],
 }
+# What a program is made of is included by its name alone.
+PROGRAMS = {"cli/", "bench/", "fuzz/"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BUILD_MACRO = re.compile(r"\b(NDEBUG|__AVX\w*|__SSE\w*|__FMA__|__F16C__|__AMX\w*|__ARM_\w+)\b")
@@ -97,6 +102,8 @@ def check_code(path, lines):
         if is_public and HEAVY_HEADER.fullmatch(name.rsplit("/", 1)[-1]):
             yield number, f"public: includes {name}"
         is_ours = kind == '"' or name.startswith("folio/")
+        if folder in PROGRAMS and "/" not in name:
+            continue
         if is_ours and allowed is not None and not any(name.startswith(prefix) for prefix in allowed):
             yield number, f"direction: {folder} may not include {name}"
 

@@ -38,6 +38,12 @@ class SourcesLint(unittest.TestCase):
         self.assert_finds(self.header("folio/pool/a.h", "#include <folio/cache/planes.h>"), "direction")
         self.assert_finds({"src/cpu/a.cpp": f'{SPDX}/// src/cpu/a.cpp: x.\n#include "attention/border.h"\n'}, "direction")
 
+    def test_a_program_sees_its_own_files_and_no_kernel(self):
+        own = f'{SPDX}/// cli/a.cpp: x.\n#include "own.h"\n#include "reference/attention.h"\n'
+        self.assertEqual(self.breaches({"cli/a.cpp": own}), [])
+        self.assert_finds({"cli/a.cpp": own + '#include "cpu/profile.h"\n'}, "direction")
+        self.assert_finds({"examples/a.cpp": f'{SPDX}/// examples/a.cpp: x.\n#include "own.h"\n'}, "direction")
+
     def test_the_pool_may_see_the_page_table(self):
         self.assertEqual(self.breaches(self.header("folio/pool/a.h", '#include "folio/cache/page_table.h"')), [])
 

@@ -254,6 +254,7 @@ void prove_grid() {
   }
   std::printf("[    cases ] %lld proved, %lld geometries refused\n",
               static_cast<long long>(count.legal), static_cast<long long>(count.refused));
+  EXPECT_GT(count.legal, 0);
 }
 
 TEST(TmaProof, cache_tiles_bring_the_keys_that_fragments_expect) { prove_grid<CacheTile>(); }
