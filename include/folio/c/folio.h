@@ -197,8 +197,8 @@ typedef struct folio_problem {
 #define FOLIO_CAUSAL_PROBLEM \
   { .struct_size = sizeof(folio_problem), .mask_left = -1 }
 
-/// AttentionLimits. batch, tokens and context are at least 1: they have no default. parallelism is at
-/// most 16384; 0: as many tasks as the default executor runs at once.
+/// AttentionLimits. batch, tokens and context are at least 1: they have no default. parallelism is
+/// at most 16384; 0: as many tasks as the default executor runs at once.
 typedef struct folio_limits {
   uint32_t struct_size;
   int32_t batch, tokens, context, parallelism;
