@@ -169,6 +169,8 @@ def main():
     if args.check:
         return check()
     if args.quick:
+        if not benches:
+            parser.error("--quick measures attention, append and pool: coverage has no short form")
         quick(benches)
         return 0
     if not args.write:
