@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace folio::cli {
@@ -24,8 +26,24 @@ Status check_memory(const PoolOptions& pool, double more) {
                       pool.num_pages, wanted / gib, present / gib)};
 }
 
+namespace {
+
+/// Writing the figures must not empty the trace, whatever names the two have. Terminals and other
+/// devices may be both.
+Status check_files(const ReplayOptions& options) {
+  std::error_code unknown;  // a file that is not there is no other file's name
+  if (options.json.empty() || !std::filesystem::is_regular_file(options.trace, unknown) ||
+      !std::filesystem::equivalent(options.trace, options.json, unknown))
+    return {};
+  return {Errc::invalid_argument,
+          fmt::format("--json: {} is the trace, expected another file", options.json)};
+}
+
+}  // namespace
+
 Status replay(ReplayOptions options) {
   if (Status s = resolve(options); !s.is_ok()) return s;
+  if (Status s = check_files(options); !s.is_ok()) return s;
   const auto trace = read_trace(options.trace, options.limit);
   if (!trace) return trace.error();
   JsonFile json;

@@ -24,6 +24,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/cache/cache_tables.h
     folio/cache/continuous_kv_cache.h
     folio/cache/copy.h
+    folio/cache/elements.h
     folio/cache/kv_cache.h
     folio/cache/layer_caches.h
     folio/cache/page_extents.h

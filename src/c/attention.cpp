@@ -85,20 +85,49 @@ Status check_handles(const char* function, const folio_attention* attention,
   return plan == nullptr ? null_argument(function, "plan") : Status();
 }
 
+Status read_limits(const char* function, const folio_limits* limits, AttentionLimits& to) {
+  folio_limits l = {};
+  if (Status s = read(function, "limits", limits, l); !s.is_ok()) return s;
+  to = {l.batch, l.tokens, l.context, l.parallelism};
+  return {};
+}
+
+/// A handle of the caller's.
+Status hand_out(const char* function, const Result<Attention>& made, folio_attention** to) {
+  if (!made) return made.error();
+  *to = new (std::nothrow) folio_attention{*made};
+  return *to != nullptr ? Status()
+                        : fail(Errc::out_of_memory, "{}: no memory for the handle", function);
+}
+
 Status create(const folio_problem* problem, const folio_limits* limits, Device device,
               const char* kernel, folio_attention** attention) {
   constexpr auto function = "folio_create_attention";
   AttentionProblem p;
-  folio_limits l = {};
+  AttentionLimits l;
   if (Status s = read_problem(function, problem, p); !s.is_ok()) return s;
-  if (Status s = read(function, "limits", limits, l); !s.is_ok()) return s;
-  const Result<Attention> made = Attention::create(p, {l.batch, l.tokens, l.context, l.parallelism},
-                                                   device, kernel == nullptr ? "" : kernel);
-  if (!made) return made.error();
-  *attention = new (std::nothrow) folio_attention{*made};
-  return *attention != nullptr
-             ? Status()
-             : fail(Errc::out_of_memory, "{}: no memory for the handle", function);
+  if (Status s = read_limits(function, limits, l); !s.is_ok()) return s;
+  const Result<Attention> made = Attention::create(p, l, device, kernel == nullptr ? "" : kernel);
+  return hand_out(function, made, attention);
+}
+
+Status with_limits(const folio_attention* attention, const folio_limits* limits,
+                   folio_attention** made) {
+  constexpr auto function = "folio_attention_with_limits";
+  if (attention == nullptr) return null_argument(function, "attention");
+  AttentionLimits l;
+  if (Status s = read_limits(function, limits, l); !s.is_ok()) return s;
+  return hand_out(function, attention->attention.with_limits(l), made);
+}
+
+Status with_mask(const folio_attention* attention, const folio_mask* mask, folio_attention** made) {
+  constexpr auto function = "folio_attention_with_mask";
+  if (attention == nullptr) return null_argument(function, "attention");
+  folio_mask m = {};
+  m.left = -1;
+  if (Status s = read(function, "mask", mask, m); !s.is_ok()) return s;
+  return hand_out(function,
+                  attention->attention.with_mask({m.left, m.right, m.chunk, m.sink_tokens}), made);
 }
 
 Status make_plan(const folio_attention* attention, const folio_batch* batch, MemorySpan memory,
@@ -146,16 +175,14 @@ Status attend_task(const folio_attention* attention, const folio_plan* plan, con
   return folio::attend_task(attention->attention, p, a, workspace, task);
 }
 
-constexpr int64_t parts_max = 64;
-
 Status merge(const folio_partial* parts, int64_t num_parts, const folio_tensor* out, float* lse,
              const folio_executor* executor) {
   constexpr auto function = "folio_merge";
   if (parts == nullptr) return null_argument(function, "parts");
-  if (num_parts < 1 || num_parts > parts_max)
+  if (num_parts < 1 || num_parts > FOLIO_MAX_PARTS)
     return fail(Errc::invalid_argument, "{}: num_parts is {}, expected 1 to {}", function,
-                num_parts, parts_max);
-  std::array<Partial, parts_max> converted;
+                num_parts, FOLIO_MAX_PARTS);
+  std::array<Partial, FOLIO_MAX_PARTS> converted;
   for (int64_t i = 0; i < num_parts; ++i) {
     Partial& part = converted[static_cast<size_t>(i)];
     if (Status s = convert(function, "parts->out", parts[i].out, part.out); !s.is_ok()) return s;
@@ -191,6 +218,22 @@ folio_code folio_create_attention(const folio_problem* problem, const folio_limi
   const Result<Device> device = c::device_of("folio_create_attention", device_kind, device_index);
   if (!device) return c::report(device.error(), message);
   return c::report(c::create(problem, limits, *device, kernel, attention), message);
+}
+
+folio_code folio_attention_with_limits(const folio_attention* attention, const folio_limits* limits,
+                                       folio_attention** made, folio_message* message) {
+  if (made == nullptr)
+    return c::report(c::null_argument("folio_attention_with_limits", "made"), message);
+  *made = nullptr;
+  return c::report(c::with_limits(attention, limits, made), message);
+}
+
+folio_code folio_attention_with_mask(const folio_attention* attention, const folio_mask* mask,
+                                     folio_attention** made, folio_message* message) {
+  if (made == nullptr)
+    return c::report(c::null_argument("folio_attention_with_mask", "made"), message);
+  *made = nullptr;
+  return c::report(c::with_mask(attention, mask, made), message);
 }
 
 void folio_destroy_attention(folio_attention* attention) { delete attention; }

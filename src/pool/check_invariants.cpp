@@ -43,8 +43,6 @@ Status PagePool::State::check_sequences(uint32_t* references) const noexcept {
   int64_t alive = 0, users = 0, unused = 0;
   for (uint32_t i = 0; i < options.max_sequences; ++i) {
     const SequenceRecord& s = sequences[i];
-    if (s.alive && i >= sequences_touched)
-      return broken("a living sequence is not counted as touched:", i);
     if (!s.alive && (s.pages != 0 || s.length != 0 || s.room != 0 || s.steps != 0))
       return broken("released sequence holds something:", i);
     if (Status row = check_row(s, references); !row.is_ok()) return row;
@@ -102,7 +100,7 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
       return broken("ticket and step differ in slot", slot);
   }
   for (uint32_t i = 0; i < options.max_sequences; ++i) {
-    if ((sequences[i].steps & ~unfinished) != 0) return broken("a finished step holds sequence", i);
+    if (sequences[i].last_step > last_ticket) return broken("a step to come holds sequence", i);
   }
   if (num_pending > options.max_sequences) return broken("pending copies:", num_pending);
   for (uint32_t i = 0; i < num_pending; ++i) {
@@ -110,6 +108,7 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
     const PageRecord& to = records[pending[i].to];
     if (!to.awaits_copy || to.references != 1 || to.content != 0)
       return broken("nobody waits for pending copy", i);
+    if (to.pending_copy != i) return broken("its page does not know pending copy", i);
     if (records[pending[i].from].awaits_copy)
       return broken("source is not complete of pending copy", i);
   }

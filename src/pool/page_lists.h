@@ -31,9 +31,12 @@ struct alignas(64) PageRecord {
   uint64_t steps = 0;
   uint32_t bucket_next = no_page;
   uint32_t previous = no_page, next = no_page;  ///< in `list`
-  /// ring of the pages with this content; only valid with content
-  uint32_t twin_previous = no_page, twin_next = no_page;
-  uint32_t references = 0;  ///< table rows that hold the page
+  union {
+    uint32_t twin_previous = no_page;  ///< with content: in the ring of the pages that have it
+    uint32_t pending_copy;             ///< of a page that awaits a copy (it has no content): which
+  };
+  uint32_t twin_next = no_page;  ///< with content
+  uint32_t references = 0;       ///< table rows that hold the page
   /// copies, pending or taken, that hold the page
   uint32_t copies = 0;
   PageList list = PageList::none;

@@ -68,24 +68,21 @@ uint32_t PagePool::State::copy_page(uint32_t from, int32_t kept) noexcept {
   std::memcpy(tokens_of(to), tokens_of(from), static_cast<size_t>(kept) * sizeof(TokenId));
   // A page that waits for its own copy has nothing beyond it: read where that copy reads. So no
   // copy depends on another.
-  if (records[from].awaits_copy) {
-    from = std::find_if(pending, pending + num_pending, [&](const PageCopy& copy) {
-             return copy.to == from;
-           })->from;
-  }
+  if (records[from].awaits_copy) from = pending[records[from].pending_copy].from;
   ++records[from].copies;
   records[to].awaits_copy = true;
+  records[to].pending_copy = num_pending;
   pending[num_pending++] = {from, to, kept};
   return to;
 }
 
 void PagePool::State::cancel_copy_into(uint32_t page) noexcept {
-  PageCopy* end = pending + num_pending;
-  PageCopy* copy = std::find_if(pending, end, [&](const PageCopy& c) { return c.to == page; });
-  const uint32_t from = copy->from;
-  std::move(copy + 1, end, copy);
-  --num_pending;
+  const uint32_t place = records[page].pending_copy;
+  const uint32_t from = pending[place].from;
+  pending[place] = pending[--num_pending];  // no copy depends on another: any order will do
+  records[pending[place].to].pending_copy = place;
   records[page].awaits_copy = false;
+  records[page].pending_copy = pool::no_page;
   unhold_copy(from);
 }
 

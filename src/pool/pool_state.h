@@ -5,7 +5,8 @@
 /// What holds a page is counted apart: references (table rows), copies (pending or taken), and
 /// steps. While a sequence lives, the bits of its unfinished steps sit in its own record and its
 /// references hold the pages; a page that it gives up inherits the bits (`PageRecord::steps`). So a
-/// step costs O(sequences) to begin, however long they are.
+/// step costs O(sequences) to begin, however long they are, and to end what was given up meanwhile:
+/// the bits of an ended step stay in the records of its sequences, and mean nothing.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,10 @@ struct SequenceRecord {
   int32_t room = 0;    ///< tokens that have pages: length plus what is reserved
   uint32_t pages = 0;  ///< entries of the row
   uint32_t space = no_namespace;
-  uint64_t steps = 0;  ///< unfinished steps that the sequence is in
+  /// steps that the sequence is in, a bit each, and some that have ended since: unfinished_steps
+  /// tells them apart
+  uint64_t steps = 0;
+  uint64_t last_step = 0;  ///< ticket of the step that it joined last
   bool alive = false;
   /// trimmed inside its last page, which must not be written before reserve has looked at it
   bool trimmed = false;
@@ -72,8 +76,7 @@ struct PagePool::State {
   pool::PrefixIndex index;
   pool::Namespaces namespaces;
   uint32_t free_sequence = pool::no_sequence;
-  uint32_t sequences_touched = 0;  ///< records that were ever used: a prefix
-  uint64_t unfinished = 0;         ///< a bit for each unfinished step
+  uint64_t unfinished = 0;  ///< a bit for each unfinished step
   uint64_t tickets[max_unfinished_steps] = {};
   uint64_t last_ticket = 0;
   PoolStats counters;  ///< the fields that only grow, and `sequences`
@@ -107,6 +110,9 @@ struct PagePool::State {
                                            uint32_t fresh) const noexcept;
   /// Pages first .. last - 1 of the row have become full.
   void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last) noexcept;
+  /// Unfinished steps that the sequence is in, a bit each. A later step uses a slot of tickets
+  /// again; so a bit counts only while the slot's ticket is none after the sequence's last one.
+  [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
 

@@ -37,7 +37,6 @@ SequenceRecord* PagePool::State::find(SequenceId id) const noexcept {
 
 SequenceRecord& PagePool::State::open_sequence() noexcept {
   SequenceRecord& s = sequences[free_sequence];
-  sequences_touched = std::max(sequences_touched, free_sequence + 1);
   free_sequence = s.next_free;
   // 0 stays the generation of no sequence
   s.generation += s.generation == std::numeric_limits<uint32_t>::max() ? 2 : 1;
@@ -114,7 +113,7 @@ TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) c
   const pool::PageRecord& record = records[page];
   // A step in flight may still read, or write, the slots behind the cut; so may other sequences and
   // copies.
-  if (record.references != 1 || record.copies != 0 || record.steps != 0 || s.steps != 0)
+  if (record.references != 1 || record.copies != 0 || record.steps != 0 || unfinished_steps(s) != 0)
     return TailWrite::copy;
   if (record.content == 0) return TailWrite::in_place;
   // Findable content is kept while there is a page for the copy, but it never makes reserve fail.
@@ -149,7 +148,7 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   if (tail == TailWrite::copy) {
     const uint32_t shared = last;
     last = state.copy_page(shared, s.length % state.options.page_size);
-    state.drop(shared, s.steps);
+    state.drop(shared, state.unfinished_steps(s));
   }
   s.trimmed = false;
   for (; s.pages < wanted; ++s.pages) row[s.pages] = state.take_page();
@@ -215,10 +214,8 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
 
 void PagePool::State::drop_pages(SequenceRecord& s, uint32_t keep) noexcept {
   uint32_t* const pages = row(s);
-  while (s.pages > keep) {
-    const uint32_t page = std::exchange(pages[--s.pages], options.num_pages);
-    drop(page, s.steps);
-  }
+  const uint64_t steps = unfinished_steps(s);
+  while (s.pages > keep) drop(std::exchange(pages[--s.pages], options.num_pages), steps);
 }
 
 Status PagePool::trim(SequenceId id, int32_t length) noexcept {

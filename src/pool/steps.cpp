@@ -27,9 +27,19 @@ std::span<const PageCopy> PagePool::take_copies() noexcept {
   for (uint32_t i = 0; i < state.num_taken; ++i) {  // `from` is held since the copy was asked for
     PageRecord& to = state.records[state.taken[i].to];
     to.awaits_copy = false;
+    to.pending_copy = pool::no_page;
     ++to.copies;
   }
   return {state.taken, state.num_taken};
+}
+
+uint64_t PagePool::State::unfinished_steps(const SequenceRecord& s) const noexcept {
+  uint64_t steps = s.steps & unfinished;
+  for (uint64_t rest = steps; rest != 0; rest &= rest - 1) {
+    const int slot = std::countr_zero(rest);
+    if (tickets[slot] > s.last_step) steps &= ~(uint64_t{1} << slot);  // a later step's slot now
+  }
+  return steps;
 }
 
 Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcept {
@@ -42,7 +52,12 @@ Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcep
                 "PagePool::begin_step: {} steps are unfinished, expected fewer than that", slot);
   }
   const uint64_t bit = uint64_t{1} << slot;
-  for (const SequenceId id : ids) state.find(id)->steps |= bit;
+  const uint64_t ticket = ++state.last_ticket;
+  for (const SequenceId id : ids) {
+    SequenceRecord& s = *state.find(id);
+    s.steps = state.unfinished_steps(s) | bit;
+    s.last_step = ticket;
+  }
   if (state.taken_hold_pages) {
     for (uint32_t i = 0; i < state.num_taken; ++i) {
       for (const uint32_t page : {state.taken[i].from, state.taken[i].to}) {
@@ -53,8 +68,8 @@ Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcep
     state.taken_hold_pages = false;
   }
   state.unfinished |= bit;
-  state.tickets[slot] = ++state.last_ticket;
-  return StepTicket{state.last_ticket};
+  state.tickets[slot] = ticket;
+  return StepTicket{ticket};
 }
 
 Status PagePool::end_step(StepTicket ticket) noexcept {
@@ -71,7 +86,6 @@ Status PagePool::end_step(StepTicket ticket) noexcept {
   const uint64_t bit = uint64_t{1} << slot;
   state.tickets[slot] = 0;
   state.unfinished &= ~bit;
-  for (uint32_t i = 0; i < state.sequences_touched; ++i) state.sequences[i].steps &= ~bit;
   for (uint32_t page = state.lists.front(PageList::leaving), next; page != pool::no_page;
        page = next) {
     PageRecord& record = state.records[page];

@@ -25,6 +25,12 @@ void fill(BorderWorld& w, folio_refuse_call& c) { c = {&w.problem, FOLIO_CPU, 0}
 void fill(BorderWorld& w, folio_create_attention_call& c) {
   c = {&w.problem, &w.limits, FOLIO_CPU, 0, "", &w.made_attention, &w.message};
 }
+void fill(BorderWorld& w, folio_attention_with_limits_call& c) {
+  c = {w.attention, &w.limits, &w.made_attention, &w.message};
+}
+void fill(BorderWorld& w, folio_attention_with_mask_call& c) {
+  c = {w.attention, &w.mask, &w.made_attention, &w.message};
+}
 void fill(BorderWorld& w, folio_destroy_attention_call& c) { c = {w.attention}; }
 void fill(BorderWorld& w, folio_get_kernel_call& c) { c = {w.attention}; }
 void fill(BorderWorld& w, folio_get_plan_bytes_call& c) { c = {w.attention}; }
@@ -128,7 +134,9 @@ const Allowed allowed[] = {
     {"folio_create_attention: problem->*->scales = nullptr", "a problem without scales"},
     {"folio_create_attention: problem->mask_* = INT32_MAX", "a wide mask"},
     {"folio_create_attention: problem->mask_right = -1", "unlimited"},
-    {"folio_create_attention: limits->context = INT32_MAX", "large, but it can be had"},
+    {"*: limits->context = INT32_MAX", "large, but it can be had"},
+    {"folio_attention_with_mask: mask->* = INT32_MAX", "a wide mask"},
+    {"folio_attention_with_mask: mask->right = -1", "unlimited"},
     {"*->granularity = INT32_MAX",
      "one scale per head; where there is a problem it must be its own"},
     {"*_stride_bytes = -1", "int8: any byte is aligned, and rows may overlap or run backwards"},

@@ -118,6 +118,7 @@ void BorderWorld::make_attention() {
   problem.mask_left = -1;
   problem.options = FOLIO_SINK_LOGITS | FOLIO_ALIBI | FOLIO_BIAS | FOLIO_INTERVALS | FOLIO_TREE;
   limits = {sizeof limits, sequences, tokens, context, 2};
+  mask = {sizeof mask, -1, 0, 0, 0};
   require(folio_create_attention(&problem, &limits, FOLIO_CPU, 0, nullptr, &attention, &message),
           message);
   plan_bytes = folio_get_plan_bytes(attention);

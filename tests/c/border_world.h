@@ -42,6 +42,7 @@ struct BorderWorld {
   folio_batch batch = {};
   folio_problem problem = {};
   folio_limits limits = {};
+  folio_mask mask = {};
   folio_attention* attention = nullptr;
   folio_attention* made_attention = nullptr;
   std::vector<std::byte> plan_memory, workspace;

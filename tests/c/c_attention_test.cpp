@@ -9,46 +9,12 @@
 #include <vector>
 
 #include "attention/attend_error_rows.h"
-#include "c/to_c.h"
+#include "c/c_case.h"
 #include "support/executors.h"
 #include "support/run_case.h"
 
 namespace folio::test {
 namespace {
-
-struct HandleDeleter {
-  void operator()(folio_attention* a) const { folio_destroy_attention(a); }
-};
-using Handle = std::unique_ptr<folio_attention, HandleDeleter>;
-
-/// create, plan and memory through C.
-struct CCase {
-  explicit CCase(AttentionCase& c)
-      : problem(c.problem()), limits(to_c(c.limits())), batch(to_c(c.batch())), args(c.args()) {
-    folio_attention* made = nullptr;
-    code =
-        folio_create_attention(&problem.problem, &limits, FOLIO_CPU, 0, nullptr, &made, &message);
-    attention.reset(made);
-    if (code != FOLIO_OK) return;
-    plan_memory = GuardedMemory(folio_get_plan_bytes(made), 64);
-    workspace = GuardedMemory(folio_get_workspace_bytes(made), 64);
-    code = folio_make_plan(made, &batch, plan_memory.data(), plan_memory.bytes(), &plan, &message);
-  }
-  folio_code attend(const folio_executor* executor) {
-    return folio_attend(attention.get(), &plan, &args.args, workspace.data(), workspace.bytes(),
-                        executor, &message);
-  }
-
-  CProblem problem;
-  folio_limits limits;
-  folio_batch batch;
-  CArgs args;
-  Handle attention;
-  GuardedMemory plan_memory, workspace;
-  folio_plan plan = {};
-  folio_message message = {};
-  folio_code code = FOLIO_INTERNAL;
-};
 
 std::vector<std::byte> bits_through_cpp(AttentionCase& c) {
   EXPECT_TRUE(run_case(c, {}).is_ok());

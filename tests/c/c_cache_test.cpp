@@ -193,6 +193,12 @@ TEST(CCache, merge_joins_parts) {
   EXPECT_NEAR(got[5], 2.0f, 1e-6f);
   EXPECT_NEAR(lse_out[0], 0.6931472f, 1e-6f);
   EXPECT_EQ(folio_merge(parts, 0, &out, nullptr, nullptr, &message), FOLIO_INVALID_ARGUMENT);
+  std::vector<folio_partial> many(FOLIO_MAX_PARTS + 1, parts[0]);
+  EXPECT_EQ(folio_merge(many.data(), FOLIO_MAX_PARTS, &out, nullptr, nullptr, &message), FOLIO_OK)
+      << message.text;
+  EXPECT_EQ(folio_merge(many.data(), FOLIO_MAX_PARTS + 1, &out, nullptr, nullptr, &message),
+            FOLIO_INVALID_ARGUMENT);
+  EXPECT_STREQ(message.text, "folio_merge: num_parts is 65, expected 1 to 64");
   EXPECT_EQ(folio_merge(nullptr, 2, &out, nullptr, nullptr, &message), FOLIO_INVALID_ARGUMENT);
   EXPECT_EQ(folio_merge(parts, 2, nullptr, nullptr, nullptr, &message), FOLIO_INVALID_ARGUMENT);
 }

@@ -100,6 +100,10 @@ inline folio_limits to_c(const AttentionLimits& from) {
   return {sizeof(folio_limits), from.batch, from.tokens, from.context, from.parallelism};
 }
 
+inline folio_mask to_c(const Mask& from) {
+  return {sizeof(folio_mask), from.left, from.right, from.chunk, from.sink_tokens};
+}
+
 struct CProblem {
   explicit CProblem(const AttentionProblem& from) : key(from.key), value(from.value) {
     problem.q_heads = from.q_heads;

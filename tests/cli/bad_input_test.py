@@ -204,6 +204,25 @@ class BadInput(unittest.TestCase):
         self.expect_refusal(tool.replay(TOOLS[0], trace, *options, json_path=path), "--json", path)
         self.expect_refusal(tool.replay(TOOLS[0], trace, *options, json_path=self.folder.name), "--json")
 
+    def test_figures_do_not_overwrite_the_trace(self):
+        trace = self.trace_of(GOOD)
+        with open(trace, encoding="utf-8") as file:
+            before = file.read()
+        hard, soft = (os.path.join(self.folder.name, name) for name in ("hard.jsonl", "soft.jsonl"))
+        os.link(trace, hard)
+        os.symlink(trace, soft)
+        around = os.path.join(self.folder.name, "..", os.path.basename(self.folder.name), "trace.jsonl")
+        for path in (trace, hard, soft, around):
+            with self.subTest(path=path):
+                self.expect_refusal(tool.replay(TOOLS[0], trace, "--compute", "none", json_path=path), f"--json: {path} is the trace",
+                                    "expected another file")
+                with open(trace, encoding="utf-8") as file:
+                    self.assertEqual(file.read(), before)
+        other = os.path.join(self.folder.name, "other.json")
+        with open(other, "w", encoding="utf-8") as file:
+            file.write("older figures")
+        self.assertEqual(tool.replay(TOOLS[0], trace, "--compute", "none", json_path=other).figures["requests"], 1)
+
     def test_a_full_disk_is_an_error(self):
         if not os.path.exists("/dev/full"):
             self.skipTest("this system has no /dev/full")

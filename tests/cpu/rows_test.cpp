@@ -25,12 +25,12 @@ constexpr DType stored_types[] = {DType::f32,     DType::bf16,    DType::f16,
 /// The builds that this machine runs; the others are named.
 std::vector<rows::Kernel> runnable() {
   std::vector<rows::Kernel> list;
-  for (const rows::Kernel& kernel : rows::kernels()) {
-    if (machine_has(kernel.needs)) {
-      list.push_back(kernel);
+  for (const rows::Kernel* kernel : rows::kernels()) {
+    if (machine_has(kernel->needs)) {
+      list.push_back(*kernel);
     } else {
-      std::printf("[  SKIPPED ] %s: %s\n", std::string(kernel.name).c_str(),
-                  lacks(kernel.needs, machine_capabilities()));
+      std::printf("[  SKIPPED ] %s: %s\n", std::string(kernel->name).c_str(),
+                  lacks(kernel->needs, machine_capabilities()));
     }
   }
   return list;
@@ -168,7 +168,8 @@ TEST(Rows, a_quotient_by_a_scale_is_the_rounded_one) {
       rows::Conversion job = conversion(DType::f32, to, static_cast<int64_t>(x.size()));
       job.target.scale_dtype = DType::f32;
       job.target.granularity = static_cast<int32_t>(x.size());
-      for (const rows::Kernel& kernel : rows::kernels()) {
+      for (const rows::Kernel* build : rows::kernels()) {
+        const rows::Kernel& kernel = *build;
         if (!machine_has(kernel.needs)) continue;
         const std::vector<std::byte> actual =
             written(kernel, job, x.data(), nullptr, reinterpret_cast<std::byte*>(&divisor));
@@ -274,7 +275,7 @@ TEST(Rows, streaming_changes_no_byte_and_nothing_beside) {
 TEST(Rows, the_best_build_that_runs_here_is_chosen) {
   EXPECT_EQ(rows::kernel().name, runnable().front().name);
   for (size_t i = 1; i < rows::kernels().size(); ++i)
-    EXPECT_TRUE(rows::kernels()[i - 1].needs.has_all(rows::kernels()[i].needs));
+    EXPECT_TRUE(rows::kernels()[i - 1]->needs.has_all(rows::kernels()[i]->needs));
 }
 
 }  // namespace

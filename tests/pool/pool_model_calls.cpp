@@ -201,8 +201,9 @@ void PoolModel::take_copies() {
     }
   }
   const std::span<const PageCopy> copies = pool_.take_copies();
-  RC_ASSERT(std::vector<PageCopy>(copies.begin(), copies.end()) == pending_);
-  taken_ = std::exchange(pending_, {});
+  RC_ASSERT(std::is_permutation(copies.begin(), copies.end(), pending_.begin(), pending_.end()));
+  pending_.clear();
+  taken_.assign(copies.begin(), copies.end());  // the order is the pool's own business
   for (const PageCopy& copy : taken_) ++pages_[copy.to].copies;
   taken_hold_pages_ = true;
   copies_run_ = 0;

@@ -13,7 +13,8 @@
 ///   other than 0 is `invalid_argument`: nothing is ignored.
 /// * Every call that can fail returns a code and, if `message` is not null, leaves a text there:
 ///   why, or "" on success. Nothing is thrown, and no state is kept per thread. A call that fails
-///   writes no output (but for memory that it was handed to work in); folio_create_* leaves null.
+///   writes no output (but for memory that it was handed to work in); what makes a handle leaves
+///   null.
 /// * Null pointers, and numbers that are out of range wherever that can be seen, are
 ///   `invalid_argument`. What an array holds behind its pointer is the caller's word.
 /// * Handles are opaque. An attention is immutable: any thread may use it. A pool is used by one
@@ -21,7 +22,7 @@
 /// * The environment variable FOLIO_FORCE_KERNEL, read once, names the kernel of every
 ///   folio_create_attention whose caller names none; an unknown name is an error there.
 /// * Whoever allocates frees: plan memory, workspace, planes and tables are the caller's; what
-///   folio_create_* returns goes to folio_destroy_*, which takes null.
+///   folio_create_* and folio_attention_with_* return goes to folio_destroy_*, which takes null.
 /// * Strides, counts and extents whose products no memory holds (2^56 bytes) are
 ///   `invalid_argument`.
 ///
@@ -204,6 +205,19 @@ typedef struct folio_limits {
   int32_t batch, tokens, context, parallelism;
 } folio_limits;
 
+/// Mask, for folio_attention_with_mask: the mask_* of a folio_problem. Zeroed it shows a query its
+/// own key alone: begin with FOLIO_CAUSAL_MASK.
+typedef struct folio_mask {
+  uint32_t struct_size;
+  /// -1: unlimited; causal is {-1, 0}. Default of a struct that ends before left: causal
+  int32_t left, right;
+  int32_t chunk, sink_tokens;
+} folio_mask;
+
+/// Initialises a folio_mask: causal, all else zero.
+#define FOLIO_CAUSAL_MASK \
+  { .struct_size = sizeof(folio_mask), .left = -1 }
+
 typedef struct folio_attention folio_attention;
 
 /// A view of plan memory: copy freely, share between threads. Its words are folio's.
@@ -226,6 +240,11 @@ typedef struct folio_args {
   const folio_tensor* bias;
 } folio_args;
 
+// The first call in a process that has to know the machine (folio_refuse, folio_create_attention,
+// folio_get_kernel_name and the calls that read or write a cache: folio_append, folio_rotate,
+// folio_copy_*) asks Linux for permission to use AMX, where the processor has it:
+// arch_prctl(ARCH_REQ_XCOMP_PERM), after which Linux wants larger alternate signal stacks.
+
 /// Kernels of this build, best first, whether this machine runs them or not; the names, which live
 /// as long as the program, are those that folio_create_attention takes. "" for an index outside
 /// [0, folio_get_num_kernels()).
@@ -242,6 +261,17 @@ FOLIO_C_EXPORT folio_code folio_create_attention(const folio_problem* problem,
                                                  int32_t device_index, const char* kernel,
                                                  folio_attention** attention,
                                                  folio_message* message);
+/// Attention::with_limits and with_mask: the problem and the kernel of `attention` within other
+/// limits, or under another mask. Nothing is selected again, and a plan belongs to the handle that
+/// it was made with. What is made is a handle of its own, null if the call fails; both are
+/// destroyed, in any order.
+FOLIO_C_EXPORT folio_code folio_attention_with_limits(const folio_attention* attention,
+                                                      const folio_limits* limits,
+                                                      folio_attention** made,
+                                                      folio_message* message);
+FOLIO_C_EXPORT folio_code folio_attention_with_mask(const folio_attention* attention,
+                                                    const folio_mask* mask, folio_attention** made,
+                                                    folio_message* message);
 FOLIO_C_EXPORT void folio_destroy_attention(folio_attention* attention);
 FOLIO_C_EXPORT const char* folio_get_kernel(const folio_attention* attention);
 FOLIO_C_EXPORT int64_t folio_get_plan_bytes(const folio_attention* attention);
@@ -275,7 +305,10 @@ typedef struct folio_partial {
   const float* lse;
 } folio_partial;
 
-/// num_parts is 1 to 64; `out` and `lse` may be those of one of the parts.
+/// Parts of one merge at the most.
+#define FOLIO_MAX_PARTS 64
+
+/// num_parts is 1 to FOLIO_MAX_PARTS; `out` and `lse` may be those of one of the parts.
 FOLIO_C_EXPORT folio_code folio_merge(const folio_partial* parts, int64_t num_parts,
                                       const folio_tensor* out, float* lse,
                                       const folio_executor* executor, folio_message* message);

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "folio/cache/cache_tables.h"
+#include "folio/cache/elements.h"
 #include "folio/cache/kv_cache.h"
 #include "folio/cache/layer_caches.h"
 #include "folio/cache/row_indices.h"
@@ -86,21 +87,14 @@ struct ContinuousKVCache
   FOLIO_HOST_DEVICE constexpr Vec<element_t<OutputDType>, Width> load(int64_t bs, int64_t head_idx,
                                                                       int64_t tok_idx,
                                                                       int64_t head_dim_idx) const {
-    Vec<element_type, Width> stored;
-    const element_type* at = block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx);
-    for (int i = 0; at != nullptr && i < Width; ++i) stored[i] = at[i];
-    if constexpr (OutputDType == D) {
-      return stored;
-    } else {
-      return cast<element_t<OutputDType>>(stored);
-    }
+    return detail::convert_elements<OutputDType, D>(
+        detail::load_elements<Width>(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx)));
   }
   template <int Width>
   FOLIO_HOST_DEVICE constexpr void store(int64_t bs, int64_t head_idx, int64_t tok_idx,
                                          int64_t head_dim_idx,
                                          const Vec<element_type, Width>& val) const {
-    element_type* at = block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx);
-    for (int i = 0; at != nullptr && i < Width; ++i) at[i] = val[i];
+    detail::store_elements(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx), val);
   }
 
   template <int TileSize>

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 
+#include "folio/cache/elements.h"
 #include "folio/cache/kv_cache.h"
 #include "folio/cache/row_indices.h"
 #include "folio/cache/static_params.h"
@@ -114,8 +115,8 @@ struct PagedKVCache
   FOLIO_HOST_DEVICE constexpr Vec<element_t<OutputDType>, Width> load(int64_t bs, int64_t head_idx,
                                                                       int64_t tok_idx,
                                                                       int64_t head_dim_idx) const {
-    const Vec<element_type, Width> stored =
-        load_storage<Width>(bs, head_idx, tok_idx, head_dim_idx);
+    const auto stored =
+        detail::load_elements<Width>(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx));
     if constexpr (quantization_enabled) {
       Vec<element_t<OutputDType>, Width> out;
       const scale_type* scale = scales_block_paged_ptr(bs, tok_idx, head_idx);
@@ -125,10 +126,8 @@ struct PagedKVCache
         out[i] = from_float<element_t<OutputDType>>(to_float(stored[i]) * factor);
       }
       return out;
-    } else if constexpr (OutputDType == D) {
-      return stored;  // bits, not values: a NaN keeps its payload
     } else {
-      return cast<element_t<OutputDType>>(stored);
+      return detail::convert_elements<OutputDType, D>(stored);
     }
   }
   /// Writes elements of the storage type; a quantised cache's are quantised by the caller.
@@ -136,9 +135,7 @@ struct PagedKVCache
   FOLIO_HOST_DEVICE constexpr void store(int64_t bs, int64_t head_idx, int64_t tok_idx,
                                          int64_t head_dim_idx,
                                          const Vec<element_type, Width>& val) const {
-    element_type* at = block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx);
-    if (at == nullptr) return;
-    for (int i = 0; i < Width; ++i) at[i] = val[i];
+    detail::store_elements(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx), val);
   }
   /// Elements as stored, without their scales.
   template <int Width>
@@ -146,7 +143,7 @@ struct PagedKVCache
   FOLIO_HOST_DEVICE constexpr Vec<element_type, Width> load_quantized(int64_t bs, int64_t head_idx,
                                                                       int64_t tok_idx,
                                                                       int64_t head_dim_idx) const {
-    return load_storage<Width>(bs, head_idx, tok_idx, head_dim_idx);
+    return detail::load_elements<Width>(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx));
   }
   /// `Width` consecutive scales from that of element `head_dim_idx`.
   template <int Width>
@@ -154,11 +151,8 @@ struct PagedKVCache
   FOLIO_HOST_DEVICE constexpr Vec<scale_type, Width> load_scale(int64_t bs, int64_t head_idx,
                                                                 int64_t tok_idx,
                                                                 int64_t head_dim_idx) const {
-    Vec<scale_type, Width> out;
-    const scale_type* at = scales_block_paged_ptr(bs, tok_idx, head_idx, head_dim_idx);
-    if (at == nullptr) return out;
-    for (int i = 0; i < Width; ++i) out[i] = at[i];
-    return out;
+    return detail::load_elements<Width>(
+        scales_block_paged_ptr(bs, tok_idx, head_idx, head_dim_idx));
   }
   /// Writes consecutive scales from that of element `head_dim_idx`.
   template <int Width>
@@ -166,9 +160,7 @@ struct PagedKVCache
   FOLIO_HOST_DEVICE constexpr void store_scale(int64_t bs, int64_t head_idx, int64_t tok_idx,
                                                int64_t head_dim_idx,
                                                const Vec<scale_type, Width>& values) const {
-    scale_type* at = scales_block_paged_ptr(bs, tok_idx, head_idx, head_dim_idx);
-    if (at == nullptr) return;
-    for (int i = 0; i < Width; ++i) at[i] = values[i];
+    detail::store_elements(scales_block_paged_ptr(bs, tok_idx, head_idx, head_dim_idx), values);
   }
 
   /// The element from which `TileSize` rows may be read, row_size elements apart, if start_tok_idx
@@ -243,18 +235,6 @@ struct PagedKVCache
             row_size * bytes,
             Params.head_size * bytes,
             true};
-  }
-
- private:
-  template <int Width>
-  FOLIO_HOST_DEVICE constexpr Vec<element_type, Width> load_storage(int64_t bs, int64_t head_idx,
-                                                                    int64_t tok_idx,
-                                                                    int64_t head_dim_idx) const {
-    Vec<element_type, Width> out;
-    const element_type* at = block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx);
-    if (at == nullptr) return out;
-    for (int i = 0; i < Width; ++i) out[i] = at[i];
-    return out;
   }
 };
 

@@ -22,7 +22,9 @@
 /// Memory:        one block from `allocate`, taken by `create`, given back by the destructor; no
 ///                other call allocates, but for the message of a failure and the scratch of
 ///                check_invariants.
-/// Cost:          O(1) per page; release and eviction included.
+/// Cost:          O(1) per page, per copy and per sequence of begin_step; release and eviction
+///                included. end_step looks at no sequence, but at all pages that unfinished steps
+///                hold for sequences that gave them up.
 /// Thread safety: externally synchronised; const calls may run beside one another. A moved-from
 ///                pool answers like one without sequences.
 #pragma once
@@ -154,10 +156,10 @@ class FOLIO_EXPORT PagePool {
   /// Gives up all pages, tail first. The id is stale from now on.
   [[nodiscard]] Status release(SequenceId id) noexcept;
 
-  /// Copies caused by forks and trims since the last call, in order: run them before the next
-  /// append. The span stays until the next call. Pages that they read or write are held until the
-  /// end of the next step that begins; without one, until the next call of take_copies, which says
-  /// that they have run.
+  /// Copies caused by forks and trims since the last call; none reads what another writes, so that
+  /// they run in any order, before the next append. The span stays until the next call. Pages that
+  /// they read or write are held until the end of the next step that begins; without one, until the
+  /// next call of take_copies, which says that they have run.
   [[nodiscard]] std::span<const PageCopy> take_copies() noexcept;
 
   /// Holds the pages of these sequences, reserved ones included, and those of the copies taken

@@ -15,17 +15,12 @@ namespace {
 
 #ifdef FOLIO_PORTABLE_KERNELS_ONLY
 
-constexpr Kernel all_kernels[] = {
-    {"rows_" FOLIO_BASELINE, needs_cpu, baseline::write_rows, baseline::move_bytes},
-};
+constexpr const Kernel* all_kernels[] = {&baseline::rows_kernel};
 
 #else
 
-constexpr Kernel all_kernels[] = {
-    {"rows_x86_64_v4", needs_x86_64_v4, x86_64_v4::write_rows, x86_64_v4::move_bytes},
-    {"rows_x86_64_v3", needs_x86_64_v3, x86_64_v3::write_rows, x86_64_v3::move_bytes},
-    {"rows_x86_64", needs_cpu, x86_64::write_rows, x86_64::move_bytes},
-};
+constexpr const Kernel* all_kernels[] = {&x86_64_v4::rows_kernel, &x86_64_v3::rows_kernel,
+                                         &x86_64::rows_kernel};
 
 #endif
 
@@ -37,14 +32,14 @@ void fence() noexcept { std::atomic_thread_fence(std::memory_order_release); }
 void fence() noexcept { _mm_sfence(); }
 #endif
 
-std::span<const Kernel> kernels() noexcept { return all_kernels; }
+std::span<const Kernel* const> kernels() noexcept { return all_kernels; }
 
 const Kernel& kernel() noexcept {
   const Capabilities machine = machine_capabilities();
-  for (const Kernel& candidate : all_kernels) {
-    if (machine.has_all(candidate.needs)) return candidate;
+  for (const Kernel* candidate : all_kernels) {
+    if (machine.has_all(candidate->needs)) return *candidate;
   }
-  return all_kernels[std::size(all_kernels) - 1];
+  return *all_kernels[std::size(all_kernels) - 1];
 }
 
 }  // namespace folio::inline v1::rows

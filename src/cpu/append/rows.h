@@ -84,7 +84,7 @@ struct Kernel {
 };
 
 /// Every build, best first.
-[[nodiscard]] std::span<const Kernel> kernels() noexcept;
+[[nodiscard]] std::span<const Kernel* const> kernels() noexcept;
 
 /// Stores that went past the caches are seen by others before whatever is stored from now on.
 void fence() noexcept;
@@ -97,23 +97,19 @@ void fence() noexcept;
 /// For any machine of the architecture, without a store past the caches: of a build of the portable
 /// kernels alone.
 namespace baseline {
-rows::WriteRows write_rows;
-rows::MoveBytes move_bytes;
-}  // namespace baseline
+extern const rows::Kernel rows_kernel;
+}
 
 namespace x86_64 {
-rows::WriteRows write_rows;
-rows::MoveBytes move_bytes;
-}  // namespace x86_64
+extern const rows::Kernel rows_kernel;
+}
 
 namespace x86_64_v3 {
-rows::WriteRows write_rows;
-rows::MoveBytes move_bytes;
-}  // namespace x86_64_v3
+extern const rows::Kernel rows_kernel;
+}
 
 namespace x86_64_v4 {
-rows::WriteRows write_rows;
-rows::MoveBytes move_bytes;
-}  // namespace x86_64_v4
+extern const rows::Kernel rows_kernel;
+}
 
 }  // namespace folio::inline v1

@@ -92,14 +92,7 @@ using Writer = rows::Writer<InstructionSet>;
 
 }  // namespace
 
-void baseline::write_rows(const rows::Conversion* conversions, int num_conversions,
-                          const rows::TokenRow* token_rows, int64_t tokens) noexcept {
-  Writer::write(conversions, num_conversions, token_rows, tokens);
-}
-
-void baseline::move_bytes(std::byte* to, const std::byte* from, int64_t bytes,
-                          bool streams) noexcept {
-  Writer::move(to, from, bytes, streams);
-}
+constinit const rows::Kernel baseline::rows_kernel = {"rows_" FOLIO_BASELINE, needs_cpu,
+                                                      Writer::write, Writer::move};
 
 }  // namespace folio::inline v1

@@ -76,14 +76,7 @@ using Writer = rows::Writer<InstructionSet>;
 
 }  // namespace
 
-void x86_64_v3::write_rows(const rows::Conversion* conversions, int num_conversions,
-                           const rows::TokenRow* token_rows, int64_t tokens) noexcept {
-  Writer::write(conversions, num_conversions, token_rows, tokens);
-}
-
-void x86_64_v3::move_bytes(std::byte* to, const std::byte* from, int64_t bytes,
-                           bool streams) noexcept {
-  Writer::move(to, from, bytes, streams);
-}
+constinit const rows::Kernel x86_64_v3::rows_kernel = {"rows_x86_64_v3", needs_x86_64_v3,
+                                                       Writer::write, Writer::move};
 
 }  // namespace folio::inline v1

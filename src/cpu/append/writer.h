@@ -18,7 +18,7 @@ class Writer {
   /// Token by token. K and V are loaded and measured before either is stored: divisions of one
   /// overlap with the other's arithmetic.
   static void write(const Conversion* conversions, int num_conversions, const TokenRow* token_rows,
-                    int64_t tokens) {
+                    int64_t tokens) noexcept {
     Writer writers[] = {Writer(conversions[0]), Writer(conversions[num_conversions - 1])};
     const int64_t count = tokens * num_conversions;
     const int64_t ahead = int64_t{conversions[0].tokens_ahead} * num_conversions;
@@ -39,7 +39,7 @@ class Writer {
 
   /// Whole lines of the target past the caches; what lies before and behind them through the
   /// caches.
-  static void move(std::byte* to, const std::byte* from, int64_t bytes, bool streams) {
+  static void move(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
     move_fetching<false>(to, from, bytes, streams, nullptr);
   }
 
