@@ -2,14 +2,11 @@
 /// src/cache/check_tensor.cpp: the border checks of tensors and of memory.
 #include "cache/check_tensor.h"
 
+#include "cache/check_alignment.h"
 #include "cache/check_reach.h"
 
 namespace folio::inline v1 {
 namespace {
-
-bool is_aligned(const void* data, int64_t alignment) {
-  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(alignment) == 0;
-}
 
 Status check_type(const char* function, const char* name, DType dtype,
                   const ExpectedTensor& expected) {
@@ -23,19 +20,15 @@ Status check_type(const char* function, const char* name, DType dtype,
               dtype, expected.dtype, expected.from);
 }
 
-Status check_strides(const char* function, const char* name, const ConstTensor<3>& tensor,
-                     int64_t element) {
-  if (tensor.stride_bytes[2] != element)
+Status check_tensor_strides(const char* function, const char* name, const ConstTensor<3>& tensor) {
+  const Alignment natural = natural_alignment(tensor.dtype);
+  if (tensor.stride_bytes[2] != natural.bytes)
     return fail(Errc::invalid_argument,
                 "{}: {}.stride_bytes[2] is {}, expected {} (the last dimension is contiguous {})",
-                function, name, tensor.stride_bytes[2], element, tensor.dtype);
-  for (int d = 0; d < 2; ++d) {
-    if (tensor.stride_bytes[d] % element == 0) continue;
-    return fail(Errc::invalid_argument,
-                "{}: {}.stride_bytes[{}] is {}, expected a multiple of {} bytes (the size of {})",
-                function, name, d, tensor.stride_bytes[d], element, tensor.dtype);
-  }
-  return {};
+                function, name, tensor.stride_bytes[2], natural.bytes, tensor.dtype);
+  const Stride strides[] = {{"stride_bytes[0]", tensor.stride_bytes[0]},
+                            {"stride_bytes[1]", tensor.stride_bytes[1]}};
+  return check_strides(function, name, strides, natural);
 }
 
 }  // namespace
@@ -50,16 +43,15 @@ Status check_tensor(const char* function, const char* name, const ConstTensor<3>
                 "{}: {} has shape [{}, {}, {}], expected [{}, {}, {}] (from {})", function, name,
                 tensor.extent[0], tensor.extent[1], tensor.extent[2], extent[0], extent[1],
                 extent[2], expected.from);
-  const int64_t element = bit_width(tensor.dtype) / 8;
-  if (Status s = check_strides(function, name, tensor, element); !s.is_ok()) return s;
+  if (Status s = check_tensor_strides(function, name, tensor); !s.is_ok()) return s;
   if (extent[0] == 0) return {};
   if (tensor.data == nullptr)
     return fail(Errc::invalid_argument, "{}: {}.data is null, expected [{}, {}, {}] (from {})",
                 function, name, extent[0], extent[1], extent[2], expected.from);
-  if (!is_aligned(tensor.data, element))
-    return fail(Errc::invalid_argument,
-                "{}: {}.data is not aligned, expected a multiple of {} bytes (the size of {})",
-                function, name, element, tensor.dtype);
+  if (Status s =
+          check_aligned(function, name, ".data", tensor.data, natural_alignment(tensor.dtype));
+      !s.is_ok())
+    return s;
   return check_reach(function, name, tensor);
 }
 
@@ -71,15 +63,6 @@ Status check_places(const char* function, const char* name, const ConstTensor<3>
                 function, name, d, tensor.extent[d]);
   }
   return {};
-}
-
-Status check_aligned(const char* function, const char* name, const void* data,
-                     DType element) noexcept {
-  const int64_t bytes = bit_width(element) / 8;
-  if (is_aligned(data, bytes)) return {};
-  return fail(Errc::invalid_argument,
-              "{}: {} is not aligned, expected a multiple of {} bytes (the size of {})", function,
-              name, bytes, element);
 }
 
 Status check_memory(const char* function, const char* name, const MemorySpan& memory, int64_t bytes,

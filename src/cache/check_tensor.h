@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cache/check_tensor.h: the border check of one tensor of activations, and of memory that a
+/// src/cache/check_tensor.h: the border checks of tensors of activations, and of memory that a
 /// caller lends.
 #pragma once
 
@@ -55,11 +55,6 @@ struct ExpectedTensor {
 /// several.
 [[nodiscard]] Status check_places(const char* function, const char* name,
                                   const ConstTensor<3>& tensor) noexcept;
-
-/// Errors: invalid_argument, "<function>: <name> is not aligned...", for an address that is no
-/// multiple of the element's size; null is one.
-[[nodiscard]] Status check_aligned(const char* function, const char* name, const void* data,
-                                   DType element) noexcept;
 
 /// Errors: invalid_argument, "<function>: <name>...", for null, fewer than `bytes` bytes, or an
 ///         address that is no multiple of `alignment`.

@@ -112,6 +112,9 @@ TEST(AppendErrors, append_refuses_its_sources_and_targets) {
        {"key.page_stride",
         [](C& c) { c.args.key.page_stride_bytes = 0; },
         {"key.page_stride_bytes is 0"}},
+       {"key of unbounded pages that are not one run",
+        [](C& c) { c.args.key.page_size = c.args.value.page_size = unbounded_page_size; },
+        {"key.page_stride_bytes is 128, expected 32", "unbounded"}},
        {"key.slot_stride of f32",
         [](C& c) {
           c.args.key.dtype = DType::f32;
