@@ -141,9 +141,9 @@ Status check_pair(const char* function, CopyKind kind, const PlanePair& pair) {
   for (const Compared& c : compared) {
     if (Status s = check_same(function, pair, c); !s.is_ok()) return s;
   }
+  if (Status s = check_places(function, to_name, to); !s.is_ok()) return s;
   if (CopyPair(from, to, kind, 0).moves()) return {};
   if (Status s = check_readable_scales(function, from_name, from); !s.is_ok()) return s;
-  if (Status s = check_places(function, to_name, to); !s.is_ok()) return s;
   return check_writable_scales(function, to_name, to);
 }
 
