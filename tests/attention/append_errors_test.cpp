@@ -335,6 +335,15 @@ TEST(AppendErrors, rotate_refuses_what_does_not_fit) {
           c.offsets[2] = 2;
         },
         {"out", "memory of q"}},
+       {"out in q, half a head further",
+        [](C& c) {
+          c.args.q.extent[2] = c.args.out.extent[2] = 8;
+          c.args.out.data = c.rows.data() + 4;
+          c.args.out.stride_bytes[0] = 128;
+          c.args.out.stride_bytes[1] = 64;
+          c.rope.first_dim = 0;
+        },
+        {"out", "memory of q"}},
        {"batch.size", [](C& c) { c.batch.size = -1; }, {"batch.size is -1"}},
        {"batch.query_offsets",
         [](C& c) { c.batch.query_offsets = nullptr; },
