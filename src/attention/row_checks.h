@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/row_checks.h: what append, rotate and the copies ask of planes beside the checks in
-/// cache/: scales that can be used, rows that fit.
+/// src/attention/row_checks.h: what append, rotate and the copies ask of planes beside the checks
+/// in cache/: scales that can be used, rows that fit.
 #pragma once
 
 #include "folio/cache/paged_kv_view.h"

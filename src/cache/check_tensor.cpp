@@ -57,8 +57,8 @@ struct Runs {
   int64_t other_bytes = 0;
 };
 
-/// Whether some of them share bytes, the other's beginning `shift` bytes behind: for some difference
-/// of tokens d, shift + d * stride lies in (-other_bytes, bytes).
+/// Whether some of them share bytes, the other's beginning `shift` bytes behind: for some
+/// difference of tokens d, shift + d * stride lies in (-other_bytes, bytes).
 bool do_meet(const Runs& runs, int64_t shift) {
   const int64_t stride = runs.tokens > 1 ? std::abs(runs.stride) : 1;
   const int64_t below = -runs.other_bytes - shift;
