@@ -123,7 +123,7 @@ Status check_slots(const AppendArgs& args, int64_t tokens) {
   return {};
 }
 
-Status check_batch(const Batch& batch, int64_t tokens) {
+Status check_sequences(const Batch& batch, int64_t tokens) {
   if (Status s = check_offsets("append", batch, tokens, "k"); !s.is_ok()) return s;
   if (batch.context_lengths == nullptr || batch.table.entries == nullptr) {
     return fail(Errc::invalid_argument,
@@ -168,11 +168,11 @@ Status check(const Batch& batch, const AppendArgs& args, const Executor& executo
   if (tokens < 0)
     return fail(Errc::invalid_argument, "append: k has {} tokens, expected at least 0", tokens);
   if (tokens == 0)
-    return args.slots != nullptr || batch.size == 0 ? Status() : check_batch(batch, tokens);
+    return args.slots != nullptr || batch.size == 0 ? Status() : check_sequences(batch, tokens);
   if (Status s = check_writable("append", "key", args.key); !s.is_ok()) return s;
   if (Status s = check_source("k", args.k, "k and key", args.key, tokens); !s.is_ok()) return s;
   if (Status s = check_value(args, tokens); !s.is_ok()) return s;
-  if (Status s = args.slots != nullptr ? check_slots(args, tokens) : check_batch(batch, tokens);
+  if (Status s = args.slots != nullptr ? check_slots(args, tokens) : check_sequences(batch, tokens);
       !s.is_ok())
     return s;
   return check_transform(batch, args, tokens);

@@ -59,26 +59,11 @@ void work(void* arg, int64_t worker) noexcept {
     run_task(call, call.plan.tasks[i], scratch);
 }
 
-}  // namespace
-
-Status check(const Attention& attention, const AttentionPlan& plan,
-             const AttentionArgs& args) noexcept {
-  if (Status s = check_plan("attend", attention, plan); !s.is_ok()) return s;
-  if (Status s = check_args(attention.problem(), plan.tokens, args); !s.is_ok()) return s;
-  if (Status s = check_strides(*kernel_entry(attention), attention.problem(), args); !s.is_ok())
-    return s;
-  const int64_t context = static_cast<const PlanHeader*>(plan.items)->longest_context;
-  if (attention.problem().bias && plan.tokens > 0 && args.bias.extent[2] < context)
-    return fail(Errc::invalid_argument,
-                "attend: bias has {} keys, expected at least {} (the longest context)",
-                args.bias.extent[2], context);
-  return {};
-}
-
-Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
-               MemorySpan workspace) noexcept {
-  if (Status s = check(attention, plan, args); !s.is_ok()) return s;
-  if (Status s = check_memory("attend", "workspace", workspace, attention.workspace_bytes());
+/// `prepare`, for the function of that name and for attend.
+Status prepare_call(const char* function, const Attention& attention, const AttentionPlan& plan,
+                    const AttentionArgs& args, const MemorySpan& workspace) {
+  if (Status s = check_call(function, attention, plan, args); !s.is_ok()) return s;
+  if (Status s = check_memory(function, "workspace", workspace, attention.workspace_bytes());
       !s.is_ok())
     return s;
   const Call call = call_of(attention, plan, args, workspace);
@@ -89,10 +74,36 @@ Status prepare(const Attention& attention, const AttentionPlan& plan, const Atte
   return {};
 }
 
+}  // namespace
+
+Status check_call(const char* function, const Attention& attention, const AttentionPlan& plan,
+                  const AttentionArgs& args) noexcept {
+  if (Status s = check_plan(function, attention, plan); !s.is_ok()) return s;
+  const Kernel& kernel = *kernel_entry(attention);
+  const AttentionProblem& problem = attention.problem();
+  if (Status s = check_args(function, kernel, problem, plan.tokens, args); !s.is_ok()) return s;
+  const int64_t context = static_cast<const PlanHeader*>(plan.items)->longest_context;
+  if (problem.bias && plan.tokens > 0 && args.bias.extent[2] < context)
+    return fail(Errc::invalid_argument,
+                "{}: bias has {} keys, expected at least {} (the longest context)", function,
+                args.bias.extent[2], context);
+  return {};
+}
+
+Status check(const Attention& attention, const AttentionPlan& plan,
+             const AttentionArgs& args) noexcept {
+  return check_call("check", attention, plan, args);
+}
+
+Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
+               MemorySpan workspace) noexcept {
+  return prepare_call("prepare", attention, plan, args, workspace);
+}
+
 Status attend(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
               MemorySpan workspace, const Executor& executor) noexcept {
   if (Status s = check_executor("attend", executor); !s.is_ok()) return s;
-  if (Status s = prepare(attention, plan, args, workspace); !s.is_ok()) return s;
+  if (Status s = prepare_call("attend", attention, plan, args, workspace); !s.is_ok()) return s;
   Call call = call_of(attention, plan, args, workspace);
   const Result<int64_t> threads = concurrency_of("attend", executor);
   if (!threads) return threads.error();

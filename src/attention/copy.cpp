@@ -129,7 +129,7 @@ Status check_pages_bounded(const char* function, const PlanePair& pair) {
   return check_same(function, pair, {"page_size", pair.from.page_size, pair.to.page_size});
 }
 
-Status check_plane(const char* function, CopyKind kind, const PlanePair& pair) {
+Status check_pair(const char* function, CopyKind kind, const PlanePair& pair) {
   const auto& [from_name, to_name, from, to] = pair;
   if (Status s = check_view(function, from_name, from); !s.is_ok()) return s;
   if (Status s = check_view(function, to_name, to); !s.is_ok()) return s;
@@ -141,9 +141,10 @@ Status check_plane(const char* function, CopyKind kind, const PlanePair& pair) {
   for (const Compared& c : compared) {
     if (Status s = check_same(function, pair, c); !s.is_ok()) return s;
   }
+  if (Status s = check_places(function, to_name, to); !s.is_ok()) return s;
   if (CopyPair(from, to, kind, 0).moves()) return {};
-  if (Status s = check_scales(function, from_name, from); !s.is_ok()) return s;
-  return check_writable(function, to_name, to);
+  if (Status s = check_readable_scales(function, from_name, from); !s.is_ok()) return s;
+  return check_writable_scales(function, to_name, to);
 }
 
 /// The planes of one side agree in the size of pages, so that a slot means the same in all.
@@ -186,7 +187,7 @@ Status check_planes(const char* function, CopyKind kind, std::span<const KVPlane
                            is_key ? to[layer].key : to[layer].value};
       const bool is_latent = !is_key && pair.from.data == nullptr && pair.to.data == nullptr;
       if (is_latent) continue;
-      if (Status s = check_plane(function, kind, pair); !s.is_ok()) return s;
+      if (Status s = check_pair(function, kind, pair); !s.is_ok()) return s;
       bounds.include(pair.from, pair.to);
       if (kind == CopyKind::page) continue;
       if (Status s = check_page_size(function, pair.from_name, pair.from, from[0].key); !s.is_ok())
@@ -205,7 +206,7 @@ Status check_below(const char* function, size_t i, const char* side, int64_t val
               function, i, side, value, limit, what);
 }
 
-Status check_pages(std::span<const PageCopy> copies, const Bounds& bounds) {
+Status check_page_copies(std::span<const PageCopy> copies, const Bounds& bounds) {
   for (size_t i = 0; i < copies.size(); ++i) {
     const PageCopy& copy = copies[i];
     if (Status s = check_below("copy_pages", i, "from", copy.from, bounds.from_pages, "num_pages");
@@ -222,7 +223,7 @@ Status check_pages(std::span<const PageCopy> copies, const Bounds& bounds) {
   return {};
 }
 
-Status check_slots(std::span<const SlotCopy> copies, int64_t from_slots, int64_t to_slots) {
+Status check_slot_copies(std::span<const SlotCopy> copies, int64_t from_slots, int64_t to_slots) {
   for (size_t i = 0; i < copies.size(); ++i) {
     const char* what = "num_pages * page_size";
     if (Status s = check_below("copy_slots", i, "from", copies[i].from, from_slots, what);
@@ -255,7 +256,7 @@ Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
   if (Status s = check_planes("copy_pages", CopyKind::page, from, to, executor, bounds); !s.is_ok())
     return s;
   if (from.empty() || copies.empty()) return {};
-  if (Status s = check_pages(copies, bounds); !s.is_ok()) return s;
+  if (Status s = check_page_copies(copies, bounds); !s.is_ok()) return s;
   Call call{from, to, copies, {}};
   CheckedSize bytes;  // too large is large enough: it only says how to share the work out
   for (const PageCopy& copy : copies) bytes += CheckedSize(copy.tokens) * bounds.token_bytes;
@@ -271,7 +272,7 @@ Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
   if (from.empty() || copies.empty()) return {};
   const int64_t from_slots = bounds.from_pages * slots_per_page(from[0].key);
   const int64_t to_slots = bounds.to_pages * slots_per_page(to[0].key);
-  if (Status s = check_slots(copies, from_slots, to_slots); !s.is_ok()) return s;
+  if (Status s = check_slot_copies(copies, from_slots, to_slots); !s.is_ok()) return s;
   Call call{from, to, {}, copies};
   call.bytes = (CheckedSize(static_cast<int64_t>(copies.size())) * bounds.token_bytes).value();
   return run("copy_slots", call, copy_slots_of_plane, from[0].key.num_heads, executor);

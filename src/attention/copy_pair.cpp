@@ -110,7 +110,8 @@ CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyKind kind
 }
 
 bool CopyPair::splits_by_heads() const noexcept {
-  return moves_ || !computes_scales(to_) || to_.scales.head_stride_bytes != 0;
+  const bool writes_scales = moves_ ? scales_move_ : computes_scales(to_);
+  return !writes_scales || to_.num_heads == 1 || to_.scales.head_stride_bytes != 0;
 }
 
 void CopyPair::move(const CopyBox& at) const noexcept {

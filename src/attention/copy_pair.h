@@ -32,7 +32,7 @@ class CopyPair {
 
   /// The dtypes and scales agree: bytes are moved. Otherwise values are converted.
   [[nodiscard]] bool moves() const noexcept { return moves_; }
-  /// Heads may be copied apart: no computed scale is shared by all.
+  /// Heads may be copied apart: no scale that is moved or computed is shared by all.
   [[nodiscard]] bool splits_by_heads() const noexcept;
   /// Values, and the scales that move along. Requires moves().
   void move(const CopyBox& box) const noexcept;

@@ -96,15 +96,7 @@ Status check_part(size_t index, const Partial& part, const AnyTensor<3>& out) {
     return fail(Errc::invalid_argument, "merge: parts[{}].lse is null, expected [{}, {}]", index,
                 out.extent[0], out.extent[1]);
   }
-  if (part.out.data != out.data) return {};
-  if (part.out.dtype == out.dtype && part.out.stride_bytes[0] == out.stride_bytes[0] &&
-      part.out.stride_bytes[1] == out.stride_bytes[1]) {
-    return {};
-  }
-  return fail(
-      Errc::invalid_argument,
-      "merge: out has the memory of parts[{}] but another dtype or strides, expected the same",
-      index);
+  return check_apart("merge", "out", out, name, part.out);
 }
 
 Status check(std::span<const Partial> parts, const AnyTensor<3>& out, const Executor& executor) {

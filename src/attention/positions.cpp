@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "cache/check_alignment.h"
+
 namespace folio::inline v1 {
 namespace {
 
@@ -61,9 +63,10 @@ Status check_rope(const char* function, const Rope& rope, int32_t head_size,
   if (rope.cos_sin == nullptr)
     return fail(Errc::invalid_argument, "{}: rope.cos_sin is null, expected [{}, {}]", function,
                 rope.rows, rope.dims);
-  if (reinterpret_cast<uintptr_t>(rope.cos_sin) % alignof(float) != 0)
-    return fail(Errc::invalid_argument,
-                "{}: rope.cos_sin is not aligned, expected a multiple of 4 bytes", function);
+  if (Status s =
+          check_aligned(function, "rope", ".cos_sin", rope.cos_sin, natural_alignment(DType::f32));
+      !s.is_ok())
+    return s;
   if (rope.rows < 0)
     return fail(Errc::invalid_argument, "{}: rope.rows is {}, expected at least 0", function,
                 rope.rows);
@@ -83,9 +86,9 @@ Status check_rope(const char* function, const Rope& rope, int32_t head_size,
 Status check_norm(const char* function, const char* name, const float* weights,
                   float eps) noexcept {
   if (weights == nullptr) return {};
-  if (reinterpret_cast<uintptr_t>(weights) % alignof(float) != 0)
-    return fail(Errc::invalid_argument, "{}: {} is not aligned, expected a multiple of 4 bytes",
-                function, name);
+  if (Status s = check_aligned(function, name, "", weights, natural_alignment(DType::f32));
+      !s.is_ok())
+    return s;
   if (eps >= 0.0f && eps <= 0x1.fffffep127f) return {};
   return fail(Errc::invalid_argument, "{}: norm_eps is {}, expected a finite number of at least 0",
               function, static_cast<double>(eps));

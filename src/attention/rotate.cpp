@@ -33,53 +33,12 @@ void rotate_range(void* arg, int64_t task) noexcept {
   token_rows.flush();
 }
 
-/// The bytes [begin, end) that a tensor's elements lie between, whatever the signs of its strides.
-struct Extent {
-  uintptr_t begin = 0;
-  uintptr_t end = 0;
-};
-
-Extent extent_of(const ConstTensor<3>& tensor) {
-  int64_t low = 0, high = tensor.extent[2] * tensor.stride_bytes[2];
-  for (int d = 0; d < 2; ++d) {
-    const int64_t reach = (tensor.extent[d] - 1) * tensor.stride_bytes[d];
-    (reach < 0 ? low : high) += reach;
-  }
-  const auto base = reinterpret_cast<uintptr_t>(tensor.data);
-  return {base + static_cast<uintptr_t>(low), base + static_cast<uintptr_t>(high)};
-}
-
-bool is_same(const ConstTensor<3>& q, const ConstTensor<3>& out) {
-  return q.data == out.data && q.dtype == out.dtype && q.stride_bytes[0] == out.stride_bytes[0] &&
-         q.stride_bytes[1] == out.stride_bytes[1];
-}
-
-/// `out` may lie between the tokens of q (slices of one fused row): only ranges that interleave at
-/// one token stride are told apart.
-bool overlaps(const ConstTensor<3>& q, const ConstTensor<3>& out) {
-  const Extent a = extent_of(q), b = extent_of(out);
-  if (a.end <= b.begin || b.end <= a.begin) return false;
-  if (q.stride_bytes[0] != out.stride_bytes[0] || q.stride_bytes[0] <= 0) return true;
-  ConstTensor<3> first = q, other = out;  // of one token each
-  first.extent[0] = other.extent[0] = 1;
-  const Extent x = extent_of(first), y = extent_of(other);
-  const int64_t stride = q.stride_bytes[0];
-  const int64_t behind = static_cast<int64_t>(y.begin - x.begin) % stride;
-  // from a token of q to the next token of out
-  const int64_t gap = behind < 0 ? behind + stride : behind;
-  return gap < static_cast<int64_t>(x.end - x.begin) ||
-         gap + static_cast<int64_t>(y.end - y.begin) > stride;
-}
-
 Status check_out(const RotateArgs& args) {
   const auto& extent = args.q.extent;
   const ExpectedTensor expected{{extent[0], extent[1], extent[2]}, "q"};
   if (Status s = check_tensor("rotate", "out", args.out, expected); !s.is_ok()) return s;
   if (Status s = check_places("rotate", "out", args.out); !s.is_ok()) return s;
-  if (is_same(args.q, args.out) || !overlaps(args.q, args.out)) return {};
-  return fail(Errc::invalid_argument,
-              "rotate: out lies in memory of q with another place or dtype, expected q itself or "
-              "other memory");
+  return check_apart("rotate", "out", args.out, "q", args.q);
 }
 
 Status check_q(const ConstTensor<3>& q) {

@@ -4,7 +4,6 @@
 
 #include <limits>
 
-#include "cache/check_reach.h"
 #include "cache/check_view.h"
 #include "cpu/append/rows.h"
 
@@ -13,25 +12,6 @@ namespace {
 
 bool is_quantised(DType dtype) {
   return dtype == DType::i8 || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
-}
-
-/// One element's place must not depend on another's: a stride of 0 over several elements is for
-/// reading only.
-Status check_distinct(const char* function, const char* plane, const PagedKVView& view) {
-  const struct {
-    const char* name;
-    int64_t stride;
-    int64_t extent;
-  } dims[] = {{"head_stride_bytes", view.head_stride_bytes, view.num_heads},
-              {"slot_stride_bytes", view.slot_stride_bytes, view.page_size},
-              {"page_stride_bytes", view.page_stride_bytes, view.num_pages}};
-  for (const auto& dim : dims) {
-    if (dim.stride != 0 || dim.extent <= 1) continue;
-    return fail(Errc::invalid_argument,
-                "{}: {}.{} is 0 over {} elements, expected a place for each", function, plane,
-                dim.name, dim.extent);
-  }
-  return {};
 }
 
 Status check_computed(const char* function, const char* plane, const PagedKVView& view) {
@@ -59,7 +39,8 @@ Status check_head_size(const char* function, const char* plane, int32_t head_siz
               plane, head_size, rows::head_size_max, reason);
 }
 
-Status check_scales(const char* function, const char* plane, const PagedKVView& view) noexcept {
+Status check_readable_scales(const char* function, const char* plane,
+                             const PagedKVView& view) noexcept {
   const ScaleView& scales = view.scales;
   if (scales.data == nullptr) return {};
   const float* factor = scales.tensor_scale;
@@ -71,11 +52,16 @@ Status check_scales(const char* function, const char* plane, const PagedKVView& 
   return check_head_size(function, plane, view.head_size, "it has scales");
 }
 
+Status check_writable_scales(const char* function, const char* plane,
+                             const PagedKVView& view) noexcept {
+  if (Status s = check_readable_scales(function, plane, view); !s.is_ok()) return s;
+  return check_computed(function, plane, view);
+}
+
 Status check_writable(const char* function, const char* plane, const PagedKVView& view) noexcept {
   if (Status s = check_view(function, plane, view); !s.is_ok()) return s;
-  if (Status s = check_distinct(function, plane, view); !s.is_ok()) return s;
-  if (Status s = check_scales(function, plane, view); !s.is_ok()) return s;
-  return check_computed(function, plane, view);
+  if (Status s = check_places(function, plane, view); !s.is_ok()) return s;
+  return check_writable_scales(function, plane, view);
 }
 
 }  // namespace folio::inline v1

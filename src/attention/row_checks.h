@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/row_checks.h: what append, rotate and the copies ask of planes beside what
-/// check_view does: places that can be written, scales that can be used.
+/// src/attention/row_checks.h: what append, rotate and the copies ask of planes beside the checks
+/// in cache/: scales that can be used, rows that fit.
 #pragma once
 
 #include "folio/cache/paged_kv_view.h"
@@ -8,14 +8,19 @@
 
 namespace folio::inline v1 {
 
-/// Each element has a place of its own, and scales can be read or computed.
-/// Errors: invalid_argument, "<function>: <plane>...", also those of check_view; unsupported for
-/// scales of too large a head
+/// A plane that rows are written to as values: check_view, check_places and check_writable_scales.
 Status check_writable(const char* function, const char* plane, const PagedKVView& view) noexcept;
 
-/// The scales of a plane that is read: a tensor_scale that is positive and finite, a head that
-/// fits. Errors as above.
-Status check_scales(const char* function, const char* plane, const PagedKVView& view) noexcept;
+/// The scales of a plane, where it has some, can be used to read its values: a tensor_scale that is
+/// positive and finite, a head that fits.
+/// Errors: invalid_argument, "<function>: <plane>..."; unsupported for too large a head
+Status check_readable_scales(const char* function, const char* plane,
+                             const PagedKVView& view) noexcept;
+
+/// They can be computed too, where they are not calibrated: of a quantised dtype, one per page.
+/// Errors as above.
+Status check_writable_scales(const char* function, const char* plane,
+                             const PagedKVView& view) noexcept;
 
 /// Unsupported if rows of `head_size` do not fit the kernels' scratch memory. `reason`: what they
 /// would have to fit for.

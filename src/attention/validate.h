@@ -22,14 +22,20 @@ namespace folio::inline v1 {
 [[nodiscard]] Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits,
                                  const Batch& batch) noexcept;
 
-/// The strides of one layer's planes: elements keep their natural alignment, and the kernel takes
-/// them. How far they reach is for check_args.
-[[nodiscard]] Status check_strides(const Kernel& kernel, const AttentionProblem& problem,
-                                   const AttentionArgs& args) noexcept;
+/// The planes of one layer: those that the problem describes, as far as calls may not differ, in
+/// memory and with strides that `kernel` takes. `function` names the caller.
+[[nodiscard]] Status check_planes(const char* function, const Kernel& kernel,
+                                  const AttentionProblem& problem,
+                                  const AttentionArgs& args) noexcept;
 
-/// The arguments of one layer against the problem, but for the strides of planes.
-[[nodiscard]] Status check_args(const AttentionProblem& problem, int64_t tokens,
+/// All arguments of one layer against the problem, its kernel and the number of tokens.
+[[nodiscard]] Status check_args(const char* function, const Kernel& kernel,
+                                const AttentionProblem& problem, int64_t tokens,
                                 const AttentionArgs& args) noexcept;
+
+/// All that `check` finds: the plan, the arguments, a bias as long as the plan's contexts.
+[[nodiscard]] Status check_call(const char* function, const Attention& attention,
+                                const AttentionPlan& plan, const AttentionArgs& args) noexcept;
 
 /// The plan is one of this Attention, and the one that its memory holds. `function` names the
 /// caller.

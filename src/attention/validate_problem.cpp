@@ -5,6 +5,7 @@
 #include "attention/schedule.h"
 #include "attention/validate.h"
 #include "cache/check_reach.h"
+#include "cache/check_view.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -13,61 +14,19 @@ constexpr int32_t heads_max = 65536;
 
 bool is_valid(DType dtype) { return dtype >= DType::f32 && dtype <= DType::i4; }
 
-Status check_alignment(const char* plane, const char* what, int64_t stride_bytes, DType dtype) {
-  const int64_t element = bit_width(dtype) < 8 ? 1 : bit_width(dtype) / 8;
-  if (stride_bytes % element == 0) return {};
-  return fail(Errc::invalid_argument,
-              "Attention::create: {}.{} is {} bytes, expected a multiple of {} (the size of {})",
-              plane, what, stride_bytes, element, dtype);
-}
-
-Status check_plane(const char* plane, const PagedKVView& view) {
-  const auto bad = [plane](const char* field, int64_t got, const char* expected) {
-    return fail(Errc::invalid_argument, "Attention::create: {}.{} is {}, expected {}", plane, field,
-                got, expected);
-  };
+/// Any dtype that there is: which of them a plane may have is for the kernels to say.
+Status check_described(const char* plane, const PagedKVView& view) {
+  constexpr auto function = "Attention::create";
   if (!is_valid(view.dtype))
-    return bad("dtype", static_cast<int64_t>(view.dtype), "a DType other than invalid");
-  if (view.num_heads < 1 || view.num_heads > heads_max)
-    return bad("num_heads", view.num_heads, "1 to 65536");
-  if (view.head_size < 1) return bad("head_size", view.head_size, "at least 1");
-  if (view.page_size < 1) return bad("page_size", view.page_size, "at least 1");
-  if (Status s = check_alignment(plane, "page_stride_bytes", view.page_stride_bytes, view.dtype);
-      !s.is_ok())
-    return s;
-  if (Status s = check_alignment(plane, "slot_stride_bytes", view.slot_stride_bytes, view.dtype);
-      !s.is_ok())
-    return s;
-  if (Status s = check_alignment(plane, "head_stride_bytes", view.head_stride_bytes, view.dtype);
-      !s.is_ok())
-    return s;
+    return fail(Errc::invalid_argument, "{}: {}.dtype is {}, expected a DType other than invalid",
+                function, plane, static_cast<int>(view.dtype));
+  if (Status s = check_form(function, plane, view); !s.is_ok()) return s;
+  if (view.num_heads > heads_max)
+    return fail(Errc::invalid_argument, "{}: {}.num_heads is {}, expected at most {}", function,
+                plane, view.num_heads, heads_max);
   const ScaleView& scales = view.scales;
-  if (scales.dtype == DType::invalid) {
-    if (scales.data == nullptr) return {};
-    return fail(Errc::invalid_argument,
-                "Attention::create: {}.scales.dtype is invalid, expected a type for scales.data",
-                plane);
-  }
-  if (!detail::is_scale_dtype(scales.dtype))
-    return fail(
-        Errc::invalid_argument,
-        "Attention::create: {}.scales.dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3",
-        plane, scales.dtype);
-  if (scales.granularity < 1) return bad("scales.granularity", scales.granularity, "at least 1");
-  if (Status s = check_alignment(plane, "scales.page_stride_bytes", scales.page_stride_bytes,
-                                 scales.dtype);
-      !s.is_ok())
-    return s;
-  if (Status s = check_alignment(plane, "scales.slot_stride_bytes", scales.slot_stride_bytes,
-                                 scales.dtype);
-      !s.is_ok())
-    return s;
-  if (Status s = check_alignment(plane, "scales.head_stride_bytes", scales.head_stride_bytes,
-                                 scales.dtype);
-      !s.is_ok())
-    return s;
-  return check_alignment(plane, "scales.granule_stride_bytes", scales.granule_stride_bytes,
-                         scales.dtype);
+  if (scales.dtype == DType::invalid && scales.data == nullptr) return {};
+  return check_form(function, plane, scales);
 }
 
 Status check_values(const AttentionProblem& p) {
@@ -78,7 +37,7 @@ Status check_values(const AttentionProblem& p) {
         "Attention::create: v_head_size is {}, expected 1 to key.head_size = {} with value_in_key",
         p.v_head_size, p.key.head_size);
   }
-  if (Status s = check_plane("value", p.value); !s.is_ok()) return s;
+  if (Status s = check_described("value", p.value); !s.is_ok()) return s;
   if (p.value.num_heads != p.key.num_heads)
     return fail(Errc::invalid_argument,
                 "Attention::create: value.num_heads is {}, expected {} (from key)",
@@ -112,7 +71,7 @@ Status check_reaches(const AttentionProblem& p) {
 
 Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
   AttentionProblem p = problem;
-  if (Status s = check_plane("key", p.key); !s.is_ok()) return s;
+  if (Status s = check_described("key", p.key); !s.is_ok()) return s;
   if (Status s = check_values(p); !s.is_ok()) return s;
   if (Status s = check_reaches(p); !s.is_ok()) return s;
   if (p.q_heads < 1 || p.q_heads > heads_max || p.q_heads % p.key.num_heads != 0)

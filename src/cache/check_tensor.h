@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cache/check_tensor.h: the border check of one tensor of activations, and of memory that a
-/// caller lends.
+/// src/cache/check_tensor.h: the border checks of tensors of activations, alone and beside one
+/// another, and of memory that a caller lends.
 #pragma once
 
 #include <charconv>
@@ -56,10 +56,15 @@ struct ExpectedTensor {
 [[nodiscard]] Status check_places(const char* function, const char* name,
                                   const ConstTensor<3>& tensor) noexcept;
 
-/// Errors: invalid_argument, "<function>: <name> is not aligned...", for an address that is no
-/// multiple of the element's size; null is one.
-[[nodiscard]] Status check_aligned(const char* function, const char* name, const void* data,
-                                   DType element) noexcept;
+/// The very same elements: memory, dtype and strides.
+[[nodiscard]] bool is_same(const ConstTensor<3>& a, const ConstTensor<3>& b) noexcept;
+
+/// Of two tensors of one shape that have tokens and have passed check_tensor, `out` check_places
+/// too: what is written is the source itself, or shares no byte with it. `out` may lie between the
+/// tokens or the heads of the source (slices of one fused row) where both have the same strides.
+/// Errors: invalid_argument, "<function>: <name> lies in memory of <source_name>..."
+[[nodiscard]] Status check_apart(const char* function, const char* name, const ConstTensor<3>& out,
+                                 const char* source_name, const ConstTensor<3>& source) noexcept;
 
 /// Errors: invalid_argument, "<function>: <name>...", for null, fewer than `bytes` bytes, or an
 ///         address that is no multiple of `alignment`.

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cache/check_view.h: the border check of one plane, for every function that takes a
-/// PagedKVView.
+/// src/cache/check_view.h: the border checks of planes and of their scales, for every function that
+/// takes a PagedKVView.
+///
+/// Compares of numbers: nothing that a view describes is read. Every error is invalid_argument and
+/// begins with "<function>: <plane>", with the field, what came and what was expected. `check_view`
+/// is all of them but `check_places`; who knows less of a plane, or more, calls the parts.
 #pragma once
 
 #include <cstdint>
 
+#include "cache/check_alignment.h"
 #include "folio/cache/paged_kv_view.h"
 #include "folio/core/dtype.h"
 #include "folio/core/status.h"
@@ -26,9 +31,35 @@ constexpr int64_t slots_per_page(const PagedKVView& view) {
   return view.page_size == unbounded_page_size ? 1 : view.page_size;
 }
 
-/// Errors: invalid_argument, "<function>: <plane>...", for null data, a dtype that planes or scales
-/// cannot have, extents < 1, a number of pages that page ids cannot reach, or a pointer or stride
-/// that breaks the natural alignment of an element.
-Status check_view(const char* function, const char* plane, const PagedKVView& view) noexcept;
+/// A plane's form, whatever memory it lies in: extents of at least 1, strides that keep the natural
+/// alignment of an element, page stride = slot stride over several unbounded pages. Any dtype.
+[[nodiscard]] Status check_form(const char* function, const char* plane,
+                                const PagedKVView& view) noexcept;
+
+/// The form of scales that there are: dtype, granularity, strides.
+[[nodiscard]] Status check_form(const char* function, const char* plane,
+                                const ScaleView& scales) noexcept;
+
+/// Where a plane lies: as many pages as ids can reach, data for them, aligned elements.
+[[nodiscard]] Status check_memory(const char* function, const char* plane,
+                                  const PagedKVView& view) noexcept;
+
+/// Where scales lie: aligned elements, an aligned tensor_scale. Null is aligned.
+[[nodiscard]] Status check_memory(const char* function, const char* plane,
+                                  const ScaleView& scales) noexcept;
+
+/// Values that are aligned beyond their elements: data and strides.
+[[nodiscard]] Status check_alignment(const char* function, const char* plane,
+                                     const PagedKVView& view, const Alignment& alignment) noexcept;
+
+/// Of a plane that is written: each head, slot and page has a place of its own, no stride is 0 over
+/// several.
+[[nodiscard]] Status check_places(const char* function, const char* plane,
+                                  const PagedKVView& view) noexcept;
+
+/// A plane that is read or written: data, a dtype that planes have, form, memory and reach of
+/// values, and of scales where they have data.
+[[nodiscard]] Status check_view(const char* function, const char* plane,
+                                const PagedKVView& view) noexcept;
 
 }  // namespace folio::inline v1

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "cache/check_alignment.h"
 #include "core/checked.h"
 #include "folio/cache/page_table.h"
 
@@ -13,17 +14,13 @@ namespace {
 constexpr int64_t max_rows = std::numeric_limits<int32_t>::max();  // TMA coordinates
 constexpr int64_t table_alignment = 32;                            // bytes: eight entries
 
-bool is_aligned(const void* pointer, int64_t bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
-}
-
 int64_t granules(const StaticGeometry& g) {
   return (int64_t{g.params.head_size} + g.quantization_granularity - 1) /
          g.quantization_granularity;
 }
 
 /// num_pages * rows_per_page <= 2^31 - 1, without overflow on the way.
-Status check_rows(const StaticGeometry& g, int64_t num_pages, int64_t rows_per_page) {
+Status check_row_count(const StaticGeometry& g, int64_t num_pages, int64_t rows_per_page) {
   if (!(CheckedSize(num_pages) * rows_per_page).is_at_most(max_rows)) {
     return fail(Errc::invalid_argument,
                 "{}: num_pages {} times the row stride {} exceeds 2^31 - 1, the rows that a tensor "
@@ -89,7 +86,7 @@ struct Strides {
   int64_t page, slot, head, head_bytes;
 };
 
-Status check_strides(const StaticGeometry& g, const PagedKVView& view, const Strides& s) {
+Status check_packed_strides(const StaticGeometry& g, const PagedKVView& view, const Strides& s) {
   const CheckedSize checked_row = CheckedSize(s.head_bytes) * view.num_heads;
   if (!checked_row.is_at_most(memory_bytes_max)) {
     return fail(Errc::invalid_argument,
@@ -126,10 +123,10 @@ Status check_strides(const StaticGeometry& g, const PagedKVView& view, const Str
                 "bytes",
                 g.function, s.what, s.page, view.num_pages);
   }
-  return check_rows(g, view.num_pages, s.page / row_bytes);
+  return check_row_count(g, view.num_pages, s.page / row_bytes);
 }
 
-Status check_scales(const StaticGeometry& g, const PagedKVView& view) {
+Status check_packed_scales(const StaticGeometry& g, const PagedKVView& view) {
   const ScaleView& scales = view.scales;
   if (g.scale_dtype == DType::invalid) {
     if (scales.data != nullptr || scales.tensor_scale != nullptr) {
@@ -167,9 +164,9 @@ Status check_scales(const StaticGeometry& g, const PagedKVView& view) {
         "{}: view.scales.granule_stride_bytes is {}, expected {}: a static cache has packed scales",
         g.function, scales.granule_stride_bytes, scale_bytes);
   }
-  return check_strides(g, view,
-                       {"view.scales", scales.page_stride_bytes, scales.slot_stride_bytes,
-                        scales.head_stride_bytes, granules(g) * scale_bytes});
+  return check_packed_strides(g, view,
+                              {"view.scales", scales.page_stride_bytes, scales.slot_stride_bytes,
+                               scales.head_stride_bytes, granules(g) * scale_bytes});
 }
 
 /// What the vector reads of `populate` rely on.
@@ -245,7 +242,7 @@ Status check_storage(const StaticGeometry& g, const StorageTensor& storage) noex
   // Below 2^63: two factors are below 2^31, the third is at most 2.
   const int64_t rows_per_page =
       int64_t{storage.num_layers} * storage.page_size * (g.params.is_mla ? 1 : 2);
-  Status status = check_rows(g, storage.num_pages, rows_per_page);
+  Status status = check_row_count(g, storage.num_pages, rows_per_page);
   if (!status.is_ok()) return status;
   const int64_t rows = storage.num_pages * rows_per_page;
   const int64_t row_size = int64_t{g.params.num_heads} * g.params.head_size;
@@ -270,11 +267,11 @@ Status check_view(const StaticGeometry& g, const PagedKVView& view) noexcept {
     return fail(Errc::invalid_argument, "{}: view.data is not aligned to its {} byte elements",
                 g.function, element_bytes);
   }
-  status = check_strides(g, view,
-                         {"view", view.page_stride_bytes, view.slot_stride_bytes,
-                          view.head_stride_bytes, view.head_size * element_bytes});
+  status = check_packed_strides(g, view,
+                                {"view", view.page_stride_bytes, view.slot_stride_bytes,
+                                 view.head_stride_bytes, view.head_size * element_bytes});
   if (!status.is_ok()) return status;
-  return check_scales(g, view);
+  return check_packed_scales(g, view);
 }
 
 Status check_layer(const char* function, int64_t layer, int64_t num_layers) noexcept {

@@ -112,6 +112,9 @@ TEST(AppendErrors, append_refuses_its_sources_and_targets) {
        {"key.page_stride",
         [](C& c) { c.args.key.page_stride_bytes = 0; },
         {"key.page_stride_bytes is 0"}},
+       {"key of unbounded pages that are not one run",
+        [](C& c) { c.args.key.page_size = c.args.value.page_size = unbounded_page_size; },
+        {"key.page_stride_bytes is 128, expected 32", "unbounded"}},
        {"key.slot_stride of f32",
         [](C& c) {
           c.args.key.dtype = DType::f32;
@@ -346,6 +349,15 @@ TEST(AppendErrors, rotate_refuses_what_does_not_fit) {
           c.args.out.data = c.rows.data() + 32;
           c.args.out.stride_bytes[0] = 64;
           c.offsets[2] = 2;
+        },
+        {"out", "memory of q"}},
+       {"out in q, half a head further",
+        [](C& c) {
+          c.args.q.extent[2] = c.args.out.extent[2] = 8;
+          c.args.out.data = c.rows.data() + 4;
+          c.args.out.stride_bytes[0] = 128;
+          c.args.out.stride_bytes[1] = 64;
+          c.rope.first_dim = 0;
         },
         {"out", "memory of q"}},
        {"batch.size", [](C& c) { c.batch.size = -1; }, {"batch.size is -1"}},

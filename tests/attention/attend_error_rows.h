@@ -165,7 +165,7 @@ inline const ArgsRow args_rows[] = {
     {"key.scales.dtype is f32", [](AttentionArgs& a) { a.key.scales.dtype = DType::f32; }},
     {"key.scales.granularity is 8", [](AttentionArgs& a) { a.key.scales.granularity = 8; }},
     {"value.scales.data is null", [](AttentionArgs& a) { a.value.scales.data = nullptr; }},
-    {"key.scales.data is not aligned, expected a multiple of 2 (the size of f16)",
+    {"key.scales.data is not aligned, expected a multiple of 2 bytes (the size of f16)",
      [](AttentionArgs& a) { a.key.scales.data = static_cast<std::byte*>(a.key.scales.data) + 1; }},
     {"key.scales.tensor_scale is not aligned, expected a multiple of 4",
      [](AttentionArgs& a) { a.key.scales.tensor_scale = misaligned(a.sink_logits); }},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -105,9 +106,10 @@ TEST(AttendErrors, attend_names_the_argument_and_writes_nothing) {
     EXPECT_EQ(status.message().substr(0, 8), "attend: ") << status.message();
     EXPECT_NE(status.message().find(row.words), std::string_view::npos)
         << status.message() << "\nhas not: " << row.words;
-    EXPECT_EQ(check(p->attention, p->plan, args).message(), status.message());
+    const std::string words(status.message().substr(6));
+    EXPECT_EQ(check(p->attention, p->plan, args).message(), "check" + words);
     EXPECT_EQ(prepare(p->attention, p->plan, args, p->workspace.span()).message(),
-              status.message());
+              "prepare" + words);
   }
   EXPECT_EQ(c.output_bits(), untouched);
 }
@@ -147,6 +149,8 @@ TEST(AttendErrors, memory_and_executor_are_checked) {
                "attend: workspace", "bytes");
   expect_error(attend_with({large.data() + 8, attention.workspace_bytes()}), Errc::invalid_argument,
                "attend: workspace", "aligned");
+  expect_error(prepare(attention, p->plan, c.args(), {nullptr, 1 << 30}), Errc::invalid_argument,
+               "prepare: workspace", "null");
   expect_error(attend(attention, p->plan, c.args(), p->workspace.span(), Executor{}),
                Errc::invalid_argument, "attend: executor", "parallel_for");
 }
@@ -157,10 +161,15 @@ TEST(AttendErrors, empty_handles_are_named) {
   ASSERT_TRUE(p.has_value());
   expect_error(plan(Attention{}, c.batch(), p->plan_memory.span()).error(), Errc::invalid_argument,
                "plan: attention", "empty");
-  expect_error(check(Attention{}, p->plan, c.args()), Errc::invalid_argument, "attend: attention",
+  const MemorySpan workspace = p->workspace.span();
+  expect_error(check(Attention{}, p->plan, c.args()), Errc::invalid_argument, "check: attention",
                "empty");
   expect_error(check(p->attention, AttentionPlan{}, c.args()), Errc::invalid_argument,
-               "attend: plan", "empty");
+               "check: plan", "empty");
+  expect_error(prepare(p->attention, AttentionPlan{}, c.args(), workspace), Errc::invalid_argument,
+               "prepare: plan", "empty");
+  expect_error(attend_task(p->attention, AttentionPlan{}, c.args(), workspace, 0),
+               Errc::invalid_argument, "attend_task: plan", "empty");
   EXPECT_EQ(Attention{}.kernel(), "");
 }
 

@@ -57,7 +57,38 @@ TEST(MergeErrors, merge_refuses_parts_that_do_not_agree) {
           c.parts[1].out.dtype = DType::bf16;
           c.parts[1].out.stride_bytes[2] = 2;
         },
-        {"parts[1]", "memory"}}});
+        {"parts[1]", "memory"}},
+       {"overlapping, a token further",
+        [](C& c) {
+          c.out.extent[0] = c.parts[0].out.extent[0] = c.parts[1].out.extent[0] = 1;
+          c.parts[1].out.data = c.memory.data() + 2 * 4 * 4;
+        },
+        {"out lies in memory of parts[1].out", "other memory"}},
+       {"overlapping, the other way round",
+        [](C& c) {
+          c.parts[0].out = c.out;
+          c.parts[0].out.data = c.memory.data() + 5 * 4 * 4;
+          c.parts[0].out.stride_bytes[0] = -c.out.stride_bytes[0];
+        },
+        {"out lies in memory of parts[0].out"}}});
+}
+
+TEST(MergeErrors, slices_of_one_buffer_are_other_memory) {
+  // [tokens, heads, part, dims]: the output lies between the heads of the parts
+  constexpr int64_t tokens = 3, heads = 4, dims = 8, slices = 3;
+  std::vector<float> memory(tokens * heads * slices * dims, 1.0f), lse(tokens * heads, 0.0f);
+  const auto slice = [&](int64_t first) {
+    AnyTensor<3> tensor = dense_tensor<3>(memory.data() + first, DType::f32, {tokens, heads, dims});
+    tensor.stride_bytes[0] = heads * slices * dims * 4;
+    tensor.stride_bytes[1] = slices * dims * 4;
+    return tensor;
+  };
+  const Partial parts[] = {{slice(0), lse.data()}, {slice(dims), lse.data()}};
+  EXPECT_EQ(merge(parts, slice(2 * dims), nullptr, serial_executor()).message(), "");
+  for (const int64_t first : {2 * dims - 1, dims + 1, dims / 2}) {
+    const Status status = merge(parts, slice(first), nullptr, serial_executor());
+    EXPECT_EQ(status.code(), Errc::invalid_argument) << first;
+  }
 }
 
 }  // namespace

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "attention/kernel_list.h"
 #include "attention/validate.h"
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"
+#include "support/run_case.h"
 
 namespace folio::test {
 namespace {
@@ -101,7 +103,7 @@ TEST(Strides, a_call_may_bring_scales_that_lie_otherwise) {
 Status check_bent(const Kernel& kernel, const AttentionCase& c, void (*bend)(AttentionArgs& a)) {
   AttentionArgs args = c.args();
   bend(args);
-  return check_strides(kernel, c.problem(), args);
+  return check_planes("attend", kernel, c.problem(), args);
 }
 
 void expect_refused(const Status& status, std::string_view words) {
@@ -122,7 +124,8 @@ TEST(Strides, what_a_kernel_aligns_its_loads_to_is_asked_of_each_call) {
   kernel.supports.plane_alignment = 16;
   ASSERT_EQ(unsupported(kernel.supports, c.problem()), nullptr);
   EXPECT_TRUE(check_bent(kernel, c, [](AttentionArgs&) {}).is_ok());
-  expect_refused(check_bent(kernel, c, bend), "attend: key.slot_stride_bytes is 258 bytes");
+  expect_refused(check_bent(kernel, c, bend),
+                 "attend: key.slot_stride_bytes is 258, expected a multiple of 16 bytes");
   expect_refused(check_bent(kernel, c, [](AttentionArgs& a) { a.value.head_stride_bytes -= 8; }),
                  "attend: value.head_stride_bytes");
   expect_refused(
@@ -151,6 +154,25 @@ TEST(Strides, a_kernel_without_granules_is_not_given_them_by_a_call) {
         check_bent(kernel, c, [](AttentionArgs& a) { a.key.scales.granule_stride_bytes = 0; }),
         "attend: value.scales.granule_stride_bytes is 4, expected 0");
   }
+}
+
+TEST(Strides, rows_of_unbounded_pages_are_one_run) {
+  CaseOptions options;
+  options.page_size = unbounded_page_size;
+  AttentionCase c(options);
+  AttentionProblem problem = c.problem();
+  problem.value.num_pages = 2;
+  problem.value.page_stride_bytes *= 2;
+  expect_refused(Attention::create(problem, c.limits()).error(),
+                 "Attention::create: value.page_stride_bytes is ");
+  problem.value.num_pages = 1;
+  EXPECT_TRUE(Attention::create(problem, c.limits()).has_value()) << "one row has no other";
+  const Result<PreparedCase> p = prepare_case(c, {}, c.limits());
+  ASSERT_TRUE(p.has_value()) << p.error().message();
+  AttentionArgs args = c.args();
+  args.key.page_stride_bytes *= 2;
+  expect_refused(attend(p->attention, p->plan, args, p->workspace.span(), serial_executor()),
+                 "attend: key.page_stride_bytes is ");
 }
 
 TEST(Strides, planes_may_run_backwards) {

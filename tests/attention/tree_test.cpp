@@ -208,7 +208,8 @@ TEST(Tree, what_is_missing_too_small_or_unasked_for_is_an_error) {
   EXPECT_EQ(message_of(c.batch()), "");
   Batch batch = c.batch();
   batch.tree = nullptr;
-  EXPECT_EQ(message_of(batch), "plan: batch.tree is null, but the problem asks for it");
+  EXPECT_EQ(message_of(batch),
+            "plan: batch.tree is null, expected an array (the problem asks for it)");
   batch = c.batch();
   batch.tree_words = 2;
   EXPECT_EQ(message_of(batch),
@@ -223,7 +224,7 @@ TEST(Tree, what_is_missing_too_small_or_unasked_for_is_an_error) {
   EXPECT_EQ(message_of(batch), "") << "no query, no bits";
   c.problem().tree = false;
   EXPECT_EQ(message_of(c.batch()),
-            "plan: batch.tree is given, but the problem was created without it");
+            "plan: batch.tree is given, expected null (the problem was created without it)");
 }
 
 }  // namespace

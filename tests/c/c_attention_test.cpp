@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <limits>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -148,6 +149,13 @@ TEST(CAttention, mistakes_of_attend_are_named_and_nothing_is_written) {
                            &through_c.message),
               FOLIO_INVALID_ARGUMENT)
         << row.words;
+    expect_text(through_c.message, row.words);
+    EXPECT_EQ(
+        folio_prepare(through_c.attention.get(), &through_c.plan, &args.args,
+                      through_c.workspace.data(), through_c.workspace.bytes(), &through_c.message),
+        FOLIO_INVALID_ARGUMENT)
+        << row.words;
+    EXPECT_EQ(std::string_view(through_c.message.text).substr(0, 9), "prepare: ");
     expect_text(through_c.message, row.words);
   }
   EXPECT_EQ(c.output_bits(), untouched);

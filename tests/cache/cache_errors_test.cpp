@@ -109,9 +109,29 @@ TEST(CacheErrors, copy_pages_refuses_planes_that_differ_and_pages_that_are_not_t
           c.to[0].key.slot_stride_bytes = 0;
         },
         {"to[0].key.slot_stride_bytes is 0"}},
+       {"slots on one place, moved",
+        [](C& c) { c.to[0].key.slot_stride_bytes = 0; },
+        {"to[0].key.slot_stride_bytes is 0 over 4 elements", "a place for each"}},
+       {"heads on one place, moved",
+        [](C& c) { c.to[0].value.head_stride_bytes = 0; },
+        {"to[0].value.head_stride_bytes is 0 over 2 elements"}},
+       {"pages on one place, within one plane",
+        [](C& c) {
+          c.to[0].key.page_stride_bytes = 0;
+          c.from = c.to;
+        },
+        {"to[0].key.page_stride_bytes is 0 over 5 elements"}},
        {"unbounded",
-        [](C& c) { c.from[0].key.page_size = c.to[0].key.page_size = unbounded_page_size; },
-        {"unbounded"}},
+        [](C& c) {
+          for (PagedKVView* view : {&c.from[0].key, &c.to[0].key}) {
+            view->page_size = unbounded_page_size;
+            view->page_stride_bytes = view->slot_stride_bytes;
+          }
+        },
+        {"from[0].key has unbounded pages", "a fixed size"}},
+       {"unbounded, not one run",
+        [](C& c) { c.from[0].key.page_size = unbounded_page_size; },
+        {"from[0].key.page_stride_bytes is 128, expected 32", "row numbers"}},
        {"from page", [](C& c) { c.copies[1].from = 5; }, {"copies[1].from is 5", "less than 5"}},
        {"to page",
         [](C& c) { c.copies[1].to = 0xffffffff; },
@@ -183,6 +203,21 @@ TEST(CacheErrors, copy_slots_refuses_planes_that_differ_and_slots_that_are_not_t
        {"computed scales of f16",
         [](C& c) { c.to[0].value.dtype = DType::f16; },
         {"to[0].value has dtype f16", "computed"}},
+       {"slots on one place, moved",
+        [](C& c) { c.to[0].key.slot_stride_bytes = 0; },
+        {"to[0].key.slot_stride_bytes is 0 over 4 elements", "a place for each"}},
+       {"heads on one place, moved",
+        [](C& c) { c.to[0].value.head_stride_bytes = 0; },
+        {"to[0].value.head_stride_bytes is 0 over 2 elements"}},
+       {"pages on one place, within one plane",
+        [](C& c) {
+          c.to[0].key.page_stride_bytes = 0;
+          c.from = c.to;
+        },
+        {"to[0].key.page_stride_bytes is 0 over 5 elements"}},
+       {"rows of unbounded pages that are not one run",
+        [](C& c) { c.to[0].key.page_size = unbounded_page_size; },
+        {"to[0].key.page_stride_bytes is 128, expected 32", "unbounded"}},
        {"from", [](C& c) { c.copies[1].from = 20; }, {"copies[1].from is 20", "less than 20"}},
        {"from", [](C& c) { c.copies[1].from = -1; }, {"copies[1].from is -1"}},
        {"to",

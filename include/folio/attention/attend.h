@@ -38,7 +38,7 @@ struct AttentionArgs {
   ConstTensor<3> bias = {};
 };
 
-/// The border check of attend alone: compares of numbers, no table walk.
+/// The border check of attend alone, under its own name: compares of numbers, no table walk.
 /// Errors: invalid_argument, naming the argument, what was expected and what came: also for a plan
 ///         of another Attention, a plan whose memory was planned again, and one that `plan` did not
 ///         make (as far as readable memory can tell).
@@ -68,9 +68,10 @@ struct AttentionArgs {
 /// makes the workspace ready; then each task in [0, plan.num_tasks) is run exactly once with the
 /// same arguments, on any thread, in any order. The last task of divided keys folds them.
 ///
-/// Errors:  of attend_task, with nothing written: invalid_argument for an Attention, plan or
-///          workspace that do not belong together, a workspace that was not prepared for this plan,
-///          a task outside [0, plan.num_tasks). `args` are those that prepare has checked
+/// Errors:  of prepare, as attend, under its own name; of attend_task, with nothing written:
+///          invalid_argument for an Attention, plan or workspace that do not belong together, a
+///          workspace that was not prepared for this plan, a task outside [0, plan.num_tasks).
+///          `args` are those that prepare has checked
 /// Effects: a workspace has scratch memory for limits.parallelism callers. While no more are inside
 ///          attend_task at once, each finds a place within a few atomic exchanges; a caller beyond
 ///          them spins, yielding its processor, until one of the others has finished its task

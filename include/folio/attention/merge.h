@@ -23,11 +23,12 @@ struct Partial {
 ///
 /// (0, -inf) is neutral: where lse_i = -inf, out_i is not read (it may be NaN). All parts neutral:
 /// out = 0, lse = -inf. A sink logit enters once: whoever computes the parts passes it to exactly
-/// one of them. `out` may alias one of the parts, and `lse` its lse.
+/// one of them. `out` may be one of the parts, and `lse` its lse. Otherwise `out` shares no byte
+/// with them; slices of one buffer, at the same strides, lie between one another and share none.
 ///
-/// Errors:  invalid_argument for no parts, shapes or dtypes that do not agree, null data; nothing
-///          is written then; internal if the executor throws or leaves out
-///          tasks: the output is undefined then
+/// Errors:  invalid_argument for no parts, shapes or dtypes that do not agree, null data, an `out`
+///          that overlaps a part without being it; nothing is written then; internal if the
+///          executor throws or leaves out tasks: the output is undefined then
 /// Effects: allocates nothing; `lse` [tokens, q_heads] is written if not null
 FOLIO_EXPORT Status merge(std::span<const Partial> parts, const AnyTensor<3>& out, float* lse,
                           const Executor& executor) noexcept;

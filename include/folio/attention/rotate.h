@@ -62,10 +62,9 @@ struct RotateArgs {
 /// Errors:  invalid_argument for shapes, dtypes, strides, alignment, null pointers, a table that
 ///          does not fit the head (dims odd, or first_dim + dims > head_size), an eps that is
 ///          negative or not finite, missing or contradictory arrays of the batch, a position
-///          outside [0, rows), `out` in memory of q with another dtype or other strides;
-///          unsupported for a head_size above
-///          4096. Nothing is written then; internal if the executor throws or leaves out
-///          tasks: the output is undefined then
+///          outside [0, rows), `out` in memory of q with another place, dtype or strides;
+///          unsupported for a head_size above 4096. Nothing is written then; internal if the
+///          executor throws or leaves out tasks: the output is undefined then
 /// Effects: allocates nothing; tokens run in parallel on `executor`
 /// Sources: Su et al. 2021 (arXiv:2104.09864); Zhang and Sennrich 2019 (arXiv:1910.07467)
 FOLIO_EXPORT Status rotate(const Batch& batch, const RotateArgs& args,

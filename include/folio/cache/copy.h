@@ -4,6 +4,9 @@
 ///
 /// Layer i of `from` goes to layer i of `to`, its K plane to the K plane, its V plane to the V
 /// plane. `from` and `to` may be the same planes; planes that are not the same share no memory.
+/// Every head, slot and page of a plane of `to` has a place of its own, also where bytes are only
+/// moved and where `from` is the very same plane: parts of a plane are copied at once, and a place
+/// that several share (stride 0 over several) would depend on which came last.
 ///
 /// Bytes are moved as they are where both planes have the same dtype, equal tensor scales and
 /// scales of the same form (dtype, granularity, which strides are 0; other strides are free) that
@@ -38,8 +41,9 @@ struct SlotCopy {
 /// each plane of `from` to page `to` of the same plane of `to`.
 ///
 /// Errors:  invalid_argument if the plane counts, heads, head sizes or page sizes differ, pages are
-///          unbounded, a page id is not below num_pages, `tokens` is outside [0, page_size], or
-///          planes that need a conversion cannot be written (see `append`); unsupported for a
+///          unbounded, a page id is not below num_pages, `tokens` is outside [0, page_size],
+///          heads, slots or pages of `to` share a place, or planes that need a conversion have
+///          scales that cannot be written (see `append`); unsupported for a
 ///          conversion with scales of a head_size above 4096. Nothing is written then; internal if
 ///          the executor throws or leaves out tasks: what `copies` name in `to` is undefined then
 /// Effects: allocates nothing; planes run in parallel on `executor`, and parts of pages where there
@@ -52,8 +56,9 @@ FOLIO_EXPORT Status copy_pages(std::span<const KVPlanes> from, std::span<const K
 /// `to` may differ.
 ///
 /// Errors:  invalid_argument if the plane counts, heads or head sizes differ, planes of one side
-///          have different page sizes, a slot is negative or not below num_pages * page_size, or
-///          planes that need a conversion cannot be written (see `append`); unsupported for a
+///          have different page sizes, a slot is negative or not below num_pages * page_size,
+///          heads, slots or pages of `to` share a place, or planes that need a conversion have
+///          scales that cannot be written (see `append`); unsupported for a
 ///          conversion with scales of a head_size above 4096. Nothing is written then; internal if
 ///          the executor throws or leaves out tasks: what `copies` name in `to` is undefined then
 /// Effects: allocates nothing; planes run in parallel on `executor`, and heads where there are

@@ -26,7 +26,7 @@
 namespace folio::inline v1 {
 
 /// page_size of a plane without pages: one run of slots per sequence, page stride = slot stride,
-/// page ids = row numbers.
+/// page ids = row numbers. Over several rows, whoever takes a view refuses other page strides.
 inline constexpr int32_t unbounded_page_size = std::numeric_limits<int32_t>::max();
 
 namespace detail {

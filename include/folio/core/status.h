@@ -45,8 +45,8 @@ struct MessageArg {
   int64_t integer = 0;
   double real = 0.0;
 
-  MessageArg(const char* s) noexcept
-      : text(s), text_bytes(-1) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(google-explicit-constructor): `fail` takes values as they are
+  MessageArg(const char* s) noexcept : text(s), text_bytes(-1) {}
   MessageArg(std::string_view s) noexcept
       : text(s.data()), text_bytes(static_cast<int64_t>(s.size())) {}
   MessageArg(DType dtype) noexcept : text(name(dtype)), text_bytes(-1) {}
@@ -54,6 +54,7 @@ struct MessageArg {
     requires std::is_integral_v<I>
   MessageArg(I i) noexcept : kind(Kind::integer), integer(static_cast<int64_t>(i)) {}
   MessageArg(double r) noexcept : kind(Kind::real), real(r) {}
+  // NOLINTEND(google-explicit-constructor)
 };
 
 }  // namespace detail
@@ -138,10 +139,11 @@ class [[nodiscard]] Result {
   using value_type = T;
   using error_type = Status;
 
-  // Implicit, so that `return value;` and `return fail(...);` both work.
+  // NOLINTNEXTLINE(google-explicit-constructor): so that `return value;` works
   Result(T value) noexcept : has_value_(true) { std::construct_at(&value_, std::move(value)); }
   /// `error` must be a failure; an ok status becomes Errc::internal, so that a result without a
   /// value always has a reason.
+  // NOLINTNEXTLINE(google-explicit-constructor): so that `return fail(...);` works
   Result(Status error) noexcept : has_value_(false) {
     std::construct_at(&error_, error.is_ok() ? Status::no_reason() : std::move(error));
   }

@@ -188,8 +188,8 @@ struct TensorView {
   /// The same view, read-only.
   template <class U>
     requires(std::is_same_v<U, const T> && !std::is_const_v<T>)
-  FOLIO_HOST_DEVICE constexpr operator TensorView<U, L>()
-      const {  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  FOLIO_HOST_DEVICE constexpr operator TensorView<U, L>() const {
     return {data, layout};
   }
 };

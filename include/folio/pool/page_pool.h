@@ -63,10 +63,9 @@ struct PoolOptions {
   int32_t page_size = 16;               ///< tokens of a page, >= 1
   uint32_t max_sequences = 256;         ///< alive at once; each has one table row
   uint32_t max_pages_per_sequence = 0;  ///< columns of the table before padding; 0: num_pages
-  uint32_t max_namespaces =
-      /// (salt, adapter) pairs without a live sequence whose pages stay findable; older ones are
-      /// forgotten
-      256;
+  /// (salt, adapter) pairs without a live sequence whose pages stay findable; older ones are
+  /// forgotten
+  uint32_t max_namespaces = 256;
   bool prefix_reuse = true;  ///< false: nothing is cached or found
   /// Both or neither. `allocate` returns null on failure, else `bytes` at a multiple of `align` (a
   /// power of two, at most 64).
