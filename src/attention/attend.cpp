@@ -62,7 +62,7 @@ void work(void* arg, int64_t worker) noexcept {
 /// `prepare`, for the function of that name and for attend.
 Status prepare_call(const char* function, const Attention& attention, const AttentionPlan& plan,
                     const AttentionArgs& args, const MemorySpan& workspace) {
-  if (Status s = check_call(function, attention, plan, args); !s.is_ok()) return s;
+  if (Status s = check(attention, plan, args, function); !s.is_ok()) return s;
   if (Status s = check_memory(function, "workspace", workspace, attention.workspace_bytes());
       !s.is_ok())
     return s;
@@ -76,8 +76,9 @@ Status prepare_call(const char* function, const Attention& attention, const Atte
 
 }  // namespace
 
-Status check_call(const char* function, const Attention& attention, const AttentionPlan& plan,
-                  const AttentionArgs& args) noexcept {
+Status check(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
+             const char* function) noexcept {
+  if (function == nullptr) function = "check";
   if (Status s = check_plan(function, attention, plan); !s.is_ok()) return s;
   const Kernel& kernel = *kernel_entry(attention);
   const AttentionProblem& problem = attention.problem();
@@ -88,11 +89,6 @@ Status check_call(const char* function, const Attention& attention, const Attent
                 "{}: bias has {} keys, expected at least {} (the longest context)", function,
                 args.bias.extent[2], context);
   return {};
-}
-
-Status check(const Attention& attention, const AttentionPlan& plan,
-             const AttentionArgs& args) noexcept {
-  return check_call("check", attention, plan, args);
 }
 
 Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,

@@ -33,10 +33,6 @@ namespace folio::inline v1 {
                                 const AttentionProblem& problem, int64_t tokens,
                                 const AttentionArgs& args) noexcept;
 
-/// All that `check` finds: the plan, the arguments, a bias as long as the plan's contexts.
-[[nodiscard]] Status check_call(const char* function, const Attention& attention,
-                                const AttentionPlan& plan, const AttentionArgs& args) noexcept;
-
 /// The plan is one of this Attention, and the one that its memory holds. `function` names the
 /// caller.
 [[nodiscard]] Status check_plan(const char* function, const Attention& attention,

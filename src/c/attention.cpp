@@ -171,7 +171,7 @@ Status attend_task(const folio_attention* attention, const folio_plan* plan, con
   if (Status s = read_args(function, args, a); !s.is_ok()) return s;
   const AttentionPlan p = plan_of(*plan);
   // a few hundred compares, so that arguments other than those prepared are an error here too
-  if (Status s = check(attention->attention, p, a); !s.is_ok()) return s;
+  if (Status s = check(attention->attention, p, a, "attend_task"); !s.is_ok()) return s;
   return folio::attend_task(attention->attention, p, a, workspace, task);
 }
 

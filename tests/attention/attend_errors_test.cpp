@@ -162,6 +162,10 @@ TEST(AttendErrors, empty_handles_are_named) {
   expect_error(plan(Attention{}, c.batch(), p->plan_memory.span()).error(), Errc::invalid_argument,
                "plan: attention", "empty");
   const MemorySpan workspace = p->workspace.span();
+  expect_error(check(Attention{}, p->plan, c.args(), nullptr), Errc::invalid_argument,
+               "check: attention", "empty");
+  expect_error(check(Attention{}, p->plan, c.args(), "mine"), Errc::invalid_argument,
+               "mine: attention", "empty");
   expect_error(check(Attention{}, p->plan, c.args()), Errc::invalid_argument, "check: attention",
                "empty");
   expect_error(check(p->attention, AttentionPlan{}, c.args()), Errc::invalid_argument,

@@ -93,6 +93,16 @@ TEST(CAttention, tasks_run_on_the_callers_threads_in_any_order) {
   EXPECT_EQ(c.output_bits(), expected);
   EXPECT_EQ(run(-1), FOLIO_INVALID_ARGUMENT);
   EXPECT_EQ(run(tasks), FOLIO_INVALID_ARGUMENT);
+
+  folio_tensor other_q = *through_c.args.args.q;
+  other_q.extent[2] += 8;
+  folio_args other_args = through_c.args.args;
+  other_args.q = &other_q;
+  EXPECT_EQ(folio_attend_task(through_c.attention.get(), &through_c.plan, &other_args,
+                              through_c.workspace.data(), through_c.workspace.bytes(), 0,
+                              &through_c.message),
+            FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string_view(through_c.message.text).substr(0, 14), "attend_task: q");
 }
 
 void expect_text(const folio_message& message, const char* words) {

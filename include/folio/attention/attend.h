@@ -38,12 +38,14 @@ struct AttentionArgs {
   ConstTensor<3> bias = {};
 };
 
-/// The border check of attend alone, under its own name: compares of numbers, no table walk.
+/// The border check of attend alone: compares of numbers, no table walk. `function` begins the
+/// message; null: "check".
 /// Errors: invalid_argument, naming the argument, what was expected and what came: also for a plan
 ///         of another Attention, a plan whose memory was planned again, and one that `plan` did not
 ///         make (as far as readable memory can tell).
 [[nodiscard]] FOLIO_EXPORT Status check(const Attention& attention, const AttentionPlan& plan,
-                                        const AttentionArgs& args) noexcept;
+                                        const AttentionArgs& args,
+                                        const char* function = "check") noexcept;
 
 /// Writes o (and lse) of every query of the plan; a query that sees no key gets o = 0, lse = -inf
 /// (or its sink logit).
