@@ -32,7 +32,7 @@ compile() {
   mkdir -p "$(dirname "$1")"
   "$nvcc" -std=c++20 -O2 -ccbin "${CXX:-g++}" -Iinclude -Isrc -Itests -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wno-psabi \
     -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_100a,code=sm_100a \
-    tests/cuda/gpu_check.cu src/core/status.cpp src/tma/describe.cpp src/cache/static_checks.cpp \
+    tests/cuda/gpu_check.cu src/core/status.cpp src/tma/describe.cpp src/cache/check_alignment.cpp src/cache/static_checks.cpp \
     src/cuda/runtime/driver.cpp src/cuda/runtime/encode.cpp -ldl -o "$1" || exit 2
 }
 

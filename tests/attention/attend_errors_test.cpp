@@ -123,7 +123,8 @@ TEST(AttendErrors, planes_are_aligned_to_their_elements) {
   AttentionArgs args = c.args();
   args.value.data = static_cast<std::byte*>(args.value.data) + 1;
   expect_error(check(p->attention, p->plan, args), Errc::invalid_argument,
-               "attend: ", "value.data is not aligned, expected a multiple of 2 (the size of f16)");
+               "check: ",
+               "value.data is not aligned, expected a multiple of 2 bytes (the size of f16)");
 }
 
 TEST(AttendErrors, memory_and_executor_are_checked) {
