@@ -8,10 +8,11 @@ if [ $# != 0 ]; then
   sed -n '3,4s/^# //p' "$0" >&2
   exit 2
 fi
+tools/install_dependencies.sh coverage
 cmake --preset coverage
 cmake --build --preset coverage
 find build/coverage -name '*.gcda' -delete
-ctest --preset coverage
+ctest --preset coverage --parallel "$(nproc)"
 gcovr --root . --filter include/ --filter src/ --object-directory build/coverage --exclude-unreachable-branches \
   --html build/coverage/report.html --txt build/coverage/report.txt --json-summary build/coverage/report.json build/coverage
 python3 - build/coverage/report.json >build/coverage/table.md <<'PYTHON'
