@@ -122,8 +122,7 @@ TEST(AttendErrors, planes_are_aligned_to_their_elements) {
   ASSERT_TRUE(p.has_value());
   AttentionArgs args = c.args();
   args.value.data = static_cast<std::byte*>(args.value.data) + 1;
-  expect_error(check(p->attention, p->plan, args), Errc::invalid_argument,
-               "check: ",
+  expect_error(check(p->attention, p->plan, args), Errc::invalid_argument, "check: ",
                "value.data is not aligned, expected a multiple of 2 bytes (the size of f16)");
 }
 
