@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/engines.py: Python environments of pinned packages, and folio_kv in them.
+
+usage: tools/engines.py make NAME ...              makes the environments that are missing, prints the path of each one's python
+       tools/engines.py test NAME ... [-- OPTION ...]   builds folio_kv, runs the tests of each environment; options of pytest
+       tools/engines.py run NAME ARGUMENT ...      builds folio_kv, runs `python ARGUMENT ...` of an environment with it
+
+NAME is a list of python/engines: numpy, transformers, vllm, lint. An environment holds what its list pins, and lies in the user's
+cache folder (XDG_CACHE_HOME or ~/.cache) under a name made from the list, so that it is made once. folio_kv is built anew each time,
+which compiles what has changed, into build/python, and stands on the path before the environment; nothing of it is installed there.
+"""
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LISTS = ROOT / "python/engines"
+BUILD = ROOT / "build/python"
+# environment -> its folders of python/tests
+TESTS = {"numpy": ["numpy"], "transformers": ["torch", "transformers"], "vllm": ["vllm"]}
+OLDEST = (3, 11)
+
+
+def fail(text):
+    sys.exit(f"tools/engines.py: {text}")
+
+
+def command(arguments, **options):
+    """Runs a command; its failure ends the program, after the command's own words."""
+    result = subprocess.run([str(a) for a in arguments], **options)
+    if result.returncode != 0:
+        fail(f"failed with status {result.returncode}: {' '.join(str(a) for a in arguments)}")
+
+
+@contextlib.contextmanager
+def lock(path):
+    """One process at a time: others wait."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another process that holds {path}", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class Environment:
+    """One environment: complete once the file `complete` stands in its folder."""
+
+    def __init__(self, name):
+        self.name = name
+        self.list = LISTS / f"{name}.txt"
+        if not self.list.is_file():
+            fail(f"no list {self.list.relative_to(ROOT)}; there are {', '.join(sorted(p.stem for p in LISTS.glob('*.txt')))}")
+        self.stubs = LISTS / "cuda_stubs.py"
+        self.has_torch = any(line.startswith("torch==") for line in self.list.read_text().splitlines())
+        parts = [platform.machine(), sys.base_prefix, sys.version, self.list.read_text()]
+        parts += [self.stubs.read_text()] if self.has_torch else []
+        cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+        self.folder = cache / "folio/engines" / f"{name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
+        self.python = self.folder / "bin/python"
+
+    def make(self):
+        with lock(self.folder.with_name(self.folder.name + ".lock")):
+            if not (self.folder / "complete").exists():
+                self.make_anew()
+        return self
+
+    def make_anew(self):
+        if sys.version_info < OLDEST:
+            fail(f"the lists pin packages for Python {OLDEST[0]}.{OLDEST[1]} and later, this is {platform.python_version()}")
+        print(f"making the environment {self.name}: {self.folder}", flush=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        command([sys.executable, "-m", "venv", self.folder])
+        command([self.python, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check",
+                 "-r", self.list])
+        if self.has_torch:
+            probe = [self.python, "-c", "import torch"]
+            if subprocess.run(probe, capture_output=True).returncode != 0:
+                command([self.python, self.stubs], stdout=subprocess.DEVNULL)
+                command(probe)
+        (self.folder / "complete").touch()
+
+
+def build():
+    """The wheel of the working tree, unpacked into build/python/site. Returns that folder."""
+    maker, site, wheels = Environment("numpy").make(), BUILD / "site", BUILD / "wheel"
+    pip = [maker.python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    with lock(BUILD / "lock"):
+        shutil.rmtree(wheels, ignore_errors=True)
+        command([*pip, "wheel", "--no-deps", "--no-build-isolation", f"--config-settings=build-dir={BUILD}/cmake", "--wheel-dir", wheels,
+                 ROOT / "python"], env={**os.environ, "PATH": f"{maker.folder}/bin:{os.environ['PATH']}"})
+        (wheel,) = wheels.glob("folio_kv-*.whl")
+        shutil.rmtree(site, ignore_errors=True)
+        command([*pip, "install", "--no-deps", "--no-index", "--target", site, wheel])
+    return site
+
+
+def surroundings(environment, site):
+    """The process's variables for programs of an environment: folio_kv on the path, no network, no file outside build/."""
+    return {
+        **os.environ,
+        "PATH": f"{environment.folder}/bin:{os.environ['PATH']}",
+        "PYTHONPATH": str(site),
+        "PYTHONNOUSERSITE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CACHE_ROOT": str(BUILD / "cache/vllm"),
+        "TORCHINDUCTOR_CACHE_DIR": str(BUILD / "cache/inductor"),
+    }
+
+
+def test(names, options):
+    """Runs pytest once for each environment; True if all passed."""
+    site, failed = build(), []
+    for name in names:
+        environment = Environment(name).make()
+        folders = [folder for folder in (ROOT / "python/tests" / f for f in TESTS[name]) if folder.is_dir()]
+        print(f"-- tests of the environment {name}", flush=True)
+        start = time.monotonic()
+        cache = f"cache_dir={BUILD}/pytest-{name}"
+        status = subprocess.run([environment.folder / "bin/pytest", "-c", ROOT / "python/pyproject.toml", "-o", cache, "-q", *options,
+                                 *folders], cwd=ROOT, env=surroundings(environment, site)).returncode
+        print(f"-- {name}: {'passed' if status == 0 else f'FAILED (status {status})'}, {time.monotonic() - start:.0f} s", flush=True)
+        failed += [name] if status != 0 else []
+    return not failed
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1], add_help=True)
+    parser.add_argument("action", choices=["make", "test", "run"])
+    parser.add_argument("names", nargs=argparse.REMAINDER)
+    args = parser.parse_args()
+    if not args.names:
+        parser.error("no NAME")
+    if args.action == "make":
+        for name in args.names:
+            print(Environment(name).make().python)
+    elif args.action == "test":
+        cut = args.names.index("--") if "--" in args.names else len(args.names)
+        names = args.names[:cut]
+        if not names or set(names) - TESTS.keys():
+            parser.error(f"NAME: expected some of {', '.join(TESTS)}, got {' '.join(names) or 'nothing'}")
+        sys.exit(0 if test(names, args.names[cut + 1:]) else 1)
+    else:
+        environment, site = Environment(args.names[0]).make(), build()
+        command([environment.python, *args.names[1:]], env=surroundings(environment, site))
+
+
+if __name__ == "__main__":
+    main()
