@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the README. Each sees to its own needs: packages, configuration, build. Everything else is CMake's presets.
-.PHONY: demo test bench format lint coverage clean
+.PHONY: demo test python test-engines test-engines-full bench format coverage clean
 
 BUILD := build/release
+VENV := build/python/venv
 TRACE := examples/data/conversation_1000.jsonl
 
 demo: configure
@@ -16,6 +17,23 @@ test: configure
 	cmake --build --preset release
 	ctest --preset release --parallel "$$(nproc)"
 	@tools/show_skipped.sh $(BUILD)
+	tools/engines.py test numpy
+
+# As a user of Python has it: a virtual environment, pip, an example.
+python:
+	tools/install_dependencies.sh python
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install './python[test]'
+	$(VENV)/bin/python examples/python/quickstart.py
+	$(VENV)/bin/pytest -c python/pyproject.toml python/tests/numpy
+
+test-engines:
+	tools/install_dependencies.sh python
+	tools/engines.py test transformers vllm -- --architectures=third
+
+test-engines-full:
+	tools/install_dependencies.sh python
+	tools/engines.py test transformers vllm -- --architectures=all
 
 bench: configure
 	cmake --build --preset release

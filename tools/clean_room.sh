@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # tools/clean_room.sh [GOAL ...]: proves the README on a machine that has nothing: a minimal Debian 12 with git and make only, a
-# clean clone of HEAD, then `make GOAL` for each goal (default: demo test). Needs root and debootstrap; takes packages from the mirror
-# that this system uses, and about 4 GB under TMPDIR until it ends. Prints PASS or FAIL with the times.
+# clean clone of HEAD, then `make GOAL` for each goal (default: demo test python). Needs root and debootstrap; takes packages from the
+# mirror and the Python index that this system uses, and about 4 GB under TMPDIR until it ends. Prints PASS or FAIL with the times.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 repository=$PWD
@@ -31,6 +31,30 @@ debootstrap --variant=minbase --include=$include bookworm "$system" "$mirror" >"
 mount -t proc proc "$system/proc"
 cp /etc/resolv.conf "$system/etc/resolv.conf"
 apt-config dump | grep -i '^Acquire::https\?::Proxy ' >"$system/etc/apt/apt.conf.d/proxy" || true
+
+# How this system reaches the network: proxies, certificates, and pip's settings, as variables for the room's commands.
+cp /etc/hosts "$system/etc/hosts"
+mkdir -p "$system/usr/local/share/ca-certificates" "$system/root/certificates"
+cp -rL /usr/local/share/ca-certificates/. "$system/usr/local/share/ca-certificates/" 2>/dev/null || true
+surroundings=(HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
+carry() {  # carry NAME VALUE: sets a variable; a file that it names comes along
+  local value=$2
+  if [ -f "$value" ]; then
+    cp -L "$value" "$system/root/certificates/$1"
+    value=/root/certificates/$1
+  fi
+  surroundings+=("$1=$value")
+}
+for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_FILE; do
+  [ -z "${!name:-}" ] || carry "$name" "${!name}"
+done
+pip_settings=$(python3 -m pip config list 2>/dev/null || true)
+while IFS='=' read -r name value; do  # lines like global.index-url='...'; what the environment sets wins
+  name=${name##*.} value=${value#\'} value=${value%\'}
+  name=PIP_$(tr a-z- A-Z_ <<<"$name")
+  [ -z "$value" ] || [ -d "$value" ] || carry "$name" "$value"
+done < <(grep -v '^:env:' <<<"$pip_settings"; grep '^:env:' <<<"$pip_settings")
+
 git clone --quiet --no-hardlinks "$repository" "$system/root/folio"
 commit=$(git -C "$system/root/folio" rev-parse --short HEAD)
 
@@ -42,12 +66,12 @@ for tool in cc c++ g++ cmake ninja python3; do
   fi
 done
 
-[ $# != 0 ] || set -- demo test
+[ $# != 0 ] || set -- demo test python
 result=PASS
 times=
 for goal in "$@"; do
   start=$SECONDS
-  chroot "$system" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+  chroot "$system" /usr/bin/env -i "${surroundings[@]}" \
     make -C /root/folio "$goal" || result=FAIL
   times="$times, make $goal $((SECONDS - start)) s"
 done

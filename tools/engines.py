@@ -129,7 +129,7 @@ def test(names, options):
         print(f"-- tests of the environment {name}", flush=True)
         start = time.monotonic()
         cache = f"cache_dir={BUILD}/pytest-{name}"
-        status = subprocess.run([environment.folder / "bin/pytest", "-c", ROOT / "python/pyproject.toml", "-o", cache, "-q", *options,
+        status = subprocess.run([environment.folder / "bin/pytest", "-c", ROOT / "python/pyproject.toml", "-o", cache, *options,
                                  *folders], cwd=ROOT, env=surroundings(environment, site)).returncode
         print(f"-- {name}: {'passed' if status == 0 else f'FAILED (status {status})'}, {time.monotonic() - start:.0f} s", flush=True)
         failed += [name] if status != 0 else []

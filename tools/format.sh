@@ -1,11 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tools/format.sh [--check]: formats every C++ and CUDA file of the project with clang-format-16, or only says which differ.
+# tools/format.sh [--check]: formats every C++ and CUDA file of the project with clang-format-16 and the Python package with ruff, or
+# only says which differ; then says what ruff and mypy find in the package.
 set -eu
 cd "$(dirname "$0")/.."
 case "$*" in
-  '') mode=-i ;;
-  --check) mode="--dry-run -Werror" ;;
-  *) sed -n '3s/^# //p' "$0" >&2; exit 2 ;;
+  '') mode=-i python_mode= ;;
+  --check) mode="--dry-run -Werror" python_mode=--diff ;;
+  *) sed -n '3,4s/^# //p' "$0" >&2; exit 2 ;;
 esac
-git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cuh' '*.cu' | xargs -0 clang-format-16 $mode
+git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cuh' '*.cu' ':!python/third_party' | xargs -0 clang-format-16 $mode
+
+lint=$(dirname "$(tools/engines.py make lint | tail -n 1)")
+"$lint/ruff" --quiet format --no-cache --config python/pyproject.toml $python_mode python examples/python
+"$lint/ruff" --quiet check --no-cache --config python/pyproject.toml python examples/python
+"$lint/mypy" --cache-dir build/python/mypy --config-file python/pyproject.toml python/folio_kv/_core.pyi

@@ -1,17 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tools/install_dependencies.sh [ci|coverage]: installs the Debian packages that folio is built and tested with; the argument adds
-# what only those checks need. Does nothing, and needs no network, where all are present. As root, or with sudo.
+# tools/install_dependencies.sh [ci|coverage|python]: installs the Debian packages that folio is built and tested with. `ci` and
+# `coverage` add what only those checks need; `python` is what the Python package needs, alone. Does nothing, and needs no network,
+# where all are present. As root, or with sudo.
 set -eu
 
-packages="g++ cmake ninja-build pkg-config python3 libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
-          libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev"
+python="g++ cmake ninja-build python3 python3-dev python3-venv"
+packages="$python pkg-config libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libcli11-dev nlohmann-json3-dev libfmt-dev
+          libxxhash-dev"
 case "${1:-}" in
   ci) packages="$packages clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev libomp-16-dev
                 g++-12-aarch64-linux-gnu qemu-user googletest" ;;
   coverage) packages="$packages gcovr" ;;
+  python) packages=$python ;;
   '') ;;
-  *) sed -n '3,4s/^# //p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,5s/^# //p' "$0" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then

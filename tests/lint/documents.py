@@ -16,11 +16,11 @@ import sys
 import textwrap
 
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
-PATH = re.compile(r"`((?:src|include|tests|tools|bench|cli|examples|cmake|docs)/[\w./-]+)`")
+PATH = re.compile(r"`((?:src|include|tests|tools|bench|cli|examples|cmake|docs|python)/[\w./-]+)`")
 
 
 def check_links(root):
-    files = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    files = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md")]
     for path in files + sorted((root / "docs").rglob("*.md")):
         for target, _ in LINK.findall(path.read_text()):
             if not (path.parent / target).exists():

@@ -11,13 +11,15 @@ usage: sources.py ROOT        prints `file:line: rule` for each breach; exit sta
   listed     every public header stands in cmake/FolioHeaders.cmake, and nothing else does
   direction  a folder includes only what DIRECTION allows it
   open end   no TODO, FIXME or XXX
+
+Folders named third_party hold what others wrote.
 """
 import pathlib
 import re
 import sys
 
 CODE = {".h", ".cpp", ".cuh", ".cu"}
-OTHER = {".py", ".sh", ".cmake", ".yml"}
+OTHER = {".py", ".pyi", ".sh", ".cmake", ".yml"}
 MAX_LINES, MAX_COLUMNS = 800, 100
 
 # folder -> what may stand between the quotes of its includes. `folio/x/` are public headers, the rest lies in src/.
@@ -48,9 +50,10 @@ DIRECTION = {
     "bench/": ["folio/", "reference/", "support/", "cpu/features.h", "cpu/append/rows.h", "attention/kernel_list.h"],
     "fuzz/": ["folio/"],
     "examples/": ["folio/"],
+    "python/src/": ["folio/"],
 }
 # What a program is made of is included by its name alone.
-PROGRAMS = {"cli/", "bench/", "fuzz/"}
+PROGRAMS = {"cli/", "bench/", "fuzz/", "python/src/"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BUILD_MACRO = re.compile(r"\b(NDEBUG|__AVX\w*|__SSE\w*|__FMA__|__F16C__|__AMX\w*|__ARM_\w+)\b")
@@ -122,7 +125,7 @@ def project_files(root):
     folders = ["include", "src", "cli", "tests", "bench", "examples", "tools", "cmake", "fuzz", "python"]
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in CODE | OTHER and path.is_file():
+            if path.suffix in CODE | OTHER and path.is_file() and "third_party" not in path.parts:
                 yield path.relative_to(root)
 
 

@@ -44,6 +44,14 @@ class SourcesLint(unittest.TestCase):
         self.assert_finds({"cli/a.cpp": own + '#include "cpu/profile.h"\n'}, "direction")
         self.assert_finds({"examples/a.cpp": f'{SPDX}/// examples/a.cpp: x.\n#include "own.h"\n'}, "direction")
 
+    def test_the_python_module_sees_its_own_files_and_public_headers(self):
+        own = f'{SPDX}/// src/a.cpp: x.\n#include "own.h"\n#include <folio/folio.h>\n'
+        self.assertEqual(self.breaches({"python/src/a.cpp": own}), [])
+        self.assert_finds({"python/src/a.cpp": own + '#include "cpu/profile.h"\n'}, "direction")
+
+    def test_what_others_wrote_is_left_alone(self):
+        self.assertEqual(self.breaches({"python/third_party/a.h": "int a; // TODO\n"}), [])
+
     def test_the_pool_may_see_the_page_table(self):
         self.assertEqual(self.breaches(self.header("folio/pool/a.h", '#include "folio/cache/page_table.h"')), [])
 

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package as it is installed, and its source distribution."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+import folio_kv
+from folio_kv import _core
+
+PYTHON = pathlib.Path(__file__).resolve().parents[2]
+SITE = pathlib.Path(folio_kv.__file__).parent
+
+
+def project_version() -> str:
+    text = (PYTHON / "library/CMakeLists.txt").read_text()
+    match = re.search(r"project\(folio VERSION ([0-9.]+)", text)
+    assert match
+    return match.group(1)
+
+
+def readelf(option: str) -> str:
+    if shutil.which("readelf") is None:
+        pytest.skip("no readelf on this machine")
+    command = ["readelf", "--wide", option, str(_core.__file__)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def in_place() -> bool:
+    """Whether the working tree itself is imported, with a module built into it."""
+    return SITE == PYTHON / "folio_kv"
+
+
+def test_the_version_is_the_librarys() -> None:
+    assert folio_kv.__version__ == project_version()
+
+
+def test_the_distribution_says_the_same_version() -> None:
+    if in_place():
+        pytest.skip("the working tree is imported, not an installed package")
+    assert importlib.metadata.version("folio-kv") == project_version()
+
+
+def test_numpy_and_the_backend_of_nanobind_are_all_that_is_needed() -> None:
+    if in_place():
+        pytest.skip("the working tree is imported, not an installed package")
+    requires = importlib.metadata.requires("folio-kv") or []
+    needed = {re.split(r"[^\w-]", line)[0] for line in requires if "extra ==" not in line}
+    assert needed == {"numpy", "nanobind-backend"}
+
+
+def test_vllm_finds_the_plugin() -> None:
+    if in_place():
+        pytest.skip("the working tree is imported, not an installed package")
+    (found,) = importlib.metadata.entry_points(group="vllm.general_plugins", name="folio")
+    assert found.value == "folio_kv.vllm:register"
+
+
+def test_importing_the_package_imports_no_engine() -> None:
+    code = """
+import sys, folio_kv
+print([name for name in ("torch", "transformers", "vllm", "jax", "ml_dtypes") if name in sys.modules])
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_the_package_is_typed() -> None:
+    assert (SITE / "py.typed").is_file()
+    assert (SITE / "_core.pyi").is_file()
+
+
+def test_the_module_exports_nothing_but_its_entry() -> None:
+    lines = readelf("--dyn-syms").splitlines()
+    fields = [line.split() for line in lines]
+    defined = [f[7] for f in fields if len(f) == 8 and f[4] == "GLOBAL" and f[6] != "UND"]
+    assert defined == ["PyInit__core"]
+
+
+def test_the_module_brings_no_openmp_runtime() -> None:
+    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic"))
+    assert not [name for name in needed if "omp" in name]
+
+
+def test_the_stub_is_what_the_module_offers(tmp_path: pathlib.Path) -> None:
+    nanobind = pytest.importorskip("nanobind")
+    if not nanobind.__version__.startswith("3.1."):
+        pytest.skip(f"the stub is written by nanobind 3.1, this is {nanobind.__version__}")
+    command = [sys.executable, str(PYTHON.parent / "tools/python_stub.py"), str(tmp_path / "_core.pyi")]
+    subprocess.run(command, check=True)
+    written = (tmp_path / "_core.pyi").read_text()
+    assert written == (PYTHON / "folio_kv/_core.pyi").read_text(), (
+        "after a wanted change: tools/update_python_stub.sh"
+    )
+
+
+def test_the_source_distribution_holds_the_library(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = pytest.importorskip("scikit_build_core.build")
+    monkeypatch.chdir(PYTHON)
+    name = backend.build_sdist(str(tmp_path))
+    with tarfile.open(tmp_path / name) as archive:
+        members = {m.name.partition("/")[2]: m for m in archive.getmembers()}
+    links = [name for name, member in members.items() if member.issym() or member.islnk()]
+    assert not links
+    wanted = [
+        "LICENSE",
+        "licenses/nanobind.txt",
+        "CMakeLists.txt",
+        "src/module.cpp",
+        "folio_kv/__init__.py",
+        "folio_kv/_core.pyi",
+        "library/CMakeLists.txt",
+        "library/LICENSE",
+        "library/cmake/FolioTargets.cmake",
+        "library/include/folio/folio.h",
+        "library/src/attention/kernel_list.h",
+    ]
+    assert [name for name in wanted if name not in members] == []
+    assert not [name for name in members if name.endswith(".so") or name.startswith("tests/")]
