@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """python/engines/cuda_stubs.py: lets PyPI's torch be imported where no CUDA library is installed.
 
-usage: PYTHON python/engines/cuda_stubs.py      PYTHON: that of an environment with torch and nvidia-cuda-runtime
+usage: PYTHON python/engines/cuda_stubs.py
+    PYTHON: that of an environment with torch and nvidia-cuda-runtime
 
-Test equipment for machines without a GPU; never do this to an environment that is to use one. torch's libraries name libraries of
-CUDA that the loader insists on, with every function, although a program on a CPU calls none. For each one that cannot be found
-this writes a stand-in into torch/lib, where the loader looks first: same name, same symbol versions, and functions that return an
-error. The CUDA runtime alone is real, as torch calls it while it is loaded.
+Test equipment for machines without a GPU; never do this to an environment that is to use one.
+torch's libraries name libraries of CUDA that the loader insists on, with every function, although a
+program on a CPU calls none. For each one that cannot be found this writes a stand-in into
+torch/lib, where the loader looks first: same name, same symbol versions, and functions that return
+an error. The CUDA runtime alone is real, as torch calls it while it is loaded.
 """
 
 from __future__ import annotations

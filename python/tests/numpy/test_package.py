@@ -67,7 +67,8 @@ def test_vllm_finds_the_plugin() -> None:
 def test_importing_the_package_imports_no_engine() -> None:
     code = """
 import sys, folio_kv
-print([name for name in ("torch", "transformers", "vllm", "jax", "ml_dtypes") if name in sys.modules])
+engines = "torch", "transformers", "vllm", "jax", "ml_dtypes"
+print([name for name in engines if name in sys.modules])
 """
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert run.stdout.strip() == "[]"
@@ -76,6 +77,13 @@ print([name for name in ("torch", "transformers", "vllm", "jax", "ml_dtypes") if
 def test_the_package_is_typed() -> None:
     assert (SITE / "py.typed").is_file()
     assert (SITE / "_core.pyi").is_file()
+
+
+def test_the_example_of_the_readme_runs() -> None:
+    text = (PYTHON / "README.md").read_text()
+    example = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert example
+    exec(compile(example.group(1), "README.md", "exec"), {})
 
 
 def test_the_module_exports_nothing_but_its_entry() -> None:
@@ -94,10 +102,11 @@ def test_the_stub_is_what_the_module_offers(tmp_path: pathlib.Path) -> None:
     nanobind = pytest.importorskip("nanobind")
     if not nanobind.__version__.startswith("3.1."):
         pytest.skip(f"the stub is written by nanobind 3.1, this is {nanobind.__version__}")
-    command = [sys.executable, str(PYTHON.parent / "tools/python_stub.py"), str(tmp_path / "_core.pyi")]
-    subprocess.run(command, check=True)
-    written = (tmp_path / "_core.pyi").read_text()
-    assert written == (PYTHON / "folio_kv/_core.pyi").read_text(), (
+    stub = tmp_path / "_core.pyi"
+    subprocess.run(
+        [sys.executable, str(PYTHON.parent / "tools/python_stub.py"), str(stub)], check=True
+    )
+    assert stub.read_text() == (PYTHON / "folio_kv/_core.pyi").read_text(), (
         "after a wanted change: tools/update_python_stub.sh"
     )
 

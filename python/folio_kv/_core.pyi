@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+# Written by tools/update_python_stub.sh.
+"""folio's C++ face; folio_kv re-exports it."""
+
+from collections.abc import Sequence
+
+
+version: str = '0.1.0'
+
+def kernels() -> list[tuple[str, bool]]:
+    """
+    (name, whether this machine runs it) of every attention kernel, best first.
+    """
+
+def set_num_threads(threads: int) -> None:
+    """
+    How many threads folio's calls run on, in the whole process.
+
+    0: as many as the machine offers or, beside torch, as torch.set_num_threads says. Raises Error for
+    numbers outside 0 to 4096.
+    """
+
+def get_num_threads() -> int:
+    """Threads that a call runs on now."""
+
+def get_executor() -> str:
+    """
+    Whose threads: "std::thread", or the OpenMP runtime that torch brought.
+    """
+
+class Pages:
+    """K and V of one layer: a view of arrays, to which it holds references."""
+
+    def __init__(self, key: object, value: object | None = None, *, order: str = 'NHD', key_scales: object | None = None, value_scales: object | None = None, dtype: object | None = None) -> None:
+        """
+        Sees arrays as pages; nothing is copied.
+
+        key, value: [pages, slots, heads, dim] (order "NHD") or [pages, heads, slots, dim] ("HND"); with
+            three dimensions [slots, heads, dim], pages of one token. The last dimension is contiguous,
+            every other stride is free: K and V may be slices of one array. Without value: a latent (MLA)
+            cache, whose V lies inside K's rows.
+        key_scales, value_scales: a number, calibrated for the whole plane, or an array of the same order
+            with scales instead of elements in the last dimension; extents of 1 broadcast.
+        dtype: what the bytes are where the array cannot say it ("f8_e4m3" in uint8).
+
+        Raises Error for other shapes, strides and dtypes, and for arrays that are not on the CPU.
+        """
+
+    @staticmethod
+    def ragged(key: object, value: object | None = None) -> Pages:
+        """
+        Rows without pages: [rows, heads, dim].
+
+        The entry of a sequence in the batch's table is its first row. Raises Error as Pages.
+        """
+
+    @property
+    def num_pages(self) -> int: ...
+
+    @property
+    def page_size(self) -> int: ...
+
+    @property
+    def kv_heads(self) -> int: ...
+
+    @property
+    def head_size(self) -> int: ...
+
+    @property
+    def v_head_size(self) -> int:
+        """Elements of a head of V; 0 for a latent cache."""
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def v_dtype(self) -> str: ...
+
+    @property
+    def is_latent(self) -> bool: ...
+
+    @property
+    def key(self) -> object:
+        """
+        K as an array [pages, slots, heads, dim] (DLPack) over the same memory.
+        """
+
+    @property
+    def value(self) -> object:
+        """V as `key`; None for a latent cache."""
+
+class KVCache:
+    """K and V of all layers in memory of its own: `cache[layer]`."""
+
+    def __init__(self, num_layers: int, num_pages: int, page_size: int = 16, *, kv_heads: int, head_size: int, v_head_size: int | None = None, dtype: object = 'bf16', v_dtype: object | None = None, scale_dtype: object | None = None, granularity: int | None = None, latent: bool = False, order: str = 'HND') -> None:
+        """
+        Allocates num_pages pages of page_size tokens in each layer. The memory holds anything.
+
+        dtype, v_dtype: of K (and V): "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i8".
+        scale_dtype: of the scales that appending computes; quantised elements have f32 scales unless it
+            says otherwise ("none": none). granularity: elements that share a scale; a head's if not given.
+        latent: MLA, K alone. order: "HND" (head-major, read fastest) or "NHD" (token-major).
+
+        Raises Error for sizes below 1 or beyond memory, and for dtypes that folio does not have.
+        """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, layer: int) -> Pages:
+        """The Pages of a layer."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def num_pages(self) -> int: ...
+
+    @property
+    def page_size(self) -> int: ...
+
+class Kind:
+    """A kind of layer: what selects kernels, shared by its layers."""
+
+    def __init__(self, q_heads: int, *, scale: float | None = None, softcap: float | None = None, window: object | None = None, chunk: int | None = None, causal: bool = True, sink_tokens: int = 0, v_in_key: int | None = None, reproducible: str = 'plan') -> None:
+        """
+        The options of attention that all layers of a kind share.
+
+        q_heads: query heads, a multiple of the pages' kv_heads.
+        scale: of q . k; None: 1 / sqrt(head_size). softcap: softcap * tanh(x / softcap) of the scaled
+            product; None or 0: none.
+        window: the last so many keys, the query's own included (both sides where not causal), or
+            (left, right) with -1 for no limit. chunk: attention within aligned chunks of positions.
+        sink_tokens: the first keys stay visible behind every window.
+        v_in_key: MLA, V is the first so many columns of K's row.
+        reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
+
+        Raises Error for numbers out of range; what no kernel serves is refused by the first call.
+        """
+
+def why_not(kind: Kind, pages: Pages, *, q_dtype: object | None = None, out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False) -> object:
+    """The reason why no kernel serves such calls, or None."""
+
+class Rope:
+    """Rotary embedding by table."""
+
+    def __init__(self, cos_sin: object, *, interleaved: bool = False, first_dim: int = 0, positions: object | None = None) -> None:
+        """
+        cos_sin: f32 [rows, dims], dims / 2 cosines then dims / 2 sines of each position.
+
+        interleaved: pairs are neighbours (GPT-J) instead of halves (GPT-NeoX, Llama). first_dim: the first
+        rotated dimension. positions: [tokens] rows of the table; None: the tokens' positions.
+        """
+
+class Attention:
+    """The kernel of one problem, and its limits."""
+
+    def __init__(self, kind: Kind, pages: Pages, *, batch: int, tokens: int, context: int, parallelism: int = 0, q_dtype: object = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, kernel: str = '') -> None:
+        """
+        Selects the kernel for a kind of layer over pages like these.
+
+        batch, tokens, context: the most sequences, new tokens and keys of a sequence that will come.
+        sinks ... tree: which optional inputs will come with every call. kernel: a name of kernels().
+
+        Raises Unsupported with the reason where no kernel serves this, Error for numbers out of range.
+        """
+
+    @property
+    def kernel(self) -> str: ...
+
+    @property
+    def plan_bytes(self) -> int: ...
+
+    @property
+    def workspace_bytes(self) -> int: ...
+
+    def with_limits(self, *, batch: int | None = None, tokens: int | None = None, context: int | None = None) -> Attention:
+        """The same kernel within other limits. Raises Error as the constructor."""
+
+class Plan:
+    """The work list of one step."""
+
+    @property
+    def num_tasks(self) -> int: ...
+
+def plan(attention: Attention, batch: Batch) -> Plan:
+    """
+    Cuts a batch into tasks. Raises Error for a batch beyond the limits or a short table.
+    """
+
+def attend(attention: Attention, plan: Plan, pages: Pages, q: object, *, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
+    """
+    Attention of a plan's batch over pages. Arguments and errors as for a Step.
+    """
+
+def append(batch: Batch | None, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07) -> None:
+    """
+    Writes k and v into pages. Without a batch: as many rows as there are slots.
+
+    Arguments and errors as for a Step; nothing is written where it raises.
+    """
+
+def rotate(batch: Batch | None, q: object, *, rope: Rope | None = None, q_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, out: object | None = None) -> object:
+    """
+    RMSNorm (q_norm), then rotary embedding (rope) of q [tokens, heads, dim].
+
+    Without a batch the rope needs positions. out: an array to write, q itself too; None: one of q's
+    library. Raises Error for what does not fit.
+    """
+
+def merge(outs: Sequence, lses: Sequence, *, out: object | None = None) -> object:
+    """
+    Joins attention over disjoint sets of keys: (out, lse).
+
+    outs: arrays [tokens, heads, dim]; lses: contiguous f32 [tokens, heads], natural logarithms. Raises
+    Error where shapes do not agree.
+    """
+
+class Batch:
+    """Who is in the step: the same for all layers."""
+
+    def __init__(self, query_offsets: object, context_lengths: object, table: object, *, row_starts: object | None = None, query_positions: object | None = None, key_positions: object | None = None, visible: object | None = None, tree: object | None = None) -> None:
+        """
+        Sequences with their new tokens, their keys and their pages.
+
+        query_offsets: [batch + 1] first row of q of each sequence, ascending from 0. Copied.
+        context_lengths: [batch] keys when attention runs, the new tokens included. Copied.
+        table: int32 or uint32 [batch, columns] page ids with contiguous rows: borrowed, so it must not
+            change before the step ends; -1, or an id beyond the pages, is no page. int64 and lists of lists
+            are copied. With row_starts [batch], one dimension of entries and where each row begins (CSR).
+        query_positions, key_positions: [batch] position of the first query and of key 0.
+        visible: (begin, end), each [tokens]: the positions that a query sees, instead of the mask.
+        tree: uint64 [tokens, words] bits of the new tokens that a query sees. Borrowed.
+
+        Raises Error for other shapes and dtypes, and for values that contradict one another.
+        """
+
+    @property
+    def size(self) -> int:
+        """Sequences."""
+
+    @property
+    def tokens(self) -> int:
+        """New tokens of all sequences."""
+
+    @property
+    def max_context(self) -> int:
+        """Keys of the longest sequence."""
+
+class Step(Batch):
+    """A batch that makes the plans of its layers: one call per layer."""
+
+    def __init__(self, query_offsets: object, context_lengths: object, table: object, *, row_starts: object | None = None, query_positions: object | None = None, key_positions: object | None = None, visible: object | None = None, tree: object | None = None) -> None:
+        """As Batch. Plans are made by the first layer of each kind."""
+
+    def __call__(self, kind: Kind, pages: Pages, q: object, k: object | None = None, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, q_norm: object | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
+        """
+        Writes k and v into the pages, where they are given, and attends.
+
+        q: [tokens, q_heads, head_size]; k, v: [tokens, kv_heads, head_size]; f32, bf16 or f16, any strides
+            of tokens and heads. Rows beyond the batch's tokens are padding: they are ignored.
+        slots: int64 [tokens] page * page_size + offset, negative to skip; None: by table and lengths.
+        rope, q_norm, k_norm: rotate and normalise q and k on the way; the norms are f32 [head_size].
+        bias: f32 [q_heads or 1, tokens, keys], added to the logits; -inf hides. sinks: f32 [q_heads] sink
+            logits. alibi: f32 [q_heads] slopes.
+        out: [tokens, q_heads, v_head_size] to write; None: an array of q's library and dtype.
+        lse: f32 [tokens, q_heads] to write; True: the result is (out, lse).
+
+        Raises Error for arrays that do not fit, Unsupported where no kernel serves the call.
+        """
+
+    def append(self, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07) -> None:
+        """
+        Writes k and v of the new tokens into the pages. Arguments and errors as for a call.
+        """
+
+    def attend(self, kind: Kind, pages: Pages, q: object, *, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
+        """Attention alone. Arguments and errors as for a call."""
+
+    def over(self, kind: Kind, pages: Pages, q: object, k: object, v: object | None = None, *, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
+        """
+        Attends over the cached keys and over k and v as they are, then writes k and v into the pages.
+
+        For caches whose new rows overwrite what the first of them still sees (rings). A tree and slots are
+        refused. Arguments and errors as for a call.
+        """
+
+def copy_pages(source: Sequence, target: Sequence, copies: object) -> None:
+    """
+    Copies pages of every layer, values and scales, converting where the dtypes differ.
+
+    source, target: lists of Pages, one a layer (a KVCache is one). copies: (from, to, tokens) page ids
+    and how many slots, in order: a list of tuples or an integer array [n, 3]. Raises Error for planes
+    that do not agree and ids out of range; nothing is written then.
+    """
+
+def copy_slots(source: Sequence, target: Sequence, copies: object) -> None:
+    """
+    As copy_pages, single slots: (from, to), each page * page_size + offset.
+    """
+
+class SequenceId:
+    """A sequence of one pool; stale once it is released."""
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    def __eq__(self, arg: SequenceId, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+class StepTicket:
+    """A step that has begun and not ended."""
+
+class Admission:
+    """What admit found."""
+
+    @property
+    def id(self) -> SequenceId: ...
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens whose keys and values the cache already has: whole pages."""
+
+class PagePool:
+    """Which sequence owns which page: prefix reuse, fork, trim, eviction."""
+
+    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0) -> None:
+        """
+        Manages num_pages pages of page_size tokens; it holds no keys and no values.
+
+        max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
+        pairs without a sequence whose pages stay findable. hash_seed: 0: drawn from the system's randomness.
+        Raises Error naming the option.
+        """
+
+    def peek(self, prompt: object, *, salt: bytes = ..., adapter: int = 0) -> int:
+        """Tokens that admit would find now. Changes nothing."""
+
+    def admit(self, prompt: object, *, salt: bytes = ..., adapter: int = 0) -> Admission:
+        """
+        Opens a sequence that shares the longest cached prefix of prompt in whole pages.
+
+        prompt: token ids, a list or an int array. salt, adapter: pages are shared only where both are
+        equal. Raises OutOfPages when max_sequences are alive, Error for an empty prompt.
+        """
+
+    def reserve(self, id: SequenceId, new_tokens: int) -> None:
+        """Makes room behind the length: all of it, or OutOfPages and nothing."""
+
+    def commit(self, id: SequenceId, tokens: object) -> None:
+        """
+        Says that these tokens' keys and values are in the cache; full pages become findable.
+        """
+
+    def trim(self, id: SequenceId, length: int) -> None:
+        """Cuts the sequence to `length` tokens and gives up reserved room."""
+
+    def fork(self, id: SequenceId, length: int) -> SequenceId:
+        """
+        A new sequence with the first `length` tokens; a cut page becomes a copy to take.
+        """
+
+    def release(self, id: SequenceId) -> None:
+        """Gives up all pages. The id is stale from now on."""
+
+    def length(self, id: SequenceId) -> int:
+        """Tokens whose keys and values are in the cache."""
+
+    def take_copies(self) -> list[tuple[int, int, int]]:
+        """
+        (from, to, tokens) of forks and trims, to be run before the next append.
+        """
+
+    def begin_step(self, ids: Sequence) -> StepTicket:
+        """Holds the pages of these sequences until end_step."""
+
+    def end_step(self, ticket: StepTicket) -> None: ...
+
+    def row_start(self, id: SequenceId) -> int:
+        """Entry of the table at which the sequence's row begins."""
+
+    def batch_rows(self, ids: Sequence) -> object:
+        """row_start of each: a Batch's row_starts."""
+
+    def table(self) -> object:
+        """
+        uint32 [max_sequences, columns] of the pool itself, read-only; it changes as the pool does.
+        """
+
+    def step(self, ids: Sequence, new_tokens: object) -> object:
+        """
+        A Step of these sequences: as many new tokens each behind their lengths.
+        """
+
+    @property
+    def num_pages(self) -> int: ...
+
+    @property
+    def page_size(self) -> int: ...
+
+    def stats(self) -> dict:
+        """Counts of pages, hits, evictions, sequences and steps."""
+
+    def check_invariants(self) -> None:
+        """For tests: raises Error naming the first broken invariant."""
