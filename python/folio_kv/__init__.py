@@ -2,8 +2,9 @@
 """folio_kv: a paged KV cache and attention over it, for arrays of any library that speaks DLPack.
 
 Load: ``KVCache`` or ``Pages``, ``Kind``, ``PagePool``. Step: ``Step``. Layer:
-``step(kind, pages, q, k, v)``. Below it stands the thin face, the C++ calls one by one: ``Attention``, ``plan``, ``attend``,
-``append``, ``rotate``, ``merge``, ``copy_pages``, ``copy_slots``.
+``step(kind, pages, q, k, v)``. Below it stands the thin face, the C++ calls one by one:
+``Attention``, ``plan``, ``attend``, ``append``, ``rotate``, ``merge``, ``copy_pages``,
+``copy_slots``.
 """
 
 from folio_kv._core import (
