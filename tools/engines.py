@@ -28,30 +28,38 @@ BUILD = ROOT / "build/python"
 # environment -> its folders of python/tests
 TESTS = {"numpy": ["numpy"], "transformers": ["torch", "transformers"], "vllm": ["vllm"]}
 OLDEST = (3, 11)
+# Locks held, as file descriptors: commands inherit them, so that one whose parent was killed still keeps others away.
+LOCKS = []
 
 
 def fail(text):
     sys.exit(f"tools/engines.py: {text}")
 
 
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
 def command(arguments, **options):
     """Runs a command; its failure ends the program, after the command's own words."""
-    result = subprocess.run([str(a) for a in arguments], **options)
+    result = subprocess.run([str(a) for a in arguments], pass_fds=LOCKS, **options)
     if result.returncode != 0:
         fail(f"failed with status {result.returncode}: {' '.join(str(a) for a in arguments)}")
 
 
 @contextlib.contextmanager
 def lock(path):
-    """One process at a time: others wait."""
+    """One process at a time, and what it has started: others wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"waiting for another process that holds {path}", flush=True)
+            say(f"waiting for another process that holds {path}")
             fcntl.flock(file, fcntl.LOCK_EX)
+        LOCKS.append(file.fileno())
         yield
+        LOCKS.remove(file.fileno())
 
 
 class Environment:
@@ -79,7 +87,7 @@ class Environment:
     def make_anew(self):
         if sys.version_info < OLDEST:
             fail(f"the lists pin packages for Python {OLDEST[0]}.{OLDEST[1]} and later, this is {platform.python_version()}")
-        print(f"making the environment {self.name}: {self.folder}", flush=True)
+        say(f"making the environment {self.name}: {self.folder}")
         shutil.rmtree(self.folder, ignore_errors=True)
         command([sys.executable, "-m", "venv", self.folder])
         command([self.python, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check",

@@ -5,13 +5,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 case "$*" in
-  '') mode=-i python_mode= ;;
-  --check) mode="--dry-run -Werror" python_mode=--diff ;;
+  '') mode=-i python_mode= python_fix=--fix ;;
+  --check) mode="--dry-run -Werror" python_mode=--check python_fix= ;;
   *) sed -n '3,4s/^# //p' "$0" >&2; exit 2 ;;
 esac
 git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cuh' '*.cu' ':!python/third_party' | xargs -0 clang-format-16 $mode
 
-lint=$(dirname "$(tools/engines.py make lint | tail -n 1)")
+lint=$(dirname "$(tools/engines.py make lint)")
 "$lint/ruff" --quiet format --no-cache --config python/pyproject.toml $python_mode python examples/python
-"$lint/ruff" --quiet check --no-cache --config python/pyproject.toml python examples/python
+"$lint/ruff" --quiet check --no-cache $python_fix --config python/pyproject.toml python examples/python
 "$lint/mypy" --cache-dir build/python/mypy --config-file python/pyproject.toml python/folio_kv/_core.pyi

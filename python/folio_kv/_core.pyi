@@ -276,6 +276,11 @@ class Step(Batch):
     def attend(self, kind: Kind, pages: Pages, q: object, *, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
         """Attention alone. Arguments and errors as for a call."""
 
+    def rotate(self, q: object, *, rope: Rope | None = None, q_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, out: object | None = None) -> object:
+        """
+        RMSNorm and rotary embedding of q alone. Arguments and errors as for rotate().
+        """
+
     def over(self, kind: Kind, pages: Pages, q: object, k: object, v: object | None = None, *, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
         """
         Attends over the cached keys and over k and v as they are, then writes k and v into the pages.
