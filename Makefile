@@ -29,11 +29,11 @@ python:
 
 test-engines:
 	tools/install_dependencies.sh python
-	tools/engines.py test transformers vllm -- --architectures=third
+	tools/engines.py test transformers vllm -- --architectures=third --engines=quick
 
 test-engines-full:
 	tools/install_dependencies.sh python
-	tools/engines.py test transformers vllm -- --architectures=all
+	tools/engines.py test transformers vllm -- --architectures=all --engines=full
 
 bench: configure
 	cmake --build --preset release

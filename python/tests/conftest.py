@@ -3,7 +3,7 @@
 
 A test with an argument named `architecture` is one of a table: `--architectures=third` runs a third
 of the table, each day another (`--day=N` repeats that of a day), `--architectures=all` the whole.
-Tests marked `full` run with the whole table alone.
+Tests marked `full` run with `--engines=full` alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--architectures",
         choices=("third", "all"),
         default="third",
-        help="how many of the architectures are tested, and whether what is marked `full` runs",
+        help="how many of the architectures are tested",
+    )
+    group.addoption(
+        "--engines",
+        choices=("quick", "full"),
+        default="quick",
+        help="full: run what is marked `full`, too",
     )
     group.addoption(
         "--day",
@@ -34,19 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "full: takes long; runs with --architectures=all alone")
+    config.addinivalue_line("markers", "full: runs with --engines=full alone")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    share, day = config.getoption("architectures"), config.getoption("day")
-    return f"folio_kv: --architectures={share} --day={day}"
-
-
-@pytest.fixture(scope="session")
-def architectures(pytestconfig: pytest.Config) -> str:
-    """`third` or `all`: how much was asked for."""
-    share: str = pytestconfig.getoption("architectures")
-    return share
+    names = "architectures", "day", "engines"
+    return " ".join(["folio_kv:", *(f"--{name}={config.getoption(name)}" for name in names)])
 
 
 def _architecture(item: pytest.Item) -> str | None:
@@ -55,12 +54,13 @@ def _architecture(item: pytest.Item) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("engines") == "quick":
+        skipped = pytest.mark.skip(reason="runs with --engines=full")
+        for item in items:
+            if item.get_closest_marker("full"):
+                item.add_marker(skipped)
     if config.getoption("architectures") == "all":
         return
-    skipped = pytest.mark.skip(reason="takes long: --architectures=all runs it")
-    for item in items:
-        if item.get_closest_marker("full"):
-            item.add_marker(skipped)
     names = sorted({name for item in items if (name := _architecture(item)) is not None})
     chosen = {None, *names[config.getoption("day") % 3 :: 3]}
     left_out = [item for item in items if _architecture(item) not in chosen]
