@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the faces of other libraries (flash_attn, flashinfer) share: refusals, checks, kinds of layers.
+"""What flash_attn and flashinfer share: refusals, checks, kinds of layers.
 
 A parameter is served, or refused by name, or is a hint about *how* to compute that changes no
 result; each face lists its hints.
@@ -53,7 +53,7 @@ def check_no_gradient(function: str, *tensors: torch.Tensor | None) -> None:
     """Refuses inputs that autograd would want to follow: folio computes no gradients."""
     if torch.is_grad_enabled():
         for tensor in tensors:
-            if tensor is not None and tensor.requires_grad:
+            if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
                 raise Unsupported(
                     f"{function}: an input requires a gradient, and folio computes none; call it "
                     "under torch.no_grad() or detach the input"

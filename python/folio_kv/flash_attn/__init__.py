@@ -71,7 +71,7 @@ def flash_attn_func(
     check_no_gradient(name, q, k, v)
     check_tensor(name, "q", q, ["batch", "seqlen_q", "nheads", "headdim"])
     batch, new = q.shape[:2]
-    check_tensor(name, "k", k, [batch, "seqlen_k", "nheads_k", "headdim"])
+    check_tensor(name, "k", k, [batch, "seqlen_k", "nheads_k", q.shape[3]])
     check_tensor(name, "v", v, [batch, k.shape[1], k.shape[2], "headdim"])
     rows = Rows(
         even_offsets(batch, new),
@@ -117,9 +117,9 @@ def flash_attn_varlen_func(
     """Attention of packed sequences: q [total_q, nheads, dim], k, v [total_k, nheads_k, dim].
 
     cu_seqlens_q, cu_seqlens_k [batch + 1] are the sequences' first rows. With `block_table` [batch,
-    blocks] k and v are [num_blocks, block_size, nheads_k, dim] and cu_seqlens_k gives lengths alone.
-    Returns out [total_q, nheads, v_dim]; with `return_attn_probs` also softmax_lse [nheads, total_q]
-    f32 and an empty tensor (see flash_attn_func).
+    blocks] k and v are [num_blocks, block_size, nheads_k, dim], and cu_seqlens_k gives lengths
+    alone. Returns out [total_q, nheads, v_dim]; with `return_attn_probs` also softmax_lse [nheads,
+    total_q] f32 and an empty tensor (see flash_attn_func).
     """
     name = "flash_attn_varlen_func"
     refuse_dropout(name, dropout_p)
@@ -135,13 +135,13 @@ def flash_attn_varlen_func(
     if int(offsets[-1]) != q.shape[0]:
         raise wrong(name, "cu_seqlens_q", f"to end with q's {q.shape[0]} rows", int(offsets[-1]))
     if block_table is None:
-        check_tensor(name, "k", k, ["total_k", "nheads_k", "headdim"])
+        check_tensor(name, "k", k, ["total_k", "nheads_k", q.shape[2]])
         check_tensor(name, "v", v, [k.shape[0], k.shape[1], "headdim"])
         if int(key_offsets[-1]) > k.shape[0]:
             raise wrong(name, "cu_seqlens_k", f"rows of k, {k.shape[0]}", int(key_offsets[-1]))
         pages, table = Pages.ragged(k, v), key_offsets[:-1].unsqueeze(1)
     else:
-        check_tensor(name, "k", k, ["num_blocks", "block_size", "nheads_k", "headdim"])
+        check_tensor(name, "k", k, ["num_blocks", "block_size", "nheads_k", q.shape[2]])
         check_tensor(name, "v", v, [*k.shape[:3], "headdim"])
         check_tensor(name, "block_table", block_table, [lengths.numel(), "blocks"])
         pages, table = Pages(k, v), block_table
@@ -202,14 +202,15 @@ def flash_attn_with_kvcache(
     batch, new = q.shape[:2]
     if num_splits not in (0, 1):
         raise refuse(name, "num_splits", num_splits, "folio decides how keys are divided")
-    cache = _Cache(name, k_cache, v_cache, block_table, cache_batch_idx, cache_leftpad, batch)
+    cache = Cache(name, k_cache, v_cache, block_table, cache_batch_idx, cache_leftpad, batch)
+    check_tensor(name, "q", q, ["batch", "seqlen", "nheads", k_cache.shape[3]])
     before = cache.lengths(cache_seqlens, must_be_given=k is not None)
     if (k is None) != (v is None):
         raise wrong(name, "v" if v is None else "k", "k and v together", None)
     appended = 0
     if k is not None:
-        check_tensor(name, "k", k, [batch, "seqlen_new", cache.kv_heads, "headdim"])
-        check_tensor(name, "v", v, [batch, k.shape[1], cache.kv_heads, "headdim"])
+        check_tensor(name, "k", k, [batch, "seqlen_new", *k_cache.shape[2:]])
+        check_tensor(name, "v", v, [batch, k.shape[1], *v_cache.shape[2:]])
         appended = k.shape[1]
     cache.check_room(before, appended)
     call = prepare(

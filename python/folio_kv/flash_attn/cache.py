@@ -35,7 +35,6 @@ class Cache:
         second = "seqlen_cache" if block_table is None else "block_size"
         check_tensor(function, "k_cache", key, [first, second, "nheads_k", "headdim"])
         check_tensor(function, "v_cache", value, [*key.shape[:3], "headdim"])
-        self.kv_heads = key.shape[2]
         self.room = key.shape[1]
         if block_table is not None:
             for parameter, came in ("cache_batch_idx", batch_idx), ("cache_leftpad", leftpad):
@@ -86,7 +85,9 @@ class Cache:
         strides = (slot_stride, head_stride, dim_stride)
         return cache.as_strided(shape, strides, cache.storage_offset()), apart
 
-    def lengths(self, cache_seqlens: int | torch.Tensor | None, must_be_given: bool) -> torch.Tensor:
+    def lengths(
+        self, cache_seqlens: int | torch.Tensor | None, must_be_given: bool
+    ) -> torch.Tensor:
         """[batch] int32: tokens of each sequence before this call, those left of its pad not."""
         function = self._function
         if cache_seqlens is None:

@@ -43,7 +43,7 @@ class Call:
     def run(
         self, rows: Rows, pages: Pages, q: torch.Tensor, wants_lse: bool
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """out [tokens, nheads, v_dim] and lse [tokens, nheads] or None, of q [tokens, nheads, dim]."""
+        """out [tokens, nheads, v_dim] and lse [tokens, nheads] or None, of q [tokens, ..]."""
         out = torch.empty(q.shape[0], q.shape[1], pages.v_head_size, dtype=q.dtype)
         lse = torch.empty(q.shape[0], q.shape[1], dtype=torch.float32) if wants_lse else None
         if self.slopes is None or self.slopes.dim() == 1:

@@ -71,10 +71,10 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
     ) -> None:
         """Takes the step's tables and what the layers are.
 
-        indptr [batch + 1], indices [indptr[-1]], last_page_len [batch]: int32. `indices` is borrowed
-        until the next plan. q_data_type is float16 unless q_data_type or data_type says otherwise;
-        the cache has q's dtype unless kv_data_type says otherwise. rope_scale and rope_theta have a
-        meaning with ROPE_LLAMA alone, which is refused.
+        indptr [batch + 1], indices [indptr[-1]], last_page_len [batch]: int32. `indices` is
+        borrowed until the next plan. q_data_type is float16 unless it or data_type says otherwise;
+        the cache has q's dtype unless kv_data_type says otherwise. rope_scale and rope_theta have
+        a meaning with ROPE_LLAMA alone, which is refused.
         """
         name = "BatchDecodeWithPagedKVCacheWrapper.plan"
         if window_right != 0:
@@ -122,7 +122,7 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
         skip_softmax_threshold_scale_factor: float | None = None,
         kv_cache_sf: Cache | None = None,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        """q [batch * q_len_per_req, num_qo_heads, head_dim] over paged_kv_cache (K and V, or fused).
+        """q [batch * q_len_per_req, num_qo_heads, head_dim] over K and V, a tuple or fused.
 
         Returns out, or (out, lse [tokens, num_qo_heads] f32 in base 2) with return_lse.
         """

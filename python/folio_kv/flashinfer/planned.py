@@ -230,8 +230,8 @@ def mask_bias(
 ) -> torch.Tensor | None:
     """[1, tokens, longest context] f32, 0 where the mask is True and -inf elsewhere.
 
-    custom_mask is the sequences' [new, context] masks, flattened, one behind the other; packed, each
-    sequence's bits begin a byte, the lowest bit first.
+    custom_mask is the sequences' [new, context] masks, flattened, one behind the other; packed,
+    each sequence's bits begin a byte, the lowest bit first.
     """
     if custom_mask is None and packed_custom_mask is None:
         return None

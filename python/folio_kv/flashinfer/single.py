@@ -72,8 +72,8 @@ def single_prefill_with_kv_cache(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """q [qo_len, num_qo_heads, head_dim] over k, v [kv_len, num_kv_heads, head_dim], or HND.
 
-    custom_mask is [qo_len, kv_len]. Returns out [qo_len, num_qo_heads, v_dim], or (out, lse [qo_len,
-    num_qo_heads] f32 in base 2).
+    custom_mask is [qo_len, kv_len]. Returns out [qo_len, num_qo_heads, v_dim], or (out, lse
+    [qo_len, num_qo_heads] f32 in base 2).
     """
     name = "single_prefill_with_kv_cache"
     for parameter, scale in ("scale_q", scale_q), ("scale_k", scale_k), ("scale_v", scale_v):
