@@ -16,11 +16,12 @@ and dtypes: a model that calls them compiles with fullgraph=True.
     copy_pages(key_caches, value_caches, copies)
 
 Caches are [pages, slots, kv_heads, dim], or [pages, kv_heads, slots, dim] with order="HND"; a null
-value_cache is a latent cache, whose V is the first v_in_key columns of K. query_offsets [batch + 1],
-context_lengths [batch] and table [batch, columns] are int32 (as folio_kv.Batch), positions [tokens]
-int32, slots [tokens] and copies [n, 3] int64, cos_sin [rows, dims] f32. window_left and window_right
-are those of folio_kv.Kind (-1: unlimited), and window_right counts only where causal is False; 0
-means off in softcap, chunk and v_in_key. Rope turns k in append, q and k in step.
+value_cache is a latent cache, whose V is the first v_in_key columns of K. query_offsets
+[batch + 1], context_lengths [batch] and table [batch, columns] are int32 (as folio_kv.Batch),
+positions [tokens] int32, slots [tokens] and copies [n, 3] int64, cos_sin [rows, dims] f32.
+window_left and window_right are those of folio_kv.Kind (-1: unlimited), and window_right counts
+only where causal is False; 0 means off in softcap, chunk and v_in_key. The rotation turns k in
+append, q and k in step.
 
 The operators keep the last steps' plans: calls with the same table, offsets and lengths (all layers
 of a model) share one. A kept step holds a reference to its table.

@@ -209,15 +209,16 @@ def test_an_fp8_cache_is_read_with_its_scales(dtype) -> None:
     keys, values = sequences()
     k_scale, v_scale = 0.02, 0.05
     cache = paged(keys, values, 16)
-    stored = [(x / s).nan_to_num(0).to(dtype) for x, s in [(cache.key, k_scale), (cache.value, v_scale)]]
+    key = (cache.key / k_scale).nan_to_num(0).to(dtype)
+    value = (cache.value / v_scale).nan_to_num(0).to(dtype)
     wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(None)
     wrapper.plan(
         *cache.csr(), 4, 2, 64, 16, q_data_type=torch.bfloat16, kv_data_type=dtype,
         o_data_type=torch.float32,
     )  # fmt: skip
     q = random((6, 4, 64), torch.bfloat16, 5)
-    out = wrapper.run(q, tuple(stored), k_scale=k_scale, v_scale=v_scale)
-    back = Paged(stored[0].float() * k_scale, stored[1].float() * v_scale, cache.table, LENGTHS)
+    out = wrapper.run(q, (key, value), k_scale=k_scale, v_scale=v_scale)
+    back = Paged(key.float() * k_scale, value.float() * v_scale, cache.table, LENGTHS)
     keys, values = unpaged(back)
     for b in range(6):
         want, _ = attention(q[b : b + 1], keys[b], values[b])
@@ -229,7 +230,8 @@ def unpaged(cache: Paged) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         [(int(cache.table[b, t // cache.page_size]), t % cache.page_size) for t in range(n)]
         for b, n in enumerate(cache.lengths)
     ]
-    return tuple([torch.stack([x[at] for at in row]) for row in places] for x in (cache.key, cache.value))
+    keys = [torch.stack([cache.key[at] for at in row]) for row in places]
+    return keys, [torch.stack([cache.value[at] for at in row]) for row in places]
 
 
 NEW = [1, 4, 0, 17, 64, 40]  # the last has more queries than keys

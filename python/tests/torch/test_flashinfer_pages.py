@@ -18,7 +18,8 @@ def ints(*values: int) -> torch.Tensor:
 
 
 def test_batch_indices_and_positions_are_those_of_the_last_tokens() -> None:
-    batch, positions = flashinfer.get_batch_indices_positions(ints(0, 1, 3, 6, 10), ints(5, 5, 5, 5), 10)
+    tokens, lengths = ints(0, 1, 3, 6, 10), ints(5, 5, 5, 5)
+    batch, positions = flashinfer.get_batch_indices_positions(tokens, lengths, 10)
     assert batch.tolist() == [0, 1, 1, 2, 2, 2, 3, 3, 3, 3]
     assert positions.tolist() == [4, 3, 4, 2, 3, 4, 1, 2, 3, 4]
 
@@ -77,10 +78,11 @@ def test_rows_are_converted_to_the_caches_dtype() -> None:
 
 def test_a_position_behind_the_sequences_pages_is_named() -> None:
     cache, k = torch.zeros(2, 2, 4, 1, 8), torch.ones(1, 1, 8)
+    table = cache, ints(1), ints(0, 1), ints(4)
     with pytest.raises(Error, match="positions.*4 of sequence 0"):
-        flashinfer.append_paged_kv_cache(k, k, ints(0), ints(4), cache, ints(1), ints(0, 1), ints(4))
+        flashinfer.append_paged_kv_cache(k, k, ints(0), ints(4), *table)
     with pytest.raises(Error, match="batch_indices"):
-        flashinfer.append_paged_kv_cache(k, k, ints(1), ints(0), cache, ints(1), ints(0, 1), ints(4))
+        flashinfer.append_paged_kv_cache(k, k, ints(1), ints(0), *table)
     assert cache.sum() == 0
 
 

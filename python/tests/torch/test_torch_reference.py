@@ -10,7 +10,8 @@ from torch_reference import attention, paged, random
 
 @pytest.mark.parametrize("new, keys", [(1, 5), (3, 5), (5, 3)])
 def test_the_reference_is_the_sum_over_visible_keys(new: int, keys: int) -> None:
-    q, k, v = (random(s, torch.float64, i) for i, s in enumerate([(new, 2, 3), (keys, 1, 3), (keys, 1, 2)]))
+    q = random((new, 2, 3), torch.float64, 1)
+    k, v = random((keys, 1, 3), torch.float64, 2), random((keys, 1, 2), torch.float64, 3)
     slopes = torch.tensor([0.5, 0.25])
     out, lse = attention(q, k, v, causal=True, window=(2, -1), softcap=2.0, alibi=slopes)
     for i in range(new):

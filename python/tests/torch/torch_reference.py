@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention in double precision, written for reading, and the caches that the tests hide keys in."""
+"""Attention in double precision, written for reading, and the caches that tests hide keys in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One sequence: q [n, heads, dim], k [m, kv_heads, dim], v [m, kv_heads, v_dim].
 
-    The last query stands at the last key. Returns out [n, heads, v_dim] and lse [n, heads], float64.
+    The last query stands at the last key. Returns out [n, heads, v_dim] and lse [n, heads], f64.
     """
     n, heads, dim = q.shape
     m, kv_heads, _ = k.shape
@@ -79,7 +79,7 @@ def rotate(
 
 
 def assert_close(got: torch.Tensor, want: torch.Tensor, v: torch.Tensor) -> None:
-    """out within what the dtype of `got` and of the weights' products allow, by V's largest number."""
+    """out within what the dtype of `got` and of the weights allow, by V's largest number."""
     bound = 4 * EPS[got.dtype] * max(1.0, float(v.double().abs().nan_to_num(0).max()))
     difference = (got.double() - want).abs().max() if got.numel() else torch.tensor(0.0)
     assert not torch.isnan(got).any(), "NaN in the output"
