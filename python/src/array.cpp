@@ -46,7 +46,14 @@ void fill(Array& array, const nb::dlpack::dltensor& t) {
   for (int i = t.ndim - 1; i >= 0; --i) {
     array.extent[i] = t.shape[i];
     array.stride[i] = t.strides != nullptr ? t.strides[i] : dense;
-    dense *= t.shape[i];
+    dense *= std::max<int64_t>(t.shape[i], 1);
+  }
+  if (std::find(t.shape, t.shape + t.ndim, 0) == t.shape + t.ndim) return;
+  // Of an array without elements, strides may be anything.
+  dense = 1;
+  for (int i = t.ndim - 1; i >= 0; --i) {
+    array.stride[i] = dense;
+    dense *= std::max<int64_t>(t.shape[i], 1);
   }
 }
 
@@ -62,11 +69,20 @@ nb::dlpack::dltensor described(const nb::ndarray<nb::ro>& a) {
   return t;
 }
 
+/// jax's arrays never change, which DLPack does not say of them.
+bool is_immutable(nb::handle object) {
+  const nb::object module =
+      nb::getattr(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))), "__module__");
+  std::string text;
+  return nb::try_cast(module, text) && text.starts_with("jax");
+}
+
 /// An array by `__dlpack__` or the buffer protocol. False: `object` is no such array.
 bool import(Array& array, nb::handle object) {
   nb::ndarray<> writable;
   if (nb::try_cast(object, writable, false)) {
     array.imported = nb::ndarray<nb::ro>(writable);
+    array.is_writable = !is_immutable(object);
   } else if (nb::try_cast(object, array.imported, false)) {
     array.is_writable = false;
   } else {
@@ -105,8 +121,12 @@ template <class Target>
 std::vector<Target> ints_of_list(nb::handle object, const char* name) {
   std::vector<Target> out;
   for (const nb::handle item : nb::borrow<nb::sequence>(object)) {
-    int64_t value = 0;
-    if (!nb::try_cast(item, value, false) || !std::in_range<Target>(value))
+    // Whatever counts as an index: numpy's integers too, floats not.
+    const nb::object number = nb::steal(PyNumber_Index(item.ptr()));
+    const long long value = number.is_valid() ? PyLong_AsLongLong(number.ptr()) : -1;
+    const bool is_int = PyErr_Occurred() == nullptr;
+    PyErr_Clear();
+    if (!is_int || !std::in_range<Target>(value))
       refuse_argument("{}[{}] is {}, expected a {}-bit integer", name, out.size(),
                       nb::cast<std::string>(nb::repr(item)), static_cast<int>(sizeof(Target) * 8));
     out.push_back(static_cast<Target>(value));
