@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of one layer: folio over scattered pages, torch's SDPA as engines call it and as they should.
+"""Attention of one layer: folio over scattered pages, SDPA as engines call it and as they should.
 
-    folio             a Step made and planned anew in each call, over pages of 16 tokens
+    folio             a Step made and planned anew in each call, pages of 16 tokens
     sdpa as called    an engine on a paged cache: gathers each sequence's pages into a padded batch,
                       repeats K and V for each q head, and builds a mask
     sdpa dense        K and V lie dense already and nothing is gathered or padded: a call for each
@@ -98,7 +98,7 @@ class Problem:
         columns = self.table.clamp(min=0).long()
         at = torch.arange(longest)
         query_at = torch.stack(
-            [torch.arange(most_new) + context - new for new, context in zip(self.new, self.contexts)]
+            [torch.arange(most_new) + (m - n) for n, m in zip(self.new, self.contexts)]
         )
         is_new = torch.arange(most_new) < torch.tensor(self.new).unsqueeze(1)
 

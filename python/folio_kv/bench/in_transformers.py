@@ -11,6 +11,14 @@ from .model import make, prompts
 from .timing import Row
 
 _NEW = 17  # tokens generated; the first belongs to the prefill
+SHAPES = {  # (context, batch); --quick takes those of 1k
+    "generate": [(1024, 1), (1024, 8), (8192, 1), (8192, 8), (32768, 1)],
+    "generate_batch": [(1024, 8), (8192, 8), (32768, 1)],
+}
+
+
+def _shapes(part: str, quick: bool) -> list[tuple[int, int]]:
+    return [shape for shape in SHAPES[part] if not quick or shape[0] <= 1024]
 
 
 class _Clock:
@@ -33,9 +41,7 @@ def generate(quick: bool, head_size: int) -> Iterator[Row]:
     import folio_kv.transformers as folio
 
     folio.register()
-    shapes = [(1024, 1), (1024, 8)]
-    if not quick:
-        shapes += [(8192, 1), (8192, 8), (32768, 1)]
+    shapes = _shapes("generate", quick)
     model = make(head_size, max(context for context, _ in shapes) + _NEW)
 
     def once(name: str, tokens: torch.Tensor, new: int) -> tuple[float, float, torch.Tensor]:
@@ -78,7 +84,7 @@ def generate_batch(quick: bool, head_size: int) -> Iterator[Row]:
     import folio_kv.transformers as folio
 
     folio.register()
-    shapes = [(1024, 8)] if quick else [(1024, 8), (8192, 8), (32768, 1)]
+    shapes = _shapes("generate_batch", quick)
     model = make(head_size, max(context for context, _ in shapes) + _NEW)
     page = 256
 

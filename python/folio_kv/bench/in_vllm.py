@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM with FOLIO_VLLM=0 and 1: two processes, one after the other, each timed step by step.
+"""vLLM with FOLIO_VLLM=0 and 1: two processes each, timed step by step.
 
 As a program (`python -m folio_kv.bench.in_vllm CASES.json OUT.json`) it is one such process.
 """
@@ -34,21 +34,24 @@ def run(quick: bool, head_size: int, interpreter: str | None = None) -> Iterator
         write(path / "model", head_size, max(context for context, _ in shapes) + _NEW)
         cases = {"model": str(path / "model"), "shapes": shapes}
         (path / "cases.json").write_text(json.dumps(cases))
-        rates = {}
-        for name, switch in ("vllm", "0"), ("folio", "1"):
-            _process(path, name, switch, interpreter or sys.executable)
-            rates[name] = json.loads((path / f"{name}.json").read_text())
+        rates: dict[str, list] = {"folio": [], "vllm": []}
+        for name in "vllm", "folio", "folio", "vllm":  # what drifts, drifts for both
+            _process(path, name == "folio", interpreter or sys.executable)
+            rates[name].append(json.loads((path / "rates.json").read_text()))
     for shape, (context, batch) in enumerate(shapes):
         for what in "prefill", "decode":
-            values = {name: rates[name][shape][what] for name in ("folio", "vllm")}
+            values = {
+                name: statistics.mean(process[shape][what] for process in processes)
+                for name, processes in rates.items()
+            }
             yield Row("vllm", f"{what}, {batch} of {context:,}", "tokens/s", values)
 
 
-def _process(folder: Path, name: str, switch: str, interpreter: str) -> None:
-    """One engine; its output is shown if it fails."""
+def _process(folder: Path, with_folio: bool, interpreter: str) -> None:
+    """One engine, which writes rates.json; its output is shown if it fails."""
     environment = {
         **os.environ,
-        "FOLIO_VLLM": switch,
+        "FOLIO_VLLM": str(int(with_folio)),
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(_plugin(folder))]),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -57,12 +60,12 @@ def _process(folder: Path, name: str, switch: str, interpreter: str) -> None:
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
     }
-    command = [interpreter, "-m", __name__, folder / "cases.json", folder / f"{name}.json"]
+    command = [interpreter, "-m", __name__, folder / "cases.json", folder / "rates.json"]
     process = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     if process.returncode != 0:
-        raise RuntimeError(f"vLLM with FOLIO_VLLM={switch} failed:\n{process.stdout[-4000:]}")
+        raise RuntimeError(f"vLLM, {with_folio=}, failed:\n{process.stdout[-4000:]}")
 
 
 def _plugin(folder: Path) -> Path:
@@ -103,7 +106,8 @@ def _measure(model: str, shapes: list[tuple[int, int]]) -> list[dict[str, float]
             temperature=0.0, max_tokens=_NEW, ignore_eos=True, detokenize=False
         )
         for i, tokens in enumerate(prompts(batch, context, seed=round_)):
-            engine.add_request(f"{context}-{batch}-{round_}-{i}", {"prompt_token_ids": tokens}, params)
+            name = f"{context}-{batch}-{round_}-{i}"
+            engine.add_request(name, {"prompt_token_ids": tokens}, params)
         steps, begun, first = [], set(), 0.0
         begin = time.perf_counter()
         while engine.has_unfinished_requests():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.ops.folio_kv.*: declared writes, fake kernels, torch.compile; results against the reference."""
+"""torch.ops.folio_kv.*: declared writes, fake kernels, torch.compile, against the reference."""
 
 import math
 
