@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""generate and generate_batch of transformers: attention "sdpa" beside "folio_flash"."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+
+from .model import make, prompts
+from .timing import Row
+
+_NEW = 17  # tokens generated; the first belongs to the prefill
+SHAPES = {  # (context, batch); --quick takes those of 1k
+    "generate": [(1024, 1), (1024, 8), (8192, 1), (8192, 8), (32768, 1)],
+    "generate_batch": [(1024, 8), (8192, 8), (32768, 1)],
+}
+
+
+def _shapes(part: str, quick: bool) -> list[tuple[int, int]]:
+    return [shape for shape in SHAPES[part] if not quick or shape[0] <= 1024]
+
+
+class _Clock:
+    """A streamer that notes when each step's tokens come."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def put(self, tokens: object) -> None:
+        self.times.append(time.perf_counter())
+
+    def end(self) -> None:
+        pass
+
+
+def generate(quick: bool, head_size: int) -> Iterator[Row]:
+    """Tokens a second of prefill and of decoding, per context and batch."""
+    import torch
+
+    import folio_kv.transformers as folio
+
+    folio.register()
+    shapes = _shapes("generate", quick)
+    model = make(head_size, max(context for context, _ in shapes) + _NEW)
+
+    def once(name: str, tokens: torch.Tensor, new: int) -> tuple[float, float, torch.Tensor]:
+        """Seconds of the prefill and of a decoded step, and the tokens."""
+        cache = {}
+        if name == "folio":
+            cache["past_key_values"] = folio.FolioCache(
+                model.config, capacity=tokens.shape[1] + new
+            )
+        model.set_attn_implementation("folio_flash" if name == "folio" else "sdpa")
+        clock = _Clock()
+        out = model.generate(
+            tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=new, min_new_tokens=new,
+            do_sample=False, streamer=clock, **cache,
+        )  # fmt: skip
+        steps = [b - a for a, b in zip(clock.times[1:], clock.times[2:])]
+        return clock.times[1] - clock.times[0], statistics.median(steps), out
+
+    with torch.no_grad():
+        for context, batch in shapes:
+            tokens = torch.tensor(prompts(batch, context))
+            rounds = 1 if context * batch > 8192 else 3
+            seen: dict[str, list[tuple[float, float]]] = {"folio": [], "sdpa": []}
+            once("folio", tokens[:, :64], 3), once("sdpa", tokens[:, :64], 3)
+            for _ in range(rounds):
+                for name, times in seen.items():
+                    prefill, step, _ = once(name, tokens, _NEW)
+                    times.append((batch * context / prefill, batch / step))
+            for i, what in enumerate(("prefill", "decode")):
+                values = {n: statistics.median(t[i] for t in times) for n, times in seen.items()}
+                yield Row("generate", f"{what}, {batch} of {context:,}", "tokens/s", values)
+
+
+def generate_batch(quick: bool, head_size: int) -> Iterator[Row]:
+    """Tokens a second of continuous batching: prompts alone, and what more tokens add."""
+    import torch
+    from transformers import GenerationConfig
+    from transformers.generation import ContinuousBatchingConfig
+
+    import folio_kv.transformers as folio
+
+    folio.register()
+    shapes = _shapes("generate_batch", quick)
+    model = make(head_size, max(context for context, _ in shapes) + _NEW)
+    page = 256
+
+    def once(name: str, inputs: list[list[int]], new: int) -> float:
+        model.set_attn_implementation("folio_flash" if name == "folio" else "sdpa")
+        blocks = sum(-(-(len(tokens) + new) // page) + 1 for tokens in inputs)
+        begin = time.perf_counter()
+        results = model.generate_batch(
+            inputs=inputs,
+            generation_config=GenerationConfig(
+                max_new_tokens=new, do_sample=False, eos_token_id=-1, pad_token_id=0
+            ),
+            continuous_batching_config=ContinuousBatchingConfig(
+                page_size=page, num_blocks=blocks, max_batch_tokens=512
+            ),
+            progress_bar=False,
+        )
+        seconds = time.perf_counter() - begin
+        counts = [len(result.generated_tokens) for result in results.values()]
+        if counts != [new] * len(inputs):
+            raise RuntimeError(f"generate_batch: {name} gave {counts} tokens, expected {new} each")
+        return seconds
+
+    with torch.no_grad():
+        for context, batch in shapes:
+            inputs = prompts(batch, context)
+            seen: dict[str, list[tuple[float, float]]] = {"folio": [], "sdpa": []}
+            for name in seen:
+                once(name, prompts(1, 64), 2)
+            for _ in range(1 if context * batch > 8192 else 3):
+                for name, rates in seen.items():
+                    first, all_of_them = once(name, inputs, 1), once(name, inputs, _NEW)
+                    more = max(all_of_them - first, 1e-9)
+                    rates.append((batch * context / first, batch * (_NEW - 1) / more))
+            for i, what in enumerate(("prefill", "decode")):
+                values = {n: statistics.median(r[i] for r in rates) for n, rates in seen.items()}
+                yield Row("generate_batch", f"{what}, {batch} of {context:,}", "tokens/s", values)

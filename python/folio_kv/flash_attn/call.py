@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attention call of flash-attn's shape: what is the same for dense, packed and paged keys."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from .. import Kind, Pages, Step
+from .._compat import check_tensor, kind, refuse, wrong
+
+Window = tuple[int, int]
+
+
+@dataclasses.dataclass
+class Rows:
+    """Which queries see which keys: what a Step is made from."""
+
+    offsets: torch.Tensor  # [batch + 1] int32
+    contexts: torch.Tensor  # [batch] int32
+    table: torch.Tensor  # [batch, columns] int32
+
+    def step(self) -> Step:
+        return Step(self.offsets, self.contexts, self.table)
+
+    def of(self, b: int) -> Rows:
+        """Sequence b alone."""
+        tokens = self.offsets[b + 1] - self.offsets[b]
+        offsets = torch.stack([torch.zeros_like(tokens), tokens])
+        return Rows(offsets, self.contexts[b : b + 1], self.table[b : b + 1])
+
+
+@dataclasses.dataclass
+class Call:
+    """The options of one call, checked."""
+
+    function: str
+    kind: Kind
+    slopes: torch.Tensor | None = None  # [nheads], or [batch, nheads]: every sequence its own
+    sinks: torch.Tensor | None = None
+
+    def run(
+        self, rows: Rows, pages: Pages, q: torch.Tensor, wants_lse: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """out [tokens, nheads, v_dim] and lse [tokens, nheads] or None, of q [tokens, ..]."""
+        out = torch.empty(q.shape[0], q.shape[1], pages.v_head_size, dtype=q.dtype)
+        lse = torch.empty(q.shape[0], q.shape[1], dtype=torch.float32) if wants_lse else None
+        if self.slopes is None or self.slopes.dim() == 1:
+            rows.step().attend(
+                self.kind, pages, q, sinks=self.sinks, alibi=self.slopes, out=out, lse=lse
+            )
+            return out, lse
+        for b, slopes in enumerate(self.slopes):
+            own = slice(int(rows.offsets[b]), int(rows.offsets[b + 1]))
+            rows.of(b).step().attend(
+                self.kind,
+                pages,
+                q[own],
+                sinks=self.sinks,
+                alibi=slopes,
+                out=out[own],
+                lse=lse[own] if lse is not None else None,
+            )
+        return out, lse
+
+
+def prepare(
+    function: str,
+    q: torch.Tensor,
+    batch: int,
+    *,
+    softmax_scale: float | None,
+    causal: bool,
+    window_size: Window,
+    softcap: float,
+    alibi_slopes: torch.Tensor | None,
+    s_aux: torch.Tensor | None,
+    reproducible: str = "plan",
+) -> Call:
+    """Checks what all functions take; q's dimension -2 is its heads."""
+    heads = q.shape[-2]
+    if len(window_size) != 2 or min(window_size) < -1:
+        raise wrong(function, "window_size", "(left, right), each -1 or more", window_size)
+    if softcap < 0:
+        raise wrong(function, "softcap", "0 (off) or more", softcap)
+    left, right = (int(side) for side in window_size)
+    if causal:
+        right = 0
+    chosen = kind(
+        heads,
+        scale=None if softmax_scale is None else float(softmax_scale),
+        softcap=float(softcap) or None,
+        window=(left, right) if (left, right) not in ((-1, -1), (-1, 0)) else None,
+        causal=right == 0,
+        reproducible=reproducible,
+    )
+    slopes = None
+    if alibi_slopes is not None:
+        per_sequence = isinstance(alibi_slopes, torch.Tensor) and alibi_slopes.dim() == 2
+        shape = [batch, heads] if per_sequence else [heads]
+        check_tensor(function, "alibi_slopes", alibi_slopes, shape)
+        slopes = alibi_slopes.to(torch.float32).contiguous()
+    sinks = None
+    if s_aux is not None:
+        check_tensor(function, "s_aux", s_aux, [heads])
+        sinks = s_aux.to(torch.float32).contiguous()
+    return Call(function, chosen, slopes, sinks)
+
+
+def refuse_dropout(function: str, dropout_p: float) -> None:
+    if dropout_p != 0.0:
+        raise refuse(function, "dropout_p", dropout_p, "folio serves inference; expected 0.0")
+
+
+def check_longest(function: str, parameter: str, bound: object, lengths: torch.Tensor) -> None:
+    """flash-attn sizes its grid by the caller's maximum; a smaller one would lose tokens."""
+    if bound is None or lengths.numel() == 0:
+        return
+    longest = int(lengths.max())
+    if int(bound) < longest:
+        raise wrong(function, parameter, f"the longest sequence, {longest}, or more", int(bound))
+
+
+def even_offsets(batch: int, each: int) -> torch.Tensor:
+    """[0, each, 2 each, ..]: int32 offsets of sequences of one length."""
+    return torch.arange(batch + 1, dtype=torch.int32) * each
+
+
+def dense_lse(lse: torch.Tensor, batch: int) -> torch.Tensor:
+    """[batch * seqlen, nheads] as flash-attn returns it: [batch, nheads, seqlen]."""
+    return lse.view(batch, -1, lse.shape[1]).transpose(1, 2).contiguous()
