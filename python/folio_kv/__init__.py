@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""folio_kv: a paged KV cache and attention over it, for arrays of any library that speaks DLPack.
+
+Load: ``KVCache`` or ``Pages``, ``Kind``, ``PagePool``. Step: ``Step``. Layer: ``step(kind, pages, q, k, v)``.
+Below it stands the thin face, the C++ calls one by one: ``Attention``, ``plan``, ``attend``,
+``append``, ``rotate``, ``merge``, ``copy_pages``, ``copy_slots``.
+"""
+
+from folio_kv._core import (
+    Admission,
+    Attention,
+    Batch,
+    Kind,
+    KVCache,
+    PagePool,
+    Pages,
+    Plan,
+    Rope,
+    SequenceId,
+    Step,
+    StepTicket,
+    append,
+    attend,
+    copy_pages,
+    copy_slots,
+    get_executor,
+    get_num_threads,
+    kernels,
+    merge,
+    plan,
+    rotate,
+    set_num_threads,
+    why_not,
+)
+from folio_kv.errors import Error, OutOfPages, Unsupported
+
+__all__ = [
+    "Admission",
+    "Attention",
+    "Batch",
+    "Error",
+    "KVCache",
+    "Kind",
+    "OutOfPages",
+    "PagePool",
+    "Pages",
+    "Plan",
+    "Rope",
+    "SequenceId",
+    "Step",
+    "StepTicket",
+    "Unsupported",
+    "append",
+    "attend",
+    "copy_pages",
+    "copy_slots",
+    "get_executor",
+    "get_num_threads",
+    "kernels",
+    "merge",
+    "plan",
+    "rotate",
+    "set_num_threads",
+    "why_not",
+]

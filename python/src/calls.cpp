@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/// python/src/calls.cpp: reads arrays into AttentionArgs, AppendArgs and RotateArgs.
+#include "calls.h"
+
+#include <nanobind/stl/optional.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "executor.h"
+
+namespace folio::python {
+namespace {
+
+ConstTensor<3> rows_of(const Array& array, int64_t rows) {
+  expect_ndim(array, 3, "[tokens, heads, dim]");
+  if (array.extent[0] < rows)
+    refuse_argument("{}: expected at least {} rows (the batch's new tokens), got {}", array.name,
+                    rows, array.description());
+  return tensor_of(array, rows);
+}
+
+/// [tokens] int64 in place where it is contiguous, otherwise as a copy.
+struct Slots {
+  Array array = {};
+  std::vector<int64_t> copied = {};
+  const int64_t* data = nullptr;
+  int64_t count = 0;
+
+  explicit Slots(nb::handle object) {
+    if (object.is_none()) return;
+    if (!nb::isinstance<nb::list>(object) && !nb::isinstance<nb::tuple>(object)) {
+      array = array_of(object, "slots");
+      expect_ndim(array, 1, "[tokens]");
+      count = array.extent[0];
+      data = static_cast<const int64_t*>(array.data);
+      if (array.type == nb::dtype<int64_t>() && (count <= 1 || array.stride[0] == 1)) return;
+    }
+    copied = int64_of(object, "slots");
+    count = static_cast<int64_t>(copied.size());
+    data = copied.data();
+  }
+};
+
+}  // namespace
+
+void RopeTable::expect_tokens(int64_t tokens) const {
+  if (rope.positions != nullptr && static_cast<int64_t>(positions.size()) < tokens)
+    refuse_argument("rope: positions has {} elements, expected one for each of {} tokens",
+                    positions.size(), tokens);
+}
+
+AttendCall::AttendCall(const AttendArrays& arrays, const Kind& kind, const Pages& pages,
+                       const BatchHolder& batch)
+    : q_heads_(kind.q_heads()), q_(array_of(arrays.q, "q")) {
+  const int64_t tokens = batch.tokens();
+  args_.q = rows_of(q_, tokens);
+  args_.key = pages.planes().key;
+  args_.value = pages.planes().value;
+  if (q_.extent[1] != q_heads_)
+    refuse_argument("q: expected {} heads (the kind's q_heads), got {}", q_heads_,
+                    q_.description());
+  take_out(arrays, kind.v_head_size(pages.planes()), tokens);
+  take_lse(arrays, tokens);
+  args_.sink_logits = floats_of(arrays.sinks, "sinks", {q_heads_}, sinks_);
+  args_.alibi_slopes = floats_of(arrays.alibi, "alibi", {q_heads_}, alibi_);
+  take_bias(arrays.bias, batch);
+  options_.q_dtype = args_.q.dtype;
+  options_.out_dtype = args_.out.dtype;
+  options_.sink_logits = args_.sink_logits != nullptr;
+  options_.alibi = args_.alibi_slopes != nullptr;
+  options_.bias = args_.bias.data != nullptr;
+  options_.intervals = batch.batch().visible_begin != nullptr;
+  options_.tree = batch.batch().tree != nullptr;
+}
+
+void AttendCall::take_out(const AttendArrays& arrays, int32_t v_head_size, int64_t tokens) {
+  if (!arrays.out.is_none()) {
+    out_ = writable_array_of(arrays.out, "out");
+    rows_of(out_, tokens);
+    args_.out = writable_tensor_of(out_, tokens);
+    out_result_ = nb::borrow(arrays.out);
+    return;
+  }
+  out_result_ = empty_like(arrays.q, q_, {q_.extent[0], q_heads_, v_head_size}, q_.dtype);
+  out_ = array_of(out_result_, "out");
+  args_.out = writable_tensor_of(out_, tokens);
+  const int64_t row = args_.out.stride_bytes[0];
+  if (out_.extent[0] > tokens)
+    std::memset(static_cast<std::byte*>(out_.data) + tokens * row, 0,
+                static_cast<size_t>((out_.extent[0] - tokens) * row));
+}
+
+void AttendCall::take_lse(const AttendArrays& arrays, int64_t tokens) {
+  bool is_wanted = false;
+  if (arrays.lse.is_none() || (nb::try_cast(arrays.lse, is_wanted) && !is_wanted)) return;
+  if (is_wanted) {
+    lse_result_ = empty_like(arrays.q, q_, {q_.extent[0], q_heads_}, DType::f32);
+    lse_ = array_of(lse_result_, "lse");
+  } else {
+    lse_ = writable_array_of(arrays.lse, "lse");
+  }
+  const bool is_dense = lse_.ndim == 2 && lse_.dtype == DType::f32 && lse_.extent[1] == q_heads_ &&
+                        lse_.extent[0] >= tokens && (q_heads_ == 1 || lse_.stride[1] == 1) &&
+                        (lse_.extent[0] <= 1 || lse_.stride[0] == q_heads_);
+  if (!is_dense)
+    refuse_argument("lse: expected contiguous f32[{}, {}], got {}", tokens, q_heads_,
+                    lse_.description());
+  args_.lse = static_cast<float*>(lse_.data);
+  if (is_wanted && lse_.extent[0] > tokens)
+    std::fill(args_.lse + tokens * q_heads_, args_.lse + lse_.extent[0] * q_heads_, 0.0f);
+}
+
+void AttendCall::take_bias(nb::handle bias, const BatchHolder& batch) {
+  if (bias.is_none()) return;
+  bias_ = array_of(bias, "bias");
+  expect_ndim(bias_, 3, "[q_heads or 1, tokens, keys]");
+  args_.bias = tensor_of(bias_);
+  if (bias_.dtype != DType::f32 || (bias_.extent[0] != 1 && bias_.extent[0] != q_heads_) ||
+      bias_.extent[1] < batch.tokens() || bias_.extent[2] < batch.max_context())
+    refuse_argument("bias: expected f32[{} or 1, {}, {} or more], got {}", q_heads_, batch.tokens(),
+                    batch.max_context(), bias_.description());
+  args_.bias.extent[1] = batch.tokens();
+}
+
+nb::object AttendCall::result() const {
+  if (!lse_result_.is_valid()) return out_result_;
+  return nb::make_tuple(out_result_, lse_result_);
+}
+
+void append_rows(const BatchHolder* batch, const Pages& pages, const AppendArrays& arrays) {
+  pages.expect_writable("append");
+  const Array k = array_of(arrays.k, "k");
+  const Slots slots(arrays.slots);
+  if (batch == nullptr && arrays.slots.is_none())
+    refuse_argument("append: expected a batch or slots");
+  const int64_t rows = batch != nullptr ? batch->tokens() : slots.count;
+  if (!arrays.slots.is_none() && slots.count < rows)
+    refuse_argument("slots: expected one for each of {} tokens, got {}", rows, slots.count);
+  const PagedKVView& key = pages.planes().key;
+  if (arrays.slots.is_none()) batch->expect_room(key.page_size);
+  AppendArgs args;
+  args.k = rows_of(k, rows);
+  Array v, norm;
+  if (!arrays.v.is_none()) {
+    v = array_of(arrays.v, "v");
+    args.v = rows_of(v, rows);
+  }
+  args.key = key;
+  args.value = pages.planes().value;
+  args.slots = slots.data;
+  args.k_norm = floats_of(arrays.k_norm, "k_norm", {key.head_size}, norm);
+  args.norm_eps = arrays.norm_eps;
+  if (arrays.rope != nullptr) {
+    arrays.rope->expect_tokens(rows);
+    args.rope = &arrays.rope->rope;
+  }
+  const Batch none;
+  const Executor executor = current_executor();
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = append(batch != nullptr ? batch->batch() : none, args, executor);
+  }
+  status.or_throw();
+}
+
+void rotate_rows(const BatchHolder* batch, const Array& q, const RopeTable* rope, nb::handle q_norm,
+                 float norm_eps, const AnyTensor<3>& out) {
+  RotateArgs args;
+  args.q = rows_of(q, out.extent[0]);
+  args.out = out;
+  Array norm;
+  args.q_norm = floats_of(q_norm, "q_norm", {args.q.extent[2]}, norm);
+  args.norm_eps = norm_eps;
+  if (rope != nullptr) {
+    rope->expect_tokens(out.extent[0]);
+    args.rope = &rope->rope;
+  }
+  const Batch none;
+  const Executor executor = current_executor();
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = rotate(batch != nullptr ? batch->batch() : none, args, executor);
+  }
+  status.or_throw();
+}
+
+}  // namespace folio::python

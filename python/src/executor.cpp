@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/// python/src/executor.cpp: an executor on the OpenMP runtime that is already in the process.
+///
+/// `GOMP_parallel` is what compilers emit for a parallel region; libgomp, libomp and libiomp5 all
+/// export it.
+#include "executor.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "errors.h"
+
+namespace folio::python {
+namespace {
+
+struct Runtime {
+  void (*parallel)(void (*region)(void*), void* data, unsigned threads, unsigned flags) = nullptr;
+  int (*max_threads)() = nullptr;
+};
+Runtime found;  // written before `runtime` points to it
+std::atomic<const Runtime*> runtime = nullptr;
+std::atomic<int> wanted_threads = 0;
+
+struct Loop {
+  int64_t n = 0;
+  void (*task)(void*, int64_t) noexcept = nullptr;
+  void* arg = nullptr;
+  std::atomic<int64_t> next = 0;
+
+  static void work(void* self) {
+    Loop& loop = *static_cast<Loop*>(self);
+    for (int64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.n;)
+      loop.task(loop.arg, i);
+  }
+};
+
+int openmp_threads(void*) {
+  const int wanted = wanted_threads.load(std::memory_order_relaxed);
+  return wanted > 0 ? wanted : runtime.load(std::memory_order_acquire)->max_threads();
+}
+
+/// The team keeps its size whatever the number of tasks: runtimes end and start threads otherwise.
+void openmp_for(void*, int64_t n, void (*task)(void*, int64_t) noexcept, void* arg) {
+  Loop loop;
+  loop.n = n;
+  loop.task = task;
+  loop.arg = arg;
+  const int threads = openmp_threads(nullptr);
+  if (n <= 1 || threads <= 1) return Loop::work(&loop);
+  runtime.load(std::memory_order_acquire)
+      ->parallel(Loop::work, &loop, static_cast<unsigned>(threads), 0);
+}
+
+template <class Function>
+Function* symbol(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+}  // namespace
+
+Executor current_executor() {
+  if (runtime.load(std::memory_order_acquire) != nullptr)
+    return {nullptr, openmp_threads, openmp_for};
+  return default_executor(wanted_threads.load(std::memory_order_relaxed));
+}
+
+bool share_openmp_threads() {
+  static std::mutex finding;
+  const std::lock_guard lock(finding);
+  if (runtime.load(std::memory_order_acquire) != nullptr) return true;
+  found.parallel = symbol<void(void (*)(void*), void*, unsigned, unsigned)>("GOMP_parallel");
+  found.max_threads = symbol<int()>("omp_get_max_threads");
+  if (found.parallel == nullptr || found.max_threads == nullptr) return false;
+  runtime.store(&found, std::memory_order_release);
+  return true;
+}
+
+void set_num_threads(int threads) {
+  if (threads < 0 || threads > 4096)
+    refuse_argument("set_num_threads: threads is {}, expected 0 (as many as there are) to 4096",
+                    threads);
+  wanted_threads.store(threads, std::memory_order_relaxed);
+}
+
+int num_threads() {
+  const Executor executor = current_executor();
+  return executor.concurrency(executor.context);
+}
+
+std::string executor_name() {
+  const Runtime* r = runtime.load(std::memory_order_acquire);
+  if (r == nullptr) return "std::thread";
+  Dl_info info = {};
+  const bool is_known = dladdr(reinterpret_cast<void*>(r->parallel), &info) != 0;
+  return std::string("OpenMP (") + (is_known ? info.dli_fname : "unknown") + ")";
+}
+
+}  // namespace folio::python

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/// python/src/functions.cpp: the thin face: `Rope`, `Attention`, `plan`, `attend`, `append`,
+/// `rotate`, `merge`, as in C++.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "bindings.h"
+#include "calls.h"
+#include "executor.h"
+#include "folio/attention/merge.h"
+
+namespace folio::python {
+namespace {
+
+/// An Attention and the kind that it serves.
+struct ThinAttention {
+  nb::object kind;
+  Attention attention;
+};
+
+struct Plan {
+  nb::object batch;  // borrowed by the plan
+  AttentionPlan plan;
+  Scratch memory;
+};
+
+void make_rope(RopeTable* self, nb::handle cos_sin, bool interleaved, int32_t first_dim,
+               nb::handle positions) {
+  RopeTable table;
+  table.cos_sin = array_of(cos_sin, "cos_sin");
+  const Array& a = table.cos_sin;
+  expect_ndim(a, 2, "[rows, dims]");
+  if (a.dtype != DType::f32 || (a.extent[1] > 1 && a.stride[1] != 1) ||
+      (a.extent[0] > 1 && a.stride[0] != a.extent[1]) || !std::in_range<int32_t>(a.extent[1]))
+    refuse_argument("cos_sin: expected contiguous f32[rows, dims], got {}", a.description());
+  table.rope.cos_sin = static_cast<const float*>(a.data);
+  table.rope.rows = a.extent[0];
+  table.rope.dims = static_cast<int32_t>(a.extent[1]);
+  table.rope.interleaved = interleaved;
+  table.rope.first_dim = first_dim;
+  new (self) RopeTable(std::move(table));
+  if (positions.is_none()) return;
+  self->positions = int32_of(positions, "positions");
+  self->rope.positions = self->positions.data();
+}
+
+void make_attention(ThinAttention* self, nb::handle_t<Kind> kind, const Pages& pages, int32_t batch,
+                    int32_t tokens, int32_t context, int32_t parallelism, nb::handle q_dtype,
+                    nb::handle out_dtype, bool sinks, bool alibi, bool bias, bool intervals,
+                    bool tree, const std::string& kernel) {
+  CallOptions call{
+      .sink_logits = sinks, .alibi = alibi, .bias = bias, .intervals = intervals, .tree = tree};
+  call.q_dtype = dtype_of(q_dtype, "q_dtype");
+  call.out_dtype = out_dtype.is_none() ? call.q_dtype : dtype_of(out_dtype, "out_dtype");
+  const AttentionProblem problem = nb::cast<const Kind&>(kind).problem(pages.planes(), call);
+  if (parallelism == 0) {
+    const Executor executor = current_executor();
+    parallelism = executor.concurrency(executor.context);
+  }
+  const AttentionLimits limits{batch, tokens, context, parallelism};
+  new (self) ThinAttention{nb::borrow(kind), take(Attention::create(problem, limits, {}, kernel))};
+}
+
+ThinAttention with_limits(const ThinAttention& a, std::optional<int32_t> batch,
+                          std::optional<int32_t> tokens, std::optional<int32_t> context) {
+  AttentionLimits limits = a.attention.limits();
+  limits.batch = batch.value_or(limits.batch);
+  limits.tokens = tokens.value_or(limits.tokens);
+  limits.context = context.value_or(limits.context);
+  return {a.kind, take(a.attention.with_limits(limits))};
+}
+
+Plan make_plan(const ThinAttention& attention, nb::handle_t<BatchHolder> batch) {
+  const auto& holder = nb::cast<const BatchHolder&>(batch);
+  holder.expect_room(attention.attention.problem().key.page_size);
+  Scratch memory(attention.attention.plan_bytes());
+  const AttentionPlan made = take(plan(attention.attention, holder.batch(), memory.span()));
+  return {nb::borrow(batch), made, std::move(memory)};
+}
+
+nb::object attend_plan(const ThinAttention& attention, const Plan& plan, const Pages& pages,
+                       nb::handle q, nb::handle bias, nb::handle sinks, nb::handle alibi,
+                       nb::handle out, nb::handle lse) {
+  const AttendCall call({q, bias, sinks, alibi, out, lse}, nb::cast<const Kind&>(attention.kind),
+                        pages, nb::cast<const BatchHolder&>(plan.batch));
+  const Scratch workspace(attention.attention.workspace_bytes());
+  const Executor executor = current_executor();
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = attend(attention.attention, plan.plan, call.args(), workspace.span(), executor);
+  }
+  status.or_throw();
+  return call.result();
+}
+
+nb::object rotate_q(const BatchHolder* batch, nb::handle q, const RopeTable* rope,
+                    nb::handle q_norm, float norm_eps, nb::handle out) {
+  const Array rows = array_of(q, "q");
+  const int64_t tokens = batch != nullptr && rows.ndim == 3 && rows.extent[0] >= batch->tokens()
+                             ? batch->tokens()
+                             : -1;
+  expect_ndim(rows, 3, "[tokens, heads, dim]");
+  const nb::object result =
+      out.is_none()
+          ? empty_like(q, rows, {rows.extent[0], rows.extent[1], rows.extent[2]}, rows.dtype)
+          : nb::borrow(out);
+  rotate_rows(batch, rows, rope, q_norm, norm_eps,
+              writable_tensor_of(writable_array_of(result, "out"), tokens));
+  return result;
+}
+
+nb::object merge_parts(nb::sequence outs, nb::sequence lses, nb::handle out) {
+  const size_t count = nb::len(outs);
+  if (count == 0 || nb::len(lses) != count)
+    refuse_argument("lses: expected one for each of {} outs (at least one), got {}", count,
+                    nb::len(lses));
+  std::vector<Array> arrays;
+  std::vector<Partial> parts;
+  arrays.reserve(2 * count);
+  for (size_t i = 0; i < count; ++i) {
+    const Array& o = arrays.emplace_back(array_of(outs[i], "outs"));
+    Partial part{tensor_of(o), nullptr};
+    Array& lse = arrays.emplace_back();
+    part.lse = floats_of(lses[i], "lses", {o.extent[0], o.extent[1]}, lse);
+    if (part.lse == nullptr) refuse_argument("lses[{}]: expected an array, got None", i);
+    parts.push_back(part);
+  }
+  const Array& first = arrays.front();
+  const nb::object made =
+      out.is_none() ? empty_like(outs[0], first,
+                                 {first.extent[0], first.extent[1], first.extent[2]}, first.dtype)
+                    : nb::borrow(out);
+  const nb::object lse = empty_like(outs[0], first, {first.extent[0], first.extent[1]}, DType::f32);
+  const AnyTensor<3> tensor = writable_tensor_of(writable_array_of(made, "out"));
+  auto* lse_data = static_cast<float*>(array_of(lse, "lse").data);
+  const Executor executor = current_executor();
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = merge(parts, tensor, lse_data, executor);
+  }
+  status.or_throw();
+  return nb::make_tuple(made, lse);
+}
+
+void bind_attention(nb::module_& m) {
+  const auto none = nb::none();
+  nb::class_<ThinAttention>(m, "Attention", "The kernel of one problem, and its limits.")
+      .def("__init__", &make_attention, nb::arg("kind"), nb::arg("pages"), nb::kw_only(),
+           nb::arg("batch"), nb::arg("tokens"), nb::arg("context"), nb::arg("parallelism") = 0,
+           nb::arg("q_dtype") = "bf16", nb::arg("out_dtype").none() = none,
+           nb::arg("sinks") = false, nb::arg("alibi") = false, nb::arg("bias") = false,
+           nb::arg("intervals") = false, nb::arg("tree") = false, nb::arg("kernel") = "",
+           R"(Selects the kernel for a kind of layer over pages like these.
+
+batch, tokens, context: the most sequences, new tokens and keys of a sequence that will come.
+sinks ... tree: which optional inputs will come with every call. kernel: a name of kernels().
+
+Raises Unsupported with the reason where no kernel serves this, Error for numbers out of range.)")
+      .def_prop_ro("kernel",
+                   [](const ThinAttention& a) { return std::string(a.attention.kernel()); })
+      .def_prop_ro("plan_bytes", [](const ThinAttention& a) { return a.attention.plan_bytes(); })
+      .def_prop_ro("workspace_bytes",
+                   [](const ThinAttention& a) { return a.attention.workspace_bytes(); })
+      .def("with_limits", &with_limits, nb::kw_only(), nb::arg("batch").none() = none,
+           nb::arg("tokens").none() = none, nb::arg("context").none() = none,
+           "The same kernel within other limits. Raises Error as the constructor.");
+  nb::class_<Plan>(m, "Plan", "The work list of one step.")
+      .def_prop_ro("num_tasks", [](const Plan& p) { return p.plan.num_tasks; });
+  m.def("plan", &make_plan, nb::arg("attention"), nb::arg("batch"),
+        "Cuts a batch into tasks. Raises Error for a batch beyond the limits or a short table.");
+  m.def("attend", &attend_plan, nb::arg("attention"), nb::arg("plan"), nb::arg("pages"),
+        nb::arg("q"), nb::kw_only(), nb::arg("bias").none() = none, nb::arg("sinks").none() = none,
+        nb::arg("alibi").none() = none, nb::arg("out").none() = none, nb::arg("lse").none() = none,
+        "Attention of a plan's batch over pages. Arguments and errors as for a Step.");
+}
+
+}  // namespace
+
+void bind_functions(nb::module_& m) {
+  const auto none = nb::none();
+  nb::class_<RopeTable>(m, "Rope", "Rotary embedding by table.")
+      .def("__init__", &make_rope, nb::arg("cos_sin"), nb::kw_only(),
+           nb::arg("interleaved") = false, nb::arg("first_dim") = 0,
+           nb::arg("positions").none() = none,
+           R"(cos_sin: f32 [rows, dims], dims / 2 cosines then dims / 2 sines of each position.
+
+interleaved: pairs are neighbours (GPT-J) instead of halves (GPT-NeoX, Llama). first_dim: the first
+rotated dimension. positions: [tokens] rows of the table; None: the tokens' positions.)");
+  bind_attention(m);
+  m.def(
+      "append",
+      [](const BatchHolder* batch, const Pages& pages, nb::handle k, nb::handle v, nb::handle slots,
+         const RopeTable* rope, nb::handle k_norm, float norm_eps) {
+        append_rows(batch, pages, {k, v, slots, k_norm, rope, norm_eps});
+      },
+      nb::arg("batch").none(), nb::arg("pages"), nb::arg("k"), nb::arg("v").none() = none,
+      nb::kw_only(), nb::arg("slots").none() = none, nb::arg("rope").none() = none,
+      nb::arg("k_norm").none() = none, nb::arg("norm_eps") = 1e-6f,
+      R"(Writes k and v into pages. Without a batch: as many rows as there are slots.
+
+Arguments and errors as for a Step; nothing is written where it raises.)");
+  m.def("rotate", &rotate_q, nb::arg("batch").none(), nb::arg("q"), nb::kw_only(),
+        nb::arg("rope").none() = none, nb::arg("q_norm").none() = none, nb::arg("norm_eps") = 1e-6f,
+        nb::arg("out").none() = none,
+        R"(RMSNorm (q_norm), then rotary embedding (rope) of q [tokens, heads, dim].
+
+Without a batch the rope needs positions. out: an array to write, q itself too; None: one of q's
+library. Raises Error for what does not fit.)");
+  m.def("merge", &merge_parts, nb::arg("outs"), nb::arg("lses"), nb::kw_only(),
+        nb::arg("out").none() = none,
+        R"(Joins attention over disjoint sets of keys: (out, lse).
+
+outs: arrays [tokens, heads, dim]; lses: contiguous f32 [tokens, heads], natural logarithms. Raises
+Error where shapes do not agree.)");
+}
+
+}  // namespace folio::python

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/// python/src/kv_cache.cpp: `KVCache`: planes of all layers in memory of its own.
+#include "bindings.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+#include <utility>
+
+#include "folio/cache/planes.h"
+#include "pages.h"
+
+namespace folio::python {
+namespace {
+
+struct KVCache {
+  std::vector<Pages> layers;
+  int64_t bytes = 0;
+};
+
+StorageOrder order_of(const std::string& order) {
+  if (order == "NHD") return StorageOrder::token_major;
+  if (order == "HND") return StorageOrder::head_major;
+  refuse_argument("order: expected \"NHD\" (token-major) or \"HND\" (head-major), got \"{}\"",
+                  order);
+}
+
+bool is_quantised(DType dtype) { return bit_width(dtype) == 8; }
+
+/// f32 scales per token and head for quantised elements, unless told otherwise.
+void add_scales(KVShape& shape, nb::handle scale_dtype, std::optional<int32_t> granularity) {
+  if (scale_dtype.is_none()) {
+    if (is_quantised(shape.dtype)) shape.scale_dtype = DType::f32;
+  } else if (nb::cast<std::string>(nb::str(scale_dtype)) != "none") {
+    shape.scale_dtype = dtype_of(scale_dtype, "scale_dtype");
+  }
+  if (granularity.has_value() && shape.scale_dtype == DType::invalid)
+    refuse_argument("granularity: given for planes without scales");
+  shape.quantization_granularity = granularity.value_or(0);
+}
+
+/// Planes of K alone or V alone: those of a cache with one plane a layer.
+std::vector<PagedKVView> allocate_planes(const KVShape& shape, int64_t num_pages,
+                                         std::vector<Buffer>& buffers, int64_t& bytes) {
+  // sizes that overflow are refused by the geometry, before anything is allocated
+  take(make_planes(shape, num_pages, {}));
+  const auto buffer = [&](int64_t page_bytes) {
+    if (page_bytes > 0 && num_pages > (int64_t{1} << 56) / page_bytes)
+      refuse_argument("num_pages: {} pages of {} bytes are more than memory can hold", num_pages,
+                      page_bytes);
+    buffers.push_back(take(Buffer::allocate(num_pages * page_bytes)));
+    bytes += num_pages * page_bytes;
+    return buffers.back().span();
+  };
+  const MemorySpan blocks = buffer(take(page_bytes(shape)));
+  const MemorySpan scales = buffer(take(scale_page_bytes(shape)));
+  std::vector<PagedKVView> views;
+  for (const KVPlanes& layer : take(make_planes(shape, num_pages, blocks, scales)))
+    views.push_back(layer.key);
+  return views;
+}
+
+void make_cache(KVCache* self, int32_t num_layers, int64_t num_pages, int32_t page_size,
+                int32_t kv_heads, int32_t head_size, std::optional<int32_t> v_head_size,
+                nb::handle dtype, nb::handle v_dtype, nb::handle scale_dtype,
+                std::optional<int32_t> granularity, bool latent, const std::string& order) {
+  KVShape shape{.num_layers = num_layers,
+                .num_heads = kv_heads,
+                .head_size = head_size,
+                .page_size = page_size,
+                .dtype = dtype_of(dtype, "dtype"),
+                .is_mla = true,
+                .order = order_of(order)};
+  add_scales(shape, scale_dtype, granularity);
+  if (page_size == unbounded_page_size)
+    refuse_argument("page_size: expected less than 2^31 - 1, got {}", page_size);
+  KVCache cache;
+  auto buffers = std::make_shared<std::vector<Buffer>>();
+  const std::vector<PagedKVView> keys = allocate_planes(shape, num_pages, *buffers, cache.bytes);
+  std::vector<PagedKVView> values(keys.size());
+  if (!latent) {
+    shape.head_size = v_head_size.value_or(head_size);
+    if (!v_dtype.is_none()) {
+      shape.dtype = dtype_of(v_dtype, "v_dtype");
+      shape.scale_dtype = DType::invalid;
+      add_scales(shape, scale_dtype, granularity);
+    }
+    values = allocate_planes(shape, num_pages, *buffers, cache.bytes);
+  } else if (v_head_size.has_value() || !v_dtype.is_none()) {
+    refuse_argument("v_head_size, v_dtype: a latent cache has no plane for V");
+  }
+  auto memory = std::make_shared<Pages::Memory>();
+  memory->buffers = std::move(buffers);
+  for (size_t i = 0; i < keys.size(); ++i)
+    cache.layers.emplace_back(KVPlanes{keys[i], values[i]}, memory, true);
+  new (self) KVCache(std::move(cache));
+}
+
+const Pages& layer_of(const KVCache& cache, int64_t layer) {
+  const auto count = static_cast<int64_t>(cache.layers.size());
+  if (layer < -count || layer >= count)
+    throw nb::index_error(
+        ("layer " + std::to_string(layer) + " of " + std::to_string(count)).c_str());
+  return cache.layers[static_cast<size_t>(layer < 0 ? layer + count : layer)];
+}
+
+}  // namespace
+
+void bind_kv_cache(nb::module_& m) {
+  nb::class_<KVCache>(m, "KVCache", "K and V of all layers in memory of its own: `cache[layer]`.")
+      .def(
+          "__init__", &make_cache, nb::arg("num_layers"), nb::arg("num_pages"),
+          nb::arg("page_size") = 16, nb::kw_only(), nb::arg("kv_heads"), nb::arg("head_size"),
+          nb::arg("v_head_size").none() = nb::none(), nb::arg("dtype") = "bf16",
+          nb::arg("v_dtype").none() = nb::none(), nb::arg("scale_dtype").none() = nb::none(),
+          nb::arg("granularity").none() = nb::none(), nb::arg("latent") = false,
+          nb::arg("order") = "HND",
+          R"(Allocates num_pages pages of page_size tokens in each layer. The memory holds anything.
+
+dtype, v_dtype: of K (and V): "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i8".
+scale_dtype: of the scales that appending computes; quantised elements have f32 scales unless it
+    says otherwise ("none": none). granularity: elements that share a scale; a head's if not given.
+latent: MLA, K alone. order: "HND" (head-major, read fastest) or "NHD" (token-major).
+
+Raises Error for sizes below 1 or beyond memory, and for dtypes that folio does not have.)")
+      .def("__len__", [](const KVCache& c) { return c.layers.size(); })
+      .def("__getitem__", &layer_of, nb::arg("layer"), nb::rv_policy::copy, "The Pages of a layer.")
+      .def_prop_ro("nbytes", [](const KVCache& c) { return c.bytes; })
+      .def_prop_ro("num_pages",
+                   [](const KVCache& c) { return c.layers.front().planes().key.num_pages; })
+      .def_prop_ro("page_size",
+                   [](const KVCache& c) { return c.layers.front().planes().key.page_size; });
+}
+
+}  // namespace folio::python

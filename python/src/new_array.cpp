@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/// python/src/new_array.cpp: makes an array of the library that another array is from.
+#include <nanobind/stl/string.h>
+
+#include <memory>
+
+#include "array.h"
+#include "exchange.h"
+
+namespace folio::python {
+namespace {
+
+void set_error(void* context, const char*, const char* message) {
+  *static_cast<std::string*>(context) = message;
+}
+
+nb::object allocate(const DLPackExchangeApi& api, int ndim, int64_t* shape, DType dtype) {
+  nb::dlpack::dltensor prototype;
+  prototype.device = {nb::device::cpu::value, 0};
+  prototype.ndim = ndim;
+  prototype.dtype = dlpack_of(dtype);
+  prototype.shape = shape;
+  DLManagedTensorVersioned* managed = nullptr;
+  std::string message;
+  void* object = nullptr;
+  if (api.allocate(&prototype, &managed, &message, set_error) != 0)
+    throw Error(fail(Errc::out_of_memory, "out: {}", message));
+  if (api.object_from_managed(managed, &object) != 0) throw nb::python_error();
+  return nb::steal(static_cast<PyObject*>(object));
+}
+
+/// Memory of folio's as an array that owns it.
+nb::object own_array(int ndim, const int64_t* shape, DType dtype) {
+  size_t extents[Array::max_ndim];
+  int64_t bytes = bit_width(dtype) / 8;
+  for (int i = 0; i < ndim; ++i) {
+    extents[i] = static_cast<size_t>(shape[i]);
+    bytes *= shape[i];
+  }
+  auto buffer = std::make_unique<Buffer>(take(Buffer::allocate(bytes)));
+  void* data = buffer->data();
+  const nb::capsule owner(buffer.release(),
+                          [](void* p) noexcept { delete static_cast<Buffer*>(p); });
+  return nb::cast(nb::ndarray<>(data, static_cast<size_t>(ndim), extents, owner, nullptr,
+                                dlpack_of(dtype), nb::device::cpu::value));
+}
+
+}  // namespace
+
+nb::object empty_like(nb::handle like, const Array& array, std::initializer_list<int64_t> extents,
+                      DType dtype) {
+  int64_t shape[Array::max_ndim] = {};
+  std::copy(extents.begin(), extents.end(), shape);
+  const int ndim = static_cast<int>(extents.size());
+  if (const DLPackExchangeApi* api = exchange_api_of(like))
+    return allocate(*api, ndim, shape, dtype);
+  if (nb::hasattr(like, "__array_namespace__") || nb::hasattr(like, "__array_interface__")) {
+    nb::list list;
+    for (const int64_t e : extents) list.append(e);
+    const nb::module_ numpy = nb::module_::import_("numpy");
+    const bool is_numpy = nb::isinstance(like, numpy.attr("ndarray"));
+    if (is_numpy)
+      return numpy.attr("empty")(nb::tuple(list), dtype == array.dtype
+                                                      ? nb::object(like.attr("dtype"))
+                                                      : nb::str("float32"));
+    const nb::object space = like.attr("__array_namespace__")();
+    return space.attr("from_dlpack")(own_array(ndim, shape, dtype));
+  }
+  return own_array(ndim, shape, dtype);
+}
+
+}  // namespace folio::python

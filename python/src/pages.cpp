@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+/// python/src/pages.cpp: arrays as planes.
+#include "pages.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdlib>
+#include <utility>
+
+namespace folio::python {
+namespace {
+
+/// Where the dimensions of an array of one order stand.
+struct Axes {
+  int slot, head;
+};
+
+Axes axes_of(const std::string& order) {
+  if (order == "NHD") return {1, 2};
+  if (order == "HND") return {2, 1};
+  refuse_argument(
+      "order: expected \"NHD\" ([pages, slots, heads, dim]) or \"HND\" ([pages, heads, slots, "
+      "dim]), got \"{}\"",
+      order);
+}
+
+int32_t narrow(const Array& array, int axis) {
+  if (!std::in_range<int32_t>(array.extent[axis]))
+    refuse_argument("{}: dimension {} has {} elements, expected at most 2^31 - 1", array.name, axis,
+                    array.extent[axis]);
+  return static_cast<int32_t>(array.extent[axis]);
+}
+
+void expect_contiguous(const Array& array) {
+  const int last = array.ndim - 1;
+  if (array.extent[last] > 1 && array.stride[last] != 1)
+    refuse_argument("{}: expected a contiguous last dimension, got a stride of {} elements",
+                    array.name, array.stride[last]);
+}
+
+/// The dtype of the elements: as the array says, or `given` for bytes that hold something else.
+DType element_dtype(const Array& array, DType given) {
+  if (given == DType::invalid) {
+    if (array.dtype == DType::invalid)
+      refuse_argument("{}: expected f32, f16, bf16, f8_e4m3, f8_e5m2 or i8, got {}", array.name,
+                      array.description());
+    return array.dtype;
+  }
+  if (bit_width(given) != array.type.bits)
+    refuse_argument("dtype: {} has {} bits, the elements of {} have {}", given, bit_width(given),
+                    array.name, static_cast<int>(array.type.bits));
+  return given;
+}
+
+PagedKVView paged_view(const Array& array, const std::string& order, DType given) {
+  const Axes axes = axes_of(order);
+  if (array.ndim != 4 && array.ndim != 3)
+    refuse_argument(
+        "{}: expected 4 dimensions in order {}, or 3 [slots, heads, dim] (pages of one token), got "
+        "{}",
+        array.name, order, array.description());
+  expect_contiguous(array);
+  const bool one_token = array.ndim == 3;
+  const int head = one_token ? 1 : axes.head, slot = one_token ? 0 : axes.slot;
+  PagedKVView view;
+  view.data = array.data;
+  view.dtype = element_dtype(array, given);
+  view.num_heads = narrow(array, head);
+  view.head_size = narrow(array, array.ndim - 1);
+  view.page_size = one_token ? 1 : narrow(array, axes.slot);
+  view.num_pages = array.extent[0];
+  view.page_stride_bytes = array.stride[0] * array.item_bytes();
+  view.slot_stride_bytes = array.stride[slot] * array.item_bytes();
+  view.head_stride_bytes = array.stride[head] * array.item_bytes();
+  return view;
+}
+
+PagedKVView ragged_view(const Array& array) {
+  expect_ndim(array, 3, "[rows, heads, dim]");
+  expect_contiguous(array);
+  const int64_t row = array.stride[0] * array.item_bytes();
+  return {array.data,
+          element_dtype(array, DType::invalid),
+          narrow(array, 1),
+          narrow(array, 2),
+          unbounded_page_size,
+          array.extent[0],
+          row,
+          row,
+          array.stride[1] * array.item_bytes(),
+          {}};
+}
+
+void add_scales(PagedKVView& view, nb::handle given, const std::string& order, const char* name,
+                Pages::Scales& memory) {
+  if (given.is_none()) return;
+  double number = 0.0;
+  if (nb::try_cast(given, number)) {
+    memory.number = std::make_unique<float>(static_cast<float>(number));
+    view.scales = {memory.number.get(), DType::f32, view.head_size, 0, 0, 0, 0, nullptr};
+    return;
+  }
+  memory.array = array_of(given, name);
+  const Array& a = memory.array;
+  const Axes axes = axes_of(order);
+  expect_ndim(a, 4, "[pages, slots, heads, granules] in the order of the values");
+  const int64_t full[4] = {view.num_pages, axes.slot == 1 ? view.page_size : view.num_heads,
+                           axes.slot == 1 ? view.num_heads : view.page_size, view.head_size};
+  for (int i = 0; i < 4; ++i) {
+    const bool fits = a.extent[i] == 1 || (i < 3 ? a.extent[i] == full[i]
+                                                 : a.extent[i] > 0 && full[i] % a.extent[i] == 0);
+    if (!fits)
+      refuse_argument("{}: dimension {} has {} elements, expected 1 or {}{}", name, i, a.extent[i],
+                      i < 3 ? "" : "a divisor of ", full[i]);
+  }
+  const auto stride = [&](int i) { return a.extent[i] == 1 ? 0 : a.stride[i] * a.item_bytes(); };
+  view.scales = {a.data,
+                 element_dtype(a, DType::invalid),
+                 static_cast<int32_t>(view.head_size / a.extent[3]),
+                 stride(0),
+                 stride(axes.slot),
+                 stride(axes.head),
+                 stride(3),
+                 nullptr};
+}
+
+void make_pages(Pages* self, nb::handle key, nb::handle value, const std::string& order,
+                nb::handle key_scales, nb::handle value_scales, nb::handle dtype) {
+  const DType given = dtype.is_none() ? DType::invalid : dtype_of(dtype, "dtype");
+  auto memory = std::make_shared<Pages::Memory>();
+  memory->key = array_of(key, "key");
+  KVPlanes planes;
+  planes.key = paged_view(memory->key, order, given);
+  add_scales(planes.key, key_scales, order, "key_scales", memory->key_scales);
+  if (!value.is_none()) {
+    memory->value = array_of(value, "value");
+    planes.value = paged_view(memory->value, order, given);
+    add_scales(planes.value, value_scales, order, "value_scales", memory->value_scales);
+  } else if (!value_scales.is_none()) {
+    refuse_argument("value_scales: given without value");
+  }
+  const bool writable = memory->key.is_writable && memory->value.is_writable;
+  new (self) Pages(planes, std::move(memory), writable);
+}
+
+Pages ragged_pages(nb::handle key, nb::handle value) {
+  auto memory = std::make_shared<Pages::Memory>();
+  memory->key = array_of(key, "key");
+  KVPlanes planes{.key = ragged_view(memory->key), .value = {}};
+  if (!value.is_none()) {
+    memory->value = array_of(value, "value");
+    planes.value = ragged_view(memory->value);
+  }
+  const bool writable = memory->key.is_writable && memory->value.is_writable;
+  return {planes, std::move(memory), writable};
+}
+
+/// A plane as an array [pages, slots, heads, dim] that keeps `pages` alive.
+nb::object plane_array(nb::handle pages, const PagedKVView& view) {
+  if (view.data == nullptr) return nb::none();
+  const int64_t item = bit_width(view.dtype) / 8;
+  const bool is_ragged = view.page_size == unbounded_page_size;
+  const size_t shape[4] = {
+      static_cast<size_t>(view.num_pages), is_ragged ? 1 : static_cast<size_t>(view.page_size),
+      static_cast<size_t>(view.num_heads), static_cast<size_t>(view.head_size)};
+  const int64_t strides[4] = {view.page_stride_bytes / item, view.slot_stride_bytes / item,
+                              view.head_stride_bytes / item, 1};
+  return nb::cast(nb::ndarray<>(view.data, 4, shape, pages, strides, dlpack_of(view.dtype),
+                                nb::device::cpu::value));
+}
+
+int64_t alignment_of(int64_t stride) {
+  return stride == 0 ? 0 : std::min<int64_t>(stride & -stride, 64);
+}
+
+}  // namespace
+
+PagedKVView selection_of(const PagedKVView& view) {
+  PagedKVView s = view;
+  s.data = nullptr;
+  s.num_pages = 0;
+  s.scales.data = nullptr;
+  s.scales.tensor_scale = nullptr;
+  const bool heads_apart = std::abs(view.head_stride_bytes) > std::abs(view.slot_stride_bytes);
+  s.page_stride_bytes = alignment_of(view.page_stride_bytes);
+  s.slot_stride_bytes = alignment_of(view.slot_stride_bytes);
+  s.head_stride_bytes = alignment_of(view.head_stride_bytes) + (heads_apart ? 4096 : 0);
+  return s;
+}
+
+Pages::Pages(KVPlanes planes, std::shared_ptr<const Memory> memory, bool is_writable)
+    : planes_(planes),
+      selection_{selection_of(planes.key), selection_of(planes.value)},
+      memory_(std::move(memory)),
+      is_writable_(is_writable) {}
+
+void Pages::expect_writable(const char* function) const {
+  if (!is_writable_)
+    refuse_argument("{}: pages: expected arrays that can be written, got a read-only one",
+                    function);
+}
+
+void bind_pages(nb::module_& m) {
+  nb::class_<Pages>(m, "Pages",
+                    "K and V of one layer: a view of arrays, to which it holds references.")
+      .def("__init__", &make_pages, nb::arg("key"), nb::arg("value").none() = nb::none(),
+           nb::kw_only(), nb::arg("order") = "NHD", nb::arg("key_scales").none() = nb::none(),
+           nb::arg("value_scales").none() = nb::none(), nb::arg("dtype").none() = nb::none(),
+           R"(Sees arrays as pages; nothing is copied.
+
+key, value: [pages, slots, heads, dim] (order "NHD") or [pages, heads, slots, dim] ("HND"); with
+    three dimensions [slots, heads, dim], pages of one token. The last dimension is contiguous,
+    every other stride is free: K and V may be slices of one array. Without value: a latent (MLA)
+    cache, whose V lies inside K's rows.
+key_scales, value_scales: a number, calibrated for the whole plane, or an array of the same order
+    with scales instead of elements in the last dimension; extents of 1 broadcast.
+dtype: what the bytes are where the array cannot say it ("f8_e4m3" in uint8).
+
+Raises Error for other shapes, strides and dtypes, and for arrays that are not on the CPU.)")
+      .def_static("ragged", &ragged_pages, nb::arg("key"), nb::arg("value").none() = nb::none(),
+                  R"(Rows without pages: [rows, heads, dim].
+
+The entry of a sequence in the batch's table is its first row. Raises Error as Pages.)")
+      .def_prop_ro("num_pages", [](const Pages& p) { return p.planes().key.num_pages; })
+      .def_prop_ro("page_size", [](const Pages& p) { return p.planes().key.page_size; })
+      .def_prop_ro("kv_heads", [](const Pages& p) { return p.planes().key.num_heads; })
+      .def_prop_ro("head_size", [](const Pages& p) { return p.planes().key.head_size; })
+      .def_prop_ro(
+          "v_head_size", [](const Pages& p) { return p.planes().value.head_size; },
+          "Elements of a head of V; 0 for a latent cache.")
+      .def_prop_ro("dtype", [](const Pages& p) { return name(p.planes().key.dtype); })
+      .def_prop_ro("v_dtype",
+                   [](const Pages& p) {
+                     return name(p.is_latent() ? p.planes().key.dtype : p.planes().value.dtype);
+                   })
+      .def_prop_ro("is_latent", &Pages::is_latent)
+      .def_prop_ro(
+          "key",
+          [](nb::handle_t<Pages> self) {
+            return plane_array(self, nb::cast<const Pages&>(self).planes().key);
+          },
+          "K as an array [pages, slots, heads, dim] (DLPack) over the same memory.")
+      .def_prop_ro(
+          "value",
+          [](nb::handle_t<Pages> self) {
+            return plane_array(self, nb::cast<const Pages&>(self).planes().value);
+          },
+          "V as `key`; None for a latent cache.");
+}
+
+}  // namespace folio::python

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+/// python/src/pool.cpp: `PagePool`, with Python's objects for its plain structs.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "array.h"
+#include "bindings.h"
+#include "folio/pool/page_pool.h"
+#include "step.h"
+
+namespace folio::python {
+namespace {
+
+struct Pool {
+  PagePool pool;
+  uint32_t max_sequences = 0;
+};
+
+SequenceOptions options_of(nb::bytes& salt, uint64_t adapter) {
+  return {std::string_view(salt.c_str(), salt.size()), adapter};
+}
+
+void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_sequences,
+               uint32_t max_pages_per_sequence, uint32_t max_namespaces, bool prefix_reuse,
+               uint64_t hash_seed) {
+  PoolOptions options;
+  options.num_pages = num_pages;
+  options.page_size = page_size;
+  options.max_sequences = max_sequences;
+  options.max_pages_per_sequence = max_pages_per_sequence;
+  options.max_namespaces = max_namespaces;
+  options.prefix_reuse = prefix_reuse;
+  options.hash_seed = hash_seed;
+  new (self) Pool{take(PagePool::create(options)), max_sequences};
+}
+
+std::vector<SequenceId> ids_of(nb::sequence ids) {
+  std::vector<SequenceId> out;
+  for (const nb::handle id : ids) {
+    if (!nb::isinstance<SequenceId>(id))
+      refuse_argument("ids[{}]: expected a SequenceId of this pool", out.size());
+    out.push_back(nb::cast<SequenceId>(id));
+  }
+  return out;
+}
+
+/// Memory that numpy owns and this array copies into.
+nb::object int64_array(const std::vector<int64_t>& values) {
+  nb::object array = nb::module_::import_("numpy").attr("empty")(values.size(), "int64");
+  std::copy(values.begin(), values.end(), static_cast<int64_t*>(array_of(array, "rows").data));
+  return array;
+}
+
+std::vector<int64_t> rows_of(const Pool& self, const std::vector<SequenceId>& ids) {
+  std::vector<int64_t> rows(ids.size());
+  self.pool.batch_rows(ids, rows).or_throw();
+  return rows;
+}
+
+/// All rows of the table, read-only, as long as the pool lives.
+nb::object table_of(nb::handle_t<Pool> self) {
+  const Pool& pool = nb::cast<const Pool&>(self);
+  const PageTable table = pool.pool.table();
+  const size_t shape[2] = {pool.max_sequences, static_cast<size_t>(table.row_stride)};
+  return nb::cast(nb::ndarray<nb::numpy, const uint32_t>(table.entries, 2, shape, self));
+}
+
+nb::object make_step(nb::handle_t<Pool> self, nb::sequence sequences, nb::handle new_tokens) {
+  const Pool& pool = nb::cast<const Pool&>(self);
+  const std::vector<SequenceId> ids = ids_of(sequences);
+  const std::vector<int32_t> counts = int32_of(new_tokens, "new_tokens");
+  if (counts.size() != ids.size())
+    refuse_argument("new_tokens: expected one for each of {} sequences, got {}", ids.size(),
+                    counts.size());
+  nb::list offsets, lengths, starts;
+  int64_t total = 0;
+  offsets.append(total);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (counts[i] < 0) refuse_argument("new_tokens[{}] is {}, expected at least 0", i, counts[i]);
+    offsets.append(total += counts[i]);
+    lengths.append(int64_t{take(pool.pool.length(ids[i]))} + counts[i]);
+  }
+  for (const int64_t row : rows_of(pool, ids)) starts.append(row);
+  const nb::object flat = table_of(self).attr("reshape")(-1);
+  return nb::type<Step>()(offsets, lengths, flat, nb::arg("row_starts") = starts);
+}
+
+nb::dict stats_of(const Pool& self) {
+  const PoolStats s = self.pool.stats();
+  nb::dict out;
+  out["lookup_pages"] = s.lookup_pages;
+  out["hit_pages"] = s.hit_pages;
+  out["hit_tokens"] = s.hit_tokens;
+  out["evicted_pages"] = s.evicted_pages;
+  out["used_pages"] = s.used_pages;
+  out["peak_used_pages"] = s.peak_used_pages;
+  out["cached_pages"] = s.cached_pages;
+  out["free_pages"] = s.free_pages;
+  out["sequences"] = s.sequences;
+  out["unfinished_steps"] = s.unfinished_steps;
+  return out;
+}
+
+void bind_ids(nb::module_& m) {
+  nb::class_<SequenceId>(m, "SequenceId", "A sequence of one pool; stale once it is released.")
+      .def_ro("index", &SequenceId::index)
+      .def_ro("generation", &SequenceId::generation)
+      .def(
+          "__eq__", [](SequenceId a, SequenceId b) { return a == b; }, nb::is_operator())
+      .def("__hash__",
+           [](SequenceId id) {
+             return static_cast<int64_t>((uint64_t{id.generation} << 32 | id.index) >> 1);
+           })
+      .def("__repr__", [](SequenceId id) {
+        return "SequenceId(" + std::to_string(id.index) + ", " + std::to_string(id.generation) +
+               ")";
+      });
+  nb::class_<StepTicket>(m, "StepTicket", "A step that has begun and not ended.");
+  nb::class_<Admission>(m, "Admission", "What admit found.")
+      .def_ro("id", &Admission::id)
+      .def_ro("cached_tokens", &Admission::cached_tokens,
+              "Tokens whose keys and values the cache already has: whole pages.");
+}
+
+void bind_sequences(nb::class_<Pool>& type) {
+  const nb::lock_self locked;
+  type.def(
+          "peek",
+          [](const Pool& p, nb::handle prompt, nb::bytes salt, uint64_t adapter) {
+            return p.pool.peek(int32_of(prompt, "prompt"), options_of(salt, adapter));
+          },
+          nb::arg("prompt"), nb::kw_only(), nb::arg("salt") = nb::bytes("", 0),
+          nb::arg("adapter") = 0, locked, "Tokens that admit would find now. Changes nothing.")
+      .def(
+          "admit",
+          [](Pool& p, nb::handle prompt, nb::bytes salt, uint64_t adapter) {
+            return take(p.pool.admit(int32_of(prompt, "prompt"), options_of(salt, adapter)));
+          },
+          nb::arg("prompt"), nb::kw_only(), nb::arg("salt") = nb::bytes("", 0),
+          nb::arg("adapter") = 0, locked,
+          R"(Opens a sequence that shares the longest cached prefix of prompt in whole pages.
+
+prompt: token ids, a list or an int array. salt, adapter: pages are shared only where both are
+equal. Raises OutOfPages when max_sequences are alive, Error for an empty prompt.)")
+      .def(
+          "reserve", [](Pool& p, SequenceId id, int32_t n) { p.pool.reserve(id, n).or_throw(); },
+          nb::arg("id"), nb::arg("new_tokens"), locked,
+          "Makes room behind the length: all of it, or OutOfPages and nothing.")
+      .def(
+          "commit",
+          [](Pool& p, SequenceId id, nb::handle tokens) {
+            p.pool.commit(id, int32_of(tokens, "tokens")).or_throw();
+          },
+          nb::arg("id"), nb::arg("tokens"), locked,
+          "Says that these tokens' keys and values are in the cache; full pages become findable.")
+      .def(
+          "trim", [](Pool& p, SequenceId id, int32_t n) { p.pool.trim(id, n).or_throw(); },
+          nb::arg("id"), nb::arg("length"), locked,
+          "Cuts the sequence to `length` tokens and gives up reserved room.")
+      .def(
+          "fork", [](Pool& p, SequenceId id, int32_t n) { return take(p.pool.fork(id, n)); },
+          nb::arg("id"), nb::arg("length"), locked,
+          "A new sequence with the first `length` tokens; a cut page becomes a copy to take.")
+      .def(
+          "release", [](Pool& p, SequenceId id) { p.pool.release(id).or_throw(); }, nb::arg("id"),
+          locked, "Gives up all pages. The id is stale from now on.")
+      .def(
+          "length", [](const Pool& p, SequenceId id) { return take(p.pool.length(id)); },
+          nb::arg("id"), locked, "Tokens whose keys and values are in the cache.");
+}
+
+void bind_steps(nb::class_<Pool>& type) {
+  const nb::lock_self locked;
+  type.def(
+          "take_copies",
+          [](Pool& p) {
+            std::vector<std::tuple<uint32_t, uint32_t, int32_t>> out;
+            for (const PageCopy& c : p.pool.take_copies()) out.emplace_back(c.from, c.to, c.tokens);
+            return out;
+          },
+          locked, "(from, to, tokens) of forks and trims, to be run before the next append.")
+      .def(
+          "begin_step",
+          [](Pool& p, nb::sequence ids) { return take(p.pool.begin_step(ids_of(ids))); },
+          nb::arg("ids"), locked, "Holds the pages of these sequences until end_step.")
+      .def(
+          "end_step", [](Pool& p, StepTicket t) { p.pool.end_step(t).or_throw(); },
+          nb::arg("ticket"), locked)
+      .def(
+          "row_start", [](const Pool& p, SequenceId id) { return take(p.pool.row_start(id)); },
+          nb::arg("id"), locked, "Entry of the table at which the sequence's row begins.")
+      .def(
+          "batch_rows",
+          [](const Pool& p, nb::sequence ids) { return int64_array(rows_of(p, ids_of(ids))); },
+          nb::arg("ids"), locked, "row_start of each: a Batch's row_starts.")
+      .def("table", &table_of,
+           "uint32 [max_sequences, columns] of the pool itself, read-only; it changes as the pool "
+           "does.")
+      .def("step", &make_step, nb::arg("ids"), nb::arg("new_tokens"), locked,
+           "A Step of these sequences: as many new tokens each behind their lengths.")
+      .def_prop_ro("num_pages", [](const Pool& p) { return p.pool.num_pages(); })
+      .def_prop_ro("page_size", [](const Pool& p) { return p.pool.page_size(); })
+      .def("stats", &stats_of, locked, "Counts of pages, hits, evictions, sequences and steps.")
+      .def(
+          "check_invariants", [](const Pool& p) { p.pool.check_invariants().or_throw(); }, locked,
+          "For tests: raises Error naming the first broken invariant.");
+}
+
+}  // namespace
+
+void bind_pool(nb::module_& m) {
+  bind_ids(m);
+  nb::class_<Pool> type(m, "PagePool",
+                        "Which sequence owns which page: prefix reuse, fork, trim, eviction.");
+  type.def("__init__", &make_pool, nb::arg("num_pages"), nb::arg("page_size") = 16, nb::kw_only(),
+           nb::arg("max_sequences") = 256, nb::arg("max_pages_per_sequence") = 0,
+           nb::arg("max_namespaces") = 256, nb::arg("prefix_reuse") = true,
+           nb::arg("hash_seed") = 0,
+           R"(Manages num_pages pages of page_size tokens; it holds no keys and no values.
+
+max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
+pairs without a sequence whose pages stay findable. hash_seed: 0: drawn from the system's randomness.
+Raises Error naming the option.)");
+  bind_sequences(type);
+  bind_steps(type);
+}
+
+}  // namespace folio::python

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+/// python/src/step.cpp: one call per layer.
+#include "step.h"
+
+#include <nanobind/stl/optional.h>
+
+#include <algorithm>
+
+#include "executor.h"
+
+namespace folio::python {
+namespace {
+
+bool are_equal(const KVPlanes& a, const KVPlanes& b) {
+  return a.key == b.key && a.value == b.value;
+}
+
+/// Rows for a rotated q, dense, of q's dtype.
+AnyTensor<3> scratch_rows(const ConstTensor<3>& q, Scratch& memory) {
+  memory = Scratch(q.extent[0] * q.extent[1] * q.extent[2] * (bit_width(q.dtype) / 8));
+  return dense_tensor<3>(memory.data(), q.dtype, {q.extent[0], q.extent[1], q.extent[2]});
+}
+
+nb::object call_step(Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q,
+                     nb::handle k, nb::handle v, nb::handle slots, const RopeTable* rope,
+                     nb::handle q_norm, nb::handle k_norm, float norm_eps, nb::handle bias,
+                     nb::handle sinks, nb::handle alibi, nb::handle out, nb::handle lse) {
+  if (!k.is_none()) append_rows(&step, pages, {k, v, slots, k_norm, rope, norm_eps});
+  return step.attend(kind, pages, {q, bias, sinks, alibi, out, lse}, rope, q_norm, norm_eps);
+}
+
+}  // namespace
+
+const Step::Planned& Step::planned(nb::handle kind, const Pages& pages, const CallOptions& call) {
+  const std::lock_guard lock(mutex_);
+  for (const Planned& p : plans_)
+    if (p.kind.ptr() == kind.ptr() && p.call == call && are_equal(p.selection, pages.selection()))
+      return p;
+  expect_room(pages.planes().key.page_size);
+  const Executor executor = current_executor();
+  const AttentionLimits limits{batch().size, static_cast<int32_t>(tokens()), max_context(),
+                               executor.concurrency(executor.context)};
+  Attention attention = nb::cast<Kind&>(kind).attention(pages, call, limits);
+  Scratch memory(attention.plan_bytes());
+  const AttentionPlan made = take(plan(attention, batch(), memory.span()));
+  plans_.push_back(
+      {nb::borrow(kind), pages.selection(), call, std::move(attention), made, std::move(memory)});
+  return plans_.back();
+}
+
+nb::object Step::attend(nb::handle kind, const Pages& pages, const AttendArrays& arrays,
+                        const RopeTable* rope, nb::handle q_norm, float norm_eps) {
+  AttendCall call(arrays, nb::cast<const Kind&>(kind), pages, *this);
+  Scratch rotated;
+  if (rope != nullptr || !q_norm.is_none()) {
+    const AnyTensor<3> rows = scratch_rows(call.args().q, rotated);
+    rotate_rows(this, array_of(arrays.q, "q"), rope, q_norm, norm_eps, rows);
+    call.set_q(rows);
+  }
+  const Planned& p = planned(kind, pages, call.options());
+  const Scratch workspace(p.attention.workspace_bytes());
+  const Executor executor = current_executor();
+  Status status;
+  {
+    const nb::gil_scoped_release released;
+    status = folio::attend(p.attention, p.plan, call.args(), workspace.span(), executor);
+  }
+  status.or_throw();
+  return call.result();
+}
+
+void bind_step(nb::module_& m) {
+  nb::class_<Step, BatchHolder> type(
+      m, "Step", "A batch that makes the plans of its layers: one call per layer.");
+  bind_batch_constructor(type, "As Batch. Plans are made by the first layer of each kind.");
+  const auto none = nb::none();
+  type.def("__call__", &call_step, nb::arg("kind"), nb::arg("pages"), nb::arg("q"),
+           nb::arg("k").none() = none, nb::arg("v").none() = none, nb::kw_only(),
+           nb::arg("slots").none() = none, nb::arg("rope").none() = none,
+           nb::arg("q_norm").none() = none, nb::arg("k_norm").none() = none,
+           nb::arg("norm_eps") = 1e-6f, nb::arg("bias").none() = none,
+           nb::arg("sinks").none() = none, nb::arg("alibi").none() = none,
+           nb::arg("out").none() = none, nb::arg("lse").none() = none,
+           R"(Writes k and v into the pages, where they are given, and attends.
+
+q: [tokens, q_heads, head_size]; k, v: [tokens, kv_heads, head_size]; f32, bf16 or f16, any strides
+    of tokens and heads. Rows beyond the batch's tokens are padding: they are ignored.
+slots: int64 [tokens] page * page_size + offset, negative to skip; None: by table and lengths.
+rope, q_norm, k_norm: rotate and normalise q and k on the way; the norms are f32 [head_size].
+bias: f32 [q_heads or 1, tokens, keys], added to the logits; -inf hides. sinks: f32 [q_heads] sink
+    logits. alibi: f32 [q_heads] slopes.
+out: [tokens, q_heads, v_head_size] to write; None: an array of q's library and dtype.
+lse: f32 [tokens, q_heads] to write; True: the result is (out, lse).
+
+Raises Error for arrays that do not fit, Unsupported where no kernel serves the call.)");
+  type.def(
+      "append",
+      [](Step& step, const Pages& pages, nb::handle k, nb::handle v, nb::handle slots,
+         const RopeTable* rope, nb::handle k_norm, float norm_eps) {
+        append_rows(&step, pages, {k, v, slots, k_norm, rope, norm_eps});
+      },
+      nb::arg("pages"), nb::arg("k"), nb::arg("v").none() = none, nb::kw_only(),
+      nb::arg("slots").none() = none, nb::arg("rope").none() = none,
+      nb::arg("k_norm").none() = none, nb::arg("norm_eps") = 1e-6f,
+      "Writes k and v of the new tokens into the pages. Arguments and errors as for a call.");
+  type.def(
+      "attend",
+      [](Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q, nb::handle bias,
+         nb::handle sinks, nb::handle alibi, nb::handle out, nb::handle lse) {
+        return step.attend(kind, pages, {q, bias, sinks, alibi, out, lse}, nullptr, nb::none(),
+                           1e-6f);
+      },
+      nb::arg("kind"), nb::arg("pages"), nb::arg("q"), nb::kw_only(), nb::arg("bias").none() = none,
+      nb::arg("sinks").none() = none, nb::arg("alibi").none() = none, nb::arg("out").none() = none,
+      nb::arg("lse").none() = none, "Attention alone. Arguments and errors as for a call.");
+  type.def(
+      "over",
+      [](Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q, nb::handle k,
+         nb::handle v, nb::handle sinks, nb::handle alibi, nb::handle out, nb::handle lse) {
+        return attend_over(step, kind, pages, {q, nb::none(), sinks, alibi, out, lse}, k, v);
+      },
+      nb::arg("kind"), nb::arg("pages"), nb::arg("q"), nb::arg("k"), nb::arg("v").none() = none,
+      nb::kw_only(), nb::arg("sinks").none() = none, nb::arg("alibi").none() = none,
+      nb::arg("out").none() = none, nb::arg("lse").none() = none,
+      R"(Attends over the cached keys and over k and v as they are, then writes k and v into the pages.
+
+For caches whose new rows overwrite what the first of them still sees (rings). A tree and slots are
+refused. Arguments and errors as for a call.)");
+}
+
+}  // namespace folio::python
