@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the stock engine without and with folio, each in one process for all cases that are asked for.
+"""Runs the stock engine without and with folio: two processes for all cases that are asked for.
 
 Starting an engine takes seconds and importing vLLM ten more: tests share two processes and read
 what they wrote. Without vLLM in the environment the whole folder is skipped.
@@ -86,7 +86,7 @@ def environment(plugins: Path, folio: bool, **more: str) -> dict[str, str]:
 
 
 class Engine:
-    """Runs of the stock engine, `folio` or not, over tiny models in a folder of the test session."""
+    """Runs of the stock engine, with folio or not, over tiny models in a folder of the session."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -126,7 +126,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 
 @pytest.fixture(scope="session")
 def runs(request: pytest.FixtureRequest, engine: Engine) -> dict[str, dict[str, Any]]:
-    """{"stock": .., "folio": ..}: every case that a collected test names, run without and with it."""
+    """Every case that a collected test names, without and with folio: {"stock": .., "folio": ..}."""
     names = []
     for item in request.session.items:
         case = getattr(item, "callspec", None) and item.callspec.params.get("case")

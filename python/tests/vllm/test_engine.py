@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stock engine says the same with folio as without: mixed batches, chunked prefill, prefix caching, preemption."""
+"""The stock engine says the same with folio as without, whatever a batch is made of."""
 
 from __future__ import annotations
 

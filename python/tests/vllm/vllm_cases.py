@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of the engine's tests: which model, with which options of the engine, runs which scenarios.
+"""The cases of the engine's tests: which model runs which scenarios, under which options.
 
-`QUICK` holds one case of each kind; `CASES` all. Cases with equal `stock` share one run of the
-engine without folio.
+`QUICK` names one case of each kind, `CASES` holds all.
 """
 
 from __future__ import annotations
