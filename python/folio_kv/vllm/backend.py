@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
+
 from folio_kv.vllm.builder import FolioBuilder
 from folio_kv.vllm.layers import FolioImpl
-from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
 
 
 class FolioBackend(CPUAttentionBackend):

@@ -11,9 +11,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-
-import folio_kv
-from folio_kv.vllm.report import announce_once
 from vllm.config import get_layers_from_vllm_config
 from vllm.model_executor.layers.attention import Attention
 from vllm.v1.attention.backend import AttentionMetadataBuilder
@@ -21,6 +18,9 @@ from vllm.v1.attention.backends.cpu_attn import (
     CPUAttentionMetadata,
     CPUAttentionMetadataBuilder,
 )
+
+import folio_kv
+from folio_kv.vllm.report import announce_once
 
 
 @dataclass

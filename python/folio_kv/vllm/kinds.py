@@ -11,10 +11,10 @@ from __future__ import annotations
 import functools
 
 import torch
-
-import folio_kv
 from vllm import envs
 from vllm.utils.torch_utils import STR_DTYPE_TO_TORCH_DTYPE
+
+import folio_kv
 
 # vLLM's names of cache types that folio reads and writes; the value is folio's type of the bytes,
 # None: what the tensor says.

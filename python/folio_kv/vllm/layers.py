@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-
-import folio_kv
-from folio_kv.vllm.builder import FolioMetadata
-from folio_kv.vllm.kinds import kind_of, pages_of, reproducible, why_not_served
 from vllm.config import get_current_vllm_config
 from vllm.utils.torch_utils import is_quantized_kv_cache
 from vllm.v1.attention.backend import AttentionType
 from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl
+
+import folio_kv
+from folio_kv.vllm.builder import FolioMetadata
+from folio_kv.vllm.kinds import kind_of, pages_of, reproducible, why_not_served
 
 
 def _f32(values: torch.Tensor | None) -> torch.Tensor | None:

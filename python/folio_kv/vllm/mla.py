@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-
-import folio_kv
-from folio_kv.vllm.kinds import kind_of, name_of, reproducible
-from folio_kv.vllm.report import announce_once
 from vllm.config import get_current_vllm_config
 from vllm.model_executor.layers.attention.mla_attention import (
     MLACommonMetadata,
     MLACommonMetadataBuilder,
 )
 from vllm.v1.attention.backends.mla.cpu_mla import CPUMLABackend, CPUMLAImpl
+
+import folio_kv
+from folio_kv.vllm.kinds import kind_of, name_of, reproducible
+from folio_kv.vllm.report import announce_once
 
 
 class FolioMLABackend(CPUMLABackend):

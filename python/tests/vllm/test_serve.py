@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Engine, environment
+from vllm_engine import Engine, environment
 from vllm_worker import OPTIONS, prompts_of
 
 START_SECONDS = 300
@@ -25,7 +25,7 @@ REQUEST_SECONDS = 60
 
 
 class Server:
-    """`vllm serve` of one model on a free port of 127.0.0.1, with folio; its output goes to `log`."""
+    """`vllm serve` of a model on a free port of 127.0.0.1, with folio; its output goes to `log`."""
 
     def __init__(self, engine: Engine, model: str) -> None:
         with socket.socket() as probe:
@@ -44,9 +44,7 @@ class Server:
         }
         arguments = [word for pair in options.items() for word in pair]
         command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve"]
-        environ = environment(
-            engine.folder / "plugins", True, VLLM_ENABLE_V1_MULTIPROCESSING="1"
-        )
+        environ = environment(engine.folder / "plugins", True, VLLM_ENABLE_V1_MULTIPROCESSING="1")
         with self.log.open("w") as out:
             self.process = subprocess.Popen(
                 [*command, str(engine.model(model)), "--enforce-eager", *arguments],
@@ -80,6 +78,8 @@ class Server:
 
     def stop(self) -> None:
         """Ends the server and the processes that it started."""
+        if self.process.poll() is not None:
+            return
         os.killpg(self.process.pid, signal.SIGTERM)
         try:
             self.process.wait(30)
@@ -91,6 +91,7 @@ class Server:
 @pytest.fixture(scope="module")
 def server(engine: Engine) -> Iterator[Server]:
     """A server of the tiny Llama."""
+    pytest.importorskip("model_hosting_container_standards", reason="`vllm serve` imports it")
     started = Server(engine, "llama")
     try:
         started.wait()
@@ -112,6 +113,7 @@ def test_a_server_completes_with_the_tokens_of_the_stock_engine(
             temperature=0,
             max_tokens=len(expected["tokens"]),
             ignore_eos=True,
+            skip_special_tokens=False,
         )
         text = server.ask("/v1/completions", body)["choices"][0]["text"]
         assert text.split() == [f"t{token}" for token in expected["tokens"]]
