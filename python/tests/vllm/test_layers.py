@@ -46,15 +46,10 @@ def make_layer(config: Any) -> Iterator[Callable[..., Any]]:
     layers = config.compilation_config.static_forward_context
 
     def make(cache_dtype: str = "auto", **options: Any) -> Any:
-        options = (
-            dict(num_heads=Q_HEADS, head_size=HEAD, scale=0.25, num_kv_heads=KV_HEADS) | options
-        )
+        usual = dict(num_heads=Q_HEADS, head_size=HEAD, scale=0.25, num_kv_heads=KV_HEADS)
         config.cache_config.cache_dtype = cache_dtype
-        layer = Attention(
-            cache_config=config.cache_config,
-            prefix=f"layers.{len(layers)}.attn",
-            **(usual | options),
-        )
+        prefix = f"layers.{len(layers)}.attn"
+        layer = Attention(cache_config=config.cache_config, prefix=prefix, **(usual | options))
         element = torch.float32 if cache_dtype == "auto" else torch.uint8
         shape = (BLOCKS, layer.num_kv_heads, SLOTS, 2 * layer.head_size)
         layer.kv_cache = torch.zeros(shape, dtype=element)
@@ -66,7 +61,7 @@ def make_layer(config: Any) -> Iterator[Callable[..., Any]]:
 
 
 def step_of(config: Any, layers: list[Any], causal: Any = True) -> Any:
-    """What the builder makes of a mixed batch: a decoding request, a prompt, a prompt's last chunk."""
+    """What the builder makes of a batch: a decoding request, a prompt, the last chunk of one."""
     import torch
     from vllm.v1.attention.backend import CommonAttentionMetadata
 
