@@ -72,9 +72,9 @@ def pages_of(
 ) -> folio_kv.Pages:
     """folio's view of a layer's cache: a head's K rows of a block lie in front of its V rows.
 
-    vLLM's block of a head is [slots, 2 * head_size] elements without a gap. Kept as one dense run
-    of K and one of V, a head's keys of a block are read front to back; rows [K | V] would leave
-    every second stretch of head_size elements unused while logits are computed.
+    vLLM's block of a head is [slots, 2 * head_size] elements without a gap. As one dense run of K
+    and one of V its keys are read front to back, whatever the size of a head, and the rows lie
+    where vLLM's own class has them.
 
     Shapes: kv_cache [blocks, kv_heads, slots, 2 * head_size]; scales a number or [1, kv_heads, 1,
     1].

@@ -21,6 +21,10 @@ from folio_kv.vllm.builder import FolioMetadata
 from folio_kv.vllm.kinds import kind_of, pages_of, reproducible, why_not_served
 
 
+# Connectors that may rearrange what they received for the instruction set of vLLM's kernels.
+_REPACKING_CONNECTORS = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
+
+
 def _f32(values: torch.Tensor | None) -> torch.Tensor | None:
     return None if values is None else values.detach().to(torch.float32).contiguous()
 
@@ -56,6 +60,9 @@ class FolioImpl(CPUAttentionBackendImpl):
         config = get_current_vllm_config()
         if config.model_config is not None and config.model_config.is_diffusion:
             return "a causal flag per request"
+        transfer = config.kv_transfer_config
+        if transfer is not None and any(map(transfer.has_connector, _REPACKING_CONNECTORS)):
+            return f"{transfer.kv_connector} packs received blocks for vLLM's own kernels"
         refusal = why_not_served(
             self._kinds[True],
             self.num_kv_heads,

@@ -60,7 +60,9 @@ def make_layer(config: Any) -> Iterator[Callable[..., Any]]:
     config.cache_config.cache_dtype = "auto"
 
 
-def step_of(config: Any, layers: list[Any], causal: Any = True) -> Any:
+def step_of(
+    config: Any, layers: list[Any], causal: Any = True, requests: tuple[int, ...] = (0, 1, 2)
+) -> Any:
     """What the builder makes of a batch: a decoding request, a prompt, the last chunk of one."""
     import torch
     from vllm.v1.attention.backend import CommonAttentionMetadata
@@ -70,23 +72,22 @@ def step_of(config: Any, layers: list[Any], causal: Any = True) -> Any:
     spec = layers[0].get_kv_cache_spec(config)
     names = [layer.layer_name for layer in layers]
     builder = FolioBuilder(spec, names, config, torch.device("cpu"))
-    offsets = torch.tensor([0, *QUERIES], dtype=torch.int32).cumsum(0, dtype=torch.int32)
-    lengths = torch.tensor(CONTEXTS, dtype=torch.int32)
-    table = torch.tensor(TABLE, dtype=torch.int32)
+    queries, contexts, table = ([of[r] for r in requests] for of in (QUERIES, CONTEXTS, TABLE))
+    offsets = torch.tensor([0, *queries]).cumsum(0, dtype=torch.int32)
     slots = [
-        TABLE[b][p // SLOTS] * SLOTS + p % SLOTS
-        for b, (queries, context) in enumerate(zip(QUERIES, CONTEXTS, strict=True))
-        for p in range(context - queries, context)
+        blocks[position // SLOTS] * SLOTS + position % SLOTS
+        for count, context, blocks in zip(queries, contexts, table, strict=True)
+        for position in range(context - count, context)
     ]
     common = CommonAttentionMetadata(
         query_start_loc=offsets,
         query_start_loc_cpu=offsets,
-        seq_lens=lengths,
-        num_reqs=len(QUERIES),
-        num_actual_tokens=sum(QUERIES),
-        max_query_len=max(QUERIES),
-        max_seq_len=max(CONTEXTS),
-        block_table_tensor=table,
+        seq_lens=torch.tensor(contexts, dtype=torch.int32),
+        num_reqs=len(queries),
+        num_actual_tokens=sum(queries),
+        max_query_len=max(queries),
+        max_seq_len=max(contexts),
+        block_table_tensor=torch.tensor(table, dtype=torch.int32),
         slot_mapping=torch.tensor(slots),
         causal=causal,
     )
@@ -254,6 +255,18 @@ def test_layers_of_equal_options_share_a_kind(make_layer: Any) -> None:
     windowed = make_layer(per_layer_sliding_window=16)
     assert first.impl._kinds[True] is second.impl._kinds[True]
     assert first.impl._kinds[True] is not windowed.impl._kinds[True]
+
+
+def test_batch_invariance_makes_a_request_independent_of_the_others(
+    config: Any, make_layer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")
+    layer = make_layer()
+    q, k, v = rows_of(8)
+    together = run(layer, step_of(config, [layer]), q, k, v)
+    alone = slice(sum(QUERIES[:2]), None)
+    metadata = step_of(config, [layer], requests=(2,))
+    assert run(layer, metadata, q[alone], k[alone], v[alone]).equal(together[alone])
 
 
 def test_batch_invariance_asks_for_sums_that_depend_on_the_query_alone(
