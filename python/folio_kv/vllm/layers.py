@@ -20,7 +20,6 @@ import folio_kv
 from folio_kv.vllm.builder import FolioMetadata
 from folio_kv.vllm.kinds import kind_of, pages_of, reproducible, why_not_served
 
-
 # Connectors that may rearrange what they received for the instruction set of vLLM's kernels.
 _REPACKING_CONNECTORS = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
 

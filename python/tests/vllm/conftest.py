@@ -59,9 +59,8 @@ def runs(request: pytest.FixtureRequest, engine: Engine) -> dict[str, dict[str, 
         case = getattr(item, "callspec", None) and item.callspec.params.get("case")
         if case in vllm_cases.CASES and not item.get_closest_marker("skip"):
             names.append(case)
-    cases = {name: vllm_cases.CASES[name] for name in dict.fromkeys(names)}
-    stock = {**cases, **vllm_cases.references(list(cases))}
+    stock, folio = vllm_cases.plan_of(names)
     return {
         "stock": engine.run(stock, False, "stock"),
-        "folio": engine.run(cases, True, "folio"),
+        "folio": engine.run(folio, True, "folio"),
     }
