@@ -18,31 +18,18 @@ from vllm_engine import Engine
 HERE = Path(__file__).parent
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declares --engines=quick|full, unless the folder above does."""
-    try:
-        parser.addoption("--engines", choices=("quick", "full"), default="quick")
-    except ValueError:
-        pass
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marks that these tests carry."""
-    config.addinivalue_line("markers", "quick: one case of each kind")
-    config.addinivalue_line("markers", "full: every case; only with --engines=full")
+    """Declares the mark of the cases that always run; `full` is declared above."""
+    config.addinivalue_line("markers", "quick: one case of each kind of an engine's")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skips this folder where vLLM is missing, and what is `full` unless it is asked for."""
-    missing = importlib.util.find_spec("vllm") is None
-    quick = config.getoption("--engines") == "quick"
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips this folder where vLLM is missing."""
+    if importlib.util.find_spec("vllm") is not None:
+        return
     for item in items:
-        if HERE not in item.path.parents:
-            continue
-        if missing:
+        if HERE in item.path.parents:
             item.add_marker(pytest.mark.skip(reason="vllm is not installed"))
-        elif quick and item.get_closest_marker("full"):
-            item.add_marker(pytest.mark.skip(reason="runs with --engines=full"))
 
 
 @pytest.fixture(scope="session")
