@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call of transformers' attention interface asks for: the kind of layer, and arguments as folio takes them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import torch
+
+import folio_kv
+
+from .masks import Pattern, Sight, sight_of
+
+__all__ = ["Ask", "NotServed", "as_tokens", "kind_of", "refusal", "sinks_of", "stock_attention"]
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class NotServed(Exception):
+    """Why folio does not serve a call: it goes to the model's stock function."""
+
+
+@dataclass
+class Ask:
+    """One call: shapes of the tensors, options, and what the queries see."""
+
+    batch: int
+    heads: int
+    queries: int
+    scale: float | None
+    softcap: float | None
+    sight: Sight
+    sinks: torch.Tensor | None
+    bias: torch.Tensor | None
+
+    @classmethod
+    def read(cls, module: Any, query: torch.Tensor, keys: int, mask: torch.Tensor | None, options: dict[str, Any]) -> "Ask":
+        """Errors: NotServed, with the reason."""
+        _expect_inference(module, query, options)
+        batch, heads, queries, _ = query.shape
+        causal = options.get("is_causal")
+        causal = bool(getattr(module, "is_causal", True) if causal is None else causal)
+        sight = sight_of(mask, batch, queries, keys, causal, options.get("sliding_window"))
+        bias = _bias(options.get("position_bias"), batch, queries, keys)
+        if sight.bias is not None:
+            bias = sight.bias if bias is None else bias + sight.bias
+        return cls(
+            batch, heads, queries, options.get("scaling"), options.get("softcap"), sight,
+            sinks_of(module, options, heads), bias,
+        )
+
+
+def _expect_inference(module: Any, query: torch.Tensor, options: dict[str, Any]) -> None:
+    if query.device.type != "cpu":
+        raise NotServed(f"tensors are on {query.device}, folio serves the CPU")
+    if query.dtype not in FLOATS:
+        raise NotServed(f"queries are {query.dtype}")
+    if torch.is_grad_enabled() and query.requires_grad:
+        raise NotServed("gradients are recorded (use torch.no_grad() or torch.inference_mode())")
+    if options.get("dropout"):
+        raise NotServed("dropout is on")
+    if options.get("output_attentions"):
+        raise NotServed("attention weights are asked for (output_attentions)")
+
+
+def _bias(bias: torch.Tensor | None, batch: int, queries: int, keys: int) -> torch.Tensor | None:
+    """[batch or 1, heads or 1, queries, >= keys] -> float32 [heads or 1, batch * queries, keys]."""
+    if bias is None:
+        return None
+    if bias.dim() != 4 or bias.shape[2] not in (1, queries) or bias.shape[3] < keys:
+        raise NotServed(f"position_bias of shape {tuple(bias.shape)} for {queries} queries and {keys} keys")
+    bias = bias[..., :keys].expand(batch, -1, queries, -1)
+    return bias.float().permute(1, 0, 2, 3).reshape(bias.shape[1], batch * queries, keys)
+
+
+_sinks: "weakref.WeakKeyDictionary[Any, tuple[Any, torch.Tensor]]" = weakref.WeakKeyDictionary()
+
+
+def sinks_of(module: Any, options: dict[str, Any], heads: int) -> torch.Tensor | None:
+    """Sink logits float32 [heads], converted once for each module as long as they stay the same."""
+    given = options.get("s_aux")
+    given = options.get("sinks") if given is None else given
+    if given is None:
+        return None
+    if given.numel() != heads:
+        raise NotServed(f"sinks of shape {tuple(given.shape)}: folio has one for each of {heads} query heads")
+    state = (given.data_ptr(), given._version, given.dtype)
+    known = _sinks.get(module)
+    if known is None or known[0] != state:
+        known = _sinks[module] = (state, given.detach().float().flatten().contiguous())
+    return known[1]
+
+
+def as_tokens(x: torch.Tensor) -> torch.Tensor:
+    """[batch, heads, length, dim] -> [batch * length, heads, dim]: a view where the strides allow one."""
+    if x.shape[0] == 1:
+        return x[0].transpose(0, 1)
+    return x[:, :, 0] if x.shape[2] == 1 else x.transpose(1, 2).flatten(0, 1)
+
+
+_kinds: dict[Any, Any] = {}
+_lock = threading.Lock()
+
+
+def kind_of(heads: int, scale: float | None, softcap: float | None, pattern: Pattern, v_in_key: int | None = None) -> Any:
+    """The Kind of these options: one object for all layers that ask for the same."""
+    key = (heads, scale, softcap, pattern, v_in_key)
+    with _lock:
+        if key not in _kinds:
+            causal = pattern.right == 0
+            window = None if pattern.left < 0 and pattern.right <= 0 else (pattern.left, pattern.right)
+            _kinds[key] = folio_kv.Kind(
+                heads, scale=scale, softcap=softcap, window=window, chunk=pattern.chunk or None, causal=causal,
+                v_in_key=v_in_key,
+            )
+        return _kinds[key]
+
+
+_refusals: dict[Any, str | None] = {}
+
+
+def refusal(kind: Any, pages: Any, ask: Ask, dtype: torch.dtype) -> str | None:
+    """Why no kernel serves the call, or None; asked once for each kind of call."""
+    geometry = (pages.page_size, pages.kv_heads, pages.head_size, pages.v_head_size, pages.dtype, pages.v_dtype)
+    options = (ask.sinks is not None, ask.bias is not None, ask.sight.visible is not None)
+    key = (kind, geometry, dtype, options)
+    if key not in _refusals:
+        sinks, bias, intervals = options
+        _refusals[key] = folio_kv.why_not(
+            kind, pages, q_dtype=dtype, out_dtype=dtype, sinks=sinks, bias=bias, intervals=intervals
+        )
+    return _refusals[key]
+
+
+def stock_attention(module: Any) -> Callable:
+    """The model's own eager attention, or torch's."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    for kind in type(module).__mro__:
+        found = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
+        if found is not None:
+            return found
+    return sdpa_attention_forward
