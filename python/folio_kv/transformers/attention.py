@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,6 @@ import folio_kv
 from . import latent, reporting
 from .continuous import attend_paged
 from .described import Described
-from .masks import Pattern
 from .problem import Ask, NotServed, as_tokens, kind_of, refusal, stock_attention
 from .rows import CachedRows
 
@@ -94,11 +94,11 @@ def _over_pages(ask: Ask, kind: Any, query: torch.Tensor, key: CachedRows) -> to
     pages, rows = layer.planes.pages, query if query.dim() == 3 else as_tokens(query)
     new = layer.take_pending() if length == layer.length else None
     if new is None:
-        return step.attend(kind, pages, rows, bias=ask.bias, sinks=ask.sinks)
+        return ask.attend(partial(step.attend, kind, pages, rows))
     if new[0].shape[0] != rows.shape[0]:
         layer.pending = None
         raise NotServed(f"{new[0].shape[0]} new keys for {rows.shape[0]} queries")
-    return step(kind, pages, rows, *new, bias=ask.bias, sinks=ask.sinks)
+    return ask.attend(partial(step, kind, pages, rows, *new))
 
 
 def _latent(ask: Ask, query: torch.Tensor, key: latent.ExpandedRows) -> torch.Tensor:
@@ -157,7 +157,7 @@ def _dense(ask: Ask, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     if why is not None:
         raise NotServed(why)
     step = _step_over_rows(ask, tuple(between * b for b in range(ask.batch)), ask.sight.context)
-    out = step.attend(kind, pages, as_tokens(query), bias=ask.bias, sinks=ask.sinks)
+    out = ask.attend(partial(step.attend, kind, pages, as_tokens(query)))
     return out.unflatten(0, (ask.batch, ask.queries))
 
 
@@ -168,14 +168,13 @@ def _packed(module: Any, query: Any, key: Any, value: Any, options: dict[str, An
         raise NotServed(f"cu_seq_lens_q with a batch of {query.shape[0]}")
     offsets, starts = (x.to("cpu", torch.int32) for x in lengths)
     ask = Ask.read(module, query, key.shape[2], None, options)
-    causal = ask.sight.pattern.right == 0
     pages = folio_kv.Pages.ragged(as_tokens(stored(key)), as_tokens(stored(value)))
-    kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern if not causal else Pattern(*ask.sight.pattern))
+    kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern)
     why = refusal(kind, pages, ask, query.dtype)
     if why is not None:
         raise NotServed(why)
     step = folio_kv.Step(offsets, starts.diff(), starts[:-1, None].contiguous())
-    return step.attend(kind, pages, as_tokens(query), bias=ask.bias, sinks=ask.sinks)[None]
+    return ask.attend(partial(step.attend, kind, pages, as_tokens(query)))[None]
 
 
 def _stock(module: Any, query: Any, key: Any, value: Any, mask: Any, cache: Any, options: dict[str, Any]) -> Any:

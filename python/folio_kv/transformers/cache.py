@@ -32,6 +32,7 @@ class FolioLayer(cache_utils.DynamicLayer):
     is_compileable = False
     is_croppable = True
     is_sliding = False
+    latent_dims: tuple[int, int] | None = None  # of the latents and of the rotated part (MLA)
 
     def __init__(self, owner: "FolioCache", is_sliding: bool = False, **kwargs: Any):
         super().__init__()
@@ -49,7 +50,7 @@ class FolioLayer(cache_utils.DynamicLayer):
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         self.dtype, self.device = key_states.dtype, key_states.device
         self.like = key_states.new_empty(0)
-        self.is_latent = self.owner.latent_dims == (key_states.shape[-1], value_states.shape[-1])
+        self.is_latent = self.latent_dims == (key_states.shape[-1], value_states.shape[-1])
         self.is_initialized = True
 
     def update(
@@ -98,7 +99,7 @@ class FolioLayer(cache_utils.DynamicLayer):
         pages = self.owner.pool.pages()
         if not self.is_latent:
             return self.planes.dense(role, pages, length, self.dtype)
-        rank = self.owner.latent_dims[0]
+        rank = self.latent_dims[0]
         rows = self.planes.dense(0, pages, length, self.dtype)
         return rows[..., :rank] if role == 0 else rows[..., rank:]
 
@@ -152,17 +153,18 @@ class FolioCache(cache_utils.Cache):
         self._key: tuple[int, int] | None = None
         self._steps: dict[Any, Any] = {}
         config = config.get_text_config(decoder=True)
-        rank, rope = getattr(config, "kv_lora_rank", None), getattr(config, "qk_rope_head_dim", None)
-        self.latent_dims = (rank, rope) if rank and rope else None
         types, arguments = cache_utils.get_layer_types_and_kwargs(config)
-        super().__init__(layers=[self._layer(*x) for x in zip(types, arguments)])
+        super().__init__(layers=[self._layer(*x) for x in zip(types, arguments, config.per_layer_config)])
 
-    def _layer(self, kind: str, arguments: dict[str, Any]) -> Any:
+    def _layer(self, kind: str, arguments: dict[str, Any], config: Any) -> Any:
         from .cache_layers import LAYERS
 
-        if kind in LAYERS:
-            return LAYERS[kind](self, is_sliding="sliding" in kind or "chunked" in kind, **arguments)
-        return cache_utils.DYNAMIC_LAYER_TYPE_MAPPING[kind](**arguments)
+        if kind not in LAYERS:
+            return cache_utils.DYNAMIC_LAYER_TYPE_MAPPING[kind](**arguments)
+        layer = LAYERS[kind](self, is_sliding="sliding" in kind or "chunked" in kind, **arguments)
+        rank, rope = getattr(config, "kv_lora_rank", None), getattr(config, "qk_rope_head_dim", None)
+        layer.latent_dims = (rank, rope) if rank and rope else None
+        return layer
 
     def _paged_layers(self) -> list[FolioLayer]:
         return [layer for layer in self.layers if isinstance(layer, FolioLayer)]

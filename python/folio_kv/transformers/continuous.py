@@ -21,7 +21,7 @@ from transformers.generation.continuous_batching.cache import PagedAttentionCach
 import folio_kv
 
 from .masks import Pattern, Sight
-from .problem import Ask, NotServed, kind_of, refusal, sinks_of
+from .problem import Ask, NotServed, given_sinks, kind_of, refusal, sinks_of
 
 __all__ = ["attend_paged"]
 
@@ -70,12 +70,13 @@ def attend_paged(
 
 
 def _ask(module: Any, query: torch.Tensor, window: int | None, options: dict[str, Any]) -> Ask:
-    if options.get("position_bias") is not None:
-        raise NotServed("position_bias in continuous batching")
+    for name in ("position_bias", "indices"):
+        if options.get(name) is not None:
+            raise NotServed(f"{name} in continuous batching")
     _, heads, tokens, _ = query.shape
     pattern = Pattern(left=-1 if window is None else window - 1)
-    sinks = sinks_of(module, options, heads)
-    return Ask(1, heads, tokens, options.get("scaling"), options.get("softcap"), Sight(pattern, 0), sinks, None)
+    sinks = sinks_of(module, given_sinks(options), heads)
+    return Ask(1, heads, tokens, options.get("scaling"), options.get("softcap"), Sight(pattern, 0), sinks)
 
 
 def _pages_of(allocator: Any, layer: int, is_ring: bool) -> Any:

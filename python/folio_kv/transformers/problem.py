@@ -15,7 +15,7 @@ import folio_kv
 
 from .masks import Pattern, Sight, sight_of
 
-__all__ = ["Ask", "NotServed", "as_tokens", "kind_of", "refusal", "sinks_of", "stock_attention"]
+__all__ = ["Ask", "NotServed", "as_tokens", "given_sinks", "kind_of", "refusal", "sinks_of", "stock_attention"]
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -34,8 +34,9 @@ class Ask:
     scale: float | None
     softcap: float | None
     sight: Sight
-    sinks: torch.Tensor | None
-    bias: torch.Tensor | None
+    sinks: torch.Tensor | None = None
+    bias: torch.Tensor | None = None
+    query_sinks: torch.Tensor | None = None
 
     @classmethod
     def read(cls, module: Any, query: torch.Tensor, keys: int, mask: torch.Tensor | None, options: dict[str, Any]) -> "Ask":
@@ -45,13 +46,29 @@ class Ask:
         causal = options.get("is_causal")
         causal = bool(getattr(module, "is_causal", True) if causal is None else causal)
         sight = sight_of(mask, batch, queries, keys, causal, options.get("sliding_window"))
-        bias = _bias(options.get("position_bias"), batch, queries, keys)
-        if sight.bias is not None:
-            bias = sight.bias if bias is None else bias + sight.bias
-        return cls(
-            batch, heads, queries, options.get("scaling"), options.get("softcap"), sight,
-            sinks_of(module, options, heads), bias,
+        parts = (
+            sight.bias, _bias(options.get("position_bias"), batch, queries, keys),
+            _selection(options.get("indices"), batch, queries, keys),
         )
+        given = [part for part in parts if part is not None]
+        bias = sum(given[1:], given[0]) if given else None
+        ask = cls(batch, heads, queries, options.get("scaling"), options.get("softcap"), sight, bias=bias)
+        sinks = given_sinks(options)
+        if sinks is not None and sinks.shape == (batch, heads, queries, 1):
+            ask.query_sinks = sinks[..., 0].transpose(1, 2).reshape(batch * queries, heads).float()
+        else:
+            ask.sinks = sinks_of(module, sinks, heads)
+        return ask
+
+    def attend(self, call: Callable[..., Any]) -> torch.Tensor:
+        """Calls `call` with what else its arguments need; returns the output [tokens, heads, dim].
+
+        A sink logit s of one query and head joins the denominator alone: it scales the output by sigmoid(lse - s).
+        """
+        if self.query_sinks is None:
+            return call(bias=self.bias, sinks=self.sinks)
+        out, lse = call(bias=self.bias, sinks=self.sinks, lse=True)
+        return out * torch.sigmoid(lse - self.query_sinks)[..., None].to(out.dtype)
 
 
 def _expect_inference(module: Any, query: torch.Tensor, options: dict[str, Any]) -> None:
@@ -77,17 +94,32 @@ def _bias(bias: torch.Tensor | None, batch: int, queries: int, keys: int) -> tor
     return bias.float().permute(1, 0, 2, 3).reshape(bias.shape[1], batch * queries, keys)
 
 
+def _selection(indices: torch.Tensor | None, batch: int, queries: int, keys: int) -> torch.Tensor | None:
+    """The only keys that each query may see, [batch, queries, count]: a bias [1, batch * queries, keys] that hides others."""
+    if indices is None:
+        return None
+    if indices.dim() != 3 or indices.shape[:2] != (batch, queries):
+        raise NotServed(f"indices of shape {tuple(indices.shape)} for {batch} x {queries} queries")
+    indices = indices.reshape(1, batch * queries, -1).long()
+    hidden = torch.full((1, batch * queries, keys + 1), -torch.inf)
+    return hidden.scatter_(2, torch.where(indices < 0, keys, indices), 0.0)[..., :keys]
+
+
+def given_sinks(options: dict[str, Any]) -> torch.Tensor | None:
+    """The sink logits of a call, under either of the names that models use."""
+    given = options.get("s_aux")
+    return options.get("sinks") if given is None else given
+
+
 _sinks: "weakref.WeakKeyDictionary[Any, tuple[Any, torch.Tensor]]" = weakref.WeakKeyDictionary()
 
 
-def sinks_of(module: Any, options: dict[str, Any], heads: int) -> torch.Tensor | None:
+def sinks_of(module: Any, given: torch.Tensor | None, heads: int) -> torch.Tensor | None:
     """Sink logits float32 [heads], converted once for each module as long as they stay the same."""
-    given = options.get("s_aux")
-    given = options.get("sinks") if given is None else given
     if given is None:
         return None
     if given.numel() != heads:
-        raise NotServed(f"sinks of shape {tuple(given.shape)}: folio has one for each of {heads} query heads")
+        raise NotServed(f"sinks of shape {tuple(given.shape)}: expected one for each of {heads} query heads")
     state = (given.data_ptr(), given._version, given.dtype)
     known = _sinks.get(module)
     if known is None or known[0] != state:
