@@ -46,7 +46,14 @@ void fill(Array& array, const nb::dlpack::dltensor& t) {
   for (int i = t.ndim - 1; i >= 0; --i) {
     array.extent[i] = t.shape[i];
     array.stride[i] = t.strides != nullptr ? t.strides[i] : dense;
-    dense *= t.shape[i];
+    dense *= std::max<int64_t>(t.shape[i], 1);
+  }
+  if (std::find(t.shape, t.shape + t.ndim, 0) == t.shape + t.ndim) return;
+  // Of an array without elements, strides may be anything.
+  dense = 1;
+  for (int i = t.ndim - 1; i >= 0; --i) {
+    array.stride[i] = dense;
+    dense *= std::max<int64_t>(t.shape[i], 1);
   }
 }
 
@@ -105,8 +112,12 @@ template <class Target>
 std::vector<Target> ints_of_list(nb::handle object, const char* name) {
   std::vector<Target> out;
   for (const nb::handle item : nb::borrow<nb::sequence>(object)) {
-    int64_t value = 0;
-    if (!nb::try_cast(item, value, false) || !std::in_range<Target>(value))
+    // Whatever counts as an index: numpy's integers too, floats not.
+    const nb::object number = nb::steal(PyNumber_Index(item.ptr()));
+    const long long value = number.is_valid() ? PyLong_AsLongLong(number.ptr()) : -1;
+    const bool is_int = PyErr_Occurred() == nullptr;
+    PyErr_Clear();
+    if (!is_int || !std::in_range<Target>(value))
       refuse_argument("{}[{}] is {}, expected a {}-bit integer", name, out.size(),
                       nb::cast<std::string>(nb::repr(item)), static_cast<int>(sizeof(Target) * 8));
     out.push_back(static_cast<Target>(value));

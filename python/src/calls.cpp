@@ -188,4 +188,20 @@ void rotate_rows(const BatchHolder* batch, const Array& q, const RopeTable* rope
   status.or_throw();
 }
 
+nb::object rotate_q(const BatchHolder* batch, nb::handle q, const RopeTable* rope,
+                    nb::handle q_norm, float norm_eps, nb::handle out) {
+  const Array rows = array_of(q, "q");
+  const int64_t tokens = batch != nullptr && rows.ndim == 3 && rows.extent[0] >= batch->tokens()
+                             ? batch->tokens()
+                             : -1;
+  expect_ndim(rows, 3, "[tokens, heads, dim]");
+  const nb::object result =
+      out.is_none()
+          ? empty_like(q, rows, {rows.extent[0], rows.extent[1], rows.extent[2]}, rows.dtype)
+          : nb::borrow(out);
+  rotate_rows(batch, rows, rope, q_norm, norm_eps,
+              writable_tensor_of(writable_array_of(result, "out"), tokens));
+  return result;
+}
+
 }  // namespace folio::python

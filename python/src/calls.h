@@ -69,6 +69,8 @@ void append_rows(const BatchHolder* batch, const Pages& pages, const AppendArray
 void rotate_rows(const BatchHolder* batch, const Array& q, const RopeTable* rope, nb::handle q_norm,
                  float norm_eps, const AnyTensor<3>& out);
 
-void bind_calls(nb::module_& m);
+/// Python's `rotate`: reads q, makes `out` where it is None, and returns it.
+nb::object rotate_q(const BatchHolder* batch, nb::handle q, const RopeTable* rope,
+                    nb::handle q_norm, float norm_eps, nb::handle out);
 
 }  // namespace folio::python

@@ -41,8 +41,8 @@ nb::object own_array(int ndim, const int64_t* shape, DType dtype) {
   void* data = buffer->data();
   const nb::capsule owner(buffer.release(),
                           [](void* p) noexcept { delete static_cast<Buffer*>(p); });
-  return nb::cast(nb::ndarray<>(data, static_cast<size_t>(ndim), extents, owner, nullptr,
-                                dlpack_of(dtype), nb::device::cpu::value));
+  return nb::cast(nb::ndarray<nb::array_api>(data, static_cast<size_t>(ndim), extents, owner,
+                                             nullptr, dlpack_of(dtype), nb::device::cpu::value));
 }
 
 }  // namespace

@@ -167,8 +167,8 @@ nb::object plane_array(nb::handle pages, const PagedKVView& view) {
       static_cast<size_t>(view.num_heads), static_cast<size_t>(view.head_size)};
   const int64_t strides[4] = {view.page_stride_bytes / item, view.slot_stride_bytes / item,
                               view.head_stride_bytes / item, 1};
-  return nb::cast(nb::ndarray<>(view.data, 4, shape, pages, strides, dlpack_of(view.dtype),
-                                nb::device::cpu::value));
+  return nb::cast(nb::ndarray<nb::array_api>(view.data, 4, shape, pages, strides,
+                                             dlpack_of(view.dtype), nb::device::cpu::value));
 }
 
 int64_t alignment_of(int64_t stride) {

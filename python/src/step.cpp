@@ -114,6 +114,13 @@ Raises Error for arrays that do not fit, Unsupported where no kernel serves the 
       nb::arg("sinks").none() = none, nb::arg("alibi").none() = none, nb::arg("out").none() = none,
       nb::arg("lse").none() = none, "Attention alone. Arguments and errors as for a call.");
   type.def(
+      "rotate",
+      [](const Step& step, nb::handle q, const RopeTable* rope, nb::handle q_norm, float norm_eps,
+         nb::handle out) { return rotate_q(&step, q, rope, q_norm, norm_eps, out); },
+      nb::arg("q"), nb::kw_only(), nb::arg("rope").none() = none, nb::arg("q_norm").none() = none,
+      nb::arg("norm_eps") = 1e-6f, nb::arg("out").none() = none,
+      "RMSNorm and rotary embedding of q alone. Arguments and errors as for rotate().");
+  type.def(
       "over",
       [](Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q, nb::handle k,
          nb::handle v, nb::handle sinks, nb::handle alibi, nb::handle out, nb::handle lse) {
