@@ -114,7 +114,7 @@ class FolioLayer(cache_utils.DynamicLayer):
 
     def crop(self, tokens_to_remove: int) -> None:
         if tokens_to_remove > 0:
-            raise ValueError(f"tokens_to_remove: expected 0 or a negative number, got {tokens_to_remove}")
+            raise folio_kv.Error(f"tokens_to_remove: expected 0 or a negative number, got {tokens_to_remove}")
         self.flush()
         self.length = max(0, self.length + tokens_to_remove)
 
@@ -143,10 +143,10 @@ class FolioCache(cache_utils.Cache):
 
     def __init__(self, config: Any, *, dtype: Any = None, capacity: int | None = None, page_size: int = 64):
         if dtype is not None and dtype not in DTYPES:
-            raise ValueError(f'dtype: expected None, "int8" or "fp8", got {dtype!r}')
+            raise folio_kv.Error(f'dtype: expected None, "int8" or "fp8", got {dtype!r}')
         for name, value in (("capacity", capacity), ("page_size", page_size)):
             if value is not None and value < 1:
-                raise ValueError(f"{name}: expected at least 1, got {value}")
+                raise folio_kv.Error(f"{name}: expected at least 1, got {value}")
         self.dtype = DTYPES.get(dtype)
         self.capacity, self.page_size = capacity, page_size
         self.pool: RowPool | None = None
@@ -174,7 +174,7 @@ class FolioCache(cache_utils.Cache):
         if self.pool is None:
             self.pool = RowPool(rows, self.capacity or 2 * length, self.page_size)
         if rows != len(self.pool.ids):
-            raise ValueError(f"key_states: expected {len(self.pool.ids)} rows as before, got {rows}")
+            raise folio_kv.Error(f"key_states: expected {len(self.pool.ids)} rows as before, got {rows}")
         copies = self.pool.extend(length)
         if copies is None:
             self._grow(length)

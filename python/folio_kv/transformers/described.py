@@ -14,25 +14,26 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-__all__ = ["Described"]
+__all__ = ["Described", "version_of"]
+
+
+def version_of(x: torch.Tensor) -> int | None:
+    """How often `x` or a view of it was written to; None where torch does not count (inference tensors)."""
+    return None if x.is_inference() else x._version
 
 
 class Described(torch.Tensor):
-    """A tensor of known shape, dtype and device whose content `make_dense` (of a subclass) makes when it is asked for.
+    """A tensor of known shape, dtype and device whose content `make_dense` (of a subclass) makes when it is asked for."""
 
-    `is_description` turns false once somebody has written to the dense tensor: from then on only that one counts.
-    """
-
-    is_description: bool
     _dense: torch.Tensor | None
+    _version_made: int | None
 
     @staticmethod
     def __new__(cls, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, **members: Any):
         return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, **members: Any):
-        self.is_description = True
-        self._dense = None
+        self._dense = self._version_made = None
         for name, value in members.items():
             setattr(self, name, value)
 
@@ -43,7 +44,13 @@ class Described(torch.Tensor):
         """The stored tensor of the same shape and dtype; made once."""
         if self._dense is None:
             self._dense = self.make_dense()
+            self._version_made = version_of(self._dense)
         return self._dense
+
+    @property
+    def is_description(self) -> bool:
+        """False once somebody has written to the dense tensor: from then on only that one counts."""
+        return self._dense is None or version_of(self._dense) == self._version_made
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"{type(self).__name__}(shape={tuple(self.shape)}, dtype={self.dtype})"
@@ -52,13 +59,7 @@ class Described(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        may_write = func._schema.is_mutable
-
         def stored(x: Any) -> Any:
-            if not isinstance(x, Described):
-                return x
-            if may_write and x.is_description:
-                x._dense, x.is_description = x.dense().clone(), False
-            return x.dense()
+            return x.dense() if isinstance(x, Described) else x
 
         return func(*tree_map(stored, args), **tree_map(stored, kwargs or {}))

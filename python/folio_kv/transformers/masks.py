@@ -18,7 +18,9 @@ from typing import Any, Callable, NamedTuple
 import torch
 from transformers import masking_utils
 
-from .described import Described
+import folio_kv
+
+from .described import Described, version_of
 
 __all__ = ["MaskTensor", "Pattern", "Sight", "describe_mask", "sight_of"]
 
@@ -187,7 +189,7 @@ def sight_of(mask: torch.Tensor | None, batch: int, queries: int, keys: int, cau
     """What the queries of a call see: [batch, heads, queries, dim] over keys [batch, heads, keys, dim].
 
     Without a mask the call's own flags count: `causal` (the last query sees all keys) and `window`, the last so many keys.
-    Errors: ValueError for a mask of another shape.
+    Errors: folio_kv.Error for a mask of another shape.
     """
     if mask is None:
         left = -1 if window is None else window - 1
@@ -195,14 +197,14 @@ def sight_of(mask: torch.Tensor | None, batch: int, queries: int, keys: int, cau
     if isinstance(mask, MaskTensor) and mask.is_description:
         return mask.look()
     stored = mask.dense() if isinstance(mask, Described) else mask
-    version = stored._version
+    version = version_of(stored)
     known = getattr(mask, "_folio_sight", None)
-    if known is not None and known[:2] == (version, keys):
+    if known is not None and version is not None and known[:2] == (version, keys):
         return known[2]
     if stored.dim() == 2:
         stored = _with_padding(stored, queries, keys, causal, window)
     if stored.dim() != 4 or stored.shape[2] != queries or stored.shape[3] < keys or stored.shape[0] not in (1, batch):
-        raise ValueError(f"attention_mask: expected [{batch}, 1 or heads, {queries}, {keys}], got {tuple(mask.shape)}")
+        raise folio_kv.Error(f"attention_mask: expected [{batch}, 1 or heads, {queries}, {keys}], got {tuple(mask.shape)}")
     found = sight_of_dense(stored.expand(batch, -1, -1, -1), keys)
     mask._folio_sight = (version, keys, found)
     return found

@@ -13,6 +13,7 @@ import torch
 
 import folio_kv
 
+from .described import version_of
 from .masks import Pattern, Sight, sight_of
 
 __all__ = ["Ask", "NotServed", "as_tokens", "given_sinks", "kind_of", "refusal", "sinks_of", "stock_attention"]
@@ -120,7 +121,7 @@ def sinks_of(module: Any, given: torch.Tensor | None, heads: int) -> torch.Tenso
         return None
     if given.numel() != heads:
         raise NotServed(f"sinks of shape {tuple(given.shape)}: expected one for each of {heads} query heads")
-    state = (given.data_ptr(), given._version, given.dtype)
+    state = (given.data_ptr(), version_of(given), given.dtype)
     known = _sinks.get(module)
     if known is None or known[0] != state:
         known = _sinks[module] = (state, given.detach().float().flatten().contiguous())

@@ -84,7 +84,7 @@ class RowPool:
     def select(self, rows: list[int]) -> list[tuple[int, int, int]]:
         """Row i becomes what row rows[i] was: shared pages, and copies of cut ones, which are returned."""
         if len(rows) > self.rows:
-            raise ValueError(f"rows: expected at most {self.rows}, got {len(rows)}")
+            raise folio_kv.Error(f"rows: expected at most {self.rows}, got {len(rows)}")
         length, first_use, new_ids = self.length, set(), []
         for row in rows:
             new_ids.append(self.ids[row] if row not in first_use else None)
