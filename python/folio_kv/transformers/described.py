@@ -26,14 +26,15 @@ class Described(torch.Tensor):
     """A tensor of known shape, dtype and device whose content `make_dense` (of a subclass) makes when it is asked for."""
 
     _dense: torch.Tensor | None
-    _version_made: int | None
+    _is_written: bool
 
     @staticmethod
     def __new__(cls, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, **members: Any):
         return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, **members: Any):
-        self._dense = self._version_made = None
+        self._dense = None
+        self._is_written = False
         for name, value in members.items():
             setattr(self, name, value)
 
@@ -44,13 +45,15 @@ class Described(torch.Tensor):
         """The stored tensor of the same shape and dtype; made once."""
         if self._dense is None:
             self._dense = self.make_dense()
-            self._version_made = version_of(self._dense)
         return self._dense
 
     @property
     def is_description(self) -> bool:
         """False once somebody has written to the dense tensor: from then on only that one counts."""
-        return self._dense is None or version_of(self._dense) == self._version_made
+        return not self._is_written
+
+    def before_view(self) -> None:
+        """Called before somebody gets a view of the dense tensor, through which it can be written to unseen."""
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"{type(self).__name__}(shape={tuple(self.shape)}, dtype={self.dtype})"
@@ -59,7 +62,15 @@ class Described(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        writes = func._schema.is_mutable
+        views = any(result.alias_info is not None for result in func._schema.returns)
+
         def stored(x: Any) -> Any:
-            return x.dense() if isinstance(x, Described) else x
+            if not isinstance(x, Described):
+                return x
+            if views:
+                x.before_view()
+            x._is_written |= writes
+            return x.dense()
 
         return func(*tree_map(stored, args), **tree_map(stored, kwargs or {}))

@@ -105,6 +105,15 @@ class MaskTensor(Described):
     kv_offset: int
     padding: torch.Tensor | None
     sight: Sight | None
+    _kept: torch.Tensor | None = None
+
+    def before_view(self) -> None:
+        if self._kept is None:
+            self._kept = self.dense().clone()
+
+    @property
+    def is_description(self) -> bool:
+        return not self._is_written and (self._kept is None or torch.equal(self._kept, self.dense()))
 
     def make_dense(self) -> torch.Tensor:
         return masking_utils.eager_mask(**self.arguments)
@@ -182,7 +191,7 @@ def sight_of_dense(mask: torch.Tensor, keys: int) -> Sight:
             return Sight(bidirectional, context, visible=_as_visible(first, last, context))
     bias = torch.zeros(()) if mask.dtype == torch.bool else mask.float()
     bias = torch.where(allowed, bias, -torch.inf)
-    return Sight(bidirectional, context, bias=bias.permute(1, 0, 2, 3).reshape(heads, batch * queries, keys))
+    return Sight(bidirectional, context, bias=bias.permute(1, 0, 2, 3).reshape(heads, batch * queries, keys).contiguous())
 
 
 def sight_of(mask: torch.Tensor | None, batch: int, queries: int, keys: int, causal: bool, window: int | None) -> Sight:

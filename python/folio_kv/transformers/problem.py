@@ -92,7 +92,7 @@ def _bias(bias: torch.Tensor | None, batch: int, queries: int, keys: int) -> tor
     if bias.dim() != 4 or bias.shape[2] not in (1, queries) or bias.shape[3] < keys:
         raise NotServed(f"position_bias of shape {tuple(bias.shape)} for {queries} queries and {keys} keys")
     bias = bias[..., :keys].expand(batch, -1, queries, -1)
-    return bias.float().permute(1, 0, 2, 3).reshape(bias.shape[1], batch * queries, keys)
+    return bias.float().permute(1, 0, 2, 3).reshape(bias.shape[1], batch * queries, keys).contiguous()
 
 
 def _selection(indices: torch.Tensor | None, batch: int, queries: int, keys: int) -> torch.Tensor | None:
