@@ -69,11 +69,20 @@ nb::dlpack::dltensor described(const nb::ndarray<nb::ro>& a) {
   return t;
 }
 
+/// jax's arrays never change, which DLPack does not say of them.
+bool is_immutable(nb::handle object) {
+  const nb::object module =
+      nb::getattr(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))), "__module__");
+  std::string text;
+  return nb::try_cast(module, text) && text.starts_with("jax");
+}
+
 /// An array by `__dlpack__` or the buffer protocol. False: `object` is no such array.
 bool import(Array& array, nb::handle object) {
   nb::ndarray<> writable;
   if (nb::try_cast(object, writable, false)) {
     array.imported = nb::ndarray<nb::ro>(writable);
+    array.is_writable = !is_immutable(object);
   } else if (nb::try_cast(object, array.imported, false)) {
     array.is_writable = false;
   } else {

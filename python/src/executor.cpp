@@ -6,6 +6,7 @@
 #include "executor.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <mutex>
@@ -73,8 +74,10 @@ bool share_openmp_threads() {
   found.parallel = symbol<void(void (*)(void*), void*, unsigned, unsigned)>("GOMP_parallel");
   found.max_threads = symbol<int()>("omp_get_max_threads");
   if (found.parallel == nullptr || found.max_threads == nullptr) return false;
+  // The runtime's threads do not follow into a forked child, and it would wait for them for ever.
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { runtime.store(nullptr); });
   runtime.store(&found, std::memory_order_release);
-  return true;
+  return registered == 0;
 }
 
 void set_num_threads(int threads) {

@@ -4,7 +4,10 @@
 ///
 /// One process-wide pool, started at first use and joined at exit. A caller publishes one loop,
 /// works on it itself and waits until the workers have left it; a second caller meanwhile runs its
-/// tasks alone, so that nobody waits for a stranger's loop.
+/// tasks alone, so that nobody waits for a stranger's loop. A forked child has none of its parent's
+/// threads and begins with a pool of its own.
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -98,6 +101,26 @@ class ThreadPool {
   std::vector<std::thread> workers_;
 };
 
+/// The pool of this process. A child leaves its parent's as it is: its workers are gone and whoever
+/// held its locks may be, too.
+class ProcessPool {
+ public:
+  ProcessPool() noexcept {
+    begin();
+    pthread_atfork(nullptr, nullptr, begin);
+  }
+  ~ProcessPool() { delete pool_.exchange(nullptr); }
+  /// Null where the system had no memory for one.
+  static ThreadPool* get() noexcept {
+    static ProcessPool only;
+    return pool_.load(std::memory_order_acquire);
+  }
+
+ private:
+  static void begin() noexcept { pool_.store(new (std::nothrow) ThreadPool); }
+  static inline std::atomic<ThreadPool*> pool_ = nullptr;
+};
+
 }  // namespace
 
 int own_threads::count(void* context) {
@@ -106,14 +129,14 @@ int own_threads::count(void* context) {
 }
 
 void own_threads::parallel_for(void* context, int64_t n, Task task, void* arg) {
-  static ThreadPool pool;
+  ThreadPool* pool = ProcessPool::get();
   const int threads = static_cast<int>(std::min<int64_t>(count(context), n));
   Loop loop;
   loop.n = n;
   loop.task = task;
   loop.arg = arg;
-  if (threads <= 1) return loop.work();
-  pool.run(loop, threads - 1);
+  if (threads <= 1 || pool == nullptr) return loop.work();
+  pool->run(loop, threads - 1);
 }
 
 }  // namespace folio::inline v1

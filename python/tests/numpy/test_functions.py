@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thin face: the C++ calls one by one; and threads."""
 
+import subprocess
+import sys
 import threading
 
 import folio_kv
@@ -129,6 +131,27 @@ def test_the_number_of_threads_is_one_knob(threads, case, cache):
     finally:
         folio_kv.set_num_threads(0)
     assert folio_kv.get_num_threads() >= 1
+
+
+FORK = """
+import os, sys
+import folio_kv, numpy as np
+pages = folio_kv.KVCache(1, 64, kv_heads=2, head_size=64, dtype="f32")[0]
+rows = np.ones((1024, 2, 64), np.float32)
+step = folio_kv.Step([0, 1024], [1024], np.arange(64, dtype=np.int32)[None])
+folio_kv.set_num_threads(3)
+attend = lambda: step(folio_kv.Kind(2), pages, rows, rows, rows)
+attend()
+child = os.fork()
+assert np.allclose(attend(), 1)
+if child == 0:
+    sys.exit(7)  # an ordinary end: static objects are destroyed
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+def test_a_forked_child_has_threads_of_its_own():
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
 
 
 def test_numpy_alone_brings_no_other_threads():
