@@ -42,7 +42,11 @@ SIZES: dict[str, Any] = {
 LATENT = {"head_dim": 8, "num_key_value_heads": 4}
 NO_KV_CACHE = "no attention over cached keys and values"
 COMPOSITE = "composite: its text part is built under its own name"
-ENCODER_DECODER = "part of an encoder-decoder or an encoder: transformers does not generate with it alone"
+DECODERS = (
+    "bart bert bert-generation big_bird bigbird_pegasus blenderbot blenderbot-small camembert data2vec-text electra ernie "
+    "marian mbart megatron-bert mvp pegasus plbart prophetnet reformer rembert roberta roberta-prelayernorm roc_bert "
+    "roformer trocr whisper xlm xlm-roberta xlm-roberta-xl xmod xlnet"
+).split()
 NOT_BUILT: dict[str, str] = (
     dict.fromkeys(
         "blt dots3_note emu3 fuyu gemma3 gemma3n gemma4 gemma4_unified got_ocr2 llama4 mllama moss_transcribe_diarize "
@@ -50,12 +54,6 @@ NOT_BUILT: dict[str, str] = (
         COMPOSITE,
     )
     | dict.fromkeys("falcon_mamba mamba mamba2 rwkv xlstm".split(), NO_KV_CACHE)
-    | dict.fromkeys(
-        "bart beam bert bert-generation big_bird bigbird_pegasus blenderbot blenderbot-small camembert data2vec-text "
-        "electra ernie marian mbart megatron-bert mvp pegasus plbart prophetnet rembert roberta roberta-prelayernorm "
-        "roc_bert roformer trocr whisper xlm xlm-roberta xlm-roberta-xl xmod reformer xlnet".split(),
-        ENCODER_DECODER,
-    )
     | dict.fromkeys("gemma4_assistant gemma4_unified_assistant".split(), "drafts for another model, whose states it reads")
 )
 MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 8}
@@ -120,6 +118,11 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "n_mamba_heads": 8, "attention_hidden_size": 128, "attention_head_dim": 32, "num_key_value_heads": 4,
         "num_query_groups": 4, "kv_channels": 16, "adapter_rank": 8, "num_mem_blocks": 1,
     },
+    "xmod": {"default_language": "en_XX", "languages": ("en_XX",)},
+    "prophetnet": {"num_decoder_layers": LAYERS, "num_encoder_layers": 1, "num_hidden_layers": ...},
+    "reformer": {"axial_pos_embds": False, "attn_layers": ["local", "lsh", "local"]},
+    "roc_bert": {"shape_vocab_size": 8, "pronunciation_vocab_size": 8, "shape_embed_dim": 8, "pronunciation_embed_dim": 8},
+    "xlnet": {"max_position_embeddings": ...},
     "zaya": {"num_experts_per_tok": 1, "layer_types": ["hybrid"] * LAYERS, "router_hidden_size": 16, "sliding_window": ...},
 }
 
@@ -136,6 +139,8 @@ def configuration(name: str) -> Any:
     sizes = {key: value for key, value in SIZES.items() if key in known}
     if "kv_lora_rank" in known:
         sizes |= LATENT
+    if name in DECODERS:
+        sizes |= {"is_decoder": True, "is_encoder_decoder": False}
     for key, value in SPECIAL.get(name, {}).items():
         if value is ...:
             sizes.pop(key, None)
