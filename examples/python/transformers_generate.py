@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hugging Face transformers on folio: a small random Llama generates with stock attention and with folio.
+"""Hugging Face transformers on folio: a small random Llama generates with stock attention and with
+folio.
 
     python examples/python/transformers_generate.py [--dtype float32|bfloat16]
 
-Four ways: `generate` with a FolioCache (also quantised), with transformers' own cache, and `generate_batch` (continuous
-batching) on transformers' own pages. In float32 the greedy tokens are those of stock attention, which is checked. Needs
-torch and transformers; no model is downloaded.
+Four ways: `generate` with a FolioCache (also quantised), with transformers' own cache, and
+`generate_batch` (continuous batching) on transformers' own pages. In float32 the greedy tokens are
+those of stock attention, which is checked. Needs torch and transformers; no model is downloaded.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from __future__ import annotations
 import argparse
 
 import torch
-from transformers import AutoModelForCausalLM, ContinuousBatchingConfig, GenerationConfig, LlamaConfig
+from transformers import (
+    AutoModelForCausalLM,
+    ContinuousBatchingConfig,
+    GenerationConfig,
+    LlamaConfig,
+)
 
 import folio_kv.transformers as folio
 
@@ -24,8 +30,13 @@ def random_llama(dtype: torch.dtype) -> torch.nn.Module:
     """Four layers of 8 query and 2 KV heads of 32; attention matters for what it says."""
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=1000, hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=8,
-        num_key_value_heads=2, initializer_range=0.06,
+        vocab_size=1000,
+        hidden_size=256,
+        intermediate_size=512,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        initializer_range=0.06,
     )
     return AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
 
@@ -43,8 +54,12 @@ def generate(model: torch.nn.Module, implementation: str, cache: object = None) 
     """The new tokens of each prompt, by `generate`."""
     tokens, mask = prompts()
     model.set_attn_implementation(implementation)
-    config = GenerationConfig(max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=0, eos_token_id=None)
-    found = model.generate(tokens, attention_mask=mask, generation_config=config, past_key_values=cache)
+    config = GenerationConfig(
+        max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=0, eos_token_id=None
+    )
+    found = model.generate(
+        tokens, attention_mask=mask, generation_config=config, past_key_values=cache
+    )
     return found[:, tokens.shape[1] :]
 
 
@@ -55,8 +70,12 @@ def generate_batch(model: torch.nn.Module, implementation: str) -> torch.Tensor:
     model.set_attn_implementation(implementation)
     outputs = model.generate_batch(
         inputs=requests,
-        generation_config=GenerationConfig(max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=0, eos_token_id=-1),
-        continuous_batching_config=ContinuousBatchingConfig(page_size=16, num_blocks=64, max_batch_tokens=32),
+        generation_config=GenerationConfig(
+            max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=0, eos_token_id=-1
+        ),
+        continuous_batching_config=ContinuousBatchingConfig(
+            page_size=16, num_blocks=64, max_batch_tokens=32
+        ),
         progress_bar=False,
     )
     by_prompt = {tuple(output.prompt_ids): output.generated_tokens for output in outputs.values()}
@@ -75,7 +94,9 @@ def main() -> None:
         "generate, FolioCache": generate(model, "folio_flash", folio.FolioCache(model.config)),
         "generate, transformers' cache": generate(model, "folio_flash"),
         "generate_batch": generate_batch(model, "folio_flash"),
-        "generate, int8 FolioCache": generate(model, "folio_flash", folio.FolioCache(model.config, dtype="int8")),
+        "generate, int8 FolioCache": generate(
+            model, "folio_flash", folio.FolioCache(model.config, dtype="int8")
+        ),
     }
     print(folio.report(model))
     print(f"{'stock':32}{expected[0, :8].tolist()} ...")

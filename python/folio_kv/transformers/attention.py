@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The attention function that transformers calls for our names.
 
-Three sources of keys and values: the pages of a FolioCache (described tensors: append and attend in one call), the pages
-of transformers' continuous batching (`continuous`), and dense tensors [batch, heads, keys, dim] as no cache or any other
-cache gives them, which are read in place as ragged rows.
+Three sources of keys and values: the pages of a FolioCache (described tensors: append and attend in
+one call), the pages of transformers' continuous batching (`continuous`), and dense tensors [batch,
+heads, keys, dim] as no cache or any other cache gives them, which are read in place as ragged rows.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ def attention(
     cache: Any = None,
     **options: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """transformers' attention interface: query [batch, heads, queries, dim] over key and value [batch, kv_heads, keys, dim].
+    """transformers' attention interface: query [batch, heads, queries, dim] over key and value
+    [batch, kv_heads, keys, dim].
 
-    Returns (output [batch, queries, heads, v_dim], None); what folio does not serve goes to the model's eager attention,
-    which may return its weights.
+    Returns (output [batch, queries, heads, v_dim], None); what folio does not serve goes to the
+    model's eager attention, which may return its weights.
     """
     if hasattr(module, "expand_kv"):
         latent.patch(module)
@@ -54,13 +55,19 @@ def attention(
     return _stock(module, query, key, value, attention_mask, cache, options)
 
 
-def _attend(module: Any, query: Any, key: Any, value: Any, mask: Any, options: dict[str, Any]) -> torch.Tensor:
+def _attend(
+    module: Any, query: Any, key: Any, value: Any, mask: Any, options: dict[str, Any]
+) -> torch.Tensor:
     if isinstance(query, Described):
         query = query.dense()
     if options.get("cu_seq_lens_q") is not None and mask is None:
         return _packed(module, query, key, value, options)
     ask = Ask.read(module, query, key.shape[2], mask, options)
-    if isinstance(key, CachedRows) and isinstance(value, CachedRows) and _belong_together(key, value):
+    if (
+        isinstance(key, CachedRows)
+        and isinstance(value, CachedRows)
+        and _belong_together(key, value)
+    ):
         return _cached(ask, query, key)
     if isinstance(key, latent.ExpandedRows) and isinstance(value, latent.ExpandedRows):
         return _latent(ask, query, key)
@@ -74,8 +81,11 @@ def stored(x: torch.Tensor) -> torch.Tensor:
 
 def _belong_together(key: CachedRows, value: CachedRows) -> bool:
     return (
-        key.layer is value.layer and (key.role, value.role) == (0, 1) and not key.layer.is_latent
-        and key.is_description and value.is_description
+        key.layer is value.layer
+        and (key.role, value.role) == (0, 1)
+        and not key.layer.is_latent
+        and key.is_description
+        and value.is_description
     )
 
 
@@ -116,7 +126,9 @@ KEPT_STEPS = 16
 
 
 def _step_over_rows(ask: Ask, first_rows: tuple[int, ...], context: int) -> Any:
-    """The step over ragged rows; kept for other layers, and, without intervals, for other forwards of the same sizes."""
+    """The step over ragged rows; kept for other layers, and, without intervals, for other forwards
+    of the same sizes.
+    """
     key = (ask.batch, ask.queries, context, first_rows)
     visible = ask.sight.visible
     if visible is not None:
@@ -133,7 +145,9 @@ def _step_over_rows(ask: Ask, first_rows: tuple[int, ...], context: int) -> Any:
 
 
 def ragged(x: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """[batch, heads, keys, dim] as rows [rows, heads, dim] in place, and the rows from one sequence to the next."""
+    """[batch, heads, keys, dim] as rows [rows, heads, dim] in place, and the rows from one sequence
+    to the next.
+    """
     if x.stride(3) != 1 or x.stride(2) <= 0 or (x.shape[0] > 1 and x.stride(0) % x.stride(2)):
         x = x.contiguous()
     between = x.stride(0) // x.stride(2) if x.shape[0] > 1 else 0
@@ -162,7 +176,9 @@ def _dense(ask: Ask, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 
 
 def _packed(module: Any, query: Any, key: Any, value: Any, options: dict[str, Any]) -> torch.Tensor:
-    """Sequences side by side in one row of the batch, as flash attention's variable-length form gives them."""
+    """Sequences side by side in one row of the batch, as flash attention's variable-length form
+    gives them.
+    """
     lengths = options["cu_seq_lens_q"], options["cu_seq_lens_k"]
     if query.shape[0] != 1:
         raise NotServed(f"cu_seq_lens_q with a batch of {query.shape[0]}")
@@ -177,12 +193,18 @@ def _packed(module: Any, query: Any, key: Any, value: Any, options: dict[str, An
     return ask.attend(partial(step.attend, kind, pages, as_tokens(query)))[None]
 
 
-def _stock(module: Any, query: Any, key: Any, value: Any, mask: Any, cache: Any, options: dict[str, Any]) -> Any:
+def _stock(
+    module: Any, query: Any, key: Any, value: Any, mask: Any, cache: Any, options: dict[str, Any]
+) -> Any:
     """The model's own attention over dense tensors."""
     if cache is not None:
         raise NotImplementedError(f"continuous batching: {reporting.reason(module)}")
     query, key, value = (stored(x) for x in (query, key, value))
     if mask is not None:
         mask = stored(mask)
-    options = {name: option for name, option in options.items() if not name.startswith(("cu_seq_lens", "max_length"))}
+    options = {
+        name: option
+        for name, option in options.items()
+        if not name.startswith(("cu_seq_lens", "max_length"))
+    }
     return stock_attention(module)(module, query, key, value, mask, **options)

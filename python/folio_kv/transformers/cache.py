@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`FolioCache`: transformers' cache with K and V in folio's pages.
 
-A layer's `update` stores nothing: it remembers the new rows and hands out described tensors, and the attention function
-appends and attends in one call. Whoever reads the tensors otherwise gets dense copies of the rows, so that stock attention
-works with the cache too. All layers share one pool of pages and one step (plan) per forward and kind of layer.
+A layer's `update` stores nothing: it remembers the new rows and hands out described tensors, and
+the attention function appends and attends in one call. Whoever reads the tensors otherwise gets
+dense copies of the rows, so that stock attention works with the cache too. All layers share one
+pool of pages and one step (plan) per forward and kind of layer.
 
-Layers that keep other states (convolutions, recurrent states) are transformers' own; layers that keep both, and the keys
-of an indexer, are transformers' classes with the attention part in pages.
+Layers that keep other states (convolutions, recurrent states) are transformers' own; layers that
+keep both, and the keys of an indexer, are transformers' classes with the attention part in pages.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ DTYPES = {"int8": "int8", "i8": "int8", "fp8": "fp8", "f8_e4m3": "fp8"}
 
 
 class FolioLayer(cache_utils.DynamicLayer):
-    """One layer's keys and values in pages. `length`: tokens so far; `pending`: new rows that are not appended yet."""
+    """One layer's keys and values in pages. `length`: tokens so far; `pending`: new rows that are
+    not appended yet.
+    """
 
     is_compileable = False
     is_croppable = True
     is_sliding = False
     latent_dims: tuple[int, int] | None = None  # of the latents and of the rotated part (MLA)
 
-    def __init__(self, owner: "FolioCache", is_sliding: bool = False, **kwargs: Any):
+    def __init__(self, owner: FolioCache, is_sliding: bool = False, **kwargs: Any):
         super().__init__()
         self.owner = owner
         self.is_sliding = is_sliding
@@ -74,7 +77,9 @@ class FolioLayer(cache_utils.DynamicLayer):
         owner, key_dim, value_dim = self.owner, key_states.shape[-1], value_states.shape[-1]
         dims = (key_dim + value_dim, None) if self.is_latent else (key_dim, value_dim)
         dtype = owner.dtype if owner.dtype is not None and not self.is_latent else key_states.dtype
-        self.planes = Planes(owner.pool.num_pages, owner.page_size, key_states.shape[1], dims, dtype)
+        self.planes = Planes(
+            owner.pool.num_pages, owner.page_size, key_states.shape[1], dims, dtype
+        )
 
     def take_pending(self) -> tuple[torch.Tensor, torch.Tensor | None] | None:
         """The rows to append, [tokens, heads, dim] each; they count as appended from now on."""
@@ -114,7 +119,9 @@ class FolioLayer(cache_utils.DynamicLayer):
 
     def crop(self, tokens_to_remove: int) -> None:
         if tokens_to_remove > 0:
-            raise folio_kv.Error(f"tokens_to_remove: expected 0 or a negative number, got {tokens_to_remove}")
+            raise folio_kv.Error(
+                f"tokens_to_remove: expected 0 or a negative number, got {tokens_to_remove}"
+            )
         self.flush()
         self.length = max(0, self.length + tokens_to_remove)
 
@@ -134,14 +141,17 @@ def as_rows(x: torch.Tensor) -> torch.Tensor:
 class FolioCache(cache_utils.Cache):
     """A cache for `past_key_values` whose keys and values live in folio's pages.
 
-    config: the model's configuration. dtype: None for the model's own, or "int8" or "fp8" (one float32 scale for each
-    token and head); latent rows (MLA) stay in the model's dtype. capacity: tokens that each row has room for at first
-    (None: what the first forward brings, and as much again); it doubles when it is full. page_size: tokens of a page.
+    config: the model's configuration. dtype: None for the model's own, or "int8" or "fp8" (one
+    float32 scale for each token and head); latent rows (MLA) stay in the model's dtype. capacity:
+    tokens that each row has room for at first (None: what the first forward brings, and as much
+    again); it doubles when it is full. page_size: tokens of a page.
 
     Errors: folio_kv.Error for another dtype, or numbers below 1.
     """
 
-    def __init__(self, config: Any, *, dtype: Any = None, capacity: int | None = None, page_size: int = 64):
+    def __init__(
+        self, config: Any, *, dtype: Any = None, capacity: int | None = None, page_size: int = 64
+    ):
         if dtype is not None and dtype not in DTYPES:
             raise folio_kv.Error(f'dtype: expected None, "int8" or "fp8", got {dtype!r}')
         for name, value in (("capacity", capacity), ("page_size", page_size)):
@@ -154,7 +164,9 @@ class FolioCache(cache_utils.Cache):
         self._steps: dict[Any, Any] = {}
         config = config.get_text_config(decoder=True)
         types, arguments = cache_utils.get_layer_types_and_kwargs(config)
-        super().__init__(layers=[self._layer(*x) for x in zip(types, arguments, config.per_layer_config)])
+        super().__init__(
+            layers=[self._layer(*x) for x in zip(types, arguments, config.per_layer_config)]
+        )
 
     def _layer(self, kind: str, arguments: dict[str, Any], config: Any) -> Any:
         from .cache_layers import LAYERS
@@ -162,7 +174,10 @@ class FolioCache(cache_utils.Cache):
         if kind not in LAYERS:
             return cache_utils.DYNAMIC_LAYER_TYPE_MAPPING[kind](**arguments)
         layer = LAYERS[kind](self, is_sliding="sliding" in kind or "chunked" in kind, **arguments)
-        rank, rope = getattr(config, "kv_lora_rank", None), getattr(config, "qk_rope_head_dim", None)
+        rank, rope = (
+            getattr(config, "kv_lora_rank", None),
+            getattr(config, "qk_rope_head_dim", None),
+        )
         layer.latent_dims = (rank, rope) if rank and rope else None
         return layer
 
@@ -170,11 +185,15 @@ class FolioCache(cache_utils.Cache):
         return [layer for layer in self.layers if isinstance(layer, FolioLayer)]
 
     def make_room(self, rows: int, length: int) -> None:
-        """Pages for `length` tokens of each of `rows` rows; called before a layer's rows are appended."""
+        """Pages for `length` tokens of each of `rows` rows; called before a layer's rows are
+        appended.
+        """
         if self.pool is None:
             self.pool = RowPool(rows, self.capacity or 2 * length, self.page_size)
         if rows != len(self.pool.ids):
-            raise folio_kv.Error(f"key_states: expected {len(self.pool.ids)} rows as before, got {rows}")
+            raise folio_kv.Error(
+                f"key_states: expected {len(self.pool.ids)} rows as before, got {rows}"
+            )
         copies = self.pool.extend(length)
         if copies is None:
             self._grow(length)
@@ -191,7 +210,9 @@ class FolioCache(cache_utils.Cache):
             if old is None:
                 continue
             dims = (old.key.shape[-1], None if old.value is None else old.value.shape[-1])
-            layer.planes = Planes(self.pool.num_pages, self.page_size, old.key.shape[1], dims, old.dtype)
+            layer.planes = Planes(
+                self.pool.num_pages, self.page_size, old.key.shape[1], dims, old.dtype
+            )
             if copies:
                 folio_kv.copy_pages([old.pages], [layer.planes.pages], copies)
         self._copy(self.pool.extend(length))
@@ -203,7 +224,9 @@ class FolioCache(cache_utils.Cache):
             self.pool.pool.take_copies()  # says that they have run
 
     def step(self, start: int, new: int, sight: Sight | None = None) -> Any:
-        """The step that puts `new` tokens of each row behind its first `start`; layers that ask alike share it."""
+        """The step that puts `new` tokens of each row behind its first `start`; layers that ask
+        alike share it.
+        """
         if self._key != (start, new):
             self._key = (start, new)
             self._steps.clear()
@@ -214,7 +237,11 @@ class FolioCache(cache_utils.Cache):
             rows = len(self.pool.ids)
             table, row_starts = self.pool.table()
             step = folio_kv.Step(
-                [new * i for i in range(rows + 1)], [start + new] * rows, table, row_starts=row_starts, visible=visible
+                [new * i for i in range(rows + 1)],
+                [start + new] * rows,
+                table,
+                row_starts=row_starts,
+                visible=visible,
             )
             found = self._steps[key] = (step, visible)
         return found[0]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers of a FolioCache by transformers' layer types: attention in pages, other states as transformers keeps them."""
+"""The layers of a FolioCache by transformers' layer types: attention in pages, other states as
+transformers keeps them.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class FolioHybridLayer(cache_utils.LinearAttentionAndFullAttentionLayer, FolioLa
 
     is_compileable = False
 
-    def __init__(self, owner: Any, number_of_states: int = 1, is_sliding: bool = False, **kwargs: Any):
+    def __init__(
+        self, owner: Any, number_of_states: int = 1, is_sliding: bool = False, **kwargs: Any
+    ):
         FolioLayer.__init__(self, owner, is_sliding)
         cache_utils.LinearAttentionLayer.__init__(self, number_of_states=number_of_states)
 

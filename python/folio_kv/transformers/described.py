@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors that are described instead of stored.
 
-transformers hands masks, keys and values from one of its parts to another as tensors. Here those tensors know where their
-content comes from, and folio's attention function reads that instead of the content. Whoever else computes with one gets
-the dense tensor: it is made at the first use, so a model that slices its mask or changes its keys behind the cache still
-computes what it would compute without folio.
+transformers hands masks, keys and values from one of its parts to another as tensors. Here those
+tensors know where their content comes from, and folio's attention function reads that instead of
+the content. Whoever else computes with one gets the dense tensor: it is made at the first use, so a
+model that slices its mask or changes its keys behind the cache still computes what it would compute
+without folio.
 """
 
 from __future__ import annotations
@@ -18,21 +19,29 @@ __all__ = ["Described", "version_of"]
 
 
 def version_of(x: torch.Tensor) -> int | None:
-    """How often `x` or a view of it was written to; None where torch does not count (inference tensors)."""
+    """How often `x` or a view of it was written to; None where torch does not count (inference
+    tensors).
+    """
     return None if x.is_inference() else x._version
 
 
 class Described(torch.Tensor):
-    """A tensor of known shape, dtype and device whose content `make_dense` (of a subclass) makes when it is asked for."""
+    """A tensor of known shape, dtype and device whose content `make_dense` (of a subclass) makes
+    when it is asked for.
+    """
 
     _dense: torch.Tensor | None
     _is_written: bool
 
     @staticmethod
-    def __new__(cls, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, **members: Any):
+    def __new__(
+        cls, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, **members: Any
+    ):
         return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)
 
-    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, **members: Any):
+    def __init__(
+        self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, **members: Any
+    ):
         self._dense = None
         self._is_written = False
         for name, value in members.items():
@@ -49,11 +58,13 @@ class Described(torch.Tensor):
 
     @property
     def is_description(self) -> bool:
-        """False once somebody has written to the dense tensor: from then on only that one counts."""
+        """False once somebody has written to the dense tensor: then only that one counts."""
         return not self._is_written
 
     def before_view(self) -> None:
-        """Called before somebody gets a view of the dense tensor, through which it can be written to unseen."""
+        """Called before somebody gets a view of the dense tensor, through which it can be written
+        to unseen.
+        """
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"{type(self).__name__}(shape={tuple(self.shape)}, dtype={self.dtype})"

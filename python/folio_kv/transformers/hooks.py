@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where folio enters transformers: registered names, and the one private method that would turn one of them away."""
+"""Where folio enters transformers: registered names, and the one private method that would turn one
+of them away.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def why_not_version(text: str) -> str | None:
     if first <= _version(text) < behind:
         return None
     expected = f"{first[0]}.{first[1]} up to, not including, {behind[0]}.{behind[1]}"
-    return f"transformers: expected a version from {expected} (folio is tested with these), got {text}"
+    return (
+        f"transformers: expected a version from {expected} (folio is tested with these), got {text}"
+    )
 
 
 def _missing_hooks() -> list[str]:
@@ -34,24 +38,34 @@ def _missing_hooks() -> list[str]:
     from transformers.generation.continuous_batching import cache as continuous
 
     wanted = {
-        cache_utils: "Cache DynamicLayer DynamicIndexedLayer LinearAttentionAndFullAttentionLayer LinearAttentionLayer "
+        cache_utils: "Cache DynamicLayer DynamicIndexedLayer LinearAttentionLayer "
+        "LinearAttentionAndFullAttentionLayer "
         "DYNAMIC_LAYER_TYPE_MAPPING get_layer_types_and_kwargs",
-        masking_utils: "AttentionMaskInterface and_masks causal_mask_function bidirectional_mask_function eager_mask "
-        "sliding_window_overlay sliding_window_bidirectional_overlay chunked_overlay prepare_padding_mask",
+        masking_utils: "AttentionMaskInterface and_masks causal_mask_function eager_mask "
+        "bidirectional_mask_function sliding_window_overlay sliding_window_bidirectional_overlay "
+        "chunked_overlay prepare_padding_mask",
         modeling_utils: "AttentionInterface PreTrainedModel",
         modeling_utils.PreTrainedModel: "_check_and_adjust_attn_implementation",
         continuous: "PagedAttentionCache",
     }
-    return [f"{of.__name__}.{name}" for of, names in wanted.items() for name in names.split() if not hasattr(of, name)]
+    return [
+        f"{of.__name__}.{name}"
+        for of, names in wanted.items()
+        for name in names.split()
+        if not hasattr(of, name)
+    ]
 
 
 def register() -> None:
-    """Makes `attn_implementation="folio"` and `"folio_flash"` known to transformers; a second call changes nothing.
+    """Makes `attn_implementation="folio"` and `"folio_flash"` known to transformers; a second call
+    changes nothing.
 
-    "folio_flash" is the name for every use: `generate_batch` takes only names with "flash" in them. "folio" is the name for
-    models that do something of their own for flash names; Llama 4's chunks beyond one chunk are refused under those.
+    "folio_flash" is the name for every use: `generate_batch` takes only names with "flash" in them.
+    "folio" is the name for models that do something of their own for flash names; Llama 4's chunks
+    beyond one chunk are refused under those.
 
-    Errors: folio_kv.Unsupported for a version of transformers that folio was not tested with, or that lacks a hook.
+    Errors: folio_kv.Unsupported for a version of transformers that folio was not tested with, or
+    that lacks a hook.
     """
     import transformers
 
@@ -74,7 +88,9 @@ def register() -> None:
 
 
 def _accept_names(kind: Any) -> None:
-    """Names with "flash" would be looked up among flash-attention packages, or replaced by a model's own choice."""
+    """Names with "flash" would be looked up among flash-attention packages, or replaced by a
+    model's own choice.
+    """
     original = kind._check_and_adjust_attn_implementation
     if hasattr(original, "__wrapped__"):
         return

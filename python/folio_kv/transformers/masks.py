@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which keys each query sees: transformers' masks, read instead of built.
 
-transformers composes a mask from functions of (batch, head, query, key) and a 2-D padding mask. `describe_mask`, registered
-as the mask function of our names, returns a `MaskTensor`: it keeps what the mask was composed from and becomes eager's
-dense mask only where a model computes with it. `Sight` is what the attention function needs:
+transformers composes a mask from functions of (batch, head, query, key) and a 2-D padding mask.
+`describe_mask`, registered as the mask function of our names, returns a `MaskTensor`: it keeps what
+the mask was composed from and becomes eager's dense mask only where a model computes with it.
+`Sight` is what the attention function needs:
 
 - a `Pattern` (causal, window, chunk) that a kind of layer expresses, or
 - intervals: one run of visible positions for each query (padding, packed sequences, prefixes), or
@@ -12,8 +13,9 @@ dense mask only where a model computes with it. `Sight` is what the attention fu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from transformers import masking_utils
@@ -26,7 +28,9 @@ __all__ = ["MaskTensor", "Pattern", "Sight", "describe_mask", "sight_of"]
 
 
 class Pattern(NamedTuple):
-    """The query at position p sees p - left to p + right, within its chunk; -1: unlimited, chunk 0: no chunks."""
+    """The query at position p sees p - left to p + right, within its chunk; -1: unlimited, chunk 0:
+    no chunks.
+    """
 
     left: int = -1
     right: int = 0
@@ -37,8 +41,9 @@ class Pattern(NamedTuple):
 class Sight:
     """What the queries of one call see.
 
-    Shapes: visible: (begin, end), int32 [batch * queries] each, key indices; bias: float32 [heads or 1, batch * queries,
-    keys]. `context` is the number of keys that take part. With `visible` the pattern is not used; a bias joins either.
+    Shapes: visible: (begin, end), int32 [batch * queries] each, key indices; bias: float32 [heads
+    or 1, batch * queries, keys]. `context` is the number of keys that take part. With `visible` the
+    pattern is not used; a bias joins either.
     """
 
     pattern: Pattern
@@ -58,9 +63,11 @@ def _is_made_by(function: Callable, maker: Callable) -> bool:
 
 
 def read_pattern(function: Callable) -> tuple[Pattern, torch.Tensor | None] | None:
-    """The pattern of one of transformers' mask functions and the [batch] positions where chunks begin to count.
+    """The pattern of one of transformers' mask functions and the [batch] positions where chunks
+    begin to count.
 
-    None if the function is not one of those that a pattern can express: its dense mask has to be looked at.
+    None if the function is not one of those that a pattern can express: its dense mask has to be
+    looked at.
     """
     if function is masking_utils.causal_mask_function:
         return Pattern(), None
@@ -87,16 +94,20 @@ def _intersection(parts: list) -> tuple[Pattern, torch.Tensor | None] | None:
         other, its_origin = part
         if pattern.chunk and other.chunk:
             return None
-        narrower = [min(a, b) if min(a, b) >= 0 else max(a, b) for a, b in zip(pattern[:2], other[:2])]
+        narrower = [
+            min(a, b) if min(a, b) >= 0 else max(a, b) for a, b in zip(pattern[:2], other[:2])
+        ]
         pattern = Pattern(*narrower, chunk=pattern.chunk or other.chunk)
         origin = its_origin if its_origin is not None else origin
     return pattern, origin
 
 
 class MaskTensor(Described):
-    """Eager's mask [batch, 1, queries, keys], described: 0 or the dtype's least value where it becomes dense.
+    """Eager's mask [batch, 1, queries, keys], described: 0 or the dtype's least value where it
+    becomes dense.
 
-    Members: function, arguments (of eager_mask), q_offset, kv_offset, padding (bool [batch, keys] or None).
+    Members: function, arguments (of eager_mask), q_offset, kv_offset, padding (bool [batch, keys]
+    or None).
     """
 
     function: Callable
@@ -113,7 +124,9 @@ class MaskTensor(Described):
 
     @property
     def is_description(self) -> bool:
-        return not self._is_written and (self._kept is None or torch.equal(self._kept, self.dense()))
+        return not self._is_written and (
+            self._kept is None or torch.equal(self._kept, self.dense())
+        )
 
     def make_dense(self) -> torch.Tensor:
         return masking_utils.eager_mask(**self.arguments)
@@ -132,9 +145,15 @@ class MaskTensor(Described):
         batch, _, queries, keys = self.shape
         if origin is not None and not bool(origin.any()):
             origin = None
-        context = min(keys, self.q_offset + queries - self.kv_offset) if pattern.right == 0 else keys
+        context = (
+            min(keys, self.q_offset + queries - self.kv_offset) if pattern.right == 0 else keys
+        )
         is_aligned = self.q_offset + queries == self.kv_offset + context
-        if self.padding is None and is_aligned and not (pattern.chunk and (self.kv_offset or origin is not None)):
+        if (
+            self.padding is None
+            and is_aligned
+            and not (pattern.chunk and (self.kv_offset or origin is not None))
+        ):
             return Sight(pattern, context)
         begin, end = self._pattern_bounds(pattern, origin)
         begin, end = begin.expand(batch, queries), end.expand(batch, queries)
@@ -145,7 +164,9 @@ class MaskTensor(Described):
             begin, end = torch.maximum(begin, first[:, None]), torch.minimum(end, last[:, None])
         return Sight(pattern, context, visible=_as_visible(begin, end, context))
 
-    def _pattern_bounds(self, pattern: Pattern, origin: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    def _pattern_bounds(
+        self, pattern: Pattern, origin: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Key indices [batch or 1, queries] that the pattern shows to each query: [begin, end)."""
         position = torch.arange(self.shape[2])[None] + (self.q_offset - self.kv_offset)
         begin, end = torch.zeros_like(position), torch.full_like(position, self.shape[3])
@@ -155,18 +176,27 @@ class MaskTensor(Described):
             end = torch.minimum(end, position + pattern.right + 1)
         if pattern.chunk:
             shift = self.kv_offset - (0 if origin is None else origin[:, None])
-            start = (position + shift).div(pattern.chunk, rounding_mode="floor") * pattern.chunk - shift
+            start = (position + shift).div(
+                pattern.chunk, rounding_mode="floor"
+            ) * pattern.chunk - shift
             begin, end = torch.maximum(begin, start), torch.minimum(end, start + pattern.chunk)
         return begin, end
 
 
-def _as_visible(begin: torch.Tensor, end: torch.Tensor, context: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _as_visible(
+    begin: torch.Tensor, end: torch.Tensor, context: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     begin = begin.clamp(0, context)
-    return tuple(x.to(torch.int32).flatten().contiguous() for x in (begin, end.clamp(max=context).maximum(begin)))
+    return tuple(
+        x.to(torch.int32).flatten().contiguous()
+        for x in (begin, end.clamp(max=context).maximum(begin))
+    )
 
 
 def _runs(allowed: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """First allowed index and the one behind the last along the last dimension; (None, None) if one has holes."""
+    """First allowed index and the one behind the last along the last dimension; (None, None) if one
+    has holes.
+    """
     length = allowed.shape[-1]
     as_int = allowed.to(torch.uint8)
     count = as_int.sum(-1, dtype=torch.int64)
@@ -176,7 +206,9 @@ def _runs(allowed: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | No
 
 
 def sight_of_dense(mask: torch.Tensor, keys: int) -> Sight:
-    """What a dense mask [batch, 1 or heads, queries, >= keys] shows: bool (True: seen), or added to the logits."""
+    """What a dense mask [batch, 1 or heads, queries, >= keys] shows: bool (True: seen), or added to
+    the logits.
+    """
     mask = mask[..., :keys]
     batch, heads, queries, _ = mask.shape
     context, bidirectional = keys, Pattern(right=-1)
@@ -191,14 +223,21 @@ def sight_of_dense(mask: torch.Tensor, keys: int) -> Sight:
             return Sight(bidirectional, context, visible=_as_visible(first, last, context))
     bias = torch.zeros(()) if mask.dtype == torch.bool else mask.float()
     bias = torch.where(allowed, bias, -torch.inf)
-    return Sight(bidirectional, context, bias=bias.permute(1, 0, 2, 3).reshape(heads, batch * queries, keys).contiguous())
+    return Sight(
+        bidirectional,
+        context,
+        bias=bias.permute(1, 0, 2, 3).reshape(heads, batch * queries, keys).contiguous(),
+    )
 
 
-def sight_of(mask: torch.Tensor | None, batch: int, queries: int, keys: int, causal: bool, window: int | None) -> Sight:
-    """What the queries of a call see: [batch, heads, queries, dim] over keys [batch, heads, keys, dim].
+def sight_of(
+    mask: torch.Tensor | None, batch: int, queries: int, keys: int, causal: bool, window: int | None
+) -> Sight:
+    """What the queries of a call see: [batch, heads, queries, dim] over keys [batch, heads, keys,
+    dim].
 
-    Without a mask the call's own flags count: `causal` (the last query sees all keys) and `window`, the last so many keys.
-    Errors: folio_kv.Error for a mask of another shape.
+    Without a mask the call's own flags count: `causal` (the last query sees all keys) and `window`,
+    the last so many keys. Errors: folio_kv.Error for a mask of another shape.
     """
     if mask is None:
         left = -1 if window is None else window - 1
@@ -212,14 +251,24 @@ def sight_of(mask: torch.Tensor | None, batch: int, queries: int, keys: int, cau
         return known[2]
     if stored.dim() == 2:
         stored = _with_padding(stored, queries, keys, causal, window)
-    if stored.dim() != 4 or stored.shape[2] != queries or stored.shape[3] < keys or stored.shape[0] not in (1, batch):
-        raise folio_kv.Error(f"attention_mask: expected [{batch}, 1 or heads, {queries}, {keys}], got {tuple(mask.shape)}")
+    if (
+        stored.dim() != 4
+        or stored.shape[2] != queries
+        or stored.shape[3] < keys
+        or stored.shape[0] not in (1, batch)
+    ):
+        raise folio_kv.Error(
+            f"attention_mask: expected [{batch}, 1 or heads, {queries}, {keys}], "
+            f"got {tuple(mask.shape)}"
+        )
     found = sight_of_dense(stored.expand(batch, -1, -1, -1), keys)
     mask._folio_sight = (version, keys, found)
     return found
 
 
-def _with_padding(padding: torch.Tensor, queries: int, keys: int, causal: bool, window: int | None) -> torch.Tensor:
+def _with_padding(
+    padding: torch.Tensor, queries: int, keys: int, causal: bool, window: int | None
+) -> torch.Tensor:
     """The mask [batch, 1, queries, keys] of a 2-D padding mask beside the call's own flags."""
     query = torch.arange(queries)[:, None] + (keys - queries)
     key = torch.arange(keys)[None]
@@ -243,10 +292,19 @@ def describe_mask(
     device: torch.device | str = "cpu",
     **kwargs: Any,
 ) -> MaskTensor:
-    """transformers' mask function for our names: the mask [batch, 1, queries, keys], described and not built."""
+    """transformers' mask function for our names: the mask [batch, 1, queries, keys], described and
+    not built.
+    """
     arguments = dict(
-        batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,
-        mask_function=mask_function, attention_mask=attention_mask, dtype=dtype, device=device,
+        batch_size=batch_size,
+        q_length=q_length,
+        kv_length=kv_length,
+        q_offset=q_offset,
+        kv_offset=kv_offset,
+        mask_function=mask_function,
+        attention_mask=attention_mask,
+        dtype=dtype,
+        device=device,
         use_vmap=kwargs.get("use_vmap", False),
     )
     padding = masking_utils.prepare_padding_mask(attention_mask, kv_length, kv_offset)
@@ -254,6 +312,13 @@ def describe_mask(
         padding = padding[:, kv_offset : kv_offset + kv_length].bool()
         padding = None if bool(padding.all()) else padding
     return MaskTensor(
-        (batch_size, 1, q_length, kv_length), dtype, device, function=mask_function, arguments=arguments,
-        q_offset=int(q_offset), kv_offset=int(kv_offset), padding=padding, sight=None,
+        (batch_size, 1, q_length, kv_length),
+        dtype,
+        device,
+        function=mask_function,
+        arguments=arguments,
+        q_offset=int(q_offset),
+        kv_offset=int(kv_offset),
+        padding=padding,
+        sight=None,
     )

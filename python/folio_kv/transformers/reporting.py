@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["LayerReport", "Report", "not_served", "reason", "report", "served"]
 
-_outcomes: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
+_outcomes: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
 def served(module: Any) -> None:
@@ -46,7 +46,9 @@ class Report:
         if not self.layers:
             return "no attention layers"
         width = max(len(layer.name) for layer in self.layers)
-        rows = [f"{x.name:<{width}}  {x.served_by or '-':<6} {x.reason}".rstrip() for x in self.layers]
+        rows = [
+            f"{x.name:<{width}}  {x.served_by or '-':<6} {x.reason}".rstrip() for x in self.layers
+        ]
         return "\n".join(rows)
 
 
@@ -63,20 +65,25 @@ def _layer_report(name: str, module: Any) -> LayerReport:
         why = _outcomes[module]
         return LayerReport(name, "stock" if why else "folio", why)
     if not _calls_the_interface(module):
-        return LayerReport(name, "stock", f"{type(module).__name__} has attention of its own, it asks for no other")
+        return LayerReport(
+            name, "stock", f"{type(module).__name__} has attention of its own, it asks for no other"
+        )
     return LayerReport(name, "", "not called yet")
 
 
 def report(model: Any) -> Report:
     """Which attention layers of `model` the last forward ran on folio, and why not the others.
 
-    Call it after a forward or `generate`: whether a layer is served depends on its calls (masks, sinks, dtypes). Before, it
-    tells only which layers cannot be reached. Layers are the modules whose class name ends in "Attention", and whatever
-    else has called folio.
+    Call it after a forward or `generate`: whether a layer is served depends on its calls (masks,
+    sinks, dtypes). Before, it tells only which layers cannot be reached. Layers are the modules
+    whose class name ends in "Attention", and whatever else has called folio.
     """
     found = []
     for name, module in model.named_modules():
         if module in _outcomes or type(module).__name__.endswith("Attention"):
-            if module in _outcomes or not any(child is not module and type(child).__name__.endswith("Attention") for child in module.modules()):
+            if module in _outcomes or not any(
+                child is not module and type(child).__name__.endswith("Attention")
+                for child in module.modules()
+            ):
                 found.append(_layer_report(name, module))
     return Report(tuple(found))

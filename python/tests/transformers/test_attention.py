@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attention function beside eager: dtypes, masks, options, and what goes to the model's own attention."""
+"""The attention function beside eager: dtypes, masks, options, and what goes to the model's own
+attention.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from architectures import build
+from comparison import prompts
 from transformers import AutoModel, BertConfig, T5Config, T5ForConditionalGeneration
 
 import folio_kv.transformers as folio
-from architectures import build
-from comparison import prompts
 from folio_kv.transformers.attention import attention
 from folio_kv.transformers.problem import Ask, NotServed, stock_attention
 
@@ -24,13 +26,17 @@ class Layer(torch.nn.Module):
         self.num_key_value_groups, self.is_causal, self.layer_idx = group, is_causal, 0
 
 
-def operands(batch: int, queries: int, keys: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+def operands(
+    batch: int, queries: int, keys: int, dtype: torch.dtype = torch.float32
+) -> list[torch.Tensor]:
     g = torch.Generator().manual_seed(0)
     sizes = [(batch, 4, queries, 16), (batch, 2, keys, 16), (batch, 2, keys, 16)]
     return [torch.randn(size, generator=g).to(dtype) for size in sizes]
 
 
-def by_hand(q: Any, k: Any, v: Any, seen: torch.Tensor, scale: float = 0.25, cap: float | None = None) -> torch.Tensor:
+def by_hand(
+    q: Any, k: Any, v: Any, seen: torch.Tensor, scale: float = 0.25, cap: float | None = None
+) -> torch.Tensor:
     """[batch, queries, heads, dim] in double; seen: bool, or added to the logits."""
     k, v = (x.double().repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
     logits = q.double() @ k.transpose(2, 3) * scale
@@ -49,13 +55,19 @@ def logits(model: Any, implementation: str, **inputs: Any) -> torch.Tensor:
         return model(**inputs, use_cache=False)[0]
 
 
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2), (torch.float16, 3e-3)])
+@pytest.mark.parametrize(
+    ("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2), (torch.float16, 3e-3)]
+)
 @pytest.mark.parametrize("batch", [1, 3])
-def test_dense_keys_are_attended_to_in_every_float(batch: int, dtype: torch.dtype, bound: float) -> None:
+def test_dense_keys_are_attended_to_in_every_float(
+    batch: int, dtype: torch.dtype, bound: float
+) -> None:
     q, k, v = operands(batch, 5, 11, dtype)
     out, weights = attention(Layer(2), q, k, v, scaling=0.25)
     assert out.shape == (batch, 5, 4, 16) and out.dtype == dtype and weights is None
-    torch.testing.assert_close(out.double(), by_hand(q, k, v, lower_right(5, 11)), atol=bound, rtol=bound)
+    torch.testing.assert_close(
+        out.double(), by_hand(q, k, v, lower_right(5, 11)), atol=bound, rtol=bound
+    )
 
 
 def test_keys_of_any_strides_are_read_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +104,9 @@ def test_a_window_without_a_mask_is_the_callers() -> None:
 def test_softcap_and_scale() -> None:
     q, k, v = operands(2, 5, 11)
     out, _ = attention(Layer(2), q, k, v, scaling=0.7, softcap=2.0)
-    torch.testing.assert_close(out.double(), by_hand(q, k, v, lower_right(5, 11), 0.7, 2.0), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        out.double(), by_hand(q, k, v, lower_right(5, 11), 0.7, 2.0), atol=1e-5, rtol=1e-5
+    )
 
 
 def test_a_position_bias_joins_the_mask() -> None:
@@ -115,7 +129,9 @@ def test_indices_are_the_only_keys_seen() -> None:
 @pytest.mark.parametrize("of_each_query", [False, True])
 def test_sinks_join_the_denominator(name: str, of_each_query: bool) -> None:
     q, k, v = operands(2, 5, 11)
-    sinks = torch.randn((2, 4, 5, 1) if of_each_query else (4,), generator=torch.Generator().manual_seed(1))
+    sinks = torch.randn(
+        (2, 4, 5, 1) if of_each_query else (4,), generator=torch.Generator().manual_seed(1)
+    )
     out, _ = attention(Layer(2), q, k, v, scaling=0.25, **{name: sinks})
     column = sinks if of_each_query else sinks.view(1, 4, 1, 1).expand(2, 4, 5, 1)
     k4, v4 = (x.double().repeat_interleave(2, 1) for x in (k, v))
@@ -165,13 +181,21 @@ def test_masks_of_the_user_are_kept(kind: str) -> None:
     seen = (real[:, None, None, :] * torch.ones(21, 21).tril()).bool()
     added = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
     given = {"4-D bool": seen, "4-D float": added}.get(kind, real)
-    expected = logits(model, "eager", input_ids=tokens, attention_mask=added if given is seen else given)
+    expected = logits(
+        model, "eager", input_ids=tokens, attention_mask=added if given is seen else given
+    )
     got = logits(model, "folio_flash", input_ids=tokens, attention_mask=given)
     torch.testing.assert_close(got[real.bool()], expected[real.bool()], atol=1e-4, rtol=0)
 
 
 def test_encoders_see_both_sides() -> None:
-    sizes = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, vocab_size=96)
+    sizes = dict(
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=96,
+        vocab_size=96,
+    )
     torch.manual_seed(0)
     model = AutoModel.from_config(BertConfig(**sizes, initializer_range=0.1)).eval()
     tokens, mask = prompts()
@@ -183,7 +207,13 @@ def test_encoders_see_both_sides() -> None:
 
 def test_encoders_with_decoders_cross_and_carry_a_bias() -> None:
     config = T5Config(
-        vocab_size=96, d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0,
+        vocab_size=96,
+        d_model=64,
+        d_kv=16,
+        d_ff=96,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=0,
         eos_token_id=None,
     )
     torch.manual_seed(0)
@@ -202,7 +232,9 @@ def test_inference_mode_is_served() -> None:
     expected = logits(model, "eager", input_ids=tokens, attention_mask=mask)
     model.set_attn_implementation("folio")
     with torch.inference_mode():
-        got = model(input_ids=tokens, attention_mask=mask, past_key_values=folio.FolioCache(model.config)).logits
+        got = model(
+            input_ids=tokens, attention_mask=mask, past_key_values=folio.FolioCache(model.config)
+        ).logits
     torch.testing.assert_close(got[mask.bool()], expected[mask.bool()], atol=1e-4, rtol=0)
 
 
@@ -213,12 +245,16 @@ def test_training_goes_to_the_models_own_attention_with_the_reason() -> None:
     loss = model(input_ids=tokens, labels=tokens).loss
     loss.backward()
     assert model.model.layers[0].self_attn.q_proj.weight.grad is not None
-    assert {(x.served_by, x.reason[:9]) for x in folio.report(model).layers} == {("stock", "gradients")}
+    assert {(x.served_by, x.reason[:9]) for x in folio.report(model).layers} == {
+        ("stock", "gradients")
+    }
 
 
 def test_sinks_of_another_shape_are_not_served() -> None:
     q, k, v = operands(1, 5, 11)
-    with pytest.raises(NotServed, match=r"sinks of shape \(3,\): expected one for each of 4 query heads"):
+    with pytest.raises(
+        NotServed, match=r"sinks of shape \(3,\): expected one for each of 4 query heads"
+    ):
         Ask.read(Layer(2), q, 11, None, {"s_aux": torch.zeros(3)})
 
 

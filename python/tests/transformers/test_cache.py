@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FolioCache: generation with it gives the tokens of transformers' own caches, whatever is done to its rows."""
+"""FolioCache: generation with it gives the tokens of transformers' own caches, whatever is done to
+its rows.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from architectures import build
+from comparison import greedy, prompts
 from transformers import DynamicCache, EncoderDecoderCache, GenerationConfig, StaticCache
 
 import folio_kv
 import folio_kv.transformers as folio
-from architectures import build
-from comparison import greedy, prompts
 from folio_kv.transformers import FolioCache
 
 KINDS = ("llama", "gemma2", "deepseek_v3", "gemma3n_text")
@@ -24,10 +26,14 @@ def generate(model: Any, implementation: str, cache: Any = None, **options: Any)
     config = greedy()
     config.output_logits = config.return_dict_in_generate = None
     config.update(**options)
-    return model.generate(tokens, attention_mask=mask, generation_config=config, past_key_values=cache)
+    return model.generate(
+        tokens, attention_mask=mask, generation_config=config, past_key_values=cache
+    )
 
 
-def logits_after(model: Any, implementation: str, cache: Any, steps: list[torch.Tensor]) -> list[torch.Tensor]:
+def logits_after(
+    model: Any, implementation: str, cache: Any, steps: list[torch.Tensor]
+) -> list[torch.Tensor]:
     model.set_attn_implementation(implementation)
     with torch.no_grad():
         return [model(input_ids=tokens, past_key_values=cache).logits for tokens in steps]
@@ -45,7 +51,9 @@ def served(model: Any) -> bool:
 def test_beams_give_eagers_tokens(kind: str) -> None:
     model = build(kind)
     expected = generate(model, "eager", num_beams=3)
-    assert torch.equal(generate(model, "folio_flash", FolioCache(model.config, page_size=4), num_beams=3), expected)
+    assert torch.equal(
+        generate(model, "folio_flash", FolioCache(model.config, page_size=4), num_beams=3), expected
+    )
     assert served(model)
 
 
@@ -73,7 +81,9 @@ def test_beams_grow_and_fork() -> None:
     model = build("gemma2")
     expected = generate(model, "eager", num_beams=4, max_new_tokens=24)
     cache = FolioCache(model.config, page_size=4, capacity=22)
-    assert torch.equal(generate(model, "folio_flash", cache, num_beams=4, max_new_tokens=24), expected)
+    assert torch.equal(
+        generate(model, "folio_flash", cache, num_beams=4, max_new_tokens=24), expected
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,8 +94,12 @@ def test_a_cropped_cache_continues_where_it_was_cut(kind: str) -> None:
     logits_after(model, "folio", cache, steps[:2])
     cache.crop(-6)
     assert cache.get_seq_length() == 11
-    expected = logits_after(model, "eager", DynamicCache(config=model.config), [steps[0], steps[2]])[1]
-    torch.testing.assert_close(logits_after(model, "folio", cache, steps[2:])[0], expected, atol=1e-4, rtol=0)
+    expected = logits_after(
+        model, "eager", DynamicCache(config=model.config), [steps[0], steps[2]]
+    )[1]
+    torch.testing.assert_close(
+        logits_after(model, "folio", cache, steps[2:])[0], expected, atol=1e-4, rtol=0
+    )
 
 
 def test_a_reset_cache_serves_other_rows() -> None:
@@ -96,7 +110,9 @@ def test_a_reset_cache_serves_other_rows() -> None:
     assert cache.get_seq_length() == 0
     tokens = [random_tokens(2, 9, seed=8)]
     expected = logits_after(model, "eager", None, tokens)[0]
-    torch.testing.assert_close(logits_after(model, "folio", cache, tokens)[0], expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        logits_after(model, "folio", cache, tokens)[0], expected, atol=1e-4, rtol=0
+    )
 
 
 def test_repeated_and_selected_rows_continue() -> None:
@@ -154,7 +170,9 @@ def test_a_quantised_cache_is_read_by_stock_attention() -> None:
     steps = [random_tokens(2, 20), random_tokens(2, 1, seed=4)]
     caches = [FolioCache(model.config, dtype="int8", page_size=8) for _ in range(2)]
     folio_logits = logits_after(model, "folio", caches[0], steps)[1]
-    torch.testing.assert_close(logits_after(model, "eager", caches[1], steps)[1], folio_logits, atol=0.2, rtol=0.1)
+    torch.testing.assert_close(
+        logits_after(model, "eager", caches[1], steps)[1], folio_logits, atol=0.2, rtol=0.1
+    )
 
 
 def test_latent_rows_are_kept_once_for_all_heads() -> None:
@@ -171,7 +189,12 @@ def test_layers_that_share_keys_have_no_pages_of_their_own() -> None:
     model = build("gemma3n_text")
     cache = FolioCache(model.config, page_size=4)
     logits_after(model, "folio", cache, [random_tokens(2, 9), random_tokens(2, 1)])
-    assert [getattr(layer, "planes", None) is not None for layer in cache.layers] == [True, True, False, False]
+    assert [getattr(layer, "planes", None) is not None for layer in cache.layers] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_layers_have_head_dims_of_their_own() -> None:
@@ -201,7 +224,10 @@ def test_assisted_generation_gives_the_same_tokens() -> None:
     expected = model.generate(tokens, generation_config=config)
     model.set_attn_implementation("folio")
     got = model.generate(
-        tokens, generation_config=config, past_key_values=FolioCache(model.config), prompt_lookup_num_tokens=3
+        tokens,
+        generation_config=config,
+        past_key_values=FolioCache(model.config),
+        prompt_lookup_num_tokens=3,
     )
     assert torch.equal(got, expected)
 
@@ -217,7 +243,7 @@ def test_another_number_of_rows_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dtype": "int4"}, "dtype: expected None, \"int8\" or \"fp8\", got 'int4'"),
+        ({"dtype": "int4"}, 'dtype: expected None, "int8" or "fp8", got \'int4\''),
         ({"capacity": 0}, "capacity: expected at least 1, got 0"),
         ({"page_size": 0}, "page_size: expected at least 1, got 0"),
     ],

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from architectures import build
+from comparison import batch_config, check_continuous, greedy, requests, run_batch
 from transformers.generation.continuous_batching import cache as cb_cache
 from transformers.generation.continuous_batching.cache_allocators import FullAttentionCacheAllocator
 
 import folio_kv.transformers as folio
-from architectures import build
-from comparison import batch_config, check_continuous, greedy, requests, run_batch
 from folio_kv.transformers import continuous
 
 
@@ -24,7 +24,9 @@ def test_a_batch_gives_the_tokens_of_forwards_without_a_cache(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral"])
-def test_nothing_is_gathered_and_no_mask_is_made(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_gathered_and_no_mask_is_made(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gathers(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("keys and values were gathered")
 
@@ -57,10 +59,15 @@ def test_pages_are_views_of_transformers_tensor(monkeypatch: pytest.MonkeyPatch)
 def test_layers_of_a_forward_share_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     original = continuous._paged_forward
-    monkeypatch.setattr(continuous, "_paged_forward", lambda *args: made.append(0) or original(*args))
+    monkeypatch.setattr(
+        continuous, "_paged_forward", lambda *args: made.append(0) or original(*args)
+    )
     calls: list[int] = []
     attend = continuous.attend_paged
-    monkeypatch.setattr("folio_kv.transformers.attention.attend_paged", lambda *args: calls.append(0) or attend(*args))
+    monkeypatch.setattr(
+        "folio_kv.transformers.attention.attend_paged",
+        lambda *args: calls.append(0) or attend(*args),
+    )
     model = build("llama")
     model.set_attn_implementation("folio_flash")
     run_batch(model, requests())
@@ -85,7 +92,10 @@ def test_pages_of_other_sizes(block_size: int) -> None:
     for implementation in ("eager", "folio_flash"):
         model.set_attn_implementation(implementation)
         outputs = model.generate_batch(
-            inputs=requests(), generation_config=generation, continuous_batching_config=config, progress_bar=False,
+            inputs=requests(),
+            generation_config=generation,
+            continuous_batching_config=config,
+            progress_bar=False,
             warmup=False,
         )
         found[implementation] = {tuple(x.prompt_ids): x.generated_tokens for x in outputs.values()}
@@ -94,7 +104,9 @@ def test_pages_of_other_sizes(block_size: int) -> None:
 
 
 def test_a_block_table_is_used_in_place() -> None:
-    """The decode path that transformers opens on other devices: an int32 table with -1 for unassigned pages."""
+    """The decode path that transformers opens on other devices: an int32 table with -1 for
+    unassigned pages.
+    """
     pages, page, heads, dim = 6, 4, 2, 16
     g = torch.Generator().manual_seed(0)
     k_cache, v_cache = (torch.randn(pages, page, heads, dim, generator=g) for _ in range(2))
@@ -115,23 +127,40 @@ def test_a_block_table_is_used_in_place() -> None:
     module = torch.nn.Module()
     module.layer_idx = 0
     out = continuous.attend_paged(
-        module, q, k, v, Cache(),
-        dict(cu_seq_lens_q=torch.tensor([0, 1, 2], dtype=torch.int32), cu_seq_lens_k={"full_attention": lengths},
-             block_table=table, read_index=[], write_index=[], scaling=0.25),
+        module,
+        q,
+        k,
+        v,
+        Cache(),
+        dict(
+            cu_seq_lens_q=torch.tensor([0, 1, 2], dtype=torch.int32),
+            cu_seq_lens_k={"full_attention": lengths},
+            block_table=table,
+            read_index=[],
+            write_index=[],
+            scaling=0.25,
+        ),
     )
     assert torch.equal(k_cache[1, 1], k[0, :, 0]) and torch.equal(v_cache[5, 2], v[0, :, 1])
     for row, (ids, length) in enumerate((([3, 1], 6), ([5], 3))):
-        keys, values = (x[ids].flatten(0, 1)[:length].repeat_interleave(2, 1).transpose(0, 1) for x in (k_cache, v_cache))
+        keys, values = (
+            x[ids].flatten(0, 1)[:length].repeat_interleave(2, 1).transpose(0, 1)
+            for x in (k_cache, v_cache)
+        )
         expected = torch.softmax(q[0, :, row, None] @ keys.transpose(1, 2) * 0.25, -1) @ values
         torch.testing.assert_close(out[0, row], expected[:, 0], atol=1e-5, rtol=1e-5)
 
 
 def test_what_has_no_pages_is_refused_by_name() -> None:
     model = build("llama")
-    with pytest.raises(NotImplementedError, match="cache: expected a PagedAttentionCache, got dict"):
+    with pytest.raises(
+        NotImplementedError, match="cache: expected a PagedAttentionCache, got dict"
+    ):
         from folio_kv.transformers.attention import attention
 
-        attention(model.model.layers[0].self_attn, *(torch.zeros(1, 2, 3, 16) for _ in range(3)), cache={})
+        attention(
+            model.model.layers[0].self_attn, *(torch.zeros(1, 2, 3, 16) for _ in range(3)), cache={}
+        )
 
 
 def test_an_allocator_still_keeps_the_views_that_folio_reads() -> None:

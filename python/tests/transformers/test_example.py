@@ -16,7 +16,11 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "python" / "transfo
 @pytest.mark.skipif(not EXAMPLE.exists(), reason="the examples are not beside the tests")
 def test_the_example_gives_stock_tokens() -> None:
     found = subprocess.run(
-        [sys.executable, str(EXAMPLE)], capture_output=True, text=True, env=os.environ | {"HF_HUB_OFFLINE": "1"}, check=False,
+        [sys.executable, str(EXAMPLE)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"HF_HUB_OFFLINE": "1"},
+        check=False,
     )
     assert found.returncode == 0, found.stderr[-2000:]
     assert found.stdout.count("100 % equal") >= 3

@@ -6,18 +6,23 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers
+from architectures import build, configuration
+from comparison import prompts
 
 import folio_kv
 import folio_kv.transformers as folio
-from architectures import build, configuration
-from comparison import prompts
 from folio_kv.transformers import hooks
 
 
 @pytest.mark.parametrize("version", ["4.57.1", "5.22.9", "5.24.0", "6.0.0.dev0"])
-def test_an_unknown_version_is_refused_with_the_expected_ones(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_version_is_refused_with_the_expected_ones(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transformers, "__version__", version)
-    with pytest.raises(folio_kv.Unsupported, match=rf"expected a version from 5\.23 up to, not including, 5\.24 .*got {version}"):
+    with pytest.raises(
+        folio_kv.Unsupported,
+        match=rf"expected a version from 5\.23 up to, not including, 5\.24 .*got {version}",
+    ):
         folio.register()
 
 
@@ -28,7 +33,9 @@ def test_tested_versions_are_taken(version: str) -> None:
 
 def test_a_version_without_a_hook_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(transformers.masking_utils, "chunked_overlay")
-    with pytest.raises(folio_kv.Unsupported, match="lacks transformers.masking_utils.chunked_overlay"):
+    with pytest.raises(
+        folio_kv.Unsupported, match="lacks transformers.masking_utils.chunked_overlay"
+    ):
         folio.register()
 
 

@@ -17,9 +17,16 @@ FUNCTIONS = {
     "window to both sides": mu.sliding_window_bidirectional_mask_function(2),
     "chunks": mu.chunked_causal_mask_function(4, NO_PADDING),
     "chunks behind padding": mu.chunked_causal_mask_function(4, torch.tensor([0, 3])),
-    "either of two": mu.or_masks(mu.causal_mask_function, mu.blockwise_overlay(torch.tensor([[-1, 0, 0, 0] + [-1] * 6] * 2))),
+    "either of two": mu.or_masks(
+        mu.causal_mask_function, mu.blockwise_overlay(torch.tensor([[-1, 0, 0, 0] + [-1] * 6] * 2))
+    ),
 }
-SIZES = {"prefill": (10, 10, 0, 0), "decode": (1, 10, 9, 0), "chunk": (4, 10, 6, 0), "dropped keys": (3, 6, 7, 4)}
+SIZES = {
+    "prefill": (10, 10, 0, 0),
+    "decode": (1, 10, 9, 0),
+    "chunk": (4, 10, 6, 0),
+    "dropped keys": (3, 6, 7, 4),
+}
 PADDINGS = {
     "none": None,
     "left": [[1] * 10, [0, 0, 0] + [1] * 7],
@@ -39,7 +46,9 @@ def shown(sight: Sight, batch: int, queries: int, keys: int) -> torch.Tensor:
         left, right, chunk = sight.pattern
         seen = (left < 0) | (key >= query - left)
         seen = seen & ((right < 0) | (key <= query + right))
-        seen = (seen & ((chunk == 0) | (key // max(chunk, 1) == query // max(chunk, 1)))).expand(batch, -1, -1)
+        seen = (seen & ((chunk == 0) | (key // max(chunk, 1) == query // max(chunk, 1)))).expand(
+            batch, -1, -1
+        )
     if sight.bias is not None:
         seen = seen & (sight.bias == 0).view(batch, queries, keys)
     return seen & (key < sight.context)
@@ -48,22 +57,33 @@ def shown(sight: Sight, batch: int, queries: int, keys: int) -> torch.Tensor:
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_described_mask_shows_what_eagers_mask_shows(function: str, size: str, padding: str) -> None:
+def test_a_described_mask_shows_what_eagers_mask_shows(
+    function: str, size: str, padding: str
+) -> None:
     queries, keys, q_offset, kv_offset = SIZES[size]
     given = PADDINGS[padding]
     mask_2d = None if given is None else torch.tensor(given)[:, : kv_offset + keys].bool()
     arguments = dict(
-        batch_size=2, q_length=queries, kv_length=keys, q_offset=q_offset, kv_offset=kv_offset,
-        mask_function=FUNCTIONS[function], attention_mask=mask_2d,
+        batch_size=2,
+        q_length=queries,
+        kv_length=keys,
+        q_offset=q_offset,
+        kv_offset=kv_offset,
+        mask_function=FUNCTIONS[function],
+        attention_mask=mask_2d,
     )
     expected = mu.sdpa_mask(**arguments, allow_is_causal_skip=False)[:, 0]
     sight = sight_of(describe_mask(**arguments), 2, queries, keys, True, None)
     assert torch.equal(shown(sight, 2, queries, keys), expected)
 
 
-@pytest.mark.parametrize("function", ["causal", "bidirectional", "window", "window to both sides", "chunks"])
+@pytest.mark.parametrize(
+    "function", ["causal", "bidirectional", "window", "window to both sides", "chunks"]
+)
 def test_a_mask_of_patterns_without_padding_is_never_built(function: str) -> None:
-    mask = describe_mask(2, 10, 10, mask_function=FUNCTIONS[function], attention_mask=torch.ones(2, 10))
+    mask = describe_mask(
+        2, 10, 10, mask_function=FUNCTIONS[function], attention_mask=torch.ones(2, 10)
+    )
     sight = sight_of(mask, 2, 10, 10, True, None)
     assert sight.visible is None and sight.bias is None and mask._dense is None
 
@@ -87,7 +107,9 @@ def test_a_described_mask_that_was_written_to_counts_as_written() -> None:
     mask[..., 0] = torch.finfo(torch.float32).min
     sight = sight_of(mask, 1, 3, 3, True, None)
     assert not mask.is_description
-    assert shown(sight, 1, 3, 3).tolist() == [[[False] * 3, [False, True, False], [False, True, True]]]
+    assert shown(sight, 1, 3, 3).tolist() == [
+        [[False] * 3, [False, True, False], [False, True, True]]
+    ]
 
 
 def test_a_function_that_is_no_pattern_is_not_taken_for_one() -> None:
@@ -105,7 +127,9 @@ def test_a_mask_with_values_of_its_own_becomes_a_bias() -> None:
 
 
 def test_a_mask_of_another_shape_is_refused_with_both_shapes() -> None:
-    with pytest.raises(ValueError, match=r"attention_mask: expected \[2, 1 or heads, 3, 5\], got \(2, 1, 4, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"attention_mask: expected \[2, 1 or heads, 3, 5\], got \(2, 1, 4, 5\)"
+    ):
         sight_of(torch.zeros(2, 1, 4, 5), 2, 3, 5, True, None)
 
 
