@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""folio under Hugging Face transformers.
+
+    import folio_kv.transformers as folio
+
+    folio.register() model = AutoModelForCausalLM.from_pretrained(name,
+    attn_implementation="folio_flash") model.generate(**inputs,
+    past_key_values=folio.FolioCache(model.config))      # or without a cache of ours
+    model.generate_batch(inputs, generation_config)                               # on transformers'
+    own pages print(folio.report(model))
+
+`register` adds the attention function under the names "folio_flash" and "folio". `FolioCache` keeps
+keys and values in pages, also quantised. `report` says which layers run on folio, and why not the
+others: those run the model's own attention.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .hooks import NAMES, TESTED, register
+from .reporting import LayerReport, Report, report
+
+__all__ = ["NAMES", "TESTED", "FolioCache", "LayerReport", "Report", "register", "report"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "FolioCache":
+        from .cache import FolioCache
+
+        return FolioCache
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers of a FolioCache by transformers' layer types: attention in pages, other states as
+transformers keeps them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import cache_utils
+
+from .cache import FolioLayer
+
+__all__ = ["LAYERS"]
+
+
+class FolioIndexedLayer(FolioLayer, cache_utils.DynamicIndexedLayer):
+    """Pages beside the keys of an indexer (sparse attention)."""
+
+    def __init__(self, owner: Any, **kwargs: Any):
+        cache_utils.DynamicIndexedLayer.__init__(self)
+        FolioLayer.__init__(self, owner, **kwargs)
+
+    def reset(self) -> None:
+        self.indexer_keys = self.indexer_position_ids = None
+        self.is_indexer_initialized = False
+        FolioLayer.reset(self)
+
+    def crop(self, tokens_to_remove: int) -> None:
+        FolioLayer.crop(self, tokens_to_remove)
+        if tokens_to_remove and self.indexer_position_ids is not None:
+            self.indexer_position_ids = self.indexer_position_ids[..., :tokens_to_remove]
+        if tokens_to_remove and self.is_indexer_initialized:
+            self.indexer_keys = self.indexer_keys[:, :tokens_to_remove]
+
+    def _select(self, rows: torch.Tensor) -> None:
+        if self.is_indexer_initialized:
+            self.indexer_keys = self.indexer_keys[rows]
+        if self.indexer_position_ids is not None:
+            self.indexer_position_ids = self.indexer_position_ids[:, rows]
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        self._select(beam_idx)
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        self._select(indices)
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        if self.is_indexer_initialized:
+            self._select(torch.arange(self.indexer_keys.shape[0]).repeat_interleave(repeats))
+
+
+class FolioHybridLayer(cache_utils.LinearAttentionAndFullAttentionLayer, FolioLayer):
+    """Pages beside convolution and recurrent states."""
+
+    is_compileable = False
+
+    def __init__(
+        self, owner: Any, number_of_states: int = 1, is_sliding: bool = False, **kwargs: Any
+    ):
+        FolioLayer.__init__(self, owner, is_sliding)
+        cache_utils.LinearAttentionLayer.__init__(self, number_of_states=number_of_states)
+
+    def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
+        kind = FolioLayer if args else cache_utils.LinearAttentionLayer
+        kind.lazy_initialization(self, *args, **kwargs)
+
+    def get_max_length(self) -> int:
+        return -1
+
+    def offload(self) -> None: ...
+    def prefetch(self) -> None: ...
+
+    def reset(self) -> None:
+        cache_utils.LinearAttentionLayer.reset(self)
+        FolioLayer.reset(self)
+
+    def crop(self, tokens_to_remove: int) -> None:
+        cache_utils.LinearAttentionLayer.crop(self, tokens_to_remove)
+        FolioLayer.crop(self, tokens_to_remove)
+
+
+LAYERS: dict[str, type[FolioLayer]] = {
+    "full_attention": FolioLayer,
+    "sliding_attention": FolioLayer,
+    "chunked_attention": FolioLayer,
+    "indexed_attention": FolioIndexedLayer,
+    "hybrid": FolioHybridLayer,
+    "hybrid_sliding": FolioHybridLayer,
+}

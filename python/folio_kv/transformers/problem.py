@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call of transformers' attention interface asks for: the kind of layer, and arguments as
+folio takes them.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import folio_kv
+
+from .described import version_of
+from .masks import Pattern, Sight, sight_of
+
+__all__ = [
+    "Ask",
+    "NotServed",
+    "as_tokens",
+    "given_sinks",
+    "kind_of",
+    "refusal",
+    "sinks_of",
+    "stock_attention",
+]
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class NotServed(Exception):
+    """Why folio does not serve a call: it goes to the model's stock function."""
+
+
+@dataclass
+class Ask:
+    """One call: shapes of the tensors, options, and what the queries see."""
+
+    batch: int
+    heads: int
+    queries: int
+    scale: float | None
+    softcap: float | None
+    sight: Sight
+    sinks: torch.Tensor | None = None
+    bias: torch.Tensor | None = None
+    query_sinks: torch.Tensor | None = None
+
+    @classmethod
+    def read(
+        cls,
+        module: Any,
+        query: torch.Tensor,
+        keys: int,
+        mask: torch.Tensor | None,
+        options: dict[str, Any],
+    ) -> Ask:
+        """Errors: NotServed, with the reason."""
+        _expect_inference(module, query, options)
+        batch, heads, queries, _ = query.shape
+        causal = options.get("is_causal")
+        causal = bool(getattr(module, "is_causal", True) if causal is None else causal)
+        sight = sight_of(mask, batch, queries, keys, causal, options.get("sliding_window"))
+        parts = (
+            sight.bias,
+            _bias(options.get("position_bias"), batch, queries, keys),
+            _selection(options.get("indices"), batch, queries, keys),
+        )
+        given = [part for part in parts if part is not None]
+        bias = sum(given[1:], given[0]) if given else None
+        ask = cls(
+            batch, heads, queries, options.get("scaling"), options.get("softcap"), sight, bias=bias
+        )
+        sinks = given_sinks(options)
+        if sinks is not None and sinks.shape == (batch, heads, queries, 1):
+            ask.query_sinks = sinks[..., 0].transpose(1, 2).reshape(batch * queries, heads).float()
+        else:
+            ask.sinks = sinks_of(module, sinks, heads)
+        return ask
+
+    def attend(self, call: Callable[..., Any]) -> torch.Tensor:
+        """Calls `call` with what else its arguments need; returns the output [tokens, heads, dim].
+
+        A sink logit s of one query and head joins the denominator alone: it scales the output by
+        sigmoid(lse - s).
+        """
+        if self.query_sinks is None:
+            return call(bias=self.bias, sinks=self.sinks)
+        out, lse = call(bias=self.bias, sinks=self.sinks, lse=True)
+        return out * torch.sigmoid(lse - self.query_sinks)[..., None].to(out.dtype)
+
+
+def _expect_inference(module: Any, query: torch.Tensor, options: dict[str, Any]) -> None:
+    if query.device.type != "cpu":
+        raise NotServed(f"tensors are on {query.device}, folio serves the CPU")
+    if query.dtype not in FLOATS:
+        raise NotServed(f"queries are {query.dtype}")
+    if torch.is_grad_enabled() and query.requires_grad:
+        raise NotServed("gradients are recorded (use torch.no_grad() or torch.inference_mode())")
+    if options.get("dropout"):
+        raise NotServed("dropout is on")
+    if options.get("output_attentions"):
+        raise NotServed("attention weights are asked for (output_attentions)")
+
+
+def _bias(bias: torch.Tensor | None, batch: int, queries: int, keys: int) -> torch.Tensor | None:
+    """[batch or 1, heads or 1, queries, >= keys] -> float32 [heads or 1, batch * queries, keys]."""
+    if bias is None:
+        return None
+    if bias.dim() != 4 or bias.shape[2] not in (1, queries) or bias.shape[3] < keys:
+        raise NotServed(
+            f"position_bias of shape {tuple(bias.shape)} for {queries} queries and {keys} keys"
+        )
+    bias = bias[..., :keys].expand(batch, -1, queries, -1)
+    return (
+        bias.float().permute(1, 0, 2, 3).reshape(bias.shape[1], batch * queries, keys).contiguous()
+    )
+
+
+def _selection(
+    indices: torch.Tensor | None, batch: int, queries: int, keys: int
+) -> torch.Tensor | None:
+    """The only keys that each query may see, [batch, queries, count]: a bias [1, batch * queries,
+    keys] that hides others.
+    """
+    if indices is None:
+        return None
+    if indices.dim() != 3 or indices.shape[:2] != (batch, queries):
+        raise NotServed(f"indices of shape {tuple(indices.shape)} for {batch} x {queries} queries")
+    indices = indices.reshape(1, batch * queries, -1).long()
+    hidden = torch.full((1, batch * queries, keys + 1), -torch.inf)
+    return hidden.scatter_(2, torch.where(indices < 0, keys, indices), 0.0)[..., :keys]
+
+
+def given_sinks(options: dict[str, Any]) -> torch.Tensor | None:
+    """The sink logits of a call, under either of the names that models use."""
+    given = options.get("s_aux")
+    return options.get("sinks") if given is None else given
+
+
+_sinks: weakref.WeakKeyDictionary[Any, tuple[Any, torch.Tensor]] = weakref.WeakKeyDictionary()
+
+
+def sinks_of(module: Any, given: torch.Tensor | None, heads: int) -> torch.Tensor | None:
+    """Sink logits float32 [heads], converted once for each module as long as they stay the same."""
+    if given is None:
+        return None
+    if given.numel() != heads:
+        raise NotServed(
+            f"sinks of shape {tuple(given.shape)}: expected one for each of {heads} query heads"
+        )
+    state = (given.data_ptr(), version_of(given), given.dtype)
+    known = _sinks.get(module)
+    if known is None or known[0] != state:
+        known = _sinks[module] = (state, given.detach().float().flatten().contiguous())
+    return known[1]
+
+
+def as_tokens(x: torch.Tensor) -> torch.Tensor:
+    """[batch, heads, length, dim] -> [batch * length, heads, dim]: a view where the strides allow
+    one.
+    """
+    if x.shape[0] == 1:
+        return x[0].transpose(0, 1)
+    return x[:, :, 0] if x.shape[2] == 1 else x.transpose(1, 2).flatten(0, 1)
+
+
+_kinds: dict[Any, Any] = {}
+_lock = threading.Lock()
+
+
+def kind_of(
+    heads: int,
+    scale: float | None,
+    softcap: float | None,
+    pattern: Pattern,
+    v_in_key: int | None = None,
+) -> Any:
+    """The Kind of these options: one object for all layers that ask for the same."""
+    key = (heads, scale, softcap, pattern, v_in_key)
+    with _lock:
+        if key not in _kinds:
+            causal = pattern.right == 0
+            window = (
+                None if pattern.left < 0 and pattern.right <= 0 else (pattern.left, pattern.right)
+            )
+            _kinds[key] = folio_kv.Kind(
+                heads,
+                scale=scale,
+                softcap=softcap,
+                window=window,
+                chunk=pattern.chunk or None,
+                causal=causal,
+                v_in_key=v_in_key,
+            )
+        return _kinds[key]
+
+
+_refusals: dict[Any, str | None] = {}
+
+
+def refusal(kind: Any, pages: Any, ask: Ask, dtype: torch.dtype) -> str | None:
+    """Why no kernel serves the call, or None; asked once for each kind of call."""
+    geometry = (
+        pages.page_size,
+        pages.kv_heads,
+        pages.head_size,
+        pages.v_head_size,
+        pages.dtype,
+        pages.v_dtype,
+    )
+    options = (ask.sinks is not None, ask.bias is not None, ask.sight.visible is not None)
+    key = (kind, geometry, dtype, options)
+    if key not in _refusals:
+        sinks, bias, intervals = options
+        _refusals[key] = folio_kv.why_not(
+            kind, pages, q_dtype=dtype, out_dtype=dtype, sinks=sinks, bias=bias, intervals=intervals
+        )
+    return _refusals[key]
+
+
+def stock_attention(module: Any) -> Callable:
+    """The model's own eager attention, or torch's."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    for kind in type(module).__mro__:
+        found = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
+        if found is not None:
+            return found
+    return sdpa_attention_forward
