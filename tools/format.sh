@@ -9,7 +9,7 @@ case "$*" in
   --check) mode="--dry-run -Werror" python_mode=--check python_fix= ;;
   *) sed -n '3,4s/^# //p' "$0" >&2; exit 2 ;;
 esac
-git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cuh' '*.cu' ':!python/third_party' | xargs -0 clang-format-16 $mode
+git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cuh' '*.cu' | xargs -0 clang-format-16 $mode
 
 lint=$(dirname "$(tools/engines.py make lint)")
 "$lint/ruff" --quiet format --no-cache --config python/pyproject.toml $python_mode python examples/python

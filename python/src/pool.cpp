@@ -224,7 +224,7 @@ void bind_pool(nb::module_& m) {
            R"(Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
 max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
-pairs without a sequence whose pages stay findable. hash_seed: 0: drawn from the system's randomness.
+pairs without a sequence whose pages stay findable. hash_seed: 0: drawn from the system.
 Raises Error naming the option.)");
   bind_sequences(type);
   bind_steps(type);

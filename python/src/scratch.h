@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// python/src/scratch.h: memory that is lent for a call or a step and comes back: plans, workspaces,
-/// temporary rows.
+/// python/src/scratch.h: memory that is lent for a call or a step and comes back: plans,
+/// workspaces, temporary rows.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace folio::python {
 class Scratch {
  public:
   Scratch() noexcept = default;
-  /// At least `bytes` bytes, 64-byte aligned, holding anything. Throws folio::Error (out_of_memory).
+  /// At least `bytes` bytes, 64-byte aligned, holding anything. Throws folio::Error.
   explicit Scratch(int64_t bytes);
   Scratch(Scratch&&) noexcept = default;
   Scratch& operator=(Scratch&& other) noexcept {

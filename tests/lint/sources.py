@@ -11,8 +11,6 @@ usage: sources.py ROOT        prints `file:line: rule` for each breach; exit sta
   listed     every public header stands in cmake/FolioHeaders.cmake, and nothing else does
   direction  a folder includes only what DIRECTION allows it
   open end   no TODO, FIXME or XXX
-
-Folders named third_party hold what others wrote.
 """
 import pathlib
 import re
@@ -125,7 +123,7 @@ def project_files(root):
     folders = ["include", "src", "cli", "tests", "bench", "examples", "tools", "cmake", "fuzz", "python"]
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in CODE | OTHER and path.is_file() and "third_party" not in path.parts:
+            if path.suffix in CODE | OTHER and path.is_file():
                 yield path.relative_to(root)
 
 
