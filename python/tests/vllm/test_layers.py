@@ -45,11 +45,11 @@ def make_layer(config: Any) -> Iterator[Callable[..., Any]]:
 
     layers = config.compilation_config.static_forward_context
 
-    def make(cache_dtype: str = "auto", **options: Any) -> Any:
+    def make(cache_dtype: str = "auto", layer_class: Any = Attention, **options: Any) -> Any:
         usual = dict(num_heads=Q_HEADS, head_size=HEAD, scale=0.25, num_kv_heads=KV_HEADS)
         config.cache_config.cache_dtype = cache_dtype
         prefix = f"layers.{len(layers)}.attn"
-        layer = Attention(cache_config=config.cache_config, prefix=prefix, **(usual | options))
+        layer = layer_class(cache_config=config.cache_config, prefix=prefix, **(usual | options))
         element = torch.float32 if cache_dtype == "auto" else torch.uint8
         shape = (BLOCKS, layer.num_kv_heads, SLOTS, 2 * layer.head_size)
         layer.kv_cache = torch.zeros(shape, dtype=element)
@@ -217,6 +217,48 @@ def test_a_layer_that_cannot_read_folio_rows_is_refused_by_name(make_layer: Any)
     owner = make_layer()
     with pytest.raises(folio_kv.Unsupported, match=owner.layer_name):
         make_layer(head_size=65, kv_sharing_target_layer_name=owner.layer_name)
+
+
+def test_cross_attention_writes_and_reads_its_cache_on_the_stock_class(
+    config: Any, make_layer: Any
+) -> None:
+    import numpy as np
+    import torch
+    from vllm.model_executor.layers.attention import CrossAttention
+    from vllm.v1.attention.backend import CommonAttentionMetadata
+
+    layer = make_layer(layer_class=CrossAttention)
+    builder = layer.attn_backend.get_builder_cls()(
+        layer.get_kv_cache_spec(config), [layer.layer_name], config, torch.device("cpu")
+    )
+    queries, encoded = [2, 3], [20, 33]  # a decoder's first step after an encoder
+    offsets = torch.tensor([0, 2, 5], dtype=torch.int32)
+    metadata = builder.build(
+        0,
+        CommonAttentionMetadata(
+            query_start_loc=offsets,
+            query_start_loc_cpu=offsets,
+            seq_lens=torch.tensor(queries, dtype=torch.int32),
+            num_reqs=2,
+            num_actual_tokens=5,
+            max_query_len=3,
+            max_seq_len=3,
+            block_table_tensor=torch.tensor([[5, 0], [1, 4]], dtype=torch.int32),
+            slot_mapping=torch.arange(5),
+            encoder_seq_lens=torch.tensor(encoded, dtype=torch.int32),
+            encoder_seq_lens_cpu=np.array(encoded, dtype=np.int32),
+            seq_lens_cpu_upper_bound=torch.tensor(queries, dtype=torch.int32),
+        ),
+    )
+    generator = torch.Generator().manual_seed(9)
+    q = torch.randn(sum(queries), Q_HEADS, HEAD, generator=generator)
+    k, v = torch.randn(2, sum(encoded), KV_HEADS, HEAD, generator=generator)
+    expected = []
+    for rows in zip(q.split(queries), k.split(encoded), v.split(encoded), strict=True):
+        heads = (x.transpose(0, 1) for x in rows)
+        out = torch.nn.functional.scaled_dot_product_attention(*heads, scale=0.25, enable_gqa=True)
+        expected.append(out.transpose(0, 1))
+    torch.testing.assert_close(run(layer, metadata, q, k, v), torch.cat(expected))
 
 
 def test_a_causal_flag_per_request_is_refused_by_name(config: Any, make_layer: Any) -> None:
