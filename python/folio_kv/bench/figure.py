@@ -45,7 +45,8 @@ def draw(result: dict) -> str:
 def _group(parts: list[str], group: str, rows: list[dict], x, powers: range, y: float) -> float:
     """Title, legend, grid and bars of one group from `y` on; returns where it ends."""
     names = list(dict.fromkeys(name for row in rows for name in row["ratios"]))
-    parts.append(f'<text class="title" x="8" y="{y + 14:.0f}">{html.escape(group)}</text>')
+    title = html.escape(f"{group}: times faster than")
+    parts.append(f'<text class="title" x="8" y="{y + 14:.0f}">{title}</text>')
     for i, name in enumerate(names):
         left = _LEFT + i * 135
         parts.append(

@@ -40,7 +40,8 @@ head as rows of one matrix.""",
 `FolioCache`. {model}""",
     "generate_batch": """\
 `generate_batch` of transformers (continuous batching, pages of 256 tokens, 512 tokens a step):
-attention "sdpa" beside "folio_flash". Decode is what 16 more tokens of each request add. {model}""",
+attention "sdpa" beside "folio_flash". Decode is what 16 more tokens of each request add.
+{model}""",
     "vllm": """\
 vLLM's engine in steps (eager, blocks of 128 tokens, 2,048 tokens a step): its own CPU attention
 beside folio. Decode is the median step once every request has its first token. {model}""",

@@ -30,6 +30,7 @@ from .call import (
     check_longest,
     dense_lse,
     even_offsets,
+    pages_in_order,
     prepare,
     refuse_dropout,
 )
@@ -75,8 +76,8 @@ def flash_attn_func(
     check_tensor(name, "v", v, [batch, k.shape[1], k.shape[2], "headdim"])
     rows = Rows(
         even_offsets(batch, new),
-        torch.full((batch,), k.shape[1], dtype=torch.int32),
-        torch.arange(batch, dtype=torch.int32).unsqueeze(1),
+        [k.shape[1]] * batch,
+        pages_in_order(batch),
     )
     call = prepare(
         name,
@@ -129,8 +130,8 @@ def flash_attn_varlen_func(
     key_offsets = offsets_tensor(name, "cu_seqlens_k", cu_seqlens_k)
     if key_offsets.numel() != offsets.numel():
         raise wrong(name, "cu_seqlens_k", f"[{offsets.numel()}]", list(key_offsets.shape))
-    lengths = key_offsets.diff()
-    check_longest(name, "max_seqlen_q", max_seqlen_q, offsets.diff())
+    lengths = key_offsets.diff().tolist()
+    check_longest(name, "max_seqlen_q", max_seqlen_q, offsets.diff().tolist())
     check_longest(name, "max_seqlen_k", max_seqlen_k, lengths)
     if int(offsets[-1]) != q.shape[0]:
         raise wrong(name, "cu_seqlens_q", f"to end with q's {q.shape[0]} rows", int(offsets[-1]))
@@ -143,12 +144,12 @@ def flash_attn_varlen_func(
     else:
         check_tensor(name, "k", k, ["num_blocks", "block_size", "nheads_k", q.shape[2]])
         check_tensor(name, "v", v, [*k.shape[:3], "headdim"])
-        check_tensor(name, "block_table", block_table, [lengths.numel(), "blocks"])
+        check_tensor(name, "block_table", block_table, [len(lengths), "blocks"])
         pages, table = Pages(k, v), block_table
     call = prepare(
         name,
         q,
-        lengths.numel(),
+        len(lengths),
         softmax_scale=softmax_scale,
         causal=causal,
         window_size=window_size,
@@ -156,7 +157,7 @@ def flash_attn_varlen_func(
         alibi_slopes=alibi_slopes,
         s_aux=s_aux,
     )
-    out, lse = call.run(Rows(offsets, lengths, table), pages, q, return_attn_probs)
+    out, lse = call.run(Rows(offsets.tolist(), lengths, table), pages, q, return_attn_probs)
     return (out, lse.t().contiguous(), _no_probabilities(q)) if return_attn_probs else out
 
 
@@ -213,6 +214,7 @@ def flash_attn_with_kvcache(
         check_tensor(name, "v", v, [batch, k.shape[1], *v_cache.shape[2:]])
         appended = k.shape[1]
     cache.check_room(before, appended)
+    contexts = [length + appended for length in before]
     call = prepare(
         name,
         q,
@@ -232,13 +234,13 @@ def flash_attn_with_kvcache(
         q_rows = rotate(None, q_rows, rope=rotary.rope(before, new, advances))
     if k is not None:
         append(
-            Rows(even_offsets(batch, appended), before + appended, cache.table).step(),
+            Rows(even_offsets(batch, appended), contexts, cache.table).step(),
             cache.pages,
             k.reshape(-1, *k.shape[2:]),
             v.reshape(-1, *v.shape[2:]),
             rope=rotary.rope(before, appended) if rotary is not None else None,
         )
-    rows = Rows(even_offsets(batch, new), before + appended, cache.table)
+    rows = Rows(even_offsets(batch, new), contexts, cache.table)
     out, lse = call.run(rows, cache.pages, q_rows, return_softmax_lse)
     out = out.view(batch, new, *out.shape[1:])
     return (out, dense_lse(lse, batch)) if return_softmax_lse else out

@@ -9,6 +9,7 @@ import torch
 
 from .. import Pages, Rope
 from .._compat import check_tensor, index_tensor, refuse, wrong
+from .call import pages_in_order
 
 
 class Cache:
@@ -46,7 +47,7 @@ class Cache:
             return
         of_sequence = self._sequences(batch_idx, key.shape[0])
         if leftpad is None:
-            self.pages, self.table = Pages(key, value), of_sequence.unsqueeze(1)
+            self.pages, self.table = Pages(key, value), of_sequence
             return
         self.leftpad = index_tensor(function, "cache_leftpad", leftpad, batch)
         if bool((self.leftpad < 0).any()):
@@ -58,20 +59,21 @@ class Cache:
                 function, "cache_leftpad", leftpad, "k_cache and v_cache of different strides"
             )
         self.pages = Pages.ragged(key_rows, value_rows)
-        self.table = (of_sequence * apart + self.leftpad).to(torch.int32).unsqueeze(1)
+        self.table = (of_sequence * apart + self.leftpad.unsqueeze(1)).to(torch.int32)
 
     def _sequences(self, batch_idx: torch.Tensor | None, batch_cache: int) -> torch.Tensor:
+        """[batch, 1] int32 which sequence of the cache each is."""
         if batch_idx is None:
             if batch_cache < self._batch:
                 raise wrong(
                     self._function, "k_cache", f"{self._batch} sequences or more", batch_cache
                 )
-            return torch.arange(self._batch, dtype=torch.int32)
+            return pages_in_order(self._batch)
         indices = index_tensor(self._function, "cache_batch_idx", batch_idx, self._batch)
         if bool(((indices < 0) | (indices >= batch_cache)).any()):
             expected = f"indices below {batch_cache}"
             raise wrong(self._function, "cache_batch_idx", expected, indices.tolist())
-        return indices
+        return indices.unsqueeze(1)
 
     def _as_rows(self, parameter: str, cache: torch.Tensor) -> tuple[torch.Tensor, int]:
         """The cache as [rows, nheads_k, headdim], and the rows from one sequence to the next."""
@@ -87,27 +89,27 @@ class Cache:
 
     def lengths(
         self, cache_seqlens: int | torch.Tensor | None, must_be_given: bool
-    ) -> torch.Tensor:
-        """[batch] int32: tokens of each sequence before this call, those left of its pad not."""
+    ) -> list[int]:
+        """[batch] tokens of each sequence before this call, those left of its pad not counted."""
         function = self._function
         if cache_seqlens is None:
             if must_be_given:
                 raise wrong(function, "cache_seqlens", "the lengths before k", None)
             cache_seqlens = self.room
         if isinstance(cache_seqlens, int):
-            lengths = torch.full((self._batch,), cache_seqlens, dtype=torch.int32)
+            lengths = [cache_seqlens] * self._batch
         else:
-            lengths = index_tensor(function, "cache_seqlens", cache_seqlens, self._batch)
+            lengths = index_tensor(function, "cache_seqlens", cache_seqlens, self._batch).tolist()
         if self.leftpad is not None:
-            lengths = lengths - self.leftpad
-        if bool((lengths < 0).any()):
+            lengths = [length - pad for length, pad in zip(lengths, self.leftpad.tolist())]
+        if min(lengths, default=0) < 0:
             raise wrong(function, "cache_seqlens", "0 or more behind cache_leftpad", cache_seqlens)
         return lengths
 
-    def check_room(self, before: torch.Tensor, new: int) -> None:
+    def check_room(self, before: list[int], new: int) -> None:
         """A dense cache has no page behind its end, and a table none behind its last column."""
-        ends = before + new if self.leftpad is None else before + new + self.leftpad
-        longest = int(ends.max()) if ends.numel() else 0
+        pads = [0] * len(before) if self.leftpad is None else self.leftpad.tolist()
+        longest = max((length + pad + new for length, pad in zip(before, pads)), default=0)
         if longest > self.room:
             expected = f"room for {longest} tokens of the longest sequence"
             raise wrong(self._function, "k_cache", expected, f"room for {self.room}")
@@ -142,14 +144,14 @@ class Rotary:
         check_tensor(function, "rotary_sin", sin, list(cos.shape))
         return cls(function, cos, sin, interleaved)
 
-    def rope(self, before: torch.Tensor, tokens: int, advances: bool = True) -> Rope:
+    def rope(self, before: list[int], tokens: int, advances: bool = True) -> Rope:
         """For `tokens` rows of each sequence, which begin at its length and advance or stay there.
 
         Only the rows that are needed are gathered: the caller's table may be of another dtype and
         is as long as its longest context.
         """
         ahead = torch.arange(tokens, dtype=torch.int64) * int(advances)
-        positions = (before.to(torch.int64).unsqueeze(1) + ahead).flatten()
+        positions = (torch.tensor(before).unsqueeze(1) + ahead).flatten()
         if positions.numel() and int(positions.max()) >= self.cos.shape[0]:
             expected = f"{int(positions.max()) + 1} rows or more"
             raise wrong(self.function, "rotary_cos", expected, self.cos.shape[0])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import torch
 
@@ -17,8 +18,8 @@ Window = tuple[int, int]
 class Rows:
     """Which queries see which keys: what a Step is made from."""
 
-    offsets: torch.Tensor  # [batch + 1] int32
-    contexts: torch.Tensor  # [batch] int32
+    offsets: list[int]  # [batch + 1]
+    contexts: list[int]  # [batch]
     table: torch.Tensor  # [batch, columns] int32
 
     def step(self) -> Step:
@@ -27,8 +28,7 @@ class Rows:
     def of(self, b: int) -> Rows:
         """Sequence b alone."""
         tokens = self.offsets[b + 1] - self.offsets[b]
-        offsets = torch.stack([torch.zeros_like(tokens), tokens])
-        return Rows(offsets, self.contexts[b : b + 1], self.table[b : b + 1])
+        return Rows([0, tokens], self.contexts[b : b + 1], self.table[b : b + 1])
 
 
 @dataclasses.dataclass
@@ -52,7 +52,7 @@ class Call:
             )
             return out, lse
         for b, slopes in enumerate(self.slopes):
-            own = slice(int(rows.offsets[b]), int(rows.offsets[b + 1]))
+            own = slice(rows.offsets[b], rows.offsets[b + 1])
             rows.of(b).step().attend(
                 self.kind,
                 pages,
@@ -113,18 +113,22 @@ def refuse_dropout(function: str, dropout_p: float) -> None:
         raise refuse(function, "dropout_p", dropout_p, "folio serves inference; expected 0.0")
 
 
-def check_longest(function: str, parameter: str, bound: object, lengths: torch.Tensor) -> None:
+def check_longest(function: str, parameter: str, bound: object, lengths: list[int]) -> None:
     """flash-attn sizes its grid by the caller's maximum; a smaller one would lose tokens."""
-    if bound is None or lengths.numel() == 0:
-        return
-    longest = int(lengths.max())
-    if int(bound) < longest:
+    longest = max(lengths, default=0)
+    if bound is not None and int(bound) < longest:
         raise wrong(function, parameter, f"the longest sequence, {longest}, or more", int(bound))
 
 
-def even_offsets(batch: int, each: int) -> torch.Tensor:
-    """[0, each, 2 each, ..]: int32 offsets of sequences of one length."""
-    return torch.arange(batch + 1, dtype=torch.int32) * each
+def even_offsets(batch: int, each: int) -> list[int]:
+    """[0, each, 2 each, ..]: offsets of sequences of one length."""
+    return [b * each for b in range(batch + 1)]
+
+
+@functools.lru_cache(maxsize=64)
+def pages_in_order(batch: int) -> torch.Tensor:
+    """[batch, 1] int32: the table of a dense cache, whose page b is sequence b. Not for writing."""
+    return torch.arange(batch, dtype=torch.int32).unsqueeze(1)
 
 
 def dense_lse(lse: torch.Tensor, batch: int) -> torch.Tensor:

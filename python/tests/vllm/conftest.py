@@ -8,12 +8,14 @@ what they wrote. Without vLLM in the environment the whole folder is skipped.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import vllm_cases
 from vllm_engine import Engine
+from vllm_layers import BLOCKS, HEAD, KV_HEADS, Q_HEADS, SLOTS
 
 HERE = Path(__file__).parent
 
@@ -51,3 +53,47 @@ def runs(request: pytest.FixtureRequest, engine: Engine) -> dict[str, dict[str, 
         "stock": engine.run(stock, False, "stock"),
         "folio": engine.run(folio, True, "folio"),
     }
+
+
+@pytest.fixture(scope="module")
+def config(engine: Engine) -> Iterator[Any]:
+    """vLLM's configuration of the tiny Llama, current while these tests run, with folio put in."""
+    pytest.importorskip("vllm")
+    from vllm.config import set_current_vllm_config
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    import folio_kv.vllm
+
+    folio_kv.vllm.register()
+    arguments = EngineArgs(
+        model=str(engine.model("llama")), dtype="float32", max_model_len=512, block_size=SLOTS
+    )
+    config = arguments.create_engine_config()
+    with set_current_vllm_config(config):
+        yield config
+    AttentionBackendEnum.CPU_ATTN.clear_override()
+    AttentionBackendEnum.CPU_MLA.clear_override()
+
+
+@pytest.fixture
+def make_layer(config: Any) -> Iterator[Callable[..., Any]]:
+    """Makes attention layers of vLLM with names of their own; they are forgotten after the test."""
+    import torch
+    from vllm.model_executor.layers.attention import Attention
+
+    layers = config.compilation_config.static_forward_context
+
+    def make(cache_dtype: str = "auto", layer_class: Any = Attention, **options: Any) -> Any:
+        usual = dict(num_heads=Q_HEADS, head_size=HEAD, scale=0.25, num_kv_heads=KV_HEADS)
+        config.cache_config.cache_dtype = cache_dtype
+        prefix = f"layers.{len(layers)}.attn"
+        layer = layer_class(cache_config=config.cache_config, prefix=prefix, **(usual | options))
+        element = torch.float32 if cache_dtype == "auto" else torch.uint8
+        shape = (BLOCKS, layer.num_kv_heads, SLOTS, 2 * layer.head_size)
+        layer.kv_cache = torch.zeros(shape, dtype=element)
+        return layer
+
+    yield make
+    layers.clear()
+    config.cache_config.cache_dtype = "auto"
