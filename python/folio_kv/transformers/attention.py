@@ -100,14 +100,13 @@ def _over_pages(ask: Ask, kind: Any, query: torch.Tensor, key: CachedRows) -> to
     why = refusal(kind, layer.planes.pages, ask, query.dtype)
     if why is not None:
         raise NotServed(why)
-    step = layer.owner.step(length - ask.queries, ask.queries, ask.sight)
     pages, rows = layer.planes.pages, query if query.dim() == 3 else as_tokens(query)
+    if layer.pending is not None and layer.pending[0].shape[2] != ask.queries:
+        layer.flush()  # cross attention: other new keys than queries
     new = layer.take_pending() if length == layer.length else None
+    step = layer.owner.step(length - ask.queries, ask.queries, ask.sight)
     if new is None:
         return ask.attend(partial(step.attend, kind, pages, rows))
-    if new[0].shape[0] != rows.shape[0]:
-        layer.pending = None
-        raise NotServed(f"{new[0].shape[0]} new keys for {rows.shape[0]} queries")
     return ask.attend(partial(step, kind, pages, rows, *new))
 
 

@@ -24,6 +24,7 @@ from .rows import CachedRows, Planes, RowPool
 
 __all__ = ["FolioCache", "FolioLayer"]
 
+KEPT_STEPS = 8
 DTYPES = {"int8": "int8", "i8": "int8", "fp8": "fp8", "f8_e4m3": "fp8"}
 
 
@@ -68,10 +69,8 @@ class FolioLayer(cache_utils.DynamicLayer):
         if self.planes is None:
             self._allocate(key_states, value_states)
         self.length, self.pending = length, (key_states, value_states)
-        return tuple(
-            CachedRows((*x.shape[:2], length, x.shape[3]), x.dtype, x.device, layer=self, role=role)
-            for role, x in enumerate((key_states, value_states))
-        )
+        self.heads_and_dims = [(x.shape[1], x.shape[3]) for x in (key_states, value_states)]
+        return self._rows(0), self._rows(1)
 
     def _allocate(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         owner, key_dim, value_dim = self.owner, key_states.shape[-1], value_states.shape[-1]
@@ -80,6 +79,29 @@ class FolioLayer(cache_utils.DynamicLayer):
         self.planes = Planes(
             owner.pool.num_pages, owner.page_size, key_states.shape[1], dims, dtype
         )
+
+    @property
+    def keys(self) -> CachedRows | None:
+        """All keys, described; None before the first."""
+        return self._rows(0)
+
+    @property
+    def values(self) -> CachedRows | None:
+        """All values, described; None before the first."""
+        return self._rows(1)
+
+    @keys.setter
+    def keys(self, nothing: None) -> None: ...
+
+    @values.setter
+    def values(self, nothing: None) -> None: ...
+
+    def _rows(self, role: int) -> CachedRows | None:
+        if not self.length:
+            return None
+        heads, dim = self.heads_and_dims[role]
+        shape = (len(self.owner.pool.ids), heads, self.length, dim)
+        return CachedRows(shape, self.dtype, self.device, layer=self, role=role)
 
     def take_pending(self) -> tuple[torch.Tensor, torch.Tensor | None] | None:
         """The rows to append, [tokens, heads, dim] each; they count as appended from now on."""
@@ -160,7 +182,6 @@ class FolioCache(cache_utils.Cache):
         self.dtype = DTYPES.get(dtype)
         self.capacity, self.page_size = capacity, page_size
         self.pool: RowPool | None = None
-        self._key: tuple[int, int] | None = None
         self._steps: dict[Any, Any] = {}
         config = config.get_text_config(decoder=True)
         types, arguments = cache_utils.get_layer_types_and_kwargs(config)
@@ -203,7 +224,7 @@ class FolioCache(cache_utils.Cache):
     def _grow(self, length: int) -> None:
         for layer in self._paged_layers():
             layer.flush()
-        self._key = None
+        self._steps.clear()
         copies = self.pool.grow(length)
         for layer in self._paged_layers():
             old = layer.planes
@@ -227,13 +248,12 @@ class FolioCache(cache_utils.Cache):
         """The step that puts `new` tokens of each row behind its first `start`; layers that ask
         alike share it.
         """
-        if self._key != (start, new):
-            self._key = (start, new)
-            self._steps.clear()
         visible = None if sight is None else sight.visible
-        key = None if visible is None else id(visible)
+        key = (start, new, None if visible is None else id(visible))
         found = self._steps.get(key)
         if found is None:
+            if len(self._steps) >= KEPT_STEPS:
+                self._steps.clear()
             rows = len(self.pool.ids)
             table, row_starts = self.pool.table()
             step = folio_kv.Step(
@@ -251,7 +271,7 @@ class FolioCache(cache_utils.Cache):
             return
         for layer in self._paged_layers():
             layer.flush()
-        self._key = None
+        self._steps.clear()
         if len(rows) > self.pool.rows:
             self._widen(len(rows))
         self._copy(self.pool.select(rows))
@@ -281,7 +301,7 @@ class FolioCache(cache_utils.Cache):
     def crop(self, tokens_to_remove: int) -> None:
         """Removes the last `-tokens_to_remove` tokens."""
         super().crop(tokens_to_remove)
-        self._key = None
+        self._steps.clear()
         lengths = [layer.length for layer in self._paged_layers()]
         if self.pool is not None and lengths:
             self._copy(self.pool.trim(min(self.pool.length, max(lengths))))
@@ -289,5 +309,5 @@ class FolioCache(cache_utils.Cache):
     def reset(self) -> None:
         """Forgets all tokens and gives up the pages."""
         super().reset()
-        self.pool, self._key = None, None
+        self.pool = None
         self._steps.clear()

@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["NAMES", "TESTED", "register", "why_not_version"]
 
 NAMES = ("folio", "folio_flash")
-TESTED = ((5, 23), (5, 24))  # versions of transformers from, up to but not including
+TESTED = ((5, 19), (5, 24))  # versions of transformers from, up to but not including
 _lock = threading.Lock()
 
 

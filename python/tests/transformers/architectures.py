@@ -93,27 +93,34 @@ SIZES: dict[str, Any] = {
     "dropout": 0.0,
 }
 
+SIZES_OF_IMAGES: dict[str, Any] = {
+    "image_size": 28,
+    "patch_size": 14,
+    "depth": 1,
+    "num_heads": 4,
+    "embed_dim": 64,
+    "hidden_dim": 64,
+    "out_hidden_size": 64,
+    "projection_dim": 64,
+    "num_global_layers": 1,
+}
 LATENT = {"head_dim": 8, "num_key_value_heads": 4}
 NO_KV_CACHE = "no attention over cached keys and values"
-COMPOSITE = "composite: its text part is built under its own name"
 DECODERS = (
     "bart bert bert-generation big_bird bigbird_pegasus blenderbot blenderbot-small camembert "
     "data2vec-text electra ernie marian mbart megatron-bert mvp pegasus plbart prophetnet reformer "
-    "rembert roberta roberta-prelayernorm roc_bert roformer trocr whisper xlm xlm-roberta xlm-roberta-xl xmod xlnet"
+    "rembert roberta roberta-prelayernorm roc_bert roformer trocr whisper xlm "
+    "xlm-roberta xlm-roberta-xl xlnet xmod"
 ).split()
-NOT_BUILT: dict[str, str] = (
-    dict.fromkeys(
-        "blt dots3_note emu3 fuyu gemma3 gemma3n gemma4 gemma4_unified git got_ocr2 llama4 mllama "
-        "moshi moss_transcribe_diarize musicgen musicgen_melody phi4_multimodal qwen3_5 "
-        "qwen3_5_moe qwen4_exp".split(),
-        COMPOSITE,
-    )
-    | dict.fromkeys("falcon_mamba mamba mamba2 rwkv xlstm".split(), NO_KV_CACHE)
-    | dict.fromkeys(
-        "gemma4_assistant gemma4_unified_assistant".split(),
-        "drafts for another model, whose states it reads",
-    )
-)
+NOT_BUILT: dict[str, str] = {
+    "blt": "three models in one, each with a cache of its own",
+    "dots3_note": "cannot be made small: its layers' sizes are fixed; dots3_note_text is built",
+    "gemma3n": "its image part needs packages that are not installed; gemma3n_text is built",
+    "gemma4_assistant": "drafts for another model, whose states it reads",
+    "gemma4_unified_assistant": "drafts for another model, whose states it reads",
+    "musicgen": "reads audio codebooks",
+    "musicgen_melody": "reads audio codebooks",
+} | dict.fromkeys(("falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"), NO_KV_CACHE)
 MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 8}
 LINEAR = {
     "linear_key_head_dim": 8,
@@ -251,13 +258,12 @@ def names() -> list[str]:
     return sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
-def configuration(name: str) -> Any:
-    """The tiny configuration of an architecture."""
-    kind = CONFIG_MAPPING[name]
+def _sizes(kind: Any, name: str, also: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The arguments of a configuration: what it knows of `SIZES` and of `also`, and what is special."""
     known = kind().to_dict().keys() | kind.attribute_map.keys()
-    sizes = {key: value for key, value in SIZES.items() if key in known}
+    sizes = {key: value for key, value in (SIZES | (also or {})).items() if key in known}
     if "kv_lora_rank" in known:
-        sizes |= LATENT
+        sizes |= {key: value for key, value in LATENT.items() if key in known}
     if name in DECODERS:
         sizes |= {"is_decoder": True, "is_encoder_decoder": False}
     for key, value in SPECIAL.get(name, {}).items():
@@ -265,6 +271,21 @@ def configuration(name: str) -> Any:
             sizes.pop(key, None)
         else:
             sizes[key] = value
+    return sizes
+
+
+def configuration(name: str) -> Any:
+    """The tiny configuration of an architecture, and of the parts that it is composed of."""
+    kind = CONFIG_MAPPING[name]
+    sizes = _sizes(kind, name)
+    default = kind()
+    for part, declared in kind.sub_configs.items():
+        if part in sizes:
+            continue
+        found = getattr(default, part, None)
+        part_kind = declared if found is None else type(found)
+        is_text = "vision" not in part and "audio" not in part
+        sizes[part] = _sizes(part_kind, part_kind.model_type, None if is_text else SIZES_OF_IMAGES)
     return kind(**sizes)
 
 

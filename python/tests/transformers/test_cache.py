@@ -11,7 +11,14 @@ import pytest
 import torch
 from architectures import build
 from comparison import greedy, prompts
-from transformers import DynamicCache, EncoderDecoderCache, GenerationConfig, StaticCache
+from transformers import (
+    DynamicCache,
+    EncoderDecoderCache,
+    GenerationConfig,
+    StaticCache,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 import folio_kv
 import folio_kv.transformers as folio
@@ -189,12 +196,8 @@ def test_layers_that_share_keys_have_no_pages_of_their_own() -> None:
     model = build("gemma3n_text")
     cache = FolioCache(model.config, page_size=4)
     logits_after(model, "folio", cache, [random_tokens(2, 9), random_tokens(2, 1)])
-    assert [getattr(layer, "planes", None) is not None for layer in cache.layers] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    paged = [layer for layer in cache.layers if getattr(layer, "planes", None) is not None]
+    assert len(paged) == model.config.num_hidden_layers - model.config.num_kv_shared_layers
 
 
 def test_layers_have_head_dims_of_their_own() -> None:
@@ -253,6 +256,35 @@ def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
         FolioCache(build("llama").config, **options)
 
 
-def test_an_encoder_decoder_cache_takes_a_folio_cache() -> None:
-    cache = FolioCache(build("llama").config)
-    assert EncoderDecoderCache(cache, DynamicCache()).get_seq_length() == 0
+def test_an_encoder_with_a_decoder_keeps_both_attentions_in_pages() -> None:
+    config = T5Config(
+        vocab_size=96,
+        d_model=64,
+        d_kv=16,
+        d_ff=96,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=0,
+        eos_token_id=None,
+    )
+    torch.manual_seed(0)
+    model = T5ForConditionalGeneration(config).eval()
+    expected = generate(model, "eager", num_beams=2)
+    cache = EncoderDecoderCache(FolioCache(config, page_size=4), FolioCache(config, page_size=4))
+    assert torch.equal(generate(model, "folio_flash", cache, num_beams=2), expected)
+    assert [
+        x.layers[0].length for x in (cache.self_attention_cache, cache.cross_attention_cache)
+    ] == [8, 21]
+    assert served(model)
+
+
+def test_keys_can_be_read_from_a_layer() -> None:
+    model = build("llama")
+    caches = FolioCache(model.config, page_size=4), DynamicCache(config=model.config)
+    for cache in caches:
+        logits_after(model, "eager", cache, [random_tokens(2, 9), random_tokens(2, 1)])
+    layer, expected = (cache.layers[1] for cache in caches)
+    assert layer.keys.shape == expected.keys.shape
+    torch.testing.assert_close(layer.keys + 0, expected.keys)
+    torch.testing.assert_close(layer.values + 0, expected.values)
+    assert FolioCache(model.config).layers[0].keys is None

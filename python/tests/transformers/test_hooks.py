@@ -14,19 +14,19 @@ import folio_kv.transformers as folio
 from folio_kv.transformers import hooks
 
 
-@pytest.mark.parametrize("version", ["4.57.1", "5.22.9", "5.24.0", "6.0.0.dev0"])
+@pytest.mark.parametrize("version", ["4.57.1", "5.18.9", "5.24.0", "6.0.0.dev0"])
 def test_an_unknown_version_is_refused_with_the_expected_ones(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transformers, "__version__", version)
     with pytest.raises(
         folio_kv.Unsupported,
-        match=rf"expected a version from 5\.23 up to, not including, 5\.24 .*got {version}",
+        match=rf"expected a version from 5\.19 up to, not including, 5\.24 .*got {version}",
     ):
         folio.register()
 
 
-@pytest.mark.parametrize("version", ["5.23.0", "5.23.1", "5.23.0rc1"])
+@pytest.mark.parametrize("version", ["5.19.0", "5.23.1", "5.23.0rc1"])
 def test_tested_versions_are_taken(version: str) -> None:
     assert hooks.why_not_version(version) is None
 
