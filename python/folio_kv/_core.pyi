@@ -283,7 +283,7 @@ class Step(Batch):
 
     def over(self, kind: Kind, pages: Pages, q: object, k: object, v: object | None = None, *, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
         """
-        Attends over the cached keys and over k and v as they are, then writes k and v into the pages.
+        Attends over the cached keys and over k and v as they are; then writes k and v to them.
 
         For caches whose new rows overwrite what the first of them still sees (rings). A tree and slots are
         refused. Arguments and errors as for a call.
@@ -339,7 +339,7 @@ class PagePool:
         Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
         max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
-        pairs without a sequence whose pages stay findable. hash_seed: 0: drawn from the system's randomness.
+        pairs without a sequence whose pages stay findable. hash_seed: 0: drawn from the system.
         Raises Error naming the option.
         """
 
