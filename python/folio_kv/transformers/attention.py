@@ -26,6 +26,7 @@ from .rows import CachedRows
 __all__ = ["attention"]
 
 
+@torch.compiler.disable
 def attention(
     module: torch.nn.Module,
     query: torch.Tensor,
