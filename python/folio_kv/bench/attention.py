@@ -25,6 +25,7 @@ from .timing import Row, medians
 
 PAGE_SIZE = 16
 Q_HEADS, KV_HEADS = 32, 8
+_SECONDS = 4.0  # of a case, all contestants together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,25 +38,21 @@ class Case:
     head_size: int = 128
 
 
-def cases(quick: bool) -> Iterator[Case]:
+def cases() -> Iterator[Case]:
     """Decode, prefill and mixed batches."""
-    for context in (1024,) if quick else (1024, 8192, 32768):
+    for context in 1024, 8192, 32768:
         for batch in 1, 8:
-            name = f"decode, {batch} of {context:,}"
-            yield Case(name, (1,) * batch, (context,) * batch)
-    if not quick:
-        yield Case("decode, 8 of 8,192, heads of 64", (1,) * 8, (8192,) * 8, 64)
-        skewed = (32768, *(512,) * 15)
-        yield Case("decode, one of 32,768 among 15 of 512", (1,) * 16, skewed)
-    for new in (1024,) if quick else (1024, 8192):
+            yield Case(f"decode, {batch} of {context:,}", (1,) * batch, (context,) * batch)
+    yield Case("decode, 8 of 8,192, heads of 64", (1,) * 8, (8192,) * 8, 64)
+    yield Case("decode, one of 32,768 among 7 of 512", (1,) * 8, (32768, *(512,) * 7))
+    for new in 1024, 8192:
         yield Case(f"prefill, {new:,} tokens", (new,), (new,))
-    if not quick:
-        lengths = (4096, 2048, 512, 64)
-        yield Case("prefill, ragged: 4,096, 2,048, 512, 64", lengths, lengths)
-    for context in (1024,) if quick else (8192, 32768):
+    lengths = (4096, 2048, 512, 64)
+    yield Case("prefill, ragged: 4,096, 2,048, 512, 64", lengths, lengths)
+    for context in 1024, 8192, 32768:
         yield Case(f"chunk of 512 up to {context:,}", (512,), (context,))
-        mixed = (512, *(1,) * 7)
-        yield Case(f"mixed, chunk of 512 and 7 decoding at {context:,}", mixed, (context,) * 8)
+        name = f"mixed, chunk of 512 and 7 decoding at {context:,}"
+        yield Case(name, (512, *(1,) * 7), (context,) * 8)
 
 
 class Problem:
@@ -179,9 +176,11 @@ class Problem:
         return calls | ({"sdpa folded": self.sdpa_folded()} if self.is_decode else {})
 
 
-def run(quick: bool) -> Iterator[Row]:
-    """Times every case; microseconds for all tokens of the batch and one layer."""
-    for case in cases(quick):
+def run(longest: int) -> Iterator[Row]:
+    """Times the cases up to this context; microseconds for all tokens of the batch, one layer."""
+    for case in cases():
+        if max(case.contexts) > longest:
+            continue
         problem = Problem(case)
         calls = problem.contestants()
         want = calls["sdpa dense"]().float()
@@ -189,6 +188,6 @@ def run(quick: bool) -> Iterator[Row]:
             difference = float((call().float() - want).abs().max())
             if difference > 0.05:
                 raise RuntimeError(f"{case.name}: {name} is off by {difference}")
-        times = medians(calls, 2.0 if quick else 6.0)
+        times = medians(calls, _SECONDS)
         values = {name: seconds * 1e6 for name, seconds in times.items()}
         yield Row("attention", case.name, "us", values)

@@ -116,12 +116,12 @@ def _losses(rows: list[dict]) -> Iterator[str]:
     yield ""
 
 
-def main() -> None:
+def main(command_line: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m folio_kv.bench.report", description=__doc__)
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--document", type=Path, required=True)
     parser.add_argument("--figures", type=Path, required=True)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(command_line)
     results = [json.loads(path.read_text()) for path in arguments.results]
     figures = [arguments.figures / f"{path.stem}.svg" for path in arguments.results]
     arguments.figures.mkdir(parents=True, exist_ok=True)
