@@ -90,27 +90,32 @@ class Problem:
         return call
 
     def sdpa_as_called(self):
-        """Gather, pad, repeat, mask."""
-        batch, longest, most_new = len(self.new), max(self.contexts), max(self.new)
-        columns = self.table.clamp(min=0).long()
-        at = torch.arange(longest)
-        query_at = torch.stack(
-            [torch.arange(most_new) + (m - n) for n, m in zip(self.new, self.contexts)]
-        )
-        is_new = torch.arange(most_new) < torch.tensor(self.new).unsqueeze(1)
+        """Gather, pad, repeat, mask: all sequences at once where they have as many new tokens."""
+        if len(set(self.new)) == 1:
+            groups = [slice(0, len(self.new))]
+        else:
+            groups = [slice(b, b + 1) for b in range(len(self.new))]
+        calls = [self._padded(group) for group in groups]
+        return lambda: torch.cat([call() for call in calls])
+
+    def _padded(self, group: slice):
+        """SDPA over sequences with as many new tokens each, the shorter contexts padded."""
+        new, contexts = self.new[group][0], torch.tensor(self.contexts[group])
+        longest = int(contexts.max())
+        columns = self.table[group, : -(-longest // PAGE_SIZE)].clamp(min=0).long()
+        rows = self.q[int(self.offsets[group.start]) : int(self.offsets[group.stop])]
+        query_at = torch.arange(new) + (contexts - new).unsqueeze(1)
 
         def gathered(cache: torch.Tensor) -> torch.Tensor:
             dense = cache[columns].flatten(1, 2)[:, :longest].transpose(1, 2)
             return dense.repeat_interleave(Q_HEADS // KV_HEADS, dim=1)
 
         def call() -> torch.Tensor:
-            q = self.q.new_zeros(batch, most_new, Q_HEADS, self.q.shape[2])
-            q[is_new] = self.q
-            mask = (at <= query_at.unsqueeze(2)).unsqueeze(1)
-            out = F.scaled_dot_product_attention(
-                q.transpose(1, 2), gathered(self.key), gathered(self.value), attn_mask=mask
-            )
-            return out.transpose(1, 2)[is_new]
+            q = rows.view(-1, new, *rows.shape[1:]).transpose(1, 2)
+            mask = (torch.arange(longest) <= query_at.unsqueeze(2)).unsqueeze(1)
+            key, value = gathered(self.key), gathered(self.value)
+            out = F.scaled_dot_product_attention(q, key, value, attn_mask=mask)
+            return out.transpose(1, 2).flatten(0, 1)
 
         return call
 
