@@ -11,14 +11,14 @@ from .model import make, prompts
 from .timing import Row
 
 _NEW = 17  # tokens generated; the first belongs to the prefill
-SHAPES = {  # (context, batch); --quick takes those of 1k
+SHAPES = {  # (context, batch)
     "generate": [(1024, 1), (1024, 8), (8192, 1), (8192, 8), (32768, 1)],
     "generate_batch": [(1024, 8), (8192, 8), (32768, 1)],
 }
 
 
-def _shapes(part: str, quick: bool) -> list[tuple[int, int]]:
-    return [shape for shape in SHAPES[part] if not quick or shape[0] <= 1024]
+def _shapes(part: str, longest: int) -> list[tuple[int, int]]:
+    return [shape for shape in SHAPES[part] if shape[0] <= longest]
 
 
 class _Clock:
@@ -34,14 +34,14 @@ class _Clock:
         pass
 
 
-def generate(quick: bool, head_size: int) -> Iterator[Row]:
+def generate(longest: int, head_size: int) -> Iterator[Row]:
     """Tokens a second of prefill and of decoding, per context and batch."""
     import torch
 
     import folio_kv.transformers as folio
 
     folio.register()
-    shapes = _shapes("generate", quick)
+    shapes = _shapes("generate", longest)
     model = make(head_size, max(context for context, _ in shapes) + _NEW)
 
     def once(name: str, tokens: torch.Tensor, new: int) -> tuple[float, float, torch.Tensor]:
@@ -75,7 +75,7 @@ def generate(quick: bool, head_size: int) -> Iterator[Row]:
                 yield Row("generate", f"{what}, {batch} of {context:,}", "tokens/s", values)
 
 
-def generate_batch(quick: bool, head_size: int) -> Iterator[Row]:
+def generate_batch(longest: int, head_size: int) -> Iterator[Row]:
     """Tokens a second of continuous batching: prompts alone, and what more tokens add."""
     import torch
     from transformers import GenerationConfig
@@ -84,7 +84,7 @@ def generate_batch(quick: bool, head_size: int) -> Iterator[Row]:
     import folio_kv.transformers as folio
 
     folio.register()
-    shapes = _shapes("generate_batch", quick)
+    shapes = _shapes("generate_batch", longest)
     model = make(head_size, max(context for context, _ in shapes) + _NEW)
     page = 256
 

@@ -31,10 +31,10 @@ _GROUPS = {
     "attention": """\
 Attention alone, one layer, bf16, 32 q heads over 8 KV heads of 128 unless a row says otherwise; µs
 for all tokens of the batch. folio reads scattered pages of 16 tokens and makes its step and plan
-anew in each call. *sdpa as called*: pages gathered into a padded batch, K and V repeated for each q
-head, a mask, as engines do it. *sdpa dense*: K and V lie dense already, nothing is gathered,
-repeated or padded, no mask where none is needed. *sdpa folded*: the same, with the q heads of a KV
-head as rows of one matrix.""",
+anew in each call. *sdpa as called*, as engines do it: pages gathered into a padded batch (each
+sequence alone where new tokens differ in number), K and V repeated for each q head, a mask. *sdpa
+dense*: K and V lie dense already, nothing is gathered, repeated or padded, no mask where none is
+needed. *sdpa folded*: the same, with the q heads of a KV head as rows of one matrix.""",
     "generate": """\
 `generate` of transformers: attention "sdpa" and its own cache beside "folio_flash" and
 `FolioCache`. {model}""",
@@ -116,12 +116,12 @@ def _losses(rows: list[dict]) -> Iterator[str]:
     yield ""
 
 
-def main() -> None:
+def main(command_line: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m folio_kv.bench.report", description=__doc__)
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--document", type=Path, required=True)
     parser.add_argument("--figures", type=Path, required=True)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(command_line)
     results = [json.loads(path.read_text()) for path in arguments.results]
     figures = [arguments.figures / f"{path.stem}.svg" for path in arguments.results]
     arguments.figures.mkdir(parents=True, exist_ok=True)
