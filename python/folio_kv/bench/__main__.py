@@ -7,6 +7,7 @@ import argparse
 import importlib.util
 import json
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -74,14 +75,26 @@ def main(command_line: list[str] | None = None) -> int:
     for name, value in context.items():
         print(f"{name}: {value}", flush=True)
     rows: list[Row] = []
-    for _, part in _parts(arguments):
-        for row in part():
-            print(row.line(), flush=True)
-            rows.append(row)
-            if arguments.json:  # after every row: what was measured is kept if a later part fails
-                result = {"context": context, "rows": [row.as_json() for row in rows]}
-                arguments.json.write_text(json.dumps(result, indent=1) + "\n")
-    return 0
+    failed: dict[str, str] = {}
+
+    def save() -> None:
+        if arguments.json:
+            measured = [row.as_json() for row in rows]
+            result = {"context": context, "rows": measured, "failed": failed}
+            arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+    for name, part in _parts(arguments):
+        try:
+            for row in part():
+                print(row.line(), flush=True)
+                rows.append(row)
+                save()
+        except Exception as error:  # the other parts still count; the page says what is missing
+            traceback.print_exc()
+            reason = str(error).partition("\n")[0]
+            failed[name] = f"{type(error).__name__}: {reason}"
+            save()
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

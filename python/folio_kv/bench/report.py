@@ -76,6 +76,8 @@ def _section(result: Result, figure: str) -> Iterator[str]:
         if rows:
             yield f"### {group}\n\n{text.format(model=model)}\n"
             yield from _table(rows)
+    for part, reason in result.get("failed", {}).items():
+        yield f"`{part}` failed on this machine: {reason}.\n"
     yield "### Where folio is slower\n"
     yield from _losses(result["rows"])
 

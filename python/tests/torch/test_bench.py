@@ -92,6 +92,20 @@ def test_the_command_writes_results_that_the_page_is_made_of(tmp_path, monkeypat
     assert (figures / "machine.svg").read_text().startswith("<svg")
 
 
+def test_a_part_that_fails_is_named_and_what_was_measured_is_kept(tmp_path, monkeypatch) -> None:
+    def run(longest):
+        yield Row("attention", "decode, 1 of 8", "us", {"folio": 10.0, "sdpa dense": 45.0})
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(attention, "run", run)
+    results = tmp_path / "results.json"
+    assert bench.main(["--only", "attention", "--json", str(results)]) == 1
+    written = json.loads(results.read_text())
+    assert len(written["rows"]) == 1 and written["failed"] == {"attention": "RuntimeError: no more"}
+    page = report.page([written], ["x.svg"])
+    assert "`attention` failed on this machine: RuntimeError: no more." in page
+
+
 def test_prompts_are_as_long_as_asked_and_share_no_beginning() -> None:
     prompts = model.prompts(3, 20)
     assert [len(tokens) for tokens in prompts] == [20] * 3
