@@ -104,9 +104,7 @@ def _measure(model: str, shapes: list[tuple[int, int]]) -> list[dict[str, float]
     engine = llm.llm_engine
 
     def one(context: int, batch: int, round_: int) -> tuple[float, float]:
-        params = SamplingParams(
-            temperature=0.0, max_tokens=_NEW, ignore_eos=True, detokenize=False
-        )
+        params = SamplingParams(temperature=0.0, max_tokens=_NEW, ignore_eos=True, detokenize=False)
         for i, tokens in enumerate(prompts(batch, context, seed=round_)):
             name = f"{context}-{batch}-{round_}-{i}"
             engine.add_request(name, {"prompt_token_ids": tokens}, params)

@@ -2,6 +2,8 @@
 """Writes the page of results: tables, one figure for each result, and what folio loses.
 
     python -m folio_kv.bench.report RESULTS.json .. --document PAGE.md --figures FOLDER
+
+RESULTS.json is what `python -m folio_kv.bench --json` writes, one file for each machine.
 """
 
 from __future__ import annotations
@@ -105,10 +107,7 @@ def _number(value: float | None) -> str:
 def _losses(rows: list[dict]) -> Iterator[str]:
     """One line for each row and contestant that beats folio, the worst first."""
     losses = [
-        (ratio, row, name)
-        for row in rows
-        for name, ratio in row["ratios"].items()
-        if ratio < 1.0
+        (ratio, row, name) for row in rows for name, ratio in row["ratios"].items() if ratio < 1.0
     ]
     if not losses:
         yield "Nowhere in these rows.\n"

@@ -7,8 +7,8 @@ import xml.etree.ElementTree
 
 import pytest
 
-from folio_kv.bench import attention, machine, model, report
 from folio_kv.bench import __main__ as bench
+from folio_kv.bench import attention, machine, model, report
 from folio_kv.bench.figure import draw
 from folio_kv.bench.timing import Row, medians
 

@@ -88,9 +88,7 @@ def test_options_are_those_of_a_kind() -> None:
     case = Case()
     options = {"scale": 0.2, "softcap": 2.0, "window_left": 8}
     alibi, sinks = torch.rand(4), torch.rand(4)
-    out = ops.attend(
-        case.q, *case.planes(), *case.batch(), **options, alibi=alibi, sinks=sinks
-    )
+    out = ops.attend(case.q, *case.planes(), *case.batch(), **options, alibi=alibi, sinks=sinks)
     case.check(out, scale=0.2, softcap=2.0, window=(8, -1), alibi=alibi, sinks=sinks)
 
 
