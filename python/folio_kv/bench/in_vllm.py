@@ -22,7 +22,7 @@ from .model import prompts, write
 from .timing import Row
 
 _NEW = 17  # tokens generated; the first belongs to the prefill
-SHAPES = [(1024, 1), (1024, 8), (8192, 1), (8192, 8), (32768, 1)]  # (context, batch)
+SHAPES = [(1024, 1), (1024, 8), (8192, 1), (8192, 4), (32768, 1)]  # (context, batch)
 
 
 def run(longest: int, head_size: int, interpreter: str | None = None) -> Iterator[Row]:
@@ -104,9 +104,7 @@ def _measure(model: str, shapes: list[tuple[int, int]]) -> list[dict[str, float]
     engine = llm.llm_engine
 
     def one(context: int, batch: int, round_: int) -> tuple[float, float]:
-        params = SamplingParams(
-            temperature=0.0, max_tokens=_NEW, ignore_eos=True, detokenize=False
-        )
+        params = SamplingParams(temperature=0.0, max_tokens=_NEW, ignore_eos=True, detokenize=False)
         for i, tokens in enumerate(prompts(batch, context, seed=round_)):
             name = f"{context}-{batch}-{round_}-{i}"
             engine.add_request(name, {"prompt_token_ids": tokens}, params)

@@ -7,8 +7,8 @@ import xml.etree.ElementTree
 
 import pytest
 
-from folio_kv.bench import attention, machine, model, report
 from folio_kv.bench import __main__ as bench
+from folio_kv.bench import attention, machine, model, report
 from folio_kv.bench.figure import draw
 from folio_kv.bench.timing import Row, medians
 
@@ -86,9 +86,13 @@ def test_the_command_writes_results_that_the_page_is_made_of(tmp_path, monkeypat
     written = json.loads(results.read_text())
     assert [row["name"] for row in written["rows"]] == ["decode, 1 of 40"]
     assert written["context"]["commit"] == "abc"
-    figures = tmp_path / "docs" / "figures"
-    report.main([str(results), "--document", str(document), "--figures", str(figures)])
-    assert "](figures/machine.svg)" in document.read_text()
+    figures, other = tmp_path / "docs" / "figures", tmp_path / "other.json"
+    other.write_text(json.dumps(written | {"rows": result()["rows"]}))
+    files = [str(results), str(other)]
+    report.main([*files, "--document", str(document), "--figures", str(figures)])
+    page = document.read_text()
+    assert "](figures/machine.svg)" in page and page.count("\n## ") == 1
+    assert "| decode, 1 of 40 |" in page and "| decode, 2 of 8 |" in page
     assert (figures / "machine.svg").read_text().startswith("<svg")
 
 

@@ -194,9 +194,7 @@ def test_fewer_queries_than_new_keys_stand_at_the_last_of_them() -> None:
     cache = Dense(lengths=[6] * 4)
     _, k, v = cache.new(4)
     q = random((4, 2, HEADS, DIM), torch.float32, 11)
-    out = flash_attn_with_kvcache(
-        q, cache.key, cache.value, k, v, cache_seqlens=6, causal=True
-    )
+    out = flash_attn_with_kvcache(q, cache.key, cache.value, k, v, cache_seqlens=6, causal=True)
     check(out, None, q, cache.key[:, :10], cache.value[:, :10], causal=True)
 
 
@@ -253,9 +251,7 @@ def test_what_folio_lacks_is_refused_by_name(parameter) -> None:
     cache = Dense(lengths=[4] * 4)
     q, _, _ = cache.new(1)
     with pytest.raises(Unsupported, match=f"{parameter}="):
-        flash_attn_with_kvcache(
-            q, cache.key, cache.value, cache_seqlens=4, **REFUSED[parameter]
-        )
+        flash_attn_with_kvcache(q, cache.key, cache.value, cache_seqlens=4, **REFUSED[parameter])
 
 
 @pytest.mark.parametrize(

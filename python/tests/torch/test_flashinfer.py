@@ -357,9 +357,7 @@ def test_what_folio_lacks_is_refused_by_name_when_planned(parameter) -> None:
         wrapper.plan(*tables, 4, 2, 64, 16, **{"q_data_type": "float32"} | PLAN_REFUSED[parameter])
 
 
-@pytest.mark.parametrize(
-    "options", [{"causal": False}, {"causal": True, "logits_soft_cap": 30.0}]
-)
+@pytest.mark.parametrize("options", [{"causal": False}, {"causal": True, "logits_soft_cap": 30.0}])
 def test_alibi_is_refused_where_its_meaning_differs(options) -> None:
     with pytest.raises(Unsupported, match="pos_encoding_mode='ALIBI'"):
         prefill(pos_encoding_mode="ALIBI", **options)
