@@ -66,7 +66,7 @@ def remark(row) -> str:
     if row.forward.skipped:
         parts = [f"{'; '.join(row.remarks) or row.forward.skipped}"]
     elif row.remarks:
-        parts.append("own attention: " + "; ".join(row.remarks))
+        parts.append("not on folio: " + "; ".join(row.remarks))
     if implementation_of(row.name) == "folio":
         parts.append('as "folio": transformers refuses flash names here')
     return "; ".join(parts).replace("|", "\\|").replace("\n", " ")

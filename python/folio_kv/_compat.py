@@ -38,11 +38,13 @@ def check_tensor(function: str, parameter: str, tensor: object, shape: Sequence[
         raise wrong(function, parameter, f"a torch.Tensor [{_names(shape)}]", type(tensor))
     if tensor.device.type != "cpu":
         raise refuse(function, parameter, tensor, "folio runs on the CPU here")
-    fits = tensor.dim() == len(shape) and all(
-        isinstance(want, str) or want == got for want, got in zip(shape, tensor.shape)
-    )
+    came = tensor.shape
+    fits = len(came) == len(shape)
+    for want, got in zip(shape, came):
+        if want != got and not isinstance(want, str):
+            fits = False
     if not fits:
-        raise wrong(function, parameter, f"[{_names(shape)}]", list(tensor.shape))
+        raise wrong(function, parameter, f"[{_names(shape)}]", list(came))
 
 
 def _names(shape: Sequence[str | int]) -> str:

@@ -23,6 +23,8 @@ window_left and window_right are those of folio_kv.Kind (-1: unlimited), and win
 only where causal is False; 0 means off in softcap, chunk and v_in_key. The rotation turns k in
 append, q and k in step.
 
+No operator has a derivative: inputs that require a gradient are refused outside torch.no_grad().
+
 The operators keep the last steps' plans: calls with the same table, offsets and lengths (all layers
 of a model) share one. A kept step holds a reference to its table.
 """
@@ -40,6 +42,7 @@ from . import append as _append
 from . import copy_pages as _copy_pages
 from . import merge as _merge
 from . import rotate as _rotate
+from ._compat import check_no_gradient
 
 _BATCH = "Tensor query_offsets, Tensor context_lengths, Tensor table"
 _KIND = (
@@ -234,6 +237,19 @@ def _copy_pages_op(key_caches, value_caches, copies):
     _copy_pages(pages, pages, copies)
 
 
+def _refusing_gradients(name, kernel):
+    """`kernel`, which refuses inputs that autograd would follow: no operator has a derivative."""
+
+    @functools.wraps(kernel)
+    def checked(*args, **kwargs):
+        if torch.is_grad_enabled():
+            tensors = (x for arg in args for x in (arg if isinstance(arg, list) else [arg]))
+            check_no_gradient(f"torch.ops.folio_kv.{name}", *tensors)
+        return kernel(*args, **kwargs)
+
+    return checked
+
+
 def _nothing(*args, **kwargs):
     return None
 
@@ -275,5 +291,6 @@ _KERNELS = {
 _library = torch.library.Library("folio_kv", "DEF")
 for _name, (_kernel, _fake) in _KERNELS.items():
     _library.define(_name + _SCHEMAS[_name], tags=(torch.Tag.pt2_compliant_tag,))
-    _library.impl(_name, _kernel, "CPU")
+    _library.impl(_name, _refusing_gradients(_name, _kernel), "CPU")
+    _fake = _refusing_gradients(_name, _fake)
     torch.library.register_fake(f"folio_kv::{_name}", _fake, lib=_library)

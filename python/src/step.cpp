@@ -129,7 +129,7 @@ Raises Error for arrays that do not fit, Unsupported where no kernel serves the 
       nb::arg("kind"), nb::arg("pages"), nb::arg("q"), nb::arg("k"), nb::arg("v").none() = none,
       nb::kw_only(), nb::arg("sinks").none() = none, nb::arg("alibi").none() = none,
       nb::arg("out").none() = none, nb::arg("lse").none() = none,
-      R"(Attends over the cached keys and over k and v as they are; then writes k and v to them.
+      R"(Attends over the cached keys and over k and v as they are, then appends k and v.
 
 For caches whose new rows overwrite what the first of them still sees (rings). A tree and slots are
 refused. Arguments and errors as for a call.)");

@@ -7,6 +7,7 @@ import argparse
 import importlib.util
 import json
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,44 +17,48 @@ from .timing import Row
 PARTS = ("attention", "generate", "generate_batch", "vllm")
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m folio_kv.bench",
         description=_usage,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="contexts of 1k alone")
+    parser.add_argument("--quick", action="store_true", help="the same as --longest 1024")
+    parser.add_argument("--longest", type=int, default=32768, help="context that is measured")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part; may be repeated")
     parser.add_argument("--head-size", type=int, default=128, help="of the engines' model")
     parser.add_argument("--threads", type=int, default=0, help="of torch and folio; 0: all")
     parser.add_argument("--json", type=Path, help="where the results go")
     parser.add_argument("--commit", default="unknown", help="written to the results")
     parser.add_argument("--vllm-python", help="an interpreter with vLLM, if this one has none")
-    return parser.parse_args()
+    given = parser.parse_args(arguments)
+    given.longest = min(given.longest, 1024) if given.quick else given.longest
+    return given
 
 
 def _parts(arguments: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Iterator[Row]]]]:
     """The parts that were asked for and can run here."""
     from . import attention, in_transformers, in_vllm
 
-    quick, head_size = arguments.quick, arguments.head_size
+    longest, head_size = arguments.longest, arguments.head_size
     interpreter = arguments.vllm_python
     has_transformers = importlib.util.find_spec("transformers") is not None
     for part in arguments.only or PARTS:
         if part == "attention":
-            yield part, lambda: attention.run(quick)
+            yield part, lambda: attention.run(longest)
         elif part == "vllm" and in_vllm.is_there(interpreter):
-            yield part, lambda: in_vllm.run(quick, head_size, interpreter)
+            yield part, lambda: in_vllm.run(longest, head_size, interpreter)
         elif part == "generate" and has_transformers:
-            yield part, lambda: in_transformers.generate(quick, head_size)
+            yield part, lambda: in_transformers.generate(longest, head_size)
         elif part == "generate_batch" and has_transformers:
-            yield part, lambda: in_transformers.generate_batch(quick, head_size)
+            yield part, lambda: in_transformers.generate_batch(longest, head_size)
         else:
             print(f"{part}: left out, the engine is not installed", flush=True)
 
 
-def main() -> int:
-    arguments = _arguments()
+def main(command_line: list[str] | None = None) -> int:
+    """Runs the bench; `command_line` is sys.argv[1:] if not given."""
+    arguments = _arguments(command_line)
     try:
         import torch
     except ImportError:
@@ -70,14 +75,26 @@ def main() -> int:
     for name, value in context.items():
         print(f"{name}: {value}", flush=True)
     rows: list[Row] = []
-    for _, part in _parts(arguments):
-        for row in part():
-            print(row.line(), flush=True)
-            rows.append(row)
-            if arguments.json:  # after every row: what was measured is kept if a later part fails
-                result = {"context": context, "rows": [row.as_json() for row in rows]}
-                arguments.json.write_text(json.dumps(result, indent=1) + "\n")
-    return 0
+    failed: dict[str, str] = {}
+
+    def save() -> None:
+        if arguments.json:
+            measured = [row.as_json() for row in rows]
+            result = {"context": context, "rows": measured, "failed": failed}
+            arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+    for name, part in _parts(arguments):
+        try:
+            for row in part():
+                print(row.line(), flush=True)
+                rows.append(row)
+                save()
+        except Exception as error:  # the other parts still count; the page says what is missing
+            traceback.print_exc()
+            reason = str(error).partition("\n")[0]
+            failed[name] = f"{type(error).__name__}: {reason}"
+            save()
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

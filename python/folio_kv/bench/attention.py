@@ -25,6 +25,7 @@ from .timing import Row, medians
 
 PAGE_SIZE = 16
 Q_HEADS, KV_HEADS = 32, 8
+_SECONDS = 4.0  # of a case, all contestants together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,25 +38,21 @@ class Case:
     head_size: int = 128
 
 
-def cases(quick: bool) -> Iterator[Case]:
+def cases() -> Iterator[Case]:
     """Decode, prefill and mixed batches."""
-    for context in (1024,) if quick else (1024, 8192, 32768):
+    for context in 1024, 8192, 32768:
         for batch in 1, 8:
-            name = f"decode, {batch} of {context:,}"
-            yield Case(name, (1,) * batch, (context,) * batch)
-    if not quick:
-        yield Case("decode, 8 of 8,192, heads of 64", (1,) * 8, (8192,) * 8, 64)
-        skewed = (32768, *(512,) * 15)
-        yield Case("decode, one of 32,768 among 15 of 512", (1,) * 16, skewed)
-    for new in (1024,) if quick else (1024, 8192):
+            yield Case(f"decode, {batch} of {context:,}", (1,) * batch, (context,) * batch)
+    yield Case("decode, 8 of 8,192, heads of 64", (1,) * 8, (8192,) * 8, 64)
+    yield Case("decode, one of 32,768 among 7 of 512", (1,) * 8, (32768, *(512,) * 7))
+    for new in 1024, 8192:
         yield Case(f"prefill, {new:,} tokens", (new,), (new,))
-    if not quick:
-        lengths = (4096, 2048, 512, 64)
-        yield Case("prefill, ragged: 4,096, 2,048, 512, 64", lengths, lengths)
-    for context in (1024,) if quick else (8192, 32768):
+    lengths = (4096, 2048, 512, 64)
+    yield Case("prefill, ragged: 4,096, 2,048, 512, 64", lengths, lengths)
+    for context in 1024, 8192, 32768:
         yield Case(f"chunk of 512 up to {context:,}", (512,), (context,))
-        mixed = (512, *(1,) * 7)
-        yield Case(f"mixed, chunk of 512 and 7 decoding at {context:,}", mixed, (context,) * 8)
+        name = f"mixed, chunk of 512 and 7 decoding at {context:,}"
+        yield Case(name, (512, *(1,) * 7), (context,) * 8)
 
 
 class Problem:
@@ -93,27 +90,32 @@ class Problem:
         return call
 
     def sdpa_as_called(self):
-        """Gather, pad, repeat, mask."""
-        batch, longest, most_new = len(self.new), max(self.contexts), max(self.new)
-        columns = self.table.clamp(min=0).long()
-        at = torch.arange(longest)
-        query_at = torch.stack(
-            [torch.arange(most_new) + (m - n) for n, m in zip(self.new, self.contexts)]
-        )
-        is_new = torch.arange(most_new) < torch.tensor(self.new).unsqueeze(1)
+        """Gather, pad, repeat, mask: all sequences at once where they have as many new tokens."""
+        if len(set(self.new)) == 1:
+            groups = [slice(0, len(self.new))]
+        else:
+            groups = [slice(b, b + 1) for b in range(len(self.new))]
+        calls = [self._padded(group) for group in groups]
+        return lambda: torch.cat([call() for call in calls])
+
+    def _padded(self, group: slice):
+        """SDPA over sequences with as many new tokens each, the shorter contexts padded."""
+        new, contexts = self.new[group][0], torch.tensor(self.contexts[group])
+        longest = int(contexts.max())
+        columns = self.table[group, : -(-longest // PAGE_SIZE)].clamp(min=0).long()
+        rows = self.q[int(self.offsets[group.start]) : int(self.offsets[group.stop])]
+        query_at = torch.arange(new) + (contexts - new).unsqueeze(1)
 
         def gathered(cache: torch.Tensor) -> torch.Tensor:
             dense = cache[columns].flatten(1, 2)[:, :longest].transpose(1, 2)
             return dense.repeat_interleave(Q_HEADS // KV_HEADS, dim=1)
 
         def call() -> torch.Tensor:
-            q = self.q.new_zeros(batch, most_new, Q_HEADS, self.q.shape[2])
-            q[is_new] = self.q
-            mask = (at <= query_at.unsqueeze(2)).unsqueeze(1)
-            out = F.scaled_dot_product_attention(
-                q.transpose(1, 2), gathered(self.key), gathered(self.value), attn_mask=mask
-            )
-            return out.transpose(1, 2)[is_new]
+            q = rows.view(-1, new, *rows.shape[1:]).transpose(1, 2)
+            mask = (torch.arange(longest) <= query_at.unsqueeze(2)).unsqueeze(1)
+            key, value = gathered(self.key), gathered(self.value)
+            out = F.scaled_dot_product_attention(q, key, value, attn_mask=mask)
+            return out.transpose(1, 2).flatten(0, 1)
 
         return call
 
@@ -179,9 +181,11 @@ class Problem:
         return calls | ({"sdpa folded": self.sdpa_folded()} if self.is_decode else {})
 
 
-def run(quick: bool) -> Iterator[Row]:
-    """Times every case; microseconds for all tokens of the batch and one layer."""
-    for case in cases(quick):
+def run(longest: int) -> Iterator[Row]:
+    """Times the cases up to this context; microseconds for all tokens of the batch, one layer."""
+    for case in cases():
+        if max(case.contexts) > longest:
+            continue
         problem = Problem(case)
         calls = problem.contestants()
         want = calls["sdpa dense"]().float()
@@ -189,6 +193,6 @@ def run(quick: bool) -> Iterator[Row]:
             difference = float((call().float() - want).abs().max())
             if difference > 0.05:
                 raise RuntimeError(f"{case.name}: {name} is off by {difference}")
-        times = medians(calls, 2.0 if quick else 6.0)
+        times = medians(calls, _SECONDS)
         values = {name: seconds * 1e6 for name, seconds in times.items()}
         yield Row("attention", case.name, "us", values)

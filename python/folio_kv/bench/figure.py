@@ -67,9 +67,7 @@ def _group(parts: list[str], group: str, rows: list[dict], x, powers: range, y: 
     for row in rows:
         middle = y + len(row["ratios"]) * _BAR / 2 + 4
         label = html.escape(row["name"])
-        parts.append(
-            f'<text text-anchor="end" x="{_LEFT - 10}" y="{middle:.1f}">{label}</text>'
-        )
+        parts.append(f'<text text-anchor="end" x="{_LEFT - 10}" y="{middle:.1f}">{label}</text>')
         for name, ratio in row["ratios"].items():
             left, right = sorted((x(1.0), x(ratio)))
             colour = _COLOURS[names.index(name)]

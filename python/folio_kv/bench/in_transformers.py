@@ -11,14 +11,14 @@ from .model import make, prompts
 from .timing import Row
 
 _NEW = 17  # tokens generated; the first belongs to the prefill
-SHAPES = {  # (context, batch); --quick takes those of 1k
-    "generate": [(1024, 1), (1024, 8), (8192, 1), (8192, 8), (32768, 1)],
-    "generate_batch": [(1024, 8), (8192, 8), (32768, 1)],
+SHAPES = {  # (context, batch)
+    "generate": [(1024, 1), (1024, 8), (8192, 1), (8192, 4), (32768, 1)],
+    "generate_batch": [(1024, 8), (8192, 2), (32768, 1)],
 }
 
 
-def _shapes(part: str, quick: bool) -> list[tuple[int, int]]:
-    return [shape for shape in SHAPES[part] if not quick or shape[0] <= 1024]
+def _shapes(part: str, longest: int) -> list[tuple[int, int]]:
+    return [shape for shape in SHAPES[part] if shape[0] <= longest]
 
 
 class _Clock:
@@ -34,14 +34,14 @@ class _Clock:
         pass
 
 
-def generate(quick: bool, head_size: int) -> Iterator[Row]:
+def generate(longest: int, head_size: int) -> Iterator[Row]:
     """Tokens a second of prefill and of decoding, per context and batch."""
     import torch
 
     import folio_kv.transformers as folio
 
     folio.register()
-    shapes = _shapes("generate", quick)
+    shapes = _shapes("generate", longest)
     model = make(head_size, max(context for context, _ in shapes) + _NEW)
 
     def once(name: str, tokens: torch.Tensor, new: int) -> tuple[float, float, torch.Tensor]:
@@ -75,50 +75,66 @@ def generate(quick: bool, head_size: int) -> Iterator[Row]:
                 yield Row("generate", f"{what}, {batch} of {context:,}", "tokens/s", values)
 
 
-def generate_batch(quick: bool, head_size: int) -> Iterator[Row]:
-    """Tokens a second of continuous batching: prompts alone, and what more tokens add."""
+def generate_batch(longest: int, head_size: int) -> Iterator[Row]:
+    """Tokens a second of continuous batching: until each request has a token, and from then on."""
     import torch
-    from transformers import GenerationConfig
-    from transformers.generation import ContinuousBatchingConfig
 
     import folio_kv.transformers as folio
 
     folio.register()
-    shapes = _shapes("generate_batch", quick)
-    model = make(head_size, max(context for context, _ in shapes) + _NEW)
-    page = 256
-
-    def once(name: str, inputs: list[list[int]], new: int) -> float:
-        model.set_attn_implementation("folio_flash" if name == "folio" else "sdpa")
-        blocks = sum(-(-(len(tokens) + new) // page) + 1 for tokens in inputs)
-        begin = time.perf_counter()
-        results = model.generate_batch(
-            inputs=inputs,
-            generation_config=GenerationConfig(
-                max_new_tokens=new, do_sample=False, eos_token_id=-1, pad_token_id=0
-            ),
-            continuous_batching_config=ContinuousBatchingConfig(
-                page_size=page, num_blocks=blocks, max_batch_tokens=512
-            ),
-            progress_bar=False,
-        )
-        seconds = time.perf_counter() - begin
-        counts = [len(result.generated_tokens) for result in results.values()]
-        if counts != [new] * len(inputs):
-            raise RuntimeError(f"generate_batch: {name} gave {counts} tokens, expected {new} each")
-        return seconds
+    shapes = _shapes("generate_batch", longest)
+    model = make(head_size, max(context for context, _ in shapes) + _NEW + _most_steps(shapes))
 
     with torch.no_grad():
+        for name in "folio", "sdpa":
+            _batched(model, name, 64, 1)
         for context, batch in shapes:
-            inputs = prompts(batch, context)
             seen: dict[str, list[tuple[float, float]]] = {"folio": [], "sdpa": []}
-            for name in seen:
-                once(name, prompts(1, 64), 2)
             for _ in range(1 if context * batch > 8192 else 3):
                 for name, rates in seen.items():
-                    first, all_of_them = once(name, inputs, 1), once(name, inputs, _NEW)
-                    more = max(all_of_them - first, 1e-9)
-                    rates.append((batch * context / first, batch * (_NEW - 1) / more))
+                    rates.append(_batched(model, name, context, batch))
             for i, what in enumerate(("prefill", "decode")):
                 values = {n: statistics.median(r[i] for r in rates) for n, rates in seen.items()}
                 yield Row("generate_batch", f"{what}, {batch} of {context:,}", "tokens/s", values)
+
+
+_PAGE, _STEP = 256, 512  # tokens of a page, and of a step of continuous batching
+
+
+def _most_steps(shapes: list[tuple[int, int]]) -> int:
+    return max(-(-context * batch // _STEP) for context, batch in shapes)
+
+
+def _batched(model, name: str, context: int, batch: int) -> tuple[float, float]:
+    """Tokens a second of the prompts and of decoding, all requests together.
+
+    The first requests decode while the last prompts are read, so all generate that much more.
+    """
+    from transformers import GenerationConfig
+    from transformers.generation import ContinuousBatchingConfig
+
+    new = _NEW + _most_steps([(context, batch)])
+    model.set_attn_implementation("folio_flash" if name == "folio" else "sdpa")
+    begin = time.perf_counter()
+    results = model.generate_batch(
+        inputs=prompts(batch, context),
+        generation_config=GenerationConfig(
+            max_new_tokens=new, do_sample=False, eos_token_id=-1, pad_token_id=0
+        ),
+        continuous_batching_config=ContinuousBatchingConfig(
+            page_size=_PAGE,
+            num_blocks=batch * (-(-(context + new) // _PAGE) + 1),
+            max_batch_tokens=_STEP,
+        ),
+        record_timestamps=True,
+        progress_bar=False,
+    )
+    times = [result.timestamps for result in results.values()]
+    if [len(of_request) for of_request in times] != [new] * batch:
+        counts = [len(of_request) for of_request in times]
+        raise RuntimeError(f"generate_batch: {name} gave {counts} tokens, expected {new} each")
+    all_begun = max(of_request[0] for of_request in times)
+    steps = [
+        b - a for of_request in times for a, b in zip(of_request, of_request[1:]) if a >= all_begun
+    ]
+    return batch * context / (all_begun - begin), batch / statistics.median(steps)

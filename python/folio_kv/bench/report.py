@@ -2,6 +2,9 @@
 """Writes the page of results: tables, one figure for each result, and what folio loses.
 
     python -m folio_kv.bench.report RESULTS.json .. --document PAGE.md --figures FOLDER
+
+RESULTS.json is what `python -m folio_kv.bench --json` writes; parts of one machine may come in
+files of their own.
 """
 
 from __future__ import annotations
@@ -31,17 +34,17 @@ _GROUPS = {
     "attention": """\
 Attention alone, one layer, bf16, 32 q heads over 8 KV heads of 128 unless a row says otherwise; µs
 for all tokens of the batch. folio reads scattered pages of 16 tokens and makes its step and plan
-anew in each call. *sdpa as called*: pages gathered into a padded batch, K and V repeated for each q
-head, a mask, as engines do it. *sdpa dense*: K and V lie dense already, nothing is gathered,
-repeated or padded, no mask where none is needed. *sdpa folded*: the same, with the q heads of a KV
-head as rows of one matrix.""",
+anew in each call. *sdpa as called*, as engines do it: pages gathered into a padded batch (each
+sequence alone where new tokens differ in number), K and V repeated for each q head, a mask. *sdpa
+dense*: K and V lie dense already, nothing is gathered, repeated or padded, no mask where none is
+needed. *sdpa folded*: the same, with the q heads of a KV head as rows of one matrix.""",
     "generate": """\
 `generate` of transformers: attention "sdpa" and its own cache beside "folio_flash" and
 `FolioCache`. {model}""",
     "generate_batch": """\
 `generate_batch` of transformers (continuous batching, pages of 256 tokens, 512 tokens a step):
-attention "sdpa" beside "folio_flash". Decode is what 16 more tokens of each request add.
-{model}""",
+attention "sdpa" beside "folio_flash". Prefill is the time until each request has its first token,
+earlier requests decoding meanwhile; decode is the median step after that. {model}""",
     "vllm": """\
 vLLM's engine in steps (eager, blocks of 128 tokens, 2,048 tokens a step): its own CPU attention
 beside folio. Decode is the median step once every request has its first token. {model}""",
@@ -76,6 +79,8 @@ def _section(result: Result, figure: str) -> Iterator[str]:
         if rows:
             yield f"### {group}\n\n{text.format(model=model)}\n"
             yield from _table(rows)
+    for part, reason in result.get("failed", {}).items():
+        yield f"`{part}` failed on this machine: {reason}.\n"
     yield "### Where folio is slower\n"
     yield from _losses(result["rows"])
 
@@ -103,10 +108,7 @@ def _number(value: float | None) -> str:
 def _losses(rows: list[dict]) -> Iterator[str]:
     """One line for each row and contestant that beats folio, the worst first."""
     losses = [
-        (ratio, row, name)
-        for row in rows
-        for name, ratio in row["ratios"].items()
-        if ratio < 1.0
+        (ratio, row, name) for row in rows for name, ratio in row["ratios"].items() if ratio < 1.0
     ]
     if not losses:
         yield "Nowhere in these rows.\n"
@@ -116,14 +118,22 @@ def _losses(rows: list[dict]) -> Iterator[str]:
     yield ""
 
 
-def main() -> None:
+def main(command_line: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m folio_kv.bench.report", description=__doc__)
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--document", type=Path, required=True)
     parser.add_argument("--figures", type=Path, required=True)
-    arguments = parser.parse_args()
-    results = [json.loads(path.read_text()) for path in arguments.results]
-    figures = [arguments.figures / f"{path.stem}.svg" for path in arguments.results]
+    arguments = parser.parse_args(command_line)
+    merged: dict[str, tuple[str, Result]] = {}
+    for path in arguments.results:
+        result = json.loads(path.read_text())
+        _, whole = merged.setdefault(result["context"]["machine"], (path.stem, result))
+        if whole is not result:
+            whole["rows"] += result["rows"]
+            whole["context"]["versions"] |= result["context"]["versions"]
+            whole["failed"] = whole.get("failed", {}) | result.get("failed", {})
+    results = [result for _, result in merged.values()]
+    figures = [arguments.figures / f"{stem}.svg" for stem, _ in merged.values()]
     arguments.figures.mkdir(parents=True, exist_ok=True)
     for result, path in zip(results, figures):
         path.write_text(draw(result))

@@ -87,9 +87,7 @@ class Cache:
         strides = (slot_stride, head_stride, dim_stride)
         return cache.as_strided(shape, strides, cache.storage_offset()), apart
 
-    def lengths(
-        self, cache_seqlens: int | torch.Tensor | None, must_be_given: bool
-    ) -> list[int]:
+    def lengths(self, cache_seqlens: int | torch.Tensor | None, must_be_given: bool) -> list[int]:
         """[batch] tokens of each sequence before this call, those left of its pad not counted."""
         function = self._function
         if cache_seqlens is None:

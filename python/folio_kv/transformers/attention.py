@@ -26,6 +26,7 @@ from .rows import CachedRows
 __all__ = ["attention"]
 
 
+@torch.compiler.disable
 def attention(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -62,6 +63,11 @@ def _attend(
         query = query.dense()
     if options.get("cu_seq_lens_q") is not None and mask is None:
         return _packed(module, query, key, value, options)
+    if isinstance(key, CachedRows) and mask is not None and mask.shape[-1] < key.shape[2]:
+        raise folio_kv.Error(
+            f"attention_mask: expected at least {key.shape[2]} keys, as the cache has, "
+            f"got {tuple(mask.shape)}"
+        )
     ask = Ask.read(module, query, key.shape[2], mask, options)
     if (
         isinstance(key, CachedRows)
@@ -112,9 +118,8 @@ def _over_pages(ask: Ask, kind: Any, query: torch.Tensor, key: CachedRows) -> to
 
 def _latent(ask: Ask, query: torch.Tensor, key: latent.ExpandedRows) -> torch.Tensor:
     """Keys and values that are expanded from latent rows: attention over the rows themselves."""
-    latents = key.latents
-    rank, rope = latents.shape[-1], key.rotated.shape[-1]
-    maps = latent.absorbed(key.module, rank, rope, query)
+    latents, maps = key.latents, key.maps
+    rank = latents.shape[-1]
     kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern, v_in_key=rank)
     out = maps.output(_over_pages(ask, kind, maps.query(query), latents))
     return out.unflatten(0, (ask.batch, ask.queries))

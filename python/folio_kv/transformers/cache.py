@@ -57,6 +57,7 @@ class FolioLayer(cache_utils.DynamicLayer):
         self.is_latent = self.latent_dims == (key_states.shape[-1], value_states.shape[-1])
         self.is_initialized = True
 
+    @torch.compiler.disable
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from .described import Described
+from .described import Described, version_of
 from .rows import CachedRows
 
 __all__ = ["Absorbed", "ExpandedRows", "absorbed", "patch"]
@@ -34,6 +34,7 @@ class ExpandedRows(Described):
     latents: CachedRows
     rotated: CachedRows
     role: int
+    maps: Absorbed
 
     def make_dense(self) -> torch.Tensor:
         original = type(self.module).expand_kv.__wrapped__
@@ -73,15 +74,18 @@ class Absorbed:
         return torch.bmm(out.transpose(0, 1), self.value).transpose(0, 1)
 
 
-_absorbed: weakref.WeakKeyDictionary[torch.nn.Module, Absorbed] = weakref.WeakKeyDictionary()
+_absorbed: weakref.WeakKeyDictionary[torch.nn.Module, tuple[Any, Absorbed]]
+_absorbed = weakref.WeakKeyDictionary()
 
 
 def absorbed(module: torch.nn.Module, rank: int, rope: int, like: torch.Tensor) -> Absorbed:
-    """The maps of this module, made at the first call; later changes of weights are not seen."""
-    found = _absorbed.get(module)
-    if found is None or found.key.dtype != like.dtype:
-        found = _absorbed[module] = Absorbed(module, rank, rope, like)
-    return found
+    """The maps of this module, made when it is first seen and when its weights have changed."""
+    weights = tuple((x.data_ptr(), version_of(x)) for x in module.parameters())
+    state = (weights, like.dtype)
+    known = _absorbed.get(module)
+    if known is None or known[0] != state:
+        known = _absorbed[module] = state, Absorbed(module, rank, rope, like)
+    return known[1]
 
 
 def patch(module: torch.nn.Module) -> None:
@@ -116,6 +120,7 @@ def patch(module: torch.nn.Module) -> None:
                 latents=kv_nope,
                 rotated=k_rot,
                 role=role,
+                maps=maps,
             )
             for role, size in enumerate(sizes)
         )

@@ -242,28 +242,29 @@ def sight_of(
     if mask is None:
         left = -1 if window is None else window - 1
         return Sight(Pattern(left=left, right=0 if causal else left), keys)
-    if isinstance(mask, MaskTensor) and mask.is_description:
-        return mask.look()
-    stored = mask.dense() if isinstance(mask, Described) else mask
-    version = version_of(stored)
+    if isinstance(mask, MaskTensor):
+        if mask.is_description and mask.shape[2:] == (queries, keys):
+            return mask.look()
+        return sight_of_dense(_fitted(mask.dense(), batch, queries, keys), keys)
+    version = version_of(mask)
     known = getattr(mask, "_folio_sight", None)
     if known is not None and version is not None and known[:2] == (version, keys):
         return known[2]
-    if stored.dim() == 2:
-        stored = _with_padding(stored, queries, keys, causal, window)
-    if (
-        stored.dim() != 4
-        or stored.shape[2] != queries
-        or stored.shape[3] < keys
-        or stored.shape[0] not in (1, batch)
-    ):
+    full = _with_padding(mask, queries, keys, causal, window) if mask.dim() == 2 else mask
+    found = sight_of_dense(_fitted(full, batch, queries, keys), keys)
+    mask._folio_sight = (version, keys, found)
+    return found
+
+
+def _fitted(mask: torch.Tensor, batch: int, queries: int, keys: int) -> torch.Tensor:
+    """The mask [batch, 1 or heads, queries, >= keys], broadcast as a sum with the logits would."""
+    fits = mask.dim() == 4 and mask.shape[0] in (1, batch) and mask.shape[2] in (1, queries)
+    if not fits or 1 < mask.shape[3] < keys:
         raise folio_kv.Error(
             f"attention_mask: expected [{batch}, 1 or heads, {queries}, {keys}], "
             f"got {tuple(mask.shape)}"
         )
-    found = sight_of_dense(stored.expand(batch, -1, -1, -1), keys)
-    mask._folio_sight = (version, keys, found)
-    return found
+    return mask.expand(batch, -1, queries, keys if mask.shape[3] == 1 else -1)
 
 
 def _with_padding(
@@ -280,6 +281,7 @@ def _with_padding(
     return allowed & padding.bool()[:, None, None, -keys:]
 
 
+@torch.compiler.disable
 def describe_mask(
     batch_size: int,
     q_length: int,

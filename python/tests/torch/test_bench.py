@@ -7,6 +7,7 @@ import xml.etree.ElementTree
 
 import pytest
 
+from folio_kv.bench import __main__ as bench
 from folio_kv.bench import attention, machine, model, report
 from folio_kv.bench.figure import draw
 from folio_kv.bench.timing import Row, medians
@@ -74,6 +75,41 @@ def test_the_figure_is_well_formed_and_has_a_bar_for_each_ratio() -> None:
     assert "prefill <1>" in texts and "4.50" in texts and "0.80" in texts
 
 
+def test_the_command_writes_results_that_the_page_is_made_of(tmp_path, monkeypatch, capsys) -> None:
+    cases = [attention.Case("decode, 1 of 40", (1,), (40,)), attention.Case("no", (1,), (2000,))]
+    monkeypatch.setattr(attention, "cases", lambda: cases)
+    monkeypatch.setattr(attention, "_SECONDS", 0.01)
+    results, document = tmp_path / "machine.json", tmp_path / "docs" / "page.md"
+    command = ["--quick", "--only", "attention", "--json", str(results), "--commit", "abc"]
+    assert bench.main(command) == 0
+    assert "decode, 1 of 40" in capsys.readouterr().out
+    written = json.loads(results.read_text())
+    assert [row["name"] for row in written["rows"]] == ["decode, 1 of 40"]
+    assert written["context"]["commit"] == "abc"
+    figures, other = tmp_path / "docs" / "figures", tmp_path / "other.json"
+    other.write_text(json.dumps(written | {"rows": result()["rows"]}))
+    files = [str(results), str(other)]
+    report.main([*files, "--document", str(document), "--figures", str(figures)])
+    page = document.read_text()
+    assert "](figures/machine.svg)" in page and page.count("\n## ") == 1
+    assert "| decode, 1 of 40 |" in page and "| decode, 2 of 8 |" in page
+    assert (figures / "machine.svg").read_text().startswith("<svg")
+
+
+def test_a_part_that_fails_is_named_and_what_was_measured_is_kept(tmp_path, monkeypatch) -> None:
+    def run(longest):
+        yield Row("attention", "decode, 1 of 8", "us", {"folio": 10.0, "sdpa dense": 45.0})
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(attention, "run", run)
+    results = tmp_path / "results.json"
+    assert bench.main(["--only", "attention", "--json", str(results)]) == 1
+    written = json.loads(results.read_text())
+    assert len(written["rows"]) == 1 and written["failed"] == {"attention": "RuntimeError: no more"}
+    page = report.page([written], ["x.svg"])
+    assert "`attention` failed on this machine: RuntimeError: no more." in page
+
+
 def test_prompts_are_as_long_as_asked_and_share_no_beginning() -> None:
     prompts = model.prompts(3, 20)
     assert [len(tokens) for tokens in prompts] == [20] * 3
@@ -92,7 +128,7 @@ def test_the_rows_of_transformers_are_made(part, monkeypatch) -> None:
     monkeypatch.setattr(model, "HIDDEN", 64)
     monkeypatch.setattr(model, "LAYERS", 1)
     monkeypatch.setattr(in_transformers, "SHAPES", {part: [(40, 2)]})
-    rows = list(getattr(in_transformers, part)(True, 16))
+    rows = list(getattr(in_transformers, part)(1024, 16))
     assert [row.name for row in rows] == ["prefill, 2 of 40", "decode, 2 of 40"]
     for row in rows:
         assert set(row.values) == {"folio", "sdpa"} and min(row.values.values()) > 0

@@ -8,7 +8,7 @@ import torch
 from torch_reference import assert_close, assert_lse_close, attention, paged, random, rotate
 
 from folio_kv import Error, Unsupported
-from folio_kv.flash_attn import flash_attn_with_kvcache
+from folio_kv.flash_attn import call, flash_attn_with_kvcache
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 HEADS, KV_HEADS, DIM, ROOM = 4, 2, 64, 40
@@ -194,9 +194,7 @@ def test_fewer_queries_than_new_keys_stand_at_the_last_of_them() -> None:
     cache = Dense(lengths=[6] * 4)
     _, k, v = cache.new(4)
     q = random((4, 2, HEADS, DIM), torch.float32, 11)
-    out = flash_attn_with_kvcache(
-        q, cache.key, cache.value, k, v, cache_seqlens=6, causal=True
-    )
+    out = flash_attn_with_kvcache(q, cache.key, cache.value, k, v, cache_seqlens=6, causal=True)
     check(out, None, q, cache.key[:, :10], cache.value[:, :10], causal=True)
 
 
@@ -225,6 +223,16 @@ def test_one_split_gives_a_sequence_the_same_bits_alone_and_in_a_batch() -> None
     assert torch.equal(together[2:], alone)
 
 
+@pytest.mark.parametrize("num_splits, asked", [(0, "plan"), (1, "sequence")])
+def test_one_split_asks_the_kernels_for_that(num_splits, asked, monkeypatch) -> None:
+    kinds, kind = [], call.kind
+    monkeypatch.setattr(call, "kind", lambda *a, **k: kinds.append(k) or kind(*a, **k))
+    cache = Dense(lengths=[4] * 4)
+    q, _, _ = cache.new(1)
+    flash_attn_with_kvcache(q, cache.key, cache.value, cache_seqlens=4, num_splits=num_splits)
+    assert kinds[0]["reproducible"] == asked
+
+
 REFUSED = {
     "num_splits": {"num_splits": 4},
     "cache_batch_idx": {
@@ -243,9 +251,7 @@ def test_what_folio_lacks_is_refused_by_name(parameter) -> None:
     cache = Dense(lengths=[4] * 4)
     q, _, _ = cache.new(1)
     with pytest.raises(Unsupported, match=f"{parameter}="):
-        flash_attn_with_kvcache(
-            q, cache.key, cache.value, cache_seqlens=4, **REFUSED[parameter]
-        )
+        flash_attn_with_kvcache(q, cache.key, cache.value, cache_seqlens=4, **REFUSED[parameter])
 
 
 @pytest.mark.parametrize(

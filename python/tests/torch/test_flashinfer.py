@@ -204,6 +204,19 @@ def test_results_do_not_depend_on_the_batch_where_that_is_asked_for(options) -> 
     assert torch.equal(wrapper.run(q[2:], (cache.key, cache.value)), together[2:])
 
 
+@pytest.mark.parametrize(
+    "options, asked",
+    [({}, "plan"), ({"disable_split_kv": True}, "sequence"), ({"fixed_split_size": 4}, "sequence")],
+)
+def test_the_kernels_are_asked_for_that(options, asked, monkeypatch) -> None:
+    kinds, kind = [], flashinfer.planned.kind
+    capture = lambda *a, **k: kinds.append(k) or kind(*a, **k)  # noqa: E731
+    monkeypatch.setattr(flashinfer.planned, "kind", capture)
+    decode(**options)
+    prefill(**options)
+    assert [k["reproducible"] for k in kinds] == [asked] * 2
+
+
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
 def test_an_fp8_cache_is_read_with_its_scales(dtype) -> None:
     keys, values = sequences()
@@ -344,9 +357,7 @@ def test_what_folio_lacks_is_refused_by_name_when_planned(parameter) -> None:
         wrapper.plan(*tables, 4, 2, 64, 16, **{"q_data_type": "float32"} | PLAN_REFUSED[parameter])
 
 
-@pytest.mark.parametrize(
-    "options", [{"causal": False}, {"causal": True, "logits_soft_cap": 30.0}]
-)
+@pytest.mark.parametrize("options", [{"causal": False}, {"causal": True, "logits_soft_cap": 30.0}])
 def test_alibi_is_refused_where_its_meaning_differs(options) -> None:
     with pytest.raises(Unsupported, match="pos_encoding_mode='ALIBI'"):
         prefill(pos_encoding_mode="ALIBI", **options)

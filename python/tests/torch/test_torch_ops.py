@@ -8,7 +8,7 @@ import torch
 from torch_reference import assert_close, assert_lse_close, attention, paged, random, rotate
 
 import folio_kv.torch_ops  # noqa: F401
-from folio_kv import Error, KVCache
+from folio_kv import Error, KVCache, Unsupported
 
 ops = torch.ops.folio_kv
 LENGTHS, NEW = [3, 16, 17, 40], [1, 2, 1, 5]
@@ -88,9 +88,7 @@ def test_options_are_those_of_a_kind() -> None:
     case = Case()
     options = {"scale": 0.2, "softcap": 2.0, "window_left": 8}
     alibi, sinks = torch.rand(4), torch.rand(4)
-    out = ops.attend(
-        case.q, *case.planes(), *case.batch(), **options, alibi=alibi, sinks=sinks
-    )
+    out = ops.attend(case.q, *case.planes(), *case.batch(), **options, alibi=alibi, sinks=sinks)
     case.check(out, scale=0.2, softcap=2.0, window=(8, -1), alibi=alibi, sinks=sinks)
 
 
@@ -187,6 +185,44 @@ def test_a_table_of_another_dtype_is_named() -> None:
     case = Case()
     with pytest.raises(Error, match="table: expected int32, got torch.int64"):
         ops.attend(case.q, *case.planes(), case.offsets, case.lengths, case.cache.table.long())
+
+
+def test_a_gradient_is_refused() -> None:
+    case = Case()
+    case.q.requires_grad_()
+    with pytest.raises(Unsupported, match="torch.ops.folio_kv.attend: an input requires a grad"):
+        ops.attend(case.q, *case.planes(), *case.batch())
+    with pytest.raises(Unsupported, match="torch.ops.folio_kv.merge"):
+        ops.merge([case.q, case.q], [torch.rand(TOKENS, 4), torch.rand(TOKENS, 4)])
+    with torch.no_grad():
+        case.check(ops.attend(case.q, *case.planes(), *case.batch()))
+
+
+def test_a_gradient_is_refused_when_a_model_is_compiled() -> None:
+    case = Case()
+    scale = torch.ones((), requires_grad=True)
+
+    def attend(q):
+        return ops.attend(q * scale, *case.planes(), *case.batch())
+
+    compiled = torch.compile(attend, backend="aot_eager", fullgraph=True)
+    with pytest.raises(Exception, match="requires a gradient"):
+        compiled(case.q)
+
+
+def test_an_exported_model_gives_the_eager_results_and_the_same_cache() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, q, k, v, key, value, offsets, lengths, table):
+            return ops.step(q, k, v, key, value, offsets, lengths, table) * 2
+
+    case = Case()
+    case.clear_new_tokens()
+    planes, others, before = ([p.nan_to_num(0) for p in case.planes()] for _ in range(3))
+    exported = torch.export.export(Model(), (case.q, case.k, case.v, *planes, *case.batch()))
+    got = exported.module()(case.q, case.k, case.v, *planes, *case.batch())
+    assert torch.equal(got, Model()(case.q, case.k, case.v, *others, *case.batch()))
+    assert all(torch.equal(a, b) for a, b in zip(planes, others))
+    assert not torch.equal(planes[0], before[0])
 
 
 def arguments(name: str) -> tuple[tuple, dict]:

@@ -259,7 +259,7 @@ def names() -> list[str]:
 
 
 def _sizes(kind: Any, name: str, also: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The arguments of a configuration: what it knows of `SIZES` and of `also`, and what is special."""
+    """The arguments of a configuration: what it knows of `SIZES` and `also`, and specials."""
     known = kind().to_dict().keys() | kind.attribute_map.keys()
     sizes = {key: value for key, value in (SIZES | (also or {})).items() if key in known}
     if "kv_lora_rank" in known:

@@ -22,6 +22,8 @@ from transformers import ContinuousBatchingConfig, GenerationConfig
 
 import folio_kv.transformers as folio
 from folio_kv.transformers import attention as attention_module
+from folio_kv.transformers.masks import MaskTensor
+from folio_kv.transformers.rows import CachedRows
 
 BOUND = 1e-4
 PROMPT, NEW, PADS = 21, 8, 5
@@ -107,7 +109,7 @@ class Calls:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        *rest: Any,
+        mask: torch.Tensor | None = None,
         **options: Any,
     ) -> Any:
         self.count += 1
@@ -122,10 +124,12 @@ class Calls:
             "bias": options.get("position_bias") is not None,
             "sparse": options.get("indices") is not None,
             "MLA": hasattr(module, "expand_kv"),
+            "chunks": isinstance(mask, MaskTensor) and mask.look().pattern.chunk > 0,
+            "KV of another layer": isinstance(key, CachedRows) and key.layer.pending is None,
             "K dim != V dim": key.shape[-1] != value.shape[-1],
         }
         self.features |= {feature for feature, is_there in named.items() if is_there}
-        return attention_module.attention(module, query, key, value, *rest, **options)
+        return attention_module.attention(module, query, key, value, mask, **options)
 
 
 def _difference(a: torch.Tensor, b: torch.Tensor) -> float:

@@ -83,10 +83,11 @@ def test_keys_of_any_strides_are_read_in_place(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("model_dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_errs_no_more_than_eager_does(model_dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "granite_swa", "deepseek_v3"])
+def test_half_precision_errs_no_more_than_eager_does(kind: str, model_dtype: torch.dtype) -> None:
     tokens, mask = prompts()
-    exact = logits(build("llama"), "eager", input_ids=tokens, attention_mask=mask)
-    model = build("llama").to(model_dtype)
+    exact = logits(build(kind), "eager", input_ids=tokens, attention_mask=mask)
+    model = build(kind).to(model_dtype)
     error = {}
     for implementation in ("eager", "folio_flash"):
         got = logits(model, implementation, input_ids=tokens, attention_mask=mask)
@@ -234,6 +235,21 @@ def test_inference_mode_is_served() -> None:
     with torch.inference_mode():
         got = model(
             input_ids=tokens, attention_mask=mask, past_key_values=folio.FolioCache(model.config)
+        ).logits
+    torch.testing.assert_close(got[mask.bool()], expected[mask.bool()], atol=1e-4, rtol=0)
+
+
+def test_a_compiled_model_breaks_its_graph_around_folio() -> None:
+    model = build("gemma2")
+    tokens, mask = prompts()
+    expected = logits(model, "eager", input_ids=tokens, attention_mask=mask)
+    model.set_attn_implementation("folio")
+    compiled = torch.compile(model, backend="eager")
+    with torch.no_grad():
+        got = compiled(
+            input_ids=tokens,
+            attention_mask=mask,
+            past_key_values=folio.FolioCache(model.config),
         ).logits
     torch.testing.assert_close(got[mask.bool()], expected[mask.bool()], atol=1e-4, rtol=0)
 

@@ -192,6 +192,26 @@ def test_latent_rows_are_kept_once_for_all_heads() -> None:
     assert served(model)
 
 
+def test_latent_rows_follow_weights_that_change() -> None:
+    model = build("deepseek_v3")
+    steps = [random_tokens(2, 9), random_tokens(2, 1)]
+    logits_after(model, "folio", FolioCache(model.config), steps)
+    with torch.no_grad():
+        model.model.layers[0].self_attn.kv_b_proj.weight.mul_(-1)
+    expected = logits_after(model, "eager", DynamicCache(config=model.config), steps)[1]
+    got = logits_after(model, "folio", FolioCache(model.config), steps)[1]
+    torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
+
+
+def test_a_mask_for_fewer_keys_than_the_cache_has_is_refused() -> None:
+    model = build("llama")
+    cache = FolioCache(model.config)
+    logits_after(model, "folio", cache, [random_tokens(1, 9)])
+    message = r"attention_mask: expected at least 10 keys, as the cache has, got \(1, 1, 1, 1\)"
+    with pytest.raises(folio_kv.Error, match=message):
+        model(random_tokens(1, 1), attention_mask=torch.zeros(1, 1, 1, 1), past_key_values=cache)
+
+
 def test_layers_that_share_keys_have_no_pages_of_their_own() -> None:
     model = build("gemma3n_text")
     cache = FolioCache(model.config, page_size=4)

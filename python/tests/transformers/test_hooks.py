@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 import transformers
@@ -18,7 +20,7 @@ from folio_kv.transformers import hooks
 def test_an_unknown_version_is_refused_with_the_expected_ones(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transformers, "__version__", version)
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", version)
     with pytest.raises(
         folio_kv.Unsupported,
         match=rf"expected a version from 5\.19 up to, not including, 5\.24 .*got {version}",

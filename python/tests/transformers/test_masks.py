@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import masking_utils as mu
 
+import folio_kv
 from folio_kv.transformers.masks import MaskTensor, Sight, describe_mask, read_pattern, sight_of
 
 NO_PADDING = torch.zeros(2, dtype=torch.long)
@@ -131,6 +132,15 @@ def test_a_mask_of_another_shape_is_refused_with_both_shapes() -> None:
         ValueError, match=r"attention_mask: expected \[2, 1 or heads, 3, 5\], got \(2, 1, 4, 5\)"
     ):
         sight_of(torch.zeros(2, 1, 4, 5), 2, 3, 5, True, None)
+
+
+def test_a_mask_for_fewer_keys_is_broadcast_as_eagers_is_or_refused() -> None:
+    sight = sight_of(describe_mask(2, 1, 1), 2, 1, 5, True, None)
+    assert shown(sight, 2, 1, 5).all()
+    with pytest.raises(
+        folio_kv.Error, match=r"expected \[2, 1 or heads, 1, 5\], got \(2, 1, 1, 3\)"
+    ):
+        sight_of(describe_mask(2, 1, 3), 2, 1, 5, True, None)
 
 
 def test_masks_are_looked_at_once() -> None:

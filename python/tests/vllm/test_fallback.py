@@ -28,6 +28,23 @@ def test_what_folio_lacks_stays_with_the_stock_class(
     assert reason in who_serves(make_layer(**options))
 
 
+def test_diffusion_models_with_a_causal_flag_per_request_stay_with_the_stock_class(
+    config: Any, make_layer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(vars(config.model_config), "is_diffusion", True)
+    assert make_layer().impl.refusal == "a causal flag per request"
+
+
+def test_a_connector_that_packs_blocks_keeps_the_stock_class(
+    config: Any, make_layer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vllm.config import KVTransferConfig
+
+    transfer = KVTransferConfig(kv_connector="NixlConnector", kv_role="kv_both")
+    monkeypatch.setattr(config, "kv_transfer_config", transfer)
+    assert "NixlConnector packs received blocks" in make_layer().impl.refusal
+
+
 def test_layers_that_share_a_cache_are_served_by_the_same_class(make_layer: Any) -> None:
     owner = make_layer(head_size=65)
     reader = make_layer(head_size=65, kv_sharing_target_layer_name=owner.layer_name)

@@ -29,7 +29,7 @@ EXACT: dict[str, dict[str, Any]] = {
     "gemma3_in_one_group": _case("gemma3", _SOME, disable_hybrid_kv_cache_manager=True),
     "gpt_oss_all": _case("gpt_oss", ["prefix", "preempt"]),
     "gemma2_all": _case("gemma2", ["prefix", "preempt"]),
-    "mistral_all": _case("mistral", ["prefix", "preempt"], num_gpu_blocks_override=16),
+    "mistral_all": _case("mistral", ["prefix"]),  # windows give blocks back: nothing to preempt
     "bloom_all": _case("bloom", ["prefix", "preempt"]),
     "llama_in_blocks_of_128": _case("llama", _SOME, block_size=128, num_gpu_blocks_override=20),
     "llama_compiled": _case("llama", ["mixed"], enforce_eager=False),
