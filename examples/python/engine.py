@@ -6,8 +6,9 @@ begin alike share pages. In the end every request is generated again alone, with
 plain formula, and must give the same tokens.
 """
 
-import folio_kv
 import numpy as np
+
+import folio_kv
 
 LAYERS, WIDTH, Q_HEADS, KV_HEADS, HEAD, VOCABULARY = 4, 256, 8, 2, 32, 512
 PAGE, NUM_PAGES, STEP_TOKENS = 16, 96, 40
@@ -23,11 +24,9 @@ class Llama:
 
     def __init__(self):
         self.embedding = rng.standard_normal((VOCABULARY, WIDTH)).astype(np.float32)
-        qkv = (Q_HEADS + 2 * KV_HEADS) * HEAD
-        self.layers = [
-            (matrix(WIDTH, qkv), matrix(Q_HEADS * HEAD, WIDTH), matrix(WIDTH, 4 * WIDTH), matrix(2 * WIDTH, WIDTH))
-            for _ in range(LAYERS)
-        ]
+        q, kv = Q_HEADS * HEAD, 2 * KV_HEADS * HEAD
+        shapes = (WIDTH, q + kv), (q, WIDTH), (WIDTH, 4 * WIDTH), (2 * WIDTH, WIDTH)
+        self.layers = [[matrix(*shape) for shape in shapes] for _ in range(LAYERS)]
 
     def __call__(self, tokens, attention, last_rows):
         hidden = self.embedding[tokens]
@@ -60,7 +59,9 @@ class Engine:
     def __init__(self, model):
         self.model, self.running = model, []
         self.pool = folio_kv.PagePool(NUM_PAGES, PAGE)
-        self.cache = folio_kv.KVCache(LAYERS, NUM_PAGES, PAGE, kv_heads=KV_HEADS, head_size=HEAD, dtype="f32")
+        self.cache = folio_kv.KVCache(
+            LAYERS, NUM_PAGES, PAGE, kv_heads=KV_HEADS, head_size=HEAD, dtype="f32"
+        )
         self.kind = folio_kv.Kind(Q_HEADS, reproducible="query")
         self.rope = folio_kv.Rope(COS_SIN)
 
@@ -130,8 +131,8 @@ def main():
     model = Llama()
     engine = Engine(model)
     system_prompt = rng.integers(0, VOCABULARY, 40).tolist()
-    requests = [Request(system_prompt + rng.integers(0, VOCABULARY, n).tolist(), 12) for n in (5, 60, 1, 33)]
-    requests.append(Request(rng.integers(0, VOCABULARY, 70).tolist(), 20))
+    endings = [rng.integers(0, VOCABULARY, n).tolist() for n in (5, 60, 1, 33, 70)]
+    requests = [Request(system_prompt + end, 12) for end in endings[:4]] + [Request(endings[4], 20)]
     steps, waiting = 0, list(requests)
     while waiting or engine.running:
         if waiting and steps % 3 == 0:
@@ -139,10 +140,9 @@ def main():
         engine.step()
         steps += 1
     for i, request in enumerate(requests):
-        same = request.tokens == generate_alone(model, request.tokens[: request.prompt], request.wanted)
-        print(f"request {i}: prompt {request.prompt}, {request.found} of it cached, {request.wanted} "
-              f"tokens {'as alone' if same else 'DIFFERENT'}")  # fmt: skip
-        assert same
+        alone = generate_alone(model, request.tokens[: request.prompt], request.wanted)
+        assert request.tokens == alone, f"request {i} differs from its generation alone"
+        print(f"request {i}: {request.found} of {request.prompt} tokens cached, the rest as alone")
     assert engine.pool.stats()["hit_tokens"] == sum(r.found for r in requests) > 0
 
 

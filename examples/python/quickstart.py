@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole of folio_kv in ten lines: a pool of pages, a cache, one step of attention.
 
-    python quickstart.py
+python quickstart.py
 """
 
-import folio_kv
 import numpy as np
+
+import folio_kv
 
 rng = np.random.default_rng(0)
 
@@ -19,7 +20,9 @@ prompt = list(range(20))
 q, k, v = rows(8), rows(2), rows(2)
 
 pool = folio_kv.PagePool(num_pages=64, page_size=16)
-cache = folio_kv.KVCache(num_layers=1, num_pages=64, page_size=16, kv_heads=2, head_size=64, dtype="f32")
+cache = folio_kv.KVCache(
+    num_layers=1, num_pages=64, page_size=16, kv_heads=2, head_size=64, dtype="f32"
+)
 kind = folio_kv.Kind(q_heads=8)  # causal, scaled by 1 / sqrt(head_size)
 
 sequence = pool.admit(prompt).id  # shares the pages of a known prefix

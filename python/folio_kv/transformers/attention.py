@@ -18,9 +18,9 @@ import torch
 import folio_kv
 
 from . import latent, reporting
-from .continuous import attend_paged
+from .continuous import attend_paged, in_generation_loop
 from .described import Described
-from .problem import Ask, NotServed, as_tokens, kind_of, refusal, stock_attention
+from .problem import Ask, NotServed, as_tokens, is_causal, kind_of, refusal, stock_attention
 from .rows import CachedRows
 
 __all__ = ["attention"]
@@ -44,6 +44,11 @@ def attention(
     """
     if hasattr(module, "expand_kv"):
         latent.patch(module)
+    if cache is None and in_generation_loop():
+        raise NotImplementedError(
+            f"continuous batching: {type(module).__name__} does not hand transformers' paged cache "
+            "to its attention"
+        )
     try:
         if cache is not None:
             out = attend_paged(module, query, key, value, cache, options)
@@ -197,6 +202,20 @@ def _packed(module: Any, query: Any, key: Any, value: Any, options: dict[str, An
     return ask.attend(partial(step.attend, kind, pages, as_tokens(query)))[None]
 
 
+def _mask_of_packed(query: Any, options: dict[str, Any], causal: bool) -> torch.Tensor:
+    """The mask that packed sequences need where attention does not know of them."""
+    q_ends, k_ends = (options[name][1:].cpu() for name in ("cu_seq_lens_q", "cu_seq_lens_k"))
+    q_at, k_at = torch.arange(int(q_ends[-1])), torch.arange(int(k_ends[-1]))
+    of_q, of_k = (
+        torch.searchsorted(x, at, right=True) for x, at in ((q_ends, q_at), (k_ends, k_at))
+    )
+    seen = of_q[:, None] == of_k
+    if causal:
+        seen = seen & (k_at - k_ends[of_k] <= (q_at - q_ends[of_q])[:, None])
+    hidden = torch.zeros(seen.shape, dtype=query.dtype)
+    return hidden.masked_fill_(~seen, torch.finfo(query.dtype).min)[None, None].to(query.device)
+
+
 def _stock(
     module: Any, query: Any, key: Any, value: Any, mask: Any, cache: Any, options: dict[str, Any]
 ) -> Any:
@@ -206,6 +225,8 @@ def _stock(
     query, key, value = (stored(x) for x in (query, key, value))
     if mask is not None:
         mask = stored(mask)
+    elif options.get("cu_seq_lens_q") is not None:
+        mask = _mask_of_packed(query, options, is_causal(module, options))
     options = {
         name: option
         for name, option in options.items()

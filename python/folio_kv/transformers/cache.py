@@ -20,6 +20,7 @@ from transformers import cache_utils
 import folio_kv
 
 from .masks import Sight
+from .problem import as_tokens
 from .rows import CachedRows, Planes, RowPool
 
 __all__ = ["FolioCache", "FolioLayer"]
@@ -111,8 +112,8 @@ class FolioLayer(cache_utils.DynamicLayer):
         key, value = self.pending
         self.pending = None
         if self.is_latent:
-            return as_rows(torch.cat([key, value], -1)), None
-        return as_rows(key), as_rows(value)
+            return as_tokens(torch.cat([key, value], -1)), None
+        return as_tokens(key), as_tokens(value)
 
     def flush(self) -> None:
         """Appends what no attention call has appended."""
@@ -154,11 +155,6 @@ class FolioLayer(cache_utils.DynamicLayer):
     def batch_select_indices(self, indices: torch.Tensor) -> None: ...
     def offload(self) -> None: ...
     def prefetch(self) -> None: ...
-
-
-def as_rows(x: torch.Tensor) -> torch.Tensor:
-    """[batch, heads, new, dim] -> [batch * new, heads, dim], a view where the strides allow one."""
-    return x[0].transpose(0, 1) if x.shape[0] == 1 else x.transpose(1, 2).flatten(0, 1)
 
 
 class FolioCache(cache_utils.Cache):

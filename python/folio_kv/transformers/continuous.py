@@ -14,6 +14,7 @@ layers.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ import folio_kv
 from .masks import Pattern, Sight
 from .problem import Ask, NotServed, given_sinks, kind_of, refusal, sinks_of
 
-__all__ = ["attend_paged"]
+__all__ = ["attend_paged", "in_generation_loop"]
 
 
 @dataclass
@@ -48,6 +49,12 @@ class Forward:
 
 _pages: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictionary()
 _forwards: weakref.WeakKeyDictionary[Any, dict[int, Forward]] = weakref.WeakKeyDictionary()
+
+
+def in_generation_loop() -> bool:
+    """Whether this thread runs the forwards of continuous batching."""
+    target = getattr(threading.current_thread(), "_target", None)
+    return getattr(target, "__name__", "") == "_run_generation_loop"
 
 
 def attend_paged(

@@ -24,6 +24,7 @@ __all__ = [
     "NotServed",
     "as_tokens",
     "given_sinks",
+    "is_causal",
     "kind_of",
     "refusal",
     "sinks_of",
@@ -63,8 +64,7 @@ class Ask:
         """Errors: NotServed, with the reason."""
         _expect_inference(module, query, options)
         batch, heads, queries, _ = query.shape
-        causal = options.get("is_causal")
-        causal = bool(getattr(module, "is_causal", True) if causal is None else causal)
+        causal = is_causal(module, options)
         sight = sight_of(mask, batch, queries, keys, causal, options.get("sliding_window"))
         parts = (
             sight.bias,
@@ -93,6 +93,12 @@ class Ask:
             return call(bias=self.bias, sinks=self.sinks)
         out, lse = call(bias=self.bias, sinks=self.sinks, lse=True)
         return out * torch.sigmoid(lse - self.query_sinks)[..., None].to(out.dtype)
+
+
+def is_causal(module: Any, options: dict[str, Any]) -> bool:
+    """What the call says, or else its module."""
+    given = options.get("is_causal")
+    return bool(getattr(module, "is_causal", True) if given is None else given)
 
 
 def _expect_inference(module: Any, query: torch.Tensor, options: dict[str, Any]) -> None:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays cross without a copy, and what does not fit is named."""
 
-import folio_kv
 import ml_dtypes
 import numpy as np
 import pytest
+
+import folio_kv
 from reference import Case
 
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
@@ -17,12 +18,21 @@ def one_page(dtype=np.float32, heads=2, dim=16):
 def test_pages_are_a_view_of_the_arrays_memory():
     key, value = one_page()
     pages = folio_kv.Pages(key, value)
-    folio_kv.append(None, pages, np.ones((1, 2, 16), np.float32), np.ones((1, 2, 16), np.float32) * 2, slots=[10])
+    folio_kv.append(
+        None,
+        pages,
+        np.ones((1, 2, 16), np.float32),
+        np.ones((1, 2, 16), np.float32) * 2,
+        slots=[10],
+    )
     assert key[1, 2].sum() == 32 and value[1, 2].sum() == 64
     assert np.from_dlpack(pages.key).__array_interface__["data"] == key.__array_interface__["data"]
 
 
-@pytest.mark.parametrize(("dtype", "name"), [(BF16, "bf16"), (E4M3, "f8_e4m3"), (E5M2, "f8_e5m2"), (np.int8, "i8"), (np.float16, "f16")])
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [(BF16, "bf16"), (E4M3, "f8_e4m3"), (E5M2, "f8_e5m2"), (np.int8, "i8"), (np.float16, "f16")],
+)
 def test_arrays_of_ml_dtypes_are_what_they_say(dtype, name):
     pages = folio_kv.Pages(*one_page(dtype))
     assert (pages.dtype, pages.v_dtype) == (name, name)
@@ -43,7 +53,13 @@ def test_bf16_rows_of_numpy_give_bf16_outputs_of_numpy():
 def test_bytes_may_be_declared_to_hold_fp8():
     key, value = one_page(np.uint8)
     pages = folio_kv.Pages(key, value, dtype="fp8_e5m2", key_scales=0.5, value_scales=0.5)
-    folio_kv.append(None, pages, np.full((1, 2, 16), 3, np.float32), np.full((1, 2, 16), 3, np.float32), slots=[0])
+    folio_kv.append(
+        None,
+        pages,
+        np.full((1, 2, 16), 3, np.float32),
+        np.full((1, 2, 16), 3, np.float32),
+        slots=[0],
+    )
     assert (key.view(E5M2)[0, 0].astype(float) == 6).all()
 
 
@@ -72,13 +88,19 @@ def foreign_orders(k, v, ids, num_pages, slots):
         return out
 
     key, value = paged(k), paged(v)
-    seeds = np.stack([key, value], 1)[:, :, None].repeat(2, 2)  # [pages, 2, layers, slots, heads, dim]
+    seeds = np.stack([key, value], 1)[:, :, None].repeat(
+        2, 2
+    )  # [pages, 2, layers, slots, heads, dim]
     yield seeds[:, 0, 1], seeds[:, 1, 1], "NHD", [ids]
-    side_by_side = np.stack([key, value], 3).transpose(0, 2, 1, 3, 4).copy()  # vLLM: [pages, heads, slots, 2, dim]
+    side_by_side = (
+        np.stack([key, value], 3).transpose(0, 2, 1, 3, 4).copy()
+    )  # vLLM: [pages, heads, slots, 2, dim]
     yield side_by_side[..., 0, :], side_by_side[..., 1, :], "HND", [ids]
     flashinfer = np.stack([key, value], 1)  # [pages, 2, slots, heads, dim]
     yield flashinfer[:, 0], flashinfer[:, 1], "NHD", [ids]
-    flat = [x.reshape(-1, heads, dim) for x in (key, value)]  # SGLang, llama.cpp: [slots, heads, dim]
+    flat = [
+        x.reshape(-1, heads, dim) for x in (key, value)
+    ]  # SGLang, llama.cpp: [slots, heads, dim]
     slots_of = [int(p) * slots + i for p in ids for i in range(slots)]
     yield *flat, "NHD", [slots_of]
     yield key.transpose(0, 2, 1, 3).copy(), value.transpose(0, 2, 1, 3).copy(), "HND", [ids]
@@ -101,7 +123,9 @@ def test_ragged_rows_are_pages_without_bound():
     case = Case(31, [5, 9], [5, 9])
     pages = folio_kv.Pages.ragged(case.fresh(case.k), case.fresh(case.v))
     step = folio_kv.Step(case.offsets, case.lengths, case.offsets[:2, None])
-    np.testing.assert_allclose(step.attend(folio_kv.Kind(8), pages, case.q), case.expected()[0], atol=3e-6)
+    np.testing.assert_allclose(
+        step.attend(folio_kv.Kind(8), pages, case.q), case.expected()[0], atol=3e-6
+    )
 
 
 def test_tables_may_be_csr_wide_int64_or_lists():
@@ -130,7 +154,9 @@ def test_a_borrowed_array_lives_as_long_as_its_holder():
     pages = folio_kv.Pages(*one_page())
     step = folio_kv.Step([0, 1], [3], np.array([[1]], np.int32))
     junk = [np.full((3, 8, 2, 16), np.nan, np.float32) for _ in range(20)]
-    folio_kv.append(None, pages, *(np.ones((3, 2, 16), np.float32) for _ in range(2)), slots=[8, 9, 10])
+    folio_kv.append(
+        None, pages, *(np.ones((3, 2, 16), np.float32) for _ in range(2)), slots=[8, 9, 10]
+    )
     out = step.attend(folio_kv.Kind(2), pages, np.ones((1, 2, 16), np.float32))
     np.testing.assert_allclose(out, 1)
     assert len(junk) == 20

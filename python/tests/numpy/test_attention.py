@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention through a Step against the double-precision reference."""
 
-import folio_kv
 import numpy as np
 import pytest
+
+import folio_kv
 from reference import Case
 
 LENGTHS, NEW = [37, 100, 64, 1, 16, 17], [1, 5, 64, 1, 2, 1]

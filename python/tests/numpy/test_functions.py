@@ -5,9 +5,10 @@ import subprocess
 import sys
 import threading
 
-import folio_kv
 import numpy as np
 import pytest
+
+import folio_kv
 from reference import Case
 
 LENGTHS, NEW = [37, 100, 64], [1, 5, 2]
@@ -48,7 +49,9 @@ def test_every_kernel_of_this_machine_agrees_with_the_formula(case, cache):
 
 
 def test_limits_can_grow(case, cache):
-    small = folio_kv.Attention(folio_kv.Kind(8), cache[0], batch=1, tokens=1, context=1, q_dtype="f32")
+    small = folio_kv.Attention(
+        folio_kv.Kind(8), cache[0], batch=1, tokens=1, context=1, q_dtype="f32"
+    )
     batch = folio_kv.Batch(case.offsets, case.lengths, case.table)
     with pytest.raises(folio_kv.Error, match="batch|limit"):
         folio_kv.plan(small, batch)
@@ -81,7 +84,9 @@ def test_rotate_works_in_place_and_without_a_batch():
     for t, p in enumerate([4, 0, 9]):
         a, b = q[t, :, :4], q[t, :, 4:]
         c, s = table[p, :4], table[p, 4:]
-        np.testing.assert_allclose(out[t], np.concatenate([a * c - b * s, b * c + a * s], 1), atol=1e-6)
+        np.testing.assert_allclose(
+            out[t], np.concatenate([a * c - b * s, b * c + a * s], 1), atol=1e-6
+        )
     folio_kv.rotate(None, q, rope=rope, out=q)
     np.testing.assert_array_equal(q, out)
     with pytest.raises(folio_kv.Error, match="positions has 3 elements"):

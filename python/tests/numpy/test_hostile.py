@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hostile caller gets an exception that names the argument, what was expected and what came."""
 
-import folio_kv
 import numpy as np
 import pytest
+
+import folio_kv
 
 F32 = np.float32
 MOST = 2**31 - 1
@@ -18,7 +19,9 @@ def rows(tokens=1, heads=2, dtype=F32):
 
 
 def step(**options):
-    return folio_kv.Step(**{"query_offsets": [0, 1], "context_lengths": [20], "table": [[0, 1]], **options})
+    return folio_kv.Step(
+        **{"query_offsets": [0, 1], "context_lengths": [20], "table": [[0, 1]], **options}
+    )
 
 
 def read_only_pages():

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page pool through Python: prefix reuse, forks, steps, stale ids."""
 
-import folio_kv
 import numpy as np
 import pytest
+
+import folio_kv
 
 
 def test_a_second_prompt_shares_the_pages_of_the_first():

@@ -109,7 +109,7 @@ class Calls:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        mask: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
         **options: Any,
     ) -> Any:
         self.count += 1
@@ -124,16 +124,22 @@ class Calls:
             "bias": options.get("position_bias") is not None,
             "sparse": options.get("indices") is not None,
             "MLA": hasattr(module, "expand_kv"),
-            "chunks": isinstance(mask, MaskTensor) and mask.look().pattern.chunk > 0,
-            "KV of another layer": isinstance(key, CachedRows) and key.layer.pending is None,
+            "chunks": chunk_of(attention_mask) > 0,
+            "KV of another layer": isinstance(key, CachedRows)
+            and isinstance(module.layer_idx, int)
+            and key.layer is not key.layer.owner.layers[module.layer_idx],
             "K dim != V dim": key.shape[-1] != value.shape[-1],
         }
         self.features |= {feature for feature, is_there in named.items() if is_there}
-        return attention_module.attention(module, query, key, value, mask, **options)
+        return attention_module.attention(module, query, key, value, attention_mask, **options)
 
 
 def _difference(a: torch.Tensor, b: torch.Tensor) -> float:
     return float((a.float() - b.float()).abs().max())
+
+
+def chunk_of(mask: torch.Tensor | None) -> int:
+    return mask.look().pattern.chunk if isinstance(mask, MaskTensor) else 0
 
 
 def check_forward(model: Any, name: str) -> Outcome:

@@ -161,6 +161,19 @@ def test_packed_sequences_do_not_see_each_other() -> None:
         torch.testing.assert_close(out.double(), by_hand(q, k, v, seen), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_packed_sequences_in_training_do_not_see_each_other(is_causal: bool) -> None:
+    layer = build("llama").model.layers[0].self_attn
+    q, k, v = operands(1, 9, 9)
+    cu = torch.tensor([0, 4, 9], dtype=torch.int32)
+    options = dict(cu_seq_lens_q=cu, cu_seq_lens_k=cu, max_length_q=5, max_length_k=5)
+    options |= dict(scaling=0.25, is_causal=is_causal)
+    expected, _ = attention(layer, q, k, v, None, **options)
+    got, _ = attention(layer, q.requires_grad_(), k, v, None, **options)
+    assert got.requires_grad
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
+
+
 def test_position_ids_that_start_again_separate_sequences() -> None:
     model = build("llama")
     tokens, _ = prompts(1)

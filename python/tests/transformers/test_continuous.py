@@ -151,6 +151,16 @@ def test_a_block_table_is_used_in_place() -> None:
         torch.testing.assert_close(out[0, row], expected[:, 0], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["nemotron", "stablelm"])
+def test_a_model_that_hands_over_no_cache_fails_with_the_reason(kind: str) -> None:
+    model = build(kind)
+    model.set_attn_implementation("folio_flash")
+    with pytest.raises(
+        RuntimeError, match="does not hand transformers' paged cache to its attention"
+    ):
+        run_batch(model, requests())
+
+
 def test_what_has_no_pages_is_refused_by_name() -> None:
     model = build("llama")
     with pytest.raises(

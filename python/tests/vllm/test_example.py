@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "python" / "vllm_offline.py"
 def test_the_offline_example_gives_the_tokens_of_the_stock_engine(engine: Engine) -> None:
     process = subprocess.run(
         [sys.executable, str(EXAMPLE)],
-        env=environment(engine.folder / "plugins", True, VLLM_ENABLE_V1_MULTIPROCESSING="1"),
+        env=environment(engine.folder / "plugins", folio=True),
         cwd=engine.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
