@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM with FOLIO_VLLM=0 and 1: two processes each, timed step by step.
+"""vLLM with FOLIO_VLLM=0 and 1: a process each, timed step by step.
 
 As a program (`python -m folio_kv.bench.in_vllm CASES.json OUT.json`) it is one such process.
 """
@@ -22,7 +22,7 @@ from .model import prompts, write
 from .timing import Row
 
 _NEW = 17  # tokens generated; the first belongs to the prefill
-SHAPES = [(1024, 1), (1024, 8), (8192, 1), (8192, 4), (32768, 1)]  # (context, batch)
+SHAPES = [(1024, 1), (1024, 8), (8192, 1), (32768, 1)]  # (context, batch)
 
 
 def run(longest: int, head_size: int, interpreter: str | None = None) -> Iterator[Row]:
@@ -34,7 +34,7 @@ def run(longest: int, head_size: int, interpreter: str | None = None) -> Iterato
         cases = {"model": str(path / "model"), "shapes": shapes}
         (path / "cases.json").write_text(json.dumps(cases))
         rates: dict[str, list] = {"folio": [], "vllm": []}
-        for name in "vllm", "folio", "folio", "vllm":  # what drifts, drifts for both
+        for name in rates:
             _process(path, name == "folio", interpreter or sys.executable)
             rates[name].append(json.loads((path / "rates.json").read_text()))
     for shape, (context, batch) in enumerate(shapes):
@@ -124,7 +124,7 @@ def _measure(model: str, shapes: list[tuple[int, int]]) -> list[dict[str, float]
     one(64, 1, 99)
     rates = []
     for context, batch in shapes:
-        rounds = [one(context, batch, r) for r in range(1 if context * batch > 8192 else 3)]
+        rounds = [one(context, batch, r) for r in range(1 if context > 1024 else 3)]
         prefill, decode = (statistics.median(rate) for rate in zip(*rounds))
         rates.append({"prefill": prefill, "decode": decode})
     return rates
