@@ -177,6 +177,9 @@ nb::object plane_array(nb::handle pages, const PagedKVView& view) {
       static_cast<size_t>(view.num_heads), static_cast<size_t>(view.head_size)};
   const int64_t strides[4] = {view.page_stride_bytes / item, view.slot_stride_bytes / item,
                               view.head_stride_bytes / item, 1};
+  if (!nb::cast<const Pages&>(pages).is_writable())
+    return nb::cast(nb::ndarray<nb::array_api, nb::ro>(
+        view.data, 4, shape, pages, strides, dlpack_of(view.dtype), nb::device::cpu::value));
   return nb::cast(nb::ndarray<nb::array_api>(view.data, 4, shape, pages, strides,
                                              dlpack_of(view.dtype), nb::device::cpu::value));
 }

@@ -175,6 +175,11 @@ def test_nothing_is_written_where_a_call_is_refused():
     assert (np.from_dlpack(layer.key) == 7).all()
 
 
+def test_planes_of_read_only_arrays_are_read_only():
+    view = np.from_dlpack(read_only_pages().key)
+    assert not view.flags.writeable and np.from_dlpack(pages().key).flags.writeable
+
+
 def test_keys_are_not_written_where_the_attention_behind_is_refused():
     layer = pages()
     np.from_dlpack(layer.key)[:] = 7
