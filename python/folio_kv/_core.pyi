@@ -283,7 +283,7 @@ class Step(Batch):
 
     def over(self, kind: Kind, pages: Pages, q: object, k: object, v: object | None = None, *, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
         """
-        Attends over the cached keys and over k and v as they are; then writes k and v to them.
+        Attends over the cached keys and over k and v as they are, then appends k and v.
 
         For caches whose new rows overwrite what the first of them still sees (rings). A tree and slots are
         refused. Arguments and errors as for a call.

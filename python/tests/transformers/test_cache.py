@@ -295,7 +295,6 @@ def test_an_encoder_with_a_decoder_keeps_both_attentions_in_pages() -> None:
     assert [
         x.layers[0].length for x in (cache.self_attention_cache, cache.cross_attention_cache)
     ] == [8, 21]
-    assert served(model)
 
 
 def test_keys_can_be_read_from_a_layer() -> None:
