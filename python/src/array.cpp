@@ -92,13 +92,19 @@ bool import(Array& array, nb::handle object) {
   return true;
 }
 
+/// numpy's own elements, which it hands out itself unless their bytes or strides are unfit.
+bool is_of_numpy(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::i8;
+}
+
 /// numpy's arrays of ml_dtypes: their bytes as integers, and the name of their dtype.
 bool import_by_name(Array& array, nb::handle object) {
   if (!nb::hasattr(object, "view") || !nb::hasattr(object, "dtype")) return false;
   const nb::object type = object.attr("dtype");
-  if (!nb::hasattr(type, "name")) return false;
+  if (!nb::hasattr(type, "name") || !nb::hasattr(type, "isnative")) return false;
+  if (!nb::cast<bool>(type.attr("isnative"))) return false;
   const DType dtype = dtype_named(nb::cast<std::string>(nb::str(type.attr("name"))));
-  if (dtype == DType::invalid) return false;
+  if (dtype == DType::invalid || is_of_numpy(dtype)) return false;
   array.owner = object.attr("view")(bit_width(dtype) == 16 ? "uint16" : "uint8");
   if (!import(array, array.owner)) return false;
   array.dtype = dtype;
@@ -193,6 +199,13 @@ Array array_of(nb::handle object, const char* name) {
     return array;
   }
   if (import(array, object) || import_by_name(array, object)) return array;
+  if (nb::hasattr(object, "dtype")) {
+    const nb::object type = object.attr("dtype");
+    refuse_argument(
+        "{}: expected an array on the CPU with strides of whole elements in the machine's byte "
+        "order, got {} of {}",
+        name, python_type(object), nb::cast<std::string>(nb::str(type)));
+  }
   refuse_argument("{}: expected an array (DLPack or buffer) on the CPU, got {}", name,
                   python_type(object));
 }
@@ -226,7 +239,8 @@ const float* floats_of(nb::handle object, const char* name, std::initializer_lis
   int64_t dense = 1;
   for (int i = keep.ndim - 1; is_expected && i >= 0; --i) {
     const int64_t extent = extents.begin()[i];
-    is_expected = keep.extent[i] >= extent && (i == 0 || keep.extent[i] == extent) &&
+    const bool is_rows = i == 0 && keep.ndim > 1;  // which may be padded
+    is_expected = (is_rows ? keep.extent[i] >= extent : keep.extent[i] == extent) &&
                   (keep.extent[i] <= 1 || keep.stride[i] == dense);
     dense *= keep.extent[i];
   }

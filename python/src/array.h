@@ -53,7 +53,8 @@ void expect_ndim(const Array& array, int ndim, const char* shape);
 ConstTensor<3> tensor_of(const Array& array, int64_t rows = -1);
 AnyTensor<3> writable_tensor_of(const Array& array, int64_t rows = -1);
 
-/// Contiguous float32 with the given extents; null for None. `keep` holds what must stay alive.
+/// Contiguous float32 with the given extents, or more rows of several dimensions; null for None.
+/// `keep` holds what must stay alive.
 const float* floats_of(nb::handle object, const char* name, std::initializer_list<int64_t> extents,
                        Array& keep);
 

@@ -21,6 +21,14 @@ ConstTensor<3> rows_of(const Array& array, int64_t rows) {
   return tensor_of(array, rows);
 }
 
+/// Zeros in the rows of `array`, which was made here, that are not in `used`.
+void clear_padding(const Array& array, const AnyTensor<3>& used) {
+  const int64_t row = used.stride_bytes[0], padding = array.extent[0] - used.extent[0];
+  if (padding > 0)
+    std::memset(static_cast<std::byte*>(array.data) + used.extent[0] * row, 0,
+                static_cast<size_t>(padding * row));
+}
+
 /// [tokens] int64 in place where it is contiguous, otherwise as a copy.
 struct Slots {
   Array array = {};
@@ -86,10 +94,7 @@ void AttendCall::take_out(const AttendArrays& arrays, int32_t v_head_size, int64
   out_result_ = empty_like(arrays.q, q_, {q_.extent[0], q_heads_, v_head_size}, q_.dtype);
   out_ = array_of(out_result_, "out");
   args_.out = writable_tensor_of(out_, tokens);
-  const int64_t row = args_.out.stride_bytes[0];
-  if (out_.extent[0] > tokens)
-    std::memset(static_cast<std::byte*>(out_.data) + tokens * row, 0,
-                static_cast<size_t>((out_.extent[0] - tokens) * row));
+  clear_padding(out_, args_.out);
 }
 
 void AttendCall::take_lse(const AttendArrays& arrays, int64_t tokens) {
@@ -199,8 +204,14 @@ nb::object rotate_q(const BatchHolder* batch, nb::handle q, const RopeTable* rop
       out.is_none()
           ? empty_like(q, rows, {rows.extent[0], rows.extent[1], rows.extent[2]}, rows.dtype)
           : nb::borrow(out);
-  rotate_rows(batch, rows, rope, q_norm, norm_eps,
-              writable_tensor_of(writable_array_of(result, "out"), tokens));
+  const Array target = writable_array_of(result, "out");
+  rows_of(target, tokens);
+  if (tokens < 0 && target.extent[0] != rows.extent[0])
+    refuse_argument("out: expected {} rows (those of q), got {}", rows.extent[0],
+                    target.description());
+  const AnyTensor<3> turned = writable_tensor_of(target, tokens);
+  rotate_rows(batch, rows, rope, q_norm, norm_eps, turned);
+  if (out.is_none()) clear_padding(target, turned);
   return result;
 }
 

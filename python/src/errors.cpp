@@ -25,7 +25,11 @@ PyObject* class_of(Errc code) {
 }
 
 void raise(const Error& error) {
-  nb::object exception = nb::borrow(class_of(error.code()))(std::string(error.status().message()));
+  // A message has a last byte, and that may be in the middle of a letter.
+  const std::string text(error.status().message());
+  const nb::object message =
+      nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+  nb::object exception = nb::borrow(class_of(error.code()))(message);
   exception.attr("code") = name(error.code());
   PyErr_SetObject(class_of(error.code()), exception.ptr());
 }

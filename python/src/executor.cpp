@@ -23,6 +23,7 @@ struct Runtime {
 Runtime found;  // written before `runtime` points to it
 std::atomic<const Runtime*> runtime = nullptr;
 std::atomic<int> wanted_threads = 0;
+std::atomic<bool> is_forked = false;
 
 struct Loop {
   int64_t n = 0;
@@ -71,11 +72,15 @@ bool share_openmp_threads() {
   static std::mutex finding;
   const std::lock_guard lock(finding);
   if (runtime.load(std::memory_order_acquire) != nullptr) return true;
+  if (is_forked.load()) return false;
   found.parallel = symbol<void(void (*)(void*), void*, unsigned, unsigned)>("GOMP_parallel");
   found.max_threads = symbol<int()>("omp_get_max_threads");
   if (found.parallel == nullptr || found.max_threads == nullptr) return false;
   // The runtime's threads do not follow into a forked child, and it would wait for them for ever.
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { runtime.store(nullptr); });
+  static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    is_forked.store(true);
+    runtime.store(nullptr);
+  });
   runtime.store(&found, std::memory_order_release);
   return registered == 0;
 }

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <string>
 
 #include "bindings.h"
@@ -40,10 +41,11 @@ void make_rope(RopeTable* self, nb::handle cos_sin, bool interleaved, int32_t fi
   table.rope.dims = static_cast<int32_t>(a.extent[1]);
   table.rope.interleaved = interleaved;
   table.rope.first_dim = first_dim;
+  if (!positions.is_none()) {
+    table.positions = int32_of(positions, "positions");
+    table.rope.positions = table.positions.data();  // moves with the vector
+  }
   new (self) RopeTable(std::move(table));
-  if (positions.is_none()) return;
-  self->positions = int32_of(positions, "positions");
-  self->rope.positions = self->positions.data();
 }
 
 void make_attention(ThinAttention* self, nb::handle_t<Kind> kind, const Pages& pages, int32_t batch,
@@ -118,7 +120,11 @@ nb::object merge_parts(nb::sequence outs, nb::sequence lses, nb::handle out) {
                                  {first.extent[0], first.extent[1], first.extent[2]}, first.dtype)
                     : nb::borrow(out);
   const nb::object lse = empty_like(outs[0], first, {first.extent[0], first.extent[1]}, DType::f32);
-  const AnyTensor<3> tensor = writable_tensor_of(writable_array_of(made, "out"));
+  const Array target = writable_array_of(made, "out");
+  const AnyTensor<3> tensor = writable_tensor_of(target);
+  if (!std::equal(target.extent, target.extent + 3, first.extent))
+    refuse_argument("out: expected the shape of outs, {}, got {}", first.description(),
+                    target.description());
   auto* lse_data = static_cast<float*>(array_of(lse, "lse").data);
   const Executor executor = current_executor();
   Status status;

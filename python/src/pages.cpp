@@ -70,6 +70,9 @@ PagedKVView paged_view(const Array& array, const std::string& order, DType given
   view.num_heads = narrow(array, head);
   view.head_size = narrow(array, array.ndim - 1);
   view.page_size = one_token ? 1 : narrow(array, axes.slot);
+  if (view.page_size < 1 || view.page_size == unbounded_page_size)
+    refuse_argument("{}: expected pages of 1 to 2^31 - 2 slots, got {}", array.name,
+                    array.description());
   view.num_pages = array.extent[0];
   view.page_stride_bytes = array.stride[0] * array.item_bytes();
   view.slot_stride_bytes = array.stride[slot] * array.item_bytes();
@@ -126,6 +129,11 @@ void add_scales(PagedKVView& view, nb::handle given, const std::string& order, c
                  nullptr};
 }
 
+/// Scales of a page or a slot are written with it; those of the whole plane are only read.
+bool may_be_written(const ScaleView& view, const Pages::Scales& scales) {
+  return scales.array.is_writable || (view.page_stride_bytes == 0 && view.slot_stride_bytes == 0);
+}
+
 void make_pages(Pages* self, nb::handle key, nb::handle value, const std::string& order,
                 nb::handle key_scales, nb::handle value_scales, nb::handle dtype) {
   const DType given = dtype.is_none() ? DType::invalid : dtype_of(dtype, "dtype");
@@ -141,7 +149,9 @@ void make_pages(Pages* self, nb::handle key, nb::handle value, const std::string
   } else if (!value_scales.is_none()) {
     refuse_argument("value_scales: given without value");
   }
-  const bool writable = memory->key.is_writable && memory->value.is_writable;
+  const bool writable = memory->key.is_writable && memory->value.is_writable &&
+                        may_be_written(planes.key.scales, memory->key_scales) &&
+                        may_be_written(planes.value.scales, memory->value_scales);
   new (self) Pages(planes, std::move(memory), writable);
 }
 
@@ -167,6 +177,9 @@ nb::object plane_array(nb::handle pages, const PagedKVView& view) {
       static_cast<size_t>(view.num_heads), static_cast<size_t>(view.head_size)};
   const int64_t strides[4] = {view.page_stride_bytes / item, view.slot_stride_bytes / item,
                               view.head_stride_bytes / item, 1};
+  if (!nb::cast<const Pages&>(pages).is_writable())
+    return nb::cast(nb::ndarray<nb::array_api, nb::ro>(
+        view.data, 4, shape, pages, strides, dlpack_of(view.dtype), nb::device::cpu::value));
   return nb::cast(nb::ndarray<nb::array_api>(view.data, 4, shape, pages, strides,
                                              dlpack_of(view.dtype), nb::device::cpu::value));
 }

@@ -31,6 +31,7 @@ class Pages {
 
   [[nodiscard]] const KVPlanes& planes() const { return planes_; }
   [[nodiscard]] bool is_latent() const { return planes_.value.data == nullptr; }
+  [[nodiscard]] bool is_writable() const { return is_writable_; }
   /// Throws Error where an array is read-only.
   void expect_writable(const char* function) const;
   /// The planes as what selects kernels: no pointers, no page count, strides as classes.

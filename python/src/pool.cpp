@@ -70,6 +70,18 @@ nb::object table_of(nb::handle_t<Pool> self) {
   return nb::cast(nb::ndarray<nb::numpy, const uint32_t>(table.entries, 2, shape, self));
 }
 
+/// Throws Error unless a sequence's row of the table has a page for each of `tokens` tokens.
+void expect_reserved(const Pool& self, SequenceId id, size_t i, int64_t tokens) {
+  const PageTable table = self.pool.table();
+  const uint32_t* row = table.entries + take(self.pool.row_start(id));
+  const int64_t page_size = self.pool.page_size();
+  const int64_t pages = (tokens + page_size - 1) / page_size;
+  for (int64_t p = 0; p < pages; ++p)
+    if (p >= table.row_stride || row[p] >= self.pool.num_pages())
+      refuse_argument("new_tokens[{}]: {} tokens in all, room is reserved for {}", i, tokens,
+                      p * page_size);
+}
+
 nb::object make_step(nb::handle_t<Pool> self, nb::sequence sequences, nb::handle new_tokens) {
   const Pool& pool = nb::cast<const Pool&>(self);
   const std::vector<SequenceId> ids = ids_of(sequences);
@@ -83,7 +95,9 @@ nb::object make_step(nb::handle_t<Pool> self, nb::sequence sequences, nb::handle
   for (size_t i = 0; i < ids.size(); ++i) {
     if (counts[i] < 0) refuse_argument("new_tokens[{}] is {}, expected at least 0", i, counts[i]);
     offsets.append(total += counts[i]);
-    lengths.append(int64_t{take(pool.pool.length(ids[i]))} + counts[i]);
+    const int64_t length = int64_t{take(pool.pool.length(ids[i]))} + counts[i];
+    expect_reserved(pool, ids[i], i, length);
+    lengths.append(length);
   }
   for (const int64_t row : rows_of(pool, ids)) starts.append(row);
   const nb::object flat = table_of(self).attr("reshape")(-1);

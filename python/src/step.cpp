@@ -21,12 +21,21 @@ AnyTensor<3> scratch_rows(const ConstTensor<3>& q, Scratch& memory) {
   return dense_tensor<3>(memory.data(), q.dtype, {q.extent[0], q.extent[1], q.extent[2]});
 }
 
+void expect_none_without_k(const AppendArrays& rows) {
+  const std::pair<const char*, nb::handle> given[] = {
+      {"v", rows.v}, {"slots", rows.slots}, {"k_norm", rows.k_norm}};
+  for (const auto& [name, array] : given)
+    if (!array.is_none()) refuse_argument("{}: given without k", name);
+}
+
 nb::object call_step(Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q,
                      nb::handle k, nb::handle v, nb::handle slots, const RopeTable* rope,
                      nb::handle q_norm, nb::handle k_norm, float norm_eps, nb::handle bias,
                      nb::handle sinks, nb::handle alibi, nb::handle out, nb::handle lse) {
-  if (!k.is_none()) append_rows(&step, pages, {k, v, slots, k_norm, rope, norm_eps});
-  return step.attend(kind, pages, {q, bias, sinks, alibi, out, lse}, rope, q_norm, norm_eps);
+  const AppendArrays rows{k, v, slots, k_norm, rope, norm_eps};
+  if (k.is_none()) expect_none_without_k(rows);
+  return step.attend(kind, pages, {q, bias, sinks, alibi, out, lse}, rope, q_norm, norm_eps,
+                     k.is_none() ? nullptr : &rows);
 }
 
 }  // namespace
@@ -49,17 +58,21 @@ const Step::Planned& Step::planned(nb::handle kind, const Pages& pages, const Ca
 }
 
 nb::object Step::attend(nb::handle kind, const Pages& pages, const AttendArrays& arrays,
-                        const RopeTable* rope, nb::handle q_norm, float norm_eps) {
+                        const RopeTable* rope, nb::handle q_norm, float norm_eps,
+                        const AppendArrays* rows) {
   AttendCall call(arrays, nb::cast<const Kind&>(kind), pages, *this);
   Scratch rotated;
   if (rope != nullptr || !q_norm.is_none()) {
-    const AnyTensor<3> rows = scratch_rows(call.args().q, rotated);
-    rotate_rows(this, array_of(arrays.q, "q"), rope, q_norm, norm_eps, rows);
-    call.set_q(rows);
+    const AnyTensor<3> turned = scratch_rows(call.args().q, rotated);
+    rotate_rows(this, array_of(arrays.q, "q"), rope, q_norm, norm_eps, turned);
+    call.set_q(turned);
   }
   const Planned& p = planned(kind, pages, call.options());
   const Scratch workspace(p.attention.workspace_bytes());
   const Executor executor = current_executor();
+  // Nothing is written before all arguments are known to be good.
+  check(p.attention, p.plan, call.args(), "attend").or_throw();
+  if (rows != nullptr) append_rows(this, pages, *rows);
   Status status;
   {
     const nb::gil_scoped_release released;
@@ -108,7 +121,7 @@ Raises Error for arrays that do not fit, Unsupported where no kernel serves the 
       [](Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q, nb::handle bias,
          nb::handle sinks, nb::handle alibi, nb::handle out, nb::handle lse) {
         return step.attend(kind, pages, {q, bias, sinks, alibi, out, lse}, nullptr, nb::none(),
-                           1e-6f);
+                           1e-6f, nullptr);
       },
       nb::arg("kind"), nb::arg("pages"), nb::arg("q"), nb::kw_only(), nb::arg("bias").none() = none,
       nb::arg("sinks").none() = none, nb::arg("alibi").none() = none, nb::arg("out").none() = none,

@@ -14,9 +14,10 @@ class Step : public BatchHolder {
  public:
   using BatchHolder::BatchHolder;
 
-  /// Attention of an append-free call over `pages`.
+  /// Appends `rows` where they are not null, then attends over `pages`.
   nb::object attend(nb::handle kind, const Pages& pages, const AttendArrays& arrays,
-                    const RopeTable* rope, nb::handle q_norm, float norm_eps);
+                    const RopeTable* rope, nb::handle q_norm, float norm_eps,
+                    const AppendArrays* rows);
 
  private:
   /// One plan: of a kind, over planes of one geometry, with one set of options.

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hostile caller gets an exception that names the argument, what was expected and what came."""
 
+import gc
+import sys
+
 import numpy as np
 import pytest
 
@@ -30,6 +33,13 @@ def read_only_pages():
     return folio_kv.Pages(array, array)
 
 
+def read_only_scales():
+    scales = np.ones((2, 16, 2, 1), F32)
+    scales.flags.writeable = False
+    key, value = np.zeros((2, 2, 16, 2, 16), np.int8)
+    return folio_kv.Pages(key, value, key_scales=scales, value_scales=scales)
+
+
 KIND = folio_kv.Kind(8)
 
 REFUSED_ARRAYS = {
@@ -41,16 +51,23 @@ REFUSED_ARRAYS = {
     "q with other dims": (lambda: step().attend(KIND, pages(), np.zeros((1, 8, 24), F32)), "q"),
     "q with too few rows": (lambda: step().attend(KIND, pages(), rows(0, 8)), "q: expected at least 1 rows"),
     "q with holes": (lambda: step().attend(KIND, pages(), np.zeros((1, 8, 32), F32)[..., ::2]), "q: expected a contiguous last dimension, got a stride of 2"),
+    "q of the other byte order": (lambda: step().attend(KIND, pages(), rows(1, 8, ">f4")), "q: expected an array .* byte order, got ndarray of >f4"),
+    "q with strides of half elements": (lambda: step().attend(KIND, pages(head_size=64), np.zeros(3, [("q", F32, (8, 16)), ("", "u1")])["q"]), "q: expected an array .* strides of whole elements"),
     "out is read-only": (lambda: step().attend(KIND, pages(), rows(1, 8), out=np.broadcast_to(F32(0), (1, 8, 16))), "out: expected an array that can be written"),
     "out of another shape": (lambda: step().attend(KIND, pages(), rows(1, 8), out=rows(1, 4)), "out"),
     "out of int8": (lambda: step().attend(KIND, pages(), rows(1, 8), out=rows(1, 8, np.int8)), "out"),
     "lse of float64": (lambda: step().attend(KIND, pages(), rows(1, 8), lse=np.zeros((1, 8))), "lse: expected contiguous f32"),
     "lse too small": (lambda: step().attend(KIND, pages(), rows(1, 8), lse=np.zeros((1, 4), F32)), "lse: expected contiguous f32"),
     "sinks of another length": (lambda: step().attend(KIND, pages(), rows(1, 8), sinks=np.zeros(4, F32)), r"sinks: expected contiguous f32\[8\], got f32\[4\]"),
+    "sinks of more heads": (lambda: step().attend(KIND, pages(), rows(1, 8), sinks=np.zeros(16, F32)), r"sinks: expected contiguous f32\[8\], got f32\[16\]"),
     "alibi of float64": (lambda: step().attend(KIND, pages(), rows(1, 8), alibi=np.zeros(8)), "alibi: expected contiguous f32"),
     "bias too narrow": (lambda: step().attend(KIND, pages(), rows(1, 8), bias=np.zeros((1, 1, 19), F32)), "bias: expected f32"),
     "bias with too many heads": (lambda: step().attend(KIND, pages(), rows(1, 8), bias=np.zeros((2, 1, 20), F32)), "bias: expected f32"),
     "k with other heads": (lambda: step().append(pages(), rows(1, 3), rows()), "k"),
+    "v without k": (lambda: step()(KIND, pages(), rows(1, 8), None, rows()), "v: given without k"),
+    "slots without k": (lambda: step()(KIND, pages(), rows(1, 8), slots=[0]), "slots: given without k"),
+    "k_norm without k": (lambda: step()(KIND, pages(), rows(1, 8), k_norm=np.zeros(16, F32)), "k_norm: given without k"),
+    "k into read-only scales": (lambda: step().append(read_only_scales(), rows(), rows()), "read-only"),
     "v missing": (lambda: step().append(pages(), rows()), "v"),
     "k into read-only pages": (lambda: step().append(read_only_pages(), rows(), rows()), "read-only"),
     "k into pages that share bytes": (lambda: step().append(folio_kv.Pages(*[np.lib.stride_tricks.as_strided(np.zeros(16, F32), (2, 16, 2, 16), (0, 0, 0, 4))] * 2), rows(), rows()), "expected a place for each"),
@@ -59,6 +76,8 @@ REFUSED_ARRAYS = {
     "neither batch nor slots": (lambda: folio_kv.append(None, pages(), rows(), rows()), "expected a batch or slots"),
     "rope of two angles too many": (lambda: step().rotate(rows(1, 8), rope=folio_kv.Rope(np.zeros((64, 18), F32))), "dims"),
     "rope beyond its rows": (lambda: folio_kv.rotate(step(), rows(1, 8), rope=folio_kv.Rope(np.zeros((5, 16), F32))), "position"),
+    "rotated rows of another count": (lambda: folio_kv.rotate(None, rows(4), q_norm=np.ones(16, F32), out=rows(2)), r"out: expected 4 rows \(those of q\)"),
+    "pages without slots": (lambda: folio_kv.Pages(np.zeros((4, 0, 2, 16), F32)), "key: expected pages of 1 to"),
     "key of five dimensions": (lambda: folio_kv.Pages(np.zeros((1, 1, 1, 1, 8), F32)), "key: expected 4 dimensions"),
     "key of bool": (lambda: folio_kv.Pages(np.zeros((1, 1, 1, 8), bool)), "key: expected f32, .* got bool"),
     "key without contiguous rows": (lambda: folio_kv.Pages(np.zeros((1, 1, 1, 16), F32)[..., ::2]), "key: expected a contiguous last dimension"),
@@ -109,6 +128,7 @@ REFUSED_NUMBERS = {
     "an unknown kernel": (lambda: folio_kv.Attention(KIND, pages(), batch=1, tokens=1, context=1, kernel="best"), "best"),
     "no parts": (lambda: folio_kv.merge([], []), "lses: expected one for each"),
     "parts that disagree": (lambda: folio_kv.merge([rows(), rows(2)], [np.zeros((1, 2), F32), np.zeros((2, 2), F32)]), "parts|shape|extent|out"),
+    "parts of another shape than out": (lambda: folio_kv.merge([rows()], [np.zeros((1, 2), F32)], out=rows(0)), "out: expected the shape of outs"),
     "a copy of a page outside": (lambda: folio_kv.copy_pages([pages()], [pages()], [(0, 8, 1)]), "page"),
     "a copy of two numbers": (lambda: folio_kv.copy_pages([pages()], [pages()], [(0, 1)]), r"copies\[0\]: expected 3 numbers, got 2"),
     "a copy of a negative page": (lambda: folio_kv.copy_pages([pages()], [pages()], [(-1, 1, 1)]), r"copies\[0\]: -1 is out of range"),
@@ -153,6 +173,43 @@ def test_nothing_is_written_where_a_call_is_refused():
     with pytest.raises(folio_kv.Error):
         folio_kv.append(None, layer, rows(2), rows(2), slots=[0, 8 * 16])
     assert (np.from_dlpack(layer.key) == 7).all()
+
+
+def test_planes_of_read_only_arrays_are_read_only():
+    view = np.from_dlpack(read_only_pages().key)
+    assert not view.flags.writeable and np.from_dlpack(pages().key).flags.writeable
+
+
+def test_keys_are_not_written_where_the_attention_behind_is_refused():
+    layer = pages()
+    np.from_dlpack(layer.key)[:] = 7
+    for q in (rows(1, 4), np.zeros((1, 8, 24), F32)):
+        with pytest.raises(folio_kv.Error, match="q"):
+            step()(KIND, layer, q, rows(), rows())
+    assert (np.from_dlpack(layer.key) == 7).all()
+
+
+def test_a_message_that_is_cut_in_the_middle_of_a_letter_is_still_text():
+    for length in (2000, 2001):
+        with pytest.raises(folio_kv.Error, match="reproducible"):
+            folio_kv.Kind(8, reproducible="é".rjust(length % 2 + 1) * length)
+
+
+def test_a_refused_rope_lets_its_table_go():
+    table = np.zeros((4, 8), F32)
+    before = sys.getrefcount(table)
+    for _ in range(3):
+        with pytest.raises(folio_kv.Error):
+            folio_kv.Rope(table, positions=["first"])
+    gc.collect()
+    assert sys.getrefcount(table) == before
+
+
+def test_padding_behind_rotated_rows_is_zero():
+    once = np.full((64, 8, 64), np.nan, F32)
+    del once  # numpy hands out its memory again
+    out = step().rotate(np.ones((64, 8, 64), F32), q_norm=np.ones(64, F32))
+    assert out[0].any() and not out[1:].any()
 
 
 def test_a_layer_outside_the_cache_is_an_index_error():

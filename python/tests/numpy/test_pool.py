@@ -74,6 +74,16 @@ def test_a_pool_without_pages_says_so_and_changes_nothing():
     assert pool.stats() == before
 
 
+def test_a_step_beyond_the_reserved_room_is_refused():
+    pool = folio_kv.PagePool(64, 4, max_sequences=4, max_pages_per_sequence=2)
+    ids = [pool.admit([1, 2, 3]).id, pool.admit([4, 5, 6]).id]
+    pool.reserve(ids[1], 8)
+    assert pool.step(ids, [0, 8]).tokens == 8
+    for new_tokens in ([1, 0], [0, 9], [4 * pool.table().shape[1] + 8, 0]):
+        with pytest.raises(folio_kv.Error, match="new_tokens.*room is reserved for"):
+            pool.step(ids, new_tokens)
+
+
 @pytest.mark.parametrize(
     "call",
     [
