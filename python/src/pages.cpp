@@ -134,6 +134,13 @@ bool may_be_written(const ScaleView& view, const Pages::Scales& scales) {
   return scales.array.is_writable || (view.page_stride_bytes == 0 && view.slot_stride_bytes == 0);
 }
 
+/// An entry of a table is a page of both.
+void expect_equal_counts(const KVPlanes& planes) {
+  if (planes.key.num_pages != planes.value.num_pages)
+    refuse_argument("value: expected as many pages as key, {}, got {}", planes.key.num_pages,
+                    planes.value.num_pages);
+}
+
 void make_pages(Pages* self, nb::handle key, nb::handle value, const std::string& order,
                 nb::handle key_scales, nb::handle value_scales, nb::handle dtype) {
   const DType given = dtype.is_none() ? DType::invalid : dtype_of(dtype, "dtype");
@@ -145,6 +152,7 @@ void make_pages(Pages* self, nb::handle key, nb::handle value, const std::string
   if (!value.is_none()) {
     memory->value = array_of(value, "value");
     planes.value = paged_view(memory->value, order, given);
+    expect_equal_counts(planes);
     add_scales(planes.value, value_scales, order, "value_scales", memory->value_scales);
   } else if (!value_scales.is_none()) {
     refuse_argument("value_scales: given without value");
@@ -162,6 +170,7 @@ Pages ragged_pages(nb::handle key, nb::handle value) {
   if (!value.is_none()) {
     memory->value = array_of(value, "value");
     planes.value = ragged_view(memory->value);
+    expect_equal_counts(planes);
   }
   const bool writable = memory->key.is_writable && memory->value.is_writable;
   return {planes, std::move(memory), writable};

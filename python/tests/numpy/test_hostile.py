@@ -84,6 +84,8 @@ REFUSED_ARRAYS = {
     "an unknown order": (lambda: folio_kv.Pages(np.zeros((1, 1, 1, 8), F32), order="DHN"), 'order: expected "NHD"'),
     "scales of another shape": (lambda: folio_kv.Pages(np.zeros((4, 16, 2, 8), np.int8), key_scales=np.zeros((4, 15, 2, 1), F32)), "key_scales: dimension 1 has 15 elements, expected 1 or 16"),
     "scales of no value": (lambda: folio_kv.Pages(np.zeros((4, 16, 2, 8), np.int8), value_scales=1.0), "value_scales: given without value"),
+    "values of other pages": (lambda: folio_kv.Pages(np.zeros((4, 16, 2, 8), F32), np.zeros((3, 16, 2, 8), F32)), "value: expected as many pages as key, 4, got 3"),
+    "ragged values of other rows": (lambda: folio_kv.Pages.ragged(np.zeros((4, 2, 8), F32), np.zeros((3, 2, 8), F32)), "value: expected as many pages as key, 4, got 3"),
     "a wrong declared dtype": (lambda: folio_kv.Pages(np.zeros((4, 16, 2, 8), np.int8), dtype="bf16"), "dtype: bf16 has 16 bits, the elements of key have 8"),
 }  # fmt: skip
 
