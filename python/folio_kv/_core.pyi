@@ -129,7 +129,8 @@ class Kind:
         scale: of q . k; None: 1 / sqrt(head_size). softcap: softcap * tanh(x / softcap) of the scaled
             product; None or 0: none.
         window: the last so many keys, the query's own included (both sides where not causal), or
-            (left, right) with -1 for no limit. chunk: attention within aligned chunks of positions.
+            (left, right) with -1 for no limit; right counts where not causal.
+        chunk: attention within aligned chunks of positions.
         sink_tokens: the first keys stay visible behind every window.
         v_in_key: MLA, V is the first so many columns of K's row.
         reproducible: what the bits of a result depend on: "plan", "sequence" or "query".

@@ -24,8 +24,8 @@ _HEAD = """\
 folio beside torch's scaled_dot_product_attention (SDPA), and beside the attention that transformers
 and vLLM have themselves, with random weights, each pair in the same run of `python -m
 folio_kv.bench`. A ratio says how many times faster folio is; **below 1 it is slower**, and those
-rows are listed. Medians; what is compared takes turns, vLLM's processes in the order stock, folio,
-folio, stock.
+rows are listed. Medians of what takes turns; of contexts beyond 1k under an engine, and of vLLM's
+processes, there is one run each.
 
 This page is written by `python -m folio_kv.bench.report`; `python -m folio_kv.bench` measures your
 machine.
@@ -130,7 +130,10 @@ def main(command_line: list[str] | None = None) -> None:
         _, whole = merged.setdefault(result["context"]["machine"], (path.stem, result))
         if whole is not result:
             whole["rows"] += result["rows"]
-            whole["context"]["versions"] |= result["context"]["versions"]
+            versions = whole["context"]["versions"]
+            for name, version in result["context"]["versions"].items():
+                if version not in versions.setdefault(name, version).split(" and "):
+                    versions[name] += f" and {version}"
             whole["failed"] = whole.get("failed", {}) | result.get("failed", {})
     results = [result for _, result in merged.values()]
     figures = [arguments.figures / f"{stem}.svg" for stem, _ in merged.values()]
