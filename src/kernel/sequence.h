@@ -21,7 +21,7 @@ struct Sequence {
   int64_t query_position = 0;  // of the first query
 };
 
-FOLIO_ALWAYS_INLINE Sequence sequence_of(const Batch& batch, int32_t b) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE Sequence sequence_of(const Batch& batch, int32_t b) {
   Sequence s;
   s.first_query = batch.query_offsets[b];
   s.new_tokens = batch.query_offsets[b + 1] - batch.query_offsets[b];
@@ -33,7 +33,7 @@ FOLIO_ALWAYS_INLINE Sequence sequence_of(const Batch& batch, int32_t b) {
 }
 
 /// The keys, as indices of the table row, that new token `token` of the sequence sees.
-FOLIO_ALWAYS_INLINE Visible visible_of(const AttentionProblem& problem, const Batch& batch,
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE Visible visible_of(const AttentionProblem& problem, const Batch& batch,
                                        const Sequence& s, int32_t token) {
   if (problem.intervals) {
     const int64_t row = s.first_query + token;
@@ -45,7 +45,7 @@ FOLIO_ALWAYS_INLINE Visible visible_of(const AttentionProblem& problem, const Ba
 
 /// Bits of the keys [first_key, first_key + 64) that the tree does not hide from new token `token`:
 /// all, where there is no tree. Bits of keys behind the context are arbitrary.
-FOLIO_ALWAYS_INLINE uint64_t tree_in_tile(const AttentionProblem& problem, const Batch& batch,
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE uint64_t tree_in_tile(const AttentionProblem& problem, const Batch& batch,
                                           const Sequence& s, int32_t token, int64_t first_key) {
   if (!problem.tree) return ~uint64_t{0};
   // of the row, may be negative
@@ -61,7 +61,7 @@ FOLIO_ALWAYS_INLINE uint64_t tree_in_tile(const AttentionProblem& problem, const
 }
 
 /// The smallest Visible that covers what two queries of a sequence see; its parts may overlap.
-FOLIO_ALWAYS_INLINE Visible hull(const Visible& a, const Visible& b) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE Visible hull(const Visible& a, const Visible& b) {
   const bool a_empty = a.keys.begin == a.keys.end, b_empty = b.keys.begin == b.keys.end;
   Visible v;
   // those of one sequence begin at the same key, and where there are none at 0
@@ -75,7 +75,7 @@ FOLIO_ALWAYS_INLINE Visible hull(const Visible& a, const Visible& b) {
 }
 
 /// Bits of the keys [first, first + 64) that are visible.
-FOLIO_ALWAYS_INLINE uint64_t seen_in_tile(const Visible& v, int64_t first) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE uint64_t seen_in_tile(const Visible& v, int64_t first) {
   const auto below = [first](int64_t end) {  // bits of the keys < end
     const int64_t n = end - first;
     return n <= 0 ? uint64_t{0} : n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
