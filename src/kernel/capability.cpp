@@ -21,6 +21,10 @@ constexpr Words words_of(Capability capability) {
       return {"AVX512-BF16", "this machine lacks the AVX512-BF16 instructions"};
     case Capability::amx_bf16:
       return {"AMX-BF16", "this machine lacks AMX-BF16, or the system refuses it"};
+    case Capability::cuda:
+      return {"CUDA", "the kernel runs on CUDA devices of compute capability 8.0 or later"};
+    case Capability::tensor_maps:
+      return {"tensor maps", "this device lacks tensor maps (compute capability 9.0)"};
   }
   return {"unknown", "this machine lacks what the kernel needs"};
 }

@@ -18,8 +18,10 @@ enum class Capability : uint8_t {
   x86_64_v4,    ///< AVX-512 F, BW, CD, DQ, VL
   avx512_bf16,  ///< AVX512-BF16 with VBMI and VNNI
   amx_bf16,     ///< AMX-TILE, -BF16 and -INT8, with the system's permission
+  cuda,         ///< a CUDA device of compute capability 8.0 or later
+  tensor_maps,  ///< a CUDA device's copies by tensor maps: compute capability 9.0 or later
 };
-inline constexpr int num_capabilities = static_cast<int>(Capability::amx_bf16) + 1;
+inline constexpr int num_capabilities = static_cast<int>(Capability::tensor_maps) + 1;
 
 using Capabilities = Bits<Capability>;
 
@@ -29,8 +31,11 @@ inline constexpr Capabilities needs_x86_64_v3 = needs_cpu | Capability::x86_64_v
 inline constexpr Capabilities needs_x86_64_v4 = needs_x86_64_v3 | Capability::x86_64_v4;
 inline constexpr Capabilities needs_avx512_bf16 = needs_x86_64_v4 | Capability::avx512_bf16;
 inline constexpr Capabilities needs_amx_bf16 = needs_avx512_bf16 | Capability::amx_bf16;
+// What the kernels of src/cuda are built for.
+inline constexpr Capabilities needs_cuda = Capability::cuda;
+inline constexpr Capabilities needs_tensor_maps = needs_cuda | Capability::tensor_maps;
 
-/// "CPU", "x86-64-v3", "x86-64-v4", "AVX512-BF16", "AMX-BF16".
+/// "CPU", "x86-64-v3", "x86-64-v4", "AVX512-BF16", "AMX-BF16", "CUDA", "tensor maps".
 [[nodiscard]] const char* name(Capability capability) noexcept;
 
 /// Null if `has` holds all of `needs`, else why not, by the first that is missing: "this machine

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/kernel/kernel.h: what a kernel is to the rest of folio, on any device: a name, what it needs
-/// of the machine, what it supports and promises, a geometry and two plain functions (task.h).
+/// of the machine, what it supports and promises, and how it is started: a geometry and two plain
+/// functions (task.h), or on a device what it launches.
 #pragma once
 
 #include <string_view>
@@ -8,6 +9,10 @@
 #include "kernel/capability.h"
 #include "kernel/support.h"
 #include "kernel/task.h"
+
+namespace folio::cuda {
+struct DeviceKernel;
+}
 
 namespace folio::inline v1 {
 
@@ -29,6 +34,8 @@ struct Kernel {
   /// the row: one scale per token and head, or less, is applied to logits and weights in float32
   /// and costs nothing.
   DType operands = DType::f32;
+  /// of a CUDA device (cuda/attention_kernel.h); geometry, run and finish are null then
+  const cuda::DeviceKernel* device = nullptr;
 };
 
 }  // namespace folio::inline v1

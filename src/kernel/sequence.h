@@ -33,8 +33,9 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE Sequence sequence_of(const Batch& batch, i
 }
 
 /// The keys, as indices of the table row, that new token `token` of the sequence sees.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE Visible visible_of(const AttentionProblem& problem, const Batch& batch,
-                                       const Sequence& s, int32_t token) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE Visible visible_of(const AttentionProblem& problem,
+                                                         const Batch& batch, const Sequence& s,
+                                                         int32_t token) {
   if (problem.intervals) {
     const int64_t row = s.first_query + token;
     return visible_keys(Interval{batch.visible_begin[row], batch.visible_end[row]}, s.key_position,
@@ -45,8 +46,9 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE Visible visible_of(const AttentionProblem&
 
 /// Bits of the keys [first_key, first_key + 64) that the tree does not hide from new token `token`:
 /// all, where there is no tree. Bits of keys behind the context are arbitrary.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE uint64_t tree_in_tile(const AttentionProblem& problem, const Batch& batch,
-                                          const Sequence& s, int32_t token, int64_t first_key) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE uint64_t tree_in_tile(const AttentionProblem& problem,
+                                                            const Batch& batch, const Sequence& s,
+                                                            int32_t token, int64_t first_key) {
   if (!problem.tree) return ~uint64_t{0};
   // of the row, may be negative
   const int64_t first_bit = first_key - (static_cast<int64_t>(s.context) - s.new_tokens);

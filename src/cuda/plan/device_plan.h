@@ -15,6 +15,7 @@
 #include "folio/attention/attend.h"
 #include "folio/attention/problem.h"
 #include "folio/cache/batch.h"
+#include "folio/tma/encode.h"
 
 namespace folio::cuda {
 
@@ -65,7 +66,7 @@ struct TaskList {
 /// At the front of the plan memory. The kernels read it from there, since a replayed graph knows no
 /// more than addresses.
 struct DevicePlan {
-  Batch batch = {};  ///< offsets, lengths and positions point into the plan memory
+  Batch batch = {};           ///< offsets, lengths and positions point into the plan memory
   int32_t num_tasks[2] = {};  ///< of few rows, of many rows
   int32_t num_splits = 0;
   int32_t num_partials = 0;
@@ -82,11 +83,18 @@ struct AttendCall {
   const DevicePlan* plan = nullptr;
   TaskList list = {};  ///< the kernel's own
   const DeviceSplit* splits = nullptr;
-  uint32_t* arrivals = nullptr;  ///< [splits]
+  uint32_t* arrivals = nullptr;    ///< [splits]
   MaxSum* partial_rows = nullptr;  ///< [partial][rows]
   float* partials = nullptr;       ///< [partial][rows][v_head_size]
   /// Partials are per span, so that no bit depends on the cut; else per task.
   bool stores_spans = false;
+};
+
+/// With tensor maps of the planes: boxes of a page's rows, as tma::page_tile describes them.
+struct AttendTileCall {
+  AttendCall call = {};
+  tma::EncodedTensorMap key = {};
+  tma::EncodedTensorMap value = {};
 };
 
 }  // namespace folio::cuda

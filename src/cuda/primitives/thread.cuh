@@ -16,7 +16,9 @@ class Thread {
   __device__ int thread() const { return static_cast<int>(threadIdx.x); }
   __device__ int block() const { return static_cast<int>(blockIdx.x); }
   __device__ int blocks() const { return static_cast<int>(gridDim.x); }
-  __device__ uint32_t shared_base() const { return static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory)); }
+  __device__ uint32_t shared_base() const {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
+  }
 
   template <class T>
   __device__ T load_shared(uint32_t at) {
@@ -49,13 +51,17 @@ class Thread {
   __device__ uint32_t arrive_at(uint32_t* counter, uint32_t last) {
     uint32_t old;
     __threadfence();
-    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(old) : "l"(counter), "r"(last) : "memory");
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(counter), "r"(last)
+                 : "memory");
     return old;
   }
 
   __device__ void copy_async(uint32_t to, const void* from, bool valid) {
     const int bytes = valid ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(bytes));
   }
   __device__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
   template <int Pending>
@@ -68,21 +74,28 @@ class Thread {
   __device__ void init_barrier(uint32_t at, uint32_t arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
   }
-  __device__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+  __device__ void fence_barriers() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
   __device__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
   __device__ void arrive_expecting(uint32_t at, uint32_t bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
+                 : "memory");
   }
   __device__ void wait(uint32_t at, uint32_t parity) {
     asm volatile(
-        "{\n.reg .pred done;\nwait_%=:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra wait_%=;\n}" ::"r"(at), "r"(parity)
+        "{\n.reg .pred done;\nwait_%=:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], "
+        "%1;\n@!done bra wait_%=;\n}" ::"r"(at),
+        "r"(parity)
         : "memory");
   }
   template <int Rank>
-  __device__ void copy_tile(const TileMap& map, const tma::Coordinates<Rank>& c, uint32_t to, uint32_t at) {
+  __device__ void copy_tile(const TileMap& map, const tma::Coordinates<Rank>& c, uint32_t to,
+                            uint32_t at) {
     static_assert(Rank == 5);
     asm volatile(
-        "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+        "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
         "l"(&map), "r"(at), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]), "r"(c[4])
         : "memory");
   }
@@ -105,9 +118,11 @@ class Thread {
                    : "r"(row));
   }
   __device__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
   __device__ float exp2(float x) {
     float y;

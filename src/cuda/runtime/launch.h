@@ -14,9 +14,9 @@
 namespace folio::cuda {
 
 struct DeviceFacts {
-  int32_t processors = 0;      ///< streaming multiprocessors
+  int32_t processors = 0;          ///< streaming multiprocessors
   int32_t compute_capability = 0;  ///< major * 10 + minor
-  int64_t shared_bytes = 0;    ///< of a block at the most
+  int64_t shared_bytes = 0;        ///< of a block at the most
 };
 
 /// Errors: device (no driver, no such device, the driver's own); unsupported where folio is built
