@@ -3,14 +3,16 @@
 /// limits need.
 #include <algorithm>
 
+#include "attention/device.h"
 #include "attention/internals.h"
 #include "attention/kernel_list.h"
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
 #include "core/checked.h"
 #include "core/environment.h"
-#include "core/run_on.h"
 #include "cpu/features.h"
+#include "cuda/attention_kernel.h"
+#include "cuda/runtime/launch.h"
 #include "folio/attention/plan.h"
 
 namespace folio::inline v1 {
@@ -22,10 +24,11 @@ Status empty(const char* function) {
               function);
 }
 
-Result<int32_t> default_concurrency(const char* function) {
-  const Result<int64_t> threads = concurrency_of(function, default_executor());
-  if (!threads) return threads.error();
-  return static_cast<int32_t>(std::min<int64_t>(*threads, parallelism_max));
+/// Why there is no such device, for those who want a literal.
+const char* no_device(Errc code) {
+  if (code == Errc::unsupported) return "device: folio is built without CUDA kernels";
+  if (code == Errc::invalid_argument) return "device: kind is neither cpu (0) nor cuda (1)";
+  return "device: no such CUDA device; Attention::create says why";
 }
 
 /// The limits ask for memory that can exist.
@@ -38,15 +41,36 @@ Status check_bytes(const char* function, const char* memory, int64_t bytes,
               function, limits.batch, limits.tokens, limits.context, limits.parallelism, memory);
 }
 
+struct Bytes {
+  int64_t plan = 0;
+  int64_t workspace = 0;
+};
+
+Bytes bytes_of(const Attention& attention) {
+  const Kernel& kernel = *kernel_entry(attention);
+  const AttentionProblem& problem = attention.problem();
+  const AttentionLimits& limits = attention.limits();
+  if (kernel.device != nullptr) {
+    const DeviceLists lists = device_lists(problem, limits, kernel, many_rows_entry(attention));
+    return {lists.layout.plan_bytes, lists.layout.workspace_bytes};
+  }
+  const KernelGeometry geometry = kernel.geometry(problem);
+  const ScheduleSize bounds = schedule_bounds(problem, limits, geometry);
+  return {plan_parts(nullptr, limits.batch, bounds).bytes,
+          workspace_parts(nullptr, limits.parallelism, bounds, geometry).bytes};
+}
+
 }  // namespace
 
 const char* refuse(const AttentionProblem& problem, Device device) noexcept {
-  if (device.kind != Device::Kind::cpu) return "device: folio is built without CUDA kernels";
+  const Result<Capabilities> machine = capabilities_of("refuse", device);
+  if (!machine) return no_device(machine.error().code());
   const Result<AttentionProblem> resolved = resolve(problem);
   if (!resolved) return "the problem is broken; Attention::create names the argument";
   const char* reason = "no kernel is built in";
   for (const Kernel& kernel : kernels()) {
-    reason = refusal(kernel, *resolved, machine_capabilities());
+    if (!is_of_kind(kernel, *machine)) continue;
+    reason = refusal(kernel, *resolved, *machine);
     if (reason == nullptr) return nullptr;
   }
   return reason;
@@ -54,21 +78,24 @@ const char* refuse(const AttentionProblem& problem, Device device) noexcept {
 
 Result<Attention> Attention::create(const AttentionProblem& problem, const AttentionLimits& limits,
                                     Device device, std::string_view kernel) noexcept {
-  if (device.kind != Device::Kind::cpu)
-    return fail(Errc::unsupported,
-                "Attention::create: device: folio is built without CUDA kernels");
+  constexpr auto function = "Attention::create";
+  const Result<Capabilities> machine = capabilities_of(function, device);
+  if (!machine) return machine.error();
   Result<AttentionProblem> resolved = resolve(problem);
   if (!resolved) return resolved.error();
   if (kernel.empty() && forced_kernel() != nullptr) kernel = forced_kernel();
-  const Result<const Kernel*> selected =
-      select(*resolved, machine_capabilities(), machine_profile(), kernel);
+  const Result<const Kernel*> selected = select(*resolved, *machine, machine_profile(), kernel);
   if (!selected) return selected.error();
 
   Attention attention;
   attention.problem_ = *resolved;
   attention.device_ = device;
   attention.kernel_ = *selected;
-  return sized("Attention::create", attention, limits);
+  if ((*selected)->device != nullptr) {
+    if (kernel.empty()) attention.many_rows_kernel_ = select_many_rows(*resolved, *machine);
+    if (Status s = cuda::load_kernels(function, device); !s.is_ok()) return s;
+  }
+  return sized(function, attention, limits);
 }
 
 Result<Attention> Attention::with_limits(const AttentionLimits& limits) const noexcept {
@@ -82,15 +109,13 @@ Result<Attention> Attention::sized(const char* function, Attention attention,
   if (Status s = check_limits(function, problem, limits); !s.is_ok()) return s;
   attention.limits_ = limits;
   if (limits.parallelism == 0) {
-    const Result<int32_t> threads = default_concurrency(function);
-    if (!threads) return threads.error();
-    attention.limits_.parallelism = *threads;
+    const Result<int32_t> concurrency = concurrency_of_device(function, attention.device_);
+    if (!concurrency) return concurrency.error();
+    attention.limits_.parallelism = *concurrency;
   }
-  const KernelGeometry geometry = kernel_entry(attention)->geometry(problem);
-  const ScheduleSize bounds = schedule_bounds(problem, attention.limits_, geometry);
-  attention.plan_bytes_ = plan_parts(nullptr, limits.batch, bounds).bytes;
-  attention.workspace_bytes_ =
-      workspace_parts(nullptr, attention.limits_.parallelism, bounds, geometry).bytes;
+  const Bytes bytes = bytes_of(attention);
+  attention.plan_bytes_ = bytes.plan;
+  attention.workspace_bytes_ = bytes.workspace;
   if (Status s = check_bytes(function, "plan memory", attention.plan_bytes_, limits); !s.is_ok())
     return s;
   if (Status s = check_bytes(function, "workspace", attention.workspace_bytes_, limits); !s.is_ok())
@@ -102,12 +127,18 @@ Result<Attention> Attention::with_mask(const Mask& mask) const noexcept {
   const Kernel* const kernel = kernel_entry(*this);
   if (kernel == nullptr) return empty("with_mask");
   if (Status s = check_mask("Attention::with_mask", mask); !s.is_ok()) return s;
+  const Result<Capabilities> machine = capabilities_of("Attention::with_mask", device_);
+  if (!machine) return machine.error();
   Attention attention = *this;
   attention.problem_.mask = mask;
-  const char* const reason = refusal(*kernel, attention.problem_, machine_capabilities());
-  if (reason == nullptr) return attention;
-  return fail(Errc::unsupported, "Attention::with_mask: kernel {} refuses: {}{}", kernel->name,
-              reason, explain(kernel->name, kernel->supports, attention.problem_).text);
+  for (const Kernel* const entry : {kernel, many_rows_entry(*this)}) {
+    if (entry == nullptr) continue;
+    const char* const reason = refusal(*entry, attention.problem_, *machine);
+    if (reason == nullptr) continue;
+    return fail(Errc::unsupported, "Attention::with_mask: kernel {} refuses: {}{}", entry->name,
+                reason, explain(entry->name, entry->supports, attention.problem_).text);
+  }
+  return attention;
 }
 
 std::string_view Attention::kernel() const noexcept {

@@ -11,11 +11,19 @@ struct AttentionInternals {
   static const Kernel* kernel(const Attention& attention) noexcept {
     return static_cast<const Kernel*>(attention.kernel_);
   }
+  static const Kernel* many_rows_kernel(const Attention& attention) noexcept {
+    return static_cast<const Kernel*>(attention.many_rows_kernel_);
+  }
 };
 
 /// The selected entry of the kernel list; null of an Attention that was not made by create.
 [[nodiscard]] inline const Kernel* kernel_entry(const Attention& attention) noexcept {
   return AttentionInternals::kernel(attention);
+}
+
+/// The entry for sequences of many rows; null: the other one serves them all.
+[[nodiscard]] inline const Kernel* many_rows_entry(const Attention& attention) noexcept {
+  return AttentionInternals::many_rows_kernel(attention);
 }
 
 }  // namespace folio::inline v1

@@ -9,6 +9,7 @@
 #include "cpu/avx512/kernels.h"
 #include "cpu/features.h"
 #include "cpu/portable/portable.h"
+#include "cuda/attention_kernel.h"
 #include "folio/attention/plan.h"
 
 namespace folio::inline v1 {
@@ -82,6 +83,10 @@ constexpr Kernel all_kernels[] = {
      .finish = baseline::finish_portable},
 };
 
+bool is_for_many_rows(const Kernel& kernel) {
+  return kernel.device != nullptr && kernel.device->rows == cuda::Rows::many;
+}
+
 bool is_slow(const Kernel& kernel, const MachineProfile& profile) {
   return kernel.arithmetic == Arithmetic::bf16_dot && profile.bf16_dot_is_slow;
 }
@@ -103,6 +108,10 @@ Result<const Kernel*> select_named(const AttentionProblem& problem, Capabilities
 
 std::span<const Kernel> kernels() noexcept { return all_kernels; }
 
+bool is_of_kind(const Kernel& kernel, Capabilities machine) noexcept {
+  return kernel.needs.has(Capability::cpu) == machine.has(Capability::cpu);
+}
+
 const char* refusal(const Kernel& kernel, const AttentionProblem& problem,
                     Capabilities machine) noexcept {
   if (const char* reason = lacks(kernel.needs, machine); reason != nullptr) return reason;
@@ -118,6 +127,7 @@ Result<const Kernel*> select(const AttentionProblem& problem, Capabilities machi
   const char* reason = "no kernel is built in";
   const Kernel *slow = nullptr, *last = nullptr;
   for (const Kernel& kernel : all_kernels) {
+    if (!is_of_kind(kernel, machine) || is_for_many_rows(kernel)) continue;
     const char* const refused = refusal(kernel, problem, machine);
     if (refused == nullptr && !is_slow(kernel, profile)) return &kernel;
     if (refused == nullptr && slow == nullptr) slow = &kernel;
@@ -129,6 +139,14 @@ Result<const Kernel*> select(const AttentionProblem& problem, Capabilities machi
   // The last supports the most.
   return fail(Errc::unsupported, "Attention::create: {}{}", reason,
               last == nullptr ? "" : explain(last->name, last->supports, problem).text);
+}
+
+const Kernel* select_many_rows(const AttentionProblem& problem, Capabilities machine) noexcept {
+  if (problem.reproducible == Reproducible::per_query) return nullptr;
+  for (const Kernel& kernel : all_kernels) {
+    if (is_for_many_rows(kernel) && refusal(kernel, problem, machine) == nullptr) return &kernel;
+  }
+  return nullptr;
 }
 
 int32_t Attention::kernel_count() noexcept { return static_cast<int32_t>(std::size(all_kernels)); }

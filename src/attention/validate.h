@@ -22,6 +22,10 @@ namespace folio::inline v1 {
 [[nodiscard]] Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits,
                                  const Batch& batch) noexcept;
 
+/// The same, as far as the host knows of arrays on a device: nothing is read.
+[[nodiscard]] Status check_device_batch(const char* function, const AttentionProblem& problem,
+                                        const AttentionLimits& limits, const Batch& batch) noexcept;
+
 /// The planes of one layer: those that the problem describes, as far as calls may not differ, in
 /// memory and with strides that `kernel` takes. `function` names the caller.
 [[nodiscard]] Status check_planes(const char* function, const Kernel& kernel,

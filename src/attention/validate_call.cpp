@@ -33,12 +33,49 @@ Status check_contexts(const AttentionLimits& limits, const Batch& batch) {
   return {};
 }
 
-Status check_tree(const Batch& batch) {
-  constexpr int32_t words_max = INT32_MAX / 64 + 1;
-  if (batch.tree_words > words_max)
+/// What the host knows of any batch: its size, and that the arrays are there.
+Status check_arrays(const char* function, const AttentionLimits& limits, const Batch& batch) {
+  if (batch.size < 0 || batch.size > limits.batch)
+    return fail(Errc::invalid_argument, "{}: batch.size is {}, expected 0 to limits.batch = {}",
+                function, batch.size, limits.batch);
+  if (batch.size > 0 && batch.query_offsets == nullptr)
     return fail(Errc::invalid_argument,
-                "plan: batch.tree_words is {}, expected at most {} (no sequence has more tokens)",
-                batch.tree_words, words_max);
+                "{}: batch.query_offsets is null, expected size + 1 offsets", function);
+  if (batch.size > 0 && batch.context_lengths == nullptr)
+    return fail(Errc::invalid_argument,
+                "{}: batch.context_lengths is null, expected one length per sequence", function);
+  return {};
+}
+
+/// The per-query arrays that the problem asks for, and no others.
+Status check_query_arrays(const char* function, const AttentionProblem& problem, const Batch& batch,
+                          bool has_tokens) {
+  const struct {
+    const char* name;
+    bool is_given;
+    bool is_expected;
+  } arrays[] = {{"batch.visible_begin", batch.visible_begin != nullptr, problem.intervals},
+                {"batch.visible_end", batch.visible_end != nullptr, problem.intervals},
+                {"batch.tree", batch.tree != nullptr, problem.tree}};
+  for (const auto& array : arrays) {
+    if (!has_tokens && array.is_expected) continue;
+    if (Status s = check_optional(function, array.name, array.is_given, array.is_expected);
+        !s.is_ok())
+      return s;
+  }
+  return {};
+}
+
+Status check_tree_words(const char* function, const Batch& batch) {
+  constexpr int32_t words_max = INT32_MAX / 64 + 1;
+  if (batch.tree_words <= words_max) return {};
+  return fail(Errc::invalid_argument,
+              "{}: batch.tree_words is {}, expected at most {} (no sequence has more tokens)",
+              function, batch.tree_words, words_max);
+}
+
+Status check_tree(const Batch& batch) {
+  if (Status s = check_tree_words("plan", batch); !s.is_ok()) return s;
   for (int32_t b = 0; b < batch.size; ++b) {
     const int64_t new_tokens = batch.query_offsets[b + 1] - batch.query_offsets[b];
     if (new_tokens > int64_t{batch.tree_words} * 64)
@@ -93,15 +130,7 @@ Status check_tensors(const char* function, const AttentionProblem& problem, int6
 
 Status check_batch(const AttentionProblem& problem, const AttentionLimits& limits,
                    const Batch& batch) noexcept {
-  if (batch.size < 0 || batch.size > limits.batch)
-    return fail(Errc::invalid_argument, "plan: batch.size is {}, expected 0 to limits.batch = {}",
-                batch.size, limits.batch);
-  if (batch.size > 0 && batch.query_offsets == nullptr)
-    return fail(Errc::invalid_argument,
-                "plan: batch.query_offsets is null, expected size + 1 offsets");
-  if (batch.size > 0 && batch.context_lengths == nullptr)
-    return fail(Errc::invalid_argument,
-                "plan: batch.context_lengths is null, expected one length per sequence");
+  if (Status s = check_arrays("plan", limits, batch); !s.is_ok()) return s;
   if (batch.size > 0) {
     if (Status s = check_ascending("plan", batch); !s.is_ok()) return s;
     if (batch.query_offsets[batch.size] > limits.tokens)
@@ -112,25 +141,27 @@ Status check_batch(const AttentionProblem& problem, const AttentionLimits& limit
     if (Status s = check_rows("plan", batch); !s.is_ok()) return s;
   }
   const bool has_tokens = batch.size > 0 && batch.query_offsets[batch.size] > 0;
-  if (has_tokens || !problem.intervals) {
-    if (Status s = check_optional("plan", "batch.visible_begin", batch.visible_begin != nullptr,
-                                  problem.intervals);
-        !s.is_ok())
-      return s;
-    if (Status s = check_optional("plan", "batch.visible_end", batch.visible_end != nullptr,
-                                  problem.intervals);
-        !s.is_ok())
-      return s;
-  }
-  if (has_tokens || !problem.tree) {
-    if (Status s = check_optional("plan", "batch.tree", batch.tree != nullptr, problem.tree);
-        !s.is_ok())
-      return s;
-  }
+  if (Status s = check_query_arrays("plan", problem, batch, has_tokens); !s.is_ok()) return s;
   if (has_tokens && problem.tree) {
     if (Status s = check_tree(batch); !s.is_ok()) return s;
   }
   return check_optional("plan", "batch.selected", batch.selected != nullptr, problem.selection);
+}
+
+Status check_device_batch(const char* function, const AttentionProblem& problem,
+                          const AttentionLimits& limits, const Batch& batch) noexcept {
+  if (Status s = check_arrays(function, limits, batch); !s.is_ok()) return s;
+  if (batch.size > 0 && batch.table.entries == nullptr)
+    return fail(Errc::invalid_argument, "{}: batch.table.entries is null, expected a page table",
+                function);
+  if (Status s = check_query_arrays(function, problem, batch, batch.size > 0); !s.is_ok()) return s;
+  if (problem.tree && batch.size > 0) {
+    if (batch.tree_words < 1)
+      return fail(Errc::invalid_argument, "{}: batch.tree_words is {}, expected at least 1",
+                  function, batch.tree_words);
+    if (Status s = check_tree_words(function, batch); !s.is_ok()) return s;
+  }
+  return check_optional(function, "batch.selected", batch.selected != nullptr, problem.selection);
 }
 
 Status check_args(const char* function, const Kernel& kernel, const AttentionProblem& problem,

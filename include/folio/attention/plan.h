@@ -80,7 +80,8 @@ class Attention {
   AttentionProblem problem_ = {};  // scale, v_head_size and value resolved
   AttentionLimits limits_ = {};
   Device device_ = {};
-  const void* kernel_ = nullptr;  // an entry of the kernel list
+  const void* kernel_ = nullptr;            // an entry of the kernel list
+  const void* many_rows_kernel_ = nullptr;  // the one for sequences of many rows, or null
   int64_t plan_bytes_ = 0;
   int64_t workspace_bytes_ = 0;
 };
@@ -112,9 +113,14 @@ struct AttentionPlan {
 
 /// As `plan`, on the attention's device: the batch's arrays and the plan memory lie there, the work
 /// is put on `stream` and nothing waits for it; a captured graph replays any batch within the
-/// limits. The host knows the batch's sizes alone: num_tasks is an upper bound.
+/// limits, with `batch.size` as it was. The host knows the batch's size alone: num_tasks and tokens
+/// are upper bounds. Lengths that plan would refuse are not refused there: a sequence whose offsets
+/// or lengths contradict one another or the limits counts as empty, its rows are not written.
 ///
-/// Errors: as plan, of what the host knows; unsupported on the CPU, which has no streams
+/// Errors:  as plan, of what the host knows; unsupported on the CPU, which has no streams; device,
+///          with the driver's words
+/// Effects: as plan. That the memory was planned again is not noticed by the calls that take the
+///          plan: they follow on the stream
 [[nodiscard]] FOLIO_EXPORT Result<AttentionPlan> plan_async(const Attention& attention,
                                                             const Batch& batch,
                                                             MemorySpan plan_memory,
