@@ -126,7 +126,7 @@ Result<AttentionPlan> plan_async(const Attention& attention, const Batch& batch,
   plan.items = plan_memory.data;
   plan.batch = batch.size;
   plan.tokens = attention.limits().tokens;
-  plan.generation = 1;
+  plan.generation = next_plan_generation();
   return plan;
 }
 
