@@ -47,6 +47,7 @@ Status check_plan(const char* function, const Attention& attention,
   if (kernel_entry(attention) == nullptr)
     return fail(Errc::invalid_argument,
                 "{}: attention is empty, expected one made by Attention::create", function);
+  if (Status s = check_host(function, attention); !s.is_ok()) return s;
   if (plan.items == nullptr)
     return fail(Errc::invalid_argument, "{}: plan is empty, expected one made by plan()", function);
   if (reinterpret_cast<uintptr_t>(plan.items) % Carver::alignment != 0)

@@ -26,4 +26,16 @@ struct AttentionInternals {
   return AttentionInternals::many_rows_kernel(attention);
 }
 
+/// `function` works on the host alone. Errors: unsupported for an Attention of a device.
+[[nodiscard]] inline Status check_host(const char* function, const Attention& attention) noexcept {
+  if (kernel_entry(attention)->device == nullptr) return {};
+  return fail(Errc::unsupported,
+              "{}: attention is of a CUDA device, expected plan_async, prepare_async and "
+              "attend_async",
+              function);
+}
+
+/// The number of the next plan of this process, whatever memory it lies in.
+[[nodiscard]] uint64_t next_plan_generation() noexcept;
+
 }  // namespace folio::inline v1

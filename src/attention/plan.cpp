@@ -36,16 +36,19 @@ Batch copy_batch(const Batch& batch, const PlanParts& parts) {
   return copy;
 }
 
-/// The generations of all plans of this process, whatever memory they lie in.
-std::atomic<uint64_t> last_generation = 0;
-
 }  // namespace
+
+uint64_t next_plan_generation() noexcept {
+  static std::atomic<uint64_t> last = 0;
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
                            MemorySpan plan_memory) noexcept {
   if (kernel_entry(attention) == nullptr)
     return fail(Errc::invalid_argument,
                 "plan: attention is empty, expected one made by Attention::create");
+  if (Status s = check_host("plan", attention); !s.is_ok()) return s;
   const AttentionProblem& problem = attention.problem();
   const AttentionLimits& limits = attention.limits();
   if (Status s = check_memory("plan", "plan_memory", plan_memory, attention.plan_bytes());
@@ -73,7 +76,7 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
     header->longest_context =
         std::max<int64_t>(header->longest_context, header->batch.context_lengths[b]);
 
-  header->generation = last_generation.fetch_add(1, std::memory_order_relaxed) + 1;
+  header->generation = next_plan_generation();
 
   AttentionPlan result;
   result.num_tasks = size.tasks;

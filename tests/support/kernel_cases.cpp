@@ -13,7 +13,7 @@
 
 #include "attention/kernel_list.h"
 #include "attention/validate.h"
-#include "cpu/features.h"
+#include "support/test_device.h"
 
 namespace folio::test {
 namespace {
@@ -104,6 +104,10 @@ constexpr Change shape_changes[] = {
       o.head_size = o.v_head_size = std::min(128, round_up(o.head_size, 32));
       o.value_in_key = false;
     },
+    [](CaseOptions& o) {  // of 64 and 128 columns alone
+      o.head_size = o.v_head_size = o.head_size <= 64 ? 64 : 128;
+      o.value_in_key = false;
+    },
     [](CaseOptions& o) {  // the latent rows of DeepSeek-V3; their scales are the key's
       o.head_size = 576;
       o.v_head_size = 512;
@@ -141,7 +145,7 @@ AttentionProblem problem_of(CaseOptions options) {
 }
 
 const char* refusal_of(const Kernel& kernel, const AttentionProblem& problem) {
-  return refusal(kernel, resolve(problem).value(), machine_capabilities());
+  return refusal(kernel, resolve(problem).value(), test_capabilities());
 }
 
 /// The cases of one call, by what describes them.
@@ -150,6 +154,9 @@ class Cases {
   Cases(CaseOptions options, const CaseRules& rules) : rules_(rules) {
     if (options.v_head_size == 0) options.v_head_size = options.head_size;
     if (options.row_gap_bytes < 0) options.row_gap_bytes = options.gap_bytes;
+    // attend_async takes rows of q and out that begin at multiples of 16 bytes
+    if (test_device().kind == Device::Kind::cuda)
+      options.row_gap_bytes = round_up(options.row_gap_bytes, 16);
     options_ = adaptations(options, rules.adapt);
     problems_.resize(options_.size());
   }

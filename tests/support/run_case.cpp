@@ -11,7 +11,7 @@
 #include "attention/kernel_list.h"
 #include "attention/schedule.h"
 #include "attention/validate.h"
-#include "cpu/features.h"
+#include "support/test_device.h"
 #include "support/tolerance.h"
 
 namespace folio::test {
@@ -20,7 +20,8 @@ namespace {
 std::vector<std::string> names_where(bool present) {
   std::vector<std::string> names;
   for (const Kernel& kernel : kernels()) {
-    if (machine_has(kernel.needs) == present) names.emplace_back(kernel.name);
+    if (!is_of_kind(kernel, test_capabilities())) continue;
+    if (test_capabilities().has_all(kernel.needs) == present) names.emplace_back(kernel.name);
   }
   return names;
 }
@@ -77,16 +78,30 @@ Precision precision_of(const Kernel& kernel, const AttentionProblem& problem) {
 Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel,
                                   const AttentionLimits& limits) {
   PreparedCase prepared;
-  Result<Attention> attention = Attention::create(c.problem(), limits, {}, kernel);
+  Result<Attention> attention = Attention::create(c.problem(), limits, test_device(), kernel);
   if (!attention) return attention.error();
   c.set_precision(precision_of(*kernel_entry(*attention), c.problem()));
   prepared.attention = *attention;
   prepared.plan_memory = GuardedMemory(attention->plan_bytes(), 64);
   prepared.workspace = GuardedMemory(attention->workspace_bytes(), 64);
-  Result<AttentionPlan> made = plan(*attention, c.batch(), prepared.plan_memory.span());
+  const bool is_host = test_device().kind == Device::Kind::cpu;
+  Result<AttentionPlan> made =
+      is_host ? plan(*attention, c.batch(), prepared.plan_memory.span())
+              : plan_async(*attention, c.batch(), prepared.plan_memory.span(), Stream());
   if (!made) return made.error();
   prepared.plan = *made;
   return prepared;
+}
+
+Status attend_prepared(AttentionCase& c, const PreparedCase& prepared, const Executor& executor) {
+  const MemorySpan workspace = prepared.workspace.span();
+  if (test_device().kind == Device::Kind::cpu)
+    return attend(prepared.attention, prepared.plan, c.args(), workspace, executor);
+  if (Status s = prepare_async(prepared.attention, workspace, Stream()); !s.is_ok()) return s;
+  if (Status s = attend_async(prepared.attention, prepared.plan, c.args(), workspace, Stream());
+      !s.is_ok())
+    return s;
+  return synchronise_test_device();
 }
 
 Status run_case(AttentionCase& c, std::string_view kernel, const Executor& executor) {
@@ -97,9 +112,7 @@ Status run_case(AttentionCase& c, std::string_view kernel, const Executor& execu
   static bool has_pointers = false;
   prepared->workspace.fill(has_pointers ? 0x5a : 0xff);
   has_pointers = !has_pointers;
-  const Status status =
-      attend(prepared->attention, prepared->plan, c.args(), prepared->workspace.span(), executor);
-  if (!status.is_ok()) return status;
+  if (Status s = attend_prepared(c, *prepared, executor); !s.is_ok()) return s;
   if (prepared->plan_memory.slack_untouched() && prepared->workspace.slack_untouched()) return {};
   return fail(Errc::internal, "run_case: bytes behind the plan or the workspace were written");
 }

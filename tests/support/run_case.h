@@ -20,8 +20,8 @@
 
 namespace folio::test {
 
-/// Names of all kernels of the list, best first, and those that this machine lacks the instructions
-/// for. Absent ones are named on the console once per program, so that a skip is seen.
+/// Names of all kernels of the list for the tests' device (test_device.h), best first, and those
+/// that it lacks the instructions for. Absent ones are named on the console once per program, so that a skip is seen.
 std::vector<std::string> kernel_names();
 std::vector<std::string> absent_kernel_names();
 /// The entry of that name, which must exist.
@@ -37,6 +37,9 @@ struct PreparedCase {
 };
 Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel,
                                   const AttentionLimits& limits);
+
+/// attend, or on a device prepare_async, attend_async and the end of both.
+Status attend_prepared(AttentionCase& c, const PreparedCase& prepared, const Executor& executor);
 
 /// create, plan, attend through the public functions; the output is poisoned first.
 Status run_case(AttentionCase& c, std::string_view kernel,

@@ -299,6 +299,22 @@ FOLIO_C_EXPORT folio_code folio_attend_task(const folio_attention* attention,
                                             void* workspace, int64_t bytes, int64_t task,
                                             folio_message* message);
 
+/// plan_async, prepare_async and attend_async, for an attention of FOLIO_CUDA: the batch's arrays,
+/// the memories and what `args` points to lie on its device, the work is put on `stream` (a
+/// cudaStream_t, or null for the default stream) and nothing waits for it; what was captured may be
+/// replayed with other lengths. The workspace is prepared once for its life. What the host cannot
+/// know of a batch it does not check: folio/attention/plan.h and attend.h say what happens then.
+FOLIO_C_EXPORT folio_code folio_make_plan_async(const folio_attention* attention,
+                                                const folio_batch* batch, void* plan_memory,
+                                                int64_t bytes, void* stream, folio_plan* plan,
+                                                folio_message* message);
+FOLIO_C_EXPORT folio_code folio_prepare_async(const folio_attention* attention, void* workspace,
+                                              int64_t bytes, void* stream, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_attend_async(const folio_attention* attention,
+                                             const folio_plan* plan, const folio_args* args,
+                                             void* workspace, int64_t bytes, void* stream,
+                                             folio_message* message);
+
 /// One part of a merge; a pair of pointers for ever: arrays of it are passed.
 typedef struct folio_partial {
   const folio_tensor* out;
