@@ -532,6 +532,21 @@ class EmulatedThread {
     return old;
   }
 
+  /// atom.acq_rel.gpu.add; the old value.
+  uint32_t add_acq_rel(uint32_t* counter, uint32_t n) {
+    const uint32_t now = *counter;
+    arrive_at(counter, ~0u);
+    *counter = now + n;
+    return now;
+  }
+  void fail(const char* why) {
+    grid_.fail(me_, why);
+    grid_.stop_here(me_);
+  }
+  int lane() const { return me_.index % 32; }
+  int warp() const { return me_.index / 32; }
+  int threads() const { return grid_.shape_.threads; }
+
   /// The same without order, for mutants.
   uint32_t arrive_relaxed(uint32_t* counter, uint32_t last) {
     const uint32_t old = *counter;
@@ -675,19 +690,25 @@ class EmulatedThread {
     grid_.collective(me_, Transposed ? detail::Op::ldmatrix_trans : detail::Op::ldmatrix);
     std::copy(std::begin(me_.lane.out), std::end(me_.lane.out), std::begin(out));
   }
+  template <DType T>
   void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     me_.lane.c = c;
     me_.lane.a = a;
     me_.lane.b[0] = b0;
     me_.lane.b[1] = b1;
+    me_.lane.value = static_cast<uint32_t>(T);
     grid_.collective(me_, detail::Op::mma);
   }
 
   // ---- arithmetic
   float exp2(float x) { return std::exp2(x); }
   float log2(float x) { return std::log2(x); }
+  float tanh(float x) { return std::tanh(x); }
+  float fma(float a, float b, float c) { return std::fma(a, b, c); }
+  template <DType T>
   uint32_t pack(float low, float high) {
-    return uint32_t{from_float<bf16>(low).bits} | uint32_t{from_float<bf16>(high).bits} << 16;
+    using E = std::conditional_t<T == DType::bf16, bf16, f16>;
+    return uint32_t{from_float<E>(low).bits} | uint32_t{from_float<E>(high).bits} << 16;
   }
 
  private:
@@ -821,12 +842,12 @@ inline void Grid::perform(detail::Op op, State* lanes) {
         for (int reg = 0; reg < 4; ++reg)
           for (int part = 0; part < 2; ++part) {
             const MatrixElement e = mma_a_element(16, {lane, reg, part});
-            a[e.row][e.column] = register_part(DType::bf16, lanes[lane].lane.a[reg], part);
+            a[e.row][e.column] = register_part(static_cast<DType>(lanes[0].lane.value), lanes[lane].lane.a[reg], part);
           }
         for (int reg = 0; reg < 2; ++reg)
           for (int part = 0; part < 2; ++part) {
             const MatrixElement e = mma_b_element(16, {lane, reg, part});
-            b[e.column][e.row] = register_part(DType::bf16, lanes[lane].lane.b[reg], part);
+            b[e.column][e.row] = register_part(static_cast<DType>(lanes[0].lane.value), lanes[lane].lane.b[reg], part);
           }
       }
       for (int lane = 0; lane < 32; ++lane)
