@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/emulated_device.h: a CUDA device on the host, for tests of what is launched: folio's
-/// own host code, over the libcuda.so.1 of the tests, with kernels that the emulator runs.
+/// tests/cuda/emulated_device.h: a CUDA device on the host, for tests of what is launched:
+/// folio's own host code, over the libcuda.so.1 of the tests, with kernels that the emulator runs.
 ///
 ///   EmulatedDevice device({.order = WorkOrder::late, .seed = seed});
-///   const std::span<float> out = device.allocate<float>(n);      // NaN until somebody writes
+///   const std::span<float> out = device.allocate<float>(n);   // NaN until somebody writes
 ///   ASSERT_TRUE(attend_async(attention, plan, args, workspace, stream).is_ok());
-///   device.synchronise(stream);                                  // runs it; a fault fails the test
+///   device.synchronise(stream);                               // a fault fails the test
 ///
 /// Nothing but what was allocated here can be touched by kernels, unless options say so. One at a
 /// time; tests link folio_emulated_device and are registered by folio_device_test().

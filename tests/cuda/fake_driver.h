@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/fake_driver.h: the libcuda.so.1 of the tests: what it was asked, what it is to answer,
-/// and who runs its kernels.
+/// tests/cuda/fake_driver.h: the libcuda.so.1 of the tests: what it was asked, what it is to
+/// answer, and who runs its kernels.
 ///
 /// The library keeps devices, memory, streams and graphs as the driver's interface has them, on the
 /// host. What a kernel does it does not know: it calls back. Plain data, shared by the library and
