@@ -154,6 +154,12 @@ extern "C" __global__ void __launch_bounds__(folio::cuda::Kernel::threads, folio
   set(${prefix}_sample_cubins "${samples}" PARENT_SCOPE)
 endfunction()
 
+# folio_report_cuda_kernels(target table cubin ...): builds them and writes a table of registers; fails if one spills or uses local memory.
+function(folio_report_cuda_kernels target table)
+  add_custom_target(${target} DEPENDS ${ARGN} COMMENT "" VERBATIM
+                    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/cuda/kernel_report.py ${table} ${ARGN})
+endfunction()
+
 # folio_write_emulated_kernels(prefix folder variable): sources, a few kernels each, that define folio::test::emulated_kernels()
 # (tests/cuda/emulated_device.h). An emulated device of compute capability 8.0 has the kernels that some image for it would have.
 function(folio_write_emulated_kernels prefix folder variable)
