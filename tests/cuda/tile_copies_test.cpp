@@ -251,8 +251,8 @@ PagedRowIndices<BN, PageSize, Pair, Leader> indices_of(const Plane& plane, int m
   return indices;
 }
 
-/// K or V of `keys` keys from `first` on of the tile: those of pieces [0, issued) are there, or zero
-/// where unassigned; of the others shared memory is as it was, or zeros.
+/// K or V of `keys` keys from `first` on of the tile: those of pieces [0, issued) are there, or
+/// zero where unassigned; of the others shared memory is as it was, or zeros.
 template <class Indices>
 void expect_keys(PlainMachine& t, const Plane& plane, const Indices& indices, int first, int keys,
                  int piece_rows, int issued, uint16_t rest) {

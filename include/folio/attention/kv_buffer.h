@@ -313,8 +313,8 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   };
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE decltype(auto) source() const {
     if constexpr (is_for_lanes) {
-      return LaneSource<KVCacheIteratorType>{kv_cache_iter, source_.tile, source_.first_column,
-                                             source_.columns};
+      return detail::LaneSource<KVCacheIteratorType>{kv_cache_iter, source_.tile,
+                                                     source_.first_column, source_.columns};
     } else {
       return (source_);
     }

@@ -13,6 +13,8 @@
 
 namespace folio::inline v1 {
 
+namespace detail {
+
 /// What lane loaders have in common: where staging is, and its elements.
 template <class Shape, class Machine>
 class LaneStaging {
@@ -48,6 +50,8 @@ class LaneStaging {
   SharedPointer<Machine, smem_type> smem_;
 };
 
+}  // namespace detail
+
 /// A load step is 32 rows of a block: each lane resolves one row, then all copy units of 16 bytes,
 /// neighbours side by side. What is not aligned, or hangs over the end of a row, goes element by
 /// element. Beyond the contract:
@@ -57,9 +61,9 @@ class LaneStaging {
 ///
 /// Called by whole warps. Who reuses a stage lets all warps read it first.
 template <class Shape, class Machine>
-class CpAsyncLoader : public LaneStaging<Shape, Machine> {
+class CpAsyncLoader : public detail::LaneStaging<Shape, Machine> {
  public:
-  using Base = LaneStaging<Shape, Machine>;
+  using Base = detail::LaneStaging<Shape, Machine>;
   using smem_type = typename Shape::smem_type;
   static constexpr int num_steps = Shape::total_tiles;
   static constexpr int units_per_row = Shape::bk_smem / Base::unit;

@@ -101,6 +101,8 @@ class LaneIterator {
   Tile set_ = {};
 };
 
+namespace detail {
+
 /// What a loader for lanes reads: a tile, restricted to the columns of one stage. Made anew for
 /// each call, so that it may refer to the buffer's own iterator.
 template <class Iterator>
@@ -118,4 +120,5 @@ struct LaneSource {
   }
 };
 
+}  // namespace detail
 }  // namespace folio::inline v1

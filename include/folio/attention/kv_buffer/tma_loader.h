@@ -43,9 +43,9 @@ struct TmaStaging : SharedView<Machine, T, L> {
 /// Called by whole warps, each stage waited for as often as it is loaded, by all threads. Staging
 /// begins at a multiple of 1024. Tiles begin at a multiple of box_rows within their page.
 template <class Shape, class Machine>
-class TmaLoader : public LaneStaging<Shape, Machine> {
+class TmaLoader : public detail::LaneStaging<Shape, Machine> {
  public:
-  using Base = LaneStaging<Shape, Machine>;
+  using Base = detail::LaneStaging<Shape, Machine>;
   using smem_type = typename Shape::smem_type;
   template <class L>
   using Parent = TmaStaging<Machine, smem_type, L>;
