@@ -33,18 +33,19 @@ class LaneStaging {
                 "LaneStaging: stages what is stored");
   static_assert(Shape::bk_smem % unit == 0, "LaneStaging: a row of a block is whole units");
 
-  FOLIO_DEVICE explicit LaneStaging(SharedPointer<Machine, smem_type> smem) : smem_(smem) {}
+  FOLIO_DEVICE_FUNCTION explicit LaneStaging(SharedPointer<Machine, smem_type> smem)
+      : smem_(smem) {}
 
   /// Address of a staged element.
-  FOLIO_DEVICE uint32_t address_of(int stage, int key, int column) const {
+  FOLIO_DEVICE_FUNCTION uint32_t address_of(int stage, int key, int column) const {
     const auto offset = static_cast<uint32_t>(Shape::smem_offset(key, column));
     return smem_.address + static_cast<uint32_t>(stage) * stage_bytes +
            offset * uint32_t{sizeof(smem_type)};
   }
-  FOLIO_DEVICE smem_type at(int stage, int key, int column) const {
+  FOLIO_DEVICE_FUNCTION smem_type at(int stage, int key, int column) const {
     return machine().template load_shared<smem_type>(address_of(stage, key, column));
   }
-  FOLIO_DEVICE Machine& machine() const { return *smem_.machine; }
+  FOLIO_DEVICE_FUNCTION Machine& machine() const { return *smem_.machine; }
 
  protected:
   SharedPointer<Machine, smem_type> smem_;
@@ -71,10 +72,10 @@ class CpAsyncLoader : public detail::LaneStaging<Shape, Machine> {
   using Base::Base;
 
   template <class Source>
-  FOLIO_DEVICE void begin(int, const Source&) {}
+  FOLIO_DEVICE_FUNCTION void begin(int, const Source&) {}
 
   template <class Source>
-  FOLIO_DEVICE void load(int stage, const Source& source, int step) {
+  FOLIO_DEVICE_FUNCTION void load(int stage, const Source& source, int step) {
     Machine& t = this->machine();
     const LoadUnit part = Shape::load_unit(step);
     const int first_key = part.row_group * Shape::warp_tile_rows;
@@ -94,16 +95,17 @@ class CpAsyncLoader : public detail::LaneStaging<Shape, Machine> {
   }
 
   /// Closes this thread's group of copies.
-  FOLIO_DEVICE void commit() { this->machine().commit_copies(); }
+  FOLIO_DEVICE_FUNCTION void commit() { this->machine().commit_copies(); }
   /// All but the last `Pending` groups of this thread have landed.
   template <int Pending>
-  FOLIO_DEVICE void wait() {
+  FOLIO_DEVICE_FUNCTION void wait() {
     this->machine().template wait_copies<Pending>();
   }
 
  private:
   /// The unit whose first `there` elements are in memory.
-  FOLIO_DEVICE static void copy_unit(Machine& t, uint32_t to, const smem_type* from, int there) {
+  FOLIO_DEVICE_FUNCTION static void copy_unit(Machine& t, uint32_t to, const smem_type* from,
+                                              int there) {
     const bool is_empty = there <= 0;
     const bool is_aligned = reinterpret_cast<uintptr_t>(from) % 16 == 0;
     if (is_empty || (there >= Base::unit && is_aligned))

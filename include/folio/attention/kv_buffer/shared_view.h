@@ -20,10 +20,10 @@ struct SharedPointer {
   Machine* machine = nullptr;
   uint32_t address = 0;
 
-  FOLIO_DEVICE SharedPointer operator+(int64_t elements) const {
+  FOLIO_DEVICE_FUNCTION SharedPointer operator+(int64_t elements) const {
     return {machine, address + static_cast<uint32_t>(elements * int64_t{sizeof(T)})};
   }
-  FOLIO_DEVICE T operator[](int64_t i) const {
+  FOLIO_DEVICE_FUNCTION T operator[](int64_t i) const {
     return machine->template load_shared<T>((*this + i).address);
   }
 };
@@ -39,7 +39,7 @@ struct SharedView {
   [[no_unique_address]] L layout = {};
 
   template <class... I>
-  FOLIO_DEVICE T operator()(I... indices) const {
+  FOLIO_DEVICE_FUNCTION T operator()(I... indices) const {
     return data[layout(indices...)];
   }
 };

@@ -25,9 +25,10 @@ struct TmaStaging : SharedView<Machine, T, L> {
   SharedMemBarrier barriers = {};
   int32_t box_rows = 0;  ///< TmaLoader::box_rows of the page size
 
-  FOLIO_DEVICE TmaStaging() {}
-  FOLIO_DEVICE TmaStaging(SharedPointer<Machine, T> smem, const typename Machine::TileMap& tile_map,
-                          SharedMemBarrier first_barrier, int32_t rows)
+  FOLIO_DEVICE_FUNCTION TmaStaging() {}
+  FOLIO_DEVICE_FUNCTION TmaStaging(SharedPointer<Machine, T> smem,
+                                   const typename Machine::TileMap& tile_map,
+                                   SharedMemBarrier first_barrier, int32_t rows)
       : SharedView<Machine, T, L>{smem, {}},
         map(&tile_map),
         barriers(first_barrier),
@@ -74,28 +75,28 @@ class TmaLoader : public detail::LaneStaging<Shape, Machine> {
                 .depth = rest < Shape::depth ? rest : Shape::depth});
   }
   /// By one thread, before the buffers are used.
-  FOLIO_DEVICE static void init_barriers(Machine& t, SharedMemBarrier barriers) {
+  FOLIO_DEVICE_FUNCTION static void init_barriers(Machine& t, SharedMemBarrier barriers) {
     for (int stage = 0; stage < Shape::num_smem_stages; ++stage)
       barriers.at(stage).init(t, num_steps);
     SharedMemBarrier::fence_init(t);
   }
 
   template <class L>
-  FOLIO_DEVICE explicit TmaLoader(const Parent<L>& staging)
+  FOLIO_DEVICE_FUNCTION explicit TmaLoader(const Parent<L>& staging)
       : Base(staging.data),
         map_(staging.map),
         barriers_(staging.barriers),
         box_rows_(staging.box_rows) {}
 
   template <class Source>
-  FOLIO_DEVICE void begin(int stage, const Source& source) {
+  FOLIO_DEVICE_FUNCTION void begin(int stage, const Source& source) {
     FOLIO_UNROLL
     for (int s = 0; s < Shape::num_smem_stages; ++s)
       if (s == stage) seen_[s] = source.tile.seen;
   }
 
   template <class Source>
-  FOLIO_DEVICE void load(int stage, const Source& source, int step) {
+  FOLIO_DEVICE_FUNCTION void load(int stage, const Source& source, int step) {
     Machine& t = this->machine();
     const LoadUnit part = Shape::load_unit(step);
     const SharedMemBarrier barrier = barriers_.at(stage);
@@ -122,7 +123,7 @@ class TmaLoader : public detail::LaneStaging<Shape, Machine> {
   }
 
   /// Returns when the stage's load has landed. Then all threads of the block meet.
-  FOLIO_DEVICE void wait(int stage) {
+  FOLIO_DEVICE_FUNCTION void wait(int stage) {
     Machine& t = this->machine();
     barriers_.at(stage).wait(t, parities_ >> stage & 1u);
     parities_ ^= 1u << stage;
@@ -134,14 +135,14 @@ class TmaLoader : public detail::LaneStaging<Shape, Machine> {
 
  private:
   /// Rows of a box up to the last one that is there.
-  FOLIO_DEVICE static int32_t rows_there(const LaneTile& tile, int key, int32_t rows) {
+  FOLIO_DEVICE_FUNCTION static int32_t rows_there(const LaneTile& tile, int key, int32_t rows) {
     int32_t there = 0;
     for (int32_t i = 0; i < rows; ++i)
       if (tile.has(key + i)) there = i + 1;
     return there;
   }
   /// Makes rows zero that a box brought along.
-  FOLIO_DEVICE void zero_unseen(Machine& t, int stage, uint64_t seen) const {
+  FOLIO_DEVICE_FUNCTION void zero_unseen(Machine& t, int stage, uint64_t seen) const {
     constexpr int units_per_row = Shape::smem_cols / Base::unit;
     for (int i = t.thread(); i < Shape::BN * units_per_row; i += t.threads()) {
       const int key = i / units_per_row;

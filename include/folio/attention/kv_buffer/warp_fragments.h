@@ -22,7 +22,7 @@ struct WarpTile {
   uint32_t registers[Shape::num_mmas][2] = {};
 
   /// Element `e` of the lane's four of MMA tile `mma`.
-  FOLIO_DEVICE smem_type operator()(int mma, int e) const {
+  FOLIO_DEVICE_FUNCTION smem_type operator()(int mma, int e) const {
     const auto bits = static_cast<uint16_t>(registers[mma][e / 2] >> (e % 2 * 16));
     return __builtin_bit_cast(smem_type, bits);
   }
@@ -56,7 +56,8 @@ class WarpFragments {
 
   /// Strip `bk_tile` of a stage into its register slot. By all lanes of the warp.
   template <int bk_tile, class Loader>
-  FOLIO_DEVICE void load(const Loader& loader, int stage, int first_column, int first_key) {
+  FOLIO_DEVICE_FUNCTION void load(const Loader& loader, int stage, int first_column,
+                                  int first_key) {
     constexpr int slot = bk_tile % Shape::reg_num_k_tiles;
     auto& t = loader.machine();
     // Lane 8 * m + r gives the address of row r of matrix m; m % 2: rows of B, m / 2: its tiles.
@@ -94,16 +95,17 @@ class WarpFragments {
 
   /// The register tile of K = [k_mma * 16, + 16) of strip `bk_tile`: that of the calling lane.
   template <int k_mma_tile_idx, int bk_tile_idx>
-  FOLIO_DEVICE MMATileType tile(int = 0) const {
+  FOLIO_DEVICE_FUNCTION MMATileType tile(int = 0) const {
     return registers_[bk_tile_idx % Shape::reg_num_k_tiles][k_mma_tile_idx];
   }
   /// Staged columns from `depth` on are zero already.
-  FOLIO_DEVICE void zero_partial_tile_pad() {}
+  FOLIO_DEVICE_FUNCTION void zero_partial_tile_pad() {}
 
   /// c[n] += a * b[n] for the register tiles b[n] of (k_mma, bk_tile): 16 rows of A in registers,
   /// accumulators as mma.sync has them. By all lanes of the warp.
   template <int k_mma_tile_idx, int bk_tile_idx, class Machine>
-  FOLIO_DEVICE void mma(Machine& t, const uint32_t (&a)[4], float (&c)[Shape::num_mmas][4]) const {
+  FOLIO_DEVICE_FUNCTION void mma(Machine& t, const uint32_t (&a)[4],
+                                 float (&c)[Shape::num_mmas][4]) const {
     const MMATileType b = tile<k_mma_tile_idx, bk_tile_idx>();
     FOLIO_UNROLL
     for (int n = 0; n < Shape::num_mmas; ++n)
