@@ -52,15 +52,20 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/kv_buffer.h
     folio/attention/kv_buffer/config.h
     folio/attention/kv_buffer/convert_row.h
+    folio/attention/kv_buffer/cp_async_loader.h
     folio/attention/kv_buffer/in_place_loader.h
     folio/attention/kv_buffer/iterator.h
+    folio/attention/kv_buffer/lane_iterator.h
     folio/attention/kv_buffer/mma_op.h
     folio/attention/kv_buffer/page_cursor.h
     folio/attention/kv_buffer/plain_loader.h
     folio/attention/kv_buffer/shape.h
+    folio/attention/kv_buffer/shared_view.h
     folio/attention/kv_buffer/source.h
     folio/attention/kv_buffer/tile.h
     folio/attention/kv_buffer/tile_loader.h
+    folio/attention/kv_buffer/tma_loader.h
+    folio/attention/kv_buffer/warp_fragments.h
     folio/attention/operand.h
     folio/attention/operand/cache_operands.h
     folio/attention/operand/concept.h
