@@ -3,6 +3,7 @@
 set(FOLIO_PUBLIC_HEADERS
     folio/core/any_tensor.h
     folio/core/buffer.h
+    folio/core/convert.h
     folio/core/dtype.h
     folio/core/element.h
     folio/core/execution.h

@@ -157,7 +157,6 @@ Status attend_async(const Attention& attention, const AttentionPlan& plan,
   cuda::AttendCall call = lists.layout.call(const_cast<void*>(plan.items), workspace.data);
   call.problem = attention.problem();
   call.args = args;
-  call.stores_spans = lists.stores_spans;
   call.list = lists.layout.few(const_cast<void*>(plan.items));
   if (Status s = launch_list(function, attention, *kernel_entry(attention), call, lists.blocks_few,
                              stream);
