@@ -95,8 +95,7 @@ EmulatedInstance emulated_instance(std::string_view name) {
   return {};
 }
 
-PrefillWork::PrefillWork(const AttentionProblem& problem, const Batch& batch,
-                         const PrefillRun& how)
+PrefillWork::PrefillWork(const AttentionProblem& problem, const Batch& batch, const PrefillRun& how)
     : geometry_(cuda::prefill_kernel.geometry(problem)) {
   plan_.batch = batch;
   const int32_t group = problem.q_heads / problem.key.num_heads;

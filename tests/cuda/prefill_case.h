@@ -29,7 +29,7 @@ struct PrefillRun {
   uint64_t seed = 1;
   /// tasks that share a row's spans, at the most; 1: none do
   int32_t tasks_of_row = 1;
-  int32_t rows = 0;                ///< of a task at the most; 0: as the instance has them
+  int32_t rows = 0;  ///< of a task at the most; 0: as the instance has them
   uint32_t arrivals = cuda::arrivals_ready;
   bool keeps_output = false;  ///< not poisoned first
 };
@@ -55,8 +55,7 @@ class PrefillWork {
  public:
   PrefillWork(const AttentionProblem& resolved, const Batch& batch, const PrefillRun& how);
 
-  [[nodiscard]] cuda::AttendCall call(const AttentionProblem& resolved,
-                                      const AttentionArgs& args);
+  [[nodiscard]] cuda::AttendCall call(const AttentionProblem& resolved, const AttentionArgs& args);
   void give(emulator::Grid& grid);
   [[nodiscard]] const std::vector<cuda::DeviceTask>& tasks() const { return tasks_; }
   [[nodiscard]] bool is_ready_again() const {
