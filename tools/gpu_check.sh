@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # tools/gpu_check.sh --build FOLDER [PROGRAM ...]: builds what runs on a GPU machine (gpu_check, gpu_kernels; without names, both)
-#     into FOLDER. Needs nvcc, no GPU. FOLIO_CUDA_ARCHITECTURES names others than 90a and 100a.
+#     into FOLDER. Needs nvcc, no GPU. FOLIO_CUDA_ARCHITECTURES names others than 90a.
 # tools/gpu_check.sh [--programs FOLDER] [--out FOLDER] [--each SECONDS] [--dry-run] [STAGE ...]: runs the stages on this machine's GPU,
 #     within ten minutes, at most eight files in --out (default build/gpu_check/out). --each bounds every stage further; --dry-run asks
 #     for no GPU. Without --programs it builds into build/gpu_check.
@@ -53,7 +53,7 @@ compile_gpu_check() {
     targets="$targets -gencode arch=compute_$architecture,code=sm_$architecture"
   done
   # shellcheck disable=SC2086  # several words
-  "$nvcc" -std=c++20 -O2 -fmad=false -ccbin "${CXX:-g++}" -Iinclude -Isrc -Itests -Werror all-warnings \
+  "$nvcc" -std=c++20 -O2 -fmad=false -DFOLIO_CUDA_DEBUG -ccbin "${CXX:-g++}" -Iinclude -Isrc -Itests -Werror all-warnings \
     -Xcompiler -Wall,-Wextra,-Wno-psabi $targets \
     tests/cuda/gpu_check.cu src/core/status.cpp src/tma/describe.cpp src/cache/check_alignment.cpp src/cache/static_checks.cpp \
     src/cuda/runtime/driver.cpp src/cuda/runtime/encode.cpp -ldl -o "$1/gpu_check" || exit 2
@@ -71,7 +71,7 @@ build() {
   folder=$1
   shift
   [ $# -gt 0 ] || set -- gpu_check gpu_kernels
-  architectures=${FOLIO_CUDA_ARCHITECTURES:-90a 100a}
+  architectures=${FOLIO_CUDA_ARCHITECTURES:-90a}
   mkdir -p "$folder"
   for program in "$@"; do
     case $program in

@@ -97,7 +97,7 @@ class TileGrid {
   /// Stores over a copy of the storage's first part, which holds the ragged tensor, and compares
   /// all of that.
   void store(const GpuCase& c, const tma::EncodedTensorMap& encoded) {
-    constexpr int64_t part = int64_t{1} << 20;
+    constexpr int64_t part = gpu_stored_bytes;
     const auto bytes = static_cast<int>(c.layout.bytes());
     emulator::SharedMemory shared(bytes);
     std::memcpy(shared.at(0), host() + gpu_storage_bytes - bytes, static_cast<size_t>(bytes));
