@@ -157,7 +157,7 @@ TEST(PrefillSplits, keys_shared_between_tasks_are_right) {
       o.sink_logits = head_size != 64;
       o.mask = head_size == 256 ? Mask::sliding_window(1200, 3) : Mask::causal();
       AttentionCase c(o);
-      for (const uint64_t seed : {1, 2}) {
+      for (const uint64_t seed : {1u, 2u}) {
         const PrefillResult result =
             run_prefill(c, {.blocks = 4, .resident = 3, .seed = seed, .tasks_of_row = tasks});
         ASSERT_EQ(result.fault, "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/prefill/config.h: sizes of an instance of the prefill kernel, and where its parts lie in
-/// shared memory.
+/// src/cuda/prefill/config.h: sizes of an instance of the prefill kernel, and where its parts lie
+/// in shared memory.
 ///
 ///     ring    [stages][K, V][keys][head_size]    16-byte units of a row swizzled by the row
 ///     q       [head_size / 16][threads][4]       where q does not live in registers: A fragments

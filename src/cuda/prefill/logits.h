@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/prefill/logits.h: from products of q and K to logits in units of ln 2, with whatever the
-/// problem adds to them.
+/// src/cuda/prefill/logits.h: from products of q and K to logits in units of ln 2, with whatever
+/// the problem adds to them.
 #pragma once
 
 #include <cstdint>

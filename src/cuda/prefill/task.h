@@ -2,8 +2,8 @@
 /// src/cuda/prefill/task.h: a task as it lies in shared memory: its sequence, what each of its rows
 /// sees, and which tiles of keys any of them sees.
 ///
-/// Row r of a task is row row_begin + r of its sequence and KV head. Rows behind the last repeat it:
-/// they are computed and never written. Registers hold the products; whatever else a tile needs is
+/// Row r of a task is row row_begin + r of its sequence and KV head. Rows behind the last repeat
+/// it: they are computed and never written. Registers hold the products; whatever else a tile needs is
 /// read from here again.
 #pragma once
 
