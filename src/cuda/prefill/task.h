@@ -3,8 +3,8 @@
 /// sees, and which tiles of keys any of them sees.
 ///
 /// Row r of a task is row row_begin + r of its sequence and KV head. Rows behind the last repeat
-/// it: they are computed and never written. Registers hold the products; whatever else a tile needs is
-/// read from here again.
+/// it: they are computed and never written. Registers hold the products; whatever else a tile needs
+/// is read from here again.
 #pragma once
 
 #include <cstdint>
