@@ -3,6 +3,7 @@
 set(FOLIO_PUBLIC_HEADERS
     folio/core/any_tensor.h
     folio/core/buffer.h
+    folio/core/convert.h
     folio/core/dtype.h
     folio/core/element.h
     folio/core/execution.h
@@ -11,6 +12,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/core/status.h
     folio/core/tensor_view.h
     folio/core/vec.h
+    folio/tma/barrier.h
     folio/tma/encode.h
     folio/tma/gather4.h
     folio/tma/page_tile.h
