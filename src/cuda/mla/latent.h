@@ -219,7 +219,7 @@ class Block {
 /// A kernel of kernels.txt.
 template <class C>
 struct LatentKernel {
-  static constexpr int threads = C::threads, shared_bytes = C::shared_bytes;
+  static constexpr int threads = C::threads, shared_bytes = C::shared_bytes, rows = C::rows;
   static constexpr int blocks_per_processor = 1;
   using Args = AttendCall;
   static_assert(sizeof(Args) <= 4096);
