@@ -7,6 +7,7 @@
 /// `stride` apart, so that a warp reads whole lines.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "cuda/plan/device_plan.h"
@@ -19,7 +20,6 @@ struct alignas(16) FourFloats {
 };
 
 FOLIO_DEVICE float minus_infinity() { return -__builtin_huge_valf(); }
-FOLIO_DEVICE float larger(float a, float b) { return a > b ? a : b; }
 
 /// Which row and columns of a [Rows][Columns] result a thread owns. Threads beyond what there is to
 /// do own nothing: row == Rows.
@@ -57,7 +57,7 @@ struct FoldState {
   template <class Thread, class Part>
   FOLIO_DEVICE void fold(Thread& t, const MaxSum& part_row, Part part) {
     if (part_row.max == minus_infinity()) return;
-    const float top = larger(max, part_row.max);
+    const float top = fmaxf(max, part_row.max);
     const float mine = t.exp2(max - top), its = t.exp2(part_row.max - top);
     max = top;
     sum = sum * mine + part_row.sum * its;

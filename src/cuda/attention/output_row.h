@@ -3,6 +3,7 @@
 /// divides, o is rounded once to the type of the call, lse is written where wanted.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -52,16 +53,19 @@ template <int Columns, class Thread>
 FOLIO_DEVICE void write_row(Thread& t, const AttendCall& call, const OutputRow& place, int column,
                             int stride, FoldState<Columns>& state) {
   const AttentionArgs& args = call.args;
-  float scale = 1.0f;
+  float scale = 1.0f, lse = minus_infinity();  // lse of a row without keys: its sink logit as it is
+  const bool has_keys = state.max != minus_infinity();
   if (call.problem.sink_logits) {
-    const float sink = t.read(args.sink_logits + place.head) * log2_e;
+    lse = t.read(args.sink_logits + place.head);
+    const float sink = lse * log2_e;
     if (sink != minus_infinity()) {
-      const float top = larger(state.max, sink);
+      const float top = fmaxf(state.max, sink);
       scale = t.exp2(state.max - top);
       state.sum = state.sum * scale + t.exp2(sink - top);
       state.max = top;
     }
   }
+  if (has_keys) lse = (state.max + t.log2(state.sum)) * ln_2;
   const float inverse = state.sum != 0.0f ? scale / state.sum : 0.0f;
   const DType dtype = call.problem.out_dtype;
   const int32_t element = dtype == DType::f32 ? 4 : 2;
@@ -76,8 +80,7 @@ FOLIO_DEVICE void write_row(Thread& t, const AttendCall& call, const OutputRow& 
     detail::store_four(t, row + g * stride * element, dtype, four);
   }
   if (args.lse != nullptr && column == 0)
-    t.store(args.lse + place.token * call.problem.q_heads + place.head,
-            state.sum != 0.0f ? (state.max + t.log2(state.sum)) * ln_2 : minus_infinity());
+    t.store(args.lse + place.token * call.problem.q_heads + place.head, lse);
 }
 
 }  // namespace folio::cuda

@@ -3,8 +3,8 @@
 /// call, as kernels get it.
 ///
 /// Where they lie: plan_layout.h. The plan kernel writes plan memory, attention kernels the
-/// workspace. Block `i` of a kernel's grid
-/// does tasks [block_tasks[i], block_tasks[i + 1]) of its list.
+/// workspace. Block `i` of a kernel's grid does tasks [block_tasks[i], block_tasks[i + 1]) of its
+/// list.
 #pragma once
 
 #include <cstdint>
