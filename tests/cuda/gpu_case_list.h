@@ -43,12 +43,13 @@ inline std::vector<GpuKernelCase> gpu_kernel_cases() {
     change(options);
     cases.push_back({std::move(name), options});
   };
-  const std::vector<SequenceShape> decode = {{1, 1},   {1, 15},  {1, 16},  {1, 17},  {1, 63},
-                                             {1, 64},  {1, 65},  {1, 127}, {1, 129}, {1, 255},
-                                             {1, 257}, {0, 40},  {1, 700}};
-  const std::vector<SequenceShape> prefill = {{5, 5}, {16, 16}, {17, 130}, {64, 64}, {65, 200},
-                                              {1, 90}};
-  const std::vector<SequenceShape> mixed = {{1, 300}, {40, 40}, {3, 77}, {0, 12}, {1, 1}, {20, 260}};
+  const std::vector<SequenceShape> decode = {{1, 1},   {1, 15}, {1, 16},  {1, 17},  {1, 63},
+                                             {1, 64},  {1, 65}, {1, 127}, {1, 129}, {1, 255},
+                                             {1, 257}, {0, 40}, {1, 700}};
+  const std::vector<SequenceShape> prefill = {{5, 5},   {16, 16},  {17, 130},
+                                              {64, 64}, {65, 200}, {1, 90}};
+  const std::vector<SequenceShape> mixed = {{1, 300}, {40, 40}, {3, 77},
+                                            {0, 12},  {1, 1},   {20, 260}};
   add("decode", [&](CaseOptions& o) { o.sequences = decode; });
   add("prefill", [&](CaseOptions& o) { o.sequences = prefill; });
   add("mixed", [&](CaseOptions& o) { o.sequences = mixed; });
@@ -92,9 +93,8 @@ inline std::vector<GpuKernelCase> gpu_kernel_cases() {
   add_mixed("unassigned pages", [](CaseOptions& o) { o.unassigned = 0.3; });
   add_mixed("CSR tables", [](CaseOptions& o) { o.table = TableForm::csr; });
   add_mixed("gaps", [](CaseOptions& o) { o.gap_bytes = 32; });
-  add_mixed("head-major", [](CaseOptions& o) {
-    o.key_order = o.value_order = StorageOrder::head_major;
-  });
+  add_mixed("head-major",
+            [](CaseOptions& o) { o.key_order = o.value_order = StorageOrder::head_major; });
   for (const Reproducible reproducible : {Reproducible::per_sequence, Reproducible::per_query})
     add_mixed(reproducible == Reproducible::per_query ? "per query" : "per sequence",
               [&](CaseOptions& o) { o.reproducible = reproducible; });

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "attention/device.h"
 #include "attention/internals.h"
 #include "attention/kernel_list.h"
 #include "cuda/attention_kernel.h"
@@ -59,8 +60,8 @@ Outcome run_on_device(AttentionCase& c, const Kernel& kernel, const CudaDevice& 
   if (!plan) return wrong(plan.error());
   // twice: the first leaves the workspace as the second finds it
   for (int i = 0; i < 2; ++i) {
-    if (Status s = attend_async(*attention, *plan, mirror.translated(c.args()), workspace.span(),
-                                stream);
+    if (Status s =
+            attend_async(*attention, *plan, mirror.translated(c.args()), workspace.span(), stream);
         !s.is_ok())
       return wrong(s);
   }
@@ -182,6 +183,7 @@ int main(int argc, char** argv) {
   if (argc == 4 && what == "cases" && (mode == "plain" || mode == "tma"))
     return folio::test::main_of(std::string(mode), argv[3]);
   if (argc == 2 && what == "smallest") return folio::test::main_of("smallest", nullptr);
-  std::fputs("usage: gpu_kernels cases plain|tma RESULT.jsonl\n       gpu_kernels smallest\n", stderr);
+  std::fputs("usage: gpu_kernels cases plain|tma RESULT.jsonl\n       gpu_kernels smallest\n",
+             stderr);
   return 2;
 }

@@ -25,11 +25,11 @@ namespace folio::cuda {
 
 // The mangled name of folio::cuda::launch, as tests/cuda/CMakeLists.txt wraps it.
 Status launch_itself(const char* function, Device device, int32_t kernel, int64_t blocks,
-                     const void* args, int64_t bytes,
-                     Stream stream) noexcept asm("__real_" FOLIO_LAUNCH_SYMBOL);
+                     const void* args, int64_t bytes, Stream stream) noexcept
+    asm("__real_" FOLIO_LAUNCH_SYMBOL);
 Status launch_with_note(const char* function, Device device, int32_t kernel, int64_t blocks,
-                        const void* args, int64_t bytes,
-                        Stream stream) noexcept asm("__wrap_" FOLIO_LAUNCH_SYMBOL);
+                        const void* args, int64_t bytes, Stream stream) noexcept
+    asm("__wrap_" FOLIO_LAUNCH_SYMBOL);
 
 Status launch_with_note(const char* function, Device device, int32_t kernel, int64_t blocks,
                         const void* args, int64_t bytes, Stream stream) noexcept {
