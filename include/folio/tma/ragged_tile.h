@@ -101,9 +101,9 @@ struct RaggedTMA3DTile {
   /// The device side, as TMATensorTile's: all columns of the tile, rows outside of the sequence as
   /// zero. Requires clips_in_one_copy.
   template <class Machine>
-  FOLIO_DEVICE void async_copy(Machine& t, const typename Machine::TileMap& tensor_map, uint32_t to,
-                               SharedMemBarrier barrier, const tma::RaggedRows& rows,
-                               int32_t head_group) const {
+  FOLIO_DEVICE_FUNCTION void async_copy(Machine& t, const typename Machine::TileMap& tensor_map,
+                                        uint32_t to, SharedMemBarrier barrier,
+                                        const tma::RaggedRows& rows, int32_t head_group) const {
     for (int32_t chunk = 0; chunk < layout.num_chunks(); ++chunk)
       t.template copy_tile<5>(tensor_map, coordinates(rows, head_group, chunk),
                               to + static_cast<uint32_t>(layout.box_offset(0, chunk)),
@@ -111,9 +111,9 @@ struct RaggedTMA3DTile {
   }
   /// The way back: rows outside of the sequence are not written.
   template <class Machine>
-  FOLIO_DEVICE void async_store(Machine& t, const typename Machine::TileMap& tensor_map,
-                                uint32_t from, const tma::RaggedRows& rows,
-                                int32_t head_group) const {
+  FOLIO_DEVICE_FUNCTION void async_store(Machine& t, const typename Machine::TileMap& tensor_map,
+                                         uint32_t from, const tma::RaggedRows& rows,
+                                         int32_t head_group) const {
     for (int32_t chunk = 0; chunk < layout.num_chunks(); ++chunk)
       t.template store_tile<5>(tensor_map, coordinates(rows, head_group, chunk),
                                from + static_cast<uint32_t>(layout.box_offset(0, chunk)));
