@@ -39,7 +39,8 @@ void attribute_of(const FakeState& state, int attribute, uint64_t pointer, void*
   const bool is_pinned = range != nullptr && range->kind == MemoryKind::pinned;
   const bool is_managed = range != nullptr && range->kind == MemoryKind::managed;
   int answer = 0;
-  if (attribute == 2) answer = is_unknown ? 0 : is_pinned ? 1 : 2;
+  // Managed memory is said to be where it is just now: here, on the host.
+  if (attribute == 2) answer = is_unknown ? 0 : is_pinned || is_managed ? 1 : 2;
   if (attribute == 8) answer = is_managed ? 1 : 0;
   if (attribute == 9) answer = is_unknown ? -2 : range == nullptr ? 0 : range->device;
   std::memcpy(value, &answer, sizeof answer);
