@@ -47,16 +47,3 @@ set_tests_properties(cuda.gpu_check_forgets PROPERTIES LABELS cuda FIXTURES_SETU
 add_test(NAME cuda.gpu_check COMMAND ${PROJECT_SOURCE_DIR}/tools/gpu_check.sh --programs ${gpu_check} --out ${gpu_check}/out
                                      machine maps primitives tiles)
 set_tests_properties(cuda.gpu_check PROPERTIES LABELS cuda FIXTURES_REQUIRED gpu_check SKIP_RETURN_CODE 77)
-
-# What members of static caches become on a device: vectors, one scale per granule, the fp8 instructions where there are any.
-foreach(architecture sm_80 sm_90a)
-  add_test(NAME cuda.caches_move_vectors_${architecture}
-           COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/check_ptx.py ${CMAKE_CURRENT_SOURCE_DIR}/cache_vectors.expect.txt
-                   -- ${nvcc} -O3 -arch=${architecture} ${CMAKE_CURRENT_SOURCE_DIR}/cache_vectors.cu)
-  set_tests_properties(cuda.caches_move_vectors_${architecture} PROPERTIES LABELS cuda)
-endforeach()
-add_test(NAME cuda.byte_loops_are_found
-         COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/check_ptx.py ${CMAKE_CURRENT_SOURCE_DIR}/byte_loop.expect.txt
-                 -- ${nvcc} -O3 -arch=sm_90a ${CMAKE_CURRENT_SOURCE_DIR}/byte_loop.cu)
-set_tests_properties(cuda.byte_loops_are_found PROPERTIES LABELS cuda
-                     PASS_REGULAR_EXPRESSION "ld.global.u8 1 times, expected 0.*loops 1 times, expected 0")
