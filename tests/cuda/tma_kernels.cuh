@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "cuda/listed_copy.h"
-#include "cuda/primitives/tma.cuh"
+#include "cuda/primitives/thread.cuh"
 #include "folio/cache/paged_kv_cache.h"
 #include "folio/tma/gather4.h"
 #include "folio/tma/page_tile.h"
@@ -24,12 +24,20 @@ namespace folio::test {
 /// for every swizzle.
 extern __shared__ __align__(1024) std::byte tile_memory[];
 
+__device__ inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
 /// A barrier for one arrival; all threads.
 __device__ inline uint32_t make_barrier() {
   __shared__ __align__(8) uint64_t storage;
-  const uint32_t barrier = cuda::shared_address(&storage);
-  if (threadIdx.x == 0) cuda::init_barrier(barrier, 1);
-  cuda::fence_async();
+  cuda::Thread t;
+  const uint32_t barrier = shared_address(&storage);
+  if (threadIdx.x == 0) {
+    t.init_barrier(barrier, 1);
+    t.fence_barriers();
+  }
+  t.fence_async();
   __syncthreads();
   return barrier;
 }
@@ -44,18 +52,18 @@ __global__ void run_loads(const __grid_constant__ tma::EncodedTensorMap map,
                           const ListedCopy* copies, int count, int copy_bytes_each,
                           int shared_bytes, std::byte* out) {
   for (int i = threadIdx.x; i < shared_bytes; i += blockDim.x) tile_memory[i] = std::byte{0xff};
+  cuda::Thread t;
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
-    cuda::arrive_expecting(barrier, static_cast<uint32_t>(count * copy_bytes_each));
+    t.arrive_expecting(barrier, static_cast<uint32_t>(count * copy_bytes_each));
     for (int i = 0; i < count; ++i) {
       tma::Coordinates<Rank> at;
       for (int d = 0; d < Rank; ++d) at.at[d] = copies[i].at[d];
-      cuda::load(map, at,
-                 cuda::shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared),
-                 barrier);
+      t.copy_tile(map, at, shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared),
+                  barrier);
     }
   }
-  cuda::wait(barrier, 0);
+  t.wait(barrier, 0);
   copy_bytes(out, tile_memory, shared_bytes);
 }
 
@@ -63,14 +71,16 @@ __global__ void run_loads(const __grid_constant__ tma::EncodedTensorMap map,
 __global__ void run_stores(const __grid_constant__ tma::EncodedTensorMap map,
                            const ListedCopy* copies, int count, int shared_bytes,
                            const std::byte* in) {
+  cuda::Thread t;
   copy_bytes(tile_memory, in, shared_bytes);
-  cuda::fence_async();
+  t.fence_async();
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (int i = 0; i < count; ++i)
-    cuda::store(map, copies[i].at,
-                cuda::shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared));
-  cuda::finish_stores();
+    t.store_tile(map, copies[i].at,
+                 shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared));
+  t.commit_stores();
+  t.wait_stores<0>();
 }
 
 /// Writes a tile in shared memory as rows of columns, found through its layout.
@@ -87,20 +97,21 @@ template <class Cache, int BN>
 __global__ void load_row_tile(const Cache cache, const __grid_constant__ tma::EncodedTensorMap map,
                               const TMATensorTile<3> tile, uint32_t sequence, uint32_t base,
                               int head, std::byte* out) {
+  cuda::Thread t;
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
     const auto rows = cache.template populate<BN, BN>(sequence, base);
-    cuda::arrive_expecting(barrier, static_cast<uint32_t>(tile.layout.bytes()));
+    t.arrive_expecting(barrier, static_cast<uint32_t>(tile.layout.bytes()));
     for (int piece = 0; piece < rows.num_pages; ++piece) {
       for (int chunk = 0; chunk < tile.layout.num_chunks(); ++chunk) {
         const tma::Coordinates<3> at{
             {chunk * tile.layout.chunk, head, static_cast<int32_t>(rows.rows[piece])}};
         const int64_t to = tile.layout.box_offset(piece * tile.box_shape[0], chunk);
-        cuda::load(map, at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(to), barrier);
+        t.copy_tile(map, at, shared_address(tile_memory) + static_cast<uint32_t>(to), barrier);
       }
     }
   }
-  cuda::wait(barrier, 0);
+  t.wait(barrier, 0);
   write_matrix(tile.layout, out);
 }
 
@@ -109,9 +120,10 @@ template <class Cache>
 __global__ void load_page_tile(const Cache cache, const __grid_constant__ tma::EncodedTensorMap map,
                                const TMATensorTile<5> tile, uint32_t sequence, uint32_t base,
                                int head, std::byte* out) {
+  cuda::Thread t;
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
-    cuda::arrive_expecting(barrier, static_cast<uint32_t>(tile.layout.bytes()));
+    t.arrive_expecting(barrier, static_cast<uint32_t>(tile.layout.bytes()));
     const int rows = tile.box_shape[3];
     for (int first = 0; first < tile.layout.rows; first += rows) {
       const uint32_t key = base + static_cast<uint32_t>(first);
@@ -119,10 +131,10 @@ __global__ void load_page_tile(const Cache cache, const __grid_constant__ tma::E
       const tma::Coordinates<5> at{
           {0, static_cast<int32_t>(key % Cache::page_size_), 0, head, page}};
       const int64_t to = tile.layout.box_offset(first, 0);
-      cuda::load(map, at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(to), barrier);
+      t.copy_tile(map, at, shared_address(tile_memory) + static_cast<uint32_t>(to), barrier);
     }
   }
-  cuda::wait(barrier, 0);
+  t.wait(barrier, 0);
   write_matrix(tile.layout, out);
 }
 
@@ -131,30 +143,32 @@ __global__ void copy_ragged_tile(const __grid_constant__ tma::EncodedTensorMap m
                                  const RaggedTMA3DTile tile, const tma::RaggedRows rows,
                                  int head_group, const std::byte* in, std::byte* out) {
   const tma::TileLayout& layout = tile.layout;
+  cuda::Thread t;
   const uint32_t barrier = make_barrier();
-  const uint32_t shared = cuda::shared_address(tile_memory);
+  const uint32_t shared = shared_address(tile_memory);
   if (in != nullptr) {
     for (int i = threadIdx.x; i < layout.rows * layout.columns; i += blockDim.x) {
       std::byte* element = tile_memory + layout.offset(i / layout.columns, i % layout.columns);
       for (int b = 0; b < layout.element_bytes; ++b)
         element[b] = in[int64_t{i} * layout.element_bytes + b];
     }
-    cuda::fence_async();
+    t.fence_async();
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (int chunk = 0; chunk < layout.num_chunks(); ++chunk)
-      cuda::store(map, tile.coordinates(rows, head_group, chunk),
-                  shared + static_cast<uint32_t>(layout.box_offset(0, chunk)));
-    cuda::finish_stores();
+      t.store_tile(map, tile.coordinates(rows, head_group, chunk),
+                   shared + static_cast<uint32_t>(layout.box_offset(0, chunk)));
+    t.commit_stores();
+    t.wait_stores<0>();
     return;
   }
   if (threadIdx.x == 0) {
-    cuda::arrive_expecting(barrier, static_cast<uint32_t>(layout.bytes()));
+    t.arrive_expecting(barrier, static_cast<uint32_t>(layout.bytes()));
     for (int chunk = 0; chunk < layout.num_chunks(); ++chunk)
-      cuda::load(map, tile.coordinates(rows, head_group, chunk),
-                 shared + static_cast<uint32_t>(layout.box_offset(0, chunk)), barrier);
+      t.copy_tile(map, tile.coordinates(rows, head_group, chunk),
+                  shared + static_cast<uint32_t>(layout.box_offset(0, chunk)), barrier);
   }
-  cuda::wait(barrier, 0);
+  t.wait(barrier, 0);
   write_matrix(layout, out);
 }
 
@@ -168,15 +182,16 @@ __global__ void run_gathers(const __grid_constant__ tma::EncodedTensorMap map,
                             int shared_bytes, std::byte* out) {
 #ifdef FOLIO_TEST_GATHER4
   for (int i = threadIdx.x; i < shared_bytes; i += blockDim.x) tile_memory[i] = std::byte{0xff};
+  cuda::Thread t;
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
-    cuda::arrive_expecting(barrier, static_cast<uint32_t>(count * copy_bytes_each));
+    t.arrive_expecting(barrier, static_cast<uint32_t>(count * copy_bytes_each));
     for (int i = 0; i < count; ++i)
-      cuda::gather4(map, copies[i].at,
-                    cuda::shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared),
-                    barrier);
+      t.copy_gather4(map, copies[i].at,
+                     shared_address(tile_memory) + static_cast<uint32_t>(copies[i].shared),
+                     barrier);
   }
-  cuda::wait(barrier, 0);
+  t.wait(barrier, 0);
   copy_bytes(out, tile_memory, shared_bytes);
 #else
   __trap();
@@ -190,9 +205,10 @@ __global__ void load_selected(const Cache cache, const __grid_constant__ tma::En
                               const TMATensorTile<2> tile, const int64_t* slots, std::byte* out) {
 #ifdef FOLIO_TEST_GATHER4
   const tma::TileLayout& layout = tile.layout;
+  cuda::Thread t;
   const uint32_t barrier = make_barrier();
   if (threadIdx.x == 0) {
-    cuda::arrive_expecting(barrier, static_cast<uint32_t>(layout.bytes()));
+    t.arrive_expecting(barrier, static_cast<uint32_t>(layout.bytes()));
     for (int first = 0; first < layout.rows; first += 4) {
       tma::Coordinates<5> at;
       for (int i = 0; i < 4; ++i)
@@ -200,12 +216,11 @@ __global__ void load_selected(const Cache cache, const __grid_constant__ tma::En
       for (int chunk = 0; chunk < layout.num_chunks(); ++chunk) {
         at.at[0] = chunk * layout.chunk;
         const int64_t to = layout.box_offset(first, chunk);
-        cuda::gather4(map, at, cuda::shared_address(tile_memory) + static_cast<uint32_t>(to),
-                      barrier);
+        t.copy_gather4(map, at, shared_address(tile_memory) + static_cast<uint32_t>(to), barrier);
       }
     }
   }
-  cuda::wait(barrier, 0);
+  t.wait(barrier, 0);
   write_matrix(layout, out);
 #else
   __trap();

@@ -31,6 +31,8 @@
 #include <vector>
 
 #include "folio/core/dtype.h"
+#include "folio/testing/cta/numbers.h"
+#include "folio/testing/cta/tile_map.h"
 #include "folio/testing/mbarrier.h"
 #include "folio/testing/mma_sync.h"
 #include "folio/testing/tma_copy.h"
@@ -50,8 +52,10 @@ struct GridShape {
 
 /// What the kernel did, summed over the grid.
 struct GridCounts {
-  int64_t ldmatrix = 0, ldmatrix_extra_passes = 0, mma = 0, shuffles = 0, votes = 0, syncwarps = 0, syncs = 0, atomics = 0;
-  int64_t copies = 0, copied_bytes = 0, tma_copies = 0, tma_bytes = 0, switches = 0, mbarrier_waits = 0;
+  int64_t ldmatrix = 0, ldmatrix_extra_passes = 0, mma = 0, shuffles = 0, votes = 0, syncwarps = 0,
+          syncs = 0, atomics = 0;
+  int64_t copies = 0, copied_bytes = 0, tma_copies = 0, tma_bytes = 0, switches = 0,
+          mbarrier_waits = 0;
 };
 
 class Grid;
@@ -60,7 +64,8 @@ class EmulatedThread;
 namespace detail {
 
 using Time = uint32_t;
-using Ticks = std::vector<Time>;  // [threads] thread, [threads] its cp.async groups, [max_barriers] mbarriers
+using Ticks =
+    std::vector<Time>;  // [threads] thread, [threads] its cp.async groups, [max_barriers] mbarriers
 inline constexpr int max_barriers = 64;
 using Foreign = std::vector<std::shared_ptr<const Ticks>>;  // [block]
 using ForeignPtr = std::shared_ptr<const Foreign>;
@@ -107,9 +112,20 @@ struct Word {
   Readers readers;
 };
 
-enum class Op : uint8_t { none, syncwarp, sync, shuffle, vote, ldmatrix, ldmatrix_trans, mma, named_sync };
+enum class Op : uint8_t {
+  none,
+  syncwarp,
+  sync,
+  shuffle,
+  vote,
+  ldmatrix,
+  ldmatrix_trans,
+  mma,
+  named_sync
+};
 inline const char* name(Op op) {
-  constexpr const char* names[] = {"nothing", "__syncwarp", "__syncthreads", "shuffle", "vote", "ldmatrix", "ldmatrix.trans", "mma.sync", "bar.sync"};
+  constexpr const char* names[] = {"nothing",  "__syncwarp",     "__syncthreads", "shuffle", "vote",
+                                   "ldmatrix", "ldmatrix.trans", "mma.sync",      "bar.sync"};
   return names[static_cast<int>(op)];
 }
 
@@ -117,6 +133,7 @@ struct Copy {
   uint32_t to;
   const std::byte* from;
   bool valid, landed;
+  size_t bytes = 16;
 };
 
 struct Barrier {
@@ -133,6 +150,7 @@ struct Lane {  // what a thread brings to a collective
   float* c = nullptr;
   const uint32_t* a = nullptr;
   uint32_t b[2] = {};
+  DType dtype = DType::bf16;
   uint32_t out[4] = {};
 };
 
@@ -167,6 +185,7 @@ struct Block {
   std::vector<int> arrived_warp;  // lanes at the warp's collective
   std::vector<Op> warp_op;
   int arrived = 0, live = 0;
+  std::array<std::vector<int>, 16> named;
   std::vector<Barrier> barriers;
   std::vector<Flight> flights;
 };
@@ -187,21 +206,26 @@ struct StackPool {  // stacks are reused by later blocks
     sctx.sp = static_cast<char*>(memory) + size;
     return sctx;
   }
-  void deallocate(boost::context::stack_context& sctx) noexcept { pool->push_back(static_cast<char*>(sctx.sp) - sctx.size); }
+  void deallocate(boost::context::stack_context& sctx) noexcept {
+    pool->push_back(static_cast<char*>(sctx.sp) - sctx.size);
+  }
 };
 
 }  // namespace detail
 
 class Grid {
  public:
-  explicit Grid(const GridShape& shape) : shape_(shape), random_(shape.seed * 0x9e3779b97f4a7c15u + 1) {}
+  explicit Grid(const GridShape& shape)
+      : shape_(shape), random_(shape.seed * 0x9e3779b97f4a7c15u + 1) {}
   Grid(const Grid&) = delete;
   ~Grid() {
     blocks_.clear();
     for (void* stack : stacks_) std::free(stack);
   }
 
-  void add_input(std::string label, const void* data, int64_t bytes) { add(std::move(label), data, bytes, false); }
+  void add_input(std::string label, const void* data, int64_t bytes) {
+    add(std::move(label), data, bytes, false);
+  }
   void add_buffer(std::string label, void* data, int64_t bytes, bool is_written = false) {
     add(std::move(label), data, bytes, true);
     if (is_written)
@@ -249,7 +273,8 @@ class Grid {
   };
 
   void add(std::string label, const void* data, int64_t bytes, bool is_tracked) {
-    ranges_.push_back({std::move(label), static_cast<const std::byte*>(data), bytes, is_tracked, {}});
+    ranges_.push_back(
+        {std::move(label), static_cast<const std::byte*>(data), bytes, is_tracked, {}});
     if (is_tracked) ranges_.back().order.resize(static_cast<size_t>((bytes + 3) / 4));
   }
   uint64_t draw() {
@@ -272,7 +297,8 @@ class Grid {
     if (next_block_ < shape_.blocks) start(next_block_++);
   }
   std::string who(const State& s) const {
-    return "block " + std::to_string(s.block->index) + " warp " + std::to_string(s.index / 32) + " lane " + std::to_string(s.index % 32);
+    return "block " + std::to_string(s.block->index) + " warp " + std::to_string(s.index / 32) +
+           " lane " + std::to_string(s.index % 32);
   }
   void fail(const State& s, const std::string& text) {
     if (fault_.empty()) fault_ = who(s) + " " + text;
@@ -281,7 +307,9 @@ class Grid {
     for (const auto& block : blocks_)
       if (block)
         for (const State& s : block->threads)
-          if (!s.is_done) return "deadlock: " + who(s) + " waits at " + (s.waits_for.empty() ? detail::name(s.at) : s.waits_for.c_str());
+          if (!s.is_done)
+            return "deadlock: " + who(s) + " waits at " +
+                   (s.waits_for.empty() ? detail::name(s.at) : s.waits_for.c_str());
     return "deadlock";
   }
   void suspend(State& s) { s.scheduler = std::move(s.scheduler).resume(); }
@@ -298,19 +326,26 @@ class Grid {
     const auto& ticks = (*s.foreign)[static_cast<size_t>(e.block)];
     return ticks && (*ticks)[static_cast<size_t>(e.slot)] >= e.time;
   }
-  Epoch now(const State& s) const { return {s.block->index, s.index, s.seen[static_cast<size_t>(s.index)], s.fences}; }
+  Epoch now(const State& s) const {
+    return {s.block->index, s.index, s.seen[static_cast<size_t>(s.index)], s.fences};
+  }
   std::string who(const Epoch& e) const {
     const int t = shape_.threads;
     if (e.slot >= 2 * t) return "TMA behind barrier " + std::to_string(e.slot - 2 * t);
-    return std::string(e.slot >= t ? "cp.async of " : "") + "block " + std::to_string(e.block) + " warp " + std::to_string(e.slot % t / 32) +
-           " lane " + std::to_string(e.slot % t % 32);
+    return std::string(e.slot >= t ? "cp.async of " : "") + "block " + std::to_string(e.block) +
+           " warp " + std::to_string(e.slot % t / 32) + " lane " + std::to_string(e.slot % t % 32);
   }
-  void check_read(State& s, std::vector<detail::Word>& order, int64_t at, int64_t bytes, const std::string& where) {
+  void check_read(State& s, std::vector<detail::Word>& order, int64_t at, int64_t bytes,
+                  const std::string& where) {
     if (!shape_.check_order) return;
     for (int64_t w = at / 4; w < (at + bytes + 3) / 4; ++w) {
       detail::Word& word = order[static_cast<size_t>(w)];
-      if (word.write.block == -1) return fail(s, "reads " + where + " byte " + std::to_string(at) + ", which nothing has written");
-      if (!saw(s, word.write)) return fail(s, "reads " + where + " byte " + std::to_string(at) + " before the write of " + who(word.write) + " is ordered");
+      if (word.write.block == -1)
+        return fail(
+            s, "reads " + where + " byte " + std::to_string(at) + ", which nothing has written");
+      if (!saw(s, word.write))
+        return fail(s, "reads " + where + " byte " + std::to_string(at) + " before the write of " +
+                           who(word.write) + " is ordered");
       const Epoch mine = now(s);
       detail::Readers& r = word.readers;
       if (r.one.block == -1 || (r.one.block == mine.block && r.one.slot == mine.slot)) {
@@ -328,17 +363,22 @@ class Grid {
       if (!found) r.more->push_back(mine);
     }
   }
-  void check_write(State& s, std::vector<detail::Word>& order, int64_t at, int64_t bytes, const Epoch& epoch, const std::string& where) {
+  void check_write(State& s, std::vector<detail::Word>& order, int64_t at, int64_t bytes,
+                   const Epoch& epoch, const std::string& where) {
     if (!shape_.check_order) return;
     for (int64_t w = at / 4; w < (at + bytes + 3) / 4; ++w) {
       detail::Word& word = order[static_cast<size_t>(w)];
       if (word.write.block != -1 && !saw(s, word.write))
-        return fail(s, "writes " + where + " byte " + std::to_string(at) + " before the write of " + who(word.write) + " is ordered");
+        return fail(s, "writes " + where + " byte " + std::to_string(at) + " before the write of " +
+                           who(word.write) + " is ordered");
       if (word.readers.one.block != -1 && !saw(s, word.readers.one))
-        return fail(s, "overwrites " + where + " byte " + std::to_string(at) + ", which " + who(word.readers.one) + " reads unordered");
+        return fail(s, "overwrites " + where + " byte " + std::to_string(at) + ", which " +
+                           who(word.readers.one) + " reads unordered");
       if (word.readers.more)
         for (const Epoch& e : *word.readers.more)
-          if (!saw(s, e)) return fail(s, "overwrites " + where + " byte " + std::to_string(at) + ", which " + who(e) + " reads unordered");
+          if (!saw(s, e))
+            return fail(s, "overwrites " + where + " byte " + std::to_string(at) + ", which " +
+                               who(e) + " reads unordered");
       word.write = epoch;
       word.readers.clear();
     }
@@ -383,7 +423,8 @@ class Grid {
     detail::Op& common = block.warp_op[static_cast<size_t>(warp)];
     if (arrived == 0) common = op;
     if (common != op) {
-      fail(s, std::string("is at ") + detail::name(op) + " while others of its warp are at " + detail::name(common));
+      fail(s, std::string("is at ") + detail::name(op) + " while others of its warp are at " +
+                  detail::name(common));
       return stop_here(s);
     }
     if (++arrived < 32) {
@@ -418,13 +459,14 @@ class Grid {
     if (copy.landed) return;
     copy.landed = true;
     if (copy.valid)
-      std::memcpy(&block.shared[copy.to], copy.from, 16);
+      std::memcpy(&block.shared[copy.to], copy.from, copy.bytes);
     else
-      std::memset(&block.shared[copy.to], 0, 16);
+      std::memset(&block.shared[copy.to], 0, copy.bytes);
   }
   void land_some() {
     for (auto& block : blocks_)
-      if (block && !block->flights.empty() && draw() % 4 == 0) land_flight(*block, draw() % block->flights.size());
+      if (block && !block->flights.empty() && draw() % 4 == 0)
+        land_flight(*block, draw() % block->flights.size());
   }
   bool land_one() {
     for (auto& block : blocks_)
@@ -439,15 +481,19 @@ class Grid {
     block.flights.erase(block.flights.begin() + static_cast<std::ptrdiff_t>(i));
     if (std::string error = flight.land(); !error.empty() && fault_.empty()) fault_ = error;
     bool completes = false;
-    const Fault fault = block.barriers[static_cast<size_t>(flight.barrier)].state.complete_tx(flight.bytes, completes);
+    const Fault fault = block.barriers[static_cast<size_t>(flight.barrier)].state.complete_tx(
+        flight.bytes, completes);
     settle(block, flight.barrier, fault, completes, block.threads[0]);
   }
   void settle(Block& block, int barrier, Fault fault, bool completes, State& s) {
     detail::Barrier& b = block.barriers[static_cast<size_t>(barrier)];
-    if (fault != Fault::none) return fail(s, std::string("causes ") + folio::emulator::name(fault) + " at barrier " + std::to_string(barrier));
+    if (fault != Fault::none)
+      return fail(s, std::string("causes ") + folio::emulator::name(fault) + " at barrier " +
+                         std::to_string(barrier));
     if (!completes) return;
     detail::join_ticks(b.visible, b.arriving);
-    b.visible[static_cast<size_t>(2 * shape_.threads + barrier)] = static_cast<detail::Time>(b.state.phase());
+    b.visible[static_cast<size_t>(2 * shape_.threads + barrier)] =
+        static_cast<detail::Time>(b.state.phase());
     std::fill(b.arriving.begin(), b.arriving.end(), 0u);
     for (int t : b.waiting) ready_.push_back(&block.threads[static_cast<size_t>(t)]);
     b.waiting.clear();
@@ -471,12 +517,25 @@ class Grid {
 /// The same members as cuda::Thread (thread.cuh).
 class EmulatedThread {
  public:
-  using TileMap = tma::TensorMap;
+  using TileMap = tma::EncodedTensorMap;
   EmulatedThread(Grid& grid, detail::State& state) : grid_(grid), me_(state) {}
 
   int thread() const { return me_.index; }
   int block() const { return me_.block->index; }
   int blocks() const { return grid_.shape_.blocks; }
+  int lane() const { return me_.index % 32; }
+  int warp() const { return me_.index / 32; }
+  int threads() const { return grid_.shape_.threads; }
+  void fail(const char* why) {
+    grid_.fail(me_, std::string("fails: ") + why);
+    grid_.stop_here(me_);
+  }
+  uint32_t add_acq_rel(uint32_t* counter, uint32_t n) {
+    const uint32_t old = *counter;
+    arrive_at(counter, ~0u);
+    *counter = old + n;
+    return old;
+  }
   uint32_t shared_base() const { return 0; }
 
   // ---- shared memory
@@ -519,7 +578,8 @@ class EmulatedThread {
   /// atom.acq_rel.gpu.inc: adds one, or goes back to 0 from `last`; the old value.
   uint32_t arrive_at(uint32_t* counter, uint32_t last) {
     ++grid_.counts_.atomics;
-    if (grid_.range_of(counter, 4) == nullptr) grid_.fail(me_, "counts outside of what it was given");
+    if (grid_.range_of(counter, 4) == nullptr)
+      grid_.fail(me_, "counts outside of what it was given");
     grid_.stop_here(me_);
     detail::ForeignPtr& published = grid_.counters_[counter];
     me_.foreign = detail::join_foreign(me_.foreign, published);
@@ -540,16 +600,20 @@ class EmulatedThread {
   }
 
   // ---- cp.async
+  template <int Bytes = 16>
   void copy_async(uint32_t to, const void* from, bool valid) {
     ++grid_.counts_.copies;
-    grid_.counts_.copied_bytes += valid ? 16 : 0;
-    if (!in_shared(to, 16, "copies to")) return;
-    if (to % 16 != 0 || (valid && reinterpret_cast<uintptr_t>(from) % 16 != 0)) grid_.fail(me_, "copies 16 bytes from or to a misaligned address");
-    if (valid && grid_.range_of(from, 16) == nullptr) grid_.fail(me_, "copies from global memory that it was not given");
-    grid_.check_write(me_, me_.block->order, to, 16, {block(), grid_.shape_.threads + me_.index, me_.committed + 1}, "shared");
+    grid_.counts_.copied_bytes += valid ? Bytes : 0;
+    if (!in_shared(to, Bytes, "copies to")) return;
+    if (valid && reinterpret_cast<uintptr_t>(from) % Bytes != 0)
+      grid_.fail(me_, "copies from a misaligned address");
+    if (valid && grid_.range_of(from, Bytes) == nullptr)
+      grid_.fail(me_, "copies from global memory that it was not given");
+    grid_.check_write(me_, me_.block->order, to, Bytes,
+                      {block(), grid_.shape_.threads + me_.index, me_.committed + 1}, "shared");
     grid_.stop_here(me_);
-    std::memset(&me_.block->shared[to], 0xff, 16);
-    me_.open_group.push_back({to, static_cast<const std::byte*>(from), valid, false});
+    std::memset(&me_.block->shared[to], 0xff, Bytes);
+    me_.open_group.push_back({to, static_cast<const std::byte*>(from), valid, false, Bytes});
     if (grid_.draw() % 2) grid_.land(*me_.block, me_.open_group.back());
   }
   void commit_copies() {
@@ -563,7 +627,8 @@ class EmulatedThread {
       for (detail::Copy& copy : me_.groups.front()) grid_.land(*me_.block, copy);
       me_.groups.pop_front();
     }
-    me_.seen[static_cast<size_t>(grid_.shape_.threads + me_.index)] = me_.committed - static_cast<detail::Time>(me_.groups.size());
+    me_.seen[static_cast<size_t>(grid_.shape_.threads + me_.index)] =
+        me_.committed - static_cast<detail::Time>(me_.groups.size());
   }
 
   // ---- mbarriers and TMA
@@ -594,7 +659,8 @@ class EmulatedThread {
     const int b = barrier_at(at);
     if (b < 0) return;
     bool completes = false;
-    const Fault fault = me_.block->barriers[static_cast<size_t>(b)].state.expect_tx(bytes, completes);
+    const Fault fault =
+        me_.block->barriers[static_cast<size_t>(b)].state.expect_tx(bytes, completes);
     grid_.settle(*me_.block, b, fault, completes, me_);
     arrive(at);
   }
@@ -606,7 +672,8 @@ class EmulatedThread {
     int64_t& next = barrier.next_phase[static_cast<size_t>(me_.index)];
     if (next == -2) next = parity == 0 ? 0 : -1;
     const bool passes = barrier.state.passes(static_cast<int32_t>(parity));
-    if ((passes ? barrier.state.phase() - 1 : barrier.state.phase()) != next) grid_.fail(me_, "waits for the wrong phase of barrier " + std::to_string(b));
+    if ((passes ? barrier.state.phase() - 1 : barrier.state.phase()) != next)
+      grid_.fail(me_, "waits for the wrong phase of barrier " + std::to_string(b));
     grid_.stop_here(me_);
     while (!barrier.state.passes(static_cast<int32_t>(parity))) {
       me_.waits_for = "mbarrier " + std::to_string(b) + " parity " + std::to_string(parity);
@@ -618,7 +685,8 @@ class EmulatedThread {
     detail::join_ticks(me_.seen, barrier.visible);
   }
   template <int Rank>
-  void copy_tile(const tma::TensorMap& map, const tma::Coordinates<Rank>& c, uint32_t to, uint32_t at) {
+  void copy_tile(const tma::TensorMap& map, const tma::Coordinates<Rank>& c, uint32_t to,
+                 uint32_t at) {
     const int b = barrier_at(at);
     if (b < 0) return;
     const int64_t bytes = map.transaction_bytes();
@@ -628,31 +696,67 @@ class EmulatedThread {
     detail::Barrier& barrier = me_.block->barriers[static_cast<size_t>(b)];
     for (int64_t w = to / 4; w < (to + bytes) / 4; ++w) {
       const detail::Epoch& e = me_.block->order[static_cast<size_t>(w)].write;
-      if (e.block >= 0 && e.slot < grid_.shape_.threads && me_.block->threads[static_cast<size_t>(e.slot)].fences == e.fences)
-        grid_.fail(me_, "lets TMA overwrite what " + grid_.who(e) + " wrote without a fence.proxy.async");
+      if (e.block >= 0 && e.slot < grid_.shape_.threads &&
+          me_.block->threads[static_cast<size_t>(e.slot)].fences == e.fences)
+        grid_.fail(
+            me_, "lets TMA overwrite what " + grid_.who(e) + " wrote without a fence.proxy.async");
     }
     grid_.check_write(me_, me_.block->order, to, bytes,
-                      {block(), 2 * grid_.shape_.threads + b, static_cast<detail::Time>(barrier.state.phase() + 1)}, "shared");
+                      {block(), 2 * grid_.shape_.threads + b,
+                       static_cast<detail::Time>(barrier.state.phase() + 1)},
+                      "shared");
     grid_.stop_here(me_);
     std::memset(&me_.block->shared[to], 0xff, static_cast<size_t>(bytes));
     barrier.state.begin_copy();
     detail::Block* block_of = me_.block;
     Grid* grid = &grid_;
-    me_.block->flights.push_back({b, bytes, [grid, block_of, map, c, to]() -> std::string {
-                                    const int64_t begin = to % 1024;  // the swizzle works on addresses
-                                    SharedMemory box(begin + map.transaction_bytes());
-                                    const auto* range = grid->range_of(reinterpret_cast<const void*>(map.base), 1);
-                                    if (range == nullptr) return "TMA from memory that it was not given";
-                                    const GlobalMemory from{const_cast<std::byte*>(range->begin), range->bytes,
-                                                            reinterpret_cast<uint64_t>(range->begin), "range"};
-                                    auto done = tma_load(map, from, box, begin, c);
-                                    if (!done) return std::string(done.error().message());
-                                    std::memcpy(&block_of->shared[to], box.at(begin), static_cast<size_t>(map.transaction_bytes()));
-                                    return {};
-                                  }});
+    me_.block->flights.push_back(
+        {b, bytes, [grid, block_of, map, c, to]() -> std::string {
+           const int64_t begin = to % 1024;  // the swizzle works on addresses
+           SharedMemory box(begin + map.transaction_bytes());
+           const auto* range = grid->range_of(reinterpret_cast<const void*>(map.base), 1);
+           if (range == nullptr) return "TMA from memory that it was not given";
+           const GlobalMemory from{const_cast<std::byte*>(range->begin), range->bytes,
+                                   reinterpret_cast<uint64_t>(range->begin), "range"};
+           auto done = tma_load(map, from, box, begin, c);
+           if (!done) return std::string(done.error().message());
+           std::memcpy(&block_of->shared[to], box.at(begin),
+                       static_cast<size_t>(map.transaction_bytes()));
+           return {};
+         }});
   }
 
-  // ---- collectives
+  template <int Rank>
+  void copy_tile(const tma::EncodedTensorMap& map, const tma::Coordinates<Rank>& c, uint32_t to,
+                 uint32_t at) {
+    copy_tile<Rank>(map_of(map), c, to, at);
+  }
+  template <int Rank>
+  void prefetch_tile(const tma::EncodedTensorMap&, const tma::Coordinates<Rank>&) {}
+  void prefetch_map(const tma::EncodedTensorMap&) {}
+
+  /// Named barriers, of `count` threads.
+  void sync_threads(int barrier, int count) {
+    auto& named = me_.block->named[static_cast<size_t>(barrier)];
+    me_.at = detail::Op::named_sync;
+    named.push_back(me_.index);
+    if (static_cast<int>(named.size()) < count) return grid_.suspend(me_);
+    detail::Ticks joined = me_.seen;
+    detail::ForeignPtr foreign = me_.foreign;
+    for (int i : named) {
+      detail::join_ticks(joined, me_.block->threads[static_cast<size_t>(i)].seen);
+      foreign = detail::join_foreign(foreign, me_.block->threads[static_cast<size_t>(i)].foreign);
+    }
+    for (int i : named) {
+      detail::State& s = me_.block->threads[static_cast<size_t>(i)];
+      s.seen = joined;
+      ++s.seen[static_cast<size_t>(i)];
+      s.foreign = foreign;
+      s.at = detail::Op::none;
+      if (i != me_.index) grid_.ready_.push_back(&s);
+    }
+    named.clear();
+  }
   void sync_warp() { grid_.collective(me_, detail::Op::syncwarp); }
   void sync_block() { grid_.sync_block(me_); }
   uint32_t shuffle(uint32_t value, int from) {
@@ -661,8 +765,13 @@ class EmulatedThread {
     grid_.collective(me_, detail::Op::shuffle);
     return me_.lane.out[0];
   }
+  float shuffle(float value, int from) {
+    return __builtin_bit_cast(float, shuffle(__builtin_bit_cast(uint32_t, value), from));
+  }
+  uint32_t shuffle_xor(uint32_t value, int mask) { return shuffle(value, (me_.index % 32) ^ mask); }
   float shuffle_xor(float value, int mask) {
-    return __builtin_bit_cast(float, shuffle(__builtin_bit_cast(uint32_t, value), (me_.index % 32) ^ mask));
+    return __builtin_bit_cast(
+        float, shuffle(__builtin_bit_cast(uint32_t, value), (me_.index % 32) ^ mask));
   }
   uint32_t ballot(bool value) {
     me_.lane.value = value;
@@ -675,38 +784,62 @@ class EmulatedThread {
     grid_.collective(me_, Transposed ? detail::Op::ldmatrix_trans : detail::Op::ldmatrix);
     std::copy(std::begin(me_.lane.out), std::end(me_.lane.out), std::begin(out));
   }
+  template <DType Type>
   void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     me_.lane.c = c;
     me_.lane.a = a;
+    me_.lane.dtype = Type;
     me_.lane.b[0] = b0;
     me_.lane.b[1] = b1;
     grid_.collective(me_, detail::Op::mma);
   }
 
   // ---- arithmetic
-  float exp2(float x) { return std::exp2(x); }
+  float exp2(float x) { return machine_exp2(x); }
   float log2(float x) { return std::log2(x); }
+  float tanh(float x) { return std::tanh(x); }
+  float fma(float x, float y, float z) { return std::fma(x, y, z); }
+  template <DType Type>
   uint32_t pack(float low, float high) {
-    return uint32_t{from_float<bf16>(low).bits} | uint32_t{from_float<bf16>(high).bits} << 16;
+    return machine_pack<Type>(low, high);
   }
+  template <DType Type>
+  float unpack(uint32_t pair, int part) {
+    return machine_unpack<Type>(pair, part);
+  }
+  uint32_t half_pair_of_e4m3(uint16_t pair) { return machine_half_pair<f8_e4m3>(pair); }
+  uint32_t half_pair_of_e5m2(uint16_t pair) { return machine_half_pair<f8_e5m2>(pair); }
+  uint16_t to_e4m3(float low, float high) { return machine_fp8_pair<f8_e4m3>(low, high); }
+  uint16_t to_e5m2(float low, float high) { return machine_fp8_pair<f8_e5m2>(low, high); }
 
  private:
   bool in_shared(uint32_t at, size_t bytes, const char* verb) {
-    if (at + bytes <= me_.block->shared.size() && at % std::min<size_t>(bytes, 16) == 0) return true;
-    grid_.fail(me_, std::string(verb) + " shared byte " + std::to_string(at) + ": outside or misaligned");
+    if (at + bytes <= me_.block->shared.size() &&
+        at % (bytes <= 16 && (bytes & (bytes - 1)) == 0 ? bytes : 4) == 0)
+      return true;
+    grid_.fail(
+        me_, std::string(verb) + " shared byte " + std::to_string(at) + ": outside or misaligned");
     grid_.stop_here(me_);
     return false;
+  }
+  tma::TensorMap map_of(const tma::EncodedTensorMap& encoded) {
+    const std::optional<tma::TensorMap> map = decode_tile_map(encoded);
+    if (!map) grid_.fail(me_, "copies by a tensor map that the emulator has not encoded");
+    grid_.stop_here(me_);
+    return *map;
   }
   void tracked(const void* p, size_t bytes, bool writes) {
     auto* range = grid_.range_of(p, static_cast<int64_t>(bytes));
     if (range == nullptr || !range->is_tracked) {
-      grid_.fail(me_, writes ? "writes global memory that it was not given" : "reads global memory that it was not given");
+      grid_.fail(me_, writes ? "writes global memory that it was not given"
+                             : "reads global memory that it was not given");
       grid_.stop_here(me_);
       return;
     }
     const int64_t at = static_cast<const std::byte*>(p) - range->begin;
     if (writes)
-      grid_.check_write(me_, range->order, at, static_cast<int64_t>(bytes), grid_.now(me_), range->label);
+      grid_.check_write(me_, range->order, at, static_cast<int64_t>(bytes), grid_.now(me_),
+                        range->label);
     else
       grid_.check_read(me_, range->order, at, static_cast<int64_t>(bytes), range->label);
     grid_.stop_here(me_);
@@ -774,9 +907,7 @@ inline void Grid::start(int index) {
 inline void Grid::perform(detail::Op op, State* lanes) {
   using detail::Op;
   switch (op) {
-    case Op::syncwarp:
-      ++counts_.syncwarps;
-      return join_all(lanes, 32);
+    case Op::syncwarp: ++counts_.syncwarps; return join_all(lanes, 32);
     case Op::shuffle:
       ++counts_.shuffles;
       for (int i = 0; i < 32; ++i) lanes[i].lane.out[0] = lanes[lanes[i].lane.from % 32].lane.value;
@@ -796,18 +927,25 @@ inline void Grid::perform(detail::Op op, State* lanes) {
       for (int i = 0; i < 32; ++i) {
         const uint32_t at = lanes[i].lane.address;
         rows[static_cast<size_t>(i)] = at;
-        if (at % 16 != 0 || at + 16 > block.shared.size()) return fail(lanes[i], "gives ldmatrix an address outside or misaligned");
+        if (at % 16 != 0 || at + 16 > block.shared.size())
+          return fail(lanes[i], "gives ldmatrix an address outside or misaligned");
         check_read(lanes[i], block.order, at, 16, "shared (ldmatrix)");
       }
       for (size_t m = 0; m < 4; ++m)
-        counts_.ldmatrix_extra_passes += ldmatrix_passes(std::span<const int64_t, 8>(rows.data() + 8 * m, 8)) - 1;
+        counts_.ldmatrix_extra_passes +=
+            ldmatrix_passes(std::span<const int64_t, 8>(rows.data() + 8 * m, 8)) - 1;
       for (int lane = 0; lane < 32; ++lane)
         for (int reg = 0; reg < 4; ++reg) {
           uint32_t value = 0;
           for (int part = 0; part < 2; ++part) {
-            const MatrixElement unit = ldmatrix_element(op == Op::ldmatrix_trans, {lane, reg, part});
+            const MatrixElement unit =
+                ldmatrix_element(op == Op::ldmatrix_trans, {lane, reg, part});
             uint16_t half;
-            std::memcpy(&half, &block.shared[static_cast<size_t>(rows[static_cast<size_t>(8 * reg + unit.row)]) + 2u * static_cast<unsigned>(unit.column)], 2);
+            std::memcpy(
+                &half,
+                &block.shared[static_cast<size_t>(rows[static_cast<size_t>(8 * reg + unit.row)]) +
+                              2u * static_cast<unsigned>(unit.column)],
+                2);
             value |= uint32_t{half} << (16 * part);
           }
           lanes[lane].lane.out[reg] = value;
@@ -821,19 +959,22 @@ inline void Grid::perform(detail::Op op, State* lanes) {
         for (int reg = 0; reg < 4; ++reg)
           for (int part = 0; part < 2; ++part) {
             const MatrixElement e = mma_a_element(16, {lane, reg, part});
-            a[e.row][e.column] = register_part(DType::bf16, lanes[lane].lane.a[reg], part);
+            a[e.row][e.column] =
+                register_part(lanes[lane].lane.dtype, lanes[lane].lane.a[reg], part);
           }
         for (int reg = 0; reg < 2; ++reg)
           for (int part = 0; part < 2; ++part) {
             const MatrixElement e = mma_b_element(16, {lane, reg, part});
-            b[e.column][e.row] = register_part(DType::bf16, lanes[lane].lane.b[reg], part);
+            b[e.column][e.row] =
+                register_part(lanes[lane].lane.dtype, lanes[lane].lane.b[reg], part);
           }
       }
       for (int lane = 0; lane < 32; ++lane)
         for (int reg = 0; reg < 4; ++reg) {
           const MatrixElement d = mma_c_element(lane, reg);
           double sum = static_cast<double>(lanes[lane].lane.c[reg]);
-          for (int k = 0; k < 16; ++k) sum += static_cast<double>(a[d.row][k]) * static_cast<double>(b[d.column][k]);
+          for (int k = 0; k < 16; ++k)
+            sum += static_cast<double>(a[d.row][k]) * static_cast<double>(b[d.column][k]);
           lanes[lane].lane.c[reg] = static_cast<float>(sum);
         }
       return;
