@@ -11,23 +11,23 @@ namespace folio::cuda {
 struct AppendElements {
   static constexpr int threads = 256;
   static constexpr int shared_bytes = 0;
-  static constexpr int blocks_per_processor = 2;
+  static constexpr int blocks_per_processor = 4;
   using Args = AppendCall;
 
   template <class Thread>
   FOLIO_DEVICE static void run(Thread& t, const Args& call) {
     for_each_part(t, call, threads / 32,
-                  [&](int plane, int64_t token, const detail::PageRun& place, const float* angles,
-                      int32_t begin, int32_t end) {
-                    write(t, call, plane, token, place, angles, begin, end);
+                  [&](auto plane, int64_t token, const folio::detail::PageRun& place,
+                      const float* angles, int32_t begin, int32_t end) {
+                    write(t, call, decltype(plane)::value, token, place, angles, begin, end);
                   });
   }
 
  private:
   template <class Thread>
   FOLIO_DEVICE static void write(Thread& t, const Args& call, int plane, int64_t token,
-                                 const detail::PageRun& place, const float* angles, int32_t begin,
-                                 int32_t end) {
+                                 const folio::detail::PageRun& place, const float* angles,
+                                 int32_t begin, int32_t end) {
     const ConstTensor<3>& source = call.planes[plane].source;
     RowSource from;
     from.data = static_cast<const std::byte*>(source.data) + token * source.stride_bytes[0];
@@ -36,15 +36,15 @@ struct AppendElements {
     from.is_written = call.in_place;
     RowTransform transform;
     if (plane == 0) {
-      transform = {angles, call.rope.first_dim, call.rope.dims, call.rope.interleaved, call.norm,
-                   call.norm_eps};
+      transform = {angles,    call.rope.first_dim, call.rope.dims, call.rope.interleaved,
+                   call.norm, call.norm_eps};
     }
     RowTarget to;
     to.view = call.planes[plane].target;
-    to.data = detail::row_of(to.view, place.page, place.slot, 0);
+    to.data = folio::detail::row_of(to.view, place.page, place.slot, 0);
     if (to.view.scales.data != nullptr) {
       to.scales = static_cast<std::byte*>(to.view.scales.data) +
-                  detail::scale_offset_bytes(to.view.scales, place.page, place.slot, 0, 0);
+                  folio::detail::scale_offset_bytes(to.view.scales, place.page, place.slot, 0, 0);
       to.tensor_scale = tensor_scale_of(t, to.view.scales);
     }
     ElementRows<Thread>(t, from, transform, to).write(begin, end);

@@ -78,8 +78,9 @@ class ElementRows {
   FOLIO_DEVICE float source(int32_t head, int32_t e) {
     const float x = stored(head, e);
     if (from_.scales_at == nullptr) return x;
-    const std::byte* at = from_.scales_at + head * from_.scales.head_stride_bytes +
-                          detail::granule_of(from_.scales, e) * from_.scales.granule_stride_bytes;
+    const std::byte* at =
+        from_.scales_at + head * from_.scales.head_stride_bytes +
+        folio::detail::granule_of(from_.scales, e) * from_.scales.granule_stride_bytes;
     return x * (get_scale(t_, from_.scales.dtype, at) * from_.tensor_scale);
   }
   FOLIO_DEVICE float normalised(int32_t head, int32_t e) {
@@ -159,21 +160,19 @@ class ElementRows {
         const int32_t stop = first + granule_size < size_ ? first + granule_size : size_;
         std::byte* scale = to_.scales + head * to_.view.scales.head_stride_bytes +
                            g * to_.view.scales.granule_stride_bytes;
-        const Divisor divisor = divisor_of(head, head + step, first, stop, scale);
+        const float divisor = divisor_of(head, head + step, first, stop, scale);
         for (int32_t h = head; h < head + step; ++h) {
           if (shares) find_norm_factor(h);
-          for (int32_t e = first + t_.lane(); e < stop; e += 32)
-            put(h, e, divided(t_, value(h, e), divisor));
+          for (int32_t e = first + t_.lane(); e < stop; e += 32) put(h, e, value(h, e) / divisor);
         }
       }
     }
   }
   /// Elements [first, stop) of heads [head, end), whose scale is at `at`.
-  FOLIO_DEVICE Divisor divisor_of(int32_t head, int32_t end, int32_t first, int32_t stop,
-                                  std::byte* at) {
+  FOLIO_DEVICE float divisor_of(int32_t head, int32_t end, int32_t first, int32_t stop,
+                                std::byte* at) {
     const DType dtype = to_.view.scales.dtype;
-    if (!has_computed_scales(to_.view))
-      return Divisor::of(get_scale(t_, dtype, at) * to_.tensor_scale, to_.view.dtype);
+    if (!has_computed_scales(to_.view)) return get_scale(t_, dtype, at) * to_.tensor_scale;
     uint32_t largest = 0;
     const bool shares = head + 1 < end;
     for (int32_t h = head; h < end; ++h) {
@@ -189,8 +188,7 @@ class ElementRows {
       largest = largest > other ? largest : other;
     }
     const float wanted = wanted_scale(largest, to_.view.dtype, to_.tensor_scale);
-    const float scale = put_scale(t_, wanted, dtype, t_.lane() == 0, at);
-    return Divisor::of(scale * to_.tensor_scale, to_.view.dtype);
+    return put_scale(t_, wanted, dtype, t_.lane() == 0, at) * to_.tensor_scale;
   }
 
   Thread& t_;

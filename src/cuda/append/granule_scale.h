@@ -12,6 +12,11 @@
 
 namespace folio::cuda {
 
+/// The largest number that is stored.
+FOLIO_DEVICE float qmax_of(DType dtype) {
+  return dtype == DType::i8 ? 127.0f : dtype == DType::f8_e4m3 ? 448.0f : 57344.0f;
+}
+
 /// Rounded to nearest.
 FOLIO_DEVICE float square_root(float x) { return std::sqrt(x); }
 
@@ -21,12 +26,22 @@ FOLIO_DEVICE uint32_t finite_magnitude(float x) {
   return bits < 0x7f800000u ? bits : 0u;
 }
 
-/// The smallest float that is not below largest / (qmax * tensor_scale); 1 for a largest of 0.
+/// The smallest float that is not below largest / qmax; 1 for a largest of 0.
+template <class Thread>
+FOLIO_DEVICE float wanted_scale(Thread& t, uint32_t largest, DType dtype) {
+  if (largest == 0) return 1.0f;
+  const float qmax = qmax_of(dtype), x = __builtin_bit_cast(float, largest);
+  const float nearest = x / qmax;
+  // exact: whole multiples of the quotient's last place
+  if (!(t.fma(nearest, qmax, -x) < 0.0f)) return nearest;
+  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, nearest) + 1u);
+}
+
+/// The same of largest / (qmax * tensor_scale), the quotient rounded to double.
 FOLIO_DEVICE float wanted_scale(uint32_t largest, DType dtype, float tensor_scale) {
   if (largest == 0) return 1.0f;
-  const float qmax = dtype == DType::i8 ? 127.0f : dtype == DType::f8_e4m3 ? 448.0f : 57344.0f;
   // the product is exact
-  const double reach = static_cast<double>(qmax) * static_cast<double>(tensor_scale);
+  const double reach = static_cast<double>(qmax_of(dtype)) * static_cast<double>(tensor_scale);
   const double exact = static_cast<double>(__builtin_bit_cast(float, largest)) / reach;
   const auto nearest = static_cast<float>(exact);
   if (!(static_cast<double>(nearest) < exact)) return nearest;
@@ -61,7 +76,7 @@ FOLIO_DEVICE float get_scale(Thread& t, DType dtype, const std::byte* at) {
     case DType::bf16: code = t.read(reinterpret_cast<const uint16_t*>(at)); break;
     default: code = t.read(reinterpret_cast<const uint8_t*>(at)); break;
   }
-  return detail::load_scale(reinterpret_cast<const std::byte*>(&code), dtype);
+  return folio::detail::load_scale(reinterpret_cast<const std::byte*>(&code), dtype);
 }
 
 /// The tensor's factor; 1 where there is none.
@@ -71,29 +86,43 @@ FOLIO_DEVICE float tensor_scale_of(Thread& t, const ScaleView& scales) {
                                                                   : 1.0f;
 }
 
-/// What the elements of a granule are divided by.
+/// What the elements of a granule are divided by, for elements of 8 bits: quotients come from the
+/// reciprocal and one step of correction (Markstein 1990), which gives the rounded quotient as long
+/// as nothing under- or overflows. Divisors beyond 2^+-80 are brought there together with what they
+/// divide; what under- or overflows then rounds to the same 8 bits. They are made positive likewise,
+/// which keeps the sign of zeros.
 struct Divisor {
   float value = 1.0f;
   float reciprocal = 1.0f;
-  bool is_corrected = false;
+  float factor = 1.0f;  ///< of the divisor and of what it divides
 
-  /// Where the quotient is rounded to 8 bits, it may come from the reciprocal and one step of
-  /// correction (Markstein 1990): it is the rounded quotient as long as nothing under- or overflows
-  /// where it shows. Other quotients come from the division itself.
-  static FOLIO_DEVICE Divisor of(float value, DType target) {
-    const bool is_plain = value >= 0x1p-80f && value <= 0x1p80f;
-    return {value, 1.0f / value, is_plain && bit_width(target) == 8};
+  static FOLIO_DEVICE Divisor of(float value) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, value);
+    const float magnitude = __builtin_bit_cast(float, bits & 0x7fffffffu);
+    const float factor = magnitude < 0x1p-80f ? 0x1p100f : magnitude > 0x1p80f ? 0x1p-100f : 1.0f;
+    Divisor divisor;
+    divisor.factor =
+        __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, factor) | (bits & 0x80000000u));
+    divisor.value = value * divisor.factor;
+    divisor.reciprocal = 1.0f / divisor.value;
+    return divisor;
+  }
+  /// Zero, infinity and NaN: the product with the reciprocal is the quotient.
+  FOLIO_DEVICE bool is_special() const {
+    return !(reciprocal != 0.0f && reciprocal - reciprocal == 0.0f);
   }
 };
 
+/// x / divisor, as far as its 8 bits show.
 template <class Thread>
 FOLIO_DEVICE float divided(Thread& t, float x, const Divisor& divisor) {
-  if (!divisor.is_corrected) return x / divisor.value;
-  const float first = x * divisor.reciprocal;
-  const float rest = -t.fma(first, divisor.value, -x);  // in this form a zero keeps its sign
+  const float scaled = x * divisor.factor;
+  const float first = scaled * divisor.reciprocal;
+  if (divisor.is_special()) return first;
+  const float rest = -t.fma(first, divisor.value, -scaled);  // in this form a zero keeps its sign
   const float quotient = t.fma(rest, divisor.reciprocal, first);
   // infinities, and quotients beyond float, leave NaN behind
-  return quotient == quotient ? quotient : x;
+  return quotient == quotient ? quotient : first;
 }
 
 }  // namespace folio::cuda

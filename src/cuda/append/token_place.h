@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/append/append_call.h"
 #include "cuda/primitives/device.h"
@@ -45,9 +46,9 @@ class TokenPlace {
   }
 
   /// In one of the call's planes; page no_page: nowhere.
-  FOLIO_DEVICE detail::PageRun in(const PagedKVView& view) {
+  FOLIO_DEVICE folio::detail::PageRun in(const PagedKVView& view) {
     if (call_.places == Places::table) return in_table(view);
-    detail::PageRun run;
+    folio::detail::PageRun run;
     run.page = token_;
     if (call_.places == Places::slots) {
       const int64_t page_size = view.page_size == unbounded_page_size ? 1 : view.page_size;
@@ -100,15 +101,15 @@ class TokenPlace {
     return t_.read(call_.batch.context_lengths + sequence_) - (end_ - token_);
   }
 
-  FOLIO_DEVICE detail::PageRun in_table(const PagedKVView& view) {
+  FOLIO_DEVICE folio::detail::PageRun in_table(const PagedKVView& view) {
     const PageTable& table = call_.batch.table;
     const int64_t index = index_in_sequence();
     if (index < 0) return {};
     const int64_t row_start = table.row_starts != nullptr ? t_.read(table.row_starts + sequence_)
                                                           : sequence_ * table.row_stride;
     const uint32_t entry =
-        t_.read(table.entries + row_start + detail::logical_page_of(view, index));
-    return detail::run_of_entry(view, entry, index, index + 1);
+        t_.read(table.entries + row_start + folio::detail::logical_page_of(view, index));
+    return folio::detail::run_of_entry(view, entry, index, index + 1);
   }
 
   Thread& t_;
@@ -119,6 +120,17 @@ class TokenPlace {
   int64_t begin_ = 0, end_ = 0;  ///< tokens of the sequence
   bool is_nowhere_ = false;
 };
+
+template <int Plane, class Thread, class Body>
+FOLIO_DEVICE void write_part(const AppendCall& call, TokenPlace<Thread>& place, int64_t token,
+                             int32_t part, const float* angles, Body& body) {
+  const AppendPlane& plane = call.planes[Plane];
+  const folio::detail::PageRun run = place.in(plane.target);
+  if (run.page == folio::detail::no_page) return;
+  const int32_t begin = part * plane.heads_per_part, end = begin + plane.heads_per_part;
+  const int32_t heads = plane.target.num_heads;
+  body(std::integral_constant<int, Plane>{}, token, run, angles, begin, end < heads ? end : heads);
+}
 
 /// Calls body(plane, token, place, angles, first head, end of heads) for what this warp of a block
 /// of `warps` has to write. The same for all threads of a warp.
@@ -137,13 +149,12 @@ FOLIO_DEVICE void for_each_part(Thread& t, const AppendCall& call, int warps, Bo
       angles = place.angles();
       if (angles == nullptr) continue;
     }
-    const int plane = part < call.planes[0].parts ? 0 : 1;
-    if (plane == 1) part -= call.planes[0].parts;
-    const AppendPlane& of = call.planes[plane];
-    const detail::PageRun run = place.in(of.target);
-    if (run.page == detail::no_page) continue;
-    const int32_t begin = part * of.heads_per_part, end = begin + of.heads_per_part;
-    body(plane, token, run, angles, begin, end < of.target.num_heads ? end : of.target.num_heads);
+    const int32_t keys = call.planes[0].parts;
+    if (part < keys) {
+      write_part<0>(call, place, token, part, angles, body);
+    } else {
+      write_part<1>(call, place, token, part - keys, angles, body);
+    }
   }
 }
 

@@ -107,8 +107,7 @@ FOLIO_DEVICE void store_unit(Thread& t, DType dtype, const float (&x)[unit_size]
       return;
     case DType::bf16:
       FOLIO_UNROLL
-      for (int k = 0; k < 4; ++k)
-        v.word[k] = t.template pack<DType::bf16>(x[2 * k], x[2 * k + 1]);
+      for (int k = 0; k < 4; ++k) v.word[k] = t.template pack<DType::bf16>(x[2 * k], x[2 * k + 1]);
       return t.store(reinterpret_cast<Vector16*>(to), v);
     case DType::f16:
       FOLIO_UNROLL
