@@ -8,7 +8,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/folio)
 install(TARGETS folio EXPORT folio_targets FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(TARGETS folio_cuda EXPORT folio_targets)
+install(TARGETS folio_cuda_parts EXPORT folio_targets)
 install(EXPORT folio_targets NAMESPACE folio:: FILE folio-targets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/folio-config.cmake.in folio-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(folio-config-version.cmake COMPATIBILITY SameMinorVersion)

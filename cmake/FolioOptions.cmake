@@ -3,6 +3,8 @@
 option(BUILD_SHARED_LIBS "Build a shared library" OFF)
 option(FOLIO_OPENMP "Default executor on OpenMP; OFF: on std::thread" ON)
 option(FOLIO_CUDA "The CUDA parts, which need no toolkit to build and no driver to load; OFF: the same names refuse" ON)
+option(FOLIO_CUDA_KERNELS "Compile the CUDA kernels, with nvcc, into the library; takes minutes" OFF)
+set(FOLIO_CUDA_ARCHITECTURES 80 90a 100a 120a CACHE STRING "What CUDA kernels are compiled for, as nvcc's sm_ names have it")
 option(FOLIO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_CLI "Build the command-line tool" ${PROJECT_IS_TOP_LEVEL})

@@ -62,7 +62,8 @@ function(folio_whole target)
   folio_compile_settings(${target})
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
                         SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  target_link_libraries(${target} PRIVATE Threads::Threads $<$<BOOL:${FOLIO_OPENMP}>:OpenMP::OpenMP_CXX>)
+  target_link_libraries(${target} PRIVATE Threads::Threads $<$<BOOL:${FOLIO_OPENMP}>:OpenMP::OpenMP_CXX>
+                        $<$<BOOL:${FOLIO_CUDA}>:${CMAKE_DL_LIBS}>)
 endfunction()
 
 # folio_isa_folder(name FLAGS ... SOURCES ... LINKS ...): kernels for one instruction set. At least -O2 in every preset, so

@@ -6,6 +6,7 @@
 #include "attention/validate.h"
 #include "cache/check_alignment.h"
 #include "cache/check_tensor.h"
+#include "cuda/attention/planes.h"
 #include "cuda/attention_kernel.h"
 #include "cuda/plan/launch.h"
 #include "cuda/runtime/launch.h"
@@ -98,7 +99,7 @@ Status launch_list(const char* function, const Attention& attention, const Kerne
     return cuda::launch(function, attention.device(), number, blocks, &call, sizeof call, stream);
   cuda::AttendTileCall tiles;
   tiles.call = call;
-  if (Status s = cuda::encode_planes(function, attention.device(), call.args, tiles); !s.is_ok())
+  if (Status s = cuda::encode_planes(attention.device(), tiles); !s.is_ok())
     return s;
   return cuda::launch(function, attention.device(), number, blocks, &tiles, sizeof tiles, stream);
 }
@@ -157,7 +158,6 @@ Status attend_async(const Attention& attention, const AttentionPlan& plan,
   cuda::AttendCall call = lists.layout.call(const_cast<void*>(plan.items), workspace.data);
   call.problem = attention.problem();
   call.args = args;
-  call.stores_spans = lists.stores_spans;
   call.list = lists.layout.few(const_cast<void*>(plan.items));
   if (Status s = launch_list(function, attention, *kernel_entry(attention), call, lists.blocks_few,
                              stream);

@@ -52,6 +52,7 @@ Bytes bytes_of(const Attention& attention) {
   const AttentionLimits& limits = attention.limits();
   if (kernel.device != nullptr) {
     const DeviceLists lists = device_lists(problem, limits, kernel, many_rows_entry(attention));
+    if (!lists.layout.fits) return {memory_bytes_max + 1, memory_bytes_max + 1};
     return {lists.layout.plan_bytes, lists.layout.workspace_bytes};
   }
   const KernelGeometry geometry = kernel.geometry(problem);

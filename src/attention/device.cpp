@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "attention/schedule.h"
 #include "core/run_on.h"
 #include "cpu/features.h"
 #include "cuda/attention_kernel.h"
@@ -54,7 +55,6 @@ DeviceLists device_lists(const AttentionProblem& problem, const AttentionLimits&
     lists.many = many->device->geometry(problem);
     lists.blocks_many = limits.parallelism * many->device->blocks_per_processor(problem);
   }
-  lists.stores_spans = problem.reproducible != Reproducible::per_plan;
   lists.layout = cuda::device_plan_layout(problem, limits, lists.few, lists.many, lists.blocks_few,
                                           lists.blocks_many);
   return lists;

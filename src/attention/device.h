@@ -26,7 +26,6 @@ struct DeviceLists {
   cuda::DeviceGeometry many = {};  ///< rows 0: there is no kernel for many rows
   int32_t blocks_few = 0;
   int32_t blocks_many = 0;
-  bool stores_spans = false;
   cuda::DevicePlanLayout layout = {};
 };
 

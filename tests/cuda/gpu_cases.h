@@ -24,6 +24,10 @@ namespace folio::test {
 
 inline constexpr int64_t gpu_storage_bytes = int64_t{16} << 20;
 inline constexpr int32_t gpu_tile_rows = 64;
+/// The first part of the storage holds the tensor that is stored to.
+inline constexpr int64_t gpu_stored_bytes = int64_t{1} << 20;
+/// What the storage and the grid are drawn from on a GPU and wherever its records are replayed.
+inline constexpr uint64_t gpu_storage_seed = 20240607, gpu_grid_seed = 7;
 
 struct GpuCase {
   std::string name;

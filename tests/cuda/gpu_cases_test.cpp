@@ -8,6 +8,8 @@
 
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "cuda/gpu_emulation.h"
@@ -34,6 +36,9 @@ TEST(GpuCases, run_in_the_emulator_and_cover_every_builder) {
     EXPECT_GE(builders[builder], 3) << builder;
   RecordProperty("cases", static_cast<int>(grid.cases.size()));
   EXPECT_GT(grid.cases.size(), 1000u);
+  std::set<std::string> names;
+  for (const GpuCase& c : grid.cases) names.insert(c.name);
+  EXPECT_EQ(names.size(), grid.cases.size()) << "records are found by their names";
   EXPECT_LT(grid.cases.size(), 10000u) << "five minutes on a GPU";
 }
 

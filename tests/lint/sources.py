@@ -39,7 +39,7 @@ DIRECTION = {
     "src/kernel/": KERNELS + ["kernel/"],
     "src/cpu/": KERNELS + ["kernel/", "cpu/"],
     "src/cuda/": KERNELS + ["kernel/", "cuda/"],
-    "src/no_cuda/": PUBLIC_ATTENTION,
+    "src/no_cuda/": PUBLIC_ATTENTION + ["cuda/runtime/"],
     "src/attention/": KERNELS + ["kernel/", "reference/", "cpu/", "cuda/", "attention/"],
     "include/folio/c/": [],
     "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],

@@ -82,19 +82,20 @@ struct ContinuousKVCache
   /// No limit.
   static constexpr FOLIO_HOST_DEVICE int64_t max_tile_size() { return -1; }
 
-  template <int Width, DType OutputDType = D>
+  /// `Alignment`: as of PagedKVCache::load.
+  template <int Width, DType OutputDType = D, int Alignment = 0>
     requires detail::output_type_is_supported<OutputDType>
   FOLIO_HOST_DEVICE constexpr Vec<element_t<OutputDType>, Width> load(int64_t bs, int64_t head_idx,
                                                                       int64_t tok_idx,
                                                                       int64_t head_dim_idx) const {
-    return detail::convert_elements<OutputDType, D>(
-        detail::load_elements<Width>(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx)));
+    return detail::convert_elements<OutputDType, D>(detail::load_elements<Width, Alignment>(
+        block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx)));
   }
-  template <int Width>
+  template <int Width, int Alignment = 0>
   FOLIO_HOST_DEVICE constexpr void store(int64_t bs, int64_t head_idx, int64_t tok_idx,
                                          int64_t head_dim_idx,
                                          const Vec<element_type, Width>& val) const {
-    detail::store_elements(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx), val);
+    detail::store_elements<Alignment>(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx), val);
   }
 
   template <int TileSize>

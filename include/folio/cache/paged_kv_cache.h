@@ -108,34 +108,31 @@ struct PagedKVCache
   static constexpr FOLIO_HOST_DEVICE int64_t max_tile_size() { return PageSize; }
 
   /// `Width` consecutive elements of a head. A quantised cache multiplies each by its own scale in
-  /// float32, then converts.
-  template <int Width, DType OutputDType = D>
+  /// float32, then converts. On a device one access of up to 16 bytes where the address is a
+  /// multiple of it: looked at, unless `Alignment`, in bytes, promises it.
+  template <int Width, DType OutputDType = D, int Alignment = 0>
     requires detail::output_type_is_supported<OutputDType> &&
              detail::quantised_load_has_another_output_type<OutputDType, D, ScaleDType>
   FOLIO_HOST_DEVICE constexpr Vec<element_t<OutputDType>, Width> load(int64_t bs, int64_t head_idx,
                                                                       int64_t tok_idx,
                                                                       int64_t head_dim_idx) const {
-    const auto stored =
-        detail::load_elements<Width>(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx));
+    const auto stored = detail::load_elements<Width, Alignment>(
+        block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx));
     if constexpr (quantization_enabled) {
-      Vec<element_t<OutputDType>, Width> out;
       const scale_type* scale = scales_block_paged_ptr(bs, tok_idx, head_idx);
-      if (scale == nullptr) return out;
-      for (int i = 0; i < Width; ++i) {
-        const float factor = to_float(scale[(head_dim_idx + i) / QuantizationGranularity]);
-        out[i] = from_float<element_t<OutputDType>>(to_float(stored[i]) * factor);
-      }
-      return out;
+      if (scale == nullptr) return {};
+      return detail::scale_elements<element_t<OutputDType>, QuantizationGranularity>(stored, scale,
+                                                                                     head_dim_idx);
     } else {
       return detail::convert_elements<OutputDType, D>(stored);
     }
   }
   /// Writes elements of the storage type; a quantised cache's are quantised by the caller.
-  template <int Width>
+  template <int Width, int Alignment = 0>
   FOLIO_HOST_DEVICE constexpr void store(int64_t bs, int64_t head_idx, int64_t tok_idx,
                                          int64_t head_dim_idx,
                                          const Vec<element_type, Width>& val) const {
-    detail::store_elements(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx), val);
+    detail::store_elements<Alignment>(block_paged_ptr<1>(bs, tok_idx, head_idx, head_dim_idx), val);
   }
   /// Elements as stored, without their scales.
   template <int Width>

@@ -9,7 +9,11 @@
 
 #include <cstdint>
 
+#include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
+#include "folio/tma/barrier.h"
+#include "folio/tma/swizzle.h"
+#include "folio/tma/tensor_map.h"
 
 namespace folio::inline v1 {
 
@@ -44,6 +48,12 @@ concept TileGeometry =
     pair_of_ctas_halves_the_tile<BN, PageSize, PairCta>;
 
 }  // namespace detail
+
+/// What becomes of the pieces of a tile that a copy is not asked for.
+enum class RestOfTile : uint8_t {
+  skip = 0,  ///< shared memory keeps what it has
+  zero = 1,  ///< zeros, by copies of what is out of bounds: all bytes of the tile arrive
+};
 
 /// The first row of each piece of a tile of BN keys. `rows` covers all of BN, also in a CTA of a
 /// pair (V needs them all). Pieces in unassigned pages have row num_kv_rows: out of bounds, zero
@@ -94,6 +104,102 @@ struct PagedRowIndices {
     constexpr int first = PairCta && !IsLeader && num_pages > 1 ? num_k_pages : 0;
     const int rest = valid_pages - first;
     return rest < 0 ? 0 : rest > num_k_pages ? num_k_pages : rest;
+  }
+
+  // ---- copies by the map of create_tma_tile<Mode, tile rows>, one per piece and chunk of columns
+
+  /// Keys of this CTA's K tile, and of each of `SubTiles` parts of its V tile.
+  static constexpr int k_tile_rows = PairCta ? BN / 2 : BN;
+  template <int SubTiles>
+  static constexpr int v_tile_rows = BN / SubTiles;
+  /// Bytes that the barrier is told of `pieces` pieces of `Rows` keys.
+  template <DType D, tma::Swizzle Mode, int Depth, int Rows>
+  FOLIO_HOST_DEVICE static constexpr uint32_t tma_bytes(int pieces) {
+    constexpr int chunk = tma::swizzle_granularity(D, Mode);
+    constexpr int piece = Rows * ((Depth + chunk - 1) / chunk * chunk) * (bit_width(D) / 8);
+    return static_cast<uint32_t>(pieces * piece);
+  }
+  template <DType D, tma::Swizzle Mode, int Depth>
+  FOLIO_HOST_DEVICE static constexpr uint32_t tma_k_bytes(int pieces = num_k_pages) {
+    return tma_bytes<D, Mode, Depth, k_page_rows>(pieces);
+  }
+  template <DType D, tma::Swizzle Mode, int Depth, int SubTiles = 1>
+  FOLIO_HOST_DEVICE static constexpr uint32_t tma_v_bytes(
+      int pieces = detail::num_sub(v_tile_rows<SubTiles>, PageSize)) {
+    return tma_bytes<D, Mode, Depth, detail::sub_rows(v_tile_rows<SubTiles>, PageSize)>(pieces);
+  }
+
+  /// K of head `kv_head`: columns [depth_offset, + Depth) of the first `pieces` pieces of this CTA,
+  /// chunk after chunk, each over SmemRows rows of shared memory from `to` on. By one thread.
+  /// Pieces in unassigned pages come as zeros. The barrier is told of tma_k_bytes(pieces).
+  template <DType D, tma::Swizzle Mode, int Depth, int SmemRows = k_tile_rows, class Machine>
+  FOLIO_DEVICE_FUNCTION void tma_copy_k(Machine& t, const typename Machine::TileMap& map,
+                                        uint32_t to, SharedMemBarrier barrier, int32_t kv_head,
+                                        int32_t depth_offset = 0, int pieces = num_k_pages) const {
+    const auto row = [&](int i) { return static_cast<int32_t>(k_row(i)); };
+    copy_pieces<D, Mode, Depth, SmemRows, k_page_rows, num_k_pages>(
+        t, map, to, barrier, {kv_head, depth_offset}, pieces, RestOfTile::skip, row);
+  }
+  /// V of part `sub_tile` of the keys, which SubTiles parts share evenly: each CTA of a pair loads
+  /// all keys. With RestOfTile::zero all pieces' bytes arrive, those from `pieces` on as zeros,
+  /// which P * V needs: 0 * NaN is NaN. The barrier is told of tma_v_bytes of what arrives.
+  template <DType D, tma::Swizzle Mode, int Depth, int SubTiles = 1, class Machine>
+  FOLIO_DEVICE_FUNCTION void tma_copy_v(
+      Machine& t, const typename Machine::TileMap& map, uint32_t to, SharedMemBarrier barrier,
+      int32_t kv_head, int32_t depth_offset = 0,
+      int pieces = detail::num_sub(v_tile_rows<SubTiles>, PageSize),
+      RestOfTile rest = RestOfTile::skip, int sub_tile = 0) const {
+    constexpr int tile_rows = v_tile_rows<SubTiles>;
+    constexpr int count = detail::num_sub(tile_rows, PageSize);
+    static_assert(BN % SubTiles == 0 && (num_pages % SubTiles == 0 || num_pages == 1),
+                  "tma_copy_v: sub-tiles are whole pieces, or parts of one page");
+    const auto row = [&](int i) {
+      if constexpr (num_pages == 1) {
+        return static_cast<int32_t>(get_row(static_cast<uint32_t>(sub_tile * tile_rows)));
+      } else {
+        return static_cast<int32_t>(piece_row(sub_tile * count + i));
+      }
+    };
+    copy_pieces<D, Mode, Depth, tile_rows, detail::sub_rows(tile_rows, PageSize), count>(
+        t, map, to, barrier, {kv_head, depth_offset}, pieces, rest, row);
+  }
+
+ private:
+  struct Columns {
+    int32_t head, first;
+  };
+  /// rows[i] by comparisons: an index that is no constant would put all rows into local memory.
+  FOLIO_HOST_DEVICE constexpr uint32_t piece_row(int i) const {
+    uint32_t row = rows[0];
+    FOLIO_UNROLL
+    for (int k = 1; k < num_pages; ++k) row = i == k ? rows[k] : row;
+    return row;
+  }
+  template <DType D, tma::Swizzle Mode, int Depth, int SmemRows, int Rows, int Count, class Machine,
+            class RowOf>
+  FOLIO_DEVICE_FUNCTION static void copy_pieces(Machine& t, const typename Machine::TileMap& map,
+                                                uint32_t to, SharedMemBarrier barrier,
+                                                Columns columns, int pieces, RestOfTile rest,
+                                                RowOf row_of) {
+    constexpr int chunk = tma::swizzle_granularity(D, Mode);
+    constexpr int chunks = (Depth + chunk - 1) / chunk;
+    constexpr int chunk_bytes = chunk * (bit_width(D) / 8);
+    static_assert(SmemRows >= Rows * Count, "the tile's rows fit into shared memory's");
+    static_assert(Rows * chunk_bytes % 128 == 0 || (Count == 1 && chunks == 1),
+                  "boxes begin at multiples of 128 bytes");
+    FOLIO_UNROLL
+    for (int i = 0; i < Count; ++i) {
+      const bool is_asked = i < pieces;
+      if (!is_asked && rest == RestOfTile::skip) continue;
+      // All rows of a box that begins so far in front of row 0 are out of bounds.
+      const int32_t row = is_asked ? row_of(i) : -Rows;
+      FOLIO_UNROLL
+      for (int j = 0; j < chunks; ++j) {
+        const tma::Coordinates<3> at{{columns.first + j * chunk, columns.head, row}};
+        const auto offset = static_cast<uint32_t>((j * SmemRows + i * Rows) * chunk_bytes);
+        t.template copy_tile<3>(map, at, to + offset, barrier.address);
+      }
+    }
   }
 };
 

@@ -11,6 +11,16 @@
 #define FOLIO_HOST_DEVICE
 #endif
 
+/// Marks code that is written against a machine, a thread of a kernel that is a parameter: device
+/// code with nvcc, elsewhere host code, for the emulator. The loop behind FOLIO_UNROLL is unrolled.
+#ifdef __CUDACC__
+#define FOLIO_DEVICE_FUNCTION __device__ __forceinline__
+#define FOLIO_UNROLL _Pragma("unroll")
+#else
+#define FOLIO_DEVICE_FUNCTION inline
+#define FOLIO_UNROLL
+#endif
+
 /// Marks functions that ISA objects may use: never emitted out of line, so no weak symbol compiled
 /// for a wider instruction set can be picked by the linker for baseline callers. Such functions
 /// call only functions marked alike.

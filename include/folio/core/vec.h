@@ -2,6 +2,7 @@
 /// folio/core/vec.h: a fixed number of elements passed by value, the seeds' SIMD[T, w].
 #pragma once
 
+#include "folio/core/convert.h"
 #include "folio/core/element.h"
 
 namespace folio::inline v1 {
@@ -26,11 +27,19 @@ struct Vec {
 };
 
 /// Each lane through float: exact widening, then round to nearest even with the target type's
-/// overflow rule.
+/// overflow rule. In pairs, which devices convert at once.
 template <class To, class From, int W>
 FOLIO_HOST_DEVICE constexpr Vec<To, W> cast(const Vec<From, W>& from) {
   Vec<To, W> to;
-  for (int i = 0; i < W; ++i) to.lane[i] = from_float<To>(to_float(from.lane[i]));
+  for (int i = 0; i < W; i += 2) {
+    const int next = i + 1 < W ? i + 1 : i;
+    float values[2] = {};
+    To elements[2] = {};
+    detail::floats_of(from.lane[i], from.lane[next], values);
+    detail::elements_of(values[0], values[1], elements);
+    to.lane[i] = elements[0];
+    to.lane[next] = elements[next - i];
+  }
   return to;
 }
 

@@ -2,9 +2,10 @@
 /// folio/tma/encode.h: from the description of a tensor map to the 128 bytes that a kernel is
 /// given.
 ///
-/// Target folio::cuda, apart from folio::folio. It needs no CUDA toolkit to build and no driver to
-/// load: the driver's entry points are looked up in libcuda.so.1 when `encode` is first called. A
-/// kernel takes the object as a `const __grid_constant__` argument.
+/// Needs no CUDA toolkit to build and no driver to load: the driver's entry points are looked up in
+/// libcuda.so.1 when `encode` is first called. A kernel takes the object as a
+/// `const __grid_constant__` argument. Programs link folio::folio, or folio::cuda, which silences a
+/// remark of g++ on this header's alignment.
 ///
 /// Errors: invalid_argument for whatever check() refuses, before anything reaches the driver, and
 /// for a device that is no CUDA device;

@@ -5,6 +5,12 @@
 /// The functions of tma/ that make descriptions are pure: constexpr, host and device, on numbers
 /// alone; addresses are never dereferenced. What cannot be described comes back as a description
 /// whose check() says why, and which nothing encodes.
+///
+/// A tile's async_* members are its device side. Their `Machine` is a thread of a kernel (see
+/// barrier.h); one thread calls for a whole tile. `encoded` is the tile's map as the machine reads
+/// it: encode(tile) on a GPU, emulator::encode(tile.map) in the emulator. Addresses in shared
+/// memory are multiples of layout.alignment(); of what was written there by ordinary stores,
+/// t.fence_async() comes between those and a copy.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +18,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 #include "folio/core/status.h"
+#include "folio/tma/barrier.h"
 #include "folio/tma/swizzle.h"
 #include "folio/tma/tensor_map.h"
 #include "folio/tma/tile_layout.h"
@@ -88,6 +95,113 @@ struct TMATensorTile {
     return describe(function, fault());
   }
   bool operator==(const TMATensorTile&) const = default;
+
+  /// Bytes that async_copy reports to its barrier: whole boxes, out of bounds or not.
+  FOLIO_HOST_DEVICE constexpr uint32_t copied_bytes() const {
+    return static_cast<uint32_t>(layout.bytes());
+  }
+  /// Brings the map near, once, before it is first used.
+  template <class Machine>
+  FOLIO_DEVICE_FUNCTION static void prefetch_descriptor(Machine& t,
+                                                        const typename Machine::TileMap& encoded) {
+    t.prefetch_map(encoded);
+  }
+  /// The whole tile whose first element is at these coordinates, box by box, chunk after chunk.
+  /// Rows must follow one another: keys in several pages are PagedRowIndices::tma_copy_k's.
+  template <class Machine>
+  FOLIO_DEVICE_FUNCTION void async_copy(Machine& t, const typename Machine::TileMap& encoded,
+                                        uint32_t to, SharedMemBarrier barrier,
+                                        const tma::Coordinates<Rank>& first) const {
+    each_box(first, [&](const tma::Coordinates<Rank>& at, uint32_t offset) {
+      t.template copy_tile<Rank>(encoded, at, to + offset, barrier.address);
+    });
+  }
+  /// The same boxes into the L2 cache only.
+  template <class Machine>
+  FOLIO_DEVICE_FUNCTION void async_prefetch(Machine& t, const typename Machine::TileMap& encoded,
+                                            const tma::Coordinates<Rank>& first) const {
+    each_box(first, [&](const tma::Coordinates<Rank>& at, uint32_t) {
+      t.template prefetch_tile<Rank>(encoded, at);
+    });
+  }
+  /// The way back; what is out of bounds is not written. Completed by commit_group and wait_group.
+  template <class Machine>
+  FOLIO_DEVICE_FUNCTION void async_store(Machine& t, const typename Machine::TileMap& encoded,
+                                         uint32_t from, const tma::Coordinates<Rank>& first) const {
+    each_box(first, [&](const tma::Coordinates<Rank>& at, uint32_t offset) {
+      t.template store_tile<Rank>(encoded, at, from + offset);
+    });
+  }
+  template <class Machine>
+  FOLIO_DEVICE_FUNCTION static void commit_group(Machine& t) {
+    t.commit_stores();
+  }
+  /// All but the last `Pending` groups of this thread have been written.
+  template <int Pending = 0, class Machine>
+  FOLIO_DEVICE_FUNCTION static void wait_group(Machine& t) {
+    t.template wait_stores<Pending>();
+  }
+
+  /// Four rows from column `column` on, one box; rows that are out of bounds read as zero. sm_100.
+  template <class Machine>
+  FOLIO_DEVICE_FUNCTION void async_copy_gather4(Machine& t,
+                                                const typename Machine::TileMap& encoded,
+                                                uint32_t to, SharedMemBarrier barrier,
+                                                int32_t column, int32_t row0, int32_t row1,
+                                                int32_t row2, int32_t row3) const
+    requires(Rank == 2)
+  {
+    t.copy_gather4(encoded, tma::Coordinates<5>{{column, row0, row1, row2, row3}}, to,
+                   barrier.address);
+  }
+  /// All rows of the tile and all its columns: row i is row_of(i), as get_tma_row gives it.
+  template <class Machine, class RowOf>
+  FOLIO_DEVICE_FUNCTION void async_copy_gather4_tile(Machine& t,
+                                                     const typename Machine::TileMap& encoded,
+                                                     uint32_t to, SharedMemBarrier barrier,
+                                                     RowOf row_of) const
+    requires(Rank == 2)
+  {
+    for (int32_t row = 0; row < layout.rows; row += 4) {
+      const int32_t rows[4] = {row_of(row), row_of(row + 1), row_of(row + 2), row_of(row + 3)};
+      for (int32_t group = 0; group < layout.num_chunks(); ++group)
+        async_copy_gather4(t, encoded, to + static_cast<uint32_t>(layout.box_offset(row, group)),
+                           barrier, group * layout.chunk, rows[0], rows[1], rows[2], rows[3]);
+    }
+  }
+
+ private:
+  FOLIO_HOST_DEVICE constexpr int32_t boxes(int i) const {
+    return (tile_shape[i] + box_shape[i] - 1) / box_shape[i];
+  }
+  /// `copy(coordinates, bytes from the tile's start)` of every box.
+  template <class Copy>
+  FOLIO_DEVICE_FUNCTION void each_box(const tma::Coordinates<Rank>& first, Copy copy) const {
+    if constexpr (Rank == 2) {
+      copy(first, 0u);  // a row of scales
+    } else {
+      // Shapes are slowest first: rows, head, columns; head, chunks, rows; and with five
+      // dimensions either pages or blocks of rows in front, of shape[3] rows each.
+      constexpr int chunk_dim = Rank == 3 ? 2 : Rank == 4 ? 1 : 2;
+      constexpr int row_dim = Rank == 4 ? 2 : 0;
+      for (int32_t chunk = 0; chunk < boxes(chunk_dim); ++chunk) {
+        for (int32_t i = 0; i < boxes(row_dim); ++i) {
+          for (int32_t k = 0; k < (Rank == 5 ? boxes(1) : 1); ++k) {
+            tma::Coordinates<Rank> at = first;
+            at.at[Rank - 1 - chunk_dim] += chunk * box_shape[chunk_dim];
+            at.at[Rank - 1 - row_dim] += i * box_shape[row_dim];
+            int32_t row = i * box_shape[row_dim];
+            if constexpr (Rank == 5) {
+              at.at[Rank - 2] += k * box_shape[1];
+              row = (row + k * box_shape[1]) * tile_shape[3];
+            }
+            const int32_t column = Rank == 3 ? chunk : chunk * box_shape[chunk_dim];
+            copy(at, static_cast<uint32_t>(layout.box_offset(row, column)));
+          }
+        }
+      }
+    }
+  }
 };
 
 namespace tma {

@@ -2,12 +2,9 @@
 /// src/cuda/plan/device_plan.h: a step's work list as it lies in device memory, and one layer's
 /// call, as kernels get it.
 ///
-/// plan memory        [DevicePlan][query_offsets][context_lengths][query_positions][key_positions]
-///                    [few: block_tasks, tasks][many: block_tasks, tasks][splits]
-/// workspace          [arrivals, one per split][rows of partials][partials]
-///
-/// The plan kernel writes the first, attention kernels the second. Block `i` of a kernel's grid
-/// does tasks [block_tasks[i], block_tasks[i + 1]) of its list.
+/// Where they lie: plan_layout.h. The plan kernel writes plan memory, attention kernels the
+/// workspace. Block `i` of a kernel's grid does tasks [block_tasks[i], block_tasks[i + 1]) of its
+/// list.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +18,8 @@ namespace folio::cuda {
 
 /// Rows [row_begin, row_end) of one sequence and KV head over spans [span_begin, span_end), spans of
 /// the kernel's span_keys keys at absolute multiples. Row r is query token r / group, q head
-/// head * group + r % group.
+/// head * group + r % group. Spans that none of the rows sees, between sink tokens and a window, are
+/// skipped and have no partial (cuda/attention/live_tiles.h); without any the task writes o = 0.
 struct alignas(16) DeviceTask {
   int32_t sequence = 0;
   int32_t head = 0;
@@ -68,8 +66,8 @@ struct TaskList {
 struct DevicePlan {
   Batch batch = {};           ///< offsets, lengths and positions point into the plan memory
   int32_t num_tasks[2] = {};  ///< of few rows, of many rows
-  int32_t num_splits = 0;
-  int32_t num_partials = 0;
+  int32_t num_splits[2] = {};
+  int32_t num_partials[2] = {};
 };
 
 /// A counter of arrivals between two calls; anything that is not this plus less than the split's

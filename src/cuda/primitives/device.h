@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cuda/primitives/device.h: marks of kernel code, which is one source for GPUs and for the
-/// emulator on the host.
+/// emulator on the host: those of folio/core/host_device.h.
 #pragma once
 
-#ifdef __CUDACC__
-#define FOLIO_DEVICE __device__ __forceinline__
-#define FOLIO_UNROLL _Pragma("unroll")
-#else
-#define FOLIO_DEVICE inline
-#define FOLIO_UNROLL
-#endif
+#include "folio/core/host_device.h"
+
+// Shorter, and not in public headers: folio/c/folio.h has an enumerator of the name.
+#define FOLIO_DEVICE FOLIO_DEVICE_FUNCTION

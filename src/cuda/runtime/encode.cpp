@@ -36,6 +36,8 @@ Result<EncodedTensorMap> encode(const TensorMap& map, Device device) noexcept {
   const Result<const cuda::Driver*> found = cuda::driver("encode");
   if (!found) return found.error();
   const cuda::Driver& driver = **found;
+  if (driver.tensor_map_encode_tiled == nullptr)
+    return cuda::Driver::lacks("encode", "cuTensorMapEncodeTiled");
   int id = 0;
   if (const int result = driver.device_get(&id, device.index); result != 0)
     return driver.failure("encode", "cuDeviceGet", result);
