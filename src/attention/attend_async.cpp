@@ -6,6 +6,7 @@
 #include "attention/validate.h"
 #include "cache/check_alignment.h"
 #include "cache/check_tensor.h"
+#include "cuda/attention/planes.h"
 #include "cuda/attention_kernel.h"
 #include "cuda/plan/launch.h"
 #include "cuda/runtime/launch.h"
@@ -98,7 +99,7 @@ Status launch_list(const char* function, const Attention& attention, const Kerne
     return cuda::launch(function, attention.device(), number, blocks, &call, sizeof call, stream);
   cuda::AttendTileCall tiles;
   tiles.call = call;
-  if (Status s = cuda::encode_planes(function, attention.device(), call.args, tiles); !s.is_ok())
+  if (Status s = cuda::encode_planes(attention.device(), tiles); !s.is_ok())
     return s;
   return cuda::launch(function, attention.device(), number, blocks, &tiles, sizeof tiles, stream);
 }

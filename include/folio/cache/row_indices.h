@@ -133,9 +133,9 @@ struct PagedRowIndices {
   /// chunk after chunk, each over SmemRows rows of shared memory from `to` on. By one thread.
   /// Pieces in unassigned pages come as zeros. The barrier is told of tma_k_bytes(pieces).
   template <DType D, tma::Swizzle Mode, int Depth, int SmemRows = k_tile_rows, class Machine>
-  FOLIO_DEVICE void tma_copy_k(Machine& t, const typename Machine::TileMap& map, uint32_t to,
-                               SharedMemBarrier barrier, int32_t kv_head, int32_t depth_offset = 0,
-                               int pieces = num_k_pages) const {
+  FOLIO_DEVICE_FUNCTION void tma_copy_k(Machine& t, const typename Machine::TileMap& map,
+                                        uint32_t to, SharedMemBarrier barrier, int32_t kv_head,
+                                        int32_t depth_offset = 0, int pieces = num_k_pages) const {
     const auto row = [&](int i) { return static_cast<int32_t>(k_row(i)); };
     copy_pieces<D, Mode, Depth, SmemRows, k_page_rows, num_k_pages>(
         t, map, to, barrier, {kv_head, depth_offset}, pieces, RestOfTile::skip, row);
@@ -144,10 +144,11 @@ struct PagedRowIndices {
   /// all keys. With RestOfTile::zero all pieces' bytes arrive, those from `pieces` on as zeros,
   /// which P * V needs: 0 * NaN is NaN. The barrier is told of tma_v_bytes of what arrives.
   template <DType D, tma::Swizzle Mode, int Depth, int SubTiles = 1, class Machine>
-  FOLIO_DEVICE void tma_copy_v(Machine& t, const typename Machine::TileMap& map, uint32_t to,
-                               SharedMemBarrier barrier, int32_t kv_head, int32_t depth_offset = 0,
-                               int pieces = detail::num_sub(v_tile_rows<SubTiles>, PageSize),
-                               RestOfTile rest = RestOfTile::skip, int sub_tile = 0) const {
+  FOLIO_DEVICE_FUNCTION void tma_copy_v(
+      Machine& t, const typename Machine::TileMap& map, uint32_t to, SharedMemBarrier barrier,
+      int32_t kv_head, int32_t depth_offset = 0,
+      int pieces = detail::num_sub(v_tile_rows<SubTiles>, PageSize),
+      RestOfTile rest = RestOfTile::skip, int sub_tile = 0) const {
     constexpr int tile_rows = v_tile_rows<SubTiles>;
     constexpr int count = detail::num_sub(tile_rows, PageSize);
     static_assert(BN % SubTiles == 0 && (num_pages % SubTiles == 0 || num_pages == 1),
@@ -176,9 +177,10 @@ struct PagedRowIndices {
   }
   template <DType D, tma::Swizzle Mode, int Depth, int SmemRows, int Rows, int Count, class Machine,
             class RowOf>
-  FOLIO_DEVICE static void copy_pieces(Machine& t, const typename Machine::TileMap& map,
-                                       uint32_t to, SharedMemBarrier barrier, Columns columns,
-                                       int pieces, RestOfTile rest, RowOf row_of) {
+  FOLIO_DEVICE_FUNCTION static void copy_pieces(Machine& t, const typename Machine::TileMap& map,
+                                                uint32_t to, SharedMemBarrier barrier,
+                                                Columns columns, int pieces, RestOfTile rest,
+                                                RowOf row_of) {
     constexpr int chunk = tma::swizzle_granularity(D, Mode);
     constexpr int chunks = (Depth + chunk - 1) / chunk;
     constexpr int chunk_bytes = chunk * (bit_width(D) / 8);

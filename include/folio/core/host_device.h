@@ -14,10 +14,10 @@
 /// Marks code that is written against a machine, a thread of a kernel that is a parameter: device
 /// code with nvcc, elsewhere host code, for the emulator. The loop behind FOLIO_UNROLL is unrolled.
 #ifdef __CUDACC__
-#define FOLIO_DEVICE __device__ __forceinline__
+#define FOLIO_DEVICE_FUNCTION __device__ __forceinline__
 #define FOLIO_UNROLL _Pragma("unroll")
 #else
-#define FOLIO_DEVICE inline
+#define FOLIO_DEVICE_FUNCTION inline
 #define FOLIO_UNROLL
 #endif
 

@@ -24,26 +24,26 @@ struct SharedMemBarrier {
   }
   /// One thread, before all others; then `fence_init`, then the block waits for that thread.
   template <class Machine>
-  FOLIO_DEVICE void init(Machine& t, uint32_t arrivals = 1) const {
+  FOLIO_DEVICE_FUNCTION void init(Machine& t, uint32_t arrivals = 1) const {
     t.init_barrier(address, arrivals);
   }
   /// Once after the last `init`: makes barriers known to copies.
   template <class Machine>
-  FOLIO_DEVICE static void fence_init(Machine& t) {
+  FOLIO_DEVICE_FUNCTION static void fence_init(Machine& t) {
     t.fence_barriers();
   }
   /// Arrives, and makes the open phase wait for so many bytes of copies.
   template <class Machine>
-  FOLIO_DEVICE void expect_bytes(Machine& t, uint32_t count) const {
+  FOLIO_DEVICE_FUNCTION void expect_bytes(Machine& t, uint32_t count) const {
     t.arrive_expecting(address, count);
   }
   template <class Machine>
-  FOLIO_DEVICE void arrive(Machine& t) const {
+  FOLIO_DEVICE_FUNCTION void arrive(Machine& t) const {
     t.arrive(address);
   }
   /// Returns when the phase of this parity has completed: what its copies brought can be read.
   template <class Machine>
-  FOLIO_DEVICE void wait(Machine& t, uint32_t parity) const {
+  FOLIO_DEVICE_FUNCTION void wait(Machine& t, uint32_t parity) const {
     t.wait(address, parity);
   }
 };

@@ -72,6 +72,14 @@ struct RaggedTMA3DTile {
     return describe(function, fault());
   }
 
+  /// Where a copy begins whose first `length` rows are those from row `start` of the tensor on, and
+  /// whose other rows are out of bounds. length <= rows of a copy, start + length <= rows of the
+  /// tensor.
+  FOLIO_HOST_DEVICE static constexpr tma::Coordinates<5> clipped(int64_t start, int32_t length,
+                                                                 int32_t head, int32_t column) {
+    return {{column, head, static_cast<int32_t>(row_extent) - length,
+             static_cast<int32_t>(start) + length, static_cast<int32_t>(row_extent)}};
+  }
   /// Rows of a sequence in one copy, BM / group.
   FOLIO_HOST_DEVICE constexpr int32_t sequence_rows() const { return map.box[2]; }
   FOLIO_HOST_DEVICE constexpr bool clips_in_one_copy(const tma::RaggedRows& rows) const {
@@ -101,9 +109,9 @@ struct RaggedTMA3DTile {
   /// The device side, as TMATensorTile's: all columns of the tile, rows outside of the sequence as
   /// zero. Requires clips_in_one_copy.
   template <class Machine>
-  FOLIO_DEVICE void async_copy(Machine& t, const typename Machine::TileMap& tensor_map, uint32_t to,
-                               SharedMemBarrier barrier, const tma::RaggedRows& rows,
-                               int32_t head_group) const {
+  FOLIO_DEVICE_FUNCTION void async_copy(Machine& t, const typename Machine::TileMap& tensor_map,
+                                        uint32_t to, SharedMemBarrier barrier,
+                                        const tma::RaggedRows& rows, int32_t head_group) const {
     for (int32_t chunk = 0; chunk < layout.num_chunks(); ++chunk)
       t.template copy_tile<5>(tensor_map, coordinates(rows, head_group, chunk),
                               to + static_cast<uint32_t>(layout.box_offset(0, chunk)),
@@ -111,9 +119,9 @@ struct RaggedTMA3DTile {
   }
   /// The way back: rows outside of the sequence are not written.
   template <class Machine>
-  FOLIO_DEVICE void async_store(Machine& t, const typename Machine::TileMap& tensor_map,
-                                uint32_t from, const tma::RaggedRows& rows,
-                                int32_t head_group) const {
+  FOLIO_DEVICE_FUNCTION void async_store(Machine& t, const typename Machine::TileMap& tensor_map,
+                                         uint32_t from, const tma::RaggedRows& rows,
+                                         int32_t head_group) const {
     for (int32_t chunk = 0; chunk < layout.num_chunks(); ++chunk)
       t.template store_tile<5>(tensor_map, coordinates(rows, head_group, chunk),
                                from + static_cast<uint32_t>(layout.box_offset(0, chunk)));

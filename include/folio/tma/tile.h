@@ -7,10 +7,10 @@
 /// whose check() says why, and which nothing encodes.
 ///
 /// A tile's async_* members are its device side. Their `Machine` is a thread of a kernel (see
-/// barrier.h); one thread calls for a whole tile. `map` is the tile's map as the machine reads it:
-/// encode(tile) on a GPU, tile.map in the emulator. Addresses in shared memory are multiples of
-/// layout.alignment(); of what was written there by ordinary stores, t.fence_async() comes between
-/// those and a copy.
+/// barrier.h); one thread calls for a whole tile. `encoded` is the tile's map as the machine reads
+/// it: encode(tile) on a GPU, emulator::encode(tile.map) in the emulator. Addresses in shared
+/// memory are multiples of layout.alignment(); of what was written there by ordinary stores,
+/// t.fence_async() comes between those and a copy.
 #pragma once
 
 #include <cstdint>
@@ -102,65 +102,70 @@ struct TMATensorTile {
   }
   /// Brings the map near, once, before it is first used.
   template <class Machine>
-  FOLIO_DEVICE static void prefetch_descriptor(Machine& t, const typename Machine::TileMap& map) {
-    t.prefetch_map(map);
+  FOLIO_DEVICE_FUNCTION static void prefetch_descriptor(Machine& t,
+                                                        const typename Machine::TileMap& encoded) {
+    t.prefetch_map(encoded);
   }
   /// The whole tile whose first element is at these coordinates, box by box, chunk after chunk.
   /// Rows must follow one another: keys in several pages are PagedRowIndices::tma_copy_k's.
   template <class Machine>
-  FOLIO_DEVICE void async_copy(Machine& t, const typename Machine::TileMap& map, uint32_t to,
-                               SharedMemBarrier barrier,
-                               const tma::Coordinates<Rank>& first) const {
+  FOLIO_DEVICE_FUNCTION void async_copy(Machine& t, const typename Machine::TileMap& encoded,
+                                        uint32_t to, SharedMemBarrier barrier,
+                                        const tma::Coordinates<Rank>& first) const {
     each_box(first, [&](const tma::Coordinates<Rank>& at, uint32_t offset) {
-      t.template copy_tile<Rank>(map, at, to + offset, barrier.address);
+      t.template copy_tile<Rank>(encoded, at, to + offset, barrier.address);
     });
   }
   /// The same boxes into the L2 cache only.
   template <class Machine>
-  FOLIO_DEVICE void async_prefetch(Machine& t, const typename Machine::TileMap& map,
-                                   const tma::Coordinates<Rank>& first) const {
+  FOLIO_DEVICE_FUNCTION void async_prefetch(Machine& t, const typename Machine::TileMap& encoded,
+                                            const tma::Coordinates<Rank>& first) const {
     each_box(first, [&](const tma::Coordinates<Rank>& at, uint32_t) {
-      t.template prefetch_tile<Rank>(map, at);
+      t.template prefetch_tile<Rank>(encoded, at);
     });
   }
   /// The way back; what is out of bounds is not written. Completed by commit_group and wait_group.
   template <class Machine>
-  FOLIO_DEVICE void async_store(Machine& t, const typename Machine::TileMap& map, uint32_t from,
-                                const tma::Coordinates<Rank>& first) const {
+  FOLIO_DEVICE_FUNCTION void async_store(Machine& t, const typename Machine::TileMap& encoded,
+                                         uint32_t from, const tma::Coordinates<Rank>& first) const {
     each_box(first, [&](const tma::Coordinates<Rank>& at, uint32_t offset) {
-      t.template store_tile<Rank>(map, at, from + offset);
+      t.template store_tile<Rank>(encoded, at, from + offset);
     });
   }
   template <class Machine>
-  FOLIO_DEVICE static void commit_group(Machine& t) {
+  FOLIO_DEVICE_FUNCTION static void commit_group(Machine& t) {
     t.commit_stores();
   }
   /// All but the last `Pending` groups of this thread have been written.
   template <int Pending = 0, class Machine>
-  FOLIO_DEVICE static void wait_group(Machine& t) {
+  FOLIO_DEVICE_FUNCTION static void wait_group(Machine& t) {
     t.template wait_stores<Pending>();
   }
 
   /// Four rows from column `column` on, one box; rows that are out of bounds read as zero. sm_100.
   template <class Machine>
-  FOLIO_DEVICE void async_copy_gather4(Machine& t, const typename Machine::TileMap& map,
-                                       uint32_t to, SharedMemBarrier barrier, int32_t column,
-                                       int32_t row0, int32_t row1, int32_t row2, int32_t row3) const
+  FOLIO_DEVICE_FUNCTION void async_copy_gather4(Machine& t,
+                                                const typename Machine::TileMap& encoded,
+                                                uint32_t to, SharedMemBarrier barrier,
+                                                int32_t column, int32_t row0, int32_t row1,
+                                                int32_t row2, int32_t row3) const
     requires(Rank == 2)
   {
-    t.copy_gather4(map, tma::Coordinates<5>{{column, row0, row1, row2, row3}}, to, barrier.address);
+    t.copy_gather4(encoded, tma::Coordinates<5>{{column, row0, row1, row2, row3}}, to,
+                   barrier.address);
   }
   /// All rows of the tile and all its columns: row i is row_of(i), as get_tma_row gives it.
   template <class Machine, class RowOf>
-  FOLIO_DEVICE void async_copy_gather4_tile(Machine& t, const typename Machine::TileMap& map,
-                                            uint32_t to, SharedMemBarrier barrier,
-                                            RowOf row_of) const
+  FOLIO_DEVICE_FUNCTION void async_copy_gather4_tile(Machine& t,
+                                                     const typename Machine::TileMap& encoded,
+                                                     uint32_t to, SharedMemBarrier barrier,
+                                                     RowOf row_of) const
     requires(Rank == 2)
   {
     for (int32_t row = 0; row < layout.rows; row += 4) {
       const int32_t rows[4] = {row_of(row), row_of(row + 1), row_of(row + 2), row_of(row + 3)};
       for (int32_t group = 0; group < layout.num_chunks(); ++group)
-        async_copy_gather4(t, map, to + static_cast<uint32_t>(layout.box_offset(row, group)),
+        async_copy_gather4(t, encoded, to + static_cast<uint32_t>(layout.box_offset(row, group)),
                            barrier, group * layout.chunk, rows[0], rows[1], rows[2], rows[3]);
     }
   }
@@ -171,7 +176,7 @@ struct TMATensorTile {
   }
   /// `copy(coordinates, bytes from the tile's start)` of every box.
   template <class Copy>
-  FOLIO_DEVICE void each_box(const tma::Coordinates<Rank>& first, Copy copy) const {
+  FOLIO_DEVICE_FUNCTION void each_box(const tma::Coordinates<Rank>& first, Copy copy) const {
     if constexpr (Rank == 2) {
       copy(first, 0u);  // a row of scales
     } else {

@@ -15,9 +15,4 @@ namespace folio::cuda {
                                  const Batch& batch, const DevicePlanLayout& layout,
                                  void* plan_memory, Stream stream) noexcept;
 
-/// Tensor maps of K's and V's planes, for instances that take an AttendTileCall. Errors: what
-/// tma::encode says.
-[[nodiscard]] Status encode_planes(const char* function, Device device, const AttentionArgs& args,
-                                   AttendTileCall& call) noexcept;
-
 }  // namespace folio::cuda

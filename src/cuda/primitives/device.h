@@ -4,3 +4,6 @@
 #pragma once
 
 #include "folio/core/host_device.h"
+
+// Shorter, and not in public headers: folio/c/folio.h has an enumerator of the name.
+#define FOLIO_DEVICE FOLIO_DEVICE_FUNCTION
