@@ -143,7 +143,7 @@ struct DecodeKernel {
   using Config = DecodeConfig<Type, HeadSize, General>;
   static constexpr int threads = Config::threads;
   static constexpr int shared_bytes = Config::shared_bytes;
-  static constexpr int blocks_per_processor = 2;
+  static constexpr int blocks_per_processor = decode_blocks_per_processor<HeadSize>;
   using Args = AttendCall;
 
   template <class Thread>

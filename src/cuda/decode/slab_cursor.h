@@ -10,11 +10,11 @@
 
 namespace folio::cuda {
 
-/// K and V of a call: what every loader asks of them.
+/// Page ids that K and V of a call have: entries below lie in a page. -1 never does.
 FOLIO_DEVICE uint32_t common_pages(const AttentionArgs& args) {
   const int64_t pages =
       args.key.num_pages < args.value.num_pages ? args.key.num_pages : args.value.num_pages;
-  return static_cast<uint32_t>(pages);
+  return static_cast<uint32_t>(pages < UINT32_MAX ? pages : UINT32_MAX);
 }
 
 template <class Config, class Thread>
