@@ -2,8 +2,8 @@
 /// src/cuda/prefill/attend_tile.h: the rows of a warp against one tile of keys: scores, softmax,
 /// values, by m16n8k16.
 ///
-/// A thread has rows lane / 4 and lane / 4 + 8 of each band, and of every 8 columns two: C fragments. Whatever a
-/// row adds up, it does so in an order that its own keys alone decide.
+/// A thread has rows lane / 4 and lane / 4 + 8 of each band, and of every 8 columns two: C
+/// fragments. Whatever a row adds up, it does so in an order that its own keys alone decide.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ struct Queries {
     return t.shared_base() + Config::q_at +
            static_cast<uint32_t>((band * steps + k) * Config::threads + t.thread()) * 16;
   }
-  /// Of the thread's rows of a band. `sign`: bits that turn the sign of both numbers of a pair, or none.
+  /// Of the thread's rows of a band. `sign`: bits that turn the sign of both numbers of a pair, or
+  /// none.
   template <class Thread>
   FOLIO_DEVICE void load(Thread& t, const AttendCall& call, const TaskRecord& task, int band,
                          int first_row, uint32_t sign) {
