@@ -100,7 +100,7 @@ class TaskRunner {
     for (int band = 0; band < Config::bands; ++band)
       q.load(t, call, record_of<Config>(t), band, row_of(band, 0), is_turned ? 0x80008000u : 0u);
     t.sync_block();
-    copy_tile<Config>(t, call, 0, 0);
+    copy_tile<Config>(t, 0, 0);
     t.commit_copies();
     find(range, range.template next<Config>(range.first), 1, entry);
 
@@ -109,7 +109,7 @@ class TaskRunner {
       t.template wait_copies<0>();
       t.sync_block();  // this tile is there, the one before has been read by all
       const int32_t after = range.template next<Config>(tile);
-      if (after < range.end) copy_tile<Config>(t, call, next_slot(slot), stage ^ 1);
+      if (after < range.end) copy_tile<Config>(t, next_slot(slot), stage ^ 1);
       t.commit_copies();
       find(range, range.template next<Config>(after), next_slot(next_slot(slot)), entry);
       attend(q, factor, tile, slot, stage, state);
