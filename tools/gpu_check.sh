@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tools/gpu_check.sh --build FOLDER [PROGRAM ...]: builds what runs on a GPU machine (gpu_check, gpu_kernels; without names, both)
-#     into FOLDER. Needs nvcc, no GPU. FOLIO_CUDA_ARCHITECTURES names others than 90a.
+# tools/gpu_check.sh --build FOLDER [PROGRAM ...]: builds what runs on a GPU machine (gpu_check, gpu_kernels, gpu_bench; without
+#     names, all) into FOLDER. Needs nvcc, no GPU. FOLIO_CUDA_ARCHITECTURES names others than 90a.
 # tools/gpu_check.sh [--programs FOLDER] [--out FOLDER] [--each SECONDS] [--dry-run] [STAGE ...]: runs the stages on this machine's GPU,
 #     within ten minutes, at most eight files in --out (default build/gpu_check/out). --each bounds every stage further; --dry-run asks
 #     for no GPU. Without --programs it builds into build/gpu_check.
@@ -24,12 +24,12 @@ primitives | 40 | primitives.jsonl  | $programs/gpu_check primitives $out/primit
 tiles      | 60 | primitives.jsonl  | $programs/gpu_check tiles $out/primitives.jsonl
 cases      | 90 | cases.jsonl       | $programs/gpu_kernels cases plain $out/cases.jsonl
 tma_cases  | 50 | cases.jsonl       | $programs/gpu_kernels cases tma $out/cases.jsonl
-roofs      | 20 | bench.jsonl       | $programs/gpu_kernels roofs $out/bench.jsonl
-bench      | 90 | bench.jsonl       | $programs/gpu_kernels bench $out/bench.jsonl
+roofs      | 20 | bench.jsonl       | $programs/gpu_check roofs $out/bench.jsonl
+bench      | 90 | bench.jsonl       | $programs/gpu_bench $out/bench.jsonl
 memcheck   | 30 | sanitizer.txt     | compute-sanitizer --tool memcheck --error-exitcode 1 $programs/gpu_kernels smallest
 racecheck  | 30 | sanitizer.txt     | compute-sanitizer --tool racecheck --error-exitcode 1 $programs/gpu_kernels smallest
 synccheck  | 30 | sanitizer.txt     | compute-sanitizer --tool synccheck --error-exitcode 1 $programs/gpu_kernels smallest
-ncu        | 50 | ncu.txt           | ncu --clock-control none --set full --launch-count 2 $programs/gpu_kernels profile
+ncu        | 50 | ncu.txt           | ncu --clock-control none --set full --launch-count 2 $programs/gpu_bench profile
 END
 }
 seconds_of_run=580
@@ -59,25 +59,28 @@ compile_gpu_check() {
     src/cuda/runtime/driver.cpp src/cuda/runtime/encode.cpp -ldl -o "$1/gpu_check" || exit 2
 }
 
-# Through the ordinary build, with the kernels in the library: what runs is what is shipped.
-build_gpu_kernels() {
-  cmake -S . -B build/gpu_kernels -DCMAKE_BUILD_TYPE=Release -DFOLIO_CUDA_KERNELS=ON \
-    "-DFOLIO_CUDA_ARCHITECTURES=$(echo "$architectures" | tr ' ' ';')" || exit 2
-  cmake --build build/gpu_kernels --target gpu_kernels --parallel "${FOLIO_JOBS:-2}" || exit 2
-  cp build/gpu_kernels/bench/gpu_kernels "$1/gpu_kernels"
+# Through the ordinary build, with the kernels in the library: what runs is what is shipped. No library of this machine is needed there
+# beyond C's.
+build_with_kernels() {
+  cmake -S . -B build/gpu_kernels -DCMAKE_BUILD_TYPE=Release -DFOLIO_CUDA_KERNELS=ON -DFOLIO_OPENMP=OFF -DFOLIO_BUILD_CLI=OFF \
+    "-DFOLIO_CUDA_ARCHITECTURES=$(echo "$architectures" | tr ' ' ';')" \
+    "-DCMAKE_EXE_LINKER_FLAGS=-static-libstdc++ -static-libgcc" >build/gpu_kernels.log || exit 2
+  cmake --build build/gpu_kernels --target "$2" --parallel "${FOLIO_JOBS:-2}" || exit 2
+  cp "build/gpu_kernels/$3/$2" "$1/$2"
 }
 
 build() {
   folder=$1
   shift
-  [ $# -gt 0 ] || set -- gpu_check gpu_kernels
+  [ $# -gt 0 ] || set -- gpu_check gpu_kernels gpu_bench
   architectures=${FOLIO_CUDA_ARCHITECTURES:-90a}
-  mkdir -p "$folder"
+  mkdir -p "$folder" build
   for program in "$@"; do
     case $program in
       gpu_check) compile_gpu_check "$folder" ;;
-      gpu_kernels) build_gpu_kernels "$folder" ;;
-      *) echo "gpu_check: programs are gpu_check and gpu_kernels, got $program" >&2; exit 2 ;;
+      gpu_kernels) build_with_kernels "$folder" gpu_kernels tests/cuda ;;
+      gpu_bench) build_with_kernels "$folder" gpu_bench bench ;;
+      *) echo "gpu_check: programs are gpu_check, gpu_kernels and gpu_bench, got $program" >&2; exit 2 ;;
     esac
   done
   git describe --always --dirty --exclude '*' >"$folder/commit" 2>/dev/null || echo unknown >"$folder/commit"
@@ -155,6 +158,7 @@ run() {
   start=$(date +%s)
   began=$(date -u +%Y-%m-%dT%H:%M:%SZ)
   if [ -f "$programs/commit" ]; then commit=$(cat "$programs/commit"); else commit=unknown; fi
+  export FOLIO_COMMIT="$commit"
   write_summary
   result=0
   stages | sed 's/ *| */|/g' >"$scratch/table"

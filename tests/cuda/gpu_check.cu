@@ -2,7 +2,7 @@
 /// tests/cuda/gpu_check.cu: what a GPU makes of single instructions and copies, recorded line by
 /// line and compared with the emulator. See tools/gpu_check.sh.
 ///
-/// usage: gpu_check machine|maps|primitives|tiles RESULT.jsonl     appends to the file
+/// usage: gpu_check machine|maps|primitives|tiles|roofs RESULT.jsonl     appends to the file
 /// Exit status: 0 all equal, 1 something differs or fails, 77 no GPU that has what is asked for.
 #include <cuda_runtime.h>
 
@@ -14,6 +14,7 @@
 #include "cuda/gpu_machine.cuh"
 #include "cuda/gpu_primitives.cuh"
 #include "cuda/gpu_records.h"
+#include "cuda/gpu_roofs.cuh"
 #include "cuda/gpu_supervise.h"
 #include "cuda/gpu_tiles.cuh"
 
@@ -39,6 +40,8 @@ int run_stage(const std::string& stage, GpuRecords& records, Cases& cases) {
       record_machine(records, cases);
     } else if (stage == "primitives") {
       record_primitives(records, cases, gpu.major);
+    } else if (stage == "roofs") {
+      record_roofs(records, cases);
     } else {
       TileRun run{records, cases, gpu.major >= 10, stage == "maps"};
       run_tiles(run);
@@ -66,8 +69,9 @@ int main_of(const std::string& stage, const char* path) {
 
 int main(int argc, char** argv) {
   const std::string stage = argc == 3 ? argv[1] : "";
-  if (stage != "machine" && stage != "maps" && stage != "primitives" && stage != "tiles") {
-    std::fputs("usage: gpu_check machine|maps|primitives|tiles RESULT.jsonl\n", stderr);
+  if (stage != "machine" && stage != "maps" && stage != "primitives" && stage != "tiles" &&
+      stage != "roofs") {
+    std::fputs("usage: gpu_check machine|maps|primitives|tiles|roofs RESULT.jsonl\n", stderr);
     return 2;
   }
   return folio::test::main_of(stage, argv[2]);

@@ -18,7 +18,9 @@ ORDER = ["machine", "maps", "primitives", "tiles", "cases", "tma_cases", "roofs"
 STAND_IN = """#!/bin/sh
 last=
 for last; do :; done
-what=$(basename "$0")-$1${3:+-$2}
+first=$1
+case $first in */*) first=out ;; esac
+what=$(basename "$0")-$first${3:+-$2}
 case $last in
   */*.jsonl) echo "{\\"stage\\": \\"$what\\"}" >>"$last" ;;
 esac
@@ -35,7 +37,7 @@ esac
 # Runs what it is given, as the tools do.
 TOOL = """#!/bin/sh
 while [ $# -gt 0 ]; do
-  case $1 in */gpu_kernels) break ;; esac
+  case $1 in */gpu_kernels | */gpu_bench) break ;; esac
   shift
 done
 exec "$@"
@@ -51,6 +53,7 @@ class Stages(unittest.TestCase):
         self.programs = self.root / "programs"
         self.tools = self.root / "tools"
         for name, text in [("programs/gpu_check", STAND_IN), ("programs/gpu_kernels", STAND_IN),
+                           ("programs/gpu_bench", STAND_IN),
                            ("tools/compute-sanitizer", TOOL), ("tools/ncu", TOOL)]:
             self.make(name, text)
         (self.programs / "commit").write_text("abc1234\n")
@@ -111,7 +114,7 @@ class Stages(unittest.TestCase):
         self.assertEqual(self.verdicts(), {"tiles": "timed out", "cases": "ok"})
 
     def test_a_stage_that_dies_is_named_and_the_rest_runs(self):
-        done = self.run_stages(faults="gpu_check-tiles:die gpu_kernels-bench:break")
+        done = self.run_stages(faults="gpu_check-tiles:die gpu_bench-out:break")
         self.assertEqual(done.returncode, 1)
         verdicts = self.verdicts()
         self.assertEqual(verdicts.pop("tiles"), "died")

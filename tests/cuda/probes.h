@@ -13,6 +13,7 @@
 
 #include "cuda/primitives/device.h"
 #include "cuda/primitives/machine.h"
+#include "folio/core/host_device.h"
 #include "folio/testing/wgmma.h"
 #include "support/random.h"
 
@@ -42,10 +43,10 @@ struct ProbeBase {
 
 namespace detail {
 
-constexpr uint32_t word_of(float x) { return __builtin_bit_cast(uint32_t, x); }
-constexpr float float_of(uint32_t word) { return __builtin_bit_cast(float, word); }
-FOLIO_DEVICE uint32_t as_word(float x) { return __builtin_bit_cast(uint32_t, x); }
-FOLIO_DEVICE float as_float(uint32_t word) { return __builtin_bit_cast(float, word); }
+FOLIO_HOST_DEVICE constexpr uint32_t word_of(float x) { return __builtin_bit_cast(uint32_t, x); }
+FOLIO_HOST_DEVICE constexpr float float_of(uint32_t word) {
+  return __builtin_bit_cast(float, word);
+}
 
 inline std::vector<uint32_t> random_words(Rng& rng, int count) {
   std::vector<uint32_t> words(static_cast<size_t>(count));
@@ -134,9 +135,9 @@ struct MultiplyProbe : ProbeBase {
     float c[4];
     for (int i = 0; i < 4; ++i) a[i] = t.read(args.in + 4 * t.lane() + i);
     for (int i = 0; i < 2; ++i) b[i] = t.read(args.in + 128 + 2 * t.lane() + i);
-    for (int i = 0; i < 4; ++i) c[i] = detail::as_float(t.read(args.in + 192 + 4 * t.lane() + i));
+    for (int i = 0; i < 4; ++i) c[i] = detail::float_of(t.read(args.in + 192 + 4 * t.lane() + i));
     t.template multiply<Type>(c, a, b[0], b[1]);
-    for (int i = 0; i < 4; ++i) t.store(args.out + 4 * t.lane() + i, detail::as_word(c[i]));
+    for (int i = 0; i < 4; ++i) t.store(args.out + 4 * t.lane() + i, detail::word_of(c[i]));
   }
 };
 
@@ -197,7 +198,7 @@ struct GroupMultiplyProbe : ProbeBase {
       }
       t.commit_multiplies();
       t.template wait_multiplies<0>();
-      for (int i = 0; i < 32; ++i) t.store(args.out + t.thread() * 32 + i, detail::as_word(d[i]));
+      for (int i = 0; i < 32; ++i) t.store(args.out + t.thread() * 32 + i, detail::word_of(d[i]));
     }
   }
 };
@@ -304,28 +305,28 @@ struct PackBf16 : EachBase<2> {
   static constexpr const char* name = "cvt.bf16x2.f32";
   template <class Thread>
   FOLIO_DEVICE static uint32_t of(Thread& t, const uint32_t (&words)[2]) {
-    return t.template pack<DType::bf16>(detail::as_float(words[0]), detail::as_float(words[1]));
+    return t.template pack<DType::bf16>(detail::float_of(words[0]), detail::float_of(words[1]));
   }
 };
 struct PackF16 : EachBase<2> {
   static constexpr const char* name = "cvt.f16x2.f32";
   template <class Thread>
   FOLIO_DEVICE static uint32_t of(Thread& t, const uint32_t (&words)[2]) {
-    return t.template pack<DType::f16>(detail::as_float(words[0]), detail::as_float(words[1]));
+    return t.template pack<DType::f16>(detail::float_of(words[0]), detail::float_of(words[1]));
   }
 };
 struct ToE4m3 : EachBase<2> {
   static constexpr const char* name = "cvt.e4m3x2.f32";
   template <class Thread>
   FOLIO_DEVICE static uint32_t of(Thread& t, const uint32_t (&words)[2]) {
-    return t.to_e4m3(detail::as_float(words[0]), detail::as_float(words[1]));
+    return t.to_e4m3(detail::float_of(words[0]), detail::float_of(words[1]));
   }
 };
 struct ToE5m2 : EachBase<2> {
   static constexpr const char* name = "cvt.e5m2x2.f32";
   template <class Thread>
   FOLIO_DEVICE static uint32_t of(Thread& t, const uint32_t (&words)[2]) {
-    return t.to_e5m2(detail::as_float(words[0]), detail::as_float(words[1]));
+    return t.to_e5m2(detail::float_of(words[0]), detail::float_of(words[1]));
   }
 };
 /// Every code of eight bits, in both halves.
@@ -357,7 +358,7 @@ struct Unpack : EachBase<1, Rule::floats> {
   FOLIO_DEVICE static uint32_t of(Thread& t, const uint32_t (&words)[1]) {
     const float low = t.template unpack<Type>(words[0], 0);
     const float high = t.template unpack<Type>(words[0], 1);
-    return detail::as_word((words[0] & 16u) != 0 ? high : low);
+    return detail::word_of((words[0] & 16u) != 0 ? high : low);
   }
 };
 struct Exp2 : EachBase<1, Rule::ulps> {
@@ -368,7 +369,7 @@ struct Exp2 : EachBase<1, Rule::ulps> {
   }
   template <class Thread>
   FOLIO_DEVICE static uint32_t of(Thread& t, const uint32_t (&words)[1]) {
-    return detail::as_word(t.exp2(detail::as_float(words[0])));
+    return detail::word_of(t.exp2(detail::float_of(words[0])));
   }
 };
 struct Log2 : EachBase<1, Rule::ulps> {
@@ -378,22 +379,22 @@ struct Log2 : EachBase<1, Rule::ulps> {
   }
   template <class Thread>
   FOLIO_DEVICE static uint32_t of(Thread& t, const uint32_t (&words)[1]) {
-    return detail::as_word(t.log2(detail::as_float(words[0])));
+    return detail::word_of(t.log2(detail::float_of(words[0])));
   }
 };
 struct Tanh : EachBase<1, Rule::ulps> {
   static constexpr const char* name = "tanh";
   template <class Thread>
   FOLIO_DEVICE static uint32_t of(Thread& t, const uint32_t (&words)[1]) {
-    return detail::as_word(t.tanh(detail::as_float(words[0])));
+    return detail::word_of(t.tanh(detail::float_of(words[0])));
   }
 };
 struct Fma : EachBase<3, Rule::floats> {
   static constexpr const char* name = "fma.rn.f32";
   template <class Thread>
   FOLIO_DEVICE static uint32_t of(Thread& t, const uint32_t (&words)[3]) {
-    return detail::as_word(
-        t.fma(detail::as_float(words[0]), detail::as_float(words[1]), detail::as_float(words[2])));
+    return detail::word_of(
+        t.fma(detail::float_of(words[0]), detail::float_of(words[1]), detail::float_of(words[2])));
   }
 };
 

@@ -21,6 +21,10 @@
 
 namespace folio::test {
 
+/// Told of every block that is made and given back: of programs that copy to a device whatever a
+/// case points to.
+inline void (*watch_guarded_memory)(std::byte* data, int64_t bytes, bool is_made) = nullptr;
+
 class GuardedMemory {
  public:
   GuardedMemory() = default;
@@ -42,6 +46,7 @@ class GuardedMemory {
                             static_cast<uintptr_t>(alignment) * static_cast<uintptr_t>(alignment);
     data_ = end_ - (end - start);
     std::memset(data_, 0xff, static_cast<size_t>(end_ - data_));
+    if (watch_guarded_memory != nullptr) watch_guarded_memory(data_, bytes_, true);
   }
   GuardedMemory(GuardedMemory&& other) noexcept { *this = std::move(other); }
   GuardedMemory& operator=(GuardedMemory&& other) noexcept {
@@ -53,7 +58,9 @@ class GuardedMemory {
     return *this;
   }
   ~GuardedMemory() {
-    if (map_ != nullptr) munmap(map_, static_cast<size_t>(mapped_));
+    if (map_ == nullptr) return;
+    if (watch_guarded_memory != nullptr) watch_guarded_memory(data_, bytes_, false);
+    munmap(map_, static_cast<size_t>(mapped_));
   }
 
   [[nodiscard]] std::byte* data() const { return data_; }

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/cuda/gpu_kernels.cpp: every kernel on a GPU, through the public functions, compared with
+/// the same reference in double as on the CPU and in the emulator. See tools/gpu_check.sh.
+///
+/// usage: gpu_kernels cases plain|tma RESULT.jsonl     appends to the file; kernels without, with
+///                                                     tensor maps
+///        gpu_kernels smallest                         one case of each kernel, for the tools
+/// Exit status: 0 all right, 1 something is wrong, 77 no GPU, or none that folio has kernels for.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "attention/device.h"
+#include "attention/internals.h"
+#include "attention/kernel_list.h"
+#include "cuda/attention_kernel.h"
+#include "cuda/gpu_append_cases.h"
+#include "cuda/gpu_case_list.h"
+#include "cuda/gpu_launches.h"
+#include "cuda/gpu_mirror.h"
+#include "cuda/gpu_records.h"
+#include "cuda/gpu_supervise.h"
+#include "support/cuda_device.h"
+#include "support/kernel_cases.h"
+#include "support/run_case.h"
+
+namespace folio::test {
+namespace {
+
+constexpr int no_gpu = 77;
+constexpr int seconds_of_a_case = 20, most_lost_cases = 6;
+
+/// What a case came to: a line of the result, and of the console if it is wrong.
+struct Outcome {
+  const char* verdict = "right";  ///< right, wrong, refused
+  std::string why;
+  double worst = 0.0;  ///< share of the bound
+};
+
+Outcome run_on_device(AttentionCase& c, const Kernel& kernel, const CudaDevice& device) {
+  c.poison_output();
+  const Result<Attention> attention =
+      Attention::create(c.problem(), c.limits(), device.device(), kernel.name);
+  if (!attention) return {"refused", std::string(attention.error().message())};
+  c.set_precision(precision_of(*kernel_entry(*attention), c.problem()));
+  GpuMirror mirror(device);
+  for (const PagedKVView* const view : {&c.args().key, &c.args().value})
+    if (view->scales.tensor_scale != nullptr) mirror.add(view->scales.tensor_scale, 4);
+  const CudaMemory plan_memory(device, attention->plan_bytes()),
+      workspace(device, attention->workspace_bytes());
+  const auto wrong = [](const Status& status) {
+    return Outcome{"wrong", std::string(status.message())};
+  };
+  const Stream stream;
+  if (Status s = prepare_async(*attention, workspace.span(), stream); !s.is_ok()) return wrong(s);
+  const Result<AttentionPlan> plan =
+      plan_async(*attention, mirror.translated(c.batch()), plan_memory.span(), stream);
+  if (!plan) return wrong(plan.error());
+  // twice: the first leaves the workspace as the second finds it
+  for (int i = 0; i < 2; ++i) {
+    if (Status s =
+            attend_async(*attention, *plan, mirror.translated(c.args()), workspace.span(), stream);
+        !s.is_ok())
+      return wrong(s);
+  }
+  device.synchronise();
+  mirror.download_all();
+  Accuracy accuracy;
+  const ::testing::AssertionResult is_right = matches_reference(c, {}, &accuracy);
+  return {is_right ? "right" : "wrong", is_right.message(), accuracy.worst};
+}
+
+class Run {
+ public:
+  Run(const CudaDevice& device, GpuRecords* records, Cases& cases)
+      : device_(device), records_(records), cases_(cases) {}
+
+  void attention(const GpuKernelCase& listed, bool takes_tensor_maps) {
+    for (const Kernel& kernel : kernels()) {
+      if (kernel.device == nullptr || kernel.device->takes_tensor_maps != takes_tensor_maps)
+        continue;
+      const std::string name = std::string(kernel.name) + ": " + listed.name;
+      if (!cases_.begin(name)) continue;
+      take_launched_kernels();
+      const std::unique_ptr<AttentionCase> c = accepted_case(kernel, listed.options);
+      if (c == nullptr)
+        note(name, {"refused", "no such case", 0.0});
+      else
+        note(name, run_on_device(*c, kernel, device_));
+    }
+  }
+  void append(const GpuAppendCase& listed) {
+    const std::string name = std::string("append: ") + listed.name;
+    if (!cases_.begin(name)) return;
+    take_launched_kernels();
+    const std::string why = append_on_device(listed, device_);
+    note(name, {why.empty() ? "right" : "wrong", why, 0.0});
+  }
+  [[nodiscard]] int finish() const {
+    std::printf("%s: %d right, %d wrong, %d refused\n", device_.name().c_str(), right_, wrong_,
+                refused_);
+    return wrong_ == 0 ? 0 : 1;
+  }
+
+ private:
+  void note(const std::string& name, const Outcome& outcome) {
+    const std::string_view verdict = outcome.verdict;
+    ++(verdict == "right" ? right_ : verdict == "wrong" ? wrong_ : refused_);
+    if (verdict == "wrong") {
+      std::printf("%s: %s\n", name.c_str(), outcome.why.substr(0, 300).c_str());
+      std::fflush(stdout);
+    }
+    std::string instances;
+    for (const std::string& instance : take_launched_kernels())
+      instances += (instances.empty() ? "\"" : ", \"") + instance + "\"";
+    if (records_ == nullptr) return;
+    records_->facts("\"case\": \"" + GpuRecords::escaped(name) + "\", \"verdict\": \"" +
+                    std::string(verdict) + "\", \"worst\": " + std::to_string(outcome.worst) +
+                    ", \"instances\": [" + instances + "], \"why\": \"" +
+                    GpuRecords::escaped(verdict == "right" ? "" : outcome.why.substr(0, 600)) +
+                    "\"");
+  }
+
+  const CudaDevice& device_;
+  GpuRecords* records_;
+  Cases& cases_;
+  int right_ = 0, wrong_ = 0, refused_ = 0;
+};
+
+/// In the child: `mode` is plain, tma or smallest.
+int run_cases(const std::string& mode, GpuRecords* records, Cases& cases) {
+  const CudaDevice* const device = CudaDevice::find();
+  if (device == nullptr) {
+    std::puts("gpu_kernels: no GPU on this machine");
+    return no_gpu;
+  }
+  if (const Result<Capabilities> found = capabilities_of("gpu_kernels", device->device()); !found) {
+    std::printf("gpu_kernels: %s\n", std::string(found.error().message()).c_str());
+    return no_gpu;
+  }
+  setenv("FOLIO_TEST_DEVICE", "cuda", 1);  // what cases are adapted to
+  if (records != nullptr)
+    records->head({device->name(), device->major(), device->minor(), device->driver_version()},
+                  "cases " + mode);
+  guarded_blocks();
+  Run run(*device, records, cases);
+  try {
+    if (mode == "plain" || mode == "smallest")
+      for (const GpuAppendCase& c : gpu_append_cases(mode == "smallest")) run.append(c);
+    if (mode == "smallest") {
+      for (const bool tiles : {false, true}) run.attention(smallest_gpu_case(), tiles);
+    } else {
+      for (const GpuKernelCase& c : gpu_kernel_cases()) run.attention(c, mode == "tma");
+    }
+  } catch (const std::exception& error) {
+    if (records != nullptr) records->fail(cases.name(), error.what());
+    std::printf("%s: %s\n", cases.name(), error.what());
+    return spoiled;
+  }
+  return run.finish();
+}
+
+int main_of(const std::string& mode, const char* path) {
+  if (path == nullptr) {  // in this very process, as the tools want it
+    Cases cases;
+    return run_cases(mode, nullptr, cases);
+  }
+  GpuRecords records(path);
+  if (!records.is_open()) return 2;
+  return supervise(
+      seconds_of_a_case, most_lost_cases,
+      [&](Cases& cases) { return run_cases(mode, &records, cases); },
+      [&](const std::string& name, const std::string& reason) { records.fail(name, reason); });
+}
+
+}  // namespace
+}  // namespace folio::test
+
+int main(int argc, char** argv) {
+  const std::string_view what = argc > 1 ? argv[1] : "", mode = argc > 2 ? argv[2] : "";
+  if (argc == 4 && what == "cases" && (mode == "plain" || mode == "tma"))
+    return folio::test::main_of(std::string(mode), argv[3]);
+  if (argc == 2 && what == "smallest") return folio::test::main_of("smallest", nullptr);
+  std::fputs("usage: gpu_kernels cases plain|tma RESULT.jsonl\n       gpu_kernels smallest\n",
+             stderr);
+  return 2;
+}
