@@ -30,6 +30,10 @@ FOLIO_HOST_DEVICE constexpr int32_t decode_span_keys(bool stores_spans) {
 /// DeviceGeometry::rows
 inline constexpr int32_t decode_rows = 16;
 
+/// Of the grid, and of the registers that a thread may have.
+template <int HeadSize>
+inline constexpr int decode_blocks_per_processor = 2;
+
 template <DType Type, int HeadSize, bool General>
 struct DecodeConfig {
   static_assert(HeadSize == 64 || HeadSize == 128 || HeadSize == 256);

@@ -26,37 +26,45 @@ class Decoder {
   FOLIO_DEVICE void run(Thread& t) {
     const int32_t end = t.read(a_.list.block_tasks + t.block() + 1);
     for (int32_t i = t.read(a_.list.block_tasks + t.block()); i < end; ++i)
-      attend(t, t.read(a_.list.tasks + i));
+      attend(t, a_.list.tasks + i);
   }
 
  private:
   using Place = typename Config::Place;
   using PartialsOf = Partials<Config::rows, Config::head_size, Config::threads>;
 
-  FOLIO_DEVICE void attend(Thread& t, const DeviceTask& task) {
-    const Sequence s = sequence_of(a_.plan->batch, task.sequence);
-    const TaskWalk<Config> walk(a_, s, task);
-    const int32_t rounds = walk.rounds(a_.stores_spans);
-    const bool is_owner = place_.row < task.row_end - task.row_begin;
+  FOLIO_DEVICE void attend(Thread& t, const DeviceTask* at) {
     RoundState<Config> result;
     result.clear(t);
-    if (rounds > 0) {
-      const RowsOf<Config> rows(t, a_, s, task);
-      QueriesOf<Config> queries;
-      queries.load(t, a_, s, task);
-      for (int32_t round = 0; round < rounds; ++round) {
-        walk_part(t, walk, walk.part(round, t.warp(), a_.stores_spans), rows, queries);
-        t.sync_block();
-        if (is_owner) fold_round(t, task, walk, round, result);
-        t.sync_block();
-      }
-      result.fetch(t);
-    }
+    walk(t, at, result);
+    // read again: registers are few during the walk
+    const DeviceTask task = t.read(at);
+    const bool is_owner = place_.row < task.row_end - task.row_begin;
     if (task.split >= 0 && !fold_split(t, task, is_owner, result)) return;
     if (!is_owner) return;
     const TaskRow row(a_, task, place_.row);
-    write_row(t, a_, OutputRow{s.first_query + row.token, row.head}, place_.column, Place::stride,
+    const int64_t first = t.read(a_.plan->batch.query_offsets + task.sequence);
+    write_row(t, a_, OutputRow{first + row.token, row.head}, place_.column, Place::stride,
               result.state);
+  }
+
+  /// All rounds of a task.
+  FOLIO_DEVICE void walk(Thread& t, const DeviceTask* at, RoundState<Config>& result) {
+    const DeviceTask task = t.read(at);
+    const Sequence s = sequence_of(a_.plan->batch, task.sequence);
+    const TaskWalk<Config> walk(a_, s, task);
+    const int32_t rounds = walk.rounds(a_.stores_spans);
+    if (rounds == 0) return;
+    const RowsOf<Config> rows(t, a_, s, task);
+    QueriesOf<Config> queries;
+    queries.load(t, a_, s, task);
+    for (int32_t round = 0; round < rounds; ++round) {
+      walk_part(t, walk, walk.part(round, t.warp(), a_.stores_spans), rows, queries);
+      t.sync_block();
+      fold_round(t, at, walk, round, result);
+      t.sync_block();
+    }
+    result.fetch(t);
   }
 
   /// This warp's slabs of a round, from an empty state, which ends in the warp's free stage.
@@ -80,8 +88,10 @@ class Decoder {
   }
 
   /// The warps' states in ascending order of keys: into the result, or each where its span belongs.
-  FOLIO_DEVICE void fold_round(Thread& t, const DeviceTask& task, const TaskWalk<Config>& walk,
+  FOLIO_DEVICE void fold_round(Thread& t, const DeviceTask* at, const TaskWalk<Config>& walk,
                                int32_t round, RoundState<Config>& result) {
+    const DeviceTask task = t.read(at);
+    if (place_.row >= task.row_end - task.row_begin) return;
     const bool stores = a_.stores_spans && task.split >= 0;
     const int32_t first = round * Config::warps;  // span of the task
     result.fetch(t);
@@ -133,7 +143,7 @@ struct DecodeKernel {
   using Config = DecodeConfig<Type, HeadSize, General>;
   static constexpr int threads = Config::threads;
   static constexpr int shared_bytes = Config::shared_bytes;
-  static constexpr int blocks_per_processor = 2;
+  static constexpr int blocks_per_processor = decode_blocks_per_processor<HeadSize>;
   using Args = AttendCall;
 
   template <class Thread>
