@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/cuda/mutants.py: breaks one expression of a kernel at a time, and sees which emulated test says so.
 
-usage: mutants.py ROOT [--table FILE] [--work FOLDER] [--jobs N] [--write DOCUMENT] [--check] [NAME ...]
+usage: mutants.py ROOT [--table FILE] [--work FOLDER] [--jobs N] [--write DOCUMENT] [--check] [--only NAME ...]
 
 The table, tests/cuda/mutant_table.py unless another is given, has PROGRAMS, of sources, and MUTANTS: a name, a file, the text that
-changes, what it becomes, and the program that must fail. Each program is built unbroken first, and must pass. NAME chooses mutants
-whose names contain it. --check builds nothing: every text must still stand in its file exactly once.
+changes, what it becomes, and the program that must fail. Each program is built unbroken first, and must pass. --only chooses
+mutants whose names contain it. --check builds nothing: every text must still stand in its file exactly once.
 
 A mutant whose program passes SURVIVES; so does one that does not compile. Exit status 1 if there is such a one. What was found is
 printed as the rows of a table; --write puts all rows and what precedes them into a document.
@@ -18,14 +18,17 @@ import os
 import pathlib
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import time
 
 FLAGS = ["-std=c++20", "-O1", "-w"]
 LIBRARIES = ["-lgtest", "-lgtest_main", "-lpthread", "-lboost_context"]
-SECONDS = 300  # of a build, and of a run
+SECONDS = 300  # of a build
+SECONDS_OF_RUN = 120
 FAILED = re.compile(r"^\[  FAILED  \] ([\w./]+)(?:,| \()", re.MULTILINE)
+BEGUN = re.compile(r"^\[ RUN      \] ([\w./]+)", re.MULTILINE)
 
 
 class Failure(Exception):
@@ -58,6 +61,7 @@ class Builder:
 
     def __init__(self, root, work):
         self.root, self.work = root, work
+        shutil.rmtree(work, ignore_errors=True)  # the tree may have changed; ccache remembers what has not
         self.compiler = os.environ.get("CXX", "g++").split()
         if subprocess.run(["sh", "-c", "command -v ccache"], capture_output=True).returncode == 0:
             self.compiler = ["ccache", *self.compiler]
@@ -119,21 +123,34 @@ def first_line(text, word):
 
 def run(program, settings):
     """Exit status, and what was said. A hanging program is a failed one."""
-    command = [str(program), "--gtest_brief=1", *([f"--gtest_filter={settings['filter']}"] if "filter" in settings else [])]
+    command = [str(program), *([f"--gtest_filter={settings['filter']}"] if "filter" in settings else [])]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS)
+        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS_OF_RUN)
         return ran.returncode, ran.stdout + ran.stderr
     except subprocess.TimeoutExpired as hung:
         return "timeout", (hung.stdout or b"").decode(errors="replace")
 
 
-def reason(output):
+def reason(output, root):
     """What the first failure says: the emulator's words if it has some, else the comparison that failed."""
-    failure = output.split("Failure\n", 1)[-1].split("\n[", 1)[0].splitlines()
+    failure = output.split("Failure\n", 1)[-1].split("\n[", 1)[0].split("Google Test trace", 1)[0].splitlines()
     lines = [line.strip() for line in failure if line.strip()]
-    quoted = [line for line in lines if line.startswith("Which is: \"")]
-    said = quoted[0].removeprefix("Which is: ").strip('"') if quoted else " ".join(lines[:4])
-    return re.sub(r"\s+", " ", said.replace("|", "/"))[:120]
+    quoted = [line for line in lines if line.startswith('Which is: "')]
+    said = quoted[0].removeprefix("Which is: ").strip('"') if quoted else " ".join(lines[:4]).removeprefix("Failed ")
+    return re.sub(r"\s+", " ", said.replace(f"{root}/", "").replace("|", "/"))[:160]
+
+
+def outcome(status, output, root):
+    """(found, the first test that failed, what it said)"""
+    tests = [re.sub(r"^\w+/|/\d+", "", test) for test in FAILED.findall(output) or BEGUN.findall(output)[-1:]]
+    test = tests[0] if tests else ""
+    if status == 0:
+        return False, "", "SURVIVES"
+    if status == "timeout":
+        return True, test, f"does not end within {SECONDS_OF_RUN} s"
+    if status < 0:
+        return True, test, f"ends by signal {-status}"
+    return True, test, reason(output, root)
 
 
 def try_mutant(builder, programs, mutant):
@@ -149,24 +166,16 @@ def try_mutant(builder, programs, mutant):
         program = builder.build(settings, overlay, folder)
     except Failure as failure:
         return False, "", str(failure), time.monotonic() - begin
-    status, output = run(program, settings)
-    seconds = time.monotonic() - begin
+    found, test, said = outcome(*run(program, settings), builder.root)
     program.unlink()
-    if status == 0:
-        return False, "", "SURVIVES", seconds
-    if status == "timeout":
-        return True, "", f"does not end within {SECONDS} s", seconds
-    tests = FAILED.findall(output)
-    if tests:
-        return True, re.sub(r"^\w+/|/\d+", "", tests[0]), reason(output), seconds
-    return True, "", f"ends with status {status}: {output.strip().splitlines()[-1][:100] if output.strip() else ''}", seconds
+    return found, test, said, time.monotonic() - begin
 
 
 def check_baseline(builder, programs, names):
     for name in names:
         status, output = run(builder.build(programs[name], None, builder.work / name), programs[name])
         if status != 0:
-            raise Failure(f"the program {name} fails unbroken: {reason(output)}")
+            raise Failure(f"the program {name} fails unbroken: {reason(output, builder.root)}")
 
 
 def document(text, rows):
@@ -184,7 +193,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--write", type=pathlib.Path)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("--only", nargs="*", default=[])
     given = parser.parse_args()
     root = given.root.resolve()
     programs, mutants = read_table(given.table or root / "tests/cuda/mutant_table.py")
@@ -193,7 +202,7 @@ def main():
             broken(root, mutant)
         print(f"{len(mutants)} mutants, all of them still apply")
         return 0
-    chosen = [m for m in mutants if not given.names or any(n in m["name"] for n in given.names)]
+    chosen = [m for m in mutants if not given.only or any(n in m["name"] for n in given.only)]
     if not chosen:
         raise Failure("no mutant has such a name")
     builder = Builder(root, given.work.resolve())
