@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the README. Each sees to its own needs: packages, configuration, build. Everything else is CMake's presets.
-.PHONY: demo test python test-engines test-engines-full bench format coverage clean
+.PHONY: demo test cuda cuda-all python test-engines test-engines-full bench format coverage clean
 
 BUILD := build/release
 VENV := build/python/venv
@@ -18,6 +18,17 @@ test: configure
 	ctest --preset release --parallel "$$(nproc)"
 	@tools/show_skipped.sh $(BUILD)
 	tools/engines.py test numpy
+
+# Two instances of each CUDA kernel for every architecture, without a spill and without local memory; skipped where there is no nvcc.
+cuda: configure
+	cmake --build --preset release --target cuda_samples
+
+# Every CUDA kernel, and the library and its tools with them inside: build/cuda. FOLIO_CUDA_ARCHITECTURES=90a in CUDA_OPTIONS: for that alone.
+cuda-all:
+	tools/install_dependencies.sh
+	cmake --preset cuda $(CUDA_OPTIONS)
+	cmake --build --preset cuda --target cuda_kernels
+	cmake --build --preset cuda
 
 # As a user of Python has it: a virtual environment, pip, an example.
 python:

@@ -20,7 +20,8 @@ function(folio_cuda_architectures variable wanted)
   set(${variable} "${result}" PARENT_SCOPE)
 endfunction()
 
-# folio_read_cuda_kernels(prefix file): ${prefix}_names, and of each name ${prefix}_NAME_header, _type, _architectures.
+# folio_read_cuda_kernels(prefix file): ${prefix}_names, and of each name ${prefix}_NAME_header, _type, _wanted (as the line has it),
+# _architectures.
 function(folio_read_cuda_kernels prefix file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(STRINGS ${file} lines REGEX "^[^#]")
@@ -37,6 +38,7 @@ function(folio_read_cuda_kernels prefix file)
     string(REPLACE "sm_" "" wanted "${CMAKE_MATCH_4}")
     string(REGEX REPLACE " +" ";" wanted "${wanted}")
     folio_cuda_architectures(architectures "${wanted}")
+    set(${prefix}_${name}_wanted "${wanted}" PARENT_SCOPE)
     set(${prefix}_${name}_architectures "${architectures}" PARENT_SCOPE)
   endforeach()
   set(${prefix}_names "${names}" PARENT_SCOPE)
@@ -150,4 +152,75 @@ extern "C" __global__ void __launch_bounds__(folio::cuda::Kernel::threads, folio
   list(REMOVE_DUPLICATES samples)
   set(${prefix}_cubins "${cubins}" PARENT_SCOPE)
   set(${prefix}_sample_cubins "${samples}" PARENT_SCOPE)
+endfunction()
+
+# folio_report_cuda_kernels(target table cubin ...): builds them and writes a table of registers; fails if one spills or uses local memory.
+function(folio_report_cuda_kernels target table)
+  add_custom_target(${target} DEPENDS ${ARGN} COMMENT "" VERBATIM
+                    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/cuda/kernel_report.py ${table} ${ARGN})
+endfunction()
+
+# folio_write_emulated_kernels(prefix folder variable): sources, a few kernels each, that define folio::test::emulated_kernels()
+# (tests/cuda/emulated_device.h). An emulated device of compute capability 8.0 has the kernels that some image for it would have.
+function(folio_write_emulated_kernels prefix folder variable)
+  set(sources ${folder}/emulated_kernels.cpp)
+  set(declarations)
+  set(calls)
+  set(names ${${prefix}_names})
+  set(part 0)
+  while(names)
+    list(SUBLIST names 0 4 some)
+    list(REMOVE_ITEM names ${some})
+    math(EXPR part "${part} + 1")
+    set(includes)
+    set(kernels)
+    foreach(name IN LISTS some)
+      list(APPEND includes "#include \"${${prefix}_${name}_header}\"")
+      set(images images_from_90)
+      if(${prefix}_${name}_wanted MATCHES "all|80")
+        set(images images_for_all)
+      endif()
+      string(APPEND kernels "  to.push_back(emulated_kernel<cuda::${prefix}_${part}::${name}>(\"${name}\", ${images}));\n")
+      string(APPEND types_${part} "using ${name} = ${${prefix}_${name}_type};\n")
+    endforeach()
+    list(REMOVE_DUPLICATES includes)
+    list(JOIN includes "\n" includes)
+    set(types "${types_${part}}")
+    file(CONFIGURE OUTPUT ${folder}/emulated_kernels_${part}.cpp @ONLY CONTENT [[
+#include <vector>
+
+#include "cuda/emulated_runner.h"
+@includes@
+
+namespace folio::cuda::@prefix@_@part@ {
+@types@
+}
+
+namespace folio::test {
+void add_emulated_kernels_@part@(std::vector<EmulatedKernel>& to) {
+@kernels@}
+}
+]])
+    list(APPEND sources ${folder}/emulated_kernels_${part}.cpp)
+    string(APPEND declarations "void add_emulated_kernels_${part}(std::vector<EmulatedKernel>& to);\n")
+    string(APPEND calls "    add_emulated_kernels_${part}(kernels);\n")
+  endwhile()
+  file(CONFIGURE OUTPUT ${folder}/emulated_kernels.cpp @ONLY CONTENT [[
+#include <vector>
+
+#include "cuda/emulated_device.h"
+#include "cuda/emulated_runner.h"
+
+namespace folio::test {
+@declarations@
+std::span<const EmulatedKernel> emulated_kernels() {
+  static const std::vector<EmulatedKernel> all = [] {
+    std::vector<EmulatedKernel> kernels;
+@calls@    return kernels;
+  }();
+  return all;
+}
+}
+]])
+  set(${variable} "${sources}" PARENT_SCOPE)
 endfunction()

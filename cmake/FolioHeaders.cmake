@@ -52,15 +52,20 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/kv_buffer.h
     folio/attention/kv_buffer/config.h
     folio/attention/kv_buffer/convert_row.h
+    folio/attention/kv_buffer/cp_async_loader.h
     folio/attention/kv_buffer/in_place_loader.h
     folio/attention/kv_buffer/iterator.h
+    folio/attention/kv_buffer/lane_iterator.h
     folio/attention/kv_buffer/mma_op.h
     folio/attention/kv_buffer/page_cursor.h
     folio/attention/kv_buffer/plain_loader.h
     folio/attention/kv_buffer/shape.h
+    folio/attention/kv_buffer/shared_view.h
     folio/attention/kv_buffer/source.h
     folio/attention/kv_buffer/tile.h
     folio/attention/kv_buffer/tile_loader.h
+    folio/attention/kv_buffer/tma_loader.h
+    folio/attention/kv_buffer/warp_fragments.h
     folio/attention/operand.h
     folio/attention/operand/cache_operands.h
     folio/attention/operand/concept.h
@@ -84,3 +89,22 @@ set(FOLIO_PUBLIC_HEADERS
     folio/testing/shared_memory.h
     folio/testing/tma_copy.h
     folio/testing/wgmma.h)
+
+# The emulator of grids, which needs Boost.Context: for tests, neither installed nor compiled alone.
+set(FOLIO_EMULATOR_HEADERS
+    folio/testing/cta/access_map.h
+    folio/testing/cta/bank_conflicts.h
+    folio/testing/cta/barriers.h
+    folio/testing/cta/bulk_copies.h
+    folio/testing/cta/clock.h
+    folio/testing/cta/collectives.h
+    folio/testing/cta/emulated_thread.h
+    folio/testing/cta/fiber_stacks.h
+    folio/testing/cta/global_ranges.h
+    folio/testing/cta/grid.h
+    folio/testing/cta/group_multiplies.h
+    folio/testing/cta/numbers.h
+    folio/testing/cta/order.h
+    folio/testing/cta/state.h
+    folio/testing/cta/tile_map.h
+    folio/testing/cta/world.h)

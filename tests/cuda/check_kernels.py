@@ -5,7 +5,7 @@
 usage: check_kernels.py EXPECT CUBIN -- NVCC ARGUMENT ...     NVCC writes CUBIN; exit status 1 if anything is amiss
 
 EXPECT is a file of lines `architecture kernel instruction ...`: every kernel whose linker name contains `kernel` holds each of these
-instructions, and so does at least one kernel. No kernel spills registers or touches local memory.
+instructions, and so does at least one kernel. No kernel spills registers, has a stack or touches local memory.
 
 The instructions are read from the cubin itself, an ELF file with a section of 16-byte instructions per kernel, so no disassembler
 is needed. Bits 0-11 are the opcode; a copy by tensor map has its rank - 1 in bits 79-81 and gather4 in bit 84. This is so on
@@ -18,6 +18,7 @@ import subprocess
 import sys
 
 TENSOR_COPIES = {0x5B4: "UTMALDG", 0x3B5: "UTMASTG"}
+OTHERS = {0xFAE: "LDGSTS", 0x83B: "LDSM", 0x23C: "HMMA"}  # cp.async, ldmatrix, mma.sync
 LOCAL_MEMORY = {0x983: "LDL", 0x387: "STL"}
 
 
@@ -40,14 +41,17 @@ def instructions(code):
         if opcode in TENSOR_COPIES:
             gather = ".GATHER4" if high >> 20 & 1 else ""
             yield f"{TENSOR_COPIES[opcode]}.{(high >> 15 & 7) + 1}D{gather}"
-        elif opcode in LOCAL_MEMORY:
-            yield LOCAL_MEMORY[opcode]
+        elif opcode in OTHERS | LOCAL_MEMORY:
+            yield (OTHERS | LOCAL_MEMORY)[opcode]
 
 
 def check_spills(log):
     found = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
     if not found:
         yield "ptxas reported no kernel"
+    for stack in re.findall(r"(\d+) bytes stack frame", log):
+        if int(stack) != 0:
+            yield f"a kernel has {stack} bytes of stack"
     for stores, loads in found:
         if int(stores) + int(loads) != 0:
             yield f"a kernel spills: {stores} bytes of stores, {loads} bytes of loads"

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/emulated_device.cpp: the libcuda.so.1 of the tests calls back here to run a kernel:
-/// the emulator does, over the memory that the device can reach.
+/// tests/cuda/emulated_device.cpp: the libcuda.so.1 of the tests, with kernels of this program.
 #include "cuda/emulated_device.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "cuda/emulated_runner.h"
 #include "cuda/runtime/loaded.h"
-#include "folio/testing/cta/grid.h"
 
 namespace folio::test {
 namespace {
@@ -62,64 +61,20 @@ const Entries& entries() {
 }  // namespace
 
 struct EmulatedDevice::State {
-  std::vector<EmulatedKernel> kernels;
+  EmulatedRunner runner;
   std::vector<cuda::KernelEntry> table;
   std::vector<void*> instances;
-  emulator::GridCounts counts;
-  int processors = 1;
-  std::string words;
-
-  [[nodiscard]] const EmulatedKernel* find(std::string_view name) const {
-    for (const EmulatedKernel& kernel : kernels) {
-      if (name == kernel.entry.name) return &kernel;
-    }
-    return nullptr;
-  }
-
-  static int64_t args_bytes(void* context, const char* name) {
-    const EmulatedKernel* const kernel = static_cast<State*>(context)->find(name);
-    return kernel == nullptr ? -1 : kernel->entry.args_bytes;
-  }
-
-  static const char* run(void* context, const LaunchCall& call) {
-    State& state = *static_cast<State*>(context);
-    state.words = state.run_kernel(*state.find(call.name), call);
-    return state.words.empty() ? nullptr : state.words.c_str();
-  }
-
-  std::string run_kernel(const EmulatedKernel& kernel, const LaunchCall& call) {
-    if (call.threads != kernel.entry.threads || call.shared_bytes != kernel.entry.shared_bytes)
-      return "launched with other threads or shared memory than it asks for";
-    emulator::GridShape shape;
-    shape.blocks = static_cast<int>(call.blocks);
-    shape.resident = processors * kernel.entry.blocks_per_processor;
-    shape.threads = call.threads;
-    shape.shared_bytes = call.shared_bytes;
-    shape.seed = call.seed;
-    emulator::Grid grid(shape);
-    for (int64_t i = 0; i < call.num_ranges; ++i) {
-      const MemoryRange& range = call.memory[i];
-      grid.add_buffer("allocation " + std::to_string(i), range.begin, range.bytes, true);
-    }
-    const void* const args = call.args;
-    std::string fault =
-        grid.run([&](emulator::EmulatedThread& thread) { kernel.run(thread, args); });
-    counts = grid.counts();
-    return fault;
-  }
 };
 
 EmulatedDevice::EmulatedDevice(const EmulatedOptions& options,
                                std::span<const EmulatedKernel> kernels)
-    : state_(std::make_unique<State>()) {
+    : state_(new State{EmulatedRunner(kernels, options.processors), {}, {}}) {
   if (entries().driver == nullptr) {
     ADD_FAILURE() << "another libcuda.so.1 was loaded, or none: " << dlerror();
     std::abort();
   }
   entries().reset();
-  state_->kernels.assign(kernels.begin(), kernels.end());
   for (const EmulatedKernel& kernel : kernels) state_->table.push_back(kernel.entry);
-  state_->processors = options.processors;
   FakeDriver& fake = driver();
   fake.major = options.compute_capability / 10;
   fake.minor = options.compute_capability % 10;
@@ -131,7 +86,7 @@ EmulatedDevice::EmulatedDevice(const EmulatedOptions& options,
   fake.order = options.order;
   fake.seed = options.seed;
   fake.any_memory_is_device = options.any_memory;
-  fake.runner = {state_.get(), &State::args_bytes, &State::run, nullptr};
+  fake.runner = state_->runner.callbacks();
   cuda::use_kernel_table(state_->table);
 }
 
@@ -210,6 +165,6 @@ void EmulatedDevice::fail_call(std::string_view call, int result, int skip) {
 
 FakeDriver& EmulatedDevice::driver() { return *entries().driver; }
 
-const emulator::GridCounts& EmulatedDevice::counts() const { return state_->counts; }
+const emulator::GridCounts& EmulatedDevice::counts() const { return state_->runner.counts(); }
 
 }  // namespace folio::test

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/emulated_device.h: a CUDA device on the host, for tests of what is launched: folio's
-/// own host code, over the libcuda.so.1 of the tests, with kernels that the emulator runs.
+/// tests/cuda/emulated_device.h: a CUDA device on the host, for tests of what is launched:
+/// folio's own host code, over the libcuda.so.1 of the tests, with kernels that the emulator runs.
 ///
-///   EmulatedDevice device({.order = WorkOrder::late, .seed = seed}, emulated_kernels());
-///   const std::span<float> out = device.allocate<float>(n);      // NaN until somebody writes
+///   EmulatedDevice device({.order = WorkOrder::late, .seed = seed});
+///   const std::span<float> out = device.allocate<float>(n);   // NaN until somebody writes
 ///   ASSERT_TRUE(attend_async(attention, plan, args, workspace, stream).is_ok());
-///   device.synchronise(stream);                                  // runs it; a fault fails the test
+///   device.synchronise(stream);                               // a fault fails the test
 ///
 /// Nothing but what was allocated here can be touched by kernels, unless options say so. One at a
 /// time; tests link folio_emulated_device and are registered by folio_device_test().
@@ -20,24 +20,15 @@
 #include <vector>
 
 #include "cuda/fake_driver.h"
-#include "cuda/runtime/kernel_table.h"
 #include "folio/core/execution.h"
 
 namespace folio::inline v1::emulator {
-class EmulatedThread;
 struct GridCounts;
-}  // namespace folio::inline v1::emulator
+}
 
 namespace folio::test {
 
-/// A kernel as the emulator runs it. Its entry's images say on which devices; they hold no code.
-struct EmulatedKernel {
-  cuda::KernelEntry entry;
-  void (*run)(emulator::EmulatedThread& thread, const void* args) = nullptr;
-};
-
-/// The code of every kernel of an emulated device.
-inline constexpr char emulated_code[] = "emulated";
+struct EmulatedKernel;
 
 /// Those of src/cuda/kernels.txt: link folio_emulated_kernels.
 std::span<const EmulatedKernel> emulated_kernels();
@@ -47,7 +38,7 @@ struct EmulatedOptions {
   int processors = 4;
   WorkOrder order = WorkOrder::eager;
   uint64_t seed = 1;
-  /// Kernels may touch whatever the process may, and no race between blocks is looked for.
+  /// Kernels may touch whatever the process may.
   bool any_memory = false;
 };
 
@@ -64,7 +55,7 @@ class EmulatedGraph {
 class EmulatedDevice {
  public:
   explicit EmulatedDevice(const EmulatedOptions& options = {},
-                          std::span<const EmulatedKernel> kernels = {});
+                          std::span<const EmulatedKernel> kernels = emulated_kernels());
   EmulatedDevice(const EmulatedDevice&) = delete;
   EmulatedDevice& operator=(const EmulatedDevice&) = delete;
   ~EmulatedDevice();

@@ -3,6 +3,7 @@
 #include "cuda/fake_device.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace folio::test {
 namespace {
@@ -104,6 +105,8 @@ void FakeDevice::run(Work& work) {
   if (is_broken()) return;
   const std::string fault = work.operation();
   fault.copy(driver_.fault, sizeof driver_.fault - 1);
+  if (driver_.prints_faults && !fault.empty())
+    std::fprintf(stderr, "emulated device: %s\n", fault.c_str());
 }
 
 void FakeDevice::finish(const std::shared_ptr<Work>& work) {

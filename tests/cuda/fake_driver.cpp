@@ -57,7 +57,7 @@ void fake_driver_reset() {
   FakeState& state = fake_state();
   const std::lock_guard lock(state.mutex);
   const int inits = state.driver.inits;
-  state.driver = {};
+  state.driver = first_answers();
   state.driver.inits = inits;
   state.device = std::make_unique<FakeDevice>(state.driver);
   state.functions.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/fake_driver.h: the libcuda.so.1 of the tests: what it was asked, what it is to answer,
-/// and who runs its kernels.
+/// tests/cuda/fake_driver.h: the libcuda.so.1 of the tests: what it was asked, what it is to
+/// answer, and who runs its kernels.
 ///
 /// The library keeps devices, memory, streams and graphs as the driver's interface has them, on the
 /// host. What a kernel does it does not know: it calls back. Plain data, shared by the library and
@@ -96,7 +96,8 @@ struct FakeDriver {
   int inits = 0, retained = 0, pushed = 0;  ///< the last two count open ones
   EncodeCall encoded;
   CallCount calls[64];
-  char fault[1024] = {};  ///< of the first kernel that failed; all calls fail from then on
+  char fault[1024] = {};       ///< of the first kernel that failed; all calls fail from then on
+  bool prints_faults = false;  ///< to stderr, for programs that know nothing of this
 
   void fail_call(std::string_view call, int result, int skip = 0) {
     for (InjectedError& error : injected) {
@@ -114,6 +115,10 @@ struct FakeDriver {
     return 0;
   }
 };
+
+/// Answers before anybody has said otherwise. Each libcuda.so.1 of the tests has its own:
+/// fake_answers.cpp, without kernels, or emulated_answers.cpp, with all.
+FakeDriver first_answers();
 
 /// The library exports `FakeDriver* fake_driver()`; the test finds it as folio finds the rest.
 using FakeDriverFunction = FakeDriver*();

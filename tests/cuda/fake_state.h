@@ -20,7 +20,7 @@ struct FakeFunction {
 
 struct FakeState {
   std::mutex mutex;
-  FakeDriver driver;
+  FakeDriver driver = first_answers();
   std::unique_ptr<FakeDevice> device = std::make_unique<FakeDevice>(driver);
   std::vector<std::unique_ptr<FakeFunction>> functions;
   int modules = 0;  ///< open ones

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cuda/emulated_device.h"
-#include "cuda/emulated_kernel.h"
+#include "cuda/emulated_runner.h"
 #include "cuda/runtime/loaded.h"
 #include "cuda/scale_kernel.h"
 

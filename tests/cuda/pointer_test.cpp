@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cuda/emulated_device.h"
+#include "cuda/emulated_runner.h"
 
 namespace folio::test {
 namespace {
@@ -17,7 +18,7 @@ struct DevicePointer : ::testing::Test {
   Status check(const void* pointer, Pinned pinned = Pinned::refused, int32_t index = 0) {
     return cuda::check_device_pointer("append", "k", {Device::Kind::cuda, index}, pointer, pinned);
   }
-  EmulatedDevice device;
+  EmulatedDevice device{{}, {}};
 };
 
 TEST_F(DevicePointer, into_the_devices_memory_is_accepted) {

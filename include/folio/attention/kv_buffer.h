@@ -59,6 +59,11 @@
 /// register tiles are addresses). A loader of an instruction set that keeps MmaTiles' order of
 /// tiles uses StagedTiles as it is.
 ///
+/// On a GPU a buffer is the lane's own registers: CpAsyncLoader or TmaLoader, which look rows up
+/// themselves (LaneIterator), with WarpFragments. They and their views of shared memory are
+/// templates over the machine, a thread of a kernel, and run in the emulator too. A kernel gives
+/// SmemParentType{{&t, address}, {}} as staging, or a TmaStaging.
+///
 /// Loading comes in pieces, so that a consumer can place them between its own steps:
 ///
 ///     buffer.kv_cache_iter.set_tile(keys, head);           // found once by PageCursor, or leave
@@ -70,15 +75,20 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "folio/attention/kv_buffer/cp_async_loader.h"
 #include "folio/attention/kv_buffer/in_place_loader.h"
 #include "folio/attention/kv_buffer/iterator.h"
+#include "folio/attention/kv_buffer/lane_iterator.h"
 #include "folio/attention/kv_buffer/mma_op.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/attention/kv_buffer/plain_loader.h"
 #include "folio/attention/kv_buffer/shape.h"
 #include "folio/attention/kv_buffer/source.h"
 #include "folio/attention/kv_buffer/tile_loader.h"
+#include "folio/attention/kv_buffer/tma_loader.h"
+#include "folio/attention/kv_buffer/warp_fragments.h"
 #include "folio/attention/operand/concept.h"
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
@@ -106,6 +116,28 @@ struct BufferFragments<Shape, Config> {
   using type = typename Config::template Fragments<Shape>;
 };
 
+/// Loaders of lanes look the rows of a tile up themselves.
+template <class Loader> concept LoaderIsForLanes = requires { requires Loader::is_for_lanes; };
+
+/// Views of staging: of memory, or as the loader has them.
+template <class Loader, class T, class L>
+struct StagingView {
+  using type = TensorView<T, L>;
+};
+template <class Loader, class T, class L>
+  requires LoaderIsForLanes<Loader>
+struct StagingView<Loader, T, L> {
+  using type = typename Loader::template View<L>;
+};
+/// Staging as a kernel gives it to a buffer: a view, and what else the loader needs.
+template <class Loader, class T, class L>
+struct StagingParent : StagingView<Loader, T, L> {};
+template <class Loader, class T, class L>
+  requires requires { typename Loader::template Parent<L>; }
+struct StagingParent<Loader, T, L> {
+  using type = typename Loader::template Parent<L>;
+};
+
 }  // namespace detail
 
 namespace detail {
@@ -131,10 +163,21 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   using smem_type = typename Shape::smem_type;
   /// All stages: (row, column) with row < BN; columns count through the blocks of all stages and
   /// are multiples of bk_smem.
-  using SmemParentType = TensorView<smem_type, Layout<IntTuple<Shape::BN, Shape::total_cols>,
-                                                      IntTuple<Shape::bk_smem, Shape::BN>>>;
-  using KVCacheIteratorType = KVCacheIterator<Operand, Shape::BN, Shape::kv_num_heads, Shape::depth,
-                                              Shape::cache_depth, Shape::head_dim_offset>;
+  using SmemParentType = typename detail::StagingParent<
+      Loader, smem_type,
+      Layout<IntTuple<Shape::BN, Shape::total_cols>, IntTuple<Shape::bk_smem, Shape::BN>>>::type;
+  /// (tile_rows, bk_smem) rows of a block of it.
+  template <int tile_rows>
+  using SmemBlockType =
+      typename detail::StagingView<Loader, smem_type,
+                                   Layout<IntTuple<tile_rows, Shape::bk_smem>>>::type;
+  static constexpr bool is_for_lanes = detail::LoaderIsForLanes<Loader>;
+  using KVCacheIteratorType =
+      std::conditional_t<is_for_lanes,
+                         LaneIterator<Operand, Shape::BN, Shape::kv_num_heads, Shape::depth,
+                                      Shape::cache_depth, Shape::head_dim_offset>,
+                         KVCacheIterator<Operand, Shape::BN, Shape::kv_num_heads, Shape::depth,
+                                         Shape::cache_depth, Shape::head_dim_offset>>;
   using MMATileType = typename KVMmaOpType::MMATileType;
   /// Elements of staging that the caller provides.
   static constexpr int64_t smem_elements = int64_t{Shape::num_smem_stages} * Shape::smem_stage_size;
@@ -152,7 +195,7 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
       : smem_tile(smem),
         kv_cache_iter(k_cache, batch_idx, head_idx, end),
         warp_id(warp),
-        loader_(smem.data) {}
+        loader_(loader_of(smem)) {}
 
   KVBuffer(const KVBuffer&) = delete;  // a load in progress points into its own iterator
   KVBuffer& operator=(const KVBuffer&) = delete;
@@ -160,8 +203,7 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   /// A (tile_rows, bk_smem) block of staging before the swizzle, rows bk_smem apart: rows [tile_row
   /// * tile_rows, ..) of block `block_col`, which counts through the blocks of all stages.
   template <int tile_rows>
-  FOLIO_HOST_DEVICE TensorView<smem_type, Layout<IntTuple<tile_rows, Shape::bk_smem>>>
-  smem_block_tile(int tile_row, int block_col) const {
+  FOLIO_HOST_DEVICE SmemBlockType<tile_rows> smem_block_tile(int tile_row, int block_col) const {
     return {smem_tile.data + int64_t{tile_row} * tile_rows * Shape::bk_smem +
                 int64_t{block_col} * Shape::bk_smem * Shape::BN,
             {}};
@@ -178,35 +220,39 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   }
   /// The same in pieces. One load at a time.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void begin_load(int stage) {
-    if constexpr (detail::HasLoadedScales<Operand>) {
-      if (strip_ == 0)
-        source_.loaded_scales = {&kv_cache_iter.operand(), kv_cache_iter.batch_idx(),
-                                 kv_cache_iter.kv_head_idx(), kv_cache_iter.tile_start_row()};
-    }
-    if (strip_ == 0) source_.tile = &kv_cache_iter.next_tile();
-    if constexpr (detail::HasView<Operand>) {
-      const ScaleView& scales = kv_cache_iter.operand().view.scales;
-      source_.scale_view = scales.data != nullptr ? &scales : nullptr;
+    if constexpr (is_for_lanes) {
+      if (strip_ == 0) source_.tile = kv_cache_iter.next_tile();
+    } else {
+      if constexpr (detail::HasLoadedScales<Operand>) {
+        if (strip_ == 0)
+          source_.loaded_scales = {&kv_cache_iter.operand(), kv_cache_iter.batch_idx(),
+                                   kv_cache_iter.kv_head_idx(), kv_cache_iter.tile_start_row()};
+      }
+      if (strip_ == 0) source_.tile = &kv_cache_iter.next_tile();
+      if constexpr (detail::HasView<Operand>) {
+        const ScaleView& scales = kv_cache_iter.operand().view.scales;
+        source_.scale_view = scales.data != nullptr ? &scales : nullptr;
+      }
     }
     source_.first_column = strip_ * Shape::bk_smem;
     const int32_t columns = kv_cache_iter.columns() - source_.first_column;
     source_.columns = columns < 0 ? 0 : columns < Shape::smem_cols ? columns : Shape::smem_cols;
     stage_ = stage;
     step_ = static_cast<int32_t>(warp_id);
-    first_column_[stage] = source_.first_column;
+    set_first_column(stage, source_.first_column);
     strip_ = strip_ + 1 < Shape::num_strips ? strip_ + 1 : 0;
-    loader_.begin(stage, source_);
+    loader_.begin(stage, source());
   }
   /// Takes one load step; false if there was none left.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE bool load_from_dram_step() {
     if (step_ >= Loader::num_steps) return false;
-    loader_.load(stage_, source_, step_);
+    loader_.load(stage_, source(), step_);
     step_ += Shape::num_warps;
     return true;
   }
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void finish_load() {
     for (; step_ < Loader::num_steps; step_ += Shape::num_warps)
-      loader_.load(stage_, source_, step_);
+      loader_.load(stage_, source(), step_);
   }
 
   /// All strips of stage `buffer` to registers; of a streamed stage of K, the strip that it holds.
@@ -222,7 +268,7 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
     static_assert(bk_tile >= 0 && bk_tile < Shape::num_k_tiles, "load_from_shared: no such strip");
     constexpr int num_warp_columns = Shape::BN / Shape::WN;
     const int first_key = static_cast<int>(warp_id % num_warp_columns) * Shape::WN;
-    kv_mma_op.template load<bk_tile>(loader_, buffer, first_column_[buffer], first_key);
+    kv_mma_op.template load<bk_tile>(loader_, buffer, first_column(buffer), first_key);
   }
 
   /// Register tiles of K = [k_mma * MMA_K, + MMA_K) of strip `bk_tile`, as lane `lane` of the warp
@@ -254,13 +300,54 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   template <int bk_tile>
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void load_strips(int buffer) {
     const bool is_there =
-        !Shape::transpose || Shape::full_kv || first_column_[buffer] == bk_tile * Shape::BK;
+        !Shape::transpose || Shape::full_kv || first_column(buffer) == bk_tile * Shape::BK;
     if (is_there) load_from_shared<bk_tile>(buffer);
     if constexpr (bk_tile + 1 < Shape::num_k_tiles) load_strips<bk_tile + 1>(buffer);
   }
 
+  /// What of a tile lanes keep; the rows are the iterator's.
+  struct LanePart {
+    LaneTile tile = {};
+    int32_t first_column = 0;
+    int32_t columns = 0;
+  };
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE decltype(auto) source() const {
+    if constexpr (is_for_lanes) {
+      return detail::LaneSource<KVCacheIteratorType>{kv_cache_iter, source_.tile,
+                                                     source_.first_column, source_.columns};
+    } else {
+      return (source_);
+    }
+  }
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE static decltype(auto) loader_of(
+      const SmemParentType& staging) {
+    if constexpr (std::is_constructible_v<Loader, const SmemParentType&>) {
+      return Loader(staging);
+    } else {
+      return Loader(staging.data);
+    }
+  }
+  /// The first column of what a stage holds. Stages are found by comparison: an index that is no
+  /// constant would put the array into a lane's local memory.
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int32_t first_column(int stage) const {
+    if constexpr (Shape::num_strips == 1) {
+      return 0;
+    } else {
+      int32_t column = first_column_[0];
+      FOLIO_UNROLL
+      for (int s = 1; s < Shape::num_smem_stages; ++s)
+        column = s == stage ? first_column_[s] : column;
+      return column;
+    }
+  }
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void set_first_column(int stage, int32_t column) {
+    FOLIO_UNROLL
+    for (int s = 0; s < Shape::num_smem_stages; ++s)
+      first_column_[s] = s == stage ? column : first_column_[s];
+  }
+
   Loader loader_;
-  KVSource<Shape> source_ = {};
+  std::conditional_t<is_for_lanes, LanePart, KVSource<Shape>> source_ = {};
   int32_t stage_ = 0;
   int32_t step_ = Loader::num_steps;
   int32_t strip_ = 0;                                  ///< the next load's

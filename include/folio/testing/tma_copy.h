@@ -81,25 +81,81 @@ inline Status outside(const TmaCopy& copy, const int64_t (&element)[tma::TensorM
               element[3], element[4], begin, begin + bytes, copy.global.label, copy.global.bytes);
 }
 
-/// One row of the box, dimension 0: `element` is its first element, `address` that of element 0 of
-/// the row, `to` its shared address before the swizzle. `in_bounds`: all other coordinates are.
-inline Status copy_row(const TmaCopy& copy, const int64_t (&element)[tma::TensorMap::max_rank],
-                       uint64_t address, bool in_bounds, int64_t to) noexcept {
+/// A row of what a copy moves, along dimension 0.
+struct TmaRow {
+  int64_t element[tma::TensorMap::max_rank] = {};  ///< its first one; [0] may be out of bounds
+  uint64_t address = 0;                            ///< of element 0 of the row
+  bool in_bounds = true;                           ///< in all other dimensions
+  int64_t offset = 0;                              ///< in the packed box, before the swizzle
+
+  /// The elements that exist, counted from the first of the box.
+  struct Part {
+    int64_t first = 0;
+    int64_t last = 0;
+  };
+  [[nodiscard]] Part inside(const tma::TensorMap& map) const noexcept {
+    if (!in_bounds) return {};
+    const int64_t first = std::clamp<int64_t>(-element[0], 0, map.box[0]);
+    return {first, std::clamp<int64_t>(map.dim[0] - element[0], first, map.box[0])};
+  }
+};
+
+/// f(row) for all rows of a box, until it is false.
+template <class F>
+void for_each_box_row(const tma::TensorMap& map, std::span<const int32_t> coordinates, F f) {
+  int32_t index[tma::TensorMap::max_rank] = {};  // of the row in the box; [0] stays 0
+  TmaRow row;
+  row.element[0] = coordinates[0];
+  for (bool more = true; more; row.offset += map.box[0] * element_bytes(map.dtype)) {
+    row.address = map.base;
+    row.in_bounds = true;
+    for (int i = 1; i < map.rank; ++i) {
+      row.element[i] =
+          int64_t{coordinates[static_cast<size_t>(i)]} + int64_t{index[i]} * map.element_stride[i];
+      row.in_bounds = row.in_bounds && row.element[i] >= 0 && row.element[i] < map.dim[i];
+      row.address +=
+          static_cast<uint64_t>(row.element[i]) * static_cast<uint64_t>(map.stride_bytes[i]);
+    }
+    if (!f(row)) return;
+    more = false;
+    for (int i = 1; i < map.rank && !more; ++i) {
+      more = ++index[i] < map.box_elements(i);
+      if (!more) index[i] = 0;
+    }
+  }
+}
+/// f(row) for the four rows of a gather or scatter, until it is false.
+template <class F>
+void for_each_gathered_row(const tma::TensorMap& map, int32_t column,
+                           const std::array<int32_t, 4>& rows, F f) {
+  TmaRow row;
+  row.element[0] = column;
+  for (const int32_t index : rows) {
+    row.element[1] = index;
+    row.address = map.base + static_cast<uint64_t>(row.element[1]) *
+                                 static_cast<uint64_t>(map.stride_bytes[1]);
+    row.in_bounds = index >= 0 && index < map.dim[1];
+    if (!f(row)) return;
+    row.offset += map.box[0] * element_bytes(map.dtype);
+  }
+}
+
+inline Status copy_row(const TmaCopy& copy, const TmaRow& moved) noexcept {
   const tma::TensorMap& map = copy.map;
   const int64_t size = element_bytes(map.dtype);
   const int64_t row_bytes = map.box[0] * size;
-  const int64_t first = in_bounds ? std::clamp<int64_t>(-element[0], 0, map.box[0]) : 0;
-  const int64_t last =
-      in_bounds ? std::clamp<int64_t>(map.dim[0] - element[0], first, map.box[0]) : first;
+  const auto [first, last] = moved.inside(map);
   const int64_t bytes = (last - first) * size;
+  const int64_t to = copy.shared_address + moved.offset;
   std::byte* inside = nullptr;
   if (bytes > 0) {
-    const uint64_t begin =
-        address + static_cast<uint64_t>((element[0] + first) * size) - copy.global.address;
+    const uint64_t begin = moved.address +
+                           static_cast<uint64_t>((moved.element[0] + first) * size) -
+                           copy.global.address;
     if (begin > static_cast<uint64_t>(copy.global.bytes) ||
         static_cast<uint64_t>(bytes) > static_cast<uint64_t>(copy.global.bytes) - begin) {
       int64_t named[tma::TensorMap::max_rank];
-      std::copy(std::begin(element), std::end(element), named);
+      std::copy(std::begin(moved.element), std::end(moved.element), named);
       named[0] += first;
       return outside(copy, named, static_cast<int64_t>(begin), bytes);
     }
@@ -129,43 +185,25 @@ inline Result<int64_t> copy_box(const TmaCopy& copy,
           check(copy, tma::Use::tiled, coordinates.size(), static_cast<size_t>(map.rank));
       !status.is_ok())
     return status;
-  int32_t index[tma::TensorMap::max_rank] = {};  // of the row in the box; [0] stays 0
-  int64_t to = copy.shared_address;
-  for (bool more = true; more; to += map.box[0] * element_bytes(map.dtype)) {
-    int64_t element[tma::TensorMap::max_rank] = {coordinates[0]};
-    uint64_t address = map.base;
-    bool in_bounds = true;
-    for (int i = 1; i < map.rank; ++i) {
-      element[i] =
-          int64_t{coordinates[static_cast<size_t>(i)]} + int64_t{index[i]} * map.element_stride[i];
-      in_bounds = in_bounds && element[i] >= 0 && element[i] < map.dim[i];
-      address += static_cast<uint64_t>(element[i]) * static_cast<uint64_t>(map.stride_bytes[i]);
-    }
-    if (Status status = copy_row(copy, element, address, in_bounds, to); !status.is_ok())
-      return status;
-    more = false;
-    for (int i = 1; i < map.rank && !more; ++i) {
-      more = ++index[i] < map.box_elements(i);
-      if (!more) index[i] = 0;
-    }
-  }
+  Status status;
+  for_each_box_row(map, coordinates, [&](const TmaRow& row) {
+    status = copy_row(copy, row);
+    return status.is_ok();
+  });
+  if (!status.is_ok()) return status;
   return map.transaction_bytes();
 }
 
 inline Result<int64_t> copy_rows(const TmaCopy& copy, int32_t column,
                                  const std::array<int32_t, 4>& rows) noexcept {
   const tma::TensorMap& map = copy.map;
-  if (Status status = check(copy, tma::Use::gather4, 5, 5); !status.is_ok()) return status;
-  int64_t to = copy.shared_address;
-  for (const int32_t row : rows) {
-    const int64_t element[tma::TensorMap::max_rank] = {column, row};
-    const uint64_t address =
-        map.base + static_cast<uint64_t>(element[1]) * static_cast<uint64_t>(map.stride_bytes[1]);
-    const bool in_bounds = row >= 0 && row < map.dim[1];
-    if (Status status = copy_row(copy, element, address, in_bounds, to); !status.is_ok())
-      return status;
-    to += map.box[0] * element_bytes(map.dtype);
-  }
+  Status status = check(copy, tma::Use::gather4, 5, 5);
+  if (!status.is_ok()) return status;
+  for_each_gathered_row(map, column, rows, [&](const TmaRow& row) {
+    status = copy_row(copy, row);
+    return status.is_ok();
+  });
+  if (!status.is_ok()) return status;
   return map.transaction_bytes();
 }
 

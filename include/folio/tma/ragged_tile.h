@@ -72,6 +72,14 @@ struct RaggedTMA3DTile {
     return describe(function, fault());
   }
 
+  /// Where a copy begins whose first `length` rows are those from row `start` of the tensor on, and
+  /// whose other rows are out of bounds. length <= rows of a copy, start + length <= rows of the
+  /// tensor.
+  FOLIO_HOST_DEVICE static constexpr tma::Coordinates<5> clipped(int64_t start, int32_t length,
+                                                                 int32_t head, int32_t column) {
+    return {{column, head, static_cast<int32_t>(row_extent) - length,
+             static_cast<int32_t>(start) + length, static_cast<int32_t>(row_extent)}};
+  }
   /// Rows of a sequence in one copy, BM / group.
   FOLIO_HOST_DEVICE constexpr int32_t sequence_rows() const { return map.box[2]; }
   FOLIO_HOST_DEVICE constexpr bool clips_in_one_copy(const tma::RaggedRows& rows) const {

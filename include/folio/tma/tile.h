@@ -7,10 +7,10 @@
 /// whose check() says why, and which nothing encodes.
 ///
 /// A tile's async_* members are its device side. Their `Machine` is a thread of a kernel (see
-/// barrier.h); one thread calls for a whole tile. `encoded` is the tile's map as the machine reads it:
-/// encode(tile) on a GPU, tile.map in the emulator. Addresses in shared memory are multiples of
-/// layout.alignment(); of what was written there by ordinary stores, t.fence_async() comes between
-/// those and a copy.
+/// barrier.h); one thread calls for a whole tile. `encoded` is the tile's map as the machine reads
+/// it: encode(tile) on a GPU, emulator::encode(tile.map) in the emulator. Addresses in shared
+/// memory are multiples of layout.alignment(); of what was written there by ordinary stores,
+/// t.fence_async() comes between those and a copy.
 #pragma once
 
 #include <cstdint>

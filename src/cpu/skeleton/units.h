@@ -13,8 +13,8 @@ inline constexpr float largest_float = 3.40282347e38f;
 
 /// A logit as it is.
 struct NaturalUnits {
-  FOLIO_ALWAYS_INLINE static float of(float logit) { return logit; }
-  FOLIO_ALWAYS_INLINE static float natural(float x) { return x; }
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE static float of(float logit) { return logit; }
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE static float natural(float x) { return x; }
 };
 
 /// In units of ln 2, up to 2^126. Beyond that these would leave the range of float32, and logits
@@ -24,11 +24,11 @@ struct Log2Units {
   static constexpr float turn = 0x1p126f;                 // of the logit
   static constexpr float shift = (log2_e - 0.5f) * turn;  // turn / 2 + shift = turn log2 e
   static constexpr float turned = log2_e * turn;          // the turn in these units
-  FOLIO_ALWAYS_INLINE static float of(float logit) {
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE static float of(float logit) {
     const float size = __builtin_fabsf(logit);
     return size > turn ? __builtin_copysignf(size * 0.5f + shift, logit) : logit / ln_2;
   }
-  FOLIO_ALWAYS_INLINE static float natural(float x) {
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE static float natural(float x) {
     const float size = __builtin_fabsf(x);
     if (!(size > turned)) return x * ln_2;
     const float wide = (size - shift) * 2.0f;

@@ -116,7 +116,7 @@ FOLIO_DEVICE bool arrive_last(Thread& t, const AttendCall& call, int32_t split, 
     const uint32_t before = t.add_acq_rel(counter, 1u) - arrivals_ready;
     if (before >= static_cast<uint32_t>(tasks)) t.fail("workspace not prepared");
     const bool is_last = before + 1 == static_cast<uint32_t>(tasks);
-    if (is_last) t.store(counter, arrivals_ready);
+    if (is_last) t.store(counter, uint32_t{arrivals_ready});
     t.store_shared(flag_at, static_cast<uint32_t>(is_last));
   }
   t.sync_block();

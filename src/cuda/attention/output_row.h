@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/skeleton/units.h"
 #include "cuda/attention/fold.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/primitives/device.h"
@@ -14,8 +15,7 @@
 
 namespace folio::cuda {
 
-inline constexpr float log2_e = 1.44269504088896341f;
-inline constexpr float ln_2 = 0.693147180559945309f;
+inline constexpr float log2_e = skeleton::Log2Units::log2_e;
 
 /// q row and q head that row `row` of a task is.
 struct OutputRow {
@@ -57,7 +57,7 @@ FOLIO_DEVICE void write_row(Thread& t, const AttendCall& call, const OutputRow& 
   const bool has_keys = state.max != minus_infinity();
   if (call.problem.sink_logits) {
     lse = t.read(args.sink_logits + place.head);
-    const float sink = lse * log2_e;
+    const float sink = skeleton::Log2Units::of(lse);
     if (sink != minus_infinity()) {
       const float top = fmaxf(state.max, sink);
       scale = t.exp2(state.max - top);
@@ -65,7 +65,7 @@ FOLIO_DEVICE void write_row(Thread& t, const AttendCall& call, const OutputRow& 
       state.max = top;
     }
   }
-  if (has_keys) lse = (state.max + t.log2(state.sum)) * ln_2;
+  if (has_keys) lse = skeleton::Log2Units::natural(state.max + t.log2(state.sum));
   const float inverse = state.sum != 0.0f ? scale / state.sum : 0.0f;
   const DType dtype = call.problem.out_dtype;
   const int32_t element = dtype == DType::f32 ? 4 : 2;

@@ -13,21 +13,23 @@
 ///   weights   [row][weights_row bytes] 16-bit, then what each row's sums are rescaled by, f32
 ///   sums      [row] MaxSum of a finished span
 ///   tiles     [warp][stage] KeyTile
+///   kept      the folded result of rows that registers do not hold beside the span's
 #pragma once
 
 #include <cstdint>
 
 #include "cuda/plan/device_plan.h"
 #include "folio/core/dtype.h"
+#include "folio/core/host_device.h"
 
 namespace folio::cuda::mla {
 
 /// One tile of keys in the ring. Every warp keeps its own copy.
 struct alignas(16) KeyTile {
-  int32_t task = -1;  ///< index in the list; -1: there are no more tiles
-  int32_t span = 0;
   int32_t first = 0;     ///< key, a multiple of 32
   uint32_t present = 0;  ///< bits of the keys that some row sees and whose page is assigned
+  uint32_t is_last = 0;  ///< of its span
+  uint32_t reserved = 0;
 };
 
 /// What shared memory of a block a device has: compute capabilities 9.0 and 10.0, 8.0, 12.0.
@@ -36,19 +38,21 @@ inline constexpr int shared_bytes_80 = 163 << 10;
 inline constexpr int shared_bytes_120 = 99 << 10;
 
 /// `General`: intervals, trees, softcap, ALiBi and biases, too.
-template <DType Type, int HeadSize, int VHeadSize, int Stages, int SharedLimit, bool General>
+template <DType Type, int HeadSize, int VHeadSize, int Rows, int Stages, int SharedLimit,
+          bool General>
 struct Config {
   static constexpr DType type = Type;
   static constexpr int head_size = HeadSize, v_head_size = VHeadSize, stages = Stages;
   static constexpr bool is_general = General;
 
   static constexpr int warps = 8, threads = 32 * warps;
-  static constexpr int rows = 32, rows_per_warp = rows / warps;
+  static constexpr int rows = Rows, row_tiles = Rows / 16, rows_per_warp = 4;
   static constexpr int tile_keys = 32, slabs = tile_keys / 16, parts = warps / slabs;
 
   static constexpr int row_bytes = HeadSize * 2;
   static constexpr int lines = row_bytes / 128;  ///< of a row; each part does a step in each
   static constexpr int columns = VHeadSize / warps, column_tiles = columns / 8;
+  static_assert(Rows == 16 || Rows == 32);
   static_assert(HeadSize % 64 == 0 && VHeadSize % (16 * warps) == 0 && VHeadSize <= HeadSize);
 
   // rows of scores and weights lie 8 banks, or 5 units of 16 bytes, from one another
@@ -59,14 +63,19 @@ struct Config {
   static constexpr int factors_at = weights_at + rows * weights_row;
   static constexpr int sums_at = factors_at + rows * 4;
   static constexpr int tiles_at = sums_at + rows * 8;
-  static constexpr int flag_at = tiles_at + warps * Stages * 16;
+  /// Of a lane's rows l / 4 + 8i those from here on do not fit registers beside the span's.
+  static constexpr int lane_rows = 2 * row_tiles, first_kept = Rows == 16 ? 2 : 0;
+  static constexpr int kept_row_bytes = threads * (2 * column_tiles + 2) * 4;
+  static constexpr int kept_at = tiles_at + warps * Stages * 16;
+  static constexpr int kept_bytes = (lane_rows - first_kept) * kept_row_bytes;
+  static constexpr int flag_at = kept_at + kept_bytes;
   static constexpr int shared_bytes = flag_at + 16;
   static_assert(Stages >= 2 && shared_bytes <= SharedLimit);
 };
 
 /// Keys of a span. Where tasks store their own result alone short spans cost little, and work is cut
 /// more evenly; where they store every span long ones are wanted.
-constexpr int32_t span_keys_of(Reproducible reproducible) {
+FOLIO_HOST_DEVICE constexpr int32_t span_keys_of(Reproducible reproducible) {
   return reproducible == Reproducible::per_plan ? 128 : 512;
 }
 

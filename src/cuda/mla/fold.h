@@ -1,170 +1,198 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/mla/fold.h: the result of a task's rows, over 16 columns of each tile of two: how spans
-/// are folded into it, and how it is written.
+/// src/cuda/mla/fold.h: accumulators of a span, and the result of a task's rows that spans are
+/// folded into.
 ///
 /// Every warp holds its columns of all rows as accumulators of m16n8k16: lane l has rows l / 4 + 8i,
-/// columns 2 (l % 4) and the next of each eight. There is one way to fold, `Result::add`, whether a
-/// span comes from registers or from the workspace: same order, same bits.
+/// of each eight columns two: 2 (l % 4) and the next. Lanes exchange pairs with a neighbour before
+/// they leave registers, so that each has four columns in a row of every sixteen.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
+#include "cuda/attention/fold.h"
+#include "cuda/attention/output_row.h"
 #include "cuda/mla/config.h"
 #include "cuda/mla/rows.h"
 
 namespace folio::cuda::mla {
 
-struct alignas(8) Two {
-  float x[2];
-};
-
-/// Accumulators of the warp's columns of 32 rows.
+/// Accumulators of the warp's columns of all rows.
 template <class C>
 struct Columns {
-  float x[2][C::column_tiles][4];
+  float x[C::row_tiles][C::column_tiles][4];
 
   FOLIO_DEVICE void clear() {
     FOLIO_UNROLL
-    for (int m = 0; m < 2; ++m) {
+    for (int m = 0; m < C::row_tiles; ++m) {
       FOLIO_UNROLL
       for (int j = 0; j < C::column_tiles; ++j) {
         FOLIO_UNROLL
-        for (int e = 0; e < 4; ++e) x[m][j][e] = 0;
+        for (int e = 0; e < 4; ++e) x[m][j][e] = 0.0f;
       }
     }
+  }
+  /// Of row l / 4 + 8i, accumulators 2g and 2g + 1: this lane's part of 16 columns.
+  [[nodiscard]] FOLIO_DEVICE FourFloats part(int i, int g) const {
+    const int e = i % 2 * 2;
+    const auto& row = x[i / 2];
+    return {{row[2 * g][e], row[2 * g][e + 1], row[2 * g + 1][e], row[2 * g + 1][e + 1]}};
   }
 };
 
+/// Of rows l / 4 + 8i; those with i >= C::first_kept lie in shared memory between spans.
 template <class C, class Thread>
 class Result {
  public:
-  FOLIO_DEVICE explicit Result(Thread& t)
-      : lane_(t.lane()), warp_(t.warp()), column_(warp_ * C::columns + (lane_ & 3) * 2) {
-    clear();
-  }
-  FOLIO_DEVICE void clear() {
-    columns_.clear();
-    FOLIO_UNROLL
-    for (int i = 0; i < 4; ++i) rows_[i] = {minus_infinity(), 0.0f};
-  }
+  static constexpr int columns = 2 * C::column_tiles;  // of a lane, in each of its rows
+  static constexpr int lane_rows = C::lane_rows;
+  using Row = FoldState<columns>;
 
-  /// The next span in ascending order. `row(r)` gives row r's MaxSum, `two(r, c)` columns c and
-  /// c + 1 of it; they are not asked for of rows from `count` on, nor of rows that saw nothing.
-  template <class Row, class TwoOf>
-  FOLIO_DEVICE void add(Thread& t, int32_t count, Row row, TwoOf two) {
+  FOLIO_DEVICE Result(Thread& t, int warp) : lane_(t.lane()), warp_(warp) {}
+
+  /// As without keys.
+  FOLIO_DEVICE void clear(Thread& t, int32_t count) {
+    Row row;
+    row.clear();
     FOLIO_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int r = (lane_ >> 2) + 8 * i;
-      if (r >= count) continue;
-      const MaxSum part = row(i, r);
-      if (part.sum == 0.0f) continue;
-      MaxSum& total = rows_[i];
-      const float top = fmaxf(total.max, part.max);
-      const float base = top == minus_infinity() ? 0.0f : top;
-      const float keep = t.exp2(total.max - base), add = t.exp2(part.max - base);
-      total = {top, total.sum * keep + part.sum * add};
-      FOLIO_UNROLL
-      for (int j = 0; j < C::column_tiles; ++j) {
-        const Two its = two(i, r, j);
-        float* mine = &columns_.x[i / 2][j][i % 2 * 2];
-        mine[0] = mine[0] * keep + its.x[0] * add;
-        mine[1] = mine[1] * keep + its.x[1] * add;
+    for (int i = 0; i < lane_rows; ++i) {
+      if (i < C::first_kept)
+        rows_[i] = row;
+      else if (8 * i < count)
+        keep(t, i, row);
+    }
+  }
+  /// Folds a span in: the next in ascending order.
+  FOLIO_DEVICE void fold(Thread& t, int32_t count, const MaxSum (&rows)[lane_rows],
+                         const Columns<C>& span) {
+    for_rows(t, count, [&](int i, Row& row) {
+      row.fold(t, rows[i], [&](int g) { return span.part(i, g); });
+    });
+  }
+  /// Folds partials [first, first + partials) of the workspace.
+  FOLIO_DEVICE void fold_stored(Thread& t, const AttendCall& call, int32_t first, int32_t partials,
+                                int32_t count) {
+    for_rows(t, count, [&](int i, Row& row) {
+      if (number(i) >= count) return;
+      for (int32_t p = first; p < first + partials; ++p) {
+        const int64_t at = int64_t{p} * C::rows + number(i);
+        const float* const from = call.partials + at * C::v_head_size + column();
+        row.fold(t, t.load(call.partial_rows + at),
+                 [&](int g) { return t.load(reinterpret_cast<const FourFloats*>(from + 16 * g)); });
       }
-    }
+    });
   }
 
-  /// A span, or a task's spans, to the workspace.
-  FOLIO_DEVICE void store(Thread& t, const AttendCall& call, int32_t partial, int32_t count,
-                          const MaxSum (&rows)[4], const Columns<C>& columns) const {
+  /// A span to partial `partial` of the workspace. Columns lie there as lanes hold them: nobody else
+  /// reads them.
+  FOLIO_DEVICE void store_span(Thread& t, const AttendCall& call, int32_t partial, int32_t count,
+                               const MaxSum (&rows)[lane_rows], const Columns<C>& span) const {
     FOLIO_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int r = (lane_ >> 2) + 8 * i;
-      if (r >= count) continue;
-      const int64_t row = int64_t{partial} * C::rows + r;
-      if (warp_ == 0 && (lane_ & 3) == 0) t.store(call.partial_rows + row, rows[i]);
-      if (rows[i].sum == 0.0f) continue;
-      FOLIO_UNROLL
-      for (int j = 0; j < C::column_tiles; ++j)
-        t.store(reinterpret_cast<Two*>(call.partials + row * C::v_head_size + column_ + j * 8),
-                Two{{columns.x[i / 2][j][i % 2 * 2], columns.x[i / 2][j][i % 2 * 2 + 1]}});
-    }
+    for (int i = 0; i < lane_rows; ++i)
+      store_row(t, call, partial, count, i, rows[i], [&](int g) { return span.part(i, g); });
   }
-  FOLIO_DEVICE void store(Thread& t, const AttendCall& call, int32_t partial, int32_t count) const {
-    store(t, call, partial, count, rows_, columns_);
-  }
-  /// Adds partials [first, first + partials) of the workspace.
-  FOLIO_DEVICE void add_stored(Thread& t, const AttendCall& call, int32_t first, int32_t partials,
-                               int32_t count) {
-    for (int32_t p = first; p < first + partials; ++p) {
-      const int64_t rows = int64_t{p} * C::rows;
-      add(
-          t, count, [&](int, int r) { return t.load(call.partial_rows + rows + r); },
-          [&](int, int r, int j) {
-            return t.load(reinterpret_cast<const Two*>(call.partials + (rows + r) * C::v_head_size +
-                                                       column_ + j * 8));
-          });
-    }
+  /// What was folded so far, likewise.
+  FOLIO_DEVICE void store(Thread& t, const AttendCall& call, int32_t partial, int32_t count) {
+    for_rows(t, count, [&](int i, Row& row) {
+      store_row(t, call, partial, count, i, MaxSum{row.max, row.sum}, [&](int g) {
+        const float* const x = row.out + 4 * g;
+        return FourFloats{{x[0], x[1], x[2], x[3]}};
+      });
+    });
   }
 
-  /// Output and lse of the rows; the sink logit joins here, once.
+  /// Output and lse of the rows.
   FOLIO_DEVICE void write(Thread& t, const AttendCall& call, const TaskRows& rows) {
-    FOLIO_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int r = (lane_ >> 2) + 8 * i;
-      if (r >= rows.count()) continue;
-      const int32_t q_head = rows.q_head_of(r);
-      const int64_t row = rows.sequence.first_query + rows.token_of(r);
-      const bool is_empty = rows_[i].sum == 0.0f;
-      float top = rows_[i].max, sum = rows_[i].sum, sink = minus_infinity();
-      if (call.problem.sink_logits) {
-        sink = t.read(call.args.sink_logits + q_head);
-        const float s = to_log2(sink);
-        if (s != minus_infinity()) {
-          const float joined = fmaxf(s, top);
-          sum = sum * t.exp2(top - joined) + t.exp2(s - joined);
-          top = joined;
-        }
-      }
-      const float factor =
-          is_empty ? 0.0f : (rows_[i].max == top ? 1.0f : t.exp2(rows_[i].max - top)) / sum;
-      auto* to = static_cast<std::byte*>(call.args.out.data) + row * call.args.out.stride_bytes[0] +
-                 q_head * call.args.out.stride_bytes[1];
-      FOLIO_UNROLL
-      for (int j = 0; j < C::column_tiles; ++j) {
-        const float* from = &columns_.x[i / 2][j][i % 2 * 2];
-        write_two(t, call.problem.out_dtype, to, column_ + j * 8, from[0] * factor + 0.0f,
-                  from[1] * factor + 0.0f);
-      }
-      if (call.args.lse == nullptr || warp_ != 0 || (lane_ & 3) != 0) continue;
-      t.store(call.args.lse + row * call.problem.q_heads + q_head,
-              is_empty ? sink : to_natural(top) + t.log2(sum) * ln_2);
-    }
+    for_rows(t, rows.count(), [&](int i, Row& row) {
+      exchange(t, row.out);
+      if (number(i) >= rows.count()) return;
+      const OutputRow place{rows.sequence.first_query + rows.token_of(number(i)),
+                            rows.q_head_of(number(i))};
+      write_row(t, call, place, column(), 16, row);
+    });
   }
 
  private:
-  FOLIO_DEVICE static void write_two(Thread& t, DType dtype, std::byte* row, int column, float low,
-                                     float high) {
-    if (dtype == DType::f32) {
-      auto* const to = reinterpret_cast<float*>(row) + column;
-      if (reinterpret_cast<uintptr_t>(to) % 8 == 0)
-        return t.store(reinterpret_cast<Two*>(to), Two{{low, high}});
-      t.store(to, low);
-      return t.store(to + 1, high);
+  /// The first of this lane's columns of output rows.
+  [[nodiscard]] FOLIO_DEVICE int column() const {
+    return warp_ * C::columns + (lane_ & 1) * 8 + (lane_ & 2) * 2;
+  }
+  [[nodiscard]] FOLIO_DEVICE int number(int i) const { return (lane_ >> 2) + 8 * i; }
+
+  /// body(i, row) for each of the lane's rows, of all lanes alike; not where no lane has one.
+  template <class Body>
+  FOLIO_DEVICE void for_rows(Thread& t, int32_t count, Body body) {
+    FOLIO_UNROLL
+    for (int i = 0; i < lane_rows; ++i) {
+      if (8 * i >= count) return;
+      if (i < C::first_kept) {
+        body(i, rows_[i]);
+      } else {
+        Row row = kept(t, i);
+        body(i, row);
+        keep(t, i, row);
+      }
     }
-    const uint32_t pair = dtype == DType::bf16 ? t.template pack<DType::bf16>(low, high)
-                                               : t.template pack<DType::f16>(low, high);
-    auto* const to = reinterpret_cast<uint16_t*>(row) + column;
-    if (reinterpret_cast<uintptr_t>(to) % 4 == 0)
-      return t.store(reinterpret_cast<uint32_t*>(to), pair);
-    t.store(to, static_cast<uint16_t>(pair));
-    t.store(to + 1, static_cast<uint16_t>(pair >> 16));
+  }
+  [[nodiscard]] FOLIO_DEVICE uint32_t kept_at(Thread& t, int i, int g) const {
+    return t.shared_base() + C::kept_at +
+           static_cast<uint32_t>((i - C::first_kept) * C::kept_row_bytes +
+                                 (g * C::threads + t.thread()) * 16);
+  }
+  [[nodiscard]] FOLIO_DEVICE uint32_t kept_sum_at(Thread& t, int i) const {
+    return kept_at(t, i, columns / 4) - static_cast<uint32_t>(t.thread()) * 8;
+  }
+  FOLIO_DEVICE Row kept(Thread& t, int i) const {
+    Row row;
+    const auto sum = t.template load_shared<MaxSum>(kept_sum_at(t, i));
+    row.max = sum.max;
+    row.sum = sum.sum;
+    FOLIO_UNROLL
+    for (int g = 0; g < columns / 4; ++g) {
+      const auto four = t.template load_shared<FourFloats>(kept_at(t, i, g));
+      FOLIO_UNROLL
+      for (int e = 0; e < 4; ++e) row.out[4 * g + e] = four.x[e];
+    }
+    return row;
+  }
+  FOLIO_DEVICE void keep(Thread& t, int i, const Row& row) const {
+    t.store_shared(kept_sum_at(t, i), MaxSum{row.max, row.sum});
+    FOLIO_UNROLL
+    for (int g = 0; g < columns / 4; ++g) {
+      const float* const x = row.out + 4 * g;
+      t.store_shared(kept_at(t, i, g), FourFloats{{x[0], x[1], x[2], x[3]}});
+    }
+  }
+
+  template <class Part>
+  FOLIO_DEVICE void store_row(Thread& t, const AttendCall& call, int32_t partial, int32_t count,
+                              int i, const MaxSum& row, Part part) const {
+    if (number(i) >= count) return;
+    const int64_t at = int64_t{partial} * C::rows + number(i);
+    float* const to = call.partials + at * C::v_head_size + column();
+    FOLIO_UNROLL
+    for (int g = 0; g < columns / 4; ++g)
+      t.store(reinterpret_cast<FourFloats*>(to + 16 * g), part(g));
+    if (column() == 0) t.store(call.partial_rows + at, row);
+  }
+
+  /// Of every two accumulators of a row the even lane takes the first, of four columns, and the odd
+  /// lane the second.
+  FOLIO_DEVICE void exchange(Thread& t, float (&x)[columns]) const {
+    const bool is_odd = (lane_ & 1) != 0;
+    FOLIO_UNROLL
+    for (int g = 0; g < columns; g += 4) {
+      FOLIO_UNROLL
+      for (int e = 0; e < 2; ++e) {
+        const float other = t.shuffle_xor(is_odd ? x[g + e] : x[g + 2 + e], 1);
+        const float low = is_odd ? other : x[g + e];
+        x[g + 2 + e] = is_odd ? x[g + 2 + e] : other;
+        x[g + e] = low;
+      }
+    }
   }
 
   const int lane_, warp_;
-  const int column_;  // the first of this lane's
-  MaxSum rows_[4];    // of rows l / 4 + 8i
-  Columns<C> columns_;
+  Row rows_[C::first_kept > 0 ? C::first_kept : 1];
 };
 
 }  // namespace folio::cuda::mla

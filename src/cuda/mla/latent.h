@@ -20,6 +20,10 @@
 
 namespace folio::cuda::mla {
 
+struct alignas(8) TwoFloats {
+  float x[2];
+};
+
 template <class C, class Thread>
 class Block {
  public:
@@ -27,15 +31,14 @@ class Block {
       : call_(call), lane_(t.lane()), warp_(t.warp()), base_(t.shared_base()) {}
 
   FOLIO_DEVICE void run(Thread& t) {
-    const Batch batch = t.read(&call_.plan->batch);
-    const int32_t first = t.read(call_.list.block_tasks + t.block());
-    const int32_t end = t.read(call_.list.block_tasks + t.block() + 1);
-    Loader<C, Thread> loader(t, call_, batch, first, end);
-    for (int32_t index = first; index < end; ++index) {
+    // by reference: pointers that are seldom used take no registers
+    const Batch& batch = call_.plan->batch;
+    Loader<C, Thread> loader(t, call_, batch, warp_);
+    const int32_t* const range = call_.list.block_tasks + t.block();
+    for (int32_t index = t.read(range); index < t.read(range + 1); ++index) {
+      Result<C, Thread> result(t, warp_);
+      run_spans(t, batch, TaskRows(t, call_, batch, index), loader, result);
       const TaskRows rows(t, call_, batch, index);
-      load_queries(t, rows);
-      Result<C, Thread> result(t);
-      run_spans(t, batch, rows, index, loader, result);
       if (rows.task.split >= 0 && !join(t, rows, result)) continue;
       result.write(t, call_, rows);
     }
@@ -43,48 +46,45 @@ class Block {
   }
 
  private:
-  FOLIO_DEVICE void run_spans(Thread& t, const Batch& batch, const TaskRows& rows, int32_t index,
+  /// Spans that no row sees are no part of anything.
+  FOLIO_DEVICE void run_spans(Thread& t, const Batch& batch, const TaskRows& rows,
                               Loader<C, Thread>& loader, Result<C, Thread>& result) {
+    const LiveTiles spans =
+        live_tiles(rows.seen(call_.problem, batch), span_keys_of(call_.problem.reproducible));
+    const int32_t count = spans.before(rows.task.span_end) - spans.before(rows.task.span_begin);
     const bool stores_spans = call_.stores_spans && rows.task.split >= 0;
-    const int32_t count = rows.count();
-    RowSoftmax<C, Thread> softmax(t, call_, batch, rows);
-    for (int32_t span = rows.task.span_begin; span < rows.task.span_end; ++span) {
-      MaxSum ended[4] = {{minus_infinity(), 0.0f},
-                         {minus_infinity(), 0.0f},
-                         {minus_infinity(), 0.0f},
-                         {minus_infinity(), 0.0f}};
-      KeyTile tile = loader.front(t);
-      const bool is_empty = tile.task != index || tile.span != span;
-      if (!is_empty) {
-        values_.clear();
-        softmax.clear();
-        do {
-          const uint32_t stage = loader.wait(t);
-          loader.fetch(t);
-          if (count > 16)
-            attend_tile<2>(t, stage, tile, softmax);
-          else
-            attend_tile<1>(t, stage, tile, softmax);
-          tile = loader.front(t);
-        } while (tile.task == index && tile.span == span);
-        softmax.publish(t);
-        t.sync_block();
-        FOLIO_UNROLL
-        for (int i = 0; i < 4; ++i)
-          ended[i] = t.template load_shared<MaxSum>(
-              base_ + C::sums_at + static_cast<uint32_t>((lane_ >> 2) + 8 * i) * 8);
-      }
-      if (stores_spans) {
-        result.store(t, call_, rows.task.partial + span - rows.task.span_begin, count, ended,
-                     values_);
-      } else if (!is_empty) {
-        result.add(
-            t, count, [&](int i, int) { return ended[i]; },
-            [&](int i, int, int j) {
-              return Two{{values_.x[i / 2][j][i % 2 * 2], values_.x[i / 2][j][i % 2 * 2 + 1]}};
-            });
-      }
+    RowSoftmax<C, Thread> softmax(t, call_, batch, rows, warp_);
+    load_queries(t, rows);
+    result.clear(t, rows.count());
+    for (int32_t i = 0; i < count; ++i) {
+      run_span(t, rows.count(), loader, softmax);
+      MaxSum ended[Result<C, Thread>::lane_rows];
+      FOLIO_UNROLL
+      for (int r = 0; r < Result<C, Thread>::lane_rows; ++r)
+        ended[r] = t.template load_shared<MaxSum>(base_ + C::sums_at +
+                                                  static_cast<uint32_t>((lane_ >> 2) + 8 * r) * 8);
+      if (stores_spans)
+        result.store_span(t, call_, rows.task.partial + i, rows.count(), ended, values_);
+      else
+        result.fold(t, rows.count(), ended, values_);
     }
+  }
+  /// Into values_, and each row's MaxSum in shared memory.
+  FOLIO_DEVICE void run_span(Thread& t, int32_t count, Loader<C, Thread>& loader,
+                             RowSoftmax<C, Thread>& softmax) {
+    values_.clear();
+    softmax.clear();
+    KeyTile tile;
+    do {
+      const uint32_t stage = loader.wait(t, tile);
+      loader.fetch(t);
+      if (C::rows > 16 && count > 16)
+        attend_tile<C::row_tiles>(t, stage, tile, softmax);
+      else
+        attend_tile<1>(t, stage, tile, softmax);
+    } while (tile.is_last == 0);
+    softmax.publish(t);
+    t.sync_block();
   }
 
   template <int Tiles>
@@ -101,26 +101,21 @@ class Block {
   FOLIO_DEVICE void load_queries(Thread& t, const TaskRows& rows) {
     const ConstTensor<3>& q = call_.args.q;
     FOLIO_UNROLL
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 2 * C::row_tiles; ++i) {
       const int r = (lane_ >> 2) + 8 * i;
       const bool is_row = r < rows.count();
       const auto* from = static_cast<const std::byte*>(q.data);
       if (is_row)
         from += (rows.sequence.first_query + rows.token_of(r)) * q.stride_bytes[0] +
                 rows.q_head_of(r) * q.stride_bytes[1];
-      from += ((warp_ / C::slabs) * 16 + (lane_ & 3) * 2) * 2;
-      const bool is_aligned = reinterpret_cast<uintptr_t>(from) % 4 == 0;
+      const auto* pairs =
+          reinterpret_cast<const uint32_t*>(from) + warp_ / C::slabs * 8 + (lane_ & 3);
       FOLIO_UNROLL
       for (int k = 0; k < C::lines; ++k) {
-        queries_[i / 2][k][i % 2] = is_row ? two_of(t, from + k * 128, is_aligned) : 0;
-        queries_[i / 2][k][i % 2 + 2] = is_row ? two_of(t, from + k * 128 + 16, is_aligned) : 0;
+        queries_[i / 2][k][i % 2] = is_row ? t.read(pairs + 32 * k) : 0;
+        queries_[i / 2][k][i % 2 + 2] = is_row ? t.read(pairs + 32 * k + 4) : 0;
       }
     }
-  }
-  FOLIO_DEVICE static uint32_t two_of(Thread& t, const std::byte* at, bool is_aligned) {
-    if (is_aligned) return t.read(reinterpret_cast<const uint32_t*>(at));
-    const auto* halves = reinterpret_cast<const uint16_t*>(at);
-    return t.read(halves) | static_cast<uint32_t>(t.read(halves + 1)) << 16;
   }
 
   /// This warp's 16 keys and quarter of the dims.
@@ -150,7 +145,7 @@ class Block {
       FOLIO_UNROLL
       for (int n = 0; n < 2; ++n)
         t.store_shared(to + static_cast<uint32_t>(8 * i * C::scores_row + n * 8) * 4,
-                       Two{{s[i / 2][n][i % 2 * 2], s[i / 2][n][i % 2 * 2 + 1]}});
+                       TwoFloats{{s[i / 2][n][i % 2 * 2], s[i / 2][n][i % 2 * 2 + 1]}});
     }
   }
 
@@ -208,34 +203,23 @@ class Block {
   FOLIO_DEVICE bool join(Thread& t, const TaskRows& rows, Result<C, Thread>& result) {
     const DeviceSplit split = t.read(call_.splits + rows.task.split);
     if (!call_.stores_spans) result.store(t, call_, rows.task.partial, rows.count());
-    t.sync_block();
-    const uint32_t flag = base_ + C::flag_at;
-    if (t.thread() == 0) {
-      uint32_t* const counter = call_.arrivals + rows.task.split;
-      const uint32_t before = t.add_acq_rel(counter, 1) - arrivals_ready;
-      const auto tasks = static_cast<uint32_t>(split.tasks);
-      if (before >= tasks) t.fail("workspace not prepared");
-      if (before == tasks - 1) t.store(counter, arrivals_ready);
-      t.store_shared(flag, uint32_t{before == tasks - 1});
-    }
-    t.sync_block();
-    if (t.template load_shared<uint32_t>(flag) == 0) return false;
-    result.clear();
-    result.add_stored(t, call_, split.first_partial, split.partials, rows.count());
+    if (!arrive_last(t, call_, rows.task.split, split.tasks, base_ + C::flag_at)) return false;
+    result.clear(t, rows.count());
+    result.fold_stored(t, call_, split.first_partial, split.partials, rows.count());
     return true;
   }
 
   const AttendCall& call_;
   const int lane_, warp_;
   const uint32_t base_;
-  uint32_t queries_[2][C::lines][4];
+  uint32_t queries_[C::row_tiles][C::lines][4];
   Columns<C> values_;  // of the span
 };
 
 /// A kernel of kernels.txt.
 template <class C>
 struct LatentKernel {
-  static constexpr int threads = C::threads, shared_bytes = C::shared_bytes;
+  static constexpr int threads = C::threads, shared_bytes = C::shared_bytes, rows = C::rows;
   static constexpr int blocks_per_processor = 1;
   using Args = AttendCall;
   static_assert(sizeof(Args) <= 4096);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "cuda/attention/live_tiles.h"
 #include "cuda/mla/config.h"
 #include "cuda/mla/rows.h"
 #include "folio/cache/page_walk.h"
@@ -24,89 +25,79 @@ FOLIO_DEVICE uint32_t swizzled(int key, int unit) {
 template <class C, class Thread>
 class Loader {
  public:
-  FOLIO_DEVICE Loader(Thread& t, const AttendCall& call, const Batch& batch, int32_t task,
-                      int32_t task_end)
+  FOLIO_DEVICE Loader(Thread& t, const AttendCall& call, const Batch& batch, int warp)
       : call_(call),
         batch_(batch),
         lane_(t.lane()),
-        warp_(t.warp()),
-        tiles_(t.shared_base() + C::tiles_at + static_cast<uint32_t>(warp_) * C::stages * 16),
-        task_(task),
-        task_end_(task_end) {
-    if (task_ < task_end_) find_tile(t, begin_task(t));
+        warp_(warp),
+        ring_(t.shared_base()),
+        descriptions_(ring_ + C::tiles_at + static_cast<uint32_t>(warp_) * C::stages * 16),
+        task_(t.read(call.list.block_tasks + t.block())) {
+    begin_task(t);
     for (int s = 0; s + 1 < C::stages; ++s) fetch(t);
   }
 
   /// Begins the next tile's copies, one group, into the stage that was read last.
   FOLIO_DEVICE void fetch(Thread& t) {
-    KeyTile tile;
-    if (task_ < task_end_) {
-      tile = {task_, first_ / span_keys_, first_, 0};
+    if (number_ < number_end_) {
+      KeyTile tile;
+      tile.first = first_;
       const int64_t offset = find_row(t, tile.present);
       copy_rows(t, offset, tile.present);
-      find_tile(t, first_ + C::tile_keys);
+      ++number_;
+      // spans are powers of two
+      const auto span = static_cast<uint32_t>(-span_keys_of(call_.problem.reproducible));
+      tile.is_last =
+          number_ == number_end_ || ((static_cast<uint32_t>(tiles_.at(number_) * C::tile_keys) ^
+                                      static_cast<uint32_t>(first_)) &
+                                     span) != 0;
+      if (lane_ == 0) t.store_shared(descriptions_ + static_cast<uint32_t>(write_) * 16, tile);
+      if (number_ == number_end_) {
+        ++task_;
+        begin_task(t);
+      } else {
+        find_entry(t);
+      }
     }
     t.commit_copies();
-    if (lane_ == 0) t.store_shared(tiles_ + static_cast<uint32_t>(write_) * 16, tile);
     t.sync_warp();
     write_ = write_ + 1 < C::stages ? write_ + 1 : 0;
   }
-  /// The tile to be read next.
-  FOLIO_DEVICE KeyTile front(Thread& t) const {
-    return t.template load_shared<KeyTile>(tiles_ + static_cast<uint32_t>(read_) * 16);
-  }
-  /// Its rows, once it has landed for the whole block. The stage before it is free then.
-  FOLIO_DEVICE uint32_t wait(Thread& t) {
+  /// The rows of the next tile, once it has landed for the whole block. The stage before it is free
+  /// then.
+  FOLIO_DEVICE uint32_t wait(Thread& t, KeyTile& tile) {
     t.template wait_copies<C::stages - 2>();
     t.sync_block();
-    const uint32_t stage = t.shared_base() + static_cast<uint32_t>(read_) * C::stage_bytes;
+    const auto stage = static_cast<uint32_t>(read_);
+    tile = t.template load_shared<KeyTile>(descriptions_ + stage * 16);
     read_ = read_ + 1 < C::stages ? read_ + 1 : 0;
-    return stage;
+    return ring_ + stage * C::stage_bytes;
   }
 
  private:
-  /// Goes to the first tile from key `from` of this task, or of a later one, that some row may see.
-  FOLIO_DEVICE void find_tile(Thread& t, int32_t from) {
-    while (true) {
-      if (from < hull_.sinks_end) {
-        first_ = later(from, hull_.sinks_begin & -C::tile_keys);
-      } else {
-        first_ = later(from, hull_.begin & -C::tile_keys);
-        if (first_ >= hull_.end) first_ = end_;
-      }
-      if (first_ < end_) return find_entry(t);
-      if (++task_ >= task_end_) return;
-      from = begin_task(t);
+  /// Goes to the first tile of task_, or of the first behind it that has one. None has: number_ is
+  /// number_end_ and stays so.
+  FOLIO_DEVICE void begin_task(Thread& t) {
+    const int32_t end = t.read(call_.list.block_tasks + t.block() + 1);
+    for (; task_ < end; ++task_) {
+      rows_ = TaskRows(t, call_, batch_, task_);
+      const Visible seen = rows_.seen(call_.problem, batch_);
+      seen_ = narrow(seen);
+      tiles_ = live_tiles(seen, C::tile_keys);
+      row_ = batch_.table.entries + batch_.table.row_start(rows_.task.sequence);
+      const int32_t span_keys = span_keys_of(call_.problem.reproducible);
+      const int32_t tiles_of_span = span_keys / C::tile_keys;
+      number_ = tiles_.before(rows_.task.span_begin * tiles_of_span);
+      number_end_ = tiles_.before(rows_.task.span_end * tiles_of_span);
+      if (C::is_general) own_ = rows_.seen_by(call_.problem, batch_, rows_.first_token() + lane_);
+      if (number_ < number_end_) return find_entry(t);
     }
-  }
-  FOLIO_DEVICE static int32_t later(int32_t a, int32_t b) { return a > b ? a : b; }
-
-  /// The task's first key.
-  FOLIO_DEVICE int32_t begin_task(Thread& t) {
-    rows_ = TaskRows(t, call_, batch_, task_);
-    span_keys_ = span_keys_of(call_.problem.reproducible);
-    own_ = seen_by(call_.problem, batch_, rows_, rows_.first_token() + lane_);
-    hull_ = own_;
-    if (own_.begin == own_.end) hull_.begin = INT32_MAX;
-    FOLIO_UNROLL
-    for (int mask = 1; mask < 32; mask *= 2) {
-      hull_.sinks_begin = later(hull_.sinks_begin, shuffled(t, hull_.sinks_begin, mask));
-      hull_.sinks_end = later(hull_.sinks_end, shuffled(t, hull_.sinks_end, mask));
-      hull_.begin = -later(-hull_.begin, -shuffled(t, hull_.begin, mask));
-      hull_.end = later(hull_.end, shuffled(t, hull_.end, mask));
-    }
-    row_ = batch_.table.entries + batch_.table.row_start(rows_.task.sequence);
-    const int64_t end = int64_t{rows_.task.span_end} * span_keys_;
-    end_ = end < rows_.sequence.context ? static_cast<int32_t>(end) : rows_.sequence.context;
-    return rows_.task.span_begin * span_keys_;
-  }
-  FOLIO_DEVICE static int32_t shuffled(Thread& t, int32_t value, int mask) {
-    return static_cast<int32_t>(t.shuffle_xor(static_cast<uint32_t>(value), mask));
   }
 
   /// Asks for the table entry of this lane's key, if some row sees it.
   FOLIO_DEVICE void find_entry(Thread& t) {
-    uint32_t seen = seen_in_tile(hull_, first_);
+    first_ = tiles_.at(number_) * C::tile_keys;
+    uint32_t seen = seen_in_tile(seen_, first_);
     if constexpr (C::is_general) seen = seen_by_rows(t, seen);
     is_seen_ = (seen >> lane_ & 1) != 0;
     if (!is_seen_) return;
@@ -117,28 +108,24 @@ class Loader {
     entry_ = t.read(row_ + logical);
   }
 
-  /// Intervals and trees may leave gaps between what the first and the last token see, and biases
-  /// hide keys.
-  FOLIO_DEVICE uint32_t seen_by_rows(Thread& t, uint32_t hull) {
+  /// Intervals and trees may leave gaps in what the tokens see together, and biases hide keys.
+  FOLIO_DEVICE uint32_t seen_by_rows(Thread& t, uint32_t together) {
     const AttentionProblem& problem = call_.problem;
-    if (!problem.intervals && !problem.tree && !problem.bias) return hull;
-    const int32_t first_token = rows_.first_token(), tokens = rows_.tokens();
-    const uint32_t mine =
-        lane_ < tokens ? seen_with_tree(problem, batch_, rows_, first_token + lane_, own_, first_)
-                       : 0u;
-    if (problem.bias) return seen_with_bias(t, mine);
-    uint32_t seen = mine;
+    if (!problem.intervals && !problem.tree && !problem.bias) return together;
+    uint32_t seen = rows_.seen_in_tile(problem, batch_, rows_.first_token() + lane_, own_, first_);
+    if (problem.bias) return seen_with_bias(t, seen);
     FOLIO_UNROLL
     for (int mask = 1; mask < 32; mask *= 2) seen |= t.shuffle_xor(seen, mask);
     return seen;
   }
-  FOLIO_DEVICE uint32_t seen_with_bias(Thread& t, uint32_t mine) {
+  /// `own`: what this lane's token sees.
+  FOLIO_DEVICE uint32_t seen_with_bias(Thread& t, uint32_t own) {
     bool is_shown = false;
     for (int32_t row = rows_.count() - 1; row >= 0; --row) {
       const int32_t token = rows_.token_of(row);
-      const uint32_t seen = t.shuffle(mine, token - rows_.first_token());
+      const uint32_t seen = t.shuffle(own, token - rows_.first_token());
       if ((seen >> lane_ & 1) == 0 || is_shown) continue;
-      const float* bias = bias_of(call_.args, rows_, token, rows_.q_head_of(row));
+      const float* const bias = rows_.bias(call_.args, token, rows_.q_head_of(row));
       is_shown = t.read(bias + first_ + lane_) != minus_infinity();
     }
     return t.ballot(is_shown);
@@ -147,10 +134,10 @@ class Loader {
   /// Where this lane's row lies, from the plane's start, and which keys have one.
   FOLIO_DEVICE int64_t find_row(Thread& t, uint32_t& present) {
     const PagedKVView& plane = call_.args.key;
-    const int64_t page = is_seen_ ? detail::page_of(plane, entry_) : detail::no_page;
+    const int64_t page = is_seen_ ? folio::detail::page_of(plane, entry_) : folio::detail::no_page;
     const bool is_inside = plane.page_size != unbounded_page_size || page + slot_ < plane.num_pages;
-    present = t.ballot(page != detail::no_page && is_inside);
-    return detail::row_offset_bytes(plane, page, slot_, rows_.task.head);
+    present = t.ballot(page != folio::detail::no_page && is_inside);
+    return folio::detail::row_offset_bytes(plane, page, slot_, rows_.task.head);
   }
   FOLIO_DEVICE void copy_rows(Thread& t, int64_t offset, uint32_t present) {
     const int unit = lane_ & 7, key = warp_ * 4 + (lane_ >> 3);
@@ -160,26 +147,26 @@ class Loader {
     const bool is_present = (present >> key & 1) != 0;
     const auto* from = static_cast<const std::byte*>(call_.args.key.data);
     if (is_present) from += static_cast<int64_t>(high << 32 | low) + unit * 16;
-    const uint32_t to = t.shared_base() + static_cast<uint32_t>(write_) * C::stage_bytes +
+    const uint32_t to = ring_ + static_cast<uint32_t>(write_) * C::stage_bytes +
                         static_cast<uint32_t>(key) * C::row_bytes + swizzled(key, unit);
     FOLIO_UNROLL
     for (int line = 0; line < C::lines; ++line)
-      t.copy_async(to + static_cast<uint32_t>(line) * 128, from + (is_present ? line * 128 : 0),
-                   is_present);
+      t.copy_async(to + static_cast<uint32_t>(line) * 128, from + line * 128, is_present);
   }
 
   const AttendCall& call_;
   const Batch& batch_;
   const int lane_, warp_;
-  const uint32_t tiles_;
+  const uint32_t ring_, descriptions_;
   TaskRows rows_;
-  SeenKeys own_, hull_;            // of the lane's token; of all
   const uint32_t* row_ = nullptr;  // of the page table
-  uint32_t entry_ = 0, slot_ = 0;  // of the lane's key
+  SeenKeys seen_, own_;            // by the task's tokens together; by the lane's token
+  LiveTiles tiles_;                // of seen_
+  int32_t task_;
+  int32_t number_ = 0, number_end_ = 0;  // of the task's tiles
+  int32_t first_ = 0;                    // key of the tile
+  uint32_t entry_ = 0, slot_ = 0;        // of the lane's key
   bool is_seen_ = false;
-  int32_t task_, task_end_;
-  int32_t first_ = 0, end_ = 0;  // of the tile; of the task's keys
-  int32_t span_keys_ = 1;
   int write_ = 0, read_ = 0;
 };
 

@@ -5,13 +5,14 @@
 
 #include <cstdint>
 
+#include "cuda/attention/fold.h"
+#include "cuda/attention/live_tiles.h"
+#include "cuda/attention/output_row.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/primitives/device.h"
 #include "kernel/sequence.h"
 
 namespace folio::cuda::mla {
-
-FOLIO_DEVICE float minus_infinity() { return -__builtin_huge_valf(); }
 
 /// folio's Visible; contexts are below 2^31.
 struct SeenKeys {
@@ -36,7 +37,7 @@ FOLIO_DEVICE uint32_t seen_in_tile(const SeenKeys& v, int32_t first) {
 struct TaskRows {
   DeviceTask task = {};
   Sequence sequence = {};
-  int32_t group = 0;
+  int32_t group = 1;
 
   FOLIO_DEVICE TaskRows() {}
   template <class Thread>
@@ -47,43 +48,45 @@ struct TaskRows {
 
   [[nodiscard]] FOLIO_DEVICE int32_t count() const { return task.row_end - task.row_begin; }
   [[nodiscard]] FOLIO_DEVICE int32_t first_token() const { return task.row_begin / group; }
-  [[nodiscard]] FOLIO_DEVICE int32_t tokens() const {
-    return (task.row_end - 1) / group - first_token() + 1;
-  }
+  [[nodiscard]] FOLIO_DEVICE int32_t last_token() const { return (task.row_end - 1) / group; }
   [[nodiscard]] FOLIO_DEVICE int32_t token_of(int32_t row) const {
     return (task.row_begin + row) / group;
   }
   [[nodiscard]] FOLIO_DEVICE int32_t q_head_of(int32_t row) const {
     return task.head * group + (task.row_begin + row) % group;
   }
+
+  /// What its tokens see together, at least.
+  [[nodiscard]] FOLIO_DEVICE Visible seen(const AttentionProblem& problem,
+                                          const Batch& batch) const {
+    return seen_by_tokens(problem, batch, sequence, first_token(), last_token());
+  }
+  /// What new token `token` sees; nothing, if it is behind the task's last.
+  [[nodiscard]] FOLIO_DEVICE SeenKeys seen_by(const AttentionProblem& problem, const Batch& batch,
+                                              int32_t token) const {
+    if (token > last_token()) return {};
+    return narrow(visible_of(problem, batch, sequence, token));
+  }
+  /// The same of the keys [first, first + 32), less what a tree hides.
+  [[nodiscard]] FOLIO_DEVICE uint32_t seen_in_tile(const AttentionProblem& problem,
+                                                   const Batch& batch, int32_t token,
+                                                   const SeenKeys& seen, int32_t first) const {
+    const uint32_t bits = mla::seen_in_tile(seen, first);
+    if (!problem.tree || bits == 0) return bits;
+    return bits & static_cast<uint32_t>(tree_in_tile(problem, batch, sequence, token, first));
+  }
+
+  /// The bias of key 0 for one query.
+  [[nodiscard]] FOLIO_DEVICE const float* bias(const AttentionArgs& args, int32_t token,
+                                               int32_t q_head) const {
+    const int64_t head = args.bias.extent[0] == 1 ? 0 : q_head;
+    const int64_t row = sequence.first_query + token;
+    return reinterpret_cast<const float*>(static_cast<const std::byte*>(args.bias.data) +
+                                          head * args.bias.stride_bytes[0] +
+                                          row * args.bias.stride_bytes[1]);
+  }
 };
 
-/// What new token `token` sees; nothing, if it is none of the task's.
-FOLIO_DEVICE SeenKeys seen_by(const AttentionProblem& problem, const Batch& batch,
-                              const TaskRows& rows, int32_t token) {
-  if (token >= rows.first_token() + rows.tokens()) return {};
-  return narrow(visible_of(problem, batch, rows.sequence, token));
-}
-
-/// The same less what a tree hides, of the keys [first, first + 32).
-FOLIO_DEVICE uint32_t seen_with_tree(const AttentionProblem& problem, const Batch& batch,
-                                     const TaskRows& rows, int32_t token, const SeenKeys& seen,
-                                     int32_t first) {
-  const uint32_t bits = seen_in_tile(seen, first);
-  if (!problem.tree || bits == 0) return bits;
-  return bits & static_cast<uint32_t>(tree_in_tile(problem, batch, rows.sequence, token, first));
-}
-
-/// The bias of key 0 for one query.
-FOLIO_DEVICE const float* bias_of(const AttentionArgs& args, const TaskRows& rows, int32_t token,
-                                  int32_t q_head) {
-  const int64_t head = args.bias.extent[0] == 1 ? 0 : q_head;
-  return reinterpret_cast<const float*>(
-      static_cast<const std::byte*>(args.bias.data) + head * args.bias.stride_bytes[0] +
-      (rows.sequence.first_query + token) * args.bias.stride_bytes[1]);
-}
-
-inline constexpr float ln_2 = 0.693147181f, log2_e = 1.44269504f;
 // Beyond +-2^126 log2(e) times a logit would leave float32; such logits lie so far from one another
 // that only their order matters, and grow by a half.
 inline constexpr float turn = 0x1p126f, turn_shift = (log2_e - 0.5f) * turn;
@@ -92,15 +95,6 @@ inline constexpr float turn = 0x1p126f, turn_shift = (log2_e - 0.5f) * turn;
 FOLIO_DEVICE float to_log2(float logit) {
   const float size = __builtin_fabsf(logit);
   return size > turn ? __builtin_copysignf(size * 0.5f + turn_shift, logit) : logit * log2_e;
-}
-
-/// And back.
-FOLIO_DEVICE float to_natural(float x) {
-  constexpr float largest = 3.40282347e38f;
-  const float size = __builtin_fabsf(x);
-  if (!(size > log2_e * turn)) return x * ln_2;
-  const float wide = (size - turn_shift) * 2.0f;
-  return __builtin_copysignf(wide < largest ? wide : largest, x);
 }
 
 /// The terms of one row's logits.
@@ -116,7 +110,7 @@ struct LogitTerms {
       slope = t.read(call.args.alibi_slopes + q_head);
       distance = rows.sequence.query_position + token - rows.sequence.key_position;
     }
-    if (call.problem.bias) bias = bias_of(call.args, rows, token, q_head);
+    if (call.problem.bias) bias = rows.bias(call.args, token, q_head);
   }
 };
 

@@ -15,14 +15,14 @@ template <class C, class Thread>
 class RowSoftmax {
  public:
   FOLIO_DEVICE RowSoftmax(Thread& t, const AttendCall& call, const Batch& batch,
-                          const TaskRows& rows)
+                          const TaskRows& rows, int warp)
       : call_(call),
         batch_(batch),
         rows_(rows),
-        row_(t.warp() * C::rows_per_warp + (t.lane() >> 3)),
+        row_(warp * C::rows_per_warp + (t.lane() >> 3)),
         key_((t.lane() & 7) * 4),
         token_(rows.token_of(row_)),
-        seen_(row_ < rows.count() ? seen_by(call.problem, batch, rows, token_) : SeenKeys()),
+        seen_(row_ < rows.count() ? rows.seen_by(call.problem, batch, token_) : SeenKeys()),
         scale_(call.problem.scale * log2_e) {
     if (C::is_general && row_ < rows.count()) terms_.find(t, call, rows, row_);
   }
@@ -35,7 +35,7 @@ class RowSoftmax {
     float s[4] = {};
     FOLIO_UNROLL
     for (int part = 0; part < C::parts; ++part) {
-      const Four four = t.template load_shared<Four>(
+      const auto four = t.template load_shared<FourFloats>(
           base + C::scores_at +
           static_cast<uint32_t>((part * C::rows + row_) * C::scores_row + key_) * 4);
       FOLIO_UNROLL
@@ -65,15 +65,12 @@ class RowSoftmax {
     float sum = state_.sum;
     FOLIO_UNROLL
     for (int mask = 1; mask < 8; mask *= 2) sum += t.shuffle_xor(sum, mask);
-    if (key_ == 0)
+    if (key_ == 0 && row_ < C::rows)
       t.store_shared(t.shared_base() + C::sums_at + static_cast<uint32_t>(row_) * 8,
                      MaxSum{state_.max, sum});
   }
 
  private:
-  struct alignas(16) Four {
-    float x[4];
-  };
   struct alignas(8) TwoPairs {
     uint32_t x[2];
   };
@@ -81,7 +78,7 @@ class RowSoftmax {
   /// Products to logits in the log2 domain, -inf where the row does not see the key.
   FOLIO_DEVICE void mask(Thread& t, const KeyTile& tile, float (&s)[4]) {
     uint32_t seen = C::is_general
-                        ? seen_with_tree(call_.problem, batch_, rows_, token_, seen_, tile.first)
+                        ? rows_.seen_in_tile(call_.problem, batch_, token_, seen_, tile.first)
                         : seen_in_tile(seen_, tile.first);
     seen = (seen & tile.present) >> key_;
     FOLIO_UNROLL

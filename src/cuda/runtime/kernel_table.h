@@ -38,6 +38,10 @@ using KernelTable = std::span<const KernelEntry>;
 /// another in its place.
 [[nodiscard]] KernelTable kernel_table() noexcept;
 
+/// Puts another table in the place of the build's and forgets every device, so that tests have
+/// kernels of their own. An empty one: back to the build's. Nothing else of this folder may run.
+void use_kernel_table(KernelTable table) noexcept;
+
 /// The image that runs on a device of the compute capability; null: none does.
 [[nodiscard]] const KernelImage* image_for(const KernelEntry& kernel,
                                            int32_t compute_capability) noexcept;

@@ -32,8 +32,4 @@ struct LoadedDevice {
 /// The device is a CUDA device by kind and index.
 [[nodiscard]] Status check_device(const char* function, Device device) noexcept;
 
-/// Puts another table in the place of the build's and forgets every device, so that tests have
-/// kernels of their own. An empty one: back to the build's. Nothing else of this folder may run.
-void use_kernel_table(KernelTable table) noexcept;
-
 }  // namespace folio::cuda

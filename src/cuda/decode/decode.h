@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cuda/decode/decode.h: paged attention of few rows per sequence: the q heads of a group, and
+/// the tokens of a speculative step, are the rows of one m16n8k16 tile; more rows are more tiles.
+///
+/// Each warp runs its own stream of slabs through a ring in shared memory and meets the others of
+/// its block only where a round ends. There the states of the warps are folded in ascending order of
+/// keys; states of tasks that share a unit go through partials, and the last block to arrive folds
+/// those. Rows never influence one another.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/attention/fold.h"
+#include "cuda/attention/output_row.h"
+#include "cuda/decode/attend_slab.h"
+#include "cuda/decode/copy_loader.h"
+
+namespace folio::cuda {
+
+template <class Config, class Thread, class Loader>
+class Decoder {
+ public:
+  FOLIO_DEVICE Decoder(Thread& t, const AttendCall& a, Loader& loader)
+      : a_(a), loader_(loader), place_(t.thread()), area_(t) {}
+
+  FOLIO_DEVICE void run(Thread& t) {
+    const int32_t end = t.read(a_.list.block_tasks + t.block() + 1);
+    for (int32_t i = t.read(a_.list.block_tasks + t.block()); i < end; ++i)
+      attend(t, t.read(a_.list.tasks + i));
+  }
+
+ private:
+  using Place = typename Config::Place;
+  using PartialsOf = Partials<Config::rows, Config::head_size, Config::threads>;
+
+  FOLIO_DEVICE void attend(Thread& t, const DeviceTask& task) {
+    const Sequence s = sequence_of(a_.plan->batch, task.sequence);
+    const TaskWalk<Config> walk(a_, s, task);
+    const int32_t rounds = walk.rounds(a_.stores_spans);
+    const bool is_owner = place_.row < task.row_end - task.row_begin;
+    RoundState<Config> result;
+    result.clear(t);
+    if (rounds > 0) {
+      const RowsOf<Config> rows(t, a_, s, task);
+      QueriesOf<Config> queries;
+      queries.load(t, a_, s, task);
+      for (int32_t round = 0; round < rounds; ++round) {
+        walk_part(t, walk, walk.part(round, t.warp(), a_.stores_spans), rows, queries);
+        t.sync_block();
+        if (is_owner) fold_round(t, task, walk, round, result);
+        t.sync_block();
+      }
+      result.fetch(t);
+    }
+    if (task.split >= 0 && !fold_split(t, task, is_owner, result)) return;
+    if (!is_owner) return;
+    const TaskRow row(a_, task, place_.row);
+    write_row(t, a_, OutputRow{s.first_query + row.token, row.head}, place_.column, Place::stride,
+              result.state);
+  }
+
+  /// This warp's slabs of a round, from an empty state, which ends in the warp's free stage.
+  FOLIO_DEVICE void walk_part(Thread& t, const TaskWalk<Config>& walk, const WalkPart& part,
+                              const RowsOf<Config>& rows, const QueriesOf<Config>& queries) {
+    if (part.begin >= part.end) {
+      area_.store_nothing(t);
+      return;
+    }
+    SpanState<Config> state;
+    state.clear();
+    const LiveTiles slabs = walk.slabs();
+    for (int32_t number = part.begin; number < part.end; ++number) {
+      loader_.wait(t);
+      loader_.fetch(t, a_);
+      attend_slab<Config>(t, a_, queries, rows, slabs.at(number) * Config::slab_keys,
+                          loader_.slab(), loader_.alive(t), Loader::zeroes_dead_values, state);
+    }
+    t.sync_warp();
+    area_.store(t, loader_.free_stage(), state);
+  }
+
+  /// The warps' states in ascending order of keys: into the result, or each where its span belongs.
+  FOLIO_DEVICE void fold_round(Thread& t, const DeviceTask& task, const TaskWalk<Config>& walk,
+                               int32_t round, RoundState<Config>& result) {
+    const bool stores = a_.stores_spans && task.split >= 0;
+    const int32_t first = round * Config::warps;  // span of the task
+    result.fetch(t);
+    for (int w = 0; w < Config::warps; ++w) {
+      if (a_.stores_spans && walk.first + first + w >= walk.last) break;
+      const MaxSum row = area_.row(t, w, place_.row);
+      const uint32_t stage = area_.stage(t, w);
+      const auto part = [&](int g) {
+        return area_.columns(t, stage, place_.row, place_.column + g * Place::stride);
+      };
+      if (stores)
+        PartialsOf(a_).store(t, int64_t{task.partial} + first + w, place_, row, part);
+      else
+        result.state.fold(t, row, part);
+    }
+    result.park(t);
+  }
+
+  /// Leaves the task's partials to the last of its split; true: that is this block, and `result`
+  /// holds all spans of the rows.
+  FOLIO_DEVICE bool fold_split(Thread& t, const DeviceTask& task, bool is_owner,
+                               RoundState<Config>& result) {
+    const PartialsOf partials(a_);
+    if (!a_.stores_spans && is_owner)
+      partials.store(t, task.partial, place_, MaxSum{result.state.max, result.state.sum},
+                     [&](int g) {
+                       FourFloats four;
+                       FOLIO_UNROLL
+                       for (int e = 0; e < 4; ++e) four.x[e] = result.state.out[4 * g + e];
+                       return four;
+                     });
+    const DeviceSplit split = t.read(a_.splits + task.split);
+    if (!arrive_last(t, a_, task.split, split.tasks, t.shared_base() + Config::flag_at))
+      return false;
+    result.state.clear();
+    if (is_owner) partials.fold(t, split.first_partial, split.partials, place_, result.state);
+    return true;
+  }
+
+  const AttendCall& a_;
+  Loader& loader_;
+  const Place place_;
+  const FoldArea<Config, Thread> area_;
+};
+
+/// The instance that copies by cp.async.
+template <DType Type, int HeadSize, bool General>
+struct DecodeKernel {
+  using Config = DecodeConfig<Type, HeadSize, General>;
+  static constexpr int threads = Config::threads;
+  static constexpr int shared_bytes = Config::shared_bytes;
+  static constexpr int blocks_per_processor = 2;
+  using Args = AttendCall;
+
+  template <class Thread>
+  FOLIO_DEVICE static void run(Thread& t, const AttendCall& a) {
+    using Loader = CopyLoader<Config, Thread>;
+    Loader loader(t, a);
+    Decoder<Config, Thread, Loader>(t, a, loader).run(t);
+  }
+};
+
+}  // namespace folio::cuda

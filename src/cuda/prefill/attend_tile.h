@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cuda/prefill/attend_tile.h: 16 rows of a warp against one tile of keys: scores, softmax,
+/// values, by m16n8k16.
+///
+/// A thread has rows lane / 4 and lane / 4 + 8, and of every 8 columns two: C fragments. Whatever a
+/// row adds up, it does so in an order that its own keys alone decide.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/attention/fold.h"
+#include "cuda/prefill/config.h"
+#include "cuda/prefill/logits.h"
+#include "cuda/prefill/task.h"
+
+namespace folio::cuda::prefill {
+
+struct alignas(16) Fragment {
+  uint32_t x[4];
+};
+
+/// The queries of a warp as A fragments, in registers or in shared memory.
+template <class Config>
+struct Queries {
+  uint32_t fragments[Config::q_in_shared ? 1 : Config::head_size / 16][4] = {};
+
+  template <class Thread>
+  FOLIO_DEVICE static uint32_t at(const Thread& t, int k) {
+    return t.shared_base() + Config::q_at +
+           static_cast<uint32_t>(k * Config::threads + t.thread()) * 16;
+  }
+  /// Of the thread's rows. `sign`: bits that turn the sign of both numbers of a pair, or none.
+  template <class Thread>
+  FOLIO_DEVICE void load(Thread& t, const AttendCall& call, const TaskRecord& task, int first_row,
+                         uint32_t sign) {
+    const uint32_t* from[2];
+    FOLIO_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const Query query = task.query(call, first_row + 8 * r);
+      from[r] = reinterpret_cast<const uint32_t*>(static_cast<const std::byte*>(call.args.q.data) +
+                                                  (task.first_query + query.token) *
+                                                      call.args.q.stride_bytes[0] +
+                                                  query.q_head * call.args.q.stride_bytes[1]) +
+                (t.thread() & 3);
+    }
+    FOLIO_UNROLL
+    for (int k = 0; k < Config::head_size / 16; ++k) {
+      const Fragment f{{t.read(from[0] + 8 * k) ^ sign, t.read(from[1] + 8 * k) ^ sign,
+                        t.read(from[0] + 8 * k + 4) ^ sign, t.read(from[1] + 8 * k + 4) ^ sign}};
+      if constexpr (Config::q_in_shared) {
+        t.store_shared(at(t, k), f);
+      } else {
+        FOLIO_UNROLL
+        for (int i = 0; i < 4; ++i) fragments[k][i] = f.x[i];
+      }
+    }
+  }
+  template <class Thread>
+  FOLIO_DEVICE void get(Thread& t, int k, uint32_t (&a)[4]) const {
+    if constexpr (Config::q_in_shared) {
+      const auto f = t.template load_shared<Fragment>(at(t, k));
+      FOLIO_UNROLL
+      for (int i = 0; i < 4; ++i) a[i] = f.x[i];
+    } else {
+      FOLIO_UNROLL
+      for (int i = 0; i < 4; ++i) a[i] = fragments[k][i];
+    }
+  }
+};
+
+/// The online softmax of a thread's two rows.
+template <class Config>
+struct RowState {
+  float max[2];  ///< units of ln 2
+  float sum[2];  ///< of this thread's columns
+  float out[Config::head_size / 8][4];
+
+  FOLIO_DEVICE void clear() {
+    FOLIO_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      max[r] = minus_infinity();
+      sum[r] = 0;
+    }
+    FOLIO_UNROLL
+    for (int j = 0; j < Config::head_size / 8; ++j)
+      out[j][0] = out[j][1] = out[j][2] = out[j][3] = 0;
+  }
+};
+
+template <class Config>
+using Scores = float[Config::keys / 8][4];
+
+template <class Config, class Thread>
+FOLIO_DEVICE void multiply_keys(Thread& t, const Queries<Config>& q, uint32_t keys,
+                                Scores<Config>& s) {
+  const int lane = t.thread() & 31;
+  const uint32_t at = keys + unit_offset<Config>((lane & 7) + ((lane & 16) >> 1), lane >> 3 & 1);
+  FOLIO_UNROLL
+  for (int n = 0; n < Config::keys / 8; ++n) s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0;
+  FOLIO_UNROLL
+  for (int k = 0; k < Config::head_size / 16; ++k) {
+    uint32_t a[4];
+    q.get(t, k, a);
+    // the swizzle turns bits 4 to 6: two units further is an exclusive or
+    const uint32_t of_k =
+        (at ^ static_cast<uint32_t>((k & 3) << 5)) + static_cast<uint32_t>((k >> 2) * 128);
+    FOLIO_UNROLL
+    for (int n = 0; n < Config::keys / 16; ++n) {
+      uint32_t b[4];
+      t.template load_matrices<false>(b, of_k + static_cast<uint32_t>(n * 16 * Config::row_bytes));
+      t.template multiply<Config::type>(s[2 * n], a, b[0], b[1]);
+      t.template multiply<Config::type>(s[2 * n + 1], a, b[2], b[3]);
+    }
+  }
+}
+
+/// Scores that a row does not see become -inf.
+template <class Config>
+FOLIO_DEVICE void hide(Scores<Config>& s, int lane, int r, uint64_t seen) {
+  const uint64_t mine = seen >> ((lane & 3) * 2);
+  const auto low = static_cast<uint32_t>(mine), high = static_cast<uint32_t>(mine >> 32);
+  FOLIO_UNROLL
+  for (int n = 0; n < Config::keys / 8; ++n) {
+    FOLIO_UNROLL
+    for (int e = 0; e < 2; ++e) {
+      const uint32_t bits = n < 4 ? low : high;
+      if ((bits >> (n % 4 * 8 + e) & 1u) == 0) s[n][2 * r + e] = minus_infinity();
+    }
+  }
+}
+
+/// Products to logits; what a row does not see becomes -inf, and nothing of it is read.
+template <class Config, class Thread>
+FOLIO_DEVICE void add_terms(Thread& t, const AttendCall& call, const RowTerms& row, int r,
+                            int32_t tile, uint64_t seen, Scores<Config>& s) {
+  const int column = (t.thread() & 3) * 2;
+  const uint64_t mine = seen >> column;
+  const auto low = static_cast<uint32_t>(mine), high = static_cast<uint32_t>(mine >> 32);
+  FOLIO_UNROLL
+  for (int n = 0; n < Config::keys / 8; ++n) {
+    FOLIO_UNROLL
+    for (int e = 0; e < 2; ++e) {
+      const uint32_t bits = n < 4 ? low : high;
+      float& x = s[n][2 * r + e];
+      x = (bits >> (n % 4 * 8 + e) & 1u) != 0
+              ? logit_of(t, call.problem, row, x, tile + n * 8 + column + e)
+              : minus_infinity();
+    }
+  }
+}
+
+/// Scores times `factor` to weights; the state follows. Instances without further terms multiply
+/// and subtract in one rounding, which is exact enough while what it keeps of the product is small
+/// beside 1: rows far from 0 are multiplied first.
+template <class Config, class Thread>
+FOLIO_DEVICE void weigh(Thread& t, float factor, Scores<Config>& s, RowState<Config>& state) {
+  float base[2], factors[2], rescale[2];
+  FOLIO_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    float top = at_least(s[0][2 * r], s[0][2 * r + 1]);
+    FOLIO_UNROLL
+    for (int n = 1; n < Config::keys / 8; ++n)
+      top = at_least(top, at_least(s[n][2 * r], s[n][2 * r + 1]));
+    top = at_least(top, t.shuffle_xor(top, 1));
+    top = at_least(top, t.shuffle_xor(top, 2));
+    top = at_least(top * factor, state.max[r]);
+    base[r] = top == minus_infinity() ? 0.0f : top;
+    rescale[r] = t.exp2(state.max[r] - base[r]);
+    state.max[r] = top;
+    factors[r] = factor;
+  }
+  if constexpr (!Config::is_general) {
+    const bool is_far[2] = {__builtin_fabsf(base[0]) > 0x1p20f, __builtin_fabsf(base[1]) > 0x1p20f};
+    if (t.ballot(is_far[0] || is_far[1]) != 0) {
+      FOLIO_UNROLL
+      for (int r = 0; r < 2; ++r) {
+        if (!is_far[r]) continue;
+        FOLIO_UNROLL
+        for (int n = 0; n < Config::keys / 8; ++n) {
+          s[n][2 * r] *= factor;
+          s[n][2 * r + 1] *= factor;
+        }
+        factors[r] = 1.0f;
+      }
+    }
+  }
+  FOLIO_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    float sum = 0;
+    FOLIO_UNROLL
+    for (int n = 0; n < Config::keys / 8; ++n) {
+      FOLIO_UNROLL
+      for (int e = 2 * r; e < 2 * r + 2; ++e) {
+        s[n][e] = t.exp2(t.fma(s[n][e], factors[r], -base[r]));
+        sum += s[n][e];
+      }
+    }
+    state.sum[r] = state.sum[r] * rescale[r] + sum;
+  }
+  if (t.ballot(rescale[0] != 1.0f || rescale[1] != 1.0f) != 0) {  // times 1 changes no bit
+    FOLIO_UNROLL
+    for (int j = 0; j < Config::head_size / 8; ++j) {
+      FOLIO_UNROLL
+      for (int e = 0; e < 4; ++e) state.out[j][e] *= rescale[e >> 1];
+    }
+  }
+}
+
+template <class Config, class Thread>
+FOLIO_DEVICE void multiply_values(Thread& t, const Scores<Config>& s, uint32_t values,
+                                  RowState<Config>& state) {
+  const int lane = t.thread() & 31;
+  const uint32_t at = values + unit_offset<Config>(lane & 15, lane >> 4);
+  FOLIO_UNROLL
+  for (int n = 0; n < Config::keys / 16; ++n) {
+    const uint32_t p[4] = {t.template pack<Config::type>(s[2 * n][0], s[2 * n][1]),
+                           t.template pack<Config::type>(s[2 * n][2], s[2 * n][3]),
+                           t.template pack<Config::type>(s[2 * n + 1][0], s[2 * n + 1][1]),
+                           t.template pack<Config::type>(s[2 * n + 1][2], s[2 * n + 1][3])};
+    FOLIO_UNROLL
+    for (int j = 0; j < Config::head_size / 16; ++j) {
+      uint32_t b[4];
+      t.template load_matrices<true>(
+          b, (at ^ static_cast<uint32_t>((j & 3) << 5)) +
+                 static_cast<uint32_t>((j >> 2) * 128 + n * 16 * Config::row_bytes));
+      t.template multiply<Config::type>(state.out[2 * j], p, b[0], b[1]);
+      t.template multiply<Config::type>(state.out[2 * j + 1], p, b[2], b[3]);
+    }
+  }
+}
+
+}  // namespace folio::cuda::prefill

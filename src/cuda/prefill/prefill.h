@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cuda/prefill/prefill.h: attention of many rows over paged K and V by mma.sync and cp.async,
+/// from sm_80 on.
+///
+/// A block takes up to 128 rows (tokens x q heads of a group) of one sequence and KV head, 16 of
+/// them a warp, and walks the tiles of keys that any of them sees in ascending order. Tiles lie at
+/// absolute multiples, and nothing of a row depends on the others: its bits depend on its query and
+/// the keys that it sees, unless its keys were divided between tasks.
+///
+///     tile  i - 1        i                 i + 1              i + 2            i + 3
+///                  products, softmax   copies in flight   addresses stored  entry requested
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/plan/device_plan.h"
+#include "cuda/prefill/attend_tile.h"
+#include "cuda/prefill/config.h"
+#include "cuda/prefill/output.h"
+#include "cuda/prefill/stage.h"
+#include "cuda/prefill/task.h"
+
+namespace folio::cuda {
+
+namespace prefill {
+
+template <class Config, class Thread>
+class TaskRunner {
+ public:
+  FOLIO_DEVICE TaskRunner(Thread& thread, const AttendCall& attend_call)
+      : t(thread), call(attend_call) {}
+
+  FOLIO_DEVICE void run(const DeviceTask& task) {
+    store_task<Config>(t, call, task);
+    RowState<Config> state;
+    state.clear();
+    walk(task, state);
+    if (task.split < 0) return write(state);
+    leave(task.partial, state);
+    const DeviceSplit split = t.read(call.splits + task.split);
+    if (arrive_last(t, call, task.split, split.tasks, t.shared_base() + Config::flag_at))
+      fold(split);
+  }
+
+ private:
+  /// The first of this thread's two rows; the other is 8 further.
+  FOLIO_DEVICE int first_row() const { return (t.thread() >> 5) * 16 + ((t.thread() & 31) >> 2); }
+
+  FOLIO_DEVICE void write(const RowState<Config>& state) {
+    const TaskRecord task = record_of<Config>(t);
+    FOLIO_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      OutputRow<Config> result;
+      result.take(t, state, r);
+      if (first_row() + 8 * r < task.rows)
+        write_row(t, call, task, task.query(call, first_row() + 8 * r), result);
+    }
+  }
+  FOLIO_DEVICE void leave(int32_t partial, const RowState<Config>& state) {
+    const TaskRecord task = record_of<Config>(t);
+    FOLIO_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      OutputRow<Config> part;
+      part.take(t, state, r);
+      if (first_row() + 8 * r < task.rows)
+        store_partial(t, call, partial_row<Config>(partial, first_row() + 8 * r), part);
+    }
+  }
+  FOLIO_DEVICE void fold(const DeviceSplit& split) {
+    const TaskRecord task = record_of<Config>(t);
+    FOLIO_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      if (first_row() + 8 * r >= task.rows) continue;
+      OutputRow<Config> result;
+      fold_partials(t, call, split, first_row() + 8 * r, result);
+      write_row(t, call, task, task.query(call, first_row() + 8 * r), result);
+    }
+  }
+
+  FOLIO_DEVICE static int next_slot(int slot) { return slot + 1 < Config::slots ? slot + 1 : 0; }
+
+  /// One step of the finders: the address of a key whose entry was found, and the entry of the key
+  /// a tile further.
+  FOLIO_DEVICE void find(const TileRange& range, int32_t tile, int slot, uint32_t& entry) {
+    if (t.thread() >= Config::keys || tile >= range.end) return;
+    store_address<Config>(t, call, tile, entry, slot);
+    const int32_t after = range.template next<Config>(tile);
+    if (after < range.end) entry = find_entry<Config>(t, call, after);
+  }
+
+  FOLIO_DEVICE void walk(const DeviceTask& task, RowState<Config>& state) {
+    const int64_t span = call.stores_spans ? whole_span : span_keys;
+    const TileRange range =
+        tiles_of<Config>(record_of<Config>(t).hull, task.span_begin * span, task.span_end * span);
+    if (range.first >= range.end) return;
+    // a general instance scales its products itself
+    const float factor = Config::is_general ? 1.0f : __builtin_fabsf(call.problem.scale) * log2_e;
+    const bool is_turned = !Config::is_general && call.problem.scale < 0.0f;
+
+    uint32_t entry = no_entry;
+    if (t.thread() < Config::keys) entry = find_entry<Config>(t, call, range.first);
+    find(range, range.first, 0, entry);
+    Queries<Config> q;
+    q.load(t, call, record_of<Config>(t), first_row(), is_turned ? 0x80008000u : 0u);
+    t.sync_block();
+    copy_tile<Config>(t, call, 0, 0);
+    t.commit_copies();
+    find(range, range.template next<Config>(range.first), 1, entry);
+
+    int slot = 0, stage = 0;
+    for (int32_t tile = range.first; tile < range.end; tile = range.template next<Config>(tile)) {
+      t.template wait_copies<0>();
+      t.sync_block();  // this tile is there, the one before has been read by all
+      const int32_t after = range.template next<Config>(tile);
+      if (after < range.end) copy_tile<Config>(t, call, next_slot(slot), stage ^ 1);
+      t.commit_copies();
+      find(range, range.template next<Config>(after), next_slot(next_slot(slot)), entry);
+      attend(q, factor, tile, slot, stage, state);
+      slot = next_slot(slot);
+      stage ^= 1;
+    }
+  }
+
+  /// 16 rows against one tile, unless none of them sees it.
+  FOLIO_DEVICE void attend(const Queries<Config>& q, float factor, int32_t tile, int slot,
+                           int stage, RowState<Config>& state) {
+    const WarpSight sight = sight_of_warp<Config>(t);
+    if (tile >= sight.any_end || tile + Config::keys <= sight.any_begin) return;
+    const uint64_t alive = alive_in_tile<Config>(t, slot);
+    constexpr uint64_t all = Config::keys == 64 ? ~uint64_t{0} : 0xffffffffu;
+    const bool is_whole =
+        alive == all && tile >= sight.all_begin && tile + Config::keys <= sight.all_end;
+    const uint32_t keys = t.shared_base() + static_cast<uint32_t>(stage) * Config::stage_bytes;
+    Scores<Config> s;
+    multiply_keys(t, q, keys, s);
+    if constexpr (Config::is_general) {
+      add_terms_to_rows(tile, is_whole, alive, s);
+    } else if (!is_whole) {
+      FOLIO_UNROLL
+      for (int r = 0; r < 2; ++r)
+        hide<Config>(
+            s, t.thread() & 31, r,
+            alive & sight_of_row<Config>(t, first_row() + 8 * r).template in_tile<Config>(tile));
+    }
+    weigh(t, factor, s, state);
+    multiply_values(t, s, keys + Config::plane_bytes, state);
+  }
+
+  FOLIO_DEVICE void add_terms_to_rows(int32_t tile, bool is_whole, uint64_t alive,
+                                      Scores<Config>& s) {
+    const TaskRecord task = record_of<Config>(t);
+    FOLIO_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const int row = first_row() + 8 * r;
+      const Query query = task.query(call, row);
+      uint64_t seen = alive;
+      if (!is_whole)
+        seen &= sight_of_row<Config>(t, row).template in_tile<Config>(tile) &
+                task.tree_bits(call.problem, query.token, tile);
+      add_terms<Config>(t, call, terms_of(t, call, task, query), r, tile, seen, s);
+    }
+  }
+
+  Thread& t;
+  const AttendCall& call;
+};
+
+}  // namespace prefill
+
+template <int HeadSize, DType Type, bool IsGeneral>
+struct PrefillKernel {
+  using Config = prefill::Config<HeadSize, Type, IsGeneral>;
+  using Args = AttendCall;
+  static constexpr int threads = Config::threads;
+  static constexpr int shared_bytes = Config::shared_bytes;
+  static constexpr int blocks_per_processor = Config::blocks_per_processor;
+
+  template <class Thread>
+  FOLIO_DEVICE static void run(Thread& t, const AttendCall& call) {
+    const int32_t end = t.read(call.list.block_tasks + t.block() + 1);
+    for (int32_t i = t.read(call.list.block_tasks + t.block()); i < end; ++i)
+      prefill::TaskRunner<Config, Thread>(t, call).run(t.read(call.list.tasks + i));
+  }
+};
+
+}  // namespace folio::cuda

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/cuda/emulated_answers.cpp: a libcuda.so.1 with every kernel of src/cuda/kernels.txt, for
+/// programs that only know of a driver: their memory is the device's.
+///
+/// FOLIO_TEST_SEED in the environment is the schedules' seed.
+#include <cstdlib>
+
+#include "cuda/emulated_device.h"
+#include "cuda/emulated_runner.h"
+
+namespace folio::test {
+
+FakeDriver first_answers() {
+  FakeDriver answers;
+  static EmulatedRunner runner(emulated_kernels(), answers.processors);
+  answers.runner = runner.callbacks();
+  answers.any_memory_is_device = true;
+  answers.prints_faults = true;
+  answers.order = WorkOrder::late;
+  if (const char* const seed = std::getenv("FOLIO_TEST_SEED"); seed != nullptr)
+    answers.seed = std::strtoull(seed, nullptr, 10);
+  return answers;
+}
+
+}  // namespace folio::test
