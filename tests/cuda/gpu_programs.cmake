@@ -4,13 +4,18 @@ add_test(NAME cuda.gpu_check_stages COMMAND Python3::Interpreter ${CMAKE_CURRENT
 folio_test(cuda.gpu_cases SOURCES gpu_cases_test.cpp)
 folio_test(cuda.gpu_supervise SOURCES gpu_supervise_test.cpp)
 
-# Attention and append through the public functions. Every launch is noted on its way.
-set(launch _ZN5folio4cuda6launchEPKcNS_2v16DeviceEilPKvlNS3_6StreamE)
-add_executable(gpu_kernels EXCLUDE_FROM_ALL gpu_kernels.cpp gpu_launches.cpp)
+# Attention and append through the public functions, on any device: here on the emulated one, the smallest case of each kernel.
+add_executable(gpu_kernels EXCLUDE_FROM_ALL gpu_kernels.cpp)
 folio_test_settings(gpu_kernels)
-set_source_files_properties(gpu_launches.cpp PROPERTIES COMPILE_DEFINITIONS "FOLIO_LAUNCH_SYMBOL=\"${launch}\"")
-target_link_options(gpu_kernels PRIVATE LINKER:--wrap=${launch})
-target_link_libraries(gpu_kernels PRIVATE folio_test_support GTest::gtest ${CMAKE_DL_LIBS})
+target_link_libraries(gpu_kernels PRIVATE folio_test_support folio_cuda_launches GTest::gtest ${CMAKE_DL_LIBS})
+if(FOLIO_CUDA AND NOT FOLIO_SANITIZE)
+  set_target_properties(gpu_kernels PROPERTIES EXCLUDE_FROM_ALL OFF)
+  add_dependencies(gpu_kernels emulated_device)
+  add_test(NAME cuda.gpu_kernels COMMAND gpu_kernels smallest)
+  set_tests_properties(cuda.gpu_kernels PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE}
+                       FAIL_REGULAR_EXPRESSION "[^0-9]0 right" PASS_REGULAR_EXPRESSION ", 0 wrong, .* instances launched")
+  folio_label_needs(cta gpu_kernels)
+endif()
 
 if(FOLIO_SANITIZE)
   message(STATUS "folio: a sanitizer: what GPUs recorded is not replayed, fibers and sanitizers do not mix")
