@@ -3,9 +3,10 @@
 /// sm_100 on).
 ///
 /// Destinations are said to be of the block, not of a cluster (PTX 8.6): for the latter ptxas makes
-/// a stack on sm_120. One thread calls for the whole copy. Boxes begin in shared memory at multiples of 128; bulk
-/// copies have addresses and sizes that are multiples of 16. They run on a proxy of their own: see
-/// fence_async. Loads report their bytes to a barrier, stores belong to groups of the thread.
+/// a stack on sm_120. One thread calls for the whole copy. Boxes begin in shared memory at
+/// multiples of 128; bulk copies have addresses and sizes that are multiples of 16. They run on a
+/// proxy of their own: see fence_async. Loads report their bytes to a barrier, stores belong to
+/// groups of the thread.
 #pragma once
 
 #include <cstdint>
