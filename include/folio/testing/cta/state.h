@@ -205,9 +205,7 @@ struct HeldAccumulators {
   std::vector<float> values;  // [thread][n / 2]
 };
 struct WarpgroupState {
-  int arrived = 0;  // warps at a collective of the group
-  Op op = Op::none;
-  std::vector<int> waiting;
+  std::vector<int> waiting;  // threads at a collective of the group
   bool is_fenced = false;
   Groups<GroupMultiply> multiplies;
   std::vector<HeldAccumulators> held;
