@@ -115,6 +115,7 @@ struct Offer {
   const uint32_t* a = nullptr;
   uint32_t b[2] = {};
   uint32_t out[4] = {};
+  std::array<uint64_t, 2> descriptors = {};  // of multiply_group: A, B
   DType dtype = DType::bf16;
 };
 
