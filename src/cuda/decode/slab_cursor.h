@@ -21,12 +21,11 @@ template <class Config, class Thread>
 class SlabCursor {
  public:
   FOLIO_DEVICE SlabCursor(Thread& t, const AttendCall& a)
-      : task_(t.read(a.list.block_tasks + t.block()) - 1),
-        task_end_(t.read(a.list.block_tasks + t.block() + 1)) {
+      : task_(t.read(a.list.block_tasks + t.block()) - 1) {
     find_part(t, a);
   }
 
-  [[nodiscard]] FOLIO_DEVICE bool is_done() const { return task_ >= task_end_; }
+  [[nodiscard]] FOLIO_DEVICE bool is_done() const { return slabs_left_ == 0; }
 
  protected:
   static constexpr int32_t slab_keys = Config::slab_keys;
@@ -38,8 +37,8 @@ class SlabCursor {
 
   FOLIO_DEVICE void advance(Thread& t, const AttendCall& a) {
     if (--slabs_left_ > 0) {
-      if (Config::is_general && key_ == last_of_sinks_) {
-        jump(t, a);  // over the gap behind the sink tokens
+      if (Config::is_general && is_before_gap()) {
+        go_to(t, a, walk_.slabs().keys_begin * slab_keys);
         return;
       }
       key_ += slab_keys;
@@ -83,7 +82,7 @@ class SlabCursor {
     while (true) {
       if (round_ >= walk_.rounds(a.stores_spans)) {
         ++task_;
-        if (is_done()) return;
+        if (task_ >= t.read(a.list.block_tasks + t.block() + 1)) return;
         const DeviceTask task = t.read(a.list.tasks + task_);
         walk_ = TaskWalk<Config>(a, sequence_of(a.plan->batch, task.sequence), task);
         head_ = task.head;
@@ -93,18 +92,15 @@ class SlabCursor {
       const WalkPart part = walk_.part(round_, t.warp(), a.stores_spans);
       if (part.begin < part.end) {
         slabs_left_ = part.end - part.begin;
-        const LiveTiles slabs = walk_.slabs();
-        if constexpr (Config::is_general)
-          last_of_sinks_ = slabs.sinks > 0 ? slabs.at(slabs.sinks - 1) * slab_keys : -1;
-        go_to(t, a, slabs.at(part.begin) * slab_keys);
+        go_to(t, a, walk_.slabs().at(part.begin) * slab_keys);
         return;
       }
       ++round_;
     }
   }
-  /// To the first slab behind the gap.
-  FOLIO_DEVICE void jump(Thread& t, const AttendCall& a) {
-    go_to(t, a, walk_.slabs().keys_begin * slab_keys);
+  /// Whether the slab is the last of sink tokens, and the next one is not live.
+  [[nodiscard]] FOLIO_DEVICE bool is_before_gap() const {
+    return key_ + slab_keys >= walk_.sinks_end && key_ + 2 * slab_keys <= walk_.keys_begin;
   }
   FOLIO_DEVICE void go_to(Thread& t, const AttendCall& a, int32_t key) {
     key_ = key;
@@ -128,12 +124,10 @@ class SlabCursor {
   }
 
   int32_t task_;
-  int32_t task_end_;
   int32_t round_ = 0;
   TaskWalk<Config> walk_;
   const uint32_t* entry_at_ = nullptr;  // of the page of key_
-  int32_t slabs_left_ = 0;              // of the part
-  int32_t last_of_sinks_ = -1;          // first key of the last slab of sink tokens
+  int32_t slabs_left_ = 0;              // of the part; 0: all is done
 };
 
 }  // namespace folio::cuda

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/attention/live_tiles.h"
 #include "cuda/decode/config.h"
@@ -24,7 +25,7 @@ struct WalkPart {
 };
 
 template <class Config>
-struct TaskWalk {
+struct alignas(8) TaskWalk {
   static constexpr int slab_keys = Config::slab_keys;
 
   // what the rows see together, as key indices; sink tokens in the general instance alone
@@ -91,6 +92,31 @@ struct TaskWalk {
     const int32_t count = last - begin < of_round ? last - begin : of_round;
     return {begin + count * warp / Config::warps, begin + count * (warp + 1) / Config::warps};
   }
+};
+
+/// The walk of the task that a block is at: in registers, or in shared memory where they are few.
+template <class Config>
+class KeptWalk {
+ public:
+  /// By all threads; SharedQueries' barrier orders it.
+  template <class Thread>
+  FOLIO_DEVICE KeptWalk(Thread& t, const TaskWalk<Config>& walk) {
+    if constexpr (Config::has_registers)
+      walk_ = walk;
+    else if (t.thread() == 0)
+      t.store_shared(t.shared_base() + Config::walk_at, walk);
+  }
+  template <class Thread>
+  [[nodiscard]] FOLIO_DEVICE TaskWalk<Config> get(Thread& t) const {
+    if constexpr (Config::has_registers)
+      return walk_;
+    else
+      return t.template load_shared<TaskWalk<Config>>(t.shared_base() + Config::walk_at);
+  }
+
+ private:
+  struct Nothing {};
+  std::conditional_t<Config::has_registers, TaskWalk<Config>, Nothing> walk_;
 };
 
 }  // namespace folio::cuda
