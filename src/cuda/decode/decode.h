@@ -53,9 +53,10 @@ class Decoder {
   FOLIO_DEVICE void walk(Thread& t, int32_t index, RoundState<Config>& result) {
     const DeviceTask task = t.read(a_.list.tasks + index);
     const Sequence s = sequence_of(a_.plan->batch, task.sequence);
-    const TaskWalk<Config> made(a_, s, task);
+    const TaskWalk<Config> made(t, a_, s, task);
     if (made.rounds(a_.stores_spans) == 0) return;
-    const KeptWalk<Config> kept(t, made);
+    KeptWalk<Config> kept;  // ordered by the barrier of the queries
+    kept.set(t, 0, t.thread() == 0, made);
     const RowsOf<Config> rows(t, a_, s, task);
     QueriesOf<Config> queries;
     queries.load(t, a_, s, task);
@@ -64,7 +65,7 @@ class Decoder {
       walk_part(t, kept, round, rows, queries);
       t.sync_block();
       fold_round(t, index, kept, round, result);
-      is_last = round + 1 == kept.get(t).rounds(a_.stores_spans);
+      is_last = round + 1 == kept.get(t, 0).rounds(a_.stores_spans);
       t.sync_block();
     }
     result.fetch(t);
@@ -73,7 +74,7 @@ class Decoder {
   /// This warp's slabs of a round, from an empty state, which ends in the warp's free stage.
   FOLIO_DEVICE void walk_part(Thread& t, const KeptWalk<Config>& kept, int32_t round,
                               const RowsOf<Config>& rows, const QueriesOf<Config>& queries) {
-    const TaskWalk<Config> walk = kept.get(t);
+    const TaskWalk<Config> walk = kept.get(t, 0);
     const WalkPart part = walk.part(round, t.warp(), a_.stores_spans);
     if (part.begin >= part.end) {
       area_.store_nothing(t);
@@ -98,7 +99,7 @@ class Decoder {
     const DeviceTask task = t.read(a_.list.tasks + index);
     const Place place(t.thread());
     if (place.row >= task.row_end - task.row_begin) return;
-    const TaskWalk<Config> walk = kept.get(t);
+    const TaskWalk<Config> walk = kept.get(t, 0);
     const bool stores = a_.stores_spans && task.split >= 0;
     const int32_t first = round * Config::warps;  // span of the task
     result.fetch(t);
