@@ -14,6 +14,7 @@
 #include "cuda/attention/output_row.h"
 #include "cuda/decode/attend_slab.h"
 #include "cuda/decode/copy_loader.h"
+#include "cuda/decode/tile_loader.h"
 
 namespace folio::cuda {
 
@@ -86,11 +87,13 @@ class Decoder {
     for (int32_t number = part.begin; number < part.end; ++number) {
       loader_.wait(t);
       loader_.fetch(t, a_);
-      attend_slab<Config>(t, a_, queries, rows, slabs.at(number) * Config::slab_keys,
-                          loader_.slab(), loader_.alive(t), Loader::zeroes_dead_values, state);
+      attend_slab<Config, Loader>(t, a_, queries, rows, slabs.at(number) * Config::slab_keys,
+                                  loader_.slab(), loader_.alive(t), state);
     }
     t.sync_warp();
     area_.store(t, loader_.free_stage(), state);
+    // a copy by tensor maps overwrites it
+    if constexpr (!Loader::zeroes_dead_values) t.fence_async();
   }
 
   /// The warps' states in ascending order of keys: into the result, or each where its span belongs.
@@ -158,6 +161,23 @@ struct DecodeKernel {
     using Loader = CopyLoader<Config, Thread>;
     Loader loader(t, a);
     Decoder<Config, Thread, Loader>(t, a, loader).run(t);
+  }
+};
+
+/// The instance that copies by tensor maps.
+template <DType Type, int HeadSize, bool General>
+struct DecodeTilesKernel {
+  using Config = DecodeConfig<Type, HeadSize, General>;
+  static constexpr int threads = Config::threads;
+  static constexpr int shared_bytes = Config::shared_bytes;
+  static constexpr int blocks_per_processor = decode_blocks_per_processor<HeadSize>;
+  using Args = AttendTileCall;
+
+  template <class Thread>
+  FOLIO_DEVICE static void run(Thread& t, const AttendTileCall& a) {
+    using Loader = TileLoader<Config, Thread>;
+    Loader loader(t, a);
+    Decoder<Config, Thread, Loader>(t, a.call, loader).run(t);
   }
 };
 
