@@ -74,13 +74,13 @@ void prefill_in_chunks(AttentionCase& c, int32_t chunk) {
 TEST(PrefillBits, a_prefill_in_chunks_has_the_bits_of_the_whole) {
   for (const int32_t head_size : {64, 256})
     for (const bool alibi : {false, true}) {
-      CaseOptions o = options_of({{75, 75}, {40, 130}});
+      CaseOptions o = options_of({{45, 45}, {20, 130}});
       o.head_size = head_size;
       o.alibi = alibi;
       o.reproducible = Reproducible::per_sequence;
       AttentionCase c(o);
       const std::vector<std::byte> bits = bits_of(c, {});
-      for (const int32_t chunk : {1, 17, 32}) {
+      for (const int32_t chunk : {1, 17}) {
         if (chunk == 1 && head_size == 256) continue;
         prefill_in_chunks(c, chunk);
         EXPECT_EQ(c.output_bits(), bits) << "chunks of " << chunk;

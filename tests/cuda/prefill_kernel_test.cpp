@@ -201,7 +201,7 @@ TEST(Prefill, the_sum_of_a_long_context_is_right) {
 }
 
 TEST(Prefill, logits_far_from_zero_are_right) {
-  for (const float amplitude : {40.0f, 3e3f, 1e7f})
+  for (const float amplitude : {40.0f, 3e3f, 1e12f})
     for (const float softcap : {0.0f, 1e6f}) {
       CaseOptions o = base_options(6);
       o.q_amplitude = amplitude;
