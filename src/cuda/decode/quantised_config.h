@@ -36,7 +36,10 @@ struct QuantisedConfig {
   static constexpr int slab_keys = 16;
   static constexpr int warps = 4;
   static constexpr int threads = 32 * warps;
-  static constexpr int stages = HeadSize == 64 ? 8 : has_granules ? 2 : has_registers ? 4 : 3;
+  static constexpr int stages = HeadSize == 64  ? (has_granules ? 6 : 8)
+                                : has_granules  ? 2
+                                : has_registers ? 4
+                                                : 3;
   static constexpr int steps = HeadSize / 16;
   static constexpr int row_bytes = HeadSize;
   static constexpr int plane_bytes = slab_keys * row_bytes;
