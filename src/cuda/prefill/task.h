@@ -146,8 +146,9 @@ FOLIO_DEVICE Sight hull_of_rows(Thread& t) {
 template <class Config, class Thread>
 FOLIO_DEVICE WarpSight warp_sight_of_rows(Thread& t, const AttendCall& call,
                                           const TaskRecord& task) {
-  const int32_t first_row = (t.thread() >> 5) * 16;
-  const Sight s = sight_of_row<Config>(t, first_row + (t.thread() & 15));
+  constexpr int32_t rows = 16 * Config::bands;
+  const int32_t first_row = (t.thread() >> 5) * rows;
+  const Sight s = sight_of_row<Config>(t, first_row + (t.thread() & (rows - 1)));
   WarpSight sight{s.begin < s.end ? s.begin : INT32_MAX, s.begin < s.end ? s.end : 0, s.begin,
                   s.end};
   if (Config::is_general && s.sinks_begin < s.sinks_end) {

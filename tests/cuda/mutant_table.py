@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/cuda/mutant_table.py: the broken kernels that mutants.py builds, and the program that must find each.
+
+PROGRAMS: name -> sources, and the tests of them that run. The first mutants of CORE are those that CI tries.
+"""
+
+TEST = ["src/core/status.cpp", "src/tma/describe.cpp"]
+PROGRAMS = {
+    "kv_buffer": {"sources": ["tests/cuda/kv_buffer_test.cpp", *TEST], "filter": "-*/3.*"},
+    "kv_buffer_strips": {"sources": ["tests/cuda/kv_buffer_test.cpp", *TEST], "filter": "Tma/KVBufferConformance/3.columns*"},
+    "tile_copies": {"sources": ["tests/cuda/tile_copies_test.cpp", *TEST]},
+    "plan": {"sources": ["tests/cuda/plan_kernel_test.cpp", *TEST]},
+    "caches": {"sources": ["tests/cache/static_scales_test.cpp", "tests/cache/paged_kv_cache_test.cpp", "src/cache/static_checks.cpp",
+                           "src/cache/check_alignment.cpp", *TEST]},
+}
+
+KV = "include/folio/attention/kv_buffer/"
+PLAN = "src/cuda/plan/plan_kernel.h"
+SCAN = "src/cuda/plan/block_scan.h"
+
+MUTANTS = [  # name, program, file, what stands there, what it becomes
+    # ---- KVBuffer: rows and pages
+    ("row addresses in 32 bits", "kv_buffer", KV + "cp_async_loader.h",
+     "t.shuffle(static_cast<uint32_t>(mine >> 32), row)", "t.shuffle(static_cast<uint32_t>(0), row)"),
+    ("rows of other lanes", "kv_buffer", KV + "cp_async_loader.h", "const int row = index / units_per_row;",
+     "const int row = index % Shape::warp_size;"),
+    ("keys past the end are there", "kv_buffer", KV + "lane_iterator.h", "return key < valid && (seen", "return (seen"),
+    ("keys that nobody sees are there", "kv_buffer", KV + "lane_iterator.h", "return key < valid && (seen >> (key & 63) & 1) != 0;",
+     "return key < valid;"),
+    ("a head's columns from the first on", "kv_buffer", KV + "cp_async_loader.h", "from + column, there", "from, there"),
+    ("columns past the head are copied", "kv_buffer", KV + "cp_async_loader.h", "from != nullptr ? source.columns - column : 0",
+     "from != nullptr ? Base::unit : 0"),
+    ("misaligned rows by cp.async", "kv_buffer", KV + "cp_async_loader.h", "reinterpret_cast<uintptr_t>(from) % 16 == 0;",
+     "reinterpret_cast<uintptr_t>(from) % 1 == 0;"),
+    ("one element too many of a last unit", "kv_buffer", KV + "cp_async_loader.h", "if (i < there) elements", "if (i <= there) elements"),
+    # ---- KVBuffer: stages and order
+    ("all loads go to stage 0", "kv_buffer", KV + "cp_async_loader.h", "static_cast<uint32_t>(stage) * stage_bytes +", "0u * stage_bytes +"),
+    ("waits for one group too few", "kv_buffer", KV + "cp_async_loader.h", "wait_copies<Pending>()", "wait_copies<Pending + 1>()"),
+    ("a warp takes the next warp's steps", "kv_buffer", "include/folio/attention/kv_buffer.h",
+     "step_ = static_cast<int32_t>(warp_id);", "step_ = static_cast<int32_t>(warp_id) + 1;"),
+    ("strips do not advance", "kv_buffer_strips", "include/folio/attention/kv_buffer.h",
+     "strip_ = strip_ + 1 < Shape::num_strips ? strip_ + 1 : 0;", "strip_ = 0;"),
+    # ---- KVBuffer: fragments
+    ("V read without transposing", "kv_buffer", KV + "warp_fragments.h", "t.template load_matrices<true>", "t.template load_matrices<false>"),
+    ("halves and tiles of fragments exchanged", "kv_buffer", KV + "warp_fragments.h",
+     "half = lane / 8 % 2, next = lane / 16;", "next = lane / 8 % 2, half = lane / 16;"),
+    ("fragments of the next strip", "kv_buffer", KV + "warp_fragments.h", "const int b_row = bk_tile * Shape::BK + k * MMA_K",
+     "const int b_row = bk_tile * Shape::BK + (k ^ 1) * MMA_K"),
+    ("every warp takes the first keys", "kv_buffer", "include/folio/attention/kv_buffer.h",
+     "static_cast<int>(warp_id % num_warp_columns) * Shape::WN", "static_cast<int>(warp_id % num_warp_columns) * 0"),
+    ("staging without its swizzle", "kv_buffer", KV + "shape.h", "if constexpr (swizzle.bits == 0) return plain;", "return plain;"),
+    # ---- TMA
+    ("TMA: half the bytes expected", "kv_buffer", KV + "tma_loader.h", "barrier.expect_bytes(t, step_bytes)",
+     "barrier.expect_bytes(t, step_bytes / 2)"),
+    ("TMA: parity never turns", "kv_buffer", KV + "tma_loader.h", "parities_ ^= 1u << stage;", ""),
+    ("TMA: boxes are not clipped", "kv_buffer", KV + "tma_loader.h",
+     "if (tile.has(key + i)) there = i + 1;", "if (tile.has(key)) there = rows;"),
+    ("TMA: rows by keys, not by pages", "kv_buffer", KV + "tma_loader.h",
+     "source.rows.row_idx(source.tile, key) : 0;", "source.tile.first + key : 0;"),
+    ("TMA: rows between seen ones stay", "kv_buffer", KV + "tma_loader.h",
+     "if (seen != ~uint64_t{0}) zero_unseen(t, stage, seen);", ""),
+    ("TMA: no proxy fence after zeroing", "kv_buffer", KV + "tma_loader.h",
+     "    t.fence_async();  // before a later copy overwrites them\n", ""),
+    ("TMA: boxes to swizzled addresses", "kv_buffer", KV + "tma_loader.h", "Shape::block_offset(key, column)", "Shape::smem_offset(key, column)"),
+    ("TMA: a box of another page size", "kv_buffer", KV + "tma_loader.h", "while (page_size % rows != 0) rows /= 2;",
+     "while (page_size % rows != 0 && rows > 8) rows /= 2;"),
+    ("TMA: one arrival too few", "kv_buffer", KV + "tma_loader.h", "barriers.at(stage).init(t, num_steps)",
+     "barriers.at(stage).init(t, num_steps - 1)"),
+    ("TMA: clipped at the wrong end", "kv_buffer", "include/folio/tma/ragged_tile.h",
+     "static_cast<int32_t>(start) + length, static_cast<int32_t>(row_extent)}};", "static_cast<int32_t>(start), static_cast<int32_t>(row_extent)}};"),
+    ("TMA: the next head", "tile_copies", "include/folio/cache/row_indices.h",
+     "{{columns.first + j * chunk, columns.head, row}}", "{{columns.first + j * chunk, columns.head ^ 1, row}}"),
+    ("TMA: the peer loads the leader's keys", "tile_copies", "include/folio/cache/row_indices.h",
+     "return rows[num_k_pages + i];", "return rows[i];"),
+    ("TMA: zero fill from row 0", "tile_copies", "include/folio/cache/row_indices.h", "is_asked ? row_of(i) : -Rows;",
+     "is_asked ? row_of(i) : 0;"),
+    ("TMA: zero fill reaches into row 0", "tile_copies", "include/folio/cache/row_indices.h", "is_asked ? row_of(i) : -Rows;",
+     "is_asked ? row_of(i) : 1 - Rows;"),
+    ("TMA: chunks one after the other without gaps", "tile_copies", "include/folio/cache/row_indices.h",
+     "(j * SmemRows + i * Rows) * chunk_bytes", "(j * Rows + i * Rows) * chunk_bytes"),
+    ("TMA: sub-tiles of V all begin at 0", "tile_copies", "include/folio/cache/row_indices.h",
+     "piece_row(sub_tile * count + i)", "piece_row(i)"),
+    ("TMA: gather4 of the first columns alone", "tile_copies", "include/folio/tma/tile.h", "group * layout.chunk, rows[0]", "0, rows[0]"),
+    ("TMA: chunks of page tiles count elements", "tile_copies", "include/folio/tma/tile.h",
+     "const int32_t column = Rank == 3 ? chunk : chunk * box_shape[chunk_dim];", "const int32_t column = Rank == 3 ? chunk : 0;"),
+    # ---- numbers
+    ("one scale for a vector of two granules", "caches", "include/folio/cache/elements.h",
+     "const bool is_next = offset + i % Granularity >= Granularity;", "const bool is_next = false;"),
+    ("the granule behind is chosen one early", "caches", "include/folio/cache/elements.h",
+     "offset + i % Granularity >= Granularity;", "offset + i % Granularity + 1 >= Granularity;"),
+    # ---- plan
+    ("contexts past the limit", "plan", PLAN, "if (context < 0 || context > a_.limits.context) context = 0;", "if (context < 0) context = 0;"),
+    ("offsets that leave the limits", "plan", PLAN, "end > a_.limits.tokens) return;", "end > INT64_MAX - 1) return;"),
+    ("a sequence at the edge goes to the other list", "plan", PLAN, "rows <= layout.geometries[0].rows_at_most", "rows < layout.geometries[0].rows_at_most"),
+    ("the last tile has all rows", "plan", PLAN, "rows - tile.row_begin < geometry.rows ? rows : tile.row_begin + geometry.rows;",
+     "tile.row_begin + geometry.rows;"),
+    ("what a tile sees is what its first row sees", "plan", PLAN, "(tile.row_end - 1) / group_", "tile.row_begin / group_"),
+    ("ranges rounded down", "plan", PLAN, "range_ = (cost_before + bounds.blocks - 1) / bounds.blocks;", "range_ = cost_before / bounds.blocks;"),
+    ("a unit's last span is forgotten", "plan", PLAN, "task.span_end = tile.spans.at(static_cast<int32_t>(end) - 1) + 1;",
+     "task.span_end = tile.spans.at(static_cast<int32_t>(end) - 1);"),
+    ("partials numbered anew in each task", "plan", PLAN, "(a_.layout.stores_spans ? static_cast<int32_t>(begin) : i - unit.first_task)",
+     "(a_.layout.stores_spans ? 0 : i - unit.first_task)"),
+    ("blocks without tasks begin nowhere", "plan", PLAN, "for (int32_t b = before + 1; b <= block; ++b) t.store(to.block_tasks + b, i);",
+     "t.store(to.block_tasks + block, i);"),
+    ("the end of the last block is not written", "plan", PLAN, "b <= blocks; b += Threads", "b < blocks; b += Threads"),
+    ("no barrier between tiles and units", "plan", PLAN, "    if (range_ < 1) range_ = 1;\n    t.sync_block();", "    if (range_ < 1) range_ = 1;"),
+    ("no barrier between units and tasks", "plan", PLAN, "    plan_.num_partials[list] = static_cast<int32_t>(so_far.x[2]);\n    t.sync_block();",
+     "    plan_.num_partials[list] = static_cast<int32_t>(so_far.x[2]);"),
+    ("splits' partials are those of their tasks", "plan", PLAN, "mine.x[2] = a_.layout.stores_spans ? e.spans : mine.x[0];", "mine.x[2] = mine.x[0];"),
+    ("scan: words reused while they are read", "plan", SCAN, "    t.sync_block();  // the last scan's words are read\n", ""),
+    ("scan: sums before they are written", "plan", SCAN, "      if (lane == 31) t.store_shared(word(warp, i), up_to);\n    }\n    t.sync_block();\n",
+     "      if (lane == 31) t.store_shared(word(warp, i), up_to);\n    }\n"),
+    ("scan: sums in 32 bits", "plan", SCAN, "t.shuffle(static_cast<uint32_t>(bits >> 32), from)", "t.shuffle(0u, from)"),
+    ("scan: what a lane brings counts before it", "plan", SCAN, "result.x[i] = up_to - mine.x[i];", "result.x[i] = up_to;"),
+]
