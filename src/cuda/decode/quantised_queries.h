@@ -81,9 +81,17 @@ class RegisterQueries<Config> {
   float factor_[2];
 };
 
-/// Registers hold them beside every option.
+/// Registers hold them beside every option, but rows that lie in shared memory count on a barrier.
 template <class Config>
   requires Quantised<Config>
-class SharedQueries<Config> : public RegisterQueries<Config> {};
+class SharedQueries<Config> : public RegisterQueries<Config> {
+ public:
+  template <class Thread>
+  FOLIO_DEVICE void load(Thread& t, const AttendCall& a, const Sequence& s,
+                         const DeviceTask& task) {
+    RegisterQueries<Config>::load(t, a, s, task);
+    t.sync_block();
+  }
+};
 
 }  // namespace folio::cuda
