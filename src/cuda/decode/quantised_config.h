@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/decode/quantised_config.h: sizes of an instance of the decode kernel over 8-bit K and V,
-/// and where its shared memory lies: what DecodeConfig is for 16 bits.
+/// src/cuda/decode/quantised_config.h: sizes of an instance of the decode kernel over 8-bit K and
+/// V, and where its shared memory lies: what DecodeConfig is for 16 bits.
 ///
 ///   ring      [warps][stages][K, V][16 keys][row], bytes as they are stored, units of 16 swizzled
 ///   states    [warps] where a warp's state lies while it is folded

@@ -3,9 +3,9 @@
 /// of them, as float32. Promises what CopyLoader does.
 ///
 /// Scales lie anywhere, in one to four bytes, so that they go through registers: lane l asks for
-/// those of key l % 16, of K in the lower half of a warp and of V in the upper, when the slab's rows
-/// are asked for, and writes them to shared memory one slab later. Scales of dead keys are not read;
-/// they become 0.
+/// those of key l % 16, of K in the lower half of a warp and of V in the upper, when the slab's
+/// rows are asked for, and writes them to shared memory one slab later. Scales of dead keys are not
+/// read; they become 0.
 #pragma once
 
 #include <cstddef>
