@@ -3,8 +3,8 @@
 /// folded into.
 ///
 /// Every warp holds its columns of all rows as accumulators of m16n8k16: lane l has rows
-/// l / 4 + 8i, of each eight columns two: 2 (l % 4) and the next. Lanes exchange pairs with a neighbour before
-/// they leave registers, so that each has four columns in a row of every sixteen.
+/// l / 4 + 8i, of each eight columns two: 2 (l % 4) and the next. Before they are written as output
+/// lanes exchange pairs with a neighbour, so that each has four columns in a row of every sixteen.
 #pragma once
 
 #include <cstdint>
