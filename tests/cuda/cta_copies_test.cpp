@@ -296,6 +296,40 @@ TEST(CtaCopies, a_fence_of_another_thread_is_not_enough) {
       m.memory());
 }
 
+TEST(CtaCopies, a_fence_that_the_copying_thread_has_not_seen_is_not_enough) {
+  Matrix m;
+  expect_fault(
+      one_warp, "has written without a fence_async before they met",
+      [&](EmulatedThread& t) {
+        make_barrier(t);
+        t.store_shared(at(t, tile_at + 4 * t.lane()), 0);
+        t.sync_block();
+        t.fence_async();
+        t.ballot(true);  // all have fenced, which nothing orders
+        if (t.thread() == 0) {
+          t.arrive_expecting(at(t, 0), tile_bytes);
+          t.copy_tile<2>(m.in_map, {{0, 0}}, at(t, tile_at), at(t, 0));
+        }
+        t.wait(at(t, 0), 0);
+      },
+      m.memory());
+}
+
+TEST(CtaCopies, copies_reach_other_warps_by_sync_block) {
+  Matrix m;
+  expect_none(
+      {.threads = 64, .shared_bytes = 8192},
+      [&](EmulatedThread& t) {
+        t.copy_async(at(t, 16 * t.thread()), m.in.data() + 8 * t.thread(), true);
+        t.commit_copies();
+        t.wait_copies<0>();
+        t.sync_block();
+        const int other = t.thread() ^ 32;
+        if (t.load_shared<uint16_t>(at(t, 16 * other)) != 8 * other) t.fail("another element");
+      },
+      m.memory());
+}
+
 TEST(CtaCopies, a_box_onto_what_is_being_read_is_found) {
   Matrix m;
   const auto kernel = [&](bool meets) {

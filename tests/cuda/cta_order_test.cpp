@@ -82,6 +82,17 @@ TEST(CtaOrder, an_overwrite_of_what_is_being_read_is_found) {
   expect_none(two_warps, kernel(true));
 }
 
+TEST(CtaOrder, an_overwrite_of_what_one_thread_has_read_is_found) {
+  expect_fault(one_warp, "overwrites shared byte 0, which block 0 warp 0 lane 5 reads unordered",
+               [](EmulatedThread& t) {
+                 if (t.lane() == 0) t.store_shared(word(t, 0), 7);
+                 t.sync_warp();
+                 if (t.lane() == 5) t.load_shared<int>(word(t, 0));
+                 t.ballot(true);  // later, and not ordered
+                 if (t.lane() == 6) t.store_shared(word(t, 0), 8);
+               });
+}
+
 TEST(CtaOrder, reads_of_what_nothing_has_written_are_found) {
   expect_fault(one_warp, "reads shared byte 64, which nothing has written",
                [](EmulatedThread& t) { t.load_shared<float>(word(t, 16)); });
