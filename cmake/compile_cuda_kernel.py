@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/compile_cuda_kernel.py: compiles one kernel and keeps what ptxas said of it.
+"""cmake/compile_cuda_kernel.py: compiles one kernel and keeps what ptxas said of it.
 
 usage: compile_cuda_kernel.py CUBIN -- NVCC ARGUMENT ...     NVCC is told to write CUBIN
 
