@@ -12,6 +12,7 @@
 #include "cuda/emulated_table.h"
 
 namespace folio::test {
+
 Device test_device() {
   static const bool is_cuda = [] {
     const char* const name = std::getenv("FOLIO_TEST_DEVICE");
