@@ -96,7 +96,10 @@ class EmulatedBlock {
     if (out != nullptr) grid.add_buffer("out", out, out_bytes);
     const std::string fault = grid.run([&](EmulatedThread& t) { block(t, then); });
     EXPECT_EQ(fault, "");
+    counts_ = grid.counts();
   }
+  /// Of the last run.
+  [[nodiscard]] const emulator::GridCounts& counts() const { return counts_; }
 
  private:
   template <class Then>
@@ -153,6 +156,7 @@ class EmulatedBlock {
   LoadOf next_ = {};
   std::vector<LoadOf> loads_;
   std::vector<std::byte> staged_;
+  emulator::GridCounts counts_ = {};
   uint64_t seed_ = 0;
 };
 
@@ -209,6 +213,8 @@ void expect_fragments() {
         }(std::make_integer_sequence<int, strips>());
       },
       out, static_cast<int64_t>(found.size() * sizeof(float)));
+  EXPECT_GT(block.counts().ldmatrix, 0);
+  EXPECT_EQ(block.counts().ldmatrix_extra_passes, 0) << "bank conflicts";
   int wrong = 0;
   for (int thread = 0; thread < Buffer::num_threads; ++thread) {
     const int first_key = thread / 32 % (Buffer::BN / Buffer::WN) * Buffer::WN;
@@ -309,6 +315,19 @@ TEST(KVBufferOnADevice, tensor_maps_serve_all_page_sizes_and_refuse_misaligned_r
   EXPECT_EQ(Loader::box_rows(5), 1);
   EXPECT_EQ(Loader::box_rows(24), 8);
   EXPECT_EQ(Loader::box_rows(512), 32);
+}
+
+/// Every row that is there is fetched once, and nothing else.
+TEST(KVBufferOnADevice, loads_fetch_the_bytes_of_the_rows_that_are_there) {
+  Rng rng(test_seed());
+  const Pool<CpAsync<LaneKeys>> pool({.page_size = 16, .context = 57, .has_hole = true}, rng);
+  EmulatedBlock<CpAsync<LaneKeys>> copies(pool.operand(), 0, 57);
+  copies.load(0);
+  EXPECT_EQ(copies.counts().copied_bytes, (57 - 16) * 256) << "the page of the hole is not read";
+  EmulatedBlock<Tma<LaneKeys>> boxes(pool.operand(), 0, 57);
+  boxes.load(0);
+  EXPECT_EQ(boxes.counts().tma_read_bytes, (57 - 16) * 256);
+  EXPECT_EQ(boxes.counts().tma_bytes, 64 * 256) << "the rest is filled";
 }
 
 /// Lanes keep what is theirs: two registers for each MMA tile.

@@ -65,8 +65,8 @@ struct AppendArgs {
 FOLIO_EXPORT Status append(const Batch& batch, const AppendArgs& args,
                            const Executor& executor) noexcept;
 
-/// As `append`, on `device`, where all arrays lie, tensor scales too: the work is put on `stream` and
-/// nothing waits for it. The bytes written are those of `append`, but for the payload of a NaN.
+/// As `append`, on `device`, where all arrays lie, tensor scales too: the work is put on `stream`
+/// and nothing waits for it. The bytes written are those of `append`, but for the payload of a NaN.
 ///
 /// What the arrays hold the host does not know. On the device a token is skipped, K and V, whose
 /// slot is out of range, whose position is outside [0, rope.rows), or that no sequence holds

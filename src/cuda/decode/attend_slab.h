@@ -15,7 +15,7 @@
 namespace folio::cuda {
 
 template <class Config>
-using RowsOf = std::conditional_t<Config::is_general, GeneralRows, PlainRows>;
+using RowsOf = std::conditional_t<Config::is_general, GeneralRows<Config>, PlainRows<Config>>;
 template <class Config>
 using QueriesOf =
     std::conditional_t<Config::has_registers, RegisterQueries<Config>, SharedQueries<Config>>;
@@ -31,21 +31,21 @@ FOLIO_DEVICE void score(Thread& t, const QueriesOf<Config>& queries, uint32_t sl
   const int lane = t.lane();
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
+  const TileColumns keys(slab, (lane & 7) + ((lane & 16) >> 1), lane >> 3 & 1);
   FOLIO_UNROLL
   for (int k = 0; k < Config::head_size / 16; ++k) {
     uint32_t a[4], b[4];
     queries.get(t, k, a);
-    t.template load_matrices<false>(
-        b, slab + tile_offset((lane & 7) + ((lane & 16) >> 1), 2 * k + (lane >> 3 & 1)));
+    t.template load_matrices<false>(b, keys.at(k));
     t.template multiply<Config::type>(s[0], a, b[0], b[1]);
     t.template multiply<Config::type>(s[1], a, b[2], b[3]);
   }
 }
 
 /// Products to logits in units of log2; -inf where the row does not see the key.
-template <class Thread>
-FOLIO_DEVICE void finish_scores(Thread& t, const AttendCall& a, const PlainRows& rows, int32_t key,
-                                uint32_t alive, Scores& s) {
+template <class Config, class Thread>
+FOLIO_DEVICE void finish_scores(Thread& t, const AttendCall& a, const PlainRows<Config>& rows,
+                                int32_t key, uint32_t alive, Scores& s) {
   const float scale = a.problem.scale * log2_e;
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) {
@@ -53,7 +53,7 @@ FOLIO_DEVICE void finish_scores(Thread& t, const AttendCall& a, const PlainRows&
     for (int e = 0; e < 4; ++e) s[j][e] *= scale;
   }
   if (alive == 0xffffu && rows.see_all(key)) return;
-  const uint32_t seen[2] = {rows.seen(0, key) & alive, rows.seen(1, key) & alive};
+  const uint32_t seen[2] = {rows.seen(t, 0, key) & alive, rows.seen(t, 1, key) & alive};
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) {
     FOLIO_UNROLL
@@ -63,10 +63,13 @@ FOLIO_DEVICE void finish_scores(Thread& t, const AttendCall& a, const PlainRows&
 }
 
 /// As above, with every option; returns bits of the keys that some row of the task sees.
-template <class Thread>
-FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const GeneralRows& rows,
+template <class Config, class Thread>
+FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const GeneralRows<Config>& rows,
                                     int32_t key, uint32_t alive, Scores& s) {
-  const uint32_t seen[2] = {rows.seen(a, 0, key) & alive, rows.seen(a, 1, key) & alive};
+  const uint32_t seen[2] = {rows.seen(t, a, 0, key) & alive, rows.seen(t, a, 1, key) & alive};
+  // no further from 0 than floats go, so that 0 stays 0
+  const float of_softcap =
+      a.problem.softcap != 0.0f ? fminf(1.0f / a.problem.softcap, skeleton::largest_float) : 0.0f;
   uint32_t used = 0;
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) {
@@ -74,7 +77,8 @@ FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const Genera
     for (int e = 0; e < 4; ++e) {
       const int at = key_of_score(t.lane(), j, e);
       const bool is_seen = (seen[e >> 1] >> at & 1u) != 0;
-      s[j][e] = is_seen ? rows.logit(t, a, e >> 1, key + at, s[j][e]) : minus_infinity();
+      s[j][e] =
+          is_seen ? rows.logit(t, a, e >> 1, key + at, s[j][e], of_softcap) : minus_infinity();
     }
     FOLIO_UNROLL
     for (int e = 0; e < 2; ++e) {
@@ -89,13 +93,15 @@ FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const Genera
   return used;
 }
 
-/// 0 * NaN is NaN: rows of V that are not `used` become zero.
-template <class Config, class Thread>
+/// 0 * NaN is NaN: rows of V that are not `used` become zero. `Fences`: a later copy that overwrites
+/// them is one by tensor maps.
+template <class Config, bool Fences, class Thread>
 FOLIO_DEVICE void zero_values(Thread& t, uint32_t slab, uint32_t used) {
   constexpr int units = Config::row_bytes / 16;
   for (int i = t.lane(); i < Config::slab_keys * units; i += 32)
     if ((used >> (i / units) & 1u) == 0)
       t.store_shared(slab + Config::plane_bytes + tile_offset(i / units, i % units), FourFloats{});
+  if constexpr (Fences) t.fence_async();
   t.sync_warp();
 }
 
@@ -139,22 +145,21 @@ FOLIO_DEVICE void add_values(Thread& t, const Scores& s, uint32_t slab, SpanStat
                                t.template pack<Config::type>(s[0][2], s[0][3]),
                                t.template pack<Config::type>(s[1][0], s[1][1]),
                                t.template pack<Config::type>(s[1][2], s[1][3])};
+  const TileColumns values(slab + Config::plane_bytes, lane & 15, lane >> 4);
   FOLIO_UNROLL
   for (int j = 0; j < Config::head_size / 16; ++j) {
     uint32_t b[4];
-    t.template load_matrices<true>(
-        b, slab + Config::plane_bytes + tile_offset(lane & 15, 2 * j + (lane >> 4)));
+    t.template load_matrices<true>(b, values.at(j));
     t.template multiply<Config::type>(state.out[2 * j], weights, b[0], b[1]);
     t.template multiply<Config::type>(state.out[2 * j + 1], weights, b[2], b[3]);
   }
 }
 
-/// The slab of the 16 keys from `key` on, `alive` of which the task's rows see. `zeroes_dead_values`:
-/// V's rows of all others are zero.
-template <class Config, class Thread>
+/// The slab of the 16 keys from `key` on, `alive` of which the task's rows see.
+template <class Config, class Loader, class Thread>
 FOLIO_DEVICE void attend_slab(Thread& t, const AttendCall& a, const QueriesOf<Config>& queries,
                               const RowsOf<Config>& rows, int32_t key, uint32_t slab,
-                              uint32_t alive, bool zeroes_dead_values, SpanState<Config>& state) {
+                              uint32_t alive, SpanState<Config>& state) {
   Scores s;
   score<Config>(t, queries, slab, s);
   uint32_t used = alive;
@@ -162,7 +167,8 @@ FOLIO_DEVICE void attend_slab(Thread& t, const AttendCall& a, const QueriesOf<Co
     used = finish_scores(t, a, rows, key, alive, s);
   else
     finish_scores(t, a, rows, key, alive, s);
-  if (used != (zeroes_dead_values ? alive : 0xffffu)) zero_values<Config>(t, slab, used);
+  if (used != (Loader::zeroes_dead_values ? alive : 0xffffu))
+    zero_values<Config, !Loader::zeroes_dead_values>(t, slab, used);
   weigh<Config>(t, s, state);
   add_values<Config>(t, s, slab, state);
 }

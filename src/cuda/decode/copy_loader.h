@@ -94,11 +94,11 @@ class CopyLoader : public SlabCursor<Config, Thread> {
   FOLIO_DEVICE void copy_rows(Thread& t, const AttendCall& a, uint32_t to, uint32_t alive) {
     const int unit = t.lane() % lanes_of_row, first = t.lane() / lanes_of_row;
     const PagedKVView& view = t.lane() < 16 ? a.args.key : a.args.value;
-    const auto key = static_cast<uint32_t>(this->key_ + (t.lane() & 15));
+    const uint32_t slot = this->slot_ + static_cast<uint32_t>(t.lane() & 15);
     auto pointer = reinterpret_cast<uint64_t>(view.data);
     if ((alive >> (t.lane() & 15) & 1u) != 0)
       pointer += static_cast<uint64_t>(folio::detail::row_offset_bytes(
-          view, this->entry_, key % static_cast<uint32_t>(view.page_size), this->head_));
+          view, this->entry_, slot % static_cast<uint32_t>(view.page_size), this->head_));
     FOLIO_UNROLL
     for (int pass = 0; pass < Config::slab_keys / rows_at_once; ++pass) {
       const int r = pass * rows_at_once + first;

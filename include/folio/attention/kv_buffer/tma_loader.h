@@ -107,14 +107,9 @@ class TmaLoader : public detail::LaneStaging<Shape, Machine> {
     const int column = part.block * Shape::bk_smem;
     const int32_t there = rows_there(source.tile, key, box_rows_);
     // An unassigned page's row is the one behind the last: nothing of it is in bounds.
-    int64_t row = 0;
-    int32_t length = 0;
-    if (there > 0) {
-      row = source.rows.row_idx(source.tile, key);
-      length = row < source.rows.operand().num_kv_rows() ? there : 0;
-    }
+    const int64_t row = there > 0 ? source.rows.row_idx(source.tile, key) : 0;
     const auto at = RaggedTMA3DTile::clipped(
-        row, length, static_cast<int32_t>(source.rows.kv_head_idx()), source.first_column + column);
+        row, there, static_cast<int32_t>(source.rows.kv_head_idx()), source.first_column + column);
     // Not swizzled: the copy does that, by the bits of the address.
     const auto offset = static_cast<uint32_t>(Shape::block_offset(key, column));
     const uint32_t to = this->smem_.address + static_cast<uint32_t>(stage) * Base::stage_bytes +

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/testing/cta/state.h: what the emulator knows of a running block and of each of its threads.
+/// folio/testing/cta/state.h: what the emulator knows of a running block and of each of its
+/// threads.
 #pragma once
 
 #include <array>
@@ -129,6 +130,9 @@ struct BankAccess {
            bytes == other.bytes;
   }
 };
+
+/// Of a lane, between two meetings of its warp; what is beyond is not counted.
+inline constexpr size_t most_bank_accesses = 4096;
 
 /// fence.proxy.async: orders what its thread had written, also by cp.async that had landed.
 struct Fence {
