@@ -71,8 +71,8 @@ FOLIO_EXPORT Status rotate(const Batch& batch, const RotateArgs& args,
                            const Executor& executor) noexcept;
 
 /// As `rotate`, on `device`, where all arrays lie: the work is put on `stream` and nothing waits
-/// for it. The bits are those of `rotate`. A token whose position is outside [0, rope.rows), or that no
-/// sequence of the batch holds, is skipped there: its rows of `out` stay as they are.
+/// for it. The bits are those of `rotate`. A token whose position is outside [0, rope.rows), or
+/// that no sequence of the batch holds, is skipped there: its rows of `out` stay as they are.
 ///
 /// Errors: as rotate, of what the host knows; invalid_argument for arrays that are not memory of
 ///         `device`; unsupported on the CPU, which has no streams, and where folio is built without
