@@ -346,8 +346,8 @@ TEST(PlanKernel, makes_the_same_plan_with_any_number_of_threads_on_any_schedule)
     Rng rng(7);
     for (int i = 0; i < 60; ++i) lengths.add(rng.int_between(0, 6), rng.int_between(0, 3000));
     ASSERT_LE(lengths.offsets.back(), 200);
-    PlanRun<32> narrow(s.problem, s.limits, lengths.batch(), s.layout());
-    PlanRun<256> wide(s.problem, s.limits, lengths.batch(), s.layout(), 2);
+    PlanRun<32, 4> narrow(s.problem, s.limits, lengths.batch(), s.layout());
+    PlanRun<256, 1024> wide(s.problem, s.limits, lengths.batch(), s.layout(), 2);
     ASSERT_EQ(narrow.fault, "");
     ASSERT_EQ(wide.fault, "");
     EXPECT_EQ(words_of_plan(narrow.layout, narrow.memory.data()),

@@ -39,11 +39,56 @@ struct PlanCall {
   void* plan = nullptr;  ///< layout.plan_bytes, aligned to 64
 };
 
-template <int Threads>
+/// Ascending numbers that threads of one block write, each its own, and then search: the first
+/// `Kept` in shared memory, or a search would wait for L2 at every step.
+template <int Kept>
+class SearchedNumbers {
+ public:
+  static constexpr int shared_bytes = Kept * 4;
+
+  FOLIO_DEVICE SearchedNumbers(uint32_t at, int32_t* all) : at_(at), all_(all) {}
+
+  template <class Thread>
+  FOLIO_DEVICE void store(Thread& t, int32_t index, int32_t value) const {
+    if (index < Kept)
+      t.store_shared(at_ + static_cast<uint32_t>(index) * 4, value);
+    else
+      t.store(all_ + index, value);
+  }
+  template <class Thread>
+  [[nodiscard]] FOLIO_DEVICE int32_t at(Thread& t, int32_t index) const {
+    return index < Kept ? t.template load_shared<int32_t>(at_ + static_cast<uint32_t>(index) * 4)
+                        : t.load(all_ + index);
+  }
+  /// The largest index in [0, count) whose number is at most `value`, as that of index 0 is.
+  template <class Thread>
+  [[nodiscard]] FOLIO_DEVICE int32_t last_at_most(Thread& t, int32_t count, int32_t value) const {
+    int32_t low = 0, high = count;
+    while (high - low > 1) {
+      const int32_t middle = low + (high - low) / 2;
+      if (at(t, middle) <= value)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
+
+ private:
+  uint32_t at_;
+  int32_t* all_;
+};
+
+/// `KeptStarts` and `KeptTasks`: of how many sequences and units searches stay in shared memory.
+template <int Threads, int KeptStarts = 1024, int KeptTasks = 8192>
 class PlanKernel {
+  using Starts = SearchedNumbers<KeptStarts>;
+  using FirstTasks = SearchedNumbers<KeptTasks>;
+
  public:
   static constexpr int threads = Threads;
-  static constexpr int shared_bytes = BlockScan<Threads>::shared_bytes + Threads * 4;
+  static constexpr int shared_bytes = BlockScan<Threads>::shared_bytes + Threads * 4 +
+                                      2 * Starts::shared_bytes + FirstTasks::shared_bytes;
   static constexpr int blocks_per_processor = 1;
   using Args = PlanCall;
 
@@ -87,8 +132,7 @@ class PlanKernel {
       FOLIO_UNROLL
       for (int list = 0; list < 2; ++list) {
         if (b <= a_.batch.size)
-          t.store(a_.layout.tile_starts(a_.plan, list) + b,
-                  static_cast<int32_t>(so_far.x[list] + before.x[list]));
+          starts(list).store(t, b, static_cast<int32_t>(so_far.x[list] + before.x[list]));
         so_far.x[list] += total.x[list];
       }
     }
@@ -134,27 +178,15 @@ class PlanKernel {
     write_tasks(t, list);
   }
 
-  /// The last sequence whose first tile is at most `tile`.
-  template <class Thread>
-  FOLIO_DEVICE int32_t sequence_of_tile(Thread& t, int list, int32_t tile) const {
-    return last_at_most(a_.batch.size, tile, [&](int32_t b) {
-      return t.load(a_.layout.tile_starts(a_.plan, list) + b);
-    });
+  /// The number of each sequence's first tile.
+  [[nodiscard]] FOLIO_DEVICE Starts starts(int list) const {
+    return Starts(neighbours_at_ + Threads * 4 + static_cast<uint32_t>(list) * Starts::shared_bytes,
+                  a_.layout.tile_starts(a_.plan, list));
   }
-
-  /// The largest index in [0, count) whose value is at most `value`; values ascend, the first is
-  /// at most `value`.
-  template <class At>
-  FOLIO_DEVICE static int32_t last_at_most(int32_t count, int32_t value, At at) {
-    int32_t low = 0, high = count;
-    while (high - low > 1) {
-      const int32_t middle = low + (high - low) / 2;
-      if (at(middle) <= value)
-        low = middle;
-      else
-        high = middle;
-    }
-    return low;
+  /// The number of each unit's first task.
+  [[nodiscard]] FOLIO_DEVICE FirstTasks first_tasks(int list) const {
+    return FirstTasks(neighbours_at_ + Threads * 4 + 2 * Starts::shared_bytes,
+                      a_.layout.first_tasks(a_.plan, list));
   }
 
   /// Every tile's spans, the cost of what lies before it, and what a block is to do.
@@ -169,10 +201,10 @@ class PlanKernel {
       DeviceTile tile;
       Sums<1> cost, total;
       if (i < tiles_[list]) {
-        tile.sequence = sequence_of_tile(t, list, i);
+        tile.sequence = starts(list).last_at_most(t, a_.batch.size, i);
         const Sequence s = sequence_of(plan_.batch, tile.sequence);
         const int32_t rows = s.new_tokens * group_;
-        const int32_t before = t.load(a_.layout.tile_starts(a_.plan, list) + tile.sequence);
+        const int32_t before = starts(list).at(t, tile.sequence);
         tile.row_begin = (i - before) * geometry.rows;
         tile.row_end =
             rows - tile.row_begin < geometry.rows ? rows : tile.row_begin + geometry.rows;
@@ -250,6 +282,7 @@ class PlanKernel {
                               static_cast<int32_t>(mine.x[2]), 0});
         }
         t.store(a_.layout.units(a_.plan, list) + u, unit);
+        first_tasks(list).store(t, u, unit.first_task);
       }
       FOLIO_UNROLL
       for (int i = 0; i < 3; ++i) so_far.x[i] += total.x[i];
@@ -295,8 +328,7 @@ class PlanKernel {
   template <class Thread>
   FOLIO_DEVICE int32_t find_task(Thread& t, int list, int32_t i, DeviceTask& task) const {
     const DeviceUnit* const units = a_.layout.units(a_.plan, list);
-    const int32_t u = last_at_most(tiles_[list] * heads_, i,
-                                   [&](int32_t at) { return t.load(&units[at].first_task); });
+    const int32_t u = first_tasks(list).last_at_most(t, tiles_[list] * heads_, i);
     const DeviceUnit unit = t.load(units + u);
     const DeviceTile tile = t.load(a_.layout.tiles(a_.plan, list) + u / heads_);
     const Extent e = extent_of(tile, u % heads_);
