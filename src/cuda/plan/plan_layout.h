@@ -7,8 +7,9 @@
 ///               first tasks][splits]
 /// workspace     [arrivals][rows of partials][partials]
 ///
-/// Arrays begin at multiples of 64 bytes. Tile starts, tiles, units and their first tasks are the plan
-/// kernel's own.
+/// Arrays begin at multiples of 64 bytes. Tile starts, tiles, units and their first tasks are the
+/// plan kernel's own.
+///
 /// Splits of the list of many rows follow those of few rows, at a fixed number. The lists' kernels
 /// run one after the other, so that both number their partials from 0 in the same memory.
 #pragma once
