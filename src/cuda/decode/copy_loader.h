@@ -65,8 +65,10 @@ class CopyLoader : public SlabCursor<Config, Thread> {
   FOLIO_DEVICE void fetch_into(Thread& t, const AttendCall& a, int s) {
     if (!this->is_done()) {
       const uint32_t alive = this->find_alive(t, a);
-      if (Cursor::is_aligned(a))
-        copy_run(t, a, stage(s), alive);
+      if (Cursor::is_aligned(a) && alive == 0xffffu)
+        copy_run<true>(t, a, stage(s), alive);
+      else if (Cursor::is_aligned(a))
+        copy_run<false>(t, a, stage(s), alive);
       else
         copy_rows(t, a, stage(s), alive);
       if (t.lane() == 0) t.store_shared(alive_word(t, s), alive);
@@ -76,6 +78,7 @@ class CopyLoader : public SlabCursor<Config, Thread> {
   }
 
   /// A slab within one page: rows at one stride.
+  template <bool AllAlive>
   FOLIO_DEVICE void copy_run(Thread& t, const AttendCall& a, uint32_t to, uint32_t alive) {
     const int unit = t.lane() % lanes_of_row, first = t.lane() / lanes_of_row;
     const int64_t slot = int64_t{this->slot_} + first;
@@ -83,13 +86,13 @@ class CopyLoader : public SlabCursor<Config, Thread> {
     for (int plane = 0; plane < 2; ++plane) {
       const PagedKVView& view = plane == 0 ? a.args.key : a.args.value;
       const auto* from = static_cast<const std::byte*>(view.data) + unit * 16;
-      if (alive != 0)
+      if (AllAlive || alive != 0)
         from += folio::detail::row_offset_bytes(view, this->entry_, slot, this->head_);
       FOLIO_UNROLL
       for (int pass = 0; pass < Config::slab_keys / rows_at_once; ++pass) {
         const int r = pass * rows_at_once + first;
         t.copy_async(to + plane * Config::plane_bytes + tile_offset(r, unit), from,
-                     (alive >> r & 1u) != 0);
+                     AllAlive || (alive >> r & 1u) != 0);
         from += view.slot_stride_bytes * rows_at_once;
       }
     }
