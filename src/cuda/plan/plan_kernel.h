@@ -238,10 +238,16 @@ class PlanKernel {
     Extent e;
     e.spans = tile.spans.count();
     e.first_span = tile.cost_before + int64_t{head} * (overhead_ + e.spans) + overhead_;
-    e.first_block = static_cast<int32_t>((e.first_span - (e.spans == 0 ? 1 : 0)) / range_);
-    e.last_block =
-        e.spans == 0 ? e.first_block : static_cast<int32_t>((e.first_span + e.spans - 1) / range_);
+    e.first_block = block_of(e.first_span - (e.spans == 0 ? 1 : 0));
+    e.last_block = e.spans == 0 ? e.first_block : block_of(e.first_span + e.spans - 1);
     return e;
+  }
+
+  /// Whose range the cost `at` lies in. Divides words of 32 bits where they hold all.
+  [[nodiscard]] FOLIO_DEVICE int32_t block_of(int64_t at) const {
+    if (at <= UINT32_MAX && range_ <= UINT32_MAX)
+      return static_cast<int32_t>(static_cast<uint32_t>(at) / static_cast<uint32_t>(range_));
+    return static_cast<int32_t>(at / range_);
   }
 
   /// Which units are split, and the numbers of their tasks and partials.
@@ -249,11 +255,11 @@ class PlanKernel {
   FOLIO_DEVICE void cut_units(Thread& t, int list) {
     const ListLayout& bounds = a_.layout.lists[list];
     const int32_t units = tiles_[list] * heads_;
-    Sums<3> so_far;  // tasks, splits, partials
+    Sums<3, int32_t> so_far;  // tasks, splits, partials
     int64_t wanted_before = 0;
     for (int32_t first = 0; first < units; first += Threads) {
       const int32_t u = first + t.thread();
-      Sums<3> mine, total;
+      Sums<3, int32_t> mine, total;
       DeviceUnit unit;
       if (u < units) {
         const DeviceTile tile = t.load(a_.layout.tiles(a_.plan, list) + u / heads_);
@@ -271,15 +277,14 @@ class PlanKernel {
       }
       mine.x[1] = mine.x[0] > 1 ? 1 : 0;
       if (mine.x[1] == 0) mine.x[2] = 0;
-      const Sums<3> before = scan_.before(t, mine, total);
+      const Sums<3, int32_t> before = scan_.before(t, mine, total);
       if (u < units) {
-        unit.first_task = static_cast<int32_t>(so_far.x[0] + before.x[0]);
-        unit.first_partial = static_cast<int32_t>(so_far.x[2] + before.x[2]);
+        unit.first_task = so_far.x[0] + before.x[0];
+        unit.first_partial = so_far.x[2] + before.x[2];
         if (mine.x[1] != 0) {
-          unit.split = bounds.first_split + static_cast<int32_t>(so_far.x[1] + before.x[1]);
+          unit.split = bounds.first_split + so_far.x[1] + before.x[1];
           t.store(a_.layout.splits(a_.plan) + unit.split,
-                  DeviceSplit{static_cast<int32_t>(mine.x[0]), unit.first_partial,
-                              static_cast<int32_t>(mine.x[2]), 0});
+                  DeviceSplit{mine.x[0], unit.first_partial, mine.x[2], 0});
         }
         t.store(a_.layout.units(a_.plan, list) + u, unit);
         first_tasks(list).store(t, u, unit.first_task);
@@ -287,9 +292,9 @@ class PlanKernel {
       FOLIO_UNROLL
       for (int i = 0; i < 3; ++i) so_far.x[i] += total.x[i];
     }
-    plan_.num_tasks[list] = static_cast<int32_t>(so_far.x[0]);
-    plan_.num_splits[list] = static_cast<int32_t>(so_far.x[1]);
-    plan_.num_partials[list] = static_cast<int32_t>(so_far.x[2]);
+    plan_.num_tasks[list] = so_far.x[0];
+    plan_.num_splits[list] = so_far.x[1];
+    plan_.num_partials[list] = so_far.x[2];
     t.sync_block();
   }
 
