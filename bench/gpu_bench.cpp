@@ -3,7 +3,8 @@
 /// against the rate at which the same device reads. See tools/gpu_check.sh.
 ///
 ///     gpu_bench RESULT.jsonl     appends rows; reads the roofs that gpu_check has put there
-///     gpu_bench profile          each kernel once, for profilers
+///     gpu_bench RESULT.jsonl small   the same rows at lengths of an emulated device
+///     gpu_bench profile          two steps, for profilers
 ///
 /// A graph holds a step: the plan where the row says so, then attention, its merge included. Cold:
 /// the graph walks over so many sets of pages that none is in L2 when its turn comes again. Bytes
@@ -27,6 +28,7 @@
 #include "folio/core/element.h"
 #include "gpu_step.h"
 #include "support/cuda_device.h"
+#include "support/cuda_launches.h"
 
 namespace folio::bench {
 namespace {
@@ -136,6 +138,7 @@ class Results {
     const double roof = is_hot ? roofs_.hot : roofs_.cold;
     nlohmann::json record = {{"row", c.name},
                              {"kernel", step.kernel()},
+                             {"instances", test::take_launched_kernels()},
                              {"cache", is_hot ? "hot" : "cold"},
                              {"us", seconds * 1e6},
                              {"bytes", step.bytes(c.part)},
@@ -189,12 +192,23 @@ void measure(const CudaDevice& device, const RowCase& c, Results& results) {
     results.row(c, *all[0], true, median_seconds(device, {all[0], all[0], all[0], all[0]}, c.part));
 }
 
-int measure_all(const CudaDevice& device, const char* path) {
+/// The same code on little data.
+RowCase small(RowCase c) {
+  c.shape.sequences = std::min(c.shape.sequences, 2);
+  c.shape.context = std::min(c.shape.context, 96);
+  c.shape.new_tokens = std::min(c.shape.new_tokens, 24);
+  c.shape.q_heads = std::min(c.shape.q_heads, 4 * c.shape.kv_heads);
+  return c;
+}
+
+int measure_all(const CudaDevice& device, const char* path, bool is_small) {
   Results results(path);
   results.head(device);
   int failed = 0;
-  for (const RowCase& c : row_cases()) {
+  for (const RowCase& given : row_cases()) {
+    const RowCase c = is_small ? small(given) : given;
     try {
+      test::take_launched_kernels();
       measure(device, c, results);
     } catch (const std::exception& error) {
       ++failed;
@@ -205,9 +219,10 @@ int measure_all(const CudaDevice& device, const char* path) {
   return failed == 0 ? 0 : 1;
 }
 
-/// Each row's step once, small enough for a profiler that replays kernels.
+/// Two rows' kernels once: long decode, of both kinds of cache.
 int profile(const CudaDevice& device) {
-  for (RowCase& c : row_cases()) {
+  for (const RowCase& c : row_cases()) {
+    if (c.name != std::string("decode 8 x 32k") && c.shape.head_size <= 256) continue;
     try {
       GpuStep step(device, c.shape);
       step.put(c.part, Stream());
@@ -223,8 +238,9 @@ int profile(const CudaDevice& device) {
 }  // namespace folio::bench
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: gpu_bench RESULT.jsonl | profile\n", stderr);
+  const bool is_small = argc == 3 && std::string(argv[2]) == "small";
+  if (argc != 2 && !is_small) {
+    std::fputs("usage: gpu_bench RESULT.jsonl [small] | profile\n", stderr);
     return 2;
   }
   const folio::test::CudaDevice* const device = folio::test::CudaDevice::find();
@@ -233,8 +249,9 @@ int main(int argc, char** argv) {
     return folio::bench::no_gpu;
   }
   try {
-    return std::string(argv[1]) == "profile" ? folio::bench::profile(*device)
-                                             : folio::bench::measure_all(*device, argv[1]);
+    return std::string(argv[1]) == "profile"
+               ? folio::bench::profile(*device)
+               : folio::bench::measure_all(*device, argv[1], is_small);
   } catch (const std::exception& error) {
     std::printf("gpu_bench: %s\n", error.what());
     return 1;

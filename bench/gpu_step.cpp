@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <stdexcept>
 
 #include "folio/core/element.h"
-#include "support/random.h"
 
 namespace folio::bench {
 namespace {
@@ -24,10 +24,10 @@ test::CudaMemory random_memory(const test::CudaDevice& device, int64_t bytes, DT
   constexpr int64_t distinct = int64_t{8} << 20;
   const bool is_byte = bit_width(dtype) == 8;
   std::vector<uint64_t> words(static_cast<size_t>(std::min(bytes, distinct) + 7) / 8);
-  test::Rng rng(seed);
+  std::mt19937_64 random(seed);
   for (uint64_t& word : words)
-    word = is_byte ? (rng.next() & 0x8787878787878787u) | 0x3030303030303030u
-                   : (rng.next() & 0x80ff80ff80ff80ffu) | 0x3f003f003f003f00u;
+    word = is_byte ? (random() & 0x8787878787878787u) | 0x3030303030303030u
+                   : (random() & 0x80ff80ff80ff80ffu) | 0x3f003f003f003f00u;
   test::CudaMemory memory(device, bytes);
   memory.upload(words.data(), std::min(bytes, distinct));
   if (bytes > distinct) memory.repeat(distinct);
@@ -77,8 +77,7 @@ PagedKVView GpuStep::plane(void* data, DType dtype, int32_t head_size) const {
 void GpuStep::make_table() {
   std::vector<uint32_t> pages(static_cast<size_t>(num_pages_));
   for (size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<uint32_t>(i);
-  test::Rng rng(3);
-  rng.shuffle(pages);
+  std::shuffle(pages.begin(), pages.end(), std::mt19937_64(3));
   const int64_t columns = num_pages_ / shape_.sequences;
   const int64_t stride = PageTable::padded_columns(columns);
   std::vector<uint32_t> entries(static_cast<size_t>(shape_.sequences * stride),

@@ -99,8 +99,7 @@ Status launch_list(const char* function, const Attention& attention, const Kerne
     return cuda::launch(function, attention.device(), number, blocks, &call, sizeof call, stream);
   cuda::AttendTileCall tiles;
   tiles.call = call;
-  if (Status s = cuda::encode_planes(attention.device(), tiles); !s.is_ok())
-    return s;
+  if (Status s = cuda::encode_planes(attention.device(), tiles); !s.is_ok()) return s;
   return cuda::launch(function, attention.device(), number, blocks, &tiles, sizeof tiles, stream);
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int32_t compute_capability_min = 80;
 constexpr int32_t compute_capability_tensor_maps = 90;
+constexpr int64_t large_block_bytes = 227 << 10;
 
 Status no_such_kind(const char* function, Device device) {
   return fail(Errc::invalid_argument, "{}: device.kind is {}, expected cpu (0) or cuda (1)",
@@ -30,7 +31,8 @@ Result<Capabilities> capabilities_of(const char* function, Device device) noexce
   if (!facts) return facts.error();
   Capabilities has;
   if (facts->compute_capability >= compute_capability_min) has |= needs_cuda;
-  if (facts->compute_capability >= compute_capability_tensor_maps) has |= needs_tensor_maps;
+  if (facts->compute_capability >= compute_capability_tensor_maps) has |= Capability::tensor_maps;
+  if (facts->shared_bytes >= large_block_bytes) has |= Capability::large_blocks;
   return has;
 }
 

@@ -10,12 +10,55 @@
 #include "cpu/features.h"
 #include "cpu/portable/portable.h"
 #include "cuda/attention_kernel.h"
+#include "cuda/decode/kernels.h"
+#include "cuda/mla/kernels.h"
+#include "cuda/prefill/kernels.h"
 #include "folio/attention/plan.h"
 
 namespace folio::inline v1 {
 namespace {
 
+/// A kernel of a CUDA device, for values of one type: weights are rounded to it.
+constexpr Kernel device_kernel(std::string_view name, Capabilities needs, Reproducible promises,
+                               Support supports, DType type, KernelRefuse* refuse,
+                               const cuda::DeviceKernel& device) {
+  supports.q = supports.key = type;
+  if (supports.features.has(Feature::value_plane)) supports.value = type;
+  return {.name = name,
+          .needs = needs,
+          .promises = promises,
+          .supports = supports,
+          .refuse = refuse,
+          .weights = type,
+          .device = &device};
+}
+
+constexpr Kernel latent_kernel(std::string_view name, Capabilities needs, DType type,
+                               const cuda::DeviceKernel& device) {
+  return device_kernel(name, needs, cuda::mla_promises, cuda::supports_mla, type, cuda::refuse_mla,
+                       device);
+}
+constexpr Kernel prefill_kernel(std::string_view name, DType type) {
+  return device_kernel(name, needs_cuda, cuda::prefill_promises, cuda::supports_prefill, type,
+                       cuda::refuse_prefill, cuda::prefill_kernel);
+}
+
+constexpr Kernel decode_kernel(std::string_view name, DType type) {
+  return device_kernel(name, needs_cuda, cuda::decode_promises, cuda::supports_decode, type,
+                       cuda::refuse_decode, cuda::decode_kernel);
+}
+
 constexpr Kernel all_kernels[] = {
+    decode_kernel("attention_cuda_decode_bf16", DType::bf16),
+    decode_kernel("attention_cuda_decode_f16", DType::f16),
+    latent_kernel("attention_cuda_latent_bf16", needs_large_blocks, DType::bf16, cuda::mla_kernel),
+    latent_kernel("attention_cuda_latent_f16", needs_large_blocks, DType::f16, cuda::mla_kernel),
+    latent_kernel("attention_cuda_latent_small_bf16", needs_cuda, DType::bf16,
+                  cuda::mla_small_kernel),
+    latent_kernel("attention_cuda_latent_small_f16", needs_cuda, DType::f16,
+                  cuda::mla_small_kernel),
+    prefill_kernel("attention_cuda_prefill_bf16", DType::bf16),
+    prefill_kernel("attention_cuda_prefill_f16", DType::f16),
 #ifndef FOLIO_PORTABLE_KERNELS_ONLY
     {.name = "attention_latent_amx_bf16",
      .needs = needs_amx_bf16,

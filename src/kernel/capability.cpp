@@ -25,6 +25,8 @@ constexpr Words words_of(Capability capability) {
       return {"CUDA", "the kernel runs on CUDA devices of compute capability 8.0 or later"};
     case Capability::tensor_maps:
       return {"tensor maps", "this device lacks tensor maps (compute capability 9.0)"};
+    case Capability::large_blocks:
+      return {"large blocks", "this device's blocks have less than 227 KiB of shared memory"};
   }
   return {"unknown", "this machine lacks what the kernel needs"};
 }

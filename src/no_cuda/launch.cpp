@@ -2,6 +2,7 @@
 /// src/no_cuda/launch.cpp: kernels of a build without CUDA: none, and every call says so.
 #include "cuda/runtime/launch.h"
 
+#include "cuda/runtime/kernel_table.h"
 #include "cuda/runtime/pointer.h"
 
 namespace folio::cuda {
@@ -14,6 +15,12 @@ Status without_cuda(const char* function, Device device) {
 }
 
 }  // namespace
+
+KernelTable built_kernels() noexcept { return {}; }
+
+KernelTable kernel_table() noexcept { return {}; }
+
+void use_kernel_table(KernelTable) noexcept {}
 
 Result<DeviceFacts> device_facts(const char* function, Device device) noexcept {
   return without_cuda(function, device);

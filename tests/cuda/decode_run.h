@@ -45,6 +45,16 @@ inline int64_t reach_of(const PagedKVView& view) {
          int64_t{view.head_size} * bit_width(view.dtype) / 8;
 }
 
+/// Likewise of its scales.
+inline int64_t reach_of_scales(const PagedKVView& view) {
+  const ScaleView& s = view.scales;
+  const int64_t granules = (view.head_size + s.granularity - 1) / s.granularity;
+  return (view.num_pages - 1) * s.page_stride_bytes +
+         (view.page_size == unbounded_page_size ? 0 : (view.page_size - 1) * s.slot_stride_bytes) +
+         (view.num_heads - 1) * s.head_stride_bytes + (granules - 1) * s.granule_stride_bytes +
+         bit_width(s.dtype) / 8;
+}
+
 template <int Rank>
 int64_t reach_of(const ConstTensor<Rank>& tensor) {
   int64_t bytes = bit_width(tensor.dtype) / 8;
@@ -126,6 +136,12 @@ DecodeResult run_decode(AttentionCase& c, const DecodeOptions& o, MakeCall make_
   grid.add_input("q", args.q.data, reach_of(args.q));
   grid.add_input("K", args.key.data, reach_of(args.key));
   grid.add_input("V", args.value.data, reach_of(args.value));
+  for (const PagedKVView* view : {&args.key, &args.value}) {
+    if (view->scales.data == nullptr) continue;
+    grid.add_input("scales", view->scales.data, reach_of_scales(*view));
+    if (view->scales.tensor_scale != nullptr)
+      grid.add_input("tensor scale", view->scales.tensor_scale, 4);
+  }
   if (args.bias.data != nullptr) grid.add_input("bias", args.bias.data, reach_of(args.bias));
   if (args.sink_logits != nullptr)
     grid.add_input("sink logits", args.sink_logits, problem.q_heads * int64_t{4});

@@ -5,6 +5,7 @@
 #include "cuda/fake_driver.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <string>
@@ -88,6 +89,14 @@ int cuGetErrorString(int result, const char** text) {
           : result == 101           ? "invalid device ordinal"
                                     : "as the name says";
   return 0;
+}
+int cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return success;
+}
+int cuDeviceGetName(char* name, int bytes, int) {
+  std::snprintf(name, static_cast<size_t>(bytes), "emulated device");
+  return success;
 }
 int cuDeviceGet(int* device, int index) {
   const Entered call("cuDeviceGet");

@@ -31,6 +31,21 @@ int release(const char* name, void* memory) {
   return call.device().release(memory) ? call.result() : invalid_value;
 }
 
+/// After all that is on the null stream; `on_device` is the end that the device must reach.
+int copy_now(const char* name, void* to, const void* from, size_t bytes, const void* on_device) {
+  const Entered call(name);
+  if (call.result() != 0) return call.result();
+  if (call.device().break_captures()) return capture_unsupported;
+  if (!reaches(call.state(), on_device, static_cast<int64_t>(bytes))) return invalid_value;
+  FakeStream& null = *call.device().stream(nullptr);
+  const int result = call.device().put(null, [=] {
+    std::memcpy(to, from, bytes);
+    return std::string();
+  });
+  call.device().finish(null.last);
+  return call.device().is_broken() ? launch_failed : result;
+}
+
 /// What a pointer is: a CUmemorytype, whether it is managed, and its device.
 void attribute_of(const FakeState& state, int attribute, uint64_t pointer, void* value) {
   const MemoryRange* const range =
@@ -39,7 +54,8 @@ void attribute_of(const FakeState& state, int attribute, uint64_t pointer, void*
   const bool is_pinned = range != nullptr && range->kind == MemoryKind::pinned;
   const bool is_managed = range != nullptr && range->kind == MemoryKind::managed;
   int answer = 0;
-  if (attribute == 2) answer = is_unknown ? 0 : is_pinned ? 1 : 2;
+  // Managed memory is said to be where it is just now: here, on the host.
+  if (attribute == 2) answer = is_unknown ? 0 : is_pinned || is_managed ? 1 : 2;
   if (attribute == 8) answer = is_managed ? 1 : 0;
   if (attribute == 9) answer = is_unknown ? -2 : range == nullptr ? 0 : range->device;
   std::memcpy(value, &answer, sizeof answer);
@@ -63,6 +79,16 @@ int cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
 }
 int cuMemFree_v2(void* memory) { return release("cuMemFree", memory); }
 int cuMemFreeHost(void* memory) { return release("cuMemFreeHost", memory); }
+
+int cuMemcpyHtoD_v2(void* to, const void* from, size_t bytes) {
+  return copy_now("cuMemcpyHtoD", to, from, bytes, to);
+}
+int cuMemcpyDtoH_v2(void* to, const void* from, size_t bytes) {
+  return copy_now("cuMemcpyDtoH", to, from, bytes, from);
+}
+int cuMemcpyDtoD_v2(void* to, const void* from, size_t bytes) {
+  return copy_now("cuMemcpyDtoD", to, from, bytes, to);
+}
 
 int cuPointerGetAttributes(unsigned count, const int* attributes, void** values, uint64_t pointer) {
   const Entered call("cuPointerGetAttributes");
@@ -131,6 +157,18 @@ int cuEventRecord(void* event, void* handle) {
   FakeStream* const stream = call.device().stream(handle);
   if (stream == nullptr) return invalid_handle;
   static_cast<FakeEvent*>(event)->recorded = stream->last;
+  return call.result();
+}
+int cuEventSynchronize(void* event) {
+  const Entered call("cuEventSynchronize");
+  if (call.device().break_captures()) return capture_unsupported;
+  const std::shared_ptr<Work> recorded = static_cast<FakeEvent*>(event)->recorded;
+  if (recorded != nullptr) call.device().finish(recorded);
+  return call.device().is_broken() ? launch_failed : call.result();
+}
+int cuEventElapsedTime(float* milliseconds, void*, void*) {
+  const Entered call("cuEventElapsedTime");
+  *milliseconds = 1;  // nothing here has a duration
   return call.result();
 }
 int cuStreamWaitEvent(void* handle, void* event, unsigned) {

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -18,11 +20,11 @@
 #include "cuda/attention_kernel.h"
 #include "cuda/gpu_append_cases.h"
 #include "cuda/gpu_case_list.h"
-#include "cuda/gpu_launches.h"
 #include "cuda/gpu_mirror.h"
 #include "cuda/gpu_records.h"
 #include "cuda/gpu_supervise.h"
 #include "support/cuda_device.h"
+#include "support/cuda_launches.h"
 #include "support/kernel_cases.h"
 #include "support/run_case.h"
 
@@ -99,8 +101,8 @@ class Run {
     note(name, {why.empty() ? "right" : "wrong", why, 0.0});
   }
   [[nodiscard]] int finish() const {
-    std::printf("%s: %d right, %d wrong, %d refused\n", device_.name().c_str(), right_, wrong_,
-                refused_);
+    std::printf("%s: %d right, %d wrong, %d refused, %zu instances launched\n",
+                device_.name().c_str(), right_, wrong_, refused_, launched_.size());
     return wrong_ == 0 ? 0 : 1;
   }
 
@@ -113,7 +115,9 @@ class Run {
       std::fflush(stdout);
     }
     std::string instances;
-    for (const std::string& instance : take_launched_kernels())
+    const std::set<std::string> launched = take_launched_kernels();
+    launched_.insert(launched.begin(), launched.end());
+    for (const std::string& instance : launched)
       instances += (instances.empty() ? "\"" : ", \"") + instance + "\"";
     if (records_ == nullptr) return;
     records_->facts("\"case\": \"" + GpuRecords::escaped(name) + "\", \"verdict\": \"" +
@@ -127,6 +131,7 @@ class Run {
   GpuRecords* records_;
   Cases& cases_;
   int right_ = 0, wrong_ = 0, refused_ = 0;
+  std::set<std::string> launched_;
 };
 
 /// In the child: `mode` is plain, tma or smallest.

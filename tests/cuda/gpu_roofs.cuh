@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/gpu_roofs.cuh: the rates at which a GPU reads, writes and copies, from memory and from
-/// L2: what figures of kernels are held against.
+/// tests/cuda/gpu_roofs.cuh: the rates at which a GPU reads, writes and copies, in memory and in L2:
+/// what figures of kernels are held against.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -265,7 +265,7 @@ def main():
         raise Failure("no mutant has such a name")
     builder = Builder(root, given.work.resolve(), given.build and given.build.resolve())
     results = Results(given.results, builder, programs)
-    missing = [m for m in chosen if results.get(m) is None]
+    missing = sorted((m for m in chosen if results.get(m) is None), key=lambda m: list(programs).index(m["program"]))
     check_baseline(builder, programs, sorted({m["program"] for m in missing}))
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
         for mutant, result in zip(missing, pool.map(lambda m: try_mutant(builder, programs, m), missing)):

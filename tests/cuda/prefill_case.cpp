@@ -106,8 +106,8 @@ PrefillWork::PrefillWork(const AttentionProblem& problem, const Batch& batch, co
         (batch.context_lengths[b] + int64_t{geometry_.span_keys} - 1) / geometry_.span_keys;
     for (int32_t head = 0; head < problem.key.num_heads; ++head)
       for (int32_t row = 0; row < rows; row += rows_of_task)
-        add_rows(problem, b, head, row, std::min(rows, row + rows_of_task),
-                 static_cast<int32_t>(spans), how.tasks_of_row);
+        add_rows(b, head, row, std::min(rows, row + rows_of_task), static_cast<int32_t>(spans),
+                 how.tasks_of_row);
   }
   plan_.num_tasks[1] = static_cast<int32_t>(tasks_.size());
   const int64_t tasks = static_cast<int64_t>(tasks_.size());
@@ -119,8 +119,8 @@ PrefillWork::PrefillWork(const AttentionProblem& problem, const Batch& batch, co
   partials_.resize(partial_rows_.size() * static_cast<size_t>(problem.v_head_size));
 }
 
-void PrefillWork::add_rows(const AttentionProblem&, int32_t sequence, int32_t head,
-                           int32_t row_begin, int32_t row_end, int32_t spans, int32_t tasks) {
+void PrefillWork::add_rows(int32_t sequence, int32_t head, int32_t row_begin, int32_t row_end,
+                           int32_t spans, int32_t tasks) {
   tasks = std::min(tasks, spans);
   if (tasks <= 1) {
     tasks_.push_back({sequence, head, row_begin, row_end, 0, spans, -1, 0});
@@ -159,31 +159,36 @@ void PrefillWork::give(emulator::Grid& grid) {
   grid.add_buffer("partials", partials_.data(), bytes(partials_));
 }
 
-PrefillResult run_prefill(AttentionCase& c, const Batch& batch, const AttentionArgs& args,
-                          const PrefillRun& how) {
-  PrefillResult result;
-  const Result<AttentionProblem> problem = resolve(c.problem());
-  if (!problem) return {std::string(problem.error().message()), {}, 0};
-  if (const char* why = unsupported(cuda::supports_prefill, *problem); why != nullptr)
-    return {why, {}, 0};
-  if (const char* why = cuda::refuse_prefill(*problem); why != nullptr) return {why, {}, 0};
-  const EmulatedInstance instance = emulated_instance(cuda::prefill_kernel.instance(*problem));
-  if (instance.threads == 0) return {"no such instance", {}, 0};
+PrefillResult run_call(AttentionCase& c, const Batch& batch, const cuda::AttendCall& call,
+                       const PrefillRun& how, const std::function<void(emulator::Grid&)>& give) {
+  const EmulatedInstance instance = emulated_instance(cuda::prefill_kernel.instance(call.problem));
+  if (instance.threads == 0) return {"no such instance", {}};
   if (!how.keeps_output) c.poison_output();
   c.set_precision({c.options().key_dtype, DType::f32, DType::f32});
-
-  PrefillWork work(*problem, batch, how);
-  const cuda::AttendCall call = work.call(*problem, args);
   emulator::Grid grid({.blocks = how.blocks,
                        .resident = how.resident,
                        .threads = instance.threads,
                        .shared_bytes = instance.shared_bytes,
                        .seed = how.seed});
-  work.give(grid);
-  give_table(grid, *problem, batch);
-  give_args(grid, *problem, args);
+  give(grid);
+  give_table(grid, call.problem, batch);
+  give_args(grid, call.problem, call.args);
+  PrefillResult result;
   result.fault = grid.run([&](emulator::EmulatedThread& t) { instance.run(t, call); });
   result.counts = grid.counts();
+  return result;
+}
+
+PrefillResult run_prefill(AttentionCase& c, const Batch& batch, const AttentionArgs& args,
+                          const PrefillRun& how) {
+  const Result<AttentionProblem> problem = resolve(c.problem());
+  if (!problem) return {std::string(problem.error().message()), {}};
+  if (const char* why = unsupported(cuda::supports_prefill, *problem); why != nullptr)
+    return {why, {}};
+  if (const char* why = cuda::refuse_prefill(*problem); why != nullptr) return {why, {}};
+  PrefillWork work(*problem, batch, how);
+  PrefillResult result = run_call(c, batch, work.call(*problem, args), how,
+                                  [&](emulator::Grid& grid) { work.give(grid); });
   if (result.fault.empty() && !work.is_ready_again()) result.fault = "counters are not ready again";
   return result;
 }

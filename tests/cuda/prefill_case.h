@@ -37,7 +37,6 @@ struct PrefillRun {
 struct PrefillResult {
   std::string fault;
   emulator::GridCounts counts;
-  int64_t fetched_rows = 0;  ///< rows of K, and of V, that the tasks' queries see
 };
 
 using EmulatedBody = std::function<void(emulator::EmulatedThread&, const cuda::AttendCall&)>;
@@ -64,8 +63,8 @@ class PrefillWork {
   }
 
  private:
-  void add_rows(const AttentionProblem& problem, int32_t sequence, int32_t head, int32_t row_begin,
-                int32_t row_end, int32_t spans, int32_t tasks);
+  void add_rows(int32_t sequence, int32_t head, int32_t row_begin, int32_t row_end, int32_t spans,
+                int32_t tasks);
 
   cuda::DevicePlan plan_;
   cuda::DeviceGeometry geometry_;
@@ -76,6 +75,10 @@ class PrefillWork {
   std::vector<cuda::MaxSum> partial_rows_;
   std::vector<float> partials_;
 };
+
+/// Runs a call whose plan and workspace `give` gives to the grid.
+PrefillResult run_call(AttentionCase& c, const Batch& batch, const cuda::AttendCall& call,
+                       const PrefillRun& how, const std::function<void(emulator::Grid&)>& give);
 
 /// Runs `batch` with `args`, which lie in the memory of `c`.
 PrefillResult run_prefill(AttentionCase& c, const Batch& batch, const AttentionArgs& args,

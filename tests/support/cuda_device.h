@@ -49,8 +49,8 @@ class CudaDevice {
     if (result == 0) return;
     const char* words = nullptr;
     using Words = int(int, const char**);
-    if (auto* const name = reinterpret_cast<Words*>(dlsym(library_, "cuGetErrorName")))
-      name(result, &words);
+    if (auto* const ask = reinterpret_cast<Words*>(dlsym(library_, "cuGetErrorName")))
+      ask(result, &words);
     throw std::runtime_error(std::string(function) + ": " +
                              (words != nullptr ? words : std::to_string(result).c_str()));
   }

@@ -53,18 +53,18 @@ struct PageRun {
   int64_t slot = 0;               ///< slot of the first token in the page
 };
 
-/// The run of tokens that begins with `token` of the sequence whose table row begins at `row`,
-/// ending at `end` at the latest. Requires 0 <= token < end < 2^31. Reads one entry: that of the
-/// page of `token`.
-///
-/// A plane of unbounded pages has one page per sequence, its entry being the row number of token 0:
-/// the run ends with the plane.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageRun run_of(const PagedKVView& view, const uint32_t* row,
-                                                     int64_t token, int64_t end) {
+/// The page of a sequence that holds `token`: the index of its table entry.
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t logical_page_of(const PagedKVView& view,
+                                                                        int64_t token) {
+  return static_cast<uint32_t>(token) / static_cast<uint32_t>(view.page_size);
+}
+
+/// `run_of` where the entry of the page of `token` has been read.
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageRun run_of_entry(const PagedKVView& view, uint32_t entry,
+                                                           int64_t token, int64_t end) {
   const auto page_size = static_cast<uint32_t>(view.page_size);
-  const uint32_t logical = static_cast<uint32_t>(token) / page_size;
-  const int64_t slot = token - static_cast<int64_t>(logical) * page_size;
-  int64_t page = page_of(view, row[logical]);
+  const int64_t slot = token - logical_page_of(view, token) * page_size;
+  int64_t page = page_of(view, entry);
   int64_t rows = static_cast<int64_t>(page_size) - slot;
   if (rows > end - token) rows = end - token;
   if (view.page_size == unbounded_page_size && page != no_page) {
@@ -74,6 +74,17 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageRun run_of(const PagedKVView& view, co
   }
   return {page != no_page ? row_of(view, page, slot, 0) : nullptr, rows, view.slot_stride_bytes,
           page, slot};
+}
+
+/// The run of tokens that begins with `token` of the sequence whose table row begins at `row`,
+/// ending at `end` at the latest. Requires 0 <= token < end < 2^31. Reads one entry: that of the
+/// page of `token`.
+///
+/// A plane of unbounded pages has one page per sequence, its entry being the row number of token 0:
+/// the run ends with the plane.
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE PageRun run_of(const PagedKVView& view, const uint32_t* row,
+                                                     int64_t token, int64_t end) {
+  return run_of_entry(view, row[logical_page_of(view, token)], token, end);
 }
 
 /// Bytes from the start of the scales to the one of granule `granule`.

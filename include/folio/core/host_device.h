@@ -15,9 +15,13 @@
 /// code with nvcc, elsewhere host code, for the emulator. The loop behind FOLIO_UNROLL is unrolled.
 #ifdef __CUDACC__
 #define FOLIO_DEVICE_FUNCTION __device__ __forceinline__
-#define FOLIO_UNROLL _Pragma("unroll")
 #else
 #define FOLIO_DEVICE_FUNCTION inline
+#endif
+// nvcc's host compiler, which sees functions of both sides too, does not know the pragma
+#ifdef __CUDA_ARCH__
+#define FOLIO_UNROLL _Pragma("unroll")
+#else
 #define FOLIO_UNROLL
 #endif
 

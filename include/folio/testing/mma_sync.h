@@ -26,6 +26,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "folio/core/dtype.h"
@@ -108,29 +109,94 @@ using Accumulators = std::array<std::array<float, 4>, warp_lanes>;
   }
 }
 
+namespace detail {
+
+/// f16 as float, without a branch on the way: the exponent is rebased by a product, exactly.
+[[nodiscard]] inline float float_of_half(uint32_t half) noexcept {
+  const uint32_t magnitude = (half & 0x7fffu) << 13;
+  const float rebased = __builtin_bit_cast(float, magnitude) * 0x1p112f;
+  const uint32_t special = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;
+  const uint32_t sign = (half & 0x8000u) << 16;
+  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, rebased) | special | sign);
+}
+
+/// The parts of a register as numbers, all at once; the same as register_part.
+template <class Number>
+void unpack_register(DType dtype, uint32_t bits, Number* out) noexcept {
+  switch (dtype) {
+    case DType::bf16:
+      out[0] = static_cast<Number>(__builtin_bit_cast(float, bits << 16));
+      out[1] = static_cast<Number>(__builtin_bit_cast(float, bits & 0xffff0000u));
+      return;
+    case DType::f16:
+      out[0] = static_cast<Number>(float_of_half(bits & 0xffffu));
+      out[1] = static_cast<Number>(float_of_half(bits >> 16));
+      return;
+    default:
+      for (int32_t part = 0; part < parts_of(bit_width(dtype)); ++part)
+        out[part] = static_cast<Number>(register_part(dtype, bits, part));
+  }
+}
+
+/// Eight numbers that are worked on together.
+typedef double Eight __attribute__((vector_size(64), aligned(8)));
+
+/// sums[row][column] += a[row][k] * b[k][column], k ascending: `rows` x `k_steps` times `k_steps` x
+/// `columns`, a multiple of eight. Row lengths are `a_pitch` and `b_pitch`; sums have `columns`.
+inline void multiply_unpacked(const double* a, int32_t a_pitch, const double* b, int32_t b_pitch,
+                              int32_t rows, int32_t columns, int32_t k_steps,
+                              double* sums) noexcept {
+  for (int32_t row = 0; row < rows; ++row) {
+    for (int32_t column = 0; column < columns; column += 8) {
+      Eight& out = *reinterpret_cast<Eight*>(sums + row * columns + column);
+      Eight sum = out;
+      for (int32_t k = 0; k < k_steps; ++k)
+        sum += a[row * a_pitch + k] * *reinterpret_cast<const Eight*>(b + k * b_pitch + column);
+      out = sum;
+    }
+  }
+}
+
+inline constexpr int32_t most_mma_k = 32;
+
+[[nodiscard]] constexpr bool has_float_product(DType dtype) noexcept {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 ||
+         dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
+}
+
+}  // namespace detail
+
 /// D = A * B + C in place, for f32 (tf32), f16, bf16, f8_e4m3 and f8_e5m2. `accumulators` is C and
 /// becomes D. Errors: unsupported for other types.
 [[nodiscard]] inline Status mma_sync(DType dtype, const Registers<4>& a, const Registers<2>& b,
                                      Accumulators& accumulators) noexcept {
-  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16 &&
-      dtype != DType::f8_e4m3 && dtype != DType::f8_e5m2)
+  if (!detail::has_float_product(dtype))
     return fail(Errc::unsupported, "mma_sync: no float product of {}", dtype);
-  const int32_t bits = bit_width(dtype);
+  const int32_t bits = bit_width(dtype), parts = parts_of(bits);
+  double rows[16 * detail::most_mma_k], columns[detail::most_mma_k * 8], sums[16 * 8];
+  double unpacked[4];
+  for (int32_t lane = 0; lane < warp_lanes; ++lane) {
+    const auto l = static_cast<size_t>(lane);
+    for (int32_t reg = 0; reg < 4; ++reg) {
+      const MatrixElement first = mma_a_element(bits, {lane, reg, 0});
+      detail::unpack_register(dtype, a[l][static_cast<size_t>(reg)],
+                              rows + first.row * detail::most_mma_k + first.column);
+      const MatrixElement d = mma_c_element(lane, reg);
+      sums[d.row * 8 + d.column] = static_cast<double>(accumulators[l][static_cast<size_t>(reg)]);
+    }
+    for (int32_t reg = 0; reg < 2; ++reg) {
+      const MatrixElement first = mma_b_element(bits, {lane, reg, 0});
+      detail::unpack_register(dtype, b[l][static_cast<size_t>(reg)], unpacked);
+      for (int32_t part = 0; part < parts; ++part)
+        columns[(first.row + part) * 8 + first.column] = unpacked[part];
+    }
+  }
+  detail::multiply_unpacked(rows, detail::most_mma_k, columns, 8, 16, 8, mma_k(bits), sums);
   for (int32_t lane = 0; lane < warp_lanes; ++lane) {
     for (int32_t reg = 0; reg < 4; ++reg) {
       const MatrixElement d = mma_c_element(lane, reg);
-      float& sum = accumulators[static_cast<size_t>(lane)][static_cast<size_t>(reg)];
-      double exact = static_cast<double>(sum);
-      for (int32_t k = 0; k < mma_k(bits); ++k) {
-        const FragmentSlot at = mma_a_slot(bits, {d.row, k});
-        const FragmentSlot bt = mma_b_slot(bits, {k, d.column});
-        const float x = register_part(
-            dtype, a[static_cast<size_t>(at.lane)][static_cast<size_t>(at.reg)], at.part);
-        const float y = register_part(
-            dtype, b[static_cast<size_t>(bt.lane)][static_cast<size_t>(bt.reg)], bt.part);
-        exact += static_cast<double>(x) * static_cast<double>(y);
-      }
-      sum = static_cast<float>(exact);
+      accumulators[static_cast<size_t>(lane)][static_cast<size_t>(reg)] =
+          static_cast<float>(sums[d.row * 8 + d.column]);
     }
   }
   return {};
@@ -161,15 +227,16 @@ template <int Count>
                   "ldmatrix: lane {} gives address {}, shared memory has {} bytes", lane, address,
                   shared.size());
   }
-  Registers<Count> registers{};
-  for (int32_t lane = 0; lane < warp_lanes; ++lane) {
-    for (int32_t reg = 0; reg < Count; ++reg) {
-      for (int32_t part = 0; part < 2; ++part) {
-        const MatrixElement unit = ldmatrix_element(trans, {lane, reg, part});
-        const int64_t row = row_addresses[static_cast<size_t>(8 * reg + unit.row)];
-        const uint32_t value = shared.load<uint16_t>(row + 2 * unit.column);
-        registers[static_cast<size_t>(lane)][static_cast<size_t>(reg)] |= value << (16 * part);
-      }
+  Registers<Count> registers;
+  for (size_t matrix = 0; matrix < Count; ++matrix) {
+    uint16_t units[8][8];
+    for (size_t row = 0; row < 8; ++row)
+      std::memcpy(units[row], shared.at(row_addresses[8 * matrix + row]), sizeof units[row]);
+    for (int32_t lane = 0; lane < warp_lanes; ++lane) {
+      const MatrixElement low = ldmatrix_element(trans, {lane, 0, 0});
+      const MatrixElement high = ldmatrix_element(trans, {lane, 0, 1});
+      registers[static_cast<size_t>(lane)][matrix] =
+          units[low.row][low.column] | uint32_t{units[high.row][high.column]} << 16;
     }
   }
   return registers;

@@ -29,6 +29,7 @@
 /// descriptors. Not compared with hardware.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -159,21 +160,31 @@ struct WgmmaOperand {
 }
 
 namespace detail {
-[[nodiscard]] inline float operand_value(const WgmmaOperand& operand, DType dtype, int32_t mn,
-                                         int32_t k, const SharedMemory& shared) noexcept {
-  const int32_t bits = bit_width(dtype);
-  const int64_t at = wgmma_operand_address(operand.descriptor, operand.major, bits, mn, k);
-  const uint32_t value = bits == 32   ? shared.load<uint32_t>(at)
-                         : bits == 16 ? uint32_t{shared.load<uint16_t>(at)}
-                                      : uint32_t{shared.load<uint8_t>(at)};
-  return register_part(dtype, value, 0);
+
+/// Elements (mn, k) of an operand with mn in [begin, end), multiples of eight, where `place(mn, k)`
+/// says. A unit of 16 bytes stays together.
+template <class Place>
+void unpack_operand(const WgmmaOperand& operand, DType dtype, int32_t begin, int32_t end,
+                    const SharedMemory& shared, Place place) noexcept {
+  const int32_t bits = bit_width(dtype), per_unit = 128 / bits;
+  const bool is_k = operand.major == Major::k;
+  for (int32_t mn = begin; mn < end; mn += is_k ? 1 : per_unit) {
+    for (int32_t k = 0; k < mma_k(bits); k += is_k ? per_unit : 1) {
+      const int64_t at = wgmma_operand_address(operand.descriptor, operand.major, bits, mn, k);
+      double numbers[16];
+      for (int32_t word = 0; word < 4; ++word)
+        unpack_register(dtype, shared.load<uint32_t>(at + 4 * word),
+                        numbers + word * parts_of(bits));
+      for (int32_t i = 0; i < per_unit; ++i)
+        place(is_k ? mn : mn + i, is_k ? k + i : k) = numbers[i];
+    }
+  }
 }
+
 }  // namespace detail
 
-/// D += A * B with both operands in shared memory, or A in registers: `a_registers` of [thread][4],
-/// empty if A has a descriptor. `accumulators` is [thread][n / 2]. Types and rounding as mma_sync.
-/// Errors: as check_operand; invalid_argument for n that is no multiple of 8 up to 256, or spans of
-/// other sizes; unsupported types.
+/// Operands of one instruction: both in shared memory, or A in registers: `a_registers` of
+/// [thread][4], empty if A has a descriptor.
 struct WgmmaArguments {
   DType dtype = DType::bf16;
   int32_t n = 8;
@@ -181,6 +192,40 @@ struct WgmmaArguments {
   WgmmaOperand b = {};
   std::span<const uint32_t> a_registers = {};
 };
+
+namespace detail {
+
+inline constexpr int32_t wgmma_strip = 64;  // columns that are worked on together
+
+/// Columns [begin, end) of D += A * B. `a` is [row][most_mma_k].
+inline void multiply_strip(const WgmmaArguments& args, const double* a, int32_t begin, int32_t end,
+                           const SharedMemory& shared, std::span<float> accumulators) noexcept {
+  const int32_t columns = end - begin, steps = mma_k(bit_width(args.dtype));
+  double b[most_mma_k * wgmma_strip], sums[16 * wgmma_strip];
+  unpack_operand(args.b, args.dtype, begin, end, shared, [&](int32_t column, int32_t k) -> double& {
+    return b[k * columns + column - begin];
+  });
+  for (int32_t warp = 0; warp < 4; ++warp) {  // sixteen rows each
+    const auto for_each_sum = [&](auto f) {
+      for (int32_t thread = warp * warp_lanes; thread < (warp + 1) * warp_lanes; ++thread) {
+        for (int32_t reg = begin / 2; reg < end / 2; ++reg) {
+          const MatrixElement d = wgmma_d_element(thread, reg);
+          f(accumulators[static_cast<size_t>(thread * (args.n / 2) + reg)],
+            sums[(d.row - 16 * warp) * columns + d.column - begin]);
+        }
+      }
+    };
+    for_each_sum([](const float& c, double& sum) { sum = static_cast<double>(c); });
+    multiply_unpacked(a + 16 * warp * most_mma_k, most_mma_k, b, columns, 16, columns, steps, sums);
+    for_each_sum([](float& d, const double& sum) { d = static_cast<float>(sum); });
+  }
+}
+
+}  // namespace detail
+
+/// D += A * B. `accumulators` is [thread][n / 2]. Types and rounding as mma_sync. Errors: as
+/// check_operand; invalid_argument for n that is no multiple of 8 up to 256, or spans of other
+/// sizes; unsupported types.
 [[nodiscard]] inline Status wgmma(const WgmmaArguments& args, const SharedMemory& shared,
                                   std::span<float> accumulators) noexcept {
   const bool from_registers = !args.a_registers.empty();
@@ -193,8 +238,7 @@ struct WgmmaArguments {
   if (from_registers && args.a_registers.size() != warpgroup_threads * 4)
     return fail(Errc::invalid_argument, "wgmma: {} registers of A, expected [128, 4]",
                 args.a_registers.size());
-  if (args.dtype != DType::f32 && args.dtype != DType::f16 && args.dtype != DType::bf16 &&
-      args.dtype != DType::f8_e4m3 && args.dtype != DType::f8_e5m2)
+  if (!detail::has_float_product(args.dtype))
     return fail(Errc::unsupported, "wgmma: no float product of {}", args.dtype);
   if (!from_registers) {
     if (Status status = check_operand(args.a, args.dtype, wgmma_rows, shared); !status.is_ok())
@@ -202,26 +246,23 @@ struct WgmmaArguments {
   }
   if (Status status = check_operand(args.b, args.dtype, args.n, shared); !status.is_ok())
     return status;
-  const int32_t bits = bit_width(args.dtype);
-  for (int32_t thread = 0; thread < warpgroup_threads; ++thread) {
-    for (int32_t reg = 0; reg < args.n / 2; ++reg) {
-      const MatrixElement d = wgmma_d_element(thread, reg);
-      float& sum = accumulators[static_cast<size_t>(thread * (args.n / 2) + reg)];
-      double exact = static_cast<double>(sum);
-      for (int32_t k = 0; k < mma_k(bits); ++k) {
-        const FragmentSlot slot = wgmma_a_slot(bits, {d.row, k});
-        const float x =
-            from_registers
-                ? register_part(args.dtype,
-                                args.a_registers[static_cast<size_t>(slot.lane * 4 + slot.reg)],
-                                slot.part)
-                : detail::operand_value(args.a, args.dtype, d.row, k, shared);
-        exact += static_cast<double>(x) * static_cast<double>(detail::operand_value(
-                                              args.b, args.dtype, d.column, k, shared));
+  constexpr int32_t pitch = detail::most_mma_k;
+  double a[wgmma_rows * pitch];
+  if (from_registers) {
+    for (int32_t thread = 0; thread < warpgroup_threads; ++thread) {
+      for (int32_t reg = 0; reg < 4; ++reg) {
+        const MatrixElement first = wgmma_a_element(bit_width(args.dtype), {thread, reg, 0});
+        detail::unpack_register(args.dtype, args.a_registers[static_cast<size_t>(thread * 4 + reg)],
+                                a + first.row * pitch + first.column);
       }
-      sum = static_cast<float>(exact);
     }
+  } else {
+    detail::unpack_operand(args.a, args.dtype, 0, wgmma_rows, shared,
+                           [&](int32_t row, int32_t k) -> double& { return a[row * pitch + k]; });
   }
+  for (int32_t begin = 0; begin < args.n; begin += detail::wgmma_strip)
+    detail::multiply_strip(args, a, begin, std::min(args.n, begin + detail::wgmma_strip), shared,
+                           accumulators);
   return {};
 }
 

@@ -15,7 +15,7 @@
 namespace folio::cuda {
 
 template <class Config>
-using RowsOf = std::conditional_t<Config::is_general, GeneralRows, PlainRows>;
+using RowsOf = std::conditional_t<Config::is_general, GeneralRows<Config>, PlainRows<Config>>;
 template <class Config>
 using QueriesOf =
     std::conditional_t<Config::has_registers, RegisterQueries<Config>, SharedQueries<Config>>;
@@ -31,21 +31,21 @@ FOLIO_DEVICE void score(Thread& t, const QueriesOf<Config>& queries, uint32_t sl
   const int lane = t.lane();
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
+  const TileColumns keys(slab, (lane & 7) + ((lane & 16) >> 1), lane >> 3 & 1);
   FOLIO_UNROLL
   for (int k = 0; k < Config::head_size / 16; ++k) {
     uint32_t a[4], b[4];
     queries.get(t, k, a);
-    t.template load_matrices<false>(
-        b, slab + tile_offset((lane & 7) + ((lane & 16) >> 1), 2 * k + (lane >> 3 & 1)));
+    t.template load_matrices<false>(b, keys.at(k));
     t.template multiply<Config::type>(s[0], a, b[0], b[1]);
     t.template multiply<Config::type>(s[1], a, b[2], b[3]);
   }
 }
 
 /// Products to logits in units of log2; -inf where the row does not see the key.
-template <class Thread>
-FOLIO_DEVICE void finish_scores(Thread& t, const AttendCall& a, const PlainRows& rows, int32_t key,
-                                uint32_t alive, Scores& s) {
+template <class Config, class Thread>
+FOLIO_DEVICE void finish_scores(Thread& t, const AttendCall& a, const PlainRows<Config>& rows,
+                                int32_t key, uint32_t alive, Scores& s) {
   const float scale = a.problem.scale * log2_e;
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) {
@@ -53,7 +53,7 @@ FOLIO_DEVICE void finish_scores(Thread& t, const AttendCall& a, const PlainRows&
     for (int e = 0; e < 4; ++e) s[j][e] *= scale;
   }
   if (alive == 0xffffu && rows.see_all(key)) return;
-  const uint32_t seen[2] = {rows.seen(0, key) & alive, rows.seen(1, key) & alive};
+  const uint32_t seen[2] = {rows.seen(t, 0, key) & alive, rows.seen(t, 1, key) & alive};
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) {
     FOLIO_UNROLL
@@ -63,10 +63,10 @@ FOLIO_DEVICE void finish_scores(Thread& t, const AttendCall& a, const PlainRows&
 }
 
 /// As above, with every option; returns bits of the keys that some row of the task sees.
-template <class Thread>
-FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const GeneralRows& rows,
+template <class Config, class Thread>
+FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const GeneralRows<Config>& rows,
                                     int32_t key, uint32_t alive, Scores& s) {
-  const uint32_t seen[2] = {rows.seen(a, 0, key) & alive, rows.seen(a, 1, key) & alive};
+  const uint32_t seen[2] = {rows.seen(t, a, 0, key) & alive, rows.seen(t, a, 1, key) & alive};
   uint32_t used = 0;
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) {
@@ -139,11 +139,11 @@ FOLIO_DEVICE void add_values(Thread& t, const Scores& s, uint32_t slab, SpanStat
                                t.template pack<Config::type>(s[0][2], s[0][3]),
                                t.template pack<Config::type>(s[1][0], s[1][1]),
                                t.template pack<Config::type>(s[1][2], s[1][3])};
+  const TileColumns values(slab + Config::plane_bytes, lane & 15, lane >> 4);
   FOLIO_UNROLL
   for (int j = 0; j < Config::head_size / 16; ++j) {
     uint32_t b[4];
-    t.template load_matrices<true>(
-        b, slab + Config::plane_bytes + tile_offset(lane & 15, 2 * j + (lane >> 4)));
+    t.template load_matrices<true>(b, values.at(j));
     t.template multiply<Config::type>(state.out[2 * j], weights, b[0], b[1]);
     t.template multiply<Config::type>(state.out[2 * j + 1], weights, b[2], b[3]);
   }

@@ -9,6 +9,7 @@
 ///   free      [warps] the stage that nobody fills: where the warp's state lies while it is folded
 ///   queries   [chunk][rows][64 columns], where they are not kept in registers
 ///   parked    [threads] folded columns, where registers do not hold them beside the loop
+///   rows      [rows] what they see, and what is added to their logits, likewise
 ///
 /// 96 KiB of ring and a little: two blocks lie on a multiprocessor of compute capability 9.0 and
 /// 10.0, one on all others.
@@ -64,9 +65,9 @@ struct DecodeConfig {
   static constexpr int barriers_at = (flag_at + 4 + 7) / 8 * 8;
   static constexpr int queries_at = (barriers_at + warps * stages * 8 + 1023) / 1024 * 1024;
   static constexpr int parked_at = queries_at + (has_registers ? 0 : rows * row_bytes);
-  static constexpr int shared_bytes = has_registers
-                                          ? barriers_at + warps * stages * 8
-                                          : parked_at + threads * ((Place::columns + 4) * 4);
+  static constexpr int rows_at = parked_at + threads * ((Place::columns + 4) * 4);
+  static constexpr int shared_bytes =
+      has_registers ? barriers_at + warps * stages * 8 : rows_at + rows * 64;
   // a state is as large as the stage it lies in
   static_assert(rows * HeadSize * 4 == slab_bytes);
   static_assert(shared_bytes <= 99 << 10, "more than every architecture has");
@@ -76,5 +77,20 @@ struct DecodeConfig {
 FOLIO_DEVICE uint32_t tile_offset(int r, int unit) {
   return static_cast<uint32_t>((unit >> 3) * (16 * 128) + r * 128 + (((unit ^ r) & 7) << 4));
 }
+
+/// The same for every second unit from one on, of a tile at a multiple of 128: one word, from which
+/// each address is one instruction.
+class TileColumns {
+ public:
+  FOLIO_DEVICE TileColumns(uint32_t tile, int r, int unit) : at_(tile + tile_offset(r, unit)) {}
+  /// Unit + 2 k, unit being 0 or 1.
+  [[nodiscard]] FOLIO_DEVICE uint32_t at(int k) const {
+    return (at_ ^ static_cast<uint32_t>((2 * k & 7) << 4)) +
+           static_cast<uint32_t>((2 * k >> 3) * (16 * 128));
+  }
+
+ private:
+  uint32_t at_;
+};
 
 }  // namespace folio::cuda

@@ -21,12 +21,12 @@ template <class Config, class Thread, class Loader>
 class Decoder {
  public:
   FOLIO_DEVICE Decoder(Thread& t, const AttendCall& a, Loader& loader)
-      : a_(a), loader_(loader), place_(t.thread()), area_(t) {}
+      : a_(a), loader_(loader), area_(t) {}
 
   FOLIO_DEVICE void run(Thread& t) {
-    const int32_t end = t.read(a_.list.block_tasks + t.block() + 1);
-    for (int32_t i = t.read(a_.list.block_tasks + t.block()); i < end; ++i)
-      attend(t, a_.list.tasks + i);
+    // the end is read again for each: registers are few during the walk
+    int32_t i = t.read(a_.list.block_tasks + t.block());
+    for (; i < t.read(a_.list.block_tasks + t.block() + 1); ++i) attend(t, a_.list.tasks + i);
   }
 
  private:
@@ -37,14 +37,15 @@ class Decoder {
     RoundState<Config> result;
     result.clear(t);
     walk(t, at, result);
-    // read again: registers are few during the walk
+    // read again, as is the end
     const DeviceTask task = t.read(at);
-    const bool is_owner = place_.row < task.row_end - task.row_begin;
-    if (task.split >= 0 && !fold_split(t, task, is_owner, result)) return;
+    const Place place(t.thread());
+    const bool is_owner = place.row < task.row_end - task.row_begin;
+    if (task.split >= 0 && !fold_split(t, task, place, is_owner, result)) return;
     if (!is_owner) return;
-    const TaskRow row(a_, task, place_.row);
+    const TaskRow row(a_, task, place.row);
     const int64_t first = t.read(a_.plan->batch.query_offsets + task.sequence);
-    write_row(t, a_, OutputRow{first + row.token, row.head}, place_.column, Place::stride,
+    write_row(t, a_, OutputRow{first + row.token, row.head}, place.column, Place::stride,
               result.state);
   }
 
@@ -91,19 +92,20 @@ class Decoder {
   FOLIO_DEVICE void fold_round(Thread& t, const DeviceTask* at, const TaskWalk<Config>& walk,
                                int32_t round, RoundState<Config>& result) {
     const DeviceTask task = t.read(at);
-    if (place_.row >= task.row_end - task.row_begin) return;
+    const Place place(t.thread());
+    if (place.row >= task.row_end - task.row_begin) return;
     const bool stores = a_.stores_spans && task.split >= 0;
     const int32_t first = round * Config::warps;  // span of the task
     result.fetch(t);
     for (int w = 0; w < Config::warps; ++w) {
       if (a_.stores_spans && walk.first + first + w >= walk.last) break;
-      const MaxSum row = area_.row(t, w, place_.row);
+      const MaxSum row = area_.row(t, w, place.row);
       const uint32_t stage = area_.stage(t, w);
       const auto part = [&](int g) {
-        return area_.columns(t, stage, place_.row, place_.column + g * Place::stride);
+        return area_.columns(t, stage, place.row, place.column + g * Place::stride);
       };
       if (stores)
-        PartialsOf(a_).store(t, int64_t{task.partial} + first + w, place_, row, part);
+        PartialsOf(a_).store(t, int64_t{task.partial} + first + w, place, row, part);
       else
         result.state.fold(t, row, part);
     }
@@ -112,11 +114,11 @@ class Decoder {
 
   /// Leaves the task's partials to the last of its split; true: that is this block, and `result`
   /// holds all spans of the rows.
-  FOLIO_DEVICE bool fold_split(Thread& t, const DeviceTask& task, bool is_owner,
+  FOLIO_DEVICE bool fold_split(Thread& t, const DeviceTask& task, const Place& place, bool is_owner,
                                RoundState<Config>& result) {
     const PartialsOf partials(a_);
     if (!a_.stores_spans && is_owner)
-      partials.store(t, task.partial, place_, MaxSum{result.state.max, result.state.sum},
+      partials.store(t, task.partial, place, MaxSum{result.state.max, result.state.sum},
                      [&](int g) {
                        FourFloats four;
                        FOLIO_UNROLL
@@ -127,13 +129,12 @@ class Decoder {
     if (!arrive_last(t, a_, task.split, split.tasks, t.shared_base() + Config::flag_at))
       return false;
     result.state.clear();
-    if (is_owner) partials.fold(t, split.first_partial, split.partials, place_, result.state);
+    if (is_owner) partials.fold(t, split.first_partial, split.partials, place, result.state);
     return true;
   }
 
   const AttendCall& a_;
   Loader& loader_;
-  const Place place_;
   const FoldArea<Config, Thread> area_;
 };
 

@@ -3,7 +3,7 @@
 /// lane / 4 + 8: which keys they see, and what is added to their logits.
 ///
 /// Plain rows see one interval. General ones have sink tokens, tree, softcap, ALiBi and bias as the
-/// problem asks; what it does not ask for costs a uniform branch.
+/// problem asks; what it does not ask for costs a branch that all threads take.
 #pragma once
 
 #include <cmath>
@@ -40,7 +40,9 @@ FOLIO_DEVICE uint32_t below(int32_t end) {
 
 }  // namespace detail
 
-/// Of instances with one interval a row.
+/// Of instances with one interval a row. In shared memory where registers are few: then made before
+/// SharedQueries, whose barrier orders them.
+template <class Config>
 class PlainRows {
  public:
   template <class Thread>
@@ -51,14 +53,17 @@ class PlainRows {
     FOLIO_UNROLL
     for (int i = 0; i < 2; ++i) {
       const int r = t.lane() / 4 + 8 * i;
-      begin_[i] = end_[i] = 0;
+      Keys keys;
       if (task.row_begin + r < task.row_end) {
         const Visible v = visible_of(a.problem, a.plan->batch, s, TaskRow(a, task, r).token);
-        begin_[i] = static_cast<int32_t>(v.keys.begin);
-        end_[i] = static_cast<int32_t>(v.keys.end);
-        all_begin_ = all_begin_ > begin_[i] ? all_begin_ : begin_[i];
-        all_end_ = all_end_ < end_[i] ? all_end_ : end_[i];
+        keys = {static_cast<int32_t>(v.keys.begin), static_cast<int32_t>(v.keys.end)};
+        all_begin_ = all_begin_ > keys.begin ? all_begin_ : keys.begin;
+        all_end_ = all_end_ < keys.end ? all_end_ : keys.end;
       }
+      if constexpr (Config::has_registers)
+        keys_[i] = keys;
+      else if (t.warp() == 0 && (t.lane() & 3) == 0)
+        t.store_shared(word(t, i), keys);
     }
     FOLIO_UNROLL
     for (int step = 4; step < 32; step *= 2) {
@@ -75,45 +80,79 @@ class PlainRows {
     return key >= all_begin_ && key + 16 <= all_end_;
   }
   /// Bits of the 16 keys from `key` on that row i of the lane sees.
-  [[nodiscard]] FOLIO_DEVICE uint32_t seen(int i, int32_t key) const {
-    return detail::below(end_[i] - key) & ~detail::below(begin_[i] - key);
+  template <class Thread>
+  [[nodiscard]] FOLIO_DEVICE uint32_t seen(Thread& t, int i, int32_t key) const {
+    Keys keys;
+    if constexpr (Config::has_registers)
+      keys = keys_[i];
+    else
+      keys = t.template load_shared<Keys>(word(t, i));
+    return detail::below(keys.end - key) & ~detail::below(keys.begin - key);
   }
 
  private:
-  int32_t begin_[2], end_[2];
+  struct alignas(8) Keys {
+    int32_t begin = 0;
+    int32_t end = 0;
+  };
+  template <class Thread>
+  FOLIO_DEVICE static uint32_t word(Thread& t, int i) {
+    return t.shared_base() + Config::rows_at + static_cast<uint32_t>(t.lane() / 4 + 8 * i) * 8;
+  }
+
+  Keys keys_[Config::has_registers ? 2 : 1];
   int32_t all_begin_, all_end_;
 };
 
-/// Of instances with every option.
+/// A row of instances with every option; lies in shared memory.
+struct alignas(16) GeneralRow {
+  int32_t keys_begin = 0;
+  int32_t keys_end = 0;
+  int32_t sinks_begin = 0;
+  int32_t sinks_end = 0;
+  const float* bias = nullptr;  // of key 0
+  int64_t position = 0;         // of the query, minus that of key 0
+  float slope = 0.0f;
+  int32_t sequence = 0;
+  int32_t token = 0;
+  int32_t first_new = 0;  // the first key that a tree may hide
+};
+
+template <class Config>
 class GeneralRows {
  public:
+  /// Made before SharedQueries, whose barrier orders what is written here.
   template <class Thread>
   FOLIO_DEVICE GeneralRows(Thread& t, const AttendCall& a, const Sequence& s,
-                           const DeviceTask& task)
-      : sequence_(s) {
-    FOLIO_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      const int r = t.lane() / 4 + 8 * i;
-      const bool is_row = task.row_begin + r < task.row_end;
-      const TaskRow row(a, task, is_row ? r : 0);
-      token_[i] = row.token;
-      if (is_row) visible_[i] = visible_of(a.problem, a.plan->batch, s, row.token);
-      if (a.problem.alibi) slope_[i] = t.read(a.args.alibi_slopes + row.head);
-      if (!a.problem.bias) continue;
-      const ConstTensor<3>& bias = a.args.bias;
-      bias_[i] = reinterpret_cast<const float*>(static_cast<const std::byte*>(bias.data) +
-                                                (bias.extent[0] == 1 ? 0 : row.head) *
-                                                    bias.stride_bytes[0] +
-                                                (s.first_query + row.token) * bias.stride_bytes[1]);
+                           const DeviceTask& task) {
+    if (t.thread() >= Config::rows) return;
+    GeneralRow to;
+    if (task.row_begin + t.thread() < task.row_end) {
+      const TaskRow row(a, task, t.thread());
+      const Visible v = visible_of(a.problem, a.plan->batch, s, row.token);
+      to.keys_begin = static_cast<int32_t>(v.keys.begin);
+      to.keys_end = static_cast<int32_t>(v.keys.end);
+      to.sinks_begin = static_cast<int32_t>(v.sinks.begin);
+      to.sinks_end = static_cast<int32_t>(v.sinks.end);
+      to.position = s.query_position + row.token - s.key_position;
+      to.sequence = task.sequence;
+      to.token = row.token;
+      to.first_new = s.context - s.new_tokens;
+      if (a.problem.alibi) to.slope = t.read(a.args.alibi_slopes + row.head);
+      if (a.problem.bias) to.bias = bias_row(a, s, row);
     }
+    t.store_shared(word(t, t.thread()), to);
   }
 
-  [[nodiscard]] FOLIO_DEVICE uint32_t seen(const AttendCall& a, int i, int32_t key) const {
-    const Visible& v = visible_[i];
-    uint32_t bits = between(v.keys, key) | between(v.sinks, key);
-    if (a.problem.tree && bits != 0)
-      bits &=
-          static_cast<uint32_t>(tree_in_tile(a.problem, a.plan->batch, sequence_, token_[i], key));
+  template <class Thread>
+  [[nodiscard]] FOLIO_DEVICE uint32_t seen(Thread& t, const AttendCall& a, int i,
+                                           int32_t key) const {
+    const auto row = t.template load_shared<GeneralRow>(of_lane(t, i));
+    uint32_t bits =
+        between(row.keys_begin, row.keys_end, key) | between(row.sinks_begin, row.sinks_end, key);
+    if (a.problem.tree && bits != 0 && key + 16 > row.first_new)
+      bits &= static_cast<uint32_t>(tree_in_tile(
+          a.problem, a.plan->batch, sequence_of(a.plan->batch, row.sequence), row.token, key));
     return bits;
   }
 
@@ -123,36 +162,45 @@ class GeneralRows {
   FOLIO_DEVICE float logit(Thread& t, const AttendCall& a, int i, int32_t key,
                            float product) const {
     using Units = skeleton::Log2Units;
+    constexpr float largest = skeleton::largest_float;
     float x = product * a.problem.scale;
     if (a.problem.softcap != 0.0f) x = a.problem.softcap * t.tanh(x / a.problem.softcap);
-    if (a.problem.alibi) {
-      const auto distance =
-          static_cast<float>(sequence_.query_position + token_[i] - sequence_.key_position - key);
-      x -= slope_[i] * fabsf(distance);
-    }
-    constexpr float lowest = -skeleton::largest_float;
-    if (a.problem.bias) {
-      const float bias = t.read(bias_[i] + key);
-      if (bias == minus_infinity()) return bias;
-      x += bias;
+    if (a.problem.alibi || a.problem.bias) {
+      const auto row = t.template load_shared<GeneralRow>(of_lane(t, i));
+      if (a.problem.alibi) x -= row.slope * fabsf(static_cast<float>(row.position - key));
+      if (a.problem.bias) {
+        const float bias = t.read(row.bias + key);
+        if (bias == minus_infinity()) return bias;
+        x += bias;
+      }
     }
     // NaN goes through
-    if (x < lowest) x = lowest;
-    if (x > skeleton::largest_float) x = skeleton::largest_float;
+    if (x < -largest) x = -largest;
+    if (x > largest) x = largest;
     return Units::of(x);
   }
 
  private:
-  [[nodiscard]] FOLIO_DEVICE static uint32_t between(const Interval& keys, int32_t key) {
-    return detail::below(static_cast<int32_t>(keys.end) - key) &
-           ~detail::below(static_cast<int32_t>(keys.begin) - key);
+  FOLIO_DEVICE static const float* bias_row(const AttendCall& a, const Sequence& s,
+                                            const TaskRow& row) {
+    const ConstTensor<3>& bias = a.args.bias;
+    return reinterpret_cast<const float*>(static_cast<const std::byte*>(bias.data) +
+                                          (bias.extent[0] == 1 ? 0 : row.head) *
+                                              bias.stride_bytes[0] +
+                                          (s.first_query + row.token) * bias.stride_bytes[1]);
   }
-
-  Sequence sequence_;
-  int32_t token_[2] = {};
-  Visible visible_[2];
-  float slope_[2] = {};
-  const float* bias_[2] = {};
+  [[nodiscard]] FOLIO_DEVICE static uint32_t between(int32_t begin, int32_t end, int32_t key) {
+    return detail::below(end - key) & ~detail::below(begin - key);
+  }
+  template <class Thread>
+  FOLIO_DEVICE static uint32_t word(Thread& t, int row) {
+    return t.shared_base() + Config::rows_at +
+           static_cast<uint32_t>(row * static_cast<int>(sizeof(GeneralRow)));
+  }
+  template <class Thread>
+  FOLIO_DEVICE static uint32_t of_lane(Thread& t, int i) {
+    return word(t, t.lane() / 4 + 8 * i);
+  }
 };
 
 }  // namespace folio::cuda

@@ -68,8 +68,8 @@ class SharedQueries {
   }
   template <class Thread>
   FOLIO_DEVICE void get(Thread& t, int k, uint32_t (&a)[4]) const {
-    t.template load_matrices<false>(a, t.shared_base() + Config::queries_at +
-                                           tile_offset(t.lane() & 15, 2 * k + (t.lane() >> 4)));
+    const TileColumns rows(t.shared_base() + Config::queries_at, t.lane() & 15, t.lane() >> 4);
+    t.template load_matrices<false>(a, rows.at(k));
   }
 };
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "cuda/decode/config.h"
+#include "cuda/decode/quantised_config.h"
 
 namespace folio::cuda {
 
@@ -56,10 +56,7 @@ class FoldArea {
       sum += t.shuffle_xor(sum, 1);
       sum += t.shuffle_xor(sum, 2);
       if ((lane & 3) == 0) t.store_shared(sums_word(t.warp(), row), MaxSum{state.max[i], sum});
-      FOLIO_UNROLL
-      for (int j = 0; j < SpanState<Config>::tiles; ++j)
-        t.store_shared(free_stage + offset(row, j * 8 + (lane & 3) * 2),
-                       detail::TwoFloats{{state.out[j][2 * i], state.out[j][2 * i + 1]}});
+      store_row(t, free_stage, state, row, i);
     }
   }
   /// The state of `warp` has no keys.
@@ -82,6 +79,24 @@ class FoldArea {
   }
 
  private:
+  /// Row i of the lane. 8-bit values leave four columns in a row in two accumulators.
+  FOLIO_DEVICE static void store_row(Thread& t, uint32_t to, const SpanState<Config>& state,
+                                     int row, int i) {
+    const int j = t.lane() & 3, e = 2 * i;
+    FOLIO_UNROLL
+    for (int tile = 0; tile < SpanState<Config>::tiles; tile += 2) {
+      const float(&first)[4] = state.out[tile], (&second)[4] = state.out[tile + 1];
+      if constexpr (Quantised<Config>) {
+        t.store_shared(to + offset(row, tile * 8 + j * 4),
+                       FourFloats{{first[e], second[e], first[e + 1], second[e + 1]}});
+      } else {
+        t.store_shared(to + offset(row, tile * 8 + j * 2),
+                       detail::TwoFloats{{first[e], first[e + 1]}});
+        t.store_shared(to + offset(row, tile * 8 + 8 + j * 2),
+                       detail::TwoFloats{{second[e], second[e + 1]}});
+      }
+    }
+  }
   [[nodiscard]] static FOLIO_DEVICE uint32_t offset(int row, int column) {
     const int unit = (column >> 3) ^ (row & 3);
     return static_cast<uint32_t>((row * Config::head_size + unit * 8 + (column & 7)) * 4);

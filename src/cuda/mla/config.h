@@ -11,9 +11,9 @@
 ///   ring      [stage][key][row_bytes]    16-byte units of 128 bytes are XORed with the key
 ///   scores    [part][row][scores_row] f32
 ///   weights   [row][weights_row bytes] 16-bit, then what each row's sums are rescaled by, f32
-///   sums      [row] MaxSum of a finished span
+///   sums      [row] MaxSum of a finished part
 ///   tiles     [warp][stage] KeyTile
-///   kept      the folded result of rows that registers do not hold beside the span's
+///   kept      the folded result of rows that registers do not hold beside a part's
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ namespace folio::cuda::mla {
 struct alignas(16) KeyTile {
   int32_t first = 0;     ///< key, a multiple of 32
   uint32_t present = 0;  ///< bits of the keys that some row sees and whose page is assigned
-  uint32_t is_last = 0;  ///< of its span
-  uint32_t reserved = 0;
+  uint32_t ends_part = 0;
+  uint32_t ends_task = 0;
 };
 
 /// What shared memory of a block a device has: compute capabilities 9.0 and 10.0, 8.0, 12.0.
@@ -63,7 +63,7 @@ struct Config {
   static constexpr int factors_at = weights_at + rows * weights_row;
   static constexpr int sums_at = factors_at + rows * 4;
   static constexpr int tiles_at = sums_at + rows * 8;
-  /// Of a lane's rows l / 4 + 8i those from here on do not fit registers beside the span's.
+  /// Of a lane's rows l / 4 + 8i those from here on do not fit registers beside the part's.
   static constexpr int lane_rows = 2 * row_tiles, first_kept = Rows == 16 ? 2 : 0;
   static constexpr int kept_row_bytes = threads * (2 * column_tiles + 2) * 4;
   static constexpr int kept_at = tiles_at + warps * Stages * 16;
@@ -73,10 +73,16 @@ struct Config {
   static_assert(Stages >= 2 && shared_bytes <= SharedLimit);
 };
 
-/// Keys of a span. Where tasks store their own result alone short spans cost little, and work is cut
-/// more evenly; where they store every span long ones are wanted.
+/// DeviceGeometry::span_keys. Where no bit may depend on the cut each span begins from an empty
+/// state, and is long enough that folding and storing it cost little; else it is what tasks are cut
+/// by.
 FOLIO_HOST_DEVICE constexpr int32_t span_keys_of(Reproducible reproducible) {
-  return reproducible == Reproducible::per_plan ? 128 : 512;
+  return reproducible == Reproducible::per_plan ? 64 : 512;
+}
+/// Keys of a part, which begins from an empty state: a span, or so many that sums stay short. Parts
+/// begin at absolute multiples, or with a task.
+FOLIO_HOST_DEVICE constexpr int32_t part_keys_of(Reproducible reproducible) {
+  return reproducible == Reproducible::per_plan ? 8192 : span_keys_of(reproducible);
 }
 
 }  // namespace folio::cuda::mla

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/mla/fold.h: accumulators of a span, and the result of a task's rows that spans are
+/// src/cuda/mla/fold.h: accumulators of a part, and the result of a task's rows that parts are
 /// folded into.
 ///
 /// Every warp holds its columns of all rows as accumulators of m16n8k16: lane l has rows l / 4 + 8i,
@@ -32,14 +32,14 @@ struct Columns {
     }
   }
   /// Of row l / 4 + 8i, accumulators 2g and 2g + 1: this lane's part of 16 columns.
-  [[nodiscard]] FOLIO_DEVICE FourFloats part(int i, int g) const {
+  [[nodiscard]] FOLIO_DEVICE FourFloats of(int i, int g) const {
     const int e = i % 2 * 2;
     const auto& row = x[i / 2];
     return {{row[2 * g][e], row[2 * g][e + 1], row[2 * g + 1][e], row[2 * g + 1][e + 1]}};
   }
 };
 
-/// Of rows l / 4 + 8i; those with i >= C::first_kept lie in shared memory between spans.
+/// Of rows l / 4 + 8i; those with i >= C::first_kept lie in shared memory between parts.
 template <class C, class Thread>
 class Result {
  public:
@@ -61,12 +61,11 @@ class Result {
         keep(t, i, row);
     }
   }
-  /// Folds a span in: the next in ascending order.
+  /// Folds a part in: the next in ascending order.
   FOLIO_DEVICE void fold(Thread& t, int32_t count, const MaxSum (&rows)[lane_rows],
-                         const Columns<C>& span) {
-    for_rows(t, count, [&](int i, Row& row) {
-      row.fold(t, rows[i], [&](int g) { return span.part(i, g); });
-    });
+                         const Columns<C>& part) {
+    for_rows(t, count,
+             [&](int i, Row& row) { row.fold(t, rows[i], [&](int g) { return part.of(i, g); }); });
   }
   /// Folds partials [first, first + partials) of the workspace.
   FOLIO_DEVICE void fold_stored(Thread& t, const AttendCall& call, int32_t first, int32_t partials,
@@ -82,13 +81,13 @@ class Result {
     });
   }
 
-  /// A span to partial `partial` of the workspace. Columns lie there as lanes hold them: nobody else
+  /// A part to partial `partial` of the workspace. Columns lie there as lanes hold them: nobody else
   /// reads them.
-  FOLIO_DEVICE void store_span(Thread& t, const AttendCall& call, int32_t partial, int32_t count,
-                               const MaxSum (&rows)[lane_rows], const Columns<C>& span) const {
+  FOLIO_DEVICE void store_part(Thread& t, const AttendCall& call, int32_t partial, int32_t count,
+                               const MaxSum (&rows)[lane_rows], const Columns<C>& part) const {
     FOLIO_UNROLL
     for (int i = 0; i < lane_rows; ++i)
-      store_row(t, call, partial, count, i, rows[i], [&](int g) { return span.part(i, g); });
+      store_row(t, call, partial, count, i, rows[i], [&](int g) { return part.of(i, g); });
   }
   /// What was folded so far, likewise.
   FOLIO_DEVICE void store(Thread& t, const AttendCall& call, int32_t partial, int32_t count) {

@@ -37,7 +37,7 @@ class Block {
     const int32_t* const range = call_.list.block_tasks + t.block();
     for (int32_t index = t.read(range); index < t.read(range + 1); ++index) {
       Result<C, Thread> result(t, warp_);
-      run_spans(t, batch, TaskRows(t, call_, batch, index), loader, result);
+      run_parts(t, batch, TaskRows(t, call_, batch, index), loader, result);
       const TaskRows rows(t, call_, batch, index);
       if (rows.task.split >= 0 && !join(t, rows, result)) continue;
       result.write(t, call_, rows);
@@ -46,59 +46,67 @@ class Block {
   }
 
  private:
-  /// Spans that no row sees are no part of anything.
-  FOLIO_DEVICE void run_spans(Thread& t, const Batch& batch, const TaskRows& rows,
+  /// A fragments of the warp's steps.
+  struct Queries {
+    uint32_t x[C::row_tiles][C::lines][4];
+  };
+
+  FOLIO_DEVICE void run_parts(Thread& t, const Batch& batch, const TaskRows& rows,
                               Loader<C, Thread>& loader, Result<C, Thread>& result) {
-    const LiveTiles spans =
-        live_tiles(rows.seen(call_.problem, batch), span_keys_of(call_.problem.reproducible));
-    const int32_t count = spans.before(rows.task.span_end) - spans.before(rows.task.span_begin);
+    result.clear(t, rows.count());
+    if (!Loader<C, Thread>::has_tiles(call_, batch, rows)) return;
     const bool stores_spans = call_.stores_spans && rows.task.split >= 0;
     RowSoftmax<C, Thread> softmax(t, call_, batch, rows, warp_);
-    load_queries(t, rows);
-    result.clear(t, rows.count());
-    for (int32_t i = 0; i < count; ++i) {
-      run_span(t, rows.count(), loader, softmax);
-      MaxSum ended[Result<C, Thread>::lane_rows];
+    Queries queries;
+    load_queries(t, rows, queries);
+    int32_t partial = rows.task.partial;
+    for (bool is_done = false; !is_done; ++partial) {
+      Columns<C> values;
+      is_done = run_part(t, rows.count(), queries, loader, softmax, values);
+      MaxSum sums[C::lane_rows];
       FOLIO_UNROLL
-      for (int r = 0; r < Result<C, Thread>::lane_rows; ++r)
-        ended[r] = t.template load_shared<MaxSum>(base_ + C::sums_at +
-                                                  static_cast<uint32_t>((lane_ >> 2) + 8 * r) * 8);
+      for (int i = 0; i < C::lane_rows; ++i)
+        sums[i] = t.template load_shared<MaxSum>(base_ + C::sums_at +
+                                                 static_cast<uint32_t>((lane_ >> 2) + 8 * i) * 8);
       if (stores_spans)
-        result.store_span(t, call_, rows.task.partial + i, rows.count(), ended, values_);
+        result.store_part(t, call_, partial, rows.count(), sums, values);
       else
-        result.fold(t, rows.count(), ended, values_);
+        result.fold(t, rows.count(), sums, values);
     }
   }
-  /// Into values_, and each row's MaxSum in shared memory.
-  FOLIO_DEVICE void run_span(Thread& t, int32_t count, Loader<C, Thread>& loader,
-                             RowSoftmax<C, Thread>& softmax) {
-    values_.clear();
+  /// Into `values`, and each row's MaxSum in shared memory. True: it was the task's last part.
+  FOLIO_DEVICE bool run_part(Thread& t, int32_t count, const Queries& queries,
+                             Loader<C, Thread>& loader, RowSoftmax<C, Thread>& softmax,
+                             Columns<C>& values) {
+    values.clear();
     softmax.clear();
     KeyTile tile;
     do {
       const uint32_t stage = loader.wait(t, tile);
       loader.fetch(t);
       if (C::rows > 16 && count > 16)
-        attend_tile<C::row_tiles>(t, stage, tile, softmax);
+        attend_tile<C::row_tiles>(t, stage, tile, queries, softmax, values);
       else
-        attend_tile<1>(t, stage, tile, softmax);
-    } while (tile.is_last == 0);
+        attend_tile<1>(t, stage, tile, queries, softmax, values);
+    } while (tile.ends_part == 0);
     softmax.publish(t);
     t.sync_block();
+    return tile.ends_task != 0;
   }
 
   template <int Tiles>
   FOLIO_DEVICE void attend_tile(Thread& t, uint32_t stage, const KeyTile& tile,
-                                RowSoftmax<C, Thread>& softmax) {
-    multiply_keys<Tiles>(t, stage);
+                                const Queries& queries, RowSoftmax<C, Thread>& softmax,
+                                Columns<C>& values) {
+    multiply_keys<Tiles>(t, stage, queries);
     t.sync_block();
     if (warp_ * C::rows_per_warp < Tiles * 16) softmax.step(t, tile);
     t.sync_block();
-    multiply_values<Tiles>(t, stage);
+    multiply_values<Tiles>(t, stage, values);
   }
 
   /// Row r of the task as A fragments of this warp's steps: dims 64k + 16 part and on.
-  FOLIO_DEVICE void load_queries(Thread& t, const TaskRows& rows) {
+  FOLIO_DEVICE void load_queries(Thread& t, const TaskRows& rows, Queries& queries) {
     const ConstTensor<3>& q = call_.args.q;
     FOLIO_UNROLL
     for (int i = 0; i < 2 * C::row_tiles; ++i) {
@@ -112,15 +120,15 @@ class Block {
           reinterpret_cast<const uint32_t*>(from) + warp_ / C::slabs * 8 + (lane_ & 3);
       FOLIO_UNROLL
       for (int k = 0; k < C::lines; ++k) {
-        queries_[i / 2][k][i % 2] = is_row ? t.read(pairs + 32 * k) : 0;
-        queries_[i / 2][k][i % 2 + 2] = is_row ? t.read(pairs + 32 * k + 4) : 0;
+        queries.x[i / 2][k][i % 2] = is_row ? t.read(pairs + 32 * k) : 0;
+        queries.x[i / 2][k][i % 2 + 2] = is_row ? t.read(pairs + 32 * k + 4) : 0;
       }
     }
   }
 
   /// This warp's 16 keys and quarter of the dims.
   template <int Tiles>
-  FOLIO_DEVICE void multiply_keys(Thread& t, uint32_t stage) {
+  FOLIO_DEVICE void multiply_keys(Thread& t, uint32_t stage, const Queries& queries) {
     const int slab = warp_ % C::slabs, part = warp_ / C::slabs;
     const int key = slab * 16 + (lane_ & 7) + ((lane_ & 16) >> 1);
     const uint32_t from = stage + static_cast<uint32_t>(key) * C::row_bytes +
@@ -132,8 +140,8 @@ class Block {
       t.template load_matrices<false>(b, from + static_cast<uint32_t>(k) * 128);
       FOLIO_UNROLL
       for (int m = 0; m < Tiles; ++m) {
-        t.template multiply<C::type>(s[m][0], queries_[m][k], b[0], b[1]);
-        t.template multiply<C::type>(s[m][1], queries_[m][k], b[2], b[3]);
+        t.template multiply<C::type>(s[m][0], queries.x[m][k], b[0], b[1]);
+        t.template multiply<C::type>(s[m][1], queries.x[m][k], b[2], b[3]);
       }
     }
     const uint32_t to = base_ + C::scores_at +
@@ -151,8 +159,8 @@ class Block {
 
   /// This warp's columns of all rows.
   template <int Tiles>
-  FOLIO_DEVICE void multiply_values(Thread& t, uint32_t stage) {
-    rescale<Tiles>(t);
+  FOLIO_DEVICE void multiply_values(Thread& t, uint32_t stage, Columns<C>& values) {
+    rescale<Tiles>(t, values);
     FOLIO_UNROLL
     for (int slab = 0; slab < C::slabs; ++slab) {
       uint32_t weights[Tiles][4];
@@ -171,15 +179,15 @@ class Block {
             b, row + swizzled(key, warp_ * C::column_tiles + j + (lane_ >> 4)));
         FOLIO_UNROLL
         for (int m = 0; m < Tiles; ++m) {
-          t.template multiply<C::type>(values_.x[m][j], weights[m], b[0], b[1]);
-          t.template multiply<C::type>(values_.x[m][j + 1], weights[m], b[2], b[3]);
+          t.template multiply<C::type>(values.x[m][j], weights[m], b[0], b[1]);
+          t.template multiply<C::type>(values.x[m][j + 1], weights[m], b[2], b[3]);
         }
       }
     }
   }
   /// What a tile found larger than all before makes earlier sums smaller. Times 1 changes no bit.
   template <int Tiles>
-  FOLIO_DEVICE void rescale(Thread& t) {
+  FOLIO_DEVICE void rescale(Thread& t, Columns<C>& values) {
     float factor[2 * Tiles];
     bool is_needed = false;
     FOLIO_UNROLL
@@ -193,8 +201,8 @@ class Block {
     for (int i = 0; i < 2 * Tiles; ++i) {
       FOLIO_UNROLL
       for (int j = 0; j < C::column_tiles; ++j) {
-        values_.x[i / 2][j][i % 2 * 2] *= factor[i];
-        values_.x[i / 2][j][i % 2 * 2 + 1] *= factor[i];
+        values.x[i / 2][j][i % 2 * 2] *= factor[i];
+        values.x[i / 2][j][i % 2 * 2 + 1] *= factor[i];
       }
     }
   }
@@ -212,8 +220,6 @@ class Block {
   const AttendCall& call_;
   const int lane_, warp_;
   const uint32_t base_;
-  uint32_t queries_[C::row_tiles][C::lines][4];
-  Columns<C> values_;  // of the span
 };
 
 /// A kernel of kernels.txt.

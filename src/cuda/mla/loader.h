@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cuda/mla/loader.h: from the page table to tiles of latent rows in shared memory.
 ///
-/// A block's tiles in the order in which it will want them, over spans and tasks: the ring never
+/// A block's tiles in the order in which it will want them, over parts and tasks: the ring never
 /// runs dry at a task's end. Every warp walks alike, lane l owning key `first + l`; the rows
 /// themselves are shared out, four to a warp. The page of a key is asked for one tile ahead. Dead
 /// keys become zeros in shared memory, and neither their bytes nor the table entries of pages
@@ -45,12 +45,12 @@ class Loader {
       const int64_t offset = find_row(t, tile.present);
       copy_rows(t, offset, tile.present);
       ++number_;
-      // spans are powers of two
-      const auto span = static_cast<uint32_t>(-span_keys_of(call_.problem.reproducible));
-      tile.is_last =
-          number_ == number_end_ || ((static_cast<uint32_t>(tiles_.at(number_) * C::tile_keys) ^
-                                      static_cast<uint32_t>(first_)) &
-                                     span) != 0;
+      tile.ends_task = number_ == number_end_;
+      // parts are powers of two
+      const auto part = static_cast<uint32_t>(-part_keys_of(call_.problem.reproducible));
+      const auto next = static_cast<uint32_t>(tiles_.at(number_) * C::tile_keys);
+      tile.ends_part =
+          number_ == number_end_ || ((next ^ static_cast<uint32_t>(first_)) & part) != 0;
       if (lane_ == 0) t.store_shared(descriptions_ + static_cast<uint32_t>(write_) * 16, tile);
       if (number_ == number_end_) {
         ++task_;
@@ -72,6 +72,14 @@ class Loader {
     tile = t.template load_shared<KeyTile>(descriptions_ + stage * 16);
     read_ = read_ + 1 < C::stages ? read_ + 1 : 0;
     return ring_ + stage * C::stage_bytes;
+  }
+
+  /// Whether a task has tiles at all.
+  FOLIO_DEVICE static bool has_tiles(const AttendCall& call, const Batch& batch,
+                                     const TaskRows& rows) {
+    const int32_t span_keys = span_keys_of(call.problem.reproducible);
+    const LiveTiles spans = live_tiles(rows.seen(call.problem, batch), span_keys);
+    return spans.before(rows.task.span_begin) != spans.before(rows.task.span_end);
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "cpu/skeleton/units.h"
 #include "cuda/attention/fold.h"
 #include "cuda/attention/live_tiles.h"
 #include "cuda/attention/output_row.h"
@@ -87,16 +88,6 @@ struct TaskRows {
   }
 };
 
-// Beyond +-2^126 log2(e) times a logit would leave float32; such logits lie so far from one another
-// that only their order matters, and grow by a half.
-inline constexpr float turn = 0x1p126f, turn_shift = (log2_e - 0.5f) * turn;
-
-/// A logit in the log2 domain; finite ones stay finite.
-FOLIO_DEVICE float to_log2(float logit) {
-  const float size = __builtin_fabsf(logit);
-  return size > turn ? __builtin_copysignf(size * 0.5f + turn_shift, logit) : logit * log2_e;
-}
-
 /// The terms of one row's logits.
 struct LogitTerms {
   float slope = 0;
@@ -118,7 +109,7 @@ struct LogitTerms {
 template <class Thread>
 FOLIO_DEVICE float logit(Thread& t, const AttentionProblem& problem, const LogitTerms& terms,
                          int32_t key, float dot) {
-  constexpr float largest = 3.40282347e38f;
+  constexpr float largest = skeleton::largest_float;
   float x = dot * problem.scale;
   if (problem.softcap != 0.0f) x = problem.softcap * t.tanh(x / problem.softcap);
   if (problem.alibi)
@@ -129,7 +120,7 @@ FOLIO_DEVICE float logit(Thread& t, const AttentionProblem& problem, const Logit
     x += bias;
     x = x < -largest ? -largest : x > largest ? largest : x;
   }
-  return to_log2(x);
+  return skeleton::Log2Units::of(x);
 }
 
 }  // namespace folio::cuda::mla

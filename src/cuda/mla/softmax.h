@@ -60,7 +60,7 @@ class RowSoftmax {
     if (key_ == 0) t.store_shared(base + C::factors_at + static_cast<uint32_t>(row_) * 4, factor);
   }
 
-  /// The rows' maximum and sum over the span.
+  /// The rows' maximum and sum over the part.
   FOLIO_DEVICE void publish(Thread& t) {
     float sum = state_.sum;
     FOLIO_UNROLL

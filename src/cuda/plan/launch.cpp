@@ -11,8 +11,7 @@ Status launch_plan(const char* function, Device device, const AttentionProblem& 
                    const AttentionLimits& limits, const Batch& batch,
                    const DevicePlanLayout& layout, void* plan_memory, Stream stream) noexcept {
   const PlanCall call{problem, limits, batch, layout, plan_memory};
-  static const int32_t number = kernel_number("plan");
-  return launch(function, device, number, 1, &call, sizeof call, stream);
+  return launch(function, device, kernel_number("plan"), 1, &call, sizeof call, stream);
 }
 
 }  // namespace folio::cuda

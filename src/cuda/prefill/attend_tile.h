@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/prefill/attend_tile.h: 16 rows of a warp against one tile of keys: scores, softmax,
+/// src/cuda/prefill/attend_tile.h: the rows of a warp against one tile of keys: scores, softmax,
 /// values, by m16n8k16.
 ///
-/// A thread has rows lane / 4 and lane / 4 + 8, and of every 8 columns two: C fragments. Whatever a
-/// row adds up, it does so in an order that its own keys alone decide.
+/// A thread has rows lane / 4 and lane / 4 + 8 of each band, and of every 8 columns two: C
+/// fragments. Whatever a row adds up, it does so in an order that its own keys alone decide.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,19 @@ struct alignas(16) Fragment {
 /// The queries of a warp as A fragments, in registers or in shared memory.
 template <class Config>
 struct Queries {
-  uint32_t fragments[Config::q_in_shared ? 1 : Config::head_size / 16][4] = {};
+  static constexpr int steps = Config::head_size / 16;
+  uint32_t fragments[Config::bands][Config::q_in_shared ? 1 : steps][4] = {};
 
   template <class Thread>
-  FOLIO_DEVICE static uint32_t at(const Thread& t, int k) {
+  FOLIO_DEVICE static uint32_t at(const Thread& t, int band, int k) {
     return t.shared_base() + Config::q_at +
-           static_cast<uint32_t>(k * Config::threads + t.thread()) * 16;
+           static_cast<uint32_t>((band * steps + k) * Config::threads + t.thread()) * 16;
   }
-  /// Of the thread's rows. `sign`: bits that turn the sign of both numbers of a pair, or none.
+  /// Of the thread's rows of a band. `sign`: bits that turn the sign of both numbers of a pair, or
+  /// none.
   template <class Thread>
-  FOLIO_DEVICE void load(Thread& t, const AttendCall& call, const TaskRecord& task, int first_row,
-                         uint32_t sign) {
+  FOLIO_DEVICE void load(Thread& t, const AttendCall& call, const TaskRecord& task, int band,
+                         int first_row, uint32_t sign) {
     const uint32_t* from[2];
     FOLIO_UNROLL
     for (int r = 0; r < 2; ++r) {
@@ -44,31 +46,31 @@ struct Queries {
                 (t.thread() & 3);
     }
     FOLIO_UNROLL
-    for (int k = 0; k < Config::head_size / 16; ++k) {
+    for (int k = 0; k < steps; ++k) {
       const Fragment f{{t.read(from[0] + 8 * k) ^ sign, t.read(from[1] + 8 * k) ^ sign,
                         t.read(from[0] + 8 * k + 4) ^ sign, t.read(from[1] + 8 * k + 4) ^ sign}};
       if constexpr (Config::q_in_shared) {
-        t.store_shared(at(t, k), f);
+        t.store_shared(at(t, band, k), f);
       } else {
         FOLIO_UNROLL
-        for (int i = 0; i < 4; ++i) fragments[k][i] = f.x[i];
+        for (int i = 0; i < 4; ++i) fragments[band][k][i] = f.x[i];
       }
     }
   }
   template <class Thread>
-  FOLIO_DEVICE void get(Thread& t, int k, uint32_t (&a)[4]) const {
+  FOLIO_DEVICE void get(Thread& t, int band, int k, uint32_t (&a)[4]) const {
     if constexpr (Config::q_in_shared) {
-      const auto f = t.template load_shared<Fragment>(at(t, k));
+      const auto f = t.template load_shared<Fragment>(at(t, band, k));
       FOLIO_UNROLL
       for (int i = 0; i < 4; ++i) a[i] = f.x[i];
     } else {
       FOLIO_UNROLL
-      for (int i = 0; i < 4; ++i) a[i] = fragments[k][i];
+      for (int i = 0; i < 4; ++i) a[i] = fragments[band][k][i];
     }
   }
 };
 
-/// The online softmax of a thread's two rows.
+/// The online softmax of a thread's two rows of a band.
 template <class Config>
 struct RowState {
   float max[2];  ///< units of ln 2
@@ -87,20 +89,26 @@ struct RowState {
   }
 };
 
+/// Of a band.
 template <class Config>
 using Scores = float[Config::keys / 8][4];
 
 template <class Config, class Thread>
 FOLIO_DEVICE void multiply_keys(Thread& t, const Queries<Config>& q, uint32_t keys,
-                                Scores<Config>& s) {
+                                Scores<Config> (&s)[Config::bands]) {
   const int lane = t.thread() & 31;
   const uint32_t at = keys + unit_offset<Config>((lane & 7) + ((lane & 16) >> 1), lane >> 3 & 1);
   FOLIO_UNROLL
-  for (int n = 0; n < Config::keys / 8; ++n) s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0;
+  for (int band = 0; band < Config::bands; ++band) {
+    FOLIO_UNROLL
+    for (int n = 0; n < Config::keys / 8; ++n)
+      s[band][n][0] = s[band][n][1] = s[band][n][2] = s[band][n][3] = 0;
+  }
   FOLIO_UNROLL
   for (int k = 0; k < Config::head_size / 16; ++k) {
-    uint32_t a[4];
-    q.get(t, k, a);
+    uint32_t a[Config::bands][4];
+    FOLIO_UNROLL
+    for (int band = 0; band < Config::bands; ++band) q.get(t, band, k, a[band]);
     // the swizzle turns bits 4 to 6: two units further is an exclusive or
     const uint32_t of_k =
         (at ^ static_cast<uint32_t>((k & 3) << 5)) + static_cast<uint32_t>((k >> 2) * 128);
@@ -108,8 +116,11 @@ FOLIO_DEVICE void multiply_keys(Thread& t, const Queries<Config>& q, uint32_t ke
     for (int n = 0; n < Config::keys / 16; ++n) {
       uint32_t b[4];
       t.template load_matrices<false>(b, of_k + static_cast<uint32_t>(n * 16 * Config::row_bytes));
-      t.template multiply<Config::type>(s[2 * n], a, b[0], b[1]);
-      t.template multiply<Config::type>(s[2 * n + 1], a, b[2], b[3]);
+      FOLIO_UNROLL
+      for (int band = 0; band < Config::bands; ++band) {
+        t.template multiply<Config::type>(s[band][2 * n], a[band], b[0], b[1]);
+        t.template multiply<Config::type>(s[band][2 * n + 1], a[band], b[2], b[3]);
+      }
     }
   }
 }
@@ -207,24 +218,32 @@ FOLIO_DEVICE void weigh(Thread& t, float factor, Scores<Config>& s, RowState<Con
 }
 
 template <class Config, class Thread>
-FOLIO_DEVICE void multiply_values(Thread& t, const Scores<Config>& s, uint32_t values,
-                                  RowState<Config>& state) {
+FOLIO_DEVICE void multiply_values(Thread& t, const Scores<Config> (&s)[Config::bands],
+                                  uint32_t values, RowState<Config> (&state)[Config::bands]) {
   const int lane = t.thread() & 31;
   const uint32_t at = values + unit_offset<Config>(lane & 15, lane >> 4);
   FOLIO_UNROLL
   for (int n = 0; n < Config::keys / 16; ++n) {
-    const uint32_t p[4] = {t.template pack<Config::type>(s[2 * n][0], s[2 * n][1]),
-                           t.template pack<Config::type>(s[2 * n][2], s[2 * n][3]),
-                           t.template pack<Config::type>(s[2 * n + 1][0], s[2 * n + 1][1]),
-                           t.template pack<Config::type>(s[2 * n + 1][2], s[2 * n + 1][3])};
+    uint32_t p[Config::bands][4];
+    FOLIO_UNROLL
+    for (int band = 0; band < Config::bands; ++band) {
+      FOLIO_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const float* const pair = s[band][2 * n + (i >> 1)] + 2 * (i & 1);
+        p[band][i] = t.template pack<Config::type>(pair[0], pair[1]);
+      }
+    }
     FOLIO_UNROLL
     for (int j = 0; j < Config::head_size / 16; ++j) {
       uint32_t b[4];
       t.template load_matrices<true>(
           b, (at ^ static_cast<uint32_t>((j & 3) << 5)) +
                  static_cast<uint32_t>((j >> 2) * 128 + n * 16 * Config::row_bytes));
-      t.template multiply<Config::type>(state.out[2 * j], p, b[0], b[1]);
-      t.template multiply<Config::type>(state.out[2 * j + 1], p, b[2], b[3]);
+      FOLIO_UNROLL
+      for (int band = 0; band < Config::bands; ++band) {
+        t.template multiply<Config::type>(state[band].out[2 * j], p[band], b[0], b[1]);
+        t.template multiply<Config::type>(state[band].out[2 * j + 1], p[band], b[2], b[3]);
+      }
     }
   }
 }

@@ -3,7 +3,7 @@
 /// in shared memory.
 ///
 ///     ring    [stages][K, V][keys][head_size]    16-byte units of a row swizzled by the row
-///     q       [head_size / 16][threads][4]       where q does not live in registers: A fragments
+///     q       [bands][head_size / 16][threads]   where q does not live in registers: A fragments
 ///     slots   [stages + 1][keys] KeyAddress      of tiles that are on their way
 ///     alive   [stages + 1][keys / 32] u32        and which of their keys are alive
 ///     sights  [rows] Sight, [warps] WarpSight    what rows see
@@ -37,22 +37,23 @@ struct Config {
   /// With softcap, ALiBi, bias, intervals, trees or sink tokens; else masks and sink logits alone.
   static constexpr bool is_general = IsGeneral;
 
-  static constexpr bool q_in_shared = HeadSize == 256;
-  static constexpr int warps = HeadSize == 256 ? 4 : 8;
+  static constexpr bool q_in_shared = HeadSize != 64;
+  static constexpr int warps = 4;
   static constexpr int threads = 32 * warps;
-  static constexpr int rows = 16 * warps;
-  static constexpr int keys = HeadSize == 256 ? 32 : 64;  ///< of a tile
+  /// Bands of 16 rows of a warp: what is loaded of K and V once serves each of them.
+  static constexpr int bands = HeadSize == 256 ? 1 : 2;
+  static constexpr int rows = 16 * bands * warps;
+  static constexpr int keys = HeadSize == 64 ? 64 : 32;  ///< of a tile
   static constexpr int stages = 2;  ///< one is computed while the other is filled
   static constexpr int slots = stages + 1;
-  static constexpr int blocks_per_processor =
-      HeadSize == 128 || (HeadSize == 64 && IsGeneral) ? 1 : 2;
+  static constexpr int blocks_per_processor = 2;
 
   static constexpr int row_bytes = 2 * HeadSize;
   static constexpr int plane_bytes = keys * row_bytes;
   static constexpr int stage_bytes = 2 * plane_bytes;
 
   static constexpr int q_at = stages * stage_bytes;
-  static constexpr int slots_at = q_at + (q_in_shared ? HeadSize / 16 * threads * 16 : 0);
+  static constexpr int slots_at = q_at + (q_in_shared ? bands * HeadSize / 16 * threads * 16 : 0);
   static constexpr int alive_at = slots_at + slots * keys * 16;
   static constexpr int sights_at = (alive_at + slots * (keys / 32) * 4 + 15) / 16 * 16;
   static constexpr int warps_at = sights_at + rows * 16;

@@ -32,49 +32,44 @@ class TaskRunner {
 
   FOLIO_DEVICE void run(const DeviceTask& task) {
     store_task<Config>(t, call, task);
-    RowState<Config> state;
-    state.clear();
+    RowState<Config> state[Config::bands];
+    FOLIO_UNROLL
+    for (int band = 0; band < Config::bands; ++band) state[band].clear();
     walk(task, state);
-    if (task.split < 0) return write(state);
-    leave(task.partial, state);
+    FOLIO_UNROLL
+    for (int band = 0; band < Config::bands; ++band) {
+      FOLIO_UNROLL
+      for (int r = 0; r < 2; ++r) finish(task, state[band], row_of(band, r), r);
+    }
+    if (task.split < 0) return;
     const DeviceSplit split = t.read(call.splits + task.split);
-    if (arrive_last(t, call, task.split, split.tasks, t.shared_base() + Config::flag_at))
-      fold(split);
+    if (!arrive_last(t, call, task.split, split.tasks, t.shared_base() + Config::flag_at)) return;
+    for (int i = 0; i < 2 * Config::bands; ++i) fold(split, row_of(i >> 1, i & 1));
   }
 
  private:
-  /// The first of this thread's two rows; the other is 8 further.
-  FOLIO_DEVICE int first_row() const { return (t.thread() >> 5) * 16 + ((t.thread() & 31) >> 2); }
+  /// This thread's row `r` of a band: two.
+  FOLIO_DEVICE int row_of(int band, int r) const {
+    return ((t.thread() >> 5) * Config::bands + band) * 16 + ((t.thread() & 31) >> 2) + 8 * r;
+  }
 
-  FOLIO_DEVICE void write(const RowState<Config>& state) {
-    const TaskRecord task = record_of<Config>(t);
-    FOLIO_UNROLL
-    for (int r = 0; r < 2; ++r) {
-      OutputRow<Config> result;
-      result.take(t, state, r);
-      if (first_row() + 8 * r < task.rows)
-        write_row(t, call, task, task.query(call, first_row() + 8 * r), result);
-    }
+  /// A row becomes output, or a partial.
+  FOLIO_DEVICE void finish(const DeviceTask& task, const RowState<Config>& state, int row, int r) {
+    const TaskRecord record = record_of<Config>(t);
+    OutputRow<Config> result;
+    result.take(t, state, r);
+    if (row >= record.rows) return;
+    if (task.split >= 0)
+      store_partial(t, call, partial_row<Config>(task.partial, row), result);
+    else
+      write_row(t, call, record, record.query(call, row), result);
   }
-  FOLIO_DEVICE void leave(int32_t partial, const RowState<Config>& state) {
-    const TaskRecord task = record_of<Config>(t);
-    FOLIO_UNROLL
-    for (int r = 0; r < 2; ++r) {
-      OutputRow<Config> part;
-      part.take(t, state, r);
-      if (first_row() + 8 * r < task.rows)
-        store_partial(t, call, partial_row<Config>(partial, first_row() + 8 * r), part);
-    }
-  }
-  FOLIO_DEVICE void fold(const DeviceSplit& split) {
-    const TaskRecord task = record_of<Config>(t);
-    FOLIO_UNROLL
-    for (int r = 0; r < 2; ++r) {
-      if (first_row() + 8 * r >= task.rows) continue;
-      OutputRow<Config> result;
-      fold_partials(t, call, split, first_row() + 8 * r, result);
-      write_row(t, call, task, task.query(call, first_row() + 8 * r), result);
-    }
+  FOLIO_DEVICE void fold(const DeviceSplit& split, int row) {
+    const TaskRecord record = record_of<Config>(t);
+    if (row >= record.rows) return;
+    OutputRow<Config> result;
+    fold_partials(t, call, split, row, result);
+    write_row(t, call, record, record.query(call, row), result);
   }
 
   FOLIO_DEVICE static int next_slot(int slot) { return slot + 1 < Config::slots ? slot + 1 : 0; }
@@ -88,7 +83,7 @@ class TaskRunner {
     if (after < range.end) entry = find_entry<Config>(t, call, after);
   }
 
-  FOLIO_DEVICE void walk(const DeviceTask& task, RowState<Config>& state) {
+  FOLIO_DEVICE void walk(const DeviceTask& task, RowState<Config> (&state)[Config::bands]) {
     const int64_t span = call.stores_spans ? whole_span : span_keys;
     const TileRange range =
         tiles_of<Config>(record_of<Config>(t).hull, task.span_begin * span, task.span_end * span);
@@ -101,9 +96,11 @@ class TaskRunner {
     if (t.thread() < Config::keys) entry = find_entry<Config>(t, call, range.first);
     find(range, range.first, 0, entry);
     Queries<Config> q;
-    q.load(t, call, record_of<Config>(t), first_row(), is_turned ? 0x80008000u : 0u);
+    FOLIO_UNROLL
+    for (int band = 0; band < Config::bands; ++band)
+      q.load(t, call, record_of<Config>(t), band, row_of(band, 0), is_turned ? 0x80008000u : 0u);
     t.sync_block();
-    copy_tile<Config>(t, call, 0, 0);
+    copy_tile<Config>(t, 0, 0);
     t.commit_copies();
     find(range, range.template next<Config>(range.first), 1, entry);
 
@@ -112,7 +109,7 @@ class TaskRunner {
       t.template wait_copies<0>();
       t.sync_block();  // this tile is there, the one before has been read by all
       const int32_t after = range.template next<Config>(tile);
-      if (after < range.end) copy_tile<Config>(t, call, next_slot(slot), stage ^ 1);
+      if (after < range.end) copy_tile<Config>(t, next_slot(slot), stage ^ 1);
       t.commit_copies();
       find(range, range.template next<Config>(after), next_slot(next_slot(slot)), entry);
       attend(q, factor, tile, slot, stage, state);
@@ -121,9 +118,9 @@ class TaskRunner {
     }
   }
 
-  /// 16 rows against one tile, unless none of them sees it.
+  /// The warp's rows against one tile, unless none of them sees it.
   FOLIO_DEVICE void attend(const Queries<Config>& q, float factor, int32_t tile, int slot,
-                           int stage, RowState<Config>& state) {
+                           int stage, RowState<Config> (&state)[Config::bands]) {
     const WarpSight sight = sight_of_warp<Config>(t);
     if (tile >= sight.any_end || tile + Config::keys <= sight.any_begin) return;
     const uint64_t alive = alive_in_tile<Config>(t, slot);
@@ -131,33 +128,34 @@ class TaskRunner {
     const bool is_whole =
         alive == all && tile >= sight.all_begin && tile + Config::keys <= sight.all_end;
     const uint32_t keys = t.shared_base() + static_cast<uint32_t>(stage) * Config::stage_bytes;
-    Scores<Config> s;
+    Scores<Config> s[Config::bands];
     multiply_keys(t, q, keys, s);
-    if constexpr (Config::is_general) {
-      add_terms_to_rows(tile, is_whole, alive, s);
-    } else if (!is_whole) {
+    if (Config::is_general || !is_whole) {
       FOLIO_UNROLL
-      for (int r = 0; r < 2; ++r)
-        hide<Config>(
-            s, t.thread() & 31, r,
-            alive & sight_of_row<Config>(t, first_row() + 8 * r).template in_tile<Config>(tile));
+      for (int band = 0; band < Config::bands; ++band) {
+        FOLIO_UNROLL
+        for (int r = 0; r < 2; ++r)
+          finish_logits(tile, is_whole, alive, row_of(band, r), r, s[band]);
+      }
     }
-    weigh(t, factor, s, state);
+    FOLIO_UNROLL
+    for (int band = 0; band < Config::bands; ++band) weigh(t, factor, s[band], state[band]);
     multiply_values(t, s, keys + Config::plane_bytes, state);
   }
 
-  FOLIO_DEVICE void add_terms_to_rows(int32_t tile, bool is_whole, uint64_t alive,
-                                      Scores<Config>& s) {
-    const TaskRecord task = record_of<Config>(t);
-    FOLIO_UNROLL
-    for (int r = 0; r < 2; ++r) {
-      const int row = first_row() + 8 * r;
+  /// What a row does not see becomes -inf; terms are added to the rest.
+  FOLIO_DEVICE void finish_logits(int32_t tile, bool is_whole, uint64_t alive, int row, int r,
+                                  Scores<Config>& s) {
+    const uint64_t seen =
+        is_whole ? alive : alive & sight_of_row<Config>(t, row).template in_tile<Config>(tile);
+    if constexpr (Config::is_general) {
+      const TaskRecord task = record_of<Config>(t);
       const Query query = task.query(call, row);
-      uint64_t seen = alive;
-      if (!is_whole)
-        seen &= sight_of_row<Config>(t, row).template in_tile<Config>(tile) &
-                task.tree_bits(call.problem, query.token, tile);
-      add_terms<Config>(t, call, terms_of(t, call, task, query), r, tile, seen, s);
+      add_terms<Config>(t, call, terms_of(t, call, task, query), r, tile,
+                        is_whole ? seen : seen & task.tree_bits(call.problem, query.token, tile),
+                        s);
+    } else {
+      hide<Config>(s, t.thread() & 31, r, seen);
     }
   }
 

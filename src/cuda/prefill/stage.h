@@ -18,10 +18,13 @@
 
 namespace folio::cuda::prefill {
 
-/// Where a key's rows of K and V lie; null: the key is not alive.
+/// Where a key's rows of K and V lie. Of a key that is not alive: the planes' starts, and bit 0 of
+/// `key` is set.
 struct alignas(16) KeyAddress {
   uint64_t key = 0;
   uint64_t value = 0;
+
+  [[nodiscard]] FOLIO_DEVICE bool is_alive() const { return (key & 1u) == 0; }
 };
 
 /// An entry that is no page's.
@@ -98,17 +101,19 @@ FOLIO_DEVICE uint32_t find_entry(Thread& t, const AttendCall& call, int32_t tile
 FOLIO_DEVICE KeyAddress address_of(const AttendCall& call, int32_t head, int32_t token,
                                    uint32_t entry) {
   const PagedKVView &key = call.args.key, &value = call.args.value;
+  const KeyAddress dead{reinterpret_cast<uint64_t>(key.data) | 1u,
+                        reinterpret_cast<uint64_t>(value.data)};
   const int64_t key_page = folio::detail::page_of(key, entry);
   const int64_t value_page = folio::detail::page_of(value, entry);
   if (entry == no_entry || key_page == folio::detail::no_page ||
       value_page == folio::detail::no_page)
-    return {};
+    return dead;
   const int64_t slot =
       static_cast<uint32_t>(token) % static_cast<uint32_t>(call.args.key.page_size);
   // a run of rows without pages ends with its plane
   if (key.page_size == unbounded_page_size &&
       (key_page + slot >= key.num_pages || value_page + slot >= value.num_pages))
-    return {};
+    return dead;
   return {reinterpret_cast<uint64_t>(folio::detail::row_of(key, key_page, slot, head)),
           reinterpret_cast<uint64_t>(folio::detail::row_of(value, value_page, slot, head))};
 }
@@ -120,14 +125,14 @@ FOLIO_DEVICE void store_address(Thread& t, const AttendCall& call, int32_t tile,
   const KeyAddress at = address_of(call, record_of<Config>(t).head, tile + t.thread(), entry);
   const uint32_t place = static_cast<uint32_t>(slot * Config::keys + t.thread());
   t.store_shared(t.shared_base() + Config::slots_at + place * 16, at);
-  const uint32_t alive = t.ballot(at.key != 0);
+  const uint32_t alive = t.ballot(at.is_alive());
   if ((t.thread() & 31) == 0)
     t.store_shared(t.shared_base() + Config::alive_at + place / 32 * 4, alive);
 }
 
 /// Puts the copies of a tile on their way, by all threads: 16 bytes of a row each.
 template <class Config, class Thread>
-FOLIO_DEVICE void copy_tile(Thread& t, const AttendCall& call, int slot, int stage) {
+FOLIO_DEVICE void copy_tile(Thread& t, int slot, int stage) {
   constexpr int units = Config::row_bytes / 16;
   constexpr int at_once = Config::threads / units;
   const int row = t.thread() / units, unit = t.thread() % units;
@@ -138,13 +143,12 @@ FOLIO_DEVICE void copy_tile(Thread& t, const AttendCall& call, int slot, int sta
   for (int i = 0; i < Config::keys / at_once; ++i) {
     const int r = row + i * at_once;
     const auto at = t.template load_shared<KeyAddress>(slots + static_cast<uint32_t>(r) * 16);
-    const bool is_alive = at.key != 0;
     const uint32_t to = ring + unit_offset<Config>(r, unit);
-    const auto* const key = reinterpret_cast<const std::byte*>(at.key);
-    const auto* const value = reinterpret_cast<const std::byte*>(at.value);
-    t.copy_async(to, is_alive ? key + unit * 16 : call.args.key.data, is_alive);
-    t.copy_async(to + Config::plane_bytes, is_alive ? value + unit * 16 : call.args.value.data,
-                 is_alive);
+    const uint64_t into_row = static_cast<uint32_t>(unit * 16);
+    t.copy_async(to, reinterpret_cast<const void*>((at.key & ~uint64_t{1}) + into_row),
+                 at.is_alive());
+    t.copy_async(to + Config::plane_bytes, reinterpret_cast<const void*>(at.value + into_row),
+                 at.is_alive());
   }
 }
 

@@ -146,8 +146,9 @@ FOLIO_DEVICE Sight hull_of_rows(Thread& t) {
 template <class Config, class Thread>
 FOLIO_DEVICE WarpSight warp_sight_of_rows(Thread& t, const AttendCall& call,
                                           const TaskRecord& task) {
-  const int32_t first_row = (t.thread() >> 5) * 16;
-  const Sight s = sight_of_row<Config>(t, first_row + (t.thread() & 15));
+  constexpr int32_t rows = 16 * Config::bands;
+  const int32_t first_row = (t.thread() >> 5) * rows;
+  const Sight s = sight_of_row<Config>(t, first_row + (t.thread() & (rows - 1)));
   WarpSight sight{s.begin < s.end ? s.begin : INT32_MAX, s.begin < s.end ? s.end : 0, s.begin,
                   s.end};
   if (Config::is_general && s.sinks_begin < s.sinks_end) {
@@ -224,9 +225,13 @@ FOLIO_DEVICE TileRange tiles_of(const Sight& hull, int64_t begin, int64_t end) {
     const int32_t sinks = into(hull.sinks_begin) & ~mask;
     const int32_t sinks_end = into(hull.sinks_end);
     if (sinks < sinks_end) {
-      range.gap_begin = (sinks_end + mask) & ~mask;
-      range.gap_end = range.first;
-      range.first = sinks;
+      const bool has_keys = range.first < range.end;
+      if (has_keys && range.first > sinks) {
+        range.gap_begin = (sinks_end + mask) & ~mask;
+        range.gap_end = range.first;
+      }
+      // Where keys stand at negative positions, some rows' windows begin before the sink tokens.
+      if (!has_keys || range.first > sinks) range.first = sinks;
       if (range.end < sinks_end) range.end = sinks_end;
     }
   }

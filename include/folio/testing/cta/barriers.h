@@ -91,9 +91,8 @@ class BarrierSet {
                          std::to_string(parity) + " is now phase " + std::to_string(got) +
                          ", next for it is phase " + std::to_string(wanted));
     while (!b.state.passes(static_cast<int32_t>(parity))) {
-      s.waits_for = "barrier " + std::to_string(i) + ", parity " + std::to_string(parity) + " (" +
-                    std::to_string(b.state.pending()) + " arrivals and " +
-                    std::to_string(b.state.missing_bytes()) + " bytes are missing)";
+      s.waits_for_barrier = i;
+      s.waits_for_parity = parity;
       b.waiting.push_back(s.index);
       world_.suspend(s);
       if (b.state.phase() > wanted + 1)
@@ -101,7 +100,7 @@ class BarrierSet {
                            std::to_string(i) + ", which went on to phase " +
                            std::to_string(b.state.phase()) + " meanwhile: a wrong phase");
     }
-    s.waits_for.clear();
+    s.waits_for_barrier = -1;
     b.next_phase[static_cast<size_t>(s.index)] = wanted + 1;
     if (!world_.checks() || wanted < 0) return;
     Knowledge& mine = s.clock.own(world_.knowledge);

@@ -53,7 +53,7 @@ class Collectives {
     barrier.waiting.push_back(s.index);
     const auto arrived = static_cast<int>(barrier.waiting.size());
     if (arrived < count) {
-      s.waits_for = id == 0 ? "sync_block" : "sync_threads " + std::to_string(id);
+      s.waits_at = id == 0 ? "sync_block" : "sync_threads";
       world_.suspend(s);
       return;
     }
@@ -65,7 +65,7 @@ class Collectives {
     if (world_.checks())
       meet(world_.knowledge, count, [&](int i) -> Clock& { return at(i).clock; });
     for (int i = 0; i < count; ++i) {
-      at(i).waits_for.clear();
+      at(i).waits_at = nullptr;
       if (&at(i) != &s) world_.wake(at(i));
     }
     barrier.waiting.clear();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/testing/cta/state.h: what the emulator knows of a running block and of each of its threads.
+/// folio/testing/cta/state.h: what the emulator knows of a running block and of each of its
+/// threads.
 #pragma once
 
 #include <array>
@@ -150,8 +151,10 @@ struct ThreadState {
   int index = 0;
   FiberSlot fiber, scheduler;
   bool has_ended = false;
-  std::source_location where;  // of its last call of the machine
-  std::string waits_for;       // of a thread that waits outside of a warp's collective
+  std::source_location where;      // of its last call of the machine
+  const char* waits_at = nullptr;  // outside of a warp's collective
+  int waits_for_barrier = -1;      // an mbarrier
+  uint32_t waits_for_parity = 0;
   Op at = Op::none;
   Offer offer;
   Clock clock;

@@ -28,8 +28,8 @@ struct GridShape {
   int threads = 32;  ///< a multiple of 32
   int64_t shared_bytes = 0;
   uint64_t seed = 1;
-  /// Whether order is checked, copies land late and bank conflicts are counted. Without, kernels run
-  /// faster, and only what they compute, where they reach and who waits in vain is checked.
+  /// Whether order is checked, copies land late and bank conflicts are counted. Without, kernels
+  /// run faster, and only what they compute, where they reach and who waits in vain is checked.
   bool check_order = true;
   /// Global memory that was not added may be touched too.
   bool is_open = false;
@@ -229,6 +229,14 @@ class World {
     if (next_block_ < shape.blocks) start(next_block_++);
   }
 
+  [[nodiscard]] static std::string waits_at(const ThreadState& s) {
+    if (s.waits_at != nullptr) return s.waits_at;
+    if (s.waits_for_barrier < 0) return name(s.at);
+    const Mbarrier& b = s.block->barriers[static_cast<size_t>(s.waits_for_barrier)].state;
+    return "barrier " + std::to_string(s.waits_for_barrier) + ", parity " +
+           std::to_string(s.waits_for_parity) + " (" + std::to_string(b.pending()) +
+           " arrivals and " + std::to_string(b.missing_bytes()) + " bytes are missing)";
+  }
   /// Names up to three threads that wait.
   [[nodiscard]] std::string deadlock() const {
     std::string text = "deadlock:";
@@ -238,7 +246,7 @@ class World {
       std::string last;
       for (const ThreadState& s : block->threads) {
         if (s.has_ended) continue;
-        const std::string what = (s.waits_for.empty() ? name(s.at) : s.waits_for) + where(s);
+        const std::string what = waits_at(s) + where(s);
         if (what == last) continue;
         last = what;
         if (named++ < 3) text += (named > 1 ? ", " : " ") + who(s) + " waits at " + what;

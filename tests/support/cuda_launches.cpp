@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/gpu_launches.cpp: notes launches between the border and folio::cuda::launch.
-#include "cuda/gpu_launches.h"
+/// tests/support/cuda_launches.cpp: notes launches between the border and folio::cuda::launch.
+#include "support/cuda_launches.h"
 
 #include <utility>
 
@@ -23,7 +23,7 @@ std::set<std::string> take_launched_kernels() { return std::exchange(launched(),
 
 namespace folio::cuda {
 
-// The mangled name of folio::cuda::launch, as tests/cuda/CMakeLists.txt wraps it.
+// The mangled name of folio::cuda::launch, as tests/support/CMakeLists.txt wraps it.
 Status launch_itself(const char* function, Device device, int32_t kernel, int64_t blocks,
                      const void* args, int64_t bytes, Stream stream) noexcept
     asm("__real_" FOLIO_LAUNCH_SYMBOL);

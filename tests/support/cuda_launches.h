@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/gpu_launches.h: which instances of src/cuda/kernels.txt a program has launched: its
+/// tests/support/cuda_launches.h: which instances of src/cuda/kernels.txt a program has launched: its
 /// linker puts a note before every launch (--wrap).
 #pragma once
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cuda/decode/quantised_config.h: sizes of an instance of the decode kernel over 8-bit K and V,
+/// and where its shared memory lies: what DecodeConfig is for 16 bits.
+///
+///   ring      [warps][stages][K, V][16 keys][row], bytes as they are stored, units of 16 swizzled
+///   states    [warps] where a warp's state lies while it is folded
+///   factors   [warps][stages][K, V][16 keys] f32: what scores and weights are multiplied by
+///   ratios    [warps][stages][K, V][16 dims][16 keys] f32: what elements are multiplied by on top
+///             of that, where scales vary along a head
+///   parked    [threads] folded columns, where registers do not hold them beside the loop
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/decode/config.h"
+
+namespace folio::cuda {
+
+/// Which problems an instance is for, the later including the earlier.
+enum class Options : uint8_t {
+  plain,     ///< scales one per token and head or less; as of DecodeConfig
+  general,   ///< and every mask and term
+  granules,  ///< and scales that vary along a head
+};
+
+template <DType Stored, int HeadSize, Options What>
+struct QuantisedConfig {
+  static_assert(Stored == DType::f8_e4m3 || Stored == DType::f8_e5m2 || Stored == DType::i8);
+  static_assert(HeadSize == 64 || HeadSize == 128);
+  static constexpr DType stored = Stored;
+  static constexpr int head_size = HeadSize;
+  static constexpr bool is_general = What != Options::plain;
+  static constexpr bool has_granules = What == Options::granules;
+  static constexpr bool has_registers = !is_general;
+  static constexpr int rows = decode_rows;
+  static constexpr int slab_keys = 16;
+  static constexpr int warps = 4;
+  static constexpr int threads = 32 * warps;
+  static constexpr int stages = HeadSize == 64 ? 8 : has_granules ? 2 : has_registers ? 4 : 3;
+  static constexpr int steps = HeadSize / 16;
+  static constexpr int row_bytes = HeadSize;
+  static constexpr int plane_bytes = slab_keys * row_bytes;
+  static constexpr int slab_bytes = 2 * plane_bytes;
+  static constexpr int slabs_of_round = 256;
+
+  using Place = FoldPlace<rows, HeadSize, threads>;
+  using State = FoldState<Place::columns>;
+
+  static constexpr int state_bytes = rows * HeadSize * 4;
+  static constexpr int factor_bytes = 2 * slab_keys * 4;
+  static constexpr int ratio_bytes = has_granules ? steps * factor_bytes : 0;
+
+  static constexpr int states_at = warps * stages * slab_bytes;
+  static constexpr int factors_at = states_at + warps * state_bytes;
+  static constexpr int ratios_at = factors_at + warps * stages * factor_bytes;
+  static constexpr int alive_at = ratios_at + warps * stages * ratio_bytes;
+  static constexpr int sums_at = alive_at + (warps * stages * 4 + 7) / 8 * 8;
+  static constexpr int free_at = sums_at + warps * rows * 8;
+  static constexpr int flag_at = free_at + warps * 4;
+  static constexpr int parked_at = (flag_at + 4 + 15) / 16 * 16;
+  static constexpr int shared_bytes =
+      parked_at + (has_registers ? 0 : threads * ((Place::columns + 4) * 4));
+  static_assert(shared_bytes <= 99 << 10, "more than every architecture has");
+};
+
+/// Whether a Config is one of those above.
+template <class Config> concept Quantised = requires { Config::stored; };
+
+/// Byte of 16-byte unit `unit` of key `key` in a plane of a slab: eight keys' units of one number,
+/// or a row's eight, lie in different banks.
+template <Quantised Config>
+FOLIO_DEVICE uint32_t byte_offset(int key, int unit) {
+  if constexpr (Config::row_bytes == 128)
+    return static_cast<uint32_t>(key * 128 + (((unit ^ key) & 7) << 4));
+  else  // two rows to 128 bytes
+    return static_cast<uint32_t>(key * 64 + (((unit ^ (key >> 1)) & 3) << 4));
+}
+
+}  // namespace folio::cuda
