@@ -19,7 +19,7 @@ PROGRAMS = {  # cheap ones first: they run first
     "decode": {"sources": ["tests/cuda/decode_kernel_test.cpp"], "links": True},
     "prefill": {"sources": ["tests/cuda/prefill_kernel_test.cpp", "tests/cuda/prefill_bits_test.cpp", "tests/cuda/prefill_case.cpp"],
                 "links": True, "filter": "-Prefill.every_pair*:Prefill.every_instance*"},
-    "append": {"sources": ["tests/cuda/append_kernel_test.cpp"], "links": True},
+    "append": {"sources": ["tests/cuda/append_kernel_test.cpp", "src/cuda/append/kernels.cpp"], "links": True},
     "mla": {"sources": ["tests/cuda/mla_kernel_test.cpp"], "links": True},
     "caches": {"sources": ["tests/cache/static_scales_test.cpp", "tests/cache/paged_kv_cache_test.cpp", "src/cache/static_checks.cpp",
                            "src/cache/check_alignment.cpp", *TEST]},
