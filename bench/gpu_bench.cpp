@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <exception>
@@ -29,6 +30,7 @@
 #include "gpu_step.h"
 #include "support/cuda_device.h"
 #include "support/cuda_launches.h"
+#include "support/test_device.h"
 
 namespace folio::bench {
 namespace {
@@ -248,6 +250,8 @@ int main(int argc, char** argv) {
     std::puts("gpu_bench: no GPU on this machine, nothing measured");
     return folio::bench::no_gpu;
   }
+  setenv("FOLIO_TEST_DEVICE", "cuda", 1);
+  if (folio::test::test_device() != device->device()) return 1;
   try {
     return std::string(argv[1]) == "profile"
                ? folio::bench::profile(*device)

@@ -27,6 +27,7 @@
 #include "support/cuda_launches.h"
 #include "support/kernel_cases.h"
 #include "support/run_case.h"
+#include "support/test_device.h"
 
 namespace folio::test {
 namespace {
@@ -141,11 +142,11 @@ int run_cases(const std::string& mode, GpuRecords* records, Cases& cases) {
     std::puts("gpu_kernels: no GPU on this machine");
     return no_gpu;
   }
-  if (const Result<Capabilities> found = capabilities_of("gpu_kernels", device->device()); !found) {
+  setenv("FOLIO_TEST_DEVICE", "cuda", 1);  // what cases are adapted to
+  if (const Result<Capabilities> found = capabilities_of("gpu_kernels", test_device()); !found) {
     std::printf("gpu_kernels: %s\n", std::string(found.error().message()).c_str());
     return no_gpu;
   }
-  setenv("FOLIO_TEST_DEVICE", "cuda", 1);  // what cases are adapted to
   if (records != nullptr)
     records->head({device->name(), device->major(), device->minor(), device->driver_version()},
                   "cases " + mode);
