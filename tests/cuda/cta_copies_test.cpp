@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/cta_copies_test.cpp: asynchronous copies in the emulator: what they bring, and what is
-/// found when a kernel waits too early, for the wrong thing, or not at all.
+/// tests/cuda/cta_copies_test.cpp: asynchronous copies in the emulator: what they bring, and what
+/// is found when a kernel waits too early, for the wrong thing, or not at all.
 #include <array>
 #include <numeric>
 #include <vector>

@@ -23,6 +23,16 @@ foreach(architecture sm_90a sm_100a)
   set_tests_properties(cuda.kernels_load_tiles_${architecture} PROPERTIES LABELS cuda)
 endforeach()
 
+# Every member of the machine, and that each architecture has what it should and no more.
+foreach(architecture sm_80 sm_90a sm_100a sm_120a)
+  add_test(NAME cuda.machine_${architecture}
+           COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/check_kernels.py
+                   ${CMAKE_CURRENT_SOURCE_DIR}/machine.expect.txt ${CMAKE_CURRENT_BINARY_DIR}/machine_${architecture}.cubin
+                   -- ${nvcc} -I${PROJECT_SOURCE_DIR}/src -Xcompiler -Wno-psabi -fmad=false
+                   -arch=${architecture} ${CMAKE_CURRENT_SOURCE_DIR}/machine.cu)
+  set_tests_properties(cuda.machine_${architecture} PROPERTIES LABELS cuda)
+endforeach()
+
 add_test(NAME cuda.spills_and_missing_instructions_are_found
          COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/check_kernels.py
                  ${CMAKE_CURRENT_SOURCE_DIR}/spilling.expect.txt ${CMAKE_CURRENT_BINARY_DIR}/spilling.cubin

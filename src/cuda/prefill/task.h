@@ -225,9 +225,13 @@ FOLIO_DEVICE TileRange tiles_of(const Sight& hull, int64_t begin, int64_t end) {
     const int32_t sinks = into(hull.sinks_begin) & ~mask;
     const int32_t sinks_end = into(hull.sinks_end);
     if (sinks < sinks_end) {
-      range.gap_begin = (sinks_end + mask) & ~mask;
-      range.gap_end = range.first;
-      range.first = sinks;
+      const bool has_keys = range.first < range.end;
+      if (has_keys && range.first > sinks) {
+        range.gap_begin = (sinks_end + mask) & ~mask;
+        range.gap_end = range.first;
+      }
+      // Where keys stand at negative positions, some rows' windows begin before the sink tokens.
+      if (!has_keys || range.first > sinks) range.first = sinks;
       if (range.end < sinks_end) range.end = sinks_end;
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/primitives/groups.cuh: wgmma (sm_90a): D[64, N] += A[64, 16] * B[16, N] by the four warps
-/// of a group, asynchronously. Who holds what, and descriptors: folio/testing/wgmma.h.
+/// src/cuda/primitives/groups.cuh: wgmma (sm_90a): D[64, N] += A[64, 16] * B[16, N] by the four
+/// warps of a group, asynchronously. Who holds what, and descriptors: folio/testing/wgmma.h.
 ///
 ///   t.warpgroup_arrive();                        // registers of D and A are as they shall be
 ///   t.template multiply_group<128, DType::bf16>(d, a_descriptor, b_descriptor, true);  ...
@@ -249,8 +249,8 @@ __device__ __forceinline__ void multiply_registers(float (&d)[128], const uint32
 
 }  // namespace detail
 
-/// Members of Thread. N: 16, 32, 64, 128 or 256. `accumulate` false: D is overwritten. An operand is
-/// K-major unless it is transposed; A in registers is as in multiply, 16 rows per warp.
+/// Members of Thread. N: 16, 32, 64, 128 or 256. `accumulate` false: D is overwritten. An operand
+/// is K-major unless it is transposed; A in registers is as in multiply, 16 rows per warp.
 class GroupMatrices {
  public:
   __device__ __forceinline__ void warpgroup_arrive() {

@@ -2,9 +2,11 @@
 /// src/cuda/primitives/tiles.cuh: bulk copies and copies of boxes by tensor maps (sm_90 on; gather4
 /// sm_100 on).
 ///
-/// One thread calls for the whole copy. Boxes begin in shared memory at multiples of 128; bulk
-/// copies have addresses and sizes that are multiples of 16. They run on a proxy of their own: see
-/// fence_async. Loads report their bytes to a barrier, stores belong to groups of the thread.
+/// Destinations are said to be of the block, not of a cluster (PTX 8.6): for the latter ptxas makes
+/// a stack on sm_120. One thread calls for the whole copy. Boxes begin in shared memory at
+/// multiples of 128; bulk copies have addresses and sizes that are multiples of 16. They run on a
+/// proxy of their own: see fence_async. Loads report their bytes to a barrier, stores belong to
+/// groups of the thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +25,7 @@ class TileCopies {
   template <int Rank>
   __device__ __forceinline__ void copy_tile(const TileMap& map, const tma::Coordinates<Rank>& c,
                                             uint32_t to, uint32_t barrier) {
-    ::cuda::ptx::cp_async_bulk_tensor(::cuda::ptx::space_cluster, ::cuda::ptx::space_global,
+    ::cuda::ptx::cp_async_bulk_tensor(::cuda::ptx::space_shared, ::cuda::ptx::space_global,
                                       detail::shared_pointer(to), &map, c.at,
                                       detail::shared_pointer<uint64_t>(barrier));
   }
@@ -74,7 +76,7 @@ class TileCopies {
 
   __device__ __forceinline__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes,
                                             uint32_t barrier) {
-    ::cuda::ptx::cp_async_bulk(::cuda::ptx::space_cluster, ::cuda::ptx::space_global,
+    ::cuda::ptx::cp_async_bulk(::cuda::ptx::space_shared, ::cuda::ptx::space_global,
                                detail::shared_pointer(to), from, bytes,
                                detail::shared_pointer<uint64_t>(barrier));
   }

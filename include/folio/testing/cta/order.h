@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/testing/cta/order.h: accesses of emulated threads, checked: that the memory is theirs, that
-/// they are aligned, and that they are ordered.
+/// folio/testing/cta/order.h: accesses of emulated threads, checked: that the memory is theirs,
+/// that they are aligned, and that they are ordered.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace folio::inline v1::emulator::cta {
 
-/// Where shared memory begins for a kernel. Not 0, so that an address without shared_base() is found.
+/// Where shared memory begins for a kernel. Not 0, so that an address without shared_base() is
+/// found.
 inline constexpr uint32_t shared_begin = 1024;
 
 /// Of one access to a value: as cuda::Thread makes them.

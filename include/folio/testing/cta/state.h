@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/testing/cta/state.h: what the emulator knows of a running block and of each of its threads.
+/// folio/testing/cta/state.h: what the emulator knows of a running block and of each of its
+/// threads.
 #pragma once
 
 #include <array>

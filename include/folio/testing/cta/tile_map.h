@@ -46,8 +46,8 @@ class WordReader {
 
 }  // namespace detail
 
-/// The map's description as bytes. Requires that the map breaks no rule: values that no map can have
-/// do not fit.
+/// The map's description as bytes. Requires that the map breaks no rule: values that no map can
+/// have do not fit.
 [[nodiscard]] constexpr tma::EncodedTensorMap encode(const tma::TensorMap& map) noexcept {
   tma::EncodedTensorMap out;
   out.words[0] = detail::tile_map_mark;

@@ -28,8 +28,8 @@ struct GridShape {
   int threads = 32;  ///< a multiple of 32
   int64_t shared_bytes = 0;
   uint64_t seed = 1;
-  /// Whether order is checked, copies land late and bank conflicts are counted. Without, kernels run
-  /// faster, and only what they compute, where they reach and who waits in vain is checked.
+  /// Whether order is checked, copies land late and bank conflicts are counted. Without, kernels
+  /// run faster, and only what they compute, where they reach and who waits in vain is checked.
   bool check_order = true;
   /// Global memory that was not added may be touched too.
   bool is_open = false;
