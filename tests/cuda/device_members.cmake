@@ -9,6 +9,8 @@ foreach(subject kv_buffer tile_copies)
   target_compile_options(test_cuda_${subject} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi>)
 endforeach()
 
+include(mutants.cmake)
+
 find_program(FOLIO_NVCC nvcc HINTS /usr/local/cuda/bin)
 if(NOT FOLIO_NVCC)
   return()

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/cuda/mutants.py: breaks one expression of a kernel at a time, and sees which emulated test says so.
 
-usage: mutants.py ROOT [--table FILE] [--work FOLDER] [--jobs N] [--write DOCUMENT] [--check] [--only NAME ...]
+usage: mutants.py ROOT [--build FOLDER] [--table FILE] [--work FOLDER] [--jobs N] [--results FILE] [--write DOCUMENT] [--check] [--only NAME ...]
 
 The table, tests/cuda/mutant_table.py unless another is given, has PROGRAMS, of sources, and MUTANTS: a name, a file, the text that
 changes, what it becomes, and the program that must fail. Each program is built unbroken first, and must pass. --only chooses
 mutants whose names contain it. --check builds nothing: every text must still stand in its file exactly once.
+
+--results keeps what was found, at once: a mutant is not tried again while its text and all files of its program are the same.
+--build is a build folder of CMake: programs with `links` are linked with its libraries, targets folio_test_support and folio_reference.
 
 A mutant whose program passes SURVIVES; so does one that does not compile. Exit status 1 if there is such a one. What was found is
 printed as the rows of a table; --write puts all rows and what precedes them into a document.
@@ -14,6 +17,7 @@ printed as the rows of a table; --write puts all rows and what precedes them int
 import argparse
 import concurrent.futures
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -23,8 +27,10 @@ import subprocess
 import sys
 import time
 
-FLAGS = ["-std=c++20", "-O1", "-w"]
+FLAGS = ["-std=c++20", "-O0", "-w"]  # most runs end at the first test: compiling is what costs
 LIBRARIES = ["-lgtest", "-lgtest_main", "-lpthread", "-lboost_context"]
+# What programs with `links` are linked with, of a build folder.
+ARCHIVES = ["tests/support/libfolio_test_support.a", "src/reference/libfolio_reference.a", "src/libfolio.a", "src/libfolio.so"]
 SECONDS = 300  # of a build
 SECONDS_OF_RUN = 120
 FAILED = re.compile(r"^\[  FAILED  \] ([\w./]+)(?:,| \()", re.MULTILINE)
@@ -56,11 +62,20 @@ def broken(root, mutant):
     return text.replace(mutant["old"], mutant["new"])
 
 
+def stale_text(root, mutant):
+    """What is wrong with a mutant's texts, if anything."""
+    try:
+        broken(root, mutant)
+    except (Failure, OSError) as failure:
+        yield str(failure)
+
+
 class Builder:
     """Makes programs; what no mutant can touch is compiled once."""
 
-    def __init__(self, root, work):
+    def __init__(self, root, work, build):
         self.root, self.work = root, work
+        self.archives = [build / name for name in ARCHIVES if (build / name).exists()] if build else []
         shutil.rmtree(work, ignore_errors=True)  # the tree may have changed; ccache remembers what has not
         self.compiler = os.environ.get("CXX", "g++").split()
         if subprocess.run(["sh", "-c", "command -v ccache"], capture_output=True).returncode == 0:
@@ -75,8 +90,11 @@ class Builder:
         if built.returncode != 0:
             raise Failure(f"{source} does not compile: {first_line(built.stderr, 'error')}")
 
-    def link(self, objects, to):
-        linked = subprocess.run([*self.compiler[-1:], *map(str, objects), *LIBRARIES, "-o", str(to)],
+    def link(self, objects, links, to):
+        if links and len(self.archives) < 3:
+            raise Failure("needs --build, a build folder with folio_test_support")
+        archives = [*map(str, self.archives), f"-Wl,-rpath,{self.archives[-1].parent}", "-fopenmp", "-ldl"] if links else []
+        linked = subprocess.run([*self.compiler[-1:], *map(str, objects), *archives, *LIBRARIES, "-o", str(to)],
                                 capture_output=True, text=True, timeout=SECONDS)
         if linked.returncode != 0:
             raise Failure(f"does not link: {first_line(linked.stderr, 'undefined')}")
@@ -101,7 +119,7 @@ class Builder:
                 continue
             objects.append(folder / f"{i}.o")
             self.compile(source, overlay, objects[-1])
-        self.link(objects, folder / "program")
+        self.link(objects, program.get("links", False), folder / "program")
         return folder / "program"
 
     def is_touched(self, source, overlay):
@@ -123,7 +141,7 @@ def first_line(text, word):
 
 def run(program, settings):
     """Exit status, and what was said. A hanging program is a failed one."""
-    command = [str(program), *([f"--gtest_filter={settings['filter']}"] if "filter" in settings else [])]
+    command = [str(program), "--gtest_fail_fast", *([f"--gtest_filter={settings['filter']}"] if "filter" in settings else [])]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS_OF_RUN)
         return ran.returncode, ran.stdout + ran.stderr
@@ -171,6 +189,35 @@ def try_mutant(builder, programs, mutant):
     return found, test, said, time.monotonic() - begin
 
 
+class Results:
+    """What was found before, by a digest of the broken text and of all that its program is made of."""
+
+    def __init__(self, path, builder, programs):
+        self.path, self.builder, self.programs = path, builder, programs
+        self.kept = json.loads(path.read_text()) if path and path.exists() else {}
+        self.digests = {}
+
+    def key(self, mutant):
+        program = mutant["program"]
+        if program not in self.digests:
+            sources = self.programs[program]["sources"]
+            files = sorted(set().union(*(self.builder.files_of(source) for source in sources)))
+            whole = hashlib.sha256(json.dumps([self.programs[program], FLAGS]).encode())
+            for file in files:
+                whole.update(file.encode() + (self.builder.root / file).read_bytes())
+            self.digests[program] = whole.hexdigest()
+        text = json.dumps([mutant["name"], mutant["file"], mutant["old"], mutant["new"], self.digests[program]])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def get(self, mutant):
+        return self.kept.get(self.key(mutant))
+
+    def put(self, mutant, result):
+        self.kept[self.key(mutant)] = result
+        if self.path:
+            self.path.write_text(json.dumps(self.kept, indent=0))
+
+
 def check_baseline(builder, programs, names):
     for name in names:
         status, output = run(builder.build(programs[name], None, builder.work / name), programs[name])
@@ -185,12 +232,24 @@ def document(text, rows):
     return head + begin + "| what is broken | where | found by | which said |\n| --- | --- | --- | --- |\n" + "".join(rows) + end + rest.split(end, 1)[1]
 
 
+def line_of(mutant, result):
+    found, test, said, seconds = result
+    return f"{'found   ' if found else 'SURVIVES'} {seconds:5.1f} s  {mutant['name']}: {test} {said}"
+
+
+def row_of(mutant, result):
+    found, test, said, _ = result
+    return f"| {mutant['name']} | `{mutant['file']}` | {f'`{test}`' if test else mutant['program']} | {said} |\n"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("root", type=pathlib.Path)
+    parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--table", type=pathlib.Path)
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/mutants"))
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("--write", type=pathlib.Path)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", nargs="*", default=[])
@@ -198,24 +257,25 @@ def main():
     root = given.root.resolve()
     programs, mutants = read_table(given.table or root / "tests/cuda/mutant_table.py")
     if given.check:
-        for mutant in mutants:
-            broken(root, mutant)
-        print(f"{len(mutants)} mutants, all of them still apply")
-        return 0
+        stale = [problem for mutant in mutants for problem in stale_text(root, mutant)]
+        print("\n".join([*stale, f"{len(mutants)} mutants, {len(stale)} do not apply any more"]))
+        return 1 if stale else 0
     chosen = [m for m in mutants if not given.only or any(n in m["name"] for n in given.only)]
     if not chosen:
         raise Failure("no mutant has such a name")
-    builder = Builder(root, given.work.resolve())
-    check_baseline(builder, programs, sorted({m["program"] for m in chosen}))
-    rows, survivors = [], 0
+    builder = Builder(root, given.work.resolve(), given.build and given.build.resolve())
+    results = Results(given.results, builder, programs)
+    missing = [m for m in chosen if results.get(m) is None]
+    check_baseline(builder, programs, sorted({m["program"] for m in missing}))
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        for mutant, (found, test, said, seconds) in zip(chosen, pool.map(lambda m: try_mutant(builder, programs, m), chosen)):
-            survivors += not found
-            by = f"`{test}`" if test else mutant["program"]
-            rows.append(f"| {mutant['name']} | `{mutant['file']}` | {by} | {said} |\n")
-            print(f"{'found   ' if found else 'SURVIVES'} {seconds:5.1f} s  {mutant['name']}: {test} {said}", flush=True)
-    print(f"{len(chosen)} mutants, {survivors} survive")
+        for mutant, result in zip(missing, pool.map(lambda m: try_mutant(builder, programs, m), missing)):
+            results.put(mutant, result)
+            print(line_of(mutant, result), flush=True)
+    found = [(m, results.get(m)) for m in chosen]
+    survivors = [line_of(m, result) for m, result in found if not result[0]]
+    print("\n".join([*survivors, f"{len(chosen)} mutants, {len(survivors)} survive"]))
     if given.write:
+        rows = [row_of(m, results.get(m)) for m in mutants if results.get(m)]
         given.write.write_text(document(given.write.read_text(), rows))
     return 1 if survivors else 0
 

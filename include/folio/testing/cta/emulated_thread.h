@@ -34,6 +34,7 @@ struct Machine {
     world.check_end = [this](ThreadState& s) {
       copies.check_end(s);
       groups.check_end(s);
+      if (s.block->live == 1) collectives.count_conflicts(*s.block);
     };
   }
 
@@ -319,7 +320,7 @@ class EmulatedThread {
   template <class T>
   int64_t shared(uint32_t at, const char* verb) {
     static_assert(std::is_trivially_copyable_v<T>);
-    if (m_.world.checks())
+    if (m_.world.checks() && s_.bank_accesses.size() < cta::most_bank_accesses)
       s_.bank_accesses.push_back({s_.where.file_name(), s_.where.line(), s_.where.column(), at,
                                   static_cast<uint8_t>(cta::access_alignment<T>())});
     return m_.order.shared_offset(s_, at, sizeof(T), cta::access_alignment<T>(), verb);

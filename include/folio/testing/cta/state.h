@@ -131,6 +131,9 @@ struct BankAccess {
   }
 };
 
+/// Of a lane, between two meetings of its warp; what is beyond is not counted.
+inline constexpr size_t most_bank_accesses = 4096;
+
 /// fence.proxy.async: orders what its thread had written, also by cp.async that had landed.
 struct Fence {
   Time now, copies;
