@@ -88,10 +88,19 @@ bool is_one_scale(const ScaleView& from, const ScaleView& to, CopyKind kind) {
 
 bool have_same_form(const PagedKVView& from, const PagedKVView& to) {
   return from.scales.dtype == to.scales.dtype && from.scales.granularity == to.scales.granularity &&
-         sharing(from) == sharing(to) && tensor_scale_of(from.scales) == tensor_scale_of(to.scales);
+         sharing(from) == sharing(to);
 }
 
 }  // namespace
+
+CopyRule copy_rule(const PagedKVView& from, const PagedKVView& to, CopyKind kind) noexcept {
+  if (from.dtype != to.dtype || (from.scales.data != nullptr) != (to.scales.data != nullptr))
+    return {};
+  if (from.scales.data == nullptr) return {true, false};
+  if (!have_same_form(from, to)) return {};
+  const bool scales_move = lies_within(from, kind) && lies_within(to, kind);
+  return {scales_move || is_one_scale(from.scales, to.scales, kind), scales_move};
+}
 
 CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyKind kind,
                    int64_t bytes) noexcept
@@ -99,14 +108,10 @@ CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyKind kind
   const AppendProfile& profile = machine_profile().append;
   streams_ = bytes >= profile.stream_bytes;
   call_bytes_ = profile.call_bytes;
-  if (from.dtype != to.dtype || (from.scales.data != nullptr) != (to.scales.data != nullptr))
-    return;
-  if (from.scales.data == nullptr) {
-    moves_ = true;
-  } else if (have_same_form(from, to)) {
-    scales_move_ = lies_within(from, kind) && lies_within(to, kind);
-    moves_ = scales_move_ || is_one_scale(from.scales, to.scales, kind);
-  }
+  const CopyRule rule = copy_rule(from, to, kind);
+  moves_ = rule.moves && (from.scales.data == nullptr ||
+                          tensor_scale_of(from.scales) == tensor_scale_of(to.scales));
+  scales_move_ = moves_ && rule.scales_move;
 }
 
 bool CopyPair::splits_by_heads() const noexcept {

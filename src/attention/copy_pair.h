@@ -12,6 +12,15 @@ namespace folio::inline v1 {
 /// What is copied as a whole, and so what a scale must belong to in order to move along.
 enum class CopyKind : uint8_t { page, slot };
 
+/// What decides between moving and converting, as far as no memory is read: bytes move if the
+/// tensor scales agree too.
+struct CopyRule {
+  bool moves = false;
+  bool scales_move = false;  ///< along with the bytes
+};
+[[nodiscard]] CopyRule copy_rule(const PagedKVView& from, const PagedKVView& to,
+                                 CopyKind kind) noexcept;
+
 /// Tokens [slot, slot + tokens) of a page, heads [head, head + heads), on both sides.
 struct CopyBox {
   int64_t from_page = 0;

@@ -11,6 +11,7 @@
 #include "cpu/portable/portable.h"
 #include "cuda/attention_kernel.h"
 #include "cuda/decode/kernels.h"
+#include "cuda/decode/quantised_kernels.h"
 #include "cuda/mla/kernels.h"
 #include "cuda/prefill/kernels.h"
 #include "folio/attention/plan.h"
@@ -48,9 +49,33 @@ constexpr Kernel decode_kernel(std::string_view name, DType type) {
                        cuda::refuse_decode, cuda::decode_kernel);
 }
 
+constexpr Kernel decode_tiles_kernel(std::string_view name, DType type) {
+  return device_kernel(name, needs_tensor_maps, cuda::decode_promises, cuda::supports_decode_tiles,
+                       type, cuda::refuse_decode_tiles, cuda::decode_tiles_kernel);
+}
+
 constexpr Kernel all_kernels[] = {
     decode_kernel("attention_cuda_decode_bf16", DType::bf16),
     decode_kernel("attention_cuda_decode_f16", DType::f16),
+    {.name = "attention_cuda_decode_quantised",
+     .needs = needs_cuda,
+     .promises = cuda::quantised_decode_promises,
+     .supports = cuda::supports_quantised_decode,
+     .refuse = cuda::refuse_quantised_decode,
+     .weights = cuda::quantised_decode_rounding,
+     .operands = cuda::quantised_decode_rounding,
+     .device = &cuda::quantised_decode_kernel},
+    // behind the copies by cp.async, which serve more, until a GPU has said which is faster
+    decode_tiles_kernel("attention_cuda_decode_tiles_bf16", DType::bf16),
+    decode_tiles_kernel("attention_cuda_decode_tiles_f16", DType::f16),
+    {.name = "attention_cuda_decode_8_bit",
+     .needs = needs_cuda,
+     .promises = cuda::quantised_decode_promises,
+     .supports = cuda::supports_quantised_decode,
+     .refuse = cuda::refuse_quantised_decode,
+     .weights = cuda::quantised_decode_rounding,
+     .operands = cuda::quantised_decode_rounding,
+     .device = &cuda::quantised_decode_kernel},
     latent_kernel("attention_cuda_latent_bf16", needs_large_blocks, DType::bf16, cuda::mla_kernel),
     latent_kernel("attention_cuda_latent_f16", needs_large_blocks, DType::f16, cuda::mla_kernel),
     latent_kernel("attention_cuda_latent_small_bf16", needs_cuda, DType::bf16,

@@ -368,7 +368,7 @@ TEST(AppendKernel, pages_lie_gigabytes_apart) {
     args.key = {map, DType::bf16, 2, head_size, 16, 3, stride, 512, 256};
     cuda::AppendCall call = call_of({}, args);
     const cuda::AppendLaunches launches = cuda::append_launches(call, 1);
-    emulator::Grid grid({.blocks = 1, .threads = 256, .check_order = false});
+    emulator::Grid grid({.blocks = 1, .threads = 256});
     grid.add_input("source", given.tensor.data, extent_of(given.tensor).bytes);
     grid.add_input("slots", slots, sizeof slots);
     for (int64_t page = 0; page < 3; ++page)

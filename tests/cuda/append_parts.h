@@ -100,22 +100,10 @@ struct Emulation {
   int32_t processors = 1;
   int resident = 2;
   uint64_t seed = 1;
-  int64_t blocks = 0;                                       ///< 0: as many as the border launches
-  std::vector<std::pair<std::string, int64_t>> table = {};  ///< unused names
+  int64_t blocks = 0;  ///< 0: as many as the border launches
   const void* entries = nullptr;
   int64_t num_entries = 0;
 };
-
-/// Accesses that are narrower than the emulator's words are not ordered by it.
-inline bool has_whole_words(const cuda::AppendCall& call, std::string_view kernel) {
-  const bool is_elements = kernel == "append_elements";
-  for (int i = 0; i < call.num_planes; ++i) {
-    const PagedKVView& target = call.planes[i].target;
-    if (is_elements && target.dtype != DType::f32) return false;
-    if (target.scales.data != nullptr && target.scales.dtype != DType::f32) return false;
-  }
-  return true;
-}
 
 /// The launches of a call, one after the other. `kernels` (may be null) gets their names.
 inline std::string emulate(const cuda::AppendCall& call, const Emulation& how,
@@ -128,8 +116,7 @@ inline std::string emulate(const cuda::AppendCall& call, const Emulation& how,
                          .resident = how.resident,
                          .threads = 256,
                          .shared_bytes = 0,
-                         .seed = how.seed,
-                         .check_order = has_whole_words(call, launch.kernel)});
+                         .seed = how.seed});
     add_memory(grid, launch.call);
     if (how.entries != nullptr) grid.add_input("entries", how.entries, how.num_entries * 4);
     if (kernels != nullptr) kernels->emplace_back(launch.kernel);

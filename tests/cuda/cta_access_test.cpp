@@ -186,6 +186,24 @@ TEST(CtaAccess, lanes_that_read_one_word_share_a_pass) {
   EXPECT_EQ(counts.shared_accesses, 2);
 }
 
+TEST(CtaAccess, conflicts_before_sync_block_or_the_end_are_counted_too) {
+  const GridCounts counts = expect_none(one_warp, [](EmulatedThread& t) {
+    t.store_shared(at(t, 64 * t.thread()), 1);
+    t.sync_block();
+    t.store_shared(at(t, 128 * t.thread()), 1);
+  });
+  EXPECT_EQ(counts.shared_extra_passes, 15 + 31);
+  EXPECT_EQ(counts.shared_accesses, 2);
+}
+
+TEST(CtaAccess, grids_that_no_gpu_has_are_refused) {
+  EXPECT_EQ(Grid({.blocks = 1, .threads = 40}).run([](EmulatedThread&) {}),
+            "no such grid: 1 blocks of 40 threads");
+  EXPECT_EQ(Grid({.blocks = 1 << 16}).run([](EmulatedThread&) {}),
+            "no such grid: 65536 blocks of 32 threads");
+  EXPECT_EQ(Grid({.blocks = 0}).run([](EmulatedThread& t) { t.fail("no block is there"); }), "");
+}
+
 TEST(CtaAccess, failures_of_the_kernel_are_faults) {
   expect_fault(one_warp, "lane 0 fails: workspace not prepared",
                by_one([](EmulatedThread& t) { t.fail("workspace not prepared"); }));

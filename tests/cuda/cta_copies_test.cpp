@@ -51,7 +51,7 @@ struct Matrix {
 
 /// Where column `column` of row `row` of a tile lies.
 uint32_t element(EmulatedThread& t, int row, int column) {
-  const int64_t plain = t.shared_base() + tile_at + row * 128 + column * 2;
+  const auto plain = int64_t{t.shared_base()} + tile_at + row * 128 + column * 2;
   return static_cast<uint32_t>(tma::swizzle(tma::Swizzle::b128, plain));
 }
 

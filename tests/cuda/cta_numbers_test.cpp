@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cuda/primitives/fp8.h"
 #include "cuda/primitives/machine.h"
 #include "folio/core/element.h"
 #include "folio/testing/cta/grid.h"
@@ -78,6 +79,18 @@ TEST(CtaNumbers, every_eight_bits_survive_the_way_to_halves_and_back) {
       }
     }
   }
+}
+
+TEST(CtaNumbers, architectures_without_the_instruction_convert_eight_bits_alike) {
+  for (uint32_t code = 0; code < 256; ++code) {
+    const auto pair = static_cast<uint16_t>(code << 8 | (255 - code));
+    const uint32_t small = cuda::small_halves_of_e4m3(pair);
+    const uint32_t halves = machine_pack<DType::f16>(256.0f * machine_unpack<DType::f16>(small, 0),
+                                                     256.0f * machine_unpack<DType::f16>(small, 1));
+    EXPECT_EQ(cuda::with_nan_of_e4m3(halves, pair), machine_half_pair<f8_e4m3>(pair)) << code;
+    EXPECT_EQ(cuda::halves_of_e5m2(pair), machine_half_pair<f8_e5m2>(pair)) << code;
+  }
+  EXPECT_EQ((machine_unpack<DType::f16>(cuda::halves_of_256, 1)), 256.0f);
 }
 
 TEST(CtaNumbers, exp2_is_exact_at_whole_numbers_and_flushes_subnormals) {

@@ -3,10 +3,17 @@
 /// pages, masks, every option, and the promises about bits.
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "cuda/attention/planes.h"
 #include "cuda/decode_run.h"
+#include "folio/cache/tma_plane.h"
+#include "folio/testing/cta/tile_map.h"
+#include "folio/tma/page_tile.h"
 #include "support/bias_cases.h"
 #include "support/pairwise.h"
 
@@ -18,6 +25,27 @@ using Plain64 = cuda::DecodeKernel<DType::bf16, 64, false>;
 using Half64 = cuda::DecodeKernel<DType::f16, 64, false>;
 using Plain256 = cuda::DecodeKernel<DType::bf16, 256, false>;
 using General64 = cuda::DecodeKernel<DType::bf16, 64, true>;
+
+using Tiles64 = cuda::DecodeTilesKernel<DType::bf16, 64, false>;
+using Tiles128 = cuda::DecodeTilesKernel<DType::bf16, 128, false>;
+using Tiles256 = cuda::DecodeTilesKernel<DType::bf16, 256, false>;
+
+/// With the maps that the border would encode.
+cuda::AttendTileCall tile_call(const cuda::AttendCall& call) {
+  cuda::AttendTileCall tiles;
+  tiles.call = call;
+  const auto encoded = [](const PagedKVView& view) {
+    const auto chunks =
+        view.page_size >= cuda::keys_of_box ? tma::ChunksPerCopy::all : tma::ChunksPerCopy::one;
+    const auto tile = tma::page_tile(
+        tma::plane_of(view), {.swizzle = tma::Swizzle::b128, .rows = cuda::keys_of_box}, chunks);
+    EXPECT_TRUE(tile.check("plane").is_ok());
+    return emulator::encode(tile.map);
+  };
+  tiles.key = encoded(call.args.key);
+  tiles.value = encoded(call.args.value);
+  return tiles;
+}
 
 /// One token per sequence unless said otherwise, as small as shows the fault.
 template <class Kernel>
@@ -53,6 +81,15 @@ template <class Kernel>
 void expect_right(const CaseOptions& options, const DecodeOptions& o = {}) {
   AttentionCase c(options);
   expect_right<Kernel>(c, o);
+}
+
+template <class Kernel>
+void expect_tiles_right(AttentionCase& c, const DecodeOptions& o = {}) {
+  c.set_precision({Kernel::Config::type, DType::f32, DType::f32});
+  const DecodeResult result = run_decode<Kernel>(c, o, tile_call);
+  ASSERT_EQ(result.fault, "") << describe(c.options());
+  EXPECT_EQ(result.counts.ldmatrix_extra_passes, 0);
+  EXPECT_TRUE(matches_reference(c)) << describe(c.options());
 }
 
 TEST(DecodeKernel, is_right_at_every_edge_of_slabs_spans_and_pages) {
@@ -294,10 +331,87 @@ TEST(DecodeKernel, folds_rounds_of_very_long_tasks) {
   expect_right<Plain64>(options, {.blocks = 1});
 }
 
+/// Moves a plane's pages so far apart that 32 bits do not hold the distance.
+class FarPlane {
+ public:
+  static constexpr int64_t stride = int64_t{5} << 30;
+
+  explicit FarPlane(PagedKVView& view) : bytes_(view.num_pages * stride) {
+    data_ = mmap(nullptr, static_cast<size_t>(bytes_), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data_ == MAP_FAILED) return;
+    const int64_t page_bytes = reach_of(view) - (view.num_pages - 1) * view.page_stride_bytes;
+    for (int64_t page = 0; page < view.num_pages; ++page)
+      std::memcpy(static_cast<std::byte*>(data_) + page * stride,
+                  static_cast<const std::byte*>(view.data) + page * view.page_stride_bytes,
+                  static_cast<size_t>(page_bytes));
+    view.data = data_;
+    view.page_stride_bytes = stride;
+  }
+  FarPlane(const FarPlane&) = delete;
+  FarPlane& operator=(const FarPlane&) = delete;
+  ~FarPlane() {
+    if (is_mapped()) munmap(data_, static_cast<size_t>(bytes_));
+  }
+  [[nodiscard]] bool is_mapped() const { return data_ != MAP_FAILED; }
+
+ private:
+  int64_t bytes_;
+  void* data_;
+};
+
+TEST(DecodeKernel, finds_pages_gigabytes_apart) {
+  for (const int32_t page_size : {16, 8}) {
+    CaseOptions options = usual<Plain64>(decode({70, 33}));
+    options.page_size = page_size;
+    AttentionCase c(options);
+    const FarPlane key(c.args().key), value(c.args().value);
+    ASSERT_TRUE(key.is_mapped() && value.is_mapped());
+    c.forget_expected();
+    expect_right<Plain64>(c, {.blocks = 3});
+    expect_tiles_right<Tiles64>(c, {.blocks = 3});
+  }
+}
+
 TEST(DecodeKernel, leaves_blocks_without_tasks_in_peace) {
   expect_right<Plain64>(usual<Plain64>(decode({20})), {.blocks = 40, .resident = 7});
   expect_right<Plain64>(usual<Plain64>(decode({0, 0})), {.blocks = 3});
   expect_right<Plain64>(usual<Plain64>({{0, 9}}), {.blocks = 3});
+}
+
+TEST(DecodeTilesKernel, is_right_for_pages_that_divide_slabs_or_are_whole_ones) {
+  for (const int32_t page_size : {1, 2, 8, 16, 64}) {
+    CaseOptions options = usual<Tiles64>({{1, 1}, {1, page_size}, {1, 130}, {4, 47}, {1, 0}});
+    options.page_size = page_size;
+    options.unassigned = 0.2;
+    options.key_order = page_size % 2 == 0 ? StorageOrder::head_major : StorageOrder::token_major;
+    for (uint64_t seed = 1; seed <= 2; ++seed) {
+      AttentionCase c(options);
+      expect_tiles_right<Tiles64>(c, {.blocks = 5, .seed = seed});
+    }
+  }
+}
+
+TEST(DecodeTilesKernel, is_right_for_every_head_size_and_window) {
+  for (const Mask mask : {Mask::causal(), Mask::sliding_window(17), Mask::sliding_window(100)}) {
+    CaseOptions options = usual<Tiles128>({{1, 200}, {5, 90}});
+    options.mask = mask;
+    AttentionCase c(options);
+    expect_tiles_right<Tiles128>(c, {.blocks = 3});
+    options.head_size = 256;
+    AttentionCase wide(options);
+    expect_tiles_right<Tiles256>(wide, {.blocks = 3});
+  }
+}
+
+TEST(DecodeTilesKernel, gives_the_bits_of_copies_by_threads) {
+  CaseOptions options = usual<Tiles64>({{1, 700}, {3, 300}});
+  options.reproducible = Reproducible::per_query;
+  AttentionCase c(options);
+  const std::vector<std::byte> copied = bits_of<Plain64>(c, {.blocks = 3});
+  const DecodeResult result = run_decode<Tiles64>(c, {.blocks = 5}, tile_call);
+  ASSERT_EQ(result.fault, "");
+  EXPECT_EQ(c.output_bits(), copied);
 }
 
 }  // namespace

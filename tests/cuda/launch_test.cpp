@@ -270,6 +270,14 @@ TEST(LaunchOn, a_device_states_what_it_has) {
   EXPECT_EQ(facts->shared_bytes, 227 << 10);
 }
 
+TEST(LaunchOn, a_device_is_asked_for_what_it_has_until_its_kernels_are_loaded) {
+  EmulatedDevice device({}, test_kernels());
+  ASSERT_TRUE(cuda::load_kernels("test", gpu).is_ok());
+  device.forget_calls();
+  EXPECT_TRUE(cuda::device_facts("test", gpu));
+  EXPECT_EQ(device.calls("cuDeviceGetAttribute"), 0);
+}
+
 TEST(KernelTable, image_for_takes_the_newest_that_runs) {
   const cuda::KernelImage images[] = {
       {80, false, "a"}, {86, false, "b"}, {90, true, "c"}, {100, true, "d"}};

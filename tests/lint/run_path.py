@@ -25,6 +25,7 @@ CUT = {
     r"folio::v1::Status::(make|copy|format)\(.*": "makes or copies the message of a failure: allocates then, and only then",
     r"folio::v1::Status::destroy\(.*": "frees the message of a failure",
     r"folio::cuda::driver\(.*": "finds the CUDA driver, once in a process: Attention::create has asked for it",
+    r"folio::cuda::read_device_facts\(.*": "asks the driver; not once a device's kernels are loaded",
     r"folio::cuda::load_kernels\(.*": "loads kernels, once for a device: Attention::create does; refused while a stream is captured",
 }
 

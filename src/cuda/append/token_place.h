@@ -14,10 +14,9 @@
 
 namespace folio::cuda {
 
-/// Of a number that is not negative, by a positive one below 2^31; the usual ones take the short
-/// way.
+/// Of a number that is not negative, by a positive one; the usual ones take the short way.
 FOLIO_DEVICE int64_t quotient(int64_t a, int64_t b) {
-  if (a <= 0x7fffffff) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+  if ((a | b) <= 0x7fffffff) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
   return a / b;
 }
 

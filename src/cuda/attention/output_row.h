@@ -17,6 +17,13 @@ namespace folio::cuda {
 
 inline constexpr float log2_e = skeleton::Log2Units::log2_e;
 
+/// skeleton::Log2Units::of, without a division.
+FOLIO_DEVICE float log2_units(float logit) {
+  using Units = skeleton::Log2Units;
+  const float size = fabsf(logit);
+  return size > Units::turn ? copysignf(size * 0.5f + Units::shift, logit) : logit * log2_e;
+}
+
 /// q row and q head that row `row` of a task is.
 struct OutputRow {
   int64_t token = 0;
@@ -57,7 +64,7 @@ FOLIO_DEVICE void write_row(Thread& t, const AttendCall& call, const OutputRow& 
   const bool has_keys = state.max != minus_infinity();
   if (call.problem.sink_logits) {
     lse = t.read(args.sink_logits + place.head);
-    const float sink = skeleton::Log2Units::of(lse);
+    const float sink = log2_units(lse);
     if (sink != minus_infinity()) {
       const float top = fmaxf(state.max, sink);
       scale = t.exp2(state.max - top);

@@ -67,6 +67,9 @@ template <class Config, class Thread>
 FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const GeneralRows<Config>& rows,
                                     int32_t key, uint32_t alive, Scores& s) {
   const uint32_t seen[2] = {rows.seen(t, a, 0, key) & alive, rows.seen(t, a, 1, key) & alive};
+  // no further from 0 than floats go, so that 0 stays 0
+  const float of_softcap =
+      a.problem.softcap != 0.0f ? fminf(1.0f / a.problem.softcap, skeleton::largest_float) : 0.0f;
   uint32_t used = 0;
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) {
@@ -74,7 +77,8 @@ FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const Genera
     for (int e = 0; e < 4; ++e) {
       const int at = key_of_score(t.lane(), j, e);
       const bool is_seen = (seen[e >> 1] >> at & 1u) != 0;
-      s[j][e] = is_seen ? rows.logit(t, a, e >> 1, key + at, s[j][e]) : minus_infinity();
+      s[j][e] =
+          is_seen ? rows.logit(t, a, e >> 1, key + at, s[j][e], of_softcap) : minus_infinity();
     }
     FOLIO_UNROLL
     for (int e = 0; e < 2; ++e) {
@@ -89,13 +93,15 @@ FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const Genera
   return used;
 }
 
-/// 0 * NaN is NaN: rows of V that are not `used` become zero.
-template <class Config, class Thread>
+/// 0 * NaN is NaN: rows of V that are not `used` become zero. `Fences`: a later copy that overwrites
+/// them is one by tensor maps.
+template <class Config, bool Fences, class Thread>
 FOLIO_DEVICE void zero_values(Thread& t, uint32_t slab, uint32_t used) {
   constexpr int units = Config::row_bytes / 16;
   for (int i = t.lane(); i < Config::slab_keys * units; i += 32)
     if ((used >> (i / units) & 1u) == 0)
       t.store_shared(slab + Config::plane_bytes + tile_offset(i / units, i % units), FourFloats{});
+  if constexpr (Fences) t.fence_async();
   t.sync_warp();
 }
 
@@ -149,12 +155,11 @@ FOLIO_DEVICE void add_values(Thread& t, const Scores& s, uint32_t slab, SpanStat
   }
 }
 
-/// The slab of the 16 keys from `key` on, `alive` of which the task's rows see. `zeroes_dead_values`:
-/// V's rows of all others are zero.
-template <class Config, class Thread>
+/// The slab of the 16 keys from `key` on, `alive` of which the task's rows see.
+template <class Config, class Loader, class Thread>
 FOLIO_DEVICE void attend_slab(Thread& t, const AttendCall& a, const QueriesOf<Config>& queries,
                               const RowsOf<Config>& rows, int32_t key, uint32_t slab,
-                              uint32_t alive, bool zeroes_dead_values, SpanState<Config>& state) {
+                              uint32_t alive, SpanState<Config>& state) {
   Scores s;
   score<Config>(t, queries, slab, s);
   uint32_t used = alive;
@@ -162,7 +167,8 @@ FOLIO_DEVICE void attend_slab(Thread& t, const AttendCall& a, const QueriesOf<Co
     used = finish_scores(t, a, rows, key, alive, s);
   else
     finish_scores(t, a, rows, key, alive, s);
-  if (used != (zeroes_dead_values ? alive : 0xffffu)) zero_values<Config>(t, slab, used);
+  if (used != (Loader::zeroes_dead_values ? alive : 0xffffu))
+    zero_values<Config, !Loader::zeroes_dead_values>(t, slab, used);
   weigh<Config>(t, s, state);
   add_values<Config>(t, s, slab, state);
 }

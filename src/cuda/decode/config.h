@@ -10,6 +10,7 @@
 ///   queries   [chunk][rows][64 columns], where they are not kept in registers
 ///   parked    [threads] folded columns, where registers do not hold them beside the loop
 ///   rows      [rows] what they see, and what is added to their logits, likewise
+///   walks     of the block's task and of the loaders', likewise
 ///
 /// 96 KiB of ring and a little: two blocks lie on a multiprocessor of compute capability 9.0 and
 /// 10.0, one on all others.
@@ -66,8 +67,9 @@ struct DecodeConfig {
   static constexpr int queries_at = (barriers_at + warps * stages * 8 + 1023) / 1024 * 1024;
   static constexpr int parked_at = queries_at + (has_registers ? 0 : rows * row_bytes);
   static constexpr int rows_at = parked_at + threads * ((Place::columns + 4) * 4);
+  static constexpr int walks_at = rows_at + rows * 48;
   static constexpr int shared_bytes =
-      has_registers ? barriers_at + warps * stages * 8 : rows_at + rows * 64;
+      has_registers ? barriers_at + warps * stages * 8 : walks_at + (warps + 1) * 32;
   // a state is as large as the stage it lies in
   static_assert(rows * HeadSize * 4 == slab_bytes);
   static_assert(shared_bytes <= 99 << 10, "more than every architecture has");

@@ -14,6 +14,7 @@
 #include "cuda/attention/output_row.h"
 #include "cuda/decode/attend_slab.h"
 #include "cuda/decode/copy_loader.h"
+#include "cuda/decode/tile_loader.h"
 
 namespace folio::cuda {
 
@@ -26,19 +27,19 @@ class Decoder {
   FOLIO_DEVICE void run(Thread& t) {
     // the end is read again for each: registers are few during the walk
     int32_t i = t.read(a_.list.block_tasks + t.block());
-    for (; i < t.read(a_.list.block_tasks + t.block() + 1); ++i) attend(t, a_.list.tasks + i);
+    for (; i < t.read(a_.list.block_tasks + t.block() + 1); ++i) attend(t, i);
   }
 
  private:
   using Place = typename Config::Place;
   using PartialsOf = Partials<Config::rows, Config::head_size, Config::threads>;
 
-  FOLIO_DEVICE void attend(Thread& t, const DeviceTask* at) {
+  FOLIO_DEVICE void attend(Thread& t, int32_t index) {
     RoundState<Config> result;
     result.clear(t);
-    walk(t, at, result);
+    walk(t, index, result);
     // read again, as is the end
-    const DeviceTask task = t.read(at);
+    const DeviceTask task = t.read(a_.list.tasks + index);
     const Place place(t.thread());
     const bool is_owner = place.row < task.row_end - task.row_begin;
     if (task.split >= 0 && !fold_split(t, task, place, is_owner, result)) return;
@@ -50,27 +51,32 @@ class Decoder {
   }
 
   /// All rounds of a task.
-  FOLIO_DEVICE void walk(Thread& t, const DeviceTask* at, RoundState<Config>& result) {
-    const DeviceTask task = t.read(at);
+  FOLIO_DEVICE void walk(Thread& t, int32_t index, RoundState<Config>& result) {
+    const DeviceTask task = t.read(a_.list.tasks + index);
     const Sequence s = sequence_of(a_.plan->batch, task.sequence);
-    const TaskWalk<Config> walk(a_, s, task);
-    const int32_t rounds = walk.rounds(a_.stores_spans);
-    if (rounds == 0) return;
+    const TaskWalk<Config> made(t, a_, s, task);
+    if (made.rounds(a_.stores_spans) == 0) return;
+    KeptWalk<Config> kept;  // ordered by the barrier of the queries
+    kept.set(t, 0, t.thread() == 0, made);
     const RowsOf<Config> rows(t, a_, s, task);
     QueriesOf<Config> queries;
     queries.load(t, a_, s, task);
-    for (int32_t round = 0; round < rounds; ++round) {
-      walk_part(t, walk, walk.part(round, t.warp(), a_.stores_spans), rows, queries);
+    bool is_last = false;
+    for (int32_t round = 0; !is_last; ++round) {
+      walk_part(t, kept, round, rows, queries);
       t.sync_block();
-      fold_round(t, at, walk, round, result);
+      fold_round(t, index, kept, round, result);
+      is_last = round + 1 == kept.get(t, 0).rounds(a_.stores_spans);
       t.sync_block();
     }
     result.fetch(t);
   }
 
   /// This warp's slabs of a round, from an empty state, which ends in the warp's free stage.
-  FOLIO_DEVICE void walk_part(Thread& t, const TaskWalk<Config>& walk, const WalkPart& part,
+  FOLIO_DEVICE void walk_part(Thread& t, const KeptWalk<Config>& kept, int32_t round,
                               const RowsOf<Config>& rows, const QueriesOf<Config>& queries) {
+    const TaskWalk<Config> walk = kept.get(t, 0);
+    const WalkPart part = walk.part(round, t.warp(), a_.stores_spans);
     if (part.begin >= part.end) {
       area_.store_nothing(t);
       return;
@@ -81,19 +87,22 @@ class Decoder {
     for (int32_t number = part.begin; number < part.end; ++number) {
       loader_.wait(t);
       loader_.fetch(t, a_);
-      attend_slab<Config>(t, a_, queries, rows, slabs.at(number) * Config::slab_keys,
-                          loader_.slab(), loader_.alive(t), Loader::zeroes_dead_values, state);
+      attend_slab<Config, Loader>(t, a_, queries, rows, slabs.at(number) * Config::slab_keys,
+                                  loader_.slab(), loader_.alive(t), state);
     }
     t.sync_warp();
     area_.store(t, loader_.free_stage(), state);
+    // a copy by tensor maps overwrites it
+    if constexpr (!Loader::zeroes_dead_values) t.fence_async();
   }
 
   /// The warps' states in ascending order of keys: into the result, or each where its span belongs.
-  FOLIO_DEVICE void fold_round(Thread& t, const DeviceTask* at, const TaskWalk<Config>& walk,
+  FOLIO_DEVICE void fold_round(Thread& t, int32_t index, const KeptWalk<Config>& kept,
                                int32_t round, RoundState<Config>& result) {
-    const DeviceTask task = t.read(at);
+    const DeviceTask task = t.read(a_.list.tasks + index);
     const Place place(t.thread());
     if (place.row >= task.row_end - task.row_begin) return;
+    const TaskWalk<Config> walk = kept.get(t, 0);
     const bool stores = a_.stores_spans && task.split >= 0;
     const int32_t first = round * Config::warps;  // span of the task
     result.fetch(t);
@@ -152,6 +161,23 @@ struct DecodeKernel {
     using Loader = CopyLoader<Config, Thread>;
     Loader loader(t, a);
     Decoder<Config, Thread, Loader>(t, a, loader).run(t);
+  }
+};
+
+/// The instance that copies by tensor maps.
+template <DType Type, int HeadSize, bool General>
+struct DecodeTilesKernel {
+  using Config = DecodeConfig<Type, HeadSize, General>;
+  static constexpr int threads = Config::threads;
+  static constexpr int shared_bytes = Config::shared_bytes;
+  static constexpr int blocks_per_processor = decode_blocks_per_processor<HeadSize>;
+  using Args = AttendTileCall;
+
+  template <class Thread>
+  FOLIO_DEVICE static void run(Thread& t, const AttendTileCall& a) {
+    using Loader = TileLoader<Config, Thread>;
+    Loader loader(t, a);
+    Decoder<Config, Thread, Loader>(t, a.call, loader).run(t);
   }
 };
 

@@ -2,6 +2,7 @@
 /// src/cuda/decode/kernels.cpp: from a problem to an instance of the decode kernel.
 #include "cuda/decode/kernels.h"
 
+#include "cuda/attention/planes.h"
 #include "cuda/decode/config.h"
 
 namespace folio::cuda {
@@ -23,6 +24,10 @@ constexpr Instance instances[] = {
      {{"decode_bf16_256", "decode_bf16_256_general"},
       {"decode_f16_256", "decode_f16_256_general"}}}};
 
+constexpr const char* tiles_names[][2] = {{"decode_tiles_bf16_64", "decode_tiles_f16_64"},
+                                          {"decode_tiles_bf16_128", "decode_tiles_f16_128"},
+                                          {"decode_tiles_bf16_256", "decode_tiles_f16_256"}};
+
 const Instance* find(int32_t head_size) {
   for (const Instance& instance : instances)
     if (instance.head_size == head_size) return &instance;
@@ -37,6 +42,11 @@ bool is_general(const AttentionProblem& problem) {
 const char* instance(const AttentionProblem& problem) noexcept {
   return find(problem.key.head_size)
       ->names[problem.key.dtype == DType::f16 ? 1 : 0][is_general(problem) ? 1 : 0];
+}
+
+const char* tiles_instance(const AttentionProblem& problem) noexcept {
+  return tiles_names[find(problem.key.head_size) - instances]
+                    [problem.key.dtype == DType::f16 ? 1 : 0];
 }
 
 DeviceGeometry geometry(const AttentionProblem& problem) noexcept {
@@ -65,5 +75,18 @@ const DeviceKernel decode_kernel = {.rows = Rows::any,
                                     .instance = instance,
                                     .geometry = geometry,
                                     .blocks_per_processor = blocks_per_processor};
+
+const char* refuse_decode_tiles(const AttentionProblem& problem) noexcept {
+  const int32_t page = problem.key.page_size;
+  if (page % keys_of_box != 0 && keys_of_box % page != 0)
+    return "page_size: expected a divisor or a multiple of 16 (decode by tensor maps)";
+  return refuse_decode(problem);
+}
+
+const DeviceKernel decode_tiles_kernel = {.rows = Rows::any,
+                                          .instance = tiles_instance,
+                                          .geometry = geometry,
+                                          .blocks_per_processor = blocks_per_processor,
+                                          .takes_tensor_maps = true};
 
 }  // namespace folio::cuda

@@ -31,4 +31,19 @@ inline constexpr Reproducible decode_promises = Reproducible::per_query;
 
 extern const DeviceKernel decode_kernel;
 
+/// By tensor maps: masks without sink tokens, and sink logits; page sizes that divide 16 or that 16
+/// divides.
+inline constexpr Support supports_decode_tiles = {
+    .features = {Feature::value_plane, Feature::window, Feature::lookahead, Feature::chunks,
+                 Feature::sink_logits},
+    .q = {DType::bf16, DType::f16},
+    .key = {DType::bf16, DType::f16},
+    .value = {DType::bf16, DType::f16},
+    .out = {DType::f32, DType::bf16, DType::f16},
+    .plane_alignment = 16};
+
+[[nodiscard]] const char* refuse_decode_tiles(const AttentionProblem& problem) noexcept;
+
+extern const DeviceKernel decode_tiles_kernel;
+
 }  // namespace folio::cuda

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/skeleton/units.h"
+#include "cuda/attention/output_row.h"
 #include "cuda/decode/config.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/primitives/device.h"
@@ -157,14 +157,13 @@ class GeneralRows {
   }
 
   /// A product of q and k becomes a logit in units of log2, with all that the problem adds to it;
-  /// -inf where a bias hides the key. The row sees the key.
+  /// -inf where a bias hides the key. The row sees the key. `of_softcap`: its inverse.
   template <class Thread>
-  FOLIO_DEVICE float logit(Thread& t, const AttendCall& a, int i, int32_t key,
-                           float product) const {
-    using Units = skeleton::Log2Units;
+  FOLIO_DEVICE float logit(Thread& t, const AttendCall& a, int i, int32_t key, float product,
+                           float of_softcap) const {
     constexpr float largest = skeleton::largest_float;
     float x = product * a.problem.scale;
-    if (a.problem.softcap != 0.0f) x = a.problem.softcap * t.tanh(x / a.problem.softcap);
+    if (a.problem.softcap != 0.0f) x = a.problem.softcap * t.tanh(x * of_softcap);
     if (a.problem.alibi || a.problem.bias) {
       const auto row = t.template load_shared<GeneralRow>(of_lane(t, i));
       if (a.problem.alibi) x -= row.slope * fabsf(static_cast<float>(row.position - key));
@@ -177,7 +176,7 @@ class GeneralRows {
     // NaN goes through
     if (x < -largest) x = -largest;
     if (x > largest) x = largest;
-    return Units::of(x);
+    return log2_units(x);
   }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/decode/quantised_config.h: sizes of an instance of the decode kernel over 8-bit K and V,
-/// and where its shared memory lies: what DecodeConfig is for 16 bits.
+/// src/cuda/decode/quantised_config.h: sizes of an instance of the decode kernel over 8-bit K and
+/// V, and where its shared memory lies: what DecodeConfig is for 16 bits.
 ///
 ///   ring      [warps][stages][K, V][16 keys][row], bytes as they are stored, units of 16 swizzled
 ///   states    [warps] where a warp's state lies while it is folded
@@ -8,6 +8,8 @@
 ///   ratios    [warps][stages][K, V][16 dims][16 keys] f32: what elements are multiplied by on top
 ///             of that, where scales vary along a head
 ///   parked    [threads] folded columns, where registers do not hold them beside the loop
+///   rows      [rows] what is known of them, likewise
+///   walks     [1 + warps] which keys the block and its loaders walk, likewise
 #pragma once
 
 #include <cstdint>
@@ -36,7 +38,10 @@ struct QuantisedConfig {
   static constexpr int slab_keys = 16;
   static constexpr int warps = 4;
   static constexpr int threads = 32 * warps;
-  static constexpr int stages = HeadSize == 64 ? 8 : has_granules ? 2 : has_registers ? 4 : 3;
+  static constexpr int stages = HeadSize == 64  ? (has_granules ? 6 : 8)
+                                : has_granules  ? 2
+                                : has_registers ? 4
+                                                : 3;
   static constexpr int steps = HeadSize / 16;
   static constexpr int row_bytes = HeadSize;
   static constexpr int plane_bytes = slab_keys * row_bytes;
@@ -58,22 +63,39 @@ struct QuantisedConfig {
   static constexpr int free_at = sums_at + warps * rows * 8;
   static constexpr int flag_at = free_at + warps * 4;
   static constexpr int parked_at = (flag_at + 4 + 15) / 16 * 16;
-  static constexpr int shared_bytes =
-      parked_at + (has_registers ? 0 : threads * ((Place::columns + 4) * 4));
+  static constexpr int rows_at = parked_at + threads * ((Place::columns + 4) * 4);
+  static constexpr int walks_at = rows_at + rows * 48;
+  static constexpr int shared_bytes = has_registers ? parked_at : walks_at + (warps + 1) * 32;
   static_assert(shared_bytes <= 99 << 10, "more than every architecture has");
 };
 
 /// Whether a Config is one of those above.
 template <class Config> concept Quantised = requires { Config::stored; };
 
-/// Byte of 16-byte unit `unit` of key `key` in a plane of a slab: eight keys' units of one number,
-/// or a row's eight, lie in different banks.
+/// A unit of 16 bytes of a key in a plane of a slab, and from it others: one word, one instruction
+/// each. Eight keys' units of one number, or a row's eight, lie in different banks.
 template <Quantised Config>
-FOLIO_DEVICE uint32_t byte_offset(int key, int unit) {
-  if constexpr (Config::row_bytes == 128)
-    return static_cast<uint32_t>(key * 128 + (((unit ^ key) & 7) << 4));
-  else  // two rows to 128 bytes
-    return static_cast<uint32_t>(key * 64 + (((unit ^ (key >> 1)) & 3) << 4));
-}
+class ByteUnits {
+ public:
+  /// Unit `unit` of key `key` of the plane at `plane`, a multiple of 128.
+  FOLIO_DEVICE ByteUnits(uint32_t plane, int key, int unit)
+      : at_(plane + static_cast<uint32_t>(key * Config::row_bytes +
+                                          ((unit ^ key / rows_of_line) % units << 4))) {}
+
+  /// The unit with its number XORed with `k`.
+  [[nodiscard]] FOLIO_DEVICE uint32_t at(int k = 0) const {
+    return at_ ^ static_cast<uint32_t>(k << 4);
+  }
+  /// The same unit `keys` keys further, a multiple of four.
+  [[nodiscard]] FOLIO_DEVICE uint32_t further(int keys) const {
+    return (at_ ^ static_cast<uint32_t>(keys / rows_of_line % units << 4)) +
+           static_cast<uint32_t>(keys * Config::row_bytes);
+  }
+
+ private:
+  static constexpr int units = Config::row_bytes / 16;          // of a row
+  static constexpr int rows_of_line = 128 / Config::row_bytes;  // of 128 bytes
+  uint32_t at_;
+};
 
 }  // namespace folio::cuda

@@ -3,9 +3,9 @@
 /// of them, as float32. Promises what CopyLoader does.
 ///
 /// Scales lie anywhere, in one to four bytes, so that they go through registers: lane l asks for
-/// those of key l % 16, of K in the lower half of a warp and of V in the upper, when the slab's rows
-/// are asked for, and writes them to shared memory one slab later. Scales of dead keys are not read;
-/// they become 0.
+/// those of key l % 16, of K in the lower half of a warp and of V in the upper, when the slab's
+/// rows are asked for, and writes them to shared memory one slab later. Scales of dead keys are not
+/// read; they become 0.
 #pragma once
 
 #include <cstddef>
@@ -106,15 +106,15 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
     if (is_alive_)
       pointer += static_cast<uint64_t>(
           folio::detail::row_offset_bytes(view, this->entry_, slot, this->head_));
-    const uint32_t to = slab_of(free_);
+    const ByteUnits<Config> to(slab_of(free_), first, unit);
     FOLIO_UNROLL
     for (int pass = 0; pass < Config::slab_keys / rows_at_once; ++pass) {
-      const int key = pass * rows_at_once + first;
+      const int further = pass * rows_at_once, key = further + first;
       FOLIO_UNROLL
       for (int plane = 0; plane < 2; ++plane) {
         const uint64_t low = t.shuffle(static_cast<uint32_t>(pointer), key + 16 * plane);
         const uint64_t high = t.shuffle(static_cast<uint32_t>(pointer >> 32), key + 16 * plane);
-        t.copy_async(to + plane * Config::plane_bytes + byte_offset<Config>(key, unit),
+        t.copy_async(to.further(further) + static_cast<uint32_t>(plane * Config::plane_bytes),
                      reinterpret_cast<const std::byte*>(low | high << 32) + unit * 16,
                      (alive >> key & 1u) != 0);
       }

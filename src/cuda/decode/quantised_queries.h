@@ -3,9 +3,10 @@
 /// the columns of each 16 in the order in which a register of a key's bytes has them.
 ///
 /// A register of an ldmatrix of bytes has four dims of a key, 4j to 4j + 3, which become both
-/// registers of a B fragment: k = 2j, 2j + 1 and 8 + 2j, 9 + 2j. Keys are exact in f16. bf16 queries
-/// are brought into its range by a power of two, each row its own, so that its largest element is
-/// from 2^14 to 2^15: elements down to 2^-29 of that are exact, smaller ones within 2^-40 of it.
+/// registers of a B fragment: k = 2j, 2j + 1 and 8 + 2j, 9 + 2j. Keys are exact in f16. bf16
+/// queries are brought into its range by a power of two, each row its own, so that its largest
+/// element is from 2^14 to 2^15: elements down to 2^-29 of that are exact, smaller ones within
+/// 2^-40 of it.
 #pragma once
 
 #include <cmath>
@@ -81,9 +82,17 @@ class RegisterQueries<Config> {
   float factor_[2];
 };
 
-/// Registers hold them beside every option.
+/// Registers hold them beside every option, but rows that lie in shared memory count on a barrier.
 template <class Config>
   requires Quantised<Config>
-class SharedQueries<Config> : public RegisterQueries<Config> {};
+class SharedQueries<Config> : public RegisterQueries<Config> {
+ public:
+  template <class Thread>
+  FOLIO_DEVICE void load(Thread& t, const AttendCall& a, const Sequence& s,
+                         const DeviceTask& task) {
+    RegisterQueries<Config>::load(t, a, s, task);
+    t.sync_block();
+  }
+};
 
 }  // namespace folio::cuda

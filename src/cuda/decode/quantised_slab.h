@@ -87,10 +87,11 @@ FOLIO_DEVICE void score_bytes(Thread& t, const QueriesOf<Config>& queries, uint3
   const int lane = t.lane();
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
+  const ByteUnits<Config> keys(slab, lane & 15, lane >> 4);
   FOLIO_UNROLL
   for (int k = 0; k < Config::steps; k += 2) {
     uint32_t bytes[4];  // two steps of keys 0 - 7 and 8 - 15
-    t.template load_matrices<false>(bytes, slab + byte_offset<Config>(lane & 15, k + (lane >> 4)));
+    t.template load_matrices<false>(bytes, keys.at(k));
     FOLIO_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int step = k + i / 2, j = i % 2;
@@ -125,7 +126,7 @@ FOLIO_DEVICE void zero_bytes(Thread& t, uint32_t slab,
   constexpr int units = Config::row_bytes / 16;
   for (int i = t.lane(); i < Config::slab_keys * units; i += 32)
     if ((used >> (i / units) & 1u) == 0)
-      t.store_shared(slab + Config::plane_bytes + byte_offset<Config>(i / units, i % units),
+      t.store_shared(ByteUnits<Config>(slab + Config::plane_bytes, i / units, i % units).at(),
                      FourFloats{});
   const int key = t.lane();
   if (key < Config::slab_keys && (used >> key & 1u) == 0) {
@@ -153,11 +154,11 @@ FOLIO_DEVICE void add_bytes(Thread& t, const Scores& s, uint32_t slab,
       weights[2 * j + i] =
           t.template pack<DType::bf16>(s[j][2 * i] * two.x[0], s[j][2 * i + 1] * two.x[1]);
   }
+  const ByteUnits<Config> values(slab + Config::plane_bytes, lane & 15, lane >> 4);
   FOLIO_UNROLL
   for (int u = 0; u < Config::steps; u += 2) {
     uint32_t bytes[4];  // two units of keys 0 - 7 and 8 - 15
-    t.template load_matrices<true>(
-        bytes, slab + Config::plane_bytes + byte_offset<Config>(lane & 15, u + (lane >> 4)));
+    t.template load_matrices<true>(bytes, values.at(u));
     FOLIO_UNROLL
     for (int i = 0; i < 2; ++i) {
       uint32_t even[2], odd[2];
@@ -183,11 +184,11 @@ FOLIO_DEVICE void add_bytes(Thread& t, const Scores& s, uint32_t slab,
   }
 }
 
-template <class Config, class Thread>
+template <class Config, class Loader, class Thread>
   requires Quantised<Config>
 FOLIO_DEVICE void attend_slab(Thread& t, const AttendCall& a, const QueriesOf<Config>& queries,
                               const RowsOf<Config>& rows, int32_t key, uint32_t slab,
-                              uint32_t alive, bool, SpanState<Config>& state) {
+                              uint32_t alive, SpanState<Config>& state) {
   const detail::SlabScales<Config, Thread> scales(t, slab);
   Scores s;
   score_bytes<Config>(t, queries, slab, scales, s);

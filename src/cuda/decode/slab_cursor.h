@@ -21,12 +21,13 @@ template <class Config, class Thread>
 class SlabCursor {
  public:
   FOLIO_DEVICE SlabCursor(Thread& t, const AttendCall& a)
-      : task_(t.read(a.list.block_tasks + t.block()) - 1),
-        task_end_(t.read(a.list.block_tasks + t.block() + 1)) {
+      : task_(t.read(a.list.block_tasks + t.block()) - 1) {
+    walk_.set(t, t.warp() + 1, t.lane() == 0, TaskWalk<Config>());  // of no task
+    t.sync_warp();
     find_part(t, a);
   }
 
-  [[nodiscard]] FOLIO_DEVICE bool is_done() const { return task_ >= task_end_; }
+  [[nodiscard]] FOLIO_DEVICE bool is_done() const { return slabs_left_ == 0; }
 
  protected:
   static constexpr int32_t slab_keys = Config::slab_keys;
@@ -38,8 +39,8 @@ class SlabCursor {
 
   FOLIO_DEVICE void advance(Thread& t, const AttendCall& a) {
     if (--slabs_left_ > 0) {
-      if (Config::is_general && key_ == last_of_sinks_) {
-        jump(t, a);  // over the gap behind the sink tokens
+      if (Config::is_general && is_before_gap(walk(t))) {
+        go_to(t, a, walk(t).slabs().keys_begin * slab_keys);
         return;
       }
       key_ += slab_keys;
@@ -66,7 +67,7 @@ class SlabCursor {
   /// the same.
   [[nodiscard]] FOLIO_DEVICE uint32_t find_alive(Thread& t, const AttendCall& a) {
     const int32_t mine = key_ + (t.lane() & 15);
-    bool is_alive = walk_.shows(mine) && entry_ < common_pages(a.args);
+    bool is_alive = walk(t).shows(mine) && entry_ < common_pages(a.args);
     if (a.args.key.page_size == unbounded_page_size)
       is_alive = is_alive && static_cast<int64_t>(entry_) + mine < common_pages(a.args);
     return t.ballot(is_alive) & 0xffffu;
@@ -81,30 +82,36 @@ class SlabCursor {
   /// The next part that is not empty, from round_ of the task on.
   FOLIO_DEVICE void find_part(Thread& t, const AttendCall& a) {
     while (true) {
-      if (round_ >= walk_.rounds(a.stores_spans)) {
-        ++task_;
-        if (is_done()) return;
-        const DeviceTask task = t.read(a.list.tasks + task_);
-        walk_ = TaskWalk<Config>(a, sequence_of(a.plan->batch, task.sequence), task);
-        head_ = task.head;
-        round_ = 0;
+      if (round_ < walk(t).rounds(a.stores_spans)) {
+        const WalkPart part = walk(t).part(round_, t.warp(), a.stores_spans);
+        if (part.begin < part.end) {
+          slabs_left_ = part.end - part.begin;
+          go_to(t, a, walk(t).slabs().at(part.begin) * slab_keys);
+          return;
+        }
+        ++round_;
         continue;
       }
-      const WalkPart part = walk_.part(round_, t.warp(), a.stores_spans);
-      if (part.begin < part.end) {
-        slabs_left_ = part.end - part.begin;
-        const LiveTiles slabs = walk_.slabs();
-        if constexpr (Config::is_general)
-          last_of_sinks_ = slabs.sinks > 0 ? slabs.at(slabs.sinks - 1) * slab_keys : -1;
-        go_to(t, a, slabs.at(part.begin) * slab_keys);
-        return;
-      }
-      ++round_;
+      ++task_;
+      if (task_ >= t.read(a.list.block_tasks + t.block() + 1)) return;
+      find_task(t, a);
     }
   }
-  /// To the first slab behind the gap.
-  FOLIO_DEVICE void jump(Thread& t, const AttendCall& a) {
-    go_to(t, a, walk_.slabs().keys_begin * slab_keys);
+  FOLIO_DEVICE void find_task(Thread& t, const AttendCall& a) {
+    const DeviceTask task = t.read(a.list.tasks + task_);
+    const TaskWalk<Config> made(t, a, sequence_of(a.plan->batch, task.sequence), task);
+    if constexpr (!Config::has_registers) t.sync_warp();
+    walk_.set(t, t.warp() + 1, t.lane() == 0, made);
+    if constexpr (!Config::has_registers) t.sync_warp();
+    head_ = task.head;
+    round_ = 0;
+  }
+  [[nodiscard]] FOLIO_DEVICE TaskWalk<Config> walk(Thread& t) const {
+    return walk_.get(t, t.warp() + 1);
+  }
+  /// Whether the slab is the last of sink tokens, and the next one is not live.
+  [[nodiscard]] FOLIO_DEVICE bool is_before_gap(const TaskWalk<Config>& walk) const {
+    return key_ + slab_keys >= walk.sinks_end && key_ + 2 * slab_keys <= walk.keys_begin;
   }
   FOLIO_DEVICE void go_to(Thread& t, const AttendCall& a, int32_t key) {
     key_ = key;
@@ -123,17 +130,15 @@ class SlabCursor {
     }
     const auto lane = static_cast<uint32_t>(t.lane() & 15);
     entry_ = ~0u;
-    if (walk_.shows(key_ + static_cast<int32_t>(lane)))
+    if (walk(t).shows(key_ + static_cast<int32_t>(lane)))
       entry_ = t.read(entry_at_ + (slot_ + lane) / static_cast<uint32_t>(a.args.key.page_size));
   }
 
   int32_t task_;
-  int32_t task_end_;
   int32_t round_ = 0;
-  TaskWalk<Config> walk_;
+  KeptWalk<Config> walk_;
   const uint32_t* entry_at_ = nullptr;  // of the page of key_
-  int32_t slabs_left_ = 0;              // of the part
-  int32_t last_of_sinks_ = -1;          // first key of the last slab of sink tokens
+  int32_t slabs_left_ = 0;              // of the part; 0: all is done
 };
 
 }  // namespace folio::cuda

@@ -2,9 +2,9 @@
 /// src/cuda/mla/fold.h: accumulators of a part, and the result of a task's rows that parts are
 /// folded into.
 ///
-/// Every warp holds its columns of all rows as accumulators of m16n8k16: lane l has rows l / 4 + 8i,
-/// of each eight columns two: 2 (l % 4) and the next. Lanes exchange pairs with a neighbour before
-/// they leave registers, so that each has four columns in a row of every sixteen.
+/// Every warp holds its columns of all rows as accumulators of m16n8k16: lane l has rows
+/// l / 4 + 8i, of each eight columns two: 2 (l % 4) and the next. Before they are written as output
+/// lanes exchange pairs with a neighbour, so that each has four columns in a row of every sixteen.
 #pragma once
 
 #include <cstdint>
@@ -81,8 +81,8 @@ class Result {
     });
   }
 
-  /// A part to partial `partial` of the workspace. Columns lie there as lanes hold them: nobody else
-  /// reads them.
+  /// A part to partial `partial` of the workspace. Columns lie there as lanes hold them: nobody
+  /// else reads them.
   FOLIO_DEVICE void store_part(Thread& t, const AttendCall& call, int32_t partial, int32_t count,
                                const MaxSum (&rows)[lane_rows], const Columns<C>& part) const {
     FOLIO_UNROLL

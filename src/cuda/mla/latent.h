@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/mla/latent.h: attention over latent (MLA) rows, whose first columns are V: up to 32 rows
-/// of queries a task, each latent row fetched from memory once for K and V.
+/// src/cuda/mla/latent.h: attention over latent (MLA) rows, whose first columns are V: up to 32
+/// query rows a task, each latent row fetched from memory once for K and V.
 ///
 /// A block does its tasks one after the other, tile by tile (config.h). Three barriers a tile: it
-/// has landed; scores are exchanged; weights are. Between the first and the second the copies of the
-/// tile `stages - 1` ahead begin. Rows 16 to 31 cost nothing where a task has no more than 16.
+/// has landed; scores are exchanged; weights are. Between the first and the second the copies of
+/// the tile `stages - 1` ahead begin. Rows 16 to 31 cost nothing where a task has no more than 16.
 ///
 /// bf16 or f16 queries and rows of the same type; weights are rounded to that type before they
 /// meet V, sums are float32.

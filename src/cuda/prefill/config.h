@@ -37,16 +37,18 @@ struct Config {
   /// With softcap, ALiBi, bias, intervals, trees or sink tokens; else masks and sink logits alone.
   static constexpr bool is_general = IsGeneral;
 
-  static constexpr bool q_in_shared = HeadSize != 64;
-  static constexpr int warps = 4;
+  /// Bands of 16 rows of a warp: what is loaded of K and V once serves each of them. General
+  /// instances need their registers for terms, and are bound by those.
+  static constexpr int bands = HeadSize == 256 || IsGeneral ? 1 : 2;
+  static constexpr int rows = HeadSize == 256 ? 64 : 128;
+  static constexpr int warps = rows / (16 * bands);
   static constexpr int threads = 32 * warps;
-  /// Bands of 16 rows of a warp: what is loaded of K and V once serves each of them.
-  static constexpr int bands = HeadSize == 256 ? 1 : 2;
-  static constexpr int rows = 16 * bands * warps;
-  static constexpr int keys = HeadSize == 64 ? 64 : 32;  ///< of a tile
-  static constexpr int stages = 2;  ///< one is computed while the other is filled
+  static constexpr bool q_in_shared = HeadSize == 256 || (HeadSize == 128 && !IsGeneral);
+  static constexpr int keys = q_in_shared ? 32 : 64;  ///< of a tile
+  static constexpr int stages = 2;                    ///< one is computed while the other is filled
   static constexpr int slots = stages + 1;
-  static constexpr int blocks_per_processor = 2;
+  /// Of up to 255 registers a thread.
+  static constexpr int blocks_per_processor = 256 / threads;
 
   static constexpr int row_bytes = 2 * HeadSize;
   static constexpr int plane_bytes = keys * row_bytes;

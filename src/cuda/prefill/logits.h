@@ -39,6 +39,7 @@ FOLIO_DEVICE float at_least(float a, float b) { return __builtin_fmaxf(a, b); }
 
 /// What is added to the products of one row.
 struct RowTerms {
+  float to_cap = 0;             // scale / softcap, finite
   float slope = 0;              // ALiBi
   int32_t distance = 0;         // position of the query minus that of key 0
   const float* bias = nullptr;  // of key 0
@@ -48,6 +49,9 @@ template <class Thread>
 FOLIO_DEVICE RowTerms terms_of(Thread& t, const AttendCall& call, const TaskRecord& task,
                                const Query& query) {
   RowTerms terms;
+  if (call.problem.softcap != 0.0f)
+    terms.to_cap =
+        at_most(largest_float, at_least(-largest_float, call.problem.scale / call.problem.softcap));
   if (call.problem.alibi) {
     terms.slope = t.read(call.args.alibi_slopes + query.q_head);
     terms.distance = static_cast<int32_t>(task.distance + query.token);
@@ -60,8 +64,8 @@ FOLIO_DEVICE RowTerms terms_of(Thread& t, const AttendCall& call, const TaskReco
 template <class Thread>
 FOLIO_DEVICE float logit_of(Thread& t, const AttentionProblem& problem, const RowTerms& row,
                             float product, int32_t key) {
-  float x = product * problem.scale;
-  if (problem.softcap != 0.0f) x = problem.softcap * t.tanh(x / problem.softcap);
+  float x = problem.softcap != 0.0f ? problem.softcap * t.tanh(product * row.to_cap)
+                                    : product * problem.scale;
   if (problem.alibi) {
     const int32_t away = row.distance - key;
     x = t.fma(-row.slope, static_cast<float>(away < 0 ? -away : away), x);

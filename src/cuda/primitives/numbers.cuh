@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "cuda/primitives/fp8.h"
 #include "folio/core/dtype.h"
 #include "folio/core/element.h"
 
@@ -57,14 +58,11 @@ class Numbers {
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pair));
     return halves;
 #else
-    // As f16 the exponent is 8 too small; times 256 mends that, subnormals included.
-    const uint32_t bits = (pair & 0xffu) | (pair & 0xff00u) << 8;
-    const uint32_t scaled = (bits & 0x800080u) << 8 | (bits & 0x7f007fu) << 7;
     uint32_t halves;
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(halves) : "r"(scaled), "r"(0x5c005c00u));
-    if ((bits & 0x7fu) == 0x7fu) halves = (halves & 0xffff0000u) | 0x7fffu;
-    if ((bits & 0x7f0000u) == 0x7f0000u) halves = (halves & 0xffffu) | 0x7fff0000u;
-    return halves;
+    asm("mul.rn.f16x2 %0, %1, %2;"
+        : "=r"(halves)
+        : "r"(small_halves_of_e4m3(pair)), "r"(halves_of_256));
+    return with_nan_of_e4m3(halves, pair);
 #endif
   }
   __device__ __forceinline__ uint32_t half_pair_of_e5m2(uint16_t pair) {
@@ -73,10 +71,7 @@ class Numbers {
     asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(pair));
     return halves;
 #else
-    uint32_t halves = (pair & 0xffu) << 8 | (pair & 0xff00u) << 16;
-    if ((halves & 0x7f00u) > 0x7c00u) halves = (halves & 0xffff0000u) | 0x7fffu;
-    if ((halves & 0x7f000000u) > 0x7c000000u) halves = (halves & 0xffffu) | 0x7fff0000u;
-    return halves;
+    return halves_of_e5m2(pair);
 #endif
   }
   /// Rounded to nearest even; what is too large becomes the largest. From sm_89 on one instruction.

@@ -32,13 +32,13 @@ Result<const LoadedDevice*> ready(const char* function, Device device, Stream st
 }
 
 Status does_not_run(const char* function, const LoadedDevice& device, const KernelEntry& kernel) {
-  if (kernel.shared_bytes > device.shared_bytes)
+  if (kernel.shared_bytes > device.facts.shared_bytes)
     return fail(Errc::unsupported,
                 "{}: kernel {} needs {} bytes of shared memory, the device has {} (per block)",
-                function, kernel.name, kernel.shared_bytes, device.shared_bytes);
+                function, kernel.name, kernel.shared_bytes, device.facts.shared_bytes);
   return fail(Errc::unsupported, "{}: kernel {} is not built for compute capability {}.{}",
-              function, kernel.name, device.compute_capability / 10,
-              device.compute_capability % 10);
+              function, kernel.name, device.facts.compute_capability / 10,
+              device.facts.compute_capability % 10);
 }
 
 Status check_launch(const char* function, int32_t kernel, int64_t blocks, const void* args,

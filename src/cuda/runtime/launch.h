@@ -19,6 +19,7 @@ struct DeviceFacts {
   int64_t shared_bytes = 0;        ///< of a block at the most
 };
 
+/// Asks the driver until the device's kernels are loaded, then nobody.
 /// Errors: device (no driver, no such device, the driver's own); unsupported where folio is built
 /// without CUDA kernels or none runs on the device.
 [[nodiscard]] Result<DeviceFacts> device_facts(const char* function, Device device) noexcept;

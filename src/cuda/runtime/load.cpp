@@ -156,8 +156,7 @@ Result<std::unique_ptr<const LoadedDevice>> load(const char* function, const Fou
     return out_of_memory(function);
 
   device->driver = found.driver;
-  device->compute_capability = found.facts.compute_capability;
-  device->shared_bytes = static_cast<int32_t>(found.facts.shared_bytes);
+  device->facts = found.facts;
   const Result<DriverContext> context = modules.hold_context(function);
   if (!context) return context.error();
   device->context = *context;
@@ -203,6 +202,13 @@ const LoadedDevice* loaded_device(Device device) noexcept {
 }
 
 Result<DeviceFacts> device_facts(const char* function, Device device) noexcept {
+  if (Status s = check_device(function, device); !s.is_ok()) return s;
+  if (const LoadedDevice* const known = loaded_device(device); known != nullptr)
+    return known->facts;
+  return read_device_facts(function, device);
+}
+
+Result<DeviceFacts> read_device_facts(const char* function, Device device) noexcept {
   const Result<Found> found = find(function, device);
   if (!found) return found.error();
   if (Status s = check_kernels(function, device, found->facts); !s.is_ok()) return s;

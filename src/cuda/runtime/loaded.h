@@ -10,6 +10,7 @@
 
 #include "cuda/runtime/driver.h"
 #include "cuda/runtime/kernel_table.h"
+#include "cuda/runtime/launch.h"
 #include "folio/core/execution.h"
 
 namespace folio::cuda {
@@ -20,14 +21,16 @@ inline constexpr int32_t max_devices = 64;
 struct LoadedDevice {
   const Driver* driver = nullptr;
   DriverContext context = nullptr;  ///< the primary one, held
-  int32_t compute_capability = 0;
-  int32_t shared_bytes = 0;  ///< of a block at the most
+  DeviceFacts facts;
   /// Per kernel of the table; null for one that does not run on the device.
   std::unique_ptr<DriverFunction[]> functions;
 };
 
 /// Null: the device's kernels were never loaded. Thread safety: usable from any thread.
 [[nodiscard]] const LoadedDevice* loaded_device(Device device) noexcept;
+
+/// device_facts() of the driver.
+[[nodiscard]] Result<DeviceFacts> read_device_facts(const char* function, Device device) noexcept;
 
 /// The device is a CUDA device by kind and index.
 [[nodiscard]] Status check_device(const char* function, Device device) noexcept;

@@ -64,11 +64,18 @@ class Collectives {
     };
     if (world_.checks())
       meet(world_.knowledge, count, [&](int i) -> Clock& { return at(i).clock; });
+    if (world_.checks() && count == world_.shape.threads) count_conflicts(*s.block);
     for (int i = 0; i < count; ++i) {
       at(i).waits_at = nullptr;
       if (&at(i) != &s) world_.wake(at(i));
     }
     barrier.waiting.clear();
+  }
+
+  /// Counts what warps have not yet counted; all of their threads stand still.
+  void count_conflicts(BlockState& block) {
+    for (size_t first = 0; first < block.threads.size(); first += 32)
+      count_bank_conflicts(world_.counts, &block.threads[first]);
   }
 
   /// Whether `s` is where the first of its group is.

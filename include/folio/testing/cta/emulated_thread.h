@@ -34,6 +34,7 @@ struct Machine {
     world.check_end = [this](ThreadState& s) {
       copies.check_end(s);
       groups.check_end(s);
+      if (s.block->live == 1) collectives.count_conflicts(*s.block);
     };
   }
 
@@ -271,12 +272,14 @@ class EmulatedThread {
   void multiply_group(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate,
                       const Where& where = Where::current()) {
     s_.offer.a = nullptr;
+    s_.offer.descriptors = {a, b};
     multiply_group<N, Type>(d, operand(a, TransposedA), operand(b, TransposedB), accumulate, where);
   }
   template <int N, DType Type, bool TransposedB = false>
   void multiply_group(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate,
                       const Where& where = Where::current()) {
     s_.offer.a = a;
+    s_.offer.descriptors = {0, b};
     multiply_group<N, Type>(d, WgmmaOperand{}, operand(b, TransposedB), accumulate, where);
   }
   void commit_multiplies(const Where& where = Where::current()) {
@@ -319,7 +322,7 @@ class EmulatedThread {
   template <class T>
   int64_t shared(uint32_t at, const char* verb) {
     static_assert(std::is_trivially_copyable_v<T>);
-    if (m_.world.checks())
+    if (m_.world.checks() && s_.bank_accesses.size() < cta::most_bank_accesses)
       s_.bank_accesses.push_back({s_.where.file_name(), s_.where.line(), s_.where.column(), at,
                                   static_cast<uint8_t>(cta::access_alignment<T>())});
     return m_.order.shared_offset(s_, at, sizeof(T), cta::access_alignment<T>(), verb);
@@ -394,6 +397,7 @@ class EmulatedThread {
                       bool accumulate, const Where& where) {
     s_.where = where;
     s_.offer.c = d;
+    s_.offer.value = accumulate ? 1 : 0;
     s_.offer.dtype = Type;
     m_.groups.issue(s_, {Type, N, a, b, {}}, accumulate);
   }

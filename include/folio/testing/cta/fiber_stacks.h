@@ -21,8 +21,9 @@ class FiberStacks {
 
   FiberStacks() = default;
   FiberStacks(const FiberStacks&) = delete;
+  /// Leaves the memory to the next grid of this OS thread: most grids are small and many.
   ~FiberStacks() {
-    for (char* slab : slabs_) munmap(slab, slab_bytes);
+    for (char* slab : slabs_) idle().slabs.push_back(slab);
   }
 
   [[nodiscard]] char* take() {
@@ -52,16 +53,35 @@ class FiberStacks {
   static constexpr size_t stride = stack_bytes + 2 * page + (per_slab * colour / page + 1) * page;
   static constexpr size_t slab_bytes = per_slab * stride;
 
+  struct Idle {
+    std::vector<char*> slabs;
+    ~Idle() {
+      for (char* slab : slabs) munmap(slab, slab_bytes);
+    }
+  };
+  static Idle& idle() {
+    static thread_local Idle slabs;
+    return slabs;
+  }
+
   void grow() {
+    if (!idle().slabs.empty()) {
+      slabs_.push_back(idle().slabs.back());
+      idle().slabs.pop_back();
+    } else {
+      slabs_.push_back(make_slab());
+    }
+    for (size_t i = 0; i < per_slab; ++i)
+      free_.push_back(slabs_.back() + i * stride + page + i * colour);
+  }
+  static char* make_slab() {
     void* memory = mmap(nullptr, slab_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     auto* slab = static_cast<char*>(memory);
-    slabs_.push_back(slab);
-    for (size_t i = 0; i < per_slab; ++i) {
+    for (size_t i = 0; i < per_slab; ++i)
       mprotect(slab + i * stride, page, PROT_NONE);  // below the stack
-      free_.push_back(slab + i * stride + page + i * colour);
-    }
+    return slab;
   }
 
   std::vector<char*> slabs_;

@@ -23,9 +23,9 @@ namespace folio::inline v1::emulator {
 
 /// How a kernel is launched, and how closely it is watched.
 struct GridShape {
-  int blocks = 1;
+  int blocks = 1;    ///< fewer than 2^16
   int resident = 1;  ///< blocks that run at once; the others start when one ends, in order
-  int threads = 32;  ///< a multiple of 32
+  int threads = 32;  ///< a multiple of 32, 1024 at the most
   int64_t shared_bytes = 0;
   uint64_t seed = 1;
   /// Whether order is checked, copies land late and bank conflicts are counted. Without, kernels
@@ -33,7 +33,7 @@ struct GridShape {
   bool check_order = true;
   /// Global memory that was not added may be touched too.
   bool is_open = false;
-  int64_t most_switches = int64_t{1} << 32;  ///< of fibers; more is a kernel without an end
+  int64_t most_switches = int64_t{1} << 30;  ///< of fibers; more is a kernel without an end
 };
 
 /// What a kernel did, summed over the grid. Collectives count once per warp, or block.
@@ -72,6 +72,8 @@ class World {
   explicit World(const GridShape& grid)
       : shape(grid), slots{grid.threads}, knowledge(slots.count()), random_(grid.seed) {}
   World(const World&) = delete;
+
+  static constexpr int most_blocks = 0xffff - Epoch::first_block;  // that an epoch can name
 
   const GridShape shape;
   const Slots slots;
@@ -129,6 +131,10 @@ class World {
   /// Runs all blocks; `body` is called by each thread. "" or the first fault.
   std::string run(std::function<void(ThreadState&)> body) {
     if (has_failed()) return fault_;
+    if (shape.threads < 32 || shape.threads > 1024 || shape.threads % 32 != 0 || shape.blocks < 0 ||
+        shape.blocks > most_blocks)
+      return fault_ = "no such grid: " + std::to_string(shape.blocks) + " blocks of " +
+                      std::to_string(shape.threads) + " threads";
     body_ = std::move(body);
     ranges.sort();
     ranges.settle();
