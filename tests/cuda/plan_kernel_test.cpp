@@ -289,6 +289,31 @@ TEST(PlanKernel, gives_blocks_equal_work) {
   }
 }
 
+TEST(PlanKernel, cuts_more_work_than_32_bits_count) {
+  Setting s;
+  s.limits = {.batch = 100, .tokens = 100, .context = INT32_MAX, .parallelism = 1};
+  s.blocks_few = 7;
+  Lengths lengths;
+  for (int i = 0; i < 100; ++i) lengths.add(1, INT32_MAX - 1000 * i);
+  PlanRun<64> run(s.problem, s.limits, lengths.batch(), s.layout());
+  ASSERT_EQ(run.fault, "");
+  std::vector<int64_t> spans(200);
+  const cuda::TaskList tasks = run.tasks(0);
+  for (int32_t block = 0; block < 7; ++block) {
+    int64_t of_block = 0;
+    for (int32_t i = tasks.block_tasks[block]; i < tasks.block_tasks[block + 1]; ++i) {
+      const DeviceTask& task = tasks.tasks[i];
+      int64_t& of_unit = spans[static_cast<size_t>(2 * task.sequence + task.head)];
+      EXPECT_EQ(task.span_begin, of_unit) << "tasks of a unit follow one another";
+      of_unit = task.span_end;
+      of_block += task.span_end - task.span_begin;
+    }
+    EXPECT_NEAR(static_cast<double>(of_block), 200.0 * 0x1p25 / 7, 0x1p16);
+  }
+  for (size_t unit = 0; unit < 200; ++unit)
+    EXPECT_EQ(spans[unit], (lengths.contexts[unit / 2] + int64_t{63}) / 64);
+}
+
 TEST(PlanKernel, shares_no_unit_among_more_tasks_than_one_block_can_fold) {
   Setting s;
   s.problem.key.num_heads = 1;
@@ -346,8 +371,8 @@ TEST(PlanKernel, makes_the_same_plan_with_any_number_of_threads_on_any_schedule)
     Rng rng(7);
     for (int i = 0; i < 60; ++i) lengths.add(rng.int_between(0, 6), rng.int_between(0, 3000));
     ASSERT_LE(lengths.offsets.back(), 200);
-    PlanRun<32> narrow(s.problem, s.limits, lengths.batch(), s.layout());
-    PlanRun<256> wide(s.problem, s.limits, lengths.batch(), s.layout(), 2);
+    PlanRun<32, 4> narrow(s.problem, s.limits, lengths.batch(), s.layout());
+    PlanRun<256, 1024> wide(s.problem, s.limits, lengths.batch(), s.layout(), 2);
     ASSERT_EQ(narrow.fault, "");
     ASSERT_EQ(wide.fault, "");
     EXPECT_EQ(words_of_plan(narrow.layout, narrow.memory.data()),

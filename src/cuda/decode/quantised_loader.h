@@ -114,7 +114,7 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
       for (int plane = 0; plane < 2; ++plane) {
         const uint64_t low = t.shuffle(static_cast<uint32_t>(pointer), key + 16 * plane);
         const uint64_t high = t.shuffle(static_cast<uint32_t>(pointer >> 32), key + 16 * plane);
-        t.copy_async(to.further(further) + plane * Config::plane_bytes,
+        t.copy_async(to.further(further) + static_cast<uint32_t>(plane * Config::plane_bytes),
                      reinterpret_cast<const std::byte*>(low | high << 32) + unit * 16,
                      (alive >> key & 1u) != 0);
       }
