@@ -5,6 +5,9 @@
 /// A and B share a prefix, C forks from A while A decodes. Then each is generated again, alone, in
 /// a cold cache and in one chunk, and must give the same tokens: attention here is reproducible per
 /// query. A pool without pages is an ordinary event; all other errors end in `main`.
+///
+/// usage: engine [--device cpu|cuda]     on a GPU cache and attention live there, the model here
+#include <folio/core/element.h>
 #include <folio/folio.h>
 
 #include <algorithm>
@@ -12,10 +15,14 @@
 #include <cstdio>
 #include <exception>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "memory.h"
+
 using namespace folio;
+using example::Memory;
 
 namespace {
 
@@ -69,33 +76,76 @@ struct Request {
   bool is_finished() const { return tokens.size() >= wanted; }
 };
 
-// One f32 scale per token and head.
-constexpr KVShape shape{layers,         kv_heads,         head_size, page_size,
-                        DType::f8_e4m3, /*is_mla=*/false, DType::f32};
+/// On a CPU a quantised cache, one f32 scale per token and head; on a GPU rows of 16 bits.
+KVShape shape_on(Device device) {
+  KVShape shape{layers,         kv_heads,         head_size, page_size,
+                DType::f8_e4m3, /*is_mla=*/false, DType::f32};
+  if (device.kind == Device::Kind::cuda)
+    shape.dtype = DType::bf16, shape.scale_dtype = DType::invalid;
+  return shape;
+}
 
 struct Engine {
+  Device device;
   int32_t step_tokens;
-  Executor executor;
+  Executor executor;   // of a CPU
+  Stream stream = {};  // of a GPU: the null stream
+  KVShape shape = shape_on(device);
   PagePool pool =
       PagePool::create({.num_pages = num_pages, .page_size = page_size, .max_sequences = max_batch})
           .value();
+  // geometry selects a kernel, or says why there is none; memory comes after
+  Attention attention =
+      Attention::create(problem(make_planes(shape, num_pages, {}, {}).value()[0]), limits(), device)
+          .value();
   // the engine owns all memory; folio says how much it wants
-  Buffer blocks = Buffer::allocate(num_pages * page_bytes(shape).value()).value(),
-         scales = Buffer::allocate(num_pages * scale_page_bytes(shape).value()).value();
+  Memory blocks{device, num_pages* page_bytes(shape).value()},
+      scales{device, num_pages* scale_page_bytes(shape).value()},
+      plan_memory{device, attention.plan_bytes()}, workspace{device, attention.workspace_bytes()};
   std::vector<KVPlanes> planes =
       make_planes(shape, num_pages, blocks.span(), scales.span()).value();
-  Attention attention = Attention::create(problem(), {max_batch, step_tokens, max_context,
-                                                      executor.concurrency(executor.context)})
-                            .value();
-  Buffer plan_memory = Buffer::allocate(attention.plan_bytes()).value(),
-         workspace = Buffer::allocate(attention.workspace_bytes()).value();
+  // what a step reads and writes, where attention runs
+  Memory offsets_there{device, (max_batch + 1) * 4}, lengths_there{device, max_batch * 4},
+      row_starts_there{device, max_batch * 8},
+      table_there{device, max_batch* pool.table().row_stride * 4},
+      copies_there{device, num_pages* int64_t{sizeof(PageCopy)}},
+      qkv_there{device, int64_t{step_tokens} * qkv_width * 2},
+      out_there{device, int64_t{step_tokens} * width * 4};
 
-  AttentionProblem problem() const {
-    AttentionProblem p{.key = planes[0].key, .value = planes[0].value, .q_heads = q_heads};
-    p.q_dtype = p.out_dtype = DType::f32;
+  bool is_on_gpu() const { return device.kind == Device::Kind::cuda; }
+  AttentionLimits limits() const {
+    return {max_batch, step_tokens, max_context,
+            is_on_gpu() ? 0 : executor.concurrency(executor.context)};
+  }
+  AttentionProblem problem(const KVPlanes& geometry) const {
+    AttentionProblem p{.key = geometry.key, .value = geometry.value, .q_heads = q_heads};
+    p.q_dtype = DType::bf16;
+    p.out_dtype = DType::f32;
     p.reproducible = Reproducible::per_query;
     return p;
   }
+
+  // folio's calls, as the device has them: on threads, or put on a stream, where nothing waits.
+  Status prepare_workspace() {
+    return is_on_gpu() ? prepare_async(attention, workspace.span(), stream) : Status();
+  }
+  Status run_copies(std::span<const PageCopy> copies) {
+    if (!is_on_gpu()) return copy_pages(planes, planes, copies, executor);
+    return copy_pages_async(planes, planes, {copies_there.take(copies), copies.size()}, device,
+                            stream);
+  }
+  Result<AttentionPlan> make_plan(const Batch& batch) {
+    return is_on_gpu() ? plan_async(attention, batch, plan_memory.span(), stream)
+                       : plan(attention, batch, plan_memory.span());
+  }
+  Status write(const Batch& batch, const AppendArgs& args) {
+    return is_on_gpu() ? append_async(batch, args, device, stream) : append(batch, args, executor);
+  }
+  Status read(const AttentionPlan& work, const AttentionArgs& args) {
+    return is_on_gpu() ? attend_async(attention, work, args, workspace.span(), stream)
+                       : attend(attention, work, args, workspace.span(), executor);
+  }
+
   Request* admit(Request& r) {
     const Admission admission = pool.admit(r.tokens).value();
     r.id = admission.id;
@@ -121,16 +171,20 @@ struct Engine {
     }
     if (rows.empty()) throw Error({Errc::out_of_pages, "engine: no request can run"});
     // what forks have left to do
-    copy_pages(planes, planes, pool.take_copies(), executor).or_throw();
+    run_copies(pool.take_copies()).or_throw();
 
     std::vector<int64_t> row_starts(ids.size());
     pool.batch_rows(ids, row_starts).or_throw();
-    const PageTable all = pool.table(), table{all.entries, all.row_stride, row_starts.data()};
-    const Batch batch{int32_t(rows.size()), offsets.data(), lengths.data(), table};
-    const AttentionPlan work = plan(attention, batch, plan_memory.span()).value();
+    const PageTable all = pool.table();
+    const std::span entries(all.entries, size_t(max_batch * all.row_stride));
+    const PageTable table{table_there.take(entries), all.row_stride,
+                          row_starts_there.take(std::span<const int64_t>(row_starts))};
+    const Batch batch{int32_t(rows.size()), offsets_there.take(std::span<const int32_t>(offsets)),
+                      lengths_there.take(std::span<const int32_t>(lengths)), table};
+    const AttentionPlan work = make_plan(batch).value();
     // these pages stay, whatever becomes of their sequences
     const StepTicket ticket = pool.begin_step(ids).value();
-    const std::vector<float> hidden = forward(batch, work, rows);
+    const std::vector<float> hidden = forward(batch, offsets, work, rows);
     pool.end_step(ticket).or_throw();
 
     for (size_t b = 0; b < rows.size(); ++b) {
@@ -145,34 +199,36 @@ struct Engine {
   }
 
   /// All layers. Returns the hidden states [tokens, width].
-  std::vector<float> forward(const Batch& batch, const AttentionPlan& work,
-                             std::span<Request* const> rows) {
-    const int32_t tokens = work.tokens;
+  std::vector<float> forward(const Batch& batch, std::span<const int32_t> offsets,
+                             const AttentionPlan& work, std::span<Request* const> rows) {
+    const int32_t tokens = offsets.back();
     std::vector<float> hidden(size_t(tokens) * width), attended(hidden.size()),
-        qkv(size_t(tokens) * qkv_width);
+        projected(qkv_width);
+    std::vector<bf16> qkv(size_t(tokens) * qkv_width);
     // of the fused projection, in place: strides are in bytes
     const auto slice = [&](int32_t first, int32_t heads) {
-      const float* const data = qkv.data() + first * head_size;
+      const bf16* const data = qkv_there.data<bf16>() + first * head_size;
       return ConstTensor<3>{
-          data, DType::f32, {tokens, heads, head_size}, {qkv_width * 4, head_size * 4, 4}};
+          data, DType::bf16, {tokens, heads, head_size}, {qkv_width * 2, head_size * 2, 2}};
     };
     const ConstTensor<3> q = slice(0, q_heads), k = slice(q_heads, kv_heads),
                          v = slice(q_heads + kv_heads, kv_heads);
     const AnyTensor<3> out =
-        dense_tensor<3>(attended.data(), DType::f32, {tokens, q_heads, head_size});
+        dense_tensor<3>(out_there.data<float>(), DType::f32, {tokens, q_heads, head_size});
 
     for (size_t b = 0; b < rows.size(); ++b)
-      for (int32_t t = batch.query_offsets[b], p = rows[b]->done; t < batch.query_offsets[b + 1];
-           ++t, ++p)
+      for (int32_t t = offsets[b], p = rows[b]->done; t < offsets[b + 1]; ++t, ++p)
         embed(uint64_t(rows[b]->tokens[size_t(p)]), uint64_t(p), &hidden[size_t(t) * width]);
     for (int32_t layer = 0; layer < layers; ++layer) {
       const auto& [key, value] = planes[size_t(layer)];
-      for (size_t t = 0; t < size_t(tokens); ++t)
-        project(layer, &hidden[t * width], &qkv[t * qkv_width]);
-      append(batch, {.k = k, .v = v, .key = key, .value = value}, executor).or_throw();
-      attend(attention, work, {.q = q, .out = out, .key = key, .value = value}, workspace.span(),
-             executor)
-          .or_throw();
+      for (size_t t = 0; t < size_t(tokens); ++t) {
+        project(layer, &hidden[t * width], projected.data());
+        std::transform(projected.begin(), projected.end(), &qkv[t * qkv_width], from_float<bf16>);
+      }
+      qkv_there.take(std::span<const bf16>(qkv));
+      write(batch, {.k = k, .v = v, .key = key, .value = value}).or_throw();
+      read(work, {.q = q, .out = out, .key = key, .value = value}).or_throw();
+      out_there.give(std::span(attended));
       for (size_t t = 0; t < size_t(tokens); ++t) add(&attended[t * width], &hidden[t * width]);
     }
     return hidden;
@@ -182,6 +238,7 @@ struct Engine {
 /// Runs until all are finished. B joins when A's prompt is in the cache; C forks from A two tokens
 /// later and goes another way.
 void serve(Engine& engine, Request& a, Request& b, Request& c) {
+  engine.prepare_workspace().or_throw();
   for (std::vector<Request*> running{engine.admit(a)}; !running.empty();) {
     if (a.tokens.size() == a.prompt + 1 && b.id == SequenceId{}) running.push_back(engine.admit(b));
     if (a.tokens.size() == a.prompt + 3 && c.tokens.empty()) {
@@ -199,8 +256,13 @@ void serve(Engine& engine, Request& a, Request& b, Request& c) {
 
 }  // namespace
 
-int main() try {
-  Engine engine{.step_tokens = 32, .executor = two_threads};
+int main(int argc, char** argv) try {
+  const std::string_view name = argc == 3 && argv[1] == std::string_view("--device") ? argv[2] : "";
+  if (argc != 1 && name != "cpu" && name != "cuda")
+    throw Error(fail(Errc::invalid_argument, "usage: {} [--device cpu|cuda]", argv[0]));
+  const Device device{name == "cuda" ? Device::Kind::cuda : Device::Kind::cpu, 0};
+
+  Engine engine{.device = device, .step_tokens = 32, .executor = two_threads};
   Request a{"A", {}, 100, 110}, b{"B", {}, 90, 100}, c{"C", {}, 0, 112};
   for (int32_t i = 0; i < 100; ++i) a.tokens.push_back(i);
   // the first 70 tokens are A's
@@ -208,7 +270,8 @@ int main() try {
   serve(engine, a, b, c);
   for (const Request* r : {&a, &b, &c}) {
     const auto own = r->tokens.begin() + int64_t(r->prompt);
-    Engine cold{.step_tokens = max_context, .executor = serial_executor()};
+    Engine cold{.device = device, .step_tokens = max_context, .executor = serial_executor()};
+    cold.prepare_workspace().or_throw();
     Request alone{r->name, {r->tokens.begin(), own}, r->prompt, r->wanted};
     for (Request* const running[] = {cold.admit(alone)}; !alone.is_finished();) cold.step(running);
     if (alone.tokens != r->tokens)
