@@ -136,6 +136,8 @@ class Checker {
     const DeviceGeometry& geometry = run_.layout.geometries[list];
     EXPECT_GT(task.row_end, task.row_begin);
     EXPECT_LE(task.row_end - task.row_begin, geometry.rows);
+    EXPECT_LE(task.row_end, sequence_of(batch_, task.sequence).new_tokens *
+                                (s_.problem.q_heads / s_.problem.key.num_heads));
     const cuda::LiveTiles live = live_of(task, list);
     for (int32_t row = task.row_begin; row < task.row_end; ++row) {
       Coverage& c = rows_[{task.sequence, task.head, row}];
@@ -289,6 +291,31 @@ TEST(PlanKernel, gives_blocks_equal_work) {
   }
 }
 
+TEST(PlanKernel, cuts_more_work_than_32_bits_count) {
+  Setting s;
+  s.limits = {.batch = 100, .tokens = 100, .context = INT32_MAX, .parallelism = 1};
+  s.blocks_few = 7;
+  Lengths lengths;
+  for (int i = 0; i < 100; ++i) lengths.add(1, INT32_MAX - 1000 * i);
+  PlanRun<64> run(s.problem, s.limits, lengths.batch(), s.layout());
+  ASSERT_EQ(run.fault, "");
+  std::vector<int64_t> spans(200);
+  const cuda::TaskList tasks = run.tasks(0);
+  for (int32_t block = 0; block < 7; ++block) {
+    int64_t of_block = 0;
+    for (int32_t i = tasks.block_tasks[block]; i < tasks.block_tasks[block + 1]; ++i) {
+      const DeviceTask& task = tasks.tasks[i];
+      int64_t& of_unit = spans[static_cast<size_t>(2 * task.sequence + task.head)];
+      EXPECT_EQ(task.span_begin, of_unit) << "tasks of a unit follow one another";
+      of_unit = task.span_end;
+      of_block += task.span_end - task.span_begin;
+    }
+    EXPECT_NEAR(static_cast<double>(of_block), 200.0 * 0x1p25 / 7, 0x1p16);
+  }
+  for (size_t unit = 0; unit < 200; ++unit)
+    EXPECT_EQ(spans[unit], (lengths.contexts[unit / 2] + int64_t{63}) / 64);
+}
+
 TEST(PlanKernel, shares_no_unit_among_more_tasks_than_one_block_can_fold) {
   Setting s;
   s.problem.key.num_heads = 1;
@@ -346,8 +373,8 @@ TEST(PlanKernel, makes_the_same_plan_with_any_number_of_threads_on_any_schedule)
     Rng rng(7);
     for (int i = 0; i < 60; ++i) lengths.add(rng.int_between(0, 6), rng.int_between(0, 3000));
     ASSERT_LE(lengths.offsets.back(), 200);
-    PlanRun<32> narrow(s.problem, s.limits, lengths.batch(), s.layout());
-    PlanRun<256> wide(s.problem, s.limits, lengths.batch(), s.layout(), 2);
+    PlanRun<32, 4> narrow(s.problem, s.limits, lengths.batch(), s.layout());
+    PlanRun<256, 1024> wide(s.problem, s.limits, lengths.batch(), s.layout(), 2);
     ASSERT_EQ(narrow.fault, "");
     ASSERT_EQ(wide.fault, "");
     EXPECT_EQ(words_of_plan(narrow.layout, narrow.memory.data()),
@@ -374,6 +401,21 @@ TEST(PlanKernel, gives_no_rows_to_offsets_that_descend_or_leave_the_limits) {
   for (int32_t i = 0; i < run.plan().num_tasks[0]; ++i)
     EXPECT_EQ(run.tasks(0).tasks[i].sequence, 0);
   EXPECT_EQ(run.plan().num_tasks[1], 0);
+}
+
+/// By one row, so that its tiles are no more than the limits allow.
+TEST(PlanKernel, gives_no_rows_to_a_sequence_that_ends_behind_the_limits) {
+  const Setting s;
+  Lengths lengths;
+  for (const int32_t new_tokens : {3, 57, 5}) lengths.add(new_tokens, 100);
+  ASSERT_EQ(lengths.offsets.back(), s.limits.tokens + 1);
+  PlanRun<64> run(s.problem, s.limits, lengths.batch(), s.layout());
+  ASSERT_EQ(run.fault, "");
+  for (int list = 0; list < 2; ++list) {
+    EXPECT_GT(run.plan().num_tasks[list], 0);
+    for (int32_t i = 0; i < run.plan().num_tasks[list]; ++i)
+      EXPECT_EQ(run.tasks(list).tasks[i].sequence, list);
+  }
 }
 
 TEST(PlanKernel, gives_nobody_rows_where_offsets_make_more_tiles_than_the_limits) {

@@ -49,8 +49,8 @@ inline void add_batch(emulator::Grid& grid, const Batch& batch, int64_t tokens) 
   add("tree", batch.tree, tokens * batch.tree_words);
 }
 
-/// A plan made by a kernel of `Threads` threads.
-template <int Threads>
+/// A plan made by a kernel of `Threads` threads that searches `Kept` numbers in shared memory.
+template <int Threads, int Kept = 64>
 struct PlanRun {
   cuda::DevicePlanLayout layout;
   PoisonedMemory memory;
@@ -59,7 +59,7 @@ struct PlanRun {
   PlanRun(const AttentionProblem& problem, const AttentionLimits& limits, const Batch& batch,
           const cuda::DevicePlanLayout& given, uint64_t seed = 1)
       : layout(given), memory(given.plan_bytes) {
-    using Kernel = cuda::PlanKernel<Threads>;
+    using Kernel = cuda::PlanKernel<Threads, Kept, Kept>;
     emulator::Grid grid({.blocks = 1,
                          .resident = 1,
                          .threads = Threads,

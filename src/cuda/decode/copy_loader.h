@@ -24,25 +24,14 @@ class CopyLoader : public SlabCursor<Config, Thread> {
   FOLIO_DEVICE CopyLoader(Thread& t, const AttendCall& a)
       : Cursor(t, a),
         ring_(t.shared_base() +
-              static_cast<uint32_t>(t.warp() * (Config::stages * Config::slab_bytes))),
-        alive_(t.shared_base() + Config::alive_at +
-               static_cast<uint32_t>(t.warp() * (Config::stages * 4))) {
-    for (int s = 0; s + 1 < Config::stages; ++s) fetch(t, a);
+              static_cast<uint32_t>(t.warp() * (Config::stages * Config::slab_bytes))) {
+    for (int s = 0; s + 1 < Config::stages; ++s) fetch_into(t, a, s);
   }
 
-  /// Fills the free stage with the next slab, if there is one.
+  /// Behind wait(): fills the stage of the slab before with the next one, if there is one. After
+  /// that the slab's own stage is free once it is read.
   FOLIO_DEVICE void fetch(Thread& t, const AttendCall& a) {
-    if (!this->is_done()) {
-      const uint32_t alive = this->find_alive(t, a);
-      if (Cursor::is_aligned(a))
-        copy_run(t, a, free_stage(), alive);
-      else
-        copy_rows(t, a, free_stage(), alive);
-      if (t.lane() == 0) t.store_shared(alive_ + static_cast<uint32_t>(free_) * 4, alive);
-      this->advance(t, a);
-    }
-    t.commit_copies();
-    free_ = next(free_);
+    fetch_into(t, a, ready_ == 0 ? Config::stages - 1 : ready_ - 1);
   }
 
   /// The next slab; the stage of the one before becomes free.
@@ -54,10 +43,10 @@ class CopyLoader : public SlabCursor<Config, Thread> {
   /// Of the slab that was waited for.
   [[nodiscard]] FOLIO_DEVICE uint32_t slab() const { return stage(ready_); }
   [[nodiscard]] FOLIO_DEVICE uint32_t alive(Thread& t) const {
-    return t.template load_shared<uint32_t>(alive_ + static_cast<uint32_t>(ready_) * 4);
+    return t.template load_shared<uint32_t>(alive_word(t, ready_));
   }
   /// The stage that nobody fills until the next fetch.
-  [[nodiscard]] FOLIO_DEVICE uint32_t free_stage() const { return stage(free_); }
+  [[nodiscard]] FOLIO_DEVICE uint32_t free_stage() const { return stage(ready_); }
 
  private:
   static constexpr int units = Config::row_bytes / 16;              // of a row
@@ -67,9 +56,29 @@ class CopyLoader : public SlabCursor<Config, Thread> {
   [[nodiscard]] FOLIO_DEVICE uint32_t stage(int s) const {
     return ring_ + static_cast<uint32_t>(s) * Config::slab_bytes;
   }
+  [[nodiscard]] FOLIO_DEVICE static uint32_t alive_word(Thread& t, int s) {
+    return t.shared_base() + Config::alive_at +
+           static_cast<uint32_t>(t.warp() * Config::stages + s) * 4;
+  }
   [[nodiscard]] FOLIO_DEVICE static int next(int s) { return s + 1 < Config::stages ? s + 1 : 0; }
 
+  FOLIO_DEVICE void fetch_into(Thread& t, const AttendCall& a, int s) {
+    if (!this->is_done()) {
+      const uint32_t alive = this->find_alive(t, a);
+      if (Cursor::is_aligned(a) && alive == 0xffffu)
+        copy_run<true>(t, a, stage(s), alive);
+      else if (Cursor::is_aligned(a))
+        copy_run<false>(t, a, stage(s), alive);
+      else
+        copy_rows(t, a, stage(s), alive);
+      if (t.lane() == 0) t.store_shared(alive_word(t, s), alive);
+      this->advance(t, a);
+    }
+    t.commit_copies();
+  }
+
   /// A slab within one page: rows at one stride.
+  template <bool AllAlive>
   FOLIO_DEVICE void copy_run(Thread& t, const AttendCall& a, uint32_t to, uint32_t alive) {
     const int unit = t.lane() % lanes_of_row, first = t.lane() / lanes_of_row;
     const int64_t slot = int64_t{this->slot_} + first;
@@ -77,13 +86,13 @@ class CopyLoader : public SlabCursor<Config, Thread> {
     for (int plane = 0; plane < 2; ++plane) {
       const PagedKVView& view = plane == 0 ? a.args.key : a.args.value;
       const auto* from = static_cast<const std::byte*>(view.data) + unit * 16;
-      if (alive != 0)
+      if (AllAlive || alive != 0)
         from += folio::detail::row_offset_bytes(view, this->entry_, slot, this->head_);
       FOLIO_UNROLL
       for (int pass = 0; pass < Config::slab_keys / rows_at_once; ++pass) {
         const int r = pass * rows_at_once + first;
         t.copy_async(to + plane * Config::plane_bytes + tile_offset(r, unit), from,
-                     (alive >> r & 1u) != 0);
+                     AllAlive || (alive >> r & 1u) != 0);
         from += view.slot_stride_bytes * rows_at_once;
       }
     }
@@ -114,8 +123,6 @@ class CopyLoader : public SlabCursor<Config, Thread> {
   }
 
   uint32_t ring_;
-  uint32_t alive_;
-  int free_ = 0;
   int ready_ = Config::stages - 1;
 };
 

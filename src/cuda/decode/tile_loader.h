@@ -26,8 +26,6 @@ class TileLoader : public SlabCursor<Config, Thread> {
         tiles_(a),
         ring_(t.shared_base() +
               static_cast<uint32_t>(t.warp() * (Config::stages * Config::slab_bytes))),
-        alive_(t.shared_base() + Config::alive_at +
-               static_cast<uint32_t>(t.warp() * (Config::stages * 4))),
         barriers_(t.shared_base() + Config::barriers_at +
                   static_cast<uint32_t>(t.warp() * (Config::stages * 8))) {
     if (t.lane() == 0) {
@@ -35,24 +33,12 @@ class TileLoader : public SlabCursor<Config, Thread> {
       t.fence_barriers();
     }
     t.sync_warp();
-    for (int s = 0; s + 1 < Config::stages; ++s) fetch(t, a.call);
+    for (int s = 0; s + 1 < Config::stages; ++s) fetch_into(t, a.call, s);
   }
 
   /// As CopyLoader's, and the following: one interface.
   FOLIO_DEVICE void fetch(Thread& t, const AttendCall& a) {
-    if (!this->is_done()) {
-      const uint32_t alive = this->find_alive(t, a);
-      if (t.lane() == 0) {
-        t.store_shared(alive_ + static_cast<uint32_t>(free_) * 4, alive);
-        t.arrive_expecting(barrier(free_), Config::slab_bytes);
-      }
-      if (Cursor::is_aligned(a))
-        copy_slab(t, alive);
-      else
-        copy_pages(t, a, alive);
-      this->advance(t, a);
-    }
-    free_ = next(free_);
+    fetch_into(t, a, ready_ == 0 ? Config::stages - 1 : ready_ - 1);
   }
   FOLIO_DEVICE void wait(Thread& t) {
     ready_ = next(ready_);
@@ -62,9 +48,9 @@ class TileLoader : public SlabCursor<Config, Thread> {
   }
   [[nodiscard]] FOLIO_DEVICE uint32_t slab() const { return stage(ready_); }
   [[nodiscard]] FOLIO_DEVICE uint32_t alive(Thread& t) const {
-    return t.template load_shared<uint32_t>(alive_ + static_cast<uint32_t>(ready_) * 4);
+    return t.template load_shared<uint32_t>(alive_word(t, ready_));
   }
-  [[nodiscard]] FOLIO_DEVICE uint32_t free_stage() const { return stage(free_); }
+  [[nodiscard]] FOLIO_DEVICE uint32_t free_stage() const { return stage(ready_); }
 
  private:
   static constexpr int chunks = Config::head_size / 64;
@@ -76,21 +62,40 @@ class TileLoader : public SlabCursor<Config, Thread> {
   [[nodiscard]] FOLIO_DEVICE uint32_t barrier(int s) const {
     return barriers_ + static_cast<uint32_t>(s) * 8;
   }
+  [[nodiscard]] FOLIO_DEVICE static uint32_t alive_word(Thread& t, int s) {
+    return t.shared_base() + Config::alive_at +
+           static_cast<uint32_t>(t.warp() * Config::stages + s) * 4;
+  }
   [[nodiscard]] FOLIO_DEVICE static int next(int s) { return s + 1 < Config::stages ? s + 1 : 0; }
+
+  FOLIO_DEVICE void fetch_into(Thread& t, const AttendCall& a, int s) {
+    if (!this->is_done()) {
+      const uint32_t alive = this->find_alive(t, a);
+      if (t.lane() == 0) {
+        t.store_shared(alive_word(t, s), alive);
+        t.arrive_expecting(barrier(s), Config::slab_bytes);
+      }
+      if (Cursor::is_aligned(a))
+        copy_slab(t, alive, s);
+      else
+        copy_pages(t, a, alive, s);
+      this->advance(t, a);
+    }
+  }
 
   FOLIO_DEVICE static tma::Coordinates<5> place(uint32_t slot, int chunk, int32_t head,
                                                 uint32_t page) {
     return {{0, static_cast<int32_t>(slot), chunk, head, static_cast<int32_t>(page)}};
   }
 
-  FOLIO_DEVICE void copy_slab(Thread& t, uint32_t alive) {
+  FOLIO_DEVICE void copy_slab(Thread& t, uint32_t alive, int s) {
     if (t.lane() != 0) return;
     const auto at = place(this->slot_, 0, this->head_, alive == 0 ? ~0u : this->entry_);
-    t.template copy_tile<5>(tiles_.key, at, free_stage(), barrier(free_));
-    t.template copy_tile<5>(tiles_.value, at, free_stage() + Config::plane_bytes, barrier(free_));
+    t.template copy_tile<5>(tiles_.key, at, stage(s), barrier(s));
+    t.template copy_tile<5>(tiles_.value, at, stage(s) + Config::plane_bytes, barrier(s));
   }
   /// Lanes issue their boxes one after the other: slow below 8 keys a page.
-  FOLIO_DEVICE void copy_pages(Thread& t, const AttendCall& a, uint32_t alive) {
+  FOLIO_DEVICE void copy_pages(Thread& t, const AttendCall& a, uint32_t alive, int s) {
     const int rows = a.args.key.page_size;
     const int boxes = Config::slab_keys / rows * chunks * 2;
     for (int first = 0; first < boxes; first += 32) {
@@ -101,18 +106,16 @@ class TileLoader : public SlabCursor<Config, Thread> {
       const bool is_live = (alive >> r & ((1u << rows) - 1)) != 0;
       t.template copy_tile<5>(plane == 0 ? tiles_.key : tiles_.value,
                               place(0, chunk, this->head_, is_live ? page : ~0u),
-                              free_stage() + static_cast<uint32_t>(plane * Config::plane_bytes) +
+                              stage(s) + static_cast<uint32_t>(plane * Config::plane_bytes) +
                                   static_cast<uint32_t>(chunk) * chunk_bytes +
                                   static_cast<uint32_t>(r) * 128,
-                              barrier(free_));
+                              barrier(s));
     }
   }
 
   const AttendTileCall& tiles_;
   uint32_t ring_;
-  uint32_t alive_;
   uint32_t barriers_;
-  int free_ = 0;
   int ready_ = Config::stages - 1;
   uint32_t parity_ = 0;
 };

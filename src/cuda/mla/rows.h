@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "cpu/skeleton/units.h"
 #include "cuda/attention/fold.h"
 #include "cuda/attention/live_tiles.h"
 #include "cuda/attention/output_row.h"

@@ -9,9 +9,9 @@
 
 namespace folio::cuda {
 
-template <int N>
+template <int N, class T = int64_t>
 struct Sums {
-  int64_t x[N] = {};
+  T x[N] = {};
 };
 
 /// Scans of a block of `Threads` threads; all of them call every member.
@@ -27,24 +27,23 @@ class BlockScan {
   FOLIO_DEVICE explicit BlockScan(uint32_t at) : at_(at) {}
 
   /// What the threads before this one bring. `total` gets what all bring.
-  template <int N, class Thread>
-  FOLIO_DEVICE Sums<N> before(Thread& t, const Sums<N>& mine, Sums<N>& total) {
+  template <int N, class T, class Thread>
+  FOLIO_DEVICE Sums<N, T> before(Thread& t, const Sums<N, T>& mine, Sums<N, T>& total) {
     static_assert(N <= values_max);
     const int lane = t.thread() % 32, warp = t.thread() / 32;
-    Sums<N> result;
+    Sums<N, T> result;
     t.sync_block();  // the last scan's words are read
     FOLIO_UNROLL
     for (int i = 0; i < N; ++i) {
-      const int64_t up_to = up_to_lane(t, mine.x[i], lane);
+      const T up_to = up_to_lane(t, mine.x[i], lane);
       result.x[i] = up_to - mine.x[i];
       if (lane == 31) t.store_shared(word(warp, i), up_to);
     }
     t.sync_block();
     FOLIO_UNROLL
     for (int i = 0; i < N; ++i) {
-      const int64_t of_warp =
-          lane < warps ? t.template load_shared<int64_t>(word(lane, i)) : int64_t{0};
-      const int64_t up_to = up_to_lane(t, of_warp, lane);
+      const T of_warp = lane < warps ? t.template load_shared<T>(word(lane, i)) : T{0};
+      const T up_to = up_to_lane(t, of_warp, lane);
       total.x[i] = shuffled(t, up_to, 31);
       result.x[i] += shuffled(t, up_to - of_warp, warp);
     }
@@ -75,10 +74,14 @@ class BlockScan {
     return static_cast<int64_t>(low | high << 32);
   }
   template <class Thread>
-  static FOLIO_DEVICE int64_t up_to_lane(Thread& t, int64_t value, int lane) {
+  static FOLIO_DEVICE int32_t shuffled(Thread& t, int32_t value, int from) {
+    return static_cast<int32_t>(t.shuffle(static_cast<uint32_t>(value), from));
+  }
+  template <class T, class Thread>
+  static FOLIO_DEVICE T up_to_lane(Thread& t, T value, int lane) {
     FOLIO_UNROLL
     for (int step = 1; step < 32; step *= 2) {
-      const int64_t other = shuffled(t, value, lane < step ? lane : lane - step);
+      const T other = shuffled(t, value, lane < step ? lane : lane - step);
       if (lane >= step) value += other;
     }
     return value;

@@ -39,11 +39,56 @@ struct PlanCall {
   void* plan = nullptr;  ///< layout.plan_bytes, aligned to 64
 };
 
-template <int Threads>
+/// Ascending numbers that threads of one block write, each its own, and then search: the first
+/// `Kept` in shared memory, or a search would wait for L2 at every step.
+template <int Kept>
+class SearchedNumbers {
+ public:
+  static constexpr int shared_bytes = Kept * 4;
+
+  FOLIO_DEVICE SearchedNumbers(uint32_t at, int32_t* all) : at_(at), all_(all) {}
+
+  template <class Thread>
+  FOLIO_DEVICE void store(Thread& t, int32_t index, int32_t value) const {
+    if (index < Kept)
+      t.store_shared(at_ + static_cast<uint32_t>(index) * 4, value);
+    else
+      t.store(all_ + index, value);
+  }
+  template <class Thread>
+  [[nodiscard]] FOLIO_DEVICE int32_t at(Thread& t, int32_t index) const {
+    return index < Kept ? t.template load_shared<int32_t>(at_ + static_cast<uint32_t>(index) * 4)
+                        : t.load(all_ + index);
+  }
+  /// The largest index in [0, count) whose number is at most `value`, as that of index 0 is.
+  template <class Thread>
+  [[nodiscard]] FOLIO_DEVICE int32_t last_at_most(Thread& t, int32_t count, int32_t value) const {
+    int32_t low = 0, high = count;
+    while (high - low > 1) {
+      const int32_t middle = low + (high - low) / 2;
+      if (at(t, middle) <= value)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
+
+ private:
+  uint32_t at_;
+  int32_t* all_;
+};
+
+/// `KeptStarts` and `KeptTasks`: of how many sequences and units searches stay in shared memory.
+template <int Threads, int KeptStarts = 1024, int KeptTasks = 8192>
 class PlanKernel {
+  using Starts = SearchedNumbers<KeptStarts>;
+  using FirstTasks = SearchedNumbers<KeptTasks>;
+
  public:
   static constexpr int threads = Threads;
-  static constexpr int shared_bytes = BlockScan<Threads>::shared_bytes + Threads * 4;
+  static constexpr int shared_bytes = BlockScan<Threads>::shared_bytes + Threads * 4 +
+                                      2 * Starts::shared_bytes + FirstTasks::shared_bytes;
   static constexpr int blocks_per_processor = 1;
   using Args = PlanCall;
 
@@ -87,8 +132,7 @@ class PlanKernel {
       FOLIO_UNROLL
       for (int list = 0; list < 2; ++list) {
         if (b <= a_.batch.size)
-          t.store(a_.layout.tile_starts(a_.plan, list) + b,
-                  static_cast<int32_t>(so_far.x[list] + before.x[list]));
+          starts(list).store(t, b, static_cast<int32_t>(so_far.x[list] + before.x[list]));
         so_far.x[list] += total.x[list];
       }
     }
@@ -134,27 +178,15 @@ class PlanKernel {
     write_tasks(t, list);
   }
 
-  /// The last sequence whose first tile is at most `tile`.
-  template <class Thread>
-  FOLIO_DEVICE int32_t sequence_of_tile(Thread& t, int list, int32_t tile) const {
-    return last_at_most(a_.batch.size, tile, [&](int32_t b) {
-      return t.load(a_.layout.tile_starts(a_.plan, list) + b);
-    });
+  /// The number of each sequence's first tile.
+  [[nodiscard]] FOLIO_DEVICE Starts starts(int list) const {
+    return Starts(neighbours_at_ + Threads * 4 + static_cast<uint32_t>(list) * Starts::shared_bytes,
+                  a_.layout.tile_starts(a_.plan, list));
   }
-
-  /// The largest index in [0, count) whose value is at most `value`; values ascend, the first is
-  /// at most `value`.
-  template <class At>
-  FOLIO_DEVICE static int32_t last_at_most(int32_t count, int32_t value, At at) {
-    int32_t low = 0, high = count;
-    while (high - low > 1) {
-      const int32_t middle = low + (high - low) / 2;
-      if (at(middle) <= value)
-        low = middle;
-      else
-        high = middle;
-    }
-    return low;
+  /// The number of each unit's first task.
+  [[nodiscard]] FOLIO_DEVICE FirstTasks first_tasks(int list) const {
+    return FirstTasks(neighbours_at_ + Threads * 4 + 2 * Starts::shared_bytes,
+                      a_.layout.first_tasks(a_.plan, list));
   }
 
   /// Every tile's spans, the cost of what lies before it, and what a block is to do.
@@ -169,10 +201,10 @@ class PlanKernel {
       DeviceTile tile;
       Sums<1> cost, total;
       if (i < tiles_[list]) {
-        tile.sequence = sequence_of_tile(t, list, i);
+        tile.sequence = starts(list).last_at_most(t, a_.batch.size, i);
         const Sequence s = sequence_of(plan_.batch, tile.sequence);
         const int32_t rows = s.new_tokens * group_;
-        const int32_t before = t.load(a_.layout.tile_starts(a_.plan, list) + tile.sequence);
+        const int32_t before = starts(list).at(t, tile.sequence);
         tile.row_begin = (i - before) * geometry.rows;
         tile.row_end =
             rows - tile.row_begin < geometry.rows ? rows : tile.row_begin + geometry.rows;
@@ -192,7 +224,6 @@ class PlanKernel {
     const int64_t least = (most_spans + tasks_of_split_max - 2) / (tasks_of_split_max - 1);
     if (range_ < least) range_ = least;
     if (range_ < 1) range_ = 1;
-    t.sync_block();
   }
 
   /// Where a unit lies in the cost of all: its spans come last.
@@ -206,10 +237,16 @@ class PlanKernel {
     Extent e;
     e.spans = tile.spans.count();
     e.first_span = tile.cost_before + int64_t{head} * (overhead_ + e.spans) + overhead_;
-    e.first_block = static_cast<int32_t>((e.first_span - (e.spans == 0 ? 1 : 0)) / range_);
-    e.last_block =
-        e.spans == 0 ? e.first_block : static_cast<int32_t>((e.first_span + e.spans - 1) / range_);
+    e.first_block = block_of(e.first_span - (e.spans == 0 ? 1 : 0));
+    e.last_block = e.spans == 0 ? e.first_block : block_of(e.first_span + e.spans - 1);
     return e;
+  }
+
+  /// Whose range the cost `at` lies in. Divides words of 32 bits where they hold all.
+  [[nodiscard]] FOLIO_DEVICE int32_t block_of(int64_t at) const {
+    if (at <= UINT32_MAX && range_ <= UINT32_MAX)
+      return static_cast<int32_t>(static_cast<uint32_t>(at) / static_cast<uint32_t>(range_));
+    return static_cast<int32_t>(at / range_);
   }
 
   /// Which units are split, and the numbers of their tasks and partials.
@@ -217,11 +254,11 @@ class PlanKernel {
   FOLIO_DEVICE void cut_units(Thread& t, int list) {
     const ListLayout& bounds = a_.layout.lists[list];
     const int32_t units = tiles_[list] * heads_;
-    Sums<3> so_far;  // tasks, splits, partials
+    Sums<3, int32_t> so_far;  // tasks, splits, partials
     int64_t wanted_before = 0;
     for (int32_t first = 0; first < units; first += Threads) {
       const int32_t u = first + t.thread();
-      Sums<3> mine, total;
+      Sums<3, int32_t> mine, total;
       DeviceUnit unit;
       if (u < units) {
         const DeviceTile tile = t.load(a_.layout.tiles(a_.plan, list) + u / heads_);
@@ -239,24 +276,24 @@ class PlanKernel {
       }
       mine.x[1] = mine.x[0] > 1 ? 1 : 0;
       if (mine.x[1] == 0) mine.x[2] = 0;
-      const Sums<3> before = scan_.before(t, mine, total);
+      const Sums<3, int32_t> before = scan_.before(t, mine, total);
       if (u < units) {
-        unit.first_task = static_cast<int32_t>(so_far.x[0] + before.x[0]);
-        unit.first_partial = static_cast<int32_t>(so_far.x[2] + before.x[2]);
+        unit.first_task = so_far.x[0] + before.x[0];
+        unit.first_partial = so_far.x[2] + before.x[2];
         if (mine.x[1] != 0) {
-          unit.split = bounds.first_split + static_cast<int32_t>(so_far.x[1] + before.x[1]);
+          unit.split = bounds.first_split + so_far.x[1] + before.x[1];
           t.store(a_.layout.splits(a_.plan) + unit.split,
-                  DeviceSplit{static_cast<int32_t>(mine.x[0]), unit.first_partial,
-                              static_cast<int32_t>(mine.x[2]), 0});
+                  DeviceSplit{mine.x[0], unit.first_partial, mine.x[2], 0});
         }
         t.store(a_.layout.units(a_.plan, list) + u, unit);
+        first_tasks(list).store(t, u, unit.first_task);
       }
       FOLIO_UNROLL
       for (int i = 0; i < 3; ++i) so_far.x[i] += total.x[i];
     }
-    plan_.num_tasks[list] = static_cast<int32_t>(so_far.x[0]);
-    plan_.num_splits[list] = static_cast<int32_t>(so_far.x[1]);
-    plan_.num_partials[list] = static_cast<int32_t>(so_far.x[2]);
+    plan_.num_tasks[list] = so_far.x[0];
+    plan_.num_splits[list] = so_far.x[1];
+    plan_.num_partials[list] = so_far.x[2];
     t.sync_block();
   }
 
@@ -295,8 +332,7 @@ class PlanKernel {
   template <class Thread>
   FOLIO_DEVICE int32_t find_task(Thread& t, int list, int32_t i, DeviceTask& task) const {
     const DeviceUnit* const units = a_.layout.units(a_.plan, list);
-    const int32_t u = last_at_most(tiles_[list] * heads_, i,
-                                   [&](int32_t at) { return t.load(&units[at].first_task); });
+    const int32_t u = first_tasks(list).last_at_most(t, tiles_[list] * heads_, i);
     const DeviceUnit unit = t.load(units + u);
     const DeviceTile tile = t.load(a_.layout.tiles(a_.plan, list) + u / heads_);
     const Extent e = extent_of(tile, u % heads_);

@@ -3,10 +3,13 @@
 /// problem, limits and kernels alone, so that both are bounded when a model is loaded.
 ///
 /// plan memory   [DevicePlan][query_offsets][context_lengths][query_positions][key_positions]
-///               [tile starts of both lists][of each list: block_tasks, tasks, tiles, units][splits]
+///               [tile starts of both lists][of each list: block_tasks, tasks, tiles, units, their
+///               first tasks][splits]
 /// workspace     [arrivals][rows of partials][partials]
 ///
-/// Arrays begin at multiples of 64 bytes. Tile starts, tiles and units are the plan kernel's own.
+/// Arrays begin at multiples of 64 bytes. Tile starts, tiles, units and their first tasks are the
+/// plan kernel's own.
+///
 /// Splits of the list of many rows follow those of few rows, at a fixed number. The lists' kernels
 /// run one after the other, so that both number their partials from 0 in the same memory.
 #pragma once
@@ -63,6 +66,7 @@ struct ListLayout {
   int64_t tasks_at = 0;
   int64_t tiles_at = 0;
   int64_t units_at = 0;
+  int64_t first_tasks_at = 0;
 };
 
 namespace detail {
@@ -125,6 +129,9 @@ struct DevicePlanLayout {
   }
   FOLIO_HOST_DEVICE DeviceTile* tiles(void* base, int list) const {
     return detail::array_at<DeviceTile>(base, lists[list].tiles_at);
+  }
+  FOLIO_HOST_DEVICE int32_t* first_tasks(void* base, int list) const {
+    return detail::array_at<int32_t>(base, lists[list].first_tasks_at);
   }
   FOLIO_HOST_DEVICE DeviceUnit* units(void* base, int list) const {
     return detail::array_at<DeviceUnit>(base, lists[list].units_at);
@@ -213,6 +220,7 @@ inline ListLayout list_bounds(const AttentionProblem& problem, const AttentionLi
     list.tasks_at = take(plan, list.tasks, sizeof(DeviceTask));
     list.tiles_at = take(plan, list.tiles, sizeof(DeviceTile));
     list.units_at = take(plan, list.units, sizeof(DeviceUnit));
+    list.first_tasks_at = take(plan, list.units, sizeof(int32_t));
     rows = std::max(rows, CheckedSize(list.partials) * geometries[i]->rows);
     layout.geometries[i] = *geometries[i];
     layout.lists[i] = list;

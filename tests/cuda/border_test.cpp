@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/cuda/border_test.cpp: what create, plan_async, prepare_async and attend_async refuse
+/// before anything is launched; two streams at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "cuda/emulated_device.h"
+#include "folio/attention/attend.h"
+#include "support/attention_case.h"
+#include "support/guarded_memory.h"
+#include "support/run_case.h"
+
+namespace folio::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Device gpu = EmulatedDevice::device();
+
+CaseOptions options_of(std::vector<SequenceShape> sequences) {
+  CaseOptions options;
+  options.sequences = std::move(sequences);
+  options.q_dtype = options.key_dtype = options.value_dtype = DType::bf16;
+  options.parallelism = 3;
+  options.unassigned = 0.1;
+  return options;
+}
+
+/// A case, and an Attention of it on the device with its memories. The case's memory counts as the
+/// device's.
+struct DeviceCase {
+  explicit DeviceCase(CaseOptions options, AttentionLimits limits = {})
+      : c(std::move(options)),
+        attention(
+            Attention::create(c.problem(), limits.tokens == 1 ? c.limits() : limits, gpu).value()),
+        plan_memory(attention.plan_bytes(), 64),
+        workspace(attention.workspace_bytes(), 64) {
+    c.set_precision({.weights = DType::bf16});
+    c.poison_output();
+  }
+
+  Status attend_on(Stream stream) {
+    const Result<AttentionPlan> plan = plan_async(attention, c.batch(), plan_memory.span(), stream);
+    if (!plan) return plan.error();
+    if (Status s = prepare_async(attention, workspace.span(), stream); !s.is_ok()) return s;
+    return attend_async(attention, *plan, c.args(), workspace.span(), stream);
+  }
+
+  AttentionCase c;
+  Attention attention;
+  GuardedMemory plan_memory;
+  GuardedMemory workspace;
+};
+
+struct Border : ::testing::Test {
+  explicit Border(const EmulatedOptions& options = {.any_memory = true})
+      : device(options, emulated_kernels()) {}
+  EmulatedDevice device;
+};
+struct LateBorder : Border {
+  LateBorder() : Border({.order = WorkOrder::late, .seed = 5, .any_memory = true}) {}
+};
+
+std::string refusal(const Status& status, Errc code) {
+  EXPECT_EQ(status.code(), code) << status.message();
+  return std::string(status.message());
+}
+
+TEST_F(LateBorder, keeps_two_streams_apart) {
+  DeviceCase one(options_of({{1, 70}, {1, 20}})), other(options_of({{3, 50}, {18, 60}}));
+  const Stream first = device.make_stream(), second = device.make_stream();
+  ASSERT_TRUE(one.attend_on(first).is_ok());
+  ASSERT_TRUE(other.attend_on(second).is_ok());
+  device.synchronise(first);
+  device.synchronise(second);
+  for (DeviceCase* const run : {&one, &other}) {
+    EXPECT_TRUE(matches_reference(run->c));
+    EXPECT_TRUE(run->plan_memory.slack_untouched());
+    EXPECT_TRUE(run->workspace.slack_untouched());
+  }
+}
+
+TEST_F(Border, memory_is_checked_before_anything_is_launched) {
+  DeviceCase run(options_of({{1, 40}}));
+  const MemorySpan plan_memory = run.plan_memory.span(), workspace = run.workspace.span();
+  const auto bytes = [](const MemorySpan& memory) { return static_cast<std::byte*>(memory.data); };
+  const AttentionPlan plan =
+      plan_async(run.attention, run.c.batch(), plan_memory, Stream()).value();
+  device.forget_calls();
+  for (const MemorySpan& broken :
+       {MemorySpan{nullptr, plan_memory.bytes}, MemorySpan{plan_memory.data, plan_memory.bytes - 1},
+        MemorySpan{bytes(plan_memory) + 4, plan_memory.bytes}, MemorySpan{plan_memory.data, -1}})
+    EXPECT_THAT(refusal(plan_async(run.attention, run.c.batch(), broken, Stream()).error(),
+                        Errc::invalid_argument),
+                HasSubstr("plan_async: plan_memory"));
+  for (const MemorySpan& broken :
+       {MemorySpan{nullptr, workspace.bytes}, MemorySpan{workspace.data, workspace.bytes - 1},
+        MemorySpan{bytes(workspace) + 4, workspace.bytes}}) {
+    EXPECT_THAT(refusal(prepare_async(run.attention, broken, Stream()), Errc::invalid_argument),
+                HasSubstr("prepare_async: workspace"));
+    EXPECT_THAT(refusal(attend_async(run.attention, plan, run.c.args(), broken, Stream()),
+                        Errc::invalid_argument),
+                HasSubstr("attend_async: workspace"));
+  }
+  EXPECT_EQ(device.calls("cuLaunchKernel"), 0);
+}
+
+struct BrokenBatch {
+  const char* words;
+  void (*break_it)(Batch& batch);
+};
+
+TEST_F(Border, what_the_host_knows_of_a_batch_is_checked) {
+  DeviceCase run(options_of({{1, 40}}));
+  const BrokenBatch rows[] = {
+      {"batch.size is -1", [](Batch& b) { b.size = -1; }},
+      {"batch.size is 2147483647", [](Batch& b) { b.size = INT32_MAX; }},
+      {"batch.query_offsets is null", [](Batch& b) { b.query_offsets = nullptr; }},
+      {"batch.context_lengths is null", [](Batch& b) { b.context_lengths = nullptr; }},
+      {"batch.table.entries is null", [](Batch& b) { b.table.entries = nullptr; }},
+      {"batch.visible_begin is given", [](Batch& b) { b.visible_begin = b.context_lengths; }},
+      {"batch.tree is given",
+       [](Batch& b) { b.tree = reinterpret_cast<const uint64_t*>(b.table.entries); }},
+      {"batch.selected is given", [](Batch& b) { b.selected = b.context_lengths; }}};
+  device.forget_calls();
+  for (const BrokenBatch& row : rows) {
+    Batch batch = run.c.batch();
+    row.break_it(batch);
+    EXPECT_THAT(refusal(plan_async(run.attention, batch, run.plan_memory.span(), Stream()).error(),
+                        Errc::invalid_argument),
+                HasSubstr(std::string("plan_async: ") + row.words));
+  }
+  EXPECT_EQ(device.calls("cuLaunchKernel"), 0);
+}
+
+struct BrokenCall {
+  const char* words;
+  std::function<void(AttentionPlan& plan, AttentionArgs& args)> break_it;
+};
+
+TEST_F(Border, plans_and_arguments_are_checked_before_anything_is_launched) {
+  DeviceCase run(options_of({{1, 40}, {2, 30}}));
+  const AttentionPlan plan =
+      plan_async(run.attention, run.c.batch(), run.plan_memory.span(), Stream()).value();
+  const auto shift = [](auto& tensor, int64_t n) {
+    tensor.data =
+        static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(tensor.data))) + n;
+  };
+  const BrokenCall rows[] = {
+      {"plan is empty", [](auto& p, auto&) { p = {}; }},
+      {"plan.num_tasks is", [](auto& p, auto&) { ++p.num_tasks; }},
+      {"plan.tokens is", [](auto& p, auto&) { p.tokens = -1; }},
+      {"plan.batch is", [](auto& p, auto&) { p.batch = INT32_MAX; }},
+      {"q has -1 tokens", [](auto&, auto& a) { a.q.extent[0] = -1; }},
+      {"q has 9 tokens", [](auto&, auto& a) { a.q.extent[0] = 9; }},
+      {"q has data or strides", [&](auto&, auto& a) { shift(a.q, 2); }},
+      {"out has data or strides", [](auto&, auto& a) { a.out.stride_bytes[0] += 4; }},
+      {"out", [](auto&, auto& a) { --a.out.extent[0]; }},
+      {"q is null", [](auto&, auto& a) { a.q.data = nullptr; }},
+      {"key.data is null", [](auto&, auto& a) { a.key.data = nullptr; }},
+      {"key", [](auto&, auto& a) { a.key.slot_stride_bytes += 2; }},
+      {"value.num_pages is", [](auto&, auto& a) { ++a.value.num_pages; }},
+      {"sink_logits is given", [](auto&, auto& a) { a.sink_logits = a.lse; }},
+      {"alibi_slopes is given", [](auto&, auto& a) { a.alibi_slopes = a.lse; }}};
+  const std::vector<std::byte> before = run.c.output_bits();
+  device.forget_calls();
+  for (const BrokenCall& row : rows) {
+    AttentionPlan broken = plan;
+    AttentionArgs args = run.c.args();
+    row.break_it(broken, args);
+    EXPECT_THAT(refusal(attend_async(run.attention, broken, args, run.workspace.span(), Stream()),
+                        Errc::invalid_argument),
+                HasSubstr(std::string("attend_async: ") + row.words));
+  }
+  EXPECT_EQ(device.calls("cuLaunchKernel"), 0);
+  EXPECT_EQ(run.c.output_bits(), before);
+}
+
+TEST_F(Border, calls_of_the_host_refuse_an_attention_of_a_device) {
+  DeviceCase run(options_of({{1, 40}}));
+  const AttentionPlan made =
+      plan_async(run.attention, run.c.batch(), run.plan_memory.span(), Stream()).value();
+  const MemorySpan workspace = run.workspace.span();
+  const char* const words = "attention is of a CUDA device, expected plan_async";
+  EXPECT_THAT(refusal(plan(run.attention, run.c.batch(), run.plan_memory.span()).error(),
+                      Errc::unsupported),
+              HasSubstr(words));
+  EXPECT_THAT(refusal(prepare(run.attention, made, run.c.args(), workspace), Errc::unsupported),
+              HasSubstr(words));
+  EXPECT_THAT(refusal(attend(run.attention, made, run.c.args(), workspace, serial_executor()),
+                      Errc::unsupported),
+              HasSubstr(words));
+  EXPECT_THAT(
+      refusal(attend_task(run.attention, made, run.c.args(), workspace, 0), Errc::unsupported),
+      HasSubstr(words));
+}
+
+TEST_F(Border, create_selects_among_the_devices_kernels_alone) {
+  AttentionCase c(options_of({{1, 40}}));
+  const Attention attention = Attention::create(c.problem(), c.limits(), gpu).value();
+  EXPECT_EQ(attention.kernel(), "attention_cuda_decode_bf16");
+  EXPECT_EQ(attention.device(), gpu);
+  EXPECT_THAT(
+      refusal(Attention::create(c.problem(), c.limits(), gpu, "attention_paged_any_x86_64").error(),
+              Errc::unsupported),
+      HasSubstr("the kernel runs on the CPU, this is another device"));
+  EXPECT_THAT(
+      refusal(Attention::create(c.problem(), c.limits(), {}, "attention_cuda_decode_bf16").error(),
+              Errc::unsupported),
+      HasSubstr("the kernel runs on CUDA devices"));
+  AttentionProblem f32 = c.problem();
+  f32.q_dtype = DType::f32;
+  EXPECT_NE(refuse(f32, gpu), nullptr);
+  EXPECT_EQ(refuse(c.problem(), gpu), nullptr);
+  for (const int32_t index : {-1, 1, INT32_MAX})
+    EXPECT_EQ(
+        Attention::create(c.problem(), c.limits(), {Device::Kind::cuda, index}).error().code(),
+        Errc::device)
+        << index;
+}
+
+TEST_F(Border, limits_of_zero_parallelism_take_every_multiprocessor) {
+  AttentionCase c(options_of({{1, 40}}));
+  AttentionLimits limits = c.limits();
+  limits.parallelism = 0;
+  EXPECT_EQ(Attention::create(c.problem(), limits, gpu)->limits().parallelism, 4);
+}
+
+TEST_F(Border, limits_that_no_memory_holds_are_refused) {
+  AttentionCase c(options_of({{1, 40}}));
+  AttentionProblem problem = c.problem();
+  EXPECT_EQ(Attention::create(problem,
+                              {INT32_MAX - 1, INT32_MAX / problem.q_heads, INT32_MAX, 16384}, gpu)
+                .error()
+                .code(),
+            Errc::invalid_argument);
+}
+
+}  // namespace
+}  // namespace folio::test
