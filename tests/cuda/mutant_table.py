@@ -19,7 +19,8 @@ PROGRAMS = {  # cheap ones first: they run first
     "decode": {"sources": ["tests/cuda/decode_kernel_test.cpp"], "links": True},
     "prefill": {"sources": ["tests/cuda/prefill_kernel_test.cpp", "tests/cuda/prefill_bits_test.cpp", "tests/cuda/prefill_case.cpp"],
                 "links": True, "filter": "-Prefill.every_pair*:Prefill.every_instance*"},
-    "append": {"sources": ["tests/cuda/append_kernel_test.cpp", "src/cuda/append/kernels.cpp"], "links": True},
+    "append": {"sources": ["tests/cuda/append_kernel_test.cpp"], "links": True},
+    "copy": {"sources": ["tests/cuda/copy_kernel_test.cpp"], "links": True},
     "mla": {"sources": ["tests/cuda/mla_kernel_test.cpp"], "links": True},
     "caches": {"sources": ["tests/cache/static_scales_test.cpp", "tests/cache/paged_kv_cache_test.cpp", "src/cache/static_checks.cpp",
                            "src/cache/check_alignment.cpp", *TEST]},
@@ -30,6 +31,8 @@ PLAN = "src/cuda/plan/plan_kernel.h"
 SCAN = "src/cuda/plan/block_scan.h"
 DECODE = "src/cuda/decode/"
 PREFILL = "src/cuda/prefill/"
+APPEND = "src/cuda/append/"
+COPY = "src/cuda/copy/"
 FOLD = "src/cuda/attention/fold.h"
 OUTPUT = "src/cuda/attention/output_row.h"
 
@@ -212,15 +215,42 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("prefill: neighbours keep their own columns", "prefill", PREFILL + "output.h", "t.shuffle_xor(is_odd ? even_block : odd_block, 1)", "(is_odd ? even_block : odd_block)"),
     ("prefill: partials of another row", "prefill", PREFILL + "output.h", "return int64_t{partial} * Config::rows + row;", "return int64_t{partial} * Config::rows + row / 2;"),
     # ---- append
-    ("append: scales rounded to nearest", "append", "src/cuda/append/granule_scale.h", "if (!(t.fma(nearest, qmax, -x) < 0.0f)) return nearest;", "return nearest;"),
-    ("append: NaN decides a scale", "append", "src/cuda/append/granule_scale.h", "return bits < 0x7f800000u ? bits : 0u;", "return bits;"),
+    ("append: squares are fused", "append", APPEND + "append_units.h", "sum = sum + x * x;", "sum = t_.fma(x, x, sum);"),
+    ("append: chains are folded from the nearest on", "append", APPEND + "append_units.h", "t_.shuffle_xor(sum, mask)",
+     "t_.shuffle_xor(sum, 8 / mask)"),
+    ("append: the pair's first half turns the other way", "append", APPEND + "append_units.h", "is_first ? sine ^ 0x80000000u : sine",
+     "is_first ? sine : sine ^ 0x80000000u"),
+    ("append: partners are not normalised", "append", APPEND + "append_units.h",
+     "if (has_partner) normalise(partner, factor, partner_of(dim));", ""),
+    ("append: infinities count in scales", "append", APPEND + "granule_scale.h", "bits < 0x7f800000u ? bits : 0u", "bits"),
+    ("append: scales are rounded to nearest", "append", APPEND + "granule_scale.h", "if (!(t.fma(nearest, qmax, -x) < 0.0f)) return nearest;",
+     "return nearest;"),
+    ("append: quotients are not corrected", "append", APPEND + "granule_scale.h", "return quotient == quotient ? quotient : first;",
+     "return first;"),
+    ("append: quotients keep the NaN of infinities", "append", APPEND + "granule_scale.h",
+     "return quotient == quotient ? quotient : first;", "return quotient;"),
+    ("append: small scales as they are", "append", APPEND + "granule_scale.h", "magnitude < 0x1p-80f ? 0x1p100f", "magnitude < 0x1p-80f ? 1.0f"),
+    ("append: a granule is a thread's", "append", APPEND + "append_units.h", "is_whole_head() ? Lanes : granule_ / unit_size", "1"),
+    ("append: heads that share a scale take their own", "append", APPEND + "append_units.h", "mask < lanes : shares", "mask < lanes : false"),
+    ("append: slots out of range are written", "append", APPEND + "token_place.h", "slot_ >= 0 && slot_ < call_.num_slots", "slot_ >= 0"),
+    ("append: the table's row of the batch's first sequence", "append", APPEND + "token_place.h", "sequence_ * table.row_stride", "0 * table.row_stride"),
+    ("append: positions out of range are read", "append", APPEND + "token_place.h", "position < 0 || position >= rope.rows", "position < 0"),
     ("append: quotients without correction", "append", "src/cuda/append/granule_scale.h", "if (divisor.is_special()) return first;", "return first;"),
     ("append: the token before", "append", "src/cuda/append/token_place.h", "t_.read(call_.batch.context_lengths + sequence_) - (end_ - token_);",
      "t_.read(call_.batch.context_lengths + sequence_) - (end_ - token_) - 1;"),
-    ("append: slots past the last", "append", "src/cuda/append/token_place.h", "return slot_ >= 0 && slot_ < call_.num_slots;", "return slot_ >= 0;"),
-    ("append: rows of the rotation past the last", "append", "src/cuda/append/token_place.h", "if (position < 0 || position >= rope.rows) return nullptr;", "if (position < 0) return nullptr;"),
     ("append: the norm's chains added in another order", "append", "src/cuda/append/element_rows.h", "for (int mask = 8; mask > 0; mask /= 2)", "for (int mask = 1; mask < 16; mask *= 2)"),
     ("append: the rotation turns the other way", "append", "src/cuda/append/element_rows.h", "is_second ? x * cosine + partner * sine : x * cosine - partner * sine", "is_second ? x * cosine - partner * sine : x * cosine + partner * sine"),
+    # ---- copies
+    ("copy: chained copies fly together", "copy", COPY + "copy_lists.h", "if (is_chained) {", "if (false) {"),
+    ("copy: tokens behind the entry's are copied", "copy", COPY + "copy_lists.h", "bytes.slot < step.tokens", "step.tokens > 0"),
+    ("copy: entries out of range are run", "copy", COPY + "copy_lists.h", "to < 0 || to >= call_.to_limit", "to < 0"),
+    ("copy: scales stay behind", "copy", COPY + "copy_lists.h", "if (i >= shape.values + shape.scales) return;", "if (i >= shape.values) return;"),
+    ("copy: slots with the pages of the other side", "copy", COPY + "copy_lists.h", "place_of(to, to_slots_)", "place_of(to, from_slots_)"),
+    ("copy: factors of tensors are taken for equal", "copy", COPY + "copy_lists.h",
+     "if (!form.moves || pair.from_tensor_scale == pair.to_tensor_scale) return form.moves;", "return form.moves;"),
+    ("copy: offsets of pages in 32 bits", "copy", COPY + "copy_lists.h", "from + step.from.page * from_page_stride",
+     "from + static_cast<int32_t>(step.from.page * from_page_stride)"),
+    ("copy: 16 bytes wherever rows are", "copy", COPY + "kernels.cpp", "if (view.num_heads > 1) bits |=", "if (view.num_heads > 1000) bits |="),
     # ---- primitives of the emulator
     ("exp2 keeps subnormal numbers", "cta_numbers", "include/folio/testing/cta/numbers.h",
      "return detail::flush_subnormal(std::exp2(detail::flush_subnormal(x)));", "return std::exp2(x);"),
