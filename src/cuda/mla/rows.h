@@ -5,13 +5,13 @@
 
 #include <cstdint>
 
-#include "cpu/skeleton/units.h"
 #include "cuda/attention/fold.h"
 #include "cuda/attention/live_tiles.h"
 #include "cuda/attention/output_row.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/primitives/device.h"
 #include "kernel/sequence.h"
+#include "kernel/units.h"
 
 namespace folio::cuda::mla {
 
