@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <exception>
@@ -29,6 +30,7 @@
 #include "gpu_step.h"
 #include "support/cuda_device.h"
 #include "support/cuda_launches.h"
+#include "support/test_device.h"
 
 namespace folio::bench {
 namespace {
@@ -160,23 +162,23 @@ class Results {
 };
 
 double median_seconds(const CudaDevice& device, const std::vector<GpuStep*>& steps,
-                      GpuStepPart part) {
+                      GpuStepPart part, int runs) {
   for (GpuStep* const step : steps) step->put(part, Stream());  // loads kernels, fills plans
   device.synchronise();
   CudaGraph graph(device, [&](Stream stream) {
     for (GpuStep* const step : steps) step->put(part, stream);
   });
-  constexpr int warm_ups = 3, runs = 21;
+  const int warm_ups = runs / 7;
   std::vector<double> seconds;
   for (int i = 0; i < warm_ups + runs; ++i) {
     const double took = graph.run();
     if (i >= warm_ups) seconds.push_back(took / static_cast<double>(steps.size()));
   }
   std::nth_element(seconds.begin(), seconds.begin() + runs / 2, seconds.end());
-  return seconds[runs / 2];
+  return seconds[static_cast<size_t>(runs / 2)];
 }
 
-void measure(const CudaDevice& device, const RowCase& c, Results& results) {
+void measure(const CudaDevice& device, const RowCase& c, Results& results, int runs) {
   // cold: four times the cache lies between two uses of a page
   const int64_t bytes = std::max<int64_t>(GpuStep(device, c.shape).bytes(c.part), 1);
   const int64_t sets = std::clamp<int64_t>(4 * device.l2_bytes() / bytes + 1, 1, 64);
@@ -186,10 +188,11 @@ void measure(const CudaDevice& device, const RowCase& c, Results& results) {
     steps.push_back(std::make_unique<GpuStep>(device, c.shape));
     all.push_back(steps.back().get());
   }
-  results.row(c, *all[0], false, median_seconds(device, all, c.part));
+  results.row(c, *all[0], false, median_seconds(device, all, c.part, runs));
   all[0]->check_output(c.part);
   if (bytes < device.l2_bytes() / 2)
-    results.row(c, *all[0], true, median_seconds(device, {all[0], all[0], all[0], all[0]}, c.part));
+    results.row(c, *all[0], true,
+                median_seconds(device, {all[0], all[0], all[0], all[0]}, c.part, runs));
 }
 
 /// The same code on little data.
@@ -209,7 +212,10 @@ int measure_all(const CudaDevice& device, const char* path, bool is_small) {
     const RowCase c = is_small ? small(given) : given;
     try {
       test::take_launched_kernels();
-      measure(device, c, results);
+      measure(device, c, results, is_small ? 1 : 21);
+    } catch (const Unsupported& refusal) {
+      std::printf("%s: %s\n", c.name, refusal.what());
+      results.put({{"row", c.name}, {"refused", refusal.what()}});
     } catch (const std::exception& error) {
       ++failed;
       std::printf("%s: %s\n", c.name, error.what());
@@ -248,6 +254,8 @@ int main(int argc, char** argv) {
     std::puts("gpu_bench: no GPU on this machine, nothing measured");
     return folio::bench::no_gpu;
   }
+  setenv("FOLIO_TEST_DEVICE", "cuda", 1);
+  if (folio::test::test_device() != device->device()) return 1;
   try {
     return std::string(argv[1]) == "profile"
                ? folio::bench::profile(*device)

@@ -13,6 +13,7 @@ namespace folio::bench {
 namespace {
 
 void must(const Status& status) {
+  if (status.code() == Errc::unsupported) throw Unsupported(std::string(status.message()));
   if (!status.is_ok()) throw std::runtime_error(std::string(status.message()));
 }
 

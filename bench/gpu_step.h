@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,12 @@ struct GpuStepShape {
 /// step: plan and attend.
 enum class GpuStepPart : uint8_t { plan, attend, step, append };
 
-/// Every function throws std::runtime_error with folio's or the driver's words.
+/// What no kernel does, in folio's words.
+struct Unsupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Every function throws Unsupported, or std::runtime_error with folio's or the driver's words.
 class GpuStep {
  public:
   GpuStep(const test::CudaDevice& device, const GpuStepShape& shape);

@@ -143,10 +143,10 @@ extern "C" __global__ void __launch_bounds__(folio::cuda::Kernel::threads, folio
       set(cubin ${folder}/${name}.sm_${architecture}.cubin)
       add_custom_command(
         OUTPUT ${cubin} BYPRODUCTS ${cubin}.log
-        COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/compile_cuda_kernel.py ${cubin} --
+        COMMAND Python3::Interpreter ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/compile_cuda_kernel.py ${cubin} --
                 ${FOLIO_NVCC} ${FOLIO_CUDA_NVCC_FLAGS} -arch=sm_${architecture} -cubin -Xptxas -v
                 -MD -MF ${cubin}.d -MT ${cubin} ${folder}/${name}.cu
-        DEPENDS ${folder}/${name}.cu ${PROJECT_SOURCE_DIR}/tools/compile_cuda_kernel.py
+        DEPENDS ${folder}/${name}.cu ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/compile_cuda_kernel.py
         DEPFILE ${cubin}.d COMMENT "nvcc ${name} sm_${architecture}" VERBATIM)
       list(APPEND cubins ${cubin})
       set(cubins_of_${name} ${cubins_of_${name}} ${cubin})

@@ -5,12 +5,10 @@
 
 #include <algorithm>
 
+#include "attention/append_checks.h"
 #include "attention/positions.h"
-#include "attention/row_checks.h"
 #include "attention/row_conversions.h"
 #include "attention/row_ranges.h"
-#include "cache/check_reach.h"
-#include "cache/check_tensor.h"
 #include "cache/check_view.h"
 #include "core/run_on.h"
 #include "folio/cache/page_walk.h"
@@ -105,79 +103,6 @@ void write_range(void* arg, int64_t task) noexcept {
   }
 }
 
-Status check_source(const char* name, const ConstTensor<3>& source, const char* from,
-                    const PagedKVView& view, int64_t tokens) {
-  return check_tensor("append", name, source, {{tokens, view.num_heads, view.head_size}, from});
-}
-
-Status check_slots(const AppendArgs& args, int64_t tokens) {
-  int64_t pages = args.key.num_pages;
-  if (args.v.data != nullptr) pages = std::min(pages, args.value.num_pages);
-  const int64_t slots = pages * slots_per_page(args.key);
-  for (int64_t token = 0; token < tokens; ++token) {
-    if (args.slots[token] < slots) continue;
-    return fail(Errc::invalid_argument,
-                "append: slots[{}] is {}, expected less than {} ({} pages of {})", token,
-                args.slots[token], slots, pages, slots_per_page(args.key));
-  }
-  return {};
-}
-
-Status check_sequences(const Batch& batch, int64_t tokens) {
-  if (Status s = check_offsets("append", batch, tokens, "k"); !s.is_ok()) return s;
-  if (batch.context_lengths == nullptr || batch.table.entries == nullptr) {
-    return fail(Errc::invalid_argument,
-                "append: batch.{} is null, expected an array (slots are null)",
-                batch.context_lengths == nullptr ? "context_lengths" : "table.entries");
-  }
-  for (int32_t b = 0; b < batch.size; ++b) {
-    const int64_t count = int64_t{batch.query_offsets[b + 1]} - batch.query_offsets[b];
-    if (batch.context_lengths[b] >= count) continue;
-    return fail(Errc::invalid_argument,
-                "append: batch.context_lengths[{}] is {}, expected at least its {} new tokens", b,
-                batch.context_lengths[b], count);
-  }
-  return check_rows("append", batch);
-}
-
-Status check_value(const AppendArgs& args, int64_t tokens) {
-  if (args.v.data == nullptr && args.value.data == nullptr) return {};
-  if (Status s = check_writable("append", "value", args.value); !s.is_ok()) return s;
-  if (args.value.page_size != args.key.page_size) {
-    return fail(Errc::invalid_argument, "append: value.page_size is {}, expected {} (from key)",
-                args.value.page_size, args.key.page_size);
-  }
-  return check_source("v", args.v, "k and value", args.value, tokens);
-}
-
-/// What happens to K on its way: nothing may be left to find out once writing has begun.
-Status check_transform(const Batch& batch, const AppendArgs& args, int64_t tokens) {
-  if (args.rope == nullptr && args.k_norm == nullptr) return {};
-  if (Status s = check_head_size("append", "key", args.key.head_size, "K is normalised or rotated");
-      !s.is_ok())
-    return s;
-  if (Status s = check_norm("append", "k_norm", args.k_norm, args.norm_eps); !s.is_ok()) return s;
-  if (args.rope == nullptr) return {};
-  if (Status s = check_rope("append", *args.rope, args.key.head_size, "key"); !s.is_ok()) return s;
-  return check_positions("append", batch, *args.rope, tokens, "k", args.slots);
-}
-
-Status check(const Batch& batch, const AppendArgs& args, const Executor& executor) {
-  if (Status s = check_executor("append", executor); !s.is_ok()) return s;
-  const int64_t tokens = args.k.extent[0];
-  if (tokens < 0)
-    return fail(Errc::invalid_argument, "append: k has {} tokens, expected at least 0", tokens);
-  if (tokens == 0)
-    return args.slots != nullptr || batch.size == 0 ? Status() : check_sequences(batch, tokens);
-  if (Status s = check_writable("append", "key", args.key); !s.is_ok()) return s;
-  if (Status s = check_source("k", args.k, "k and key", args.key, tokens); !s.is_ok()) return s;
-  if (Status s = check_value(args, tokens); !s.is_ok()) return s;
-  if (Status s = args.slots != nullptr ? check_slots(args, tokens) : check_sequences(batch, tokens);
-      !s.is_ok())
-    return s;
-  return check_transform(batch, args, tokens);
-}
-
 void add_plane(Call& call, const ConstTensor<3>& source, const PagedKVView& view) {
   call.planes[call.num_planes] = {source, view};
   call.rows[call.num_planes++] = conversion_of(format_of(source), format_of(view), view.num_heads,
@@ -212,7 +137,8 @@ Call call_of(const Batch& batch, const AppendArgs& args, int64_t threads) {
 }  // namespace
 
 Status append(const Batch& batch, const AppendArgs& args, const Executor& executor) noexcept {
-  if (Status s = check(batch, args, executor); !s.is_ok()) return s;
+  if (Status s = check_executor("append", executor); !s.is_ok()) return s;
+  if (Status s = check_append("append", batch, args, Memory::cpu); !s.is_ok()) return s;
   if (args.k.extent[0] == 0) return {};
   const Result<int64_t> threads = concurrency_of("append", executor);
   if (!threads) return threads.error();

@@ -8,13 +8,11 @@
 
 #include <algorithm>
 
+#include "attention/copy_checks.h"
 #include "attention/copy_pair.h"
-#include "attention/row_checks.h"
 #include "attention/row_conversions.h"
 #include "attention/row_ranges.h"
-#include "cache/check_tensor.h"
 #include "cache/check_view.h"
-#include "core/checked.h"
 #include "core/run_on.h"
 #include "cpu/profile.h"
 
@@ -101,104 +99,6 @@ void copy_slots_of_plane(void* arg, int64_t i) noexcept {
   });
 }
 
-/// One plane on both sides, and what messages call it: "to[3].key".
-struct PlanePair {
-  ElementName from_name;
-  ElementName to_name;
-  const PagedKVView& from;
-  const PagedKVView& to;
-};
-
-struct Compared {
-  const char* name;
-  int64_t from;
-  int64_t to;
-};
-
-Status check_same(const char* function, const PlanePair& pair, const Compared& c) {
-  if (c.from == c.to) return {};
-  return fail(Errc::invalid_argument, "{}: {}.{} is {}, expected {} (from {})", function,
-              pair.to_name, c.name, c.to, c.from, pair.from_name);
-}
-
-Status check_pages_bounded(const char* function, const PlanePair& pair) {
-  if (pair.from.page_size == unbounded_page_size)
-    return fail(Errc::invalid_argument,
-                "{}: {} has unbounded pages, expected pages of a fixed size", function,
-                pair.from_name);
-  return check_same(function, pair, {"page_size", pair.from.page_size, pair.to.page_size});
-}
-
-Status check_pair(const char* function, CopyKind kind, const PlanePair& pair) {
-  const auto& [from_name, to_name, from, to] = pair;
-  if (Status s = check_view(function, from_name, from); !s.is_ok()) return s;
-  if (Status s = check_view(function, to_name, to); !s.is_ok()) return s;
-  if (kind == CopyKind::page) {
-    if (Status s = check_pages_bounded(function, pair); !s.is_ok()) return s;
-  }
-  const Compared compared[] = {{"num_heads", from.num_heads, to.num_heads},
-                               {"head_size", from.head_size, to.head_size}};
-  for (const Compared& c : compared) {
-    if (Status s = check_same(function, pair, c); !s.is_ok()) return s;
-  }
-  if (Status s = check_places(function, to_name, to); !s.is_ok()) return s;
-  if (CopyPair(from, to, kind, 0).moves()) return {};
-  if (Status s = check_readable_scales(function, from_name, from); !s.is_ok()) return s;
-  return check_writable_scales(function, to_name, to);
-}
-
-/// The planes of one side agree in the size of pages, so that a slot means the same in all.
-Status check_page_size(const char* function, const char* name, const PagedKVView& view,
-                       const PagedKVView& first) {
-  if (view.page_size == first.page_size) return {};
-  return fail(Errc::invalid_argument,
-              "{}: {}.page_size is {}, expected {} (from its side's first key plane)", function,
-              name, view.page_size, first.page_size);
-}
-
-/// What all planes hold, and what one token of all writes.
-struct Bounds {
-  int64_t from_pages = 0xffffffff;
-  int64_t to_pages = 0xffffffff;
-  int64_t page_size = unbounded_page_size;
-  CheckedSize token_bytes;
-
-  void include(const PagedKVView& from, const PagedKVView& to) {
-    from_pages = std::min(from_pages, from.num_pages);
-    to_pages = std::min(to_pages, to.num_pages);
-    page_size = std::min<int64_t>(page_size, from.page_size);
-    token_bytes += int64_t{to.num_heads} * to.head_size * bit_width(to.dtype) / 8;
-  }
-};
-
-Status check_planes(const char* function, CopyKind kind, std::span<const KVPlanes> from,
-                    std::span<const KVPlanes> to, const Executor& executor, Bounds& bounds) {
-  if (Status s = check_executor(function, executor); !s.is_ok()) return s;
-  if (from.size() != to.size()) {
-    return fail(Errc::invalid_argument, "{}: to has {} layers, expected {} (from)", function,
-                to.size(), from.size());
-  }
-  for (size_t layer = 0; layer < from.size(); ++layer) {
-    for (const bool is_key : {true, false}) {
-      const char* member = is_key ? "key" : "value";
-      const PlanePair pair{{"from", layer, member},
-                           {"to", layer, member},
-                           is_key ? from[layer].key : from[layer].value,
-                           is_key ? to[layer].key : to[layer].value};
-      const bool is_latent = !is_key && pair.from.data == nullptr && pair.to.data == nullptr;
-      if (is_latent) continue;
-      if (Status s = check_pair(function, kind, pair); !s.is_ok()) return s;
-      bounds.include(pair.from, pair.to);
-      if (kind == CopyKind::page) continue;
-      if (Status s = check_page_size(function, pair.from_name, pair.from, from[0].key); !s.is_ok())
-        return s;
-      if (Status s = check_page_size(function, pair.to_name, pair.to, to[0].key); !s.is_ok())
-        return s;
-    }
-  }
-  return {};
-}
-
 Status check_below(const char* function, size_t i, const char* side, int64_t value, int64_t limit,
                    const char* what) {
   if (value >= 0 && value < limit) return {};
@@ -206,7 +106,7 @@ Status check_below(const char* function, size_t i, const char* side, int64_t val
               function, i, side, value, limit, what);
 }
 
-Status check_page_copies(std::span<const PageCopy> copies, const Bounds& bounds) {
+Status check_page_copies(std::span<const PageCopy> copies, const CopyBounds& bounds) {
   for (size_t i = 0; i < copies.size(); ++i) {
     const PageCopy& copy = copies[i];
     if (Status s = check_below("copy_pages", i, "from", copy.from, bounds.from_pages, "num_pages");
@@ -252,8 +152,10 @@ Status run(const char* function, Call& call, void (*task)(void*, int64_t) noexce
 
 Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
                   std::span<const PageCopy> copies, const Executor& executor) noexcept {
-  Bounds bounds;
-  if (Status s = check_planes("copy_pages", CopyKind::page, from, to, executor, bounds); !s.is_ok())
+  if (Status s = check_executor("copy_pages", executor); !s.is_ok()) return s;
+  CopyBounds bounds;
+  if (Status s = check_copy_planes("copy_pages", CopyKind::page, from, to, Memory::cpu, bounds);
+      !s.is_ok())
     return s;
   if (from.empty() || copies.empty()) return {};
   if (Status s = check_page_copies(copies, bounds); !s.is_ok()) return s;
@@ -266,12 +168,13 @@ Status copy_pages(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
 
 Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
                   std::span<const SlotCopy> copies, const Executor& executor) noexcept {
-  Bounds bounds;
-  if (Status s = check_planes("copy_slots", CopyKind::slot, from, to, executor, bounds); !s.is_ok())
+  if (Status s = check_executor("copy_slots", executor); !s.is_ok()) return s;
+  CopyBounds bounds;
+  if (Status s = check_copy_planes("copy_slots", CopyKind::slot, from, to, Memory::cpu, bounds);
+      !s.is_ok())
     return s;
   if (from.empty() || copies.empty()) return {};
-  const int64_t from_slots = bounds.from_pages * slots_per_page(from[0].key);
-  const int64_t to_slots = bounds.to_pages * slots_per_page(to[0].key);
+  const int64_t from_slots = bounds.from_slots(from), to_slots = bounds.to_slots(to);
   if (Status s = check_slot_copies(copies, from_slots, to_slots); !s.is_ok()) return s;
   Call call{from, to, {}, copies};
   call.bytes = (CheckedSize(static_cast<int64_t>(copies.size())) * bounds.token_bytes).value();

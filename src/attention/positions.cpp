@@ -39,8 +39,7 @@ Status check_ascending(const char* function, const Batch& batch) noexcept {
   return {};
 }
 
-Status check_offsets(const char* function, const Batch& batch, int64_t tokens,
-                     const char* of) noexcept {
+Status check_size(const char* function, const Batch& batch) noexcept {
   if (batch.size < 0)
     return fail(Errc::invalid_argument, "{}: batch.size is {}, expected at least 0", function,
                 batch.size);
@@ -48,9 +47,14 @@ Status check_offsets(const char* function, const Batch& batch, int64_t tokens,
   if (batch.size == std::numeric_limits<int32_t>::max())
     return fail(Errc::invalid_argument, "{}: batch.size is {}, expected at most 2^31 - 2", function,
                 batch.size);
-  if (batch.query_offsets == nullptr)
-    return fail(Errc::invalid_argument, "{}: batch.query_offsets is null, expected an array",
-                function);
+  if (batch.query_offsets != nullptr) return {};
+  return fail(Errc::invalid_argument, "{}: batch.query_offsets is null, expected an array",
+              function);
+}
+
+Status check_offsets(const char* function, const Batch& batch, int64_t tokens,
+                     const char* of) noexcept {
+  if (Status s = check_size(function, batch); !s.is_ok()) return s;
   if (Status s = check_ascending(function, batch); !s.is_ok()) return s;
   if (batch.query_offsets[batch.size] == tokens) return {};
   return fail(Errc::invalid_argument,
@@ -92,6 +96,12 @@ Status check_norm(const char* function, const char* name, const float* weights,
   if (eps >= 0.0f && eps <= 0x1.fffffep127f) return {};
   return fail(Errc::invalid_argument, "{}: norm_eps is {}, expected a finite number of at least 0",
               function, static_cast<double>(eps));
+}
+
+Status check_position_arrays(const char* function, const Batch& batch, const Rope& rope) noexcept {
+  if (rope.positions != nullptr) return {};
+  if (Status s = check_size(function, batch); !s.is_ok()) return s;
+  return check_lengths(function, batch);
 }
 
 Status check_positions(const char* function, const Batch& batch, const Rope& rope, int64_t tokens,

@@ -15,6 +15,10 @@ namespace folio::inline v1 {
 /// Errors: invalid_argument, "<function>: batch.query_offsets..."
 Status check_ascending(const char* function, const Batch& batch) noexcept;
 
+/// A size, and offsets that are there: what is known of a batch without reading its arrays.
+/// Errors: invalid_argument, "<function>: batch..."
+Status check_size(const char* function, const Batch& batch) noexcept;
+
 /// Size and offsets of a batch whose sequences have `tokens` tokens together; `of` names what has
 /// them. Errors: invalid_argument, "<function>: batch...", for a negative size, null or descending
 /// offsets, another number of tokens
@@ -28,6 +32,10 @@ Status check_rope(const char* function, const Rope& rope, int32_t head_size,
 
 /// The weights (may be null) and eps of a norm. Errors: invalid_argument, "<function>: <name>..."
 Status check_norm(const char* function, const char* name, const float* weights, float eps) noexcept;
+
+/// The arrays that positions are counted from are there, where rope has none. Errors:
+/// invalid_argument, "<function>: batch..."
+Status check_position_arrays(const char* function, const Batch& batch, const Rope& rope) noexcept;
 
 /// Every token has a row of the table; `skipped` (may be null) marks tokens that need none by a
 /// negative number. Without positions of its own the batch's arrays are checked first. Errors:

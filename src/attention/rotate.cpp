@@ -2,8 +2,8 @@
 /// src/attention/rotate.cpp: check, then one task per range of tokens.
 #include "folio/attention/rotate.h"
 
+#include "attention/append_checks.h"
 #include "attention/positions.h"
-#include "attention/row_checks.h"
 #include "attention/row_conversions.h"
 #include "attention/row_ranges.h"
 #include "cache/check_tensor.h"
@@ -33,49 +33,11 @@ void rotate_range(void* arg, int64_t task) noexcept {
   token_rows.flush();
 }
 
-Status check_out(const RotateArgs& args) {
-  const auto& extent = args.q.extent;
-  const ExpectedTensor expected{{extent[0], extent[1], extent[2]}, "q"};
-  if (Status s = check_tensor("rotate", "out", args.out, expected); !s.is_ok()) return s;
-  if (Status s = check_places("rotate", "out", args.out); !s.is_ok()) return s;
-  return check_apart("rotate", "out", args.out, "q", args.q);
-}
-
-Status check_q(const ConstTensor<3>& q) {
-  constexpr int64_t most = 0x7fffffff;
-  if (q.extent[1] < 1 || q.extent[1] > most || q.extent[2] < 1 || q.extent[2] > most) {
-    return fail(Errc::invalid_argument,
-                "rotate: q has shape [{}, {}, {}], expected at least 1 head of at least 1 element",
-                q.extent[0], q.extent[1], q.extent[2]);
-  }
-  const auto head_size = static_cast<int32_t>(q.extent[2]);
-  if (Status s =
-          check_head_size("rotate", "q", head_size, "a row of a head is worked on as a whole");
-      !s.is_ok())
-    return s;
-  return check_tensor("rotate", "q", q, {{q.extent[0], q.extent[1], q.extent[2]}, "q"});
-}
-
-Status check(const Batch& batch, const RotateArgs& args, const Executor& executor) {
-  if (Status s = check_executor("rotate", executor); !s.is_ok()) return s;
-  const int64_t tokens = args.q.extent[0];
-  if (tokens < 0)
-    return fail(Errc::invalid_argument, "rotate: q has {} tokens, expected at least 0", tokens);
-  if (tokens == 0) return {};
-  if (Status s = check_q(args.q); !s.is_ok()) return s;
-  if (Status s = check_out(args); !s.is_ok()) return s;
-  if (Status s = check_norm("rotate", "q_norm", args.q_norm, args.norm_eps); !s.is_ok()) return s;
-  if (args.rope == nullptr) return {};
-  if (Status s = check_rope("rotate", *args.rope, static_cast<int32_t>(args.q.extent[2]), "q");
-      !s.is_ok())
-    return s;
-  return check_positions("rotate", batch, *args.rope, tokens, "q", nullptr);
-}
-
 }  // namespace
 
 Status rotate(const Batch& batch, const RotateArgs& args, const Executor& executor) noexcept {
-  if (Status s = check(batch, args, executor); !s.is_ok()) return s;
+  if (Status s = check_executor("rotate", executor); !s.is_ok()) return s;
+  if (Status s = check_rotate("rotate", batch, args, Memory::cpu); !s.is_ok()) return s;
   const int64_t tokens = args.q.extent[0];
   if (tokens == 0) return {};
   const Result<int64_t> threads = concurrency_of("rotate", executor);

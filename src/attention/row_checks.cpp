@@ -39,11 +39,11 @@ Status check_head_size(const char* function, const char* plane, int32_t head_siz
               plane, head_size, rows::head_size_max, reason);
 }
 
-Status check_readable_scales(const char* function, const char* plane,
-                             const PagedKVView& view) noexcept {
+Status check_readable_scales(const char* function, const char* plane, const PagedKVView& view,
+                             Memory memory) noexcept {
   const ScaleView& scales = view.scales;
   if (scales.data == nullptr) return {};
-  const float* factor = scales.tensor_scale;
+  const float* factor = memory == Memory::cpu ? scales.tensor_scale : nullptr;
   if (factor != nullptr && !(*factor > 0.0f && *factor <= std::numeric_limits<float>::max())) {
     return fail(Errc::invalid_argument,
                 "{}: {}.scales.tensor_scale is {}, expected a positive finite number", function,
@@ -52,16 +52,17 @@ Status check_readable_scales(const char* function, const char* plane,
   return check_head_size(function, plane, view.head_size, "it has scales");
 }
 
-Status check_writable_scales(const char* function, const char* plane,
-                             const PagedKVView& view) noexcept {
-  if (Status s = check_readable_scales(function, plane, view); !s.is_ok()) return s;
+Status check_writable_scales(const char* function, const char* plane, const PagedKVView& view,
+                             Memory memory) noexcept {
+  if (Status s = check_readable_scales(function, plane, view, memory); !s.is_ok()) return s;
   return check_computed(function, plane, view);
 }
 
-Status check_writable(const char* function, const char* plane, const PagedKVView& view) noexcept {
+Status check_writable(const char* function, const char* plane, const PagedKVView& view,
+                      Memory memory) noexcept {
   if (Status s = check_view(function, plane, view); !s.is_ok()) return s;
   if (Status s = check_places(function, plane, view); !s.is_ok()) return s;
-  return check_writable_scales(function, plane, view);
+  return check_writable_scales(function, plane, view, memory);
 }
 
 }  // namespace folio::inline v1

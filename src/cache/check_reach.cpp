@@ -10,6 +10,9 @@
 namespace folio::inline v1 {
 namespace {
 
+/// Of a table of pages.
+constexpr int64_t entries_max = memory_bytes_max / int64_t{sizeof(uint32_t)};
+
 struct Dimension {
   const char* stride;
   int64_t stride_bytes;
@@ -66,18 +69,20 @@ Status check_reach(const char* function, const char* name, const ConstTensor<3>&
   return check_dimensions(function, name, dims);
 }
 
-Status check_rows(const char* function, const Batch& batch) noexcept {
-  constexpr int64_t entries_max = memory_bytes_max / int64_t{sizeof(uint32_t)};
+Status check_row_stride(const char* function, const Batch& batch) noexcept {
   const PageTable& table = batch.table;
-  if (table.row_starts == nullptr) {
-    if (batch.size <= 1 || (table.row_stride >= 0 &&
-                            reach_bytes(batch.size, table.row_stride).is_at_most(entries_max)))
-      return {};
-    return fail(Errc::invalid_argument,
-                "{}: batch.table.row_stride is {} over {} rows, expected at least 0 and at most "
-                "2^54 entries in all",
-                function, table.row_stride, batch.size);
-  }
+  if (table.row_starts != nullptr || batch.size <= 1) return {};
+  if (table.row_stride >= 0 && reach_bytes(batch.size, table.row_stride).is_at_most(entries_max))
+    return {};
+  return fail(Errc::invalid_argument,
+              "{}: batch.table.row_stride is {} over {} rows, expected at least 0 and at most "
+              "2^54 entries in all",
+              function, table.row_stride, batch.size);
+}
+
+Status check_rows(const char* function, const Batch& batch) noexcept {
+  const PageTable& table = batch.table;
+  if (table.row_starts == nullptr) return check_row_stride(function, batch);
   for (int32_t b = 0; b < batch.size; ++b) {
     if (table.row_starts[b] >= 0 && table.row_starts[b] <= entries_max) continue;
     return fail(Errc::invalid_argument,

@@ -25,7 +25,9 @@ namespace folio::inline v1 {
                                  const ConstTensor<3>& tensor) noexcept;
 
 /// Where the rows of a batch's table begin: not before its entries, and not beyond memory. `size`
-/// is at least 0. Errors: invalid_argument, "<function>: batch.table...".
+/// is at least 0. Errors: invalid_argument, "<function>: batch.table...". Where they are given one
+/// by one they are read; `check_row_stride` reads nothing and takes such on trust.
 [[nodiscard]] Status check_rows(const char* function, const Batch& batch) noexcept;
+[[nodiscard]] Status check_row_stride(const char* function, const Batch& batch) noexcept;
 
 }  // namespace folio::inline v1

@@ -10,6 +10,7 @@
 #include "attention/kernel_list.h"
 #include "cpu/features.h"
 #include "folio/attention/append.h"
+#include "folio/attention/rotate.h"
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"
 
@@ -145,8 +146,11 @@ TEST(Handle, the_cpu_has_no_streams) {
                      "attend_async: the CPU has no streams, expected a call of attend");
   expect_unsupported(append_async(c.batch(), {}, {}, {}),
                      "append_async: the CPU has no streams, expected a call of append");
-  expect_unsupported(append_async(c.batch(), {}, {Device::Kind::cuda, 0}, {}),
-                     "append_async: device: folio is built without CUDA kernels");
+  expect_unsupported(rotate_async(c.batch(), {}, {}, {}),
+                     "rotate_async: the CPU has no streams, expected a call of rotate");
+  constexpr Device nowhere{Device::Kind::cuda, 0x7fffffff};
+  EXPECT_FALSE(append_async(c.batch(), {}, nowhere, {}).is_ok());
+  EXPECT_FALSE(rotate_async(c.batch(), {}, nowhere, {}).is_ok());
   EXPECT_EQ(c.output_bits(), before);
   EXPECT_EQ(plan_async({}, c.batch(), plan_memory.span(), {}).error().code(),
             Errc::invalid_argument);

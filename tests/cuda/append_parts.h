@@ -100,7 +100,7 @@ struct Emulation {
   int32_t processors = 1;
   int resident = 2;
   uint64_t seed = 1;
-  int64_t blocks = 0;                                       ///< 0: as many as the border launches
+  int64_t blocks = 0;  ///< 0: as many as the border launches
   const void* entries = nullptr;
   int64_t num_entries = 0;
 };

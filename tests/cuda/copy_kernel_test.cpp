@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/copy_kernel_test.cpp: copies on a device leave the bytes that copies on the CPU leave,
-/// in order, whether bytes move or values are converted.
+/// tests/cuda/copy_kernel_test.cpp: copies on a device leave the bytes that copies on the CPU
+/// leave, in order, whether bytes move or values are converted.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 

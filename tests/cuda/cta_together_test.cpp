@@ -2,6 +2,8 @@
 /// tests/cuda/cta_together_test.cpp: what warps and blocks do together in the emulator: values that
 /// are exchanged, and threads that do not come.
 #include <array>
+#include <set>
+#include <vector>
 
 #include "cuda/cta_run.h"
 #include "folio/testing/mma_sync.h"
@@ -89,6 +91,32 @@ TEST(CtaTogether, named_barriers_are_for_whole_warps_and_have_numbers_up_to_fift
   expect_fault(two_warps, "no whole warps", [](EmulatedThread& t) { t.sync_threads(1, 128); });
   expect_fault(two_warps, "there are 0 to 15", [](EmulatedThread& t) { t.sync_threads(16, 64); });
   expect_fault(two_warps, "names barrier 0", [](EmulatedThread& t) { t.sync_threads(0, 64); });
+}
+
+/// The order in which the warps of a block come to their arrivals.
+std::vector<int> schedule_of(uint64_t seed) {
+  uint32_t counter = 0;
+  std::vector<int> order;
+  Grid grid({.blocks = 3, .resident = 3, .threads = 128, .seed = seed});
+  grid.add_buffer("counter", &counter, 4, true);
+  EXPECT_EQ(grid.run([&](EmulatedThread& t) {
+    for (int i = 0; i < 3; ++i) {
+      t.sync_warp();
+      if (t.lane() == 0) t.add_acq_rel(&counter, 1);
+      if (t.lane() == 0) order.push_back(t.block() * 4 + t.warp());
+    }
+  }),
+            "");
+  return order;
+}
+
+TEST(CtaTogether, seeds_make_schedules) {
+  std::set<std::vector<int>> schedules;
+  for (uint64_t seed = 1; seed <= cta_seeds; ++seed) {
+    schedules.insert(schedule_of(seed));
+    EXPECT_EQ(schedule_of(seed), schedule_of(seed));
+  }
+  EXPECT_EQ(schedules.size(), cta_seeds);
 }
 
 TEST(CtaTogether, a_kernel_without_an_end_is_found) {

@@ -143,6 +143,15 @@ TEST(CtaWgmma, a_warp_elsewhere_is_found) {
   });
 }
 
+TEST(CtaWgmma, warps_that_give_other_descriptors_are_found) {
+  expect_fault(one_group, "other descriptors than its warpgroup", [](EmulatedThread& t) {
+    float d[8] = {};
+    t.warpgroup_arrive();
+    t.multiply_group<16, DType::bf16>(d, descriptor(at(t, 512 * t.warp())), descriptor(at(t, b_at)),
+                                      true);
+  });
+}
+
 TEST(CtaWgmma, half_a_warpgroup_has_none) {
   expect_fault({.threads = 64}, "in no whole warpgroup",
                [](EmulatedThread& t) { t.warpgroup_arrive(); });

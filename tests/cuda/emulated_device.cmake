@@ -79,3 +79,9 @@ function(folio_on_emulated_device name)
   add_dependencies(${target} emulated_device)
   folio_label_needs(cta ${target})
 endfunction()
+
+# The example engine, told of a GPU.
+add_executable(engine_on_emulated_device EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/examples/engine.cpp emulated_table.cpp)
+folio_test_settings(engine_on_emulated_device)
+target_link_libraries(engine_on_emulated_device PRIVATE folio::folio ${CMAKE_DL_LIBS})
+add_dependencies(engine_on_emulated_device emulated_device)

@@ -74,30 +74,26 @@ class GpuAppend {
   GpuAppend(const GpuAppend&) = delete;
   GpuAppend& operator=(const GpuAppend&) = delete;
 
-  /// "" or what differs.
-  std::string run(const CudaDevice& device) {
+  /// Also a status that names what differs.
+  Status run(const CudaDevice& device) {
     const GpuMirror mirror(device);
     AppendArgs there = mirror.translated(args_);
     const Rope rotation = mirror.translated(rotation_);
     if (case_.rotates) there.rope = &rotation;
-    if (Status s = append(batch_, args_, serial_executor()); !s.is_ok())
-      return std::string(s.message());
+    if (Status s = append(batch_, args_, serial_executor()); !s.is_ok()) return s;
     if (Status s = append_async(mirror.translated(batch_), there, device.device(), Stream());
         !s.is_ok())
-      return std::string(s.message());
+      return s;
     device.synchronise();
-    std::string differences;
     for (const auto& [name, memory] : {std::pair{"values", &planes_}, {"scales", &scales_}}) {
       const std::vector<std::byte> expected(memory->data(), memory->data() + memory->bytes());
       mirror.download(*memory);
       for (int64_t i = 0; i < memory->bytes(); ++i) {
         if (memory->data()[i] == expected[static_cast<size_t>(i)]) continue;
-        differences += std::string(differences.empty() ? "" : "; ") + name + " differ at byte " +
-                       std::to_string(i);
-        break;
+        return fail(Errc::internal, "{} differ at byte {}", name, i);
       }
     }
-    return differences;
+    return {};
   }
 
  private:
@@ -159,7 +155,7 @@ class GpuAppend {
   AppendArgs args_;
 };
 
-inline std::string append_on_device(const GpuAppendCase& c, const CudaDevice& device) {
+inline Status append_on_device(const GpuAppendCase& c, const CudaDevice& device) {
   return GpuAppend(c).run(device);
 }
 

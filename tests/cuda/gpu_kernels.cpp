@@ -2,9 +2,10 @@
 /// tests/cuda/gpu_kernels.cpp: every kernel on a GPU, through the public functions, compared with
 /// the same reference in double as on the CPU and in the emulator. See tools/gpu_check.sh.
 ///
-/// usage: gpu_kernels cases plain|tma RESULT.jsonl     appends to the file; kernels without, with
-///                                                     tensor maps
-///        gpu_kernels smallest                         one case of each kernel, for the tools
+/// usage: gpu_kernels cases plain|tma RESULT.jsonl [SECONDS]
+///            appends to the file; kernels without, with tensor maps; SECONDS for a case
+///        gpu_kernels smallest
+///            one case of each kernel, for the tools
 /// Exit status: 0 all right, 1 something is wrong, 77 no GPU, or none that folio has kernels for.
 #include <cstdio>
 #include <cstdlib>
@@ -27,12 +28,13 @@
 #include "support/cuda_launches.h"
 #include "support/kernel_cases.h"
 #include "support/run_case.h"
+#include "support/test_device.h"
 
 namespace folio::test {
 namespace {
 
 constexpr int no_gpu = 77;
-constexpr int seconds_of_a_case = 20, most_lost_cases = 6;
+constexpr int most_lost_cases = 6;
 
 /// What a case came to: a line of the result, and of the console if it is wrong.
 struct Outcome {
@@ -41,31 +43,36 @@ struct Outcome {
   double worst = 0.0;  ///< share of the bound
 };
 
+Outcome outcome_of(const Status& status) {
+  return {status.is_ok()                       ? "right"
+          : status.code() == Errc::unsupported ? "refused"
+                                               : "wrong",
+          std::string(status.message()), 0.0};
+}
+
 Outcome run_on_device(AttentionCase& c, const Kernel& kernel, const CudaDevice& device) {
   c.poison_output();
   const Result<Attention> attention =
       Attention::create(c.problem(), c.limits(), device.device(), kernel.name);
-  if (!attention) return {"refused", std::string(attention.error().message())};
+  if (!attention) return outcome_of(attention.error());
   c.set_precision(precision_of(*kernel_entry(*attention), c.problem()));
   GpuMirror mirror(device);
   for (const PagedKVView* const view : {&c.args().key, &c.args().value})
     if (view->scales.tensor_scale != nullptr) mirror.add(view->scales.tensor_scale, 4);
   const CudaMemory plan_memory(device, attention->plan_bytes()),
       workspace(device, attention->workspace_bytes());
-  const auto wrong = [](const Status& status) {
-    return Outcome{"wrong", std::string(status.message())};
-  };
   const Stream stream;
-  if (Status s = prepare_async(*attention, workspace.span(), stream); !s.is_ok()) return wrong(s);
+  if (Status s = prepare_async(*attention, workspace.span(), stream); !s.is_ok())
+    return outcome_of(s);
   const Result<AttentionPlan> plan =
       plan_async(*attention, mirror.translated(c.batch()), plan_memory.span(), stream);
-  if (!plan) return wrong(plan.error());
+  if (!plan) return outcome_of(plan.error());
   // twice: the first leaves the workspace as the second finds it
   for (int i = 0; i < 2; ++i) {
     if (Status s =
             attend_async(*attention, *plan, mirror.translated(c.args()), workspace.span(), stream);
         !s.is_ok())
-      return wrong(s);
+      return outcome_of(s);
   }
   device.synchronise();
   mirror.download_all();
@@ -97,8 +104,7 @@ class Run {
     const std::string name = std::string("append: ") + listed.name;
     if (!cases_.begin(name)) return;
     take_launched_kernels();
-    const std::string why = append_on_device(listed, device_);
-    note(name, {why.empty() ? "right" : "wrong", why, 0.0});
+    note(name, outcome_of(append_on_device(listed, device_)));
   }
   [[nodiscard]] int finish() const {
     std::printf("%s: %d right, %d wrong, %d refused, %zu instances launched\n",
@@ -141,11 +147,11 @@ int run_cases(const std::string& mode, GpuRecords* records, Cases& cases) {
     std::puts("gpu_kernels: no GPU on this machine");
     return no_gpu;
   }
-  if (const Result<Capabilities> found = capabilities_of("gpu_kernels", device->device()); !found) {
+  setenv("FOLIO_TEST_DEVICE", "cuda", 1);  // what cases are adapted to
+  if (const Result<Capabilities> found = capabilities_of("gpu_kernels", test_device()); !found) {
     std::printf("gpu_kernels: %s\n", std::string(found.error().message()).c_str());
     return no_gpu;
   }
-  setenv("FOLIO_TEST_DEVICE", "cuda", 1);  // what cases are adapted to
   if (records != nullptr)
     records->head({device->name(), device->major(), device->minor(), device->driver_version()},
                   "cases " + mode);
@@ -167,7 +173,7 @@ int run_cases(const std::string& mode, GpuRecords* records, Cases& cases) {
   return run.finish();
 }
 
-int main_of(const std::string& mode, const char* path) {
+int main_of(const std::string& mode, const char* path, int seconds) {
   if (path == nullptr) {  // in this very process, as the tools want it
     Cases cases;
     return run_cases(mode, nullptr, cases);
@@ -175,8 +181,7 @@ int main_of(const std::string& mode, const char* path) {
   GpuRecords records(path);
   if (!records.is_open()) return 2;
   return supervise(
-      seconds_of_a_case, most_lost_cases,
-      [&](Cases& cases) { return run_cases(mode, &records, cases); },
+      seconds, most_lost_cases, [&](Cases& cases) { return run_cases(mode, &records, cases); },
       [&](const std::string& name, const std::string& reason) { records.fail(name, reason); });
 }
 
@@ -185,10 +190,11 @@ int main_of(const std::string& mode, const char* path) {
 
 int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "", mode = argc > 2 ? argv[2] : "";
-  if (argc == 4 && what == "cases" && (mode == "plain" || mode == "tma"))
-    return folio::test::main_of(std::string(mode), argv[3]);
-  if (argc == 2 && what == "smallest") return folio::test::main_of("smallest", nullptr);
-  std::fputs("usage: gpu_kernels cases plain|tma RESULT.jsonl\n       gpu_kernels smallest\n",
-             stderr);
+  if ((argc == 4 || argc == 5) && what == "cases" && (mode == "plain" || mode == "tma"))
+    return folio::test::main_of(std::string(mode), argv[3], argc == 5 ? std::atoi(argv[4]) : 20);
+  if (argc == 2 && what == "smallest") return folio::test::main_of("smallest", nullptr, 0);
+  std::fputs(
+      "usage: gpu_kernels cases plain|tma RESULT.jsonl [SECONDS]\n       gpu_kernels smallest\n",
+      stderr);
   return 2;
 }

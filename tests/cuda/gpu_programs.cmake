@@ -15,6 +15,15 @@ if(FOLIO_CUDA AND NOT FOLIO_SANITIZE)
   set_tests_properties(cuda.gpu_kernels PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE}
                        FAIL_REGULAR_EXPRESSION "[^0-9]0 right" PASS_REGULAR_EXPRESSION ", 0 wrong, .* instances launched")
   folio_label_needs(cta gpu_kernels)
+  if(TARGET gpu_bench)
+    set_target_properties(gpu_bench PROPERTIES EXCLUDE_FROM_ALL OFF)
+    add_dependencies(gpu_bench emulated_device)
+    add_test(NAME cuda.gpu_bench COMMAND gpu_bench /dev/null small)
+    set_tests_properties(cuda.gpu_bench PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE}
+                         PASS_REGULAR_EXPRESSION "plan of 8 x 32k +cold"
+                         FAIL_REGULAR_EXPRESSION "not finite;is zero;fault;CUDA_ERROR")
+    folio_label_needs(cta gpu_bench)
+  endif()
 endif()
 
 if(FOLIO_SANITIZE)

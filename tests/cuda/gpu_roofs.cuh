@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/gpu_roofs.cuh: the rates at which a GPU reads, writes and copies, in memory and in L2:
+/// tests/cuda/gpu_roofs.cuh: the rates at which a GPU reads, writes and copies, in memory and L2:
 /// what figures of kernels are held against.
 #pragma once
 

@@ -12,7 +12,7 @@ import sys
 
 from check_kernels import LOCAL_MEMORY, instructions, sections
 
-COLUMNS = ["kernel", "architecture", "registers", "stack", "spilled", "barriers", "code KiB", "nvcc s"]
+COLUMNS = ["kernel", "architecture", "registers", "stack", "spilled", "barriers", "code KiB", "nvcc CPU s"]
 
 
 def number(pattern, text, default=None):
@@ -59,7 +59,7 @@ def main():
         problems += found
     path.write_text(table(sorted(rows, key=lambda row: row[:2])))
     seconds = sum(row[-1] for row in rows)
-    print("\n".join([*problems, f"{len(cubins)} kernels compiled in {seconds:.0f} s of nvcc, {len(problems)} problems: {path}"]))
+    print("\n".join([*problems, f"{len(cubins)} kernels compiled in {seconds:.0f} s of processor time, {len(problems)} problems: {path}"]))
     return 1 if problems else 0
 
 

@@ -158,7 +158,7 @@ TEST(MlaKernel, WritesNoLseWhereNoneIsWanted) {
 TEST(MlaKernel, IsRightForIntervals) {
   CaseOptions o = latent_case({{1, 100}, {6, 70}, {3, 20}}, 5);
   o.intervals = true;
-  for (const uint64_t seed : {1, 2, 3}) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
     o.seed = seed;
     EXPECT_TRUE(is_right<General>(o));
   }

@@ -218,11 +218,13 @@ class Results:
             self.path.write_text(json.dumps(self.kept, indent=0))
 
 
-def check_baseline(builder, programs, names):
-    for name in names:
+def baseline(builder, programs, name):
+    """Why the program fails unbroken, or nothing."""
+    try:
         status, output = run(builder.build(programs[name], None, builder.work / name), programs[name])
-        if status != 0:
-            raise Failure(f"the program {name} fails unbroken: {reason(output, builder.root)}")
+    except Failure as failure:
+        return str(failure)
+    return "" if status == 0 else f"fails unbroken: {reason(output, builder.root)}"
 
 
 def document(text, rows):
@@ -266,12 +268,16 @@ def main():
     builder = Builder(root, given.work.resolve(), given.build and given.build.resolve())
     results = Results(given.results, builder, programs)
     missing = [m for m in chosen if results.get(m) is None]
-    check_baseline(builder, programs, sorted({m["program"] for m in missing}))
+    problems = {}
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        for mutant, result in zip(missing, pool.map(lambda m: try_mutant(builder, programs, m), missing)):
-            results.put(mutant, result)
-            print(line_of(mutant, result), flush=True)
-    found = [(m, results.get(m)) for m in chosen]
+        for name in sorted({m["program"] for m in missing}, key=list(programs).index):
+            problems[name] = baseline(builder, programs, name)
+            print(f"{name}: {problems[name] or 'passes unbroken'}", flush=True)
+            of_program = [m for m in missing if m["program"] == name and not problems[name]]
+            for mutant, result in zip(of_program, pool.map(lambda m: try_mutant(builder, programs, m), of_program)):
+                results.put(mutant, result)
+                print(line_of(mutant, result), flush=True)
+    found = [(m, results.get(m) or (False, "", f"{m['program']} {problems[m['program']]}", 0)) for m in chosen]
     survivors = [line_of(m, result) for m, result in found if not result[0]]
     print("\n".join([*survivors, f"{len(chosen)} mutants, {len(survivors)} survive"]))
     if given.write:

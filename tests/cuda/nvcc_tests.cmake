@@ -33,6 +33,12 @@ foreach(architecture sm_80 sm_90a sm_100a sm_120a)
   set_tests_properties(cuda.machine_${architecture} PROPERTIES LABELS cuda)
 endforeach()
 
+# Values of 32 bytes in two accesses each, of the right kind.
+add_test(NAME cuda.machine_moves_sixteen_bytes_at_once
+         COMMAND ${nvcc} -I${PROJECT_SOURCE_DIR}/src -Xcompiler -Wno-psabi -arch=sm_90a -ptx ${CMAKE_CURRENT_SOURCE_DIR}/machine.cu -o -)
+set_tests_properties(cuda.machine_moves_sixteen_bytes_at_once PROPERTIES LABELS cuda PASS_REGULAR_EXPRESSION
+                     "ld.global.nc.v4.*ld.global.nc.v4.*st.shared.v4.*st.shared.v4.*ld.shared.v4.*ld.shared.v4.*st.global.v4.*st.global.v4")
+
 add_test(NAME cuda.spills_and_missing_instructions_are_found
          COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/check_kernels.py
                  ${CMAKE_CURRENT_SOURCE_DIR}/spilling.expect.txt ${CMAKE_CURRENT_BINARY_DIR}/spilling.cubin

@@ -13,6 +13,7 @@
 
 #include "cuda/primitives/device.h"
 #include "cuda/primitives/machine.h"
+#include "folio/core/convert.h"
 #include "folio/core/host_device.h"
 #include "folio/testing/wgmma.h"
 #include "support/random.h"
@@ -141,8 +142,8 @@ struct MultiplyProbe : ProbeBase {
   }
 };
 
-/// wgmma.m64n64k16 over K = 64 in four steps. Operands are 128-byte swizzled tiles in shared memory:
-/// A [64][64], B [64][64] along K or, transposed, along N. A in registers: the words of its tile.
+/// wgmma.m64n64k16 over K = 64 in four steps. Operands are 128-byte swizzled tiles: A [64][64] and
+/// B [64][64] along K or, transposed, along N. A in registers: the words of its tile.
 template <DType Type, bool TransposedB, bool FromRegisters>
 struct GroupMultiplyProbe : ProbeBase {
   static constexpr const char* name =
@@ -398,6 +399,42 @@ struct Fma : EachBase<3, Rule::floats> {
   }
 };
 
+/// The conversions of public headers, which are these instructions on a GPU and the exact tables on
+/// the host: all codes of 8 bits, any of 16; floats there and back.
+template <class T>
+struct WidenElement : EachBase<1, Rule::floats> {
+  static constexpr bool is_byte = sizeof(T) == 1;
+  static constexpr int cases = is_byte ? 1 : 4;
+  static constexpr const char* name = dtype_of<T> == DType::f8_e4m3   ? "elements of e4m3"
+                                      : dtype_of<T> == DType::f8_e5m2 ? "elements of e5m2"
+                                      : dtype_of<T> == DType::f16     ? "elements of f16"
+                                                                      : "elements of bf16";
+  static uint32_t draw(Rng& rng, uint32_t number) {
+    return is_byte ? number & 255u : static_cast<uint32_t>(rng.next());
+  }
+  template <class Thread>
+  FOLIO_DEVICE static uint32_t of(Thread&, const uint32_t (&words)[1]) {
+    using Bits = decltype(T::bits);
+    float values[2];
+    folio::detail::floats_of(T{static_cast<Bits>(words[0])}, T{static_cast<Bits>(words[0] + 1u)},
+                             values);
+    return detail::word_of(values[0]);
+  }
+};
+template <class T>
+struct NarrowFloat : EachBase<2, Rule::floats> {
+  static constexpr const char* name = dtype_of<T> == DType::f8_e4m3   ? "floats to e4m3"
+                                      : dtype_of<T> == DType::f8_e5m2 ? "floats to e5m2"
+                                      : dtype_of<T> == DType::f16     ? "floats to f16"
+                                                                      : "floats to bf16";
+  template <class Thread>
+  FOLIO_DEVICE static uint32_t of(Thread&, const uint32_t (&words)[2]) {
+    T pair[2];
+    folio::detail::elements_of(detail::float_of(words[0]), detail::float_of(words[1]), pair);
+    return detail::word_of(to_float((words[0] & 16u) != 0 ? pair[1] : pair[0]));
+  }
+};
+
 /// Calls visit.operator()<Probe>() for every probe, what is likeliest to hang last.
 template <class Visit>
 void for_each_probe(Visit&& visit) {
@@ -416,6 +453,14 @@ void for_each_probe(Visit&& visit) {
   visit.template operator()<EachProbe<HalvesOfE5m2>>();
   visit.template operator()<EachProbe<Unpack<DType::bf16>>>();
   visit.template operator()<EachProbe<Unpack<DType::f16>>>();
+  visit.template operator()<EachProbe<WidenElement<f8_e4m3>>>();
+  visit.template operator()<EachProbe<WidenElement<f8_e5m2>>>();
+  visit.template operator()<EachProbe<WidenElement<f16>>>();
+  visit.template operator()<EachProbe<WidenElement<bf16>>>();
+  visit.template operator()<EachProbe<NarrowFloat<f8_e4m3>>>();
+  visit.template operator()<EachProbe<NarrowFloat<f8_e5m2>>>();
+  visit.template operator()<EachProbe<NarrowFloat<f16>>>();
+  visit.template operator()<EachProbe<NarrowFloat<bf16>>>();
   visit.template operator()<EachProbe<Exp2>>();
   visit.template operator()<EachProbe<Log2>>();
   visit.template operator()<EachProbe<Tanh>>();

@@ -51,7 +51,7 @@ DIRECTION = {
     "python/src/": ["folio/"],
 }
 # What a program is made of is included by its name alone.
-PROGRAMS = {"cli/", "bench/", "fuzz/", "python/src/"}
+PROGRAMS = {"cli/", "bench/", "fuzz/", "examples/", "python/src/"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BUILD_MACRO = re.compile(r"\b(NDEBUG|__AVX\w*|__SSE\w*|__FMA__|__F16C__|__AMX\w*|__ARM_\w+)\b")

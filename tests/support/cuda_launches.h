@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/cuda_launches.h: which instances of src/cuda/kernels.txt a program has launched: its
-/// linker puts a note before every launch (--wrap).
+/// tests/support/cuda_launches.h: which instances of src/cuda/kernels.txt a program has
+/// launched: its linker puts a note before every launch (--wrap).
 #pragma once
 
 #include <set>

@@ -65,10 +65,22 @@ struct AppendArgs {
 FOLIO_EXPORT Status append(const Batch& batch, const AppendArgs& args,
                            const Executor& executor) noexcept;
 
-/// As `append`, on `device`, where all arrays lie: the work is put on `stream` and nothing waits
-/// for it. Slots out of range skip their token there: the host does not read them.
-/// Errors: as append, of what the host knows; unsupported on the CPU, which has no streams, and
-/// where folio is built without that device. Nothing is written then.
+/// As `append`, on `device`, where all arrays lie, tensor scales too: the work is put on `stream`
+/// and nothing waits for it. The bytes written are those of `append`, but for the payload of a NaN.
+///
+/// What the arrays hold the host does not know. On the device a token is skipped, K and V, whose
+/// slot is out of range, whose position is outside [0, rope.rows), or that no sequence holds
+/// (offsets that do not ascend to it, a context shorter than the new tokens). Rows of the table are
+/// taken on trust, as is that no two tokens have one place; a tensor_scale that is not positive and
+/// finite makes values without meaning. K and V go to their places by kernels of 16 bytes an access
+/// where data, strides, head sizes, granules and rope are multiples of a unit of 8 elements,
+/// element by element elsewhere: slower, but the same bytes.
+///
+/// Errors: as append, of what the host knows; invalid_argument for arrays that are not memory of
+///         `device`; unsupported on the CPU, which has no streams, and where folio is built without
+///         that device; device: the driver's own. Nothing is written then
+/// Effects: allocates nothing (once kernels are loaded), waits for nothing, can be captured in a
+///          graph; what is replayed reads the arrays anew
 FOLIO_EXPORT Status append_async(const Batch& batch, const AppendArgs& args, Device device,
                                  Stream stream) noexcept;
 

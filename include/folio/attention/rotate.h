@@ -70,4 +70,16 @@ struct RotateArgs {
 FOLIO_EXPORT Status rotate(const Batch& batch, const RotateArgs& args,
                            const Executor& executor) noexcept;
 
+/// As `rotate`, on `device`, where all arrays lie: the work is put on `stream` and nothing waits
+/// for it. The bits are those of `rotate`. A token whose position is outside [0, rope.rows), or
+/// that no sequence of the batch holds, is skipped there: its rows of `out` stay as they are.
+///
+/// Errors: as rotate, of what the host knows; invalid_argument for arrays that are not memory of
+///         `device`; unsupported on the CPU, which has no streams, and where folio is built without
+///         that device; device: the driver's own. Nothing is written then
+/// Effects: allocates nothing (once kernels are loaded), waits for nothing, can be captured in a
+///          graph
+FOLIO_EXPORT Status rotate_async(const Batch& batch, const RotateArgs& args, Device device,
+                                 Stream stream) noexcept;
+
 }  // namespace folio::inline v1

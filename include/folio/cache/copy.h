@@ -66,4 +66,31 @@ FOLIO_EXPORT Status copy_pages(std::span<const KVPlanes> from, std::span<const K
 FOLIO_EXPORT Status copy_slots(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
                                std::span<const SlotCopy> copies, const Executor& executor) noexcept;
 
+/// As `copy_pages`, on `device`: the work is put on `stream` and nothing waits for it. All arrays
+/// lie on the device, `copies` too, or in host memory that the driver has pinned: with one side
+/// there, this swaps pages out and in.
+///
+/// What the arrays hold the host does not know. On the device an entry of `copies` does nothing
+/// whose page is not below num_pages of every plane, or whose tokens are outside [0, page_size].
+/// Planes whose tensor scales lie in two places are moved or converted as the numbers there say,
+/// and refused if they could not be converted. Each thread runs the whole list for its bytes of a
+/// page: what makes a call fast is planes, not the length of the list.
+///
+/// Errors: as copy_pages, of what the host knows; invalid_argument for arrays that the device does
+///         not reach; unsupported on the CPU, which has no streams, and where folio is built
+///         without that device; device: the driver's own. Nothing is written then, but for a
+///         failure of the driver between the launches of many planes
+/// Effects: allocates nothing (once kernels are loaded), waits for nothing, can be captured in a
+///          graph; what is replayed reads the list anew
+FOLIO_EXPORT Status copy_pages_async(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
+                                     std::span<const PageCopy> copies, Device device,
+                                     Stream stream) noexcept;
+
+/// As `copy_slots`, on `device`, and else as copy_pages_async: an entry does nothing whose slot is
+/// negative or not below num_pages * page_size of every plane. With planes of a tensor's rows on
+/// one side (unbounded pages) it gathers and scatters.
+FOLIO_EXPORT Status copy_slots_async(std::span<const KVPlanes> from, std::span<const KVPlanes> to,
+                                     std::span<const SlotCopy> copies, Device device,
+                                     Stream stream) noexcept;
+
 }  // namespace folio::inline v1

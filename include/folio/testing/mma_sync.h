@@ -139,7 +139,7 @@ void unpack_register(DType dtype, uint32_t bits, Number* out) noexcept {
 }
 
 /// Eight numbers that are worked on together.
-typedef double Eight __attribute__((vector_size(64), aligned(8)));
+typedef double Eight __attribute__((vector_size(64), aligned(8), may_alias));
 
 /// sums[row][column] += a[row][k] * b[k][column], k ascending: `rows` x `k_steps` times `k_steps` x
 /// `columns`, a multiple of eight. Row lengths are `a_pitch` and `b_pitch`; sums have `columns`.

@@ -89,8 +89,8 @@ FOLIO_DEVICE float tensor_scale_of(Thread& t, const ScaleView& scales) {
 /// What the elements of a granule are divided by, for elements of 8 bits: quotients come from the
 /// reciprocal and one step of correction (Markstein 1990), which gives the rounded quotient as long
 /// as nothing under- or overflows. Divisors beyond 2^+-80 are brought there together with what they
-/// divide; what under- or overflows then rounds to the same 8 bits. They are made positive likewise,
-/// which keeps the sign of zeros.
+/// divide; what under- or overflows then rounds to the same 8 bits. They are made positive
+/// likewise, which keeps the sign of zeros.
 struct Divisor {
   float value = 1.0f;
   float reciprocal = 1.0f;

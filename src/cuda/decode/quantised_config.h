@@ -9,6 +9,7 @@
 ///             of that, where scales vary along a head
 ///   parked    [threads] folded columns, where registers do not hold them beside the loop
 ///   rows      [rows] what is known of them, likewise
+///   walks     [1 + warps] which keys the block and its loaders walk, likewise
 #pragma once
 
 #include <cstdint>
@@ -63,7 +64,8 @@ struct QuantisedConfig {
   static constexpr int flag_at = free_at + warps * 4;
   static constexpr int parked_at = (flag_at + 4 + 15) / 16 * 16;
   static constexpr int rows_at = parked_at + threads * ((Place::columns + 4) * 4);
-  static constexpr int shared_bytes = has_registers ? parked_at : rows_at + rows * 64;
+  static constexpr int walks_at = rows_at + rows * 48;
+  static constexpr int shared_bytes = has_registers ? parked_at : walks_at + (warps + 1) * 32;
   static_assert(shared_bytes <= 99 << 10, "more than every architecture has");
 };
 

@@ -49,9 +49,9 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
     if (is_waiting_) {
       const uint32_t alive = this->find_alive(t, a);
       is_alive_ = (alive >> (t.lane() & 15) & 1u) != 0;
-      const int64_t slot =
-          static_cast<int64_t>((this->slot_ + static_cast<uint32_t>(t.lane() & 15)) %
-                               static_cast<uint32_t>(a.args.key.page_size));
+      uint32_t slot_of_lane = this->slot_ + static_cast<uint32_t>(t.lane() & 15);
+      if (!Cursor::is_aligned(a)) slot_of_lane %= static_cast<uint32_t>(a.args.key.page_size);
+      const auto slot = static_cast<int64_t>(slot_of_lane);
       copy_rows(t, a, slot, alive);
       read_scales(t, a, slot);
       if (t.lane() == 0) t.store_shared(alive_word(free_), alive);
@@ -114,7 +114,7 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
       for (int plane = 0; plane < 2; ++plane) {
         const uint64_t low = t.shuffle(static_cast<uint32_t>(pointer), key + 16 * plane);
         const uint64_t high = t.shuffle(static_cast<uint32_t>(pointer >> 32), key + 16 * plane);
-        t.copy_async(to.further(further) + plane * Config::plane_bytes,
+        t.copy_async(to.further(further) + static_cast<uint32_t>(plane * Config::plane_bytes),
                      reinterpret_cast<const std::byte*>(low | high << 32) + unit * 16,
                      (alive >> key & 1u) != 0);
       }

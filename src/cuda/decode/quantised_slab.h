@@ -184,11 +184,11 @@ FOLIO_DEVICE void add_bytes(Thread& t, const Scores& s, uint32_t slab,
   }
 }
 
-template <class Config, class Thread>
+template <class Config, class Loader, class Thread>
   requires Quantised<Config>
 FOLIO_DEVICE void attend_slab(Thread& t, const AttendCall& a, const QueriesOf<Config>& queries,
                               const RowsOf<Config>& rows, int32_t key, uint32_t slab,
-                              uint32_t alive, bool, SpanState<Config>& state) {
+                              uint32_t alive, SpanState<Config>& state) {
   const detail::SlabScales<Config, Thread> scales(t, slab);
   Scores s;
   score_bytes<Config>(t, queries, slab, scales, s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/primitives/fp8.h: fp8 to f16 on architectures without the instruction (below sm_89), but
-/// for one product. Plain C++, so that the host can hold it to the exact tables.
+/// src/cuda/primitives/fp8.h: fp8 to f16 on architectures without the instruction (below sm_89),
+/// but for one product. Plain C++, so that the host can hold it to the exact tables.
 #pragma once
 
 #include <cstdint>

@@ -63,6 +63,8 @@ class AccessMap {
           word = {{Epoch::host, 0, 0}, {}};
       }
     }
+    many_.clear();
+    free_many_.clear();
   }
 
  private:

@@ -272,12 +272,14 @@ class EmulatedThread {
   void multiply_group(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate,
                       const Where& where = Where::current()) {
     s_.offer.a = nullptr;
+    s_.offer.descriptors = {a, b};
     multiply_group<N, Type>(d, operand(a, TransposedA), operand(b, TransposedB), accumulate, where);
   }
   template <int N, DType Type, bool TransposedB = false>
   void multiply_group(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate,
                       const Where& where = Where::current()) {
     s_.offer.a = a;
+    s_.offer.descriptors = {0, b};
     multiply_group<N, Type>(d, WgmmaOperand{}, operand(b, TransposedB), accumulate, where);
   }
   void commit_multiplies(const Where& where = Where::current()) {
@@ -395,6 +397,7 @@ class EmulatedThread {
                       bool accumulate, const Where& where) {
     s_.where = where;
     s_.offer.c = d;
+    s_.offer.value = accumulate ? 1 : 0;
     s_.offer.dtype = Type;
     m_.groups.issue(s_, {Type, N, a, b, {}}, accumulate);
   }

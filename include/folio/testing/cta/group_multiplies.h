@@ -51,11 +51,12 @@ class GroupMultiplies {
     together(s, Op::warpgroup_arrive,
              [](WarpgroupState& group, ThreadState*) { group.is_fenced = true; });
   }
-  /// Each thread has put its accumulators, registers of A or descriptor of A, and descriptor of B
-  /// into its offer.
+  /// Each thread has put its accumulators, its registers of A, if there A is, and what else it
+  /// gives into its offer; `arguments` says the same, decoded.
   void issue(ThreadState& s, const WgmmaArguments& arguments, bool accumulates) {
     together(s, Op::multiply_group, [&](WarpgroupState& group, ThreadState* threads) {
       ++world_.counts.wgmma;
+      check_agreement(threads);
       GroupMultiply multiply;
       multiply.arguments = arguments;
       multiply.arguments.a_registers = {};
@@ -90,7 +91,7 @@ class GroupMultiplies {
   }
   void check_end(ThreadState& s) {
     const auto index = static_cast<size_t>(s.index / warpgroup_threads);
-    if (index < s.block->warpgroups.size() && !s.block->warpgroups[index].multiplies.items.empty())
+    if (index < s.block->warpgroups.size() && s.block->warpgroups[index].multiplies.has_items())
       world_.report(s, "ends while a multiply_group of its own is in flight");
   }
 
@@ -99,6 +100,16 @@ class GroupMultiplies {
 
   [[nodiscard]] int slot_of(const ThreadState& s) const {
     return world_.slots.multiplies(s.index / warpgroup_threads);
+  }
+  /// One instruction of 128 threads has one pair of descriptors.
+  void check_agreement(ThreadState* threads) {
+    const Offer& first = threads[0].offer;
+    for (int i = 1; i < warpgroup_threads; ++i) {
+      const Offer& other = threads[i].offer;
+      if (other.descriptors != first.descriptors || other.value != first.value ||
+          (other.a == nullptr) != (first.a == nullptr))
+        world_.fail(threads[i], "gives multiply_group other descriptors than its warpgroup");
+    }
   }
   /// The accumulators as they are held while multiplies on them are in flight.
   size_t hold(ThreadState& s, WarpgroupState& group, ThreadState* threads, int n) {

@@ -115,6 +115,7 @@ struct Offer {
   const uint32_t* a = nullptr;
   uint32_t b[2] = {};
   uint32_t out[4] = {};
+  std::array<uint64_t, 2> descriptors = {};  // of multiply_group: A, B
   DType dtype = DType::bf16;
 };
 
@@ -205,9 +206,7 @@ struct HeldAccumulators {
   std::vector<float> values;  // [thread][n / 2]
 };
 struct WarpgroupState {
-  int arrived = 0;  // warps at a collective of the group
-  Op op = Op::none;
-  std::vector<int> waiting;
+  std::vector<int> waiting;  // threads at a collective of the group
   bool is_fenced = false;
   Groups<GroupMultiply> multiplies;
   std::vector<HeldAccumulators> held;

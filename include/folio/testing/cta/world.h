@@ -33,7 +33,7 @@ struct GridShape {
   bool check_order = true;
   /// Global memory that was not added may be touched too.
   bool is_open = false;
-  int64_t most_switches = int64_t{1} << 32;  ///< of fibers; more is a kernel without an end
+  int64_t most_switches = int64_t{1} << 30;  ///< of fibers; more is a kernel without an end
 };
 
 /// What a kernel did, summed over the grid. Collectives count once per warp, or block.
