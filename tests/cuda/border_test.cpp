@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/border_test.cpp: what create, plan_async, prepare_async and attend_async refuse before
-/// anything is launched; two streams at once.
+/// tests/cuda/border_test.cpp: what create, plan_async, prepare_async and attend_async refuse
+/// before anything is launched; two streams at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
