@@ -23,7 +23,7 @@
 #include <cstdint>
 
 #include "cpu/skeleton/task_view.h"
-#include "cpu/skeleton/units.h"
+#include "kernel/units.h"
 
 namespace folio::inline v1::amx {
 

@@ -10,7 +10,7 @@
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/vectors.h"
 #include "cpu/skeleton/task_view.h"
-#include "cpu/skeleton/units.h"
+#include "kernel/units.h"
 
 namespace folio::inline v1::avx512 {
 

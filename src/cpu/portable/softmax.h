@@ -10,8 +10,8 @@
 #include "cpu/portable/scratch.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/task_view.h"
-#include "cpu/skeleton/units.h"
 #include "cpu/vec/simd.h"
+#include "kernel/units.h"
 
 namespace folio::inline v1::portable {
 

@@ -49,7 +49,7 @@
 
 #include "cpu/profile.h"
 #include "cpu/skeleton/task_view.h"
-#include "cpu/skeleton/units.h"
+#include "kernel/units.h"
 
 namespace folio::inline v1::skeleton {
 

@@ -3,7 +3,7 @@
 /// function that does it: in registers, through shared memory or through partials, always in
 /// ascending order of keys. Same order, same function: same bits.
 ///
-/// All threads of a block fold together: each owns `columns` columns of one row, taken four by four,
+/// All threads of a block fold together: each owns `columns` columns of one row, four by four,
 /// `stride` apart, so that a warp reads whole lines.
 #pragma once
 

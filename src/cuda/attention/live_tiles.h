@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cuda/attention/live_tiles.h: what the rows of a task see together, and the tiles of keys that
-/// hold it: spans for the plan, slabs for the loaders. Host and device.
+/// src/cuda/attention/live_tiles.h: what the rows of a task see together, and the tiles of
+/// keys that hold it: spans for the plan, slabs for the loaders. Host and device.
 ///
-/// Between sink tokens and a window lie tiles that no row sees. They are no part of anything: a task
-/// [span_begin, span_end) may reach over them, but they cost nothing, are not walked, and have no
-/// partial.
+/// Between sink tokens and a window lie tiles that no row sees. They are no part of anything: a
+/// task [span_begin, span_end) may reach over them, but they cost nothing, are not walked, and have
+/// no partial.
 #pragma once
 
 #include <cstdint>

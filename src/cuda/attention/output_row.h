@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/skeleton/units.h"
 #include "cuda/attention/fold.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/primitives/device.h"
 #include "folio/core/dtype.h"
+#include "kernel/units.h"
 
 namespace folio::cuda {
 
@@ -54,8 +54,8 @@ FOLIO_DEVICE void store_four(Thread& t, std::byte* to, DType dtype, const FourFl
 
 }  // namespace detail
 
-/// Writes this thread's columns, column + g * stride .. + 3, of a row whose keys are all in `state`;
-/// the thread of column 0 writes its lse. Rows of out are multiples of 16 bytes apart.
+/// Writes this thread's columns, column + g * stride .. + 3, of a row whose keys are all in
+/// `state`; the thread of column 0 writes its lse. Rows of out are multiples of 16 bytes apart.
 template <int Columns, class Thread>
 FOLIO_DEVICE void write_row(Thread& t, const AttendCall& call, const OutputRow& place, int column,
                             int stride, FoldState<Columns>& state) {

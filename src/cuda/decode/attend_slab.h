@@ -93,8 +93,8 @@ FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const Genera
   return used;
 }
 
-/// 0 * NaN is NaN: rows of V that are not `used` become zero. `Fences`: a later copy that overwrites
-/// them is one by tensor maps.
+/// 0 * NaN is NaN: rows of V that are not `used` become zero. `Fences`: a later copy that
+/// overwrites them is one by tensor maps.
 template <class Config, bool Fences, class Thread>
 FOLIO_DEVICE void zero_values(Thread& t, uint32_t slab, uint32_t used) {
   constexpr int units = Config::row_bytes / 16;

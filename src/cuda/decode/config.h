@@ -2,8 +2,8 @@
 /// src/cuda/decode/config.h: sizes of an instance of the decode kernel, and where its shared memory
 /// lies.
 ///
-///   ring      [warps][stages][K, V][chunk of 64 columns][16 keys][64 columns], swizzled as a TMA box
-///             of 64 x 16 elements would be (tma::Swizzle::b128). A slab is 16 keys of K and V
+///   ring      [warps][stages][K, V][chunk of 64 columns][16 keys][64 columns], swizzled as a TMA
+///             box of 64 x 16 elements would be (tma::Swizzle::b128). A slab is 16 keys of K and V
 ///   alive     [warps][stages] which of a slab's keys the task's rows see, a bit each
 ///   sums      [warps][rows] of the states that the warps fold
 ///   free      [warps] the stage that nobody fills: where the warp's state lies while it is folded

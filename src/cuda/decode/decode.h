@@ -3,9 +3,9 @@
 /// the tokens of a speculative step, are the rows of one m16n8k16 tile; more rows are more tiles.
 ///
 /// Each warp runs its own stream of slabs through a ring in shared memory and meets the others of
-/// its block only where a round ends. There the states of the warps are folded in ascending order of
-/// keys; states of tasks that share a unit go through partials, and the last block to arrive folds
-/// those. Rows never influence one another.
+/// its block only where a round ends. There the states of the warps are folded in ascending order
+/// of keys; states of tasks that share a unit go through partials, and the last block to arrive
+/// folds those. Rows never influence one another.
 #pragma once
 
 #include <cstdint>

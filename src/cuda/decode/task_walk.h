@@ -54,7 +54,7 @@ struct alignas(8) TaskWalk {
     }
   }
 
-  /// hull() of what the rows' tokens see, each found by a lane: seen_by_tokens of a tile of 16 rows.
+  /// hull() of what the rows' tokens see, each found by a lane: seen_by_tokens of 16 rows.
   template <class Thread>
   FOLIO_DEVICE void find_shown(Thread& t, const AttendCall& a, const Sequence& s,
                                const DeviceTask& task) {
@@ -116,8 +116,8 @@ struct alignas(8) TaskWalk {
   }
 };
 
-/// A walk in registers, or in shared memory where they are few: who writes it there and who reads it
-/// stand on either side of a barrier.
+/// A walk in registers, or in shared memory where they are few: who writes it there and who reads
+/// it stand on either side of a barrier.
 template <class Config>
 class KeptWalk {
  public:

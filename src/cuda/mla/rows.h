@@ -11,6 +11,7 @@
 #include "cuda/plan/device_plan.h"
 #include "cuda/primitives/device.h"
 #include "kernel/sequence.h"
+#include "kernel/units.h"
 
 namespace folio::cuda::mla {
 

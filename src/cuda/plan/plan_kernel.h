@@ -4,8 +4,8 @@
 ///
 ///   lengths   copied, checked; each sequence's tiles of rows counted
 ///   tiles     what the rows of a tile see, in spans; a tile costs its spans and a little more
-///   units     tile x KV head. All units' costs, one after the other, are cut into equal ranges, one
-///             per block (stream-K), and a unit that lies in several ranges is split
+///   units     tile x KV head. All units' costs, one after the other, are cut into equal ranges,
+///             one per block (stream-K), and a unit that lies in several ranges is split
 ///   tasks     a unit's part of one range
 ///
 /// Sums over integers in the order of sequences, tiles, heads: the plan does not depend on the

@@ -9,9 +9,9 @@
 
 #include <cstdint>
 
-#include "cpu/skeleton/units.h"
 #include "cpu/vec/avx512_lanes.h"
 #include "cpu/vec/simd.h"
+#include "kernel/units.h"
 
 namespace folio::inline v1::amx {
 

@@ -20,9 +20,9 @@
 #include "cpu/amx/softmax.h"
 #include "cpu/amx/stage_convert.h"
 #include "cpu/skeleton/task_view.h"
-#include "cpu/skeleton/units.h"
 #include "cpu/vec/avx512_lanes.h"
 #include "cpu/vec/simd.h"
+#include "kernel/units.h"
 
 namespace folio::inline v1::amx {
 

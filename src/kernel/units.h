@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/skeleton/units.h: the units that an engine keeps logits in, and what any finite logit
-/// is there.
+/// src/kernel/units.h: the units that kernels keep logits in, and what any finite logit is there.
 ///
 /// ISA-safe: always-inline functions and constants only.
 #pragma once
