@@ -52,8 +52,10 @@ compile_gpu_check() {
   for architecture in $architectures; do
     targets="$targets -gencode arch=compute_$architecture,code=sm_$architecture"
   done
+  # 2810: nvcc takes a [[nodiscard]] value for ignored where it is assigned.
   # shellcheck disable=SC2086  # several words
   "$nvcc" -std=c++20 -O2 -fmad=false -DFOLIO_CUDA_DEBUG -ccbin "${CXX:-g++}" -Iinclude -Isrc -Itests -Werror all-warnings \
+    -diag-suppress 2810 \
     -Xcompiler -Wall,-Wextra,-Wno-psabi $targets \
     tests/cuda/gpu_check.cu src/core/status.cpp src/tma/describe.cpp src/cache/check_alignment.cpp src/cache/static_checks.cpp \
     src/cuda/runtime/driver.cpp src/cuda/runtime/encode.cpp -ldl -o "$1/gpu_check" || exit 2

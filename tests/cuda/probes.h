@@ -142,8 +142,8 @@ struct MultiplyProbe : ProbeBase {
   }
 };
 
-/// wgmma.m64n64k16 over K = 64 in four steps. Operands are 128-byte swizzled tiles in shared
-/// memory, A [64][64], B [64][64] along K or, transposed, along N. A in registers: the words of its tile.
+/// wgmma.m64n64k16 over K = 64 in four steps. Operands are 128-byte swizzled tiles: A [64][64] and
+/// B [64][64] along K or, transposed, along N. A in registers: the words of its tile.
 template <DType Type, bool TransposedB, bool FromRegisters>
 struct GroupMultiplyProbe : ProbeBase {
   static constexpr const char* name =
