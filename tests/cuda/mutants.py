@@ -227,11 +227,13 @@ def baseline(builder, programs, name):
     return "" if status == 0 else f"fails unbroken: {reason(output, builder.root)}"
 
 
-def document(text, rows):
-    """The document with its table's rows replaced."""
+def document(text, rows, count):
+    """The document with its table replaced: the rows of those that were tried, of `count`."""
     begin, end = "<!-- mutants -->\n", "<!-- end -->"
     head, rest = text.split(begin, 1)
-    return head + begin + "| what is broken | where | found by | which said |\n| --- | --- | --- | --- |\n" + "".join(rows) + end + rest.split(end, 1)[1]
+    tried = f"{len(rows)} of {count} were tried when this was written.\n\n"
+    titles = "| what is broken | where | found by | which said |\n| --- | --- | --- | --- |\n"
+    return head + begin + tried + titles + "".join(rows) + end + rest.split(end, 1)[1]
 
 
 def line_of(mutant, result):
@@ -282,7 +284,7 @@ def main():
     print("\n".join([*survivors, f"{len(chosen)} mutants, {len(survivors)} survive"]))
     if given.write:
         rows = [row_of(m, results.get(m)) for m in mutants if results.get(m)]
-        given.write.write_text(document(given.write.read_text(), rows))
+        given.write.write_text(document(given.write.read_text(), rows, len(mutants)))
     return 1 if survivors else 0
 
 

@@ -403,6 +403,22 @@ TEST(PlanKernel, gives_no_rows_to_offsets_that_descend_or_leave_the_limits) {
   EXPECT_EQ(run.plan().num_tasks[1], 0);
 }
 
+/// 512 units of 2^25 spans.
+TEST(PlanKernel, cuts_more_spans_than_32_bits_count) {
+  constexpr int32_t context = 2147483000;
+  Setting s;
+  s.problem.key.num_heads = s.problem.q_heads = 64;
+  s.limits.context = context;
+  Lengths lengths;
+  for (int b = 0; b < 8; ++b) lengths.add(1, context);
+  PlanRun<64> run(s.problem, s.limits, lengths.batch(), s.layout());
+  ASSERT_EQ(run.fault, "");
+  int64_t spans = 0;
+  for (int32_t i = 0; i < run.plan().num_tasks[0]; ++i)
+    spans += run.tasks(0).tasks[i].span_end - run.tasks(0).tasks[i].span_begin;
+  EXPECT_EQ(spans, 512 * int64_t{(context + 63) / 64});
+}
+
 /// By one row, so that its tiles are no more than the limits allow.
 TEST(PlanKernel, gives_no_rows_to_a_sequence_that_ends_behind_the_limits) {
   const Setting s;
