@@ -43,13 +43,6 @@ Status read_problem(const char* function, const folio_problem* problem, Attentio
   return {};
 }
 
-Result<Device> device_of(const char* function, int32_t kind, int32_t index) {
-  if (kind != FOLIO_CPU && kind != FOLIO_CUDA)
-    return fail(Errc::invalid_argument, "{}: device_kind is {}, expected FOLIO_CPU or FOLIO_CUDA",
-                function, kind);
-  return Device{kind == FOLIO_CPU ? Device::Kind::cpu : Device::Kind::cuda, index};
-}
-
 Status read_limits(const char* function, const folio_limits* limits, AttentionLimits& to) {
   folio_limits l = {};
   if (Status s = read(function, "limits", limits, l); !s.is_ok()) return s;

@@ -33,20 +33,15 @@ Status read_batch(const char* function, const folio_batch* batch, Batch& to) {
   return batch == nullptr ? Status() : convert(function, batch, to);
 }
 
-Status append(const folio_batch* batch, const folio_append_args* args,
-              const folio_executor* executor) {
-  constexpr auto function = "folio_append";
+Status read_append(const char* function, const folio_append_args* args, AppendArgs& to,
+                   Rope& rope) {
   folio_append_args a = {};
   if (Status s = read(function, "args", args, a); !s.is_ok()) return s;
-  Batch b;
-  if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
-  AppendArgs to;
   if (a.k == nullptr) return null_argument(function, "args->k");
   if (Status s = convert(function, "args->k", a.k, to.k); !s.is_ok()) return s;
   if (Status s = convert(function, "args->v", a.v, to.v); !s.is_ok()) return s;
   if (Status s = convert(function, "args->key", a.key, to.key); !s.is_ok()) return s;
   if (Status s = convert(function, "args->value", a.value, to.value); !s.is_ok()) return s;
-  Rope rope;
   if (a.rope != nullptr) {
     if (Status s = read_rope(function, a.rope, rope); !s.is_ok()) return s;
     to.rope = &rope;
@@ -54,32 +49,71 @@ Status append(const folio_batch* batch, const folio_append_args* args,
   to.slots = a.slots;
   to.k_norm = a.k_norm;
   to.norm_eps = or_default(a.norm_eps, default_eps);
+  return {};
+}
+
+Status append(const folio_batch* batch, const folio_append_args* args,
+              const folio_executor* executor) {
+  constexpr auto function = "folio_append";
+  AppendArgs to;
+  Rope rope;
+  Batch b;
+  if (Status s = read_append(function, args, to, rope); !s.is_ok()) return s;
+  if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
   ExecutorAdapter adapter;
   if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
   return folio::append(b, to, adapter.get());
 }
 
-Status rotate(const folio_batch* batch, const folio_rotate_args* args,
-              const folio_executor* executor) {
-  constexpr auto function = "folio_rotate";
+Status append_async(const folio_batch* batch, const folio_append_args* args, Device device,
+                    void* stream) {
+  constexpr auto function = "folio_append_async";
+  AppendArgs to;
+  Rope rope;
+  Batch b;
+  if (Status s = read_append(function, args, to, rope); !s.is_ok()) return s;
+  if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
+  return folio::append_async(b, to, device, {stream});
+}
+
+Status read_rotate(const char* function, const folio_rotate_args* args, RotateArgs& to,
+                   Rope& rope) {
   folio_rotate_args a = {};
   if (Status s = read(function, "args", args, a); !s.is_ok()) return s;
-  Batch b;
-  if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
-  RotateArgs to;
   if (a.q == nullptr) return null_argument(function, "args->q");
   if (Status s = convert(function, "args->q", a.q, to.q); !s.is_ok()) return s;
   if (Status s = convert(function, "args->out", a.out, to.out); !s.is_ok()) return s;
-  Rope rope;
   if (a.rope != nullptr) {
     if (Status s = read_rope(function, a.rope, rope); !s.is_ok()) return s;
     to.rope = &rope;
   }
   to.q_norm = a.q_norm;
   to.norm_eps = or_default(a.norm_eps, default_eps);
+  return {};
+}
+
+Status rotate(const folio_batch* batch, const folio_rotate_args* args,
+              const folio_executor* executor) {
+  constexpr auto function = "folio_rotate";
+  RotateArgs to;
+  Rope rope;
+  Batch b;
+  if (Status s = read_rotate(function, args, to, rope); !s.is_ok()) return s;
+  if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
   ExecutorAdapter adapter;
   if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
   return folio::rotate(b, to, adapter.get());
+}
+
+Status rotate_async(const folio_batch* batch, const folio_rotate_args* args, Device device,
+                    void* stream) {
+  constexpr auto function = "folio_rotate_async";
+  RotateArgs to;
+  Rope rope;
+  Batch b;
+  if (Status s = read_rotate(function, args, to, rope); !s.is_ok()) return s;
+  if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
+  return folio::rotate_async(b, to, device, {stream});
 }
 
 /// Planes of all layers, without an allocation.
@@ -106,22 +140,50 @@ class PlaneList {
   size_t count_ = 0;
 };
 
+/// What the copies have in common.
+template <class Copy>
+struct CopyArgs {
+  PlaneList source, target;
+  std::span<const Copy> copies;
+
+  template <class CCopy>
+  Status init(const char* function, const folio_kv_planes* from, const folio_kv_planes* to,
+              int64_t num_planes, const CCopy* list, int64_t num_copies) {
+    if (Status s = check_array(function, "copies", list, "num_copies", num_copies, sizeof(CCopy));
+        !s.is_ok())
+      return s;
+    if (Status s = source.init(function, "from", from, num_planes); !s.is_ok()) return s;
+    if (Status s = target.init(function, "to", to, num_planes); !s.is_ok()) return s;
+    // the same words
+    copies = {reinterpret_cast<const Copy*>(list), static_cast<size_t>(num_copies)};
+    return {};
+  }
+};
+
 template <class Copy, class CCopy>
 Status copy(const char* function, const folio_kv_planes* from, const folio_kv_planes* to,
             int64_t num_planes, const CCopy* copies, int64_t num_copies,
             const folio_executor* executor,
             Status (*run)(std::span<const KVPlanes>, std::span<const KVPlanes>,
                           std::span<const Copy>, const Executor&) noexcept) {
-  if (Status s = check_array(function, "copies", copies, "num_copies", num_copies, sizeof(CCopy));
-      !s.is_ok())
+  CopyArgs<Copy> args;
+  if (Status s = args.init(function, from, to, num_planes, copies, num_copies); !s.is_ok())
     return s;
-  PlaneList source, target;
-  if (Status s = source.init(function, "from", from, num_planes); !s.is_ok()) return s;
-  if (Status s = target.init(function, "to", to, num_planes); !s.is_ok()) return s;
   ExecutorAdapter adapter;
   if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
-  const auto* const list = reinterpret_cast<const Copy*>(copies);  // the same words
-  return run(source.get(), target.get(), {list, static_cast<size_t>(num_copies)}, adapter.get());
+  return run(args.source.get(), args.target.get(), args.copies, adapter.get());
+}
+
+template <class Copy, class CCopy>
+Status copy_async(const char* function, const folio_kv_planes* from, const folio_kv_planes* to,
+                  int64_t num_planes, const CCopy* copies, int64_t num_copies, Device device,
+                  void* stream,
+                  Status (*run)(std::span<const KVPlanes>, std::span<const KVPlanes>,
+                                std::span<const Copy>, Device, Stream) noexcept) {
+  CopyArgs<Copy> args;
+  if (Status s = args.init(function, from, to, num_planes, copies, num_copies); !s.is_ok())
+    return s;
+  return run(args.source.get(), args.target.get(), args.copies, device, {stream});
 }
 
 }  // namespace
@@ -152,5 +214,45 @@ folio_code folio_copy_slots(const folio_kv_planes* from, const folio_kv_planes* 
                             const folio_executor* executor, folio_message* message) {
   return c::report(c::copy<SlotCopy>("folio_copy_slots", from, to, num_planes, copies, num_copies,
                                      executor, copy_slots),
+                   message);
+}
+
+folio_code folio_append_async(const folio_batch* batch, const folio_append_args* args,
+                              int32_t device_kind, int32_t device_index, void* stream,
+                              folio_message* message) {
+  const Result<Device> device = c::device_of("folio_append_async", device_kind, device_index);
+  if (!device) return c::report(device.error(), message);
+  return c::report(c::append_async(batch, args, *device, stream), message);
+}
+
+folio_code folio_rotate_async(const folio_batch* batch, const folio_rotate_args* args,
+                              int32_t device_kind, int32_t device_index, void* stream,
+                              folio_message* message) {
+  const Result<Device> device = c::device_of("folio_rotate_async", device_kind, device_index);
+  if (!device) return c::report(device.error(), message);
+  return c::report(c::rotate_async(batch, args, *device, stream), message);
+}
+
+folio_code folio_copy_pages_async(const folio_kv_planes* from, const folio_kv_planes* to,
+                                  int64_t num_planes, const folio_page_copy* copies,
+                                  int64_t num_copies, int32_t device_kind, int32_t device_index,
+                                  void* stream, folio_message* message) {
+  constexpr auto function = "folio_copy_pages_async";
+  const Result<Device> device = c::device_of(function, device_kind, device_index);
+  if (!device) return c::report(device.error(), message);
+  return c::report(c::copy_async<PageCopy>(function, from, to, num_planes, copies, num_copies,
+                                           *device, stream, copy_pages_async),
+                   message);
+}
+
+folio_code folio_copy_slots_async(const folio_kv_planes* from, const folio_kv_planes* to,
+                                  int64_t num_planes, const folio_slot_copy* copies,
+                                  int64_t num_copies, int32_t device_kind, int32_t device_index,
+                                  void* stream, folio_message* message) {
+  constexpr auto function = "folio_copy_slots_async";
+  const Result<Device> device = c::device_of(function, device_kind, device_index);
+  if (!device) return c::report(device.error(), message);
+  return c::report(c::copy_async<SlotCopy>(function, from, to, num_planes, copies, num_copies,
+                                           *device, stream, copy_slots_async),
                    message);
 }

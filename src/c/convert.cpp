@@ -172,4 +172,11 @@ Status ExecutorAdapter::init(const char* function, const folio_executor* executo
   return {};
 }
 
+Result<Device> device_of(const char* function, int32_t kind, int32_t index) noexcept {
+  if (kind != FOLIO_CPU && kind != FOLIO_CUDA)
+    return fail(Errc::invalid_argument, "{}: device_kind is {}, expected FOLIO_CPU or FOLIO_CUDA",
+                function, kind);
+  return Device{kind == FOLIO_CPU ? Device::Kind::cpu : Device::Kind::cuda, index};
+}
+
 }  // namespace folio::inline v1::c

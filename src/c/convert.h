@@ -74,6 +74,8 @@ Status convert(const char* function, const char* argument, const folio_tensor* t
 Status convert(const char* function, const char* argument, const folio_kv_view* view,
                PagedKVView& to) noexcept;
 Status convert(const char* function, const folio_batch* batch, Batch& to) noexcept;
+/// Errors: invalid_argument for a kind that is neither FOLIO_CPU nor FOLIO_CUDA.
+Result<Device> device_of(const char* function, int32_t kind, int32_t index) noexcept;
 
 /// An Executor over the caller's; the object must outlive its use. Null: serial.
 class ExecutorAdapter {

@@ -73,6 +73,18 @@ void fill(BorderWorld& w, folio_copy_pages_call& c) {
 void fill(BorderWorld& w, folio_copy_slots_call& c) {
   c = {&w.from, &w.to, 1, w.slot_copies, 1, &w.executor, &w.message};
 }
+void fill(BorderWorld& w, folio_append_async_call& c) {
+  c = {&w.batch, &w.append_args, FOLIO_CPU, 0, nullptr, &w.message};
+}
+void fill(BorderWorld& w, folio_rotate_async_call& c) {
+  c = {&w.batch, &w.rotate_args, FOLIO_CPU, 0, nullptr, &w.message};
+}
+void fill(BorderWorld& w, folio_copy_pages_async_call& c) {
+  c = {&w.from, &w.to, 1, w.page_copies, 1, FOLIO_CPU, 0, nullptr, &w.message};
+}
+void fill(BorderWorld& w, folio_copy_slots_async_call& c) {
+  c = {&w.from, &w.to, 1, w.slot_copies, 1, FOLIO_CPU, 0, nullptr, &w.message};
+}
 void fill(BorderWorld& w, folio_create_pool_call& c) {
   c = {&w.pool_options, &w.made_pool, &w.message};
 }

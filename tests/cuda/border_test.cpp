@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/border_test.cpp: attention on streams: plan_async, prepare_async and attend_async on
-/// the emulated device: order, capture, errors, and what the host refuses.
+/// tests/cuda/border_test.cpp: what create, plan_async, prepare_async and attend_async refuse
+/// before anything is launched; two streams at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,6 @@ namespace folio::test {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr Device gpu = EmulatedDevice::device();
 
@@ -70,18 +69,6 @@ std::string refusal(const Status& status, Errc code) {
   return std::string(status.message());
 }
 
-TEST_F(LateBorder, does_nothing_before_the_stream_does) {
-  DeviceCase run(options_of({{1, 40}, {20, 33}, {2, 150}}));
-  const std::vector<std::byte> before = run.c.output_bits();
-  const Stream stream = device.make_stream();
-  ASSERT_TRUE(run.attend_on(stream).is_ok());
-  EXPECT_EQ(run.c.output_bits(), before);
-  device.synchronise(stream);
-  EXPECT_TRUE(matches_reference(run.c));
-  EXPECT_TRUE(run.plan_memory.slack_untouched());
-  EXPECT_TRUE(run.workspace.slack_untouched());
-}
-
 TEST_F(LateBorder, keeps_two_streams_apart) {
   DeviceCase one(options_of({{1, 70}, {1, 20}})), other(options_of({{3, 50}, {18, 60}}));
   const Stream first = device.make_stream(), second = device.make_stream();
@@ -89,79 +76,11 @@ TEST_F(LateBorder, keeps_two_streams_apart) {
   ASSERT_TRUE(other.attend_on(second).is_ok());
   device.synchronise(first);
   device.synchronise(second);
-  EXPECT_TRUE(matches_reference(one.c));
-  EXPECT_TRUE(matches_reference(other.c));
-}
-
-TEST_F(Border, neither_waits_nor_allocates_once_created) {
-  DeviceCase run(options_of({{1, 40}, {20, 33}}));
-  const Stream stream = device.make_stream();
-  device.forget_calls();
-  ASSERT_TRUE(run.attend_on(stream).is_ok());
-  EXPECT_THAT(device.waits_and_allocations(), IsEmpty());
-}
-
-TEST_F(Border, one_workspace_serves_call_after_call) {
-  DeviceCase run(options_of({{1, 300}, {2, 150}}));
-  ASSERT_TRUE(run.attend_on(Stream()).is_ok());
-  const AttentionPlan plan =
-      plan_async(run.attention, run.c.batch(), run.plan_memory.span(), Stream()).value();
-  for (int layer = 0; layer < 2; ++layer) {
-    run.c.poison_output();
-    ASSERT_TRUE(
-        attend_async(run.attention, plan, run.c.args(), run.workspace.span(), Stream()).is_ok());
-    device.synchronise(Stream());
-    EXPECT_TRUE(matches_reference(run.c));
+  for (DeviceCase* const run : {&one, &other}) {
+    EXPECT_TRUE(matches_reference(run->c));
+    EXPECT_TRUE(run->plan_memory.slack_untouched());
+    EXPECT_TRUE(run->workspace.slack_untouched());
   }
-}
-
-TEST_F(LateBorder, a_captured_step_replays_any_lengths_within_the_limits) {
-  DeviceCase longer(options_of({{1, 290}, {1, 17}, {1, 160}}));
-  const Stream stream = device.make_stream();
-  auto* const lengths = const_cast<int32_t*>(longer.c.batch().context_lengths);
-  const std::vector<int32_t> whole(lengths, lengths + 3);
-  ASSERT_TRUE(prepare_async(longer.attention, longer.workspace.span(), stream).is_ok());
-  device.synchronise(stream);
-
-  std::fill_n(lengths, 3, 1);
-  device.begin_capture(stream);
-  const Result<AttentionPlan> plan =
-      plan_async(longer.attention, longer.c.batch(), longer.plan_memory.span(), stream);
-  ASSERT_TRUE(plan.has_value());
-  ASSERT_TRUE(
-      attend_async(longer.attention, *plan, longer.c.args(), longer.workspace.span(), stream)
-          .is_ok());
-  const EmulatedGraph graph = device.end_capture(stream);
-
-  for (const int32_t percent : {100, 40, 100}) {
-    // causal queries at the end of what is there: other keys, other results
-    for (size_t b = 0; b < 3; ++b) lengths[b] = std::max(1, whole[b] * percent / 100);
-    longer.c.poison_output();
-    longer.c.forget_expected();
-    device.launch(graph, stream);
-    device.synchronise(stream);
-    if (percent == 100) EXPECT_TRUE(matches_reference(longer.c)) << percent;
-  }
-}
-
-TEST_F(Border, a_workspace_that_nobody_prepared_is_named) {
-  DeviceCase run(options_of({{1, 300}}));
-  run.workspace.fill(0x11);
-  const AttentionPlan plan =
-      plan_async(run.attention, run.c.batch(), run.plan_memory.span(), Stream()).value();
-  ASSERT_TRUE(
-      attend_async(run.attention, plan, run.c.args(), run.workspace.span(), Stream()).is_ok());
-  EXPECT_THAT(device.fault(Stream()), HasSubstr("workspace not prepared"));
-}
-
-TEST_F(Border, a_launch_that_fails_is_the_calls_error) {
-  DeviceCase run(options_of({{1, 40}}));
-  device.fail_call("cuLaunchKernel", 1);
-  EXPECT_THAT(
-      refusal(plan_async(run.attention, run.c.batch(), run.plan_memory.span(), Stream()).error(),
-              Errc::device),
-      HasSubstr("plan_async: cuLaunchKernel failed with 1"));
-  ASSERT_TRUE(run.attend_on(Stream()).is_ok());
 }
 
 TEST_F(Border, memory_is_checked_before_anything_is_launched) {

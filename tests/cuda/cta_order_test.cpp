@@ -68,6 +68,17 @@ TEST(CtaOrder, two_writes_of_a_word_are_found) {
                [](EmulatedThread& t) { t.store_shared(word(t, 0), t.thread()); });
 }
 
+/// Of a single reader, which is kept apart from several.
+TEST(CtaOrder, an_overwrite_of_what_one_thread_reads_is_found) {
+  expect_fault(one_warp, "which block 0 warp 0 lane 1 reads unordered", [](EmulatedThread& t) {
+    if (t.thread() == 0) t.store_shared(word(t, 0), 7);
+    t.sync_warp();
+    if (t.thread() == 1) t.load_shared<int>(word(t, 0));
+    t.shuffle(1u, 0);  // whichever comes first, by time; it orders nothing
+    if (t.thread() == 0) t.store_shared(word(t, 0), 8);
+  });
+}
+
 TEST(CtaOrder, an_overwrite_of_what_is_being_read_is_found) {
   const auto kernel = [](bool meets_again) {
     return [=](EmulatedThread& t) {

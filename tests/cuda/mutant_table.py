@@ -118,7 +118,6 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("blocks without tasks begin nowhere", "plan", PLAN, "for (int32_t b = before + 1; b <= block; ++b) t.store(to.block_tasks + b, i);",
      "t.store(to.block_tasks + block, i);"),
     ("the end of the last block is not written", "plan", PLAN, "b <= blocks; b += Threads", "b < blocks; b += Threads"),
-    ("no barrier between tiles and units", "plan", PLAN, "    if (range_ < 1) range_ = 1;\n    t.sync_block();", "    if (range_ < 1) range_ = 1;"),
     ("no barrier between units and tasks", "plan", PLAN, "    plan_.num_partials[list] = static_cast<int32_t>(so_far.x[2]);\n    t.sync_block();",
      "    plan_.num_partials[list] = static_cast<int32_t>(so_far.x[2]);"),
     ("splits' partials are those of their tasks", "plan", PLAN, "mine.x[2] = a_.layout.stores_spans ? e.spans : mine.x[0];", "mine.x[2] = mine.x[0];"),

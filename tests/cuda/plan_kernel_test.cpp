@@ -136,6 +136,8 @@ class Checker {
     const DeviceGeometry& geometry = run_.layout.geometries[list];
     EXPECT_GT(task.row_end, task.row_begin);
     EXPECT_LE(task.row_end - task.row_begin, geometry.rows);
+    EXPECT_LE(task.row_end, sequence_of(batch_, task.sequence).new_tokens *
+                                (s_.problem.q_heads / s_.problem.key.num_heads));
     const cuda::LiveTiles live = live_of(task, list);
     for (int32_t row = task.row_begin; row < task.row_end; ++row) {
       Coverage& c = rows_[{task.sequence, task.head, row}];
@@ -399,6 +401,21 @@ TEST(PlanKernel, gives_no_rows_to_offsets_that_descend_or_leave_the_limits) {
   for (int32_t i = 0; i < run.plan().num_tasks[0]; ++i)
     EXPECT_EQ(run.tasks(0).tasks[i].sequence, 0);
   EXPECT_EQ(run.plan().num_tasks[1], 0);
+}
+
+/// By one row, so that its tiles are no more than the limits allow.
+TEST(PlanKernel, gives_no_rows_to_a_sequence_that_ends_behind_the_limits) {
+  const Setting s;
+  Lengths lengths;
+  for (const int32_t new_tokens : {3, 57, 5}) lengths.add(new_tokens, 100);
+  ASSERT_EQ(lengths.offsets.back(), s.limits.tokens + 1);
+  PlanRun<64> run(s.problem, s.limits, lengths.batch(), s.layout());
+  ASSERT_EQ(run.fault, "");
+  for (int list = 0; list < 2; ++list) {
+    EXPECT_GT(run.plan().num_tasks[list], 0);
+    for (int32_t i = 0; i < run.plan().num_tasks[list]; ++i)
+      EXPECT_EQ(run.tasks(list).tasks[i].sequence, list);
+  }
 }
 
 TEST(PlanKernel, gives_nobody_rows_where_offsets_make_more_tiles_than_the_limits) {

@@ -206,7 +206,8 @@ class Cases {
 
 /// What refuse() says, create says too.
 void expect_refused(const AttentionCase& c, const std::string& kernel, const char* reason) {
-  const Result<Attention> attention = Attention::create(c.problem(), c.limits(), test_device(), kernel);
+  const Result<Attention> attention =
+      Attention::create(c.problem(), c.limits(), test_device(), kernel);
   ASSERT_FALSE(attention.has_value()) << kernel << " refuses: " << reason;
   EXPECT_EQ(attention.error().code(), Errc::unsupported);
   EXPECT_NE(attention.error().message().find(reason), std::string_view::npos)

@@ -21,7 +21,8 @@
 namespace folio::test {
 
 /// Names of all kernels of the list for the tests' device (test_device.h), best first, and those
-/// that it lacks the instructions for. Absent ones are named on the console once per program, so that a skip is seen.
+/// that it lacks the instructions for. Absent ones are named on the console once per program, so
+/// that a skip is seen.
 std::vector<std::string> kernel_names();
 std::vector<std::string> absent_kernel_names();
 /// The entry of that name, which must exist.

@@ -59,23 +59,23 @@ struct AttentionArgs {
                                          const AttentionArgs& args, MemorySpan workspace,
                                          const Executor& executor) noexcept;
 
-/// As `attend`, on the attention's device, with a plan made there by `plan_async` on the same stream
-/// or one that waited for it: the work is put on `stream`, nothing waits for it, and it can be
-/// captured. All arrays lie on the device, the workspace was prepared by `prepare_async`.
+/// As `attend`, on the attention's device, with a plan made there by `plan_async` on the same
+/// stream or one that waited for it: the work is put on `stream`, nothing waits for it, and it can
+/// be captured. All arrays lie on the device, the workspace was prepared by `prepare_async`.
 ///
 /// q, out, lse and bias have room for every token of the batch: the host does not know how many
 /// there are, it checks that q has at most limits.tokens rows and that the others agree. Tokens
 /// behind q's last row are left out.
 ///
-/// Errors:  as attend, of what the host knows; invalid_argument where q or out are not aligned to 16
-///          bytes; unsupported on the CPU, which has no streams; device, with the driver's words.
+/// Errors:  as attend, of what the host knows; invalid_argument where q or out are not aligned to
+///          16 bytes; unsupported on the CPU, which has no streams; device, with the driver's words.
 ///          Nothing is written then
 [[nodiscard]] FOLIO_EXPORT Status attend_async(const Attention& attention,
                                                const AttentionPlan& plan, const AttentionArgs& args,
                                                MemorySpan workspace, Stream stream) noexcept;
 
-/// Makes a device's workspace ready, once for its life: calls of attend_async leave it so. (After an
-/// error of the device, once more.)
+/// Makes a device's workspace ready, once for its life: calls of attend_async leave it so. (After
+/// an error of the device, once more.)
 /// Errors: as attend_async, of the workspace.
 [[nodiscard]] FOLIO_EXPORT Status prepare_async(const Attention& attention, MemorySpan workspace,
                                                 Stream stream) noexcept;

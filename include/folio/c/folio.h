@@ -393,6 +393,29 @@ FOLIO_C_EXPORT folio_code folio_copy_slots(const folio_kv_planes* from, const fo
                                            int64_t num_copies, const folio_executor* executor,
                                            folio_message* message);
 
+/// append_async, rotate_async, copy_pages_async and copy_slots_async: on `device_index` of
+/// `device_kind` FOLIO_CUDA, where all arrays lie (copies: or in pinned host memory), on `stream`;
+/// nothing waits for it. What entries do that the host cannot read: folio/attention/append.h,
+/// folio/attention/rotate.h, folio/cache/copy.h.
+FOLIO_C_EXPORT folio_code folio_append_async(const folio_batch* batch,
+                                             const folio_append_args* args, int32_t device_kind,
+                                             int32_t device_index, void* stream,
+                                             folio_message* message);
+FOLIO_C_EXPORT folio_code folio_rotate_async(const folio_batch* batch,
+                                             const folio_rotate_args* args, int32_t device_kind,
+                                             int32_t device_index, void* stream,
+                                             folio_message* message);
+FOLIO_C_EXPORT folio_code folio_copy_pages_async(const folio_kv_planes* from,
+                                                 const folio_kv_planes* to, int64_t num_planes,
+                                                 const folio_page_copy* copies, int64_t num_copies,
+                                                 int32_t device_kind, int32_t device_index,
+                                                 void* stream, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_copy_slots_async(const folio_kv_planes* from,
+                                                 const folio_kv_planes* to, int64_t num_planes,
+                                                 const folio_slot_copy* copies, int64_t num_copies,
+                                                 int32_t device_kind, int32_t device_index,
+                                                 void* stream, folio_message* message);
+
 // ---- the page pool
 
 typedef struct folio_pool folio_pool;

@@ -49,9 +49,9 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
     if (is_waiting_) {
       const uint32_t alive = this->find_alive(t, a);
       is_alive_ = (alive >> (t.lane() & 15) & 1u) != 0;
-      const int64_t slot =
-          static_cast<int64_t>((this->slot_ + static_cast<uint32_t>(t.lane() & 15)) %
-                               static_cast<uint32_t>(a.args.key.page_size));
+      uint32_t slot_of_lane = this->slot_ + static_cast<uint32_t>(t.lane() & 15);
+      if (!Cursor::is_aligned(a)) slot_of_lane %= static_cast<uint32_t>(a.args.key.page_size);
+      const auto slot = static_cast<int64_t>(slot_of_lane);
       copy_rows(t, a, slot, alive);
       read_scales(t, a, slot);
       if (t.lane() == 0) t.store_shared(alive_word(free_), alive);

@@ -16,10 +16,11 @@
 
 namespace folio::cuda {
 
-/// Rows [row_begin, row_end) of one sequence and KV head over spans [span_begin, span_end), spans of
-/// the kernel's span_keys keys at absolute multiples. Row r is query token r / group, q head
-/// head * group + r % group. Spans that none of the rows sees, between sink tokens and a window, are
-/// skipped and have no partial (cuda/attention/live_tiles.h); without any the task writes o = 0.
+/// Rows [row_begin, row_end) of one sequence and KV head over spans [span_begin, span_end), spans
+/// of the kernel's span_keys keys at absolute multiples. Row r is query token r / group, q head
+/// head * group + r % group. Spans that none of the rows sees, between sink tokens and a window,
+/// are skipped and have no partial (cuda/attention/live_tiles.h); without any the task writes o =
+/// 0.
 struct alignas(16) DeviceTask {
   int32_t sequence = 0;
   int32_t head = 0;

@@ -224,7 +224,6 @@ class PlanKernel {
     const int64_t least = (most_spans + tasks_of_split_max - 2) / (tasks_of_split_max - 1);
     if (range_ < least) range_ = least;
     if (range_ < 1) range_ = 1;
-    t.sync_block();
   }
 
   /// Where a unit lies in the cost of all: its spans come last.
