@@ -15,7 +15,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# stage | seconds | file | command; $programs and $out stand for the folders. What is likeliest to hang runs after what it would cost.
+# stage | seconds | file | command, whose words are split at spaces; $programs and $out stand for the folders. What is likeliest to hang runs after what it would cost.
 stages() {
   cat <<'END'
 machine    | 20 | machine.jsonl     | $programs/gpu_check machine $out/machine.jsonl
@@ -29,7 +29,7 @@ bench      | 90 | bench.jsonl       | $programs/gpu_bench $out/bench.jsonl
 memcheck   | 30 | sanitizer.txt     | compute-sanitizer --tool memcheck --error-exitcode 1 $programs/gpu_kernels smallest
 racecheck  | 30 | sanitizer.txt     | compute-sanitizer --tool racecheck --error-exitcode 1 $programs/gpu_kernels smallest
 synccheck  | 30 | sanitizer.txt     | compute-sanitizer --tool synccheck --error-exitcode 1 $programs/gpu_kernels smallest
-ncu        | 50 | ncu.txt           | ncu --clock-control none --set full --launch-count 2 $programs/gpu_bench profile
+ncu        | 50 | ncu.txt           | ncu --clock-control none --set full --kernel-name regex:^(decode|mla) --launch-count 2 $programs/gpu_bench profile
 END
 }
 seconds_of_run=580

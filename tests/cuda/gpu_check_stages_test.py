@@ -34,8 +34,9 @@ case " $FOLIO_STAND_IN " in
   *" $what:break "*) exit 3 ;;
 esac
 """
-# Runs what it is given, as the tools do.
+# Runs what it is given, as the tools do, and says what it was called with.
 TOOL = """#!/bin/sh
+echo "$(basename "$0") has $*"
 while [ $# -gt 0 ]; do
   case $1 in */gpu_kernels | */gpu_bench) break ;; esac
   shift
@@ -141,6 +142,11 @@ class Stages(unittest.TestCase):
     def test_last_words_of_a_stage_are_in_the_summary(self):
         self.run_stages("maps")
         self.assertEqual(self.summary()["stages"][0]["last_words"], 'gpu_check-maps says "so"')
+
+    def test_profiles_are_of_two_attention_kernels(self):
+        self.run_stages("ncu")
+        self.assertIn("--kernel-name regex:^(decode|mla) --launch-count 2",
+                      (self.out / "ncu.txt").read_text())
 
     def test_results_of_two_runs_do_not_mix(self):
         self.run_stages("maps")
