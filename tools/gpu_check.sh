@@ -181,7 +181,7 @@ keep() {
   done
   # The name of the files: GPU and driver.
   name=$(sed -n 's/.*"gpu": "\([^"]*\)".*"driver_version": \([0-9]*\).*/\1-\2/p' "$1/tensor_maps.jsonl" | head -n 1 |
-    tr -cs 'A-Za-z0-9.\n' '_' | tr '[:upper:]' '[:lower:]')
+    tr -cs 'A-Za-z0-9.\n-' '_' | tr '[:upper:]' '[:lower:]')
   [ -n "$name" ] || { echo "gpu_check: $1/tensor_maps.jsonl names no GPU" >&2; exit 2; }
   mkdir -p tests/cuda/golden bench/results/cuda
   cp "$1/tensor_maps.jsonl" "tests/tma/golden/$name.jsonl"
