@@ -6,7 +6,8 @@ usage: cuda_table.py [--root ROOT]             prints the table
        cuda_table.py [--root ROOT] --write     puts it into docs/cuda.md
        cuda_table.py [--root ROOT] --check     exit status 1 if docs/cuda.md differs
 
-Kernels are the lines of src/cuda/kernels.txt. Results are in bench/results/cuda: lines of JSON
+Kernels are the lines of src/cuda/kernels.txt, with the tests that emulate them by name: those whose
+includes lead to the kernel's header. Results are in bench/results/cuda: lines of JSON
 as tools/gpu_check.sh keeps them (a head names the device, cases and rows name the instances that
 they launched), and compiled.md: build/cuda/cuda_kernels.md of `make cuda-all`. A kernel that
 no result names never ran: nothing else is said of it.
@@ -14,6 +15,7 @@ no result names never ran: nothing else is said of it.
 import argparse
 import json
 import pathlib
+import re
 import sys
 
 NEVER = "never ran"
@@ -21,13 +23,35 @@ EMULATED = "emulated device"
 BEGIN, END = "<!-- kernels: begin -->\n", "<!-- kernels: end -->"
 
 
+INCLUDE = re.compile(r'^#include "(cuda/[^"]+)"', re.MULTILINE)
+
+
+def tests_of_headers(root):
+    """{header: tests/cuda/*_test.cpp whose includes lead to it, without the ending}."""
+    found = {}
+
+    def walk(path, seen):
+        for name in INCLUDE.findall(path.read_text()):
+            for folder in ("tests", "src"):
+                target = root / folder / name
+                if target.exists() and name not in seen:
+                    seen.add(name)
+                    walk(target, seen)
+        return seen
+
+    for test in sorted((root / "tests/cuda").glob("*_test.cpp")):
+        for name in walk(test, set()):
+            found.setdefault(name, []).append(test.name.removesuffix("_test.cpp"))
+    return found
+
+
 def kernels(root):
-    """{name: architectures} in the order of the list."""
+    """{name: (header, architectures)} in the order of the list."""
     found = {}
     for line in (root / "src/cuda/kernels.txt").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
-            name, _, _, architectures = (part.strip() for part in line.split("|"))
-            found[name] = architectures
+            name, header, _, architectures = (part.strip() for part in line.split("|"))
+            found[name] = header, architectures
     return found
 
 
@@ -109,11 +133,13 @@ def results(root):
 
 
 def table(root):
-    names, found = kernels(root), results(root)
-    rows = [["kernel", "for", "registers", "emulated", "on a GPU", "measured"], ["---"] * 6]
-    for name, architectures in names.items():
+    names, found, tests = kernels(root), results(root), tests_of_headers(root)
+    rows = [["kernel", "for", "registers", "emulated by tests", "cases emulated", "on a GPU",
+             "measured"], ["---"] * 7]
+    for name, (header, architectures) in names.items():
         kernel = found.get(name, Kernel())
-        rows.append([f"`{name}`", architectures, kernel.compiled(), kernel.ran_on(True),
+        rows.append([f"`{name}`", architectures, kernel.compiled(),
+                     ", ".join(tests.get(header, [])) or "none", kernel.ran_on(True),
                      kernel.ran_on(False), kernel.measured()])
     met = [name for name in names if found.get(name, Kernel()).ran_on(False) != NEVER]
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -15,7 +15,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# stage | seconds | file | command; $programs and $out stand for the folders. What is likeliest to hang runs after what it would cost.
+# stage | seconds | file | command, whose words are split at spaces; $programs and $out stand for the folders. What is likeliest to hang runs after what it would cost.
 stages() {
   cat <<'END'
 machine    | 20 | machine.jsonl     | $programs/gpu_check machine $out/machine.jsonl
@@ -29,7 +29,7 @@ bench      | 90 | bench.jsonl       | $programs/gpu_bench $out/bench.jsonl
 memcheck   | 30 | sanitizer.txt     | compute-sanitizer --tool memcheck --error-exitcode 1 $programs/gpu_kernels smallest
 racecheck  | 30 | sanitizer.txt     | compute-sanitizer --tool racecheck --error-exitcode 1 $programs/gpu_kernels smallest
 synccheck  | 30 | sanitizer.txt     | compute-sanitizer --tool synccheck --error-exitcode 1 $programs/gpu_kernels smallest
-ncu        | 50 | ncu.txt           | ncu --clock-control none --set full --launch-count 2 $programs/gpu_bench profile
+ncu        | 50 | ncu.txt           | ncu --clock-control none --set full --kernel-name regex:^(decode|mla) --launch-count 2 $programs/gpu_bench profile
 END
 }
 seconds_of_run=580
@@ -181,7 +181,7 @@ keep() {
   done
   # The name of the files: GPU and driver.
   name=$(sed -n 's/.*"gpu": "\([^"]*\)".*"driver_version": \([0-9]*\).*/\1-\2/p' "$1/tensor_maps.jsonl" | head -n 1 |
-    tr -cs 'A-Za-z0-9.\n' '_' | tr '[:upper:]' '[:lower:]')
+    tr -cs 'A-Za-z0-9.\n-' '_' | tr '[:upper:]' '[:lower:]')
   [ -n "$name" ] || { echo "gpu_check: $1/tensor_maps.jsonl names no GPU" >&2; exit 2; }
   mkdir -p tests/cuda/golden bench/results/cuda
   cp "$1/tensor_maps.jsonl" "tests/tma/golden/$name.jsonl"

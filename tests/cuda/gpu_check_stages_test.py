@@ -6,6 +6,7 @@ that stand in for what needs a GPU: in order, each within its limit, results kep
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -34,8 +35,9 @@ case " $FOLIO_STAND_IN " in
   *" $what:break "*) exit 3 ;;
 esac
 """
-# Runs what it is given, as the tools do.
+# Runs what it is given, as the tools do, and says what it was called with.
 TOOL = """#!/bin/sh
+echo "$(basename "$0") has $*"
 while [ $# -gt 0 ]; do
   case $1 in */gpu_kernels | */gpu_bench) break ;; esac
   shift
@@ -141,6 +143,35 @@ class Stages(unittest.TestCase):
     def test_last_words_of_a_stage_are_in_the_summary(self):
         self.run_stages("maps")
         self.assertEqual(self.summary()["stages"][0]["last_words"], 'gpu_check-maps says "so"')
+
+    def test_profiles_are_of_two_attention_kernels(self):
+        self.run_stages("ncu")
+        self.assertIn("--kernel-name regex:^(decode|mla) --launch-count 2",
+                      (self.out / "ncu.txt").read_text())
+
+    def test_results_that_are_kept_stand_in_the_tree_by_gpu_and_driver(self):
+        tree = self.root / "tree"
+        for name in ["tools/gpu_check.sh", "tools/cuda_table.py", "src/cuda/kernels.txt",
+                     "docs/cuda.md"]:
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(SCRIPT.parents[1] / name, tree / name)
+        (tree / "tests/tma/golden").mkdir(parents=True)
+        self.out.mkdir()
+        head = {"gpu": "NVIDIA X1 80GB", "compute_capability": "9.0", "driver_version": 13000}
+        case = {"case": "a", "verdict": "right", "worst": 0.1, "instances": ["plan"], "why": ""}
+        for name in ["machine", "tensor_maps", "primitives", "cases"]:
+            more = f"{json.dumps(case)}\n" if name == "cases" else ""
+            (self.out / f"{name}.jsonl").write_text(f"{json.dumps(head)}\n{more}")
+        (self.out / "summary.json").write_text("{}")
+        done = subprocess.run([tree / "tools/gpu_check.sh", "--keep", self.out], text=True,
+                              capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        name = "nvidia_x1_80gb-13000"
+        for path in [f"tests/tma/golden/{name}.jsonl", f"tests/cuda/golden/{name}.jsonl",
+                     f"bench/results/cuda/cases-{name}.jsonl",
+                     f"bench/results/cuda/summary-{name}.json"]:
+            self.assertTrue((tree / path).exists(), path)
+        self.assertIn("1 cases right, NVIDIA X1 80GB", (tree / "docs/cuda.md").read_text())
 
     def test_results_of_two_runs_do_not_mix(self):
         self.run_stages("maps")

@@ -155,6 +155,9 @@ int run_cases(const std::string& mode, GpuRecords* records, Cases& cases) {
   if (records != nullptr)
     records->head({device->name(), device->major(), device->minor(), device->driver_version()},
                   "cases " + mode);
+  if (const char* const commit = std::getenv("FOLIO_COMMIT");
+      commit != nullptr && records != nullptr)
+    records->facts(std::string("\"commit\": \"") + GpuRecords::escaped(commit) + "\"");
   guarded_blocks();
   Run run(*device, records, cases);
   try {

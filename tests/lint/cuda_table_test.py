@@ -49,46 +49,55 @@ class CudaTable(unittest.TestCase):
         return None
 
     def test_without_results_no_kernel_ran(self):
-        self.assertEqual(self.row("decode_a"), ["all", "not recorded"] + ["never ran"] * 3)
-        self.assertEqual(self.row("decode_b"), ["from_90", "not recorded"] + ["never ran"] * 3)
+        self.assertEqual(self.row("decode_a"), ["all", "not recorded", "none"] + ["never ran"] * 3)
+        self.assertEqual(self.row("decode_b")[0], "from_90")
+        self.assertEqual(self.row("decode_b")[3:], ["never ran"] * 3)
         self.assertIn("0 of 2 kernels have met hardware.", self.run_tool().stdout)
 
     def test_an_emulated_device_is_no_hardware(self):
         self.result("cases-emulated.jsonl", EMULATED, case("right", "decode_a"))
-        self.assertEqual(self.row("decode_a")[2:], ["1 cases right", "never ran", "never ran"])
+        self.assertEqual(self.row("decode_a")[3:], ["1 cases right", "never ran", "never ran"])
         self.assertIn("0 of 2", self.run_tool().stdout)
 
     def test_a_gpu_counts_for_the_instances_that_it_launched(self):
         self.result("cases-x1.jsonl", GPU, case("right", "decode_a"), case("right", "decode_a"))
-        self.assertEqual(self.row("decode_a")[3], "2 cases right, NVIDIA X1, driver 13000")
-        self.assertEqual(self.row("decode_b")[3], "never ran")
+        self.assertEqual(self.row("decode_a")[4], "2 cases right, NVIDIA X1, driver 13000")
+        self.assertEqual(self.row("decode_b")[4], "never ran")
         self.assertIn("1 of 2", self.run_tool().stdout)
 
     def test_what_is_wrong_is_said_and_what_is_refused_counts_for_nothing(self):
         self.result("cases-x1.jsonl", GPU, case("right", "decode_a"), case("wrong", "decode_a"),
                     case("refused", "decode_b"))
-        self.assertEqual(self.row("decode_a")[3],
+        self.assertEqual(self.row("decode_a")[4],
                          "**1 of 2 cases wrong**, NVIDIA X1, driver 13000")
-        self.assertEqual(self.row("decode_b")[3], "never ran")
+        self.assertEqual(self.row("decode_b")[4], "never ran")
 
     def test_the_fastest_row_is_quoted_with_its_roof_and_device(self):
         row = {"row": "decode 8 x 32k", "cache": "cold", "us": 1.0, "instances": ["decode_a"]}
         self.result("bench-x1.jsonl", GPU, {**row, "bytes_per_s": 2e12, "percent_of_read": 61.2},
                     {**row, "row": "small", "bytes_per_s": 1e12, "percent_of_read": None})
-        self.assertEqual(self.row("decode_a")[4],
+        self.assertEqual(self.row("decode_a")[5],
                          "decode 8 x 32k, cold: 2.00 TB/s (61 % of read), NVIDIA X1, driver 13000")
 
     def test_a_line_that_was_cut_off_is_left_out(self):
         self.result("cases-x1.jsonl", GPU, case("right", "decode_a"))
         path = self.root / "bench/results/cuda/cases-x1.jsonl"
         path.write_text(path.read_text() + '{"case": "cut o')
-        self.assertEqual(self.row("decode_a")[3], "1 cases right, NVIDIA X1, driver 13000")
+        self.assertEqual(self.row("decode_a")[4], "1 cases right, NVIDIA X1, driver 13000")
 
     def test_registers_are_those_of_the_report_of_the_compiled(self):
         self.write("bench/results/cuda/compiled.md",
                    "| kernel | architecture | registers |\n| --- | --- | ---: |\n"
                    "| decode_a | sm_80 | 255 |\n| decode_a | sm_90a | 168 |\n")
         self.assertEqual(self.row("decode_a")[1], "80: 255, 90a: 168")
+
+    def test_tests_emulate_what_their_includes_lead_to(self):
+        self.write("tests/cuda/some_test.cpp", '#include "cuda/some_run.h"\n')
+        self.write("tests/cuda/some_run.h", '#include "cuda/decode/decode.h"\n')
+        self.write("tests/cuda/other_test.cpp", '#include "cuda/decode/other.h"\n')
+        self.write("src/cuda/decode/decode.h", "")
+        self.write("src/cuda/decode/other.h", "")
+        self.assertEqual(self.row("decode_a")[2], "some")
 
     def test_the_check_finds_a_document_that_is_behind(self):
         self.assertEqual(self.run_tool("--check").returncode, 1)
