@@ -12,8 +12,8 @@ namespace folio::cuda {
 inline constexpr int32_t keys_of_box = 16;
 
 /// Fills in the maps of call.call.args' planes: boxes of min(page size, keys_of_box) keys of one
-/// head in chunks of 128 bytes, all chunks at once where a page holds a slab, swizzled by 128 bytes.
-/// Nothing is allocated, no memory of the device read. Errors: what tma::encode says.
+/// head in chunks of 128 bytes, all chunks at once where a page holds a slab, swizzled by 128
+/// bytes. Nothing is allocated, no memory of the device read. Errors: what tma::encode says.
 [[nodiscard]] Status encode_planes(Device device, AttendTileCall& call) noexcept;
 
 }  // namespace folio::cuda
