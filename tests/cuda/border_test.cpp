@@ -159,7 +159,7 @@ TEST_F(Border, plans_and_arguments_are_checked_before_anything_is_launched) {
       {"q has data or strides", [&](auto&, auto& a) { shift(a.q, 2); }},
       {"out has data or strides", [](auto&, auto& a) { a.out.stride_bytes[0] += 4; }},
       {"out", [](auto&, auto& a) { --a.out.extent[0]; }},
-      {"q is null", [](auto&, auto& a) { a.q.data = nullptr; }},
+      {"q.data is null", [](auto&, auto& a) { a.q.data = nullptr; }},
       {"key.data is null", [](auto&, auto& a) { a.key.data = nullptr; }},
       {"key", [](auto&, auto& a) { a.key.slot_stride_bytes += 2; }},
       {"value.num_pages is", [](auto&, auto& a) { ++a.value.num_pages; }},
@@ -215,11 +215,13 @@ TEST_F(Border, create_selects_among_the_devices_kernels_alone) {
   f32.q_dtype = DType::f32;
   EXPECT_NE(refuse(f32, gpu), nullptr);
   EXPECT_EQ(refuse(c.problem(), gpu), nullptr);
-  for (const int32_t index : {-1, 1, INT32_MAX})
-    EXPECT_EQ(
-        Attention::create(c.problem(), c.limits(), {Device::Kind::cuda, index}).error().code(),
-        Errc::device)
-        << index;
+  const auto error_of_device = [&](int32_t index) {
+    return Attention::create(c.problem(), c.limits(), {Device::Kind::cuda, index}).error();
+  };
+  EXPECT_EQ(error_of_device(1).code(), Errc::device) << "there is one";
+  for (const int32_t index : {-1, INT32_MAX, INT32_MIN})
+    EXPECT_THAT(refusal(error_of_device(index), Errc::invalid_argument),
+                HasSubstr("Attention::create: device.index is"));
 }
 
 TEST_F(Border, limits_of_zero_parallelism_take_every_multiprocessor) {
@@ -229,14 +231,13 @@ TEST_F(Border, limits_of_zero_parallelism_take_every_multiprocessor) {
   EXPECT_EQ(Attention::create(c.problem(), limits, gpu)->limits().parallelism, 4);
 }
 
-TEST_F(Border, limits_that_no_memory_holds_are_refused) {
-  AttentionCase c(options_of({{1, 40}}));
-  AttentionProblem problem = c.problem();
-  EXPECT_EQ(Attention::create(problem,
-                              {INT32_MAX - 1, INT32_MAX / problem.q_heads, INT32_MAX, 16384}, gpu)
-                .error()
-                .code(),
-            Errc::invalid_argument);
+TEST_F(Border, limits_that_no_plan_can_count_are_refused) {
+  CaseOptions options = options_of({{1, 40}});
+  options.q_heads = options.kv_heads = 1;
+  AttentionCase c(options);
+  const AttentionLimits limits = {INT32_MAX - 1, INT32_MAX, INT32_MAX, 16384};
+  EXPECT_THAT(refusal(Attention::create(c.problem(), limits, gpu).error(), Errc::invalid_argument),
+              HasSubstr("Attention::create: limits of batch 2147483646"));
 }
 
 }  // namespace

@@ -148,6 +148,13 @@ const char* refusal_of(const Kernel& kernel, const AttentionProblem& problem) {
   return refusal(kernel, resolve(problem).value(), test_capabilities());
 }
 
+/// A plane's memory ends with the case's last byte, and so begins anywhere.
+bool is_aligned(const Kernel& kernel, const AttentionArgs& args) {
+  const auto alignment = static_cast<uintptr_t>(kernel.supports.plane_alignment);
+  return reinterpret_cast<uintptr_t>(args.key.data) % alignment == 0 &&
+         reinterpret_cast<uintptr_t>(args.value.data) % alignment == 0;
+}
+
 /// The cases of one call, by what describes them.
 class Cases {
  public:
@@ -167,7 +174,9 @@ class Cases {
       if (i != 0 && refusal_of(kernel, problem(i)) != nullptr) continue;
       AttentionCase& c = at(i);
       // strides of unbounded pages depend on their number
-      const char* const refused = refusal_of(kernel, c.problem());
+      const char* refused = refusal_of(kernel, c.problem());
+      if (refused == nullptr && !is_aligned(kernel, c.args()))
+        refused = "the case's planes begin where the kernel takes none";
       if (refused == nullptr) return &c;
       if (i == 0) reason = refused;
     }

@@ -94,6 +94,13 @@ class TileLoader : public SlabCursor<Config, Thread> {
     t.template copy_tile<5>(tiles_.key, at, stage(s), barrier(s));
     t.template copy_tile<5>(tiles_.value, at, stage(s) + Config::plane_bytes, barrier(s));
   }
+  /// The first key that is alive of the page that begins at key `r` of the slab, whose lane has
+  /// read the page's entry; the last one if none is. A window may begin anywhere in a page.
+  [[nodiscard]] FOLIO_DEVICE static int first_alive(uint32_t alive, int r, int rows) {
+    int lane = r;
+    while (lane + 1 < r + rows && (alive >> lane & 1u) == 0) ++lane;
+    return lane;
+  }
   /// Lanes issue their boxes one after the other: slow below 8 keys a page.
   FOLIO_DEVICE void copy_pages(Thread& t, const AttendCall& a, uint32_t alive, int s) {
     const int rows = a.args.key.page_size;
@@ -101,9 +108,10 @@ class TileLoader : public SlabCursor<Config, Thread> {
     for (int first = 0; first < boxes; first += 32) {
       const int box = first + t.lane(), plane = box & 1, chunk = (box >> 1) % chunks;
       const int r = (box >> 1) / chunks * rows;
-      const uint32_t page = t.shuffle(this->entry_, r & 15);
+      const int key = first_alive(alive, r & 15, rows);
+      const uint32_t page = t.shuffle(this->entry_, key);
       if (box >= boxes) continue;
-      const bool is_live = (alive >> r & ((1u << rows) - 1)) != 0;
+      const bool is_live = (alive >> key & 1u) != 0;
       t.template copy_tile<5>(plane == 0 ? tiles_.key : tiles_.value,
                               place(0, chunk, this->head_, is_live ? page : ~0u),
                               stage(s) + static_cast<uint32_t>(plane * Config::plane_bytes) +
