@@ -151,16 +151,20 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
     float factor = value[0];
     if constexpr (Config::has_granules) {
       float largest = 0.0f;
+      bool is_one = true;  // scale, which costs no rounding of elements: as in other instances
       FOLIO_UNROLL
-      for (int i = 0; i < scales_of_row; ++i) largest = fmaxf(largest, fabsf(value[i]));
-      factor = row_factor<Config::stored>(largest);
+      for (int i = 0; i < scales_of_row; ++i) {
+        largest = fmaxf(largest, fabsf(value[i]));
+        is_one = is_one && value[i] == value[0];
+      }
+      if (!is_one) factor = row_factor<Config::stored>(largest);
       const float inverse = 1.0f / factor;
       const uint32_t ratios = base_ + Config::ratios_at + stage * Config::ratio_bytes;
       FOLIO_UNROLL
       for (int i = 0; i < scales_of_row; ++i)
         t.store_shared(ratios + static_cast<uint32_t>((t.lane() >> 4) * Config::steps + i) * 64 +
                            static_cast<uint32_t>(t.lane() & 15) * 4,
-                       value[i] * inverse);
+                       is_one ? 1.0f : value[i] * inverse);
     }
     t.store_shared(base_ + Config::factors_at + stage * Config::factor_bytes +
                        static_cast<uint32_t>(t.lane()) * 4,
