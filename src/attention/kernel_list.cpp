@@ -54,17 +54,26 @@ constexpr Kernel decode_tiles_kernel(std::string_view name, DType type) {
                        type, cuda::refuse_decode_tiles, cuda::decode_tiles_kernel);
 }
 
+/// K and V of one 8-bit type, q of any that the kernel takes.
+constexpr Kernel quantised_kernel(std::string_view name, DType stored) {
+  Support supports = cuda::supports_quantised_decode;
+  supports.key = supports.value = stored;
+  return {.name = name,
+          .needs = needs_cuda,
+          .promises = cuda::quantised_decode_promises,
+          .supports = supports,
+          .refuse = cuda::refuse_quantised_decode,
+          .weights = cuda::quantised_decode_rounding,
+          .operands = cuda::quantised_decode_rounding,
+          .device = &cuda::quantised_decode_kernel};
+}
+
 constexpr Kernel all_kernels[] = {
     decode_kernel("attention_cuda_decode_bf16", DType::bf16),
     decode_kernel("attention_cuda_decode_f16", DType::f16),
-    {.name = "attention_cuda_decode_quantised",
-     .needs = needs_cuda,
-     .promises = cuda::quantised_decode_promises,
-     .supports = cuda::supports_quantised_decode,
-     .refuse = cuda::refuse_quantised_decode,
-     .weights = cuda::quantised_decode_rounding,
-     .operands = cuda::quantised_decode_rounding,
-     .device = &cuda::quantised_decode_kernel},
+    quantised_kernel("attention_cuda_decode_e4m3", DType::f8_e4m3),
+    quantised_kernel("attention_cuda_decode_e5m2", DType::f8_e5m2),
+    quantised_kernel("attention_cuda_decode_i8", DType::i8),
     // behind the copies by cp.async, which serve more, until a GPU has said which is faster
     decode_tiles_kernel("attention_cuda_decode_tiles_bf16", DType::bf16),
     decode_tiles_kernel("attention_cuda_decode_tiles_f16", DType::f16),

@@ -26,7 +26,7 @@ constexpr Words words_of(Capability capability) {
     case Capability::tensor_maps:
       return {"tensor maps", "this device lacks tensor maps (compute capability 9.0)"};
     case Capability::large_blocks:
-      return {"large blocks", "this device's blocks have less than 227 KiB of shared memory"};
+      return {"large blocks", "this device lacks large blocks (227 KiB of shared memory)"};
   }
   return {"unknown", "this machine lacks what the kernel needs"};
 }

@@ -18,11 +18,11 @@ enum class Capability : uint8_t {
   x86_64_v4,     ///< AVX-512 F, BW, CD, DQ, VL
   avx512_bf16,   ///< AVX512-BF16 with VBMI and VNNI
   amx_bf16,      ///< AMX-TILE, -BF16 and -INT8, with the system's permission
-  cuda,          ///< a CUDA device of compute capability 8.0 or later
-  tensor_maps,   ///< a CUDA device's copies by tensor maps: compute capability 9.0 or later
   large_blocks,  ///< a CUDA device whose blocks have 227 KiB of shared memory
+  tensor_maps,   ///< a CUDA device's copies by tensor maps: compute capability 9.0 or later
+  cuda,          ///< a CUDA device of compute capability 8.0 or later
 };
-inline constexpr int num_capabilities = static_cast<int>(Capability::large_blocks) + 1;
+inline constexpr int num_capabilities = static_cast<int>(Capability::cuda) + 1;
 
 using Capabilities = Bits<Capability>;
 
@@ -37,8 +37,8 @@ inline constexpr Capabilities needs_cuda = Capability::cuda;
 inline constexpr Capabilities needs_large_blocks = needs_cuda | Capability::large_blocks;
 inline constexpr Capabilities needs_tensor_maps = needs_large_blocks | Capability::tensor_maps;
 
-/// "CPU", "x86-64-v3", "x86-64-v4", "AVX512-BF16", "AMX-BF16", "CUDA", "tensor maps",
-/// "large blocks".
+/// "CPU", "x86-64-v3", "x86-64-v4", "AVX512-BF16", "AMX-BF16", "large blocks",
+/// "tensor maps", "CUDA".
 [[nodiscard]] const char* name(Capability capability) noexcept;
 
 /// Null if `has` holds all of `needs`, else why not, by the first that is missing: "this machine

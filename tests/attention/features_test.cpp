@@ -12,26 +12,44 @@
 namespace folio::test {
 namespace {
 
-AttentionProblem problem_of(bool is_latent) {
+/// The machine that has all that kernels of such a kind may need.
+Capabilities machine_of(const Kernel& kernel) {
+  return kernel.device != nullptr ? needs_tensor_maps : needs_amx_bf16;
+}
+
+/// Of the types that the kernel takes bf16, or else its first.
+DType type_of(DTypes types) {
+  if (types.is_empty() || types.has(DType::bf16)) return DType::bf16;
+  int i = 0;
+  while (!types.has(static_cast<DType>(i))) ++i;
+  return static_cast<DType>(i);
+}
+
+/// Of the kernel's types; latent rows of the sizes that it takes.
+AttentionProblem problem_of(const Kernel& kernel, bool is_latent) {
   CaseOptions options;
   options.sequences = {{1, 1}};
-  options.q_dtype = options.key_dtype = options.value_dtype = DType::bf16;
+  options.q_dtype = type_of(kernel.supports.q);
+  options.key_dtype = type_of(kernel.supports.key);
+  options.value_dtype = is_latent ? options.key_dtype : type_of(kernel.supports.value);
   options.mask = Mask::causal();
   options.value_in_key = is_latent;
-  options.head_size = is_latent ? 96 : 64;
-  options.v_head_size = 64;
+  const bool is_wide = is_latent && kernel.device != nullptr;
+  options.head_size = is_wide ? 576 : is_latent ? 96 : 64;
+  options.v_head_size = is_wide ? 512 : 64;
+  if (is_wide) options.kv_heads = 1;
   return AttentionCase(options).problem();
 }
 
 /// The plainest problem that the kernel takes.
 AttentionProblem plain_problem(const Kernel& kernel) {
-  return problem_of(!kernel.supports.features.has(Feature::value_plane));
+  return problem_of(kernel, !kernel.supports.features.has(Feature::value_plane));
 }
 
 const char* refusal_of(const Kernel& kernel, const AttentionProblem& problem) {
   const Result<AttentionProblem> resolved = resolve(problem);
   if (!resolved) return "broken";
-  return refusal(kernel, *resolved, needs_amx_bf16);
+  return refusal(kernel, *resolved, machine_of(kernel));
 }
 
 void add_scales(PagedKVView& plane, int32_t granularity) {
@@ -42,19 +60,19 @@ void add_scales(PagedKVView& plane, int32_t granularity) {
 
 /// Makes the problem need the feature, and as little else as may be. A feature that is not here
 /// does not compile.
-void need(Feature feature, AttentionProblem& p) {
+void need(Feature feature, const Kernel& kernel, AttentionProblem& p) {
   switch (feature) {
-    case Feature::value_plane: p = problem_of(false); return;
-    case Feature::value_in_key: p = problem_of(true); return;
+    case Feature::value_plane: p = problem_of(kernel, false); return;
+    case Feature::value_in_key: p = problem_of(kernel, true); return;
     case Feature::key_tail: p.key_tail = p.key; return;
     case Feature::key_scales: add_scales(p.key, p.key.head_size); return;
     case Feature::key_granules: add_scales(p.key, 16); return;
     case Feature::value_scales:
-      p = problem_of(false);
+      p = problem_of(kernel, false);
       add_scales(p.value, 64);
       return;
     case Feature::value_granules:
-      p = problem_of(false);
+      p = problem_of(kernel, false);
       add_scales(p.value, 16);
       return;
     case Feature::window: p.mask.left = 9; return;
@@ -84,12 +102,12 @@ TEST(Features, every_kernel_takes_the_features_that_it_names_and_refuses_the_oth
       SCOPED_TRACE(std::string(kernel.name) + ", " + name(feature));
       AttentionProblem problem = plain_problem(kernel);
       ASSERT_EQ(refusal_of(kernel, problem), nullptr);
-      need(feature, problem);
+      need(feature, kernel, problem);
       problem = resolve(problem).value();
       ASSERT_TRUE(features_of(problem).has(feature));
       const bool is_supported = kernel.supports.features.has_all(features_of(problem));
       const Result<const Kernel*> selected =
-          select(problem, needs_amx_bf16, machine_profile(), kernel.name);
+          select(problem, machine_of(kernel), machine_profile(), kernel.name);
       EXPECT_EQ(selected.has_value(), is_supported);
       if (selected) continue;
       EXPECT_EQ(selected.error().code(), Errc::unsupported);
@@ -106,7 +124,7 @@ TEST(Features, what_a_kernel_does_not_name_it_refuses) {
       const auto feature = static_cast<Feature>(i);
       if (!listed.supports.features.has(feature)) continue;
       AttentionProblem problem = plain_problem(listed);
-      need(feature, problem);
+      need(feature, listed, problem);
       problem = resolve(problem).value();
       if (!listed.supports.features.has_all(features_of(problem))) continue;
       Kernel silent = listed;
@@ -140,7 +158,7 @@ TEST(Features, every_kernel_takes_the_types_that_it_names_and_refuses_the_others
         if (problem.value_in_key && place.types == &Support::value) continue;
         place.set(problem, dtype);
         const Result<const Kernel*> selected =
-            select(resolve(problem).value(), needs_amx_bf16, machine_profile(), kernel.name);
+            select(resolve(problem).value(), machine_of(kernel), machine_profile(), kernel.name);
         EXPECT_EQ(selected.has_value(), (kernel.supports.*place.types).has(dtype));
         if (selected) continue;
         EXPECT_NE(selected.error().message().find(std::string(place.name) + " is " + name(dtype)),
@@ -152,7 +170,7 @@ TEST(Features, every_kernel_takes_the_types_that_it_names_and_refuses_the_others
 }
 
 TEST(Features, a_refusal_says_what_is_needed_supported_and_missing) {
-  AttentionProblem problem = problem_of(false);
+  AttentionProblem problem = plain_problem(kernels().back());
   problem.bias = problem.selection = true;
   const Status refused =
       select(resolve(problem).value(), needs_x86_64_v4, machine_profile(), "attention_avx512_f32")

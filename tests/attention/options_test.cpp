@@ -229,7 +229,9 @@ TEST(Options, another_device_is_refused_with_a_reason) {
   const AttentionCase c(base_options(1));
   const Device gpu{Device::Kind::cuda, 0};
   ASSERT_NE(refuse(c.problem(), gpu), nullptr);
-  EXPECT_EQ(Attention::create(c.problem(), {}, gpu).error().code(), Errc::unsupported);
+  // without kernels for it, or without a driver
+  const Errc code = Attention::create(c.problem(), {}, gpu).error().code();
+  EXPECT_TRUE(code == Errc::unsupported || code == Errc::device);
 }
 
 }  // namespace

@@ -29,8 +29,9 @@ TEST(Select, names_are_unique_and_every_kernel_is_complete) {
   std::set<std::string_view> names;
   for (const Kernel& kernel : kernels()) {
     EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name;
-    EXPECT_TRUE(kernel.refuse != nullptr && kernel.geometry != nullptr && kernel.run != nullptr &&
-                kernel.finish != nullptr);
+    const bool runs_here =
+        kernel.geometry != nullptr && kernel.run != nullptr && kernel.finish != nullptr;
+    EXPECT_TRUE(kernel.refuse != nullptr && runs_here != (kernel.device != nullptr)) << kernel.name;
   }
   EXPECT_FALSE(names.empty());
 }
@@ -76,7 +77,8 @@ TEST(Select, a_kernel_whose_instructions_are_missing_refuses_with_the_reason) {
     for (int i = 0; i < num_capabilities; ++i) {
       const auto capability = static_cast<Capability>(i);
       if (!kernel.needs.has(capability)) continue;
-      const Capabilities machine = needs_amx_bf16.without(capability);
+      const Capabilities whole = kernel.device != nullptr ? needs_tensor_maps : needs_amx_bf16;
+      const Capabilities machine = whole.without(capability);
       ASSERT_NE(refusal(kernel, problem, machine), nullptr);
       const Result<const Kernel*> selected =
           select(problem, machine, machine_profile(), kernel.name);
