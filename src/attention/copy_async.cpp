@@ -59,7 +59,7 @@ Status check_planes_reached(const char* function, Device device, const Sides& si
 Status launch_all(const char* function, Device device, CopyKind kind, const Sides& sides,
                   const cuda::CopyListView& list, Stream stream) {
   cuda::CopyLaunch launch(list);
-  const Status status = for_each_pair(
+  Status status = for_each_pair(
       sides, [&](const PagedKVView& from, const PagedKVView& to, size_t, bool) -> Status {
         const CopyRule rule = copy_rule(from, to, kind);
         if (launch.add(from, to, rule.moves, rule.scales_move)) return {};

@@ -174,7 +174,7 @@ Status copy(const char* function, const folio_kv_planes* from, const folio_kv_pl
   return run(args.source.get(), args.target.get(), args.copies, adapter.get());
 }
 
-template <class Copy, class CCopy>
+template <class Copy, class CCopy>  // NOLINTNEXTLINE(readability-function-size): C's arguments
 Status copy_async(const char* function, const folio_kv_planes* from, const folio_kv_planes* to,
                   int64_t num_planes, const CCopy* copies, int64_t num_copies, Device device,
                   void* stream,
@@ -233,6 +233,7 @@ folio_code folio_rotate_async(const folio_batch* batch, const folio_rotate_args*
   return c::report(c::rotate_async(batch, args, *device, stream), message);
 }
 
+// NOLINTNEXTLINE(readability-function-size): C's arguments
 folio_code folio_copy_pages_async(const folio_kv_planes* from, const folio_kv_planes* to,
                                   int64_t num_planes, const folio_page_copy* copies,
                                   int64_t num_copies, int32_t device_kind, int32_t device_index,
@@ -245,6 +246,7 @@ folio_code folio_copy_pages_async(const folio_kv_planes* from, const folio_kv_pl
                    message);
 }
 
+// NOLINTNEXTLINE(readability-function-size): C's arguments
 folio_code folio_copy_slots_async(const folio_kv_planes* from, const folio_kv_planes* to,
                                   int64_t num_planes, const folio_slot_copy* copies,
                                   int64_t num_copies, int32_t device_kind, int32_t device_index,

@@ -144,6 +144,7 @@ struct PagedRowIndices {
   /// all keys. With RestOfTile::zero all pieces' bytes arrive, those from `pieces` on as zeros,
   /// which P * V needs: 0 * NaN is NaN. The barrier is told of tma_v_bytes of what arrives.
   template <DType D, tma::Swizzle Mode, int Depth, int SubTiles = 1, class Machine>
+  // NOLINTNEXTLINE(readability-function-size): the seeds' arguments
   FOLIO_DEVICE_FUNCTION void tma_copy_v(
       Machine& t, const typename Machine::TileMap& map, uint32_t to, SharedMemBarrier barrier,
       int32_t kv_head, int32_t depth_offset = 0,

@@ -143,7 +143,7 @@ struct TMATensorTile {
   }
 
   /// Four rows from column `column` on, one box; rows that are out of bounds read as zero. sm_100.
-  template <class Machine>
+  template <class Machine>  // NOLINTNEXTLINE(readability-function-size): the seeds' arguments
   FOLIO_DEVICE_FUNCTION void async_copy_gather4(Machine& t,
                                                 const typename Machine::TileMap& encoded,
                                                 uint32_t to, SharedMemBarrier barrier,

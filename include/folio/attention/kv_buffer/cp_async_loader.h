@@ -34,21 +34,21 @@ class LaneStaging {
   static_assert(Shape::bk_smem % unit == 0, "LaneStaging: a row of a block is whole units");
 
   FOLIO_DEVICE_FUNCTION explicit LaneStaging(SharedPointer<Machine, smem_type> smem)
-      : smem_(smem) {}
+      : memory(smem) {}
 
   /// Address of a staged element.
   FOLIO_DEVICE_FUNCTION uint32_t address_of(int stage, int key, int column) const {
     const auto offset = static_cast<uint32_t>(Shape::smem_offset(key, column));
-    return smem_.address + static_cast<uint32_t>(stage) * stage_bytes +
+    return memory.address + static_cast<uint32_t>(stage) * stage_bytes +
            offset * uint32_t{sizeof(smem_type)};
   }
   FOLIO_DEVICE_FUNCTION smem_type at(int stage, int key, int column) const {
     return machine().template load_shared<smem_type>(address_of(stage, key, column));
   }
-  FOLIO_DEVICE_FUNCTION Machine& machine() const { return *smem_.machine; }
+  FOLIO_DEVICE_FUNCTION Machine& machine() const { return *memory.machine; }
 
  protected:
-  SharedPointer<Machine, smem_type> smem_;
+  SharedPointer<Machine, smem_type> memory;
 };
 
 }  // namespace detail

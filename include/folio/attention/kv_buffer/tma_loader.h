@@ -112,7 +112,7 @@ class TmaLoader : public detail::LaneStaging<Shape, Machine> {
         row, there, static_cast<int32_t>(source.rows.kv_head_idx()), source.first_column + column);
     // Not swizzled: the copy does that, by the bits of the address.
     const auto offset = static_cast<uint32_t>(Shape::block_offset(key, column));
-    const uint32_t to = this->smem_.address + static_cast<uint32_t>(stage) * Base::stage_bytes +
+    const uint32_t to = this->memory.address + static_cast<uint32_t>(stage) * Base::stage_bytes +
                         offset * uint32_t{sizeof(smem_type)};
     t.template copy_tile<5>(*map_, at, to, barrier.address);
   }
