@@ -75,6 +75,7 @@ constexpr Change type_changes[] = {
     [](CaseOptions& o) { set_types(o, DType::f32, DType::f32, {}); },
     [](CaseOptions& o) { set_types(o, DType::bf16, DType::i8, per_token_and_head); },
     [](CaseOptions& o) { set_types(o, DType::bf16, DType::f8_e4m3, per_token_and_head); },
+    [](CaseOptions& o) { set_types(o, DType::bf16, DType::f8_e5m2, per_token_and_head); },
 };
 
 constexpr Change out_changes[] = {[](CaseOptions&) {},
