@@ -95,8 +95,8 @@ struct AttentionPlan {
   const void* items = nullptr;  ///< the plan memory, which must still be there
   int32_t batch = 0;
   int32_t tokens = 0;
-  /// which call of `plan` in this process wrote the memory, or, of plan_async, which Attention it is
-  /// of; 0: none
+  /// which call of `plan` in this process wrote the memory; of plan_async: the Attention that it
+  /// belongs to; 0: none
   uint64_t generation = 0;
 };
 
