@@ -1,9 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/core/executor.cpp: the executors that folio offers.
+#include <algorithm>
+#include <thread>
+
 #include "core/own_threads.h"
+#include "core/thread_pool.h"
 #include "folio/core/execution.h"
 
 namespace folio::inline v1 {
+namespace {
+
+/// How many threads are wanted, as a context; 0: as many as the machine offers.
+void* context_of(int threads) {
+  return reinterpret_cast<void*>(static_cast<intptr_t>(std::max(threads, 0)));
+}
+
+}  // namespace
+
+int thread_pool::count(void* context) {
+  const auto threads = static_cast<int>(reinterpret_cast<intptr_t>(context));
+  return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+void thread_pool::parallel_for(void* context, int64_t n, LoopTask task, void* arg) {
+  ThreadPool* const pool = ThreadPool::of_process();
+  const int threads = static_cast<int>(std::min<int64_t>(count(context), n));
+  if (threads > 1 && pool != nullptr) return pool->run(n, task, arg, threads - 1);
+  for (int64_t i = 0; i < n; ++i) task(arg, i);
+}
 
 Executor serial_executor() noexcept {
   return {nullptr, [](void*) { return 1; },
@@ -13,8 +37,11 @@ Executor serial_executor() noexcept {
 }
 
 Executor default_executor(int threads) noexcept {
-  return {reinterpret_cast<void*>(static_cast<intptr_t>(threads > 0 ? threads : 0)),
-          own_threads::count, own_threads::parallel_for};
+  return {context_of(threads), own_threads::count, own_threads::parallel_for};
+}
+
+Executor thread_pool_executor(int threads) noexcept {
+  return {context_of(threads), thread_pool::count, thread_pool::parallel_for};
 }
 
 }  // namespace folio::inline v1

@@ -13,8 +13,7 @@ int own_threads::count(void* context) {
   return threads > 0 ? threads : omp_get_max_threads();
 }
 
-void own_threads::parallel_for(void* context, int64_t n, void (*task)(void*, int64_t) noexcept,
-                               void* arg) {
+void own_threads::parallel_for(void* context, int64_t n, LoopTask task, void* arg) {
   const int threads = count(context);
   if (n <= 1 || threads == 1) {
     for (int64_t i = 0; i < n; ++i) task(arg, i);

@@ -4,8 +4,12 @@
 #include "folio/core/element.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -32,33 +36,47 @@ struct Counts {
   }
 };
 
+/// An executor with threads, by the function that makes it.
+using MakeExecutor = Executor (*)(int threads);
+
+struct ThreadsExecutor : ::testing::TestWithParam<MakeExecutor> {
+  static Executor make(int threads = 0) { return GetParam()(threads); }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Each, ThreadsExecutor,
+    ::testing::Values([](int threads) { return default_executor(threads); },
+                      [](int threads) { return thread_pool_executor(threads); }),
+    [](const auto& which) -> std::string { return which.index == 0 ? "default" : "thread_pool"; });
+
 void expect_each_task_once(const Executor& executor, int64_t n) {
   Counts counts(n);
   executor.parallel_for(executor.context, n, Counts::task, &counts);
   EXPECT_TRUE(counts.each_once()) << n;
 }
 
-TEST(Executor, every_task_runs_exactly_once) {
+TEST_P(ThreadsExecutor, every_task_runs_exactly_once) {
   for (const int64_t n : {0, 1, 2, 3, 64, 10000}) {
-    expect_each_task_once(serial_executor(), n);
-    expect_each_task_once(default_executor(), n);
-    for (const int threads : {1, 2, 3, 8}) expect_each_task_once(default_executor(threads), n);
+    expect_each_task_once(make(), n);
+    for (const int threads : {1, 2, 3, 8}) expect_each_task_once(make(threads), n);
   }
 }
 
-TEST(Executor, threads_that_would_have_no_task_are_not_started) {
-  for (const int threads : {1 << 20, INT32_MAX})
-    expect_each_task_once(default_executor(threads), 3);
+TEST_P(ThreadsExecutor, threads_that_would_have_no_task_are_not_started) {
+  for (const int threads : {1 << 20, INT32_MAX}) expect_each_task_once(make(threads), 3);
 }
 
-TEST(Executor, concurrency_is_what_was_asked_for) {
-  EXPECT_EQ(serial_executor().concurrency(nullptr), 1);
-  const Executor five = default_executor(5);
+TEST_P(ThreadsExecutor, concurrency_is_what_was_asked_for) {
+  const Executor five = make(5);
   EXPECT_EQ(five.concurrency(five.context), 5);
-  const Executor any = default_executor();
+  const Executor any = make();
   EXPECT_GE(any.concurrency(any.context), 1);
-  const Executor negative = default_executor(-3);
+  const Executor negative = make(-3);
   EXPECT_EQ(negative.concurrency(negative.context), any.concurrency(any.context));
+}
+
+TEST(Executor, serial_runs_every_task_exactly_once) {
+  EXPECT_EQ(serial_executor().concurrency(nullptr), 1);
+  for (const int64_t n : {0, 1, 2, 64}) expect_each_task_once(serial_executor(), n);
 }
 
 TEST(Executor, serial_runs_in_order_on_the_calling_thread) {
@@ -81,11 +99,11 @@ TEST(Executor, serial_runs_in_order_on_the_calling_thread) {
   for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(seen.order[static_cast<size_t>(i)], i);
 }
 
-TEST(Executor, two_tasks_wait_for_each_other_on_two_threads) {
+TEST_P(ThreadsExecutor, two_tasks_wait_for_each_other_on_two_threads) {
   // Only possible if both run at once; a serial executor would never end, so this one needs two
   // threads.
   std::atomic<int> arrived = 0;
-  const Executor executor = default_executor(2);
+  const Executor executor = make(2);
   executor.parallel_for(
       executor.context, 2,
       [](void* arg, int64_t) noexcept {
@@ -97,9 +115,9 @@ TEST(Executor, two_tasks_wait_for_each_other_on_two_threads) {
   EXPECT_EQ(arrived, 2);
 }
 
-TEST(Executor, what_tasks_wrote_is_visible_after_the_call) {
+TEST_P(ThreadsExecutor, what_tasks_wrote_is_visible_after_the_call) {
   std::vector<int64_t> squares(1000);
-  const Executor executor = default_executor(4);
+  const Executor executor = make(4);
   for (int round = 1; round <= 50; ++round) {
     executor.parallel_for(
         executor.context, 1000,
@@ -113,12 +131,12 @@ TEST(Executor, what_tasks_wrote_is_visible_after_the_call) {
   }
 }
 
-TEST(Executor, callers_on_several_threads_do_not_disturb_one_another) {
+TEST_P(ThreadsExecutor, callers_on_several_threads_do_not_disturb_one_another) {
   std::vector<std::thread> callers;
   std::atomic<int> wrong = 0;
   for (int t = 0; t < 4; ++t) {
     callers.emplace_back([&wrong] {
-      const Executor executor = default_executor(3);
+      const Executor executor = make(3);
       for (int round = 0; round < 50; ++round) {
         Counts counts(200);
         executor.parallel_for(executor.context, 200, Counts::task, &counts);
@@ -128,6 +146,42 @@ TEST(Executor, callers_on_several_threads_do_not_disturb_one_another) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(ThreadPoolExecutor, workers_that_fell_asleep_serve_the_next_call) {
+  const Executor executor = thread_pool_executor(3);
+  for (int round = 0; round < 5; ++round) {
+    expect_each_task_once(executor, 1000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // ten times as long as they wait
+  }
+}
+
+TEST(ThreadPoolExecutor, rounds_that_follow_one_another_lose_and_repeat_nothing) {
+  const Executor executor = thread_pool_executor(2);
+  for (int round = 0; round < 2000; ++round) {
+    std::atomic<int> sum = 0;
+    executor.parallel_for(
+        executor.context, 2,
+        [](void* arg, int64_t i) noexcept {
+          *static_cast<std::atomic<int>*>(arg) += static_cast<int>(i) + 1;
+        },
+        &sum);
+    ASSERT_EQ(sum, 3) << round;
+  }
+}
+
+TEST(ThreadPoolExecutor, a_forked_child_has_threads_of_its_own) {
+  expect_each_task_once(thread_pool_executor(3), 100);
+  const pid_t child = fork();
+  if (child == 0) {
+    Counts counts(100);
+    const Executor executor = thread_pool_executor(3);
+    executor.parallel_for(executor.context, 100, Counts::task, &counts);
+    _exit(counts.each_once() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST(AnyTensor, dense_tensor_is_packed_row_major_in_bytes) {

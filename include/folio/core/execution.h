@@ -3,7 +3,7 @@
 /// caller-owned memory.
 ///
 /// All four are plain data. An `Executor` is three words, the same object in C, C++ and Python;
-/// folio never creates threads unless the caller uses `default_executor`.
+/// folio never creates threads unless the caller uses `default_executor` or `thread_pool_executor`.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,13 @@ struct Executor {
 /// use. `threads` <= 0: as many as the machine offers. More threads than that are started only as
 /// far as there are tasks for them. Thread safety: usable from any thread.
 [[nodiscard]] FOLIO_EXPORT Executor default_executor(int threads = 0) noexcept;
+
+/// Threads of folio's own, one pool in a process, started at first use, as many as a call asks for.
+/// They stay awake for 0.2 ms after a call, so that the next layer's finds them there, and sleep
+/// then. A call waits for the tasks that were begun and for no thread that has begun none: where
+/// other work is on the cores, whoever has a core takes the tasks. While one call has the threads,
+/// calls of other threads run their tasks alone. `threads` and thread safety as above.
+[[nodiscard]] FOLIO_EXPORT Executor thread_pool_executor(int threads = 0) noexcept;
 
 /// Caller-owned memory. Where folio takes one it says which alignment it needs (64 bytes unless
 /// said otherwise).
