@@ -34,6 +34,7 @@ PREFILL = "src/cuda/prefill/"
 APPEND = "src/cuda/append/"
 COPY = "src/cuda/copy/"
 FOLD = "src/cuda/attention/fold.h"
+FRAGMENTS = "src/cuda/attention/fragments.h"
 OUTPUT = "src/cuda/attention/output_row.h"
 
 MUTANTS = [  # name, program, file, what stands there, what it becomes
@@ -181,11 +182,11 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("merge: reads the flag before it is written", "decode", FOLD, "  t.sync_block();\n  return t.template load_shared<uint32_t>(flag_at) != 0;",
      "  return t.template load_shared<uint32_t>(flag_at) != 0;"),
     ("merge: partials in descending order", "decode", FOLD,
-     "const float* const from = values + (partial * Rows + place.row) * Columns + place.column;\n      state.fold(t, t.load(rows + partial * Rows + place.row)",
-     "const int64_t other = 2 * first + count - 1 - partial;\n      const float* const from = values + (other * Rows + place.row) * Columns + place.column;\n      state.fold(t, t.load(rows + other * Rows + place.row)"),
+     "const float* const from = values + (partial * Rows + row) * Columns + column;\n      state.fold(t, t.load(rows + partial * Rows + row)",
+     "const int64_t other = 2 * first + count - 1 - partial;\n      const float* const from = values + (other * Rows + row) * Columns + column;\n      state.fold(t, t.load(rows + other * Rows + row)"),
     ("merge: o of the first part is not rescaled", "decode", FOLD, "out[4 * g + e] * mine + four.x[e] * its", "out[4 * g + e] + four.x[e] * its"),
     ("merge: a part without keys counts", "decode", FOLD, "    if (part_row.max == minus_infinity()) return;\n", ""),
-    ("merge: the last of a split forgets to begin anew", "decode", DECODE + "decode.h", "    result.state.clear();\n    if (is_owner) partials.fold", "    if (is_owner) partials.fold"),
+    ("merge: the last of a split forgets to begin anew", "decode", DECODE + "decode.h", "    result.state.clear();\n    if (is_owner)\n      partials.fold", "    if (is_owner)\n      partials.fold"),
     ("merge: the sink joins twice", "decode", OUTPUT, "state.sum = state.sum * scale + t.exp2(sink - top);", "state.sum = state.sum * scale + 2.0f * t.exp2(sink - top);"),
     ("merge: lse in units of log2", "decode", OUTPUT, "skeleton::Log2Units::natural(state.max + t.log2(state.sum))", "state.max + t.log2(state.sum)"),
     # ---- prefill
@@ -211,9 +212,9 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("prefill: a negative scale is a positive one", "prefill", PREFILL + "prefill.h", "is_turned ? 0x80008000u : 0u", "0u"),
     ("prefill: the gap behind sink tokens is not skipped", "prefill", PREFILL + "task.h", "tile >= gap_begin && tile < gap_end) tile = gap_end;", "false) tile = gap_end;"),
     ("prefill: rows behind the last are written", "prefill", PREFILL + "prefill.h",
-     "    result.take(t, state, r);\n    if (row >= record.rows) return;", "    result.take(t, state, r);"),
-    ("prefill: neighbours keep their own columns", "prefill", PREFILL + "output.h", "t.shuffle_xor(is_odd ? even_block : odd_block, 1)", "(is_odd ? even_block : odd_block)"),
-    ("prefill: partials of another row", "prefill", PREFILL + "output.h", "return int64_t{partial} * Config::rows + row;", "return int64_t{partial} * Config::rows + row / 2;"),
+     "state.whole_row(t, r);\n    if (row >= record.rows) return;", "state.whole_row(t, r);"),
+    ("prefill: neighbours keep their own columns", "prefill", FRAGMENTS, "t.shuffle_xor(is_odd ? x[g + e] : x[g + 2 + e], 1)", "(is_odd ? x[g + e] : x[g + 2 + e])"),
+    ("prefill: partials of another row", "prefill", PREFILL + "prefill.h", "store(t, task.partial, row, column(), result)", "store(t, task.partial, row / 2, column(), result)"),
     # ---- append
     ("append: squares are fused", "append", APPEND + "append_units.h", "sum = sum + x * x;", "sum = t_.fma(x, x, sum);"),
     ("append: chains are folded from the nearest on", "append", APPEND + "append_units.h", "t_.shuffle_xor(sum, mask)",

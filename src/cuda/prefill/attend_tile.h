@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "cuda/attention/fold.h"
+#include "cuda/attention/fragments.h"
 #include "cuda/prefill/config.h"
 #include "cuda/prefill/logits.h"
 #include "cuda/prefill/task.h"
@@ -86,6 +87,25 @@ struct RowState {
     FOLIO_UNROLL
     for (int j = 0; j < Config::head_size / 8; ++j)
       out[j][0] = out[j][1] = out[j][2] = out[j][3] = 0;
+  }
+
+  /// Of the thread's row `r`: its four threads have a quarter of the columns each.
+  using WholeRow = FoldState<Config::head_size / 4>;
+  template <class Thread>
+  [[nodiscard]] FOLIO_DEVICE WholeRow whole_row(Thread& t, int r) const {
+    WholeRow row;
+    row.max = max[r];
+    row.sum = sum[r];
+    row.sum += t.shuffle_xor(row.sum, 1);
+    row.sum += t.shuffle_xor(row.sum, 2);
+    FOLIO_UNROLL
+    for (int g = 0; g < Config::head_size / 16; ++g) {
+      const FourFloats four = fragment_part(out, r, g);
+      FOLIO_UNROLL
+      for (int e = 0; e < 4; ++e) row.out[4 * g + e] = four.x[e];
+    }
+    exchange_columns(t, row.out);
+    return row;
   }
 };
 
