@@ -35,6 +35,7 @@ APPEND = "src/cuda/append/"
 COPY = "src/cuda/copy/"
 FOLD = "src/cuda/attention/fold.h"
 FRAGMENTS = "src/cuda/attention/fragments.h"
+LOGITS = "src/cuda/attention/logits.h"
 OUTPUT = "src/cuda/attention/output_row.h"
 
 MUTANTS = [  # name, program, file, what stands there, what it becomes
@@ -171,7 +172,10 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("decode: o is not rescaled", "decode", DECODE + "attend_slab.h", "state.out[j][e] *= rescale[e >> 1];", ""),
     ("decode: the largest of two lanes, not of four", "decode", DECODE + "attend_slab.h", "    top = fmaxf(top, t.shuffle_xor(top, 2));\n", ""),
     ("decode: a row sees one key too many", "decode", DECODE + "lane_rows.h", "return detail::below(keys.end - key) &", "return detail::below(keys.end + 1 - key) &"),
-    ("decode: a bias of -inf is a number", "decode", DECODE + "lane_rows.h", "if (bias == minus_infinity()) return bias;", ""),
+    ("decode: a bias of -inf is a number", "decode", LOGITS, "if (bias == minus_infinity()) return bias;", ""),
+    ("decode: terms beyond float32 are infinite", "decode", LOGITS, "fabsf(x) > largest ? copysignf(largest, x) : x", "x"),
+    ("decode: distances in 32 bits", "decode", LOGITS, "static_cast<float>(distance - key)", "static_cast<float>(static_cast<int32_t>(distance) - key)"),
+    ("decode: the inverse of a softcap is infinite", "decode", LOGITS, "fminf(1.0f / problem.softcap, skeleton::largest_float)", "1.0f / problem.softcap"),
     ("decode: no swizzle (right, but slow)", "decode", DECODE + "config.h", "(((unit ^ r) & 7) << 4)", "((unit & 7) << 4)"),
     ("decode: rows in reverse order of tokens and heads", "decode", DECODE + "lane_rows.h", "token = row / group;", "token = row % group;"),
     # ---- merge

@@ -133,7 +133,8 @@ class Loader {
       const int32_t token = rows_.token_of(row);
       const uint32_t seen = t.shuffle(own, token - rows_.first_token());
       if ((seen >> lane_ & 1) == 0 || is_shown) continue;
-      const float* const bias = rows_.bias(call_.args, token, rows_.q_head_of(row));
+      const float* const bias =
+          bias_row(call_.args, rows_.sequence.first_query + token, rows_.q_head_of(row));
       is_shown = t.read(bias + first_ + lane_) != minus_infinity();
     }
     return t.ballot(is_shown);

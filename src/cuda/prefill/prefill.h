@@ -163,7 +163,9 @@ class TaskRunner {
     if constexpr (Config::is_general) {
       const TaskRecord task = record_of<Config>(t);
       const Query query = task.query(call, row);
-      add_terms<Config>(t, call, terms_of(t, call, task, query), r, tile,
+      const auto terms = RowTerms::of(t, call, task.first_query + query.token, query.q_head,
+                                      task.distance + query.token);
+      add_terms<Config>(t, call, terms, r, tile,
                         is_whole ? seen : seen & task.tree_bits(call.problem, query.token, tile),
                         s);
     } else {
