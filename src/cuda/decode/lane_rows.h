@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "cuda/attention/logits.h"
+#include "cuda/attention/seen_keys.h"
 #include "cuda/decode/config.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/primitives/device.h"
@@ -28,15 +29,6 @@ struct TaskRow {
     head = task.head * group + (row - token * group);
   }
 };
-
-namespace detail {
-
-/// Bits of the keys [0, 16) below `end`.
-FOLIO_DEVICE uint32_t below(int32_t end) {
-  return end <= 0 ? 0u : end >= 16 ? 0xffffu : (1u << end) - 1u;
-}
-
-}  // namespace detail
 
 /// Of instances with one interval a row. In shared memory where registers are few: then made before
 /// SharedQueries, whose barrier orders them.
@@ -85,7 +77,7 @@ class PlainRows {
       keys = keys_[i];
     else
       keys = t.template load_shared<Keys>(word(t, i));
-    return detail::below(keys.end - key) & ~detail::below(keys.begin - key);
+    return keys_between<16>(keys.begin, keys.end, key);
   }
 
  private:
@@ -104,10 +96,7 @@ class PlainRows {
 
 /// A row of instances with every option; lies in shared memory.
 struct alignas(16) GeneralRow {
-  int32_t keys_begin = 0;
-  int32_t keys_end = 0;
-  int32_t sinks_begin = 0;
-  int32_t sinks_end = 0;
+  SeenKeys seen;
   const float* bias = nullptr;  // of key 0
   int64_t distance = 0;         // position of the query minus that of key 0
   float slope = 0.0f;
@@ -127,11 +116,7 @@ class GeneralRows {
     GeneralRow to;
     if (task.row_begin + t.thread() < task.row_end) {
       const TaskRow row(a, task, t.thread());
-      const Visible v = visible_of(a.problem, a.plan->batch, s, row.token);
-      to.keys_begin = static_cast<int32_t>(v.keys.begin);
-      to.keys_end = static_cast<int32_t>(v.keys.end);
-      to.sinks_begin = static_cast<int32_t>(v.sinks.begin);
-      to.sinks_end = static_cast<int32_t>(v.sinks.end);
+      to.seen = SeenKeys::of(visible_of(a.problem, a.plan->batch, s, row.token));
       to.sequence = task.sequence;
       to.token = row.token;
       to.first_new = s.context - s.new_tokens;
@@ -148,8 +133,7 @@ class GeneralRows {
   [[nodiscard]] FOLIO_DEVICE uint32_t seen(Thread& t, const AttendCall& a, int i,
                                            int32_t key) const {
     const auto row = t.template load_shared<GeneralRow>(of_lane(t, i));
-    uint32_t bits =
-        between(row.keys_begin, row.keys_end, key) | between(row.sinks_begin, row.sinks_end, key);
+    uint32_t bits = row.seen.template in_tile<16>(key);
     if (a.problem.tree && bits != 0 && key + 16 > row.first_new)
       bits &= static_cast<uint32_t>(tree_in_tile(
           a.problem, a.plan->batch, sequence_of(a.plan->batch, row.sequence), row.token, key));
@@ -165,9 +149,6 @@ class GeneralRows {
   }
 
  private:
-  [[nodiscard]] FOLIO_DEVICE static uint32_t between(int32_t begin, int32_t end, int32_t key) {
-    return detail::below(end - key) & ~detail::below(begin - key);
-  }
   template <class Thread>
   FOLIO_DEVICE static uint32_t word(Thread& t, int row) {
     return t.shared_base() + Config::rows_at +

@@ -7,30 +7,12 @@
 
 #include "cuda/attention/live_tiles.h"
 #include "cuda/attention/logits.h"
+#include "cuda/attention/seen_keys.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/primitives/device.h"
 #include "kernel/sequence.h"
 
 namespace folio::cuda::mla {
-
-/// folio's Visible; contexts are below 2^31.
-struct SeenKeys {
-  int32_t sinks_begin = 0, sinks_end = 0, begin = 0, end = 0;
-};
-
-FOLIO_DEVICE SeenKeys narrow(const Visible& v) {
-  return {static_cast<int32_t>(v.sinks.begin), static_cast<int32_t>(v.sinks.end),
-          static_cast<int32_t>(v.keys.begin), static_cast<int32_t>(v.keys.end)};
-}
-
-/// Bits of the keys [first, first + 32) that are seen.
-FOLIO_DEVICE uint32_t seen_in_tile(const SeenKeys& v, int32_t first) {
-  const auto below = [first](int32_t end) {
-    const int32_t n = end - first;
-    return n <= 0 ? 0u : n >= 32 ? ~0u : (1u << n) - 1;
-  };
-  return (below(v.sinks_end) & ~below(v.sinks_begin)) | (below(v.end) & ~below(v.begin));
-}
 
 /// A task and the sequence that it belongs to.
 struct TaskRows {
@@ -64,13 +46,13 @@ struct TaskRows {
   [[nodiscard]] FOLIO_DEVICE SeenKeys seen_by(const AttentionProblem& problem, const Batch& batch,
                                               int32_t token) const {
     if (token > last_token()) return {};
-    return narrow(visible_of(problem, batch, sequence, token));
+    return SeenKeys::of(visible_of(problem, batch, sequence, token));
   }
   /// The same of the keys [first, first + 32), less what a tree hides.
   [[nodiscard]] FOLIO_DEVICE uint32_t seen_in_tile(const AttentionProblem& problem,
                                                    const Batch& batch, int32_t token,
                                                    const SeenKeys& seen, int32_t first) const {
-    const uint32_t bits = mla::seen_in_tile(seen, first);
+    const uint32_t bits = seen.in_tile<32>(first);
     if (!problem.tree || bits == 0) return bits;
     return bits & static_cast<uint32_t>(tree_in_tile(problem, batch, sequence, token, first));
   }

@@ -79,7 +79,7 @@ class RowSoftmax {
   FOLIO_DEVICE void mask(Thread& t, const KeyTile& tile, float (&s)[4]) {
     uint32_t seen = C::is_general
                         ? rows_.seen_in_tile(call_.problem, batch_, token_, seen_, tile.first)
-                        : seen_in_tile(seen_, tile.first);
+                        : seen_.in_tile<32>(tile.first);
     seen = (seen & tile.present) >> key_;
     const auto terms = [&] { return terms_.from(call_.problem, tile.first + key_); };
     const float of_softcap = C::is_general ? inverse_softcap(call_.problem) : 0.0f;

@@ -6,7 +6,7 @@
 ///     q       [bands][head_size / 16][threads]   where q does not live in registers: A fragments
 ///     slots   [stages + 1][keys] KeyAddress      of tiles that are on their way
 ///     alive   [stages + 1][keys / 32] u32        and which of their keys are alive
-///     sights  [rows] Sight, [warps] WarpSight    what rows see
+///     sights  [rows] SeenKeys, [warps] WarpSight what rows see
 ///     record  TaskRecord                         what else belongs to the task
 #pragma once
 

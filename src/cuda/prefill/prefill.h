@@ -158,8 +158,11 @@ class TaskRunner {
   /// What a row does not see becomes -inf; terms are added to the rest.
   FOLIO_DEVICE void finish_logits(int32_t tile, bool is_whole, uint64_t alive, int row, int r,
                                   Scores<Config>& s) {
-    const uint64_t seen =
-        is_whole ? alive : alive & sight_of_row<Config>(t, row).template in_tile<Config>(tile);
+    uint64_t seen = alive;
+    if (!is_whole) {
+      const SeenKeys keys = sight_of_row<Config>(t, row);
+      seen &= keys.in_tile<Config::keys, Config::is_general>(tile);
+    }
     if constexpr (Config::is_general) {
       const TaskRecord task = record_of<Config>(t);
       const Query query = task.query(call, row);

@@ -38,7 +38,7 @@ struct SeenByAny {
   int32_t first;  ///< of the 32 keys
 
   FOLIO_DEVICE uint32_t bits() const {
-    auto seen = static_cast<uint32_t>(task.hull.template in_tile<Config>(first));
+    uint32_t seen = task.hull.template in_tile<32, Config::is_general>(first);
     if constexpr (Config::is_general) {
       if (call.problem.intervals || call.problem.tree) seen &= by_rows();
       if (call.problem.bias) seen = shown_by_bias(seen);
@@ -48,8 +48,8 @@ struct SeenByAny {
 
  private:
   FOLIO_DEVICE uint32_t by_row(int32_t r, const Query& query) const {
-    return static_cast<uint32_t>(sight_of_row<Config>(t, r).template in_tile<Config>(first) &
-                                 task.tree_bits(call.problem, query.token, first));
+    return sight_of_row<Config>(t, r).template in_tile<32>(first) &
+           static_cast<uint32_t>(task.tree_bits(call.problem, query.token, first));
   }
   /// The hull of intervals has gaps, and a tree hides keys from all.
   FOLIO_DEVICE uint32_t by_rows() const {
