@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/cuda/emulated_answers.cpp: a libcuda.so.1 with every kernel of src/cuda/kernels.txt, for
-/// programs that only know of a driver. With FOLIO_TEST_DEVICE in the environment, as CPU tests have
-/// it, all their memory is the device's; else what they allocate there.
+/// programs that only know of a driver. With FOLIO_TEST_DEVICE in the environment, for tests of the
+/// CPU, all memory is the device's; else what was allocated there.
 ///
 /// FOLIO_TEST_SEED in the environment is the schedules' seed.
 #include <cstdlib>
