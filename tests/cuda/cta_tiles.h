@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/cta_tiles.h: a matrix in global memory and a tile of it in shared memory, for tests of
+/// tests/cuda/cta_tiles.h: a matrix in global memory, a tile of it in shared memory: for tests of
 /// what copies between them in the emulator.
 #pragma once
 
