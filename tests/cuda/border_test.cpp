@@ -84,7 +84,8 @@ TEST_F(LateBorder, keeps_two_streams_apart) {
 }
 
 TEST_F(Border, memory_is_checked_before_anything_is_launched) {
-  DeviceCase run(options_of({{1, 40}}));
+  DeviceCase run(options_of({{1, 700}}));
+  ASSERT_GT(run.attention.workspace_bytes(), 0);
   const MemorySpan plan_memory = run.plan_memory.span(), workspace = run.workspace.span();
   const auto bytes = [](const MemorySpan& memory) { return static_cast<std::byte*>(memory.data); };
   const AttentionPlan plan =
@@ -106,6 +107,23 @@ TEST_F(Border, memory_is_checked_before_anything_is_launched) {
                 HasSubstr("attend_async: workspace"));
   }
   EXPECT_EQ(device.calls("cuLaunchKernel"), 0);
+}
+
+TEST_F(Border, a_workspace_of_no_bytes_may_be_null) {
+  CaseOptions options = options_of({{1, 40}, {2, 20}});
+  options.reproducible = Reproducible::per_query;
+  DeviceCase run(options);
+  ASSERT_EQ(run.attention.workspace_bytes(), 0) << "no row is shared by tasks";
+  const AttentionPlan plan =
+      plan_async(run.attention, run.c.batch(), run.plan_memory.span(), Stream()).value();
+  for (const Status& status : {prepare_async(run.attention, {}, Stream()),
+                               attend_async(run.attention, plan, run.c.args(), {}, Stream())})
+    ASSERT_TRUE(status.is_ok()) << status.message();
+  device.synchronise(Stream());
+  EXPECT_TRUE(matches_reference(run.c));
+  EXPECT_THAT(
+      refusal(prepare_async(run.attention, {nullptr, -1}, Stream()), Errc::invalid_argument),
+      HasSubstr("workspace has -1 bytes"));
 }
 
 struct BrokenBatch {
