@@ -104,6 +104,7 @@ struct alignas(16) GeneralRow {
   int32_t token = 0;
   int32_t first_new = 0;  // the first key that a tree may hide
 };
+static_assert(sizeof(GeneralRow) == 48);  // in all configurations
 
 template <class Config>
 class GeneralRows {
