@@ -3,6 +3,7 @@
 /// is found when a kernel waits too early, for the wrong thing, or not at all.
 #include <array>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "cuda/cta_run.h"
@@ -105,6 +106,25 @@ TEST(CtaCopies, a_wait_orders_nobody_elses_copies) {
         t.load_shared<uint32_t>(at(t, 16 * (t.lane() ^ 1)));
       },
       m.memory());
+}
+
+/// Global memory changes in between, behind the emulator's back: to it that were a race.
+TEST(CtaCopies, copies_read_at_any_time_between_their_call_and_their_wait) {
+  Matrix m;
+  std::set<int> read;
+  expect_none(
+      one_warp,
+      [&](EmulatedThread& t) {
+        uint16_t& from = m.in[static_cast<size_t>(64 * t.lane())];
+        from = 1;
+        t.copy_async(at(t, 16 * t.lane()), &from, true);
+        t.commit_copies();
+        from = 2;
+        t.wait_copies<0>();
+        read.insert(t.load_shared<uint16_t>(at(t, 16 * t.lane())));
+      },
+      m.memory());
+  EXPECT_EQ(read, (std::set<int>{1, 2}));
 }
 
 TEST(CtaCopies, copies_that_are_not_waited_for_are_found) {
