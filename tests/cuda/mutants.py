@@ -228,13 +228,15 @@ def baseline(builder, programs, name):
     return "" if status == 0 else f"fails unbroken: {reason(output, builder.root)}"
 
 
-def document(text, rows, count):
-    """The document with its table replaced: the rows of those that were tried, of `count`."""
+def document(text, tried, count):
+    """The document with its table replaced: (mutant, result) of those that were tried, of `count`."""
     begin, end = "<!-- mutants -->\n", "<!-- end -->"
     head, rest = text.split(begin, 1)
-    tried = f"{len(rows)} of {count} were tried when this was written.\n\n"
+    found = sum(result[0] for _, result in tried)
+    summary = f"{len(tried)} of {count} were tried when this was written; {found} of these were found.\n\n"
     titles = "| what is broken | where | found by | which said |\n| --- | --- | --- | --- |\n"
-    return head + begin + tried + titles + "".join(rows) + end + rest.split(end, 1)[1]
+    rows = "".join(row_of(*pair) for pair in tried)
+    return head + begin + summary + titles + rows + end + rest.split(end, 1)[1]
 
 
 def line_of(mutant, result):
@@ -284,8 +286,8 @@ def main():
     survivors = [line_of(m, result) for m, result in found if not result[0]]
     print("\n".join([*survivors, f"{len(chosen)} mutants, {len(survivors)} survive"]))
     if given.write:
-        rows = [row_of(m, results.get(m)) for m in mutants if results.get(m)]
-        given.write.write_text(document(given.write.read_text(), rows, len(mutants)))
+        tried = [(m, results.get(m)) for m in mutants if results.get(m)]
+        given.write.write_text(document(given.write.read_text(), tried, len(mutants)))
     return 1 if survivors else 0
 
 
