@@ -183,6 +183,23 @@ TEST(MlaKernel, IsRightForTrees) {
   }
 }
 
+TEST(MlaKernel, ReadsKeysThatOneRowAloneSees) {
+  CaseOptions o = latent_case({{1, 70}});
+  o.bias = BiasForm::per_head;
+  for (const int64_t head : {0, 7, 15}) {
+    AttentionCase c(o);
+    const ConstTensor<3>& bias = c.args().bias;
+    for (int64_t h = 0; h < 16; ++h)
+      for (int64_t key = 0; key < 70; ++key) {
+        const bool is_seen = h == head || key % 2 == 0;
+        const float value = is_seen ? 0.5f : -std::numeric_limits<float>::infinity();
+        std::memcpy(c.bias_memory().data() + h * bias.stride_bytes[0] + key * bias.stride_bytes[2],
+                    &value, sizeof value);
+      }
+    EXPECT_TRUE(is_right<General>(c)) << head;
+  }
+}
+
 TEST(MlaKernel, IsRightForTermsOfLogits) {
   CaseOptions o = latent_case({{1, 90}, {3, 50}}, 6);
   o.softcap = 2.0f;
@@ -212,23 +229,6 @@ TEST(MlaKernel, KeepsBiasesAtBothEndsOfFloat) {
     AttentionCase c(o);
     if (bias.arrange) bias.arrange(c);
     EXPECT_TRUE(is_right<General>(c, {.blocks = 5}));
-  }
-}
-
-TEST(MlaKernel, ReadsKeysThatOneRowAloneSees) {
-  CaseOptions o = latent_case({{1, 70}});
-  o.bias = BiasForm::per_head;
-  for (const int64_t head : {0, 7, 15}) {
-    AttentionCase c(o);
-    const ConstTensor<3>& bias = c.args().bias;
-    for (int64_t h = 0; h < 16; ++h)
-      for (int64_t key = 0; key < 70; ++key) {
-        const bool is_seen = h == head || key % 2 == 0;
-        const float value = is_seen ? 0.5f : -std::numeric_limits<float>::infinity();
-        std::memcpy(c.bias_memory().data() + h * bias.stride_bytes[0] + key * bias.stride_bytes[2],
-                    &value, sizeof value);
-      }
-    EXPECT_TRUE(is_right<General>(c)) << head;
   }
 }
 

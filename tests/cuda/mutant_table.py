@@ -33,11 +33,11 @@ PLAN = "src/cuda/plan/plan_kernel.h"
 SCAN = "src/cuda/plan/block_scan.h"
 DECODE = "src/cuda/decode/"
 PREFILL = "src/cuda/prefill/"
+MLA = "src/cuda/mla/"
 APPEND = "src/cuda/append/"
 COPY = "src/cuda/copy/"
 FOLD = "src/cuda/attention/fold.h"
 OUTPUT = "src/cuda/attention/output_row.h"
-MLA = "src/cuda/mla/"
 
 MUTANTS = [  # name, program, file, what stands there, what it becomes
     # ---- KVBuffer: rows and pages
@@ -231,36 +231,6 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
      "    result.take(t, state, r);\n    if (row >= record.rows) return;", "    result.take(t, state, r);"),
     ("prefill: neighbours keep their own columns", "prefill", PREFILL + "output.h", "t.shuffle_xor(is_odd ? even_block : odd_block, 1)", "(is_odd ? even_block : odd_block)"),
     ("prefill: partials of another row", "prefill", PREFILL + "output.h", "return int64_t{partial} * Config::rows + row;", "return int64_t{partial} * Config::rows + row / 2;"),
-    # ---- mla
-    ("mla: rows are as long as V", "mla", MLA + "loader.h", "static_cast<uint32_t>(key) * C::row_bytes + swizzled(key, unit);",
-     "static_cast<uint32_t>(key) * C::v_head_size * 2 + swizzled(key, unit);"),
-    ("mla: every warp has the first columns of V", "mla", MLA + "latent.h", "swizzled(key, warp_ * C::column_tiles + j + (lane_ >> 4))",
-     "swizzled(key, j + (lane_ >> 4))"),
-    ("mla: every part has the first dims of keys", "mla", MLA + "latent.h", "swizzled(key, 2 * part + (lane_ >> 3 & 1));", "swizzled(key, lane_ >> 3 & 1);"),
-    ("mla: every part has the first dims of queries", "mla", MLA + "latent.h", "+ warp_ / C::slabs * 8 + (lane_ & 3);", "+ (lane_ & 3);"),
-    ("mla: scores are the last part's", "mla", MLA + "softmax.h", "part == 0 ? four.x[e] : s[e] + four.x[e]", "four.x[e]"),
-    ("mla: V is not rescaled", "mla", MLA + "latent.h", "if (t.ballot(is_needed) == 0) return;", "return;"),
-    ("mla: the largest of four lanes, not of eight", "mla", MLA + "softmax.h", "mask < 8; mask *= 2) top", "mask < 4; mask *= 2) top"),
-    ("mla: keys of unassigned pages count", "mla", MLA + "softmax.h", "seen = (seen & tile.present) >> key_;", "seen >>= key_;"),
-    ("mla: keys of unassigned pages are copied", "mla", MLA + "loader.h", "(present >> key & 1) != 0;", "true;"),
-    ("mla: rows behind a plane without pages", "mla", MLA + "loader.h", "folio::detail::no_page && is_inside)", "folio::detail::no_page)"),
-    ("mla: entries of keys that nobody sees are read", "mla", MLA + "loader.h", "    if (!is_seen_) return;\n", ""),
-    ("mla: row offsets in 32 bits", "mla", MLA + "loader.h", "static_cast<int64_t>(high << 32 | low)", "static_cast<int64_t>(low)"),
-    ("mla: no swizzle (right, but slow)", "mla", MLA + "loader.h", "((unit ^ key) & 7)", "(unit & 7)"),
-    ("mla: a tile's last row of queries hides nothing", "mla", MLA + "loader.h", "for (int32_t row = rows_.count() - 1; row >= 0; --row)",
-     "for (int32_t row = rows_.count() - 2; row >= 0; --row)"),
-    ("mla: parts end with tasks alone", "mla", MLA + "loader.h", "number_ == number_end_ || ((next ^ static_cast<uint32_t>(first_)) & part) != 0;",
-     "number_ == number_end_;"),
-    ("mla: waits for one group too few", "mla", MLA + "loader.h", "wait_copies<C::stages - 2>()", "wait_copies<C::stages - 1>()"),
-    ("mla: no barrier before scores are read", "mla", MLA + "latent.h", "queries);\n    t.sync_block();", "queries);"),
-    ("mla: no barrier before weights are read", "mla", MLA + "latent.h", "softmax.step(t, tile);\n    t.sync_block();", "softmax.step(t, tile);"),
-    ("mla: no barrier before sums are read", "mla", MLA + "latent.h", "softmax.publish(t);\n    t.sync_block();", "softmax.publish(t);"),
-    ("mla: the 17th row is left out", "mla", MLA + "latent.h", "C::rows > 16 && count > 16", "C::rows > 16 && count > 17"),
-    ("mla: kept rows lie over one another", "mla", MLA + "fold.h", "(i - C::first_kept) * C::kept_row_bytes +", "0 * C::kept_row_bytes +"),
-    ("mla: kept sums lie over columns", "mla", MLA + "fold.h", "kept_at(t, i, columns / 4) -", "kept_at(t, i, columns / 4 - 1) -"),
-    ("mla: every warp writes the first columns of o", "mla", MLA + "fold.h", "return warp_ * C::columns +", "return"),
-    ("mla: partials of the first split", "mla", MLA + "latent.h", "fold_stored(t, call_, split.first_partial,", "fold_stored(t, call_, 0,"),
-    ("mla: the last of a split forgets to begin anew", "mla", MLA + "latent.h", "    result.clear(t, rows.count());\n    result.fold_stored", "    result.fold_stored"),
     # ---- append
     ("append: squares are fused", "append", APPEND + "append_units.h", "sum = sum + x * x;", "sum = t_.fma(x, x, sum);"),
     ("append: chains are folded from the nearest on", "append", APPEND + "append_units.h", "t_.shuffle_xor(sum, mask)",
@@ -298,6 +268,36 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("copy: offsets of pages in 32 bits", "copy", COPY + "copy_lists.h", "from + step.from.page * from_page_stride",
      "from + static_cast<int32_t>(step.from.page * from_page_stride)"),
     ("copy: 16 bytes wherever rows are", "copy", COPY + "kernels.cpp", "if (view.num_heads > 1) bits |=", "if (view.num_heads > 1000) bits |="),
+    # ---- mla
+    ("mla: rows are as long as V", "mla", MLA + "loader.h", "static_cast<uint32_t>(key) * C::row_bytes + swizzled(key, unit);",
+     "static_cast<uint32_t>(key) * C::v_head_size * 2 + swizzled(key, unit);"),
+    ("mla: every warp has the first columns of V", "mla", MLA + "latent.h", "swizzled(key, warp_ * C::column_tiles + j + (lane_ >> 4))",
+     "swizzled(key, j + (lane_ >> 4))"),
+    ("mla: every part has the first dims of keys", "mla", MLA + "latent.h", "swizzled(key, 2 * part + (lane_ >> 3 & 1));", "swizzled(key, lane_ >> 3 & 1);"),
+    ("mla: every part has the first dims of queries", "mla", MLA + "latent.h", "+ warp_ / C::slabs * 8 + (lane_ & 3);", "+ (lane_ & 3);"),
+    ("mla: scores are the last part's", "mla", MLA + "softmax.h", "part == 0 ? four.x[e] : s[e] + four.x[e]", "four.x[e]"),
+    ("mla: V is not rescaled", "mla", MLA + "latent.h", "if (t.ballot(is_needed) == 0) return;", "return;"),
+    ("mla: the largest of four lanes, not of eight", "mla", MLA + "softmax.h", "mask < 8; mask *= 2) top", "mask < 4; mask *= 2) top"),
+    ("mla: keys of unassigned pages count", "mla", MLA + "softmax.h", "seen = (seen & tile.present) >> key_;", "seen >>= key_;"),
+    ("mla: keys of unassigned pages are copied", "mla", MLA + "loader.h", "(present >> key & 1) != 0;", "true;"),
+    ("mla: rows behind a plane without pages", "mla", MLA + "loader.h", "folio::detail::no_page && is_inside)", "folio::detail::no_page)"),
+    ("mla: entries of keys that nobody sees are read", "mla", MLA + "loader.h", "    if (!is_seen_) return;\n", ""),
+    ("mla: row offsets in 32 bits", "mla", MLA + "loader.h", "static_cast<int64_t>(high << 32 | low)", "static_cast<int64_t>(low)"),
+    ("mla: no swizzle (right, but slow)", "mla", MLA + "loader.h", "((unit ^ key) & 7)", "(unit & 7)"),
+    ("mla: a tile's last row of queries hides nothing", "mla", MLA + "loader.h", "for (int32_t row = rows_.count() - 1; row >= 0; --row)",
+     "for (int32_t row = rows_.count() - 2; row >= 0; --row)"),
+    ("mla: parts end with tasks alone", "mla", MLA + "loader.h", "number_ == number_end_ || ((next ^ static_cast<uint32_t>(first_)) & part) != 0;",
+     "number_ == number_end_;"),
+    ("mla: waits for one group too few", "mla", MLA + "loader.h", "wait_copies<C::stages - 2>()", "wait_copies<C::stages - 1>()"),
+    ("mla: no barrier before scores are read", "mla", MLA + "latent.h", "queries);\n    t.sync_block();", "queries);"),
+    ("mla: no barrier before weights are read", "mla", MLA + "latent.h", "softmax.step(t, tile);\n    t.sync_block();", "softmax.step(t, tile);"),
+    ("mla: no barrier before sums are read", "mla", MLA + "latent.h", "softmax.publish(t);\n    t.sync_block();", "softmax.publish(t);"),
+    ("mla: the 17th row is left out", "mla", MLA + "latent.h", "C::rows > 16 && count > 16", "C::rows > 16 && count > 17"),
+    ("mla: kept rows lie over one another", "mla", MLA + "fold.h", "(i - C::first_kept) * C::kept_row_bytes +", "0 * C::kept_row_bytes +"),
+    ("mla: kept sums lie over columns", "mla", MLA + "fold.h", "kept_at(t, i, columns / 4) -", "kept_at(t, i, columns / 4 - 1) -"),
+    ("mla: every warp writes the first columns of o", "mla", MLA + "fold.h", "return warp_ * C::columns +", "return"),
+    ("mla: partials of the first split", "mla", MLA + "latent.h", "fold_stored(t, call_, split.first_partial,", "fold_stored(t, call_, 0,"),
+    ("mla: the last of a split forgets to begin anew", "mla", MLA + "latent.h", "    result.clear(t, rows.count());\n    result.fold_stored", "    result.fold_stored"),
     # ---- primitives of the emulator
     ("exp2 keeps subnormal numbers", "cta_numbers", "include/folio/testing/cta/numbers.h",
      "return detail::flush_subnormal(std::exp2(detail::flush_subnormal(x)));", "return std::exp2(x);"),
