@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda/attention/planes.h"
+#include "cuda/cut_plane.h"
 #include "cuda/decode_run.h"
 #include "folio/cache/tma_plane.h"
 #include "folio/testing/cta/tile_map.h"
@@ -160,6 +161,16 @@ TEST(DecodeKernel, takes_keys_of_unassigned_pages_for_invisible) {
     options.unassigned = 0.4;
     options.page_size = page_size;
     expect_right<Plain64>(options);
+  }
+}
+
+TEST(DecodeKernel, takes_keys_behind_a_plane_without_pages_for_invisible) {
+  CaseOptions options = usual<Plain64>({{1, 70}, {3, 70}});
+  options.page_size = unbounded_page_size;
+  for (const int64_t rows : {0, 1, 38, 39, 70}) {
+    AttentionCase c(options);
+    cut_plane(c, rows);
+    expect_right<Plain64>(c);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/cut_plane.h"
 #include "cuda/mla_run.h"
 #include "support/bias_cases.h"
 
@@ -96,6 +97,16 @@ TEST(MlaKernel, CountsKeysOfUnassignedPagesAsInvisible) {
   EXPECT_TRUE(is_right<General>(o));
 }
 
+TEST(MlaKernel, CountsKeysBehindAPlaneWithoutPagesAsInvisible) {
+  CaseOptions o = latent_case({{1, 70}, {2, 70}});
+  o.page_size = unbounded_page_size;
+  for (const int64_t rows : {1, 38, 39, 70}) {
+    AttentionCase c(o);
+    cut_plane(c, rows);
+    EXPECT_TRUE(is_right<Plain>(c)) << rows;
+  }
+}
+
 TEST(MlaKernel, IsRightForEveryMask) {
   const Mask masks[] = {Mask::full(),
                         Mask::sliding_window(1),
@@ -169,6 +180,23 @@ TEST(MlaKernel, IsRightForTrees) {
     CaseOptions o = latent_case({{5, 70}, {1, 40}, {9, 33}, {3, 3}}, 3);
     o.tree = tree;
     EXPECT_TRUE(is_right<General>(o));
+  }
+}
+
+TEST(MlaKernel, ReadsKeysThatOneRowAloneSees) {
+  CaseOptions o = latent_case({{1, 70}});
+  o.bias = BiasForm::per_head;
+  for (const int64_t head : {0, 7, 15}) {
+    AttentionCase c(o);
+    const ConstTensor<3>& bias = c.args().bias;
+    for (int64_t h = 0; h < 16; ++h)
+      for (int64_t key = 0; key < 70; ++key) {
+        const bool is_seen = h == head || key % 2 == 0;
+        const float value = is_seen ? 0.5f : -std::numeric_limits<float>::infinity();
+        std::memcpy(c.bias_memory().data() + h * bias.stride_bytes[0] + key * bias.stride_bytes[2],
+                    &value, sizeof value);
+      }
+    EXPECT_TRUE(is_right<General>(c)) << head;
   }
 }
 

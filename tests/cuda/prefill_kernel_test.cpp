@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/cut_plane.h"
 #include "cuda/prefill_case.h"
 #include "support/bias_cases.h"
 #include "support/pairwise.h"
@@ -222,6 +223,17 @@ TEST(Prefill, logits_far_from_zero_are_right) {
       AttentionCase c(o);
       EXPECT_TRUE(prefill_is_right(c)) << amplitude;
     }
+}
+
+TEST(Prefill, keys_behind_a_plane_without_pages_are_invisible) {
+  CaseOptions o = base_options(5);
+  o.sequences = {{9, 70}, {20, 70}};
+  o.page_size = unbounded_page_size;
+  for (const int64_t rows : {0, 1, 38, 39, 70}) {
+    AttentionCase c(o);
+    cut_plane(c, rows);
+    EXPECT_TRUE(prefill_is_right(c)) << rows;
+  }
 }
 
 TEST(Prefill, a_bias_at_either_end_of_float32_is_right) {
