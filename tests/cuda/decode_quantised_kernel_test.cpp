@@ -40,7 +40,8 @@ CaseOptions byte_case(std::vector<SequenceShape> sequences, DType stored = DType
 template <DType Stored, int HeadSize, Options What>
 ::testing::AssertionResult is_right(AttentionCase& c, const DecodeOptions& how = {}) {
   using Kernel = cuda::QuantisedDecodeKernel<Stored, HeadSize, What>;
-  const DType operands = What == Options::granules ? cuda::quantised_decode_rounding : DType::f32;
+  constexpr bool rounds_elements = What == Options::granules || What == Options::fine;
+  const DType operands = rounds_elements ? cuda::quantised_decode_rounding : DType::f32;
   c.set_precision({cuda::quantised_decode_rounding, operands, operands});
   const DecodeResult result = run_decode<Kernel>(c, how);
   const auto failure = [&] {
@@ -78,6 +79,18 @@ template <DType Stored, int HeadSize, Options What>
   if (name == "decode_i8_64_general") return is_right<i8, 64, general>(c, how);
   if (name == "decode_i8_64_granules") return is_right<i8, 64, granules>(c, how);
   if (name == "decode_i8_128") return is_right<i8, 128, plain>(c, how);
+  if (name == "decode_e4m3_64_fine") return is_right<e4m3, 64, fine>(c, how);
+  if (name == "decode_e4m3_128_fine") return is_right<e4m3, 128, fine>(c, how);
+  if (name == "decode_e5m2_64_fine") return is_right<e5m2, 64, fine>(c, how);
+  if (name == "decode_i8_64_fine") return is_right<i8, 64, fine>(c, how);
+  if (name == "decode_i8_128_fine") return is_right<i8, 128, fine>(c, how);
+  if (name == "decode_e5m2_128_fine") return is_right<e5m2, 128, fine>(c, how);
+  if (name == "decode_e4m3_256") return is_right<e4m3, 256, plain>(c, how);
+  if (name == "decode_e4m3_256_general") return is_right<e4m3, 256, general>(c, how);
+  if (name == "decode_e4m3_256_fine") return is_right<e4m3, 256, fine>(c, how);
+  if (name == "decode_e5m2_256_fine") return is_right<e5m2, 256, fine>(c, how);
+  if (name == "decode_i8_256") return is_right<i8, 256, plain>(c, how);
+  if (name == "decode_i8_256_fine") return is_right<i8, 256, fine>(c, how);
   return ::testing::AssertionFailure() << name << " is not built into this test";
 }
 
@@ -150,6 +163,42 @@ TEST(QuantisedDecode, IsRightForScalesThatVaryAlongAHead) {
   for (const DType dtype : {DType::f16, DType::f8_e8m0, DType::f8_e4m3})
     EXPECT_TRUE(is_right(
         byte_case({{1, 50}, {2, 20}}, DType::i8, {ScaleKind::granule, dtype, 16, true}, 64)));
+}
+
+TEST(QuantisedDecode, IsRightForGranulesOfAnySize) {
+  constexpr DType types[] = {DType::f8_e4m3, DType::f8_e5m2, DType::i8};
+  constexpr DType scale_types[] = {DType::f32, DType::bf16, DType::f16, DType::f8_e8m0,
+                                   DType::f8_e4m3};
+  int i = 0;
+  for (const int32_t granularity : {1, 2, 3, 4, 5, 7, 8, 12, 24, 40, 65, 100})
+    for (const int32_t head_size : {64, 128, 256}) {
+      if (granularity >= head_size) continue;
+      const ScaleKind kind = i % 2 == 0 ? ScaleKind::granule : ScaleKind::calibrated_granule;
+      EXPECT_TRUE(
+          is_right(byte_case({{1, 50}, {2, 20}}, types[i % 3],
+                             {kind, scale_types[i / 3 % 5], granularity, i % 4 == 1}, head_size)));
+      ++i;
+    }
+}
+
+TEST(QuantisedDecode, IsRightForHeadsOf256) {
+  for (const DType stored : {DType::f8_e4m3, DType::i8})
+    for (const DType q : {DType::bf16, DType::f16}) {
+      CaseOptions o = byte_case({{1, 77}, {2, 130}, {0, 9}, {1, 3}}, stored, per_token, 256);
+      o.q_dtype = q;
+      EXPECT_TRUE(is_right(o));
+      o.reproducible = Reproducible::per_query;
+      EXPECT_TRUE(is_right(o, {.blocks = 3, .seed = 5}));
+    }
+  CaseOptions o = byte_case({{1, 60}, {5, 50}}, DType::f8_e4m3, per_token, 256);
+  o.softcap = 3.0f;
+  o.bias = BiasForm::per_head;
+  o.unassigned = 0.3;
+  EXPECT_TRUE(is_right(o));
+  for (const int32_t granularity : {16, 32, 128}) {
+    o.key_scales = o.value_scales = {ScaleKind::granule, DType::f32, granularity, false};
+    EXPECT_TRUE(is_right(o));
+  }
 }
 
 TEST(QuantisedDecode, IsRightForGranulesOfOnePlaneAlone) {
@@ -341,10 +390,6 @@ TEST(QuantisedDecode, RefusesByNameWhatItLacks) {
   EXPECT_NE(refusal(problem).find("value.dtype"), std::string::npos);
   problem = problem_of(byte_case({{1, 3}}, DType::i8, per_token, 96));
   EXPECT_NE(refusal(problem).find("head_size"), std::string::npos);
-  problem = problem_of(byte_case({{1, 3}}, DType::i8, {ScaleKind::granule, DType::f32, 24, false}));
-  EXPECT_NE(refusal(problem).find("key.scales.granularity"), std::string::npos);
-  problem.key.scales.granule_stride_bytes = 0;  // a call may bring another
-  EXPECT_NE(refusal(problem).find("key.scales.granularity"), std::string::npos);
   problem = problem_of(byte_case({{1, 3}}));
   problem.key.dtype = DType::bf16;
   EXPECT_NE(unsupported(cuda::supports_quantised_decode, problem), nullptr);
