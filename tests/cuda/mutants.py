@@ -30,7 +30,8 @@ import time
 FLAGS = ["-std=c++20", "-O0", "-w"]  # most runs end at the first test: compiling is what costs
 LIBRARIES = ["-lgtest", "-lgtest_main", "-lpthread", "-lboost_context"]
 # What programs with `links` are linked with, of a build folder.
-ARCHIVES = ["tests/support/libfolio_test_support.a", "src/reference/libfolio_reference.a", "src/libfolio.a", "src/libfolio.so"]
+ARCHIVES = ["tests/support/libfolio_test_support.a", "tests/support/libfolio_test_device.a", "src/reference/libfolio_reference.a",
+            "src/libfolio.a", "src/libfolio.so"]
 SECONDS = 300  # of a build
 SECONDS_OF_RUN = 120
 FAILED = re.compile(r"^\[  FAILED  \] ([\w./]+)(?:,| \()", re.MULTILINE)
@@ -91,7 +92,7 @@ class Builder:
             raise Failure(f"{source} does not compile: {first_line(built.stderr, 'error')}")
 
     def link(self, objects, links, to):
-        if links and len(self.archives) < 3:
+        if links and len(self.archives) < 4:
             raise Failure("needs --build, a build folder with folio_test_support")
         archives = [*map(str, self.archives), f"-Wl,-rpath,{self.archives[-1].parent}", "-fopenmp", "-ldl"] if links else []
         linked = subprocess.run([*self.compiler[-1:], *map(str, objects), *archives, *LIBRARIES, "-o", str(to)],
