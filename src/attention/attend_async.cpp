@@ -38,12 +38,18 @@ struct Count {
   int64_t expected;
 };
 
-/// The plan is one that plan_async made of such an Attention, as far as its own words tell.
+/// The plan is one that plan_async made of this Attention, and says of itself what it said then.
 Status check_device_plan(const char* function, const Attention& attention,
                          const AttentionPlan& plan, const DeviceLists& lists) {
   if (plan.items == nullptr || plan.generation == 0)
     return fail(Errc::invalid_argument, "{}: plan is empty, expected one made by plan_async()",
                 function);
+  if (plan.generation != identity_of(attention))
+    return fail(
+        Errc::invalid_argument,
+        "{}: plan is of another Attention, expected one that plan_async made of this one or "
+        "a copy of it",
+        function);
   const Count counts[] = {{"num_tasks", plan.num_tasks, lists.layout.max_tasks()},
                           {"tokens", plan.tokens, attention.limits().tokens}};
   for (const Count& c : counts) {
@@ -126,7 +132,7 @@ Result<AttentionPlan> plan_async(const Attention& attention, const Batch& batch,
   plan.items = plan_memory.data;
   plan.batch = batch.size;
   plan.tokens = attention.limits().tokens;
-  plan.generation = next_plan_generation();
+  plan.generation = identity_of(attention);
   return plan;
 }
 

@@ -115,6 +115,7 @@ Result<Attention> Attention::sized(const char* function, Attention attention,
     attention.limits_.parallelism = *concurrency;
   }
   const Bytes bytes = bytes_of(attention);
+  attention.identity_ = next_number();
   attention.plan_bytes_ = bytes.plan;
   attention.workspace_bytes_ = bytes.workspace;
   if (Status s = check_bytes(function, "plan memory", attention.plan_bytes_, limits); !s.is_ok())
@@ -132,6 +133,7 @@ Result<Attention> Attention::with_mask(const Mask& mask) const noexcept {
   if (!machine) return machine.error();
   Attention attention = *this;
   attention.problem_.mask = mask;
+  attention.identity_ = next_number();
   for (const Kernel* const entry : {kernel, many_rows_entry(*this)}) {
     if (entry == nullptr) continue;
     const char* const reason = refusal(*entry, attention.problem_, *machine);

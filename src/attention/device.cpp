@@ -49,13 +49,15 @@ Result<int32_t> concurrency_of_device(const char* function, Device device) noexc
 
 DeviceLists device_lists(const AttentionProblem& problem, const AttentionLimits& limits,
                          const Kernel& kernel, const Kernel* many) noexcept {
+  AttentionProblem of_any_mask = problem;  // with_mask keeps the memory: no mask may change the cut
+  of_any_mask.mask = {};
   DeviceLists lists;
-  lists.few = kernel.device->geometry(problem);
-  lists.blocks_few = limits.parallelism * kernel.device->blocks_per_processor(problem);
+  lists.few = kernel.device->geometry(of_any_mask);
+  lists.blocks_few = limits.parallelism * kernel.device->blocks_per_processor(of_any_mask);
   lists.few.rows_at_most = many == nullptr ? INT32_MAX : lists.few.rows;
   if (many != nullptr) {
-    lists.many = many->device->geometry(problem);
-    lists.blocks_many = limits.parallelism * many->device->blocks_per_processor(problem);
+    lists.many = many->device->geometry(of_any_mask);
+    lists.blocks_many = limits.parallelism * many->device->blocks_per_processor(of_any_mask);
   }
   lists.layout = cuda::device_plan_layout(problem, limits, lists.few, lists.many, lists.blocks_few,
                                           lists.blocks_many);

@@ -14,6 +14,7 @@ struct AttentionInternals {
   static const Kernel* many_rows_kernel(const Attention& attention) noexcept {
     return static_cast<const Kernel*>(attention.many_rows_kernel_);
   }
+  static uint64_t identity(const Attention& attention) noexcept { return attention.identity_; }
 };
 
 /// The selected entry of the kernel list; null of an Attention that was not made by create.
@@ -26,6 +27,11 @@ struct AttentionInternals {
   return AttentionInternals::many_rows_kernel(attention);
 }
 
+/// What copies of an Attention share with it alone; not 0, unless it is empty.
+[[nodiscard]] inline uint64_t identity_of(const Attention& attention) noexcept {
+  return AttentionInternals::identity(attention);
+}
+
 /// `function` works on the host alone. Errors: unsupported for an Attention of a device.
 [[nodiscard]] inline Status check_host(const char* function, const Attention& attention) noexcept {
   if (kernel_entry(attention)->device == nullptr) return {};
@@ -35,7 +41,8 @@ struct AttentionInternals {
               function);
 }
 
-/// The number of the next plan of this process, whatever memory it lies in.
-[[nodiscard]] uint64_t next_plan_generation() noexcept;
+/// A number that this process has not given out before, from 1 on: of a plan, whatever memory it
+/// lies in, or of an Attention.
+[[nodiscard]] uint64_t next_number() noexcept;
 
 }  // namespace folio::inline v1

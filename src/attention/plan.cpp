@@ -38,7 +38,7 @@ Batch copy_batch(const Batch& batch, const PlanParts& parts) {
 
 }  // namespace
 
-uint64_t next_plan_generation() noexcept {
+uint64_t next_number() noexcept {
   static std::atomic<uint64_t> last = 0;
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
@@ -76,7 +76,7 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
     header->longest_context =
         std::max<int64_t>(header->longest_context, header->batch.context_lengths[b]);
 
-  header->generation = next_plan_generation();
+  header->generation = next_number();
 
   AttentionPlan result;
   result.num_tasks = size.tasks;

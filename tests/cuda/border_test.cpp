@@ -84,7 +84,8 @@ TEST_F(LateBorder, keeps_two_streams_apart) {
 }
 
 TEST_F(Border, memory_is_checked_before_anything_is_launched) {
-  DeviceCase run(options_of({{1, 40}}));
+  DeviceCase run(options_of({{1, 700}}));
+  ASSERT_GT(run.attention.workspace_bytes(), 0);
   const MemorySpan plan_memory = run.plan_memory.span(), workspace = run.workspace.span();
   const auto bytes = [](const MemorySpan& memory) { return static_cast<std::byte*>(memory.data); };
   const AttentionPlan plan =
@@ -106,6 +107,23 @@ TEST_F(Border, memory_is_checked_before_anything_is_launched) {
                 HasSubstr("attend_async: workspace"));
   }
   EXPECT_EQ(device.calls("cuLaunchKernel"), 0);
+}
+
+TEST_F(Border, a_workspace_of_no_bytes_may_be_null) {
+  CaseOptions options = options_of({{1, 40}, {2, 20}});
+  options.reproducible = Reproducible::per_query;
+  DeviceCase run(options);
+  ASSERT_EQ(run.attention.workspace_bytes(), 0) << "no row is shared by tasks";
+  const AttentionPlan plan =
+      plan_async(run.attention, run.c.batch(), run.plan_memory.span(), Stream()).value();
+  for (const Status& status : {prepare_async(run.attention, {}, Stream()),
+                               attend_async(run.attention, plan, run.c.args(), {}, Stream())})
+    ASSERT_TRUE(status.is_ok()) << status.message();
+  device.synchronise(Stream());
+  EXPECT_TRUE(matches_reference(run.c));
+  EXPECT_THAT(
+      refusal(prepare_async(run.attention, {nullptr, -1}, Stream()), Errc::invalid_argument),
+      HasSubstr("workspace has -1 bytes"));
 }
 
 struct BrokenBatch {
@@ -151,6 +169,7 @@ TEST_F(Border, plans_and_arguments_are_checked_before_anything_is_launched) {
   };
   const BrokenCall rows[] = {
       {"plan is empty", [](auto& p, auto&) { p = {}; }},
+      {"plan is of another Attention", [](auto& p, auto&) { ++p.generation; }},
       {"plan.num_tasks is", [](auto& p, auto&) { ++p.num_tasks; }},
       {"plan.tokens is", [](auto& p, auto&) { p.tokens = -1; }},
       {"plan.batch is", [](auto& p, auto&) { p.batch = INT32_MAX; }},
@@ -177,6 +196,47 @@ TEST_F(Border, plans_and_arguments_are_checked_before_anything_is_launched) {
   }
   EXPECT_EQ(device.calls("cuLaunchKernel"), 0);
   EXPECT_EQ(run.c.output_bits(), before);
+}
+
+/// Many rows and few, under a mask that the kernels' plain instances serve, or their general ones.
+DeviceCase masked_case(const Mask& mask) {
+  CaseOptions options = options_of({{19, 150}, {1, 90}});
+  options.mask = mask;
+  return DeviceCase(std::move(options));
+}
+
+TEST_F(Border, with_mask_keeps_the_memory_whatever_instance_the_mask_needs) {
+  const Mask plain = {.left = 30}, general = {.left = 30, .sink_tokens = 4};
+  for (const auto& [from, to] : {std::pair(plain, general), std::pair(general, plain)}) {
+    DeviceCase before = masked_case(from), run = masked_case(to);
+    run.attention = before.attention.with_mask(to).value();
+    EXPECT_EQ(run.plan_memory.span().bytes, run.attention.plan_bytes());
+    EXPECT_EQ(run.workspace.span().bytes, run.attention.workspace_bytes());
+    ASSERT_TRUE(run.attend_on(Stream()).is_ok());
+    device.synchronise(Stream());
+    EXPECT_TRUE(matches_reference(run.c));
+  }
+}
+
+TEST_F(Border, a_plan_serves_copies_of_its_attention_and_no_other) {
+  DeviceCase run = masked_case({.left = 30});
+  const AttentionPlan plan =
+      plan_async(run.attention, run.c.batch(), run.plan_memory.span(), Stream()).value();
+  const auto attend = [&](const Attention& attention) {
+    return attend_async(attention, plan, run.c.args(), run.workspace.span(), Stream());
+  };
+  ASSERT_TRUE(prepare_async(run.attention, run.workspace.span(), Stream()).is_ok());
+  device.forget_calls();
+  for (const Attention& other : {run.attention.with_mask({.left = 31}).value(),
+                                 run.attention.with_limits(run.c.limits()).value(),
+                                 Attention::create(run.c.problem(), run.c.limits(), gpu).value()})
+    EXPECT_THAT(refusal(attend(other), Errc::invalid_argument),
+                HasSubstr("attend_async: plan is of another Attention"));
+  EXPECT_EQ(device.calls("cuLaunchKernel"), 0);
+  const Attention copy = run.attention;
+  EXPECT_TRUE(attend(copy).is_ok());
+  device.synchronise(Stream());
+  EXPECT_TRUE(matches_reference(run.c));
 }
 
 TEST_F(Border, calls_of_the_host_refuse_an_attention_of_a_device) {

@@ -82,6 +82,7 @@ class Attention {
   Device device_ = {};
   const void* kernel_ = nullptr;            // an entry of the kernel list
   const void* many_rows_kernel_ = nullptr;  // the one for sequences of many rows, or null
+  uint64_t identity_ = 0;                   // of what create, with_limits or with_mask made
   int64_t plan_bytes_ = 0;
   int64_t workspace_bytes_ = 0;
 };
@@ -94,7 +95,9 @@ struct AttentionPlan {
   const void* items = nullptr;  ///< the plan memory, which must still be there
   int32_t batch = 0;
   int32_t tokens = 0;
-  uint64_t generation = 0;  ///< which call of `plan` in this process wrote the memory; 0: none did
+  /// which call of `plan` in this process wrote the memory; of plan_async: the Attention that it
+  /// belongs to; 0: none
+  uint64_t generation = 0;
 };
 
 /// Cuts `batch` into tasks, from the lengths alone, and writes them into `plan_memory`
@@ -116,6 +119,9 @@ struct AttentionPlan {
 /// limits, with `batch.size` as it was. The host knows the batch's size alone: num_tasks and tokens
 /// are upper bounds. Lengths that plan would refuse are not refused there: a sequence whose offsets
 /// or lengths contradict one another or the limits counts as empty, its rows are not written.
+///
+/// The plan is of this Attention and its copies: the host cannot read on the device whether another
+/// one equals it, so that what another call of create, with_limits or with_mask made refuses it.
 ///
 /// Errors:  as plan, of what the host knows; unsupported on the CPU, which has no streams; device,
 ///          with the driver's words

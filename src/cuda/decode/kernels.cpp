@@ -8,13 +8,7 @@
 namespace folio::cuda {
 namespace {
 
-/// The instances of a head size.
-struct Instance {
-  int32_t head_size;
-  const char* names[2][2];  // [f16][general]
-};
-
-constexpr Instance instances[] = {
+constexpr Instances instances[] = {
     {64,
      {{"decode_bf16_64", "decode_bf16_64_general"}, {"decode_f16_64", "decode_f16_64_general"}}},
     {128,
@@ -28,24 +22,12 @@ constexpr const char* tiles_names[][2] = {{"decode_tiles_bf16_64", "decode_tiles
                                           {"decode_tiles_bf16_128", "decode_tiles_f16_128"},
                                           {"decode_tiles_bf16_256", "decode_tiles_f16_256"}};
 
-const Instance* find(int32_t head_size) {
-  for (const Instance& instance : instances)
-    if (instance.head_size == head_size) return &instance;
-  return nullptr;
-}
-
-bool is_general(const AttentionProblem& problem) {
-  return problem.softcap != 0.0f || problem.alibi || problem.bias || problem.intervals ||
-         problem.tree || problem.mask.sink_tokens != 0;
-}
-
 const char* instance(const AttentionProblem& problem) noexcept {
-  return find(problem.key.head_size)
-      ->names[problem.key.dtype == DType::f16 ? 1 : 0][is_general(problem) ? 1 : 0];
+  return name_of(instances, problem);
 }
 
 const char* tiles_instance(const AttentionProblem& problem) noexcept {
-  return tiles_names[find(problem.key.head_size) - instances]
+  return tiles_names[row_of(instances, problem.key.head_size)]
                     [problem.key.dtype == DType::f16 ? 1 : 0];
 }
 
@@ -62,13 +44,7 @@ int32_t blocks_per_processor(const AttentionProblem& problem) noexcept {
 }  // namespace
 
 const char* refuse_decode(const AttentionProblem& problem) noexcept {
-  if (find(problem.key.head_size) == nullptr)
-    return "key.head_size: expected 64, 128 or 256 (decode on a device)";
-  if (problem.v_head_size != problem.key.head_size)
-    return "v_head_size: expected that of the keys (decode on a device)";
-  if (problem.q_dtype != problem.key.dtype || problem.value.dtype != problem.key.dtype)
-    return "q_dtype, key.dtype, value.dtype: expected the same type (decode on a device)";
-  return nullptr;
+  return refuse_planes(problem);
 }
 
 const DeviceKernel decode_kernel = {.rows = Rows::any,

@@ -6,21 +6,14 @@
 /// Plain C++: host code of the kernel list.
 #pragma once
 
+#include "cuda/attention/instances.h"
 #include "cuda/attention_kernel.h"
 #include "folio/attention/problem.h"
 #include "kernel/support.h"
 
 namespace folio::cuda {
 
-inline constexpr Support supports_decode = {
-    .features = {Feature::value_plane, Feature::window, Feature::lookahead, Feature::chunks,
-                 Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::softcap,
-                 Feature::sink_logits, Feature::alibi, Feature::bias},
-    .q = {DType::bf16, DType::f16},
-    .key = {DType::bf16, DType::f16},
-    .value = {DType::bf16, DType::f16},
-    .out = {DType::f32, DType::bf16, DType::f16},
-    .plane_alignment = 16};
+inline constexpr Support supports_decode = supports_planes;
 
 /// Rows do not influence one another, and spans begin at absolute multiples.
 inline constexpr Reproducible decode_promises = Reproducible::per_query;
