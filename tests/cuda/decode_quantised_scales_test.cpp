@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cuda/decode_quantised_scales_test.cpp: decode over 8-bit K and V in the emulator: scales of
-/// every granularity, kind and type, and where they lie.
+/// tests/cuda/decode_quantised_scales_test.cpp: decode over 8-bit K and V in the emulator: scales
+/// of every granularity, kind and type, and where they lie.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
