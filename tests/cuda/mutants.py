@@ -152,10 +152,13 @@ def run(program, settings):
 
 def reason(output, root):
     """What the first failure says: the emulator's words if it has some, else the comparison that failed."""
-    failure = output.split("Failure\n", 1)[-1].split("\n[", 1)[0].split("Google Test trace", 1)[0].splitlines()
-    lines = [line.strip() for line in failure if line.strip()]
+    failure = output.split("Failure\n", 1)[-1].split("\n[", 1)[0].split("Google Test trace", 1)[0]
+    lines = [line.strip() for line in failure.splitlines() if line.strip()]
     quoted = [line for line in lines if line.startswith('Which is: "')]
     said = quoted[0].removeprefix("Which is: ").strip('"') if quoted else " ".join(lines[:4]).removeprefix("Failed ")
+    if "Actual: false (" in failure:  # an assertion with words of its own: after the case's, if it gives those
+        words = failure.split("Actual: false (", 1)[1].split("\nExpected: true", 1)[0].strip().removesuffix(")").splitlines()
+        said = words[1] if len(words) > 1 else words[0]
     return re.sub(r"\s+", " ", said.replace(f"{root}/", "").replace("|", "/"))[:160]
 
 
