@@ -243,6 +243,18 @@ TEST(DecodeKernel, keeps_finite_biases_finite_and_hides_by_minus_infinity) {
   }
 }
 
+TEST(DecodeKernel, keeps_other_terms_finite_however_far_positions_lie_apart) {
+  for (const BiasCase& one : term_cases()) {
+    CaseOptions options = one.options;
+    options.head_size = 64;
+    options.q_dtype = options.key_dtype = options.value_dtype = DType::bf16;
+    AttentionCase c(options);
+    one.arrange(c);
+    SCOPED_TRACE(one.name);
+    expect_right<General64>(c, {.blocks = 3});
+  }
+}
+
 /// All of out's and lse's bits after a run.
 template <class Kernel>
 std::vector<std::byte> bits_of(AttentionCase& c, const DecodeOptions& o) {

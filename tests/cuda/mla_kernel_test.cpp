@@ -213,21 +213,35 @@ TEST(MlaKernel, IsRightForTermsOfLogits) {
   EXPECT_TRUE(is_right<SmallGeneral>(o));
 }
 
+/// What an MLA kernel takes of another's case.
+CaseOptions as_latent(CaseOptions o) {
+  o.kv_heads = 1;
+  o.head_size = 576;
+  o.v_head_size = 512;
+  o.value_in_key = true;
+  o.q_dtype = o.key_dtype = o.value_dtype = DType::bf16;
+  o.key_scales = o.value_scales = {};
+  o.gap_bytes = (o.gap_bytes + 15) / 16 * 16;
+  o.row_gap_bytes = o.row_gap_bytes < 0 ? -1 : (o.row_gap_bytes + 15) / 16 * 16;
+  return o;
+}
+
 TEST(MlaKernel, KeepsBiasesAtBothEndsOfFloat) {
   for (const BiasCase& bias : bias_cases()) {
     SCOPED_TRACE(bias.name);
-    CaseOptions o = bias.options;
+    CaseOptions o = as_latent(bias.options);
     o.sequences = {{1, 77}, {5, 140}};
-    o.kv_heads = 1;
-    o.head_size = 576;
-    o.v_head_size = 512;
-    o.value_in_key = true;
-    o.q_dtype = o.key_dtype = o.value_dtype = DType::bf16;
-    o.key_scales = o.value_scales = {};
-    o.gap_bytes = (o.gap_bytes + 15) / 16 * 16;
-    o.row_gap_bytes = o.row_gap_bytes < 0 ? -1 : (o.row_gap_bytes + 15) / 16 * 16;
     AttentionCase c(o);
     if (bias.arrange) bias.arrange(c);
+    EXPECT_TRUE(is_right<General>(c, {.blocks = 5}));
+  }
+}
+
+TEST(MlaKernel, KeepsOtherTermsAtBothEndsOfFloat) {
+  for (const BiasCase& one : term_cases()) {
+    SCOPED_TRACE(one.name);
+    AttentionCase c(as_latent(one.options));
+    one.arrange(c);
     EXPECT_TRUE(is_right<General>(c, {.blocks = 5}));
   }
 }

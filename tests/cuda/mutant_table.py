@@ -17,6 +17,7 @@ PROGRAMS = {  # cheap ones first: they run first
     "plan": {"sources": ["tests/cuda/plan_kernel_test.cpp"], "links": True},
     "kv_buffer": {"sources": ["tests/cuda/kv_buffer_test.cpp", *TEST], "filter": "-*/3.*"},
     "kv_buffer_strips": {"sources": ["tests/cuda/kv_buffer_test.cpp", *TEST], "filter": "Tma/KVBufferConformance/3.columns*"},
+    "logits": {"sources": ["tests/cuda/logits_test.cpp"]},
     "decode": {"sources": ["tests/cuda/decode_kernel_test.cpp"], "links": True},
     "prefill": {"sources": ["tests/cuda/prefill_kernel_test.cpp", "tests/cuda/prefill_bits_test.cpp", "tests/cuda/prefill_case.cpp"],
                 "links": True, "filter": "-Prefill.every_pair*:Prefill.every_instance*"},
@@ -37,6 +38,8 @@ MLA = "src/cuda/mla/"
 APPEND = "src/cuda/append/"
 COPY = "src/cuda/copy/"
 FOLD = "src/cuda/attention/fold.h"
+FRAGMENTS = "src/cuda/attention/fragments.h"
+LOGITS = "src/cuda/attention/logits.h"
 OUTPUT = "src/cuda/attention/output_row.h"
 
 MUTANTS = [  # name, program, file, what stands there, what it becomes
@@ -174,10 +177,14 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("decode: the sum is not rescaled", "decode", DECODE + "attend_slab.h", "state.sum[i] * rescale[i] + sum", "state.sum[i] + sum"),
     ("decode: o is not rescaled", "decode", DECODE + "attend_slab.h", "state.out[j][e] *= rescale[e >> 1];", ""),
     ("decode: the largest of two lanes, not of four", "decode", DECODE + "attend_slab.h", "    top = fmaxf(top, t.shuffle_xor(top, 2));\n", ""),
-    ("decode: a row sees one key too many", "decode", DECODE + "lane_rows.h", "return detail::below(keys.end - key) &", "return detail::below(keys.end + 1 - key) &"),
-    ("decode: a bias of -inf is a number", "decode", DECODE + "lane_rows.h", "if (bias == minus_infinity()) return bias;", ""),
+    ("decode: a row sees one key too many", "decode", DECODE + "lane_rows.h", "keys_between<16>(keys.begin, keys.end, key)", "keys_between<16>(keys.begin, keys.end + 1, key)"),
     ("decode: no swizzle (right, but slow)", "decode", DECODE + "config.h", "(((unit ^ r) & 7) << 4)", "((unit & 7) << 4)"),
     ("decode: rows in reverse order of tokens and heads", "decode", DECODE + "lane_rows.h", "token = row / group;", "token = row % group;"),
+    # ---- logits
+    ("logits: a bias of -inf is a number", "logits", LOGITS, "if (bias == minus_infinity()) return bias;", ""),
+    ("logits: terms beyond float32 are infinite", "logits", LOGITS, "fabsf(x) > largest ? copysignf(largest, x) : x", "x"),
+    ("logits: distances in 32 bits", "logits", LOGITS, "static_cast<float>(distance - key)", "static_cast<float>(static_cast<int32_t>(distance) - key)"),
+    ("logits: the inverse of a softcap is infinite", "logits", LOGITS, "fminf(1.0f / problem.softcap, skeleton::largest_float)", "1.0f / problem.softcap"),
     # ---- merge
     ("merge: arrives without order", "decode", FOLD, "t.add_acq_rel(counter, 1u)", "[&] { const uint32_t old = *counter; *counter = old + 1; return old; }()"),
     ("merge: one arrival too late", "decode", FOLD, "before + 1 == static_cast<uint32_t>(tasks)", "before == static_cast<uint32_t>(tasks)"),
@@ -186,11 +193,11 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("merge: reads the flag before it is written", "decode", FOLD, "  t.sync_block();\n  return t.template load_shared<uint32_t>(flag_at) != 0;",
      "  return t.template load_shared<uint32_t>(flag_at) != 0;"),
     ("merge: partials in descending order", "decode", FOLD,
-     "const float* const from = values + (partial * Rows + place.row) * Columns + place.column;\n      state.fold(t, t.load(rows + partial * Rows + place.row)",
-     "const int64_t other = 2 * first + count - 1 - partial;\n      const float* const from = values + (other * Rows + place.row) * Columns + place.column;\n      state.fold(t, t.load(rows + other * Rows + place.row)"),
+     "const float* const from = values + (partial * Rows + row) * Columns + column;\n      state.fold(t, t.load(rows + partial * Rows + row)",
+     "const int64_t other = 2 * first + count - 1 - partial;\n      const float* const from = values + (other * Rows + row) * Columns + column;\n      state.fold(t, t.load(rows + other * Rows + row)"),
     ("merge: o of the first part is not rescaled", "decode", FOLD, "out[4 * g + e] * mine + four.x[e] * its", "out[4 * g + e] + four.x[e] * its"),
     ("merge: a part without keys counts", "decode", FOLD, "    if (part_row.max == minus_infinity()) return;\n", ""),
-    ("merge: the last of a split forgets to begin anew", "decode", DECODE + "decode.h", "    result.state.clear();\n    if (is_owner) partials.fold", "    if (is_owner) partials.fold"),
+    ("merge: the last of a split forgets to begin anew", "decode", DECODE + "decode.h", "    result.state.clear();\n    if (is_owner)\n      partials.fold", "    if (is_owner)\n      partials.fold"),
     ("merge: the sink joins twice", "decode", OUTPUT, "state.sum = state.sum * scale + t.exp2(sink - top);", "state.sum = state.sum * scale + 2.0f * t.exp2(sink - top);"),
     ("merge: lse in units of log2", "decode", OUTPUT, "skeleton::Log2Units::natural(state.max + t.log2(state.sum))", "state.max + t.log2(state.sum)"),
     ("merge: the sum is not rescaled", "decode", FOLD, "sum = sum * mine + part_row.sum * its;", "sum = sum + part_row.sum * its;"),
@@ -219,7 +226,7 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
      "if (entry == no_entry || key_page == folio::detail::no_page ||\n      value_page == folio::detail::no_page)", "if (entry == no_entry)"),
     ("prefill: rows behind a plane without pages", "prefill", PREFILL + "stage.h", "if (key.page_size == unbounded_page_size &&", "if (false &&"),
     ("prefill: K's page for V", "prefill", PREFILL + "stage.h", "folio::detail::row_of(value, value_page, slot, head)", "folio::detail::row_of(key, value_page, slot, head)"),
-    ("prefill: dead keys keep their scores", "prefill", PREFILL + "prefill.h", "alive & sight_of_row<Config>", "sight_of_row<Config>"),
+    ("prefill: dead keys keep their scores", "prefill", PREFILL + "prefill.h", "seen &= keys.in_tile", "seen = keys.in_tile"),
     ("prefill: rows see what the warp sees", "prefill", PREFILL + "prefill.h", "alive == all && tile >= sight.all_begin", "tile >= sight.any_begin"),
     ("prefill: V read without transposing", "prefill", PREFILL + "attend_tile.h", "load_matrices<true>", "load_matrices<false>"),
     ("prefill: the swizzle of the next unit", "prefill", PREFILL + "attend_tile.h", "(at ^ static_cast<uint32_t>((k & 3) << 5))", "(at ^ static_cast<uint32_t>((k & 3) << 4))"),
@@ -228,9 +235,9 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("prefill: a negative scale is a positive one", "prefill", PREFILL + "prefill.h", "is_turned ? 0x80008000u : 0u", "0u"),
     ("prefill: the gap behind sink tokens is not skipped", "prefill", PREFILL + "task.h", "tile >= gap_begin && tile < gap_end) tile = gap_end;", "false) tile = gap_end;"),
     ("prefill: rows behind the last are written", "prefill", PREFILL + "prefill.h",
-     "    result.take(t, state, r);\n    if (row >= record.rows) return;", "    result.take(t, state, r);"),
-    ("prefill: neighbours keep their own columns", "prefill", PREFILL + "output.h", "t.shuffle_xor(is_odd ? even_block : odd_block, 1)", "(is_odd ? even_block : odd_block)"),
-    ("prefill: partials of another row", "prefill", PREFILL + "output.h", "return int64_t{partial} * Config::rows + row;", "return int64_t{partial} * Config::rows + row / 2;"),
+     "state.whole_row(t, r);\n    if (row >= record.rows) return;", "state.whole_row(t, r);"),
+    ("prefill: neighbours keep their own columns", "prefill", FRAGMENTS, "t.shuffle_xor(is_odd ? x[g + e] : x[g + 2 + e], 1)", "(is_odd ? x[g + e] : x[g + 2 + e])"),
+    ("prefill: partials of another row", "prefill", PREFILL + "prefill.h", "store(t, task.partial, row, column(), result)", "store(t, task.partial, row / 2, column(), result)"),
     # ---- append
     ("append: squares are fused", "append", APPEND + "append_units.h", "sum = sum + x * x;", "sum = t_.fma(x, x, sum);"),
     ("append: chains are folded from the nearest on", "append", APPEND + "append_units.h", "t_.shuffle_xor(sum, mask)",

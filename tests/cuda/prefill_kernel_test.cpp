@@ -248,5 +248,16 @@ TEST(Prefill, a_bias_at_either_end_of_float32_is_right) {
   }
 }
 
+TEST(Prefill, other_terms_at_either_end_of_float32_are_right) {
+  for (const BiasCase& one : term_cases()) {
+    CaseOptions o = one.options;
+    o.q_dtype = o.key_dtype = o.value_dtype = DType::bf16;
+    o.head_size = o.v_head_size = 64;
+    AttentionCase c(o);
+    one.arrange(c);
+    EXPECT_TRUE(prefill_is_right(c)) << one.name;
+  }
+}
+
 }  // namespace
 }  // namespace folio::test
