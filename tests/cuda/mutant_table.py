@@ -22,7 +22,7 @@ PROGRAMS = {  # cheap ones first: they run first
     "prefill": {"sources": ["tests/cuda/prefill_kernel_test.cpp", "tests/cuda/prefill_bits_test.cpp", "tests/cuda/prefill_case.cpp"],
                 "links": True, "filter": "-Prefill.every_pair*:Prefill.every_instance*"},
     "append": {"sources": ["tests/cuda/append_kernel_test.cpp"], "links": True},
-    "copy": {"sources": ["tests/cuda/copy_kernel_test.cpp"], "links": True},
+    "copy": {"sources": ["tests/cuda/copy_kernel_test.cpp", "src/cuda/copy/kernels.cpp"], "links": True},
     "mla": {"sources": ["tests/cuda/mla_kernel_test.cpp"], "links": True,
             "filter": "-MlaKernel.IsRightOnAnySchedule:MlaKernel.IsRightHoweverThePlanCutsIt"},
     "caches": {"sources": ["tests/cache/static_scales_test.cpp", "tests/cache/paged_kv_cache_test.cpp", "src/cache/static_checks.cpp",

@@ -11,7 +11,7 @@ mutants whose names contain it or whose program it is. --check builds nothing: e
 --results keeps what was found, at once: a mutant is not tried again while its text and all files of its program are the same.
 --build is a build folder of CMake: programs with `links` are linked with its libraries, targets folio_test_support and folio_reference.
 
-A mutant whose program passes SURVIVES; so does one that does not compile. Exit status 1 if there is such a one. What was found is
+A mutant whose program passes SURVIVES; so does one that is not built, or does not compile. Exit status 1 if there is such a one. What was found is
 printed as the rows of a table; --write puts all rows and what precedes them into a document.
 """
 import argparse
@@ -113,6 +113,8 @@ class Builder:
     def build(self, program, overlay, folder):
         """`program` with the files of `overlay` before the tree's. Only what may include them is compiled anew."""
         folder.mkdir(parents=True, exist_ok=True)
+        if overlay and not any(self.is_touched(source, overlay) for source in program["sources"]):
+            raise Failure("no source of the program has the broken file")
         objects = []
         for i, source in enumerate(program["sources"]):
             if overlay is None or not self.is_touched(source, overlay):
