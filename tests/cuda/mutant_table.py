@@ -175,7 +175,7 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("decode: rows of P exchanged", "decode", DECODE + "attend_slab.h", "pack<Config::type>(s[0][2], s[0][3])", "pack<Config::type>(s[1][2], s[1][3])"),
     ("decode: dead scores are 0", "decode", DECODE + "attend_slab.h", "& 1u) == 0) s[j][e] = minus_infinity();", "& 1u) == 0) s[j][e] = 0.0f;"),
     ("decode: the sum is not rescaled", "decode", DECODE + "attend_slab.h", "state.sum[i] * rescale[i] + sum", "state.sum[i] + sum"),
-    ("decode: o is not rescaled", "decode", DECODE + "attend_slab.h", "state.out[j][e] *= rescale[e >> 1];", ""),
+    ("decode: o is not rescaled", "decode", DECODE + "attend_slab.h", "state.out[j][e] *= rescale[e >> 1];", ";"),
     ("decode: the largest of two lanes, not of four", "decode", DECODE + "attend_slab.h", "    top = fmaxf(top, t.shuffle_xor(top, 2));\n", ""),
     ("decode: a row sees one key too many", "decode", DECODE + "lane_rows.h", "keys_between<16>(keys.begin, keys.end, key)", "keys_between<16>(keys.begin, keys.end + 1, key)"),
     ("decode: no swizzle (right, but slow)", "decode", DECODE + "config.h", "(((unit ^ r) & 7) << 4)", "((unit & 7) << 4)"),
