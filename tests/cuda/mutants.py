@@ -23,6 +23,7 @@ import pathlib
 import re
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -33,7 +34,7 @@ LIBRARIES = ["-lgtest", "-lgtest_main", "-lpthread", "-lboost_context"]
 ARCHIVES = ["tests/support/libfolio_test_support.a", "tests/support/libfolio_test_device.a", "src/reference/libfolio_reference.a",
             "src/libfolio.a", "src/libfolio.so"]
 SECONDS = 300  # of a build
-SECONDS_OF_RUN = 120
+SECONDS_OF_RUN = 120  # of a processor: others may want it, too
 FAILED = re.compile(r"^\[  FAILED  \] ([\w./]+)(?:,| \()", re.MULTILINE)
 BEGUN = re.compile(r"^\[ RUN      \] ([\w./]+)", re.MULTILINE)
 
@@ -144,10 +145,11 @@ def first_line(text, word):
 
 def run(program, settings):
     """Exit status, and what was said. A hanging program is a failed one."""
-    command = [str(program), "--gtest_fail_fast", *([f"--gtest_filter={settings['filter']}"] if "filter" in settings else [])]
+    limited = ["sh", "-c", f'ulimit -S -t {SECONDS_OF_RUN}; exec "$@"', "sh"]
+    command = [*limited, str(program), "--gtest_fail_fast", *([f"--gtest_filter={settings['filter']}"] if "filter" in settings else [])]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS_OF_RUN)
-        return ran.returncode, ran.stdout + ran.stderr
+        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20 * SECONDS_OF_RUN)
+        return "timeout" if ran.returncode == -signal.SIGXCPU else ran.returncode, ran.stdout + ran.stderr
     except subprocess.TimeoutExpired as hung:
         return "timeout", (hung.stdout or b"").decode(errors="replace")
 
@@ -230,7 +232,7 @@ def baseline(builder, programs, name):
         status, output = run(builder.build(programs[name], None, builder.work / name), programs[name])
     except Failure as failure:
         return str(failure)
-    return "" if status == 0 else f"fails unbroken: {reason(output, builder.root)}"
+    return "" if status == 0 else f"fails unbroken: {outcome(status, output, builder.root)[2]}"
 
 
 def document(text, tried, count):
