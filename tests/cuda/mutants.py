@@ -11,7 +11,7 @@ mutants whose names contain it or whose program it is. --check builds nothing: e
 --results keeps what was found, at once: a mutant is not tried again while its text and all files of its program are the same.
 --build is a build folder of CMake: programs with `links` are linked with its libraries, targets folio_test_support and folio_reference.
 
-A mutant whose program passes SURVIVES; so does one that does not compile. Exit status 1 if there is such a one. What was found is
+A mutant whose program passes SURVIVES; so does one that is not built, or does not compile. Exit status 1 if there is such a one. What was found is
 printed as the rows of a table; --write puts all rows and what precedes them into a document.
 """
 import argparse
@@ -23,6 +23,7 @@ import pathlib
 import re
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -33,7 +34,7 @@ LIBRARIES = ["-lgtest", "-lgtest_main", "-lpthread", "-lboost_context"]
 ARCHIVES = ["tests/support/libfolio_test_support.a", "tests/support/libfolio_test_device.a", "src/reference/libfolio_reference.a",
             "src/libfolio.a", "src/libfolio.so"]
 SECONDS = 300  # of a build
-SECONDS_OF_RUN = 120
+SECONDS_OF_RUN = 120  # of a processor: others may want it, too
 FAILED = re.compile(r"^\[  FAILED  \] ([\w./]+)(?:,| \()", re.MULTILINE)
 BEGUN = re.compile(r"^\[ RUN      \] ([\w./]+)", re.MULTILINE)
 
@@ -113,6 +114,8 @@ class Builder:
     def build(self, program, overlay, folder):
         """`program` with the files of `overlay` before the tree's. Only what may include them is compiled anew."""
         folder.mkdir(parents=True, exist_ok=True)
+        if overlay and not any(self.is_touched(source, overlay) for source in program["sources"]):
+            raise Failure("no source of the program has the broken file")
         objects = []
         for i, source in enumerate(program["sources"]):
             if overlay is None or not self.is_touched(source, overlay):
@@ -142,20 +145,24 @@ def first_line(text, word):
 
 def run(program, settings):
     """Exit status, and what was said. A hanging program is a failed one."""
-    command = [str(program), "--gtest_fail_fast", *([f"--gtest_filter={settings['filter']}"] if "filter" in settings else [])]
+    limited = ["sh", "-c", f'ulimit -S -t {SECONDS_OF_RUN}; exec "$@"', "sh"]
+    command = [*limited, str(program), "--gtest_fail_fast", *([f"--gtest_filter={settings['filter']}"] if "filter" in settings else [])]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS_OF_RUN)
-        return ran.returncode, ran.stdout + ran.stderr
+        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20 * SECONDS_OF_RUN)
+        return "timeout" if ran.returncode == -signal.SIGXCPU else ran.returncode, ran.stdout + ran.stderr
     except subprocess.TimeoutExpired as hung:
         return "timeout", (hung.stdout or b"").decode(errors="replace")
 
 
 def reason(output, root):
     """What the first failure says: the emulator's words if it has some, else the comparison that failed."""
-    failure = output.split("Failure\n", 1)[-1].split("\n[", 1)[0].split("Google Test trace", 1)[0].splitlines()
-    lines = [line.strip() for line in failure if line.strip()]
+    failure = output.split("Failure\n", 1)[-1].split("\n[", 1)[0].split("Google Test trace", 1)[0]
+    lines = [line.strip() for line in failure.splitlines() if line.strip()]
     quoted = [line for line in lines if line.startswith('Which is: "')]
     said = quoted[0].removeprefix("Which is: ").strip('"') if quoted else " ".join(lines[:4]).removeprefix("Failed ")
+    if "Actual: false (" in failure:  # an assertion with words of its own: after the case's, if it gives those
+        words = failure.split("Actual: false (", 1)[1].split("\nExpected: true", 1)[0].strip().removesuffix(")").splitlines()
+        said = words[1] if len(words) > 1 else words[0]
     return re.sub(r"\s+", " ", said.replace(f"{root}/", "").replace("|", "/"))[:160]
 
 
@@ -225,7 +232,7 @@ def baseline(builder, programs, name):
         status, output = run(builder.build(programs[name], None, builder.work / name), programs[name])
     except Failure as failure:
         return str(failure)
-    return "" if status == 0 else f"fails unbroken: {reason(output, builder.root)}"
+    return "" if status == 0 else f"fails unbroken: {outcome(status, output, builder.root)[2]}"
 
 
 def document(text, tried, count):
