@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "attention/internals.h"
 #include "cuda/emulated_device.h"
 #include "folio/attention/attend.h"
 #include "support/attention_case.h"
@@ -216,6 +217,26 @@ TEST_F(Border, with_mask_keeps_the_memory_whatever_instance_the_mask_needs) {
     device.synchronise(Stream());
     EXPECT_TRUE(matches_reference(run.c));
   }
+}
+
+TEST_F(Border, finds_each_instance_of_decode_over_8_bits) {
+  const Stream stream = device.make_stream();
+  for (const DType stored : {DType::f8_e4m3, DType::f8_e5m2, DType::i8})
+    for (const int32_t head_size : {64, 128, 256})
+      for (const int32_t granularity : {0, 1, 2, 4, 7, 8, 16, 64}) {  // 0: a scale a row
+        CaseOptions options = options_of({{1, 33}, {2, 5}});
+        options.head_size = head_size;
+        options.key_dtype = options.value_dtype = stored;
+        options.key_scales.kind = options.value_scales.kind =
+            granularity == 0 ? ScaleKind::token_and_head : ScaleKind::granule;
+        options.key_scales.granularity = options.value_scales.granularity = granularity;
+        options.softcap = stored == DType::i8 ? 5.0f : 0.0f;
+        DeviceCase run(options);
+        run.c.set_precision(precision_of(*kernel_entry(run.attention), run.c.problem()));
+        ASSERT_TRUE(run.attend_on(stream).is_ok()) << describe(options);
+        device.synchronise(stream);
+        EXPECT_TRUE(matches_reference(run.c)) << describe(options);
+      }
 }
 
 TEST_F(Border, a_plan_serves_copies_of_its_attention_and_no_other) {
