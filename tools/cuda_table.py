@@ -9,8 +9,8 @@ usage: cuda_table.py [--root ROOT]             prints the table
 Kernels are the lines of src/cuda/kernels.txt, with the tests that emulate them by name: those whose
 includes lead to the kernel's header. Results are in bench/results/cuda: lines of JSON
 as tools/gpu_check.sh keeps them (a head names the device, cases and rows name the instances that
-they launched), and compiled.md: build/cuda/cuda_kernels.md of `make cuda-all`. A kernel that
-no result names never ran: nothing else is said of it.
+they launched), and compiled.md, what ptxas made of each kernel. tools/cuda_results.sh makes all that
+needs no GPU. A kernel that no result names never ran: nothing else is said of it.
 """
 import argparse
 import json
@@ -23,6 +23,7 @@ EMULATED = "emulated device"
 BEGIN, END = "<!-- kernels: begin -->\n", "<!-- kernels: end -->"
 
 
+COMPILED = re.compile(r"^\| (\w+) \| (sm_\w+) \| (\d+) \|", re.MULTILINE)
 INCLUDE = re.compile(r'^#include "(cuda/[^"]+)"', re.MULTILINE)
 
 
@@ -125,9 +126,8 @@ def results(root):
                 elif "bytes_per_s" in record:
                     kernel.add_row(head, record)
     compiled = folder / "compiled.md"
-    lines = compiled.read_text().splitlines() if compiled.exists() else []
-    for line in lines[2:]:
-        name, architecture, registers = (part.strip() for part in line.split("|")[1:4])
+    text = compiled.read_text() if compiled.exists() else ""
+    for name, architecture, registers in COMPILED.findall(text):
         found.setdefault(name, Kernel()).registers[architecture] = registers
     return found
 

@@ -48,6 +48,25 @@ TEST(CtaCopies, a_wait_orders_nobody_elses_copies) {
       m.memory());
 }
 
+/// Global memory changes in between, behind the emulator's back: to it that were a race.
+TEST(CtaCopies, copies_read_at_any_time_between_their_call_and_their_wait) {
+  Matrix m;
+  bool is_read[3] = {};
+  expect_none(
+      one_warp,
+      [&](EmulatedThread& t) {
+        uint16_t& from = m.in[static_cast<size_t>(64 * t.lane())];
+        from = 1;
+        t.copy_async(at(t, 16 * t.lane()), &from, true);
+        t.commit_copies();
+        from = 2;
+        t.wait_copies<0>();
+        is_read[t.load_shared<uint16_t>(at(t, 16 * t.lane())) % 3] = true;
+      },
+      m.memory());
+  EXPECT_TRUE(!is_read[0] && is_read[1] && is_read[2]);
+}
+
 TEST(CtaCopies, copies_that_are_not_waited_for_are_found) {
   Matrix m;
   expect_fault(one_warp, "ends while a copy_async of its own is in flight",

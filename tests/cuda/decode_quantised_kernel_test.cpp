@@ -9,6 +9,7 @@
 
 #include "cuda/decode/quantised_kernels.h"
 #include "cuda/quantised_case.h"
+#include "support/bias_cases.h"
 
 namespace folio::test {
 namespace {
@@ -110,6 +111,23 @@ TEST(QuantisedDecode, IsRightForIntervalsTreesAndTerms) {
   EXPECT_TRUE(is_right(tree));
   tree.key_scales = tree.value_scales = {ScaleKind::granule, DType::f32, 32, false};
   EXPECT_TRUE(is_right(tree));
+}
+
+TEST(QuantisedDecode, IsRightForTermsAtBothEndsOfFloat) {
+  for (const BiasCase& one : term_cases()) {
+    SCOPED_TRACE(one.name);
+    CaseOptions o = byte_case(one.options.sequences);
+    o.mask = one.options.mask;
+    o.alibi = one.options.alibi;
+    o.softcap = one.options.softcap;
+    o.scale = one.options.scale;
+    o.lse = one.options.lse;
+    o.first_query_positions = one.options.first_query_positions;
+    o.first_key_positions = one.options.first_key_positions;
+    AttentionCase c(o);
+    one.arrange(c);
+    EXPECT_TRUE(is_right(c));
+  }
 }
 
 TEST(QuantisedDecode, IsRightHoweverThePlanCutsIt) {

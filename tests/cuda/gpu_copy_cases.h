@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cuda/gpu_mirror.h"
@@ -25,6 +26,7 @@ struct GpuCopyCase {
   bool has_scales = false;  ///< of 8 bits: f32, one per token and head
   bool to_rows = false;     ///< of a tensor: unbounded pages
   int32_t granularity = 0;  ///< of scales, where there are more
+  bool swaps = false;       ///< out to pinned host memory, and back
 };
 
 inline std::vector<GpuCopyCase> gpu_copy_cases(bool only_smallest) {
@@ -37,7 +39,9 @@ inline std::vector<GpuCopyCase> gpu_copy_cases(bool only_smallest) {
       {"pages of i8 with a scale per 32 columns", DType::i8, DType::i8, false, true, false, 32},
       {"slots of bf16 to i8 with scales", DType::bf16, DType::i8, true, true},
       {"slots of bf16 to rows", DType::bf16, DType::bf16, true, false, true},
-      {"slots of e4m3 with scales to rows", DType::f8_e4m3, DType::f8_e4m3, true, true, true}};
+      {"slots of e4m3 with scales to rows", DType::f8_e4m3, DType::f8_e4m3, true, true, true},
+      {"pages of bf16 to pinned memory and back", DType::bf16, DType::bf16, false, false, false, 0,
+       true}};
   if (only_smallest) cases.resize(2);
   return cases;
 }
@@ -58,22 +62,17 @@ class GpuCopy {
     std::memcpy(pages_.data(), pages, sizeof pages);
     const SlotCopy slots[] = {{40, 0}, {3, 17}, {40, 63}, {95, 17}, {0, 1}};
     std::memcpy(slots_.data(), slots, sizeof slots);
+    for (uint32_t i = 0; i < num_pages; ++i) whole_.as<PageCopy>()[i] = {i, i, page_size};
   }
 
   /// Also a status that names what differs.
   Status run(const CudaDevice& device) const {
     const GpuMirror mirror(device);
-    const Result<std::vector<KVPlanes>> from =
-                                            planes(case_.from, false, from_blocks_, from_scales_),
-                                        to =
-                                            planes(case_.to, case_.to_rows, to_blocks_, to_scales_);
-    for (const auto* const side : {&from, &to})
-      if (!*side) return side->error();
-    std::vector<KVPlanes> from_there, to_there;
-    for (const KVPlanes& layer : *from) from_there.push_back(mirror.translated(layer));
-    for (const KVPlanes& layer : *to) to_there.push_back(mirror.translated(layer));
+    const Planes from = planes(case_.from, false, from_blocks_.span(), from_scales_.span()),
+                 to = planes(case_.to, case_.to_rows, to_blocks_.span(), to_scales_.span());
+    const Planes from_there = translated(mirror, from), to_there = translated(mirror, to);
     const auto copy = [&](auto on_cpu, auto on_device, auto* list) -> Status {
-      if (Status s = on_cpu(*from, *to, std::span(list, entries), serial_executor()); !s.is_ok())
+      if (Status s = on_cpu(from, to, std::span(list, entries), serial_executor()); !s.is_ok())
         return s;
       return on_device(from_there, to_there, std::span(mirror.at(list), entries), device.device(),
                        Stream());
@@ -82,12 +81,23 @@ class GpuCopy {
                                   : copy(copy_pages, copy_pages_async, pages_.as<const PageCopy>());
         !s.is_ok())
       return s;
+    if (case_.swaps) {
+      if (Status s = swap(device, mirror, to_there, from_there); !s.is_ok()) return s;
+      if (Status s =
+              copy_pages(to, from, {whole_.as<const PageCopy>(), num_pages}, serial_executor());
+          !s.is_ok())
+        return s;
+    }
     device.synchronise();
-    if (Status s = mirror.compare(to_blocks_, "values"); !s.is_ok()) return s;
-    return mirror.compare(to_scales_, "scales");
+    for (const auto& [memory, name] : {std::pair{&to_blocks_, "values"},
+                                       {&to_scales_, "scales"},
+                                       {&from_blocks_, "values that were read"}})
+      if (Status s = mirror.compare(*memory, name); !s.is_ok()) return s;
+    return {};
   }
 
  private:
+  using Planes = std::vector<KVPlanes>;
   static constexpr int32_t layers = 2, heads = 2, head_size = 64, page_size = 16, num_pages = 6;
   static constexpr size_t entries = 5;
   static constexpr int64_t rows = layers * 2 * num_pages * page_size * heads;
@@ -105,19 +115,33 @@ class GpuCopy {
       *at = static_cast<std::byte>(rng.next());
     }
   }
-  [[nodiscard]] Result<std::vector<KVPlanes>> planes(DType dtype, bool as_rows,
-                                                     const GuardedMemory& blocks,
-                                                     const GuardedMemory& scales) const {
+  static Planes translated(const GpuMirror& mirror, Planes planes) {
+    for (KVPlanes& layer : planes) layer = mirror.translated(layer);
+    return planes;
+  }
+  /// All pages of `from`, by way of the host, to `to`.
+  [[nodiscard]] Status swap(const CudaDevice& device, const GpuMirror& mirror, const Planes& from,
+                            const Planes& to) const {
+    const PinnedMemory pinned(device, to_blocks_.bytes());
+    const Planes there = planes(case_.to, false, pinned.span(), {});
+    const std::span<const PageCopy> list(mirror.at(whole_.as<const PageCopy>()), num_pages);
+    for (const auto& [source, target] : {std::pair{&from, &there}, {&there, &to}})
+      if (Status s = copy_pages_async(*source, *target, list, device.device(), Stream());
+          !s.is_ok())
+        return s;
+    device.synchronise();
+    return {};
+  }
+  [[nodiscard]] Planes planes(DType dtype, bool as_rows, MemorySpan blocks,
+                              MemorySpan scales) const {
+    const bool has_scales = case_.has_scales && bit_width(dtype) == 8;
     KVShape shape{layers, heads, head_size, page_size, dtype};
     if (as_rows) shape.page_size = unbounded_page_size;
-    MemorySpan scale_span;
-    if (case_.has_scales && bit_width(dtype) == 8) {
-      shape.scale_dtype = DType::f32;
-      shape.quantization_granularity = case_.granularity;
-      scale_span = scales.span();
-    }
-    return make_planes(shape, as_rows ? num_pages * page_size : num_pages, blocks.span(),
-                       scale_span);
+    if (has_scales) shape.scale_dtype = DType::f32;
+    if (has_scales) shape.quantization_granularity = case_.granularity;
+    return make_planes(shape, as_rows ? num_pages * page_size : num_pages, blocks,
+                       has_scales ? scales : MemorySpan{})
+        .value();
   }
 
   GpuCopyCase case_;
@@ -125,6 +149,7 @@ class GpuCopy {
   GuardedMemory to_blocks_{rows * head_size * bit_width(case_.to) / 8, 64};
   GuardedMemory from_scales_{scale_bytes(), 64}, to_scales_{scale_bytes(), 64};
   GuardedMemory pages_{entries * sizeof(PageCopy), 64}, slots_{entries * sizeof(SlotCopy), 64};
+  GuardedMemory whole_{num_pages * sizeof(PageCopy), 64};
 };
 
 }  // namespace folio::test

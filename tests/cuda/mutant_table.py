@@ -17,6 +17,7 @@ PROGRAMS = {  # cheap ones first: they run first
     "plan": {"sources": ["tests/cuda/plan_kernel_test.cpp"], "links": True},
     "kv_buffer": {"sources": ["tests/cuda/kv_buffer_test.cpp", *TEST], "filter": "-*/3.*"},
     "kv_buffer_strips": {"sources": ["tests/cuda/kv_buffer_test.cpp", *TEST], "filter": "Tma/KVBufferConformance/3.columns*"},
+    "logits": {"sources": ["tests/cuda/logits_test.cpp"]},
     "decode": {"sources": ["tests/cuda/decode_kernel_test.cpp"], "links": True},
     "quantised": {"sources": ["tests/cuda/decode_quantised_scales_test.cpp", "tests/cuda/quantised_case.cpp"], "links": True,
                   "filter": "-*OfEveryKind*:*OfAnyNumber*:*AnySize:*OnAnySchedule:*HoweverSpans*"},
@@ -24,7 +25,8 @@ PROGRAMS = {  # cheap ones first: they run first
                 "links": True, "filter": "-Prefill.every_pair*:Prefill.every_instance*"},
     "append": {"sources": ["tests/cuda/append_kernel_test.cpp"], "links": True},
     "copy": {"sources": ["tests/cuda/copy_kernel_test.cpp"], "links": True},
-    "mla": {"sources": ["tests/cuda/mla_kernel_test.cpp"], "links": True},
+    "mla": {"sources": ["tests/cuda/mla_kernel_test.cpp"], "links": True,
+            "filter": "-MlaKernel.IsRightOnAnySchedule:MlaKernel.IsRightHoweverThePlanCutsIt"},
     "caches": {"sources": ["tests/cache/static_scales_test.cpp", "tests/cache/paged_kv_cache_test.cpp", "src/cache/static_checks.cpp",
                            "src/cache/check_alignment.cpp", *TEST]},
 }
@@ -34,9 +36,12 @@ PLAN = "src/cuda/plan/plan_kernel.h"
 SCAN = "src/cuda/plan/block_scan.h"
 DECODE = "src/cuda/decode/"
 PREFILL = "src/cuda/prefill/"
+MLA = "src/cuda/mla/"
 APPEND = "src/cuda/append/"
 COPY = "src/cuda/copy/"
 FOLD = "src/cuda/attention/fold.h"
+FRAGMENTS = "src/cuda/attention/fragments.h"
+LOGITS = "src/cuda/attention/logits.h"
 OUTPUT = "src/cuda/attention/output_row.h"
 
 MUTANTS = [  # name, program, file, what stands there, what it becomes
@@ -157,6 +162,8 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
      "walk(t).shows(mine);"),
     ("decode: the last row of a plane without pages is forgotten", "decode", DECODE + "slab_cursor.h",
      "static_cast<int64_t>(entry_) + mine < common_pages(a.args)", "static_cast<int64_t>(entry_) + mine + 1 < common_pages(a.args)"),
+    ("decode: rows behind a plane without pages", "decode", DECODE + "slab_cursor.h",
+     "static_cast<int64_t>(entry_) + mine < common_pages(a.args)", "static_cast<int64_t>(entry_) + mine <= common_pages(a.args)"),
     ("decode: row offsets in 32 bits", "decode", DECODE + "copy_loader.h",
      "from += folio::detail::row_offset_bytes(view, this->entry_, slot, this->head_);",
      "from += static_cast<int32_t>(folio::detail::row_offset_bytes(view, this->entry_, slot, this->head_));"),
@@ -172,8 +179,7 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("decode: the sum is not rescaled", "decode", DECODE + "attend_slab.h", "state.sum[i] * rescale[i] + sum", "state.sum[i] + sum"),
     ("decode: o is not rescaled", "decode", DECODE + "attend_slab.h", "state.out[j][e] *= rescale[e >> 1];", ""),
     ("decode: the largest of two lanes, not of four", "decode", DECODE + "attend_slab.h", "    top = fmaxf(top, t.shuffle_xor(top, 2));\n", ""),
-    ("decode: a row sees one key too many", "decode", DECODE + "lane_rows.h", "return detail::below(keys.end - key) &", "return detail::below(keys.end + 1 - key) &"),
-    ("decode: a bias of -inf is a number", "decode", DECODE + "lane_rows.h", "if (bias == minus_infinity()) return bias;", ""),
+    ("decode: a row sees one key too many", "decode", DECODE + "lane_rows.h", "keys_between<16>(keys.begin, keys.end, key)", "keys_between<16>(keys.begin, keys.end + 1, key)"),
     ("decode: no swizzle (right, but slow)", "decode", DECODE + "config.h", "(((unit ^ r) & 7) << 4)", "((unit & 7) << 4)"),
     ("decode: rows in reverse order of tokens and heads", "decode", DECODE + "lane_rows.h", "token = row / group;", "token = row % group;"),
     # ---- decode: 8 bits and their scales
@@ -219,6 +225,11 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("quantised: another warp's steps of the query", "quantised", DECODE + "quantised_queries.h",
      "if (k % Config::warps == t.warp()) t.store_shared(word(t, k), fragment);",
      "if (k % Config::warps == t.warp()) t.store_shared(word(t, k ^ 1), fragment);"),
+    # ---- logits
+    ("logits: a bias of -inf is a number", "logits", LOGITS, "if (bias == minus_infinity()) return bias;", ""),
+    ("logits: terms beyond float32 are infinite", "logits", LOGITS, "fabsf(x) > largest ? copysignf(largest, x) : x", "x"),
+    ("logits: distances in 32 bits", "logits", LOGITS, "static_cast<float>(distance - key)", "static_cast<float>(static_cast<int32_t>(distance) - key)"),
+    ("logits: the inverse of a softcap is infinite", "logits", LOGITS, "fminf(1.0f / problem.softcap, skeleton::largest_float)", "1.0f / problem.softcap"),
     # ---- merge
     ("merge: arrives without order", "decode", FOLD, "t.add_acq_rel(counter, 1u)", "[&] { const uint32_t old = *counter; *counter = old + 1; return old; }()"),
     ("merge: one arrival too late", "decode", FOLD, "before + 1 == static_cast<uint32_t>(tasks)", "before == static_cast<uint32_t>(tasks)"),
@@ -227,13 +238,24 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("merge: reads the flag before it is written", "decode", FOLD, "  t.sync_block();\n  return t.template load_shared<uint32_t>(flag_at) != 0;",
      "  return t.template load_shared<uint32_t>(flag_at) != 0;"),
     ("merge: partials in descending order", "decode", FOLD,
-     "const float* const from = values + (partial * Rows + place.row) * Columns + place.column;\n      state.fold(t, t.load(rows + partial * Rows + place.row)",
-     "const int64_t other = 2 * first + count - 1 - partial;\n      const float* const from = values + (other * Rows + place.row) * Columns + place.column;\n      state.fold(t, t.load(rows + other * Rows + place.row)"),
+     "const float* const from = values + (partial * Rows + row) * Columns + column;\n      state.fold(t, t.load(rows + partial * Rows + row)",
+     "const int64_t other = 2 * first + count - 1 - partial;\n      const float* const from = values + (other * Rows + row) * Columns + column;\n      state.fold(t, t.load(rows + other * Rows + row)"),
     ("merge: o of the first part is not rescaled", "decode", FOLD, "out[4 * g + e] * mine + four.x[e] * its", "out[4 * g + e] + four.x[e] * its"),
     ("merge: a part without keys counts", "decode", FOLD, "    if (part_row.max == minus_infinity()) return;\n", ""),
-    ("merge: the last of a split forgets to begin anew", "decode", DECODE + "decode.h", "    result.state.clear();\n    if (is_owner) partials.fold", "    if (is_owner) partials.fold"),
+    ("merge: the last of a split forgets to begin anew", "decode", DECODE + "decode.h", "    result.state.clear();\n    if (is_owner)\n      partials.fold", "    if (is_owner)\n      partials.fold"),
     ("merge: the sink joins twice", "decode", OUTPUT, "state.sum = state.sum * scale + t.exp2(sink - top);", "state.sum = state.sum * scale + 2.0f * t.exp2(sink - top);"),
     ("merge: lse in units of log2", "decode", OUTPUT, "skeleton::Log2Units::natural(state.max + t.log2(state.sum))", "state.max + t.log2(state.sum)"),
+    ("merge: the sum is not rescaled", "decode", FOLD, "sum = sum * mine + part_row.sum * its;", "sum = sum + part_row.sum * its;"),
+    ("merge: a part's sum by its own maximum", "decode", FOLD, "sum = sum * mine + part_row.sum * its;", "sum = sum * mine + part_row.sum;"),
+    ("merge: o of a part by its own maximum", "decode", FOLD, "* mine + four.x[e] * its", "* mine + four.x[e]"),
+    ("merge: the maximum is the last part's", "decode", FOLD, "    max = top;\n", "    max = part_row.max;\n"),
+    ("merge: rows of partials lie over one another", "decode", FOLD, "to = values + (partial * Rows +", "to = values + (partial +"),
+    ("merge: sums of partials lie over one another", "decode", FOLD, "t.store(rows + partial * Rows +", "t.store(rows +"),
+    ("merge: partials of the first split", "decode", FOLD, "for (int64_t partial = first; partial < first + count; ++partial)",
+     "for (int64_t partial = 0; partial < count; ++partial)"),
+    ("merge: the last partial is forgotten", "decode", FOLD, "partial < first + count; ++partial", "partial + 1 < first + count; ++partial"),
+    ("merge: columns of a thread lie side by side", "decode", FOLD, "FourFloats*>(from + g *", "FourFloats*>(from + g * 4 + 0 *"),
+    ("merge: any counter will do", "decode", FOLD, "if (before >= static_cast<uint32_t>(tasks)) t.fail(\"workspace not prepared\");", ""),
     # ---- prefill
     ("prefill: waits for one group too few", "prefill", PREFILL + "prefill.h", "t.template wait_copies<0>();", "t.template wait_copies<1>();"),
     ("prefill: no barrier between a tile and the next one's copies", "prefill", PREFILL + "prefill.h",
@@ -247,8 +269,9 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
      "  if ((seen.bits() >> (t.thread() & 31) & 1u) == 0) return no_entry;\n", ""),
     ("prefill: unassigned pages have keys", "prefill", PREFILL + "stage.h",
      "if (entry == no_entry || key_page == folio::detail::no_page ||\n      value_page == folio::detail::no_page)", "if (entry == no_entry)"),
+    ("prefill: rows behind a plane without pages", "prefill", PREFILL + "stage.h", "if (key.page_size == unbounded_page_size &&", "if (false &&"),
     ("prefill: K's page for V", "prefill", PREFILL + "stage.h", "folio::detail::row_of(value, value_page, slot, head)", "folio::detail::row_of(key, value_page, slot, head)"),
-    ("prefill: dead keys keep their scores", "prefill", PREFILL + "prefill.h", "alive & sight_of_row<Config>", "sight_of_row<Config>"),
+    ("prefill: dead keys keep their scores", "prefill", PREFILL + "prefill.h", "seen &= keys.in_tile", "seen = keys.in_tile"),
     ("prefill: rows see what the warp sees", "prefill", PREFILL + "prefill.h", "alive == all && tile >= sight.all_begin", "tile >= sight.any_begin"),
     ("prefill: V read without transposing", "prefill", PREFILL + "attend_tile.h", "load_matrices<true>", "load_matrices<false>"),
     ("prefill: the swizzle of the next unit", "prefill", PREFILL + "attend_tile.h", "(at ^ static_cast<uint32_t>((k & 3) << 5))", "(at ^ static_cast<uint32_t>((k & 3) << 4))"),
@@ -257,9 +280,9 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("prefill: a negative scale is a positive one", "prefill", PREFILL + "prefill.h", "is_turned ? 0x80008000u : 0u", "0u"),
     ("prefill: the gap behind sink tokens is not skipped", "prefill", PREFILL + "task.h", "tile >= gap_begin && tile < gap_end) tile = gap_end;", "false) tile = gap_end;"),
     ("prefill: rows behind the last are written", "prefill", PREFILL + "prefill.h",
-     "    result.take(t, state, r);\n    if (row >= record.rows) return;", "    result.take(t, state, r);"),
-    ("prefill: neighbours keep their own columns", "prefill", PREFILL + "output.h", "t.shuffle_xor(is_odd ? even_block : odd_block, 1)", "(is_odd ? even_block : odd_block)"),
-    ("prefill: partials of another row", "prefill", PREFILL + "output.h", "return int64_t{partial} * Config::rows + row;", "return int64_t{partial} * Config::rows + row / 2;"),
+     "state.whole_row(t, r);\n    if (row >= record.rows) return;", "state.whole_row(t, r);"),
+    ("prefill: neighbours keep their own columns", "prefill", FRAGMENTS, "t.shuffle_xor(is_odd ? x[g + e] : x[g + 2 + e], 1)", "(is_odd ? x[g + e] : x[g + 2 + e])"),
+    ("prefill: partials of another row", "prefill", PREFILL + "prefill.h", "store(t, task.partial, row, column(), result)", "store(t, task.partial, row / 2, column(), result)"),
     # ---- append
     ("append: squares are fused", "append", APPEND + "append_units.h", "sum = sum + x * x;", "sum = t_.fma(x, x, sum);"),
     ("append: chains are folded from the nearest on", "append", APPEND + "append_units.h", "t_.shuffle_xor(sum, mask)",
@@ -297,6 +320,36 @@ MUTANTS = [  # name, program, file, what stands there, what it becomes
     ("copy: offsets of pages in 32 bits", "copy", COPY + "copy_lists.h", "from + step.from.page * from_page_stride",
      "from + static_cast<int32_t>(step.from.page * from_page_stride)"),
     ("copy: 16 bytes wherever rows are", "copy", COPY + "kernels.cpp", "if (view.num_heads > 1) bits |=", "if (view.num_heads > 1000) bits |="),
+    # ---- mla
+    ("mla: rows are as long as V", "mla", MLA + "loader.h", "static_cast<uint32_t>(key) * C::row_bytes + swizzled(key, unit);",
+     "static_cast<uint32_t>(key) * C::v_head_size * 2 + swizzled(key, unit);"),
+    ("mla: every warp has the first columns of V", "mla", MLA + "latent.h", "swizzled(key, warp_ * C::column_tiles + j + (lane_ >> 4))",
+     "swizzled(key, j + (lane_ >> 4))"),
+    ("mla: every part has the first dims of keys", "mla", MLA + "latent.h", "swizzled(key, 2 * part + (lane_ >> 3 & 1));", "swizzled(key, lane_ >> 3 & 1);"),
+    ("mla: every part has the first dims of queries", "mla", MLA + "latent.h", "+ warp_ / C::slabs * 8 + (lane_ & 3);", "+ (lane_ & 3);"),
+    ("mla: scores are the last part's", "mla", MLA + "softmax.h", "part == 0 ? four.x[e] : s[e] + four.x[e]", "four.x[e]"),
+    ("mla: V is not rescaled", "mla", MLA + "latent.h", "if (t.ballot(is_needed) == 0) return;", "return;"),
+    ("mla: the largest of four lanes, not of eight", "mla", MLA + "softmax.h", "mask < 8; mask *= 2) top", "mask < 4; mask *= 2) top"),
+    ("mla: keys of unassigned pages count", "mla", MLA + "softmax.h", "seen = (seen & tile.present) >> key_;", "seen >>= key_;"),
+    ("mla: keys of unassigned pages are copied", "mla", MLA + "loader.h", "(present >> key & 1) != 0;", "true;"),
+    ("mla: rows behind a plane without pages", "mla", MLA + "loader.h", "folio::detail::no_page && is_inside)", "folio::detail::no_page)"),
+    ("mla: entries of keys that nobody sees are read", "mla", MLA + "loader.h", "    if (!is_seen_) return;\n", ""),
+    ("mla: row offsets in 32 bits", "mla", MLA + "loader.h", "static_cast<int64_t>(high << 32 | low)", "static_cast<int64_t>(low)"),
+    ("mla: no swizzle (right, but slow)", "mla", MLA + "loader.h", "((unit ^ key) & 7)", "(unit & 7)"),
+    ("mla: a tile's last row of queries hides nothing", "mla", MLA + "loader.h", "for (int32_t row = rows_.count() - 1; row >= 0; --row)",
+     "for (int32_t row = rows_.count() - 2; row >= 0; --row)"),
+    ("mla: parts end with tasks alone", "mla", MLA + "loader.h", "number_ == number_end_ || ((next ^ static_cast<uint32_t>(first_)) & part) != 0;",
+     "number_ == number_end_;"),
+    ("mla: waits for one group too few", "mla", MLA + "loader.h", "wait_copies<C::stages - 2>()", "wait_copies<C::stages - 1>()"),
+    ("mla: no barrier before scores are read", "mla", MLA + "latent.h", "queries);\n    t.sync_block();", "queries);"),
+    ("mla: no barrier before weights are read", "mla", MLA + "latent.h", "softmax.step(t, tile);\n    t.sync_block();", "softmax.step(t, tile);"),
+    ("mla: no barrier before sums are read", "mla", MLA + "latent.h", "softmax.publish(t);\n    t.sync_block();", "softmax.publish(t);"),
+    ("mla: the 17th row is left out", "mla", MLA + "latent.h", "C::rows > 16 && count > 16", "C::rows > 16 && count > 17"),
+    ("mla: kept rows lie over one another", "mla", MLA + "fold.h", "(i - C::first_kept) * C::kept_row_bytes +", "0 * C::kept_row_bytes +"),
+    ("mla: kept sums lie over columns", "mla", MLA + "fold.h", "kept_at(t, i, columns / 4) -", "kept_at(t, i, columns / 4 - 1) -"),
+    ("mla: every warp writes the first columns of o", "mla", MLA + "fold.h", "return warp_ * C::columns +", "return"),
+    ("mla: partials of the first split", "mla", MLA + "latent.h", "fold_stored(t, call_, split.first_partial,", "fold_stored(t, call_, 0,"),
+    ("mla: the last of a split forgets to begin anew", "mla", MLA + "latent.h", "    result.clear(t, rows.count());\n    result.fold_stored", "    result.fold_stored"),
     # ---- primitives of the emulator
     ("exp2 keeps subnormal numbers", "cta_numbers", "include/folio/testing/cta/numbers.h",
      "return detail::flush_subnormal(std::exp2(detail::flush_subnormal(x)));", "return std::exp2(x);"),

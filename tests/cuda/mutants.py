@@ -6,7 +6,7 @@ usage: mutants.py ROOT [--build FOLDER] [--table FILE] [--work FOLDER] [--jobs N
 
 The table, tests/cuda/mutant_table.py unless another is given, has PROGRAMS, of sources, and MUTANTS: a name, a file, the text that
 changes, what it becomes, and the program that must fail. Each program is built unbroken first, and must pass. --only chooses
-mutants whose names contain it. --check builds nothing: every text must still stand in its file exactly once.
+mutants whose names contain it or whose program it is. --check builds nothing: every text must still stand in its file exactly once.
 
 --results keeps what was found, at once: a mutant is not tried again while its text and all files of its program are the same.
 --build is a build folder of CMake: programs with `links` are linked with its libraries, targets folio_test_support and folio_reference.
@@ -228,13 +228,15 @@ def baseline(builder, programs, name):
     return "" if status == 0 else f"fails unbroken: {reason(output, builder.root)}"
 
 
-def document(text, rows, count):
-    """The document with its table replaced: the rows of those that were tried, of `count`."""
+def document(text, tried, count):
+    """The document with its table replaced: (mutant, result) of those that were tried, of `count`."""
     begin, end = "<!-- mutants -->\n", "<!-- end -->"
     head, rest = text.split(begin, 1)
-    tried = f"{len(rows)} of {count} were tried when this was written.\n\n"
+    found = sum(result[0] for _, result in tried)
+    summary = f"{len(tried)} of {count} were tried when this was written; {found} of these were found.\n\n"
     titles = "| what is broken | where | found by | which said |\n| --- | --- | --- | --- |\n"
-    return head + begin + tried + titles + "".join(rows) + end + rest.split(end, 1)[1]
+    rows = "".join(row_of(*pair) for pair in tried)
+    return head + begin + summary + titles + rows + end + rest.split(end, 1)[1]
 
 
 def line_of(mutant, result):
@@ -265,9 +267,9 @@ def main():
         stale = [problem for mutant in mutants for problem in stale_text(root, mutant)]
         print("\n".join([*stale, f"{len(mutants)} mutants, {len(stale)} do not apply any more"]))
         return 1 if stale else 0
-    chosen = [m for m in mutants if not given.only or any(n in m["name"] for n in given.only)]
+    chosen = [m for m in mutants if not given.only or any(n in m["name"] or n == m["program"] for n in given.only)]
     if not chosen:
-        raise Failure("no mutant has such a name")
+        raise Failure("no mutant has such a name or program")
     builder = Builder(root, given.work.resolve(), given.build and given.build.resolve())
     results = Results(given.results, builder, programs)
     missing = [m for m in chosen if results.get(m) is None]
@@ -284,8 +286,8 @@ def main():
     survivors = [line_of(m, result) for m, result in found if not result[0]]
     print("\n".join([*survivors, f"{len(chosen)} mutants, {len(survivors)} survive"]))
     if given.write:
-        rows = [row_of(m, results.get(m)) for m in mutants if results.get(m)]
-        given.write.write_text(document(given.write.read_text(), rows, len(mutants)))
+        tried = [(m, results.get(m)) for m in mutants if results.get(m)]
+        given.write.write_text(document(given.write.read_text(), tried, len(mutants)))
     return 1 if survivors else 0
 
 

@@ -32,7 +32,7 @@ class Decoder {
 
  private:
   using Place = typename Config::Place;
-  using PartialsOf = Partials<Config::rows, Config::head_size, Config::threads>;
+  using PartialsOf = Partials<Config::rows, Config::head_size, Place::columns, Place::stride>;
 
   FOLIO_DEVICE void attend(Thread& t, int32_t index) {
     RoundState<Config> result;
@@ -114,7 +114,8 @@ class Decoder {
         return area_.columns(t, stage, place.row, place.column + g * Place::stride);
       };
       if (stores)
-        PartialsOf(a_).store(t, int64_t{task.partial} + first + w, place, row, part);
+        PartialsOf(a_).store(t, int64_t{task.partial} + first + w, place.row, place.column, row,
+                             part);
       else
         result.state.fold(t, row, part);
     }
@@ -127,18 +128,13 @@ class Decoder {
                                RoundState<Config>& result) {
     const PartialsOf partials(a_);
     if (!a_.stores_spans && is_owner)
-      partials.store(t, task.partial, place, MaxSum{result.state.max, result.state.sum},
-                     [&](int g) {
-                       FourFloats four;
-                       FOLIO_UNROLL
-                       for (int e = 0; e < 4; ++e) four.x[e] = result.state.out[4 * g + e];
-                       return four;
-                     });
+      partials.store(t, task.partial, place.row, place.column, result.state);
     const DeviceSplit split = t.read(a_.splits + task.split);
     if (!arrive_last(t, a_, task.split, split.tasks, t.shared_base() + Config::flag_at))
       return false;
     result.state.clear();
-    if (is_owner) partials.fold(t, split.first_partial, split.partials, place, result.state);
+    if (is_owner)
+      partials.fold(t, split.first_partial, split.partials, place.row, place.column, result.state);
     return true;
   }
 
