@@ -119,11 +119,13 @@ class SlabScales {
     const float first = scale(half < granules ? half : 0);
     float largest = 0.0f;
     bool is_one = true;
+    FOLIO_NO_UNROLL
     for (int granule = half; granule < granules; granule += 2) {
       const float value = scale(granule);
       largest = fmaxf(largest, fabsf(value));
       is_one = is_one && value == first;
       const int end = granule + 1 < granules ? (granule + 1) * scales.granularity : head_size;
+      FOLIO_NO_UNROLL
       for (int d = granule * scales.granularity; d < end; ++d)
         t.store_shared(element_at(key, d), value);
     }
@@ -144,6 +146,7 @@ class SlabScales {
     const float factor = is_one ? first : row_factor<Config::stored>(largest);
     const float inverse = 1.0f / factor;
     t.sync_warp();
+    FOLIO_NO_UNROLL
     for (int d = 4 * half; d < head_size; d += 8) {
       auto four = t.template load_shared<FourFloats>(element_at(key, d));
       FOLIO_UNROLL
