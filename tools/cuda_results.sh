@@ -36,7 +36,7 @@ compiled() {
 
 emulated() {
   cmake --preset release >/dev/null
-  cmake --build --preset release --target gpu_kernels --parallel "$jobs"
+  cmake --build --preset release --target gpu_kernels emulated_device --parallel "$jobs"
   rm -f build/cases-emulated.jsonl
   for mode in plain tma; do
     FOLIO_COMMIT=$commit LD_LIBRARY_PATH=build/release/tests/cuda/emulated_device \

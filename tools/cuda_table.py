@@ -132,6 +132,18 @@ def results(root):
     return found
 
 
+def sources(root):
+    """What commits the results are of that need no GPU, where they say so."""
+    folder, said = root / "bench/results/cuda", []
+    compiled, emulated = folder / "compiled.md", folder / "cases-emulated.jsonl"
+    if compiled.exists() and (found := re.match(r"Of (commit .*?)\. ", compiled.read_text())):
+        said.append(f"Registers: of {found[1]}.")
+    if emulated.exists():
+        of = sorted({record["commit"] for _, record in records(emulated) if "commit" in record})
+        said += [f"Cases emulated: of commit {commit}." for commit in of]
+    return " ".join(["", *said])
+
+
 def table(root):
     names, found, tests = kernels(root), results(root), tests_of_headers(root)
     rows = [["kernel", "for", "registers", "emulated by tests", "cases emulated", "on a GPU",
@@ -143,7 +155,7 @@ def table(root):
                      kernel.ran_on(False), kernel.measured()])
     met = [name for name in names if found.get(name, Kernel()).ran_on(False) != NEVER]
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    return f"{len(met)} of {len(names)} kernels have met hardware.\n\n{lines}"
+    return f"{len(met)} of {len(names)} kernels have met hardware.{sources(root)}\n\n{lines}"
 
 
 def document(root):

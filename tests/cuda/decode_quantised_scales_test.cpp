@@ -57,9 +57,13 @@ TEST(QuantisedScales, OfAnyNumberOfElementsAreRight) {
 
 TEST(QuantisedScales, OfOnePlaneMayDifferFromTheOther) {
   const std::pair<ScaleOptions, ScaleOptions> pairs[] = {
-      {per_token, granules_of(32)},      {no_scales, granules_of(32)},
-      {per_token, granules_of(1)},       {no_scales, granules_of(5)},
-      {granules_of(16), granules_of(8)}, {granules_of(2), granules_of(7)}};
+      {per_token, granules_of(32)},
+      {no_scales, granules_of(32)},
+      {per_token, granules_of(1)},
+      {no_scales, granules_of(5)},
+      {granules_of(16), granules_of(8)},
+      {granules_of(2), granules_of(7)},
+      {granules_of(16), {ScaleKind::granule, DType::f16, 2, true}}};
   for (const auto& [one, other] : pairs)
     for (const int32_t head_size : {64, 256}) {
       CaseOptions o = byte_case({{1, 50}, {2, 20}}, DType::f8_e4m3, one, head_size);
@@ -184,6 +188,18 @@ TEST(QuantisedScales, RoundNoElementsWhereThoseOfEachRowAreOne) {
         });
       EXPECT_TRUE(is_right_unrounded(c));
     }
+}
+
+TEST(QuantisedScales, MayDifferFromTheFirstAtTheEndOfARowAlone) {
+  for (const int32_t granularity : {1, 5, 16}) {
+    AttentionCase c(byte_case({{1, 60}, {2, 33}}, DType::i8, granules_of(granularity)));
+    const int64_t last = 127 / granularity;
+    for (const PagedKVView* view : {&c.args().key, &c.args().value})
+      change_scales(*view, [&](float scale, int64_t, int64_t g) {
+        return std::isnan(scale) ? scale : g == last ? 0.01f : 0.001f;
+      });
+    EXPECT_TRUE(is_right(c));
+  }
 }
 
 TEST(QuantisedScales, OfZeroMakeRowsOfZero) {

@@ -58,7 +58,6 @@ target_link_libraries(folio_emulated_kernels PUBLIC folio::folio folio::cuda Boo
 target_compile_options(folio_emulated_kernels PRIVATE -O2)
 
 fake_libcuda(emulated_device ${FOLIO_EMULATED_DEVICE} SOURCES emulated_answers.cpp LINKS folio_emulated_kernels)
-set_target_properties(emulated_device PROPERTIES EXCLUDE_FROM_ALL ON)
 add_library(folio_emulated_device STATIC EXCLUDE_FROM_ALL emulated_device.cpp)
 folio_test_settings(folio_emulated_device)
 target_link_libraries(folio_emulated_device PUBLIC folio_emulated_kernels GTest::gmock ${CMAKE_DL_LIBS})

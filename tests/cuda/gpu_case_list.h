@@ -74,8 +74,8 @@ inline std::vector<GpuKernelCase> gpu_kernel_cases() {
       o.kv_heads = group == 16 ? 1 : 2;
       o.q_heads = group * o.kv_heads;
     });
-  const auto add_mixed = [&](const char* name, auto change) {
-    add(name, [&](CaseOptions& o) {
+  const auto add_mixed = [&](const std::string& title, auto change) {
+    add(title, [&](CaseOptions& o) {
       o.sequences = mixed;
       change(o);
     });
@@ -102,9 +102,9 @@ inline std::vector<GpuKernelCase> gpu_kernel_cases() {
   for (const Reproducible reproducible : {Reproducible::per_sequence, Reproducible::per_query})
     add_mixed(reproducible == Reproducible::per_query ? "per query" : "per sequence",
               [&](CaseOptions& o) { o.reproducible = reproducible; });
-  const auto add_scaled = [&](const char* name, DType dtype, ScaleKind kind, int32_t granularity,
-                              int32_t head = 128) {
-    add_mixed(name, [&](CaseOptions& o) {
+  const auto add_scaled = [&](const std::string& title, DType dtype, ScaleKind kind,
+                              int32_t granularity, int32_t head = 128) {
+    add_mixed(title, [&](CaseOptions& o) {
       o.head_size = head;
       o.key_dtype = o.value_dtype = dtype;
       o.key_scales.kind = o.value_scales.kind = kind;
@@ -115,12 +115,13 @@ inline std::vector<GpuKernelCase> gpu_kernel_cases() {
   add_scaled("e4m3, a scale per token and head", DType::f8_e4m3, ScaleKind::token_and_head, 128);
   add_scaled("e5m2, a scale per head", DType::f8_e5m2, ScaleKind::head, 128);
   add_scaled("i8, a scale per token and head", DType::i8, ScaleKind::token_and_head, 128);
-  add_scaled("e4m3, a scale per 32 columns", DType::f8_e4m3, ScaleKind::granule, 32);
-  add_scaled("e5m2, a scale per 64 columns", DType::f8_e5m2, ScaleKind::granule, 64);
-  add_scaled("i8, a scale per 32 columns", DType::i8, ScaleKind::granule, 32);
-  add_scaled("e4m3 of 64, a scale per 16 columns", DType::f8_e4m3, ScaleKind::granule, 16, 64);
-  add_scaled("e5m2 of 64, a scale per 32 columns", DType::f8_e5m2, ScaleKind::granule, 32, 64);
-  add_scaled("i8 of 64, a scale per 32 columns", DType::i8, ScaleKind::granule, 32, 64);
+  // Granules of 16 elements, and of any number; heads of 256 have one way for both.
+  for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2, DType::i8})
+    for (const auto& [head, granularity] :
+         {std::pair{64, 32}, {64, 12}, {128, 16}, {128, 40}, {256, 64}})
+      add_scaled(std::string(name(dtype)) + " of " + std::to_string(head) + ", a scale per " +
+                     std::to_string(granularity) + " columns",
+                 dtype, ScaleKind::granule, granularity, head);
   const auto add_latent = [&](const char* name, int32_t heads, std::vector<SequenceShape> shapes) {
     add(name, [&](CaseOptions& o) {
       o.sequences = std::move(shapes);

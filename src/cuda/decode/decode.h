@@ -114,8 +114,7 @@ class Decoder {
         return area_.columns(t, stage, place.row, place.column + g * Place::stride);
       };
       if (stores)
-        PartialsOf(a_).store(t, int64_t{task.partial} + first + w, place.row, place.column, row,
-                             part);
+        PartialsOf(a_).store(t, int64_t{task.partial} + first + w, place, row, part);
       else
         result.state.fold(t, row, part);
     }
@@ -127,14 +126,12 @@ class Decoder {
   FOLIO_DEVICE bool fold_split(Thread& t, const DeviceTask& task, const Place& place, bool is_owner,
                                RoundState<Config>& result) {
     const PartialsOf partials(a_);
-    if (!a_.stores_spans && is_owner)
-      partials.store(t, task.partial, place.row, place.column, result.state);
+    if (!a_.stores_spans && is_owner) partials.store(t, task.partial, place, result.state);
     const DeviceSplit split = t.read(a_.splits + task.split);
     if (!arrive_last(t, a_, task.split, split.tasks, t.shared_base() + Config::flag_at))
       return false;
     result.state.clear();
-    if (is_owner)
-      partials.fold(t, split.first_partial, split.partials, place.row, place.column, result.state);
+    if (is_owner) partials.fold(t, split.first_partial, split.partials, place, result.state);
     return true;
   }
 

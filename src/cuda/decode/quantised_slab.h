@@ -130,6 +130,8 @@ FOLIO_DEVICE void add_bytes(Thread& t, const Scores& s, uint32_t slab,
   const ByteUnits<Config> values(slab + Config::plane_bytes, lane & 15, lane >> 4);
   FOLIO_UNROLL
   for (int u = 0; u < Config::steps; u += 2) {
+    // registers are short: nothing is loaded ahead
+    if constexpr (Config::head_size == 256) t.sync_warp();
     uint32_t bytes[4];  // two units of keys 0 - 7 and 8 - 15
     t.template load_matrices<true>(bytes, values.at(u));
     FOLIO_UNROLL

@@ -69,7 +69,7 @@ class Result {
   FOLIO_DEVICE void fold_stored(Thread& t, const AttendCall& call, int32_t first, int32_t partials,
                                 int32_t count) {
     for_rows(t, count, [&](int i, Row& row) {
-      if (number(i) < count) PartialsOf(call).fold(t, first, partials, number(i), column(), row);
+      if (number(i) < count) PartialsOf(call).fold(t, first, partials, place(i), row);
     });
   }
 
@@ -80,13 +80,12 @@ class Result {
     FOLIO_UNROLL
     for (int i = 0; i < lane_rows; ++i)
       if (number(i) < count)
-        PartialsOf(call).store(t, partial, number(i), column(), rows[i],
-                               [&](int g) { return part.of(i, g); });
+        PartialsOf(call).store(t, partial, place(i), rows[i], [&](int g) { return part.of(i, g); });
   }
   /// What was folded so far, likewise.
   FOLIO_DEVICE void store(Thread& t, const AttendCall& call, int32_t partial, int32_t count) {
     for_rows(t, count, [&](int i, Row& row) {
-      if (number(i) < count) PartialsOf(call).store(t, partial, number(i), column(), row);
+      if (number(i) < count) PartialsOf(call).store(t, partial, place(i), row);
     });
   }
 
@@ -109,6 +108,7 @@ class Result {
     return warp_ * C::columns + fragment_column(lane_);
   }
   [[nodiscard]] FOLIO_DEVICE int number(int i) const { return (lane_ >> 2) + 8 * i; }
+  [[nodiscard]] FOLIO_DEVICE RowPlace place(int i) const { return {number(i), column()}; }
 
   /// body(i, row) for each of the lane's rows, of all lanes alike; not where no lane has one.
   template <class Body>

@@ -64,7 +64,7 @@ class TaskRunner {
     WholeRow result = state.whole_row(t, r);
     if (row >= record.rows) return;
     if (task.split >= 0)
-      PartialsOf(call).store(t, task.partial, row, column(), result);
+      PartialsOf(call).store(t, task.partial, RowPlace{row, column()}, result);
     else
       write(record, row, result);
   }
@@ -73,7 +73,7 @@ class TaskRunner {
     if (row >= record.rows) return;
     WholeRow result;
     result.clear();
-    PartialsOf(call).fold(t, split.first_partial, split.partials, row, column(), result);
+    PartialsOf(call).fold(t, split.first_partial, split.partials, RowPlace{row, column()}, result);
     write(record, row, result);
   }
   FOLIO_DEVICE void write(const TaskRecord& record, int row, WholeRow& result) {
