@@ -23,7 +23,8 @@ test: configure
 cuda: configure
 	cmake --build --preset release --target cuda_samples
 
-# Every CUDA kernel, and the library and its tools with them inside: build/cuda. FOLIO_CUDA_ARCHITECTURES=90a in CUDA_OPTIONS: for that alone.
+# Every CUDA kernel, and the library and its tools with them inside: build/cuda. For one architecture alone:
+# make cuda-all CUDA_OPTIONS=-DFOLIO_CUDA_ARCHITECTURES=90a
 cuda-all:
 	tools/install_dependencies.sh
 	cmake --preset cuda $(CUDA_OPTIONS)

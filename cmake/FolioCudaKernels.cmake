@@ -111,7 +111,8 @@ KernelTable built_kernels() noexcept { return entries; }
 endfunction()
 
 # folio_compile_cuda_kernels(prefix folder): rules for FOLDER/NAME.sm_ARCHITECTURE.cubin, each with what ptxas said of it beside it
-# (.log). Sets ${prefix}_cubins, and ${prefix}_sample_cubins: those of two instances of each kernel, the first and the last of its lines.
+# (.log); what launches the C++ compiler (ccache) launches nvcc, too. Sets ${prefix}_cubins, and ${prefix}_sample_cubins: those of two
+# instances of each kernel, the first and the last of its lines.
 function(folio_compile_cuda_kernels prefix folder)
   set(cubins)
   set(samples)
@@ -144,8 +145,8 @@ extern "C" __global__ void __launch_bounds__(folio::cuda::Kernel::threads, folio
       add_custom_command(
         OUTPUT ${cubin} BYPRODUCTS ${cubin}.log
         COMMAND Python3::Interpreter ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/compile_cuda_kernel.py ${cubin} --
-                ${FOLIO_NVCC} ${FOLIO_CUDA_NVCC_FLAGS} -arch=sm_${architecture} -cubin -Xptxas -v
-                -MD -MF ${cubin}.d -MT ${cubin} ${folder}/${name}.cu
+                ${CMAKE_CXX_COMPILER_LAUNCHER} ${FOLIO_NVCC} ${FOLIO_CUDA_NVCC_FLAGS} -arch=sm_${architecture} -cubin -Xptxas -v
+                -MD -MF ${cubin}.d -MT ${cubin} -c ${folder}/${name}.cu
         DEPENDS ${folder}/${name}.cu ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/compile_cuda_kernel.py
         DEPFILE ${cubin}.d COMMENT "nvcc ${name} sm_${architecture}" VERBATIM)
       list(APPEND cubins ${cubin})

@@ -6,12 +6,14 @@
 /// a cold cache and in one chunk, and must give the same tokens: attention here is reproducible per
 /// query. A pool without pages is an ordinary event; all other errors end in `main`.
 ///
-/// usage: engine [--device cpu|cuda]     on a GPU cache and attention live there, the model here
+/// usage: engine [--device cpu|cuda|cuda:NUMBER]
+///            on a GPU cache and attention live there, the model here
 #include <folio/core/element.h>
 #include <folio/folio.h>
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <span>
@@ -76,21 +78,15 @@ struct Request {
   bool is_finished() const { return tokens.size() >= wanted; }
 };
 
-/// On a CPU a quantised cache, one f32 scale per token and head; on a GPU rows of 16 bits.
-KVShape shape_on(Device device) {
-  KVShape shape{layers,         kv_heads,         head_size, page_size,
-                DType::f8_e4m3, /*is_mla=*/false, DType::f32};
-  if (device.kind == Device::Kind::cuda)
-    shape.dtype = DType::bf16, shape.scale_dtype = DType::invalid;
-  return shape;
-}
+/// Quantised, with one f32 scale per token and head.
+constexpr KVShape shape{layers,         kv_heads,         head_size, page_size,
+                        DType::f8_e4m3, /*is_mla=*/false, DType::f32};
 
 struct Engine {
   Device device;
   int32_t step_tokens;
   Executor executor;   // of a CPU
   Stream stream = {};  // of a GPU: the null stream
-  KVShape shape = shape_on(device);
   PagePool pool =
       PagePool::create({.num_pages = num_pages, .page_size = page_size, .max_sequences = max_batch})
           .value();
@@ -99,6 +95,7 @@ struct Engine {
       Attention::create(problem(make_planes(shape, num_pages, {}, {}).value()[0]), limits(), device)
           .value();
   // the engine owns all memory; folio says how much it wants
+  example::CurrentDevice current{device};
   Memory blocks{device, num_pages* page_bytes(shape).value()},
       scales{device, num_pages* scale_page_bytes(shape).value()},
       plan_memory{device, attention.plan_bytes()}, workspace{device, attention.workspace_bytes()};
@@ -254,13 +251,26 @@ void serve(Engine& engine, Request& a, Request& b, Request& c) {
   }
 }
 
+/// "cpu", "cuda", which is the first GPU, or "cuda:1".
+Device device_of(std::string_view name) {
+  if (name == "cpu") return {};
+  Device device{Device::Kind::cuda, 0};
+  if (name == "cuda") return device;
+  const std::string_view number = name.starts_with("cuda:") ? name.substr(5) : "";
+  const char* const end = number.data() + number.size();
+  const auto [last, error] = std::from_chars(number.data(), end, device.index);
+  if (error != std::errc() || last != end)
+    fail(Errc::invalid_argument, "engine: --device is {}, expected cpu, cuda or cuda:NUMBER", name)
+        .or_throw();
+  return device;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::string_view name = argc == 3 && argv[1] == std::string_view("--device") ? argv[2] : "";
-  if (argc != 1 && name != "cpu" && name != "cuda")
-    throw Error(fail(Errc::invalid_argument, "usage: {} [--device cpu|cuda]", argv[0]));
-  const Device device{name == "cuda" ? Device::Kind::cuda : Device::Kind::cpu, 0};
+  if (argc != 1 && (argc != 3 || argv[1] != std::string_view("--device")))
+    fail(Errc::invalid_argument, "usage: {} [--device cpu|cuda|cuda:NUMBER]", argv[0]).or_throw();
+  const Device device = device_of(argc == 3 ? argv[2] : "cpu");
 
   Engine engine{.device = device, .step_tokens = 32, .executor = two_threads};
   Request a{"A", {}, 100, 110}, b{"B", {}, 90, 100}, c{"C", {}, 0, 112};

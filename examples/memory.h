@@ -29,18 +29,36 @@ void call_driver(const char* name, Args... args) {
       .or_throw();
 }
 
-/// Makes the device's context the one of this thread, for good.
-inline void use(folio::Device device) {
-  if (device.kind == folio::Device::Kind::cpu) return;
-  int id = 0;
-  void* context = nullptr;
-  call_driver("cuInit", 0u);
-  call_driver("cuDeviceGet", &id, int{device.index});
-  call_driver("cuDevicePrimaryCtxRetain", &context, id);
-  call_driver("cuCtxPushCurrent_v2", context);
-}
+/// A GPU's context, current in this thread for the life of the object: the driver gives memory to
+/// no other. A program on the CUDA run time has it from its first call. On a CPU: nothing.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(folio::Device device) : is_gpu_(device.kind == folio::Device::Kind::cuda) {
+    if (!is_gpu_) return;
+    void* context = nullptr;
+    call_driver("cuInit", 0u);
+    call_driver("cuDeviceGet", &id_, int{device.index});
+    call_driver("cuDevicePrimaryCtxRetain", &context, id_);
+    call_driver("cuCtxPushCurrent_v2", context);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  ~CurrentDevice() {
+    if (!is_gpu_) return;
+    try {
+      void* context = nullptr;
+      call_driver("cuCtxPopCurrent_v2", &context);
+      call_driver("cuDevicePrimaryCtxRelease_v2", id_);
+    } catch (const folio::Error&) {  // behind a failed kernel nothing is left to give back
+    }
+  }
 
-/// Bytes on a device for the life of the object. Copies wait for the null stream's work.
+ private:
+  bool is_gpu_;
+  int id_ = 0;
+};
+
+/// Bytes on the current device for the life of the object. Copies wait for the null stream's work.
 class Memory {
  public:
   Memory(folio::Device device, int64_t bytes) : is_host_(device.kind == folio::Device::Kind::cpu) {

@@ -9,8 +9,8 @@ usage: cuda_table.py [--root ROOT]             prints the table
 Kernels are the lines of src/cuda/kernels.txt, with the tests that emulate them by name: those whose
 includes lead to the kernel's header. Results are in bench/results/cuda: lines of JSON
 as tools/gpu_check.sh keeps them (a head names the device, cases and rows name the instances that
-they launched), and compiled.md: build/cuda/cuda_kernels.md of `make cuda-all`. A kernel that
-no result names never ran: nothing else is said of it.
+they launched), and compiled.md, what ptxas made of each kernel. tools/cuda_results.sh makes all that
+needs no GPU. A kernel that no result names never ran: nothing else is said of it.
 """
 import argparse
 import json
@@ -23,6 +23,7 @@ EMULATED = "emulated device"
 BEGIN, END = "<!-- kernels: begin -->\n", "<!-- kernels: end -->"
 
 
+COMPILED = re.compile(r"^\| (\w+) \| (sm_\w+) \| (\d+) \|", re.MULTILINE)
 INCLUDE = re.compile(r'^#include "(cuda/[^"]+)"', re.MULTILINE)
 
 
@@ -125,11 +126,22 @@ def results(root):
                 elif "bytes_per_s" in record:
                     kernel.add_row(head, record)
     compiled = folder / "compiled.md"
-    lines = compiled.read_text().splitlines() if compiled.exists() else []
-    for line in lines[2:]:
-        name, architecture, registers = (part.strip() for part in line.split("|")[1:4])
+    text = compiled.read_text() if compiled.exists() else ""
+    for name, architecture, registers in COMPILED.findall(text):
         found.setdefault(name, Kernel()).registers[architecture] = registers
     return found
+
+
+def sources(root):
+    """What commits the results are of that need no GPU, where they say so."""
+    folder, said = root / "bench/results/cuda", []
+    compiled, emulated = folder / "compiled.md", folder / "cases-emulated.jsonl"
+    if compiled.exists() and (found := re.match(r"Of (commit .*?)\. ", compiled.read_text())):
+        said.append(f"Registers: of {found[1]}.")
+    if emulated.exists():
+        of = sorted({record["commit"] for _, record in records(emulated) if "commit" in record})
+        said += [f"Cases emulated: of commit {commit}." for commit in of]
+    return " ".join(["", *said])
 
 
 def table(root):
@@ -143,7 +155,7 @@ def table(root):
                      kernel.ran_on(False), kernel.measured()])
     met = [name for name in names if found.get(name, Kernel()).ran_on(False) != NEVER]
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    return f"{len(met)} of {len(names)} kernels have met hardware.\n\n{lines}"
+    return f"{len(met)} of {len(names)} kernels have met hardware.{sources(root)}\n\n{lines}"
 
 
 def document(root):

@@ -142,7 +142,7 @@ Status check_apart(const char* function, const char* name, const ConstTensor<3>&
 
 Status check_memory(const char* function, const char* name, const MemorySpan& memory, int64_t bytes,
                     int64_t alignment) noexcept {
-  if (memory.data == nullptr)
+  if (memory.data == nullptr && bytes > 0)
     return fail(Errc::invalid_argument, "{}: {} is null, expected {} bytes", function, name, bytes);
   if (memory.bytes < bytes)
     return fail(Errc::invalid_argument, "{}: {} has {} bytes, expected at least {}", function, name,

@@ -66,8 +66,8 @@ struct ExpectedTensor {
 [[nodiscard]] Status check_apart(const char* function, const char* name, const ConstTensor<3>& out,
                                  const char* source_name, const ConstTensor<3>& source) noexcept;
 
-/// Errors: invalid_argument, "<function>: <name>...", for null, fewer than `bytes` bytes, or an
-///         address that is no multiple of `alignment`.
+/// Errors: invalid_argument, "<function>: <name>...", for fewer than `bytes` bytes, for null where
+///         there are to be any, or an address that is no multiple of `alignment`.
 [[nodiscard]] Status check_memory(const char* function, const char* name, const MemorySpan& memory,
                                   int64_t bytes, int64_t alignment = 64) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/bias_test.cpp: a finite bias stays finite, and one of -inf hides a key as a mask
-/// does, on every kernel.
+/// tests/attention/bias_test.cpp: a finite bias stays finite, as does whatever else is added to a
+/// logit, and one of -inf hides a key as a mask does, on every kernel.
 #include "support/bias_cases.h"
 
 #include <gtest/gtest.h>
@@ -20,6 +20,13 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 TEST(Bias, at_both_ends_of_float32_is_right_on_every_kernel) {
   for (const BiasCase& one : bias_cases()) {
+    SCOPED_TRACE(one.name);
+    expect_every_kernel_right(one.options, {Adapt::shapes, one.arrange});
+  }
+}
+
+TEST(Terms, at_both_ends_of_float32_are_right_on_every_kernel) {
+  for (const BiasCase& one : term_cases()) {
     SCOPED_TRACE(one.name);
     expect_every_kernel_right(one.options, {Adapt::shapes, one.arrange});
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "attention/internals.h"
 #include "cuda/emulated_device.h"
 #include "folio/attention/attend.h"
 #include "support/attention_case.h"
@@ -84,7 +85,8 @@ TEST_F(LateBorder, keeps_two_streams_apart) {
 }
 
 TEST_F(Border, memory_is_checked_before_anything_is_launched) {
-  DeviceCase run(options_of({{1, 40}}));
+  DeviceCase run(options_of({{1, 700}}));
+  ASSERT_GT(run.attention.workspace_bytes(), 0);
   const MemorySpan plan_memory = run.plan_memory.span(), workspace = run.workspace.span();
   const auto bytes = [](const MemorySpan& memory) { return static_cast<std::byte*>(memory.data); };
   const AttentionPlan plan =
@@ -106,6 +108,23 @@ TEST_F(Border, memory_is_checked_before_anything_is_launched) {
                 HasSubstr("attend_async: workspace"));
   }
   EXPECT_EQ(device.calls("cuLaunchKernel"), 0);
+}
+
+TEST_F(Border, a_workspace_of_no_bytes_may_be_null) {
+  CaseOptions options = options_of({{1, 40}, {2, 20}});
+  options.reproducible = Reproducible::per_query;
+  DeviceCase run(options);
+  ASSERT_EQ(run.attention.workspace_bytes(), 0) << "no row is shared by tasks";
+  const AttentionPlan plan =
+      plan_async(run.attention, run.c.batch(), run.plan_memory.span(), Stream()).value();
+  for (const Status& status : {prepare_async(run.attention, {}, Stream()),
+                               attend_async(run.attention, plan, run.c.args(), {}, Stream())})
+    ASSERT_TRUE(status.is_ok()) << status.message();
+  device.synchronise(Stream());
+  EXPECT_TRUE(matches_reference(run.c));
+  EXPECT_THAT(
+      refusal(prepare_async(run.attention, {nullptr, -1}, Stream()), Errc::invalid_argument),
+      HasSubstr("workspace has -1 bytes"));
 }
 
 struct BrokenBatch {
@@ -198,6 +217,26 @@ TEST_F(Border, with_mask_keeps_the_memory_whatever_instance_the_mask_needs) {
     device.synchronise(Stream());
     EXPECT_TRUE(matches_reference(run.c));
   }
+}
+
+TEST_F(Border, finds_each_instance_of_decode_over_8_bits) {
+  const Stream stream = device.make_stream();
+  for (const DType stored : {DType::f8_e4m3, DType::f8_e5m2, DType::i8})
+    for (const int32_t head_size : {64, 128, 256})
+      for (const int32_t granularity : {0, 1, 2, 4, 7, 8, 16, 64}) {  // 0: a scale a row
+        CaseOptions options = options_of({{1, 33}, {2, 5}});
+        options.head_size = head_size;
+        options.key_dtype = options.value_dtype = stored;
+        options.key_scales.kind = options.value_scales.kind =
+            granularity == 0 ? ScaleKind::token_and_head : ScaleKind::granule;
+        options.key_scales.granularity = options.value_scales.granularity = granularity;
+        options.softcap = stored == DType::i8 ? 5.0f : 0.0f;
+        DeviceCase run(options);
+        run.c.set_precision(precision_of(*kernel_entry(run.attention), run.c.problem()));
+        ASSERT_TRUE(run.attend_on(stream).is_ok()) << describe(options);
+        device.synchronise(stream);
+        EXPECT_TRUE(matches_reference(run.c)) << describe(options);
+      }
 }
 
 TEST_F(Border, a_plan_serves_copies_of_its_attention_and_no_other) {

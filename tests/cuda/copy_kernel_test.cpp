@@ -311,6 +311,38 @@ TEST(CopyKernel, more_planes_or_forms_than_one_argument_holds_take_several_launc
   }
 }
 
+/// One of a plane's numbers is `odd` bytes more than a multiple of 16.
+TEST(CopyKernel, accesses_are_as_wide_as_all_numbers_of_a_plane_allow) {
+  alignas(16) static std::byte memory[2048];
+  for (const int64_t odd : {0, 1, 2, 4, 8}) {
+    for (size_t which = 0; which < 5; ++which) {
+      int64_t numbers[] = {0, 16, 32, 128, 512};  // address, head size, strides
+      numbers[which] += odd;
+      const auto [address, head_size, head, slot, page] = numbers;
+      PagedKVView view{memory + address, DType::i8, 2, 16, 3, 2, page, slot, head};
+      view.head_size = static_cast<int32_t>(head_size);
+      for (size_t i = 0; i < sizeof memory; ++i)
+        memory[i] = static_cast<std::byte>(i * 7 + i / 256);
+      const PageCopy copies[] = {{0, 1, 3}};
+      cuda::CopyLaunch launch(cuda::CopyListView{copies, 1, true, 2, 2});
+      ASSERT_TRUE(launch.add(view, view, true, false));
+      EXPECT_EQ(launch.call().planes[0].width, odd == 0 ? 16 : std::min<int64_t>(odd, 4));
+      emulator::Grid grid({.blocks = 1, .threads = 256});
+      grid.add_buffer("plane", view.data, extent_of(view).bytes, true);
+      grid.add_input("list", copies, sizeof copies);
+      ASSERT_EQ(grid.run([&](emulator::EmulatedThread& t) {
+        cuda::CopyLists<PageCopy>::run(t, launch.call());
+      }),
+                "")
+          << which << " is odd by " << odd;
+      for (int64_t row = 0; row < 6; ++row) {
+        const std::byte* const from = memory + address + row / 2 * slot + row % 2 * head;
+        EXPECT_EQ(std::memcmp(from + page, from, static_cast<size_t>(head_size)), 0);
+      }
+    }
+  }
+}
+
 TEST(CopyKernel, pages_lie_gigabytes_apart) {
   constexpr int64_t stride = (int64_t{1} << 32) + 4096, bytes = 4 * stride;
   void* const map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

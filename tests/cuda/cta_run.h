@@ -33,7 +33,7 @@ void expect_fault(GridShape shape, std::string_view text, Body body, Setup setup
     EXPECT_NE(fault.find(text), std::string::npos)
         << "seed " << seed << ": expected '" << text << "', got '" << fault << "'";
     // Every fault of a thread says where in the source it is.
-    EXPECT_NE(fault.find(".cpp:"), std::string::npos) << fault;
+    EXPECT_NE(fault.find(" (cta_"), std::string::npos) << fault;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda/attention/planes.h"
+#include "cuda/cut_plane.h"
 #include "cuda/decode_run.h"
 #include "folio/cache/tma_plane.h"
 #include "folio/testing/cta/tile_map.h"
@@ -163,6 +164,16 @@ TEST(DecodeKernel, takes_keys_of_unassigned_pages_for_invisible) {
   }
 }
 
+TEST(DecodeKernel, takes_keys_behind_a_plane_without_pages_for_invisible) {
+  CaseOptions options = usual<Plain64>({{1, 70}, {3, 70}});
+  options.page_size = unbounded_page_size;
+  for (const int64_t rows : {0, 1, 38, 39, 70}) {
+    AttentionCase c(options);
+    cut_plane(c, rows);
+    expect_right<Plain64>(c);
+  }
+}
+
 TEST(DecodeKernel, reads_csr_tables_and_rows_in_larger_ones) {
   for (const TableForm form : {TableForm::csr, TableForm::rows_in_larger}) {
     CaseOptions options = usual<Plain64>(decode({33, 70, 1}));
@@ -223,6 +234,18 @@ TEST(DecodeKernel, keeps_finite_biases_finite_and_hides_by_minus_infinity) {
   for (const BiasCase& one : bias_cases()) {
     CaseOptions options = one.options;
     options.sequences = {{1, 77}, {5, 140}, {3, 130}};
+    options.head_size = 64;
+    options.q_dtype = options.key_dtype = options.value_dtype = DType::bf16;
+    AttentionCase c(options);
+    one.arrange(c);
+    SCOPED_TRACE(one.name);
+    expect_right<General64>(c, {.blocks = 3});
+  }
+}
+
+TEST(DecodeKernel, keeps_other_terms_finite_however_far_positions_lie_apart) {
+  for (const BiasCase& one : term_cases()) {
+    CaseOptions options = one.options;
     options.head_size = 64;
     options.q_dtype = options.key_dtype = options.value_dtype = DType::bf16;
     AttentionCase c(options);

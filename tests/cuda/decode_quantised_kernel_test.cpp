@@ -5,86 +5,14 @@
 #include <sys/mman.h>
 
 #include <cstring>
-#include <limits>
 #include <string>
-#include <vector>
 
-#include "cuda/decode/quantised.h"
 #include "cuda/decode/quantised_kernels.h"
-#include "cuda/decode_run.h"
+#include "cuda/quantised_case.h"
 #include "support/bias_cases.h"
 
 namespace folio::test {
 namespace {
-
-using cuda::Options;
-
-constexpr ScaleOptions no_scales = {};
-constexpr ScaleOptions per_token = {ScaleKind::token_and_head, DType::f32, 16, false};
-
-CaseOptions byte_case(std::vector<SequenceShape> sequences, DType stored = DType::f8_e4m3,
-                      const ScaleOptions& scales = per_token, int32_t head_size = 128) {
-  CaseOptions o;
-  o.sequences = std::move(sequences);
-  o.q_heads = 8;
-  o.kv_heads = 2;
-  o.head_size = head_size;
-  o.q_dtype = o.out_dtype = DType::bf16;
-  o.key_dtype = o.value_dtype = stored;
-  o.key_scales = o.value_scales = scales;
-  return o;
-}
-
-/// No rule is broken, each visible row is fetched once for each tile of query rows, no bank is met
-/// twice, and the output is right.
-template <DType Stored, int HeadSize, Options What>
-::testing::AssertionResult is_right(AttentionCase& c, const DecodeOptions& how = {}) {
-  using Kernel = cuda::QuantisedDecodeKernel<Stored, HeadSize, What>;
-  const DType operands = What == Options::granules ? cuda::quantised_decode_rounding : DType::f32;
-  c.set_precision({cuda::quantised_decode_rounding, operands, operands});
-  const DecodeResult result = run_decode<Kernel>(c, how);
-  const auto failure = [&] {
-    return ::testing::AssertionFailure() << describe(c.options()) << "\n";
-  };
-  if (!result.fault.empty()) return failure() << result.fault;
-  const bool is_exact = !c.problem().bias && !c.problem().intervals && !c.problem().tree;
-  if (is_exact && result.counts.copied_bytes != result.visible_bytes)
-    return failure() << result.counts.copied_bytes << " bytes are copied, expected "
-                     << result.visible_bytes;
-  if (result.counts.ldmatrix_extra_passes != 0) return failure() << "ldmatrix meets banks twice";
-  const ::testing::AssertionResult right = matches_reference(c);
-  return right ? right : failure() << right.message();
-}
-
-/// By the instance that the problem asks for.
-::testing::AssertionResult is_right(AttentionCase& c, const DecodeOptions& how = {}) {
-  const AttentionProblem problem = resolve(c.problem()).value();
-  if (const char* why = unsupported(cuda::supports_quantised_decode, problem); why != nullptr)
-    return ::testing::AssertionFailure() << why;
-  if (const char* why = cuda::refuse_quantised_decode(problem); why != nullptr)
-    return ::testing::AssertionFailure() << why;
-  const std::string name = cuda::quantised_decode_kernel.instance(problem);
-  using enum Options;
-  constexpr DType e4m3 = DType::f8_e4m3, e5m2 = DType::f8_e5m2, i8 = DType::i8;
-  if (name == "decode_e4m3_64") return is_right<e4m3, 64, plain>(c, how);
-  if (name == "decode_e4m3_64_general") return is_right<e4m3, 64, general>(c, how);
-  if (name == "decode_e4m3_64_granules") return is_right<e4m3, 64, granules>(c, how);
-  if (name == "decode_e4m3_128") return is_right<e4m3, 128, plain>(c, how);
-  if (name == "decode_e4m3_128_general") return is_right<e4m3, 128, general>(c, how);
-  if (name == "decode_e4m3_128_granules") return is_right<e4m3, 128, granules>(c, how);
-  if (name == "decode_e5m2_64") return is_right<e5m2, 64, plain>(c, how);
-  if (name == "decode_e5m2_128_granules") return is_right<e5m2, 128, granules>(c, how);
-  if (name == "decode_e5m2_128") return is_right<e5m2, 128, plain>(c, how);
-  if (name == "decode_i8_64_general") return is_right<i8, 64, general>(c, how);
-  if (name == "decode_i8_64_granules") return is_right<i8, 64, granules>(c, how);
-  if (name == "decode_i8_128") return is_right<i8, 128, plain>(c, how);
-  return ::testing::AssertionFailure() << name << " is not built into this test";
-}
-
-::testing::AssertionResult is_right(const CaseOptions& options, const DecodeOptions& how = {}) {
-  AttentionCase c(options);
-  return is_right(c, how);
-}
 
 TEST(QuantisedDecode, IsRightForEachTypeAndHeadSize) {
   for (const DType stored : {DType::f8_e4m3, DType::f8_e5m2, DType::i8})
@@ -98,68 +26,24 @@ TEST(QuantisedDecode, IsRightRoundEdgesOfSlabsAndSpans) {
     EXPECT_TRUE(is_right(byte_case({{1, context}})));
 }
 
-TEST(QuantisedDecode, IsRightWithoutScales) {
-  for (const DType stored : {DType::f8_e4m3, DType::f8_e5m2, DType::i8}) {
-    CaseOptions o = byte_case({{1, 77}, {3, 40}}, stored, no_scales);
-    if (stored == DType::i8) o.q_amplitude = 0.1f;
+TEST(QuantisedDecode, IsRightForHeadsOf256) {
+  for (const DType stored : {DType::f8_e4m3, DType::i8})
+    for (const DType q : {DType::bf16, DType::f16}) {
+      CaseOptions o = byte_case({{1, 77}, {2, 130}, {0, 9}, {1, 3}}, stored, per_token, 256);
+      o.q_dtype = q;
+      EXPECT_TRUE(is_right(o));
+      o.reproducible = Reproducible::per_query;
+      EXPECT_TRUE(is_right(o, {.blocks = 3, .seed = 5}));
+    }
+  CaseOptions o = byte_case({{1, 60}, {5, 50}}, DType::f8_e4m3, per_token, 256);
+  o.softcap = 3.0f;
+  o.bias = BiasForm::per_head;
+  o.unassigned = 0.3;
+  EXPECT_TRUE(is_right(o));
+  for (const int32_t granularity : {16, 32, 128}) {
+    o.key_scales = o.value_scales = {ScaleKind::granule, DType::f32, granularity, false};
     EXPECT_TRUE(is_right(o));
   }
-}
-
-TEST(QuantisedDecode, IsRightForScalesOfEveryKindAndType) {
-  for (const ScaleKind kind : {ScaleKind::tensor, ScaleKind::head, ScaleKind::page,
-                               ScaleKind::page_and_head, ScaleKind::token_and_head})
-    for (const DType dtype :
-         {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0, DType::f8_e4m3}) {
-      CaseOptions o = byte_case({{1, 50}, {2, 20}}, DType::f8_e4m3, {kind, dtype, 16, true});
-      o.value_scales.tensor_scale = dtype != DType::f32;
-      EXPECT_TRUE(is_right(o));
-    }
-}
-
-/// A plane with scales behind its rows, moved to a multiple of 16 bytes.
-void align(PagedKVView& view, GuardedMemory& memory) {
-  const auto behind =
-      static_cast<std::byte*>(view.scales.data) - static_cast<std::byte*>(view.data);
-  const int64_t bytes = behind + reach_of_scales(view);
-  memory = GuardedMemory(bytes, 16);
-  std::memcpy(memory.data(), view.data, static_cast<size_t>(bytes));
-  view.data = memory.data();
-  view.scales.data = memory.data() + behind;
-}
-
-TEST(QuantisedDecode, IsRightForScalesBehindTheRow) {
-  CaseOptions o = byte_case({{1, 50}, {2, 20}});
-  o.key_scales.kind = o.value_scales.kind = ScaleKind::behind_row;
-  o.gap_bytes = 16;  // rows of 128 + 16 + 16 bytes
-  AttentionCase c(o);
-  GuardedMemory key, value;
-  align(c.args().key, key);
-  align(c.args().value, value);
-  EXPECT_TRUE(is_right(c));
-}
-
-TEST(QuantisedDecode, IsRightForScalesThatVaryAlongAHead) {
-  for (const ScaleKind kind : {ScaleKind::granule, ScaleKind::calibrated_granule})
-    for (const int32_t granularity : {16, 32, 48, 64}) {
-      EXPECT_TRUE(is_right(
-          byte_case({{1, 50}, {2, 20}}, DType::f8_e4m3, {kind, DType::f32, granularity, false})));
-      EXPECT_TRUE(is_right(
-          byte_case({{1, 50}, {2, 20}}, DType::f8_e5m2, {kind, DType::bf16, granularity, true})));
-    }
-  for (const DType dtype : {DType::f16, DType::f8_e8m0, DType::f8_e4m3})
-    EXPECT_TRUE(is_right(
-        byte_case({{1, 50}, {2, 20}}, DType::i8, {ScaleKind::granule, dtype, 16, true}, 64)));
-}
-
-TEST(QuantisedDecode, IsRightForGranulesOfOnePlaneAlone) {
-  CaseOptions o = byte_case({{1, 50}, {2, 20}});
-  o.key_scales = {ScaleKind::granule, DType::f32, 32, false};
-  EXPECT_TRUE(is_right(o));
-  std::swap(o.key_scales, o.value_scales);
-  EXPECT_TRUE(is_right(o));
-  o.key_scales = no_scales;
-  EXPECT_TRUE(is_right(o));
 }
 
 TEST(QuantisedDecode, IsRightForPagesOfAnySize) {
@@ -199,24 +83,6 @@ TEST(QuantisedDecode, TakesBf16QueriesOfAnySize) {
   }
 }
 
-/// Multiplies the scales of every row's V by a power of two that changes from token to token.
-TEST(QuantisedDecode, KeepsWeightsOfScalesFarFromOneAnother) {
-  CaseOptions o = byte_case({{1, 60}, {2, 33}});
-  o.out_dtype = DType::f32;
-  AttentionCase c(o);
-  const PagedKVView& value = c.args().value;
-  int32_t step = 0;
-  for (int64_t page = 0; page < value.num_pages; ++page)
-    for (int64_t slot = 0; slot < value.page_size; ++slot)
-      for (int64_t head = 0; head < value.num_heads; ++head) {
-        auto* const scale = reinterpret_cast<float*>(
-            static_cast<std::byte*>(value.scales.data) +
-            folio::detail::scale_offset_bytes(value.scales, page, slot, head, 0));
-        *scale = std::ldexp(*scale, (++step * 7) % 61 - 30);  // NaN stays
-      }
-  EXPECT_TRUE(is_right(c));
-}
-
 TEST(QuantisedDecode, IsRightForEveryMask) {
   const Mask masks[] = {Mask::full(),
                         Mask::sliding_window(1),
@@ -247,30 +113,19 @@ TEST(QuantisedDecode, IsRightForIntervalsTreesAndTerms) {
   EXPECT_TRUE(is_right(tree));
 }
 
-TEST(QuantisedDecode, IgnoresWhatABiasHides) {
-  const float lowest = -std::numeric_limits<float>::infinity();
-  for (const ScaleOptions& scales :
-       {per_token, ScaleOptions{ScaleKind::granule, DType::f32, 32, false}}) {
-    CaseOptions o = byte_case({{1, 50}, {2, 33}}, DType::f8_e4m3, scales);
-    o.bias = BiasForm::shared;
+TEST(QuantisedDecode, IsRightForTermsAtBothEndsOfFloat) {
+  for (const BiasCase& one : term_cases()) {
+    SCOPED_TRACE(one.name);
+    CaseOptions o = byte_case(one.options.sequences);
+    o.mask = one.options.mask;
+    o.alibi = one.options.alibi;
+    o.softcap = one.options.softcap;
+    o.scale = one.options.scale;
+    o.lse = one.options.lse;
+    o.first_query_positions = one.options.first_query_positions;
+    o.first_key_positions = one.options.first_key_positions;
     AttentionCase c(o);
-    const auto is_hidden = [](int64_t key) { return key % 5 == 2 || key == 20; };
-    set_bias(c, [&](int64_t, int64_t key) { return is_hidden(key) ? lowest : 0.5f; });
-    poison_keys(c, is_hidden, std::numeric_limits<double>::quiet_NaN());
-    for (const PagedKVView* view : {&c.args().key, &c.args().value})
-      for (int32_t b = 0; b < c.batch().size; ++b)
-        for (int64_t key = 0; key < c.batch().context_lengths[b]; ++key) {
-          const reference::Slot at = reference::slot_of(*view, c.batch(), b, key);
-          if (!is_hidden(key) || at.page < 0) continue;
-          for (int64_t head = 0; head < view->num_heads; ++head)
-            for (int64_t g = 0; g * view->scales.granularity < view->head_size; ++g) {
-              const float nan = std::numeric_limits<float>::quiet_NaN();
-              std::memcpy(
-                  static_cast<std::byte*>(view->scales.data) +
-                      folio::detail::scale_offset_bytes(view->scales, at.page, at.slot, head, g),
-                  &nan, sizeof nan);
-            }
-        }
+    one.arrange(c);
     EXPECT_TRUE(is_right(c));
   }
 }
@@ -341,10 +196,6 @@ TEST(QuantisedDecode, RefusesByNameWhatItLacks) {
   EXPECT_NE(refusal(problem).find("value.dtype"), std::string::npos);
   problem = problem_of(byte_case({{1, 3}}, DType::i8, per_token, 96));
   EXPECT_NE(refusal(problem).find("head_size"), std::string::npos);
-  problem = problem_of(byte_case({{1, 3}}, DType::i8, {ScaleKind::granule, DType::f32, 24, false}));
-  EXPECT_NE(refusal(problem).find("key.scales.granularity"), std::string::npos);
-  problem.key.scales.granule_stride_bytes = 0;  // a call may bring another
-  EXPECT_NE(refusal(problem).find("key.scales.granularity"), std::string::npos);
   problem = problem_of(byte_case({{1, 3}}));
   problem.key.dtype = DType::bf16;
   EXPECT_NE(unsupported(cuda::supports_quantised_decode, problem), nullptr);

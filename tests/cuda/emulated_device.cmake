@@ -58,7 +58,6 @@ target_link_libraries(folio_emulated_kernels PUBLIC folio::folio folio::cuda Boo
 target_compile_options(folio_emulated_kernels PRIVATE -O2)
 
 fake_libcuda(emulated_device ${FOLIO_EMULATED_DEVICE} SOURCES emulated_answers.cpp LINKS folio_emulated_kernels)
-set_target_properties(emulated_device PROPERTIES EXCLUDE_FROM_ALL ON)
 add_library(folio_emulated_device STATIC EXCLUDE_FROM_ALL emulated_device.cpp)
 folio_test_settings(folio_emulated_device)
 target_link_libraries(folio_emulated_device PUBLIC folio_emulated_kernels GTest::gmock ${CMAKE_DL_LIBS})
@@ -80,8 +79,16 @@ function(folio_on_emulated_device name)
   folio_label_needs(cta ${target})
 endfunction()
 
-# The example engine, told of a GPU.
-add_executable(engine_on_emulated_device EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/examples/engine.cpp emulated_table.cpp)
-folio_test_settings(engine_on_emulated_device)
-target_link_libraries(engine_on_emulated_device PRIVATE folio::folio ${CMAKE_DL_LIBS})
+# The example engine, told of a GPU; and in a build without CUDA, whose functions stand before those of the library.
+add_executable(engine_on_emulated_device ${PROJECT_SOURCE_DIR}/examples/engine.cpp emulated_table.cpp)
+add_executable(engine_without_cuda ${PROJECT_SOURCE_DIR}/examples/engine.cpp ${PROJECT_SOURCE_DIR}/src/no_cuda/encode.cpp
+                                   ${PROJECT_SOURCE_DIR}/src/no_cuda/launch.cpp)
+foreach(engine engine_on_emulated_device engine_without_cuda)
+  folio_test_settings(${engine})
+  target_link_libraries(${engine} PRIVATE folio::folio ${CMAKE_DL_LIBS})
+endforeach()
 add_dependencies(engine_on_emulated_device emulated_device)
+add_test(NAME cuda.engine_on_emulated_device COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/engine_test.py
+         ${FOLIO_EMULATED_DEVICE} $<TARGET_FILE:engine_on_emulated_device> $<TARGET_FILE:engine_without_cuda>)
+set_tests_properties(cuda.engine_on_emulated_device PROPERTIES LABELS cta TIMEOUT 900)
+folio_label_needs(cta engine_on_emulated_device engine_without_cuda)

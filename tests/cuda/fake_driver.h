@@ -91,6 +91,8 @@ struct FakeDriver {
   uint64_t seed = 1;
   /// Memory that was not allocated here counts as memory of device 0.
   bool any_memory_is_device = false;
+  /// Memory and streams want a current context, too, as a driver's do; else only what folio calls.
+  bool all_want_a_context = false;
   InjectedError injected[4];
   // What came.
   int inits = 0, retained = 0, pushed = 0;  ///< the last two count open ones

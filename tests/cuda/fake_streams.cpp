@@ -17,9 +17,15 @@ bool reaches(const FakeState& state, const void* begin, int64_t bytes) {
   return state.driver.any_memory_is_device || state.device->range_of(begin, bytes) != nullptr;
 }
 
+/// Where a driver refuses whoever has made no device current.
+bool lacks_context(const FakeState& state) {
+  return state.driver.all_want_a_context && !is_context_current();
+}
+
 int allocate(const char* name, void** memory, size_t bytes, MemoryKind kind) {
   const Entered call(name);
   if (call.result() != 0) return call.result();
+  if (lacks_context(call.state())) return invalid_context;
   if (call.device().break_captures()) return capture_unsupported;
   if (bytes == 0) return invalid_value;
   *memory = call.device().allocate(static_cast<int64_t>(bytes), kind);
@@ -28,6 +34,7 @@ int allocate(const char* name, void** memory, size_t bytes, MemoryKind kind) {
 
 int release(const char* name, void* memory) {
   const Entered call(name);
+  if (lacks_context(call.state())) return invalid_context;
   return call.device().release(memory) ? call.result() : invalid_value;
 }
 
@@ -35,6 +42,7 @@ int release(const char* name, void* memory) {
 int copy_now(const char* name, void* to, const void* from, size_t bytes, const void* on_device) {
   const Entered call(name);
   if (call.result() != 0) return call.result();
+  if (lacks_context(call.state())) return invalid_context;
   if (call.device().break_captures()) return capture_unsupported;
   if (!reaches(call.state(), on_device, static_cast<int64_t>(bytes))) return invalid_value;
   FakeStream& null = *call.device().stream(nullptr);
@@ -115,6 +123,7 @@ int cuMemsetD32Async(uint64_t at, unsigned value, size_t words, void* handle) {
 
 int cuStreamCreate(void** handle, unsigned) {
   const Entered call("cuStreamCreate");
+  if (lacks_context(call.state())) return invalid_context;
   *handle = call.device().add_stream();
   return call.result();
 }
@@ -144,6 +153,7 @@ int cuCtxSynchronize() {
 
 int cuEventCreate(void** event, unsigned) {
   const Entered call("cuEventCreate");
+  if (lacks_context(call.state())) return invalid_context;
   *event = new FakeEvent;
   return call.result();
 }

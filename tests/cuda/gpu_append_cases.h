@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstring>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "cuda/gpu_mirror.h"
@@ -85,15 +83,8 @@ class GpuAppend {
         !s.is_ok())
       return s;
     device.synchronise();
-    for (const auto& [name, memory] : {std::pair{"values", &planes_}, {"scales", &scales_}}) {
-      const std::vector<std::byte> expected(memory->data(), memory->data() + memory->bytes());
-      mirror.download(*memory);
-      for (int64_t i = 0; i < memory->bytes(); ++i) {
-        if (memory->data()[i] == expected[static_cast<size_t>(i)]) continue;
-        return fail(Errc::internal, "{} differ at byte {}", name, i);
-      }
-    }
-    return {};
+    if (Status s = mirror.compare(planes_, "values"); !s.is_ok()) return s;
+    return mirror.compare(scales_, "scales");
   }
 
  private:
@@ -154,9 +145,5 @@ class GpuAppend {
   Batch batch_;
   AppendArgs args_;
 };
-
-inline Status append_on_device(const GpuAppendCase& c, const CudaDevice& device) {
-  return GpuAppend(c).run(device);
-}
 
 }  // namespace folio::test

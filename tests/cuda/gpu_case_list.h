@@ -60,18 +60,22 @@ inline std::vector<GpuKernelCase> gpu_kernel_cases() {
       o.page_size = page;
     });
   for (const int32_t head : {64, 256})
-    add("head " + std::to_string(head), [&](CaseOptions& o) {
-      o.sequences = mixed;
-      o.head_size = head;
-    });
+    for (const bool general : {false, true})
+      add("head " + std::to_string(head) + (general ? ", softcap and ALiBi" : ""),
+          [&](CaseOptions& o) {
+            o.sequences = mixed;
+            o.head_size = head;
+            o.softcap = general ? 20.0f : 0.0f;
+            o.alibi = general;
+          });
   for (const int32_t group : {1, 2, 8, 16})
     add("group " + std::to_string(group), [&](CaseOptions& o) {
       o.sequences = mixed;
       o.kv_heads = group == 16 ? 1 : 2;
       o.q_heads = group * o.kv_heads;
     });
-  const auto add_mixed = [&](const char* name, auto change) {
-    add(name, [&](CaseOptions& o) {
+  const auto add_mixed = [&](const std::string& title, auto change) {
+    add(title, [&](CaseOptions& o) {
       o.sequences = mixed;
       change(o);
     });
@@ -98,8 +102,10 @@ inline std::vector<GpuKernelCase> gpu_kernel_cases() {
   for (const Reproducible reproducible : {Reproducible::per_sequence, Reproducible::per_query})
     add_mixed(reproducible == Reproducible::per_query ? "per query" : "per sequence",
               [&](CaseOptions& o) { o.reproducible = reproducible; });
-  const auto add_scaled = [&](const char* name, DType dtype, ScaleKind kind, int32_t granularity) {
-    add_mixed(name, [&](CaseOptions& o) {
+  const auto add_scaled = [&](const std::string& title, DType dtype, ScaleKind kind,
+                              int32_t granularity, int32_t head = 128) {
+    add_mixed(title, [&](CaseOptions& o) {
+      o.head_size = head;
       o.key_dtype = o.value_dtype = dtype;
       o.key_scales.kind = o.value_scales.kind = kind;
       o.key_scales.granularity = o.value_scales.granularity = granularity;
@@ -109,7 +115,13 @@ inline std::vector<GpuKernelCase> gpu_kernel_cases() {
   add_scaled("e4m3, a scale per token and head", DType::f8_e4m3, ScaleKind::token_and_head, 128);
   add_scaled("e5m2, a scale per head", DType::f8_e5m2, ScaleKind::head, 128);
   add_scaled("i8, a scale per token and head", DType::i8, ScaleKind::token_and_head, 128);
-  add_scaled("i8, a scale per 32 columns", DType::i8, ScaleKind::granule, 32);
+  // Granules of 16 elements, and of any number; heads of 256 have one way for both.
+  for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2, DType::i8})
+    for (const auto& [head, granularity] :
+         {std::pair{64, 32}, {64, 12}, {128, 16}, {128, 40}, {256, 64}})
+      add_scaled(std::string(name(dtype)) + " of " + std::to_string(head) + ", a scale per " +
+                     std::to_string(granularity) + " columns",
+                 dtype, ScaleKind::granule, granularity, head);
   const auto add_latent = [&](const char* name, int32_t heads, std::vector<SequenceShape> shapes) {
     add(name, [&](CaseOptions& o) {
       o.sequences = std::move(shapes);

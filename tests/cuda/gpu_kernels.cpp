@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "attention/device.h"
 #include "attention/internals.h"
@@ -21,8 +22,10 @@
 #include "cuda/attention_kernel.h"
 #include "cuda/gpu_append_cases.h"
 #include "cuda/gpu_case_list.h"
+#include "cuda/gpu_copy_cases.h"
 #include "cuda/gpu_mirror.h"
 #include "cuda/gpu_records.h"
+#include "cuda/gpu_rotate_cases.h"
 #include "cuda/gpu_supervise.h"
 #include "support/cuda_device.h"
 #include "support/cuda_launches.h"
@@ -90,6 +93,9 @@ class Run {
     for (const Kernel& kernel : kernels()) {
       if (kernel.device == nullptr || kernel.device->takes_tensor_maps != takes_tensor_maps)
         continue;
+      // of 8 bits that this one does not read: it would do a case of its own once more
+      const DType dtype = listed.options.key_dtype;
+      if (bit_width(dtype) == 8 && !kernel.supports.key.has(dtype)) continue;
       const std::string name = std::string(kernel.name) + ": " + listed.name;
       if (!cases_.begin(name)) continue;
       take_launched_kernels();
@@ -100,11 +106,15 @@ class Run {
         note(name, run_on_device(*c, kernel, device_));
     }
   }
-  void append(const GpuAppendCase& listed) {
-    const std::string name = std::string("append: ") + listed.name;
-    if (!cases_.begin(name)) return;
-    take_launched_kernels();
-    note(name, outcome_of(append_on_device(listed, device_)));
+  /// Of what writes bytes that are the CPU's: `Made` has the case's arrays.
+  template <class Made, class Case>
+  void bytes(const char* what, const std::vector<Case>& cases) {
+    for (const Case& listed : cases) {
+      const std::string name = std::string(what) + ": " + listed.name;
+      if (!cases_.begin(name)) continue;
+      take_launched_kernels();
+      note(name, outcome_of(Made(listed).run(device_)));
+    }
   }
   [[nodiscard]] int finish() const {
     std::printf("%s: %d right, %d wrong, %d refused, %zu instances launched\n",
@@ -161,9 +171,13 @@ int run_cases(const std::string& mode, GpuRecords* records, Cases& cases) {
   guarded_blocks();
   Run run(*device, records, cases);
   try {
-    if (mode == "plain" || mode == "smallest")
-      for (const GpuAppendCase& c : gpu_append_cases(mode == "smallest")) run.append(c);
-    if (mode == "smallest") {
+    const bool smallest = mode == "smallest";
+    if (mode != "tma") {
+      run.bytes<GpuAppend>("append", gpu_append_cases(smallest));
+      run.bytes<GpuRotate>("rotate", gpu_rotate_cases(smallest));
+      run.bytes<GpuCopy>("copy", gpu_copy_cases(smallest));
+    }
+    if (smallest) {
       for (const bool tiles : {false, true}) run.attention(smallest_gpu_case(), tiles);
     } else {
       for (const GpuKernelCase& c : gpu_kernel_cases()) run.attention(c, mode == "tma");

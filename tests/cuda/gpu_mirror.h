@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "folio/core/status.h"
 #include "support/cuda_device.h"
 #include "support/guarded_memory.h"
 
@@ -63,12 +64,19 @@ class GpuMirror {
     std::memcpy(&device, words, sizeof words);
     return device;
   }
-  /// Brings a block's bytes back.
-  void download(const GuardedMemory& memory) const {
-    for (const Block& block : blocks_)
-      if (block.host == memory.data() && block.bytes > 0)
-        block.copy.download(memory.data(), block.bytes);
+  /// A status that names the first byte in which a block differs from its copy.
+  [[nodiscard]] Status compare(const GuardedMemory& memory, const char* name) const {
+    for (const Block& block : blocks_) {
+      if (block.host != memory.data()) continue;
+      std::vector<std::byte> there(static_cast<size_t>(block.bytes));
+      if (block.bytes > 0) block.copy.download(there.data(), block.bytes);
+      for (size_t i = 0; i < there.size(); ++i)
+        if (there[i] != block.host[i])
+          return fail(Errc::internal, "{} differ at byte {}", name, static_cast<int64_t>(i));
+    }
+    return {};
   }
+  /// Brings the bytes of all blocks back.
   void download_all() const {
     for (const Block& block : blocks_)
       if (block.bytes > 0) block.copy.download(const_cast<std::byte*>(block.host), block.bytes);

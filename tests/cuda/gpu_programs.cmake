@@ -4,20 +4,19 @@ add_test(NAME cuda.gpu_check_stages COMMAND Python3::Interpreter ${CMAKE_CURRENT
 folio_test(cuda.gpu_cases SOURCES gpu_cases_test.cpp)
 folio_test(cuda.gpu_supervise SOURCES gpu_supervise_test.cpp)
 
-# Attention and append through the public functions, on any device: here on the emulated one, the smallest case of each kernel.
+# Attention, append and copies through the public functions, on any device: here on the emulated one, the smallest case of each kernel.
+# The programs do not depend on it: what is built for a GPU is built without.
 add_executable(gpu_kernels EXCLUDE_FROM_ALL gpu_kernels.cpp)
 folio_test_settings(gpu_kernels)
 target_link_libraries(gpu_kernels PRIVATE folio_test_support folio_cuda_launches GTest::gtest ${CMAKE_DL_LIBS})
 if(FOLIO_CUDA AND NOT FOLIO_SANITIZE)
   set_target_properties(gpu_kernels PROPERTIES EXCLUDE_FROM_ALL OFF)
-  add_dependencies(gpu_kernels emulated_device)
   add_test(NAME cuda.gpu_kernels COMMAND gpu_kernels smallest)
   set_tests_properties(cuda.gpu_kernels PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE}
                        FAIL_REGULAR_EXPRESSION "[^0-9]0 right" PASS_REGULAR_EXPRESSION ", 0 wrong, .* instances launched")
-  folio_label_needs(cta gpu_kernels)
+  folio_label_needs(cta gpu_kernels emulated_device)
   if(TARGET gpu_bench)
     set_target_properties(gpu_bench PROPERTIES EXCLUDE_FROM_ALL OFF)
-    add_dependencies(gpu_bench emulated_device)
     add_test(NAME cuda.gpu_bench COMMAND gpu_bench /dev/null small)
     set_tests_properties(cuda.gpu_bench PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE}
                          PASS_REGULAR_EXPRESSION "plan of 8 x 32k +cold"

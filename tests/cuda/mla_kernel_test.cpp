@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/cut_plane.h"
 #include "cuda/mla_run.h"
 #include "support/bias_cases.h"
 
@@ -96,6 +97,16 @@ TEST(MlaKernel, CountsKeysOfUnassignedPagesAsInvisible) {
   EXPECT_TRUE(is_right<General>(o));
 }
 
+TEST(MlaKernel, CountsKeysBehindAPlaneWithoutPagesAsInvisible) {
+  CaseOptions o = latent_case({{1, 70}, {2, 70}});
+  o.page_size = unbounded_page_size;
+  for (const int64_t rows : {1, 38, 39, 70}) {
+    AttentionCase c(o);
+    cut_plane(c, rows);
+    EXPECT_TRUE(is_right<Plain>(c)) << rows;
+  }
+}
+
 TEST(MlaKernel, IsRightForEveryMask) {
   const Mask masks[] = {Mask::full(),
                         Mask::sliding_window(1),
@@ -172,6 +183,23 @@ TEST(MlaKernel, IsRightForTrees) {
   }
 }
 
+TEST(MlaKernel, ReadsKeysThatOneRowAloneSees) {
+  CaseOptions o = latent_case({{1, 70}});
+  o.bias = BiasForm::per_head;
+  for (const int64_t head : {0, 7, 15}) {
+    AttentionCase c(o);
+    const ConstTensor<3>& bias = c.args().bias;
+    for (int64_t h = 0; h < 16; ++h)
+      for (int64_t key = 0; key < 70; ++key) {
+        const bool is_seen = h == head || key % 2 == 0;
+        const float value = is_seen ? 0.5f : -std::numeric_limits<float>::infinity();
+        std::memcpy(c.bias_memory().data() + h * bias.stride_bytes[0] + key * bias.stride_bytes[2],
+                    &value, sizeof value);
+      }
+    EXPECT_TRUE(is_right<General>(c)) << head;
+  }
+}
+
 TEST(MlaKernel, IsRightForTermsOfLogits) {
   CaseOptions o = latent_case({{1, 90}, {3, 50}}, 6);
   o.softcap = 2.0f;
@@ -185,21 +213,35 @@ TEST(MlaKernel, IsRightForTermsOfLogits) {
   EXPECT_TRUE(is_right<SmallGeneral>(o));
 }
 
+/// What an MLA kernel takes of another's case.
+CaseOptions as_latent(CaseOptions o) {
+  o.kv_heads = 1;
+  o.head_size = 576;
+  o.v_head_size = 512;
+  o.value_in_key = true;
+  o.q_dtype = o.key_dtype = o.value_dtype = DType::bf16;
+  o.key_scales = o.value_scales = {};
+  o.gap_bytes = (o.gap_bytes + 15) / 16 * 16;
+  o.row_gap_bytes = o.row_gap_bytes < 0 ? -1 : (o.row_gap_bytes + 15) / 16 * 16;
+  return o;
+}
+
 TEST(MlaKernel, KeepsBiasesAtBothEndsOfFloat) {
   for (const BiasCase& bias : bias_cases()) {
     SCOPED_TRACE(bias.name);
-    CaseOptions o = bias.options;
+    CaseOptions o = as_latent(bias.options);
     o.sequences = {{1, 77}, {5, 140}};
-    o.kv_heads = 1;
-    o.head_size = 576;
-    o.v_head_size = 512;
-    o.value_in_key = true;
-    o.q_dtype = o.key_dtype = o.value_dtype = DType::bf16;
-    o.key_scales = o.value_scales = {};
-    o.gap_bytes = (o.gap_bytes + 15) / 16 * 16;
-    o.row_gap_bytes = o.row_gap_bytes < 0 ? -1 : (o.row_gap_bytes + 15) / 16 * 16;
     AttentionCase c(o);
     if (bias.arrange) bias.arrange(c);
+    EXPECT_TRUE(is_right<General>(c, {.blocks = 5}));
+  }
+}
+
+TEST(MlaKernel, KeepsOtherTermsAtBothEndsOfFloat) {
+  for (const BiasCase& one : term_cases()) {
+    SCOPED_TRACE(one.name);
+    AttentionCase c(as_latent(one.options));
+    one.arrange(c);
     EXPECT_TRUE(is_right<General>(c, {.blocks = 5}));
   }
 }

@@ -6,12 +6,12 @@ usage: mutants.py ROOT [--build FOLDER] [--table FILE] [--work FOLDER] [--jobs N
 
 The table, tests/cuda/mutant_table.py unless another is given, has PROGRAMS, of sources, and MUTANTS: a name, a file, the text that
 changes, what it becomes, and the program that must fail. Each program is built unbroken first, and must pass. --only chooses
-mutants whose names contain it. --check builds nothing: every text must still stand in its file exactly once.
+mutants whose names contain it or whose program it is. --check builds nothing: every text must still stand in its file exactly once.
 
 --results keeps what was found, at once: a mutant is not tried again while its text and all files of its program are the same.
 --build is a build folder of CMake: programs with `links` are linked with its libraries, targets folio_test_support and folio_reference.
 
-A mutant whose program passes SURVIVES; so does one that does not compile. Exit status 1 if there is such a one. What was found is
+A mutant whose program passes SURVIVES; so does one that is not built, or does not compile. Exit status 1 if there is such a one. What was found is
 printed as the rows of a table; --write puts all rows and what precedes them into a document.
 """
 import argparse
@@ -23,6 +23,7 @@ import pathlib
 import re
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -30,9 +31,10 @@ import time
 FLAGS = ["-std=c++20", "-O0", "-w"]  # most runs end at the first test: compiling is what costs
 LIBRARIES = ["-lgtest", "-lgtest_main", "-lpthread", "-lboost_context"]
 # What programs with `links` are linked with, of a build folder.
-ARCHIVES = ["tests/support/libfolio_test_support.a", "src/reference/libfolio_reference.a", "src/libfolio.a", "src/libfolio.so"]
+ARCHIVES = ["tests/support/libfolio_test_support.a", "tests/support/libfolio_test_device.a", "src/reference/libfolio_reference.a",
+            "src/libfolio.a", "src/libfolio.so"]
 SECONDS = 300  # of a build
-SECONDS_OF_RUN = 120
+SECONDS_OF_RUN = 120  # of a processor: others may want it, too
 FAILED = re.compile(r"^\[  FAILED  \] ([\w./]+)(?:,| \()", re.MULTILINE)
 BEGUN = re.compile(r"^\[ RUN      \] ([\w./]+)", re.MULTILINE)
 
@@ -91,7 +93,7 @@ class Builder:
             raise Failure(f"{source} does not compile: {first_line(built.stderr, 'error')}")
 
     def link(self, objects, links, to):
-        if links and len(self.archives) < 3:
+        if links and len(self.archives) < 4:
             raise Failure("needs --build, a build folder with folio_test_support")
         archives = [*map(str, self.archives), f"-Wl,-rpath,{self.archives[-1].parent}", "-fopenmp", "-ldl"] if links else []
         linked = subprocess.run([*self.compiler[-1:], *map(str, objects), *archives, *LIBRARIES, "-o", str(to)],
@@ -112,6 +114,8 @@ class Builder:
     def build(self, program, overlay, folder):
         """`program` with the files of `overlay` before the tree's. Only what may include them is compiled anew."""
         folder.mkdir(parents=True, exist_ok=True)
+        if overlay and not any(self.is_touched(source, overlay) for source in program["sources"]):
+            raise Failure("no source of the program has the broken file")
         objects = []
         for i, source in enumerate(program["sources"]):
             if overlay is None or not self.is_touched(source, overlay):
@@ -141,20 +145,24 @@ def first_line(text, word):
 
 def run(program, settings):
     """Exit status, and what was said. A hanging program is a failed one."""
-    command = [str(program), "--gtest_fail_fast", *([f"--gtest_filter={settings['filter']}"] if "filter" in settings else [])]
+    limited = ["sh", "-c", f'ulimit -S -t {SECONDS_OF_RUN}; exec "$@"', "sh"]
+    command = [*limited, str(program), "--gtest_fail_fast", *([f"--gtest_filter={settings['filter']}"] if "filter" in settings else [])]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS_OF_RUN)
-        return ran.returncode, ran.stdout + ran.stderr
+        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20 * SECONDS_OF_RUN)
+        return "timeout" if ran.returncode == -signal.SIGXCPU else ran.returncode, ran.stdout + ran.stderr
     except subprocess.TimeoutExpired as hung:
         return "timeout", (hung.stdout or b"").decode(errors="replace")
 
 
 def reason(output, root):
     """What the first failure says: the emulator's words if it has some, else the comparison that failed."""
-    failure = output.split("Failure\n", 1)[-1].split("\n[", 1)[0].split("Google Test trace", 1)[0].splitlines()
-    lines = [line.strip() for line in failure if line.strip()]
+    failure = output.split("Failure\n", 1)[-1].split("\n[", 1)[0].split("Google Test trace", 1)[0]
+    lines = [line.strip() for line in failure.splitlines() if line.strip()]
     quoted = [line for line in lines if line.startswith('Which is: "')]
     said = quoted[0].removeprefix("Which is: ").strip('"') if quoted else " ".join(lines[:4]).removeprefix("Failed ")
+    if "Actual: false (" in failure:  # an assertion with words of its own: after the case's, if it gives those
+        words = failure.split("Actual: false (", 1)[1].split("\nExpected: true", 1)[0].strip().removesuffix(")").splitlines()
+        said = words[1] if len(words) > 1 else words[0]
     return re.sub(r"\s+", " ", said.replace(f"{root}/", "").replace("|", "/"))[:160]
 
 
@@ -224,16 +232,18 @@ def baseline(builder, programs, name):
         status, output = run(builder.build(programs[name], None, builder.work / name), programs[name])
     except Failure as failure:
         return str(failure)
-    return "" if status == 0 else f"fails unbroken: {reason(output, builder.root)}"
+    return "" if status == 0 else f"fails unbroken: {outcome(status, output, builder.root)[2]}"
 
 
-def document(text, rows, count):
-    """The document with its table replaced: the rows of those that were tried, of `count`."""
+def document(text, tried, count):
+    """The document with its table replaced: (mutant, result) of those that were tried, of `count`."""
     begin, end = "<!-- mutants -->\n", "<!-- end -->"
     head, rest = text.split(begin, 1)
-    tried = f"{len(rows)} of {count} were tried when this was written.\n\n"
+    found = sum(result[0] for _, result in tried)
+    summary = f"{len(tried)} of {count} were tried when this was written; {found} of these were found.\n\n"
     titles = "| what is broken | where | found by | which said |\n| --- | --- | --- | --- |\n"
-    return head + begin + tried + titles + "".join(rows) + end + rest.split(end, 1)[1]
+    rows = "".join(row_of(*pair) for pair in tried)
+    return head + begin + summary + titles + rows + end + rest.split(end, 1)[1]
 
 
 def line_of(mutant, result):
@@ -264,9 +274,9 @@ def main():
         stale = [problem for mutant in mutants for problem in stale_text(root, mutant)]
         print("\n".join([*stale, f"{len(mutants)} mutants, {len(stale)} do not apply any more"]))
         return 1 if stale else 0
-    chosen = [m for m in mutants if not given.only or any(n in m["name"] for n in given.only)]
+    chosen = [m for m in mutants if not given.only or any(n in m["name"] or n == m["program"] for n in given.only)]
     if not chosen:
-        raise Failure("no mutant has such a name")
+        raise Failure("no mutant has such a name or program")
     builder = Builder(root, given.work.resolve(), given.build and given.build.resolve())
     results = Results(given.results, builder, programs)
     missing = [m for m in chosen if results.get(m) is None]
@@ -283,8 +293,8 @@ def main():
     survivors = [line_of(m, result) for m, result in found if not result[0]]
     print("\n".join([*survivors, f"{len(chosen)} mutants, {len(survivors)} survive"]))
     if given.write:
-        rows = [row_of(m, results.get(m)) for m in mutants if results.get(m)]
-        given.write.write_text(document(given.write.read_text(), rows, len(mutants)))
+        tried = [(m, results.get(m)) for m in mutants if results.get(m)]
+        given.write.write_text(document(given.write.read_text(), tried, len(mutants)))
     return 1 if survivors else 0
 
 

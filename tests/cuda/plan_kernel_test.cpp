@@ -136,8 +136,10 @@ class Checker {
     const DeviceGeometry& geometry = run_.layout.geometries[list];
     EXPECT_GT(task.row_end, task.row_begin);
     EXPECT_LE(task.row_end - task.row_begin, geometry.rows);
-    EXPECT_LE(task.row_end, sequence_of(batch_, task.sequence).new_tokens *
-                                (s_.problem.q_heads / s_.problem.key.num_heads));
+    const int32_t rows = sequence_of(batch_, task.sequence).new_tokens *
+                         (s_.problem.q_heads / s_.problem.key.num_heads);
+    EXPECT_LE(task.row_end, rows);
+    EXPECT_EQ(list, rows <= s_.few.rows_at_most ? 0 : 1) << "a sequence of " << rows << " rows";
     const cuda::LiveTiles live = live_of(task, list);
     for (int32_t row = task.row_begin; row < task.row_end; ++row) {
       Coverage& c = rows_[{task.sequence, task.head, row}];

@@ -2,6 +2,10 @@
 /// tests/cuda/prefill_case.cpp: from a case to a grid of emulated blocks.
 #include "cuda/prefill_case.h"
 
+#include <set>
+
+#include "cuda/attend_run.h"
+
 namespace folio::test {
 namespace {
 
@@ -24,57 +28,13 @@ std::vector<bool> seen_keys(const AttentionProblem& problem, const Batch& batch,
 
 /// Table entries of pages with a visible key, and no others.
 void give_table(emulator::Grid& grid, const AttentionProblem& problem, const Batch& batch) {
-  const int64_t page_size = problem.key.page_size;
   for (int32_t b = 0; b < batch.size; ++b) {
     const std::vector<bool> seen = seen_keys(problem, batch, b);
-    int64_t first = -1, last = -1;  // a run of entries
-    const auto give = [&] {
-      if (first >= 0)
-        grid.add_input("table", batch.table.entries + batch.table.row_start(b) + first,
-                       (last - first + 1) * 4);
-    };
-    for (size_t key = 0; key < seen.size(); ++key) {
-      if (!seen[key]) continue;
-      const int64_t page = static_cast<int64_t>(key) / page_size;
-      if (first < 0 || page > last + 1) {
-        give();
-        first = page;
-      }
-      last = page;
-    }
-    give();
+    std::set<int64_t> pages;
+    for (size_t key = 0; key < seen.size(); ++key)
+      if (seen[key]) pages.insert(static_cast<int64_t>(key) / problem.key.page_size);
+    add_table(grid, batch, b, pages);
   }
-}
-
-int64_t plane_bytes(const PagedKVView& view) {
-  const int64_t slots = view.page_size == unbounded_page_size ? 1 : view.page_size;
-  return (view.num_pages - 1) * view.page_stride_bytes + (slots - 1) * view.slot_stride_bytes +
-         (view.num_heads - 1) * view.head_stride_bytes + view.head_size * 2;
-}
-
-template <class Tensor>
-int64_t tensor_bytes(const Tensor& tensor, int64_t element) {
-  int64_t bytes = element;
-  for (int i = 0; i < 3; ++i) {
-    if (tensor.extent[i] == 0) return 0;
-    bytes += (tensor.extent[i] - 1) * tensor.stride_bytes[i];
-  }
-  return bytes;
-}
-
-void give_args(emulator::Grid& grid, const AttentionProblem& problem, const AttentionArgs& args) {
-  grid.add_input("K", args.key.data, plane_bytes(args.key));
-  grid.add_input("V", args.value.data, plane_bytes(args.value));
-  grid.add_input("q", args.q.data, tensor_bytes(args.q, 2));
-  const int64_t element = problem.out_dtype == DType::f32 ? 4 : 2;
-  grid.add_buffer("out", args.out.data, tensor_bytes(args.out, element));
-  const int64_t tokens = args.q.extent[0];
-  if (args.lse != nullptr) grid.add_buffer("lse", args.lse, tokens * problem.q_heads * 4);
-  if (args.sink_logits != nullptr)
-    grid.add_input("sink logits", args.sink_logits, problem.q_heads * 4);
-  if (args.alibi_slopes != nullptr)
-    grid.add_input("slopes", args.alibi_slopes, problem.q_heads * 4);
-  if (args.bias.data != nullptr) grid.add_input("bias", args.bias.data, tensor_bytes(args.bias, 4));
 }
 
 }  // namespace
@@ -172,7 +132,7 @@ PrefillResult run_call(AttentionCase& c, const Batch& batch, const cuda::AttendC
                        .seed = how.seed});
   give(grid);
   give_table(grid, call.problem, batch);
-  give_args(grid, call.problem, call.args);
+  add_args(grid, call.problem, call.args);
   PrefillResult result;
   result.fault = grid.run([&](emulator::EmulatedThread& t) { instance.run(t, call); });
   result.counts = grid.counts();

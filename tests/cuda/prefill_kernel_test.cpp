@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/cut_plane.h"
 #include "cuda/prefill_case.h"
 #include "support/bias_cases.h"
 #include "support/pairwise.h"
@@ -224,6 +225,17 @@ TEST(Prefill, logits_far_from_zero_are_right) {
     }
 }
 
+TEST(Prefill, keys_behind_a_plane_without_pages_are_invisible) {
+  CaseOptions o = base_options(5);
+  o.sequences = {{9, 70}, {20, 70}};
+  o.page_size = unbounded_page_size;
+  for (const int64_t rows : {0, 1, 38, 39, 70}) {
+    AttentionCase c(o);
+    cut_plane(c, rows);
+    EXPECT_TRUE(prefill_is_right(c)) << rows;
+  }
+}
+
 TEST(Prefill, a_bias_at_either_end_of_float32_is_right) {
   for (const BiasCase& one : bias_cases()) {
     CaseOptions o = one.options;
@@ -232,6 +244,17 @@ TEST(Prefill, a_bias_at_either_end_of_float32_is_right) {
     o.gap_bytes = o.row_gap_bytes = 0;
     AttentionCase c(o);
     if (one.arrange) one.arrange(c);
+    EXPECT_TRUE(prefill_is_right(c)) << one.name;
+  }
+}
+
+TEST(Prefill, other_terms_at_either_end_of_float32_are_right) {
+  for (const BiasCase& one : term_cases()) {
+    CaseOptions o = one.options;
+    o.q_dtype = o.key_dtype = o.value_dtype = DType::bf16;
+    o.head_size = o.v_head_size = 64;
+    AttentionCase c(o);
+    one.arrange(c);
     EXPECT_TRUE(prefill_is_right(c)) << one.name;
   }
 }

@@ -91,6 +91,15 @@ class CudaTable(unittest.TestCase):
                    "| decode_a | sm_80 | 255 |\n| decode_a | sm_90a | 168 |\n")
         self.assertEqual(self.row("decode_a")[1], "80: 255, 90a: 168")
 
+    def test_results_without_a_gpu_say_of_what_commits_they_are(self):
+        self.write("bench/results/cuda/compiled.md", "Of commit abc, by nvcc 13.0.1. Made by it.\n\n"
+                   "| kernel | architecture | registers |\n| --- | --- | ---: |\n"
+                   "| decode_a | sm_80 | 255 |\n")
+        self.result("cases-emulated.jsonl", GPU, {"commit": "def"}, case("right", "decode_a"))
+        self.assertEqual(self.row("decode_a")[1], "80: 255")
+        self.assertIn("met hardware. Registers: of commit abc, by nvcc 13.0.1. "
+                      "Cases emulated: of commit def.\n", self.run_tool().stdout)
+
     def test_tests_emulate_what_their_includes_lead_to(self):
         self.write("tests/cuda/some_test.cpp", '#include "cuda/some_run.h"\n')
         self.write("tests/cuda/some_run.h", '#include "cuda/decode/decode.h"\n')

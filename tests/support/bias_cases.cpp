@@ -98,6 +98,49 @@ BiasCase behind_a_window() {
   return made;
 }
 
+/// All heads have one slope.
+BiasCase with_slope(const std::string& name, float slope) {
+  BiasCase made{name, {}, nullptr};
+  made.options.head_size = 32;
+  made.options.shared = 0.0;
+  made.options.mask = Mask::full();
+  made.options.alibi = true;
+  const auto slopes =
+      std::make_shared<std::vector<float>>(256, slope);  // lives as long as the case
+  made.arrange = [slopes](AttentionCase& c) { c.args().alibi_slopes = slopes->data(); };
+  return made;
+}
+
+/// Each query sees one key, which no logit hides, however far from 0. What lse is then is folio's
+/// own: the largest float, not the exact one.
+BiasCase one_far_key(const std::string& name, float slope) {
+  BiasCase made = with_slope(name, slope);
+  made.options.sequences = {{1, 1}, {3, 1}};
+  made.options.first_query_positions = {1000, 2000};
+  made.options.first_key_positions = {0, 0};
+  made.options.lse = false;
+  return made;
+}
+
+/// Queries and keys at either end of the positions. lse tells how far they are from one another.
+BiasCase far_apart(const std::string& name, std::vector<int32_t> queries,
+                   std::vector<int32_t> keys) {
+  BiasCase made = with_slope(name, 1e-9f);
+  made.options.sequences = {{1, 77}, {5, 40}};
+  made.options.first_query_positions = std::move(queries);
+  made.options.first_key_positions = std::move(keys);
+  return made;
+}
+
+BiasCase smallest_softcap(float scale) {
+  BiasCase made{"a subnormal softcap", {}, [](AttentionCase&) {}};
+  made.options.head_size = 32;
+  made.options.sequences = {{1, 77}, {5, 40}};
+  made.options.softcap = 1e-44f;
+  made.options.scale = scale;
+  return made;
+}
+
 }  // namespace
 
 void set_bias(AttentionCase& c, const std::function<float(int64_t row, int64_t key)>& bias) {
@@ -150,6 +193,20 @@ std::vector<BiasCase> bias_cases() {
   cases.push_back(all_hidden(false));
   cases.push_back(all_hidden(true));
   cases.push_back(behind_a_window());
+  return cases;
+}
+
+std::vector<BiasCase> term_cases() {
+  constexpr int32_t least = std::numeric_limits<int32_t>::min();
+  constexpr int32_t most = std::numeric_limits<int32_t>::max();
+  std::vector<BiasCase> cases;
+  cases.push_back(one_far_key("ALiBi below float32", 1e38f));
+  cases.push_back(one_far_key("ALiBi above float32", -1e38f));
+  cases.push_back(far_apart("queries far behind", {most, 2'000'000'000}, {least, -1'000'000'000}));
+  cases.push_back(
+      far_apart("keys far behind", {least, -1'000'000'000}, {most - 76, 2'000'000'000}));
+  cases.push_back(smallest_softcap(0.0f));
+  cases.push_back(smallest_softcap(-3e30f));
   return cases;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/support/bias_cases.h: biases at both ends of float32: finite ones stay so, -inf hides
-/// a key.
+/// tests/support/bias_cases.h: biases, and what else is added to logits, at both ends of float32:
+/// what is finite stays so, a bias of -inf hides a key.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,10 @@ struct BiasCase {
 
 /// Every kernel is right on each of them, as far as it accepts their types and shapes.
 std::vector<BiasCase> bias_cases();
+
+/// Likewise, without a bias: ALiBi beyond float32, queries further from their keys than 32 bits
+/// tell, the smallest softcap. Few queries and keys, whose positions are given.
+std::vector<BiasCase> term_cases();
 
 /// Bias of every (head, row, key of the row's sequence), those that the mask hides too.
 void set_bias(AttentionCase& c, const std::function<float(int64_t row, int64_t key)>& bias);

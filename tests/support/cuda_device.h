@@ -125,6 +125,29 @@ class CudaMemory {
   int64_t bytes_ = 0;
 };
 
+/// Host memory that the device reaches, for the life of the object.
+class PinnedMemory {
+ public:
+  PinnedMemory(const CudaDevice& device, int64_t bytes) : device_(device), bytes_(bytes) {
+    device.call("cuMemHostAlloc", &data_, static_cast<size_t>(bytes), 0u);
+  }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  ~PinnedMemory() {
+    try {
+      device_.call("cuMemFreeHost", data_);
+    } catch (const std::runtime_error&) {  // behind a fault nothing is left to free
+    }
+  }
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(data_); }
+  [[nodiscard]] MemorySpan span() const { return {data_, bytes_}; }
+
+ private:
+  const CudaDevice& device_;
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
 /// What was put on a stream once, to be run again and again.
 class CudaGraph {
  public:

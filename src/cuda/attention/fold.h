@@ -21,22 +21,25 @@ struct alignas(16) FourFloats {
 
 FOLIO_DEVICE float minus_infinity() { return -__builtin_huge_valf(); }
 
+/// Where a thread's columns of a row begin.
+struct RowPlace {
+  int row = 0;
+  int column = 0;
+};
+
 /// Which row and columns of a [Rows][Columns] result a thread owns. Threads beyond what there is to
 /// do own nothing: row == Rows.
 template <int Rows, int Columns, int Threads>
-struct FoldPlace {
+struct FoldPlace : RowPlace {
   static constexpr int threads_per_row =
       Threads / Rows < Columns / 4 ? Threads / Rows : Columns / 4;
   static constexpr int stride = threads_per_row * 4;
   static constexpr int columns = Columns / threads_per_row;
   static_assert(threads_per_row >= 1 && Columns % stride == 0);
 
-  int row = 0;
-  int column = 0;
-
   FOLIO_DEVICE explicit FoldPlace(int thread)
-      : row(thread < Rows * threads_per_row ? thread / threads_per_row : Rows),
-        column(thread % threads_per_row * 4) {}
+      : RowPlace{thread < Rows * threads_per_row ? thread / threads_per_row : Rows,
+                 thread % threads_per_row * 4} {}
   [[nodiscard]] FOLIO_DEVICE bool is_used() const { return row < Rows; }
 };
 
@@ -50,6 +53,11 @@ struct FoldState {
     sum = 0.0f;
     FOLIO_UNROLL
     for (int c = 0; c < Columns; ++c) out[c] = 0.0f;
+  }
+
+  /// Columns 4g .. 4g + 3 of this thread's.
+  [[nodiscard]] FOLIO_DEVICE FourFloats four(int g) const {
+    return {{out[4 * g], out[4 * g + 1], out[4 * g + 2], out[4 * g + 3]}};
   }
 
   /// Adds the state of the keys that follow: `part(g)` gives its columns 4g .. 4g + 3 of this
@@ -70,35 +78,41 @@ struct FoldState {
   }
 };
 
-/// Partials of one list: what tasks of a split leave for the last of them.
-template <int Rows, int Columns, int Threads>
+/// Partials of one list, [Rows][Columns] each: what tasks of a split leave for the last of them. A
+/// thread owns `Owned` columns of a row, four by four, `Stride` apart.
+template <int Rows, int Columns, int Owned, int Stride>
 struct Partials {
-  using Place = FoldPlace<Rows, Columns, Threads>;
   MaxSum* rows;
   float* values;
 
   FOLIO_DEVICE explicit Partials(const AttendCall& call)
       : rows(call.partial_rows), values(call.partials) {}
 
-  /// Writes this thread's columns of partial `partial`; `part` as in fold.
+  /// Writes this thread's columns of partial `partial`, and with column 0 the row's sums; `part` as
+  /// in FoldState::fold.
   template <class Thread, class Part>
-  FOLIO_DEVICE void store(Thread& t, int64_t partial, const Place& place, const MaxSum& row,
+  FOLIO_DEVICE void store(Thread& t, int64_t partial, const RowPlace& place, const MaxSum& sums,
                           Part part) const {
     float* const to = values + (partial * Rows + place.row) * Columns + place.column;
     FOLIO_UNROLL
-    for (int g = 0; g < Place::columns / 4; ++g)
-      t.store(reinterpret_cast<FourFloats*>(to + g * Place::stride), part(g));
-    if (place.column == 0) t.store(rows + partial * Rows + place.row, row);
+    for (int g = 0; g < Owned / 4; ++g)
+      t.store(reinterpret_cast<FourFloats*>(to + g * Stride), part(g));
+    if (place.column == 0) t.store(rows + partial * Rows + place.row, sums);
+  }
+  template <class Thread>
+  FOLIO_DEVICE void store(Thread& t, int64_t partial, const RowPlace& place,
+                          const FoldState<Owned>& state) const {
+    store(t, partial, place, MaxSum{state.max, state.sum}, [&](int g) { return state.four(g); });
   }
 
   /// Folds partials [first, first + count) in ascending order.
   template <class Thread>
-  FOLIO_DEVICE void fold(Thread& t, int64_t first, int32_t count, const Place& place,
-                         FoldState<Place::columns>& state) const {
+  FOLIO_DEVICE void fold(Thread& t, int64_t first, int32_t count, const RowPlace& place,
+                         FoldState<Owned>& state) const {
     for (int64_t partial = first; partial < first + count; ++partial) {
       const float* const from = values + (partial * Rows + place.row) * Columns + place.column;
       state.fold(t, t.load(rows + partial * Rows + place.row), [&](int g) {
-        return t.load(reinterpret_cast<const FourFloats*>(from + g * Place::stride));
+        return t.load(reinterpret_cast<const FourFloats*>(from + g * Stride));
       });
     }
   }

@@ -29,7 +29,7 @@ struct CopyPlane {
   const float* from_tensor_scale = nullptr;
   const float* to_tensor_scale = nullptr;
   int32_t form = 0;
-  int32_t width = 1;  ///< bytes moved at a time: 16, 4 or 1
+  int32_t width = 1;  ///< bytes moved at a time: 16, 4, 2 or 1
 };
 
 /// All pointers are of the device, or of host memory that it reaches. Entries of the list with a

@@ -67,9 +67,7 @@ template <class Config, class Thread>
 FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const GeneralRows<Config>& rows,
                                     int32_t key, uint32_t alive, Scores& s) {
   const uint32_t seen[2] = {rows.seen(t, a, 0, key) & alive, rows.seen(t, a, 1, key) & alive};
-  // no further from 0 than floats go, so that 0 stays 0
-  const float of_softcap =
-      a.problem.softcap != 0.0f ? fminf(1.0f / a.problem.softcap, skeleton::largest_float) : 0.0f;
+  const float of_softcap = inverse_softcap(a.problem);
   uint32_t used = 0;
   FOLIO_UNROLL
   for (int j = 0; j < 2; ++j) {
@@ -77,8 +75,8 @@ FOLIO_DEVICE uint32_t finish_scores(Thread& t, const AttendCall& a, const Genera
     for (int e = 0; e < 4; ++e) {
       const int at = key_of_score(t.lane(), j, e);
       const bool is_seen = (seen[e >> 1] >> at & 1u) != 0;
-      s[j][e] =
-          is_seen ? rows.logit(t, a, e >> 1, key + at, s[j][e], of_softcap) : minus_infinity();
+      const auto terms = [&] { return rows.terms(t, a, e >> 1, key + at); };
+      s[j][e] = is_seen ? logit(t, a.problem, of_softcap, terms, 0, s[j][e]) : minus_infinity();
     }
     FOLIO_UNROLL
     for (int e = 0; e < 2; ++e) {

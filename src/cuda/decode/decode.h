@@ -32,7 +32,7 @@ class Decoder {
 
  private:
   using Place = typename Config::Place;
-  using PartialsOf = Partials<Config::rows, Config::head_size, Config::threads>;
+  using PartialsOf = Partials<Config::rows, Config::head_size, Place::columns, Place::stride>;
 
   FOLIO_DEVICE void attend(Thread& t, int32_t index) {
     RoundState<Config> result;
@@ -126,14 +126,7 @@ class Decoder {
   FOLIO_DEVICE bool fold_split(Thread& t, const DeviceTask& task, const Place& place, bool is_owner,
                                RoundState<Config>& result) {
     const PartialsOf partials(a_);
-    if (!a_.stores_spans && is_owner)
-      partials.store(t, task.partial, place, MaxSum{result.state.max, result.state.sum},
-                     [&](int g) {
-                       FourFloats four;
-                       FOLIO_UNROLL
-                       for (int e = 0; e < 4; ++e) four.x[e] = result.state.out[4 * g + e];
-                       return four;
-                     });
+    if (!a_.stores_spans && is_owner) partials.store(t, task.partial, place, result.state);
     const DeviceSplit split = t.read(a_.splits + task.split);
     if (!arrive_last(t, a_, task.split, split.tasks, t.shared_base() + Config::flag_at))
       return false;

@@ -6,11 +6,10 @@
 /// problem asks; what it does not ask for costs a branch that all threads take.
 #pragma once
 
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
 
-#include "cuda/attention/output_row.h"
+#include "cuda/attention/logits.h"
+#include "cuda/attention/seen_keys.h"
 #include "cuda/decode/config.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/primitives/device.h"
@@ -30,15 +29,6 @@ struct TaskRow {
     head = task.head * group + (row - token * group);
   }
 };
-
-namespace detail {
-
-/// Bits of the keys [0, 16) below `end`.
-FOLIO_DEVICE uint32_t below(int32_t end) {
-  return end <= 0 ? 0u : end >= 16 ? 0xffffu : (1u << end) - 1u;
-}
-
-}  // namespace detail
 
 /// Of instances with one interval a row. In shared memory where registers are few: then made before
 /// SharedQueries, whose barrier orders them.
@@ -87,7 +77,7 @@ class PlainRows {
       keys = keys_[i];
     else
       keys = t.template load_shared<Keys>(word(t, i));
-    return detail::below(keys.end - key) & ~detail::below(keys.begin - key);
+    return keys_between<16>(keys.begin, keys.end, key);
   }
 
  private:
@@ -106,17 +96,15 @@ class PlainRows {
 
 /// A row of instances with every option; lies in shared memory.
 struct alignas(16) GeneralRow {
-  int32_t keys_begin = 0;
-  int32_t keys_end = 0;
-  int32_t sinks_begin = 0;
-  int32_t sinks_end = 0;
+  SeenKeys seen;
   const float* bias = nullptr;  // of key 0
-  int64_t position = 0;         // of the query, minus that of key 0
+  int64_t distance = 0;         // position of the query minus that of key 0
   float slope = 0.0f;
   int32_t sequence = 0;
   int32_t token = 0;
   int32_t first_new = 0;  // the first key that a tree may hide
 };
+static_assert(sizeof(GeneralRow) == 48);  // in all configurations
 
 template <class Config>
 class GeneralRows {
@@ -129,17 +117,15 @@ class GeneralRows {
     GeneralRow to;
     if (task.row_begin + t.thread() < task.row_end) {
       const TaskRow row(a, task, t.thread());
-      const Visible v = visible_of(a.problem, a.plan->batch, s, row.token);
-      to.keys_begin = static_cast<int32_t>(v.keys.begin);
-      to.keys_end = static_cast<int32_t>(v.keys.end);
-      to.sinks_begin = static_cast<int32_t>(v.sinks.begin);
-      to.sinks_end = static_cast<int32_t>(v.sinks.end);
-      to.position = s.query_position + row.token - s.key_position;
+      to.seen = SeenKeys::of(visible_of(a.problem, a.plan->batch, s, row.token));
       to.sequence = task.sequence;
       to.token = row.token;
       to.first_new = s.context - s.new_tokens;
-      if (a.problem.alibi) to.slope = t.read(a.args.alibi_slopes + row.head);
-      if (a.problem.bias) to.bias = bias_row(a, s, row);
+      const auto terms = RowTerms::of(t, a, s.first_query + row.token, row.head,
+                                      s.query_position + row.token - s.key_position);
+      to.slope = terms.slope;
+      to.distance = terms.distance;
+      to.bias = terms.bias;
     }
     t.store_shared(word(t, t.thread()), to);
   }
@@ -148,49 +134,22 @@ class GeneralRows {
   [[nodiscard]] FOLIO_DEVICE uint32_t seen(Thread& t, const AttendCall& a, int i,
                                            int32_t key) const {
     const auto row = t.template load_shared<GeneralRow>(of_lane(t, i));
-    uint32_t bits =
-        between(row.keys_begin, row.keys_end, key) | between(row.sinks_begin, row.sinks_end, key);
+    uint32_t bits = row.seen.template in_tile<16>(key);
     if (a.problem.tree && bits != 0 && key + 16 > row.first_new)
       bits &= static_cast<uint32_t>(tree_in_tile(
           a.problem, a.plan->batch, sequence_of(a.plan->batch, row.sequence), row.token, key));
     return bits;
   }
 
-  /// A product of q and k becomes a logit in units of log2, with all that the problem adds to it;
-  /// -inf where a bias hides the key. The row sees the key. `of_softcap`: its inverse.
+  /// What row i of the lane adds to its logits from key `key` on.
   template <class Thread>
-  FOLIO_DEVICE float logit(Thread& t, const AttendCall& a, int i, int32_t key, float product,
-                           float of_softcap) const {
-    constexpr float largest = skeleton::largest_float;
-    float x = product * a.problem.scale;
-    if (a.problem.softcap != 0.0f) x = a.problem.softcap * t.tanh(x * of_softcap);
-    if (a.problem.alibi || a.problem.bias) {
-      const auto row = t.template load_shared<GeneralRow>(of_lane(t, i));
-      if (a.problem.alibi) x -= row.slope * fabsf(static_cast<float>(row.position - key));
-      if (a.problem.bias) {
-        const float bias = t.read(row.bias + key);
-        if (bias == minus_infinity()) return bias;
-        x += bias;
-      }
-    }
-    // NaN goes through
-    if (x < -largest) x = -largest;
-    if (x > largest) x = largest;
-    return log2_units(x);
+  [[nodiscard]] FOLIO_DEVICE LogitTerms terms(Thread& t, const AttendCall& a, int i,
+                                              int32_t key) const {
+    const auto row = t.template load_shared<GeneralRow>(of_lane(t, i));
+    return RowTerms{row.slope, row.distance, row.bias}.from(a.problem, key);
   }
 
  private:
-  FOLIO_DEVICE static const float* bias_row(const AttendCall& a, const Sequence& s,
-                                            const TaskRow& row) {
-    const ConstTensor<3>& bias = a.args.bias;
-    return reinterpret_cast<const float*>(static_cast<const std::byte*>(bias.data) +
-                                          (bias.extent[0] == 1 ? 0 : row.head) *
-                                              bias.stride_bytes[0] +
-                                          (s.first_query + row.token) * bias.stride_bytes[1]);
-  }
-  [[nodiscard]] FOLIO_DEVICE static uint32_t between(int32_t begin, int32_t end, int32_t key) {
-    return detail::below(end - key) & ~detail::below(begin - key);
-  }
   template <class Thread>
   FOLIO_DEVICE static uint32_t word(Thread& t, int row) {
     return t.shared_base() + Config::rows_at +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cuda/decode/quantised_kernels.h: what the decode kernel over 8-bit K and V serves, and which
-/// of its instances: head sizes 64 and 128, scales of any granularity or none, every mask and term,
-/// any number of rows.
+/// of its instances: head sizes 64, 128 and 256, scales of any granularity or none, every mask and
+/// term, any number of rows.
 ///
 /// Plain C++: host code of the kernel list.
 #pragma once

@@ -12,20 +12,11 @@
 #include <cstdint>
 
 #include "cuda/decode/quantised_config.h"
+#include "cuda/decode/quantised_scales.h"
 #include "cuda/decode/slab_cursor.h"
 #include "cuda/primitives/device.h"
 
 namespace folio::cuda {
-
-/// Scales that vary along a head become a factor of the row, a power of two, and ratios to it, so
-/// that the largest element times the largest ratio nearly is what f16 holds.
-template <DType Stored>
-FOLIO_DEVICE float row_factor(float largest) {
-  constexpr uint32_t headroom = Stored == DType::i8 ? 9 : Stored == DType::f8_e4m3 ? 7 : 0;
-  const uint32_t exponent = __builtin_bit_cast(uint32_t, largest) >> 23 & 0xffu;
-  if (exponent <= headroom || exponent >= 253) return 1.0f;  // next to 0 or the end, NaN
-  return __builtin_bit_cast(float, (exponent + 1 - headroom) << 23);
-}
 
 template <Quantised Config, class Thread>
 class QuantisedLoader : public SlabCursor<Config, Thread> {
@@ -44,7 +35,8 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
 
   /// Fills the free stage with the next slab, if there is one.
   FOLIO_DEVICE void fetch(Thread& t, const AttendCall& a) {
-    if (is_waiting_) store_scales(t, a);
+    if constexpr (!Config::has_fine_granules)
+      if (is_waiting_) store_scales(t, a);
     is_waiting_ = !this->is_done();
     if (is_waiting_) {
       const uint32_t alive = this->find_alive(t, a);
@@ -53,7 +45,10 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
       if (!Cursor::is_aligned(a)) slot_of_lane %= static_cast<uint32_t>(a.args.key.page_size);
       const auto slot = static_cast<int64_t>(slot_of_lane);
       copy_rows(t, a, slot, alive);
-      read_scales(t, a, slot);
+      if constexpr (Config::has_fine_granules)
+        store_place(t, a, slot);
+      else
+        read_scales(t, a, slot);
       if (t.lane() == 0) t.store_shared(alive_word(free_), alive);
       this->advance(t, a);
     }
@@ -129,14 +124,20 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
     for (int i = 0; i < scales_of_row; ++i) {
       const int64_t offset = folio::detail::scale_offset_bytes(
           scales, this->entry_, slot, this->head_, folio::detail::granule_of(scales, i * 16));
-      const auto* const at = static_cast<const std::byte*>(scales.data) + offset;
-      if (scales.dtype == DType::f32)
-        scales_[i] = t.read(reinterpret_cast<const uint32_t*>(at));
-      else if (bit_width(scales.dtype) == 16)
-        scales_[i] = t.read(reinterpret_cast<const uint16_t*>(at));
-      else
-        scales_[i] = t.read(reinterpret_cast<const uint8_t*>(at));
+      scales_[i] =
+          detail::read_scale(t, static_cast<const std::byte*>(scales.data) + offset, scales.dtype);
     }
+  }
+  /// Where this lane's scales begin, for SlabScales::stage.
+  FOLIO_DEVICE void store_place(Thread& t, const AttendCall& a, int64_t slot) {
+    const ScaleView& scales = scales_of(t, a);
+    auto place = reinterpret_cast<uint64_t>(scales.data);
+    if (is_alive_)
+      place += static_cast<uint64_t>(
+          folio::detail::scale_offset_bytes(scales, this->entry_, slot, this->head_, 0));
+    t.store_shared(base_ + Config::places_at + numbered(free_) * Config::place_bytes +
+                       static_cast<uint32_t>(t.lane()) * 8,
+                   place);
   }
   /// Of the slab fetched last, to the stage before the free one.
   FOLIO_DEVICE void store_scales(Thread& t, const AttendCall& a) {
@@ -144,9 +145,10 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
     float value[scales_of_row];
     FOLIO_UNROLL
     for (int i = 0; i < scales_of_row; ++i)
-      value[i] = !is_alive_               ? 0.0f
-                 : scales.data == nullptr ? 1.0f
-                                          : scale_of(scales_[i], scales.dtype) * tensor_scale_;
+      value[i] = !is_alive_ ? 0.0f
+                 : scales.data == nullptr
+                     ? 1.0f
+                     : detail::scale_of(scales_[i], scales.dtype) * tensor_scale_;
     const uint32_t stage = numbered(free_ > 0 ? free_ - 1 : Config::stages - 1);
     float factor = value[0];
     if constexpr (Config::has_granules) {
@@ -169,9 +171,6 @@ class QuantisedLoader : public SlabCursor<Config, Thread> {
     t.store_shared(base_ + Config::factors_at + stage * Config::factor_bytes +
                        static_cast<uint32_t>(t.lane()) * 4,
                    is_alive_ ? factor : 0.0f);
-  }
-  FOLIO_DEVICE static float scale_of(uint32_t bits, DType dtype) {
-    return folio::detail::load_scale(reinterpret_cast<const std::byte*>(&bits), dtype);
   }
 
   const int warp_;

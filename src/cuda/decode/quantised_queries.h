@@ -95,4 +95,45 @@ class SharedQueries<Config> : public RegisterQueries<Config> {
   }
 };
 
+/// Heads of 256 leave no room for them in registers: a lane's fragments, as they are, lie in shared
+/// memory, the steps divided among the warps.
+template <class Config>
+  requires Quantised<Config> && (!Config::has_query_registers)
+class SharedQueries<Config> {
+ public:
+  template <class Thread>
+  FOLIO_DEVICE void load(Thread& t, const AttendCall& a, const Sequence& s,
+                         const DeviceTask& task) {
+    RegisterQueries<Config> queries;
+    queries.load(t, a, s, task);
+    FOLIO_UNROLL
+    for (int i = 0; i < 2; ++i) factor_[i] = queries.factor(i);
+    FOLIO_UNROLL
+    for (int k = 0; k < Config::steps; ++k) {
+      Fragment fragment;
+      queries.get(t, k, fragment.x);
+      if (k % Config::warps == t.warp()) t.store_shared(word(t, k), fragment);
+    }
+    t.sync_block();
+  }
+  template <class Thread>
+  FOLIO_DEVICE void get(Thread& t, int k, uint32_t (&a)[4]) const {
+    const auto fragment = t.template load_shared<Fragment>(word(t, k));
+    FOLIO_UNROLL
+    for (int i = 0; i < 4; ++i) a[i] = fragment.x[i];
+  }
+  [[nodiscard]] FOLIO_DEVICE float factor(int i) const { return factor_[i]; }
+
+ private:
+  struct alignas(16) Fragment {
+    uint32_t x[4];
+  };
+  template <class Thread>
+  FOLIO_DEVICE static uint32_t word(Thread& t, int k) {
+    return t.shared_base() + Config::queries_at + static_cast<uint32_t>(k * 32 + t.lane()) * 16;
+  }
+
+  float factor_[2];
+};
+
 }  // namespace folio::cuda

@@ -5,8 +5,8 @@
 ///   V   exact in bf16; weights times the key's factor, which need its range, rounded to bf16
 ///
 /// One scale per token and head, or less, is such a factor, in float32. Where scales vary along a
-/// head the factor is a power of two, no less than the largest of them; what is left multiplies the
-/// elements while they are converted, which rounds these to f16 and bf16.
+/// head the factor is a power of two, no less than the largest of them; what is left, the ratio,
+/// multiplies the elements while they are converted, which rounds these to f16 and bf16.
 ///
 /// An ldmatrix.trans of pairs of bytes gives two columns of two keys in a register: four columns
 /// that follow one another in the accumulators of two products.
@@ -17,6 +17,7 @@
 #include "cuda/decode/attend_slab.h"
 #include "cuda/decode/quantised_config.h"
 #include "cuda/decode/quantised_queries.h"
+#include "cuda/decode/quantised_scales.h"
 
 namespace folio::cuda {
 
@@ -52,37 +53,12 @@ FOLIO_DEVICE uint32_t halves_of(Thread& t, uint32_t pair) {
   }
 }
 
-/// Of slab `slab` of a warp's ring: where its factors and ratios lie.
-template <Quantised Config, class Thread>
-struct SlabScales {
-  uint32_t factors, ratios;
-
-  FOLIO_DEVICE SlabScales(Thread& t, uint32_t slab) {
-    const uint32_t base = t.shared_base(), number = (slab - base) / Config::slab_bytes;
-    factors = base + Config::factors_at + number * Config::factor_bytes;
-    ratios = base + Config::ratios_at + number * Config::ratio_bytes;
-  }
-  /// Of keys `key` and the next.
-  FOLIO_DEVICE TwoFloats factor(Thread& t, int plane, int key) const {
-    return t.template load_shared<TwoFloats>(factors + static_cast<uint32_t>(plane * 64 + key * 4));
-  }
-  FOLIO_DEVICE float ratio(Thread& t, int plane, int step, int key) const {
-    return t.template load_shared<float>(ratio_at(plane, step, key));
-  }
-  FOLIO_DEVICE TwoFloats two_ratios(Thread& t, int plane, int step, int key) const {
-    return t.template load_shared<TwoFloats>(ratio_at(plane, step, key));
-  }
-  FOLIO_DEVICE uint32_t ratio_at(int plane, int step, int key) const {
-    return ratios + static_cast<uint32_t>((plane * Config::steps + step) * 64 + key * 4);
-  }
-};
-
 }  // namespace detail
 
 /// Products of q and the slab's keys, scales included.
 template <Quantised Config, class Thread>
 FOLIO_DEVICE void score_bytes(Thread& t, const QueriesOf<Config>& queries, uint32_t slab,
-                              const detail::SlabScales<Config, Thread>& scales, Scores& s) {
+                              const SlabScales<Config>& scales, Scores& s) {
   constexpr DType stored = Config::stored;
   const int lane = t.lane();
   FOLIO_UNROLL
@@ -97,12 +73,13 @@ FOLIO_DEVICE void score_bytes(Thread& t, const QueriesOf<Config>& queries, uint3
       const int step = k + i / 2, j = i % 2;
       uint32_t a[4], b[2];
       queries.get(t, step, a);
-      if constexpr (Config::has_granules) {
-        const float ratio = scales.ratio(t, 0, step, j * 8 + lane / 4);
+      if constexpr (Config::has_ratios) {
+        const FourFloats ratios = scales.ratios_of_key(t, step, j);
         FOLIO_UNROLL
         for (int half = 0; half < 2; ++half) {
           const auto two = detail::floats_of<stored>(t, bytes[i] >> (16 * half) & 0xffffu);
-          b[half] = t.template pack<DType::f16>(two.x[0] * ratio, two.x[1] * ratio);
+          b[half] = t.template pack<DType::f16>(two.x[0] * ratios.x[2 * half],
+                                                two.x[1] * ratios.x[2 * half + 1]);
         }
       } else {
         b[0] = detail::halves_of<stored>(t, bytes[i] & 0xffffu);
@@ -119,22 +96,19 @@ FOLIO_DEVICE void score_bytes(Thread& t, const QueriesOf<Config>& queries, uint3
   }
 }
 
-/// V and its scales of keys that are not `used` become zero: what lies there may be NaN.
+/// V of keys that are not `used`, and its scales if they were staged, become zero: what lies there
+/// may be NaN.
 template <Quantised Config, class Thread>
-FOLIO_DEVICE void zero_bytes(Thread& t, uint32_t slab,
-                             const detail::SlabScales<Config, Thread>& scales, uint32_t used) {
+FOLIO_DEVICE void zero_bytes(Thread& t, uint32_t slab, const SlabScales<Config>& scales,
+                             uint32_t used) {
   constexpr int units = Config::row_bytes / 16;
   for (int i = t.lane(); i < Config::slab_keys * units; i += 32)
     if ((used >> (i / units) & 1u) == 0)
       t.store_shared(ByteUnits<Config>(slab + Config::plane_bytes, i / units, i % units).at(),
                      FourFloats{});
   const int key = t.lane();
-  if (key < Config::slab_keys && (used >> key & 1u) == 0) {
-    t.store_shared(scales.factors + static_cast<uint32_t>(64 + key * 4), 0.0f);
-    if constexpr (Config::has_granules)
-      for (int step = 0; step < Config::steps; ++step)
-        t.store_shared(scales.ratio_at(1, step, key), 0.0f);
-  }
+  if constexpr (!Config::has_fine_granules)
+    if (key < Config::slab_keys && (used >> key & 1u) == 0) scales.clear_value(t, key);
   t.sync_warp();
 }
 
@@ -142,8 +116,7 @@ FOLIO_DEVICE void zero_bytes(Thread& t, uint32_t slab,
 /// out[2u + 1] those behind them.
 template <Quantised Config, class Thread>
 FOLIO_DEVICE void add_bytes(Thread& t, const Scores& s, uint32_t slab,
-                            const detail::SlabScales<Config, Thread>& scales,
-                            SpanState<Config>& state) {
+                            const SlabScales<Config>& scales, SpanState<Config>& state) {
   const int lane = t.lane();
   uint32_t weights[4];
   FOLIO_UNROLL
@@ -157,6 +130,8 @@ FOLIO_DEVICE void add_bytes(Thread& t, const Scores& s, uint32_t slab,
   const ByteUnits<Config> values(slab + Config::plane_bytes, lane & 15, lane >> 4);
   FOLIO_UNROLL
   for (int u = 0; u < Config::steps; u += 2) {
+    // registers are short: nothing is loaded ahead
+    if constexpr (Config::head_size == 256) t.sync_warp();
     uint32_t bytes[4];  // two units of keys 0 - 7 and 8 - 15
     t.template load_matrices<true>(bytes, values.at(u));
     FOLIO_UNROLL
@@ -167,12 +142,12 @@ FOLIO_DEVICE void add_bytes(Thread& t, const Scores& s, uint32_t slab,
         const uint32_t pairs = bytes[2 * i + j];
         auto first = detail::floats_of<Config::stored>(t, pairs & 0xffffu);
         auto second = detail::floats_of<Config::stored>(t, pairs >> 16);
-        if constexpr (Config::has_granules) {
-          const auto ratio = scales.two_ratios(t, 1, u + i, key_of_score(lane, j, 0));
+        if constexpr (Config::has_ratios) {
+          const FourFloats ratios = scales.ratios_of_values(t, u + i, j);
           FOLIO_UNROLL
           for (int c = 0; c < 2; ++c) {
-            first.x[c] *= ratio.x[0];
-            second.x[c] *= ratio.x[1];
+            first.x[c] *= ratios.x[c];
+            second.x[c] *= ratios.x[2 + c];
           }
         }
         even[j] = t.template pack<DType::bf16>(first.x[0], second.x[0]);
@@ -189,15 +164,18 @@ template <class Config, class Loader, class Thread>
 FOLIO_DEVICE void attend_slab(Thread& t, const AttendCall& a, const QueriesOf<Config>& queries,
                               const RowsOf<Config>& rows, int32_t key, uint32_t slab,
                               uint32_t alive, SpanState<Config>& state) {
-  const detail::SlabScales<Config, Thread> scales(t, slab);
+  const SlabScales<Config> scales(t, slab);
   Scores s;
+  uint32_t used = alive;
+  if constexpr (Config::has_fine_granules) scales.stage(t, a.args.key.scales, 0, alive);
   score_bytes<Config>(t, queries, slab, scales, s);
   if constexpr (Config::is_general) {
-    const uint32_t used = finish_scores(t, a, rows, key, alive, s);
+    used = finish_scores(t, a, rows, key, alive, s);
     if (used != alive) zero_bytes<Config>(t, slab, scales, used);
   } else {
     finish_scores(t, a, rows, key, alive, s);
   }
+  if constexpr (Config::has_fine_granules) scales.stage(t, a.args.value.scales, 1, used);
   weigh<Config>(t, s, state);
   add_bytes<Config>(t, s, slab, scales, state);
 }

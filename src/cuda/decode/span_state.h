@@ -127,12 +127,7 @@ struct RoundState {
     if constexpr (!Config::has_registers) {
       t.store_shared(word(t, 0), FourFloats{{state.max, state.sum, 0.0f, 0.0f}});
       FOLIO_UNROLL
-      for (int g = 0; g < groups; ++g) {
-        FourFloats four;
-        FOLIO_UNROLL
-        for (int e = 0; e < 4; ++e) four.x[e] = state.out[4 * g + e];
-        t.store_shared(word(t, g + 1), four);
-      }
+      for (int g = 0; g < groups; ++g) t.store_shared(word(t, g + 1), state.four(g));
     }
   }
   template <class Thread>

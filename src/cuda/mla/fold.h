@@ -3,13 +3,13 @@
 /// folded into.
 ///
 /// Every warp holds its columns of all rows as accumulators of m16n8k16: lane l has rows
-/// l / 4 + 8i, of each eight columns two: 2 (l % 4) and the next. Before they are written as output
-/// lanes exchange pairs with a neighbour, so that each has four columns in a row of every sixteen.
+/// l / 4 + 8i (cuda/attention/fragments.h).
 #pragma once
 
 #include <cstdint>
 
 #include "cuda/attention/fold.h"
+#include "cuda/attention/fragments.h"
 #include "cuda/attention/output_row.h"
 #include "cuda/mla/config.h"
 #include "cuda/mla/rows.h"
@@ -31,11 +31,9 @@ struct Columns {
       }
     }
   }
-  /// Of row l / 4 + 8i, accumulators 2g and 2g + 1: this lane's part of 16 columns.
+  /// This lane's part of 16 columns of row l / 4 + 8i.
   [[nodiscard]] FOLIO_DEVICE FourFloats of(int i, int g) const {
-    const int e = i % 2 * 2;
-    const auto& row = x[i / 2];
-    return {{row[2 * g][e], row[2 * g][e + 1], row[2 * g + 1][e], row[2 * g + 1][e + 1]}};
+    return fragment_part(x[i / 2], i % 2, g);
   }
 };
 
@@ -71,13 +69,7 @@ class Result {
   FOLIO_DEVICE void fold_stored(Thread& t, const AttendCall& call, int32_t first, int32_t partials,
                                 int32_t count) {
     for_rows(t, count, [&](int i, Row& row) {
-      if (number(i) >= count) return;
-      for (int32_t p = first; p < first + partials; ++p) {
-        const int64_t at = int64_t{p} * C::rows + number(i);
-        const float* const from = call.partials + at * C::v_head_size + column();
-        row.fold(t, t.load(call.partial_rows + at),
-                 [&](int g) { return t.load(reinterpret_cast<const FourFloats*>(from + 16 * g)); });
-      }
+      if (number(i) < count) PartialsOf(call).fold(t, first, partials, place(i), row);
     });
   }
 
@@ -87,22 +79,20 @@ class Result {
                                const MaxSum (&rows)[lane_rows], const Columns<C>& part) const {
     FOLIO_UNROLL
     for (int i = 0; i < lane_rows; ++i)
-      store_row(t, call, partial, count, i, rows[i], [&](int g) { return part.of(i, g); });
+      if (number(i) < count)
+        PartialsOf(call).store(t, partial, place(i), rows[i], [&](int g) { return part.of(i, g); });
   }
   /// What was folded so far, likewise.
   FOLIO_DEVICE void store(Thread& t, const AttendCall& call, int32_t partial, int32_t count) {
     for_rows(t, count, [&](int i, Row& row) {
-      store_row(t, call, partial, count, i, MaxSum{row.max, row.sum}, [&](int g) {
-        const float* const x = row.out + 4 * g;
-        return FourFloats{{x[0], x[1], x[2], x[3]}};
-      });
+      if (number(i) < count) PartialsOf(call).store(t, partial, place(i), row);
     });
   }
 
   /// Output and lse of the rows.
   FOLIO_DEVICE void write(Thread& t, const AttendCall& call, const TaskRows& rows) {
     for_rows(t, rows.count(), [&](int i, Row& row) {
-      exchange(t, row.out);
+      exchange_columns(t, row.out);
       if (number(i) >= rows.count()) return;
       const OutputRow place{rows.sequence.first_query + rows.token_of(number(i)),
                             rows.q_head_of(number(i))};
@@ -111,11 +101,14 @@ class Result {
   }
 
  private:
+  using PartialsOf = Partials<C::rows, C::v_head_size, columns, 16>;
+
   /// The first of this lane's columns of output rows.
   [[nodiscard]] FOLIO_DEVICE int column() const {
-    return warp_ * C::columns + (lane_ & 1) * 8 + (lane_ & 2) * 2;
+    return warp_ * C::columns + fragment_column(lane_);
   }
   [[nodiscard]] FOLIO_DEVICE int number(int i) const { return (lane_ >> 2) + 8 * i; }
+  [[nodiscard]] FOLIO_DEVICE RowPlace place(int i) const { return {number(i), column()}; }
 
   /// body(i, row) for each of the lane's rows, of all lanes alike; not where no lane has one.
   template <class Body>
@@ -156,38 +149,7 @@ class Result {
   FOLIO_DEVICE void keep(Thread& t, int i, const Row& row) const {
     t.store_shared(kept_sum_at(t, i), MaxSum{row.max, row.sum});
     FOLIO_UNROLL
-    for (int g = 0; g < columns / 4; ++g) {
-      const float* const x = row.out + 4 * g;
-      t.store_shared(kept_at(t, i, g), FourFloats{{x[0], x[1], x[2], x[3]}});
-    }
-  }
-
-  template <class Part>
-  FOLIO_DEVICE void store_row(Thread& t, const AttendCall& call, int32_t partial, int32_t count,
-                              int i, const MaxSum& row, Part part) const {
-    if (number(i) >= count) return;
-    const int64_t at = int64_t{partial} * C::rows + number(i);
-    float* const to = call.partials + at * C::v_head_size + column();
-    FOLIO_UNROLL
-    for (int g = 0; g < columns / 4; ++g)
-      t.store(reinterpret_cast<FourFloats*>(to + 16 * g), part(g));
-    if (column() == 0) t.store(call.partial_rows + at, row);
-  }
-
-  /// Of every two accumulators of a row the even lane takes the first, of four columns, and the odd
-  /// lane the second.
-  FOLIO_DEVICE void exchange(Thread& t, float (&x)[columns]) const {
-    const bool is_odd = (lane_ & 1) != 0;
-    FOLIO_UNROLL
-    for (int g = 0; g < columns; g += 4) {
-      FOLIO_UNROLL
-      for (int e = 0; e < 2; ++e) {
-        const float other = t.shuffle_xor(is_odd ? x[g + e] : x[g + 2 + e], 1);
-        const float low = is_odd ? other : x[g + e];
-        x[g + 2 + e] = is_odd ? x[g + 2 + e] : other;
-        x[g + e] = low;
-      }
-    }
+    for (int g = 0; g < columns / 4; ++g) t.store_shared(kept_at(t, i, g), row.four(g));
   }
 
   const int lane_, warp_;

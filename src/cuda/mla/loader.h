@@ -90,7 +90,7 @@ class Loader {
     for (; task_ < end; ++task_) {
       rows_ = TaskRows(t, call_, batch_, task_);
       const Visible seen = rows_.seen(call_.problem, batch_);
-      seen_ = narrow(seen);
+      seen_ = SeenKeys::of(seen);
       tiles_ = live_tiles(seen, C::tile_keys);
       row_ = batch_.table.entries + batch_.table.row_start(rows_.task.sequence);
       const int32_t span_keys = span_keys_of(call_.problem.reproducible);
@@ -105,7 +105,7 @@ class Loader {
   /// Asks for the table entry of this lane's key, if some row sees it.
   FOLIO_DEVICE void find_entry(Thread& t) {
     first_ = tiles_.at(number_) * C::tile_keys;
-    uint32_t seen = seen_in_tile(seen_, first_);
+    uint32_t seen = seen_.in_tile<32>(first_);
     if constexpr (C::is_general) seen = seen_by_rows(t, seen);
     is_seen_ = (seen >> lane_ & 1) != 0;
     if (!is_seen_) return;
@@ -133,7 +133,8 @@ class Loader {
       const int32_t token = rows_.token_of(row);
       const uint32_t seen = t.shuffle(own, token - rows_.first_token());
       if ((seen >> lane_ & 1) == 0 || is_shown) continue;
-      const float* const bias = rows_.bias(call_.args, token, rows_.q_head_of(row));
+      const float* const bias =
+          bias_row(call_.args, rows_.sequence.first_query + token, rows_.q_head_of(row));
       is_shown = t.read(bias + first_ + lane_) != minus_infinity();
     }
     return t.ballot(is_shown);

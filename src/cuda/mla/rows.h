@@ -5,34 +5,14 @@
 
 #include <cstdint>
 
-#include "cuda/attention/fold.h"
 #include "cuda/attention/live_tiles.h"
-#include "cuda/attention/output_row.h"
+#include "cuda/attention/logits.h"
+#include "cuda/attention/seen_keys.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/primitives/device.h"
 #include "kernel/sequence.h"
-#include "kernel/units.h"
 
 namespace folio::cuda::mla {
-
-/// folio's Visible; contexts are below 2^31.
-struct SeenKeys {
-  int32_t sinks_begin = 0, sinks_end = 0, begin = 0, end = 0;
-};
-
-FOLIO_DEVICE SeenKeys narrow(const Visible& v) {
-  return {static_cast<int32_t>(v.sinks.begin), static_cast<int32_t>(v.sinks.end),
-          static_cast<int32_t>(v.keys.begin), static_cast<int32_t>(v.keys.end)};
-}
-
-/// Bits of the keys [first, first + 32) that are seen.
-FOLIO_DEVICE uint32_t seen_in_tile(const SeenKeys& v, int32_t first) {
-  const auto below = [first](int32_t end) {
-    const int32_t n = end - first;
-    return n <= 0 ? 0u : n >= 32 ? ~0u : (1u << n) - 1;
-  };
-  return (below(v.sinks_end) & ~below(v.sinks_begin)) | (below(v.end) & ~below(v.begin));
-}
 
 /// A task and the sequence that it belongs to.
 struct TaskRows {
@@ -66,61 +46,25 @@ struct TaskRows {
   [[nodiscard]] FOLIO_DEVICE SeenKeys seen_by(const AttentionProblem& problem, const Batch& batch,
                                               int32_t token) const {
     if (token > last_token()) return {};
-    return narrow(visible_of(problem, batch, sequence, token));
+    return SeenKeys::of(visible_of(problem, batch, sequence, token));
   }
   /// The same of the keys [first, first + 32), less what a tree hides.
   [[nodiscard]] FOLIO_DEVICE uint32_t seen_in_tile(const AttentionProblem& problem,
                                                    const Batch& batch, int32_t token,
                                                    const SeenKeys& seen, int32_t first) const {
-    const uint32_t bits = mla::seen_in_tile(seen, first);
+    const uint32_t bits = seen.in_tile<32>(first);
     if (!problem.tree || bits == 0) return bits;
     return bits & static_cast<uint32_t>(tree_in_tile(problem, batch, sequence, token, first));
   }
 
-  /// The bias of key 0 for one query.
-  [[nodiscard]] FOLIO_DEVICE const float* bias(const AttentionArgs& args, int32_t token,
-                                               int32_t q_head) const {
-    const int64_t head = args.bias.extent[0] == 1 ? 0 : q_head;
-    const int64_t row = sequence.first_query + token;
-    return reinterpret_cast<const float*>(static_cast<const std::byte*>(args.bias.data) +
-                                          head * args.bias.stride_bytes[0] +
-                                          row * args.bias.stride_bytes[1]);
-  }
-};
-
-/// The terms of one row's logits.
-struct LogitTerms {
-  float slope = 0;
-  int64_t distance = 0;         ///< position of the query minus that of key 0
-  const float* bias = nullptr;  ///< of key 0
-
+  /// Of row `row`.
   template <class Thread>
-  FOLIO_DEVICE void find(Thread& t, const AttendCall& call, const TaskRows& rows, int32_t row) {
-    const int32_t token = rows.token_of(row), q_head = rows.q_head_of(row);
-    if (call.problem.alibi) {
-      slope = t.read(call.args.alibi_slopes + q_head);
-      distance = rows.sequence.query_position + token - rows.sequence.key_position;
-    }
-    if (call.problem.bias) bias = rows.bias(call.args, token, q_head);
+  [[nodiscard]] FOLIO_DEVICE RowTerms terms_of(Thread& t, const AttendCall& call,
+                                               int32_t row) const {
+    const int32_t token = token_of(row);
+    return RowTerms::of(t, call, sequence.first_query + token, q_head_of(row),
+                        sequence.query_position + token - sequence.key_position);
   }
 };
-
-/// The logit of visible key `key`, in the log2 domain, from q . k; -inf if a bias hides it.
-template <class Thread>
-FOLIO_DEVICE float logit(Thread& t, const AttentionProblem& problem, const LogitTerms& terms,
-                         int32_t key, float dot) {
-  constexpr float largest = skeleton::largest_float;
-  float x = dot * problem.scale;
-  if (problem.softcap != 0.0f) x = problem.softcap * t.tanh(x / problem.softcap);
-  if (problem.alibi)
-    x = t.fma(-terms.slope, __builtin_fabsf(static_cast<float>(terms.distance - key)), x);
-  if (problem.bias) {
-    const float bias = t.read(terms.bias + key);
-    if (bias == minus_infinity()) return bias;
-    x += bias;
-    x = x < -largest ? -largest : x > largest ? largest : x;
-  }
-  return skeleton::Log2Units::of(x);
-}
 
 }  // namespace folio::cuda::mla

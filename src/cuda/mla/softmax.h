@@ -24,7 +24,7 @@ class RowSoftmax {
         token_(rows.token_of(row_)),
         seen_(row_ < rows.count() ? rows.seen_by(call.problem, batch, token_) : SeenKeys()),
         scale_(call.problem.scale * log2_e) {
-    if (C::is_general && row_ < rows.count()) terms_.find(t, call, rows, row_);
+    if (C::is_general && row_ < rows.count()) terms_ = rows.terms_of(t, call, row_);
   }
 
   FOLIO_DEVICE void clear() { state_ = {minus_infinity(), 0.0f}; }
@@ -79,14 +79,16 @@ class RowSoftmax {
   FOLIO_DEVICE void mask(Thread& t, const KeyTile& tile, float (&s)[4]) {
     uint32_t seen = C::is_general
                         ? rows_.seen_in_tile(call_.problem, batch_, token_, seen_, tile.first)
-                        : seen_in_tile(seen_, tile.first);
+                        : seen_.in_tile<32>(tile.first);
     seen = (seen & tile.present) >> key_;
+    const auto terms = [&] { return terms_.from(call_.problem, tile.first + key_); };
+    const float of_softcap = C::is_general ? inverse_softcap(call_.problem) : 0.0f;
     FOLIO_UNROLL
     for (int e = 0; e < 4; ++e) {
       if ((seen >> e & 1) == 0) {
         s[e] = minus_infinity();
       } else if constexpr (C::is_general) {
-        s[e] = logit(t, call_.problem, terms_, tile.first + key_ + e, s[e]);
+        s[e] = logit(t, call_.problem, of_softcap, terms, e, s[e]);
       } else {
         s[e] *= scale_;
       }
@@ -99,7 +101,7 @@ class RowSoftmax {
   const int row_, key_;  // of the task; of the tile
   const int32_t token_;
   const SeenKeys seen_;
-  LogitTerms terms_;
+  RowTerms terms_;
   const float scale_;
   MaxSum state_ = {};
 };

@@ -6,11 +6,13 @@
 /// fragments. Whatever a row adds up, it does so in an order that its own keys alone decide.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "cuda/attention/fold.h"
+#include "cuda/attention/fragments.h"
+#include "cuda/attention/logits.h"
 #include "cuda/prefill/config.h"
-#include "cuda/prefill/logits.h"
 #include "cuda/prefill/task.h"
 
 namespace folio::cuda::prefill {
@@ -87,6 +89,25 @@ struct RowState {
     for (int j = 0; j < Config::head_size / 8; ++j)
       out[j][0] = out[j][1] = out[j][2] = out[j][3] = 0;
   }
+
+  /// Of the thread's row `r`: its four threads have a quarter of the columns each.
+  using WholeRow = FoldState<Config::head_size / 4>;
+  template <class Thread>
+  [[nodiscard]] FOLIO_DEVICE WholeRow whole_row(Thread& t, int r) const {
+    WholeRow row;
+    row.max = max[r];
+    row.sum = sum[r];
+    row.sum += t.shuffle_xor(row.sum, 1);
+    row.sum += t.shuffle_xor(row.sum, 2);
+    FOLIO_UNROLL
+    for (int g = 0; g < Config::head_size / 16; ++g) {
+      const FourFloats four = fragment_part(out, r, g);
+      FOLIO_UNROLL
+      for (int e = 0; e < 4; ++e) row.out[4 * g + e] = four.x[e];
+    }
+    exchange_columns(t, row.out);
+    return row;
+  }
 };
 
 /// Of a band.
@@ -145,6 +166,8 @@ template <class Config, class Thread>
 FOLIO_DEVICE void add_terms(Thread& t, const AttendCall& call, const RowTerms& row, int r,
                             int32_t tile, uint64_t seen, Scores<Config>& s) {
   const int column = (t.thread() & 3) * 2;
+  const auto terms = [from_column = row.from(call.problem, tile + column)] { return from_column; };
+  const float of_softcap = inverse_softcap(call.problem);
   const uint64_t mine = seen >> column;
   const auto low = static_cast<uint32_t>(mine), high = static_cast<uint32_t>(mine >> 32);
   FOLIO_UNROLL
@@ -154,7 +177,7 @@ FOLIO_DEVICE void add_terms(Thread& t, const AttendCall& call, const RowTerms& r
       const uint32_t bits = n < 4 ? low : high;
       float& x = s[n][2 * r + e];
       x = (bits >> (n % 4 * 8 + e) & 1u) != 0
-              ? logit_of(t, call.problem, row, x, tile + n * 8 + column + e)
+              ? logit(t, call.problem, of_softcap, terms, n * 8 + e, x)
               : minus_infinity();
     }
   }
@@ -168,13 +191,13 @@ FOLIO_DEVICE void weigh(Thread& t, float factor, Scores<Config>& s, RowState<Con
   float base[2], factors[2], rescale[2];
   FOLIO_UNROLL
   for (int r = 0; r < 2; ++r) {
-    float top = at_least(s[0][2 * r], s[0][2 * r + 1]);
+    float top = fmaxf(s[0][2 * r], s[0][2 * r + 1]);
     FOLIO_UNROLL
     for (int n = 1; n < Config::keys / 8; ++n)
-      top = at_least(top, at_least(s[n][2 * r], s[n][2 * r + 1]));
-    top = at_least(top, t.shuffle_xor(top, 1));
-    top = at_least(top, t.shuffle_xor(top, 2));
-    top = at_least(top * factor, state.max[r]);
+      top = fmaxf(top, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
+    top = fmaxf(top, t.shuffle_xor(top, 1));
+    top = fmaxf(top, t.shuffle_xor(top, 2));
+    top = fmaxf(top * factor, state.max[r]);
     base[r] = top == minus_infinity() ? 0.0f : top;
     rescale[r] = t.exp2(state.max[r] - base[r]);
     state.max[r] = top;

@@ -2,12 +2,12 @@
 /// src/cuda/prefill/config.h: sizes of an instance of the prefill kernel, and where its parts lie
 /// in shared memory.
 ///
-///     ring    [stages][K, V][keys][head_size]    16-byte units of a row swizzled by the row
-///     q       [bands][head_size / 16][threads]   where q does not live in registers: A fragments
-///     slots   [stages + 1][keys] KeyAddress      of tiles that are on their way
-///     alive   [stages + 1][keys / 32] u32        and which of their keys are alive
-///     sights  [rows] Sight, [warps] WarpSight    what rows see
-///     record  TaskRecord                         what else belongs to the task
+///     ring    [stages][K, V][keys][head_size]     16-byte units of a row swizzled by the row
+///     q       [bands][head_size / 16][threads]    where q does not live in registers: A fragments
+///     slots   [stages + 1][keys] KeyAddress       of tiles that are on their way
+///     alive   [stages + 1][keys / 32] u32         and which of their keys are alive
+///     sights  [rows] SeenKeys, [warps] WarpSight  what rows see
+///     record  TaskRecord                          what else belongs to the task
 #pragma once
 
 #include <cstdint>

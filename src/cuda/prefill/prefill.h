@@ -13,10 +13,12 @@
 
 #include <cstdint>
 
+#include "cuda/attention/fold.h"
+#include "cuda/attention/fragments.h"
+#include "cuda/attention/output_row.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/prefill/attend_tile.h"
 #include "cuda/prefill/config.h"
-#include "cuda/prefill/output.h"
 #include "cuda/prefill/stage.h"
 #include "cuda/prefill/task.h"
 
@@ -48,6 +50,9 @@ class TaskRunner {
   }
 
  private:
+  using WholeRow = typename RowState<Config>::WholeRow;
+  using PartialsOf = Partials<Config::rows, Config::head_size, Config::head_size / 4, 16>;
+
   /// This thread's row `r` of a band: two.
   FOLIO_DEVICE int row_of(int band, int r) const {
     return ((t.thread() >> 5) * Config::bands + band) * 16 + ((t.thread() & 31) >> 2) + 8 * r;
@@ -56,21 +61,28 @@ class TaskRunner {
   /// A row becomes output, or a partial.
   FOLIO_DEVICE void finish(const DeviceTask& task, const RowState<Config>& state, int row, int r) {
     const TaskRecord record = record_of<Config>(t);
-    OutputRow<Config> result;
-    result.take(t, state, r);
+    WholeRow result = state.whole_row(t, r);
     if (row >= record.rows) return;
     if (task.split >= 0)
-      store_partial(t, call, partial_row<Config>(task.partial, row), result);
+      PartialsOf(call).store(t, task.partial, RowPlace{row, column()}, result);
     else
-      write_row(t, call, record, record.query(call, row), result);
+      write(record, row, result);
   }
   FOLIO_DEVICE void fold(const DeviceSplit& split, int row) {
     const TaskRecord record = record_of<Config>(t);
     if (row >= record.rows) return;
-    OutputRow<Config> result;
-    fold_partials(t, call, split, row, result);
-    write_row(t, call, record, record.query(call, row), result);
+    WholeRow result;
+    result.clear();
+    PartialsOf(call).fold(t, split.first_partial, split.partials, RowPlace{row, column()}, result);
+    write(record, row, result);
   }
+  FOLIO_DEVICE void write(const TaskRecord& record, int row, WholeRow& result) {
+    const Query query = record.query(call, row);
+    write_row(t, call, OutputRow{record.first_query + query.token, query.q_head}, column(), 16,
+              result);
+  }
+  /// The first of this thread's columns of a whole row.
+  FOLIO_DEVICE int column() const { return fragment_column(t.lane()); }
 
   FOLIO_DEVICE static int next_slot(int slot) { return slot + 1 < Config::slots ? slot + 1 : 0; }
 
@@ -146,12 +158,17 @@ class TaskRunner {
   /// What a row does not see becomes -inf; terms are added to the rest.
   FOLIO_DEVICE void finish_logits(int32_t tile, bool is_whole, uint64_t alive, int row, int r,
                                   Scores<Config>& s) {
-    const uint64_t seen =
-        is_whole ? alive : alive & sight_of_row<Config>(t, row).template in_tile<Config>(tile);
+    uint64_t seen = alive;
+    if (!is_whole) {
+      const SeenKeys keys = sight_of_row<Config>(t, row);
+      seen &= keys.in_tile<Config::keys, Config::is_general>(tile);
+    }
     if constexpr (Config::is_general) {
       const TaskRecord task = record_of<Config>(t);
       const Query query = task.query(call, row);
-      add_terms<Config>(t, call, terms_of(t, call, task, query), r, tile,
+      const auto terms = RowTerms::of(t, call, task.first_query + query.token, query.q_head,
+                                      task.distance + query.token);
+      add_terms<Config>(t, call, terms, r, tile,
                         is_whole ? seen : seen & task.tree_bits(call.problem, query.token, tile),
                         s);
     } else {

@@ -7,10 +7,9 @@
 /// them is read, the table included.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
-#include "cuda/attention/fold.h"
+#include "cuda/attention/logits.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/prefill/config.h"
 #include "cuda/prefill/task.h"
@@ -30,16 +29,6 @@ struct alignas(16) KeyAddress {
 /// An entry that is no page's.
 inline constexpr uint32_t no_entry = ~uint32_t{0};
 
-/// The bias of a query, one float a key.
-FOLIO_DEVICE const float* bias_row(const AttendCall& call, const TaskRecord& task,
-                                   const Query& query) {
-  const ConstTensor<3>& bias = call.args.bias;
-  const int64_t head = bias.extent[0] == 1 ? 0 : query.q_head;
-  return reinterpret_cast<const float*>(static_cast<const std::byte*>(bias.data) +
-                                        head * bias.stride_bytes[0] +
-                                        (task.first_query + query.token) * bias.stride_bytes[1]);
-}
-
 /// What the rows of a task see of 32 keys together. By whole warps; the same for all lanes.
 template <class Config, class Thread>
 struct SeenByAny {
@@ -49,7 +38,7 @@ struct SeenByAny {
   int32_t first;  ///< of the 32 keys
 
   FOLIO_DEVICE uint32_t bits() const {
-    auto seen = static_cast<uint32_t>(task.hull.template in_tile<Config>(first));
+    uint32_t seen = task.hull.template in_tile<32, Config::is_general>(first);
     if constexpr (Config::is_general) {
       if (call.problem.intervals || call.problem.tree) seen &= by_rows();
       if (call.problem.bias) seen = shown_by_bias(seen);
@@ -59,8 +48,8 @@ struct SeenByAny {
 
  private:
   FOLIO_DEVICE uint32_t by_row(int32_t r, const Query& query) const {
-    return static_cast<uint32_t>(sight_of_row<Config>(t, r).template in_tile<Config>(first) &
-                                 task.tree_bits(call.problem, query.token, first));
+    return sight_of_row<Config>(t, r).template in_tile<32>(first) &
+           static_cast<uint32_t>(task.tree_bits(call.problem, query.token, first));
   }
   /// The hull of intervals has gaps, and a tree hides keys from all.
   FOLIO_DEVICE uint32_t by_rows() const {
@@ -79,8 +68,10 @@ struct SeenByAny {
       const Query query = task.query(call, r);
       const uint32_t asked = by_row(r, query) & seen & ~shown;
       bool is_shown = false;
-      if ((asked >> lane & 1u) != 0)
-        is_shown = t.read(bias_row(call, task, query) + first + lane) != minus_infinity();
+      if ((asked >> lane & 1u) != 0) {
+        const float* const bias = bias_row(call.args, task.first_query + query.token, query.q_head);
+        is_shown = t.read(bias + first + lane) != minus_infinity();
+      }
       shown |= t.ballot(is_shown);
     }
     return shown;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "cuda/attention/seen_keys.h"
 #include "cuda/plan/device_plan.h"
 #include "cuda/prefill/config.h"
 #include "kernel/sequence.h"
@@ -30,27 +31,6 @@ FOLIO_DEVICE int32_t highest_of_warp(Thread& t, int32_t x) {
   return -lowest_of_warp(t, -x);
 }
 
-/// A Visible in 32 bits.
-struct alignas(16) Sight {
-  int32_t begin = 0;
-  int32_t end = 0;
-  int32_t sinks_begin = 0;
-  int32_t sinks_end = 0;
-
-  /// Bits of the keys [first, first + 64).
-  template <class Config>
-  [[nodiscard]] FOLIO_DEVICE uint64_t in_tile(int32_t first) const {
-    Visible v{{}, {begin, end}};
-    if constexpr (Config::is_general) v.sinks = {sinks_begin, sinks_end};
-    return seen_in_tile(v, first);
-  }
-};
-
-FOLIO_DEVICE Sight sight_of(const Visible& v) {
-  return {static_cast<int32_t>(v.keys.begin), static_cast<int32_t>(v.keys.end),
-          static_cast<int32_t>(v.sinks.begin), static_cast<int32_t>(v.sinks.end)};
-}
-
 /// A query: token of the sequence and q head.
 struct Query {
   int32_t token = 0;
@@ -58,7 +38,7 @@ struct Query {
 };
 
 struct alignas(16) TaskRecord {
-  Sight hull;  ///< what any row sees, and gaps between
+  SeenKeys hull;  ///< what any row sees, and gaps between
   const uint32_t* table_row = nullptr;
   const uint64_t* tree = nullptr;
   int64_t first_query = 0;  ///< row of q of token 0
@@ -105,9 +85,9 @@ FOLIO_DEVICE TaskRecord record_of(Thread& t) {
   return t.template load_shared<TaskRecord>(t.shared_base() + Config::record_at);
 }
 template <class Config, class Thread>
-FOLIO_DEVICE Sight sight_of_row(Thread& t, int32_t row) {
-  return t.template load_shared<Sight>(t.shared_base() + Config::sights_at +
-                                       static_cast<uint32_t>(row) * 16);
+FOLIO_DEVICE SeenKeys sight_of_row(Thread& t, int32_t row) {
+  return t.template load_shared<SeenKeys>(t.shared_base() + Config::sights_at +
+                                          static_cast<uint32_t>(row) * 16);
 }
 template <class Config, class Thread>
 FOLIO_DEVICE WarpSight sight_of_warp(Thread& t) {
@@ -117,11 +97,11 @@ FOLIO_DEVICE WarpSight sight_of_warp(Thread& t) {
 
 /// By each warp for itself.
 template <class Config, class Thread>
-FOLIO_DEVICE Sight hull_of_rows(Thread& t) {
-  Sight hull{INT32_MAX, 0, INT32_MAX, 0};
+FOLIO_DEVICE SeenKeys hull_of_rows(Thread& t) {
+  SeenKeys hull{INT32_MAX, 0, INT32_MAX, 0};
   FOLIO_UNROLL
   for (int i = 0; i < Config::rows / 32; ++i) {
-    const Sight s = sight_of_row<Config>(t, (t.thread() & 31) + 32 * i);
+    const SeenKeys s = sight_of_row<Config>(t, (t.thread() & 31) + 32 * i);
     if (s.begin < s.end) {
       hull.begin = lesser(hull.begin, s.begin);
       hull.end = greater(hull.end, s.end);
@@ -148,7 +128,7 @@ FOLIO_DEVICE WarpSight warp_sight_of_rows(Thread& t, const AttendCall& call,
                                           const TaskRecord& task) {
   constexpr int32_t rows = 16 * Config::bands;
   const int32_t first_row = (t.thread() >> 5) * rows;
-  const Sight s = sight_of_row<Config>(t, first_row + (t.thread() & (rows - 1)));
+  const SeenKeys s = sight_of_row<Config>(t, first_row + (t.thread() & (rows - 1)));
   WarpSight sight{s.begin < s.end ? s.begin : INT32_MAX, s.begin < s.end ? s.end : 0, s.begin,
                   s.end};
   if (Config::is_general && s.sinks_begin < s.sinks_end) {
@@ -181,9 +161,9 @@ FOLIO_DEVICE void store_task(Thread& t, const AttendCall& call, const DeviceTask
 
   t.sync_block();  // the task before has been read by all
   if (t.thread() < Config::rows)
-    t.store_shared(
-        t.shared_base() + Config::sights_at + static_cast<uint32_t>(t.thread()) * 16,
-        sight_of(visible_of(call.problem, batch, sequence, record.query(call, t.thread()).token)));
+    t.store_shared(t.shared_base() + Config::sights_at + static_cast<uint32_t>(t.thread()) * 16,
+                   SeenKeys::of(visible_of(call.problem, batch, sequence,
+                                           record.query(call, t.thread()).token)));
   t.sync_block();
   record.hull = hull_of_rows<Config>(t);
   const WarpSight sight = warp_sight_of_rows<Config>(t, call, record);
@@ -212,7 +192,7 @@ struct TileRange {
 
 /// Of the keys [begin, end), which is a task's share; `begin` is a multiple of a tile.
 template <class Config>
-FOLIO_DEVICE TileRange tiles_of(const Sight& hull, int64_t begin, int64_t end) {
+FOLIO_DEVICE TileRange tiles_of(const SeenKeys& hull, int64_t begin, int64_t end) {
   const auto into = [&](int32_t key) {
     return static_cast<int32_t>(key < begin ? begin : key > end ? end : key);
   };
