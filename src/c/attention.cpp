@@ -88,6 +88,17 @@ Status with_mask(const folio_attention* attention, const folio_mask* mask, folio
                   attention->attention.with_mask({m.left, m.right, m.chunk, m.sink_tokens}), made);
 }
 
+/// A function that throws nothing serves where one that may is expected; what differs is the type
+/// of `task`, which folio made itself.
+folio_code hand_out(const char* function, const Executor& own, folio_executor* executor,
+                    folio_message* message) {
+  folio_executor filled = {};
+  filled.context = own.context;
+  filled.concurrency = own.concurrency;
+  filled.parallel_for = reinterpret_cast<decltype(filled.parallel_for)>(own.parallel_for);
+  return report(write(function, "executor", filled, executor), message);
+}
+
 }  // namespace
 }  // namespace folio::inline v1::c
 
@@ -145,14 +156,13 @@ int64_t folio_get_workspace_bytes(const folio_attention* attention) {
 
 folio_code folio_get_default_executor(int32_t threads, folio_executor* executor,
                                       folio_message* message) {
-  const Executor own = default_executor(threads);
-  // A function that throws nothing serves where one that may is expected; what differs is the type
-  // of `task`, which folio made itself.
-  folio_executor filled = {};
-  filled.context = own.context;
-  filled.concurrency = own.concurrency;
-  filled.parallel_for = reinterpret_cast<decltype(filled.parallel_for)>(own.parallel_for);
-  return c::report(c::write("folio_get_default_executor", "executor", filled, executor), message);
+  return c::hand_out("folio_get_default_executor", default_executor(threads), executor, message);
+}
+
+folio_code folio_get_thread_pool_executor(int32_t threads, folio_executor* executor,
+                                          folio_message* message) {
+  return c::hand_out("folio_get_thread_pool_executor", thread_pool_executor(threads), executor,
+                     message);
 }
 
 int32_t folio_get_num_kernels(void) { return Attention::kernel_count(); }
