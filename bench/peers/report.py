@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/peers/report.py: tables of folio beside other libraries, from results of bench/peers/compare.py.
+"""bench/peers/report.py: tables of folio beside other libraries, from results of compare.py.
 
 usage: report.py RESULTS.json ...      prints the tables of these
-       report.py --update              puts those of bench/results/peers into docs/performance_peers.md
+       report.py --update              puts those of bench/results/peers into docs: the short table of
+                                       each machine into performance.md, all into performance_peers.md
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RESULTS, PAGE = ROOT / "bench/results/peers", ROOT / "docs/performance_peers.md"
-DISTURBED = 0.2  # processors that strangers used
+RESULTS, SHORT, PAGE = (
+    ROOT / "bench/results/peers",
+    ROOT / "docs/performance.md",
+    ROOT / "docs/performance_peers.md",
+)
+NONE = "–"
 TITLES = {
     "decode": "Decode, bf16 caches",
     "prefill": "Prefill, bf16 caches",
-    "latent": "Latent decode (MLA), bf16",
+    "latent": "Latent decode (MLA), bf16 caches",
     "eight_bit": "Decode, 8-bit caches",
     "append": "Append, bf16 input",
 }
@@ -30,19 +34,11 @@ TITLES = {
 def machine() -> str:
     """E.g. "AMD EPYC, family 26, model 2, 2 processors"."""
     lines = pathlib.Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
-    fields = {
-        k.strip(): v.strip() for k, v in (line.split(":", 1) for line in lines if ":" in line)
-    }
-    words = [" ".join(fields.get("model name", "unknown").split()), f"family {fields.get('cpu family', '?')}",
-             f"model {fields.get('model', '?')}", f"{len(os.sched_getaffinity(0))} processors"]  # fmt: skip
-    return ", ".join(words)
-
-
-def slug(name: str) -> str:
-    """A machine's file: "amd-epyc-26-2"."""
-    brand, family, model, *_ = name.split(", ")
-    brand = " ".join(re.sub(r"\(\w+\)|Processor|CPU", "", brand).split())
-    return "-".join([*brand.lower().split()[:2], family.split()[1], model.split()[1]])
+    pairs = (line.split(":", 1) for line in lines if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in pairs}
+    words = [f"family {fields.get('cpu family', '?')}", f"model {fields.get('model', '?')}"]
+    words.append(f"{len(os.sched_getaffinity(0))} processors")
+    return ", ".join([" ".join(fields.get("model name", "unknown").split()), *words])
 
 
 def merged(path: pathlib.Path, new: dict) -> dict:
@@ -56,12 +52,24 @@ def merged(path: pathlib.Path, new: dict) -> dict:
     return {"machine": new["machine"], "shapes": list(parts.values())}
 
 
+def ran(row: dict) -> bool:
+    return "refused" not in row
+
+
+def is_own(name: str) -> bool:
+    return name.startswith("folio")
+
+
 def number(value: float) -> str:
     """Three digits, without an exponent."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def roof_seconds(part: dict, row: dict) -> tuple[float, str] | None:
+def duration(ms: float) -> str:
+    return f"{number(ms)} ms" if ms >= 0.1 else f"{number(ms * 1e3)} µs"
+
+
+def least_seconds(part: dict, row: dict) -> tuple[float, str] | None:
     """How long the machine needs at least, and which roof says so."""
     candidates = []
     for roof, amount in ("R", row["bytes"]), ("P", part["flops"]):
@@ -71,130 +79,153 @@ def roof_seconds(part: dict, row: dict) -> tuple[float, str] | None:
     return max(candidates) if candidates and part["kind"] != "append" else None
 
 
-def rate(part: dict, row: dict, roof: str) -> str:
-    seconds = row["best_ms"] / 1e3
-    if roof == "P":
-        return f"{part['flops'] / seconds / 1e9:,.0f} GFLOP/s"
-    return f"{number(row['bytes'] / seconds / 1e9)} GB/s"
+def share(part: dict, row: dict) -> str:
+    """ "88 % R"; empty without a roof."""
+    found = least_seconds(part, row)
+    return f"{1e5 * found[0] / row['best_ms']:.0f} % {found[1]}" if found else ""
 
 
-def cell(part: dict, row: dict | None) -> str:
-    if row is None or "refused" in row:
-        return "–"
-    found = roof_seconds(part, row)
-    roof = found[1] if found else "P" if part["kind"] == "prefill" else "R"
-    words = [f"{number(row['best_ms'])} ({number(row['median_ms'])})", rate(part, row, roof)]
-    if found:
-        words.append(f"{100 * found[0] / (row['best_ms'] / 1e3):.0f} % {roof}")
-    text = " · ".join(words)
+def rate(part: dict, row: dict) -> str:
+    """By the roof that limits: bytes, or operations."""
+    found = least_seconds(part, row)
+    if found[1] == "P" if found else part["kind"] == "prefill":
+        return f"{number(part['flops'] / row['best_ms'] / 1e6)} GFLOP/s"
+    return f"{number(row['bytes'] / row['best_ms'] / 1e6)} GB/s"
+
+
+def cell(part: dict, name: str) -> str:
+    row = next((row for row in part["rows"] if row["contender"] == name and ran(row)), None)
+    if row is None:
+        return NONE
+    words = [f"{duration(row['best_ms'])} ({number_like(row)})", rate(part, row), share(part, row)]
+    text = " · ".join(filter(None, words))
     return f"~~{text}~~ wrong" if row["wrong"] else text
+
+
+def number_like(row: dict) -> str:
+    """The median in the unit of the best round."""
+    return number(row["median_ms"] if row["best_ms"] >= 0.1 else row["median_ms"] * 1e3)
 
 
 def roof_cell(part: dict, roof: str) -> str:
     values = part["roofs"].get(roof, {})
     if "best" not in values:
-        return "–"
+        return NONE
     unit = "GB/s" if roof == "R" else "GFLOP/s"
-    return f"{number(values['best'] / 1e9)} ({number(values['median'] / 1e9)}) {unit}"
+    return f"*{number(values['best'] / 1e9)} ({number(values['median'] / 1e9)}) {unit}*"
+
+
+def best_of(part: dict, own: bool) -> dict | None:
+    """folio's fastest row, or everyone else's."""
+    rows = [r for r in part["rows"] if ran(r) and not r["wrong"] and is_own(r["contender"]) == own]
+    return min(rows, key=lambda row: row["best_ms"], default=None)
 
 
 def ratio_cell(part: dict, own: str) -> str:
-    """The best peer's best round over folio's."""
-    rows = {
-        row["contender"]: row for row in part["rows"] if "refused" not in row and not row["wrong"]
-    }
-    peers = {name: row["best_ms"] for name, row in rows.items() if not name.startswith("folio")}
-    if own not in rows or not peers:
-        return "–"
-    best = min(peers, key=peers.get)
-    ratio = peers[best] / rows[own]["best_ms"]
-    return f"**{ratio:.2f}** ({best})"
+    """How many times faster than the best peer folio is, best rounds of both."""
+    mine = next((r for r in part["rows"] if r["contender"] == own and ran(r)), None)
+    peer = best_of(part, own=False)
+    if mine is None or mine["wrong"] or peer is None:
+        return NONE
+    return f"**{peer['best_ms'] / mine['best_ms']:.2f}** ({peer['contender']})"
+
+
+def line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |\n"
 
 
 def table(parts: list[dict]) -> str:
-    names = list(dict.fromkeys(row["contender"] for part in parts for row in part["rows"]))
-    present = [
-        n
-        for n in names
-        if any("refused" not in r for p in parts for r in p["rows"] if r["contender"] == n)
-    ]
-    lines = ["| best round ms (median) | " + " | ".join(disturbed_name(part) for part in parts) + " |",
-             "| --- " * (len(parts) + 1) + "|"]  # fmt: skip
-    for name in present:
-        rows = [next((r for r in part["rows"] if r["contender"] == name), None) for part in parts]
-        lines.append(f"| {name} | " + " | ".join(map(cell, parts, rows)) + " |")
-    for roof in ("R", "P"):
+    """A column for each shape, a row for each contender that took part anywhere."""
+    names = list(dict.fromkeys(r["contender"] for p in parts for r in p["rows"] if ran(r)))
+    text = line("best round (median)", *(part["shape"] for part in parts))
+    text += line(*["---"] * (len(parts) + 1))
+    for name in names:
+        text += line(name, *(cell(part, name) for part in parts))
+    for roof in "RP":
         if parts[0]["kind"] != "append" and any(roof in part["roofs"] for part in parts):
-            lines.append(
-                f"| *{roof}* | " + " | ".join(f"*{roof_cell(part, roof)}*" for part in parts) + " |"
-            )
-    for own in [name for name in present if name.startswith("folio")]:
-        lines.append(
-            f"| best peer / {own} | " + " | ".join(ratio_cell(part, own) for part in parts) + " |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def disturbed_name(part: dict) -> str:
-    return part["shape"] + ("!" if part["strangers"] > DISTURBED else "")
+            text += line(f"*{roof}*", *(roof_cell(part, roof) for part in parts))
+    text += line("*used by others, processors*", *(f"*{part['strangers']}*" for part in parts))
+    for own in filter(is_own, names):
+        text += line(f"best peer / {own}", *(ratio_cell(part, own) for part in parts))
+    return text
 
 
 def notes(parts: list[dict]) -> str:
-    """Accuracy, and who is missing and why."""
+    """Accuracy, versions, and who is missing and why."""
     errors, reasons, versions = {}, {}, {}
     for part in parts:
         for row in part["rows"]:
             versions |= {k: v for k, v in row["versions"].items() if k != "kernel"}
-            if "refused" in row:
-                reasons.setdefault((row["contender"], row["refused"]), []).append(part["shape"])
-            else:
+            if ran(row):
                 errors.setdefault(row["contender"], []).append(row["relative_rms"])
-    lines = []
-    if reasons:
-        lines += [
-            f"* {name}, {', '.join(shapes)}: {reason}" for (name, reason), shapes in reasons.items()
-        ]
-    span = lambda values: (
-        f"{min(values):.1e}" + (f"–{max(values):.1e}" if max(values) > min(values) else "")
-    )
-    lines.append(
-        "* Relative RMS against double: "
-        + "; ".join(f"{n} {span(v)}" for n, v in errors.items())
-        + "."
-    )
-    lines.append("* Versions: " + ", ".join(f"{n} {v}" for n, v in sorted(versions.items())) + ".")
-    return "\n".join(lines) + "\n"
+            else:
+                reason = (row["contender"], row["refused"])
+                reasons.setdefault(reason, []).append(part["shape"])
+    text = ""
+    for (name, reason), shapes in reasons.items():
+        text += f"* Missing: {name} ({', '.join(dict.fromkeys(shapes))}): {reason}\n"
+    largest = "; ".join(f"{name} {max(values):.1e}" for name, values in errors.items())
+    text += f"* Relative RMS against double, the largest: {largest}.\n"
+    return text + f"* Versions: {', '.join(f'{n} {v}' for n, v in sorted(versions.items()))}.\n"
+
+
+def origin(results: dict, parts: list[dict]) -> str:
+    """Machine, commits, days and settings."""
+    commits = ", ".join(sorted({part["commit"] for part in parts}))
+    days = ", ".join(sorted({part["began"][:10] for part in parts}))
+    settings = {
+        f"{part['rounds']} rounds of {part['seconds']} s, caches of {part['rotate_mib']} MiB"
+        for part in parts
+    }
+    return f"{results['machine']}; folio at {commits}; {days}; {'; '.join(sorted(settings))}."
+
+
+def threads_word(threads: int) -> str:
+    return f"{threads} threads" if threads > 1 else "one thread"
 
 
 def tables(results: dict, only: set | None = None) -> str:
     """All tables of a machine; `only` some (shape, threads)."""
     parts = [p for p in results["shapes"] if only is None or (p["shape"], p["threads"]) in only]
-    commits = ", ".join(sorted({part["commit"] for part in parts}))
-    dates = sorted({part["began"][:10] for part in parts})
-    settings = sorted(
-        {
-            f"{p['rounds']} rounds of {p['seconds']} s, caches of {p['rotate_mib']} MiB"
-            for p in parts
-        }
-    )
-    text = f"{results['machine']}; folio at {commits}; {', '.join(dates)}; {'; '.join(settings)}.\n"
+    text = f"{origin(results, parts)}\n"
     for threads in sorted({part["threads"] for part in parts}, reverse=True):
         for kind, title in TITLES.items():
             here = [p for p in parts if p["kind"] == kind and p["threads"] == threads]
             if here:
-                many = f"{threads} threads" if threads > 1 else "one thread"
-                text += f"\n### {title}, {many}\n\n{table(here)}"
+                text += f"\n### {title}, {threads_word(threads)}\n\n{table(here)}"
     return f"{text}\n{notes(parts)}"
 
 
+def short_table(results: dict) -> str:
+    """A row for each shape: folio's faster storage order and the fastest of the others."""
+    parts = sorted(results["shapes"], key=lambda part: -part["threads"])
+    text = f"{origin(results, parts)}\n\n"
+    text += line("shape", "threads", "folio", "of the roof", "best peer", "", "peer / folio")
+    text += line(*["---"] * 7)
+    for part in parts:
+        mine, peer = best_of(part, own=True), best_of(part, own=False)
+        if mine is None or peer is None:
+            continue
+        mine_cell = f"{duration(mine['best_ms'])} ({mine['contender'].removeprefix('folio ')})"
+        ratio = f"{peer['best_ms'] / mine['best_ms']:.2f}"
+        text += line(
+            f"{part['shape']}: {part['what']}", str(part["threads"]), mine_cell,
+            share(part, mine) or NONE, duration(peer["best_ms"]), peer["contender"], ratio,
+        )  # fmt: skip
+    return text
+
+
+def put_between(path: pathlib.Path, text: str) -> None:
+    """`text` between the document's marker lines of peers."""
+    begin, end = "<!-- peers: begin -->\n", "<!-- peers: end -->"
+    before, rest = path.read_text().split(begin)
+    path.write_text(f"{before}{begin}{text}{end}{rest.split(end)[1]}")
+
+
 def update() -> None:
-    text = ""
-    for path in sorted(RESULTS.glob("*.json")):
-        results = json.loads(path.read_text())
-        text += f"## {path.stem}\n\n{tables(results)}\n"
-    begin, end = "<!-- figures: begin -->\n", "<!-- figures: end -->"
-    before, rest = PAGE.read_text().split(begin)
-    PAGE.write_text(f"{before}{begin}{text}{end}{rest.split(end)[1]}")
+    results = {p.stem: json.loads(p.read_text()) for p in sorted(RESULTS.glob("*.json"))}
+    put_between(SHORT, "\n".join(f"**{n}**: {short_table(r)}" for n, r in results.items()))
+    put_between(PAGE, "\n".join(f"## {n}\n\n{tables(r)}" for n, r in results.items()))
 
 
 def main() -> None:
