@@ -5,6 +5,7 @@
 usage: report.py RESULTS.json ...      prints the tables of these
        report.py --update              puts those of bench/results/peers into docs: the short table of
                                        each machine into performance.md, all into performance_peers.md
+       report.py --check               exit status 1 if these documents say something else
 """
 
 from __future__ import annotations
@@ -152,10 +153,12 @@ def table(parts: list[dict]) -> str:
 
 def notes(parts: list[dict]) -> str:
     """Accuracy, versions, and who is missing and why."""
-    errors, reasons, versions = {}, {}, {}
+    errors, reasons, versions, kernels = {}, {}, {}, {}
     for part in parts:
         for row in part["rows"]:
-            versions |= {k: v for k, v in row["versions"].items() if k != "kernel"}
+            versions |= row["versions"]
+            if "kernel" in row["versions"]:
+                kernels.setdefault(row["versions"]["kernel"], []).append(part["shape"])
             if ran(row):
                 errors.setdefault(row["contender"], []).append(row["relative_rms"])
             else:
@@ -164,8 +167,13 @@ def notes(parts: list[dict]) -> str:
     text = ""
     for (name, reason), shapes in reasons.items():
         text += f"* Missing: {name} ({', '.join(dict.fromkeys(shapes))}): {reason}\n"
+    for kernel, shapes in kernels.items():
+        text += f"* Kernel {kernel}: {', '.join(dict.fromkeys(shapes))}.\n"
     largest = "; ".join(f"{name} {max(values):.1e}" for name, values in errors.items())
     text += f"* Relative RMS against double, the largest: {largest}.\n"
+    executor = versions.pop("executor", None)
+    text += f"* folio runs on threads of {executor}.\n" if executor else ""
+    versions.pop("kernel", None)
     return text + f"* Versions: {', '.join(f'{n} {v}' for n, v in sorted(versions.items()))}.\n"
 
 
@@ -215,28 +223,42 @@ def short_table(results: dict) -> str:
     return text
 
 
-def put_between(path: pathlib.Path, text: str) -> None:
-    """`text` between the document's marker lines of peers."""
+def between(path: pathlib.Path, text: str) -> str:
+    """The document with `text` between its marker lines of peers."""
     begin, end = "<!-- peers: begin -->\n", "<!-- peers: end -->"
     before, rest = path.read_text().split(begin)
-    path.write_text(f"{before}{begin}{text}{end}{rest.split(end)[1]}")
+    return f"{before}{begin}{text}{end}{rest.split(end)[1]}"
 
 
-def update() -> None:
+def documents() -> dict[pathlib.Path, str]:
+    """Both documents as the results say."""
     results = {p.stem: json.loads(p.read_text()) for p in sorted(RESULTS.glob("*.json"))}
-    put_between(SHORT, "\n".join(f"**{n}**: {short_table(r)}" for n, r in results.items()))
-    put_between(PAGE, "\n".join(f"## {n}\n\n{tables(r)}" for n, r in results.items()))
+    short = "\n".join(f"**{name}**: {short_table(r)}" for name, r in results.items())
+    every = "\n".join(f"## {name}\n\n{tables(r)}" for name, r in results.items())
+    return {SHORT: between(SHORT, short), PAGE: between(PAGE, every)}
+
+
+def check() -> int:
+    """How many documents differ; names them."""
+    old = [path for path, text in documents().items() if path.read_text() != text]
+    for path in old:
+        print(f"{path.relative_to(ROOT)}: differs from bench/results/peers (--update)")
+    return len(old)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("results", nargs="*", type=pathlib.Path)
     parser.add_argument("--update", action="store_true")
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    if options.update == bool(options.results):
-        parser.error("expected files of results, or --update")
+    if options.update + options.check + bool(options.results) != 1:
+        parser.error("expected files of results, --update or --check")
+    if options.check:
+        sys.exit(1 if check() else 0)
     if options.update:
-        update()
+        for path, text in documents().items():
+            path.write_text(text)
     for path in options.results:
         print(tables(json.loads(path.read_text())))
 

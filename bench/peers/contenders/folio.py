@@ -28,7 +28,7 @@ class Folio:
         self._attention = folio_kv.Attention(
             kind, self._pages, batch=shape.batch, tokens=shape.tokens, context=shape.context
         )
-        self.versions["kernel"] = self._attention.kernel
+        self.versions |= {"kernel": self._attention.kernel, "executor": folio_kv.get_executor()}
         self._fill(tables)
         lengths, offsets = problem.lengths(), problem.query_offsets()
         self._batches = [folio_kv.Batch(offsets, lengths, table) for table in tables]
