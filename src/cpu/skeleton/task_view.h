@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "cpu/skeleton/logit_terms.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/state.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
@@ -17,16 +18,6 @@
 #include "kernel/task.h"
 
 namespace folio::inline v1::skeleton {
-
-/// What is added to the scaled products of one row in one tile, in natural units.
-struct LogitTerms {
-  float softcap = 0.0f;  // 0: none
-  float slope = 0.0f;    // ALiBi
-  bool alibi = false;
-  float distance = 0.0f;        // position of the query minus position of the tile's first key
-  const float* bias = nullptr;  // of the tile's first key
-  int bias_keys = 0;            // readable from there
-};
 
 /// How much of a tile a group of rows sees.
 enum class Coverage : uint8_t { none, some, all };
@@ -141,6 +132,7 @@ class TaskView {
   [[nodiscard]] FOLIO_ALWAYS_INLINE LogitTerms terms_of(int r, int64_t first) const {
     LogitTerms terms;
     terms.softcap = problem.softcap;
+    terms.keys = keys_of_tile(first);
     const int head = q_head_of(r), token = token_of(r);
     if (problem.alibi) {
       terms.alibi = true;
@@ -150,7 +142,6 @@ class TaskView {
     }
     if (problem.bias) {
       terms.bias = bias_of(head, token, first);
-      terms.bias_keys = bias_keys(first);
     }
     return terms;
   }
@@ -190,8 +181,8 @@ class TaskView {
                                           row * args.bias.stride_bytes[1]) +
            first;
   }
-  /// Of the keys [first, first + 64), how many have a bias.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE int bias_keys(int64_t first) const {
+  /// Of the keys [first, first + 64), how many the context holds.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int keys_of_tile(int64_t first) const {
     const int64_t left = sequence.context - first;
     return left < tile_keys ? static_cast<int>(left) : tile_keys;
   }
@@ -210,8 +201,8 @@ class TaskView {
           if (!is_shared && (row < task.row_begin || row >= row_end)) continue;
           const uint64_t asked = seen_here & ~shown;
           if (asked == 0) continue;
-          shown |= not_hidden(bias_of((task.head + h) * group + g, token, first), bias_keys(first),
-                              asked);
+          shown |= not_hidden(bias_of((task.head + h) * group + g, token, first),
+                              keys_of_tile(first), asked);
           if (shown == seen) return shown;
         }
     }
