@@ -106,7 +106,7 @@ class PortableEngine {
     Tiles<I>::scores(s_, begin, end, problem_.key.head_size);
     for (int r = begin; r < end; ++r)
       Softmax<I>::row(s_, state, r, view_.seen_by_row(r, tile, mutant()),
-                      view_.terms_of(r, tile.first));
+                      view_.terms_of(r, tile.first, mutant()));
     Tiles<I>::values(s_, state.output, begin, end, keys);
   }
 

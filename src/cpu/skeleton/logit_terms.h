@@ -19,7 +19,8 @@ struct LogitTerms {
   float distance = 0.0f;       // position of the query minus position of the tile's first key
   const void* bias = nullptr;  // of the tile's first key
   DType bias_dtype = DType::f32;
-  int keys = 0;  // of the tile that the context holds: no bias is read behind them
+  const int32_t* positions = nullptr;  // of the tile's keys; null: they follow one another
+  int keys = 0;  // of the tile that the context holds: nothing is read behind them
 };
 
 }  // namespace folio::inline v1::skeleton

@@ -36,7 +36,7 @@ class Terms {
   template <class Scale>
   static void of_row(float* scores, const Scale& scale, const LogitTerms& terms) {
     float offset[tile_keys], bias[tile_keys];
-    if (terms.alibi) find_offsets(offset);
+    if (terms.alibi) find_offsets(terms, offset);
     if (terms.bias != nullptr) widen_bias(terms, bias);
     for (int k = 0; k < tile_keys; k += W) {
       F x = capped(V::load(scores + k) * scale(k), terms.softcap);
@@ -53,7 +53,7 @@ class Terms {
     float slope[W], distance[W], offset[tile_keys];
     float bias[tile_keys * W];
     for (int r = 0; r < W; ++r) slope[r] = -terms[r].slope, distance[r] = terms[r].distance;
-    if (terms->alibi) find_offsets(offset);
+    if (terms->alibi) find_offsets(*terms, offset);
     if (terms->bias != nullptr) gather_bias(terms, keys, bias);
     for (int k = 0; k < keys; ++k) {
       float* const at = scores + k * stride;
@@ -86,8 +86,11 @@ class Terms {
   }
 
   /// Positions of the tile's keys, from that of the first.
-  static void find_offsets(float* to) {
+  static void find_offsets(const LogitTerms& terms, float* to) {
     for (int k = 0; k < tile_keys; ++k) to[k] = static_cast<float>(k);
+    if (terms.positions == nullptr) return;
+    for (int k = 0; k < terms.keys; ++k)
+      to[k] = static_cast<float>(int64_t{terms.positions[k]} - terms.positions[0]);
   }
 
   /// 0 for keys behind the last.

@@ -268,7 +268,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       }
       edge->seen[r - begin] = seen;
       if (!view_.has_terms) continue;
-      edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first);
+      edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first, mutant());
       if (mutant() == Mutant::softcap_ignored) edge->terms[r - begin].softcap = 0.0f;
     }
     return edge;

@@ -148,7 +148,7 @@ class LatentSoftmax {
                                            float* scores) const {
     skeleton::LogitTerms terms[tile_rows];
     for (int i = 0; i < tile_rows; ++i)
-      terms[i] = view_.terms_of(row + i < end ? row + i : row, tile.first);
+      terms[i] = view_.terms_of(row + i < end ? row + i : row, tile.first, I::mutant);
     softmax::Terms<I, Units>::of_rows(scores, tile_rows, tile_keys, logit_scale(view_.problem),
                                       terms);
   }
