@@ -7,11 +7,12 @@
 
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/output.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::inline v1::avx512 {
 
 template <class Tag>
-struct Bf16Target : Output {
+struct Bf16Target : Output, Avx512Lanes {
   static constexpr int per_word = 2;
   static constexpr int exp_degree = 3;
   static constexpr uint32_t sign_bits = 0x80008000u;
@@ -40,10 +41,6 @@ struct Bf16Target : Output {
   FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
     _mm512_store_si512(to, pairs(w[0], w[1]));
     _mm512_store_si512(to + Layout<2>::row_block, pairs(w[2], w[3]));
-  }
-  template <DType D>
-  FOLIO_ALWAYS_INLINE static void widen(const std::byte* from, float* to, int n) {
-    widen_row<D>(from, to, n);
   }
   /// Whole vectors of 16.
   FOLIO_ALWAYS_INLINE static void narrow(const float* from, bf16* to, int n) {

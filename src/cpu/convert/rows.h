@@ -2,11 +2,12 @@
 /// src/cpu/convert/rows.h: rows of stored elements to float and back: the one place of a kernel
 /// that knows element types.
 ///
-/// Widening is exact for every pattern, by integer arithmetic alone (no denormal is ever an
-/// operand, so the host's rounding and flush modes do not matter). Narrowing rounds to nearest
-/// even.
+/// Widening is exact for every pattern but for a block's minimum, which is added with one rounding;
+/// it does not depend on the host's rounding and flush modes. Narrowing rounds to nearest even.
 #pragma once
 
+#include "cpu/convert/blocks.h"
+#include "cpu/convert/elements.h"
 #include "cpu/convert/small_floats.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/vec/simd.h"
@@ -21,30 +22,59 @@ struct Rows {
   using U = typename V::U;
   static constexpr int W = V::W;
 
-  /// `count` rows of `n` elements of `dtype` to rows of floats, `stride` floats apart; a null row
-  /// becomes zeros. Any n; natural alignment not required. The type is looked at once for all rows.
+  /// One row of `n` elements to floats; of blocks n is a multiple of theirs. Nothing behind the row
+  /// is read, nothing behind `to + n` written; no alignment required.
+  using WidenRow = void (*)(const std::byte* from, float* to, int n);
+  static WidenRow widen_row_of(DType dtype) {
+    switch (dtype) {
+      case DType::f32: return widen_row<DType::f32>;
+      case DType::bf16: return widen_row<DType::bf16>;
+      case DType::f16: return widen_row<DType::f16>;
+      case DType::f8_e4m3: return widen_row<DType::f8_e4m3>;
+      case DType::f8_e5m2: return widen_row<DType::f8_e5m2>;
+      case DType::q8_0: return widen_row<DType::q8_0>;
+      case DType::q4_0: return widen_row<DType::q4_0>;
+      case DType::q4_1: return widen_row<DType::q4_1>;
+      case DType::q5_0: return widen_row<DType::q5_0>;
+      case DType::q5_1: return widen_row<DType::q5_1>;
+      case DType::iq4_nl: return widen_row<DType::iq4_nl>;
+      default: return widen_row<DType::i8>;
+    }
+  }
+
+  /// `count` rows to rows of floats, `stride` floats apart; a null row becomes zeros.
   static void widen(DType dtype, const std::byte* const* from, int count, float* to, int stride,
                     int n) {
-    switch (dtype) {
-      case DType::f32:
-        return widen_rows<4>(from, count, to, stride, n,
-                             [](const void* p) { return V::template load_as<F>(p); });
-      case DType::bf16:
-        return widen_rows<2>(from, count, to, stride, n,
-                             [](const void* p) { return V::floats(load16(p) << 16); });
-      case DType::f16:
-        return widen_rows<2>(from, count, to, stride, n,
-                             [](const void* p) { return from_f16(load16(p)); });
-      case DType::f8_e4m3:
-        return widen_rows<1>(from, count, to, stride, n,
-                             [](const void* p) { return SmallFloats<I>::from_e4m3(load8(p)); });
-      case DType::f8_e5m2:
-        return widen_rows<1>(from, count, to, stride, n,
-                             [](const void* p) { return from_f16(load8(p) << 8); });
-      default:
-        return widen_rows<1>(from, count, to, stride, n, [](const void* p) {
-          return __builtin_convertvector(reinterpret_cast<typename V::S>(load8(p) << 24) >> 24, F);
-        });
+    const WidenRow widen_one = widen_row_of(dtype);
+    for (int i = 0; i < count; ++i, to += stride) {
+      if (from[i] != nullptr) {
+        widen_one(from[i], to, n);
+      } else if (I::mutant != Mutant::value_tail_not_zeroed) {
+        for (int d = 0; d < n; ++d) to[d] = 0.0f;
+      }
+    }
+  }
+
+  /// A row of a type that is known.
+  template <DType D>
+  static void widen_row(const std::byte* from, float* to, int n) {
+    if constexpr (block_elements(D) > 1) {
+      using Block = Blocks<I, D>;
+      for (int i = 0; i < n; i += Block::elements, from += row_bytes(D, Block::elements))
+        Block::widen(from, to + i);
+    } else {
+      using Element = Elements<I, D>;
+      int i = 0;
+      for (; i + W <= n; i += W)
+        V::store(to + i, Element::load(from + static_cast<ptrdiff_t>(i) * Element::bytes));
+      if (i == n) return;
+      // the last, partial vector goes through a buffer
+      unsigned char tail[W * Element::bytes] = {};
+      float values[W];
+      __builtin_memcpy(tail, from + static_cast<ptrdiff_t>(i) * Element::bytes,
+                       static_cast<size_t>(n - i) * Element::bytes);
+      V::store(values, Element::load(tail));
+      __builtin_memcpy(to + i, values, static_cast<size_t>(n - i) * sizeof(float));
     }
   }
 
@@ -58,35 +88,6 @@ struct Rows {
   }
 
  private:
-  static U load16(const void* p) { return I::template widen16<U>(p); }
-  static U load8(const void* p) { return I::template widen8<U>(p); }
-
-  template <int Bytes, class Load>
-  static void widen_rows(const std::byte* const* from, int count, float* to, int stride, int n,
-                         Load load) {
-    for (int i = 0; i < count; ++i, to += stride) {
-      if (from[i] != nullptr) {
-        widen_row<Bytes>(from[i], to, n, load);
-      } else if (I::mutant != Mutant::value_tail_not_zeroed) {
-        for (int d = 0; d < n; ++d) to[d] = 0.0f;
-      }
-    }
-  }
-
-  /// The last, partial vector goes through a buffer, so that nothing behind the row is read.
-  template <int Bytes, class Load>
-  static void widen_row(const std::byte* source, float* to, int n, Load load) {
-    int i = 0;
-    for (; i + W <= n; i += W) V::store(to + i, load(source + static_cast<ptrdiff_t>(i) * Bytes));
-    if (i == n) return;
-    unsigned char tail[W * Bytes] = {};
-    float values[W];
-    __builtin_memcpy(tail, source + static_cast<ptrdiff_t>(i) * Bytes,
-                     static_cast<size_t>(n - i) * Bytes);
-    V::store(values, load(tail));
-    __builtin_memcpy(to + i, values, static_cast<size_t>(n - i) * sizeof(float));
-  }
-
   template <class Narrow>
   static void narrow_as(const float* from, void* to, int n, Narrow narrow_bits) {
     auto* const target = static_cast<unsigned char*>(to);
@@ -104,18 +105,6 @@ struct Rows {
     const auto halves = narrowed(tail);
     __builtin_memcpy(target + static_cast<ptrdiff_t>(i) * 2, &halves,
                      static_cast<size_t>(n - i) * 2);
-  }
-
-  /// IEEE binary16 in the low half of each lane.
-  static F from_f16(U x) {
-    const U sign = (x & V::splat(0x8000u)) << 16;
-    const U magnitude = (x & V::splat(0x7fffu)) << 13;
-    const F normal = V::floats(magnitude + V::splat(112u << 23));
-    // 2^-14
-    const F subnormal = V::floats(magnitude + V::splat(113u << 23)) - V::splat(6.103515625e-5f);
-    F value = magnitude < V::splat(1u << 23) ? subnormal : normal;
-    value = magnitude >= V::splat(31u << 23) ? V::floats(magnitude | V::splat(0x7f800000u)) : value;
-    return V::floats(V::bits(value) | sign);
   }
 
   static U to_bf16(U x) {

@@ -18,8 +18,8 @@ inline constexpr Support supports = {
                  Feature::intervals, Feature::tree, Feature::softcap, Feature::sink_logits,
                  Feature::alibi, Feature::bias},
     .q = activation_types,
-    .key = stored_types,
-    .value = stored_types,
+    .key = stored_types | block_types,
+    .value = stored_types | block_types,
     .out = activation_types};
 /// Accepts head sizes that are multiples of 8, from 8 to 576.
 KernelRefuse refuse;
