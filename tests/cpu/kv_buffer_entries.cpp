@@ -12,9 +12,6 @@ namespace {
 template <int PerWord>
 struct Words : Avx512Lanes {
   static constexpr int per_word = PerWord;
-  static void narrow(const float* from, bf16* to, int n) {
-    for (int i = 0; i < n; ++i) to[i] = from_float<bf16>(from[i]);
-  }
 };
 
 struct InstructionSet : Avx512Lanes {};

@@ -68,7 +68,7 @@ class Engine : public Layout<I::per_word> {
     for (int r = 0; r < view_.rows; ++r) {
       const std::byte* words = view_.query(r);
       if constexpr (I::per_word == 1) {
-        Rows<I>::widen_row_of(problem_.q_dtype)(words, s_.row, steps_);
+        Rows<I>::template row_of<float>(problem_.q_dtype)(words, s_.row, steps_);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
       const int h = r / view_.head_rows, local = r % view_.head_rows;

@@ -53,9 +53,11 @@ class RowLoader {
     const bool readable =
         is_staged_type() && !source.has_scales() &&
         skeleton::round_up(options.read_as_vectors, vector_columns) <= source.columns;
+    const int lines = (stored_row_bytes() + 63) / 64;
+    convert_ = Rows<I>::template row_of<smem_type>(stored());
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
-      fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : (stored_row_bytes() + 63) / 64};
+      fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : lines};
       if (!readable) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
       if (rows.data == nullptr)
@@ -118,7 +120,7 @@ class RowLoader {
   }
 
   /// One row to its stage.
-  FOLIO_ALWAYS_INLINE void bring(int stage, const KVSource<Shape>& source, int key) {
+  __attribute__((noinline)) void bring(int stage, const KVSource<Shape>& source, int key) {
     auto* const to = reinterpret_cast<std::byte*>(own_row(stage, key));
     const std::byte* const from = source.row(key);
     if (I::mutant == Mutant::value_tail_not_zeroed && !Shape::transpose && from == nullptr) return;
@@ -130,11 +132,17 @@ class RowLoader {
   }
 
   void convert(const KVSource<Shape>& source, int key, const std::byte* from, smem_type* to) const {
-    alignas(64) float own[I::per_word == 1 ? 1 : Shape::smem_cols];
-    float* const wide = I::per_word == 1 ? reinterpret_cast<float*>(to) : own;
-    Rows<I>::widen_row_of(stored())(from, wide, columns_);
-    if (source.has_scales()) scale(source, key, wide);
-    if constexpr (I::per_word == 2) I::narrow(wide, to, columns_);
+    if (!source.has_scales()) {
+      convert_(from, to, columns_);
+    } else {
+      alignas(64) float own[I::per_word == 1 ? 1 : Shape::smem_cols];
+      float* const wide = I::per_word == 1 ? reinterpret_cast<float*>(to) : own;
+      Rows<I>::template row_of<float>(stored())(from, wide, columns_);
+      scale(source, key, wide);
+      if constexpr (I::per_word == 2)
+        Rows<I>::template row_of<bf16>(DType::f32)(reinterpret_cast<const std::byte*>(wide), to,
+                                                   columns_);
+    }
     __builtin_memset(static_cast<void*>(to + columns_), 0,
                      static_cast<size_t>(row_columns_ - columns_) * sizeof(smem_type));
   }
@@ -150,7 +158,7 @@ class RowLoader {
     }
   }
 
-  void fetch_rows(const KVSource<Shape>& source, int g) const {
+  __attribute__((noinline)) void fetch_rows(const KVSource<Shape>& source, int g) const {
     const int bytes = stored_row_bytes();
     for (int key = g * group_rows; key < (g + 1) * group_rows; ++key) {
       const std::byte* const row = source.row(key);
@@ -161,6 +169,7 @@ class RowLoader {
   smem_type* smem_;
   int columns_ = 0;
   int row_columns_ = 0;
+  typename Rows<I>::template Row<smem_type> convert_ = nullptr;
   TileGroups tile_[stages];
   Fetch fetch_[stages][num_groups];
   bool is_in_place_[stages][num_groups] = {};

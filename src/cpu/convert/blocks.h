@@ -49,17 +49,18 @@ struct Blocks {
   static constexpr int elements = block_elements(D);
   static constexpr BlockLayout layout = block_layout<D>;
 
-  /// The 32 elements at `block` to `to`.
-  FOLIO_ALWAYS_INLINE static void widen(const std::byte* block, float* to) {
+  /// Calls each(first, values) for the 32 elements at `block`, a register at a time.
+  template <class Each>
+  FOLIO_ALWAYS_INLINE static void for_each(const std::byte* block, Each each) {
     const F d = f16_at(block);
     if constexpr (D == DType::q8_0) {
       for (int i = 0; i < elements; i += W)
-        V::store(to + i, Elements<I, DType::i8>::load(block + layout.patterns + i) * d);
+        each(i, Elements<I, DType::i8>::load(block + layout.patterns + i) * d);
     } else {
       for (int i = 0; i < elements / 2; i += W) {
         const U pair = I::template widen8<U>(block + layout.patterns + i);
-        V::store(to + i, value(block, pair & V::splat(15u), i, d));
-        V::store(to + i + elements / 2, value(block, pair >> 4, i + elements / 2, d));
+        each(i, value(block, pair & V::splat(15u), i, d));
+        each(i + elements / 2, value(block, pair >> 4, i + elements / 2, d));
       }
     }
   }

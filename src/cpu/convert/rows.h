@@ -22,59 +22,39 @@ struct Rows {
   using U = typename V::U;
   static constexpr int W = V::W;
 
-  /// One row of `n` elements to floats; of blocks n is a multiple of theirs. Nothing behind the row
-  /// is read, nothing behind `to + n` written; no alignment required.
-  using WidenRow = void (*)(const std::byte* from, float* to, int n);
-  static WidenRow widen_row_of(DType dtype) {
+  /// One row of `n` elements as floats, or as bf16 that products take: rounded to nearest even,
+  /// subnormals perhaps to 0. Of blocks n is a multiple of theirs. Nothing behind the row is read,
+  /// nothing behind `to + n` written; no alignment required.
+  template <class To>
+  using Row = void (*)(const std::byte* from, To* to, int n);
+  template <class To>
+  static Row<To> row_of(DType dtype) {
     switch (dtype) {
-      case DType::f32: return widen_row<DType::f32>;
-      case DType::bf16: return widen_row<DType::bf16>;
-      case DType::f16: return widen_row<DType::f16>;
-      case DType::f8_e4m3: return widen_row<DType::f8_e4m3>;
-      case DType::f8_e5m2: return widen_row<DType::f8_e5m2>;
-      case DType::q8_0: return widen_row<DType::q8_0>;
-      case DType::q4_0: return widen_row<DType::q4_0>;
-      case DType::q4_1: return widen_row<DType::q4_1>;
-      case DType::q5_0: return widen_row<DType::q5_0>;
-      case DType::q5_1: return widen_row<DType::q5_1>;
-      case DType::iq4_nl: return widen_row<DType::iq4_nl>;
-      default: return widen_row<DType::i8>;
+      case DType::f32: return row<DType::f32, To>;
+      case DType::bf16: return row<DType::bf16, To>;
+      case DType::f16: return row<DType::f16, To>;
+      case DType::f8_e4m3: return row<DType::f8_e4m3, To>;
+      case DType::f8_e5m2: return row<DType::f8_e5m2, To>;
+      case DType::q8_0: return row<DType::q8_0, To>;
+      case DType::q4_0: return row<DType::q4_0, To>;
+      case DType::q4_1: return row<DType::q4_1, To>;
+      case DType::q5_0: return row<DType::q5_0, To>;
+      case DType::q5_1: return row<DType::q5_1, To>;
+      case DType::iq4_nl: return row<DType::iq4_nl, To>;
+      default: return row<DType::i8, To>;
     }
   }
 
   /// `count` rows to rows of floats, `stride` floats apart; a null row becomes zeros.
   static void widen(DType dtype, const std::byte* const* from, int count, float* to, int stride,
                     int n) {
-    const WidenRow widen_one = widen_row_of(dtype);
+    const Row<float> widen_one = row_of<float>(dtype);
     for (int i = 0; i < count; ++i, to += stride) {
       if (from[i] != nullptr) {
         widen_one(from[i], to, n);
       } else if (I::mutant != Mutant::value_tail_not_zeroed) {
         for (int d = 0; d < n; ++d) to[d] = 0.0f;
       }
-    }
-  }
-
-  /// A row of a type that is known.
-  template <DType D>
-  static void widen_row(const std::byte* from, float* to, int n) {
-    if constexpr (block_elements(D) > 1) {
-      using Block = Blocks<I, D>;
-      for (int i = 0; i < n; i += Block::elements, from += row_bytes(D, Block::elements))
-        Block::widen(from, to + i);
-    } else {
-      using Element = Elements<I, D>;
-      int i = 0;
-      for (; i + W <= n; i += W)
-        V::store(to + i, Element::load(from + static_cast<ptrdiff_t>(i) * Element::bytes));
-      if (i == n) return;
-      // the last, partial vector goes through a buffer
-      unsigned char tail[W * Element::bytes] = {};
-      float values[W];
-      __builtin_memcpy(tail, from + static_cast<ptrdiff_t>(i) * Element::bytes,
-                       static_cast<size_t>(n - i) * Element::bytes);
-      V::store(values, Element::load(tail));
-      __builtin_memcpy(to + i, values, static_cast<size_t>(n - i) * sizeof(float));
     }
   }
 
@@ -88,6 +68,39 @@ struct Rows {
   }
 
  private:
+  template <DType D, class To>
+  static void row(const std::byte* from, To* to, int n) {
+    if constexpr (block_elements(D) > 1) {
+      using Block = Blocks<I, D>;
+      for (int i = 0; i < n; i += Block::elements, from += row_bytes(D, Block::elements))
+        Block::for_each(from, [to, i](int element, F v) { put(to + i + element, v); });
+    } else {
+      using Element = Elements<I, D>;
+      int i = 0;
+      for (; i + W <= n; i += W)
+        put(to + i, Element::load(from + static_cast<ptrdiff_t>(i) * Element::bytes));
+      if (i == n) return;
+      // the last, partial vector goes through buffers
+      unsigned char tail[W * Element::bytes] = {};
+      To values[W];
+      __builtin_memcpy(tail, from + static_cast<ptrdiff_t>(i) * Element::bytes,
+                       static_cast<size_t>(n - i) * Element::bytes);
+      put(values, Element::load(tail));
+      __builtin_memcpy(static_cast<void*>(to + i), values, static_cast<size_t>(n - i) * sizeof(To));
+    }
+  }
+
+  FOLIO_ALWAYS_INLINE static void put(float* to, F v) { V::store(to, v); }
+  FOLIO_ALWAYS_INLINE static void put(bf16* to, F v) {
+    typename V::U16 halves;
+    if constexpr (requires { I::template operands_of<typename V::U16>(v); }) {
+      halves = I::template operands_of<typename V::U16>(v);
+    } else {
+      halves = __builtin_convertvector(to_bf16(V::bits(v)), typename V::U16);
+    }
+    __builtin_memcpy(static_cast<void*>(to), &halves, sizeof halves);
+  }
+
   template <class Narrow>
   static void narrow_as(const float* from, void* to, int n, Narrow narrow_bits) {
     auto* const target = static_cast<unsigned char*>(to);
