@@ -69,6 +69,9 @@ struct Support {
   int32_t plane_alignment = 1;
 };
 
+/// Of 32 elements beside their scale.
+inline constexpr DTypes block_types = {DType::q8_0, DType::q4_0, DType::q4_1,
+                                       DType::q5_0, DType::q5_1, DType::iq4_nl};
 inline constexpr DTypes activation_types = {DType::f32, DType::bf16, DType::f16};
 
 /// What a resolved problem needs.

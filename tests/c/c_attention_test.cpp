@@ -366,6 +366,8 @@ TEST(CAttention, codes_and_types_are_those_of_the_cpp_interface) {
   EXPECT_EQ(static_cast<int>(DType::f8_e5m2), FOLIO_F8_E5M2);
   EXPECT_EQ(static_cast<int>(DType::f8_e8m0), FOLIO_F8_E8M0);
   EXPECT_EQ(static_cast<int>(DType::i8), FOLIO_I8);
+  EXPECT_EQ(static_cast<int>(DType::q8_0), FOLIO_Q8_0);
+  EXPECT_EQ(static_cast<int>(DType::iq4_nl), FOLIO_IQ4_NL);
   EXPECT_EQ(unbounded_page_size, FOLIO_UNBOUNDED_PAGE_SIZE);
   EXPECT_EQ(folio_get_version() >> 16, 1u);
 }

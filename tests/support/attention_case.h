@@ -172,6 +172,7 @@ class AttentionCase {
                          const ScaleOptions& scales);
   void make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options, int64_t row_bytes);
   void fill_planes();
+  void fill_blocks(const PagedKVView& view, const std::vector<int64_t>& slots);
   void make_queries();
   void make_terms();
   void make_sinks(std::vector<float> of_heads);

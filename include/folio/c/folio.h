@@ -72,7 +72,14 @@ enum {  // dtype
   FOLIO_F8_E4M3 = 4,
   FOLIO_F8_E5M2 = 5,
   FOLIO_F8_E8M0 = 6,
-  FOLIO_I8 = 7
+  FOLIO_I8 = 7,
+  /* 8 and 9 are named in C++ alone; blocks of 32 elements, of K and V: */
+  FOLIO_Q8_0 = 10,
+  FOLIO_Q4_0 = 11,
+  FOLIO_Q4_1 = 12,
+  FOLIO_Q5_0 = 13,
+  FOLIO_Q5_1 = 14,
+  FOLIO_IQ4_NL = 15
 };
 
 enum { FOLIO_CPU = 0, FOLIO_CUDA = 1 };                                    // device

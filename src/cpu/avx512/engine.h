@@ -11,6 +11,7 @@
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/row_loader.h"
 #include "cpu/avx512/softmax.h"
+#include "cpu/convert/rows.h"
 #include "cpu/profile.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/state_math.h"
@@ -59,7 +60,7 @@ class Engine : public Layout<I::per_word> {
     for (int r = 0; r < view_.rows; ++r) {
       const std::byte* words = view_.query(r);
       if constexpr (I::per_word == 1) {
-        I::widen_query(problem_.q_dtype, words, s_.row, steps_);
+        Rows<I>::template row_of<float>(problem_.q_dtype)(words, s_.row, steps_);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
       const int h = r / view_.head_rows, local = r % view_.head_rows;
@@ -94,7 +95,7 @@ class Engine : public Layout<I::per_word> {
   void write_row(const float* output, float factor, std::byte* to) const {
     alignas(64) float row[576];
     I::natural_order(output, factor, row, width_);
-    I::narrow_output(problem_.out_dtype, row, to, problem_.v_head_size);
+    Rows<I>::narrow(problem_.out_dtype, row, to, problem_.v_head_size);
   }
 
  private:
