@@ -171,6 +171,7 @@ const Allowed allowed[] = {
     {"folio_make_plan: batch->query_positions = nullptr", "counted from the context"},
     {"*: batch->key_positions = nullptr", "0"},
     {"*: batch->selected_stride = *", "nothing is selected"},
+    {"*: batch->alibi_positions_stride = *", "no positions of keys are given"},
     {"*: args->lse = nullptr", "not wanted"},
     {"folio_merge: lse = nullptr", "not wanted"},
 

@@ -11,9 +11,11 @@
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/row_loader.h"
 #include "cpu/avx512/softmax.h"
+#include "cpu/convert/rows.h"
 #include "cpu/profile.h"
 #include "cpu/skeleton/task_runner.h"
-#include "cpu/vec/avx512_lanes.h"
+#include "cpu/softmax/state_math.h"
+#include "cpu/softmax/terms.h"
 
 namespace folio::inline v1::avx512 {
 
@@ -22,17 +24,8 @@ class Engine : public Layout<I::per_word> {
  public:
   using Base = Layout<I::per_word>;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
-  struct Math {
+  struct Math : softmax::StateMath<I, skeleton::Log2Units> {
     static float exp(float x) { return exp2_one(x); }
-    using Units = skeleton::Log2Units;
-    static void fold(float* to, const float* from, int n, float keep, float add) {
-      for (int d = 0; d < n; d += lanes) {
-        const __m512 kept = _mm512_mul_ps(_mm512_load_ps(to + d), splat(keep));
-        __m512 part = _mm512_load_ps(from + d);
-        if (mutant() == Mutant::partials_in_bf16) part = cut_to_bf16(part);
-        _mm512_store_ps(to + d, _mm512_fmadd_ps(part, splat(add), kept));
-      }
-    }
   };
 
   Engine(const skeleton::TaskView& view, void* memory)
@@ -67,7 +60,7 @@ class Engine : public Layout<I::per_word> {
     for (int r = 0; r < view_.rows; ++r) {
       const std::byte* words = view_.query(r);
       if constexpr (I::per_word == 1) {
-        I::widen_query(problem_.q_dtype, words, s_.row, steps_);
+        Rows<I>::template row_of<float>(problem_.q_dtype)(words, s_.row, steps_);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
       const int h = r / view_.head_rows, local = r % view_.head_rows;
@@ -102,7 +95,7 @@ class Engine : public Layout<I::per_word> {
   void write_row(const float* output, float factor, std::byte* to) const {
     alignas(64) float row[576];
     I::natural_order(output, factor, row, width_);
-    I::narrow_output(problem_.out_dtype, row, to, problem_.v_head_size);
+    Rows<I>::narrow(problem_.out_dtype, row, to, problem_.v_head_size);
   }
 
  private:
@@ -260,8 +253,9 @@ class Engine : public Layout<I::per_word> {
   void add_terms(const KeyTile& tile, int h, int first, int rows, float* scores, int keys) const {
     skeleton::LogitTerms terms[lanes];
     for (int r = 0; r < lanes; ++r)
-      terms[r] = view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first);
-    S::add_terms(terms, factor_, scores, keys);
+      terms[r] =
+          view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first, mutant());
+    softmax::Terms<I, skeleton::Log2Units>::of_rows(scores, row_block, keys, factor_, terms);
   }
 
   const skeleton::TaskView& view_;
