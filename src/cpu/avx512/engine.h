@@ -46,7 +46,7 @@ class Engine : public Layout<I::per_word> {
                 {problem_.v_head_size, is_fetching_}, s_.values) {}
 
   static int tiles_at_once() { return 1; }
-  static bool begins_rows() { return false; }
+  static bool begins_rows() { return true; }
   [[nodiscard]] int state_row(int r) const {
     if (mutant() == Mutant::heads_interleaved)
       return r % view_.task.heads * padded_rows_ + r / view_.task.heads;
@@ -54,17 +54,23 @@ class Engine : public Layout<I::per_word> {
   }
 
   void load_queries() const {
-    __builtin_memset(
-        s_.q, 0,
-        static_cast<size_t>(view_.task.heads) * static_cast<size_t>(padded_rows_ * steps_) * 4);
-    for (int r = 0; r < view_.rows; ++r) {
-      const std::byte* words = view_.query(r);
+    // of few rows, those behind the last are read up to the next multiple of 4
+    const int cleared = is_few_ ? view_.head_rows & ~3 : 0;
+    for (int h = 0; h < view_.task.heads && cleared < view_.head_rows; ++h)
+      __builtin_memset(
+          query_block(h, 0) + int64_t{cleared} * steps_, 0,
+          static_cast<size_t>(is_few_ ? 4 : padded_rows_) * static_cast<size_t>(steps_) * 4);
+    int h = 0, local = 0;
+    for (skeleton::RowWalk at(view_); at.row < view_.rows; at.next()) {
+      const std::byte* words = view_.query(at.token, at.q_head);
       if constexpr (I::per_word == 1) {
         Rows<I>::template row_of<float>(problem_.q_dtype)(words, s_.row, steps_);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
-      const int h = r / view_.head_rows, local = r % view_.head_rows;
       pack_query(words, h, local);
+      if (++local < view_.head_rows) continue;
+      local = 0;
+      ++h;
     }
   }
 
@@ -125,18 +131,22 @@ class Engine : public Layout<I::per_word> {
 
   /// The words of local row `row` of head h.
   void pack_query(const std::byte* words, int h, int row) const {
-    const int block = row / row_block;
-    const int64_t stride = is_few_ ? 1 : query_stride(block);
-    uint32_t* const to =
-        query_block(h, block) + (is_few_ ? int64_t{row} * steps_ : row % row_block);
     const uint32_t sign = problem_.scale < 0.0f ? I::sign_bits : 0;
-    for (int i = 0; i < steps_; ++i) to[i * stride] = load_word(words + int64_t{i} * 4) ^ sign;
+    const auto word = [words, sign](int i) { return load_word(words + int64_t{i} * 4) ^ sign; };
+    if (is_few_) {
+      uint32_t* const to = query_block(h, 0) + int64_t{row} * steps_;
+      for (int i = 0; i < steps_; ++i) to[i] = word(i);
+      return;
+    }
+    const int block = row / row_block;
+    const int64_t stride = query_stride(block);
+    uint32_t* const to = query_block(h, block) + row % row_block;
+    for (int i = 0; i < steps_; ++i) to[i * stride] = word(i);
   }
 
   void begin(const KeyTile& tile, int h) {
-    keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
-    if (!problem_.value_in_key) values_.begin(tile, view_.task.head + h, stage_ ^ 1);
-    is_loading_ = true;
+    is_loading_ = keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
+    if (!problem_.value_in_key) is_loading_ |= values_.begin(tile, view_.task.head + h, stage_ ^ 1);
   }
   /// One piece of what comes next, of K and of V.
   void step() {
