@@ -69,6 +69,32 @@ Status check_reaches(const AttentionProblem& p) {
   return p.value_in_key ? Status() : check_reach("Attention::create", "value", p.value, 2);
 }
 
+bool is_activation(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
+/// The forms of sink logits, bias and ALiBi: each belongs to a term that is asked for.
+Status check_terms(const AttentionProblem& p) {
+  const struct {
+    const char* name;
+    bool is_given;
+    const char* term;
+    bool has_term;
+  } forms[] = {{"sink_per_query", p.sink_per_query, "sink_logits", p.sink_logits},
+               {"sink_dtype", p.sink_dtype != DType::f32, "sink_logits", p.sink_logits},
+               {"bias_per_sequence", p.bias_per_sequence, "bias", p.bias},
+               {"bias_dtype", p.bias_dtype != DType::f32, "bias", p.bias},
+               {"alibi_positions", p.alibi_positions, "alibi", p.alibi}};
+  for (const auto& form : forms)
+    if (form.is_given && !form.has_term)
+      return fail(Errc::invalid_argument, "Attention::create: {} is set, expected {} with it",
+                  form.name, form.term);
+  if (is_activation(p.sink_dtype) && is_activation(p.bias_dtype)) return {};
+  return fail(Errc::invalid_argument,
+              "Attention::create: sink_dtype is {} and bias_dtype {}, expected f32, bf16 or f16",
+              p.sink_dtype, p.bias_dtype);
+}
+
 }  // namespace
 
 Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
@@ -87,6 +113,7 @@ Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
         "Attention::create: q_dtype is {} and out_dtype {}, expected types other than invalid",
         p.q_dtype, p.out_dtype);
   if (Status s = check_mask("Attention::create", p.mask); !s.is_ok()) return s;
+  if (Status s = check_terms(p); !s.is_ok()) return s;
   if (!std::isfinite(p.scale))
     return fail(Errc::invalid_argument, "Attention::create: scale is {}, expected a finite number",
                 p.scale);

@@ -149,6 +149,8 @@ Status convert(const char* function, const folio_batch* batch, Batch& to) noexce
   to.tree_words = b.tree_words;
   to.selected = b.selected;
   to.selected_stride = b.selected_stride;
+  to.alibi_positions = b.alibi_positions;
+  to.alibi_positions_stride = b.alibi_positions_stride;
   return {};
 }
 

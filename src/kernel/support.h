@@ -36,10 +36,26 @@ enum class Feature : uint8_t {
   sink_logits,
   alibi,
   bias,
+  sink_per_query,
+  sink_dtype,  ///< other than f32
+  bias_per_sequence,
+  bias_dtype,  ///< other than f32
+  alibi_positions,
 };
-inline constexpr int num_features = static_cast<int>(Feature::bias) + 1;
+inline constexpr int num_features = static_cast<int>(Feature::alibi_positions) + 1;
 
 using Features = Bits<Feature>;
+
+/// What joins logits and denominators, in every form: kernels that take all of them name it.
+inline constexpr Features every_term = {Feature::softcap,
+                                        Feature::sink_logits,
+                                        Feature::alibi,
+                                        Feature::bias,
+                                        Feature::sink_per_query,
+                                        Feature::sink_dtype,
+                                        Feature::bias_per_sequence,
+                                        Feature::bias_dtype,
+                                        Feature::alibi_positions};
 using DTypes = Bits<DType>;
 
 /// What a kernel supports.

@@ -16,7 +16,8 @@
 #include "cpu/convert/rows.h"
 #include "cpu/profile.h"
 #include "cpu/skeleton/task_runner.h"
-#include "cpu/vec/avx512_lanes.h"
+#include "cpu/softmax/state_math.h"
+#include "cpu/softmax/terms.h"
 #include "folio/core/element.h"
 
 namespace folio::inline v1::avx512 {
@@ -26,17 +27,8 @@ class Engine : public Layout<I::per_word> {
  public:
   using Base = Layout<I::per_word>;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
-  struct Math {
+  struct Math : softmax::StateMath<I, skeleton::Log2Units> {
     static float exp(float x) { return exp2_one(x); }
-    using Units = skeleton::Log2Units;
-    static void fold(float* to, const float* from, int n, float keep, float add) {
-      for (int d = 0; d < n; d += lanes) {
-        const __m512 kept = _mm512_mul_ps(_mm512_load_ps(to + d), splat(keep));
-        __m512 part = _mm512_load_ps(from + d);
-        if (mutant() == Mutant::partials_in_bf16) part = cut_to_bf16(part);
-        _mm512_store_ps(to + d, _mm512_fmadd_ps(part, splat(add), kept));
-      }
-    }
   };
 
   Engine(const skeleton::TaskView& view, void* memory)
@@ -267,8 +259,9 @@ class Engine : public Layout<I::per_word> {
   void add_terms(const KeyTile& tile, int h, int first, int rows, float* scores, int keys) const {
     skeleton::LogitTerms terms[lanes];
     for (int r = 0; r < lanes; ++r)
-      terms[r] = view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first);
-    S::add_terms(terms, factor_, scores, keys);
+      terms[r] =
+          view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first, mutant());
+    softmax::Terms<I, skeleton::Log2Units>::of_rows(scores, row_block, keys, factor_, terms);
   }
 
   const skeleton::TaskView& view_;

@@ -12,7 +12,7 @@
 namespace folio::inline v1::avx512 {
 
 template <class Tag>
-struct Bf16Target : Output, Avx512Lanes {
+struct Bf16Target : Avx512Lanes, Output {
   static constexpr int per_word = 2;
   static constexpr int exp_degree = 3;
   static constexpr uint32_t sign_bits = 0x80008000u;

@@ -12,7 +12,7 @@
 namespace folio::inline v1::avx512 {
 
 template <class Tag>
-struct F32Target : Output, Avx512Lanes {
+struct F32Target : Avx512Lanes, Output {
   static constexpr int per_word = 1;
   static constexpr int exp_degree = 5;
   static constexpr uint32_t sign_bits = 0x80000000u;

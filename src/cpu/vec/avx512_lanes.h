@@ -14,12 +14,6 @@
 
 namespace folio::inline v1 {
 
-/// Towards 0; for a deliberate fault.
-FOLIO_ALWAYS_INLINE __m512 cut_to_bf16(__m512 x) {
-  return _mm512_castsi512_ps(
-      _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN >> 15)));
-}
-
 struct Avx512Lanes {
   static constexpr int width = 16;         // floats per register
   static constexpr int score_vectors = 4;  // registers of keys (or dimensions) beside 4 rows
