@@ -8,6 +8,8 @@
 /// one another and every product adds in one order: per_query. ISA-safe: templates on a tag type.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/row_loader.h"
 #include "cpu/avx512/softmax.h"
@@ -16,6 +18,7 @@
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/state_math.h"
 #include "cpu/softmax/terms.h"
+#include "folio/core/element.h"
 
 namespace folio::inline v1::avx512 {
 
@@ -59,8 +62,9 @@ class Engine : public Layout<I::per_word> {
         static_cast<size_t>(view_.task.heads) * static_cast<size_t>(padded_rows_ * steps_) * 4);
     for (int r = 0; r < view_.rows; ++r) {
       const std::byte* words = view_.query(r);
-      if constexpr (I::per_word == 1) {
-        Rows<I>::template row_of<float>(problem_.q_dtype)(words, s_.row, steps_);
+      if (I::per_word == 1 || problem_.q_dtype != operand_type) {
+        Rows<I>::template row_of<Operand>(problem_.q_dtype)(
+            words, reinterpret_cast<Operand*>(s_.row), problem_.key.head_size);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
       const int h = r / view_.head_rows, local = r % view_.head_rows;
@@ -102,6 +106,8 @@ class Engine : public Layout<I::per_word> {
   using P = Products<I>;
   using S = Softmax<I>;
   using Base::row_block;
+  using Operand = std::conditional_t<I::per_word == 1, float, bf16>;
+  static constexpr DType operand_type = dtype_of<Operand>;
   static constexpr int masked_rows = Tuning<I::per_word>::masked_rows;
 
   /// Scales that a kernel of 16-bit operands can apply to scores and weights: they do not vary

@@ -13,7 +13,7 @@
 #include <new>
 
 #include "cpu/avx512/layout.h"
-#include "cpu/convert/rows.h"
+#include "cpu/convert/staged_row.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
@@ -50,11 +50,11 @@ class RowLoader {
   FOLIO_ALWAYS_INLINE void begin(int stage, const KVSource<Shape>& source) {
     columns_ = source.columns;
     row_columns_ = static_cast<int>(skeleton::round_up(source.columns, vector_columns));
+    row_ = StagedRow<I, smem_type>(stored());
     const bool readable =
-        is_staged_type() && !source.has_scales() &&
+        row_.is_stored() && !source.has_scales() &&
         skeleton::round_up(options.read_as_vectors, vector_columns) <= source.columns;
     const int lines = (stored_row_bytes() + 63) / 64;
-    convert_ = Rows<I>::template row_of<smem_type>(stored());
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
       fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : lines};
@@ -75,7 +75,12 @@ class RowLoader {
     }
     const int first = (step - num_groups) * rows_at_once;
     if (is_in_place_[stage][first / group_rows]) return;
-    for (int key = first; key < first + rows_at_once; ++key) bring(stage, source, key);
+    for (int key = first; key < first + rows_at_once; ++key) {
+      if (I::mutant == Mutant::value_tail_not_zeroed && !Shape::transpose &&
+          source.row(key) == nullptr)
+        continue;
+      row_.bring(source, key, row_columns_, own_row(stage, key));
+    }
   }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileGroups& groups(int stage) const {
@@ -106,9 +111,6 @@ class RowLoader {
   [[nodiscard]] FOLIO_ALWAYS_INLINE DType stored() const {
     return options.stored != DType::invalid ? options.stored : Shape::operand_type::dtype;
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_staged_type() const {
-    return stored() == Shape::smem_dtype;
-  }
   [[nodiscard]] FOLIO_ALWAYS_INLINE int stored_row_bytes() const {
     return static_cast<int>(folio::row_bytes(stored(), columns_));
   }
@@ -117,45 +119,6 @@ class RowLoader {
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type* own_row(int stage, int key) const {
     return smem_ + (int64_t{stage} * tile_keys + key) * row_columns_;
-  }
-
-  /// One row to its stage.
-  __attribute__((noinline)) void bring(int stage, const KVSource<Shape>& source, int key) {
-    auto* const to = reinterpret_cast<std::byte*>(own_row(stage, key));
-    const std::byte* const from = source.row(key);
-    if (I::mutant == Mutant::value_tail_not_zeroed && !Shape::transpose && from == nullptr) return;
-    if (from != nullptr && (!is_staged_type() || source.has_scales()))
-      return convert(source, key, from, own_row(stage, key));
-    const int64_t bytes = from == nullptr ? 0 : columns_ * int64_t{sizeof(smem_type)};
-    if (bytes > 0) __builtin_memcpy(to, from, static_cast<size_t>(bytes));
-    __builtin_memset(to + bytes, 0, static_cast<size_t>(row_bytes() - bytes));
-  }
-
-  void convert(const KVSource<Shape>& source, int key, const std::byte* from, smem_type* to) const {
-    if (!source.has_scales()) {
-      convert_(from, to, columns_);
-    } else {
-      alignas(64) float own[I::per_word == 1 ? 1 : Shape::smem_cols];
-      float* const wide = I::per_word == 1 ? reinterpret_cast<float*>(to) : own;
-      Rows<I>::template row_of<float>(stored())(from, wide, columns_);
-      scale(source, key, wide);
-      if constexpr (I::per_word == 2)
-        Rows<I>::template row_of<bf16>(DType::f32)(reinterpret_cast<const std::byte*>(wide), to,
-                                                   columns_);
-    }
-    __builtin_memset(static_cast<void*>(to + columns_), 0,
-                     static_cast<size_t>(row_columns_ - columns_) * sizeof(smem_type));
-  }
-
-  void scale(const KVSource<Shape>& source, int key, float* row) const {
-    const int granularity = source.scale_view->granularity;
-    int end = granularity - (Shape::head_dim_offset + source.first_column) % granularity;
-    for (int begin = 0; begin < columns_; begin = end, end += granularity) {
-      const float factor =
-          source.scale(key, I::mutant == Mutant::scale_index_by_ceil ? end : begin);
-      const int stop = end < columns_ ? end : columns_;
-      for (int d = begin; d < stop; ++d) row[d] *= factor;
-    }
   }
 
   __attribute__((noinline)) void fetch_rows(const KVSource<Shape>& source, int g) const {
@@ -169,7 +132,7 @@ class RowLoader {
   smem_type* smem_;
   int columns_ = 0;
   int row_columns_ = 0;
-  typename Rows<I>::template Row<smem_type> convert_ = nullptr;
+  StagedRow<I, smem_type> row_{Shape::smem_dtype};
   TileGroups tile_[stages];
   Fetch fetch_[stages][num_groups];
   bool is_in_place_[stages][num_groups] = {};
