@@ -2,6 +2,7 @@
 /// src/attention/attend.cpp: the border of attend: check, then run the plan's tasks.
 #include "folio/attention/attend.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -59,6 +60,37 @@ void work(void* arg, int64_t worker) noexcept {
     run_task(call, call.plan.tasks[i], scratch);
 }
 
+Status check_bias_extents(const char* function, const AttentionProblem& problem,
+                          const PlanHeader& header, const ConstTensor<3>& bias) {
+  if (bias.extent[2] < header.longest_context)
+    return fail(Errc::invalid_argument,
+                "{}: bias has {} keys, expected at least {} (the longest context)", function,
+                bias.extent[2], header.longest_context);
+  if (problem.bias_per_sequence && bias.extent[1] < header.most_new_tokens)
+    return fail(Errc::invalid_argument,
+                "{}: bias has {} rows, expected at least {} (new tokens of a sequence)", function,
+                bias.extent[1], header.most_new_tokens);
+  return {};
+}
+
+/// The lists may change from layer to layer: their entries are looked at in every call.
+Status check_selected(const char* function, const Batch& batch, const PagedKVView& key) {
+  const int64_t slots = key.page_size == unbounded_page_size ? 1 : key.page_size;
+  const int64_t rows = std::min<int64_t>(key.num_pages * slots, INT64_C(1) << 31);
+  const int64_t count = int64_t{batch.query_offsets[batch.size]} * batch.selected_stride;
+  bool is_outside = false;
+  for (int64_t i = 0; i < count; ++i)
+    is_outside |= batch.selected[i] < -1 || batch.selected[i] >= rows;
+  if (!is_outside) return {};
+  int64_t i = 0;
+  while (batch.selected[i] >= -1 && batch.selected[i] < rows) ++i;
+  return fail(Errc::invalid_argument,
+              "{}: batch.selected[{}][{}] is {}, expected -1 (none) or a row below {} (slots of "
+              "key)",
+              function, i / batch.selected_stride, i % batch.selected_stride, batch.selected[i],
+              rows);
+}
+
 /// `prepare`, for the function of that name and for attend.
 Status prepare_call(const char* function, const Attention& attention, const AttentionPlan& plan,
                     const AttentionArgs& args, const MemorySpan& workspace) {
@@ -83,12 +115,12 @@ Status check(const Attention& attention, const AttentionPlan& plan, const Attent
   const Kernel& kernel = *kernel_entry(attention);
   const AttentionProblem& problem = attention.problem();
   if (Status s = check_args(function, kernel, problem, plan.tokens, args); !s.is_ok()) return s;
-  const int64_t context = static_cast<const PlanHeader*>(plan.items)->longest_context;
-  if (problem.bias && plan.tokens > 0 && args.bias.extent[2] < context)
-    return fail(Errc::invalid_argument,
-                "{}: bias has {} keys, expected at least {} (the longest context)", function,
-                args.bias.extent[2], context);
-  return {};
+  const auto& header = *static_cast<const PlanHeader*>(plan.items);
+  if (problem.bias && plan.tokens > 0) {
+    if (Status s = check_bias_extents(function, problem, header, args.bias); !s.is_ok()) return s;
+  }
+  return problem.selection && plan.tokens > 0 ? check_selected(function, header.batch, args.key)
+                                              : Status();
 }
 
 Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,

@@ -10,6 +10,7 @@
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
 #include "cache/check_tensor.h"
+#include "kernel/sequence.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -72,9 +73,11 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
   header->num_tasks = size.tasks;
   header->num_splits = size.splits;
   header->tokens = header->batch.query_offsets[batch.size];
-  for (int32_t b = 0; b < batch.size; ++b)
-    header->longest_context =
-        std::max<int64_t>(header->longest_context, header->batch.context_lengths[b]);
+  for (int32_t b = 0; b < batch.size; ++b) {
+    const Sequence sequence = sequence_of(header->batch, b);
+    header->longest_context = std::max<int64_t>(header->longest_context, sequence.context);
+    header->most_new_tokens = std::max<int64_t>(header->most_new_tokens, sequence.new_tokens);
+  }
 
   header->generation = next_number();
 

@@ -31,6 +31,7 @@ struct PlanHeader {
   int64_t num_splits = 0;
   int64_t tokens = 0;
   int64_t longest_context = 0;
+  int64_t most_new_tokens = 0;  // of a sequence
 };
 
 struct WorkspaceHeader {

@@ -57,7 +57,8 @@ Task rows_of(const AttentionProblem& problem, const Batch& batch, const KernelGe
   Visible seen;
   int64_t pairs = 0;
   for (int32_t token = row_begin / group; token <= (row_end - 1) / group; ++token) {
-    const Visible v = visible_of(problem, batch, sequence, token);
+    const Visible v = problem.selection ? Visible{{}, {0, batch.selected_stride}}
+                                        : visible_of(problem, batch, sequence, token);
     pairs += group * (v.sinks.size() + v.keys.size());
     seen = hull(seen, v);
   }
@@ -82,17 +83,20 @@ void for_each_unit(const AttentionProblem& problem, const Batch& batch,
   const int32_t heads = problem.key.num_heads, group = problem.q_heads / heads;
   for (int32_t b = 0; b < batch.size; ++b) {
     const Sequence sequence = sequence_of(batch, b);
-    const int64_t rows = static_cast<int64_t>(sequence.new_tokens) * group;
-    if (rows == 0) continue;
+    const int64_t all = static_cast<int64_t>(sequence.new_tokens) * group;
+    if (all == 0) continue;
+    // of one token where each has its own list of keys
+    const int64_t rows = problem.selection ? group : all;
     const int64_t parts = ceil_div(rows, geometry.rows);
     const int64_t part =
         std::min<int64_t>(geometry.rows, round_up(ceil_div(rows, parts), geometry.row_granule));
     const int64_t fit = std::clamp<int64_t>(
         geometry.rows / round_up(std::min(part, rows), geometry.row_granule), 1, heads);
     const auto together = static_cast<int32_t>(ceil_div(heads, ceil_div(heads, fit)));
-    for (int64_t row = 0; row < rows; row += part) {
+    for (int64_t row = 0, end = 0; row < all; row = end) {
+      end = std::min(row + part, (row / rows + 1) * rows);
       Task unit = rows_of(problem, batch, geometry, sequence, static_cast<int32_t>(row),
-                          static_cast<int32_t>(std::min(row + part, rows)));
+                          static_cast<int32_t>(end));
       const int64_t head_cost = unit.cost;
       unit.sequence = b;
       for (int32_t head = 0; head < heads; head += together) {
@@ -280,7 +284,9 @@ ScheduleSize schedule_bounds(const AttentionProblem& problem, const AttentionLim
   const int64_t heads = problem.key.num_heads, group = problem.q_heads / heads;
   const int64_t head_rows = limits.tokens * group;  // below 2^31: check_limits
   const CheckedSize units =
-      CheckedSize(heads) * (head_rows / geometry.rows + std::min(limits.batch, limits.tokens));
+      CheckedSize(heads) *
+      (problem.selection ? limits.tokens * ceil_div(group, geometry.rows)
+                         : head_rows / geometry.rows + std::min(limits.batch, limits.tokens));
   const int64_t spans = ceil_div(limits.context, geometry.span_keys);
   const int64_t workers = limits.parallelism;
   ScheduleSize size;

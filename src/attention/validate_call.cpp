@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/validate_call.cpp: the checks of batches and of one layer's arguments.
+#include <algorithm>
+
 #include "attention/positions.h"
 #include "attention/validate.h"
 #include "cache/check_alignment.h"
@@ -54,9 +56,12 @@ Status check_query_arrays(const char* function, const AttentionProblem& problem,
     const char* name;
     bool is_given;
     bool is_expected;
-  } arrays[] = {{"batch.visible_begin", batch.visible_begin != nullptr, problem.intervals},
-                {"batch.visible_end", batch.visible_end != nullptr, problem.intervals},
-                {"batch.tree", batch.tree != nullptr, problem.tree}};
+  } arrays[] = {
+      {"batch.visible_begin", batch.visible_begin != nullptr, problem.intervals},
+      {"batch.visible_end", batch.visible_end != nullptr, problem.intervals},
+      {"batch.tree", batch.tree != nullptr, problem.tree},
+      {"batch.selected", batch.selected != nullptr, problem.selection},
+      {"batch.alibi_positions", batch.alibi_positions != nullptr, problem.alibi_positions}};
   for (const auto& array : arrays) {
     if (!has_tokens && array.is_expected) continue;
     if (Status s = check_optional(function, array.name, array.is_given, array.is_expected);
@@ -87,6 +92,25 @@ Status check_tree(const Batch& batch) {
   return {};
 }
 
+Status check_selected(const char* function, const AttentionLimits& limits, const Batch& batch) {
+  if (batch.selected_stride >= 0 && batch.selected_stride <= limits.context) return {};
+  return fail(Errc::invalid_argument,
+              "{}: batch.selected_stride is {}, expected 0 to limits.context = {}", function,
+              batch.selected_stride, limits.context);
+}
+
+Status check_alibi_positions(const Batch& batch) {
+  int64_t longest = 0;
+  for (int32_t b = 0; b < batch.size; ++b)
+    longest = std::max<int64_t>(longest, batch.context_lengths[b]);
+  const int64_t stride = batch.alibi_positions_stride;
+  if (stride == 0 || (stride >= longest && stride <= INT64_MAX / 4 / (batch.size + 1))) return {};
+  return fail(Errc::invalid_argument,
+              "plan: batch.alibi_positions_stride is {}, expected 0 (one row for all) or at least "
+              "{} (the longest context)",
+              stride, longest);
+}
+
 Status check_bias(const char* function, const AttentionProblem& problem, int64_t tokens,
                   const ConstTensor<3>& bias) {
   if (problem.bias && tokens == 0) return {};
@@ -96,20 +120,49 @@ Status check_bias(const char* function, const AttentionProblem& problem, int64_t
   if (bias.extent[0] != 1 && bias.extent[0] != problem.q_heads)
     return fail(Errc::invalid_argument, "{}: bias has {} heads, expected 1 or {} (q_heads)",
                 function, bias.extent[0], problem.q_heads);
+  const int64_t rows = problem.bias_per_sequence ? bias.extent[1] : tokens;
   return check_tensor(function, "bias", bias,
-                      {{bias.extent[0], tokens, bias.extent[2]}, "the plan", DType::f32});
+                      {{bias.extent[0], rows, bias.extent[2]}, "the plan", problem.bias_dtype});
 }
 
-/// Arrays of floats, which are given or null.
-Status check_floats(const char* function, const AttentionArgs& args) {
+/// Distances from sequence to sequence, from query to query.
+Status check_term_strides(const char* function, const AttentionProblem& problem, int64_t tokens,
+                          const AttentionArgs& args) {
+  const int64_t sinks = args.sink_stride, bias = args.bias_sequence_stride_bytes;
+  if (!problem.sink_per_query && sinks != 0)
+    return fail(Errc::invalid_argument,
+                "{}: sink_stride is {}, expected 0 (the problem was created without "
+                "sink_per_query)",
+                function, sinks);
+  if (sinks != 0 && (sinks < problem.q_heads || sinks > INT64_MAX / 8 / (tokens + 1)))
+    return fail(Errc::invalid_argument,
+                "{}: sink_stride is {}, expected 0 or at least {} (q_heads)", function, sinks,
+                problem.q_heads);
+  if (!problem.bias_per_sequence && bias != 0)
+    return fail(Errc::invalid_argument,
+                "{}: bias_sequence_stride_bytes is {}, expected 0 (the problem was created "
+                "without bias_per_sequence)",
+                function, bias);
+  const int64_t element = bit_width(problem.bias_dtype) / 8, most = INT64_MAX / 2 / (tokens + 1);
+  if (bias % element == 0 && bias <= most && bias >= -most) return {};
+  return fail(Errc::invalid_argument,
+              "{}: bias_sequence_stride_bytes is {}, expected a multiple of {} (bias is {})",
+              function, bias, element, problem.bias_dtype);
+}
+
+/// Arrays of numbers, which are given or null.
+Status check_numbers(const char* function, const AttentionProblem& problem,
+                     const AttentionArgs& args) {
   const struct {
     const char* name;
-    const float* data;
-  } arrays[] = {
-      {"lse", args.lse}, {"sink_logits", args.sink_logits}, {"alibi_slopes", args.alibi_slopes}};
+    const void* data;
+    DType dtype;
+  } arrays[] = {{"lse", args.lse, DType::f32},
+                {"sink_logits", args.sink_logits, problem.sink_dtype},
+                {"alibi_slopes", args.alibi_slopes, DType::f32}};
   for (const auto& array : arrays) {
     if (Status s =
-            check_aligned(function, array.name, "", array.data, natural_alignment(DType::f32));
+            check_aligned(function, array.name, "", array.data, natural_alignment(array.dtype));
         !s.is_ok())
       return s;
   }
@@ -145,7 +198,10 @@ Status check_batch(const AttentionProblem& problem, const AttentionLimits& limit
   if (has_tokens && problem.tree) {
     if (Status s = check_tree(batch); !s.is_ok()) return s;
   }
-  return check_optional("plan", "batch.selected", batch.selected != nullptr, problem.selection);
+  if (has_tokens && problem.selection) {
+    if (Status s = check_selected("plan", limits, batch); !s.is_ok()) return s;
+  }
+  return has_tokens && problem.alibi_positions ? check_alibi_positions(batch) : Status();
 }
 
 Status check_device_batch(const char* function, const AttentionProblem& problem,
@@ -161,7 +217,7 @@ Status check_device_batch(const char* function, const AttentionProblem& problem,
                   function, batch.tree_words);
     if (Status s = check_tree_words(function, batch); !s.is_ok()) return s;
   }
-  return check_optional(function, "batch.selected", batch.selected != nullptr, problem.selection);
+  return {};
 }
 
 Status check_args(const char* function, const Kernel& kernel, const AttentionProblem& problem,
@@ -181,7 +237,8 @@ Status check_args(const char* function, const Kernel& kernel, const AttentionPro
         !s.is_ok())
       return s;
   }
-  if (Status s = check_floats(function, args); !s.is_ok()) return s;
+  if (Status s = check_numbers(function, problem, args); !s.is_ok()) return s;
+  if (Status s = check_term_strides(function, problem, tokens, args); !s.is_ok()) return s;
   return check_bias(function, problem, tokens, args.bias);
 }
 

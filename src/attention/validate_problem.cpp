@@ -12,12 +12,10 @@ namespace {
 
 constexpr int32_t heads_max = 65536;
 
-bool is_valid(DType dtype) { return dtype >= DType::f32 && dtype <= DType::i4; }
-
 /// Any dtype that there is: which of them a plane may have is for the kernels to say.
 Status check_described(const char* plane, const PagedKVView& view) {
   constexpr auto function = "Attention::create";
-  if (!is_valid(view.dtype))
+  if (!detail::is_dtype(view.dtype))
     return fail(Errc::invalid_argument, "{}: {}.dtype is {}, expected a DType other than invalid",
                 function, plane, static_cast<int>(view.dtype));
   if (Status s = check_form(function, plane, view); !s.is_ok()) return s;
@@ -31,6 +29,10 @@ Status check_described(const char* plane, const PagedKVView& view) {
 
 Status check_values(const AttentionProblem& p) {
   if (p.value_in_key) {
+    if (p.v_head_size % block_elements(p.key.dtype) != 0)
+      return fail(Errc::invalid_argument,
+                  "Attention::create: v_head_size is {}, expected a multiple of {} (key.dtype {})",
+                  p.v_head_size, block_elements(p.key.dtype), p.key.dtype);
     if (p.v_head_size >= 1 && p.v_head_size <= p.key.head_size) return {};
     return fail(
         Errc::invalid_argument,
@@ -67,6 +69,32 @@ Status check_reaches(const AttentionProblem& p) {
   return p.value_in_key ? Status() : check_reach("Attention::create", "value", p.value, 2);
 }
 
+bool is_activation(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
+/// The forms of sink logits, bias and ALiBi: each belongs to a term that is asked for.
+Status check_terms(const AttentionProblem& p) {
+  const struct {
+    const char* name;
+    bool is_given;
+    const char* term;
+    bool has_term;
+  } forms[] = {{"sink_per_query", p.sink_per_query, "sink_logits", p.sink_logits},
+               {"sink_dtype", p.sink_dtype != DType::f32, "sink_logits", p.sink_logits},
+               {"bias_per_sequence", p.bias_per_sequence, "bias", p.bias},
+               {"bias_dtype", p.bias_dtype != DType::f32, "bias", p.bias},
+               {"alibi_positions", p.alibi_positions, "alibi", p.alibi}};
+  for (const auto& form : forms)
+    if (form.is_given && !form.has_term)
+      return fail(Errc::invalid_argument, "Attention::create: {} is set, expected {} with it",
+                  form.name, form.term);
+  if (is_activation(p.sink_dtype) && is_activation(p.bias_dtype)) return {};
+  return fail(Errc::invalid_argument,
+              "Attention::create: sink_dtype is {} and bias_dtype {}, expected f32, bf16 or f16",
+              p.sink_dtype, p.bias_dtype);
+}
+
 }  // namespace
 
 Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
@@ -79,12 +107,13 @@ Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
         Errc::invalid_argument,
         "Attention::create: q_heads is {}, expected a multiple of key.num_heads = {} up to 65536",
         p.q_heads, p.key.num_heads);
-  if (!is_valid(p.q_dtype) || !is_valid(p.out_dtype))
+  if (!detail::is_dtype(p.q_dtype) || !detail::is_dtype(p.out_dtype))
     return fail(
         Errc::invalid_argument,
         "Attention::create: q_dtype is {} and out_dtype {}, expected types other than invalid",
         p.q_dtype, p.out_dtype);
   if (Status s = check_mask("Attention::create", p.mask); !s.is_ok()) return s;
+  if (Status s = check_terms(p); !s.is_ok()) return s;
   if (!std::isfinite(p.scale))
     return fail(Errc::invalid_argument, "Attention::create: scale is {}, expected a finite number",
                 p.scale);

@@ -22,6 +22,8 @@ Status read_args(const char* function, const folio_args* args, AttentionArgs& to
   to.lse = a.lse;
   to.sink_logits = a.sink_logits;
   to.alibi_slopes = a.alibi_slopes;
+  to.sink_stride = a.sink_stride;
+  to.bias_sequence_stride_bytes = a.bias_sequence_stride_bytes;
   return {};
 }
 

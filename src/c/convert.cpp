@@ -39,8 +39,8 @@ Status convert_scales(const char* function, const folio_scale_view* from, ScaleV
 }  // namespace
 
 DType dtype_of(int32_t value) noexcept {
-  return value >= 0 && value <= static_cast<int32_t>(DType::i4) ? static_cast<DType>(value)
-                                                                : DType::invalid;
+  return value >= 0 && value <= static_cast<int32_t>(DType::iq4_nl) ? static_cast<DType>(value)
+                                                                    : DType::invalid;
 }
 
 folio_code report(const Status& status, folio_message* message) noexcept {
@@ -149,6 +149,8 @@ Status convert(const char* function, const folio_batch* batch, Batch& to) noexce
   to.tree_words = b.tree_words;
   to.selected = b.selected;
   to.selected_stride = b.selected_stride;
+  to.alibi_positions = b.alibi_positions;
+  to.alibi_positions_stride = b.alibi_positions_stride;
   return {};
 }
 

@@ -47,6 +47,16 @@ constexpr Words words_of(Feature feature) {
       return {"sink_logits", "sink_logits: sinks in the denominator are unsupported"};
     case Feature::alibi: return {"alibi", "alibi: slopes are unsupported"};
     case Feature::bias: return {"bias", "bias: a bias is unsupported"};
+    case Feature::sink_per_query:
+      return {"sink_per_query", "sink_per_query: sink logits of each query are unsupported"};
+    case Feature::sink_dtype:
+      return {"sink_dtype", "sink_dtype: sink logits other than f32 are unsupported"};
+    case Feature::bias_per_sequence:
+      return {"bias_per_sequence", "bias_per_sequence: a bias for each sequence is unsupported"};
+    case Feature::bias_dtype:
+      return {"bias_dtype", "bias_dtype: a bias other than f32 is unsupported"};
+    case Feature::alibi_positions:
+      return {"alibi_positions", "alibi_positions: positions of single keys are unsupported"};
   }
   return {"unknown", "the problem needs what no kernel knows"};
 }
@@ -70,6 +80,20 @@ Features features_of_mask(const Mask& mask) {
   if (chunk != 0) needed |= Feature::chunks;
   if (sink_tokens != 0) needed |= Feature::sink_tokens;
   return needed;
+}
+
+/// What selected keys cannot be joined with: a list names places, which have neither positions nor
+/// an index in the sequence. Null: nothing of it is asked for.
+const char* conflict(const AttentionProblem& problem) {
+  if (!problem.selection) return nullptr;
+  const Mask& mask = problem.mask;
+  if (problem.intervals) return "selection: lists of keys leave nothing to intervals";
+  if (problem.tree) return "selection: lists of keys leave nothing to a tree";
+  if (mask.left != -1 || mask.right > 0 || mask.chunk != 0 || mask.sink_tokens != 0)
+    return "selection: lists of keys leave nothing to a mask, expected causal or full";
+  if (problem.alibi) return "selection: keys of a list have no positions for alibi";
+  if (problem.bias) return "selection: keys of a list have no index in a bias";
+  return nullptr;
 }
 
 struct TypeRule {
@@ -141,8 +165,8 @@ Features features_of(const AttentionProblem& problem) noexcept {
   // Every kernel multiplies by scale; reproducible is Kernel::promises; the types are in Support;
   // heads and sizes are for Kernel::refuse.
   const auto& [key, value, key_tail, q_heads, v_head_size, q_dtype, out_dtype, value_in_key, mask,
-               scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, reproducible] =
-      problem;
+               scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, sink_per_query,
+               sink_dtype, bias_per_sequence, bias_dtype, alibi_positions, reproducible] = problem;
   Features needed = features_of_plane(key, Feature::key_scales, Feature::key_granules);
   if (value_in_key) {
     needed |= Feature::value_in_key;
@@ -151,19 +175,25 @@ Features features_of(const AttentionProblem& problem) noexcept {
     needed |= features_of_plane(value, Feature::value_scales, Feature::value_granules);
   }
   if (key_tail.dtype != DType::invalid) needed |= Feature::key_tail;
-  needed |= intervals ? Features(Feature::intervals) : features_of_mask(mask);
+  if (!selection) needed |= intervals ? Features(Feature::intervals) : features_of_mask(mask);
   if (tree) needed |= Feature::tree;
   if (selection) needed |= Feature::selection;
   if (softcap != 0.0f) needed |= Feature::softcap;
   if (sink_logits) needed |= Feature::sink_logits;
   if (alibi) needed |= Feature::alibi;
   if (bias) needed |= Feature::bias;
+  if (sink_per_query) needed |= Feature::sink_per_query;
+  if (sink_dtype != DType::f32) needed |= Feature::sink_dtype;
+  if (bias_per_sequence) needed |= Feature::bias_per_sequence;
+  if (bias_dtype != DType::f32) needed |= Feature::bias_dtype;
+  if (alibi_positions) needed |= Feature::alibi_positions;
   return needed;
 }
 
 const char* name(Feature feature) noexcept { return words_of(feature).name; }
 
 const char* unsupported(const Support& support, const AttentionProblem& problem) noexcept {
+  if (const char* reason = conflict(problem); reason != nullptr) return reason;
   const Features missing = features_of(problem).without(support.features);
   for (int i = 0; i < num_features; ++i)
     if (missing.has(static_cast<Feature>(i))) return words_of(static_cast<Feature>(i)).reason;
@@ -198,7 +228,7 @@ Sentence explain(std::string_view kernel, const Support& support,
     writer.put("; ");
     writer.put(kernel);
     writer.put(" supports ");
-    writer.put_list(type.supported, static_cast<int>(DType::i4) + 1);
+    writer.put_list(type.supported, static_cast<int>(DType::iq4_nl) + 1);
   }
   return sentence;
 }

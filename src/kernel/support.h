@@ -36,10 +36,26 @@ enum class Feature : uint8_t {
   sink_logits,
   alibi,
   bias,
+  sink_per_query,
+  sink_dtype,  ///< other than f32
+  bias_per_sequence,
+  bias_dtype,  ///< other than f32
+  alibi_positions,
 };
-inline constexpr int num_features = static_cast<int>(Feature::bias) + 1;
+inline constexpr int num_features = static_cast<int>(Feature::alibi_positions) + 1;
 
 using Features = Bits<Feature>;
+
+/// What joins logits and denominators, in every form: kernels that take all of them name it.
+inline constexpr Features every_term = {Feature::softcap,
+                                        Feature::sink_logits,
+                                        Feature::alibi,
+                                        Feature::bias,
+                                        Feature::sink_per_query,
+                                        Feature::sink_dtype,
+                                        Feature::bias_per_sequence,
+                                        Feature::bias_dtype,
+                                        Feature::alibi_positions};
 using DTypes = Bits<DType>;
 
 /// What a kernel supports.
@@ -53,6 +69,9 @@ struct Support {
   int32_t plane_alignment = 1;
 };
 
+/// Of 32 elements beside their scale.
+inline constexpr DTypes block_types = {DType::q8_0, DType::q4_0, DType::q4_1,
+                                       DType::q5_0, DType::q5_1, DType::iq4_nl};
 inline constexpr DTypes activation_types = {DType::f32, DType::bf16, DType::f16};
 
 /// What a resolved problem needs.

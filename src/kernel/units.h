@@ -12,6 +12,7 @@ inline constexpr float largest_float = 3.40282347e38f;
 
 /// A logit as it is.
 struct NaturalUnits {
+  static constexpr float unit = 1.0f;  // as a natural logit
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE static float of(float logit) { return logit; }
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE static float natural(float x) { return x; }
 };
@@ -20,6 +21,7 @@ struct NaturalUnits {
 /// lie so far from one another that only their order matters: they grow by a half.
 struct Log2Units {
   static constexpr float ln_2 = 0.693147181f, log2_e = 1.44269504f;
+  static constexpr float unit = ln_2;
   static constexpr float turn = 0x1p126f;                 // of the logit
   static constexpr float shift = (log2_e - 0.5f) * turn;  // turn / 2 + shift = turn log2 e
   static constexpr float turned = log2_e * turn;          // the turn in these units

@@ -135,8 +135,24 @@ const std::byte* at(const ConstTensor<3>& tensor, int64_t i, int64_t j, int64_t 
 }
 
 /// -infinity hides the key.
-double bias_of(const AttentionArgs& args, int64_t row, int32_t q_head, int64_t key) {
-  return load(at(args.bias, args.bias.extent[0] == 1 ? 0 : q_head, row, key), DType::f32);
+double bias_of(const AttentionProblem& problem, const Batch& batch, const AttentionArgs& args,
+               int32_t sequence, int64_t row, int32_t q_head, int64_t key) {
+  int64_t start = 0;
+  if (problem.bias_per_sequence) {
+    row -= batch.query_offsets[sequence];
+    start = sequence * args.bias_sequence_stride_bytes;
+  }
+  return load(at(args.bias, args.bias.extent[0] == 1 ? 0 : q_head, row, key) + start,
+              problem.bias_dtype);
+}
+
+double sink_of(const AttentionProblem& problem, const AttentionArgs& args, int64_t row,
+               int32_t q_head) {
+  const int64_t stride = args.sink_stride != 0 ? args.sink_stride : problem.q_heads;
+  const int64_t index = (problem.sink_per_query ? row * stride : 0) + q_head;
+  return load(
+      static_cast<const std::byte*>(args.sink_logits) + index * bit_width(problem.sink_dtype) / 8,
+      problem.sink_dtype);
 }
 
 /// alibi and bias of the fetched keys.
@@ -148,10 +164,15 @@ void fetch_terms(const AttentionProblem& problem, const Batch& batch, const Atte
   fetched.bias.clear();
   for (const int64_t key : fetched.key_indices) {
     if (problem.alibi) {
-      const double distance = std::fabs(static_cast<double>(position - (first + key)));
+      const int64_t of_key =
+          problem.alibi_positions
+              ? batch.alibi_positions[sequence * batch.alibi_positions_stride + key]
+              : first + key;
+      const double distance = std::fabs(static_cast<double>(position - of_key));
       fetched.alibi.push_back(-static_cast<double>(args.alibi_slopes[q_head]) * distance);
     }
-    if (problem.bias) fetched.bias.push_back(bias_of(args, row, q_head, key));
+    if (problem.bias)
+      fetched.bias.push_back(bias_of(problem, batch, args, sequence, row, q_head, key));
   }
 }
 
@@ -228,8 +249,10 @@ QueryResult attend_rows_by_merging(const Rows& rows) {
 double element(const PagedKVView& view, int64_t page, int64_t slot, int64_t head, int32_t dim) {
   const auto* row = static_cast<const std::byte*>(view.data) + page * view.page_stride_bytes +
                     slot * view.slot_stride_bytes + head * view.head_stride_bytes;
-  return load(row + int64_t{dim} * bit_width(view.dtype) / 8, view.dtype) *
-         scale_of_element(view.scales, page, slot, head, dim);
+  std::vector<double> values(static_cast<size_t>(dim % block_elements(view.dtype)) + 1);
+  load_row(row + row_bytes(view.dtype, dim - dim % block_elements(view.dtype)), view.dtype,
+           static_cast<int64_t>(values.size()), values.data());
+  return values.back() * scale_of_element(view.scales, page, slot, head, dim);
 }
 
 Slot slot_of(const PagedKVView& view, const Batch& batch, int32_t sequence, int64_t token) {
@@ -248,9 +271,21 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   const int32_t kv_head = q_head / (problem.q_heads / problem.key.num_heads);
   fetched.key_indices.clear();
   std::vector<Slot> places;
-  for (int64_t key = 0; key < batch.context_lengths[sequence]; ++key) {
+  if (problem.selection) {
+    for (int32_t i = 0; i < batch.selected_stride; ++i) {
+      const int64_t place = batch.selected[row * batch.selected_stride + i];
+      if (place < 0) continue;
+      fetched.key_indices.push_back(i);
+      const bool has_pages = args.key.page_size != unbounded_page_size;
+      places.push_back(has_pages ? Slot{place / args.key.page_size, place % args.key.page_size}
+                                 : Slot{place, 0});
+    }
+  }
+  const int64_t context = problem.selection ? 0 : batch.context_lengths[sequence];
+  for (int64_t key = 0; key < context; ++key) {
     if (!is_visible(problem, batch, sequence, row, key)) continue;
-    if (problem.bias && bias_of(args, row, q_head, key) == nothing) continue;
+    if (problem.bias && bias_of(problem, batch, args, sequence, row, q_head, key) == nothing)
+      continue;
     const Slot place = slot_of(args.key, batch, sequence, key);
     if (place.page < 0) continue;
     fetched.key_indices.push_back(key);
@@ -286,7 +321,7 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   rows.alibi = problem.alibi ? fetched.alibi.data() : nullptr;
   rows.bias = problem.bias ? fetched.bias.data() : nullptr;
   rows.has_sink = problem.sink_logits;
-  rows.sink_logit = problem.sink_logits ? static_cast<double>(args.sink_logits[q_head]) : 0.0;
+  rows.sink_logit = problem.sink_logits ? sink_of(problem, args, row, q_head) : 0.0;
 }
 
 QueryResult attend_query(const AttentionProblem& problem, const Batch& batch,

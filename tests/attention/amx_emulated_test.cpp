@@ -72,6 +72,30 @@ TEST_F(AmxEmulated, masks_and_logit_terms_are_right) {
   expect_right(intervals);
 }
 
+TEST_F(AmxEmulated, every_form_of_a_term_is_right) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    CaseOptions options = options_of(DType::bf16);
+    options.sequences = {{1, 77}, {5, 40}, {37, 200}};
+    options.alibi = options.alibi_positions = true;
+    options.sink_logits = options.sink_per_query = true;
+    options.sink_dtype = options.bias_dtype = type;
+    options.bias = BiasForm::per_head;
+    options.bias_per_sequence = true;
+    expect_right(options);
+  }
+}
+
+TEST_F(AmxEmulated, lists_of_keys_are_right) {
+  for (const DType stored : {DType::bf16, DType::i8})
+    for (const int32_t q_heads : {4, 80}) {
+      CaseOptions options = options_of(stored);
+      options.sequences = {{1, 77}, {5, 40}, {0, 9}, {1, 1}, {9, 300}};
+      options.q_heads = q_heads;
+      options.selected = 150;
+      expect_right(options);
+    }
+}
+
 TEST_F(AmxEmulated, negative_positions_are_right) {
   for (const Mask& mask : {Mask::causal(), Mask::sliding_window(20), Mask::sliding_window(20, 3),
                            Mask::chunked(48), Mask{20, 0, 33, 3}}) {

@@ -89,6 +89,23 @@ inline const ProblemRow problem_rows[] = {
                       AttentionLimits&) { p.softcap = std::numeric_limits<float>::infinity(); }},
     {"reproducible is 9",
      [](AttentionProblem& p, AttentionLimits&) { p.reproducible = static_cast<Reproducible>(9); }},
+    {"sink_dtype is i8", [](AttentionProblem& p, AttentionLimits&) { p.sink_dtype = DType::i8; }},
+    {"bias_dtype i4", [](AttentionProblem& p, AttentionLimits&) { p.bias_dtype = DType::i4; }},
+    {"sink_per_query is set, expected sink_logits",
+     [](AttentionProblem& p, AttentionLimits&) {
+       p.sink_logits = false;
+       p.sink_per_query = true;
+     }},
+    {"bias_per_sequence is set, expected bias",
+     [](AttentionProblem& p, AttentionLimits&) {
+       p.bias = false;
+       p.bias_per_sequence = true;
+     }},
+    {"alibi_positions is set, expected alibi",
+     [](AttentionProblem& p, AttentionLimits&) {
+       p.alibi = false;
+       p.alibi_positions = true;
+     }},
     {"limits.batch is 0", [](AttentionProblem&, AttentionLimits& l) { l.batch = 0; }},
     {"limits.tokens is -1", [](AttentionProblem&, AttentionLimits& l) { l.tokens = -1; }},
     {"limits.context is 0", [](AttentionProblem&, AttentionLimits& l) { l.context = 0; }},
@@ -168,11 +185,11 @@ inline const ArgsRow args_rows[] = {
     {"key.scales.data is not aligned, expected a multiple of 2 bytes (the size of f16)",
      [](AttentionArgs& a) { a.key.scales.data = static_cast<std::byte*>(a.key.scales.data) + 1; }},
     {"key.scales.tensor_scale is not aligned, expected a multiple of 4",
-     [](AttentionArgs& a) { a.key.scales.tensor_scale = misaligned(a.sink_logits); }},
+     [](AttentionArgs& a) { a.key.scales.tensor_scale = misaligned(a.alibi_slopes); }},
     {"lse is not aligned, expected a multiple of 4",
      [](AttentionArgs& a) { a.lse = misaligned(a.lse); }},
     {"sink_logits is not aligned, expected a multiple of 4",
-     [](AttentionArgs& a) { a.sink_logits = misaligned(a.sink_logits); }},
+     [](AttentionArgs& a) { a.sink_logits = misaligned(a.alibi_slopes); }},
     {"alibi_slopes is not aligned, expected a multiple of 4",
      [](AttentionArgs& a) { a.alibi_slopes = misaligned(a.alibi_slopes); }},
     {"out.stride_bytes[0] is 0 over 5 elements, expected a place for each",
@@ -188,6 +205,9 @@ inline const ArgsRow args_rows[] = {
     {"sink_logits is null", [](AttentionArgs& a) { a.sink_logits = nullptr; }},
     {"alibi_slopes is null", [](AttentionArgs& a) { a.alibi_slopes = nullptr; }},
     {"bias is null", [](AttentionArgs& a) { a.bias.data = nullptr; }},
+    {"sink_stride is 4, expected 0", [](AttentionArgs& a) { a.sink_stride = 4; }},
+    {"bias_sequence_stride_bytes is 64, expected 0",
+     [](AttentionArgs& a) { a.bias_sequence_stride_bytes = 64; }},
     {"bias has 2 heads", [](AttentionArgs& a) { a.bias.extent[0] = 2; }},
     {"bias has 39 keys", [](AttentionArgs& a) { a.bias.extent[2] = 39; }},
     {"bias has dtype bf16", [](AttentionArgs& a) { a.bias.dtype = DType::bf16; }},

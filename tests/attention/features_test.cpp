@@ -86,6 +86,17 @@ void need(Feature feature, const Kernel& kernel, AttentionProblem& p) {
     case Feature::sink_logits: p.sink_logits = true; return;
     case Feature::alibi: p.alibi = true; return;
     case Feature::bias: p.bias = true; return;
+    case Feature::sink_per_query: p.sink_logits = p.sink_per_query = true; return;
+    case Feature::sink_dtype:
+      p.sink_logits = true;
+      p.sink_dtype = DType::bf16;
+      return;
+    case Feature::bias_per_sequence: p.bias = p.bias_per_sequence = true; return;
+    case Feature::bias_dtype:
+      p.bias = true;
+      p.bias_dtype = DType::f16;
+      return;
+    case Feature::alibi_positions: p.alibi = p.alibi_positions = true; return;
   }
 }
 
@@ -171,16 +182,17 @@ TEST(Features, every_kernel_takes_the_types_that_it_names_and_refuses_the_others
 
 TEST(Features, a_refusal_says_what_is_needed_supported_and_missing) {
   AttentionProblem problem = plain_problem(kernels().back());
-  problem.bias = problem.selection = true;
+  problem.bias = true;
+  problem.key_tail = problem.key;
   const Status refused =
       select(resolve(problem).value(), needs_x86_64_v4, machine_profile(), "attention_avx512_f32")
           .error();
   const std::string message(refused.message());
-  EXPECT_NE(message.find("needs value_plane, selection, bias; attention_avx512_f32 supports "),
+  EXPECT_NE(message.find("needs value_plane, key_tail, bias; attention_avx512_f32 supports "),
             std::string::npos)
       << message;
-  EXPECT_NE(message.find("; missing: selection"), std::string::npos) << message;
-  EXPECT_EQ(missing_in(refused), "missing: selection") << message;
+  EXPECT_NE(message.find("; missing: key_tail"), std::string::npos) << message;
+  EXPECT_EQ(missing_in(refused), "missing: key_tail") << message;
 }
 
 TEST(Features, names_are_unique) {

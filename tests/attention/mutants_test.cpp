@@ -43,6 +43,10 @@ enum ScenarioName {
   tree,
   rows,
   heads,
+  query_sinks,
+  sequence_bias,
+  key_positions,
+  selected,
   count
 };
 
@@ -95,6 +99,21 @@ constexpr Scenario scenarios[count] = {
        o.kv_heads = 4;
        o.q_heads *= 4;
      }},
+    {"TermForms.sink_logits_of_each_query_are_right_in_every_type",
+     [](CaseOptions& o) {
+       o.sink_logits = o.sink_per_query = true;
+       o.sink_dtype = DType::bf16;
+       o.q_amplitude = 0.1f;
+     }},
+    {"TermForms.a_bias_of_each_sequence_is_right_in_every_type",
+     [](CaseOptions& o) {
+       o.bias = BiasForm::per_head;
+       o.bias_per_sequence = true;
+       o.bias_dtype = DType::f16;
+     }},
+    {"TermForms.positions_of_single_keys_are_right_on_every_kernel",
+     [](CaseOptions& o) { o.alibi = o.alibi_positions = true; }},
+    {"Selection.lists_of_keys_are_right_on_every_kernel", [](CaseOptions& o) { o.selected = 70; }},
 };
 
 /// An engine with what its cases need.
@@ -181,49 +200,78 @@ struct Expectation {
 constexpr Expectation expectations[] = {
     {Mutant::none,
      "none",
-     {"--------------", "--------------", "--------------", "------ -------", "------ -------"}},
+     {"------------------", "------------------", "------------------", "------ -----------",
+      "------ -----------"}},
     {Mutant::dense_page_stride,
      "dense_page_stride",
-     {"---x----------", "---x----------", "---x----------", "---x-- -------", "---x-- -------"}},
+     {"---x--------------", "---x--------------", "---x--------------", "---x-- -----------",
+      "---x-- -----------"}},
     {Mutant::window_off_by_one,
      "window_off_by_one",
-     {"----xx--------", "----xx--------", "----xx--------", "----xx -------", "----xx -------"}},
+     {"----xx------------", "----xx------------", "----xx------------", "----xx -----------",
+      "----xx -----------"}},
     {Mutant::value_tail_not_zeroed,
      "value_tail_not_zeroed",
-     {"----xx--x-----", "----xx--x-----", "----xx--x-----", "x--xxx xxxxxxx", "----xx -x---x-"}},
+     {"----xx--x--------x", "----xx--x--------x", "----xx--x--------x", "x--xxx xxxxxxxxxxx",
+      "----xx -x---x----x"}},
     {Mutant::scale_index_by_ceil,
      "scale_index_by_ceil",
-     {"------x-------", "------x-------", "------x-------", "------ -------", "------ -------"}},
+     {"------x-----------", "------x-----------", "------x-----------", "------ -----------",
+      "------ -----------"}},
     {Mutant::sink_counted_per_split,
      "sink_counted_per_split",
-     {"-------x------", "-------x------", "-------x------", "------ x------", "------ x------"}},
+     {"-------x----------", "-------x----------", "-------x----------", "------ x----------",
+      "------ x----------"}},
     {Mutant::unassigned_entry_counted,
      "unassigned_entry_counted",
-     {"--------x-----", "--------x-----", "--------x-----", "------ -x-----", "------ -x-----"}},
+     {"--------x--------x", "--------x--------x", "--------x--------x", "------ -x--------x",
+      "------ -x--------x"}},
     {Mutant::tree_ignored,
      "tree_ignored",
-     {"-----------x--", "-----------x--", "-----------x--", "------ ----x--", "------ ----x--"}},
+     {"-----------x------", "-----------x------", "-----------x------", "------ ----x------",
+      "------ ----x------"}},
     {Mutant::softcap_ignored,
      "softcap_ignored",
-     {"---------x----", "---------x----", "---------x----", "------ --x----", "------ --x----"}},
+     {"---------x--------", "---------x--------", "---------x--------", "------ --x--------",
+      "------ --x--------"}},
     // a rounding to bf16 is what the bounds of bf16 kernels allow
     {Mutant::partials_in_bf16,
      "partials_in_bf16",
-     {"x-xxxxxxxxxxxx", "x-xxxxxxxxxxxx", "", "", ""}},
+     {"x-xxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxx", "", "", ""}},
     // but for portable, whole tiles have no edge; to bf16 one key of 2,100 makes no difference, nor
     // does the order of keys that weigh about the same
     {Mutant::tile_edge_off_by_one,
      "tile_edge_off_by_one",
-     {"x-xxxxxxxxxxxx", "x--xxxxxxxxxxx", "x--xxxxxxx-xxx", "x--xxx xxx-xxx", "x--xxx xxxxxxx"}},
+     {"x-xxxxxxxxxxxxxxxx", "x--xxxxxxxxxxxxxxx", "x--xxxxxxx-xxxxxxx", "x--xxx xxx-xxxxxxx",
+      "x--xxx xxxxxxxxxxx"}},
     {Mutant::last_row_decides,
      "last_row_decides",
-     {"--------------", "------------x-", "------------x-", "------ -----x-", "------ -----x-"}},
+     {"------------------", "------------x-----", "------------x-----", "------ -----x-----",
+      "------ -----x-----"}},
     {Mutant::heads_interleaved,
      "heads_interleaved",
-     {"-------------x", "-------------x", "-------------x", "------ ------x", "------ ------x"}},
+     {"-------------x----", "-------------x----", "-------------x----", "------ ------x----",
+      "------ ------x----"}},
+    {Mutant::sink_of_first_query,
+     "sink_of_first_query",
+     {"--------------x---", "--------------x---", "--------------x---", "------ -------x---",
+      "------ -------x---"}},
+    {Mutant::bias_of_first_sequence,
+     "bias_of_first_sequence",
+     {"---------------x--", "---------------x--", "---------------x--", "------ --------x--",
+      "------ --------x--"}},
+    {Mutant::key_positions_ignored,
+     "key_positions_ignored",
+     {"----------------x-", "----------------x-", "----------------x-", "------ ---------x-",
+      "------ ---------x-"}},
+    {Mutant::selection_of_first_query,
+     "selection_of_first_query",
+     {"-----------------x", "-----------------x", "-----------------x", "------ ----------x",
+      "------ ----------x"}},
     {Mutant::value_order_wrong,
      "value_order_wrong",
-     {"x-xxxxxxxxxxxx", "x-xxxxxxxxxxxx", "x-xxxxxxxxxxxx", "x-xxxx -xxxxxx", "x-xxxx xxxxxxx"}},
+     {"x-xxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxx", "x-xxxx -xxxxxxxxxx",
+      "x-xxxx xxxxxxxxxxx"}},
 };
 
 class Mutants : public ::testing::TestWithParam<size_t> {

@@ -114,6 +114,17 @@ constexpr Factor factors[] = {
     {"sink_logits", 2, [](CaseOptions& o, int i) { o.sink_logits = i == 1; }},
     {"alibi", 2, [](CaseOptions& o, int i) { o.alibi = i == 1; }},
     {"bias", 3, [](CaseOptions& o, int i) { o.bias = static_cast<BiasForm>(i); }},
+    {"sink_form", 6,
+     [](CaseOptions& o, int i) {
+       o.sink_per_query = i >= 3;
+       o.sink_dtype = activations[i % 3];
+     }},
+    {"bias_form", 6,
+     [](CaseOptions& o, int i) {
+       o.bias_per_sequence = i >= 3;
+       o.bias_dtype = activations[i % 3];
+     }},
+    {"alibi_positions", 2, [](CaseOptions& o, int i) { o.alibi_positions = i == 1; }},
     {"tree", 4, [](CaseOptions& o, int i) { o.tree = static_cast<TreeForm>(i); }},
     {"lse", 2, [](CaseOptions& o, int i) { o.lse = i == 0; }},
     {"query_positions", 2, [](CaseOptions& o, int i) { o.query_positions = i == 1; }},
@@ -193,7 +204,25 @@ struct Refused {
 };
 
 constexpr Refused refused[] = {
-    {"selection", [](AttentionProblem& p) { p.selection = true; }},
+    {"intervals", [](AttentionProblem& p) { p.selection = p.intervals = true; }},
+    {"tree", [](AttentionProblem& p) { p.selection = p.tree = true; }},
+    {"alibi", [](AttentionProblem& p) { p.selection = p.alibi = true; }},
+    {"bias", [](AttentionProblem& p) { p.selection = p.bias = true; }},
+    {"mask",
+     [](AttentionProblem& p) {
+       p.selection = true;
+       p.mask.left = 9;
+     }},
+    {"mask",
+     [](AttentionProblem& p) {
+       p.selection = true;
+       p.mask.sink_tokens = 4;
+     }},
+    {"mask",
+     [](AttentionProblem& p) {
+       p.selection = true;
+       p.mask.chunk = 16;
+     }},
     {"key_tail", [](AttentionProblem& p) { p.key_tail = p.key; }},
     {"q_dtype", [](AttentionProblem& p) { p.q_dtype = DType::f8_e4m3; }},
     {"q_dtype", [](AttentionProblem& p) { p.q_dtype = DType::i8; }},

@@ -82,6 +82,8 @@ inline folio_batch to_c(const Batch& from) {
   to.tree_words = from.tree_words;
   to.selected = from.selected;
   to.selected_stride = from.selected_stride;
+  to.alibi_positions = from.alibi_positions;
+  to.alibi_positions_stride = from.alibi_positions_stride;
   return to;
 }
 
@@ -119,7 +121,12 @@ struct CProblem {
     problem.options = (from.value_in_key ? FOLIO_VALUE_IN_KEY : 0) |
                       (from.sink_logits ? FOLIO_SINK_LOGITS : 0) | (from.alibi ? FOLIO_ALIBI : 0) |
                       (from.bias ? FOLIO_BIAS : 0) | (from.intervals ? FOLIO_INTERVALS : 0) |
-                      (from.tree ? FOLIO_TREE : 0) | (from.selection ? FOLIO_SELECTION : 0);
+                      (from.tree ? FOLIO_TREE : 0) | (from.selection ? FOLIO_SELECTION : 0) |
+                      (from.sink_per_query ? FOLIO_SINK_PER_QUERY : 0) |
+                      (from.bias_per_sequence ? FOLIO_BIAS_PER_SEQUENCE : 0) |
+                      (from.alibi_positions ? FOLIO_ALIBI_POSITIONS : 0);
+    problem.sink_dtype = static_cast<int32_t>(from.sink_dtype);
+    problem.bias_dtype = static_cast<int32_t>(from.bias_dtype);
     problem.scale = from.scale;
     problem.softcap = from.softcap;
     problem.reproducible = static_cast<int32_t>(from.reproducible);
@@ -143,6 +150,8 @@ struct CArgs {
     args.sink_logits = from.sink_logits;
     args.alibi_slopes = from.alibi_slopes;
     args.bias = &bias;
+    args.sink_stride = from.sink_stride;
+    args.bias_sequence_stride_bytes = from.bias_sequence_stride_bytes;
   }
   CView key, value;
   folio_tensor q, out, bias;

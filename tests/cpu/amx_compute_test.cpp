@@ -69,7 +69,7 @@ struct Case {
     terms.slope = slope;
     terms.distance = static_cast<float>(keys + row - tile * keys_of_tile);
     terms.bias = has_bias ? bias.data() + row * keys + tile * keys_of_tile : nullptr;
-    terms.bias_keys = keys_of_tile;
+    terms.keys = keys_of_tile;
     return terms;
   }
 

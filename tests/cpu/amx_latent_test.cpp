@@ -99,6 +99,29 @@ TEST_F(AmxLatent, pages_of_any_size_and_gaps_are_right) {
     }
 }
 
+TEST_F(AmxLatent, every_form_of_a_term_is_right) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    for (const int32_t q_heads : {12, 40}) {
+      CaseOptions options = latent_options(q_heads);
+      options.sequences = {{1, 77}, {5, 40}, {3, 200}};
+      options.alibi = options.alibi_positions = true;
+      options.sink_logits = options.sink_per_query = true;
+      options.sink_dtype = options.bias_dtype = type;
+      options.bias = BiasForm::per_head;
+      options.bias_per_sequence = true;
+      expect_right(options);
+    }
+}
+
+TEST_F(AmxLatent, lists_of_keys_are_right) {
+  for (const int32_t q_heads : {12, 40, 128}) {
+    CaseOptions options = latent_options(q_heads);
+    options.sequences = {{1, 77}, {3, 300}, {1, 1}};
+    options.selected = 250;
+    expect_right(options);
+  }
+}
+
 TEST_F(AmxLatent, several_latent_heads_are_right) {
   for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
     CaseOptions options = latent_options(12);

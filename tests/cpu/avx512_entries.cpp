@@ -4,12 +4,13 @@
 
 #include "cpu/avx512/few_rows.h"
 #include "cpu/avx512/products.h"
-#include "cpu/avx512/widen.h"
+#include "cpu/convert/rows.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::test {
 namespace {
 
-struct InstructionSet {
+struct InstructionSet : Avx512Lanes {
   static constexpr int per_word = 1;
   static __m512 multiply_add(__m512i a, __m512i b, __m512 sum) {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
@@ -24,14 +25,7 @@ void avx512_exp2(int degree, const float* x, float* to) {
 }
 
 void avx512_widen(DType dtype, const void* from, float* to) {
-  const auto* const bytes = static_cast<const std::byte*>(from);
-  switch (dtype) {
-    case DType::bf16: return avx512::widen_row<DType::bf16>(bytes, to, 16);
-    case DType::f16: return avx512::widen_row<DType::f16>(bytes, to, 16);
-    case DType::i8: return avx512::widen_row<DType::i8>(bytes, to, 16);
-    case DType::f8_e4m3: return avx512::widen_row<DType::f8_e4m3>(bytes, to, 16);
-    default: return avx512::widen_row<DType::f8_e5m2>(bytes, to, 16);
-  }
+  Rows<InstructionSet>::row_of<float>(dtype)(static_cast<const std::byte*>(from), to, 16);
 }
 
 void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to) {

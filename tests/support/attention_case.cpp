@@ -62,7 +62,11 @@ AttentionCase::AttentionCase(CaseOptions options)
   make_tree();
   make_problem();
   make_pages();
-  mark_alive();
+  if (problem_.selection) {
+    make_selection();
+  } else {
+    mark_alive();
+  }
   make_table();
   problem_.key = args_.key = make_plane(key_, options_.key_dtype, options_.head_size,
                                         options_.key_order, options_.key_scales);
@@ -82,6 +86,7 @@ AttentionLimits AttentionCase::limits() const {
   limits.tokens = std::max(1, static_cast<int32_t>(tokens()));
   for (int32_t b = 0; b < batch_.size; ++b)
     limits.context = std::max(limits.context, batch_.context_lengths[b]);
+  limits.context = std::max(limits.context, options_.selected);
   limits.parallelism = options_.parallelism;
   return limits;
 }
@@ -175,6 +180,16 @@ void AttentionCase::make_problem() {
   problem_.sink_logits = options_.sink_logits;
   problem_.alibi = options_.alibi;
   problem_.bias = options_.bias != BiasForm::none;
+  problem_.selection = options_.selected > 0;
+  if (problem_.sink_logits) {
+    problem_.sink_per_query = options_.sink_per_query;
+    problem_.sink_dtype = options_.sink_dtype;
+  }
+  if (problem_.bias) {
+    problem_.bias_per_sequence = options_.bias_per_sequence;
+    problem_.bias_dtype = options_.bias_dtype;
+  }
+  problem_.alibi_positions = problem_.alibi && options_.alibi_positions;
   problem_.intervals = options_.intervals;
   problem_.tree = options_.tree != TreeForm::none;
   problem_.reproducible = options_.reproducible;
@@ -233,6 +248,35 @@ void AttentionCase::mark_alive() {
     }
     alive_.push_back(std::move(alive));
   }
+}
+
+/// Lists of keys instead of a mask. Those that no list of the sequence has are dead.
+void AttentionCase::make_selection() {
+  const int64_t slots = options_.page_size;
+  const bool unbounded = slots == unbounded_page_size;
+  std::vector<int32_t> entries;
+  for (size_t b = 0; b < options_.sequences.size(); ++b) {
+    const SequenceShape& shape = options_.sequences[b];
+    std::vector<bool> alive(static_cast<size_t>(shape.context), false);
+    int32_t key = -1;
+    for (int32_t i = 0; i < shape.new_tokens * options_.selected; ++i) {
+      if (shape.context == 0 || rng_.chance(0.1)) {
+        entries.push_back(-1);
+        continue;
+      }
+      const bool follows = key + 1 < shape.context && rng_.chance(0.4);
+      key = follows ? key + 1 : rng_.int_between(0, shape.context - 1);
+      alive[static_cast<size_t>(key)] = true;
+      const int64_t row = unbounded
+                              ? pages_[b][0] + key
+                              : pages_[b][static_cast<size_t>(key / slots)] * slots + key % slots;
+      entries.push_back(static_cast<int32_t>(row));
+    }
+    alive_.push_back(std::move(alive));
+  }
+  options_.unassigned = 0.0;  // nobody reads the table
+  batch_.selected = (selected_ = copied(entries)).as<int32_t>();
+  batch_.selected_stride = options_.selected;
 }
 
 void AttentionCase::make_table() {
@@ -304,22 +348,63 @@ void AttentionCase::make_terms() {
     sinks.push_back(rng_.uniform(-3.0f, 5.0f));
     slopes.push_back(rng_.uniform(0.001f, 0.2f));
   }
-  if (options_.sink_logits) args_.sink_logits = (sink_logits_ = copied(sinks)).as<float>();
+  if (options_.sink_logits) make_sinks(std::move(sinks));
   if (options_.alibi) args_.alibi_slopes = (alibi_slopes_ = copied(slopes)).as<float>();
-  if (options_.bias == BiasForm::none) return;
+  if (problem_.alibi_positions) make_alibi_positions();
+  if (problem_.bias) make_bias();
+}
 
+void AttentionCase::make_sinks(std::vector<float> of_heads) {
+  int64_t stride = options_.q_heads;
+  if (problem_.sink_per_query) {
+    args_.sink_stride = stride += 3;
+    const int64_t count = std::max<int64_t>(tokens() - 1, 0) * stride + options_.q_heads;
+    while (static_cast<int64_t>(of_heads.size()) < count)
+      of_heads.push_back(rng_.uniform(-3.0f, 5.0f));
+  }
+  const int64_t element = bit_width(problem_.sink_dtype) / 8;
+  sink_logits_ = GuardedMemory(static_cast<int64_t>(of_heads.size()) * element, element);
+  for (size_t i = 0; i < of_heads.size(); ++i)
+    reference::store(sink_logits_.data() + static_cast<int64_t>(i) * element, problem_.sink_dtype,
+                     static_cast<double>(of_heads[i]));
+  args_.sink_logits = sink_logits_.data();
+}
+
+/// Anywhere about the positions that keys have otherwise.
+void AttentionCase::make_alibi_positions() {
+  const int32_t longest = limits().context;
+  std::vector<int32_t> positions;
+  for (int32_t i = 0; i < batch_.size * longest; ++i)
+    positions.push_back(rng_.int_between(-20, 2 * longest));
+  batch_.alibi_positions = (alibi_positions_ = copied(positions)).as<int32_t>();
+  batch_.alibi_positions_stride = longest;
+}
+
+void AttentionCase::make_bias() {
   const int64_t heads = options_.bias == BiasForm::shared ? 1 : options_.q_heads;
   const int64_t width = limits().context;
-  const AnyTensor<3> bias =
-      spaced_tensor(bias_, DType::f32, heads, tokens(), width, options_.row_gap_bytes);
+  int64_t rows = tokens(), tensors = 1;
+  if (problem_.bias_per_sequence) {
+    rows = 1;
+    for (const SequenceShape& s : options_.sequences) rows = std::max<int64_t>(rows, s.new_tokens);
+    tensors = batch_.size;
+  }
+  AnyTensor<3> bias = spaced_tensor(bias_, problem_.bias_dtype, tensors * heads, rows, width,
+                                    options_.row_gap_bytes);
+  const int64_t sequence_stride = heads * bias.stride_bytes[0];
+  bias.extent[0] = heads;
   args_.bias = bias;
+  if (problem_.bias_per_sequence) args_.bias_sequence_stride_bytes = sequence_stride;
   for (int64_t row = 0; row < tokens(); ++row) {
     const int32_t sequence = sequence_of(row);
+    const int64_t start = problem_.bias_per_sequence ? sequence * sequence_stride : 0;
+    const int64_t own = problem_.bias_per_sequence ? row - batch_.query_offsets[sequence] : row;
     for (int64_t key = 0; key < batch_.context_lengths[sequence]; ++key) {
       if (!reference::is_visible(problem_, batch_, sequence, row, key)) continue;  // stays NaN
       for (int64_t head = 0; head < heads; ++head) {
         const float x = rng_.uniform(-2.0f, 2.0f);
-        std::memcpy(element_at(bias, head, row, key), &x, sizeof x);
+        reference::store(element_at(bias, head, own, key) + start, problem_.bias_dtype,
+                         static_cast<double>(x));
       }
     }
   }
@@ -393,7 +478,10 @@ std::string describe(const CaseOptions& o) {
        << (o.value_in_key ? ", value_in_key" : "") << ", mask {" << o.mask.left << ","
        << o.mask.right << "," << o.mask.chunk << "," << o.mask.sink_tokens << "}, scale " << o.scale
        << ", softcap " << o.softcap << (o.sink_logits ? ", sink" : "") << (o.alibi ? ", alibi" : "")
-       << ", bias " << static_cast<int>(o.bias) << (o.intervals ? ", intervals" : "")
+       << (o.sink_per_query ? " per query " : " ") << name(o.sink_dtype)
+       << (o.alibi_positions ? ", alibi_positions" : "") << ", selected " << o.selected << ", bias "
+       << static_cast<int>(o.bias) << (o.bias_per_sequence ? " per sequence " : " ")
+       << name(o.bias_dtype) << (o.intervals ? ", intervals" : "")
        << (o.tree != TreeForm::none ? ", tree " : "")
        << (o.tree != TreeForm::none ? std::to_string(static_cast<int>(o.tree)) : "")
        << (o.query_positions ? ", query_positions" : "")

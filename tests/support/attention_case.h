@@ -81,6 +81,14 @@ struct CaseOptions {
   bool sink_logits = false;
   bool alibi = false;
   BiasForm bias = BiasForm::none;
+  bool sink_per_query = false;  ///< these five: with their term alone
+  DType sink_dtype = DType::f32;
+  bool bias_per_sequence = false;
+  DType bias_dtype = DType::f32;
+  bool alibi_positions = false;
+  /// entries of each query's list of keys, at random among those of its sequence, with holes and
+  /// keys twice; 0: no lists
+  int32_t selected = 0;
   bool intervals = false;
   TreeForm tree = TreeForm::none;
   bool lse = true;
@@ -158,13 +166,18 @@ class AttentionCase {
   void make_problem();
   void make_pages();
   void mark_alive();
+  void make_selection();
   void make_table();
   PagedKVView make_plane(Plane& plane, DType dtype, int32_t head_size, StorageOrder order,
                          const ScaleOptions& scales);
   void make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options, int64_t row_bytes);
   void fill_planes();
+  void fill_blocks(const PagedKVView& view, const std::vector<int64_t>& slots);
   void make_queries();
   void make_terms();
+  void make_sinks(std::vector<float> of_heads);
+  void make_alibi_positions();
+  void make_bias();
 
   CaseOptions options_;
   Rng rng_;
@@ -173,7 +186,7 @@ class AttentionCase {
   AttentionArgs args_;
   Plane key_, value_;
   GuardedMemory query_offsets_, context_lengths_, query_positions_, key_positions_, visible_begin_,
-      visible_end_, row_starts_, table_, tree_;
+      visible_end_, row_starts_, table_, tree_, selected_, alibi_positions_;
   GuardedMemory q_, out_, lse_, bias_, sink_logits_, alibi_slopes_;
   // [sequence][logical page] page id (unbounded: row of token 0)
   std::vector<std::vector<int64_t>> pages_;

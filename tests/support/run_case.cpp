@@ -68,7 +68,8 @@ const Kernel& kernel_of(std::string_view name) {
 Precision precision_of(const Kernel& kernel, const AttentionProblem& problem) {
   const auto operand = [&](const PagedKVView& view) {
     const bool varies =
-        view.scales.dtype != DType::invalid && view.scales.granularity < view.head_size;
+        block_elements(view.dtype) > 1 ||
+        (view.scales.dtype != DType::invalid && view.scales.granularity < view.head_size);
     return varies ? kernel.operands : DType::f32;
   };
   return {kernel.weights, operand(problem.key),

@@ -28,14 +28,24 @@ struct AttentionArgs {
   PagedKVView key_tail = {};
   /// [tokens, q_heads], natural log of the whole denominator; null: not wanted
   float* lse = nullptr;
-  const float* sink_logits = nullptr;   ///< [q_heads], with problem.sink_logits
+  /// with problem.sink_logits: [q_heads] of problem.sink_dtype, with problem.sink_per_query
+  /// [tokens, q_heads]
+  const void* sink_logits = nullptr;
+  /// with problem.sink_per_query: elements from the sink logits of a query to those of the next;
+  /// 0: q_heads
+  int64_t sink_stride = 0;
   const float* alibi_slopes = nullptr;  ///< [q_heads], with problem.alibi
-  /// [q_heads or 1, tokens, >= context] f32, key index from the row's start. A finite bias hides
+  /// [q_heads or 1, tokens, >= context] of problem.bias_dtype, key index from the row's start. With
+  /// problem.bias_per_sequence [q_heads or 1, >= new tokens of any sequence, >= context]: that of
+  /// sequence 0, whose row t belongs to its new token t. A finite bias hides
   /// nothing, the largest and the smallest float included. -inf hides the key from that query and
   /// head, exactly as a mask does: a query left without keys gets o = 0, lse = -inf (or its sink
   /// logit), and the slot of a key that is hidden from every query of its sequence in every head is
   /// dead, its K and V may hold anything. NaN and +inf spoil the query.
   ConstTensor<3> bias = {};
+  /// with problem.bias_per_sequence: from the bias of a sequence to that of the next; 0: all
+  /// sequences share one
+  int64_t bias_sequence_stride_bytes = 0;
 };
 
 /// The border check of attend alone: compares of numbers, no table walk. `function` begins the

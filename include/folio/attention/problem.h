@@ -57,7 +57,17 @@ struct AttentionProblem {
   bool intervals = false;  ///< Batch::visible_begin / visible_end replace the mask
   /// Batch::tree restricts, within the mask or interval, which new tokens a query sees
   bool tree = false;
-  bool selection = false;  ///< refused by every kernel so far
+  /// Batch::selected lists the only keys that each query sees, by their place in the plane: no
+  /// mask but causal or full, intervals, tree, ALiBi or bias with it; they are refused
+  bool selection = false;
+  /// with sink_logits: every query has its own, not one row for all
+  bool sink_per_query = false;
+  DType sink_dtype = DType::f32;  ///< of the sink logits: f32, bf16 or f16
+  /// with bias: rows are counted within each sequence (AttentionArgs::bias)
+  bool bias_per_sequence = false;
+  DType bias_dtype = DType::f32;  ///< of the bias: f32, bf16 or f16
+  /// with alibi: Batch::alibi_positions gives each key its position
+  bool alibi_positions = false;
   Reproducible reproducible = Reproducible::per_plan;
   bool operator==(const AttentionProblem&) const = default;
 };

@@ -72,7 +72,14 @@ enum {  // dtype
   FOLIO_F8_E4M3 = 4,
   FOLIO_F8_E5M2 = 5,
   FOLIO_F8_E8M0 = 6,
-  FOLIO_I8 = 7
+  FOLIO_I8 = 7,
+  /* 8 and 9 are named in C++ alone; blocks of 32 elements, of K and V: */
+  FOLIO_Q8_0 = 10,
+  FOLIO_Q4_0 = 11,
+  FOLIO_Q4_1 = 12,
+  FOLIO_Q5_0 = 13,
+  FOLIO_Q5_1 = 14,
+  FOLIO_IQ4_NL = 15
 };
 
 enum { FOLIO_CPU = 0, FOLIO_CUDA = 1 };                                    // device
@@ -85,7 +92,10 @@ enum {  // options of a problem, joined by |
   FOLIO_BIAS = 8,
   FOLIO_INTERVALS = 16,
   FOLIO_TREE = 32,
-  FOLIO_SELECTION = 64
+  FOLIO_SELECTION = 64,
+  FOLIO_SINK_PER_QUERY = 128,
+  FOLIO_BIAS_PER_SEQUENCE = 256,
+  FOLIO_ALIBI_POSITIONS = 512
 };
 
 /// The page size of planes without pages: one run of slots per sequence.
@@ -114,6 +124,11 @@ typedef struct folio_executor {
 /// The library's own threads, started at first use. `threads` <= 0: as many as the machine offers.
 FOLIO_C_EXPORT folio_code folio_get_default_executor(int32_t threads, folio_executor* executor,
                                                      folio_message* message);
+
+/// Threads of folio's own, for callers who have none: they sleep 0.2 ms after a call, and a call
+/// waits for no thread that has begun nothing. Beside an OpenMP team the default is faster.
+FOLIO_C_EXPORT folio_code folio_get_thread_pool_executor(int32_t threads, folio_executor* executor,
+                                                         folio_message* message);
 
 /// [extent[0], extent[1], extent[2]], strides in bytes; the last dimension is contiguous. For bias:
 /// [heads or 1, tokens, keys].
@@ -173,6 +188,8 @@ typedef struct folio_batch {
   int32_t tree_words;
   int32_t selected_stride;
   const int32_t* selected;
+  const int32_t* alibi_positions;
+  int64_t alibi_positions_stride;
 } folio_batch;
 
 /// AttentionProblem. A zeroed mask shows a query its own key alone: begin with
@@ -191,6 +208,8 @@ typedef struct folio_problem {
   float scale;  ///< 0: 1 / sqrt(head size)
   float softcap;
   int32_t reproducible;
+  int32_t sink_dtype;  ///< of the sink logits and of the bias; 0: f32
+  int32_t bias_dtype;
   int32_t reserved;
 } folio_problem;
 
@@ -234,10 +253,12 @@ typedef struct folio_args {
   const folio_kv_view* key;
   const folio_kv_view* value;
   float* lse;
-  const float* sink_logits;
+  const void* sink_logits;  ///< [q_heads], with FOLIO_SINK_PER_QUERY [tokens, q_heads]
   const float* alibi_slopes;
   /// finite values hide nothing, -infinity hides the key as a mask does
   const folio_tensor* bias;
+  int64_t sink_stride;  ///< elements from query to query, with FOLIO_SINK_PER_QUERY; 0: q_heads
+  int64_t bias_sequence_stride_bytes;  ///< with FOLIO_BIAS_PER_SEQUENCE
 } folio_args;
 
 // The first call in a process that has to know the machine (folio_refuse, folio_create_attention,

@@ -13,6 +13,13 @@
 /// bits and its own. Positions, and so windows and ALiBi, are those of keys; where siblings should
 /// stand at one position, give intervals. Every row of the batch has its bits, those of sequences
 /// that just decode too; bits from new_tokens on are ignored.
+///
+/// Selection (sparse attention). A list of `selected` names keys by their place in the plane: page
+/// id * page_size + slot, or the row number where pages are unbounded. The list alone decides what
+/// its query sees, in all KV heads: table, lengths and positions do not matter. A key that is
+/// listed twice counts twice, -1 may stand anywhere. The bits of a result depend on the order of
+/// the list. `plan` keeps the pointer and reads no entry; every `attend` reads and checks them, so
+/// that a layer may bring its own lists in the same memory.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +47,14 @@ struct Batch {
   const uint64_t* tree = nullptr;
   /// words of a row, 64 new tokens each: enough for the sequence with the most
   int32_t tree_words = 0;
-  /// [tokens, selected_stride] the only visible keys, as row indices; -1 = none
+  /// [tokens, selected_stride] the only keys that each query sees, see above; -1: none
   const int32_t* selected = nullptr;
-  int32_t selected_stride = 0;
+  int32_t selected_stride = 0;  ///< at most limits.context
+  /// [size, alibi_positions_stride] position of key j of each sequence for ALiBi, in place of
+  /// key_position + j
+  const int32_t* alibi_positions = nullptr;
+  /// at least the longest context; 0: one row for all sequences
+  int64_t alibi_positions_stride = 0;
 };
 
 }  // namespace folio::inline v1

@@ -3,7 +3,7 @@
 /// Base 2.
 ///
 ///     logit   x = score * scale [* key_scale]          in log2 units; softcap, ALiBi and bias: see
-///                                                      add_terms
+///                                                      cpu/softmax/terms.h
 ///     weight  p = 2^(x - maximum)                      0 for a key that the row does not see
 ///     P       = bf16(p [* value_scale])
 ///     denominator += sum of p
@@ -22,8 +22,7 @@
 
 #include <cstdint>
 
-#include "cpu/skeleton/task_view.h"
-#include "kernel/units.h"
+#include "folio/core/host_device.h"
 
 namespace folio::inline v1::amx {
 
@@ -43,7 +42,6 @@ struct SoftmaxRow {
 
 template <class I>
 struct Softmax {
-  using LogitTerms = skeleton::LogitTerms;
   static constexpr int keys = 64;
   static constexpr float most = 256.0f;
   static constexpr float large = 0x1p20f;  // logits are rounded products from here on
@@ -130,71 +128,7 @@ struct Softmax {
     return join_rows<Sum>(row);
   }
 
-  /// softcap(score * scale) + alibi + bias in log2 units, to be taken with a scale of 1: finite,
-  /// but for a bias of -inf. Keys behind bias_keys have any value.
-  template <class Scale>
-  static void add_terms(float* scores, const Scale& scale, const LogitTerms& terms) {
-    for (int i = 0; i < 4; ++i) {
-      __m512 x = _mm512_mul_ps(_mm512_load_ps(scores + 16 * i), scale.score(i));
-      if (terms.softcap != 0.0f) {
-        const __m512 cap = splat(terms.softcap * log2_e);
-        x = _mm512_mul_ps(cap, tanh(_mm512_div_ps(x, cap)));
-      }
-      if (terms.alibi) {
-        const __m512 lane = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        const __m512 offset =
-            _mm512_sub_ps(splat(terms.distance - static_cast<float>(16 * i)), lane);
-        x = _mm512_fmadd_ps(splat(-terms.slope * log2_e), _mm512_andnot_ps(splat(-0.0f), offset),
-                            x);
-      }
-      if (terms.bias != nullptr) x = _mm512_fmadd_ps(bias_of(terms, i), splat(log2_e), x);
-      const __mmask16 far = _mm512_cmp_ps_mask(_mm512_andnot_ps(splat(-0.0f), x),
-                                               splat(skeleton::Log2Units::turn), _CMP_GT_OQ);
-      if (__builtin_expect(far != 0, 0))
-        x = _mm512_mask_mov_ps(x, far, far_logits(scores, scale, terms, i));
-      _mm512_store_ps(scores + 16 * i, x);
-    }
-  }
-
  private:
-  /// Of keys 16 i ... 16 i + 15; 0 for those behind the last.
-  FOLIO_ALWAYS_INLINE static __m512 bias_of(const LogitTerms& terms, int i) {
-    const int left = terms.bias_keys - 16 * i;
-    const auto readable = static_cast<__mmask16>(left >= 16  ? every
-                                                 : left <= 0 ? 0
-                                                             : (1 << left) - 1);
-    return _mm512_maskz_loadu_ps(readable, terms.bias + 16 * i);
-  }
-
-  /// What add_terms makes of them where the terms, in log2 units, leave the range of float32: the
-  /// sum of natural ones, as skeleton::Log2Units has it.
-  template <class Scale>
-  __attribute__((noinline)) static __m512 far_logits(const float* scores, const Scale& scale,
-                                                     const LogitTerms& terms, int i) {
-    using Units = skeleton::Log2Units;
-    const __m512 product = _mm512_mul_ps(_mm512_load_ps(scores + 16 * i), scale.score(i));
-    __m512 x = _mm512_mul_ps(product, splat(Units::ln_2));
-    const __m512 cap = splat(terms.softcap);
-    if (terms.softcap != 0.0f) x = _mm512_mul_ps(cap, tanh(_mm512_div_ps(x, cap)));
-    if (terms.alibi) {
-      const __m512 lane = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-      const __m512 offset = _mm512_sub_ps(splat(terms.distance - static_cast<float>(16 * i)), lane);
-      x = _mm512_fmadd_ps(splat(-terms.slope), _mm512_andnot_ps(splat(-0.0f), offset), x);
-    }
-    __m512 lowest = splat(-skeleton::largest_float);
-    if (terms.bias != nullptr) {
-      const __m512 bias = bias_of(terms, i);
-      x = _mm512_add_ps(x, bias);
-      lowest = _mm512_maskz_min_ps(every, bias, lowest);
-    }
-    x = _mm512_maskz_min_ps(every, splat(skeleton::largest_float), max(lowest, x));
-    const __m512 size = _mm512_andnot_ps(splat(-0.0f), x);
-    const __mmask16 far = _mm512_cmp_ps_mask(size, splat(Units::turn), _CMP_GT_OQ);
-    const __m512 beyond = _mm512_fmadd_ps(size, splat(0.5f), splat(Units::shift));
-    return _mm512_mask_or_ps(_mm512_mul_ps(x, splat(log2_e)), far, beyond,
-                             _mm512_and_ps(splat(-0.0f), x));
-  }
-
   struct Sum {
     FOLIO_ALWAYS_INLINE static __m512 join(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
   };
@@ -231,20 +165,6 @@ struct Softmax {
   FOLIO_ALWAYS_INLINE static __m512 join_quarters(__m512 a, __m512 b) {
     return Op::join(_mm512_maskz_shuffle_f32x4(every, a, b, 0x88),
                     _mm512_maskz_shuffle_f32x4(every, a, b, 0xdd));
-  }
-
-  /// 1 - 2 / (e^2|x| + 1) with the sign of x; e^2|x| may be inf. Absolute error below 1e-6.
-  static __m512 tanh(__m512 x) {
-    const __m512 y = _mm512_mul_ps(_mm512_andnot_ps(splat(-0.0f), x), splat(2.0f * log2_e));
-    const __m512 f = _mm512_maskz_reduce_ps(every, y, 1);
-    __m512 e = _mm512_fmadd_ps(f, splat(0.00186713f), splat(0.00901703f));
-    e = _mm512_fmadd_ps(f, e, splat(0.05579992f));
-    e = _mm512_fmadd_ps(f, e, splat(0.24016445f));
-    e = _mm512_fmadd_ps(f, e, splat(0.69315131f));
-    e = _mm512_maskz_scalef_ps(every, _mm512_fmadd_ps(f, e, splat(1.0f)), y);
-    const __m512 t =
-        _mm512_sub_ps(splat(1.0f), _mm512_div_ps(splat(2.0f), _mm512_add_ps(e, splat(1.0f))));
-    return _mm512_or_ps(t, _mm512_and_ps(x, splat(-0.0f)));
   }
 };
 

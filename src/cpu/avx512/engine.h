@@ -13,9 +13,11 @@
 #include "cpu/avx512/row_loader.h"
 #include "cpu/avx512/row_scales.h"
 #include "cpu/avx512/softmax.h"
+#include "cpu/convert/rows.h"
 #include "cpu/profile.h"
 #include "cpu/skeleton/task_runner.h"
-#include "cpu/vec/avx512_lanes.h"
+#include "cpu/softmax/state_math.h"
+#include "cpu/softmax/terms.h"
 
 namespace folio::inline v1::avx512 {
 
@@ -24,17 +26,8 @@ class Engine : public Layout<I::per_word> {
  public:
   using Base = Layout<I::per_word>;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
-  struct Math {
+  struct Math : softmax::StateMath<I, skeleton::Log2Units> {
     static float exp(float x) { return exp2_one(x); }
-    using Units = skeleton::Log2Units;
-    static void fold(float* to, const float* from, int n, float keep, float add) {
-      for (int d = 0; d < n; d += lanes) {
-        const __m512 kept = _mm512_mul_ps(_mm512_load_ps(to + d), splat(keep));
-        __m512 part = _mm512_load_ps(from + d);
-        if (mutant() == Mutant::partials_in_bf16) part = cut_to_bf16(part);
-        _mm512_store_ps(to + d, _mm512_fmadd_ps(part, splat(add), kept));
-      }
-    }
   };
 
   Engine(const skeleton::TaskView& view, void* memory)
@@ -77,7 +70,7 @@ class Engine : public Layout<I::per_word> {
     for (int r = 0; r < view_.rows; ++r) {
       const std::byte* words = view_.query(r);
       if constexpr (I::per_word == 1) {
-        I::widen_query(problem_.q_dtype, words, s_.row, steps_);
+        Rows<I>::template row_of<float>(problem_.q_dtype)(words, s_.row, steps_);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
       const int h = r / view_.head_rows, local = r % view_.head_rows;
@@ -111,7 +104,7 @@ class Engine : public Layout<I::per_word> {
   void write_row(const float* output, float factor, std::byte* to) const {
     alignas(64) float row[576];
     I::natural_order(output, factor, row, width_);
-    I::narrow_output(problem_.out_dtype, row, to, problem_.v_head_size);
+    Rows<I>::narrow(problem_.out_dtype, row, to, problem_.v_head_size);
   }
 
  private:
@@ -134,8 +127,10 @@ class Engine : public Layout<I::per_word> {
   /// What the products of few rows widen themselves, from rows of whole 16 bytes; invalid: words.
   [[nodiscard]] DType widened_type(const PagedKVView& view) const {
     const bool has_element_scales = view.scales.data != nullptr && !is_per_row(view);
-    const bool is_widened = I::per_word == 2 && is_few_ && bit_width(view.dtype) == 8 &&
-                            !has_element_scales && view.head_size % 16 == 0;
+    const bool is_byte =
+        view.dtype == DType::i8 || view.dtype == DType::f8_e4m3 || view.dtype == DType::f8_e5m2;
+    const bool is_widened =
+        I::per_word == 2 && is_few_ && is_byte && !has_element_scales && view.head_size % 16 == 0;
     return is_widened ? view.dtype : DType::invalid;
   }
   template <class Use>
@@ -305,8 +300,9 @@ class Engine : public Layout<I::per_word> {
   void add_terms(const KeyTile& tile, int h, int first, int rows, float* scores, int keys) const {
     skeleton::LogitTerms terms[lanes];
     for (int r = 0; r < lanes; ++r)
-      terms[r] = view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first);
-    S::add_terms(terms, factor_, scores, keys);
+      terms[r] =
+          view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first, mutant());
+    softmax::Terms<I, skeleton::Log2Units>::of_rows(scores, row_block, keys, factor_, terms);
   }
 
   const skeleton::TaskView& view_;

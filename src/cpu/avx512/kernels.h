@@ -8,11 +8,13 @@
 namespace folio::inline v1::avx512 {
 
 /// Of both.
-inline constexpr Features features = {
-    Feature::value_plane,  Feature::value_in_key,   Feature::key_scales, Feature::key_granules,
-    Feature::value_scales, Feature::value_granules, Feature::window,     Feature::lookahead,
-    Feature::chunks,       Feature::sink_tokens,    Feature::intervals,  Feature::tree,
-    Feature::softcap,      Feature::sink_logits,    Feature::alibi,      Feature::bias};
+inline constexpr Features features =
+    Features{Feature::value_plane,  Feature::value_in_key, Feature::key_scales,
+             Feature::key_granules, Feature::value_scales, Feature::value_granules,
+             Feature::window,       Feature::lookahead,    Feature::chunks,
+             Feature::sink_tokens,  Feature::intervals,    Feature::tree,
+             Feature::selection} |
+    every_term;
 inline constexpr DTypes byte_types = {DType::f8_e4m3, DType::f8_e5m2, DType::i8};
 /// Accept head sizes that are multiples of 8, from 8 to 576.
 KernelRefuse refuse;
@@ -21,19 +23,19 @@ KernelRefuse refuse;
 /// type, any scales.
 inline constexpr Support supports_f32 = {.features = features,
                                          .q = activation_types,
-                                         .key = activation_types | byte_types,
-                                         .value = activation_types | byte_types,
+                                         .key = activation_types | byte_types | block_types,
+                                         .value = activation_types | byte_types | block_types,
                                          .out = activation_types};
 KernelGeometryOf geometry_f32;
 KernelRun run_f32;
 KernelFinish finish_f32;
 
-/// attention_avx512_bf16: products of bf16. q bf16; K and V bf16 or 8-bit, any scales; out f32,
-/// bf16 or f16.
+/// attention_avx512_bf16: products of bf16. q bf16; K and V bf16, 8-bit or blocks, any scales; out
+/// f32, bf16 or f16.
 inline constexpr Support supports_bf16 = {.features = features,
                                           .q = DType::bf16,
-                                          .key = byte_types | DType::bf16,
-                                          .value = byte_types | DType::bf16,
+                                          .key = byte_types | block_types | DType::bf16,
+                                          .value = byte_types | block_types | DType::bf16,
                                           .out = activation_types};
 KernelGeometryOf geometry_bf16;
 KernelRun run_bf16;

@@ -9,8 +9,6 @@
 
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/vectors.h"
-#include "cpu/skeleton/task_view.h"
-#include "kernel/units.h"
 
 namespace folio::inline v1::avx512 {
 
@@ -56,35 +54,6 @@ class Softmax {
     }
   }
 
-  /// Products to logits in units of log2, with whatever the problem adds to them: finite, but for a
-  /// bias of -inf. terms: of the 16 rows.
-  static void add_terms(const skeleton::LogitTerms* terms, float factor, float* scores, int keys) {
-    alignas(64) float distance[lanes], slope[lanes];
-    for (int r = 0; r < lanes; ++r)
-      distance[r] = terms[r].distance, slope[r] = terms[r].alibi ? terms[r].slope : 0.0f;
-    const float cap = terms[0].softcap;
-    for (int k = 0; k < keys; ++k) {
-      float* const at = scores + static_cast<int64_t>(k) * row_block;
-      __m512 x = _mm512_mul_ps(_mm512_load_ps(at), splat(factor));
-      if (cap != 0.0f && I::mutant != Mutant::softcap_ignored)
-        x = _mm512_mul_ps(splat(cap), tanh(_mm512_div_ps(x, splat(cap))));
-      if (terms[0].alibi) {
-        const __m512 away = _mm512_sub_ps(_mm512_load_ps(distance), splat(static_cast<float>(k)));
-        const __m512i size =
-            _mm512_and_si512(_mm512_set1_epi32(INT32_MAX), _mm512_castps_si512(away));
-        x = _mm512_fnmadd_ps(_mm512_load_ps(slope), _mm512_castsi512_ps(size), x);
-      }
-      __m512 lowest = splat(-skeleton::largest_float);
-      if (terms[0].bias != nullptr) {
-        const __m512 bias = bias_of(terms, k);
-        x = _mm512_add_ps(x, bias);
-        lowest = _mm512_maskz_min_ps(all_lanes, bias, lowest);
-      }
-      x = _mm512_maskz_min_ps(all_lanes, splat(skeleton::largest_float), max(lowest, x));
-      _mm512_store_ps(at, to_units(x));
-    }
-  }
-
   /// Weights relative to the rows' maxima, which move where they must; the rows' outputs follow
   /// them.
   static void weigh(const Column& c) {
@@ -112,22 +81,6 @@ class Softmax {
   }
 
  private:
-  /// skeleton::Log2Units::of
-  FOLIO_ALWAYS_INLINE static __m512 to_units(__m512 logit) {
-    using Units = skeleton::Log2Units;
-    const __m512 sign = _mm512_and_ps(splat(-0.0f), logit);
-    const __m512 size = _mm512_andnot_ps(splat(-0.0f), logit);
-    const __mmask16 far = _mm512_cmp_ps_mask(size, splat(Units::turn), _CMP_GT_OQ);
-    const __m512 beyond = _mm512_fmadd_ps(size, splat(0.5f), splat(Units::shift));
-    return _mm512_mask_or_ps(_mm512_mul_ps(logit, splat(log2_e)), far, beyond, sign);
-  }
-
-  static __m512 bias_of(const skeleton::LogitTerms* terms, int k) {
-    alignas(64) float bias[lanes];
-    for (int r = 0; r < lanes; ++r) bias[r] = k < terms[r].bias_keys ? terms[r].bias[k] : 0.0f;
-    return _mm512_load_ps(bias);
-  }
-
   /// What scores are multiplied by. A fused product keeps what rounding takes from it, which above
   /// 2^30 is more than the range of 2^x: scores of rows with such a reference become logits here,
   /// and their factor is 1.

@@ -7,11 +7,12 @@
 
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/output.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::inline v1::avx512 {
 
 template <class Tag>
-struct F32Target : Output {
+struct F32Target : Avx512Lanes, Output {
   static constexpr int per_word = 1;
   static constexpr int exp_degree = 5;
   static constexpr uint32_t sign_bits = 0x80000000u;
@@ -28,17 +29,6 @@ struct F32Target : Output {
   /// Four keys.
   FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
     for (int i = 0; i < 4; ++i) _mm512_store_ps(to + i * Layout<1>::row_block, w[i]);
-  }
-  template <DType D>
-  FOLIO_ALWAYS_INLINE static void widen(const std::byte* from, float* to, int n) {
-    widen_row<D>(from, to, n);
-  }
-  static void widen_query(DType dtype, const std::byte* from, float* to, int n) {
-    switch (dtype) {
-      case DType::f32: return widen_row<DType::f32>(from, to, n);
-      case DType::bf16: return widen_row<DType::bf16>(from, to, n);
-      default: return widen_row<DType::f16>(from, to, n);
-    }
   }
   FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to,
                                                 int width) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/avx512/vectors.h: the arithmetic that both AVX-512 kernels share: powers of two, tanh,
+/// src/cpu/avx512/vectors.h: the arithmetic that both AVX-512 kernels share: powers of two,
 /// sixteen bits of a mask.
 ///
 /// Intrinsics are used in their masked forms with a full mask where the plain ones make g++ 12 warn
@@ -17,7 +17,7 @@ namespace folio::inline v1::avx512 {
 
 inline constexpr __mmask16 all_lanes = 0xffff;
 inline constexpr float minus_infinity = -__builtin_inff();
-inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
+inline constexpr float log2_e = 1.44269504f;
 
 FOLIO_ALWAYS_INLINE __m512 splat(float x) { return _mm512_set1_ps(x); }
 /// The larger; `b` where one is NaN.
@@ -50,15 +50,6 @@ FOLIO_ALWAYS_INLINE __m512 exp2(__m512 x) {
 FOLIO_ALWAYS_INLINE float exp2_one(float x) { return _mm512_cvtss_f32(exp2<5>(splat(x))); }
 
 /// Through 2^(-2 |x| log2 e): no overflow, odd.
-FOLIO_ALWAYS_INLINE __m512 tanh(__m512 x) {
-  const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
-  const __m512 size =
-      _mm512_castsi512_ps(_mm512_and_si512(_mm512_set1_epi32(INT32_MAX), _mm512_castps_si512(x)));
-  const __m512 e = exp2<5>(_mm512_mul_ps(size, splat(-2.0f * log2_e)));
-  const __m512 t = _mm512_div_ps(_mm512_sub_ps(splat(1.0f), e), _mm512_add_ps(splat(1.0f), e));
-  return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(t), sign));
-}
-
 FOLIO_ALWAYS_INLINE uint32_t load_word(const void* from) {
   uint32_t word;
   __builtin_memcpy(&word, from, sizeof word);

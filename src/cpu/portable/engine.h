@@ -15,13 +15,14 @@
 #include "cpu/portable/stage.h"
 #include "cpu/portable/tiles.h"
 #include "cpu/skeleton/task_runner.h"
+#include "cpu/softmax/state_math.h"
 
 namespace folio::inline v1::portable {
 
 template <class I>
 class PortableEngine {
  public:
-  using Math = Softmax<I>;
+  using Math = softmax::StateMath<I, typename Softmax<I>::Units>;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
   static constexpr int tiles_max = 1, ahead_max = 1;
   static int state_rows(const AttentionProblem&) { return row_tile; }
@@ -105,7 +106,7 @@ class PortableEngine {
     Tiles<I>::scores(s_, begin, end, problem_.key.head_size);
     for (int r = begin; r < end; ++r)
       Softmax<I>::row(s_, state, r, view_.seen_by_row(r, tile, mutant()),
-                      view_.terms_of(r, tile.first));
+                      view_.terms_of(r, tile.first, mutant()));
     Tiles<I>::values(s_, state.output, begin, end, keys);
   }
 

@@ -12,14 +12,14 @@ namespace portable {
 inline constexpr DTypes stored_types = {DType::f32,     DType::bf16,    DType::f16,
                                         DType::f8_e4m3, DType::f8_e5m2, DType::i8};
 inline constexpr Support supports = {
-    .features = {Feature::value_plane, Feature::value_in_key, Feature::key_scales,
-                 Feature::key_granules, Feature::value_scales, Feature::value_granules,
-                 Feature::window, Feature::lookahead, Feature::chunks, Feature::sink_tokens,
-                 Feature::intervals, Feature::tree, Feature::softcap, Feature::sink_logits,
-                 Feature::alibi, Feature::bias},
+    .features = Features{Feature::value_plane, Feature::value_in_key, Feature::key_scales,
+                         Feature::key_granules, Feature::value_scales, Feature::value_granules,
+                         Feature::window, Feature::lookahead, Feature::chunks, Feature::sink_tokens,
+                         Feature::intervals, Feature::tree, Feature::selection} |
+                every_term,
     .q = activation_types,
-    .key = stored_types,
-    .value = stored_types,
+    .key = stored_types | block_types,
+    .value = stored_types | block_types,
     .out = activation_types};
 /// Accepts head sizes that are multiples of 8, from 8 to 576.
 KernelRefuse refuse;

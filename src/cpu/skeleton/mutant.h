@@ -28,6 +28,10 @@ enum class Mutant : uint8_t {
   last_row_decides,          ///< what the last row sees whole counts as seen whole by its block
   heads_interleaved,         ///< rows of several heads in a task taken for one another
   value_order_wrong,         ///< V staged in another order than its weights
+  sink_of_first_query,       ///< sink logits of a sequence's first query taken for all of its
+  bias_of_first_sequence,    ///< the bias of sequence 0 taken for all
+  key_positions_ignored,     ///< positions of keys for ALiBi taken to follow one another
+  selection_of_first_query,  ///< the list of a sequence's first query taken for all of its
   table_read_past_end,       ///< entries of a tile's keys behind the context are read, too
 };
 

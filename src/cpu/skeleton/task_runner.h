@@ -48,6 +48,7 @@
 #include <cstdint>
 
 #include "cpu/profile.h"
+#include "cpu/skeleton/selected_keys.h"
 #include "cpu/skeleton/task_view.h"
 #include "kernel/units.h"
 
@@ -157,7 +158,11 @@ class TaskRunner {
       const uint64_t wanted = tile.seen;
       tile.first = next_key_;
       if (Engine::mutant() == Mutant::table_read_past_end) tile.seen = ~uint64_t{0};
-      cursor.find(tile);
+      if (view_.problem.selection) {
+        SelectedKeys::find(view_.args.key, view_.selected(Engine::mutant()), tile);
+      } else {
+        cursor.find(tile);
+      }
       if (Engine::mutant() == Mutant::table_read_past_end) tile.seen &= wanted;
       if (Engine::mutant() == Mutant::unassigned_entry_counted) tile.seen = wanted;
       if (tile.seen == 0) continue;
@@ -250,12 +255,13 @@ class TaskRunner {
     float maximum = own, denominator = memory_.total.denominator[state_row];
     const bool empty = denominator == 0.0f;
     if (empty) clear_output(memory_.total, state_row, 1);
+    float sink = minus_infinity;
     if (view_.problem.sink_logits) {
+      sink = view_.sink_logit(at.token, at.q_head, Engine::mutant());
       const int times = Engine::mutant() == Mutant::sink_counted_per_split
                             ? view_.task.span_end - view_.task.span_begin
                             : 1;
-      for (int i = 0; i < times; ++i)
-        add_sink(Math::Units::of(view_.args.sink_logits[at.q_head]), maximum, denominator);
+      for (int i = 0; i < times; ++i) add_sink(Math::Units::of(sink), maximum, denominator);
     }
     const float factor =
         empty ? 0.0f : (own == maximum ? 1.0f : Math::exp(own - maximum)) / denominator;
@@ -264,9 +270,7 @@ class TaskRunner {
     if (view_.args.lse == nullptr) return;
     const int64_t row = view_.sequence.first_query + at.token;
     float lse = Math::Units::natural(maximum) + __builtin_logf(denominator);
-    if (empty)
-      // exactly, whatever the base
-      lse = view_.problem.sink_logits ? view_.args.sink_logits[at.q_head] : minus_infinity;
+    if (empty) lse = sink;  // exactly, whatever the base
     view_.args.lse[row * view_.problem.q_heads + at.q_head] = lse;
   }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "cpu/skeleton/logit_terms.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/state.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
@@ -17,16 +18,6 @@
 #include "kernel/task.h"
 
 namespace folio::inline v1::skeleton {
-
-/// What is added to the scaled products of one row in one tile, in natural units.
-struct LogitTerms {
-  float softcap = 0.0f;  // 0: none
-  float slope = 0.0f;    // ALiBi
-  bool alibi = false;
-  float distance = 0.0f;        // position of the query minus position of the tile's first key
-  const float* bias = nullptr;  // of the tile's first key
-  int bias_keys = 0;            // readable from there
-};
 
 /// How much of a tile a group of rows sees.
 enum class Coverage : uint8_t { none, some, all };
@@ -58,7 +49,7 @@ class TaskView {
         args(*call.args),
         batch(*call.batch),
         task(a_task),
-        sequence(sequence_of(batch, a_task.sequence)),
+        sequence(keys_of_task(problem, batch, a_task)),
         group(problem.q_heads / problem.key.num_heads),
         head_rows(a_task.row_end - a_task.row_begin),
         rows(a_task.heads * head_rows),
@@ -74,7 +65,8 @@ class TaskView {
   FOLIO_ALWAYS_INLINE void find_visible(Mutant mutant) {
     has_tree_ = problem.tree && mutant != Mutant::tree_ignored;
     for (int t = 0; t < tokens; ++t) {
-      Visible v = visible_of(problem, batch, sequence, first_token + t);
+      Visible v = problem.selection ? Visible{{}, {0, sequence.context}}
+                                    : visible_of(problem, batch, sequence, first_token + t);
       if (mutant == Mutant::window_off_by_one && v.keys.begin > 0) --v.keys.begin;
       visible_[t] = v;
       hull_ = t == 0 ? v : hull(hull_, v);
@@ -95,6 +87,19 @@ class TaskView {
     return static_cast<const std::byte*>(args.q.data) +
            (sequence.first_query + token) * args.q.stride_bytes[0] +
            q_head * args.q.stride_bytes[1];
+  }
+  /// The list of keys of the task, whose rows are all of one token.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const int32_t* selected(Mutant mutant) const {
+    const int token = mutant == Mutant::selection_of_first_query ? 0 : first_token;
+    return batch.selected + (sequence.first_query + token) * batch.selected_stride;
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE float sink_logit(int token, int q_head, Mutant mutant) const {
+    if (mutant == Mutant::sink_of_first_query) token = 0;
+    const int64_t stride = args.sink_stride != 0 ? args.sink_stride : problem.q_heads;
+    const int64_t row = problem.sink_per_query ? sequence.first_query + token : 0;
+    return detail::load_scale(static_cast<const std::byte*>(args.sink_logits) +
+                                  (row * stride + q_head) * bit_width(problem.sink_dtype) / 8,
+                              problem.sink_dtype);
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE std::byte* output(int token, int q_head) const {
     return static_cast<std::byte*>(args.out.data) +
@@ -138,19 +143,25 @@ class TaskView {
     return any == 0 ? Coverage::none : each == ~uint64_t{0} ? Coverage::all : Coverage::some;
   }
 
-  [[nodiscard]] FOLIO_ALWAYS_INLINE LogitTerms terms_of(int r, int64_t first) const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE LogitTerms terms_of(int r, int64_t first, Mutant mutant) const {
     LogitTerms terms;
     terms.softcap = problem.softcap;
+    terms.keys = keys_of_tile(first);
     const int head = q_head_of(r), token = token_of(r);
     if (problem.alibi) {
       terms.alibi = true;
       terms.slope = args.alibi_slopes[head];
-      terms.distance =
-          static_cast<float>(sequence.query_position + token - sequence.key_position - first);
+      int64_t of_first = sequence.key_position + first;
+      if (problem.alibi_positions && mutant != Mutant::key_positions_ignored) {
+        terms.positions =
+            batch.alibi_positions + task.sequence * batch.alibi_positions_stride + first;
+        of_first = terms.positions[0];
+      }
+      terms.distance = static_cast<float>(sequence.query_position + token - of_first);
     }
     if (problem.bias) {
-      terms.bias = bias_of(head, token, first);
-      terms.bias_keys = bias_keys(first);
+      terms.bias = bias_of(head, token, first, mutant);
+      terms.bias_dtype = problem.bias_dtype;
     }
     return terms;
   }
@@ -180,18 +191,28 @@ class TaskView {
            (!problem.intervals &&
             first + tile_keys <= static_cast<int64_t>(sequence.context) - sequence.new_tokens);
   }
-  /// The bias of key `first` and those behind it, for one query.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const float* bias_of(int q_head, int token,
-                                                         int64_t first) const {
-    const int64_t row = sequence.first_query + token;
-    return reinterpret_cast<const float*>(static_cast<const std::byte*>(args.bias.data) +
-                                          (args.bias.extent[0] == 1 ? 0 : q_head) *
-                                              args.bias.stride_bytes[0] +
-                                          row * args.bias.stride_bytes[1]) +
-           first;
+  /// With selected keys the tiles are of the list: its length is the context.
+  FOLIO_ALWAYS_INLINE static Sequence keys_of_task(const AttentionProblem& problem,
+                                                   const Batch& batch, const Task& task) {
+    Sequence s = sequence_of(batch, task.sequence);
+    if (problem.selection) s.context = batch.selected_stride;
+    return s;
   }
-  /// Of the keys [first, first + 64), how many have a bias.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE int bias_keys(int64_t first) const {
+  /// The bias of key `first` and those behind it, for one query.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* bias_of(int q_head, int token, int64_t first,
+                                                             Mutant mutant = Mutant::none) const {
+    int64_t row = sequence.first_query + token, start = 0;
+    if (problem.bias_per_sequence) {
+      row = token;
+      if (mutant != Mutant::bias_of_first_sequence)
+        start = task.sequence * args.bias_sequence_stride_bytes;
+    }
+    return static_cast<const std::byte*>(args.bias.data) + start +
+           (args.bias.extent[0] == 1 ? 0 : q_head) * args.bias.stride_bytes[0] +
+           row * args.bias.stride_bytes[1] + first * bit_width(problem.bias_dtype) / 8;
+  }
+  /// Of the keys [first, first + 64), how many the context holds.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int keys_of_tile(int64_t first) const {
     const int64_t left = sequence.context - first;
     return left < tile_keys ? static_cast<int>(left) : tile_keys;
   }
@@ -210,23 +231,33 @@ class TaskView {
           if (!is_shared && (row < task.row_begin || row >= row_end)) continue;
           const uint64_t asked = seen_here & ~shown;
           if (asked == 0) continue;
-          shown |= not_hidden(bias_of((task.head + h) * group + g, token, first), bias_keys(first),
-                              asked);
+          shown |= not_hidden(bias_of((task.head + h) * group + g, token, first),
+                              keys_of_tile(first), asked);
           if (shown == seen) return shown;
         }
     }
     return shown;
   }
   /// Those of the keys `asked` whose bias is not -inf.
-  FOLIO_ALWAYS_INLINE static uint64_t not_hidden(const float* bias, int count, uint64_t asked) {
-    const float minus_infinity = -__builtin_inff();
+  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t not_hidden(const std::byte* bias, int count,
+                                                        uint64_t asked) const {
+    switch (problem.bias_dtype) {
+      case DType::bf16: return not_equal<uint16_t>(bias, 0xff80, count, asked);
+      case DType::f16: return not_equal<uint16_t>(bias, 0xfc00, count, asked);
+      default: return not_equal<uint32_t>(bias, 0xff800000u, count, asked);
+    }
+  }
+  template <class Word>
+  FOLIO_ALWAYS_INLINE static uint64_t not_equal(const std::byte* from, Word minus_infinity,
+                                                int count, uint64_t asked) {
+    const auto* const words = reinterpret_cast<const Word*>(from);
     int hidden = 0;
-    for (int i = 0; i < count; ++i) hidden |= bias[i] == minus_infinity ? 1 : 0;
+    for (int i = 0; i < count; ++i) hidden |= words[i] == minus_infinity ? 1 : 0;
     if (hidden == 0) return asked;
     uint64_t shown = 0;
     for (uint64_t left = asked; left != 0; left &= left - 1) {
       const int key = __builtin_ctzll(left);
-      if (bias[key] != minus_infinity) shown |= uint64_t{1} << key;
+      if (words[key] != minus_infinity) shown |= uint64_t{1} << key;
     }
     return shown;
   }

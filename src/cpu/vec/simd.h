@@ -56,6 +56,9 @@ struct Simd {
     return selected != U{};
   }
 
+  /// The same in numbers: all ones or 0.
+  static U lane_is_set(uint32_t mask) { return reinterpret_cast<U>(lanes(mask)); }
+
   static float sum(F v) {
     return reduce(v, [](float a, float b) { return a + b; });
   }

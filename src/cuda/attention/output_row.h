@@ -63,7 +63,7 @@ FOLIO_DEVICE void write_row(Thread& t, const AttendCall& call, const OutputRow& 
   float scale = 1.0f, lse = minus_infinity();  // lse of a row without keys: its sink logit as it is
   const bool has_keys = state.max != minus_infinity();
   if (call.problem.sink_logits) {
-    lse = t.read(args.sink_logits + place.head);
+    lse = t.read(static_cast<const float*>(args.sink_logits) + place.head);
     const float sink = log2_units(lse);
     if (sink != minus_infinity()) {
       const float top = fmaxf(state.max, sink);

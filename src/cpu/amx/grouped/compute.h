@@ -20,6 +20,8 @@
 #include "cpu/amx/grouped/staged_tile.h"
 #include "cpu/amx/softmax.h"
 #include "cpu/amx/tile/tile.h"
+#include "cpu/softmax/terms.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::inline v1::amx {
 
@@ -58,6 +60,8 @@ class Compute {
  private:
   using Product = Products<Tile, Depth, VDepth, Rows>;
   using Row = Softmax<Tile>;
+  struct Lanes : Avx512Lanes {};
+  using Terms = softmax::Terms<Lanes, skeleton::Log2Units>;
   static constexpr bool is_over = Layout == WeightLayout::over_scores;
   static constexpr int weight_stride = is_over ? 2 * Row::keys : Row::keys;
   static constexpr __mmask16 every = 0xffff;
@@ -175,7 +179,10 @@ class Compute {
   /// Scores become logits, whose scale is 1.
   void add_terms(float* scores, const ColumnScales& scale, const skeleton::LogitTerms* terms,
                  int rows) const {
-    for (int r = 0; r < rows; ++r) Row::add_terms(scores + Row::keys * r, scale, terms[r]);
+    const auto product = [&scale](int key) {
+      return Terms::V::load(scale.scores + key) * skeleton::Log2Units::ln_2;
+    };
+    for (int r = 0; r < rows; ++r) Terms::of_row(scores + Row::keys * r, product, terms[r]);
     fill(scratch_.score_scales, 1.0f);
   }
   FOLIO_ALWAYS_INLINE static void fill(float* to, float x) {

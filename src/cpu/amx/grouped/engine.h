@@ -20,7 +20,6 @@
 
 #include "cpu/amx/grouped/compute.h"
 #include "cpu/amx/grouped/layout.h"
-#include "cpu/amx/grouped/math.h"
 #include "cpu/amx/grouped/products.h"
 #include "cpu/amx/grouped/stage.h"
 #include "cpu/amx/tile/tile.h"
@@ -28,6 +27,7 @@
 #include "cpu/profile.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/task_runner.h"
+#include "cpu/softmax/state_math.h"
 #include "cpu/vec/avx512_lanes.h"
 
 namespace folio::inline v1::amx {
@@ -35,7 +35,7 @@ namespace folio::inline v1::amx {
 template <class I, class Sizes>
 class GroupedEngine : public GroupedMemory<Sizes> {
  public:
-  using Math = GroupedMath<I>;
+  using Math = softmax::StateMath<I, skeleton::Log2Units>;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
 
   GroupedEngine(const skeleton::TaskView& view, void* memory)
@@ -47,7 +47,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         key_(key_view_, view.problem.key.head_size, scratch_.keys),
         value_(value_view_, view.problem.v_head_size,
                has_few_rows() ? scratch_.keys : scratch_.values),
-        scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) * log2_e),
+        scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) *
+               skeleton::Log2Units::log2_e),
         tiles_(has_few_rows() ? view.head_rows : row_tile),
         profile_(machine_profile()),
         is_paced_(profile_.staged == PrefetchPolicy::paced) {
@@ -267,7 +268,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       }
       edge->seen[r - begin] = seen;
       if (!view_.has_terms) continue;
-      edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first);
+      edge->terms[r - begin] = view_.terms_of(head * view_.head_rows + r, tile.first, mutant());
       if (mutant() == Mutant::softcap_ignored) edge->terms[r - begin].softcap = 0.0f;
     }
     return edge;

@@ -12,10 +12,11 @@ namespace grouped {
 /// most.
 inline constexpr DTypes stored_types = {DType::bf16, DType::i8, DType::f8_e4m3, DType::f8_e5m2};
 inline constexpr Support supports = {
-    .features = {Feature::value_plane, Feature::value_in_key, Feature::key_scales,
+    .features =
+        Features{Feature::value_plane, Feature::value_in_key, Feature::key_scales,
                  Feature::value_scales, Feature::window, Feature::lookahead, Feature::chunks,
-                 Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::softcap,
-                 Feature::sink_logits, Feature::alibi, Feature::bias},
+                 Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::selection} |
+        every_term,
     .q = DType::bf16,
     .key = stored_types,
     .value = stored_types,

@@ -26,6 +26,7 @@
 #include "cpu/convert/rows.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/task_runner.h"
+#include "cpu/softmax/state_math.h"
 #include "cpu/vec/avx512_lanes.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/kv_buffer/in_place_loader.h"
@@ -68,7 +69,7 @@ template <class I, class S>
 class LatentEngine : public LatentMemory<S> {
  public:
   using Sizes = S;
-  using Math = LatentMath<I>;
+  using Math = softmax::StateMath<I, typename LatentSoftmax<I, S>::Units>;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
 
   LatentEngine(const skeleton::TaskView& view, void* memory)

@@ -10,9 +10,10 @@ namespace folio::inline v1 {
 namespace latent {
 /// value_in_key with bf16 queries and rows, without scales.
 inline constexpr Support supports = {
-    .features = {Feature::value_in_key, Feature::window, Feature::lookahead, Feature::chunks,
-                 Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::softcap,
-                 Feature::sink_logits, Feature::alibi, Feature::bias},
+    .features =
+        Features{Feature::value_in_key, Feature::window, Feature::lookahead, Feature::chunks,
+                 Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::selection} |
+        every_term,
     .q = DType::bf16,
     .key = DType::bf16,
     .value = {},

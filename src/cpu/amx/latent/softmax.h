@@ -20,29 +20,12 @@
 #include "cpu/amx/softmax.h"
 #include "cpu/amx/stage_convert.h"
 #include "cpu/skeleton/task_view.h"
+#include "cpu/softmax/terms.h"
 #include "cpu/vec/avx512_lanes.h"
 #include "cpu/vec/simd.h"
 #include "kernel/units.h"
 
 namespace folio::inline v1::amx {
-
-/// What the skeleton asks of an engine.
-template <class I>
-struct LatentMath {
-  using Units = skeleton::NaturalUnits;
-  static float exp(float x) { return Simd<I>::exp_one(x); }
-  /// to [n] = to * keep + from * add; n is a multiple of 16.
-  static void fold(float* to, const float* from, int n, float keep, float add) {
-    constexpr __mmask16 every = 0xffff;
-    const __m512 k = _mm512_set1_ps(keep), a = _mm512_set1_ps(add);
-    for (int i = 0; i < n; i += 16) {
-      const __m512 kept = _mm512_maskz_mul_ps(every, _mm512_loadu_ps(to + i), k);
-      __m512 part = _mm512_loadu_ps(from + i);
-      if (I::mutant == Mutant::partials_in_bf16) part = cut_to_bf16(part);
-      _mm512_storeu_ps(to + i, _mm512_maskz_fmadd_ps(every, part, a, kept));
-    }
-  }
-};
 
 /// Transposes 16 x 16 dwords: calls put(i, row i of the result), four rows at a time, so that
 /// registers suffice.
@@ -70,6 +53,8 @@ FOLIO_ALWAYS_INLINE void transpose_dwords(__m512i (&rows)[16], const Put& put) {
 template <class I, class Sizes>
 class LatentSoftmax {
  public:
+  using Units = skeleton::NaturalUnits;
+
   LatentSoftmax(const skeleton::TaskView& view, const typename Sizes::Scratch& scratch)
       : view_(view),
         packed_(scratch.packed),
@@ -159,37 +144,13 @@ class LatentSoftmax {
     }
   }
 
-  /// scores = softcap(scale * scores) + alibi + bias, never beyond the largest float but for a bias
-  /// of -inf.
   __attribute__((noinline)) void add_terms(const KeyTile& tile, int row, int end,
                                            float* scores) const {
-    alignas(64) float slope[tile_rows] = {}, distance[tile_rows] = {}, bias[tile_rows] = {};
-    const float* bias_of[tile_rows] = {};
-    int bias_keys = 0;
-    for (int r = row; r < end; ++r) {
-      const skeleton::LogitTerms terms = view_.terms_of(r, tile.first);
-      slope[r - row] = -terms.slope;
-      distance[r - row] = terms.distance;
-      bias_of[r - row] = terms.bias;
-      bias_keys = terms.bias_keys;
-    }
-    const float scale = logit_scale(view_.problem), softcap = view_.problem.softcap;
-    const F slopes = V::load(slope), distances = V::load(distance);
-    for (int key = 0; key < tile_keys; ++key) {
-      F x = V::load(scores + key * tile_rows) * scale;
-      if (softcap != 0.0f && I::mutant != Mutant::softcap_ignored)
-        x = softcap * V::tanh(x / softcap);
-      if (view_.problem.alibi) {
-        const F offset = distances - static_cast<float>(key);
-        x = V::fma(slopes, V::floats(V::bits(offset) & V::splat(0x7fffffffu)), x);
-      }
-      if (key < bias_keys) {
-        for (int r = row; r < end; ++r) bias[r - row] = bias_of[r - row][key];
-        x += V::load(bias);
-      }
-      x = V::saturate(x, V::load(bias));
-      V::store(scores + key * tile_rows, x);
-    }
+    skeleton::LogitTerms terms[tile_rows];
+    for (int i = 0; i < tile_rows; ++i)
+      terms[i] = view_.terms_of(row + i < end ? row + i : row, tile.first, I::mutant);
+    softmax::Terms<I, Units>::of_rows(scores, tile_rows, tile_keys, logit_scale(view_.problem),
+                                      terms);
   }
 
   /// Of keys and of the keys 16 behind them.

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/softmax/terms.h: products to logits, on every instruction set: softcap, ALiBi and bias,
+/// and where float32 ends.
+///
+///     logit = softcap(product) - slope |distance| + bias      in natural units, saturated, then in
+///                                                             the engine's
+///
+/// Natural units first, because nothing else holds every finite logit: a term in units of log2 may
+/// leave the range of float32 where the sum of all does not. A finite bias stays finite, -inf hides
+/// the key. Engines differ in what a lane is, a key (of_row) or a row (of_rows), in nothing else.
+///
+/// ISA-safe: templates on a tag type.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/convert/rows.h"
+#include "cpu/skeleton/logit_terms.h"
+#include "cpu/skeleton/mutant.h"
+#include "cpu/vec/simd.h"
+#include "folio/attention/kv_buffer/page_cursor.h"
+#include "kernel/units.h"
+
+namespace folio::inline v1::softmax {
+
+template <class I, class Units>
+class Terms {
+ public:
+  using V = Simd<I>;
+  using F = typename V::F;
+  using LogitTerms = skeleton::LogitTerms;
+  static constexpr int W = V::W;
+
+  /// One row, a key in each lane: scores [64]. scale(k) times the scores of keys k ... k + W - 1
+  /// are products.
+  template <class Scale>
+  static void of_row(float* scores, const Scale& scale, const LogitTerms& terms) {
+    float offset[tile_keys], bias[tile_keys];
+    if (terms.alibi) find_offsets(terms, offset);
+    if (terms.bias != nullptr) widen_bias(terms, bias);
+    for (int k = 0; k < tile_keys; k += W) {
+      F x = capped(V::load(scores + k) * scale(k), terms.softcap);
+      if (terms.alibi)
+        x = V::fma(V::splat(-terms.slope), size(terms.distance - V::load(offset + k)), x);
+      V::store(scores + k, finished(x, terms.bias != nullptr ? bias + k : nullptr));
+    }
+  }
+
+  /// W rows, one in each lane: scores [keys][stride], aligned to vectors. `terms` [W] are of rows
+  /// of one task, and of one tile.
+  static void of_rows(float* scores, int64_t stride, int keys, float scale,
+                      const LogitTerms* terms) {
+    float slope[W], distance[W], offset[tile_keys];
+    float bias[tile_keys * W];
+    for (int r = 0; r < W; ++r) slope[r] = -terms[r].slope, distance[r] = terms[r].distance;
+    if (terms->alibi) find_offsets(*terms, offset);
+    if (terms->bias != nullptr) gather_bias(terms, keys, bias);
+    for (int k = 0; k < keys; ++k) {
+      float* const at = scores + k * stride;
+      F x = capped(V::load(at) * scale, terms->softcap);
+      if (terms->alibi) x = V::fma(V::load(slope), size(V::load(distance) - offset[k]), x);
+      V::store(at, finished(x, terms->bias != nullptr ? bias + k * W : nullptr));
+    }
+  }
+
+ private:
+  static F capped(F x, float softcap) {
+    if (softcap == 0.0f || I::mutant == Mutant::softcap_ignored) return x;
+    return softcap * V::tanh(x / softcap);
+  }
+  static F size(F x) { return V::floats(V::bits(x) & V::splat(0x7fffffffu)); }
+
+  static F finished(F x, const float* bias) {
+    if (bias == nullptr) return in(Units(), V::saturate(x, F{}));
+    const F added = V::load(bias);
+    return in(Units(), V::saturate(x + added, added));
+  }
+
+  static F in(skeleton::NaturalUnits, F logit) { return logit; }
+  /// Log2Units::of
+  static F in(skeleton::Log2Units units, F logit) {
+    const F distance = size(logit);
+    const F beyond = V::fma(distance, V::splat(0.5f), V::splat(units.shift));
+    const F there = V::floats(V::bits(beyond) | (V::bits(logit) & V::splat(0x80000000u)));
+    return distance > V::splat(units.turn) ? there : logit * units.log2_e;
+  }
+
+  /// Positions of the tile's keys, from that of the first.
+  static void find_offsets(const LogitTerms& terms, float* to) {
+    for (int k = 0; k < tile_keys; ++k) to[k] = static_cast<float>(k);
+    if (terms.positions == nullptr) return;
+    for (int k = 0; k < terms.keys; ++k)
+      to[k] = static_cast<float>(int64_t{terms.positions[k]} - terms.positions[0]);
+  }
+
+  /// 0 for keys behind the last.
+  static void widen_bias(const LogitTerms& terms, float* to) {
+    for (int k = terms.keys; k < tile_keys; ++k) to[k] = 0.0f;
+    const auto* const from = static_cast<const std::byte*>(terms.bias);
+    Rows<I>::widen(terms.bias_dtype, &from, 1, to, tile_keys, terms.keys);
+  }
+  /// [keys][W]
+  static void gather_bias(const LogitTerms* terms, int keys, float* to) {
+    float rows[W][tile_keys];
+    for (int r = 0; r < W; ++r) widen_bias(terms[r], rows[r]);
+    for (int k = 0; k < keys; k += W) {
+      F block[W];
+      for (int r = 0; r < W; ++r) block[r] = V::load(rows[r] + k);
+      V::transpose(block);
+      for (int i = 0; i < W; ++i) V::store(to + (k + i) * W, block[i]);
+    }
+  }
+};
+
+}  // namespace folio::inline v1::softmax
