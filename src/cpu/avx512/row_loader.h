@@ -24,6 +24,7 @@ struct RowOptions {
   int32_t read_as_vectors = 0;  ///< columns that the products load by whole vectors
   /// rows of groups that are no run of slots are requested before they are copied
   bool is_fetching = true;
+  bool is_as_stored = false;      ///< the products widen: rows stay of the type that is stored
   DType stored = DType::invalid;  ///< what rows are of; invalid: what the operand says
 };
 
@@ -51,17 +52,15 @@ class RowLoader {
     columns_ = source.columns;
     row_columns_ = static_cast<int>(skeleton::round_up(source.columns, vector_columns));
     row_ = StagedRow<I, smem_type>(stored());
-    const bool readable =
-        row_.is_stored() && !source.has_scales() &&
-        skeleton::round_up(options.read_as_vectors, vector_columns) <= source.columns;
+    const bool readable = is_copied(source) && skeleton::round_up(options.read_as_vectors,
+                                                                  vector_columns) <= source.columns;
     const int lines = (stored_row_bytes() + 63) / 64;
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
       fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : lines};
       if (!readable) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
-      if (rows.data == nullptr)
-        rows = {reinterpret_cast<const std::byte*>(own_row(stage, g * group_rows)), row_bytes()};
+      if (rows.data == nullptr) rows = {own_row(stage, g * group_rows), row_bytes()};
       const bool is_swapped = I::mutant == Mutant::value_order_wrong && !Shape::transpose;
       tile_[stage].group[is_swapped ? g ^ 1 : g] = rows;
     }
@@ -75,12 +74,7 @@ class RowLoader {
     }
     const int first = (step - num_groups) * rows_at_once;
     if (is_in_place_[stage][first / group_rows]) return;
-    for (int key = first; key < first + rows_at_once; ++key) {
-      if (I::mutant == Mutant::value_tail_not_zeroed && !Shape::transpose &&
-          source.row(key) == nullptr)
-        continue;
-      row_.bring(source, key, row_columns_, own_row(stage, key));
-    }
+    for (int key = first; key < first + rows_at_once; ++key) bring(stage, source, key);
   }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileGroups& groups(int stage) const {
@@ -115,10 +109,30 @@ class RowLoader {
     return static_cast<int>(folio::row_bytes(stored(), columns_));
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t row_bytes() const {
-    return int64_t{row_columns_} * int64_t{sizeof(smem_type)};
+    return int64_t{row_columns_} * staged_bytes();
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type* own_row(int stage, int key) const {
-    return smem_ + (int64_t{stage} * tile_keys + key) * row_columns_;
+  /// Of an element.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int staged_bytes() const {
+    return options.is_as_stored ? bit_width(stored()) / 8 : static_cast<int>(sizeof(smem_type));
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE std::byte* own_row(int stage, int key) const {
+    return reinterpret_cast<std::byte*>(smem_) + (int64_t{stage} * tile_keys + key) * row_bytes();
+  }
+  /// Rows need not be converted.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_copied(const KVSource<Shape>& source) const {
+    return (row_.is_stored() || options.is_as_stored) && !source.has_scales();
+  }
+
+  /// One row to its stage, with zeros behind its columns.
+  __attribute__((noinline)) void bring(int stage, const KVSource<Shape>& source, int key) {
+    std::byte* const to = own_row(stage, key);
+    const std::byte* const from = source.row(key);
+    if (I::mutant == Mutant::value_tail_not_zeroed && !Shape::transpose && from == nullptr) return;
+    if (!options.is_as_stored)
+      return row_.bring(source, key, row_columns_, reinterpret_cast<smem_type*>(to));
+    const int64_t bytes = from == nullptr ? 0 : int64_t{columns_} * staged_bytes();
+    if (bytes > 0) __builtin_memcpy(to, from, static_cast<size_t>(bytes));
+    __builtin_memset(to + bytes, 0, static_cast<size_t>(row_bytes() - bytes));
   }
 
   __attribute__((noinline)) void fetch_rows(const KVSource<Shape>& source, int g) const {
