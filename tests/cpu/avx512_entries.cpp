@@ -2,6 +2,7 @@
 /// tests/cpu/avx512_entries.cpp: the parts, compiled for x86-64-v4.
 #include "cpu/avx512_entries.h"
 
+#include "cpu/avx512/few_rows.h"
 #include "cpu/avx512/products.h"
 #include "cpu/convert/rows.h"
 #include "cpu/vec/avx512_lanes.h"
@@ -46,19 +47,19 @@ void avx512_scores(int vectors, const float* q, const float* keys, int steps, fl
 }
 
 void avx512_scores_of_few(int rows, const float* q, const float* keys, int steps, float* to) {
-  using Products = avx512::Products<InstructionSet>;
-  alignas(64) static thread_local float scores[16 * Products::row_block];
+  using Few = avx512::FewRows<InstructionSet, avx512::Words<InstructionSet>>;
+  constexpr int row_block = avx512::Layout<1>::row_block;
+  alignas(64) static thread_local float scores[48 * row_block];
   static thread_local uint32_t words[8 * 256];
-  for (int r = 0; r < 8; ++r)
-    for (int w = 0; w < steps; ++w) __builtin_memcpy(words + r * steps + w, q + w * 64 + r, 4);
-  avx512::ScoreCall call;
-  call.q = words;
-  call.q_stride = steps;
-  call.steps = steps;
-  call.keys = {reinterpret_cast<const std::byte*>(keys), int64_t{steps} * 4};
-  call.to = scores;
-  Products::scores_of_few(rows, call);
-  for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * 16, scores + k * Products::row_block, 64);
+  const int padded = rows <= 2 ? rows : rows <= 4 ? 4 : 8;
+  for (int w = 0; w < steps; ++w)
+    __builtin_memcpy(words + w * padded, q + w * 64, static_cast<size_t>(padded) * 4);
+  const int64_t stride = int64_t{steps} * 4;
+  TileRows groups[3];
+  for (int g = 0; g < 3; ++g)
+    groups[g] = {reinterpret_cast<const std::byte*>(keys) + g * 16 * stride, stride};
+  Few::scores(3, {.q = words, .rows = padded, .steps = steps, .groups = groups, .to = scores});
+  for (int k = 0; k < 48; ++k) __builtin_memcpy(to + k * 16, scores + k * row_block, 64);
 }
 
 }  // namespace folio::test

@@ -14,7 +14,7 @@
 #include <new>
 
 #include "cpu/avx512/layout.h"
-#include "cpu/convert/rows.h"
+#include "cpu/convert/staged_row.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
@@ -25,6 +25,7 @@ struct RowOptions {
   int32_t read_as_vectors = 0;  ///< columns that the products load by whole vectors
   /// rows of groups that are no run of slots are requested before they are copied
   bool is_fetching = true;
+  bool is_as_stored = false;      ///< the products widen: rows stay of the type that is stored
   DType stored = DType::invalid;  ///< what rows are of; invalid: what the operand says
   int32_t rows = tile_keys;       ///< of a tile that are read; groups behind them hold anything
 };
@@ -52,11 +53,10 @@ class RowLoader {
   FOLIO_ALWAYS_INLINE void begin(int stage, const KVSource<Shape>& source) {
     columns_ = source.columns;
     row_columns_ = static_cast<int>(skeleton::round_up(source.columns, vector_columns));
-    const bool readable =
-        is_staged_type() && !source.has_scales() &&
-        skeleton::round_up(options.read_as_vectors, vector_columns) <= source.columns;
+    row_ = StagedRow<I, smem_type>(stored());
+    const bool readable = is_copied(source) && skeleton::round_up(options.read_as_vectors,
+                                                                  vector_columns) <= source.columns;
     const int lines = (stored_row_bytes() + 63) / 64;
-    convert_ = Rows<I>::template row_of<smem_type>(stored());
     is_staging_ = false;
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
@@ -64,8 +64,7 @@ class RowLoader {
       if (!readable) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
       is_staging_ |= rows.data == nullptr && g * group_rows < options.rows;
-      if (rows.data == nullptr)
-        rows = {reinterpret_cast<const std::byte*>(own_row(stage, g * group_rows)), row_bytes()};
+      if (rows.data == nullptr) rows = {own_row(stage, g * group_rows), row_bytes()};
       const bool is_swapped = I::mutant == Mutant::value_order_wrong && !Shape::transpose;
       tile_[stage].group[is_swapped ? g ^ 1 : g] = rows;
     }
@@ -113,56 +112,34 @@ class RowLoader {
   [[nodiscard]] FOLIO_ALWAYS_INLINE DType stored() const {
     return options.stored != DType::invalid ? options.stored : Shape::operand_type::dtype;
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_staged_type() const {
-    return stored() == Shape::smem_dtype;
-  }
   [[nodiscard]] FOLIO_ALWAYS_INLINE int stored_row_bytes() const {
     return static_cast<int>(folio::row_bytes(stored(), columns_));
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t row_bytes() const {
-    return int64_t{row_columns_} * int64_t{sizeof(smem_type)};
+    return int64_t{row_columns_} * staged_bytes();
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type* own_row(int stage, int key) const {
-    return smem_ + (int64_t{stage} * tile_keys + key) * row_columns_;
+  /// Of an element.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int staged_bytes() const {
+    return options.is_as_stored ? bit_width(stored()) / 8 : static_cast<int>(sizeof(smem_type));
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE std::byte* own_row(int stage, int key) const {
+    return reinterpret_cast<std::byte*>(smem_) + (int64_t{stage} * tile_keys + key) * row_bytes();
+  }
+  /// Rows need not be converted.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_copied(const KVSource<Shape>& source) const {
+    return (row_.is_stored() || options.is_as_stored) && !source.has_scales();
   }
 
-  /// One row to its stage.
+  /// One row to its stage, with zeros behind its columns.
   __attribute__((noinline)) void bring(int stage, const KVSource<Shape>& source, int key) {
-    auto* const to = reinterpret_cast<std::byte*>(own_row(stage, key));
+    std::byte* const to = own_row(stage, key);
     const std::byte* const from = source.row(key);
     if (I::mutant == Mutant::value_tail_not_zeroed && !Shape::transpose && from == nullptr) return;
-    if (from != nullptr && (!is_staged_type() || source.has_scales()))
-      return convert(source, key, from, own_row(stage, key));
-    const int64_t bytes = from == nullptr ? 0 : columns_ * int64_t{sizeof(smem_type)};
+    if (!options.is_as_stored)
+      return row_.bring(source, key, row_columns_, reinterpret_cast<smem_type*>(to));
+    const int64_t bytes = from == nullptr ? 0 : int64_t{columns_} * staged_bytes();
     if (bytes > 0) __builtin_memcpy(to, from, static_cast<size_t>(bytes));
     __builtin_memset(to + bytes, 0, static_cast<size_t>(row_bytes() - bytes));
-  }
-
-  void convert(const KVSource<Shape>& source, int key, const std::byte* from, smem_type* to) const {
-    if (!source.has_scales()) {
-      convert_(from, to, columns_);
-    } else {
-      alignas(64) float own[I::per_word == 1 ? 1 : Shape::smem_cols];
-      float* const wide = I::per_word == 1 ? reinterpret_cast<float*>(to) : own;
-      Rows<I>::template row_of<float>(stored())(from, wide, columns_);
-      scale(source, key, wide);
-      if constexpr (I::per_word == 2)
-        Rows<I>::template row_of<bf16>(DType::f32)(reinterpret_cast<const std::byte*>(wide), to,
-                                                   columns_);
-    }
-    __builtin_memset(static_cast<void*>(to + columns_), 0,
-                     static_cast<size_t>(row_columns_ - columns_) * sizeof(smem_type));
-  }
-
-  void scale(const KVSource<Shape>& source, int key, float* row) const {
-    const int granularity = source.scale_view->granularity;
-    int end = granularity - (Shape::head_dim_offset + source.first_column) % granularity;
-    for (int begin = 0; begin < columns_; begin = end, end += granularity) {
-      const float factor =
-          source.scale(key, I::mutant == Mutant::scale_index_by_ceil ? end : begin);
-      const int stop = end < columns_ ? end : columns_;
-      for (int d = begin; d < stop; ++d) row[d] *= factor;
-    }
   }
 
   __attribute__((noinline)) void fetch_rows(const KVSource<Shape>& source, int g) const {
@@ -176,7 +153,7 @@ class RowLoader {
   smem_type* smem_;
   int columns_ = 0;
   int row_columns_ = 0;
-  typename Rows<I>::template Row<smem_type> convert_ = nullptr;
+  StagedRow<I, smem_type> row_{Shape::smem_dtype};
   TileGroups tile_[stages];
   Fetch fetch_[stages][num_groups];
   bool is_in_place_[stages][num_groups] = {};
