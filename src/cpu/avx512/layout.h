@@ -43,34 +43,36 @@ class Requests {
  public:
   /// No groups: null.
   FOLIO_ALWAYS_INLINE Requests(const Fetch* fetch, int groups)
-      : group_(fetch), end_(fetch != nullptr ? fetch + groups : nullptr) {
+      : group_(fetch), groups_(fetch != nullptr ? groups : 0) {
     begin();
   }
   FOLIO_ALWAYS_INLINE void next() {
-    if (group_ == end_) return;
+    if (rows_ == 0) return;
     __builtin_prefetch(row_ + int64_t{line_} * 64, 0, 3);
-    if (++line_ < group_->lines) return;
+    if (++line_ < lines_) return;
     line_ = 0;
-    row_ += group_->rows.stride_bytes;
-    if (--rows_ > 0) return;
-    ++group_;
-    begin();
+    row_ += stride_;
+    if (--rows_ == 0) begin();
   }
   FOLIO_ALWAYS_INLINE void finish() {
-    while (group_ != end_) next();
+    while (rows_ > 0) next();
   }
 
  private:
   FOLIO_ALWAYS_INLINE void begin() {
-    while (group_ != end_ && group_->lines == 0) ++group_;
-    if (group_ == end_) return;
-    row_ = group_->rows.data;
-    rows_ = TileGroups::group_rows;
+    for (; groups_ > 0 && rows_ == 0; --groups_, ++group_) {
+      row_ = group_->rows.data;
+      stride_ = group_->rows.stride_bytes;
+      lines_ = group_->lines;
+      rows_ = lines_ > 0 ? TileGroups::group_rows : 0;
+    }
   }
 
-  const Fetch *group_, *end_;
+  const Fetch* group_;
+  int groups_;
   const std::byte* row_ = nullptr;
-  int rows_ = 0, line_ = 0;
+  int64_t stride_ = 0;
+  int lines_ = 0, rows_ = 0, line_ = 0;
 };
 
 struct Scratch {
