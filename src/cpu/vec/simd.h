@@ -44,8 +44,8 @@ struct Simd {
   static F saturate(F sum, F added) {
     const F largest = splat(3.40282347e38f);
     const F lowest = added < -largest ? added : -largest;
-    const F v = sum < lowest ? lowest : sum;
-    return v > largest ? largest : v;
+    const F v = lowest > sum ? lowest : sum;
+    return largest < v ? largest : v;
   }
   static U bits(F v) { return reinterpret_cast<U>(v); }
   static F floats(U v) { return reinterpret_cast<F>(v); }
