@@ -2,7 +2,8 @@
 /// src/cpu/vec/simd.h: the vector vocabulary of the portable kernel, for any width.
 ///
 /// An instruction set is a type in an anonymous namespace with `width` (floats per register),
-/// `score_vectors` (registers of keys per score tile), `fma` and the two zero-extending loads.
+/// `score_vectors` (registers of keys per score tile), `fma`, `signs` and the two zero-extending
+/// loads.
 /// Everything is a template on it, so whatever an ISA object instantiates has internal linkage.
 /// Vectors are the compilers' own (GNU vector extensions); only what they compile badly is left to
 /// the instruction set.
@@ -55,6 +56,9 @@ struct Simd {
     const U selected = lane_bits(std::make_index_sequence<W>{}) & splat(mask);
     return selected != U{};
   }
+
+  /// Whether some lane of a comparison holds.
+  static bool any(S lanes) { return I::signs(lanes) != 0; }
 
   static float sum(F v) {
     return reduce(v, [](float a, float b) { return a + b; });
