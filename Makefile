@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the README. Each sees to its own needs: packages, configuration, build. Everything else is CMake's presets.
-.PHONY: demo test cuda cuda-all python test-engines test-engines-full bench format coverage clean
+.PHONY: demo test cuda cuda-all python test-engines test-engines-full bench bench-peers format coverage clean
 
 BUILD := build/release
 VENV := build/python/venv
@@ -55,6 +55,11 @@ cuda-mutants: configure
 bench: configure
 	cmake --build --preset release
 	tools/run_benchmarks.sh $(BUILD)
+
+# folio beside torch, vLLM, SGLang, OpenVINO and llama.cpp, in turn: PEERS="--shapes decode --threads 1", bench/peers/run.py says more.
+bench-peers: configure
+	cmake --build --preset release --target roof_worker
+	bench/peers/run.py $(PEERS)
 
 format:
 	tools/install_dependencies.sh ci

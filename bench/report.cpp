@@ -121,7 +121,7 @@ void Report::finish() const {
                     {"percent_of_roof", row.percent_of_roof()},
                     {"machine", machine_},
                     {"commit", options_.commit}});
-    std::printf("%-52s %-34s %2d %10.3f %8.2f %9.1f", row.shape.c_str(), row.kernel.c_str(),
+    std::printf("%-52s %-34s %2d %10.4f %8.2f %9.1f", row.shape.c_str(), row.kernel.c_str(),
                 row.threads, row.seconds * 1e3, row.bytes / row.seconds / 1e9,
                 row.flops / row.seconds / 1e9);
     if (row.roof.name.empty()) {

@@ -40,6 +40,7 @@ ABOUT = {
     "pool": ["include/folio/pool", "src/pool", "bench/pool_bench.cpp"],
     "coverage": ["include", "src", "tests"],
 }
+ABOUT["peers"] = [*ABOUT["attention"], "bench/peers"]
 
 
 def run(*command):
@@ -128,6 +129,9 @@ def quoted():
     for path in sorted(tables.RESULTS.glob("*.json")):
         commit = json.loads(path.read_text())["context"].get("commit", "unknown")
         yield path, path.name.split("-")[0], commit
+    for path in sorted((tables.RESULTS / "peers").glob("*.json")):
+        for commit in sorted({part["commit"] for part in json.loads(path.read_text())["shapes"]}):
+            yield path, "peers", commit
     found = re.search(r"^At commit (\S+):", COVERAGE.read_text(), re.M)
     yield COVERAGE, "coverage", found.group(1) if found else "unknown"
 

@@ -43,10 +43,22 @@ bool surely_moves(const PagedKVView& from, const PagedKVView& to, CopyKind kind,
   return copy_rule(from, to, kind).moves && is_one;
 }
 
+/// Blocks are moved on the CPU, and nothing is converted to or from them.
+Status check_types(const char* function, const PlanePair& pair, Memory memory) {
+  const auto& [from_name, to_name, from, to] = pair;
+  const PlaneTypes types = memory == Memory::cpu ? PlaneTypes::with_blocks : PlaneTypes::elements;
+  if (Status s = check_view(function, from_name, from, types); !s.is_ok()) return s;
+  if (Status s = check_view(function, to_name, to, types); !s.is_ok()) return s;
+  if (from.dtype == to.dtype || (!detail::is_block(from.dtype) && !detail::is_block(to.dtype)))
+    return {};
+  return fail(Errc::invalid_argument,
+              "{}: {} has dtype {}, expected {} (from {}; blocks are moved, never converted)",
+              function, to_name, to.dtype, from.dtype, from_name);
+}
+
 Status check_pair(const char* function, CopyKind kind, const PlanePair& pair, Memory memory) {
   const auto& [from_name, to_name, from, to] = pair;
-  if (Status s = check_view(function, from_name, from); !s.is_ok()) return s;
-  if (Status s = check_view(function, to_name, to); !s.is_ok()) return s;
+  if (Status s = check_types(function, pair, memory); !s.is_ok()) return s;
   if (kind == CopyKind::page) {
     if (Status s = check_pages_bounded(function, pair); !s.is_ok()) return s;
   }

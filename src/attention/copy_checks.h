@@ -24,7 +24,7 @@ struct CopyBounds {
     from_pages = std::min(from_pages, from.num_pages);
     to_pages = std::min(to_pages, to.num_pages);
     page_size = std::min<int64_t>(page_size, from.page_size);
-    token_bytes += int64_t{to.num_heads} * to.head_size * bit_width(to.dtype) / 8;
+    token_bytes += to.num_heads * row_bytes(to.dtype, to.head_size);
   }
   /// Slots of planes of one page size. There is at least one layer.
   [[nodiscard]] int64_t from_slots(std::span<const KVPlanes> from) const {

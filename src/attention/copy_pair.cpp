@@ -121,7 +121,7 @@ bool CopyPair::splits_by_heads() const noexcept {
 
 void CopyPair::move(const CopyBox& at) const noexcept {
   Box box;
-  box.bytes = int64_t{from_.head_size} * bit_width(from_.dtype) / 8;
+  box.bytes = row_bytes(from_.dtype, from_.head_size);
   box.extent[0] = at.tokens;
   box.extent[1] = at.heads;
   box.from_stride[0] = from_.slot_stride_bytes;

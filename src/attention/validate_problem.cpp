@@ -12,12 +12,10 @@ namespace {
 
 constexpr int32_t heads_max = 65536;
 
-bool is_valid(DType dtype) { return dtype >= DType::f32 && dtype <= DType::i4; }
-
 /// Any dtype that there is: which of them a plane may have is for the kernels to say.
 Status check_described(const char* plane, const PagedKVView& view) {
   constexpr auto function = "Attention::create";
-  if (!is_valid(view.dtype))
+  if (!detail::is_dtype(view.dtype))
     return fail(Errc::invalid_argument, "{}: {}.dtype is {}, expected a DType other than invalid",
                 function, plane, static_cast<int>(view.dtype));
   if (Status s = check_form(function, plane, view); !s.is_ok()) return s;
@@ -31,6 +29,10 @@ Status check_described(const char* plane, const PagedKVView& view) {
 
 Status check_values(const AttentionProblem& p) {
   if (p.value_in_key) {
+    if (p.v_head_size % block_elements(p.key.dtype) != 0)
+      return fail(Errc::invalid_argument,
+                  "Attention::create: v_head_size is {}, expected a multiple of {} (key.dtype {})",
+                  p.v_head_size, block_elements(p.key.dtype), p.key.dtype);
     if (p.v_head_size >= 1 && p.v_head_size <= p.key.head_size) return {};
     return fail(
         Errc::invalid_argument,
@@ -105,7 +107,7 @@ Result<AttentionProblem> resolve(const AttentionProblem& problem) noexcept {
         Errc::invalid_argument,
         "Attention::create: q_heads is {}, expected a multiple of key.num_heads = {} up to 65536",
         p.q_heads, p.key.num_heads);
-  if (!is_valid(p.q_dtype) || !is_valid(p.out_dtype))
+  if (!detail::is_dtype(p.q_dtype) || !detail::is_dtype(p.out_dtype))
     return fail(
         Errc::invalid_argument,
         "Attention::create: q_dtype is {} and out_dtype {}, expected types other than invalid",

@@ -16,7 +16,7 @@ Status read_problem(const char* function, const folio_problem* problem, Attentio
   p.mask_left = -1;
   if (Status s = read(function, "problem", problem, p); !s.is_ok()) return s;
   if (p.key == nullptr) return null_argument(function, "problem->key");
-  constexpr int32_t known = 2 * FOLIO_ALIBI_POSITIONS - 1;
+  constexpr int32_t known = 2 * FOLIO_BF16_OPERANDS - 1;
   if ((p.options & ~known) != 0)
     return fail(Errc::unsupported, "{}: problem->options is {}, expected bits of {} only", function,
                 p.options, known);
@@ -42,6 +42,7 @@ Status read_problem(const char* function, const folio_problem* problem, Attentio
   to.bias_per_sequence = (p.options & FOLIO_BIAS_PER_SEQUENCE) != 0;
   to.bias_dtype = p.bias_dtype == 0 ? DType::f32 : dtype_of(p.bias_dtype);
   to.alibi_positions = (p.options & FOLIO_ALIBI_POSITIONS) != 0;
+  to.bf16_operands = (p.options & FOLIO_BF16_OPERANDS) != 0;
   to.scale = p.scale;
   to.softcap = p.softcap;
   to.reproducible = static_cast<Reproducible>(p.reproducible);
@@ -91,6 +92,17 @@ Status with_mask(const folio_attention* attention, const folio_mask* mask, folio
   if (Status s = read(function, "mask", mask, m); !s.is_ok()) return s;
   return hand_out(function,
                   attention->attention.with_mask({m.left, m.right, m.chunk, m.sink_tokens}), made);
+}
+
+/// A function that throws nothing serves where one that may is expected; what differs is the type
+/// of `task`, which folio made itself.
+folio_code hand_out(const char* function, const Executor& own, folio_executor* executor,
+                    folio_message* message) {
+  folio_executor filled = {};
+  filled.context = own.context;
+  filled.concurrency = own.concurrency;
+  filled.parallel_for = reinterpret_cast<decltype(filled.parallel_for)>(own.parallel_for);
+  return report(write(function, "executor", filled, executor), message);
 }
 
 }  // namespace
@@ -150,14 +162,13 @@ int64_t folio_get_workspace_bytes(const folio_attention* attention) {
 
 folio_code folio_get_default_executor(int32_t threads, folio_executor* executor,
                                       folio_message* message) {
-  const Executor own = default_executor(threads);
-  // A function that throws nothing serves where one that may is expected; what differs is the type
-  // of `task`, which folio made itself.
-  folio_executor filled = {};
-  filled.context = own.context;
-  filled.concurrency = own.concurrency;
-  filled.parallel_for = reinterpret_cast<decltype(filled.parallel_for)>(own.parallel_for);
-  return c::report(c::write("folio_get_default_executor", "executor", filled, executor), message);
+  return c::hand_out("folio_get_default_executor", default_executor(threads), executor, message);
+}
+
+folio_code folio_get_thread_pool_executor(int32_t threads, folio_executor* executor,
+                                          folio_message* message) {
+  return c::hand_out("folio_get_thread_pool_executor", thread_pool_executor(threads), executor,
+                     message);
 }
 
 int32_t folio_get_num_kernels(void) { return Attention::kernel_count(); }

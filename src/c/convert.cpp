@@ -39,8 +39,8 @@ Status convert_scales(const char* function, const folio_scale_view* from, ScaleV
 }  // namespace
 
 DType dtype_of(int32_t value) noexcept {
-  return value >= 0 && value <= static_cast<int32_t>(DType::i4) ? static_cast<DType>(value)
-                                                                : DType::invalid;
+  return value >= 0 && value <= static_cast<int32_t>(DType::iq4_nl) ? static_cast<DType>(value)
+                                                                    : DType::invalid;
 }
 
 folio_code report(const Status& status, folio_message* message) noexcept {

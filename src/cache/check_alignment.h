@@ -19,8 +19,9 @@ struct Alignment {
   std::string_view reason = {};
 };
 
-/// An element's own size; a byte for what is smaller.
+/// An element's own size; a byte for what is smaller; that of their numbers for blocks.
 constexpr Alignment natural_alignment(DType element) {
+  if (detail::is_block(element)) element = DType::f16;
   return {bit_width(element) < 8 ? 1 : bit_width(element) / 8, element, {}};
 }
 

@@ -5,6 +5,21 @@
 #include "cache/check_reach.h"
 
 namespace folio::inline v1 {
+namespace {
+
+Status check_blocks(const char* function, const char* plane, const PagedKVView& view) {
+  const int32_t elements = block_elements(view.dtype);
+  if (view.head_size % elements != 0)
+    return fail(Errc::invalid_argument, "{}: {}.head_size is {}, expected a multiple of {} ({})",
+                function, plane, view.head_size, elements, view.dtype);
+  if (elements == 1 || (view.scales.data == nullptr && view.scales.dtype == DType::invalid))
+    return {};
+  return fail(Errc::invalid_argument,
+              "{}: {}.scales are given, expected none: those of {} lie in its blocks", function,
+              plane, view.dtype);
+}
+
+}  // namespace
 
 Status check_form(const char* function, const char* plane, const PagedKVView& view) noexcept {
   const struct {
@@ -17,6 +32,7 @@ Status check_form(const char* function, const char* plane, const PagedKVView& vi
     return fail(Errc::invalid_argument, "{}: {}.{} is {}, expected at least 1", function, plane,
                 extent.name, extent.value);
   }
+  if (Status s = check_blocks(function, plane, view); !s.is_ok()) return s;
   const Stride strides[] = {{"page_stride_bytes", view.page_stride_bytes},
                             {"slot_stride_bytes", view.slot_stride_bytes},
                             {"head_stride_bytes", view.head_stride_bytes}};
@@ -92,11 +108,13 @@ Status check_places(const char* function, const char* plane, const PagedKVView& 
   return {};
 }
 
-Status check_view(const char* function, const char* plane, const PagedKVView& view) noexcept {
+Status check_view(const char* function, const char* plane, const PagedKVView& view,
+                  PlaneTypes types) noexcept {
   if (view.data == nullptr)
     return fail(Errc::invalid_argument, "{}: {}.data is null, expected the plane's memory",
                 function, plane);
-  if (!is_plane_dtype(view.dtype))
+  const bool is_taken = types == PlaneTypes::with_blocks && detail::is_block(view.dtype);
+  if (!is_taken && !is_plane_dtype(view.dtype))
     return fail(Errc::invalid_argument,
                 "{}: {} has dtype {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2 or i8", function,
                 plane, view.dtype);

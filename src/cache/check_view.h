@@ -16,10 +16,13 @@
 
 namespace folio::inline v1 {
 
-/// The types that planes store: f32, bf16, f16, f8_e4m3, f8_e5m2, i8.
+/// The types of elements that planes store: f32, bf16, f16, f8_e4m3, f8_e5m2, i8. Blocks are for
+/// those who say so.
 constexpr bool is_plane_dtype(DType dtype) {
   return detail::is_supported(dtype) && dtype != DType::f8_e8m0;
 }
+/// Whether a function takes planes of blocks too.
+enum class PlaneTypes : uint8_t { elements, with_blocks };
 
 /// Elements of one head that have a scale of their own.
 constexpr int64_t granules_of(int32_t head_size, int32_t granularity) {
@@ -32,7 +35,8 @@ constexpr int64_t slots_per_page(const PagedKVView& view) {
 }
 
 /// A plane's form, whatever memory it lies in: extents of at least 1, strides that keep the natural
-/// alignment of an element, page stride = slot stride over several unbounded pages. Any dtype.
+/// alignment of an element, page stride = slot stride over several unbounded pages. Any dtype;
+/// heads of blocks are whole blocks, and have no scales beside.
 [[nodiscard]] Status check_form(const char* function, const char* plane,
                                 const PagedKVView& view) noexcept;
 
@@ -59,7 +63,7 @@ constexpr int64_t slots_per_page(const PagedKVView& view) {
 
 /// A plane that is read or written: data, a dtype that planes have, form, memory and reach of
 /// values, and of scales where they have data.
-[[nodiscard]] Status check_view(const char* function, const char* plane,
-                                const PagedKVView& view) noexcept;
+[[nodiscard]] Status check_view(const char* function, const char* plane, const PagedKVView& view,
+                                PlaneTypes types = PlaneTypes::elements) noexcept;
 
 }  // namespace folio::inline v1

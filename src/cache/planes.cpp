@@ -40,10 +40,19 @@ Status check_shape(const char* function, const KVShape& shape) {
     return fail(Errc::invalid_argument, "{}: shape.{} is {}, expected at least 1", function,
                 extent.name, extent.value);
   }
-  if (!is_plane_dtype(shape.dtype)) {
+  if (!is_plane_dtype(shape.dtype) && !detail::is_block(shape.dtype)) {
     return fail(Errc::invalid_argument,
-                "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2 or i8", function,
-                shape.dtype);
+                "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2, i8 or blocks",
+                function, shape.dtype);
+  }
+  if (shape.head_size % block_elements(shape.dtype) != 0) {
+    return fail(Errc::invalid_argument, "{}: shape.head_size is {}, expected a multiple of {} ({})",
+                function, shape.head_size, block_elements(shape.dtype), shape.dtype);
+  }
+  if (detail::is_block(shape.dtype) && shape.scale_dtype != DType::invalid) {
+    return fail(Errc::invalid_argument,
+                "{}: shape.scale_dtype is {}, expected none: the scales of {} lie in its blocks",
+                function, shape.scale_dtype, shape.dtype);
   }
   if (shape.scale_dtype != DType::invalid && !detail::is_scale_dtype(shape.scale_dtype)) {
     return fail(Errc::invalid_argument,
@@ -61,9 +70,11 @@ Status check_shape(const char* function, const KVShape& shape) {
 /// Bytes of one page over all layers, of elements of `dtype`, `row` of them per head.
 Result<int64_t> tensor_page_bytes(const char* function, const KVShape& shape, DType dtype,
                                   int64_t row) {
-  CheckedSize bits = bit_width(dtype);
-  for (const int64_t extent : {row, int64_t{shape.num_heads}, slots_of(shape),
-                               int64_t{shape.num_layers}, planes_per_layer(shape)}) {
+  const bool is_block = detail::is_block(dtype);
+  CheckedSize bits = is_block ? 8 : bit_width(dtype);
+  for (const int64_t extent :
+       {is_block ? row_bytes(dtype, row) : row, int64_t{shape.num_heads}, slots_of(shape),
+        int64_t{shape.num_layers}, planes_per_layer(shape)}) {
     bits *= extent;
   }
   if (!bits.is_at_most(bits_max))
@@ -125,7 +136,8 @@ Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
   }
   const int64_t bytes = block_size.value(), bytes_of_scales = scales_size.value();
   if (blocks.data == nullptr) return {};
-  if (Status s = check_memory("make_planes", "blocks", blocks, bytes, bit_width(shape.dtype) / 8);
+  if (Status s = check_memory("make_planes", "blocks", blocks, bytes,
+                              natural_alignment(shape.dtype).bytes);
       !s.is_ok())
     return s;
   if (shape.scale_dtype == DType::invalid) {
@@ -149,8 +161,7 @@ std::byte* offset(void* data, int64_t bytes) {
 /// The view of plane number `plane` of the tensors: layers of K, then layers of V.
 PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
                        MemorySpan scales, int64_t plane) {
-  const PlaneStrides s =
-      strides_of(shape, num_pages, int64_t{shape.head_size} * bit_width(shape.dtype) / 8);
+  const PlaneStrides s = strides_of(shape, num_pages, row_bytes(shape.dtype, shape.head_size));
   PagedKVView view;
   view.data = offset(blocks.data, plane * s.plane);
   view.dtype = shape.dtype;
@@ -194,9 +205,8 @@ void add_runs(std::vector<Extent>& runs, std::byte* data, int64_t bytes, int64_t
 
 void add_plane(std::vector<Extent>& runs, const PagedKVView& view, int64_t page) {
   const int64_t slots = slots_per_page(view);
-  add_runs(runs, detail::row_of(view, page, 0, 0),
-           int64_t{view.head_size} * bit_width(view.dtype) / 8, slots, view.slot_stride_bytes,
-           view.num_heads, view.head_stride_bytes);
+  add_runs(runs, detail::row_of(view, page, 0, 0), row_bytes(view.dtype, view.head_size), slots,
+           view.slot_stride_bytes, view.num_heads, view.head_stride_bytes);
   const ScaleView& scales = view.scales;
   if (scales.data == nullptr || scales.page_stride_bytes == 0) return;
   const int64_t element = bit_width(scales.dtype) / 8;
@@ -230,7 +240,8 @@ void join(std::vector<Extent>& runs) {
 }
 
 Status check_extent_plane(const char* name, const PagedKVView& view, uint32_t page) {
-  if (Status s = check_view("page_extents", name, view); !s.is_ok()) return s;
+  if (Status s = check_view("page_extents", name, view, PlaneTypes::with_blocks); !s.is_ok())
+    return s;
   if (page < view.num_pages) return {};
   return fail(Errc::invalid_argument,
               "page_extents: page is {}, expected less than {} ({} num_pages)", page,

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/core/thread_pool.cpp: rounds of loops, and who waits for whom.
+/// src/core/thread_pool.cpp: loops on offer, and who waits for whom.
 #include "core/thread_pool.h"
 
 #include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <new>
 #include <system_error>
+
+#include "core/cores.h"
 
 namespace folio::inline v1 {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a thread that has nothing to do stays awake: waking it takes 30 us and more, and a
-/// layer of an engine's step asks again sooner than this.
+/// How long a thread that has nothing to do stays awake. To wake one takes its caller some 10 us
+/// and itself 30, and the next layer of an engine's step asks again sooner than this. A caller that
+/// has waited so long for a task leaves its core to the worker, which has lost its own.
 constexpr auto awake = std::chrono::microseconds(200);
-constexpr int looks_of_clock = 64;  // from one look at the clock to the next
+constexpr int looks = 64;  // until the clock is read; a pause between two takes 10 to 40 ns
 
 void pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
@@ -28,40 +30,42 @@ void pause() noexcept {
 #endif
 }
 
-/// Looks until `is_done`, for at most the time that a thread stays awake.
-template <class Look>
-bool spin(Look is_done) noexcept {
-  const auto until = Clock::now() + awake;
+/// Looks until `is_done`, for as long as a thread stays awake and `may_stay` holds.
+template <class IsDone, class MayStay>
+bool spin(IsDone is_done, MayStay may_stay) noexcept {
+  Clock::time_point until = {};
   do {
-    for (int i = 0; i < looks_of_clock; ++i) {
+    for (int i = 0; i < looks; ++i) {
       if (is_done()) return true;
       pause();
     }
-  } while (Clock::now() < until);
+    if (until == Clock::time_point()) until = Clock::now() + awake;
+  } while (may_stay() && Clock::now() < until);
   return false;
 }
 
 }  // namespace
 
 ThreadPool::~ThreadPool() {
-  stop_.store(true, std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
-  round_.notify_all();
+  stop_.store(true);
+  calls_.fetch_add(1);
+  calls_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
 void ThreadPool::run(int64_t n, Task task, void* arg, int helpers) noexcept {
-  constexpr int seats_max = std::numeric_limits<uint16_t>::max();
-  const int seats = static_cast<int>(std::min<int64_t>({helpers, n - 1, seats_max}));
-  const std::unique_lock only_loop(one_loop_, std::try_to_lock);
-  if (seats <= 0 || !only_loop.owns_lock()) {
+  if (n < 2 || helpers < 1 || has_caller_.exchange(true, std::memory_order_acquire)) {
     for (int64_t i = 0; i < n; ++i) task(arg, i);
     return;
   }
-  start_workers(seats);
-  open({n, task, arg}, seats);
-  work();
-  close();
+  constexpr int64_t most = caller_sleeps - 1;
+  start_workers(static_cast<int>(std::min<int64_t>(helpers, n - 1)));
+  for (int64_t first = 0; first < n; first += most) {
+    const auto tasks = static_cast<uint32_t>(std::min(n - first, most));
+    offer({first, tasks, task, arg}, static_cast<uint32_t>(helpers));
+    wait_for_workers(tasks - work(Role::caller));
+  }
+  has_caller_.store(false, std::memory_order_release);
 }
 
 void ThreadPool::start_workers(int count) noexcept {
@@ -71,76 +75,85 @@ void ThreadPool::start_workers(int count) noexcept {
   } catch (const std::bad_alloc&) {}
 }
 
-void ThreadPool::open(const Loop& loop, int seats) noexcept {
+void ThreadPool::offer(const Loop& loop, uint32_t seats) noexcept {
   loop_ = loop;
-  next_.store(0, std::memory_order_relaxed);
-  const uint32_t round = round_.load(std::memory_order_relaxed) + 1;
-  door_.store({round, static_cast<uint16_t>(seats), 0}, std::memory_order_release);
-  round_.store(round, std::memory_order_release);
-  round_.notify_all();
+  caller_core_.store(current_core(), std::memory_order_relaxed);
+  done_.store(0, std::memory_order_relaxed);
+  seats = std::min(seats, loop.n - 1);
+  offer_.store({loop.n, seats});
+  wake_workers(seats);
 }
 
-/// Nobody joins any more; waits for those inside.
-void ThreadPool::close() noexcept {
-  Door door = door_.load(std::memory_order_acquire);
-  while (!door_.compare_exchange_weak(door, {door.round, 0, door.inside},
-                                      std::memory_order_acq_rel)) {}
-  const auto is_empty = [this, &door] {
-    door = door_.load(std::memory_order_acquire);
-    return door.inside == 0;
-  };
-  if (spin(is_empty)) return;
-  while (!is_empty()) door_.wait(door, std::memory_order_acquire);
+/// As many as have a seat, less those that are awake.
+void ThreadPool::wake_workers(uint32_t seats) noexcept {
+  const uint32_t asleep = sleepers_.load();
+  if (asleep == 0) return;
+  const auto awake_ones = static_cast<uint32_t>(workers_.size()) - asleep;
+  if (awake_ones >= seats) return;
+  calls_.fetch_add(1);
+  if (asleep <= seats - awake_ones) return calls_.notify_all();
+  for (uint32_t i = awake_ones; i < seats; ++i) calls_.notify_one();
+}
+
+void ThreadPool::wait_for_workers(uint32_t tasks) noexcept {
+  const auto is_done = [this, tasks] { return done_.load(std::memory_order_acquire) == tasks; };
+  if (spin(is_done, [] { return true; })) return;
+  uint32_t done = done_.fetch_or(caller_sleeps, std::memory_order_acq_rel) | caller_sleeps;
+  while (done != (tasks | caller_sleeps)) {
+    done_.wait(done, std::memory_order_acquire);
+    done = done_.load(std::memory_order_acquire);
+  }
 }
 
 void ThreadPool::serve() noexcept {
-  uint32_t round = 0;
-  while (true) {
-    round = wait_for_round_after(round);
-    if (stop_.load(std::memory_order_relaxed)) return;
-    if (!join(round)) continue;
-    work();
-    leave();
+  const auto is_called = [this] { return !is_served() || stop_.load(); };
+  const auto may_stay = [this] { return make_way(); };
+  while (!stop_.load()) {
+    if (!spin(is_called, may_stay)) sleep();
+    const uint32_t tasks = work(Role::worker);
+    if (tasks == 0) continue;
+    if ((done_.fetch_add(tasks, std::memory_order_acq_rel) & caller_sleeps) != 0)
+      done_.notify_one();
   }
 }
 
-uint32_t ThreadPool::wait_for_round_after(uint32_t seen) noexcept {
-  uint32_t round = seen;
-  const auto is_new = [this, seen, &round] {
-    round = round_.load(std::memory_order_acquire);
-    return round != seen;
-  };
-  if (!spin(is_new)) {
-    round_.wait(seen, std::memory_order_acquire);
-    round = round_.load(std::memory_order_acquire);
+/// A worker on its caller's core takes the caller's time. The system wakes it there where it finds
+/// no idle core, and leaves it there as long as the others have a thread each, whosoever it is.
+bool ThreadPool::make_way() noexcept {
+  const int core = current_core();
+  return core < 0 || core != caller_core_.load(std::memory_order_relaxed) || leave_core(core);
+}
+
+/// Whether there is nothing that one more worker may do.
+bool ThreadPool::is_served() const noexcept {
+  const Offer offer = offer_.load();
+  return offer.tasks == 0 || offer.seats == 0;
+}
+
+/// A caller that finds no sleeper has made its offer before the worker looks for one again.
+void ThreadPool::sleep() noexcept {
+  sleepers_.fetch_add(1);
+  const uint32_t calls = calls_.load();
+  if (is_served() && !stop_.load()) calls_.wait(calls);
+  sleepers_.fetch_sub(1);
+  make_way();
+}
+
+/// Takes tasks until there are none, or no seat for a first one; how many.
+uint32_t ThreadPool::work(Role role) noexcept {
+  auto seat = static_cast<uint32_t>(role);
+  uint32_t taken = 0;
+  Offer offer = offer_.load(std::memory_order_relaxed);
+  while (offer.tasks > 0 && offer.seats >= seat) {
+    if (!offer_.compare_exchange_weak(offer, {offer.tasks - 1, offer.seats - seat},
+                                      std::memory_order_acquire, std::memory_order_relaxed))
+      continue;
+    loop_.task(loop_.arg, loop_.first + (loop_.n - offer.tasks));
+    seat = 0;
+    ++taken;
+    offer = offer_.load(std::memory_order_relaxed);
   }
-  return round;
-}
-
-bool ThreadPool::join(uint32_t round) noexcept {
-  Door door = door_.load(std::memory_order_acquire);
-  while (door.round == round && door.seats > 0) {
-    const Door joined = {round, static_cast<uint16_t>(door.seats - 1),
-                         static_cast<uint16_t>(door.inside + 1)};
-    if (door_.compare_exchange_weak(door, joined, std::memory_order_acq_rel)) return true;
-  }
-  return false;
-}
-
-void ThreadPool::leave() noexcept {
-  Door door = door_.load(std::memory_order_relaxed);
-  Door left;
-  do {
-    left = {door.round, door.seats, static_cast<uint16_t>(door.inside - 1)};
-  } while (!door_.compare_exchange_weak(door, left, std::memory_order_acq_rel));
-  if (left.inside == 0 && left.seats == 0) door_.notify_one();
-}
-
-void ThreadPool::work() noexcept {
-  const Loop loop = loop_;
-  for (int64_t i = next_.fetch_add(1, std::memory_order_relaxed); i < loop.n;
-       i = next_.fetch_add(1, std::memory_order_relaxed))
-    loop.task(loop.arg, i);
+  return taken;
 }
 
 namespace {

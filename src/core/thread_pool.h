@@ -4,19 +4,17 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 namespace folio::inline v1 {
 
-/// A caller opens a round: it publishes one loop, works on it itself, and closes the round when no
-/// task is left. Workers join an open round while it has seats. The caller waits for those that
-/// joined, never for one that has not: a worker whose core is taken by somebody else costs at most
-/// the task that it is in.
+/// A caller offers one loop, takes tasks of it itself until none is left, and waits for those that
+/// workers have taken: never for a worker that has taken none. A worker whose core is taken by
+/// somebody else costs at most the task that it is in.
 ///
-/// Thread safety: run() from any thread. A second caller meanwhile runs its tasks alone, so that
-/// nobody waits for a stranger's loop.
+/// Thread safety: run() from any thread. A second caller meanwhile runs its tasks alone, and so
+/// does a task that calls run(): nobody waits for a stranger's loop.
 class ThreadPool {
  public:
   using Task = void (*)(void* arg, int64_t i) noexcept;
@@ -31,41 +29,48 @@ class ThreadPool {
   void run(int64_t n, Task task, void* arg, int helpers) noexcept;
 
   /// That of this process. A forked child begins with one of its own, for none of its parent's
-  /// threads is there, and whoever held its parent's locks may be missing, too. Null where the
+  /// threads is there, and whoever held its parent's pool may be missing, too. Null where the
   /// system had no memory for one.
   static ThreadPool* of_process() noexcept;
 
  private:
-  /// Who may still join round `round`, and how many of its workers are at work: one word, so that a
-  /// worker joins the round that it saw or none.
-  struct Door {
-    uint32_t round = 0;
-    uint16_t seats = 0;
-    uint16_t inside = 0;
+  /// Tasks that nobody has taken, and workers that may still take their first: one word, so that
+  /// to take a task is to take it of the loop that is on offer. A loop ends when what was taken is
+  /// done, so whoever has taken one finds nothing but this loop until he reports.
+  struct Offer {
+    uint32_t tasks = 0;
+    uint32_t seats = 0;
   };
   struct Loop {
-    int64_t n = 0;
+    int64_t first = 0;
+    uint32_t n = 0;
     Task task = nullptr;
     void* arg = nullptr;
   };
+  enum class Role : uint32_t { caller = 0, worker = 1 };  // seats that its first task takes
 
   void start_workers(int count) noexcept;
-  void open(const Loop& loop, int seats) noexcept;
-  void close() noexcept;
+  void offer(const Loop& loop, uint32_t seats) noexcept;
+  void wake_workers(uint32_t seats) noexcept;
+  void wait_for_workers(uint32_t tasks) noexcept;
   void serve() noexcept;
-  [[nodiscard]] uint32_t wait_for_round_after(uint32_t seen) noexcept;
-  [[nodiscard]] bool join(uint32_t round) noexcept;
-  void leave() noexcept;
-  void work() noexcept;
+  [[nodiscard]] bool is_served() const noexcept;
+  void sleep() noexcept;
+  bool make_way() noexcept;
+  uint32_t work(Role role) noexcept;
 
   static constexpr int line = 64;  // bytes that cores pass on as one
-  std::mutex one_loop_;            // held by the caller of a round; guards workers_
-  std::vector<std::thread> workers_;
+  static constexpr uint32_t caller_sleeps = uint32_t{1} << 31;
+
+  std::atomic<bool> has_caller_ = false;  // who set it has loop_ and workers_
   std::atomic<bool> stop_ = false;
-  Loop loop_;  // written while nobody is inside and no seat is free
-  alignas(line) std::atomic<int64_t> next_ = 0;
-  alignas(line) std::atomic<Door> door_ = Door();
-  alignas(line) std::atomic<uint32_t> round_ = 0;  // the door's; what workers wait for
+  std::vector<std::thread> workers_;
+  alignas(line) std::atomic<Offer> offer_ = Offer();
+  Loop loop_;  // written while nobody has a task of it
+  std::atomic<int> caller_core_ = -1;
+  alignas(line) std::atomic<uint32_t> done_ = 0;  // tasks, by workers; and caller_sleeps
+  alignas(line) std::atomic<uint32_t> sleepers_ = 0;
+  std::atomic<uint32_t> calls_ = 0;  // to those who sleep
 };
 
 }  // namespace folio::inline v1

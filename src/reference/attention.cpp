@@ -249,8 +249,10 @@ QueryResult attend_rows_by_merging(const Rows& rows) {
 double element(const PagedKVView& view, int64_t page, int64_t slot, int64_t head, int32_t dim) {
   const auto* row = static_cast<const std::byte*>(view.data) + page * view.page_stride_bytes +
                     slot * view.slot_stride_bytes + head * view.head_stride_bytes;
-  return load(row + int64_t{dim} * bit_width(view.dtype) / 8, view.dtype) *
-         scale_of_element(view.scales, page, slot, head, dim);
+  std::vector<double> values(static_cast<size_t>(dim % block_elements(view.dtype)) + 1);
+  load_row(row + row_bytes(view.dtype, dim - dim % block_elements(view.dtype)), view.dtype,
+           static_cast<int64_t>(values.size()), values.data());
+  return values.back() * scale_of_element(view.scales, page, slot, head, dim);
 }
 
 Slot slot_of(const PagedKVView& view, const Batch& batch, int32_t sequence, int64_t token) {

@@ -2,6 +2,8 @@
 /// reference/elements.cpp: the element types by their definitions.
 #include "reference/elements.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -169,6 +171,30 @@ double unit_roundoff(DType dtype) {
   return is_float_format(dtype) ? std::ldexp(1.0, -format_of(dtype).precision) : 0.5;
 }
 
+void load_block(const void* at, DType dtype, double* out) {
+  std::array<uint8_t, 34> bytes = {};
+  std::memcpy(bytes.data(), at, static_cast<size_t>(row_bytes(dtype, 32)));
+  const double d = load(bytes.data(), DType::f16);
+  const bool has_minimum = dtype == DType::q4_1 || dtype == DType::q5_1;
+  const bool has_fifth_bits = dtype == DType::q5_0 || dtype == DType::q5_1;
+  const double minimum = has_minimum ? load(bytes.data() + 2, DType::f16) : 0.0;
+  const uint8_t* const fifth_bits = bytes.data() + (has_minimum ? 4 : 2);
+  const uint8_t* const patterns = fifth_bits + (has_fifth_bits ? 4 : 0);
+  for (size_t i = 0; i < 32; ++i) {
+    const uint32_t pair = patterns[i % 16];
+    int q = static_cast<int>(i < 16 ? pair % 16 : pair / 16);
+    if (has_fifth_bits && (fifth_bits[i / 8] >> i % 8 & 1) != 0) q += 16;
+    switch (dtype) {
+      case DType::q8_0: q = static_cast<int>(decode(DType::i8, patterns[i])); break;
+      case DType::q4_0: q -= 8; break;
+      case DType::q5_0: q -= 16; break;
+      case DType::iq4_nl: q = folio::detail::iq4_nl_values[q]; break;
+      default: break;
+    }
+    out[i] = q * d + minimum;
+  }
+}
+
 double load(const void* at, DType dtype) {
   const uint32_t code = load_pattern(at, dtype);
   return dtype == DType::f32 ? static_cast<double>(std::bit_cast<float>(code))
@@ -182,6 +208,14 @@ void store(void* at, DType dtype, double x) {
 
 void load_row(const void* at, DType dtype, int64_t count, double* out) {
   const auto* bytes = static_cast<const unsigned char*>(at);
+  if (block_elements(dtype) == 32) {
+    std::array<double, 32> block = {};
+    for (int64_t i = 0; i < count; i += 32) {
+      load_block(bytes + row_bytes(dtype, i), dtype, block.data());
+      std::copy_n(block.data(), std::min<int64_t>(32, count - i), out + i);
+    }
+    return;
+  }
   const int64_t size = bit_width(dtype) / 8;
   const double* values = dtype == DType::f32 ? nullptr : values_of(dtype);
   for (int64_t i = 0; i < count; ++i) {

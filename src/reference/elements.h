@@ -35,7 +35,10 @@ double unit_roundoff(DType dtype);
 double load(const void* at, DType dtype);
 void store(void* at, DType dtype, double x);
 
-/// `count` consecutive elements as doubles.
+/// The 32 elements of a block.
+void load_block(const void* at, DType dtype, double* out);
+
+/// `count` consecutive elements as doubles, of blocks from the beginning of one on.
 void load_row(const void* at, DType dtype, int64_t count, double* out);
 
 }  // namespace folio::reference

@@ -137,6 +137,7 @@ struct QueryShape {
   DType kv;
   Mask mask;
   bool has_terms;
+  int32_t head_size = 16;
 };
 
 const QueryShape query_shapes[] = {
@@ -148,6 +149,10 @@ const QueryShape query_shapes[] = {
     {"every term in a window", 10, 2, DType::bf16, Mask::sliding_window(700, 5), true},
     {"i8", 8, 2, DType::i8, Mask::causal(), false},
     {"f8_e4m3", 4, 1, DType::f8_e4m3, Mask::causal(), false},
+    {"i8 of 144, one head per KV head", 2, 2, DType::i8, Mask::causal(), false, 144},
+    {"f8_e4m3 of 40, whose rows are no whole 16 bytes", 8, 2, DType::f8_e4m3, Mask::causal(), false,
+     40},
+    {"f8_e5m2 of 80, a group of eight", 8, 1, DType::f8_e5m2, Mask::causal(), false, 80},
     {"f16", 4, 2, DType::f16, Mask::causal(), false},
     {"f32", 4, 2, DType::f32, Mask::causal(), false},
 };
@@ -158,6 +163,7 @@ CaseOptions query_options(uint64_t seed, const QueryShape& shape) {
   options.mask = shape.mask;
   options.q_heads = shape.q_heads;
   options.kv_heads = shape.kv_heads;
+  options.head_size = shape.head_size;
   options.key_dtype = options.value_dtype = shape.kv;
   if (bit_width(shape.kv) == 8)
     options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;

@@ -20,6 +20,9 @@ namespace {
 void fill(BorderWorld& w, folio_get_default_executor_call& c) {
   c = {2, &w.made_executor, &w.message};
 }
+void fill(BorderWorld& w, folio_get_thread_pool_executor_call& c) {
+  c = {2, &w.made_executor, &w.message};
+}
 void fill(BorderWorld&, folio_get_num_kernels_call&) {}
 void fill(BorderWorld&, folio_get_kernel_name_call&) {}
 void fill(BorderWorld& w, folio_refuse_call& c) { c = {&w.problem, FOLIO_CPU, 0}; }
@@ -148,6 +151,7 @@ const Allowed allowed[] = {
     {"*: executor = nullptr", "everything on the calling thread"},
     {"*: executor->context = nullptr", "the executor's own business"},
     {"folio_get_default_executor: threads = *", "below 1: as many as the machine offers"},
+    {"folio_get_thread_pool_executor: threads = *", "below 1: as many as the machine offers"},
 
     {"folio_create_attention: kernel = nullptr", "the best that accepts"},
     {"folio_create_attention: device_index = *", "not looked at for FOLIO_CPU"},

@@ -39,10 +39,12 @@ TEST(CAttention, gives_the_bits_of_the_cpp_interface) {
 
   auto own_threads = c_struct<folio_executor>();
   ASSERT_EQ(folio_get_default_executor(2, &own_threads, nullptr), FOLIO_OK);
+  auto thread_pool = c_struct<folio_executor>();
+  ASSERT_EQ(folio_get_thread_pool_executor(2, &thread_pool, nullptr), FOLIO_OK);
   const Executor serial = serial_executor();
   const folio_executor callers = to_c(serial);
-  for (const folio_executor* executor :
-       std::initializer_list<const folio_executor*>{nullptr, &callers, &own_threads}) {
+  for (const folio_executor* executor : std::initializer_list<const folio_executor*>{
+           nullptr, &callers, &own_threads, &thread_pool}) {
     c.poison_output();
     ASSERT_EQ(through_c.attend(executor), FOLIO_OK) << through_c.message.text;
     EXPECT_EQ(c.output_bits(), expected);
@@ -364,6 +366,8 @@ TEST(CAttention, codes_and_types_are_those_of_the_cpp_interface) {
   EXPECT_EQ(static_cast<int>(DType::f8_e5m2), FOLIO_F8_E5M2);
   EXPECT_EQ(static_cast<int>(DType::f8_e8m0), FOLIO_F8_E8M0);
   EXPECT_EQ(static_cast<int>(DType::i8), FOLIO_I8);
+  EXPECT_EQ(static_cast<int>(DType::q8_0), FOLIO_Q8_0);
+  EXPECT_EQ(static_cast<int>(DType::iq4_nl), FOLIO_IQ4_NL);
   EXPECT_EQ(unbounded_page_size, FOLIO_UNBOUNDED_PAGE_SIZE);
   EXPECT_EQ(folio_get_version() >> 16, 1u);
 }

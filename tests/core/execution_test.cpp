@@ -4,11 +4,8 @@
 #include "folio/core/element.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -146,42 +143,6 @@ TEST_P(ThreadsExecutor, callers_on_several_threads_do_not_disturb_one_another) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(wrong, 0);
-}
-
-TEST(ThreadPoolExecutor, workers_that_fell_asleep_serve_the_next_call) {
-  const Executor executor = thread_pool_executor(3);
-  for (int round = 0; round < 5; ++round) {
-    expect_each_task_once(executor, 1000);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // ten times as long as they wait
-  }
-}
-
-TEST(ThreadPoolExecutor, rounds_that_follow_one_another_lose_and_repeat_nothing) {
-  const Executor executor = thread_pool_executor(2);
-  for (int round = 0; round < 2000; ++round) {
-    std::atomic<int> sum = 0;
-    executor.parallel_for(
-        executor.context, 2,
-        [](void* arg, int64_t i) noexcept {
-          *static_cast<std::atomic<int>*>(arg) += static_cast<int>(i) + 1;
-        },
-        &sum);
-    ASSERT_EQ(sum, 3) << round;
-  }
-}
-
-TEST(ThreadPoolExecutor, a_forked_child_has_threads_of_its_own) {
-  expect_each_task_once(thread_pool_executor(3), 100);
-  const pid_t child = fork();
-  if (child == 0) {
-    Counts counts(100);
-    const Executor executor = thread_pool_executor(3);
-    executor.parallel_for(executor.context, 100, Counts::task, &counts);
-    _exit(counts.each_once() ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST(AnyTensor, dense_tensor_is_packed_row_major_in_bytes) {

@@ -2,13 +2,15 @@
 /// tests/cpu/avx512_entries.cpp: the parts, compiled for x86-64-v4.
 #include "cpu/avx512_entries.h"
 
+#include "cpu/avx512/few_rows.h"
 #include "cpu/avx512/products.h"
-#include "cpu/avx512/widen.h"
+#include "cpu/convert/rows.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::test {
 namespace {
 
-struct InstructionSet {
+struct InstructionSet : Avx512Lanes {
   static constexpr int per_word = 1;
   static __m512 multiply_add(__m512i a, __m512i b, __m512 sum) {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
@@ -23,14 +25,7 @@ void avx512_exp2(int degree, const float* x, float* to) {
 }
 
 void avx512_widen(DType dtype, const void* from, float* to) {
-  const auto* const bytes = static_cast<const std::byte*>(from);
-  switch (dtype) {
-    case DType::bf16: return avx512::widen_row<DType::bf16>(bytes, to, 16);
-    case DType::f16: return avx512::widen_row<DType::f16>(bytes, to, 16);
-    case DType::i8: return avx512::widen_row<DType::i8>(bytes, to, 16);
-    case DType::f8_e4m3: return avx512::widen_row<DType::f8_e4m3>(bytes, to, 16);
-    default: return avx512::widen_row<DType::f8_e5m2>(bytes, to, 16);
-  }
+  Rows<InstructionSet>::row_of<float>(dtype)(static_cast<const std::byte*>(from), to, 16);
 }
 
 void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to) {
@@ -52,19 +47,19 @@ void avx512_scores(int vectors, const float* q, const float* keys, int steps, fl
 }
 
 void avx512_scores_of_few(int rows, const float* q, const float* keys, int steps, float* to) {
-  using Products = avx512::Products<InstructionSet>;
-  alignas(64) static thread_local float scores[16 * Products::row_block];
+  using Few = avx512::FewRows<InstructionSet, avx512::Words<InstructionSet>>;
+  constexpr int row_block = avx512::Layout<1>::row_block;
+  alignas(64) static thread_local float scores[48 * row_block];
   static thread_local uint32_t words[8 * 256];
-  for (int r = 0; r < 8; ++r)
-    for (int w = 0; w < steps; ++w) __builtin_memcpy(words + r * steps + w, q + w * 64 + r, 4);
-  avx512::ScoreCall call;
-  call.q = words;
-  call.q_stride = steps;
-  call.steps = steps;
-  call.keys = {reinterpret_cast<const std::byte*>(keys), int64_t{steps} * 4};
-  call.to = scores;
-  Products::scores_of_few(rows, call);
-  for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * 16, scores + k * Products::row_block, 64);
+  const int padded = rows <= 2 ? rows : rows <= 4 ? 4 : 8;
+  for (int w = 0; w < steps; ++w)
+    __builtin_memcpy(words + w * padded, q + w * 64, static_cast<size_t>(padded) * 4);
+  const int64_t stride = int64_t{steps} * 4;
+  TileRows groups[3];
+  for (int g = 0; g < 3; ++g)
+    groups[g] = {reinterpret_cast<const std::byte*>(keys) + g * 16 * stride, stride};
+  Few::scores(3, {.q = words, .rows = padded, .steps = steps, .groups = groups, .to = scores});
+  for (int k = 0; k < 48; ++k) __builtin_memcpy(to + k * 16, scores + k * row_block, 64);
 }
 
 }  // namespace folio::test

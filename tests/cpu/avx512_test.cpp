@@ -76,7 +76,7 @@ TEST_F(Avx512, every_pattern_of_every_type_is_widened_exactly) {
 TEST_F(Avx512, tiles_of_every_shape_give_the_same_bits) {
   Rng rng(test_seed());
   for (const int steps : {8, 24, 64, 200}) {
-    std::vector<float> q(static_cast<size_t>(steps) * 64), keys(static_cast<size_t>(steps) * 16);
+    std::vector<float> q(static_cast<size_t>(steps) * 64), keys(static_cast<size_t>(steps) * 48);
     for (float& x : q) x = static_cast<float>(rng.between(-1000, 1000)) * 0.00137f;
     for (float& x : keys) x = static_cast<float>(rng.between(-1000, 1000)) * 0.00173f;
     std::vector<float> narrow(256), wide(256);
@@ -86,11 +86,14 @@ TEST_F(Avx512, tiles_of_every_shape_give_the_same_bits) {
       EXPECT_EQ(std::memcmp(narrow.data(), wide.data(), 1024), 0)
           << vectors << " vectors, " << steps << " steps";
     }
+    std::vector<float> all(768), few(768);
+    for (size_t g = 0; g < 3; ++g)
+      avx512_scores(1, q.data(), &keys[g * 16 * static_cast<size_t>(steps)], steps, &all[g * 256]);
     for (const int rows : {1, 2, 3, 4, 7, 8}) {
-      avx512_scores_of_few(rows, q.data(), keys.data(), steps, wide.data());
-      for (size_t key = 0; key < 16; ++key)
-        EXPECT_EQ(std::memcmp(&narrow[key * 16], &wide[key * 16], static_cast<size_t>(rows) * 4), 0)
-            << rows << " rows, " << steps;
+      avx512_scores_of_few(rows, q.data(), keys.data(), steps, few.data());
+      for (size_t key = 0; key < 48; ++key)
+        EXPECT_EQ(std::memcmp(&all[key * 16], &few[key * 16], static_cast<size_t>(rows) * 4), 0)
+            << rows << " rows, " << steps << " steps, key " << key;
     }
     double exact = 0.0;
     for (int d = 0; d < steps; ++d)

@@ -4,27 +4,17 @@
 
 #include "cpu/amx/grouped/stage.h"
 #include "cpu/avx512/row_loader.h"
-#include "cpu/avx512/widen.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::test {
 namespace {
 
 template <int PerWord>
-struct Words {
-  static constexpr Mutant mutant = Mutant::none;
+struct Words : Avx512Lanes {
   static constexpr int per_word = PerWord;
-  template <DType D>
-  static void widen(const std::byte* from, float* to, int n) {
-    avx512::widen_row<D>(from, to, n);
-  }
-  static void narrow(const float* from, bf16* to, int n) {
-    for (int i = 0; i < n; ++i) to[i] = from_float<bf16>(from[i]);
-  }
 };
 
-struct InstructionSet {
-  static constexpr Mutant mutant = Mutant::none;
-};
+struct InstructionSet : Avx512Lanes {};
 
 }  // namespace
 

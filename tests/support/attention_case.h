@@ -101,6 +101,7 @@ struct CaseOptions {
   double unassigned = 0.0;  ///< share of visible pages whose entry is no page
   double shared = 0.4;      ///< share of sequences that begin with the pages of an earlier one
   Reproducible reproducible = Reproducible::per_plan;
+  bool bf16_operands = false;
   int32_t parallelism = 1;
   float q_amplitude = 3.0f;  ///< larger: sharper softmax
   uint64_t seed = 1;
@@ -172,6 +173,7 @@ class AttentionCase {
                          const ScaleOptions& scales);
   void make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options, int64_t row_bytes);
   void fill_planes();
+  void fill_blocks(const PagedKVView& view, const std::vector<int64_t>& slots);
   void make_queries();
   void make_terms();
   void make_sinks(std::vector<float> of_heads);

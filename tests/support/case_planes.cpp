@@ -41,7 +41,7 @@ PagedKVView AttentionCase::make_plane(Plane& plane, DType dtype, int32_t head_si
   const int64_t heads = options_.kv_heads;
   const bool unbounded = options_.page_size == unbounded_page_size;
   const int64_t slots = unbounded ? 1 : options_.page_size;
-  const int64_t row_bytes = int64_t{head_size} * bit_width(dtype) / 8;
+  const int64_t row_bytes = folio::row_bytes(dtype, head_size);
   const bool has_inline_scales = scales.kind == ScaleKind::behind_row;
   const int64_t row_stride =
       align_up(row_bytes + (has_inline_scales ? 16 : 0), has_inline_scales ? 4 : 1) +
@@ -70,7 +70,9 @@ PagedKVView AttentionCase::make_plane(Plane& plane, DType dtype, int32_t head_si
   const int64_t bytes =
       (num_pages_ - 1) * view.page_stride_bytes + (slots - 1) * view.slot_stride_bytes +
       (heads - 1) * view.head_stride_bytes + row_bytes + (has_inline_scales ? 4 : 0);
-  plane.values = GuardedMemory(bytes, has_inline_scales ? 4 : bit_width(dtype) / 8);
+  plane.values = GuardedMemory(bytes, has_inline_scales           ? 4
+                                      : block_elements(dtype) > 1 ? 2
+                                                                  : bit_width(dtype) / 8);
   view.data = plane.values.data();
   make_scales(plane, view, scales, row_bytes);
   return view;
@@ -136,6 +138,35 @@ void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOpti
   }
 }
 
+/// Blocks of any patterns; scales of either sign, now and then 0, subnormal or large.
+void AttentionCase::fill_blocks(const PagedKVView& view, const std::vector<int64_t>& slots) {
+  const bool unbounded = view.page_size == unbounded_page_size;
+  const bool has_minimum = view.dtype == DType::q4_1 || view.dtype == DType::q5_1;
+  const float largest = view.dtype == DType::q8_0 || view.dtype == DType::iq4_nl ? 128.0f : 16.0f;
+  const auto put = [](std::byte* at, float x) {
+    const uint32_t code = reference::encode(DType::f16, static_cast<double>(x));
+    std::memcpy(at, &code, 2);
+  };
+  const auto bytes = static_cast<size_t>(row_bytes(view.dtype, 32));
+  for (const int64_t slot : slots) {
+    if (slot < 0) continue;
+    for (int64_t head = 0; head < view.num_heads; ++head) {
+      auto* block = static_cast<std::byte*>(view.data) + head * view.head_stride_bytes +
+                    (unbounded ? slot : slot / view.page_size) * view.page_stride_bytes +
+                    (unbounded ? 0 : slot % view.page_size) * view.slot_stride_bytes;
+      for (int32_t i = 0; i < view.head_size; i += 32, block += bytes) {
+        for (size_t b = 0; b < bytes; ++b) block[b] = static_cast<std::byte>(rng_.next());
+        const float factor = rng_.chance(0.02)   ? 0.0f
+                             : rng_.chance(0.02) ? 0x1p-20f
+                             : rng_.chance(0.02) ? 8.0f
+                                                 : 1.0f;
+        put(block, rng_.uniform(-1.0f, 1.0f) / largest * factor);
+        if (has_minimum) put(block + 2, rng_.uniform(-1.0f, 1.0f) * factor);
+      }
+    }
+  }
+}
+
 /// Writes every alive slot once, in random order, by slots.
 void AttentionCase::fill_planes() {
   const bool unbounded = options_.page_size == unbounded_page_size;
@@ -169,6 +200,22 @@ void AttentionCase::fill_planes() {
     v[i] = rng_.uniform(value_offset - 1.0f, 1.0f) * v_amplitude;
   }
 
+  // append writes no blocks
+  const bool has_key_blocks = block_elements(options_.key_dtype) > 1,
+             has_value_blocks = block_elements(options_.value_dtype) > 1 && !options_.value_in_key;
+  if (has_key_blocks) fill_blocks(args_.key, slots);
+  if (has_value_blocks) fill_blocks(args_.value, slots);
+  if (has_key_blocks || has_value_blocks) {
+    AppendArgs args;
+    args.slots = slots.data();
+    args.k = dense_tensor(k.data(), DType::f32, {tokens, heads, int64_t{options_.head_size}});
+    args.key = args_.key;
+    if (!has_key_blocks) append({}, args, serial_executor()).or_throw();
+    args.k = dense_tensor(v.data(), DType::f32, {tokens, heads, int64_t{options_.v_head_size}});
+    args.key = args_.value;
+    if (!has_value_blocks && !options_.value_in_key) append({}, args, serial_executor()).or_throw();
+    return;
+  }
   AppendArgs args;
   args.k = dense_tensor(k.data(), DType::f32, {tokens, heads, int64_t{options_.head_size}});
   if (!options_.value_in_key)

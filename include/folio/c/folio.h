@@ -72,7 +72,13 @@ enum {  // dtype
   FOLIO_F8_E4M3 = 4,
   FOLIO_F8_E5M2 = 5,
   FOLIO_F8_E8M0 = 6,
-  FOLIO_I8 = 7
+  FOLIO_I8 = 7,
+  FOLIO_Q8_0 = 10,  // blocks of 32 elements, of K and V
+  FOLIO_Q4_0 = 11,
+  FOLIO_Q4_1 = 12,
+  FOLIO_Q5_0 = 13,
+  FOLIO_Q5_1 = 14,
+  FOLIO_IQ4_NL = 15
 };
 
 enum { FOLIO_CPU = 0, FOLIO_CUDA = 1 };                                    // device
@@ -88,7 +94,8 @@ enum {  // options of a problem, joined by |
   FOLIO_SELECTION = 64,
   FOLIO_SINK_PER_QUERY = 128,
   FOLIO_BIAS_PER_SEQUENCE = 256,
-  FOLIO_ALIBI_POSITIONS = 512
+  FOLIO_ALIBI_POSITIONS = 512,
+  FOLIO_BF16_OPERANDS = 1024
 };
 
 /// The page size of planes without pages: one run of slots per sequence.
@@ -117,6 +124,11 @@ typedef struct folio_executor {
 /// The library's own threads, started at first use. `threads` <= 0: as many as the machine offers.
 FOLIO_C_EXPORT folio_code folio_get_default_executor(int32_t threads, folio_executor* executor,
                                                      folio_message* message);
+
+/// Threads of folio's own, for callers who have none: they sleep 0.2 ms after a call, and a call
+/// waits for no thread that has begun nothing. Beside an OpenMP team the default is faster.
+FOLIO_C_EXPORT folio_code folio_get_thread_pool_executor(int32_t threads, folio_executor* executor,
+                                                         folio_message* message);
 
 /// [extent[0], extent[1], extent[2]], strides in bytes; the last dimension is contiguous. For bias:
 /// [heads or 1, tokens, keys].

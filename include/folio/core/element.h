@@ -135,7 +135,13 @@ constexpr decltype(auto) visit_dtype(DType dtype, F&& f) {
     case DType::i8: return f(type_tag<int8_t>{});
     case DType::invalid:
     case DType::f4_e2m1:
-    case DType::i4: break;
+    case DType::i4:
+    case DType::q8_0:
+    case DType::q4_0:
+    case DType::q4_1:
+    case DType::q5_0:
+    case DType::q5_1:
+    case DType::iq4_nl: break;
   }
   return f(type_tag<no_element>{});
 }

@@ -43,16 +43,20 @@ struct Executor {
 /// Runs every task on the calling thread, in order.
 [[nodiscard]] FOLIO_EXPORT Executor serial_executor() noexcept;
 
-/// The library's own threads (OpenMP's, or std::thread where built without it), started at first
-/// use. `threads` <= 0: as many as the machine offers. More threads than that are started only as
-/// far as there are tasks for them. Thread safety: usable from any thread.
+/// The library's own threads (OpenMP's, or those of thread_pool_executor where built without it),
+/// started at first use. `threads` <= 0: as many as the machine offers. More threads than that are
+/// started only as far as there are tasks for them. Right for engines that have OpenMP regions of
+/// their own, whose team it shares. Thread safety: usable from any thread.
 [[nodiscard]] FOLIO_EXPORT Executor default_executor(int threads = 0) noexcept;
 
 /// Threads of folio's own, one pool in a process, started at first use, as many as a call asks for.
 /// They stay awake for 0.2 ms after a call, so that the next layer's finds them there, and sleep
-/// then. A call waits for the tasks that were begun and for no thread that has begun none: where
-/// other work is on the cores, whoever has a core takes the tasks. While one call has the threads,
-/// calls of other threads run their tasks alone. `threads` and thread safety as above.
+/// then. A call waits for the tasks that were begun and for no thread that has begun none, and none
+/// of its threads stays on the caller's core: where other work is on the cores, whoever has a core
+/// takes the tasks. While one call has the threads, calls of other threads run their tasks alone.
+/// Right for engines without OpenMP, on machines that they share: beside a team that spins between
+/// its regions it is half as fast as default_executor (docs/design/0003-threads.md). `threads` and
+/// thread safety as above.
 [[nodiscard]] FOLIO_EXPORT Executor thread_pool_executor(int threads = 0) noexcept;
 
 /// Caller-owned memory. Where folio takes one it says which alignment it needs (64 bytes unless

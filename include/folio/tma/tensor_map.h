@@ -54,7 +54,13 @@ FOLIO_HOST_DEVICE constexpr DataType data_type_of(DType dtype) {
     case DType::i8: return DataType::u8;
     case DType::invalid:
     case DType::f4_e2m1:
-    case DType::i4: return DataType::invalid;
+    case DType::i4:
+    case DType::q8_0:
+    case DType::q4_0:
+    case DType::q4_1:
+    case DType::q5_0:
+    case DType::q5_1:
+    case DType::iq4_nl: return DataType::invalid;
   }
   return DataType::invalid;
 }

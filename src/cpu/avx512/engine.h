@@ -8,14 +8,20 @@
 /// one another and every product adds in one order: per_query. ISA-safe: templates on a tag type.
 #pragma once
 
+#include <type_traits>
+
+#include "cpu/avx512/few_rows.h"
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/row_loader.h"
+#include "cpu/avx512/row_scales.h"
 #include "cpu/avx512/softmax.h"
+#include "cpu/convert/rows.h"
 #include "cpu/profile.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/lane_rows.h"
 #include "cpu/softmax/state_math.h"
 #include "cpu/softmax/terms.h"
+#include "folio/core/element.h"
 
 namespace folio::inline v1::avx512 {
 
@@ -40,10 +46,18 @@ class Engine : public Layout<I::per_word> {
         has_key_scales_(is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && is_per_row(view.args.value)),
         is_fetching_(machine_profile().in_place != PrefetchPolicy::none),
+        key_type_(widened_type(view.args.key)),
+        value_type_(problem_.value_in_key ? key_type_ : widened_type(view.args.value)),
         keys_(plane(view.args.key), view.batch.table,
-              {problem_.value_in_key ? problem_.v_head_size : 0, is_fetching_}, s_.keys),
+              {.read_as_vectors = problem_.value_in_key ? problem_.v_head_size : 0,
+               .is_fetching = is_fetching_,
+               .is_as_stored = key_type_ != DType::invalid},
+              s_.keys),
         values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table,
-                {problem_.v_head_size, is_fetching_}, s_.values) {}
+                {.read_as_vectors = problem_.v_head_size,
+                 .is_fetching = is_fetching_,
+                 .is_as_stored = value_type_ != DType::invalid},
+                s_.values) {}
 
   static int tiles_at_once() { return 1; }
   static bool begins_rows() { return false; }
@@ -59,8 +73,9 @@ class Engine : public Layout<I::per_word> {
         static_cast<size_t>(view_.task.heads) * static_cast<size_t>(padded_rows_ * steps_) * 4);
     for (int r = 0; r < view_.rows; ++r) {
       const std::byte* words = view_.query(r);
-      if constexpr (I::per_word == 1) {
-        I::widen_query(problem_.q_dtype, words, s_.row, steps_);
+      if (I::per_word == 1 || problem_.q_dtype != operand_type) {
+        Rows<I>::template row_of<Operand>(problem_.q_dtype)(
+            words, reinterpret_cast<Operand*>(s_.row), problem_.key.head_size);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
       const int h = r / view_.head_rows, local = r % view_.head_rows;
@@ -79,8 +94,7 @@ class Engine : public Layout<I::per_word> {
       stage_ ^= 1;
       key_groups_ = keys_.groups(stage_);
       value_groups_ = problem_.value_in_key ? key_groups_ : values_.groups(stage_);
-      if (has_key_scales_) gather_scales(view_.args.key, tile, h, s_.key_scales);
-      if (has_value_scales_) gather_scales(view_.args.value, tile, h, s_.value_scales);
+      gather_scales(tile, known > 1 ? tiles[1] : nullptr, h);
       loaded_ = h + 1 < heads ? &tile : known > 1 ? tiles[1] : nullptr;
       if (loaded_ != nullptr) begin(*loaded_, h + 1 < heads ? h + 1 : 0);
       next_keys_ = loaded_ != nullptr && is_fetching_ ? keys_.fetches(stage_ ^ 1) : nullptr;
@@ -95,13 +109,15 @@ class Engine : public Layout<I::per_word> {
   void write_row(const float* output, float factor, std::byte* to) const {
     alignas(64) float row[576];
     I::natural_order(output, factor, row, width_);
-    I::narrow_output(problem_.out_dtype, row, to, problem_.v_head_size);
+    Rows<I>::narrow(problem_.out_dtype, row, to, problem_.v_head_size);
   }
 
  private:
   using P = Products<I>;
   using S = Softmax<I>;
   using Base::row_block;
+  using Operand = std::conditional_t<I::per_word == 1, float, bf16>;
+  static constexpr DType operand_type = dtype_of<Operand>;
   static constexpr int masked_rows = Tuning<I::per_word>::masked_rows;
 
   /// Scales that a kernel of 16-bit operands can apply to scores and weights: they do not vary
@@ -115,9 +131,32 @@ class Engine : public Layout<I::per_word> {
     if (is_per_row(view)) view.scales = {};
     return mutant() == Mutant::dense_page_stride ? with_dense_pages(view) : view;
   }
+  /// What the products of few rows widen themselves, from rows of whole 16 bytes; invalid: words.
+  [[nodiscard]] DType widened_type(const PagedKVView& view) const {
+    const bool has_element_scales = view.scales.data != nullptr && !is_per_row(view);
+    const bool is_byte =
+        view.dtype == DType::i8 || view.dtype == DType::f8_e4m3 || view.dtype == DType::f8_e5m2;
+    const bool is_widened =
+        I::per_word == 2 && is_few_ && is_byte && !has_element_scales && view.head_size % 16 == 0;
+    return is_widened ? view.dtype : DType::invalid;
+  }
+  template <class Use>
+  static void with_stored(DType type, Use use) {
+    if constexpr (I::per_word == 2) {
+      if (type == DType::i8) return use(Bytes<I, DType::i8>{});
+      if (type == DType::f8_e4m3) return use(Bytes<I, DType::f8_e4m3>{});
+      if (type == DType::f8_e5m2) return use(Bytes<I, DType::f8_e5m2>{});
+    }
+    use(Words<I>{});
+  }
   [[nodiscard]] int64_t query_stride(int block) const {
+    if (is_few_) return few_padded();
     const int left = padded_rows_ - block * row_block;
     return left < row_block ? left : row_block;
+  }
+  /// To 1, 2, 4 or 8.
+  [[nodiscard]] int few_padded() const {
+    return view_.head_rows <= 2 ? view_.head_rows : view_.head_rows <= 4 ? 4 : 8;
   }
   [[nodiscard]] uint32_t* query_block(int head, int block) const {
     return s_.q + int64_t{head * padded_rows_ + block * row_block} * steps_;
@@ -126,9 +165,8 @@ class Engine : public Layout<I::per_word> {
   /// The words of local row `row` of head h.
   void pack_query(const std::byte* words, int h, int row) const {
     const int block = row / row_block;
-    const int64_t stride = is_few_ ? 1 : query_stride(block);
-    uint32_t* const to =
-        query_block(h, block) + (is_few_ ? int64_t{row} * steps_ : row % row_block);
+    const int64_t stride = query_stride(block);
+    uint32_t* const to = query_block(h, block) + row % row_block;
     const uint32_t sign = problem_.scale < 0.0f ? I::sign_bits : 0;
     for (int i = 0; i < steps_; ++i) to[i * stride] = load_word(words + int64_t{i} * 4) ^ sign;
   }
@@ -148,14 +186,15 @@ class Engine : public Layout<I::per_word> {
     while (is_loading_) step();
   }
 
-  void gather_scales(const PagedKVView& view, const KeyTile& tile, int h, float* to) const {
-    for (int k = 0; k < tile_keys; ++k) to[k] = 0.0f;
-    for (int r = 0; r < tile.runs; ++r) {
-      const TileRun& run = tile.run[r];
-      for (int i = 0; i < run.rows; ++i)
-        if ((tile.seen >> (run.first + i) & 1) != 0)
-          to[run.first + i] = PageCursor::scale(view, run, i, view_.task.head + h, 0);
-    }
+  /// Brings the scales of head h that multiply scores and weights; requests some of the next tile.
+  void gather_scales(const KeyTile& tile, const KeyTile* next, int h) const {
+    const auto bring = [&](const PagedKVView& view, float* to) {
+      RowScales<I>::gather(view, tile, view_.task.head + h, to);
+      if (next != nullptr && is_fetching_)
+        RowScales<I>::fetch(view, *next, view_.task.head, h, view_.task.heads);
+    };
+    if (has_key_scales_) bring(view_.args.key, s_.key_scales);
+    if (has_value_scales_) bring(view_.args.value, s_.value_scales);
   }
 
   void attend(const skeleton::State& state, const KeyTile& tile, int h) {
@@ -188,18 +227,21 @@ class Engine : public Layout<I::per_word> {
       keys =
           static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), P::keys_beside(vectors)));
     }
-    score(h, begin, vectors, keys);
+    is_few_ ? score_few(h, keys) : score(h, begin, vectors, keys);
     for (int v = 0; v < vectors; ++v)
       weigh(state, tile, h, begin + v * lanes, end, v, keys, is_masked);
-    P::values(s_.weights, value_groups_, keys,
-              state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_);
+    with_stored(value_type_, [&]<class Stored>(const Stored&) {
+      P::template values<Stored>(s_.weights, value_groups_, keys,
+                                 state.output + int64_t{h * padded_rows_ + begin} * width_,
+                                 end - begin, width_);
+    });
   }
 
   void score(int h, int begin, int vectors, int keys) {
     const int block = begin / row_block;
     ScoreCall call;
     call.q = query_block(h, block) + begin % row_block;
-    call.q_stride = is_few_ ? steps_ : query_stride(block);
+    call.q_stride = query_stride(block);
     call.steps = steps_;
     const int together = P::keys_beside(vectors);
     // of the blocks that fetch
@@ -210,11 +252,23 @@ class Engine : public Layout<I::per_word> {
       call.next[0] = fetch_of(next_keys_, k);
       call.next[1] = is_last ? fetch_of(next_values_, k) : Fetch{};
       call.to = s_.scores + k * row_block;
-      is_few_ ? P::scores_of_few(view_.head_rows, call) : P::scores(vectors, call);
+      P::scores(vectors, call);
       step();
     }
     next_keys_ = nullptr;
     if (is_last) next_values_ = nullptr;
+  }
+  /// All rows of a head.
+  void score_few(int h, int keys) {
+    with_stored(key_type_, [&]<class Stored>(const Stored&) {
+      FewRows<I, Stored>::scores(keys / TileGroups::group_rows, {.q = query_block(h, 0),
+                                                                 .rows = few_padded(),
+                                                                 .steps = steps_,
+                                                                 .groups = key_groups_,
+                                                                 .next = {next_keys_, next_values_},
+                                                                 .to = s_.scores});
+    });
+    next_keys_ = next_values_ = nullptr;
   }
   static Fetch fetch_of(const Fetch* groups, int key) {
     if (groups == nullptr) return {};
@@ -269,6 +323,8 @@ class Engine : public Layout<I::per_word> {
   const bool has_key_scales_;  // applied to scores and weights
   const bool has_value_scales_;
   const bool is_fetching_;
+  const DType key_type_;  // that the products widen; invalid: they read words
+  const DType value_type_;
   Plane<I, true> keys_;
   Plane<I, false> values_;
   const TileRows* key_groups_ = nullptr;

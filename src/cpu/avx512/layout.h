@@ -2,8 +2,8 @@
 /// src/cpu/avx512/layout.h: how the AVX-512 engine lays out a task's rows and its scratch memory;
 /// known without its instructions.
 ///
-///     q        [heads][blocks of rows][steps][rows of the block], or of few rows
-///              [heads][rows][steps] words of 4 bytes: one f32, or a pair of bf16 dims
+///     q        [heads][blocks of rows][steps][rows of the block]  words of 4 bytes: one f32, or a
+///              pair of bf16 dims; of few rows those of a power of two
 ///     scores   [64 keys][rows of a block]    f32
 ///     weights  [64 keys or 32 pairs of keys][rows of a block]    words; f32 weights take the place
 ///                                                                of the scores
@@ -38,30 +38,39 @@ struct Fetch {
   int32_t lines = 0;  // of each row
 };
 
-/// Requests the lines of `rows` rows, one after the other.
+/// Requests the lines of groups of rows, one after the other.
 class Requests {
  public:
-  FOLIO_ALWAYS_INLINE Requests(const Fetch& fetch, int rows)
-      : row_(fetch.rows.data),
-        stride_(fetch.rows.stride_bytes),
-        lines_(fetch.lines),
-        rows_(fetch.lines > 0 ? rows : 0) {}
+  /// No groups: null.
+  FOLIO_ALWAYS_INLINE Requests(const Fetch* fetch, int groups)
+      : group_(fetch), end_(fetch != nullptr ? fetch + groups : nullptr) {
+    begin();
+  }
   FOLIO_ALWAYS_INLINE void next() {
-    if (rows_ == 0) return;
+    if (group_ == end_) return;
     __builtin_prefetch(row_ + int64_t{line_} * 64, 0, 3);
-    if (++line_ < lines_) return;
+    if (++line_ < group_->lines) return;
     line_ = 0;
-    row_ += stride_;
-    --rows_;
+    row_ += group_->rows.stride_bytes;
+    if (--rows_ > 0) return;
+    ++group_;
+    begin();
   }
   FOLIO_ALWAYS_INLINE void finish() {
-    while (rows_ > 0) next();
+    while (group_ != end_) next();
   }
 
  private:
-  const std::byte* row_;
-  int64_t stride_;
-  int lines_, rows_, line_ = 0;
+  FOLIO_ALWAYS_INLINE void begin() {
+    while (group_ != end_ && group_->lines == 0) ++group_;
+    if (group_ == end_) return;
+    row_ = group_->rows.data;
+    rows_ = TileGroups::group_rows;
+  }
+
+  const Fetch *group_, *end_;
+  const std::byte* row_ = nullptr;
+  int rows_ = 0, line_ = 0;
 };
 
 struct Scratch {

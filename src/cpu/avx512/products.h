@@ -3,7 +3,7 @@
 ///
 ///     scores[key][row]   = sum over words w of q[w][row] * k[key][w]
 ///                          lanes = rows, a word of K broadcast from where it lies;
-///                          few rows: lanes = keys, a word of q broadcast
+///                          (few rows: few_rows.h)
 ///     output[row][dim]  += sum over keys of weight[key][row] * v[key][dim]
 ///                          lanes = dims, a weight broadcast
 ///
@@ -15,13 +15,14 @@
 #pragma once
 
 #include "cpu/avx512/layout.h"
+#include "cpu/avx512/stored.h"
 #include "cpu/avx512/vectors.h"
 
 namespace folio::inline v1::avx512 {
 
 /// What a score tile multiplies.
 struct ScoreCall {
-  const uint32_t* q = nullptr;  // [steps][q_stride]; of few rows [row][q_stride]
+  const uint32_t* q = nullptr;  // [steps][q_stride]
   int64_t q_stride = 0;
   TileRows keys;
   Fetch next[2];        // as many rows of each to request meanwhile
@@ -50,30 +51,27 @@ class Products {
     }
   }
 
-  /// The same for at most 8 rows: 16 keys. Rows that do not exist up to 1, 2, 4 or 8 are read.
-  static void scores_of_few(int rows, const ScoreCall& call) {
-    if (rows == 1) return key_tile<1>(call);
-    if (rows == 2) return key_tile<2>(call);
-    rows <= 4 ? key_tile<4>(call) : key_tile<8>(call);
-  }
-
   /// Adds the weighted rows [0, keys) of `groups` to `rows` rows of output, `width` columns each,
   /// all readable to whole vectors. Weights [step][row_block]. Rows from `rows` up to a multiple of
   /// 4 are computed too, unless there are 1 or 2.
+  template <class Stored>
   static void values(const uint32_t* weights, const TileRows* groups, int keys, float* output,
                      int rows, int width) {
     const int vectors = width / lanes;
     int column = 0;
     if (rows <= 2) {
       for (; column + 8 <= vectors; column += 8)
-        value_rows<8>(weights, groups, column, keys, output, rows, width);
+        value_rows<Stored, 8>(weights, groups, column, keys, output, rows, width);
     }
-    for (; column + 4 <= vectors; column += 4)
-      value_rows<4>(weights, groups, column, keys, output, rows, width);
+    // eight rows share what it takes to widen V
+    const bool is_shared = Stored::is_widened && rows > 4;
+    for (; !is_shared && column + 4 <= vectors; column += 4)
+      value_rows<Stored, 4>(weights, groups, column, keys, output, rows, width);
     for (; column + 2 <= vectors; column += 2)
-      value_rows<2>(weights, groups, column, keys, output, rows, width);
+      value_rows<Stored, 2>(weights, groups, column, keys, output, rows, width);
     if constexpr (I::per_word == 1) {
-      if (column < vectors) value_rows<1>(weights, groups, column, keys, output, rows, width);
+      if (column < vectors)
+        value_rows<Stored, 1>(weights, groups, column, keys, output, rows, width);
     }
   }
 
@@ -126,116 +124,35 @@ class Products {
     }
   }
 
-  /// lanes = 16 keys: four words of each at a time are turned in registers; the chain of a score is
-  /// that of score_tile.
-  template <int Rows>
-  [[gnu::noinline]] static void key_tile(const ScoreCall& call) {
-    Requests first(call.next[0], lanes), second(call.next[1], lanes);
-    __m512 sum[Rows];
-#pragma GCC unroll 16
-    for (int r = 0; r < Rows; ++r) sum[r] = _mm512_setzero_ps();
-    const int64_t stride = call.keys.stride_bytes;
-    const std::byte* quarter[4];
-    for (int i = 0; i < 4; ++i) quarter[i] = call.keys.data + i * 4 * stride;
-    const uint32_t* q = call.q;
-    for (int left = call.steps; left > 0; left -= 4, q += 4) {
-      __m512 word[4];
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        word[i] = _mm512_castsi512_ps(quarters(quarter[0] + i * stride, quarter[1] + i * stride,
-                                               quarter[2] + i * stride, quarter[3] + i * stride));
-        first.next();
-        second.next();
-      }
-      turn(word);
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i)
-#pragma GCC unroll 16
-        for (int r = 0; r < Rows; ++r)
-          sum[r] = I::multiply_add(_mm512_castps_si512(word[i]),
-                                   broadcast(q + r * call.q_stride + i), sum[r]);
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) quarter[i] += 16;
-    }
-    store_turned<Rows>(sum, call.to);
-    first.finish();
-    second.finish();
-  }
-  /// 16 bytes from each.
-  FOLIO_ALWAYS_INLINE static __m512i quarters(const std::byte* a, const std::byte* b,
-                                              const std::byte* c, const std::byte* d) {
-    const auto piece = [](const std::byte* from) {
-      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    };
-    __m512i all = _mm512_zextsi128_si512(piece(a));
-    all = _mm512_maskz_inserti32x4(all_lanes, all, piece(b), 1);
-    all = _mm512_maskz_inserti32x4(all_lanes, all, piece(c), 2);
-    return _mm512_maskz_inserti32x4(all_lanes, all, piece(d), 3);
-  }
-  /// Transposes the 4 x 4 words of each quarter.
-  FOLIO_ALWAYS_INLINE static void turn(__m512 (&x)[4]) {
-    const auto low = [](__m512 a, __m512 b) {
-      return _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all_lanes, a, b));
-    };
-    const auto high = [](__m512 a, __m512 b) {
-      return _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all_lanes, a, b));
-    };
-    const __m512d a = low(x[0], x[1]), b = low(x[2], x[3]), c = high(x[0], x[1]),
-                  d = high(x[2], x[3]);
-    x[0] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, a, b));
-    x[1] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, a, b));
-    x[2] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, c, d));
-    x[3] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, c, d));
-  }
-  /// Sums of 16 keys per row to rows per key, with zeros behind the rows.
-  template <int Rows>
-  FOLIO_ALWAYS_INLINE static void store_turned(const __m512 (&sum)[Rows], float* to) {
-    __m512 x[2][4];
-    for (auto& four : x)
-      for (auto& row : four) row = _mm512_setzero_ps();
-#pragma GCC unroll 8
-    for (int r = 0; r < Rows; ++r) x[r / 4][r % 4] = sum[r];
-    turn(x[0]);
-    if constexpr (Rows > 4) turn(x[1]);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      store_quarter<0>(x[0][i], x[1][i], to + i * row_block);
-      store_quarter<1>(x[0][i], x[1][i], to + (4 + i) * row_block);
-      store_quarter<2>(x[0][i], x[1][i], to + (8 + i) * row_block);
-      store_quarter<3>(x[0][i], x[1][i], to + (12 + i) * row_block);
-    }
-  }
-  template <int Quarter>
-  FOLIO_ALWAYS_INLINE static void store_quarter(__m512 low, __m512 high, float* to) {
-    const __m128 a = _mm512_maskz_extractf32x4_ps(0xf, low, Quarter),
-                 b = _mm512_maskz_extractf32x4_ps(0xf, high, Quarter);
-    _mm256_store_ps(to, _mm256_set_m128(b, a));
-    _mm256_store_ps(to + 8, _mm256_setzero_ps());
-  }
-
-  template <int Vectors>
+  template <class Stored, int Vectors>
   static void value_rows(const uint32_t* weights, const TileRows* groups, int column, int keys,
                          float* output, int rows, int width) {
-    if (rows == 1) return value_tile<1, Vectors>(weights, groups, column, keys, output, width);
-    if (rows == 2) return value_tile<2, Vectors>(weights, groups, column, keys, output, width);
+    if (rows == 1)
+      return value_tile<Stored, 1, Vectors>(weights, groups, column, keys, output, width);
+    if (rows == 2)
+      return value_tile<Stored, 2, Vectors>(weights, groups, column, keys, output, width);
+    if constexpr (Stored::is_widened && Vectors == 2)
+      if (rows > 4)
+        return value_tile<Stored, 8, Vectors>(weights, groups, column, keys, output, width);
     if constexpr (Vectors <= 4) {
       const int sixes = is_tall ? static_cast<int>(skeleton::round_up(rows, 4)) / 12 * 12 : 0;
       int r = 0;
       if constexpr (is_tall) {
         for (; r < sixes; r += 6)
-          value_tile<6, Vectors>(weights + r, groups, column, keys,
-                                 output + static_cast<int64_t>(r) * width, width);
+          value_tile<Stored, 6, Vectors>(weights + r, groups, column, keys,
+                                         output + static_cast<int64_t>(r) * width, width);
       }
       for (; r < rows; r += 4)
-        value_tile<4, Vectors>(weights + r, groups, column, keys,
-                               output + static_cast<int64_t>(r) * width, width);
+        value_tile<Stored, 4, Vectors>(weights + r, groups, column, keys,
+                                       output + static_cast<int64_t>(r) * width, width);
     }
   }
 
   /// Columns [16 * column, 16 * (column + Vectors)) of the state.
-  template <int Rows, int Vectors>
+  template <class Stored, int Rows, int Vectors>
   [[gnu::noinline]] static void value_tile(const uint32_t* weights, const TileRows* groups,
                                            int column, int keys, float* output, int64_t width) {
+    const Stored stored;
     __m512 sum[Rows][Vectors];
     output += column * lanes;
 #pragma GCC unroll 16
@@ -244,14 +161,14 @@ class Products {
       for (int v = 0; v < Vectors; ++v) sum[r][v] = _mm512_load_ps(output + r * width + v * lanes);
     for (int first = 0; first < keys; first += TileGroups::group_rows, ++groups) {
       const int64_t stride = groups->stride_bytes;
-      const std::byte* value = groups->data + column * 64 / I::per_word;
+      const std::byte* value = groups->data + column * Stored::vector_bytes;
       const int count =
           keys - first < TileGroups::group_rows ? keys - first : TileGroups::group_rows;
 #pragma GCC unroll 2
       for (int k = 0; k < count;
            k += I::per_word, value += I::per_word * stride, weights += row_block) {
         __m512i row[Vectors];
-        I::template load_values<Vectors>(value, stride, row);
+        stored.load_values(value, stride, row);
 #pragma GCC unroll 16
         for (int r = 0; r < Rows; ++r) {
           const __m512i weight = broadcast(weights + r);

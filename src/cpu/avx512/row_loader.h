@@ -6,13 +6,14 @@
 /// lie in one run of slots, as the type the products multiply, unscaled, is read where it lies.
 /// Every other group (the edge of what is visible, an unassigned page, pages of fewer than 16
 /// slots, another type, scales along the row, columns that end inside a vector) is brought row by
-/// row into a stage of its own, with zeros where there is nothing. Head sizes are run-time values:
-/// Shape::depth is an upper bound. ISA-safe: templates on a tag type.
+/// row into a stage of its own, with zeros where there is nothing. Head sizes, and what is stored,
+/// are run-time values: Shape::depth is an upper bound. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <new>
 
 #include "cpu/avx512/layout.h"
+#include "cpu/convert/staged_row.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
@@ -23,6 +24,8 @@ struct RowOptions {
   int32_t read_as_vectors = 0;  ///< columns that the products load by whole vectors
   /// rows of groups that are no run of slots are requested before they are copied
   bool is_fetching = true;
+  bool is_as_stored = false;      ///< the products widen: rows stay of the type that is stored
+  DType stored = DType::invalid;  ///< what rows are of; invalid: what the operand says
 };
 
 /// Units: lines of groups that are no run of slots are requested, then rows that are not read in
@@ -48,16 +51,16 @@ class RowLoader {
   FOLIO_ALWAYS_INLINE void begin(int stage, const KVSource<Shape>& source) {
     columns_ = source.columns;
     row_columns_ = static_cast<int>(skeleton::round_up(source.columns, vector_columns));
-    const bool readable =
-        Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales() &&
-        skeleton::round_up(options.read_as_vectors, vector_columns) <= source.columns;
+    row_ = StagedRow<I, smem_type>(stored());
+    const bool readable = is_copied(source) && skeleton::round_up(options.read_as_vectors,
+                                                                  vector_columns) <= source.columns;
+    const int lines = (stored_row_bytes() + 63) / 64;
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
-      fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : (columns_ * stored_bytes + 63) / 64};
+      fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : lines};
       if (!readable) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
-      if (rows.data == nullptr)
-        rows = {reinterpret_cast<const std::byte*>(own_row(stage, g * group_rows)), row_bytes()};
+      if (rows.data == nullptr) rows = {own_row(stage, g * group_rows), row_bytes()};
       const bool is_swapped = I::mutant == Mutant::value_order_wrong && !Shape::transpose;
       tile_[stage].group[is_swapped ? g ^ 1 : g] = rows;
     }
@@ -98,50 +101,42 @@ class RowLoader {
 
  private:
   static constexpr int vector_columns = 64 / static_cast<int>(sizeof(smem_type));
-  static constexpr int stored_bytes = bit_width(Shape::operand_type::dtype) / 8;
 
+  [[nodiscard]] FOLIO_ALWAYS_INLINE DType stored() const {
+    return options.stored != DType::invalid ? options.stored : Shape::operand_type::dtype;
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int stored_row_bytes() const {
+    return static_cast<int>(folio::row_bytes(stored(), columns_));
+  }
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t row_bytes() const {
-    return int64_t{row_columns_} * int64_t{sizeof(smem_type)};
+    return int64_t{row_columns_} * staged_bytes();
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type* own_row(int stage, int key) const {
-    return smem_ + (int64_t{stage} * tile_keys + key) * row_columns_;
+  /// Of an element.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int staged_bytes() const {
+    return options.is_as_stored ? bit_width(stored()) / 8 : static_cast<int>(sizeof(smem_type));
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE std::byte* own_row(int stage, int key) const {
+    return reinterpret_cast<std::byte*>(smem_) + (int64_t{stage} * tile_keys + key) * row_bytes();
+  }
+  /// Rows need not be converted.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_copied(const KVSource<Shape>& source) const {
+    return (row_.is_stored() || options.is_as_stored) && !source.has_scales();
   }
 
-  /// One row to its stage.
-  FOLIO_ALWAYS_INLINE void bring(int stage, const KVSource<Shape>& source, int key) {
-    auto* const to = reinterpret_cast<std::byte*>(own_row(stage, key));
+  /// One row to its stage, with zeros behind its columns.
+  __attribute__((noinline)) void bring(int stage, const KVSource<Shape>& source, int key) {
+    std::byte* const to = own_row(stage, key);
     const std::byte* const from = source.row(key);
     if (I::mutant == Mutant::value_tail_not_zeroed && !Shape::transpose && from == nullptr) return;
-    const bool is_copied = Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales();
-    if (from != nullptr && !is_copied) return convert(source, key, from, own_row(stage, key));
-    const int64_t bytes = from == nullptr ? 0 : columns_ * int64_t{sizeof(smem_type)};
+    if (!options.is_as_stored)
+      return row_.bring(source, key, row_columns_, reinterpret_cast<smem_type*>(to));
+    const int64_t bytes = from == nullptr ? 0 : int64_t{columns_} * staged_bytes();
     if (bytes > 0) __builtin_memcpy(to, from, static_cast<size_t>(bytes));
     __builtin_memset(to + bytes, 0, static_cast<size_t>(row_bytes() - bytes));
   }
 
-  void convert(const KVSource<Shape>& source, int key, const std::byte* from, smem_type* to) const {
-    alignas(64) float own[I::per_word == 1 ? 1 : Shape::smem_cols];
-    float* const wide = I::per_word == 1 ? reinterpret_cast<float*>(to) : own;
-    I::template widen<Shape::operand_type::dtype>(from, wide, columns_);
-    if (source.has_scales()) scale(source, key, wide);
-    if constexpr (I::per_word == 2) I::narrow(wide, to, columns_);
-    __builtin_memset(static_cast<void*>(to + columns_), 0,
-                     static_cast<size_t>(row_columns_ - columns_) * sizeof(smem_type));
-  }
-
-  void scale(const KVSource<Shape>& source, int key, float* row) const {
-    const int granularity = source.scale_view->granularity;
-    int end = granularity - (Shape::head_dim_offset + source.first_column) % granularity;
-    for (int begin = 0; begin < columns_; begin = end, end += granularity) {
-      const float factor =
-          source.scale(key, I::mutant == Mutant::scale_index_by_ceil ? end : begin);
-      const int stop = end < columns_ ? end : columns_;
-      for (int d = begin; d < stop; ++d) row[d] *= factor;
-    }
-  }
-
-  void fetch_rows(const KVSource<Shape>& source, int g) const {
-    const int bytes = columns_ * stored_bytes;
+  __attribute__((noinline)) void fetch_rows(const KVSource<Shape>& source, int g) const {
+    const int bytes = stored_row_bytes();
     for (int key = g * group_rows; key < (g + 1) * group_rows; ++key) {
       const std::byte* const row = source.row(key);
       for (int i = 0; row != nullptr && i < bytes; i += 64) __builtin_prefetch(row + i, 0, 3);
@@ -151,6 +146,7 @@ class RowLoader {
   smem_type* smem_;
   int columns_ = 0;
   int row_columns_ = 0;
+  StagedRow<I, smem_type> row_{Shape::smem_dtype};
   TileGroups tile_[stages];
   Fetch fetch_[stages][num_groups];
   bool is_in_place_[stages][num_groups] = {};
@@ -189,85 +185,42 @@ struct RowConfig {
   using Fragments = RowGroups<Shape>;
 };
 
-/// A KVBuffer of one plane whose stored type is known at run time.
+/// A KVBuffer of one plane whose stored type is known at run time: its operand is one of the type
+/// that is staged, the loader is told what is stored.
 template <class I, bool Keys>
 class Plane {
  public:
   /// `own`: two stages of 64 padded rows.
   FOLIO_ALWAYS_INLINE Plane(const PagedKVView& view, const PageTable& table,
                             const RowOptions& options, std::byte* own)
-      : setup_{&view, &table, options, own} {
-    switch (view.dtype) {
-      case DType::f32: use<DType::f32>(); break;
-      case DType::bf16: use<DType::bf16>(); break;
-      case DType::f16: use<DType::f16>(); break;
-      case DType::i8: use<DType::i8>(); break;
-      case DType::f8_e4m3: use<DType::f8_e4m3>(); break;
-      default: use<DType::f8_e5m2>();
-    }
+      : buffer_({view, table, nullptr, 0}, 0, 0, {reinterpret_cast<smem_type*>(own), {}}, 0) {
+    buffer_.loader().options = options;
+    buffer_.loader().options.stored = view.dtype;
   }
 
   /// Begins to bring a tile of one head into a stage; one at a time.
-  FOLIO_ALWAYS_INLINE void begin(const KeyTile& tile, int head, int stage) {
-    begin_(*this, tile, head, stage);
+  __attribute__((noinline)) void begin(const KeyTile& tile, int head, int stage) {
+    buffer_.kv_cache_iter.set_tile(tile, head);
+    buffer_.begin_load(stage);
   }
   /// One piece; false: it was done.
-  FOLIO_ALWAYS_INLINE bool step() { return step_(*this); }
+  __attribute__((noinline)) bool step() { return buffer_.load_from_dram_step(); }
   FOLIO_ALWAYS_INLINE void finish() {
     while (step()) {}
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const {
-    return groups_(*this, stage);
+    return buffer_.loader().groups(stage).group;
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const {
-    return fetches_(*this, stage);
+    return buffer_.loader().fetches(stage);
   }
 
  private:
-  template <DType D>
-  using Buffer = KVBuffer<ViewMHAOperand<D>, RowConfig<I, Keys>>;
-  static constexpr size_t buffer_bytes = sizeof(Buffer<DType::f32>);
-  struct Setup {
-    const PagedKVView* view;
-    const PageTable* table;
-    RowOptions options;
-    std::byte* own;
-  };
+  static constexpr DType staged = RowConfig<I, Keys>::smem_dtype;
+  using Buffer = KVBuffer<ViewMHAOperand<staged>, RowConfig<I, Keys>>;
+  using smem_type = typename Buffer::smem_type;
 
-  template <DType D>
-  static Buffer<D>& buffer(Plane& plane) {
-    return *std::launder(reinterpret_cast<Buffer<D>*>(plane.memory_));
-  }
-
-  template <DType D>
-  void use() {
-    static_assert(sizeof(Buffer<D>) <= buffer_bytes);
-    using smem_type = typename Buffer<D>::smem_type;
-    ViewMHAOperand<D> operand;
-    operand.view = *setup_.view;
-    operand.table = *setup_.table;
-    auto* const made =
-        new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<smem_type*>(setup_.own), {}}, 0);
-    made->loader().options = setup_.options;
-    begin_ = [](Plane& plane, const KeyTile& tile, int head, int stage) {
-      buffer<D>(plane).kv_cache_iter.set_tile(tile, head);
-      buffer<D>(plane).begin_load(stage);
-    };
-    step_ = [](Plane& plane) { return buffer<D>(plane).load_from_dram_step(); };
-    groups_ = [](const Plane& plane, int stage) -> const TileRows* {
-      return buffer<D>(const_cast<Plane&>(plane)).loader().groups(stage).group;
-    };
-    fetches_ = [](const Plane& plane, int stage) -> const Fetch* {
-      return buffer<D>(const_cast<Plane&>(plane)).loader().fetches(stage);
-    };
-  }
-
-  Setup setup_;
-  void (*begin_)(Plane&, const KeyTile&, int, int) = nullptr;
-  bool (*step_)(Plane&) = nullptr;
-  const TileRows* (*groups_)(const Plane&, int) = nullptr;
-  const Fetch* (*fetches_)(const Plane&, int) = nullptr;
-  alignas(64) std::byte memory_[buffer_bytes];
+  Buffer buffer_;
 };
 
 }  // namespace folio::inline v1::avx512

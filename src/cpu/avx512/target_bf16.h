@@ -42,16 +42,10 @@ struct Bf16Target : Avx512Lanes, Output {
     _mm512_store_si512(to, pairs(w[0], w[1]));
     _mm512_store_si512(to + Layout<2>::row_block, pairs(w[2], w[3]));
   }
-  template <DType D>
-  FOLIO_ALWAYS_INLINE static void widen(const std::byte* from, float* to, int n) {
-    widen_row<D>(from, to, n);
-  }
-  /// Whole vectors of 16.
-  FOLIO_ALWAYS_INLINE static void narrow(const float* from, bf16* to, int n) {
-    for (int i = 0; i < n; i += 16) {
-      const __m256bh narrowed = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), reinterpret_cast<__m256i>(narrowed));
-    }
+  /// Subnormals become 0.
+  template <class U16, class F>
+  FOLIO_ALWAYS_INLINE static U16 operands_of(F x) {
+    return reinterpret_cast<U16>(_mm512_cvtneps_pbh(reinterpret_cast<__m512>(x)));
   }
   FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to,
                                                 int width) {

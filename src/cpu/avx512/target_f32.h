@@ -30,17 +30,6 @@ struct F32Target : Avx512Lanes, Output {
   FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
     for (int i = 0; i < 4; ++i) _mm512_store_ps(to + i * Layout<1>::row_block, w[i]);
   }
-  template <DType D>
-  FOLIO_ALWAYS_INLINE static void widen(const std::byte* from, float* to, int n) {
-    widen_row<D>(from, to, n);
-  }
-  static void widen_query(DType dtype, const std::byte* from, float* to, int n) {
-    switch (dtype) {
-      case DType::f32: return widen_row<DType::f32>(from, to, n);
-      case DType::bf16: return widen_row<DType::bf16>(from, to, n);
-      default: return widen_row<DType::f16>(from, to, n);
-    }
-  }
   FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to,
                                                 int width) {
     for (int d = 0; d < width; d += lanes)

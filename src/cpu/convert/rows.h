@@ -2,11 +2,12 @@
 /// src/cpu/convert/rows.h: rows of stored elements to float and back: the one place of a kernel
 /// that knows element types.
 ///
-/// Widening is exact for every pattern, by integer arithmetic alone (no denormal is ever an
-/// operand, so the host's rounding and flush modes do not matter). Narrowing rounds to nearest
-/// even.
+/// Widening is exact for every pattern but for a block's minimum, which is added with one rounding;
+/// it does not depend on the host's rounding and flush modes. Narrowing rounds to nearest even.
 #pragma once
 
+#include "cpu/convert/blocks.h"
+#include "cpu/convert/elements.h"
 #include "cpu/convert/small_floats.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/vec/simd.h"
@@ -21,30 +22,39 @@ struct Rows {
   using U = typename V::U;
   static constexpr int W = V::W;
 
-  /// `count` rows of `n` elements of `dtype` to rows of floats, `stride` floats apart; a null row
-  /// becomes zeros. Any n; natural alignment not required. The type is looked at once for all rows.
+  /// One row of `n` elements as floats, or as bf16 that products take: rounded to nearest even,
+  /// subnormals perhaps to 0. Of blocks n is a multiple of theirs. Nothing behind the row is read,
+  /// nothing behind `to + n` written; no alignment required.
+  template <class To>
+  using Row = void (*)(const std::byte* from, To* to, int n);
+  template <class To>
+  static Row<To> row_of(DType dtype) {
+    switch (dtype) {
+      case DType::f32: return row<DType::f32, To>;
+      case DType::bf16: return row<DType::bf16, To>;
+      case DType::f16: return row<DType::f16, To>;
+      case DType::f8_e4m3: return row<DType::f8_e4m3, To>;
+      case DType::f8_e5m2: return row<DType::f8_e5m2, To>;
+      case DType::q8_0: return row<DType::q8_0, To>;
+      case DType::q4_0: return row<DType::q4_0, To>;
+      case DType::q4_1: return row<DType::q4_1, To>;
+      case DType::q5_0: return row<DType::q5_0, To>;
+      case DType::q5_1: return row<DType::q5_1, To>;
+      case DType::iq4_nl: return row<DType::iq4_nl, To>;
+      default: return row<DType::i8, To>;
+    }
+  }
+
+  /// `count` rows to rows of floats, `stride` floats apart; a null row becomes zeros.
   static void widen(DType dtype, const std::byte* const* from, int count, float* to, int stride,
                     int n) {
-    switch (dtype) {
-      case DType::f32:
-        return widen_rows<4>(from, count, to, stride, n,
-                             [](const void* p) { return V::template load_as<F>(p); });
-      case DType::bf16:
-        return widen_rows<2>(from, count, to, stride, n,
-                             [](const void* p) { return V::floats(load16(p) << 16); });
-      case DType::f16:
-        return widen_rows<2>(from, count, to, stride, n,
-                             [](const void* p) { return from_f16(load16(p)); });
-      case DType::f8_e4m3:
-        return widen_rows<1>(from, count, to, stride, n,
-                             [](const void* p) { return SmallFloats<I>::from_e4m3(load8(p)); });
-      case DType::f8_e5m2:
-        return widen_rows<1>(from, count, to, stride, n,
-                             [](const void* p) { return from_f16(load8(p) << 8); });
-      default:
-        return widen_rows<1>(from, count, to, stride, n, [](const void* p) {
-          return __builtin_convertvector(reinterpret_cast<typename V::S>(load8(p) << 24) >> 24, F);
-        });
+    const Row<float> widen_one = row_of<float>(dtype);
+    for (int i = 0; i < count; ++i, to += stride) {
+      if (from[i] != nullptr) {
+        widen_one(from[i], to, n);
+      } else if (I::mutant != Mutant::value_tail_not_zeroed) {
+        for (int d = 0; d < n; ++d) to[d] = 0.0f;
+      }
     }
   }
 
@@ -58,33 +68,37 @@ struct Rows {
   }
 
  private:
-  static U load16(const void* p) { return I::template widen16<U>(p); }
-  static U load8(const void* p) { return I::template widen8<U>(p); }
-
-  template <int Bytes, class Load>
-  static void widen_rows(const std::byte* const* from, int count, float* to, int stride, int n,
-                         Load load) {
-    for (int i = 0; i < count; ++i, to += stride) {
-      if (from[i] != nullptr) {
-        widen_row<Bytes>(from[i], to, n, load);
-      } else if (I::mutant != Mutant::value_tail_not_zeroed) {
-        for (int d = 0; d < n; ++d) to[d] = 0.0f;
-      }
+  template <DType D, class To>
+  static void row(const std::byte* from, To* to, int n) {
+    if constexpr (block_elements(D) > 1) {
+      using Block = Blocks<I, D>;
+      for (int i = 0; i < n; i += Block::elements, from += row_bytes(D, Block::elements))
+        Block::for_each(from, [to, i](int element, F v) { put(to + i + element, v); });
+    } else {
+      using Element = Elements<I, D>;
+      int i = 0;
+      for (; i + W <= n; i += W)
+        put(to + i, Element::load(from + static_cast<ptrdiff_t>(i) * Element::bytes));
+      if (i == n) return;
+      // the last, partial vector goes through buffers
+      unsigned char tail[W * Element::bytes] = {};
+      To values[W];
+      __builtin_memcpy(tail, from + static_cast<ptrdiff_t>(i) * Element::bytes,
+                       static_cast<size_t>(n - i) * Element::bytes);
+      put(values, Element::load(tail));
+      __builtin_memcpy(static_cast<void*>(to + i), values, static_cast<size_t>(n - i) * sizeof(To));
     }
   }
 
-  /// The last, partial vector goes through a buffer, so that nothing behind the row is read.
-  template <int Bytes, class Load>
-  static void widen_row(const std::byte* source, float* to, int n, Load load) {
-    int i = 0;
-    for (; i + W <= n; i += W) V::store(to + i, load(source + static_cast<ptrdiff_t>(i) * Bytes));
-    if (i == n) return;
-    unsigned char tail[W * Bytes] = {};
-    float values[W];
-    __builtin_memcpy(tail, source + static_cast<ptrdiff_t>(i) * Bytes,
-                     static_cast<size_t>(n - i) * Bytes);
-    V::store(values, load(tail));
-    __builtin_memcpy(to + i, values, static_cast<size_t>(n - i) * sizeof(float));
+  FOLIO_ALWAYS_INLINE static void put(float* to, F v) { V::store(to, v); }
+  FOLIO_ALWAYS_INLINE static void put(bf16* to, F v) {
+    typename V::U16 halves;
+    if constexpr (requires { I::template operands_of<typename V::U16>(v); }) {
+      halves = I::template operands_of<typename V::U16>(v);
+    } else {
+      halves = __builtin_convertvector(to_bf16(V::bits(v)), typename V::U16);
+    }
+    __builtin_memcpy(static_cast<void*>(to), &halves, sizeof halves);
   }
 
   template <class Narrow>
@@ -104,18 +118,6 @@ struct Rows {
     const auto halves = narrowed(tail);
     __builtin_memcpy(target + static_cast<ptrdiff_t>(i) * 2, &halves,
                      static_cast<size_t>(n - i) * 2);
-  }
-
-  /// IEEE binary16 in the low half of each lane.
-  static F from_f16(U x) {
-    const U sign = (x & V::splat(0x8000u)) << 16;
-    const U magnitude = (x & V::splat(0x7fffu)) << 13;
-    const F normal = V::floats(magnitude + V::splat(112u << 23));
-    // 2^-14
-    const F subnormal = V::floats(magnitude + V::splat(113u << 23)) - V::splat(6.103515625e-5f);
-    F value = magnitude < V::splat(1u << 23) ? subnormal : normal;
-    value = magnitude >= V::splat(31u << 23) ? V::floats(magnitude | V::splat(0x7f800000u)) : value;
-    return V::floats(V::bits(value) | sign);
   }
 
   static U to_bf16(U x) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/convert/small_floats.h: registers of f16 and e4m3, bit for bit as core/dtype.h states:
-/// what attention's and append's conversions have in common.
+/// src/cpu/convert/small_floats.h: registers of f16 and e4m3, bit for bit as core/dtype.h states.
 ///
 /// By integer arithmetic and additions that are exact or round as the type does, to nearest even.
 #pragma once
@@ -25,6 +24,26 @@ struct SmallFloats {
     F value = magnitude < V::splat(1u << 23) ? subnormal : normal;
     value = magnitude == V::splat(0x7fu << 20) ? V::floats(V::splat(0x7fc00000u)) : value;
     return V::floats(V::bits(value) | sign);
+  }
+
+  /// IEEE binary16 in the low half of each lane; a NaN becomes quiet and keeps its payload.
+  FOLIO_ALWAYS_INLINE static F from_f16(U x) {
+    if constexpr (requires { I::template from_f16<F>(x); }) {
+      return I::template from_f16<F>(x);
+    } else {
+      const U sign = (x & V::splat(0x8000u)) << 16;
+      const U magnitude = (x & V::splat(0x7fffu)) << 13;
+      const U normal = magnitude + V::splat(112u << 23);
+      const U special = normal + V::splat(112u << 23);
+      const U quiet = special | V::splat(0x400000u);
+      // 2^-14
+      const U subnormal =
+          V::bits(V::floats(magnitude + V::splat(113u << 23)) - V::splat(6.103515625e-5f));
+      U value = magnitude < V::splat(1u << 23) ? subnormal : normal;
+      value = magnitude >= V::splat(31u << 23) ? special : value;
+      value = magnitude > V::splat(31u << 23) ? quiet : value;
+      return V::floats(value | sign);
+    }
   }
 
   /// The bits of any float to IEEE binary16 in the low half of each lane.

@@ -18,8 +18,8 @@ inline constexpr Support supports = {
                          Feature::intervals, Feature::tree, Feature::selection} |
                 every_term,
     .q = activation_types,
-    .key = stored_types,
-    .value = stored_types,
+    .key = stored_types | block_types,
+    .value = stored_types | block_types,
     .out = activation_types};
 /// Accepts head sizes that are multiples of 8, from 8 to 576.
 KernelRefuse refuse;

@@ -98,7 +98,7 @@ struct Stage {
     const int head = heads_are_adjacent ? number % turn.heads : turn.head;
     if (turn.ahead->row[key] == nullptr) return;
     const std::byte* row = PageCursor::head_after(view, turn.ahead->row[key], head);
-    const int bytes = view.head_size * bit_width(view.dtype) / 8;
+    const int bytes = static_cast<int>(row_bytes(view.dtype, view.head_size));
     for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
   }
 

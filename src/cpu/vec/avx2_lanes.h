@@ -35,6 +35,23 @@ struct Avx2Lanes {
     return reinterpret_cast<U>(
         _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(from))));
   }
+  /// IEEE binary16 in the low half of each lane.
+  template <class F, class U>
+  FOLIO_ALWAYS_INLINE static F from_f16(U x) {
+    const auto wide = reinterpret_cast<__m256i>(x);
+    return reinterpret_cast<F>(_mm256_cvtph_ps(
+        _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1))));
+  }
+  /// table[i] for the indices of each lane, 0 to 15.
+  template <class F, class U>
+  FOLIO_ALWAYS_INLINE static F pick16(const float* table, U i) {
+    const auto index = reinterpret_cast<__m256i>(i);
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), index);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), index);
+    // bit 3 of the index chooses
+    return reinterpret_cast<F>(
+        _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index, 28))));
+  }
 };
 
 }  // namespace folio::inline v1

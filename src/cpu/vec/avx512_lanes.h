@@ -43,6 +43,18 @@ struct Avx512Lanes {
     return reinterpret_cast<U>(
         _mm512_maskz_cvtepu8_epi32(every_lane, _mm_loadu_si128(static_cast<const __m128i*>(from))));
   }
+  /// IEEE binary16 in the low half of each lane.
+  template <class F, class U>
+  FOLIO_ALWAYS_INLINE static F from_f16(U x) {
+    const __m256i halves = _mm512_maskz_cvtepi32_epi16(every_lane, reinterpret_cast<__m512i>(x));
+    return reinterpret_cast<F>(_mm512_maskz_cvtph_ps(every_lane, halves));
+  }
+  /// table[i] for the indices of each lane, 0 to 15.
+  template <class F, class U>
+  FOLIO_ALWAYS_INLINE static F pick16(const float* table, U i) {
+    return reinterpret_cast<F>(_mm512_maskz_permutexvar_ps(every_lane, reinterpret_cast<__m512i>(i),
+                                                           _mm512_loadu_ps(table)));
+  }
 };
 
 }  // namespace folio::inline v1

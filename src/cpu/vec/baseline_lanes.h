@@ -43,6 +43,13 @@ struct BaselineLanes {
     __builtin_memcpy(&b, from, sizeof b);
     return __builtin_convertvector(b, U);
   }
+  /// table[i] for the indices of each lane, 0 to 15.
+  template <class F, class U>
+  FOLIO_ALWAYS_INLINE static F pick16(const float* table, U i) {
+    F picked = {};
+    for (int lane = 0; lane < width; ++lane) picked[lane] = table[i[lane]];
+    return picked;
+  }
 };
 
 }  // namespace folio::inline v1

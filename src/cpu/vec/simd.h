@@ -56,7 +56,8 @@ struct Simd {
     const U selected = lane_bits(std::make_index_sequence<W>{}) & splat(mask);
     return selected != U{};
   }
-
+  /// The same in numbers: all ones or 0.
+  static U lane_is_set(uint32_t mask) { return reinterpret_cast<U>(lanes(mask)); }
   /// Whether some lane of a comparison holds.
   static bool any(S lanes) { return I::signs(lanes) != 0; }
 

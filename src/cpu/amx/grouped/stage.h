@@ -15,6 +15,7 @@
 #include "cpu/amx/grouped/stage_keys.h"
 #include "cpu/amx/grouped/stage_scales.h"
 #include "cpu/amx/grouped/stage_values.h"
+#include "cpu/convert/rows.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
@@ -22,17 +23,43 @@
 
 namespace folio::inline v1::amx {
 
-/// A head of 256 elements of zeros.
+/// A head of 512 elements of zeros, whatever is stored.
 template <class I>
 struct DeadRow {
-  alignas(64) static constexpr std::byte zeros[512] = {};
+  alignas(64) static constexpr std::byte zeros[2048] = {};
   /// for a deliberate fault: begins with NaN
-  alignas(64) static constexpr float anything[128] = {__builtin_nanf("")};
+  alignas(64) static constexpr float anything[512] = {__builtin_nanf("")};
 };
 
 /// The rows of a tile.
 struct alignas(64) RowAddresses {
   const std::byte* at[tile_keys];
+};
+
+/// Rows as bf16, four at a time, of a type that is not staged as it lies.
+template <class I, int Depth>
+class RowsInBf16 {
+ public:
+  FOLIO_ALWAYS_INLINE RowsInBf16(const std::byte* const* row, DType stored, int columns)
+      : row_(row), convert_(Rows<I>::template row_of<bf16>(stored)), columns_(columns) {}
+  RowsInBf16(const RowsInBf16&) = delete;  // it points into itself
+  RowsInBf16& operator=(const RowsInBf16&) = delete;
+
+  /// Until the next call.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* const* four(int first) {
+    for (int i = 0; i < 4; ++i) {
+      convert_(row_[first + i], rows_[i], columns_);
+      at_[i] = reinterpret_cast<const std::byte*>(rows_[i]);
+    }
+    return at_;
+  }
+
+ private:
+  const std::byte* const* row_;
+  typename Rows<I>::template Row<bf16> convert_;
+  int columns_;
+  const std::byte* at_[4];
+  alignas(64) bf16 rows_[4][Depth];
 };
 
 /// A load step is a whole tile: the pacer, if there is one, gets a tick of `lines` for each four
@@ -60,12 +87,12 @@ class StageLoader {
   }
 
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>&, int) {
-    using Stage = std::conditional_t<Shape::transpose, KeyStage<I, Shape::operand_type::dtype>,
-                                     ValueStage<I, Shape::operand_type::dtype>>;
-    Pacer<I> idle;
-    Stage::tile(rows_.at, columns_, Shape::depth / 32,
-                reinterpret_cast<std::byte*>(smem_ + stage * Shape::smem_stage_size),
-                pacer != nullptr ? *pacer : idle, lines);
+    constexpr DType operand = Shape::operand_type::dtype;
+    if (operand == DType::bf16 && stored != operand) {
+      stage_tile(RowsInBf16<I, Shape::depth>(rows_.at, stored, columns_), stage);
+    } else {
+      stage_tile(RowsInPlace{rows_.at}, stage);
+    }
   }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
@@ -78,8 +105,19 @@ class StageLoader {
 
   Pacer<I>* pacer = nullptr;
   int lines = 0;
+  DType stored = Shape::operand_type::dtype;  ///< where the operand is of bf16: what rows are of
 
  private:
+  template <class Source>
+  FOLIO_ALWAYS_INLINE void stage_tile(Source&& rows, int stage) {
+    using Stage = std::conditional_t<Shape::transpose, KeyStage<I, Shape::operand_type::dtype>,
+                                     ValueStage<I, Shape::operand_type::dtype>>;
+    Pacer<I> idle;
+    Stage::tile(rows, columns_, Shape::depth / 32,
+                reinterpret_cast<std::byte*>(smem_ + stage * Shape::smem_stage_size),
+                pacer != nullptr ? *pacer : idle, lines);
+  }
+
   smem_type* smem_;
   int columns_ = 0;
   RowAddresses rows_;
@@ -100,23 +138,19 @@ struct StageConfig {
   using Fragments = StagedTiles<Shape>;
 };
 
-/// A KVBuffer of one plane whose stored type, one of bf16, i8, f8_e4m3 and f8_e5m2, is known at run
-/// time.
+/// A KVBuffer of one plane whose stored type is known at run time: bf16 and 8 bits are staged as
+/// they lie, all others converted to bf16 first.
 template <class I, bool Keys, int Depth, int Stages = 2>
 class StagedPlane {
  public:
-  FOLIO_ALWAYS_INLINE static constexpr bool takes(DType dtype) {
-    return dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::f8_e4m3 ||
-           dtype == DType::f8_e5m2;
-  }
   /// Columns [0, head_size) of a head. `staging`: the stages that are used, one after the other,
   /// 64-byte aligned.
   FOLIO_ALWAYS_INLINE StagedPlane(const PagedKVView& view, int head_size, std::byte* staging) {
     switch (view.dtype) {
-      case DType::bf16: use<DType::bf16>(view, head_size, staging); break;
       case DType::i8: use<DType::i8>(view, head_size, staging); break;
       case DType::f8_e4m3: use<DType::f8_e4m3>(view, head_size, staging); break;
-      default: use<DType::f8_e5m2>(view, head_size, staging);
+      case DType::f8_e5m2: use<DType::f8_e5m2>(view, head_size, staging); break;
+      default: use<DType::bf16>(view, head_size, staging); break;
     }
   }
 
@@ -137,7 +171,9 @@ class StagedPlane {
     operand.view = view;
     operand.view.head_size = head_size;
     if (I::mutant == Mutant::dense_page_stride) operand.view = with_dense_pages(operand.view);
-    new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<bf16*>(staging), {}}, 0);
+    auto* const made =
+        new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<bf16*>(staging), {}}, 0);
+    made->loader().stored = view.dtype;
     load_ = [](StagedPlane& plane, const KeyTile& tile, int head, int stage, Pacer<I>& pacer,
                int lines) {
       Buffer<D>& buffer = *std::launder(reinterpret_cast<Buffer<D>*>(plane.memory_));

@@ -17,21 +17,26 @@ namespace folio::inline v1::amx {
 
 inline constexpr int64_t tile_bytes = 1024;
 
-/// A plane of a tile: `row` are its 64 rows of `head_size` elements, `chunks` = depth / 32. The
-/// pacer gets a tick of `lines` for each four lines read.
-template <class I>
-using StageTile = void (*)(const std::byte* const* row, int head_size, int chunks, std::byte* to,
-                           Pacer<I>& pacer, int lines);
+/// The rows of a tile, four at a time, where they lie.
+struct RowsInPlace {
+  const std::byte* const* row;
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* const* four(int first) const {
+    return row + first;
+  }
+};
 
+/// A plane of a tile: 64 rows of `head_size` elements, `chunks` = depth / 32. The pacer gets a tick
+/// of `lines` for each four lines read.
 template <class I, DType D>
 class KeyStage {
  public:
-  static void tile(const std::byte* const* row, int head_size, int chunks, std::byte* to,
-                   Pacer<I>& pacer, int lines) {
+  template <class Source>
+  static void tile(Source& rows, int head_size, int chunks, std::byte* to, Pacer<I>& pacer,
+                   int lines) {
     const Stored<I, D> stored;
     for (int q = 0; q < tile_keys / 4; ++q) {
       if (q % GroupedTuning::awake_groups == 0) keep_awake<I>();
-      quad(stored, row + 4 * q, head_size, chunks,
+      quad(stored, rows.four(4 * q), head_size, chunks,
            to + (q >> 2) * chunks * tile_bytes + (q & 3) * 16, pacer, lines);
     }
   }

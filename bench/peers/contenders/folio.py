@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""folio through its Python module: pages of 64 tokens, filled by append; a plan for each copy."""
+
+from __future__ import annotations
+
+import torch
+
+import folio_kv
+
+PAGE_SIZE = 64
+ELEMENT = {"bf16": torch.bfloat16, "i8": torch.int8, "f8_e4m3": torch.uint8}
+ONE_SCALE = 6.0 / 448  # normal numbers of this many stay below 6
+
+
+class Folio:
+    def __init__(self, problem, threads, order, dtype="bf16", calibrated=False) -> None:
+        shape = problem.shape
+        folio_kv.set_num_threads(threads)
+        self.versions = {"folio": folio_kv.__version__}
+        self._problem = problem
+        self._key, self._value = problem.new_rows()
+        tables = problem.table(PAGE_SIZE)
+        self._pages = self._make_pages(tables.numel(), order, dtype, calibrated)
+        if shape.is_latent:
+            self._value = None
+        options = {"v_in_key": shape.v_head_size} if shape.is_latent else {}
+        kind = folio_kv.Kind(shape.q_heads, scale=problem.scale, **options)
+        self._attention = folio_kv.Attention(
+            kind, self._pages, batch=shape.batch, tokens=shape.tokens, context=shape.context
+        )
+        self.versions["kernel"] = self._attention.kernel
+        self.versions["executor"] = folio_kv.get_executor().split(" (")[0]  # without a path
+        self._fill(tables)
+        lengths, offsets = problem.lengths(), problem.query_offsets()
+        self._batches = [folio_kv.Batch(offsets, lengths, table) for table in tables]
+        self._plans = [folio_kv.plan(self._attention, batch) for batch in self._batches]
+        self._out = torch.empty(
+            shape.tokens, shape.q_heads, shape.v_head_size, dtype=torch.bfloat16
+        )
+        rows = shape.tokens if shape.kind == "append" else shape.batch * shape.context
+        self.bytes = rows * self._row_bytes
+
+    def attend(self, copy: int) -> None:
+        folio_kv.attend(
+            self._attention, self._plans[copy], self._pages, self._problem.q, out=self._out
+        )
+
+    def append(self, copy: int) -> None:
+        folio_kv.append(self._batches[copy], self._pages, self._key, self._value)
+
+    def output(self) -> torch.Tensor:
+        return self._out
+
+    def _make_pages(self, count, order, dtype, calibrated):
+        """Planes in torch's memory, which the C library puts on huge pages here."""
+        shape, planes, options = self._problem.shape, [], {"order": order, "dtype": dtype}
+        self._row_bytes = shape.row_elements * ELEMENT[dtype].itemsize
+        for name, size in ("key", shape.head_size), ("value", shape.v_head_size):
+            if name == "value" and shape.is_latent:
+                break
+            inner = (PAGE_SIZE, shape.kv_heads)
+            extents = (count, *(inner if order == "NHD" else inner[::-1]))
+            planes.append(torch.zeros(*extents, size, dtype=ELEMENT[dtype]))
+            if dtype != "bf16":
+                options[f"{name}_scales"] = ONE_SCALE if calibrated else torch.ones(*extents, 1)
+                self._row_bytes += 0 if calibrated else 4 * shape.kv_heads
+        return folio_kv.Pages(*planes, **options)
+
+    def _fill(self, tables) -> None:
+        shape = self._problem.shape
+        key, value = self._problem.all_rows()
+        offsets = torch.arange(0, len(key) + 1, shape.context, dtype=torch.int32)
+        for table in tables:
+            batch = folio_kv.Batch(offsets, self._problem.lengths(), table)
+            folio_kv.append(batch, self._pages, key, None if shape.is_latent else value)

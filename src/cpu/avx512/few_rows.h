@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/avx512/few_rows.h: scores of at most 8 rows: lanes = 16 keys.
+///
+///     16 bytes of each key ─ quarters ─▶ 4 vectors of 4 keys ─ turn ─▶ 4 of 16 keys x 4 bytes
+///     ─ words (stored.h) ─▶ one word of all 16 keys, times that word of each row, broadcast
+///
+/// Groups of 16 keys lie beside one another in a tile, so that a broadcast serves them all and
+/// there are chains of sums enough. The chain of a score is that of Products::scores, word by word,
+/// so bits are too. ISA-safe: templates on a tag type.
+#pragma once
+
+#include "cpu/avx512/layout.h"
+#include "cpu/avx512/stored.h"
+#include "cpu/avx512/vectors.h"
+
+namespace folio::inline v1::avx512 {
+
+/// What a tile multiplies.
+struct FewCall {
+  const uint32_t* q = nullptr;       // [steps][rows]
+  int rows = 0;                      // 1, 2, 4 or 8
+  int steps = 0;                     // words of a row: whole 16 bytes as they are stored
+  const TileRows* groups = nullptr;  // of 16 keys
+  const Fetch* next[2] = {};         // as many groups of each to request meanwhile, or null
+  float* to = nullptr;               // [key][row_block]
+};
+
+template <class I, class Stored>
+class FewRows {
+ public:
+  static void scores(int groups, FewCall call) {
+    for (int left = groups; left > 0;) {
+      const int count = left == 1 ? 1 : groups_beside;
+      count == 1 ? scores_of<1>(call) : scores_of<groups_beside>(call);
+      left -= count;
+      call.groups += count;
+      call.to += count * lanes * row_block;
+      for (const Fetch*& next : call.next)
+        if (next != nullptr) next += count;
+    }
+  }
+
+ private:
+  static constexpr int row_block = Layout<I::per_word>::row_block;
+  /// Groups whose scores are computed together. Rows a power of two apart share few sets of the
+  /// first-level cache: those of longer rows are read before they are replaced.
+  static constexpr int groups_beside = Stored::is_widened ? 2 : 1;
+
+  template <int Groups>
+  static void scores_of(const FewCall& call) {
+    if (call.rows == 1) return tile<Groups, 1>(call);
+    if (call.rows == 2) return tile<Groups, 2>(call);
+    call.rows == 4 ? tile<Groups, 4>(call) : tile<Groups, 8>(call);
+  }
+
+  template <int Groups, int Rows>
+  [[gnu::noinline]] static void tile(const FewCall& call) {
+    constexpr int each = Stored::words_each;
+    const Stored stored;
+    __m512 sum[Groups][Rows];
+    for (auto& group : sum)
+      for (__m512& row : group) row = _mm512_setzero_ps();
+    const std::byte* quarter[Groups][4];
+    for (int g = 0; g < Groups; ++g)
+      for (int i = 0; i < 4; ++i)
+        quarter[g][i] = call.groups[g].data + i * 4 * call.groups[g].stride_bytes;
+    Requests first(call.next[0], Groups), second(call.next[1], Groups);
+    const uint32_t* q = call.q;
+    for (int left = call.steps; left > 0; left -= 4 * each, q += 4 * each * Rows) {
+      __m512i four_bytes[Groups][4];
+#pragma GCC unroll 2
+      for (int g = 0; g < Groups; ++g) {
+        const int64_t stride = call.groups[g].stride_bytes;
+        load(quarter[g], stride, four_bytes[g], [&] { first.next(), second.next(); });
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) quarter[g][i] += 16;
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        __m512i word[Groups][each];
+#pragma GCC unroll 2
+        for (int g = 0; g < Groups; ++g) stored.words(four_bytes[g][i], word[g]);
+#pragma GCC unroll 4
+        for (int w = 0; w < each; ++w)
+#pragma GCC unroll 8
+          for (int r = 0; r < Rows; ++r) {
+            const __m512i of_row = broadcast(q + (i * each + w) * Rows + r);
+#pragma GCC unroll 2
+            for (int g = 0; g < Groups; ++g)
+              sum[g][r] = I::multiply_add(word[g][w], of_row, sum[g][r]);
+          }
+      }
+    }
+#pragma GCC unroll 2
+    for (int g = 0; g < Groups; ++g) store_turned<Rows>(sum[g], call.to + g * lanes * row_block);
+    first.finish(), second.finish();
+  }
+
+  /// 16 bytes of each of 16 keys, as 4 bytes of all of them. `between` four of the keys.
+  template <class Between>
+  FOLIO_ALWAYS_INLINE static void load(const std::byte* const (&quarter)[4], int64_t stride,
+                                       __m512i (&to)[4], Between between) {
+    __m512 x[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      x[i] = _mm512_castsi512_ps(quarters(quarter[0] + i * stride, quarter[1] + i * stride,
+                                          quarter[2] + i * stride, quarter[3] + i * stride));
+      between();
+    }
+    turn(x);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) to[i] = _mm512_castps_si512(x[i]);
+  }
+  /// 16 bytes from each.
+  FOLIO_ALWAYS_INLINE static __m512i quarters(const std::byte* a, const std::byte* b,
+                                              const std::byte* c, const std::byte* d) {
+    const auto piece = [](const std::byte* from) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    };
+    __m512i all = _mm512_zextsi128_si512(piece(a));
+    all = _mm512_maskz_inserti32x4(all_lanes, all, piece(b), 1);
+    all = _mm512_maskz_inserti32x4(all_lanes, all, piece(c), 2);
+    return _mm512_maskz_inserti32x4(all_lanes, all, piece(d), 3);
+  }
+  /// Transposes the 4 x 4 words of each quarter.
+  FOLIO_ALWAYS_INLINE static void turn(__m512 (&x)[4]) {
+    const auto low = [](__m512 a, __m512 b) {
+      return _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all_lanes, a, b));
+    };
+    const auto high = [](__m512 a, __m512 b) {
+      return _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all_lanes, a, b));
+    };
+    const __m512d a = low(x[0], x[1]), b = low(x[2], x[3]), c = high(x[0], x[1]),
+                  d = high(x[2], x[3]);
+    x[0] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, a, b));
+    x[1] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, a, b));
+    x[2] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, c, d));
+    x[3] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, c, d));
+  }
+  /// Sums of 16 keys per row to rows per key, with zeros behind the rows.
+  template <int Rows>
+  FOLIO_ALWAYS_INLINE static void store_turned(const __m512 (&sum)[Rows], float* to) {
+    __m512 x[2][4];
+    for (auto& four : x)
+      for (auto& row : four) row = _mm512_setzero_ps();
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r) x[r / 4][r % 4] = sum[r];
+    turn(x[0]);
+    if constexpr (Rows > 4) turn(x[1]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      store_quarter<0>(x[0][i], x[1][i], to + i * row_block);
+      store_quarter<1>(x[0][i], x[1][i], to + (4 + i) * row_block);
+      store_quarter<2>(x[0][i], x[1][i], to + (8 + i) * row_block);
+      store_quarter<3>(x[0][i], x[1][i], to + (12 + i) * row_block);
+    }
+  }
+  template <int Quarter>
+  FOLIO_ALWAYS_INLINE static void store_quarter(__m512 low, __m512 high, float* to) {
+    const __m128 a = _mm512_maskz_extractf32x4_ps(0xf, low, Quarter),
+                 b = _mm512_maskz_extractf32x4_ps(0xf, high, Quarter);
+    _mm256_store_ps(to, _mm256_set_m128(b, a));
+    _mm256_store_ps(to + 8, _mm256_setzero_ps());
+  }
+};
+
+}  // namespace folio::inline v1::avx512

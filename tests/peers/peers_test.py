@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tests/peers/peers_test.py: contenders of bench/peers take turns, and its tables say what was measured.
+
+usage: peers_test.py FOLDER PROGRAM        bench/peers, and roof_worker or `none`
+"""
+import copy
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, sys.argv[1])
+PROGRAM = sys.argv[2]
+
+import report  # noqa: E402
+import turns  # noqa: E402
+
+ECHO = """
+import json, sys
+for n, line in enumerate(sys.stdin):
+    message = json.loads(line)
+    with open(sys.argv[1], "a") as log:
+        log.write(sys.argv[2])
+    print(json.dumps({"seconds": [float(sys.argv[3])] * 2}), flush=True)
+"""
+
+
+def worker(name, *command):
+    return turns.Worker(name, command, dict(os.environ))
+
+
+def row(contender, best_ms, **more):
+    fixed = {"versions": {"x": "1"}, "median_ms": 2 * best_ms, "bytes": 8e6, "relative_rms": 2e-3, "wrong": False}
+    return {"contender": contender, "best_ms": best_ms, **fixed, **more}
+
+
+def part(*rows, shape="dec", **more):
+    """8 MB at 40 GB/s: 0.2 ms; 1e8 operations at 1e12 per second: 0.1 ms."""
+    fixed = {"what": "1 x 1", "kind": "decode", "threads": 2, "flops": 1e8, "strangers": 0.1, "commit": "abc",
+             "began": "2026-01-02T00:00:00Z", "rounds": 2, "seconds": 0.1, "rotate_mib": 4,
+             "roofs": {"R": {"best": 4e10, "median": 3e10, "how": "plain"}, "P": {"best": 1e12, "median": 1e12, "how": "fma"}}}
+    return {"shape": shape, "rows": list(rows), **fixed, **more}
+
+
+class Turns(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.log = pathlib.Path(self.folder.name, "log")
+        self.workers = [worker(name, sys.executable, "-c", ECHO, str(self.log), name, seconds)
+                        for name, seconds in (("a", "0.25"), ("b", "0.75"), ("c", "0.125"))]
+
+    def tearDown(self):
+        for each in self.workers:
+            each.stop()
+        self.folder.cleanup()
+
+    def test_every_other_round_runs_in_reverse_and_slow_ones_stop_after_three_calls(self):
+        results = {each.name: turns.Result() for each in self.workers}
+        turns.take_turns(self.workers, results, 4, 0.01)
+        self.assertEqual(self.log.read_text(), "abc" "cba" "ac" "ca")
+        self.assertEqual(len(results["b"].calls), 4)
+        self.assertEqual(results["a"].best(), 0.25)
+
+    def test_one_that_ends_is_reported_and_the_others_go_on(self):
+        self.workers[1] = worker("b", sys.executable, "-c", "import os, signal; input(); os.kill(os.getpid(), signal.SIGILL)")
+        results = {each.name: turns.Result() for each in self.workers}
+        turns.take_turns(self.workers, results, 2, 0.01)
+        self.assertEqual(results["b"].refused, "ended by SIGILL")
+        self.assertEqual(self.log.read_text(), "acca")
+
+    def test_one_that_ended_is_started_again(self):
+        dying = worker("d", sys.executable, "-c", "input(); raise SystemExit(3)")
+        for _ in range(2):
+            with self.assertRaisesRegex(turns.Gone, "ended, status 3"):
+                dying.ask({}, 10.0)
+
+    def test_one_that_does_not_answer_is_ended(self):
+        silent = worker("s", sys.executable, "-c", "input(); input()")
+        with self.assertRaisesRegex(turns.Gone, "no answer within 0 s"):
+            silent.ask({}, 0.1)
+
+    def test_the_best_round_is_a_median_and_the_highest_of_rates(self):
+        result = turns.Result(rounds=[[5.0, 1.0, 9.0], [4.0, 4.0, 8.0]])
+        self.assertEqual((result.best(), result.best(largest=True)), (4.0, 5.0))
+
+    @unittest.skipIf(PROGRAM == "none", "roof_worker is not built")
+    def test_the_roofs_are_contenders(self):
+        for roof, setup in (("read", {"run_bytes": 4096, "runs": 512}), ("arithmetic", {"run_bytes": 256, "runs": 1})):
+            each = worker(roof, PROGRAM, roof, "1")
+            self.workers.append(each)
+            self.assertTrue(each.ask(setup, 60.0)["how"])
+            rates = each.ask({"turn": 0.001}, 60.0)["per_second"]
+            self.assertGreater(min(rates), 1e6)
+            self.assertEqual(each.ask({"drop": True}, 60.0), {})
+
+
+class Tables(unittest.TestCase):
+    def test_the_slower_of_the_two_roofs_is_the_one_that_counts(self):
+        mine = row("folio hm", 0.25)
+        self.assertEqual(report.cell(part(mine), "folio hm"), "0.25 ms (0.5) · 32 GB/s · 80 % R")
+        self.assertEqual(report.cell(part(mine, flops=2.4e8), "folio hm"), "0.25 ms (0.5) · 960 GFLOP/s · 96 % P")
+        self.assertEqual(report.cell(part(mine, roofs={}), "folio hm"), "0.25 ms (0.5) · 32 GB/s")
+
+    def test_a_ratio_is_of_the_best_peer_that_is_right(self):
+        here = part(row("folio hm", 0.25), row("slow", 1.0), row("wrong", 0.1, wrong=True), row("fast", 0.5))
+        self.assertEqual(report.ratio_cell(here, "folio hm"), "**2.00** (fast)")
+
+    def test_a_wrong_one_is_marked_and_a_missing_one_has_its_reason(self):
+        here = part(row("wrong", 0.1, wrong=True), {"contender": "none", "versions": {}, "refused": "not installed"})
+        text = report.tables({"machine": "m", "shapes": [here]})
+        self.assertIn("~~0.1 ms (0.2) · 80 GB/s · 200 % R~~ wrong", text)
+        self.assertIn("* Missing: none (dec): not installed", text)
+        self.assertIn("folio at abc; 2026-01-02", text)
+
+    def test_a_wrong_result_of_ours_has_no_ratio(self):
+        here = part(row("folio hm", 0.1, wrong=True), row("fast", 0.5))
+        self.assertEqual(report.ratio_cell(here, "folio hm"), report.NONE)
+
+    def test_the_short_table_has_the_faster_order_and_the_best_peer(self):
+        here = part(row("folio hm", 0.25), row("folio tm", 0.05), row("fast", 0.06))
+        self.assertIn("| dec: 1 x 1 | 2 | 50 µs (tm) | 400 % R | 60 µs | fast | 1.20 |",
+                      report.short_table({"machine": "m", "shapes": [here]}))
+
+    def test_results_of_a_shape_replace_earlier_ones_of_as_many_threads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "m.json")
+            old = {"machine": "m", "shapes": [part(row("a", 1.0)), part(row("a", 1.0), threads=1), part(shape="other")]}
+            path.write_text(json.dumps(old))
+            new = report.merged(path, {"machine": "m", "shapes": [part(row("a", 3.0))]})
+            expected = copy.deepcopy(old)
+            expected["shapes"][0]["rows"] = [row("a", 3.0)]
+            self.assertEqual(new, expected)
+            with self.assertRaises(SystemExit):
+                report.merged(path, {"machine": "another", "shapes": []})
+
+    def test_the_machine_is_named(self):
+        self.assertRegex(report.machine(), r"^.+, family \S+, model \S+, \d+ processors$")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
