@@ -60,7 +60,7 @@ class Engine : public Layout<I::per_word> {
                 s_.values) {}
 
   static int tiles_at_once() { return 1; }
-  static bool begins_rows() { return false; }
+  static bool begins_rows() { return true; }
   [[nodiscard]] int state_row(int r) const {
     if (mutant() == Mutant::heads_interleaved)
       return r % view_.task.heads * padded_rows_ + r / view_.task.heads;
@@ -68,18 +68,22 @@ class Engine : public Layout<I::per_word> {
   }
 
   void load_queries() const {
-    __builtin_memset(
-        s_.q, 0,
-        static_cast<size_t>(view_.task.heads) * static_cast<size_t>(padded_rows_ * steps_) * 4);
-    for (int r = 0; r < view_.rows; ++r) {
-      const std::byte* words = view_.query(r);
+    const int rows = is_few_ ? few_padded() : padded_rows_;
+    for (int h = 0; h < view_.task.heads && rows > view_.head_rows; ++h)
+      __builtin_memset(query_block(h, 0), 0,
+                       static_cast<size_t>(rows) * static_cast<size_t>(steps_) * 4);
+    int h = 0, local = 0;
+    for (skeleton::RowWalk at(view_); at.row < view_.rows; at.next()) {
+      const std::byte* words = view_.query(at.token, at.q_head);
       if (I::per_word == 1 || problem_.q_dtype != operand_type) {
         Rows<I>::template row_of<Operand>(problem_.q_dtype)(
             words, reinterpret_cast<Operand*>(s_.row), problem_.key.head_size);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
-      const int h = r / view_.head_rows, local = r % view_.head_rows;
       pack_query(words, h, local);
+      if (++local < view_.head_rows) continue;
+      local = 0;
+      ++h;
     }
   }
 
@@ -172,9 +176,8 @@ class Engine : public Layout<I::per_word> {
   }
 
   void begin(const KeyTile& tile, int h) {
-    keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
-    if (!problem_.value_in_key) values_.begin(tile, view_.task.head + h, stage_ ^ 1);
-    is_loading_ = true;
+    is_loading_ = keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
+    if (!problem_.value_in_key) is_loading_ |= values_.begin(tile, view_.task.head + h, stage_ ^ 1);
   }
   /// One piece of what comes next, of K and of V.
   void step() {
