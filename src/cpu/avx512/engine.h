@@ -18,6 +18,7 @@
 #include "cpu/convert/rows.h"
 #include "cpu/profile.h"
 #include "cpu/skeleton/task_runner.h"
+#include "cpu/softmax/lane_rows.h"
 #include "cpu/softmax/state_math.h"
 #include "cpu/softmax/terms.h"
 #include "folio/core/element.h"
@@ -291,7 +292,7 @@ class Engine : public Layout<I::per_word> {
       add_terms(tile, h, first, c.rows, scores, keys);
       c.factor = 1.0f;
     }
-    if (is_masked) S::mask(seen_ + v * lanes, scores, keys);
+    if (is_masked) softmax::LaneRows<I>{scores, row_block, keys}.hide(seen_ + v * lanes);
     c.scores = scores;
     c.weights = s_.weights + v * lanes;
     c.keys = keys;
