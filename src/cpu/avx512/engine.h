@@ -305,11 +305,10 @@ class Engine : public Layout<I::per_word> {
   }
 
   void add_terms(const KeyTile& tile, int h, int first, int rows, float* scores, int keys) const {
-    skeleton::LogitTerms terms[lanes];
-    for (int r = 0; r < lanes; ++r)
-      terms[r] =
-          view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first, mutant());
-    softmax::Terms<I, skeleton::Log2Units>::of_rows(scores, row_block, keys, factor_, terms);
+    const auto terms_of = [&](int r) {
+      return view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first, mutant());
+    };
+    softmax::Terms<I, skeleton::Log2Units>::of_rows(scores, row_block, keys, factor_, terms_of);
   }
 
   const skeleton::TaskView& view_;
