@@ -165,9 +165,8 @@ class Engine : public Layout<I::per_word> {
   }
 
   void begin(const KeyTile& tile, int h) {
-    keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
-    if (!problem_.value_in_key) values_.begin(tile, view_.task.head + h, stage_ ^ 1);
-    is_loading_ = true;
+    is_loading_ = keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
+    if (!problem_.value_in_key) is_loading_ |= values_.begin(tile, view_.task.head + h, stage_ ^ 1);
   }
   /// One piece of what comes next, of K and of V.
   void step() {
@@ -253,6 +252,7 @@ class Engine : public Layout<I::per_word> {
   }
   /// All rows of a head.
   void score_few(int h, int keys) {
+    for (int k = 0; k < keys; k += TileGroups::group_rows) step();
     with_stored(key_type_, [&]<class Stored>(const Stored&) {
       FewRows<I, Stored>::scores(keys / TileGroups::group_rows, {.q = query_block(h, 0),
                                                                  .rows = few_padded(),

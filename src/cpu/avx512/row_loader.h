@@ -66,6 +66,13 @@ class RowLoader {
     }
   }
 
+  /// Nothing of a stage has to be brought.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_in_place(int stage) const {
+    for (int g = 0; g < num_groups; ++g)
+      if (!is_in_place_[stage][g]) return false;
+    return true;
+  }
+
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int step) {
     if (step < num_groups) {
       if (!is_in_place_[stage][step] && options.is_fetching && fetch_[stage][step].lines == 0)
@@ -228,10 +235,11 @@ class Plane {
     buffer_.loader().options.stored = view.dtype;
   }
 
-  /// Begins to bring a tile of one head into a stage; one at a time.
-  __attribute__((noinline)) void begin(const KeyTile& tile, int head, int stage) {
+  /// Begins to bring a tile of one head into a stage; one at a time. False: all of it is in place.
+  __attribute__((noinline)) bool begin(const KeyTile& tile, int head, int stage) {
     buffer_.kv_cache_iter.set_tile(tile, head);
     buffer_.begin_load(stage);
+    return !buffer_.loader().is_in_place(stage);
   }
   /// One piece; false: it was done.
   __attribute__((noinline)) bool step() { return buffer_.load_from_dram_step(); }
