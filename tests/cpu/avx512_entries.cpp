@@ -42,6 +42,8 @@ void avx512_scores(int vectors, const float* q, const float* keys, int steps, fl
   call.q = rows;
   call.q_stride = 64;
   call.steps = steps;
+  avx512::Pace pace;
+  call.pace = &pace;
   const int64_t stride = int64_t{steps} * 4;
   for (int k = 0; k < 16; k += Products::keys_beside(vectors)) {
     call.keys = {reinterpret_cast<const std::byte*>(keys) + k * stride, stride};
@@ -51,20 +53,27 @@ void avx512_scores(int vectors, const float* q, const float* keys, int steps, fl
   for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * 16, scores + k * Products::row_block, 64);
 }
 
-void avx512_scores_of_few(int rows, const float* q, const float* keys, int steps, float* to) {
+void avx512_scores_of_few(int rows, bool two_groups, const float* q, const float* keys, int steps,
+                          float* to) {
   using Products = avx512::Products<InstructionSet>;
-  alignas(64) static thread_local float scores[16 * Products::row_block];
+  alignas(64) static thread_local float scores[32 * Products::row_block];
   static thread_local uint32_t words[8 * 256];
-  for (int r = 0; r < 8; ++r)
-    for (int w = 0; w < steps; ++w) __builtin_memcpy(words + r * steps + w, q + w * 64 + r, 4);
+  const int padded = avx512::few_padded(rows);
+  for (int r = 0; r < padded; ++r)
+    for (int w = 0; w < steps; ++w)
+      __builtin_memcpy(words + (w / 4 * padded + r) * 4 + w % 4, q + w * 64 + r, 4);
   avx512::ScoreCall call;
   call.q = words;
-  call.q_stride = steps;
   call.steps = steps;
-  call.keys = {reinterpret_cast<const std::byte*>(keys), int64_t{steps} * 4};
+  avx512::Pace pace;
+  call.pace = &pace;
+  const int64_t stride = int64_t{steps} * 4;
+  call.keys = {reinterpret_cast<const std::byte*>(keys), stride};
+  if (two_groups) call.more = {call.keys.data + 15 * stride, -stride};
   call.to = scores;
   Products::scores_of_few(rows, call);
-  for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * 16, scores + k * Products::row_block, 64);
+  for (int k = 0; k < (two_groups ? 32 : 16); ++k)
+    __builtin_memcpy(to + k * 16, scores + k * Products::row_block, 64);
 }
 
 }  // namespace folio::test

@@ -17,7 +17,9 @@ void avx512_widen(DType dtype, const void* from, float* to);
 /// scores [16 keys][16 rows] of f32, with 1 to 3 vectors of rows per tile: q [steps][64], keys
 /// [16][steps].
 void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to);
-/// The same for the first `rows` rows, at most 8, by the tile whose lanes are keys.
-void avx512_scores_of_few(int rows, const float* q, const float* keys, int steps, float* to);
+/// The same for the first `rows` rows, at most 8, by the tile whose lanes are keys. two_groups:
+/// `to` goes on with the scores of the keys in descending order, of the same call; from 5 rows on.
+void avx512_scores_of_few(int rows, bool two_groups, const float* q, const float* keys, int steps,
+                          float* to);
 
 }  // namespace folio::test

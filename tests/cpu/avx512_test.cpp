@@ -79,7 +79,7 @@ TEST_F(Avx512, tiles_of_every_shape_give_the_same_bits) {
     std::vector<float> q(static_cast<size_t>(steps) * 64), keys(static_cast<size_t>(steps) * 16);
     for (float& x : q) x = static_cast<float>(rng.between(-1000, 1000)) * 0.00137f;
     for (float& x : keys) x = static_cast<float>(rng.between(-1000, 1000)) * 0.00173f;
-    std::vector<float> narrow(256), wide(256);
+    std::vector<float> narrow(256), wide(256), both(512);
     avx512_scores(1, q.data(), keys.data(), steps, narrow.data());
     for (const int vectors : {2, 3}) {
       avx512_scores(vectors, q.data(), keys.data(), steps, wide.data());
@@ -87,10 +87,16 @@ TEST_F(Avx512, tiles_of_every_shape_give_the_same_bits) {
           << vectors << " vectors, " << steps << " steps";
     }
     for (const int rows : {1, 2, 3, 4, 7, 8}) {
-      avx512_scores_of_few(rows, q.data(), keys.data(), steps, wide.data());
-      for (size_t key = 0; key < 16; ++key)
-        EXPECT_EQ(std::memcmp(&narrow[key * 16], &wide[key * 16], static_cast<size_t>(rows) * 4), 0)
-            << rows << " rows, " << steps;
+      for (const bool two_groups : {false, true}) {
+        if (two_groups && rows <= 4) continue;
+        avx512_scores_of_few(rows, two_groups, q.data(), keys.data(), steps, both.data());
+        for (size_t at = 0; at < (two_groups ? 32 : 16); ++at) {
+          const size_t key = at < 16 ? at : 31 - at;
+          EXPECT_EQ(std::memcmp(&narrow[key * 16], &both[at * 16], static_cast<size_t>(rows) * 4),
+                    0)
+              << rows << " rows, " << steps << " steps, key " << at;
+        }
+      }
     }
     double exact = 0.0;
     for (int d = 0; d < steps; ++d)

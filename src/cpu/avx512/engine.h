@@ -11,7 +11,7 @@
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/row_loader.h"
 #include "cpu/avx512/softmax.h"
-#include "cpu/profile.h"
+#include "cpu/avx512/upcoming.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/vec/avx512_lanes.h"
 
@@ -46,11 +46,11 @@ class Engine : public Layout<I::per_word> {
         factor_(__builtin_fabsf(problem_.scale)),
         has_key_scales_(is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && is_per_row(view.args.value)),
-        is_fetching_(machine_profile().in_place != PrefetchPolicy::none),
+        upcoming_(view, is_few_),
         keys_(plane(view.args.key), view.batch.table,
-              {problem_.value_in_key ? problem_.v_head_size : 0, is_fetching_}, s_.keys),
+              {problem_.value_in_key ? problem_.v_head_size : 0, upcoming_.is_fetching()}, s_.keys),
         values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table,
-                {problem_.v_head_size, is_fetching_}, s_.values) {}
+                {problem_.v_head_size, upcoming_.is_fetching()}, s_.values) {}
 
   static int tiles_at_once() { return 1; }
   static bool begins_rows() { return false; }
@@ -90,10 +90,7 @@ class Engine : public Layout<I::per_word> {
       if (has_value_scales_) gather_scales(view_.args.value, tile, h, s_.value_scales);
       loaded_ = h + 1 < heads ? &tile : known > 1 ? tiles[1] : nullptr;
       if (loaded_ != nullptr) begin(*loaded_, h + 1 < heads ? h + 1 : 0);
-      next_keys_ = loaded_ != nullptr && is_fetching_ ? keys_.fetches(stage_ ^ 1) : nullptr;
-      next_values_ = loaded_ != nullptr && is_fetching_ && !problem_.value_in_key
-                         ? values_.fetches(stage_ ^ 1)
-                         : nullptr;
+      request(known > 1 ? tiles[1] : nullptr, h);
       attend(state, tile, h);
       finish();
     }
@@ -133,13 +130,27 @@ class Engine : public Layout<I::per_word> {
   /// The words of local row `row` of head h.
   void pack_query(const std::byte* words, int h, int row) const {
     const int block = row / row_block;
-    const int64_t stride = is_few_ ? 1 : query_stride(block);
-    uint32_t* const to =
-        query_block(h, block) + (is_few_ ? int64_t{row} * steps_ : row % row_block);
     const uint32_t sign = problem_.scale < 0.0f ? I::sign_bits : 0;
+    if (is_few_) {
+      uint32_t* const to = query_block(h, block) + int64_t{row} * 4;
+      const int64_t four = int64_t{few_padded(view_.head_rows)} * 4;
+      for (int i = 0; i < steps_; ++i)
+        to[i / 4 * four + i % 4] = load_word(words + int64_t{i} * 4) ^ sign;
+      return;
+    }
+    const int64_t stride = query_stride(block);
+    uint32_t* const to = query_block(h, block) + row % row_block;
     for (int i = 0; i < steps_; ++i) to[i * stride] = load_word(words + int64_t{i} * 4) ^ sign;
   }
 
+  /// Says what comes after head h: the stage being loaded, and the next tile.
+  void request(const KeyTile* next, int h) {
+    if (!upcoming_.is_fetching()) return;
+    const bool is_known = loaded_ != nullptr;
+    upcoming_.begin(is_known ? keys_.fetches(stage_ ^ 1) : nullptr,
+                    is_known && !problem_.value_in_key ? values_.fetches(stage_ ^ 1) : nullptr,
+                    next, h);
+  }
   void begin(const KeyTile& tile, int h) {
     keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
     if (!problem_.value_in_key) values_.begin(tile, view_.task.head + h, stage_ ^ 1);
@@ -198,36 +209,37 @@ class Engine : public Layout<I::per_word> {
     score(h, begin, vectors, keys);
     for (int v = 0; v < vectors; ++v)
       weigh(state, tile, h, begin + v * lanes, end, v, keys, is_masked);
+    Pace pace = upcoming_.beside_values(P::value_steps(end - begin, keys, width_));
     P::values(s_.weights, value_groups_, keys,
-              state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_);
+              state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_, pace);
   }
 
   void score(int h, int begin, int vectors, int keys) {
     const int block = begin / row_block;
     ScoreCall call;
     call.q = query_block(h, block) + begin % row_block;
-    call.q_stride = is_few_ ? steps_ : query_stride(block);
+    call.q_stride = query_stride(block);
     call.steps = steps_;
-    const int together = P::keys_beside(vectors);
-    // of the blocks that fetch
-    const bool is_last = next_keys_ == nullptr || view_.head_rows <= row_block;
+    Pace pace = upcoming_.beside_scores(view_.head_rows <= row_block,
+                                        P::score_steps(is_few_, keys, steps_));
+    call.pace = &pace;
+    int together = P::keys_beside(vectors);
     for (int k = 0; k < keys; k += together) {
-      call.keys = key_groups_[k / TileGroups::group_rows];
+      const TileRows* const group = key_groups_ + k / TileGroups::group_rows;
+      call.keys = *group;
       call.keys.data += k % TileGroups::group_rows * call.keys.stride_bytes;
-      call.next[0] = fetch_of(next_keys_, k);
-      call.next[1] = is_last ? fetch_of(next_values_, k) : Fetch{};
       call.to = s_.scores + k * row_block;
-      is_few_ ? P::scores_of_few(view_.head_rows, call) : P::scores(vectors, call);
+      if (is_few_) {
+        const int groups =
+            k + lanes < keys ? P::groups_beside(view_.head_rows, call.keys.stride_bytes) : 1;
+        call.more = groups > 1 ? group[1] : TileRows{};
+        together = groups * lanes;
+        P::scores_of_few(view_.head_rows, call);
+      } else {
+        P::scores(vectors, call);
+      }
       step();
     }
-    next_keys_ = nullptr;
-    if (is_last) next_values_ = nullptr;
-  }
-  static Fetch fetch_of(const Fetch* groups, int key) {
-    if (groups == nullptr) return {};
-    Fetch fetch = groups[key / TileGroups::group_rows];
-    fetch.rows.data += key % TileGroups::group_rows * fetch.rows.stride_bytes;
-    return fetch;
   }
 
   /// The sixteen rows from `first` on, vector `v` of the block's scores.
@@ -274,14 +286,11 @@ class Engine : public Layout<I::per_word> {
   const float factor_;
   const bool has_key_scales_;  // applied to scores and weights
   const bool has_value_scales_;
-  const bool is_fetching_;
+  Upcoming upcoming_;
   Plane<I, true> keys_;
   Plane<I, false> values_;
   const TileRows* key_groups_ = nullptr;
   const TileRows* value_groups_ = nullptr;
-  // what to fetch meanwhile: done by the first block that computes
-  const Fetch* next_keys_ = nullptr;
-  const Fetch* next_values_ = nullptr;
   // what the stage after this one holds, for the head that comes next
   const KeyTile* loaded_ = nullptr;
   int stage_ = 1;

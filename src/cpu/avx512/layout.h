@@ -3,7 +3,8 @@
 /// known without its instructions.
 ///
 ///     q        [heads][blocks of rows][steps][rows of the block], or of few rows
-///              [heads][rows][steps] words of 4 bytes: one f32, or a pair of bf16 dims
+///              [heads][steps / 4][rows up to 1, 2, 4 or 8][4] words of 4 bytes: one f32, or a
+///              pair of bf16 dims
 ///     scores   [64 keys][rows of a block]    f32
 ///     weights  [64 keys or 32 pairs of keys][rows of a block]    words; f32 weights take the place
 ///                                                                of the scores
@@ -26,42 +27,13 @@ namespace folio::inline v1::avx512 {
 inline constexpr int lanes = 16;
 inline constexpr int stages = 2;
 
+/// 1, 2, 4 or 8: rows that tiles of few rows compute.
+FOLIO_ALWAYS_INLINE int few_padded(int rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : 8; }
+
 /// The rows of a tile as the products read them.
 struct TileGroups {
   static constexpr int group_rows = 16;
   TileRows group[tile_keys / group_rows] = {};
-};
-
-/// Lines to request while something is computed: those of rows to come, in memory.
-struct Fetch {
-  TileRows rows;
-  int32_t lines = 0;  // of each row
-};
-
-/// Requests the lines of `rows` rows, one after the other.
-class Requests {
- public:
-  FOLIO_ALWAYS_INLINE Requests(const Fetch& fetch, int rows)
-      : row_(fetch.rows.data),
-        stride_(fetch.rows.stride_bytes),
-        lines_(fetch.lines),
-        rows_(fetch.lines > 0 ? rows : 0) {}
-  FOLIO_ALWAYS_INLINE void next() {
-    if (rows_ == 0) return;
-    __builtin_prefetch(row_ + int64_t{line_} * 64, 0, 3);
-    if (++line_ < lines_) return;
-    line_ = 0;
-    row_ += stride_;
-    --rows_;
-  }
-  FOLIO_ALWAYS_INLINE void finish() {
-    while (rows_ > 0) next();
-  }
-
- private:
-  const std::byte* row_;
-  int64_t stride_;
-  int lines_, rows_, line_ = 0;
 };
 
 struct Scratch {

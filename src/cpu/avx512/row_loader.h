@@ -13,6 +13,7 @@
 #include <new>
 
 #include "cpu/avx512/layout.h"
+#include "cpu/avx512/requests.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
@@ -53,7 +54,8 @@ class RowLoader {
         skeleton::round_up(options.read_as_vectors, vector_columns) <= source.columns;
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
-      fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : (columns_ * stored_bytes + 63) / 64};
+      fetch_[stage][g] = {rows.data, rows.stride_bytes, (columns_ * stored_bytes + 63) / 64,
+                          rows.data == nullptr ? 0 : group_rows};
       if (!readable) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
       if (rows.data == nullptr)
@@ -65,7 +67,7 @@ class RowLoader {
 
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int step) {
     if (step < num_groups) {
-      if (!is_in_place_[stage][step] && options.is_fetching && fetch_[stage][step].lines == 0)
+      if (!is_in_place_[stage][step] && options.is_fetching && fetch_[stage][step].rows == 0)
         fetch_rows(source, step);
       return;
     }
@@ -78,9 +80,9 @@ class RowLoader {
     return tile_[stage];
   }
 
-  /// Lines of the memory behind a stage that the products may request, row by row; none where a
-  /// group is no run of slots.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const { return fetch_[stage]; }
+  /// Lines of the memory behind a stage that the products may request, group by group; none where
+  /// a group is no run of slots.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* fetches(int stage) const { return fetch_[stage]; }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
     smem_type value = {};
@@ -152,7 +154,7 @@ class RowLoader {
   int columns_ = 0;
   int row_columns_ = 0;
   TileGroups tile_[stages];
-  Fetch fetch_[stages][num_groups];
+  Lines fetch_[stages][num_groups];
   bool is_in_place_[stages][num_groups] = {};
 };
 
@@ -219,7 +221,7 @@ class Plane {
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const {
     return groups_(*this, stage);
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* fetches(int stage) const {
     return fetches_(*this, stage);
   }
 
@@ -257,7 +259,7 @@ class Plane {
     groups_ = [](const Plane& plane, int stage) -> const TileRows* {
       return buffer<D>(const_cast<Plane&>(plane)).loader().groups(stage).group;
     };
-    fetches_ = [](const Plane& plane, int stage) -> const Fetch* {
+    fetches_ = [](const Plane& plane, int stage) -> const Lines* {
       return buffer<D>(const_cast<Plane&>(plane)).loader().fetches(stage);
     };
   }
@@ -266,7 +268,7 @@ class Plane {
   void (*begin_)(Plane&, const KeyTile&, int, int) = nullptr;
   bool (*step_)(Plane&) = nullptr;
   const TileRows* (*groups_)(const Plane&, int) = nullptr;
-  const Fetch* (*fetches_)(const Plane&, int) = nullptr;
+  const Lines* (*fetches_)(const Plane&, int) = nullptr;
   alignas(64) std::byte memory_[buffer_bytes];
 };
 
