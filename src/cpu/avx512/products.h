@@ -65,7 +65,7 @@ class Products {
     } else {
       add(vectors / 4 + vectors % 4 / 2 + vectors % 2);
     }
-    return tiles * (keys / I::per_word);
+    return tiles * (keys / (2 * I::per_word));
   }
 
   /// Adds the weighted rows [0, keys) of `groups` to `rows` rows of output, `width` columns each,
@@ -181,17 +181,19 @@ class Products {
       const std::byte* value = groups->data + column * Stored::vector_bytes;
       const int count =
           keys - first < TileGroups::group_rows ? keys - first : TileGroups::group_rows;
-#pragma GCC unroll 2
-      for (int k = 0; k < count;
-           k += I::per_word, value += I::per_word * stride, weights += row_block) {
+      for (int k = 0; k < count; k += 2 * I::per_word) {
         own.step();
-        __m512i row[Vectors];
-        stored.load_values(value, stride, row);
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; ++i, value += I::per_word * stride, weights += row_block) {
+          __m512i row[Vectors];
+          stored.load_values(value, stride, row);
 #pragma GCC unroll 16
-        for (int r = 0; r < Rows; ++r) {
-          const __m512i weight = broadcast(weights + r);
+          for (int r = 0; r < Rows; ++r) {
+            const __m512i weight = broadcast(weights + r);
 #pragma GCC unroll 16
-          for (int v = 0; v < Vectors; ++v) sum[r][v] = I::multiply_add(row[v], weight, sum[r][v]);
+            for (int v = 0; v < Vectors; ++v)
+              sum[r][v] = I::multiply_add(row[v], weight, sum[r][v]);
+          }
         }
       }
     }

@@ -55,15 +55,15 @@ class Bytes {
   FOLIO_ALWAYS_INLINE void load_values(const std::byte* row, int64_t stride,
                                        __m512i (&to)[Vectors]) const {
     for (int v = 0; v < Vectors; v += 2) {
+      const __m512i even = _mm512_maskz_broadcast_i64x4(0xff, load(row + v * vector_bytes));
       const Halves x =
-          look_up(interleaved(load(row + v * vector_bytes), load(row + stride + v * vector_bytes)));
-      to[v] = _mm512_maskz_unpacklo_epi8(all_bytes, x.low, x.high);
-      to[v + 1] = _mm512_maskz_unpackhi_epi8(all_bytes, x.low, x.high);
+          look_up(_mm512_maskz_inserti64x4(0xff, even, load(row + stride + v * vector_bytes), 1));
+      to[v] = joined(x, value_order.byte[0]);
+      to[v + 1] = joined(x, value_order.byte[1]);
     }
   }
 
  private:
-  static constexpr __mmask64 all_bytes = ~__mmask64{0};
   struct Halves {
     __m512i low, high;
   };
@@ -96,18 +96,21 @@ class Bytes {
         o.byte[word][i] = static_cast<uint8_t>(i / 4 * 4 + word * 2 + i % 4 / 2 + i % 2 * 64);
     return o;
   }
+  /// Quarter l of vector v: columns 8 l + 4 v and on of the row in the lower half, each beside that
+  /// of the row in the upper.
+  static constexpr Order make_value_order() {
+    Order o;
+    for (int v = 0; v < 2; ++v)
+      for (int i = 0; i < 64; ++i)
+        o.byte[v][i] =
+            static_cast<uint8_t>(i / 16 * 8 + v * 4 + i % 16 / 4 + i % 4 / 2 * 32 + i % 2 * 64);
+    return o;
+  }
   static constexpr Table magnitudes = make_magnitudes();
-  static constexpr Order word_order = make_word_order();
+  static constexpr Order word_order = make_word_order(), value_order = make_value_order();
 
   FOLIO_ALWAYS_INLINE static __m256i load(const std::byte* from) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  }
-  /// Bytes of two rows beside one another; quarter l has columns 8 l and on.
-  FOLIO_ALWAYS_INLINE static __m512i interleaved(__m256i even, __m256i odd) {
-    const __m512i order = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-    const __m256i low = _mm256_unpacklo_epi8(even, odd), high = _mm256_unpackhi_epi8(even, odd);
-    return _mm512_permutex2var_epi64(_mm512_castsi256_si512(low), order,
-                                     _mm512_castsi256_si512(high));
   }
   FOLIO_ALWAYS_INLINE static Halves look_up(__m512i x) {
     const __m512i low = _mm512_load_si512(magnitudes.low),
@@ -115,7 +118,7 @@ class Bytes {
                   high = _mm512_load_si512(magnitudes.high),
                   high_end = _mm512_load_si512(magnitudes.high + 64);
     __m512i index = x;
-    __mmask64 counts = all_bytes;
+    __mmask64 counts = ~__mmask64{0};
     if constexpr (D == DType::i8) {
       index = _mm512_maskz_abs_epi8(counts, x);
       counts = _mm512_test_epi8_mask(x, x);
