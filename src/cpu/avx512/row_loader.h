@@ -72,13 +72,6 @@ class RowLoader {
     }
   }
 
-  /// Nothing of a stage has to be brought.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_in_place(int stage) const {
-    for (int g = 0; g < num_groups; ++g)
-      if (!is_in_place_[stage][g]) return false;
-    return true;
-  }
-
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int step) {
     if (step < num_groups) {
       if (!is_in_place_[stage][step] && options.is_fetching && fetch_[stage][step].rows == 0)
