@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
-import json
 import os
 import re
 import sys
@@ -188,21 +187,18 @@ def main() -> None:
     began = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     stamp = {"commit": options.commit, "began": began, "rounds": options.rounds, "seconds": options.seconds,
              "rotate_mib": options.rotate_mib}  # fmt: skip
-    parts = []
+    results, parts = {"machine": report.machine(), "shapes": []}, set()
     with tempfile.TemporaryDirectory() as folder:
         comparison = Comparison(options, options.threads, Path(folder))
         try:
             for shape in shapes_of(options.shapes):
                 print(f"{shape.name}: {shape.describe()}", file=sys.stderr, flush=True)
-                parts.append(comparison.run(shape) | stamp)
+                part = comparison.run(shape) | stamp
+                parts.add((part["shape"], part["threads"]))
+                results = report.merged(options.json, results, part)
         finally:
             comparison.stop()
-    results = {"machine": report.machine(), "shapes": parts}
-    if options.json:
-        results = report.merged(options.json, results)
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
-    print(report.tables(results, {(part["shape"], part["threads"]) for part in parts}))
+    print(report.tables(results, parts))
 
 
 if __name__ == "__main__":
