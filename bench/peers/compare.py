@@ -91,11 +91,12 @@ class Comparison:
         return sum(worker.cpu_seconds() for worker in self._workers.values()) + time.process_time()
 
     def _roof_message(self, shape: Shape) -> dict:
-        """Whole pages of one plane, in scattered order, as many as the others rotate through."""
+        """Pages of one plane, whole or head by head, scattered, as many as others rotate through."""
         row = 2 * shape.row_elements // (1 if shape.is_latent else 2)
         row //= 2 if shape.kind == "eight_bit" else 1
         run_bytes = min(RUN_TOKENS, shape.context) * row
-        return {"run_bytes": run_bytes, "runs": max(8, self._options.rotate_bytes // run_bytes)}
+        runs = max(8, self._options.rotate_bytes // run_bytes)
+        return {"run_bytes": run_bytes, "runs": runs, "parts": shape.kv_heads}
 
     def _set_up_checked(self, worker: Worker, shape: Shape, want, errors: dict) -> Result:
         sample = self._folder / "sample"

@@ -88,7 +88,7 @@ class Turns(unittest.TestCase):
 
     @unittest.skipIf(PROGRAM == "none", "roof_worker is not built")
     def test_the_roofs_are_contenders(self):
-        for roof, setup in (("read", {"run_bytes": 4096, "runs": 512}), ("arithmetic", {"run_bytes": 256, "runs": 1})):
+        for roof, setup in (("read", {"run_bytes": 4096, "runs": 512, "parts": 4}), ("arithmetic", {"run_bytes": 256, "runs": 1, "parts": 1})):
             each = worker(roof, PROGRAM, roof, "1")
             self.workers.append(each)
             self.assertTrue(each.ask(setup, 60.0)["how"])
