@@ -26,51 +26,13 @@ namespace folio::inline v1::avx512 {
 inline constexpr int lanes = 16;
 inline constexpr int stages = 2;
 
+/// 1, 2, 4 or 8: rows that tiles of few rows compute.
+FOLIO_ALWAYS_INLINE int few_padded(int rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : 8; }
+
 /// The rows of a tile as the products read them.
 struct TileGroups {
   static constexpr int group_rows = 16;
   TileRows group[tile_keys / group_rows] = {};
-};
-
-/// Lines to request while something is computed: those of rows to come, in memory.
-struct Fetch {
-  TileRows rows;
-  int32_t lines = 0;  // of each row
-};
-
-/// Requests the lines of groups of rows, one after the other.
-class Requests {
- public:
-  /// No groups: null.
-  FOLIO_ALWAYS_INLINE Requests(const Fetch* fetch, int groups)
-      : group_(fetch), end_(fetch != nullptr ? fetch + groups : nullptr) {
-    begin();
-  }
-  FOLIO_ALWAYS_INLINE void next() {
-    if (group_ == end_) return;
-    __builtin_prefetch(row_ + int64_t{line_} * 64, 0, 3);
-    if (++line_ < group_->lines) return;
-    line_ = 0;
-    row_ += group_->rows.stride_bytes;
-    if (--rows_ > 0) return;
-    ++group_;
-    begin();
-  }
-  FOLIO_ALWAYS_INLINE void finish() {
-    while (group_ != end_) next();
-  }
-
- private:
-  FOLIO_ALWAYS_INLINE void begin() {
-    while (group_ != end_ && group_->lines == 0) ++group_;
-    if (group_ == end_) return;
-    row_ = group_->rows.data;
-    rows_ = TileGroups::group_rows;
-  }
-
-  const Fetch *group_, *end_;
-  const std::byte* row_ = nullptr;
-  int rows_ = 0, line_ = 0;
 };
 
 struct Scratch {
@@ -92,6 +54,10 @@ struct Layout {
   static constexpr int tiles_max = 1, ahead_max = 1;
   static constexpr int few_rows = Tuning<PerWord>::few_rows;
   static_assert(few_rows <= 8);
+  // no call of `scores` reads into a group behind the last seen key
+  static_assert(TileGroups::group_rows % Tuning<PerWord>::keys_beside(1) == 0 &&
+                TileGroups::group_rows % Tuning<PerWord>::keys_beside(2) == 0 &&
+                TileGroups::group_rows % Tuning<PerWord>::keys_beside(4) == 0);
   static constexpr int element_bytes = 4 / PerWord;
   static constexpr int row_block = Tuning<PerWord>::block_rows;
   static_assert(row_block % lanes == 0 && Tuning<PerWord>::task_rows % row_block == 0);

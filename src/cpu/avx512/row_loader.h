@@ -6,13 +6,15 @@
 /// lie in one run of slots, as the type the products multiply, unscaled, is read where it lies.
 /// Every other group (the edge of what is visible, an unassigned page, pages of fewer than 16
 /// slots, another type, scales along the row, columns that end inside a vector) is brought row by
-/// row into a stage of its own, with zeros where there is nothing. Head sizes, and what is stored,
-/// are run-time values: Shape::depth is an upper bound. ISA-safe: templates on a tag type.
+/// row into a stage of its own, with zeros where there is nothing; groups behind the last seen key
+/// are not: nobody reads them. Head sizes, and what is stored, are run-time values: Shape::depth is
+/// an upper bound. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <new>
 
 #include "cpu/avx512/layout.h"
+#include "cpu/avx512/requests.h"
 #include "cpu/convert/staged_row.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
@@ -26,6 +28,7 @@ struct RowOptions {
   bool is_fetching = true;
   bool is_as_stored = false;      ///< the products widen: rows stay of the type that is stored
   DType stored = DType::invalid;  ///< what rows are of; invalid: what the operand says
+  int32_t rows = tile_keys;       ///< of a tile that are read; groups behind them hold anything
 };
 
 /// Units: lines of groups that are no run of slots are requested, then rows that are not read in
@@ -55,11 +58,14 @@ class RowLoader {
     const bool readable = is_copied(source) && skeleton::round_up(options.read_as_vectors,
                                                                   vector_columns) <= source.columns;
     const int lines = (stored_row_bytes() + 63) / 64;
+    is_staging_ = false;
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
-      fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : lines};
+      fetch_[stage][g] = {rows.data, rows.stride_bytes, lines,
+                          rows.data == nullptr ? 0 : group_rows};
       if (!readable) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
+      is_staging_ |= rows.data == nullptr && g * group_rows < options.rows;
       if (rows.data == nullptr) rows = {own_row(stage, g * group_rows), row_bytes()};
       const bool is_swapped = I::mutant == Mutant::value_order_wrong && !Shape::transpose;
       tile_[stage].group[is_swapped ? g ^ 1 : g] = rows;
@@ -68,12 +74,12 @@ class RowLoader {
 
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int step) {
     if (step < num_groups) {
-      if (!is_in_place_[stage][step] && options.is_fetching && fetch_[stage][step].lines == 0)
+      if (!is_in_place_[stage][step] && options.is_fetching && fetch_[stage][step].rows == 0)
         fetch_rows(source, step);
       return;
     }
     const int first = (step - num_groups) * rows_at_once;
-    if (is_in_place_[stage][first / group_rows]) return;
+    if (first >= options.rows || is_in_place_[stage][first / group_rows]) return;
     for (int key = first; key < first + rows_at_once; ++key) bring(stage, source, key);
   }
 
@@ -81,9 +87,12 @@ class RowLoader {
     return tile_[stage];
   }
 
-  /// Lines of the memory behind a stage that the products may request, row by row; none where a
-  /// group is no run of slots.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const { return fetch_[stage]; }
+  /// Whether steps do anything for the tile that was begun last.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_staging() const { return is_staging_; }
+
+  /// Lines of the memory behind a stage that the products may request, group by group; none where
+  /// a group is no run of slots.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* fetches(int stage) const { return fetch_[stage]; }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
     smem_type value = {};
@@ -148,8 +157,9 @@ class RowLoader {
   int row_columns_ = 0;
   StagedRow<I, smem_type> row_{Shape::smem_dtype};
   TileGroups tile_[stages];
-  Fetch fetch_[stages][num_groups];
+  Lines fetch_[stages][num_groups];
   bool is_in_place_[stages][num_groups] = {};
+  bool is_staging_ = false;
 };
 
 /// Fragments that stay where they are: the one register tile is a tile's groups of rows.
@@ -198,10 +208,14 @@ class Plane {
     buffer_.loader().options.stored = view.dtype;
   }
 
-  /// Begins to bring a tile of one head into a stage; one at a time.
-  __attribute__((noinline)) void begin(const KeyTile& tile, int head, int stage) {
+  /// Begins to bring a tile of one head into a stage, as far as its last seen key; one at a time.
+  /// False: it is there.
+  __attribute__((noinline)) bool begin(const KeyTile& tile, int head, int stage) {
+    buffer_.loader().options.rows = static_cast<int32_t>(
+        skeleton::round_up(64 - __builtin_clzll(tile.seen), TileGroups::group_rows));
     buffer_.kv_cache_iter.set_tile(tile, head);
     buffer_.begin_load(stage);
+    return buffer_.loader().is_staging();
   }
   /// One piece; false: it was done.
   __attribute__((noinline)) bool step() { return buffer_.load_from_dram_step(); }
@@ -211,7 +225,7 @@ class Plane {
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const {
     return buffer_.loader().groups(stage).group;
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* fetches(int stage) const {
     return buffer_.loader().fetches(stage);
   }
 

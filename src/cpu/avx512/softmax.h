@@ -42,7 +42,7 @@ class Softmax {
   }
 
   /// Weights relative to the rows' maxima, which move where they must; the rows' outputs follow
-  /// them.
+  /// them. The output of a row that saw nothing before is written here.
   static void weigh(const Column& c) {
     __m512 keep;
     const softmax::LaneRows<I> scores{c.scores, row_block, c.keys};
@@ -58,7 +58,9 @@ class Softmax {
       keep = exp2<5>(_mm512_sub_ps(old, maximum));
       denominator = _mm512_mask_mul_ps(denominator, grows, denominator, keep);
       _mm512_store_ps(c.maximum, maximum);
-      rescale(c, grows, keep);
+      __mmask16 begins = _mm512_mask_cmp_ps_mask(grows, old, splat(minus_infinity), _CMP_EQ_OQ);
+      if (begins != 0) begins |= rows_beside(c.rows);
+      rescale(c, grows | begins, begins, keep);
     }
     const __m512 reference = Lazy::reference(maximum);
     const __m512 factor = scores.factor(c.factor, reference);
@@ -70,12 +72,24 @@ class Softmax {
  private:
   using Lazy = softmax::LazyMaximum<I>;
 
-  [[gnu::noinline]] static void rescale(const Column& c, __mmask16 rows, __m512 keep) {
+  /// Rows that do not exist and that the products write: what lies there may be slow to add to.
+  FOLIO_ALWAYS_INLINE static __mmask16 rows_beside(int rows) {
+    return static_cast<__mmask16>((1u << skeleton::round_up(rows, 4)) - (1u << rows));
+  }
+
+  /// Of the rows, those that begin hold anything, and zeros then.
+  [[gnu::noinline]] static void rescale(const Column& c, __mmask16 rows, __mmask16 begins,
+                                        __m512 keep) {
     alignas(64) float factor[lanes];
     _mm512_store_ps(factor, keep);
     for (uint32_t left = rows; left != 0; left &= left - 1) {
       const int r = __builtin_ctz(left);
       float* const output = c.output + r * c.width;
+      if ((begins >> r & 1) != 0) {
+        for (int64_t d = 0; d < c.width; d += lanes)
+          _mm512_store_ps(output + d, _mm512_setzero_ps());
+        continue;
+      }
       for (int64_t d = 0; d < c.width; d += lanes)
         _mm512_store_ps(output + d, _mm512_mul_ps(_mm512_load_ps(output + d), splat(factor[r])));
     }

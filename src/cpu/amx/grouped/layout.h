@@ -26,6 +26,7 @@ struct GroupedSizes {
 
 inline constexpr int grouped_rows = GroupedTuning::task_rows;
 inline constexpr int row_tile = 16;  // rows of an A operand
+inline constexpr int grouped_depth_max = 512;
 
 /// Calls visit(GroupedSizes<...>) for the smallest sizes that hold the problem's; false: there are
 /// none.

@@ -15,7 +15,6 @@
 #include "cpu/amx/grouped/stage_keys.h"
 #include "cpu/amx/grouped/stage_scales.h"
 #include "cpu/amx/grouped/stage_values.h"
-#include "cpu/convert/rows.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
@@ -34,32 +33,6 @@ struct DeadRow {
 /// The rows of a tile.
 struct alignas(64) RowAddresses {
   const std::byte* at[tile_keys];
-};
-
-/// Rows as bf16, four at a time, of a type that is not staged as it lies.
-template <class I, int Depth>
-class RowsInBf16 {
- public:
-  FOLIO_ALWAYS_INLINE RowsInBf16(const std::byte* const* row, DType stored, int columns)
-      : row_(row), convert_(Rows<I>::template row_of<bf16>(stored)), columns_(columns) {}
-  RowsInBf16(const RowsInBf16&) = delete;  // it points into itself
-  RowsInBf16& operator=(const RowsInBf16&) = delete;
-
-  /// Until the next call.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* const* four(int first) {
-    for (int i = 0; i < 4; ++i) {
-      convert_(row_[first + i], rows_[i], columns_);
-      at_[i] = reinterpret_cast<const std::byte*>(rows_[i]);
-    }
-    return at_;
-  }
-
- private:
-  const std::byte* const* row_;
-  typename Rows<I>::template Row<bf16> convert_;
-  int columns_;
-  const std::byte* at_[4];
-  alignas(64) bf16 rows_[4][Depth];
 };
 
 /// A load step is a whole tile: the pacer, if there is one, gets a tick of `lines` for each four
@@ -87,12 +60,13 @@ class StageLoader {
   }
 
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>&, int) {
-    constexpr DType operand = Shape::operand_type::dtype;
-    if (operand == DType::bf16 && stored != operand) {
-      stage_tile(RowsInBf16<I, Shape::depth>(rows_.at, stored, columns_), stage);
-    } else {
-      stage_tile(RowsInPlace{rows_.at}, stage);
-    }
+    using Stage = std::conditional_t<Shape::transpose, KeyStage<I, Shape::operand_type::dtype>,
+                                     ValueStage<I, Shape::operand_type::dtype>>;
+    Pacer<I> idle;
+    FourRows<I> rows(rows_.at, stored, Shape::operand_type::dtype, columns_);
+    Stage::tile(rows, columns_, Shape::depth / 32,
+                reinterpret_cast<std::byte*>(smem_ + stage * Shape::smem_stage_size),
+                pacer != nullptr ? *pacer : idle, lines);
   }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
@@ -108,16 +82,6 @@ class StageLoader {
   DType stored = Shape::operand_type::dtype;  ///< where the operand is of bf16: what rows are of
 
  private:
-  template <class Source>
-  FOLIO_ALWAYS_INLINE void stage_tile(Source&& rows, int stage) {
-    using Stage = std::conditional_t<Shape::transpose, KeyStage<I, Shape::operand_type::dtype>,
-                                     ValueStage<I, Shape::operand_type::dtype>>;
-    Pacer<I> idle;
-    Stage::tile(rows, columns_, Shape::depth / 32,
-                reinterpret_cast<std::byte*>(smem_ + stage * Shape::smem_stage_size),
-                pacer != nullptr ? *pacer : idle, lines);
-  }
-
   smem_type* smem_;
   int columns_ = 0;
   RowAddresses rows_;

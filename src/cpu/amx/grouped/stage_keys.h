@@ -9,6 +9,7 @@
 /// by masked loads, and none of its jumps between rows. ISA-safe: templates on a tag type.
 #pragma once
 
+#include "cpu/amx/grouped/four_rows.h"
 #include "cpu/amx/grouped/pacer.h"
 #include "cpu/amx/stage_convert.h"
 #include "cpu/tuning.h"
@@ -17,26 +18,17 @@ namespace folio::inline v1::amx {
 
 inline constexpr int64_t tile_bytes = 1024;
 
-/// The rows of a tile, four at a time, where they lie.
-struct RowsInPlace {
-  const std::byte* const* row;
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* const* four(int first) const {
-    return row + first;
-  }
-};
-
 /// A plane of a tile: 64 rows of `head_size` elements, `chunks` = depth / 32. The pacer gets a tick
 /// of `lines` for each four lines read.
 template <class I, DType D>
 class KeyStage {
  public:
-  template <class Source>
-  static void tile(Source& rows, int head_size, int chunks, std::byte* to, Pacer<I>& pacer,
+  static void tile(FourRows<I>& rows, int head_size, int chunks, std::byte* to, Pacer<I>& pacer,
                    int lines) {
     const Stored<I, D> stored;
     for (int q = 0; q < tile_keys / 4; ++q) {
       if (q % GroupedTuning::awake_groups == 0) keep_awake<I>();
-      quad(stored, rows.four(4 * q), head_size, chunks,
+      quad(stored, rows.at(4 * q), head_size, chunks,
            to + (q >> 2) * chunks * tile_bytes + (q & 3) * 16, pacer, lines);
     }
   }

@@ -23,14 +23,13 @@ FOLIO_ALWAYS_INLINE constexpr int value_column(int d) {
 template <class I, DType D>
 class ValueStage {
  public:
-  template <class Source>
-  static void tile(Source& rows, int head_size, int chunks, std::byte* to, Pacer<I>& pacer,
+  static void tile(FourRows<I>& rows, int head_size, int chunks, std::byte* to, Pacer<I>& pacer,
                    int lines) {
     const Stored<I, D> stored;
     for (int q = 0; q < tile_keys / 4; ++q) {
       if (q % GroupedTuning::awake_groups == 0) keep_awake<I>();
-      quad(stored, rows.four(4 * q), head_size, chunks,
-           to + (q >> 3) * tile_bytes + (q & 7) * 2 * 64, pacer, lines);
+      quad(stored, rows.at(4 * q), head_size, chunks, to + (q >> 3) * tile_bytes + (q & 7) * 2 * 64,
+           pacer, lines);
     }
   }
 
