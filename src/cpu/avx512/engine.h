@@ -68,7 +68,7 @@ class Engine : public Layout<I::per_word> {
   }
 
   void load_queries() const {
-    const int rows = is_few_ ? few_padded() : padded_rows_;
+    const int rows = is_few_ ? few_padded(view_.head_rows) : padded_rows_;
     for (int h = 0; h < view_.task.heads && rows > view_.head_rows; ++h)
       __builtin_memset(query_block(h, 0), 0,
                        static_cast<size_t>(rows) * static_cast<size_t>(steps_) * 4);
