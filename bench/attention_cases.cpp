@@ -65,6 +65,17 @@ void add_decode(std::vector<Case>& cases) {
   }
 }
 
+/// llama.cpp's caches: f16 as it is and where it may be rounded, and blocks.
+void add_foreign(std::vector<Case>& cases) {
+  for (const DType dtype : {DType::f16, DType::q8_0, DType::q4_0}) {
+    cases.push_back(decode(dtype, 8, 8 * k, 64, StorageOrder::token_major));
+    if (dtype != DType::f16) continue;
+    cases.push_back(cases.back());
+    cases.back().shape += "/bf16_operands";
+    cases.back().workload.bf16_operands = true;
+  }
+}
+
 /// One sequence: planning has heads and spans to divide, and no other sequences to fill in with.
 void add_single(std::vector<Case>& cases) {
   const struct {
@@ -153,6 +164,7 @@ void add_skewed(std::vector<Case>& cases) {
 std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   add_decode(cases);
+  add_foreign(cases);
   add_single(cases);
   add_prefill(cases);
   add_latent(cases);

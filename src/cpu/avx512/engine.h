@@ -76,7 +76,7 @@ class Engine : public Layout<I::per_word> {
     for (skeleton::RowWalk at(view_); at.row < view_.rows; at.next()) {
       const std::byte* words = view_.query(at.token, at.q_head);
       if (I::per_word == 1 || problem_.q_dtype != operand_type) {
-        Rows<I>::template row_of<Operand>(problem_.q_dtype)(
+        Rows<I>::template row_to<Operand>(problem_.q_dtype)(
             words, reinterpret_cast<Operand*>(s_.row), problem_.key.head_size);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
