@@ -65,6 +65,27 @@ void add_decode(std::vector<Case>& cases) {
   }
 }
 
+/// One sequence: planning has heads and spans to divide, and no other sequences to fill in with.
+void add_single(std::vector<Case>& cases) {
+  const struct {
+    const char* name;
+    int32_t context;
+  } lengths[] = {{"32_b1", 32}, {"1k_b1", k}, {"8k_b1", 8 * k}};
+  for (const auto& length : lengths) {
+    for (const int32_t group : {4, 8}) {
+      for (const StorageOrder order : orders) {
+        Case c = decode(DType::bf16, group, length.context, 64, order);
+        c.workload.sequences = 1;
+        c.workload.kv_heads = group == 8 ? 2 : 8;
+        c.workload.q_heads = group * c.workload.kv_heads;
+        c.shape = decode_name(DType::bf16, group, length.name, 64, order);
+        c.two_cores = true;
+        cases.push_back(c);
+      }
+    }
+  }
+}
+
 Case prefill(const std::string& shape, int32_t new_tokens, int32_t context, Mask mask) {
   Case c;
   c.shape = "prefill/" + shape;
@@ -132,6 +153,7 @@ void add_skewed(std::vector<Case>& cases) {
 std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   add_decode(cases);
+  add_single(cases);
   add_prefill(cases);
   add_latent(cases);
   add_skewed(cases);

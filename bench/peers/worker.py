@@ -36,14 +36,9 @@ class Runner:
         if "shape" in message:
             try:
                 return self._prepare(message)
-            except (Refused, ImportError, RuntimeError, ValueError) as error:
+            except Exception as error:  # of any library's kind
                 self._drop()
-                first = (str(error).splitlines() or [""])[0]
-                return {
-                    "refused": first
-                    if isinstance(error, Refused)
-                    else f"{type(error).__name__}: {first}"
-                }
+                return {"refused": reason(error)}
         if "turn" in message:
             return {"seconds": self._turn(message["turn"])}
         self._drop()
@@ -88,6 +83,12 @@ class Runner:
         begin = time.perf_counter()
         call(copy)
         return time.perf_counter() - begin
+
+
+def reason(error: Exception) -> str:
+    """Its first line, for a document: no folder of this machine."""
+    first = (str(error).splitlines() or [""])[0].replace(os.path.expanduser("~"), "~")
+    return first if isinstance(error, Refused) else f"{type(error).__name__}: {first}"
 
 
 def main() -> None:

@@ -64,7 +64,9 @@ struct GroupedTuning {
   /// a chunk of prefill of one KV head, or several heads of decode
   static constexpr int task_rows = 1024;
   /// Key tiles staged at once for many rows: half a MB or so, which the second cache holds.
-  FOLIO_ALWAYS_INLINE static constexpr int staged_tiles(int depth) { return depth > 192 ? 8 : 16; }
+  FOLIO_ALWAYS_INLINE static constexpr int staged_tiles(int depth) {
+    return depth > 256 ? 4 : depth > 192 ? 8 : 16;
+  }
   /// that wait for one another: where a run of jobs begins and ends nothing overlaps
   static constexpr int jobs_max = 128;
   static constexpr int edges_max = 64;  ///< of them, that do not see the whole tile

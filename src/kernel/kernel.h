@@ -31,8 +31,8 @@ struct Kernel {
   Arithmetic arithmetic = Arithmetic::vector;
   DType weights = DType::f32;  ///< what softmax weights are rounded to before they meet the values
   /// What elements of K and V are rounded to once they are scaled, where their scale varies along
-  /// the row: one scale per token and head, or less, is applied to logits and weights in float32
-  /// and costs nothing.
+  /// the row, as in blocks: one scale per token and head, or less, is applied to logits and weights
+  /// in float32 and costs nothing. And what `supports.rounded` is rounded to.
   DType operands = DType::f32;
   /// of a CUDA device (cuda/attention_kernel.h); geometry, run and finish are null then
   const cuda::DeviceKernel* device = nullptr;

@@ -105,13 +105,15 @@ struct TypeRule {
 
 /// The first type that is missing; its name is null if none is.
 TypeRule missing_type(const Support& support, const AttentionProblem& problem) {
-  const TypeRule rules[] = {
-      {"q_dtype", problem.q_dtype, support.q, "q_dtype: queries of this type are unsupported"},
-      {"out_dtype", problem.out_dtype, support.out,
-       "out_dtype: outputs of this type are unsupported"},
-      {"key.dtype", problem.key.dtype, support.key, "key.dtype: keys of this type are unsupported"},
-      {"value.dtype", problem.value.dtype, support.value,
-       "value.dtype: values of this type are unsupported"}};
+  const DTypes rounded = allows_rounding(problem) ? support.rounded : DTypes();
+  const TypeRule rules[] = {{"q_dtype", problem.q_dtype, support.q | rounded,
+                             "q_dtype: queries of this type are unsupported"},
+                            {"out_dtype", problem.out_dtype, support.out,
+                             "out_dtype: outputs of this type are unsupported"},
+                            {"key.dtype", problem.key.dtype, support.key | rounded,
+                             "key.dtype: keys of this type are unsupported"},
+                            {"value.dtype", problem.value.dtype, support.value | rounded,
+                             "value.dtype: values of this type are unsupported"}};
   for (const TypeRule& rule : rules) {
     if (problem.value_in_key && &rule == &rules[3]) continue;
     if (!rule.supported.has(rule.dtype)) return rule;
@@ -154,6 +156,10 @@ class Writer {
 
 }  // namespace
 
+bool allows_rounding(const AttentionProblem& problem) noexcept {
+  return problem.bf16_operands && problem.reproducible != Reproducible::per_query;
+}
+
 bool has_granules(const PagedKVView& plane) noexcept {
   // Of the strides only a granule stride of 0 matters: it makes one scale of many.
   const auto& [data, dtype, granularity, page_stride_bytes, slot_stride_bytes, head_stride_bytes,
@@ -162,11 +168,13 @@ bool has_granules(const PagedKVView& plane) noexcept {
 }
 
 Features features_of(const AttentionProblem& problem) noexcept {
-  // Every kernel multiplies by scale; reproducible is Kernel::promises; the types are in Support;
+  // Every kernel multiplies by scale; reproducible is Kernel::promises; the types, and what they
+  // may be rounded to, are in Support;
   // heads and sizes are for Kernel::refuse.
   const auto& [key, value, key_tail, q_heads, v_head_size, q_dtype, out_dtype, value_in_key, mask,
                scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, sink_per_query,
-               sink_dtype, bias_per_sequence, bias_dtype, alibi_positions, reproducible] = problem;
+               sink_dtype, bias_per_sequence, bias_dtype, alibi_positions, reproducible,
+               bf16_operands] = problem;
   Features needed = features_of_plane(key, Feature::key_scales, Feature::key_granules);
   if (value_in_key) {
     needed |= Feature::value_in_key;

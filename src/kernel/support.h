@@ -65,6 +65,7 @@ struct Support {
   DTypes key = {};
   DTypes value = {};  ///< of planes of their own
   DTypes out = {};
+  DTypes rounded = {};  ///< of q, K and V, too, where the problem lets them be rounded to bf16
   /// Data and strides of K's and V's planes are multiples of so many bytes, whatever their type.
   int32_t plane_alignment = 1;
 };
@@ -76,6 +77,9 @@ inline constexpr DTypes activation_types = {DType::f32, DType::bf16, DType::f16}
 
 /// What a resolved problem needs.
 [[nodiscard]] Features features_of(const AttentionProblem& problem) noexcept;
+
+/// Whether q, K and V of more bits than bf16 may be rounded to it.
+[[nodiscard]] bool allows_rounding(const AttentionProblem& problem) noexcept;
 
 /// Whether the scales of a plane vary along a head.
 [[nodiscard]] bool has_granules(const PagedKVView& plane) noexcept;

@@ -22,7 +22,8 @@ constexpr Kernel emulated{.name = "attention_grouped_amx_emulated",
                           .run = run_grouped_emulated,
                           .finish = finish_grouped_emulated,
                           .arithmetic = Arithmetic::amx,
-                          .weights = DType::bf16};
+                          .weights = DType::bf16,
+                          .operands = DType::bf16};
 
 class AmxEmulated : public EmulatedTest {
  protected:
@@ -39,7 +40,7 @@ class AmxEmulated : public EmulatedTest {
 
 TEST_F(AmxEmulated, every_pair_of_depths_is_right) {
   for (const auto& [head_size, v_head_size] :
-       {std::pair{64, 64}, {40, 8}, {96, 72}, {128, 128}, {192, 128}, {256, 136}}) {
+       {std::pair{64, 64}, {40, 8}, {96, 72}, {128, 128}, {192, 128}, {256, 136}, {512, 512}}) {
     CaseOptions options = options_of(DType::bf16);
     options.head_size = head_size;
     options.v_head_size = v_head_size;
@@ -54,6 +55,32 @@ TEST_F(AmxEmulated, stored_types_with_a_scale_per_token_and_head_are_right) {
       options.key_scales.kind = options.value_scales.kind = scales;
       options.key_scales.tensor_scale = true;
       expect_right(options);
+    }
+}
+
+TEST_F(AmxEmulated, blocks_of_32_elements_are_right) {
+  for (const DType stored :
+       {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl}) {
+    CaseOptions options = options_of(stored);
+    options.sequences = {{1, 77}, {20, 130}, {0, 9}};
+    options.head_size = 96;
+    options.page_size = 5;
+    expect_right(options);
+    options.head_size = 512;
+    options.value_dtype = DType::bf16;
+    expect_right(options);
+  }
+}
+
+TEST_F(AmxEmulated, elements_that_may_be_rounded_are_right) {
+  for (const DType q : {DType::f32, DType::f16, DType::bf16})
+    for (const DType stored : {DType::f32, DType::f16, DType::i8}) {
+      CaseOptions options = options_of(stored);
+      options.q_dtype = q;
+      options.bf16_operands = true;
+      options.head_size = 72;
+      options.v_head_size = 40;
+      EmulatedTest::expect_right(emulated, "attention_grouped_amx_bf16", options);
     }
 }
 

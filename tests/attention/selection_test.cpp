@@ -105,6 +105,43 @@ TEST(Selection, bits_follow_from_the_query_and_its_list_alone) {
   });
 }
 
+/// The keys of the table, listed for each query.
+std::vector<int32_t> list_of_table(const AttentionCase& c, int32_t count) {
+  const int64_t page_size = c.options().page_size;
+  std::vector<int32_t> list;
+  for (int64_t row = 0; row < c.tokens(); ++row) {
+    const int32_t b = c.sequence_of(row);
+    const uint32_t* const entries = c.table_entries() + c.batch().table.row_start(b);
+    for (int64_t key = 0; key < count; ++key)
+      list.push_back(
+          key < c.batch().context_lengths[b]
+              ? static_cast<int32_t>(entries[key / page_size] * page_size + key % page_size)
+              : -1);
+  }
+  return list;
+}
+
+TEST(Selection, a_list_of_the_keys_of_the_table_gives_the_bits_of_the_table) {
+  CaseOptions options;
+  options.sequences = {{1, 77}, {5, 40}, {3, 2100}};
+  options.mask = Mask::full();
+  options.reproducible = Reproducible::per_query;
+  for_each_kernel_case(options, [](AttentionCase& c, const std::string& kernel) {
+    ASSERT_TRUE(run_case(c, kernel).is_ok()) << kernel;
+    const std::vector<std::byte> bits = c.output_bits();
+    const std::vector<int32_t> list = list_of_table(c, 2100);
+    const AttentionProblem problem = c.problem();
+    const Batch batch = c.batch();
+    c.problem().selection = true;
+    c.batch().selected = list.data();
+    c.batch().selected_stride = 2100;
+    EXPECT_TRUE(run_case(c, kernel).is_ok()) << kernel;
+    EXPECT_EQ(c.output_bits(), bits) << kernel;
+    c.problem() = problem;
+    c.batch() = batch;
+  });
+}
+
 TEST(Selection, a_list_of_nothing_gives_zero_and_minus_infinity) {
   for_each_kernel_case(listed(70),
                        {Adapt::shapes,

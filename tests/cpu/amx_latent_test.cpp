@@ -25,7 +25,8 @@ constexpr Kernel emulated{.name = "attention_latent_amx_emulated",
                           .run = run_latent_emulated,
                           .finish = finish_latent_emulated,
                           .arithmetic = Arithmetic::amx,
-                          .weights = DType::bf16};
+                          .weights = DType::bf16,
+                          .operands = DType::bf16};
 
 CaseOptions latent_options(int32_t q_heads) {
   CaseOptions options;
@@ -71,6 +72,20 @@ TEST_F(AmxLatent, the_rows_of_deepseek_are_right) {
       options.head_size = head_size;
       options.v_head_size = v_head_size;
       options.sequences = {{1, 77}};
+      expect_right(options);
+    }
+}
+
+TEST_F(AmxLatent, rows_of_other_types_are_converted) {
+  for (const DType stored :
+       {DType::i8, DType::f8_e4m3, DType::f8_e5m2, DType::q8_0, DType::q4_0, DType::q4_1,
+        DType::q5_0, DType::q5_1, DType::iq4_nl, DType::f16, DType::f32})
+    for (const int32_t q_heads : {4, 40}) {
+      CaseOptions options = latent_options(q_heads);
+      options.key_dtype = options.value_dtype = stored;
+      options.q_dtype = stored == DType::f32 || stored == DType::f16 ? stored : DType::bf16;
+      options.bf16_operands = true;
+      options.page_size = q_heads == 4 ? 64 : 7;
       expect_right(options);
     }
 }

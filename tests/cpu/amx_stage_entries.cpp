@@ -3,13 +3,12 @@
 #include "cpu/amx_stage_entries.h"
 
 #include "cpu/amx/grouped/stage.h"
+#include "cpu/vec/avx512_lanes.h"
 
 namespace folio::test {
 namespace {
 
-struct InstructionSet {
-  static constexpr Mutant mutant = Mutant::none;
-};
+struct InstructionSet : Avx512Lanes {};
 
 template <int Depth>
 void stage_depth(Operand operand, const PagedKVView& view, const KeyTile& tile, int head,
@@ -28,13 +27,13 @@ void stage_depth(Operand operand, const PagedKVView& view, const KeyTile& tile, 
 
 bool stage_tile(Operand operand, const PagedKVView& view, const KeyTile& tile, int head, int depth,
                 std::byte* to) {
-  if (!amx::StagedPlane<InstructionSet, true, 64>::takes(view.dtype)) return false;
   switch (depth) {
     case 64: return stage_depth<64>(operand, view, tile, head, to), true;
     case 96: return stage_depth<96>(operand, view, tile, head, to), true;
     case 128: return stage_depth<128>(operand, view, tile, head, to), true;
     case 192: return stage_depth<192>(operand, view, tile, head, to), true;
     case 256: return stage_depth<256>(operand, view, tile, head, to), true;
+    case 512: return stage_depth<512>(operand, view, tile, head, to), true;
     default: return false;
   }
 }

@@ -11,8 +11,8 @@ namespace folio::test {
 
 enum class Operand { key, value };
 
-/// Stages one head of a tile into 128 * depth bytes at `to`, 64-byte aligned. False: the stored
-/// type has no stager.
+/// Stages one head of a tile into 128 * depth bytes at `to`, 64-byte aligned. False: no such
+/// depth.
 bool stage_tile(Operand operand, const PagedKVView& view, const KeyTile& tile, int head, int depth,
                 std::byte* to);
 void gather_scales(const PagedKVView& view, const KeyTile& tile, int head, float* to);

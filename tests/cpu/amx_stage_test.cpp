@@ -170,14 +170,6 @@ TEST_F(AmxStage, nothing_behind_a_row_is_read) {
   }
 }
 
-TEST_F(AmxStage, a_type_without_a_stager_is_known) {
-  Rng rng(test_seed() + 13);
-  Plane plane(rng, DType::f32, 64);
-  plane.make_tile(rng, true);
-  EXPECT_FALSE(stage_tile(Operand::key, plane.view, plane.tile, 0, 64, staged_.bytes));
-  EXPECT_FALSE(stage_tile(Operand::value, plane.view, plane.tile, 0, 64, staged_.bytes));
-}
-
 TEST_F(AmxStage, scales_of_any_type_and_stride_are_exact_and_those_of_dead_rows_are_zero) {
   Rng rng(test_seed() + 14);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0, DType::f8_e4m3})

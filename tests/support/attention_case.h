@@ -101,6 +101,7 @@ struct CaseOptions {
   double unassigned = 0.0;  ///< share of visible pages whose entry is no page
   double shared = 0.4;      ///< share of sequences that begin with the pages of an earlier one
   Reproducible reproducible = Reproducible::per_plan;
+  bool bf16_operands = false;
   int32_t parallelism = 1;
   float q_amplitude = 3.0f;  ///< larger: sharper softmax
   uint64_t seed = 1;

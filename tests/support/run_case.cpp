@@ -67,13 +67,16 @@ const Kernel& kernel_of(std::string_view name) {
 
 Precision precision_of(const Kernel& kernel, const AttentionProblem& problem) {
   const auto operand = [&](const PagedKVView& view) {
+    const bool is_rounded = allows_rounding(problem) && kernel.supports.rounded.has(view.dtype) &&
+                            view.dtype != kernel.operands;
     const bool varies =
-        block_elements(view.dtype) > 1 ||
+        is_rounded || block_elements(view.dtype) > 1 ||
         (view.scales.dtype != DType::invalid && view.scales.granularity < view.head_size);
     return varies ? kernel.operands : DType::f32;
   };
   return {kernel.weights, operand(problem.key),
-          operand(problem.value_in_key ? problem.key : problem.value)};
+          operand(problem.value_in_key ? problem.key : problem.value),
+          kernel.supports.q.has(problem.q_dtype) ? DType::f32 : kernel.operands};
 }
 
 Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel,

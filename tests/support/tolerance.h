@@ -29,8 +29,8 @@
 ///  8. Weights are rounded before they multiply V, the denominator sums them unrounded: w sum p
 ///     |v|. Where that is so exp need not be exact to float32 either: an error of coarse_exp
 ///     relative to each weight moves o by coarse_exp (sum p |v| + |o|), lse by itself.
-///  9. Scaled elements of V: b sum p |v|. Scaled elements of K: b scale sum_d |q k| on a logit,
-///     weighed as in 1 and 4.
+///  9. Scaled or rounded elements of V: b sum p |v|. Those of K, and of q: b scale sum_d |q k| on a
+///     logit each, weighed as in 1 and 4.
 /// 10. Units that multiply 16-bit operands take subnormals as 0, in operands and results: 2^-126
 ///     per key, and for the sum.
 ///
@@ -61,6 +61,7 @@ struct Precision {
   DType weights = DType::f32;
   DType keys = DType::f32;
   DType values = DType::f32;
+  DType queries = DType::f32;
   bool operator==(const Precision&) const = default;
 };
 
@@ -74,9 +75,9 @@ inline double coarse_roundoff(DType dtype) {
 /// What the reference must weigh its magnitudes with, so that `spread` is in units of u. `records`
 /// and `keys` as the result has them are added by the bounds below.
 inline reference::ErrorWeights error_weights(int64_t head_size, const Precision& precision = {}) {
-  return {
-      static_cast<double>(head_size) + 8.0 + detail::coarse_roundoff(precision.keys) / f32_roundoff,
-      16.0, 16.0};
+  const double coarse =
+      detail::coarse_roundoff(precision.keys) + detail::coarse_roundoff(precision.queries);
+  return {static_cast<double>(head_size) + 8.0 + slack * coarse / f32_roundoff, 16.0, 16.0};
 }
 
 namespace detail {

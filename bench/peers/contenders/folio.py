@@ -28,7 +28,8 @@ class Folio:
         self._attention = folio_kv.Attention(
             kind, self._pages, batch=shape.batch, tokens=shape.tokens, context=shape.context
         )
-        self.versions |= {"kernel": self._attention.kernel, "executor": folio_kv.get_executor()}
+        self.versions["kernel"] = self._attention.kernel
+        self.versions["executor"] = folio_kv.get_executor().split(" (")[0]  # without a path
         self._fill(tables)
         lengths, offsets = problem.lengths(), problem.query_offsets()
         self._batches = [folio_kv.Batch(offsets, lengths, table) for table in tables]

@@ -43,8 +43,6 @@ struct SoftmaxRow {
 template <class I>
 struct Softmax {
   static constexpr int keys = 64;
-  static constexpr float most = 256.0f;
-  static constexpr float large = 0x1p20f;  // logits are rounded products from here on
   static constexpr float log2_e = 1.44269504f;
   static constexpr float minus_infinity = -__builtin_inff();
   static constexpr __mmask16 every = 0xffff;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/append/elements.h: registers of stored elements to floats and back, bit for bit as
-/// core/dtype.h states.
+/// src/cpu/append/elements.h: registers of floats to stored elements, bit for bit as core/dtype.h
+/// states; the way back is convert/elements.h.
 ///
 /// Four registers of floats are a block: of 8-bit elements they are one register, of 16-bit
 /// elements two. A NaN is rare: blocks that hold one are looked at again. Rounding is left to one
@@ -42,14 +42,6 @@ struct Elements {
   using S = typename V::S;
   static constexpr int W = V::W;
   static constexpr int block = 4 * W;
-
-  static F from_bf16(const void* p) { return V::floats(I::template widen16<U>(p) << 16); }
-  static F from_i8(const void* p) {
-    return __builtin_convertvector(reinterpret_cast<S>(I::template widen8<U>(p) << 24) >> 24, F);
-  }
-  static F from_e5m2(const void* p) { return from_half(I::template widen8<U>(p) << 8); }
-  static F from_f16(const void* p) { return from_half(I::template widen16<U>(p)); }
-  static F from_e4m3(const void* p) { return SmallFloats<I>::from_e4m3(I::template widen8<U>(p)); }
 
   /// bf16 in the high half of each lane, anything below. No NaN.
   FOLIO_ALWAYS_INLINE static U to_bf16(F x) {
@@ -100,23 +92,6 @@ struct Elements {
   FOLIO_ALWAYS_INLINE static U to_i8(F x) {
     if constexpr (R == Range::any) x = I::smaller_magnitude(x, V::splat(127.0f));
     return reinterpret_cast<U>(I::template to_integers<S>(x));
-  }
-
- private:
-  /// IEEE binary16 in the low half of each lane; a NaN becomes quiet and keeps its payload.
-  static F from_half(U x) {
-    const U sign = (x & V::splat(0x8000u)) << 16;
-    const U magnitude = (x & V::splat(0x7fffu)) << 13;
-    const U normal = magnitude + V::splat(112u << 23);
-    const U special = normal + V::splat(112u << 23);
-    const U quiet = special | V::splat(0x400000u);
-    // 2^-14
-    const U subnormal =
-        V::bits(V::floats(magnitude + V::splat(113u << 23)) - V::splat(6.103515625e-5f));
-    U value = magnitude < V::splat(1u << 23) ? subnormal : normal;
-    value = magnitude >= V::splat(31u << 23) ? special : value;
-    value = magnitude > V::splat(31u << 23) ? quiet : value;
-    return V::floats(value | sign);
   }
 };
 

@@ -6,6 +6,7 @@
 #include "cpu/append/elements.h"
 #include "cpu/append/layout.h"
 #include "cpu/append/rows.h"
+#include "cpu/convert/elements.h"
 #include "folio/cache/page_walk.h"
 
 namespace folio::inline v1::rows {
@@ -14,7 +15,6 @@ template <class I>
 struct Load {
   using V = Simd<I>;
   using F = typename V::F;
-  using E = Elements<I>;
   static constexpr int W = V::W;
   static constexpr int chains = 16;  // of the sum of squares, on every machine
 
@@ -29,14 +29,12 @@ struct Load {
     }
     const Rows all{from, stride_bytes, rows, n, to, pitch};
     switch (dtype) {
-      case DType::f32:
-        return widen_as<4>(all,
-                           [](const void* p) { return V::load(static_cast<const float*>(p)); });
-      case DType::bf16: return widen_as<2>(all, E::from_bf16);
-      case DType::f16: return widen_as<2>(all, E::from_f16);
-      case DType::f8_e4m3: return widen_as<1>(all, E::from_e4m3);
-      case DType::f8_e5m2: return widen_as<1>(all, E::from_e5m2);
-      default: return widen_as<1>(all, E::from_i8);
+      case DType::f32: return widen_as<DType::f32>(all);
+      case DType::bf16: return widen_as<DType::bf16>(all);
+      case DType::f16: return widen_as<DType::f16>(all);
+      case DType::f8_e4m3: return widen_as<DType::f8_e4m3>(all);
+      case DType::f8_e5m2: return widen_as<DType::f8_e5m2>(all);
+      default: return widen_as<DType::i8>(all);
     }
   }
 
@@ -112,17 +110,19 @@ struct Load {
     int64_t pitch;
   };
 
-  template <int Bytes, class From>
-  static void widen_as(const Rows& rows, From from_elements) {
+  template <DType D>
+  static void widen_as(const Rows& rows) {
+    using Stored = StoredLanes<I, D>;
     for (int64_t r = 0; r < rows.rows; ++r) {
       const std::byte* from = rows.from + r * rows.stride_bytes;
       float* to = rows.to + r * rows.pitch;
       int64_t left = rows.n;
-      for (; left >= W; left -= W, from += W * Bytes, to += W) V::store(to, from_elements(from));
+      for (; left >= W; left -= W, from += W * Stored::bytes, to += W)
+        V::store(to, Stored::load(from));
       if (left == 0) continue;
-      unsigned char rest[W * Bytes] = {};
-      __builtin_memcpy(rest, from, static_cast<size_t>(left) * Bytes);
-      V::store(to, from_elements(rest));
+      unsigned char rest[W * Stored::bytes] = {};
+      __builtin_memcpy(rest, from, static_cast<size_t>(left) * Stored::bytes);
+      V::store(to, Stored::load(rest));
     }
   }
 

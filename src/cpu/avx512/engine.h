@@ -8,6 +8,8 @@
 /// one another and every product adds in one order: per_query. ISA-safe: templates on a tag type.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/avx512/few_rows.h"
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/row_loader.h"
@@ -16,8 +18,10 @@
 #include "cpu/avx512/upcoming.h"
 #include "cpu/convert/rows.h"
 #include "cpu/skeleton/task_runner.h"
+#include "cpu/softmax/lane_rows.h"
 #include "cpu/softmax/state_math.h"
 #include "cpu/softmax/terms.h"
+#include "folio/core/element.h"
 
 namespace folio::inline v1::avx512 {
 
@@ -56,7 +60,7 @@ class Engine : public Layout<I::per_word> {
                 s_.values) {}
 
   static int tiles_at_once() { return 1; }
-  static bool begins_rows() { return false; }
+  static bool begins_rows() { return true; }
   [[nodiscard]] int state_row(int r) const {
     if (mutant() == Mutant::heads_interleaved)
       return r % view_.task.heads * padded_rows_ + r / view_.task.heads;
@@ -64,17 +68,22 @@ class Engine : public Layout<I::per_word> {
   }
 
   void load_queries() const {
-    __builtin_memset(
-        s_.q, 0,
-        static_cast<size_t>(view_.task.heads) * static_cast<size_t>(padded_rows_ * steps_) * 4);
-    for (int r = 0; r < view_.rows; ++r) {
-      const std::byte* words = view_.query(r);
-      if constexpr (I::per_word == 1) {
-        Rows<I>::template row_of<float>(problem_.q_dtype)(words, s_.row, steps_);
+    const int rows = is_few_ ? few_padded(view_.head_rows) : padded_rows_;
+    for (int h = 0; h < view_.task.heads && rows > view_.head_rows; ++h)
+      __builtin_memset(query_block(h, 0), 0,
+                       static_cast<size_t>(rows) * static_cast<size_t>(steps_) * 4);
+    int h = 0, local = 0;
+    for (skeleton::RowWalk at(view_); at.row < view_.rows; at.next()) {
+      const std::byte* words = view_.query(at.token, at.q_head);
+      if (I::per_word == 1 || problem_.q_dtype != operand_type) {
+        Rows<I>::template row_of<Operand>(problem_.q_dtype)(
+            words, reinterpret_cast<Operand*>(s_.row), problem_.key.head_size);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
-      const int h = r / view_.head_rows, local = r % view_.head_rows;
       pack_query(words, h, local);
+      if (++local < view_.head_rows) continue;
+      local = 0;
+      ++h;
     }
   }
 
@@ -108,6 +117,8 @@ class Engine : public Layout<I::per_word> {
   using P = Products<I>;
   using S = Softmax<I>;
   using Base::row_block;
+  using Operand = std::conditional_t<I::per_word == 1, float, bf16>;
+  static constexpr DType operand_type = dtype_of<Operand>;
   static constexpr int masked_rows = Tuning<I::per_word>::masked_rows;
 
   /// Scales that a kernel of 16-bit operands can apply to scores and weights: they do not vary
@@ -277,7 +288,7 @@ class Engine : public Layout<I::per_word> {
       add_terms(tile, h, first, c.rows, scores, keys);
       c.factor = 1.0f;
     }
-    if (is_masked) S::mask(seen_ + v * lanes, scores, keys);
+    if (is_masked) softmax::LaneRows<I>{scores, row_block, keys}.hide(seen_ + v * lanes);
     c.scores = scores;
     c.weights = s_.weights + v * lanes;
     c.keys = keys;

@@ -30,13 +30,14 @@ KernelGeometryOf geometry_f32;
 KernelRun run_f32;
 KernelFinish finish_f32;
 
-/// attention_avx512_bf16: products of bf16. q bf16; K and V bf16, 8-bit or blocks, any scales; out
-/// f32, bf16 or f16.
+/// attention_avx512_bf16: products of bf16. q bf16; K and V bf16, 8-bit or blocks, any scales; all
+/// of them f32 and f16, where they may be rounded; out f32, bf16 or f16.
 inline constexpr Support supports_bf16 = {.features = features,
                                           .q = DType::bf16,
                                           .key = byte_types | block_types | DType::bf16,
                                           .value = byte_types | block_types | DType::bf16,
-                                          .out = activation_types};
+                                          .out = activation_types,
+                                          .rounded = activation_types};
 KernelGeometryOf geometry_bf16;
 KernelRun run_bf16;
 KernelFinish finish_bf16;

@@ -54,6 +54,10 @@ struct Layout {
   static constexpr int tiles_max = 1, ahead_max = 1;
   static constexpr int few_rows = Tuning<PerWord>::few_rows;
   static_assert(few_rows <= 8);
+  // no call of `scores` reads into a group behind the last seen key
+  static_assert(TileGroups::group_rows % Tuning<PerWord>::keys_beside(1) == 0 &&
+                TileGroups::group_rows % Tuning<PerWord>::keys_beside(2) == 0 &&
+                TileGroups::group_rows % Tuning<PerWord>::keys_beside(4) == 0);
   static constexpr int element_bytes = 4 / PerWord;
   static constexpr int row_block = Tuning<PerWord>::block_rows;
   static_assert(row_block % lanes == 0 && Tuning<PerWord>::task_rows % row_block == 0);

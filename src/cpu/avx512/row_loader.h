@@ -6,15 +6,16 @@
 /// lie in one run of slots, as the type the products multiply, unscaled, is read where it lies.
 /// Every other group (the edge of what is visible, an unassigned page, pages of fewer than 16
 /// slots, another type, scales along the row, columns that end inside a vector) is brought row by
-/// row into a stage of its own, with zeros where there is nothing. Head sizes, and what is stored,
-/// are run-time values: Shape::depth is an upper bound. ISA-safe: templates on a tag type.
+/// row into a stage of its own, with zeros where there is nothing; groups behind the last seen key
+/// are not: nobody reads them. Head sizes, and what is stored, are run-time values: Shape::depth is
+/// an upper bound. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <new>
 
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/requests.h"
-#include "cpu/convert/rows.h"
+#include "cpu/convert/staged_row.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
 #include "folio/attention/operand/view_operand.h"
@@ -27,6 +28,7 @@ struct RowOptions {
   bool is_fetching = true;
   bool is_as_stored = false;      ///< the products widen: rows stay of the type that is stored
   DType stored = DType::invalid;  ///< what rows are of; invalid: what the operand says
+  int32_t rows = tile_keys;       ///< of a tile that are read; groups behind them hold anything
 };
 
 /// Units: lines of groups that are no run of slots are requested, then rows that are not read in
@@ -52,27 +54,22 @@ class RowLoader {
   FOLIO_ALWAYS_INLINE void begin(int stage, const KVSource<Shape>& source) {
     columns_ = source.columns;
     row_columns_ = static_cast<int>(skeleton::round_up(source.columns, vector_columns));
+    row_ = StagedRow<I, smem_type>(stored());
     const bool readable = is_copied(source) && skeleton::round_up(options.read_as_vectors,
                                                                   vector_columns) <= source.columns;
     const int lines = (stored_row_bytes() + 63) / 64;
-    convert_ = Rows<I>::template row_of<smem_type>(stored());
+    is_staging_ = false;
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
       fetch_[stage][g] = {rows.data, rows.stride_bytes, lines,
                           rows.data == nullptr ? 0 : group_rows};
       if (!readable) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
+      is_staging_ |= rows.data == nullptr && g * group_rows < options.rows;
       if (rows.data == nullptr) rows = {own_row(stage, g * group_rows), row_bytes()};
       const bool is_swapped = I::mutant == Mutant::value_order_wrong && !Shape::transpose;
       tile_[stage].group[is_swapped ? g ^ 1 : g] = rows;
     }
-  }
-
-  /// Nothing of a stage has to be brought.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_in_place(int stage) const {
-    for (int g = 0; g < num_groups; ++g)
-      if (!is_in_place_[stage][g]) return false;
-    return true;
   }
 
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int step) {
@@ -82,13 +79,16 @@ class RowLoader {
       return;
     }
     const int first = (step - num_groups) * rows_at_once;
-    if (is_in_place_[stage][first / group_rows]) return;
+    if (first >= options.rows || is_in_place_[stage][first / group_rows]) return;
     for (int key = first; key < first + rows_at_once; ++key) bring(stage, source, key);
   }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileGroups& groups(int stage) const {
     return tile_[stage];
   }
+
+  /// Whether steps do anything for the tile that was begun last.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_staging() const { return is_staging_; }
 
   /// Lines of the memory behind a stage that the products may request, group by group; none where
   /// a group is no run of slots.
@@ -114,9 +114,6 @@ class RowLoader {
   [[nodiscard]] FOLIO_ALWAYS_INLINE DType stored() const {
     return options.stored != DType::invalid ? options.stored : Shape::operand_type::dtype;
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_staged_type() const {
-    return stored() == Shape::smem_dtype;
-  }
   [[nodiscard]] FOLIO_ALWAYS_INLINE int stored_row_bytes() const {
     return static_cast<int>(folio::row_bytes(stored(), columns_));
   }
@@ -132,46 +129,19 @@ class RowLoader {
   }
   /// Rows need not be converted.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_copied(const KVSource<Shape>& source) const {
-    return (is_staged_type() || options.is_as_stored) && !source.has_scales();
+    return (row_.is_stored() || options.is_as_stored) && !source.has_scales();
   }
 
-  /// One row to its stage.
+  /// One row to its stage, with zeros behind its columns.
   __attribute__((noinline)) void bring(int stage, const KVSource<Shape>& source, int key) {
     std::byte* const to = own_row(stage, key);
     const std::byte* const from = source.row(key);
     if (I::mutant == Mutant::value_tail_not_zeroed && !Shape::transpose && from == nullptr) return;
-    if (from != nullptr && !is_copied(source))
-      return convert(source, key, from, reinterpret_cast<smem_type*>(to));
+    if (!options.is_as_stored)
+      return row_.bring(source, key, row_columns_, reinterpret_cast<smem_type*>(to));
     const int64_t bytes = from == nullptr ? 0 : int64_t{columns_} * staged_bytes();
     if (bytes > 0) __builtin_memcpy(to, from, static_cast<size_t>(bytes));
     __builtin_memset(to + bytes, 0, static_cast<size_t>(row_bytes() - bytes));
-  }
-
-  void convert(const KVSource<Shape>& source, int key, const std::byte* from, smem_type* to) const {
-    if (!source.has_scales()) {
-      convert_(from, to, columns_);
-    } else {
-      alignas(64) float own[I::per_word == 1 ? 1 : Shape::smem_cols];
-      float* const wide = I::per_word == 1 ? reinterpret_cast<float*>(to) : own;
-      Rows<I>::template row_of<float>(stored())(from, wide, columns_);
-      scale(source, key, wide);
-      if constexpr (I::per_word == 2)
-        Rows<I>::template row_of<bf16>(DType::f32)(reinterpret_cast<const std::byte*>(wide), to,
-                                                   columns_);
-    }
-    __builtin_memset(static_cast<void*>(to + columns_), 0,
-                     static_cast<size_t>(row_columns_ - columns_) * sizeof(smem_type));
-  }
-
-  void scale(const KVSource<Shape>& source, int key, float* row) const {
-    const int granularity = source.scale_view->granularity;
-    int end = granularity - (Shape::head_dim_offset + source.first_column) % granularity;
-    for (int begin = 0; begin < columns_; begin = end, end += granularity) {
-      const float factor =
-          source.scale(key, I::mutant == Mutant::scale_index_by_ceil ? end : begin);
-      const int stop = end < columns_ ? end : columns_;
-      for (int d = begin; d < stop; ++d) row[d] *= factor;
-    }
   }
 
   __attribute__((noinline)) void fetch_rows(const KVSource<Shape>& source, int g) const {
@@ -185,10 +155,11 @@ class RowLoader {
   smem_type* smem_;
   int columns_ = 0;
   int row_columns_ = 0;
-  typename Rows<I>::template Row<smem_type> convert_ = nullptr;
+  StagedRow<I, smem_type> row_{Shape::smem_dtype};
   TileGroups tile_[stages];
   Lines fetch_[stages][num_groups];
   bool is_in_place_[stages][num_groups] = {};
+  bool is_staging_ = false;
 };
 
 /// Fragments that stay where they are: the one register tile is a tile's groups of rows.
@@ -237,11 +208,14 @@ class Plane {
     buffer_.loader().options.stored = view.dtype;
   }
 
-  /// Begins to bring a tile of one head into a stage; one at a time. False: all of it is in place.
+  /// Begins to bring a tile of one head into a stage, as far as its last seen key; one at a time.
+  /// False: it is there.
   __attribute__((noinline)) bool begin(const KeyTile& tile, int head, int stage) {
+    buffer_.loader().options.rows = static_cast<int32_t>(
+        skeleton::round_up(64 - __builtin_clzll(tile.seen), TileGroups::group_rows));
     buffer_.kv_cache_iter.set_tile(tile, head);
     buffer_.begin_load(stage);
-    return !buffer_.loader().is_in_place(stage);
+    return buffer_.loader().is_staging();
   }
   /// One piece; false: it was done.
   __attribute__((noinline)) bool step() { return buffer_.load_from_dram_step(); }

@@ -55,7 +55,7 @@ struct Blocks {
     const F d = f16_at(block);
     if constexpr (D == DType::q8_0) {
       for (int i = 0; i < elements; i += W)
-        each(i, Elements<I, DType::i8>::load(block + layout.patterns + i) * d);
+        each(i, StoredLanes<I, DType::i8>::load(block + layout.patterns + i) * d);
     } else {
       for (int i = 0; i < elements / 2; i += W) {
         const U pair = I::template widen8<U>(block + layout.patterns + i);

@@ -14,7 +14,7 @@
 namespace folio::inline v1 {
 
 template <class I, DType D>
-struct Elements {
+struct StoredLanes {
   using V = Simd<I>;
   using F = typename V::F;
   using U = typename V::U;
@@ -33,7 +33,7 @@ struct Elements {
     } else if constexpr (D == DType::f8_e5m2) {
       return SmallFloats<I>::from_f16(I::template widen8<U>(p) << 8);
     } else {
-      static_assert(D == DType::i8, "Elements: no element type");
+      static_assert(D == DType::i8, "StoredLanes: no element type");
       const U patterns = I::template widen8<U>(p);
       return __builtin_convertvector(reinterpret_cast<typename V::S>(patterns << 24) >> 24, F);
     }

@@ -75,7 +75,7 @@ struct Rows {
       for (int i = 0; i < n; i += Block::elements, from += row_bytes(D, Block::elements))
         Block::for_each(from, [to, i](int element, F v) { put(to + i + element, v); });
     } else {
-      using Element = Elements<I, D>;
+      using Element = StoredLanes<I, D>;
       int i = 0;
       for (; i + W <= n; i += W)
         put(to + i, Element::load(from + static_cast<ptrdiff_t>(i) * Element::bytes));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/convert/small_floats.h: registers of f16 and e4m3, bit for bit as core/dtype.h states.
+/// src/cpu/convert/small_floats.h: registers of f16, e4m3 and e8m0, bit for bit as core/dtype.h
+/// states.
 ///
 /// By integer arithmetic and additions that are exact or round as the type does, to nearest even.
 #pragma once
@@ -24,6 +25,13 @@ struct SmallFloats {
     F value = magnitude < V::splat(1u << 23) ? subnormal : normal;
     value = magnitude == V::splat(0x7fu << 20) ? V::floats(V::splat(0x7fc00000u)) : value;
     return V::floats(V::bits(value) | sign);
+  }
+
+  /// 2^(x - 127), an exponent alone: 0 is the subnormal 2^-127, 255 is NaN.
+  FOLIO_ALWAYS_INLINE static F from_e8m0(U x) {
+    U bits = x == U{} ? V::splat(0x00400000u) : x << 23;
+    bits = x == V::splat(255u) ? V::splat(0x7fc00000u) : bits;
+    return V::floats(bits);
   }
 
   /// IEEE binary16 in the low half of each lane; a NaN becomes quiet and keeps its payload.

@@ -79,7 +79,7 @@ class TaskRunner {
     for (int span = task.span_begin; span < task.span_end; ++span) {
       std::byte* const at =
           const_cast<std::byte*>(partials) + (span - task.span_begin) * task.partial_bytes;
-      runner.fold(state_at(at, runner.used_, runner.width_));
+      runner.fold_stored(state_at(at, runner.view_.rows, runner.width_));
     }
     runner.emit();
   }
@@ -194,12 +194,16 @@ class TaskRunner {
                      static_cast<size_t>(count) * row);
   }
 
+  /// The task's rows one after the other, without those that pad a State.
   void store(std::byte* to) const {
-    const State part = state_at(to, used_, width_);
-    const auto bytes = static_cast<size_t>(used_) * sizeof(float);
-    __builtin_memcpy(part.output, memory_.span.output, bytes * static_cast<size_t>(width_));
-    __builtin_memcpy(part.maximum, memory_.span.maximum, bytes);
-    __builtin_memcpy(part.denominator, memory_.span.denominator, bytes);
+    const State part = state_at(to, view_.rows, width_);
+    for (int r = 0; r < view_.rows; ++r) {
+      const int64_t from = engine_.state_row(r);
+      __builtin_memcpy(part.output + int64_t{r} * width_, memory_.span.output + from * width_,
+                       static_cast<size_t>(width_) * sizeof(float));
+      part.maximum[r] = memory_.span.maximum[from];
+      part.denominator[r] = memory_.span.denominator[from];
+    }
   }
 
   /// The first span that saw anything becomes the total as it is: the same as to fold it into an
@@ -213,25 +217,27 @@ class TaskRunner {
   }
 
   void fold(const State& span) const {
-    for (int r = 0; r < view_.rows; ++r) fold_row(memory_.total, span, engine_.state_row(r));
+    for (int r = 0; r < view_.rows; ++r) fold_row(span, engine_.state_row(r), engine_.state_row(r));
+  }
+  void fold_stored(const State& part) const {
+    for (int r = 0; r < view_.rows; ++r) fold_row(part, r, engine_.state_row(r));
   }
 
-  /// total = total (+) span for one row. A span that saw nothing changes nothing and its output is
-  /// not read.
-  void fold_row(const State& total, const State& span, int state_row) const {
-    const float other = span.maximum[state_row];
-    if (other == minus_infinity && span.denominator[state_row] == 0.0f) return;
-    const float old = total.maximum[state_row];
-    if (old == minus_infinity && total.denominator[state_row] == 0.0f)
-      clear_output(total, state_row, 1);
+  /// total[row] = total[row] (+) span[from]. A span that saw nothing changes nothing and its output
+  /// is not read.
+  void fold_row(const State& span, int from, int row) const {
+    const State& total = memory_.total;
+    const float other = span.maximum[from];
+    if (other == minus_infinity && span.denominator[from] == 0.0f) return;
+    const float old = total.maximum[row];
+    if (old == minus_infinity && total.denominator[row] == 0.0f) clear_output(total, row, 1);
     const float maximum = other > old ? other : old;
     const float reference = maximum == minus_infinity ? 0.0f : maximum;
     const float keep = Math::exp(old - reference), add = Math::exp(other - reference);
-    const int64_t at = static_cast<int64_t>(state_row) * width_;
-    Math::fold(total.output + at, span.output + at, width_, keep, add);
-    total.maximum[state_row] = maximum;
-    total.denominator[state_row] =
-        total.denominator[state_row] * keep + span.denominator[state_row] * add;
+    Math::fold(total.output + int64_t{row} * width_, span.output + int64_t{from} * width_, width_,
+               keep, add);
+    total.maximum[row] = maximum;
+    total.denominator[row] = total.denominator[row] * keep + span.denominator[from] * add;
   }
 
   /// Output and lse of all rows: the sink logit enters here, once.

@@ -35,14 +35,15 @@ class Terms {
   /// are products.
   template <class Scale>
   static void of_row(float* scores, const Scale& scale, const LogitTerms& terms) {
+    const Cap cap(terms.softcap);
     float offset[tile_keys], bias[tile_keys];
     if (terms.alibi) find_offsets(terms, offset);
     if (terms.bias != nullptr) widen_bias(terms, bias);
     for (int k = 0; k < tile_keys; k += W) {
-      F x = capped(V::load(scores + k) * scale(k), terms.softcap);
+      F x = capped(V::load(scores + k) * scale(k), cap);
       if (terms.alibi)
         x = V::fma(V::splat(-terms.slope), size(terms.distance - V::load(offset + k)), x);
-      V::store(scores + k, finished(x, terms.bias != nullptr ? bias + k : nullptr));
+      V::store(scores + k, finished(x, terms, bias + k));
     }
   }
 
@@ -50,6 +51,7 @@ class Terms {
   /// of one task, and of one tile.
   static void of_rows(float* scores, int64_t stride, int keys, float scale,
                       const LogitTerms* terms) {
+    const Cap cap(terms->softcap);
     float slope[W], distance[W], offset[tile_keys];
     float bias[tile_keys * W];
     for (int r = 0; r < W; ++r) slope[r] = -terms[r].slope, distance[r] = terms[r].distance;
@@ -57,23 +59,37 @@ class Terms {
     if (terms->bias != nullptr) gather_bias(terms, keys, bias);
     for (int k = 0; k < keys; ++k) {
       float* const at = scores + k * stride;
-      F x = capped(V::load(at) * scale, terms->softcap);
+      F x = capped(V::load(at) * scale, cap);
       if (terms->alibi) x = V::fma(V::load(slope), size(V::load(distance) - offset[k]), x);
-      V::store(at, finished(x, terms->bias != nullptr ? bias + k * W : nullptr));
+      V::store(at, finished(x, *terms, bias + k * W));
     }
   }
 
  private:
-  static F capped(F x, float softcap) {
-    if (softcap == 0.0f || I::mutant == Mutant::softcap_ignored) return x;
-    return softcap * V::tanh(x / softcap);
+  struct Cap {
+    /// The inverse goes no further from 0 than floats do, so that 0 stays 0.
+    explicit Cap(float softcap)
+        : is_given(softcap != 0.0f && I::mutant != Mutant::softcap_ignored),
+          of(softcap),
+          inverse(1.0f / softcap < skeleton::largest_float ? 1.0f / softcap
+                                                           : skeleton::largest_float) {}
+    bool is_given;
+    float of, inverse;
+  };
+  static F capped(F x, const Cap& cap) {
+    return cap.is_given ? cap.of * V::tanh(x * cap.inverse) : x;
   }
   static F size(F x) { return V::floats(V::bits(x) & V::splat(0x7fffffffu)); }
 
-  static F finished(F x, const float* bias) {
-    if (bias == nullptr) return in(Units(), V::saturate(x, F{}));
-    const F added = V::load(bias);
-    return in(Units(), V::saturate(x + added, added));
+  /// A product, capped or not, is finite.
+  static F finished(F x, const LogitTerms& terms, const float* bias) {
+    if (terms.bias != nullptr) {
+      const F added = V::load(bias);
+      x = V::saturate(x + added, added);
+    } else if (terms.alibi) {
+      x = V::saturate(x, F{});
+    }
+    return in(Units(), x);
   }
 
   static F in(skeleton::NaturalUnits, F logit) { return logit; }

@@ -19,6 +19,11 @@ struct Avx2Lanes {
   FOLIO_ALWAYS_INLINE static F fma(F a, F b, F c) {
     return _mm256_fmadd_ps(a, b, c);
   }
+  /// Bit i: the sign of lane i.
+  template <class S>
+  FOLIO_ALWAYS_INLINE static int signs(S lanes) {
+    return _mm256_movemask_ps(reinterpret_cast<__m256>(lanes));
+  }
   /// `width` 16-bit words, or bytes, zero-extended.
   template <class U>
   FOLIO_ALWAYS_INLINE static U widen16(const void* from) {

@@ -27,6 +27,11 @@ struct Avx512Lanes {
                                                      reinterpret_cast<__m512>(b),
                                                      reinterpret_cast<__m512>(c)));
   }
+  /// Bit i: the sign of lane i.
+  template <class S>
+  FOLIO_ALWAYS_INLINE static __mmask16 signs(S lanes) {
+    return _mm512_movepi32_mask(reinterpret_cast<__m512i>(lanes));
+  }
   /// `width` 16-bit words, or bytes, zero-extended.
   template <class U>
   FOLIO_ALWAYS_INLINE static U widen16(const void* from) {

@@ -21,6 +21,13 @@ struct BaselineLanes {
   FOLIO_ALWAYS_INLINE static F fma(F a, F b, F c) {
     return a * b + c;
   }
+  /// Bit i: the sign of lane i.
+  template <class S>
+  FOLIO_ALWAYS_INLINE static uint32_t signs(S lanes) {
+    uint32_t bits = 0;
+    for (int i = 0; i < width; ++i) bits |= (lanes[i] < 0 ? 1u : 0u) << i;
+    return bits;
+  }
   /// `width` 16-bit words, or bytes, zero-extended.
   template <class U>
   FOLIO_ALWAYS_INLINE static U widen16(const void* from) {

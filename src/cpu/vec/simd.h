@@ -2,7 +2,8 @@
 /// src/cpu/vec/simd.h: the vector vocabulary of the portable kernel, for any width.
 ///
 /// An instruction set is a type in an anonymous namespace with `width` (floats per register),
-/// `score_vectors` (registers of keys per score tile), `fma` and the two zero-extending loads.
+/// `score_vectors` (registers of keys per score tile), `fma`, `signs` and the two zero-extending
+/// loads.
 /// Everything is a template on it, so whatever an ISA object instantiates has internal linkage.
 /// Vectors are the compilers' own (GNU vector extensions); only what they compile badly is left to
 /// the instruction set.
@@ -44,8 +45,8 @@ struct Simd {
   static F saturate(F sum, F added) {
     const F largest = splat(3.40282347e38f);
     const F lowest = added < -largest ? added : -largest;
-    const F v = sum < lowest ? lowest : sum;
-    return v > largest ? largest : v;
+    const F v = lowest > sum ? lowest : sum;
+    return largest < v ? largest : v;
   }
   static U bits(F v) { return reinterpret_cast<U>(v); }
   static F floats(U v) { return reinterpret_cast<F>(v); }
@@ -55,9 +56,10 @@ struct Simd {
     const U selected = lane_bits(std::make_index_sequence<W>{}) & splat(mask);
     return selected != U{};
   }
-
   /// The same in numbers: all ones or 0.
   static U lane_is_set(uint32_t mask) { return reinterpret_cast<U>(lanes(mask)); }
+  /// Whether some lane of a comparison holds.
+  static bool any(S lanes) { return I::signs(lanes) != 0; }
 
   static float sum(F v) {
     return reduce(v, [](float a, float b) { return a + b; });

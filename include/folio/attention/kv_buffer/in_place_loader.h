@@ -53,7 +53,7 @@ class InPlaceLoader {
                                                   int key) {
     const int g = key / group_rows;
     if (!is_in_place_[stage][g])
-      return Convert::template run<Shape>(source, key, 0, Shape::smem_cols, own_row(stage, key));
+      return convert.template run<Shape>(source, key, 0, Shape::smem_cols, own_row(stage, key));
     prefetch(group_[stage][g].data + key % group_rows * group_[stage][g].stride_bytes);
   }
 
@@ -73,12 +73,15 @@ class InPlaceLoader {
   }
 
   PrefetchTo prefetch_to = PrefetchTo::l2;
+  [[no_unique_address]] Convert convert = {};
+  /// Rows are of the operand's type; a Convert that knows of another one says so.
+  bool holds_operand = true;
 
  private:
   /// Whether rows that are there can be read as they are.
-  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE bool is_readable(const KVSource<Shape>& source) {
-    return Shape::operand_type::dtype == Shape::smem_dtype && !source.has_scales() &&
-           source.columns == Shape::smem_cols;
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE bool is_readable(const KVSource<Shape>& source) const {
+    return holds_operand && Shape::operand_type::dtype == Shape::smem_dtype &&
+           !source.has_scales() && source.columns == Shape::smem_cols;
   }
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE smem_type* own_row(int stage, int key) const {
     return smem_ + int64_t{stage} * Shape::smem_stage_size + int64_t{key} * Shape::smem_cols;

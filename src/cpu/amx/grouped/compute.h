@@ -20,6 +20,7 @@
 #include "cpu/amx/grouped/staged_tile.h"
 #include "cpu/amx/softmax.h"
 #include "cpu/amx/tile/tile.h"
+#include "cpu/softmax/lazy_maximum.h"
 #include "cpu/softmax/terms.h"
 #include "cpu/vec/avx512_lanes.h"
 
@@ -61,7 +62,9 @@ class Compute {
   using Product = Products<Tile, Depth, VDepth, Rows>;
   using Row = Softmax<Tile>;
   struct Lanes : Avx512Lanes {};
+  using F = typename Simd<Lanes>::F;
   using Terms = softmax::Terms<Lanes, skeleton::Log2Units>;
+  using Lazy = softmax::LazyMaximum<Lanes>;
   static constexpr bool is_over = Layout == WeightLayout::over_scores;
   static constexpr int weight_stride = is_over ? 2 * Row::keys : Row::keys;
   static constexpr __mmask16 every = 0xffff;
@@ -210,13 +213,9 @@ class Compute {
     const RowTile& rows = job.rows;
     for (int begin = 0; begin < Rows; begin += 16) {
       const __m512 sum = Row::sum_rows(scratch_.sums + 16 * begin);
-      const __m512 reach =
-          _mm512_andnot_ps(_mm512_set1_ps(-0.0f), _mm512_loadu_ps(rows.maximum + begin));
-      const __mmask16 far = _mm512_cmp_ps_mask(reach, _mm512_set1_ps(Row::large), _CMP_GT_OQ);
-      const __mmask16 finite =
-          _mm512_cmp_ps_mask(reach, _mm512_set1_ps(-minus_infinity), _CMP_LT_OQ);
-      const auto again = static_cast<__mmask16>(
-          ~_mm512_cmp_ps_mask(sum, _mm512_set1_ps(Row::most), _CMP_LE_OQ) | (far & finite));
+      const __m512 maximum = _mm512_loadu_ps(rows.maximum + begin);
+      const __mmask16 again =
+          Lanes::signs(Lazy::is_outgrown(reinterpret_cast<F>(sum), reinterpret_cast<F>(maximum)));
       if (__builtin_expect(again == 0, 1)) {
         _mm512_storeu_ps(rows.denominator + begin,
                          _mm512_add_ps(_mm512_loadu_ps(rows.denominator + begin), sum));
@@ -237,9 +236,7 @@ class Compute {
     const __m512 old = _mm512_loadu_ps(rows.maximum + begin);
     const __m512 highest = Row::highest(scores, scale, seen);
     const __m512 maximum = _mm512_mask_max_ps(old, again, old, highest);
-    const __mmask16 some = _mm512_cmp_ps_mask(maximum, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ);
-    // 0 where all logits are -inf: -inf - 0, not -inf - -inf
-    const __m512 reference = _mm512_maskz_mov_ps(some, maximum);
+    const auto reference = reinterpret_cast<__m512>(Lazy::reference(reinterpret_cast<F>(maximum)));
     _mm512_storeu_ps(rows.maximum + begin, maximum);
     _mm512_store_ps(scratch_.references, reference);
     for (int r = 0; r < 16; ++r) {

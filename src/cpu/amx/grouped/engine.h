@@ -71,17 +71,20 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   /// sign.
   void load_queries() const {
     const int ahead = profile_.rows.queries_ahead;
+    const auto query_bytes =
+        static_cast<int>(row_bytes(view_.problem.q_dtype, view_.problem.key.head_size));
+    alignas(64) bf16 converted[Sizes::depth];
     skeleton::RowWalk at(view_), coming(view_);
     for (int i = 0; i < ahead && coming.row < view_.rows; ++i) coming.next();
     for (int h = 0; h < view_.task.heads; ++h)
       for (int row = 0; row < head_state_rows_; ++row) {
         const std::byte* from = nullptr;
         if (row < view_.head_rows) {
-          from = view_.query(at.token, at.q_head);
+          from = in_bf16(view_.query(at.token, at.q_head), converted);
           at.next();
           if (coming.row < view_.rows) {
             const std::byte* const next = view_.query(coming.token, coming.q_head);
-            for (int i = 0; i < Sizes::depth * 2; i += 64) __builtin_prefetch(next + i);
+            for (int i = 0; i < query_bytes; i += 64) __builtin_prefetch(next + i);
             coming.next();
           }
         }
@@ -142,6 +145,13 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       _mm512_store_si512(to, left > 0 ? _mm512_xor_si512(load_bytes(from + at, left), sign)
                                       : _mm512_setzero_si512());
     }
+  }
+
+  /// The query where it lies, or converted.
+  const std::byte* in_bf16(const std::byte* query, bf16* to) const {
+    if (view_.problem.q_dtype == DType::bf16) return query;
+    Rows<I>::template row_of<bf16>(view_.problem.q_dtype)(query, to, view_.problem.key.head_size);
+    return reinterpret_cast<const std::byte*>(to);
   }
 
   [[nodiscard]] bool has_few_rows() const { return head_state_rows_ == row_tile; }
@@ -286,21 +296,26 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   };
 
   void set_pace() {
-    const int key_lines = lines_of(key_view_.dtype, view_.problem.key.head_size);
-    const int value_lines = lines_of(value_view_.dtype, view_.problem.v_head_size);
+    const int key_size = view_.problem.key.head_size, value_size = view_.problem.v_head_size;
+    const int key_lines = lines_of(key_view_.dtype, key_size);
+    const int value_lines = lines_of(value_view_.dtype, value_size);
     const int lines = tile_keys * (key_lines + value_lines);
     const auto share = [lines](int percent, int ticks) {
       return (lines * percent + 50 * ticks) / (100 * ticks);
     };
     const PacePercent& percent = bit_width(key_view_.dtype) == 8 ? profile_.amx_grouped.pace_8_bit
                                                                  : profile_.amx_grouped.pace_16_bit;
-    pace_.key = share(percent.stage_keys, 16 * key_lines);
+    pace_.key = share(percent.stage_keys, 16 * lines_of(staged_type(key_view_), key_size));
     pace_.scores = share(percent.scores, 4 * Products::k_steps);
-    pace_.value = share(percent.stage_values, 16 * value_lines);
+    pace_.value = share(percent.stage_values, 16 * lines_of(staged_type(value_view_), value_size));
     pace_.values = share(percent.values, Sizes::v_depth / 8);
   }
   static int lines_of(DType dtype, int head_size) {
-    return (head_size * bit_width(dtype) / 8 + 63) / 64;
+    return static_cast<int>((row_bytes(dtype, head_size) + 63) / 64);
+  }
+  /// What four lines of which make a tick: rows as they lie, or converted.
+  static DType staged_type(const PagedKVView& view) {
+    return bit_width(view.dtype) == 8 ? view.dtype : DType::bf16;
   }
 
   /// Of token-major rows, which hold all heads of a token, each head's turn fetches a part of the
@@ -320,7 +335,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         share = {0, tile_keys, first, first + 1};
         from = next;
       }
-      pacer_.plane[i].begin(*views[i], sizes[i] * bit_width(views[i]->dtype) / 8, from, share);
+      pacer_.plane[i].begin(*views[i], static_cast<int>(row_bytes(views[i]->dtype, sizes[i])), from,
+                            share);
       if (from != nullptr) ScaleStage<I>::fetch(*views[i], *from, share);
     }
   }

@@ -12,7 +12,7 @@ const char* refuse(const AttentionProblem& problem) noexcept {
   if (problem.key.head_size % 8 != 0 || problem.v_head_size % 8 != 0)
     return "key: expected a head_size and a v_head_size that are multiples of 8";
   if (!amx::visit_grouped_sizes(problem.key.head_size, problem.v_head_size, [](auto) {}))
-    return "key: expected a head_size and a v_head_size of up to 256";
+    return "key: expected a head_size and a v_head_size of up to 512";
   return nullptr;
 }
 

@@ -9,7 +9,7 @@ namespace folio::inline v1 {
 
 namespace grouped {
 /// bf16 queries; K and V of bf16, i8, f8_e4m3 or f8_e5m2 with one scale per token and head at the
-/// most.
+/// most, or of blocks; f32 and f16 where they may be rounded.
 inline constexpr DTypes stored_types = {DType::bf16, DType::i8, DType::f8_e4m3, DType::f8_e5m2};
 inline constexpr Support supports = {
     .features =
@@ -18,10 +18,11 @@ inline constexpr Support supports = {
                  Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::selection} |
         every_term,
     .q = DType::bf16,
-    .key = stored_types,
-    .value = stored_types,
-    .out = activation_types};
-/// Accepts heads of up to 256 dims, in multiples of 8.
+    .key = stored_types | block_types,
+    .value = stored_types | block_types,
+    .out = activation_types,
+    .rounded = activation_types};
+/// Accepts heads of up to 512 dims, in multiples of 8.
 KernelRefuse refuse;
 KernelGeometryOf geometry;
 }  // namespace grouped

@@ -26,6 +26,7 @@ struct GroupedSizes {
 
 inline constexpr int grouped_rows = GroupedTuning::task_rows;
 inline constexpr int row_tile = 16;  // rows of an A operand
+inline constexpr int grouped_depth_max = 512;
 
 /// Calls visit(GroupedSizes<...>) for the smallest sizes that hold the problem's; false: there are
 /// none.
@@ -37,6 +38,7 @@ FOLIO_ALWAYS_INLINE constexpr bool visit_grouped_sizes(int head_size, int v_head
   if (head_size <= 128 && v_head_size <= 128) return visit(GroupedSizes<128, 128>()), true;
   if (head_size <= 192 && v_head_size <= 128) return visit(GroupedSizes<192, 128>()), true;
   if (head_size <= 256 && v_head_size <= 256) return visit(GroupedSizes<256, 256>()), true;
+  if (head_size <= 512 && v_head_size <= 512) return visit(GroupedSizes<512, 512>()), true;
   return false;
 }
 

@@ -22,12 +22,12 @@
 
 namespace folio::inline v1::amx {
 
-/// A head of 256 elements of zeros.
+/// A head of 512 elements of zeros, whatever is stored.
 template <class I>
 struct DeadRow {
-  alignas(64) static constexpr std::byte zeros[512] = {};
+  alignas(64) static constexpr std::byte zeros[2048] = {};
   /// for a deliberate fault: begins with NaN
-  alignas(64) static constexpr float anything[128] = {__builtin_nanf("")};
+  alignas(64) static constexpr float anything[512] = {__builtin_nanf("")};
 };
 
 /// The rows of a tile.
@@ -63,7 +63,8 @@ class StageLoader {
     using Stage = std::conditional_t<Shape::transpose, KeyStage<I, Shape::operand_type::dtype>,
                                      ValueStage<I, Shape::operand_type::dtype>>;
     Pacer<I> idle;
-    Stage::tile(rows_.at, columns_, Shape::depth / 32,
+    FourRows<I> rows(rows_.at, stored, Shape::operand_type::dtype, columns_);
+    Stage::tile(rows, columns_, Shape::depth / 32,
                 reinterpret_cast<std::byte*>(smem_ + stage * Shape::smem_stage_size),
                 pacer != nullptr ? *pacer : idle, lines);
   }
@@ -78,6 +79,7 @@ class StageLoader {
 
   Pacer<I>* pacer = nullptr;
   int lines = 0;
+  DType stored = Shape::operand_type::dtype;  ///< where the operand is of bf16: what rows are of
 
  private:
   smem_type* smem_;
@@ -100,23 +102,19 @@ struct StageConfig {
   using Fragments = StagedTiles<Shape>;
 };
 
-/// A KVBuffer of one plane whose stored type, one of bf16, i8, f8_e4m3 and f8_e5m2, is known at run
-/// time.
+/// A KVBuffer of one plane whose stored type is known at run time: bf16 and 8 bits are staged as
+/// they lie, all others converted to bf16 first.
 template <class I, bool Keys, int Depth, int Stages = 2>
 class StagedPlane {
  public:
-  FOLIO_ALWAYS_INLINE static constexpr bool takes(DType dtype) {
-    return dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::f8_e4m3 ||
-           dtype == DType::f8_e5m2;
-  }
   /// Columns [0, head_size) of a head. `staging`: the stages that are used, one after the other,
   /// 64-byte aligned.
   FOLIO_ALWAYS_INLINE StagedPlane(const PagedKVView& view, int head_size, std::byte* staging) {
     switch (view.dtype) {
-      case DType::bf16: use<DType::bf16>(view, head_size, staging); break;
       case DType::i8: use<DType::i8>(view, head_size, staging); break;
       case DType::f8_e4m3: use<DType::f8_e4m3>(view, head_size, staging); break;
-      default: use<DType::f8_e5m2>(view, head_size, staging);
+      case DType::f8_e5m2: use<DType::f8_e5m2>(view, head_size, staging); break;
+      default: use<DType::bf16>(view, head_size, staging); break;
     }
   }
 
@@ -137,7 +135,9 @@ class StagedPlane {
     operand.view = view;
     operand.view.head_size = head_size;
     if (I::mutant == Mutant::dense_page_stride) operand.view = with_dense_pages(operand.view);
-    new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<bf16*>(staging), {}}, 0);
+    auto* const made =
+        new (memory_) Buffer<D>(operand, 0, 0, {reinterpret_cast<bf16*>(staging), {}}, 0);
+    made->loader().stored = view.dtype;
     load_ = [](StagedPlane& plane, const KeyTile& tile, int head, int stage, Pacer<I>& pacer,
                int lines) {
       Buffer<D>& buffer = *std::launder(reinterpret_cast<Buffer<D>*>(plane.memory_));

@@ -9,6 +9,7 @@
 /// by masked loads, and none of its jumps between rows. ISA-safe: templates on a tag type.
 #pragma once
 
+#include "cpu/amx/grouped/four_rows.h"
 #include "cpu/amx/grouped/pacer.h"
 #include "cpu/amx/stage_convert.h"
 #include "cpu/tuning.h"
@@ -17,21 +18,17 @@ namespace folio::inline v1::amx {
 
 inline constexpr int64_t tile_bytes = 1024;
 
-/// A plane of a tile: `row` are its 64 rows of `head_size` elements, `chunks` = depth / 32. The
-/// pacer gets a tick of `lines` for each four lines read.
-template <class I>
-using StageTile = void (*)(const std::byte* const* row, int head_size, int chunks, std::byte* to,
-                           Pacer<I>& pacer, int lines);
-
+/// A plane of a tile: 64 rows of `head_size` elements, `chunks` = depth / 32. The pacer gets a tick
+/// of `lines` for each four lines read.
 template <class I, DType D>
 class KeyStage {
  public:
-  static void tile(const std::byte* const* row, int head_size, int chunks, std::byte* to,
-                   Pacer<I>& pacer, int lines) {
+  static void tile(FourRows<I>& rows, int head_size, int chunks, std::byte* to, Pacer<I>& pacer,
+                   int lines) {
     const Stored<I, D> stored;
     for (int q = 0; q < tile_keys / 4; ++q) {
       if (q % GroupedTuning::awake_groups == 0) keep_awake<I>();
-      quad(stored, row + 4 * q, head_size, chunks,
+      quad(stored, rows.at(4 * q), head_size, chunks,
            to + (q >> 2) * chunks * tile_bytes + (q & 3) * 16, pacer, lines);
     }
   }

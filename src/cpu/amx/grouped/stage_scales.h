@@ -13,12 +13,18 @@
 #include <cstdint>
 
 #include "cpu/amx/grouped/pacer.h"
+#include "cpu/convert/small_floats.h"
+#include "cpu/vec/simd.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 
 namespace folio::inline v1::amx {
 
 template <class I>
 class ScaleStage {
+  using V = Simd<I>;
+  using F = typename V::F;
+  using U = typename V::U;
+
  public:
   /// to[k] = scale of key k of the tile, all granules of a head being one.
   static void gather(const PagedKVView& view, const KeyTile& tile, int head, float* to) {
@@ -32,8 +38,9 @@ class ScaleStage {
     const float factor = view.scales.tensor_scale != nullptr ? *view.scales.tensor_scale : 1.0f;
     for (int k = 0; k < tile_keys; k += 16) {
       const auto seen = static_cast<__mmask16>(tile.seen >> k);
-      const __m512 scale = widen(_mm512_load_si512(words + k), view.scales.dtype);
-      _mm512_store_ps(to + k, _mm512_maskz_mul_ps(seen, scale, _mm512_set1_ps(factor)));
+      const F scale = widen(V::template load_as<U>(words + k), view.scales.dtype);
+      _mm512_store_ps(to + k, _mm512_maskz_mul_ps(seen, reinterpret_cast<__m512>(scale),
+                                                  _mm512_set1_ps(factor)));
     }
   }
 
@@ -94,41 +101,14 @@ class ScaleStage {
     return i;
   }
 
-  FOLIO_ALWAYS_INLINE static __m512 widen(__m512i words, DType dtype) {
-    const __m512i half = _mm512_maskz_slli_epi32(0xffff, words, 16);
+  FOLIO_ALWAYS_INLINE static F widen(U words, DType dtype) {
     switch (dtype) {
-      case DType::f32: return _mm512_castsi512_ps(words);
-      case DType::bf16: return _mm512_castsi512_ps(half);
-      case DType::f16:
-        return _mm512_maskz_cvtph_ps(0xffff, _mm512_maskz_cvtepi32_epi16(0xffff, words));
-      case DType::f8_e8m0: return widen_e8m0(words);
-      default: return widen_e4m3(words);
+      case DType::f32: return V::floats(words);
+      case DType::bf16: return V::floats(words << 16);
+      case DType::f16: return SmallFloats<I>::from_f16(words);
+      case DType::f8_e8m0: return SmallFloats<I>::from_e8m0(words);
+      default: return SmallFloats<I>::from_e4m3(words);
     }
-  }
-
-  /// 2^(x - 127): an exponent alone. 0 is the subnormal 2^-127, 255 is NaN.
-  FOLIO_ALWAYS_INLINE static __m512 widen_e8m0(__m512i words) {
-    __m512i bits = _mm512_maskz_slli_epi32(0xffff, words, 23);
-    bits = _mm512_mask_mov_epi32(bits, _mm512_testn_epi32_mask(words, words),
-                                 _mm512_set1_epi32(0x00400000));
-    bits = _mm512_mask_mov_epi32(bits, _mm512_cmpeq_epi32_mask(words, _mm512_set1_epi32(255)),
-                                 _mm512_set1_epi32(0x7fc00000));
-    return _mm512_castsi512_ps(bits);
-  }
-
-  /// Through f16, whose exponent has one bit more: as f16 the pattern, shifted by 7, is the value
-  /// times 2^-8. 0x7f is NaN.
-  FOLIO_ALWAYS_INLINE static __m512 widen_e4m3(__m512i words) {
-    const __m512i magnitude = _mm512_and_si512(words, _mm512_set1_epi32(0x7f));
-    const __m512i sign =
-        _mm512_maskz_slli_epi32(0xffff, _mm512_and_si512(words, _mm512_set1_epi32(0x80)), 24);
-    const __m256i halves =
-        _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_slli_epi32(0xffff, magnitude, 7));
-    __m512i bits = _mm512_castps_si512(
-        _mm512_maskz_mul_ps(0xffff, _mm512_maskz_cvtph_ps(0xffff, halves), _mm512_set1_ps(256.0f)));
-    bits = _mm512_mask_mov_epi32(bits, _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f)),
-                                 _mm512_set1_epi32(0x7fc00000));
-    return _mm512_castsi512_ps(_mm512_or_si512(bits, sign));
   }
 };
 

@@ -23,12 +23,12 @@ FOLIO_ALWAYS_INLINE constexpr int value_column(int d) {
 template <class I, DType D>
 class ValueStage {
  public:
-  static void tile(const std::byte* const* row, int head_size, int chunks, std::byte* to,
-                   Pacer<I>& pacer, int lines) {
+  static void tile(FourRows<I>& rows, int head_size, int chunks, std::byte* to, Pacer<I>& pacer,
+                   int lines) {
     const Stored<I, D> stored;
     for (int q = 0; q < tile_keys / 4; ++q) {
       if (q % GroupedTuning::awake_groups == 0) keep_awake<I>();
-      quad(stored, row + 4 * q, head_size, chunks, to + (q >> 3) * tile_bytes + (q & 7) * 2 * 64,
+      quad(stored, rows.at(4 * q), head_size, chunks, to + (q >> 3) * tile_bytes + (q & 7) * 2 * 64,
            pacer, lines);
     }
   }

@@ -6,7 +6,8 @@
 ///                              being the rows where they lie
 ///
 /// Rows come through KVBuffer's instance whose staging is the page itself; only groups of 16 keys
-/// that are not all there, or not at one stride, are copied, with zeros for what is missing. What
+/// that are not all there, or not at one stride, are copied, with zeros for what is missing; of
+/// another type all are converted. What
 /// is no matrix product is done between the steps of one: rows of the next pass are fetched, the
 /// softmax of a pair is computed during the scores of the next, V is staged a chunk ahead of its
 /// use. Rows are independent of one another and of the place they have in a task: per_query.
@@ -24,6 +25,7 @@
 #include "cpu/amx/latent/values.h"
 #include "cpu/amx/tile/tile.h"
 #include "cpu/convert/rows.h"
+#include "cpu/convert/staged_row.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/state_math.h"
@@ -35,21 +37,16 @@
 
 namespace folio::inline v1::amx {
 
-/// How rows that cannot stay where they are come into a stage: whole chunks of 32 dims, zeros for
-/// what is not there.
+/// How rows that cannot stay where they are come into a stage: with zeros for what is not there.
 template <class I>
-struct CopyRow {
+struct BringRow {
+  StagedRow<I, bf16> row{DType::bf16};
+
   template <class Shape>
-  static void run(const KVSource<Shape>& source, int key, int first, int count,
-                  typename Shape::smem_type* to) {
-    const std::byte* const row = source.row(key);
-    if (I::mutant == Mutant::value_tail_not_zeroed && row == nullptr) return;
-    const int bytes = row != nullptr ? (source.columns - first) * 2 : 0;
-    for (int i = 0; i < count * 2; i += 64) {
-      const __m512i chunk =
-          bytes > i ? load_bytes(row + first * 2 + i, bytes - i) : _mm512_setzero_si512();
-      _mm512_storeu_si512(reinterpret_cast<std::byte*>(to) + i, chunk);
-    }
+  void run(const KVSource<Shape>& source, int key, int, int count,
+           typename Shape::smem_type* to) const {
+    if (I::mutant == Mutant::value_tail_not_zeroed && source.row(key) == nullptr) return;
+    row.bring(source, key, count, to);
   }
 };
 
@@ -62,7 +59,7 @@ struct LatentKeys {
   static constexpr int num_smem_stages = Sizes::pass_tiles;
   static constexpr bool transpose = true;
   template <class Shape>
-  using Loader = InPlaceLoader<Shape, CopyRow<I>>;
+  using Loader = InPlaceLoader<Shape, BringRow<I>>;
 };
 
 template <class I, class S>
@@ -85,6 +82,8 @@ class LatentEngine : public LatentMemory<S> {
         pairs_((head_state_rows_ + Sizes::pair_rows - 1) / Sizes::pair_rows),
         is_staged_(uses_staged_values(view.problem)) {
     keys_.loader().prefetch_to = PrefetchTo::nowhere;  // LatentFetch has done that
+    keys_.loader().convert.row = StagedRow<I, bf16>(view.args.key.dtype);
+    keys_.loader().holds_operand = view.args.key.dtype == DType::bf16;
     // What is read 2 bytes before a tile of weights is the last word of the tile before it.
     for (int64_t end = 0; end <= Sizes::pairs_max * Sizes::pair_weight_bytes;
          end += operand_tile_bytes)
@@ -103,14 +102,24 @@ class LatentEngine : public LatentMemory<S> {
   void load_queries() {
     const int sign = view_.problem.scale < 0.0f ? static_cast<int>(0x80008000u) : 0;
     const int row_bytes = view_.problem.key.head_size * 2;
+    const DType type = view_.problem.q_dtype;
+    const auto convert = Rows<I>::template row_of<bf16>(type);
+    alignas(64) bf16 converted[32];
     for (int h = 0; h < view_.task.heads; ++h)
       for (int first = 0; first < view_.head_rows; first += tile_rows)
         for (int step = 0; step < Sizes::k_steps; ++step) {
           __m512i rows[tile_rows];
           for (int i = 0; i < tile_rows; ++i) {
             const int count = first + i < view_.head_rows ? row_bytes - step * 64 : 0;
-            const std::byte* const query =
-                count > 0 ? view_.query(h * view_.head_rows + first + i) + step * 64 : nullptr;
+            const std::byte* query = nullptr;
+            if (count > 0) {
+              query = view_.query(h * view_.head_rows + first + i) +
+                      folio::row_bytes(type, int64_t{step} * 32);
+              if (type != DType::bf16) {
+                convert(query, converted, count < 64 ? count / 2 : 32);
+                query = reinterpret_cast<const std::byte*>(converted);
+              }
+            }
             rows[i] = count > 0 ? _mm512_maskz_xor_epi32(0xffff, load_bytes(query, count),
                                                          _mm512_set1_epi32(sign))
                                 : _mm512_setzero_si512();

@@ -33,7 +33,8 @@ class LatentFetch {
         for (int r = 0; r < run.rows; ++r)
           rows_[t * tile_keys + run.first + r] = rows.data + r * rows.stride_bytes;
       }
-    const int visits = (view.head_size * 2 + visit_bytes - 1) / visit_bytes;  // to a row
+    const auto bytes = static_cast<int>(row_bytes(view.dtype, view.head_size));
+    const int visits = (bytes + visit_bytes - 1) / visit_bytes;  // to a row
     row_end_ = int64_t{visits} * visit_bytes;
     offset_ = 0;
     stream_ = due_ = 0;

@@ -20,6 +20,8 @@
 #include "cpu/amx/softmax.h"
 #include "cpu/amx/stage_convert.h"
 #include "cpu/skeleton/task_view.h"
+#include "cpu/softmax/lane_rows.h"
+#include "cpu/softmax/lazy_maximum.h"
 #include "cpu/softmax/terms.h"
 #include "cpu/vec/avx512_lanes.h"
 #include "cpu/vec/simd.h"
@@ -106,9 +108,9 @@ class LatentSoftmax {
   using V = Simd<I>;
   using F = typename V::F;
   using Exp = Softmax<I>;
+  using Lazy = softmax::LazyMaximum<I>;
   static constexpr __mmask16 every = 0xffff;
   static constexpr float minus_infinity = -__builtin_inff();
-  static constexpr float most = 256.0f;
   static constexpr int part_keys = LatentTuning::weigh_pairs;  // in a step
   // for 32 keys of a row tile: weights, and spreading them
   static constexpr int half_steps = 16 / part_keys + 1;
@@ -120,6 +122,8 @@ class LatentSoftmax {
   [[nodiscard]] __m512 maximum() const {
     return _mm512_load_ps(part_.maximum + row_tile_ * tile_rows);
   }
+
+  static softmax::LaneRows<I> rows_of(float* scores) { return {scores, tile_rows, tile_keys}; }
 
   /// Terms and mask, where there are any.
   void prepare(const KeyTile& tile, int row, float* scores) const {
@@ -133,15 +137,7 @@ class LatentSoftmax {
   __attribute__((noinline)) void mask(const KeyTile& tile, int row, int end, float* scores) const {
     alignas(64) uint64_t seen[tile_rows] = {};
     for (int r = row; r < end; ++r) seen[r - row] = view_.seen_by_row(r, tile, I::mutant);
-    const __m512i low = _mm512_load_si512(seen), high = _mm512_load_si512(seen + 8);
-    for (int key = 0; key < tile_keys; ++key) {
-      const __m512i bit = _mm512_set1_epi64(static_cast<int64_t>(uint64_t{1} << key));
-      const auto lanes = static_cast<__mmask16>(_mm512_test_epi64_mask(low, bit) |
-                                                _mm512_test_epi64_mask(high, bit) << 8);
-      float* const at = scores + key * tile_rows;
-      _mm512_store_ps(
-          at, _mm512_mask_mov_ps(_mm512_set1_ps(minus_infinity), lanes, _mm512_load_ps(at)));
-    }
+    rows_of(scores).hide(seen);
   }
 
   __attribute__((noinline)) void add_terms(const KeyTile& tile, int row, int end,
@@ -205,11 +201,11 @@ class LatentSoftmax {
 
   /// All weights of the tile are there: moves maxima that are too low, adds the sums, goes on to
   /// the next row tile.
-  void settle(const float* scores) {
+  void settle(float* scores) {
     __m512 sum = _mm512_maskz_add_ps(every, sums_[0].both(), sums_[1].both());
-    const __mmask16 fits = _mm512_mask_cmp_ps_mask(static_cast<__mmask16>(~large_rows(maximum())),
-                                                   sum, _mm512_set1_ps(most), _CMP_LE_OQ);
-    if (fits != every) sum = weigh_again(scores, static_cast<__mmask16>(~fits));
+    const __mmask16 outgrown =
+        I::signs(Lazy::is_outgrown(reinterpret_cast<F>(sum), reinterpret_cast<F>(maximum())));
+    if (outgrown != 0) sum = weigh_again(scores, outgrown);
     float* const denominator = part_.denominator + row_tile_ * tile_rows;
     _mm512_store_ps(denominator, _mm512_maskz_add_ps(every, _mm512_load_ps(denominator), sum));
     step_ = 0;
@@ -217,19 +213,17 @@ class LatentSoftmax {
   }
 
   /// Rows that need no other maximum get the same weights as before.
-  __attribute__((noinline)) __m512 weigh_again(const float* scores, __mmask16 rows) {
+  __attribute__((noinline)) __m512 weigh_again(float* scores, __mmask16 rows) {
     const __m512 old = maximum();
-    __m512 found = _mm512_set1_ps(minus_infinity);
-    for (int key = 0; key < tile_keys; ++key)
-      found = _mm512_maskz_max_ps(every, _mm512_load_ps(scores + key * tile_rows), found);
-    found = _mm512_maskz_mul_ps(every, found, _mm512_set1_ps(factor_));
+    const softmax::LaneRows<I> rows_of_tile = rows_of(scores);
+    const auto found = reinterpret_cast<__m512>(rows_of_tile.highest() * factor_);
     const __mmask16 raised = _mm512_mask_cmp_ps_mask(rows, found, old, _CMP_GT_OQ);
     const __m512 now = _mm512_mask_mov_ps(old, raised, found);
     _mm512_store_ps(part_.maximum + row_tile_ * tile_rows, now);
     rescale(raised, old, now);
-    const __m512 reference = _mm512_maskz_mov_ps(
-        _mm512_cmp_ps_mask(now, _mm512_set1_ps(minus_infinity), _CMP_NEQ_UQ), now);
-    const __m512 factor = round_large(const_cast<float*>(scores), large_rows(reference));
+    const F logit = Lazy::reference(reinterpret_cast<F>(now));
+    const auto reference = reinterpret_cast<__m512>(logit),
+               factor = reinterpret_cast<__m512>(rows_of_tile.factor(factor_, logit));
     Sums sums[2];
     for (int half = 0; half < 2; ++half) {
       for (int key = 0; key < 16; key += part_keys)
@@ -237,24 +231,6 @@ class LatentSoftmax {
       spread(half);
     }
     return _mm512_maskz_add_ps(every, sums[0].both(), sums[1].both());
-  }
-
-  static __mmask16 large_rows(__m512 maximum) {
-    const __m512 size = _mm512_andnot_ps(_mm512_set1_ps(-0.0f), maximum);
-    return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(size, _mm512_set1_ps(0x1p20f), _CMP_GT_OQ),
-                                   size, _mm512_set1_ps(-minus_infinity), _CMP_LT_OQ);
-  }
-  /// What scores are multiplied by. A fused product keeps what rounding takes from it, which above
-  /// 2^30 is more than the range of 2^x: scores of such rows become logits here, and their factor
-  /// is 1.
-  __m512 round_large(float* scores, __mmask16 rows) const {
-    const __m512 factor = _mm512_set1_ps(factor_);
-    if (rows == 0) return factor;
-    for (int key = 0; key < tile_keys; ++key) {
-      float* const at = scores + key * tile_rows;
-      _mm512_mask_store_ps(at, rows, _mm512_maskz_mul_ps(every, _mm512_load_ps(at), factor));
-    }
-    return _mm512_mask_mov_ps(factor, rows, _mm512_set1_ps(1.0f));
   }
 
   /// A row that has seen nothing yet has nothing to rescale.

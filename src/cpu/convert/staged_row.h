@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/convert/staged_row.h: one row of a tile to its stage: copied, converted, scaled, and
+/// zero where there is nothing.
+///
+/// What engines do whose stages hold rows in one type, whatever is stored. ISA-safe: templates on a
+/// tag type.
+#pragma once
+
+#include "cpu/convert/rows.h"
+#include "cpu/skeleton/mutant.h"
+#include "folio/attention/kv_buffer/source.h"
+#include "folio/core/element.h"
+
+namespace folio::inline v1 {
+
+/// `To`: float, or bf16.
+template <class I, class To>
+class StagedRow {
+ public:
+  static constexpr DType staged = dtype_of<To>;
+
+  FOLIO_ALWAYS_INLINE explicit StagedRow(DType stored)
+      : stored_(stored), convert_(Rows<I>::template row_of<To>(stored)) {}
+
+  /// Whether rows may stay where they are as far as their type says.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_stored() const { return stored_ == staged; }
+
+  /// Row `key` of the source, and zeros from its last column on up to `count`.
+  template <class Shape>
+  __attribute__((noinline)) void bring(const KVSource<Shape>& source, int key, int count,
+                                       To* to) const {
+    const std::byte* const from = source.row(key);
+    int done = 0;
+    if (from != nullptr) {
+      done = source.columns;
+      if (source.has_scales()) {
+        scaled(source, key, from, to);
+      } else if (is_stored()) {
+        __builtin_memcpy(static_cast<void*>(to), from, static_cast<size_t>(done) * sizeof(To));
+      } else {
+        convert_(from, to, done);
+      }
+    }
+    __builtin_memset(static_cast<void*>(to + done), 0,
+                     static_cast<size_t>(count - done) * sizeof(To));
+  }
+
+ private:
+  template <class Shape>
+  void scaled(const KVSource<Shape>& source, int key, const std::byte* from, To* to) const {
+    alignas(64) float own[staged == DType::f32 ? 1 : Shape::smem_cols];
+    float* const wide = staged == DType::f32 ? reinterpret_cast<float*>(to) : own;
+    Rows<I>::template row_of<float>(stored_)(from, wide, source.columns);
+    const int columns = source.columns, granularity = source.scale_view->granularity;
+    int end = granularity - (Shape::head_dim_offset + source.first_column) % granularity;
+    for (int begin = 0; begin < columns; begin = end, end += granularity) {
+      const float factor =
+          source.scale(key, I::mutant == Mutant::scale_index_by_ceil ? end : begin);
+      const int stop = end < columns ? end : columns;
+      for (int d = begin; d < stop; ++d) wide[d] *= factor;
+    }
+    if constexpr (staged != DType::f32)
+      Rows<I>::template row_of<To>(DType::f32)(reinterpret_cast<const std::byte*>(wide), to,
+                                               columns);
+  }
+
+  DType stored_;
+  typename Rows<I>::template Row<To> convert_;
+};
+
+}  // namespace folio::inline v1
