@@ -45,7 +45,7 @@ void add_decode(std::vector<Case>& cases) {
         cases.push_back(decode(DType::bf16, group, context, 64, order));
         cases.back().two_cores =
             (group == 8 && order == StorageOrder::token_major) || (group == 4 && context == 8 * k);
-        if ((group != 4 && group != 8) || context != 8 * k) continue;
+        if ((group != 1 && group != 4 && group != 8) || context != 8 * k) continue;
         for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
           cases.push_back(decode(dtype, group, context, 64, order));
           cases.back().two_cores = group == 8 && order == StorageOrder::token_major;
@@ -174,7 +174,7 @@ std::vector<Case> attention_cases() {
 
 std::vector<Comparison> comparisons() {
   std::vector<Comparison> all;
-  for (const int32_t group : {4, 8}) {
+  for (const int32_t group : {1, 4, 8}) {
     for (const StorageOrder order : orders) {
       for (const DType dtype : {DType::i8, DType::f8_e4m3})
         all.push_back({std::string(folio::name(dtype)) + " against bf16 tokens/s, group " +
