@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
-import json
 import os
 import re
 import sys
@@ -92,11 +91,12 @@ class Comparison:
         return sum(worker.cpu_seconds() for worker in self._workers.values()) + time.process_time()
 
     def _roof_message(self, shape: Shape) -> dict:
-        """Whole pages of one plane, in scattered order, as many as the others rotate through."""
+        """Pages of one plane, whole or head by head, scattered, as many as others rotate through."""
         row = 2 * shape.row_elements // (1 if shape.is_latent else 2)
         row //= 2 if shape.kind == "eight_bit" else 1
         run_bytes = min(RUN_TOKENS, shape.context) * row
-        return {"run_bytes": run_bytes, "runs": max(8, self._options.rotate_bytes // run_bytes)}
+        runs = max(8, self._options.rotate_bytes // run_bytes)
+        return {"run_bytes": run_bytes, "runs": runs, "parts": shape.kv_heads}
 
     def _set_up_checked(self, worker: Worker, shape: Shape, want, errors: dict) -> Result:
         sample = self._folder / "sample"
@@ -125,7 +125,7 @@ class Comparison:
         if result.refused or not result.rounds:
             return {"refused": result.refused or "no turn"}
         calls = sorted(result.calls)
-        return {"best": result.best(largest=True), "median": calls[len(calls) // 2],
+        return {"best": calls[-1], "median": calls[len(calls) // 2],
                 "how": result.answer["how"]}  # fmt: skip
 
 
@@ -188,21 +188,18 @@ def main() -> None:
     began = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     stamp = {"commit": options.commit, "began": began, "rounds": options.rounds, "seconds": options.seconds,
              "rotate_mib": options.rotate_mib}  # fmt: skip
-    parts = []
+    results, parts = {"machine": report.machine(), "shapes": []}, set()
     with tempfile.TemporaryDirectory() as folder:
         comparison = Comparison(options, options.threads, Path(folder))
         try:
             for shape in shapes_of(options.shapes):
                 print(f"{shape.name}: {shape.describe()}", file=sys.stderr, flush=True)
-                parts.append(comparison.run(shape) | stamp)
+                part = comparison.run(shape) | stamp
+                parts.add((part["shape"], part["threads"]))
+                results = report.merged(options.json, results, part)
         finally:
             comparison.stop()
-    results = {"machine": report.machine(), "shapes": parts}
-    if options.json:
-        results = report.merged(options.json, results)
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
-    print(report.tables(results, {(part["shape"], part["threads"]) for part in parts}))
+    print(report.tables(results, parts))
 
 
 if __name__ == "__main__":

@@ -42,15 +42,18 @@ def machine() -> str:
     return ", ".join([" ".join(fields.get("model name", "unknown").split()), *words])
 
 
-def merged(path: pathlib.Path, new: dict) -> dict:
-    """What the file holds, with new shapes in place of old ones."""
-    if not path.exists():
-        return new
-    old = json.loads(path.read_text())
-    if old["machine"] != new["machine"]:
-        sys.exit(f"{path} holds results of another machine: {old['machine']}")
-    parts = {(part["threads"], part["shape"]): part for part in [*old["shapes"], *new["shapes"]]}
-    return {"machine": new["machine"], "shapes": list(parts.values())}
+def merged(path: pathlib.Path | None, held: dict, part: dict) -> dict:
+    """What is held, or the file, with a shape's part in place of an older one; written there."""
+    if path and path.exists():
+        name, held = held["machine"], json.loads(path.read_text())
+        if held["machine"] != name:
+            sys.exit(f"{path} holds results of another machine: {held['machine']}")
+    parts = {(each["threads"], each["shape"]): each for each in [*held["shapes"], part]}
+    results = {"machine": held["machine"], "shapes": list(parts.values())}
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(results, indent=1) + "\n")
+    return results
 
 
 def ran(row: dict) -> bool:

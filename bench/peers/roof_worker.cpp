@@ -3,8 +3,10 @@
 ///
 ///     roof_worker (read | arithmetic) THREADS      a line of JSON in, a line of JSON out
 ///
-///     {"run_bytes": N, "runs": N}   read: makes so many runs of so many bytes, in random order,
-///                                   and finds the fastest pattern: {"how": pattern}
+///     {"run_bytes": N, "runs": N, "parts": N}
+///                                   read: makes so many runs of so many bytes, in random order,
+///                                   and finds the fastest pattern over them and over so many parts
+///                                   of each, if these are multiples of 256 bytes: {"how": pattern}
 ///     {"turn": SECONDS}             {"per_second": [bytes or operations of each pass]}
 ///     {"drop": true}                gives its memory back: {}
 #include <algorithm>
@@ -16,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "roofs.h"
@@ -37,7 +40,7 @@ class Worker {
     if (!message.contains("run_bytes")) return Json::object();
     if (!reads_) return {{"how", name(fastest_unit(threads_))}};
     make_runs(message["run_bytes"].get<int64_t>(), message["runs"].get<int64_t>());
-    pattern_ = best_pattern(runs_, threads_);
+    choose(message["parts"].get<int64_t>());
     return {{"how", describe(pattern_)}};
   }
 
@@ -49,6 +52,20 @@ class Worker {
     std::shuffle(runs_.at.begin(), runs_.at.end(), std::mt19937_64(20261122));
   }
 
+  /// The way of reading: whole runs or, if that is faster, their parts one after the other.
+  void choose(int64_t parts) {
+    pattern_ = best_pattern(runs_, threads_);
+    if (parts < 2 || runs_.bytes % (parts * 256) != 0) return;
+    ReadRuns cut{.at = {}, .bytes = runs_.bytes / parts};
+    for (const std::byte* run : runs_.at)
+      for (int64_t i = 0; i < parts; ++i) cut.at.push_back(run + i * cut.bytes);
+    const ReadChoice other = best_pattern(cut, threads_);
+    const double rate = median(read_rates(runs_, pattern_, threads_, passes));
+    if (median(read_rates(cut, other, threads_, passes)) <= rate) return;
+    runs_ = std::move(cut);
+    pattern_ = other;
+  }
+
   [[nodiscard]] std::vector<double> turn(double seconds) const {
     if (!reads_) return arithmetic_rates(fastest_unit(threads_), threads_, seconds);
     std::vector<double> rates;
@@ -58,6 +75,8 @@ class Worker {
     } while (Clock::now() < end);
     return rates;
   }
+
+  static constexpr int passes = 5;
 
   bool reads_;
   int threads_;

@@ -28,13 +28,16 @@ constexpr MachineProfile generic{.name = "generic",
                                  .append = server_memory};
 constexpr MachineProfile intel{.name = "Intel with AVX512-BF16",
                                .bf16_dot_is_slow = true,
-                               .in_place = PrefetchPolicy::paced,
+                               .in_place = {.policy = PrefetchPolicy::paced},
                                .staged = PrefetchPolicy::paced,
                                .amx_grouped = paced_staging,
                                .rows = scattered_rows,
                                .append = server_memory};
 constexpr MachineProfile amd_zen{.name = "AMD Zen 4 and later",
-                                 .in_place = PrefetchPolicy::paced,
+                                 .in_place = {.policy = PrefetchPolicy::paced,
+                                              .beside_values = true,
+                                              .whole_tiles = true,
+                                              .again = true},
                                  .amx_grouped = paced_staging,
                                  .rows = scattered_rows,
                                  .append = server_memory};

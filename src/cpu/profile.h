@@ -20,6 +20,16 @@ enum class PrefetchPolicy : uint8_t {
   paced,  ///< every line once, spread evenly over the work before its use
 };
 
+/// Of kernels that read rows where they lie, where few rows are computed (docs/kernels/avx512.md).
+struct InPlaceProfile {
+  PrefetchPolicy policy = PrefetchPolicy::none;
+  bool beside_values = false;  ///< V's lines while values are added up; else beside the scores, too
+  /// token-major pages: whole rows of the next tile, all heads, in the order of memory; else those
+  /// of the next head
+  bool whole_tiles = false;
+  bool again = false;  ///< and those once more by the head before the one that reads them
+};
+
 /// Of the lines that come next, how many each step of a head asks for, in per cent. What is left is
 /// asked for at the end of the head, when nothing else is.
 struct PacePercent {
@@ -58,7 +68,7 @@ struct MachineProfile {
   const char* name = "";
   /// slower than two f32 multiply-adds: kernels on it are not chosen while others accept
   bool bf16_dot_is_slow = false;
-  PrefetchPolicy in_place = PrefetchPolicy::none;  ///< of kernels that read rows where they lie
+  InPlaceProfile in_place = {};
   /// of kernels that stage whole tiles: of the rows of the next head or tile
   PrefetchPolicy staged = PrefetchPolicy::none;
   AmxGroupedProfile amx_grouped = {};

@@ -39,6 +39,9 @@ struct Tuning {
   static constexpr int block_rows = PerWord == 1 ? 48 : 64;
   /// of a head, up to 8: its scores are computed with keys instead of rows in the lanes
   static constexpr int few_rows = 8;
+  /// Bytes between rows of K up to which 32 of them are read side by side: further apart the lines
+  /// of a column share too few sets of a first-level cache of 4 KB a way.
+  static constexpr int paired_stride_max = 1024;
   /// computed together where not all see the whole tile
   static constexpr int masked_rows = 32;
   /// Six instead of four rows of output beside one another, where rows are many: V, seldom in the

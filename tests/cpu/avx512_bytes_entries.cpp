@@ -51,9 +51,14 @@ void avx512_scores_of_stored(const StoredRows& keys, int head_size, int rows, co
   constexpr int row_block = avx512::Layout<2>::row_block;
   alignas(64) static thread_local float scores[64 * row_block];
   const Groups groups(keys);
+  avx512::Pace pace;
   with_stored(keys.dtype, [&]<class Stored>(const Stored&) {
-    avx512::FewRows<InstructionSet, Stored>::scores(
-        4, {.q = q, .rows = rows, .steps = head_size / 2, .groups = groups.group, .to = scores});
+    avx512::FewRows<InstructionSet, Stored>::scores(4, {.q = q,
+                                                        .rows = rows,
+                                                        .steps = head_size / 2,
+                                                        .groups = groups.group,
+                                                        .pace = &pace,
+                                                        .to = scores});
   });
   for (int k = 0; k < 64; ++k) __builtin_memcpy(to + k * 8, scores + k * row_block, 32);
 }
@@ -61,9 +66,10 @@ void avx512_scores_of_stored(const StoredRows& keys, int head_size, int rows, co
 void avx512_values_of_stored(const StoredRows& values, int head_size, int rows,
                              const uint32_t* weights, float* output) {
   const Groups groups(values);
+  avx512::Pace pace;
   with_stored(values.dtype, [&]<class Stored>(const Stored&) {
     avx512::Products<InstructionSet>::values<Stored>(weights, groups.group, 64, output, rows,
-                                                     head_size);
+                                                     head_size, pace);
   });
 }
 

@@ -25,7 +25,7 @@ void avx512_exp2(int degree, const float* x, float* to) {
 }
 
 void avx512_widen(DType dtype, const void* from, float* to) {
-  Rows<InstructionSet>::row_of<float>(dtype)(static_cast<const std::byte*>(from), to, 16);
+  Rows<InstructionSet>::row_to<float>(dtype)(static_cast<const std::byte*>(from), to, 16);
 }
 
 void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to) {
@@ -37,6 +37,8 @@ void avx512_scores(int vectors, const float* q, const float* keys, int steps, fl
   call.q = rows;
   call.q_stride = 64;
   call.steps = steps;
+  avx512::Pace pace;
+  call.pace = &pace;
   const int64_t stride = int64_t{steps} * 4;
   for (int k = 0; k < 16; k += Products::keys_beside(vectors)) {
     call.keys = {reinterpret_cast<const std::byte*>(keys) + k * stride, stride};
@@ -51,14 +53,17 @@ void avx512_scores_of_few(int rows, const float* q, const float* keys, int steps
   constexpr int row_block = avx512::Layout<1>::row_block;
   alignas(64) static thread_local float scores[48 * row_block];
   static thread_local uint32_t words[8 * 256];
-  const int padded = rows <= 2 ? rows : rows <= 4 ? 4 : 8;
+  const int padded = avx512::few_padded(rows);
+  avx512::Pace pace;
   for (int w = 0; w < steps; ++w)
     __builtin_memcpy(words + w * padded, q + w * 64, static_cast<size_t>(padded) * 4);
   const int64_t stride = int64_t{steps} * 4;
   TileRows groups[3];
   for (int g = 0; g < 3; ++g)
     groups[g] = {reinterpret_cast<const std::byte*>(keys) + g * 16 * stride, stride};
-  Few::scores(3, {.q = words, .rows = padded, .steps = steps, .groups = groups, .to = scores});
+  Few::scores(
+      3,
+      {.q = words, .rows = padded, .steps = steps, .groups = groups, .pace = &pace, .to = scores});
   for (int k = 0; k < 48; ++k) __builtin_memcpy(to + k * 16, scores + k * row_block, 64);
 }
 

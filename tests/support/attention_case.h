@@ -129,6 +129,10 @@ class AttentionCase {
   Batch& batch() { return batch_; }
   AttentionArgs& args() { return args_; }
   [[nodiscard]] uint32_t* table_entries() const { return table_.as<uint32_t>(); }
+  /// Where they are f32.
+  [[nodiscard]] const float* sink_logits() const {
+    return static_cast<const float*>(args_.sink_logits);
+  }
   [[nodiscard]] const GuardedMemory& output_memory() const { return out_; }
   [[nodiscard]] const GuardedMemory& query_memory() const { return q_; }
   [[nodiscard]] const GuardedMemory& bias_memory() const { return bias_; }

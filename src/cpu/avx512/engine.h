@@ -15,8 +15,8 @@
 #include "cpu/avx512/row_loader.h"
 #include "cpu/avx512/row_scales.h"
 #include "cpu/avx512/softmax.h"
+#include "cpu/avx512/upcoming.h"
 #include "cpu/convert/rows.h"
-#include "cpu/profile.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/lane_rows.h"
 #include "cpu/softmax/state_math.h"
@@ -45,17 +45,17 @@ class Engine : public Layout<I::per_word> {
         factor_(__builtin_fabsf(problem_.scale)),
         has_key_scales_(is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && is_per_row(view.args.value)),
-        is_fetching_(machine_profile().in_place != PrefetchPolicy::none),
+        upcoming_(view, is_few_),
         key_type_(widened_type(view.args.key)),
         value_type_(problem_.value_in_key ? key_type_ : widened_type(view.args.value)),
         keys_(plane(view.args.key), view.batch.table,
               {.read_as_vectors = problem_.value_in_key ? problem_.v_head_size : 0,
-               .is_fetching = is_fetching_,
+               .is_fetching = upcoming_.is_fetching(),
                .is_as_stored = key_type_ != DType::invalid},
               s_.keys),
         values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table,
                 {.read_as_vectors = problem_.v_head_size,
-                 .is_fetching = is_fetching_,
+                 .is_fetching = upcoming_.is_fetching(),
                  .is_as_stored = value_type_ != DType::invalid},
                 s_.values) {}
 
@@ -68,7 +68,7 @@ class Engine : public Layout<I::per_word> {
   }
 
   void load_queries() const {
-    const int rows = is_few_ ? few_padded() : padded_rows_;
+    const int rows = is_few_ ? few_padded(view_.head_rows) : padded_rows_;
     for (int h = 0; h < view_.task.heads && rows > view_.head_rows; ++h)
       __builtin_memset(query_block(h, 0), 0,
                        static_cast<size_t>(rows) * static_cast<size_t>(steps_) * 4);
@@ -76,7 +76,7 @@ class Engine : public Layout<I::per_word> {
     for (skeleton::RowWalk at(view_); at.row < view_.rows; at.next()) {
       const std::byte* words = view_.query(at.token, at.q_head);
       if (I::per_word == 1 || problem_.q_dtype != operand_type) {
-        Rows<I>::template row_of<Operand>(problem_.q_dtype)(
+        Rows<I>::template row_to<Operand>(problem_.q_dtype)(
             words, reinterpret_cast<Operand*>(s_.row), problem_.key.head_size);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
@@ -101,10 +101,7 @@ class Engine : public Layout<I::per_word> {
       gather_scales(tile, known > 1 ? tiles[1] : nullptr, h);
       loaded_ = h + 1 < heads ? &tile : known > 1 ? tiles[1] : nullptr;
       if (loaded_ != nullptr) begin(*loaded_, h + 1 < heads ? h + 1 : 0);
-      next_keys_ = loaded_ != nullptr && is_fetching_ ? keys_.fetches(stage_ ^ 1) : nullptr;
-      next_values_ = loaded_ != nullptr && is_fetching_ && !problem_.value_in_key
-                         ? values_.fetches(stage_ ^ 1)
-                         : nullptr;
+      request(known > 1 ? tiles[1] : nullptr, h);
       attend(state, tile, h);
       finish();
     }
@@ -154,13 +151,9 @@ class Engine : public Layout<I::per_word> {
     use(Words<I>{});
   }
   [[nodiscard]] int64_t query_stride(int block) const {
-    if (is_few_) return few_padded();
+    if (is_few_) return few_padded(view_.head_rows);
     const int left = padded_rows_ - block * row_block;
     return left < row_block ? left : row_block;
-  }
-  /// To 1, 2, 4 or 8.
-  [[nodiscard]] int few_padded() const {
-    return view_.head_rows <= 2 ? view_.head_rows : view_.head_rows <= 4 ? 4 : 8;
   }
   [[nodiscard]] uint32_t* query_block(int head, int block) const {
     return s_.q + int64_t{head * padded_rows_ + block * row_block} * steps_;
@@ -175,6 +168,14 @@ class Engine : public Layout<I::per_word> {
     for (int i = 0; i < steps_; ++i) to[i * stride] = load_word(words + int64_t{i} * 4) ^ sign;
   }
 
+  /// Says what comes after head h: the stage being loaded, and the next tile.
+  void request(const KeyTile* next, int h) {
+    if (!upcoming_.is_fetching()) return;
+    const bool is_known = loaded_ != nullptr;
+    upcoming_.begin(is_known ? keys_.fetches(stage_ ^ 1) : nullptr,
+                    is_known && !problem_.value_in_key ? values_.fetches(stage_ ^ 1) : nullptr,
+                    next, h);
+  }
   void begin(const KeyTile& tile, int h) {
     is_loading_ = keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
     if (!problem_.value_in_key) is_loading_ |= values_.begin(tile, view_.task.head + h, stage_ ^ 1);
@@ -193,7 +194,7 @@ class Engine : public Layout<I::per_word> {
   void gather_scales(const KeyTile& tile, const KeyTile* next, int h) const {
     const auto bring = [&](const PagedKVView& view, float* to) {
       RowScales<I>::gather(view, tile, view_.task.head + h, to);
-      if (next != nullptr && is_fetching_)
+      if (next != nullptr && upcoming_.is_fetching())
         RowScales<I>::fetch(view, *next, view_.task.head, h, view_.task.heads);
     };
     if (has_key_scales_) bring(view_.args.key, s_.key_scales);
@@ -233,10 +234,11 @@ class Engine : public Layout<I::per_word> {
     is_few_ ? score_few(h, keys) : score(h, begin, vectors, keys);
     for (int v = 0; v < vectors; ++v)
       weigh(state, tile, h, begin + v * lanes, end, v, keys, is_masked);
+    Pace pace = upcoming_.beside_values(P::value_steps(end - begin, keys, width_));
     with_stored(value_type_, [&]<class Stored>(const Stored&) {
       P::template values<Stored>(s_.weights, value_groups_, keys,
                                  state.output + int64_t{h * padded_rows_ + begin} * width_,
-                                 end - begin, width_);
+                                 end - begin, width_, pace);
     });
   }
 
@@ -246,38 +248,32 @@ class Engine : public Layout<I::per_word> {
     call.q = query_block(h, block) + begin % row_block;
     call.q_stride = query_stride(block);
     call.steps = steps_;
+    Pace pace = upcoming_.beside_scores(view_.head_rows <= row_block, P::score_steps(keys, steps_));
+    call.pace = &pace;
     const int together = P::keys_beside(vectors);
-    // of the blocks that fetch
-    const bool is_last = next_keys_ == nullptr || view_.head_rows <= row_block;
     for (int k = 0; k < keys; k += together) {
-      call.keys = key_groups_[k / TileGroups::group_rows];
+      const TileRows* const group = key_groups_ + k / TileGroups::group_rows;
+      call.keys = *group;
       call.keys.data += k % TileGroups::group_rows * call.keys.stride_bytes;
-      call.next[0] = fetch_of(next_keys_, k);
-      call.next[1] = is_last ? fetch_of(next_values_, k) : Fetch{};
       call.to = s_.scores + k * row_block;
       P::scores(vectors, call);
       step();
     }
-    next_keys_ = nullptr;
-    if (is_last) next_values_ = nullptr;
   }
   /// All rows of a head.
   void score_few(int h, int keys) {
+    for (int k = 0; k < keys; k += TileGroups::group_rows) step();
     with_stored(key_type_, [&]<class Stored>(const Stored&) {
-      FewRows<I, Stored>::scores(keys / TileGroups::group_rows, {.q = query_block(h, 0),
-                                                                 .rows = few_padded(),
-                                                                 .steps = steps_,
-                                                                 .groups = key_groups_,
-                                                                 .next = {next_keys_, next_values_},
-                                                                 .to = s_.scores});
+      using Few = FewRows<I, Stored>;
+      const int groups = keys / TileGroups::group_rows;
+      Pace pace = upcoming_.beside_scores(true, Few::score_steps(groups, steps_));
+      Few::scores(groups, {.q = query_block(h, 0),
+                           .rows = few_padded(view_.head_rows),
+                           .steps = steps_,
+                           .groups = key_groups_,
+                           .pace = &pace,
+                           .to = s_.scores});
     });
-    next_keys_ = next_values_ = nullptr;
-  }
-  static Fetch fetch_of(const Fetch* groups, int key) {
-    if (groups == nullptr) return {};
-    Fetch fetch = groups[key / TileGroups::group_rows];
-    fetch.rows.data += key % TileGroups::group_rows * fetch.rows.stride_bytes;
-    return fetch;
   }
 
   /// The sixteen rows from `first` on, vector `v` of the block's scores.
@@ -308,11 +304,10 @@ class Engine : public Layout<I::per_word> {
   }
 
   void add_terms(const KeyTile& tile, int h, int first, int rows, float* scores, int keys) const {
-    skeleton::LogitTerms terms[lanes];
-    for (int r = 0; r < lanes; ++r)
-      terms[r] =
-          view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first, mutant());
-    softmax::Terms<I, skeleton::Log2Units>::of_rows(scores, row_block, keys, factor_, terms);
+    const auto terms_of = [&](int r) {
+      return view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first, mutant());
+    };
+    softmax::Terms<I, skeleton::Log2Units>::of_rows(scores, row_block, keys, factor_, terms_of);
   }
 
   const skeleton::TaskView& view_;
@@ -325,16 +320,13 @@ class Engine : public Layout<I::per_word> {
   const float factor_;
   const bool has_key_scales_;  // applied to scores and weights
   const bool has_value_scales_;
-  const bool is_fetching_;
+  Upcoming upcoming_;
   const DType key_type_;  // that the products widen; invalid: they read words
   const DType value_type_;
   Plane<I, true> keys_;
   Plane<I, false> values_;
   const TileRows* key_groups_ = nullptr;
   const TileRows* value_groups_ = nullptr;
-  // what to fetch meanwhile: done by the first block that computes
-  const Fetch* next_keys_ = nullptr;
-  const Fetch* next_values_ = nullptr;
   // what the stage after this one holds, for the head that comes next
   const KeyTile* loaded_ = nullptr;
   int stage_ = 1;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "cpu/avx512/layout.h"
+#include "cpu/avx512/requests.h"
 #include "cpu/avx512/stored.h"
 #include "cpu/avx512/vectors.h"
 
@@ -21,7 +22,7 @@ struct FewCall {
   int rows = 0;                      // 1, 2, 4 or 8
   int steps = 0;                     // words of a row: whole 16 bytes as they are stored
   const TileRows* groups = nullptr;  // of 16 keys
-  const Fetch* next[2] = {};         // as many groups of each to request meanwhile, or null
+  Pace* pace = nullptr;              // one step for each group and 16 bytes
   float* to = nullptr;               // [key][row_block]
 };
 
@@ -30,21 +31,27 @@ class FewRows {
  public:
   static void scores(int groups, FewCall call) {
     for (int left = groups; left > 0;) {
-      const int count = left == 1 ? 1 : groups_beside;
-      count == 1 ? scores_of<1>(call) : scores_of<groups_beside>(call);
+      const int count = left == 1 ? 1 : groups_beside(call);
+      count == 1 ? scores_of<1>(call) : scores_of<2>(call);
       left -= count;
       call.groups += count;
       call.to += count * lanes * row_block;
-      for (const Fetch*& next : call.next)
-        if (next != nullptr) next += count;
     }
+  }
+  /// Steps at which a call for so many groups requests lines.
+  static int64_t score_steps(int groups, int steps) {
+    return int64_t{groups} * (steps / (4 * Stored::words_each));
   }
 
  private:
   static constexpr int row_block = Layout<I::per_word>::row_block;
-  /// Groups whose scores are computed together. Rows a power of two apart share few sets of the
-  /// first-level cache: those of longer rows are read before they are replaced.
-  static constexpr int groups_beside = Stored::is_widened ? 2 : 1;
+  /// Groups whose scores are computed together: two beside 8 rows or where keys are widened, so
+  /// that loads of q serve both and there are chains enough, unless 32 rows would not stay in the
+  /// cache for want of sets.
+  static int groups_beside(const FewCall& call) {
+    const bool is_near = call.groups->stride_bytes <= Tuning<I::per_word>::paired_stride_max;
+    return is_near && (call.rows == 8 || Stored::is_widened) ? 2 : 1;
+  }
 
   template <int Groups>
   static void scores_of(const FewCall& call) {
@@ -64,14 +71,15 @@ class FewRows {
     for (int g = 0; g < Groups; ++g)
       for (int i = 0; i < 4; ++i)
         quarter[g][i] = call.groups[g].data + i * 4 * call.groups[g].stride_bytes;
-    Requests first(call.next[0], Groups), second(call.next[1], Groups);
+    Pace pace = *call.pace;
     const uint32_t* q = call.q;
     for (int left = call.steps; left > 0; left -= 4 * each, q += 4 * each * Rows) {
       __m512i four_bytes[Groups][4];
 #pragma GCC unroll 2
       for (int g = 0; g < Groups; ++g) {
         const int64_t stride = call.groups[g].stride_bytes;
-        load(quarter[g], stride, four_bytes[g], [&] { first.next(), second.next(); });
+        load(quarter[g], stride, four_bytes[g]);
+        pace.step();
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) quarter[g][i] += 16;
       }
@@ -91,21 +99,19 @@ class FewRows {
           }
       }
     }
+    *call.pace = pace;
 #pragma GCC unroll 2
     for (int g = 0; g < Groups; ++g) store_turned<Rows>(sum[g], call.to + g * lanes * row_block);
-    first.finish(), second.finish();
   }
 
-  /// 16 bytes of each of 16 keys, as 4 bytes of all of them. `between` four of the keys.
-  template <class Between>
+  /// 16 bytes of each of 16 keys, as 4 bytes of all of them.
   FOLIO_ALWAYS_INLINE static void load(const std::byte* const (&quarter)[4], int64_t stride,
-                                       __m512i (&to)[4], Between between) {
+                                       __m512i (&to)[4]) {
     __m512 x[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       x[i] = _mm512_castsi512_ps(quarters(quarter[0] + i * stride, quarter[1] + i * stride,
                                           quarter[2] + i * stride, quarter[3] + i * stride));
-      between();
     }
     turn(x);
 #pragma GCC unroll 4

@@ -26,53 +26,13 @@ namespace folio::inline v1::avx512 {
 inline constexpr int lanes = 16;
 inline constexpr int stages = 2;
 
+/// 1, 2, 4 or 8: rows that tiles of few rows compute.
+FOLIO_ALWAYS_INLINE int few_padded(int rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : 8; }
+
 /// The rows of a tile as the products read them.
 struct TileGroups {
   static constexpr int group_rows = 16;
   TileRows group[tile_keys / group_rows] = {};
-};
-
-/// Lines to request while something is computed: those of rows to come, in memory.
-struct Fetch {
-  TileRows rows;
-  int32_t lines = 0;  // of each row
-};
-
-/// Requests the lines of groups of rows, one after the other.
-class Requests {
- public:
-  /// No groups: null.
-  FOLIO_ALWAYS_INLINE Requests(const Fetch* fetch, int groups)
-      : group_(fetch), groups_(fetch != nullptr ? groups : 0) {
-    begin();
-  }
-  FOLIO_ALWAYS_INLINE void next() {
-    if (rows_ == 0) return;
-    __builtin_prefetch(row_ + int64_t{line_} * 64, 0, 3);
-    if (++line_ < lines_) return;
-    line_ = 0;
-    row_ += stride_;
-    if (--rows_ == 0) begin();
-  }
-  FOLIO_ALWAYS_INLINE void finish() {
-    while (rows_ > 0) next();
-  }
-
- private:
-  FOLIO_ALWAYS_INLINE void begin() {
-    for (; groups_ > 0 && rows_ == 0; --groups_, ++group_) {
-      row_ = group_->rows.data;
-      stride_ = group_->rows.stride_bytes;
-      lines_ = group_->lines;
-      rows_ = lines_ > 0 ? TileGroups::group_rows : 0;
-    }
-  }
-
-  const Fetch* group_;
-  int groups_;
-  const std::byte* row_ = nullptr;
-  int64_t stride_ = 0;
-  int lines_ = 0, rows_ = 0, line_ = 0;
 };
 
 struct Scratch {

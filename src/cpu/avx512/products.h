@@ -15,6 +15,7 @@
 #pragma once
 
 #include "cpu/avx512/layout.h"
+#include "cpu/avx512/requests.h"
 #include "cpu/avx512/stored.h"
 #include "cpu/avx512/vectors.h"
 
@@ -25,9 +26,9 @@ struct ScoreCall {
   const uint32_t* q = nullptr;  // [steps][q_stride]
   int64_t q_stride = 0;
   TileRows keys;
-  Fetch next[2];        // as many rows of each to request meanwhile
-  int steps = 0;        // words of a row, a multiple of 4
-  float* to = nullptr;  // [key][row_block]
+  int steps = 0;         // words of a row, a multiple of 4
+  Pace* pace = nullptr;  // of all calls that request the same lists
+  float* to = nullptr;   // [key][row_block]
 };
 
 template <class I>
@@ -51,32 +52,53 @@ class Products {
     }
   }
 
+  /// Steps at which calls for `keys` keys of a block request lines.
+  static int64_t score_steps(int keys, int steps) { return int64_t{keys} * (steps / 16); }
+  static int64_t value_steps(int rows, int keys, int width) {
+    const int vectors = width / lanes;
+    int64_t tiles = 0;
+    const auto add = [&](int columns) { tiles += int64_t{columns} * ((rows + 3) / 4); };
+    if (rows <= 2) {
+      tiles = vectors / 8 + vectors % 8 / 4 + vectors % 4 / 2 + vectors % 2;
+    } else if (is_whole(rows)) {
+      tiles = vectors / 2;
+    } else {
+      add(vectors / 4 + vectors % 4 / 2 + vectors % 2);
+    }
+    return tiles * (keys / (2 * I::per_word));
+  }
+
   /// Adds the weighted rows [0, keys) of `groups` to `rows` rows of output, `width` columns each,
   /// all readable to whole vectors. Weights [step][row_block]. Rows from `rows` up to a multiple of
   /// 4 are computed too, unless there are 1 or 2.
   template <class Stored>
   static void values(const uint32_t* weights, const TileRows* groups, int keys, float* output,
-                     int rows, int width) {
+                     int rows, int width, Pace& pace) {
     const int vectors = width / lanes;
     int column = 0;
+    if (is_whole(rows)) {
+      for (; column < vectors; column += 2)
+        value_tile<Stored, 8, 2>(weights, groups, column, keys, output, width, pace);
+      return;
+    }
     if (rows <= 2) {
       for (; column + 8 <= vectors; column += 8)
-        value_rows<Stored, 8>(weights, groups, column, keys, output, rows, width);
+        value_rows<Stored, 8>(weights, groups, column, keys, output, rows, width, pace);
     }
-    // eight rows share what it takes to widen V
-    const bool is_shared = Stored::is_widened && rows > 4;
-    for (; !is_shared && column + 4 <= vectors; column += 4)
-      value_rows<Stored, 4>(weights, groups, column, keys, output, rows, width);
+    for (; column + 4 <= vectors; column += 4)
+      value_rows<Stored, 4>(weights, groups, column, keys, output, rows, width, pace);
     for (; column + 2 <= vectors; column += 2)
-      value_rows<Stored, 2>(weights, groups, column, keys, output, rows, width);
+      value_rows<Stored, 2>(weights, groups, column, keys, output, rows, width, pace);
     if constexpr (I::per_word == 1) {
       if (column < vectors)
-        value_rows<Stored, 1>(weights, groups, column, keys, output, rows, width);
+        value_rows<Stored, 1>(weights, groups, column, keys, output, rows, width, pace);
     }
   }
 
  private:
-  /// Requests are spread evenly: a row of K is steps / 16 lines.
+  /// Eight rows at once, two vectors of dims: V is read once.
+  static constexpr bool is_whole(int rows) { return I::per_word == 2 && rows > 4 && rows <= 8; }
+
   template <int Vectors>
   [[gnu::noinline]] static void score_tile(const ScoreCall& call) {
     constexpr int count = keys_beside(Vectors), steps_per_line = 16 / count;
@@ -89,18 +111,14 @@ class Products {
     const std::byte* key = call.keys.data;
     const int lines = call.steps / 16;
     int left = call.steps - lines * 16;
-    Fetch first = call.next[0], second = call.next[1];
-    for (int r = 0; r < count; ++r) {
-      for (int line = 0; line < lines; ++line) {
-        if (line < first.lines) __builtin_prefetch(first.rows.data + line * 64, 0, 3);
-        if (line < second.lines) __builtin_prefetch(second.rows.data + line * 64, 0, 3);
-        score_steps<Vectors, steps_per_line>(q, call.q_stride, key, call.keys.stride_bytes, sum);
-      }
-      first.rows.data += first.rows.stride_bytes;
-      second.rows.data += second.rows.stride_bytes;
+    Pace pace = *call.pace;
+    for (int i = 0; i < count * lines; ++i) {
+      pace.step();
+      add_scores<Vectors, steps_per_line>(q, call.q_stride, key, call.keys.stride_bytes, sum);
     }
+    *call.pace = pace;
     for (; left > 0; --left)
-      score_steps<Vectors, 1>(q, call.q_stride, key, call.keys.stride_bytes, sum);
+      add_scores<Vectors, 1>(q, call.q_stride, key, call.keys.stride_bytes, sum);
 #pragma GCC unroll 16
     for (int k = 0; k < count; ++k)
 #pragma GCC unroll 16
@@ -109,9 +127,9 @@ class Products {
   }
 
   template <int Vectors, int Steps>
-  FOLIO_ALWAYS_INLINE static void score_steps(const uint32_t*& q, int64_t q_stride,
-                                              const std::byte*& key, int64_t key_stride,
-                                              __m512 (&sum)[keys_beside(Vectors)][Vectors]) {
+  FOLIO_ALWAYS_INLINE static void add_scores(const uint32_t*& q, int64_t q_stride,
+                                             const std::byte*& key, int64_t key_stride,
+                                             __m512 (&sum)[keys_beside(Vectors)][Vectors]) {
     for (int i = 0; i < Steps; ++i) {
       __m512i row[Vectors];
       for (int v = 0; v < Vectors; ++v) row[v] = _mm512_load_si512(q + v * lanes);
@@ -126,32 +144,30 @@ class Products {
 
   template <class Stored, int Vectors>
   static void value_rows(const uint32_t* weights, const TileRows* groups, int column, int keys,
-                         float* output, int rows, int width) {
+                         float* output, int rows, int width, Pace& pace) {
     if (rows == 1)
-      return value_tile<Stored, 1, Vectors>(weights, groups, column, keys, output, width);
+      return value_tile<Stored, 1, Vectors>(weights, groups, column, keys, output, width, pace);
     if (rows == 2)
-      return value_tile<Stored, 2, Vectors>(weights, groups, column, keys, output, width);
-    if constexpr (Stored::is_widened && Vectors == 2)
-      if (rows > 4)
-        return value_tile<Stored, 8, Vectors>(weights, groups, column, keys, output, width);
+      return value_tile<Stored, 2, Vectors>(weights, groups, column, keys, output, width, pace);
     if constexpr (Vectors <= 4) {
       const int sixes = is_tall ? static_cast<int>(skeleton::round_up(rows, 4)) / 12 * 12 : 0;
       int r = 0;
       if constexpr (is_tall) {
         for (; r < sixes; r += 6)
           value_tile<Stored, 6, Vectors>(weights + r, groups, column, keys,
-                                         output + static_cast<int64_t>(r) * width, width);
+                                         output + static_cast<int64_t>(r) * width, width, pace);
       }
       for (; r < rows; r += 4)
         value_tile<Stored, 4, Vectors>(weights + r, groups, column, keys,
-                                       output + static_cast<int64_t>(r) * width, width);
+                                       output + static_cast<int64_t>(r) * width, width, pace);
     }
   }
 
   /// Columns [16 * column, 16 * (column + Vectors)) of the state.
   template <class Stored, int Rows, int Vectors>
   [[gnu::noinline]] static void value_tile(const uint32_t* weights, const TileRows* groups,
-                                           int column, int keys, float* output, int64_t width) {
+                                           int column, int keys, float* output, int64_t width,
+                                           Pace& pace) {
     const Stored stored;
     __m512 sum[Rows][Vectors];
     output += column * lanes;
@@ -159,24 +175,29 @@ class Products {
     for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
       for (int v = 0; v < Vectors; ++v) sum[r][v] = _mm512_load_ps(output + r * width + v * lanes);
+    Pace own = pace;
     for (int first = 0; first < keys; first += TileGroups::group_rows, ++groups) {
       const int64_t stride = groups->stride_bytes;
       const std::byte* value = groups->data + column * Stored::vector_bytes;
       const int count =
           keys - first < TileGroups::group_rows ? keys - first : TileGroups::group_rows;
+      for (int k = 0; k < count; k += 2 * I::per_word) {
+        own.step();
 #pragma GCC unroll 2
-      for (int k = 0; k < count;
-           k += I::per_word, value += I::per_word * stride, weights += row_block) {
-        __m512i row[Vectors];
-        stored.load_values(value, stride, row);
+        for (int i = 0; i < 2; ++i, value += I::per_word * stride, weights += row_block) {
+          __m512i row[Vectors];
+          stored.load_values(value, stride, row);
 #pragma GCC unroll 16
-        for (int r = 0; r < Rows; ++r) {
-          const __m512i weight = broadcast(weights + r);
+          for (int r = 0; r < Rows; ++r) {
+            const __m512i weight = broadcast(weights + r);
 #pragma GCC unroll 16
-          for (int v = 0; v < Vectors; ++v) sum[r][v] = I::multiply_add(row[v], weight, sum[r][v]);
+            for (int v = 0; v < Vectors; ++v)
+              sum[r][v] = I::multiply_add(row[v], weight, sum[r][v]);
+          }
         }
       }
     }
+    pace = own;
 #pragma GCC unroll 16
     for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 16

@@ -14,6 +14,7 @@
 #include <new>
 
 #include "cpu/avx512/layout.h"
+#include "cpu/avx512/requests.h"
 #include "cpu/convert/staged_row.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"
@@ -60,7 +61,8 @@ class RowLoader {
     is_staging_ = false;
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
-      fetch_[stage][g] = {rows, rows.data == nullptr ? 0 : lines};
+      fetch_[stage][g] = {rows.data, rows.stride_bytes, lines,
+                          rows.data == nullptr ? 0 : group_rows};
       if (!readable) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
       is_staging_ |= rows.data == nullptr && g * group_rows < options.rows;
@@ -72,7 +74,7 @@ class RowLoader {
 
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int step) {
     if (step < num_groups) {
-      if (!is_in_place_[stage][step] && options.is_fetching && fetch_[stage][step].lines == 0)
+      if (!is_in_place_[stage][step] && options.is_fetching && fetch_[stage][step].rows == 0)
         fetch_rows(source, step);
       return;
     }
@@ -88,9 +90,9 @@ class RowLoader {
   /// Whether steps do anything for the tile that was begun last.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_staging() const { return is_staging_; }
 
-  /// Lines of the memory behind a stage that the products may request, row by row; none where a
-  /// group is no run of slots.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const { return fetch_[stage]; }
+  /// Lines of the memory behind a stage that the products may request, group by group; none where
+  /// a group is no run of slots.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* fetches(int stage) const { return fetch_[stage]; }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
     smem_type value = {};
@@ -155,7 +157,7 @@ class RowLoader {
   int row_columns_ = 0;
   StagedRow<I, smem_type> row_{Shape::smem_dtype};
   TileGroups tile_[stages];
-  Fetch fetch_[stages][num_groups];
+  Lines fetch_[stages][num_groups];
   bool is_in_place_[stages][num_groups] = {};
   bool is_staging_ = false;
 };
@@ -223,7 +225,7 @@ class Plane {
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const {
     return buffer_.loader().groups(stage).group;
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const Fetch* fetches(int stage) const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* fetches(int stage) const {
     return buffer_.loader().fetches(stage);
   }
 

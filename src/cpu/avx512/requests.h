@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/avx512/requests.h: lines of memory that a product requests while it computes, so many at
+/// each of its steps.
+///
+/// Requests that come faster than memory answers are dropped, and those of scattered lines open no
+/// stream: lines go out evenly and in the order of memory. ISA-safe: always-inline functions and
+/// plain structs only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "folio/core/host_device.h"
+
+namespace folio::inline v1::avx512 {
+
+/// Rows of so many lines each.
+struct Lines {
+  const std::byte* data = nullptr;
+  int64_t stride_bytes = 0;
+  int32_t lines = 0;
+  int32_t rows = 0;
+};
+
+/// Rows that are requested one after the other.
+class LineList {
+ public:
+  FOLIO_ALWAYS_INLINE void clear() { count_ = total_ = 0; }
+  /// Rows that go on where the last ones end are one with them, and rows without gaps are one row.
+  FOLIO_ALWAYS_INLINE void add(const Lines& more) {
+    if (more.rows <= 0 || count_ == capacity) return;
+    total_ += more.lines * more.rows;
+    if (count_ > 0) {
+      Lines& last = lines_[count_ - 1];
+      if (last.stride_bytes == more.stride_bytes && last.lines == more.lines &&
+          more.data == last.data + last.rows * last.stride_bytes) {
+        last.rows += more.rows;
+        return;
+      }
+    }
+    lines_[count_++] = more;
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* begin() const { return lines_; }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* end() const { return lines_ + count_; }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t total() const { return total_; }
+
+ private:
+  static constexpr int capacity = 16;  // runs of a tile beyond it are left to the hardware
+  Lines lines_[capacity];
+  int32_t count_ = 0, total_ = 0;
+};
+
+/// What is left of a list, `each` lines at a step.
+class Requests {
+ public:
+  Requests() = default;
+  FOLIO_ALWAYS_INLINE Requests(const LineList& list, int64_t steps)
+      : next_(list.begin()), end_(list.end()) {
+    if (steps > 0) each_ = static_cast<int32_t>((list.total() + steps - 1) / steps);
+    if (each_ > 0) take();
+  }
+  FOLIO_ALWAYS_INLINE void step() {
+    for (int i = 0; i < each_; ++i) next();
+  }
+
+ private:
+  FOLIO_ALWAYS_INLINE void next() {
+    if (at_.rows == 0) return;
+    __builtin_prefetch(at_.data + int64_t{line_} * 64, 0, 3);
+    if (++line_ < at_.lines) return;
+    line_ = 0;
+    at_.data += at_.stride_bytes;
+    if (--at_.rows == 0) take();
+  }
+  FOLIO_ALWAYS_INLINE void take() {
+    if (next_ != end_) at_ = *next_++;
+  }
+
+  Lines at_;
+  const Lines* next_ = nullptr;
+  const Lines* end_ = nullptr;
+  int32_t line_ = 0;
+  int32_t each_ = 0;
+};
+
+/// What one product requests meanwhile: two lists side by side. A tile keeps a copy in registers.
+struct Pace {
+  Requests first, second;
+
+  FOLIO_ALWAYS_INLINE void step() {
+    first.step();
+    second.step();
+  }
+};
+
+}  // namespace folio::inline v1::avx512
