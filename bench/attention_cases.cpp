@@ -97,6 +97,19 @@ void add_single(std::vector<Case>& cases) {
   }
 }
 
+/// What caches of other engines hold: small heads, and llama.cpp's f16.
+void add_other_decode(std::vector<Case>& cases) {
+  for (const int32_t group : {1, 8}) {
+    for (const StorageOrder order : orders) {
+      cases.push_back(decode(DType::bf16, group, 8 * k, 64, order));
+      cases.back().workload.head_size = 64;
+      cases.back().shape =
+          "decode/bf16/d64/group" + std::to_string(group) + "/8k/page64/" + name(order);
+    }
+  }
+  for (const StorageOrder order : orders) cases.push_back(decode(DType::f16, 4, 8 * k, 64, order));
+}
+
 Case prefill(const std::string& shape, int32_t new_tokens, int32_t context, Mask mask) {
   Case c;
   c.shape = "prefill/" + shape;
@@ -165,6 +178,7 @@ std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   add_decode(cases);
   add_foreign(cases);
+  add_other_decode(cases);
   add_single(cases);
   add_prefill(cases);
   add_latent(cases);

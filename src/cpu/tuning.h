@@ -44,9 +44,6 @@ struct Tuning {
   static constexpr int paired_stride_max = 1024;
   /// computed together where not all see the whole tile
   static constexpr int masked_rows = 32;
-  /// Six instead of four rows of output beside one another, where rows are many: V, seldom in the
-  /// first-level cache, is read less.
-  static constexpr bool is_tall = PerWord == 1;
   /// rows that one load step stages
   static constexpr int staged_rows = 4;
 

@@ -35,7 +35,6 @@ template <class I>
 class Products {
  public:
   static constexpr int row_block = Layout<I::per_word>::row_block;
-  static constexpr bool is_tall = Tuning<I::per_word>::is_tall;
 
   static constexpr int keys_beside(int vectors) {
     return Tuning<I::per_word>::keys_beside(vectors);
@@ -150,13 +149,13 @@ class Products {
     if (rows == 2)
       return value_tile<Stored, 2, Vectors>(weights, groups, column, keys, output, width, pace);
     if constexpr (Vectors <= 4) {
-      const int sixes = is_tall ? static_cast<int>(skeleton::round_up(rows, 4)) / 12 * 12 : 0;
+      // six beside one another, where rows are many: V, seldom in the first-level cache, is read
+      // less
+      const int sixes = static_cast<int>(skeleton::round_up(rows, 4)) / 12 * 12;
       int r = 0;
-      if constexpr (is_tall) {
-        for (; r < sixes; r += 6)
-          value_tile<Stored, 6, Vectors>(weights + r, groups, column, keys,
-                                         output + static_cast<int64_t>(r) * width, width, pace);
-      }
+      for (; r < sixes; r += 6)
+        value_tile<Stored, 6, Vectors>(weights + r, groups, column, keys,
+                                       output + static_cast<int64_t>(r) * width, width, pace);
       for (; r < rows; r += 4)
         value_tile<Stored, 4, Vectors>(weights + r, groups, column, keys,
                                        output + static_cast<int64_t>(r) * width, width, pace);
