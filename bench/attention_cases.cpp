@@ -45,7 +45,7 @@ void add_decode(std::vector<Case>& cases) {
         cases.push_back(decode(DType::bf16, group, context, 64, order));
         cases.back().two_cores =
             (group == 8 && order == StorageOrder::token_major) || (group == 4 && context == 8 * k);
-        if ((group != 4 && group != 8) || context != 8 * k) continue;
+        if ((group != 1 && group != 4 && group != 8) || context != 8 * k) continue;
         for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
           cases.push_back(decode(dtype, group, context, 64, order));
           cases.back().two_cores = group == 8 && order == StorageOrder::token_major;
@@ -62,6 +62,17 @@ void add_decode(std::vector<Case>& cases) {
       c.shape = decode_name(DType::bf16, group, "1k_batch16", 64, order);
       cases.push_back(c);
     }
+  }
+}
+
+/// llama.cpp's caches: f16 as it is and where it may be rounded, and blocks.
+void add_foreign(std::vector<Case>& cases) {
+  for (const DType dtype : {DType::f16, DType::q8_0, DType::q4_0}) {
+    cases.push_back(decode(dtype, 8, 8 * k, 64, StorageOrder::token_major));
+    if (dtype != DType::f16) continue;
+    cases.push_back(cases.back());
+    cases.back().shape += "/bf16_operands";
+    cases.back().workload.bf16_operands = true;
   }
 }
 
@@ -167,6 +178,7 @@ std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   add_decode(cases);
   add_other_decode(cases);
+  add_foreign(cases);
   add_single(cases);
   add_prefill(cases);
   add_latent(cases);
@@ -176,7 +188,7 @@ std::vector<Case> attention_cases() {
 
 std::vector<Comparison> comparisons() {
   std::vector<Comparison> all;
-  for (const int32_t group : {4, 8}) {
+  for (const int32_t group : {1, 4, 8}) {
     for (const StorageOrder order : orders) {
       for (const DType dtype : {DType::i8, DType::f8_e4m3})
         all.push_back({std::string(folio::name(dtype)) + " against bf16 tokens/s, group " +

@@ -41,6 +41,18 @@ std::vector<std::byte> random_elements(DType dtype, double low, double high) {
   constexpr size_t period = 32771;
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform(low, high);
+  if (block_elements(dtype) > 1) {  // any patterns, of a scale
+    const auto bytes = static_cast<size_t>(row_bytes(dtype, block_elements(dtype)));
+    std::vector<std::byte> blocks(period * bytes);
+    for (std::byte& b : blocks) b = static_cast<std::byte>(random());
+    for (size_t i = 0; i < period; ++i) {
+      std::byte* const block = blocks.data() + i * bytes;
+      reference::store(block, DType::f16, uniform(random) / 128.0);
+      if (dtype == DType::q4_1 || dtype == DType::q5_1)
+        reference::store(block + 2, DType::f16, uniform(random));
+    }
+    return blocks;
+  }
   std::vector<std::byte> values(period * static_cast<size_t>(element_bytes(dtype)));
   for (size_t i = 0; i < period; ++i)
     reference::store(values.data() + i * static_cast<size_t>(element_bytes(dtype)), dtype,
@@ -185,6 +197,7 @@ AttentionProblem Workload::problem() const {
   p.v_head_size = v_head_size_;
   p.q_heads = shape_.q_heads;
   p.q_dtype = p.out_dtype = activation_;
+  p.bf16_operands = shape_.bf16_operands;
   p.mask = shape_.mask;
   p.reproducible = Reproducible::per_sequence;
   return p;
@@ -288,7 +301,7 @@ double Workload::flops() const {
 
 ReadRuns Workload::runs() const {
   const bool is_head_major = shape_.order == StorageOrder::head_major;
-  const int64_t row_bytes = static_cast<int64_t>(shape_.head_size) * element_bytes(shape_.dtype);
+  const int64_t row_bytes = folio::row_bytes(shape_.dtype, shape_.head_size);
   const int64_t heads_in_run = is_head_major ? 1 : shape_.kv_heads;
   ReadRuns runs;
   runs.bytes = shape_.page_size * row_bytes * heads_in_run;

@@ -34,6 +34,7 @@ struct WorkloadShape {
       /// else bf16
       DType::bf16;
   Mask mask = Mask::full();
+  bool bf16_operands = false;  ///< AttentionProblem's
   bool cold = false;
 };
 

@@ -125,7 +125,7 @@ class Comparison:
         if result.refused or not result.rounds:
             return {"refused": result.refused or "no turn"}
         calls = sorted(result.calls)
-        return {"best": result.best(largest=True), "median": calls[len(calls) // 2],
+        return {"best": calls[-1], "median": calls[len(calls) // 2],
                 "how": result.answer["how"]}  # fmt: skip
 
 

@@ -106,10 +106,9 @@ class Result:
     def calls(self) -> list[float]:
         return [call for calls in self.rounds for call in calls]
 
-    def best(self, largest: bool = False) -> float:
+    def best(self) -> float:
         """The best round's median."""
-        medians = [statistics.median(calls) for calls in self.rounds if calls]
-        return max(medians) if largest else min(medians)
+        return min(statistics.median(calls) for calls in self.rounds if calls)
 
 
 def set_up(worker: Worker, message: dict) -> Result:

@@ -163,6 +163,18 @@ TEST_P(OfBlocks, whatever_works_on_elements_refuses_them_by_name) {
   args.value = halves.planes[0].value;
   args.k.dtype = dtype;
   expect_refused(append({}, args, serial_executor()), words);
+
+  const AnyTensor<3> tensor =
+      dense_tensor(rows.data(), DType::f32, {int64_t{1}, int64_t{3}, int64_t{64}});
+  AnyTensor<3> of_blocks = tensor;
+  of_blocks.dtype = dtype;
+  const int32_t offsets[] = {0, 1}, lengths[] = {1};
+  const Batch batch{.size = 1, .query_offsets = offsets, .context_lengths = lengths};
+  expect_refused(rotate(batch, {.q = of_blocks, .out = tensor}, serial_executor()), words);
+  expect_refused(rotate(batch, {.q = tensor, .out = of_blocks}, serial_executor()), words);
+  const float lse[3] = {};
+  const Partial parts[] = {{of_blocks, lse}};
+  expect_refused(merge(parts, of_blocks, nullptr, serial_executor()), words);
 }
 
 AttentionProblem problem_of(DType dtype, int32_t head_size) {

@@ -25,7 +25,7 @@ void avx512_exp2(int degree, const float* x, float* to) {
 }
 
 void avx512_widen(DType dtype, const void* from, float* to) {
-  Rows<InstructionSet>::row_of<float>(dtype)(static_cast<const std::byte*>(from), to, 16);
+  Rows<InstructionSet>::row_to<float>(dtype)(static_cast<const std::byte*>(from), to, 16);
 }
 
 void avx512_scores(int vectors, const float* q, const float* keys, int steps, float* to) {

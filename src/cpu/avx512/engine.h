@@ -76,7 +76,7 @@ class Engine : public Layout<I::per_word> {
     for (skeleton::RowWalk at(view_); at.row < view_.rows; at.next()) {
       const std::byte* words = view_.query(at.token, at.q_head);
       if (I::per_word == 1 || problem_.q_dtype != operand_type) {
-        Rows<I>::template row_of<Operand>(problem_.q_dtype)(
+        Rows<I>::template row_to<Operand>(problem_.q_dtype)(
             words, reinterpret_cast<Operand*>(s_.row), problem_.key.head_size);
         words = reinterpret_cast<const std::byte*>(s_.row);
       }
@@ -304,11 +304,10 @@ class Engine : public Layout<I::per_word> {
   }
 
   void add_terms(const KeyTile& tile, int h, int first, int rows, float* scores, int keys) const {
-    skeleton::LogitTerms terms[lanes];
-    for (int r = 0; r < lanes; ++r)
-      terms[r] =
-          view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first, mutant());
-    softmax::Terms<I, skeleton::Log2Units>::of_rows(scores, row_block, keys, factor_, terms);
+    const auto terms_of = [&](int r) {
+      return view_.terms_of(h * view_.head_rows + first + (r < rows ? r : 0), tile.first, mutant());
+    };
+    softmax::Terms<I, skeleton::Log2Units>::of_rows(scores, row_block, keys, factor_, terms_of);
   }
 
   const skeleton::TaskView& view_;

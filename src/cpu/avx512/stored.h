@@ -8,7 +8,7 @@
 ///     index      e4m3, e5m2: the low 7 bits; i8: |x|, whose 128 falls on the entry of 0, which is
 ///                zeroed apart
 ///     low, high  two tables of 128 bytes, the halves of a bf16, the sign put into the high one
-///     words      one permutation of both: as many registers come out as bf16 rows would have filled
+///     words      a permutation of both for each register that rows of bf16 would have filled
 ///
 /// A word that a product sees is the same either way, so bits are too. The products' tiles take one
 /// of these types; it holds its tables in registers. ISA-safe: templates on a tag type.

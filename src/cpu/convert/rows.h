@@ -28,7 +28,7 @@ struct Rows {
   template <class To>
   using Row = void (*)(const std::byte* from, To* to, int n);
   template <class To>
-  static Row<To> row_of(DType dtype) {
+  static Row<To> row_to(DType dtype) {
     switch (dtype) {
       case DType::f32: return row<DType::f32, To>;
       case DType::bf16: return row<DType::bf16, To>;
@@ -48,7 +48,7 @@ struct Rows {
   /// `count` rows to rows of floats, `stride` floats apart; a null row becomes zeros.
   static void widen(DType dtype, const std::byte* const* from, int count, float* to, int stride,
                     int n) {
-    const Row<float> widen_one = row_of<float>(dtype);
+    const Row<float> widen_one = row_to<float>(dtype);
     for (int i = 0; i < count; ++i, to += stride) {
       if (from[i] != nullptr) {
         widen_one(from[i], to, n);

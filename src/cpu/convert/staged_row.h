@@ -20,7 +20,7 @@ class StagedRow {
   static constexpr DType staged = dtype_of<To>;
 
   FOLIO_ALWAYS_INLINE explicit StagedRow(DType stored)
-      : stored_(stored), convert_(Rows<I>::template row_of<To>(stored)) {}
+      : stored_(stored), convert_(Rows<I>::template row_to<To>(stored)) {}
 
   /// Whether rows may stay where they are as far as their type says.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_stored() const { return stored_ == staged; }
@@ -50,7 +50,7 @@ class StagedRow {
   void scaled(const KVSource<Shape>& source, int key, const std::byte* from, To* to) const {
     alignas(64) float own[staged == DType::f32 ? 1 : Shape::smem_cols];
     float* const wide = staged == DType::f32 ? reinterpret_cast<float*>(to) : own;
-    Rows<I>::template row_of<float>(stored_)(from, wide, source.columns);
+    Rows<I>::template row_to<float>(stored_)(from, wide, source.columns);
     const int columns = source.columns, granularity = source.scale_view->granularity;
     int end = granularity - (Shape::head_dim_offset + source.first_column) % granularity;
     for (int begin = 0; begin < columns; begin = end, end += granularity) {
@@ -60,7 +60,7 @@ class StagedRow {
       for (int d = begin; d < stop; ++d) wide[d] *= factor;
     }
     if constexpr (staged != DType::f32)
-      Rows<I>::template row_of<To>(DType::f32)(reinterpret_cast<const std::byte*>(wide), to,
+      Rows<I>::template row_to<To>(DType::f32)(reinterpret_cast<const std::byte*>(wide), to,
                                                columns);
   }
 

@@ -36,9 +36,10 @@ class Terms {
   template <class Scale>
   static void of_row(float* scores, const Scale& scale, const LogitTerms& terms) {
     const Cap cap(terms.softcap);
-    float offset[tile_keys], bias[tile_keys];
+    float offset[tile_keys], memory[tile_keys];
+    const float* bias = memory;
     if (terms.alibi) find_offsets(terms, offset);
-    if (terms.bias != nullptr) widen_bias(terms, bias);
+    if (terms.bias != nullptr) bias = widened(terms.bias, terms, memory);
     for (int k = 0; k < tile_keys; k += W) {
       F x = capped(V::load(scores + k) * scale(k), cap);
       if (terms.alibi)
@@ -47,21 +48,29 @@ class Terms {
     }
   }
 
-  /// W rows, one in each lane: scores [keys][stride], aligned to vectors. `terms` [W] are of rows
-  /// of one task, and of one tile.
+  /// W rows, one in each lane: scores [keys][stride], aligned to vectors. terms_of(i): of row i,
+  /// all of one task and one tile.
+  template <class TermsOf>
   static void of_rows(float* scores, int64_t stride, int keys, float scale,
-                      const LogitTerms* terms) {
-    const Cap cap(terms->softcap);
+                      const TermsOf& terms_of) {
+    const LogitTerms terms = terms_of(0);
+    const Cap cap(terms.softcap);
     float slope[W], distance[W], offset[tile_keys];
     float bias[tile_keys * W];
-    for (int r = 0; r < W; ++r) slope[r] = -terms[r].slope, distance[r] = terms[r].distance;
-    if (terms->alibi) find_offsets(*terms, offset);
-    if (terms->bias != nullptr) gather_bias(terms, keys, bias);
+    const void* bias_of[W];
+    for (int r = 0; r < W; ++r) {
+      const LogitTerms row = terms_of(r);
+      slope[r] = -row.slope;
+      distance[r] = row.distance;
+      bias_of[r] = row.bias;
+    }
+    if (terms.alibi) find_offsets(terms, offset);
+    if (terms.bias != nullptr) gather_bias(bias_of, terms, keys, bias);
     for (int k = 0; k < keys; ++k) {
       float* const at = scores + k * stride;
       F x = capped(V::load(at) * scale, cap);
-      if (terms->alibi) x = V::fma(V::load(slope), size(V::load(distance) - offset[k]), x);
-      V::store(at, finished(x, *terms, bias + k * W));
+      if (terms.alibi) x = V::fma(V::load(slope), size(V::load(distance) - offset[k]), x);
+      V::store(at, finished(x, terms, bias + k * W));
     }
   }
 
@@ -109,16 +118,20 @@ class Terms {
       to[k] = static_cast<float>(int64_t{terms.positions[k]} - terms.positions[0]);
   }
 
-  /// 0 for keys behind the last.
-  static void widen_bias(const LogitTerms& terms, float* to) {
-    for (int k = terms.keys; k < tile_keys; ++k) to[k] = 0.0f;
-    const auto* const from = static_cast<const std::byte*>(terms.bias);
-    Rows<I>::widen(terms.bias_dtype, &from, 1, to, tile_keys, terms.keys);
+  /// The bias of 64 keys where it lies, or in `memory`: 0 for those behind the last.
+  static const float* widened(const void* bias, const LogitTerms& terms, float* memory) {
+    if (terms.bias_dtype == DType::f32 && terms.keys == tile_keys)
+      return static_cast<const float*>(bias);
+    for (int k = terms.keys; k < tile_keys; ++k) memory[k] = 0.0f;
+    const auto* const from = static_cast<const std::byte*>(bias);
+    Rows<I>::widen(terms.bias_dtype, &from, 1, memory, tile_keys, terms.keys);
+    return memory;
   }
   /// [keys][W]
-  static void gather_bias(const LogitTerms* terms, int keys, float* to) {
-    float rows[W][tile_keys];
-    for (int r = 0; r < W; ++r) widen_bias(terms[r], rows[r]);
+  static void gather_bias(const void* const* bias, const LogitTerms& terms, int keys, float* to) {
+    float memory[W][tile_keys];
+    const float* rows[W];
+    for (int r = 0; r < W; ++r) rows[r] = widened(bias[r], terms, memory[r]);
     for (int k = 0; k < keys; k += W) {
       F block[W];
       for (int r = 0; r < W; ++r) block[r] = V::load(rows[r] + k);

@@ -150,7 +150,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   /// The query where it lies, or converted.
   const std::byte* in_bf16(const std::byte* query, bf16* to) const {
     if (view_.problem.q_dtype == DType::bf16) return query;
-    Rows<I>::template row_of<bf16>(view_.problem.q_dtype)(query, to, view_.problem.key.head_size);
+    Rows<I>::template row_to<bf16>(view_.problem.q_dtype)(query, to, view_.problem.key.head_size);
     return reinterpret_cast<const std::byte*>(to);
   }
 

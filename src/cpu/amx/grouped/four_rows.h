@@ -19,7 +19,7 @@ class FourRows {
   /// `row`: 64 rows of `columns` elements of type `stored`; given as `staged`: that, or bf16.
   FOLIO_ALWAYS_INLINE FourRows(const std::byte* const* row, DType stored, DType staged, int columns)
       : row_(row),
-        convert_(stored == staged ? nullptr : Rows<I>::template row_of<bf16>(stored)),
+        convert_(stored == staged ? nullptr : Rows<I>::template row_to<bf16>(stored)),
         columns_(columns) {}
   FourRows(const FourRows&) = delete;  // it points into itself
   FourRows& operator=(const FourRows&) = delete;

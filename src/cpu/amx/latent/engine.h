@@ -103,7 +103,7 @@ class LatentEngine : public LatentMemory<S> {
     const int sign = view_.problem.scale < 0.0f ? static_cast<int>(0x80008000u) : 0;
     const int row_bytes = view_.problem.key.head_size * 2;
     const DType type = view_.problem.q_dtype;
-    const auto convert = Rows<I>::template row_of<bf16>(type);
+    const auto convert = Rows<I>::template row_to<bf16>(type);
     alignas(64) bf16 converted[32];
     for (int h = 0; h < view_.task.heads; ++h)
       for (int first = 0; first < view_.head_rows; first += tile_rows)

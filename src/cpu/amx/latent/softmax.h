@@ -142,11 +142,11 @@ class LatentSoftmax {
 
   __attribute__((noinline)) void add_terms(const KeyTile& tile, int row, int end,
                                            float* scores) const {
-    skeleton::LogitTerms terms[tile_rows];
-    for (int i = 0; i < tile_rows; ++i)
-      terms[i] = view_.terms_of(row + i < end ? row + i : row, tile.first, I::mutant);
+    const auto terms_of = [&](int r) {
+      return view_.terms_of(row + r < end ? row + r : row, tile.first, I::mutant);
+    };
     softmax::Terms<I, Units>::of_rows(scores, tile_rows, tile_keys, logit_scale(view_.problem),
-                                      terms);
+                                      terms_of);
   }
 
   /// Of keys and of the keys 16 behind them.
