@@ -134,6 +134,21 @@ def ratio_cell(part: dict, own: str) -> str:
     return f"**{peer['best_ms'] / mine['best_ms']:.2f}** ({peer['contender']})"
 
 
+def with_one_arithmetic(parts: list[dict]) -> list[dict]:
+    """Parts with P the best that any of as many threads has seen: it depends on no shape."""
+    best = {}
+    for part in parts:
+        threads, here = part["threads"], part["roofs"].get("P", {})
+        if here.get("best", 0) > best.get(threads, {}).get("best", 0):
+            best[threads] = here
+    return [
+        part | {"roofs": part["roofs"] | {"P": best[part["threads"]]}}
+        if "P" in part["roofs"] and part["threads"] in best
+        else part
+        for part in parts
+    ]
+
+
 def line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |\n"
 
@@ -197,7 +212,8 @@ def threads_word(threads: int) -> str:
 
 def tables(results: dict, only: set | None = None) -> str:
     """All tables of a machine; `only` some (shape, threads)."""
-    parts = [p for p in results["shapes"] if only is None or (p["shape"], p["threads"]) in only]
+    chosen = [p for p in results["shapes"] if only is None or (p["shape"], p["threads"]) in only]
+    parts = with_one_arithmetic(chosen)
     text = f"{origin(results, parts)}\n"
     for threads in sorted({part["threads"] for part in parts}, reverse=True):
         for kind, title in TITLES.items():
@@ -209,7 +225,7 @@ def tables(results: dict, only: set | None = None) -> str:
 
 def short_table(results: dict) -> str:
     """A row for each shape: folio's faster storage order and the fastest of the others."""
-    parts = sorted(results["shapes"], key=lambda part: -part["threads"])
+    parts = sorted(with_one_arithmetic(results["shapes"]), key=lambda part: -part["threads"])
     text = f"{origin(results, parts)}\n\n"
     text += line("shape", "threads", "folio", "of the roof", "best peer", "", "peer / folio")
     text += line(*["---"] * 7)

@@ -104,6 +104,12 @@ class Tables(unittest.TestCase):
         self.assertEqual(report.cell(part(mine, flops=2.4e8), "folio hm"), "0.25 ms (0.5) · 960 GFLOP/s · 96 % P")
         self.assertEqual(report.cell(part(mine, roofs={}), "folio hm"), "0.25 ms (0.5) · 32 GB/s")
 
+    def test_the_arithmetic_roof_is_the_best_that_any_shape_of_as_many_threads_has_seen(self):
+        fast, slow = {"best": 2e12, "median": 1e12, "how": "fma"}, {"best": 1e12, "median": 1e12, "how": "fma"}
+        parts = [part(roofs={"P": slow}), part(roofs={"P": fast}), part(roofs={"P": slow}, threads=1), part(roofs={})]
+        found = [each["roofs"].get("P") for each in report.with_one_arithmetic(parts)]
+        self.assertEqual(found, [fast, fast, slow, None])
+
     def test_a_ratio_is_of_the_best_peer_that_is_right(self):
         here = part(row("folio hm", 0.25), row("slow", 1.0), row("wrong", 0.1, wrong=True), row("fast", 0.5))
         self.assertEqual(report.ratio_cell(here, "folio hm"), "**2.00** (fast)")
