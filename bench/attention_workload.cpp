@@ -260,8 +260,10 @@ std::string Workload::check() const {
   const auto entry = std::find_if(list.begin(), list.end(),
                                   [&](const Kernel& k) { return k.name == attention_.kernel(); });
   const DType coarsest = entry->weights != DType::f32 ? entry->weights : activation_;
+  const bool is_rounded = block_elements(shape_.dtype) > 1 || shape_.bf16_operands;
+  const DType operands = is_rounded ? coarsest : DType::f32;
   const test::AccuracyDemand demand =
-      test::accuracy_demand(test::Precision{coarsest, DType::f32, DType::f32});
+      test::accuracy_demand(test::Precision{coarsest, operands, operands});
   test::RelativeRms error;
   int64_t keys = 0;
   for (const int32_t b : {shape_.sequences - 1, 0}) {
