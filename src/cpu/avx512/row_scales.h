@@ -28,7 +28,7 @@ class RowScales {
   /// where those of a token lie side by side, else for head first + part.
   static void fetch(const PagedKVView& view, const KeyTile& tile, int64_t first, int part,
                     int parts) {
-    const bool is_sliced = view.scales.head_stride_bytes < view.scales.slot_stride_bytes;
+    const bool is_sliced = PageCursor::scales_are_adjacent(view);
     const int begin = is_sliced ? tile_keys * part / parts : 0;
     const int end = is_sliced ? tile_keys * (part + 1) / parts : tile_keys;
     for (int r = 0; r < tile.runs; ++r) {

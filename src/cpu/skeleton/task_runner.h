@@ -48,7 +48,6 @@
 #include <cstdint>
 
 #include "cpu/profile.h"
-#include "cpu/skeleton/selected_keys.h"
 #include "cpu/skeleton/task_view.h"
 #include "kernel/units.h"
 
@@ -159,7 +158,7 @@ class TaskRunner {
       tile.first = next_key_;
       if (Engine::mutant() == Mutant::table_read_past_end) tile.seen = ~uint64_t{0};
       if (view_.problem.selection) {
-        SelectedKeys::find(view_.args.key, view_.selected(Engine::mutant()), tile);
+        PageCursor::find_listed(view_.args.key, view_.selected(Engine::mutant()), tile);
       } else {
         cursor.find(tile);
       }

@@ -89,6 +89,32 @@ class PageCursor {
     tile.seen = found;
   }
 
+  /// The same for keys that a list names by their place in the plane, page * page size + slot: key
+  /// k of the tile is the row list[first + k]. Drops those that name no row of `view`. Entries that
+  /// name consecutive slots of a page are one run, as the keys of a table are.
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE void find_listed(const PagedKVView& view,
+                                                                const int32_t* list,
+                                                                KeyTile& tile) {
+    const bool has_pages = view.page_size != unbounded_page_size;
+    const auto page_size = static_cast<uint32_t>(has_pages ? view.page_size : 1);
+    uint64_t found = 0;
+    tile.runs = 0;
+    for (uint64_t left = tile.seen; left != 0; left &= left - 1) {
+      const int key = detail::lowest_bit(left);
+      const int32_t row = list[tile.first + key];
+      const auto place = static_cast<uint32_t>(row);
+      if (row < 0 || int64_t{place / page_size} >= view.num_pages) continue;
+      found |= uint64_t{1} << key;
+      const int64_t page = place / page_size, slot = place % page_size;
+      if (tile.runs > 0 && goes_on(tile.run[tile.runs - 1], key, page, slot)) {
+        ++tile.run[tile.runs - 1].rows;
+      } else {
+        tile.run[tile.runs++] = {key, 1, page, slot};
+      }
+    }
+    tile.seen = found;
+  }
+
   /// The rows of a run in a plane, of one head.
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE TileRows rows(const PagedKVView& view,
                                                              const TileRun& run, int64_t head) {
@@ -112,6 +138,12 @@ class PageCursor {
     return (head < 0 ? -head : head) < (slot < 0 ? -slot : slot);
   }
 
+  /// The same of their scales.
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE bool scales_are_adjacent(const PagedKVView& view) {
+    const int64_t head = view.scales.head_stride_bytes, slot = view.scales.slot_stride_bytes;
+    return (head < 0 ? -head : head) < (slot < 0 ? -slot : slot);
+  }
+
   /// Scales of granule 0 of a run's rows, of one head; data is null without scales.
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE TileRows scale_rows(const PagedKVView& view,
                                                                    const TileRun& run,
@@ -131,6 +163,11 @@ class PageCursor {
   }
 
  private:
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE bool goes_on(const TileRun& run, int key,
+                                                            int64_t page, int64_t slot) {
+    return run.first + run.rows == key && run.page == page && run.slot + run.rows == slot;
+  }
+
   const PagedKVView* view_;
   const uint32_t* row_;
 };
