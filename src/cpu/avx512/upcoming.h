@@ -81,8 +81,8 @@ class Upcoming {
     if (tile == nullptr) return;
     const int heads = view_.task.heads;
     const int begin = tile_keys * h / heads, end = tile_keys * (h + 1) / heads;
-    const int64_t row_bytes = PageCursor::heads_bytes(view, heads - 1) +
-                              int64_t{view.head_size} * bit_width(view.dtype) / 8;
+    const int64_t row_bytes =
+        PageCursor::heads_bytes(view, heads - 1) + folio::row_bytes(view.dtype, view.head_size);
     for (int r = 0; r < tile->runs; ++r) {
       const TileRun& run = tile->run[r];
       const int from = run.first > begin ? run.first : begin;
