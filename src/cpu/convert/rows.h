@@ -79,15 +79,19 @@ struct Rows {
       int i = 0;
       for (; i + W <= n; i += W)
         put(to + i, Element::load(from + static_cast<ptrdiff_t>(i) * Element::bytes));
-      if (i == n) return;
-      // the last, partial vector goes through buffers
-      unsigned char tail[W * Element::bytes] = {};
-      To values[W];
-      __builtin_memcpy(tail, from + static_cast<ptrdiff_t>(i) * Element::bytes,
-                       static_cast<size_t>(n - i) * Element::bytes);
-      put(values, Element::load(tail));
-      __builtin_memcpy(static_cast<void*>(to + i), values, static_cast<size_t>(n - i) * sizeof(To));
+      if (i < n) end_of_row<D>(from + static_cast<ptrdiff_t>(i) * Element::bytes, to + i, n - i);
     }
+  }
+
+  /// Fewer elements than a vector has go through buffers.
+  template <DType D, class To>
+  [[gnu::noinline]] static void end_of_row(const std::byte* from, To* to, int n) {
+    using Element = StoredLanes<I, D>;
+    unsigned char elements[W * Element::bytes] = {};
+    To values[W];
+    __builtin_memcpy(elements, from, static_cast<size_t>(n) * Element::bytes);
+    put(values, Element::load(elements));
+    __builtin_memcpy(static_cast<void*>(to), values, static_cast<size_t>(n) * sizeof(To));
   }
 
   FOLIO_ALWAYS_INLINE static void put(float* to, F v) { V::store(to, v); }

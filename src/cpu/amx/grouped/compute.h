@@ -30,6 +30,10 @@ namespace folio::inline v1::amx {
 /// or beside them, where the caller may have no keys left to make scores of again.
 enum class WeightLayout : uint8_t { over_scores, beside_scores };
 
+/// Lanes of the terms of logits: once for each kind of tile, whatever the depth.
+template <class Tile>
+struct TileLanes : Avx512Lanes {};
+
 template <class Tile, int Depth, int VDepth, int Rows,
           WeightLayout Layout = WeightLayout::over_scores>
 class Compute {
@@ -61,7 +65,7 @@ class Compute {
  private:
   using Product = Products<Tile, Depth, VDepth, Rows>;
   using Row = Softmax<Tile>;
-  struct Lanes : Avx512Lanes {};
+  using Lanes = TileLanes<Tile>;
   using F = typename Simd<Lanes>::F;
   using Terms = softmax::Terms<Lanes, skeleton::Log2Units>;
   using Lazy = softmax::LazyMaximum<Lanes>;
