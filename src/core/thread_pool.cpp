@@ -164,15 +164,15 @@ class ProcessPool {
     begin();
     pthread_atfork(nullptr, nullptr, begin);
   }
-  ~ProcessPool() { delete pool_.exchange(nullptr); }
+  ~ProcessPool() { delete pool.exchange(nullptr); }
   static ThreadPool* get() noexcept {
     static ProcessPool only;
-    return pool_.load(std::memory_order_acquire);
+    return pool.load(std::memory_order_acquire);
   }
 
  private:
-  static void begin() noexcept { pool_.store(new (std::nothrow) ThreadPool); }
-  static inline std::atomic<ThreadPool*> pool_ = nullptr;
+  static void begin() noexcept { pool.store(new (std::nothrow) ThreadPool); }
+  static inline std::atomic<ThreadPool*> pool = nullptr;
 };
 
 }  // namespace

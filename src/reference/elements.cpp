@@ -182,13 +182,16 @@ void load_block(const void* at, DType dtype, double* out) {
   const uint8_t* const patterns = fifth_bits + (has_fifth_bits ? 4 : 0);
   for (size_t i = 0; i < 32; ++i) {
     const uint32_t pair = patterns[i % 16];
+    const auto of_byte = [](uint32_t pattern) {
+      return static_cast<int>(decode(DType::i8, pattern));
+    };
     int q = static_cast<int>(i < 16 ? pair % 16 : pair / 16);
     if (has_fifth_bits && (fifth_bits[i / 8] >> i % 8 & 1) != 0) q += 16;
     switch (dtype) {
-      case DType::q8_0: q = static_cast<int>(decode(DType::i8, patterns[i])); break;
+      case DType::q8_0: q = of_byte(patterns[i]); break;
       case DType::q4_0: q -= 8; break;
       case DType::q5_0: q -= 16; break;
-      case DType::iq4_nl: q = folio::detail::iq4_nl_values[q]; break;
+      case DType::iq4_nl: q = of_byte(static_cast<uint8_t>(folio::detail::iq4_nl_values[q])); break;
       default: break;
     }
     out[i] = q * d + minimum;
