@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -23,6 +24,7 @@ RESULTS, SHORT, PAGE = (
     ROOT / "docs/performance_peers.md",
 )
 NONE = "–"
+LONG_TABLE_ONLY = {"dec_32k_b1", "pre_2k", "mla_h16_4k", "app_16"}
 TITLES = {
     "decode": "Decode, bf16 caches",
     "prefill": "Prefill, bf16 caches",
@@ -223,9 +225,32 @@ def tables(results: dict, only: set | None = None) -> str:
     return f"{text}\n{notes(parts)}"
 
 
+def behind(parts: list[dict]) -> str:
+    """What is below 1.3 times the best peer and below 88 % of its roof, of either storage order."""
+    found = []
+    for part in parts:
+        peer = best_of(part, own=False)
+        for row in part["rows"] if peer else []:
+            if not ran(row) or row["wrong"] or not is_own(row["contender"]):
+                continue
+            ratio, percent = peer["best_ms"] / row["best_ms"], re.match(r"\d+", share(part, row))
+            if ratio < 1.3 and (percent is None or int(percent[0]) < 88):
+                name = row["contender"].removeprefix("folio ")
+                found.append(
+                    f"{part['shape']} {name} on {threads_word(part['threads'])} ({ratio:.2f})"
+                )
+    return (
+        f"Below 1.3 times the best peer and 88 % of the roof: {', '.join(found)}.\n"
+        if found
+        else ""
+    )
+
+
 def short_table(results: dict) -> str:
     """A row for each shape: folio's faster storage order and the fastest of the others."""
-    parts = sorted(with_one_arithmetic(results["shapes"]), key=lambda part: -part["threads"])
+    every = with_one_arithmetic(results["shapes"])
+    most = max(part["threads"] for part in every)
+    parts = [p for p in every if p["threads"] == most and p["shape"] not in LONG_TABLE_ONLY]
     text = f"{origin(results, parts)}\n\n"
     text += line("shape", "threads", "folio", "of the roof", "best peer", "", "peer / folio")
     text += line(*["---"] * 7)
@@ -239,7 +264,7 @@ def short_table(results: dict) -> str:
             f"{part['shape']}: {part['what']}", str(part["threads"]), mine_cell,
             share(part, mine) or NONE, duration(peer["best_ms"]), peer["contender"], ratio,
         )  # fmt: skip
-    return text
+    return f"{text}\n{behind(every)}"
 
 
 def between(path: pathlib.Path, text: str) -> str:

@@ -10,6 +10,7 @@
 #include "attention/plan_memory.h"
 #include "attention/validate.h"
 #include "cache/check_tensor.h"
+#include "core/checked.h"
 #include "core/run_on.h"
 
 namespace folio::inline v1 {
@@ -60,8 +61,15 @@ void work(void* arg, int64_t worker) noexcept {
     run_task(call, call.plan.tasks[i], scratch);
 }
 
-Status check_bias_extents(const char* function, const AttentionProblem& problem,
-                          const PlanHeader& header, const ConstTensor<3>& bias) {
+Status check_bias_of_plan(const char* function, const AttentionProblem& problem,
+                          const PlanHeader& header, const AttentionArgs& args) {
+  const ConstTensor<3>& bias = args.bias;
+  const int64_t stride = args.bias_sequence_stride_bytes;
+  if (!reach_bytes(header.batch.size, stride).is_at_most(memory_bytes_max))
+    return fail(Errc::invalid_argument,
+                "{}: bias_sequence_stride_bytes is {} over {} sequences, expected a reach of at "
+                "most 2^56 bytes",
+                function, stride, header.batch.size);
   if (bias.extent[2] < header.longest_context)
     return fail(Errc::invalid_argument,
                 "{}: bias has {} keys, expected at least {} (the longest context)", function,
@@ -74,7 +82,7 @@ Status check_bias_extents(const char* function, const AttentionProblem& problem,
 }
 
 /// The lists may change from layer to layer: their entries are looked at in every call.
-Status check_selected(const char* function, const Batch& batch, const PagedKVView& key) {
+Status check_listed_slots(const char* function, const Batch& batch, const PagedKVView& key) {
   const int64_t slots = key.page_size == unbounded_page_size ? 1 : key.page_size;
   const int64_t rows = std::min<int64_t>(key.num_pages * slots, INT64_C(1) << 31);
   const int64_t count = int64_t{batch.query_offsets[batch.size]} * batch.selected_stride;
@@ -85,8 +93,7 @@ Status check_selected(const char* function, const Batch& batch, const PagedKVVie
   int64_t i = 0;
   while (batch.selected[i] >= -1 && batch.selected[i] < rows) ++i;
   return fail(Errc::invalid_argument,
-              "{}: batch.selected[{}][{}] is {}, expected -1 (none) or a row below {} (slots of "
-              "key)",
+              "{}: batch.selected[{}][{}] is {}, expected -1 (none) or a slot below {} (of key)",
               function, i / batch.selected_stride, i % batch.selected_stride, batch.selected[i],
               rows);
 }
@@ -117,9 +124,9 @@ Status check(const Attention& attention, const AttentionPlan& plan, const Attent
   if (Status s = check_args(function, kernel, problem, plan.tokens, args); !s.is_ok()) return s;
   const auto& header = *static_cast<const PlanHeader*>(plan.items);
   if (problem.bias && plan.tokens > 0) {
-    if (Status s = check_bias_extents(function, problem, header, args.bias); !s.is_ok()) return s;
+    if (Status s = check_bias_of_plan(function, problem, header, args); !s.is_ok()) return s;
   }
-  return problem.selection && plan.tokens > 0 ? check_selected(function, header.batch, args.key)
+  return problem.selection && plan.tokens > 0 ? check_listed_slots(function, header.batch, args.key)
                                               : Status();
 }
 

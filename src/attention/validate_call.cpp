@@ -7,6 +7,7 @@
 #include "cache/check_alignment.h"
 #include "cache/check_reach.h"
 #include "cache/check_tensor.h"
+#include "core/checked.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -92,10 +93,15 @@ Status check_tree(const Batch& batch) {
   return {};
 }
 
-Status check_selected(const char* function, const AttentionLimits& limits, const Batch& batch) {
+/// Whether `count` rows of numbers, `stride` numbers apart, lie within memory.
+bool reaches(int64_t count, int64_t stride, int64_t bytes) {
+  return (reach_bytes(count, stride) * bytes).is_at_most(memory_bytes_max);
+}
+
+Status check_selected_stride(const AttentionLimits& limits, const Batch& batch) {
   if (batch.selected_stride >= 0 && batch.selected_stride <= limits.context) return {};
   return fail(Errc::invalid_argument,
-              "{}: batch.selected_stride is {}, expected 0 to limits.context = {}", function,
+              "plan: batch.selected_stride is {}, expected 0 to limits.context = {}",
               batch.selected_stride, limits.context);
 }
 
@@ -104,11 +110,16 @@ Status check_alibi_positions(const Batch& batch) {
   for (int32_t b = 0; b < batch.size; ++b)
     longest = std::max<int64_t>(longest, batch.context_lengths[b]);
   const int64_t stride = batch.alibi_positions_stride;
-  if (stride == 0 || (stride >= longest && stride <= INT64_MAX / 4 / (batch.size + 1))) return {};
+  if (stride != 0 && stride < longest)
+    return fail(Errc::invalid_argument,
+                "plan: batch.alibi_positions_stride is {}, expected 0 (one row for all) or at "
+                "least {} (the longest context)",
+                stride, longest);
+  if (reaches(batch.size, stride, sizeof(int32_t))) return {};
   return fail(Errc::invalid_argument,
-              "plan: batch.alibi_positions_stride is {}, expected 0 (one row for all) or at least "
-              "{} (the longest context)",
-              stride, longest);
+              "plan: batch.alibi_positions_stride is {} over {} sequences, expected a reach of at "
+              "most 2^56 bytes",
+              stride, batch.size);
 }
 
 Status check_bias(const char* function, const AttentionProblem& problem, int64_t tokens,
@@ -134,17 +145,21 @@ Status check_term_strides(const char* function, const AttentionProblem& problem,
                 "{}: sink_stride is {}, expected 0 (the problem was created without "
                 "sink_per_query)",
                 function, sinks);
-  if (sinks != 0 && (sinks < problem.q_heads || sinks > INT64_MAX / 8 / (tokens + 1)))
+  if (sinks != 0 && sinks < problem.q_heads)
     return fail(Errc::invalid_argument,
                 "{}: sink_stride is {}, expected 0 or at least {} (q_heads)", function, sinks,
                 problem.q_heads);
+  if (!reaches(tokens, sinks, sizeof(float)))
+    return fail(Errc::invalid_argument,
+                "{}: sink_stride is {} over {} queries, expected a reach of at most 2^56 bytes",
+                function, sinks, tokens);
   if (!problem.bias_per_sequence && bias != 0)
     return fail(Errc::invalid_argument,
                 "{}: bias_sequence_stride_bytes is {}, expected 0 (the problem was created "
                 "without bias_per_sequence)",
                 function, bias);
-  const int64_t element = bit_width(problem.bias_dtype) / 8, most = INT64_MAX / 2 / (tokens + 1);
-  if (bias % element == 0 && bias <= most && bias >= -most) return {};
+  const int64_t element = bit_width(problem.bias_dtype) / 8;
+  if (bias % element == 0) return {};
   return fail(Errc::invalid_argument,
               "{}: bias_sequence_stride_bytes is {}, expected a multiple of {} (bias is {})",
               function, bias, element, problem.bias_dtype);
@@ -199,7 +214,7 @@ Status check_batch(const AttentionProblem& problem, const AttentionLimits& limit
     if (Status s = check_tree(batch); !s.is_ok()) return s;
   }
   if (has_tokens && problem.selection) {
-    if (Status s = check_selected("plan", limits, batch); !s.is_ok()) return s;
+    if (Status s = check_selected_stride(limits, batch); !s.is_ok()) return s;
   }
   return has_tokens && problem.alibi_positions ? check_alibi_positions(batch) : Status();
 }

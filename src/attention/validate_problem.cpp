@@ -5,6 +5,7 @@
 #include "attention/schedule.h"
 #include "attention/validate.h"
 #include "cache/check_reach.h"
+#include "cache/check_tensor.h"
 #include "cache/check_view.h"
 
 namespace folio::inline v1 {
@@ -69,10 +70,6 @@ Status check_reaches(const AttentionProblem& p) {
   return p.value_in_key ? Status() : check_reach("Attention::create", "value", p.value, 2);
 }
 
-bool is_activation(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
 /// The forms of sink logits, bias and ALiBi: each belongs to a term that is asked for.
 Status check_terms(const AttentionProblem& p) {
   const struct {
@@ -89,7 +86,7 @@ Status check_terms(const AttentionProblem& p) {
     if (form.is_given && !form.has_term)
       return fail(Errc::invalid_argument, "Attention::create: {} is set, expected {} with it",
                   form.name, form.term);
-  if (is_activation(p.sink_dtype) && is_activation(p.bias_dtype)) return {};
+  if (is_activation_dtype(p.sink_dtype) && is_activation_dtype(p.bias_dtype)) return {};
   return fail(Errc::invalid_argument,
               "Attention::create: sink_dtype is {} and bias_dtype {}, expected f32, bf16 or f16",
               p.sink_dtype, p.bias_dtype);

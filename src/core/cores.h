@@ -8,7 +8,8 @@ namespace folio::inline v1 {
 [[nodiscard]] int current_core() noexcept;
 
 /// Moves the calling thread off `core`; false if it may run on no other. Where it may run is what
-/// it was when this returns.
+/// it was when this returns, now by a mask of its own: it does not follow a process that is given
+/// more cores later.
 bool leave_core(int core) noexcept;
 
 }  // namespace folio::inline v1

@@ -171,6 +171,10 @@ double unit_roundoff(DType dtype) {
   return is_float_format(dtype) ? std::ldexp(1.0, -format_of(dtype).precision) : 0.5;
 }
 
+/// By the pattern of 4 bits; written out apart from the library's.
+constexpr std::array<int, 16> values_of_iq4_nl = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                  1,    13,   25,  38,  53,  69,  89,  113};
+
 void load_block(const void* at, DType dtype, double* out) {
   std::array<uint8_t, 34> bytes = {};
   std::memcpy(bytes.data(), at, static_cast<size_t>(row_bytes(dtype, 32)));
@@ -182,16 +186,13 @@ void load_block(const void* at, DType dtype, double* out) {
   const uint8_t* const patterns = fifth_bits + (has_fifth_bits ? 4 : 0);
   for (size_t i = 0; i < 32; ++i) {
     const uint32_t pair = patterns[i % 16];
-    const auto of_byte = [](uint32_t pattern) {
-      return static_cast<int>(decode(DType::i8, pattern));
-    };
     int q = static_cast<int>(i < 16 ? pair % 16 : pair / 16);
     if (has_fifth_bits && (fifth_bits[i / 8] >> i % 8 & 1) != 0) q += 16;
     switch (dtype) {
-      case DType::q8_0: q = of_byte(patterns[i]); break;
+      case DType::q8_0: q = static_cast<int>(decode(DType::i8, patterns[i])); break;
       case DType::q4_0: q -= 8; break;
       case DType::q5_0: q -= 16; break;
-      case DType::iq4_nl: q = of_byte(static_cast<uint8_t>(folio::detail::iq4_nl_values[q])); break;
+      case DType::iq4_nl: q = values_of_iq4_nl[static_cast<size_t>(q)]; break;
       default: break;
     }
     out[i] = q * d + minimum;

@@ -268,6 +268,13 @@ TEST(Blocks, formats_are_those_of_the_definition) {
   EXPECT_EQ(block_of(DType::q5_1, joined({two, minus_one, fifths, nibbles}))[30], 1.0);
   EXPECT_EQ(block_of(DType::iq4_nl, joined({two, nibbles}))[0], -254.0);
   EXPECT_EQ(block_of(DType::iq4_nl, joined({two, nibbles}))[16], 226.0);
+
+  std::vector<uint8_t> patterns(16);
+  for (size_t i = 0; i < 16; ++i) patterns[i] = static_cast<uint8_t>(i);
+  const double expected[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                               1,    13,   25,  38,  53,  69,  89,  113};
+  for (size_t i = 0; i < 16; ++i)
+    EXPECT_EQ(block_of(DType::iq4_nl, joined({two, patterns}))[i], 2 * expected[i]) << i;
 }
 
 }  // namespace

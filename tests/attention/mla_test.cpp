@@ -9,22 +9,11 @@
 
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"
+#include "support/latent_options.h"
 #include "support/run_case.h"
 
 namespace folio::test {
 namespace {
-
-CaseOptions deepseek(int32_t q_heads) {
-  CaseOptions options;
-  options.q_heads = q_heads;
-  options.kv_heads = 1;
-  options.head_size = 576;
-  options.v_head_size = 512;
-  options.value_in_key = true;
-  options.q_dtype = options.out_dtype = options.key_dtype = options.value_dtype = DType::bf16;
-  options.page_size = 64;
-  return options;
-}
 
 TEST(Mla, decode_with_the_heads_of_one_to_eight_devices_is_right) {
   for (const int32_t q_heads : {16, 64, 128}) {

@@ -13,6 +13,7 @@
 
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"
+#include "support/latent_options.h"
 #include "support/run_case.h"
 
 namespace folio::test {
@@ -27,15 +28,10 @@ CaseOptions listed(int32_t selected, uint64_t seed = 21) {
 }
 
 CaseOptions latent(int32_t q_heads, int32_t selected) {
-  CaseOptions options = listed(selected);
+  CaseOptions options = deepseek(q_heads);
   options.sequences = {{1, 150}, {3, 90}};
-  options.q_heads = q_heads;
-  options.kv_heads = 1;
-  options.head_size = 576;
-  options.v_head_size = 512;
-  options.value_in_key = true;
-  options.q_dtype = options.out_dtype = options.key_dtype = options.value_dtype = DType::bf16;
-  options.page_size = 64;
+  options.selected = selected;
+  options.seed = 21;
   return options;
 }
 

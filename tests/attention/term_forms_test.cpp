@@ -136,7 +136,7 @@ TEST(TermForms, a_hostile_caller_is_told_the_argument) {
       {"sink_stride is 3, expected 0 or at least 4",
        [](AttentionCase& c) { c.args().sink_stride = 3; }},
       {"sink_stride is -4", [](AttentionCase& c) { c.args().sink_stride = -4; }},
-      {"sink_stride is 9223372036854775807",
+      {"sink_stride is 9223372036854775807 over 5 queries, expected a reach of at most 2^56 bytes",
        [](AttentionCase& c) { c.args().sink_stride = std::numeric_limits<int64_t>::max(); }},
       {"sink_logits is not aligned, expected a multiple of 2",
        [](AttentionCase& c) {
@@ -148,7 +148,7 @@ TEST(TermForms, a_hostile_caller_is_told_the_argument) {
       {"bias has 39 keys", [](AttentionCase& c) { c.args().bias.extent[2] = 39; }},
       {"bias_sequence_stride_bytes is 1, expected a multiple of 2",
        [](AttentionCase& c) { c.args().bias_sequence_stride_bytes = 1; }},
-      {"bias_sequence_stride_bytes is -9223372036854775808",
+      {"bias_sequence_stride_bytes is -9223372036854775808 over 2 sequences",
        [](AttentionCase& c) {
          c.args().bias_sequence_stride_bytes = std::numeric_limits<int64_t>::min();
        }},
@@ -158,7 +158,8 @@ TEST(TermForms, a_hostile_caller_is_told_the_argument) {
        [](AttentionCase& c) { c.batch().alibi_positions_stride = 39; }},
       {"batch.alibi_positions_stride is -1",
        [](AttentionCase& c) { c.batch().alibi_positions_stride = -1; }},
-      {"batch.alibi_positions_stride is 9223372036854775807", [](AttentionCase& c) {
+      {"batch.alibi_positions_stride is 9223372036854775807 over 2 sequences",
+       [](AttentionCase& c) {
          c.batch().alibi_positions_stride = std::numeric_limits<int64_t>::max();
        }}};
   for (const Mistake& mistake : mistakes) {

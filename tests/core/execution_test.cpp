@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/counts.h"
 #include "folio/core/any_tensor.h"
 
 namespace folio {
@@ -19,19 +20,7 @@ namespace {
 static_assert(sizeof(Executor) == 3 * sizeof(void*) && std::is_trivially_copyable_v<Executor>);
 static_assert(std::is_trivially_copyable_v<Device> && std::is_trivially_copyable_v<Stream>);
 
-struct Counts {
-  std::vector<std::atomic<int>> runs;
-  explicit Counts(int64_t n) : runs(static_cast<size_t>(n)) {}
-  static void task(void* self, int64_t i) noexcept {
-    ++static_cast<Counts*>(self)->runs[static_cast<size_t>(i)];
-  }
-  bool each_once() const {
-    for (const auto& run : runs) {
-      if (run != 1) return false;
-    }
-    return true;
-  }
-};
+using test::Counts;
 
 /// An executor with threads, by the function that makes it.
 using MakeExecutor = Executor (*)(int threads);

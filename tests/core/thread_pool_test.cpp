@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/cores.h"
+#include "core/counts.h"
 
 /// ThreadSanitizer ends a forked child that starts threads, unless told otherwise.
 extern "C" [[gnu::visibility("default")]] const char* __tsan_default_options() {
@@ -24,20 +25,7 @@ extern "C" [[gnu::visibility("default")]] const char* __tsan_default_options() {
 namespace folio {
 namespace {
 
-/// How often each task of a loop ran.
-struct Counts {
-  std::vector<std::atomic<int>> runs;
-  explicit Counts(int64_t n) : runs(static_cast<size_t>(n)) {}
-  static void task(void* self, int64_t i) noexcept {
-    ++static_cast<Counts*>(self)->runs[static_cast<size_t>(i)];
-  }
-  bool each_once() const {
-    for (const auto& run : runs) {
-      if (run != 1) return false;
-    }
-    return true;
-  }
-};
+using test::Counts;
 
 bool runs_each_task_once(ThreadPool& pool, int64_t n, int helpers) {
   Counts counts(n);

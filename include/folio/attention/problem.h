@@ -70,9 +70,10 @@ struct AttentionProblem {
   bool alibi_positions = false;
   Reproducible reproducible = Reproducible::per_plan;
   /// q, K and V of f32 or f16 may be rounded to bf16 before they are multiplied, where that is
-  /// faster: each element moves by 2^-9 of itself at the most (and subnormals of bf16 to 0), a
-  /// logit by 2^-8 * |scale| * sum_d |q k|, an output by 2^-9 * sum_j p |v| beside. Without effect
-  /// under per_query, whose results are those of the types as given, and for types that need it not
+  /// faster: each element moves by 2^-8 of itself at the most (subnormals of bf16 to 0, what is
+  /// beyond its largest number to infinity), a logit by 2^-7 * |scale| * sum_d |q k|, an output by
+  /// 2^-8 * sum_j p |v| beside. Without effect under per_query, whose results are those of the
+  /// types as given, and for types that need it not
   bool bf16_operands = false;
   bool operator==(const AttentionProblem&) const = default;
 };

@@ -16,10 +16,10 @@
 ///
 /// Selection (sparse attention). A list of `selected` names keys by their place in the plane: page
 /// id * page_size + slot, or the row number where pages are unbounded. The list alone decides what
-/// its query sees, in all KV heads: table, lengths and positions do not matter. A key that is
-/// listed twice counts twice, -1 may stand anywhere. The bits of a result depend on the order of
-/// the list. `plan` keeps the pointer and reads no entry; every `attend` reads and checks them, so
-/// that a layer may bring its own lists in the same memory.
+/// its query sees, in all KV heads: what table, lengths and positions say (they are checked too)
+/// does not matter. A key that is listed twice counts twice, -1 may stand anywhere. The bits of a
+/// result depend on the order of the list. `plan` keeps the pointer and reads no entry; every
+/// `attend` reads and checks them, so that a layer may bring its own lists in the same memory.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ struct Lines {
 class LineList {
  public:
   FOLIO_ALWAYS_INLINE void clear() { count_ = total_ = 0; }
-  /// Rows that go on where the last ones end are one with them, and rows without gaps are one row.
+  /// Rows that go on where the last ones end, at their stride, are one with them.
   FOLIO_ALWAYS_INLINE void add(const Lines& more) {
     if (more.rows <= 0 || count_ == capacity) return;
     total_ += more.lines * more.rows;

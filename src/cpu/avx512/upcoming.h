@@ -20,8 +20,10 @@ class Upcoming {
       : view_(view),
         profile_(machine_profile().in_place),
         is_few_(is_few),
-        is_by_tile_(is_few && profile_.whole_tiles && view.task.heads > 1 &&
-                    PageCursor::heads_are_adjacent(view.args.key)) {}
+        is_by_tile_(
+            is_few && profile_.whole_tiles && view.task.heads > 1 &&
+            PageCursor::heads_are_adjacent(view.args.key) &&
+            (view.problem.value_in_key || PageCursor::heads_are_adjacent(view.args.value))) {}
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_fetching() const {
     return profile_.policy != PrefetchPolicy::none;

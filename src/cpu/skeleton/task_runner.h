@@ -179,9 +179,11 @@ class TaskRunner {
     known_ -= count;
   }
 
-  /// Empty rows, whose output is anything.
+  /// Empty rows, whose output is anything, and those that pad them to a vector.
   void clear(const State& state) const {
-    for (int i = 0; i < used_; ++i) {
+    const int padded = static_cast<int>(round_up(used_, 16)),
+              most = Engine::state_rows(view_.problem);
+    for (int i = 0; i < (padded < most ? padded : most); ++i) {
       state.maximum[i] = minus_infinity;
       state.denominator[i] = 0.0f;
     }
