@@ -11,6 +11,8 @@
 /// an upper bound. ISA-safe: templates on a tag type.
 #pragma once
 
+#include <immintrin.h>
+
 #include <new>
 
 #include "cpu/avx512/layout.h"
@@ -26,6 +28,8 @@ struct RowOptions {
   int32_t read_as_vectors = 0;  ///< columns that the products load by whole vectors
   /// rows of groups that are no run of slots are requested before they are copied
   bool is_fetching = true;
+  /// runs of slots further apart than these bytes are copied; 0: none
+  int32_t stride_max = 0;
   bool is_as_stored = false;      ///< the products widen: rows stay of the type that is stored
   DType stored = DType::invalid;  ///< what rows are of; invalid: what the operand says
   int32_t rows = tile_keys;       ///< of a tile that are read; groups behind them hold anything
@@ -63,7 +67,9 @@ class RowLoader {
       TileRows rows = source.template group<group_rows>(g * group_rows);
       fetch_[stage][g] = {rows.data, rows.stride_bytes, lines,
                           rows.data == nullptr ? 0 : group_rows};
-      if (!readable) rows.data = nullptr;
+      const bool is_far = options.stride_max > 0 && rows.stride_bytes > options.stride_max;
+      is_run_[stage][g] = readable && rows.data != nullptr;
+      if (!readable || is_far) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
       is_staging_ |= rows.data == nullptr && g * group_rows < options.rows;
       if (rows.data == nullptr) rows = {own_row(stage, g * group_rows), row_bytes()};
@@ -80,6 +86,7 @@ class RowLoader {
     }
     const int first = (step - num_groups) * rows_at_once;
     if (first >= options.rows || is_in_place_[stage][first / group_rows]) return;
+    if (is_run_[stage][first / group_rows]) return copy(stage, first);
     for (int key = first; key < first + rows_at_once; ++key) bring(stage, source, key);
   }
 
@@ -132,6 +139,16 @@ class RowLoader {
     return (row_.is_stored() || options.is_as_stored) && !source.has_scales();
   }
 
+  /// Whole lines of a run of slots.
+  FOLIO_ALWAYS_INLINE void copy(int stage, int first) {
+    const Lines& run = fetch_[stage][first / group_rows];
+    const std::byte* from = run.data + first % group_rows * run.stride_bytes;
+    std::byte* to = own_row(stage, first);
+    for (int r = 0; r < rows_at_once; ++r, from += run.stride_bytes, to += row_bytes())
+      for (int i = 0; i < run.lines; ++i)
+        _mm512_storeu_si512(to + i * 64, _mm512_loadu_si512(from + i * 64));
+  }
+
   /// One row to its stage, with zeros behind its columns.
   __attribute__((noinline)) void bring(int stage, const KVSource<Shape>& source, int key) {
     std::byte* const to = own_row(stage, key);
@@ -159,6 +176,7 @@ class RowLoader {
   TileGroups tile_[stages];
   Lines fetch_[stages][num_groups];
   bool is_in_place_[stages][num_groups] = {};
+  bool is_run_[stages][num_groups] = {};  // of rows that could be read in place
   bool is_staging_ = false;
 };
 
