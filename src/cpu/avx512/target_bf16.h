@@ -30,9 +30,9 @@ struct Bf16Target : Avx512Lanes, Output {
   template <int Vectors>
   FOLIO_ALWAYS_INLINE static void load_values(const std::byte* row, int64_t stride,
                                               __m512i (&to)[Vectors]) {
+#pragma GCC unroll 16
     for (int v = 0; v < Vectors; v += 2) {
-      const __m512i even = _mm512_loadu_si512(row + v * 32),
-                    odd = _mm512_loadu_si512(row + stride + v * 32);
+      const __m512i even = load_now(row + v * 32), odd = load_now(row + stride + v * 32);
       to[v] = _mm512_maskz_unpacklo_epi16(~__mmask32{0}, even, odd);
       to[v + 1] = _mm512_maskz_unpackhi_epi16(~__mmask32{0}, even, odd);
     }
