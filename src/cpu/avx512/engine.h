@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "cpu/avx512/few_rows.h"
+#include "cpu/avx512/halves.h"
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/queries.h"
 #include "cpu/avx512/row_loader.h"
@@ -121,15 +122,18 @@ class Engine : public Layout<I::per_word> {
   /// What the products of few rows widen themselves, from rows of whole 16 bytes; invalid: words.
   [[nodiscard]] DType widened_type(const PagedKVView& view) const {
     const bool has_element_scales = view.scales.data != nullptr && !is_per_row(view);
-    const bool is_byte =
-        view.dtype == DType::i8 || view.dtype == DType::f8_e4m3 || view.dtype == DType::f8_e5m2;
-    const bool is_widened =
-        I::per_word == 2 && is_few_ && is_byte && !has_element_scales && view.head_size % 16 == 0;
-    return is_widened ? view.dtype : DType::invalid;
+    const bool is_whole = folio::row_bytes(view.dtype, view.head_size) % 16 == 0;
+    if (!is_few_ || has_element_scales || !is_whole) return DType::invalid;
+    bool is_known = false;
+    with_stored(view.dtype, [&]<class Stored>(const Stored&) { is_known = Stored::is_widened; });
+    return is_known ? view.dtype : DType::invalid;
   }
   template <class Use>
   static void with_stored(DType type, Use use) {
-    if constexpr (I::per_word == 2) {
+    if (type == DType::f16) return use(Halves<I, DType::f16>{});
+    if constexpr (I::per_word == 1) {
+      if (type == DType::bf16) return use(Halves<I, DType::bf16>{});
+    } else {
       if (type == DType::i8) return use(Bytes<I, DType::i8>{});
       if (type == DType::f8_e4m3) return use(Bytes<I, DType::f8_e4m3>{});
       if (type == DType::f8_e5m2) return use(Bytes<I, DType::f8_e5m2>{});
