@@ -62,14 +62,16 @@ class RowLoader {
     const bool readable = is_copied(source) && skeleton::round_up(options.read_as_vectors,
                                                                   vector_columns) <= source.columns;
     const int lines = (stored_row_bytes() + 63) / 64;
-    is_staging_ = false;
+    is_staging_ = is_copying_ = false;
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
       fetch_[stage][g] = {rows.data, rows.stride_bytes, lines,
                           rows.data == nullptr ? 0 : group_rows};
+      if (!readable) rows.data = nullptr;
       const bool is_far = options.stride_max > 0 && rows.stride_bytes > options.stride_max;
-      is_run_[stage][g] = readable && rows.data != nullptr;
-      if (!readable || is_far) rows.data = nullptr;
+      is_run_[stage][g] = rows.data != nullptr;
+      is_copying_ |= is_run_[stage][g] && is_far;
+      if (is_far) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
       is_staging_ |= rows.data == nullptr && g * group_rows < options.rows;
       if (rows.data == nullptr) rows = {own_row(stage, g * group_rows), row_bytes()};
@@ -96,6 +98,9 @@ class RowLoader {
 
   /// Whether steps do anything for the tile that was begun last.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_staging() const { return is_staging_; }
+
+  /// Whether runs of slots are among them: their lines are to be requested first.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_copying() const { return is_copying_; }
 
   /// Lines of the memory behind a stage that the products may request, group by group; none where
   /// a group is no run of slots.
@@ -178,6 +183,7 @@ class RowLoader {
   bool is_in_place_[stages][num_groups] = {};
   bool is_run_[stages][num_groups] = {};  // of rows that could be read in place
   bool is_staging_ = false;
+  bool is_copying_ = false;
 };
 
 /// Fragments that stay where they are: the one register tile is a tile's groups of rows.
@@ -239,6 +245,9 @@ class Plane {
   __attribute__((noinline)) bool step() { return buffer_.load_from_dram_step(); }
   FOLIO_ALWAYS_INLINE void finish() {
     while (step()) {}
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_copying() const {
+    return buffer_.loader().is_copying();
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const {
     return buffer_.loader().groups(stage).group;
