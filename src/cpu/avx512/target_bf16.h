@@ -30,9 +30,9 @@ struct Bf16Target : Avx512Lanes, Output {
   template <int Vectors>
   FOLIO_ALWAYS_INLINE static void load_values(const std::byte* row, int64_t stride,
                                               __m512i (&to)[Vectors]) {
+#pragma GCC unroll 16
     for (int v = 0; v < Vectors; v += 2)
-      interleave(_mm512_loadu_si512(row + v * 32), _mm512_loadu_si512(row + stride + v * 32), to[v],
-                 to[v + 1]);
+      interleave(load_now(row + v * 32), load_now(row + stride + v * 32), to[v], to[v + 1]);
   }
   /// 32 columns of both rows.
   FOLIO_ALWAYS_INLINE static void interleave(__m512i even, __m512i odd, __m512i& low,
