@@ -14,6 +14,8 @@
 /// on a tag type.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/requests.h"
 #include "cpu/avx512/stored.h"
@@ -26,9 +28,9 @@ struct ScoreCall {
   const uint32_t* q = nullptr;  // [steps][q_stride]
   int64_t q_stride = 0;
   TileRows keys;
-  int steps = 0;         // words of a row, a multiple of 4
-  Pace* pace = nullptr;  // of all calls that request the same lists
-  float* to = nullptr;   // [key][row_block]
+  int steps = 0;             // words of a row, a multiple of 4
+  float* to = nullptr;       // [key][row_block]
+  float* highest = nullptr;  // [rows]: rises to the highest score of each
 };
 
 template <class I>
@@ -51,26 +53,24 @@ class Products {
     }
   }
 
-  /// Steps at which calls for `keys` keys of a block request lines.
-  static int64_t score_steps(int keys, int steps) { return int64_t{keys} * (steps / 16); }
+  /// Steps at which `values` of few rows requests lines.
   static int64_t value_steps(int rows, int keys, int width) {
     const int vectors = width / lanes;
     int64_t tiles = 0;
-    const auto add = [&](int columns) { tiles += int64_t{columns} * ((rows + 3) / 4); };
     if (rows <= 2) {
       tiles = vectors / 8 + vectors % 8 / 4 + vectors % 4 / 2 + vectors % 2;
     } else if (is_whole(rows)) {
       tiles = vectors / 2;
     } else {
-      add(vectors / 4 + vectors % 4 / 2 + vectors % 2);
+      tiles = int64_t{vectors / 4 + vectors % 4 / 2 + vectors % 2} * ((rows + 3) / 4);
     }
     return tiles * (keys / (2 * I::per_word));
   }
 
   /// Adds the weighted rows [0, keys) of `groups` to `rows` rows of output, `width` columns each,
   /// all readable to whole vectors. Weights [step][row_block]. Rows from `rows` up to a multiple of
-  /// 4 are computed too, unless there are 1 or 2.
-  template <class Stored>
+  /// 4 are computed too, unless there are 1 or 2. A `Pace` is for few rows.
+  template <class Stored, class Pace>
   static void values(const uint32_t* weights, const TileRows* groups, int keys, float* output,
                      int rows, int width, Pace& pace) {
     const int vectors = width / lanes;
@@ -110,12 +110,8 @@ class Products {
     const std::byte* key = call.keys.data;
     const int lines = call.steps / 16;
     int left = call.steps - lines * 16;
-    Pace pace = *call.pace;
-    for (int i = 0; i < count * lines; ++i) {
-      pace.step();
+    for (int i = 0; i < count * lines; ++i)
       add_scores<Vectors, steps_per_line>(q, call.q_stride, key, call.keys.stride_bytes, sum);
-    }
-    *call.pace = pace;
     for (; left > 0; --left)
       add_scores<Vectors, 1>(q, call.q_stride, key, call.keys.stride_bytes, sum);
 #pragma GCC unroll 16
@@ -123,6 +119,13 @@ class Products {
 #pragma GCC unroll 16
       for (int v = 0; v < Vectors; ++v)
         _mm512_store_ps(call.to + k * row_block + v * lanes, sum[k][v]);
+#pragma GCC unroll 16
+    for (int v = 0; v < Vectors; ++v) {
+      __m512 top = _mm512_load_ps(call.highest + v * lanes);
+#pragma GCC unroll 16
+      for (int k = 0; k < count; ++k) top = max(top, sum[k][v]);
+      _mm512_store_ps(call.highest + v * lanes, top);
+    }
   }
 
   template <int Vectors, int Steps>
@@ -141,7 +144,7 @@ class Products {
     }
   }
 
-  template <class Stored, int Vectors>
+  template <class Stored, int Vectors, class Pace>
   static void value_rows(const uint32_t* weights, const TileRows* groups, int column, int keys,
                          float* output, int rows, int width, Pace& pace) {
     if (rows == 1)
@@ -149,13 +152,15 @@ class Products {
     if (rows == 2)
       return value_tile<Stored, 2, Vectors>(weights, groups, column, keys, output, width, pace);
     if constexpr (Vectors <= 4) {
-      // six beside one another, where rows are many: V, seldom in the first-level cache, is read
-      // less
-      const int sixes = static_cast<int>(skeleton::round_up(rows, 4)) / 12 * 12;
       int r = 0;
-      for (; r < sixes; r += 6)
-        value_tile<Stored, 6, Vectors>(weights + r, groups, column, keys,
-                                       output + static_cast<int64_t>(r) * width, width, pace);
+      if constexpr (std::is_same_v<Pace, NoRequests>) {
+        // six beside one another, where rows are many: V, seldom in the first-level cache, is read
+        // less
+        const int sixes = static_cast<int>(skeleton::round_up(rows, 4)) / 12 * 12;
+        for (; r < sixes; r += 6)
+          value_tile<Stored, 6, Vectors>(weights + r, groups, column, keys,
+                                         output + static_cast<int64_t>(r) * width, width, pace);
+      }
       for (; r < rows; r += 4)
         value_tile<Stored, 4, Vectors>(weights + r, groups, column, keys,
                                        output + static_cast<int64_t>(r) * width, width, pace);
@@ -163,7 +168,7 @@ class Products {
   }
 
   /// Columns [16 * column, 16 * (column + Vectors)) of the state.
-  template <class Stored, int Rows, int Vectors>
+  template <class Stored, int Rows, int Vectors, class Pace>
   [[gnu::noinline]] static void value_tile(const uint32_t* weights, const TileRows* groups,
                                            int column, int keys, float* output, int64_t width,
                                            Pace& pace) {

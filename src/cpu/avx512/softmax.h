@@ -22,6 +22,7 @@ struct Column {
   int rows = 0;                         // that exist; the other lanes hold anything
   float factor = 0.0f;                  // of the scores, to logits in units of log2; > 0
   const float* value_scales = nullptr;  // [keys], or null
+  const float* highest = nullptr;       // of each row's scores, where they are known; or null
   float* maximum = nullptr;
   float* denominator = nullptr;
   float* output = nullptr;
@@ -46,7 +47,10 @@ class Softmax {
   static void weigh(const Column& c) {
     __m512 keep;
     const softmax::LaneRows<I> scores{c.scores, row_block, c.keys};
-    const __m512 top = _mm512_mul_ps(scores.highest(), splat(c.factor));
+    const __m512 top =
+        _mm512_mul_ps(c.highest != nullptr ? _mm512_load_ps(c.highest)
+                                           : reinterpret_cast<__m512>(scores.highest()),
+                      splat(c.factor));
     __m512 maximum = _mm512_load_ps(c.maximum);
     const __mmask16 grows =
         _mm512_mask_cmp_ps_mask(static_cast<__mmask16>((1u << c.rows) - 1), top,

@@ -49,11 +49,16 @@ FOLIO_ALWAYS_INLINE __m512 exp2(__m512 x) {
 }
 FOLIO_ALWAYS_INLINE float exp2_one(float x) { return _mm512_cvtss_f32(exp2<5>(splat(x))); }
 
-/// Through 2^(-2 |x| log2 e): no overflow, odd.
 FOLIO_ALWAYS_INLINE uint32_t load_word(const void* from) {
   uint32_t word;
   __builtin_memcpy(&word, from, sizeof word);
   return word;
+}
+/// A vector that two instructions use: of a plain load g++ 12 makes a copy on the stack for both.
+FOLIO_ALWAYS_INLINE __m512i load_now(const void* from) {
+  __m512i x;
+  __asm__("vmovdqu64 %1, %0" : "=v"(x) : "m"(*static_cast<const __m512i_u*>(from)));
+  return x;
 }
 /// Four bytes to all lanes.
 FOLIO_ALWAYS_INLINE __m512i broadcast(const void* from) {
