@@ -53,12 +53,10 @@ class Engine : public Layout<I::per_word> {
         value_type_(problem_.value_in_key ? key_type_ : widened_type(view.args.value)),
         keys_(plane(view.args.key), view.batch.table,
               {.read_as_vectors = problem_.value_in_key ? problem_.v_head_size : 0,
-               .is_fetching = upcoming_.is_fetching(),
                .is_as_stored = key_type_ != DType::invalid},
               s_.keys),
         values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table,
                 {.read_as_vectors = problem_.v_head_size,
-                 .is_fetching = upcoming_.is_fetching(),
                  .stride_max = value_stride_max(view.head_rows),
                  .is_as_stored = value_type_ != DType::invalid},
                 s_.values) {}
@@ -147,8 +145,8 @@ class Engine : public Layout<I::per_word> {
   void request(const KeyTile* next, int h) {
     if (!upcoming_.is_fetching()) return;
     const bool is_known = loaded_ != nullptr;
-    upcoming_.begin(is_known ? keys_.fetches(stage_ ^ 1) : nullptr,
-                    is_known && !problem_.value_in_key ? values_.fetches(stage_ ^ 1) : nullptr,
+    upcoming_.begin(is_known ? &keys_.fetches(stage_ ^ 1) : nullptr,
+                    is_known && !problem_.value_in_key ? &values_.fetches(stage_ ^ 1) : nullptr,
                     next, h);
   }
   void begin(const KeyTile& tile, int h) {
