@@ -49,6 +49,10 @@ void add_decode(std::vector<Case>& cases) {
         for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
           cases.push_back(decode(dtype, group, context, 64, order));
           cases.back().two_cores = group == 8 && order == StorageOrder::token_major;
+          if (dtype != DType::i8) continue;
+          cases.push_back(cases.back());
+          cases.back().shape += "/int8_operands";
+          cases.back().workload.int8_operands = true;
         }
       }
     }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "reference/elements.h"
 #include "reference/merge.h"
@@ -20,6 +21,14 @@ struct Dot {
   double sum = 0.0;
   double magnitude = 0.0;
 };
+
+double sum_of_sizes(const double* x, int64_t n) {
+  return std::accumulate(x, x + n, 0.0, [](double sum, double y) { return sum + std::fabs(y); });
+}
+double largest_size(const double* x, int64_t n) {
+  return std::accumulate(x, x + n, 0.0,
+                         [](double top, double y) { return std::max(top, std::fabs(y)); });
+}
 
 /// sum x y and sum |x y|. Four partial sums, so that additions overlap.
 Dot dot(const double* x, const double* y, int64_t n) {
@@ -65,6 +74,27 @@ Logit logit_of(const Rows& rows, int64_t j) {
   }
   logit.term_magnitude += std::fabs(logit.value);
   return logit;
+}
+
+/// QueryResult::tiles. weights: p of each key.
+std::vector<double> magnitudes_of_tiles(const Rows& rows, const std::vector<double>& weights) {
+  constexpr int64_t tile_keys = 64;
+  const auto size = static_cast<size_t>(rows.v_head_size);
+  std::vector<double> all(size, 0.0), sums(size);
+  const auto tile_of = [&](int64_t j) { return rows.key_indices[j] / tile_keys; };
+  for (int64_t j = 0; j < rows.count;) {
+    double top = 0.0;
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (const int64_t tile = tile_of(j); j < rows.count && tile_of(j) == tile; ++j) {
+      const double scale = rows.value_scales != nullptr ? std::fabs(rows.value_scales[j]) : 1.0;
+      if (scale == 0.0) continue;
+      top = std::max(top, weights[static_cast<size_t>(j)] * scale);
+      const double* v = rows.values + j * rows.value_stride;
+      for (size_t d = 0; d < size; ++d) sums[d] += std::fabs(v[d]) / scale;
+    }
+    for (size_t d = 0; d < size; ++d) all[d] += top * sums[d];
+  }
+  return all;
 }
 
 QueryResult empty_result(const Rows& rows) {
@@ -198,9 +228,10 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
 
   // The largest value is kept per element: one maximum over all would make the loop wait for
   // itself.
-  std::vector<double> largest_values(result.out.size());
+  std::vector<double> largest_values(result.out.size()), of_keys;
   for (int64_t j = 0; j < rows.count; ++j) {
     const double p = std::exp(logits[static_cast<size_t>(j)].value - largest) / sum;
+    of_keys.push_back(p);
     const double* v = rows.values + j * rows.value_stride;
     for (int64_t d = 0; d < rows.v_head_size; ++d) {
       const auto i = static_cast<size_t>(d);
@@ -211,14 +242,20 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
   }
   for (const double value : largest_values)
     result.largest_value = std::max(result.largest_value, value);
+  if (rows.key_indices != nullptr) result.tiles = magnitudes_of_tiles(rows, of_keys);
   if (weights.dot == 0.0 && weights.term == 0.0 && weights.constant == 0.0) return result;
 
+  const double largest_q = largest_size(rows.q, rows.head_size);
   for (int64_t j = 0; j < rows.count; ++j) {
     const Logit& logit = logits[static_cast<size_t>(j)];
+    const double row_magnitude =
+        weights.row == 0.0 ? 0.0
+                           : std::fabs(rows.scale) * largest_q *
+                                 sum_of_sizes(rows.keys + j * rows.key_stride, rows.head_size);
     const double p = std::exp(logit.value - largest) / sum;
     if (p == 0.0) continue;  // its magnitudes may be infinite
     const double weight =
-        p * (weights.dot * logit.dot_magnitude + weights.constant +
+        p * (weights.dot * logit.dot_magnitude + weights.row * row_magnitude + weights.constant +
              weights.term * (logit.term_magnitude + std::fabs(logit.value - result.lse)));
     const double* v = rows.values + j * rows.value_stride;
     for (int64_t d = 0; d < rows.v_head_size; ++d) {
@@ -307,6 +344,13 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
               decoded != nullptr ? &decoded->values : nullptr);
   }
   fetch_terms(problem, batch, args, sequence, row, q_head, fetched);
+  const ScaleView& scales = args.value.scales;
+  const bool is_per_row = !problem.value_in_key && (scales.granularity >= args.value.head_size ||
+                                                    scales.granule_stride_bytes == 0);
+  fetched.value_scales.clear();
+  for (const Slot& place : places)
+    fetched.value_scales.push_back(
+        is_per_row ? scale_of_element(scales, place.page, place.slot, kv_head, 0) : 1.0);
 
   Rows& rows = fetched.rows = {};
   rows.q = fetched.q.data();
@@ -321,6 +365,8 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   rows.alibi = problem.alibi ? fetched.alibi.data() : nullptr;
   rows.bias = problem.bias ? fetched.bias.data() : nullptr;
   rows.has_sink = problem.sink_logits;
+  rows.key_indices = fetched.key_indices.data();
+  rows.value_scales = fetched.value_scales.data();
   rows.sink_logit = problem.sink_logits ? sink_of(problem, args, row, q_head) : 0.0;
 }
 

@@ -11,6 +11,8 @@
 /// an upper bound. ISA-safe: templates on a tag type.
 #pragma once
 
+#include <immintrin.h>
+
 #include <new>
 
 #include "cpu/avx512/layout.h"
@@ -24,6 +26,7 @@ namespace folio::inline v1::avx512 {
 
 struct RowOptions {
   int32_t read_as_vectors = 0;    ///< columns that the products load by whole vectors
+  int32_t stride_max = 0;         ///< runs whose rows are further apart are copied; 0: none
   bool is_as_stored = false;      ///< the products widen: rows stay of the type that is stored
   DType stored = DType::invalid;  ///< what rows are of; invalid: what the operand says
   int32_t rows = tile_keys;       ///< of a tile that are read; groups behind them hold anything
@@ -65,7 +68,9 @@ class RowLoader {
       } else if (g * group_rows < options.rows) {
         list_rows(source, g, lines, list);
       }
-      if (!readable) rows.data = nullptr;
+      const bool is_far = options.stride_max > 0 && rows.stride_bytes > options.stride_max;
+      run_[stage][g] = readable && is_far ? rows : TileRows{};
+      if (!readable || is_far) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
       is_staging_ |= rows.data == nullptr && g * group_rows < options.rows;
       if (rows.data == nullptr) rows = {own_row(stage, g * group_rows), row_bytes()};
@@ -78,6 +83,7 @@ class RowLoader {
     if (step < first_copy) return;
     const int first = (step - first_copy) * rows_at_once;
     if (first >= options.rows || is_in_place_[stage][first / group_rows]) return;
+    if (run_[stage][first / group_rows].data != nullptr) return copy(stage, first);
     for (int key = first; key < first + rows_at_once; ++key) bring(stage, source, key);
   }
 
@@ -131,6 +137,17 @@ class RowLoader {
     return (row_.is_stored() || options.is_as_stored) && !source.has_scales();
   }
 
+  /// Whole lines of a run of slots.
+  FOLIO_ALWAYS_INLINE void copy(int stage, int first) {
+    const TileRows& run = run_[stage][first / group_rows];
+    const int lines = (stored_row_bytes() + 63) / 64;
+    const std::byte* from = run.data + first % group_rows * run.stride_bytes;
+    std::byte* to = own_row(stage, first);
+    for (int r = 0; r < rows_at_once; ++r, from += run.stride_bytes, to += row_bytes())
+      for (int i = 0; i < lines; ++i)
+        _mm512_storeu_si512(to + i * 64, _mm512_loadu_si512(from + i * 64));
+  }
+
   /// One row to its stage, with zeros behind its columns.
   __attribute__((noinline)) void bring(int stage, const KVSource<Shape>& source, int key) {
     std::byte* const to = own_row(stage, key);
@@ -159,6 +176,7 @@ class RowLoader {
   TileGroups tile_[stages];
   LineList fetch_[stages];
   bool is_in_place_[stages][num_groups] = {};
+  TileRows run_[stages][num_groups] = {};  // that could be read in place and is copied
   bool is_staging_ = false;
 };
 
