@@ -243,13 +243,15 @@ class Engine : public Layout<I::per_word> {
     for (int v = 0; v < vectors; ++v)
       _mm512_store_ps(s_.highest + v * lanes, splat(minus_infinity));
     const int together = P::keys_beside(vectors);
-    Pace pace = upcoming_.beside_scores(view_.head_rows <= row_block, keys / together);
+    Pace pace = upcoming_.beside_scores(view_.head_rows <= row_block,
+                                        P::score_steps(vectors, keys, steps_));
+    call.pace = &pace;
     for (int k = 0; k < keys; k += together) {
       const TileRows* const group = key_groups_ + k / TileGroups::group_rows;
       call.keys = *group;
       call.keys.data += k % TileGroups::group_rows * call.keys.stride_bytes;
       call.to = s_.scores + k * row_block;
-      pace.step();
+      if (!P::is_paced(vectors)) pace.step();
       P::scores(vectors, call);
       step();
     }
