@@ -4,7 +4,8 @@
 ///
 /// Of head-major pages the next head's K, then its V. In token-major pages the rows of a head lie
 /// far apart, so a head requests its share of the whole rows of the next tile, all heads together,
-/// in the order of memory. ISA-safe: templates on a tag type and always-inline functions.
+/// in the order of memory. Scales, which are gathered before any row is read, go first. ISA-safe:
+/// templates on a tag type and always-inline functions.
 #pragma once
 
 #include "cpu/avx512/layout.h"
@@ -30,21 +31,27 @@ class Upcoming {
   }
 
   /// Head h of the task begins. keys, values: the groups of rows of the head that comes after it,
-  /// or null. next: the tile after this one, or null.
-  FOLIO_ALWAYS_INLINE void begin(const Lines* keys, const Lines* values, const KeyTile* next,
-                                 int h) {
+  /// or null. after: the tile of that head; next: the tile after this one; or null.
+  FOLIO_ALWAYS_INLINE void begin(const Lines* keys, const Lines* values, const KeyTile* after,
+                                 const KeyTile* next, int h) {
     is_waiting_[0] = is_waiting_[1] = true;
+    lists_[0].clear();
+    lists_[1].clear();
+    add_scales(view_.args.key, after, next, h, lists_[0]);
+    if (!view_.problem.value_in_key) add_scales(view_.args.value, after, next, h, lists_[1]);
     if (is_by_tile_) {
       if (profile_.again) {
         values_now_ = values_soon_;
-        set(keys, keys_soon_);
-        set(values, values_soon_);
+        keys_soon_.clear();
+        values_soon_.clear();
+        add(keys, keys_soon_);
+        add(values, values_soon_);
       }
-      set_share(view_.args.key, next, h, lists_[0]);
-      if (!view_.problem.value_in_key) set_share(view_.args.value, next, h, lists_[1]);
+      add_share(view_.args.key, next, h, lists_[0]);
+      if (!view_.problem.value_in_key) add_share(view_.args.value, next, h, lists_[1]);
     } else {
-      set(keys, lists_[0]);
-      set(values, lists_[1]);
+      add(keys, lists_[0]);
+      add(values, lists_[1]);
     }
   }
 
@@ -71,15 +78,13 @@ class Upcoming {
     is_waiting_[plane] = false;
     return {lists_[plane], steps};
   }
-  FOLIO_ALWAYS_INLINE static void set(const Lines* groups, LineList& list) {
-    list.clear();
+  FOLIO_ALWAYS_INLINE static void add(const Lines* groups, LineList& list) {
     for (int g = 0; groups != nullptr && g < tile_keys / TileGroups::group_rows; ++g)
       list.add(groups[g]);
   }
   /// The part of a tile's tokens that head h asks for, all heads of the task.
-  FOLIO_ALWAYS_INLINE void set_share(const PagedKVView& view, const KeyTile* tile, int h,
+  FOLIO_ALWAYS_INLINE void add_share(const PagedKVView& view, const KeyTile* tile, int h,
                                      LineList& list) const {
-    list.clear();
     if (tile == nullptr) return;
     const int heads = view_.task.heads;
     const int begin = tile_keys * h / heads, end = tile_keys * (h + 1) / heads;
@@ -93,6 +98,39 @@ class Upcoming {
       list.add({rows.data + (from - run.first) * rows.stride_bytes, rows.stride_bytes,
                 static_cast<int32_t>((row_bytes + 63) / 64), to - from});
     }
+  }
+
+  /// The scales of the head after h, or, where those of a token lie side by side, of the tokens of
+  /// the next tile that head h asks for.
+  FOLIO_ALWAYS_INLINE void add_scales(const PagedKVView& view, const KeyTile* after,
+                                      const KeyTile* next, int h, LineList& list) const {
+    if (view.scales.data == nullptr) return;
+    const int heads = view_.task.heads;
+    const bool is_shared = PageCursor::scales_are_adjacent(view) && heads > 1;
+    const KeyTile* const tile = is_shared ? next : after;
+    if (tile == nullptr) return;
+    const int begin = is_shared ? tile_keys * h / heads : 0;
+    const int end = is_shared ? tile_keys * (h + 1) / heads : tile_keys;
+    const int first = view_.task.head + (is_shared || h + 1 == heads ? 0 : h + 1);
+    const int last = is_shared ? view_.task.head + heads - 1 : first;
+    for (int r = 0; r < tile->runs; ++r) {
+      const TileRun& run = tile->run[r];
+      const int from = run.first > begin ? run.first : begin;
+      const int to = run.first + run.rows < end ? run.first + run.rows : end;
+      const TileRows rows = PageCursor::scale_rows(view, run, first);
+      const int64_t row_bytes = PageCursor::scale_rows(view, run, last).data - rows.data + 1;
+      if (from < to)
+        list.add(lines_of(rows.data + (from - run.first) * rows.stride_bytes, rows.stride_bytes,
+                          row_bytes, to - from));
+    }
+  }
+  /// Rows of so many bytes; as one where they leave no line out.
+  FOLIO_ALWAYS_INLINE static Lines lines_of(const std::byte* data, int64_t stride, int64_t bytes,
+                                            int32_t rows) {
+    const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) % 64);
+    const bool is_dense = stride > 0 && stride - bytes < 64;
+    const int64_t lines = (offset + (is_dense ? stride * (rows - 1) : 0) + bytes + 63) / 64;
+    return {data - offset, stride, static_cast<int32_t>(lines), is_dense ? 1 : rows};
   }
 
   const skeleton::TaskView& view_;
