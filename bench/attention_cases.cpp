@@ -67,12 +67,16 @@ void add_decode(std::vector<Case>& cases) {
 
 /// llama.cpp's caches: f16 as it is and where it may be rounded, and blocks.
 void add_foreign(std::vector<Case>& cases) {
-  for (const DType dtype : {DType::f16, DType::q8_0, DType::q4_0}) {
-    cases.push_back(decode(dtype, 8, 8 * k, 64, StorageOrder::token_major));
-    if (dtype != DType::f16) continue;
-    cases.push_back(cases.back());
-    cases.back().shape += "/bf16_operands";
-    cases.back().workload.bf16_operands = true;
+  for (const int32_t group : {1, 4, 8}) {
+    for (const StorageOrder order : orders) {
+      cases.push_back(decode(DType::f16, group, 8 * k, 64, order));
+      cases.push_back(cases.back());
+      cases.back().shape += "/bf16_operands";
+      cases.back().workload.bf16_operands = true;
+      if (group == 1) continue;
+      for (const DType dtype : {DType::q8_0, DType::q4_0})
+        cases.push_back(decode(dtype, group, 8 * k, 64, order));
+    }
   }
 }
 
@@ -97,8 +101,7 @@ void add_single(std::vector<Case>& cases) {
   }
 }
 
-/// What caches of other engines hold: small heads, and llama.cpp's f16.
-void add_other_decode(std::vector<Case>& cases) {
+void add_small_heads(std::vector<Case>& cases) {
   for (const int32_t group : {1, 8}) {
     for (const StorageOrder order : orders) {
       cases.push_back(decode(DType::bf16, group, 8 * k, 64, order));
@@ -107,7 +110,6 @@ void add_other_decode(std::vector<Case>& cases) {
           "decode/bf16/d64/group" + std::to_string(group) + "/8k/page64/" + name(order);
     }
   }
-  for (const StorageOrder order : orders) cases.push_back(decode(DType::f16, 4, 8 * k, 64, order));
 }
 
 Case prefill(const std::string& shape, int32_t new_tokens, int32_t context, Mask mask) {
@@ -136,22 +138,27 @@ void add_prefill(std::vector<Case>& cases) {
 
 void add_latent(std::vector<Case>& cases) {
   for (const int32_t heads : {128, 64, 32, 16}) {
-    Case c;
-    c.shape = "mla_decode/bf16/576_512/" + std::to_string(heads) + "_heads/8k/page64";
-    c.workload = {.sequences = 4,
-                  .context = 8 * k,
-                  .q_heads = heads,
-                  .kv_heads = 1,
-                  .head_size = 576,
-                  .v_head_size = 512,
-                  .value_in_key = true,
-                  .page_size = 64,
-                  .cold = true};
-    const bool is_memory_bound = heads == 16 && machine_has(Capability::amx_bf16);
-    if (heads == 16) c.workload.sequences = 16;
-    c.roof = is_memory_bound ? RoofKind::read : RoofKind::arithmetic;
-    c.two_cores = heads == 128 || heads == 16;
-    cases.push_back(c);
+    for (const DType dtype : {DType::bf16, DType::f8_e4m3}) {
+      if (dtype != DType::bf16 && heads != 128 && heads != 16) continue;
+      Case c;
+      c.shape = "mla_decode/" + std::string(name(dtype)) + "/576_512/" + std::to_string(heads) +
+                "_heads/8k/page64";
+      c.workload = {.sequences = 4,
+                    .context = 8 * k,
+                    .q_heads = heads,
+                    .kv_heads = 1,
+                    .head_size = 576,
+                    .v_head_size = 512,
+                    .value_in_key = true,
+                    .page_size = 64,
+                    .dtype = dtype,
+                    .cold = true};
+      const bool is_memory_bound = heads == 16 && machine_has(Capability::amx_bf16);
+      if (heads == 16) c.workload.sequences = 16;
+      c.roof = is_memory_bound ? RoofKind::read : RoofKind::arithmetic;
+      c.two_cores = heads == 128 || heads == 16;
+      cases.push_back(c);
+    }
   }
   Case c = prefill("mla/bf16/192_128/causal_2k", 2 * k, 2 * k, Mask::causal());
   c.workload.q_heads = c.workload.kv_heads = 16;
@@ -178,7 +185,7 @@ std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   add_decode(cases);
   add_foreign(cases);
-  add_other_decode(cases);
+  add_small_heads(cases);
   add_single(cases);
   add_prefill(cases);
   add_latent(cases);

@@ -30,6 +30,7 @@ from folio_kv._core import (
     merge,
     plan,
     rotate,
+    set_executor,
     set_num_threads,
     why_not,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "merge",
     "plan",
     "rotate",
+    "set_executor",
     "set_num_threads",
     "why_not",
 ]

@@ -25,13 +25,23 @@ def get_num_threads() -> int:
 
 def get_executor() -> str:
     """
-    Whose threads: "std::thread", or the OpenMP runtime that torch brought.
+    Whose threads: "thread_pool" (folio's own), or the OpenMP runtime that torch brought.
+    """
+
+def set_executor(executor: str) -> None:
+    """
+    Whose threads folio's calls run on, in the whole process.
+
+    "auto": those of the OpenMP runtime that torch brought, folio's own in a process without one.
+    "thread_pool": folio's own (the C++ thread_pool_executor), beside torch too: they sleep 0.2 ms after
+    a call and leave the caller's core, which is for machines whose cores others use as well. Raises
+    Error for another word.
     """
 
 class Pages:
     """K and V of one layer: a view of arrays, to which it holds references."""
 
-    def __init__(self, key: object, value: object | None = None, *, order: str = 'NHD', key_scales: object | None = None, value_scales: object | None = None, dtype: object | None = None) -> None:
+    def __init__(self, key: object, value: object | None = None, *, order: str = 'NHD', key_scales: object | None = None, value_scales: object | None = None, dtype: object | None = None, v_dtype: object | None = None) -> None:
         """
         Sees arrays as pages; nothing is copied.
 
@@ -41,7 +51,9 @@ class Pages:
             cache, whose V lies inside K's rows.
         key_scales, value_scales: a number, calibrated for the whole plane, or an array of the same order
             with scales instead of elements in the last dimension; extents of 1 broadcast.
-        dtype: what the bytes are where the array cannot say it ("f8_e4m3" in uint8).
+        dtype, v_dtype: what the bytes are where the array cannot say it ("f8_e4m3" in uint8); v_dtype:
+            dtype, unless given. Rows of llama.cpp's block formats ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1",
+            "iq4_nl") are bytes: 34 for each 32 elements of q8_0. They are read; append refuses them.
 
         Raises Error for other shapes, strides and dtypes, and for arrays that are not on the CPU.
         """
@@ -82,7 +94,7 @@ class Pages:
     @property
     def key(self) -> object:
         """
-        K as an array [pages, slots, heads, dim] (DLPack) over the same memory.
+        K as an array [pages, slots, heads, dim] (DLPack) over the same memory; rows of a block format as uint8.
         """
 
     @property
@@ -96,7 +108,8 @@ class KVCache:
         """
         Allocates num_pages pages of page_size tokens in each layer. The memory holds anything.
 
-        dtype, v_dtype: of K (and V): "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i8".
+        dtype, v_dtype: of K (and V): "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i8", or a block format
+            that `Pages` names.
         scale_dtype: of the scales that appending computes; quantised elements have f32 scales unless it
             says otherwise ("none": none). granularity: elements that share a scale; a head's if not given.
         latent: MLA, K alone. order: "HND" (head-major, read fastest) or "NHD" (token-major).
@@ -121,7 +134,7 @@ class KVCache:
 class Kind:
     """A kind of layer: what selects kernels, shared by its layers."""
 
-    def __init__(self, q_heads: int, *, scale: float | None = None, softcap: float | None = None, window: object | None = None, chunk: int | None = None, causal: bool = True, sink_tokens: int = 0, v_in_key: int | None = None, reproducible: str = 'plan') -> None:
+    def __init__(self, q_heads: int, *, scale: float | None = None, softcap: float | None = None, window: object | None = None, chunk: int | None = None, causal: bool = True, sink_tokens: int = 0, v_in_key: int | None = None, reproducible: str = 'plan', bf16_operands: bool = False) -> None:
         """
         The options of attention that all layers of a kind share.
 
@@ -134,12 +147,16 @@ class Kind:
         sink_tokens: the first keys stay visible behind every window.
         v_in_key: MLA, V is the first so many columns of K's row.
         reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
+        bf16_operands: q, K and V of f32 and f16 may be rounded to bf16 before they are multiplied, where
+            that is faster: the error is that of bf16 caches. Without effect where reproducible="query".
 
         Raises Error for numbers out of range; what no kernel serves is refused by the first call.
         """
 
-def why_not(kind: Kind, pages: Pages, *, q_dtype: object | None = None, out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False) -> object:
-    """The reason why no kernel serves such calls, or None."""
+def why_not(kind: Kind, pages: Pages, *, q_dtype: object | None = None, out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False) -> object:
+    """
+    The reason why no kernel serves such calls, or None. Options as for an Attention.
+    """
 
 class Rope:
     """Rotary embedding by table."""
@@ -155,12 +172,14 @@ class Rope:
 class Attention:
     """The kernel of one problem, and its limits."""
 
-    def __init__(self, kind: Kind, pages: Pages, *, batch: int, tokens: int, context: int, parallelism: int = 0, q_dtype: object = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, kernel: str = '') -> None:
+    def __init__(self, kind: Kind, pages: Pages, *, batch: int, tokens: int, context: int, parallelism: int = 0, q_dtype: object = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False, kernel: str = '') -> None:
         """
         Selects the kernel for a kind of layer over pages like these.
 
         batch, tokens, context: the most sequences, new tokens and keys of a sequence that will come.
-        sinks ... tree: which optional inputs will come with every call. kernel: a name of kernels().
+        sinks ... alibi_positions: which optional inputs will come with every call, and in which form
+            (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). Entries of selected
+            count as context does. kernel: a name of kernels().
 
         Raises Unsupported with the reason where no kernel serves this, Error for numbers out of range.
         """
@@ -219,7 +238,7 @@ def merge(outs: Sequence, lses: Sequence, *, out: object | None = None) -> objec
 class Batch:
     """Who is in the step: the same for all layers."""
 
-    def __init__(self, query_offsets: object, context_lengths: object, table: object, *, row_starts: object | None = None, query_positions: object | None = None, key_positions: object | None = None, visible: object | None = None, tree: object | None = None) -> None:
+    def __init__(self, query_offsets: object, context_lengths: object, table: object, *, row_starts: object | None = None, query_positions: object | None = None, key_positions: object | None = None, visible: object | None = None, tree: object | None = None, selected: object | None = None, alibi_positions: object | None = None) -> None:
         """
         Sequences with their new tokens, their keys and their pages.
 
@@ -231,6 +250,10 @@ class Batch:
         query_positions, key_positions: [batch] position of the first query and of key 0.
         visible: (begin, end), each [tokens]: the positions that a query sees, instead of the mask.
         tree: uint64 [tokens, words] bits of the new tokens that a query sees. Borrowed.
+        selected: int32 [tokens, entries] the only keys that a query sees, instead of the mask: the slots
+            page * page_size + offset (row numbers of Pages.ragged), -1 for none. Borrowed, and read by each
+            layer's call: a layer may bring its own lists in the same array.
+        alibi_positions: int32 [keys] or [batch, keys] the position of each key for ALiBi. Borrowed.
 
         Raises Error for other shapes and dtypes, and for values that contradict one another.
         """
@@ -250,7 +273,7 @@ class Batch:
 class Step(Batch):
     """A batch that makes the plans of its layers: one call per layer."""
 
-    def __init__(self, query_offsets: object, context_lengths: object, table: object, *, row_starts: object | None = None, query_positions: object | None = None, key_positions: object | None = None, visible: object | None = None, tree: object | None = None) -> None:
+    def __init__(self, query_offsets: object, context_lengths: object, table: object, *, row_starts: object | None = None, query_positions: object | None = None, key_positions: object | None = None, visible: object | None = None, tree: object | None = None, selected: object | None = None, alibi_positions: object | None = None) -> None:
         """As Batch. Plans are made by the first layer of each kind."""
 
     def __call__(self, kind: Kind, pages: Pages, q: object, k: object | None = None, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, q_norm: object | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
@@ -261,8 +284,9 @@ class Step(Batch):
             of tokens and heads. Rows beyond the batch's tokens are padding: they are ignored.
         slots: int64 [tokens] page * page_size + offset, negative to skip; None: by table and lengths.
         rope, q_norm, k_norm: rotate and normalise q and k on the way; the norms are f32 [head_size].
-        bias: f32 [q_heads or 1, tokens, keys], added to the logits; -inf hides. sinks: f32 [q_heads] sink
-            logits. alibi: f32 [q_heads] slopes.
+        bias: [q_heads or 1, tokens, keys], or for each sequence [batch or 1, q_heads or 1, new tokens,
+            keys], added to the logits; -inf hides. sinks: sink logits [q_heads], or of each query
+            [tokens, q_heads]. Both f32, bf16 or f16. alibi: f32 [q_heads] slopes.
         out: [tokens, q_heads, v_head_size] to write; None: an array of q's library and dtype.
         lse: f32 [tokens, q_heads] to write; True: the result is (out, lse).
 

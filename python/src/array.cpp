@@ -104,7 +104,7 @@ bool import_by_name(Array& array, nb::handle object) {
   if (!nb::hasattr(type, "name") || !nb::hasattr(type, "isnative")) return false;
   if (!nb::cast<bool>(type.attr("isnative"))) return false;
   const DType dtype = dtype_named(nb::cast<std::string>(nb::str(type.attr("name"))));
-  if (dtype == DType::invalid || is_of_numpy(dtype)) return false;
+  if (dtype == DType::invalid || is_of_numpy(dtype) || block_elements(dtype) > 1) return false;
   array.owner = object.attr("view")(bit_width(dtype) == 16 ? "uint16" : "uint8");
   if (!import(array, array.owner)) return false;
   array.dtype = dtype;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// python/src/batch.cpp: reads a step's arrays: small ones are copied, the table and the tree are
-/// borrowed.
+/// python/src/batch.cpp: reads a step's arrays: small ones are copied; the table, the tree, lists
+/// of keys and positions of keys are borrowed.
 #include "batch.h"
 
 #include <nanobind/stl/string.h>
@@ -14,6 +14,12 @@ namespace {
 void expect_count(const char* name, size_t count, size_t expected, const char* of) {
   if (count != expected)
     refuse_argument("{}: expected {} elements ({}), got {}", name, expected, of, count);
+}
+
+/// Numbers whose rows are contiguous; an array without elements, which may have no memory, too.
+const int32_t* int32_rows(const Array& array) {
+  static constexpr int32_t none = 0;
+  return array.data != nullptr ? static_cast<const int32_t*>(array.data) : &none;
 }
 
 }  // namespace
@@ -30,6 +36,7 @@ BatchHolder::BatchHolder(const Arrays& arrays)
     if (lengths_[b] < 0)
       refuse_argument("context_lengths[{}] is {}, expected at least 0", b, lengths_[b]);
     max_context_ = std::max(max_context_, lengths_[b]);
+    max_new_tokens_ = std::max(max_new_tokens_, offsets_[b + 1] - offsets_[b]);
   }
   batch_.size = static_cast<int32_t>(lengths_.size());
   batch_.query_offsets = offsets_.data();
@@ -41,6 +48,8 @@ BatchHolder::BatchHolder(const Arrays& arrays)
   batch_.key_positions = take_per_sequence(arrays.key_positions, "key_positions", key_positions_);
   take_visible(arrays.visible);
   take_tree(arrays.tree);
+  take_selected(arrays.selected);
+  take_alibi_positions(arrays.alibi_positions);
 }
 
 const int32_t* BatchHolder::take_per_sequence(nb::handle object, const char* name,
@@ -80,6 +89,40 @@ void BatchHolder::take_tree(nb::handle tree) {
   batch_.tree_words = static_cast<int32_t>(tree_.extent[1]);
 }
 
+void BatchHolder::take_selected(nb::handle selected) {
+  if (selected.is_none()) return;
+  selected_ = array_of(selected, "selected");
+  expect_ndim(selected_, 2, "[tokens, entries]");
+  const bool is_dense = selected_.extent[1] == 0 ||
+                        ((selected_.extent[1] == 1 || selected_.stride[1] == 1) &&
+                         (selected_.extent[0] <= 1 || selected_.stride[0] == selected_.extent[1]));
+  if (selected_.type != nb::dtype<int32_t>() || !is_dense || selected_.extent[0] < tokens() ||
+      !std::in_range<int32_t>(selected_.extent[1]))
+    refuse_argument("selected: expected contiguous int32[{}, entries], got {}", tokens(),
+                    selected_.description());
+  batch_.selected = int32_rows(selected_);
+  batch_.selected_stride = static_cast<int32_t>(selected_.extent[1]);
+}
+
+void BatchHolder::take_alibi_positions(nb::handle positions) {
+  if (positions.is_none()) return;
+  alibi_positions_ = array_of(positions, "alibi_positions");
+  const Array& a = alibi_positions_;
+  const bool is_shared = a.ndim == 1 || (a.ndim == 2 && (a.extent[0] == 1 || a.stride[0] == 0));
+  const int keys = a.ndim - 1;
+  const bool fits =
+      (a.ndim == 1 || (a.ndim == 2 && (a.extent[0] == batch_.size || a.extent[0] == 1))) &&
+      a.type == nb::dtype<int32_t>() && a.extent[keys] >= max_context_ &&
+      (a.extent[keys] <= 1 || a.stride[keys] == 1) && (is_shared || a.stride[0] >= max_context_);
+  if (!fits)
+    refuse_argument(
+        "alibi_positions: expected int32[{} or more] or [{}, {} or more] with contiguous rows, got "
+        "{}",
+        max_context_, batch_.size, max_context_, a.description());
+  batch_.alibi_positions = int32_rows(a);
+  batch_.alibi_positions_stride = is_shared ? 0 : a.stride[0];
+}
+
 void bind_batch(nb::module_& m) {
   nb::class_<BatchHolder> type(m, "Batch", "Who is in the step: the same for all layers.");
   bind_batch_constructor(type, R"(Sequences with their new tokens, their keys and their pages.
@@ -92,6 +135,10 @@ table: int32 or uint32 [batch, columns] page ids with contiguous rows: borrowed,
 query_positions, key_positions: [batch] position of the first query and of key 0.
 visible: (begin, end), each [tokens]: the positions that a query sees, instead of the mask.
 tree: uint64 [tokens, words] bits of the new tokens that a query sees. Borrowed.
+selected: int32 [tokens, entries] the only keys that a query sees, instead of the mask: the slots
+    page * page_size + offset (row numbers of Pages.ragged), -1 for none. Borrowed, and read by each
+    layer's call: a layer may bring its own lists in the same array.
+alibi_positions: int32 [keys] or [batch, keys] the position of each key for ALiBi. Borrowed.
 
 Raises Error for other shapes and dtypes, and for values that contradict one another.)");
   type.def_prop_ro(

@@ -29,6 +29,19 @@ void clear_padding(const Array& array, const AnyTensor<3>& used) {
                 static_cast<size_t>(padding * row));
 }
 
+bool is_activation(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
+/// The same array without its first dimension: that of index 0.
+Array without_first(const Array& array) {
+  Array rest = array;
+  rest.ndim = array.ndim - 1;
+  std::copy(array.extent + 1, array.extent + array.ndim, rest.extent);
+  std::copy(array.stride + 1, array.stride + array.ndim, rest.stride);
+  return rest;
+}
+
 /// [tokens] int64 in place where it is contiguous, otherwise as a copy.
 struct Slots {
   Array array = {};
@@ -71,16 +84,16 @@ AttendCall::AttendCall(const AttendArrays& arrays, const Kind& kind, const Pages
                     q_.description());
   take_out(arrays, kind.v_head_size(pages.planes()), tokens);
   take_lse(arrays, tokens);
-  args_.sink_logits = floats_of(arrays.sinks, "sinks", {q_heads_}, sinks_);
+  take_sinks(arrays.sinks, tokens);
   args_.alibi_slopes = floats_of(arrays.alibi, "alibi", {q_heads_}, alibi_);
   take_bias(arrays.bias, batch);
   options_.q_dtype = args_.q.dtype;
   options_.out_dtype = args_.out.dtype;
-  options_.sink_logits = args_.sink_logits != nullptr;
   options_.alibi = args_.alibi_slopes != nullptr;
-  options_.bias = args_.bias.data != nullptr;
   options_.intervals = batch.batch().visible_begin != nullptr;
   options_.tree = batch.batch().tree != nullptr;
+  options_.selection = batch.batch().selected != nullptr;
+  options_.alibi_positions = batch.batch().alibi_positions != nullptr;
 }
 
 void AttendCall::take_out(const AttendArrays& arrays, int32_t v_head_size, int64_t tokens) {
@@ -120,13 +133,60 @@ void AttendCall::take_lse(const AttendArrays& arrays, int64_t tokens) {
 void AttendCall::take_bias(nb::handle bias, const BatchHolder& batch) {
   if (bias.is_none()) return;
   bias_ = array_of(bias, "bias");
-  expect_ndim(bias_, 3, "[q_heads or 1, tokens, keys]");
-  args_.bias = tensor_of(bias_);
-  if (bias_.dtype != DType::f32 || (bias_.extent[0] != 1 && bias_.extent[0] != q_heads_) ||
-      bias_.extent[1] < batch.tokens() || bias_.extent[2] < batch.max_context())
-    refuse_argument("bias: expected f32[{} or 1, {}, {} or more], got {}", q_heads_, batch.tokens(),
-                    batch.max_context(), bias_.description());
-  args_.bias.extent[1] = batch.tokens();
+  const bool is_per_sequence = bias_.ndim == 4;
+  const Array rows = is_per_sequence ? without_first(bias_) : bias_;
+  expect_ndim(rows, 3, "[q_heads or 1, tokens, keys], or with [batch or 1] before them");
+  const int64_t tokens = is_per_sequence ? batch.max_new_tokens() : batch.tokens();
+  if (!is_activation(bias_.dtype) || (rows.extent[0] != 1 && rows.extent[0] != q_heads_) ||
+      rows.extent[1] < tokens || rows.extent[2] < batch.max_context())
+    refuse_argument("bias: expected f32, bf16 or f16 [{}{} or 1, {}, {} or more], got {}",
+                    is_per_sequence ? "batch, " : "", q_heads_, tokens, batch.max_context(),
+                    bias_.description());
+  args_.bias = tensor_of(rows);
+  args_.bias.extent[1] = tokens;
+  options_.bias = args_.bias.data != nullptr;
+  if (!options_.bias) return;  // without elements
+  options_.bias_dtype = bias_.dtype;
+  options_.bias_per_sequence = is_per_sequence;
+  if (!is_per_sequence || bias_.extent[0] == 1) return;
+  if (bias_.extent[0] != batch.batch().size)
+    refuse_argument("bias: expected {} sequences or 1 in the first dimension, got {}",
+                    batch.batch().size, bias_.description());
+  args_.bias_sequence_stride_bytes = bias_.stride[0] * bias_.item_bytes();
+}
+
+void AttendCall::take_sinks(nb::handle sinks, int64_t tokens) {
+  if (sinks.is_none()) return;
+  sinks_ = array_of(sinks, "sinks");
+  const Array& a = sinks_;
+  const bool is_per_query = a.ndim == 2;
+  const int heads = a.ndim - 1;
+  const bool fits =
+      is_activation(a.dtype) && (a.ndim == 1 || a.ndim == 2) && a.extent[heads] == q_heads_ &&
+      (q_heads_ == 1 || a.stride[heads] == 1) &&
+      (!is_per_query || (a.extent[0] >= tokens && (a.extent[0] <= 1 || a.stride[0] >= q_heads_)));
+  if (!fits)
+    refuse_argument(
+        "sinks: expected f32, bf16 or f16 [{}] or [{}, {}] with contiguous rows, got {}", q_heads_,
+        tokens, q_heads_, a.description());
+  args_.sink_logits = a.data;
+  options_.sink_logits = a.data != nullptr;
+  if (!options_.sink_logits) return;  // without elements
+  options_.sink_dtype = a.dtype;
+  options_.sink_per_query = is_per_query;
+  if (is_per_query && a.extent[0] > 1) args_.sink_stride = a.stride[0];
+}
+
+void AttendCall::expect_forms(const AttentionProblem& problem) const {
+  if (options_.sink_logits && problem.sink_logits &&
+      (options_.sink_per_query != problem.sink_per_query ||
+       options_.sink_dtype != problem.sink_dtype))
+    refuse_argument("sinks: expected {}[{}q_heads] (the Attention was made for them), got {}",
+                    problem.sink_dtype, problem.sink_per_query ? "tokens, " : "",
+                    sinks_.description());
+  if (options_.bias && problem.bias && options_.bias_per_sequence != problem.bias_per_sequence)
+    refuse_argument("bias: expected {} dimensions (the Attention was made for them), got {}",
+                    problem.bias_per_sequence ? 4 : 3, bias_.description());
 }
 
 nb::object AttendCall::result() const {

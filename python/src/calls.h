@@ -38,6 +38,9 @@ class AttendCall {
 
   [[nodiscard]] const CallOptions& options() const { return options_; }
   [[nodiscard]] const AttentionArgs& args() const { return args_; }
+  /// Throws Error where sinks or bias have not the form that `problem` was made for: of what their
+  /// pointers mean, folio's own checks see nothing.
+  void expect_forms(const AttentionProblem& problem) const;
   /// q from elsewhere (rotated).
   void set_q(const ConstTensor<3>& q) { args_.q = q; }
   /// out, or (out, lse) where lse was to be made.
@@ -46,6 +49,7 @@ class AttendCall {
  private:
   void take_out(const AttendArrays& arrays, int32_t v_head_size, int64_t tokens);
   void take_lse(const AttendArrays& arrays, int64_t tokens);
+  void take_sinks(nb::handle sinks, int64_t tokens);
   void take_bias(nb::handle bias, const BatchHolder& batch);
 
   AttentionArgs args_ = {};

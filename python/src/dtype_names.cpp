@@ -37,6 +37,12 @@ constexpr Name names[] = {
     {"float8_e8m0fnu", DType::f8_e8m0},
     {"i8", DType::i8},
     {"int8", DType::i8},
+    {"q8_0", DType::q8_0},
+    {"q4_0", DType::q4_0},
+    {"q4_1", DType::q4_1},
+    {"q5_0", DType::q5_0},
+    {"q5_1", DType::q5_1},
+    {"iq4_nl", DType::iq4_nl},
 };
 
 struct Coded {
@@ -100,7 +106,10 @@ DType dtype_of(nb::handle object, const char* name) {
   }
   const DType dtype = dtype_named(text);
   if (dtype == DType::invalid)
-    refuse_argument("{}: expected f32, f16, bf16, f8_e4m3, f8_e5m2 or i8, got {}", name, text);
+    refuse_argument(
+        "{}: expected f32, f16, bf16, f8_e4m3, f8_e5m2, i8, q8_0, q4_0, q4_1, q5_0, q5_1 or "
+        "iq4_nl, got {}",
+        name, text);
   return dtype;
 }
 

@@ -23,6 +23,7 @@ struct Runtime {
 Runtime found;  // written before `runtime` points to it
 std::atomic<const Runtime*> runtime = nullptr;
 std::atomic<int> wanted_threads = 0;
+std::atomic<Threads> wanted_owner = Threads::automatic;
 std::atomic<bool> is_forked = false;
 
 struct Loop {
@@ -60,12 +61,17 @@ Function* symbol(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
+/// The runtime whose threads calls run on now; null: folio's own threads.
+const Runtime* current_runtime() {
+  if (wanted_owner.load(std::memory_order_relaxed) == Threads::pool) return nullptr;
+  return runtime.load(std::memory_order_acquire);
+}
+
 }  // namespace
 
 Executor current_executor() {
-  if (runtime.load(std::memory_order_acquire) != nullptr)
-    return {nullptr, openmp_threads, openmp_for};
-  return default_executor(wanted_threads.load(std::memory_order_relaxed));
+  if (current_runtime() != nullptr) return {nullptr, openmp_threads, openmp_for};
+  return thread_pool_executor(wanted_threads.load(std::memory_order_relaxed));
 }
 
 bool share_openmp_threads() {
@@ -92,14 +98,16 @@ void set_num_threads(int threads) {
   wanted_threads.store(threads, std::memory_order_relaxed);
 }
 
+void set_threads(Threads threads) { wanted_owner.store(threads, std::memory_order_relaxed); }
+
 int num_threads() {
   const Executor executor = current_executor();
   return executor.concurrency(executor.context);
 }
 
 std::string executor_name() {
-  const Runtime* r = runtime.load(std::memory_order_acquire);
-  if (r == nullptr) return "std::thread";
+  const Runtime* r = current_runtime();
+  if (r == nullptr) return "thread_pool";
   Dl_info info = {};
   const bool is_known = dladdr(reinterpret_cast<void*>(r->parallel), &info) != 0;
   return std::string("OpenMP (") + (is_known ? info.dli_fname : "unknown") + ")";

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// python/src/executor.h: whose threads run folio's kernels in a Python process.
 ///
-/// folio's own (std::thread), until a library with an OpenMP runtime is seen (torch): from then on
-/// that runtime's, so that both take turns on the same threads instead of pushing each other off
-/// the cores. One number says how many.
+/// folio's own (thread_pool_executor), until a library with an OpenMP runtime is seen (torch): from
+/// then on that runtime's, so that both take turns on the same threads instead of pushing each
+/// other off the cores, unless set_threads says otherwise. One number says how many.
 #pragma once
 
 #include <string>
@@ -24,7 +24,12 @@ bool share_openmp_threads();
 void set_num_threads(int threads);
 int num_threads();
 
-/// "std::thread", or "OpenMP (PATH of the runtime)".
+/// Whose threads: folio's own whatever the process has, or those of an OpenMP runtime where one is
+/// shared.
+enum class Threads { automatic, pool };
+void set_threads(Threads threads);
+
+/// "thread_pool", or "OpenMP (PATH of the runtime)".
 std::string executor_name();
 
 }  // namespace folio::python

@@ -51,9 +51,20 @@ void make_rope(RopeTable* self, nb::handle cos_sin, bool interleaved, int32_t fi
 void make_attention(ThinAttention* self, nb::handle_t<Kind> kind, const Pages& pages, int32_t batch,
                     int32_t tokens, int32_t context, int32_t parallelism, nb::handle q_dtype,
                     nb::handle out_dtype, bool sinks, bool alibi, bool bias, bool intervals,
-                    bool tree, const std::string& kernel) {
-  CallOptions call{
-      .sink_logits = sinks, .alibi = alibi, .bias = bias, .intervals = intervals, .tree = tree};
+                    bool tree, bool selected, bool sinks_per_query, nb::handle sinks_dtype,
+                    bool bias_per_sequence, nb::handle bias_dtype, bool alibi_positions,
+                    const std::string& kernel) {
+  CallOptions call{.sink_logits = sinks,
+                   .alibi = alibi,
+                   .bias = bias,
+                   .intervals = intervals,
+                   .tree = tree,
+                   .selection = selected,
+                   .sink_per_query = sinks_per_query,
+                   .sink_dtype = dtype_of(sinks_dtype, "sinks_dtype"),
+                   .bias_per_sequence = bias_per_sequence,
+                   .bias_dtype = dtype_of(bias_dtype, "bias_dtype"),
+                   .alibi_positions = alibi_positions};
   call.q_dtype = dtype_of(q_dtype, "q_dtype");
   call.out_dtype = out_dtype.is_none() ? call.q_dtype : dtype_of(out_dtype, "out_dtype");
   const AttentionProblem problem = nb::cast<const Kind&>(kind).problem(pages.planes(), call);
@@ -87,6 +98,7 @@ nb::object attend_plan(const ThinAttention& attention, const Plan& plan, const P
                        nb::handle out, nb::handle lse) {
   const AttendCall call({q, bias, sinks, alibi, out, lse}, nb::cast<const Kind&>(attention.kind),
                         pages, nb::cast<const BatchHolder&>(plan.batch));
+  call.expect_forms(attention.attention.problem());
   const Scratch workspace(attention.attention.workspace_bytes());
   const Executor executor = current_executor();
   Status status;
@@ -143,11 +155,16 @@ void bind_attention(nb::module_& m) {
            nb::arg("batch"), nb::arg("tokens"), nb::arg("context"), nb::arg("parallelism") = 0,
            nb::arg("q_dtype") = "bf16", nb::arg("out_dtype").none() = none,
            nb::arg("sinks") = false, nb::arg("alibi") = false, nb::arg("bias") = false,
-           nb::arg("intervals") = false, nb::arg("tree") = false, nb::arg("kernel") = "",
+           nb::arg("intervals") = false, nb::arg("tree") = false, nb::arg("selected") = false,
+           nb::arg("sinks_per_query") = false, nb::arg("sinks_dtype") = "f32",
+           nb::arg("bias_per_sequence") = false, nb::arg("bias_dtype") = "f32",
+           nb::arg("alibi_positions") = false, nb::arg("kernel") = "",
            R"(Selects the kernel for a kind of layer over pages like these.
 
 batch, tokens, context: the most sequences, new tokens and keys of a sequence that will come.
-sinks ... tree: which optional inputs will come with every call. kernel: a name of kernels().
+sinks ... alibi_positions: which optional inputs will come with every call, and in which form
+    (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). Entries of selected
+    count as context does. kernel: a name of kernels().
 
 Raises Unsupported with the reason where no kernel serves this, Error for numbers out of range.)")
       .def_prop_ro("kernel",

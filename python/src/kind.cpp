@@ -70,7 +70,7 @@ Mask mask_of(nb::handle window, std::optional<int32_t> chunk, bool causal, int32
 void make_kind(Kind* self, int32_t q_heads, std::optional<float> scale,
                std::optional<float> softcap, nb::handle window, std::optional<int32_t> chunk,
                bool causal, int32_t sink_tokens, std::optional<int32_t> v_in_key,
-               const std::string& reproducible) {
+               const std::string& reproducible, bool bf16_operands) {
   AttentionProblem options;
   options.q_heads = at_least_one(q_heads, "q_heads");
   if (scale.has_value() && *scale == 0.0f)
@@ -84,13 +84,25 @@ void make_kind(Kind* self, int32_t q_heads, std::optional<float> scale,
     options.v_head_size = at_least_one(*v_in_key, "v_in_key");
   }
   options.reproducible = reproducible_of(reproducible);
+  options.bf16_operands = bf16_operands;
   new (self) Kind(options);
 }
 
 nb::object why_not(const Kind& kind, const Pages& pages, nb::handle q_dtype, nb::handle out_dtype,
-                   bool sinks, bool alibi, bool bias, bool intervals, bool tree) {
-  CallOptions call{
-      .sink_logits = sinks, .alibi = alibi, .bias = bias, .intervals = intervals, .tree = tree};
+                   bool sinks, bool alibi, bool bias, bool intervals, bool tree, bool selected,
+                   bool sinks_per_query, nb::handle sinks_dtype, bool bias_per_sequence,
+                   nb::handle bias_dtype, bool alibi_positions) {
+  CallOptions call{.sink_logits = sinks,
+                   .alibi = alibi,
+                   .bias = bias,
+                   .intervals = intervals,
+                   .tree = tree,
+                   .selection = selected,
+                   .sink_per_query = sinks_per_query,
+                   .sink_dtype = dtype_of(sinks_dtype, "sinks_dtype"),
+                   .bias_per_sequence = bias_per_sequence,
+                   .bias_dtype = dtype_of(bias_dtype, "bias_dtype"),
+                   .alibi_positions = alibi_positions};
   call.q_dtype = q_dtype.is_none() ? DType::bf16 : dtype_of(q_dtype, "q_dtype");
   call.out_dtype = out_dtype.is_none() ? call.q_dtype : dtype_of(out_dtype, "out_dtype");
   const char* reason = refuse(kind.problem(pages.planes(), call));
@@ -110,6 +122,12 @@ AttentionProblem Kind::problem(const KVPlanes& planes, const CallOptions& call) 
   p.bias = call.bias;
   p.intervals = call.intervals;
   p.tree = call.tree;
+  p.selection = call.selection;
+  p.sink_per_query = call.sink_per_query;
+  p.sink_dtype = call.sink_dtype;
+  p.bias_per_sequence = call.bias_per_sequence;
+  p.bias_dtype = call.bias_dtype;
+  p.alibi_positions = call.alibi_positions;
   return p;
 }
 
@@ -135,6 +153,7 @@ void bind_kind(nb::module_& m) {
            nb::arg("window").none() = nb::none(), nb::arg("chunk").none() = nb::none(),
            nb::arg("causal") = true, nb::arg("sink_tokens") = 0,
            nb::arg("v_in_key").none() = nb::none(), nb::arg("reproducible") = "plan",
+           nb::arg("bf16_operands") = false,
            R"(The options of attention that all layers of a kind share.
 
 q_heads: query heads, a multiple of the pages' kv_heads.
@@ -146,13 +165,18 @@ chunk: attention within aligned chunks of positions.
 sink_tokens: the first keys stay visible behind every window.
 v_in_key: MLA, V is the first so many columns of K's row.
 reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
+bf16_operands: q, K and V of f32 and f16 may be rounded to bf16 before they are multiplied, where
+    that is faster: the error is that of bf16 caches. Without effect where reproducible="query".
 
 Raises Error for numbers out of range; what no kernel serves is refused by the first call.)");
   m.def("why_not", &why_not, nb::arg("kind"), nb::arg("pages"), nb::kw_only(),
         nb::arg("q_dtype").none() = nb::none(), nb::arg("out_dtype").none() = nb::none(),
         nb::arg("sinks") = false, nb::arg("alibi") = false, nb::arg("bias") = false,
-        nb::arg("intervals") = false, nb::arg("tree") = false,
-        "The reason why no kernel serves such calls, or None.");
+        nb::arg("intervals") = false, nb::arg("tree") = false, nb::arg("selected") = false,
+        nb::arg("sinks_per_query") = false, nb::arg("sinks_dtype") = "f32",
+        nb::arg("bias_per_sequence") = false, nb::arg("bias_dtype") = "f32",
+        nb::arg("alibi_positions") = false,
+        "The reason why no kernel serves such calls, or None. Options as for an Attention.");
 }
 
 }  // namespace folio::python

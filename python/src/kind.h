@@ -11,7 +11,7 @@
 
 namespace folio::python {
 
-/// What comes with a call and selects a kernel.
+/// What comes with a call and selects a kernel: fields of AttentionProblem.
 struct CallOptions {
   DType q_dtype = DType::bf16;
   DType out_dtype = DType::bf16;
@@ -20,6 +20,12 @@ struct CallOptions {
   bool bias = false;
   bool intervals = false;
   bool tree = false;
+  bool selection = false;
+  bool sink_per_query = false;
+  DType sink_dtype = DType::f32;
+  bool bias_per_sequence = false;
+  DType bias_dtype = DType::f32;
+  bool alibi_positions = false;
   bool operator==(const CallOptions&) const = default;
 };
 

@@ -118,7 +118,8 @@ void bind_kv_cache(nb::module_& m) {
           nb::arg("order") = "HND",
           R"(Allocates num_pages pages of page_size tokens in each layer. The memory holds anything.
 
-dtype, v_dtype: of K (and V): "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i8".
+dtype, v_dtype: of K (and V): "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i8", or a block format
+    that `Pages` names.
 scale_dtype: of the scales that appending computes; quantised elements have f32 scales unless it
     says otherwise ("none": none). granularity: elements that share a scale; a head's if not given.
 latent: MLA, K alone. order: "HND" (head-major, read fastest) or "NHD" (token-major).

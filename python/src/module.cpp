@@ -30,6 +30,12 @@ std::vector<std::pair<std::string, bool>> kernels() {
   return out;
 }
 
+void choose_executor(const std::string& executor) {
+  if (executor != "auto" && executor != "thread_pool")
+    refuse_argument("executor: expected \"auto\" or \"thread_pool\", got \"{}\"", executor);
+  set_threads(executor == "auto" ? Threads::automatic : Threads::pool);
+}
+
 void bind_process(nb::module_& m) {
   m.def("kernels", &kernels,
         "(name, whether this machine runs it) of every attention kernel, best first.");
@@ -40,7 +46,14 @@ void bind_process(nb::module_& m) {
 numbers outside 0 to 4096.)");
   m.def("get_num_threads", &num_threads, "Threads that a call runs on now.");
   m.def("get_executor", &executor_name,
-        "Whose threads: \"std::thread\", or the OpenMP runtime that torch brought.");
+        "Whose threads: \"thread_pool\" (folio's own), or the OpenMP runtime that torch brought.");
+  m.def("set_executor", &choose_executor, nb::arg("executor"),
+        R"(Whose threads folio's calls run on, in the whole process.
+
+"auto": those of the OpenMP runtime that torch brought, folio's own in a process without one.
+"thread_pool": folio's own (the C++ thread_pool_executor), beside torch too: they sleep 0.2 ms after
+a call and leave the caller's core, which is for machines whose cores others use as well. Raises
+Error for another word.)");
 }
 
 }  // namespace

@@ -98,6 +98,9 @@ nb::object attend_over(Step& step, nb::handle kind_object, const Pages& pages,
   auto& kind = nb::cast<Kind&>(kind_object);
   if (step.batch().tree != nullptr)
     throw Error(fail(Errc::unsupported, "over: a tree is not served"));
+  if (step.batch().selected != nullptr || step.batch().alibi_positions != nullptr)
+    throw Error(fail(Errc::unsupported, "over: {} of single keys are not served",
+                     step.batch().selected != nullptr ? "lists (selected)" : "alibi_positions"));
   pages.expect_writable("over");
   step.expect_room(pages.planes().key.page_size);
   const AttendCall call(arrays, kind, pages, step);
@@ -118,7 +121,9 @@ nb::object attend_over(Step& step, nb::handle kind_object, const Pages& pages,
   AttentionArgs args = call.args();
   CallOptions options = call.options();
   args.sink_logits = nullptr;
-  options.sink_logits = false;
+  args.sink_stride = 0;
+  options.sink_logits = options.sink_per_query = false;
+  options.sink_dtype = DType::f32;
   attend_half(kind, ragged_rows(key, value), halves.fresh, args, options, fresh);
   const Partial parts[] = {cached.partial(), fresh.partial()};
   const Executor executor = current_executor();

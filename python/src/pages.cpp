@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "plane_array.h"
+
 namespace folio::python {
 namespace {
 
@@ -48,10 +50,31 @@ DType element_dtype(const Array& array, DType given) {
                       array.description());
     return array.dtype;
   }
+  if (block_elements(given) > 1) {
+    if (array.type.bits != 8)
+      refuse_argument("dtype: {} is stored as bytes, the elements of {} have {} bits", given,
+                      array.name, static_cast<int>(array.type.bits));
+    return given;
+  }
   if (bit_width(given) != array.type.bits)
     refuse_argument("dtype: {} has {} bits, the elements of {} have {}", given, bit_width(given),
                     array.name, static_cast<int>(array.type.bits));
   return given;
+}
+
+/// Elements of a head whose row is the array's last dimension.
+int32_t head_size_of(const Array& array, DType dtype) {
+  const int axis = array.ndim - 1;
+  const int32_t elements = block_elements(dtype);
+  if (elements == 1) return narrow(array, axis);
+  const int64_t bytes = row_bytes(dtype, elements);
+  if (array.extent[axis] % bytes != 0)
+    refuse_argument("{}: rows have {} bytes, expected a multiple of {} ({})", array.name,
+                    array.extent[axis], bytes, dtype);
+  if (!std::in_range<int32_t>(array.extent[axis] / bytes * elements))
+    refuse_argument("{}: rows have {} bytes, expected less than 2^31 elements of {}", array.name,
+                    array.extent[axis], dtype);
+  return static_cast<int32_t>(array.extent[axis] / bytes * elements);
 }
 
 PagedKVView paged_view(const Array& array, const std::string& order, DType given) {
@@ -68,7 +91,7 @@ PagedKVView paged_view(const Array& array, const std::string& order, DType given
   view.data = array.data;
   view.dtype = element_dtype(array, given);
   view.num_heads = narrow(array, head);
-  view.head_size = narrow(array, array.ndim - 1);
+  view.head_size = head_size_of(array, view.dtype);
   view.page_size = one_token ? 1 : narrow(array, axes.slot);
   if (view.page_size < 1 || view.page_size == unbounded_page_size)
     refuse_argument("{}: expected pages of 1 to 2^31 - 2 slots, got {}", array.name,
@@ -142,8 +165,10 @@ void expect_equal_counts(const KVPlanes& planes) {
 }
 
 void make_pages(Pages* self, nb::handle key, nb::handle value, const std::string& order,
-                nb::handle key_scales, nb::handle value_scales, nb::handle dtype) {
+                nb::handle key_scales, nb::handle value_scales, nb::handle dtype,
+                nb::handle v_dtype) {
   const DType given = dtype.is_none() ? DType::invalid : dtype_of(dtype, "dtype");
+  const DType given_v = v_dtype.is_none() ? given : dtype_of(v_dtype, "v_dtype");
   auto memory = std::make_shared<Pages::Memory>();
   memory->key = array_of(key, "key");
   KVPlanes planes;
@@ -151,11 +176,13 @@ void make_pages(Pages* self, nb::handle key, nb::handle value, const std::string
   add_scales(planes.key, key_scales, order, "key_scales", memory->key_scales);
   if (!value.is_none()) {
     memory->value = array_of(value, "value");
-    planes.value = paged_view(memory->value, order, given);
+    planes.value = paged_view(memory->value, order, given_v);
     expect_equal_counts(planes);
     add_scales(planes.value, value_scales, order, "value_scales", memory->value_scales);
   } else if (!value_scales.is_none()) {
     refuse_argument("value_scales: given without value");
+  } else if (!v_dtype.is_none()) {
+    refuse_argument("v_dtype: given without value");
   }
   const bool writable = memory->key.is_writable && memory->value.is_writable &&
                         may_be_written(planes.key.scales, memory->key_scales) &&
@@ -174,23 +201,6 @@ Pages ragged_pages(nb::handle key, nb::handle value) {
   }
   const bool writable = memory->key.is_writable && memory->value.is_writable;
   return {planes, std::move(memory), writable};
-}
-
-/// A plane as an array [pages, slots, heads, dim] that keeps `pages` alive.
-nb::object plane_array(nb::handle pages, const PagedKVView& view) {
-  if (view.data == nullptr) return nb::none();
-  const int64_t item = bit_width(view.dtype) / 8;
-  const bool is_ragged = view.page_size == unbounded_page_size;
-  const size_t shape[4] = {
-      static_cast<size_t>(view.num_pages), is_ragged ? 1 : static_cast<size_t>(view.page_size),
-      static_cast<size_t>(view.num_heads), static_cast<size_t>(view.head_size)};
-  const int64_t strides[4] = {view.page_stride_bytes / item, view.slot_stride_bytes / item,
-                              view.head_stride_bytes / item, 1};
-  if (!nb::cast<const Pages&>(pages).is_writable())
-    return nb::cast(nb::ndarray<nb::array_api, nb::ro>(
-        view.data, 4, shape, pages, strides, dlpack_of(view.dtype), nb::device::cpu::value));
-  return nb::cast(nb::ndarray<nb::array_api>(view.data, 4, shape, pages, strides,
-                                             dlpack_of(view.dtype), nb::device::cpu::value));
 }
 
 int64_t alignment_of(int64_t stride) {
@@ -230,6 +240,7 @@ void bind_pages(nb::module_& m) {
       .def("__init__", &make_pages, nb::arg("key"), nb::arg("value").none() = nb::none(),
            nb::kw_only(), nb::arg("order") = "NHD", nb::arg("key_scales").none() = nb::none(),
            nb::arg("value_scales").none() = nb::none(), nb::arg("dtype").none() = nb::none(),
+           nb::arg("v_dtype").none() = nb::none(),
            R"(Sees arrays as pages; nothing is copied.
 
 key, value: [pages, slots, heads, dim] (order "NHD") or [pages, heads, slots, dim] ("HND"); with
@@ -238,7 +249,9 @@ key, value: [pages, slots, heads, dim] (order "NHD") or [pages, heads, slots, di
     cache, whose V lies inside K's rows.
 key_scales, value_scales: a number, calibrated for the whole plane, or an array of the same order
     with scales instead of elements in the last dimension; extents of 1 broadcast.
-dtype: what the bytes are where the array cannot say it ("f8_e4m3" in uint8).
+dtype, v_dtype: what the bytes are where the array cannot say it ("f8_e4m3" in uint8); v_dtype:
+    dtype, unless given. Rows of llama.cpp's block formats ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1",
+    "iq4_nl") are bytes: 34 for each 32 elements of q8_0. They are read; append refuses them.
 
 Raises Error for other shapes, strides and dtypes, and for arrays that are not on the CPU.)")
       .def_static("ragged", &ragged_pages, nb::arg("key"), nb::arg("value").none() = nb::none(),
@@ -263,7 +276,8 @@ The entry of a sequence in the batch's table is its first row. Raises Error as P
           [](nb::handle_t<Pages> self) {
             return plane_array(self, nb::cast<const Pages&>(self).planes().key);
           },
-          "K as an array [pages, slots, heads, dim] (DLPack) over the same memory.")
+          "K as an array [pages, slots, heads, dim] (DLPack) over the same memory; rows of a block "
+          "format as uint8.")
       .def_prop_ro(
           "value",
           [](nb::handle_t<Pages> self) {

@@ -47,7 +47,7 @@ const Step::Planned& Step::planned(nb::handle kind, const Pages& pages, const Ca
       return p;
   expect_room(pages.planes().key.page_size);
   const Executor executor = current_executor();
-  const AttentionLimits limits{batch().size, static_cast<int32_t>(tokens()), max_context(),
+  const AttentionLimits limits{batch().size, static_cast<int32_t>(tokens()), max_keys(),
                                executor.concurrency(executor.context)};
   Attention attention = nb::cast<Kind&>(kind).attention(pages, call, limits);
   Scratch memory(attention.plan_bytes());
@@ -100,8 +100,9 @@ q: [tokens, q_heads, head_size]; k, v: [tokens, kv_heads, head_size]; f32, bf16 
     of tokens and heads. Rows beyond the batch's tokens are padding: they are ignored.
 slots: int64 [tokens] page * page_size + offset, negative to skip; None: by table and lengths.
 rope, q_norm, k_norm: rotate and normalise q and k on the way; the norms are f32 [head_size].
-bias: f32 [q_heads or 1, tokens, keys], added to the logits; -inf hides. sinks: f32 [q_heads] sink
-    logits. alibi: f32 [q_heads] slopes.
+bias: [q_heads or 1, tokens, keys], or for each sequence [batch or 1, q_heads or 1, new tokens,
+    keys], added to the logits; -inf hides. sinks: sink logits [q_heads], or of each query
+    [tokens, q_heads]. Both f32, bf16 or f16. alibi: f32 [q_heads] slopes.
 out: [tokens, q_heads, v_head_size] to write; None: an array of q's library and dtype.
 lse: f32 [tokens, q_heads] to write; True: the result is (out, lse).
 

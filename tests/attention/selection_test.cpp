@@ -196,7 +196,7 @@ int32_t* entry(AttentionCase& c, int64_t i) { return const_cast<int32_t*>(c.batc
 
 TEST(Selection, a_hostile_caller_is_told_the_argument_and_nothing_is_written) {
   const Mistake mistakes[] = {
-      {"batch.selected[0][3] is -2, expected -1 (none) or a row below",
+      {"batch.selected[0][3] is -2, expected -1 (none) or a slot below",
        [](AttentionCase& c) { *entry(c, 3) = -2; }},
       {"batch.selected[1][1] is 2147483647",
        [](AttentionCase& c) { *entry(c, 71) = std::numeric_limits<int32_t>::max(); }},

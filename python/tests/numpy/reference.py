@@ -17,8 +17,11 @@ def is_visible(kind: dict, position: int, key: int) -> bool:
     return not chunk or key // chunk == position // chunk
 
 
-def attention(q, k, v, position, kind, sink=None, slope=None, bias=None):
-    """One head of one query over k and v [keys, dim]: (output, lse), zeros and -inf without keys."""
+def attention(q, k, v, position, kind, sink=None, slope=None, bias=None, positions=None):
+    """One head of one query over k and v [keys, dim]: (output, lse), zeros and -inf without keys.
+
+    positions: of the keys, for the slope; None: their indices.
+    """
     logits = np.full(len(k), -math.inf)
     for j in range(len(k)):
         if not is_visible(kind, position, j):
@@ -26,7 +29,8 @@ def attention(q, k, v, position, kind, sink=None, slope=None, bias=None):
         s = float(k[j].astype(float) @ q.astype(float)) * kind.get("scale", len(q) ** -0.5)
         cap = kind.get("softcap")
         s = cap * math.tanh(s / cap) if cap else s
-        s -= slope * abs(position - j) if slope else 0.0
+        at = j if positions is None else int(positions[j])
+        s -= slope * abs(position - at) if slope else 0.0
         logits[j] = s + (float(bias[j]) if bias is not None else 0.0)
     everything = logits if sink is None else np.append(logits, sink)
     top = everything.max(initial=-math.inf)
@@ -35,6 +39,16 @@ def attention(q, k, v, position, kind, sink=None, slope=None, bias=None):
     total = np.exp(everything - top).sum()
     weights = np.exp(logits - top) / total
     return weights @ np.nan_to_num(v.astype(float)), top + math.log(total)
+
+
+def bias_row(bias, sequence, head, token, row):
+    """The biases of one query: of its row in the batch or, per sequence, of its new token."""
+    if bias is None:
+        return None
+    if bias.ndim == 3:
+        return bias[head % len(bias), row]
+    of_sequence = bias[sequence % len(bias)]
+    return of_sequence[head % len(of_sequence), token]
 
 
 class Case:
@@ -72,8 +86,12 @@ class Case:
         before = [n - m for n, m in zip(self.lengths, self.new)]
         return folio_kv.Batch(np.concatenate([[0], np.cumsum(before)]), before, self.table)
 
-    def expected(self, kind=None, sinks=None, alibi=None, bias=None):
-        """(out [tokens, q_heads, v_dim], lse [tokens, q_heads]) in double."""
+    def expected(self, kind=None, sinks=None, alibi=None, bias=None, positions=None):
+        """(out [tokens, q_heads, v_dim], lse [tokens, q_heads]) in double.
+
+        sinks: [q_heads] or [tokens, q_heads]; bias: 3 dimensions, or 4 with sequences (or 1) first;
+        positions: for alibi, [batch, keys].
+        """
         kind = kind or {}
         tokens, q_heads, _ = self.q.shape
         group = q_heads // self.k[0].shape[1]
@@ -86,8 +104,9 @@ class Case:
                     out[row, h], lse[row, h] = attention(
                         self.q[row, h], k[:, h // group], v[:, h // group],
                         len(k) - self.new[b] + t, kind,
-                        None if sinks is None else sinks[h],
+                        None if sinks is None else sinks[h] if np.ndim(sinks) == 1 else sinks[row, h],
                         None if alibi is None else alibi[h],
-                        None if bias is None else bias[h % len(bias), row],
+                        bias_row(bias, b, h, t, row),
+                        None if positions is None else positions[b],
                     )  # fmt: skip
         return out, lse

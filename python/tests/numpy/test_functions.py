@@ -160,4 +160,12 @@ def test_a_forked_child_has_threads_of_its_own():
 
 
 def test_numpy_alone_brings_no_other_threads():
-    assert folio_kv.get_executor() == "std::thread"
+    assert folio_kv.get_executor() == "thread_pool"
+
+
+def test_an_executor_is_chosen_by_name():
+    folio_kv.set_executor("thread_pool")
+    assert folio_kv.get_executor() == "thread_pool"
+    folio_kv.set_executor("auto")
+    with pytest.raises(folio_kv.Error, match='executor: expected "auto" or "thread_pool"'):
+        folio_kv.set_executor("OpenMP")

@@ -17,7 +17,7 @@ child = os.fork()
 out = step(folio_kv.Kind(2), pages, torch.nn.Parameter(rows), rows, rows)
 assert np.allclose(np.from_dlpack(out), 1)  # torch itself would wait here
 if child == 0:
-    assert folio_kv.get_executor() == "std::thread"
+    assert folio_kv.get_executor() == "thread_pool"
     os._exit(7)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """

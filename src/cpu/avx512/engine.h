@@ -13,7 +13,9 @@
 #include "cpu/avx512/few_rows.h"
 #include "cpu/avx512/few_softmax.h"
 #include "cpu/avx512/few_values.h"
+#include "cpu/avx512/halves.h"
 #include "cpu/avx512/products.h"
+#include "cpu/avx512/queries.h"
 #include "cpu/avx512/row_loader.h"
 #include "cpu/avx512/softmax.h"
 #include "cpu/avx512/upcoming.h"
@@ -45,6 +47,7 @@ class Engine : public Layout<I::per_word> {
         is_few_(view.head_rows <= Base::few_rows),
         padded_rows_(static_cast<int>(skeleton::round_up(view.head_rows, lanes))),
         factor_(__builtin_fabsf(problem_.scale)),
+        queries_(view, s_.q),
         has_key_scales_(is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && is_per_row(view.args.value)),
         upcoming_(view, is_few_),
@@ -69,25 +72,7 @@ class Engine : public Layout<I::per_word> {
     return r / view_.head_rows * padded_rows_ + r % view_.head_rows;
   }
 
-  void load_queries() const {
-    const int rows = is_few_ ? few_padded(view_.head_rows) : padded_rows_;
-    for (int h = 0; h < view_.task.heads && rows > view_.head_rows; ++h)
-      __builtin_memset(query_block(h, 0), 0,
-                       static_cast<size_t>(rows) * static_cast<size_t>(steps_) * 4);
-    int h = 0, local = 0;
-    for (skeleton::RowWalk at(view_); at.row < view_.rows; at.next()) {
-      const std::byte* words = view_.query(at.token, at.q_head);
-      if (I::per_word == 1 || problem_.q_dtype != operand_type) {
-        Rows<I>::template row_to<Operand>(problem_.q_dtype)(
-            words, reinterpret_cast<Operand*>(s_.row), problem_.key.head_size);
-        words = reinterpret_cast<const std::byte*>(s_.row);
-      }
-      pack_query(words, h, local);
-      if (++local < view_.head_rows) continue;
-      local = 0;
-      ++h;
-    }
-  }
+  void load_queries() const { queries_.load(s_.keys); }
 
   void run(const skeleton::State& state, KeyTile* const* tiles, int, int known) {
     const KeyTile& tile = *tiles[0];
@@ -119,8 +104,6 @@ class Engine : public Layout<I::per_word> {
   using P = Products<I>;
   using S = Softmax<I>;
   using Base::row_block;
-  using Operand = std::conditional_t<I::per_word == 1, float, bf16>;
-  static constexpr DType operand_type = dtype_of<Operand>;
   static constexpr int masked_rows = Tuning<I::per_word>::masked_rows;
 
   /// Scales that a kernel of 16-bit operands can apply to scores and weights: they do not vary
@@ -137,39 +120,24 @@ class Engine : public Layout<I::per_word> {
   /// What the products of few rows widen themselves, from rows of whole 16 bytes; invalid: words.
   [[nodiscard]] DType widened_type(const PagedKVView& view) const {
     const bool has_element_scales = view.scales.data != nullptr && !is_per_row(view);
-    const bool is_byte =
-        view.dtype == DType::i8 || view.dtype == DType::f8_e4m3 || view.dtype == DType::f8_e5m2;
-    const bool is_widened =
-        I::per_word == 2 && is_few_ && is_byte && !has_element_scales && view.head_size % 16 == 0;
-    return is_widened ? view.dtype : DType::invalid;
+    const bool is_whole = folio::row_bytes(view.dtype, view.head_size) % 16 == 0;
+    if (!is_few_ || has_element_scales || !is_whole) return DType::invalid;
+    bool is_known = false;
+    with_stored(view.dtype, [&]<class Stored>(const Stored&) { is_known = Stored::is_widened; });
+    return is_known ? view.dtype : DType::invalid;
   }
   template <class Use>
   static void with_stored(DType type, Use use) {
-    if constexpr (I::per_word == 2) {
+    if (type == DType::f16) return use(Halves<I, DType::f16>{});
+    if constexpr (I::per_word == 1) {
+      if (type == DType::bf16) return use(Halves<I, DType::bf16>{});
+    } else {
       if (type == DType::i8) return use(Bytes<I, DType::i8>{});
       if (type == DType::f8_e4m3) return use(Bytes<I, DType::f8_e4m3>{});
       if (type == DType::f8_e5m2) return use(Bytes<I, DType::f8_e5m2>{});
     }
     use(Words<I>{});
   }
-  [[nodiscard]] int64_t query_stride(int block) const {
-    if (is_few_) return few_padded(view_.head_rows);
-    const int left = padded_rows_ - block * row_block;
-    return left < row_block ? left : row_block;
-  }
-  [[nodiscard]] uint32_t* query_block(int head, int block) const {
-    return s_.q + int64_t{head * padded_rows_ + block * row_block} * steps_;
-  }
-
-  /// The words of local row `row` of head h.
-  void pack_query(const std::byte* words, int h, int row) const {
-    const int block = row / row_block;
-    const int64_t stride = query_stride(block);
-    uint32_t* const to = query_block(h, block) + row % row_block;
-    const uint32_t sign = problem_.scale < 0.0f ? I::sign_bits : 0;
-    for (int i = 0; i < steps_; ++i) to[i * stride] = load_word(words + int64_t{i} * 4) ^ sign;
-  }
-
   /// Says what comes after head h: the stage being loaded, and the next tile.
   void request(const KeyTile* next, int h) {
     if (!upcoming_.is_fetching()) return;
@@ -219,49 +187,66 @@ class Engine : public Layout<I::per_word> {
   void attend_rows(const skeleton::State& state, const KeyTile& tile, int h, int begin, int end,
                    bool is_masked) {
     const int vectors = (end - begin + lanes - 1) / lanes;
-    const int keys = is_masked ? see(tile, begin, end, P::keys_beside(vectors)) : tile_keys;
-    if (keys == 0) return;
+    int keys = tile_keys;
+    if (is_masked) {
+      const uint64_t any = find_seen(tile, begin, end);
+      if (any == 0) return;
+      keys =
+          static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), P::keys_beside(vectors)));
+    }
     score(h, begin, vectors, keys);
     for (int v = 0; v < vectors; ++v)
       weigh(state, tile, h, begin + v * lanes, end, v, keys, is_masked);
-    Pace pace = upcoming_.beside_values(P::value_steps(end - begin, keys, width_));
-    P::template values<Words<I>>(s_.weights, value_groups_, keys,
-                                 state.output + int64_t{h * padded_rows_ + begin} * width_,
-                                 end - begin, width_, pace);
+    P::values(s_.weights, value_groups_, keys,
+              state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_);
   }
-  /// Finds what local rows [begin, end) see of a tile; returns how far that reaches, a multiple of
-  /// `step`.
-  int see(const KeyTile& tile, int begin, int end, int step) {
-    uint64_t any = 0;
-    for (int r = 0; r < skeleton::round_up(end - begin, lanes); ++r) {
-      seen_[r] = begin + r < end ? view_.seen_by_row(begin + r, tile, mutant()) : 0;
-      any |= seen_[r];
+
+  /// What each of the local rows [begin, end) sees of the tile, which follows from its token, and
+  /// what any does; nothing beside them.
+  uint64_t find_seen(const KeyTile& tile, int begin, int end) {
+    int left = view_.group - (view_.task.row_begin + begin) % view_.group;  // of the token's rows
+    uint64_t seen = view_.seen_by_row(begin, tile, mutant()), any = seen;
+    for (int r = begin; r < end; ++r, --left) {
+      if (left == 0) {
+        any |= seen = view_.seen_by_row(r, tile, mutant());
+        left = view_.group;
+      }
+      seen_[r - begin] = seen;
     }
-    return any == 0 ? 0 : static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), step));
+    for (int i = end - begin; i % lanes != 0; ++i) seen_[i] = 0;
+    return any;
   }
 
   void score(int h, int begin, int vectors, int keys) {
-    const int block = begin / row_block;
+    const QueryRows rows = queries_.rows(h, begin);
     ScoreCall call;
-    call.q = query_block(h, block) + begin % row_block;
-    call.q_stride = query_stride(block);
+    call.q = rows.words;
+    call.q_stride = rows.stride;
     call.steps = steps_;
-    Pace pace = upcoming_.beside_scores(view_.head_rows <= row_block, P::score_steps(keys, steps_));
-    call.pace = &pace;
+    call.highest = s_.highest;
+    for (int v = 0; v < vectors; ++v)
+      _mm512_store_ps(s_.highest + v * lanes, splat(minus_infinity));
     const int together = P::keys_beside(vectors);
+    Pace pace = upcoming_.beside_scores(view_.head_rows <= row_block, keys / together);
     for (int k = 0; k < keys; k += together) {
       const TileRows* const group = key_groups_ + k / TileGroups::group_rows;
       call.keys = *group;
       call.keys.data += k % TileGroups::group_rows * call.keys.stride_bytes;
       call.to = s_.scores + k * row_block;
+      pace.step();
       P::scores(vectors, call);
       step();
     }
   }
   /// All rows of a head, at most 8: attend_rows with keys in the lanes.
   void attend_few(const skeleton::State& state, const KeyTile& tile, int h, bool is_masked) {
-    const int keys = is_masked ? see(tile, 0, view_.head_rows, TileGroups::group_rows) : tile_keys;
-    if (keys == 0) return;
+    int keys = tile_keys;
+    if (is_masked) {
+      const uint64_t any = find_seen(tile, 0, view_.head_rows);
+      if (any == 0) return;
+      keys =
+          static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), TileGroups::group_rows));
+    }
     const int padded = few_padded(view_.head_rows);
     score_few(h, padded, keys);
     weigh_few(state, tile, h, padded, keys, is_masked);
@@ -283,7 +268,7 @@ class Engine : public Layout<I::per_word> {
       using Few = FewRows<I, Stored>;
       const int groups = keys / TileGroups::group_rows;
       Pace pace = upcoming_.beside_scores(true, Few::score_steps(groups, steps_));
-      Few::scores(groups, {.q = query_block(h, 0),
+      Few::scores(groups, {.q = queries_.rows(h, 0).words,
                            .rows = padded,
                            .steps = steps_,
                            .groups = key_groups_,
@@ -316,6 +301,7 @@ class Engine : public Layout<I::per_word> {
     Column c = column(state, h, first, end - first < lanes ? end - first : lanes, keys);
     if (view_.has_terms) add_terms(tile, h, first, c.rows, scores, keys);
     if (is_masked) softmax::LaneRows<I>{scores, row_block, keys}.hide(seen_ + v * lanes);
+    if (!is_masked && !has_key_scales_ && !view_.has_terms) c.highest = s_.highest + v * lanes;
     c.scores = scores;
     c.weights = s_.weights + v * lanes;
     S::weigh(c);
@@ -353,6 +339,7 @@ class Engine : public Layout<I::per_word> {
   const bool is_few_;
   const int padded_rows_;  // of each head
   const float factor_;
+  const Queries<I> queries_;
   const bool has_key_scales_;  // applied to scores and weights
   const bool has_value_scales_;
   Upcoming upcoming_;

@@ -43,7 +43,7 @@ struct Scratch {
   std::byte* values = nullptr;
   float* key_scales = nullptr;    // [64]
   float* value_scales = nullptr;  // [64]
-  float* row = nullptr;           // one row of q on its way into `q`
+  float* highest = nullptr;       // [rows of a block]: the highest score of each
   int64_t bytes = 0;
 };
 
@@ -90,7 +90,7 @@ struct Layout {
         problem.value_in_key ? 0 : int64_t{stages} * tile_keys * width(problem) * element_bytes);
     s.key_scales = parts.take<float>(tile_keys);
     s.value_scales = parts.take<float>(tile_keys);
-    s.row = parts.take<float>(skeleton::round_up(problem.key.head_size, lanes));
+    s.highest = parts.take<float>(row_block);
     s.bytes = parts.bytes();
     return s;
   }

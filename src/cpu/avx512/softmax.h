@@ -22,6 +22,7 @@ struct Column {
   int rows = 0;                         // that exist; the other lanes hold anything
   float factor = 0.0f;                  // of the scores, to logits in units of log2; > 0
   const float* value_scales = nullptr;  // [keys], or null
+  const float* highest = nullptr;       // of each row's scores, where they are known; or null
   float* maximum = nullptr;
   float* denominator = nullptr;
   float* output = nullptr;
@@ -45,7 +46,10 @@ class Softmax {
   /// them. The output of a row that saw nothing before is written here.
   static void weigh(const Column& c) {
     const softmax::LaneRows<I> scores{c.scores, row_block, c.keys};
-    const __m512 top = _mm512_mul_ps(scores.highest(), splat(c.factor));
+    const __m512 top =
+        _mm512_mul_ps(c.highest != nullptr ? _mm512_load_ps(c.highest)
+                                           : reinterpret_cast<__m512>(scores.highest()),
+                      splat(c.factor));
     const __m512 reference = Lazy::reference(raise(c, top));
     const __m512 factor = scores.factor(c.factor, reference);
     const __m512 denominator = _mm512_load_ps(c.denominator);

@@ -30,12 +30,19 @@ struct Bf16Target : Avx512Lanes, Output {
   template <int Vectors>
   FOLIO_ALWAYS_INLINE static void load_values(const std::byte* row, int64_t stride,
                                               __m512i (&to)[Vectors]) {
-    for (int v = 0; v < Vectors; v += 2) {
-      const __m512i even = _mm512_loadu_si512(row + v * 32),
-                    odd = _mm512_loadu_si512(row + stride + v * 32);
-      to[v] = _mm512_maskz_unpacklo_epi16(~__mmask32{0}, even, odd);
-      to[v + 1] = _mm512_maskz_unpackhi_epi16(~__mmask32{0}, even, odd);
-    }
+#pragma GCC unroll 16
+    for (int v = 0; v < Vectors; v += 2)
+      interleave(load_now(row + v * 32), load_now(row + stride + v * 32), to[v], to[v + 1]);
+  }
+  /// 32 columns of both rows.
+  FOLIO_ALWAYS_INLINE static void interleave(__m512i even, __m512i odd, __m512i& low,
+                                             __m512i& high) {
+    low = _mm512_maskz_unpacklo_epi16(~__mmask32{0}, even, odd);
+    high = _mm512_maskz_unpackhi_epi16(~__mmask32{0}, even, odd);
+  }
+  /// 32 floats, to nearest even; subnormals become 0.
+  FOLIO_ALWAYS_INLINE static __m512i rounded(__m512 low, __m512 high) {
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
   }
   /// Two pairs of keys.
   FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
@@ -70,8 +77,7 @@ struct Bf16Target : Avx512Lanes, Output {
     const __m512i order =
         _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                          21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512bh both = _mm512_cvtne2ps_pbh(odd, even);
-    return _mm512_maskz_permutexvar_epi16(~__mmask32{0}, order, reinterpret_cast<__m512i>(both));
+    return _mm512_maskz_permutexvar_epi16(~__mmask32{0}, order, rounded(even, odd));
   }
 };
 
