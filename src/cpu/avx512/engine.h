@@ -300,11 +300,14 @@ class Engine : public Layout<I::per_word> {
     if (has_key_scales_) S::scale(s_.key_scales, scores, keys);
     Column c = column(state, h, first, end - first < lanes ? end - first : lanes, keys);
     if (view_.has_terms) add_terms(tile, h, first, c.rows, scores, keys);
-    if (is_masked) softmax::LaneRows<I>{scores, row_block, keys}.hide(seen_ + v * lanes);
+    if (is_masked) mask(scores, keys, seen_ + v * lanes);
     if (!is_masked && !has_key_scales_ && !view_.has_terms) c.highest = s_.highest + v * lanes;
     c.scores = scores;
     c.weights = s_.weights + v * lanes;
     S::weigh(c);
+  }
+  [[gnu::noinline]] static void mask(float* scores, int keys, const uint64_t* seen) {
+    softmax::LaneRows<I>{scores, row_block, keys}.hide(seen);
   }
   /// Local rows from `first` on and their state, without scores and weights.
   [[nodiscard]] Column column(const skeleton::State& state, int h, int first, int rows,

@@ -44,7 +44,7 @@ class Softmax {
 
   /// Weights relative to the rows' maxima, which move where they must; the rows' outputs follow
   /// them. The output of a row that saw nothing before is written here.
-  static void weigh(const Column& c) {
+  [[gnu::noinline]] static void weigh(const Column& c) {
     const softmax::LaneRows<I> scores{c.scores, row_block, c.keys};
     const __m512 top =
         _mm512_mul_ps(c.highest != nullptr ? _mm512_load_ps(c.highest)
