@@ -44,13 +44,23 @@ bool spin(IsDone is_done, MayStay may_stay) noexcept {
   return false;
 }
 
+thread_local const ThreadPool* served = nullptr;  // by this thread, if it is a worker
+
 }  // namespace
 
-ThreadPool::~ThreadPool() {
+/// Whether this thread is one of those that run the tasks of the loop under way.
+bool ThreadPool::is_in_loop() const noexcept {
+  return served == this || caller_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+}
+
+void ThreadPool::close() noexcept {
+  if (is_in_loop() || stop_.load()) return;
+  while (has_caller_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
   stop_.store(true);
   calls_.fetch_add(1);
   calls_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
 }
 
 void ThreadPool::run(int64_t n, Task task, void* arg, int helpers) noexcept {
@@ -58,6 +68,7 @@ void ThreadPool::run(int64_t n, Task task, void* arg, int helpers) noexcept {
     for (int64_t i = 0; i < n; ++i) task(arg, i);
     return;
   }
+  caller_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   constexpr int64_t most = caller_sleeps - 1;
   start_workers(static_cast<int>(std::min<int64_t>(helpers, n - 1)));
   for (int64_t first = 0; first < n; first += most) {
@@ -65,6 +76,7 @@ void ThreadPool::run(int64_t n, Task task, void* arg, int helpers) noexcept {
     offer({first, tasks, task, arg}, static_cast<uint32_t>(helpers));
     wait_for_workers(tasks - work(Role::caller));
   }
+  caller_.store(std::thread::id(), std::memory_order_relaxed);
   has_caller_.store(false, std::memory_order_release);
 }
 
@@ -106,6 +118,8 @@ void ThreadPool::wait_for_workers(uint32_t tasks) noexcept {
 }
 
 void ThreadPool::serve() noexcept {
+  served = this;
+  leave_starters_cores();
   const auto is_called = [this] { return !is_served() || stop_.load(); };
   const auto may_stay = [this] { return make_way(); };
   while (!stop_.load()) {
@@ -164,7 +178,9 @@ class ProcessPool {
     begin();
     pthread_atfork(nullptr, nullptr, begin);
   }
-  ~ProcessPool() { delete pool.exchange(nullptr); }
+  ~ProcessPool() {
+    if (ThreadPool* const last = pool.load()) last->close();
+  }
   static ThreadPool* get() noexcept {
     static ProcessPool only;
     return pool.load(std::memory_order_acquire);

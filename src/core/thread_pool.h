@@ -22,15 +22,21 @@ class ThreadPool {
   ThreadPool() noexcept = default;
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
-  ~ThreadPool();
+  ~ThreadPool() { close(); }
 
   /// Calls task(arg, i) once for each i in [0, n), on the caller and up to `helpers` workers, which
   /// are started as far as they are missing. Where no thread can be had the caller does the work.
   void run(int64_t n, Task task, void* arg, int helpers) noexcept;
 
+  /// Waits for a loop that is under way and ends the workers; from then on callers run their tasks
+  /// alone. Where it is a task of that loop that closes (it ends the process), the workers stay as
+  /// they are.
+  void close() noexcept;
+
   /// That of this process. A forked child begins with one of its own, for none of its parent's
-  /// threads is there, and whoever held its parent's pool may be missing, too. Null where the
-  /// system had no memory for one.
+  /// threads is there, and whoever held its parent's pool may be missing, too. It is closed when
+  /// the process ends or folio is unloaded, and never freed: threads that go on have a pool still.
+  /// Null where the system had no memory for one.
   static ThreadPool* of_process() noexcept;
 
  private:
@@ -49,6 +55,7 @@ class ThreadPool {
   };
   enum class Role : uint32_t { caller = 0, worker = 1 };  // seats that its first task takes
 
+  [[nodiscard]] bool is_in_loop() const noexcept;
   void start_workers(int count) noexcept;
   void offer(const Loop& loop, uint32_t seats) noexcept;
   void wake_workers(uint32_t seats) noexcept;
@@ -63,6 +70,7 @@ class ThreadPool {
   static constexpr uint32_t caller_sleeps = uint32_t{1} << 31;
 
   std::atomic<bool> has_caller_ = false;  // who set it has loop_ and workers_
+  std::atomic<std::thread::id> caller_ = std::thread::id();
   std::atomic<bool> stop_ = false;
   std::vector<std::thread> workers_;
   alignas(line) std::atomic<Offer> offer_ = Offer();

@@ -367,6 +367,10 @@ TEST(CAttention, codes_and_types_are_those_of_the_cpp_interface) {
   EXPECT_EQ(static_cast<int>(DType::f8_e8m0), FOLIO_F8_E8M0);
   EXPECT_EQ(static_cast<int>(DType::i8), FOLIO_I8);
   EXPECT_EQ(static_cast<int>(DType::q8_0), FOLIO_Q8_0);
+  EXPECT_EQ(static_cast<int>(DType::q4_0), FOLIO_Q4_0);
+  EXPECT_EQ(static_cast<int>(DType::q4_1), FOLIO_Q4_1);
+  EXPECT_EQ(static_cast<int>(DType::q5_0), FOLIO_Q5_0);
+  EXPECT_EQ(static_cast<int>(DType::q5_1), FOLIO_Q5_1);
   EXPECT_EQ(static_cast<int>(DType::iq4_nl), FOLIO_IQ4_NL);
   EXPECT_EQ(unbounded_page_size, FOLIO_UNBOUNDED_PAGE_SIZE);
   EXPECT_EQ(folio_get_version() >> 16, 1u);

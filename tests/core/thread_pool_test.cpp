@@ -14,7 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include "core/cores.h"
 #include "core/counts.h"
 
 /// ThreadSanitizer ends a forked child that starts threads, unless told otherwise.
@@ -173,28 +172,40 @@ TEST(ThreadPool, a_forked_child_has_threads_of_its_own) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-TEST(Cores, a_thread_that_left_a_core_may_run_where_it_might_before) {
-  cpu_set_t before, after;
-  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-  const int core = current_core();
-  ASSERT_GE(core, 0);
-  EXPECT_EQ(leave_core(core), CPU_COUNT(&before) > 1);
-  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
-  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+/// Loops without end, on a thread that goes on while the process ends.
+void run_loops_for_ever() {
+  std::atomic<int> loops = 0;
+  std::thread([&loops] {
+    for (;; ++loops) runs_each_task_once(*ThreadPool::of_process(), 64, 2);
+  }).detach();
+  while (loops < 10) std::this_thread::yield();
+  std::exit(7);  // NOLINT(concurrency-mt-unsafe): that is the point
 }
 
-TEST(Cores, a_thread_with_one_core_and_a_core_that_is_none_are_left_alone) {
-  EXPECT_FALSE(leave_core(-1));
-  EXPECT_FALSE(leave_core(1 << 30));
-  std::thread([] {
-    const int core = current_core();
-    cpu_set_t only;
-    CPU_ZERO(&only);
-    CPU_SET(static_cast<size_t>(core), &only);
-    ASSERT_EQ(sched_setaffinity(0, sizeof only, &only), 0);
-    EXPECT_FALSE(leave_core(core));
-    EXPECT_EQ(current_core(), core);
-  }).join();
+TEST(ThreadPoolDeathTest, a_process_may_end_while_a_thread_of_it_runs_loops) {
+#ifdef FOLIO_TESTS_UNDER_EMULATOR
+  GTEST_SKIP() << "qemu's user mode ends a forked child that starts threads";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(run_loops_for_ever(), testing::ExitedWithCode(7), "");
+}
+
+TEST(ThreadPoolDeathTest, a_task_may_end_the_process) {
+#ifdef FOLIO_TESTS_UNDER_EMULATOR
+  GTEST_SKIP() << "qemu's user mode ends a forked child that starts threads";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto end = [](void*, int64_t i) noexcept {
+    if (i == 7) std::exit(7);  // NOLINT(concurrency-mt-unsafe)
+  };
+  EXPECT_EXIT(ThreadPool::of_process()->run(64, end, nullptr, 2), testing::ExitedWithCode(7), "");
+}
+
+TEST(ThreadPool, a_pool_that_is_closed_leaves_callers_their_tasks) {
+  ThreadPool pool;
+  ASSERT_TRUE(runs_each_task_once(pool, 100, 2));
+  pool.close();
+  EXPECT_TRUE(runs_each_task_once(pool, 100, 2));
 }
 
 }  // namespace

@@ -52,12 +52,17 @@ struct Executor {
 /// Threads of folio's own, one pool in a process, started at first use, as many as a call asks for.
 /// They stay awake for 0.2 ms after a call, so that the next layer's finds them there, and sleep
 /// then. A call waits for the tasks that were begun and for no thread that has begun none, and none
-/// of its threads stays on the caller's core if it may run elsewhere (they may run where the first
-/// caller did): where other work is on the cores, whoever has a core takes the tasks. While one
-/// call has the threads, calls of other threads run their tasks alone. Right for engines without
-/// OpenMP, on machines that they share: beside a team that spins between its regions a step of
-/// 0.2 ms takes twice as long as on default_executor (docs/design/0003-threads.md). `threads` and
-/// thread safety as above.
+/// of its threads stays on the caller's core if it may run elsewhere: where other work is on the
+/// cores, whoever has a core takes the tasks. While one call has the threads, calls of other
+/// threads run their tasks alone.
+///
+/// They may run where the process' first thread might when folio was loaded, whichever of these
+/// cores the caller that starts them has bound itself to; where it may run on others, they may run
+/// where it may.
+///
+/// Right for engines without OpenMP, on machines that they share: beside a team that spins between
+/// its regions a step of 0.2 ms takes twice as long as on default_executor
+/// (docs/design/0003-threads.md). `threads` and thread safety as above.
 [[nodiscard]] FOLIO_EXPORT Executor thread_pool_executor(int threads = 0) noexcept;
 
 /// Caller-owned memory. Where folio takes one it says which alignment it needs (64 bytes unless

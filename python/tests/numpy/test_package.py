@@ -136,3 +136,32 @@ def test_the_source_distribution_holds_the_library(
     ]
     assert [name for name in wanted if name not in members] == []
     assert not [name for name in members if name.endswith(".so") or name.startswith("tests/")]
+
+
+def test_dtypes_are_those_of_the_c_interface():
+    header = (PYTHON.parent / "include/folio/c/folio.h").read_text()
+    enumeration = re.search(r"enum \{  // dtype(.*?)\};", header, re.DOTALL)
+    assert enumeration
+    names = [name.lower() for name in re.findall(r"FOLIO_(\w+) = [1-9]", enumeration[1])]
+    assert len(names) == 13
+    for name in names:
+        given = {"dtype": "i8", "scale_dtype": name} if name == "f8_e8m0" else {"dtype": name}
+        pages = folio_kv.KVCache(1, 1, kv_heads=1, head_size=32, **given)[0]
+        assert pages.dtype == given["dtype"]
+
+
+def test_options_are_those_of_the_c_interface():
+    header = (PYTHON.parent / "include/folio/c/folio.h").read_text()
+    enumeration = re.search(r"enum \{  // options of a problem(.*?)\};", header, re.DOTALL)
+    assert enumeration
+    options = {name.lower() for name in re.findall(r"FOLIO_(\w+) = [1-9]", enumeration[1])}
+    of_kinds = {"v_in_key": "value_in_key", "bf16_operands": "bf16_operands"}
+    of_calls = {
+        "sinks": "sink_logits", "alibi": "alibi", "bias": "bias", "intervals": "intervals",
+        "tree": "tree", "selected": "selection", "sinks_per_query": "sink_per_query",
+        "bias_per_sequence": "bias_per_sequence", "alibi_positions": "alibi_positions",
+    }  # fmt: skip
+    assert options == {*of_kinds.values(), *of_calls.values()}
+    assert all(f"{name}: " in str(_core.Kind.__init__.__doc__) for name in of_kinds)
+    for signature in (_core.Attention.__init__.__doc__, _core.why_not.__doc__):
+        assert all(f"{name}: bool = False" in str(signature) for name in of_calls)

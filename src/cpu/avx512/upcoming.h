@@ -4,7 +4,7 @@
 ///
 /// Of head-major pages the next head's K, then its V. In token-major pages the rows of a head lie
 /// far apart, so a head requests its share of the whole rows of the next tile, all heads together,
-/// in the order of memory. Scales, which are gathered before any row is read, go first. ISA-safe:
+/// in the order of memory. Scales, which are gathered before any row is read, go with K. ISA-safe:
 /// templates on a tag type and always-inline functions.
 #pragma once
 
@@ -30,29 +30,23 @@ class Upcoming {
     return profile_.policy != PrefetchPolicy::none;
   }
 
-  /// Head h of the task begins. keys, values: the groups of rows of the head that comes after it,
-  /// or null. after: the tile of that head; next: the tile after this one; or null.
-  FOLIO_ALWAYS_INLINE void begin(const Lines* keys, const Lines* values, const KeyTile* after,
+  /// Head h of the task begins. keys, values: the rows of the head that comes after it, or null;
+  /// they are read until that head ends, and the scales of that head are added to those of K.
+  /// after: the tile of that head; next: the tile after this one; or null.
+  FOLIO_ALWAYS_INLINE void begin(LineList* keys, const LineList* values, const KeyTile* after,
                                  const KeyTile* next, int h) {
     is_waiting_[0] = is_waiting_[1] = true;
-    lists_[0].clear();
-    lists_[1].clear();
-    add_scales(view_.args.key, after, next, h, lists_[0]);
-    if (!view_.problem.value_in_key) add_scales(view_.args.value, after, next, h, lists_[1]);
+    values_now_ = values_soon_;
+    keys_soon_ = keys;
+    values_soon_ = values;
     if (is_by_tile_) {
-      if (profile_.again) {
-        values_now_ = values_soon_;
-        keys_soon_.clear();
-        values_soon_.clear();
-        add(keys, keys_soon_);
-        add(values, values_soon_);
-      }
-      add_share(view_.args.key, next, h, lists_[0]);
-      if (!view_.problem.value_in_key) add_share(view_.args.value, next, h, lists_[1]);
-    } else {
-      add(keys, lists_[0]);
-      add(values, lists_[1]);
+      set_share(view_.args.key, next, h, shares_[0]);
+      if (!view_.problem.value_in_key) set_share(view_.args.value, next, h, shares_[1]);
+      keys = &shares_[0];
     }
+    if (keys == nullptr) return;
+    add_scales(view_.args.key, after, next, h, *keys);
+    if (!view_.problem.value_in_key) add_scales(view_.args.value, after, next, h, *keys);
   }
 
   /// Scores of the next block of rows, in so many steps.
@@ -62,29 +56,30 @@ class Upcoming {
     if (has_keys) pace.first = take(0, steps);
     const bool values_too = is_few_ ? !profile_.beside_values : is_only_block;
     if (is_waiting_[1] && (values_too || !has_keys)) pace.second = take(1, steps);
-    if (is_few_ && is_by_tile_ && profile_.again) pace.second = Requests(values_now_, steps);
+    if (is_few_ && is_by_tile_ && profile_.again) pace.second = requests(values_now_, steps);
     return pace;
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE Pace beside_values(int64_t steps) {
     Pace pace;
     if (!is_few_ || !is_waiting_[1]) return pace;
     pace.first = take(1, steps);
-    if (is_by_tile_ && profile_.again) pace.second = Requests(keys_soon_, steps);
+    if (is_by_tile_ && profile_.again) pace.second = requests(keys_soon_, steps);
     return pace;
   }
 
  private:
   FOLIO_ALWAYS_INLINE Requests take(int plane, int64_t steps) {
     is_waiting_[plane] = false;
-    return {lists_[plane], steps};
+    if (is_by_tile_) return {shares_[plane], steps};
+    return requests(plane == 0 ? keys_soon_ : values_soon_, steps);
   }
-  FOLIO_ALWAYS_INLINE static void add(const Lines* groups, LineList& list) {
-    for (int g = 0; groups != nullptr && g < tile_keys / TileGroups::group_rows; ++g)
-      list.add(groups[g]);
+  FOLIO_ALWAYS_INLINE static Requests requests(const LineList* list, int64_t steps) {
+    return list != nullptr ? Requests(*list, steps) : Requests();
   }
   /// The part of a tile's tokens that head h asks for, all heads of the task.
-  FOLIO_ALWAYS_INLINE void add_share(const PagedKVView& view, const KeyTile* tile, int h,
+  FOLIO_ALWAYS_INLINE void set_share(const PagedKVView& view, const KeyTile* tile, int h,
                                      LineList& list) const {
+    list.clear();
     if (tile == nullptr) return;
     const int heads = view_.task.heads;
     const int begin = tile_keys * h / heads, end = tile_keys * (h + 1) / heads;
@@ -137,10 +132,12 @@ class Upcoming {
   const InPlaceProfile profile_;
   const bool is_few_;
   const bool is_by_tile_;
-  LineList lists_[2];  // K's and V's that nobody has asked for
-  bool is_waiting_[2] = {};
-  // asked for a tile ago: K's of the next head, V's of it and of this one
-  LineList keys_soon_, values_soon_, values_now_;
+  LineList shares_[2];       // K's and V's of the next tile
+  bool is_waiting_[2] = {};  // for a product beside which to be asked for
+  // K's and V's of the next head, V's of this one
+  const LineList* keys_soon_ = nullptr;
+  const LineList* values_soon_ = nullptr;
+  const LineList* values_now_ = nullptr;
 };
 
 }  // namespace folio::inline v1::avx512
