@@ -25,7 +25,7 @@ AROUND = re.compile(
     r"::TaskRunner::"  # the walk over spans and tiles, with all that is inlined into it
     r"|::(\w+)::\1\("  # constructors
     r"|::(edge|mask|add_terms|redo)\("  # tiles that not every row sees whole, optional terms, a maximum that rises
-    r"|::(load_row|write_row|attend|attend_rows|attend_jobs|Compute::run)\("  # queries, output, calls
+    r"|::(load_row|write_row|attend|attend_rows|attend_few|weigh_few|attend_jobs|Compute::run)\("  # queries, output, calls
     r"|::(gather|gather_scales)\("  # 64 words of a tile by way of an array
     r"|::end_of_row\("  # fewer elements than a vector has, by way of buffers
 )
@@ -45,7 +45,8 @@ ALLOWED = {
 
 # In hot loops: values of i8 are looked up in eight registers of tables, for which one constant is read again for each two rows. The
 # sums of eight rows with two groups of keys of 8 bits leave too few registers to their tables.
-ALLOWED_IN_LOOPS = {r"::StagedPlane::use\(": 2, r"::FewRows::tile\(": 12}
+# Eight rows of weights and the coefficients of their exponential are one vector more than there are.
+ALLOWED_IN_LOOPS = {r"::StagedPlane::use\(": 2, r"::FewSoftmax::weigh_rows\(": 1, r"::FewRows::tile\(": 12}
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s*(\S.*)$")

@@ -11,13 +11,15 @@
 #include <type_traits>
 
 #include "cpu/avx512/few_rows.h"
+#include "cpu/avx512/few_softmax.h"
+#include "cpu/avx512/few_values.h"
 #include "cpu/avx512/halves.h"
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/queries.h"
 #include "cpu/avx512/row_loader.h"
-#include "cpu/avx512/row_scales.h"
 #include "cpu/avx512/softmax.h"
 #include "cpu/avx512/upcoming.h"
+#include "cpu/convert/row_scales.h"
 #include "cpu/convert/rows.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/lane_rows.h"
@@ -82,7 +84,7 @@ class Engine : public Layout<I::per_word> {
       stage_ ^= 1;
       key_groups_ = keys_.groups(stage_);
       value_groups_ = problem_.value_in_key ? key_groups_ : values_.groups(stage_);
-      gather_scales(tile, known > 1 ? tiles[1] : nullptr, h);
+      gather_scales(tile, h);
       loaded_ = h + 1 < heads ? &tile : known > 1 ? tiles[1] : nullptr;
       if (loaded_ != nullptr) begin(*loaded_, h + 1 < heads ? h + 1 : 0);
       request(known > 1 ? tiles[1] : nullptr, h);
@@ -147,7 +149,7 @@ class Engine : public Layout<I::per_word> {
     const bool is_known = loaded_ != nullptr;
     upcoming_.begin(is_known ? &keys_.fetches(stage_ ^ 1) : nullptr,
                     is_known && !problem_.value_in_key ? &values_.fetches(stage_ ^ 1) : nullptr,
-                    next, h);
+                    loaded_, next, h);
   }
   void begin(const KeyTile& tile, int h) {
     is_loading_ = keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
@@ -164,15 +166,11 @@ class Engine : public Layout<I::per_word> {
     while (is_loading_) step(true);
   }
 
-  /// Brings the scales of head h that multiply scores and weights; requests some of the next tile.
-  void gather_scales(const KeyTile& tile, const KeyTile* next, int h) const {
-    const auto bring = [&](const PagedKVView& view, float* to) {
-      RowScales<I>::gather(view, tile, view_.task.head + h, to);
-      if (next != nullptr && upcoming_.is_fetching())
-        RowScales<I>::fetch(view, *next, view_.task.head, h, view_.task.heads);
-    };
-    if (has_key_scales_) bring(view_.args.key, s_.key_scales);
-    if (has_value_scales_) bring(view_.args.value, s_.value_scales);
+  /// Brings the scales of head h that multiply scores and weights.
+  void gather_scales(const KeyTile& tile, int h) const {
+    const int head = view_.task.head + h;
+    if (has_key_scales_) RowScales<I>::gather(view_.args.key, tile, head, s_.key_scales);
+    if (has_value_scales_) RowScales<I>::gather(view_.args.value, tile, head, s_.value_scales);
   }
 
   void attend(const skeleton::State& state, const KeyTile& tile, int h) {
@@ -180,6 +178,7 @@ class Engine : public Layout<I::per_word> {
       const int end = begin + row_block < view_.head_rows ? begin + row_block : view_.head_rows;
       const skeleton::Coverage covered = view_.coverage(begin, end, tile, mutant());
       if (covered == skeleton::Coverage::none) continue;
+      if (is_few_) return attend_few(state, tile, h, covered != skeleton::Coverage::all);
       if (covered == skeleton::Coverage::all) {
         attend_rows(state, tile, h, begin, end, false);
       } else {
@@ -201,20 +200,11 @@ class Engine : public Layout<I::per_word> {
       keys =
           static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), P::keys_beside(vectors)));
     }
-    is_few_ ? score_few(h, keys) : score(h, begin, vectors, keys);
+    score(h, begin, vectors, keys);
     for (int v = 0; v < vectors; ++v)
       weigh(state, tile, h, begin + v * lanes, end, v, keys, is_masked);
-    float* const output = state.output + int64_t{h * padded_rows_ + begin} * width_;
-    if (!is_few_) {
-      NoRequests none;
-      return P::template values<Words<I>>(s_.weights, value_groups_, keys, output, end - begin,
-                                          width_, none);
-    }
-    Pace pace = upcoming_.beside_values(P::value_steps(end - begin, keys, width_));
-    with_stored(value_type_, [&]<class Stored>(const Stored&) {
-      P::template values<Stored>(s_.weights, value_groups_, keys, output, end - begin, width_,
-                                 pace);
-    });
+    P::values(s_.weights, value_groups_, keys,
+              state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_);
   }
 
   /// What each of the local rows [begin, end) sees of the tile, which follows from its token, and
@@ -256,40 +246,84 @@ class Engine : public Layout<I::per_word> {
       step();
     }
   }
-  /// All rows of a head.
-  void score_few(int h, int keys) {
+  /// All rows of a head, at most 8: attend_rows with keys in the lanes.
+  void attend_few(const skeleton::State& state, const KeyTile& tile, int h, bool is_masked) {
+    int keys = tile_keys;
+    if (is_masked) {
+      const uint64_t any = find_seen(tile, 0, view_.head_rows);
+      if (any == 0) return;
+      keys =
+          static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), TileGroups::group_rows));
+    }
+    const int padded = few_padded(view_.head_rows);
+    score_few(h, padded, keys);
+    weigh_few(state, tile, h, padded, keys, is_masked);
+    with_stored(value_type_, [&]<class Stored>(const Stored&) {
+      using Values = FewValues<I, Stored>;
+      Pace pace = upcoming_.beside_values(Values::steps(padded, keys, width_));
+      Values::add({.weights = s_.weights,
+                   .rows = padded,
+                   .groups = value_groups_,
+                   .keys = keys,
+                   .output = state.output + int64_t{h * padded_rows_} * width_,
+                   .width = width_,
+                   .pace = &pace});
+    });
+  }
+  void score_few(int h, int padded, int keys) {
     for (int k = 0; k < keys; k += TileGroups::group_rows) step();
     with_stored(key_type_, [&]<class Stored>(const Stored&) {
       using Few = FewRows<I, Stored>;
       const int groups = keys / TileGroups::group_rows;
       Pace pace = upcoming_.beside_scores(true, Few::score_steps(groups, steps_));
       Few::scores(groups, {.q = queries_.rows(h, 0).words,
-                           .rows = few_padded(view_.head_rows),
+                           .rows = padded,
                            .steps = steps_,
                            .groups = key_groups_,
                            .pace = &pace,
+                           .scales = has_key_scales_ ? s_.key_scales : nullptr,
                            .to = s_.scores});
     });
+  }
+  void weigh_few(const skeleton::State& state, const KeyTile& tile, int h, int padded, int keys,
+                 bool is_masked) {
+    Column c = column(state, h, 0, view_.head_rows, keys);
+    for (int r = 0; r < c.rows; ++r) {
+      float* const scores = s_.scores + r * FewSoftmax<I>::score_stride;
+      if (view_.has_terms)
+        softmax::Terms<I, skeleton::Log2Units>::of_row(
+            scores, [this](int) { return factor_; },
+            view_.terms_of(h * view_.head_rows + r, tile.first, mutant()));
+      if (is_masked) FewSoftmax<I>::hide(s_.scores, r, keys, seen_[r]);
+    }
+    c.scores = s_.scores;
+    c.weights = s_.weights;
+    FewSoftmax<I>::weigh(c, padded);
   }
 
   /// The sixteen rows from `first` on, vector `v` of the block's scores.
   void weigh(const skeleton::State& state, const KeyTile& tile, int h, int first, int end, int v,
              int keys, bool is_masked) {
     float* const scores = s_.scores + v * lanes;
-    Column c;
-    c.rows = end - first < lanes ? end - first : lanes;
     if (has_key_scales_) S::scale(s_.key_scales, scores, keys);
-    c.factor = factor_ * log2_e;
-    if (view_.has_terms) {
-      add_terms(tile, h, first, c.rows, scores, keys);
-      c.factor = 1.0f;
-    }
-    if (is_masked) softmax::LaneRows<I>{scores, row_block, keys}.hide(seen_ + v * lanes);
+    Column c = column(state, h, first, end - first < lanes ? end - first : lanes, keys);
+    if (view_.has_terms) add_terms(tile, h, first, c.rows, scores, keys);
+    if (is_masked) mask(scores, keys, seen_ + v * lanes);
+    if (!is_masked && !has_key_scales_ && !view_.has_terms) c.highest = s_.highest + v * lanes;
     c.scores = scores;
     c.weights = s_.weights + v * lanes;
+    S::weigh(c);
+  }
+  [[gnu::noinline]] static void mask(float* scores, int keys, const uint64_t* seen) {
+    softmax::LaneRows<I>{scores, row_block, keys}.hide(seen);
+  }
+  /// Local rows from `first` on and their state, without scores and weights.
+  [[nodiscard]] Column column(const skeleton::State& state, int h, int first, int rows,
+                              int keys) const {
+    Column c;
+    c.rows = rows;
     c.keys = keys;
-    if (!is_few_ && !is_masked && !has_key_scales_ && !view_.has_terms)
-      c.highest = s_.highest + v * lanes;
+    c.factor = view_.has_terms ? 1.0f : factor_ * log2_e;
     c.value_scales = has_value_scales_                          ? s_.value_scales
                      : problem_.value_in_key && has_key_scales_ ? s_.key_scales
                                                                 : nullptr;
@@ -298,7 +332,7 @@ class Engine : public Layout<I::per_word> {
     c.denominator = state.denominator + at;
     c.output = state.output + at * width_;
     c.width = width_;
-    S::weigh(c);
+    return c;
   }
 
   void add_terms(const KeyTile& tile, int h, int first, int rows, float* scores, int keys) const {

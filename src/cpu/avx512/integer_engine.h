@@ -11,8 +11,8 @@
 #include "cpu/avx512/integer_rounding.h"
 #include "cpu/avx512/output.h"
 #include "cpu/avx512/row_loader.h"
-#include "cpu/avx512/row_scales.h"
 #include "cpu/avx512/upcoming.h"
+#include "cpu/convert/row_scales.h"
 #include "cpu/convert/rows.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/state_math.h"
@@ -75,12 +75,13 @@ class IntegerEngine : public IntegerLayout {
     const int heads = view_.task.heads;
     for (int h = 0; h < heads; ++h) {
       stage_ ^= 1;
-      gather_scales(tile, next, h);
+      gather_scales(tile, h);
       loaded_ = h + 1 < heads ? &tile : next;
       if (loaded_ != nullptr) bring(*loaded_, h + 1 < heads ? h + 1 : 0, stage_ ^ 1);
       if (upcoming_.is_fetching())
         upcoming_.begin(loaded_ != nullptr ? &keys_.fetches(stage_ ^ 1) : nullptr,
-                        loaded_ != nullptr ? &values_.fetches(stage_ ^ 1) : nullptr, next, h);
+                        loaded_ != nullptr ? &values_.fetches(stage_ ^ 1) : nullptr, loaded_, next,
+                        h);
       for (int begin = 0; begin < view_.head_rows; begin += block_rows) {
         const int end = begin + block_rows;
         attend(state, tile, h, begin, end < view_.head_rows ? end : view_.head_rows);
@@ -114,13 +115,10 @@ class IntegerEngine : public IntegerLayout {
     if (values_.begin(tile, view_.task.head + h, stage)) values_.finish();
   }
 
-  /// Brings the scales of head h; requests some of the next tile.
-  void gather_scales(const KeyTile& tile, const KeyTile* next, int h) const {
+  /// Brings the scales of head h.
+  void gather_scales(const KeyTile& tile, int h) const {
     const auto bring_scales = [&](const PagedKVView& view, float* to) {
-      if (view.scales.data == nullptr) return;
-      RowScales<I>::gather(view, tile, view_.task.head + h, to);
-      if (next != nullptr && upcoming_.is_fetching())
-        RowScales<I>::fetch(view, *next, view_.task.head, h, view_.task.heads);
+      if (view.scales.data != nullptr) RowScales<I>::gather(view, tile, view_.task.head + h, to);
     };
     bring_scales(view_.args.key, s_.key_scales);
     bring_scales(view_.args.value, s_.value_scales);

@@ -23,7 +23,7 @@ struct Lines {
   int32_t rows = 0;
 };
 
-/// Rows of a tile that are requested one after the other.
+/// Rows of a tile, and scales, that are requested one after the other.
 class LineList {
  public:
   FOLIO_ALWAYS_INLINE void clear() { count_ = total_ = 0; }
@@ -49,7 +49,7 @@ class LineList {
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t total() const { return total_; }
 
  private:
-  static constexpr int capacity = tile_keys;  // no tile has more
+  static constexpr int capacity = 3 * tile_keys;  // no tile has more rows, nor two planes scales
   Lines lines_[capacity];
   int32_t count_ = 0, total_ = 0;
 };
@@ -85,11 +85,6 @@ class Requests {
   const Lines* end_ = nullptr;
   int32_t line_ = 0;
   int32_t each_ = 0;
-};
-
-/// What a product requests that leaves it to its caller.
-struct NoRequests {
-  FOLIO_ALWAYS_INLINE void step() {}
 };
 
 /// What one product requests meanwhile: two lists side by side. A tile keeps a copy in registers.

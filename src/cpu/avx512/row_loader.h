@@ -98,10 +98,8 @@ class RowLoader {
   /// Whether runs of slots are among them: their lines are to be requested first.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_copying() const { return is_copying_; }
 
-  /// Lines of the memory behind a stage, for the products to request.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const LineList& fetches(int stage) const {
-    return fetch_[stage];
-  }
+  /// Lines of the memory behind a stage, for the products to request; more may be added.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE LineList& fetches(int stage) { return fetch_[stage]; }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
     smem_type value = {};
@@ -251,7 +249,7 @@ class Plane {
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const {
     return buffer_.loader().groups(stage).group;
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const LineList& fetches(int stage) const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE LineList& fetches(int stage) {
     return buffer_.loader().fetches(stage);
   }
 

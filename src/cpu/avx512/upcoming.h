@@ -4,7 +4,8 @@
 ///
 /// Of head-major pages the next head's K, then its V. In token-major pages the rows of a head lie
 /// far apart, so a head requests its share of the whole rows of the next tile, all heads together,
-/// in the order of memory. ISA-safe: templates on a tag type and always-inline functions.
+/// in the order of memory. Scales, which are gathered before any row is read, go with K. ISA-safe:
+/// templates on a tag type and always-inline functions.
 #pragma once
 
 #include "cpu/avx512/layout.h"
@@ -30,16 +31,22 @@ class Upcoming {
   }
 
   /// Head h of the task begins. keys, values: the rows of the head that comes after it, or null;
-  /// they are read until that head ends. next: the tile after this one, or null.
-  FOLIO_ALWAYS_INLINE void begin(const LineList* keys, const LineList* values, const KeyTile* next,
-                                 int h) {
+  /// they are read until that head ends, and the scales of that head are added to those of K.
+  /// after: the tile of that head; next: the tile after this one; or null.
+  FOLIO_ALWAYS_INLINE void begin(LineList* keys, const LineList* values, const KeyTile* after,
+                                 const KeyTile* next, int h) {
     is_waiting_[0] = is_waiting_[1] = true;
     values_now_ = values_soon_;
     keys_soon_ = keys;
     values_soon_ = values;
-    if (!is_by_tile_) return;
-    set_share(view_.args.key, next, h, shares_[0]);
-    if (!view_.problem.value_in_key) set_share(view_.args.value, next, h, shares_[1]);
+    if (is_by_tile_) {
+      set_share(view_.args.key, next, h, shares_[0]);
+      if (!view_.problem.value_in_key) set_share(view_.args.value, next, h, shares_[1]);
+      keys = &shares_[0];
+    }
+    if (keys == nullptr) return;
+    add_scales(view_.args.key, after, next, h, *keys);
+    if (!view_.problem.value_in_key) add_scales(view_.args.value, after, next, h, *keys);
   }
 
   /// Scores of the next block of rows, in so many steps.
@@ -86,6 +93,39 @@ class Upcoming {
       list.add({rows.data + (from - run.first) * rows.stride_bytes, rows.stride_bytes,
                 static_cast<int32_t>((row_bytes + 63) / 64), to - from});
     }
+  }
+
+  /// The scales of the head after h, or, where those of a token lie side by side, of the tokens of
+  /// the next tile that head h asks for.
+  FOLIO_ALWAYS_INLINE void add_scales(const PagedKVView& view, const KeyTile* after,
+                                      const KeyTile* next, int h, LineList& list) const {
+    if (view.scales.data == nullptr) return;
+    const int heads = view_.task.heads;
+    const bool is_shared = PageCursor::scales_are_adjacent(view) && heads > 1;
+    const KeyTile* const tile = is_shared ? next : after;
+    if (tile == nullptr) return;
+    const int begin = is_shared ? tile_keys * h / heads : 0;
+    const int end = is_shared ? tile_keys * (h + 1) / heads : tile_keys;
+    const int first = view_.task.head + (is_shared || h + 1 == heads ? 0 : h + 1);
+    const int last = is_shared ? view_.task.head + heads - 1 : first;
+    for (int r = 0; r < tile->runs; ++r) {
+      const TileRun& run = tile->run[r];
+      const int from = run.first > begin ? run.first : begin;
+      const int to = run.first + run.rows < end ? run.first + run.rows : end;
+      const TileRows rows = PageCursor::scale_rows(view, run, first);
+      const int64_t row_bytes = PageCursor::scale_rows(view, run, last).data - rows.data + 1;
+      if (from < to)
+        list.add(lines_of(rows.data + (from - run.first) * rows.stride_bytes, rows.stride_bytes,
+                          row_bytes, to - from));
+    }
+  }
+  /// Rows of so many bytes; as one where they leave no line out.
+  FOLIO_ALWAYS_INLINE static Lines lines_of(const std::byte* data, int64_t stride, int64_t bytes,
+                                            int32_t rows) {
+    const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) % 64);
+    const bool is_dense = stride > 0 && stride - bytes < 64;
+    const int64_t lines = (offset + (is_dense ? stride * (rows - 1) : 0) + bytes + 63) / 64;
+    return {data - offset, stride, static_cast<int32_t>(lines), is_dense ? 1 : rows};
   }
 
   const skeleton::TaskView& view_;
