@@ -49,6 +49,10 @@ void add_decode(std::vector<Case>& cases) {
         for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
           cases.push_back(decode(dtype, group, context, 64, order));
           cases.back().two_cores = group == 8 && order == StorageOrder::token_major;
+          if (dtype != DType::i8) continue;
+          cases.push_back(cases.back());
+          cases.back().shape += "/int8_operands";
+          cases.back().workload.int8_operands = true;
         }
       }
     }
@@ -77,6 +81,19 @@ void add_foreign(std::vector<Case>& cases) {
       for (const DType dtype : {DType::q8_0, DType::q4_0})
         cases.push_back(decode(dtype, group, 8 * k, 64, order));
     }
+  }
+}
+
+/// Each query over 2,048 keys of its own choice, in no order; beside it as many keys of a table.
+void add_lists(std::vector<Case>& cases) {
+  for (const StorageOrder order : orders) {
+    cases.push_back(decode(DType::bf16, 8, 2 * k, 64, order));
+    cases.back().workload.sequences = 8;
+    cases.back().shape = decode_name(DType::bf16, 8, "2k_batch8", 64, order);
+    cases.push_back(cases.back());
+    cases.back().workload.context = 8 * k;
+    cases.back().workload.selected = 2 * k;
+    cases.back().shape = decode_name(DType::bf16, 8, "2k_listed_batch8", 64, order);
   }
 }
 
@@ -160,6 +177,16 @@ void add_latent(std::vector<Case>& cases) {
       cases.push_back(c);
     }
   }
+  cases.push_back(cases.back());
+  cases.back().shape = "mla_decode/bf16/576_512/128_heads/2k_listed/page64";
+  cases.back().workload.dtype = DType::bf16;
+  cases.back().workload.sequences = 16;
+  cases.back().workload.q_heads = 128;
+  cases.back().workload.selected = 2 * k;
+  cases.back().two_cores = false;
+  cases.push_back(cases.back());
+  cases.back().shape = "mla_decode/bf16/576_512/16_heads/2k_listed/page64";
+  cases.back().workload.q_heads = 16;
   Case c = prefill("mla/bf16/192_128/causal_2k", 2 * k, 2 * k, Mask::causal());
   c.workload.q_heads = c.workload.kv_heads = 16;
   c.workload.head_size = 192;
@@ -185,6 +212,7 @@ std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   add_decode(cases);
   add_foreign(cases);
+  add_lists(cases);
   add_small_heads(cases);
   add_single(cases);
   add_prefill(cases);

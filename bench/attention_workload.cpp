@@ -169,6 +169,7 @@ void Workload::make_steps() {
       pages_[static_cast<size_t>(row * table_stride_ + p)] = ids[used++];
   }
 
+  make_lists();
   for (int32_t b = 0; b <= shape_.sequences; ++b) offsets_.push_back(b * shape_.new_tokens);
   for (int32_t b = 0; b < shape_.sequences; ++b) contexts_.push_back(context_of(b));
   const int64_t rows = static_cast<int64_t>(shape_.sequences) * shape_.new_tokens * shape_.q_heads;
@@ -183,9 +184,31 @@ void Workload::make_steps() {
     step.batch.context_lengths = contexts_.data();
     step.batch.table = {pages_.data() + i * shape_.sequences * table_stride_, table_stride_,
                         nullptr};
+    if (shape_.selected > 0) {
+      step.batch.selected =
+          lists_.data() + i * shape_.sequences * shape_.new_tokens * shape_.selected;
+      step.batch.selected_stride = shape_.selected;
+    }
     step.memory = std::make_unique<HugeMemory>(attention_.plan_bytes());
     step.plan = plan(attention_, step.batch, {step.memory->data(), step.memory->bytes()}).value();
     steps_.push_back(std::move(step));
+  }
+}
+
+void Workload::make_lists() {
+  if (shape_.selected == 0) return;
+  std::mt19937_64 random(seed);
+  for (int64_t row = 0; row < batches_ * shape_.sequences; ++row) {
+    std::vector<int32_t> slots;
+    for (int32_t key = 0; key < context_of(static_cast<int32_t>(row % shape_.sequences)); ++key) {
+      const uint32_t page =
+          pages_[static_cast<size_t>(row * table_stride_ + key / shape_.page_size)];
+      slots.push_back(static_cast<int32_t>(page) * shape_.page_size + key % shape_.page_size);
+    }
+    for (int32_t t = 0; t < shape_.new_tokens; ++t) {
+      std::shuffle(slots.begin(), slots.end(), random);
+      lists_.insert(lists_.end(), slots.begin(), slots.begin() + shape_.selected);
+    }
   }
 }
 
@@ -198,6 +221,8 @@ AttentionProblem Workload::problem() const {
   p.q_heads = shape_.q_heads;
   p.q_dtype = p.out_dtype = activation_;
   p.bf16_operands = shape_.bf16_operands;
+  p.int8_operands = shape_.int8_operands;
+  p.selection = shape_.selected > 0;
   p.mask = shape_.mask;
   p.reproducible = Reproducible::per_sequence;
   return p;
@@ -286,6 +311,9 @@ std::string Workload::check() const {
 }
 
 double Workload::bytes() const {
+  if (shape_.selected > 0)
+    return static_cast<double>(page_bytes_) / shape_.page_size * shape_.sequences *
+           shape_.new_tokens * shape_.selected;
   return static_cast<double>(page_bytes_) * static_cast<double>(pages_of_batch());
 }
 
@@ -293,7 +321,8 @@ double Workload::flops() const {
   double pairs = 0.0;
   for (int32_t b = 0; b < shape_.sequences; ++b) {
     const int32_t context = context_of(b);
-    for (int32_t t = 0; t < shape_.new_tokens; ++t) {
+    if (shape_.selected > 0) pairs += static_cast<double>(shape_.selected) * shape_.new_tokens;
+    for (int32_t t = 0; shape_.selected == 0 && t < shape_.new_tokens; ++t) {
       const Visible v = visible_keys(shape_.mask, context - shape_.new_tokens + t, 0, context);
       pairs += static_cast<double>(v.sinks.size() + v.keys.size());
     }
@@ -301,7 +330,28 @@ double Workload::flops() const {
   return 2.0 * pairs * shape_.q_heads * (shape_.head_size + v_head_size_);
 }
 
+/// A token is a run: all its heads where they lie side by side, else each.
+ReadRuns Workload::listed_runs() const {
+  const bool is_head_major = shape_.order == StorageOrder::head_major;
+  const int64_t heads_in_run = is_head_major ? 1 : shape_.kv_heads;
+  ReadRuns runs;
+  runs.bytes = folio::row_bytes(shape_.dtype, shape_.head_size) * heads_in_run;
+  for (const int32_t slot : lists_) {
+    for (int64_t head = 0; head < shape_.kv_heads; head += heads_in_run) {
+      for (const PagedKVView* plane : {&planes_.key, &planes_.value}) {
+        if (plane->data == nullptr) continue;
+        runs.at.push_back(static_cast<const std::byte*>(plane->data) +
+                          slot / shape_.page_size * plane->page_stride_bytes +
+                          slot % shape_.page_size * plane->slot_stride_bytes +
+                          head * plane->head_stride_bytes);
+      }
+    }
+  }
+  return runs;
+}
+
 ReadRuns Workload::runs() const {
+  if (shape_.selected > 0) return listed_runs();
   const bool is_head_major = shape_.order == StorageOrder::head_major;
   const int64_t row_bytes = folio::row_bytes(shape_.dtype, shape_.head_size);
   const int64_t heads_in_run = is_head_major ? 1 : shape_.kv_heads;

@@ -27,6 +27,7 @@ struct WorkloadShape {
   int32_t head_size = 128;
   int32_t v_head_size = 0;    ///< 0: head_size
   bool value_in_key = false;  ///< latent rows: V is the first v_head_size columns of K's row
+  int32_t selected = 0;       ///< keys of each query's list, drawn from its sequence; 0: no lists
   int32_t page_size = 64;
   StorageOrder order = StorageOrder::token_major;
   DType dtype =
@@ -35,6 +36,7 @@ struct WorkloadShape {
       DType::bf16;
   Mask mask = Mask::full();
   bool bf16_operands = false;  ///< AttentionProblem's
+  bool int8_operands = false;  ///< AttentionProblem's
   bool cold = false;
 };
 
@@ -78,8 +80,10 @@ class Workload {
 
   void make_planes();
   void make_steps();
+  void make_lists();
   [[nodiscard]] int32_t context_of(int32_t sequence) const;
   [[nodiscard]] int64_t pages_of_batch() const;
+  [[nodiscard]] ReadRuns listed_runs() const;
   [[nodiscard]] AttentionProblem problem() const;
   [[nodiscard]] AttentionArgs inputs() const;  ///< without `out`
   [[nodiscard]] Executor executor() const;
@@ -95,6 +99,7 @@ class Workload {
   std::vector<uint32_t> pages_;
   int64_t table_stride_ = 0;
   std::vector<int32_t> offsets_, contexts_;
+  std::vector<int32_t> lists_;  // of all batches, selected keys each
   std::vector<std::byte> q_, out_;
   Attention attention_;
   std::optional<HugeMemory> workspace_;

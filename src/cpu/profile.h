@@ -27,7 +27,8 @@ struct InPlaceProfile {
   /// token-major pages: whole rows of the next tile, all heads, in the order of memory; else those
   /// of the next head
   bool whole_tiles = false;
-  bool again = false;  ///< and those once more by the head before the one that reads them
+  bool dense_values = false;  ///< rows of V that share few sets of the first cache, copied for many
+  bool again = false;         ///< and those once more by the head before the one that reads them
 };
 
 /// Of the lines that come next, how many each step of a head asks for, in per cent. What is left is

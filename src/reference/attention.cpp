@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "reference/merge.h"
 
@@ -18,6 +19,14 @@ struct Dot {
   double sum = 0.0;
   double magnitude = 0.0;
 };
+
+double sum_of_sizes(const double* x, int64_t n) {
+  return std::accumulate(x, x + n, 0.0, [](double sum, double y) { return sum + std::fabs(y); });
+}
+double largest_size(const double* x, int64_t n) {
+  return std::accumulate(x, x + n, 0.0,
+                         [](double top, double y) { return std::max(top, std::fabs(y)); });
+}
 
 /// sum x y and sum |x y|. Four partial sums, so that additions overlap.
 Dot dot(const double* x, const double* y, int64_t n) {
@@ -65,6 +74,27 @@ Logit logit_of(const Rows& rows, int64_t j) {
   return logit;
 }
 
+/// QueryResult::tiles. weights: p of each key.
+std::vector<double> magnitudes_of_tiles(const Rows& rows, const std::vector<double>& weights) {
+  constexpr int64_t tile_keys = 64;
+  const auto size = static_cast<size_t>(rows.v_head_size);
+  std::vector<double> all(size, 0.0), sums(size);
+  const auto tile_of = [&](int64_t j) { return rows.key_indices[j] / tile_keys; };
+  for (int64_t j = 0; j < rows.count;) {
+    double top = 0.0;
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (const int64_t tile = tile_of(j); j < rows.count && tile_of(j) == tile; ++j) {
+      const double scale = rows.value_scales != nullptr ? std::fabs(rows.value_scales[j]) : 1.0;
+      if (scale == 0.0) continue;
+      top = std::max(top, weights[static_cast<size_t>(j)] * scale);
+      const double* v = rows.values + j * rows.value_stride;
+      for (size_t d = 0; d < size; ++d) sums[d] += std::fabs(v[d]) / scale;
+    }
+    for (size_t d = 0; d < size; ++d) all[d] += top * sums[d];
+  }
+  return all;
+}
+
 QueryResult empty_result(const Rows& rows) {
   QueryResult result;
   const auto size = static_cast<size_t>(rows.v_head_size);
@@ -98,9 +128,10 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
 
   // The largest value is kept per element: one maximum over all would make the loop wait for
   // itself.
-  std::vector<double> largest_values(result.out.size());
+  std::vector<double> largest_values(result.out.size()), of_keys;
   for (int64_t j = 0; j < rows.count; ++j) {
     const double p = std::exp(logits[static_cast<size_t>(j)].value - largest) / sum;
+    of_keys.push_back(p);
     const double* v = rows.values + j * rows.value_stride;
     for (int64_t d = 0; d < rows.v_head_size; ++d) {
       const auto i = static_cast<size_t>(d);
@@ -111,14 +142,20 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
   }
   for (const double value : largest_values)
     result.largest_value = std::max(result.largest_value, value);
+  if (rows.key_indices != nullptr) result.tiles = magnitudes_of_tiles(rows, of_keys);
   if (weights.dot == 0.0 && weights.term == 0.0 && weights.constant == 0.0) return result;
 
+  const double largest_q = largest_size(rows.q, rows.head_size);
   for (int64_t j = 0; j < rows.count; ++j) {
     const Logit& logit = logits[static_cast<size_t>(j)];
+    const double row_magnitude =
+        weights.row == 0.0 ? 0.0
+                           : std::fabs(rows.scale) * largest_q *
+                                 sum_of_sizes(rows.keys + j * rows.key_stride, rows.head_size);
     const double p = std::exp(logit.value - largest) / sum;
     if (p == 0.0) continue;  // its magnitudes may be infinite
     const double weight =
-        p * (weights.dot * logit.dot_magnitude + weights.constant +
+        p * (weights.dot * logit.dot_magnitude + weights.row * row_magnitude + weights.constant +
              weights.term * (logit.term_magnitude + std::fabs(logit.value - result.lse)));
     const double* v = rows.values + j * rows.value_stride;
     for (int64_t d = 0; d < rows.v_head_size; ++d) {

@@ -174,6 +174,13 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
               decoded != nullptr ? &decoded->values : nullptr);
   }
   fetch_terms(problem, batch, args, sequence, row, q_head, fetched);
+  const ScaleView& scales = args.value.scales;
+  const bool is_per_row = !problem.value_in_key && (scales.granularity >= args.value.head_size ||
+                                                    scales.granule_stride_bytes == 0);
+  fetched.value_scales.clear();
+  for (const Slot& place : places)
+    fetched.value_scales.push_back(
+        is_per_row ? scale_of_element(scales, place.page, place.slot, kv_head, 0) : 1.0);
 
   Rows& rows = fetched.rows = {};
   rows.q = fetched.q.data();
@@ -188,6 +195,8 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   rows.alibi = problem.alibi ? fetched.alibi.data() : nullptr;
   rows.bias = problem.bias ? fetched.bias.data() : nullptr;
   rows.has_sink = problem.sink_logits;
+  rows.key_indices = fetched.key_indices.data();
+  rows.value_scales = fetched.value_scales.data();
   rows.sink_logit = problem.sink_logits ? sink_of(problem, args, row, q_head) : 0.0;
 }
 

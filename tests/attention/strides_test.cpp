@@ -12,6 +12,7 @@
 #include "attention/validate.h"
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"
+#include "support/random.h"
 #include "support/run_case.h"
 
 namespace folio::test {
@@ -97,6 +98,35 @@ TEST(Strides, a_call_may_bring_scales_that_lie_otherwise) {
   expect_right(options, {"behind the rows", [](CaseOptions& o) {
                            o.key_scales.kind = o.value_scales.kind = ScaleKind::behind_row;
                          }});
+}
+
+/// More rows of a head than a block of any kernel, so that rows of V that lie far apart are worth
+/// a copy.
+CaseOptions many_rows_options(uint64_t seed) {
+  CaseOptions options;
+  options.sequences = {{90, 333}, {70, 70}, {3, 200}, {150, 260}};
+  options.head_size = 64;
+  options.page_size = seed % 2 == 0 ? 16 : 40;
+  options.q_dtype = options.key_dtype = options.value_dtype = DType::bf16;
+  options.unassigned = 0.2;
+  options.seed = seed;
+  return options;
+}
+
+TEST(Strides, rows_far_apart_give_many_queries_the_bits_of_rows_side_by_side) {
+  for (const uint64_t seed : {test_seed(), test_seed() + 1}) {
+    for_each_kernel_case(
+        many_rows_options(seed), [&](AttentionCase& near, const std::string& kernel) {
+          ASSERT_TRUE(kernel_is_right(near, kernel));
+          for (const int32_t gap_bytes : {700, 1900}) {
+            CaseOptions far = near.options();
+            far.gap_bytes = gap_bytes;
+            AttentionCase c(far);
+            ASSERT_TRUE(kernel_is_right(c, kernel));
+            EXPECT_EQ(c.output_bits(), near.output_bits()) << gap_bytes << " bytes between rows";
+          }
+        });
+  }
 }
 
 /// The kernel's answer to arguments whose planes were bent.

@@ -95,7 +95,8 @@ enum {  // options of a problem, joined by |
   FOLIO_SINK_PER_QUERY = 128,
   FOLIO_BIAS_PER_SEQUENCE = 256,
   FOLIO_ALIBI_POSITIONS = 512,
-  FOLIO_BF16_OPERANDS = 1024
+  FOLIO_BF16_OPERANDS = 1024,
+  FOLIO_INT8_OPERANDS = 2048
 };
 
 /// The page size of planes without pages: one run of slots per sequence.

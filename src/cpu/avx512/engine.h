@@ -48,17 +48,19 @@ class Engine : public Layout<I::per_word> {
         queries_(view, s_.q),
         has_key_scales_(is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && is_per_row(view.args.value)),
+        has_far_values_(I::per_word == 2 && machine_profile().in_place.dense_values &&
+                        view.head_rows > row_block &&
+                        view.args.value.slot_stride_bytes > Tuning<I::per_word>::paired_stride_max),
         upcoming_(view, is_few_),
         key_type_(widened_type(view.args.key)),
         value_type_(problem_.value_in_key ? key_type_ : widened_type(view.args.value)),
         keys_(plane(view.args.key), view.batch.table,
               {.read_as_vectors = problem_.value_in_key ? problem_.v_head_size : 0,
-               .is_fetching = upcoming_.is_fetching(),
                .is_as_stored = key_type_ != DType::invalid},
               s_.keys),
         values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table,
                 {.read_as_vectors = problem_.v_head_size,
-                 .is_fetching = upcoming_.is_fetching(),
+                 .stride_max = has_far_values_ ? Tuning<I::per_word>::paired_stride_max : 0,
                  .is_as_stored = value_type_ != DType::invalid},
                 s_.values) {}
 
@@ -140,8 +142,8 @@ class Engine : public Layout<I::per_word> {
   void request(const KeyTile* next, int h) {
     if (!upcoming_.is_fetching()) return;
     const bool is_known = loaded_ != nullptr;
-    upcoming_.begin(is_known ? keys_.fetches(stage_ ^ 1) : nullptr,
-                    is_known && !problem_.value_in_key ? values_.fetches(stage_ ^ 1) : nullptr,
+    upcoming_.begin(is_known ? &keys_.fetches(stage_ ^ 1) : nullptr,
+                    is_known && !problem_.value_in_key ? &values_.fetches(stage_ ^ 1) : nullptr,
                     next, h);
   }
   void begin(const KeyTile& tile, int h) {
@@ -149,13 +151,14 @@ class Engine : public Layout<I::per_word> {
     if (!problem_.value_in_key) is_loading_ |= values_.begin(tile, view_.task.head + h, stage_ ^ 1);
   }
   /// One piece of what comes next, of K and of V.
-  void step() {
+  void step(bool is_last = false) {
     if (!is_loading_) return;
-    const bool more_keys = keys_.step(), more_values = !problem_.value_in_key && values_.step();
+    const bool more_keys = keys_.step(), waits = has_far_values_ && !is_last,
+               more_values = waits || (!problem_.value_in_key && values_.step());
     is_loading_ = more_keys || more_values;
   }
   void finish() {
-    while (is_loading_) step();
+    while (is_loading_) step(true);
   }
 
   /// Brings the scales of head h that multiply scores and weights; requests some of the next tile.
@@ -311,6 +314,7 @@ class Engine : public Layout<I::per_word> {
   const Queries<I> queries_;
   const bool has_key_scales_;  // applied to scores and weights
   const bool has_value_scales_;
+  const bool has_far_values_;  // rows of V are copied side by side, once they were requested
   Upcoming upcoming_;
   const DType key_type_;  // that the products widen; invalid: they read words
   const DType value_type_;

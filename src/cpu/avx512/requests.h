@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/core/host_device.h"
 
 namespace folio::inline v1::avx512 {
@@ -22,22 +23,25 @@ struct Lines {
   int32_t rows = 0;
 };
 
-/// Rows that are requested one after the other.
+/// Rows of a tile that are requested one after the other.
 class LineList {
  public:
   FOLIO_ALWAYS_INLINE void clear() { count_ = total_ = 0; }
-  /// Rows that go on where the last ones end, at their stride, are one with them.
+  /// Rows that go on where the last ones end, at their stride, are one with them; so are any two.
   FOLIO_ALWAYS_INLINE void add(const Lines& more) {
-    if (more.rows <= 0 || count_ == capacity) return;
-    total_ += more.lines * more.rows;
-    if (count_ > 0) {
-      Lines& last = lines_[count_ - 1];
-      if (last.stride_bytes == more.stride_bytes && last.lines == more.lines &&
-          more.data == last.data + last.rows * last.stride_bytes) {
-        last.rows += more.rows;
+    if (more.rows <= 0) return;
+    Lines* const last = count_ > 0 ? &lines_[count_ - 1] : nullptr;
+    if (last != nullptr && last->lines == more.lines) {
+      if (last->rows == 1 && more.rows == 1) last->stride_bytes = more.data - last->data;
+      const bool has_stride = more.rows == 1 || last->stride_bytes == more.stride_bytes;
+      if (has_stride && more.data == last->data + last->rows * last->stride_bytes) {
+        total_ += more.lines * more.rows;
+        last->rows += more.rows;
         return;
       }
     }
+    if (count_ == capacity) return;
+    total_ += more.lines * more.rows;
     lines_[count_++] = more;
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* begin() const { return lines_; }
@@ -45,7 +49,7 @@ class LineList {
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t total() const { return total_; }
 
  private:
-  static constexpr int capacity = 16;  // runs of a tile beyond it are left to the hardware
+  static constexpr int capacity = tile_keys;  // no tile has more
   Lines lines_[capacity];
   int32_t count_ = 0, total_ = 0;
 };

@@ -11,6 +11,8 @@
 /// an upper bound. ISA-safe: templates on a tag type.
 #pragma once
 
+#include <immintrin.h>
+
 #include <new>
 
 #include "cpu/avx512/layout.h"
@@ -23,17 +25,15 @@
 namespace folio::inline v1::avx512 {
 
 struct RowOptions {
-  int32_t read_as_vectors = 0;  ///< columns that the products load by whole vectors
-  /// rows of groups that are no run of slots are requested before they are copied
-  bool is_fetching = true;
+  int32_t read_as_vectors = 0;    ///< columns that the products load by whole vectors
+  int32_t stride_max = 0;         ///< runs whose rows are further apart are copied; 0: none
   bool is_as_stored = false;      ///< the products widen: rows stay of the type that is stored
   DType stored = DType::invalid;  ///< what rows are of; invalid: what the operand says
   int32_t rows = tile_keys;       ///< of a tile that are read; groups behind them hold anything
 };
 
-/// Units: lines of groups that are no run of slots are requested, then rows that are not read in
-/// place are brought to the stage, a few at a time. Whole runs are requested by the products, line
-/// by line.
+/// Units: a few in which lines are on their way, then rows that are not read in place are brought
+/// to the stage, a few at a time. The lines of all rows are requested by the products, one by one.
 template <class I, class Shape>
 class RowLoader {
  public:
@@ -41,7 +41,7 @@ class RowLoader {
   static constexpr int group_rows = TileGroups::group_rows;
   static constexpr int num_groups = Shape::BN / group_rows,
                        rows_at_once = Tuning<I::per_word>::staged_rows;
-  static constexpr int num_steps = num_groups + Shape::BN / rows_at_once;
+  static constexpr int first_copy = 4, num_steps = first_copy + Shape::BN / rows_at_once;
   static_assert(Shape::BN == tile_keys && Shape::num_smem_stages == stages &&
                     Shape::num_warps == 1 && Shape::full_kv && Shape::bk_smem == Shape::smem_cols &&
                     Shape::swizzle.bits == 0,
@@ -59,11 +59,18 @@ class RowLoader {
                                                                   vector_columns) <= source.columns;
     const int lines = (stored_row_bytes() + 63) / 64;
     is_staging_ = false;
+    LineList& list = fetch_[stage];
+    list.clear();
     for (int g = 0; g < num_groups; ++g) {
       TileRows rows = source.template group<group_rows>(g * group_rows);
-      fetch_[stage][g] = {rows.data, rows.stride_bytes, lines,
-                          rows.data == nullptr ? 0 : group_rows};
-      if (!readable) rows.data = nullptr;
+      if (rows.data != nullptr) {
+        list.add({rows.data, rows.stride_bytes, lines, group_rows});
+      } else if (g * group_rows < options.rows) {
+        list_rows(source, g, lines, list);
+      }
+      const bool is_far = options.stride_max > 0 && rows.stride_bytes > options.stride_max;
+      run_[stage][g] = readable && is_far ? rows : TileRows{};
+      if (!readable || is_far) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
       is_staging_ |= rows.data == nullptr && g * group_rows < options.rows;
       if (rows.data == nullptr) rows = {own_row(stage, g * group_rows), row_bytes()};
@@ -73,13 +80,10 @@ class RowLoader {
   }
 
   FOLIO_ALWAYS_INLINE void load(int stage, const KVSource<Shape>& source, int step) {
-    if (step < num_groups) {
-      if (!is_in_place_[stage][step] && options.is_fetching && fetch_[stage][step].rows == 0)
-        fetch_rows(source, step);
-      return;
-    }
-    const int first = (step - num_groups) * rows_at_once;
+    if (step < first_copy) return;
+    const int first = (step - first_copy) * rows_at_once;
     if (first >= options.rows || is_in_place_[stage][first / group_rows]) return;
+    if (run_[stage][first / group_rows].data != nullptr) return copy(stage, first);
     for (int key = first; key < first + rows_at_once; ++key) bring(stage, source, key);
   }
 
@@ -90,9 +94,10 @@ class RowLoader {
   /// Whether steps do anything for the tile that was begun last.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_staging() const { return is_staging_; }
 
-  /// Lines of the memory behind a stage that the products may request, group by group; none where
-  /// a group is no run of slots.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* fetches(int stage) const { return fetch_[stage]; }
+  /// Lines of the memory behind a stage, for the products to request.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const LineList& fetches(int stage) const {
+    return fetch_[stage];
+  }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE smem_type at(int stage, int key, int column) const {
     smem_type value = {};
@@ -132,6 +137,17 @@ class RowLoader {
     return (row_.is_stored() || options.is_as_stored) && !source.has_scales();
   }
 
+  /// Whole lines of a run of slots.
+  FOLIO_ALWAYS_INLINE void copy(int stage, int first) {
+    const TileRows& run = run_[stage][first / group_rows];
+    const int lines = (stored_row_bytes() + 63) / 64;
+    const std::byte* from = run.data + first % group_rows * run.stride_bytes;
+    std::byte* to = own_row(stage, first);
+    for (int r = 0; r < rows_at_once; ++r, from += run.stride_bytes, to += row_bytes())
+      for (int i = 0; i < lines; ++i)
+        _mm512_storeu_si512(to + i * 64, _mm512_loadu_si512(from + i * 64));
+  }
+
   /// One row to its stage, with zeros behind its columns.
   __attribute__((noinline)) void bring(int stage, const KVSource<Shape>& source, int key) {
     std::byte* const to = own_row(stage, key);
@@ -144,11 +160,12 @@ class RowLoader {
     __builtin_memset(to + bytes, 0, static_cast<size_t>(row_bytes() - bytes));
   }
 
-  __attribute__((noinline)) void fetch_rows(const KVSource<Shape>& source, int g) const {
-    const int bytes = stored_row_bytes();
+  /// Rows of a group that is no run of slots.
+  __attribute__((noinline)) static void list_rows(const KVSource<Shape>& source, int g, int lines,
+                                                  LineList& list) {
     for (int key = g * group_rows; key < (g + 1) * group_rows; ++key) {
       const std::byte* const row = source.row(key);
-      for (int i = 0; row != nullptr && i < bytes; i += 64) __builtin_prefetch(row + i, 0, 3);
+      if (row != nullptr) list.add({row, 0, lines, 1});
     }
   }
 
@@ -157,8 +174,9 @@ class RowLoader {
   int row_columns_ = 0;
   StagedRow<I, smem_type> row_{Shape::smem_dtype};
   TileGroups tile_[stages];
-  Lines fetch_[stages][num_groups];
+  LineList fetch_[stages];
   bool is_in_place_[stages][num_groups] = {};
+  TileRows run_[stages][num_groups] = {};  // that could be read in place and is copied
   bool is_staging_ = false;
 };
 
@@ -225,7 +243,7 @@ class Plane {
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const {
     return buffer_.loader().groups(stage).group;
   }
-  [[nodiscard]] FOLIO_ALWAYS_INLINE const Lines* fetches(int stage) const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const LineList& fetches(int stage) const {
     return buffer_.loader().fetches(stage);
   }
 

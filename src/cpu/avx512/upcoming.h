@@ -29,23 +29,17 @@ class Upcoming {
     return profile_.policy != PrefetchPolicy::none;
   }
 
-  /// Head h of the task begins. keys, values: the groups of rows of the head that comes after it,
-  /// or null. next: the tile after this one, or null.
-  FOLIO_ALWAYS_INLINE void begin(const Lines* keys, const Lines* values, const KeyTile* next,
+  /// Head h of the task begins. keys, values: the rows of the head that comes after it, or null;
+  /// they are read until that head ends. next: the tile after this one, or null.
+  FOLIO_ALWAYS_INLINE void begin(const LineList* keys, const LineList* values, const KeyTile* next,
                                  int h) {
     is_waiting_[0] = is_waiting_[1] = true;
-    if (is_by_tile_) {
-      if (profile_.again) {
-        values_now_ = values_soon_;
-        set(keys, keys_soon_);
-        set(values, values_soon_);
-      }
-      set_share(view_.args.key, next, h, lists_[0]);
-      if (!view_.problem.value_in_key) set_share(view_.args.value, next, h, lists_[1]);
-    } else {
-      set(keys, lists_[0]);
-      set(values, lists_[1]);
-    }
+    values_now_ = values_soon_;
+    keys_soon_ = keys;
+    values_soon_ = values;
+    if (!is_by_tile_) return;
+    set_share(view_.args.key, next, h, shares_[0]);
+    if (!view_.problem.value_in_key) set_share(view_.args.value, next, h, shares_[1]);
   }
 
   /// Scores of the next block of rows, in so many steps.
@@ -55,26 +49,25 @@ class Upcoming {
     if (has_keys) pace.first = take(0, steps);
     const bool values_too = is_few_ ? !profile_.beside_values : is_only_block;
     if (is_waiting_[1] && (values_too || !has_keys)) pace.second = take(1, steps);
-    if (is_few_ && is_by_tile_ && profile_.again) pace.second = Requests(values_now_, steps);
+    if (is_few_ && is_by_tile_ && profile_.again) pace.second = requests(values_now_, steps);
     return pace;
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE Pace beside_values(int64_t steps) {
     Pace pace;
     if (!is_few_ || !is_waiting_[1]) return pace;
     pace.first = take(1, steps);
-    if (is_by_tile_ && profile_.again) pace.second = Requests(keys_soon_, steps);
+    if (is_by_tile_ && profile_.again) pace.second = requests(keys_soon_, steps);
     return pace;
   }
 
  private:
   FOLIO_ALWAYS_INLINE Requests take(int plane, int64_t steps) {
     is_waiting_[plane] = false;
-    return {lists_[plane], steps};
+    if (is_by_tile_) return {shares_[plane], steps};
+    return requests(plane == 0 ? keys_soon_ : values_soon_, steps);
   }
-  FOLIO_ALWAYS_INLINE static void set(const Lines* groups, LineList& list) {
-    list.clear();
-    for (int g = 0; groups != nullptr && g < tile_keys / TileGroups::group_rows; ++g)
-      list.add(groups[g]);
+  FOLIO_ALWAYS_INLINE static Requests requests(const LineList* list, int64_t steps) {
+    return list != nullptr ? Requests(*list, steps) : Requests();
   }
   /// The part of a tile's tokens that head h asks for, all heads of the task.
   FOLIO_ALWAYS_INLINE void set_share(const PagedKVView& view, const KeyTile* tile, int h,
@@ -99,10 +92,12 @@ class Upcoming {
   const InPlaceProfile profile_;
   const bool is_few_;
   const bool is_by_tile_;
-  LineList lists_[2];  // K's and V's that nobody has asked for
-  bool is_waiting_[2] = {};
-  // asked for a tile ago: K's of the next head, V's of it and of this one
-  LineList keys_soon_, values_soon_, values_now_;
+  LineList shares_[2];       // K's and V's of the next tile
+  bool is_waiting_[2] = {};  // for a product beside which to be asked for
+  // K's and V's of the next head, V's of this one
+  const LineList* keys_soon_ = nullptr;
+  const LineList* values_soon_ = nullptr;
+  const LineList* values_now_ = nullptr;
 };
 
 }  // namespace folio::inline v1::avx512
