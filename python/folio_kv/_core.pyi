@@ -134,7 +134,7 @@ class KVCache:
 class Kind:
     """A kind of layer: what selects kernels, shared by its layers."""
 
-    def __init__(self, q_heads: int, *, scale: float | None = None, softcap: float | None = None, window: object | None = None, chunk: int | None = None, causal: bool = True, sink_tokens: int = 0, v_in_key: int | None = None, reproducible: str = 'plan', bf16_operands: bool = False) -> None:
+    def __init__(self, q_heads: int, *, scale: float | None = None, softcap: float | None = None, window: object | None = None, chunk: int | None = None, causal: bool = True, sink_tokens: int = 0, v_in_key: int | None = None, reproducible: str = 'plan', bf16_operands: bool = False, int8_operands: bool = False) -> None:
         """
         The options of attention that all layers of a kind share.
 
@@ -149,6 +149,8 @@ class Kind:
         reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
         bf16_operands: q, K and V of f32 and f16 may be rounded to bf16 before they are multiplied, where
             that is faster: the error is that of bf16 caches. Without effect where reproducible="query".
+        int8_operands: over caches of i8 with a scale per token and head, q and the softmax weights may be
+            rounded to 8 bits, where that is faster. Without effect where reproducible="query".
 
         Raises Error for numbers out of range; what no kernel serves is refused by the first call.
         """
@@ -178,7 +180,7 @@ class Attention:
 
         batch, tokens, context: the most sequences, new tokens and keys of a sequence that will come.
         sinks ... alibi_positions: which optional inputs will come with every call, and in which form
-            (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). Entries of selected
+            (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). The slots of a list
             count as context does. kernel: a name of kernels().
 
         Raises Unsupported with the reason where no kernel serves this, Error for numbers out of range.
@@ -250,7 +252,7 @@ class Batch:
         query_positions, key_positions: [batch] position of the first query and of key 0.
         visible: (begin, end), each [tokens]: the positions that a query sees, instead of the mask.
         tree: uint64 [tokens, words] bits of the new tokens that a query sees. Borrowed.
-        selected: int32 [tokens, entries] the only keys that a query sees, instead of the mask: the slots
+        selected: int32 [tokens, slots] the only keys that a query sees, instead of the mask: slots
             page * page_size + offset (row numbers of Pages.ragged), -1 for none. Borrowed, and read by each
             layer's call: a layer may bring its own lists in the same array.
         alibi_positions: int32 [keys] or [batch, keys] the position of each key for ALiBi. Borrowed.
