@@ -148,6 +148,13 @@ void add_prefill(std::vector<Case>& cases) {
         prefill("bf16/d" + std::to_string(head_size) + "/512_over_4k", 512, 4 * k, Mask::full()));
     cases.back().workload.head_size = head_size;
   }
+  for (const bool is_rounded : {false, true}) {
+    cases.push_back(prefill("f16/d128/512_over_4k", 512, 4 * k, Mask::full()));
+    cases.back().workload.dtype = DType::f16;
+    cases.back().workload.bf16_operands = is_rounded;
+    cases.back().roof = is_rounded ? RoofKind::arithmetic : RoofKind::fma;
+    if (is_rounded) cases.back().shape += "/bf16_operands";
+  }
   cases.push_back(prefill("f32/d128/512_over_4k", 512, 4 * k, Mask::full()));
   cases.back().workload.dtype = DType::f32;
   cases.back().roof = RoofKind::fma;

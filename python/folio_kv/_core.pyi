@@ -149,8 +149,9 @@ class Kind:
         reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
         bf16_operands: q, K and V of f32 and f16 may be rounded to bf16 before they are multiplied, where
             that is faster: the error is that of bf16 caches. Without effect where reproducible="query".
-        int8_operands: over caches of i8 with a scale per token and head, q and the softmax weights may be
-            rounded to 8 bits, where that is faster. Without effect where reproducible="query".
+        int8_operands: with pages of i8, q may be rounded to 8 bits by row, and softmax weights by tile,
+            where that is faster: an element of q moves by 1/254 of the greatest of its row at the most, a
+            weight by 1/510 of its tile's. Without effect where reproducible="query".
 
         Raises Error for numbers out of range; what no kernel serves is refused by the first call.
         """
@@ -180,7 +181,7 @@ class Attention:
 
         batch, tokens, context: the most sequences, new tokens and keys of a sequence that will come.
         sinks ... alibi_positions: which optional inputs will come with every call, and in which form
-            (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). The slots of a list
+            (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). Entries of selected
             count as context does. kernel: a name of kernels().
 
         Raises Unsupported with the reason where no kernel serves this, Error for numbers out of range.
@@ -252,7 +253,7 @@ class Batch:
         query_positions, key_positions: [batch] position of the first query and of key 0.
         visible: (begin, end), each [tokens]: the positions that a query sees, instead of the mask.
         tree: uint64 [tokens, words] bits of the new tokens that a query sees. Borrowed.
-        selected: int32 [tokens, slots] the only keys that a query sees, instead of the mask: slots
+        selected: int32 [tokens, entries] the only keys that a query sees, instead of the mask: the slots
             page * page_size + offset (row numbers of Pages.ragged), -1 for none. Borrowed, and read by each
             layer's call: a layer may bring its own lists in the same array.
         alibi_positions: int32 [keys] or [batch, keys] the position of each key for ALiBi. Borrowed.

@@ -168,8 +168,9 @@ v_in_key: MLA, V is the first so many columns of K's row.
 reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
 bf16_operands: q, K and V of f32 and f16 may be rounded to bf16 before they are multiplied, where
     that is faster: the error is that of bf16 caches. Without effect where reproducible="query".
-int8_operands: over caches of i8 with a scale per token and head, q and the softmax weights may be
-    rounded to 8 bits, where that is faster. Without effect where reproducible="query".
+int8_operands: with pages of i8, q may be rounded to 8 bits by row, and softmax weights by tile,
+    where that is faster: an element of q moves by 1/254 of the greatest of its row at the most, a
+    weight by 1/510 of its tile's. Without effect where reproducible="query".
 
 Raises Error for numbers out of range; what no kernel serves is refused by the first call.)");
   m.def("why_not", &why_not, nb::arg("kind"), nb::arg("pages"), nb::kw_only(),

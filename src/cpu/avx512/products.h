@@ -29,6 +29,7 @@ struct ScoreCall {
   int64_t q_stride = 0;
   TileRows keys;
   int steps = 0;             // words of a row, a multiple of 4
+  Pace* pace = nullptr;      // of tiles that request: of all calls with the same lists
   float* to = nullptr;       // [key][row_block]
   float* highest = nullptr;  // [rows]: rises to the highest score of each
 };
@@ -53,6 +54,13 @@ class Products {
     }
   }
 
+  /// Whether a score tile requests lines itself. Tiles of many rows hold no code for it; beside 16
+  /// or 32 rows calls are too few, and what is asked for between them would be dropped.
+  static constexpr bool is_paced(int vectors) { return vectors <= 2; }
+  /// Steps at which lines are requested, within the tiles or between calls.
+  static int64_t score_steps(int vectors, int keys, int steps) {
+    return is_paced(vectors) ? int64_t{keys} * (steps / 16) : keys / keys_beside(vectors);
+  }
   /// Steps at which `values` of few rows requests lines.
   static int64_t value_steps(int rows, int keys, int width) {
     const int vectors = width / lanes;
@@ -110,8 +118,13 @@ class Products {
     const std::byte* key = call.keys.data;
     const int lines = call.steps / 16;
     int left = call.steps - lines * 16;
-    for (int i = 0; i < count * lines; ++i)
+    Pace pace;
+    if constexpr (is_paced(Vectors)) pace = *call.pace;
+    for (int i = 0; i < count * lines; ++i) {
+      if constexpr (is_paced(Vectors)) pace.step();
       add_scores<Vectors, steps_per_line>(q, call.q_stride, key, call.keys.stride_bytes, sum);
+    }
+    if constexpr (is_paced(Vectors)) *call.pace = pace;
     for (; left > 0; --left)
       add_scores<Vectors, 1>(q, call.q_stride, key, call.keys.stride_bytes, sum);
 #pragma GCC unroll 16
