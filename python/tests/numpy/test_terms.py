@@ -178,6 +178,20 @@ def test_rounded_operands_are_as_exact_as_bf16_and_off_under_per_query():
     np.testing.assert_array_equal(exact, same)
 
 
+def test_operands_of_8_bits_stay_near_and_are_off_under_per_query():
+    case = Case(15, LENGTHS, NEW)
+    as_given, _ = run(case, dtype="i8")
+    rounded, _ = run(case, {"int8_operands": True}, dtype="i8")
+    largest = max(np.abs(v).max() for v in case.v)
+    # A logit moves by |scale| max |q| / 254 sum |k|, a weight by e to twice that; all weights of a
+    # tile by 1 / 510 of the greatest, which is at most their sum.
+    logit = max(np.abs(k).sum(-1).max() for k in case.k) * np.abs(case.q).max() / 254 / 8
+    assert np.abs(rounded - as_given).max() < largest * (np.expm1(2 * logit) + 64 / 510)
+    exact = run(case, {"reproducible": "query"}, dtype="i8")[0]
+    same = run(case, {"reproducible": "query", "int8_operands": True}, dtype="i8")[0]
+    np.testing.assert_array_equal(exact, same)
+
+
 def pages():
     return folio_kv.KVCache(1, 8, kv_heads=2, head_size=16, dtype="f32")[0]
 
@@ -201,9 +215,9 @@ def thin(arrays, **options):
 
 
 REFUSED = {
-    "lists of int64": (lambda: step(selected=np.zeros((1, 4), np.int64)), r"selected: expected contiguous int32\[1, entries\], got int64"),
+    "lists of int64": (lambda: step(selected=np.zeros((1, 4), np.int64)), r"selected: expected contiguous int32\[1, slots\], got int64"),
     "lists of one dimension": (lambda: step(selected=np.zeros(4, I32)), "selected: expected 2 dimensions"),
-    "too few lists": (lambda: step(2, selected=np.zeros((1, 4), I32)), r"selected: expected contiguous int32\[2, entries\]"),
+    "too few lists": (lambda: step(2, selected=np.zeros((1, 4), I32)), r"selected: expected contiguous int32\[2, slots\]"),
     "lists with holes": (lambda: step(2, selected=np.zeros((2, 8), I32)[:, :4]), "selected: expected contiguous int32"),
     "a slot behind the pages": (lambda: attend(selected=np.array([[0, 8 * 16]], I32)), r"selected\[0\]\[1\] is 128"),
     "a slot of -2": (lambda: attend(selected=np.array([[-2]], I32)), r"selected\[0\]\[0\] is -2"),
