@@ -57,7 +57,7 @@ struct AttentionProblem {
   bool intervals = false;  ///< Batch::visible_begin / visible_end replace the mask
   /// Batch::tree restricts, within the mask or interval, which new tokens a query sees
   bool tree = false;
-  /// Batch::selected lists the only keys that each query sees, by their place in the plane: no
+  /// Batch::selected lists the only keys that each query sees, by their slots in the plane: no
   /// mask but causal or full, intervals, tree, ALiBi or bias with it; they are refused
   bool selection = false;
   /// with sink_logits: every query has its own, not one row for all

@@ -73,7 +73,7 @@ enum {  // dtype
   FOLIO_F8_E5M2 = 5,
   FOLIO_F8_E8M0 = 6,
   FOLIO_I8 = 7,
-  FOLIO_Q8_0 = 10,  // blocks of 32 elements, of K and V
+  FOLIO_Q8_0 = 10,  // from here block formats, of K and V
   FOLIO_Q4_0 = 11,
   FOLIO_Q4_1 = 12,
   FOLIO_Q5_0 = 13,
