@@ -3,6 +3,7 @@
 #include "cpu/amx_stage_entries.h"
 
 #include "cpu/amx/grouped/stage.h"
+#include "cpu/convert/row_scales.h"
 #include "cpu/vec/avx512_lanes.h"
 
 namespace folio::test {
@@ -39,7 +40,7 @@ bool stage_tile(Operand operand, const PagedKVView& view, const KeyTile& tile, i
 }
 
 void gather_scales(const PagedKVView& view, const KeyTile& tile, int head, float* to) {
-  amx::ScaleStage<InstructionSet>::gather(view, tile, head, to);
+  RowScales<InstructionSet>::gather(view, tile, head, to);
 }
 
 int column_of_dim(int d) { return amx::value_column(d); }

@@ -3,7 +3,7 @@
 #include "cpu/avx512_bytes_entries.h"
 
 #include "cpu/avx512/few_rows.h"
-#include "cpu/avx512/products.h"
+#include "cpu/avx512/few_values.h"
 #include "cpu/avx512/target_bf16.h"
 
 namespace folio::test {
@@ -48,8 +48,7 @@ void avx512_words_of_bytes(DType dtype, const void* elements, uint16_t* to) {
 
 void avx512_scores_of_stored(const StoredRows& keys, int head_size, int rows, const uint32_t* q,
                              float* to) {
-  constexpr int row_block = avx512::Layout<2>::row_block;
-  alignas(64) static thread_local float scores[64 * row_block];
+  alignas(64) static thread_local float scores[8 * tile_keys];
   const Groups groups(keys);
   avx512::Pace pace;
   with_stored(keys.dtype, [&]<class Stored>(const Stored&) {
@@ -60,7 +59,8 @@ void avx512_scores_of_stored(const StoredRows& keys, int head_size, int rows, co
                                                         .pace = &pace,
                                                         .to = scores});
   });
-  for (int k = 0; k < 64; ++k) __builtin_memcpy(to + k * 8, scores + k * row_block, 32);
+  for (int k = 0; k < 64; ++k)
+    for (int r = 0; r < rows; ++r) to[k * 8 + r] = scores[r * tile_keys + k];
 }
 
 void avx512_values_of_stored(const StoredRows& values, int head_size, int rows,
@@ -68,8 +68,13 @@ void avx512_values_of_stored(const StoredRows& values, int head_size, int rows,
   const Groups groups(values);
   avx512::Pace pace;
   with_stored(values.dtype, [&]<class Stored>(const Stored&) {
-    avx512::Products<InstructionSet>::values<Stored>(weights, groups.group, 64, output, rows,
-                                                     head_size, pace);
+    avx512::FewValues<InstructionSet, Stored>::add({.weights = weights,
+                                                    .rows = rows,
+                                                    .groups = groups.group,
+                                                    .keys = 64,
+                                                    .output = output,
+                                                    .width = head_size,
+                                                    .pace = &pace});
   });
 }
 

@@ -22,8 +22,8 @@ void avx512_words_of_bytes(DType dtype, const void* elements, uint16_t* to);
 /// to[64 keys][8] = scores of `rows` rows (1, 2, 4 or 8): q [head_size / 2][rows] pairs of bf16.
 void avx512_scores_of_stored(const StoredRows& keys, int head_size, int rows, const uint32_t* q,
                              float* to);
-/// output[row][head_size] += the weighted rows of 64 keys: weights [32 pairs][64], head_size a
-/// multiple of 32; rows up to a multiple of 8 are written.
+/// output[row][head_size] += the weighted rows of 64 keys: weights [rows][32 pairs], `rows` 1,
+/// 2, 4 or 8, head_size a multiple of 32.
 void avx512_values_of_stored(const StoredRows& values, int head_size, int rows,
                              const uint32_t* weights, float* output);
 

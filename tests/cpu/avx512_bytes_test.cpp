@@ -107,8 +107,8 @@ TEST_F(Avx512Bytes, values_of_stored_rows_are_those_of_the_rows_as_bf16) {
   for (const DType dtype : types) {
     for (const int head_size : {32, 64, 96, 128, 512}) {
       const Rows rows(dtype, head_size, rng);
-      const std::vector<uint32_t> weights = random_pairs(32 * 64, rng);
-      for (int count = 1; count <= 8; ++count) {
+      const std::vector<uint32_t> weights = random_pairs(size_t{8} * 32, rng);
+      for (const int count : {1, 2, 4, 8}) {
         struct alignas(64) Line {
           float x[16] = {};
         };

@@ -51,8 +51,7 @@ void avx512_scores(int vectors, const float* q, const float* keys, int steps, fl
 
 void avx512_scores_of_few(int rows, const float* q, const float* keys, int steps, float* to) {
   using Few = avx512::FewRows<InstructionSet, avx512::Words<InstructionSet>>;
-  constexpr int row_block = avx512::Layout<1>::row_block;
-  alignas(64) static thread_local float scores[48 * row_block];
+  alignas(64) static thread_local float scores[8 * tile_keys];
   static thread_local uint32_t words[8 * 256];
   const int padded = avx512::few_padded(rows);
   avx512::Pace pace;
@@ -65,7 +64,8 @@ void avx512_scores_of_few(int rows, const float* q, const float* keys, int steps
   Few::scores(
       3,
       {.q = words, .rows = padded, .steps = steps, .groups = groups, .pace = &pace, .to = scores});
-  for (int k = 0; k < 48; ++k) __builtin_memcpy(to + k * 16, scores + k * row_block, 64);
+  for (int k = 0; k < 48; ++k)
+    for (int r = 0; r < rows; ++r) to[k * 16 + r] = scores[r * tile_keys + k];
 }
 
 }  // namespace folio::test

@@ -3,8 +3,8 @@
 #include "cpu/avx512_halves_entries.h"
 
 #include "cpu/avx512/few_rows.h"
+#include "cpu/avx512/few_values.h"
 #include "cpu/avx512/halves.h"
-#include "cpu/avx512/products.h"
 #include "cpu/avx512/target_bf16.h"
 #include "cpu/avx512/target_f32.h"
 
@@ -53,8 +53,7 @@ void avx512_scores_of_halves(const HalfRows& keys, int head_size, int rows, cons
                              float* to) {
   const Groups groups(keys);
   with_tiles(keys.operand, keys.stored, [&]<class I, class Stored>() {
-    constexpr int row_block = avx512::Layout<I::per_word>::row_block;
-    alignas(64) static thread_local float scores[64 * row_block];
+    alignas(64) static thread_local float scores[8 * tile_keys];
     avx512::Pace pace;
     avx512::FewRows<I, Stored>::scores(4, {.q = q,
                                            .rows = rows,
@@ -62,7 +61,8 @@ void avx512_scores_of_halves(const HalfRows& keys, int head_size, int rows, cons
                                            .groups = groups.group,
                                            .pace = &pace,
                                            .to = scores});
-    for (int k = 0; k < 64; ++k) __builtin_memcpy(to + k * 8, scores + k * row_block, 32);
+    for (int k = 0; k < 64; ++k)
+      for (int r = 0; r < rows; ++r) to[k * 8 + r] = scores[r * tile_keys + k];
   });
 }
 
@@ -71,8 +71,13 @@ void avx512_values_of_halves(const HalfRows& values, int head_size, int rows,
   const Groups groups(values);
   with_tiles(values.operand, values.stored, [&]<class I, class Stored>() {
     avx512::Pace pace;
-    avx512::Products<I>::template values<Stored>(weights, groups.group, 64, output, rows, head_size,
-                                                 pace);
+    avx512::FewValues<I, Stored>::add({.weights = weights,
+                                       .rows = rows,
+                                       .groups = groups.group,
+                                       .keys = 64,
+                                       .output = output,
+                                       .width = head_size,
+                                       .pace = &pace});
   });
 }
 

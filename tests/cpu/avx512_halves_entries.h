@@ -23,8 +23,8 @@ void avx512_words_of_halves(DType operand, DType stored, const void* elements, v
 /// to[64 keys][8] = scores of `rows` rows (1, 2, 4 or 8): q [words of a row][rows].
 void avx512_scores_of_halves(const HalfRows& keys, int head_size, int rows, const uint32_t* q,
                              float* to);
-/// output[row][head_size] += the weighted rows of 64 keys: weights [word of keys][64], head_size a
-/// multiple of 32; rows up to a multiple of 8 are written.
+/// output[row][head_size] += the weighted rows of 64 keys: weights [rows][words of 64 keys], `rows`
+/// 1, 2, 4 or 8, head_size a multiple of 32.
 void avx512_values_of_halves(const HalfRows& values, int head_size, int rows,
                              const uint32_t* weights, float* output);
 

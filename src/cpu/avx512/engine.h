@@ -3,19 +3,18 @@
 /// bf16.
 ///
 /// A task's rows lie in blocks (layout.h) of one KV head. For each tile and head: rows of K and V
-/// where they lie or staged (row_loader.h), then per block scores, weights, outputs. The next
-/// head's or tile's rows are staged between the products of the first block. Rows do not influence
-/// one another and every product adds in one order: per_query. ISA-safe: templates on a tag type.
+/// where they lie or staged (row_loader.h), then per block scores, weights, outputs; few rows of
+/// all heads together where they lie side by side (few_heads.h). The next head's or tile's rows are
+/// staged between the products of the first block. Rows do not influence one another and every
+/// product adds in one order: per_query. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <type_traits>
 
-#include "cpu/avx512/few_rows.h"
-#include "cpu/avx512/halves.h"
+#include "cpu/avx512/few_heads.h"
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/queries.h"
 #include "cpu/avx512/row_loader.h"
-#include "cpu/avx512/row_scales.h"
 #include "cpu/avx512/softmax.h"
 #include "cpu/avx512/upcoming.h"
 #include "cpu/convert/rows.h"
@@ -62,7 +61,14 @@ class Engine : public Layout<I::per_word> {
                 {.read_as_vectors = problem_.v_head_size,
                  .stride_max = has_far_values_ ? Tuning<I::per_word>::paired_stride_max : 0,
                  .is_as_stored = value_type_ != DType::invalid},
-                s_.values) {}
+                s_.values),
+        few_(view, s_, queries_, padded_rows_,
+             {.key = key_type_,
+              .value = value_type_,
+              .key_scales = has_key_scales_ ? s_.key_scales : nullptr,
+              .value_scales = has_value_scales_                          ? s_.value_scales
+                              : problem_.value_in_key && has_key_scales_ ? s_.key_scales
+                                                                         : nullptr}) {}
 
   static int tiles_at_once() { return 1; }
   static bool begins_rows() { return true; }
@@ -78,15 +84,18 @@ class Engine : public Layout<I::per_word> {
     const KeyTile& tile = *tiles[0];
     if (loaded_ != &tile) {
       begin(tile, 0);
+      if (is_in_place_ && upcoming_.is_by_tile())
+        return run_together(state, tile, known > 1 ? tiles[1] : nullptr);
       finish();
     }
     const int heads = view_.task.heads;
+    const KeyTile* const after = known > 1 && !upcoming_.is_by_tile() ? tiles[1] : nullptr;
     for (int h = 0; h < heads; ++h) {
       stage_ ^= 1;
       key_groups_ = keys_.groups(stage_);
       value_groups_ = problem_.value_in_key ? key_groups_ : values_.groups(stage_);
-      gather_scales(tile, known > 1 ? tiles[1] : nullptr, h);
-      loaded_ = h + 1 < heads ? &tile : known > 1 ? tiles[1] : nullptr;
+      few_.gather_scales(tile, h, 0);
+      loaded_ = h + 1 < heads ? &tile : after;
       if (loaded_ != nullptr) begin(*loaded_, h + 1 < heads ? h + 1 : 0);
       request(known > 1 ? tiles[1] : nullptr, h);
       attend(state, tile, h);
@@ -123,20 +132,17 @@ class Engine : public Layout<I::per_word> {
     const bool is_whole = folio::row_bytes(view.dtype, view.head_size) % 16 == 0;
     if (!is_few_ || has_element_scales || !is_whole) return DType::invalid;
     bool is_known = false;
-    with_stored(view.dtype, [&]<class Stored>(const Stored&) { is_known = Stored::is_widened; });
+    with_stored<I>(view.dtype, [&]<class Stored>(const Stored&) { is_known = Stored::is_widened; });
     return is_known ? view.dtype : DType::invalid;
   }
-  template <class Use>
-  static void with_stored(DType type, Use use) {
-    if (type == DType::f16) return use(Halves<I, DType::f16>{});
-    if constexpr (I::per_word == 1) {
-      if (type == DType::bf16) return use(Halves<I, DType::bf16>{});
-    } else {
-      if (type == DType::i8) return use(Bytes<I, DType::i8>{});
-      if (type == DType::f8_e4m3) return use(Bytes<I, DType::f8_e4m3>{});
-      if (type == DType::f8_e5m2) return use(Bytes<I, DType::f8_e5m2>{});
-    }
-    use(Words<I>{});
+  /// All heads of the tile that was begun at once.
+  void run_together(const skeleton::State& state, const KeyTile& tile, const KeyTile* next) {
+    const int at = stage_ ^ 1;
+    upcoming_.begin_tile(next);
+    few_.attend_together(
+        state,
+        {tile, keys_.groups(at), problem_.value_in_key ? keys_.groups(at) : values_.groups(at)},
+        upcoming_);
   }
   /// Says what comes after head h: the stage being loaded, and the next tile.
   void request(const KeyTile* next, int h) {
@@ -144,11 +150,12 @@ class Engine : public Layout<I::per_word> {
     const bool is_known = loaded_ != nullptr;
     upcoming_.begin(is_known ? &keys_.fetches(stage_ ^ 1) : nullptr,
                     is_known && !problem_.value_in_key ? &values_.fetches(stage_ ^ 1) : nullptr,
-                    next, h);
+                    loaded_, next, h);
   }
   void begin(const KeyTile& tile, int h) {
     is_loading_ = keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
     if (!problem_.value_in_key) is_loading_ |= values_.begin(tile, view_.task.head + h, stage_ ^ 1);
+    is_in_place_ = !is_loading_;
   }
   /// One piece of what comes next, of K and of V.
   void step(bool is_last = false) {
@@ -161,18 +168,11 @@ class Engine : public Layout<I::per_word> {
     while (is_loading_) step(true);
   }
 
-  /// Brings the scales of head h that multiply scores and weights; requests some of the next tile.
-  void gather_scales(const KeyTile& tile, const KeyTile* next, int h) const {
-    const auto bring = [&](const PagedKVView& view, float* to) {
-      RowScales<I>::gather(view, tile, view_.task.head + h, to);
-      if (next != nullptr && upcoming_.is_fetching())
-        RowScales<I>::fetch(view, *next, view_.task.head, h, view_.task.heads);
-    };
-    if (has_key_scales_) bring(view_.args.key, s_.key_scales);
-    if (has_value_scales_) bring(view_.args.value, s_.value_scales);
-  }
-
   void attend(const skeleton::State& state, const KeyTile& tile, int h) {
+    if (is_few_) {
+      for (int i = 0; is_loading_ && i < TileGroups::num_groups; ++i) step();
+      return few_.attend(state, {tile, key_groups_, value_groups_}, h, upcoming_);
+    }
     for (int begin = 0; begin < view_.head_rows; begin += row_block) {
       const int end = begin + row_block < view_.head_rows ? begin + row_block : view_.head_rows;
       const skeleton::Coverage covered = view_.coverage(begin, end, tile, mutant());
@@ -198,20 +198,11 @@ class Engine : public Layout<I::per_word> {
       keys =
           static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), P::keys_beside(vectors)));
     }
-    is_few_ ? score_few(h, keys) : score(h, begin, vectors, keys);
+    score(h, begin, vectors, keys);
     for (int v = 0; v < vectors; ++v)
       weigh(state, tile, h, begin + v * lanes, end, v, keys, is_masked);
-    float* const output = state.output + int64_t{h * padded_rows_ + begin} * width_;
-    if (!is_few_) {
-      NoRequests none;
-      return P::template values<Words<I>>(s_.weights, value_groups_, keys, output, end - begin,
-                                          width_, none);
-    }
-    Pace pace = upcoming_.beside_values(P::value_steps(end - begin, keys, width_));
-    with_stored(value_type_, [&]<class Stored>(const Stored&) {
-      P::template values<Stored>(s_.weights, value_groups_, keys, output, end - begin, width_,
-                                 pace);
-    });
+    P::values(s_.weights, value_groups_, keys,
+              state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_);
   }
 
   /// What each of the local rows [begin, end) sees of the tile, which follows from its token, and
@@ -251,40 +242,27 @@ class Engine : public Layout<I::per_word> {
       step();
     }
   }
-  /// All rows of a head.
-  void score_few(int h, int keys) {
-    for (int k = 0; k < keys; k += TileGroups::group_rows) step();
-    with_stored(key_type_, [&]<class Stored>(const Stored&) {
-      using Few = FewRows<I, Stored>;
-      const int groups = keys / TileGroups::group_rows;
-      Pace pace = upcoming_.beside_scores(true, Few::score_steps(groups, steps_));
-      Few::scores(groups, {.q = queries_.rows(h, 0).words,
-                           .rows = few_padded(view_.head_rows),
-                           .steps = steps_,
-                           .groups = key_groups_,
-                           .pace = &pace,
-                           .to = s_.scores});
-    });
-  }
 
   /// The sixteen rows from `first` on, vector `v` of the block's scores.
   void weigh(const skeleton::State& state, const KeyTile& tile, int h, int first, int end, int v,
              int keys, bool is_masked) {
     float* const scores = s_.scores + v * lanes;
-    Column c;
-    c.rows = end - first < lanes ? end - first : lanes;
     if (has_key_scales_) S::scale(s_.key_scales, scores, keys);
-    c.factor = factor_ * log2_e;
-    if (view_.has_terms) {
-      add_terms(tile, h, first, c.rows, scores, keys);
-      c.factor = 1.0f;
-    }
+    Column c = column(state, h, first, end - first < lanes ? end - first : lanes, keys);
+    if (view_.has_terms) add_terms(tile, h, first, c.rows, scores, keys);
     if (is_masked) softmax::LaneRows<I>{scores, row_block, keys}.hide(seen_ + v * lanes);
+    if (!is_masked && !has_key_scales_ && !view_.has_terms) c.highest = s_.highest + v * lanes;
     c.scores = scores;
     c.weights = s_.weights + v * lanes;
+    S::weigh(c);
+  }
+  /// Local rows from `first` on and their state, without scores and weights.
+  [[nodiscard]] Column column(const skeleton::State& state, int h, int first, int rows,
+                              int keys) const {
+    Column c;
+    c.rows = rows;
     c.keys = keys;
-    if (!is_few_ && !is_masked && !has_key_scales_ && !view_.has_terms)
-      c.highest = s_.highest + v * lanes;
+    c.factor = view_.has_terms ? 1.0f : factor_ * log2_e;
     c.value_scales = has_value_scales_                          ? s_.value_scales
                      : problem_.value_in_key && has_key_scales_ ? s_.key_scales
                                                                 : nullptr;
@@ -293,7 +271,7 @@ class Engine : public Layout<I::per_word> {
     c.denominator = state.denominator + at;
     c.output = state.output + at * width_;
     c.width = width_;
-    S::weigh(c);
+    return c;
   }
 
   void add_terms(const KeyTile& tile, int h, int first, int rows, float* scores, int keys) const {
@@ -320,12 +298,14 @@ class Engine : public Layout<I::per_word> {
   const DType value_type_;
   Plane<I, true> keys_;
   Plane<I, false> values_;
+  FewHeads<I> few_;
   const TileRows* key_groups_ = nullptr;
   const TileRows* value_groups_ = nullptr;
   // what the stage after this one holds, for the head that comes next
   const KeyTile* loaded_ = nullptr;
   int stage_ = 1;
   bool is_loading_ = false;
+  bool is_in_place_ = false;  // nothing of it is staged
   uint64_t seen_[row_block];
 };
 

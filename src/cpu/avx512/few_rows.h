@@ -23,7 +23,8 @@ struct FewCall {
   int steps = 0;                     // words of a row: whole 16 bytes as they are stored
   const TileRows* groups = nullptr;  // of 16 keys
   Pace* pace = nullptr;              // one step for each group and 16 bytes
-  float* to = nullptr;               // [key][row_block]
+  const float* scales = nullptr;     // of the scores of each key, [16 of each group]; or null
+  float* to = nullptr;               // [rows][64 keys]
 };
 
 template <class I, class Stored>
@@ -35,7 +36,8 @@ class FewRows {
       count == 1 ? scores_of<1>(call) : scores_of<2>(call);
       left -= count;
       call.groups += count;
-      call.to += count * lanes * row_block;
+      call.to += count * lanes;
+      if (call.scales != nullptr) call.scales += count * lanes;
     }
   }
   /// Steps at which a call for so many groups requests lines.
@@ -44,7 +46,6 @@ class FewRows {
   }
 
  private:
-  static constexpr int row_block = Layout<I::per_word>::row_block;
   /// Groups whose scores are computed together: two beside 8 rows or where keys are widened, so
   /// that loads of q serve both and there are chains enough, unless 32 rows would not stay in the
   /// cache for want of sets.
@@ -101,7 +102,13 @@ class FewRows {
     }
     *call.pace = pace;
 #pragma GCC unroll 2
-    for (int g = 0; g < Groups; ++g) store_turned<Rows>(sum[g], call.to + g * lanes * row_block);
+    for (int g = 0; g < Groups; ++g) {
+      const __m512 scale =
+          call.scales != nullptr ? _mm512_load_ps(call.scales + g * lanes) : splat(1.0f);
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r)
+        _mm512_store_ps(call.to + r * tile_keys + g * lanes, _mm512_mul_ps(sum[g][r], scale));
+    }
   }
 
   /// 16 bytes of each of 16 keys, as 4 bytes of all of them.
@@ -113,7 +120,7 @@ class FewRows {
       x[i] = _mm512_castsi512_ps(quarters(quarter[0] + i * stride, quarter[1] + i * stride,
                                           quarter[2] + i * stride, quarter[3] + i * stride));
     }
-    turn(x);
+    turn_quarters(x);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) to[i] = _mm512_castps_si512(x[i]);
   }
@@ -127,46 +134,6 @@ class FewRows {
     all = _mm512_maskz_inserti32x4(all_lanes, all, piece(b), 1);
     all = _mm512_maskz_inserti32x4(all_lanes, all, piece(c), 2);
     return _mm512_maskz_inserti32x4(all_lanes, all, piece(d), 3);
-  }
-  /// Transposes the 4 x 4 words of each quarter.
-  FOLIO_ALWAYS_INLINE static void turn(__m512 (&x)[4]) {
-    const auto low = [](__m512 a, __m512 b) {
-      return _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all_lanes, a, b));
-    };
-    const auto high = [](__m512 a, __m512 b) {
-      return _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all_lanes, a, b));
-    };
-    const __m512d a = low(x[0], x[1]), b = low(x[2], x[3]), c = high(x[0], x[1]),
-                  d = high(x[2], x[3]);
-    x[0] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, a, b));
-    x[1] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, a, b));
-    x[2] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, c, d));
-    x[3] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, c, d));
-  }
-  /// Sums of 16 keys per row to rows per key, with zeros behind the rows.
-  template <int Rows>
-  FOLIO_ALWAYS_INLINE static void store_turned(const __m512 (&sum)[Rows], float* to) {
-    __m512 x[2][4];
-    for (auto& four : x)
-      for (auto& row : four) row = _mm512_setzero_ps();
-#pragma GCC unroll 8
-    for (int r = 0; r < Rows; ++r) x[r / 4][r % 4] = sum[r];
-    turn(x[0]);
-    if constexpr (Rows > 4) turn(x[1]);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      store_quarter<0>(x[0][i], x[1][i], to + i * row_block);
-      store_quarter<1>(x[0][i], x[1][i], to + (4 + i) * row_block);
-      store_quarter<2>(x[0][i], x[1][i], to + (8 + i) * row_block);
-      store_quarter<3>(x[0][i], x[1][i], to + (12 + i) * row_block);
-    }
-  }
-  template <int Quarter>
-  FOLIO_ALWAYS_INLINE static void store_quarter(__m512 low, __m512 high, float* to) {
-    const __m128 a = _mm512_maskz_extractf32x4_ps(0xf, low, Quarter),
-                 b = _mm512_maskz_extractf32x4_ps(0xf, high, Quarter);
-    _mm256_store_ps(to, _mm256_set_m128(b, a));
-    _mm256_store_ps(to + 8, _mm256_setzero_ps());
   }
 };
 

@@ -14,11 +14,7 @@
 /// on a tag type.
 #pragma once
 
-#include <type_traits>
-
 #include "cpu/avx512/layout.h"
-#include "cpu/avx512/requests.h"
-#include "cpu/avx512/stored.h"
 #include "cpu/avx512/vectors.h"
 
 namespace folio::inline v1::avx512 {
@@ -37,6 +33,7 @@ template <class I>
 class Products {
  public:
   static constexpr int row_block = Layout<I::per_word>::row_block;
+  static constexpr int vector_bytes = 64 / I::per_word;  // 16 columns of a row
 
   static constexpr int keys_beside(int vectors) {
     return Tuning<I::per_word>::keys_beside(vectors);
@@ -53,44 +50,28 @@ class Products {
     }
   }
 
-  /// Steps at which `values` of few rows requests lines.
-  static int64_t value_steps(int rows, int keys, int width) {
-    const int vectors = width / lanes;
-    int64_t tiles = 0;
-    if (rows <= 2) {
-      tiles = vectors / 8 + vectors % 8 / 4 + vectors % 4 / 2 + vectors % 2;
-    } else if (is_whole(rows)) {
-      tiles = vectors / 2;
-    } else {
-      tiles = int64_t{vectors / 4 + vectors % 4 / 2 + vectors % 2} * ((rows + 3) / 4);
-    }
-    return tiles * (keys / (2 * I::per_word));
-  }
-
   /// Adds the weighted rows [0, keys) of `groups` to `rows` rows of output, `width` columns each,
   /// all readable to whole vectors. Weights [step][row_block]. Rows from `rows` up to a multiple of
-  /// 4 are computed too, unless there are 1 or 2. A `Pace` is for few rows.
-  template <class Stored, class Pace>
+  /// 4 are computed too, unless there are 1 or 2.
   static void values(const uint32_t* weights, const TileRows* groups, int keys, float* output,
-                     int rows, int width, Pace& pace) {
+                     int rows, int width) {
     const int vectors = width / lanes;
     int column = 0;
     if (is_whole(rows)) {
       for (; column < vectors; column += 2)
-        value_tile<Stored, 8, 2>(weights, groups, column, keys, output, width, pace);
+        value_tile<8, 2>(weights, groups, column, keys, output, width);
       return;
     }
     if (rows <= 2) {
       for (; column + 8 <= vectors; column += 8)
-        value_rows<Stored, 8>(weights, groups, column, keys, output, rows, width, pace);
+        value_rows<8>(weights, groups, column, keys, output, rows, width);
     }
     for (; column + 4 <= vectors; column += 4)
-      value_rows<Stored, 4>(weights, groups, column, keys, output, rows, width, pace);
+      value_rows<4>(weights, groups, column, keys, output, rows, width);
     for (; column + 2 <= vectors; column += 2)
-      value_rows<Stored, 2>(weights, groups, column, keys, output, rows, width, pace);
+      value_rows<2>(weights, groups, column, keys, output, rows, width);
     if constexpr (I::per_word == 1) {
-      if (column < vectors)
-        value_rows<Stored, 1>(weights, groups, column, keys, output, rows, width, pace);
+      if (column < vectors) value_rows<1>(weights, groups, column, keys, output, rows, width);
     }
   }
 
@@ -144,53 +125,45 @@ class Products {
     }
   }
 
-  template <class Stored, int Vectors, class Pace>
+  template <int Vectors>
   static void value_rows(const uint32_t* weights, const TileRows* groups, int column, int keys,
-                         float* output, int rows, int width, Pace& pace) {
-    if (rows == 1)
-      return value_tile<Stored, 1, Vectors>(weights, groups, column, keys, output, width, pace);
-    if (rows == 2)
-      return value_tile<Stored, 2, Vectors>(weights, groups, column, keys, output, width, pace);
+                         float* output, int rows, int width) {
+    if (rows == 1) return value_tile<1, Vectors>(weights, groups, column, keys, output, width);
+    if (rows == 2) return value_tile<2, Vectors>(weights, groups, column, keys, output, width);
     if constexpr (Vectors <= 4) {
       int r = 0;
-      if constexpr (std::is_same_v<Pace, NoRequests>) {
-        // six beside one another, where rows are many: V, seldom in the first-level cache, is read
-        // less
-        const int sixes = static_cast<int>(skeleton::round_up(rows, 4)) / 12 * 12;
-        for (; r < sixes; r += 6)
-          value_tile<Stored, 6, Vectors>(weights + r, groups, column, keys,
-                                         output + static_cast<int64_t>(r) * width, width, pace);
-      }
+      // six beside one another, where rows are many: V, seldom in the first-level cache, is read
+      // less
+      const int sixes = static_cast<int>(skeleton::round_up(rows, 4)) / 12 * 12;
+      for (; r < sixes; r += 6)
+        value_tile<6, Vectors>(weights + r, groups, column, keys,
+                               output + static_cast<int64_t>(r) * width, width);
       for (; r < rows; r += 4)
-        value_tile<Stored, 4, Vectors>(weights + r, groups, column, keys,
-                                       output + static_cast<int64_t>(r) * width, width, pace);
+        value_tile<4, Vectors>(weights + r, groups, column, keys,
+                               output + static_cast<int64_t>(r) * width, width);
     }
   }
 
   /// Columns [16 * column, 16 * (column + Vectors)) of the state.
-  template <class Stored, int Rows, int Vectors, class Pace>
+  template <int Rows, int Vectors>
   [[gnu::noinline]] static void value_tile(const uint32_t* weights, const TileRows* groups,
-                                           int column, int keys, float* output, int64_t width,
-                                           Pace& pace) {
-    const Stored stored;
+                                           int column, int keys, float* output, int64_t width) {
     __m512 sum[Rows][Vectors];
     output += column * lanes;
 #pragma GCC unroll 16
     for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
       for (int v = 0; v < Vectors; ++v) sum[r][v] = _mm512_load_ps(output + r * width + v * lanes);
-    Pace own = pace;
     for (int first = 0; first < keys; first += TileGroups::group_rows, ++groups) {
       const int64_t stride = groups->stride_bytes;
-      const std::byte* value = groups->data + column * Stored::vector_bytes;
+      const std::byte* value = groups->data + int64_t{column} * vector_bytes;
       const int count =
           keys - first < TileGroups::group_rows ? keys - first : TileGroups::group_rows;
       for (int k = 0; k < count; k += 2 * I::per_word) {
-        own.step();
 #pragma GCC unroll 2
         for (int i = 0; i < 2; ++i, value += I::per_word * stride, weights += row_block) {
           __m512i row[Vectors];
-          stored.load_values(value, stride, row);
+          I::template load_values<Vectors>(value, stride, row);
 #pragma GCC unroll 16
           for (int r = 0; r < Rows; ++r) {
             const __m512i weight = broadcast(weights + r);
@@ -201,7 +174,6 @@ class Products {
         }
       }
     }
-    pace = own;
 #pragma GCC unroll 16
     for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 16

@@ -87,11 +87,6 @@ class Requests {
   int32_t each_ = 0;
 };
 
-/// What a product requests that leaves it to its caller.
-struct NoRequests {
-  FOLIO_ALWAYS_INLINE void step() {}
-};
-
 /// What one product requests meanwhile: two lists side by side. A tile keeps a copy in registers.
 struct Pace {
   Requests first, second;

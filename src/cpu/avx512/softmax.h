@@ -45,32 +45,37 @@ class Softmax {
   /// Weights relative to the rows' maxima, which move where they must; the rows' outputs follow
   /// them. The output of a row that saw nothing before is written here.
   static void weigh(const Column& c) {
-    __m512 keep;
     const softmax::LaneRows<I> scores{c.scores, row_block, c.keys};
     const __m512 top =
         _mm512_mul_ps(c.highest != nullptr ? _mm512_load_ps(c.highest)
                                            : reinterpret_cast<__m512>(scores.highest()),
                       splat(c.factor));
+    const __m512 reference = Lazy::reference(raise(c, top));
+    const __m512 factor = scores.factor(c.factor, reference);
+    const __m512 denominator = _mm512_load_ps(c.denominator);
+    _mm512_store_ps(c.denominator, c.value_scales != nullptr
+                                       ? weights<true>(c, factor, reference, denominator)
+                                       : weights<false>(c, factor, reference, denominator));
+  }
+
+  /// Moves the maxima that the rows' highest logits exceed by too much, denominators and outputs
+  /// with them; returns all maxima.
+  static __m512 raise(const Column& c, __m512 top) {
     __m512 maximum = _mm512_load_ps(c.maximum);
     const __mmask16 grows =
         _mm512_mask_cmp_ps_mask(static_cast<__mmask16>((1u << c.rows) - 1), top,
                                 _mm512_add_ps(maximum, splat(Lazy::reach)), _CMP_GT_OQ);
-    __m512 denominator = _mm512_load_ps(c.denominator);
     if (grows != 0) {
-      const __m512 old = maximum;
+      const __m512 old = maximum, denominator = _mm512_load_ps(c.denominator);
       maximum = _mm512_mask_mov_ps(maximum, grows, top);
-      keep = exp2<5>(_mm512_sub_ps(old, maximum));
-      denominator = _mm512_mask_mul_ps(denominator, grows, denominator, keep);
+      const __m512 keep = exp2<5>(_mm512_sub_ps(old, maximum));
+      _mm512_store_ps(c.denominator, _mm512_mask_mul_ps(denominator, grows, denominator, keep));
       _mm512_store_ps(c.maximum, maximum);
       __mmask16 begins = _mm512_mask_cmp_ps_mask(grows, old, splat(minus_infinity), _CMP_EQ_OQ);
       if (begins != 0) begins |= rows_beside(c.rows);
       rescale(c, grows | begins, begins, keep);
     }
-    const __m512 reference = Lazy::reference(maximum);
-    const __m512 factor = scores.factor(c.factor, reference);
-    _mm512_store_ps(c.denominator, c.value_scales != nullptr
-                                       ? weights<true>(c, factor, reference, denominator)
-                                       : weights<false>(c, factor, reference, denominator));
+    return maximum;
   }
 
  private:

@@ -49,6 +49,11 @@ struct Bf16Target : Avx512Lanes, Output {
     _mm512_store_si512(to, pairs(w[0], w[1]));
     _mm512_store_si512(to + Layout<2>::row_block, pairs(w[2], w[3]));
   }
+  /// Sixteen keys of one row.
+  FOLIO_ALWAYS_INLINE static void store_row_weights(__m512 w, uint32_t* to) {
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to),
+                       reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(w)));
+  }
   /// Subnormals become 0.
   template <class U16, class F>
   FOLIO_ALWAYS_INLINE static U16 operands_of(F x) {

@@ -30,6 +30,10 @@ struct F32Target : Avx512Lanes, Output {
   FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
     for (int i = 0; i < 4; ++i) _mm512_store_ps(to + i * Layout<1>::row_block, w[i]);
   }
+  /// Sixteen keys of one row.
+  FOLIO_ALWAYS_INLINE static void store_row_weights(__m512 w, uint32_t* to) {
+    _mm512_store_ps(to, w);
+  }
   FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to,
                                                 int width) {
     for (int d = 0; d < width; d += lanes)

@@ -65,4 +65,16 @@ FOLIO_ALWAYS_INLINE __m512i broadcast(const void* from) {
   return _mm512_set1_epi32(static_cast<int32_t>(load_word(from)));
 }
 
+/// Transposes the 4 x 4 words of each quarter.
+FOLIO_ALWAYS_INLINE void turn_quarters(__m512 (&x)[4]) {
+  const __m512d low01 = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all_lanes, x[0], x[1])),
+                low23 = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all_lanes, x[2], x[3])),
+                high01 = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all_lanes, x[0], x[1])),
+                high23 = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all_lanes, x[2], x[3]));
+  x[0] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, low01, low23));
+  x[1] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, low01, low23));
+  x[2] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xff, high01, high23));
+  x[3] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xff, high01, high23));
+}
+
 }  // namespace folio::inline v1::avx512

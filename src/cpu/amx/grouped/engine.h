@@ -19,10 +19,12 @@
 #include <cstdint>
 
 #include "cpu/amx/grouped/compute.h"
+#include "cpu/amx/grouped/fetch_scales.h"
 #include "cpu/amx/grouped/layout.h"
 #include "cpu/amx/grouped/products.h"
 #include "cpu/amx/grouped/stage.h"
 #include "cpu/amx/tile/tile.h"
+#include "cpu/convert/row_scales.h"
 #include "cpu/convert/rows.h"
 #include "cpu/profile.h"
 #include "cpu/skeleton/mutant.h"
@@ -251,11 +253,11 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     staged.keys = reinterpret_cast<const uint16_t*>(scratch_.keys + t * Scratch::key_bytes);
     staged.values = reinterpret_cast<const uint16_t*>(scratch_.values + t * Scratch::value_bytes);
     if (key_view_.scales.data != nullptr) {
-      ScaleStage<I>::gather(key_view_, tile, kv_head, scratch_.key_scales + t * tile_keys);
+      RowScales<I>::gather(key_view_, tile, kv_head, scratch_.key_scales + t * tile_keys);
       staged.key_scales = scratch_.key_scales + t * tile_keys;
     }
     if (value_view_.scales.data != nullptr) {
-      ScaleStage<I>::gather(value_view_, tile, kv_head, scratch_.value_scales + t * tile_keys);
+      RowScales<I>::gather(value_view_, tile, kv_head, scratch_.value_scales + t * tile_keys);
       staged.value_scales = scratch_.value_scales + t * tile_keys;
     }
     return staged;
@@ -337,7 +339,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       }
       pacer_.plane[i].begin(*views[i], static_cast<int>(row_bytes(views[i]->dtype, sizes[i])), from,
                             share);
-      if (from != nullptr) ScaleStage<I>::fetch(*views[i], *from, share);
+      if (from != nullptr) ScaleFetch<I>::fetch(*views[i], *from, share);
     }
   }
 

@@ -13,7 +13,6 @@
 #include <type_traits>
 
 #include "cpu/amx/grouped/stage_keys.h"
-#include "cpu/amx/grouped/stage_scales.h"
 #include "cpu/amx/grouped/stage_values.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer.h"

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/amx/grouped/stage_scales.h: the scales of one tile and head as 64 floats: one per token,
-/// or coarser.
+/// src/cpu/convert/row_scales.h: scales that do not vary along a row, of the keys of a tile, as 64
+/// floats: what engines multiply scores and weights by instead of elements.
 ///
-/// The stored words of a run are collected first and widened 16 at a time. Rows that nobody sees
-/// get 0. Scales are a sixtieth of what is read and lie apart from it: `fetch` asks for those of
-/// what comes next. ISA-safe: templates on a tag type.
+/// The stored words of a run are collected first and widened 16 at a time. For AVX-512. ISA-safe:
+/// templates on a tag type.
 #pragma once
 
 #include <immintrin.h>
@@ -12,22 +11,22 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/amx/grouped/pacer.h"
 #include "cpu/convert/small_floats.h"
 #include "cpu/vec/simd.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 
-namespace folio::inline v1::amx {
+namespace folio::inline v1 {
 
 template <class I>
-class ScaleStage {
+class RowScales {
   using V = Simd<I>;
   using F = typename V::F;
   using U = typename V::U;
 
  public:
-  /// to[k] = scale of key k of the tile, all granules of a head being one.
-  static void gather(const PagedKVView& view, const KeyTile& tile, int head, float* to) {
+  /// to[k] = the scale of one head's row of key k, all its granules being one; 0 where nobody sees
+  /// the key. `view` has scales; `to` is aligned to vectors.
+  static void gather(const PagedKVView& view, const KeyTile& tile, int64_t head, float* to) {
     alignas(64) uint32_t words[tile_keys] = {};
     switch (view.scales.dtype) {
       case DType::f32: collect<uint32_t>(view, tile, head, words); break;
@@ -44,31 +43,9 @@ class ScaleStage {
     }
   }
 
-  /// To L2, of the share's rows and of its first and last head: those of heads between them lie
-  /// between them.
-  static void fetch(const PagedKVView& view, const KeyTile& tile, const Share& share) {
-    if (view.scales.data == nullptr) return;
-    for (int r = 0; r < tile.runs; ++r) {
-      const TileRun& run = tile.run[r];
-      const int begin = share.row_begin > run.first ? share.row_begin - run.first : 0;
-      const int end = share.row_end - run.first < run.rows ? share.row_end - run.first : run.rows;
-      fetch_rows(PageCursor::scale_rows(view, run, share.head_begin), begin, end);
-      if (share.head_end - share.head_begin > 1)
-        fetch_rows(PageCursor::scale_rows(view, run, share.head_end - 1), begin, end);
-    }
-  }
-
  private:
-  /// Each line once, where rows lie close together.
-  static void fetch_rows(const TileRows& from, int begin, int end) {
-    const int64_t stride = from.stride_bytes;
-    const int rows = stride > 0 && stride < 64 ? static_cast<int>(64 / stride) : 1;
-    for (int i = begin; i < end; i += rows)
-      _mm_prefetch(reinterpret_cast<const char*>(from.data + i * stride), _MM_HINT_T1);
-  }
-
   template <class Word>
-  static void collect(const PagedKVView& view, const KeyTile& tile, int head, uint32_t* words) {
+  static void collect(const PagedKVView& view, const KeyTile& tile, int64_t head, uint32_t* words) {
     for (int r = 0; r < tile.runs; ++r) {
       const TileRun& run = tile.run[r];
       const TileRows from = PageCursor::scale_rows(view, run, head);
@@ -112,4 +89,4 @@ class ScaleStage {
   }
 };
 
-}  // namespace folio::inline v1::amx
+}  // namespace folio::inline v1

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/cpu/avx512_softmax_entries.cpp: the weights, compiled for AVX512-BF16.
+#include "cpu/avx512_softmax_entries.h"
+
+#include "cpu/avx512/few_softmax.h"
+#include "cpu/avx512/target_bf16.h"
+#include "cpu/avx512/target_f32.h"
+
+namespace folio::test {
+namespace {
+
+using avx512::lanes;
+
+struct F32 : avx512::F32Target<F32> {};
+struct Bf16 : avx512::Bf16Target<Bf16> {};
+
+struct alignas(64) Memory {
+  float scores[tile_keys * 64] = {};
+  uint32_t weights[tile_keys * 64] = {};
+  float scales[tile_keys] = {};
+  float maximum[lanes], denominator[lanes];
+  float output[lanes * WeighedRows::width] = {};
+};
+
+avx512::Column column_of(const WeighedRows& rows, Memory& memory) {
+  for (int r = 0; r < lanes; ++r) {
+    const bool is_row = r < rows.rows;
+    memory.maximum[r] = is_row ? rows.maximum[r] : -__builtin_inff();
+    memory.denominator[r] = is_row ? rows.denominator[r] : 0.0f;
+  }
+  for (int r = 0; r < rows.rows; ++r)
+    __builtin_memcpy(memory.output + r * WeighedRows::width, rows.output[r], sizeof rows.output[r]);
+  __builtin_memcpy(memory.scales, rows.scale, sizeof memory.scales);
+  return {.scores = memory.scores,
+          .weights = memory.weights,
+          .keys = rows.keys,
+          .rows = rows.rows,
+          .factor = rows.factor,
+          .value_scales = rows.is_scaled ? memory.scales : nullptr,
+          .maximum = memory.maximum,
+          .denominator = memory.denominator,
+          .output = memory.output,
+          .width = WeighedRows::width};
+}
+
+/// weight_at(row, key): the word that holds it.
+template <class I, class WeightAt>
+void read_back(const Memory& memory, WeighedRows& rows, const WeightAt& weight_at) {
+  for (int r = 0; r < rows.rows; ++r) {
+    rows.maximum[r] = memory.maximum[r];
+    rows.denominator[r] = memory.denominator[r];
+    __builtin_memcpy(rows.output[r], memory.output + r * WeighedRows::width, sizeof rows.output[r]);
+    for (int k = 0; k < rows.keys; ++k) {
+      const uint32_t word = weight_at(r, k);
+      rows.weight[r][k] = I::per_word == 1 ? word : word >> (k % 2 * 16) & 0xffff;
+    }
+  }
+}
+
+template <class I>
+void weigh_many(WeighedRows& rows) {
+  constexpr int row_block = avx512::Softmax<I>::row_block;
+  static thread_local Memory memory;
+  memory = {};
+  avx512::Column c = column_of(rows, memory);
+  if (I::per_word == 1) c.weights = reinterpret_cast<uint32_t*>(c.scores);
+  uint64_t seen[lanes] = {};
+  for (int r = 0; r < rows.rows; ++r) {
+    seen[r] = rows.seen[r];
+    for (int k = 0; k < rows.keys; ++k) memory.scores[k * row_block + r] = rows.score[r][k];
+  }
+  softmax::LaneRows<I>{c.scores, row_block, c.keys}.hide(seen);
+  avx512::Softmax<I>::weigh(c);
+  read_back<I>(memory, rows,
+               [&](int r, int k) { return c.weights[k / I::per_word * row_block + r]; });
+}
+
+template <class I>
+void weigh_few(WeighedRows& rows) {
+  using Few = avx512::FewSoftmax<I>;
+  static thread_local Memory memory;
+  memory = {};
+  avx512::Column c = column_of(rows, memory);
+  if (I::per_word == 1) c.weights = reinterpret_cast<uint32_t*>(c.scores);
+  for (int r = 0; r < rows.rows; ++r) {
+    for (int k = 0; k < rows.keys; ++k) memory.scores[r * Few::score_stride + k] = rows.score[r][k];
+    Few::hide(c.scores, r, rows.keys, rows.seen[r]);
+  }
+  Few::weigh(c, avx512::few_padded(rows.rows));
+  read_back<I>(memory, rows,
+               [&](int r, int k) { return c.weights[r * Few::weight_stride + k / I::per_word]; });
+}
+
+}  // namespace
+
+void avx512_weigh_many(DType operand, WeighedRows& rows) {
+  operand == DType::f32 ? weigh_many<F32>(rows) : weigh_many<Bf16>(rows);
+}
+void avx512_weigh_few(DType operand, WeighedRows& rows) {
+  operand == DType::f32 ? weigh_few<F32>(rows) : weigh_few<Bf16>(rows);
+}
+
+}  // namespace folio::test

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/cpu/avx512_softmax_entries.h: the weights of both AVX-512 kernels, with rows and with keys
+/// in the lanes, behind functions that a baseline test may call.
+#pragma once
+
+#include <cstdint>
+
+#include "folio/core/dtype.h"
+
+namespace folio::test {
+
+/// At most 8 rows beside a tile of 64 keys.
+struct WeighedRows {
+  static constexpr int most = 8, keys_most = 64, width = 32;
+  int rows = 0;
+  int keys = 0;  ///< a multiple of 16
+  float factor = 1.0f;
+  bool is_scaled = false;  ///< weights times `scale`
+  float score[most][keys_most] = {};
+  float scale[keys_most] = {};
+  uint64_t seen[most] = {};
+  // state
+  float maximum[most] = {};
+  float denominator[most] = {};
+  float output[most][width] = {};
+  // bits of the operands of the next product: f32, or bf16
+  uint32_t weight[most][keys_most] = {};
+};
+
+/// `operand`: f32 or bf16, which the machine must have.
+void avx512_weigh_many(DType operand, WeighedRows& rows);
+void avx512_weigh_few(DType operand, WeighedRows& rows);
+
+}  // namespace folio::test

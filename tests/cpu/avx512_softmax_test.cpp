@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/cpu/avx512_softmax_test.cpp: weights with keys in the lanes are those with rows in the
+/// lanes, bit for bit, and so is the state behind them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "cpu/avx512_softmax_entries.h"
+#include "cpu/features.h"
+#include "support/random.h"
+
+namespace folio::test {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+float random(Rng& rng, float size) { return static_cast<float>(rng.between(-9999, 9999)) * size; }
+
+/// `size`: of the scores. Rows that saw nothing yet, rows that see nothing of the tile, rows whose
+/// maximum rises, and others.
+WeighedRows random_rows(int count, float size, Rng& rng) {
+  WeighedRows rows;
+  rows.rows = count;
+  rows.keys = 16 * rng.int_between(1, 4);
+  rows.factor = size > 1.0f ? 1.0f : 1.25f;
+  rows.is_scaled = rng.between(0, 1) == 0;
+  for (float& scale : rows.scale) scale = random(rng, 1e-4f);
+  for (int r = 0; r < count; ++r) {
+    for (float& score : rows.score[r]) score = random(rng, size);
+    rows.seen[r] = rng.between(0, 3) == 0 ? 0 : ~uint64_t{0} >> rng.between(0, 63);
+    const bool is_new = rng.between(0, 2) == 0;
+    rows.maximum[r] = is_new ? -infinity : random(rng, size);
+    rows.denominator[r] = is_new ? 0.0f : 1.0f + std::fabs(random(rng, 1e-3f));
+    for (float& x : rows.output[r]) x = random(rng, 1e-3f);
+  }
+  return rows;
+}
+
+TEST(Avx512Softmax, few_rows_get_the_weights_and_the_state_that_many_rows_get) {
+  if (!machine_has(Capability::avx512_bf16))
+    GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
+  Rng rng(test_seed());
+  for (const DType operand : {DType::f32, DType::bf16}) {
+    for (int count = 1; count <= WeighedRows::most; ++count) {
+      for (const float size : {1e-4f, 1e-2f, 1e3f}) {
+        for (int round = 0; round < 20; ++round) {
+          WeighedRows many = random_rows(count, size, rng), few = many;
+          avx512_weigh_many(operand, many);
+          avx512_weigh_few(operand, few);
+          EXPECT_EQ(std::memcmp(few.weight, many.weight, sizeof many.weight), 0);
+          EXPECT_EQ(std::memcmp(few.maximum, many.maximum, sizeof many.maximum), 0);
+          EXPECT_EQ(std::memcmp(few.denominator, many.denominator, sizeof many.denominator), 0);
+          EXPECT_EQ(std::memcmp(few.output, many.output, sizeof many.output), 0);
+          if (HasFailure()) FAIL() << name(operand) << ", " << count << " rows, scores of " << size;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace folio::test
