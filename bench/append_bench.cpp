@@ -46,9 +46,10 @@ struct Case {
   DType from;
   DType to;
   bool rotates = false;
-  bool has_scales = false;  ///< computed, one per token and head
+  bool has_scales = false;  ///< computed, one per token and granule of a head
   /// one in each of so many sequences; 0: as many in one sequence as exceed the caches
   int64_t tokens = 0;
+  int32_t granule = head_size;
 };
 
 constexpr Case cases[] = {
@@ -60,11 +61,26 @@ constexpr Case cases[] = {
     {"append/rope/bf16_to_e4m3", Work::append, DType::bf16, DType::f8_e4m3, true},
     {"append/rope/bf16_to_e4m3/scale_per_token_and_head", Work::append, DType::bf16, DType::f8_e4m3,
      true, true},
+    {"append/bf16_to_i8", Work::append, DType::bf16, DType::i8},
+    {"append/bf16_to_e4m3", Work::append, DType::bf16, DType::f8_e4m3},
+    {"append/bf16_to_e5m2", Work::append, DType::bf16, DType::f8_e5m2},
+    {"append/bf16_to_i8/scale_per_token_and_head", Work::append, DType::bf16, DType::i8, false,
+     true},
+    {"append/bf16_to_i8/scale_per_32", Work::append, DType::bf16, DType::i8, false, true, 0, 32},
+    {"append/bf16_to_e4m3/scale_per_token_and_head", Work::append, DType::bf16, DType::f8_e4m3,
+     false, true},
+    {"append/bf16_to_e4m3/scale_per_32", Work::append, DType::bf16, DType::f8_e4m3, false, true, 0,
+     32},
+    {"append/f32_to_e4m3/scale_per_token_and_head", Work::append, DType::f32, DType::f8_e4m3, false,
+     true},
     {"append/rope/bf16_to_bf16/one_token_in_256_sequences", Work::append, DType::bf16, DType::bf16,
      true, false, 256},
     {"rotate/bf16_in_place", Work::rotate, DType::bf16, DType::bf16, true},
     {"copy_pages/bf16", Work::copy_pages, DType::bf16, DType::bf16},
     {"copy_pages/bf16_to_e4m3", Work::copy_pages, DType::bf16, DType::f8_e4m3},
+    {"copy_pages/bf16_to_i8", Work::copy_pages, DType::bf16, DType::i8},
+    {"copy_pages/bf16_to_i8/scale_per_token_and_head", Work::copy_pages, DType::bf16, DType::i8,
+     false, true},
     {"copy_slots/bf16", Work::copy_slots, DType::bf16, DType::bf16},
 };
 
@@ -81,7 +97,7 @@ class Workload {
     source_ = std::make_unique<HugeMemory>(copies ? 2 * elements * from_bytes
                                                   : tokens_ * row_elements * from_bytes);
     target_ = std::make_unique<HugeMemory>(c.work == Work::rotate ? 1 : 2 * elements * to_bytes);
-    scales_ = std::make_unique<HugeMemory>(2 * elements / head_size * 4);
+    scales_ = std::make_unique<HugeMemory>(2 * elements / c.granule * 4);
     fill();
     pages_.resize(static_cast<size_t>(decodes() ? tokens_ : tokens_ / page_size));
     for (size_t i = 0; i < pages_.size(); ++i)
@@ -90,7 +106,7 @@ class Workload {
     make_table();
     key_ = plane(target_->data(), c.to, c.has_scales ? scales_->data() : nullptr);
     value_ = plane(target_->data() + elements * to_bytes, c.to,
-                   c.has_scales ? scales_->data() + elements / head_size * 4 : nullptr);
+                   c.has_scales ? scales_->data() + elements / c.granule * 4 : nullptr);
     from_[0] = {plane(source_->data(), c.from, nullptr),
                 plane(source_->data() + elements * from_bytes, c.from, nullptr)};
     to_[0] = {key_, value_};
@@ -124,7 +140,7 @@ class Workload {
     const int64_t some = std::min<int64_t>(tokens_, page_size);
     std::vector<std::byte> memory(
         static_cast<size_t>(some * heads * head_size * bit_width(case_.to) / 8));
-    std::vector<float> scales(static_cast<size_t>(some * heads));
+    std::vector<float> scales(static_cast<size_t>(some * heads * granules_per_head()));
     PagedKVView exact = key_;
     exact.data = memory.data();
     exact.num_pages = 1;
@@ -163,6 +179,7 @@ class Workload {
   static constexpr int32_t decode_position = 1000;
 
   [[nodiscard]] bool decodes() const { return case_.tokens != 0; }
+  [[nodiscard]] int64_t granules_per_head() const { return head_size / case_.granule; }
 
   static int64_t tokens_beyond_caches() {
     // of both planes, in the narrowest type
@@ -235,8 +252,10 @@ class Workload {
     v.head_stride_bytes = row;
     v.slot_stride_bytes = heads * row;
     v.page_stride_bytes = page_size * heads * row;
+    const int64_t of_head = 4 * granules_per_head();
     if (scales != nullptr)
-      v.scales = {scales, DType::f32, head_size, page_size * heads * 4, heads * 4, 4, 0, nullptr};
+      v.scales = {scales,  DType::f32, case_.granule, page_size * heads * of_head, heads * of_head,
+                  of_head, 4,          nullptr};
     return v;
   }
 

@@ -49,6 +49,10 @@ void add_decode(std::vector<Case>& cases) {
         for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
           cases.push_back(decode(dtype, group, context, 64, order));
           cases.back().two_cores = group == 8 && order == StorageOrder::token_major;
+          if (dtype != DType::i8) continue;
+          cases.push_back(cases.back());
+          cases.back().shape += "/int8_operands";
+          cases.back().workload.int8_operands = true;
         }
       }
     }
@@ -143,6 +147,13 @@ void add_prefill(std::vector<Case>& cases) {
     cases.push_back(
         prefill("bf16/d" + std::to_string(head_size) + "/512_over_4k", 512, 4 * k, Mask::full()));
     cases.back().workload.head_size = head_size;
+  }
+  for (const bool is_rounded : {false, true}) {
+    cases.push_back(prefill("f16/d128/512_over_4k", 512, 4 * k, Mask::full()));
+    cases.back().workload.dtype = DType::f16;
+    cases.back().workload.bf16_operands = is_rounded;
+    cases.back().roof = is_rounded ? RoofKind::arithmetic : RoofKind::fma;
+    if (is_rounded) cases.back().shape += "/bf16_operands";
   }
   cases.push_back(prefill("f32/d128/512_over_4k", 512, 4 * k, Mask::full()));
   cases.back().workload.dtype = DType::f32;

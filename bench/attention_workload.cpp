@@ -221,6 +221,7 @@ AttentionProblem Workload::problem() const {
   p.q_heads = shape_.q_heads;
   p.q_dtype = p.out_dtype = activation_;
   p.bf16_operands = shape_.bf16_operands;
+  p.int8_operands = shape_.int8_operands;
   p.selection = shape_.selected > 0;
   p.mask = shape_.mask;
   p.reproducible = Reproducible::per_sequence;

@@ -36,6 +36,7 @@ struct WorkloadShape {
       DType::bf16;
   Mask mask = Mask::full();
   bool bf16_operands = false;  ///< AttentionProblem's
+  bool int8_operands = false;  ///< AttentionProblem's
   bool cold = false;
 };
 

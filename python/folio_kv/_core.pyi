@@ -134,7 +134,7 @@ class KVCache:
 class Kind:
     """A kind of layer: what selects kernels, shared by its layers."""
 
-    def __init__(self, q_heads: int, *, scale: float | None = None, softcap: float | None = None, window: object | None = None, chunk: int | None = None, causal: bool = True, sink_tokens: int = 0, v_in_key: int | None = None, reproducible: str = 'plan', bf16_operands: bool = False) -> None:
+    def __init__(self, q_heads: int, *, scale: float | None = None, softcap: float | None = None, window: object | None = None, chunk: int | None = None, causal: bool = True, sink_tokens: int = 0, v_in_key: int | None = None, reproducible: str = 'plan', bf16_operands: bool = False, int8_operands: bool = False) -> None:
         """
         The options of attention that all layers of a kind share.
 
@@ -149,6 +149,9 @@ class Kind:
         reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
         bf16_operands: q, K and V of f32 and f16 may be rounded to bf16 before they are multiplied, where
             that is faster: the error is that of bf16 caches. Without effect where reproducible="query".
+        int8_operands: with pages of i8, q may be rounded to 8 bits by row, and softmax weights by tile,
+            where that is faster: an element of q moves by 1/254 of the greatest of its row at the most, a
+            weight by 1/510 of its tile's. Without effect where reproducible="query".
 
         Raises Error for numbers out of range; what no kernel serves is refused by the first call.
         """

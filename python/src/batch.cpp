@@ -92,13 +92,13 @@ void BatchHolder::take_tree(nb::handle tree) {
 void BatchHolder::take_selected(nb::handle selected) {
   if (selected.is_none()) return;
   selected_ = array_of(selected, "selected");
-  expect_ndim(selected_, 2, "[tokens, entries]");
+  expect_ndim(selected_, 2, "[tokens, slots]");
   const bool is_dense = selected_.extent[1] == 0 ||
                         ((selected_.extent[1] == 1 || selected_.stride[1] == 1) &&
                          (selected_.extent[0] <= 1 || selected_.stride[0] == selected_.extent[1]));
   if (selected_.type != nb::dtype<int32_t>() || !is_dense || selected_.extent[0] < tokens() ||
       !std::in_range<int32_t>(selected_.extent[1]))
-    refuse_argument("selected: expected contiguous int32[{}, entries], got {}", tokens(),
+    refuse_argument("selected: expected contiguous int32[{}, slots], got {}", tokens(),
                     selected_.description());
   batch_.selected = int32_rows(selected_);
   batch_.selected_stride = static_cast<int32_t>(selected_.extent[1]);
@@ -135,7 +135,7 @@ table: int32 or uint32 [batch, columns] page ids with contiguous rows: borrowed,
 query_positions, key_positions: [batch] position of the first query and of key 0.
 visible: (begin, end), each [tokens]: the positions that a query sees, instead of the mask.
 tree: uint64 [tokens, words] bits of the new tokens that a query sees. Borrowed.
-selected: int32 [tokens, entries] the only keys that a query sees, instead of the mask: the slots
+selected: int32 [tokens, slots] the only keys that a query sees, instead of the mask: slots
     page * page_size + offset (row numbers of Pages.ragged), -1 for none. Borrowed, and read by each
     layer's call: a layer may bring its own lists in the same array.
 alibi_positions: int32 [keys] or [batch, keys] the position of each key for ALiBi. Borrowed.

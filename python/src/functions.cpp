@@ -163,7 +163,7 @@ void bind_attention(nb::module_& m) {
 
 batch, tokens, context: the most sequences, new tokens and keys of a sequence that will come.
 sinks ... alibi_positions: which optional inputs will come with every call, and in which form
-    (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). Entries of selected
+    (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). The slots of a list
     count as context does. kernel: a name of kernels().
 
 Raises Unsupported with the reason where no kernel serves this, Error for numbers out of range.)")

@@ -70,7 +70,7 @@ Mask mask_of(nb::handle window, std::optional<int32_t> chunk, bool causal, int32
 void make_kind(Kind* self, int32_t q_heads, std::optional<float> scale,
                std::optional<float> softcap, nb::handle window, std::optional<int32_t> chunk,
                bool causal, int32_t sink_tokens, std::optional<int32_t> v_in_key,
-               const std::string& reproducible, bool bf16_operands) {
+               const std::string& reproducible, bool bf16_operands, bool int8_operands) {
   AttentionProblem options;
   options.q_heads = at_least_one(q_heads, "q_heads");
   if (scale.has_value() && *scale == 0.0f)
@@ -85,6 +85,7 @@ void make_kind(Kind* self, int32_t q_heads, std::optional<float> scale,
   }
   options.reproducible = reproducible_of(reproducible);
   options.bf16_operands = bf16_operands;
+  options.int8_operands = int8_operands;
   new (self) Kind(options);
 }
 
@@ -153,7 +154,7 @@ void bind_kind(nb::module_& m) {
            nb::arg("window").none() = nb::none(), nb::arg("chunk").none() = nb::none(),
            nb::arg("causal") = true, nb::arg("sink_tokens") = 0,
            nb::arg("v_in_key").none() = nb::none(), nb::arg("reproducible") = "plan",
-           nb::arg("bf16_operands") = false,
+           nb::arg("bf16_operands") = false, nb::arg("int8_operands") = false,
            R"(The options of attention that all layers of a kind share.
 
 q_heads: query heads, a multiple of the pages' kv_heads.
@@ -167,6 +168,9 @@ v_in_key: MLA, V is the first so many columns of K's row.
 reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
 bf16_operands: q, K and V of f32 and f16 may be rounded to bf16 before they are multiplied, where
     that is faster: the error is that of bf16 caches. Without effect where reproducible="query".
+int8_operands: with pages of i8, q may be rounded to 8 bits by row, and softmax weights by tile,
+    where that is faster: an element of q moves by 1/254 of the greatest of its row at the most, a
+    weight by 1/510 of its tile's. Without effect where reproducible="query".
 
 Raises Error for numbers out of range; what no kernel serves is refused by the first call.)");
   m.def("why_not", &why_not, nb::arg("kind"), nb::arg("pages"), nb::kw_only(),

@@ -43,7 +43,7 @@ bool surely_moves(const PagedKVView& from, const PagedKVView& to, CopyKind kind,
   return copy_rule(from, to, kind).moves && is_one;
 }
 
-/// Blocks are moved on the CPU, and nothing is converted to or from them.
+/// Rows of block formats are moved on the CPU, and nothing is converted to or from them.
 Status check_types(const char* function, const PlanePair& pair, Memory memory) {
   const auto& [from_name, to_name, from, to] = pair;
   const PlaneTypes types = memory == Memory::cpu ? PlaneTypes::with_blocks : PlaneTypes::elements;
@@ -52,7 +52,7 @@ Status check_types(const char* function, const PlanePair& pair, Memory memory) {
   if (from.dtype == to.dtype || (!detail::is_block(from.dtype) && !detail::is_block(to.dtype)))
     return {};
   return fail(Errc::invalid_argument,
-              "{}: {} has dtype {}, expected {} (from {}; blocks are moved, never converted)",
+              "{}: {} has dtype {}, expected {} (from {}; block formats are never converted)",
               function, to_name, to.dtype, from.dtype, from_name);
 }
 

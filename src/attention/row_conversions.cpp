@@ -35,6 +35,7 @@ rows::Conversion conversion_of(const rows::Format& source, const rows::Format& t
   conversion.target = target;
   conversion.computes_scales = computes_scales;
   conversion.tokens_ahead = machine_profile().append.tokens_ahead;
+  conversion.fetches_near = machine_profile().append.fetches_near;
   return conversion;
 }
 

@@ -53,20 +53,25 @@ Status check_arrays(const char* function, const AttentionLimits& limits, const B
 /// The per-query arrays that the problem asks for, and no others.
 Status check_query_arrays(const char* function, const AttentionProblem& problem, const Batch& batch,
                           bool has_tokens) {
+  constexpr Alignment of_int32{4, DType::invalid, "the size of int32"},
+      of_words{8, DType::invalid, "the size of uint64"};
   const struct {
     const char* name;
-    bool is_given;
+    const void* data;
+    Alignment alignment;
     bool is_expected;
   } arrays[] = {
-      {"batch.visible_begin", batch.visible_begin != nullptr, problem.intervals},
-      {"batch.visible_end", batch.visible_end != nullptr, problem.intervals},
-      {"batch.tree", batch.tree != nullptr, problem.tree},
-      {"batch.selected", batch.selected != nullptr, problem.selection},
-      {"batch.alibi_positions", batch.alibi_positions != nullptr, problem.alibi_positions}};
+      {"batch.visible_begin", batch.visible_begin, of_int32, problem.intervals},
+      {"batch.visible_end", batch.visible_end, of_int32, problem.intervals},
+      {"batch.tree", batch.tree, of_words, problem.tree},
+      {"batch.selected", batch.selected, of_int32, problem.selection},
+      {"batch.alibi_positions", batch.alibi_positions, of_int32, problem.alibi_positions}};
   for (const auto& array : arrays) {
     if (!has_tokens && array.is_expected) continue;
-    if (Status s = check_optional(function, array.name, array.is_given, array.is_expected);
+    if (Status s = check_optional(function, array.name, array.data != nullptr, array.is_expected);
         !s.is_ok())
+      return s;
+    if (Status s = check_aligned(function, array.name, "", array.data, array.alignment); !s.is_ok())
       return s;
   }
   return {};

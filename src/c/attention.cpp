@@ -16,7 +16,7 @@ Status read_problem(const char* function, const folio_problem* problem, Attentio
   p.mask_left = -1;
   if (Status s = read(function, "problem", problem, p); !s.is_ok()) return s;
   if (p.key == nullptr) return null_argument(function, "problem->key");
-  constexpr int32_t known = 2 * FOLIO_BF16_OPERANDS - 1;
+  constexpr int32_t known = 2 * FOLIO_INT8_OPERANDS - 1;
   if ((p.options & ~known) != 0)
     return fail(Errc::unsupported, "{}: problem->options is {}, expected bits of {} only", function,
                 p.options, known);
@@ -43,6 +43,7 @@ Status read_problem(const char* function, const folio_problem* problem, Attentio
   to.bias_dtype = p.bias_dtype == 0 ? DType::f32 : dtype_of(p.bias_dtype);
   to.alibi_positions = (p.options & FOLIO_ALIBI_POSITIONS) != 0;
   to.bf16_operands = (p.options & FOLIO_BF16_OPERANDS) != 0;
+  to.int8_operands = (p.options & FOLIO_INT8_OPERANDS) != 0;
   to.scale = p.scale;
   to.softcap = p.softcap;
   to.reproducible = static_cast<Reproducible>(p.reproducible);

@@ -116,8 +116,11 @@ Status check_view(const char* function, const char* plane, const PagedKVView& vi
   const bool is_taken = types == PlaneTypes::with_blocks && detail::is_block(view.dtype);
   if (!is_taken && !is_plane_dtype(view.dtype))
     return fail(Errc::invalid_argument,
-                "{}: {} has dtype {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2 or i8", function,
-                plane, view.dtype);
+                types == PlaneTypes::with_blocks
+                    ? "{}: {} has dtype {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2, i8 or a "
+                      "block format"
+                    : "{}: {} has dtype {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2 or i8",
+                function, plane, view.dtype);
   if (Status s = check_form(function, plane, view); !s.is_ok()) return s;
   if (Status s = check_memory(function, plane, view); !s.is_ok()) return s;
   if (view.scales.data != nullptr) {

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cache/planes.cpp: strides of the seeds' storage tensor, and the byte runs of a page.
+/// src/cache/planes.cpp: strides of the seeds' storage tensor.
 #include "folio/cache/planes.h"
-#include "folio/cache/page_extents.h"
-
-#include <algorithm>
-#include <functional>
-#include <utility>
 
 #include "cache/check_tensor.h"
 #include "cache/check_view.h"
 #include "core/checked.h"
-#include "folio/cache/page_walk.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -42,7 +36,8 @@ Status check_shape(const char* function, const KVShape& shape) {
   }
   if (!is_plane_dtype(shape.dtype) && !detail::is_block(shape.dtype)) {
     return fail(Errc::invalid_argument,
-                "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2, i8 or blocks",
+                "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2, i8 or a block "
+                "format",
                 function, shape.dtype);
   }
   if (shape.head_size % block_elements(shape.dtype) != 0) {
@@ -186,68 +181,6 @@ PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan block
   return view;
 }
 
-/// Appends `count0` x `count1` runs of `bytes`; a stride of 0 repeats an address, so it is visited
-/// once.
-void add_runs(std::vector<Extent>& runs, std::byte* data, int64_t bytes, int64_t count0,
-              int64_t stride0, int64_t count1, int64_t stride1) {
-  if (stride0 == 0) count0 = 1;
-  if (stride1 == 0) count1 = 1;
-  if (count0 > 1 && count1 > 1 && stride0 < stride1) {
-    std::swap(count0, count1);
-    std::swap(stride0, stride1);
-  }
-  if (stride1 == bytes) bytes *= std::exchange(count1, 1);  // packed dimensions become longer runs
-  if (count1 == 1 && stride0 == bytes) bytes *= std::exchange(count0, 1);
-  for (int64_t i = 0; i < count0; ++i) {
-    for (int64_t k = 0; k < count1; ++k) runs.push_back({data + i * stride0 + k * stride1, bytes});
-  }
-}
-
-void add_plane(std::vector<Extent>& runs, const PagedKVView& view, int64_t page) {
-  const int64_t slots = slots_per_page(view);
-  add_runs(runs, detail::row_of(view, page, 0, 0), row_bytes(view.dtype, view.head_size), slots,
-           view.slot_stride_bytes, view.num_heads, view.head_stride_bytes);
-  const ScaleView& scales = view.scales;
-  if (scales.data == nullptr || scales.page_stride_bytes == 0) return;
-  const int64_t element = bit_width(scales.dtype) / 8;
-  const int64_t granules =
-      scales.granule_stride_bytes != 0 ? granules_of(view.head_size, scales.granularity) : 1;
-  const bool packed = scales.granule_stride_bytes == element;
-  for (int64_t granule = 0; granule < (packed ? 1 : granules); ++granule) {
-    add_runs(runs,
-             static_cast<std::byte*>(scales.data) +
-                 detail::scale_offset_bytes(scales, page, 0, 0, granule),
-             packed ? granules * element : element, slots, scales.slot_stride_bytes, view.num_heads,
-             scales.head_stride_bytes);
-  }
-}
-
-/// Sorts by address and joins runs that touch or overlap (a view of V inside K's rows names bytes
-/// twice).
-void join(std::vector<Extent>& runs) {
-  std::sort(runs.begin(), runs.end(),
-            [](const Extent& a, const Extent& b) { return std::less<>()(a.data, b.data); });
-  size_t last = 0;
-  for (size_t i = 1; i < runs.size(); ++i) {
-    const int64_t distance = runs[i].data - runs[last].data;
-    if (distance <= runs[last].bytes) {
-      runs[last].bytes = std::max(runs[last].bytes, distance + runs[i].bytes);
-    } else {
-      runs[++last] = runs[i];
-    }
-  }
-  if (!runs.empty()) runs.resize(last + 1);
-}
-
-Status check_extent_plane(const char* name, const PagedKVView& view, uint32_t page) {
-  if (Status s = check_view("page_extents", name, view, PlaneTypes::with_blocks); !s.is_ok())
-    return s;
-  if (page < view.num_pages) return {};
-  return fail(Errc::invalid_argument,
-              "page_extents: page is {}, expected less than {} ({} num_pages)", page,
-              view.num_pages, name);
-}
-
 }  // namespace
 
 Result<int64_t> page_bytes(const KVShape& shape) noexcept {
@@ -276,25 +209,6 @@ Result<std::vector<KVPlanes>> make_planes(const KVShape& shape, int64_t num_page
   } catch (...) {
     return fail(Errc::out_of_memory, "make_planes: no memory for the views of {} layers",
                 shape.num_layers);
-  }
-}
-
-Result<std::vector<Extent>> page_extents(std::span<const KVPlanes> planes, uint32_t page) noexcept {
-  for (const KVPlanes& p : planes) {
-    if (Status s = check_extent_plane("key", p.key, page); !s.is_ok()) return s;
-    if (p.value.data == nullptr) continue;
-    if (Status s = check_extent_plane("value", p.value, page); !s.is_ok()) return s;
-  }
-  try {
-    std::vector<Extent> runs;
-    for (const KVPlanes& p : planes) {
-      add_plane(runs, p.key, page);
-      if (p.value.data != nullptr) add_plane(runs, p.value, page);
-    }
-    join(runs);
-    return runs;
-  } catch (...) {
-    return fail(Errc::out_of_memory, "page_extents: no memory for the runs of page {}", page);
   }
 }
 

@@ -20,6 +20,12 @@ constexpr AppendProfile server_memory{.tokens_ahead = 2,
                                       .task_bytes = 32 << 10,
                                       .tasks_per_thread = 4,
                                       .call_bytes = 256};
+/// A request for the second cache alone is dropped.
+constexpr AppendProfile zen_memory = [] {
+  AppendProfile profile = server_memory;
+  profile.fetches_near = true;
+  return profile;
+}();
 
 constexpr MachineProfile generic{.name = "generic",
                                  .bf16_dot_is_slow = true,
@@ -41,7 +47,7 @@ constexpr MachineProfile amd_zen{.name = "AMD Zen 4 and later",
                                               .again = true},
                                  .amx_grouped = paced_staging,
                                  .rows = scattered_rows,
-                                 .append = server_memory};
+                                 .append = zen_memory};
 
 }  // namespace
 

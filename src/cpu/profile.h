@@ -57,6 +57,9 @@ struct RowsProfile {
 /// Of append, rotate, merge and the copies (docs/kernels/append.md).
 struct AppendProfile {
   int32_t tokens_ahead = 0;  ///< tokens whose source is fetched while one is written
+  /// into the first cache; else into the second: a line on its way into the first holds one of its
+  /// few buffers, which stores past the caches need as well
+  bool fetches_near = false;
   /// Calls that write at least this much store past the caches: they would not hold it, and a store
   /// that bypasses them needs no read of the line that it replaces.
   int64_t stream_bytes = 0;

@@ -29,7 +29,9 @@ struct Kernel {
   KernelRun* run = nullptr;
   KernelFinish* finish = nullptr;
   Arithmetic arithmetic = Arithmetic::vector;
-  DType weights = DType::f32;  ///< what softmax weights are rounded to before they meet the values
+  /// What softmax weights are rounded to before they meet the values; i8: to steps of a tile, and q
+  /// to steps of its row (AttentionProblem::int8_operands).
+  DType weights = DType::f32;
   /// What elements of K and V are rounded to once they are scaled, where their scale varies along
   /// the row, as in blocks: one scale per token and head, or less, is applied to logits and weights
   /// in float32 and costs nothing. And what `supports.rounded` is rounded to.

@@ -174,7 +174,7 @@ Features features_of(const AttentionProblem& problem) noexcept {
   const auto& [key, value, key_tail, q_heads, v_head_size, q_dtype, out_dtype, value_in_key, mask,
                scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, sink_per_query,
                sink_dtype, bias_per_sequence, bias_dtype, alibi_positions, reproducible,
-               bf16_operands] = problem;
+               bf16_operands, int8_operands] = problem;
   Features needed = features_of_plane(key, Feature::key_scales, Feature::key_granules);
   if (value_in_key) {
     needed |= Feature::value_in_key;

@@ -40,6 +40,8 @@ struct Rows {
   const double* bias = nullptr;   ///< [count] or null
   bool has_sink = false;
   double sink_logit = 0.0;
+  const int64_t* key_indices = nullptr;  ///< [count] or null; see QueryResult::tiles
+  const double* value_scales = nullptr;  ///< [count] or null: 1
 };
 
 /// How strongly each magnitude counts in `QueryResult::spread`. All 0: the spread is not computed.
@@ -48,6 +50,8 @@ struct ErrorWeights {
   /// |scaled dot| + |s| + |alibi| + |bias| + softcap + |s - lse|: rounding of single logits
   double term = 0.0;
   double constant = 0.0;  ///< rounding of a weight, whatever its logit
+  /// scale * max_d |q[d]| * sum_d |k[d]|: rounding of q to steps that a row has in common
+  double row = 0.0;
 };
 
 struct QueryResult {
@@ -61,6 +65,9 @@ struct QueryResult {
   /// [v_head_size] sum_j p[j] w[j] |v[j] - o|, w = the weighted magnitudes of key j
   std::vector<double> spread;
   double mean_weight = 0.0;  ///< sum_j p[j] w[j]
+  /// [v_head_size] where key_indices are given: the sum over tiles of 64 keys (by their indices) of
+  /// max_j p[j] |scale[j]| * sum_j |v[j] / scale[j]|
+  std::vector<double> tiles;
 };
 
 /// Direct softmax over the rows.
@@ -80,7 +87,8 @@ struct DecodedRows {
 struct Fetched {
   std::vector<double> q, keys, values, alibi, bias;
   std::vector<int64_t> key_indices;
-  Rows rows;  ///< points into the vectors
+  std::vector<double> value_scales;  // 1 where they vary along a row
+  Rows rows;                         ///< points into the vectors
 };
 
 /// `row` counts all query rows of the batch and belongs to `sequence`. Keys of unassigned pages are

@@ -20,12 +20,17 @@ namespace {
 void make_keys_equal(AttentionCase& c) {
   for (const PagedKVView* plane : {&c.args().key, &c.args().value}) {
     if (plane->data == nullptr) continue;
-    ASSERT_EQ(plane->scales.data, nullptr) << "scales are not copied";
     auto* page =
         static_cast<std::byte*>(plane->data) + c.table_entries()[0] * plane->page_stride_bytes;
     const int64_t bytes = int64_t{plane->head_size} * bit_width(plane->dtype) / 8;
     for (int64_t slot = 1; slot < plane->page_size; ++slot)
       std::copy_n(page, bytes, page + slot * plane->slot_stride_bytes);
+    if (plane->scales.data == nullptr) continue;
+    ASSERT_EQ(plane->scales.granularity, plane->head_size) << "scales along rows are not copied";
+    auto* scale = static_cast<std::byte*>(plane->scales.data) +
+                  c.table_entries()[0] * plane->scales.page_stride_bytes;
+    for (int64_t slot = 1; slot < plane->page_size; ++slot)
+      std::copy_n(scale, sizeof(float), scale + slot * plane->scales.slot_stride_bytes);
   }
 }
 
@@ -51,6 +56,9 @@ TEST(Accuracy, a_million_equal_keys_cost_no_more_than_a_few) {
           // the length.
           const double error = longest_chain * f32_roundoff +
                                (c.precision().weights == DType::f32 ? 0.0 : coarse_exp);
+          // a rounded query is off by the same at any length
+          const double of_query =
+              c.precision().queries == DType::i8 ? lse_bound(exact, c.precision()) : 0.0;
           for (int64_t d = 0; d < c.options().v_head_size; ++d) {
             const double v = exact.out[static_cast<size_t>(d)];
             ASSERT_NEAR(c.output(0, 0, d), v,
@@ -58,7 +66,7 @@ TEST(Accuracy, a_million_equal_keys_cost_no_more_than_a_few) {
                 << context << " keys";
           }
           EXPECT_NEAR(static_cast<double>(c.output_lse(0, 0)),
-                      exact.lse + std::log(static_cast<double>(pages)), error)
+                      exact.lse + std::log(static_cast<double>(pages)), error + of_query)
               << context << " keys";
         }
         c.batch() = one_page;
@@ -80,7 +88,8 @@ TEST(Accuracy, every_kernel_keeps_what_is_promised) {
         ASSERT_EQ(run_case(c, kernel).message(), "");
         ASSERT_TRUE(matches_reference(c, {0, c.tokens(), 3}, &accuracy));
         AccuracyDemand demand = accuracy_demand(c.precision());
-        if (c.options().out_dtype == DType::bf16) demand.relative_rms = 2.5e-3;
+        if (c.options().out_dtype == DType::bf16)
+          demand.relative_rms = std::max(demand.relative_rms, 2.5e-3);
         EXPECT_LE(accuracy.relative_rms, demand.relative_rms);
         EXPECT_LE(accuracy.lse, demand.lse);
       });

@@ -34,6 +34,7 @@ AttentionProblem problem_of(const Kernel& kernel, bool is_latent) {
   options.value_dtype = is_latent ? options.key_dtype : type_of(kernel.supports.value);
   options.mask = Mask::causal();
   options.value_in_key = is_latent;
+  options.int8_operands = kernel.weights == DType::i8;
   const bool is_wide = is_latent && kernel.device != nullptr;
   options.head_size = is_wide ? 576 : is_latent ? 96 : 64;
   options.v_head_size = is_wide ? 512 : 64;

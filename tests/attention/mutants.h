@@ -17,6 +17,7 @@ struct MutantEngine {
 MutantEngine portable_mutants();
 MutantEngine avx512_f32_mutants();
 MutantEngine avx512_bf16_mutants();
+MutantEngine avx512_int8_mutants();
 MutantEngine amx_grouped_mutants();  ///< on emulated tiles, head sizes up to 64
 MutantEngine amx_latent_mutants();   ///< on emulated tiles, small latent heads
 

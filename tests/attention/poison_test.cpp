@@ -169,6 +169,7 @@ void expect_reuse_is_right(const ReuseShape& shape, const std::string& kernel) {
 
 TEST(Poison, a_reused_page_carries_nothing_over) {
   for_each_kernel([](const std::string& kernel) {
+    if (kernel_of(kernel).weights == DType::i8) return;  // of i8 alone, which cannot be poisoned
     int accepted = 0;
     for (const ReuseShape& shape : reuse_shapes) {
       std::vector<std::byte> memory[2];

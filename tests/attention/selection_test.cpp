@@ -205,6 +205,11 @@ TEST(Selection, a_hostile_caller_is_told_the_argument_and_nothing_is_written) {
          *entry(c, 27 * 70 + 69) =
              static_cast<int32_t>(c.args().key.num_pages * c.args().key.page_size);
        }},
+      {"batch.selected is not aligned, expected a multiple of 4 bytes (the size of int32)",
+       [](AttentionCase& c) {
+         c.batch().selected = reinterpret_cast<const int32_t*>(
+             reinterpret_cast<const std::byte*>(c.batch().selected) + 2);
+       }},
       {"batch.selected is null", [](AttentionCase& c) { c.batch().selected = nullptr; }},
       {"batch.selected_stride is -1", [](AttentionCase& c) { c.batch().selected_stride = -1; }},
       {"batch.selected_stride is 301, expected 0 to limits.context = 300",

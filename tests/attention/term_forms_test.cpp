@@ -142,6 +142,11 @@ TEST(TermForms, a_hostile_caller_is_told_the_argument) {
        [](AttentionCase& c) {
          c.args().sink_logits = static_cast<const std::byte*>(c.args().sink_logits) + 1;
        }},
+      {"batch.alibi_positions is not aligned, expected a multiple of 4 bytes",
+       [](AttentionCase& c) {
+         c.batch().alibi_positions = reinterpret_cast<const int32_t*>(
+             reinterpret_cast<const std::byte*>(c.batch().alibi_positions) + 1);
+       }},
       {"bias has dtype f32", [](AttentionCase& c) { c.args().bias.dtype = DType::f32; }},
       {"bias has 2 rows, expected at least 3",
        [](AttentionCase& c) { c.args().bias.extent[1] = 2; }},

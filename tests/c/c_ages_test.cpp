@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/c/c_ages_test.cpp: callers that were compiled before structs grew: what they do not have is
-/// neither read nor asked for.
+/// tests/c/c_ages_test.cpp: callers that were compiled before structs grew: what they do not have
+/// is neither read nor asked for.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -125,7 +125,8 @@ struct CProblem {
                       (from.sink_per_query ? FOLIO_SINK_PER_QUERY : 0) |
                       (from.bias_per_sequence ? FOLIO_BIAS_PER_SEQUENCE : 0) |
                       (from.alibi_positions ? FOLIO_ALIBI_POSITIONS : 0) |
-                      (from.bf16_operands ? FOLIO_BF16_OPERANDS : 0);
+                      (from.bf16_operands ? FOLIO_BF16_OPERANDS : 0) |
+                      (from.int8_operands ? FOLIO_INT8_OPERANDS : 0);
     problem.sink_dtype = static_cast<int32_t>(from.sink_dtype);
     problem.bias_dtype = static_cast<int32_t>(from.bias_dtype);
     problem.scale = from.scale;

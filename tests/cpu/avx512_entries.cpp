@@ -37,6 +37,8 @@ void avx512_scores(int vectors, const float* q, const float* keys, int steps, fl
   call.q = rows;
   call.q_stride = 64;
   call.steps = steps;
+  avx512::Pace pace;
+  call.pace = &pace;
   alignas(64) float highest[64];
   for (float& x : highest) x = avx512::minus_infinity;
   call.highest = highest;

@@ -118,6 +118,44 @@ TEST(Rows, narrowing_is_from_float_for_every_type) {
   }
 }
 
+TEST(Rows, narrowing_is_from_float_of_every_pattern_of_16_bits) {
+  constexpr int64_t patterns = 1 << 16;
+  std::vector<uint16_t> source(patterns);
+  for (int64_t i = 0; i < patterns; ++i) source[static_cast<size_t>(i)] = static_cast<uint16_t>(i);
+  for (const DType from : {DType::bf16, DType::f16}) {
+    std::vector<float> x;
+    for (const uint16_t bits : source) {
+      x.push_back(from == DType::bf16 ? to_float(std::bit_cast<bf16>(bits))
+                                      : to_float(std::bit_cast<f16>(bits)));
+    }
+    for (const float divisor : {0.0f, 1.0f, 0.375f, 3.0f, 1.1f, 0x1p-9f}) {  // 0: no scale
+      std::vector<float> quotients = x;
+      for (float& q : quotients) q = divisor == 0.0f ? q : q / divisor;
+      for (const DType to : {DType::f8_e4m3, DType::f8_e5m2, DType::i8}) {
+        const std::vector<std::byte> expected = expected_of(to, quotients);
+        // heads of 128, that the kernels know, and heads of 32
+        for (const int64_t length : {128, 32}) {
+          rows::Conversion job = conversion(from, to, length);
+          job.heads = static_cast<int32_t>(patterns / length);
+          if (divisor != 0.0f) {
+            job.target.scale_dtype = DType::f32;
+            job.target.granularity = static_cast<int32_t>(length);
+          }
+          float scale = divisor;
+          for (const rows::Kernel& kernel : runnable()) {
+            const std::vector<std::byte> actual =
+                written(kernel, job, source.data(), nullptr, reinterpret_cast<std::byte*>(&scale));
+            for (size_t i = 0; i < x.size(); ++i) {
+              ASSERT_EQ(actual[i], expected[i]) << kernel.name << ", " << name(to) << " of "
+                                                << name(from) << ' ' << i << " / " << divisor;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Rows, widening_is_to_float_for_every_pattern) {
   for (const rows::Kernel& kernel : runnable()) {
     for (const DType from : stored_types) {

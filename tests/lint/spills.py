@@ -25,7 +25,7 @@ AROUND = re.compile(
     r"::TaskRunner::"  # the walk over spans and tiles, with all that is inlined into it
     r"|::(\w+)::\1\("  # constructors
     r"|::(edge|mask|add_terms|redo)\("  # tiles that not every row sees whole, optional terms, a maximum that rises
-    r"|::(load_row|write_row|attend_rows|attend_jobs|Compute::run)\("  # queries, output, calls
+    r"|::(load_row|write_row|attend|attend_rows|attend_jobs|Compute::run)\("  # queries, output, calls
     r"|::(gather|gather_scales)\("  # 64 words of a tile by way of an array
     r"|::end_of_row\("  # fewer elements than a vector has, by way of buffers
 )
@@ -37,6 +37,8 @@ ALLOWED = {
     r"::Compute::step_as\(": 56,
     r"::LatentSoftmax::spread\(": 32,
     r"::Queries::pack\(": 12,
+    # sums of the first eight keys wait in memory for those of the others
+    r"::IntegerProducts::score_tile\(": 24,
     # eight rows of 8 bits keep their sums beside tables
     r"::FewRows::tile\(": 13,
 }
@@ -50,7 +52,7 @@ INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s*(\S.*)$")
 JUMP = re.compile(r"^(?:notrack )?j\w+\s+([0-9a-f]+)\b")
 STACK = re.compile(r"%zmm\d+.*\(%(rsp|rbp)[,)]|\(%(rsp|rbp)[,)][^)]*\)?,?.*%zmm\d+")
 ENDS = re.compile(r"(?:notrack )?(jmp|ret|ud2)")
-PRODUCT = re.compile(r"vdpbf16ps|vfmadd|vfnmadd")
+PRODUCT = re.compile(r"vdpbf16ps|vfmadd|vfnmadd|vpdpbusd")
 FRAME_POINTER = re.compile(r"\bmov\s+%rsp,%rbp")
 TOUCHES_RBP = re.compile(r"\(%rbp[,)]")
 

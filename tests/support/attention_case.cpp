@@ -194,6 +194,7 @@ void AttentionCase::make_problem() {
   problem_.tree = options_.tree != TreeForm::none;
   problem_.reproducible = options_.reproducible;
   problem_.bf16_operands = options_.bf16_operands;
+  problem_.int8_operands = options_.int8_operands;
 }
 
 /// Distinct ids in random order; some sequences begin with the pages of an earlier one.
@@ -489,8 +490,8 @@ std::string describe(const CaseOptions& o) {
        << (o.key_positions ? ", key_positions" : "") << listed(o.first_query_positions)
        << listed(o.first_key_positions) << ", table " << static_cast<int>(o.table)
        << ", unassigned " << o.unassigned << ", reproducible " << static_cast<int>(o.reproducible)
-       << (o.bf16_operands ? ", bf16_operands" : "") << ", parallelism " << o.parallelism
-       << ", sequences";
+       << (o.bf16_operands ? ", bf16_operands" : "") << (o.int8_operands ? ", int8_operands" : "")
+       << ", parallelism " << o.parallelism << ", sequences";
   for (const SequenceShape& s : o.sequences) text << " " << s.new_tokens << "/" << s.context;
   return text.str();
 }

@@ -102,6 +102,7 @@ struct CaseOptions {
   double shared = 0.4;      ///< share of sequences that begin with the pages of an earlier one
   Reproducible reproducible = Reproducible::per_plan;
   bool bf16_operands = false;
+  bool int8_operands = false;
   int32_t parallelism = 1;
   float q_amplitude = 3.0f;  ///< larger: sharper softmax
   uint64_t seed = 1;

@@ -74,6 +74,10 @@ constexpr Change type_changes[] = {
     [](CaseOptions& o) { set_types(o, DType::f16, DType::f16, {}); },
     [](CaseOptions& o) { set_types(o, DType::f32, DType::f32, {}); },
     [](CaseOptions& o) { set_types(o, DType::bf16, DType::i8, per_token_and_head); },
+    [](CaseOptions& o) {
+      set_types(o, DType::bf16, DType::i8, per_token_and_head);
+      o.int8_operands = true;
+    },
     [](CaseOptions& o) { set_types(o, DType::bf16, DType::f8_e4m3, per_token_and_head); },
     [](CaseOptions& o) { set_types(o, DType::bf16, DType::f8_e5m2, per_token_and_head); },
 };

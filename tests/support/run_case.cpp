@@ -76,7 +76,9 @@ Precision precision_of(const Kernel& kernel, const AttentionProblem& problem) {
   };
   return {kernel.weights, operand(problem.key),
           operand(problem.value_in_key ? problem.key : problem.value),
-          kernel.supports.q.has(problem.q_dtype) ? DType::f32 : kernel.operands};
+          kernel.weights == DType::i8              ? DType::i8
+          : kernel.supports.q.has(problem.q_dtype) ? DType::f32
+                                                   : kernel.operands};
 }
 
 Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel,

@@ -31,6 +31,9 @@
 ///     relative to each weight moves o by coarse_exp (sum p |v| + |o|), lse by itself.
 ///  9. Scaled or rounded elements of V: b sum p |v|. Those of K, and of q: b scale sum_d |q k| on a
 ///     logit each, weighed as in 1 and 4.
+///     Where weights are rounded to 8 bits of an i8 it is to 1/255 of the greatest p |scale| of a
+///     tile, and q to 1/127 of the greatest of its row: 1/510 of the reference's `tiles`, and 1/254
+///     of its magnitude of a row, weighed as in 1.
 /// 10. Units that multiply 16-bit operands take subnormals as 0, in operands and results: 2^-126
 ///     per key, and for the sum.
 ///
@@ -66,9 +69,10 @@ struct Precision {
 };
 
 namespace detail {
-/// Of a rounding that float32 does not have: 0 for float32.
+/// Of a rounding that float32 does not have, relative to an element: 0 for float32, and for i8,
+/// whose steps follow from elements beside it.
 inline double coarse_roundoff(DType dtype) {
-  return dtype == DType::f32 ? 0.0 : reference::unit_roundoff(dtype);
+  return dtype == DType::f32 || dtype == DType::i8 ? 0.0 : reference::unit_roundoff(dtype);
 }
 }  // namespace detail
 
@@ -77,7 +81,9 @@ inline double coarse_roundoff(DType dtype) {
 inline reference::ErrorWeights error_weights(int64_t head_size, const Precision& precision = {}) {
   const double coarse =
       detail::coarse_roundoff(precision.keys) + detail::coarse_roundoff(precision.queries);
-  return {static_cast<double>(head_size) + 8.0 + slack * coarse / f32_roundoff, 16.0, 16.0};
+  const double row = precision.queries == DType::i8 ? 1.0 / 254.0 : 0.0;
+  return {static_cast<double>(head_size) + 8.0 + slack * coarse / f32_roundoff, 16.0, 16.0,
+          slack * row / f32_roundoff};
 }
 
 namespace detail {
@@ -101,10 +107,12 @@ inline double out_bound(const reference::QueryResult& exact, int64_t d, DType ou
   const double weights = exact.spread[i] + detail::rescaling(exact) * (exact.magnitude[i] + o);
   const double sums = detail::chain(exact) * (exact.magnitude[i] + o);
   const double w = detail::coarse_roundoff(precision.weights);
+  const bool is_coarse = precision.weights != DType::f32;
+  const double tiles = precision.weights == DType::i8 && exact.keys > 0 ? exact.tiles[i] : 0.0;
   const double coarse = (w + detail::coarse_roundoff(precision.values)) * exact.magnitude[i] +
-                        (w > 0.0 ? coarse_exp * (exact.magnitude[i] + o) : 0.0);
+                        (is_coarse ? coarse_exp * (exact.magnitude[i] + o) : 0.0) + tiles / 510.0;
   const double flushed =
-      keys * exact.largest_value * 0x1p-125 + (w > 0.0 ? (keys + 1.0) * 0x1p-126 : 0.0);
+      keys * exact.largest_value * 0x1p-125 + (is_coarse ? (keys + 1.0) * 0x1p-126 : 0.0);
   const double wide = slack * (f32_roundoff * (weights + sums) + coarse) + flushed;
   const double smallest = out_dtype == DType::f16 ? 0x1p-25 : 0x1p-133;  // half a subnormal step
   return wide + reference::unit_roundoff(out_dtype) * (o + wide) + smallest;
@@ -126,6 +134,7 @@ struct AccuracyDemand {
 };
 inline AccuracyDemand accuracy_demand(const Precision& precision) {
   if (precision.weights == DType::f32) return {2e-6, 1e-5};
+  if (precision.weights == DType::i8) return {2e-2, 2e-2};  // of q and weights of 8 bits
   const bool is_rounded = precision.keys != DType::f32 || precision.values != DType::f32;
   return {is_rounded ? 4e-3 : 2.5e-3, 1e-3};  // of three roundings, or one
 }

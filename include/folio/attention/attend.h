@@ -49,7 +49,7 @@ struct AttentionArgs {
 };
 
 /// The border check of attend alone: compares of numbers, no table walk; with problem.selection it
-/// reads every entry of the lists. `function` begins the message; null: "check".
+/// reads every slot of the lists. `function` begins the message; null: "check".
 /// Errors: invalid_argument, naming the argument, what was expected and what came: also for a plan
 ///         of another Attention, a plan whose memory was planned again, and one that `plan` did not
 ///         make (as far as readable memory can tell).

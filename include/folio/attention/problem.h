@@ -57,7 +57,7 @@ struct AttentionProblem {
   bool intervals = false;  ///< Batch::visible_begin / visible_end replace the mask
   /// Batch::tree restricts, within the mask or interval, which new tokens a query sees
   bool tree = false;
-  /// Batch::selected lists the only keys that each query sees, by their place in the plane: no
+  /// Batch::selected lists the only keys that each query sees, by their slots in the plane: no
   /// mask but causal or full, intervals, tree, ALiBi or bias with it; they are refused
   bool selection = false;
   /// with sink_logits: every query has its own, not one row for all
@@ -75,6 +75,14 @@ struct AttentionProblem {
   /// 2^-8 * sum_j p |v| beside. Without effect under per_query, whose results are those of the
   /// types as given, and for types that need it not
   bool bf16_operands = false;
+  /// where K and V are i8 with one scale per token and head at the most, q and the softmax weights
+  /// may be rounded to 8 bits, where that is faster: an element of q moves by 1/254 of the greatest
+  /// of its row (head and token) at the most, a logit by |scale| * max_d |q| / 254 * sum_d |k|; a
+  /// weight times its key's scale of V by 1/510 of the greatest such product among the 64 keys of
+  /// its tile (what is below 2^-120 counts as 0), an output by the sum of that times the stored
+  /// |v|, over the sum of all weights. Without effect under per_query, whose results are those of
+  /// the types as given
+  bool int8_operands = false;
   bool operator==(const AttentionProblem&) const = default;
 };
 

@@ -73,7 +73,7 @@ enum {  // dtype
   FOLIO_F8_E5M2 = 5,
   FOLIO_F8_E8M0 = 6,
   FOLIO_I8 = 7,
-  FOLIO_Q8_0 = 10,  // blocks of 32 elements, of K and V
+  FOLIO_Q8_0 = 10,  // from here block formats, of K and V
   FOLIO_Q4_0 = 11,
   FOLIO_Q4_1 = 12,
   FOLIO_Q5_0 = 13,
@@ -95,7 +95,8 @@ enum {  // options of a problem, joined by |
   FOLIO_SINK_PER_QUERY = 128,
   FOLIO_BIAS_PER_SEQUENCE = 256,
   FOLIO_ALIBI_POSITIONS = 512,
-  FOLIO_BF16_OPERANDS = 1024
+  FOLIO_BF16_OPERANDS = 1024,
+  FOLIO_INT8_OPERANDS = 2048
 };
 
 /// The page size of planes without pages: one run of slots per sequence.

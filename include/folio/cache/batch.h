@@ -14,11 +14,11 @@
 /// stand at one position, give intervals. Every row of the batch has its bits, those of sequences
 /// that just decode too; bits from new_tokens on are ignored.
 ///
-/// Selection (sparse attention). A list of `selected` names keys by their place in the plane: page
-/// id * page_size + slot, or the row number where pages are unbounded. The list alone decides what
-/// its query sees, in all KV heads: what table, lengths and positions say (they are checked too)
-/// does not matter. A key that is listed twice counts twice, -1 may stand anywhere. The bits of a
-/// result depend on the order of the list. `plan` keeps the pointer and reads no entry; every
+/// Selection (sparse attention). A list of `selected` names keys by their slots in the plane: page
+/// id * page_size + offset, or the row number where pages are unbounded. The list alone decides
+/// what its query sees, in all KV heads: what table, lengths and positions say (they are checked
+/// too) does not matter. A key that is listed twice counts twice, -1 may stand anywhere. The bits
+/// of a result depend on the order of the list. `plan` keeps the pointer and reads no slot; every
 /// `attend` reads and checks them, so that a layer may bring its own lists in the same memory.
 #pragma once
 

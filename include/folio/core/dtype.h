@@ -5,8 +5,8 @@
 /// and a width so that sizes can be computed; no element type exists for them yet and every checked
 /// function refuses them.
 ///
-/// The last six are blocks, as llama.cpp's caches hold them: 32 elements of a row beside the scale
-/// that they share, so that no element has an address of its own. d, and m, are f16; q is the
+/// The last six are block formats, those of llama.cpp's caches: rows are blocks of 32 elements and
+/// the scale that they share, no element has an address of its own. d, and m, are f16; q is the
 /// element's pattern; all numbers are little-endian:
 ///
 ///     q8_0    34 bytes: d, 32 bytes              q * d           q in [-128, 127]
@@ -16,7 +16,7 @@
 ///     q5_1    24 bytes: d, m, 4 bytes, 16 bytes  q * d + m       bit i of the 4 bytes
 ///     iq4_nl  18 bytes: d, 16 bytes              values[q] * d, a table of 16
 ///
-/// A plane of a cache may have them, its rows being head_size / 32 blocks: CPU attention reads them
+/// A plane of a cache may have one, its rows being head_size / 32 blocks: CPU attention reads them
 /// in place, copies of one format move them. Whatever else takes a dtype refuses them by name.
 #pragma once
 
@@ -46,8 +46,8 @@ enum class DType : uint8_t {
   iq4_nl = 15,
 };
 
-/// Bits of one element; 0 for `invalid` and for blocks, whose elements have no address. Bits, not
-/// bytes: 4-bit types must fit the size arithmetic.
+/// Bits of one element; 0 for `invalid` and block formats, whose elements have no address. Bits,
+/// not bytes: 4-bit types must fit the size arithmetic.
 FOLIO_HOST_DEVICE constexpr int bit_width(DType dtype) {
   switch (dtype) {
     case DType::invalid: return 0;
@@ -70,7 +70,7 @@ FOLIO_HOST_DEVICE constexpr int bit_width(DType dtype) {
   return 0;
 }
 
-/// Elements that are stored together: 32 of the block types, 1 of all others.
+/// Elements that are stored together: 32 in a block format, 1 in all others.
 FOLIO_HOST_DEVICE constexpr int block_elements(DType dtype) {
   return dtype >= DType::q8_0 && dtype <= DType::iq4_nl ? 32 : 1;
 }

@@ -155,7 +155,11 @@ def test_options_are_those_of_the_c_interface():
     enumeration = re.search(r"enum \{  // options of a problem(.*?)\};", header, re.DOTALL)
     assert enumeration
     options = {name.lower() for name in re.findall(r"FOLIO_(\w+) = [1-9]", enumeration[1])}
-    of_kinds = {"v_in_key": "value_in_key", "bf16_operands": "bf16_operands"}
+    of_kinds = {
+        "v_in_key": "value_in_key",
+        "bf16_operands": "bf16_operands",
+        "int8_operands": "int8_operands",
+    }
     of_calls = {
         "sinks": "sink_logits", "alibi": "alibi", "bias": "bias", "intervals": "intervals",
         "tree": "tree", "selected": "selection", "sinks_per_query": "sink_per_query",

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/stage_convert.h: 64 bytes of a stored row, and what 8-bit elements are in bf16.
 ///
-/// Each 8-bit pattern is looked up: bf16 has 8 significant bits and a wide exponent, so i8, e4m3
-/// and e5m2 are exact in it, subnormals, infinities and NaN included. The low 7 bits (of |x| for
-/// i8) choose from 128 entries, one vpermi2b for each byte of the result; the sign is put in after
-/// that. ISA-safe: templates on a tag type.
+/// ISA-safe: templates on a tag type.
 #pragma once
 
 #include <immintrin.h>
@@ -12,60 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/convert/byte_rows.h"
 #include "folio/core/dtype.h"
-#include "folio/core/element.h"
 #include "folio/core/host_device.h"
 
 namespace folio::inline v1::amx {
 
-/// Low and high bytes of the bf16 of each 7-bit pattern.
-struct alignas(64) Bf16Bytes {
-  uint8_t low[128] = {};
-  uint8_t high[128] = {};
-};
-
-/// Every entry is exact: from_float<bf16> rounds nothing here.
-template <class Element>
-consteval Bf16Bytes bf16_bytes() {
-  Bf16Bytes table;
-  for (int i = 0; i < 128; ++i) {
-    float value = static_cast<float>(i);
-    if constexpr (!std::is_same_v<Element, int8_t>)
-      value = to_float(Element{static_cast<uint8_t>(i)});
-    const uint16_t bits = from_float<bf16>(value).bits;
-    table.low[i] = static_cast<uint8_t>(bits & 0xff);
-    table.high[i] = static_cast<uint8_t>(bits >> 8);
-  }
-  return table;
-}
-
 template <class I, DType D>
-struct Stored {
+struct Stored : BytesAsBf16<I, D> {
   static constexpr int bytes = 1;
-  using Element = element_t<D>;
-  static constexpr Bf16Bytes table = bf16_bytes<Element>();
-  static constexpr __mmask64 every_byte = ~__mmask64{0};
-
-  /// The lookup tables in registers.
-  FOLIO_ALWAYS_INLINE Stored()
-      : low0_(_mm512_load_si512(table.low)),
-        low1_(_mm512_load_si512(table.low + 64)),
-        high0_(_mm512_load_si512(table.high)),
-        high1_(_mm512_load_si512(table.high + 64)) {}
-
-  /// Low and high bytes of 64 elements as bf16.
-  FOLIO_ALWAYS_INLINE void widen(__m512i x, __m512i& low, __m512i& high) const {
-    const __m512i sign = _mm512_set1_epi8(-128);
-    const __m512i index = D == DType::i8 ? _mm512_maskz_abs_epi8(every_byte, x) : x;
-    low = _mm512_maskz_permutex2var_epi8(every_byte, low0_, index, low1_);
-    high = _mm512_maskz_permutex2var_epi8(every_byte, high0_, index, high1_);
-    if (D == DType::i8)  // |-128| has the pattern of 0 in its low bits: 128 is 0x4300
-      high = _mm512_mask_mov_epi8(high, _mm512_movepi8_mask(index), _mm512_set1_epi8(0x43));
-    high = _mm512_maskz_ternarylogic_epi32(0xffff, high, x, sign, 0xf8);  // high | (x & sign)
-  }
-
- private:
-  __m512i low0_, low1_, high0_, high1_;
 };
 
 template <class I>

@@ -17,6 +17,12 @@ struct AnyInstructionSet {
   FOLIO_ALWAYS_INLINE static U select(U mask, U a, U b) {
     return (mask & a) | (~mask & b);
   }
+  /// The same, as a number that is not known: it stays in a register instead of being made again.
+  template <class U>
+  FOLIO_ALWAYS_INLINE static U kept(U x) {
+    asm("" : "+v"(x));
+    return x;
+  }
   FOLIO_ALWAYS_INLINE static float square_root(float x) {
     return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)));
   }

@@ -54,6 +54,19 @@ struct Elements {
   }
   static U to_f16(F x) { return SmallFloats<I>::to_f16(V::bits(x)); }
 
+  /// What the conversion to an 8-bit float needs, kept in registers: made again for every block, it
+  /// would cost as much as the rest.
+  template <class T>
+  struct F8Numbers {
+    U smallest = I::kept(V::splat(static_cast<uint32_t>(128 - T::bias) << 23));
+    U largest = I::kept(V::bits(V::splat(T::largest)));
+    U exponents = I::kept(V::splat(0xff800000u));
+    U offset = I::kept(
+        V::splat((static_cast<uint32_t>(T::bias - 1 - 127 - T::shift) << T::mantissa) & 0xffu));
+    U shift = I::kept(V::bits(V::splat(static_cast<float>(1u << T::shift))));
+    U codes = I::kept(V::splat(0x007f007fu));
+  };
+
   /// A sum from which codes_of_f8 takes an 8-bit float.
   ///
   /// With 2^e the lower end of x's binade, but at least the smallest normal number, x + 2^(e + 23 -
@@ -62,15 +75,12 @@ struct Elements {
   /// large number's exponent, where it is even and so leaves ties as they are. All of it carries
   /// x's sign.
   template <class T, Range R>
-  FOLIO_ALWAYS_INLINE static U f8_sum(F x) {
-    constexpr uint32_t smallest = static_cast<uint32_t>(128 - T::bias) << 23;
-    constexpr uint32_t offset =
-        ((static_cast<uint32_t>(T::bias - 1 - 127 - T::shift) << T::mantissa) & 0xffu);
-    if constexpr (R == Range::any) x = I::smaller_magnitude(x, V::splat(T::largest));
-    const F floored = I::larger_magnitude(x, V::floats(V::splat(smallest)));
-    const U binade = I::select(V::splat(0xff800000u), V::bits(floored), V::splat(offset));
+  FOLIO_ALWAYS_INLINE static U f8_sum(const F8Numbers<T>& with, F x) {
+    if constexpr (R == Range::any) x = I::smaller_magnitude(x, V::floats(with.largest));
+    const F floored = I::larger_magnitude(x, V::floats(with.smallest));
+    const U binade = (V::bits(floored) & with.exponents) | with.offset;
     // the product is exact
-    return V::bits(V::fma(V::floats(binade), V::splat(static_cast<float>(1u << T::shift)), x));
+    return V::bits(V::fma(V::floats(binade), V::floats(with.shift), x));
   }
   /// The sum of any float.
   template <class T>
@@ -79,12 +89,11 @@ struct Elements {
   }
   /// Bytes in words: the halves of sums are words already.
   template <class T>
-  FOLIO_ALWAYS_INLINE static U codes_of_f8(U low_words, U high_words) {
+  FOLIO_ALWAYS_INLINE static U codes_of_f8(const F8Numbers<T>& with, U low_words, U high_words) {
     using Codes = typename Words<I>::U;
     const auto low = reinterpret_cast<Codes>(low_words), high = reinterpret_cast<Codes>(high_words);
     const Codes code = low + (high >> (T::shift - 16));
-    return I::select(V::splat(0x007f007fu), reinterpret_cast<U>(code),
-                     reinterpret_cast<U>(high >> 8));
+    return I::select(with.codes, reinterpret_cast<U>(code), reinterpret_cast<U>(high >> 8));
   }
 
   /// Integers in [-127, 127]. No NaN.

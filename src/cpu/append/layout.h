@@ -48,9 +48,11 @@ struct Split {
   static constexpr int W = V::W;
 
   FOLIO_ALWAYS_INLINE static U low_words(U a, U b) {
+    if constexpr (requires { I::low_halves(a, b); }) return I::low_halves(a, b);
     return I::select(V::splat(0xffffu), a, b << 16);
   }
   FOLIO_ALWAYS_INLINE static U high_words(U a, U b) {
+    if constexpr (requires { I::high_halves(a, b); }) return I::high_halves(a, b);
     return I::select(V::splat(0xffffu), a >> 16, b);
   }
   FOLIO_ALWAYS_INLINE static F first(F even, F odd) { return low_pairs(even, odd, lanes{}); }

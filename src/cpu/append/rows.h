@@ -51,6 +51,7 @@ struct Conversion {
   /// the source of the token so many tokens on is fetched meanwhile; that of the first conversion
   /// counts
   int32_t tokens_ahead = 0;
+  bool fetches_near = false;  ///< into the first cache, not only into the second
 
   /// A conversion element by element, or a copy.
   [[nodiscard]] bool is_plain() const {

@@ -15,6 +15,10 @@ struct InstructionSet : BaselineLanes {
   static U select(U mask, U a, U b) {
     return (mask & a) | (~mask & b);
   }
+  template <class U>
+  static U kept(U x) {
+    return x;
+  }
   /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's
   /// sign. No NaN.
   template <class F>
@@ -37,12 +41,6 @@ struct InstructionSet : BaselineLanes {
   static S to_integers(F x) {
     const F rounder = F{} + 12582912.0f;
     return __builtin_convertvector((x + rounder) - rounder, S);
-  }
-  template <class U>
-  static uint32_t largest_lane(U x) {
-    uint32_t largest = 0;
-    for (int i = 0; i < width; ++i) largest = x[i] > largest ? x[i] : largest;
-    return largest;
   }
   static float square_root(float x) { return __builtin_sqrtf(x); }
   template <class U>

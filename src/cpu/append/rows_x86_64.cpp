@@ -48,12 +48,6 @@ struct InstructionSet : rows::AnyInstructionSet {
     return reinterpret_cast<S>(_mm_cvtps_epi32(x));
   }
   template <class U>
-  static uint32_t largest_lane(U x) {
-    uint32_t largest = 0;
-    for (int i = 0; i < width; ++i) largest = x[i] > largest ? x[i] : largest;
-    return largest;
-  }
-  template <class U>
   static void stream(std::byte* to, U x) {
     _mm_stream_si128(reinterpret_cast<__m128i*>(to), reinterpret_cast<__m128i>(x));
   }

@@ -33,14 +33,6 @@ struct InstructionSet : Avx2Lanes, rows::AnyInstructionSet {
     return reinterpret_cast<S>(_mm256_cvtps_epi32(x));
   }
   template <class U>
-  static uint32_t largest_lane(U x) {
-    const auto eight = reinterpret_cast<__m256i>(x);
-    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
-    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1));
-    return static_cast<uint32_t>(_mm_cvtsi128_si32(four));
-  }
-  template <class U>
   static void stream(std::byte* to, U x) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(x));
   }

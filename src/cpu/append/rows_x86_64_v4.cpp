@@ -15,9 +15,9 @@ struct InstructionSet : Avx512Lanes, rows::AnyInstructionSet {
   /// mask ? a : b, bit by bit
   template <class U>
   static U select(U mask, U a, U b) {
-    return reinterpret_cast<U>(_mm512_ternarylogic_epi32(reinterpret_cast<__m512i>(mask),
-                                                         reinterpret_cast<__m512i>(a),
-                                                         reinterpret_cast<__m512i>(b), 0xca));
+    return reinterpret_cast<U>(_mm512_ternarylogic_epi32(reinterpret_cast<__m512i>(a),
+                                                         reinterpret_cast<__m512i>(mask),
+                                                         reinterpret_cast<__m512i>(b), 0xe2));
   }
   /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's
   /// sign. No NaN.
@@ -38,19 +38,48 @@ struct InstructionSet : Avx512Lanes, rows::AnyInstructionSet {
   static S to_integers(F x) {
     return reinterpret_cast<S>(_mm512_maskz_cvtps_epi32(every_lane, x));
   }
-  template <class U>
-  static uint32_t largest_lane(U x) {
-    const auto whole = reinterpret_cast<__m512i>(x);
-    const __m256i eight = _mm256_max_epu32(_mm512_maskz_extracti64x4_epi64(0xff, whole, 0),
-                                           _mm512_maskz_extracti64x4_epi64(0xff, whole, 1));
-    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
-    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1));
-    return static_cast<uint32_t>(_mm_cvtsi128_si32(four));
+  /// The largest lane of each register, or of words the largest low and the largest high half. A
+  /// tree: the registers that are joined halve at every step.
+  template <class Eight, class Lanes>
+  FOLIO_ALWAYS_INLINE static Eight largest_of_eight(const Lanes (&all)[8]) {
+    const auto larger = [](__m512i a, __m512i b) {
+      const auto x = reinterpret_cast<Lanes>(a), y = reinterpret_cast<Lanes>(b);
+      return reinterpret_cast<__m512i>(x > y ? x : y);
+    };
+    __m512i x[8];
+    for (int i = 0; i < 4; ++i) {
+      const auto a = reinterpret_cast<__m512i>(all[2 * i]),
+                 b = reinterpret_cast<__m512i>(all[2 * i + 1]);
+      x[i] = larger(_mm512_maskz_shuffle_i64x2(0xff, a, b, 0x44),
+                    _mm512_maskz_shuffle_i64x2(0xff, a, b, 0xee));
+    }
+    for (int i = 0; i < 2; ++i)
+      x[i] = larger(_mm512_maskz_shuffle_i64x2(0xff, x[2 * i], x[2 * i + 1], 0x88),
+                    _mm512_maskz_shuffle_i64x2(0xff, x[2 * i], x[2 * i + 1], 0xdd));
+    x[0] = larger(_mm512_maskz_unpacklo_epi32(every_lane, x[0], x[1]),
+                  _mm512_maskz_unpackhi_epi32(every_lane, x[0], x[1]));
+    x[0] = larger(x[0], _mm512_maskz_shuffle_epi32(every_lane, x[0], _MM_PERM_BADC));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
+    return reinterpret_cast<Eight>(_mm512_maskz_extracti64x4_epi64(
+        0xff, _mm512_maskz_permutexvar_epi32(every_lane, order, x[0]), 0));
   }
   template <class U>
   static void stream(std::byte* to, U x) {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(x));
+  }
+
+  /// Of each lane the low (high) half of a, then that of b: halves swapped, half of them taken.
+  template <class U>
+  static U low_halves(U a, U b) {
+    return reinterpret_cast<U>(_mm512_mask_shuffle_epi8(reinterpret_cast<__m512i>(a),
+                                                        0xccccccccccccccccu,
+                                                        reinterpret_cast<__m512i>(b), swapped()));
+  }
+  template <class U>
+  static U high_halves(U a, U b) {
+    return reinterpret_cast<U>(_mm512_mask_shuffle_epi8(reinterpret_cast<__m512i>(b),
+                                                        0x3333333333333333u,
+                                                        reinterpret_cast<__m512i>(a), swapped()));
   }
 
   /// Lanes below 2^16, words below 2^8 (signed: that fit) side by side. The instructions pack
@@ -72,6 +101,9 @@ struct InstructionSet : Avx512Lanes, rows::AnyInstructionSet {
   }
 
  private:
+  static __m512i swapped() {
+    return _mm512_set4_epi32(0x0d0c0f0e, 0x09080b0a, 0x05040706, 0x01000302);
+  }
   template <class U>
   static U in_order(__m512i packed) {
     return reinterpret_cast<U>(

@@ -27,17 +27,14 @@ template <class I>
 struct Scales {
   using V = Simd<I>;
   using U = typename V::U;
+  using S = typename V::S;
   static constexpr int W = V::W;
 
   /// Of all granules, read as `From` says.
   template <class From>
   static void measure(const Granules& granules, Magnitudes& all) {
-    if (measure_as<MagnitudesOf<From>, false>(granules, all) < infinity) {
-      all.is_any_special = false;
-    } else {
-      measure_as<MagnitudesOf<From>, true>(granules, all);
-      all.is_any_special = true;
-    }
+    all.is_any_special = !measure_as<MagnitudesOf<From>, false>(granules, all);
+    if (all.is_any_special) measure_as<MagnitudesOf<From>, true>(granules, all);
   }
 
   /// Writes the scales of the granules to `at` and says how they are to be divided.
@@ -49,15 +46,7 @@ struct Scales {
     bool is_bounded = !magnitudes.is_any_special;
     for (int64_t i = 0; i < count; i += lanes)
       is_bounded = make_some(f, magnitudes.finite + i, value + i) && is_bounded;
-    for (int64_t h = 0, i = 0; h < granules.heads; ++h) {
-      for (int64_t g = 0; g < granules.per_head; ++g, ++i) {
-        if (f.scale_dtype == DType::f32) {
-          __builtin_memcpy(at.at(h, g), value + i, sizeof(float));
-        } else {
-          value[i] = store_scale(f.scale_dtype, value[i], at.at(h, g));
-        }
-      }
-    }
+    store_scales(f.scale_dtype, granules, at, value);
     for (int64_t i = 0; i < count; i += lanes)
       is_bounded = invert(f.tensor_scale, divisors, i) && is_bounded;
     divisors.is_uniform = is_bounded;
@@ -133,18 +122,37 @@ struct Scales {
 
   static constexpr uint32_t infinity = 0x7f800000u;
 
+  /// Of each register the largest of its lanes; of words, the largest low and high half of a lane.
+  template <class Lanes>
+  FOLIO_ALWAYS_INLINE static void largest_lane_of_each(const Lanes (&all)[lanes], Ints& each) {
+    if constexpr (requires { I::template largest_of_eight<Ints>(all); }) {
+      each = I::template largest_of_eight<Ints>(all);
+    } else {
+      constexpr int elements = sizeof(Lanes) / sizeof(all[0][0]), halves = elements / W;
+      decltype(+all[0][0]) largest[lanes][halves] = {};
+      for (int i = 0; i < lanes; ++i)
+        for (int k = 0; k < elements; ++k)
+          largest[i][k % halves] =
+              all[i][k] > largest[i][k % halves] ? all[i][k] : largest[i][k % halves];
+      for (int i = 0; i < lanes; ++i)
+        each[i] = halves == 1 ? largest[i][0] : largest[i][0] | largest[i][halves - 1] << 16;
+    }
+  }
+
   // A register of magnitudes, as integers that order as they do; with `FiniteOnly`, specials count
   // as 0.
   struct FloatMagnitudes {
-    using Lanes = U;
+    using Lanes = S;
     static constexpr int bytes = 4;
     template <bool FiniteOnly>
     FOLIO_ALWAYS_INLINE static Lanes load(const std::byte* from) {
-      const U bits = V::template load_as<U>(from) & V::splat(0x7fffffffu);
-      if constexpr (FiniteOnly) return bits < V::splat(infinity) ? bits : U{};
+      const auto bits = reinterpret_cast<S>(V::template load_as<U>(from) & V::splat(0x7fffffffu));
+      if constexpr (FiniteOnly) return bits < static_cast<int32_t>(infinity) ? bits : S{};
       return bits;
     }
-    static uint32_t largest(Lanes all) { return I::largest_lane(all); }
+    FOLIO_ALWAYS_INLINE static void largest_of_each(const Lanes (&all)[lanes], Ints& each) {
+      largest_lane_of_each<Lanes>(all, each);
+    }
   };
   struct Bf16Magnitudes {
     using Lanes = typename Words<I>::S;
@@ -157,38 +165,47 @@ struct Scales {
         return words < static_cast<int16_t>(infinity >> 16) ? words : Lanes{};
       return words;
     }
-    static uint32_t largest(Lanes all) {
-      const U pairs = reinterpret_cast<U>(all), low = pairs << 16,
-              high = pairs & V::splat(0xffff0000u);
-      return I::largest_lane(low > high ? low : high);
+    FOLIO_ALWAYS_INLINE static void largest_of_each(const Lanes (&all)[lanes], Ints& each) {
+      largest_lane_of_each<Lanes>(all, each);
+      const Ints low = each << 16, high = each & static_cast<int32_t>(0xffff0000u);
+      each = low > high ? low : high;
     }
   };
 
   template <class From>
   using MagnitudesOf = std::conditional_t<From::bytes == 2, Bf16Magnitudes, FloatMagnitudes>;
 
-  /// Returns the largest of all. Magnitudes behind the last granule, up to whole `lanes`, become 0.
+  /// Whether all are finite. Magnitudes behind the last granule, up to whole `lanes`, become 0.
   template <class M, bool FiniteOnly>
-  static uint32_t measure_as(const Granules& granules, Magnitudes& all) {
+  static bool measure_as(const Granules& granules, Magnitudes& all) {
+    using Lanes = typename M::Lanes;
     const bool is_usual = granules.per_head == 1 && granules.last_length == usual_length;
-    uint32_t largest = 0;
-    int64_t i = 0;
-    for (int64_t h = 0; h < granules.heads; ++h) {
-      if (is_usual) {
-        all.finite[i++] = largest_bits<M, FiniteOnly>(granules.from.at(h), usual_length);
-        continue;
+    const int64_t count = granules.count();
+    Ints largest = {};
+    for (int64_t i = 0, h = 0, g = 0; i < count; i += lanes) {
+      Lanes some[lanes];
+      if (is_usual && count - i >= lanes) {
+#pragma GCC unroll 8
+        for (int k = 0; k < lanes; ++k)
+          some[k] = largest_lanes<M, FiniteOnly>(granules.from.at(i + k), usual_length);
+      } else {
+        for (int k = 0; k < lanes; ++k) {
+          some[k] = i + k < count ? largest_lanes<M, FiniteOnly>(granules.from.at(h, g),
+                                                                 granules.length_of(g))
+                                  : Lanes{};
+          if (++g == granules.per_head) g = 0, ++h;
+        }
       }
-      for (int64_t g = 0; g < granules.per_head; ++g)
-        all.finite[i++] =
-            largest_bits<M, FiniteOnly>(granules.from.at(h, g), granules.length_of(g));
+      Ints magnitudes;
+      M::largest_of_each(some, magnitudes);
+      __builtin_memcpy(all.finite + i, &magnitudes, sizeof magnitudes);
+      largest = magnitudes > largest ? magnitudes : largest;
     }
-    for (int64_t k = 0; k < i; ++k) largest = largest > all.finite[k] ? largest : all.finite[k];
-    for (; i % lanes != 0; ++i) all.finite[i] = 0;
-    return largest;
+    return !has_any(largest >= static_cast<int32_t>(infinity));
   }
 
   template <class M, bool FiniteOnly>
-  FOLIO_ALWAYS_INLINE static uint32_t largest_bits(const std::byte* from, int64_t n) {
+  FOLIO_ALWAYS_INLINE static typename M::Lanes largest_lanes(const std::byte* from, int64_t n) {
     using Lanes = typename M::Lanes;
     constexpr int64_t step = sizeof(Lanes) / M::bytes;
     Lanes largest = {}, other = {};
@@ -197,17 +214,45 @@ struct Scales {
       include(largest, M::template load<FiniteOnly>(from));
       include(other, M::template load<FiniteOnly>(from + sizeof(Lanes)));
     }
-    include(largest, other);
-    for (; n > 0; n -= step, from += sizeof(Lanes)) {
+    if (n >= step) {
+      include(largest, M::template load<FiniteOnly>(from));
+      n -= step, from += sizeof(Lanes);
+    }
+    if (n > 0) {
       std::byte rest[sizeof(Lanes)] = {};
-      __builtin_memcpy(rest, from, static_cast<size_t>(n < step ? n : step) * M::bytes);
+      __builtin_memcpy(rest, from, static_cast<size_t>(n) * M::bytes);
       include(largest, M::template load<FiniteOnly>(rest));
     }
-    return M::largest(largest);
+    include(largest, other);
+    return largest;
   }
 
   static constexpr float qmax_of(DType dtype) {
     return dtype == DType::i8 ? 127.0f : dtype == DType::f8_e4m3 ? E4m3::largest : E5m2::largest;
+  }
+
+  /// Values become those that were stored.
+  static void store_scales(DType dtype, const Granules& granules, const Side<std::byte>& at,
+                           float* value) {
+    constexpr int64_t size = sizeof(float), whole = lanes * size;
+    const int64_t count = granules.count();
+    const bool is_packed =
+        (granules.per_head == 1 || at.granule_stride_bytes == size) &&
+        (granules.heads == 1 || at.head_stride_bytes == size * granules.per_head);
+    if (dtype == DType::f32 && is_packed && count % lanes == 0) {
+      for (int64_t i = 0; i < count; i += lanes)
+        __builtin_memcpy(at.first + i * size, value + i, whole);
+      return;
+    }
+    for (int64_t h = 0, i = 0; h < granules.heads; ++h) {
+      for (int64_t g = 0; g < granules.per_head; ++g, ++i) {
+        if (dtype == DType::f32) {
+          __builtin_memcpy(at.at(h, g), value + i, sizeof(float));
+        } else {
+          value[i] = store_scale(dtype, value[i], at.at(h, g));
+        }
+      }
+    }
   }
 
   /// Largest finite number of a scale's type: a scale beyond it stays finite, and the stored values

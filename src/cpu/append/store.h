@@ -53,6 +53,9 @@ struct Granules {
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t length_of(int64_t granule) const {
     return granule + 1 == per_head ? last_length : length;
   }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t head_length() const {
+    return (per_head - 1) * length + last_length;
+  }
   [[nodiscard]] Granules one(int64_t head, int64_t granule) const {
     Granules g = *this;
     g.heads = g.per_head = 1;
@@ -64,9 +67,14 @@ struct Granules {
   }
 };
 
-/// The source of a coming token, into the second cache: a line on its way into the first holds one
-/// of its few buffers, which stores past the caches need as well.
-FOLIO_ALWAYS_INLINE void fetch(const std::byte* at) { __builtin_prefetch(at, 0, 2); }
+/// A line of the source of a coming token, into the first or the second cache.
+FOLIO_ALWAYS_INLINE void fetch(const std::byte* at, bool near) {
+  if (near) {
+    __builtin_prefetch(at, 0, 3);
+  } else {
+    __builtin_prefetch(at, 0, 2);
+  }
+}
 
 /// Granules that are stored together.
 inline constexpr int64_t granules_max = 64;
@@ -94,23 +102,23 @@ struct Store {
   using E = Elements<I>;
   using Order = typename From::Order;
   static constexpr int W = V::W;
-  static constexpr int block = E::block;
+  static constexpr int block = E::block, half = block / 2;
 
   /// Granules are mostly divided in one way: then types and ways are looked at once. Without
-  /// divisors nothing is divided. `source_bytes`: of an element of the source.
-  static void narrow(DType dtype, const Granules& granules, const Divisors* divisors, bool streams,
-                     int64_t source_bytes) {
-    const int64_t ahead_bytes = source_bytes * block;
-    if (divisors == nullptr)
-      return narrow_as(dtype, granules, no_divisor, Division::none, streams, ahead_bytes);
+  /// divisors nothing is divided.
+  static void narrow(const Conversion& conversion, const Granules& granules,
+                     const Divisors* divisors) {
+    const DType dtype = conversion.target.dtype;
+    const Way way{conversion.streams, conversion.fetches_near,
+                  bit_width(conversion.source.dtype) / 8 * block};
+    if (divisors == nullptr) return narrow_as(dtype, granules, no_divisor, Division::none, way);
     if (divisors->is_uniform) {
       return narrow_as(dtype, granules, {divisors->value, divisors->reciprocal}, divisors->how[0],
-                       streams, ahead_bytes);
+                       way);
     }
     for (int64_t i = 0; i < granules.count(); ++i) {
       const Granules one = granules.one(i / granules.per_head, i % granules.per_head);
-      narrow_as(dtype, one, {divisors->value + i, divisors->reciprocal + i}, divisors->how[i],
-                streams, ahead_bytes);
+      narrow_as(dtype, one, {divisors->value + i, divisors->reciprocal + i}, divisors->how[i], way);
     }
   }
 
@@ -121,19 +129,20 @@ struct Store {
     const float* reciprocal;
   };
   struct Way {
-    bool streams;         ///< past the caches: whole, aligned registers
+    bool streams;  ///< past the caches: whole, aligned registers
+    bool fetches_near;
     int64_t ahead_bytes;  ///< of the source, behind a block
   };
   static constexpr Divisor no_divisor{nullptr, nullptr};
 
   static void narrow_as(DType dtype, const Granules& granules, Divisor divisor, Division how,
-                        bool streams, int64_t ahead_bytes) {
+                        Way way) {
     constexpr uint64_t line = W * sizeof(float);
     const auto to = reinterpret_cast<uintptr_t>(granules.to.first);
     const auto strides =
         static_cast<uint64_t>(granules.to.head_stride_bytes | granules.to.granule_stride_bytes);
     const bool is_aligned = to % line == 0 && (granules.count() == 1 || strides % line == 0);
-    const Way way{streams && is_aligned, ahead_bytes};
+    way.streams = way.streams && is_aligned;
     switch (dtype) {
       case DType::f32: return wide<F32>(granules, divisor, how, way);
       case DType::bf16: return wide<Bf16>(granules, divisor, how, way);
@@ -152,11 +161,13 @@ struct Store {
     }
   }
 
-  // A type of elements: its size, and a block of floats stored.
+  struct NoNumbers {};
+  // A type of elements: its size, what is kept in registers for it, and a block of floats stored.
   struct F32 {
     static constexpr int bytes = 4;
+    using Numbers = NoNumbers;
     template <Range R>
-    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to, bool streams) {
+    FOLIO_ALWAYS_INLINE static void store(Numbers, const F (&x)[4], std::byte* to, bool streams) {
       for (int i = 0; i < 4; i += 2) {
         put(to + i * W * 4, V::bits(Order::first(x[i], x[i + 1])), streams);
         put(to + (i + 1) * W * 4, V::bits(Order::second(x[i], x[i + 1])), streams);
@@ -165,8 +176,9 @@ struct Store {
   };
   struct Bf16 {
     static constexpr int bytes = 2;
+    using Numbers = NoNumbers;
     template <Range R>
-    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to, bool streams) {
+    FOLIO_ALWAYS_INLINE static void store(Numbers, const F (&x)[4], std::byte* to, bool streams) {
       U rounded[4];
       for (int i = 0; i < 4; ++i) rounded[i] = E::to_bf16(x[i]);
       if (I::has_nan(x)) {
@@ -178,8 +190,9 @@ struct Store {
   };
   struct F16 {
     static constexpr int bytes = 2;
+    using Numbers = NoNumbers;
     template <Range R>
-    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to, bool streams) {
+    FOLIO_ALWAYS_INLINE static void store(Numbers, const F (&x)[4], std::byte* to, bool streams) {
       put(to, Order::low_words(E::to_f16(x[0]), E::to_f16(x[1])), streams);
       put(to + W * 4, Order::low_words(E::to_f16(x[2]), E::to_f16(x[3])), streams);
     }
@@ -187,23 +200,26 @@ struct Store {
   template <class T>
   struct F8 {
     static constexpr int bytes = 1;
+    using Numbers = typename E::template F8Numbers<T>;
     template <Range R>
-    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to, bool streams) {
+    FOLIO_ALWAYS_INLINE static void store(const Numbers& with, const F (&x)[4], std::byte* to,
+                                          bool streams) {
       U sum[4], words[2];
-      for (int i = 0; i < 4; ++i) sum[i] = E::template f8_sum<T, R>(x[i]);
+      for (int i = 0; i < 4; ++i) sum[i] = E::template f8_sum<T, R>(with, x[i]);
       if (R == Range::any && I::has_nan(x)) {
         for (int i = 0; i < 4; ++i) sum[i] = E::template nan_sum<T>(x[i], sum[i]);
       }
       for (int i = 0; i < 2; ++i)
-        words[i] = E::template codes_of_f8<T>(Order::low_words(sum[2 * i], sum[2 * i + 1]),
+        words[i] = E::template codes_of_f8<T>(with, Order::low_words(sum[2 * i], sum[2 * i + 1]),
                                               Order::high_words(sum[2 * i], sum[2 * i + 1]));
       put(to, I::pack8(words[0], words[1]), streams);
     }
   };
   struct I8 {
     static constexpr int bytes = 1;
+    using Numbers = NoNumbers;
     template <Range R>
-    FOLIO_ALWAYS_INLINE static void store(const F (&x)[4], std::byte* to, bool streams) {
+    FOLIO_ALWAYS_INLINE static void store(Numbers, const F (&x)[4], std::byte* to, bool streams) {
       U whole[4];
       for (int i = 0; i < 4; ++i) whole[i] = E::template to_i8<R>(x[i]);
       if (R == Range::any && I::has_nan(x)) {
@@ -215,6 +231,10 @@ struct Store {
           streams);
     }
   };
+
+  FOLIO_ALWAYS_INLINE static void fetch_block(const std::byte* ahead, const Way& way) {
+    for (int64_t i = 0; i < block * From::source_bytes; i += 64) fetch(ahead + i, way.fetches_near);
+  }
 
   template <class T>
   static void wide(const Granules& granules, Divisor divisor, Division how, const Way& way) {
@@ -232,21 +252,71 @@ struct Store {
 
   template <class T, Division How>
   static void each(const Granules& granules, Divisor divisor, const Way& way) {
-    const bool is_usual = granules.per_head == 1 && granules.last_length == usual_length;
+    const typename T::Numbers with;
+    if (has_runs<How>(granules)) return each_run<T, How>(with, granules, divisor, way);
     for (int64_t h = 0; h < granules.heads; ++h) {
-      if (is_usual) {
-        store_granule<T, How>(granules.from.at(h), usual_length, granules.to.at(h), divisor,
-                              granules.ahead.at(h), way);
-        continue;
-      }
       for (int64_t g = 0; g < granules.per_head; ++g) {
-        store_granule<T, How>(granules.from.at(h, g), granules.length_of(g), granules.to.at(h, g),
-                              divisor, granules.ahead.at(h, g), way);
+        store_granule<T, How>(with, granules.from.at(h, g), granules.length_of(g),
+                              granules.to.at(h, g), divisor, granules.ahead.at(h, g), way);
       }
     }
   }
+
+  /// Whether a head is whole blocks, and every half of a block has one divisor.
+  template <Division How>
+  static bool has_runs(const Granules& granules) {
+    const bool has_halves =
+        How == Division::none || (granules.length % half == 0 && granules.last_length % half == 0);
+    return has_halves && granules.head_length() % block == 0;
+  }
+  /// A head, or all heads if they follow one another, without looking at granules but for their
+  /// divisors.
   template <class T, Division How>
-  FOLIO_ALWAYS_INLINE static void store_granule(const std::byte* from, int64_t n, std::byte* to,
+  static void each_run(const typename T::Numbers& with, const Granules& granules, Divisor divisor,
+                       const Way& way) {
+    const int64_t length = granules.head_length();
+    const bool is_one = granules.last_length == granules.length &&
+                        granules.from.head_stride_bytes == length * From::bytes &&
+                        granules.to.head_stride_bytes == length * T::bytes &&
+                        granules.ahead.head_stride_bytes * block == length * way.ahead_bytes;
+    const int64_t heads = is_one ? 1 : granules.heads,
+                  run = is_one ? length * granules.heads : length;
+    for (int64_t h = 0; h < heads; ++h) {
+      store_run<T, How>(with, granules.from.at(h), run, granules.to.at(h), divisor,
+                        granules.length / half, granules.ahead.at(h), way);
+      if constexpr (How != Division::none)
+        divisor.value += granules.per_head, divisor.reciprocal += granules.per_head;
+    }
+  }
+  /// `granule`: of halves of a block.
+  template <class T, Division How>
+  FOLIO_ALWAYS_INLINE static void store_run(const typename T::Numbers& with, const std::byte* from,
+                                            int64_t n, std::byte* to, Divisor divisor,
+                                            int64_t granule, const std::byte* ahead,
+                                            const Way& way) {
+    int64_t left = granule;
+    for (; n > 0; n -= block, from += block * From::bytes, to += block * T::bytes,
+                  ahead += way.ahead_bytes) {
+      fetch_block(ahead, way);
+      F x[4];
+      From::load(from, x[0], x[1]);
+      From::load(from + 2 * W * From::bytes, x[2], x[3]);
+      for (int i = 0; i < 4 && How != Division::none; i += 2) {
+        const F value = V::splat(*divisor.value), reciprocal = V::splat(*divisor.reciprocal);
+        x[i] = divided<How>(x[i], value, reciprocal);
+        x[i + 1] = divided<How>(x[i + 1], value, reciprocal);
+        --left;
+        const int64_t step = left == 0 ? 1 : 0;
+        left = left == 0 ? granule : left;
+        divisor.value += step, divisor.reciprocal += step;
+      }
+      T::template store<How == Division::bounded ? Range::bounded : Range::any>(with, x, to,
+                                                                                way.streams);
+    }
+  }
+  template <class T, Division How>
+  FOLIO_ALWAYS_INLINE static void store_granule(const typename T::Numbers& with,
+                                                const std::byte* from, int64_t n, std::byte* to,
                                                 Divisor& divisor, const std::byte* ahead,
                                                 const Way& way) {
     F value{}, reciprocal{};
@@ -254,8 +324,8 @@ struct Store {
       value = V::splat(*divisor.value++), reciprocal = V::splat(*divisor.reciprocal++);
     for (; n >= block; n -= block, from += block * From::bytes, to += block * T::bytes,
                        ahead += way.ahead_bytes) {
-      for (int64_t i = 0; i < block * From::source_bytes; i += 64) fetch(ahead + i);
-      store_block<T, How>(from, to, value, reciprocal, way.streams);
+      fetch_block(ahead, way);
+      store_block<T, How>(with, from, to, value, reciprocal, way.streams);
     }
     if (n > 0) store_rest<T, How>(from, n, to, value, reciprocal);
   }
@@ -264,17 +334,18 @@ struct Store {
                                            F reciprocal) {
     std::byte some[block * From::bytes] = {}, rest[block * T::bytes];
     __builtin_memcpy(some, from, static_cast<size_t>(n) * From::bytes);
-    store_block<T, How>(some, rest, value, reciprocal, false);
+    store_block<T, How>(typename T::Numbers(), some, rest, value, reciprocal, false);
     __builtin_memcpy(to, rest, static_cast<size_t>(n) * T::bytes);
   }
   template <class T, Division How>
-  FOLIO_ALWAYS_INLINE static void store_block(const std::byte* from, std::byte* to, F value,
+  FOLIO_ALWAYS_INLINE static void store_block(const typename T::Numbers& with,
+                                              const std::byte* from, std::byte* to, F value,
                                               F reciprocal, bool streams) {
     F x[4];
     From::load(from, x[0], x[1]);
     From::load(from + 2 * W * From::bytes, x[2], x[3]);
     for (F& quotient : x) quotient = divided<How>(quotient, value, reciprocal);
-    T::template store<How == Division::bounded ? Range::bounded : Range::any>(x, to, streams);
+    T::template store<How == Division::bounded ? Range::bounded : Range::any>(with, x, to, streams);
   }
 
   /// Corrected: in this form a zero keeps its sign.

@@ -40,7 +40,7 @@ class Writer {
   /// Whole lines of the target past the caches; what lies before and behind them through the
   /// caches.
   static void move(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
-    move_fetching<false>(to, from, bytes, streams, nullptr);
+    move_fetching<false>(to, from, bytes, streams, nullptr, false);
   }
 
  private:
@@ -51,7 +51,7 @@ class Writer {
   /// `ahead`: as many bytes of a coming token, fetched meanwhile.
   template <bool Fetches>
   static void move_fetching(std::byte* to, const std::byte* from, int64_t bytes, bool streams,
-                            const std::byte* ahead) {
+                            const std::byte* ahead, bool fetches_near) {
     if (to == from) return;
     constexpr int64_t line = 64;
     const auto begin =
@@ -63,7 +63,7 @@ class Writer {
     __builtin_memcpy(to, from, static_cast<size_t>(begin));
     int64_t i = begin;
     for (; i + line <= bytes; i += line) {
-      if constexpr (Fetches) fetch(ahead + i);
+      if constexpr (Fetches) fetch(ahead + i, fetches_near);
       for (int64_t k = 0; k < line; k += int64_t{sizeof(U)})
         I::stream(to + i + k, V::template load_as<U>(from + i + k));
     }
@@ -72,6 +72,8 @@ class Writer {
 
   static constexpr int pad = 16;    // rows begin on whole registers
   static constexpr int slack = 64;  // what loads store behind the last row
+  /// Elements of K, then as many of V: where little is computed, memory moves both at once faster.
+  static constexpr int64_t piece = 512;
 
   explicit Writer(const Conversion& conversion)
       : conversion_(conversion),
@@ -87,10 +89,12 @@ class Writer {
                      conversion.heads > 1;
     if (conversion.target.granule_stride_bytes != 0) {
       granule_size_ = conversion.target.granularity;
+    } else if (conversion.is_plain() && !is_direct_) {
+      granule_size_ = smaller(conversion.head_size, head_size_max);
+    } else if (conversion.is_plain() && conversion.target.dtype == DType::i8) {
+      granule_size_ = smaller(conversion.head_size, piece);
     } else {
-      granule_size_ = conversion.is_plain() && !is_direct_
-                          ? smaller(conversion.head_size, head_size_max)
-                          : conversion.head_size;
+      granule_size_ = conversion.head_size;
     }
     granules_ = (conversion.head_size + granule_size_ - 1) / granule_size_;
     pitch_ = (conversion.head_size + pad - 1) / pad * pad;
@@ -147,8 +151,7 @@ class Writer {
   }
   template <class From>
   void narrow(const Divisors* divisors) {
-    Store<I, From>::narrow(conversion_.target.dtype, step_, divisors, conversion_.streams,
-                           from_bytes_);
+    Store<I, From>::narrow(conversion_, step_, divisors);
   }
   void measure() {
     switch (reading_) {
@@ -169,8 +172,8 @@ class Writer {
         granule_size_, conversion_.head_size - first - (step_.per_head - 1) * granule_size_);
     step_.from = {source + first * from_bytes_, conversion_.source.head_stride_bytes,
                   granule_size_ * from_bytes_};
-    step_.ahead = step_.from;
-    step_.ahead.first += coming_->source - token_row_->source;
+    step_.ahead = {source + first * from_bytes_ + (coming_->source - token_row_->source),
+                   conversion_.source.head_stride_bytes, granule_size_ * from_bytes_};
     step_.to = {
         token_row_->target + head_ * conversion_.target.head_stride_bytes + first * to_bytes_,
         conversion_.target.head_stride_bytes, granule_size_ * to_bytes_};
@@ -207,7 +210,7 @@ class Writer {
       const std::byte* from = token_row_->source + head_ * conversion_.source.head_stride_bytes;
       move_fetching<true>(token_row_->target + head_ * conversion_.target.head_stride_bytes, from,
                           conversion_.head_size * to_bytes_, conversion_.streams,
-                          from + (coming_->source - token_row_->source));
+                          from + (coming_->source - token_row_->source), conversion_.fetches_near);
     }
   }
 
@@ -250,7 +253,7 @@ class Writer {
     constexpr int64_t line = 64;
     const auto* angles = reinterpret_cast<const std::byte*>(token_row.cos_sin);
     for (int64_t i = 0; i < conversion_.rope_dims * int64_t{sizeof(float)}; i += line)
-      fetch(angles + i);
+      fetch(angles + i, conversion_.fetches_near);
     if (conversion_.streams) return;
     for (int64_t head = 0; head < conversion_.heads; ++head) {
       const std::byte* row = token_row.target + head * conversion_.target.head_stride_bytes;

@@ -47,9 +47,6 @@ class Engine : public Layout<I::per_word> {
         queries_(view, s_.q),
         has_key_scales_(is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && is_per_row(view.args.value)),
-        has_far_values_(I::per_word == 2 && machine_profile().in_place.dense_values &&
-                        view.head_rows > row_block &&
-                        view.args.value.slot_stride_bytes > Tuning<I::per_word>::paired_stride_max),
         upcoming_(view, is_few_),
         key_type_(widened_type(view.args.key)),
         value_type_(problem_.value_in_key ? key_type_ : widened_type(view.args.value)),
@@ -59,7 +56,7 @@ class Engine : public Layout<I::per_word> {
               s_.keys),
         values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table,
                 {.read_as_vectors = problem_.v_head_size,
-                 .stride_max = has_far_values_ ? Tuning<I::per_word>::paired_stride_max : 0,
+                 .stride_max = value_stride_max(view.head_rows),
                  .is_as_stored = value_type_ != DType::invalid},
                 s_.values),
         few_(view, s_, queries_, padded_rows_,
@@ -126,6 +123,12 @@ class Engine : public Layout<I::per_word> {
     if (is_per_row(view)) view.scales = {};
     return mutant() == Mutant::dense_page_stride ? with_dense_pages(view) : view;
   }
+  /// Rows of V further apart are worth a copy, where more than a block of rows reads them.
+  static int32_t value_stride_max(int head_rows) {
+    const bool is_worth =
+        I::per_word == 2 && machine_profile().in_place.dense_values && head_rows > row_block;
+    return is_worth ? Tuning<I::per_word>::paired_stride_max : 0;
+  }
   /// What the products of few rows widen themselves, from rows of whole 16 bytes; invalid: words.
   [[nodiscard]] DType widened_type(const PagedKVView& view) const {
     const bool has_element_scales = view.scales.data != nullptr && !is_per_row(view);
@@ -160,7 +163,7 @@ class Engine : public Layout<I::per_word> {
   /// One piece of what comes next, of K and of V.
   void step(bool is_last = false) {
     if (!is_loading_) return;
-    const bool more_keys = keys_.step(), waits = has_far_values_ && !is_last,
+    const bool more_keys = keys_.step(), waits = values_.is_copying() && !is_last,
                more_values = waits || (!problem_.value_in_key && values_.step());
     is_loading_ = more_keys || more_values;
   }
@@ -231,13 +234,15 @@ class Engine : public Layout<I::per_word> {
     for (int v = 0; v < vectors; ++v)
       _mm512_store_ps(s_.highest + v * lanes, splat(minus_infinity));
     const int together = P::keys_beside(vectors);
-    Pace pace = upcoming_.beside_scores(view_.head_rows <= row_block, keys / together);
+    Pace pace = upcoming_.beside_scores(view_.head_rows <= row_block,
+                                        P::score_steps(vectors, keys, steps_));
+    call.pace = &pace;
     for (int k = 0; k < keys; k += together) {
       const TileRows* const group = key_groups_ + k / TileGroups::group_rows;
       call.keys = *group;
       call.keys.data += k % TileGroups::group_rows * call.keys.stride_bytes;
       call.to = s_.scores + k * row_block;
-      pace.step();
+      if (!P::is_paced(vectors)) pace.step();
       P::scores(vectors, call);
       step();
     }
@@ -292,7 +297,6 @@ class Engine : public Layout<I::per_word> {
   const Queries<I> queries_;
   const bool has_key_scales_;  // applied to scores and weights
   const bool has_value_scales_;
-  const bool has_far_values_;  // rows of V are copied side by side, once they were requested
   Upcoming upcoming_;
   const DType key_type_;  // that the products widen; invalid: they read words
   const DType value_type_;

@@ -3,6 +3,7 @@
 /// they want work cut.
 #include "cpu/avx512/kernels.h"
 
+#include "cpu/avx512/integer_layout.h"
 #include "cpu/avx512/layout.h"
 #include "cpu/skeleton/task_runner.h"
 
@@ -13,21 +14,25 @@ constexpr int32_t head_size_max = 576;
 
 bool is_head_size(int32_t n) { return n >= 8 && n <= head_size_max && n % 8 == 0; }
 
+bool is_whole_chunks(int32_t n) {
+  return n > 0 && n <= IntegerLayout::head_size_max && n % IntegerLayout::chunk == 0;
+}
+
 /// An engine as far as sizes go; it is never run.
-template <int PerWord>
-struct Sizes : Layout<PerWord> {
+template <class Layout>
+struct Sizes : Layout {
   struct Math {};
 };
 
-template <int PerWord>
-KernelGeometry geometry(const AttentionProblem& problem) {
-  using Runner = skeleton::TaskRunner<Sizes<PerWord>>;
+template <class Layout>
+KernelGeometry geometry(const AttentionProblem& problem, int32_t row_granule) {
+  using Runner = skeleton::TaskRunner<Sizes<Layout>>;
   KernelGeometry g;
-  g.rows = Layout<PerWord>::state_rows(problem);
+  g.rows = Layout::state_rows(problem);
   g.span_keys = skeleton::span_keys;
   g.scratch_bytes = Runner::scratch_bytes(problem);
   g.partial_bytes = Runner::partial_bytes(problem);
-  g.row_granule = lanes;
+  g.row_granule = row_granule;
   return g;
 }
 
@@ -42,10 +47,25 @@ const char* refuse(const AttentionProblem& problem) noexcept {
 }
 
 KernelGeometry geometry_f32(const AttentionProblem& problem) noexcept {
-  return geometry<1>(problem);
+  return geometry<Layout<1>>(problem, lanes);
 }
 KernelGeometry geometry_bf16(const AttentionProblem& problem) noexcept {
-  return geometry<2>(problem);
+  return geometry<Layout<2>>(problem, lanes);
+}
+
+const char* refuse_int8(const AttentionProblem& problem) noexcept {
+  if (!problem.int8_operands)
+    return "int8_operands: the kernel rounds q and weights to 8 bits, which the problem does not "
+           "allow";
+  if (!is_whole_chunks(problem.key.head_size))
+    return "key: expected a head_size that is a multiple of 64, up to 256";
+  if (!is_whole_chunks(problem.v_head_size))
+    return "v_head_size: expected a multiple of 64, up to 256";
+  return nullptr;
+}
+
+KernelGeometry geometry_int8(const AttentionProblem& problem) noexcept {
+  return geometry<IntegerLayout>(problem, IntegerLayout::block_rows);
 }
 
 }  // namespace folio::inline v1::avx512

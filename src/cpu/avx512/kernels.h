@@ -42,4 +42,19 @@ KernelGeometryOf geometry_bf16;
 KernelRun run_bf16;
 KernelFinish finish_bf16;
 
+/// attention_avx512_int8: products of integers, where the problem lets q and weights be rounded to
+/// 8 bits. K and V i8, with one scale per token and head at the most; head sizes that are multiples
+/// of 64, up to 256.
+inline constexpr Support supports_int8 = {
+    .features =
+        features.without({Feature::value_in_key, Feature::key_granules, Feature::value_granules}),
+    .q = activation_types,
+    .key = DType::i8,
+    .value = DType::i8,
+    .out = activation_types};
+KernelRefuse refuse_int8;
+KernelGeometryOf geometry_int8;
+KernelRun run_int8;
+KernelFinish finish_int8;
+
 }  // namespace folio::inline v1::avx512

@@ -25,6 +25,7 @@ struct ScoreCall {
   int64_t q_stride = 0;
   TileRows keys;
   int steps = 0;             // words of a row, a multiple of 4
+  Pace* pace = nullptr;      // of tiles that request: of all calls with the same lists
   float* to = nullptr;       // [key][row_block]
   float* highest = nullptr;  // [rows]: rises to the highest score of each
 };
@@ -48,6 +49,14 @@ class Products {
       default:
         if constexpr (row_block > 3 * lanes) score_tile<4>(call);
     }
+  }
+
+  /// Whether a score tile requests lines itself. Tiles of many rows hold no code for it; beside 16
+  /// or 32 rows calls are too few, and what is asked for between them would be dropped.
+  static constexpr bool is_paced(int vectors) { return vectors <= 2; }
+  /// Steps at which lines are requested, within the tiles or between calls.
+  static int64_t score_steps(int vectors, int keys, int steps) {
+    return is_paced(vectors) ? int64_t{keys} * (steps / 16) : keys / keys_beside(vectors);
   }
 
   /// Adds the weighted rows [0, keys) of `groups` to `rows` rows of output, `width` columns each,
@@ -91,8 +100,13 @@ class Products {
     const std::byte* key = call.keys.data;
     const int lines = call.steps / 16;
     int left = call.steps - lines * 16;
-    for (int i = 0; i < count * lines; ++i)
+    Pace pace;
+    if constexpr (is_paced(Vectors)) pace = *call.pace;
+    for (int i = 0; i < count * lines; ++i) {
+      if constexpr (is_paced(Vectors)) pace.step();
       add_scores<Vectors, steps_per_line>(q, call.q_stride, key, call.keys.stride_bytes, sum);
+    }
+    if constexpr (is_paced(Vectors)) *call.pace = pace;
     for (; left > 0; --left)
       add_scores<Vectors, 1>(q, call.q_stride, key, call.keys.stride_bytes, sum);
 #pragma GCC unroll 16

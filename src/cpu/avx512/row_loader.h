@@ -58,7 +58,7 @@ class RowLoader {
     const bool readable = is_copied(source) && skeleton::round_up(options.read_as_vectors,
                                                                   vector_columns) <= source.columns;
     const int lines = (stored_row_bytes() + 63) / 64;
-    is_staging_ = false;
+    is_staging_ = is_copying_ = false;
     LineList& list = fetch_[stage];
     list.clear();
     for (int g = 0; g < num_groups; ++g) {
@@ -70,6 +70,7 @@ class RowLoader {
       }
       const bool is_far = options.stride_max > 0 && rows.stride_bytes > options.stride_max;
       run_[stage][g] = readable && is_far ? rows : TileRows{};
+      is_copying_ |= run_[stage][g].data != nullptr;
       if (!readable || is_far) rows.data = nullptr;
       is_in_place_[stage][g] = rows.data != nullptr;
       is_staging_ |= rows.data == nullptr && g * group_rows < options.rows;
@@ -93,6 +94,9 @@ class RowLoader {
 
   /// Whether steps do anything for the tile that was begun last.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_staging() const { return is_staging_; }
+
+  /// Whether runs of slots are among them: their lines are to be requested first.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_copying() const { return is_copying_; }
 
   /// Lines of the memory behind a stage, for the products to request.
   [[nodiscard]] FOLIO_ALWAYS_INLINE const LineList& fetches(int stage) const {
@@ -178,6 +182,7 @@ class RowLoader {
   bool is_in_place_[stages][num_groups] = {};
   TileRows run_[stages][num_groups] = {};  // that could be read in place and is copied
   bool is_staging_ = false;
+  bool is_copying_ = false;
 };
 
 /// Fragments that stay where they are: the one register tile is a tile's groups of rows.
@@ -239,6 +244,9 @@ class Plane {
   __attribute__((noinline)) bool step() { return buffer_.load_from_dram_step(); }
   FOLIO_ALWAYS_INLINE void finish() {
     while (step()) {}
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_copying() const {
+    return buffer_.loader().is_copying();
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE const TileRows* groups(int stage) const {
     return buffer_.loader().groups(stage).group;

@@ -7,12 +7,13 @@
 
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/output.h"
+#include "cpu/convert/byte_rows.h"
 #include "cpu/vec/avx512_lanes.h"
 
 namespace folio::inline v1::avx512 {
 
 template <class Tag>
-struct Bf16Target : Avx512Lanes, Output {
+struct Bf16Target : Avx512Lanes, ByteRows<Tag>, Output {
   static constexpr int per_word = 2;
   static constexpr int exp_degree = 3;
   static constexpr uint32_t sign_bits = 0x80008000u;

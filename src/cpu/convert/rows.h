@@ -74,6 +74,9 @@ struct Rows {
       using Block = Blocks<I, D>;
       for (int i = 0; i < n; i += Block::elements, from += row_bytes(D, Block::elements))
         Block::for_each(from, [to, i](int element, F v) { put(to + i + element, v); });
+    } else if constexpr (requires { I::template bytes_to_bf16<D>(from, to, n); } &&
+                         bit_width(D) == 8) {
+      I::template bytes_to_bf16<D>(from, to, n);
     } else {
       using Element = StoredLanes<I, D>;
       int i = 0;

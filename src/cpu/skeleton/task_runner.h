@@ -49,6 +49,7 @@
 
 #include "cpu/profile.h"
 #include "cpu/skeleton/task_view.h"
+#include "cpu/skeleton/tile_queue.h"
 #include "kernel/units.h"
 
 namespace folio::inline v1::skeleton {
@@ -85,14 +86,13 @@ class TaskRunner {
 
  private:
   using Math = typename Engine::Math;
-  static constexpr int queue_tiles = Engine::tiles_max + Engine::ahead_max;
   static constexpr float minus_infinity = -__builtin_inff();
 
   struct Memory {
     Memory(void* at, const AttentionProblem& problem) {
       Parts parts(at);
       visible = parts.take<Visible>(Engine::state_rows(problem));
-      tiles = parts.take<KeyTile>(queue_tiles);
+      tiles = parts.take<KeyTile>(TileQueue<Engine>::most);
       span = parts.take_state(Engine::state_rows(problem), Engine::width(problem));
       total = parts.take_state(Engine::state_rows(problem), Engine::width(problem));
       engine = parts.take<std::byte>(Engine::scratch_bytes(problem));
@@ -118,19 +118,16 @@ class TaskRunner {
     engine_.load_queries();
     view_.find_visible(Engine::mutant());
     const Task& task = view_.task;
-    next_key_ = static_cast<int64_t>(task.span_begin) * span_keys;
-    for (int i = 0; i < queue_tiles; ++i) queue_[i] = memory_.tiles + i;
+    TileQueue<Engine> queue(view_, memory_.tiles);
     const int at_once = engine_.tiles_at_once();
     for (int span = task.span_begin; span < task.span_end; ++span) {
       clear(memory_.span);
       if (!engine_.begins_rows()) clear_output(memory_.span, 0, used_);
       const int64_t end = static_cast<int64_t>(span + 1) * span_keys;
       bool any = false;
-      for (fill(at_once); known_ > 0 && queue_[0]->first < end; fill(at_once)) {
-        int count = 1;
-        while (count < at_once && count < known_ && queue_[count]->first < end) ++count;
-        engine_.run(memory_.span, queue_, count, known_);
-        drop(count);
+      for (queue.fill(at_once); const int count = queue.count(at_once, end); queue.fill(at_once)) {
+        engine_.run(memory_.span, queue.tiles(), count, queue.known());
+        queue.drop(count);
         any = true;
       }
       if (partials != nullptr) {
@@ -139,44 +136,6 @@ class TaskRunner {
         fold_own();
       }
     }
-  }
-
-  /// Finds tiles until as many are known as the engine may use.
-  void fill(int at_once) {
-    while (known_ < at_once + Engine::ahead_max && find(*queue_[known_])) ++known_;
-  }
-
-  /// The next tile of which some row sees a key that lies in a page; false: there is none.
-  bool find(KeyTile& tile) {
-    const PageCursor cursor(view_.args.key, view_.batch.table, view_.task.sequence);
-    const int64_t last = static_cast<int64_t>(view_.task.span_end) * span_keys;
-    const int64_t end = last < view_.sequence.context ? last : view_.sequence.context;
-    for (; next_key_ < end; next_key_ += tile_keys) {
-      tile.seen = view_.seen_by_any(next_key_);
-      if (tile.seen == 0) continue;
-      const uint64_t wanted = tile.seen;
-      tile.first = next_key_;
-      if (Engine::mutant() == Mutant::table_read_past_end) tile.seen = ~uint64_t{0};
-      if (view_.problem.selection) {
-        PageCursor::find_listed(view_.args.key, view_.selected(Engine::mutant()), tile);
-      } else {
-        cursor.find(tile);
-      }
-      if (Engine::mutant() == Mutant::table_read_past_end) tile.seen &= wanted;
-      if (Engine::mutant() == Mutant::unassigned_entry_counted) tile.seen = wanted;
-      if (tile.seen == 0) continue;
-      next_key_ += tile_keys;
-      return true;
-    }
-    return false;
-  }
-
-  void drop(int count) {
-    KeyTile* done[queue_tiles];
-    for (int i = 0; i < count; ++i) done[i] = queue_[i];
-    for (int i = count; i < queue_tiles; ++i) queue_[i - count] = queue_[i];
-    for (int i = 0; i < count; ++i) queue_[queue_tiles - count + i] = done[i];
-    known_ -= count;
   }
 
   /// Empty rows, whose output is anything, and those that pad them to a vector.
@@ -299,9 +258,6 @@ class TaskRunner {
   Engine engine_;
   const int used_;  // state_rows that hold rows of the task
   bool has_total_ = false;
-  KeyTile* queue_[queue_tiles];  // in the order of keys; the first known_ are tiles to run
-  int known_ = 0;
-  int64_t next_key_ = 0;
 };
 
 }  // namespace folio::inline v1::skeleton

@@ -11,6 +11,7 @@
 
 #include "cpu/skeleton/logit_terms.h"
 #include "cpu/skeleton/mutant.h"
+#include "cpu/skeleton/shown_keys.h"
 #include "cpu/skeleton/state.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/attention/visible_keys.h"
@@ -231,33 +232,10 @@ class TaskView {
           if (!is_shared && (row < task.row_begin || row >= row_end)) continue;
           const uint64_t asked = seen_here & ~shown;
           if (asked == 0) continue;
-          shown |= not_hidden(bias_of((task.head + h) * group + g, token, first),
-                              keys_of_tile(first), asked);
+          shown |= shown_by(bias_of((task.head + h) * group + g, token, first), problem.bias_dtype,
+                            keys_of_tile(first), asked);
           if (shown == seen) return shown;
         }
-    }
-    return shown;
-  }
-  /// Those of the keys `asked` whose bias is not -inf.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t not_hidden(const std::byte* bias, int count,
-                                                        uint64_t asked) const {
-    switch (problem.bias_dtype) {
-      case DType::bf16: return not_equal<uint16_t>(bias, 0xff80, count, asked);
-      case DType::f16: return not_equal<uint16_t>(bias, 0xfc00, count, asked);
-      default: return not_equal<uint32_t>(bias, 0xff800000u, count, asked);
-    }
-  }
-  template <class Word>
-  FOLIO_ALWAYS_INLINE static uint64_t not_equal(const std::byte* from, Word minus_infinity,
-                                                int count, uint64_t asked) {
-    const auto* const words = reinterpret_cast<const Word*>(from);
-    int hidden = 0;
-    for (int i = 0; i < count; ++i) hidden |= words[i] == minus_infinity ? 1 : 0;
-    if (hidden == 0) return asked;
-    uint64_t shown = 0;
-    for (uint64_t left = asked; left != 0; left &= left - 1) {
-      const int key = __builtin_ctzll(left);
-      if (words[key] != minus_infinity) shown |= uint64_t{1} << key;
     }
     return shown;
   }

@@ -5,12 +5,13 @@
 #include "cpu/amx/latent/engine.h"
 #include "cpu/amx/latent/latent.h"
 #include "cpu/amx/tile/tile.h"
+#include "cpu/convert/byte_rows.h"
 #include "cpu/skeleton/task_runner.h"
 
 namespace folio::inline v1 {
 namespace {
 
-struct InstructionSet : Avx512Lanes {
+struct InstructionSet : Avx512Lanes, ByteRows<InstructionSet> {
   using Tile = amx::HardwareTile<InstructionSet>;
 };
 
