@@ -24,11 +24,11 @@ enum class PrefetchPolicy : uint8_t {
 struct InPlaceProfile {
   PrefetchPolicy policy = PrefetchPolicy::none;
   bool beside_values = false;  ///< V's lines while values are added up; else beside the scores, too
-  /// token-major pages: whole rows of the next tile, all heads, in the order of memory; else those
-  /// of the next head
+  /// token-major pages: all heads together, beside whole rows of the next tile in the order of
+  /// memory; else head by head, beside those of the next head
   bool whole_tiles = false;
   bool dense_values = false;  ///< rows of V that share few sets of the first cache, copied for many
-  bool again = false;         ///< and those once more by the head before the one that reads them
+  bool again = false;         ///< where they go head by head: each line once more a head before
 };
 
 /// Of the lines that come next, how many each step of a head asks for, in per cent. What is left is

@@ -3,23 +3,20 @@
 /// bf16.
 ///
 /// A task's rows lie in blocks (layout.h) of one KV head. For each tile and head: rows of K and V
-/// where they lie or staged (row_loader.h), then per block scores, weights, outputs. The next
-/// head's or tile's rows are staged between the products of the first block. Rows do not influence
-/// one another and every product adds in one order: per_query. ISA-safe: templates on a tag type.
+/// where they lie or staged (row_loader.h), then per block scores, weights, outputs; few rows of
+/// all heads together where they lie side by side (few_heads.h). The next head's or tile's rows are
+/// staged between the products of the first block. Rows do not influence one another and every
+/// product adds in one order: per_query. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <type_traits>
 
-#include "cpu/avx512/few_rows.h"
-#include "cpu/avx512/few_softmax.h"
-#include "cpu/avx512/few_values.h"
-#include "cpu/avx512/halves.h"
+#include "cpu/avx512/few_heads.h"
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/queries.h"
 #include "cpu/avx512/row_loader.h"
 #include "cpu/avx512/softmax.h"
 #include "cpu/avx512/upcoming.h"
-#include "cpu/convert/row_scales.h"
 #include "cpu/convert/rows.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/lane_rows.h"
@@ -61,7 +58,14 @@ class Engine : public Layout<I::per_word> {
                 {.read_as_vectors = problem_.v_head_size,
                  .stride_max = value_stride_max(view.head_rows),
                  .is_as_stored = value_type_ != DType::invalid},
-                s_.values) {}
+                s_.values),
+        few_(view, s_, queries_, padded_rows_,
+             {.key = key_type_,
+              .value = value_type_,
+              .key_scales = has_key_scales_ ? s_.key_scales : nullptr,
+              .value_scales = has_value_scales_                          ? s_.value_scales
+                              : problem_.value_in_key && has_key_scales_ ? s_.key_scales
+                                                                         : nullptr}) {}
 
   static int tiles_at_once() { return 1; }
   static bool begins_rows() { return true; }
@@ -77,15 +81,18 @@ class Engine : public Layout<I::per_word> {
     const KeyTile& tile = *tiles[0];
     if (loaded_ != &tile) {
       begin(tile, 0);
+      if (is_in_place_ && upcoming_.is_by_tile())
+        return run_together(state, tile, known > 1 ? tiles[1] : nullptr);
       finish();
     }
     const int heads = view_.task.heads;
+    const KeyTile* const after = known > 1 && !upcoming_.is_by_tile() ? tiles[1] : nullptr;
     for (int h = 0; h < heads; ++h) {
       stage_ ^= 1;
       key_groups_ = keys_.groups(stage_);
       value_groups_ = problem_.value_in_key ? key_groups_ : values_.groups(stage_);
-      gather_scales(tile, h);
-      loaded_ = h + 1 < heads ? &tile : known > 1 ? tiles[1] : nullptr;
+      few_.gather_scales(tile, h, 0);
+      loaded_ = h + 1 < heads ? &tile : after;
       if (loaded_ != nullptr) begin(*loaded_, h + 1 < heads ? h + 1 : 0);
       request(known > 1 ? tiles[1] : nullptr, h);
       attend(state, tile, h);
@@ -128,20 +135,17 @@ class Engine : public Layout<I::per_word> {
     const bool is_whole = folio::row_bytes(view.dtype, view.head_size) % 16 == 0;
     if (!is_few_ || has_element_scales || !is_whole) return DType::invalid;
     bool is_known = false;
-    with_stored(view.dtype, [&]<class Stored>(const Stored&) { is_known = Stored::is_widened; });
+    with_stored<I>(view.dtype, [&]<class Stored>(const Stored&) { is_known = Stored::is_widened; });
     return is_known ? view.dtype : DType::invalid;
   }
-  template <class Use>
-  static void with_stored(DType type, Use use) {
-    if (type == DType::f16) return use(Halves<I, DType::f16>{});
-    if constexpr (I::per_word == 1) {
-      if (type == DType::bf16) return use(Halves<I, DType::bf16>{});
-    } else {
-      if (type == DType::i8) return use(Bytes<I, DType::i8>{});
-      if (type == DType::f8_e4m3) return use(Bytes<I, DType::f8_e4m3>{});
-      if (type == DType::f8_e5m2) return use(Bytes<I, DType::f8_e5m2>{});
-    }
-    use(Words<I>{});
+  /// All heads of the tile that was begun at once.
+  void run_together(const skeleton::State& state, const KeyTile& tile, const KeyTile* next) {
+    const int at = stage_ ^ 1;
+    upcoming_.begin_tile(next);
+    few_.attend_together(
+        state,
+        {tile, keys_.groups(at), problem_.value_in_key ? keys_.groups(at) : values_.groups(at)},
+        upcoming_);
   }
   /// Says what comes after head h: the stage being loaded, and the next tile.
   void request(const KeyTile* next, int h) {
@@ -154,6 +158,7 @@ class Engine : public Layout<I::per_word> {
   void begin(const KeyTile& tile, int h) {
     is_loading_ = keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
     if (!problem_.value_in_key) is_loading_ |= values_.begin(tile, view_.task.head + h, stage_ ^ 1);
+    is_in_place_ = !is_loading_;
   }
   /// One piece of what comes next, of K and of V.
   void step(bool is_last = false) {
@@ -166,19 +171,15 @@ class Engine : public Layout<I::per_word> {
     while (is_loading_) step(true);
   }
 
-  /// Brings the scales of head h that multiply scores and weights.
-  void gather_scales(const KeyTile& tile, int h) const {
-    const int head = view_.task.head + h;
-    if (has_key_scales_) RowScales<I>::gather(view_.args.key, tile, head, s_.key_scales);
-    if (has_value_scales_) RowScales<I>::gather(view_.args.value, tile, head, s_.value_scales);
-  }
-
   void attend(const skeleton::State& state, const KeyTile& tile, int h) {
+    if (is_few_) {
+      for (int i = 0; is_loading_ && i < TileGroups::num_groups; ++i) step();
+      return few_.attend(state, {tile, key_groups_, value_groups_}, h, upcoming_);
+    }
     for (int begin = 0; begin < view_.head_rows; begin += row_block) {
       const int end = begin + row_block < view_.head_rows ? begin + row_block : view_.head_rows;
       const skeleton::Coverage covered = view_.coverage(begin, end, tile, mutant());
       if (covered == skeleton::Coverage::none) continue;
-      if (is_few_) return attend_few(state, tile, h, covered != skeleton::Coverage::all);
       if (covered == skeleton::Coverage::all) {
         attend_rows(state, tile, h, begin, end, false);
       } else {
@@ -246,60 +247,6 @@ class Engine : public Layout<I::per_word> {
       step();
     }
   }
-  /// All rows of a head, at most 8: attend_rows with keys in the lanes.
-  void attend_few(const skeleton::State& state, const KeyTile& tile, int h, bool is_masked) {
-    int keys = tile_keys;
-    if (is_masked) {
-      const uint64_t any = find_seen(tile, 0, view_.head_rows);
-      if (any == 0) return;
-      keys =
-          static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), TileGroups::group_rows));
-    }
-    const int padded = few_padded(view_.head_rows);
-    score_few(h, padded, keys);
-    weigh_few(state, tile, h, padded, keys, is_masked);
-    with_stored(value_type_, [&]<class Stored>(const Stored&) {
-      using Values = FewValues<I, Stored>;
-      Pace pace = upcoming_.beside_values(Values::steps(padded, keys, width_));
-      Values::add({.weights = s_.weights,
-                   .rows = padded,
-                   .groups = value_groups_,
-                   .keys = keys,
-                   .output = state.output + int64_t{h * padded_rows_} * width_,
-                   .width = width_,
-                   .pace = &pace});
-    });
-  }
-  void score_few(int h, int padded, int keys) {
-    for (int k = 0; k < keys; k += TileGroups::group_rows) step();
-    with_stored(key_type_, [&]<class Stored>(const Stored&) {
-      using Few = FewRows<I, Stored>;
-      const int groups = keys / TileGroups::group_rows;
-      Pace pace = upcoming_.beside_scores(true, Few::score_steps(groups, steps_));
-      Few::scores(groups, {.q = queries_.rows(h, 0).words,
-                           .rows = padded,
-                           .steps = steps_,
-                           .groups = key_groups_,
-                           .pace = &pace,
-                           .scales = has_key_scales_ ? s_.key_scales : nullptr,
-                           .to = s_.scores});
-    });
-  }
-  void weigh_few(const skeleton::State& state, const KeyTile& tile, int h, int padded, int keys,
-                 bool is_masked) {
-    Column c = column(state, h, 0, view_.head_rows, keys);
-    for (int r = 0; r < c.rows; ++r) {
-      float* const scores = s_.scores + r * FewSoftmax<I>::score_stride;
-      if (view_.has_terms)
-        softmax::Terms<I, skeleton::Log2Units>::of_row(
-            scores, [this](int) { return factor_; },
-            view_.terms_of(h * view_.head_rows + r, tile.first, mutant()));
-      if (is_masked) FewSoftmax<I>::hide(s_.scores, r, keys, seen_[r]);
-    }
-    c.scores = s_.scores;
-    c.weights = s_.weights;
-    FewSoftmax<I>::weigh(c, padded);
-  }
 
   /// The sixteen rows from `first` on, vector `v` of the block's scores.
   void weigh(const skeleton::State& state, const KeyTile& tile, int h, int first, int end, int v,
@@ -358,12 +305,14 @@ class Engine : public Layout<I::per_word> {
   const DType value_type_;
   Plane<I, true> keys_;
   Plane<I, false> values_;
+  FewHeads<I> few_;
   const TileRows* key_groups_ = nullptr;
   const TileRows* value_groups_ = nullptr;
   // what the stage after this one holds, for the head that comes next
   const KeyTile* loaded_ = nullptr;
   int stage_ = 1;
   bool is_loading_ = false;
+  bool is_in_place_ = false;  // nothing of it is staged
   uint64_t seen_[row_block];
 };
 

@@ -23,6 +23,7 @@ struct FewValuesCall {
   int keys = 0;                       // a multiple of 16
   float* output = nullptr;            // [rows][width]
   int64_t width = 0;                  // whole vectors, readable in V
+  bool by_lines = false;              // rows lie far apart: one line of each before the next
   Pace* pace = nullptr;               // of all tiles
 };
 
@@ -38,9 +39,10 @@ class FewValues {
     }
   }
   /// Steps at which a call requests lines.
-  static int64_t steps(int rows, int keys, int64_t width) {
+  static int64_t steps(int rows, int keys, int64_t width, bool by_lines) {
     int64_t vectors = width / lanes, tiles = 0;
-    for (int wide = vectors_max(rows); wide > 0; vectors %= wide, wide /= 2)
+    for (int wide = by_lines ? line_vectors(rows) : vectors_max(rows); wide > 0;
+         vectors %= wide, wide /= 2)
       tiles += vectors / wide;
     return tiles * (keys / (2 * I::per_word));
   }
@@ -49,9 +51,16 @@ class FewValues {
   /// At most 16 sums, eight of one row.
   static constexpr int vectors_max(int rows) { return rows <= 2 ? 8 : 16 / rows; }
 
+  /// Those that a line of V holds.
+  static constexpr int line_vectors(int rows) {
+    const int all = 64 / Stored::vector_bytes, most = vectors_max(rows);
+    return all < most ? all : most;
+  }
+
   template <int Rows>
   static void add_rows(const FewValuesCall& call) {
     int column = 0;
+    if (call.by_lines) return add_columns<Rows, line_vectors(Rows)>(call, column);
     add_columns<Rows, vectors_max(Rows)>(call, column);
   }
   template <int Rows, int Vectors>

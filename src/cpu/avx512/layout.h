@@ -31,8 +31,8 @@ FOLIO_ALWAYS_INLINE int few_padded(int rows) { return rows <= 2 ? rows : rows <=
 
 /// The rows of a tile as the products read them.
 struct TileGroups {
-  static constexpr int group_rows = 16;
-  TileRows group[tile_keys / group_rows] = {};
+  static constexpr int group_rows = 16, num_groups = tile_keys / group_rows;
+  TileRows group[num_groups] = {};
 };
 
 struct Scratch {
@@ -41,8 +41,8 @@ struct Scratch {
   uint32_t* weights = nullptr;
   std::byte* keys = nullptr;
   std::byte* values = nullptr;
-  float* key_scales = nullptr;    // [64]
-  float* value_scales = nullptr;  // [64]
+  float* key_scales = nullptr;    // [heads at once][64]
+  float* value_scales = nullptr;  // [heads at once][64]
   float* highest = nullptr;       // [rows of a block]: the highest score of each
   int64_t bytes = 0;
 };
@@ -61,7 +61,13 @@ struct Layout {
   static constexpr int element_bytes = 4 / PerWord;
   static constexpr int row_block = Tuning<PerWord>::block_rows;
   static_assert(row_block % lanes == 0 && Tuning<PerWord>::task_rows % row_block == 0);
+  static constexpr int heads_max = 16;                    // whose scores are held at once
   static constexpr int vector_columns = lanes * PerWord;  // columns of V that are loaded together
+
+  /// Heads of so few rows, padded, whose scores are held at once.
+  FOLIO_ALWAYS_INLINE static int heads_at_once(int rows) {
+    return row_block / rows < heads_max ? row_block / rows : heads_max;
+  }
 
   FOLIO_ALWAYS_INLINE static int padded(int columns) {
     return static_cast<int>(skeleton::round_up(columns, vector_columns));
@@ -88,8 +94,8 @@ struct Layout {
                                    element_bytes);
     s.values = parts.take<std::byte>(
         problem.value_in_key ? 0 : int64_t{stages} * tile_keys * width(problem) * element_bytes);
-    s.key_scales = parts.take<float>(tile_keys);
-    s.value_scales = parts.take<float>(tile_keys);
+    s.key_scales = parts.take<float>(int64_t{tile_keys} * heads_max);
+    s.value_scales = parts.take<float>(int64_t{tile_keys} * heads_max);
     s.highest = parts.take<float>(row_block);
     s.bytes = parts.bytes();
     return s;

@@ -3,9 +3,10 @@
 /// that come after it.
 ///
 /// Of head-major pages the next head's K, then its V. In token-major pages the rows of a head lie
-/// far apart, so a head requests its share of the whole rows of the next tile, all heads together,
-/// in the order of memory. Scales, which are gathered before any row is read, go with K. ISA-safe:
-/// templates on a tag type and always-inline functions.
+/// far apart, so whole rows of the next tile are requested in the order of memory, all heads
+/// together, or a share beside each head where they are computed one by one. Scales, which are
+/// gathered before any row is read, go first. ISA-safe: templates on a tag type and always-inline
+/// functions.
 #pragma once
 
 #include "cpu/avx512/layout.h"
@@ -30,23 +31,42 @@ class Upcoming {
     return profile_.policy != PrefetchPolicy::none;
   }
 
+  /// Whether whole rows of tiles, all heads, are requested in the order of memory.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_by_tile() const { return is_by_tile_; }
+
+  /// All heads of a tile begin at once. next: the tile after it, or null.
+  FOLIO_ALWAYS_INLINE void begin_tile(const KeyTile* next) {
+    own_[0].clear();
+    own_[1].clear();
+    if (next == nullptr || !is_fetching()) return;
+    add_tile(view_.args.key, *next, own_[0]);
+    if (!view_.problem.value_in_key) add_tile(view_.args.value, *next, own_[1]);
+  }
+  /// Scores, or values, of all its heads, in so many steps.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE Pace beside_tile(int plane, int64_t steps) const {
+    return {Requests(own_[plane], steps), {}};
+  }
+
   /// Head h of the task begins. keys, values: the rows of the head that comes after it, or null;
-  /// they are read until that head ends, and the scales of that head are added to those of K.
-  /// after: the tile of that head; next: the tile after this one; or null.
-  FOLIO_ALWAYS_INLINE void begin(LineList* keys, const LineList* values, const KeyTile* after,
+  /// they are read until that head ends. after: the tile of that head; next: the tile after this
+  /// one; or null.
+  FOLIO_ALWAYS_INLINE void begin(const LineList* keys, const LineList* values, const KeyTile* after,
                                  const KeyTile* next, int h) {
     is_waiting_[0] = is_waiting_[1] = true;
     values_now_ = values_soon_;
     keys_soon_ = keys;
     values_soon_ = values;
+    own_[0].clear();
+    own_[1].clear();
+    add_scales(view_.args.key, after, next, h, own_[0]);
+    if (!view_.problem.value_in_key) add_scales(view_.args.value, after, next, h, own_[1]);
     if (is_by_tile_) {
-      set_share(view_.args.key, next, h, shares_[0]);
-      if (!view_.problem.value_in_key) set_share(view_.args.value, next, h, shares_[1]);
-      keys = &shares_[0];
+      add_share(view_.args.key, next, h, own_[0]);
+      if (!view_.problem.value_in_key) add_share(view_.args.value, next, h, own_[1]);
+    } else {
+      add_behind(own_[0], keys);
+      add_behind(own_[1], values);
     }
-    if (keys == nullptr) return;
-    add_scales(view_.args.key, after, next, h, *keys);
-    if (!view_.problem.value_in_key) add_scales(view_.args.value, after, next, h, *keys);
   }
 
   /// Scores of the next block of rows, in so many steps.
@@ -70,29 +90,58 @@ class Upcoming {
  private:
   FOLIO_ALWAYS_INLINE Requests take(int plane, int64_t steps) {
     is_waiting_[plane] = false;
-    if (is_by_tile_) return {shares_[plane], steps};
+    if (is_by_tile_ || own_[plane].total() > 0) return {own_[plane], steps};
     return requests(plane == 0 ? keys_soon_ : values_soon_, steps);
   }
   FOLIO_ALWAYS_INLINE static Requests requests(const LineList* list, int64_t steps) {
     return list != nullptr ? Requests(*list, steps) : Requests();
   }
+  /// What follows scales.
+  FOLIO_ALWAYS_INLINE static void add_behind(LineList& list, const LineList* more) {
+    if (list.total() == 0 || more == nullptr) return;
+    for (const Lines& lines : *more) list.add(lines);
+  }
   /// The part of a tile's tokens that head h asks for, all heads of the task.
-  FOLIO_ALWAYS_INLINE void set_share(const PagedKVView& view, const KeyTile* tile, int h,
+  FOLIO_ALWAYS_INLINE void add_share(const PagedKVView& view, const KeyTile* tile, int h,
                                      LineList& list) const {
-    list.clear();
     if (tile == nullptr) return;
     const int heads = view_.task.heads;
-    const int begin = tile_keys * h / heads, end = tile_keys * (h + 1) / heads;
-    const int64_t row_bytes =
-        PageCursor::heads_bytes(view, heads - 1) + folio::row_bytes(view.dtype, view.head_size);
-    for (int r = 0; r < tile->runs; ++r) {
-      const TileRun& run = tile->run[r];
-      const int from = run.first > begin ? run.first : begin;
-      const int to = run.first + run.rows < end ? run.first + run.rows : end;
-      const TileRows rows = PageCursor::rows(view, run, view_.task.head);
-      list.add({rows.data + (from - run.first) * rows.stride_bytes, rows.stride_bytes,
-                static_cast<int32_t>((row_bytes + 63) / 64), to - from});
+    add_rows(view, *tile, {tile_keys * h / heads, tile_keys * (h + 1) / heads}, list);
+  }
+  /// A whole tile.
+  FOLIO_ALWAYS_INLINE void add_tile(const PagedKVView& view, const KeyTile& tile,
+                                    LineList& list) const {
+    const int heads = view_.task.heads;
+    if (view.scales.data != nullptr) {
+      const int parts = PageCursor::scales_are_adjacent(view) ? 1 : heads;
+      for (int h = 0; h < parts; ++h)
+        add_scales_of(view, tile, {0, tile_keys}, h, heads / parts, list);
     }
+    add_rows(view, tile, {0, tile_keys}, list);
+  }
+
+  struct KeyRange {
+    int begin, end;
+  };
+  /// Calls add(run, from, rows) for each run of slots among those keys, cut to them.
+  template <class Add>
+  FOLIO_ALWAYS_INLINE static void for_each_run(const KeyTile& tile, KeyRange keys, Add add) {
+    for (int r = 0; r < tile.runs; ++r) {
+      const TileRun& run = tile.run[r];
+      const int from = run.first > keys.begin ? run.first : keys.begin;
+      const int to = run.first + run.rows < keys.end ? run.first + run.rows : keys.end;
+      if (from < to) add(run, from - run.first, to - from);
+    }
+  }
+  /// The rows of all heads of the task.
+  FOLIO_ALWAYS_INLINE void add_rows(const PagedKVView& view, const KeyTile& tile, KeyRange keys,
+                                    LineList& list) const {
+    const int64_t bytes = PageCursor::heads_bytes(view, view_.task.heads - 1) +
+                          folio::row_bytes(view.dtype, view.head_size);
+    for_each_run(tile, keys, [&](const TileRun& run, int from, int count) {
+      const TileRows rows = PageCursor::rows(view, run, view_.task.head);
+      list.add(lines_of(rows.data + from * rows.stride_bytes, rows.stride_bytes, bytes, count));
+    });
   }
 
   /// The scales of the head after h, or, where those of a token lie side by side, of the tokens of
@@ -102,22 +151,23 @@ class Upcoming {
     if (view.scales.data == nullptr) return;
     const int heads = view_.task.heads;
     const bool is_shared = PageCursor::scales_are_adjacent(view) && heads > 1;
-    const KeyTile* const tile = is_shared ? next : after;
-    if (tile == nullptr) return;
-    const int begin = is_shared ? tile_keys * h / heads : 0;
-    const int end = is_shared ? tile_keys * (h + 1) / heads : tile_keys;
-    const int first = view_.task.head + (is_shared || h + 1 == heads ? 0 : h + 1);
-    const int last = is_shared ? view_.task.head + heads - 1 : first;
-    for (int r = 0; r < tile->runs; ++r) {
-      const TileRun& run = tile->run[r];
-      const int from = run.first > begin ? run.first : begin;
-      const int to = run.first + run.rows < end ? run.first + run.rows : end;
+    if (is_shared && next != nullptr)
+      add_scales_of(view, *next, {tile_keys * h / heads, tile_keys * (h + 1) / heads}, 0, heads,
+                    list);
+    if (!is_shared && after != nullptr)
+      add_scales_of(view, *after, {0, tile_keys}, h + 1 == heads ? 0 : h + 1, 1, list);
+  }
+  /// Of `heads` heads of the task from `first` on.
+  FOLIO_ALWAYS_INLINE void add_scales_of(const PagedKVView& view, const KeyTile& tile,
+                                         KeyRange keys, int first, int heads,
+                                         LineList& list) const {
+    first += view_.task.head;
+    for_each_run(tile, keys, [&](const TileRun& run, int from, int count) {
       const TileRows rows = PageCursor::scale_rows(view, run, first);
-      const int64_t row_bytes = PageCursor::scale_rows(view, run, last).data - rows.data + 1;
-      if (from < to)
-        list.add(lines_of(rows.data + (from - run.first) * rows.stride_bytes, rows.stride_bytes,
-                          row_bytes, to - from));
-    }
+      const std::byte* const last = PageCursor::scale_rows(view, run, first + heads - 1).data;
+      list.add(lines_of(rows.data + from * rows.stride_bytes, rows.stride_bytes,
+                        last - rows.data + 1, count));
+    });
   }
   /// Rows of so many bytes; as one where they leave no line out.
   FOLIO_ALWAYS_INLINE static Lines lines_of(const std::byte* data, int64_t stride, int64_t bytes,
@@ -132,7 +182,7 @@ class Upcoming {
   const InPlaceProfile profile_;
   const bool is_few_;
   const bool is_by_tile_;
-  LineList shares_[2];       // K's and V's of the next tile
+  LineList own_[2];          // what is asked for beside K and V: scales, and rows of the next tile
   bool is_waiting_[2] = {};  // for a product beside which to be asked for
   // K's and V's of the next head, V's of this one
   const LineList* keys_soon_ = nullptr;

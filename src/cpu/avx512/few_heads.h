@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/avx512/few_heads.h: a tile of at most 8 rows of each head: scores, weights, outputs, one
+/// head after the other or all heads together.
+///
+/// In token-major pages all heads of a token lie in one run of memory. Together, 16 keys of all
+/// heads are taken before the next 16, which is nearly the order of that memory: rows of one head
+/// alone are read at half to two thirds of its speed (docs/lab/avx512.md). Bits do not depend on
+/// the order. ISA-safe: templates on a tag type.
+#pragma once
+
+#include "cpu/avx512/few_rows.h"
+#include "cpu/avx512/few_softmax.h"
+#include "cpu/avx512/few_values.h"
+#include "cpu/avx512/halves.h"
+#include "cpu/avx512/queries.h"
+#include "cpu/avx512/upcoming.h"
+#include "cpu/convert/row_scales.h"
+#include "cpu/softmax/terms.h"
+
+namespace folio::inline v1::avx512 {
+
+/// Calls use(Stored{}) with what widens rows of a type; words where `type` is another.
+template <class I, class Use>
+FOLIO_ALWAYS_INLINE void with_stored(DType type, Use use) {
+  if (type == DType::f16) return use(Halves<I, DType::f16>{});
+  if constexpr (I::per_word == 1) {
+    if (type == DType::bf16) return use(Halves<I, DType::bf16>{});
+  } else {
+    if (type == DType::i8) return use(Bytes<I, DType::i8>{});
+    if (type == DType::f8_e4m3) return use(Bytes<I, DType::f8_e4m3>{});
+    if (type == DType::f8_e5m2) return use(Bytes<I, DType::f8_e5m2>{});
+  }
+  use(Words<I>{});
+}
+
+/// The rows of a tile, four groups each. Together: those of the task's first head.
+struct FewTile {
+  const KeyTile& tile;
+  const TileRows* keys = nullptr;
+  const TileRows* values = nullptr;
+};
+
+/// Types that the products widen, and the scales that they apply; invalid and null: none.
+struct FewStored {
+  DType key = DType::invalid, value = DType::invalid;
+  float* key_scales = nullptr;    // [heads at once][64]
+  float* value_scales = nullptr;  // of weights
+};
+
+template <class I>
+class FewHeads {
+ public:
+  FOLIO_ALWAYS_INLINE FewHeads(const skeleton::TaskView& view, const Scratch& scratch,
+                               const Queries<I>& queries, int padded_rows, const FewStored& stored)
+      : view_(view),
+        s_(scratch),
+        queries_(queries),
+        stored_(stored),
+        steps_(Base::steps(view.problem)),
+        width_(Base::width(view.problem)),
+        rows_(few_padded(view.head_rows)),
+        state_rows_(padded_rows),
+        factor_(__builtin_fabsf(view.problem.scale)) {}
+
+  /// Head h, whose scales are there.
+  void attend(const skeleton::State& state, const FewTile& at, int h, Upcoming& upcoming) {
+    const int keys = see(at.tile), groups = keys / group_rows;
+    if (keys == 0) return;
+    with_stored<I>(stored_.key, [&]<class Stored>(const Stored&) {
+      Pace pace = upcoming.beside_scores(true, FewRows<I, Stored>::score_steps(groups, steps_));
+      score<Stored>(h, 0, at.keys, 0, groups, pace);
+    });
+    weigh(state, at.tile, h, 0, keys);
+    with_stored<I>(stored_.value, [&]<class Stored>(const Stored&) {
+      Pace pace = upcoming.beside_values(FewValues<I, Stored>::steps(rows_, keys, width_, false));
+      add<Stored>(state, h, 0, at.values, 0, groups, false, pace);
+    });
+  }
+
+  /// All heads, which lie in place.
+  void attend_together(const skeleton::State& state, const FewTile& at, const Upcoming& upcoming) {
+    const int keys = see(at.tile), heads = view_.task.heads;
+    if (keys == 0) return;
+    with_stored<I>(stored_.key, [&]<class Key>(const Key&) {
+      with_stored<I>(stored_.value, [&]<class Value>(const Value&) {
+        Pace beside_scores = upcoming.beside_tile(
+            0, heads * FewRows<I, Key>::score_steps(keys / group_rows, steps_));
+        Pace beside_values =
+            upcoming.beside_tile(1, heads * FewValues<I, Value>::steps(rows_, keys, width_, true));
+        const int at_once = Base::heads_at_once(rows_);
+        for (int h = 0; h < heads; h += at_once) {
+          const Heads some{h, h + at_once < heads ? h + at_once : heads};
+          score_together<Key>(at, some, keys, beside_scores);
+          for (int i = some.begin; i < some.end; ++i) weigh(state, at.tile, i, i - h, keys);
+          add_together<Value>(state, at, some, keys, beside_values);
+        }
+      });
+    });
+  }
+
+  /// Brings the scales of head h. `place`: of the head among those that are computed at once.
+  void gather_scales(const KeyTile& tile, int h, int place) const {
+    const auto gather = [&](const PagedKVView& view, float* to) {
+      RowScales<I>::gather(view, tile, view_.task.head + h, to + place * tile_keys);
+    };
+    if (stored_.key_scales != nullptr) gather(view_.args.key, stored_.key_scales);
+    if (stored_.value_scales != nullptr && !view_.problem.value_in_key)
+      gather(view_.args.value, stored_.value_scales);
+  }
+
+ private:
+  using Base = Layout<I::per_word>;
+  static constexpr int group_rows = TileGroups::group_rows;
+  /// Groups whose values are added before those of the next head: a state of 8 rows is worth
+  /// keeping in registers for longer.
+  [[nodiscard]] int value_groups() const { return rows_ == 8 ? 2 : 1; }
+
+  struct Heads {
+    int begin, end;
+  };
+
+  template <class Stored>
+  void score_together(const FewTile& at, Heads heads, int keys, Pace& pace) {
+    for (int h = heads.begin; h < heads.end; ++h) gather_scales(at.tile, h, h - heads.begin);
+    for (int g = 0; g < keys / group_rows; ++g)
+      for (int h = heads.begin; h < heads.end; ++h) {
+        const TileRows rows = of_head(view_.args.key, at.keys[g], h);
+        score<Stored>(h, h - heads.begin, &rows, g, 1, pace);
+      }
+  }
+  template <class Stored>
+  void add_together(const skeleton::State& state, const FewTile& at, Heads heads, int keys,
+                    Pace& pace) {
+    const PagedKVView& view = view_.problem.value_in_key ? view_.args.key : view_.args.value;
+    for (int g = 0, count = 0; g < keys / group_rows; g += count) {
+      const int left = keys / group_rows - g;
+      count = left < value_groups() ? left : value_groups();
+      for (int h = heads.begin; h < heads.end; ++h) {
+        TileRows rows[2];
+        for (int i = 0; i < count; ++i) rows[i] = of_head(view, at.values[g + i], h);
+        add<Stored>(state, h, h - heads.begin, rows, g, count, true, pace);
+      }
+    }
+  }
+  FOLIO_ALWAYS_INLINE static TileRows of_head(const PagedKVView& view, const TileRows& rows,
+                                              int h) {
+    return {PageCursor::head_after(view, rows.data, h), rows.stride_bytes};
+  }
+
+  /// Finds what the rows see of a tile; returns how far that reaches, whole groups.
+  int see(const KeyTile& tile) {
+    const skeleton::Coverage covered = view_.coverage(0, view_.head_rows, tile, I::mutant);
+    is_masked_ = covered == skeleton::Coverage::some;
+    if (!is_masked_) return covered == skeleton::Coverage::all ? tile_keys : 0;
+    uint64_t any = 0;
+    for (int r = 0; r < view_.head_rows; ++r)
+      any |= seen_[r] = view_.seen_by_row(r, tile, I::mutant);
+    return any == 0 ? 0 : static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), lanes));
+  }
+
+  /// Scores of `count` groups from group `first` of the tile on.
+  template <class Stored>
+  void score(int h, int place, const TileRows* groups, int first, int count, Pace& pace) {
+    const float* const scales = stored_.key_scales;
+    FewRows<I, Stored>::scores(
+        count, {.q = queries_.rows(h, 0).words,
+                .rows = rows_,
+                .steps = steps_,
+                .groups = groups,
+                .pace = &pace,
+                .scales = scales == nullptr ? nullptr : scales + place * tile_keys + first * lanes,
+                .to = scores_of(place) + first * lanes});
+  }
+  void weigh(const skeleton::State& state, const KeyTile& tile, int h, int place, int keys) {
+    Column c;
+    c.scores = scores_of(place);
+    c.weights = weights_of(place);
+    c.rows = view_.head_rows;
+    c.keys = keys;
+    c.factor = view_.has_terms ? 1.0f : factor_ * log2_e;
+    if (stored_.value_scales != nullptr) c.value_scales = stored_.value_scales + place * tile_keys;
+    c.maximum = state.maximum + h * state_rows_;
+    c.denominator = state.denominator + h * state_rows_;
+    c.output = state.output + int64_t{h * state_rows_} * width_;
+    c.width = width_;
+    for (int r = 0; r < c.rows; ++r) {
+      if (view_.has_terms)
+        softmax::Terms<I, skeleton::Log2Units>::of_row(
+            c.scores + r * FewSoftmax<I>::score_stride, [this](int) { return factor_; },
+            view_.terms_of(h * view_.head_rows + r, tile.first, I::mutant));
+      if (is_masked_) FewSoftmax<I>::hide(c.scores, r, keys, seen_[r]);
+    }
+    FewSoftmax<I>::weigh(c, rows_);
+  }
+  template <class Stored>
+  void add(const skeleton::State& state, int h, int place, const TileRows* groups, int first,
+           int count, bool by_lines, Pace& pace) {
+    FewValues<I, Stored>::add({.weights = weights_of(place) + first * lanes / I::per_word,
+                               .rows = rows_,
+                               .groups = groups,
+                               .keys = count * group_rows,
+                               .output = state.output + int64_t{h * state_rows_} * width_,
+                               .width = width_,
+                               .by_lines = by_lines,
+                               .pace = &pace});
+  }
+  [[nodiscard]] float* scores_of(int place) const {
+    return s_.scores + place * rows_ * FewSoftmax<I>::score_stride;
+  }
+  [[nodiscard]] uint32_t* weights_of(int place) const {
+    return s_.weights + place * rows_ * FewSoftmax<I>::weight_stride;
+  }
+
+  const skeleton::TaskView& view_;
+  const Scratch& s_;
+  const Queries<I>& queries_;
+  const FewStored stored_;
+  const int steps_;
+  const int width_;
+  const int rows_;        // that tiles compute
+  const int state_rows_;  // of each head
+  const float factor_;
+  bool is_masked_ = false;  // the tile at hand
+  uint64_t seen_[Base::few_rows];
+};
+
+}  // namespace folio::inline v1::avx512
