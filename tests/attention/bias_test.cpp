@@ -92,9 +92,7 @@ double mean_value(const AttentionCase& c, int64_t d) {
   double sum = 0.0;
   for (int32_t key = 0; key < context; ++key) {
     const reference::Slot slot = reference::slot_of(view, c.batch(), 0, key);
-    const auto* const at = static_cast<const std::byte*>(view.data) +
-                           slot.page * view.page_stride_bytes + slot.slot * view.slot_stride_bytes;
-    sum += reference::load(at + d * bit_width(view.dtype) / 8, view.dtype);
+    sum += reference::element(view, slot.page, slot.slot, 0, static_cast<int32_t>(d));
   }
   return sum / context;
 }

@@ -240,6 +240,20 @@ TEST(Bits, per_query_a_prefix_hit_equals_a_cold_start) {
   });
 }
 
+/// The scales of two pages change places, one by one.
+void swap_scales(const PagedKVView& view, int64_t a, int64_t b) {
+  const ScaleView& scales = view.scales;
+  if (scales.data == nullptr) return;
+  const auto at = [&](int64_t page, int64_t slot, int64_t head) {
+    return static_cast<std::byte*>(scales.data) + page * scales.page_stride_bytes +
+           slot * scales.slot_stride_bytes + head * scales.head_stride_bytes;
+  };
+  for (int64_t slot = 0; slot < view.page_size; ++slot)
+    for (int64_t head = 0; head < view.num_heads; ++head)
+      std::swap_ranges(at(a, slot, head), at(a, slot, head) + bit_width(scales.dtype) / 8,
+                       at(b, slot, head));
+}
+
 TEST(Bits, page_ids_decide_nothing) {
   // The pages of a case move to other ids; their contents move with them.
   CaseOptions given = long_options(Reproducible::per_sequence, 2);
@@ -261,6 +275,7 @@ TEST(Bits, page_ids_decide_nothing) {
         std::byte* low = data + page * view->page_stride_bytes;
         std::byte* high = data + (num_pages - 1 - page) * view->page_stride_bytes;
         std::swap_ranges(low, low + row_bytes, high);
+        swap_scales(*view, page, num_pages - 1 - page);
       }
     }
     for (int32_t b = 0; b < c.batch().size; ++b) {

@@ -146,10 +146,12 @@ TEST_P(OfBlocks, whatever_works_on_elements_refuses_them_by_name) {
   const std::string words = std::string("dtype ") + name(dtype);
   BlockCache blocks(dtype, 4, rng), halves(DType::f16, 4, rng), others(DType::q8_0, 4, rng);
   const PageCopy copies[] = {{0, 1, 4}};
-  expect_refused(copy_pages(blocks.planes, halves.planes, copies, serial_executor()), "blocks");
+  expect_refused(copy_pages(blocks.planes, halves.planes, copies, serial_executor()),
+                 "block formats");
   expect_refused(copy_pages(halves.planes, blocks.planes, copies, serial_executor()), words);
   if (dtype != DType::q8_0)
-    expect_refused(copy_pages(blocks.planes, others.planes, copies, serial_executor()), "blocks");
+    expect_refused(copy_pages(blocks.planes, others.planes, copies, serial_executor()),
+                   "block formats");
 
   std::vector<float> rows(3 * 64);
   const int64_t slot = 0;

@@ -116,7 +116,13 @@ TEST(DeadSlots, a_visible_nan_spoils_only_its_own_sequence) {
       const auto page = static_cast<int64_t>(c.table_entries()[1 * c.batch().table.row_stride + 1]);
       auto* at = static_cast<std::byte*>(view.data) + page * view.page_stride_bytes +
                  3 * view.slot_stride_bytes;
-      reference::store(at, view.dtype, std::nan(""));
+      const ScaleView& scales = view.scales;  // of a type that has no NaN, its scale has one
+      if (view.dtype == DType::i8)
+        reference::store(static_cast<std::byte*>(scales.data) + page * scales.page_stride_bytes +
+                             3 * scales.slot_stride_bytes,
+                         scales.dtype, std::nan(""));
+      else
+        reference::store(at, view.dtype, std::nan(""));
     };
     for_each_kernel_case(
         options, {Adapt::shapes, arrange}, [](AttentionCase& c, const std::string& kernel) {

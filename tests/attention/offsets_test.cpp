@@ -112,11 +112,13 @@ struct Stored {
   DType q;
   DType kv;
   bool is_latent = false;
+  bool int8_operands = false;
 };
 
 CaseOptions options_of(const Stored& stored) {
   CaseOptions options;
   options.q_dtype = stored.q;
+  options.int8_operands = stored.int8_operands;
   options.key_dtype = options.value_dtype = stored.kv;
   if (stored.kv == DType::i8)
     options.key_scales.kind = options.value_scales.kind = ScaleKind::behind_row;
@@ -142,10 +144,11 @@ CaseOptions options_of(const Stored& stored) {
 TEST(Offsets, attention_reads_beyond_2_to_the_32) {
   if (is_sanitized)
     GTEST_SKIP() << "20 GiB of address space do not fit beside a sanitizer's shadow memory";
-  constexpr Stored all_stored[] = {{DType::f32, DType::bf16},       {DType::f32, DType::f32},
-                                   {DType::bf16, DType::bf16},      {DType::f32, DType::i8},
-                                   {DType::bf16, DType::i8},        {DType::f16, DType::f16},
-                                   {DType::bf16, DType::bf16, true}};
+  constexpr Stored all_stored[] = {
+      {DType::f32, DType::bf16},        {DType::f32, DType::f32},
+      {DType::bf16, DType::bf16},       {DType::f32, DType::i8},
+      {DType::bf16, DType::i8},         {DType::f16, DType::f16},
+      {DType::bf16, DType::bf16, true}, {DType::bf16, DType::i8, false, true}};
   for (const Stored& stored : all_stored) {
     const HugeMap map;
     if (map.data() == nullptr) GTEST_SKIP() << "no 20 GiB of address space here";

@@ -424,7 +424,8 @@ const reference::QueryResult& AttentionCase::expected(int64_t row, int32_t q_hea
 
 void AttentionCase::set_precision(const Precision& precision) {
   // the reference weighs its magnitudes by it
-  if (precision.keys != precision_.keys) forget_expected();
+  if (precision.keys != precision_.keys || precision.queries != precision_.queries)
+    forget_expected();
   precision_ = precision;
 }
 
