@@ -37,6 +37,13 @@ Case decode(DType dtype, int32_t group, int32_t context, int32_t page_size, Stor
   return c;
 }
 
+/// The same with each head's K and V of a token side by side.
+Case paired(Case c) {
+  c.shape += "/paired";
+  c.workload.is_paired = true;
+  return c;
+}
+
 /// Cases that are compared with one another follow one another: machines drift.
 void add_decode(std::vector<Case>& cases) {
   for (const int32_t group : {1, 2, 4, 8, 16}) {
@@ -46,6 +53,8 @@ void add_decode(std::vector<Case>& cases) {
         cases.back().two_cores =
             (group == 8 && order == StorageOrder::token_major) || (group == 4 && context == 8 * k);
         if ((group != 1 && group != 4 && group != 8) || context != 8 * k) continue;
+        cases.push_back(paired(cases.back()));
+        cases.back().two_cores = false;
         for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
           cases.push_back(decode(dtype, group, context, 64, order));
           cases.back().two_cores = group == 8 && order == StorageOrder::token_major;
@@ -142,6 +151,7 @@ Case prefill(const std::string& shape, int32_t new_tokens, int32_t context, Mask
 void add_prefill(std::vector<Case>& cases) {
   cases.push_back(prefill("bf16/d128/512_over_4k", 512, 4 * k, Mask::full()));
   cases.push_back(prefill("bf16/d128/causal_4k", 4 * k, 4 * k, Mask::causal()));
+  cases.push_back(paired(cases.back()));
   cases.push_back(prefill("bf16/d128/causal_512", 512, 512, Mask::causal()));
   for (const int32_t head_size : {64, 256}) {
     cases.push_back(

@@ -152,6 +152,19 @@ void Workload::make_planes() {
                                        {memory + key_bytes, value_bytes})
                         .value()[0]
                         .key;
+  if (shape_.is_paired) pair_planes();
+}
+
+/// The same memory as rows of K with those of V beside them.
+void Workload::pair_planes() {
+  const int64_t row = folio::row_bytes(shape_.dtype, shape_.head_size);
+  const bool is_head_major = shape_.order == StorageOrder::head_major;
+  PagedKVView& key = planes_.key;
+  key.slot_stride_bytes = 2 * row * (is_head_major ? 1 : shape_.kv_heads);
+  key.head_stride_bytes = 2 * row * (is_head_major ? shape_.page_size : 1);
+  key.page_stride_bytes = 2 * row * shape_.kv_heads * shape_.page_size;
+  planes_.value = key;
+  planes_.value.data = static_cast<std::byte*>(key.data) + row;
 }
 
 void Workload::make_steps() {
@@ -356,7 +369,7 @@ ReadRuns Workload::runs() const {
   const int64_t row_bytes = folio::row_bytes(shape_.dtype, shape_.head_size);
   const int64_t heads_in_run = is_head_major ? 1 : shape_.kv_heads;
   ReadRuns runs;
-  runs.bytes = shape_.page_size * row_bytes * heads_in_run;
+  runs.bytes = shape_.page_size * row_bytes * heads_in_run * (shape_.is_paired ? 2 : 1);
   for (size_t row = 0; row < pages_.size(); row += static_cast<size_t>(table_stride_)) {
     for (int64_t head = 0; head < shape_.kv_heads; head += heads_in_run) {
       for (int64_t p = 0; p < table_stride_; ++p) {
@@ -364,6 +377,7 @@ ReadRuns Workload::runs() const {
         if (id == ~0u) break;
         for (const PagedKVView* plane : {&planes_.key, &planes_.value}) {
           if (plane->data == nullptr) continue;
+          if (shape_.is_paired && plane == &planes_.value) continue;  // part of K's run
           runs.at.push_back(static_cast<const std::byte*>(plane->data) +
                             int64_t{id} * plane->page_stride_bytes +
                             head * plane->head_stride_bytes);

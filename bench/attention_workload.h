@@ -30,6 +30,7 @@ struct WorkloadShape {
   int32_t selected = 0;       ///< keys of each query's list, drawn from its sequence; 0: no lists
   int32_t page_size = 64;
   StorageOrder order = StorageOrder::token_major;
+  bool is_paired = false;  ///< each head's K and V of a token side by side: [.., heads, 2, D]
   DType dtype =
       /// of K and V; 8-bit ones have one f32 scale per token and head. q and out: f32 with f32,
       /// else bf16
@@ -79,6 +80,7 @@ class Workload {
   };
 
   void make_planes();
+  void pair_planes();
   void make_steps();
   void make_lists();
   [[nodiscard]] int32_t context_of(int32_t sequence) const;

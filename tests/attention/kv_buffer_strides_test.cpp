@@ -187,6 +187,32 @@ TEST(NegativeStrides, heads_are_adjacent_whichever_way_they_lie) {
   EXPECT_FALSE(PageCursor::heads_are_adjacent(head_major));
 }
 
+TEST(RowsBeside, values_lie_beside_keys_within_a_slot_of_the_same_pages) {
+  std::byte memory[4096] = {};
+  PagedKVView key;
+  key.data = memory + 1024;
+  key.page_stride_bytes = 2048;
+  key.slot_stride_bytes = 512;
+  key.head_stride_bytes = 256;
+  PagedKVView value = key;
+  for (const int64_t bytes : {128, -128, 511, -511}) {
+    value.data = memory + 1024 + bytes;
+    EXPECT_EQ(PageCursor::bytes_beside(key, value), bytes);
+  }
+  for (const int64_t bytes : {0, 512, -512, 2048}) {
+    value.data = memory + 1024 + bytes;
+    EXPECT_EQ(PageCursor::bytes_beside(key, value), 0);
+  }
+  value.data = memory + 1024 + 128;
+  for (int64_t PagedKVView::*stride :
+       {&PagedKVView::page_stride_bytes, &PagedKVView::slot_stride_bytes,
+        &PagedKVView::head_stride_bytes}) {
+    PagedKVView other = value;
+    other.*stride *= 2;
+    EXPECT_EQ(PageCursor::bytes_beside(key, other), 0);
+  }
+}
+
 TEST(NegativeStrides, have_no_tensor_map) {
   const Backwards plane(slot);
   const auto tile = plane.operand<DType::invalid>().create_tma_tile<tma::Swizzle::b64, 32, 64>();

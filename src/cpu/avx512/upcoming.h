@@ -4,8 +4,9 @@
 ///
 /// Of head-major pages the next head's K, then its V. In token-major pages the rows of a head lie
 /// far apart, so whole rows of the next tile are requested in the order of memory, all heads
-/// together, or a share beside each head where they are computed one by one. Scales, which are
-/// gathered before any row is read, go first. ISA-safe: templates on a tag type and always-inline
+/// together, or a share beside each head computed alone. Where K and V of a token lie side by side
+/// they are one row: half the keys are requested beside scores, half beside values. Scales, which
+/// are gathered before any row is read, go first. ISA-safe: templates on a tag type, always-inline
 /// functions.
 #pragma once
 
@@ -22,10 +23,10 @@ class Upcoming {
       : view_(view),
         profile_(machine_profile().in_place),
         is_few_(is_few),
-        is_by_tile_(
-            is_few && profile_.whole_tiles && view.task.heads > 1 &&
-            PageCursor::heads_are_adjacent(view.args.key) &&
-            (view.problem.value_in_key || PageCursor::heads_are_adjacent(view.args.value))) {}
+        is_by_tile_(is_few && profile_.whole_tiles && view.task.heads > 1 &&
+                    PageCursor::heads_are_adjacent(view.args.key) &&
+                    (view.problem.value_in_key || PageCursor::heads_are_adjacent(view.args.value))),
+        pair_(pair_of(view, is_by_tile_ ? view.task.heads : 1)) {}
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_fetching() const {
     return profile_.policy != PrefetchPolicy::none;
@@ -39,8 +40,9 @@ class Upcoming {
     own_[0].clear();
     own_[1].clear();
     if (next == nullptr || !is_fetching()) return;
-    add_tile(view_.args.key, *next, own_[0]);
-    if (!view_.problem.value_in_key) add_tile(view_.args.value, *next, own_[1]);
+    add_tile_scales(view_.args.key, *next, own_[0]);
+    if (!view_.problem.value_in_key) add_tile_scales(view_.args.value, *next, own_[1]);
+    add_rows(*next, {0, tile_keys}, view_.task.head);
   }
   /// Scores, or values, of all its heads, in so many steps.
   [[nodiscard]] FOLIO_ALWAYS_INLINE Pace beside_tile(int plane, int64_t steps) const {
@@ -60,9 +62,13 @@ class Upcoming {
     own_[1].clear();
     add_scales(view_.args.key, after, next, h, own_[0]);
     if (!view_.problem.value_in_key) add_scales(view_.args.value, after, next, h, own_[1]);
+    const int heads = view_.task.heads;
     if (is_by_tile_) {
-      add_share(view_.args.key, next, h, own_[0]);
-      if (!view_.problem.value_in_key) add_share(view_.args.value, next, h, own_[1]);
+      if (next != nullptr)
+        add_rows(*next, {tile_keys * h / heads, tile_keys * (h + 1) / heads}, view_.task.head);
+    } else if (is_few_ && pair_.bytes > 0) {
+      if (after != nullptr)
+        add_rows(*after, {0, tile_keys}, view_.task.head + (h + 1 == heads ? 0 : h + 1));
     } else {
       add_behind(own_[0], keys);
       add_behind(own_[1], values);
@@ -101,23 +107,14 @@ class Upcoming {
     if (list.total() == 0 || more == nullptr) return;
     for (const Lines& lines : *more) list.add(lines);
   }
-  /// The part of a tile's tokens that head h asks for, all heads of the task.
-  FOLIO_ALWAYS_INLINE void add_share(const PagedKVView& view, const KeyTile* tile, int h,
-                                     LineList& list) const {
-    if (tile == nullptr) return;
+  /// Of a whole tile.
+  FOLIO_ALWAYS_INLINE void add_tile_scales(const PagedKVView& view, const KeyTile& tile,
+                                           LineList& list) const {
+    if (view.scales.data == nullptr) return;
     const int heads = view_.task.heads;
-    add_rows(view, *tile, {tile_keys * h / heads, tile_keys * (h + 1) / heads}, list);
-  }
-  /// A whole tile.
-  FOLIO_ALWAYS_INLINE void add_tile(const PagedKVView& view, const KeyTile& tile,
-                                    LineList& list) const {
-    const int heads = view_.task.heads;
-    if (view.scales.data != nullptr) {
-      const int parts = PageCursor::scales_are_adjacent(view) ? 1 : heads;
-      for (int h = 0; h < parts; ++h)
-        add_scales_of(view, tile, {0, tile_keys}, h, heads / parts, list);
-    }
-    add_rows(view, tile, {0, tile_keys}, list);
+    const int parts = PageCursor::scales_are_adjacent(view) ? 1 : heads;
+    for (int h = 0; h < parts; ++h)
+      add_scales_of(view, tile, {0, tile_keys}, h, heads / parts, list);
   }
 
   struct KeyRange {
@@ -133,15 +130,49 @@ class Upcoming {
       if (from < to) add(run, from - run.first, to - from);
     }
   }
-  /// The rows of all heads of the task.
-  FOLIO_ALWAYS_INLINE void add_rows(const PagedKVView& view, const KeyTile& tile, KeyRange keys,
-                                    LineList& list) const {
-    const int64_t bytes = PageCursor::heads_bytes(view, view_.task.heads - 1) +
-                          folio::row_bytes(view.dtype, view.head_size);
+  /// The rows of heads that are requested together, from `head` on: K's and V's, or half of the
+  /// keys and the other half.
+  FOLIO_ALWAYS_INLINE void add_rows(const KeyTile& tile, KeyRange keys, int head) {
+    if (pair_.bytes > 0) {
+      const int middle = (keys.begin + keys.end) / 2;
+      add_rows_of(*pair_.first, pair_.bytes, tile, {keys.begin, middle}, head, own_[0]);
+      add_rows_of(*pair_.first, pair_.bytes, tile, {middle, keys.end}, head, own_[1]);
+      return;
+    }
+    const auto add = [&](const PagedKVView& view, LineList& list) {
+      const int64_t bytes = PageCursor::heads_bytes(view, view_.task.heads - 1) +
+                            folio::row_bytes(view.dtype, view.head_size);
+      add_rows_of(view, bytes, tile, keys, head, list);
+    };
+    add(view_.args.key, own_[0]);
+    if (!view_.problem.value_in_key) add(view_.args.value, own_[1]);
+  }
+  FOLIO_ALWAYS_INLINE static void add_rows_of(const PagedKVView& view, int64_t bytes,
+                                              const KeyTile& tile, KeyRange keys, int head,
+                                              LineList& list) {
     for_each_run(tile, keys, [&](const TileRun& run, int from, int count) {
-      const TileRows rows = PageCursor::rows(view, run, view_.task.head);
+      const TileRows rows = PageCursor::rows(view, run, head);
       list.add(lines_of(rows.data + from * rows.stride_bytes, rows.stride_bytes, bytes, count));
     });
+  }
+
+  /// K and V of a token as one row of so many bytes, which begins in plane `first`.
+  struct Pair {
+    const PagedKVView* first = nullptr;
+    int64_t bytes = 0;  // 0: they lie apart
+  };
+  /// Of so many heads; bytes between the rows are few.
+  FOLIO_ALWAYS_INLINE static Pair pair_of(const skeleton::TaskView& view, int heads) {
+    const PagedKVView &key = view.args.key, &value = view.args.value;
+    if (view.problem.value_in_key) return {};
+    const int64_t distance = PageCursor::bytes_beside(key, value);
+    if (distance == 0) return {};
+    const PagedKVView &first = distance > 0 ? key : value, &second = distance > 0 ? value : key;
+    const int64_t last_bytes = folio::row_bytes(second.dtype, second.head_size),
+                  used = heads * (folio::row_bytes(first.dtype, first.head_size) + last_bytes),
+                  bytes = (distance > 0 ? distance : -distance) +
+                          PageCursor::heads_bytes(key, heads - 1) + last_bytes;
+    return {&first, bytes <= used + used / 4 ? bytes : 0};
   }
 
   /// The scales of the head after h, or, where those of a token lie side by side, of the tokens of
@@ -182,6 +213,7 @@ class Upcoming {
   const InPlaceProfile profile_;
   const bool is_few_;
   const bool is_by_tile_;
+  const Pair pair_;
   LineList own_[2];          // what is asked for beside K and V: scales, and rows of the next tile
   bool is_waiting_[2] = {};  // for a product beside which to be asked for
   // K's and V's of the next head, V's of this one

@@ -138,7 +138,20 @@ class PageCursor {
     return (head < 0 ? -head : head) < (slot < 0 ? -slot : slot);
   }
 
-  /// The same of their scales.
+  /// Bytes from each row of K to that of V which belongs to it, where both lie in one slot of the
+  /// same pages; 0 where they do not.
+  FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE int64_t bytes_beside(const PagedKVView& key,
+                                                                    const PagedKVView& value) {
+    const auto bytes = static_cast<int64_t>(reinterpret_cast<uintptr_t>(value.data) -
+                                            reinterpret_cast<uintptr_t>(key.data));
+    const int64_t slot = key.slot_stride_bytes;
+    const bool has_strides = key.page_stride_bytes == value.page_stride_bytes &&
+                             slot == value.slot_stride_bytes &&
+                             key.head_stride_bytes == value.head_stride_bytes;
+    return has_strides && -slot < bytes && bytes < slot ? bytes : 0;
+  }
+
+  /// Whether the scales of a token's heads lie closer together than those of tokens.
   FOLIO_HOST_DEVICE static FOLIO_ALWAYS_INLINE bool scales_are_adjacent(const PagedKVView& view) {
     const int64_t head = view.scales.head_stride_bytes, slot = view.scales.slot_stride_bytes;
     return (head < 0 ? -head : head) < (slot < 0 ? -slot : slot);
