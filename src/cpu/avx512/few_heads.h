@@ -183,14 +183,16 @@ class FewHeads {
     c.denominator = state.denominator + h * state_rows_;
     c.output = state.output + int64_t{h * state_rows_} * width_;
     c.width = width_;
-    for (int r = 0; r < c.rows; ++r) {
-      if (view_.has_terms)
-        softmax::Terms<I, skeleton::Log2Units>::of_row(
-            c.scores + r * FewSoftmax<I>::score_stride, [this](int) { return factor_; },
-            view_.terms_of(h * view_.head_rows + r, tile.first, I::mutant));
-      if (is_masked_) FewSoftmax<I>::hide(c.scores, r, keys, seen_[r]);
-    }
+    if (view_.has_terms) add_terms(tile, h, c.scores);
+    if (is_masked_)
+      for (int r = 0; r < c.rows; ++r) FewSoftmax<I>::hide(c.scores, r, keys, seen_[r]);
     FewSoftmax<I>::weigh(c, rows_);
+  }
+  [[gnu::noinline]] void add_terms(const KeyTile& tile, int h, float* scores) const {
+    for (int r = 0; r < view_.head_rows; ++r)
+      softmax::Terms<I, skeleton::Log2Units>::of_row(
+          scores + r * FewSoftmax<I>::score_stride, [this](int) { return factor_; },
+          view_.terms_of(h * view_.head_rows + r, tile.first, I::mutant));
   }
   template <class Stored>
   void add(const skeleton::State& state, int h, int place, const TileRows* groups, int first,

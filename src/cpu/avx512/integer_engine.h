@@ -116,7 +116,7 @@ class IntegerEngine : public IntegerLayout {
   }
 
   /// Brings the scales of head h.
-  void gather_scales(const KeyTile& tile, int h) const {
+  [[gnu::noinline]] void gather_scales(const KeyTile& tile, int h) const {
     const auto bring_scales = [&](const PagedKVView& view, float* to) {
       if (view.scales.data != nullptr) RowScales<I>::gather(view, tile, view_.task.head + h, to);
     };
@@ -161,9 +161,7 @@ class IntegerEngine : public IntegerLayout {
     row.logits = s_.scores + i * tile_keys;
     row.factor = s_.steps[at] * __builtin_fabsf(problem_.scale);
     if (view_.has_terms) {
-      const auto scale = [&](int) { return Simd<I>::splat(row.factor); };
-      softmax::Terms<I, skeleton::Log2Units>::of_row(
-          row.logits, scale, view_.terms_of(h * view_.head_rows + r, tile.first, mutant()));
+      add_terms(tile, h, r, row.factor, row.logits);
       row.factor = 1.0f;
     } else {
       row.factor *= log2_e;
@@ -179,6 +177,12 @@ class IntegerEngine : public IntegerLayout {
     row.output = state.output + int64_t{at} * width_;
     row.width = width_;
     return IntegerRounding<I>::weigh(row);
+  }
+  [[gnu::noinline]] void add_terms(const KeyTile& tile, int h, int r, float factor,
+                                   float* logits) const {
+    const auto scale = [&](int) { return Simd<I>::splat(factor); };
+    softmax::Terms<I, skeleton::Log2Units>::of_row(
+        logits, scale, view_.terms_of(h * view_.head_rows + r, tile.first, mutant()));
   }
 
   void multiply_values(float* output, int rows, int keys, bool has_negative) {
