@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// bench/attention_workload.cpp: inputs of the attention benches.
+/// bench/attention_workload.cpp: inputs of the attention benches, and
+/// their check against the reference.
 #include "attention_workload.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 #include <random>
 
 #include "attention/kernel_list.h"
-#include "folio/attention/visible_keys.h"
+#include "attention_memory.h"
 #include "reference/attention.h"
 #include "reference/elements.h"
 #include "support/tolerance.h"
@@ -19,64 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t seed = 20240607;
 constexpr float q_amplitude = 3.0f;  // logits with a deviation of about 1
 constexpr int64_t reference_keys_max = 16384;
-
-int element_bytes(DType dtype) { return bit_width(dtype) / 8; }
-bool is_scaled(DType dtype) { return element_bytes(dtype) == 1; }
-double largest(DType dtype) {
-  return dtype == DType::i8 ? 127.0 : dtype == DType::f8_e4m3 ? 448.0 : 1.0;
-}
-
-/// Writes `part` over and over. Filling gigabytes must not take longer than measuring, so values
-/// repeat, with a prime period.
-void repeat(const std::vector<std::byte>& part, std::byte* to, int64_t bytes) {
-  const auto period = static_cast<int64_t>(part.size());
-  for (int64_t at = 0; at < bytes; at += period)
-    std::copy_n(part.begin(), std::min(period, bytes - at), to + at);
-}
-
-std::vector<std::byte> random_elements(DType dtype, double low, double high) {
-  constexpr size_t period = 32771;
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<double> uniform(low, high);
-  if (block_elements(dtype) > 1) {  // any patterns, of a scale
-    const auto bytes = static_cast<size_t>(row_bytes(dtype, block_elements(dtype)));
-    std::vector<std::byte> blocks(period * bytes);
-    for (std::byte& b : blocks) b = static_cast<std::byte>(random());
-    for (size_t i = 0; i < period; ++i) {
-      std::byte* const block = blocks.data() + i * bytes;
-      reference::store(block, DType::f16, uniform(random) / 128.0);
-      if (dtype == DType::q4_1 || dtype == DType::q5_1)
-        reference::store(block + 2, DType::f16, uniform(random));
-    }
-    return blocks;
-  }
-  std::vector<std::byte> values(period * static_cast<size_t>(element_bytes(dtype)));
-  for (size_t i = 0; i < period; ++i)
-    reference::store(values.data() + i * static_cast<size_t>(element_bytes(dtype)), dtype,
-                     uniform(random));
-  return values;
-}
-
-/// Memory full of random K and V, the same for all workloads, filled again only if they change type
-/// or need more. It lives as long as the process, since touching a gigabyte takes longer than most
-/// cases.
-const HugeMemory& kv_memory(int64_t bytes, DType dtype) {
-  static std::unique_ptr<HugeMemory> memory;
-  static DType held = DType::invalid;
-  const bool grows = memory == nullptr || memory->bytes() < bytes;
-  if (grows) {
-    memory.reset();
-    memory = std::make_unique<HugeMemory>(bytes);
-  }
-  if (grows || held != dtype)
-    repeat(random_elements(dtype, -largest(dtype), largest(dtype)), memory->data(),
-           memory->bytes());
-  held = dtype;
-  return *memory;
-}
 
 KVShape kv_shape(const WorkloadShape& s, int32_t head_size, bool is_single) {
   KVShape shape{.num_layers = 1,
@@ -321,71 +266,6 @@ std::string Workload::check() const {
   if (error.value() <= demand.relative_rms) return {};
   return "differs from the reference by " + std::to_string(error.value()) +
          " (relative RMS), more than " + std::to_string(demand.relative_rms);
-}
-
-double Workload::bytes() const {
-  if (shape_.selected > 0)
-    return static_cast<double>(page_bytes_) / shape_.page_size * shape_.sequences *
-           shape_.new_tokens * shape_.selected;
-  return static_cast<double>(page_bytes_) * static_cast<double>(pages_of_batch());
-}
-
-double Workload::flops() const {
-  double pairs = 0.0;
-  for (int32_t b = 0; b < shape_.sequences; ++b) {
-    const int32_t context = context_of(b);
-    if (shape_.selected > 0) pairs += static_cast<double>(shape_.selected) * shape_.new_tokens;
-    for (int32_t t = 0; shape_.selected == 0 && t < shape_.new_tokens; ++t) {
-      const Visible v = visible_keys(shape_.mask, context - shape_.new_tokens + t, 0, context);
-      pairs += static_cast<double>(v.sinks.size() + v.keys.size());
-    }
-  }
-  return 2.0 * pairs * shape_.q_heads * (shape_.head_size + v_head_size_);
-}
-
-/// A token is a run: all its heads where they lie side by side, else each.
-ReadRuns Workload::listed_runs() const {
-  const bool is_head_major = shape_.order == StorageOrder::head_major;
-  const int64_t heads_in_run = is_head_major ? 1 : shape_.kv_heads;
-  ReadRuns runs;
-  runs.bytes = folio::row_bytes(shape_.dtype, shape_.head_size) * heads_in_run;
-  for (const int32_t slot : lists_) {
-    for (int64_t head = 0; head < shape_.kv_heads; head += heads_in_run) {
-      for (const PagedKVView* plane : {&planes_.key, &planes_.value}) {
-        if (plane->data == nullptr) continue;
-        runs.at.push_back(static_cast<const std::byte*>(plane->data) +
-                          slot / shape_.page_size * plane->page_stride_bytes +
-                          slot % shape_.page_size * plane->slot_stride_bytes +
-                          head * plane->head_stride_bytes);
-      }
-    }
-  }
-  return runs;
-}
-
-ReadRuns Workload::runs() const {
-  if (shape_.selected > 0) return listed_runs();
-  const bool is_head_major = shape_.order == StorageOrder::head_major;
-  const int64_t row_bytes = folio::row_bytes(shape_.dtype, shape_.head_size);
-  const int64_t heads_in_run = is_head_major ? 1 : shape_.kv_heads;
-  ReadRuns runs;
-  runs.bytes = shape_.page_size * row_bytes * heads_in_run * (shape_.is_paired ? 2 : 1);
-  for (size_t row = 0; row < pages_.size(); row += static_cast<size_t>(table_stride_)) {
-    for (int64_t head = 0; head < shape_.kv_heads; head += heads_in_run) {
-      for (int64_t p = 0; p < table_stride_; ++p) {
-        const uint32_t id = pages_[row + static_cast<size_t>(p)];
-        if (id == ~0u) break;
-        for (const PagedKVView* plane : {&planes_.key, &planes_.value}) {
-          if (plane->data == nullptr) continue;
-          if (shape_.is_paired && plane == &planes_.value) continue;  // part of K's run
-          runs.at.push_back(static_cast<const std::byte*>(plane->data) +
-                            int64_t{id} * plane->page_stride_bytes +
-                            head * plane->head_stride_bytes);
-        }
-      }
-    }
-  }
-  return runs;
 }
 
 }  // namespace folio::bench

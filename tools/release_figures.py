@@ -36,7 +36,7 @@ ABOUT = {
                   "src/cpu", ":!src/cpu/append", "bench/attention_*"],
     "append": [*CORE, *BENCH, "include/folio/attention/append.h", "include/folio/attention/rotate.h",
                "src/attention", "src/cpu/append", "src/cpu/convert", "src/cpu/profile.*",
-               "bench/append_bench.cpp"],
+               "bench/append_*"],
     "pool": ["include/folio/pool", "src/pool", "bench/pool_bench.cpp"],
     "coverage": ["include", "src", "tests"],
 }

@@ -3,7 +3,7 @@
 /// bf16.
 ///
 /// A task's rows lie in blocks (layout.h) of one KV head. For each tile and head: rows of K and V
-/// where they lie or staged (row_loader.h), then per block scores, weights, outputs; few rows of
+/// where they lie or staged (head_loader.h), then per block scores, weights, outputs; few rows of
 /// all heads together where they lie side by side (few_heads.h). The next head's or tile's rows are
 /// staged between the products of the first block. Rows do not influence one another and every
 /// product adds in one order: per_query. ISA-safe: templates on a tag type.
@@ -12,9 +12,9 @@
 #include <type_traits>
 
 #include "cpu/avx512/few_heads.h"
+#include "cpu/avx512/head_loader.h"
 #include "cpu/avx512/products.h"
 #include "cpu/avx512/queries.h"
-#include "cpu/avx512/row_loader.h"
 #include "cpu/avx512/softmax.h"
 #include "cpu/avx512/upcoming.h"
 #include "cpu/convert/rows.h"
@@ -22,7 +22,6 @@
 #include "cpu/softmax/lane_rows.h"
 #include "cpu/softmax/state_math.h"
 #include "cpu/softmax/terms.h"
-#include "folio/core/element.h"
 
 namespace folio::inline v1::avx512 {
 
@@ -45,23 +44,13 @@ class Engine : public Layout<I::per_word> {
         padded_rows_(static_cast<int>(skeleton::round_up(view.head_rows, lanes))),
         factor_(__builtin_fabsf(problem_.scale)),
         queries_(view, s_.q),
-        has_key_scales_(is_per_row(view.args.key)),
-        has_value_scales_(!problem_.value_in_key && is_per_row(view.args.value)),
+        has_key_scales_(HeadLoader<I>::is_per_row(view.args.key)),
+        has_value_scales_(!problem_.value_in_key && HeadLoader<I>::is_per_row(view.args.value)),
         upcoming_(view, is_few_),
-        key_type_(widened_type(view.args.key)),
-        value_type_(problem_.value_in_key ? key_type_ : widened_type(view.args.value)),
-        keys_(plane(view.args.key), view.batch.table,
-              {.read_as_vectors = problem_.value_in_key ? problem_.v_head_size : 0,
-               .is_as_stored = key_type_ != DType::invalid},
-              s_.keys),
-        values_(plane(problem_.value_in_key ? view.args.key : view.args.value), view.batch.table,
-                {.read_as_vectors = problem_.v_head_size,
-                 .stride_max = value_stride_max(view.head_rows),
-                 .is_as_stored = value_type_ != DType::invalid},
-                s_.values),
+        loader_(view, s_, is_few_),
         few_(view, s_, queries_, padded_rows_,
-             {.key = key_type_,
-              .value = value_type_,
+             {.key = loader_.key_type(),
+              .value = loader_.value_type(),
               .key_scales = has_key_scales_ ? s_.key_scales : nullptr,
               .value_scales = has_value_scales_                          ? s_.value_scales
                               : problem_.value_in_key && has_key_scales_ ? s_.key_scales
@@ -79,24 +68,25 @@ class Engine : public Layout<I::per_word> {
 
   void run(const skeleton::State& state, KeyTile* const* tiles, int, int known) {
     const KeyTile& tile = *tiles[0];
+    const KeyTile* const next = known > 1 ? tiles[1] : nullptr;
     if (loaded_ != &tile) {
-      begin(tile, 0);
-      if (is_in_place_ && upcoming_.is_by_tile())
-        return run_together(state, tile, known > 1 ? tiles[1] : nullptr);
-      finish();
+      loader_.begin(tile, 0);
+      if (loader_.is_in_place() && upcoming_.is_by_tile()) {  // all heads at once
+        upcoming_.begin_tile(next);
+        return few_.attend_together(state, loader_.begun(tile), upcoming_);
+      }
+      loader_.finish();
     }
     const int heads = view_.task.heads;
-    const KeyTile* const after = known > 1 && !upcoming_.is_by_tile() ? tiles[1] : nullptr;
+    const KeyTile* const after = upcoming_.is_by_tile() ? nullptr : next;
     for (int h = 0; h < heads; ++h) {
-      stage_ ^= 1;
-      key_groups_ = keys_.groups(stage_);
-      value_groups_ = problem_.value_in_key ? key_groups_ : values_.groups(stage_);
+      loader_.advance();
       few_.gather_scales(tile, h, 0);
       loaded_ = h + 1 < heads ? &tile : after;
-      if (loaded_ != nullptr) begin(*loaded_, h + 1 < heads ? h + 1 : 0);
-      request(known > 1 ? tiles[1] : nullptr, h);
-      attend(state, tile, h);
-      finish();
+      if (loaded_ != nullptr) loader_.begin(*loaded_, h + 1 < heads ? h + 1 : 0);
+      request(next, h);
+      attend(state, loader_.computed(tile), h);
+      loader_.finish();
     }
   }
 
@@ -112,99 +102,48 @@ class Engine : public Layout<I::per_word> {
   using Base::row_block;
   static constexpr int masked_rows = Tuning<I::per_word>::masked_rows;
 
-  /// Scales that a kernel of 16-bit operands can apply to scores and weights: they do not vary
-  /// along the row.
-  static bool is_per_row(const PagedKVView& view) {
-    return I::per_word == 2 && view.scales.data != nullptr &&
-           (view.scales.granularity >= view.head_size || view.scales.granule_stride_bytes == 0);
-  }
-  /// Without the scales that are not applied to elements.
-  static PagedKVView plane(PagedKVView view) {
-    if (is_per_row(view)) view.scales = {};
-    return mutant() == Mutant::dense_page_stride ? with_dense_pages(view) : view;
-  }
-  /// Rows of V further apart are worth a copy, where more than a block of rows reads them.
-  static int32_t value_stride_max(int head_rows) {
-    const bool is_worth =
-        I::per_word == 2 && machine_profile().in_place.dense_values && head_rows > row_block;
-    return is_worth ? Tuning<I::per_word>::paired_stride_max : 0;
-  }
-  /// What the products of few rows widen themselves, from rows of whole 16 bytes; invalid: words.
-  [[nodiscard]] DType widened_type(const PagedKVView& view) const {
-    const bool has_element_scales = view.scales.data != nullptr && !is_per_row(view);
-    const bool is_whole = folio::row_bytes(view.dtype, view.head_size) % 16 == 0;
-    if (!is_few_ || has_element_scales || !is_whole) return DType::invalid;
-    bool is_known = false;
-    with_stored<I>(view.dtype, [&]<class Stored>(const Stored&) { is_known = Stored::is_widened; });
-    return is_known ? view.dtype : DType::invalid;
-  }
-  /// All heads of the tile that was begun at once.
-  void run_together(const skeleton::State& state, const KeyTile& tile, const KeyTile* next) {
-    const int at = stage_ ^ 1;
-    upcoming_.begin_tile(next);
-    few_.attend_together(
-        state,
-        {tile, keys_.groups(at), problem_.value_in_key ? keys_.groups(at) : values_.groups(at)},
-        upcoming_);
-  }
   /// Says what comes after head h: the stage being loaded, and the next tile.
   void request(const KeyTile* next, int h) {
     if (!upcoming_.is_fetching()) return;
     const bool is_known = loaded_ != nullptr;
-    upcoming_.begin(is_known ? &keys_.fetches(stage_ ^ 1) : nullptr,
-                    is_known && !problem_.value_in_key ? &values_.fetches(stage_ ^ 1) : nullptr,
-                    loaded_, next, h);
-  }
-  void begin(const KeyTile& tile, int h) {
-    is_loading_ = keys_.begin(tile, view_.task.head + h, stage_ ^ 1);
-    if (!problem_.value_in_key) is_loading_ |= values_.begin(tile, view_.task.head + h, stage_ ^ 1);
-    is_in_place_ = !is_loading_;
-  }
-  /// One piece of what comes next, of K and of V.
-  void step(bool is_last = false) {
-    if (!is_loading_) return;
-    const bool more_keys = keys_.step(), waits = values_.is_copying() && !is_last,
-               more_values = waits || (!problem_.value_in_key && values_.step());
-    is_loading_ = more_keys || more_values;
-  }
-  void finish() {
-    while (is_loading_) step(true);
+    upcoming_.begin(is_known ? loader_.key_lines() : nullptr,
+                    is_known ? loader_.value_lines() : nullptr, loaded_, next, h);
   }
 
-  void attend(const skeleton::State& state, const KeyTile& tile, int h) {
+  void attend(const skeleton::State& state, const FewTile& at, int h) {
     if (is_few_) {
-      for (int i = 0; is_loading_ && i < TileGroups::num_groups; ++i) step();
-      return few_.attend(state, {tile, key_groups_, value_groups_}, h, upcoming_);
+      for (int i = 0; loader_.is_loading() && i < TileGroups::num_groups; ++i) loader_.step();
+      return few_.attend(state, at, h, upcoming_);
     }
     for (int begin = 0; begin < view_.head_rows; begin += row_block) {
       const int end = begin + row_block < view_.head_rows ? begin + row_block : view_.head_rows;
-      const skeleton::Coverage covered = view_.coverage(begin, end, tile, mutant());
+      const skeleton::Coverage covered = view_.coverage(begin, end, at.tile, mutant());
       if (covered == skeleton::Coverage::none) continue;
       if (covered == skeleton::Coverage::all) {
-        attend_rows(state, tile, h, begin, end, false);
+        attend_rows(state, at, h, begin, end, false);
       } else {
         for (int part = begin; part < end; part += masked_rows)
-          attend_rows(state, tile, h, part, part + masked_rows < end ? part + masked_rows : end,
+          attend_rows(state, at, h, part, part + masked_rows < end ? part + masked_rows : end,
                       true);
       }
     }
   }
 
   /// Local rows [begin, end) of a block. Those that see nothing of the tile keep their state.
-  void attend_rows(const skeleton::State& state, const KeyTile& tile, int h, int begin, int end,
+  void attend_rows(const skeleton::State& state, const FewTile& at, int h, int begin, int end,
                    bool is_masked) {
     const int vectors = (end - begin + lanes - 1) / lanes;
     int keys = tile_keys;
     if (is_masked) {
-      const uint64_t any = find_seen(tile, begin, end);
+      const uint64_t any = find_seen(at.tile, begin, end);
       if (any == 0) return;
       keys =
           static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), P::keys_beside(vectors)));
     }
-    score(h, begin, vectors, keys);
+    score(at.keys, h, begin, vectors, keys);
     for (int v = 0; v < vectors; ++v)
-      weigh(state, tile, h, begin + v * lanes, end, v, keys, is_masked);
-    P::values(s_.weights, value_groups_, keys,
+      weigh(state, at.tile, h, begin + v * lanes, end, v, keys, is_masked);
+    P::values(s_.weights, at.values, keys,
               state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_);
   }
 
@@ -224,7 +163,7 @@ class Engine : public Layout<I::per_word> {
     return any;
   }
 
-  void score(int h, int begin, int vectors, int keys) {
+  void score(const TileRows* groups, int h, int begin, int vectors, int keys) {
     const QueryRows rows = queries_.rows(h, begin);
     ScoreCall call;
     call.q = rows.words;
@@ -238,13 +177,13 @@ class Engine : public Layout<I::per_word> {
                                         P::score_steps(vectors, keys, steps_));
     call.pace = &pace;
     for (int k = 0; k < keys; k += together) {
-      const TileRows* const group = key_groups_ + k / TileGroups::group_rows;
+      const TileRows* const group = groups + k / TileGroups::group_rows;
       call.keys = *group;
       call.keys.data += k % TileGroups::group_rows * call.keys.stride_bytes;
       call.to = s_.scores + k * row_block;
       if (!P::is_paced(vectors)) pace.step();
       P::scores(vectors, call);
-      step();
+      loader_.step();
     }
   }
 
@@ -301,18 +240,9 @@ class Engine : public Layout<I::per_word> {
   const bool has_key_scales_;  // applied to scores and weights
   const bool has_value_scales_;
   Upcoming upcoming_;
-  const DType key_type_;  // that the products widen; invalid: they read words
-  const DType value_type_;
-  Plane<I, true> keys_;
-  Plane<I, false> values_;
+  HeadLoader<I> loader_;
   FewHeads<I> few_;
-  const TileRows* key_groups_ = nullptr;
-  const TileRows* value_groups_ = nullptr;
-  // what the stage after this one holds, for the head that comes next
-  const KeyTile* loaded_ = nullptr;
-  int stage_ = 1;
-  bool is_loading_ = false;
-  bool is_in_place_ = false;  // nothing of it is staged
+  const KeyTile* loaded_ = nullptr;  // what the loader has begun, for the head that comes next
   uint64_t seen_[row_block];
 };
 

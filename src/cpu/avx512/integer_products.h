@@ -107,8 +107,8 @@ class IntegerProducts {
   /// use(0) ... use(N - 1), of constants: sums stay in registers.
   template <int N, class Use>
   FOLIO_ALWAYS_INLINE static void repeat(const Use& use) {
-    [&]<int... i>(std::integer_sequence<int, i...>) {
-      (use(std::integral_constant<int, i>()), ...);
+    [&]<int... Nth>(std::integer_sequence<int, Nth...>) {
+      (use(std::integral_constant<int, Nth>()), ...);
     }(std::make_integer_sequence<int, N>());
   }
 

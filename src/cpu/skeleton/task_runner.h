@@ -125,7 +125,7 @@ class TaskRunner {
       if (!engine_.begins_rows()) clear_output(memory_.span, 0, used_);
       const int64_t end = static_cast<int64_t>(span + 1) * span_keys;
       bool any = false;
-      for (queue.fill(at_once); const int count = queue.count(at_once, end); queue.fill(at_once)) {
+      for (int count = 0; (count = queue.next(at_once, end)) > 0;) {
         engine_.run(memory_.span, queue.tiles(), count, queue.known());
         queue.drop(count);
         any = true;

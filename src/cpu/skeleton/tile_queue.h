@@ -26,13 +26,10 @@ class TileQueue {
   [[nodiscard]] KeyTile* const* tiles() const { return tiles_; }
   [[nodiscard]] int known() const { return known_; }
 
-  /// Finds tiles until as many are known as the engine may use.
-  void fill(int at_once) {
+  /// Finds tiles until as many are known as the engine may use. Returns how many come next at once:
+  /// of those that begin before key `end`.
+  int next(int at_once, int64_t end) {
     while (known_ < at_once + Engine::ahead_max && find(*tiles_[known_])) ++known_;
-  }
-
-  /// How many come next at once: of those that begin before key `end`.
-  [[nodiscard]] int count(int at_once, int64_t end) const {
     int count = 0;
     while (count < at_once && count < known_ && tiles_[count]->first < end) ++count;
     return count;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/// bench/append_workload.h: one call of append, rotate or a copy, made for timing.
+///
+/// K and V are slices of a fused QKV row of 32 q heads and 8 KV heads of 128; pages hold 64 tokens,
+/// token-major, and are permuted.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "folio/attention/append.h"
+#include "folio/cache/copy.h"
+#include "roofs.h"
+
+namespace folio::bench {
+
+enum class AppendWork { append, rotate, copy_pages, copy_slots };
+
+struct AppendCase {
+  const char* shape;
+  AppendWork work;
+  DType from;
+  DType to;
+  bool rotates = false;
+  bool has_scales = false;  ///< computed, one per token and granule of a head
+  /// one in each of so many sequences; 0: as many in one sequence as exceed the caches
+  int64_t tokens = 0;
+  int32_t granule = 128;  ///< elements
+};
+
+/// The memory of a case, and the arguments of its calls.
+class AppendWorkload {
+ public:
+  AppendWorkload(const AppendCase& c, int threads);
+
+  void run();
+  /// Values read and written, once each.
+  [[nodiscard]] double bytes() const;
+  /// K of the first tokens as the reference would have it; empty if it is so. Rotation in place is
+  /// left to the tests.
+  std::string check();
+
+ private:
+  [[nodiscard]] bool decodes() const { return case_.tokens != 0; }
+  [[nodiscard]] int64_t granules_per_head() const;
+  void fill() const;
+  void make_batch();
+  void make_table();
+  [[nodiscard]] PagedKVView plane(std::byte* data, DType dtype, std::byte* scales) const;
+  [[nodiscard]] AnyTensor<3> slice(int64_t first_head, int64_t count) const;
+  [[nodiscard]] AppendArgs append_args() const;
+  [[nodiscard]] RotateArgs rotate_args() const;
+
+  AppendCase case_;
+  Executor executor_;
+  int64_t tokens_ = 0;
+  std::unique_ptr<HugeMemory> source_, target_, scales_;
+  std::vector<uint32_t> pages_;
+  std::vector<int32_t> offsets_, lengths_;
+  std::vector<int64_t> slots_;
+  std::vector<float> table_;
+  Rope rope_;
+  Batch batch_;
+  PagedKVView key_, value_;
+  KVPlanes from_[1], to_[1];
+  std::vector<PageCopy> page_copies_;
+  std::vector<SlotCopy> slot_copies_;
+};
+
+}  // namespace folio::bench

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/// bench/attention_memory.h: random q, K and V of the attention benches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "folio/core/dtype.h"
+#include "roofs.h"
+
+namespace folio::bench {
+
+inline constexpr uint64_t seed = 20240607;
+
+inline int element_bytes(DType dtype) { return bit_width(dtype) / 8; }
+inline bool is_scaled(DType dtype) { return element_bytes(dtype) == 1; }
+/// What the elements of K and V go up to.
+inline double largest(DType dtype) {
+  return dtype == DType::i8 ? 127.0 : dtype == DType::f8_e4m3 ? 448.0 : 1.0;
+}
+
+/// Writes `part` over and over. Filling gigabytes must not take longer than measuring, so values
+/// repeat, with a prime period.
+void repeat(const std::vector<std::byte>& part, std::byte* to, int64_t bytes);
+
+/// A period of elements, or of blocks of any patterns whose scales are of that range.
+std::vector<std::byte> random_elements(DType dtype, double low, double high);
+
+/// Memory full of random K and V, the same for all workloads, filled again only if they change type
+/// or need more. It lives as long as the process, since touching a gigabyte takes longer than most
+/// cases.
+const HugeMemory& kv_memory(int64_t bytes, DType dtype);
+
+}  // namespace folio::bench
