@@ -181,7 +181,7 @@ class Attention:
 
         batch, tokens, context: the most sequences, new tokens and keys of a sequence that will come.
         sinks ... alibi_positions: which optional inputs will come with every call, and in which form
-            (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). Entries of selected
+            (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). The slots of a list
             count as context does. kernel: a name of kernels().
 
         Raises Unsupported with the reason where no kernel serves this, Error for numbers out of range.
@@ -253,7 +253,7 @@ class Batch:
         query_positions, key_positions: [batch] position of the first query and of key 0.
         visible: (begin, end), each [tokens]: the positions that a query sees, instead of the mask.
         tree: uint64 [tokens, words] bits of the new tokens that a query sees. Borrowed.
-        selected: int32 [tokens, entries] the only keys that a query sees, instead of the mask: the slots
+        selected: int32 [tokens, slots] the only keys that a query sees, instead of the mask: slots
             page * page_size + offset (row numbers of Pages.ragged), -1 for none. Borrowed, and read by each
             layer's call: a layer may bring its own lists in the same array.
         alibi_positions: int32 [keys] or [batch, keys] the position of each key for ALiBi. Borrowed.
