@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu/avx512_bytes_entries.h"
+#include "cpu/avx512_stored_entries.h"
 #include "cpu/features.h"
 #include "folio/core/element.h"
 #include "support/random.h"
@@ -36,7 +36,7 @@ TEST_F(Avx512Bytes, every_pattern_of_every_type_becomes_the_bf16_of_its_value) {
       uint8_t elements[64];
       uint16_t words[64];
       for (int i = 0; i < 64; ++i) elements[i] = static_cast<uint8_t>(first + i);
-      avx512_words_of_bytes(dtype, elements, words);
+      avx512_words_of_stored(DType::bf16, dtype, elements, words);
       for (int i = 0; i < 64; ++i) {
         const float exact = value_of(dtype, elements[i]), found = to_float(bf16{words[i]});
         if (std::isnan(exact)) {
@@ -62,8 +62,8 @@ struct Rows {
       for (int d = 0; d < head_size; ++d)
         wide.push_back(
             from_float<bf16>(value_of(dtype, bytes[static_cast<size_t>(key * stride + d)])));
-    stored = {dtype, bytes.data(), stride};
-    words = {DType::bf16, wide.data(), head_size * 2};
+    stored = {DType::bf16, dtype, bytes.data(), stride};
+    words = {DType::bf16, DType::bf16, wide.data(), head_size * 2};
   }
   int stride;
   std::vector<uint8_t> bytes;

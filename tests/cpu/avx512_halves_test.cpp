@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu/avx512_halves_entries.h"
+#include "cpu/avx512_stored_entries.h"
 #include "cpu/features.h"
 #include "folio/core/element.h"
 #include "support/random.h"
@@ -53,7 +53,7 @@ TEST_F(Avx512Halves, every_pattern_becomes_the_operand_of_its_value) {
       uint16_t elements[32];
       unsigned char found[32 * 4];
       for (uint32_t i = 0; i < 32; ++i) elements[i] = static_cast<uint16_t>(first + i);
-      avx512_words_of_halves(kind.operand, kind.stored, elements, found);
+      avx512_words_of_stored(kind.operand, kind.stored, elements, found);
       for (size_t i = 0; i < 32; ++i) {
         uint32_t bits = 0;
         std::memcpy(&bits, found + i * bytes, bytes);
@@ -92,7 +92,7 @@ struct Rows {
   }
   int stride;
   std::vector<unsigned char> bytes, words;
-  HalfRows as_stored, as_words;
+  StoredRows as_stored, as_words;
 };
 
 std::vector<uint32_t> random_words(DType operand, size_t n, Rng& rng) {
@@ -115,8 +115,8 @@ TEST_F(Avx512Halves, scores_of_stored_rows_are_those_of_the_rows_as_words) {
         const std::vector<uint32_t> q =
             random_words(kind.operand, static_cast<size_t>(head_size * count), rng);
         std::vector<float> found(64 * 8), expected(64 * 8);
-        avx512_scores_of_halves(rows.as_stored, head_size, count, q.data(), found.data());
-        avx512_scores_of_halves(rows.as_words, head_size, count, q.data(), expected.data());
+        avx512_scores_of_stored(rows.as_stored, head_size, count, q.data(), found.data());
+        avx512_scores_of_stored(rows.as_words, head_size, count, q.data(), expected.data());
         EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * 4), 0)
             << name(kind.stored) << " as " << name(kind.operand) << ", " << head_size << " dims, "
             << count << " rows";
@@ -136,8 +136,8 @@ TEST_F(Avx512Halves, values_of_stored_rows_are_those_of_the_rows_as_words) {
           float x[16] = {};
         };
         std::vector<Line> found(static_cast<size_t>(head_size / 16 * 8)), expected(found);
-        avx512_values_of_halves(rows.as_stored, head_size, count, weights.data(), found[0].x);
-        avx512_values_of_halves(rows.as_words, head_size, count, weights.data(), expected[0].x);
+        avx512_values_of_stored(rows.as_stored, head_size, count, weights.data(), found[0].x);
+        avx512_values_of_stored(rows.as_words, head_size, count, weights.data(), expected[0].x);
         EXPECT_EQ(
             std::memcmp(found.data(), expected.data(), static_cast<size_t>(head_size * count) * 4),
             0)

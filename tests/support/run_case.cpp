@@ -65,6 +65,16 @@ const Kernel& kernel_of(std::string_view name) {
                        [&](const Kernel& kernel) { return kernel.name == name; });
 }
 
+::testing::AssertionResult give_the_same_bits(const CaseOptions& a, const CaseOptions& b) {
+  AttentionCase first(a), second(b);
+  for (AttentionCase* c : {&first, &second}) {
+    if (const Status status = run_case(*c, ""); !status.is_ok())
+      return ::testing::AssertionFailure() << status.message();
+  }
+  if (first.output_bits() == second.output_bits()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "the bits differ";
+}
+
 Precision precision_of(const Kernel& kernel, const AttentionProblem& problem) {
   const auto operand = [&](const PagedKVView& view) {
     const bool is_rounded = allows_rounding(problem) && kernel.supports.rounded.has(view.dtype) &&

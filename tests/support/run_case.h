@@ -71,6 +71,9 @@ struct Scope {
 /// run_case, then matches_reference, with the options of the case in the message.
 ::testing::AssertionResult kernel_is_right(AttentionCase& c, std::string_view kernel);
 
+/// Cases of both options give the same bits, each by the kernel that is chosen for it.
+::testing::AssertionResult give_the_same_bits(const CaseOptions& a, const CaseOptions& b);
+
 /// What the kernel rounds on the way through this problem.
 Precision precision_of(const Kernel& kernel, const AttentionProblem& problem);
 

@@ -4,8 +4,8 @@
 ///
 /// In token-major pages all heads of a token lie in one run of memory. Together, 16 keys of all
 /// heads are taken before the next 16, which is nearly the order of that memory: rows of one head
-/// alone are read at half to two thirds of its speed (docs/lab/avx512.md). Bits do not depend on
-/// the order. ISA-safe: templates on a tag type.
+/// alone are read at half to two thirds of its speed (docs/lab/avx512_zen5.md). Bits do not depend
+/// on the order. ISA-safe: templates on a tag type.
 #pragma once
 
 #include "cpu/avx512/few_rows.h"

@@ -46,11 +46,7 @@ class IntegerEngine : public IntegerLayout {
 
   static int tiles_at_once() { return 1; }
   static bool begins_rows() { return true; }
-  [[nodiscard]] int state_row(int r) const {
-    if (mutant() == Mutant::heads_interleaved)
-      return r % view_.task.heads * padded_rows_ + r / view_.task.heads;
-    return r / view_.head_rows * padded_rows_ + r % view_.head_rows;
-  }
+  [[nodiscard]] int state_row(int r) const { return view_.padded_row(r, padded_rows_, mutant()); }
 
   void load_queries() const {
     const int columns = problem_.key.head_size;

@@ -64,9 +64,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   [[nodiscard]] int tiles_at_once() const { return has_few_rows() ? 1 : Scratch::tiles; }
   [[nodiscard]] bool begins_rows() const { return !has_few_rows(); }
   [[nodiscard]] int state_row(int r) const {
-    if (mutant() == Mutant::heads_interleaved)
-      return r % view_.task.heads * head_state_rows_ + r / view_.task.heads;
-    return r / view_.head_rows * head_state_rows_ + r % view_.head_rows;
+    return view_.padded_row(r, head_state_rows_, mutant());
   }
 
   /// Queries as A tiles; rows and dims that there are not are zero. A negative scale changes their

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/avx512_halves_entries.cpp: the tiles, compiled for AVX512-BF16.
-#include "cpu/avx512_halves_entries.h"
+/// tests/cpu/avx512_stored_entries.cpp: the tiles, compiled for AVX512-BF16.
+#include "cpu/avx512_stored_entries.h"
 
-#include "cpu/avx512/few_rows.h"
-#include "cpu/avx512/few_values.h"
-#include "cpu/avx512/halves.h"
+#include "cpu/avx512/few_heads.h"
 #include "cpu/avx512/target_bf16.h"
 #include "cpu/avx512/target_f32.h"
 
@@ -18,17 +16,14 @@ struct Bf16 : avx512::Bf16Target<Bf16> {};
 template <class Use>
 void with_tiles(DType operand, DType stored, Use use) {
   if (operand == DType::bf16)
-    return stored == DType::f16 ? use.template operator()<Bf16, avx512::Halves<Bf16, DType::f16>>()
-                                : use.template operator()<Bf16, avx512::Words<Bf16>>();
-  switch (stored) {
-    case DType::f16: return use.template operator()<F32, avx512::Halves<F32, DType::f16>>();
-    case DType::bf16: return use.template operator()<F32, avx512::Halves<F32, DType::bf16>>();
-    default: return use.template operator()<F32, avx512::Words<F32>>();
-  }
+    return avx512::with_stored<Bf16>(
+        stored, [&]<class Stored>(const Stored&) { use.template operator()<Bf16, Stored>(); });
+  avx512::with_stored<F32>(
+      stored, [&]<class Stored>(const Stored&) { use.template operator()<F32, Stored>(); });
 }
 
 struct Groups {
-  explicit Groups(const HalfRows& rows) {
+  explicit Groups(const StoredRows& rows) {
     for (int g = 0; g < 4; ++g)
       group[g] = {static_cast<const std::byte*>(rows.data) + g * 16 * rows.stride, rows.stride};
   }
@@ -37,7 +32,7 @@ struct Groups {
 
 }  // namespace
 
-void avx512_words_of_halves(DType operand, DType stored, const void* elements, void* to) {
+void avx512_words_of_stored(DType operand, DType stored, const void* elements, void* to) {
   with_tiles(operand, stored, [&]<class I, class Stored>() {
     constexpr int each = Stored::words_each;
     __m512i words[each];
@@ -49,7 +44,7 @@ void avx512_words_of_halves(DType operand, DType stored, const void* elements, v
   });
 }
 
-void avx512_scores_of_halves(const HalfRows& keys, int head_size, int rows, const uint32_t* q,
+void avx512_scores_of_stored(const StoredRows& keys, int head_size, int rows, const uint32_t* q,
                              float* to) {
   const Groups groups(keys);
   with_tiles(keys.operand, keys.stored, [&]<class I, class Stored>() {
@@ -66,7 +61,7 @@ void avx512_scores_of_halves(const HalfRows& keys, int head_size, int rows, cons
   });
 }
 
-void avx512_values_of_halves(const HalfRows& values, int head_size, int rows,
+void avx512_values_of_stored(const StoredRows& values, int head_size, int rows,
                              const uint32_t* weights, float* output) {
   const Groups groups(values);
   with_tiles(values.operand, values.stored, [&]<class I, class Stored>() {
