@@ -156,7 +156,7 @@ class Kind:
         Raises Error for numbers out of range; what no kernel serves is refused by the first call.
         """
 
-def why_not(kind: Kind, pages: Pages, *, q_dtype: object | None = None, out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False) -> object:
+def why_not(kind: Kind, pages: Pages, *, q_dtype: object | None = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False) -> object:
     """
     The reason why no kernel serves such calls, or None. Options as for an Attention.
     """
@@ -175,7 +175,7 @@ class Rope:
 class Attention:
     """The kernel of one problem, and its limits."""
 
-    def __init__(self, kind: Kind, pages: Pages, *, batch: int, tokens: int, context: int, parallelism: int = 0, q_dtype: object = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False, kernel: str = '') -> None:
+    def __init__(self, kind: Kind, pages: Pages, *, batch: int, tokens: int, context: int, parallelism: int = 0, kernel: str = '', q_dtype: object | None = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False) -> None:
         """
         Selects the kernel for a kind of layer over pages like these.
 
