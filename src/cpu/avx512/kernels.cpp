@@ -25,7 +25,8 @@ struct Sizes : Layout {
 };
 
 template <class Layout>
-KernelGeometry geometry(const AttentionProblem& problem, int32_t row_granule) {
+KernelGeometry geometry(const AttentionProblem& problem, int32_t row_granule,
+                        int32_t few_rows = 0) {
   using Runner = skeleton::TaskRunner<Sizes<Layout>>;
   KernelGeometry g;
   g.rows = Layout::state_rows(problem);
@@ -33,6 +34,7 @@ KernelGeometry geometry(const AttentionProblem& problem, int32_t row_granule) {
   g.scratch_bytes = Runner::scratch_bytes(problem);
   g.partial_bytes = Runner::partial_bytes(problem);
   g.row_granule = row_granule;
+  g.few_rows = few_rows;
   return g;
 }
 
@@ -47,10 +49,10 @@ const char* refuse(const AttentionProblem& problem) noexcept {
 }
 
 KernelGeometry geometry_f32(const AttentionProblem& problem) noexcept {
-  return geometry<Layout<1>>(problem, lanes);
+  return geometry<Layout<1>>(problem, lanes, Layout<1>::few_rows);
 }
 KernelGeometry geometry_bf16(const AttentionProblem& problem) noexcept {
-  return geometry<Layout<2>>(problem, lanes);
+  return geometry<Layout<2>>(problem, lanes, Layout<2>::few_rows);
 }
 
 const char* refuse_int8(const AttentionProblem& problem) noexcept {
