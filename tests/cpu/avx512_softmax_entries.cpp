@@ -69,6 +69,7 @@ void weigh_many(WeighedRows& rows) {
     seen[r] = rows.seen[r];
     for (int k = 0; k < rows.keys; ++k) memory.scores[k * row_block + r] = rows.score[r][k];
   }
+  c.written = lanes;
   softmax::LaneRows<I>{c.scores, row_block, c.keys}.hide(seen);
   avx512::Softmax<I>::weigh(c);
   read_back<I>(memory, rows,
@@ -86,7 +87,18 @@ void weigh_few(WeighedRows& rows) {
     for (int k = 0; k < rows.keys; ++k) memory.scores[r * Few::score_stride + k] = rows.score[r][k];
     Few::hide(c.scores, r, rows.keys, rows.seen[r]);
   }
-  Few::weigh(c, avx512::few_padded(rows.rows));
+  c.written = avx512::few_padded(rows.rows);
+  const auto behind = [&](auto visit) {  // the state of the next head
+    for (int r = c.written; r < lanes; ++r) {
+      visit(memory.maximum[r], -1.0f);
+      visit(memory.denominator[r], 3.0f);
+      for (int d = 0; d < WeighedRows::width; ++d)
+        visit(memory.output[r * WeighedRows::width + d], 5.0f);
+    }
+  };
+  behind([](float& x, float value) { x = value; });
+  Few::weigh(c);
+  behind([&](float x, float value) { rows.are_others_kept &= x == value; });
   read_back<I>(memory, rows,
                [&](int r, int k) { return c.weights[r * Few::weight_stride + k / I::per_word]; });
 }

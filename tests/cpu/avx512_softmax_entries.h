@@ -23,6 +23,7 @@ struct WeighedRows {
   float maximum[most] = {};
   float denominator[most] = {};
   float output[most][width] = {};
+  bool are_others_kept = true;  ///< states behind those of the rows that tiles compute
   // bits of the operands of the next product: f32, or bf16
   uint32_t weight[most][keys_most] = {};
 };

@@ -53,6 +53,7 @@ TEST(Avx512Softmax, few_rows_get_the_weights_and_the_state_that_many_rows_get) {
           EXPECT_EQ(std::memcmp(few.maximum, many.maximum, sizeof many.maximum), 0);
           EXPECT_EQ(std::memcmp(few.denominator, many.denominator, sizeof many.denominator), 0);
           EXPECT_EQ(std::memcmp(few.output, many.output, sizeof many.output), 0);
+          EXPECT_TRUE(few.are_others_kept);
           if (HasFailure()) FAIL() << name(operand) << ", " << count << " rows, scores of " << size;
         }
       }

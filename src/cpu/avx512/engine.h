@@ -41,14 +41,14 @@ class Engine : public Layout<I::per_word> {
         steps_(Base::steps(problem_)),
         width_(Base::width(problem_)),
         is_few_(view.head_rows <= Base::few_rows),
-        padded_rows_(static_cast<int>(skeleton::round_up(view.head_rows, lanes))),
+        padded_rows_(Base::padded_rows(view.head_rows)),
         factor_(__builtin_fabsf(problem_.scale)),
         queries_(view, s_.q),
         has_key_scales_(HeadLoader<I>::is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && HeadLoader<I>::is_per_row(view.args.value)),
         upcoming_(view, is_few_),
         loader_(view, s_, is_few_),
-        few_(view, s_, queries_, padded_rows_,
+        few_(view, s_, queries_,
              {.key = loader_.key_type(),
               .value = loader_.value_type(),
               .key_scales = has_key_scales_ ? s_.key_scales : nullptr,
@@ -68,7 +68,7 @@ class Engine : public Layout<I::per_word> {
     if (loaded_ != &tile) {
       loader_.begin(tile, 0);
       if (loader_.is_in_place() && upcoming_.is_by_tile()) {  // all heads at once
-        upcoming_.begin_tile(next);
+        upcoming_.begin_tile(tile, next);
         return few_.attend_together(state, loader_.begun(tile), upcoming_);
       }
       loader_.finish();
@@ -204,6 +204,7 @@ class Engine : public Layout<I::per_word> {
                               int keys) const {
     Column c;
     c.rows = rows;
+    c.written = static_cast<int>(skeleton::round_up(rows, 4));
     c.keys = keys;
     c.factor = view_.has_terms ? 1.0f : factor_ * log2_e;
     c.value_scales = has_value_scales_                          ? s_.value_scales

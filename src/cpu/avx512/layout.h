@@ -9,8 +9,9 @@
 ///                                                                of the scores
 ///     keys, values   two stages of rows that are not read where they lie, padded to whole vectors
 ///
-/// Rows of each KV head are padded to 16, the lanes of a vector. ISA-safe: always-inline functions
-/// and plain structs only.
+/// Rows of each KV head are padded to 16, the lanes of a vector; few rows to those that their tiles
+/// compute, so that states and queries of many heads lie side by side. ISA-safe: always-inline
+/// functions and plain structs only.
 #pragma once
 
 #include <cstddef>
@@ -61,8 +62,13 @@ struct Layout {
   static constexpr int element_bytes = 4 / PerWord;
   static constexpr int row_block = Tuning<PerWord>::block_rows;
   static_assert(row_block % lanes == 0 && Tuning<PerWord>::task_rows % row_block == 0);
-  static constexpr int heads_max = 16;                    // whose scores are held at once
+  static constexpr int heads_max = 32;                    // whose scores are held at once
   static constexpr int vector_columns = lanes * PerWord;  // columns of V that are loaded together
+
+  /// Of so many rows of a head, those that its states and queries take.
+  FOLIO_ALWAYS_INLINE static int padded_rows(int rows) {
+    return rows <= few_rows ? few_padded(rows) : static_cast<int>(skeleton::round_up(rows, lanes));
+  }
 
   /// Heads of so few rows, padded, whose scores are held at once.
   FOLIO_ALWAYS_INLINE static int heads_at_once(int rows) {
