@@ -32,4 +32,20 @@ struct WeighedRows {
 void avx512_weigh_many(DType operand, WeighedRows& rows);
 void avx512_weigh_few(DType operand, WeighedRows& rows);
 
+/// A block of rows of the bf16 kernel beside a tile of 64 keys, and their state.
+struct WeighedBlock {
+  static constexpr int rows = 64, keys = 64;
+  float factor = 1.0f;
+  alignas(64) float score[keys][rows] = {};
+  float maximum[rows] = {};
+  float denominator[rows] = {};
+  uint32_t weight[keys / 2][rows] = {};  // pairs of keys
+};
+
+/// From all scores; no maximum moves.
+void avx512_weigh_block(WeighedBlock& block);
+/// Four keys after the others, as between score tiles. False: a row lacks a maximum, or one has to
+/// move; then no denominator changes.
+bool avx512_weigh_block_trailing(WeighedBlock& block);
+
 }  // namespace folio::test

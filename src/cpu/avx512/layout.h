@@ -51,6 +51,7 @@ struct Scratch {
   float* key_scales = nullptr;    // [heads at once][64]
   float* value_scales = nullptr;  // [heads at once][64]
   float* highest = nullptr;       // [rows of a block]: the highest score of each
+  float* denominators = nullptr;  // [rows of a block]: while it is not known whether they count
   int64_t bytes = 0;
 };
 
@@ -103,6 +104,7 @@ struct Layout {
     s.key_scales = parts.take<float>(int64_t{tile_keys} * heads_max);
     s.value_scales = parts.take<float>(int64_t{tile_keys} * heads_max);
     s.highest = parts.take<float>(row_block);
+    s.denominators = parts.take<float>(row_block);
     s.bytes = parts.bytes();
     return s;
   }

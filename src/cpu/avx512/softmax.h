@@ -59,13 +59,29 @@ class Softmax {
                                        : weights<false>(c, factor, reference, denominator));
   }
 
+  /// Whether these rows have maxima that their weights can be relative to before scores are known.
+  static bool has_maxima(const float* maximum, int rows) {
+    __mmask16 lacks = 0;
+    for (int r = 0; r < rows; r += lanes)
+      lacks |= _mm512_cmp_ps_mask(_mm512_abs_ps(_mm512_load_ps(maximum + r)), splat(Lazy::large),
+                                  _CMP_NLT_UQ);
+    return lacks == 0;
+  }
+  /// Whether `raise` moves no maximum of these rows, all of which exist.
+  static bool keeps_maxima(const Column& c, const float* highest, int rows) {
+    __mmask16 grows = 0;
+    for (int r = 0; r < rows; r += lanes)
+      grows |= outgrown(_mm512_mul_ps(_mm512_load_ps(highest + r), splat(c.factor)),
+                        _mm512_load_ps(c.maximum + r));
+    return grows == 0;
+  }
+
   /// Moves the maxima that the rows' highest logits exceed by too much, denominators and outputs
   /// with them; returns all maxima. Behind the rows other rows' states may lie.
   static __m512 raise(const Column& c, __m512 top) {
     const __mmask16 exists = first_rows(c.rows);
     __m512 maximum = _mm512_mask_loadu_ps(splat(minus_infinity), exists, c.maximum);
-    const __mmask16 grows = _mm512_mask_cmp_ps_mask(
-        exists, top, _mm512_add_ps(maximum, splat(Lazy::reach)), _CMP_GT_OQ);
+    const __mmask16 grows = outgrown(top, maximum) & exists;
     if (grows != 0) {
       const __m512 old = maximum, denominator = _mm512_maskz_loadu_ps(exists, c.denominator);
       maximum = _mm512_mask_mov_ps(maximum, grows, top);
@@ -81,6 +97,10 @@ class Softmax {
 
  private:
   using Lazy = softmax::LazyMaximum<I>;
+
+  FOLIO_ALWAYS_INLINE static __mmask16 outgrown(__m512 top, __m512 maximum) {
+    return _mm512_cmp_ps_mask(top, _mm512_add_ps(maximum, splat(Lazy::reach)), _CMP_GT_OQ);
+  }
 
   FOLIO_ALWAYS_INLINE static __mmask16 first_rows(int count) {
     return static_cast<__mmask16>((1u << count) - 1);
