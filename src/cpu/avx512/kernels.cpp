@@ -29,10 +29,10 @@ const char* refuse(const AttentionProblem& problem) noexcept {
 }
 
 KernelGeometry geometry_f32(const AttentionProblem& problem) noexcept {
-  return skeleton::geometry<Layout<1>>(problem, lanes);
+  return skeleton::geometry<Layout<1>>(problem, lanes, Layout<1>::few_rows);
 }
 KernelGeometry geometry_bf16(const AttentionProblem& problem) noexcept {
-  return skeleton::geometry<Layout<2>>(problem, lanes);
+  return skeleton::geometry<Layout<2>>(problem, lanes, Layout<2>::few_rows);
 }
 
 const char* refuse_int8(const AttentionProblem& problem) noexcept {

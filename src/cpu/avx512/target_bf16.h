@@ -47,8 +47,12 @@ struct Bf16Target : Avx512Lanes, ByteRows<Tag>, Output {
   }
   /// Two pairs of keys.
   FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
-    _mm512_store_si512(to, pairs(w[0], w[1]));
-    _mm512_store_si512(to + Layout<2>::row_block, pairs(w[2], w[3]));
+    store_two(w[0], w[1], to);
+    store_two(w[2], w[3], to + Layout<2>::row_block);
+  }
+  /// A pair of keys.
+  FOLIO_ALWAYS_INLINE static void store_two(__m512 even, __m512 odd, uint32_t* to) {
+    _mm512_store_si512(to, pairs(even, odd));
   }
   /// Sixteen keys of one row.
   FOLIO_ALWAYS_INLINE static void store_row_weights(__m512 w, uint32_t* to) {

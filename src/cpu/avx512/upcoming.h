@@ -36,13 +36,17 @@ class Upcoming {
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_by_tile() const { return is_by_tile_; }
 
   /// All heads of a tile begin at once. next: the tile after it, or null.
-  FOLIO_ALWAYS_INLINE void begin_tile(const KeyTile* next) {
+  FOLIO_ALWAYS_INLINE void begin_tile(const KeyTile& tile, const KeyTile* next) {
     own_[0].clear();
     own_[1].clear();
-    if (next == nullptr || !is_fetching()) return;
-    add_tile_scales(view_.args.key, *next, own_[0]);
-    if (!view_.problem.value_in_key) add_tile_scales(view_.args.value, *next, own_[1]);
-    add_rows(*next, {0, tile_keys}, view_.task.head);
+    if (!is_fetching()) return;
+    const int ahead = pair_.bytes > 0 ? tile_keys : keys_ahead;
+    if (next != nullptr) {
+      add_tile_scales(view_.args.key, *next, own_[0]);
+      if (!view_.problem.value_in_key) add_tile_scales(view_.args.value, *next, own_[1]);
+    }
+    add_rows(tile, {ahead, tile_keys}, view_.task.head);
+    if (next != nullptr) add_rows(*next, {0, ahead}, view_.task.head);
   }
   /// Scores, or values, of all its heads, in so many steps.
   [[nodiscard]] FOLIO_ALWAYS_INLINE Pace beside_tile(int plane, int64_t steps) const {
@@ -94,6 +98,10 @@ class Upcoming {
   }
 
  private:
+  /// By which requests are ahead of the products where all heads are computed together: a whole
+  /// tile of many heads would not stay in the second-level cache.
+  static constexpr int keys_ahead = tile_keys / 2;
+
   FOLIO_ALWAYS_INLINE Requests take(int plane, int64_t steps) {
     is_waiting_[plane] = false;
     if (is_by_tile_ || own_[plane].total() > 0) return {own_[plane], steps};

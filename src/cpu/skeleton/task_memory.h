@@ -39,13 +39,15 @@ struct TaskMemory {
 };
 
 template <class Sizes>
-KernelGeometry geometry(const AttentionProblem& problem, int32_t row_granule = 1) {
+KernelGeometry geometry(const AttentionProblem& problem, int32_t row_granule = 1,
+                        int32_t few_rows = 0) {
   KernelGeometry g;
   g.rows = Sizes::state_rows(problem);
   g.span_keys = span_keys;
   g.scratch_bytes = TaskMemory<Sizes>(nullptr, problem).bytes;
   g.partial_bytes = state_bytes(Sizes::state_rows(problem), Sizes::width(problem));
   g.row_granule = row_granule;
+  g.few_rows = few_rows;
   return g;
 }
 
