@@ -147,13 +147,15 @@ class Upcoming {
       add_rows_of(*pair_.first, pair_.bytes, tile, {middle, keys.end}, head, own_[1]);
       return;
     }
-    const auto add = [&](const PagedKVView& view, LineList& list) {
-      const int64_t bytes = PageCursor::heads_bytes(view, view_.task.heads - 1) +
-                            folio::row_bytes(view.dtype, view.head_size);
-      add_rows_of(view, bytes, tile, keys, head, list);
-    };
-    add(view_.args.key, own_[0]);
-    if (!view_.problem.value_in_key) add(view_.args.value, own_[1]);
+    add_plane(view_.args.key, tile, keys, head, own_[0]);
+    if (!view_.problem.value_in_key) add_plane(view_.args.value, tile, keys, head, own_[1]);
+  }
+  /// Rows of all heads of the task.
+  FOLIO_ALWAYS_INLINE void add_plane(const PagedKVView& view, const KeyTile& tile, KeyRange keys,
+                                     int head, LineList& list) {
+    const int64_t bytes = PageCursor::heads_bytes(view, view_.task.heads - 1) +
+                          folio::row_bytes(view.dtype, view.head_size);
+    add_rows_of(view, bytes, tile, keys, head, list);
   }
   FOLIO_ALWAYS_INLINE static void add_rows_of(const PagedKVView& view, int64_t bytes,
                                               const KeyTile& tile, KeyRange keys, int head,
