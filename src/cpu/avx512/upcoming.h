@@ -39,8 +39,12 @@ class Upcoming {
   FOLIO_ALWAYS_INLINE void begin_tile(const KeyTile& tile, const KeyTile* next) {
     own_[0].clear();
     own_[1].clear();
+    first_values_.clear();
     if (!is_fetching()) return;
     const int ahead = pair_.bytes > 0 ? tile_keys : keys_ahead;
+    if (!has_begun_ && pair_.bytes == 0 && !view_.problem.value_in_key)
+      add_rows(view_.args.value, tile, {0, ahead}, view_.task.head, first_values_);
+    has_begun_ = true;
     if (next != nullptr) {
       add_tile_scales(view_.args.key, *next, own_[0]);
       if (!view_.problem.value_in_key) add_tile_scales(view_.args.value, *next, own_[1]);
@@ -50,7 +54,7 @@ class Upcoming {
   }
   /// Scores, or values, of all its heads, in so many steps.
   [[nodiscard]] FOLIO_ALWAYS_INLINE Pace beside_tile(int plane, int64_t steps) const {
-    return {Requests(own_[plane], steps), {}};
+    return {Requests(own_[plane], steps), plane == 0 ? Requests(first_values_, steps) : Requests()};
   }
 
   /// Head h of the task begins. keys, values: the rows of the head that comes after it, or null;
@@ -131,6 +135,8 @@ class Upcoming {
   /// Calls add(run, from, rows) for each run of slots among those keys, cut to them.
   template <class Add>
   FOLIO_ALWAYS_INLINE static void for_each_run(const KeyTile& tile, KeyRange keys, Add add) {
+    const int seen = 64 - __builtin_clzll(tile.seen | 1);  // behind them runs go on
+    if (keys.end > seen) keys.end = seen;
     for (int r = 0; r < tile.runs; ++r) {
       const TileRun& run = tile.run[r];
       const int from = run.first > keys.begin ? run.first : keys.begin;
@@ -147,13 +153,15 @@ class Upcoming {
       add_rows_of(*pair_.first, pair_.bytes, tile, {middle, keys.end}, head, own_[1]);
       return;
     }
-    const auto add = [&](const PagedKVView& view, LineList& list) {
-      const int64_t bytes = PageCursor::heads_bytes(view, view_.task.heads - 1) +
-                            folio::row_bytes(view.dtype, view.head_size);
-      add_rows_of(view, bytes, tile, keys, head, list);
-    };
-    add(view_.args.key, own_[0]);
-    if (!view_.problem.value_in_key) add(view_.args.value, own_[1]);
+    add_rows(view_.args.key, tile, keys, head, own_[0]);
+    if (!view_.problem.value_in_key) add_rows(view_.args.value, tile, keys, head, own_[1]);
+  }
+  /// Those of one plane, all heads of the task.
+  FOLIO_ALWAYS_INLINE void add_rows(const PagedKVView& view, const KeyTile& tile, KeyRange keys,
+                                    int head, LineList& list) const {
+    const int64_t bytes = PageCursor::heads_bytes(view, view_.task.heads - 1) +
+                          folio::row_bytes(view.dtype, view.head_size);
+    add_rows_of(view, bytes, tile, keys, head, list);
   }
   FOLIO_ALWAYS_INLINE static void add_rows_of(const PagedKVView& view, int64_t bytes,
                                               const KeyTile& tile, KeyRange keys, int head,
@@ -222,7 +230,9 @@ class Upcoming {
   const bool is_few_;
   const bool is_by_tile_;
   const Pair pair_;
-  LineList own_[2];          // what is asked for beside K and V: scales, and rows of the next tile
+  LineList own_[2];        // what is asked for beside K and V: scales, and rows of the next tile
+  LineList first_values_;  // V of the task's first tile, beside its scores
+  bool has_begun_ = false;
   bool is_waiting_[2] = {};  // for a product beside which to be asked for
   // K's and V's of the next head, V's of this one
   const LineList* keys_soon_ = nullptr;
