@@ -3,11 +3,11 @@
 /// that come after it.
 ///
 /// Of head-major pages the next head's K, then its V. In token-major pages the rows of a head lie
-/// far apart, so whole rows of the next tile are requested in the order of memory, all heads
-/// together, or a share beside each head computed alone. Where K and V of a token lie side by side
-/// they are one row: half the keys are requested beside scores, half beside values. Scales, which
-/// are gathered before any row is read, go first. ISA-safe: templates on a tag type, always-inline
-/// functions.
+/// far apart, so whole rows are requested in the order of memory: half a tile ahead where all heads
+/// are computed together, or of the next tile a share beside each head computed alone. Where K and
+/// V of a token lie side by side they are one row: half the keys are requested beside scores, half
+/// beside values. Scales, which are gathered before any row is read, go first. ISA-safe: templates
+/// on a tag type, always-inline functions.
 #pragma once
 
 #include "cpu/avx512/layout.h"
