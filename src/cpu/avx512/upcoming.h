@@ -35,16 +35,18 @@ class Upcoming {
   /// Whether whole rows of tiles, all heads, are requested in the order of memory.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_by_tile() const { return is_by_tile_; }
 
-  /// All heads of a tile begin at once. next: the tile after it, or null.
-  FOLIO_ALWAYS_INLINE void begin_tile(const KeyTile& tile, const KeyTile* next) {
+  /// All heads of a tile begin at once; `in_one_go`: the scores of all, then the values of all.
+  /// next: the tile after it, or null.
+  FOLIO_ALWAYS_INLINE void begin_tile(const KeyTile& tile, const KeyTile* next, bool in_one_go) {
     own_[0].clear();
     own_[1].clear();
     if (!is_fetching()) return;
-    const int ahead = pair_.bytes > 0 ? tile_keys : keys_ahead;
     if (next != nullptr) {
       add_tile_scales(view_.args.key, *next, own_[0]);
       if (!view_.problem.value_in_key) add_tile_scales(view_.args.value, *next, own_[1]);
     }
+    if (in_one_go && pair_.bytes == 0) return add_halves(tile, next);
+    const int ahead = pair_.bytes > 0 ? tile_keys : keys_ahead;
     add_rows(tile, {ahead, tile_keys}, view_.task.head);
     if (next != nullptr) add_rows(*next, {0, ahead}, view_.task.head);
   }
@@ -98,9 +100,11 @@ class Upcoming {
   }
 
  private:
-  /// By which requests are ahead of the products where all heads are computed together: a whole
-  /// tile of many heads would not stay in the second-level cache.
+  /// A whole tile ahead, rows would be on their way to the second-level cache again, or beyond.
   static constexpr int keys_ahead = tile_keys / 2;
+  struct KeyRange {
+    int begin, end;
+  };
 
   FOLIO_ALWAYS_INLINE Requests take(int plane, int64_t steps) {
     is_waiting_[plane] = false;
@@ -125,12 +129,11 @@ class Upcoming {
       add_scales_of(view, tile, {0, tile_keys}, h, heads / parts, list);
   }
 
-  struct KeyRange {
-    int begin, end;
-  };
   /// Calls add(run, from, rows) for each run of slots among those keys, cut to them.
   template <class Add>
   FOLIO_ALWAYS_INLINE static void for_each_run(const KeyTile& tile, KeyRange keys, Add add) {
+    const int seen = 64 - __builtin_clzll(tile.seen | 1);  // behind them runs go on
+    if (keys.end > seen) keys.end = seen;
     for (int r = 0; r < tile.runs; ++r) {
       const TileRun& run = tile.run[r];
       const int from = run.first > keys.begin ? run.first : keys.begin;
@@ -147,15 +150,28 @@ class Upcoming {
       add_rows_of(*pair_.first, pair_.bytes, tile, {middle, keys.end}, head, own_[1]);
       return;
     }
-    add_plane(view_.args.key, tile, keys, head, own_[0]);
-    if (!view_.problem.value_in_key) add_plane(view_.args.value, tile, keys, head, own_[1]);
+    add_plane(view_.args.key, tile, keys, own_[0]);
+    if (!view_.problem.value_in_key) add_plane(view_.args.value, tile, keys, own_[1]);
   }
-  /// Rows of all heads of the task.
+  /// Half a tile ahead: of K, then V, then K of the next tile. All of the next one where some of it
+  /// may have to be staged.
+  FOLIO_ALWAYS_INLINE void add_halves(const KeyTile& tile, const KeyTile* next) {
+    const PagedKVView &key = view_.args.key, &value = view_.args.value;
+    const bool has_values = !view_.problem.value_in_key;
+    add_plane(key, tile, {keys_ahead, tile_keys}, own_[0]);
+    if (has_values) add_plane(value, tile, {0, keys_ahead}, own_[0]);
+    if (has_values) add_plane(value, tile, {keys_ahead, tile_keys}, own_[1]);
+    if (next == nullptr) return;
+    const bool is_whole = next->seen == ~uint64_t{0};
+    add_plane(key, *next, {0, is_whole ? keys_ahead : tile_keys}, own_[1]);
+    if (has_values && !is_whole) add_plane(value, *next, {0, tile_keys}, own_[1]);
+  }
+  /// The rows of all heads.
   FOLIO_ALWAYS_INLINE void add_plane(const PagedKVView& view, const KeyTile& tile, KeyRange keys,
-                                     int head, LineList& list) {
+                                     LineList& list) const {
     const int64_t bytes = PageCursor::heads_bytes(view, view_.task.heads - 1) +
                           folio::row_bytes(view.dtype, view.head_size);
-    add_rows_of(view, bytes, tile, keys, head, list);
+    add_rows_of(view, bytes, tile, keys, view_.task.head, list);
   }
   FOLIO_ALWAYS_INLINE static void add_rows_of(const PagedKVView& view, int64_t bytes,
                                               const KeyTile& tile, KeyRange keys, int head,
@@ -210,11 +226,11 @@ class Upcoming {
                         last - rows.data + 1, count));
     });
   }
-  /// Rows of so many bytes; as one where they leave no line out.
+  /// Rows of so many bytes; as one where they leave no line out, or are the same.
   FOLIO_ALWAYS_INLINE static Lines lines_of(const std::byte* data, int64_t stride, int64_t bytes,
                                             int32_t rows) {
     const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) % 64);
-    const bool is_dense = stride > 0 && stride - bytes < 64;
+    const bool is_dense = stride >= 0 && stride - bytes < 64;
     const int64_t lines = (offset + (is_dense ? stride * (rows - 1) : 0) + bytes + 63) / 64;
     return {data - offset, stride, static_cast<int32_t>(lines), is_dense ? 1 : rows};
   }
