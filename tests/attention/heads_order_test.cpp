@@ -31,6 +31,7 @@ const Shape shapes[] = {
     {"float32", 12, 6, DType::f32, Mask::sliding_window(200)},
     {"f16", 16, 4, DType::f16},
     {"8 bits, a scale per token and head", 40, 10, DType::i8, Mask::causal(), false, 64, 64},
+    {"8 bits, eight rows", 64, 8, DType::i8, Mask::causal(), true, 128, 64},
 };
 
 CaseOptions options_of(const Shape& shape, uint64_t seed) {

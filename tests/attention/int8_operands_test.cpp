@@ -92,7 +92,12 @@ void negate_some_scales(AttentionCase& c) {
 }
 
 TEST(Int8Operands, scales_of_either_sign_are_right) {
-  expect_every_kernel_right(case_of(), {Adapt::nothing, negate_some_scales});
+  for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
+    CaseOptions options = case_of();
+    options.page_size = 32;
+    options.key_order = options.value_order = order;
+    expect_every_kernel_right(options, {Adapt::nothing, negate_some_scales});
+  }
 }
 
 TEST(Int8Operands, no_number_in_a_scale_or_a_query_reaches_the_output) {

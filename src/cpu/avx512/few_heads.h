@@ -2,10 +2,7 @@
 /// src/cpu/avx512/few_heads.h: a tile of at most 8 rows of each head: scores, weights, outputs, one
 /// head after the other or all heads together.
 ///
-/// In token-major pages all heads of a token lie in one run of memory. Together, 16 keys of all
-/// heads are taken before the next 16, which is nearly the order of that memory: rows of one head
-/// alone are read at half to two thirds of its speed (docs/lab/avx512_zen5.md). Bits do not depend
-/// on the order. ISA-safe: templates on a tag type.
+/// Bits do not depend on the order (together.h). ISA-safe: templates on a tag type.
 #pragma once
 
 #include "cpu/avx512/few_rows.h"
@@ -13,6 +10,7 @@
 #include "cpu/avx512/few_values.h"
 #include "cpu/avx512/halves.h"
 #include "cpu/avx512/queries.h"
+#include "cpu/avx512/together.h"
 #include "cpu/avx512/upcoming.h"
 #include "cpu/convert/row_scales.h"
 #include "cpu/softmax/terms.h"
@@ -32,13 +30,6 @@ FOLIO_ALWAYS_INLINE void with_stored(DType type, Use use) {
   }
   use(Words<I>{});
 }
-
-/// The rows of a tile, four groups each. Together: those of the task's first head.
-struct FewTile {
-  const KeyTile& tile;
-  const TileRows* keys = nullptr;
-  const TileRows* values = nullptr;
-};
 
 /// Types that the products widen, and the scales that they apply; invalid and null: none.
 struct FewStored {
@@ -68,12 +59,12 @@ class FewHeads {
     if (keys == 0) return;
     with_stored<I>(stored_.key, [&]<class Stored>(const Stored&) {
       Pace pace = upcoming.beside_scores(true, FewRows<I, Stored>::score_steps(groups, steps_));
-      score<Stored>(h, 0, at.keys, 0, groups, pace);
+      score<Stored>({h, 0, 0, groups, at.keys}, pace);
     });
     weigh(state, at.tile, h, 0, keys);
     with_stored<I>(stored_.value, [&]<class Stored>(const Stored&) {
       Pace pace = upcoming.beside_values(FewValues<I, Stored>::steps(rows_, keys, width_, false));
-      add<Stored>(state, h, 0, at.values, 0, groups, false, pace);
+      add<Stored>(state, {h, 0, 0, groups, at.values}, false, pace);
     });
   }
 
@@ -81,19 +72,20 @@ class FewHeads {
   void attend_together(const skeleton::State& state, const FewTile& at, const Upcoming& upcoming) {
     const int keys = see(at.tile), heads = view_.task.heads;
     if (keys == 0) return;
+    const Together together{heads, heads_at_once(rows_, Base::row_block), keys / group_rows,
+                            value_groups()};
+    const PagedKVView& value = view_.problem.value_in_key ? view_.args.key : view_.args.value;
     with_stored<I>(stored_.key, [&]<class Key>(const Key&) {
       with_stored<I>(stored_.value, [&]<class Value>(const Value&) {
         Pace beside_scores = upcoming.beside_tile(
             0, heads * FewRows<I, Key>::score_steps(keys / group_rows, steps_));
         Pace beside_values =
             upcoming.beside_tile(1, heads * FewValues<I, Value>::steps(rows_, keys, width_, true));
-        const int at_once = Base::heads_at_once(rows_);
-        for (int h = 0; h < heads; h += at_once) {
-          const Heads some{h, h + at_once < heads ? h + at_once : heads};
-          score_together<Key>(at, some, keys, beside_scores);
-          for (int i = some.begin; i < some.end; ++i) weigh(state, at.tile, i, i - h, keys);
-          add_together<Value>(state, at, some, keys, beside_values);
-        }
+        together.attend(
+            at, view_.args.key, value, [&](int h, int place) { gather_scales(at.tile, h, place); },
+            [&](const HeadRows& of) { score<Key>(of, beside_scores); },
+            [&](int h, int place) { weigh(state, at.tile, h, place, keys); },
+            [&](const HeadRows& of) { add<Value>(state, of, true, beside_values); });
       });
     });
   }
@@ -115,38 +107,6 @@ class FewHeads {
   /// keeping in registers for longer.
   [[nodiscard]] int value_groups() const { return rows_ == 8 ? 2 : 1; }
 
-  struct Heads {
-    int begin, end;
-  };
-
-  template <class Stored>
-  void score_together(const FewTile& at, Heads heads, int keys, Pace& pace) {
-    for (int h = heads.begin; h < heads.end; ++h) gather_scales(at.tile, h, h - heads.begin);
-    for (int g = 0; g < keys / group_rows; ++g)
-      for (int h = heads.begin; h < heads.end; ++h) {
-        const TileRows rows = of_head(view_.args.key, at.keys[g], h);
-        score<Stored>(h, h - heads.begin, &rows, g, 1, pace);
-      }
-  }
-  template <class Stored>
-  void add_together(const skeleton::State& state, const FewTile& at, Heads heads, int keys,
-                    Pace& pace) {
-    const PagedKVView& view = view_.problem.value_in_key ? view_.args.key : view_.args.value;
-    for (int g = 0, count = 0; g < keys / group_rows; g += count) {
-      const int left = keys / group_rows - g;
-      count = left < value_groups() ? left : value_groups();
-      for (int h = heads.begin; h < heads.end; ++h) {
-        TileRows rows[2];
-        for (int i = 0; i < count; ++i) rows[i] = of_head(view, at.values[g + i], h);
-        add<Stored>(state, h, h - heads.begin, rows, g, count, true, pace);
-      }
-    }
-  }
-  FOLIO_ALWAYS_INLINE static TileRows of_head(const PagedKVView& view, const TileRows& rows,
-                                              int h) {
-    return {PageCursor::head_after(view, rows.data, h), rows.stride_bytes};
-  }
-
   /// Finds what the rows see of a tile; returns how far that reaches, whole groups.
   int see(const KeyTile& tile) {
     const skeleton::Coverage covered = view_.coverage(0, view_.head_rows, tile, I::mutant);
@@ -158,18 +118,18 @@ class FewHeads {
     return any == 0 ? 0 : static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), lanes));
   }
 
-  /// Scores of `count` groups from group `first` of the tile on.
   template <class Stored>
-  void score(int h, int place, const TileRows* groups, int first, int count, Pace& pace) {
+  void score(const HeadRows& of, Pace& pace) {
     const float* const scales = stored_.key_scales;
     FewRows<I, Stored>::scores(
-        count, {.q = queries_.rows(h, 0).words,
-                .rows = rows_,
-                .steps = steps_,
-                .groups = groups,
-                .pace = &pace,
-                .scales = scales == nullptr ? nullptr : scales + place * tile_keys + first * lanes,
-                .to = scores_of(place) + first * lanes});
+        of.groups,
+        {.q = queries_.rows(of.head, 0).words,
+         .rows = rows_,
+         .steps = steps_,
+         .groups = of.rows,
+         .pace = &pace,
+         .scales = scales == nullptr ? nullptr : scales + of.place * tile_keys + of.first * lanes,
+         .to = scores_of(of.place) + of.first * lanes});
   }
   void weigh(const skeleton::State& state, const KeyTile& tile, int h, int place, int keys) {
     Column c;
@@ -195,13 +155,12 @@ class FewHeads {
           view_.terms_of(h * view_.head_rows + r, tile.first, I::mutant));
   }
   template <class Stored>
-  void add(const skeleton::State& state, int h, int place, const TileRows* groups, int first,
-           int count, bool by_lines, Pace& pace) {
-    FewValues<I, Stored>::add({.weights = weights_of(place) + first * lanes / I::per_word,
+  void add(const skeleton::State& state, const HeadRows& of, bool by_lines, Pace& pace) {
+    FewValues<I, Stored>::add({.weights = weights_of(of.place) + of.first * lanes / I::per_word,
                                .rows = rows_,
-                               .groups = groups,
-                               .keys = count * group_rows,
-                               .output = state.output + int64_t{h * state_rows_} * width_,
+                               .groups = of.rows,
+                               .keys = of.groups * group_rows,
+                               .output = state.output + int64_t{of.head * state_rows_} * width_,
                                .width = width_,
                                .by_lines = by_lines,
                                .pace = &pace});

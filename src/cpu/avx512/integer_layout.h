@@ -4,8 +4,8 @@
 ///
 ///     q         [heads][blocks of rows][chunks of 64 columns][4][rows of the block][64]  i8: for
 ///               each i of 4 the words 4 p + i of a chunk, each 4 times over (integer_products.h)
-///     scores    [8 rows][64 keys]    f32
-///     weights   [8 rows][64 keys]    u8, once for each sign of V's scales
+///     scores    [heads at once][rows][64 keys]    f32
+///     weights   [heads at once][rows][64 keys]    u8, once for each sign of V's scales
 ///     keys, values    two stages of rows that are not read where they lie
 ///
 /// Rows of each KV head are padded to 8, those of a block. ISA-safe: always-inline functions and
@@ -22,11 +22,11 @@ struct IntegerScratch {
   int32_t* corrections = nullptr;  // [state rows]: -128 times the sum of a row of q
   float* scores = nullptr;
   uint8_t* weights[2] = {};
-  float* units[2] = {};  // [8]: what 1 stands for in a row of weights
+  float* units[2] = {};  // [heads at once][rows]: what 1 stands for in a row of weights
   std::byte* keys = nullptr;
   std::byte* values = nullptr;
-  float* key_scales = nullptr;    // [64]
-  float* value_scales = nullptr;  // [64]
+  float* key_scales = nullptr;    // [heads at once][64]
+  float* value_scales = nullptr;  // [heads at once][64]
   float* row = nullptr;           // one row of q on its way into `q`
   int8_t* bytes_of_row = nullptr;
   int64_t bytes = 0;
@@ -36,7 +36,8 @@ struct IntegerLayout {
   static constexpr int tiles_max = 1, ahead_max = 1;
   static constexpr int block_rows = 8;
   static constexpr int task_rows = 128;
-  static constexpr int chunk = 64;  // columns that are loaded together
+  static constexpr int rows_at_once = 64;  // of heads that are computed at once
+  static constexpr int chunk = 64;         // columns that are loaded together
   static constexpr int head_size_max = 256;
 
   FOLIO_ALWAYS_INLINE static int state_rows(const AttentionProblem&) { return task_rows; }
@@ -52,15 +53,15 @@ struct IntegerLayout {
     s.q = parts.take<int8_t>(int64_t{task_rows} * problem.key.head_size * 4);
     s.steps = parts.take<float>(task_rows);
     s.corrections = parts.take<int32_t>(task_rows);
-    s.scores = parts.take<float>(int64_t{block_rows} * tile_keys);
+    s.scores = parts.take<float>(int64_t{rows_at_once} * tile_keys);
     for (int i = 0; i < 2; ++i) {
-      s.weights[i] = parts.take<uint8_t>(int64_t{block_rows} * tile_keys);
-      s.units[i] = parts.take<float>(block_rows);
+      s.weights[i] = parts.take<uint8_t>(int64_t{rows_at_once} * tile_keys);
+      s.units[i] = parts.take<float>(rows_at_once);
     }
     s.keys = parts.take<std::byte>(int64_t{stages} * tile_keys * problem.key.head_size);
     s.values = parts.take<std::byte>(int64_t{stages} * tile_keys * width(problem));
-    s.key_scales = parts.take<float>(tile_keys);
-    s.value_scales = parts.take<float>(tile_keys);
+    s.key_scales = parts.take<float>(int64_t{heads_max} * tile_keys);
+    s.value_scales = parts.take<float>(int64_t{heads_max} * tile_keys);
     s.row = parts.take<float>(problem.key.head_size);
     s.bytes_of_row = parts.take<int8_t>(problem.key.head_size);
     s.bytes = parts.bytes();

@@ -25,9 +25,15 @@ namespace folio::inline v1::avx512 {
 
 inline constexpr int lanes = 16;
 inline constexpr int stages = 2;
+inline constexpr int heads_max = 16;  // whose scores are held at once
 
 /// 1, 2, 4 or 8: rows that tiles of few rows compute.
 FOLIO_ALWAYS_INLINE int few_padded(int rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : 8; }
+
+/// Heads of so few rows, padded, whose scores are held at once: scores of `rows_max`.
+FOLIO_ALWAYS_INLINE int heads_at_once(int rows, int rows_max) {
+  return rows_max / rows < heads_max ? rows_max / rows : heads_max;
+}
 
 /// The rows of a tile as the products read them.
 struct TileGroups {
@@ -61,13 +67,7 @@ struct Layout {
   static constexpr int element_bytes = 4 / PerWord;
   static constexpr int row_block = Tuning<PerWord>::block_rows;
   static_assert(row_block % lanes == 0 && Tuning<PerWord>::task_rows % row_block == 0);
-  static constexpr int heads_max = 16;                    // whose scores are held at once
   static constexpr int vector_columns = lanes * PerWord;  // columns of V that are loaded together
-
-  /// Heads of so few rows, padded, whose scores are held at once.
-  FOLIO_ALWAYS_INLINE static int heads_at_once(int rows) {
-    return row_block / rows < heads_max ? row_block / rows : heads_max;
-  }
 
   FOLIO_ALWAYS_INLINE static int padded(int columns) {
     return static_cast<int>(skeleton::round_up(columns, vector_columns));
