@@ -35,14 +35,18 @@ class Upcoming {
   /// Whether whole rows of tiles, all heads, are requested in the order of memory.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_by_tile() const { return is_by_tile_; }
 
-  /// All heads of a tile begin at once. next: the tile after it, or null.
-  FOLIO_ALWAYS_INLINE void begin_tile(const KeyTile* next) {
+  /// All heads of a tile begin at once; `in_one_go`: the scores of all, then the values of all.
+  /// next: the tile after it, or null.
+  FOLIO_ALWAYS_INLINE void begin_tile(const KeyTile& tile, const KeyTile* next, bool in_one_go) {
     own_[0].clear();
     own_[1].clear();
-    if (next == nullptr || !is_fetching()) return;
-    add_tile_scales(view_.args.key, *next, own_[0]);
-    if (!view_.problem.value_in_key) add_tile_scales(view_.args.value, *next, own_[1]);
-    add_rows(*next, {0, tile_keys}, view_.task.head);
+    if (!is_fetching()) return;
+    if (next != nullptr) {
+      add_tile_scales(view_.args.key, *next, own_[0]);
+      if (!view_.problem.value_in_key) add_tile_scales(view_.args.value, *next, own_[1]);
+    }
+    if (in_one_go && pair_.bytes == 0) return add_halves(tile, next);
+    if (next != nullptr) add_rows(*next, {0, tile_keys}, view_.task.head);
   }
   /// Scores, or values, of all its heads, in so many steps.
   [[nodiscard]] FOLIO_ALWAYS_INLINE Pace beside_tile(int plane, int64_t steps) const {
@@ -94,6 +98,12 @@ class Upcoming {
   }
 
  private:
+  /// A whole tile ahead, rows would be on their way to the second-level cache again.
+  static constexpr int keys_ahead = tile_keys / 2;
+  struct KeyRange {
+    int begin, end;
+  };
+
   FOLIO_ALWAYS_INLINE Requests take(int plane, int64_t steps) {
     is_waiting_[plane] = false;
     if (is_by_tile_ || own_[plane].total() > 0) return {own_[plane], steps};
@@ -117,9 +127,6 @@ class Upcoming {
       add_scales_of(view, tile, {0, tile_keys}, h, heads / parts, list);
   }
 
-  struct KeyRange {
-    int begin, end;
-  };
   /// Calls add(run, from, rows) for each run of slots among those keys, cut to them.
   template <class Add>
   FOLIO_ALWAYS_INLINE static void for_each_run(const KeyTile& tile, KeyRange keys, Add add) {
@@ -139,13 +146,28 @@ class Upcoming {
       add_rows_of(*pair_.first, pair_.bytes, tile, {middle, keys.end}, head, own_[1]);
       return;
     }
-    const auto add = [&](const PagedKVView& view, LineList& list) {
-      const int64_t bytes = PageCursor::heads_bytes(view, view_.task.heads - 1) +
-                            folio::row_bytes(view.dtype, view.head_size);
-      add_rows_of(view, bytes, tile, keys, head, list);
-    };
-    add(view_.args.key, own_[0]);
-    if (!view_.problem.value_in_key) add(view_.args.value, own_[1]);
+    add_plane(view_.args.key, tile, keys, own_[0]);
+    if (!view_.problem.value_in_key) add_plane(view_.args.value, tile, keys, own_[1]);
+  }
+  /// Half a tile ahead: of K, then V, then K of the next tile. All of the next one where some of it
+  /// may have to be staged.
+  FOLIO_ALWAYS_INLINE void add_halves(const KeyTile& tile, const KeyTile* next) {
+    const PagedKVView &key = view_.args.key, &value = view_.args.value;
+    const bool has_values = !view_.problem.value_in_key;
+    add_plane(key, tile, {keys_ahead, tile_keys}, own_[0]);
+    if (has_values) add_plane(value, tile, {0, keys_ahead}, own_[0]);
+    if (has_values) add_plane(value, tile, {keys_ahead, tile_keys}, own_[1]);
+    if (next == nullptr) return;
+    const bool is_whole = next->seen == ~uint64_t{0};
+    add_plane(key, *next, {0, is_whole ? keys_ahead : tile_keys}, own_[1]);
+    if (has_values && !is_whole) add_plane(value, *next, {0, tile_keys}, own_[1]);
+  }
+  /// The rows of all heads.
+  FOLIO_ALWAYS_INLINE void add_plane(const PagedKVView& view, const KeyTile& tile, KeyRange keys,
+                                     LineList& list) const {
+    const int64_t bytes = PageCursor::heads_bytes(view, view_.task.heads - 1) +
+                          folio::row_bytes(view.dtype, view.head_size);
+    add_rows_of(view, bytes, tile, keys, view_.task.head, list);
   }
   FOLIO_ALWAYS_INLINE static void add_rows_of(const PagedKVView& view, int64_t bytes,
                                               const KeyTile& tile, KeyRange keys, int head,
