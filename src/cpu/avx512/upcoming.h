@@ -222,11 +222,11 @@ class Upcoming {
                         last - rows.data + 1, count));
     });
   }
-  /// Rows of so many bytes; as one where they leave no line out.
+  /// Rows of so many bytes; as one where they leave no line out, or are the same.
   FOLIO_ALWAYS_INLINE static Lines lines_of(const std::byte* data, int64_t stride, int64_t bytes,
                                             int32_t rows) {
     const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) % 64);
-    const bool is_dense = stride > 0 && stride - bytes < 64;
+    const bool is_dense = stride >= 0 && stride - bytes < 64;
     const int64_t lines = (offset + (is_dense ? stride * (rows - 1) : 0) + bytes + 63) / 64;
     return {data - offset, stride, static_cast<int32_t>(lines), is_dense ? 1 : rows};
   }
