@@ -44,6 +44,29 @@ Case paired(Case c) {
   return c;
 }
 
+/// The same with q and weights rounded to 8 bits.
+Case rounded(Case c) {
+  c.shape += "/int8_operands";
+  c.workload.int8_operands = true;
+  return c;
+}
+
+/// The same with other scales than one per token and head.
+void add_scale_forms(const Case& c, std::vector<Case>& cases) {
+  const struct {
+    const char* name;
+    ScaleForm form;
+  } forms[] = {{"/scale_of_tensor", ScaleForm::tensor},
+               {"/scale_of_head", ScaleForm::head},
+               {"/scales_of_32", ScaleForm::granule_of_32}};
+  for (const auto& [name, form] : forms) {
+    cases.push_back(c);
+    cases.back().shape += name;
+    cases.back().workload.scales = form;
+    if (form != ScaleForm::granule_of_32) cases.push_back(rounded(cases.back()));
+  }
+}
+
 /// Cases that are compared with one another follow one another: machines drift.
 void add_decode(std::vector<Case>& cases) {
   for (const int32_t group : {1, 2, 4, 8, 16}) {
@@ -56,12 +79,12 @@ void add_decode(std::vector<Case>& cases) {
         cases.push_back(paired(cases.back()));
         cases.back().two_cores = false;
         for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
-          cases.push_back(decode(dtype, group, context, 64, order));
+          const Case c = decode(dtype, group, context, 64, order);
+          cases.push_back(c);
           cases.back().two_cores = group == 8 && order == StorageOrder::token_major;
           if (dtype != DType::i8) continue;
-          cases.push_back(cases.back());
-          cases.back().shape += "/int8_operands";
-          cases.back().workload.int8_operands = true;
+          cases.push_back(rounded(c));
+          add_scale_forms(c, cases);
         }
       }
     }
@@ -122,6 +145,11 @@ void add_single(std::vector<Case>& cases) {
         c.shape = decode_name(DType::bf16, group, length.name, 64, order);
         c.two_cores = true;
         cases.push_back(c);
+        if (length.context != 8 * k || group != 4) continue;
+        c.workload.dtype = DType::i8;
+        c.shape = decode_name(DType::i8, group, length.name, 64, order);
+        cases.push_back(c);
+        cases.push_back(rounded(c));
       }
     }
   }

@@ -32,11 +32,16 @@ KVShape kv_shape(const WorkloadShape& s, int32_t head_size, bool is_single) {
                 .is_mla = is_single,
                 .order = s.order};
   if (is_scaled(s.dtype)) shape.scale_dtype = DType::f32;
+  if (s.scales == ScaleForm::granule_of_32) shape.quantization_granularity = 32;
   return shape;
 }
 
-int64_t all_page_bytes(const KVShape& shape) {
-  return page_bytes(shape).value() + scale_page_bytes(shape).value();
+/// One scale for all tokens.
+bool is_shared(ScaleForm form) { return form == ScaleForm::head || form == ScaleForm::tensor; }
+
+int64_t all_page_bytes(const WorkloadShape& s, int32_t head_size, bool is_single) {
+  const KVShape shape = kv_shape(s, head_size, is_single);
+  return page_bytes(shape).value() + (is_shared(s.scales) ? 0 : scale_page_bytes(shape).value());
 }
 
 }  // namespace
@@ -49,8 +54,8 @@ Workload::Workload(const WorkloadShape& shape, const std::string& kernel, int th
       batches_(1),
       watch_(std::make_unique<Watch>()) {
   const bool is_split = !shape_.value_in_key && v_head_size_ != shape_.head_size;
-  page_bytes_ = all_page_bytes(kv_shape(shape_, shape_.head_size, shape_.value_in_key || is_split));
-  if (is_split) page_bytes_ += all_page_bytes(kv_shape(shape_, v_head_size_, true));
+  page_bytes_ = all_page_bytes(shape_, shape_.head_size, shape_.value_in_key || is_split);
+  if (is_split) page_bytes_ += all_page_bytes(shape_, v_head_size_, true);
   if (shape_.cold)
     batches_ = std::max<int64_t>(
         1, static_cast<int64_t>(std::ceil(4.0 * static_cast<double>(cache_bytes()) / bytes())));
@@ -98,6 +103,19 @@ void Workload::make_planes() {
                         .value()[0]
                         .key;
   if (shape_.is_paired) pair_planes();
+  if (is_shared(shape_.scales)) share_scales();
+}
+
+/// The scales that stay are 1 over the largest element, as rows have them on average.
+void Workload::share_scales() {
+  for (PagedKVView* const view : {&planes_.key, &planes_.value}) {
+    for (int32_t head = 0; head < shape_.kv_heads; ++head)
+      reference::store(
+          static_cast<std::byte*>(view->scales.data) + head * view->scales.head_stride_bytes,
+          DType::f32, 1.0 / largest(shape_.dtype));
+    view->scales.page_stride_bytes = view->scales.slot_stride_bytes = 0;
+    if (shape_.scales == ScaleForm::tensor) view->scales.head_stride_bytes = 0;
+  }
 }
 
 /// The same memory as rows of K with those of V beside them.
@@ -243,7 +261,8 @@ std::string Workload::check() const {
   const auto entry = std::find_if(list.begin(), list.end(),
                                   [&](const Kernel& k) { return k.name == attention_.kernel(); });
   const DType coarsest = entry->weights != DType::f32 ? entry->weights : activation_;
-  const bool is_rounded = block_elements(shape_.dtype) > 1 || shape_.bf16_operands;
+  const bool is_rounded = block_elements(shape_.dtype) > 1 || shape_.bf16_operands ||
+                          shape_.scales == ScaleForm::granule_of_32;
   const DType operands = is_rounded ? coarsest : DType::f32;
   const test::AccuracyDemand demand =
       test::accuracy_demand(test::Precision{coarsest, operands, operands});

@@ -17,6 +17,9 @@
 
 namespace folio::bench {
 
+/// What one scale of a cache of 8 bits stands for.
+enum class ScaleForm : uint8_t { token_and_head, head, tensor, granule_of_32 };
+
 struct WorkloadShape {
   int32_t sequences = 1;
   int32_t new_tokens = 1;
@@ -32,9 +35,9 @@ struct WorkloadShape {
   StorageOrder order = StorageOrder::token_major;
   bool is_paired = false;  ///< each head's K and V of a token side by side: [.., heads, 2, D]
   DType dtype =
-      /// of K and V; 8-bit ones have one f32 scale per token and head. q and out: f32 with f32,
-      /// else bf16
+      /// of K and V; 8-bit ones have f32 scales. q and out: f32 with f32, else bf16
       DType::bf16;
+  ScaleForm scales = ScaleForm::token_and_head;
   Mask mask = Mask::full();
   bool bf16_operands = false;  ///< AttentionProblem's
   bool int8_operands = false;  ///< AttentionProblem's
@@ -80,6 +83,7 @@ class Workload {
 
   void make_planes();
   void pair_planes();
+  void share_scales();
   void make_steps();
   void make_lists();
   [[nodiscard]] int32_t context_of(int32_t sequence) const;

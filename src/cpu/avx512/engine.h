@@ -68,7 +68,7 @@ class Engine : public Layout<I::per_word> {
     if (loaded_ != &tile) {
       loader_.begin(tile, 0);
       if (loader_.is_in_place() && upcoming_.is_by_tile()) {  // all heads at once
-        upcoming_.begin_tile(tile, next);
+        upcoming_.begin_tile(tile, next, few_.is_one_go());
         return few_.attend_together(state, loader_.begun(tile), upcoming_);
       }
       loader_.finish();

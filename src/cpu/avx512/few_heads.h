@@ -67,12 +67,14 @@ class FewHeads {
     });
   }
 
+  /// Whether the scores of all heads of the task are held at once.
+  [[nodiscard]] bool is_one_go() const { return view_.task.heads <= at_once(); }
+
   /// All heads, which lie in place.
   void attend_together(const skeleton::State& state, const FewTile& at, const Upcoming& upcoming) {
     const int keys = see(at.tile), heads = view_.task.heads;
     if (keys == 0) return;
-    const Together together{heads, heads_at_once(rows_, Base::row_block), keys / group_rows,
-                            value_groups()};
+    const Together together{heads, at_once(), keys / group_rows, value_groups()};
     const PagedKVView& value = view_.problem.value_in_key ? view_.args.key : view_.args.value;
     with_stored<I>(stored_.key, [&]<class Key>(const Key&) {
       with_stored<I>(stored_.value, [&]<class Value>(const Value&) {
@@ -102,6 +104,7 @@ class FewHeads {
  private:
   using Base = Layout<I::per_word>;
   static constexpr int group_rows = TileGroups::group_rows;
+  [[nodiscard]] int at_once() const { return heads_at_once(rows_, Base::row_block); }
   /// Groups whose values are added before those of the next head: a state of 8 rows is worth
   /// keeping in registers for longer.
   [[nodiscard]] int value_groups() const { return rows_ == 8 ? 2 : 1; }

@@ -61,7 +61,7 @@ class IntegerEngine : public IntegerLayout {
     if (loaded_ != &tile) {
       const bool is_in_place = bring(tile, 0);
       if (is_in_place && upcoming_.is_by_tile()) {  // all heads at once
-        upcoming_.begin_tile(tile, next);
+        upcoming_.begin_tile(tile, next, heads_.is_one_go());
         return heads_.attend_together(state, rows(tile, stage_ ^ 1), upcoming_);
       }
     }

@@ -61,27 +61,32 @@ class IntegerHeads {
     for (int begin = 0; begin < view_.head_rows; begin += block_rows) {
       const int end = begin + block_rows;
       const Block block{begin, end < view_.head_rows ? end : view_.head_rows};
-      const int groups = groups_ = see(at.tile, block);
+      const int groups = see(at.tile, block);
       if (groups == 0) continue;
       Pace beside_scores = upcoming.beside_scores(is_few_, Products::score_steps(groups, chunks_));
       score(block, {h, 0, 0, groups, at.keys}, beside_scores);
       weigh(state, at.tile, h, 0, block);
       Pace beside_values =
           upcoming.beside_values(Products::value_steps(rows_, groups * lanes, width_));
-      add(state, block, {h, 0, 0, groups, at.values}, beside_values);
+      for (int g = 0; g < groups; g += value_groups)
+        add(state, block,
+            {h, 0, g, groups - g < value_groups ? groups - g : value_groups, at.values + g},
+            beside_values);
     }
   }
+
+  /// Whether the scores of all heads of the task are held at once.
+  [[nodiscard]] bool is_one_go() const { return view_.task.heads <= at_once(); }
 
   /// All heads, which lie in place and are one block each.
   void attend_together(const skeleton::State& state, const FewTile& at, const Upcoming& upcoming) {
     const Block block{0, view_.head_rows};
-    const int groups = groups_ = see(at.tile, block), heads = view_.task.heads;
+    const int groups = see(at.tile, block), heads = view_.task.heads;
     if (groups == 0) return;
     Pace beside_scores = upcoming.beside_tile(0, heads * Products::score_steps(groups, chunks_));
     Pace beside_values =
         upcoming.beside_tile(1, heads * Products::value_steps(rows_, groups * lanes, width_));
-    const Together together{heads, heads_at_once(rows_, Layout::rows_at_once), groups,
-                            value_groups};
+    const Together together{heads, at_once(), groups, value_groups};
     together.attend(
         at, view_.args.key, view_.args.value,
         [&](int h, int place) { gather_scales(at.tile, h, place); },
@@ -95,6 +100,8 @@ class IntegerHeads {
   using Layout = IntegerLayout;
   static constexpr int block_rows = Layout::block_rows;
   static constexpr int value_groups = 2;  // that are added before those of the next head
+
+  [[nodiscard]] int at_once() const { return heads_at_once(rows_, Layout::rows_at_once); }
 
   /// Local rows of a head, at most 8.
   struct Block {
@@ -179,9 +186,6 @@ class IntegerHeads {
                   .keys = of.groups * lanes,
                   .width = width_,
                   .pace = &pace,
-                  .begins = of.first == 0,
-                  .ends = of.first + of.groups == groups_,
-                  .sums = s_.sums[sign] + int64_t{held} * width_,
                   .output = state.output + int64_t{of.head * state_rows_ + block.begin} * width_});
   }
 
@@ -193,8 +197,7 @@ class IntegerHeads {
   const int state_rows_;
   const int rows_;
   const bool has_value_scales_;
-  int groups_ = 0;  // up to the last key that is seen of the tile and block at hand
-  uint64_t seen_[block_rows];
+  uint64_t seen_[block_rows];  // of the tile and block at hand
   bool has_negative_[heads_max] = {};
 };
 

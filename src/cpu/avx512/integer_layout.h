@@ -6,7 +6,6 @@
 ///               each i of 4 the words 4 p + i of a chunk, each 4 times over (integer_products.h)
 ///     scores    [heads at once][rows][64 keys]    f32
 ///     weights   [heads at once][rows][64 keys]    u8, once for each sign of V's scales
-///     sums      [heads at once][rows][columns of V]    i32, of a part of a tile's keys
 ///     keys, values    two stages of rows that are not read where they lie
 ///
 /// Rows of each KV head are padded to 8, those of a block. ISA-safe: always-inline functions and
@@ -23,8 +22,7 @@ struct IntegerScratch {
   int32_t* corrections = nullptr;  // [state rows]: -128 times the sum of a row of q
   float* scores = nullptr;
   uint8_t* weights[2] = {};
-  float* units[2] = {};   // [heads at once][rows]: what 1 stands for in a row of weights
-  int32_t* sums[2] = {};  // [heads at once][rows][width]: products of the first of a tile's keys
+  float* units[2] = {};  // [heads at once][rows]: what 1 stands for in a row of weights
   std::byte* keys = nullptr;
   std::byte* values = nullptr;
   float* key_scales = nullptr;    // [heads at once][64]
@@ -59,7 +57,6 @@ struct IntegerLayout {
     for (int i = 0; i < 2; ++i) {
       s.weights[i] = parts.take<uint8_t>(int64_t{rows_at_once} * tile_keys);
       s.units[i] = parts.take<float>(rows_at_once);
-      s.sums[i] = parts.take<int32_t>(int64_t{rows_at_once} * width(problem));
     }
     s.keys = parts.take<std::byte>(int64_t{stages} * tile_keys * problem.key.head_size);
     s.values = parts.take<std::byte>(int64_t{stages} * tile_keys * width(problem));

@@ -8,7 +8,7 @@
 ///               times 4 weights of a row, broadcast
 ///
 /// One factor of vpdpbusd has no sign: K's, from which 128 times the sum of q's row is taken again,
-/// and the weights. Sums of a tile are exact, in 32 bits. ISA-safe: templates on a tag type.
+/// and the weights. Sums of one call are exact, in 32 bits. ISA-safe: templates on a tag type.
 #pragma once
 
 #include <type_traits>
