@@ -76,8 +76,8 @@ struct Bf16Target : Avx512Lanes, ByteRows<Tag>, Output {
       _mm512_store_ps(to + d + 16, _mm512_maskz_permutex2var_ps(all_lanes, a, high, b));
     }
   }
-  /// The same as bf16, of `width` columns, a multiple of 32. False: one is subnormal, for which this
-  /// conversion writes 0.
+  /// The same as bf16, of `width` columns, a multiple of 32. False: one is subnormal, for which
+  /// this conversion writes 0.
   FOLIO_ALWAYS_INLINE static bool natural_bf16(const float* output, float factor, std::byte* to,
                                                int width) {
     const __m512i order =
