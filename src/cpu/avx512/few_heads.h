@@ -8,6 +8,7 @@
 /// on the order. ISA-safe: templates on a tag type.
 #pragma once
 
+#include "cpu/avx512/copied_rows.h"
 #include "cpu/avx512/few_rows.h"
 #include "cpu/avx512/few_softmax.h"
 #include "cpu/avx512/few_values.h"
@@ -111,9 +112,20 @@ class FewHeads {
  private:
   using Base = Layout<I::per_word>;
   static constexpr int group_rows = TileGroups::group_rows;
-  /// Groups whose values are added before those of the next head: a state of 8 rows is worth
-  /// keeping in registers for longer.
-  [[nodiscard]] int value_groups() const { return rows_ == 8 ? 2 : 1; }
+  /// V of all heads together. Rows that all begin in one set of the first-level cache are gone
+  /// before their next line is read; beside 8 rows, which read it in twice as many groups, that
+  /// costs more than a copy side by side, unless the copy would wait for memory itself.
+  enum class Reading : uint8_t { in_place, from_few_sets, copied };
+  [[nodiscard]] Reading reading_of(const TileRows& values) const {
+    using T = Tuning<I::per_word>;
+    const PagedKVView &key = view_.args.key, &value = view_.args.value;
+    if (view_.problem.value_in_key || rows_ < 8) return Reading::in_place;
+    if (values.stride_bytes % T::way_bytes != 0) return Reading::in_place;
+    const int64_t bytes = tile_keys * view_.task.heads *
+                          (folio::row_bytes(key.dtype, key.head_size) +
+                           folio::row_bytes(value.dtype, value.head_size));
+    return bytes <= T::kept_tile_bytes ? Reading::copied : Reading::from_few_sets;
+  }
 
   struct Heads {
     int begin, end;
@@ -132,15 +144,29 @@ class FewHeads {
   void add_together(const skeleton::State& state, const FewTile& at, Heads heads, int keys,
                     Pace& pace) {
     const PagedKVView& view = view_.problem.value_in_key ? view_.args.key : view_.args.value;
+    const int row_bytes = width_ / lanes * Stored::vector_bytes;
+    const Reading reading = reading_of(*at.values);
+    const bool is_copied = reading == Reading::copied && row_bytes % 64 == 0;
+    // A state of 8 rows is worth keeping in registers for longer than those of a group.
+    const int groups_max = rows_ == 8 && reading != Reading::from_few_sets ? 2 : 1;
     for (int g = 0, count = 0; g < keys / group_rows; g += count) {
       const int left = keys / group_rows - g;
-      count = left < value_groups() ? left : value_groups();
+      count = left < groups_max ? left : groups_max;
       for (int h = heads.begin; h < heads.end; ++h) {
         TileRows rows[2];
-        for (int i = 0; i < count; ++i) rows[i] = of_head(view, at.values[g + i], h);
+        for (int i = 0; i < count; ++i) {
+          rows[i] = of_head(view, at.values[g + i], h);
+          if (is_copied) rows[i] = copied(rows[i], row_bytes, i);
+        }
         add<Stored>(state, h, h - heads.begin, rows, g, count, true, pace);
       }
     }
+  }
+  /// A group, as the i-th of the stage.
+  [[nodiscard]] TileRows copied(const TileRows& group, int row_bytes, int i) const {
+    std::byte* const to = s_.values + i * group_rows * row_bytes;
+    copy_lines(group, group_rows, row_bytes / 64, to);
+    return {to, row_bytes};
   }
   FOLIO_ALWAYS_INLINE static TileRows of_head(const PagedKVView& view, const TileRows& rows,
                                               int h) {
