@@ -37,6 +37,8 @@ const Shape shapes[] = {
     {"tokens 4 KB apart, eight rows", 128, 16, DType::bf16, Mask::causal(), false, 128, 64},
     {"tokens 4 KB apart, of which half is used", 56, 7, DType::bf16, Mask::causal(), true, 128, 64,
      288},
+    {"tokens 4 KB apart, of which half is used, three rows", 21, 7, DType::bf16, Mask::causal(),
+     false, 128, 64, 288},
     {"float32, tokens 4 KB apart", 64, 8, DType::f32, Mask::sliding_window(200), false, 128, 64},
     {"f16, tokens 4 KB apart, of which half is used", 56, 7, DType::f16, Mask::causal(), false, 128,
      64, 288},

@@ -113,13 +113,13 @@ class FewHeads {
   using Base = Layout<I::per_word>;
   static constexpr int group_rows = TileGroups::group_rows;
   /// V of all heads together. Rows that all begin in one set of the first-level cache are gone
-  /// before their next line is read; beside 8 rows, which read it in twice as many groups, that
-  /// costs more than a copy side by side, unless the copy would wait for memory itself.
+  /// before their next line is read; beside 4 rows and more that costs more than a copy side by
+  /// side, unless the copy would wait for memory itself.
   enum class Reading : uint8_t { in_place, from_few_sets, copied };
   [[nodiscard]] Reading reading_of(const TileRows& values) const {
     using T = Tuning<I::per_word>;
     const PagedKVView &key = view_.args.key, &value = view_.args.value;
-    if (view_.problem.value_in_key || rows_ < 8) return Reading::in_place;
+    if (view_.problem.value_in_key || rows_ < 4) return Reading::in_place;
     if (values.stride_bytes % T::way_bytes != 0) return Reading::in_place;
     const int64_t bytes = tile_keys * view_.task.heads *
                           (folio::row_bytes(key.dtype, key.head_size) +
