@@ -42,6 +42,11 @@ struct Tuning {
   /// Bytes between rows of K up to which 32 of them are read side by side: further apart the lines
   /// of a column share too few sets of a first-level cache of 4 KB a way.
   static constexpr int paired_stride_max = 1024;
+  /// Bytes of a way of a first-level cache: rows a multiple of it apart begin in one set, which
+  /// holds fewer lines than a group of keys has rows.
+  static constexpr int way_bytes = 4096;
+  /// Of a tile, K and V of all heads, that lies in the second-level cache when its turn comes.
+  static constexpr int kept_tile_bytes = 256 << 10;
   /// computed together where not all see the whole tile
   static constexpr int masked_rows = 32;
   /// rows that one load step stages

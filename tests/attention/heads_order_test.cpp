@@ -18,6 +18,7 @@ struct Shape {
   bool has_terms = false;
   int32_t head_size = 64;
   int32_t page_size = 16;
+  int32_t gap_bytes = 0;
 };
 
 const Shape shapes[] = {
@@ -33,6 +34,18 @@ const Shape shapes[] = {
     {"eight rows", 64, 8, DType::bf16, Mask::causal(), true, 128, 64},
     {"float32", 12, 6, DType::f32, Mask::sliding_window(200)},
     {"f16", 16, 4, DType::f16},
+    {"tokens 4 KB apart, a row of a head", 16, 16, DType::bf16, Mask::causal(), true, 128, 64},
+    {"tokens 4 KB apart, three rows", 48, 16, DType::bf16, Mask::sliding_window(100), false, 128,
+     64},
+    {"tokens 4 KB apart, eight rows", 128, 16, DType::bf16, Mask::causal(), false, 128, 64},
+    {"tokens 4 KB apart, of which half is used", 56, 7, DType::bf16, Mask::causal(), true, 128, 64,
+     288},
+    {"tokens 4 KB apart, of which half is used, three rows", 21, 7, DType::bf16, Mask::causal(),
+     false, 128, 64, 288},
+    {"float32, tokens 4 KB apart", 64, 8, DType::f32, Mask::sliding_window(200), false, 128, 64},
+    {"f16, tokens 4 KB apart, of which half is used", 56, 7, DType::f16, Mask::causal(), false, 128,
+     64, 288},
+    {"8 bits, tokens 4 KB apart", 128, 16, DType::f8_e4m3, Mask::causal(), false, 256, 64},
     {"8 bits, a scale per token and head", 40, 10, DType::i8, Mask::causal(), false, 64, 64},
     {"8 bits, eight rows", 64, 8, DType::i8, Mask::causal(), true, 128, 64},
 };
@@ -44,6 +57,7 @@ CaseOptions options_of(const Shape& shape, uint64_t seed) {
   options.kv_heads = shape.kv_heads;
   options.head_size = shape.head_size;
   options.page_size = shape.page_size;
+  options.gap_bytes = shape.gap_bytes;
   options.q_dtype = shape.kv == DType::f32 ? DType::f32 : DType::bf16;
   options.key_dtype = options.value_dtype = shape.kv;
   if (bit_width(shape.kv) == 8)

@@ -52,7 +52,9 @@ TEST_F(Avx512Bytes, every_pattern_of_every_type_becomes_the_bf16_of_its_value) {
 
 /// 64 rows of finite elements with gaps between them, and the same as dense bf16.
 struct Rows {
-  Rows(DType dtype, int head_size, Rng& rng) : stride(head_size + rng.int_between(0, 70)) {
+  /// row_stride 0: of a random gap.
+  Rows(DType dtype, int head_size, Rng& rng, int row_stride = 0)
+      : stride(row_stride != 0 ? row_stride : head_size + rng.int_between(0, 70)) {
     bytes.resize(static_cast<size_t>(64 * stride));
     for (uint8_t& b : bytes) {
       do b = static_cast<uint8_t>(rng.between(0, 255));
@@ -82,11 +84,16 @@ std::vector<uint32_t> random_pairs(size_t n, Rng& rng) {
   return pairs;
 }
 
+/// Rows with a gap, and rows that all begin in one set of a first-level cache.
+constexpr struct {
+  int head_size, stride;
+} row_shapes[] = {{16, 0}, {48, 0}, {128, 0}, {576, 0}, {48, 4096}, {128, 8192}, {576, 4096}};
+
 TEST_F(Avx512Bytes, scores_of_stored_rows_are_those_of_the_rows_as_bf16) {
   Rng rng(test_seed());
   for (const DType dtype : types) {
-    for (const int head_size : {16, 48, 128, 576}) {
-      const Rows rows(dtype, head_size, rng);
+    for (const auto& [head_size, stride] : row_shapes) {
+      const Rows rows(dtype, head_size, rng, stride);
       for (const int count : {1, 2, 4, 8}) {
         const std::vector<uint32_t> q =
             random_pairs(static_cast<size_t>(head_size / 2 * count), rng);

@@ -71,8 +71,9 @@ TEST_F(Avx512Halves, every_pattern_becomes_the_operand_of_its_value) {
 
 /// 64 rows of finite elements with gaps between them, and the same as dense words.
 struct Rows {
-  Rows(DType operand, DType stored, int head_size, Rng& rng)
-      : stride(head_size * 2 + rng.int_between(0, 40) * 2) {
+  /// row_stride 0: of a random gap.
+  Rows(DType operand, DType stored, int head_size, Rng& rng, int row_stride = 0)
+      : stride(row_stride != 0 ? row_stride : head_size * 2 + rng.int_between(0, 40) * 2) {
     const size_t word_bytes = operand == DType::f32 ? 4 : 2;
     bytes.resize(static_cast<size_t>(64 * stride));
     words.resize(static_cast<size_t>(64 * head_size) * word_bytes);
@@ -106,11 +107,16 @@ std::vector<uint32_t> random_words(DType operand, size_t n, Rng& rng) {
   return words;
 }
 
+/// Rows with a gap, and rows that all begin in one set of a first-level cache.
+constexpr struct {
+  int head_size, stride;
+} row_shapes[] = {{8, 0}, {24, 0}, {128, 0}, {576, 0}, {24, 4096}, {128, 4096}, {576, 8192}};
+
 TEST_F(Avx512Halves, scores_of_stored_rows_are_those_of_the_rows_as_words) {
   Rng rng(test_seed());
   for (const auto& kind : kinds) {
-    for (const int head_size : {8, 24, 128, 576}) {
-      const Rows rows(kind.operand, kind.stored, head_size, rng);
+    for (const auto& [head_size, stride] : row_shapes) {
+      const Rows rows(kind.operand, kind.stored, head_size, rng, stride);
       for (const int count : {1, 2, 4, 8}) {
         const std::vector<uint32_t> q =
             random_words(kind.operand, static_cast<size_t>(head_size * count), rng);

@@ -40,13 +40,13 @@ ALLOWED = {
     # sums of the first eight keys wait in memory for those of the others
     r"::IntegerProducts::score_tile\(": 24,
     # eight rows of 8 bits keep their sums beside tables
-    r"::FewRows::tile\(": 13,
+    r"::FewRows::(line_)?tile\(": 13,
 }
 
 # In hot loops: values of i8 are looked up in eight registers of tables, for which one constant is read again for each two rows. The
-# sums of eight rows with two groups of keys of 8 bits leave too few registers to their tables.
+# sums of eight rows with two groups or whole lines of keys of 8 bits leave too few registers to their tables.
 # Eight rows of weights and the coefficients of their exponential are one vector more than there are.
-ALLOWED_IN_LOOPS = {r"::StagedPlane::use\(": 2, r"::FewSoftmax::weigh_rows\(": 1, r"::FewRows::tile\(": 12}
+ALLOWED_IN_LOOPS = {r"::StagedPlane::use\(": 2, r"::FewSoftmax::weigh_rows\(": 1, r"::FewRows::(line_)?tile\(": 12}
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s*(\S.*)$")

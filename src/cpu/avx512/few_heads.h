@@ -5,6 +5,7 @@
 /// Bits do not depend on the order (together.h). ISA-safe: templates on a tag type.
 #pragma once
 
+#include "cpu/avx512/copied_rows.h"
 #include "cpu/avx512/few_rows.h"
 #include "cpu/avx512/few_softmax.h"
 #include "cpu/avx512/few_values.h"
@@ -74,7 +75,8 @@ class FewHeads {
   void attend_together(const skeleton::State& state, const FewTile& at, const Upcoming& upcoming) {
     const int keys = see(at.tile), heads = view_.task.heads;
     if (keys == 0) return;
-    const Together together{heads, at_once(), keys / group_rows, value_groups()};
+    const Reading reading = reading_of(*at.values);
+    const Together together{heads, at_once(), keys / group_rows, value_groups(reading)};
     const PagedKVView& value = view_.problem.value_in_key ? view_.args.key : view_.args.value;
     with_stored<I>(stored_.key, [&]<class Key>(const Key&) {
       with_stored<I>(stored_.value, [&]<class Value>(const Value&) {
@@ -86,7 +88,7 @@ class FewHeads {
             at, view_.args.key, value, [&](int h, int place) { gather_scales(at.tile, h, place); },
             [&](const HeadRows& of) { score<Key>(of, beside_scores); },
             [&](int h, int place) { weigh(state, at.tile, h, place, keys); },
-            [&](const HeadRows& of) { add<Value>(state, of, true, beside_values); });
+            [&](const HeadRows& of) { add_together<Value>(state, of, reading, beside_values); });
       });
     });
   }
@@ -105,9 +107,41 @@ class FewHeads {
   using Base = Layout<I::per_word>;
   static constexpr int group_rows = TileGroups::group_rows;
   [[nodiscard]] int at_once() const { return heads_at_once(rows_, Base::row_block); }
+
+  /// V of all heads together. Rows that all begin in one set of the first-level cache are gone
+  /// before their next line is read; beside 4 rows and more that costs more than a copy side by
+  /// side, unless the copy would wait for memory itself.
+  enum class Reading : uint8_t { in_place, from_few_sets, copied };
+  [[nodiscard]] Reading reading_of(const TileRows& values) const {
+    using T = Tuning<I::per_word>;
+    const PagedKVView &key = view_.args.key, &value = view_.args.value;
+    if (view_.problem.value_in_key || rows_ < 4) return Reading::in_place;
+    if (values.stride_bytes % T::way_bytes != 0) return Reading::in_place;
+    const int64_t bytes = tile_keys * view_.task.heads *
+                          (folio::row_bytes(key.dtype, key.head_size) +
+                           folio::row_bytes(value.dtype, value.head_size));
+    return bytes <= T::kept_tile_bytes ? Reading::copied : Reading::from_few_sets;
+  }
+
   /// Groups whose values are added before those of the next head: a state of 8 rows is worth
   /// keeping in registers for longer.
-  [[nodiscard]] int value_groups() const { return rows_ == 8 ? 2 : 1; }
+  [[nodiscard]] int value_groups(Reading reading) const {
+    return rows_ == 8 && reading != Reading::from_few_sets ? 2 : 1;
+  }
+  template <class Stored>
+  void add_together(const skeleton::State& state, HeadRows of, Reading reading, Pace& pace) {
+    const int row_bytes = width_ / lanes * Stored::vector_bytes;
+    TileRows copies[Together::value_groups_max];
+    if (reading == Reading::copied && row_bytes % 64 == 0) {
+      for (int i = 0; i < of.groups; ++i) {
+        std::byte* const to = s_.values + i * group_rows * row_bytes;
+        copy_lines(of.rows[i], group_rows, row_bytes / 64, to);
+        copies[i] = {to, row_bytes};
+      }
+      of.rows = copies;
+    }
+    add<Stored>(state, of, true, pace);
+  }
 
   /// Finds what the rows see of a tile; returns how far that reaches, whole groups.
   int see(const KeyTile& tile) {

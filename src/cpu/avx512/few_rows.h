@@ -5,8 +5,10 @@
 ///     ─ words (stored.h) ─▶ one word of all 16 keys, times that word of each row, broadcast
 ///
 /// Groups of 16 keys lie beside one another in a tile, so that a broadcast serves them all and
-/// there are chains of sums enough. The chain of a score is that of Products::scores, word by word,
-/// so bits are too. ISA-safe: templates on a tag type.
+/// there are chains of sums enough. Of rows far apart, which do not all stay in the first-level
+/// cache, one group is taken at a time, and whole lines are turned: each is read once, not four
+/// times. The chain of a score is that of Products::scores, word by word, so bits are too.
+/// ISA-safe: templates on a tag type.
 #pragma once
 
 #include "cpu/avx512/layout.h"
@@ -33,7 +35,10 @@ class FewRows {
   static void scores(int groups, FewCall call) {
     for (int left = groups; left > 0;) {
       const int count = left == 1 ? 1 : groups_beside(call);
-      count == 1 ? scores_of<1>(call) : scores_of<2>(call);
+      const bool by_lines = turns_lines(call);
+      with_rows(call.rows, [&]<int Rows>() {
+        by_lines ? line_tile<Rows>(call) : count == 1 ? tile<1, Rows>(call) : tile<2, Rows>(call);
+      });
       left -= count;
       call.groups += count;
       call.to += count * lanes;
@@ -46,19 +51,28 @@ class FewRows {
   }
 
  private:
+  static constexpr int line_words = lanes * Stored::words_each;
+
+  /// Whether 32 rows would not stay in the first-level cache for want of sets.
+  static bool is_far(const FewCall& call) {
+    return call.groups->stride_bytes > Tuning<I::per_word>::paired_stride_max;
+  }
   /// Groups whose scores are computed together: two beside 8 rows or where keys are widened, so
-  /// that loads of q serve both and there are chains enough, unless 32 rows would not stay in the
-  /// cache for want of sets.
+  /// that loads of q serve both and there are chains enough.
   static int groups_beside(const FewCall& call) {
-    const bool is_near = call.groups->stride_bytes <= Tuning<I::per_word>::paired_stride_max;
-    return is_near && (call.rows == 8 || Stored::is_widened) ? 2 : 1;
+    return !is_far(call) && (call.rows == 8 || Stored::is_widened) ? 2 : 1;
+  }
+  /// Whether rows are whole lines, each better read once.
+  static bool turns_lines(const FewCall& call) {
+    return is_far(call) && call.steps % line_words == 0;
   }
 
-  template <int Groups>
-  static void scores_of(const FewCall& call) {
-    if (call.rows == 1) return tile<Groups, 1>(call);
-    if (call.rows == 2) return tile<Groups, 2>(call);
-    call.rows == 4 ? tile<Groups, 4>(call) : tile<Groups, 8>(call);
+  /// Calls use.operator()<rows>().
+  template <class Use>
+  FOLIO_ALWAYS_INLINE static void with_rows(int rows, Use use) {
+    if (rows == 1) return use.template operator()<1>();
+    if (rows == 2) return use.template operator()<2>();
+    rows == 4 ? use.template operator()<4>() : use.template operator()<8>();
   }
 
   template <int Groups, int Rows>
@@ -84,31 +98,103 @@ class FewRows {
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) quarter[g][i] += 16;
       }
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        __m512i word[Groups][each];
-#pragma GCC unroll 2
-        for (int g = 0; g < Groups; ++g) stored.words(four_bytes[g][i], word[g]);
-#pragma GCC unroll 4
-        for (int w = 0; w < each; ++w)
-#pragma GCC unroll 8
-          for (int r = 0; r < Rows; ++r) {
-            const __m512i of_row = broadcast(q + (i * each + w) * Rows + r);
-#pragma GCC unroll 2
-            for (int g = 0; g < Groups; ++g)
-              sum[g][r] = I::multiply_add(word[g][w], of_row, sum[g][r]);
-          }
-      }
+      multiply(stored, four_bytes, q, sum);
     }
     *call.pace = pace;
 #pragma GCC unroll 2
-    for (int g = 0; g < Groups; ++g) {
-      const __m512 scale =
-          call.scales != nullptr ? _mm512_load_ps(call.scales + g * lanes) : splat(1.0f);
+    for (int g = 0; g < Groups; ++g) store<Rows>(call, g, sum[g]);
+  }
+
+  /// One group, a line of each key at a time.
+  template <int Rows>
+  [[gnu::noinline]] static void line_tile(const FewCall& call) {
+    const Stored stored;
+    __m512 sum[1][Rows];
 #pragma GCC unroll 8
-      for (int r = 0; r < Rows; ++r)
-        _mm512_store_ps(call.to + r * tile_keys + g * lanes, _mm512_mul_ps(sum[g][r], scale));
+    for (int r = 0; r < Rows; ++r) sum[0][r] = _mm512_setzero_ps();
+    Pace pace = *call.pace;
+    const uint32_t* q = call.q;
+    const TileRows& keys = *call.groups;
+    const std::byte* line = keys.data;
+    for (int left = call.steps; left > 0; left -= line_words, line += 64) {
+      __m512i four_bytes[4][1][4];
+      load_lines(line, keys.stride_bytes, four_bytes);
+      // no loop: g++ 12 would leave the array in memory
+      next(stored, four_bytes[0], q, sum, pace);
+      next(stored, four_bytes[1], q, sum, pace);
+      next(stored, four_bytes[2], q, sum, pace);
+      next(stored, four_bytes[3], q, sum, pace);
     }
+    *call.pace = pace;
+    store<Rows>(call, 0, sum[0]);
+  }
+
+  /// The words of 16 bytes of each key, times those of the rows.
+  template <int Groups, int Rows>
+  FOLIO_ALWAYS_INLINE static void multiply(const Stored& stored,
+                                           const __m512i (&four_bytes)[Groups][4],
+                                           const uint32_t* q, __m512 (&sum)[Groups][Rows]) {
+    constexpr int each = Stored::words_each;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      __m512i word[Groups][each];
+#pragma GCC unroll 2
+      for (int g = 0; g < Groups; ++g) stored.words(four_bytes[g][i], word[g]);
+#pragma GCC unroll 4
+      for (int w = 0; w < each; ++w)
+#pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r) {
+          const __m512i of_row = broadcast(q + (i * each + w) * Rows + r);
+#pragma GCC unroll 2
+          for (int g = 0; g < Groups; ++g)
+            sum[g][r] = I::multiply_add(word[g][w], of_row, sum[g][r]);
+        }
+    }
+  }
+  /// The same of one group, and a step.
+  template <int Rows>
+  FOLIO_ALWAYS_INLINE static void next(const Stored& stored, const __m512i (&four_bytes)[1][4],
+                                       const uint32_t*& q, __m512 (&sum)[1][Rows], Pace& pace) {
+    pace.step();
+    multiply(stored, four_bytes, q, sum);
+    q += 4 * Stored::words_each * Rows;
+  }
+
+  /// Scores of group g.
+  template <int Rows>
+  FOLIO_ALWAYS_INLINE static void store(const FewCall& call, int g, const __m512 (&sum)[Rows]) {
+    const __m512 scale =
+        call.scales != nullptr ? _mm512_load_ps(call.scales + g * lanes) : splat(1.0f);
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r)
+      _mm512_store_ps(call.to + r * tile_keys + g * lanes, _mm512_mul_ps(sum[r], scale));
+  }
+
+  /// A line of each of 16 keys, as 4 bytes of all of them.
+  FOLIO_ALWAYS_INLINE static void load_lines(const std::byte* line, int64_t stride,
+                                             __m512i (&to)[4][1][4]) {
+    __m512 x[4][4];  // [four keys][i]: bytes 4 i of all quarters
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i)
+        x[j][i] = _mm512_castsi512_ps(load_now(line + (j * 4 + i) * stride));
+      turn_quarters(x[j]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const __m512 even[] = {quarters<0x88>(x[0][i], x[1][i]), quarters<0x88>(x[2][i], x[3][i])},
+                   odd[] = {quarters<0xdd>(x[0][i], x[1][i]), quarters<0xdd>(x[2][i], x[3][i])};
+      to[0][0][i] = _mm512_castps_si512(quarters<0x88>(even[0], even[1]));
+      to[1][0][i] = _mm512_castps_si512(quarters<0x88>(odd[0], odd[1]));
+      to[2][0][i] = _mm512_castps_si512(quarters<0xdd>(even[0], even[1]));
+      to[3][0][i] = _mm512_castps_si512(quarters<0xdd>(odd[0], odd[1]));
+    }
+  }
+  /// 0x88: the even quarters of both, 0xdd: the odd ones.
+  template <int Which>
+  FOLIO_ALWAYS_INLINE static __m512 quarters(__m512 a, __m512 b) {
+    return _mm512_maskz_shuffle_f32x4(all_lanes, a, b, Which);
   }
 
   /// 16 bytes of each of 16 keys, as 4 bytes of all of them.

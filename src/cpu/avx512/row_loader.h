@@ -15,6 +15,7 @@
 
 #include <new>
 
+#include "cpu/avx512/copied_rows.h"
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/requests.h"
 #include "cpu/convert/staged_row.h"
@@ -142,12 +143,8 @@ class RowLoader {
   /// Whole lines of a run of slots.
   FOLIO_ALWAYS_INLINE void copy(int stage, int first) {
     const TileRows& run = run_[stage][first / group_rows];
-    const int lines = (stored_row_bytes() + 63) / 64;
-    const std::byte* from = run.data + first % group_rows * run.stride_bytes;
-    std::byte* to = own_row(stage, first);
-    for (int r = 0; r < rows_at_once; ++r, from += run.stride_bytes, to += row_bytes())
-      for (int i = 0; i < lines; ++i)
-        _mm512_storeu_si512(to + i * 64, _mm512_loadu_si512(from + i * 64));
+    copy_lines({run.data + first % group_rows * run.stride_bytes, run.stride_bytes}, rows_at_once,
+               static_cast<int>(row_bytes() / 64), own_row(stage, first));
   }
 
   /// One row to its stage, with zeros behind its columns.
