@@ -14,13 +14,12 @@
 namespace folio::bench {
 namespace {
 
-constexpr int32_t heads = 8, q_heads = 32, head_size = 128, page_size = 64;
-constexpr int64_t row_elements = int64_t{q_heads + 2 * heads} * head_size;
+constexpr int32_t page_size = 64;
 constexpr int32_t decode_position = 1000;
 
-int64_t tokens_beyond_caches() {
-  // of both planes, in the narrowest type
-  const int64_t token_bytes = int64_t{2} * heads * head_size;
+int64_t tokens_beyond_caches(const AppendShape& shape) {
+  // of all planes, in the narrowest type
+  const int64_t token_bytes = int64_t{shape.planes} * shape.heads * shape.head_size;
   return std::clamp<int64_t>(cache_bytes() / token_bytes, 16 * 1024, 64 * 1024) / page_size *
          page_size;
 }
@@ -28,16 +27,18 @@ int64_t tokens_beyond_caches() {
 }  // namespace
 
 AppendWorkload::AppendWorkload(const AppendCase& c, int threads)
-    : case_(c), executor_(threads == 1 ? serial_executor() : default_executor(threads)) {
-  tokens_ = c.tokens != 0 ? c.tokens : tokens_beyond_caches();
-  const int64_t from_bytes = bit_width(c.from) / 8, to_bytes = bit_width(c.to) / 8;
+    : case_(c),
+      shape_(c.cache),
+      executor_(threads == 1 ? serial_executor() : default_executor(threads)) {
+  tokens_ = c.tokens != 0 ? c.tokens : tokens_beyond_caches(shape_);
   // of a plane
-  const int64_t elements = (decodes() ? tokens_ * page_size : tokens_) * heads * head_size;
+  const int64_t elements =
+      (decodes() ? tokens_ * page_size : tokens_) * shape_.heads * shape_.head_size;
+  const int64_t from_bytes = row_bytes(c.from, elements), to_bytes = row_bytes(c.to, elements);
   const bool copies = c.work == AppendWork::copy_pages || c.work == AppendWork::copy_slots;
-  source_ = std::make_unique<HugeMemory>(copies ? 2 * elements * from_bytes
-                                                : tokens_ * row_elements * from_bytes);
-  target_ =
-      std::make_unique<HugeMemory>(c.work == AppendWork::rotate ? 1 : 2 * elements * to_bytes);
+  source_ = std::make_unique<HugeMemory>(
+      copies ? 2 * from_bytes : row_bytes(c.from, tokens_ * shape_.row_elements()));
+  target_ = std::make_unique<HugeMemory>(c.work == AppendWork::rotate ? 1 : 2 * to_bytes);
   scales_ = std::make_unique<HugeMemory>(2 * elements / c.granule * 4);
   fill();
   pages_.resize(static_cast<size_t>(decodes() ? tokens_ : tokens_ / page_size));
@@ -46,10 +47,10 @@ AppendWorkload::AppendWorkload(const AppendCase& c, int threads)
   make_batch();
   make_table();
   key_ = plane(target_->data(), c.to, c.has_scales ? scales_->data() : nullptr);
-  value_ = plane(target_->data() + elements * to_bytes, c.to,
+  value_ = plane(target_->data() + to_bytes, c.to,
                  c.has_scales ? scales_->data() + elements / c.granule * 4 : nullptr);
   from_[0] = {plane(source_->data(), c.from, nullptr),
-              plane(source_->data() + elements * from_bytes, c.from, nullptr)};
+              plane(source_->data() + from_bytes, c.from, nullptr)};
   to_[0] = {key_, value_};
   for (size_t i = 0; i < pages_.size(); ++i)
     page_copies_.push_back({static_cast<uint32_t>(i), pages_[i], page_size});
@@ -67,9 +68,11 @@ void AppendWorkload::run() {
 }
 
 double AppendWorkload::bytes() const {
-  const int width = bit_width(case_.from) / 8 + bit_width(case_.to) / 8;
-  const int32_t rows = case_.work == AppendWork::rotate ? q_heads : 2 * heads;
-  return static_cast<double>(tokens_) * rows * head_size * width;
+  const int64_t bytes =
+      row_bytes(case_.from, shape_.head_size) + row_bytes(case_.to, shape_.head_size);
+  const int32_t rows =
+      case_.work == AppendWork::rotate ? shape_.q_heads : shape_.planes * shape_.heads;
+  return static_cast<double>(tokens_ * rows * bytes);
 }
 
 std::string AppendWorkload::check() {
@@ -77,8 +80,8 @@ std::string AppendWorkload::check() {
   if (case_.work != AppendWork::append) return {};
   const int64_t some = std::min<int64_t>(tokens_, page_size);
   std::vector<std::byte> memory(
-      static_cast<size_t>(some * heads * head_size * bit_width(case_.to) / 8));
-  std::vector<float> scales(static_cast<size_t>(some * heads * granules_per_head()));
+      static_cast<size_t>(row_bytes(case_.to, some * shape_.heads * shape_.head_size)));
+  std::vector<float> scales(static_cast<size_t>(some * shape_.heads * granules_per_head()));
   PagedKVView exact = key_;
   exact.data = memory.data();
   exact.num_pages = 1;
@@ -97,14 +100,14 @@ std::string AppendWorkload::check() {
   args.slots = slots.data();
   reference::append({}, args);
   for (int64_t t = 0; t < some; ++t) {
-    for (int32_t h = 0; h < heads; ++h) {
-      for (int32_t d = 0; d < head_size; ++d) {
+    for (int32_t h = 0; h < shape_.heads; ++h) {
+      for (int32_t d = 0; d < shape_.head_size; ++d) {
         const int64_t page = decodes() ? t : pages_[0],
                       slot = decodes() ? decode_position % page_size : t;
         const double a = reference::element(key_, page, slot, h, d),
                      e = reference::element(exact, 0, t, h, d);
-        const double step =
-            bit_width(case_.to) == 8 ? std::fabs(e) / 8.0 + 0.02 : std::fabs(e) / 128.0 + 1e-6;
+        const bool is_narrow = bit_width(case_.to) == 8 || block_elements(case_.to) > 1;
+        const double step = is_narrow ? std::fabs(e) / 8.0 + 0.02 : std::fabs(e) / 128.0 + 1e-6;
         if (!(std::fabs(a - e) <= step))
           return "token " + std::to_string(t) + " differs from the reference";
       }
@@ -113,7 +116,7 @@ std::string AppendWorkload::check() {
   return {};
 }
 
-int64_t AppendWorkload::granules_per_head() const { return head_size / case_.granule; }
+int64_t AppendWorkload::granules_per_head() const { return shape_.head_size / case_.granule; }
 
 void AppendWorkload::fill() const {
   uint32_t state = 1;
@@ -122,7 +125,8 @@ void AppendWorkload::fill() const {
     return static_cast<float>(static_cast<int32_t>(state >> 8) - (1 << 23)) /
            static_cast<float>(1 << 22);
   };
-  const int64_t width = bit_width(case_.from) / 8;
+  // a small number's pattern in bf16 is one in f16, so blocks may be filled as if they were bf16
+  const int64_t width = block_elements(case_.from) > 1 ? 2 : bit_width(case_.from) / 8;
   constexpr int64_t period = 64 * 1024;  // elements; the rest repeats them
   for (int64_t i = 0; i < std::min(period, source_->bytes() / width); ++i) {
     const float x = next();
@@ -154,49 +158,61 @@ void AppendWorkload::make_batch() {
 
 void AppendWorkload::make_table() {
   const int64_t rows = std::max<int64_t>(tokens_, 1024);
-  table_.resize(static_cast<size_t>(rows * head_size));
+  const int32_t dims = shape_.rope_dims;
+  table_.resize(static_cast<size_t>(rows * dims));
   for (int64_t row = 0; row < rows; ++row) {
-    for (int32_t i = 0; i < head_size / 2; ++i) {
-      const auto angle = static_cast<float>(row % 4096) *
-                         std::pow(10000.0f, -2.0f * static_cast<float>(i) / head_size);
-      table_[static_cast<size_t>(row * head_size + i)] = std::cos(angle);
-      table_[static_cast<size_t>(row * head_size + head_size / 2 + i)] = std::sin(angle);
+    for (int32_t i = 0; i < dims / 2; ++i) {
+      const auto angle =
+          static_cast<float>(row % 4096) *
+          std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(dims));
+      table_[static_cast<size_t>(row * dims + i)] = std::cos(angle);
+      table_[static_cast<size_t>(row * dims + dims / 2 + i)] = std::sin(angle);
     }
   }
-  rope_ = {table_.data(), rows, head_size, false, 0, nullptr};
+  rope_ = {table_.data(), rows, dims, false, shape_.head_size - dims, nullptr};
 }
 
 PagedKVView AppendWorkload::plane(std::byte* data, DType dtype, std::byte* scales) const {
-  const int64_t row = int64_t{head_size} * bit_width(dtype) / 8;
+  const int64_t row = row_bytes(dtype, shape_.head_size);
   PagedKVView v;
   v.data = data;
   v.dtype = dtype;
-  v.num_heads = heads;
-  v.head_size = head_size;
+  v.num_heads = shape_.heads;
+  v.head_size = shape_.head_size;
   v.page_size = page_size;
   v.num_pages = static_cast<int64_t>(pages_.size());
   v.head_stride_bytes = row;
-  v.slot_stride_bytes = heads * row;
-  v.page_stride_bytes = page_size * heads * row;
+  v.slot_stride_bytes = shape_.heads * row;
+  v.page_stride_bytes = page_size * shape_.heads * row;
+  if (case_.cache == AppendCache::head_major) {
+    v.head_stride_bytes = page_size * row;
+    v.slot_stride_bytes = row;
+  }
   const int64_t of_head = 4 * granules_per_head();
   if (scales != nullptr)
-    v.scales = {scales,  DType::f32, case_.granule, page_size * heads * of_head, heads * of_head,
-                of_head, 4,          nullptr};
+    v.scales = {scales,
+                DType::f32,
+                case_.granule,
+                page_size * shape_.heads * of_head,
+                shape_.heads * of_head,
+                of_head,
+                4,
+                nullptr};
   return v;
 }
 
 AnyTensor<3> AppendWorkload::slice(int64_t first_head, int64_t count) const {
   const int64_t width = bit_width(case_.from) / 8;
-  AnyTensor<3> t = dense_tensor<3>(source_->data() + first_head * head_size * width, case_.from,
-                                   {tokens_, count, head_size});
-  t.stride_bytes[0] = row_elements * width;
+  AnyTensor<3> t = dense_tensor<3>(source_->data() + first_head * shape_.head_size * width,
+                                   case_.from, {tokens_, count, shape_.head_size});
+  t.stride_bytes[0] = shape_.row_elements() * width;
   return t;
 }
 
 AppendArgs AppendWorkload::append_args() const {
   AppendArgs args;
-  args.k = slice(q_heads, heads);
-  args.v = slice(q_heads + heads, heads);
+  args.k = slice(shape_.q_heads, shape_.heads);
+  if (shape_.planes == 2) args.v = slice(shape_.q_heads + shape_.heads, shape_.heads);
   args.key = key_;
   args.value = value_;
   if (case_.rotates) args.rope = &rope_;
@@ -205,7 +221,7 @@ AppendArgs AppendWorkload::append_args() const {
 }
 
 RotateArgs AppendWorkload::rotate_args() const {
-  return {slice(0, q_heads), slice(0, q_heads), &rope_};
+  return {slice(0, shape_.q_heads), slice(0, shape_.q_heads), &rope_};
 }
 
 }  // namespace folio::bench

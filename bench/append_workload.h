@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// bench/append_workload.h: one call of append, rotate or a copy, made for timing.
 ///
-/// K and V are slices of a fused QKV row of 32 q heads and 8 KV heads of 128; pages hold 64 tokens,
-/// token-major, and are permuted.
+/// K and V are slices of a fused QKV row of 32 q heads and 8 KV heads of 128, or rows of 576 of a
+/// latent cache; pages hold 64 tokens, token-major or head-major, and are permuted.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 namespace folio::bench {
 
 enum class AppendWork { append, rotate, copy_pages, copy_slots };
+enum class AppendCache { token_major, head_major, latent };
 
 struct AppendCase {
   const char* shape;
@@ -28,6 +29,24 @@ struct AppendCase {
   /// one in each of so many sequences; 0: as many in one sequence as exceed the caches
   int64_t tokens = 0;
   int32_t granule = 128;  ///< elements
+  AppendCache cache = AppendCache::token_major;
+};
+
+/// Heads of a case, and where they lie in a row of the source.
+struct AppendShape {
+  int32_t q_heads = 32;
+  int32_t heads = 8;
+  int32_t head_size = 128;
+  int32_t planes = 2;
+  int32_t rope_dims = 128;
+
+  explicit AppendShape(AppendCache cache) {
+    if (cache == AppendCache::latent)
+      q_heads = 0, heads = 1, head_size = 576, planes = 1, rope_dims = 64;
+  }
+  [[nodiscard]] int64_t row_elements() const {
+    return int64_t{q_heads + planes * heads} * head_size;
+  }
 };
 
 /// The memory of a case, and the arguments of its calls.
@@ -54,6 +73,7 @@ class AppendWorkload {
   [[nodiscard]] RotateArgs rotate_args() const;
 
   AppendCase case_;
+  AppendShape shape_;
   Executor executor_;
   int64_t tokens_ = 0;
   std::unique_ptr<HugeMemory> source_, target_, scales_;

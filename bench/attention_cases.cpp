@@ -153,6 +153,15 @@ void add_single(std::vector<Case>& cases) {
       }
     }
   }
+  // a head of keys to each q head: as many runs in a token as heads
+  for (const StorageOrder order : orders) {
+    Case c = decode(DType::bf16, 1, 4 * k, 64, order);
+    c.workload.sequences = 1;
+    c.workload.q_heads = c.workload.kv_heads = 32;
+    c.shape = decode_name(DType::bf16, 1, "4k_b1_32_heads", 64, order);
+    c.two_cores = true;
+    cases.push_back(c);
+  }
 }
 
 void add_small_heads(std::vector<Case>& cases) {

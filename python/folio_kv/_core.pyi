@@ -53,7 +53,8 @@ class Pages:
             with scales instead of elements in the last dimension; extents of 1 broadcast.
         dtype, v_dtype: what the bytes are where the array cannot say it ("f8_e4m3" in uint8); v_dtype:
             dtype, unless given. Rows of llama.cpp's block formats ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1",
-            "iq4_nl") are bytes: 34 for each 32 elements of q8_0. They are read; append refuses them.
+            "iq4_nl") are bytes: 34 for each 32 elements of q8_0. append quantises as ggml's
+            reference does.
 
         Raises Error for other shapes, strides and dtypes, and for arrays that are not on the CPU.
         """
@@ -156,7 +157,7 @@ class Kind:
         Raises Error for numbers out of range; what no kernel serves is refused by the first call.
         """
 
-def why_not(kind: Kind, pages: Pages, *, q_dtype: object | None = None, out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False) -> object:
+def why_not(kind: Kind, pages: Pages, *, q_dtype: object | None = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False) -> object:
     """
     The reason why no kernel serves such calls, or None. Options as for an Attention.
     """
@@ -175,7 +176,7 @@ class Rope:
 class Attention:
     """The kernel of one problem, and its limits."""
 
-    def __init__(self, kind: Kind, pages: Pages, *, batch: int, tokens: int, context: int, parallelism: int = 0, q_dtype: object = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False, kernel: str = '') -> None:
+    def __init__(self, kind: Kind, pages: Pages, *, batch: int, tokens: int, context: int, parallelism: int = 0, kernel: str = '', q_dtype: object | None = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False) -> None:
         """
         Selects the kernel for a kind of layer over pages like these.
 

@@ -48,25 +48,9 @@ void make_rope(RopeTable* self, nb::handle cos_sin, bool interleaved, int32_t fi
   new (self) RopeTable(std::move(table));
 }
 
-void make_attention(ThinAttention* self, nb::handle_t<Kind> kind, const Pages& pages, int32_t batch,
-                    int32_t tokens, int32_t context, int32_t parallelism, nb::handle q_dtype,
-                    nb::handle out_dtype, bool sinks, bool alibi, bool bias, bool intervals,
-                    bool tree, bool selected, bool sinks_per_query, nb::handle sinks_dtype,
-                    bool bias_per_sequence, nb::handle bias_dtype, bool alibi_positions,
-                    const std::string& kernel) {
-  CallOptions call{.sink_logits = sinks,
-                   .alibi = alibi,
-                   .bias = bias,
-                   .intervals = intervals,
-                   .tree = tree,
-                   .selection = selected,
-                   .sink_per_query = sinks_per_query,
-                   .sink_dtype = dtype_of(sinks_dtype, "sinks_dtype"),
-                   .bias_per_sequence = bias_per_sequence,
-                   .bias_dtype = dtype_of(bias_dtype, "bias_dtype"),
-                   .alibi_positions = alibi_positions};
-  call.q_dtype = dtype_of(q_dtype, "q_dtype");
-  call.out_dtype = out_dtype.is_none() ? call.q_dtype : dtype_of(out_dtype, "out_dtype");
+void make_attention(const CallOptions& call, ThinAttention* self, nb::handle_t<Kind> kind,
+                    const Pages& pages, int32_t batch, int32_t tokens, int32_t context,
+                    int32_t parallelism, const std::string& kernel) {
   const AttentionProblem problem = nb::cast<const Kind&>(kind).problem(pages.planes(), call);
   if (parallelism == 0) {
     const Executor executor = current_executor();
@@ -150,23 +134,20 @@ nb::object merge_parts(nb::sequence outs, nb::sequence lses, nb::handle out) {
 
 void bind_attention(nb::module_& m) {
   const auto none = nb::none();
-  nb::class_<ThinAttention>(m, "Attention", "The kernel of one problem, and its limits.")
-      .def("__init__", &make_attention, nb::arg("kind"), nb::arg("pages"), nb::kw_only(),
-           nb::arg("batch"), nb::arg("tokens"), nb::arg("context"), nb::arg("parallelism") = 0,
-           nb::arg("q_dtype") = "bf16", nb::arg("out_dtype").none() = none,
-           nb::arg("sinks") = false, nb::arg("alibi") = false, nb::arg("bias") = false,
-           nb::arg("intervals") = false, nb::arg("tree") = false, nb::arg("selected") = false,
-           nb::arg("sinks_per_query") = false, nb::arg("sinks_dtype") = "f32",
-           nb::arg("bias_per_sequence") = false, nb::arg("bias_dtype") = "f32",
-           nb::arg("alibi_positions") = false, nb::arg("kernel") = "",
-           R"(Selects the kernel for a kind of layer over pages like these.
+  nb::class_<ThinAttention> attention(m, "Attention", "The kernel of one problem, and its limits.");
+  def_with_call_options([&](const auto&... function) { attention.def("__init__", function...); },
+                        &make_attention, nb::arg("kind"), nb::arg("pages"), nb::kw_only(),
+                        nb::arg("batch"), nb::arg("tokens"), nb::arg("context"),
+                        nb::arg("parallelism") = 0, nb::arg("kernel") = "",
+                        R"(Selects the kernel for a kind of layer over pages like these.
 
 batch, tokens, context: the most sequences, new tokens and keys of a sequence that will come.
 sinks ... alibi_positions: which optional inputs will come with every call, and in which form
     (sinks_per_query: [tokens, q_heads]; bias_per_sequence: four dimensions). The slots of a list
     count as context does. kernel: a name of kernels().
 
-Raises Unsupported with the reason where no kernel serves this, Error for numbers out of range.)")
+Raises Unsupported with the reason where no kernel serves this, Error for numbers out of range.)");
+  attention
       .def_prop_ro("kernel",
                    [](const ThinAttention& a) { return std::string(a.attention.kernel()); })
       .def_prop_ro("plan_bytes", [](const ThinAttention& a) { return a.attention.plan_bytes(); })

@@ -89,23 +89,7 @@ void make_kind(Kind* self, int32_t q_heads, std::optional<float> scale,
   new (self) Kind(options);
 }
 
-nb::object why_not(const Kind& kind, const Pages& pages, nb::handle q_dtype, nb::handle out_dtype,
-                   bool sinks, bool alibi, bool bias, bool intervals, bool tree, bool selected,
-                   bool sinks_per_query, nb::handle sinks_dtype, bool bias_per_sequence,
-                   nb::handle bias_dtype, bool alibi_positions) {
-  CallOptions call{.sink_logits = sinks,
-                   .alibi = alibi,
-                   .bias = bias,
-                   .intervals = intervals,
-                   .tree = tree,
-                   .selection = selected,
-                   .sink_per_query = sinks_per_query,
-                   .sink_dtype = dtype_of(sinks_dtype, "sinks_dtype"),
-                   .bias_per_sequence = bias_per_sequence,
-                   .bias_dtype = dtype_of(bias_dtype, "bias_dtype"),
-                   .alibi_positions = alibi_positions};
-  call.q_dtype = q_dtype.is_none() ? DType::bf16 : dtype_of(q_dtype, "q_dtype");
-  call.out_dtype = out_dtype.is_none() ? call.q_dtype : dtype_of(out_dtype, "out_dtype");
+nb::object why_not(const CallOptions& call, const Kind& kind, const Pages& pages) {
   const char* reason = refuse(kind.problem(pages.planes(), call));
   return reason == nullptr ? nb::none() : nb::object(nb::str(reason));
 }
@@ -173,14 +157,10 @@ int8_operands: with pages of i8, q may be rounded to 8 bits by row, and softmax 
     weight by 1/510 of its tile's. Without effect where reproducible="query".
 
 Raises Error for numbers out of range; what no kernel serves is refused by the first call.)");
-  m.def("why_not", &why_not, nb::arg("kind"), nb::arg("pages"), nb::kw_only(),
-        nb::arg("q_dtype").none() = nb::none(), nb::arg("out_dtype").none() = nb::none(),
-        nb::arg("sinks") = false, nb::arg("alibi") = false, nb::arg("bias") = false,
-        nb::arg("intervals") = false, nb::arg("tree") = false, nb::arg("selected") = false,
-        nb::arg("sinks_per_query") = false, nb::arg("sinks_dtype") = "f32",
-        nb::arg("bias_per_sequence") = false, nb::arg("bias_dtype") = "f32",
-        nb::arg("alibi_positions") = false,
-        "The reason why no kernel serves such calls, or None. Options as for an Attention.");
+  def_with_call_options(
+      [&](const auto&... function) { m.def("why_not", function...); }, &why_not, nb::arg("kind"),
+      nb::arg("pages"), nb::kw_only(),
+      "The reason why no kernel serves such calls, or None. Options as for an Attention.");
 }
 
 }  // namespace folio::python

@@ -6,28 +6,11 @@
 #include <mutex>
 #include <vector>
 
+#include "call_options.h"
 #include "folio/attention/plan.h"
 #include "pages.h"
 
 namespace folio::python {
-
-/// What comes with a call and selects a kernel: fields of AttentionProblem.
-struct CallOptions {
-  DType q_dtype = DType::bf16;
-  DType out_dtype = DType::bf16;
-  bool sink_logits = false;
-  bool alibi = false;
-  bool bias = false;
-  bool intervals = false;
-  bool tree = false;
-  bool selection = false;
-  bool sink_per_query = false;
-  DType sink_dtype = DType::f32;
-  bool bias_per_sequence = false;
-  DType bias_dtype = DType::f32;
-  bool alibi_positions = false;
-  bool operator==(const CallOptions&) const = default;
-};
 
 /// Mask, scale, softcap, heads and reproducibility. Thread safety: any thread.
 class Kind {

@@ -251,7 +251,8 @@ key_scales, value_scales: a number, calibrated for the whole plane, or an array 
     with scales instead of elements in the last dimension; extents of 1 broadcast.
 dtype, v_dtype: what the bytes are where the array cannot say it ("f8_e4m3" in uint8); v_dtype:
     dtype, unless given. Rows of llama.cpp's block formats ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1",
-    "iq4_nl") are bytes: 34 for each 32 elements of q8_0. They are read; append refuses them.
+    "iq4_nl") are bytes: 34 for each 32 elements of q8_0. append quantises as ggml's
+    reference does.
 
 Raises Error for other shapes, strides and dtypes, and for arrays that are not on the CPU.)")
       .def_static("ragged", &ragged_pages, nb::arg("key"), nb::arg("value").none() = nb::none(),

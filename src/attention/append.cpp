@@ -122,7 +122,7 @@ Call call_of(const Batch& batch, const AppendArgs& args, int64_t threads) {
   for (int i = 0; i < call.num_planes; ++i) {
     const PagedKVView& view = call.planes[i].view;
     elements += int64_t{view.num_heads} * view.head_size;
-    bytes += int64_t{view.num_heads} * view.head_size * bit_width(view.dtype) / 8;
+    bytes += int64_t{view.num_heads} * row_bytes(view.dtype, view.head_size);
   }
   for (int i = 0; i < call.num_planes; ++i) {
     const PagedKVView& view = call.planes[i].view;

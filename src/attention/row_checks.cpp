@@ -60,7 +60,8 @@ Status check_writable_scales(const char* function, const char* plane, const Page
 
 Status check_writable(const char* function, const char* plane, const PagedKVView& view,
                       Memory memory) noexcept {
-  if (Status s = check_view(function, plane, view); !s.is_ok()) return s;
+  const PlaneTypes types = memory == Memory::cpu ? PlaneTypes::with_blocks : PlaneTypes::elements;
+  if (Status s = check_view(function, plane, view, types); !s.is_ok()) return s;
   if (Status s = check_places(function, plane, view); !s.is_ok()) return s;
   return check_writable_scales(function, plane, view, memory);
 }

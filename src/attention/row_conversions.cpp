@@ -52,9 +52,9 @@ void transform(rows::Conversion& conversion, const Rope* rope, const float* weig
 
 void pack_heads(rows::Conversion& conversion) noexcept {
   const bool packed = conversion.source.head_stride_bytes ==
-                          conversion.head_size * bit_width(conversion.source.dtype) / 8 &&
+                          row_bytes(conversion.source.dtype, conversion.head_size) &&
                       conversion.target.head_stride_bytes ==
-                          conversion.head_size * bit_width(conversion.target.dtype) / 8;
+                          row_bytes(conversion.target.dtype, conversion.head_size);
   if (!packed || !conversion.is_plain()) return;
   conversion.head_size *= conversion.heads;
   conversion.heads = 1;
@@ -64,13 +64,14 @@ bool should_stream(const rows::Conversion& conversion, const void* data, int64_t
                    int64_t bytes) noexcept {
   constexpr int64_t line = 64;
   if (bytes < machine_profile().append.stream_bytes) return false;
-  const int64_t width = bit_width(conversion.target.dtype) / 8;
+  const DType dtype = conversion.target.dtype;
+  if (detail::is_block(dtype)) return false;  // they are stored one by one, and are no whole lines
   const bool has_granules = conversion.target.scale_dtype != DType::invalid &&
                             conversion.target.granule_stride_bytes != 0;
   const int64_t run = has_granules && conversion.target.granularity < conversion.head_size
                           ? conversion.target.granularity
                           : conversion.head_size;
-  return run * width % line == 0 && conversion.head_size * width % line == 0 &&
+  return row_bytes(dtype, run) % line == 0 && row_bytes(dtype, conversion.head_size) % line == 0 &&
          token_stride_bytes % line == 0 &&
          (conversion.heads == 1 || conversion.target.head_stride_bytes % line == 0) &&
          reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(line) == 0;

@@ -13,12 +13,10 @@
 ///     rows    many rows of a head, down to 128: keys are staged once per piece
 ///     spans   pieces of the keys share a Split: their spans' states are stored and folded in
 ///             ascending order by the last to finish
-///     heads   in pages that hold each head's tokens together before spans, else after, since it
-///             shortens the runs that are read
+///     heads   which shortens the runs that are read, in whatever order pages hold tokens and heads
 ///     rows    down to the kernel's granule
 ///
-/// Whether a head's tokens lie together is told by the strides of the problem, those to expect: a
-/// call that brings others is as right, if slower.
+/// Heads and rows stay whole where pieces of spans fall evenly to the workers.
 ///
 /// Pieces are never smaller than a span, a head or a granule of rows, so that no bit depends on how
 /// a unit was divided. Stored states are bounded by the limits alone: room for some 64 P spans of

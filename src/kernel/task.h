@@ -26,6 +26,8 @@ struct KernelGeometry {
   int64_t partial_bytes = 0;
   /// each head's rows of a task of several heads are padded to this: heads * padded rows <= rows
   int32_t row_granule = 1;
+  /// so many rows of a head, or fewer, are padded to a power of two instead
+  int32_t few_rows = 0;
   /// fetching and staging a key costs as much as so many rows of arithmetic on it
   int32_t key_cost = 16;
 };
@@ -45,7 +47,7 @@ struct Task {
   /// rows
   int32_t split = -1;
   int64_t cost = 0;
-  /// of a split: one span's result for the rows of this task, padded to row_granule, 64-byte
+  /// of a split: one span's result for the rows of this task, padded as the geometry says, 64-byte
   /// aligned
   int64_t partial_bytes = 0;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reference/attention.h"
+#include "reference/blocks.h"
 #include "reference/elements.h"
 #include "reference/quantise.h"
 #include "reference/rotate.h"
@@ -38,6 +39,10 @@ void store_granule(const PagedKVView& view, Slot place, int64_t head, int32_t di
                    std::span<const float> x) {
   auto* at = static_cast<std::byte*>(view.data) + place.page * view.page_stride_bytes +
              place.slot * view.slot_stride_bytes + head * view.head_stride_bytes;
+  if (detail::is_block(view.dtype)) {
+    store_blocks(at + row_bytes(view.dtype, dim), view.dtype, x);
+    return;
+  }
   double scale = 1.0;
   double tensor_scale = 1.0;
   const ScaleView& scales = view.scales;

@@ -195,7 +195,7 @@ void load_block(const void* at, DType dtype, double* out) {
       case DType::iq4_nl: q = values_of_iq4_nl[static_cast<size_t>(q)]; break;
       default: break;
     }
-    out[i] = q * d + minimum;
+    out[i] = has_minimum ? q * d + minimum : q * d;  // which may be -0
   }
 }
 

@@ -155,6 +155,17 @@ inline PlaneSpec random_spec(Rng& rng, int32_t page_size, int64_t num_pages) {
   return spec;
 }
 
+/// A plane of blocks.
+inline PlaneSpec random_block_spec(Rng& rng, int32_t page_size, int64_t num_pages) {
+  const DType dtypes[] = {DType::q8_0, DType::q4_0, DType::q4_1,
+                          DType::q5_0, DType::q5_1, DType::iq4_nl};
+  PlaneSpec spec = random_spec(rng, page_size, num_pages);
+  spec.dtype = rng.pick(dtypes);
+  spec.head_size = 32 * rng.int_between(1, 5);
+  spec.scales = {};
+  return spec;
+}
+
 /// Scales that exist before append: every one that the plane has.
 inline void calibrate(const TestPlane& plane, Rng& rng) {
   const PagedKVView& v = plane.view;

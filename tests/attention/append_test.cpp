@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "attention/append_parts.h"
+#include "reference/blocks.h"
 #include "reference/elements.h"
 #include "support/allocations.h"
 #include "support/random.h"
@@ -33,10 +34,20 @@ double largest_scale(DType dtype) {
                                    : 448.0;
 }
 
+void append_blocks(const TestPlane& plane, const Source& source, int64_t t, int64_t page,
+                   int64_t slot) {
+  std::vector<float> row(static_cast<size_t>(plane.view.head_size));
+  for (int64_t h = 0; h < plane.view.num_heads; ++h) {
+    for (size_t d = 0; d < row.size(); ++d) row[d] = source.get(t, h, static_cast<int64_t>(d));
+    reference::store_blocks(plane.element(page, slot, h, 0), plane.view.dtype, row);
+  }
+}
+
 /// One token by the contract's words: elements whose scales have one address share a scale.
 void append_by_definition(const TestPlane& plane, const Source& source, int64_t t, int64_t page,
                           int64_t slot) {
   const PagedKVView& v = plane.view;
+  if (detail::is_block(v.dtype)) return append_blocks(plane, source, t, page, slot);
   const ScaleView& s = v.scales;
   std::map<std::byte*, double> amax;
   if (s.data != nullptr && s.slot_stride_bytes != 0) {
@@ -75,8 +86,11 @@ TEST(Append, writes_exactly_what_the_contract_says_for_any_geometry_dtype_and_sc
     SCOPED_TRACE(round);
     const int32_t page_size = rng.int_between(1, 9);
     const int64_t num_pages = rng.between(1, 30);
-    TestPlane planes[] = {TestPlane(random_spec(rng, page_size, num_pages)),
-                          TestPlane(random_spec(rng, page_size, num_pages))};
+    const auto spec = [&] {
+      return rng.chance(0.3) ? random_block_spec(rng, page_size, num_pages)
+                             : random_spec(rng, page_size, num_pages);
+    };
+    TestPlane planes[] = {TestPlane(spec()), TestPlane(spec())};
     const Step step(rng, page_size, num_pages);
     std::vector<Source> sources;
     for (TestPlane& plane : planes) {

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "attention/append_checks.h"
+#include "attention/copy_checks.h"
 #include "attention/kernel_list.h"
 #include "folio/attention/append.h"
 #include "folio/attention/merge.h"
@@ -14,6 +17,7 @@
 #include "folio/cache/copy.h"
 #include "folio/cache/page_extents.h"
 #include "folio/cache/planes.h"
+#include "reference/append.h"
 #include "reference/elements.h"
 #include "support/kernel_cases.h"
 #include "support/random.h"
@@ -45,6 +49,42 @@ TEST_P(OfBlocks, keys_and_values_are_read_in_place) {
   options.sequences = {{40, 300}, {1, 200}, {3, 65}, {0, 5}};
   options.key_order = options.value_order = StorageOrder::head_major;
   expect_every_kernel_right(options);
+}
+
+/// Rows of all slots, alive or not, written by append, the bytes being those of the reference.
+void append_everywhere(const PagedKVView& view, Rng& rng) {
+  const int64_t tokens = view.num_pages * view.page_size, heads = view.num_heads;
+  std::vector<float> rows(static_cast<size_t>(tokens * heads * view.head_size));
+  for (float& x : rows) x = rng.uniform(-1.0f, 1.0f);
+  std::vector<int64_t> slots(static_cast<size_t>(tokens));
+  std::iota(slots.begin(), slots.end(), int64_t{0});
+  AppendArgs args;
+  args.k = dense_tensor(rows.data(), DType::f32, {tokens, heads, int64_t{view.head_size}});
+  args.key = view;
+  args.slots = slots.data();
+  const auto* const data = static_cast<const std::byte*>(view.data);
+  const int64_t bytes = (view.num_pages - 1) * view.page_stride_bytes +
+                        (view.page_size - 1) * view.slot_stride_bytes +
+                        (heads - 1) * view.head_stride_bytes +
+                        row_bytes(view.dtype, view.head_size);
+  reference::append({}, args);
+  const std::vector<std::byte> expected(data, data + bytes);
+  ASSERT_EQ(append({}, args, default_executor(2)).message(), "");
+  EXPECT_EQ(std::memcmp(data, expected.data(), expected.size()), 0) << name(view.dtype);
+}
+
+TEST_P(OfBlocks, what_append_writes_is_attended_to) {
+  for (const int32_t head_size : {64, 128}) {
+    CaseOptions options = case_of(GetParam(), GetParam());
+    options.head_size = options.v_head_size = head_size;
+    options.sequences = {{5, 130}, {1, 70}};
+    Rng rng(test_seed());
+    const auto fill = [&rng](AttentionCase& c) {
+      append_everywhere(c.args().key, rng);
+      append_everywhere(c.args().value, rng);
+    };
+    expect_every_kernel_right(options, {.arrange = fill});
+  }
 }
 
 TEST_P(OfBlocks, any_pages_gaps_tables_and_sizes_do) {
@@ -144,27 +184,22 @@ TEST_P(OfBlocks, whatever_works_on_elements_refuses_them_by_name) {
   Rng rng(test_seed());
   const DType dtype = GetParam();
   const std::string words = std::string("dtype ") + name(dtype);
-  BlockCache blocks(dtype, 4, rng), halves(DType::f16, 4, rng), others(DType::q8_0, 4, rng);
-  const PageCopy copies[] = {{0, 1, 4}};
-  expect_refused(copy_pages(blocks.planes, halves.planes, copies, serial_executor()),
-                 "block formats");
-  expect_refused(copy_pages(halves.planes, blocks.planes, copies, serial_executor()), words);
-  if (dtype != DType::q8_0)
-    expect_refused(copy_pages(blocks.planes, others.planes, copies, serial_executor()),
-                   "block formats");
-
+  BlockCache blocks(dtype, 4, rng), halves(DType::f16, 4, rng);
   std::vector<float> rows(3 * 64);
   const int64_t slot = 0;
   AppendArgs args;
   args.k = args.v = dense_tensor(rows.data(), DType::f32, {int64_t{1}, int64_t{3}, int64_t{64}});
-  args.key = blocks.planes[0].key;
-  args.value = blocks.planes[0].value;
-  args.slots = &slot;
-  expect_refused(append({}, args, serial_executor()), words);
   args.key = halves.planes[0].key;
   args.value = halves.planes[0].value;
+  args.slots = &slot;
   args.k.dtype = dtype;
   expect_refused(append({}, args, serial_executor()), words);
+  args.k.dtype = DType::f32;
+  args.key = blocks.planes[0].key;
+  args.value = blocks.planes[0].value;
+  args.key.head_size = args.value.head_size = 48;
+  args.k.extent[2] = args.v.extent[2] = 48;
+  expect_refused(append({}, args, serial_executor()), "head_size is 48, expected a multiple of 32");
 
   const AnyTensor<3> tensor =
       dense_tensor(rows.data(), DType::f32, {int64_t{1}, int64_t{3}, int64_t{64}});
@@ -225,6 +260,26 @@ TEST(Blocks, caches_of_partial_blocks_or_scales_beside_are_refused) {
   shape.scale_dtype = DType::f32;
   EXPECT_NE(make_planes(shape, 1, {}).error().message().find("expected none"),
             std::string_view::npos);
+}
+
+TEST_P(OfBlocks, other_devices_neither_write_nor_copy_them) {
+  Rng rng(test_seed());
+  const BlockCache blocks(GetParam(), 2, rng), halves(DType::f16, 2, rng);
+  std::vector<float> rows(3 * 64);
+  const int64_t slot = 0;
+  AppendArgs args;
+  args.k = dense_tensor(rows.data(), DType::f32, {int64_t{1}, int64_t{3}, int64_t{64}});
+  args.key = blocks.planes[0].key;
+  args.slots = &slot;
+  const std::string words = std::string("dtype ") + name(GetParam());
+  EXPECT_TRUE(check_append("append", {}, args, Memory::cpu).is_ok());
+  expect_refused(check_append("append_async", {}, args, Memory::cuda), words);
+  CopyBounds bounds;
+  for (const auto* other : {&blocks, &halves}) {
+    expect_refused(check_copy_planes("copy_pages_async", CopyKind::page, blocks.planes,
+                                     other->planes, Memory::cuda, bounds),
+                   words);
+  }
 }
 
 TEST(Blocks, kernels_of_devices_take_none) {

@@ -25,7 +25,8 @@ MutantEngine amx_grouped_mutants() {
                                                 .refuse = grouped::refuse,
                                                 .geometry = grouped::geometry,
                                                 .arithmetic = Arithmetic::amx,
-                                                .weights = DType::bf16});
+                                                .weights = DType::bf16,
+                                                .operands = DType::bf16});
 }
 
 }  // namespace folio::test

@@ -24,7 +24,8 @@ MutantEngine amx_latent_mutants() {
                                                 .refuse = latent::refuse,
                                                 .geometry = latent::geometry,
                                                 .arithmetic = Arithmetic::amx,
-                                                .weights = DType::bf16});
+                                                .weights = DType::bf16,
+                                                .operands = DType::bf16});
 }
 
 }  // namespace folio::test

@@ -47,6 +47,7 @@ enum ScenarioName {
   sequence_bias,
   key_positions,
   selected,
+  blocks,
   count
 };
 
@@ -114,6 +115,8 @@ constexpr Scenario scenarios[count] = {
     {"TermForms.positions_of_single_keys_are_right_on_every_kernel",
      [](CaseOptions& o) { o.alibi = o.alibi_positions = true; }},
     {"Selection.lists_of_keys_are_right_on_every_kernel", [](CaseOptions& o) { o.selected = 70; }},
+    {"OfBlocks.keys_and_values_are_read_in_place",
+     [](CaseOptions& o) { o.key_dtype = o.value_dtype = DType::q4_0; }},
 };
 
 /// An engine with what its cases need.
@@ -131,7 +134,7 @@ void take_int8(CaseOptions& o) {
   o.q_dtype = DType::bf16;
   o.head_size = 64;
   o.int8_operands = true;
-  if (o.key_dtype == DType::i8) return;
+  if (o.key_dtype == DType::i8 || block_elements(o.key_dtype) > 1) return;
   o.key_dtype = o.value_dtype = DType::i8;
   o.key_scales = o.value_scales = {ScaleKind::token_and_head, DType::f32, 8, false};
 }
@@ -208,83 +211,93 @@ struct Expectation {
 };
 
 /// A letter for each scenario in the order of ScenarioName. Rows of AMX and avx512_int8 have no
-/// scales per granule; in the latter what lies in rows that nobody sees is a number, times 0.
+/// scales per granule, those of avx512_int8 no blocks; in the latter what lies in rows that nobody
+/// sees is a number, times 0. amx_grouped converts blocks, of a row of zeros where nobody sees one.
 constexpr Expectation expectations[] = {
     {Mutant::none,
      "none",
-     {"------------------", "------------------", "------------------", "------ -----------",
-      "------ -----------", "------ -----------"}},
+     {"-------------------", "-------------------", "-------------------", "------ ----------- ",
+      "------ ------------", "------ ------------"}},
     {Mutant::dense_page_stride,
      "dense_page_stride",
-     {"---x--------------", "---x--------------", "---x--------------", "---x-- -----------",
-      "---x-- -----------", "---x-- -----------"}},
+     {"---x---------------", "---x---------------", "---x---------------", "---x-- ----------- ",
+      "---x-- ------------", "---x-- ------------"}},
     {Mutant::window_off_by_one,
      "window_off_by_one",
-     {"----xx------------", "----xx------------", "----xx------------", "----xx -----------",
-      "----xx -----------", "----xx -----------"}},
+     {"----xx-------------", "----xx-------------", "----xx-------------", "----xx ----------- ",
+      "----xx ------------", "----xx ------------"}},
     {Mutant::value_tail_not_zeroed,
      "value_tail_not_zeroed",
-     {"----xx--x--------x", "----xx--x--------x", "----xx--x--------x", "------ -----------",
-      "x--xxx xxxxxxxxxxx", "----xx -x---x----x"}},
+     {"----xx--x--------x-", "----xx--x--------x-", "----xx--x--------x-", "------ ----------- ",
+      "x--xxx xxxxxxxxxxx-", "----xx -x---x----x-"}},
     {Mutant::scale_index_by_ceil,
      "scale_index_by_ceil",
-     {"------x-----------", "------x-----------", "------x-----------", "------ -----------",
-      "------ -----------", "------ -----------"}},
+     {"------x------------", "------x------------", "------x------------", "------ ----------- ",
+      "------ ------------", "------ ------------"}},
     {Mutant::sink_counted_per_split,
      "sink_counted_per_split",
-     {"-------x----------", "-------x----------", "-------x----------", "------ x----------",
-      "------ x----------", "------ x----------"}},
+     {"-------x-----------", "-------x-----------", "-------x-----------", "------ x---------- ",
+      "------ x-----------", "------ x-----------"}},
     {Mutant::unassigned_entry_counted,
      "unassigned_entry_counted",
-     {"--------x--------x", "--------x--------x", "--------x--------x", "------ -x--------x",
-      "------ -x--------x", "------ -x--------x"}},
+     {"--------x--------x-", "--------x--------x-", "--------x--------x-", "------ -x--------x ",
+      "------ -x--------x-", "------ -x--------x-"}},
     {Mutant::tree_ignored,
      "tree_ignored",
-     {"-----------x------", "-----------x------", "-----------x------", "------ ----x------",
-      "------ ----x------", "------ ----x------"}},
+     {"-----------x-------", "-----------x-------", "-----------x-------", "------ ----x------ ",
+      "------ ----x-------", "------ ----x-------"}},
     {Mutant::softcap_ignored,
      "softcap_ignored",
-     {"---------x--------", "---------x--------", "---------x--------", "------ --x--------",
-      "------ --x--------", "------ --x--------"}},
+     {"---------x---------", "---------x---------", "---------x---------", "------ --x-------- ",
+      "------ --x---------", "------ --x---------"}},
     // a rounding to bf16 is what the bounds of bf16 kernels allow
     {Mutant::partials_in_bf16,
      "partials_in_bf16",
-     {"x-xxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxx", "", "", "", ""}},
+     {"x-xxxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxxx", "", "", "", ""}},
     // but for portable, whole tiles have no edge; to bf16 one key of 2,100 makes no difference, nor
     // does the order of keys that weigh about the same
     {Mutant::tile_edge_off_by_one,
      "tile_edge_off_by_one",
-     {"x-xxxxxxxxxxxxxxxx", "x--xxxxxxxxxxxxxxx", "x--xxxxxxx-xxxxxxx", "x--xxx -xx-xxxxxxx",
-      "x--xxx xxx-xxxxxxx", "x--xxx xxxxxxxxxxx"}},
+     {"x-xxxxxxxxxxxxxxxxx", "x--xxxxxxxxxxxxxxxx", "x--xxxxxxx-xxxxxxxx", "x--xxx -xx-xxxxxxx ",
+      "x--xxx xxx-xxxxxxxx", "x--xxx xxxxxxxxxxxx"}},
     // a block of avx512_int8 is 4 tokens here: 3 keys of a tile are within its bound
     {Mutant::last_row_decides,
      "last_row_decides",
-     {"------------------", "------------x-----", "------------x-----", "------ -----------",
-      "------ -----x-----", "------ -----x-----"}},
+     {"-------------------", "------------x------", "------------x------", "------ ----------- ",
+      "------ -----x------", "------ -----x------"}},
     {Mutant::heads_interleaved,
      "heads_interleaved",
-     {"-------------x----", "-------------x----", "-------------x----", "------ ------x----",
-      "------ ------x----", "------ ------x----"}},
+     {"-------------x-----", "-------------x-----", "-------------x-----", "------ ------x---- ",
+      "------ ------x-----", "------ ------x-----"}},
     {Mutant::sink_of_first_query,
      "sink_of_first_query",
-     {"--------------x---", "--------------x---", "--------------x---", "------ -------x---",
-      "------ -------x---", "------ -------x---"}},
+     {"--------------x----", "--------------x----", "--------------x----", "------ -------x--- ",
+      "------ -------x----", "------ -------x----"}},
     {Mutant::bias_of_first_sequence,
      "bias_of_first_sequence",
-     {"---------------x--", "---------------x--", "---------------x--", "------ --------x--",
-      "------ --------x--", "------ --------x--"}},
+     {"---------------x---", "---------------x---", "---------------x---", "------ --------x-- ",
+      "------ --------x---", "------ --------x---"}},
     {Mutant::key_positions_ignored,
      "key_positions_ignored",
-     {"----------------x-", "----------------x-", "----------------x-", "------ ---------x-",
-      "------ ---------x-", "------ ---------x-"}},
+     {"----------------x--", "----------------x--", "----------------x--", "------ ---------x- ",
+      "------ ---------x--", "------ ---------x--"}},
     {Mutant::selection_of_first_query,
      "selection_of_first_query",
-     {"-----------------x", "-----------------x", "-----------------x", "------ ----------x",
-      "------ ----------x", "------ ----------x"}},
+     {"-----------------x-", "-----------------x-", "-----------------x-", "------ ----------x ",
+      "------ ----------x-", "------ ----------x-"}},
     {Mutant::value_order_wrong,
      "value_order_wrong",
-     {"x-xxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxx", "x-xxxx xxxxxxxxxxx",
-      "x-xxxx -xxxxxxxxxx", "x-xxxx xxxxxxxxxxx"}},
+     {"x-xxxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxxx", "x-xxxx xxxxxxxxxxx ",
+      "x-xxxx -xxxxxxxxxxx", "x-xxxx xxxxxxxxxxxx"}},
+    {Mutant::block_halves_swapped,
+     "block_halves_swapped",
+     {"------------------x", "------------------x", "------------------x", "------ ----------- ",
+      "------ -----------x", "------ -----------x"}},
+    // small logits of amx_latent: the maxima of its spans lie near enough
+    {Mutant::spans_not_weighed,
+     "spans_not_weighed",
+     {"-------x--x--------", "-------x--x--------", "-------x--x--------", "------ x--x------- ",
+      "------ x--x--------", "------ ---x--------"}},
 };
 
 class Mutants : public ::testing::TestWithParam<size_t> {

@@ -27,7 +27,8 @@ namespace {
 
 constexpr int32_t span_keys = 2048;
 
-/// Geometries as kernels have them: a tile of rows, several heads padded to 16, many rows.
+/// Geometries as kernels have them: a tile of rows, several heads padded to 16, many rows, few rows
+/// of a head padded less.
 constexpr KernelGeometry geometries[] = {
     {.rows = 16, .span_keys = span_keys, .partial_bytes = 16 * 130 * 4},
     {.rows = 128, .span_keys = span_keys, .partial_bytes = 128 * 514 * 4, .row_granule = 16},
@@ -36,6 +37,11 @@ constexpr KernelGeometry geometries[] = {
      .partial_bytes = 512 * 130 * 4,
      .row_granule = 16,
      .key_cost = 64},
+    {.rows = 192,
+     .span_keys = span_keys,
+     .partial_bytes = 192 * 130 * 4,
+     .row_granule = 16,
+     .few_rows = 8},
 };
 
 struct Lengths {
@@ -54,13 +60,9 @@ struct Planned {
   std::vector<Split> splits;
 };
 
-AttentionProblem make_problem(int32_t q_heads, int32_t kv_heads, Mask mask,
-                              StorageOrder order = StorageOrder::token_major) {
-  const KVShape shape{.num_heads = kv_heads,
-                      .head_size = 128,
-                      .page_size = 64,
-                      .dtype = DType::bf16,
-                      .order = order};
+AttentionProblem make_problem(int32_t q_heads, int32_t kv_heads, Mask mask) {
+  const KVShape shape{
+      .num_heads = kv_heads, .head_size = 128, .page_size = 64, .dtype = DType::bf16};
   const KVPlanes planes = make_planes(shape, 0, {}).value()[0];
   AttentionProblem problem;
   problem.key = planes.key;
@@ -151,14 +153,19 @@ void expect_everything_once(const Planned& p) {
   ASSERT_EQ(static_cast<int64_t>(spans.size()), rows) << "rows that do not exist: " << describe(p);
 }
 
+int64_t padded(int64_t rows, const KernelGeometry& geometry) {
+  int64_t power = 1;
+  while (power < rows) power *= 2;
+  if (rows <= geometry.few_rows) return power;
+  return (rows + geometry.row_granule - 1) / geometry.row_granule * geometry.row_granule;
+}
+
 void expect_tasks_fit(const Planned& p) {
   for (const Task& task : p.tasks) {
     const int64_t rows = task.row_end - task.row_begin;
-    const int64_t padded =
-        (rows + p.geometry.row_granule - 1) / p.geometry.row_granule * p.geometry.row_granule;
     ASSERT_LE(rows, p.geometry.rows) << describe(p);
     if (task.heads > 1) {
-      ASSERT_LE(task.heads * padded, p.geometry.rows) << describe(p);
+      ASSERT_LE(task.heads * padded(rows, p.geometry), p.geometry.rows) << describe(p);
     }
     ASSERT_EQ(task.row_begin % p.geometry.row_granule, 0) << describe(p);
   }
@@ -205,10 +212,9 @@ Planned random_plan(Rng& rng) {
     s.context = rng.chance(0.2) ? rng.int_between(0, 100'000) : rng.int_between(0, 3 * span_keys);
     s.new_tokens = rng.chance(0.2) ? rng.int_between(0, 300) : rng.int_between(0, 2);
   }
-  const StorageOrder order = rng.chance(0.5) ? StorageOrder::token_major : StorageOrder::head_major;
   const KernelGeometry geometry = rng.pick(geometries);
-  return plan_batch(make_problem(kv_heads * group, kv_heads, rng.pick(masks), order), sequences,
-                    geometry, rng.int_between(1, 20));
+  return plan_batch(make_problem(kv_heads * group, kv_heads, rng.pick(masks)), sequences, geometry,
+                    rng.int_between(1, 20));
 }
 
 TEST(Schedule, every_row_meets_every_span_it_sees_exactly_once) {
@@ -238,16 +244,31 @@ TEST(Schedule, heads_of_a_decode_are_read_together_where_they_fit) {
   EXPECT_EQ(p.tasks.front().heads, 8);
 }
 
+TEST(Schedule, heads_with_few_rows_take_no_more_room_than_their_rows) {
+  for (const auto& [group, heads] : {std::pair{1, 64}, {2, 64}, {3, 48}, {4, 48}, {8, 24}}) {
+    const Planned p = plan_batch(make_problem(group * heads, heads, Mask::causal()), {{1, 4096}},
+                                 geometries[3], 1);
+    EXPECT_EQ(p.tasks.front().heads, heads) << describe(p);
+  }
+}
+
+TEST(Schedule, heads_stay_together_where_spans_go_round) {
+  for (const int32_t spans : {2, 4, 8}) {
+    const Planned p = plan_batch(make_problem(32, 32, Mask::causal()), {{1, spans * span_keys}},
+                                 geometries[3], 2);
+    for (const Task& task : p.tasks) EXPECT_EQ(task.heads, 32) << describe(p);
+    EXPECT_EQ(p.tasks.size() % 2, 0u) << describe(p);
+  }
+}
+
 TEST(Schedule, a_long_sequence_among_short_ones_leaves_no_lane_idle) {
   std::vector<Lengths> sequences(64, Lengths{1, 512});
   sequences[17].context = 131072;
   for (const KernelGeometry& geometry : geometries) {
-    for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
-      for (const int32_t workers : {2, 4, 8, 16}) {
-        const Planned p =
-            plan_batch(make_problem(32, 8, Mask::causal(), order), sequences, geometry, workers);
-        EXPECT_LE(imbalance(p), 1.03) << describe(p).substr(0, 40);
-      }
+    for (const int32_t workers : {2, 4, 8, 16}) {
+      const Planned p =
+          plan_batch(make_problem(32, 8, Mask::causal()), sequences, geometry, workers);
+      EXPECT_LE(imbalance(p), 1.03) << describe(p).substr(0, 40);
     }
   }
 }

@@ -9,14 +9,29 @@
 #include "attention/append_parts.h"
 #include "folio/attention/append.h"
 #include "folio/cache/copy.h"
+#include "reference/blocks.h"
 #include "support/allocations.h"
 
 namespace folio::test {
 namespace {
 
+/// Blocks of finite elements.
+void fill_blocks(const TestPlane& plane, Rng& rng) {
+  const PagedKVView& v = plane.view;
+  std::vector<float> row(static_cast<size_t>(v.head_size));
+  for (int64_t slot = 0; slot < v.num_pages * v.page_size; ++slot) {
+    for (int64_t h = 0; h < v.num_heads; ++h) {
+      for (float& x : row) x = rng.uniform(-100.0f, 100.0f);
+      reference::store_blocks(plane.element(slot / v.page_size, slot % v.page_size, h, 0), v.dtype,
+                              row);
+    }
+  }
+}
+
 /// Finite elements, and scales between 0.01 and 4.
 void fill(const TestPlane& plane, Rng& rng) {
   const PagedKVView& v = plane.view;
+  if (detail::is_block(v.dtype)) return fill_blocks(plane, rng);
   for (int64_t page = 0; page < v.num_pages; ++page) {
     for (int64_t slot = 0; slot < v.page_size; ++slot) {
       for (int64_t h = 0; h < v.num_heads; ++h) {
@@ -35,6 +50,11 @@ void fill(const TestPlane& plane, Rng& rng) {
 /// What a reader sees of an element.
 float value_of(const TestPlane& plane, int64_t page, int64_t slot, int64_t h, int64_t d) {
   const PagedKVView& v = plane.view;
+  if (detail::is_block(v.dtype)) {
+    double block[32];
+    reference::load_block(plane.element(page, slot, h, d - d % 32), v.dtype, block);
+    return static_cast<float>(block[d % 32]);
+  }
   const auto stored = static_cast<float>(reference::load(plane.element(page, slot, h, d), v.dtype));
   if (v.scales.data == nullptr) return stored;
   const float tensor_scale = v.scales.tensor_scale != nullptr ? *v.scales.tensor_scale : 1.0f;
@@ -94,6 +114,44 @@ TEST(CopyConvert, pages_of_other_types_hold_the_values_as_append_writes_them) {
     }
     const KVPlanes from[] = {{source.view, {}}}, to[] = {{target.view, {}}};
     const Status status = copy_pages(from, to, copies, default_executor(2));
+    ASSERT_TRUE(status.is_ok()) << status.message();
+    EXPECT_EQ(difference(target.bytes(), wanted.bytes()), "")
+        << name(spec.dtype) << " to " << name(other.dtype);
+    EXPECT_TRUE(target.slack_untouched());
+  }
+}
+
+TEST(CopyConvert, blocks_come_from_any_type_and_become_any_type) {
+  Rng rng(test_seed());
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(round);
+    PlaneSpec spec = random_block_spec(rng, rng.int_between(1, 6), rng.between(1, 4));
+    PlaneSpec other = rng.chance(0.3) ? random_block_spec(rng, spec.page_size, spec.num_pages + 1)
+                                      : random_spec(rng, spec.page_size, spec.num_pages + 1);
+    other.num_heads = spec.num_heads;
+    other.head_size = spec.head_size;
+    if (rng.chance(0.5)) std::swap(spec, other);
+    const TestPlane source(spec);
+    TestPlane target(other), wanted(other);
+    fill(source, rng);
+    calibrate(target, rng);
+    wanted.set_bytes(target.bytes());
+    const int64_t from_slots = spec.num_pages * spec.page_size,
+                  to_slots = other.num_pages * other.page_size;
+    std::vector<SlotCopy> copies(static_cast<size_t>(rng.between(1, 8)));
+    for (SlotCopy& c : copies) {
+      c = {rng.between(0, from_slots - 1), rng.between(0, to_slots - 1)};
+      convert_slot(source, c.from, wanted, c.to);
+      if (spec.dtype != other.dtype) continue;  // bytes move
+      for (int64_t h = 0; h < spec.num_heads; ++h) {
+        const int64_t p = spec.page_size;
+        std::memcpy(wanted.element(c.to / p, c.to % p, h, 0),
+                    source.element(c.from / p, c.from % p, h, 0),
+                    static_cast<size_t>(row_bytes(spec.dtype, spec.head_size)));
+      }
+    }
+    const KVPlanes from[] = {{source.view, {}}}, to[] = {{target.view, {}}};
+    const Status status = copy_slots(from, to, copies, default_executor(2));
     ASSERT_TRUE(status.is_ok()) << status.message();
     EXPECT_EQ(difference(target.bytes(), wanted.bytes()), "")
         << name(spec.dtype) << " to " << name(other.dtype);

@@ -33,7 +33,7 @@ void avx512_scores(int vectors, const float* q, const float* keys, int steps, fl
   alignas(64) static thread_local float scores[16 * Products::row_block];
   alignas(64) static thread_local uint32_t rows[256 * 64];
   __builtin_memcpy(rows, q, static_cast<size_t>(steps) * 64 * 4);
-  avx512::ScoreCall call;
+  avx512::ScoreCall<InstructionSet> call;
   call.q = rows;
   call.q_stride = 64;
   call.steps = steps;

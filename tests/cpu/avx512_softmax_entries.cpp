@@ -2,9 +2,12 @@
 /// tests/cpu/avx512_softmax_entries.cpp: the weights, compiled for AVX512-BF16.
 #include "cpu/avx512_softmax_entries.h"
 
+#include <cstddef>
+
 #include "cpu/avx512/few_softmax.h"
 #include "cpu/avx512/target_bf16.h"
 #include "cpu/avx512/target_f32.h"
+#include "cpu/avx512/trailing_weights.h"
 
 namespace folio::test {
 namespace {
@@ -69,6 +72,7 @@ void weigh_many(WeighedRows& rows) {
     seen[r] = rows.seen[r];
     for (int k = 0; k < rows.keys; ++k) memory.scores[k * row_block + r] = rows.score[r][k];
   }
+  c.written = lanes;
   softmax::LaneRows<I>{c.scores, row_block, c.keys}.hide(seen);
   avx512::Softmax<I>::weigh(c);
   read_back<I>(memory, rows,
@@ -86,12 +90,78 @@ void weigh_few(WeighedRows& rows) {
     for (int k = 0; k < rows.keys; ++k) memory.scores[r * Few::score_stride + k] = rows.score[r][k];
     Few::hide(c.scores, r, rows.keys, rows.seen[r]);
   }
-  Few::weigh(c, avx512::few_padded(rows.rows));
+  c.written = avx512::few_padded(rows.rows);
+  const auto behind = [&](auto visit) {  // the state of the next head
+    for (int r = c.written; r < lanes; ++r) {
+      visit(memory.maximum[r], -1.0f);
+      visit(memory.denominator[r], 3.0f);
+      for (int d = 0; d < WeighedRows::width; ++d)
+        visit(memory.output[r * WeighedRows::width + d], 5.0f);
+    }
+  };
+  behind([](float& x, float value) { x = value; });
+  Few::weigh(c);
+  behind([&](float x, float value) { rows.are_others_kept &= x == value; });
   read_back<I>(memory, rows,
                [&](int r, int k) { return c.weights[r * Few::weight_stride + k / I::per_word]; });
 }
 
+struct alignas(64) BlockMemory {
+  WeighedBlock block;
+  float highest[WeighedBlock::rows], denominators[WeighedBlock::rows];
+};
+static_assert(offsetof(WeighedBlock, score) % 64 == 0);
+
+avx512::Column column_of(WeighedBlock& block) {
+  return {.scores = block.score[0],
+          .weights = block.weight[0],
+          .keys = WeighedBlock::keys,
+          .rows = WeighedBlock::rows,
+          .factor = block.factor,
+          .maximum = block.maximum,
+          .denominator = block.denominator};
+}
+
 }  // namespace
+
+void avx512_weigh_block(WeighedBlock& block) {
+  static thread_local BlockMemory memory;
+  memory.block = block;
+  const avx512::Column whole = column_of(memory.block);
+  for (int first = 0; first < WeighedBlock::rows; first += lanes) {
+    avx512::Column c = whole;
+    c.rows = lanes;
+    c.scores += first;
+    c.weights += first;
+    c.maximum += first;
+    c.denominator += first;
+    avx512::Softmax<Bf16>::weigh(c);
+  }
+  block = memory.block;
+}
+
+bool avx512_weigh_block_trailing(WeighedBlock& block) {
+  using Trail = avx512::TrailingWeights<Bf16>;
+  static thread_local BlockMemory memory;
+  memory.block = block;
+  for (int r = 0; r < WeighedBlock::rows; ++r) {
+    memory.highest[r] = -__builtin_inff();
+    for (const auto& key : block.score)
+      if (key[r] > memory.highest[r]) memory.highest[r] = key[r];
+  }
+  Trail trail;
+  bool counts = trail.begin(column_of(memory.block), memory.denominators);
+  for (int k = Trail::keys_at_once; counts && k < WeighedBlock::keys; k += Trail::keys_at_once) {
+    for (int v = 0; v < Trail::vectors; ++v) {
+      const __m512 first = trail.weigh_two(v, 0);
+      trail.add(v, first, trail.weigh_two(v, 2));
+    }
+    trail.advance();
+  }
+  counts = counts && trail.finish(memory.highest);
+  block = memory.block;
+  return counts;
+}
 
 void avx512_weigh_many(DType operand, WeighedRows& rows) {
   operand == DType::f32 ? weigh_many<F32>(rows) : weigh_many<Bf16>(rows);

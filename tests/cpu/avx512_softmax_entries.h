@@ -23,6 +23,7 @@ struct WeighedRows {
   float maximum[most] = {};
   float denominator[most] = {};
   float output[most][width] = {};
+  bool are_others_kept = true;  ///< states behind those of the rows that tiles compute
   // bits of the operands of the next product: f32, or bf16
   uint32_t weight[most][keys_most] = {};
 };
@@ -30,5 +31,21 @@ struct WeighedRows {
 /// `operand`: f32 or bf16, which the machine must have.
 void avx512_weigh_many(DType operand, WeighedRows& rows);
 void avx512_weigh_few(DType operand, WeighedRows& rows);
+
+/// A block of rows of the bf16 kernel beside a tile of 64 keys, and their state.
+struct WeighedBlock {
+  static constexpr int rows = 64, keys = 64;
+  float factor = 1.0f;
+  alignas(64) float score[keys][rows] = {};
+  float maximum[rows] = {};
+  float denominator[rows] = {};
+  uint32_t weight[keys / 2][rows] = {};  // pairs of keys
+};
+
+/// From all scores; no maximum moves.
+void avx512_weigh_block(WeighedBlock& block);
+/// Four keys after the others, as between score tiles. False: a row lacks a maximum, or one has to
+/// move; then no denominator changes.
+bool avx512_weigh_block_trailing(WeighedBlock& block);
 
 }  // namespace folio::test

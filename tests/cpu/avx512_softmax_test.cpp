@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/cpu/avx512_softmax_test.cpp: weights with keys in the lanes are those with rows in the
-/// lanes, bit for bit, and so is the state behind them.
+/// tests/cpu/avx512_softmax_test.cpp: weights with keys in the lanes, and those that trail the
+/// scores, are those with rows in the lanes, bit for bit, and so is the state behind them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -53,10 +53,65 @@ TEST(Avx512Softmax, few_rows_get_the_weights_and_the_state_that_many_rows_get) {
           EXPECT_EQ(std::memcmp(few.maximum, many.maximum, sizeof many.maximum), 0);
           EXPECT_EQ(std::memcmp(few.denominator, many.denominator, sizeof many.denominator), 0);
           EXPECT_EQ(std::memcmp(few.output, many.output, sizeof many.output), 0);
+          EXPECT_TRUE(few.are_others_kept);
           if (HasFailure()) FAIL() << name(operand) << ", " << count << " rows, scores of " << size;
         }
       }
     }
+  }
+}
+
+/// Logits relative to the maxima reach from `lowest` to `highest`: below -126 weights vanish, from
+/// 8 on a maximum has to move.
+WeighedBlock random_block(int lowest, int highest, Rng& rng) {
+  WeighedBlock block;
+  block.factor = 0.25f;
+  for (int r = 0; r < WeighedBlock::rows; ++r) {
+    block.maximum[r] = random(rng, 1e-2f);
+    block.denominator[r] = 1.0f + std::fabs(random(rng, 1e-3f));
+    for (auto& key : block.score) {
+      const float logit = static_cast<float>(rng.between(lowest * 100, highest * 100)) * 0.01f;
+      key[r] = rng.between(0, 99) == 0 ? -infinity : (logit + block.maximum[r]) / block.factor;
+    }
+  }
+  return block;
+}
+
+TEST(Avx512Softmax, weights_that_trail_the_scores_are_those_made_of_all_scores) {
+  if (!machine_has(Capability::avx512_bf16))
+    GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
+  Rng rng(test_seed());
+  for (const int lowest : {-1, -20, -155, -2000}) {
+    for (int round = 0; round < 50; ++round) {
+      WeighedBlock whole = random_block(lowest, 7, rng), trailing = whole;
+      if (round % 5 == 0) whole.score[rng.between(0, 63)][rng.between(0, 63)] = std::nanf("");
+      std::memcpy(trailing.score, whole.score, sizeof whole.score);
+      avx512_weigh_block(whole);
+      EXPECT_TRUE(avx512_weigh_block_trailing(trailing));
+      EXPECT_EQ(std::memcmp(&trailing, &whole, sizeof whole), 0);
+      if (HasFailure()) FAIL() << "logits from " << lowest << ", round " << round;
+    }
+  }
+}
+
+TEST(Avx512Softmax, weights_that_trail_do_not_count_where_a_maximum_is_lacking_or_moves) {
+  if (!machine_has(Capability::avx512_bf16))
+    GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
+  Rng rng(test_seed());
+  for (int round = 0; round < 50; ++round) {
+    const WeighedBlock good = random_block(-20, 7, rng);
+    const int64_t row = rng.between(0, WeighedBlock::rows - 1);
+    for (const float maximum : {-infinity, infinity, std::nanf(""), 0x1p21f, -0x1p21f}) {
+      WeighedBlock block = good;
+      block.maximum[row] = maximum;
+      EXPECT_FALSE(avx512_weigh_block_trailing(block)) << maximum;
+      EXPECT_EQ(std::memcmp(block.denominator, good.denominator, sizeof good.denominator), 0);
+    }
+    WeighedBlock block = good;
+    block.score[rng.between(0, WeighedBlock::keys - 1)][row] =
+        (block.maximum[row] + 8.5f) / block.factor;
+    EXPECT_FALSE(avx512_weigh_block_trailing(block));
+    EXPECT_EQ(std::memcmp(block.denominator, good.denominator, sizeof good.denominator), 0);
   }
 }
 

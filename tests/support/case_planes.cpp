@@ -200,7 +200,7 @@ void AttentionCase::fill_planes() {
     v[i] = rng_.uniform(value_offset - 1.0f, 1.0f) * v_amplitude;
   }
 
-  // append writes no blocks
+  // of blocks any patterns, more than append would make
   const bool has_key_blocks = block_elements(options_.key_dtype) > 1,
              has_value_blocks = block_elements(options_.value_dtype) > 1 && !options_.value_in_key;
   if (has_key_blocks) fill_blocks(args_.key, slots);

@@ -48,12 +48,12 @@ class TestPlane {
     view.head_size = spec.head_size;
     view.page_size = spec.page_size;
     view.num_pages = spec.num_pages;
-    const int64_t element = bit_width(spec.dtype) / 8;
+    const int64_t element = detail::is_block(spec.dtype) ? 2 : bit_width(spec.dtype) / 8;
     const ScaleSpec& s = spec.scales;
     const int64_t scale = bit_width(s.dtype) / 8;
     const int64_t granules =
         s.granularity > 0 ? (spec.head_size + s.granularity - 1) / s.granularity : 0;
-    const int64_t values = spec.head_size * element;
+    const int64_t values = row_bytes(spec.dtype, spec.head_size);
     const int64_t scale_offset = s.is_inline ? (values + scale - 1) / scale * scale : 0;
     int64_t row = s.is_inline ? scale_offset + granules * scale : values;
     const int64_t unit = std::max(element, s.is_inline ? scale : int64_t{1});
@@ -92,10 +92,10 @@ class TestPlane {
     return memory_.slack_untouched() && scale_memory_.slack_untouched();
   }
 
+  /// Of blocks: where the one begins whose first element is d.
   [[nodiscard]] std::byte* element(int64_t page, int64_t slot, int64_t head, int64_t d) const {
     return static_cast<std::byte*>(view.data) + page * view.page_stride_bytes +
-           slot * view.slot_stride_bytes + head * view.head_stride_bytes +
-           d * (bit_width(view.dtype) / 8);
+           slot * view.slot_stride_bytes + head * view.head_stride_bytes + row_bytes(view.dtype, d);
   }
   [[nodiscard]] std::byte* scale(int64_t page, int64_t slot, int64_t head, int64_t d) const {
     const ScaleView& s = view.scales;

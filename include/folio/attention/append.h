@@ -48,6 +48,27 @@ struct AppendArgs {
 /// amax. Stored = from_float(x / (scale * tensor_scale)). Tokens of unassigned pages and negative
 /// slots write nothing.
 ///
+/// Planes of a block format (core/dtype.h) are quantised in blocks of 32 elements by the rules of
+/// ggml's reference quantisers, each operation one of float32. amax is the largest magnitude,
+/// extreme the element that has it, with its sign, the first of several; d and m are rounded to f16
+/// (nearest even) when they are stored, patterns are made before:
+///
+///     format  d                 pattern q                                   off by at most
+///     q8_0    amax / 127        x / d, nearest, halves away from 0          amax / 225
+///     q4_0    extreme / -8      x / d + 8.5, cut to an integer, 15 at most  amax / 7.9
+///     q5_0    extreme / -16     x / d + 16.5, cut, 31 at most               amax / 15.8
+///     q4_1    (max - min) / 15  (x - m) / d + 0.5, cut; m = min             (max - min) / 29.5
+///     q5_1    (max - min) / 31  as q4_1                                     (max - min) / 60
+///     iq4_nl  extreme / -127,   the value nearest to a = x / d, of two      amax / 4
+///             then fitted       the larger
+///
+/// x / d is x * (1 / d). To what q4_1 and q5_1 are off by, |m| / 2000 is added. The fit of iq4_nl
+/// multiplies d by sum(a^3 value) / sum(a^2 value^2), which minimises the squared errors weighted
+/// by x^2 (elements i and i + 16 are added first, then i and i + 8, and so on: ggml's order is
+/// another, so the last place of its d may be). amax, extreme, min and max are those of the finite
+/// elements, of none 0; a NaN is stored as 0 is, an infinity as far out as patterns go; d and m are
+/// limited to +-65504 first, so larger elements saturate; where |d| < 2^-126, 1 / d counts as 0.
+///
 /// `batch` gives the places where there are no slots, and the positions where rope has none (see
 /// Rope); where neither is needed it is not looked at. The position of a token with a negative slot
 /// is not looked at either.
@@ -65,7 +86,8 @@ struct AppendArgs {
 FOLIO_EXPORT Status append(const Batch& batch, const AppendArgs& args,
                            const Executor& executor) noexcept;
 
-/// As `append`, on `device`, where all arrays lie, tensor scales too: the work is put on `stream`
+/// As `append`, on `device`, where all arrays lie, tensor scales too, but for planes of block
+/// formats, which are refused: the work is put on `stream`
 /// and nothing waits for it. The bytes written are those of `append`, but for the payload of a NaN.
 ///
 /// What the arrays hold the host does not know. On the device a token is skipped, K and V, whose

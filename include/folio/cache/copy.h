@@ -11,11 +11,12 @@
 /// Bytes are moved as they are where both planes have the same dtype, equal tensor scales and
 /// scales of the same form (dtype, granularity, which strides are 0; other strides are free) that
 /// move along, or the very same scales. Otherwise values are converted: read as stored * scale *
-/// tensor_scale in float32, and written as `append` writes a row of float32 (attention/append.h:
-/// rounded to nearest even, saturating; calibrated scales of the target read, others computed and
-/// written). Scales move along with a page if they have a page stride, with a slot if they have a
-/// slot stride; a scale of more than what is copied stays as it is. (So does the rest of a page; a
-/// scale of a whole page moves with however many slots.)
+/// tensor_scale in float32 (of block formats as core/dtype.h defines), and written as `append`
+/// writes a row of float32 (attention/append.h: rounded to nearest even, saturating; calibrated
+/// scales of the target read, others computed and written; blocks quantised). Scales
+/// move along with a page if they have a page stride, with a slot if they have a slot stride; a
+/// scale of more than what is copied stays as it is. (So does the rest of a page; a scale of a
+/// whole page moves with however many slots.)
 #pragma once
 
 #include <cstdint>
@@ -72,9 +73,10 @@ FOLIO_EXPORT Status copy_slots(std::span<const KVPlanes> from, std::span<const K
 ///
 /// What the arrays hold the host does not know. On the device an entry of `copies` does nothing
 /// whose page is not below num_pages of every plane, or whose tokens are outside [0, page_size].
-/// Planes whose tensor scales lie in two places are moved or converted as the numbers there say,
-/// and refused if they could not be converted. Each thread runs the whole list for its bytes of a
-/// page: what makes a call fast is planes, not the length of the list.
+/// Planes of block formats are refused. Planes whose tensor scales lie in two places are moved or
+/// converted as the numbers there say, and refused if they could not be converted. Each
+/// thread runs the whole list for its bytes of a page: what makes a call fast is planes, not the
+/// length of the list.
 ///
 /// Errors: as copy_pages, of what the host knows; invalid_argument for arrays that the device does
 ///         not reach; unsupported on the CPU, which has no streams, and where folio is built

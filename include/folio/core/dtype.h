@@ -17,7 +17,8 @@
 ///     iq4_nl  18 bytes: d, 16 bytes              values[q] * d, a table of 16
 ///
 /// A plane of a cache may have one, its rows being head_size / 32 blocks: CPU attention reads them
-/// in place, copies of one format move them. Whatever else takes a dtype refuses them by name.
+/// in place, `append` writes them (attention/append.h states how), copies move and convert them.
+/// Whatever else takes a dtype refuses them by name, on other devices all.
 #pragma once
 
 #include <cstdint>

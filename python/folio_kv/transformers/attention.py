@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from functools import partial
 from typing import Any
 
 import torch
@@ -117,8 +116,8 @@ def _over_pages(ask: Ask, kind: Any, query: torch.Tensor, key: CachedRows) -> to
     new = layer.take_pending() if length == layer.length else None
     step = layer.owner.step(length - ask.queries, ask.queries, ask.sight)
     if new is None:
-        return ask.attend(partial(step.attend, kind, pages, rows))
-    return ask.attend(partial(step, kind, pages, rows, *new))
+        return step.attend(kind, pages, rows, bias=ask.bias, sinks=ask.sinks)
+    return step(kind, pages, rows, *new, bias=ask.bias, sinks=ask.sinks)
 
 
 def _latent(ask: Ask, query: torch.Tensor, key: latent.ExpandedRows) -> torch.Tensor:
@@ -180,7 +179,7 @@ def _dense(ask: Ask, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     if why is not None:
         raise NotServed(why)
     step = _step_over_rows(ask, tuple(between * b for b in range(ask.batch)), ask.sight.context)
-    out = ask.attend(partial(step.attend, kind, pages, as_tokens(query)))
+    out = step.attend(kind, pages, as_tokens(query), bias=ask.bias, sinks=ask.sinks)
     return out.unflatten(0, (ask.batch, ask.queries))
 
 
@@ -199,7 +198,7 @@ def _packed(module: Any, query: Any, key: Any, value: Any, options: dict[str, An
     if why is not None:
         raise NotServed(why)
     step = folio_kv.Step(offsets, starts.diff(), starts[:-1, None].contiguous())
-    return ask.attend(partial(step.attend, kind, pages, as_tokens(query)))[None]
+    return step.attend(kind, pages, as_tokens(query), bias=ask.bias, sinks=ask.sinks)[None]
 
 
 def _mask_of_packed(query: Any, options: dict[str, Any], causal: bool) -> torch.Tensor:

@@ -25,7 +25,7 @@ from transformers.generation.continuous_batching.cache import PagedAttentionCach
 import folio_kv
 
 from .masks import Pattern, Sight
-from .problem import Ask, NotServed, given_sinks, kind_of, refusal, sinks_of
+from .problem import Ask, NotServed, kind_of, refusal, sinks_of
 
 __all__ = ["attend_paged", "in_generation_loop"]
 
@@ -79,7 +79,7 @@ def attend_paged(
     window = allocator.sliding_window if is_ring else options.get("sliding_window")
     pages = _pages_of(allocator, module.layer_idx, is_ring)
     forward = _forward_of(allocator, options, is_ring)
-    ask = _ask(module, query, window, options)
+    ask = _ask(query, window, options)
     kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern)
     why = refusal(kind, pages, ask, query.dtype)
     if why is not None:
@@ -91,13 +91,13 @@ def attend_paged(
     return forward.step(kind, pages, q, k, v, slots=forward.slots, sinks=ask.sinks)[None]
 
 
-def _ask(module: Any, query: torch.Tensor, window: int | None, options: dict[str, Any]) -> Ask:
+def _ask(query: torch.Tensor, window: int | None, options: dict[str, Any]) -> Ask:
     for name in ("position_bias", "indices"):
         if options.get(name) is not None:
             raise NotServed(f"{name} in continuous batching")
     _, heads, tokens, _ = query.shape
     pattern = Pattern(left=-1 if window is None else window - 1)
-    sinks = sinks_of(module, given_sinks(options), heads)
+    sinks = sinks_of(options, 1, heads, tokens)
     return Ask(
         1, heads, tokens, options.get("scaling"), options.get("softcap"), Sight(pattern, 0), sinks
     )

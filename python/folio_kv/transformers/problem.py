@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +15,12 @@ import torch
 
 import folio_kv
 
-from .described import version_of
 from .masks import Pattern, Sight, sight_of
 
 __all__ = [
     "Ask",
     "NotServed",
     "as_tokens",
-    "given_sinks",
     "is_causal",
     "kind_of",
     "refusal",
@@ -50,7 +47,6 @@ class Ask:
     sight: Sight
     sinks: torch.Tensor | None = None
     bias: torch.Tensor | None = None
-    query_sinks: torch.Tensor | None = None
 
     @classmethod
     def read(
@@ -73,26 +69,17 @@ class Ask:
         )
         given = [part for part in parts if part is not None]
         bias = sum(given[1:], given[0]) if given else None
-        ask = cls(
-            batch, heads, queries, options.get("scaling"), options.get("softcap"), sight, bias=bias
+        sinks = sinks_of(options, batch, heads, queries)
+        return cls(
+            batch,
+            heads,
+            queries,
+            options.get("scaling"),
+            options.get("softcap"),
+            sight,
+            sinks,
+            bias,
         )
-        sinks = given_sinks(options)
-        if sinks is not None and sinks.shape == (batch, heads, queries, 1):
-            ask.query_sinks = sinks[..., 0].transpose(1, 2).reshape(batch * queries, heads).float()
-        else:
-            ask.sinks = sinks_of(module, sinks, heads)
-        return ask
-
-    def attend(self, call: Callable[..., Any]) -> torch.Tensor:
-        """Calls `call` with what else its arguments need; returns the output [tokens, heads, dim].
-
-        A sink logit s of one query and head joins the denominator alone: it scales the output by
-        sigmoid(lse - s).
-        """
-        if self.query_sinks is None:
-            return call(bias=self.bias, sinks=self.sinks)
-        out, lse = call(bias=self.bias, sinks=self.sinks, lse=True)
-        return out * torch.sigmoid(lse - self.query_sinks)[..., None].to(out.dtype)
 
 
 def is_causal(module: Any, options: dict[str, Any]) -> bool:
@@ -143,28 +130,22 @@ def _selection(
     return hidden.scatter_(2, torch.where(indices < 0, keys, indices), 0.0)[..., :keys]
 
 
-def given_sinks(options: dict[str, Any]) -> torch.Tensor | None:
-    """The sink logits of a call, under either of the names that models use."""
+def sinks_of(options: dict[str, Any], batch: int, heads: int, queries: int) -> torch.Tensor | None:
+    """The sink logits of a call, under either of the names that models use: [heads], or
+    [batch * queries, heads] where each query has its own.
+    """
     given = options.get("s_aux")
-    return options.get("sinks") if given is None else given
-
-
-_sinks: weakref.WeakKeyDictionary[Any, tuple[Any, torch.Tensor]] = weakref.WeakKeyDictionary()
-
-
-def sinks_of(module: Any, given: torch.Tensor | None, heads: int) -> torch.Tensor | None:
-    """Sink logits float32 [heads], converted once for each module as long as they stay the same."""
+    given = options.get("sinks") if given is None else given
     if given is None:
         return None
-    if given.numel() != heads:
+    sinks = given.detach() if given.dtype in FLOATS else given.detach().float()
+    if sinks.numel() == heads:
+        return sinks.flatten().contiguous()
+    if sinks.shape != (batch, heads, queries, 1):
         raise NotServed(
-            f"sinks of shape {tuple(given.shape)}: expected one for each of {heads} query heads"
+            f"sinks of shape {tuple(sinks.shape)}: expected one for each of {heads} query heads"
         )
-    state = (given.data_ptr(), version_of(given), given.dtype)
-    known = _sinks.get(module)
-    if known is None or known[0] != state:
-        known = _sinks[module] = (state, given.detach().float().flatten().contiguous())
-    return known[1]
+    return sinks[..., 0].transpose(1, 2).reshape(batch * queries, heads).contiguous()
 
 
 def as_tokens(x: torch.Tensor) -> torch.Tensor:
@@ -220,13 +201,17 @@ def refusal(kind: Any, pages: Any, ask: Ask, dtype: torch.dtype) -> str | None:
         pages.dtype,
         pages.v_dtype,
     )
-    options = (ask.sinks is not None, ask.bias is not None, ask.sight.visible is not None)
-    key = (kind, geometry, dtype, options)
+    options: dict[str, Any] = {
+        "q_dtype": dtype,
+        "bias": ask.bias is not None,
+        "intervals": ask.sight.visible is not None,
+    }
+    if ask.sinks is not None:
+        per_query = ask.sinks.dim() == 2
+        options |= {"sinks": True, "sinks_per_query": per_query, "sinks_dtype": ask.sinks.dtype}
+    key = (kind, geometry, *options.values())
     if key not in _refusals:
-        sinks, bias, intervals = options
-        _refusals[key] = folio_kv.why_not(
-            kind, pages, q_dtype=dtype, out_dtype=dtype, sinks=sinks, bias=bias, intervals=intervals
-        )
+        _refusals[key] = folio_kv.why_not(kind, pages, **options)
     return _refusals[key]
 
 

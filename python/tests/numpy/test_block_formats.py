@@ -104,6 +104,29 @@ def test_a_cache_of_blocks_is_filled_as_bytes_and_copied_as_it_is():
     assert not np.from_dlpack(other[0].key)[1].any()
 
 
+# the largest magnitude of a block over what an element may be off by (attention/append.h)
+ERROR = {"q8_0": 225, "q4_0": 7.9, "q4_1": 14, "q5_0": 15.8, "q5_1": 29, "iq4_nl": 4}
+
+
+@pytest.mark.parametrize("dtype", BYTES)
+def test_append_quantises_what_attention_then_reads(dtype):
+    case = Case(24, [37, 70, 1], [37, 70, 1])
+    cache = folio_kv.KVCache(1, case.num_pages, kv_heads=2, head_size=64, dtype=dtype, order="NHD")
+    pages = cache[0]
+    for plane in (pages.key, pages.value):
+        np.from_dlpack(plane)[:] = 0
+    step = folio_kv.Step(case.offsets, case.lengths, case.table)
+    rows = [np.concatenate(x).astype(np.float32) for x in (case.k, case.v)]
+    folio_kv.append(step, pages, *rows)
+    given = [x.copy() for x in (*case.k, *case.v)]
+    take_from(case, *(values_of(np.from_dlpack(x), dtype) for x in (pages.key, pages.value)))
+    for stored, row in zip((*case.k, *case.v), given):
+        blocks = np.abs(row).reshape(*row.shape[:-1], -1, 32).max(-1).repeat(32, -1)
+        assert (np.abs(stored - row) <= blocks / ERROR[dtype]).all()
+    out = step.attend(folio_kv.Kind(8), pages, case.q)
+    np.testing.assert_allclose(out, case.expected()[0], atol=3e-6)
+
+
 def pages_of(last, array_type=np.uint8, dtype="q8_0", **options):
     planes = np.zeros((2, 2, 16, 2, last), array_type)
     return folio_kv.Pages(planes[0], planes[1], dtype=dtype, **options)
@@ -125,7 +148,7 @@ REFUSED = {
     "blocks in float32": (lambda: pages_of(68, np.float32), "dtype: q8_0 is stored as bytes, the elements of key have 32 bits"),
     "a type of values without values": (lambda: folio_kv.Pages(np.zeros((2, 16, 2, 68), np.uint8), dtype="q8_0", v_dtype="q8_0"), "v_dtype: given without value"),
     "scales beside blocks": (lambda: attend(pages_of(68, key_scales=0.5)), "key.scales are given, expected none"),
-    "an append": (lambda: append(pages_of(68)), "q8_0"),
+    "an append to scales beside blocks": (lambda: append(pages_of(68, key_scales=0.5)), "key.scales are given, expected none"),
     "blocks as q": (lambda: folio_kv.Attention(folio_kv.Kind(8), pages_of(68), batch=1, tokens=1, context=1, q_dtype="q8_0"), "q_dtype|q8_0"),
     "heads of half a block": (lambda: folio_kv.KVCache(1, 1, kv_heads=1, head_size=48, dtype="q8_0"), "head_size is 48, expected a multiple of 32"),
     "a cache of blocks with scales": (lambda: folio_kv.KVCache(1, 1, kv_heads=1, head_size=64, dtype="q8_0", scale_dtype="f32"), "scale"),

@@ -128,11 +128,11 @@ def test_indices_are_the_only_keys_seen() -> None:
 
 @pytest.mark.parametrize("name", ["s_aux", "sinks"])
 @pytest.mark.parametrize("of_each_query", [False, True])
-def test_sinks_join_the_denominator(name: str, of_each_query: bool) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_sinks_join_the_denominator(name: str, of_each_query: bool, dtype: torch.dtype) -> None:
     q, k, v = operands(2, 5, 11)
-    sinks = torch.randn(
-        (2, 4, 5, 1) if of_each_query else (4,), generator=torch.Generator().manual_seed(1)
-    )
+    shape = (2, 4, 5, 1) if of_each_query else (4,)
+    sinks = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(dtype)
     out, _ = attention(Layer(2), q, k, v, scaling=0.25, **{name: sinks})
     column = sinks if of_each_query else sinks.view(1, 4, 1, 1).expand(2, 4, 5, 1)
     k4, v4 = (x.double().repeat_interleave(2, 1) for x in (k, v))

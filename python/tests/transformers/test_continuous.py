@@ -103,9 +103,10 @@ def test_pages_of_other_sizes(block_size: int) -> None:
     assert found["eager"] == found["folio_flash"]
 
 
-def test_a_block_table_is_used_in_place() -> None:
+@pytest.mark.parametrize("has_sinks", [False, True])
+def test_a_block_table_is_used_in_place(has_sinks: bool) -> None:
     """The decode path that transformers opens on other devices: an int32 table with -1 for
-    unassigned pages.
+    unassigned pages. With a sink logit of each query and head, or without.
     """
     pages, page, heads, dim = 6, 4, 2, 16
     g = torch.Generator().manual_seed(0)
@@ -123,6 +124,7 @@ def test_a_block_table_is_used_in_place() -> None:
 
     table = torch.tensor([[[3, 1, -1], [5, -1, -1]]], dtype=torch.int32)
     q, k, v = (torch.randn(1, n, 2, dim, generator=g) for n in (4, 2, 2))
+    sinks = torch.randn(1, 4, 2, 1, generator=g)
     lengths = torch.tensor([0, 6, 9], dtype=torch.int32)
     module = torch.nn.Module()
     module.layer_idx = 0
@@ -139,6 +141,7 @@ def test_a_block_table_is_used_in_place() -> None:
             read_index=[],
             write_index=[],
             scaling=0.25,
+            s_aux=sinks if has_sinks else None,
         ),
     )
     assert torch.equal(k_cache[1, 1], k[0, :, 0]) and torch.equal(v_cache[5, 2], v[0, :, 1])
@@ -147,7 +150,10 @@ def test_a_block_table_is_used_in_place() -> None:
             x[ids].flatten(0, 1)[:length].repeat_interleave(2, 1).transpose(0, 1)
             for x in (k_cache, v_cache)
         )
-        expected = torch.softmax(q[0, :, row, None] @ keys.transpose(1, 2) * 0.25, -1) @ values
+        scores = q[0, :, row, None] @ keys.transpose(1, 2) * 0.25
+        hidden = sinks[0, :, row, None] if has_sinks else scores[..., :0]
+        weights = torch.cat([scores, hidden], -1).softmax(-1)[..., :length]
+        expected = weights @ values
         torch.testing.assert_close(out[0, row], expected[:, 0], atol=1e-5, rtol=1e-5)
 
 

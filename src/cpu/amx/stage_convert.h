@@ -45,31 +45,4 @@ FOLIO_ALWAYS_INLINE __m512i load_chunk(const std::byte* from, int count) {
   return load_bytes(from, count);
 }
 
-template <int Bits>
-FOLIO_ALWAYS_INLINE __m512i unpack_low(__m512i a, __m512i b) {
-  if constexpr (Bits == 8) return _mm512_maskz_unpacklo_epi8(~__mmask64{0}, a, b);
-  if constexpr (Bits == 16) return _mm512_maskz_unpacklo_epi16(~__mmask32{0}, a, b);
-  if constexpr (Bits == 32) return _mm512_maskz_unpacklo_epi32(0xffff, a, b);
-  if constexpr (Bits == 64) return _mm512_maskz_unpacklo_epi64(0xff, a, b);
-}
-template <int Bits>
-FOLIO_ALWAYS_INLINE __m512i unpack_high(__m512i a, __m512i b) {
-  if constexpr (Bits == 8) return _mm512_maskz_unpackhi_epi8(~__mmask64{0}, a, b);
-  if constexpr (Bits == 16) return _mm512_maskz_unpackhi_epi16(~__mmask32{0}, a, b);
-  if constexpr (Bits == 32) return _mm512_maskz_unpackhi_epi32(0xffff, a, b);
-  if constexpr (Bits == 64) return _mm512_maskz_unpackhi_epi64(0xff, a, b);
-}
-
-/// Four rows of four dwords in each 128-bit lane become four columns: lane l of row j holds dword 4
-/// l + j of all four rows.
-template <int Bits>
-FOLIO_ALWAYS_INLINE void transpose_lanes(__m512i (&rows)[4]) {
-  const __m512i a = unpack_low<Bits>(rows[0], rows[1]), b = unpack_high<Bits>(rows[0], rows[1]);
-  const __m512i c = unpack_low<Bits>(rows[2], rows[3]), d = unpack_high<Bits>(rows[2], rows[3]);
-  rows[0] = unpack_low<2 * Bits>(a, c);
-  rows[1] = unpack_high<2 * Bits>(a, c);
-  rows[2] = unpack_low<2 * Bits>(b, d);
-  rows[3] = unpack_high<2 * Bits>(b, d);
-}
-
 }  // namespace folio::inline v1::amx

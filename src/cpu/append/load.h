@@ -6,6 +6,7 @@
 #include "cpu/append/elements.h"
 #include "cpu/append/layout.h"
 #include "cpu/append/rows.h"
+#include "cpu/convert/blocks.h"
 #include "cpu/convert/elements.h"
 #include "folio/cache/page_walk.h"
 
@@ -18,12 +19,12 @@ struct Load {
   static constexpr int W = V::W;
   static constexpr int chains = 16;  // of the sum of squares, on every machine
 
-  /// `rows` rows of `n` elements of `dtype`, `stride_bytes` apart, to rows of floats, `pitch`
-  /// apart. Natural alignment is not required, nothing behind a row is read; `to` has room for a
-  /// register more.
+  /// `rows` rows of `n` elements of `dtype`, of blocks whole ones, `stride_bytes` apart, to rows of
+  /// floats, `pitch` apart. Natural alignment is not required, nothing behind a row is read; `to`
+  /// has room for a register more.
   static void widen(DType dtype, const std::byte* from, int64_t stride_bytes, int64_t rows,
                     int64_t n, float* to, int64_t pitch) {
-    if (stride_bytes == n * (bit_width(dtype) / 8) && pitch == n) {
+    if (stride_bytes == row_bytes(dtype, n) && pitch == n) {
       n *= rows;
       rows = 1;
     }
@@ -34,6 +35,12 @@ struct Load {
       case DType::f16: return widen_as<DType::f16>(all);
       case DType::f8_e4m3: return widen_as<DType::f8_e4m3>(all);
       case DType::f8_e5m2: return widen_as<DType::f8_e5m2>(all);
+      case DType::q8_0: return widen_blocks<DType::q8_0>(all);
+      case DType::q4_0: return widen_blocks<DType::q4_0>(all);
+      case DType::q4_1: return widen_blocks<DType::q4_1>(all);
+      case DType::q5_0: return widen_blocks<DType::q5_0>(all);
+      case DType::q5_1: return widen_blocks<DType::q5_1>(all);
+      case DType::iq4_nl: return widen_blocks<DType::iq4_nl>(all);
       default: return widen_as<DType::i8>(all);
     }
   }
@@ -123,6 +130,17 @@ struct Load {
       unsigned char rest[W * Stored::bytes] = {};
       __builtin_memcpy(rest, from, static_cast<size_t>(left) * Stored::bytes);
       V::store(to, Stored::load(rest));
+    }
+  }
+
+  template <DType D>
+  static void widen_blocks(const Rows& rows) {
+    using Block = Blocks<I, D>;
+    for (int64_t r = 0; r < rows.rows; ++r) {
+      const std::byte* from = rows.from + r * rows.stride_bytes;
+      float* const to = rows.to + r * rows.pitch;
+      for (int64_t i = 0; i < rows.n; i += Block::elements, from += row_bytes(D, Block::elements))
+        Block::for_each(from, [to, i](int element, F v) { V::store(to + i + element, v); });
     }
   }
 

@@ -28,6 +28,16 @@ struct InstructionSet : rows::AnyInstructionSet {
     const __m128i words = _mm_unpacklo_epi8(_mm_cvtsi32_si128(bytes), _mm_setzero_si128());
     return reinterpret_cast<U>(_mm_unpacklo_epi16(words, _mm_setzero_si128()));
   }
+  /// Bit i: the sign of lane i.
+  template <class S>
+  static int signs(S lanes) {
+    return _mm_movemask_ps(reinterpret_cast<__m128>(lanes));
+  }
+  /// table[i] for the indices of each lane, 0 to 15.
+  template <class F, class U>
+  static F pick16(const float* table, U i) {
+    return F{table[i[0]], table[i[1]], table[i[2]], table[i[3]]};
+  }
   /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's
   /// sign. No NaN.
   template <class F>

@@ -9,6 +9,7 @@
 #include "cpu/append/load.h"
 #include "cpu/append/scales.h"
 #include "cpu/append/store.h"
+#include "cpu/append/store_blocks.h"
 
 namespace folio::inline v1::rows {
 
@@ -74,11 +75,13 @@ class Writer {
   static constexpr int slack = 64;  // what loads store behind the last row
   /// Elements of K, then as many of V: where little is computed, memory moves both at once faster.
   static constexpr int64_t piece = 512;
+  /// Elements whose bytes are whole in every type.
+  static constexpr int64_t block = 32;
 
   explicit Writer(const Conversion& conversion)
       : conversion_(conversion),
-        from_bytes_(bit_width(conversion.source.dtype) / 8),
-        to_bytes_(bit_width(conversion.target.dtype) / 8) {
+        from_block_bytes_(row_bytes(conversion.source.dtype, block)),
+        to_block_bytes_(row_bytes(conversion.target.dtype, block)) {
     const bool is_bf16 = conversion.source.dtype == DType::bf16,
                is_read = is_bf16 || conversion.source.dtype == DType::f32;
     const bool is_changed = conversion.norm != nullptr || conversion.rope_dims > 0 ||
@@ -151,6 +154,8 @@ class Writer {
   }
   template <class From>
   void narrow(const Divisors* divisors) {
+    if (detail::is_block(conversion_.target.dtype))
+      return StoreBlocks<I, From>::narrow(conversion_, step_);
     Store<I, From>::narrow(conversion_, step_, divisors);
   }
   void measure() {
@@ -170,13 +175,12 @@ class Writer {
     step_.length = granule_size_;
     step_.last_length = smaller(
         granule_size_, conversion_.head_size - first - (step_.per_head - 1) * granule_size_);
-    step_.from = {source + first * from_bytes_, conversion_.source.head_stride_bytes,
-                  granule_size_ * from_bytes_};
-    step_.ahead = {source + first * from_bytes_ + (coming_->source - token_row_->source),
-                   conversion_.source.head_stride_bytes, granule_size_ * from_bytes_};
-    step_.to = {
-        token_row_->target + head_ * conversion_.target.head_stride_bytes + first * to_bytes_,
-        conversion_.target.head_stride_bytes, granule_size_ * to_bytes_};
+    step_.from = {source + from_bytes(first), conversion_.source.head_stride_bytes,
+                  from_bytes(granule_size_)};
+    step_.ahead = {source + from_bytes(first) + (coming_->source - token_row_->source),
+                   conversion_.source.head_stride_bytes, from_bytes(granule_size_)};
+    step_.to = {token_row_->target + head_ * conversion_.target.head_stride_bytes + to_bytes(first),
+                conversion_.target.head_stride_bytes, to_bytes(granule_size_)};
     if (is_direct_) return;
     if (conversion_.is_plain()) {
       Loader::widen(conversion_.source.dtype, step_.from.first, 0, 1, step_.last_length, rows_, 0);
@@ -209,7 +213,7 @@ class Writer {
     for (; has_more(); ++head_) {
       const std::byte* from = token_row_->source + head_ * conversion_.source.head_stride_bytes;
       move_fetching<true>(token_row_->target + head_ * conversion_.target.head_stride_bytes, from,
-                          conversion_.head_size * to_bytes_, conversion_.streams,
+                          to_bytes(conversion_.head_size), conversion_.streams,
                           from + (coming_->source - token_row_->source), conversion_.fetches_near);
     }
   }
@@ -257,16 +261,22 @@ class Writer {
     if (conversion_.streams) return;
     for (int64_t head = 0; head < conversion_.heads; ++head) {
       const std::byte* row = token_row.target + head * conversion_.target.head_stride_bytes;
-      for (int64_t i = 0; i < conversion_.head_size * to_bytes_; i += line)
+      for (int64_t i = 0; i < to_bytes(conversion_.head_size); i += line)
         __builtin_prefetch(row + i, 1);
     }
   }
 
+  [[nodiscard]] int64_t from_bytes(int64_t elements) const {
+    return elements * from_block_bytes_ / block;
+  }
+  [[nodiscard]] int64_t to_bytes(int64_t elements) const {
+    return elements * to_block_bytes_ / block;
+  }
   static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
   const Conversion& conversion_;
-  const int64_t from_bytes_;  ///< of an element
-  const int64_t to_bytes_;
+  const int64_t from_block_bytes_;
+  const int64_t to_block_bytes_;
   bool is_move_ = false;       ///< bytes are copied
   bool is_direct_ = false;     ///< rows are stored from where they lie
   bool only_rotates_ = false;  ///< rows are rotated while they are loaded

@@ -41,14 +41,14 @@ class Engine : public Layout<I::per_word> {
         steps_(Base::steps(problem_)),
         width_(Base::width(problem_)),
         is_few_(view.head_rows <= Base::few_rows),
-        padded_rows_(static_cast<int>(skeleton::round_up(view.head_rows, lanes))),
+        padded_rows_(Base::padded_rows(view.head_rows)),
         factor_(__builtin_fabsf(problem_.scale)),
         queries_(view, s_.q),
         has_key_scales_(HeadLoader<I>::is_per_row(view.args.key)),
         has_value_scales_(!problem_.value_in_key && HeadLoader<I>::is_per_row(view.args.value)),
         upcoming_(view, is_few_),
         loader_(view, s_, is_few_),
-        few_(view, s_, queries_, padded_rows_,
+        few_(view, s_, queries_,
              {.key = loader_.key_type(),
               .value = loader_.value_type(),
               .key_scales = has_key_scales_ ? s_.key_scales : nullptr,
@@ -136,9 +136,14 @@ class Engine : public Layout<I::per_word> {
       keys =
           static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), P::keys_beside(vectors)));
     }
-    score(at.keys, h, begin, vectors, keys);
-    for (int v = 0; v < vectors; ++v)
-      weigh(state, at.tile, h, begin + v * lanes, end, v, keys, is_masked);
+    TrailingWeights<I> trail;
+    const bool trails = !is_masked && can_trail(begin, end) &&
+                        trail.begin(column(state, h, begin, row_block, keys), s_.denominators);
+    score(at.keys, h, begin, vectors, keys, trails ? &trail : nullptr);
+    if (!trails || !trail.finish(s_.highest)) {
+      for (int v = 0; v < vectors; ++v)
+        weigh(state, at.tile, h, begin + v * lanes, end, v, keys, is_masked);
+    }
     P::values(s_.weights, at.values, keys,
               state.output + int64_t{h * padded_rows_ + begin} * width_, end - begin, width_);
   }
@@ -159,9 +164,18 @@ class Engine : public Layout<I::per_word> {
     return any;
   }
 
-  void score(const TileRows* groups, int h, int begin, int vectors, int keys) {
+  /// Whether weights are made of products alone.
+  [[nodiscard]] bool can_trail(int begin, int end) const {
+    return P::can_trail && end - begin == row_block && !has_key_scales_ && !has_value_scales_ &&
+           !view_.has_terms;
+  }
+
+  /// trail: weighs what is scored, all but the last keys; or null.
+  void score(const TileRows* groups, int h, int begin, int vectors, int keys,
+             TrailingWeights<I>* trail) {
     const QueryRows rows = queries_.rows(h, begin);
-    ScoreCall call;
+    ScoreCall<I> call;
+    call.trail = trail;
     call.q = rows.words;
     call.q_stride = rows.stride;
     call.steps = steps_;
@@ -178,7 +192,12 @@ class Engine : public Layout<I::per_word> {
       call.keys.data += k % TileGroups::group_rows * call.keys.stride_bytes;
       call.to = s_.scores + k * row_block;
       if (!P::is_paced(vectors)) pace.step();
-      P::scores(vectors, call);
+      if (trail != nullptr && k > 0) {
+        P::scores_and_weights(call);
+        trail->advance();
+      } else {
+        P::scores(vectors, call);
+      }
       loader_.step();
     }
   }
@@ -192,18 +211,21 @@ class Engine : public Layout<I::per_word> {
     if (view_.has_terms) add_terms(tile, h, first, c.rows, scores, keys);
     if (is_masked) mask(scores, keys, seen_ + v * lanes);
     if (!is_masked && !has_key_scales_ && !view_.has_terms) c.highest = s_.highest + v * lanes;
-    c.scores = scores;
-    c.weights = s_.weights + v * lanes;
+    c.scores += v * lanes;
+    c.weights += v * lanes;
     S::weigh(c);
   }
   [[gnu::noinline]] static void mask(float* scores, int keys, const uint64_t* seen) {
     softmax::LaneRows<I>{scores, row_block, keys}.hide(seen);
   }
-  /// Local rows from `first` on and their state, without scores and weights.
+  /// Local rows from `first` on and their state; scores and weights of the block's first rows.
   [[nodiscard]] Column column(const skeleton::State& state, int h, int first, int rows,
                               int keys) const {
     Column c;
+    c.scores = s_.scores;
+    c.weights = s_.weights;
     c.rows = rows;
+    c.written = static_cast<int>(skeleton::round_up(rows, 4));
     c.keys = keys;
     c.factor = view_.has_terms ? 1.0f : factor_ * log2_e;
     c.value_scales = has_value_scales_                          ? s_.value_scales

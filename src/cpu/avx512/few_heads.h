@@ -42,7 +42,7 @@ template <class I>
 class FewHeads {
  public:
   FOLIO_ALWAYS_INLINE FewHeads(const skeleton::TaskView& view, const Scratch& scratch,
-                               const Queries<I>& queries, int padded_rows, const FewStored& stored)
+                               const Queries<I>& queries, const FewStored& stored)
       : view_(view),
         s_(scratch),
         queries_(queries),
@@ -50,7 +50,6 @@ class FewHeads {
         steps_(Base::steps(view.problem)),
         width_(Base::width(view.problem)),
         rows_(few_padded(view.head_rows)),
-        state_rows_(padded_rows),
         factor_(__builtin_fabsf(view.problem.scale)) {}
 
   /// Head h, whose scales are there.
@@ -139,17 +138,18 @@ class FewHeads {
     c.scores = scores_of(place);
     c.weights = weights_of(place);
     c.rows = view_.head_rows;
+    c.written = rows_;
     c.keys = keys;
     c.factor = view_.has_terms ? 1.0f : factor_ * log2_e;
     if (stored_.value_scales != nullptr) c.value_scales = stored_.value_scales + place * tile_keys;
-    c.maximum = state.maximum + h * state_rows_;
-    c.denominator = state.denominator + h * state_rows_;
-    c.output = state.output + int64_t{h * state_rows_} * width_;
+    c.maximum = state.maximum + h * rows_;
+    c.denominator = state.denominator + h * rows_;
+    c.output = state.output + int64_t{h * rows_} * width_;
     c.width = width_;
     if (view_.has_terms) add_terms(tile, h, c.scores);
     if (is_masked_)
       for (int r = 0; r < c.rows; ++r) FewSoftmax<I>::hide(c.scores, r, keys, seen_[r]);
-    FewSoftmax<I>::weigh(c, rows_);
+    FewSoftmax<I>::weigh(c);
   }
   [[gnu::noinline]] void add_terms(const KeyTile& tile, int h, float* scores) const {
     for (int r = 0; r < view_.head_rows; ++r)
@@ -163,7 +163,7 @@ class FewHeads {
                                .rows = rows_,
                                .groups = of.rows,
                                .keys = of.groups * group_rows,
-                               .output = state.output + int64_t{of.head * state_rows_} * width_,
+                               .output = state.output + int64_t{of.head * rows_} * width_,
                                .width = width_,
                                .by_lines = by_lines,
                                .pace = &pace});
@@ -181,8 +181,7 @@ class FewHeads {
   const FewStored stored_;
   const int steps_;
   const int width_;
-  const int rows_;        // that tiles compute
-  const int state_rows_;  // of each head
+  const int rows_;  // of each head, that tiles compute
   const float factor_;
   bool is_masked_ = false;  // the tile at hand
   uint64_t seen_[Base::few_rows];

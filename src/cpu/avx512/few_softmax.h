@@ -30,10 +30,10 @@ class FewSoftmax {
     }
   }
 
-  /// Softmax::weigh of `padded` rows, 1, 2, 4 or 8, of which those from c.rows on are computed and
-  /// hold anything. c.keys is a multiple of 16.
-  static void weigh(const Column& c, int padded) {
-    switch (padded) {
+  /// Softmax::weigh of c.written rows, 1, 2, 4 or 8, behind which the state of the next head lies;
+  /// those from c.rows on are computed and hold anything. c.keys is a multiple of 16.
+  static void weigh(const Column& c) {
+    switch (c.written) {
       case 1: return weigh_rows<1>(c);
       case 2: return weigh_rows<2>(c);
       case 4: return weigh_rows<4>(c);
@@ -107,7 +107,8 @@ class FewSoftmax {
     constexpr int chains = (Rows + 3) / 4;
     __m128 denominator[chains];
 #pragma GCC unroll 2
-    for (int i = 0; i < chains; ++i) denominator[i] = _mm_load_ps(c.denominator + i * 4);
+    for (int i = 0; i < chains; ++i)
+      denominator[i] = _mm_maskz_loadu_ps(of_four<Rows>, c.denominator + i * 4);
     for (int k = 0; k < c.keys; k += lanes) {
       __m512 w[Rows];
 #pragma GCC unroll 8
@@ -131,8 +132,13 @@ class FewSoftmax {
       }
     }
 #pragma GCC unroll 2
-    for (int i = 0; i < chains; ++i) _mm_store_ps(c.denominator + i * 4, denominator[i]);
+    for (int i = 0; i < chains; ++i)
+      _mm_mask_storeu_ps(c.denominator + i * 4, of_four<Rows>, denominator[i]);
   }
+  /// Of four rows those that exist.
+  template <int Rows>
+  static constexpr __mmask8 of_four = Rows < 4 ? (1 << Rows) - 1 : 0xf;
+
   template <int Quarter>
   FOLIO_ALWAYS_INLINE static __m128 quarter(__m512 x) {
     return _mm512_maskz_extractf32x4_ps(0xf, x, Quarter);

@@ -5,7 +5,7 @@
 
 #include "cpu/avx512/integer_layout.h"
 #include "cpu/avx512/layout.h"
-#include "cpu/skeleton/task_runner.h"
+#include "cpu/skeleton/task_memory.h"
 
 namespace folio::inline v1::avx512 {
 namespace {
@@ -16,24 +16,6 @@ bool is_head_size(int32_t n) { return n >= 8 && n <= head_size_max && n % 8 == 0
 
 bool is_whole_chunks(int32_t n) {
   return n > 0 && n <= IntegerLayout::head_size_max && n % IntegerLayout::chunk == 0;
-}
-
-/// An engine as far as sizes go; it is never run.
-template <class Layout>
-struct Sizes : Layout {
-  struct Math {};
-};
-
-template <class Layout>
-KernelGeometry geometry(const AttentionProblem& problem, int32_t row_granule) {
-  using Runner = skeleton::TaskRunner<Sizes<Layout>>;
-  KernelGeometry g;
-  g.rows = Layout::state_rows(problem);
-  g.span_keys = skeleton::span_keys;
-  g.scratch_bytes = Runner::scratch_bytes(problem);
-  g.partial_bytes = Runner::partial_bytes(problem);
-  g.row_granule = row_granule;
-  return g;
 }
 
 }  // namespace
@@ -47,10 +29,10 @@ const char* refuse(const AttentionProblem& problem) noexcept {
 }
 
 KernelGeometry geometry_f32(const AttentionProblem& problem) noexcept {
-  return geometry<Layout<1>>(problem, lanes);
+  return skeleton::geometry<Layout<1>>(problem, lanes, Layout<1>::few_rows);
 }
 KernelGeometry geometry_bf16(const AttentionProblem& problem) noexcept {
-  return geometry<Layout<2>>(problem, lanes);
+  return skeleton::geometry<Layout<2>>(problem, lanes, Layout<2>::few_rows);
 }
 
 const char* refuse_int8(const AttentionProblem& problem) noexcept {
@@ -65,7 +47,7 @@ const char* refuse_int8(const AttentionProblem& problem) noexcept {
 }
 
 KernelGeometry geometry_int8(const AttentionProblem& problem) noexcept {
-  return geometry<IntegerLayout>(problem, IntegerLayout::block_rows);
+  return skeleton::geometry<IntegerLayout>(problem, IntegerLayout::block_rows);
 }
 
 }  // namespace folio::inline v1::avx512

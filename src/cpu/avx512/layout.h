@@ -9,8 +9,9 @@
 ///                                                                of the scores
 ///     keys, values   two stages of rows that are not read where they lie, padded to whole vectors
 ///
-/// Rows of each KV head are padded to 16, the lanes of a vector. ISA-safe: always-inline functions
-/// and plain structs only.
+/// Rows of each KV head are padded to 16, the lanes of a vector; few rows to those that their tiles
+/// compute, so that states and queries of many heads lie side by side. ISA-safe: always-inline
+/// functions and plain structs only.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ namespace folio::inline v1::avx512 {
 
 inline constexpr int lanes = 16;
 inline constexpr int stages = 2;
-inline constexpr int heads_max = 16;  // whose scores are held at once
+inline constexpr int heads_max = 32;  // whose scores are held at once
 
 /// 1, 2, 4 or 8: rows that tiles of few rows compute.
 FOLIO_ALWAYS_INLINE int few_padded(int rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : 8; }
@@ -50,6 +51,7 @@ struct Scratch {
   float* key_scales = nullptr;    // [heads at once][64]
   float* value_scales = nullptr;  // [heads at once][64]
   float* highest = nullptr;       // [rows of a block]: the highest score of each
+  float* denominators = nullptr;  // [rows of a block]: while it is not known whether they count
   int64_t bytes = 0;
 };
 
@@ -68,6 +70,11 @@ struct Layout {
   static constexpr int row_block = Tuning<PerWord>::block_rows;
   static_assert(row_block % lanes == 0 && Tuning<PerWord>::task_rows % row_block == 0);
   static constexpr int vector_columns = lanes * PerWord;  // columns of V that are loaded together
+
+  /// Of so many rows of a head, those that its states and queries take.
+  FOLIO_ALWAYS_INLINE static int padded_rows(int rows) {
+    return rows <= few_rows ? few_padded(rows) : static_cast<int>(skeleton::round_up(rows, lanes));
+  }
 
   FOLIO_ALWAYS_INLINE static int padded(int columns) {
     return static_cast<int>(skeleton::round_up(columns, vector_columns));
@@ -97,6 +104,7 @@ struct Layout {
     s.key_scales = parts.take<float>(int64_t{tile_keys} * heads_max);
     s.value_scales = parts.take<float>(int64_t{tile_keys} * heads_max);
     s.highest = parts.take<float>(row_block);
+    s.denominators = parts.take<float>(row_block);
     s.bytes = parts.bytes();
     return s;
   }

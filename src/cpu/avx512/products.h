@@ -16,11 +16,13 @@
 
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/requests.h"
+#include "cpu/avx512/trailing_weights.h"
 #include "cpu/avx512/vectors.h"
 
 namespace folio::inline v1::avx512 {
 
 /// What a score tile multiplies.
+template <class I>
 struct ScoreCall {
   const uint32_t* q = nullptr;  // [steps][q_stride]
   int64_t q_stride = 0;
@@ -29,6 +31,7 @@ struct ScoreCall {
   Pace* pace = nullptr;      // of tiles that request: of all calls with the same lists
   float* to = nullptr;       // [key][row_block]
   float* highest = nullptr;  // [rows]: rises to the highest score of each
+  const TrailingWeights<I>* trail = nullptr;  // of tiles that weigh the keys before theirs
 };
 
 template <class I>
@@ -42,7 +45,7 @@ class Products {
   }
 
   /// Scores of the first keys_beside(vectors) rows.
-  static void scores(int vectors, const ScoreCall& call) {
+  static void scores(int vectors, const ScoreCall<I>& call) {
     switch (vectors) {
       case 1: return score_tile<1>(call);
       case 2: return score_tile<2>(call);
@@ -50,6 +53,14 @@ class Products {
       default:
         if constexpr (row_block > 3 * lanes) score_tile<4>(call);
     }
+  }
+
+  /// Whether tiles beside whole blocks can weigh the keys before theirs meanwhile.
+  static constexpr bool can_trail =
+      I::per_word == 2 && keys_beside(row_block / lanes) == TrailingWeights<I>::keys_at_once;
+  /// Scores beside a whole block and what call.trail makes next.
+  static void scores_and_weights(const ScoreCall<I>& call) {
+    if constexpr (can_trail) score_tile<row_block / lanes, true>(call);
   }
 
   /// Whether a score tile requests lines itself. Tiles of many rows hold no code for it; beside 16
@@ -86,11 +97,13 @@ class Products {
   }
 
  private:
+  using Trail = TrailingWeights<I>;
+
   /// Eight rows at once, two vectors of dims: V is read once.
   static constexpr bool is_whole(int rows) { return I::per_word == 2 && rows > 4 && rows <= 8; }
 
-  template <int Vectors>
-  [[gnu::noinline]] static void score_tile(const ScoreCall& call) {
+  template <int Vectors, bool IsWeighing = false>
+  [[gnu::noinline]] static void score_tile(const ScoreCall<I>& call) {
     constexpr int count = keys_beside(Vectors), steps_per_line = 16 / count;
     __m512 sum[count][Vectors];
 #pragma GCC unroll 16
@@ -103,9 +116,24 @@ class Products {
     int left = call.steps - lines * 16;
     Pace pace;
     if constexpr (is_paced(Vectors)) pace = *call.pace;
-    for (int i = 0; i < count * lines; ++i) {
-      if constexpr (is_paced(Vectors)) pace.step();
-      add_scores<Vectors, steps_per_line>(q, call.q_stride, key, call.keys.stride_bytes, sum);
+    const auto add_lines = [&](int first, int end) __attribute__((always_inline)) {
+#pragma GCC unroll 1
+      for (int i = first; i < end; ++i) {
+        if constexpr (is_paced(Vectors)) pace.step();
+        add_scores<Vectors, steps_per_line>(q, call.q_stride, key, call.keys.stride_bytes, sum);
+      }
+    };
+    if constexpr (IsWeighing) {
+      static_assert(count == Trail::keys_at_once && Vectors == Trail::vectors && Vectors == count);
+#pragma GCC unroll 1
+      for (int v = 0; v < Vectors; ++v) {
+        const __m512 first = call.trail->weigh_two(v, 0);
+        add_lines(0, lines / 2);
+        call.trail->add(v, first, call.trail->weigh_two(v, 2));
+        add_lines(lines / 2, lines);
+      }
+    } else {
+      add_lines(0, count * lines);
     }
     if constexpr (is_paced(Vectors)) *call.pace = pace;
     for (; left > 0; --left)
@@ -189,6 +217,8 @@ class Products {
         }
       }
     }
+    // else the addresses of all sums are kept from their loads to their stores
+    __asm__("" : "+r"(output), "+r"(width));
 #pragma GCC unroll 16
     for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 16

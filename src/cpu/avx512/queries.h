@@ -32,8 +32,7 @@ class Queries {
       : view_(view),
         memory_(memory),
         steps_(Base::steps(view.problem)),
-        is_few_(view.head_rows <= Base::few_rows),
-        padded_rows_(static_cast<int>(skeleton::round_up(view.head_rows, lanes))) {}
+        padded_rows_(Base::padded_rows(view.head_rows)) {}
 
   /// Those of head h from local row `row` on, as far as the block goes.
   [[nodiscard]] QueryRows rows(int h, int row) const {
@@ -71,7 +70,6 @@ class Queries {
   static constexpr DType operand_type = dtype_of<Operand>;
 
   [[nodiscard]] int64_t stride(int block) const {
-    if (is_few_) return few_padded(view_.head_rows);
     const int left = padded_rows_ - block * row_block;
     return left < row_block ? left : row_block;
   }
@@ -123,7 +121,6 @@ class Queries {
   const skeleton::TaskView& view_;
   uint32_t* const memory_;
   const int steps_;
-  const bool is_few_;
   const int padded_rows_;  // of each head
 };
 

@@ -20,6 +20,7 @@ struct Column {
   uint32_t* weights = nullptr;          // [steps][row_block]
   int keys = 0;                         // a multiple of 4
   int rows = 0;                         // that exist; the other lanes hold anything
+  int written = 0;                      // that products write, those behind `rows` with anything
   float factor = 0.0f;                  // of the scores, to logits in units of log2; > 0
   const float* value_scales = nullptr;  // [keys], or null
   const float* highest = nullptr;       // of each row's scores, where they are known; or null
@@ -58,21 +59,37 @@ class Softmax {
                                        : weights<false>(c, factor, reference, denominator));
   }
 
+  /// Whether these rows have maxima that their weights can be relative to before scores are known.
+  static bool has_maxima(const float* maximum, int rows) {
+    __mmask16 lacks = 0;
+    for (int r = 0; r < rows; r += lanes)
+      lacks |= _mm512_cmp_ps_mask(_mm512_abs_ps(_mm512_load_ps(maximum + r)), splat(Lazy::large),
+                                  _CMP_NLT_UQ);
+    return lacks == 0;
+  }
+  /// Whether `raise` moves no maximum of these rows, all of which exist.
+  static bool keeps_maxima(const Column& c, const float* highest, int rows) {
+    __mmask16 grows = 0;
+    for (int r = 0; r < rows; r += lanes)
+      grows |= outgrown(_mm512_mul_ps(_mm512_load_ps(highest + r), splat(c.factor)),
+                        _mm512_load_ps(c.maximum + r));
+    return grows == 0;
+  }
+
   /// Moves the maxima that the rows' highest logits exceed by too much, denominators and outputs
-  /// with them; returns all maxima.
+  /// with them; returns all maxima. Behind the rows other rows' states may lie.
   static __m512 raise(const Column& c, __m512 top) {
-    __m512 maximum = _mm512_load_ps(c.maximum);
-    const __mmask16 grows =
-        _mm512_mask_cmp_ps_mask(static_cast<__mmask16>((1u << c.rows) - 1), top,
-                                _mm512_add_ps(maximum, splat(Lazy::reach)), _CMP_GT_OQ);
+    const __mmask16 exists = first_rows(c.rows);
+    __m512 maximum = _mm512_mask_loadu_ps(splat(minus_infinity), exists, c.maximum);
+    const __mmask16 grows = outgrown(top, maximum) & exists;
     if (grows != 0) {
-      const __m512 old = maximum, denominator = _mm512_load_ps(c.denominator);
+      const __m512 old = maximum, denominator = _mm512_maskz_loadu_ps(exists, c.denominator);
       maximum = _mm512_mask_mov_ps(maximum, grows, top);
       const __m512 keep = exp2<5>(_mm512_sub_ps(old, maximum));
-      _mm512_store_ps(c.denominator, _mm512_mask_mul_ps(denominator, grows, denominator, keep));
-      _mm512_store_ps(c.maximum, maximum);
+      _mm512_mask_storeu_ps(c.denominator, grows, _mm512_mul_ps(denominator, keep));
+      _mm512_mask_storeu_ps(c.maximum, grows, maximum);
       __mmask16 begins = _mm512_mask_cmp_ps_mask(grows, old, splat(minus_infinity), _CMP_EQ_OQ);
-      if (begins != 0) begins |= rows_beside(c.rows);
+      if (begins != 0) begins |= static_cast<__mmask16>(first_rows(c.written) ^ exists);
       rescale(c, grows | begins, begins, keep);
     }
     return maximum;
@@ -81,12 +98,16 @@ class Softmax {
  private:
   using Lazy = softmax::LazyMaximum<I>;
 
-  /// Rows that do not exist and that the products write: what lies there may be slow to add to.
-  FOLIO_ALWAYS_INLINE static __mmask16 rows_beside(int rows) {
-    return static_cast<__mmask16>((1u << skeleton::round_up(rows, 4)) - (1u << rows));
+  FOLIO_ALWAYS_INLINE static __mmask16 outgrown(__m512 top, __m512 maximum) {
+    return _mm512_cmp_ps_mask(top, _mm512_add_ps(maximum, splat(Lazy::reach)), _CMP_GT_OQ);
   }
 
-  /// Of the rows, those that begin hold anything, and zeros then.
+  FOLIO_ALWAYS_INLINE static __mmask16 first_rows(int count) {
+    return static_cast<__mmask16>((1u << count) - 1);
+  }
+
+  /// Of the rows, those that begin hold anything, and zeros then; so do rows that do not exist and
+  /// that the products write, for what lies there may be slow to add to.
   [[gnu::noinline]] static void rescale(const Column& c, __mmask16 rows, __mmask16 begins,
                                         __m512 keep) {
     alignas(64) float factor[lanes];

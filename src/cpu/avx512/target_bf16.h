@@ -47,8 +47,12 @@ struct Bf16Target : Avx512Lanes, ByteRows<Tag>, Output {
   }
   /// Two pairs of keys.
   FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
-    _mm512_store_si512(to, pairs(w[0], w[1]));
-    _mm512_store_si512(to + Layout<2>::row_block, pairs(w[2], w[3]));
+    store_two(w[0], w[1], to);
+    store_two(w[2], w[3], to + Layout<2>::row_block);
+  }
+  /// A pair of keys.
+  FOLIO_ALWAYS_INLINE static void store_two(__m512 even, __m512 odd, uint32_t* to) {
+    _mm512_store_si512(to, pairs(even, odd));
   }
   /// Sixteen keys of one row.
   FOLIO_ALWAYS_INLINE static void store_row_weights(__m512 w, uint32_t* to) {
@@ -62,15 +66,7 @@ struct Bf16Target : Avx512Lanes, ByteRows<Tag>, Output {
   }
   FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to,
                                                 int width) {
-    const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
-    const __m512i high =
-        _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
-    for (int d = 0; d < width; d += 32) {
-      const __m512 a = scaled(_mm512_load_ps(output + d), factor),
-                   b = scaled(_mm512_load_ps(output + d + 16), factor);
-      _mm512_store_ps(to + d, _mm512_maskz_permutex2var_ps(all_lanes, a, low, b));
-      _mm512_store_ps(to + d + 16, _mm512_maskz_permutex2var_ps(all_lanes, a, high, b));
-    }
+    for (int d = 0; d < width; d += 32) unpacked(output + d, factor, to + d);
   }
 
  private:

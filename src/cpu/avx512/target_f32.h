@@ -28,7 +28,12 @@ struct F32Target : Avx512Lanes, Output {
   }
   /// Four keys.
   FOLIO_ALWAYS_INLINE static void store_weights(const __m512 (&w)[4], uint32_t* to) {
-    for (int i = 0; i < 4; ++i) _mm512_store_ps(to + i * Layout<1>::row_block, w[i]);
+    store_two(w[0], w[1], to);
+    store_two(w[2], w[3], to + 2 * Layout<1>::row_block);
+  }
+  FOLIO_ALWAYS_INLINE static void store_two(__m512 first, __m512 second, uint32_t* to) {
+    _mm512_store_ps(to, first);
+    _mm512_store_ps(to + Layout<1>::row_block, second);
   }
   /// Sixteen keys of one row.
   FOLIO_ALWAYS_INLINE static void store_row_weights(__m512 w, uint32_t* to) {

@@ -36,16 +36,26 @@ struct Exp2Polynomial<5> {  // 9.2e-8
                                  0.0555073358f, 0.00967151299f, 0.00132647273f};
 };
 
-/// 2^x: exactly 1 at 0, 0 below -126 (so 0 at -inf), NaN for NaN.
+/// 2^x in the lanes of a mask, for x above -1000; 0 beside it.
 template <int Degree>
-FOLIO_ALWAYS_INLINE __m512 exp2(__m512 x) {
+FOLIO_ALWAYS_INLINE __m512 scaled_polynomial(__m512 x, __mmask16 kept) {
   using P = Exp2Polynomial<Degree>;
-  const __mmask16 normal = _mm512_cmp_ps_mask(x, splat(-126.0f), _CMP_NLT_UQ);
   const __m512 n = _mm512_maskz_roundscale_ps(all_lanes, x, 0x08);
   const __m512 r = _mm512_sub_ps(x, n);
   __m512 p = splat(P::c[Degree]);
   for (int i = Degree - 1; i >= 0; --i) p = _mm512_fmadd_ps(p, r, splat(P::c[i]));
-  return _mm512_maskz_scalef_ps(normal, p, n);
+  return _mm512_maskz_scalef_ps(kept, p, n);
+}
+
+/// 2^x: exactly 1 at 0, 0 below -126 (so 0 at -inf), NaN for NaN.
+template <int Degree>
+FOLIO_ALWAYS_INLINE __m512 exp2(__m512 x) {
+  return scaled_polynomial<Degree>(x, _mm512_cmp_ps_mask(x, splat(-126.0f), _CMP_NLT_UQ));
+}
+/// The same, but subnormal instead of 0 below -126, down to where 0 is nearest; without a mask.
+template <int Degree>
+FOLIO_ALWAYS_INLINE __m512 exp2_to_subnormal(__m512 x) {
+  return scaled_polynomial<Degree>(max(splat(-160.0f), x), all_lanes);
 }
 FOLIO_ALWAYS_INLINE float exp2_one(float x) { return _mm512_cvtss_f32(exp2<5>(splat(x))); }
 

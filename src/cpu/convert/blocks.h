@@ -8,6 +8,7 @@
 #pragma once
 
 #include "cpu/convert/elements.h"
+#include "cpu/skeleton/mutant.h"
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 
@@ -57,10 +58,12 @@ struct Blocks {
       for (int i = 0; i < elements; i += W)
         each(i, StoredLanes<I, DType::i8>::load(block + layout.patterns + i) * d);
     } else {
+      const int low = I::mutant == Mutant::block_halves_swapped ? elements / 2 : 0;
+      const int high = elements / 2 - low;
       for (int i = 0; i < elements / 2; i += W) {
         const U pair = I::template widen8<U>(block + layout.patterns + i);
-        each(i, value(block, pair & V::splat(15u), i, d));
-        each(i + elements / 2, value(block, pair >> 4, i + elements / 2, d));
+        each(low + i, value(block, pair & V::splat(15u), i, d));
+        each(high + i, value(block, pair >> 4, i + elements / 2, d));
       }
     }
   }

@@ -30,13 +30,7 @@ const char* refuse(const AttentionProblem& problem) noexcept {
 }
 
 KernelGeometry geometry(const AttentionProblem& problem) noexcept {
-  KernelGeometry g;
-  g.rows = row_tile;
-  g.span_keys = skeleton::span_keys;
-  using Runner = skeleton::TaskRunner<PortableEngine<AnyInstructionSet>>;
-  g.scratch_bytes = Runner::scratch_bytes(problem);
-  g.partial_bytes = Runner::partial_bytes(problem);
-  return g;
+  return skeleton::geometry<PortableEngine<AnyInstructionSet>>(problem);
 }
 
 }  // namespace folio::inline v1::portable

@@ -48,6 +48,7 @@
 #include <cstdint>
 
 #include "cpu/profile.h"
+#include "cpu/skeleton/task_memory.h"
 #include "cpu/skeleton/task_view.h"
 #include "cpu/skeleton/tile_queue.h"
 #include "kernel/units.h"
@@ -57,14 +58,6 @@ namespace folio::inline v1::skeleton {
 template <class Engine>
 class TaskRunner {
  public:
-  static int64_t partial_bytes(const AttentionProblem& problem) {
-    return state_bytes(Engine::state_rows(problem), Engine::width(problem));
-  }
-  static int64_t scratch_bytes(const AttentionProblem& problem) {
-    Memory memory(nullptr, problem);
-    return memory.bytes;
-  }
-
   /// Kernel::run.
   static void run(const KernelCall& call, const Task& task, void* memory, std::byte* partials) {
     TaskRunner runner(call, task, memory);
@@ -87,23 +80,6 @@ class TaskRunner {
  private:
   using Math = typename Engine::Math;
   static constexpr float minus_infinity = -__builtin_inff();
-
-  struct Memory {
-    Memory(void* at, const AttentionProblem& problem) {
-      Parts parts(at);
-      visible = parts.take<Visible>(Engine::state_rows(problem));
-      tiles = parts.take<KeyTile>(TileQueue<Engine>::most);
-      span = parts.take_state(Engine::state_rows(problem), Engine::width(problem));
-      total = parts.take_state(Engine::state_rows(problem), Engine::width(problem));
-      engine = parts.take<std::byte>(Engine::scratch_bytes(problem));
-      bytes = parts.bytes();
-    }
-    Visible* visible;
-    KeyTile* tiles;
-    State span, total;
-    std::byte* engine;
-    int64_t bytes;
-  };
 
   TaskRunner(const KernelCall& call, const Task& task, void* memory)
       : memory_(memory, *call.problem),
@@ -252,7 +228,7 @@ class TaskRunner {
     maximum = joined;
   }
 
-  Memory memory_;
+  TaskMemory<Engine> memory_;
   TaskView view_;
   const int width_;
   Engine engine_;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "cpu/skeleton/task_memory.h"
 #include "cpu/skeleton/task_view.h"
 #include "kernel/units.h"
 
@@ -14,7 +15,7 @@ namespace folio::inline v1::skeleton {
 template <class Engine>
 class TileQueue {
  public:
-  static constexpr int most = Engine::tiles_max + Engine::ahead_max;
+  static constexpr int most = TaskMemory<Engine>::tiles_max;
 
   /// `memory`: `most` tiles.
   TileQueue(const TaskView& view, KeyTile* memory)

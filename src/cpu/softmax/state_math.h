@@ -22,6 +22,7 @@ struct StateMath {
 
   /// One row of states: to = to * keep + from * add; n is a multiple of 16.
   static void fold(float* to, const float* from, int n, float keep, float add) {
+    if (I::mutant == Mutant::spans_not_weighed) keep = add = 1.0f;
     for (int d = 0; d < n; d += V::W) {
       typename V::F part = V::load(from + d);
       if (I::mutant == Mutant::partials_in_bf16)

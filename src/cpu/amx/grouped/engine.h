@@ -19,14 +19,15 @@
 #include <cstdint>
 
 #include "cpu/amx/grouped/compute.h"
-#include "cpu/amx/grouped/fetch_scales.h"
 #include "cpu/amx/grouped/layout.h"
+#include "cpu/amx/grouped/pace.h"
 #include "cpu/amx/grouped/products.h"
+#include "cpu/amx/grouped/queries.h"
 #include "cpu/amx/grouped/stage.h"
 #include "cpu/amx/tile/tile.h"
+#include "cpu/avx512/output.h"
 #include "cpu/convert/row_scales.h"
 #include "cpu/convert/rows.h"
-#include "cpu/profile.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/state_math.h"
@@ -52,13 +53,12 @@ class GroupedEngine : public GroupedMemory<Sizes> {
         scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) *
                skeleton::Log2Units::log2_e),
         tiles_(has_few_rows() ? view.head_rows : row_tile),
-        profile_(machine_profile()),
-        is_paced_(profile_.staged == PrefetchPolicy::paced) {
+        queries_(view, scratch_.queries, head_state_rows_),
+        pace_(view) {
     Tile::template zero<0>();  // keep_awake multiplies these before anything is loaded
     Tile::template zero<1>();
     Tile::template zero<7>();
     for (float& sum : scratch_.compute->sums) sum = 0.0f;
-    set_pace();
   }
 
   [[nodiscard]] int tiles_at_once() const { return has_few_rows() ? 1 : Scratch::tiles; }
@@ -67,30 +67,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     return view_.padded_row(r, head_state_rows_, mutant());
   }
 
-  /// Queries as A tiles; rows and dims that there are not are zero. A negative scale changes their
-  /// sign.
-  void load_queries() const {
-    const int ahead = profile_.rows.queries_ahead;
-    const auto query_bytes =
-        static_cast<int>(row_bytes(view_.problem.q_dtype, view_.problem.key.head_size));
-    alignas(64) bf16 converted[Sizes::depth];
-    skeleton::RowWalk at(view_), coming(view_);
-    for (int i = 0; i < ahead && coming.row < view_.rows; ++i) coming.next();
-    for (int h = 0; h < view_.task.heads; ++h)
-      for (int row = 0; row < head_state_rows_; ++row) {
-        const std::byte* from = nullptr;
-        if (row < view_.head_rows) {
-          from = in_bf16(view_.query(at.token, at.q_head), converted);
-          at.next();
-          if (coming.row < view_.rows) {
-            const std::byte* const next = view_.query(coming.token, coming.q_head);
-            for (int i = 0; i < query_bytes; i += 64) __builtin_prefetch(next + i);
-            coming.next();
-          }
-        }
-        load_query(from, queries_of(h * head_state_rows_ + row) + row % row_tile * 64);
-      }
-  }
+  void load_queries() const { queries_.load(); }
 
   void run(const skeleton::State& state, KeyTile* const* tiles, int count, int known) {
     if (const int64_t span = tiles[0]->first / skeleton::span_keys; span != span_) {
@@ -100,9 +77,9 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     for (int h = 0; h < view_.task.heads; ++h) {
       clear_padding(state, h);
       if (has_few_rows()) {
-        if (is_paced_) begin_pace(*tiles[0], known > 1 ? tiles[1] : nullptr, h);
+        pace_.begin(*tiles[0], known > 1 ? tiles[1] : nullptr, h);
         attend_few(state, *tiles[0], h);
-        pacer_.finish(profile_.amx_grouped.lines_at_end);
+        pace_.finish();
       } else {
         attend_many(state, tiles, count, h);
       }
@@ -111,19 +88,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
 
   void write_row(const float* output, float factor, std::byte* to) const {
     alignas(64) float row[Sizes::v_depth];
-    const __m512 f = _mm512_set1_ps(factor), zero = _mm512_setzero_ps();
-    const __m512i first =
-        // value_column of dims 0 to 15
-        _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
-    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
-    for (int d = 0; d < Sizes::v_depth; d += 32) {
-      const __m512 a = _mm512_maskz_add_ps(
-          every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(output + d), f), zero);
-      const __m512 b = _mm512_maskz_add_ps(
-          every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(output + d + 16), f), zero);
-      _mm512_store_ps(row + d, _mm512_maskz_permutex2var_ps(every, a, first, b));
-      _mm512_store_ps(row + d + 16, _mm512_maskz_permutex2var_ps(every, a, second, b));
-    }
+    for (int d = 0; d < Sizes::v_depth; d += 32)
+      avx512::Output::unpacked(output + d, factor, row + d);
     Rows<I>::narrow(view_.problem.out_dtype, row, to, view_.problem.v_head_size);
   }
 
@@ -133,33 +99,11 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   using Products = GroupedProducts<I, Sizes::depth, Sizes::v_depth>;
   using Weigher =
       Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile, WeightLayout::beside_scores>;
-  static constexpr __mmask16 every = 0xffff;
   static constexpr int jobs_max = GroupedTuning::jobs_max;
 
-  void load_query(const std::byte* from, std::byte* to) const {
-    const __m512i sign =
-        _mm512_set1_epi32(view_.problem.scale < 0.0f ? static_cast<int>(0x80008000u) : 0);
-    const int row_bytes = view_.problem.key.head_size * 2;
-    for (int at = 0; at < Sizes::depth * 2; at += 64, to += tile_bytes) {
-      const int left = from != nullptr ? row_bytes - at : 0;
-      _mm512_store_si512(to, left > 0 ? _mm512_xor_si512(load_bytes(from + at, left), sign)
-                                      : _mm512_setzero_si512());
-    }
-  }
-
-  /// The query where it lies, or converted.
-  const std::byte* in_bf16(const std::byte* query, bf16* to) const {
-    if (view_.problem.q_dtype == DType::bf16) return query;
-    Rows<I>::template row_to<bf16>(view_.problem.q_dtype)(query, to, view_.problem.key.head_size);
-    return reinterpret_cast<const std::byte*>(to);
-  }
-
   [[nodiscard]] bool has_few_rows() const { return head_state_rows_ == row_tile; }
-  [[nodiscard]] std::byte* queries_of(int state_row) const {
-    return scratch_.queries + state_row / row_tile * Products::query_tile_bytes;
-  }
   [[nodiscard]] RowTile rows_at(const skeleton::State& state, int state_row) const {
-    return {reinterpret_cast<const uint16_t*>(queries_of(state_row)),
+    return {reinterpret_cast<const uint16_t*>(queries_.tiles_of(state_row)),
             state.output + int64_t{state_row} * Sizes::v_depth, state.maximum + state_row,
             state.denominator + state_row};
   }
@@ -181,15 +125,15 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     StagedTile staged = gather_scales(tile, head, 0);
     std::byte* const keys_or_values = scratch_.keys;
     ComputeScratch& compute = *scratch_.compute;
-    key_.load(tile, kv_head, 0, pacer_, pace_.key);
-    Products::scores(queries_of(state_row), keys_or_values, compute.scores[0], pacer_,
+    key_.load(tile, kv_head, 0, pace_.pacer, pace_.key);
+    Products::scores(queries_.tiles_of(state_row), keys_or_values, compute.scores[0], pace_.pacer,
                      pace_.scores);
-    value_.load(tile, kv_head, 0, pacer_, pace_.value);
+    value_.load(tile, kv_head, 0, pace_.pacer, pace_.value);
     staged.edge = edge_of_few(tile, head);
     const RowTile rows = rows_at(state, state_row);
     keep_awake<I>();
     Weigher(scale_, compute).weigh({rows, staged}, view_.head_rows);
-    Products::values(compute.weights, keys_or_values, rows.output, pacer_, pace_.values);
+    Products::values(compute.weights, keys_or_values, rows.output, pace_.pacer, pace_.values);
   }
 
   // ---- many tiles, many row tiles
@@ -198,8 +142,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     StagedTile staged[Scratch::tiles];
     for (int t = 0; t < count; ++t) {
       staged[t] = gather_scales(*tiles[t], head, t);
-      key_.load(*tiles[t], view_.task.head + head, t, pacer_, 0);
-      value_.load(*tiles[t], view_.task.head + head, t, pacer_, 0);
+      key_.load(*tiles[t], view_.task.head + head, t, pace_.pacer, 0);
+      value_.load(*tiles[t], view_.task.head + head, t, pace_.pacer, 0);
     }
     bool is_whole[Scratch::tiles];  // all rows see all of the tile, and nothing joins the scores
     for (int t = 0; t < count; ++t)
@@ -290,57 +234,6 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     return is_whole ? nullptr : edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
   }
 
-  /// Lines of each tick, so that they spread over the five steps about as time does.
-  struct Pace {
-    int key, scores, value, values;
-  };
-
-  void set_pace() {
-    const int key_size = view_.problem.key.head_size, value_size = view_.problem.v_head_size;
-    const int key_lines = lines_of(key_view_.dtype, key_size);
-    const int value_lines = lines_of(value_view_.dtype, value_size);
-    const int lines = tile_keys * (key_lines + value_lines);
-    const auto share = [lines](int percent, int ticks) {
-      return (lines * percent + 50 * ticks) / (100 * ticks);
-    };
-    const PacePercent& percent = bit_width(key_view_.dtype) == 8 ? profile_.amx_grouped.pace_8_bit
-                                                                 : profile_.amx_grouped.pace_16_bit;
-    pace_.key = share(percent.stage_keys, 16 * lines_of(staged_type(key_view_), key_size));
-    pace_.scores = share(percent.scores, 4 * Products::k_steps);
-    pace_.value = share(percent.stage_values, 16 * lines_of(staged_type(value_view_), value_size));
-    pace_.values = share(percent.values, Sizes::v_depth / 8);
-  }
-  static int lines_of(DType dtype, int head_size) {
-    return static_cast<int>((row_bytes(dtype, head_size) + 63) / 64);
-  }
-  /// What four lines of which make a tick: rows as they lie, or converted.
-  static DType staged_type(const PagedKVView& view) {
-    return bit_width(view.dtype) == 8 ? view.dtype : DType::bf16;
-  }
-
-  /// Of token-major rows, which hold all heads of a token, each head's turn fetches a part of the
-  /// next tile's; otherwise the rows of the head that comes next.
-  void begin_pace(const KeyTile& tile, const KeyTile* next, int head) {
-    const int heads = view_.task.heads, first = view_.task.head;
-    const PagedKVView* const views[2] = {&key_view_, &value_view_};
-    const int sizes[2] = {view_.problem.key.head_size, view_.problem.v_head_size};
-    for (int i = 0; i < (view_.problem.value_in_key ? 1 : 2); ++i) {
-      const bool is_token_major = PageCursor::heads_are_adjacent(*views[i]);
-      Share share{0, tile_keys, first + head + 1, first + head + 2};
-      const KeyTile* from = &tile;
-      if (is_token_major) {
-        share = {tile_keys * head / heads, tile_keys * (head + 1) / heads, first, first + heads};
-        from = next;
-      } else if (head + 1 == heads) {
-        share = {0, tile_keys, first, first + 1};
-        from = next;
-      }
-      pacer_.plane[i].begin(*views[i], static_cast<int>(row_bytes(views[i]->dtype, sizes[i])), from,
-                            share);
-      if (from != nullptr) ScaleFetch<I>::fetch(*views[i], *from, share);
-    }
-  }
-
   const skeleton::TaskView& view_;
   const Scratch scratch_;
   const PagedKVView& key_view_;
@@ -350,10 +243,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   StagedPlane<I, false, Sizes::v_depth, Scratch::tiles> value_;
   const float scale_;  // to log2 units
   const TileScope<Tile> tiles_;
-  const MachineProfile& profile_;
-  const bool is_paced_;
-  Pace pace_;
-  Pacer<I> pacer_;
+  const GroupedQueries<I, Sizes> queries_;
+  GroupedPace<I, Sizes, Products> pace_;
   int64_t span_ = -1;                         // of the tiles that ran last
   bool begun_[grouped_rows / row_tile] = {};  // row tiles that have had a job in it
 };

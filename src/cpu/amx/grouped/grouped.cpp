@@ -4,7 +4,7 @@
 #include "cpu/amx/grouped/grouped.h"
 
 #include "cpu/amx/grouped/layout.h"
-#include "cpu/skeleton/task_runner.h"
+#include "cpu/skeleton/task_memory.h"
 
 namespace folio::inline v1::grouped {
 
@@ -18,13 +18,8 @@ const char* refuse(const AttentionProblem& problem) noexcept {
 
 KernelGeometry geometry(const AttentionProblem& problem) noexcept {
   KernelGeometry g;
-  g.rows = amx::grouped_rows;
-  g.row_granule = amx::row_tile;
-  g.span_keys = skeleton::span_keys;
   amx::visit_grouped_sizes(problem.key.head_size, problem.v_head_size, [&](auto sizes) {
-    using Runner = skeleton::TaskRunner<amx::GroupedMemory<decltype(sizes)>>;
-    g.scratch_bytes = Runner::scratch_bytes(problem);
-    g.partial_bytes = Runner::partial_bytes(problem);
+    g = skeleton::geometry<amx::GroupedMemory<decltype(sizes)>>(problem, amx::row_tile);
   });
   return g;
 }

@@ -80,7 +80,6 @@ struct GroupedScratch {
 /// What the skeleton needs to know of the engine to size a task's memory.
 template <class Sizes>
 struct GroupedMemory {
-  struct Math {};
   static constexpr int tiles_max = GroupedScratch<Sizes>::tiles, ahead_max = 1;
   static int state_rows(const AttentionProblem&) { return grouped_rows; }
   static int width(const AttentionProblem&) { return Sizes::v_depth; }

@@ -12,6 +12,7 @@
 #include "cpu/amx/grouped/four_rows.h"
 #include "cpu/amx/grouped/pacer.h"
 #include "cpu/amx/stage_convert.h"
+#include "cpu/amx/transpose.h"
 #include "cpu/tuning.h"
 
 namespace folio::inline v1::amx {

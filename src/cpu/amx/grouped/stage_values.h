@@ -10,6 +10,7 @@
 #pragma once
 
 #include "cpu/amx/grouped/stage_keys.h"
+#include "cpu/amx/transpose.h"
 #include "cpu/skeleton/mutant.h"
 
 namespace folio::inline v1::amx {

@@ -5,12 +5,9 @@
 ///     pass of up to 192 keys:  scores of all pairs of row tiles -> weights -> values, K and V
 ///                              being the rows where they lie
 ///
-/// Rows come through KVBuffer's instance whose staging is the page itself; only groups of 16 keys
-/// that are not all there, or not at one stride, are copied, with zeros for what is missing; of
-/// another type all are converted. What
-/// is no matrix product is done between the steps of one: rows of the next pass are fetched, the
-/// softmax of a pair is computed during the scores of the next, V is staged a chunk ahead of its
-/// use. Rows are independent of one another and of the place they have in a task: per_query.
+/// What is no matrix product is done between the steps of one: rows of the next pass are fetched,
+/// the softmax of a pair is computed during the scores of the next, V is staged a chunk ahead of
+/// its use. Rows are independent of one another and of the place they have in a task: per_query.
 #pragma once
 
 #include <immintrin.h>
@@ -19,48 +16,20 @@
 #include <cstdint>
 
 #include "cpu/amx/latent/fetch.h"
+#include "cpu/amx/latent/keys.h"
 #include "cpu/amx/latent/layout.h"
 #include "cpu/amx/latent/products.h"
+#include "cpu/amx/latent/queries.h"
 #include "cpu/amx/latent/softmax.h"
 #include "cpu/amx/latent/values.h"
 #include "cpu/amx/tile/tile.h"
 #include "cpu/convert/rows.h"
-#include "cpu/convert/staged_row.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/state_math.h"
 #include "cpu/vec/avx512_lanes.h"
-#include "folio/attention/kv_buffer.h"
-#include "folio/attention/kv_buffer/in_place_loader.h"
-#include "folio/attention/operand/view_operand.h"
-#include "folio/core/element.h"
 
 namespace folio::inline v1::amx {
-
-/// How rows that cannot stay where they are come into a stage: with zeros for what is not there.
-template <class I>
-struct BringRow {
-  StagedRow<I, bf16> row{DType::bf16};
-
-  template <class Shape>
-  void run(const KVSource<Shape>& source, int key, int, int count,
-           typename Shape::smem_type* to) const {
-    if (I::mutant == Mutant::value_tail_not_zeroed && source.row(key) == nullptr) return;
-    row.bring(source, key, count, to);
-  }
-};
-
-/// KVBuffer's parameters: each tile of a pass has a stage.
-template <class I, class Sizes>
-struct LatentKeys {
-  static constexpr IndexList<3> mma_shape{16, 16, 32};
-  static constexpr int BN = tile_keys, BK = 32, depth = Sizes::depth, bk_smem = depth,
-                       reg_chunk_depth = BK;
-  static constexpr int num_smem_stages = Sizes::pass_tiles;
-  static constexpr bool transpose = true;
-  template <class Shape>
-  using Loader = InPlaceLoader<Shape, BringRow<I>>;
-};
 
 template <class I, class S>
 class LatentEngine : public LatentMemory<S> {
@@ -73,17 +42,11 @@ class LatentEngine : public LatentMemory<S> {
       : view_(view),
         scratch_(memory),
         softmax_(view, scratch_),
-        keys_({mutant() == Mutant::dense_page_stride ? with_dense_pages(view.args.key)
-                                                     : view.args.key,
-               view.batch.table, view.batch.context_lengths, 0},
-              view.task.sequence, view.task.head, {reinterpret_cast<bf16*>(scratch_.stages), {}},
-              view.sequence.context),
         head_state_rows_(static_cast<int>(skeleton::round_up(view.head_rows, tile_rows))),
         pairs_((head_state_rows_ + Sizes::pair_rows - 1) / Sizes::pair_rows),
-        is_staged_(uses_staged_values(view.problem)) {
-    keys_.loader().prefetch_to = PrefetchTo::nowhere;  // LatentFetch has done that
-    keys_.loader().convert.row = StagedRow<I, bf16>(view.args.key.dtype);
-    keys_.loader().holds_operand = view.args.key.dtype == DType::bf16;
+        is_staged_(uses_staged_values(view.problem)),
+        queries_(view, scratch_.queries, head_state_rows_),
+        keys_(view, scratch_.stages) {
     // What is read 2 bytes before a tile of weights is the last word of the tile before it.
     for (int64_t end = 0; end <= Sizes::pairs_max * Sizes::pair_weight_bytes;
          end += operand_tile_bytes)
@@ -98,43 +61,12 @@ class LatentEngine : public LatentMemory<S> {
     return r / view_.head_rows * head_state_rows_ + r % view_.head_rows;
   }
 
-  /// Queries as B tiles; lanes without a row are zero.
-  void load_queries() {
-    const int sign = view_.problem.scale < 0.0f ? static_cast<int>(0x80008000u) : 0;
-    const int row_bytes = view_.problem.key.head_size * 2;
-    const DType type = view_.problem.q_dtype;
-    const auto convert = Rows<I>::template row_to<bf16>(type);
-    alignas(64) bf16 converted[32];
-    for (int h = 0; h < view_.task.heads; ++h)
-      for (int first = 0; first < view_.head_rows; first += tile_rows)
-        for (int step = 0; step < Sizes::k_steps; ++step) {
-          __m512i rows[tile_rows];
-          for (int i = 0; i < tile_rows; ++i) {
-            const int count = first + i < view_.head_rows ? row_bytes - step * 64 : 0;
-            const std::byte* query = nullptr;
-            if (count > 0) {
-              query = view_.query(h * view_.head_rows + first + i) +
-                      folio::row_bytes(type, int64_t{step} * 32);
-              if (type != DType::bf16) {
-                convert(query, converted, count < 64 ? count / 2 : 32);
-                query = reinterpret_cast<const std::byte*>(converted);
-              }
-            }
-            rows[i] = count > 0 ? _mm512_maskz_xor_epi32(0xffff, load_bytes(query, count),
-                                                         _mm512_set1_epi32(sign))
-                                : _mm512_setzero_si512();
-          }
-          std::byte* const to =
-              queries_of(h * head_state_rows_ + first) + step * operand_tile_bytes;
-          transpose_dwords(rows,
-                           [to](int i, __m512i row) { _mm512_store_si512(to + i * 64, row); });
-        }
-  }
+  void load_queries() const { queries_.load(); }
 
   void run(const skeleton::State& state, KeyTile* const* tiles, int count, int known) {
     const int next = known - count < Sizes::pass_tiles ? known - count : Sizes::pass_tiles;
     for (int h = 0; h < view_.task.heads; ++h) {
-      find_groups(tiles, count, view_.task.head + h);
+      keys_.load(tiles, count, h);
       if (h + 1 < view_.task.heads) {
         begin_fetch(tiles, count, count, view_.task.head + h + 1);
       } else {
@@ -152,7 +84,6 @@ class LatentEngine : public LatentMemory<S> {
   }
 
  private:
-  using Keys = KVBuffer<ViewMHAOperand<DType::bf16>, LatentKeys<I, Sizes>>;
   using Tile = typename I::Tile;
   using Products = LatentProducts<Tile, Sizes>;
   using Output = LatentOutput<I, Sizes>;
@@ -175,9 +106,6 @@ class LatentEngine : public LatentMemory<S> {
     }
   };
 
-  [[nodiscard]] std::byte* queries_of(int state_row) const {
-    return scratch_.queries + state_row / tile_rows * Sizes::query_tile_bytes;
-  }
   [[nodiscard]] int row_tiles_of(int pair) const {
     return head_state_rows_ - pair * Sizes::pair_rows > tile_rows ? 2 : 1;
   }
@@ -186,19 +114,6 @@ class LatentEngine : public LatentMemory<S> {
   }
   [[nodiscard]] float* factors_of(int pair) const {
     return scratch_.factors + pair * Sizes::pass_tiles * Sizes::pair_rows;
-  }
-
-  // ---- rows of K
-
-  /// Where the rows of this pass are multiplied: in their pages, or in a stage that they are copied
-  /// to.
-  void find_groups(KeyTile* const* tiles, int count, int head) {
-    for (int t = 0; t < count; ++t) {
-      keys_.kv_cache_iter.set_tile(*tiles[t], head);
-      keys_.begin_load(t);
-      keys_.finish_load();
-      for (int g = 0; g < 4; ++g) groups_[t * 4 + g] = keys_.loader().group(t, g);
-    }
   }
 
   /// Begins to fetch tiles, as much at each step of this pass's products as it takes to be through
@@ -219,7 +134,7 @@ class LatentEngine : public LatentMemory<S> {
       const int state_row = first_state_row + p * Sizes::pair_rows;
       const int64_t tile_weights = (is_staged_ ? 4 : 8) * operand_tile_bytes;
       for (int t = 0; t < count; ++t, turn ^= 1) {
-        scores(t, queries_of(state_row), row_tiles_of(p), scratch_.scores[turn]);
+        scores(t, queries_.tiles_of(state_row), row_tiles_of(p), scratch_.scores[turn]);
         finish_softmax();
         softmax_pair_ = p;
         softmax_tile_ = t;
@@ -246,9 +161,9 @@ class LatentEngine : public LatentMemory<S> {
     const int period = steps != 0 ? 2 * Sizes::k_steps / steps : 1;
     Work work{*this, steps != 0 ? SideWork::softmax : SideWork::none, period, period};
     if (row_tiles == 2) {
-      Products::template scores<2>(groups_ + tile * 4, queries, to, work);
+      Products::template scores<2>(keys_.groups() + tile * 4, queries, to, work);
     } else {
-      Products::template scores<1>(groups_ + tile * 4, queries, to, work);
+      Products::template scores<1>(keys_.groups() + tile * 4, queries, to, work);
     }
   }
 
@@ -279,11 +194,11 @@ class LatentEngine : public LatentMemory<S> {
       const std::byte* const weights = weights_of(pair) + begin * 4 * Sizes::group_weight_bytes;
       for (int c = 0; c < Sizes::chunks; ++c) {
         if (row_tiles_of(pair) == 2) {
-          Products::template values_in_place<2>(groups_ + begin * 4, (end - begin) * 4, c, weights,
-                                                output + c * 32, work);
+          Products::template values_in_place<2>(keys_.groups() + begin * 4, (end - begin) * 4, c,
+                                                weights, output + c * 32, work);
         } else {
-          Products::template values_in_place<1>(groups_ + begin * 4, (end - begin) * 4, c, weights,
-                                                output + c * 32, work);
+          Products::template values_in_place<1>(keys_.groups() + begin * 4, (end - begin) * 4, c,
+                                                weights, output + c * 32, work);
         }
       }
     });
@@ -292,12 +207,12 @@ class LatentEngine : public LatentMemory<S> {
   /// A chunk of columns for all pairs. Where the last pair has used a part of the stage, the next
   /// chunk's is put.
   void values_staged(float* output, int count) {
-    values_.begin(groups_, count * 4, 0, scratch_.values);
+    values_.begin(keys_.groups(), count * 4, 0, scratch_.values);
     while (!values_.is_done()) values_.step();
     for (int c = 0; c < Sizes::chunks; ++c)
       for (int p = 0; p < pairs_; ++p) {
         const bool stages = p + 1 == pairs_ && c + 1 < Sizes::chunks;
-        if (stages) values_.begin(groups_, count * 4, c + 1, scratch_.values);
+        if (stages) values_.begin(keys_.groups(), count * 4, c + 1, scratch_.values);
         Work work{*this, stages ? SideWork::values : SideWork::none, 1};
         float* const block = output + int64_t{p} * Sizes::pair_rows * Sizes::width + c * 32;
         for_each_stretch(p, count, block, 32, [&](int begin, int end) {
@@ -316,12 +231,12 @@ class LatentEngine : public LatentMemory<S> {
   const typename Sizes::Scratch scratch_;
   LatentSoftmax<I, Sizes> softmax_;
   ValueStage<I, Sizes> values_;
-  Keys keys_;
   const int head_state_rows_;  // rows of a head with padding
   const int pairs_;            // of row tiles of a head
   const bool is_staged_;
+  const LatentQueries<I, Sizes> queries_;
+  LatentKeys<I, Sizes> keys_;
   const TileScope<Tile> tiles_;
-  TileRows groups_[Sizes::pass_groups];
   // of each pair, bit t: rows are rescaled before tile t
   uint32_t rescaled_[Sizes::pairs_max] = {};
   int softmax_pair_ = 0;  // what softmax works on

@@ -4,26 +4,17 @@
 #include "cpu/amx/latent/latent.h"
 
 #include "cpu/amx/latent/layout.h"
-#include "cpu/skeleton/task_runner.h"
+#include "cpu/skeleton/task_memory.h"
 
 namespace folio::inline v1::latent {
 namespace {
 
 template <class Sizes>
-KernelGeometry geometry_of() {
-  KernelGeometry g;
-  g.rows = Sizes::rows;
-  g.row_granule = amx::tile_rows;
-  g.span_keys = skeleton::span_keys;
-  g.scratch_bytes =
-      skeleton::TaskRunner<amx::LatentMemory<Sizes>>::scratch_bytes(AttentionProblem{});
-  g.partial_bytes =
-      skeleton::TaskRunner<amx::LatentMemory<Sizes>>::partial_bytes(AttentionProblem{});
-  return g;
+KernelGeometry geometry_of(const AttentionProblem& problem) {
+  return skeleton::geometry<amx::LatentMemory<Sizes>>(problem, amx::tile_rows);
 }
 
 }  // namespace
-
 const char* refuse(const AttentionProblem& problem) noexcept {
   const int32_t size = problem.key.head_size, v_size = problem.v_head_size;
   if (size % 8 != 0 || v_size % 8 != 0)
@@ -36,8 +27,8 @@ const char* refuse(const AttentionProblem& problem) noexcept {
 
 KernelGeometry geometry(const AttentionProblem& problem) noexcept {
   if (amx::is_small_latent(problem.key.head_size, problem.v_head_size))
-    return geometry_of<amx::SmallLatent>();
-  return geometry_of<amx::LargeLatent>();
+    return geometry_of<amx::SmallLatent>(problem);
+  return geometry_of<amx::LargeLatent>(problem);
 }
 
 }  // namespace folio::inline v1::latent

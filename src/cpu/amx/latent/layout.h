@@ -108,7 +108,6 @@ FOLIO_ALWAYS_INLINE constexpr bool uses_staged_values(const AttentionProblem& pr
 template <class S>
 struct LatentMemory {
   using Sizes = S;
-  struct Math {};
   static constexpr int tiles_max = Sizes::pass_tiles, ahead_max = Sizes::pass_tiles;
   static int state_rows(const AttentionProblem&) { return Sizes::rows; }
   static int width(const AttentionProblem&) { return Sizes::width; }

@@ -18,7 +18,7 @@
 
 #include "cpu/amx/latent/layout.h"
 #include "cpu/amx/softmax.h"
-#include "cpu/amx/stage_convert.h"
+#include "cpu/amx/transpose.h"
 #include "cpu/skeleton/task_view.h"
 #include "cpu/softmax/lane_rows.h"
 #include "cpu/softmax/lazy_maximum.h"
@@ -28,28 +28,6 @@
 #include "kernel/units.h"
 
 namespace folio::inline v1::amx {
-
-/// Transposes 16 x 16 dwords: calls put(i, row i of the result), four rows at a time, so that
-/// registers suffice.
-template <class Put>
-FOLIO_ALWAYS_INLINE void transpose_dwords(__m512i (&rows)[16], const Put& put) {
-  constexpr __mmask16 every = 0xffff;
-  for (int q = 0; q < 4; ++q) {
-    __m512i four[4] = {rows[4 * q], rows[4 * q + 1], rows[4 * q + 2], rows[4 * q + 3]};
-    transpose_lanes<32>(four);  // lane l of four[j]: dword 4 l + j of rows 4 q ... 4 q + 3
-    for (int j = 0; j < 4; ++j) rows[4 * q + j] = four[j];
-  }
-  for (int j = 0; j < 4; ++j) {
-    const __m512i a = _mm512_maskz_shuffle_i32x4(every, rows[j], rows[4 + j], 0x44);
-    const __m512i b = _mm512_maskz_shuffle_i32x4(every, rows[j], rows[4 + j], 0xee);
-    const __m512i c = _mm512_maskz_shuffle_i32x4(every, rows[8 + j], rows[12 + j], 0x44);
-    const __m512i d = _mm512_maskz_shuffle_i32x4(every, rows[8 + j], rows[12 + j], 0xee);
-    put(j, _mm512_maskz_shuffle_i32x4(every, a, c, 0x88));
-    put(4 + j, _mm512_maskz_shuffle_i32x4(every, a, c, 0xdd));
-    put(8 + j, _mm512_maskz_shuffle_i32x4(every, b, d, 0x88));
-    put(12 + j, _mm512_maskz_shuffle_i32x4(every, b, d, 0xdd));
-  }
-}
 
 /// Softmax of a 64-key tile for a pair of row tiles, step by step.
 template <class I, class Sizes>

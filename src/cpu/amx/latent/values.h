@@ -9,7 +9,8 @@
 #include <cstdint>
 
 #include "cpu/amx/latent/layout.h"
-#include "cpu/amx/stage_convert.h"
+#include "cpu/amx/transpose.h"
+#include "cpu/avx512/output.h"
 #include "cpu/skeleton/mutant.h"
 
 namespace folio::inline v1::amx {
@@ -58,17 +59,13 @@ struct LatentOutput {
   /// staged values or of values in place.
   static FOLIO_ALWAYS_INLINE void natural_order(const float* from, bool staged, float factor,
                                                 float* to) {
-    const __m512 f = _mm512_set1_ps(factor), zero = _mm512_setzero_ps();
-    const __m512 a =
-        _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(from), f), zero);
-    const __m512 b =
-        _mm512_maskz_add_ps(every, _mm512_maskz_mul_ps(every, _mm512_loadu_ps(from + 16), f), zero);
-    const __m512i first =
-        staged ? _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0)
-               : _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512i second = _mm512_maskz_add_epi32(every, first, _mm512_set1_epi32(8));
-    _mm512_storeu_ps(to, _mm512_maskz_permutex2var_ps(every, a, first, b));
-    _mm512_storeu_ps(to + 16, _mm512_maskz_permutex2var_ps(every, a, second, b));
+    if (staged) return avx512::Output::unpacked(from, factor, to);
+    const __m512 even = avx512::Output::scaled(_mm512_load_ps(from), factor);
+    const __m512 odd = avx512::Output::scaled(_mm512_load_ps(from + 16), factor);
+    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    _mm512_store_ps(to, _mm512_maskz_permutex2var_ps(every, even, first, odd));
+    _mm512_store_ps(to + 16, _mm512_maskz_permutex2var_ps(every, even, second, odd));
   }
 
   /// output [rows][width], columns [0, n), *= factors [rows]. Denormal results become zero, as a

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/attention/task_sizes.h: rows of a task with those that pad them, and bytes of its states.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "core/checked.h"
+#include "kernel/kernel.h"
+
+namespace folio::inline v1 {
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t round_up(int64_t n, int64_t multiple) { return ceil_div(n, multiple) * multiple; }
+
+/// Rows that a kernel computes for so many of a head.
+inline int64_t padded_rows(int64_t rows, const KernelGeometry& geometry) {
+  if (rows > geometry.few_rows) return round_up(rows, geometry.row_granule);
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
+}
+inline int64_t padded_rows(const Task& task, const KernelGeometry& geometry) {
+  return task.heads * padded_rows(task.row_end - task.row_begin, geometry);
+}
+
+inline int64_t spans_of(const Task& task) { return task.span_end - task.span_begin; }
+
+/// Bytes of one span's state of `rows` padded rows: the share of geometry.partial_bytes, whose
+/// arrays are aligned to 16 rows.
+inline int64_t state_bytes(const KernelGeometry& geometry, int64_t rows) {
+  const int64_t row_bytes = ceil_div(geometry.partial_bytes, geometry.rows);
+  const CheckedSize bytes = round_up(CheckedSize(row_bytes) * round_up(rows, 16), 64);
+  return std::min(geometry.partial_bytes, bytes.value());
+}
+
+}  // namespace folio::inline v1
