@@ -212,9 +212,11 @@ AnyTensor<3> AppendWorkload::slice(int64_t first_head, int64_t count) const {
 AppendArgs AppendWorkload::append_args() const {
   AppendArgs args;
   args.k = slice(shape_.q_heads, shape_.heads);
-  if (shape_.planes == 2) args.v = slice(shape_.q_heads + shape_.heads, shape_.heads);
+  if (shape_.planes == 2) {
+    args.v = slice(shape_.q_heads + shape_.heads, shape_.heads);
+    args.value = value_;
+  }
   args.key = key_;
-  args.value = value_;
   if (case_.rotates) args.rope = &rope_;
   if (decodes()) args.slots = slots_.data();
   return args;

@@ -48,23 +48,18 @@ ReadRuns Workload::listed_runs() const {
 
 ReadRuns Workload::runs() const {
   if (shape_.selected > 0) return listed_runs();
-  const bool is_head_major = shape_.order == StorageOrder::head_major;
   const int64_t row_bytes = folio::row_bytes(shape_.dtype, shape_.head_size);
-  const int64_t heads_in_run = is_head_major ? 1 : shape_.kv_heads;
   ReadRuns runs;
-  runs.bytes = shape_.page_size * row_bytes * heads_in_run * (shape_.is_paired ? 2 : 1);
+  runs.bytes = shape_.page_size * row_bytes * shape_.kv_heads * (shape_.is_paired ? 2 : 1);
   for (size_t row = 0; row < pages_.size(); row += static_cast<size_t>(table_stride_)) {
-    for (int64_t head = 0; head < shape_.kv_heads; head += heads_in_run) {
-      for (int64_t p = 0; p < table_stride_; ++p) {
-        const uint32_t id = pages_[row + static_cast<size_t>(p)];
-        if (id == ~0u) break;
-        for (const PagedKVView* plane : {&planes_.key, &planes_.value}) {
-          if (plane->data == nullptr) continue;
-          if (shape_.is_paired && plane == &planes_.value) continue;  // part of K's run
-          runs.at.push_back(static_cast<const std::byte*>(plane->data) +
-                            int64_t{id} * plane->page_stride_bytes +
-                            head * plane->head_stride_bytes);
-        }
+    for (int64_t p = 0; p < table_stride_; ++p) {
+      const uint32_t id = pages_[row + static_cast<size_t>(p)];
+      if (id == ~0u) break;
+      for (const PagedKVView* plane : {&planes_.key, &planes_.value}) {
+        if (plane->data == nullptr) continue;
+        if (shape_.is_paired && plane == &planes_.value) continue;  // part of K's run
+        runs.at.push_back(static_cast<const std::byte*>(plane->data) +
+                          int64_t{id} * plane->page_stride_bytes);
       }
     }
   }

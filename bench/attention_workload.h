@@ -59,8 +59,7 @@ class Workload {
   [[nodiscard]] double bytes() const;  ///< K, V and scales of one batch, read once
   [[nodiscard]] double flops() const;  ///< 2 * (head size + V's) per visible (query, key) and head
   [[nodiscard]] std::string kernel() const { return std::string(attention_.kernel()); }
-  /// What all batches read, in the order of sequences: whole K and V of a page where tokens hold
-  /// all heads, else head by head.
+  /// What all batches read, in the order of sequences: whole K and V of a page.
   [[nodiscard]] ReadRuns runs() const;
   /// Wall time of the last run's workers, and the sum of their own times: equal work makes one the
   /// other divided by their number.

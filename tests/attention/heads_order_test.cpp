@@ -22,6 +22,9 @@ struct Shape {
 
 const Shape shapes[] = {
     {"a row of a head", 20, 20, DType::bf16},
+    {"a row of more heads than a task takes", 200, 200, DType::bf16, Mask::causal(), false, 32},
+    {"three rows of as many heads as a task takes", 144, 48, DType::bf16, Mask::causal(), false,
+     16},
     {"two rows", 18, 9, DType::bf16, Mask::causal(), true},
     {"three rows", 15, 5, DType::bf16, Mask::sliding_window(70), false, 128, 64},
     {"four rows, a head size that ends inside a vector", 12, 3, DType::bf16, Mask::causal(), false,

@@ -8,6 +8,7 @@
 #include "cpu/avx512/target_bf16.h"
 #include "cpu/avx512/target_f32.h"
 #include "cpu/avx512/trailing_weights.h"
+#include "cpu/convert/rows.h"
 
 namespace folio::test {
 namespace {
@@ -168,6 +169,15 @@ void avx512_weigh_many(DType operand, WeighedRows& rows) {
 }
 void avx512_weigh_few(DType operand, WeighedRows& rows) {
   operand == DType::f32 ? weigh_few<F32>(rows) : weigh_few<Bf16>(rows);
+}
+
+bool avx512_write_bf16(const float* output, float factor, uint16_t* to, int width) {
+  return Bf16::natural_bf16(output, factor, reinterpret_cast<std::byte*>(to), width);
+}
+void avx512_write_bf16_by_f32(const float* output, float factor, uint16_t* to, int width) {
+  alignas(64) float row[576];
+  Bf16::natural_order(output, factor, row, width);
+  Rows<Bf16>::narrow(DType::bf16, row, to, width);
 }
 
 }  // namespace folio::test

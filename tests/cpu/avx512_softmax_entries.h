@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/cpu/avx512_softmax_entries.h: the weights of both AVX-512 kernels, with rows and with keys
-/// in the lanes, behind functions that a baseline test may call.
+/// in the lanes, and rows of output, behind functions that a baseline test may call.
 #pragma once
 
 #include <cstdint>
@@ -47,5 +47,10 @@ void avx512_weigh_block(WeighedBlock& block);
 /// Four keys after the others, as between score tiles. False: a row lacks a maximum, or one has to
 /// move; then no denominator changes.
 bool avx512_weigh_block_trailing(WeighedBlock& block);
+
+/// A row of output of the bf16 kernel, in the order of its products, times `factor`, as bf16: at
+/// once; or by way of f32. False: not at once.
+bool avx512_write_bf16(const float* output, float factor, uint16_t* to, int width);
+void avx512_write_bf16_by_f32(const float* output, float factor, uint16_t* to, int width);
 
 }  // namespace folio::test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/cpu/avx512_softmax_test.cpp: weights with keys in the lanes, and those that trail the
-/// scores, are those with rows in the lanes, bit for bit, and so is the state behind them.
+/// scores, are those with rows in the lanes, bit for bit, and so is the state behind them; rows of
+/// output.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -112,6 +113,30 @@ TEST(Avx512Softmax, weights_that_trail_do_not_count_where_a_maximum_is_lacking_o
         (block.maximum[row] + 8.5f) / block.factor;
     EXPECT_FALSE(avx512_weigh_block_trailing(block));
     EXPECT_EQ(std::memcmp(block.denominator, good.denominator, sizeof good.denominator), 0);
+  }
+}
+
+TEST(Avx512Output, a_row_written_as_bf16_at_once_is_the_row_written_by_way_of_f32) {
+  if (!machine_has(Capability::avx512_bf16))
+    GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
+  Rng rng(test_seed());
+  for (int round = 0; round < 200; ++round) {
+    const int width = 32 * rng.int_between(1, 18);
+    alignas(64) float output[576];
+    for (float& x : output) {
+      const auto bits = static_cast<uint32_t>(rng.between(0, 0xffffffff));
+      std::memcpy(&x, &bits, sizeof x);
+      if (std::fpclassify(x) == FP_SUBNORMAL) x = 0.0f;
+    }
+    output[rng.between(0, width - 1)] = -0.0f;
+    output[rng.between(0, width - 1)] = std::numeric_limits<float>::min();
+    uint16_t at_once[576], by_f32[576];
+    EXPECT_TRUE(avx512_write_bf16(output, 1.0f, at_once, width));
+    avx512_write_bf16_by_f32(output, 1.0f, by_f32, width);
+    EXPECT_EQ(std::memcmp(at_once, by_f32, static_cast<size_t>(width) * 2), 0);
+    output[rng.between(0, width - 1)] = round % 2 == 0 ? 0x1p-127f : -0x1p-149f;
+    EXPECT_FALSE(avx512_write_bf16(output, 1.0f, at_once, width));
+    if (HasFailure()) FAIL() << "width " << width;
   }
 }
 

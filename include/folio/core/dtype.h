@@ -77,7 +77,7 @@ FOLIO_HOST_DEVICE constexpr int block_elements(DType dtype) {
 }
 
 /// Bytes of a row of `elements`, a multiple of block_elements.
-FOLIO_HOST_DEVICE constexpr int64_t row_bytes(DType dtype, int64_t elements) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t row_bytes(DType dtype, int64_t elements) {
   switch (dtype) {
     case DType::q8_0: return elements / 32 * 34;
     case DType::q4_0:

@@ -51,7 +51,7 @@ struct Granules {
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t head_length() const {
     return (per_head - 1) * length + last_length;
   }
-  [[nodiscard]] Granules one(int64_t head, int64_t granule) const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE Granules one(int64_t head, int64_t granule) const {
     Granules g = *this;
     g.heads = g.per_head = 1;
     g.last_length = length_of(granule);

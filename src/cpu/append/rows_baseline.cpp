@@ -3,6 +3,7 @@
 /// compilers' own vectors.
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
+#include "cpu/skeleton/mutant.h"
 #include "cpu/vec/baseline_lanes.h"
 
 namespace folio::inline v1 {
@@ -10,6 +11,7 @@ namespace {
 
 struct InstructionSet : BaselineLanes {
   static constexpr bool has_fma = false;
+  static constexpr Mutant mutant = Mutant::none;
   /// mask ? a : b, bit by bit
   template <class U>
   static U select(U mask, U a, U b) {

@@ -5,6 +5,7 @@
 #include "cpu/append/any_instruction_set.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
+#include "cpu/skeleton/mutant.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 struct InstructionSet : rows::AnyInstructionSet {
   static constexpr int width = 4;
   static constexpr bool has_fma = false;
+  static constexpr Mutant mutant = Mutant::none;
   template <class F>
   static F fma(F a, F b, F c) {
     return a * b + c;  // only where the product is exact

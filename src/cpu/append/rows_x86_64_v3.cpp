@@ -5,6 +5,7 @@
 #include "cpu/append/any_instruction_set.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/writer.h"
+#include "cpu/skeleton/mutant.h"
 #include "cpu/vec/avx2_lanes.h"
 
 namespace folio::inline v1 {
@@ -12,6 +13,7 @@ namespace {
 
 struct InstructionSet : Avx2Lanes, rows::AnyInstructionSet {
   static constexpr bool has_fma = true;
+  static constexpr Mutant mutant = Mutant::none;
   /// Of x and y > 0, or of x and y >= 0, the one that is larger (smaller) in magnitude, with x's
   /// sign. No NaN.
   template <class F>

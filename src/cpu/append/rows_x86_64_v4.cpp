@@ -38,30 +38,47 @@ struct InstructionSet : Avx512Lanes, rows::AnyInstructionSet {
   static S to_integers(F x) {
     return reinterpret_cast<S>(_mm512_maskz_cvtps_epi32(every_lane, x));
   }
-  /// The largest lane of each register, or of words the largest low and the largest high half. A
-  /// tree: the registers that are joined halve at every step.
+  /// The largest lane of each register, or of words the largest low and the largest high half.
   template <class Eight, class Lanes>
   FOLIO_ALWAYS_INLINE static Eight largest_of_eight(const Lanes (&all)[8]) {
-    const auto larger = [](__m512i a, __m512i b) {
-      const auto x = reinterpret_cast<Lanes>(a), y = reinterpret_cast<Lanes>(b);
-      return reinterpret_cast<__m512i>(x > y ? x : y);
+    return each_of_eight<Eight>(all, [](Lanes x, Lanes y) { return x > y ? x : y; });
+  }
+  /// The lanes of each register joined: i and i + 8 first, then i and i + 4, and so on. A tree: the
+  /// registers halve at every step.
+  template <class Eight, class Lanes, class Op>
+  FOLIO_ALWAYS_INLINE static Eight each_of_eight(const Lanes (&all)[8], Op op) {
+    const auto join = [op](__m512i a, __m512i b) {
+      return reinterpret_cast<__m512i>(op(reinterpret_cast<Lanes>(a), reinterpret_cast<Lanes>(b)));
     };
     __m512i x[8];
     for (int i = 0; i < 4; ++i) {
       const auto a = reinterpret_cast<__m512i>(all[2 * i]),
                  b = reinterpret_cast<__m512i>(all[2 * i + 1]);
-      x[i] = larger(_mm512_maskz_shuffle_i64x2(0xff, a, b, 0x44),
-                    _mm512_maskz_shuffle_i64x2(0xff, a, b, 0xee));
+      x[i] = join(_mm512_maskz_shuffle_i64x2(0xff, a, b, 0x44),
+                  _mm512_maskz_shuffle_i64x2(0xff, a, b, 0xee));
     }
     for (int i = 0; i < 2; ++i)
-      x[i] = larger(_mm512_maskz_shuffle_i64x2(0xff, x[2 * i], x[2 * i + 1], 0x88),
-                    _mm512_maskz_shuffle_i64x2(0xff, x[2 * i], x[2 * i + 1], 0xdd));
-    x[0] = larger(_mm512_maskz_unpacklo_epi32(every_lane, x[0], x[1]),
-                  _mm512_maskz_unpackhi_epi32(every_lane, x[0], x[1]));
-    x[0] = larger(x[0], _mm512_maskz_shuffle_epi32(every_lane, x[0], _MM_PERM_BADC));
+      x[i] = join(_mm512_maskz_shuffle_i64x2(0xff, x[2 * i], x[2 * i + 1], 0x88),
+                  _mm512_maskz_shuffle_i64x2(0xff, x[2 * i], x[2 * i + 1], 0xdd));
+    x[0] = join(_mm512_maskz_unpacklo_epi32(every_lane, x[0], x[1]),
+                _mm512_maskz_unpackhi_epi32(every_lane, x[0], x[1]));
+    x[0] = join(x[0], _mm512_maskz_shuffle_epi32(every_lane, x[0], _MM_PERM_BADC));
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
     return reinterpret_cast<Eight>(_mm512_maskz_extracti64x4_epi64(
         0xff, _mm512_maskz_permutexvar_epi32(every_lane, order, x[0]), 0));
+  }
+  /// Finite numbers within f16, to nearest even.
+  template <class Eight>
+  static void eight_to_f16(Eight x, uint16_t* to) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                     _mm256_maskz_cvtps_ph(0xff, reinterpret_cast<__m256>(x),
+                                           _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  /// The lowest byte of each lane.
+  template <class U>
+  static void put_bytes(U lanes, std::byte* to) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                     _mm512_maskz_cvtepi32_epi8(every_lane, reinterpret_cast<__m512i>(lanes)));
   }
   template <class U>
   static void stream(std::byte* to, U x) {

@@ -46,21 +46,34 @@ struct StoreBlocks {
       }
     }
   }
-  template <DType D>
-  FOLIO_ALWAYS_INLINE static void store_run(const std::byte* from, int64_t n, std::byte* to,
-                                            const std::byte* ahead, const Way& way) {
-    using Block = ToBlocks<I, D>;
-    for (; n > 0;
-         n -= block, from += block * From::bytes, to += Block::bytes, ahead += way.ahead_bytes) {
-      for (int64_t i = 0; i < way.ahead_bytes; i += 64) fetch(ahead + i, way.fetches_near);
-      F x[Block::registers];
-      for (int i = 0; i < Block::registers; i += 2) {
-        F a, b;
-        From::load(from + i * W * From::bytes, a, b);
+  /// Blocks of a run, as ToBlocks reads them.
+  template <int Registers>
+  struct Run {
+    const std::byte* from;
+    FOLIO_ALWAYS_INLINE void load(int k, F (&x)[Registers]) const {
+      for (int i = 0; i < Registers; i += 2)
+        From::load(from + (k * block + i * W) * From::bytes, x[i], x[i + 1]);
+    }
+    FOLIO_ALWAYS_INLINE void ordered(int k, F (&x)[Registers]) const {
+      load(k, x);
+      for (int i = 0; i < Registers; i += 2) {
+        const F a = x[i], b = x[i + 1];
         x[i] = From::Order::first(a, b);
         x[i + 1] = From::Order::second(a, b);
       }
-      Block::store(x, to);
+    }
+  };
+
+  template <DType D>
+  static void store_run(const std::byte* from, int64_t n, std::byte* to, const std::byte* ahead,
+                        const Way& way) {
+    using Block = ToBlocks<I, D>;
+    constexpr int64_t group = Block::group;
+    for (; n > 0; n -= group * block, from += group * block * From::bytes,
+                  to += group * Block::bytes, ahead += group * way.ahead_bytes) {
+      const int64_t blocks = n / block < group ? n / block : group;
+      for (int64_t i = 0; i < blocks * way.ahead_bytes; i += 64) fetch(ahead + i, way.fetches_near);
+      Block::store(Run<Block::registers>{from}, static_cast<int>(blocks), to);
     }
   }
 };

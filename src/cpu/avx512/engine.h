@@ -87,6 +87,11 @@ class Engine : public Layout<I::per_word> {
   }
 
   void write_row(const float* output, float factor, std::byte* to) const {
+    if constexpr (I::per_word == 2) {
+      if (problem_.out_dtype == DType::bf16 && width_ == problem_.v_head_size &&
+          I::natural_bf16(output, factor, to, width_))
+        return;
+    }
     alignas(64) float row[576];
     I::natural_order(output, factor, row, width_);
     Rows<I>::narrow(problem_.out_dtype, row, to, problem_.v_head_size);

@@ -68,8 +68,31 @@ struct Bf16Target : Avx512Lanes, ByteRows<Tag>, Output {
                                                 int width) {
     for (int d = 0; d < width; d += 32) unpacked(output + d, factor, to + d);
   }
+  /// The same as bf16, of `width` columns, a multiple of 32. False: one is subnormal, for which
+  /// this conversion writes 0.
+  FOLIO_ALWAYS_INLINE static bool natural_bf16(const float* output, float factor, std::byte* to,
+                                               int width) {
+    const __m512i order =
+        _mm512_set_epi16(31, 30, 29, 28, 15, 14, 13, 12, 27, 26, 25, 24, 11, 10, 9, 8, 23, 22, 21,
+                         20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
+    __mmask16 subnormal = 0;
+    for (int d = 0; d < width; d += 32) {
+      const __m512 a = scaled(_mm512_load_ps(output + d), factor),
+                   b = scaled(_mm512_load_ps(output + d + 16), factor);
+      subnormal = _mm512_kor(subnormal, _mm512_kor(is_subnormal(a), is_subnormal(b)));
+      _mm512_storeu_si512(to + d * 2,
+                          _mm512_maskz_permutexvar_epi16(~__mmask32{0}, order, rounded(a, b)));
+    }
+    return subnormal == 0;
+  }
 
  private:
+  /// Whatever the host's flush modes.
+  FOLIO_ALWAYS_INLINE static __mmask16 is_subnormal(__m512 x) {
+    const __m512i bits = reinterpret_cast<__m512i>(x), one = _mm512_set1_epi32(1);
+    const __m512i magnitude = _mm512_add_epi32(bits, bits);
+    return _mm512_cmplt_epu32_mask(_mm512_sub_epi32(magnitude, one), _mm512_set1_epi32(0x00ffffff));
+  }
   FOLIO_ALWAYS_INLINE static __m512i pairs(__m512 even, __m512 odd) {
     const __m512i order =
         _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,

@@ -46,7 +46,9 @@ class Upcoming {
       if (!view_.problem.value_in_key) add_tile_scales(view_.args.value, *next, own_[1]);
     }
     if (in_one_go && pair_.bytes == 0) return add_halves(tile, next);
-    if (next != nullptr) add_rows(*next, {0, tile_keys}, view_.task.head);
+    const int ahead = pair_.bytes > 0 ? tile_keys : keys_ahead;
+    add_rows(tile, {ahead, tile_keys}, view_.task.head);
+    if (next != nullptr) add_rows(*next, {0, ahead}, view_.task.head);
   }
   /// Scores, or values, of all its heads, in so many steps.
   [[nodiscard]] FOLIO_ALWAYS_INLINE Pace beside_tile(int plane, int64_t steps) const {
@@ -98,7 +100,7 @@ class Upcoming {
   }
 
  private:
-  /// A whole tile ahead, rows would be on their way to the second-level cache again.
+  /// A whole tile ahead, rows would be on their way to the second-level cache again, or beyond.
   static constexpr int keys_ahead = tile_keys / 2;
   struct KeyRange {
     int begin, end;
@@ -130,6 +132,8 @@ class Upcoming {
   /// Calls add(run, from, rows) for each run of slots among those keys, cut to them.
   template <class Add>
   FOLIO_ALWAYS_INLINE static void for_each_run(const KeyTile& tile, KeyRange keys, Add add) {
+    const int seen = 64 - __builtin_clzll(tile.seen | 1);  // behind them runs go on
+    if (keys.end > seen) keys.end = seen;
     for (int r = 0; r < tile.runs; ++r) {
       const TileRun& run = tile.run[r];
       const int from = run.first > keys.begin ? run.first : keys.begin;

@@ -58,7 +58,7 @@ struct Blocks {
       for (int i = 0; i < elements; i += W)
         each(i, StoredLanes<I, DType::i8>::load(block + layout.patterns + i) * d);
     } else {
-      const int low = I::mutant == Mutant::block_halves_swapped ? elements / 2 : 0;
+      const int low = are_halves_swapped() ? elements / 2 : 0;
       const int high = elements / 2 - low;
       for (int i = 0; i < elements / 2; i += W) {
         const U pair = I::template widen8<U>(block + layout.patterns + i);
@@ -71,6 +71,11 @@ struct Blocks {
  private:
   static_assert(elements == 32 && elements / 2 % W == 0);
 
+  /// Never by append, whose instruction sets know of no faults.
+  FOLIO_ALWAYS_INLINE static bool are_halves_swapped() {
+    if constexpr (requires { I::mutant; }) return I::mutant == Mutant::block_halves_swapped;
+    return false;
+  }
   /// A number beside the elements, in every lane.
   FOLIO_ALWAYS_INLINE static F f16_at(const std::byte* from) {
     uint16_t bits;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/convert/to_blocks.h: 32 floats become a block of folio/core/dtype.h: one rule per
-/// format, as attention/append.h states it; the way back is blocks.h.
+/// src/cpu/convert/to_blocks.h: floats become blocks of folio/core/dtype.h: one rule per format, as
+/// attention/append.h states it; the way back is blocks.h.
+///
+/// Eight blocks at a time: their bounds are found together, their d in one division.
 ///
 /// Every operation is one IEEE operation of float32 in one order, whatever the width of a register,
 /// so all instruction sets write the same bytes. ISA-safe: templates on a tag type.
@@ -56,123 +58,206 @@ struct ToBlocks {
   static constexpr int64_t bytes = row_bytes(D, elements);
   static constexpr BlockLayout layout = block_layout<D>;
   static constexpr BlockRule rule = block_rule<D>;
+  static constexpr int group = 8;  ///< blocks
 
-  /// The block of `x`, which is in the order of memory; no alignment required.
-  FOLIO_ALWAYS_INLINE static void store(F (&x)[registers], std::byte* to) {
-    const Bounds bounds = bounds_of(x);
-    F d = limited(reach_of(x, bounds) / V::splat(rule.steps));
-    const F smallest = V::splat(0x1p-126f);
-    // of what is stored as d = 0 nothing can be divided
-    const S vanishes = (d < smallest) & (d > -smallest);
-    const F inverse = vanishes ? F{} : V::splat(1.0f) / d;
-    F zero = {};
-    if constexpr (layout.minimum != 0) {
-      zero = limited(bounds.low);
-      put_f16(zero, to + layout.minimum);
-    }
-    U patterns[registers];
-    if constexpr (D == DType::iq4_nl) {
-      d = limited(d * fit(x, inverse, patterns));
+  /// `n` blocks, 1 to `group`. read.load(k, x) gives the elements of block k, read.ordered(k, x) in
+  /// the order of memory. No alignment required.
+  template <class Read>
+  static void store(const Read& read, int n, std::byte* to) {
+    Numbers numbers;
+    if (measure<Elements::usual>(read, n, numbers)) {
+      put<Elements::usual>(read, n, numbers, to);
     } else {
-      for (int i = 0; i < registers; ++i) patterns[i] = pattern_of((x[i] - zero) * inverse);
+      measure<Elements::any>(read, n, numbers);
+      put<Elements::any>(read, n, numbers, to);
     }
-    put_f16(d, to);
-    put_patterns(patterns, to);
   }
 
  private:
   static_assert(elements == 32 && registers % 2 == 0);
 
-  /// Of the finite elements, in every lane. Others become finite then: 0 for NaN, the largest
-  /// floats for infinities.
-  struct Bounds {
-    F low;
-    F high;
+  /// Usual ones are finite, and f16 reaches them.
+  enum class Elements { usual, any };
+  static constexpr float f16_max = 65504.0f;
+  static constexpr float largest_float = 0x1.fffffep127f;
+
+  /// One for each block of a group.
+  typedef float Eight __attribute__((vector_size(32)));        // NOLINT(modernize-use-using)
+  typedef int32_t EightInts __attribute__((vector_size(32)));  // NOLINT(modernize-use-using)
+  struct Numbers {
+    Eight low, high;  // of the finite elements
+    Eight d, inverse;
   };
-  FOLIO_ALWAYS_INLINE static Bounds bounds_of(F (&x)[registers]) {
-    F low[registers], high[registers];
-    S special = {};
-    for (int i = 0; i < registers; ++i) {
-      low[i] = high[i] = x[i];
-      special |= is_special(x[i]);
-    }
-    if (V::any(special)) [[unlikely]] {
+
+  /// Whether all elements are usual. Reads the last block again where there are fewer than `group`.
+  template <Elements Are, class Read>
+  FOLIO_ALWAYS_INLINE static bool measure(const Read& read, int n, Numbers& numbers) {
+    F high[group], negative[group], seen[4];
+    bool has_nan = false;
+    int count = 0;
+#pragma GCC unroll 8
+    for (int k = 0; k < group; ++k) {
+      F x[registers], minus[registers];
+      read.load(k < n ? k : n - 1, x);
       for (int i = 0; i < registers; ++i) {
-        const F largest = V::splat(largest_float);
-        low[i] = is_special(x[i]) ? largest : x[i];
-        high[i] = is_special(x[i]) ? -largest : x[i];
-        x[i] = x[i] == x[i] ? x[i] : F{};
-        x[i] = x[i] < largest ? x[i] : largest;
-        x[i] = x[i] > -largest ? x[i] : -largest;
+        seen[count++ % 4] = x[i];
+        if (count % 4 == 0) has_nan = static_cast<bool>(has_nan | I::has_nan(seen));
+        minus[i] = sided<Are>(-x[i]);
+        x[i] = sided<Are>(x[i]);
       }
+      high[k] = joined(x, larger);
+      if constexpr (rule.reach != BlockReach::magnitude) negative[k] = joined(minus, larger);
     }
-    const F smallest = reduced(low, [](F a, F b) { return a < b ? a : b; }),
-            largest = reduced(high, [](F a, F b) { return a > b ? a : b; });
-    const S is_empty = smallest > largest;
+    Eight largest, smallest;
+    each_joined(high, larger, largest);
+    if constexpr (rule.reach == BlockReach::magnitude) {
+      smallest = -largest;
+    } else {
+      each_joined(negative, larger, smallest);
+      smallest = -smallest;
+    }
+    const EightInts is_empty = smallest > largest;
     // a sum with 0 has one zero only
-    return {(is_empty ? F{} : smallest) + 0.0f, (is_empty ? F{} : largest) + 0.0f};
+    numbers.high = (is_empty ? Eight{} : largest) + 0.0f;
+    numbers.low = (is_empty ? Eight{} : smallest) + 0.0f;
+    return !has_nan && !has_any((largest > f16_max) | (smallest < -f16_max));
+  }
+  FOLIO_ALWAYS_INLINE static bool has_any(EightInts lanes) {
+    int64_t pairs[4];
+    __builtin_memcpy(pairs, &lanes, sizeof pairs);
+    return (pairs[0] | pairs[1] | pairs[2] | pairs[3]) != 0;
   }
   FOLIO_ALWAYS_INLINE static S is_special(F x) {
     return (V::bits(x) & V::splat(0x7fffffffu)) >= V::splat(0x7f800000u);
   }
+  static constexpr auto larger = [](F a, F b) { return a > b ? a : b; };
+  static constexpr auto sum = [](F a, F b) { return a + b; };
 
-  FOLIO_ALWAYS_INLINE static F reach_of(const F (&x)[registers], const Bounds& bounds) {
-    const auto& [low, high] = bounds;
-    if constexpr (rule.reach == BlockReach::range) return high - low;
-    if constexpr (rule.reach == BlockReach::magnitude) return high > -low ? high : 0.0f - low;
-    if (V::any(high == -low)) [[unlikely]]
-      return first_is_high(x, bounds) ? high : low;
-    return high > -low ? high : low;
+  /// What decides one bound: of magnitudes one is enough. Specials decide none.
+  template <Elements Are>
+  FOLIO_ALWAYS_INLINE static F sided(F x) {
+    const F side =
+        rule.reach == BlockReach::magnitude ? V::floats(V::bits(x) & V::splat(0x7fffffffu)) : x;
+    if constexpr (Are == Elements::usual) return side;
+    return is_special(x) ? V::splat(-largest_float) : side;
   }
-  /// Whether the largest element comes before the smallest, its negative.
-  static bool first_is_high(const F (&x)[registers], const Bounds& bounds) {
-    for (int i = 0; i < registers; ++i) {
-      const auto high = static_cast<uint32_t>(I::signs(S(x[i] == bounds.high))),
-                 low = static_cast<uint32_t>(I::signs(S(x[i] == bounds.low)));
-      if ((high | low) != 0) return (high & (0u - high)) - 1 < (low & (0u - low)) - 1;
+
+  template <Elements Are, class Read>
+  FOLIO_ALWAYS_INLINE static void put(const Read& read, int n, Numbers& numbers, std::byte* to) {
+    make_divisors(read, n, numbers);
+    if constexpr (D == DType::iq4_nl) {
+      put_fitted<Are>(read, n, numbers, to);
+    } else {
+      for (int k = 0; k < n; ++k) {
+        F x[registers];
+        read_block<Are>(read, k, x);
+        const F inverse = V::splat(numbers.inverse[k]),
+                zero = layout.minimum != 0 ? V::splat(numbers.low[k]) : F{};
+        U patterns[registers];
+        for (int i = 0; i < registers; ++i) {
+          const F offset = layout.minimum != 0 ? x[i] - zero : x[i];
+          patterns[i] = pattern_of<Are>(offset * inverse);
+        }
+        put_patterns(patterns, to + k * bytes);
+      }
     }
-    return true;
+    put_halves(numbers.d, n, to);
+    if constexpr (layout.minimum != 0) put_halves(numbers.low, n, to + layout.minimum);
+  }
+  /// NaN counts as 0, an infinity as the largest float.
+  template <Elements Are, class Read>
+  FOLIO_ALWAYS_INLINE static void read_block(const Read& read, int k, F (&x)[registers]) {
+    read.ordered(k, x);
+    if constexpr (Are == Elements::usual) return;
+    for (F& v : x) {
+      v = v == v ? v : F{};
+      limit(v, largest_float);
+    }
   }
 
-  /// Within f16.
-  FOLIO_ALWAYS_INLINE static F limited(F x) {
-    const F largest = V::splat(65504.0f);
-    x = x < largest ? x : largest;
-    return x > -largest ? x : -largest;
+  /// d and 1 / d, m within f16.
+  template <class Read>
+  FOLIO_ALWAYS_INLINE static void make_divisors(const Read& read, int n, Numbers& numbers) {
+    const Eight low = numbers.low, high = numbers.high;
+    Eight reach = high - low;
+    if constexpr (rule.reach == BlockReach::magnitude) reach = high;
+    if constexpr (rule.reach == BlockReach::extreme) {
+      reach = high > -low ? high : low;
+      if (has_any(high == -low)) [[unlikely]] {
+        for (int k = 0; k < n; ++k)
+          if (high[k] == -low[k]) reach[k] = first_of(read, k, high[k]);
+      }
+    }
+    numbers.d = reach / rule.steps;
+    limit(numbers.d, f16_max);
+    // of what is stored as d = 0 nothing can be divided
+    const EightInts vanishes = (numbers.d < 0x1p-126f) & (numbers.d > -0x1p-126f);
+    numbers.inverse = vanishes ? Eight{} : 1.0f / numbers.d;
+    if constexpr (layout.minimum != 0) limit(numbers.low, f16_max);
+  }
+  /// The first element of block k that is x or -x.
+  template <class Read>
+  [[gnu::noinline]] static float first_of(const Read& read, int k, float x) {
+    F all[registers];
+    read.ordered(k, all);
+    for (const F& some : all) {
+      for (int lane = 0; lane < W; ++lane)
+        if (some[lane] == x || some[lane] == -x) return some[lane] + 0.0f;
+    }
+    return x;
   }
 
+  template <class Lanes>
+  FOLIO_ALWAYS_INLINE static void limit(Lanes& x, float largest) {
+    const Lanes high = Lanes{} + largest;
+    x = x < high ? x : high;
+    x = x > -high ? x : -high;
+  }
+
+  template <Elements Are>
   FOLIO_ALWAYS_INLINE static U pattern_of(F x) {
     if constexpr (D == DType::q8_0) {
-      x = x < V::splat(127.0f) ? x : V::splat(127.0f);
-      x = x > V::splat(-127.0f) ? x : V::splat(-127.0f);
+      if constexpr (Are == Elements::any) limit(x, 127.0f);
       // the float below 1/2 makes cutting the nearest integer, halves away from zero
       const U half = V::splat(0x3effffffu) | (V::bits(x) & V::splat(0x80000000u));
       return reinterpret_cast<U>(__builtin_convertvector(x + V::floats(half), S));
     } else {
       x = x + V::splat(rule.offset);
-      x = x > F{} ? x : F{};
+      if constexpr (Are == Elements::any) x = x > F{} ? x : F{};
       return reinterpret_cast<U>(
           __builtin_convertvector(x < V::splat(rule.last) ? x : V::splat(rule.last), S));
     }
   }
 
-  /// Patterns of the values nearest to x / d; returns what d is to be multiplied by so that squares
-  /// of errors, weighted by squares of elements, are least.
-  FOLIO_ALWAYS_INLINE static F fit(const F (&x)[registers], F inverse, U (&patterns)[registers]) {
-    F products[registers], squares[registers];
-    for (int i = 0; i < registers; ++i) {
-      F a = x[i] * inverse;
-      a = a < V::splat(127.0f) ? a : V::splat(127.0f);
-      a = a > V::splat(-127.0f) ? a : V::splat(-127.0f);
-      patterns[i] = nearest_of(a);
-      const F value = I::template pick16<F>(table.values, patterns[i]);
-      const F weighted = a * a * value;
-      products[i] = weighted * a;
-      squares[i] = weighted * value;
+  /// Patterns of the values nearest to x / d, then d times what minimises the squared errors,
+  /// weighted by squares of elements.
+  template <Elements Are, class Read>
+  FOLIO_ALWAYS_INLINE static void put_fitted(const Read& read, int n, Numbers& numbers,
+                                             std::byte* to) {
+    F all_products[group] = {}, all_squares[group] = {};
+    for (int k = 0; k < n; ++k) {
+      F x[registers], product[registers], square[registers];
+      read_block<Are>(read, k, x);
+      U patterns[registers];
+      for (int i = 0; i < registers; ++i) {
+        F a = x[i] * V::splat(numbers.inverse[k]);
+        limit(a, 127.0f);
+        patterns[i] = nearest_of(a);
+        const F value = I::template pick16<F>(table.values, patterns[i]);
+        const F weighted = a * a * value;
+        product[i] = weighted * a;
+        square[i] = weighted * value;
+      }
+      all_products[k] = joined(product, sum);
+      all_squares[k] = joined(square, sum);
+      put_patterns(patterns, to + k * bytes);
     }
-    const auto sum = [](F a, F b) { return a + b; };
-    const F all = reduced(squares, sum);
-    return all > F{} ? reduced(products, sum) / all : V::splat(1.0f);
+    Eight products, squares;
+    each_joined(all_products, sum, products);
+    each_joined(all_squares, sum, squares);
+    const Eight fit = squares > 0.0f ? products / squares : Eight{} + 1.0f;
+    numbers.d *= fit;
+    limit(numbers.d, f16_max);
   }
   /// The value of iq4_nl that is nearest, the larger of two.
   FOLIO_ALWAYS_INLINE static U nearest_of(F x) {
@@ -184,12 +269,20 @@ struct ToBlocks {
     return pattern;
   }
 
-  /// Over all elements, in every lane: i and i + 16 first, then i and i + 8, and so on.
+  // Over all elements: i and i + 16 first, then i and i + 8, and so on.
   template <class Op>
-  FOLIO_ALWAYS_INLINE static F reduced(F (&x)[registers], Op op) {
+  FOLIO_ALWAYS_INLINE static F joined(F (&x)[registers], Op op) {
     for (int n = registers / 2; n > 0; n /= 2)
       for (int i = 0; i < n; ++i) x[i] = op(x[i], x[i + n]);
-    return reduced_lanes<W / 2>(x[0], op);
+    return x[0];
+  }
+  template <class Op>
+  FOLIO_ALWAYS_INLINE static void each_joined(const F (&x)[group], Op op, Eight& to) {
+    if constexpr (requires { I::template each_of_eight<Eight>(x, op); }) {
+      to = I::template each_of_eight<Eight>(x, op);
+    } else {
+      for (int k = 0; k < group; ++k) to[k] = reduced_lanes<W / 2>(x[k], op)[0];
+    }
   }
   template <int Distance, class Op>
   FOLIO_ALWAYS_INLINE static F reduced_lanes(F x, Op op) {
@@ -205,9 +298,20 @@ struct ToBlocks {
     return __builtin_shufflevector(x, x, (L ^ Distance)...);
   }
 
-  FOLIO_ALWAYS_INLINE static void put_f16(F x, std::byte* to) {
-    const auto bits = static_cast<uint16_t>(SmallFloats<I>::to_f16(V::bits(x))[0]);
-    __builtin_memcpy(to, &bits, sizeof bits);
+  FOLIO_ALWAYS_INLINE static void put_halves(const Eight& numbers, int n, std::byte* to) {
+    uint16_t halves[group];
+    if constexpr (requires { I::eight_to_f16(numbers, halves); }) {
+      I::eight_to_f16(numbers, halves);
+    } else {
+      float floats[group];
+      __builtin_memcpy(floats, &numbers, sizeof floats);
+      for (int i = 0; i < group; i += W) {
+        const U bits = SmallFloats<I>::to_f16(V::bits(V::load(floats + i)));
+        const auto some = __builtin_convertvector(bits, typename V::U16);
+        __builtin_memcpy(halves + i, &some, sizeof some);
+      }
+    }
+    for (int k = 0; k < n; ++k) __builtin_memcpy(to + k * bytes, halves + k, sizeof halves[k]);
   }
   FOLIO_ALWAYS_INLINE static void put_patterns(const U (&patterns)[registers], std::byte* to) {
     std::byte* const at = to + layout.patterns;
@@ -227,12 +331,12 @@ struct ToBlocks {
   }
   /// The lowest byte of each lane.
   FOLIO_ALWAYS_INLINE static void put_bytes(U lanes, std::byte* to) {
+    if constexpr (requires { I::put_bytes(lanes, to); }) return I::put_bytes(lanes, to);
     typedef uint8_t Bytes __attribute__((vector_size(W)));  // NOLINT(modernize-use-using)
     const Bytes narrowed = __builtin_convertvector(lanes, Bytes);
     __builtin_memcpy(to, &narrowed, sizeof narrowed);
   }
 
-  static constexpr float largest_float = 0x1.fffffep127f;
   struct Table {
     alignas(64) float values[16];
     alignas(64) float middles[16];  ///< between a value and the next
