@@ -41,9 +41,6 @@ struct IntegerValueCall {
   int keys = 0;                      // a multiple of 16
   int width = 0;
   Pace* pace = nullptr;     // one step for 4 keys and as many columns as a tile has
-  bool begins = true;       // no keys of the tile were added before
-  bool ends = true;         // none come after: sums go to the output, else to `sums`
-  int32_t* sums = nullptr;  // [padded rows][width]
   float* output = nullptr;  // [rows][width]
 };
 
@@ -189,18 +186,7 @@ class IntegerProducts {
   [[gnu::noinline]] static void value_tile(const IntegerValueCall& call, int column) {
     Pace pace = *call.pace;
     __m512i sum[Rows][Vectors];
-    int32_t* const before = call.sums + column + First * lanes;
-    const auto each = [&](const auto& use) {
-      repeat<Rows * Vectors>([&](auto i) {
-        constexpr int r = i / Vectors, n = i % Vectors;
-        use(sum[r][n], before + r * call.width + n * lanes);
-      });
-    };
-    if (call.begins) {
-      each([](__m512i& x, const int32_t*) { x = _mm512_setzero_si512(); });
-    } else {
-      each([](__m512i& x, const int32_t* from) { x = _mm512_load_si512(from); });
-    }
+    repeat<Rows * Vectors>([&](auto i) { sum[i / Vectors][i % Vectors] = _mm512_setzero_si512(); });
     const uint8_t* weights = call.weights;
     const TileRows* group = call.groups;
     for (int left = call.keys; left > 0; left -= TileGroups::group_rows, ++group) {
@@ -217,7 +203,6 @@ class IntegerProducts {
       }
     }
     *call.pace = pace;
-    if (!call.ends) return each([](const __m512i& x, int32_t* to) { _mm512_store_si512(to, x); });
     float* const output = call.output + column + First * lanes;
     repeat<Rows>([&](auto r) {
       const __m512 unit = splat(call.units[r]);
