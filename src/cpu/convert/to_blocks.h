@@ -122,7 +122,7 @@ struct ToBlocks {
     numbers.low = (is_empty ? Eight{} : smallest) + 0.0f;
     return !has_nan && !has_any((largest > f16_max) | (smallest < -f16_max));
   }
-  FOLIO_ALWAYS_INLINE static bool has_any(EightInts lanes) {
+  FOLIO_ALWAYS_INLINE static bool has_any(const EightInts& lanes) {
     int64_t pairs[4];
     __builtin_memcpy(pairs, &lanes, sizeof pairs);
     return (pairs[0] | pairs[1] | pairs[2] | pairs[3]) != 0;
