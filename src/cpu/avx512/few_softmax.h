@@ -10,6 +10,7 @@
 /// rows. ISA-safe: templates on a tag type.
 #pragma once
 
+#include "cpu/avx512/exp2.h"
 #include "cpu/avx512/softmax.h"
 #include "cpu/avx512/vectors.h"
 
@@ -114,7 +115,7 @@ class FewSoftmax {
 #pragma GCC unroll 8
       for (int r = 0; r < Rows; ++r) {
         const __m512 score = _mm512_load_ps(c.scores + r * score_stride + k);
-        w[r] = exp2<I::exp_degree>(
+        w[r] = exp2<typename I::Exp2>(
             _mm512_fmsub_ps(score, splat(of.factor[r]), splat(of.reference[r])));
         const __m512 scaled =
             Scaled ? _mm512_mul_ps(w[r], _mm512_load_ps(c.value_scales + k)) : w[r];

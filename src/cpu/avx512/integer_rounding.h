@@ -7,6 +7,7 @@
 /// tag type.
 #pragma once
 
+#include "cpu/avx512/exp2.h"
 #include "cpu/avx512/integer_layout.h"
 #include "cpu/avx512/vectors.h"
 #include "cpu/softmax/lazy_maximum.h"
@@ -67,7 +68,7 @@ class IntegerRounding {
     __m512i greatest = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      x[v] = exp2<3>(_mm512_sub_ps(x[v], reference));
+      x[v] = exp2<Exp2Table>(_mm512_sub_ps(x[v], reference));
       sum = _mm512_add_ps(sum, x[v]);
       if (row.value_scales != nullptr)
         x[v] = _mm512_mul_ps(x[v], _mm512_load_ps(row.value_scales + v * lanes));

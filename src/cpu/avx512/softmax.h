@@ -7,6 +7,7 @@
 /// row's scores alone. ISA-safe: templates on a tag type.
 #pragma once
 
+#include "cpu/avx512/exp2.h"
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/vectors.h"
 #include "cpu/softmax/lane_rows.h"
@@ -85,7 +86,7 @@ class Softmax {
     if (grows != 0) {
       const __m512 old = maximum, denominator = _mm512_maskz_loadu_ps(exists, c.denominator);
       maximum = _mm512_mask_mov_ps(maximum, grows, top);
-      const __m512 keep = exp2<5>(_mm512_sub_ps(old, maximum));
+      const __m512 keep = exp2<Exp2Polynomial>(_mm512_sub_ps(old, maximum));
       _mm512_mask_storeu_ps(c.denominator, grows, _mm512_mul_ps(denominator, keep));
       _mm512_mask_storeu_ps(c.maximum, grows, maximum);
       __mmask16 begins = _mm512_mask_cmp_ps_mask(grows, old, splat(minus_infinity), _CMP_EQ_OQ);
@@ -135,7 +136,7 @@ class Softmax {
          k += 4, scores += 4 * row_block, to += 4 / I::per_word * row_block) {
       __m512 w[4];
       for (int i = 0; i < 4; ++i)
-        w[i] = exp2<I::exp_degree>(
+        w[i] = exp2<typename I::Exp2>(
             _mm512_fmsub_ps(_mm512_load_ps(scores + i * row_block), factor, reference));
       denominator = _mm512_add_ps(
           denominator, _mm512_add_ps(_mm512_add_ps(w[0], w[1]), _mm512_add_ps(w[2], w[3])));

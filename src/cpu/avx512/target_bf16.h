@@ -5,6 +5,7 @@
 /// ISA-safe: templates on a tag type.
 #pragma once
 
+#include "cpu/avx512/exp2.h"
 #include "cpu/avx512/layout.h"
 #include "cpu/avx512/output.h"
 #include "cpu/convert/byte_rows.h"
@@ -15,7 +16,7 @@ namespace folio::inline v1::avx512 {
 template <class Tag>
 struct Bf16Target : Avx512Lanes, ByteRows<Tag>, Output {
   static constexpr int per_word = 2;
-  static constexpr int exp_degree = 3;
+  using Exp2 = Exp2Table;  // of weights
   static constexpr uint32_t sign_bits = 0x80008000u;
 
   FOLIO_ALWAYS_INLINE static __m512 multiply_add(__m512i a, __m512i b, __m512 sum) {

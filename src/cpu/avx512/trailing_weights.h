@@ -9,12 +9,12 @@
 /// before the tile, and count where none of these has to move: they are what Softmax::weigh gives,
 /// bit for bit. Else it makes them once more, from the same scores.
 ///
-/// Beside products of bf16 only multiply-adds cost anything, so weights below 2^-126 become
-/// subnormal where Softmax makes zeros: rounded to bf16 they are zeros, and nothing beside the
-/// denominator of a row that has a maximum, which is about 1 at least. ISA-safe: templates on a tag
-/// type.
+/// Weights below 2^-126 become subnormal where Softmax makes zeros: rounded to bf16 they are zeros,
+/// and nothing beside the denominator of a row that has a maximum, which is about 1 at least.
+/// ISA-safe: templates on a tag type.
 #pragma once
 
+#include "cpu/avx512/exp2.h"
 #include "cpu/avx512/softmax.h"
 
 namespace folio::inline v1::avx512 {
@@ -72,7 +72,7 @@ class TrailingWeights {
 
  private:
   FOLIO_ALWAYS_INLINE static __m512 weight(__m512 score, __m512 factor, __m512 reference) {
-    return exp2_to_subnormal<I::exp_degree>(_mm512_fmsub_ps(score, factor, reference));
+    return exp2_to_subnormal<typename I::Exp2>(_mm512_fmsub_ps(score, factor, reference));
   }
   static void copy(const float* from, float* to) {
     for (int r = 0; r < row_block; r += lanes) _mm512_store_ps(to + r, _mm512_load_ps(from + r));
