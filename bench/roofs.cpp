@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -94,10 +95,15 @@ double median(std::vector<double> values) {
 }
 
 double timed(int threads, void (*work)(void* arg, int thread), void* arg) {
-  const auto begin = Clock::now();
+  Clock::time_point begin;
+  std::barrier all_are_here(threads, [&begin]() noexcept { begin = Clock::now(); });
+  const auto run = [&](int t) {
+    all_are_here.arrive_and_wait();
+    work(arg, t);
+  };
   std::vector<std::thread> team;
-  for (int t = 1; t < threads; ++t) team.emplace_back(work, arg, t);
-  work(arg, 0);
+  for (int t = 1; t < threads; ++t) team.emplace_back(run, t);
+  run(0);
   for (std::thread& thread : team) thread.join();
   return seconds_since(begin);
 }

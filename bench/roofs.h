@@ -86,7 +86,8 @@ ArithmeticUnit fastest_unit(int threads);
 /// caches.
 double copy_rate(int threads);
 
-/// Runs work(thread) on `threads` threads and returns the seconds until all have returned.
+/// Runs work(thread) on `threads` threads and returns the seconds from when all have started until
+/// all have returned.
 double timed(int threads, void (*work)(void* arg, int thread), void* arg);
 
 template <class Work>

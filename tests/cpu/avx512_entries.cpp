@@ -19,9 +19,10 @@ struct InstructionSet : Avx512Lanes {
 
 }  // namespace
 
-void avx512_exp2(int degree, const float* x, float* to) {
+void avx512_exp2(bool looked_up, const float* x, float* to) {
   const __m512 v = _mm512_loadu_ps(x);
-  _mm512_storeu_ps(to, degree == 3 ? avx512::exp2<3>(v) : avx512::exp2<5>(v));
+  _mm512_storeu_ps(
+      to, looked_up ? avx512::exp2<avx512::Exp2Table>(v) : avx512::exp2<avx512::Exp2Polynomial>(v));
 }
 
 void avx512_widen(DType dtype, const void* from, float* to) {

@@ -10,8 +10,8 @@
 
 namespace folio::test {
 
-/// 2^x of 16 numbers, by the polynomial of that degree (3 or 5).
-void avx512_exp2(int degree, const float* x, float* to);
+/// 2^x of 16 numbers, looked up or by the polynomial.
+void avx512_exp2(bool looked_up, const float* x, float* to);
 /// 16 stored elements to f32.
 void avx512_widen(DType dtype, const void* from, float* to);
 /// scores [16 keys][16 rows] of f32, with 1 to 3 vectors of rows per tile: q [steps][64], keys

@@ -25,24 +25,36 @@ class Avx512 : public ::testing::Test {
   }
 };
 
-float exp2_of(int degree, float x) {
+float exp2_of(bool looked_up, float x) {
   std::vector<float> in(16, x), out(16);
-  avx512_exp2(degree, in.data(), out.data());
+  avx512_exp2(looked_up, in.data(), out.data());
   return out[0];
 }
 
-TEST_F(Avx512, powers_of_two_are_as_exact_as_their_degree) {
-  for (const int degree : {3, 5}) {
+TEST_F(Avx512, powers_of_two_are_as_exact_as_their_methods_say) {
+  for (const bool looked_up : {true, false}) {
     double worst = 0.0;
     for (float x = -125.9f; x < 9.0f; x += 0.00731f) {
       const double exact = std::exp2(static_cast<double>(x));
-      worst = std::max(worst, std::fabs(static_cast<double>(exp2_of(degree, x)) / exact - 1.0));
+      worst = std::max(worst, std::fabs(static_cast<double>(exp2_of(looked_up, x)) / exact - 1.0));
     }
-    EXPECT_LT(worst, degree == 3 ? 0x1p-13 : 2.5e-7) << "degree " << degree;
-    EXPECT_EQ(exp2_of(degree, 0.0f), 1.0f);
-    EXPECT_EQ(exp2_of(degree, -126.5f), 0.0f);
-    EXPECT_EQ(exp2_of(degree, -std::numeric_limits<float>::infinity()), 0.0f);
-    EXPECT_TRUE(std::isnan(exp2_of(degree, std::numeric_limits<float>::quiet_NaN())));
+    EXPECT_LT(worst, looked_up ? 0x1p-14 : 2.5e-7) << (looked_up ? "looked up" : "polynomial");
+    for (const float n : {-126.0f, -1.0f, 0.0f, 1.0f, 8.0f})
+      EXPECT_EQ(exp2_of(looked_up, n), std::exp2(n));
+    EXPECT_EQ(exp2_of(looked_up, -126.5f), 0.0f);
+    EXPECT_EQ(exp2_of(looked_up, -std::numeric_limits<float>::infinity()), 0.0f);
+    EXPECT_TRUE(std::isnan(exp2_of(looked_up, std::numeric_limits<float>::quiet_NaN())));
+  }
+}
+
+/// Every entry, from below, at and above its multiple of 1 / 32.
+TEST_F(Avx512, every_entry_of_looked_up_powers_is_met) {
+  for (int i = -64; i < 64; ++i) {
+    for (const double off : {-1.0 / 65, 0.0, 1.0 / 65}) {
+      const auto x = static_cast<float>(i / 32.0 + off);
+      const double exact = std::exp2(static_cast<double>(x));
+      EXPECT_NEAR(exp2_of(true, x) / exact, 1.0, 5.95e-5) << x;
+    }
   }
 }
 
