@@ -20,7 +20,7 @@ constexpr AppendProfile server_memory{.tokens_ahead = 2,
                                       .task_bytes = 32 << 10,
                                       .tasks_per_thread = 4,
                                       .call_bytes = 256};
-/// A request for the second cache alone is dropped.
+/// On Zen 5 a request for the second cache alone is dropped.
 constexpr AppendProfile zen_memory = [] {
   AppendProfile profile = server_memory;
   profile.fetches_near = true;
@@ -34,26 +34,35 @@ constexpr MachineProfile generic{.name = "generic",
                                  .append = server_memory};
 constexpr MachineProfile intel{.name = "Intel with AVX512-BF16",
                                .bf16_dot_is_slow = true,
-                               .in_place = {.policy = PrefetchPolicy::paced},
+                               .in_place = {.policy = PrefetchPolicy::paced, .fetches_near = true},
                                .staged = PrefetchPolicy::paced,
                                .amx_grouped = paced_staging,
                                .rows = scattered_rows,
                                .append = server_memory};
-constexpr MachineProfile amd_zen{.name = "AMD Zen 4 and later",
-                                 .in_place = {.policy = PrefetchPolicy::paced,
-                                              .beside_values = true,
-                                              .whole_tiles = true,
-                                              .dense_values = true,
-                                              .again = true},
-                                 .amx_grouped = paced_staging,
-                                 .rows = scattered_rows,
-                                 .append = zen_memory};
+constexpr MachineProfile zen_5{.name = "AMD Zen 5 and later",
+                               .in_place = {.policy = PrefetchPolicy::paced,
+                                            .fetches_near = true,
+                                            .beside_values = true,
+                                            .whole_tiles = true,
+                                            .dense_values = true,
+                                            .again = true},
+                               .amx_grouped = paced_staging,
+                               .rows = scattered_rows,
+                               .append = zen_memory};
+/// Its first cache waits for too few lines at once to keep memory busy, its second for more.
+constexpr MachineProfile zen_4 = [] {
+  MachineProfile profile = zen_5;
+  profile.name = "AMD Zen 4";
+  profile.in_place.fetches_near = false;
+  return profile;
+}();
+constexpr uint32_t zen_4_family = 25;
 
 }  // namespace
 
 const MachineProfile& profile_of(const Processor& processor) noexcept {
   if (!processor.capabilities.has(Capability::avx512_bf16)) return generic;
-  if (processor.vendor == Vendor::amd) return amd_zen;
+  if (processor.vendor == Vendor::amd) return processor.family == zen_4_family ? zen_4 : zen_5;
   if (processor.vendor == Vendor::intel) return intel;
   return generic;
 }

@@ -23,6 +23,7 @@ enum class PrefetchPolicy : uint8_t {
 /// Of kernels that read rows where they lie, where few rows are computed (docs/kernels/avx512.md).
 struct InPlaceProfile {
   PrefetchPolicy policy = PrefetchPolicy::none;
+  bool fetches_near = false;   ///< into the first cache; else into the second
   bool beside_values = false;  ///< V's lines while values are added up; else beside the scores, too
   /// token-major pages: all heads together, beside whole rows of the next tile in the order of
   /// memory; else head by head, beside those of the next head

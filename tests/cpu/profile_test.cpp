@@ -11,16 +11,17 @@
 namespace folio::test {
 namespace {
 
-Processor processor_of(Vendor vendor, Capabilities capabilities) {
+Processor processor_of(Vendor vendor, Capabilities capabilities, uint32_t family = 0) {
   Processor p;
+  p.family = family;
   p.vendor = vendor;
   p.capabilities = capabilities;
   return p;
 }
 
-const Processor kinds[] = {processor_of(Vendor::other, needs_cpu),
-                           processor_of(Vendor::intel, needs_amx_bf16),
-                           processor_of(Vendor::amd, needs_avx512_bf16)};
+const Processor kinds[] = {
+    processor_of(Vendor::other, needs_cpu), processor_of(Vendor::intel, needs_amx_bf16),
+    processor_of(Vendor::amd, needs_avx512_bf16), processor_of(Vendor::amd, needs_avx512_bf16, 25)};
 
 TEST(Profile, vendor_and_capabilities_choose) {
   std::set<std::string> names;
@@ -34,6 +35,7 @@ TEST(Profile, vendor_and_capabilities_choose) {
   EXPECT_EQ(&profile_of(processor_of(Vendor::other, needs_amx_bf16)), &generic);
   EXPECT_EQ(&profile_of(processor_of(Vendor::intel, needs_avx512_bf16)), &profile_of(kinds[1]));
   EXPECT_EQ(&profile_of(processor_of(Vendor::amd, needs_amx_bf16)), &profile_of(kinds[2]));
+  EXPECT_EQ(&profile_of(processor_of(Vendor::amd, needs_avx512_bf16, 26)), &profile_of(kinds[2]));
   EXPECT_EQ(&machine_profile(), &profile_of(processor()));
 }
 
@@ -41,6 +43,7 @@ TEST(Profile, slow_arithmetic_is_known_and_what_is_unknown_counts_as_slow) {
   EXPECT_TRUE(profile_of({}).bf16_dot_is_slow);
   EXPECT_TRUE(profile_of(kinds[1]).bf16_dot_is_slow);
   EXPECT_FALSE(profile_of(kinds[2]).bf16_dot_is_slow);
+  EXPECT_FALSE(profile_of(kinds[3]).bf16_dot_is_slow);
 }
 
 /// A step that asks for nothing would leave memory idle; more than all lines there are not.

@@ -51,10 +51,10 @@ class Engine : public Layout<I::per_word> {
         few_(view, s_, queries_,
              {.key = loader_.key_type(),
               .value = loader_.value_type(),
-              .key_scales = has_key_scales_ ? s_.key_scales : nullptr,
-              .value_scales = has_value_scales_                          ? s_.value_scales
-                              : problem_.value_in_key && has_key_scales_ ? s_.key_scales
-                                                                         : nullptr}) {}
+              .scales = {.keys = has_key_scales_ ? s_.key_scales : nullptr,
+                         .values = has_value_scales_                          ? s_.value_scales
+                                   : problem_.value_in_key && has_key_scales_ ? s_.key_scales
+                                                                              : nullptr}}) {}
 
   static int tiles_at_once() { return 1; }
   static bool begins_rows() { return true; }

@@ -10,11 +10,10 @@
 #include "cpu/avx512/few_softmax.h"
 #include "cpu/avx512/few_values.h"
 #include "cpu/avx512/halves.h"
+#include "cpu/avx512/head_tile.h"
 #include "cpu/avx512/queries.h"
 #include "cpu/avx512/together.h"
 #include "cpu/avx512/upcoming.h"
-#include "cpu/convert/row_scales.h"
-#include "cpu/softmax/terms.h"
 
 namespace folio::inline v1::avx512 {
 
@@ -32,11 +31,11 @@ FOLIO_ALWAYS_INLINE void with_stored(DType type, Use use) {
   use(Words<I>{});
 }
 
-/// Types that the products widen, and the scales that they apply; invalid and null: none.
+/// Types that the products widen, and the scales that they apply, V's to weights; invalid and null:
+/// none.
 struct FewStored {
   DType key = DType::invalid, value = DType::invalid;
-  float* key_scales = nullptr;    // [heads at once][64]
-  float* value_scales = nullptr;  // of weights
+  HeadScales scales = {};
 };
 
 template <class I>
@@ -48,6 +47,7 @@ class FewHeads {
         s_(scratch),
         queries_(queries),
         stored_(stored),
+        tile_(view, stored.scales),
         steps_(Base::steps(view.problem)),
         width_(Base::width(view.problem)),
         rows_(few_padded(view.head_rows)),
@@ -55,8 +55,8 @@ class FewHeads {
 
   /// Head h, whose scales are there.
   void attend(const skeleton::State& state, const FewTile& at, int h, Upcoming& upcoming) {
-    const int keys = see(at.tile), groups = keys / group_rows;
-    if (keys == 0) return;
+    const int groups = tile_.see(at.tile, 0, view_.head_rows), keys = groups * group_rows;
+    if (groups == 0) return;
     with_stored<I>(stored_.key, [&]<class Stored>(const Stored&) {
       Pace pace = upcoming.beside_scores(true, FewRows<I, Stored>::score_steps(groups, steps_));
       score<Stored>({h, 0, 0, groups, at.keys}, pace);
@@ -73,15 +73,16 @@ class FewHeads {
 
   /// All heads, which lie in place.
   void attend_together(const skeleton::State& state, const FewTile& at, const Upcoming& upcoming) {
-    const int keys = see(at.tile), heads = view_.task.heads;
-    if (keys == 0) return;
+    const int groups = tile_.see(at.tile, 0, view_.head_rows), keys = groups * group_rows,
+              heads = view_.task.heads;
+    if (groups == 0) return;
     const Reading reading = reading_of(*at.values);
-    const Together together{heads, at_once(), keys / group_rows, value_groups(reading)};
+    const Together together{heads, at_once(), groups, value_groups(reading)};
     const PagedKVView& value = view_.problem.value_in_key ? view_.args.key : view_.args.value;
     with_stored<I>(stored_.key, [&]<class Key>(const Key&) {
       with_stored<I>(stored_.value, [&]<class Value>(const Value&) {
-        Pace beside_scores = upcoming.beside_tile(
-            0, heads * FewRows<I, Key>::score_steps(keys / group_rows, steps_));
+        Pace beside_scores =
+            upcoming.beside_tile(0, heads * FewRows<I, Key>::score_steps(groups, steps_));
         Pace beside_values =
             upcoming.beside_tile(1, heads * FewValues<I, Value>::steps(rows_, keys, width_, true));
         together.attend(
@@ -95,12 +96,7 @@ class FewHeads {
 
   /// Brings the scales of head h. `place`: of the head among those that are computed at once.
   void gather_scales(const KeyTile& tile, int h, int place) const {
-    const auto gather = [&](const PagedKVView& view, float* to) {
-      RowScales<I>::gather(view, tile, view_.task.head + h, to + place * tile_keys);
-    };
-    if (stored_.key_scales != nullptr) gather(view_.args.key, stored_.key_scales);
-    if (stored_.value_scales != nullptr && !view_.problem.value_in_key)
-      gather(view_.args.value, stored_.value_scales);
+    tile_.gather_scales(tile, h, place);
   }
 
  private:
@@ -143,29 +139,17 @@ class FewHeads {
     add<Stored>(state, of, true, pace);
   }
 
-  /// Finds what the rows see of a tile; returns how far that reaches, whole groups.
-  int see(const KeyTile& tile) {
-    const skeleton::Coverage covered = view_.coverage(0, view_.head_rows, tile, I::mutant);
-    is_masked_ = covered == skeleton::Coverage::some;
-    if (!is_masked_) return covered == skeleton::Coverage::all ? tile_keys : 0;
-    uint64_t any = 0;
-    for (int r = 0; r < view_.head_rows; ++r)
-      any |= seen_[r] = view_.seen_by_row(r, tile, I::mutant);
-    return any == 0 ? 0 : static_cast<int>(skeleton::round_up(64 - __builtin_clzll(any), lanes));
-  }
-
   template <class Stored>
   void score(const HeadRows& of, Pace& pace) {
-    const float* const scales = stored_.key_scales;
-    FewRows<I, Stored>::scores(
-        of.groups,
-        {.q = queries_.rows(of.head, 0).words,
-         .rows = rows_,
-         .steps = steps_,
-         .groups = of.rows,
-         .pace = &pace,
-         .scales = scales == nullptr ? nullptr : scales + of.place * tile_keys + of.first * lanes,
-         .to = scores_of(of.place) + of.first * lanes});
+    const float* const scales = tile_.key_scales(of.place);
+    FewRows<I, Stored>::scores(of.groups,
+                               {.q = queries_.rows(of.head, 0).words,
+                                .rows = rows_,
+                                .steps = steps_,
+                                .groups = of.rows,
+                                .pace = &pace,
+                                .scales = scales == nullptr ? nullptr : scales + of.first * lanes,
+                                .to = scores_of(of.place) + of.first * lanes});
   }
   void weigh(const skeleton::State& state, const KeyTile& tile, int h, int place, int keys) {
     Column c;
@@ -175,21 +159,16 @@ class FewHeads {
     c.written = rows_;
     c.keys = keys;
     c.factor = view_.has_terms ? 1.0f : factor_ * log2_e;
-    if (stored_.value_scales != nullptr) c.value_scales = stored_.value_scales + place * tile_keys;
+    c.value_scales = tile_.value_scales(place);
     c.maximum = state.maximum + h * rows_;
     c.denominator = state.denominator + h * rows_;
     c.output = state.output + int64_t{h * rows_} * width_;
     c.width = width_;
-    if (view_.has_terms) add_terms(tile, h, c.scores);
-    if (is_masked_)
-      for (int r = 0; r < c.rows; ++r) FewSoftmax<I>::hide(c.scores, r, keys, seen_[r]);
+    for (int r = 0; view_.has_terms && r < c.rows; ++r)
+      tile_.add_terms(tile, h, r, factor_, c.scores + r * FewSoftmax<I>::score_stride);
+    for (int r = 0; tile_.is_masked() && r < c.rows; ++r)
+      FewSoftmax<I>::hide(c.scores, r, keys, tile_.seen(r));
     FewSoftmax<I>::weigh(c);
-  }
-  [[gnu::noinline]] void add_terms(const KeyTile& tile, int h, float* scores) const {
-    for (int r = 0; r < view_.head_rows; ++r)
-      softmax::Terms<I, skeleton::Log2Units>::of_row(
-          scores + r * FewSoftmax<I>::score_stride, [this](int) { return factor_; },
-          view_.terms_of(h * view_.head_rows + r, tile.first, I::mutant));
   }
   template <class Stored>
   void add(const skeleton::State& state, const HeadRows& of, bool by_lines, Pace& pace) {
@@ -213,12 +192,11 @@ class FewHeads {
   const Scratch& s_;
   const Queries<I>& queries_;
   const FewStored stored_;
+  HeadTile<I> tile_;  // the one at hand
   const int steps_;
   const int width_;
   const int rows_;  // of each head, that tiles compute
   const float factor_;
-  bool is_masked_ = false;  // the tile at hand
-  uint64_t seen_[Base::few_rows];
 };
 
 }  // namespace folio::inline v1::avx512

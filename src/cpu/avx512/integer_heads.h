@@ -7,13 +7,12 @@
 /// tag type.
 #pragma once
 
+#include "cpu/avx512/head_tile.h"
 #include "cpu/avx512/integer_products.h"
 #include "cpu/avx512/integer_rounding.h"
 #include "cpu/avx512/together.h"
 #include "cpu/avx512/upcoming.h"
-#include "cpu/convert/row_scales.h"
 #include "cpu/skeleton/task_view.h"
-#include "cpu/softmax/terms.h"
 
 namespace folio::inline v1::avx512 {
 
@@ -23,12 +22,13 @@ class IntegerHeads {
   FOLIO_ALWAYS_INLINE IntegerHeads(const skeleton::TaskView& view, const IntegerScratch& scratch)
       : view_(view),
         s_(scratch),
+        tile_(view, {view.args.key.scales.data != nullptr ? scratch.key_scales : nullptr,
+                     view.args.value.scales.data != nullptr ? scratch.value_scales : nullptr}),
         chunks_(view.problem.key.head_size / Layout::chunk),
         width_(Layout::width(view.problem)),
         is_few_(view.head_rows <= block_rows),
         state_rows_(static_cast<int>(skeleton::round_up(view.head_rows, block_rows))),
-        rows_(is_few_ ? few_padded(view.head_rows) : block_rows),
-        has_value_scales_(view.args.value.scales.data != nullptr) {
+        rows_(is_few_ ? few_padded(view.head_rows) : block_rows) {
     for (int k = 0; k < heads_max * tile_keys; k += lanes)
       _mm512_store_ps(s_.key_scales + k, splat(1.0f));
   }
@@ -47,13 +47,8 @@ class IntegerHeads {
   }
 
   /// Brings the scales of head h. `place`: of the head among those that are computed at once.
-  [[gnu::noinline]] void gather_scales(const KeyTile& tile, int h, int place) const {
-    const auto gather = [&](const PagedKVView& view, float* to) {
-      if (view.scales.data != nullptr)
-        RowScales<I>::gather(view, tile, view_.task.head + h, to + place * tile_keys);
-    };
-    gather(view_.args.key, s_.key_scales);
-    gather(view_.args.value, s_.value_scales);
+  void gather_scales(const KeyTile& tile, int h, int place) const {
+    tile_.gather_scales(tile, h, place);
   }
 
   /// Head h, whose scales are there.
@@ -61,7 +56,7 @@ class IntegerHeads {
     for (int begin = 0; begin < view_.head_rows; begin += block_rows) {
       const int end = begin + block_rows;
       const Block block{begin, end < view_.head_rows ? end : view_.head_rows};
-      const int groups = see(at.tile, block);
+      const int groups = tile_.see(at.tile, block.begin, block.end);
       if (groups == 0) continue;
       Pace beside_scores = upcoming.beside_scores(is_few_, Products::score_steps(groups, chunks_));
       score(block, {h, 0, 0, groups, at.keys}, beside_scores);
@@ -81,7 +76,7 @@ class IntegerHeads {
   /// All heads, which lie in place and are one block each.
   void attend_together(const skeleton::State& state, const FewTile& at, const Upcoming& upcoming) {
     const Block block{0, view_.head_rows};
-    const int groups = see(at.tile, block), heads = view_.task.heads;
+    const int groups = tile_.see(at.tile, 0, view_.head_rows), heads = view_.task.heads;
     if (groups == 0) return;
     Pace beside_scores = upcoming.beside_tile(0, heads * Products::score_steps(groups, chunks_));
     Pace beside_values =
@@ -113,18 +108,6 @@ class IntegerHeads {
     return s_.q + int64_t{row} * view_.problem.key.head_size * 4;
   }
 
-  /// Finds what the rows see of a tile; returns how many groups that reaches. Rows that see nothing
-  /// keep their state.
-  int see(const KeyTile& tile, Block block) {
-    const skeleton::Coverage covered = view_.coverage(block.begin, block.end, tile, I::mutant);
-    if (covered == skeleton::Coverage::none) return 0;
-    uint64_t any = 0;
-    for (int r = block.begin; r < block.end; ++r)
-      any |= seen_[r - block.begin] =
-          covered == skeleton::Coverage::all ? ~uint64_t{0} : view_.seen_by_row(r, tile, I::mutant);
-    return any == 0 ? 0 : (64 - __builtin_clzll(any) + lanes - 1) / lanes;
-  }
-
   void score(Block block, const HeadRows& of, Pace& pace) const {
     const int first = of.head * state_rows_ + block.begin;
     Products::scores(rows_, of.groups,
@@ -151,13 +134,13 @@ class IntegerHeads {
     row.logits = s_.scores + held * tile_keys;
     row.factor = s_.steps[at] * __builtin_fabsf(view_.problem.scale);
     if (view_.has_terms) {
-      add_terms(tile, h, r, row.factor, row.logits);
+      tile_.add_terms(tile, h, r, row.factor, row.logits);
       row.factor = 1.0f;
     } else {
       row.factor *= log2_e;
     }
-    row.seen = seen_[i];
-    row.value_scales = has_value_scales_ ? s_.value_scales + place * tile_keys : nullptr;
+    row.seen = tile_.seen(i);
+    row.value_scales = tile_.value_scales(place);
     for (int sign = 0; sign < 2; ++sign) {
       row.weights[sign] = s_.weights[sign] + held * tile_keys;
       row.units[sign] = s_.units[sign] + held;
@@ -167,12 +150,6 @@ class IntegerHeads {
     row.output = state.output + int64_t{at} * width_;
     row.width = width_;
     return IntegerRounding<I>::weigh(row);
-  }
-  [[gnu::noinline]] void add_terms(const KeyTile& tile, int h, int r, float factor,
-                                   float* logits) const {
-    const auto scale = [&](int) { return Simd<I>::splat(factor); };
-    softmax::Terms<I, skeleton::Log2Units>::of_row(
-        logits, scale, view_.terms_of(h * view_.head_rows + r, tile.first, I::mutant));
   }
 
   void add(const skeleton::State& state, Block block, const HeadRows& of, Pace& pace) const {
@@ -191,13 +168,12 @@ class IntegerHeads {
 
   const skeleton::TaskView& view_;
   const IntegerScratch& s_;
+  HeadTile<I> tile_;  // the one at hand
   const int chunks_;
   const int width_;
   const bool is_few_;
   const int state_rows_;
   const int rows_;
-  const bool has_value_scales_;
-  uint64_t seen_[block_rows];  // of the tile and block at hand
   bool has_negative_[heads_max] = {};
 };
 

@@ -54,13 +54,14 @@ class LineList {
   int32_t count_ = 0, total_ = 0;
 };
 
-/// What is left of a list, `each` lines at a step.
+/// What is left of a list, `each` lines at a step, into the first cache or the second.
 class Requests {
  public:
   Requests() = default;
-  FOLIO_ALWAYS_INLINE Requests(const LineList& list, int64_t steps)
-      : next_(list.begin()), end_(list.end()) {
-    if (steps > 0) each_ = static_cast<int32_t>((list.total() + steps - 1) / steps);
+  FOLIO_ALWAYS_INLINE Requests(const LineList& list, int64_t steps, bool is_near)
+      : next_(list.begin()), end_(list.end()), is_near_(is_near) {
+    const int64_t each = steps > 0 ? (list.total() + steps - 1) / steps : 0;
+    each_ = static_cast<int16_t>(each < INT16_MAX ? each : INT16_MAX);
     if (each_ > 0) take();
   }
   FOLIO_ALWAYS_INLINE void step() {
@@ -70,7 +71,8 @@ class Requests {
  private:
   FOLIO_ALWAYS_INLINE void next() {
     if (at_.rows == 0) return;
-    __builtin_prefetch(at_.data + int64_t{line_} * 64, 0, 3);
+    const std::byte* const line = at_.data + int64_t{line_} * 64;
+    is_near_ ? __builtin_prefetch(line, 0, 3) : __builtin_prefetch(line, 0, 2);
     if (++line_ < at_.lines) return;
     line_ = 0;
     at_.data += at_.stride_bytes;
@@ -84,7 +86,8 @@ class Requests {
   const Lines* next_ = nullptr;
   const Lines* end_ = nullptr;
   int32_t line_ = 0;
-  int32_t each_ = 0;
+  int16_t each_ = 0;
+  bool is_near_ = true;
 };
 
 /// What one product requests meanwhile: two lists side by side. A tile keeps a copy in registers.

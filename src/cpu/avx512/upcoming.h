@@ -52,7 +52,7 @@ class Upcoming {
   }
   /// Scores, or values, of all its heads, in so many steps.
   [[nodiscard]] FOLIO_ALWAYS_INLINE Pace beside_tile(int plane, int64_t steps) const {
-    return {Requests(own_[plane], steps), {}};
+    return {requests(&own_[plane], steps), {}};
   }
 
   /// Head h of the task begins. keys, values: the rows of the head that comes after it, or null;
@@ -108,11 +108,11 @@ class Upcoming {
 
   FOLIO_ALWAYS_INLINE Requests take(int plane, int64_t steps) {
     is_waiting_[plane] = false;
-    if (is_by_tile_ || own_[plane].total() > 0) return {own_[plane], steps};
+    if (is_by_tile_ || own_[plane].total() > 0) return requests(&own_[plane], steps);
     return requests(plane == 0 ? keys_soon_ : values_soon_, steps);
   }
-  FOLIO_ALWAYS_INLINE static Requests requests(const LineList* list, int64_t steps) {
-    return list != nullptr ? Requests(*list, steps) : Requests();
+  [[nodiscard]] FOLIO_ALWAYS_INLINE Requests requests(const LineList* list, int64_t steps) const {
+    return list != nullptr ? Requests(*list, steps, profile_.fetches_near) : Requests();
   }
   /// What follows scales.
   FOLIO_ALWAYS_INLINE static void add_behind(LineList& list, const LineList* more) {
