@@ -169,7 +169,7 @@ void draw_terms(Rng& rng, CaseOptions& o) {
   o.sink_per_query = rng.chance(0.5);
   o.sink_dtype = rng.pick(activations);
   o.lse = rng.chance(0.7);
-  constexpr float amplitudes[] = {0.1f, 3.0f, 3.0f, 3.0f, 20.0f};
+  constexpr float amplitudes[] = {0.0f, 0.1f, 3.0f, 3.0f, 3.0f, 3.0f, 20.0f};
   o.q_amplitude = rng.pick(amplitudes);
   if (o.selected > 0) return;
   o.alibi = rng.chance(0.2);
