@@ -58,6 +58,19 @@ TEST_F(AmxEmulated, stored_types_with_a_scale_per_token_and_head_are_right) {
     }
 }
 
+TEST_F(AmxEmulated, latent_rows_with_scales_are_right) {
+  for (const ScaleKind scales : {ScaleKind::token_and_head, ScaleKind::head, ScaleKind::tensor}) {
+    CaseOptions options = options_of(DType::f8_e4m3);
+    options.q_heads = 24;
+    options.kv_heads = 1;
+    options.head_size = 320;
+    options.v_head_size = 256;
+    options.value_in_key = true;
+    options.key_scales.kind = scales;
+    expect_right(options);
+  }
+}
+
 TEST_F(AmxEmulated, blocks_of_32_elements_are_right) {
   for (const DType stored :
        {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl}) {

@@ -107,6 +107,8 @@ void BorderWorld::make_batch() {
   batch.visible_end = visible_end.data();
   batch.tree = tree.data();
   batch.tree_words = 1;
+  batch.alibi_positions = key_positions_of_all.data();
+  batch.alibi_positions_stride = context;
 }
 
 void BorderWorld::make_attention() {
@@ -116,7 +118,8 @@ void BorderWorld::make_attention() {
   problem.value = &value.view;
   problem.q_dtype = problem.out_dtype = FOLIO_F32;
   problem.mask_left = -1;
-  problem.options = FOLIO_SINK_LOGITS | FOLIO_ALIBI | FOLIO_BIAS | FOLIO_INTERVALS | FOLIO_TREE;
+  problem.options = FOLIO_SINK_LOGITS | FOLIO_SINK_PER_QUERY | FOLIO_ALIBI | FOLIO_ALIBI_POSITIONS |
+                    FOLIO_BIAS | FOLIO_BIAS_PER_SEQUENCE | FOLIO_INTERVALS | FOLIO_TREE;
   limits = {sizeof limits, sequences, tokens, context, 2};
   mask = {sizeof mask, -1, 0, 0, 0};
   require(folio_create_attention(&problem, &limits, FOLIO_CPU, 0, nullptr, &attention, &message),
@@ -131,11 +134,12 @@ void BorderWorld::make_attention() {
 void BorderWorld::make_tensors() {
   q = tensor(q_values, tokens, q_heads, head_size);
   out = tensor(out_values, tokens, q_heads, head_size);
-  bias = tensor(bias_values, q_heads, tokens, context);
+  bias = tensor(bias_values, sequences * q_heads, tokens, context);
+  bias.extent[0] = q_heads;
   k = v = tensor(k_values, tokens, heads, head_size);
   lse.resize(tokens * q_heads);
   slopes.resize(q_heads, 0.5f);
-  logits.resize(q_heads, 0.5f);
+  logits.resize(tokens * q_heads, 0.5f);
   weights.resize(head_size, 1.0f);
   cos_sin.resize(rope_rows * head_size, 0.5f);
   args = c_struct<folio_args>();
@@ -147,6 +151,8 @@ void BorderWorld::make_tensors() {
   args.sink_logits = logits.data();
   args.alibi_slopes = slopes.data();
   args.bias = &bias;
+  args.sink_stride = q_heads;
+  args.bias_sequence_stride_bytes = q_heads * bias.stride_bytes[0];
   require(folio_prepare(attention, &plan, &args, workspace_data, workspace_bytes, &message),
           message);
   parts = {{{&q, lse.data()}, {&q, lse.data()}}};

@@ -37,6 +37,7 @@ struct BorderWorld {
   BorderPlane key, value, key_to, value_to;
   std::vector<int32_t> query_offsets{0, 2, 3}, context_lengths{9, 5}, query_positions{7, 4},
       key_positions{0, 0}, visible_begin{0, 0, 0}, visible_end{8, 9, 5};
+  std::vector<int32_t> key_positions_of_all = std::vector<int32_t>(sequences * context, 3);
   std::vector<uint32_t> entries{0, 1, 2, 3, 4};
   std::vector<uint64_t> tree{1, 3, 1};
   folio_batch batch = {};

@@ -6,6 +6,7 @@
 /// whose output must be equal. Up to 32 heads V is multiplied in place, beyond that it is staged.
 #include <gtest/gtest.h>
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -202,6 +203,25 @@ TEST_F(AmxLatent, refuses_with_the_reason_what_it_cannot_do) {
       reason([](CaseOptions& o) { o.key_dtype = o.value_dtype = DType::f16; }).find("key.dtype"),
       std::string::npos);
   EXPECT_NE(reason([](CaseOptions& o) { o.head_size = 128; }).find("head_size"), std::string::npos);
+}
+
+TEST_F(AmxLatent, rows_with_scales_are_refused_by_name_and_taken_by_others) {
+  for (const auto& [head_size, v_head_size, taker] :
+       {std::tuple{320, 256, "attention_grouped_amx_bf16"}, {576, 512, "attention_avx512_bf16"}}) {
+    CaseOptions options = latent_options(16);
+    options.head_size = head_size;
+    options.v_head_size = v_head_size;
+    options.key_dtype = options.value_dtype = DType::f8_e4m3;
+    options.key_scales.kind = ScaleKind::token_and_head;
+    const AttentionProblem problem = resolve(AttentionCase(options).problem()).value();
+    EXPECT_STREQ(refusal(emulated, problem, needs_avx512_bf16),
+                 "key.scales: scales of K are unsupported");
+    MachineProfile profile = machine_profile();
+    profile.bf16_dot_is_slow = false;
+    const Result<const Kernel*> selected = select(problem, needs_amx_bf16, profile, "");
+    ASSERT_TRUE(selected.has_value()) << selected.error().message();
+    EXPECT_EQ((*selected)->name, taker);
+  }
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include "support/attention_case.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "reference/elements.h"
 #include "reference/visibility.h"
@@ -31,9 +30,10 @@ AnyTensor<3> spaced_tensor(GuardedMemory& memory, DType dtype, int64_t rows, int
   tensor.stride_bytes[2] = element;
   tensor.stride_bytes[1] = size * element + gap_bytes;
   tensor.stride_bytes[0] = heads * tensor.stride_bytes[1] + gap_bytes;
-  const int64_t bytes = rows == 0 ? 0
-                                  : (rows - 1) * tensor.stride_bytes[0] +
-                                        (heads - 1) * tensor.stride_bytes[1] + size * element;
+  const int64_t bytes = rows == 0 || heads == 0
+                            ? 0
+                            : (rows - 1) * tensor.stride_bytes[0] +
+                                  (heads - 1) * tensor.stride_bytes[1] + size * element;
   memory = GuardedMemory(bytes, element);
   tensor.data = memory.data();
   return tensor;
@@ -45,12 +45,6 @@ std::byte* element_at(const AnyTensor<3>& tensor, int64_t i, int64_t j, int64_t 
 }
 
 constexpr int poison = 0xff;  // NaN in every type of an output
-
-std::string listed(const std::vector<int32_t>& positions) {
-  std::ostringstream text;
-  for (const int32_t position : positions) text << " " << position;
-  return text.str();
-}
 
 }  // namespace
 
@@ -68,13 +62,7 @@ AttentionCase::AttentionCase(CaseOptions options)
     mark_alive();
   }
   make_table();
-  problem_.key = args_.key = make_plane(key_, options_.key_dtype, options_.head_size,
-                                        options_.key_order, options_.key_scales);
-  if (!options_.value_in_key) {
-    args_.value = make_plane(value_, options_.value_dtype, options_.v_head_size,
-                             options_.value_order, options_.value_scales);
-    problem_.value = args_.value;
-  }
+  make_planes();
   make_queries();
   fill_planes();
   make_terms();
@@ -391,10 +379,19 @@ void AttentionCase::make_bias() {
     for (const SequenceShape& s : options_.sequences) rows = std::max<int64_t>(rows, s.new_tokens);
     tensors = batch_.size;
   }
-  AnyTensor<3> bias = spaced_tensor(bias_, problem_.bias_dtype, tensors * heads, rows, width,
-                                    options_.row_gap_bytes);
-  const int64_t sequence_stride = heads * bias.stride_bytes[0];
+  const bool is_turned = options_.bias_layout == BiasLayout::rows_first;
+  AnyTensor<3> bias =
+      spaced_tensor(bias_, problem_.bias_dtype, tensors * (is_turned ? rows : heads),
+                    is_turned ? heads : rows, width, options_.row_gap_bytes);
+  int64_t sequence_stride = (is_turned ? rows : heads) * bias.stride_bytes[0];
+  if (is_turned) std::swap(bias.stride_bytes[0], bias.stride_bytes[1]);
+  if (options_.bias_layout == BiasLayout::backwards && rows > 0) {
+    bias.data = element_at(bias, tensors * heads - 1, rows - 1, 0);
+    sequence_stride = -sequence_stride;
+    for (int64_t* const stride : {&bias.stride_bytes[0], &bias.stride_bytes[1]}) *stride = -*stride;
+  }
   bias.extent[0] = heads;
+  bias.extent[1] = rows;
   args_.bias = bias;
   if (problem_.bias_per_sequence) args_.bias_sequence_stride_bytes = sequence_stride;
   for (int64_t row = 0; row < tokens(); ++row) {
@@ -465,36 +462,6 @@ std::vector<std::byte> AttentionCase::output_bits() const {
   std::vector<std::byte> bits(out_.data(), out_.data() + out_.bytes());
   bits.insert(bits.end(), lse_.data(), lse_.data() + lse_.bytes());
   return bits;
-}
-
-std::string describe(const CaseOptions& o) {
-  std::ostringstream text;
-  text << "seed " << o.seed << ", heads " << o.q_heads << "/" << o.kv_heads << ", head_size "
-       << o.head_size << "/" << o.v_head_size << ", page_size " << o.page_size << ", q "
-       << name(o.q_dtype) << ", out " << name(o.out_dtype) << ", K " << name(o.key_dtype)
-       << " scales " << static_cast<int>(o.key_scales.kind) << " " << name(o.key_scales.dtype)
-       << "/" << o.key_scales.granularity << (o.key_scales.tensor_scale ? "*t" : "") << ", V "
-       << name(o.value_dtype) << " scales " << static_cast<int>(o.value_scales.kind) << " "
-       << name(o.value_scales.dtype) << "/" << o.value_scales.granularity
-       << (o.value_scales.tensor_scale ? "*t" : "") << ", order " << static_cast<int>(o.key_order)
-       << static_cast<int>(o.value_order) << ", gap " << o.gap_bytes << "/" << o.row_gap_bytes
-       << (o.value_in_key ? ", value_in_key" : "") << ", mask {" << o.mask.left << ","
-       << o.mask.right << "," << o.mask.chunk << "," << o.mask.sink_tokens << "}, scale " << o.scale
-       << ", softcap " << o.softcap << (o.sink_logits ? ", sink" : "") << (o.alibi ? ", alibi" : "")
-       << (o.sink_per_query ? " per query " : " ") << name(o.sink_dtype)
-       << (o.alibi_positions ? ", alibi_positions" : "") << ", selected " << o.selected << ", bias "
-       << static_cast<int>(o.bias) << (o.bias_per_sequence ? " per sequence " : " ")
-       << name(o.bias_dtype) << (o.intervals ? ", intervals" : "")
-       << (o.tree != TreeForm::none ? ", tree " : "")
-       << (o.tree != TreeForm::none ? std::to_string(static_cast<int>(o.tree)) : "")
-       << (o.query_positions ? ", query_positions" : "")
-       << (o.key_positions ? ", key_positions" : "") << listed(o.first_query_positions)
-       << listed(o.first_key_positions) << ", table " << static_cast<int>(o.table)
-       << ", unassigned " << o.unassigned << ", reproducible " << static_cast<int>(o.reproducible)
-       << (o.bf16_operands ? ", bf16_operands" : "") << (o.int8_operands ? ", int8_operands" : "")
-       << ", parallelism " << o.parallelism << ", sequences";
-  for (const SequenceShape& s : o.sequences) text << " " << s.new_tokens << "/" << s.context;
-  return text.str();
 }
 
 }  // namespace folio::test

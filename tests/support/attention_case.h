@@ -43,6 +43,11 @@ enum class TableForm { dense, csr, rows_in_larger };
 /// a random tree, some of whose nodes nobody sees; any bits.
 enum class TreeForm { none, chain, random, bits };
 enum class BiasForm { none, shared, per_head };
+/// How the dimensions of the bias lie: as they are named, rows before heads, all backwards.
+enum class BiasLayout { as_named, rows_first, backwards };
+/// V beside K in one memory, in K's order: single rows in turn, runs (all heads of a slot, or all
+/// slots of a head), or pages.
+enum class Pair { none, of_rows, of_runs, of_pages };
 
 struct ScaleOptions {
   ScaleKind kind = ScaleKind::none;
@@ -75,6 +80,7 @@ struct CaseOptions {
   /// between heads and rows of q, out and bias; a multiple of 4; -1: gap_bytes
   int32_t row_gap_bytes = -1;
   bool value_in_key = false;
+  Pair pair = Pair::none;  ///< not with value_in_key
   Mask mask = Mask::causal();
   float scale = 0.0f;
   float softcap = 0.0f;
@@ -85,6 +91,7 @@ struct CaseOptions {
   DType sink_dtype = DType::f32;
   bool bias_per_sequence = false;
   DType bias_dtype = DType::f32;
+  BiasLayout bias_layout = BiasLayout::as_named;
   bool alibi_positions = false;
   /// entries of each query's list of keys, at random among those of its sequence, with holes and
   /// keys twice; 0: no lists
@@ -174,8 +181,10 @@ class AttentionCase {
   void mark_alive();
   void make_selection();
   void make_table();
-  PagedKVView make_plane(Plane& plane, DType dtype, int32_t head_size, StorageOrder order,
-                         const ScaleOptions& scales);
+  void make_planes();
+  [[nodiscard]] PagedKVView plane_of(DType dtype, int32_t head_size, StorageOrder order,
+                                     const ScaleOptions& scales) const;
+  [[nodiscard]] int64_t pair_planes(PagedKVView& key, PagedKVView& value) const;
   void make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options, int64_t row_bytes);
   void fill_planes();
   void fill_blocks(const PagedKVView& view, const std::vector<int64_t>& slots);

@@ -36,15 +36,16 @@ int64_t align_up(int64_t x, int64_t alignment) {
 
 }  // namespace
 
-PagedKVView AttentionCase::make_plane(Plane& plane, DType dtype, int32_t head_size,
-                                      StorageOrder order, const ScaleOptions& scales) {
+PagedKVView AttentionCase::plane_of(DType dtype, int32_t head_size, StorageOrder order,
+                                    const ScaleOptions& scales) const {
   const int64_t heads = options_.kv_heads;
   const bool unbounded = options_.page_size == unbounded_page_size;
   const int64_t slots = unbounded ? 1 : options_.page_size;
   const int64_t row_bytes = folio::row_bytes(dtype, head_size);
   const bool has_inline_scales = scales.kind == ScaleKind::behind_row;
+  const bool is_paired = options_.pair != Pair::none;  // rows of both types in turn
   const int64_t row_stride =
-      align_up(row_bytes + (has_inline_scales ? 16 : 0), has_inline_scales ? 4 : 1) +
+      align_up(row_bytes + (has_inline_scales ? 16 : 0), has_inline_scales || is_paired ? 4 : 1) +
       options_.gap_bytes;
 
   PagedKVView view;
@@ -67,15 +68,75 @@ PagedKVView AttentionCase::make_plane(Plane& plane, DType dtype, int32_t head_si
       view.head_stride_bytes = num_pages_ * row_stride + options_.gap_bytes;
     }
   }
-  const int64_t bytes =
-      (num_pages_ - 1) * view.page_stride_bytes + (slots - 1) * view.slot_stride_bytes +
-      (heads - 1) * view.head_stride_bytes + row_bytes + (has_inline_scales ? 4 : 0);
-  plane.values = GuardedMemory(bytes, has_inline_scales           ? 4
-                                      : block_elements(dtype) > 1 ? 2
-                                                                  : bit_width(dtype) / 8);
-  view.data = plane.values.data();
-  make_scales(plane, view, scales, row_bytes);
   return view;
+}
+
+/// Both planes get the strides of what lies in turn; returns the distance of V from K in bytes.
+int64_t AttentionCase::pair_planes(PagedKVView& key, PagedKVView& value) const {
+  const bool is_token_major = options_.key_order == StorageOrder::token_major;
+  const bool is_unbounded = options_.page_size == unbounded_page_size;
+  int64_t PagedKVView::*strides[] = {&PagedKVView::head_stride_bytes,
+                                     &PagedKVView::slot_stride_bytes,
+                                     &PagedKVView::page_stride_bytes};
+  int64_t extents[] = {options_.kv_heads, is_unbounded ? 1 : options_.page_size};
+  if (!is_token_major) {
+    std::swap(strides[0], strides[1]);
+    std::swap(extents[0], extents[1]);
+  }
+  int innermost = options_.pair == Pair::of_rows ? 0 : options_.pair == Pair::of_runs ? 1 : 2;
+  if (is_unbounded) innermost = is_token_major ? std::min(innermost, 1) : 0;  // pages are slots
+  const int64_t distance = key.*strides[innermost];
+  int64_t stride = distance + value.*strides[innermost];
+  for (int i = innermost; i < 3; ++i) {
+    key.*strides[i] = value.*strides[i] = stride;
+    if (i < 2) stride = stride * extents[i] + options_.gap_bytes;
+  }
+  if (!is_unbounded) return distance;
+  for (PagedKVView* view : {&key, &value}) {
+    view->page_stride_bytes = view->slot_stride_bytes;
+    if (!is_token_major) view->head_stride_bytes = num_pages_ * view->slot_stride_bytes;
+  }
+  return distance;
+}
+
+void AttentionCase::make_planes() {
+  PagedKVView& key = args_.key;
+  PagedKVView& value = args_.value;
+  key = plane_of(options_.key_dtype, options_.head_size, options_.key_order, options_.key_scales);
+  if (!options_.value_in_key)
+    value = plane_of(options_.value_dtype, options_.v_head_size,
+                     options_.pair == Pair::none ? options_.value_order : options_.key_order,
+                     options_.value_scales);
+  const int64_t slots = options_.page_size == unbounded_page_size ? 1 : options_.page_size;
+  const auto bytes_of = [&](const PagedKVView& view, const ScaleOptions& scales) {
+    const bool is_behind = scales.kind == ScaleKind::behind_row;
+    const int64_t row = row_bytes(view.dtype, view.head_size);
+    return (num_pages_ - 1) * view.page_stride_bytes + (slots - 1) * view.slot_stride_bytes +
+           int64_t{options_.kv_heads - 1} * view.head_stride_bytes +
+           (is_behind ? align_up(row, 4) + 4 : row);
+  };
+  const auto alignment_of = [](const PagedKVView& view, const ScaleOptions& scales) -> int64_t {
+    if (scales.kind == ScaleKind::behind_row) return 4;
+    return block_elements(view.dtype) > 1 ? 2 : bit_width(view.dtype) / 8;
+  };
+  int64_t bytes = 0, alignment = alignment_of(key, options_.key_scales), shift = 0;
+  if (options_.pair != Pair::none && !options_.value_in_key) {
+    shift = pair_planes(key, value);
+    bytes = shift + bytes_of(value, options_.value_scales);
+    alignment = std::max(alignment, alignment_of(value, options_.value_scales));
+  }
+  bytes = std::max(bytes, bytes_of(key, options_.key_scales));
+  key_.values = GuardedMemory(bytes, alignment);
+  key.data = key_.values.data();
+  make_scales(key_, key, options_.key_scales, row_bytes(key.dtype, key.head_size));
+  problem_.key = key;
+  if (options_.value_in_key) return;
+  if (shift == 0)
+    value_.values = GuardedMemory(bytes_of(value, options_.value_scales),
+                                  alignment_of(value, options_.value_scales));
+  value.data = shift == 0 ? value_.values.data() : key_.values.data() + shift;
+  make_scales(value_, value, options_.value_scales, row_bytes(value.dtype, value.head_size));
+  problem_.value = value;
 }
 
 void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options,

@@ -122,6 +122,13 @@ constexpr Change shape_changes[] = {
     },
 };
 
+/// A type of blocks may have come to a plane of another size.
+void hold_whole_blocks(CaseOptions& o) {
+  if (block_elements(o.key_dtype) > 1) o.head_size = round_up(o.head_size, 32);
+  if (block_elements(o.value_in_key ? o.key_dtype : o.value_dtype) > 1)
+    o.v_head_size = round_up(o.v_head_size, 32);
+}
+
 /// Every combination of changes, those of types varying fastest.
 std::vector<CaseOptions> adaptations(const CaseOptions& given, Adapt adapt) {
   std::vector<CaseOptions> all;
@@ -138,6 +145,7 @@ std::vector<CaseOptions> adaptations(const CaseOptions& given, Adapt adapt) {
           type_changes[type](options);
           out_changes[out](options);
           stride_changes[stride](options);
+          hold_whole_blocks(options);
           all.push_back(std::move(options));
         }
   return all;

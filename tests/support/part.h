@@ -55,11 +55,11 @@ class Part {
     args_.out.data = static_cast<std::byte*>(args_.out.data) + row * args_.out.stride_bytes[0];
     args_.q.extent[0] = args_.out.extent[0] = shape.queries;
     if (args_.lse != nullptr) args_.lse += row * c.options().q_heads;
-    if (args_.bias.data == nullptr) return;
-    args_.bias.data = static_cast<const std::byte*>(args_.bias.data) +
-                      row * args_.bias.stride_bytes[1] + shape.first_key * int64_t{4};
-    args_.bias.extent[1] = shape.queries;
-    args_.bias.extent[2] -= shape.first_key;
+    if (whole.selected != nullptr) batch_.selected += row * whole.selected_stride;
+    if (whole.alibi_positions != nullptr)
+      batch_.alibi_positions += shape.sequence * whole.alibi_positions_stride + shape.first_key;
+    move_sinks(c.problem(), row);
+    move_bias(c.problem(), shape, row);
   }
   Part(const Part&) = delete;
   Part& operator=(const Part&) = delete;
@@ -81,10 +81,29 @@ class Part {
   }
   /// The smallest limits that admit this part.
   [[nodiscard]] AttentionLimits limits(int32_t parallelism = 1) const {
-    return {1, std::max(1, offsets_[1]), std::max(1, context_), parallelism};
+    return {1, std::max(1, offsets_[1]), std::max({1, context_, batch_.selected_stride}),
+            parallelism};
   }
 
  private:
+  void move_sinks(const AttentionProblem& problem, int64_t row) {
+    if (!problem.sink_per_query) return;
+    const int64_t stride = args_.sink_stride != 0 ? args_.sink_stride : problem.q_heads;
+    args_.sink_logits = static_cast<const std::byte*>(args_.sink_logits) +
+                        row * stride * bit_width(problem.sink_dtype) / 8;
+  }
+  void move_bias(const AttentionProblem& problem, const PartShape& shape, int64_t row) {
+    if (!problem.bias) return;
+    ConstTensor<3>& bias = args_.bias;
+    const bool is_own = problem.bias_per_sequence;
+    const int64_t first = is_own ? shape.first_query : row;
+    bias.data = static_cast<const std::byte*>(bias.data) + first * bias.stride_bytes[1] +
+                shape.first_key * bias.stride_bytes[2] +
+                (is_own ? shape.sequence * args_.bias_sequence_stride_bytes : 0);
+    bias.extent[1] = shape.queries;
+    bias.extent[2] -= shape.first_key;
+  }
+
   AttentionArgs args_;
   Batch batch_;
   int32_t offsets_[2] = {0, 0};

@@ -79,7 +79,7 @@ struct AttentionArgs {
 ///
 /// Errors:  as attend, of what the host knows; invalid_argument where q or out are not aligned to
 ///          16 bytes; unsupported on the CPU, which has no streams; device, with the driver's
-/// words.
+///          words.
 ///          Nothing is written then
 [[nodiscard]] FOLIO_EXPORT Status attend_async(const Attention& attention,
                                                const AttentionPlan& plan, const AttentionArgs& args,

@@ -3,11 +3,12 @@
 
     import folio_kv.transformers as folio
 
-    folio.register() model = AutoModelForCausalLM.from_pretrained(name,
-    attn_implementation="folio_flash") model.generate(**inputs,
-    past_key_values=folio.FolioCache(model.config))      # or without a cache of ours
-    model.generate_batch(inputs, generation_config)                               # on transformers'
-    own pages print(folio.report(model))
+    folio.register()
+    model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="folio_flash")
+    # on pages of folio's; without past_key_values, on a cache of transformers' own
+    model.generate(**inputs, past_key_values=folio.FolioCache(model.config))
+    model.generate_batch(inputs, generation_config)  # on transformers' own pages
+    print(folio.report(model))
 
 `register` adds the attention function under the names "folio_flash" and "folio". `FolioCache` keeps
 keys and values in pages, also quantised. `report` says which layers run on folio, and why not the

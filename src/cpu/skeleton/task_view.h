@@ -89,12 +89,12 @@ class TaskView {
            (sequence.first_query + token) * args.q.stride_bytes[0] +
            q_head * args.q.stride_bytes[1];
   }
-  /// The list of keys of the task, whose rows are all of one token.
   /// Where row r stands in a state that holds `padded_rows` rows of each head.
   [[nodiscard]] FOLIO_ALWAYS_INLINE int padded_row(int r, int padded_rows, Mutant mutant) const {
     if (mutant == Mutant::heads_interleaved) return r % task.heads * padded_rows + r / task.heads;
     return r / head_rows * padded_rows + r % head_rows;
   }
+  /// The list of keys of the task, whose rows are all of one token.
   [[nodiscard]] FOLIO_ALWAYS_INLINE const int32_t* selected(Mutant mutant) const {
     const int token = mutant == Mutant::selection_of_first_query ? 0 : first_token;
     return batch.selected + (sequence.first_query + token) * batch.selected_stride;
