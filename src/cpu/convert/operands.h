@@ -3,7 +3,7 @@
 /// bf16.
 ///
 /// bf16 is rounded to nearest even; an instruction set that rounds itself, by `operands_of` and
-/// `operands_of_two`, may make subnormals 0. ISA-safe: templates on a tag type.
+/// `rounded_floats`, may make subnormals 0. ISA-safe: templates on a tag type.
 #pragma once
 
 #include "cpu/vec/simd.h"
