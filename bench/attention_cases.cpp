@@ -52,18 +52,19 @@ Case rounded(Case c) {
 }
 
 /// The same with other scales than one per token and head.
-void add_scale_forms(const Case& c, std::vector<Case>& cases) {
+void add_scale_forms(const Case& c, bool with_rounded, std::vector<Case>& cases) {
   const struct {
     const char* name;
     ScaleForm form;
   } forms[] = {{"/scale_of_tensor", ScaleForm::tensor},
                {"/scale_of_head", ScaleForm::head},
+               {"/scale_behind_row", ScaleForm::behind_row},
                {"/scales_of_32", ScaleForm::granule_of_32}};
   for (const auto& [name, form] : forms) {
     cases.push_back(c);
     cases.back().shape += name;
     cases.back().workload.scales = form;
-    if (form != ScaleForm::granule_of_32) cases.push_back(rounded(cases.back()));
+    if (with_rounded && form != ScaleForm::granule_of_32) cases.push_back(rounded(cases.back()));
   }
 }
 
@@ -78,13 +79,12 @@ void add_decode(std::vector<Case>& cases) {
         if ((group != 1 && group != 4 && group != 8) || context != 8 * k) continue;
         cases.push_back(paired(cases.back()));
         cases.back().two_cores = false;
-        for (const DType dtype : {DType::i8, DType::f8_e4m3}) {
+        for (const DType dtype : {DType::i8, DType::f8_e4m3, DType::f8_e5m2}) {
           const Case c = decode(dtype, group, context, 64, order);
           cases.push_back(c);
           cases.back().two_cores = group == 8 && order == StorageOrder::token_major;
-          if (dtype != DType::i8) continue;
-          cases.push_back(rounded(c));
-          add_scale_forms(c, cases);
+          if (dtype == DType::i8) cases.push_back(rounded(c));
+          if (dtype != DType::f8_e5m2) add_scale_forms(c, dtype == DType::i8, cases);
         }
       }
     }
@@ -97,6 +97,23 @@ void add_decode(std::vector<Case>& cases) {
       c.workload.sequences = 16;
       c.shape = decode_name(DType::bf16, group, "1k_batch16", 64, order);
       cases.push_back(c);
+    }
+  }
+}
+
+/// 8 bits with all forms of scales, and bf16 beside them, for one sequence and for 16.
+void add_bytes_of_batches(std::vector<Case>& cases) {
+  for (const int32_t sequences : {1, 16}) {
+    for (const int32_t group : {1, 4, 8}) {
+      for (const StorageOrder order : orders) {
+        for (const DType dtype : {DType::bf16, DType::i8, DType::f8_e4m3}) {
+          Case c = decode(dtype, group, 8 * k, 64, order);
+          c.workload.sequences = sequences;
+          c.shape = decode_name(dtype, group, "8k_batch" + std::to_string(sequences), 64, order);
+          cases.push_back(c);
+          if (dtype != DType::bf16) add_scale_forms(c, false, cases);
+        }
+      }
     }
   }
 }
@@ -265,6 +282,7 @@ void add_skewed(std::vector<Case>& cases) {
 std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   add_decode(cases);
+  add_bytes_of_batches(cases);
   add_foreign(cases);
   add_lists(cases);
   add_small_heads(cases);

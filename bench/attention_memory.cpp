@@ -16,9 +16,9 @@ void repeat(const std::vector<std::byte>& part, std::byte* to, int64_t bytes) {
     std::copy_n(part.begin(), std::min(period, bytes - at), to + at);
 }
 
-std::vector<std::byte> random_elements(DType dtype, double low, double high) {
+std::vector<std::byte> random_elements(DType dtype, double low, double high, uint64_t from) {
   constexpr size_t period = 32771;
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(from);
   std::uniform_real_distribution<double> uniform(low, high);
   if (block_elements(dtype) > 1) {  // any patterns, of a scale
     const auto bytes = static_cast<size_t>(row_bytes(dtype, block_elements(dtype)));
@@ -37,6 +37,22 @@ std::vector<std::byte> random_elements(DType dtype, double low, double high) {
     reference::store(values.data() + i * static_cast<size_t>(element_bytes(dtype)), dtype,
                      uniform(random));
   return values;
+}
+
+std::vector<std::byte> rows_with_scales(DType dtype, int64_t row_bytes, int64_t stride) {
+  constexpr int64_t period = 509;
+  const std::vector<std::byte> elements = random_elements(dtype, -largest(dtype), largest(dtype));
+  std::mt19937_64 random(seed + 2);
+  std::uniform_real_distribution<double> uniform(0.5 / largest(dtype), 1.5 / largest(dtype));
+  std::vector<std::byte> rows(static_cast<size_t>(period * stride));
+  for (int64_t i = 0; i < period; ++i) {
+    const auto at =
+        static_cast<size_t>(i * row_bytes) % (elements.size() - static_cast<size_t>(row_bytes));
+    std::byte* const to = rows.data() + i * stride;
+    std::copy_n(elements.data() + at, row_bytes, to);
+    reference::store(to + row_bytes, DType::f32, uniform(random));
+  }
+  return rows;
 }
 
 const HugeMemory& kv_memory(int64_t bytes, DType dtype) {

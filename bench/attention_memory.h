@@ -25,7 +25,10 @@ inline double largest(DType dtype) {
 void repeat(const std::vector<std::byte>& part, std::byte* to, int64_t bytes);
 
 /// A period of elements, or of blocks of any patterns whose scales are of that range.
-std::vector<std::byte> random_elements(DType dtype, double low, double high);
+std::vector<std::byte> random_elements(DType dtype, double low, double high, uint64_t from = seed);
+
+/// A period of rows of 8-bit elements, `stride` bytes apart, each with its scale in f32 behind it.
+std::vector<std::byte> rows_with_scales(DType dtype, int64_t row_bytes, int64_t stride);
 
 /// Memory full of random K and V, the same for all workloads, filled again only if they change type
 /// or need more. It lives as long as the process, since touching a gigabyte takes longer than most

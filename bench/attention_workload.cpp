@@ -23,27 +23,6 @@ using Clock = std::chrono::steady_clock;
 constexpr float q_amplitude = 3.0f;  // logits with a deviation of about 1
 constexpr int64_t reference_keys_max = 16384;
 
-KVShape kv_shape(const WorkloadShape& s, int32_t head_size, bool is_single) {
-  KVShape shape{.num_layers = 1,
-                .num_heads = s.kv_heads,
-                .head_size = head_size,
-                .page_size = s.page_size,
-                .dtype = s.dtype,
-                .is_mla = is_single,
-                .order = s.order};
-  if (is_scaled(s.dtype)) shape.scale_dtype = DType::f32;
-  if (s.scales == ScaleForm::granule_of_32) shape.quantization_granularity = 32;
-  return shape;
-}
-
-/// One scale for all tokens.
-bool is_shared(ScaleForm form) { return form == ScaleForm::head || form == ScaleForm::tensor; }
-
-int64_t all_page_bytes(const WorkloadShape& s, int32_t head_size, bool is_single) {
-  const KVShape shape = kv_shape(s, head_size, is_single);
-  return page_bytes(shape).value() + (is_shared(s.scales) ? 0 : scale_page_bytes(shape).value());
-}
-
 }  // namespace
 
 Workload::Workload(const WorkloadShape& shape, const std::string& kernel, int threads)
@@ -53,9 +32,7 @@ Workload::Workload(const WorkloadShape& shape, const std::string& kernel, int th
       threads_(threads),
       batches_(1),
       watch_(std::make_unique<Watch>()) {
-  const bool is_split = !shape_.value_in_key && v_head_size_ != shape_.head_size;
-  page_bytes_ = all_page_bytes(shape_, shape_.head_size, shape_.value_in_key || is_split);
-  if (is_split) page_bytes_ += all_page_bytes(shape_, v_head_size_, true);
+  page_bytes_ = page_bytes_of_both();
   if (shape_.cold)
     batches_ = std::max<int64_t>(
         1, static_cast<int64_t>(std::ceil(4.0 * static_cast<double>(cache_bytes()) / bytes())));
@@ -81,55 +58,6 @@ int64_t Workload::pages_of_batch() const {
   return pages;
 }
 
-void Workload::make_planes() {
-  const int64_t pages = pages_of_batch() * batches_;
-  const bool is_split = !shape_.value_in_key && v_head_size_ != shape_.head_size;
-  const KVShape key_shape = kv_shape(shape_, shape_.head_size, shape_.value_in_key || is_split);
-  const int64_t key_bytes = page_bytes(key_shape).value() * pages;
-  int64_t value_bytes = 0;
-  if (is_split) value_bytes = page_bytes(kv_shape(shape_, v_head_size_, true)).value() * pages;
-  std::byte* const memory = kv_memory(key_bytes + value_bytes, shape_.dtype).data();
-  MemorySpan scales;
-  if (is_scaled(shape_.dtype)) {
-    scales_ = std::make_unique<HugeMemory>(scale_page_bytes(key_shape).value() * pages);
-    const double one = 1.0 / largest(shape_.dtype);
-    repeat(random_elements(DType::f32, 0.5 * one, 1.5 * one), scales_->data(), scales_->bytes());
-    scales = {scales_->data(), scales_->bytes()};
-  }
-  planes_ = folio::make_planes(key_shape, pages, {memory, key_bytes}, scales).value()[0];
-  if (is_split)
-    planes_.value = folio::make_planes(kv_shape(shape_, v_head_size_, true), pages,
-                                       {memory + key_bytes, value_bytes})
-                        .value()[0]
-                        .key;
-  if (shape_.is_paired) pair_planes();
-  if (is_shared(shape_.scales)) share_scales();
-}
-
-/// The scales that stay are 1 over the largest element, as rows have them on average.
-void Workload::share_scales() {
-  for (PagedKVView* const view : {&planes_.key, &planes_.value}) {
-    for (int32_t head = 0; head < shape_.kv_heads; ++head)
-      reference::store(
-          static_cast<std::byte*>(view->scales.data) + head * view->scales.head_stride_bytes,
-          DType::f32, 1.0 / largest(shape_.dtype));
-    view->scales.page_stride_bytes = view->scales.slot_stride_bytes = 0;
-    if (shape_.scales == ScaleForm::tensor) view->scales.head_stride_bytes = 0;
-  }
-}
-
-/// The same memory as rows of K with those of V beside them.
-void Workload::pair_planes() {
-  const int64_t row = folio::row_bytes(shape_.dtype, shape_.head_size);
-  const bool is_head_major = shape_.order == StorageOrder::head_major;
-  PagedKVView& key = planes_.key;
-  key.slot_stride_bytes = 2 * row * (is_head_major ? 1 : shape_.kv_heads);
-  key.head_stride_bytes = 2 * row * (is_head_major ? shape_.page_size : 1);
-  key.page_stride_bytes = 2 * row * shape_.kv_heads * shape_.page_size;
-  planes_.value = key;
-  planes_.value.data = static_cast<std::byte*>(key.data) + row;
-}
-
 void Workload::make_steps() {
   std::mt19937_64 random(seed);
   std::vector<uint32_t> ids(static_cast<size_t>(pages_of_batch() * batches_));
@@ -151,7 +79,8 @@ void Workload::make_steps() {
   const int64_t rows = static_cast<int64_t>(shape_.sequences) * shape_.new_tokens * shape_.q_heads;
   q_.resize(static_cast<size_t>(rows * shape_.head_size * element_bytes(activation_)));
   out_.resize(static_cast<size_t>(rows * v_head_size_ * element_bytes(activation_)));
-  repeat(random_elements(activation_, -q_amplitude, q_amplitude), q_.data(),
+  // not the numbers of K: a row of K that is a multiple of a row of q would outweigh all others
+  repeat(random_elements(activation_, -q_amplitude, q_amplitude, seed + 1), q_.data(),
          static_cast<int64_t>(q_.size()));
   for (int64_t i = 0; i < batches_; ++i) {
     Step step;

@@ -18,7 +18,13 @@
 namespace folio::bench {
 
 /// What one scale of a cache of 8 bits stands for.
-enum class ScaleForm : uint8_t { token_and_head, head, tensor, granule_of_32 };
+enum class ScaleForm : uint8_t {
+  token_and_head,
+  behind_row,  ///< the same in the row itself, behind its elements
+  head,
+  tensor,
+  granule_of_32
+};
 
 struct WorkloadShape {
   int32_t sequences = 1;
@@ -84,10 +90,12 @@ class Workload {
   void make_planes();
   void pair_planes();
   void share_scales();
+  void put_scales_behind_rows(int64_t pages);
   void make_steps();
   void make_lists();
   [[nodiscard]] int32_t context_of(int32_t sequence) const;
   [[nodiscard]] int64_t pages_of_batch() const;
+  [[nodiscard]] int64_t page_bytes_of_both() const;
   [[nodiscard]] ReadRuns listed_runs() const;
   [[nodiscard]] AttentionProblem problem() const;
   [[nodiscard]] AttentionArgs inputs() const;  ///< without `out`
@@ -100,7 +108,7 @@ class Workload {
   int64_t batches_;
   int64_t page_bytes_ = 0;  // of values and scales, K and V
   KVPlanes planes_;
-  std::unique_ptr<HugeMemory> scales_;
+  std::unique_ptr<HugeMemory> scales_, rows_;
   std::vector<uint32_t> pages_;
   int64_t table_stride_ = 0;
   std::vector<int32_t> offsets_, contexts_;

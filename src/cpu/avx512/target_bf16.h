@@ -61,8 +61,12 @@ struct Bf16Target : Avx512Lanes, ByteRows<Tag>, Output {
                        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(w)));
   }
   /// Subnormals become 0.
+  template <class F>
+  FOLIO_ALWAYS_INLINE static __m512i rounded_floats(const F& low, const F& high) {
+    return rounded(reinterpret_cast<__m512>(low), reinterpret_cast<__m512>(high));
+  }
   template <class U16, class F>
-  FOLIO_ALWAYS_INLINE static U16 operands_of(F x) {
+  FOLIO_ALWAYS_INLINE static U16 operands_of(const F& x) {
     return reinterpret_cast<U16>(_mm512_cvtneps_pbh(reinterpret_cast<__m512>(x)));
   }
   FOLIO_ALWAYS_INLINE static void natural_order(const float* output, float factor, float* to,

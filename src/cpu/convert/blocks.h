@@ -57,9 +57,16 @@ struct Blocks {
     if constexpr (D == DType::q8_0) {
       for (int i = 0; i < elements; i += W)
         each(i, StoredLanes<I, DType::i8>::load(block + layout.patterns + i) * d);
-    } else {
-      const int low = are_halves_swapped() ? elements / 2 : 0;
-      const int high = elements / 2 - low;
+      return;
+    }
+    const int low = are_halves_swapped() ? elements / 2 : 0;
+    const int high = elements / 2 - low;
+    if constexpr (is_picked) {
+      const F values = scaled_values(block, d);
+      const U pair = I::template widen8<U>(block + layout.patterns);
+      each(low, I::template pick_of<F>(values, pair));
+      each(high, I::template pick_of<F>(values, pair >> 4));
+    } else if constexpr (D != DType::q8_0) {
       for (int i = 0; i < elements / 2; i += W) {
         const U pair = I::template widen8<U>(block + layout.patterns + i);
         each(low + i, value(block, pair & V::splat(15u), i, d));
@@ -78,9 +85,21 @@ struct Blocks {
   }
   /// A number beside the elements, in every lane.
   FOLIO_ALWAYS_INLINE static F f16_at(const std::byte* from) {
+    if constexpr (requires { I::template splat_f16<F>(from); })
+      return I::template splat_f16<F>(from);
     uint16_t bits;
     __builtin_memcpy(&bits, from, sizeof bits);
     return SmallFloats<I>::from_f16(V::splat(uint32_t{bits}));
+  }
+
+  /// Whether all 16 values that a pattern stands for lie in one register.
+  static constexpr bool is_picked = W == 16 && D != DType::q8_0 && layout.fifth_bits == 0 &&
+                                    requires(F table, U i) { I::template pick_of<F>(table, i); };
+  /// By the operations of `value`, so it is the same numbers.
+  FOLIO_ALWAYS_INLINE static F scaled_values(const std::byte* block, const F& d) {
+    const F product = V::load(numbers.values) * d;
+    if constexpr (layout.minimum == 0) return product;
+    return product + f16_at(block + layout.minimum);
   }
 
   /// Elements `first` and on, of whose patterns `low` holds four bits.
@@ -109,7 +128,14 @@ struct Blocks {
     for (int i = 0; i < 16; ++i) floats.values[i] = detail::iq4_nl_values[i];
     return floats;
   }
-  static constexpr Table table = iq4_nl_floats();  // of no other instruction set
+  static consteval Table unscaled() {
+    Table floats = iq4_nl_floats();
+    if (D == DType::iq4_nl) return floats;
+    for (int i = 0; i < 16; ++i) floats.values[i] = static_cast<float>(i - layout.zero);
+    return floats;
+  }
+  // of no other instruction set
+  static constexpr Table table = iq4_nl_floats(), numbers = unscaled();
 };
 
 }  // namespace folio::inline v1

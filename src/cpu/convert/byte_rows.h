@@ -62,6 +62,23 @@ class BytesAsBf16 {
     high = _mm512_maskz_ternarylogic_epi32(0xffff, high, x, sign, 0xf8);  // high | (x & sign)
   }
 
+  /// 64 elements as floats, in their order.
+  template <class F>
+  FOLIO_ALWAYS_INLINE void floats(const std::byte* from, F (&to)[4]) const {
+    // so that unpacking within lanes, twice, gives elements in their order
+    const __m512i fours_apart =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i low, high;
+    widen(_mm512_maskz_permutexvar_epi32(0xffff, fours_apart, _mm512_loadu_si512(from)), low, high);
+    const __m512i zero = _mm512_setzero_si512(),
+                  first = _mm512_maskz_unpacklo_epi8(every_byte, low, high),
+                  second = _mm512_maskz_unpackhi_epi8(every_byte, low, high);
+    to[0] = reinterpret_cast<F>(_mm512_maskz_unpacklo_epi16(every_word, zero, first));
+    to[1] = reinterpret_cast<F>(_mm512_maskz_unpackhi_epi16(every_word, zero, first));
+    to[2] = reinterpret_cast<F>(_mm512_maskz_unpacklo_epi16(every_word, zero, second));
+    to[3] = reinterpret_cast<F>(_mm512_maskz_unpackhi_epi16(every_word, zero, second));
+  }
+
   /// A row of `n` elements; nothing behind either is touched.
   FOLIO_ALWAYS_INLINE void row(const std::byte* from, bf16* to, int n) const {
     // so that unpacking within lanes gives elements in their order
@@ -82,17 +99,21 @@ class BytesAsBf16 {
  private:
   static constexpr Bf16Bytes table = bf16_bytes<element_t<D>>();
   static constexpr __mmask64 every_byte = ~__mmask64{0};
+  static constexpr __mmask32 every_word = ~__mmask32{0};
 
   __m512i low0_, low1_, high0_, high1_;
 };
 
-/// What an instruction set adds to its lanes so that Rows makes rows of bf16 of bytes so.
+/// What an instruction set adds to its lanes so that Rows and ScaledRows look bytes up so.
 template <class Tag>
 struct ByteRows {
   template <DType D>
   FOLIO_ALWAYS_INLINE static void bytes_to_bf16(const std::byte* from, bf16* to, int n) {
     BytesAsBf16<Tag, D>().row(from, to, n);
   }
+  /// What makes floats of them.
+  template <DType D>
+  using BytesAsFloats = BytesAsBf16<Tag, D>;
 };
 
 }  // namespace folio::inline v1

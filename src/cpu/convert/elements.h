@@ -34,8 +34,18 @@ struct StoredLanes {
       return SmallFloats<I>::from_f16(I::template widen8<U>(p) << 8);
     } else {
       static_assert(D == DType::i8, "StoredLanes: no element type");
-      const U patterns = I::template widen8<U>(p);
-      return __builtin_convertvector(reinterpret_cast<typename V::S>(patterns << 24) >> 24, F);
+      return __builtin_convertvector(signed8(p), F);
+    }
+  }
+
+ private:
+  using S = typename V::S;
+
+  FOLIO_ALWAYS_INLINE static S signed8(const void* p) {
+    if constexpr (requires { I::template widen_signed8<S>(p); }) {
+      return I::template widen_signed8<S>(p);
+    } else {
+      return reinterpret_cast<S>(I::template widen8<U>(p) << 24) >> 24;
     }
   }
 };

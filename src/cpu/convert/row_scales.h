@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/convert/small_floats.h"
+#include "cpu/convert/scale_lanes.h"
 #include "cpu/vec/simd.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 
@@ -37,7 +37,7 @@ class RowScales {
     const float factor = view.scales.tensor_scale != nullptr ? *view.scales.tensor_scale : 1.0f;
     for (int k = 0; k < tile_keys; k += 16) {
       const auto seen = static_cast<__mmask16>(tile.seen >> k);
-      const F scale = widen(V::template load_as<U>(words + k), view.scales.dtype);
+      const F scale = ScaleLanes<I>::widen(V::template load_as<U>(words + k), view.scales.dtype);
       _mm512_store_ps(to + k, _mm512_maskz_mul_ps(seen, reinterpret_cast<__m512>(scale),
                                                   _mm512_set1_ps(factor)));
     }
@@ -76,16 +76,6 @@ class RowScales {
                           _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, offset,
                                                       from.data + int64_t{i} * stride, 1));
     return i;
-  }
-
-  FOLIO_ALWAYS_INLINE static F widen(U words, DType dtype) {
-    switch (dtype) {
-      case DType::f32: return V::floats(words);
-      case DType::bf16: return V::floats(words << 16);
-      case DType::f16: return SmallFloats<I>::from_f16(words);
-      case DType::f8_e8m0: return SmallFloats<I>::from_e8m0(words);
-      default: return SmallFloats<I>::from_e4m3(words);
-    }
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "cpu/convert/blocks.h"
 #include "cpu/convert/elements.h"
+#include "cpu/convert/operands.h"
 #include "cpu/convert/small_floats.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/vec/simd.h"
@@ -62,18 +63,24 @@ struct Rows {
   static void narrow(DType dtype, const float* from, void* to, int n) {
     switch (dtype) {
       case DType::f32: __builtin_memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); return;
-      case DType::bf16: return narrow_as(from, to, n, [](U bits) { return to_bf16(bits); });
+      case DType::bf16: return narrow_as(from, to, n, [](U bits) { return O::to_bf16(bits); });
       default: return narrow_as(from, to, n, [](U bits) { return SmallFloats<I>::to_f16(bits); });
     }
   }
 
  private:
+  using O = Operands<I>;
+
   template <DType D, class To>
   static void row(const std::byte* from, To* to, int n) {
     if constexpr (block_elements(D) > 1) {
       using Block = Blocks<I, D>;
-      for (int i = 0; i < n; i += Block::elements, from += row_bytes(D, Block::elements))
-        Block::for_each(from, [to, i](int element, F v) { put(to + i + element, v); });
+      for (int i = 0; i < n; i += Block::elements, from += row_bytes(D, Block::elements)) {
+        F values[Block::elements / W];
+        Block::for_each(from, [&values](int element, F v) { values[element / W] = v; });
+        for (int v = 0; v < Block::elements / W; v += 2)
+          O::put(to + i + v * W, values[v], values[v + 1]);
+      }
     } else if constexpr (requires { I::template bytes_to_bf16<D>(from, to, n); } &&
                          bit_width(D) == 8) {
       I::template bytes_to_bf16<D>(from, to, n);
@@ -81,7 +88,7 @@ struct Rows {
       using Element = StoredLanes<I, D>;
       int i = 0;
       for (; i + W <= n; i += W)
-        put(to + i, Element::load(from + static_cast<ptrdiff_t>(i) * Element::bytes));
+        O::put(to + i, Element::load(from + static_cast<ptrdiff_t>(i) * Element::bytes));
       if (i < n) end_of_row<D>(from + static_cast<ptrdiff_t>(i) * Element::bytes, to + i, n - i);
     }
   }
@@ -93,19 +100,8 @@ struct Rows {
     unsigned char elements[W * Element::bytes] = {};
     To values[W];
     __builtin_memcpy(elements, from, static_cast<size_t>(n) * Element::bytes);
-    put(values, Element::load(elements));
+    O::put(values, Element::load(elements));
     __builtin_memcpy(static_cast<void*>(to), values, static_cast<size_t>(n) * sizeof(To));
-  }
-
-  FOLIO_ALWAYS_INLINE static void put(float* to, F v) { V::store(to, v); }
-  FOLIO_ALWAYS_INLINE static void put(bf16* to, F v) {
-    typename V::U16 halves;
-    if constexpr (requires { I::template operands_of<typename V::U16>(v); }) {
-      halves = I::template operands_of<typename V::U16>(v);
-    } else {
-      halves = __builtin_convertvector(to_bf16(V::bits(v)), typename V::U16);
-    }
-    __builtin_memcpy(static_cast<void*>(to), &halves, sizeof halves);
   }
 
   template <class Narrow>
@@ -125,12 +121,6 @@ struct Rows {
     const auto halves = narrowed(tail);
     __builtin_memcpy(target + static_cast<ptrdiff_t>(i) * 2, &halves,
                      static_cast<size_t>(n - i) * 2);
-  }
-
-  static U to_bf16(U x) {
-    const U magnitude = x & V::splat(0x7fffffffu);
-    const U rounded = (x + V::splat(0x7fffu) + ((x >> 16) & V::splat(1u))) >> 16;
-    return magnitude > V::splat(0x7f800000u) ? (x >> 16) | V::splat(0x40u) : rounded;
   }
 };
 

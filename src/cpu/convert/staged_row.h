@@ -6,7 +6,9 @@
 /// tag type.
 #pragma once
 
+#include "cpu/convert/row_factors.h"
 #include "cpu/convert/rows.h"
+#include "cpu/convert/scaled_rows.h"
 #include "cpu/skeleton/mutant.h"
 #include "folio/attention/kv_buffer/source.h"
 #include "folio/core/element.h"
@@ -20,7 +22,10 @@ class StagedRow {
   static constexpr DType staged = dtype_of<To>;
 
   FOLIO_ALWAYS_INLINE explicit StagedRow(DType stored)
-      : stored_(stored), convert_(Rows<I>::template row_to<To>(stored)) {}
+      : stored_(stored),
+        convert_(Rows<I>::template row_to<To>(stored)),
+        convert_scaled_{ScaledRows<I>::template row_to<To>(stored, false),
+                        ScaledRows<I>::template row_to<To>(stored, true)} {}
 
   /// Whether rows may stay where they are as far as their type says.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_stored() const { return stored_ == staged; }
@@ -47,25 +52,25 @@ class StagedRow {
 
  private:
   template <class Shape>
-  void scaled(const KVSource<Shape>& source, int key, const std::byte* from, To* to) const {
-    alignas(64) float own[staged == DType::f32 ? 1 : Shape::smem_cols];
-    float* const wide = staged == DType::f32 ? reinterpret_cast<float*>(to) : own;
-    Rows<I>::template row_to<float>(stored_)(from, wide, source.columns);
-    const int columns = source.columns, granularity = source.scale_view->granularity;
-    int end = granularity - (Shape::head_dim_offset + source.first_column) % granularity;
-    for (int begin = 0; begin < columns; begin = end, end += granularity) {
-      const float factor =
-          source.scale(key, I::mutant == Mutant::scale_index_by_ceil ? end : begin);
-      const int stop = end < columns ? end : columns;
-      for (int d = begin; d < stop; ++d) wide[d] *= factor;
+  FOLIO_ALWAYS_INLINE void scaled(const KVSource<Shape>& source, int key, const std::byte* from,
+                                  To* to) const {
+    const ScaleView& view = *source.scale_view;
+    const int first = Shape::head_dim_offset + source.first_column;
+    int granule = 0, phase = 0;
+    if (first != 0) {
+      granule = first / view.granularity;
+      phase = first % view.granularity;
     }
-    if constexpr (staged != DType::f32)
-      Rows<I>::template row_to<To>(DType::f32)(reinterpret_cast<const std::byte*>(wide), to,
-                                               columns);
+    if (I::mutant == Mutant::scale_index_by_ceil) ++granule;
+    RowFactors<I, Shape::smem_cols> factors;
+    factors.read(view, source.tile->scales(key) + granule * view.granule_stride_bytes, phase,
+                 source.columns);
+    convert_scaled_[factors.is_by_element()](from, factors.each(), to, source.columns);
   }
 
   DType stored_;
   typename Rows<I>::template Row<To> convert_;
+  typename ScaledRows<I>::template Row<To> convert_scaled_[2];  // by register, by element
 };
 
 }  // namespace folio::inline v1

@@ -43,6 +43,19 @@ struct Avx512Lanes {
     return reinterpret_cast<U>(
         _mm512_maskz_cvtepu8_epi32(every_lane, _mm_loadu_si128(static_cast<const __m128i*>(from))));
   }
+  /// `width` bytes, sign-extended.
+  template <class S>
+  FOLIO_ALWAYS_INLINE static S widen_signed8(const void* from) {
+    return reinterpret_cast<S>(
+        _mm512_maskz_cvtepi8_epi32(every_lane, _mm_loadu_si128(static_cast<const __m128i*>(from))));
+  }
+  /// The IEEE binary16 at `from`, in every lane.
+  template <class F>
+  FOLIO_ALWAYS_INLINE static F splat_f16(const void* from) {
+    int16_t bits;
+    __builtin_memcpy(&bits, from, sizeof bits);
+    return reinterpret_cast<F>(_mm512_maskz_cvtph_ps(every_lane, _mm256_set1_epi16(bits)));
+  }
   /// IEEE binary16 in the low half of each lane.
   template <class F, class U>
   FOLIO_ALWAYS_INLINE static F from_f16(U x) {
@@ -54,6 +67,12 @@ struct Avx512Lanes {
   FOLIO_ALWAYS_INLINE static F pick16(const float* table, U i) {
     return reinterpret_cast<F>(_mm512_maskz_permutexvar_ps(every_lane, reinterpret_cast<__m512i>(i),
                                                            _mm512_loadu_ps(table)));
+  }
+  /// The same of a table in a register, for the low four bits of each lane.
+  template <class F, class U>
+  FOLIO_ALWAYS_INLINE static F pick_of(const F& table, const U& i) {
+    return reinterpret_cast<F>(_mm512_maskz_permutexvar_ps(every_lane, reinterpret_cast<__m512i>(i),
+                                                           reinterpret_cast<__m512>(table)));
   }
 };
 
