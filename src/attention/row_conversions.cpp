@@ -64,17 +64,18 @@ bool should_stream(const rows::Conversion& conversion, const void* data, int64_t
                    int64_t bytes) noexcept {
   constexpr int64_t line = 64;
   if (bytes < machine_profile().append.stream_bytes) return false;
-  const DType dtype = conversion.target.dtype;
-  if (detail::is_block(dtype)) return false;  // they are stored one by one, and are no whole lines
-  const bool has_granules = conversion.target.scale_dtype != DType::invalid &&
-                            conversion.target.granule_stride_bytes != 0;
-  const int64_t run = has_granules && conversion.target.granularity < conversion.head_size
-                          ? conversion.target.granularity
-                          : conversion.head_size;
-  return row_bytes(dtype, run) % line == 0 && row_bytes(dtype, conversion.head_size) % line == 0 &&
-         token_stride_bytes % line == 0 &&
-         (conversion.heads == 1 || conversion.target.head_stride_bytes % line == 0) &&
-         reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(line) == 0;
+  const rows::Format& to = conversion.target;
+  const int64_t head = row_bytes(to.dtype, conversion.head_size);
+  const bool is_aligned = token_stride_bytes % line == 0 &&
+                          reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(line) == 0;
+  // blocks are no whole lines, but all heads of a token may be
+  if (detail::is_block(to.dtype) && to.head_stride_bytes == head)
+    return is_aligned && conversion.heads * head % line == 0;
+  const bool has_granules = to.scale_dtype != DType::invalid && to.granule_stride_bytes != 0;
+  const int64_t run =
+      has_granules && to.granularity < conversion.head_size ? to.granularity : conversion.head_size;
+  return is_aligned && row_bytes(to.dtype, run) % line == 0 && head % line == 0 &&
+         (conversion.heads == 1 || to.head_stride_bytes % line == 0);
 }
 
 }  // namespace folio::inline v1

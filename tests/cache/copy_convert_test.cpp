@@ -81,6 +81,26 @@ void convert_slot(const TestPlane& from, int64_t from_slot, const TestPlane& to,
   ASSERT_TRUE(status.is_ok()) << status.message();
 }
 
+int64_t slots_of(const PlaneSpec& spec) { return spec.num_pages * int64_t{spec.page_size}; }
+
+/// Up to `most` copies from any slot of one plane to any of the other.
+std::vector<SlotCopy> random_copies(Rng& rng, const PlaneSpec& from, const PlaneSpec& to,
+                                    int64_t least, int64_t most) {
+  std::vector<SlotCopy> copies(static_cast<size_t>(rng.between(least, most)));
+  for (SlotCopy& c : copies)
+    c = {rng.between(0, slots_of(from) - 1), rng.between(0, slots_of(to) - 1)};
+  return copies;
+}
+
+/// The list run by the library.
+void copy_all(const TestPlane& source, const TestPlane& target, const std::vector<SlotCopy>& copies,
+              const Executor& executor) {
+  const KVPlanes from[] = {{source.view, {}}}, to[] = {{target.view, {}}};
+  const Status status = copy_slots(from, to, copies, executor);
+  ASSERT_TRUE(status.is_ok()) << status.message();
+  EXPECT_TRUE(target.slack_untouched());
+}
+
 /// A plane of the same heads with another dtype, other scales and another order.
 PlaneSpec other_spec(Rng& rng, const PlaneSpec& spec, int32_t page_size) {
   PlaneSpec other = random_spec(rng, page_size, spec.num_pages + 1);
@@ -136,11 +156,8 @@ TEST(CopyConvert, blocks_come_from_any_type_and_become_any_type) {
     fill(source, rng);
     calibrate(target, rng);
     wanted.set_bytes(target.bytes());
-    const int64_t from_slots = spec.num_pages * spec.page_size,
-                  to_slots = other.num_pages * other.page_size;
-    std::vector<SlotCopy> copies(static_cast<size_t>(rng.between(1, 8)));
-    for (SlotCopy& c : copies) {
-      c = {rng.between(0, from_slots - 1), rng.between(0, to_slots - 1)};
+    const std::vector<SlotCopy> copies = random_copies(rng, spec, other, 1, 8);
+    for (const SlotCopy& c : copies) {
       convert_slot(source, c.from, wanted, c.to);
       if (spec.dtype != other.dtype) continue;  // bytes move
       for (int64_t h = 0; h < spec.num_heads; ++h) {
@@ -150,12 +167,9 @@ TEST(CopyConvert, blocks_come_from_any_type_and_become_any_type) {
                     static_cast<size_t>(row_bytes(spec.dtype, spec.head_size)));
       }
     }
-    const KVPlanes from[] = {{source.view, {}}}, to[] = {{target.view, {}}};
-    const Status status = copy_slots(from, to, copies, default_executor(2));
-    ASSERT_TRUE(status.is_ok()) << status.message();
+    copy_all(source, target, copies, default_executor(2));
     EXPECT_EQ(difference(target.bytes(), wanted.bytes()), "")
         << name(spec.dtype) << " to " << name(other.dtype);
-    EXPECT_TRUE(target.slack_untouched());
   }
 }
 
@@ -174,16 +188,9 @@ TEST(CopyConvert, slots_move_between_pages_of_any_size_as_if_one_after_the_other
     fill(source, rng);
     fill(target, rng);
     expected.set_bytes(target.bytes());
-    const int64_t from_slots = spec.num_pages * spec.page_size,
-                  to_slots = other.num_pages * other.page_size;
-    std::vector<SlotCopy> copies(static_cast<size_t>(rng.between(1, 12)));
-    for (SlotCopy& c : copies) {
-      c = {rng.between(0, from_slots - 1), rng.between(0, to_slots - 1)};
-      convert_slot(source, c.from, expected, c.to);
-    }
-    const KVPlanes from[] = {{source.view, {}}}, to[] = {{target.view, {}}};
-    const Status status = copy_slots(from, to, copies, default_executor(2));
-    ASSERT_TRUE(status.is_ok()) << status.message();
+    const std::vector<SlotCopy> copies = random_copies(rng, spec, other, 1, 12);
+    for (const SlotCopy& c : copies) convert_slot(source, c.from, expected, c.to);
+    copy_all(source, target, copies, default_executor(2));
     // Where bytes moved, scales are those of the source and not made anew: values are compared.
     for (const SlotCopy& c : copies) {
       for (int64_t h = 0; h < spec.num_heads; ++h) {
@@ -197,7 +204,6 @@ TEST(CopyConvert, slots_move_between_pages_of_any_size_as_if_one_after_the_other
         }
       }
     }
-    EXPECT_TRUE(target.slack_untouched());
   }
 }
 
@@ -213,10 +219,9 @@ TEST(CopySlots, a_list_within_one_plane_acts_as_if_run_one_after_the_other) {
     TestPlane plane(spec), expected(spec);
     fill(plane, rng);
     expected.set_bytes(plane.bytes());
-    const int64_t slots = spec.num_pages * spec.page_size;
-    std::vector<SlotCopy> copies(static_cast<size_t>(rng.between(0, 14)));
-    for (SlotCopy& c : copies) {  // few slots: chains and copies of a slot to itself are common
-      c = {rng.between(0, slots - 1), rng.between(0, slots - 1)};
+    // few slots: chains and copies of a slot to itself are common
+    const std::vector<SlotCopy> copies = random_copies(rng, spec, spec, 0, 14);
+    for (const SlotCopy& c : copies) {
       for (int64_t h = 0; h < spec.num_heads; ++h) {
         for (int64_t d = 0; d < spec.head_size; ++d) {
           const int64_t p = spec.page_size;
@@ -230,12 +235,8 @@ TEST(CopySlots, a_list_within_one_plane_acts_as_if_run_one_after_the_other) {
         }
       }
     }
-    const KVPlanes layers[] = {{plane.view, {}}};
-    const Status status = copy_slots(layers, layers, copies,
-                                     rng.chance(0.5) ? default_executor(2) : reversed_executor());
-    ASSERT_TRUE(status.is_ok()) << status.message();
+    copy_all(plane, plane, copies, rng.chance(0.5) ? default_executor(2) : reversed_executor());
     EXPECT_EQ(difference(plane.bytes(), expected.bytes()), "") << name(spec.dtype);
-    EXPECT_TRUE(plane.slack_untouched());
   }
 }
 

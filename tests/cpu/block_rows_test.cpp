@@ -114,6 +114,32 @@ TEST_P(BlockRows, are_what_the_rule_says_from_any_source) {
   }
 }
 
+TEST_P(BlockRows, past_the_caches_are_the_same_and_nothing_beside) {
+  Rng rng(test_seed());
+  constexpr size_t line = 64;
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE(round);
+    const auto n = static_cast<size_t>(32 * (rng.chance(0.3) ? rng.between(1, 400) : 32));
+    const std::vector<float> x = random_row(rng, n, rng.chance(0.2));
+    rows::Conversion job = conversion(DType::f32, GetParam(), 1, static_cast<int64_t>(n));
+    job.streams = true;
+    const std::vector<std::byte> expected = expected_of(GetParam(), x);
+    const size_t begin = line + (rng.chance(0.7) ? 0 : static_cast<size_t>(rng.between(1, 63)));
+    for (const rows::Kernel* kernel : rows::kernels()) {
+      if (!machine_has(kernel->needs)) continue;
+      std::vector<std::byte> memory(expected.size() + 4 * line, std::byte{7});
+      const auto address = reinterpret_cast<uintptr_t>(memory.data());
+      const size_t first = begin + (line - address % line) % line;  // `begin` of a line
+      std::vector<std::byte> wanted = memory;
+      std::memcpy(wanted.data() + first, expected.data(), expected.size());
+      const rows::TokenRow row{reinterpret_cast<const std::byte*>(x.data()), memory.data() + first,
+                               nullptr, nullptr, nullptr};
+      kernel->write(&job, 1, &row, 1);
+      ASSERT_EQ(memory == wanted, true) << kernel->name << ", " << n << " elements";
+    }
+  }
+}
+
 TEST_P(BlockRows, are_made_of_the_rotated_row) {
   Rng rng(test_seed());
   for (int round = 0; round < 40; ++round) {

@@ -75,7 +75,7 @@ using WriteRows = void(const Conversion* conversions, int num_conversions,
 /// memcpy; with `streams` past the caches, to be followed by fence() before others are told of it.
 using MoveBytes = void(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept;
 
-/// One build. Thread safety: pure but for the bytes written; allocates nothing, about 70 KB of
+/// One build. Thread safety: pure but for the bytes written; allocates nothing, about 75 KB of
 /// stack.
 struct Kernel {
   std::string_view name;

@@ -92,7 +92,7 @@ using Writer = rows::Writer<InstructionSet>;
 
 }  // namespace
 
-constinit const rows::Kernel baseline::rows_kernel = {"rows_" FOLIO_BASELINE, needs_cpu,
-                                                      Writer::write, Writer::move};
+constinit const rows::Kernel baseline::rows_kernel = {
+    "rows_" FOLIO_BASELINE, needs_cpu, Writer::write, rows::Move<InstructionSet>::bytes};
 
 }  // namespace folio::inline v1

@@ -93,6 +93,6 @@ using Writer = rows::Writer<InstructionSet>;
 }  // namespace
 
 constinit const rows::Kernel x86_64::rows_kernel = {"rows_x86_64", needs_cpu, Writer::write,
-                                                    Writer::move};
+                                                    rows::Move<InstructionSet>::bytes};
 
 }  // namespace folio::inline v1

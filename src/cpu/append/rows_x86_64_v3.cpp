@@ -34,6 +34,12 @@ struct InstructionSet : Avx2Lanes, rows::AnyInstructionSet {
   static S to_integers(F x) {
     return reinterpret_cast<S>(_mm256_cvtps_epi32(x));
   }
+  /// Bit `Bit` of each of 32 bytes.
+  template <int Bit, class Bytes>
+  static uint32_t bits_of_bytes(const Bytes& bytes) {
+    return static_cast<uint32_t>(
+        _mm256_movemask_epi8(_mm256_slli_epi16(reinterpret_cast<__m256i>(bytes), 7 - Bit)));
+  }
   template <class U>
   static void stream(std::byte* to, U x) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(x));
@@ -70,7 +76,7 @@ using Writer = rows::Writer<InstructionSet>;
 
 }  // namespace
 
-constinit const rows::Kernel x86_64_v3::rows_kernel = {"rows_x86_64_v3", needs_x86_64_v3,
-                                                       Writer::write, Writer::move};
+constinit const rows::Kernel x86_64_v3::rows_kernel = {
+    "rows_x86_64_v3", needs_x86_64_v3, Writer::write, rows::Move<InstructionSet>::bytes};
 
 }  // namespace folio::inline v1

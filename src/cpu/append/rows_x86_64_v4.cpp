@@ -38,17 +38,14 @@ struct InstructionSet : Avx512Lanes, rows::AnyInstructionSet {
   static S to_integers(F x) {
     return reinterpret_cast<S>(_mm512_maskz_cvtps_epi32(every_lane, x));
   }
-  /// The largest lane of each register, or of words the largest low and the largest high half.
-  template <class Eight, class Lanes>
-  FOLIO_ALWAYS_INLINE static Eight largest_of_eight(const Lanes (&all)[8]) {
-    return each_of_eight<Eight>(all, [](Lanes x, Lanes y) { return x > y ? x : y; });
-  }
   /// The lanes of each register joined: i and i + 8 first, then i and i + 4, and so on. A tree: the
   /// registers halve at every step.
   template <class Eight, class Lanes, class Op>
   FOLIO_ALWAYS_INLINE static Eight each_of_eight(const Lanes (&all)[8], Op op) {
     const auto join = [op](__m512i a, __m512i b) {
-      return reinterpret_cast<__m512i>(op(reinterpret_cast<Lanes>(a), reinterpret_cast<Lanes>(b)));
+      auto both = reinterpret_cast<Lanes>(a);
+      op(both, reinterpret_cast<Lanes>(b));
+      return reinterpret_cast<__m512i>(both);
     };
     __m512i x[8];
     for (int i = 0; i < 4; ++i) {
@@ -79,6 +76,36 @@ struct InstructionSet : Avx512Lanes, rows::AnyInstructionSet {
   static void put_bytes(U lanes, std::byte* to) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                      _mm512_maskz_cvtepi32_epi8(every_lane, reinterpret_cast<__m512i>(lanes)));
+  }
+  /// The lowest byte of each word.
+  template <class Words, class Bytes>
+  static void low_bytes(const Words& words, Bytes& to) {
+    to = reinterpret_cast<Bytes>(
+        _mm512_maskz_cvtepi16_epi8(0xffffffffu, reinterpret_cast<__m512i>(words)));
+  }
+  /// Bit `Bit` of each of 32 bytes.
+  template <int Bit, class Bytes>
+  static uint32_t bits_of_bytes(const Bytes& bytes) {
+    return static_cast<uint32_t>(
+        _mm256_movemask_epi8(_mm256_slli_epi16(reinterpret_cast<__m256i>(bytes), 7 - Bit)));
+  }
+  /// The largest integers that are not above 2 a and 2 b, in the low and high half of each lane.
+  template <class Words, class F>
+  static Words floors_of_twice(const F& a, const F& b) {
+    // 1.5 * 2^22: the last place of the sums is 1/2
+    const __m512 rounder = _mm512_set1_ps(6291456.0f);
+    constexpr int down = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+    const __m512 low = _mm512_maskz_add_round_ps(every_lane, reinterpret_cast<__m512>(a), rounder,
+                                                 down),
+                 high = _mm512_maskz_add_round_ps(every_lane, reinterpret_cast<__m512>(b), rounder,
+                                                  down);
+    return low_halves(reinterpret_cast<Words>(low), reinterpret_cast<Words>(high));
+  }
+  /// table[i] of each word, its low 5 bits alone.
+  template <class Words>
+  static Words pick32(const uint16_t* table, const Words& i) {
+    return reinterpret_cast<Words>(_mm512_maskz_permutexvar_epi16(
+        0xffffffffu, reinterpret_cast<__m512i>(i), _mm512_loadu_si512(table)));
   }
   template <class U>
   static void stream(std::byte* to, U x) {
@@ -132,7 +159,7 @@ using Writer = rows::Writer<InstructionSet>;
 
 }  // namespace
 
-constinit const rows::Kernel x86_64_v4::rows_kernel = {"rows_x86_64_v4", needs_x86_64_v4,
-                                                       Writer::write, Writer::move};
+constinit const rows::Kernel x86_64_v4::rows_kernel = {
+    "rows_x86_64_v4", needs_x86_64_v4, Writer::write, rows::Move<InstructionSet>::bytes};
 
 }  // namespace folio::inline v1

@@ -8,6 +8,7 @@
 #include "cpu/append/elements.h"
 #include "cpu/append/rows.h"
 #include "cpu/append/store.h"
+#include "cpu/convert/lane_trees.h"
 #include "folio/cache/page_walk.h"
 
 namespace folio::inline v1::rows {
@@ -121,23 +122,7 @@ struct Scales {
   }
 
   static constexpr uint32_t infinity = 0x7f800000u;
-
-  /// Of each register the largest of its lanes; of words, the largest low and high half of a lane.
-  template <class Lanes>
-  FOLIO_ALWAYS_INLINE static void largest_lane_of_each(const Lanes (&all)[lanes], Ints& each) {
-    if constexpr (requires { I::template largest_of_eight<Ints>(all); }) {
-      each = I::template largest_of_eight<Ints>(all);
-    } else {
-      constexpr int elements = sizeof(Lanes) / sizeof(all[0][0]), halves = elements / W;
-      decltype(+all[0][0]) largest[lanes][halves] = {};
-      for (int i = 0; i < lanes; ++i)
-        for (int k = 0; k < elements; ++k)
-          largest[i][k % halves] =
-              all[i][k] > largest[i][k % halves] ? all[i][k] : largest[i][k % halves];
-      for (int i = 0; i < lanes; ++i)
-        each[i] = halves == 1 ? largest[i][0] : largest[i][0] | largest[i][halves - 1] << 16;
-    }
-  }
+  static constexpr auto larger = [](auto& a, const auto& b) { a = a > b ? a : b; };
 
   // A register of magnitudes, as integers that order as they do; with `FiniteOnly`, specials count
   // as 0.
@@ -151,7 +136,7 @@ struct Scales {
       return bits;
     }
     FOLIO_ALWAYS_INLINE static void largest_of_each(const Lanes (&all)[lanes], Ints& each) {
-      largest_lane_of_each<Lanes>(all, each);
+      LaneTrees<I>::join(all, larger, each);
     }
   };
   struct Bf16Magnitudes {
@@ -166,7 +151,7 @@ struct Scales {
       return words;
     }
     FOLIO_ALWAYS_INLINE static void largest_of_each(const Lanes (&all)[lanes], Ints& each) {
-      largest_lane_of_each<Lanes>(all, each);
+      LaneTrees<I>::join(all, larger, each);
       const Ints low = each << 16, high = each & static_cast<int32_t>(0xffff0000u);
       each = low > high ? low : high;
     }

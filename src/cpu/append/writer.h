@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cpu/append/load.h"
+#include "cpu/append/move.h"
 #include "cpu/append/scales.h"
 #include "cpu/append/store.h"
 #include "cpu/append/store_blocks.h"
@@ -38,38 +39,8 @@ class Writer {
     if (conversions[0].streams || conversions[num_conversions - 1].streams) I::fence();
   }
 
-  /// Whole lines of the target past the caches; what lies before and behind them through the
-  /// caches.
-  static void move(std::byte* to, const std::byte* from, int64_t bytes, bool streams) noexcept {
-    move_fetching<false>(to, from, bytes, streams, nullptr, false);
-  }
-
  private:
-  using V = Simd<I>;
-  using U = typename V::U;
   using Loader = Load<I>;
-
-  /// `ahead`: as many bytes of a coming token, fetched meanwhile.
-  template <bool Fetches>
-  static void move_fetching(std::byte* to, const std::byte* from, int64_t bytes, bool streams,
-                            const std::byte* ahead, bool fetches_near) {
-    if (to == from) return;
-    constexpr int64_t line = 64;
-    const auto begin =
-        static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(line));
-    if (!streams || bytes < begin + line) {
-      __builtin_memcpy(to, from, static_cast<size_t>(bytes));
-      return;
-    }
-    __builtin_memcpy(to, from, static_cast<size_t>(begin));
-    int64_t i = begin;
-    for (; i + line <= bytes; i += line) {
-      if constexpr (Fetches) fetch(ahead + i, fetches_near);
-      for (int64_t k = 0; k < line; k += int64_t{sizeof(U)})
-        I::stream(to + i + k, V::template load_as<U>(from + i + k));
-    }
-    __builtin_memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
-  }
 
   static constexpr int pad = 16;    // rows begin on whole registers
   static constexpr int slack = 64;  // what loads store behind the last row
@@ -212,9 +183,9 @@ class Writer {
   void move_heads() {
     for (; has_more(); ++head_) {
       const std::byte* from = token_row_->source + head_ * conversion_.source.head_stride_bytes;
-      move_fetching<true>(token_row_->target + head_ * conversion_.target.head_stride_bytes, from,
-                          to_bytes(conversion_.head_size), conversion_.streams,
-                          from + (coming_->source - token_row_->source), conversion_.fetches_near);
+      Move<I>::fetching(token_row_->target + head_ * conversion_.target.head_stride_bytes, from,
+                        to_bytes(conversion_.head_size), conversion_.streams,
+                        from + (coming_->source - token_row_->source), conversion_.fetches_near);
     }
   }
 
