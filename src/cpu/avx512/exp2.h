@@ -32,15 +32,15 @@ struct Exp2Polynomial {
 /// About the nearest multiple n of 1 / 32, the tangent: relative error 5.9e-5, for weights that
 /// are rounded to 8 bits.
 struct Exp2Table {
-  static constexpr int entries = 32;
+  static constexpr int points = 32;
   /// 2^(i / 32) and the slope there.
-  alignas(64) static constexpr float value[entries] = {
+  alignas(64) static constexpr float value[points] = {
       1.0f,        1.0218972f,  1.04427373f, 1.06714046f, 1.09050775f, 1.1143868f,  1.13878858f,
       1.1637249f,  1.18920708f, 1.21524739f, 1.24185777f, 1.26905096f, 1.29683959f, 1.32523668f,
       1.35425556f, 1.38390994f, 1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f, 1.54221082f,
       1.5759809f,  1.61049032f, 1.64575553f, 1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f,
       1.8340081f,  1.87416768f, 1.91520655f, 1.95714414f};
-  alignas(64) static constexpr float slope[entries] = {
+  alignas(64) static constexpr float slope[points] = {
       0.693147182f, 0.708325148f, 0.723835409f, 0.739685357f, 0.755882382f, 0.772434056f,
       0.789348125f, 0.806632578f, 0.82429558f,  0.842345297f, 0.860790253f, 0.879639089f,
       0.898900688f, 0.918584049f, 0.938698411f, 0.959253252f, 0.980258167f, 1.00172305f,
