@@ -145,7 +145,7 @@ class StoreBlocks {
     alignas(64) std::byte some[Block::group * block * From::bytes] = {};
     std::byte rest[Block::group * Block::bytes];
     __builtin_memcpy(some, from, static_cast<size_t>(blocks * block * From::bytes));
-    const Run run{some, nullptr, 0, false};
+    const Run run{some, some, 0, true};  // nothing of a coming token
     Block::store(&run, 1, rest);
     __builtin_memcpy(to, rest, static_cast<size_t>(blocks * Block::bytes));
   }
