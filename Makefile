@@ -41,11 +41,11 @@ python:
 
 test-engines:
 	tools/install_dependencies.sh python
-	tools/engines.py test transformers vllm -- --architectures=third --engines=quick
+	tools/engines.py test transformers vllm llama_cpp -- --architectures=third --engines=quick
 
 test-engines-full:
 	tools/install_dependencies.sh python
-	tools/engines.py test transformers vllm -- --architectures=all --engines=full
+	tools/engines.py test transformers vllm llama_cpp -- --architectures=all --engines=full
 
 # Every broken kernel, each built and run in the emulator; what found it goes into the document.
 cuda-mutants: configure

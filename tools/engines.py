@@ -6,7 +6,7 @@ usage: tools/engines.py make NAME ...              makes the environments that a
        tools/engines.py test NAME ... [-- OPTION ...]   builds folio_kv, runs the tests of each environment; options of pytest
        tools/engines.py run NAME ARGUMENT ...      builds folio_kv, runs `python ARGUMENT ...` of an environment with it
 
-NAME is a list of python/engines: numpy, transformers, vllm, peers, lint. An environment holds what its list pins, and lies in the user's
+NAME is a list of python/engines: numpy, transformers, vllm, llama_cpp, peers, lint. An environment holds what its list pins, and lies in the user's
 cache folder (XDG_CACHE_HOME or ~/.cache) under a name made from the list, so that it is made once. folio_kv is built anew each time,
 which compiles what has changed, into build/python, and stands on the path before the environment; nothing of it is installed there.
 """
@@ -26,7 +26,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LISTS = ROOT / "python/engines"
 BUILD = ROOT / "build/python"
 # environment -> its folders of python/tests
-TESTS = {"numpy": ["numpy"], "transformers": ["torch", "transformers"], "vllm": ["vllm"]}
+TESTS = {"numpy": ["numpy"], "transformers": ["torch", "transformers"], "vllm": ["vllm"], "llama_cpp": ["llama_cpp"]}
+# Environments without folio_kv: what their tests build they build themselves.
+WITHOUT_FOLIO_KV = {"llama_cpp"}
 OLDEST = (3, 11)
 # Locks held, as file descriptors: commands inherit them, so that one whose parent was killed still keeps others away.
 LOCKS = []
@@ -136,7 +138,7 @@ def surroundings(environment, site):
 
 def test(names, options):
     """Runs pytest once for each environment; True if all passed."""
-    site, failed = build(), []
+    site, failed = BUILD / "site" if WITHOUT_FOLIO_KV.issuperset(names) else build(), []
     for name in names:
         environment = Environment(name).make()
         folders = [folder for folder in (ROOT / "python/tests" / f for f in TESTS[name]) if folder.is_dir()]

@@ -11,6 +11,7 @@
 ///   {"do": "shift", "sequence", "from", "to", "by"}                llama_memory_seq_add
 ///   {"do": "copy", "sequence", "target", "from", "to"}             llama_memory_seq_cp
 ///   {"do": "write", "path": path}          the logits as f32: {"rows", "vocabulary", counts}
+///   {"do": "close"}                        frees the context
 ///   {"do": "prompt", "tokens": n}, {"do": "deepen", "depth", "block"}, {"do": "steps", "depth",
 ///   "steps"}                               timing.h: {"seconds"}
 #include <fstream>
@@ -71,6 +72,7 @@ class Runner {
       throw std::runtime_error("do: expected load first, got " + name);
     }
     if (name == "open") return open(command);
+    if (name == "close") return close();
     if (name == "decode") return decode(command);
     if (name == "remove" || name == "shift" || name == "copy") return change(name, command);
     if (name == "write") return write(command.at("path"));
@@ -82,6 +84,11 @@ class Runner {
     log_lines().clear();
     session_->open(context_options(command));
     return {{"log", log_lines()}, {"can_shift", llama_memory_can_shift(session_->memory())}};
+  }
+
+  json close() {
+    session_->close();
+    return json::object();
   }
 
   json decode(const json& command) {

@@ -44,6 +44,7 @@ class Session {
 
   /// Replaces the context.
   void open(const ContextOptions& options);
+  void close() { context_.reset(); }
 
   /// Decodes in parts of at most `batch` tokens and collects the logits asked for.
   void decode(const Tokens& step);

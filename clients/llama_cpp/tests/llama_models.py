@@ -16,7 +16,10 @@ import pathlib
 import gguf
 import numpy as np
 
-PEAK = 2.0  # factor of queries and of keys: scores of a standard deviation of about PEAK ** 2
+# Factor of queries and of keys: scores of a standard deviation of about PEAK ** 2. With more layers
+# less, as each makes the differences of the one before it larger.
+PEAK = 2.0
+PEAK_OF_MANY_LAYERS = 1.4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +129,8 @@ def _sizes(writer: Writer) -> None:
     if shape.arch == "gpt-oss":
         file.add_expert_feed_forward_length(shape.feed_forward)
         file.add_expert_count(EXPERTS)
-        file.add_expert_used_count(2)
+        # All of them: a choice of some would be a step of the logits where two are nearly equal.
+        file.add_expert_used_count(EXPERTS)
     if shape.arch == "gemma2":
         file.add_attn_logit_softcapping(50.0)
         file.add_final_logit_softcapping(30.0)
@@ -188,14 +192,15 @@ def _attention(writer: Writer, block: str) -> None:
     shape = writer.shape
     q, kv = shape.q_heads * shape.head, shape.kv_heads * shape.head
     has_norms = shape.arch in ("qwen3", "gemma3", "lfm2")
-    factor = 1.0 if has_norms else PEAK
+    peak = PEAK if shape.layers < 5 else PEAK_OF_MANY_LAYERS
+    factor = 1.0 if has_norms else peak
     writer.matrix(f"{block}.attn_q", q, shape.width, factor=factor)
     writer.matrix(f"{block}.attn_k", kv, shape.width, factor=factor)
     writer.matrix(f"{block}.attn_v", kv, shape.width)
     writer.matrix(f"{block}.attn_output", shape.width, q)
     if has_norms:
-        writer.norm(f"{block}.attn_q_norm", shape.head, PEAK)
-        writer.norm(f"{block}.attn_k_norm", shape.head, PEAK)
+        writer.norm(f"{block}.attn_q_norm", shape.head, peak)
+        writer.norm(f"{block}.attn_k_norm", shape.head, peak)
     if shape.arch == "gpt-oss":
         for name, size in ("q", q), ("k", kv), ("v", kv), ("output", shape.width):
             writer.add(f"{block}.attn_{name}.bias", 0.1 * writer.normal(size))

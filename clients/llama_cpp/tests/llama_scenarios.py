@@ -52,9 +52,7 @@ def copy(sequence: int, target: int) -> dict[str, Any]:
 
 def steps(lengths: list[int], count: int) -> Commands:
     """`count` steps of one token for each sequence whose context has a length."""
-    return [
-        decode(*((s, length + i, 1) for s, length in enumerate(lengths))) for i in range(count)
-    ]
+    return [decode(*((s, length + i, 1) for s, length in enumerate(lengths))) for i in range(count)]
 
 
 def prompt(length: int, hidden: int = 0) -> Scenario:
