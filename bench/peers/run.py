@@ -13,7 +13,6 @@ stands in the tables' notes with its reason. The roofs need build/release/bench/
 builds; without it the tables have no percentages.
 """
 
-import os
 import pathlib
 import subprocess
 import sys
