@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the README. Each sees to its own needs: packages, configuration, build. Everything else is CMake's presets.
-.PHONY: demo test cuda cuda-all python test-engines test-engines-full bench bench-peers format coverage clean
+.PHONY: demo test cuda cuda-all python llama-cpp test-engines test-engines-full bench bench-peers format coverage clean
 
 BUILD := build/release
 VENV := build/python/venv
@@ -46,6 +46,13 @@ test-engines:
 test-engines-full:
 	tools/install_dependencies.sh python
 	tools/engines.py test transformers vllm llama_cpp -- --architectures=all --engines=full
+
+# llama.cpp with its attention on folio: libllama, libggml-folio.so and llama.cpp's test-backend-ops, in build/llama_cpp.
+llama-cpp:
+	tools/install_dependencies.sh
+	@folder="$$(tools/llama_cpp.py make)" && printf '%s\n' "" "libggml-folio.so is in $$folder. To use it:" \
+	  "  export GGML_BACKEND_PATH=$$folder/libggml-folio.so" \
+	  "and start any program of the same release of llama.cpp; FOLIO_GGML_TRACE=1 says on stderr what it did."
 
 # Every broken kernel, each built and run in the emulator; what found it goes into the document.
 cuda-mutants: configure

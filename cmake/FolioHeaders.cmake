@@ -48,6 +48,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/append.h
     folio/attention/attend.h
     folio/attention/mask.h
+    folio/attention/mask_matrix.h
     folio/attention/merge.h
     folio/attention/kv_buffer.h
     folio/attention/kv_buffer/config.h
@@ -72,6 +73,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/operand/tensor_operands.h
     folio/attention/operand/view_operand.h
     folio/attention/plan.h
+    folio/attention/plan_fingerprint.h
     folio/attention/problem.h
     folio/attention/rotate.h
     folio/attention/visible_keys.h

@@ -13,36 +13,18 @@ stands in the tables' notes with its reason. The roofs need build/release/bench/
 builds; without it the tables have no percentages.
 """
 
-import os
 import pathlib
 import subprocess
 import sys
-import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 import engines  # noqa: E402
+import llama_cpp  # noqa: E402
 
-GGML_VERSION = "0.3.36"
+GGML_VERSION = llama_cpp.VERSION
 ROOFS = ROOT / "build/release/bench/roof_worker"
-
-
-class NotBuilt(Exception):
-    """The reason why a part is missing."""
-
-
-def quietly(folder, *arguments):
-    """Runs a command; NotBuilt with its last words if it fails."""
-    result = subprocess.run(
-        [str(a) for a in arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if result.returncode != 0:
-        raise NotBuilt(" ".join(result.stdout.split())[-200:])
 
 
 def ggml(environment):
@@ -51,45 +33,15 @@ def ggml(environment):
     with engines.lock(environment.folder / "ggml.lock"):
         if not (folder / "complete").exists():
             engines.say(f"building ggml of llama-cpp-python {GGML_VERSION}: {folder}")
-            build_ggml(environment, folder)
+            build_ggml(folder)
             (folder / "complete").touch()
     return folder / "build/src"
 
 
-def build_ggml(environment, folder):
-    package = f"llama-cpp-python=={GGML_VERSION}"
-    folder.mkdir(exist_ok=True)
-    if not list(folder.glob("*.tar.gz")):
-        quietly(
-            folder,
-            environment.python,
-            "-m",
-            "pip",
-            "download",
-            "--no-deps",
-            "--no-binary=:all:",
-            package,
-        )
-    (archive,) = folder.glob("*.tar.gz")
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    source = folder / archive.name.removesuffix(".tar.gz") / "vendor/llama.cpp/ggml"
-    (source / "ggml.pc.in").touch()  # the package lacks it
-    quietly(
-        folder,
-        "cmake",
-        "-S",
-        source,
-        "-B",
-        "build",
-        "-DCMAKE_BUILD_TYPE=Release",
-        "-DBUILD_SHARED_LIBS=ON",
-        "-DGGML_NATIVE=ON",
-        "-DGGML_OPENMP=ON",
-        "-DGGML_BUILD_TESTS=OFF",
-        "-DGGML_BUILD_EXAMPLES=OFF",
-    )
-    quietly(folder, "cmake", "--build", "build", "--parallel", os.cpu_count())
+def build_ggml(folder):
+    settings = {"BUILD_SHARED_LIBS": "ON", "GGML_NATIVE": "ON", "GGML_OPENMP": "ON"}
+    settings |= {"GGML_BUILD_TESTS": "OFF", "GGML_BUILD_EXAMPLES": "OFF"}
+    llama_cpp.configure_and_build(llama_cpp.sources() / "ggml", folder / "build", settings, [])
 
 
 def commit():
@@ -130,7 +82,7 @@ def main():
             "FOLIO_PEERS_GGML": str(ggml(environment)),
             "FOLIO_PEERS_GGML_VERSION": GGML_VERSION,
         }
-    except (NotBuilt, OSError) as reason:
+    except (llama_cpp.NotMade, OSError) as reason:
         surroundings["FOLIO_PEERS_GGML_REASON"] = f"ggml was not built: {reason}"
     if make_only:
         print(environment.python)

@@ -2,7 +2,7 @@
 /// folio/folio.h: what an inference engine needs, in one include.
 ///
 ///   load    make_planes, PagePool::create, Attention::create
-///   step    PagePool::reserve, Batch, plan
+///   step    PagePool::reserve, Batch, plan; MaskReader where the mask comes as a matrix
 ///   layer   rotate, append, attend; merge where keys come in parts
 ///
 /// Those who write kernels of their own include folio/kernels.h, those who write in C
@@ -12,8 +12,10 @@
 #include "folio/attention/append.h"
 #include "folio/attention/attend.h"
 #include "folio/attention/mask.h"
+#include "folio/attention/mask_matrix.h"
 #include "folio/attention/merge.h"
 #include "folio/attention/plan.h"
+#include "folio/attention/plan_fingerprint.h"
 #include "folio/attention/problem.h"
 #include "folio/attention/rotate.h"
 #include "folio/cache/batch.h"

@@ -41,6 +41,7 @@ DIRECTION = {
     "src/cuda/": KERNELS + ["kernel/", "cuda/"],
     "src/no_cuda/": PUBLIC_ATTENTION + ["cuda/runtime/"],
     "src/attention/": KERNELS + ["kernel/", "reference/", "cpu/", "cuda/", "attention/"],
+    "src/mask/": KERNELS + ["kernel/", "cpu/features.h", "mask/"],
     "include/folio/c/": [],
     "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],
     "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],

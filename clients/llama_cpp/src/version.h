@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/// clients/llama_cpp/src/version.h: the versions of ggml whose insides this device knows.
+///
+/// The device fills ggml's internal tables (ggml-backend-impl.h) and takes the place of one of its
+/// nodes: layouts that ggml may change in any release. What is known is stated here, compared when
+/// the module is built (the sizes that the headers give) and when it is loaded (ggml_version()).
+#pragma once
+
+#include <string>
+
+namespace ggml_folio {
+
+struct GgmlVersion {
+  int major = 0;
+  int minor = 0;
+  int patch = 0;
+  auto operator<=>(const GgmlVersion&) const = default;
+};
+
+/// The first and the last version that the device was tested with; both belong to the range.
+inline constexpr GgmlVersion oldest_ggml = {0, 25, 3};
+inline constexpr GgmlVersion newest_ggml = {0, 25, 3};
+
+/// Why a ggml of this version and API version may not load the device, or an empty text. `version`:
+/// as ggml_version() has it, "0.25.3", perhaps with a suffix behind a '-' or a '+'; null is refused.
+[[nodiscard]] std::string refuse_version(const char* version, int api_version);
+
+}  // namespace ggml_folio

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/llama_cpp.py: llama.cpp's sources and libraries, and folio's ggml device built against them.
+
+usage: tools/llama_cpp.py make [--llama FOLDER] [TARGET ...]   builds, prints the folder that holds
+                                       libggml-folio.so and the programs
+       tools/llama_cpp.py sources      prints the folder of llama.cpp's sources
+
+The sources are those inside the source package of llama-cpp-python, which pip downloads once into the
+user's cache folder. `make` builds libllama and libggml* as shared libraries for this machine in
+build/llama_cpp/llama, unless --llama names a folder that holds such libraries of the same release
+already, and the project clients/llama_cpp in build/llama_cpp/folio: libggml-folio.so,
+test-backend-ops, the tests' programs. In the folder that is printed, `llama` is a link to the
+libraries. TARGET: what to build of clients/llama_cpp, otherwise all of it.
+"""
+
+import argparse
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import engines  # noqa: E402
+
+VERSION = "0.3.36"  # of llama-cpp-python; llama.cpp's own is in clients/llama_cpp/src/version.h
+ARCHIVE = f"llama_cpp_python-{VERSION}"
+SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
+BUILD = ROOT / "build/llama_cpp"
+LIBRARIES = ["llama", "llama-common", "ggml", "ggml-base", "ggml-cpu"]
+
+
+class NotMade(Exception):
+    """The reason why a part is missing."""
+
+
+def quietly(*arguments):
+    """Runs a command; NotMade with its last words if it fails."""
+    result = subprocess.run(
+        [str(a) for a in arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if result.returncode != 0:
+        raise NotMade(" ".join(result.stdout.split())[-600:])
+
+
+def cache():
+    """The folder for what is made once for a user."""
+    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "folio"
+
+
+def sources():
+    """The folder of llama.cpp's sources, downloaded and unpacked where they are not there."""
+    folder = cache() / f"llama_cpp-{VERSION}"
+    with engines.lock(folder.with_name(folder.name + ".lock")):
+        if not (folder / "complete").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            unpack(download(folder), folder)
+            (folder / "complete").touch()
+    return folder / ARCHIVE / "vendor/llama.cpp"
+
+
+def download(folder):
+    archive = folder / f"{ARCHIVE}.tar.gz"
+    if not archive.exists():
+        python = engines.Environment("numpy").make().python  # it has the package's build backend
+        engines.say(f"downloading the source package of llama-cpp-python {VERSION}: {folder}")
+        flags = ["--no-deps", "--no-binary=:all:", "--no-build-isolation"]
+        package = f"llama-cpp-python=={VERSION}"
+        quietly(python, "-m", "pip", "download", *flags, "--dest", folder, package)
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if digest != SHA256:
+        raise NotMade(f"{archive} has the SHA-256 {digest}, expected {SHA256}")
+    return archive
+
+
+def unpack(archive, folder):
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    (folder / ARCHIVE / "vendor/llama.cpp/ggml/ggml.pc.in").touch()  # the package lacks it
+
+
+def configure_and_build(source, folder, settings, targets):
+    """A release build of a CMake project; settings: name -> value."""
+    options = [f"-D{name}={value}" for name, value in {"CMAKE_BUILD_TYPE": "Release", **settings}.items()]
+    quietly("cmake", "-G", "Ninja", "-S", source, "-B", folder, *options)
+    chosen = ["--target", *targets] if targets else []
+    quietly("cmake", "--build", folder, "--parallel", os.cpu_count(), *chosen)
+
+
+def llama():
+    """The folder of llama.cpp's libraries, built for this machine."""
+    folder = BUILD / "llama"
+    engines.say(f"building llama.cpp of llama-cpp-python {VERSION}: {folder}")
+    parts = ["SERVER", "APP", "TESTS", "TOOLS", "EXAMPLES"]
+    settings = {f"LLAMA_BUILD_{part}": "OFF" for part in parts}
+    settings |= {"BUILD_SHARED_LIBS": "ON", "GGML_NATIVE": "ON", "LLAMA_OPENSSL": "OFF"}
+    configure_and_build(sources(), folder, settings, LIBRARIES)
+    return folder / "bin"
+
+
+def device(libraries, targets=()):
+    """The folder of libggml-folio.so and the programs, built against the libraries in a folder."""
+    folder = BUILD / "folio"
+    settings = {"LLAMA_CPP": sources(), "LLAMA_CPP_LIBRARIES": libraries, "FOLIO_GGML_TESTS": "ON"}
+    engines.say(f"building libggml-folio.so: {folder}")
+    configure_and_build(ROOT / "clients/llama_cpp", folder, settings, targets)
+    link = folder / "llama"
+    link.unlink(missing_ok=True)
+    link.symlink_to(libraries)
+    return folder
+
+
+def make(libraries=None, targets=()):
+    """Builds what is missing of all; the folder of libggml-folio.so and the programs."""
+    with engines.lock(BUILD / "lock"):
+        libraries = pathlib.Path(libraries).resolve() if libraries else llama()
+        if not (libraries / "libggml-base.so").exists():
+            raise NotMade(f"--llama: {libraries} holds no libggml-base.so")
+        return device(libraries, targets)
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
+    parser.add_argument("action", choices=["make", "sources"])
+    parser.add_argument("--llama", default=os.environ.get("FOLIO_LLAMA_CPP_LIBRARIES"))
+    parser.add_argument("targets", nargs="*")
+    args = parser.parse_args()
+    try:
+        print(sources() if args.action == "sources" else make(args.llama, args.targets))
+    except (NotMade, OSError) as reason:
+        sys.exit(f"tools/llama_cpp.py: {reason}")
+
+
+if __name__ == "__main__":
+    main()
