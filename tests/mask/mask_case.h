@@ -3,6 +3,9 @@
 /// holds them.
 #pragma once
 
+#include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -92,5 +95,20 @@ uint32_t bits_of(DType dtype, float number);
 /// The batch says what the matrix says: each key that is seen, and no other, at its row of the
 /// plane, once; positions whose distances round to the numbers; or the numbers, times slopes.
 void expect_same(const MaskedBatch& masked, const MaskCase& mask, const MaskOptions& options);
+
+/// What `expectations` say has failed, kept from the test that runs: a property that shrinks asks
+/// many times.
+template <class F>
+std::string failures_of(F&& expectations) {
+  testing::TestPartResultArray results;
+  {
+    const testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
+    expectations();
+  }
+  std::string messages;
+  for (int i = 0; i < results.size(); ++i) messages += results.GetTestPartResult(i).message();
+  return messages;
+}
 
 }  // namespace folio::test

@@ -16,6 +16,9 @@ constexpr int64_t smallest = std::numeric_limits<int64_t>::min();
 constexpr int64_t largest = std::numeric_limits<int64_t>::max();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
+/// Out of line: g++ 12 takes messages made of a name that it knows for out of bounds.
+[[gnu::noinline]] const char* function_name() { return "MaskReader::read"; }
+
 struct MatrixCall {
   std::vector<uint16_t> numbers = std::vector<uint16_t>(2 * 4 * 3 * 8, 0);
   MaskMatrix mask{dense_tensor<4, const uint16_t>(numbers.data(), DType::f16, {2, 4, 3, 8})};
@@ -111,12 +114,12 @@ TEST(MaskErrors, broken_matrices_are_refused) {
     for (const int64_t stride : {smallest, largest - 1, int64_t{1} << 57})
       table.push_back(
           {"stride", [=](MatrixCall& c) { c.mask.values.stride_bytes[i] = stride; }, {"2^56"}});
-  expect_refused("MaskReader::read", table);
+  expect_refused(function_name(), table);
 }
 
 TEST(MaskErrors, broken_bits_are_refused) {
   std::vector<Broken<BitsCall>> table = {
-      {"bits", [](BitsCall& c) { c.mask.bits = nullptr; }, {"mask is null"}},
+      {"bits", [](BitsCall& c) { c.mask.bits = nullptr; }, {"is null"}},
       {"keys", [](BitsCall& c) { c.mask.keys = largest; }, {"keys", "2^31"}},
       {"queries", [](BitsCall& c) { c.mask.queries = largest; }, {"queries", "2^31"}}};
   for (const int64_t extent : {int64_t{-1}, smallest}) {
@@ -130,7 +133,7 @@ TEST(MaskErrors, broken_bits_are_refused) {
     table.push_back(
         {"query", [=](BitsCall& c) { c.mask.query_stride_bytes = stride; }, {"query stride"}});
   }
-  expect_refused("MaskReader::read", table);
+  expect_refused(function_name(), table);
 }
 
 /// What is not used may be anything.
