@@ -15,6 +15,10 @@ namespace {
 
 constexpr float hidden = -std::numeric_limits<float>::infinity();
 
+constexpr float odd_numbers[] = {std::numeric_limits<float>::infinity(),
+                                 std::numeric_limits<float>::quiet_NaN(), 65504.0f, -65504.0f,
+                                 1e-8f};
+
 /// Who stands where: of each key and query a sequence and a position.
 struct Places {
   std::vector<int32_t> key_sequence, key_position, query_sequence, query_position;
@@ -122,7 +126,9 @@ void MaskCase::make_stream(Rng& rng, int64_t stream, int64_t head) {
       if (spec_.kind == MaskKind::random_bits || spec_.kind == MaskKind::numbers)
         is_shown = rng.chance(0.6);
       float x = 0.0f;
-      if (spec_.kind == MaskKind::numbers) x = rng.uniform(-3.0f, 3.0f);
+      if (spec_.kind == MaskKind::numbers && spec_.dtype != DType::invalid)
+        x = spec_.has_odd_numbers && rng.chance(0.1) ? rng.pick(odd_numbers)
+                                                     : rng.uniform(-3.0f, 3.0f);
       if (spec_.alibi) x = -std::abs(static_cast<float>(p.query_position[q] - p.key_position[k]));
       if (is_shown && !is_hidden) numbers_[static_cast<size_t>(index(stream, head, t, j))] = x;
     }

@@ -25,7 +25,7 @@ enum class MaskKind : uint8_t {
   holes,      ///< one sequence, some of whose cells are gone
   tree,
   random_bits,
-  numbers,  ///< arbitrary, NaN and infinity among them
+  numbers,  ///< arbitrary
 };
 inline constexpr int num_mask_kinds = static_cast<int>(MaskKind::numbers) + 1;
 
@@ -36,11 +36,12 @@ struct MaskSpec {
   int32_t heads = 1;
   int32_t queries = 1;
   int32_t keys = 1;
-  bool alibi = false;           ///< numbers are -|distance|; of kinds that have positions
-  bool shares_streams = false;  ///< stream stride 0
-  int32_t padding = 0;          ///< elements (bytes of bits) between rows, and between heads
-  bool first_rows = false;      ///< streams lie anywhere in the plane
-  bool hides_queries = false;   ///< some see nothing
+  bool alibi = false;            ///< numbers are -|distance|; of kinds that have positions
+  bool shares_streams = false;   ///< stream stride 0
+  int32_t padding = 0;           ///< elements (bytes of bits) between rows, and between heads
+  bool first_rows = false;       ///< streams lie anywhere in the plane
+  bool hides_queries = false;    ///< some see nothing
+  bool has_odd_numbers = false;  ///< NaN, infinity and the largest among arbitrary ones
   uint64_t seed = 1;
 };
 

@@ -244,6 +244,7 @@ RC_GTEST_PROP(MaskReader, any_mask_is_a_batch_that_says_the_same, ()) {
   spec.padding = *rc::gen::element(0, 0, 5);
   spec.first_rows = *rc::gen::arbitrary<bool>();
   spec.hides_queries = *rc::gen::arbitrary<bool>();
+  spec.has_odd_numbers = *rc::gen::arbitrary<bool>();
   spec.seed = *rc::gen::arbitrary<uint64_t>();
   const bool has_slopes = *rc::gen::arbitrary<bool>();
 
