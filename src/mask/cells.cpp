@@ -39,6 +39,7 @@ Words words_of_both(const Span& a, const Span& b) {
 bool Cells::add(Arrays& arrays, const Shape& shape, const Rows& rows, int64_t stream,
                 uint32_t first_row, const Shape* alibi) {
   const Stream s{rows, rows.spans(stream), stream, shape.queries, first_row, alibi};
+  keys_.clear();  // those of a mask whose numbers were not ALiBi's
   came_.assign(static_cast<size_t>(shape.keys), -1);
   last_.resize(std::max(last_.size(), static_cast<size_t>(shape.keys)));
   for (int64_t begin = 0; begin < shape.queries;) {
