@@ -79,7 +79,9 @@ def main():
     for line in wrong[:50]:
         print(line)
     refused = sum("not supported" in result for _, result in cases)
-    print(f"{len(cases)} cases: {len(cases) - refused} served, {refused} refused, {len(wrong)} complaints")
+    print(
+        f"{len(cases)} cases: {len(cases) - refused} served, {refused} refused, {len(wrong)} complaints"
+    )
     sys.exit(1 if wrong else 0)
 
 
