@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -79,9 +80,8 @@ def text_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def served(result: subprocess.CompletedProcess[str]) -> bool:
-    """Whether the device says that it ran nodes."""
-    lines = [line for line in result.stderr.splitlines() if line.startswith("folio:")]
-    return any("nodes" in line and "nodes 0" not in line for line in lines)
+    """Whether the device's counters tell of nodes that it ran."""
+    return re.search(r"^ggml-folio: nodes [1-9]", result.stderr, re.MULTILINE) is not None
 
 
 def test_attention_runs_on_folio_after_enable(run: Run, text_model: str) -> None:
