@@ -28,6 +28,7 @@ class Cells {
   struct Stream;
   enum class Found : uint8_t { all, conflict, none };
 
+  static void emit_alone(Arrays& arrays, const Stream& stream, int64_t query);
   int64_t grow(const Stream& stream, int64_t begin);
   bool joins(const Stream& stream, int64_t query, int32_t index);
   void list_keys(const Stream& stream, int64_t query, int32_t index, const uint64_t* hidden_by);
