@@ -3,11 +3,11 @@
 ///
 ///     mask_bench [--benchmark_filter=REGEX] [--json=FILE] [--commit=ID]
 ///
-/// mask/QUERIESxKEYS/KIND/TYPE: MaskReader::read on one thread, into memory that it has; `warm`: the
-/// matrix lies in caches as far as it fits, as after an engine has written it; `cold`: as many
+/// mask/QUERIESxKEYS/KIND/TYPE: MaskReader::read on one thread, into memory that it has; `warm`:
+/// the matrix lies in caches as far as it fits, as after an engine has written it; `cold`: as many
 /// matrices as exceed the caches take turns, and the row has the roof R: how fast this thread reads
-/// these very bytes. A row's bytes are the matrix's. fingerprint/...: plan_fingerprint of the batch.
-/// A row is the median call.
+/// these very bytes. A row's bytes are the matrix's. fingerprint/...: plan_fingerprint of the
+/// batch. A row is the median call.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -127,7 +127,8 @@ void Cells::list_keys(const Stream& stream, int64_t query, int32_t index,
 }
 
 /// Whether the query shares a key with the one before it, sees none again that was gone, and keeps
-/// none that came before one that is gone now. Those that are gone were last seen by the one before.
+/// none that came before one that is gone now. Those that are gone were last seen by the one before
+/// it.
 bool Cells::joins(const Stream& stream, int64_t query, int32_t index) {
   const Span& before = stream.spans[query - 1];
   const Span& now = stream.spans[query];
