@@ -33,7 +33,7 @@ std::optional<GgmlVersion> parse(std::string_view text) {
   for (int i = 0; i < 3; ++i) {
     if (i > 0 && (at == end || *at++ != '.')) return std::nullopt;
     const auto [next, error] = std::from_chars(at, end, numbers[i]);
-    if (error != std::errc() || numbers[i] < 0) return std::nullopt;
+    if (error != std::errc() || *at == '-') return std::nullopt;
     at = next;
   }
   if (at != end && *at != '-' && *at != '+') return std::nullopt;
