@@ -20,11 +20,14 @@ import pathlib
 import re
 from typing import Any
 
-import llama_models as models
 import numpy as np
+
+import llama_models as models
 import llama_scenarios as scenarios
 from llama_runner import Runner
 
+# The others run with one: two that share a processor with other programs wait at each node.
+WITH_TWO_THREADS = {"prompt-17", "sequences-unified"}
 COUNTERS = re.compile(r"^ggml-folio: nodes (\d+) refused (\d+)", re.MULTILINE)
 
 
@@ -118,7 +121,8 @@ class Pair:
         hidden: int = 0,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         options, commands = scenarios.make(scenario, hidden)
-        options |= {"keys": cache, "values": cache, "attention": attention, "threads": 2}
+        threads = 2 if scenario in WITH_TWO_THREADS else 1
+        options |= {"keys": cache, "values": cache, "attention": attention, "threads": threads}
         runner("open", **options, **(more or {}))
         for command in commands:
             runner(command["do"], **{k: v for k, v in command.items() if k != "do"})

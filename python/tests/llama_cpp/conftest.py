@@ -8,8 +8,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import llama_models as models
 import pytest
+
+import llama_models as models
 from llama_comparison import Pair
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]

@@ -8,9 +8,10 @@ measured). What llama.cpp itself cannot do with a cache is left out, by name.
 
 from __future__ import annotations
 
-import llama_models as models
 import numpy as np
 import pytest
+
+import llama_models as models
 import llama_scenarios as scenarios
 from llama_comparison import Distance, Pair
 
@@ -74,7 +75,7 @@ def test_logits_depend_on_the_context(pair: Pair) -> None:
     or was flat, would tell little of a mask."""
     rows = []
     for first in (1, 2):
-        pair.stock("open", tokens=256, attention="off", threads=2)
+        pair.stock("open", tokens=256, attention="off", threads=1)
         text = scenarios.tokens(first, 63) + [7]
         outputs = [0] * 63 + [1]
         call = {"tokens": text, "positions": list(range(64)), "sequences": [0] * 64}

@@ -14,6 +14,8 @@
 ///   {"do": "close"}                        frees the context
 ///   {"do": "prompt", "tokens": n}, {"do": "deepen", "depth", "block"}, {"do": "steps", "depth",
 ///   "steps"}                               timing.h: {"seconds"}
+#include <ggml-backend.h>
+
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -155,6 +157,9 @@ class Runner {
 
 int serve() {
   llama_log_set(on_log, nullptr);
+  // As llama.cpp's own programs do; llama_backend_init() does not look for GGML_BACKEND_PATH where
+  // the CPU's backend is linked in.
+  ggml_backend_load_all();
   llama_backend_init();
   {
     Runner runner;
