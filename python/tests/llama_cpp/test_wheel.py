@@ -7,14 +7,20 @@ installed package. Each test is a process of its own: a device stays loaded.
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -89,6 +95,46 @@ def test_attention_runs_on_folio_after_enable(run: Run, text_model: str) -> None
     result = run("-c", enable + GENERATE.format(model=text_model, options=""))
     assert result.stdout.split() == ["True"], result.stderr
     assert served(result), result.stderr
+
+
+def test_the_server_answers_on_folio(
+    sites: dict[str, pathlib.Path], text_model: str, tmp_path: pathlib.Path
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    path = os.pathsep.join(str(site) for site in sites.values())
+    environment = {**os.environ, "PYTHONPATH": path, "FOLIO_GGML_TRACE": "1"}
+    options = ["--model", text_model, "--port", str(port), "--n_ctx", "256", "--n_threads", "2"]
+    errors = tmp_path / "stderr"
+    with errors.open("w") as file:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "folio_llama_cpp.server", *options], env=environment, stderr=file
+        )
+    try:
+        answer = ask(server, f"http://127.0.0.1:{port}/v1/completions", errors)
+    finally:
+        server.terminate()
+        server.wait(60)
+    assert answer["usage"]["completion_tokens"] > 0
+    # The server ends without freeing its context: no counters, but the kernel is named when it runs.
+    assert "ggml-folio: kernel attention_" in errors.read_text()
+
+
+def ask(server: subprocess.Popen[bytes], url: str, errors: pathlib.Path) -> dict[str, Any]:
+    """One completion of a server that may still be starting."""
+    body = json.dumps({"prompt": "The cache", "max_tokens": 8}).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    while True:
+        assert server.poll() is None, errors.read_text()
+        try:
+            with urllib.request.urlopen(request, timeout=300) as response:
+                answer: dict[str, Any] = json.load(response)
+                return answer
+        except urllib.error.HTTPError as error:
+            raise AssertionError(error.read().decode() + errors.read_text()) from error
+        except urllib.error.URLError:
+            time.sleep(0.2)
 
 
 def test_nothing_changes_without_enable(run: Run, text_model: str) -> None:
