@@ -47,12 +47,13 @@ test-engines-full:
 	tools/install_dependencies.sh python
 	tools/engines.py test transformers vllm llama_cpp -- --architectures=all --engines=full
 
-# llama.cpp with its attention on folio: libllama, libggml-folio.so and llama.cpp's test-backend-ops, in build/llama_cpp.
+# llama.cpp with its attention on folio: a virtual environment of llama-cpp-python, its server and the wheel folio-llama-cpp, with
+# libggml-folio.so inside.
 llama-cpp:
-	tools/install_dependencies.sh
-	@folder="$$(tools/llama_cpp.py make)" && printf '%s\n' "" "libggml-folio.so is in $$folder. To use it:" \
-	  "  export GGML_BACKEND_PATH=$$folder/libggml-folio.so" \
-	  "and start any program of the same release of llama.cpp; FOLIO_GGML_TRACE=1 says on stderr what it did."
+	tools/install_dependencies.sh python
+	@python="$$(tools/llama_cpp.py install)" && "$$python" -m folio_llama_cpp && printf '%s\n' "" "To serve a model on folio:" \
+	  "  $$python -m folio_llama_cpp.server --model MODEL.gguf" "To give it to llama.cpp's own programs, of the same version of ggml:" \
+	  "  export GGML_BACKEND_PATH=$$("$$python" -m folio_llama_cpp --library)"
 
 # Every broken kernel, each built and run in the emulator; what found it goes into the document.
 cuda-mutants: configure

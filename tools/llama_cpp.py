@@ -4,6 +4,9 @@
 
 usage: tools/llama_cpp.py make [--llama FOLDER] [TARGET ...]   builds, prints the folder that holds
                                        libggml-folio.so and the programs
+       tools/llama_cpp.py wheel        builds the wheel folio-llama-cpp, prints its path
+       tools/llama_cpp.py install      makes a virtual environment of llama-cpp-python, its server and
+                                       the wheel; prints the path of its python
        tools/llama_cpp.py sources      prints the folder of llama.cpp's sources
 
 The sources are those inside the source package of llama-cpp-python, which pip downloads once into the
@@ -11,13 +14,15 @@ user's cache folder. `make` builds libllama and libggml* as shared libraries for
 build/llama_cpp/llama, unless --llama names a folder that holds such libraries of the same release
 already, and the project clients/llama_cpp in build/llama_cpp/folio: libggml-folio.so,
 test-backend-ops, the tests' programs. In the folder that is printed, `llama` is a link to the
-libraries. TARGET: what to build of clients/llama_cpp, otherwise all of it.
+libraries. TARGET: what to build of clients/llama_cpp, otherwise all of it. `install` has pip build
+llama-cpp-python for this machine, which takes minutes, in build/llama_cpp/venv.
 """
 
 import argparse
 import hashlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -123,14 +128,42 @@ def make(libraries=None, targets=()):
         return device(libraries, targets)
 
 
+def wheel():
+    """The path of folio-llama-cpp's wheel, built of the objects that `make` builds."""
+    maker, wheels = engines.Environment("numpy").make(), BUILD / "wheel"  # it has the build backend
+    defines = [f"--config-settings=cmake.define.LLAMA_CPP={sources()}"]
+    defines += [f"--config-settings=build-dir={BUILD / 'folio'}"]
+    engines.say(f"building the wheel folio-llama-cpp: {wheels}")
+    with engines.lock(BUILD / "lock"):
+        shutil.rmtree(wheels, ignore_errors=True)
+        path = f"{maker.folder}/bin:{os.environ['PATH']}"
+        pip = [maker.python, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+        quietly("env", f"PATH={path}", *pip, *defines, "--wheel-dir", wheels, ROOT / "clients/llama_cpp/python")
+    (built,) = wheels.glob("folio_llama_cpp-*.whl")
+    return built
+
+
+def install():
+    """The python of a virtual environment that serves models on folio."""
+    folder, package = BUILD / "venv", wheel()
+    if not (folder / "bin/python").exists():
+        quietly(sys.executable, "-m", "venv", folder)
+    engines.say(f"installing llama-cpp-python {VERSION}, which pip builds for this machine: {folder}")
+    pip = [folder / "bin/python", "-m", "pip", "install", "--disable-pip-version-check"]
+    quietly(*pip, f"{package}[server]")
+    quietly(*pip, "--no-deps", "--force-reinstall", package)  # of the same version, perhaps built anew
+    return folder / "bin/python"
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
-    parser.add_argument("action", choices=["make", "sources"])
+    parser.add_argument("action", choices=["make", "wheel", "install", "sources"])
     parser.add_argument("--llama", default=os.environ.get("FOLIO_LLAMA_CPP_LIBRARIES"))
     parser.add_argument("targets", nargs="*")
     args = parser.parse_args()
     try:
-        print(sources() if args.action == "sources" else make(args.llama, args.targets))
+        actions = {"wheel": wheel, "install": install, "sources": sources}
+        print(actions[args.action]() if args.action in actions else make(args.llama, args.targets))
     except (NotMade, OSError) as reason:
         sys.exit(f"tools/llama_cpp.py: {reason}")
 

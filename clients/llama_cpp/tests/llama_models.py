@@ -52,6 +52,7 @@ MODELS = {
 # Of deepseek2: what the heads share, the part of it that is rotated, and sizes of one head.
 LATENT, ROTATED, PLAIN, VALUE, Q_LATENT = 512, 64, 128, 128, 192
 EXPERTS = 4
+SPECIAL = ["<unk>", "<s>", "</s>"]
 SHORT_CONVOLUTION = 3
 
 
@@ -91,10 +92,17 @@ class Writer:
         self.file.close()
 
 
-def write(path: pathlib.Path, name: str) -> None:
+def write(path: pathlib.Path, name: str, has_text: bool = False) -> None:
+    """`has_text`: with a vocabulary of single bytes, for programs that take texts."""
     shape = MODELS[name]
+    if has_text:
+        shape = dataclasses.replace(shape, vocabulary=len(SPECIAL) + 256)
     writer = Writer(path, shape)
     _sizes(writer)
+    if has_text:
+        _bytes_as_tokens(writer.file)
+    else:
+        writer.file.add_tokenizer_model("no_vocab")
     _ends(writer)
     for layer in range(shape.layers):
         _layer(writer, f"blk.{layer}", layer)
@@ -110,7 +118,6 @@ def _sizes(writer: Writer) -> None:
     file.add_layer_norm_rms_eps(1e-5)
     file.add_vocab_size(shape.vocabulary)
     file.add_file_type(1 if shape.half else 0)
-    file.add_tokenizer_model("no_vocab")
     file.add_feed_forward_length(shape.feed_forward)
     if shape.window:
         file.add_sliding_window(shape.window)
@@ -134,6 +141,17 @@ def _sizes(writer: Writer) -> None:
     if shape.arch == "gemma2":
         file.add_attn_logit_softcapping(50.0)
         file.add_final_logit_softcapping(30.0)
+
+
+def _bytes_as_tokens(file: gguf.GGUFWriter) -> None:
+    kinds = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL]
+    file.add_tokenizer_model("llama")
+    file.add_token_list(SPECIAL + [f"<0x{byte:02X}>" for byte in range(256)])
+    file.add_token_scores([0.0] * (len(SPECIAL) + 256))
+    file.add_token_types(kinds + [gguf.TokenType.BYTE] * 256)
+    file.add_unk_token_id(0)
+    file.add_bos_token_id(1)
+    file.add_eos_token_id(2)
 
 
 def _sizes_deepseek2(file: gguf.GGUFWriter, shape: Shape) -> None:

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""folio's attention under an installed llama-cpp-python.
+
+    import folio_llama_cpp
+    folio_llama_cpp.enable()
+
+    from llama_cpp import Llama
+    model = Llama("model.gguf")
+
+`enable` loads libggml-folio.so, a device of ggml, into the libraries of llama-cpp-python. Contexts
+made from then on compute attention with it; everything else stays llama.cpp's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import importlib.metadata
+import os
+import pathlib
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+__all__ = ["Installed", "NotEnabled", "enable", "installed", "is_enabled", "library"]
+
+_DEVICE = b"folio"
+
+
+class NotEnabled(RuntimeError):
+    """Why llama-cpp-python cannot run on folio; it goes on without."""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The llama-cpp-python of this process."""
+
+    version: str  # of llama-cpp-python
+    ggml_version: str
+    folder: pathlib.Path  # of its libraries
+
+
+def library() -> pathlib.Path:
+    """Where libggml-folio.so lies: programs of llama.cpp load it by GGML_BACKEND_PATH."""
+    return pathlib.Path(__file__).parent / "lib" / "libggml-folio.so"
+
+
+def installed() -> Installed:
+    """What `enable` finds. Raises NotEnabled where there is no llama-cpp-python, or one whose
+    libraries cannot be loaded."""
+    llama_cpp, folder, ggml = _llama_cpp()
+    return Installed(llama_cpp.__version__, _version(ggml), folder)
+
+
+def is_enabled() -> bool:
+    """Whether the device is loaded. Raises as `installed`."""
+    return bool(_function(_llama_cpp()[2], "ggml_backend_reg_by_name")(_DEVICE))
+
+
+def enable() -> None:
+    """Gives attention to folio in every context that is made from now on. A second call does
+    nothing; contexts that were there before stay as they are.
+
+    folio serves flash attention, which `llama_cpp.Llama` leaves off unless told otherwise: from now
+    on it is on unless told otherwise. A model that is loaded with `flash_attn=False` runs without
+    folio, and a RuntimeWarning says so.
+
+    Raises NotEnabled, with the reason, and leaves llama-cpp-python as it was.
+    """
+    llama_cpp, folder, ggml = _llama_cpp()
+    if not is_enabled():
+        path = library()
+        if not path.is_file():
+            raise NotEnabled(f"{path} is missing: folio-llama-cpp has to be installed from its wheel")
+        if not _function(ggml, "ggml_backend_load")(os.fsencode(path)):
+            raise NotEnabled(
+                f"the ggml {_version(ggml)} of llama-cpp-python {llama_cpp.__version__} ({folder}) does not "
+                f"load {path}; it has written the reason to stderr"
+            )
+    _turn_flash_attention_on(llama_cpp.Llama)
+
+
+def _llama_cpp() -> tuple[ModuleType, pathlib.Path, ctypes.CDLL]:
+    """The package, the folder of its libraries, and its libggml.so."""
+    try:
+        llama_cpp = importlib.import_module("llama_cpp")
+    except ModuleNotFoundError as error:
+        if error.name != "llama_cpp":
+            raise NotEnabled(f"llama-cpp-python cannot be imported: {error}") from error
+        known = importlib.metadata.metadata("folio-llama-cpp").get_all("Requires-Dist") or []
+        wanted = next(iter(known), "llama-cpp-python").split(";")[0].strip()
+        raise NotEnabled(f"llama-cpp-python is not installed: pip install '{wanted}'") from error
+    except (OSError, RuntimeError) as error:  # its libraries do not load
+        raise NotEnabled(f"llama-cpp-python cannot be imported: {error}") from error
+    own = pathlib.Path(llama_cpp.__file__).parent / "lib"
+    folder = pathlib.Path(os.environ.get("LLAMA_CPP_LIB_PATH") or own)
+    try:
+        return llama_cpp, folder, ctypes.CDLL(str(folder / "libggml.so"))
+    except OSError as error:
+        raise NotEnabled(f"the libraries of llama-cpp-python cannot be loaded: {error}") from error
+
+
+def _function(ggml: ctypes.CDLL, name: str) -> Any:
+    """A function of ggml that takes a text and gives a pointer."""
+    try:
+        function = getattr(ggml, name)
+    except AttributeError:
+        raise NotEnabled(f"this llama-cpp-python has no {name}: it is older than any that folio knows") from None
+    function.restype, function.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+    return function
+
+
+def _version(ggml: ctypes.CDLL) -> str:
+    try:
+        function = ggml.ggml_version
+    except AttributeError:
+        return "of an unknown version"
+    function.restype, function.argtypes = ctypes.c_char_p, []
+    return function().decode(errors="replace")
+
+
+def _turn_flash_attention_on(model: type) -> None:
+    original = model.__init__
+    if hasattr(original, "_folio_llama_cpp"):
+        return
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **options: Any) -> None:
+        if not options.setdefault("flash_attn", True):
+            warnings.warn(
+                "flash_attn=False: attention of this model runs without folio, which serves flash attention",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        original(self, *args, **options)
+
+    init._folio_llama_cpp = True  # type: ignore[attr-defined]
+    model.__init__ = init  # type: ignore[misc]
