@@ -131,9 +131,12 @@ class Runner {
     }
     const auto vocabulary = static_cast<size_t>(session_->vocabulary());
     const Counts& counts = session_->counts();
-    json answer = {{"rows", logits.size() / vocabulary}, {"vocabulary", vocabulary},
-                   {"nodes", counts.nodes},              {"flash", counts.flash},
-                   {"plain", counts.plain},              {"rounded", counts.rounded}};
+    json answer = {{"rows", logits.size() / vocabulary},
+                   {"vocabulary", vocabulary},
+                   {"nodes", counts.nodes},
+                   {"flash", counts.flash},
+                   {"plain", counts.plain},
+                   {"rounded", counts.rounded}};
     logits.clear();
     return answer;
   }
