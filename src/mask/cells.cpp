@@ -18,6 +18,8 @@ struct Cells::Stream {
   const Shape* alibi;
 
   [[nodiscard]] const uint64_t* bits(int64_t query) const { return rows.bits(stream, query); }
+  /// The query shares no key with the one behind it.
+  [[nodiscard]] bool is_apart(int64_t query) const;
 };
 
 namespace {
@@ -36,6 +38,16 @@ Words words_of_both(const Span& a, const Span& b) {
 
 }  // namespace
 
+bool Cells::Stream::is_apart(int64_t query) const {
+  if (query + 1 == queries) return true;
+  if (spans[query].is_empty() && spans[query + 1].is_empty()) return false;
+  const uint64_t *const a = bits(query), *const b = bits(query + 1);
+  const Words words = words_of_both(spans[query], spans[query + 1]);
+  for (int64_t w = words.begin; w < words.end; ++w)
+    if ((a[w] & b[w]) != 0) return false;
+  return true;
+}
+
 bool Cells::add(Arrays& arrays, const Shape& shape, const Rows& rows, int64_t stream,
                 uint32_t first_row, const Shape* alibi) {
   const Stream s{rows, rows.spans(stream), stream, shape.queries, first_row, alibi};
@@ -43,6 +55,10 @@ bool Cells::add(Arrays& arrays, const Shape& shape, const Rows& rows, int64_t st
   came_.assign(static_cast<size_t>(shape.keys), -1);
   last_.resize(std::max(last_.size(), static_cast<size_t>(shape.keys)));
   for (int64_t begin = 0; begin < shape.queries;) {
+    if (alibi == nullptr && s.is_apart(begin)) {
+      emit_alone(arrays, s, begin++);
+      continue;
+    }
     int64_t end = grow(s, begin);
     if (alibi != nullptr) {
       Found found = find_positions(s, begin, end);
@@ -59,6 +75,24 @@ bool Cells::add(Arrays& arrays, const Shape& shape, const Rows& rows, int64_t st
     begin = end;
   }
   return true;
+}
+
+/// The keys of one query, as they stand.
+void Cells::emit_alone(Arrays& arrays, const Stream& stream, int64_t query) {
+  const uint64_t* const bits = stream.bits(query);
+  const Span& span = stream.spans[query];
+  const int64_t first = span.begin / word_keys, behind = words_of(span.end);
+  int32_t count = 0;
+  for (int64_t w = first; w < behind; ++w) count += std::popcount(bits[w]);
+  arrays.begin_sequence();
+  const size_t before = arrays.entries.size();
+  arrays.entries.resize(before + static_cast<size_t>(count));
+  uint32_t* to = arrays.entries.data() + before;
+  for (int64_t w = first; w < behind; ++w)
+    for_each_key(bits[w], w,
+                 [&](int32_t key) { *to++ = stream.first_row + static_cast<uint32_t>(key); });
+  arrays.push_interval(0, count);
+  arrays.end_sequence(1, count);
 }
 
 /// Lists the keys of queries from `begin` on, as far as they can share a sequence. The one behind
@@ -93,7 +127,8 @@ void Cells::list_keys(const Stream& stream, int64_t query, int32_t index,
 }
 
 /// Whether the query shares a key with the one before it, sees none again that was gone, and keeps
-/// none that came before one that is gone now. Those that are gone were last seen by the one before.
+/// none that came before one that is gone now. Those that are gone were last seen by the one before
+/// it.
 bool Cells::joins(const Stream& stream, int64_t query, int32_t index) {
   const Span& before = stream.spans[query - 1];
   const Span& now = stream.spans[query];

@@ -3,9 +3,9 @@
 ///
 /// Queries that follow one another share a sequence as long as its keys can be listed so that each
 /// query sees an interval: every key is seen by queries that follow one another, and keys that come
-/// into sight later do not go out of it earlier. Listed in that order, and ascending where it leaves
-/// a choice. Each key that comes or goes is looked at once, so the cost is that of the changes from
-/// query to query, and of the list.
+/// into sight later do not go out of it earlier. Listed in that order, and ascending where it
+/// leaves a choice. Each key that comes or goes is looked at once, so the cost is that of the
+/// changes from query to query, and of the list.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ class Cells {
   struct Stream;
   enum class Found : uint8_t { all, conflict, none };
 
+  static void emit_alone(Arrays& arrays, const Stream& stream, int64_t query);
   int64_t grow(const Stream& stream, int64_t begin);
   bool joins(const Stream& stream, int64_t query, int32_t index);
   void list_keys(const Stream& stream, int64_t query, int32_t index, const uint64_t* hidden_by);

@@ -64,7 +64,7 @@ TEST(MaskReader, numbers_that_turn_out_to_be_no_distances_leave_nothing_behind) 
   expect_form(spec, MaskForm::cells, reader);
 }
 
-/// Two sequences that take turns, cell by cell; of each 32 new tokens, one sequence after the other.
+/// Two sequences that take turns, cell by cell, with 32 new tokens each, one behind the other.
 TEST(MaskReader, sequences_between_one_another_are_a_table_row_each) {
   constexpr int64_t keys = 256, queries = 64;
   std::vector<float> numbers(static_cast<size_t>(queries * keys),
