@@ -56,29 +56,40 @@ def complaints(cases, expected, good):
             yield f"failed: {text}: {result}"
 
 
+def complaints_of_trace(trace, served):
+    """What the device's own counters say: that it ran every case itself."""
+    if "left to the CPU backend" in trace or "failed" in trace:
+        yield f"the device said: {trace[-500:]}"
+    nodes = sum(int(count) for count in re.findall(r"nodes (\d+) refused 0 ", trace))
+    if nodes < served:
+        yield f"the device ran {nodes} nodes, expected at least {served}"
+
+
 def run(folder, mode, pattern=None):
-    """[(text, result)] of test-backend-ops, and its exit status."""
+    """[(text, result)] of test-backend-ops, the device's trace, and the exit status."""
     folder = pathlib.Path(folder).resolve()
     command = [folder / "test-backend-ops", mode, "-o", "FLASH_ATTN_EXT", "-b", "folio"]
     command += ["-p", pattern] if pattern else []
     device = {
         "GGML_BACKEND_PATH": str(folder / "libggml-folio.so"),
         "FOLIO_GGML_DEVICE": "own",
+        "FOLIO_GGML_TRACE": "1",
     }
-    done = subprocess.run(command, env={**os.environ, **device}, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, env={**os.environ, **device}, capture_output=True, text=True)
     lines = COLOUR.sub("", done.stdout).splitlines()
     matches = [match for match in map(CASE.match, lines) if match]
-    return [(match["text"], match["result"].strip()) for match in matches], done.returncode
+    return [(match["text"], match["result"].strip()) for match in matches], done.stderr, done.returncode
 
 
 def check(folder, part):
     """(what was run, what is wrong with it), the latter a line for each complaint."""
-    asked, status = run(folder, "support")
+    asked, _, status = run(folder, "support")
     wrong = list(complaints(asked, WHOLE, "SUPPORTED"))
     wrong += [f"test-backend-ops support ended with status {status}"] if status != 0 else []
     pattern, expected = (QUICK, QUICK_CASES) if part == "quick" else (None, WHOLE)
-    cases, status = run(folder, "test", pattern)
+    cases, trace, status = run(folder, "test", pattern)
     wrong += complaints(cases, expected, "OK")
+    wrong += complaints_of_trace(trace, sum(result == "OK" for _, result in cases))
     wrong += [f"test-backend-ops test ended with status {status}"] if status != 0 else []
     refused = sum(REFUSED in result.lower() for _, result in asked)
     summary = f"{len(asked)} cases asked for, {refused} refused; {len(cases)} run"

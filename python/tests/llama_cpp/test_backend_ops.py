@@ -41,3 +41,15 @@ def test_other_results_are_complained_of(case: tuple[str, str], complaint: str) 
 def test_missing_cases_are_complained_of() -> None:
     (line,) = backend_ops.complaints([], 426, "OK")
     assert "0 cases, expected 426" in line
+
+
+@pytest.mark.parametrize(
+    "trace",
+    ["", "nodes 9 refused 0 graphs", "nodes 10 refused 1 graphs", "left to the CPU backend: x"],
+)
+def test_cases_that_the_device_did_not_run_are_complained_of(trace: str) -> None:
+    assert list(backend_ops.complaints_of_trace(trace, 10))
+
+
+def test_a_trace_of_all_cases_has_no_complaint() -> None:
+    assert list(backend_ops.complaints_of_trace("nodes 10 refused 0 graphs 10", 10)) == []
