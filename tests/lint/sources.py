@@ -49,10 +49,11 @@ DIRECTION = {
     "bench/": ["folio/", "reference/", "support/", "cpu/features.h", "cpu/append/rows.h", "attention/kernel_list.h"],
     "fuzz/": ["folio/"],
     "examples/": ["folio/"],
+    "clients/": ["folio/"],
     "python/src/": ["folio/"],
 }
 # What a program is made of is included by its name alone.
-PROGRAMS = {"cli/", "bench/", "fuzz/", "examples/", "python/src/"}
+PROGRAMS = {"cli/", "bench/", "fuzz/", "examples/", "python/src/", "clients/"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BUILD_MACRO = re.compile(r"\b(NDEBUG|__AVX\w*|__SSE\w*|__FMA__|__F16C__|__AMX\w*|__ARM_\w+)\b")
@@ -121,7 +122,7 @@ def check_listed(root, files):
 
 
 def project_files(root):
-    folders = ["include", "src", "cli", "tests", "bench", "examples", "tools", "cmake", "fuzz", "python"]
+    folders = ["include", "src", "cli", "tests", "bench", "examples", "tools", "cmake", "fuzz", "python", "clients"]
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in CODE | OTHER and path.is_file():

@@ -21,8 +21,9 @@ struct GgmlVersion {
 inline constexpr GgmlVersion oldest_ggml = {0, 25, 3};
 inline constexpr GgmlVersion newest_ggml = {0, 25, 3};
 
-/// Why a ggml of this version and API version may not load the device, or an empty text. `version`:
-/// as ggml_version() has it, "0.25.3", perhaps with a suffix behind a '-' or a '+'; null is refused.
+/// Why a ggml of this version and API version may not load the device, or an empty text.
+/// `version`: as ggml_version() has it, "0.25.3", perhaps with a suffix behind a '-' or a '+'; null
+/// is refused.
 [[nodiscard]] std::string refuse_version(const char* version, int api_version);
 
 }  // namespace ggml_folio

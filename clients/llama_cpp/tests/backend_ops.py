@@ -4,10 +4,10 @@
 
 usage: backend_ops.py FOLDER [--part quick|whole]      FOLDER: what `tools/llama_cpp.py make` prints
 
-Runs `test-backend-ops test -o FLASH_ATTN_EXT -b folio`, which compares each case with the CPU backend,
-and reads what it says of each case. Fails for a case that fails, for one that is refused although its
-head sizes are multiples of 8 and its types are folio's, for one that is served although it should be
-refused, and where cases are missing. `quick` takes the cases of some sizes, less than a minute.
+Asks test-backend-ops which of its cases folio serves, and lets it compare cases with the CPU backend:
+all, or (quick, less than a minute) those of some sizes. Complains of a case that fails, of one that is
+refused although its head sizes are multiples of 8 and its types are folio's, of one that is served
+although it should be refused, and of cases that are missing.
 """
 
 import argparse
@@ -19,12 +19,13 @@ import sys
 
 # The cases of the release that tools/llama_cpp.py names.
 WHOLE = 5308
-# Of these head sizes and numbers of keys; q1_0 and q2_0 come with the same numbers.
-QUICK = {"quick": r"hsk=(64|72|576|65),.*kv=(113|512),", "whole": None}
-LEAST = {"quick": 300, "whole": WHOLE}
+# Odd sizes, every type, one query and several, streams; of the rest one size each.
+QUICK = r"kv=(17|64|96|128|256|1025),|kv=113,nb=3,|hsk=72,.*kv=512,nb=3,"
+QUICK_CASES = 426
 TYPES = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"}
 CASE = re.compile(r"^\s*FLASH_ATTN_EXT\((?P<text>.*)\):\s*(?P<result>.*)$")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+REFUSED = "not supported"
 
 
 def value(text, name):
@@ -41,45 +42,69 @@ def is_folios(text):
     return types <= TYPES and all(size % 8 == 0 for size in sizes)
 
 
-def complaints(cases, part):
-    """What is wrong with [(text, result)], a line each."""
-    if len(cases) < LEAST[part] or (part == "whole" and len(cases) != WHOLE):
-        yield f"{len(cases)} cases were run, expected {LEAST[part]}"
+def complaints(cases, expected, good):
+    """What is wrong with [(text, result)], a line each; good: the result of a case that is right."""
+    if len(cases) != expected:
+        yield f"{len(cases)} cases, expected {expected}"
     for text, result in cases:
-        is_refused = "not supported" in result
+        is_refused = REFUSED in result.lower()
         if is_refused and is_folios(text):
             yield f"refused: {text}"
         elif not is_refused and not is_folios(text):
-            yield f"expected to be refused: {text}: {result}"
-        elif not is_refused and result != "OK":
+            yield f"served, expected to be refused: {text}: {result}"
+        elif not is_refused and result != good:
             yield f"failed: {text}: {result}"
 
 
-def run(folder, part):
-    """[(text, result)] and the exit status of test-backend-ops."""
-    device = pathlib.Path(folder).resolve() / "libggml-folio.so"
-    command = [device.with_name("test-backend-ops"), "test", "-o", "FLASH_ATTN_EXT", "-b", "folio"]
-    command += ["-p", QUICK[part]] if QUICK[part] else []
-    environment = {**os.environ, "GGML_BACKEND_PATH": str(device), "FOLIO_GGML_DEVICE": "own"}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
+def complaints_of_trace(trace, served):
+    """What the device's own counters say: that it ran every case itself."""
+    if "left to the CPU backend" in trace or "failed" in trace:
+        yield f"the device said: {trace[-500:]}"
+    nodes = sum(int(count) for count in re.findall(r"nodes (\d+) refused 0 ", trace))
+    if nodes < served:
+        yield f"the device ran {nodes} nodes, expected at least {served}"
+
+
+def run(folder, mode, pattern=None):
+    """[(text, result)] of test-backend-ops, the device's trace, and the exit status."""
+    folder = pathlib.Path(folder).resolve()
+    command = [folder / "test-backend-ops", mode, "-o", "FLASH_ATTN_EXT", "-b", "folio"]
+    command += ["-p", pattern] if pattern else []
+    device = {
+        "GGML_BACKEND_PATH": str(folder / "libggml-folio.so"),
+        "FOLIO_GGML_DEVICE": "own",
+        "FOLIO_GGML_TRACE": "1",
+    }
+    done = subprocess.run(command, env={**os.environ, **device}, capture_output=True, text=True)
     lines = COLOUR.sub("", done.stdout).splitlines()
     matches = [match for match in map(CASE.match, lines) if match]
-    return [(match["text"], match["result"].strip()) for match in matches], done.returncode
+    return [(match["text"], match["result"].strip()) for match in matches], done.stderr, done.returncode
+
+
+def check(folder, part):
+    """(what was run, what is wrong with it), the latter a line for each complaint."""
+    asked, _, status = run(folder, "support")
+    wrong = list(complaints(asked, WHOLE, "SUPPORTED"))
+    wrong += [f"test-backend-ops support ended with status {status}"] if status != 0 else []
+    pattern, expected = (QUICK, QUICK_CASES) if part == "quick" else (None, WHOLE)
+    cases, trace, status = run(folder, "test", pattern)
+    wrong += complaints(cases, expected, "OK")
+    wrong += complaints_of_trace(trace, sum(result == "OK" for _, result in cases))
+    wrong += [f"test-backend-ops test ended with status {status}"] if status != 0 else []
+    refused = sum(REFUSED in result.lower() for _, result in asked)
+    summary = f"{len(asked)} cases asked for, {refused} refused; {len(cases)} run"
+    return summary, wrong
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("folder")
-    parser.add_argument("--part", choices=QUICK, default="quick")
+    parser.add_argument("--part", choices=["quick", "whole"], default="quick")
     args = parser.parse_args()
-    cases, status = run(args.folder, args.part)
-    wrong = list(complaints(cases, args.part))
-    if status != 0:
-        wrong.append(f"test-backend-ops ended with status {status}")
+    summary, wrong = check(args.folder, args.part)
     for line in wrong[:50]:
         print(line)
-    refused = sum("not supported" in result for _, result in cases)
-    print(f"{len(cases)} cases: {len(cases) - refused} served, {refused} refused, {len(wrong)} complaints")
+    print(f"{summary}; {len(wrong)} complaints")
     sys.exit(1 if wrong else 0)
 
 

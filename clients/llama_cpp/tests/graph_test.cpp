@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/// clients/llama_cpp/tests/graph_test.cpp: graphs on the device beside the same on ggml's CPU
+/// backend, through ggml's public interface and the module as a program loads it.
+#include <ggml-alloc.h>
+#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <ggml.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace ggml_folio {
+namespace {
+
+struct FreeBackend {
+  void operator()(ggml_backend_t backend) const { ggml_backend_free(backend); }
+};
+using Backend = std::unique_ptr<ggml_backend, FreeBackend>;
+
+/// The device, loaded once from the path that the build gives.
+ggml_backend_dev_t device() {
+  static const ggml_backend_reg_t loaded = ggml_backend_load(FOLIO_GGML_MODULE);
+  return loaded == nullptr ? nullptr : ggml_backend_reg_dev_get(loaded, 0);
+}
+
+struct Case {
+  int64_t head = 64, queries = 5, heads = 4, kv_heads = 2, keys = 70, streams = 1;
+  int layers = 2;
+  bool has_computed_mask = false;  ///< the graph itself makes the mask's f16 of an f32
+  bool has_mask = true;
+  int64_t odd_head = 0;  ///< of one more layer, which folio refuses
+  int threads = 2;
+};
+
+/// A graph of a case: layers one after another, each adding to the first's queries.
+class Graph {
+ public:
+  explicit Graph(const Case& c) : case_(c) {
+    context_.reset(
+        ggml_init({.mem_size = size_t{1} << 20, .mem_buffer = nullptr, .no_alloc = true}));
+    graph_ = ggml_new_graph(context_.get());
+    ggml_tensor* mask = c.has_mask ? mask_of(c) : nullptr;
+    for (int layer = 0; layer < c.layers; ++layer) add_attention(c.head, mask);
+    if (c.odd_head > 0) add_attention(c.odd_head, mask);
+  }
+
+  /// Runs it and returns all layers' outputs.
+  std::vector<float> run(ggml_backend_t backend) {
+    const ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context_.get(), backend);
+    fill();
+    EXPECT_EQ(ggml_backend_graph_compute(backend, graph_), GGML_STATUS_SUCCESS);
+    std::vector<float> all;
+    for (ggml_tensor* out : outputs_) {
+      std::vector<float> values(static_cast<size_t>(ggml_nelements(out)));
+      ggml_backend_tensor_get(out, values.data(), 0, ggml_nbytes(out));
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    ggml_backend_buffer_free(buffer);
+    return all;
+  }
+
+  const std::vector<ggml_tensor*>& outputs() const { return outputs_; }
+
+ private:
+  struct FreeContext {
+    void operator()(ggml_context* context) const { ggml_free(context); }
+  };
+
+  ggml_tensor* input(ggml_type type, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
+    inputs_.push_back(ggml_new_tensor_4d(context_.get(), type, n0, n1, n2, n3));
+    return inputs_.back();
+  }
+
+  ggml_tensor* mask_of(const Case& c) {
+    mask_ = ggml_new_tensor_4d(context_.get(), c.has_computed_mask ? GGML_TYPE_F32 : GGML_TYPE_F16,
+                               c.keys, c.queries, 1, c.streams);
+    return c.has_computed_mask ? ggml_cast(context_.get(), mask_, GGML_TYPE_F16) : mask_;
+  }
+
+  void add_attention(int64_t head, ggml_tensor* mask) {
+    ggml_tensor* q = input(GGML_TYPE_F32, head, case_.queries, case_.heads, case_.streams);
+    ggml_tensor* k = input(GGML_TYPE_F16, head, case_.keys, case_.kv_heads, case_.streams);
+    ggml_tensor* v = input(GGML_TYPE_F16, head, case_.keys, case_.kv_heads, case_.streams);
+    ggml_tensor* out = ggml_flash_attn_ext(context_.get(), q, k, v, mask, 0.125f, 0.0f, 0.0f);
+    ggml_build_forward_expand(graph_, out);
+    outputs_.push_back(out);
+  }
+
+  /// The same numbers in every graph of a case; causal masks.
+  void fill() {
+    std::mt19937 random(7);
+    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+    for (ggml_tensor* tensor : inputs_) {
+      std::vector<float> values(static_cast<size_t>(ggml_nelements(tensor)));
+      for (float& value : values) value = uniform(random);
+      set(tensor, values);
+    }
+    if (mask_ == nullptr) return;
+    std::vector<float> values;
+    for (int64_t s = 0; s < case_.streams; ++s)
+      for (int64_t t = 0; t < case_.queries; ++t)
+        for (int64_t j = 0; j < case_.keys; ++j)
+          values.push_back(j <= case_.keys - case_.queries + t - s ? 0.0f : -INFINITY);
+    set(mask_, values);
+  }
+
+  static void set(ggml_tensor* tensor, const std::vector<float>& values) {
+    if (tensor->type == GGML_TYPE_F32)
+      return ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor));
+    std::vector<ggml_fp16_t> halves(values.size());
+    ggml_fp32_to_fp16_row(values.data(), halves.data(), static_cast<int64_t>(values.size()));
+    ggml_backend_tensor_set(tensor, halves.data(), 0, ggml_nbytes(tensor));
+  }
+
+  Case case_;
+  std::unique_ptr<ggml_context, FreeContext> context_;
+  ggml_cgraph* graph_ = nullptr;
+  ggml_tensor* mask_ = nullptr;
+  std::vector<ggml_tensor*> inputs_;
+  std::vector<ggml_tensor*> outputs_;
+};
+
+Backend make(ggml_backend_dev_t dev, int threads) {
+  Backend backend(ggml_backend_dev_init(dev, nullptr));
+  ggml_backend_cpu_set_n_threads(backend.get(), threads);
+  return backend;
+}
+
+ggml_backend_dev_t cpu() { return ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU); }
+
+/// Runs the case on both; the outputs agree as far as ggml's f16 sums allow.
+void expect_same(const Case& c) {
+  const Backend ours = make(device(), c.threads), theirs = make(cpu(), c.threads);
+  const std::vector<float> expected = Graph(c).run(theirs.get());
+  Graph graph(c);
+  for (int again = 0; again < 2; ++again) {
+    const std::vector<float> found = graph.run(ours.get());
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-3f) << i;
+    if (again == 0) graph = Graph(c);
+  }
+}
+
+TEST(Graph, TheModuleIsLoaded) { ASSERT_NE(device(), nullptr); }
+
+TEST(Graph, TheBackendIsOfTheCpuDevice) {
+  const Backend backend = make(device(), 1);
+  EXPECT_EQ(ggml_backend_get_device(backend.get()), cpu());
+  EXPECT_TRUE(ggml_backend_is_cpu(backend.get()));
+  EXPECT_STREQ(ggml_backend_name(backend.get()), "folio");
+  EXPECT_EQ(ggml_backend_dev_type(device()), GGML_BACKEND_DEVICE_TYPE_ACCEL);
+}
+
+TEST(Graph, LayersShareAMask) { expect_same({}); }
+TEST(Graph, WithoutAMaskAllIsSeen) { expect_same({.has_mask = false}); }
+TEST(Graph, OneQuery) { expect_same({.queries = 1}); }
+TEST(Graph, OneThread) { expect_same({.threads = 1}); }
+TEST(Graph, MoreThreadsThanTasks) { expect_same({.queries = 1, .keys = 3, .threads = 7}); }
+TEST(Graph, AMaskThatTheGraphMakes) { expect_same({.has_computed_mask = true}); }
+TEST(Graph, StreamsApart) { expect_same({.streams = 3}); }
+TEST(Graph, StreamsApartWithAMaskThatTheGraphMakes) {
+  expect_same({.streams = 3, .has_computed_mask = true});
+}
+TEST(Graph, ARefusedLayerIsLeftToTheCpu) { expect_same({.odd_head = 65}); }
+TEST(Graph, NothingButARefusedLayer) { expect_same({.layers = 0, .odd_head = 65}); }
+
+TEST(Graph, NodesAreWhatTheyWere) {
+  Graph graph({});
+  const ggml_tensor before = *graph.outputs()[0];
+  const Backend backend = make(device(), 2);
+  (void)graph.run(backend.get());
+  const ggml_tensor& after = *graph.outputs()[0];
+  EXPECT_EQ(after.op, GGML_OP_FLASH_ATTN_EXT);
+  EXPECT_EQ(std::memcmp(before.op_params, after.op_params, sizeof(before.op_params)), 0);
+}
+
+TEST(Graph, ThreadsMayChangeBetweenRuns) {
+  const Backend backend = make(device(), 1);
+  const std::vector<float> expected = Graph({}).run(backend.get());
+  for (const int threads : {2, 5, 3, 1}) {
+    ggml_backend_cpu_set_n_threads(backend.get(), threads);
+    const std::vector<float> found = Graph({}).run(backend.get());
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5f) << i;
+  }
+}
+
+}  // namespace
+}  // namespace ggml_folio
