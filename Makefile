@@ -40,11 +40,11 @@ python:
 	$(VENV)/bin/pytest -c python/pyproject.toml python/tests/numpy
 
 test-engines:
-	tools/install_dependencies.sh python
+	tools/install_dependencies.sh
 	tools/engines.py test transformers vllm llama_cpp -- --architectures=third --engines=quick
 
 test-engines-full:
-	tools/install_dependencies.sh python
+	tools/install_dependencies.sh
 	tools/engines.py test transformers vllm llama_cpp -- --architectures=all --engines=full
 
 # llama.cpp with its attention on folio: a virtual environment of llama-cpp-python, its server and the wheel folio-llama-cpp, with

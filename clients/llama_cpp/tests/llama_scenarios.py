@@ -59,7 +59,7 @@ def prompt(length: int, hidden: int = 0) -> Scenario:
     hide = [remove(0, length - hidden - 1, length - 1)] if hidden else []
     # A cache no larger than needed, so that windows turn over in it.
     options = {"tokens": length + 40, "full_windows": False}
-    return options, [decode((0, 0, length), outputs=64), *hide, *steps([length], 8)]
+    return options, [decode((0, 0, length), outputs=64), *hide, *steps([length], 24)]
 
 
 def sequences(unified: bool, hidden: int = 0) -> Scenario:

@@ -17,8 +17,10 @@ from llama_comparison import Distance, Pair
 
 CACHES = ["f16", "bf16", "q8_0", "q4_0"]
 NAMES = [name for name in models.MODELS if name != "bench"]
-# Of the worse of stock's two distances.
-SLACK = Distance(largest=1.25, mean=1.0)
+# Of the worse of stock's two distances. Below 1 were no two paths ever equally far: where distances
+# come from rounding in the arithmetic (bf16) or in the cache (q4_0), folio's mean was 0.7 to 1.0 of
+# it, and the largest of some 10,000 differences is a matter of luck. A hidden token is 50 times that.
+SLACK = Distance(largest=1.5, mean=1.1)
 
 
 def stock_cannot(model: str, scenario: str, cache: str) -> bool:
@@ -30,7 +32,9 @@ def stock_cannot(model: str, scenario: str, cache: str) -> bool:
 
 
 def is_quick(model: str, scenario: str, cache: str) -> bool:
-    return scenario != "prompt-4096" or (model, cache) == ("llama", "f16")
+    if scenario == "prompt-4096":
+        return (model, cache) == ("llama", "f16")
+    return cache in ("f16", "q8_0") or model in ("llama", "gpt-oss", "deepseek2")
 
 
 CASES = [

