@@ -104,14 +104,7 @@ def main():
     summary, wrong = check(args.folder, args.part)
     for line in wrong[:50]:
         print(line)
-<<<<<<< HEAD
-    refused = sum("not supported" in result for _, result in cases)
-    print(
-        f"{len(cases)} cases: {len(cases) - refused} served, {refused} refused, {len(wrong)} complaints"
-    )
-=======
     print(f"{summary}; {len(wrong)} complaints")
->>>>>>> i13d
     sys.exit(1 if wrong else 0)
 
 
