@@ -9,6 +9,7 @@ usage: documents.py ROOT     prints `file: breach`; exit status 1 if there is on
   index     docs/index.md, or the index of its folder, leads to every document
   example   the README's C++ block is the marked part of examples/readme.cpp
   length    the README has at most 150 lines
+  merges    no text file of the project, source or document, holds a line that an unfinished merge has left
 """
 import pathlib
 import re
@@ -16,6 +17,9 @@ import sys
 import textwrap
 
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
+MERGE = re.compile(r"^(<{7}|>{7}) \S", re.MULTILINE)
+FOLDERS = "bench", "cli", "clients", "cmake", "docs", "examples", "fuzz", "include", "python", "src", "tests", "tools"
+TEXTS = {".cpp", ".h", ".cu", ".cuh", ".c", ".py", ".pyi", ".sh", ".md", ".txt", ".cmake", ".toml", ".json"}
 PATH = re.compile(r"`((?:src|include|tests|tools|bench|cli|examples|cmake|docs|python)/[\w./-]+)`")
 
 
@@ -60,9 +64,15 @@ def check_length(root):
         yield "README.md", f"length: {lines} lines, at most 150"
 
 
+def check_merges(root):
+    for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("*")):
+        if path.suffix in TEXTS and path.is_file() and MERGE.search(path.read_text()):
+            yield path.relative_to(root), "merges: a line of an unfinished merge"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
-    checks = (check_links, check_paths, check_index, check_example, check_length)
+    checks = (check_links, check_paths, check_index, check_example, check_length, check_merges)
     breaches = [breach for check in checks for breach in check(root)]
     for path, breach in breaches:
         print(f"{path}: {breach}")

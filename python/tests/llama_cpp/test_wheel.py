@@ -54,7 +54,7 @@ def sites(built: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         wheel.extractall(folder / "folio")
     package = folder / "llama/llama_cpp"
     shutil.copytree(tool("sources").parents[1] / "llama_cpp", package)
-    (package / "lib").symlink_to(built / "llama", target_is_directory=True)
+    shutil.copytree(built / "llama", package / "lib")  # a wheel has copies for links
     return {"folio": folder / "folio", "llama": folder / "llama"}
 
 
@@ -181,11 +181,11 @@ def test_libraries_that_do_not_load_are_named(run: Run, tmp_path: pathlib.Path) 
     package = tmp_path / "broken/llama_cpp"
     (package / "lib").mkdir(parents=True)
     (package / "__init__.py").write_text("__version__ = '9.9'\n")
-    (package / "lib/libggml.so").write_bytes(b"no library")
+    (package / "lib/libllama.so").write_bytes(b"no library")
     result = run("-m", "folio_llama_cpp", with_=("folio", package.parent))
     assert result.returncode == 1
     assert "not enabled: the libraries of llama-cpp-python cannot be loaded: " in result.stdout
-    assert "libggml.so" in result.stdout
+    assert "libllama.so" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_another_ggml_is_refused_by_name(
     (package / "lib").mkdir(parents=True)
     (package / "__init__.py").write_text("__version__ = '9.9'\n")
     (tmp_path / "ggml.cpp").write_text(code)
-    library = package / "lib/libggml.so"
+    library = package / "lib/libllama.so"
     subprocess.run(["c++", "-shared", "-fPIC", "-o", library, tmp_path / "ggml.cpp"], check=True)
     result = run("-m", "folio_llama_cpp", with_=("folio", package.parent))
     assert result.returncode == 1

@@ -83,7 +83,11 @@ def enable() -> None:
 
 
 def _llama_cpp() -> tuple[ModuleType, pathlib.Path, ctypes.CDLL]:
-    """The package, the folder of its libraries, and its libggml.so."""
+    """The package, the folder of its libraries, and ggml's functions.
+
+    They are looked up through libllama.so, in the libggml that it was loaded with: an installed
+    package holds each library under several names that are copies, and each copy that is loaded
+    has devices of its own."""
     try:
         llama_cpp = importlib.import_module("llama_cpp")
     except ModuleNotFoundError as error:
@@ -97,7 +101,7 @@ def _llama_cpp() -> tuple[ModuleType, pathlib.Path, ctypes.CDLL]:
     own = pathlib.Path(llama_cpp.__file__).parent / "lib"
     folder = pathlib.Path(os.environ.get("LLAMA_CPP_LIB_PATH") or own)
     try:
-        return llama_cpp, folder, ctypes.CDLL(str(folder / "libggml.so"))
+        return llama_cpp, folder, ctypes.CDLL(str(folder / "libllama.so"))
     except OSError as error:
         raise NotEnabled(f"the libraries of llama-cpp-python cannot be loaded: {error}") from error
 
