@@ -16,11 +16,14 @@ several with some of --threads, --caches, --cells each.
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -40,7 +43,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--caches", default="f16,bf16,q8_0")
     parser.add_argument("--cells", default=",".join(CELLS))
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each contender")
+    parser.add_argument("--sittings", type=int, default=3, help="fresh processes")
+    parser.add_argument(
+        "--rounds", type=int, default=2, help="turns of each contender in a sitting"
+    )
     parser.add_argument("--steps", type=int, default=6, help="decode steps of a turn")
     parser.add_argument("--results", type=pathlib.Path, help="a file, otherwise the machine's own")
     parser.add_argument("--update", action="store_true")
@@ -50,8 +56,8 @@ def options() -> argparse.Namespace:
         setattr(args, name, getattr(args, name).split(","))
     if set(args.cells) - set(CELLS):
         parser.error(f"--cells: expected some of {', '.join(CELLS)}, got {','.join(args.cells)}")
-    if args.rounds < 1 or args.steps < 1:
-        parser.error("--rounds and --steps: expected at least 1")
+    if min(args.sittings, args.rounds, args.steps) < 1:
+        parser.error("--sittings, --rounds, --steps: expected at least 1")
     return args
 
 
@@ -96,20 +102,40 @@ def turn(runner: Runner, cell: str, steps: int) -> list[float]:
     return [1 / each for each in runner("steps", position=position, steps=steps)["seconds"]]
 
 
-def measure(
+def sitting(
     contenders: dict[str, Runner], cell: str, cache: str, threads: int, args: argparse.Namespace
-) -> dict[str, Any]:
+) -> dict[str, list[float]]:
+    """Tokens a second of the contenders' turns; name -> rates."""
     open_all(contenders, cell, cache, threads)
     for runner in contenders.values():
         if cell.startswith("tg"):
             runner("deepen", depth=int(cell[3:]), block=BLOCK)
         turn(runner, cell if cell != "pp4096" else "pp512", 2)  # warm
     rates: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(args.rounds if cell != "pp4096" else max(1, args.rounds // 2)):
+    for _ in range(args.rounds):
         for name, runner in contenders.items():
             rates[name] += turn(runner, cell, args.steps)
-    for runner in contenders.values():
-        runner("close")
+    return rates
+
+
+def measure(
+    start: Callable[[], dict[str, Runner]],
+    cell: str,
+    cache: str,
+    threads: int,
+    args: argparse.Namespace,
+) -> dict[str, Any]:
+    """A cell of the results. Each sitting has processes of its own: where a process's memory comes
+    to lie makes up to a fifth of a step in an empty cache, for its whole life."""
+    rates: dict[str, list[float]] = {}
+    for _ in range(args.sittings):
+        contenders = start()
+        try:
+            for name, found in sitting(contenders, cell, cache, threads, args).items():
+                rates.setdefault(name, []).extend(found)
+        finally:
+            for runner in contenders.values():
+                runner.close()
     medians = {name: statistics.median(rate) for name, rate in rates.items()}
     return {"threads": threads, "cache": cache, "cell": cell, "tokens_per_second": medians}
 
@@ -119,16 +145,12 @@ def run(args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as models:
         model = pathlib.Path(models) / "bench.gguf"
         llama_models.write(model, "bench")
-        for cache in args.caches:
-            contenders = runners(folder, model, cache)
-            for threads in args.threads:
-                for cell in args.cells:
-                    found = measure(contenders, cell, cache, int(threads), args)
-                    found["commit"] = report.commit()
-                    report.keep(args.results or report.own_file(), found)
-                    print(report.line(found), flush=True)
-            for runner in contenders.values():
-                runner.close()
+        for cache, threads, cell in itertools.product(args.caches, args.threads, args.cells):
+            start = functools.partial(runners, folder, model, cache)
+            found = measure(start, cell, cache, int(threads), args)
+            found["commit"] = report.commit()
+            report.keep(args.results or report.own_file(), found)
+            print(report.line(found), flush=True)
 
 
 def main() -> None:

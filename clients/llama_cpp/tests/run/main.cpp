@@ -18,6 +18,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -62,6 +63,17 @@ ContextOptions context_options(const json& command) {
           .watched = command.value("watched", usual.watched)};
 }
 
+/// nlohmann's own conversion cuts what does not fit.
+int32_t int_of(const json& command, const char* name) {
+  const json& value = command.at(name);
+  if (!value.is_number_integer() || value < std::numeric_limits<int32_t>::min() ||
+      value > std::numeric_limits<int32_t>::max()) {
+    throw std::runtime_error(std::string(name) + ": expected an integer of 32 bits, got " +
+                             value.dump());
+  }
+  return value.get<int32_t>();
+}
+
 class Runner {
  public:
   json answer(const json& command) {
@@ -103,8 +115,8 @@ class Runner {
 
   json change(const std::string& name, const json& command) {
     const llama_memory_t memory = session_->memory();
-    const llama_seq_id sequence = command.at("sequence");
-    const llama_pos from = command.at("from"), to = command.at("to");
+    const llama_seq_id sequence = int_of(command, "sequence");
+    const llama_pos from = int_of(command, "from"), to = int_of(command, "to");
     if (name == "remove") {
       if (!llama_memory_seq_rm(memory, sequence, from, to)) {
         throw std::runtime_error("remove: the model's memory cannot remove a part of a sequence");
@@ -113,9 +125,9 @@ class Runner {
       if (!llama_memory_can_shift(memory)) {
         throw std::runtime_error("shift: the model's memory cannot shift");
       }
-      llama_memory_seq_add(memory, sequence, from, to, command.at("by"));
+      llama_memory_seq_add(memory, sequence, from, to, int_of(command, "by"));
     } else {
-      llama_memory_seq_cp(memory, sequence, command.at("target"), from, to);
+      llama_memory_seq_cp(memory, sequence, int_of(command, "target"), from, to);
     }
     return json::object();
   }
@@ -143,13 +155,14 @@ class Runner {
 
   json measure(const std::string& name, const json& command) {
     if (name == "prompt") {
-      return {{"seconds", time_prompt(*session_, command.at("tokens"))}};
+      return {{"seconds", time_prompt(*session_, int_of(command, "tokens"))}};
     }
     if (name == "steps") {
-      return {{"seconds", time_steps(*session_, command.at("position"), command.at("steps"))}};
+      return {{"seconds",
+               time_steps(*session_, int_of(command, "position"), int_of(command, "steps"))}};
     }
     if (name == "deepen") {
-      deepen(*session_, command.at("depth"), command.at("block"));
+      deepen(*session_, int_of(command, "depth"), int_of(command, "block"));
       return json::object();
     }
     throw std::runtime_error("do: no command " + name);

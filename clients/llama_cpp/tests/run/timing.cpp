@@ -9,9 +9,13 @@ namespace folio::llama_run {
 namespace {
 
 Tokens run_of(const Session& session, int position, int count) {
+  if (position < 0 || count < 1) {
+    throw std::runtime_error("tokens: expected at least 1 and no negative position");
+  }
   Tokens step;
   for (int i = 0; i < count; ++i) {
-    step.tokens.push_back((position + i) * 131 % session.vocabulary());
+    step.tokens.push_back(
+        static_cast<llama_token>((position + i) * int64_t{131} % session.vocabulary()));
     step.positions.push_back(position + i);
     step.sequences.push_back(0);
     step.outputs.push_back(i + 1 == count);
@@ -38,6 +42,9 @@ double time_prompt(Session& session, int tokens) {
 
 std::vector<double> time_steps(Session& session, int position, int steps) {
   std::vector<double> seconds;
+  if (steps < 1) {
+    throw std::runtime_error("steps: expected at least 1");
+  }
   for (int i = 0; i < steps; ++i) {
     seconds.push_back(timed(session, run_of(session, position + i, 1)));
   }
@@ -50,7 +57,7 @@ void deepen(Session& session, int depth, int block) {
   if (depth == 0) {
     return;
   }
-  if (block <= 0 || depth % block != 0) {
+  if (block <= 0 || depth < 0 || depth % block != 0) {
     throw std::runtime_error("deepen: expected a depth of whole blocks");
   }
   timed(session, run_of(session, 0, block));
