@@ -7,29 +7,16 @@
 #include <gtest/gtest.h>
 
 #include "attention/amx_emulated_kernels.h"
-#include "cpu/amx/grouped/grouped.h"
 #include "support/emulated_test.h"
 
 namespace folio::test {
 namespace {
 
-constexpr Kernel emulated{.name = "attention_grouped_amx_emulated",
-                          .needs = needs_avx512_bf16,
-                          .promises = Reproducible::per_query,
-                          .supports = grouped::supports,
-                          .refuse = grouped::refuse,
-                          .geometry = grouped::geometry,
-                          .run = run_grouped_emulated,
-                          .finish = finish_grouped_emulated,
-                          .arithmetic = Arithmetic::amx,
-                          .weights = DType::bf16,
-                          .operands = DType::bf16};
-
 class AmxEmulated : public EmulatedTest {
  protected:
   static void expect_right(CaseOptions options) {
     options.q_dtype = DType::bf16;
-    EmulatedTest::expect_right(emulated, "attention_grouped_amx_bf16", options);
+    EmulatedTest::expect_right(emulated_grouped, "attention_grouped_amx_bf16", options);
   }
   static CaseOptions options_of(DType stored) {
     CaseOptions options;
@@ -93,7 +80,7 @@ TEST_F(AmxEmulated, elements_that_may_be_rounded_are_right) {
       options.bf16_operands = true;
       options.head_size = 72;
       options.v_head_size = 40;
-      EmulatedTest::expect_right(emulated, "attention_grouped_amx_bf16", options);
+      EmulatedTest::expect_right(emulated_grouped, "attention_grouped_amx_bf16", options);
     }
 }
 
@@ -147,7 +134,9 @@ TEST_F(AmxEmulated, negative_positions_are_right) {
   }
 }
 
-TEST_F(AmxEmulated, biases_at_both_ends_of_float32_are_right) { expect_biases_right(emulated); }
+TEST_F(AmxEmulated, biases_at_both_ends_of_float32_are_right) {
+  expect_biases_right(emulated_grouped);
+}
 
 TEST_F(AmxEmulated, decode_over_spans_and_chunks_of_many_rows_are_right) {
   CaseOptions options = options_of(DType::bf16);

@@ -159,6 +159,24 @@ TEST(PlanFingerprint, problem_limits_and_kernel_count) {
     for (size_t j = 0; j < i; ++j) EXPECT_NE(seen[i], seen[j]);
 }
 
+/// Queries that look further and further back, and both ways.
+TEST(PlanFingerprint, pages_in_front_of_those_of_the_query_before_count) {
+  const Change descends = [](Step& s) {
+    s.with_intervals();
+    s.begins = {20, 0, 80, 64, 20};
+    s.ends = {30, 40, 90, 98, 40};
+  };
+  std::vector<Named> changes;
+  static constexpr size_t seen[] = {0, 1, 2, 9, 10, 12, 13, 14};
+  for (const size_t& i : seen)
+    changes.push_back({"a page that is seen", [&i](Step& s) { s.entries[i] = 99; }});
+  expect_each(descends, changes, true);
+  expect_each(descends,
+              {{"a page between", [](Step& s) { s.entries[11] = 99; }},
+               {"the first", [](Step& s) { s.entries[8] = 99; }}},
+              false);
+}
+
 TEST(PlanFingerprint, pages_that_a_mask_shows_count) {
   const Change window = [](Step& s) {
     s.problem.mask = Mask::sliding_window(20, 2);

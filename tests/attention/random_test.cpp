@@ -5,14 +5,14 @@
 /// A run is short; tools/random_attention.sh runs seed after seed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "attention/amx_emulated_kernels.h"
-#include "cpu/amx/grouped/grouped.h"
-#include "cpu/amx/latent/latent.h"
 #include "cpu/amx_latent_entries.h"
 #include "cpu/features.h"
 #include "reference/elements.h"
@@ -28,29 +28,6 @@ namespace folio::test {
 namespace {
 
 constexpr int cases = 6;
-
-constexpr Kernel emulated_grouped{.name = "attention_grouped_amx_emulated",
-                                  .needs = needs_avx512_bf16,
-                                  .promises = Reproducible::per_query,
-                                  .supports = grouped::supports,
-                                  .refuse = grouped::refuse,
-                                  .geometry = grouped::geometry,
-                                  .run = run_grouped_emulated,
-                                  .finish = finish_grouped_emulated,
-                                  .arithmetic = Arithmetic::amx,
-                                  .weights = DType::bf16,
-                                  .operands = DType::bf16};
-constexpr Kernel emulated_latent{.name = "attention_latent_amx_emulated",
-                                 .needs = needs_avx512_bf16,
-                                 .promises = Reproducible::per_query,
-                                 .supports = latent::supports,
-                                 .refuse = latent::refuse,
-                                 .geometry = latent::geometry,
-                                 .run = run_latent_emulated,
-                                 .finish = finish_latent_emulated,
-                                 .arithmetic = Arithmetic::amx,
-                                 .weights = DType::bf16,
-                                 .operands = DType::bf16};
 
 /// Of some biases a share of the numbers is -inf: whatever its key holds, it is hidden.
 void hide_keys(AttentionCase& c) {

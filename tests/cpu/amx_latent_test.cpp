@@ -10,24 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/amx/latent/latent.h"
 #include "cpu/amx_latent_entries.h"
 #include "support/emulated_test.h"
 
 namespace folio::test {
 namespace {
-
-constexpr Kernel emulated{.name = "attention_latent_amx_emulated",
-                          .needs = needs_avx512_bf16,
-                          .promises = Reproducible::per_query,
-                          .supports = latent::supports,
-                          .refuse = latent::refuse,
-                          .geometry = latent::geometry,
-                          .run = run_latent_emulated,
-                          .finish = finish_latent_emulated,
-                          .arithmetic = Arithmetic::amx,
-                          .weights = DType::bf16,
-                          .operands = DType::bf16};
 
 CaseOptions latent_options(int32_t q_heads) {
   CaseOptions options;
@@ -44,7 +31,7 @@ CaseOptions latent_options(int32_t q_heads) {
 class AmxLatent : public EmulatedTest {
  protected:
   static void expect_right(const CaseOptions& options) {
-    EmulatedTest::expect_right(emulated, "attention_latent_amx_bf16", options);
+    EmulatedTest::expect_right(emulated_latent, "attention_latent_amx_bf16", options);
   }
 };
 
@@ -103,7 +90,9 @@ TEST_F(AmxLatent, negative_positions_are_right) {
     }
 }
 
-TEST_F(AmxLatent, biases_at_both_ends_of_float32_are_right) { expect_biases_right(emulated); }
+TEST_F(AmxLatent, biases_at_both_ends_of_float32_are_right) {
+  expect_biases_right(emulated_latent);
+}
 
 TEST_F(AmxLatent, pages_of_any_size_and_gaps_are_right) {
   for (const int32_t page_size : {1, 5, 16, 24, 128})
@@ -193,7 +182,7 @@ TEST_F(AmxLatent, refuses_with_the_reason_what_it_cannot_do) {
     CaseOptions options = latent_options(4);
     change(options);
     const AttentionProblem problem = resolve(AttentionCase(options).problem()).value();
-    return std::string(refusal(emulated, problem, needs_avx512_bf16));
+    return std::string(refusal(emulated_latent, problem, needs_avx512_bf16));
   };
   EXPECT_NE(reason([](CaseOptions& o) { o.value_in_key = false; }).find("value_in_key"),
             std::string::npos);
@@ -214,7 +203,7 @@ TEST_F(AmxLatent, rows_with_scales_are_refused_by_name_and_taken_by_others) {
     options.key_dtype = options.value_dtype = DType::f8_e4m3;
     options.key_scales.kind = ScaleKind::token_and_head;
     const AttentionProblem problem = resolve(AttentionCase(options).problem()).value();
-    EXPECT_STREQ(refusal(emulated, problem, needs_avx512_bf16),
+    EXPECT_STREQ(refusal(emulated_latent, problem, needs_avx512_bf16),
                  "key.scales: scales of K are unsupported");
     MachineProfile profile = machine_profile();
     profile.bf16_dot_is_slow = false;

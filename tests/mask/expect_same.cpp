@@ -25,8 +25,8 @@ struct SeenKey {
 std::map<int64_t, SeenKey> seen_by(const MaskedBatch& masked, int32_t b, int32_t token) {
   const Batch& batch = masked.batch;
   const int64_t start = batch.table.row_starts[b];
-  const int64_t begin = std::max(batch.visible_begin[token], 0);
-  const int64_t end = std::min(batch.visible_end[token], batch.context_lengths[b]);
+  const int64_t begin = batch.visible_begin[token], end = batch.visible_end[token];
+  EXPECT_TRUE(0 <= begin && begin <= end && end <= batch.context_lengths[b]);
   std::map<int64_t, SeenKey> seen;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t row = masked.form == MaskForm::cells ? int64_t{batch.table.entries[start + i]}

@@ -21,19 +21,22 @@ constexpr float odd_numbers[] = {std::numeric_limits<float>::infinity(),
 
 /// Who stands where: of each key and query a sequence and a position.
 struct Places {
-  std::vector<int32_t> key_sequence, key_position, query_sequence, query_position;
+  std::vector<int32_t> key_sequence, key_position, query_sequence, query_position, query_begin,
+      query_end;
 };
 
 Places make_places(const MaskSpec& spec, Rng& rng) {
   Places p;
   const bool several = spec.kind == MaskKind::sequences || spec.kind == MaskKind::shifted;
   const int32_t count = several ? rng.int_between(2, 4) : 1;
+  const bool is_holed = spec.kind == MaskKind::holes || spec.kind == MaskKind::scattered;
+  const bool is_anywhere = spec.kind == MaskKind::scattered || spec.kind == MaskKind::intervals;
   std::vector<int32_t> lengths(static_cast<size_t>(count), 0);
   for (int32_t j = 0; j < spec.keys; ++j) {
     const int32_t s = rng.int_between(0, count - 1);
-    const bool is_gone = spec.kind == MaskKind::holes && rng.chance(0.2);
+    const bool is_gone = is_holed && rng.chance(0.2);
     p.key_sequence.push_back(is_gone ? -1 : s);
-    p.key_position.push_back(spec.kind == MaskKind::holes ? j : lengths[static_cast<size_t>(s)]++);
+    p.key_position.push_back(is_holed ? j : lengths[static_cast<size_t>(s)]++);
   }
   if (spec.kind == MaskKind::shifted) {
     std::vector<size_t> order(static_cast<size_t>(spec.keys));
@@ -52,13 +55,18 @@ Places make_places(const MaskSpec& spec, Rng& rng) {
     const int32_t s =
         is_interleaved ? t % count : static_cast<int32_t>(int64_t{t} * count / spec.queries);
     p.query_sequence.push_back(s);
-    p.query_position.push_back(next[static_cast<size_t>(s)]++);
+    p.query_position.push_back(is_anywhere ? rng.int_between(0, spec.keys)
+                                           : next[static_cast<size_t>(s)]++);
+    p.query_begin.push_back(rng.int_between(0, std::max(spec.keys - 1, 0)));
+    p.query_end.push_back(rng.int_between(p.query_begin.back(), spec.keys));
   }
   return p;
 }
 
 bool sees(const MaskSpec& spec, const Places& p, size_t t, size_t j, int32_t window) {
   if (p.key_sequence[j] != p.query_sequence[t]) return false;
+  const auto key = static_cast<int32_t>(j);
+  if (spec.kind == MaskKind::intervals) return p.query_begin[t] <= key && key < p.query_end[t];
   const int32_t distance = p.query_position[t] - p.key_position[j];
   if (spec.kind == MaskKind::full) return true;
   return distance >= 0 && (spec.kind != MaskKind::window || distance < window);

@@ -23,6 +23,8 @@ enum class MaskKind : uint8_t {
   sequences,  ///< several, whose cells lie between one another
   shifted,    ///< the same, cells in no order of positions
   holes,      ///< one sequence, some of whose cells are gone
+  intervals,  ///< any run of keys for each query, which stands anywhere
+  scattered,  ///< holes, and queries stand anywhere
   tree,
   random_bits,
   numbers,  ///< arbitrary

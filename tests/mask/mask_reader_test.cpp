@@ -6,6 +6,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -113,7 +114,8 @@ TEST(MaskReader, masks_of_alibi_become_positions_where_there_are_slopes) {
       spec.hides_queries = true;
       expect_form(spec, MaskForm::runs, reader);
     }
-    for (const MaskKind kind : {MaskKind::sequences, MaskKind::shifted, MaskKind::holes}) {
+    for (const MaskKind kind :
+         {MaskKind::sequences, MaskKind::shifted, MaskKind::holes, MaskKind::scattered}) {
       MaskSpec spec{.kind = kind, .dtype = dtype, .queries = 40, .keys = 150, .alibi = true};
       EXPECT_TRUE(expect_form(spec, MaskForm::cells, reader).alibi_positions);
     }
@@ -130,6 +132,36 @@ TEST(MaskReader, distances_that_the_matrix_rounds_are_found) {
     for (const MaskKind kind : {MaskKind::sequences, MaskKind::holes})
       expect_form({.kind = kind, .dtype = dtype, .queries = 12, .keys = 9000, .alibi = true},
                   MaskForm::cells, reader);
+  }
+}
+
+/// Before the query, at it and behind it.
+TEST(MaskReader, every_distance_of_a_run_is_looked_at) {
+  constexpr int64_t keys = 50, position = 20;
+  std::vector<float> numbers(keys);
+  for (int64_t j = 0; j < keys; ++j)
+    numbers[static_cast<size_t>(j)] = -static_cast<float>(std::abs(j - position));
+  const MaskMatrix matrix{
+      dense_tensor<4, const float>(numbers.data(), DType::f32, {1, 1, 1, keys})};
+  const MaskOptions options{.slopes = slopes, .q_heads = 1};
+  MaskReader reader;
+  ASSERT_EQ(reader.read(matrix, options)->form, MaskForm::runs);
+  for (float& number : numbers) {
+    number -= 1.0f;
+    EXPECT_EQ(reader.read(matrix, options)->form, MaskForm::bias);
+    number += 1.0f;
+  }
+}
+
+TEST(MaskReader, runs_that_do_not_climb_are_sequences_of_their_own) {
+  MaskReader reader;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    MaskSpec spec{.kind = MaskKind::intervals, .queries = 30, .keys = 60, .seed = seed};
+    EXPECT_GT(expect_form(spec, MaskForm::runs, reader).batch.size, 3);
+    spec.alibi = true;
+    expect_form(spec, MaskForm::runs, reader);
+    spec.kind = MaskKind::scattered;
+    expect_form(spec, MaskForm::cells, reader);
   }
 }
 
