@@ -78,7 +78,11 @@ def run(folder, mode, pattern=None):
     done = subprocess.run(command, env={**os.environ, **device}, capture_output=True, text=True)
     lines = COLOUR.sub("", done.stdout).splitlines()
     matches = [match for match in map(CASE.match, lines) if match]
-    return [(match["text"], match["result"].strip()) for match in matches], done.stderr, done.returncode
+    return (
+        [(match["text"], match["result"].strip()) for match in matches],
+        done.stderr,
+        done.returncode,
+    )
 
 
 def check(folder, part):

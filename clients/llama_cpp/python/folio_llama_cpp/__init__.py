@@ -73,7 +73,9 @@ def enable() -> None:
     if not is_enabled():
         path = library()
         if not path.is_file():
-            raise NotEnabled(f"{path} is missing: folio-llama-cpp has to be installed from its wheel")
+            raise NotEnabled(
+                f"{path} is missing: folio-llama-cpp has to be installed from its wheel"
+            )
         if not _function(ggml, "ggml_backend_load")(os.fsencode(path)):
             raise NotEnabled(
                 f"the ggml {_version(ggml)} of llama-cpp-python {llama_cpp.__version__} ({folder}) does not "
@@ -111,7 +113,9 @@ def _function(ggml: ctypes.CDLL, name: str) -> Any:
     try:
         function = getattr(ggml, name)
     except AttributeError:
-        raise NotEnabled(f"this llama-cpp-python has no {name}: it is older than any that folio knows") from None
+        raise NotEnabled(
+            f"this llama-cpp-python has no {name}: it is older than any that folio knows"
+        ) from None
     function.restype, function.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
     return function
 

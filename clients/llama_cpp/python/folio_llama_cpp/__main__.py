@@ -14,9 +14,13 @@ import folio_llama_cpp
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m folio_llama_cpp", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m folio_llama_cpp", description=__doc__.splitlines()[0]
+    )
     parser.add_argument(
-        "--library", action="store_true", help="print the path of libggml-folio.so alone, for GGML_BACKEND_PATH"
+        "--library",
+        action="store_true",
+        help="print the path of libggml-folio.so alone, for GGML_BACKEND_PATH",
     )
     if parser.parse_args().library:
         print(folio_llama_cpp.library())
