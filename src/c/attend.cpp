@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/c/attend.cpp: attention through the C interface: plan, attend, merge.
+/// src/c/attend.cpp: attention through the C interface: plan and its fingerprint, attend, merge.
 #include <array>
 #include <cstring>
 
@@ -7,6 +7,7 @@
 #include "c/handle.h"
 #include "folio/attention/attend.h"
 #include "folio/attention/merge.h"
+#include "folio/attention/plan_fingerprint.h"
 
 namespace folio::inline v1::c {
 namespace {
@@ -56,6 +57,26 @@ Status make_plan(const folio_attention* attention, const folio_batch* batch, Mem
   Batch b;
   if (Status s = convert(function, batch, b); !s.is_ok()) return s;
   return hand_out(plan(attention->attention, b, memory), to);
+}
+
+static_assert(static_cast<int32_t>(BorrowedArrays::in_place) == FOLIO_IN_PLACE &&
+              static_cast<int32_t>(BorrowedArrays::by_content) == FOLIO_BY_CONTENT);
+
+Status get_fingerprint(const folio_attention* attention, const folio_batch* batch, int32_t arrays,
+                       folio_plan_fingerprint* to) {
+  constexpr auto function = "folio_get_plan_fingerprint";
+  if (attention == nullptr) return null_argument(function, "attention");
+  if (to == nullptr) return null_argument(function, "fingerprint");
+  if (arrays != FOLIO_IN_PLACE && arrays != FOLIO_BY_CONTENT)
+    return fail(Errc::invalid_argument,
+                "{}: arrays is {}, expected FOLIO_IN_PLACE or FOLIO_BY_CONTENT", function, arrays);
+  Batch b;
+  if (Status s = convert(function, batch, b); !s.is_ok()) return s;
+  const Result<PlanFingerprint> made =
+      plan_fingerprint(attention->attention, b, static_cast<BorrowedArrays>(arrays));
+  if (!made) return made.error();
+  *to = {made->low, made->high};
+  return {};
 }
 
 Status attend(const folio_attention* attention, const folio_plan* plan, const folio_args* args,
@@ -147,6 +168,12 @@ folio_code folio_make_plan(const folio_attention* attention, const folio_batch* 
 
 int64_t folio_get_num_tasks(const folio_plan* plan) {
   return plan == nullptr ? 0 : c::plan_of(*plan).num_tasks;
+}
+
+folio_code folio_get_plan_fingerprint(const folio_attention* attention, const folio_batch* batch,
+                                      int32_t arrays, folio_plan_fingerprint* fingerprint,
+                                      folio_message* message) {
+  return c::report(c::get_fingerprint(attention, batch, arrays, fingerprint), message);
 }
 
 folio_code folio_attend(const folio_attention* attention, const folio_plan* plan,

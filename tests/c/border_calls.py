@@ -25,7 +25,7 @@ INTEGERS = {
 }
 HANDLES = {"folio_attention", "folio_pool"}
 # words that belong to folio, and text that it writes
-OPAQUE = {"folio_plan", "folio_message"}
+OPAQUE = {"folio_plan", "folio_plan_fingerprint", "folio_message"}
 
 
 class Unknown(Exception):

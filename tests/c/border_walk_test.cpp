@@ -43,6 +43,9 @@ void fill(BorderWorld& w, folio_make_plan_call& c) {
   c = {w.attention, &w.batch, w.plan_data, w.plan_bytes, &w.made_plan, &w.message};
 }
 void fill(BorderWorld& w, folio_get_num_tasks_call& c) { c = {&w.plan}; }
+void fill(BorderWorld& w, folio_get_plan_fingerprint_call& c) {
+  c = {w.attention, &w.batch, FOLIO_BY_CONTENT, &w.fingerprint, &w.message};
+}
 void fill(BorderWorld& w, folio_attend_call& c) {
   c = {w.attention, &w.plan, &w.args, w.workspace_data, w.workspace_bytes, &w.executor, &w.message};
 }
@@ -169,6 +172,7 @@ const Allowed allowed[] = {
 
     {"*: bytes = INT64_MAX", "more than is needed"},
     {"folio_make_plan: batch->query_positions = nullptr", "counted from the context"},
+    {"folio_get_plan_fingerprint: batch->query_positions = nullptr", "counted from the context"},
     {"*: batch->key_positions = nullptr", "0"},
     {"*: batch->selected_stride = *", "nothing is selected"},
     {"*: args->lse = nullptr", "not wanted"},

@@ -215,6 +215,7 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add(&made_attention, sizeof made_attention);
   add(&made_pool, sizeof made_pool);
   add(&made_plan, sizeof made_plan);
+  add(&fingerprint, sizeof fingerprint);
   add(&made_sequence, sizeof made_sequence);
   add(&made_step, sizeof made_step);
   add(&copies, sizeof copies);

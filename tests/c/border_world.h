@@ -51,6 +51,7 @@ struct BorderWorld {
   void* workspace_data = nullptr;
   int64_t plan_bytes = 0, workspace_bytes = 0;
   folio_plan plan = {}, made_plan = {};
+  folio_plan_fingerprint fingerprint = {7, 7};
   std::vector<float> q_values, out_values, bias_values, k_values, lse, slopes, logits, weights,
       cos_sin;
   folio_tensor q = {}, out = {}, bias = {}, k = {}, v = {};

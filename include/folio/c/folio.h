@@ -245,6 +245,14 @@ typedef struct folio_plan {
   uint64_t words[4];
 } folio_plan;
 
+enum { FOLIO_IN_PLACE = 0, FOLIO_BY_CONTENT = 1 };  // borrowed arrays
+
+/// PlanFingerprint: two words for ever, equal or not. Of this process and this build alone: not to
+/// be stored.
+typedef struct folio_plan_fingerprint {
+  uint64_t low, high;
+} folio_plan_fingerprint;
+
 /// AttentionArgs: what changes from layer to layer.
 typedef struct folio_args {
   uint32_t struct_size;
@@ -305,6 +313,14 @@ FOLIO_C_EXPORT folio_code folio_make_plan(const folio_attention* attention,
                                           const folio_batch* batch, void* plan_memory,
                                           int64_t bytes, folio_plan* plan, folio_message* message);
 FOLIO_C_EXPORT int64_t folio_get_num_tasks(const folio_plan* plan);
+/// plan_fingerprint: equal ones, and a plan of the one batch serves the other. `arrays`: whether
+/// those that a plan borrows count by address and content (FOLIO_IN_PLACE: the plan serves the
+/// batch as it is) or by content alone (FOLIO_BY_CONTENT: it serves as long as the arrays of the
+/// batch that it was made of are there and hold what they held).
+FOLIO_C_EXPORT folio_code folio_get_plan_fingerprint(const folio_attention* attention,
+                                                     const folio_batch* batch, int32_t arrays,
+                                                     folio_plan_fingerprint* fingerprint,
+                                                     folio_message* message);
 
 /// Once per layer.
 FOLIO_C_EXPORT folio_code folio_attend(const folio_attention* attention, const folio_plan* plan,
