@@ -1,54 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/c/attention.cpp: attention through the C interface: problems, kernels, handles.
+/// src/c/attention.cpp: attention through the C interface: kernels, handles, executors.
 #include <new>
 #include <string_view>
 
 #include "c/convert.h"
 #include "c/handle.h"
+#include "c/problem.h"
 #include "folio/attention/plan.h"
-#include "folio/core/element.h"
 
 namespace folio::inline v1::c {
 namespace {
-
-Status read_problem(const char* function, const folio_problem* problem, AttentionProblem& to) {
-  folio_problem p = {};
-  p.mask_left = -1;
-  if (Status s = read(function, "problem", problem, p); !s.is_ok()) return s;
-  if (p.key == nullptr) return null_argument(function, "problem->key");
-  constexpr int32_t known = 2 * FOLIO_INT8_OPERANDS - 1;
-  if ((p.options & ~known) != 0)
-    return fail(Errc::unsupported, "{}: problem->options is {}, expected bits of {} only", function,
-                p.options, known);
-  if (p.reproducible < 0 || p.reproducible > FOLIO_PER_QUERY)
-    return fail(Errc::invalid_argument, "{}: problem->reproducible is {}, expected 0 to 2",
-                function, p.reproducible);
-  if (Status s = convert(function, "problem->key", p.key, to.key); !s.is_ok()) return s;
-  if (Status s = convert(function, "problem->value", p.value, to.value); !s.is_ok()) return s;
-  to.q_dtype = dtype_of(p.q_dtype);
-  to.out_dtype = dtype_of(p.out_dtype);
-  to.q_heads = p.q_heads;
-  to.v_head_size = p.v_head_size;
-  to.mask = {p.mask_left, p.mask_right, p.mask_chunk, p.mask_sink_tokens};
-  to.value_in_key = (p.options & FOLIO_VALUE_IN_KEY) != 0;
-  to.sink_logits = (p.options & FOLIO_SINK_LOGITS) != 0;
-  to.alibi = (p.options & FOLIO_ALIBI) != 0;
-  to.bias = (p.options & FOLIO_BIAS) != 0;
-  to.intervals = (p.options & FOLIO_INTERVALS) != 0;
-  to.tree = (p.options & FOLIO_TREE) != 0;
-  to.selection = (p.options & FOLIO_SELECTION) != 0;
-  to.sink_per_query = (p.options & FOLIO_SINK_PER_QUERY) != 0;
-  to.sink_dtype = p.sink_dtype == 0 ? DType::f32 : dtype_of(p.sink_dtype);
-  to.bias_per_sequence = (p.options & FOLIO_BIAS_PER_SEQUENCE) != 0;
-  to.bias_dtype = p.bias_dtype == 0 ? DType::f32 : dtype_of(p.bias_dtype);
-  to.alibi_positions = (p.options & FOLIO_ALIBI_POSITIONS) != 0;
-  to.bf16_operands = (p.options & FOLIO_BF16_OPERANDS) != 0;
-  to.int8_operands = (p.options & FOLIO_INT8_OPERANDS) != 0;
-  to.scale = p.scale;
-  to.softcap = p.softcap;
-  to.reproducible = static_cast<Reproducible>(p.reproducible);
-  return {};
-}
 
 Status read_limits(const char* function, const folio_limits* limits, AttentionLimits& to) {
   folio_limits l = {};
@@ -68,9 +29,10 @@ Status hand_out(const char* function, const Result<Attention>& made, folio_atten
 Status create(const folio_problem* problem, const folio_limits* limits, Device device,
               const char* kernel, folio_attention** attention) {
   constexpr auto function = "folio_create_attention";
+  folio_problem whole;
   AttentionProblem p;
   AttentionLimits l;
-  if (Status s = read_problem(function, problem, p); !s.is_ok()) return s;
+  if (Status s = read_problem(function, problem, whole, p); !s.is_ok()) return s;
   if (Status s = read_limits(function, limits, l); !s.is_ok()) return s;
   const Result<Attention> made = Attention::create(p, l, device, kernel == nullptr ? "" : kernel);
   return hand_out(function, made, attention);
@@ -112,9 +74,10 @@ folio_code hand_out(const char* function, const Executor& own, folio_executor* e
 using namespace folio;  // NOLINT(google-build-using-namespace): the calls below are thin
 
 const char* folio_refuse(const folio_problem* problem, int32_t device_kind, int32_t device_index) {
+  folio_problem whole;
   AttentionProblem p;
   const Result<Device> device = c::device_of("folio_refuse", device_kind, device_index);
-  if (!device || !c::read_problem("folio_refuse", problem, p).is_ok())
+  if (!device || !c::read_problem("folio_refuse", problem, whole, p).is_ok())
     return "the problem or the device is broken; folio_create_attention names the argument";
   return refuse(p, *device);
 }
