@@ -93,6 +93,18 @@ Status write_bytes(const char* function, const char* argument, const void* whole
   return {};
 }
 
+Status check_room_bytes(const char* function, const char* argument, const void* whole,
+                        const void* to, uint32_t size) noexcept {
+  const Result<uint32_t> given = size_of(function, argument, to);
+  if (!given) return given.error();
+  if (*given >= size || is_zero(static_cast<const unsigned char*>(whole) + *given, size - *given))
+    return {};
+  return fail(Errc::unsupported,
+              "{}: {}->struct_size is {}, {} are known here, and what is to be said there is not "
+              "zero",
+              function, argument, *given, size);
+}
+
 Status convert(const char* function, const char* argument, const folio_tensor* tensor,
                AnyTensor<3>& to) noexcept {
   to = {};
@@ -152,6 +164,40 @@ Status convert(const char* function, const folio_batch* batch, Batch& to) noexce
   to.alibi_positions = b.alibi_positions;
   to.alibi_positions_stride = b.alibi_positions_stride;
   return {};
+}
+
+folio_batch to_c(const Batch& batch) noexcept {
+  folio_batch b = {};
+  b.struct_size = sizeof b;
+  b.size = batch.size;
+  b.query_offsets = batch.query_offsets;
+  b.context_lengths = batch.context_lengths;
+  b.table_entries = batch.table.entries;
+  b.table_row_stride = batch.table.row_stride;
+  b.table_row_starts = batch.table.row_starts;
+  b.query_positions = batch.query_positions;
+  b.key_positions = batch.key_positions;
+  b.visible_begin = batch.visible_begin;
+  b.visible_end = batch.visible_end;
+  b.tree = batch.tree;
+  b.tree_words = batch.tree_words;
+  b.selected = batch.selected;
+  b.selected_stride = batch.selected_stride;
+  b.alibi_positions = batch.alibi_positions;
+  b.alibi_positions_stride = batch.alibi_positions_stride;
+  return b;
+}
+
+folio_tensor to_c(const ConstTensor<3>& tensor) noexcept {
+  folio_tensor t = {};
+  t.struct_size = sizeof t;
+  t.dtype = static_cast<int32_t>(tensor.dtype);
+  t.data = const_cast<void*>(tensor.data);  // C has one struct for what is read and written
+  for (int i = 0; i < 3; ++i) {
+    t.extent[i] = tensor.extent[i];
+    t.stride_bytes[i] = tensor.stride_bytes[i];
+  }
+  return t;
 }
 
 Status ExecutorAdapter::init(const char* function, const folio_executor* executor) noexcept {

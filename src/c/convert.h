@@ -58,6 +58,16 @@ T or_default(T value, T default_value) noexcept {
 Status write_bytes(const char* function, const char* argument, const void* whole, void* to,
                    uint32_t size) noexcept;
 
+/// Errors: as write_bytes; unsupported if what the caller's struct has no room for is not zero.
+Status check_room_bytes(const char* function, const char* argument, const void* whole,
+                        const void* to, uint32_t size) noexcept;
+
+template <class T>
+Status check_room(const char* function, const char* argument, const T& whole,
+                  const T* to) noexcept {
+  return check_room_bytes(function, argument, &whole, to, sizeof(T));
+}
+
 template <class T>
 Status write(const char* function, const char* argument, T whole, T* to) noexcept {
   return write_bytes(function, argument, &whole, to, sizeof(T));
@@ -74,6 +84,9 @@ Status convert(const char* function, const char* argument, const folio_tensor* t
 Status convert(const char* function, const char* argument, const folio_kv_view* view,
                PagedKVView& to) noexcept;
 Status convert(const char* function, const folio_batch* batch, Batch& to) noexcept;
+/// The other way, whole.
+[[nodiscard]] folio_batch to_c(const Batch& batch) noexcept;
+[[nodiscard]] folio_tensor to_c(const ConstTensor<3>& tensor) noexcept;
 /// Errors: invalid_argument for a kind that is neither FOLIO_CPU nor FOLIO_CUDA.
 Result<Device> device_of(const char* function, int32_t kind, int32_t index) noexcept;
 

@@ -23,7 +23,7 @@ INTEGERS = {
     "uint64_t": ("UINT64_MAX", "uint64_t{1} << 63", "0"),
     "size_t": ("SIZE_MAX", "SIZE_MAX / 2 + 1", "0"),
 }
-HANDLES = {"folio_attention", "folio_pool"}
+HANDLES = {"folio_attention", "folio_mask_reader", "folio_pool"}
 # words that belong to folio, and text that it writes
 OPAQUE = {"folio_plan", "folio_plan_fingerprint", "folio_message"}
 

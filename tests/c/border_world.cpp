@@ -2,6 +2,7 @@
 /// tests/c/border_world.cpp: the parts of right calls.
 #include "c/border_world.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -81,6 +82,7 @@ BorderWorld::BorderWorld() {
   make_batch();
   make_attention();
   make_tensors();
+  make_masks();
   make_pool();
   from = {&key.view, &value.view};
   to = {&key_to.view, &value_to.view};
@@ -90,6 +92,8 @@ BorderWorld::BorderWorld() {
 BorderWorld::~BorderWorld() {
   folio_destroy_attention(attention);
   folio_destroy_attention(made_attention);
+  folio_destroy_mask_reader(reader);
+  folio_destroy_mask_reader(made_reader);
   folio_destroy_pool(pool);
   folio_destroy_pool(made_pool);
 }
@@ -176,6 +180,38 @@ void BorderWorld::make_tensors() {
   rotate_args.q_norm = weights.data();
 }
 
+void BorderWorld::make_masks() {
+  constexpr int64_t streams = 2, queries = 2, keys = context, row_bytes = (keys + 7) / 8;
+  mask_values.resize(streams * q_heads * queries * keys, 0.5f);
+  mask_matrix = c_struct<folio_mask_matrix>();
+  mask_matrix.dtype = FOLIO_F32;
+  mask_matrix.data = mask_values.data();
+  const auto dense =
+      dense_tensor<4>(mask_values.data(), DType::f32, {streams, q_heads, queries, keys});
+  std::copy_n(dense.extent, 4, mask_matrix.extent);
+  std::copy_n(dense.stride_bytes, 4, mask_matrix.stride_bytes);
+  mask_bytes.assign(2 * room, 0xff);
+  mask_bits = c_struct<folio_mask_bits>();
+  mask_bits.bits = mask_bytes.data() + room;
+  mask_bits.streams = streams;
+  mask_bits.queries = queries;
+  mask_bits.keys = keys;
+  mask_bits.stream_stride_bytes = queries * row_bytes;
+  mask_bits.query_stride_bytes = row_bytes;
+  matrix_options = c_struct<folio_mask_options>();
+  matrix_options.first_rows = first_rows.data();
+  bits_options = matrix_options;
+  matrix_options.q_heads = q_heads;
+  matrix_options.slopes = slopes.data();
+  masked = c_struct<folio_masked_batch>();
+  made_masked = c_struct<folio_masked_batch>();
+  made_problem = c_struct<folio_problem>();
+  made_key = made_value = c_struct<folio_kv_view>();
+  require(folio_create_mask_reader(&reader, &message), message);
+  require(folio_read_mask_matrix(reader, &mask_matrix, &matrix_options, &masked, &message),
+          message);
+}
+
 void BorderWorld::make_pool() {
   pool_options = c_struct<folio_pool_options>();
   pool_options.num_pages = 8;
@@ -214,6 +250,7 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add(lse.data(), lse.size() * sizeof(float));
   add(&made_attention, sizeof made_attention);
   add(&made_pool, sizeof made_pool);
+  add(&made_reader, sizeof made_reader);
   add(&made_plan, sizeof made_plan);
   add(&fingerprint, sizeof fingerprint);
   add(&made_sequence, sizeof made_sequence);
@@ -229,6 +266,10 @@ std::vector<std::byte> BorderWorld::outputs() const {
     add(reinterpret_cast<const std::byte*>(&s) + size, sizeof s - size);
   };
   add_struct(made_executor);
+  add_struct(made_masked);
+  add_struct(made_problem);
+  add_struct(made_key);
+  add_struct(made_value);
   add_struct(table);
   add_struct(stats);
   return all;

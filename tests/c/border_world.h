@@ -52,6 +52,18 @@ struct BorderWorld {
   int64_t plan_bytes = 0, workspace_bytes = 0;
   folio_plan plan = {}, made_plan = {};
   folio_plan_fingerprint fingerprint = {7, 7};
+  // two streams of two queries and nine keys
+  std::vector<float> mask_values;
+  std::vector<uint8_t> mask_bytes;
+  std::vector<int64_t> first_rows{9, 0};
+  folio_mask_matrix mask_matrix = {};
+  folio_mask_bits mask_bits = {};
+  folio_mask_options matrix_options = {}, bits_options = {};
+  folio_mask_reader* reader = nullptr;
+  folio_mask_reader* made_reader = nullptr;
+  folio_masked_batch masked = {}, made_masked = {};
+  folio_problem made_problem = {};
+  folio_kv_view made_key = {}, made_value = {};
   std::vector<float> q_values, out_values, bias_values, k_values, lse, slopes, logits, weights,
       cos_sin;
   folio_tensor q = {}, out = {}, bias = {}, k = {}, v = {};
@@ -83,6 +95,7 @@ struct BorderWorld {
   void make_batch();
   void make_attention();
   void make_tensors();
+  void make_masks();
   void make_pool();
 };
 

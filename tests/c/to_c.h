@@ -12,6 +12,7 @@
 
 #include "folio/attention/append.h"
 #include "folio/attention/attend.h"
+#include "folio/attention/mask_matrix.h"
 #include "folio/attention/merge.h"
 #include "folio/c/folio.h"
 #include "folio/cache/copy.h"
@@ -104,6 +105,32 @@ inline folio_limits to_c(const AttentionLimits& from) {
 
 inline folio_mask to_c(const Mask& from) {
   return {sizeof(folio_mask), from.left, from.right, from.chunk, from.sink_tokens};
+}
+
+inline folio_mask_matrix to_c(const MaskMatrix& from) {
+  auto to = c_struct<folio_mask_matrix>();
+  to.dtype = static_cast<int32_t>(from.values.dtype);
+  to.data = from.values.data;
+  for (int i = 0; i < 4; ++i) {
+    to.extent[i] = from.values.extent[i];
+    to.stride_bytes[i] = from.values.stride_bytes[i];
+  }
+  return to;
+}
+
+inline folio_mask_bits to_c(const MaskBits& from) {
+  return {sizeof(folio_mask_bits),
+          0,
+          from.bits,
+          from.streams,
+          from.queries,
+          from.keys,
+          from.stream_stride_bytes,
+          from.query_stride_bytes};
+}
+
+inline folio_mask_options to_c(const MaskOptions& from) {
+  return {sizeof(folio_mask_options), from.q_heads, from.first_rows, from.slopes};
 }
 
 struct CProblem {
