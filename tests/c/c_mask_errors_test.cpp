@@ -174,10 +174,12 @@ TEST(CMaskErrors, attention_of_another_problem_does_not_take_the_batch) {
   EXPECT_EQ(folio_make_plan(run.attention.get(), c.masked.batch, run.plan_memory.data(),
                             run.plan_memory.bytes(), &run.plan, &run.message),
             FOLIO_INVALID_ARGUMENT);
+  expect_text(run.message, "batch.visible_begin");
   folio_plan_fingerprint made = {7, 7};
   EXPECT_EQ(folio_get_plan_fingerprint(run.attention.get(), c.masked.batch, FOLIO_IN_PLACE, &made,
                                        &run.message),
             FOLIO_INVALID_ARGUMENT);
+  expect_text(run.message, "batch.visible_begin");
   EXPECT_EQ(made.low, 7u);
 }
 
