@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 
+#include <string_view>
+
 namespace ggml_folio {
 namespace {
 
@@ -34,8 +36,29 @@ const char* find_ggml_functions(const void* caller) {
     missing = "ggml_backend_dev_by_type";
   if (!find(library, "ggml_graph_n_nodes", found.graph_n_nodes)) missing = "ggml_graph_n_nodes";
   if (!find(library, "ggml_graph_node", found.graph_node)) missing = "ggml_graph_node";
+  if (!find(library, "ggml_op_name", found.op_name)) missing = "ggml_op_name";
   dlclose(library);  // it stays loaded: it called
   return missing;
+}
+
+const char* find_operations() {
+  struct Fixed {
+    ggml_op number;
+    std::string_view name;
+  };
+  constexpr Fixed fixed[] = {
+      {GGML_OP_NONE, "NONE"},           {GGML_OP_RESHAPE, "RESHAPE"},
+      {GGML_OP_VIEW, "VIEW"},           {GGML_OP_PERMUTE, "PERMUTE"},
+      {GGML_OP_TRANSPOSE, "TRANSPOSE"}, {GGML_OP_FLASH_ATTN_EXT, "FLASH_ATTN_EXT"}};
+  for (const Fixed& operation : fixed)
+    if (found.op_name(operation.number) != operation.name) return operation.name.data();
+  // It stands among the last; none of a known version has more than these headers.
+  for (int number = GGML_OP_FLASH_ATTN_EXT + 1; number <= GGML_OP_CUSTOM; ++number)
+    if (found.op_name(static_cast<ggml_op>(number)) == std::string_view("CUSTOM")) {
+      found.custom = static_cast<ggml_op>(number);
+      return nullptr;
+    }
+  return "CUSTOM";
 }
 
 const GgmlFunctions& ggml() { return found; }

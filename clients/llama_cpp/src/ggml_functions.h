@@ -16,12 +16,19 @@ struct GgmlFunctions {
   decltype(&ggml_backend_dev_by_type) device_by_type = nullptr;
   decltype(&ggml_graph_n_nodes) graph_n_nodes = nullptr;
   decltype(&ggml_graph_node) graph_node = nullptr;
+  decltype(&ggml_op_name) op_name = nullptr;
+  /// The number of CUSTOM, which moves as ggml gets more operations.
+  ggml_op custom = GGML_OP_COUNT;
 };
 
 /// Finds the functions in the library that holds the address `caller`, or in those that it needs.
 /// Returns the name of the first that is missing, null if all are there. Call it once, before
 /// ggml() is used.
 [[nodiscard]] const char* find_ggml_functions(const void* caller);
+
+/// Finds the operations' numbers, of a ggml whose version is known. Returns the name of one that is
+/// not where it should be, null if all are.
+[[nodiscard]] const char* find_operations();
 
 /// What was found.
 [[nodiscard]] const GgmlFunctions& ggml();

@@ -50,7 +50,7 @@ void GraphRun::replace(ggml_tensor* tensor, int threads) {
   replaced_.push_back(was);
   const ggml_custom_op_params custom = {run_node, GGML_N_TASKS_MAX, &node};
   std::memcpy(tensor->op_params, &custom, sizeof(custom));
-  tensor->op = GGML_OP_CUSTOM;
+  tensor->op = ggml().custom;
   count(&Counters::nodes);
 }
 

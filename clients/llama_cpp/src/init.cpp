@@ -20,5 +20,9 @@ extern "C" __attribute__((visibility("default"))) ggml_backend_reg_t ggml_backen
     say("not loaded: " + reason);
     return nullptr;
   }
+  if (const char* moved = find_operations()) {
+    say(std::string("not loaded: this ggml has another number for the operation ") + moved);
+    return nullptr;
+  }
   return registry();
 }

@@ -18,7 +18,8 @@ bool is_set(const char* name, std::string_view value) {
 const Settings& settings() {
   static const Settings read = {.trace = is_set("FOLIO_GGML_TRACE", "1"),
                                 .own_device = is_set("FOLIO_GGML_DEVICE", "own"),
-                                .f16_as_bf16 = is_set("FOLIO_GGML_F16", "bf16")};
+                                .f16_as_bf16 = is_set("FOLIO_GGML_F16", "bf16"),
+                                .huge_pages = !is_set("FOLIO_GGML_HUGE_PAGES", "0")};
   return read;
 }
 

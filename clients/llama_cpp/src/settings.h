@@ -15,6 +15,8 @@ struct Settings {
   bool own_device = false;
   /// FOLIO_GGML_F16=bf16: f16 caches are multiplied as bf16, too
   bool f16_as_bf16 = false;
+  /// FOLIO_GGML_HUGE_PAGES=0: caches stay in the pages that they were allocated in
+  bool huge_pages = true;
 };
 
 /// The process's settings; thread-safe.

@@ -18,7 +18,7 @@ struct GgmlVersion {
 };
 
 /// The first and the last version that the device was tested with; both belong to the range.
-inline constexpr GgmlVersion oldest_ggml = {0, 25, 3};
+inline constexpr GgmlVersion oldest_ggml = {0, 15, 1};
 inline constexpr GgmlVersion newest_ggml = {0, 25, 3};
 
 /// Why a ggml of this version and API version may not load the device, or an empty text.

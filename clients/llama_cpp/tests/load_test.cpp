@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <string>
+
 namespace ggml_folio {
 namespace {
 
@@ -11,14 +13,23 @@ using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
 
-TEST(Load, AnotherVersionIsRefusedByItsName) {
-  void* other = dlopen(OTHER_GGML, RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(other, nullptr) << dlerror();
+/// What the module writes when the library loads it; it has to refuse.
+std::string refusal_of(const char* library) {
+  void* other = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (other == nullptr) return dlerror();
   const auto load = reinterpret_cast<const void* (*)(const char*)>(dlsym(other, "load_backend"));
-  ASSERT_NE(load, nullptr);
   CaptureStderr();
   EXPECT_EQ(load(FOLIO_GGML_MODULE), nullptr);
-  EXPECT_THAT(GetCapturedStderr(), HasSubstr("not loaded: this is ggml " OTHER_VERSION));
+  return GetCapturedStderr();
+}
+
+TEST(Load, AnotherVersionIsRefusedByItsName) {
+  EXPECT_THAT(refusal_of(OTHER_GGML), HasSubstr("not loaded: this is ggml 0.26.0"));
+}
+
+TEST(Load, OtherNumbersOfOperationsAreRefused) {
+  EXPECT_THAT(refusal_of(RENUMBERED_GGML),
+              HasSubstr("not loaded: this ggml has another number for the operation NONE"));
 }
 
 TEST(Load, AProgramWithoutGgmlIsToldSo) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// clients/llama_cpp/tests/other_ggml.cpp: a library that looks like a ggml of another version to a
-/// module that it loads.
+/// clients/llama_cpp/tests/other_ggml.cpp: a library that looks like another ggml to a module that
+/// it loads: of another version, and with other numbers for its operations.
 #include <dlfcn.h>
 
 extern "C" {
@@ -9,6 +9,7 @@ const char* ggml_version() { return OTHER_VERSION; }
 void* ggml_backend_dev_by_type(int) { return nullptr; }
 int ggml_graph_n_nodes(void*) { return 0; }
 void* ggml_graph_node(void*, int) { return nullptr; }
+const char* ggml_op_name(int) { return "OTHER"; }
 
 /// What the module's ggml_backend_init returns to this library; an address of its own where the
 /// module is not loaded at all.
