@@ -30,7 +30,11 @@ Status check_extents(const Shape& shape) {
               shape.keys);
 }
 
+/// Before the slopes are looked at: there are q_heads of them.
 Status check_heads(const Shape& shape, const MaskOptions& options) {
+  if (options.q_heads < 0)
+    return fail(Errc::invalid_argument, "{}: options.q_heads is {}, expected 0 or more", function,
+                options.q_heads);
   if (shape.heads == 1) return {};
   if (shape.heads > 1 && shape.heads == options.q_heads) return {};
   return fail(Errc::invalid_argument, "{}: mask has {} heads, expected 1 or {} (options.q_heads)",
@@ -38,9 +42,6 @@ Status check_heads(const Shape& shape, const MaskOptions& options) {
 }
 
 Status check_slopes(const MaskOptions& options) {
-  if (options.q_heads < 0)
-    return fail(Errc::invalid_argument, "{}: options.q_heads is {}, expected 0 or more", function,
-                options.q_heads);
   if (options.slopes == nullptr) return {};
   if (options.q_heads == 0)
     return fail(Errc::invalid_argument,
@@ -111,8 +112,8 @@ Status check_data(const Shape& shape, int64_t element_bytes) {
 Result<Shape> checked(Shape shape, const MaskOptions& options, int64_t element_bytes,
                       CheckedSize row_bytes) {
   if (Status s = check_extents(shape); !s.is_ok()) return s;
-  if (Status s = check_slopes(options); !s.is_ok()) return s;
   if (Status s = check_heads(shape, options); !s.is_ok()) return s;
+  if (Status s = check_slopes(options); !s.is_ok()) return s;
   if (Status s = check_strides(shape, element_bytes, row_bytes); !s.is_ok()) return s;
   if (Status s = check_data(shape, element_bytes); !s.is_ok()) return s;
   if (Status s = check_first_rows(shape, options); !s.is_ok()) return s;

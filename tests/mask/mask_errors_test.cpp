@@ -72,6 +72,8 @@ TEST(MaskErrors, broken_matrices_are_refused) {
        },
        {"4 heads", "options.q_heads"}},
       {"q_heads", [](MatrixCall& c) { c.options.q_heads = -1; }, {"options.q_heads is -1"}},
+      // and not so many slopes are read
+      {"q_heads", [](MatrixCall& c) { c.options.q_heads = INT32_MAX; }, {"4 heads", "2147483647"}},
       {"q_heads",
        [](MatrixCall& c) {
          c.mask.values.extent[1] = 1;
