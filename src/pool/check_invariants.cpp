@@ -17,6 +17,12 @@ Status broken(const char* what, int64_t which) {
   return fail(Errc::internal, "PagePool::check_invariants: {} {}", what, which);
 }
 
+bool in_its_list(const PageRecord& record) {
+  if (record.steps != 0) return record.list == PageList::leaving;
+  if (record.references != 0 || record.copies != 0) return record.list == PageList::none;
+  return record.content != 0 ? pool::is_queue(record.list) : record.list == PageList::free;
+}
+
 }  // namespace
 
 Status PagePool::check_invariants() const noexcept {
@@ -129,13 +135,7 @@ Status PagePool::State::check_pages(const uint32_t* references,
     if (record.copies != copies[page]) return broken("copies are miscounted for page", page);
     if ((record.steps & ~unfinished) != 0) return broken("a finished step holds page", page);
     waiting += record.awaits_copy ? 1 : 0;
-    PageList list = PageList::none;
-    if (record.steps != 0) {
-      list = PageList::leaving;
-    } else if (record.references == 0 && record.copies == 0) {
-      list = record.content != 0 ? PageList::cached : PageList::free;
-    }
-    if (record.list != list) return broken("wrong list for page", page);
+    if (!in_its_list(record)) return broken("wrong list for page", page);
     if (record.content == 0 && record.findable)
       return broken("findable without content: page", page);
     if (Status s = record.content == 0 ? Status() : check_content(page); !s.is_ok()) return s;
@@ -148,7 +148,7 @@ Status PagePool::State::check_content(uint32_t page) const noexcept {
   if (!options.prefix_reuse) return broken("content without prefix_reuse: page", page);
   if (record.findable && index.find(record.parent, record.hash, tokens_of(page)) != page)
     return broken("not found: page", page);
-  if (record.list == PageList::cached && (!record.findable || index.has_twin(page)))
+  if (pool::is_queue(record.list) && (!record.findable || index.has_twin(page)))
     return broken("cached for nothing: page", page);
   int findable = 0;
   uint32_t at = page, length = 0;
@@ -168,7 +168,10 @@ Status PagePool::State::check_content(uint32_t page) const noexcept {
 }
 
 Status PagePool::State::check_lists() const noexcept {
-  for (const PageList list : {PageList::free, PageList::cached, PageList::leaving}) {
+  uint32_t cached = 0;
+  for (int l = static_cast<int>(PageList::free);
+       l < static_cast<int>(pool::queue(pool::num_queues)); ++l) {
+    const auto list = static_cast<PageList>(l);
     uint32_t count = 0, previous = pool::no_page;
     for (uint32_t page = lists.front(list); page != pool::no_page; page = records[page].next) {
       const PageRecord& record = records[page];
@@ -176,9 +179,13 @@ Status PagePool::State::check_lists() const noexcept {
         return broken("list is broken at page", page);
       previous = page;
     }
-    if (count != lists.count(list)) return broken("miscounted list", static_cast<int>(list));
+    if (count != lists.count(list)) return broken("miscounted list", l);
+    if (pool::is_queue(list)) cached += count;
   }
-  return {};
+  if (cached != lists.count_cached()) return broken("miscounted cached pages:", cached);
+  const char* const fault = eviction->fault();
+  return fault == nullptr ? Status()
+                          : fail(Errc::internal, "PagePool::check_invariants: {}", fault);
 }
 
 }  // namespace folio::inline v1

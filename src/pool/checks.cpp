@@ -29,6 +29,11 @@ Status check_options(const PoolOptions& o) noexcept {
   if (Status s = count_in_range("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
     return s;
   if (Status s = count_in_range("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
+  if (o.eviction > Eviction::lfu) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: eviction is {}, expected lru, s3_fifo or lfu (0 .. {})",
+                static_cast<int>(o.eviction), static_cast<int>(Eviction::lfu));
+  }
   if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
   return fail(Errc::invalid_argument,
               "PagePool::create: {} is null, expected a function, as {} is one",

@@ -11,6 +11,17 @@ struct PoolInspection {
   [[nodiscard]] static const pool::PrefixIndex& index(const PagePool& pool) noexcept {
     return pool.state_->index;
   }
+  [[nodiscard]] static const pool::PageRecord& record(const PagePool& pool,
+                                                      uint32_t page) noexcept {
+    return pool.state_->records[page];
+  }
+  /// Of a pool without cached pages; `policy` outlives it.
+  static void use_policy(PagePool& pool, pool::EvictionPolicy* policy) noexcept {
+    pool.state_->eviction = policy;
+  }
+  [[nodiscard]] static pool::PageLists* lists(PagePool& pool) noexcept {
+    return &pool.state_->lists;
+  }
   [[nodiscard]] static const pool::Namespaces& namespaces(const PagePool& pool) noexcept {
     return pool.state_->namespaces;
   }

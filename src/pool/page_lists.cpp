@@ -18,27 +18,7 @@ void PageLists::push_front(PageList list, uint32_t page) noexcept {
   (head.front == no_page ? head.back : records_[head.front].previous) = page;
   head.front = page;
   ++head.count;
-}
-
-void PageLists::push_back(PageList list, uint32_t page) noexcept {
-  Head& head = heads_[index(list)];
-  PageRecord& record = records_[page];
-  record.list = list;
-  record.previous = head.back;
-  record.next = no_page;
-  (head.back == no_page ? head.front : records_[head.back].next) = page;
-  head.back = page;
-  ++head.count;
-}
-
-void PageLists::unlink(uint32_t page) noexcept {
-  PageRecord& record = records_[page];
-  if (record.list == PageList::none) return;
-  Head& head = heads_[index(record.list)];
-  (record.previous == no_page ? head.front : records_[record.previous].next) = record.next;
-  (record.next == no_page ? head.back : records_[record.next].previous) = record.previous;
-  record.list = PageList::none;
-  --head.count;
+  if (is_queue(list)) ++cached_;
 }
 
 }  // namespace folio::inline v1::pool

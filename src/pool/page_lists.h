@@ -13,13 +13,21 @@ namespace folio::inline v1::pool {
 inline constexpr uint32_t no_page = 0xffffffffU;
 
 enum class PageList : uint8_t {
-  none,    ///< held by sequences or copies
-  free,    ///< held by nobody, not findable
-  cached,  ///< held by nobody, findable; the front is evicted first
+  none,  ///< held by sequences or copies
+  free,  ///< held by nobody, not findable
   /// given up by a sequence that is in an unfinished step; others may hold it too. In order of
   /// giving up
   leaving,
+  /// held by nobody, findable: the page is *cached*. This and the lists behind it are the queues of
+  /// the eviction policy
+  first_queue,
 };
+
+inline constexpr int num_queues = 64;
+constexpr PageList queue(int number) noexcept {
+  return static_cast<PageList>(static_cast<int>(PageList::first_queue) + number);
+}
+constexpr bool is_queue(PageList list) noexcept { return list >= PageList::first_queue; }
 
 /// One cache line per page: a lookup touches this line, the bucket and the tokens.
 struct alignas(64) PageRecord {
@@ -42,6 +50,7 @@ struct alignas(64) PageRecord {
   PageList list = PageList::none;
   bool findable = false;     ///< the one page of its ring that the index answers with
   bool awaits_copy = false;  ///< a copy into it has not been taken
+  uint8_t use = 0;           ///< with content: what the eviction policy notes of it
 };
 static_assert(sizeof(PageRecord) == 64);
 
@@ -51,12 +60,32 @@ class PageLists {
   void attach(PageRecord* records, uint32_t num_pages) noexcept;
 
   void push_front(PageList list, uint32_t page) noexcept;
-  void push_back(PageList list, uint32_t page) noexcept;
+  void push_back(PageList list, uint32_t page) noexcept {
+    Head& head = heads_[index(list)];
+    PageRecord& record = records_[page];
+    record.list = list;
+    record.previous = head.back;
+    record.next = no_page;
+    (head.back == no_page ? head.front : records_[head.back].next) = page;
+    head.back = page;
+    ++head.count;
+    if (is_queue(list)) ++cached_;
+  }
   /// From whatever list it is in, if any.
-  void unlink(uint32_t page) noexcept;
+  void unlink(uint32_t page) noexcept {
+    PageRecord& record = records_[page];
+    if (record.list == PageList::none) return;
+    Head& head = heads_[index(record.list)];
+    (record.previous == no_page ? head.front : records_[record.previous].next) = record.next;
+    (record.next == no_page ? head.back : records_[record.next].previous) = record.previous;
+    --head.count;
+    if (is_queue(record.list)) --cached_;
+    record.list = PageList::none;
+  }
 
   [[nodiscard]] uint32_t front(PageList list) const noexcept { return heads_[index(list)].front; }
   [[nodiscard]] uint32_t count(PageList list) const noexcept { return heads_[index(list)].count; }
+  [[nodiscard]] uint32_t count_cached() const noexcept { return cached_; }  ///< of all queues
 
  private:
   struct Head {
@@ -65,7 +94,8 @@ class PageLists {
   static size_t index(PageList list) noexcept { return static_cast<size_t>(list); }
 
   PageRecord* records_ = nullptr;
-  Head heads_[4];
+  uint32_t cached_ = 0;
+  Head heads_[static_cast<size_t>(PageList::first_queue) + num_queues];
 };
 
 }  // namespace folio::inline v1::pool

@@ -41,6 +41,9 @@ void PagePool::State::carve(Carver& carver) noexcept {
   taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
   spaces = carver.take<pool::Namespace>(num_spaces());
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
+  if (options.eviction != Eviction::s3_fifo) return;
+  ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
+  ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
 }
 
 void PagePool::State::start() noexcept {
@@ -51,10 +54,22 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(taken, options.max_sequences + 1);
   std::uninitialized_default_construct_n(spaces, num_spaces());
   lists.attach(records, options.num_pages);
+  start_policy();
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
+}
+
+void PagePool::State::start_policy() noexcept {
+  lru.attach(&lists);
+  aged_lfu.attach(records, &lists);
+  if (options.eviction == Eviction::lfu) eviction = &aged_lfu;
+  if (options.eviction != Eviction::s3_fifo) return;
+  pool::Ghosts ghosts;
+  ghosts.attach(ghost_ring, ghost_buckets, options.num_pages);
+  s3_fifo.attach(records, &lists, ghosts);
+  eviction = &s3_fifo;
 }
 
 Result<int64_t> PagePool::required_bytes(const PoolOptions& options) noexcept {
@@ -155,7 +170,7 @@ int32_t PagePool::page_size() const noexcept {
 PoolStats PagePool::stats() const noexcept {
   if (state_ == nullptr) return {};
   PoolStats stats = state_->counters;
-  stats.cached_pages = state_->lists.count(pool::PageList::cached);
+  stats.cached_pages = state_->lists.count_cached();
   stats.free_pages = state_->lists.count(pool::PageList::free);
   stats.used_pages = int64_t{state_->options.num_pages} - stats.cached_pages - stats.free_pages;
   stats.unfinished_steps = std::popcount(state_->unfinished);

@@ -16,6 +16,7 @@
 
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
+#include "pool/eviction.h"
 #include "pool/namespaces.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
@@ -69,10 +70,16 @@ struct PagePool::State {
   PageCopy* taken = nullptr;
   uint32_t num_pending = 0, num_taken = 0;
   bool taken_hold_pages = false;
+  pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
+  uint32_t* ghost_buckets = nullptr;
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
 
   pool::PageLists lists;
+  pool::Lru lru;
+  pool::S3Fifo s3_fifo;
+  pool::AgedLfu aged_lfu;
+  pool::EvictionPolicy* eviction = &lru;
   pool::PrefixIndex index;
   pool::Namespaces namespaces;
   uint32_t free_sequence = pool::no_sequence;
@@ -84,6 +91,7 @@ struct PagePool::State {
   // Memory.
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
   void start() noexcept;                ///< fills them
+  void start_policy() noexcept;
   [[nodiscard]] int64_t num_spaces() const noexcept {
     return int64_t{options.max_sequences} + options.max_namespaces;
   }
@@ -124,7 +132,12 @@ struct PagePool::State {
     return static_cast<uint32_t>((count + options.page_size - 1) / options.page_size);
   }
   [[nodiscard]] uint32_t available() const noexcept {
-    return lists.count(pool::PageList::free) + lists.count(pool::PageList::cached);
+    return lists.count(pool::PageList::free) + lists.count_cached();
+  }
+  /// Calls of the default policy are not virtual: they are on the way of every page.
+  template <class Call>
+  decltype(auto) with_policy(Call call) noexcept {
+    return eviction == &lru ? call(lru) : call(*eviction);
   }
   /// needs an available one; evicts if none is free
   [[nodiscard]] uint32_t take_page() noexcept;

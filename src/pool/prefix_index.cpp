@@ -67,12 +67,14 @@ uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   const uint32_t twin = find(parent, record.hash, tokens);
   if (twin == no_page) {
     record.content = new_name();
+    record.use = 0;
     record.twin_previous = record.twin_next = page;
     link(page);
     return no_page;
   }
   PageRecord& other = records_[twin];
   record.content = other.content;
+  record.use = other.use;
   record.twin_previous = twin;
   record.twin_next = other.twin_next;
   records_[other.twin_next].twin_previous = page;
@@ -85,7 +87,10 @@ void PrefixIndex::remove(uint32_t page) noexcept {
   const uint32_t heir = record.twin_next;
   if (record.findable) {
     unlink(page);
-    if (heir != page) link(heir);
+    if (heir != page) {
+      records_[heir].use = record.use;
+      link(heir);
+    }
   }
   records_[record.twin_previous].twin_next = record.twin_next;
   records_[record.twin_next].twin_previous = record.twin_previous;

@@ -100,6 +100,9 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
     row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
 #endif
   for (uint32_t i = 0; i < s.pages; ++i) state.hold(row[i]);
+  state.with_policy([&](auto& policy) {
+    for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
+  });
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
@@ -169,7 +172,7 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
       }
     }
     const uint32_t twin = index.add(pages[p], parent);
-    if (twin != pool::no_page && records[twin].list == pool::PageList::cached) {
+    if (twin != pool::no_page && pool::is_queue(records[twin].list)) {
       lists.unlink(twin);  // the sequence's own page answers now
       settle(twin);
     }

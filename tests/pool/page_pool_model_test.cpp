@@ -84,14 +84,15 @@ void apply(PoolModel& model, const Call& call) {
   return model.use_stale_ids(call[2] % 4);
 }
 
-RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does, ()) {
+void any_calls(Eviction eviction) {
   const PoolOptions options{
       .num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
       .page_size = *rc::gen::inRange(1, 5),
       .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
       .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
       .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
-      .prefix_reuse = *rc::gen::inRange(0, 8) != 0};
+      .prefix_reuse = *rc::gen::inRange(0, 8) != 0,
+      .eviction = eviction};
   const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<Call>>());
   PoolModel model(options);
   for (const Call& call : calls) apply(model, call);
@@ -101,6 +102,18 @@ RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does
   model.take_copies();
   RC_CLASSIFY(model.stats().hit_pages != 0, "hits");
   RC_CLASSIFY(model.stats().evicted_pages != 0, "evictions");
+}
+
+RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does, ()) {
+  any_calls(Eviction::lru);
+}
+
+RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_s3_fifo_does, ()) {
+  any_calls(Eviction::s3_fifo);
+}
+
+RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_lfu_does, ()) {
+  any_calls(Eviction::lfu);
 }
 
 }  // namespace

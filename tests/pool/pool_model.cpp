@@ -6,13 +6,15 @@
 #include <algorithm>
 
 #include "pool/checked.h"
+#include "pool/inspection.h"
 
 namespace folio::test {
 
 PoolModel::PoolModel(const PoolOptions& options)
     : options_(memory_.hooked(options)),
       page_size_(options.page_size),
-      pool_(checked(PagePool::create(options_))) {
+      pool_(checked(PagePool::create(options_))),
+      eviction_(options.eviction, options.num_pages) {
   if (options_.max_pages_per_sequence == 0) options_.max_pages_per_sequence = options_.num_pages;
   pages_.resize(options_.num_pages);
   for (Page& page : pages_) page.kv.assign(static_cast<size_t>(page_size_), 0);
@@ -61,19 +63,20 @@ int64_t PoolModel::available() const {
   return count;
 }
 
-/// The pool has chosen `page` for new tokens: it must be free, or the longest cached one where none
-/// is free.
+/// The pool has chosen `page` for new tokens: it must be free, or the one that the policy gives up
+/// where none is free.
 void PoolModel::take(uint32_t page) {
   RC_ASSERT(page < options_.num_pages);
   RC_ASSERT(!held(page));
   for (const Step& step : steps_)
     RC_ASSERT(std::find(step.pages.begin(), step.pages.end(), page) == step.pages.end());
   if (pages_[page].content != 0) {
-    for (uint32_t other = 0; other < options_.num_pages; ++other) {
-      if (held(other) || other == page) continue;
-      RC_ASSERT(pages_[other].content != 0);
-      RC_ASSERT(pages_[page].cached_since < pages_[other].cached_since);
-    }
+    const auto is_cached = [&](uint32_t other) {
+      return !held(other) && pages_[other].content != 0;
+    };
+    for (uint32_t other = 0; other < options_.num_pages; ++other)
+      RC_ASSERT(held(other) || is_cached(other));
+    RC_ASSERT(page == eviction_.take(is_cached));
     ++stats_.evicted_pages;
   }
   pages_[page].content = 0;
@@ -103,7 +106,9 @@ void PoolModel::hold_for_step(uint32_t page, uint64_t ticket) {
 void PoolModel::settle(uint32_t page) {
   if (held(page)) return;
   if (pages_[page].content != 0 && has_twin(page)) pages_[page].content = 0;
-  pages_[page].cached_since = ++clock_;
+  if (pages_[page].content == 0) return;
+  const auto mark = static_cast<uint32_t>(PoolInspection::record(pool_, page).hash);
+  eviction_.add(page, pages_[page].content, mark);
 }
 
 void PoolModel::expect_copy(uint32_t from, uint32_t to, int32_t tokens) {

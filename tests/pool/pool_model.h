@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "folio/pool/page_pool.h"
+#include "pool/naive_eviction.h"
 #include "pool/pool_memory.h"
 
 namespace folio::test {
@@ -53,7 +54,6 @@ class PoolModel {
     std::vector<uint64_t> steps;  ///< tickets of steps that hold it although a sequence gave it up
     int content = 0;              ///< index in contents_, 0: none
     int64_t given_up = 0;         ///< when it was last given up: the order of `end_step`
-    int64_t cached_since = 0;     ///< the order of eviction
     std::vector<uint64_t> kv;     ///< [page_size] history of each slot's token, 0: poison
   };
   struct Sequence {
@@ -130,6 +130,7 @@ class PoolModel {
   bool taken_hold_pages_ = false;
   std::vector<Content> contents_{1};
   std::vector<KnownSpace> spaces_;
+  NaiveEviction eviction_;
   PoolStats stats_;
   int64_t clock_ = 0;
 };

@@ -38,6 +38,7 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
   for (size_t i = 0; i < chain.size(); ++i) {
     RC_ASSERT(s.row[i] < options_.num_pages);
     RC_ASSERT(pages_[s.row[i]].content == chain[i]);
+    eviction_.found(chain[i]);
     ++pages_[s.row[i]].references;
   }
   stats_.lookup_pages += (static_cast<int64_t>(prompt.size()) - 1) / page_size_;

@@ -5,8 +5,9 @@
 /// The pool has ids and tables only, no K/V memory. A page is *free*, *used* (held by a sequence,
 /// an unfinished step or a copy) or *cached*: held by nobody, but full, findable by its tokens, and
 /// evictable. Sequences, steps and copies hold pages independently; a page becomes free or cached
-/// when the last hold ends. Pages are released tail first and the least recently released cached
-/// page is evicted first, so that the end of a prefix goes before its beginning.
+/// when the last hold ends. Pages are released tail first, and unless `eviction` says otherwise the
+/// least recently released cached page is evicted first, so that the end of a prefix goes before
+/// its beginning.
 ///
 ///   admit -> [ reserve -> take_copies, copy_pages -> begin_step -> append, attend -> end_step ->
 ///   commit ]* -> release
@@ -23,8 +24,8 @@
 ///                other call allocates, but for the message of a failure and the scratch of
 ///                check_invariants.
 /// Cost:          O(1) per page, per copy and per sequence of begin_step; release and eviction
-///                included. end_step looks at no sequence, but at all pages that unfinished steps
-///                hold for sequences that gave them up.
+///                (amortised) included. end_step looks at no sequence, but at all pages that
+///                unfinished steps hold for sequences that gave them up.
 /// Thread safety: externally synchronised; const calls may run beside one another. A moved-from
 ///                pool answers like one without sequences.
 #pragma once
@@ -58,6 +59,15 @@ struct StepTicket {
   bool operator==(const StepTicket&) const = default;
 };
 
+/// Which cached page is evicted first.
+enum class Eviction : uint8_t {
+  lru = 0,  ///< the one that was released first
+  /// new pages go soon, those that were found again stay: for loads in which most is never used
+  /// again
+  s3_fifo = 1,
+  lfu = 2,  ///< the one that was found least often, older finds counting less
+};
+
 struct PoolOptions {
   uint32_t num_pages = 0;               ///< 1 .. 2^31 - 1
   int32_t page_size = 16;               ///< tokens of a page, >= 1
@@ -76,6 +86,7 @@ struct PoolOptions {
   /// Another value makes the order of work repeatable, and is to be kept from those who send
   /// prompts.
   uint64_t hash_seed = 0;
+  Eviction eviction = Eviction::lru;
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
