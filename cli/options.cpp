@@ -37,6 +37,13 @@ CLI::Validator computes() {
                  {"none", static_cast<int64_t>(Compute::none)}});
 }
 
+CLI::Validator policies() {
+  std::vector<std::pair<std::string, int64_t>> names;
+  for (const Policy policy : {Policy::lru, Policy::s3_fifo, Policy::lfu, Policy::all})
+    names.emplace_back(name(policy), static_cast<int64_t>(policy));
+  return one_of(std::move(names));
+}
+
 void add_model_options(CLI::App& app, ReplayOptions& options) {
   ModelShape& sizes = options.sizes;
   app.add_option("--model", options.model_name,
@@ -79,6 +86,12 @@ void add_cache_options(CLI::App& app, ReplayOptions& options) {
                  "Element type; 8-bit types have one f32 scale per token and head")
       ->transform(kv_dtypes())
       ->default_str(name(options.kv_dtype))
+      ->group("Cache");
+  app.add_option("--policy", options.policy,
+                 "Which cached page is evicted first; all: each in turn and the offline optimum, "
+                 "with --page-per-block")
+      ->transform(policies())
+      ->default_str(name(options.policy))
       ->group("Cache");
 }
 
@@ -167,6 +180,16 @@ Status resolve_sizes(ReplayOptions& options) {
 
 }  // namespace
 
+std::string name(Policy policy) {
+  switch (policy) {
+    case Policy::lru: return "lru";
+    case Policy::s3_fifo: return "s3-fifo";
+    case Policy::lfu: return "lfu";
+    case Policy::all: return "all";
+  }
+  return {};
+}
+
 void add_replay_options(CLI::App& app, ReplayOptions& options) {
   app.add_option("trace", options.trace, "Request trace in Mooncake's JSONL form")
       ->transform(word("the name of a file"))
@@ -183,6 +206,8 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
 }
 
 Status resolve(ReplayOptions& options) {
+  if (options.policy == Policy::all && !options.page_per_block)
+    return disagree("--policy all: needs --page-per-block");
   if (options.page_per_block && !options.sequential)
     return disagree("--page-per-block: needs --sequential");
   if (options.page_per_block && options.compute != Compute::none)

@@ -20,6 +20,12 @@ enum class Compute : uint8_t {
   attention = 1,  ///< append and attend too
 };
 
+/// Eviction, or the comparison of all.
+enum class Policy : uint8_t { lru = 0, s3_fifo = 1, lfu = 2, all = 3 };
+
+/// As on the command line.
+std::string name(Policy policy);
+
 struct ReplayOptions {
   std::string trace;
   int64_t limit = 0;  ///< requests; 0: all
@@ -31,6 +37,7 @@ struct ReplayOptions {
   int64_t pages = 0;
   int32_t page_size = 16;
   DType kv_dtype = DType::bf16;
+  Policy policy = Policy::lru;
 
   int32_t max_batch = 16;     ///< sequences in a step
   int32_t step_tokens = 512;  ///< new tokens in a step

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "policies.h"
+
 namespace folio::cli {
 
 Status check_memory(const PoolOptions& pool, double more) {
@@ -39,6 +41,13 @@ Status check_files(const ReplayOptions& options) {
           fmt::format("--json: {} is the trace, expected another file", options.json)};
 }
 
+Status compare(const ReplayOptions& options, std::span<const TraceRequest> trace, JsonFile& json) {
+  const auto comparison = compare_policies(options, trace);
+  if (!comparison) return comparison.error();
+  if (!options.quiet) fmt::print("{}", summary_of(options, *comparison));
+  return json.write(json_of(options, *comparison));
+}
+
 }  // namespace
 
 Status replay(ReplayOptions options) {
@@ -48,6 +57,8 @@ Status replay(ReplayOptions options) {
   if (!trace) return trace.error();
   JsonFile json;
   if (Status s = json.open(options.json); !s.is_ok()) return s;
+
+  if (options.policy == Policy::all) return compare(options, *trace, json);
 
   const auto figures =
       options.page_per_block ? replay_blocks(options, *trace) : replay_steps(options, *trace);

@@ -27,6 +27,9 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
 Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
                                     std::span<const TraceRequest> trace);
 
+/// Of one policy, not of all.
+inline Eviction eviction_of(Policy policy) { return static_cast<Eviction>(policy); }
+
 /// Whether this machine's memory can hold the pool and `more` bytes. Errors: invalid_argument with
 /// both sizes; those of the pool's options
 Status check_memory(const PoolOptions& pool, double more);

@@ -64,6 +64,7 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
   pool_options.page_size = 1;
   pool_options.max_sequences = 1;
   pool_options.max_pages_per_sequence = static_cast<uint32_t>(longest->hash_ids.size());
+  pool_options.eviction = eviction_of(options.policy);
   if (Status s = check_memory(pool_options, 0.0); !s.is_ok()) return s;
   auto pool = PagePool::create(pool_options);
   if (!pool) return pool.error();

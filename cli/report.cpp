@@ -66,8 +66,9 @@ std::string summary_of(const ReplayOptions& options, const ReplayFigures& f) {
   line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
                              f.requests, f.prompt_tokens, f.output_tokens));
   line("model", model_line(options, f));
-  line("cache", fmt::format("{} pages of {} {}", f.pages, options.page_per_block ? 1 : f.page_size,
-                            options.page_per_block ? "block" : "tokens"));
+  line("cache", fmt::format("{} pages of {} {}, eviction by {}", f.pages,
+                            options.page_per_block ? 1 : f.page_size,
+                            options.page_per_block ? "block" : "tokens", name(options.policy)));
   line("hits",
        fmt::format("{:.4f} of tokens ({} of {}), {:.4f} of pages ({} of {})",
                    ratio(pool.hit_tokens, f.prompt_tokens), pool.hit_tokens, f.prompt_tokens,
@@ -107,6 +108,7 @@ std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
   j["computed_tokens"] = f.computed_tokens;
   j["pages"] = f.pages;
   j["page_size"] = f.page_size;
+  j["policy"] = name(options.policy);
   j["lookup_pages"] = f.pool.lookup_pages;
   j["hit_pages"] = f.pool.hit_pages;
   j["hit_tokens"] = f.pool.hit_tokens;

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/cli/policies_oracle.py: counts of caches of trace blocks under each eviction policy, independent of folio.
+
+The rule of oracle.py. What stands behind an evicted block is another content when it is computed again: the old one stays where it waits
+and is never found.
+"""
+
+from collections import OrderedDict, deque
+
+TOKENS_PER_BLOCK = 512
+
+
+class Lru:
+    def __init__(self, capacity):
+        self.waiting = OrderedDict()
+
+    def put(self, node):
+        self.waiting[node] = True
+
+    def remove(self, node):
+        del self.waiting[node]
+
+    def victim(self):
+        return self.waiting.popitem(last=False)[0]
+
+
+class S3Fifo:
+    def __init__(self, capacity):
+        self.small, self.main = OrderedDict(), OrderedDict()
+        self.ghosts = deque(maxlen=capacity)
+
+    def put(self, node):
+        if node.queue is None:
+            node.queue = self.main if node.chain in self.ghosts else self.small
+        node.found = min(node.found, 3)
+        node.queue[node] = True
+
+    def remove(self, node):
+        del node.queue[node]
+
+    def victim(self):
+        while True:
+            queue = self.small if len(self.small) > len(self.main) else self.main
+            node = queue.popitem(last=False)[0]
+            if node.found == 0:
+                if queue is self.small:
+                    self.ghosts.append(node.chain)
+                return node
+            node.found = 0 if queue is self.small else node.found - 1
+            node.queue = self.main
+            self.main[node] = True
+
+
+class Lfu:
+    def __init__(self, capacity):
+        self.age, self.keys = 0, {}
+
+    def put(self, node):
+        self.keys[node] = self.age + 1 + min(node.found, 62)
+
+    def remove(self, node):
+        del self.keys[node]
+
+    def victim(self):
+        node = min(self.keys, key=self.keys.get)  # of equals the one that has waited longest
+        self.age = self.keys.pop(node)
+        return node
+
+
+class Node:
+    """One content: a block behind its parent."""
+
+    def __init__(self, parent, block):
+        self.parent, self.block, self.chain = parent, block, (parent.chain if parent else ()) + (block,)
+        self.found, self.queue = 0, None
+
+
+def replay(requests, capacity, policy):
+    """Counts for `requests` ({"input_length", "hash_ids"}); capacity in blocks."""
+    waiting, cached = policy(capacity), {}  # (parent, block) -> node
+    in_use = hits = evictions = hit_tokens = 0
+    for request in requests:
+        chain, parent = [], None
+        for block in request["hash_ids"]:
+            node = cached.get((parent, block))
+            if node is None:
+                break
+            chain.append(node)
+            parent = node
+        hits += len(chain)
+        hit_tokens += min(len(chain) * TOKENS_PER_BLOCK, request["input_length"])
+        for node in chain:
+            node.found += 1
+            waiting.remove(node)
+        for block in request["hash_ids"][len(chain) :]:
+            if in_use == capacity:
+                victim = waiting.victim()
+                del cached[victim.parent, victim.block]
+                evictions += 1
+            else:
+                in_use += 1
+            node = cached[parent, block] = Node(parent, block)
+            chain.append(node)
+            parent = node
+        for node in reversed(chain):
+            waiting.put(node)
+    return {"hit_pages": hits, "hit_tokens": hit_tokens, "evicted_pages": evictions}
+
+
+POLICIES = {"lru": Lru, "s3-fifo": S3Fifo, "lfu": Lfu}
