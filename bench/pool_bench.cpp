@@ -30,11 +30,13 @@ Tokens request(int64_t number) {
   return tokens;
 }
 
-PagePool make_pool(int64_t pages) {
+PagePool make_pool(int64_t pages, Eviction eviction = Eviction::lru) {
   return std::move(PagePool::create({.num_pages = static_cast<uint32_t>(pages),
                                      .page_size = page_size,
                                      .max_sequences = 8,
-                                     .max_pages_per_sequence = request_pages + 1}))
+                                     .max_pages_per_sequence = request_pages + 1,
+                                     .hash_seed = 1,  // ghosts are known by 32 bits of a hash
+                                     .eviction = eviction}))
       .value();
 }
 
@@ -76,8 +78,9 @@ void report(benchmark::State& state, const CallTimes& times) {
 }
 
 /// Every page of every request is found. Arguments: pages of the pool, requests taken in turn.
-void all_hits(benchmark::State& state) {
-  PagePool pool = make_pool(state.range(0));
+template <Eviction Policy>
+void hits_of(benchmark::State& state) {
+  PagePool pool = make_pool(state.range(0), Policy);
   std::vector<Tokens> requests;
   CallTimes times;
   for (int64_t i = 0; i < state.range(1); ++i) {
@@ -94,17 +97,24 @@ void all_hits(benchmark::State& state) {
   }
   report(state, times);
 }
+void all_hits(benchmark::State& state) { hits_of<Eviction::lru>(state); }
+void s3_fifo_hits(benchmark::State& state) { hits_of<Eviction::s3_fifo>(state); }
+void lfu_hits(benchmark::State& state) { hits_of<Eviction::lfu>(state); }
 BENCHMARK(all_hits)
     ->ArgNames({"pages", "requests"})
     ->Args({1 << 12, 4})
     ->Args({1 << 18, 4})
     ->Args({1 << 18, 510});
+BENCHMARK(s3_fifo_hits)->ArgNames({"pages", "requests"})->Args({1 << 12, 4})->Args({1 << 18, 510});
+BENCHMARK(lfu_hits)->ArgNames({"pages", "requests"})->Args({1 << 12, 4})->Args({1 << 18, 510});
 
 /// No page is found, and each page of a request evicts one. Arguments: pages of the pool.
-void all_misses(benchmark::State& state) {
-  PagePool pool = make_pool(state.range(0));
-  // one more than fit: by its next turn a request is evicted
-  const int64_t count = state.range(0) / request_pages + 1;
+template <Eviction Policy>
+void misses_of(benchmark::State& state) {
+  PagePool pool = make_pool(state.range(0), Policy);
+  // one more than fit: by its next turn a request is evicted, and is not among the ghosts, either
+  const int64_t fit = state.range(0) / request_pages;
+  const int64_t count = (Policy == Eviction::s3_fifo ? 3 * fit : fit) + 1;
   std::vector<Tokens> requests;
   CallTimes times;
   for (int64_t i = 0; i < count; ++i) serve(pool, requests.emplace_back(request(i)), times);
@@ -122,7 +132,12 @@ void all_misses(benchmark::State& state) {
   }
   report(state, times);
 }
+void all_misses(benchmark::State& state) { misses_of<Eviction::lru>(state); }
+void s3_fifo_misses(benchmark::State& state) { misses_of<Eviction::s3_fifo>(state); }
+void lfu_misses(benchmark::State& state) { misses_of<Eviction::lfu>(state); }
 BENCHMARK(all_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
+BENCHMARK(s3_fifo_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
+BENCHMARK(lfu_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
 
 /// Decode: one token at a time in 64 sequences. The figure is per token.
 void decode(benchmark::State& state) {

@@ -78,7 +78,9 @@ uint32_t S3Fifo::take() noexcept {
     const uint32_t page = lists_->front(from_small ? small : main);
     PageRecord& record = records_[page];
     if ((record.use & times) == 0) {
-      if (from_small) ghosts_.remember(record.hash);
+      if (!from_small) return page;
+      ghosts_.remember(record.hash);
+      if (record.next != no_page) ghosts_.prefetch(records_[record.next].hash);
       return page;
     }
     record.use = from_small ? is_main | has_waited : static_cast<uint8_t>(record.use - 1);
