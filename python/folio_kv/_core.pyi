@@ -363,12 +363,14 @@ class Admission:
 class PagePool:
     """Which sequence owns which page: prefix reuse, fork, trim, eviction."""
 
-    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0) -> None:
+    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru') -> None:
         """
         Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
         max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
         pairs without a sequence whose pages stay findable. hash_seed: 0: drawn from the system.
+        eviction: which cached page goes first where none is free: "lru" (released first), "s3_fifo" (new
+        ones soon) or "lfu" (found least often, older finds counting less).
         Raises Error naming the option.
         """
 

@@ -25,9 +25,16 @@ SequenceOptions options_of(nb::bytes& salt, uint64_t adapter) {
   return {std::string_view(salt.c_str(), salt.size()), adapter};
 }
 
+Eviction eviction_of(const std::string& text) {
+  if (text == "lru") return Eviction::lru;
+  if (text == "s3_fifo") return Eviction::s3_fifo;
+  if (text == "lfu") return Eviction::lfu;
+  refuse_argument("eviction: expected \"lru\", \"s3_fifo\" or \"lfu\", got \"{}\"", text);
+}
+
 void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_sequences,
                uint32_t max_pages_per_sequence, uint32_t max_namespaces, bool prefix_reuse,
-               uint64_t hash_seed) {
+               uint64_t hash_seed, const std::string& eviction) {
   PoolOptions options;
   options.num_pages = num_pages;
   options.page_size = page_size;
@@ -36,6 +43,7 @@ void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_s
   options.max_namespaces = max_namespaces;
   options.prefix_reuse = prefix_reuse;
   options.hash_seed = hash_seed;
+  options.eviction = eviction_of(eviction);
   new (self) Pool{take(PagePool::create(options)), max_sequences};
 }
 
@@ -234,11 +242,13 @@ void bind_pool(nb::module_& m) {
   type.def("__init__", &make_pool, nb::arg("num_pages"), nb::arg("page_size") = 16, nb::kw_only(),
            nb::arg("max_sequences") = 256, nb::arg("max_pages_per_sequence") = 0,
            nb::arg("max_namespaces") = 256, nb::arg("prefix_reuse") = true,
-           nb::arg("hash_seed") = 0,
+           nb::arg("hash_seed") = 0, nb::arg("eviction") = "lru",
            R"(Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
 max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
 pairs without a sequence whose pages stay findable. hash_seed: 0: drawn from the system.
+eviction: which cached page goes first where none is free: "lru" (released first), "s3_fifo" (new
+ones soon) or "lfu" (found least often, older finds counting less).
 Raises Error naming the option.)");
   bind_sequences(type);
   bind_steps(type);

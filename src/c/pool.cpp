@@ -17,6 +17,10 @@ static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) &&
               offsetof(folio_page_copy, to) == offsetof(PageCopy, to) &&
               offsetof(folio_page_copy, tokens) == offsetof(PageCopy, tokens));
 
+static_assert(FOLIO_LRU == static_cast<int>(Eviction::lru) &&
+              FOLIO_S3_FIFO == static_cast<int>(Eviction::s3_fifo) &&
+              FOLIO_LFU == static_cast<int>(Eviction::lfu));
+
 /// Generations begin at 1, so no live sequence is 0.
 folio_sequence number_of(SequenceId id) { return uint64_t{id.generation} << 32 | id.index; }
 SequenceId id_of(folio_sequence number) {
@@ -58,6 +62,10 @@ Status create(const folio_pool_options* options, folio_pool** pool) {
       !s.is_ok())
     return s;
   p.prefix_reuse = !no_reuse;
+  if (o.eviction < 0 || o.eviction > FOLIO_LFU)
+    return fail(Errc::invalid_argument, "{}: options->eviction is {}, expected 0 to {}", function,
+                o.eviction, FOLIO_LFU + 0);
+  p.eviction = static_cast<Eviction>(o.eviction);
   p.allocate = o.allocate;
   p.deallocate = o.deallocate;
   p.context = o.context;

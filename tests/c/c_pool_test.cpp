@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "c/to_c.h"
@@ -190,6 +191,42 @@ TEST_F(CPool, a_seed_may_be_given_and_older_callers_draw_one) {
     ASSERT_EQ(folio_create_pool(&options, &made, &message), FOLIO_OK) << message.text;
     pool.reset(made);
     write(admit({1, 2, 3}), {1, 2, 3});
+  }
+}
+
+TEST_F(CPool, an_eviction_policy_may_be_chosen) {
+  for (const int32_t eviction : {FOLIO_LRU, FOLIO_S3_FIFO, FOLIO_LFU}) {
+    auto options = c_struct<folio_pool_options>();
+    options.num_pages = 4;
+    options.page_size = 1;
+    options.eviction = eviction;
+    folio_pool* made = nullptr;
+    ASSERT_EQ(folio_create_pool(&options, &made, &message), FOLIO_OK) << message.text;
+    pool.reset(made);
+    for (const int32_t token : {1, 1, 1, 1, 2, 3, 4, 5, 6, 7}) {  // 1 often, then others
+      folio_sequence id = 0;
+      int32_t cached = 0;
+      const int32_t prompt[] = {token, 0};
+      ASSERT_EQ(folio_admit(made, prompt, 2, nullptr, &id, &cached, &message), FOLIO_OK);
+      if (cached == 0) write(id, {token});
+      ASSERT_EQ(folio_release(made, id, &message), FOLIO_OK);
+    }
+    int32_t seen = 0;
+    const int32_t prompt[] = {1, 0};
+    ASSERT_EQ(folio_peek(made, prompt, 2, nullptr, &seen, &message), FOLIO_OK);
+    EXPECT_EQ(seen, eviction == FOLIO_LRU ? 0 : 1) << eviction;
+  }
+}
+
+TEST_F(CPool, an_unknown_eviction_policy_is_refused) {
+  for (const int32_t eviction : {-1, 3, 256, INT32_MAX, INT32_MIN}) {
+    auto options = c_struct<folio_pool_options>();
+    options.num_pages = 4;
+    options.eviction = eviction;
+    folio_pool* made = nullptr;
+    EXPECT_EQ(folio_create_pool(&options, &made, &message), FOLIO_INVALID_ARGUMENT);
+    EXPECT_EQ(message.text, "folio_create_pool: options->eviction is " + std::to_string(eviction) +
+                                ", expected 0 to 2");
   }
 }
 

@@ -532,9 +532,11 @@ typedef struct folio_pool folio_pool;
 typedef uint64_t folio_sequence;
 typedef uint64_t folio_step;
 
+enum { FOLIO_LRU = 0, FOLIO_S3_FIFO = 1, FOLIO_LFU = 2 };  // eviction
+
 /// PoolOptions. Zero is the default: page_size 16, max_sequences 256, max_pages_per_sequence
-/// num_pages, max_namespaces 256, prefix reuse on, allocation by the C++ runtime, a hash_seed drawn
-/// from the system's randomness.
+/// num_pages, max_namespaces 256, prefix reuse on, eviction of what was released first, allocation
+/// by the C++ runtime, a hash_seed drawn from the system's randomness.
 typedef struct folio_pool_options {
   uint32_t struct_size;
   uint32_t num_pages;
@@ -543,7 +545,7 @@ typedef struct folio_pool_options {
   uint32_t max_pages_per_sequence;
   uint32_t max_namespaces;
   int32_t no_prefix_reuse;
-  int32_t reserved;
+  int32_t eviction;  ///< FOLIO_LRU ...
   void* (*allocate)(void* context, size_t bytes, size_t align);
   void (*deallocate)(void* context, void* memory, size_t bytes);
   void* context;
