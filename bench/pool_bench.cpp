@@ -104,7 +104,8 @@ BENCHMARK(all_hits)
     ->ArgNames({"pages", "requests"})
     ->Args({1 << 12, 4})
     ->Args({1 << 18, 4})
-    ->Args({1 << 18, 510});
+    ->Args({1 << 18, 510})
+    ->Args({1 << 20, 2040});
 BENCHMARK(s3_fifo_hits)->ArgNames({"pages", "requests"})->Args({1 << 12, 4})->Args({1 << 18, 510});
 BENCHMARK(lfu_hits)->ArgNames({"pages", "requests"})->Args({1 << 12, 4})->Args({1 << 18, 510});
 
@@ -135,7 +136,7 @@ void misses_of(benchmark::State& state) {
 void all_misses(benchmark::State& state) { misses_of<Eviction::lru>(state); }
 void s3_fifo_misses(benchmark::State& state) { misses_of<Eviction::s3_fifo>(state); }
 void lfu_misses(benchmark::State& state) { misses_of<Eviction::lfu>(state); }
-BENCHMARK(all_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
+BENCHMARK(all_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18)->Arg(1 << 20);
 BENCHMARK(s3_fifo_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
 BENCHMARK(lfu_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
 

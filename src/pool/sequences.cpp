@@ -53,19 +53,25 @@ uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t 
                                 uint32_t* found) const noexcept {
   if (!options.prefix_reuse || space == pool::no_namespace) return 0;
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
+  constexpr uint32_t ahead = pool::PrefixIndex::ahead;
   uint64_t parent = namespaces[space].name, hash = namespaces[space].hash;
-  uint64_t hashes[pool::PrefixIndex::ahead];
-  uint32_t hits = 0;
-  for (; hits < limit; ++hits, prompt += options.page_size) {
-    const uint32_t turn = hits % pool::PrefixIndex::ahead;
-    // the hashes of the next pages do not depend on what is found: ask for their buckets together
-    if (turn == 0) {
-      for (uint32_t i = 0; i < std::min(pool::PrefixIndex::ahead, limit - hits); ++i) {
-        hashes[i] = hash = index.hash(hash, prompt + int64_t{i} * options.page_size);
+  uint64_t hashes[2 * ahead];
+  uint32_t hits = 0, hashed = 0;
+  for (; hits < limit; ++hits) {
+    // Hashes do not depend on what is found: ask for the buckets of the next pages together, and
+    // for the pages of those whose buckets have come meanwhile. Twice as far ahead where something
+    // has been found.
+    if (hits % ahead == 0) {
+      for (; hashed < std::min(hits == 0 ? ahead : hits + 2 * ahead, limit); ++hashed) {
+        hash = index.hash(hash, prompt + int64_t{hashed} * options.page_size);
+        hashes[hashed % (2 * ahead)] = hash;
         index.prefetch(hash);
       }
+      for (uint32_t i = hits; i < std::min(hits + ahead, limit); ++i)
+        index.prefetch_page(hashes[i % (2 * ahead)]);
     }
-    const uint32_t page = index.find(parent, hashes[turn], prompt);
+    const uint32_t page =
+        index.find(parent, hashes[hits % (2 * ahead)], prompt + int64_t{hits} * options.page_size);
     if (page == pool::no_page) break;
     parent = records[page].content;
     if (found != nullptr) found[hits] = page;
