@@ -105,20 +105,4 @@ Result<Digest> page_name(const Digest& parent, std::span<const TokenId> tokens,
   return hash.end();
 }
 
-PageNamer namer(const Digest* fingerprint) noexcept {
-  PageNamer namer;
-  namer.context = const_cast<Digest*>(fingerprint);
-  namer.root = [](void* context, std::string_view salt, uint64_t adapter, PageName& name) {
-    const Result<Digest> made = root_name({*static_cast<const Digest*>(context), adapter, salt});
-    if (made) name = *made;
-    return static_cast<bool>(made);
-  };
-  namer.page = [](void*, const PageName& parent, std::span<const TokenId> tokens, PageName& name) {
-    const Result<Digest> made = page_name(parent, tokens);
-    if (made) name = *made;
-    return static_cast<bool>(made);
-  };
-  return namer;
-}
-
 }  // namespace folio::inline v1::names

@@ -17,6 +17,8 @@
 /// Thread safety: pure functions. Neither allocates, but for the message of a failure.
 #pragma once
 
+#include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -27,8 +29,11 @@
 
 namespace folio::inline v1::names {
 
-/// 256 bits: names, and what stands for other contents.
-using Digest = PageName;
+/// 256 bits.
+struct Digest {
+  std::array<std::byte, 32> bytes = {};
+  auto operator<=>(const Digest&) const = default;
+};
 
 /// What all pages of a chain have in common.
 struct NameScope {
@@ -53,8 +58,5 @@ struct Item {
 /// page belongs to, or items that are not in ascending order
 [[nodiscard]] Result<Digest> page_name(const Digest& parent, std::span<const TokenId> tokens,
                                        std::span<const Item> items = {}) noexcept;
-
-/// PoolOptions::namer of these names. `fingerprint` outlives the pool.
-[[nodiscard]] PageNamer namer(const Digest* fingerprint) noexcept;
 
 }  // namespace folio::inline v1::names

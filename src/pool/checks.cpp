@@ -18,19 +18,6 @@ Status count_in_range(const char* option, uint32_t count, uint32_t least) {
               count, least, max_count);
 }
 
-Status check_namer(const PoolOptions& o) {
-  const PageNamer& namer = o.namer;
-  if ((namer.root == nullptr) != (namer.page == nullptr)) {
-    return fail(Errc::invalid_argument,
-                "PagePool::create: namer.{} is null, expected a function, as namer.{} is one",
-                namer.root == nullptr ? "root" : "page", namer.root == nullptr ? "page" : "root");
-  }
-  if (namer.page == nullptr || o.prefix_reuse) return {};
-  return fail(Errc::invalid_argument,
-              "PagePool::create: prefix_reuse is false, expected true with a namer: what nobody "
-              "can find has no content to name");
-}
-
 }  // namespace
 
 Status check_options(const PoolOptions& o) noexcept {
@@ -47,7 +34,6 @@ Status check_options(const PoolOptions& o) noexcept {
                 "PagePool::create: eviction is {}, expected lru, s3_fifo or lfu (0 .. {})",
                 static_cast<int>(o.eviction), static_cast<int>(Eviction::lfu));
   }
-  if (Status s = check_namer(o); !s.is_ok()) return s;
   if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
   return fail(Errc::invalid_argument,
               "PagePool::create: {} is null, expected a function, as {} is one",

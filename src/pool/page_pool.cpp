@@ -41,7 +41,6 @@ void PagePool::State::carve(Carver& carver) noexcept {
   taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
   spaces = carver.take<pool::Namespace>(num_spaces());
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
-  if (options.namer.page != nullptr) names = carver.take<pool::KnownName>(options.num_pages);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
   ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
@@ -54,8 +53,6 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(pending, options.max_sequences + 1);
   std::uninitialized_default_construct_n(taken, options.max_sequences + 1);
   std::uninitialized_default_construct_n(spaces, num_spaces());
-  if (options.namer.page != nullptr)
-    std::uninitialized_default_construct_n(names, options.num_pages);
   lists.attach(records, options.num_pages);
   start_policy();
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);

@@ -42,12 +42,6 @@ struct SequenceRecord {
   bool trimmed = false;
 };
 
-/// A page's name, and the content that it is of: of another one that the page has, nothing.
-struct KnownName {
-  uint64_t content = 0;
-  PageName name;
-};
-
 /// What reserve must do before the sequence writes into its last page.
 enum class TailWrite : uint8_t { in_place, forget_content, copy };
 
@@ -78,7 +72,6 @@ struct PagePool::State {
   bool taken_hold_pages = false;
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
-  pool::KnownName* names = nullptr;  ///< [num_pages], with a namer
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
 
@@ -130,9 +123,6 @@ struct PagePool::State {
   [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
-
-  /// Names the first pages of the row, up to `page`, that have no name yet. Errors: internal
-  [[nodiscard]] Status name_pages(const pool::SequenceRecord& s, int32_t page) noexcept;
 
   // Pages.
   [[nodiscard]] TokenId* tokens_of(uint32_t page) const noexcept {

@@ -155,21 +155,6 @@ TEST(Names, another_image_behind_the_same_placeholders_changes_every_page_from_t
   EXPECT_EQ(a, chain(1));
 }
 
-TEST(Names, of_a_pools_pages_are_these) {
-  const Digest fingerprint = filled(77);
-  PagePool pool =
-      std::move(
-          PagePool::create({.num_pages = 4, .page_size = 2, .namer = names::namer(&fingerprint)}))
-          .value();
-  const Tokens tokens = {5, 6, 7, 8, 9};
-  const SequenceId id = pool.admit(tokens, {.salt = "s", .adapter = 3}).value().id;
-  pool.reserve(id, 5).or_throw();
-  pool.commit(id, tokens).or_throw();
-  const Digest first = page(root({fingerprint, 3, "s"}), {5, 6});
-  EXPECT_EQ(pool.name(id, 1).value(), page(first, {7, 8}));
-  EXPECT_EQ(pool.name(id, 0).value(), first);
-}
-
 // ---- Hostile callers
 
 TEST(Names, refuse_pages_that_are_none) {

@@ -30,7 +30,6 @@
 ///                pool answers like one without sequences.
 #pragma once
 
-#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -69,24 +68,6 @@ enum class Eviction : uint8_t {
   lfu = 2,  ///< the one that was found least often, older finds counting less
 };
 
-/// Stands for the content of a full page, its salt and adapter and everything before it, wherever
-/// it is computed: for events, tiers and other processes, where tokens cannot be compared.
-struct PageName {
-  std::array<std::byte, 32> bytes = {};
-  auto operator<=>(const PageName&) const = default;
-};
-
-/// Gives names. Neither function throws; false: there is no name to be had. Equal arguments give
-/// equal names, others give others.
-struct PageNamer {
-  void* context = nullptr;
-  /// where the chains of a salt and adapter begin
-  bool (*root)(void* context, std::string_view salt, uint64_t adapter, PageName& name) = nullptr;
-  /// of the full page that has `tokens` [page_size] and continues `parent`, a root or a page
-  bool (*page)(void* context, const PageName& parent, std::span<const TokenId> tokens,
-               PageName& name) = nullptr;
-};
-
 struct PoolOptions {
   uint32_t num_pages = 0;               ///< 1 .. 2^31 - 1
   int32_t page_size = 16;               ///< tokens of a page, >= 1
@@ -106,8 +87,6 @@ struct PoolOptions {
   /// prompts.
   uint64_t hash_seed = 0;
   Eviction eviction = Eviction::lru;
-  /// both functions or neither, which leaves pages unnamed; needs prefix_reuse. 40 bytes a page.
-  PageNamer namer = {};
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -200,12 +179,6 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Result<StepTicket> begin_step(std::span<const SequenceId> ids) noexcept;
   /// Errors: invalid_argument for a ticket that is not of an unfinished step
   [[nodiscard]] Status end_step(StepTicket ticket) noexcept;
-
-  /// Of full page `page` of the sequence. A name is computed when it is first asked for, after
-  /// those before it, and known as long as its content is. Errors: invalid_argument if `page` is
-  /// not in [0, length / page_size); unsupported without a namer; internal if that has no name to
-  /// give
-  [[nodiscard]] Result<PageName> name(SequenceId id, int32_t page) noexcept;
 
   /// Tokens whose K/V are in the cache.
   [[nodiscard]] Result<int32_t> length(SequenceId id) const noexcept;
