@@ -40,10 +40,9 @@
 #include "folio/cache/page_table.h"
 #include "folio/core/export.h"
 #include "folio/core/status.h"
+#include "folio/pool/name.h"
 
 namespace folio::inline v1 {
-
-using TokenId = int32_t;
 
 /// A sequence of one pool. The generation makes the id of a released sequence an error instead of
 /// its successor; the default value is never a live sequence.
