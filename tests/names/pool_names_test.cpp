@@ -65,7 +65,7 @@ TEST(PoolNames, of_tokens_that_came_one_by_one_and_were_asked_for_late_are_the_s
 
 TEST(PoolNames, of_two_pools_with_different_seeds_are_the_same) {
   for_each_chain([](const NameVector& v, Sha256Names& names, const SequenceOptions& options) {
-    for (const uint64_t seed : {1, 2}) {
+    for (const uint64_t seed : {uint64_t{1}, uint64_t{2}}) {
       PoolOptions seeded = options_for(v, names, 1);
       seeded.hash_seed = seed;
       PagePool pool = make_pool(seeded);
