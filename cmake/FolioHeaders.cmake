@@ -79,6 +79,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/visible_keys.h
     folio/kernels.h
     folio/c/folio.h
+    folio/pool/name.h
     folio/pool/page_pool.h
     folio/folio.h
     folio/testing/access_order.h
@@ -91,6 +92,9 @@ set(FOLIO_PUBLIC_HEADERS
     folio/testing/shared_memory.h
     folio/testing/tma_copy.h
     folio/testing/wgmma.h)
+
+# Of the library folio::names.
+set(FOLIO_NAMES_HEADERS folio/names/sha256_names.h)
 
 # The emulator of grids, which needs Boost.Context: for tests, neither installed nor compiled alone.
 set(FOLIO_EMULATOR_HEADERS

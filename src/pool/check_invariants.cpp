@@ -138,6 +138,8 @@ Status PagePool::State::check_pages(const uint32_t* references,
     if (!in_its_list(record)) return broken("wrong list for page", page);
     if (record.content == 0 && record.findable)
       return broken("findable without content: page", page);
+    if (record.named && (!record.findable || names == nullptr))
+      return broken("named, but not what its content is found by: page", page);
     if (Status s = record.content == 0 ? Status() : check_content(page); !s.is_ok()) return s;
   }
   return waiting == num_pending ? Status() : broken("pages that wait for a copy:", waiting);

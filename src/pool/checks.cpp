@@ -18,6 +18,17 @@ Status count_in_range(const char* option, uint32_t count, uint32_t least) {
               count, least, max_count);
 }
 
+Status check_name_function(const PoolOptions& o) {
+  if (o.name.function == nullptr && o.name.context != nullptr) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: name.function is null, expected a function, as name.context is "
+                "not");
+  }
+  if (o.name.function == nullptr || o.prefix_reuse) return {};
+  return fail(Errc::invalid_argument,
+              "PagePool::create: name.function is given, expected none without prefix_reuse");
+}
+
 }  // namespace
 
 Status check_options(const PoolOptions& o) noexcept {
@@ -34,6 +45,7 @@ Status check_options(const PoolOptions& o) noexcept {
                 "PagePool::create: eviction is {}, expected lru, s3_fifo or lfu (0 .. {})",
                 static_cast<int>(o.eviction), static_cast<int>(Eviction::lfu));
   }
+  if (Status s = check_name_function(o); !s.is_ok()) return s;
   if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
   return fail(Errc::invalid_argument,
               "PagePool::create: {} is null, expected a function, as {} is one",

@@ -48,9 +48,10 @@ struct alignas(64) PageRecord {
   /// copies, pending or taken, that hold the page
   uint32_t copies = 0;
   PageList list = PageList::none;
-  bool findable = false;     ///< the one page of its ring that the index answers with
-  bool awaits_copy = false;  ///< a copy into it has not been taken
-  uint8_t use = 0;           ///< with content: what the eviction policy notes of it
+  bool findable : 1 = false;     ///< the one page of its ring that the index answers with
+  bool awaits_copy : 1 = false;  ///< a copy into it has not been taken
+  bool named : 1 = false;        ///< findable, and the pool has the name of its content
+  uint8_t use = 0;               ///< with content: what the eviction policy notes of it
 };
 static_assert(sizeof(PageRecord) == 64);
 

@@ -60,6 +60,12 @@ uint32_t PrefixIndex::find(uint64_t parent, uint64_t hash, const TokenId* tokens
   return no_page;
 }
 
+uint32_t PrefixIndex::findable_twin(uint32_t page) const noexcept {
+  const PageRecord& record = records_[page];
+  if (record.findable) return page;
+  return find(record.parent, record.hash, tokens_ + int64_t{page} * page_size_);
+}
+
 uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   const TokenId* tokens = tokens_ + int64_t{page} * page_size_;
   PageRecord& record = records_[page];
@@ -87,15 +93,19 @@ void PrefixIndex::remove(uint32_t page) noexcept {
   const uint32_t heir = record.twin_next;
   if (record.findable) {
     unlink(page);
-    if (heir != page) {
-      records_[heir].use = record.use;
-      link(heir);
-    }
+    if (heir != page) hand_over(page, heir);
+    record.named = false;
   }
   records_[record.twin_previous].twin_next = record.twin_next;
   records_[record.twin_next].twin_previous = record.twin_previous;
   record.twin_previous = record.twin_next = no_page;
   record.content = 0;
+}
+
+void PrefixIndex::hand_over(uint32_t page, uint32_t heir) noexcept {
+  records_[heir].use = records_[page].use;
+  if (records_[page].named) set_name(heir, names_[page]);
+  link(heir);
 }
 
 void PrefixIndex::link(uint32_t page) noexcept {

@@ -10,7 +10,7 @@
 /// Pages with equal content are *twins*: they share the name and form a ring, and one of them is
 /// findable. When the findable one leaves, a twin takes its place and the continuations stay
 /// reachable; so does the eviction policy's note, which only the findable one's is sure to be up to
-/// date.
+/// date, and the content's page name (folio/pool/name.h), which the findable one alone has.
 ///
 /// Hashes are XXH3 with a seed: of a page, the hash of the page before it and the pool's own seed.
 /// Whoever does not know the seed cannot choose tokens, or salts, whose hashes share a bucket. XXH3
@@ -34,6 +34,8 @@ class PrefixIndex {
   /// `seed`: known to this pool alone.
   void attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, uint32_t num_pages,
               int32_t page_size, uint64_t seed) noexcept;
+  /// [num_pages], of pages that are `named`; without it, none is.
+  void attach_names(PageName* names) noexcept { names_ = names; }
 
   [[nodiscard]] uint64_t new_name() noexcept { return ++last_name_; }
 
@@ -69,6 +71,17 @@ class PrefixIndex {
   /// Takes the name away. A twin, if there is one, answers from now on.
   void remove(uint32_t page) noexcept;
 
+  /// Of the pages that have the content of `page`, the findable one.
+  [[nodiscard]] uint32_t findable_twin(uint32_t page) const noexcept;
+  /// Of a findable page.
+  void set_name(uint32_t page, const PageName& name) noexcept {
+    names_[page] = name;
+    records_[page].named = true;
+  }
+  [[nodiscard]] const PageName* name_of(uint32_t page) const noexcept {
+    return records_[page].named ? &names_[page] : nullptr;
+  }
+
   [[nodiscard]] bool has_twin(uint32_t page) const noexcept {
     return records_[page].twin_next != page;
   }
@@ -78,12 +91,14 @@ class PrefixIndex {
 
  private:
   static constexpr uint64_t fits_caches = 1 << 16;  ///< buckets: of 2^15 pages, 2 MiB of records
+  void hand_over(uint32_t page, uint32_t heir) noexcept;
   void link(uint32_t page) noexcept;
   void unlink(uint32_t page) noexcept;
 
   PageRecord* records_ = nullptr;
   const TokenId* tokens_ = nullptr;
   uint32_t* buckets_ = nullptr;
+  PageName* names_ = nullptr;
   uint64_t bucket_mask_ = 0;
   uint64_t seed_ = 0;
   int32_t page_size_ = 0;

@@ -35,6 +35,7 @@ concept NeverThrows = requires(Pool& pool) {
   { pool.begin_step({}) } noexcept;
   { pool.end_step({}) } noexcept;
   { pool.batch_rows({}, {}) } noexcept;
+  { pool.name({}, 0) } noexcept;
 };
 static_assert(NeverThrows<PagePool>);
 

@@ -55,8 +55,16 @@ int32_t cut(const PoolModel& model, size_t s, uint8_t choice) {
   return choice % 2 == 0 ? std::max(0, length - choice / 2 % 5) : choice / 2 % (length + 1);
 }
 
+/// Mostly a page of the sequence, mostly without a failure of the function.
+void name_a_page(PoolModel& model, size_t s, const Call& call) {
+  const auto tokens = static_cast<int32_t>(model.tokens(s).size());
+  const int32_t position = call[2] > 250 ? 250 - call[2] : call[2] % (tokens + 2);
+  model.name(s, position < 0 ? position : position / model.page_size(),
+             call[3] % 4 == 0 ? call[4] % 3 : -1);
+}
+
 void apply(PoolModel& model, const Call& call) {
-  const uint32_t kind = call[0] % 30U;
+  const uint32_t kind = call[0] % 33U;
   if (model.num_sequences() == 0 || kind < 4) return admit(model, call);
   const size_t s = call[1] % model.num_sequences();
   const auto tokens = letters(call[2] % 8U, call[3]);
@@ -81,6 +89,7 @@ void apply(PoolModel& model, const Call& call) {
   if (kind < 29)
     return model.num_steps() == 0 ? model.take_copies()
                                   : model.end_step(call[2] % model.num_steps());
+  if (kind < 32) return name_a_page(model, s, call);
   return model.use_stale_ids(call[2] % 4);
 }
 

@@ -10,8 +10,17 @@
 
 namespace folio::test {
 
+namespace {
+
+PoolOptions with_names(PoolOptions options, NaiveNames& names) {
+  if (options.prefix_reuse) options.name = names.function();
+  return options;
+}
+
+}  // namespace
+
 PoolModel::PoolModel(const PoolOptions& options)
-    : options_(memory_.hooked(options)),
+    : options_(memory_.hooked(with_names(options, names_))),
       page_size_(options.page_size),
       pool_(checked(PagePool::create(options_))),
       eviction_(options.eviction, options.num_pages) {

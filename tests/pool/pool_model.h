@@ -11,11 +11,13 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "folio/pool/page_pool.h"
 #include "pool/naive_eviction.h"
+#include "pool/naive_names.h"
 #include "pool/pool_memory.h"
 
 namespace folio::test {
@@ -28,6 +30,7 @@ class PoolModel {
     bool operator==(const Space&) const = default;
   };
 
+  /// With names if the pool has prefix reuse: the function is the model's own.
   explicit PoolModel(const PoolOptions& options);
 
   void admit(const std::vector<TokenId>& prompt, const Space& space);
@@ -39,6 +42,8 @@ class PoolModel {
   void take_copies();
   void begin_step(const std::vector<size_t>& sequences);
   void end_step(size_t step);
+  /// The function's call number `fail_at`, of those that this one makes, fails.
+  void name(size_t sequence, int32_t position, int fail_at);
   void use_stale_ids(int32_t tokens);
 
   [[nodiscard]] size_t num_sequences() const { return sequences_.size(); }
@@ -46,6 +51,7 @@ class PoolModel {
   [[nodiscard]] const std::vector<TokenId>& tokens(size_t sequence) const {
     return sequences_[sequence].tokens;
   }
+  [[nodiscard]] int32_t page_size() const { return static_cast<int32_t>(page_size_); }
   [[nodiscard]] const PoolStats& stats() const { return stats_; }
 
  private:
@@ -117,6 +123,8 @@ class PoolModel {
   }
 
   PoolMemory memory_;
+  NaiveNames names_;
+  std::set<int> named_;  ///< contents, gone ones too: none comes back
   PoolOptions options_;
   int64_t page_size_;
   PagePool pool_;

@@ -264,6 +264,42 @@ void PoolModel::end_step(size_t index) {
   check();
 }
 
+// ---- Names
+
+/// Each content is named once, whichever page had it when it was asked for.
+void PoolModel::name(size_t sequence, int32_t position, int fail_at) {
+  const Sequence& s = sequences_[sequence];
+  const auto full = static_cast<int64_t>(s.tokens.size()) / page_size_;
+  const std::vector<std::byte> before = memory_.snapshot();
+  const int calls = names_.calls;
+  names_.fail_at = fail_at < 0 ? -1 : calls + fail_at;
+  const Result<PageName> name = pool_.name(s.id, position);
+  if (position < 0 || position >= full || !options_.prefix_reuse) {
+    RC_ASSERT(names_.calls == calls);
+    return expect_unchanged(name.error(), Errc::invalid_argument, before);
+  }
+  int32_t first = position + 1;
+  while (first > 0 && !named_.contains(pages_[s.row[static_cast<size_t>(first) - 1]].content))
+    --first;
+  const int missing = position + 1 - first;
+  const bool fails = fail_at >= 0 && fail_at < missing;
+  RC_ASSERT(names_.calls - calls == (fails ? fail_at + 1 : missing));
+  for (int i = 0; i < (fails ? fail_at : missing); ++i)
+    named_.insert(pages_[s.row[static_cast<size_t>(first + i)]].content);
+  if (fails && fail_at == 0) return expect_unchanged(name.error(), Errc::io, before);
+  RC_ASSERT(name.error().code() == (fails ? Errc::io : Errc::ok));
+  PageName expected;
+  for (auto page = s.tokens.begin(); !fails && page <= s.tokens.begin() + position * page_size_;
+       page += page_size_) {
+    const PageName parent = expected;
+    const bool is_first = page == s.tokens.begin();
+    expected = NaiveNames::of(is_first ? nullptr : &parent, {page, page + page_size_}, s.space.salt,
+                              s.space.adapter);
+  }
+  if (!fails) RC_ASSERT(*name == expected);
+  check();
+}
+
 // ---- Ids that name nothing
 
 void PoolModel::use_stale_ids(int32_t tokens) {
@@ -280,6 +316,7 @@ void PoolModel::use_stale_ids(int32_t tokens) {
     expect_unchanged(pool_.release(id), Errc::invalid_argument, before);
     expect_unchanged(pool_.length(id).error(), Errc::invalid_argument, before);
     expect_unchanged(pool_.row_start(id).error(), Errc::invalid_argument, before);
+    expect_unchanged(pool_.name(id, tokens).error(), Errc::invalid_argument, before);
     std::vector<SequenceId> some{id};
     for (const Sequence& s : sequences_) some.insert(some.begin(), s.id);
     expect_unchanged(pool_.begin_step(some).error(), Errc::invalid_argument, before);

@@ -17,9 +17,10 @@
 /// in one place of the index. Position i of a sequence lies in slot i % page_size of page
 /// entries[row_start + i / page_size] of the table.
 ///
-/// Errors:        a call that fails changes nothing. Null memory of some size and a stale id are
-///                invalid_argument; an id never means another sequence of its pool, but ids of
-///                another pool are known as such only where no sequence has them here.
+/// Errors:        a call that fails changes nothing (`name` keeps the names that it got before).
+///                Null memory of some size and a stale id are invalid_argument; an id never means
+///                another sequence of its pool, but ids of another pool are known as such only
+///                where no sequence has them here.
 /// Memory:        one block from `allocate`, taken by `create`, given back by the destructor; no
 ///                other call allocates, but for the message of a failure and the scratch of
 ///                check_invariants.
@@ -40,10 +41,9 @@
 #include "folio/cache/page_table.h"
 #include "folio/core/export.h"
 #include "folio/core/status.h"
+#include "folio/pool/name.h"
 
 namespace folio::inline v1 {
-
-using TokenId = int32_t;
 
 /// A sequence of one pool. The generation makes the id of a released sequence an error instead of
 /// its successor; the default value is never a live sequence.
@@ -87,6 +87,8 @@ struct PoolOptions {
   /// prompts.
   uint64_t hash_seed = 0;
   Eviction eviction = Eviction::lru;
+  /// gives full pages names, when `PagePool::name` asks: 32 bytes more a page. Needs prefix_reuse.
+  NameFunction name = {};
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -179,6 +181,13 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Result<StepTicket> begin_step(std::span<const SequenceId> ids) noexcept;
   /// Errors: invalid_argument for a ticket that is not of an unfinished step
   [[nodiscard]] Status end_step(StepTicket ticket) noexcept;
+
+  /// The name of the sequence's page `position`, which is full: of its tokens and all before them,
+  /// of salt and adapter. Computed once for a content, as long as some page has it; calls the
+  /// function for the pages before that have no name yet, first to last. Errors: invalid_argument
+  /// unless 0 <= position < length / page_size, or without a function; the function's own, and the
+  /// page stays without a name
+  [[nodiscard]] Result<PageName> name(SequenceId id, int32_t position) noexcept;
 
   /// Tokens whose K/V are in the cache.
   [[nodiscard]] Result<int32_t> length(SequenceId id) const noexcept;

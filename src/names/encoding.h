@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/// names/encoding.h: the bytes that are hashed, as folio/names/sha256_names.h says. Nothing is
+/// checked here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "folio/pool/name.h"
+
+namespace folio::inline v1::names {
+
+// With eleven bytes, 16 tokens have 119: what two blocks of SHA-256 hold beside its own nine.
+inline constexpr std::string_view root_word = "folio root1";
+inline constexpr std::string_view page_word = "folio page1";
+
+/// Puts integers and bytes one behind the other and hands them on in pieces:
+/// `sink(const void*, size_t)`.
+template <class Sink>
+class ByteWriter {
+ public:
+  explicit ByteWriter(Sink& sink) noexcept : sink_(sink) {}
+
+  void bytes(const void* data, size_t count) {
+    if (count == 0) return;
+    if (count > sizeof buffer_ - used_) flush();
+    if (count > sizeof buffer_) return sink_(data, count);
+    std::memcpy(buffer_ + used_, data, count);
+    used_ += count;
+  }
+  void u32(uint32_t value) {
+    if (sizeof value > sizeof buffer_ - used_) flush();
+    for (int shift = 0; shift < 32; shift += 8)
+      buffer_[used_++] = static_cast<uint8_t>(value >> shift);
+  }
+  void u64(uint64_t value) {
+    u32(static_cast<uint32_t>(value));
+    u32(static_cast<uint32_t>(value >> 32));
+  }
+  void digest(const Digest256& digest) { bytes(digest.bytes.data(), digest.bytes.size()); }
+  void flush() {
+    if (used_ != 0) sink_(static_cast<const void*>(buffer_), used_);
+    used_ = 0;
+  }
+
+ private:
+  Sink& sink_;
+  size_t used_ = 0;
+  uint8_t buffer_[512];
+};
+
+template <class Sink>
+void encode_root(const Digest256& fingerprint, std::string_view salt, uint64_t adapter,
+                 Sink&& sink) {
+  ByteWriter writer(sink);
+  writer.bytes(root_word.data(), root_word.size());
+  writer.digest(fingerprint);
+  writer.u64(adapter);
+  writer.u32(static_cast<uint32_t>(salt.size()));
+  writer.bytes(salt.data(), salt.size());
+  writer.flush();
+}
+
+template <class Sink>
+void encode_page(std::span<const uint8_t> header, const PageName& parent,
+                 std::span<const TokenId> tokens, std::span<const ContentSpan> spans, Sink&& sink) {
+  ByteWriter writer(sink);
+  writer.bytes(page_word.data(), page_word.size());
+  writer.u32(static_cast<uint32_t>(header.size()));
+  writer.bytes(header.data(), header.size());
+  writer.digest(parent);
+  writer.u32(static_cast<uint32_t>(tokens.size()));
+  for (const TokenId token : tokens) writer.u32(static_cast<uint32_t>(token));
+  writer.u32(static_cast<uint32_t>(spans.size()));
+  for (const ContentSpan& span : spans) {
+    writer.u32(static_cast<uint32_t>(span.offset));
+    writer.u32(static_cast<uint32_t>(span.length));
+    writer.digest(span.hash);
+  }
+  writer.flush();
+}
+
+}  // namespace folio::inline v1::names

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/pool/naive_names.h: a name function without cryptography, that counts and that can fail.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "folio/pool/name.h"
+
+namespace folio::test {
+
+/// Every byte of `text` and of what came before changes every byte of the name.
+inline void mix(PageName& name, const void* text, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    uint64_t h = static_cast<const uint8_t*>(text)[i] + uint64_t{0x9e3779b97f4a7c15};
+    for (uint8_t& byte : name.bytes) {
+      h = (h ^ byte) * 0x100000001b3;
+      byte = static_cast<uint8_t>(h >> 24);
+    }
+  }
+}
+
+struct NaiveNames {
+  int calls = 0;
+  int fail_at = -1;  ///< that call, counted from 0, fails
+
+  static PageName of(const PageName* parent, std::span<const TokenId> tokens, std::string_view salt,
+                     uint64_t adapter) {
+    PageName name = parent == nullptr ? PageName() : *parent;
+    if (parent == nullptr) mix(name, salt.data(), salt.size());
+    if (parent == nullptr) mix(name, &adapter, sizeof adapter);
+    mix(name, tokens.data(), tokens.size_bytes());
+    return name;
+  }
+
+  [[nodiscard]] NameFunction function() {
+    return {.function =
+                [](void* self, const PageContent& page, PageName* name) noexcept {
+                  auto& names = *static_cast<NaiveNames*>(self);
+                  const PageName made = of(page.parent, page.tokens, page.salt, page.adapter);
+                  name->bytes.fill(0xee);  // half done
+                  if (names.calls++ == names.fail_at) return fail(Errc::io, "no name today");
+                  *name = made;
+                  return Status();
+                },
+            .context = this};
+  }
+};
+
+}  // namespace folio::test
