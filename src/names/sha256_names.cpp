@@ -57,8 +57,11 @@ template <class Encode>
 Result<PageName> Sha256Names::State::hash(const char* call, const Encode& encode) noexcept {
   PageName name;
   unsigned int bytes = 0;
-  bool good = EVP_DigestInit_ex2(context, nullptr, nullptr) == 1;
+  bool good = true, begun = false;
   encode([&](const void* data, size_t count) {
+    // begins here, behind what has been written: loads that follow stores at once may wait for them
+    if (!begun) good = EVP_DigestInit_ex2(context, nullptr, nullptr) == 1;
+    begun = true;
     good = good && EVP_DigestUpdate(context, data, count) == 1;
   });
   good = good && EVP_DigestFinal_ex(context, name.bytes.data(), &bytes) == 1;
