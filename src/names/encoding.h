@@ -39,8 +39,8 @@ class ByteWriter {
     std::memcpy(buffer_ + used_, little, sizeof little);
     used_ += sizeof little;
   }
-  /// In one piece, where they lie in memory as they are to be written: what hashes reads wider words
-  /// than a token, and would wait for the stores of single ones.
+  /// In one piece, where they lie in memory as they are to be written: what hashes reads wider
+  /// words than a token, and would wait for the stores of single ones.
   template <std::endian Memory = std::endian::native>
   void tokens(std::span<const TokenId> tokens) {
     if constexpr (Memory == std::endian::little) {
