@@ -3,6 +3,7 @@
 /// checked here.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -33,8 +34,20 @@ class ByteWriter {
   }
   void u32(uint32_t value) {
     if (sizeof value > sizeof buffer_ - used_) flush();
-    for (int shift = 0; shift < 32; shift += 8)
-      buffer_[used_++] = static_cast<uint8_t>(value >> shift);
+    const uint8_t little[] = {static_cast<uint8_t>(value), static_cast<uint8_t>(value >> 8),
+                              static_cast<uint8_t>(value >> 16), static_cast<uint8_t>(value >> 24)};
+    std::memcpy(buffer_ + used_, little, sizeof little);
+    used_ += sizeof little;
+  }
+  /// In one piece, where they lie in memory as they are to be written: what hashes reads wider
+  /// words than a token, and would wait for the stores of single ones.
+  template <std::endian Memory = std::endian::native>
+  void tokens(std::span<const TokenId> tokens) {
+    if constexpr (Memory == std::endian::little) {
+      bytes(tokens.data(), tokens.size_bytes());
+    } else {
+      for (const TokenId token : tokens) u32(static_cast<uint32_t>(token));
+    }
   }
   void u64(uint64_t value) {
     u32(static_cast<uint32_t>(value));
@@ -73,7 +86,7 @@ void encode_page(std::span<const uint8_t> header, const PageName& parent,
   writer.bytes(header.data(), header.size());
   writer.digest(parent);
   writer.u32(static_cast<uint32_t>(tokens.size()));
-  for (const TokenId token : tokens) writer.u32(static_cast<uint32_t>(token));
+  writer.tokens(tokens);
   writer.u32(static_cast<uint32_t>(spans.size()));
   for (const ContentSpan& span : spans) {
     writer.u32(static_cast<uint32_t>(span.offset));

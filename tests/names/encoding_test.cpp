@@ -9,6 +9,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -232,6 +233,18 @@ RC_GTEST_PROP(NameEncoding, one_bit_of_fingerprint_adapter_or_salt_changes_the_r
   longer.salt.push_back(0);
   for (const Root& other : {fingerprint, adapter, salt, longer})
     RC_ASSERT(name_of_root(other) != before);
+}
+
+RC_GTEST_PROP(NameEncoding, tokens_are_little_endian_whatever_the_machine, ()) {
+  const std::vector<TokenId> tokens = any_page().tokens;
+  Collector copied, shifted;
+  names::ByteWriter one(copied), other(shifted);
+  one.tokens(tokens);
+  other.tokens<std::endian::big>(tokens);  // as on a machine where they lie otherwise
+  one.flush();
+  other.flush();
+  RC_ASSERT(shifted.bytes.size() == 4 * tokens.size());
+  if (std::endian::native == std::endian::little) RC_ASSERT(copied.bytes == shifted.bytes);
 }
 
 TEST(NameEncoding, sixteen_tokens_without_header_and_spans_are_one_piece_of_two_blocks) {

@@ -5,9 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <openssl/err.h>
-#include <openssl/evp.h>
-
 #include <climits>
 #include <cstdint>
 #include <limits>
@@ -214,17 +211,6 @@ TEST(Sha256Names, a_moved_from_object_refuses) {
   EXPECT_THAT(refusal(names.page({}, std::vector<TokenId>{1})), HasSubstr("moved from"));
   EXPECT_EQ(names.function().function, nullptr);
   EXPECT_EQ(names.function().context, nullptr);
-}
-
-TEST(Sha256Names, without_a_provider_of_sha256_there_is_a_refusal_and_no_error_left_in_the_queue) {
-  ASSERT_EQ(EVP_set_default_properties(nullptr, "provider=nobody"), 1);
-  const Result<Sha256Names> names = Sha256Names::create();
-  ASSERT_EQ(EVP_set_default_properties(nullptr, ""), 1);
-  EXPECT_EQ(names.error().code(), Errc::unsupported);
-  EXPECT_THAT(std::string(names.error().message()),
-              HasSubstr("Sha256Names::create: OpenSSL refuses: "));
-  EXPECT_EQ(ERR_peek_error(), 0U);
-  EXPECT_TRUE(Sha256Names::create());
 }
 
 }  // namespace

@@ -12,8 +12,7 @@
 /// two contents are hashed as the same bytes. 16 tokens without header and spans fill two blocks of
 /// SHA-256.
 ///
-/// Memory:        taken by `create`, and a little by OpenSSL itself, which 3.0 takes anew for each
-///                hash.
+/// Memory:        taken by `create`; no other call allocates, but for the message of a failure.
 /// Thread safety: one object is externally synchronised, moves included; distinct objects are
 ///                independent. A moved-from object refuses.
 #pragma once
@@ -42,8 +41,7 @@ class FOLIO_EXPORT Sha256Names {
  public:
   static constexpr size_t max_header_bytes = 256;
 
-  /// Errors: invalid_argument for the header; unsupported where OpenSSL has no SHA-256;
-  /// out_of_memory
+  /// Errors: invalid_argument for the header; out_of_memory
   [[nodiscard]] static Result<Sha256Names> create(const Sha256NamesOptions& options = {}) noexcept;
 
   Sha256Names(Sha256Names&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
