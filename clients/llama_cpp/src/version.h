@@ -2,8 +2,9 @@
 /// clients/llama_cpp/src/version.h: the versions of ggml whose insides this device knows.
 ///
 /// The device fills ggml's internal tables (ggml-backend-impl.h) and takes the place of one of its
-/// nodes: layouts that ggml may change in any release. What is known is stated here, compared when
-/// the module is built (the sizes that the headers give) and when it is loaded (ggml_version()).
+/// nodes: layouts that ggml may change in any release. What is known of them stands in layouts.cpp,
+/// which is compiled with the headers of several versions; a module that is loaded compares the
+/// version (ggml_version()) with this range, and the numbers of operations with their names.
 #pragma once
 
 #include <string>
