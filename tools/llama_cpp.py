@@ -35,12 +35,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import engines  # noqa: E402
 
-# llama-cpp-python's releases, and the SHA-256 of their source packages; ggml's range is in clients/llama_cpp/src/version.h.
+# llama-cpp-python's releases that the device was tested in -> their ggml, the SHA-256 of their source packages.
 RELEASES = {
-    "0.3.30": "798c9b42652d2e0bff5fe81e7e762089f425a99e67f66ffe5ae156957876e0d1",  # ggml 0.15.1
-    "0.3.34": "d849d286d808284f1d3ec1bd6875572430d29d1f9574a010232caa4e9cef0e35",  # 0.16.0
-    "0.3.35": "1139dbb54509074b70893fab8554e3b079aa9f4d312058ce4018ef0019e3de12",  # 0.20.0
-    "0.3.36": "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",  # 0.25.3
+    "0.3.30": ("0.15.1", "798c9b42652d2e0bff5fe81e7e762089f425a99e67f66ffe5ae156957876e0d1"),
+    "0.3.34": ("0.16.0", "d849d286d808284f1d3ec1bd6875572430d29d1f9574a010232caa4e9cef0e35"),
+    "0.3.35": ("0.20.0", "1139dbb54509074b70893fab8554e3b079aa9f4d312058ce4018ef0019e3de12"),
+    "0.3.36": ("0.25.3", "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"),
 }
 NEWEST = "0.3.36"
 VERSION = os.environ.get("FOLIO_LLAMA_CPP_VERSION", NEWEST)
@@ -92,8 +92,8 @@ def download(version, folder):
         package = f"llama-cpp-python=={version}"
         quietly(python, "-m", "pip", "download", *flags, "--dest", folder, package)
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if digest != RELEASES[version]:
-        raise NotMade(f"{archive} has the SHA-256 {digest}, expected {RELEASES[version]}")
+    if digest != RELEASES[version][1]:
+        raise NotMade(f"{archive} has the SHA-256 {digest}, expected {RELEASES[version][1]}")
     return archive
 
 
