@@ -43,7 +43,7 @@ RELEASES = {
     "0.3.36": ("0.25.3", "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"),
 }
 NEWEST = "0.3.36"
-VERSION = os.environ.get("FOLIO_LLAMA_CPP_VERSION", NEWEST)
+VERSION = os.environ.get("FOLIO_LLAMA_CPP_VERSION") or NEWEST
 SUFFIX = "" if VERSION == NEWEST else f"-{VERSION}"  # of folders that hold what is built for a release
 BUILD = ROOT / "build/llama_cpp"
 LIBRARIES = ["llama", "llama-common", "ggml", "ggml-base", "ggml-cpu"]
@@ -70,8 +70,6 @@ def cache():
 
 def sources(version=VERSION):
     """The folder of llama.cpp's sources, downloaded and unpacked where they are not there."""
-    if version not in RELEASES:
-        raise NotMade(f"FOLIO_LLAMA_CPP_VERSION: expected one of {', '.join(RELEASES)}, got {version!r}")
     folder = cache() / f"llama_cpp-{version}"
     unpacked = folder / f"llama_cpp_python-{version}/vendor/llama.cpp"
     with engines.lock(folder.with_name(folder.name + ".lock")):
@@ -139,8 +137,9 @@ def make(libraries=None, targets=()):
     """Builds what is missing of all; the folder of libggml-folio.so and the programs."""
     with engines.lock(BUILD / "lock"):
         libraries = pathlib.Path(libraries).resolve() if libraries else llama()
-        if not (libraries / "libggml-base.so").exists():
-            raise NotMade(f"--llama: {libraries} holds no libggml-base.so")
+        base = f"libggml-base.so.{RELEASES[VERSION][0]}"
+        if not (libraries / base).exists():
+            raise NotMade(f"--llama: {libraries} holds no {base}, of llama-cpp-python {VERSION}")
         return device(libraries, targets)
 
 
@@ -178,6 +177,8 @@ def main():
     parser.add_argument("targets", nargs="*")
     args = parser.parse_args()
     try:
+        if VERSION not in RELEASES:
+            raise NotMade(f"FOLIO_LLAMA_CPP_VERSION: expected one of {', '.join(RELEASES)}, got {VERSION!r}")
         actions = {"wheel": wheel, "install": install, "sources": sources}
         print(actions[args.action]() if args.action in actions else make(args.llama, args.targets))
     except (NotMade, OSError) as reason:

@@ -5,6 +5,10 @@
 /// nodes: layouts that ggml may change in any release. What is known of them stands in layouts.cpp,
 /// which is compiled with the headers of several versions; a module that is loaded compares the
 /// version (ggml_version()) with this range, and the numbers of operations with their names.
+///
+/// The tests run in the versions that the releases of llama-cpp-python carry which
+/// tools/llama_cpp.py names: RELEASES. A version between two of them is taken at the word of both,
+/// whose layouts are the same.
 #pragma once
 
 #include <string>
@@ -18,7 +22,7 @@ struct GgmlVersion {
   auto operator<=>(const GgmlVersion&) const = default;
 };
 
-/// The first and the last version that the device was tested with; both belong to the range.
+/// The first and the last version that the device is tested in; both belong to the range.
 inline constexpr GgmlVersion oldest_ggml = {0, 15, 1};
 inline constexpr GgmlVersion newest_ggml = {0, 25, 3};
 

@@ -20,7 +20,7 @@ import sys
 # Odd sizes, every type, one query and several, streams; of the rest one size each.
 QUICK = r"kv=(17|64|96|128|256|1025),|kv=113,nb=3,|hsk=72,.*kv=512,nb=3,"
 # ggml's version -> how many cases there are, and how many of them are quick.
-CASES = {"0.15.1": (5097, 411), "0.16.0": (0, 0), "0.20.0": (0, 0), "0.25.3": (5308, 426)}
+CASES = {"0.15.1": (5097, 411), "0.16.0": (5097, 411), "0.20.0": (5141, 415), "0.25.3": (5308, 426)}
 TYPES = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"}
 CASE = re.compile(r"^\s*FLASH_ATTN_EXT\((?P<text>.*)\):\s*(?P<result>.*)$")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
