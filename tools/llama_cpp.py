@@ -11,11 +11,15 @@ usage: tools/llama_cpp.py make [--llama FOLDER] [TARGET ...]   builds, prints th
 
 The sources are those inside the source package of llama-cpp-python, which pip downloads once into the
 user's cache folder. `make` builds libllama and libggml* as shared libraries for this machine in
-build/llama_cpp/llama, unless --llama names a folder that holds such libraries of the same release
-already, and the project clients/llama_cpp in build/llama_cpp/folio: libggml-folio.so,
+build/llama_cpp/llama, unless --llama or FOLIO_LLAMA_CPP_LIBRARIES names a folder that holds such libraries
+of the same release already, and the project clients/llama_cpp in build/llama_cpp/folio: libggml-folio.so,
 test-backend-ops, the tests' programs. In the folder that is printed, `llama` is a link to the
 libraries. TARGET: what to build of clients/llama_cpp, otherwise all of it. `install` has pip build
 llama-cpp-python for this machine, which takes minutes, in build/llama_cpp/venv.
+
+FOLIO_LLAMA_CPP_VERSION names another release of llama-cpp-python, of RELEASES below: libraries, programs
+and the virtual environment are of it, in folders of their own, and the device is what it always is, built
+with the newest release's headers.
 """
 
 import argparse
@@ -31,9 +35,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import engines  # noqa: E402
 
-VERSION = "0.3.36"  # of llama-cpp-python; llama.cpp's own is in clients/llama_cpp/src/version.h
-ARCHIVE = f"llama_cpp_python-{VERSION}"
-SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
+# llama-cpp-python's releases that the device was tested in -> their ggml, the SHA-256 of their source packages.
+RELEASES = {
+    "0.3.30": ("0.15.1", "798c9b42652d2e0bff5fe81e7e762089f425a99e67f66ffe5ae156957876e0d1"),
+    "0.3.34": ("0.16.0", "d849d286d808284f1d3ec1bd6875572430d29d1f9574a010232caa4e9cef0e35"),
+    "0.3.35": ("0.20.0", "1139dbb54509074b70893fab8554e3b079aa9f4d312058ce4018ef0019e3de12"),
+    "0.3.36": ("0.25.3", "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"),
+}
+NEWEST = "0.3.36"
+VERSION = os.environ.get("FOLIO_LLAMA_CPP_VERSION") or NEWEST
+SUFFIX = "" if VERSION == NEWEST else f"-{VERSION}"  # of folders that hold what is built for a release
 BUILD = ROOT / "build/llama_cpp"
 LIBRARIES = ["llama", "llama-common", "ggml", "ggml-base", "ggml-cpu"]
 
@@ -57,28 +68,30 @@ def cache():
     return pathlib.Path(base) / "folio"
 
 
-def sources():
+def sources(version=VERSION):
     """The folder of llama.cpp's sources, downloaded and unpacked where they are not there."""
-    folder = cache() / f"llama_cpp-{VERSION}"
+    folder = cache() / f"llama_cpp-{version}"
+    unpacked = folder / f"llama_cpp_python-{version}/vendor/llama.cpp"
     with engines.lock(folder.with_name(folder.name + ".lock")):
         if not (folder / "complete").exists():
             folder.mkdir(parents=True, exist_ok=True)
-            unpack(download(folder), folder)
+            unpack(download(version, folder), folder)
+            (unpacked / "ggml/ggml.pc.in").touch()  # the package lacks it
             (folder / "complete").touch()
-    return folder / ARCHIVE / "vendor/llama.cpp"
+    return unpacked
 
 
-def download(folder):
-    archive = folder / f"{ARCHIVE}.tar.gz"
+def download(version, folder):
+    archive = folder / f"llama_cpp_python-{version}.tar.gz"
     if not archive.exists():
         python = engines.Environment("numpy").make().python  # it has the package's build backend
-        engines.say(f"downloading the source package of llama-cpp-python {VERSION}: {folder}")
+        engines.say(f"downloading the source package of llama-cpp-python {version}: {folder}")
         flags = ["--no-deps", "--no-binary=:all:", "--no-build-isolation"]
-        package = f"llama-cpp-python=={VERSION}"
+        package = f"llama-cpp-python=={version}"
         quietly(python, "-m", "pip", "download", *flags, "--dest", folder, package)
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if digest != SHA256:
-        raise NotMade(f"{archive} has the SHA-256 {digest}, expected {SHA256}")
+    if digest != RELEASES[version][1]:
+        raise NotMade(f"{archive} has the SHA-256 {digest}, expected {RELEASES[version][1]}")
     return archive
 
 
@@ -86,7 +99,6 @@ def unpack(archive, folder):
     with tarfile.open(archive) as tar:
         # Debian 12's Python does not know filters; the archive's digest is known.
         tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
-    (folder / ARCHIVE / "vendor/llama.cpp/ggml/ggml.pc.in").touch()  # the package lacks it
 
 
 def configure_and_build(source, folder, settings, targets):
@@ -99,7 +111,7 @@ def configure_and_build(source, folder, settings, targets):
 
 def llama():
     """The folder of llama.cpp's libraries, built for this machine."""
-    folder = BUILD / "llama"
+    folder = BUILD / f"llama{SUFFIX}"
     engines.say(f"building llama.cpp of llama-cpp-python {VERSION}: {folder}")
     parts = ["SERVER", "APP", "TESTS", "TOOLS", "EXAMPLES"]
     settings = {f"LLAMA_BUILD_{part}": "OFF" for part in parts}
@@ -110,8 +122,9 @@ def llama():
 
 def device(libraries, targets=()):
     """The folder of libggml-folio.so and the programs, built against the libraries in a folder."""
-    folder = BUILD / "folio"
-    settings = {"LLAMA_CPP": sources(), "LLAMA_CPP_LIBRARIES": libraries, "FOLIO_GGML_TESTS": "ON"}
+    folder = BUILD / f"folio{SUFFIX}"
+    settings = {"LLAMA_CPP": sources(NEWEST), "LLAMA_CPP_TESTED": sources(), "LLAMA_CPP_LIBRARIES": libraries}
+    settings["FOLIO_GGML_TESTS"] = "ON"
     engines.say(f"building libggml-folio.so: {folder}")
     configure_and_build(ROOT / "clients/llama_cpp", folder, settings, targets)
     link = folder / "llama"
@@ -124,16 +137,17 @@ def make(libraries=None, targets=()):
     """Builds what is missing of all; the folder of libggml-folio.so and the programs."""
     with engines.lock(BUILD / "lock"):
         libraries = pathlib.Path(libraries).resolve() if libraries else llama()
-        if not (libraries / "libggml-base.so").exists():
-            raise NotMade(f"--llama: {libraries} holds no libggml-base.so")
+        base = f"libggml-base.so.{RELEASES[VERSION][0]}"
+        if not (libraries / base).exists():
+            raise NotMade(f"--llama: {libraries} holds no {base}, of llama-cpp-python {VERSION}")
         return device(libraries, targets)
 
 
 def wheel():
     """The path of folio-llama-cpp's wheel, built of the objects that `make` builds."""
     maker, wheels = engines.Environment("numpy").make(), BUILD / "wheel"  # it has the build backend
-    defines = [f"--config-settings=cmake.define.LLAMA_CPP={sources()}"]
-    defines += [f"--config-settings=build-dir={BUILD / 'folio'}"]
+    defines = [f"--config-settings=cmake.define.LLAMA_CPP={sources(NEWEST)}"]
+    defines += [f"--config-settings=build-dir={BUILD / f'folio{SUFFIX}'}"]
     engines.say(f"building the wheel folio-llama-cpp: {wheels}")
     with engines.lock(BUILD / "lock"):
         shutil.rmtree(wheels, ignore_errors=True)
@@ -146,12 +160,12 @@ def wheel():
 
 def install():
     """The python of a virtual environment that serves models on folio."""
-    folder, package = BUILD / "venv", wheel()
+    folder, package = BUILD / f"venv{SUFFIX}", wheel()
     if not (folder / "bin/python").exists():
         quietly(sys.executable, "-m", "venv", folder)
     engines.say(f"installing llama-cpp-python {VERSION}, which pip builds for this machine: {folder}")
     pip = [folder / "bin/python", "-m", "pip", "install", "--disable-pip-version-check"]
-    quietly(*pip, f"{package}[server]")
+    quietly(*pip, f"{package}[server]", f"llama-cpp-python=={VERSION}")
     quietly(*pip, "--no-deps", "--force-reinstall", package)  # of the same version, perhaps built anew
     return folder / "bin/python"
 
@@ -163,6 +177,8 @@ def main():
     parser.add_argument("targets", nargs="*")
     args = parser.parse_args()
     try:
+        if VERSION not in RELEASES:
+            raise NotMade(f"FOLIO_LLAMA_CPP_VERSION: expected one of {', '.join(RELEASES)}, got {VERSION!r}")
         actions = {"wheel": wheel, "install": install, "sources": sources}
         print(actions[args.action]() if args.action in actions else make(args.llama, args.targets))
     except (NotMade, OSError) as reason:

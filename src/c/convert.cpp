@@ -193,10 +193,8 @@ folio_tensor to_c(const ConstTensor<3>& tensor) noexcept {
   t.struct_size = sizeof t;
   t.dtype = static_cast<int32_t>(tensor.dtype);
   t.data = const_cast<void*>(tensor.data);  // C has one struct for what is read and written
-  for (int i = 0; i < 3; ++i) {
-    t.extent[i] = tensor.extent[i];
-    t.stride_bytes[i] = tensor.stride_bytes[i];
-  }
+  std::copy_n(tensor.extent, 3, t.extent);
+  std::copy_n(tensor.stride_bytes, 3, t.stride_bytes);
   return t;
 }
 

@@ -107,7 +107,7 @@ Status read_masked(const char* function, const folio_masked_batch* masked, Maske
   folio_masked_batch m = {};
   if (Status s = read(function, "masked", masked, m); !s.is_ok()) return s;
   if (Status s = check_form(function, m); !s.is_ok()) return s;
-  // of no use to a problem, but that of a read that failed ends here
+  // A problem takes nothing of it; this refuses the batch of a read that failed.
   if (Status s = convert(function, m.batch, to.batch); !s.is_ok()) return s;
   to.form = static_cast<MaskForm>(m.form);
   to.page_size = m.page_size;

@@ -68,7 +68,8 @@ struct Scope {
 ::testing::AssertionResult matches_reference(AttentionCase& c, const Scope& scope = {},
                                              Accuracy* accuracy = nullptr);
 
-/// run_case, then matches_reference, with the options of the case in the message.
+/// run_case, then matches_reference, with the options of the case in the message. Under a sanitizer
+/// every fifth output is compared.
 ::testing::AssertionResult kernel_is_right(AttentionCase& c, std::string_view kernel);
 
 /// Cases of both options give the same bits, each by the kernel that is chosen for it.

@@ -10,7 +10,6 @@
 #include "ggml-cpu.h"
 #include "ggml_functions.h"
 #include "graph_run.h"
-#include "huge_pages.h"
 #include "trace.h"
 
 namespace ggml_folio {
@@ -119,7 +118,6 @@ void free_backend(ggml_backend_t base) {
 ggml_backend_t make_backend(ggml_backend_dev_t device) {
   const ggml_backend_dev_t cpu = cpu_device();
   if (cpu == nullptr) return nullptr;
-  allocate_in_huge_pages();
   auto backend = std::make_unique<Backend>();
   backend->cpu = cpu->iface.init_backend(cpu, nullptr);
   if (backend->cpu == nullptr) return nullptr;

@@ -22,7 +22,7 @@ void properties_of(ggml_backend_dev_t device, ggml_backend_dev_props* properties
   properties->name = name_of(device);
   properties->description = description_of(device);
   properties->type = type_of(device);
-  properties->caps.buffer_from_host_ptr = true;
+  properties->caps.buffer_from_host_ptr = properties->caps.mmap_support = true;
 }
 
 ggml_backend_t init_backend(ggml_backend_dev_t device, const char*) {

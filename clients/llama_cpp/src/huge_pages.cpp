@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include "ggml-backend-impl.h"
 #include "ggml_functions.h"
@@ -35,15 +34,11 @@ ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, size_t bytes) {
 }  // namespace
 
 void allocate_in_huge_pages() {
-  if (!settings().huge_pages) return;
-  static std::once_flag once;
-  std::call_once(once, [] {
-    const ggml_backend_dev_t cpu = cpu_device();
-    if (cpu == nullptr) return;
-    ggml_backend_buffer_type_t type = cpu->iface.get_buffer_type(cpu);
-    ggmls_own = type->iface.alloc_buffer;
-    type->iface.alloc_buffer = allocate;
-  });
+  const ggml_backend_dev_t cpu = cpu_device();
+  if (!settings().huge_pages || cpu == nullptr || ggmls_own != nullptr) return;
+  ggml_backend_buffer_type_t type = cpu->iface.get_buffer_type(cpu);
+  ggmls_own = type->iface.alloc_buffer;
+  type->iface.alloc_buffer = allocate;
 }
 
 }  // namespace ggml_folio

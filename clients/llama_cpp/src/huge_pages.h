@@ -11,7 +11,11 @@ namespace ggml_folio {
 ///
 /// The function that allocates, an entry in ggml's table of its CPU buffer type, is replaced by one
 /// that calls it and gives the advice before anything is written. It is a wish: what Linux refuses
-/// stays as it is. A second call does nothing. FOLIO_GGML_HUGE_PAGES=0: not at all.
+/// stays as it is. A second call does nothing, and so does one with FOLIO_GGML_HUGE_PAGES=0, or
+/// before ggml has a CPU device.
+///
+/// For the time when ggml loads the module, whose version is known: ggml itself is not for several
+/// threads then. Buffers may be made by any number of threads afterwards.
 void allocate_in_huge_pages();
 
 }  // namespace ggml_folio

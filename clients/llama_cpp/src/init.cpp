@@ -2,6 +2,7 @@
 /// clients/llama_cpp/src/init.cpp: the module's one function.
 #include "device.h"
 #include "ggml_functions.h"
+#include "huge_pages.h"
 #include "settings.h"
 #include "version.h"
 
@@ -24,5 +25,6 @@ extern "C" __attribute__((visibility("default"))) ggml_backend_reg_t ggml_backen
     say(std::string("not loaded: this ggml has another number for the operation ") + moved);
     return nullptr;
   }
+  allocate_in_huge_pages();
   return registry();
 }

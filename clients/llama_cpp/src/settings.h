@@ -15,7 +15,7 @@ struct Settings {
   bool own_device = false;
   /// FOLIO_GGML_F16=bf16: f16 caches are multiplied as bf16, too
   bool f16_as_bf16 = false;
-  /// FOLIO_GGML_HUGE_PAGES=0: caches stay in the pages that they were allocated in
+  /// FOLIO_GGML_HUGE_PAGES=0: buffers stay in the pages that ggml allocates them in
   bool huge_pages = true;
 };
 

@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/// clients/llama_cpp/src/version.cpp: the comparison with the range, and the sizes of the build.
+/// clients/llama_cpp/src/version.cpp: the comparison with the range.
 #include "version.h"
 
 #include <charconv>
 #include <compare>
-#include <cstddef>
-#include <cstring>
 #include <optional>
 #include <string_view>
 
 #include "ggml-backend-impl.h"
-#include "ggml-impl.h"
 
 namespace ggml_folio {
 namespace {
-
-// What the headers of the range say. A release that breaks one of these is not in it.
-static_assert(GGML_BACKEND_API_VERSION == 2);
-static_assert(sizeof(ggml_tensor) == 336 && offsetof(ggml_tensor, op) == 80);
-static_assert(offsetof(ggml_tensor, op_params) == 84 && GGML_MAX_OP_PARAMS == 64);
-static_assert(offsetof(ggml_tensor, src) == 152 && offsetof(ggml_tensor, data) == 248);
-static_assert(sizeof(ggml_custom_op_params) == 24);
-static_assert(sizeof(ggml_backend_i) == 16 * sizeof(void*));
-static_assert(sizeof(ggml_backend_device_i) == 15 * sizeof(void*));
-static_assert(sizeof(ggml_backend_reg_i) == 4 * sizeof(void*));
 
 /// Three numbers with dots between, then nothing or a suffix.
 std::optional<GgmlVersion> parse(std::string_view text) {

@@ -2,8 +2,13 @@
 /// clients/llama_cpp/src/version.h: the versions of ggml whose insides this device knows.
 ///
 /// The device fills ggml's internal tables (ggml-backend-impl.h) and takes the place of one of its
-/// nodes: layouts that ggml may change in any release. What is known is stated here, compared when
-/// the module is built (the sizes that the headers give) and when it is loaded (ggml_version()).
+/// nodes: layouts that ggml may change in any release. What is known of them stands in layouts.cpp,
+/// which is compiled with the headers of several versions; a module that is loaded compares the
+/// version (ggml_version()) with this range, and the numbers of operations with their names.
+///
+/// The tests run in the versions that the releases of llama-cpp-python carry which
+/// tools/llama_cpp.py names: RELEASES. A version between two of them is taken at the word of both,
+/// whose layouts are the same.
 #pragma once
 
 #include <string>
@@ -17,7 +22,7 @@ struct GgmlVersion {
   auto operator<=>(const GgmlVersion&) const = default;
 };
 
-/// The first and the last version that the device was tested with; both belong to the range.
+/// The first and the last version that the device is tested in; both belong to the range.
 inline constexpr GgmlVersion oldest_ggml = {0, 15, 1};
 inline constexpr GgmlVersion newest_ggml = {0, 25, 3};
 

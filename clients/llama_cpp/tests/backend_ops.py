@@ -17,11 +17,10 @@ import re
 import subprocess
 import sys
 
-# The cases of the release that tools/llama_cpp.py names.
-WHOLE = 5308
 # Odd sizes, every type, one query and several, streams; of the rest one size each.
 QUICK = r"kv=(17|64|96|128|256|1025),|kv=113,nb=3,|hsk=72,.*kv=512,nb=3,"
-QUICK_CASES = 426
+# ggml's version -> how many cases there are, and how many of them are quick.
+CASES = {"0.15.1": (5097, 411), "0.16.0": (5097, 411), "0.20.0": (5141, 415), "0.25.3": (5308, 426)}
 TYPES = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"}
 CASE = re.compile(r"^\s*FLASH_ATTN_EXT\((?P<text>.*)\):\s*(?P<result>.*)$")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -65,9 +64,19 @@ def complaints_of_trace(trace, served):
         yield f"the device ran {nodes} nodes, expected at least {served}"
 
 
+def cases_of(folder):
+    """CASES of the ggml that the programs of the folder run in."""
+    names = [library.name for library in (folder / "llama").glob("libggml-base.so.*.*.*")]
+    versions = [version for version in CASES if f"libggml-base.so.{version}" in names]
+    if len(versions) != 1:
+        sys.exit(
+            f"{folder}/llama: expected libggml-base.so of one of {', '.join(CASES)}, got {names}"
+        )
+    return CASES[versions[0]]
+
+
 def run(folder, mode, pattern=None):
     """[(text, result)] of test-backend-ops, the device's trace, and the exit status."""
-    folder = pathlib.Path(folder).resolve()
     command = [folder / "test-backend-ops", mode, "-o", "FLASH_ATTN_EXT", "-b", "folio"]
     command += ["-p", pattern] if pattern else []
     device = {
@@ -87,10 +96,12 @@ def run(folder, mode, pattern=None):
 
 def check(folder, part):
     """(what was run, what is wrong with it), the latter a line for each complaint."""
+    folder = pathlib.Path(folder).resolve()
+    whole, quick = cases_of(folder)
     asked, _, status = run(folder, "support")
-    wrong = list(complaints(asked, WHOLE, "SUPPORTED"))
+    wrong = list(complaints(asked, whole, "SUPPORTED"))
     wrong += [f"test-backend-ops support ended with status {status}"] if status != 0 else []
-    pattern, expected = (QUICK, QUICK_CASES) if part == "quick" else (None, WHOLE)
+    pattern, expected = (QUICK, quick) if part == "quick" else (None, whole)
     cases, trace, status = run(folder, "test", pattern)
     wrong += complaints(cases, expected, "OK")
     wrong += complaints_of_trace(trace, sum(result == "OK" for _, result in cases))

@@ -10,7 +10,8 @@ What is compared, for a type of cache:
 
 The distance of a path is that of its logits from the oracle's: the largest, and the mean. All four
 round the same rows, so that distances are those of the arithmetic, and those small ones are what
-the next layer's rounding makes of them.
+the next layer's rounding makes of them: of a single scenario luck has its part in them, and less in
+the mean over several.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 import llama_models as models
 import llama_scenarios as scenarios
 from llama_runner import Runner
+from llama_scenarios import NONE, Change
 
 # The others run with one: two that share a processor with other programs wait at each node.
 WITH_TWO_THREADS = {"prompt-17", "sequences-unified"}
@@ -33,21 +35,55 @@ COUNTERS = re.compile(r"^ggml-folio: nodes (\d+) refused (\d+)", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class Distance:
+    """Of `count` logits from the oracle's."""
+
     largest: float
     mean: float
+    count: int
 
     @classmethod
     def between(cls, logits: np.ndarray, oracle: np.ndarray) -> Distance:
         assert logits.shape == oracle.shape and np.isfinite(logits).all()
         difference = np.abs(logits.astype(np.float64) - oracle)
-        return cls(float(difference.max()), float(difference.mean()))
+        return cls(float(difference.max()), float(difference.mean()), difference.size)
 
-    def worse(self, other: Distance) -> Distance:
-        return Distance(max(self.largest, other.largest), max(self.mean, other.mean))
+    @classmethod
+    def of_all(cls, parts: list[Distance]) -> Distance:
+        """That of several scenarios' logits together."""
+        count = sum(part.count for part in parts)
+        mean = sum(part.mean * part.count for part in parts) / count
+        return cls(max(part.largest for part in parts), mean, count)
 
-    def is_within(self, bound: Distance, slack: Distance) -> bool:
+    def __str__(self) -> str:
+        return f"{self.largest:.3g} ({self.mean:.3g})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The distances of folio and of stock's paths, two or one, from the same oracle."""
+
+    folio: Distance
+    stock: list[Distance]
+
+    @classmethod
+    def of_all(cls, parts: list[Comparison]) -> Comparison:
+        paths = zip(*(part.stock for part in parts), strict=True)
+        folio = Distance.of_all([part.folio for part in parts])
+        return cls(folio, [Distance.of_all(list(path)) for path in paths])
+
+    @property
+    def largest(self) -> float:
+        """folio's largest difference, of that of the worse of stock's paths."""
+        return self.folio.largest / max(path.largest for path in self.stock)
+
+    @property
+    def mean(self) -> float:
+        return self.folio.mean / max(path.mean for path in self.stock)
+
+    def __str__(self) -> str:
+        stock = ", ".join(str(path) for path in self.stock)
         return (
-            self.largest <= bound.largest * slack.largest and self.mean <= bound.mean * slack.mean
+            f"{self.largest:.3f} ({self.mean:.3f}) of the worse: folio {self.folio}, stock {stock}"
         )
 
 
@@ -77,32 +113,36 @@ class Pair:
         self.stock.close()
         self.folio.close()
 
-    def paths(self, scenario: str, cache: str) -> tuple[np.ndarray, Distance, np.ndarray]:
-        """The oracle's logits, the distance of the worse of stock's paths, folio's logits."""
-        oracle = self.oracle(scenario, cache)
-        worst = Distance.between(self.run_stock(scenario, cache, "on"), oracle)
-        if not is_quantised(cache):
-            plain = self.run_stock(scenario, cache, "off")
-            worst = worst.worse(Distance.between(plain, oracle))
-        return oracle, worst, self.run_folio(scenario, cache)
+    def compare(
+        self, scenario: str, cache: str, change: Change = NONE, rows: slice = slice(None)
+    ) -> Comparison:
+        """folio and stock in a scenario, all logits or some `rows`. `change` is what folio's scenario
+        alone has otherwise; a draw is everyone's."""
+        alike = dataclasses.replace(NONE, draw=change.draw)
+        oracle = self.oracle(scenario, cache, alike)[rows]
+        ways = ["on"] if is_quantised(cache) else ["off", "on"]
+        stock = [self.run_stock(scenario, cache, attention, alike)[rows] for attention in ways]
+        folio = self.run_folio(scenario, cache, change)[rows]
+        distances = [Distance.between(logits, oracle) for logits in (folio, *stock)]
+        return Comparison(distances[0], distances[1:])
 
-    def oracle(self, scenario: str, cache: str) -> np.ndarray:
+    def oracle(self, scenario: str, cache: str, change: Change) -> np.ndarray:
         options: dict[str, Any] = {"rounding": cache}
         options |= turns(self.name) if is_quantised(cache) else {}
-        logits, counts = self._run(self.stock, scenario, "f32", "off", options)
+        logits, counts = self._run(self.stock, scenario, "f32", "off", change, options)
         assert counts["rounded"] > 0 and counts["flash"] == 0
         return logits
 
-    def run_stock(self, scenario: str, cache: str, attention: str) -> np.ndarray:
-        logits, counts = self._run(self.stock, scenario, cache, attention)
+    def run_stock(self, scenario: str, cache: str, attention: str, change: Change) -> np.ndarray:
+        logits, counts = self._run(self.stock, scenario, cache, attention, change)
         assert (counts["flash"] > 0) == (attention == "on")
         assert (counts["plain"] > 0) == (attention == "off")
         return logits
 
-    def run_folio(self, scenario: str, cache: str, hidden: int = 0) -> np.ndarray:
+    def run_folio(self, scenario: str, cache: str, change: Change) -> np.ndarray:
         """folio's logits. Flash attention has to stay on under `auto`, and folio's device has to
         serve every node of it: both are counted."""
-        logits, counts = self._run(self.folio, scenario, cache, "auto", hidden=hidden)
+        logits, counts = self._run(self.folio, scenario, cache, "auto", change)
         assert counts["flash"] > 0 and counts["plain"] == 0, f"attention is off: {counts}"
         self.folio("close")  # the device reports its counters
         self.flash_nodes += counts["flash"]
@@ -117,10 +157,10 @@ class Pair:
         scenario: str,
         cache: str,
         attention: str,
+        change: Change,
         more: dict[str, Any] | None = None,
-        hidden: int = 0,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        options, commands = scenarios.make(scenario, hidden)
+        options, commands = scenarios.make(scenario, change)
         threads = 2 if scenario in WITH_TWO_THREADS else 1
         options |= {"keys": cache, "values": cache, "attention": attention, "threads": threads}
         runner("open", **options, **(more or {}))

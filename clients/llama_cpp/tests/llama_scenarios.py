@@ -1,19 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server does with a cache, as commands for `llama_run`: one function per scenario.
 
-A scenario is (options of the context, commands). `hidden` tokens of the first sequence's context are
-removed before the last commands where it is not 0: what a mask that hides a token too many does, for
-tests that prove that a wrong mask is noticed.
+A scenario is (options of the context, commands). A Change is what a test has otherwise in it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
+
+import numpy as np
 
 Commands = list[dict[str, Any]]
 Scenario = tuple[dict[str, Any], Commands]
 
 VOCABULARY = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """For tests that prove that a wrong mask is noticed, what such a mask does: `hidden` tokens of
+    the first sequence's context are removed before the last commands; the token at `other` of the
+    first call is another one. `draw`: other texts, by a permutation of the vocabulary."""
+
+    hidden: int = 0
+    other: int | None = None
+    draw: int = 0
+
+
+NONE = Change()
 
 
 def tokens(seed: int, count: int) -> list[int]:
@@ -91,7 +106,20 @@ def copied(unified: bool, hidden: int = 0) -> Scenario:
     return options, [*commands, decode((0, 106, 10), (1, 106, 25)), *steps([116, 131], 4)]
 
 
-def make(name: str, hidden: int = 0) -> Scenario:
+def make(name: str, change: Change = NONE) -> Scenario:
+    options, commands = _make(name, change.hidden)
+    calls = [command for command in commands if command["do"] == "decode"]
+    if change.other is not None:
+        text = calls[0]["tokens"]
+        text[change.other] = (text[change.other] + VOCABULARY // 2) % VOCABULARY
+    if change.draw:
+        drawn = np.random.default_rng(change.draw).permutation(VOCABULARY)
+        for call in calls:
+            call["tokens"] = drawn[call["tokens"]].tolist()
+    return options, commands
+
+
+def _make(name: str, hidden: int) -> Scenario:
     kind, _, argument = name.partition("-")
     if kind == "prompt":
         return prompt(int(argument), hidden)

@@ -13,13 +13,14 @@ using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
 
-/// What the module writes when the library loads it; it has to refuse.
+/// What the module writes when the library loads it; it has to refuse, and to change nothing.
 std::string refusal_of(const char* library) {
   void* other = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (other == nullptr) return dlerror();
   const auto load = reinterpret_cast<const void* (*)(const char*)>(dlsym(other, "load_backend"));
   CaptureStderr();
   EXPECT_EQ(load(FOLIO_GGML_MODULE), nullptr);
+  EXPECT_TRUE(reinterpret_cast<bool (*)()>(dlsym(other, "is_untouched"))());
   return GetCapturedStderr();
 }
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole models in llama.cpp: logits with folio's device beside those of stock llama.cpp.
 
-folio's logits have to be as near to exact attention over the same cache as the worse of stock's two
-paths, and every node of attention has to be folio's, under `-fa auto` (llama_comparison.py says what is
-measured). What llama.cpp itself cannot do with a cache is left out, by name.
+Of a model and a type of cache, over all scenarios together, folio's logits have to be as near to
+exact attention over the same cache as those of the worse of stock's two paths, and every node of
+attention has to be folio's, under `-fa auto` (llama_comparison.py says what is measured). What
+llama.cpp itself cannot do with a cache is left out, by name.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ import pytest
 
 import llama_models as models
 import llama_scenarios as scenarios
-from llama_comparison import Distance, Pair
+from llama_comparison import Comparison, Pair
+from llama_scenarios import Change
 
 CACHES = ["f16", "bf16", "q8_0", "q4_0"]
 NAMES = [name for name in models.MODELS if name != "bench"]
-# Of the worse of stock's two distances. Below 1 were no two paths ever equally far: where distances
-# come from rounding in the arithmetic (bf16) or in the cache (q4_0), folio's mean was 0.7 to 1.0 of
-# it, and the largest of some 10,000 differences is a matter of luck. A hidden token is 50 times that.
-SLACK = Distance(largest=1.5, mean=1.1)
+# Of the worse of stock's paths. The bound is that of all scenarios together: nowhere above it.
+MEAN = 1.0
+# A single scenario is a draw of few values. Where distances come from rounding that both do (bf16,
+# q4_0), one scenario's mean was 0.7 to 1.13 of stock's over up to eight draws of its texts, with a
+# standard deviation of 0.02 to 0.07, and its largest of some 10,000 differences 0.5 to 1.38.
+MEAN_OF_ONE, LARGEST_OF_ONE = 1.25, 1.6
+# What a wrong mask has to be of the worse of stock's paths, in every row that it touches: a cache of
+# four bits hides more than one of f16. Measured: 125 and 2.2 at least.
+FOUND = {"f16": 50.0, "q4_0": 1.5}
 
 
 def stock_cannot(model: str, scenario: str, cache: str) -> bool:
@@ -31,46 +38,66 @@ def stock_cannot(model: str, scenario: str, cache: str) -> bool:
     return cache == "bf16" or model == "lfm2" or (model == "deepseek2" and cache != "f16")
 
 
-def is_quick(model: str, scenario: str, cache: str) -> bool:
-    if scenario == "prompt-4096":
-        return (model, cache) == ("llama", "f16")
+def is_quick(model: str, cache: str) -> bool:
     return cache in ("f16", "q8_0") or model in ("llama", "gpt-oss", "deepseek2")
 
 
-CASES = [
+def scenarios_of(model: str, cache: str, draw: int, is_full: bool) -> list[str]:
+    has_long = draw == 0 and (is_full or (model, cache) == ("llama", "f16"))
+    return [
+        name
+        for name in scenarios.NAMES
+        if not stock_cannot(model, name, cache) and (has_long or name != "prompt-4096")
+    ]
+
+
+CELLS = [
     pytest.param(
         model,
-        scenario,
         cache,
-        id=f"{model}-{scenario}-{cache}",
-        marks=[] if is_quick(model, scenario, cache) else [pytest.mark.full],
+        id=f"{model}-{cache}",
+        marks=[] if is_quick(model, cache) else [pytest.mark.full],
     )
     for model in NAMES
-    for scenario in scenarios.NAMES
     for cache in CACHES
-    if not stock_cannot(model, scenario, cache)
+]
+# A token that is not seen, and one that another stands for: a recurrent memory cannot lose a token.
+WRONG = [
+    pytest.param(model, change, id=f"{model}-{name}")
+    for model in NAMES
+    for name, change in (("hidden", Change(hidden=1)), ("other", Change(other=4)))
+    if (model, name) != ("lfm2", "hidden")
 ]
 per_model = pytest.mark.parametrize("pair", NAMES, indirect=True)
 
 
-@pytest.mark.parametrize(("pair", "scenario", "cache"), CASES, indirect=["pair"])
-def test_logits_are_as_near_as_stocks(pair: Pair, scenario: str, cache: str) -> None:
-    oracle, worst, logits = pair.paths(scenario, cache)
-    found = Distance.between(logits, oracle)
-    print(f"{pair.name} {scenario} {cache}: folio {found}, stock's worse path {worst}")
-    assert found.is_within(worst, SLACK)
+@pytest.mark.parametrize(("pair", "cache"), CELLS, indirect=["pair"])
+def test_logits_are_as_near_as_stocks(
+    pair: Pair, cache: str, request: pytest.FixtureRequest
+) -> None:
+    is_full = request.config.getoption("engines") == "full"
+    single = {
+        (scenario, draw): pair.compare(scenario, cache, Change(draw=draw))
+        for draw in range(2 if is_full else 1)
+        for scenario in scenarios_of(pair.name, cache, draw, is_full)
+    }
+    together = Comparison.of_all(list(single.values()))
+    for (scenario, draw), comparison in single.items():
+        print(f"{pair.name} {cache} {scenario}, text {draw}: {comparison}")
+    print(f"{pair.name} {cache}, {len(single)} comparisons together: {together}")
+    far = {c for c, d in single.items() if d.mean > MEAN_OF_ONE or d.largest > LARGEST_OF_ONE}
+    assert not far, f"further from exact attention than stock's worse path: {sorted(far)}"
+    assert together.mean <= MEAN
 
 
-@per_model
-def test_the_comparison_notices_a_hidden_token(pair: Pair) -> None:
-    """One token too few among those that a query sees, as a wrong mask would have it."""
-    scenario = "prompt-17" if pair.name == "lfm2" else "sequences-unified"
-    oracle, worst, _ = pair.paths(scenario, "f16")
-    if pair.name == "lfm2":  # a recurrent memory cannot lose a token: another text instead
-        wrong = np.roll(oracle, 1, axis=0)
-    else:
-        wrong = pair.run_folio(scenario, "f16", hidden=1)
-    assert not Distance.between(wrong, oracle).is_within(worst, SLACK)
+@pytest.mark.parametrize("cache", FOUND)
+@pytest.mark.parametrize(("pair", "change"), WRONG, indirect=["pair"])
+def test_the_comparison_notices_a_wrong_token(pair: Pair, change: Change, cache: str) -> None:
+    """One token of 17, in the 24 steps after them. lfm2's convolutions see three tokens: what the
+    steps know of the fifth is attention's."""
+    found = pair.compare("prompt-17", cache, change, rows=slice(-24, None))
+    print(f"{pair.name} {cache} {change}: {found}")
+    assert found.mean > FOUND[cache] and found.largest > LARGEST_OF_ONE
 
 
 @per_model

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import socket
 import subprocess
@@ -22,11 +23,14 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
+import backend_ops
 import pytest
 
 import llama_models as models
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+TOOL = runpy.run_path(str(ROOT / "tools/llama_cpp.py"))
+RELEASES: dict[str, tuple[str, str]] = TOOL["RELEASES"]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 # A model of text, eight tokens of it; the device's counters come when the model is closed.
@@ -36,6 +40,12 @@ model = Llama({model!r}, n_ctx=256, n_threads=2 {options})
 print(len(model("The cache", max_tokens=8)["choices"][0]["text"]) > 0)
 model.close()
 """
+
+
+def ends() -> tuple[str, str]:
+    """What is asked of llama-cpp-python's version: from the first release tested to the last."""
+    tested = list(RELEASES)
+    return f"<={tested[-1]}", f">={tested[0]}"
 
 
 def tool(action: str) -> pathlib.Path:
@@ -153,8 +163,25 @@ def test_a_model_without_flash_attention_is_told(run: Run, text_model: str) -> N
 def test_the_command_says_what_is_installed(run: Run) -> None:
     result = run("-m", "folio_llama_cpp")
     assert result.returncode == 0, result.stderr
-    assert "llama-cpp-python 0.3.36, ggml 0.25.3" in result.stdout
+    version = TOOL["VERSION"]
+    assert f"llama-cpp-python {version}, ggml {RELEASES[version][0]}" in result.stdout
     assert "enabled: attention of its models runs on folio" in result.stdout
+
+
+def test_one_range_is_stated_everywhere() -> None:
+    last, first = ends()
+    assert TOOL["NEWEST"] == last.removeprefix("<=")
+    client = ROOT / "clients/llama_cpp"
+    asked = re.findall(
+        r"llama-cpp-python[^><]*(>=.*?),(<=.*?)\"", (client / "python/pyproject.toml").read_text()
+    )
+    assert asked == [(first, last)] * 2
+    header = (client / "src/version.h").read_text()
+    known = [".".join(found) for found in re.findall(r"_ggml = \{(\d+), (\d+), (\d+)\}", header)]
+    versions = [version for version, _ in RELEASES.values()]
+    assert known == [versions[0], versions[-1]]
+    assert list(backend_ops.CASES) == versions
+    assert f"{versions[0]} to {versions[-1]}" in (ROOT / "docs/llama_cpp.md").read_text()
 
 
 def test_the_command_prints_the_path_of_the_module(
@@ -171,10 +198,11 @@ def test_the_command_prints_the_path_of_the_module(
 def test_a_missing_llama_cpp_python_is_named(run: Run) -> None:
     result = run("-m", "folio_llama_cpp", with_=("folio",))
     assert result.returncode == 1
-    assert (
-        "not enabled: llama-cpp-python is not installed: pip install 'llama-cpp-python=="
-        in result.stdout
+    hint = re.search(
+        "not enabled: llama-cpp-python is not installed: pip install '(.*)'", result.stdout
     )
+    assert hint is not None, result.stdout
+    assert sorted(hint[1].removeprefix("llama-cpp-python").split(",")) == list(ends())
 
 
 def test_libraries_that_do_not_load_are_named(run: Run, tmp_path: pathlib.Path) -> None:

@@ -119,10 +119,10 @@ class FewHeads {
     return bytes <= T::kept_tile_bytes ? Reading::copied : Reading::from_few_sets;
   }
 
-  /// Groups whose values are added before those of the next head: a state of 8 rows is worth
-  /// keeping in registers for longer.
+  /// Groups whose values are added before those of the next head: a state of 4 rows and more is
+  /// worth keeping in registers for longer.
   [[nodiscard]] int value_groups(Reading reading) const {
-    return rows_ == 8 && reading != Reading::from_few_sets ? 2 : 1;
+    return rows_ >= 4 && reading != Reading::from_few_sets ? 2 : 1;
   }
   template <class Stored>
   void add_together(const skeleton::State& state, HeadRows of, Reading reading, Pace& pace) {

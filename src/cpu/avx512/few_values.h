@@ -23,7 +23,7 @@ struct FewValuesCall {
   int keys = 0;                       // a multiple of 16
   float* output = nullptr;            // [rows][width]
   int64_t width = 0;                  // whole vectors, readable in V
-  bool by_lines = false;              // rows lie far apart: one line of each before the next
+  bool by_lines = false;              // rows lie far apart: two lines of each before the next
   Pace* pace = nullptr;               // of all tiles
 };
 
@@ -51,9 +51,9 @@ class FewValues {
   /// At most 16 sums, eight of one row.
   static constexpr int vectors_max(int rows) { return rows <= 2 ? 8 : 16 / rows; }
 
-  /// Those that a line of V holds.
+  /// Those that two lines of a row hold: a broadcast of a weight serves both.
   static constexpr int line_vectors(int rows) {
-    const int all = 64 / Stored::vector_bytes, most = vectors_max(rows);
+    const int all = 2 * 64 / Stored::vector_bytes, most = vectors_max(rows);
     return all < most ? all : most;
   }
 

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/// clients/llama_cpp/src/layouts.cpp: what the device takes from ggml's headers, stated.
+///
+/// Every version of the range (version.h) lays these out alike: the device is compiled with the
+/// headers of the newest, and this file with those of each release that the tests run in. A release
+/// that breaks a line is not in the range. The numbers of operations are compared when the module
+/// is loaded (ggml_functions.h).
+#include <cstddef>
+
+#include "ggml-backend-impl.h"
+#include "ggml-cpu.h"
+#include "ggml-impl.h"
+
+namespace ggml_folio {
+namespace {
+
+constexpr size_t word = sizeof(void*);
+
+// Tensors, and the parameters of an operation: node.cpp, graph_run.cpp.
+static_assert(sizeof(ggml_tensor) == 336 && offsetof(ggml_tensor, type) == 0);
+static_assert(offsetof(ggml_tensor, ne) == 16 && offsetof(ggml_tensor, nb) == 48);
+static_assert(offsetof(ggml_tensor, op) == 80 && offsetof(ggml_tensor, op_params) == 84);
+static_assert(offsetof(ggml_tensor, src) == 152 && offsetof(ggml_tensor, data) == 248);
+static_assert(GGML_MAX_OP_PARAMS == 64 && GGML_N_TASKS_MAX == -1);
+static_assert(sizeof(ggml_custom_op_params) == 3 * word);
+static_assert(offsetof(ggml_custom_op_params, n_tasks) == word);
+static_assert(offsetof(ggml_custom_op_params, userdata) == 2 * word);
+static_assert(GGML_TYPE_F32 == 0 && GGML_TYPE_F16 == 1 && GGML_TYPE_BF16 == 30);
+static_assert(GGML_TYPE_Q4_0 == 2 && GGML_TYPE_Q4_1 == 3 && GGML_TYPE_Q5_0 == 6);
+static_assert(GGML_TYPE_Q5_1 == 7 && GGML_TYPE_Q8_0 == 8 && GGML_TYPE_IQ4_NL == 20);
+
+// The device and its registry: device.cpp.
+static_assert(GGML_BACKEND_API_VERSION == 2);
+static_assert(GGML_BACKEND_DEVICE_TYPE_CPU == 0 && GGML_BACKEND_DEVICE_TYPE_ACCEL == 3);
+static_assert(sizeof(ggml_backend_reg) == 6 * word && offsetof(ggml_backend_reg, iface) == word);
+static_assert(sizeof(ggml_backend_reg_i) == 4 * word);
+static_assert(offsetof(ggml_backend_reg_i, get_proc_address) == 3 * word);
+static_assert(sizeof(ggml_backend_device) == 17 * word);
+static_assert(sizeof(ggml_backend_device_i) == 15 * word);
+static_assert(offsetof(ggml_backend_device_i, get_props) == 4 * word);
+static_assert(offsetof(ggml_backend_device_i, init_backend) == 5 * word);
+static_assert(offsetof(ggml_backend_device_i, get_buffer_type) == 6 * word);
+static_assert(offsetof(ggml_backend_device_i, buffer_from_host_ptr) == 8 * word);
+static_assert(offsetof(ggml_backend_device_i, supports_op) == 9 * word);
+static_assert(offsetof(ggml_backend_device_i, supports_buft) == 10 * word);
+// Older ones have no mmap_support; it lies in what fills their structure up to a whole word.
+static_assert(sizeof(ggml_backend_dev_props) == 7 * word);
+static_assert(offsetof(ggml_backend_dev_props, caps) == 6 * word);
+static_assert(offsetof(ggml_backend_dev_caps, buffer_from_host_ptr) == 2);
+
+// A backend and its threads: cpu_backend.cpp.
+static_assert(sizeof(ggml_backend) == 19 * word && offsetof(ggml_backend, iface) == word);
+static_assert(offsetof(ggml_backend, device) == 17 * word);
+static_assert(offsetof(ggml_backend, context) == 18 * word);
+static_assert(sizeof(ggml_backend_i) == 16 * word && offsetof(ggml_backend_i, free) == word);
+static_assert(offsetof(ggml_backend_i, graph_plan_create) == 8 * word);
+static_assert(offsetof(ggml_backend_i, graph_plan_free) == 9 * word);
+static_assert(offsetof(ggml_backend_i, graph_plan_compute) == 11 * word);
+static_assert(offsetof(ggml_backend_i, graph_compute) == 12 * word);
+static_assert(GGML_STATUS_FAILED == -1 && GGML_SCHED_PRIO_NORMAL == 0);
+static_assert(sizeof(ggml_backend_feature) == 2 * word);
+static_assert(sizeof(ggml_threadpool_params) == 528);
+static_assert(offsetof(ggml_threadpool_params, n_threads) == 512);
+static_assert(offsetof(ggml_threadpool_params, prio) == 516);
+static_assert(offsetof(ggml_threadpool_params, poll) == 520);
+
+// Buffers: huge_pages.cpp.
+static_assert(offsetof(ggml_backend_buffer_type, iface) == 0);
+static_assert(offsetof(ggml_backend_buffer_type_i, alloc_buffer) == word);
+static_assert(offsetof(ggml_backend_buffer_type_i, is_host) == 5 * word);
+static_assert(offsetof(ggml_backend_buffer, iface) == 0);
+static_assert(offsetof(ggml_backend_buffer, size) == 13 * word);
+static_assert(offsetof(ggml_backend_buffer_i, get_base) == word);
+
+}  // namespace
+}  // namespace ggml_folio
