@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 
+#include "machine.h"
 #include "options.h"
 #include "replay.h"
 
@@ -23,6 +24,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  options.command = folio::cli::command_line(argc, argv);
   const folio::Status status = folio::cli::replay(options);
   if (status.is_ok()) return 0;
   fmt::print(stderr, "folio replay: {}\n", status.message());

@@ -198,6 +198,9 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
       ->transform(integer_from(1, int64_t{1} << 40));
   app.add_option("--json", options.json, "Write the figures to this file; not the trace")
       ->transform(word("the name of a file"));
+  app.add_option("--report", options.report,
+                 "Write a page to look at, HTML, to this file; not the trace")
+      ->transform(word("the name of a file"));
   app.add_flag("--quiet", options.quiet, "No progress bar, no summary")->disable_flag_override();
   add_model_options(app, options);
   add_cache_options(app, options);

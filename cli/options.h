@@ -52,6 +52,8 @@ struct ReplayOptions {
   uint64_t seed = 1;
 
   std::string json;
+  std::string report;   ///< a page to look at
+  std::string command;  ///< as it was given, for the page
   bool quiet = false;
 };
 
