@@ -17,6 +17,12 @@ ordered_json series(const std::string& name, ordered_json values) {
   return {{"name", name}, {"values", std::move(values)}};
 }
 
+/// Behind the others, thin: what jumps.
+ordered_json faint(ordered_json one) {
+  one["faint"] = true;
+  return one;
+}
+
 template <class Value>
 ordered_json of_steps(const Recorder& recorder, Value value) {
   ordered_json values = ordered_json::array();
@@ -37,6 +43,7 @@ ordered_json occupancy(const Recorder& recorder, const std::string& step) {
   };
   return over_steps(recorder, step,
                     {{"id", "occupancy"},
+                     {"wide", "double"},
                      {"title", "Occupancy"},
                      {"note",
                       "Pages that somebody holds, that are held by nobody but can be "
@@ -61,9 +68,8 @@ ordered_json hit_rate(const Recorder& recorder, const std::string& step) {
        {"note", "Of the pages that prompts looked for, those that were in the cache."},
        {"kind", "line"},
        {"y", {{"label", "pages found"}, {"unit", "%"}, {"max", 100}}},
-       {"series",
-        ordered_json::array({series("at this time", of_steps(recorder, now)),
-                             series("since the beginning", of_steps(recorder, so_far))})}});
+       {"series", ordered_json::array({series("since the beginning", of_steps(recorder, so_far)),
+                                       faint(series("at this time", of_steps(recorder, now)))})}});
 }
 
 ordered_json hit_positions(const Recorder& recorder) {
@@ -119,6 +125,13 @@ ordered_json histogram(const Log2Histogram& histogram, ordered_json chart) {
   return chart;
 }
 
+std::string points_note(const Recorder& recorder, const std::string& step) {
+  const int64_t steps = recorder.steps().empty() ? 1 : recorder.steps().front().steps;
+  return steps == 1
+             ? fmt::format("Each point is one {}; recording is left out.", step)
+             : fmt::format("Each point stands for {} {}s; recording is left out.", steps, step);
+}
+
 ordered_json step_times(const Recorder& recorder, const std::string& step) {
   // Below the clock's grain: nothing to show on a logarithmic axis.
   const auto milliseconds = [](double seconds) {
@@ -132,12 +145,11 @@ ordered_json step_times(const Recorder& recorder, const std::string& step) {
       recorder, step,
       {{"id", "step-time"},
        {"title", "Time of a " + step},
-       {"note", fmt::format("Each point stands for up to {}.",
-                            recorder.steps().empty() ? 0 : recorder.steps().front().steps)},
+       {"note", points_note(recorder, step)},
        {"kind", "line"},
        {"y", {{"label", "time"}, {"unit", "ms"}, {"log", true}}},
-       {"series", ordered_json::array({series("slowest", of_steps(recorder, most)),
-                                       series("mean", of_steps(recorder, mean))})}});
+       {"series", ordered_json::array({series("mean", of_steps(recorder, mean)),
+                                       faint(series("slowest", of_steps(recorder, most)))})}});
 }
 
 ordered_json heat_map(const Recorder& recorder) {
@@ -171,6 +183,13 @@ ordered_json shown(double value) {
   if (rounded == std::floor(rounded) && std::fabs(rounded) < 1e15)
     return static_cast<int64_t>(rounded);
   return rounded;
+}
+
+std::string grouped(int64_t value) {
+  std::string digits = fmt::format("{}", value);
+  const size_t first = value < 0 ? 1 : 0;
+  for (size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, 1, ',');
+  return digits;
 }
 
 ordered_json percent(int64_t part, int64_t whole) {

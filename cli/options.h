@@ -57,6 +57,12 @@ struct ReplayOptions {
   bool quiet = false;
 };
 
+/// Parts of the options, for other commands: the trace and what is written; the model; page size,
+/// dtype and policy.
+void add_trace_options(CLI::App& app, ReplayOptions& options);
+void add_model_options(CLI::App& app, ReplayOptions& options);
+void add_page_options(CLI::App& app, ReplayOptions& options);
+
 /// Adds the options of `replay` to the parser, which fills `options`.
 void add_replay_options(CLI::App& app, ReplayOptions& options);
 

@@ -31,10 +31,6 @@ Status check_memory(const PoolOptions& pool, double more) {
                       pool.num_pages, wanted / gib, present / gib)};
 }
 
-namespace {
-
-/// Writing the figures must not empty the trace, whatever names the two have. Terminals and other
-/// devices may be both.
 Status check_files(const ReplayOptions& options) {
   std::error_code unknown;  // a file that is not there is no other file's name
   for (const auto& [option, path] :
@@ -53,6 +49,8 @@ Status check_files(const ReplayOptions& options) {
             fmt::format("--report: {} is the file of --json, expected another", options.report)};
   return {};
 }
+
+namespace {
 
 /// Where the figures go.
 struct Outputs {

@@ -118,16 +118,19 @@ std::string page_of(const ReplayOptions& options, const ReplayFigures& f,
   const double p99 = quantile(f.step_seconds, 0.99), p50 = quantile(f.step_seconds, 0.5);
   data["tiles"] = ordered_json::array(
       {tile("Tokens found", share(f.pool.hit_tokens, f.prompt_tokens),
-            fmt::format("{} of {} prompt tokens", f.pool.hit_tokens, f.prompt_tokens)),
+            fmt::format("{} of {} prompt tokens", grouped(f.pool.hit_tokens),
+                        grouped(f.prompt_tokens))),
        tile("Pages found", share(f.pool.hit_pages, f.pool.lookup_pages),
-            fmt::format("{} of {} looked for", f.pool.hit_pages, f.pool.lookup_pages)),
-       tile("Evicted", fmt::format("{}", f.pool.evicted_pages),
+            fmt::format("{} of {} looked for", grouped(f.pool.hit_pages),
+                        grouped(f.pool.lookup_pages))),
+       tile("Evicted", grouped(f.pool.evicted_pages),
             fmt::format("pages, by {}", name(options.policy))),
-       tile("Pages", fmt::format("{}", f.pages),
+       tile("Pages", grouped(f.pages),
             fmt::format("{} {} each; {} in use at most", options.page_per_block ? 1 : f.page_size,
-                        options.page_per_block ? "trace block" : "tokens", f.pool.peak_used_pages)),
-       tile("Requests", fmt::format("{}", f.requests),
-            fmt::format("in {} steps", f.step_seconds.size())),
+                        options.page_per_block ? "trace block" : "tokens",
+                        grouped(f.pool.peak_used_pages))),
+       tile("Requests", grouped(f.requests),
+            fmt::format("in {} steps", grouped(static_cast<int64_t>(f.step_seconds.size())))),
        tile("Step", fmt::format("{:.3g} ms", p50 * 1e3),
             fmt::format("median; 99 %: {:.3g} ms", p99 * 1e3))});
   data["runs"] = ordered_json::array(
@@ -151,9 +154,8 @@ std::string page_of(const ReplayOptions& options, const Comparison& c) {
             fmt::format("by {}", best->policy)),
        tile("Optimum", share(optimum.hit_blocks, optimum.lookup_blocks),
             "blocks, knowing the future"),
-       tile("Pages", fmt::format("{}", c.pages), "1 trace block each"),
-       tile("Requests", fmt::format("{}", c.requests),
-            fmt::format("{} prompt tokens", c.prompt_tokens))});
+       tile("Pages", grouped(c.pages), "1 trace block each"),
+       tile("Requests", grouped(c.requests), grouped(c.prompt_tokens) + " prompt tokens")});
   data["tables"] = ordered_json::array({policy_table(c)});
   data["charts"] = policy_charts(c);
   data["runs"] = ordered_json::array();

@@ -4,8 +4,8 @@
 // data: {title, facts: [[name, text]], tiles: [{label, value, note}], tables: [table], charts: [chart],
 //        runs: [{name, charts: [chart]}]}; several runs are shown one at a time.
 // table: {title, note, columns: [name], rows: [[text or number]]}
-// chart: {id, title, note, kind: area|line|bar|heat, x: {label, unit, values, log}, y: {label, unit, max, log},
-//         series: [{name, values, points}]}; a heat map has layers: [{name, columns: [[number]]}] and y.step instead of series.
+// chart: {id, title, note, wide, kind: area|line|bar|heat, x: {label, unit, values, log}, y: {label, unit, max, log},
+//         series: [{name, values, points, line, faint}]}; a heat map has layers: [{name, columns: [[number]]}] and y.step instead of series.
 // Every text becomes text: nothing of the data is read as HTML.
 "use strict";
 (() => {
@@ -78,13 +78,13 @@
 
   function datasets_of(chart) {
     return chart.series.map((s, i) => {
-      const tone = chart.kind === "area" && i === chart.series.length - 1 && i > 1 ? colour("rest") : colour("tone-" + i % 5);
+      const tone = s.faint || chart.kind === "area" && i === chart.series.length - 1 && i > 1 ? colour("rest") : colour("tone-" + i % 5);
       const values = chart.kind === "bar" ? s.values : s.values.map((y, j) => ({x: chart.x.values[j], y}));
       return {
         label: s.name, data: values, borderColor: tone, backgroundColor: chart.kind === "bar" ? tone : faint(tone),
-        fill: chart.kind === "area" ? (i === 0 ? "origin" : "-1") : false, borderWidth: chart.kind === "bar" ? 0 : 2,
+        fill: chart.kind === "area" ? (i === 0 ? "origin" : "-1") : false, borderWidth: chart.kind === "bar" ? 0 : s.faint ? 1 : 2,
         pointRadius: s.points ? 4 : 0, pointHoverRadius: 4, showLine: !(s.points && !s.line), pointBackgroundColor: tone,
-        borderDash: chart.kind === "line" && i % 2 === 1 ? [6, 4] : [], spanGaps: true, tension: 0,
+        borderDash: chart.kind === "line" && i % 2 === 1 && !s.faint ? [6, 4] : [], spanGaps: true, tension: 0,
         maxBarThickness: 56, borderRadius: 3,
       };
     });
@@ -273,7 +273,7 @@
     const caption = make("figcaption", {}, make("h3", {}, chart.title), ...(chart.note ? [make("p", {}, chart.note)] : []));
     const picture = make("div", {class: "picture"});
     const live = make("p", {class: "unseen", "aria-live": "polite"});
-    const figure = make("figure", {class: chart.kind === "heat" || chart.wide ? "wide" : "", id: "figure-" + chart.id}, caption, picture, live);
+    const figure = make("figure", {class: chart.kind === "heat" ? "wide" : chart.wide || "", id: "figure-" + chart.id}, caption, picture, live);
     grid.append(figure);
     if (is_empty(chart)) {
       picture.append(make("p", {class: "empty"}, "nothing to show: none in this replay"));
@@ -288,7 +288,7 @@
   }
 
   function add_runs(runs, report) {
-    report.append(make("h2", {}, runs.length > 1 ? "One policy" : "The replay"));
+    report.append(make("h2", {}, runs.length > 1 ? "Each policy" : "The replay"));
     const grid = make("div", {class: "charts"});
     const own = drawn.length;
     let drops = [];
