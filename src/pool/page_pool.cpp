@@ -39,6 +39,7 @@ void PagePool::State::carve(Carver& carver) noexcept {
   spaces = carver.take<pool::Namespace>(num_spaces());
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
   if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
+  carve_retention(carver);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
   ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
@@ -53,9 +54,11 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(spaces, num_spaces());
   lists.attach(records, options.num_pages);
   start_policy();
+  start_retention();
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
+  index.attach_retention(retention);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
@@ -173,6 +176,7 @@ PoolStats PagePool::stats() const noexcept {
   stats.cached_pages = state_->lists.count_cached();
   stats.free_pages = state_->lists.count(pool::PageList::free);
   stats.used_pages = int64_t{state_->options.num_pages} - stats.cached_pages - stats.free_pages;
+  stats.pinned_pages = state_->lists.count_pinned();
   stats.unfinished_steps = std::popcount(state_->unfinished);
   return stats;
 }

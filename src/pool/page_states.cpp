@@ -33,7 +33,8 @@ void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
 uint32_t PagePool::State::take_page() noexcept {
   uint32_t page = lists.front(PageList::free);
   if (page == pool::no_page) {
-    page = with_policy([](auto& policy) { return policy.take(); });
+    page = retention != nullptr ? retention->take(*eviction)
+                                : with_policy([](auto& policy) { return policy.take(); });
     prefetch_behind(records[page]);
     index.remove(page);
     ++counters.evicted_pages;
@@ -47,7 +48,7 @@ uint32_t PagePool::State::take_page() noexcept {
 void PagePool::State::hold(uint32_t page) noexcept {
   PageRecord& record = records[page];
   ++record.references;
-  if (pool::is_queue(record.list)) {
+  if (pool::is_cached(record.list)) {
     lists.unlink(page);
     note_use();
   }
@@ -72,8 +73,10 @@ void PagePool::State::settle(uint32_t page) noexcept {
   if (record.references != 0 || record.copies != 0 || record.steps != 0) return;
   // Of twins none is worth keeping but those that are held. So the pages that continue this content
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
-  if (record.content != 0 && !index.has_twin(page))
+  if (record.content != 0 && !index.has_twin(page)) {
+    if (record.level != pool::policy_level) return retention->add(page);
     return with_policy([page](auto& policy) { policy.add(page); });
+  }
   if (record.content != 0) index.remove(page);
   lists.push_front(PageList::free, page);
 }
