@@ -12,6 +12,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "offline_optimum.h"
 #include "parallel.h"
 #include "progress.h"
 #include "replay.h"
@@ -80,6 +81,8 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
       const auto found = replay_request(*pool, request);
       if (!found) return found.error();
       hit_tokens += *found;
+      figures.saved_work += work_of(*found);
+      figures.prompt_work += work_of(request.input_length);
       ++figures.requests;
       figures.prompt_tokens += request.input_length;
       progress.show(figures.requests, static_cast<int64_t>(trace.size()));

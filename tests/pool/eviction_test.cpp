@@ -221,12 +221,12 @@ TEST(Eviction, a_pool_evicts_what_a_policy_of_the_tests_says) {
 }
 
 TEST(Eviction, an_unknown_policy_is_refused_by_name) {
-  for (const int value : {3, 4, 127, 128, 255}) {
+  for (const int value : {4, 5, 127, 128, 255}) {
     const PoolOptions options = pool_of(static_cast<Eviction>(value), 4);
     const Result<PagePool> pool = PagePool::create(options);
     EXPECT_EQ(pool.error().code(), Errc::invalid_argument);
     EXPECT_EQ(pool.error().message(), "PagePool::create: eviction is " + std::to_string(value) +
-                                          ", expected lru, s3_fifo or lfu (0 .. 2)");
+                                          ", expected lru, s3_fifo, lfu or cost (0 .. 3)");
     EXPECT_EQ(PagePool::required_bytes(options).error().message(), pool.error().message());
   }
 }
