@@ -43,7 +43,7 @@ class AgedCost final : public EvictionPolicy {
  private:
   static constexpr int found_bits = 5;  ///< of `use`; 3 for the eighths
   static constexpr uint8_t most_found = (1 << found_bits) - 1;
-  static constexpr uint8_t weight = 4;
+  static constexpr uint8_t weight = 2;
   static_assert(most_found + weight * 7 <= AgedQueues::most);
 
   PageRecord* records_ = nullptr;

@@ -69,7 +69,7 @@ class Lfu:
 
 class Cost(Lfu):
     def put(self, node):
-        self.keys[node] = self.age + 1 + min(node.found, 31) + 4 * node.eighths
+        self.keys[node] = self.age + 1 + min(node.found, 31) + 2 * node.eighths
 
 
 class Node:
