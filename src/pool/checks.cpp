@@ -40,10 +40,10 @@ Status check_options(const PoolOptions& o) noexcept {
   if (Status s = count_in_range("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
     return s;
   if (Status s = count_in_range("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
-  if (o.eviction > Eviction::lfu) {
+  if (o.eviction > Eviction::cost) {
     return fail(Errc::invalid_argument,
-                "PagePool::create: eviction is {}, expected lru, s3_fifo or lfu (0 .. {})",
-                static_cast<int>(o.eviction), static_cast<int>(Eviction::lfu));
+                "PagePool::create: eviction is {}, expected lru, s3_fifo, lfu or cost (0 .. {})",
+                static_cast<int>(o.eviction), static_cast<int>(Eviction::cost));
   }
   if (Status s = check_name_function(o); !s.is_ok()) return s;
   if (o.max_retention_ms < 0 || (o.max_retention_ms > 0 && !o.prefix_reuse)) {

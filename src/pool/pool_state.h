@@ -16,6 +16,7 @@
 
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
+#include "pool/cost_eviction.h"
 #include "pool/eviction.h"
 #include "pool/namespaces.h"
 #include "pool/page_lists.h"
@@ -82,6 +83,7 @@ struct PagePool::State {
   pool::Lru lru;
   pool::S3Fifo s3_fifo;
   pool::AgedLfu aged_lfu;
+  pool::AgedCost aged_cost;
   pool::EvictionPolicy* eviction = &lru;
   pool::Retention* retention = nullptr;  ///< with PoolOptions::max_retention_ms
   pool::PrefixIndex index;
@@ -132,8 +134,15 @@ struct PagePool::State {
   /// Unfinished steps that the sequence is in, a bit each. A later step uses a slot of tickets
   /// again; so a bit counts only while the slot's ticket is none after the sequence's last one.
   [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;
-  /// Asks to keep the pages of a sequence that is about to give them up, as it said. Needs retention.
+  /// Tells retention and the policy of a sequence that is about to give up all its pages. Nothing
+  /// where neither asks.
+  void note_end(const pool::SequenceRecord& s) noexcept {
+    if (retention != nullptr) keep_pages(s);
+    if (eviction == &aged_cost) note_cost(s);
+  }
+  /// Asks to keep them as the sequence said.
   void keep_pages(const pool::SequenceRecord& s) noexcept;
+  void note_cost(const pool::SequenceRecord& s) noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
 

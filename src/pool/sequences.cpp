@@ -293,7 +293,7 @@ Status PagePool::release(SequenceId id) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
   if (found == nullptr) return pool::not_alive("release", id);
   State& state = *state_;
-  if (state.retention != nullptr) state.keep_pages(*found);
+  state.note_end(*found);
   state.drop_pages(*found, 0);
   state.namespaces.close(found->space);
   *found = {.generation = found->generation, .next_free = state.free_sequence};

@@ -180,5 +180,9 @@ RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_lfu_does, (
   any_calls(Eviction::lfu);
 }
 
+RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_cost_does, ()) {
+  any_calls(Eviction::cost);
+}
+
 }  // namespace
 }  // namespace folio::test

@@ -192,12 +192,12 @@ void PoolModel::fork(size_t sequence, int32_t length) {
 void PoolModel::release(size_t sequence) {
   Sequence& s = sequences_[sequence];
   checked(pool_.release(s.id));
-  if (keeps()) {
-    std::vector<int> contents;
-    for (size_t p = 0; p < s.tokens.size() / static_cast<size_t>(page_size_); ++p)
-      contents.push_back(pages_[s.row[p]].content);
-    retention_.give_up(contents, page_size_, s.wish);
-  }
+  std::vector<int> contents;
+  for (size_t p = 0; p < s.tokens.size() / static_cast<size_t>(page_size_); ++p)
+    contents.push_back(pages_[s.row[p]].content);
+  if (keeps()) retention_.give_up(contents, page_size_, s.wish);
+  const auto eighths = static_cast<int>(contents.size() * 8 / options_.max_pages_per_sequence);
+  for (const int content : contents) eviction_.given_up(content, std::min(eighths, 7));
   drop_pages(s, 0);
   close_space(s.space);
   RC_ASSERT(pool_row(s, 0).empty());

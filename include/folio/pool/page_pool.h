@@ -67,6 +67,10 @@ enum class Eviction : uint8_t {
   /// again
   s3_fifo = 1,
   lfu = 2,  ///< the one that was found least often, older finds counting less
+  /// as lfu, but pages of long sequences count as found more often, up to 14 times for those near
+  /// max_pages_per_sequence: for loads in which time to compute is what counts and long prefixes
+  /// come back
+  cost = 3,
 };
 
 struct PoolOptions {
