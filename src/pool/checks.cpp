@@ -45,6 +45,16 @@ Status check_options(const PoolOptions& o) noexcept {
                 "PagePool::create: eviction is {}, expected lru, s3_fifo or lfu (0 .. {})",
                 static_cast<int>(o.eviction), static_cast<int>(Eviction::lfu));
   }
+  if (o.watermark_pages > o.num_pages) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: watermark_pages is {}, expected 0 .. {} (num_pages)",
+                o.watermark_pages, o.num_pages);
+  }
+  if (o.lookahead_tokens < 0) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: lookahead_tokens is {}, expected at least 0",
+                o.lookahead_tokens);
+  }
   if (Status s = check_name_function(o); !s.is_ok()) return s;
   if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
   return fail(Errc::invalid_argument,
@@ -53,12 +63,17 @@ Status check_options(const PoolOptions& o) noexcept {
               o.allocate == nullptr ? "deallocate" : "allocate");
 }
 
-Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options) noexcept {
-  if (prompt.empty() || prompt.size() > max_count) {
-    return fail(Errc::invalid_argument, "PagePool::admit: prompt has {} tokens, expected 1 .. {}",
-                prompt.size(), max_count);
+Status check_tokens(const char* call, const char* argument,
+                    std::span<const TokenId> tokens) noexcept {
+  if (tokens.empty() || tokens.size() > max_count) {
+    return fail(Errc::invalid_argument, "PagePool::{}: {} has {} tokens, expected 1 .. {}", call,
+                argument, tokens.size(), max_count);
   }
-  if (prompt.data() == nullptr) return null_memory("admit", "prompt", prompt.size());
+  return tokens.data() == nullptr ? null_memory(call, argument, tokens.size()) : Status();
+}
+
+Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options) noexcept {
+  if (Status s = check_tokens("admit", "prompt", prompt); !s.is_ok()) return s;
   if (options.salt.size() > PagePool::max_salt_bytes) {
     return fail(Errc::invalid_argument, "PagePool::admit: salt has {} bytes, expected at most {}",
                 options.salt.size(), PagePool::max_salt_bytes);
