@@ -11,8 +11,10 @@
 namespace folio::inline v1::pool {
 
 [[nodiscard]] Status check_options(const PoolOptions& options) noexcept;
-[[nodiscard]] Status check_prompt(std::span<const TokenId> prompt,
-                                  const SequenceOptions& options,
+/// 1 token or more, and memory for them.
+[[nodiscard]] Status check_tokens(const char* call, const char* argument,
+                                  std::span<const TokenId> tokens) noexcept;
+[[nodiscard]] Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options,
                                   const char* call = "admit") noexcept;
 /// `pool`: its own options.
 [[nodiscard]] Status check_retention(const char* call, const SequenceOptions& options,

@@ -67,6 +67,12 @@ bool PoolModel::has_twin(uint32_t page) const {
          }) > 1;
 }
 
+int64_t PoolModel::held_pages() const {
+  int64_t count = 0;
+  for (uint32_t page = 0; page < options_.num_pages; ++page) count += held(page) ? 1 : 0;
+  return count;
+}
+
 int64_t PoolModel::available() const {
   int64_t count = 0;
   for (uint32_t page = 0; page < options_.num_pages; ++page) {
@@ -177,7 +183,8 @@ std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Spac
                                   [&](const KnownSpace& s) { return s.space == space; });
   if (known == spaces_.end() || !options_.prefix_reuse) return chain;
   int parent = known->content;
-  for (auto begin = prompt.begin(); prompt.end() - begin >= page_size_ + spare; begin += page_size_) {
+  for (auto begin = prompt.begin(); prompt.end() - begin >= page_size_ + spare;
+       begin += page_size_) {
     if (chain.size() == options_.max_pages_per_sequence) break;
     parent = find_content(parent, {begin, begin + page_size_});
     if (parent == 0) break;
