@@ -19,6 +19,7 @@ void PageLists::push_front(PageList list, uint32_t page) noexcept {
   head.front = page;
   ++head.count;
   count(list, 1);
+  if (is_queue(list)) record.ahead = page;
 }
 
 }  // namespace folio::inline v1::pool

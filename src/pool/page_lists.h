@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace folio::inline v1::pool {
 
@@ -25,6 +26,9 @@ enum class PageList : uint8_t {
   /// levels of `Retention`.
   first_queue,
 };
+
+/// Pages between one in a queue and its `PageRecord::ahead`, when that was put there.
+inline constexpr uint32_t distance_ahead = 16;
 
 inline constexpr int num_queues = 64;
 constexpr PageList queue(int number) noexcept {
@@ -50,8 +54,13 @@ struct alignas(64) PageRecord {
   uint64_t content = 0;
   uint64_t parent = 0;  ///< content of the page before it, or the namespace's name
   uint64_t hash = 0;    ///< of the chain up to here
-  /// unfinished steps that hold the page and that no living holder answers for; a bit each
-  uint64_t steps = 0;
+  union {
+    /// unfinished steps that hold the page and that no living holder answers for; a bit each
+    uint64_t steps = 0;
+    /// of a page in a queue, which no step holds: one that was put there soon after it. Advice, so
+    /// that the way along a queue need not wait for one page after the other: it may have left
+    uint64_t ahead;
+  };
   uint32_t bucket_next = no_page;
   uint32_t previous = no_page, next = no_page;  ///< in `list`
   union {
@@ -76,6 +85,8 @@ class PageLists {
  public:
   struct Head {
     uint32_t front = no_page, back = no_page, count = 0;
+    uint32_t pushed = 0;                 ///< pages that were pushed to the back, of a queue
+    uint32_t last[distance_ahead] = {};  ///< of these
   };
 
   /// Puts all pages into the free list, ascending.
@@ -94,6 +105,9 @@ class PageLists {
     head.back = page;
     ++head.count;
     count(list, 1);
+    if (!is_queue(list)) return;
+    record.ahead = page;
+    note_ahead(head, list, page);
   }
   /// From whatever list it is in, if any.
   void unlink(uint32_t page) noexcept {
@@ -104,6 +118,7 @@ class PageLists {
     (record.next == no_page ? head.back : records_[record.next].previous) = record.previous;
     --head.count;
     count(record.list, uint32_t{0} - 1);
+    if (is_queue(record.list)) record.steps = 0;
     record.list = PageList::none;
   }
 
@@ -115,6 +130,11 @@ class PageLists {
   [[nodiscard]] uint32_t count_in_queues() const noexcept { return evictable_ - in_levels_; }
 
  private:
+  void note_ahead(Head& head, PageList list, uint32_t page) noexcept {
+    uint32_t& place = head.last[head.pushed++ % distance_ahead];
+    PageRecord& earlier = records_[std::exchange(place, page)];
+    if (earlier.list == list) earlier.ahead = page;
+  }
   [[nodiscard]] const Head& head_of(PageList list) const noexcept {
     return list < first_level ? heads_[static_cast<size_t>(list)]
                               : levels_[static_cast<size_t>(list) - num_fixed];
