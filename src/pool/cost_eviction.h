@@ -10,8 +10,8 @@
 namespace folio::inline v1::pool {
 
 /// As AgedLfu, but pages of long sequences are worth more: attention makes a token cost the more
-/// the later it stands, and without its tail a prefix saves the less. Worth = times found + weight *
-/// eighths of `longest` that the longest sequence had that gave the page up.
+/// the later it stands, and without its tail a prefix saves the less. Worth = times found + weight
+/// * eighths of `longest` that the longest sequence had that gave the page up.
 ///
 /// All pages of a sequence get the worth of its end, not each that of its place: so a page is worth
 /// as much as what continues it, and is given up after it. Whoever had that had the page, too.

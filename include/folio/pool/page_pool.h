@@ -88,7 +88,8 @@ struct PoolOptions {
   NameFunction name = {};
   /// The longest time for which a sequence may ask to have its pages kept (folio/pool/retention.h),
   /// 12 bytes more a page; needs prefix_reuse. 0: none may ask. Deadlines are met to a tick of
-  /// max_retention_ms / 16,515,071, rounded up to milliseconds: never early, late by less than that.
+  /// max_retention_ms / 16,515,071, rounded up to milliseconds: never early, late by
+  /// less than that.
   int64_t max_retention_ms = 0;
   /// pages that a sequence's first `reserve` since admit or resume leaves available, unless nobody
   /// else holds a page: they keep those that run from being preempted at once. 0 .. num_pages
