@@ -10,6 +10,7 @@
 
 #include "core/carver.h"
 #include "core/random_number.h"
+#include "pool/block.h"
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
@@ -19,12 +20,8 @@ namespace {
 PoolOptions with_defaults(PoolOptions o) {
   if (o.max_pages_per_sequence == 0) o.max_pages_per_sequence = o.num_pages;
   if (o.allocate == nullptr) {
-    o.allocate = [](void*, size_t bytes, size_t align) {
-      return ::operator new(bytes, std::align_val_t{align}, std::nothrow);
-    };
-    o.deallocate = [](void*, void* memory, size_t) {
-      ::operator delete(memory, std::align_val_t{Carver::alignment});
-    };
+    o.allocate = [](void*, size_t bytes, size_t) { return pool::allocate_block(bytes); };
+    o.deallocate = [](void*, void* memory, size_t bytes) { pool::deallocate_block(memory, bytes); };
   }
   return o;
 }
@@ -42,6 +39,7 @@ void PagePool::State::carve(Carver& carver) noexcept {
   spaces = carver.take<pool::Namespace>(num_spaces());
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
   if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
+  carve_retention(carver);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
   ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
@@ -56,9 +54,11 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(spaces, num_spaces());
   lists.attach(records, options.num_pages);
   start_policy();
+  start_retention();
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
+  index.attach_retention(retention);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
@@ -67,7 +67,9 @@ void PagePool::State::start() noexcept {
 void PagePool::State::start_policy() noexcept {
   lru.attach(&lists);
   aged_lfu.attach(records, &lists);
+  aged_cost.attach(records, &lists, options.max_pages_per_sequence);
   if (options.eviction == Eviction::lfu) eviction = &aged_lfu;
+  if (options.eviction == Eviction::cost) eviction = &aged_cost;
   if (options.eviction != Eviction::s3_fifo) return;
   pool::Ghosts ghosts;
   ghosts.attach(ghost_ring, ghost_buckets, options.num_pages);
@@ -176,6 +178,7 @@ PoolStats PagePool::stats() const noexcept {
   stats.cached_pages = state_->lists.count_cached();
   stats.free_pages = state_->lists.count(pool::PageList::free);
   stats.used_pages = int64_t{state_->options.num_pages} - stats.cached_pages - stats.free_pages;
+  stats.pinned_pages = state_->lists.count_pinned();
   stats.unfinished_steps = std::popcount(state_->unfinished);
   return stats;
 }

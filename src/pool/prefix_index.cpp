@@ -11,6 +11,8 @@
 #define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): the library's name
 #include <xxhash.h>
 
+#include "pool/retention.h"
+
 namespace folio::inline v1::pool {
 namespace {
 
@@ -48,16 +50,17 @@ uint64_t PrefixIndex::hash(std::string_view salt, uint64_t adapter) const noexce
   return XXH3_64bits_withSeed(salt.data(), salt.size(), adapter ^ seed_) & hash_mask;
 }
 
-uint32_t PrefixIndex::find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept {
-  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page;
-       page = records_[page].bucket_next) {
-    const PageRecord& record = records_[page];
+uint32_t* PrefixIndex::place_of(uint64_t parent, uint64_t hash,
+                                const TokenId* tokens) const noexcept {
+  uint32_t* place = &buckets_[hash & bucket_mask_];
+  for (; *place != no_page; place = &records_[*place].bucket_next) {
+    const PageRecord& record = records_[*place];
     if (record.hash == hash && record.parent == parent &&
-        std::memcmp(tokens_ + int64_t{page} * page_size_, tokens, bytes_of(page_size_)) == 0) {
-      return page;
+        std::memcmp(tokens_ + int64_t{*place} * page_size_, tokens, bytes_of(page_size_)) == 0) {
+      break;
     }
   }
-  return no_page;
+  return place;
 }
 
 uint32_t PrefixIndex::findable_twin(uint32_t page) const noexcept {
@@ -70,12 +73,14 @@ uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   const TokenId* tokens = tokens_ + int64_t{page} * page_size_;
   PageRecord& record = records_[page];
   record.parent = parent;
-  const uint32_t twin = find(parent, record.hash, tokens);
+  uint32_t* const place = place_of(parent, record.hash, tokens);
+  const uint32_t twin = *place;
   if (twin == no_page) {
     record.content = new_name();
     record.use = 0;
+    record.spoken_for = false;
     record.twin_previous = record.twin_next = page;
-    link(page);
+    link(page, place);  // behind older pages, which go sooner
     return no_page;
   }
   PageRecord& other = records_[twin];
@@ -94,6 +99,7 @@ void PrefixIndex::remove(uint32_t page) noexcept {
   if (record.findable) {
     unlink(page);
     if (heir != page) hand_over(page, heir);
+    if (record.level != policy_level) retention_->forget(page);
     record.named = false;
   }
   records_[record.twin_previous].twin_next = record.twin_next;
@@ -104,14 +110,15 @@ void PrefixIndex::remove(uint32_t page) noexcept {
 
 void PrefixIndex::hand_over(uint32_t page, uint32_t heir) noexcept {
   records_[heir].use = records_[page].use;
+  if (retention_ != nullptr) retention_->hand_over(page, heir);
   if (records_[page].named) set_name(heir, names_[page]);
-  link(heir);
+  link(heir, &buckets_[records_[heir].hash & bucket_mask_]);
 }
 
-void PrefixIndex::link(uint32_t page) noexcept {
+void PrefixIndex::link(uint32_t page, uint32_t* place) noexcept {
   PageRecord& record = records_[page];
   record.findable = true;
-  record.bucket_next = std::exchange(buckets_[record.hash & bucket_mask_], page);
+  record.bucket_next = std::exchange(*place, page);
 }
 
 void PrefixIndex::unlink(uint32_t page) noexcept {

@@ -5,6 +5,7 @@
 /// contents, not to pages.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,10 +19,16 @@ class NaiveEviction {
  public:
   NaiveEviction(Eviction policy, uint32_t num_pages) : policy_(policy), num_pages_(num_pages) {}
 
-  /// Nobody holds `page` any more, which has `content`. `mark`: the last 32 bits of its hash.
+  /// A page has become full, of a new content. `mark`: the last 32 bits of its hash.
+  void created(int content, uint32_t mark);
+  /// Nobody holds `page` any more, which has `content`.
   void add(uint32_t page, int content, uint32_t mark);
   /// A prompt has found the content.
   void found(int content) { ++notes_[content].found; }
+  /// A sequence of `eighths` eighths of the longest one, which has the content, ends.
+  void given_up(int content, int eighths) {
+    notes_[content].eighths = std::max(notes_[content].eighths, eighths);
+  }
   /// The page that goes next. `is_cached(page)`: it has not been held or emptied since.
   uint32_t take(const std::function<bool(uint32_t)>& is_cached);
 
@@ -33,8 +40,8 @@ class NaiveEviction {
     int64_t key = 0;  ///< LFU
   };
   struct Note {
-    int found = 0;
-    bool is_main = false, has_waited = false;  ///< S3-FIFO
+    int found = 0, eighths = 0;
+    bool is_main = false;  ///< S3-FIFO
   };
   uint32_t take_s3_fifo();
   uint32_t take_lfu();
