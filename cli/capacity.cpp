@@ -64,7 +64,8 @@ Result<BlockCounts> replay_at(ReplayOptions options, std::span<const TraceReques
   const auto figures = replay_blocks(options, trace);
   if (!figures) return figures.error();
   const PoolStats& pool = figures->pool;
-  return BlockCounts{pool.lookup_pages, pool.hit_pages, pool.hit_tokens, pool.evicted_pages};
+  return BlockCounts{pool.lookup_pages, pool.hit_pages, pool.hit_tokens, pool.evicted_pages,
+                     figures->saved_work};
 }
 
 int64_t knee_of(std::span<const CapacityPlan::Point> points, int64_t distinct, int64_t most) {

@@ -133,6 +133,7 @@ std::string json_of(const CapacityOptions& options, const CapacityPlan& plan) {
     r["hit_tokens"] = row.counts.hit_tokens;
     r["hit_rate_blocks"] = ratio(row.counts.hit_blocks, row.counts.lookup_blocks);
     r["hit_rate_tokens"] = ratio(row.counts.hit_tokens, plan.prompt_tokens);
+    r["saved_work"] = row.counts.saved_work;
     r["tokens_computed_again"] = again(plan, row.counts);
     r["evicted_blocks"] = row.counts.evicted_blocks;
     r["optimum_hit_blocks"] = row.optimum.hit_blocks;

@@ -30,12 +30,11 @@ Result<Comparison> compare_policies(ReplayOptions options, std::span<const Trace
     comparison.prompt_work = figures->prompt_work;
     comparison.pages = figures->pages;
     const PoolStats& pool = figures->pool;
-    comparison.policies.push_back(
-        {name(policy),
-         {pool.lookup_pages, pool.hit_pages, pool.hit_tokens, pool.evicted_pages,
-          figures->saved_work},
-         figures->pool_seconds,
-         std::move(recorder)});
+    comparison.policies.push_back({name(policy),
+                                   {pool.lookup_pages, pool.hit_pages, pool.hit_tokens,
+                                    pool.evicted_pages, figures->saved_work},
+                                   figures->pool_seconds,
+                                   std::move(recorder)});
   }
   comparison.policies.push_back({"optimum", offline_optimum(trace, comparison.pages)});
   return comparison;
@@ -49,8 +48,8 @@ std::string summary_of(const ReplayOptions& options, const Comparison& c) {
                       "of blocks", "of tokens", "of work", "of optimum", "evicted", "ns a block");
   for (const PolicyFigures& p : c.policies) {
     text += fmt::format(
-        "{:<10}{:>12}{:>10.4f}{:>10.4f}{:>10.4f}{:>12.4f}{:>13}{:>12}\n", p.policy, p.counts.hit_blocks,
-        ratio(p.counts.hit_blocks, p.counts.lookup_blocks),
+        "{:<10}{:>12}{:>10.4f}{:>10.4f}{:>10.4f}{:>12.4f}{:>13}{:>12}\n", p.policy,
+        p.counts.hit_blocks, ratio(p.counts.hit_blocks, p.counts.lookup_blocks),
         ratio(p.counts.hit_tokens, c.prompt_tokens), ratio(p.counts.saved_work, c.prompt_work),
         ratio(p.counts.hit_blocks, c.policies.back().counts.hit_blocks), p.counts.evicted_blocks,
         p.seconds > 0.0

@@ -103,14 +103,14 @@ ordered_json policy_table(const Comparison& c) {
     const double blocks = static_cast<double>(p.counts.lookup_blocks);
     rows.push_back(ordered_json::array(
         {p.policy, p.counts.hit_blocks, share(p.counts.hit_blocks, p.counts.lookup_blocks),
-         share(p.counts.hit_tokens, c.prompt_tokens), share(p.counts.hit_blocks, best.hit_blocks),
-         p.counts.evicted_blocks,
+         share(p.counts.hit_tokens, c.prompt_tokens), share(p.counts.saved_work, c.prompt_work),
+         share(p.counts.hit_blocks, best.hit_blocks), p.counts.evicted_blocks,
          p.seconds > 0.0 ? fmt::format("{:.1f}", p.seconds * 1e9 / blocks) : ""}));
   }
   return {{"title", "Policies"},
           {"columns",
-           {"policy", "blocks found", "of blocks", "of tokens", "of the optimum", "evicted",
-            "ns a block"}},
+           {"policy", "blocks found", "of blocks", "of tokens", "of work", "of the optimum",
+            "evicted", "ns a block"}},
           {"rows", rows}};
 }
 

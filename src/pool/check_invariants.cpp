@@ -193,8 +193,7 @@ Status PagePool::State::check_lists() const noexcept {
     if (pool::is_queue(list)) in_queues += count;
   }
   if (evictable != lists.count_evictable()) return broken("miscounted cached pages:", evictable);
-  if (in_queues != lists.count_in_queues())
-    return broken("miscounted pages in queues:", in_queues);
+  if (in_queues != lists.count_in_queues()) return broken("miscounted pages in queues:", in_queues);
   const char* fault = eviction->fault();
   if (fault == nullptr && retention != nullptr) fault = retention->fault(options.num_pages);
   return fault == nullptr ? Status()

@@ -62,13 +62,13 @@ Status check_options(const PoolOptions& o) noexcept {
 Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options,
                     const char* call) noexcept {
   if (prompt.empty() || prompt.size() > max_count) {
-    return fail(Errc::invalid_argument, "PagePool::{}: prompt has {} tokens, expected 1 .. {}", call,
-                prompt.size(), max_count);
+    return fail(Errc::invalid_argument, "PagePool::{}: prompt has {} tokens, expected 1 .. {}",
+                call, prompt.size(), max_count);
   }
   if (prompt.data() == nullptr) return null_memory(call, "prompt", prompt.size());
   if (options.salt.size() > PagePool::max_salt_bytes) {
-    return fail(Errc::invalid_argument, "PagePool::{}: salt has {} bytes, expected at most {}", call,
-                options.salt.size(), PagePool::max_salt_bytes);
+    return fail(Errc::invalid_argument, "PagePool::{}: salt has {} bytes, expected at most {}",
+                call, options.salt.size(), PagePool::max_salt_bytes);
   }
   if (options.salt.data() == nullptr && !options.salt.empty())
     return null_memory(call, "salt", options.salt.size());

@@ -11,8 +11,7 @@
 namespace folio::inline v1::pool {
 
 [[nodiscard]] Status check_options(const PoolOptions& options) noexcept;
-[[nodiscard]] Status check_prompt(std::span<const TokenId> prompt,
-                                  const SequenceOptions& options,
+[[nodiscard]] Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options,
                                   const char* call = "admit") noexcept;
 /// `pool`: its own options.
 [[nodiscard]] Status check_retention(const char* call, const SequenceOptions& options,

@@ -46,8 +46,8 @@ class KeepRanges {
 class Retention {
  public:
   struct Memory {
-    uint32_t* row = nullptr;             ///< [max_pages_per_sequence]: what a call has found
-    uint32_t* deadlines = nullptr;       ///< [num_pages]
+    uint32_t* row = nullptr;              ///< [max_pages_per_sequence]: what a call has found
+    uint32_t* deadlines = nullptr;        ///< [num_pages]
     TimingWheel::Links* links = nullptr;  ///< [num_links(num_pages)]
     PageLists::Head* levels = nullptr;    ///< [num_levels - 1]
     KeepRanges* of_sequences = nullptr;   ///< [max_sequences]

@@ -32,7 +32,9 @@ class TimingWheel {
   void remove(uint32_t page) noexcept;
   void replace(uint32_t page, uint32_t other) noexcept;  ///< `other` waits in its place
   /// Ticks until the page's time comes.
-  [[nodiscard]] uint32_t remaining(uint32_t page) const noexcept { return deadlines_[page] - now(); }
+  [[nodiscard]] uint32_t remaining(uint32_t page) const noexcept {
+    return deadlines_[page] - now();
+  }
 
   /// Lets time pass. `at` is called for each page whose time has come, no longer in the wheel, in
   /// the order of deadlines. It must not change the wheel.

@@ -71,7 +71,7 @@ class PlanCapacity(unittest.TestCase):
             for row in plan["sizes"]:
                 expected = policies_oracle.replay(requests, row["blocks"], policy)
                 found = {"lookup_pages": row["lookup_blocks"], "hit_pages": row["hit_blocks"], "hit_tokens": row["hit_tokens"],
-                         "evicted_pages": row["evicted_blocks"]}
+                         "evicted_pages": row["evicted_blocks"], "saved_work": row["saved_work"]}
                 self.assertEqual({field: found[field] for field in expected}, expected, (name, row["blocks"]))
                 self.assertEqual(row["tokens_computed_again"], plan["most_hit_tokens"] - row["hit_tokens"])
                 self.assertLessEqual(row["hit_blocks"], row["optimum_hit_blocks"])

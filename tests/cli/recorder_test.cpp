@@ -220,7 +220,7 @@ TEST(StackDistances, every_size_finds_what_a_replay_finds) {
       ASSERT_TRUE(figures) << figures.error().message();
       const PoolStats& pool = figures->pool;
       EXPECT_EQ(lru.at(size), (BlockCounts{pool.lookup_pages, pool.hit_pages, pool.hit_tokens,
-                                           pool.evicted_pages}))
+                                           pool.evicted_pages, figures->saved_work}))
           << "at " << size;
     }
     const int64_t most = lru.at(blocks.distinct).hit_tokens;

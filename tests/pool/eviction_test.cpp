@@ -195,7 +195,8 @@ RC_GTEST_PROP(EvictionStream, evicts_what_naive_lfu_does, ()) { long_stream(Evic
 
 RC_GTEST_PROP(EvictionStream, evicts_what_naive_cost_does, ()) { long_stream(Eviction::cost); }
 
-RC_GTEST_PROP(EvictionStream, lru_lfu_and_cost_never_leave_a_page_behind_that_no_prefix_reaches, ()) {
+RC_GTEST_PROP(EvictionStream, lru_lfu_and_cost_never_leave_a_page_behind_that_no_prefix_reaches,
+              ()) {
   const Eviction eviction = *rc::gen::element(Eviction::lru, Eviction::lfu, Eviction::cost);
   Stream stream(*rc::gen::arbitrary<uint64_t>());
   PoolOptions options = pool_of(eviction, static_cast<uint32_t>(*rc::gen::inRange(8, 30)));

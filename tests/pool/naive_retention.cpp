@@ -23,7 +23,8 @@ void NaiveRetention::give_up(const std::vector<int>& contents, int64_t page_size
                              const NaiveWish& wish) {
   std::vector<RetentionRange> ranges = wish.ranges;
   if (wish.decode.level != DecodeRetention::not_given)
-    ranges.push_back({.begin = wish.prompt, .level = wish.decode.level,
+    ranges.push_back({.begin = wish.prompt,
+                      .level = wish.decode.level,
                       .milliseconds = wish.decode.milliseconds});
   for (auto p = std::ssize(contents); p-- > 0;) {
     Wanted most{-1, 0};

@@ -177,7 +177,8 @@ std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Spac
                                   [&](const KnownSpace& s) { return s.space == space; });
   if (known == spaces_.end() || !options_.prefix_reuse) return chain;
   int parent = known->content;
-  for (auto begin = prompt.begin(); prompt.end() - begin >= page_size_ + spare; begin += page_size_) {
+  for (auto begin = prompt.begin(); prompt.end() - begin >= page_size_ + spare;
+       begin += page_size_) {
     if (chain.size() == options_.max_pages_per_sequence) break;
     parent = find_content(parent, {begin, begin + page_size_});
     if (parent == 0) break;

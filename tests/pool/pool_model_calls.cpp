@@ -284,8 +284,8 @@ void PoolModel::end_step(size_t index) {
 void PoolModel::retain(const std::vector<TokenId>& prompt, const Space& space,
                        const std::vector<RetentionRange>& ranges) {
   const std::vector<std::byte> before = memory_.snapshot();
-  const Result<int32_t> found = pool_.retain(
-      prompt, {.salt = space.salt, .adapter = space.adapter, .retention = ranges});
+  const Result<int32_t> found =
+      pool_.retain(prompt, {.salt = space.salt, .adapter = space.adapter, .retention = ranges});
   if (prompt.empty() || !keeps())
     return expect_unchanged(found.error(), Errc::invalid_argument, before);
   const std::vector<int> chain = match(prompt, space, 0);
@@ -297,8 +297,7 @@ void PoolModel::retain(const std::vector<TokenId>& prompt, const Space& space,
 void PoolModel::advance_time(int64_t now_ms) {
   const std::vector<std::byte> before = memory_.snapshot();
   const Status status = pool_.advance_time(now_ms);
-  if (now_ms < retention_.now())
-    return expect_unchanged(status, Errc::invalid_argument, before);
+  if (now_ms < retention_.now()) return expect_unchanged(status, Errc::invalid_argument, before);
   checked(status);
   if (!keeps()) return expect_unchanged(status, Errc::ok, before);
   wait_again(retention_.advance(now_ms));

@@ -28,9 +28,7 @@ using ::testing::HasSubstr;
 constexpr int32_t pinned = retention_level::pinned;
 using Ranges = std::vector<RetentionRange>;
 
-Ranges everything(int32_t level, int64_t ms = 0) {
-  return {{.level = level, .milliseconds = ms}};
-}
+Ranges everything(int32_t level, int64_t ms = 0) { return {{.level = level, .milliseconds = ms}}; }
 
 PagePool keeping_pool(uint32_t pages, int64_t max_ms = 1000) {
   return make_pool({.num_pages = pages, .page_size = 4, .max_retention_ms = max_ms});
@@ -107,8 +105,8 @@ TEST(Acceptance, decoded_tokens_are_kept_at_most_as_long_as_was_asked_for) {  //
 
 TEST(Retention, lower_levels_go_first_then_the_policys_pages_then_higher_levels) {
   for (const Eviction eviction : {Eviction::lru, Eviction::s3_fifo, Eviction::lfu}) {
-    PagePool pool = make_pool(
-        {.num_pages = 5, .page_size = 4, .eviction = eviction, .max_retention_ms = 1000});
+    PagePool pool =
+        make_pool({.num_pages = 5, .page_size = 4, .eviction = eviction, .max_retention_ms = 1000});
     const int32_t levels[] = {64, 35, 0, 99, 34};
     for (int32_t i = 0; i < 5; ++i) serve(pool, count_from(100 * i, 4), everything(levels[i]));
     for (const int32_t gone : {2, 4, 1, 0, 3}) {
@@ -201,8 +199,8 @@ TEST(Retention, forks_ask_for_what_their_parent_asked_for) {
 
 TEST(Retention, when_everything_is_pinned_reserve_and_fork_say_so_and_change_nothing) {
   PoolMemory memory;
-  PagePool pool = make_pool(
-      memory.hooked({.num_pages = 4, .page_size = 4, .max_retention_ms = 1000}));
+  PagePool pool =
+      make_pool(memory.hooked({.num_pages = 4, .page_size = 4, .max_retention_ms = 1000}));
   serve(pool, count_from(0, 12), everything(pinned, 7));
   const SequenceId id = prefill(pool, count_from(100, 3));
   const std::vector<std::byte> before = memory.snapshot();
@@ -219,10 +217,8 @@ TEST(Retention, when_everything_is_pinned_reserve_and_fork_say_so_and_change_not
 }
 
 TEST(Retention, a_tenant_who_pins_with_every_request_has_nothing_left_when_his_time_is_over) {
-  PagePool pool = make_pool({.num_pages = 64,
-                             .page_size = 4,
-                             .max_namespaces = 2,
-                             .max_retention_ms = 1000});
+  PagePool pool =
+      make_pool({.num_pages = 64, .page_size = 4, .max_namespaces = 2, .max_retention_ms = 1000});
   for (int32_t i = 0; i < 32; ++i) {  // a salt for each: most are forgotten, and not found again
     const std::string salt = std::to_string(i);
     const Ranges ranges = everything(pinned);
@@ -239,8 +235,8 @@ TEST(Retention, a_tenant_who_pins_with_every_request_has_nothing_left_when_his_t
 
 TEST(Retention, nonsense_is_refused_by_name_and_changes_nothing) {
   PoolMemory memory;
-  PagePool pool = make_pool(
-      memory.hooked({.num_pages = 4, .page_size = 4, .max_retention_ms = 1000}));
+  PagePool pool =
+      make_pool(memory.hooked({.num_pages = 4, .page_size = 4, .max_retention_ms = 1000}));
   constexpr int32_t most = std::numeric_limits<int32_t>::max();
   constexpr int64_t most64 = std::numeric_limits<int64_t>::max();
   const std::pair<Ranges, const char*> cases[] = {
@@ -296,8 +292,8 @@ TEST(Retention, time_does_not_go_back) {
 }
 
 TEST(Retention, the_longest_times_end_never_early_and_late_by_less_than_a_tick) {
-  for (const int64_t max_ms : {int64_t{1}, int64_t{16'515'071}, int64_t{1} << 40,
-                               std::numeric_limits<int64_t>::max()}) {
+  for (const int64_t max_ms :
+       {int64_t{1}, int64_t{16'515'071}, int64_t{1} << 40, std::numeric_limits<int64_t>::max()}) {
     PagePool pool = keeping_pool(4, max_ms);
     const int64_t tick = max_ms / 16'515'071 + 1;
     pool.advance_time(0).or_throw();

@@ -30,9 +30,9 @@ inline constexpr int32_t pinned = 100;
 /// Tokens begin .. end - 1 of a sequence, counted from its first one; a page counts as a whole when
 /// one of its tokens does. Ranges may overlap, and may reach beyond the sequence.
 struct RetentionRange {
-  int32_t begin = 0;                                 ///< >= 0
+  int32_t begin = 0;                                  ///< >= 0
   int32_t end = std::numeric_limits<int32_t>::max();  ///< > begin
-  int32_t level = retention_level::normal;           ///< 0 .. 100
+  int32_t level = retention_level::normal;            ///< 0 .. 100
   /// from when the sequence gives its pages up: 0 .. PoolOptions::max_retention_ms; 0: as long as
   /// that
   int64_t milliseconds = 0;
