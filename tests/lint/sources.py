@@ -49,7 +49,7 @@ DIRECTION = {
     "src/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/names/", "names/"],
     "cli/": ["folio/", "reference/", "support/"],
     "bench/": ["folio/", "reference/", "support/", "cpu/features.h", "cpu/append/rows.h", "attention/kernel_list.h"],
-    "fuzz/": ["folio/"],
+    "fuzz/": ["folio/", "pool/"],
     "examples/": ["folio/"],
     "clients/": ["folio/"],
     "python/src/": ["folio/"],

@@ -94,7 +94,7 @@ TEST(PagePoolBeams, hostile_forks_are_refused_by_name_and_change_nothing) {
 
 // ---- Token trees
 
-/// The tree of a prefix and drafts: node i continues parents[i] (-1: the prefix) with token 100 + i.
+/// A tree of drafts behind a prefix: node i continues parents[i] (-1: the prefix) by token 100 + i.
 std::vector<SequenceId> grow(PagePool& pool, SequenceId prefix, const std::vector<int>& parents) {
   std::vector<SequenceId> nodes;
   for (size_t i = 0; i < parents.size(); ++i) {
