@@ -29,6 +29,19 @@ Status check_name_function(const PoolOptions& o) {
               "PagePool::create: name.function is given, expected none without prefix_reuse");
 }
 
+Status check_event_options(const PoolOptions& o) {
+  if (Status s = count_in_range("event_capacity", o.event_capacity, 0); !s.is_ok()) return s;
+  if (o.on_event.function == nullptr && o.on_event.context != nullptr) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: on_event.function is null, expected a function, as "
+                "on_event.context is not");
+  }
+  if (o.prefix_reuse || (o.on_event.function == nullptr && o.event_capacity == 0)) return {};
+  return fail(Errc::invalid_argument,
+              "PagePool::create: {} is given, expected none without prefix_reuse",
+              o.event_capacity != 0 ? "event_capacity" : "on_event.function");
+}
+
 }  // namespace
 
 Status check_options(const PoolOptions& o) noexcept {
@@ -46,6 +59,7 @@ Status check_options(const PoolOptions& o) noexcept {
                 static_cast<int>(o.eviction), static_cast<int>(Eviction::lfu));
   }
   if (Status s = check_name_function(o); !s.is_ok()) return s;
+  if (Status s = check_event_options(o); !s.is_ok()) return s;
   if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
   return fail(Errc::invalid_argument,
               "PagePool::create: {} is null, expected a function, as {} is one",
@@ -88,6 +102,11 @@ Status not_alive(const char* call, SequenceId id) noexcept {
 Status null_memory(const char* call, const char* argument, size_t size) noexcept {
   return fail(Errc::invalid_argument, "PagePool::{}: {} is null, expected memory of size {}", call,
               argument, size);
+}
+
+Status no_events(const char* call, const char* expected) noexcept {
+  return fail(Errc::invalid_argument, "PagePool::{}: the pool has no events, expected {}", call,
+              expected);
 }
 
 Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {

@@ -42,6 +42,8 @@ void PagePool::State::carve(Carver& carver) noexcept {
   spaces = carver.take<pool::Namespace>(num_spaces());
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
   if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
+  if (options.event_capacity != 0)
+    event_slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
   ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
@@ -59,6 +61,10 @@ void PagePool::State::start() noexcept {
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
+  if (event_slots != nullptr)
+    std::uninitialized_default_construct_n(event_slots, options.event_capacity);
+  events.attach(options.on_event, event_slots, options.event_capacity);
+  if (events.on()) index.attach_events(&events);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);

@@ -16,6 +16,7 @@
 
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
+#include "pool/event_log.h"
 #include "pool/eviction.h"
 #include "pool/namespaces.h"
 #include "pool/page_lists.h"
@@ -72,7 +73,8 @@ struct PagePool::State {
   bool taken_hold_pages = false;
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
-  PageName* names = nullptr;  ///< [num_pages] with PoolOptions::name
+  PageName* names = nullptr;                          ///< [num_pages] with PoolOptions::name
+  pool::EventLog::Ring::Slot* event_slots = nullptr;  ///< [event_capacity]
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
 
@@ -83,6 +85,7 @@ struct PagePool::State {
   pool::EvictionPolicy* eviction = &lru;
   pool::PrefixIndex index;
   pool::Namespaces namespaces;
+  pool::EventLog events;
   uint32_t free_sequence = pool::no_sequence;
   uint64_t unfinished = 0;  ///< a bit for each unfinished step
   uint64_t tickets[max_unfinished_steps] = {};
@@ -121,6 +124,12 @@ struct PagePool::State {
   void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last) noexcept;
   /// The position behind the last one before `end` whose page has a name, 0 without one.
   [[nodiscard]] int32_t end_of_named(const pool::SequenceRecord& s, int32_t end) const noexcept;
+  /// The name of a full page of the sequence; those before it get theirs, too.
+  [[nodiscard]] Result<PageName> name_of(const pool::SequenceRecord& s, int32_t position) noexcept;
+  /// The content of the sequence's page `position` can be found from now on.
+  void tell_stored(const pool::SequenceRecord& s, uint32_t position) noexcept;
+  [[nodiscard]] Status check_events(const char* call,
+                                    std::span<const PoolEvent> into) const noexcept;
   /// Unfinished steps that the sequence is in, a bit each. A later step uses a slot of tickets
   /// again; so a bit counts only while the slot's ticket is none after the sequence's last one.
   [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;

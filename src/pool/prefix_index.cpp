@@ -91,6 +91,8 @@ uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
 void PrefixIndex::remove(uint32_t page) noexcept {
   PageRecord& record = records_[page];
   const uint32_t heir = record.twin_next;
+  const uint64_t content = record.content;
+  const PageName* const name = name_of(page);
   if (record.findable) {
     unlink(page);
     if (heir != page) hand_over(page, heir);
@@ -100,6 +102,7 @@ void PrefixIndex::remove(uint32_t page) noexcept {
   records_[record.twin_next].twin_previous = record.twin_previous;
   record.twin_previous = record.twin_next = no_page;
   record.content = 0;
+  if (events_ != nullptr && heir == page) events_->removed(record, content, name, page_size_);
 }
 
 void PrefixIndex::hand_over(uint32_t page, uint32_t heir) noexcept {

@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "folio/pool/page_pool.h"
+#include "pool/event_log.h"
 #include "pool/page_lists.h"
 
 namespace folio::inline v1::pool {
@@ -36,6 +37,9 @@ class PrefixIndex {
               int32_t page_size, uint64_t seed) noexcept;
   /// [num_pages], of pages that are `named`; without it, none is.
   void attach_names(PageName* names) noexcept { names_ = names; }
+
+  /// Is told of each content that leaves the index. Null: nobody is.
+  void attach_events(EventLog* events) noexcept { events_ = events; }
 
   [[nodiscard]] uint64_t new_name() noexcept { return ++last_name_; }
 
@@ -99,6 +103,7 @@ class PrefixIndex {
   const TokenId* tokens_ = nullptr;
   uint32_t* buckets_ = nullptr;
   PageName* names_ = nullptr;
+  EventLog* events_ = nullptr;
   uint64_t bucket_mask_ = 0;
   uint64_t seed_ = 0;
   int32_t page_size_ = 0;

@@ -178,6 +178,7 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
       }
     }
     const uint32_t twin = index.add(pages[p], parent);
+    if (twin == pool::no_page && events.on()) tell_stored(s, p);
     if (twin != pool::no_page && pool::is_queue(records[twin].list)) {
       lists.unlink(twin);  // the sequence's own page answers now
       settle(twin);

@@ -4,23 +4,26 @@
 #include "pool/pool_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "pool/checked.h"
 #include "pool/inspection.h"
 
 namespace folio::test {
 
-namespace {
-
-PoolOptions with_names(PoolOptions options, NaiveNames& names) {
-  if (options.prefix_reuse) options.name = names.function();
+PoolOptions PoolModel::complete(PoolOptions options) {
+  if (options.prefix_reuse) options.name = names_.function();
+  if (options.event_capacity == 0) return options;
+  options.on_event = {.function =
+                          [](void* self, const PoolEvent& event, auto) noexcept {
+                            static_cast<std::vector<PoolEvent>*>(self)->push_back(event);
+                          },
+                      .context = &events_};
   return options;
 }
 
-}  // namespace
-
 PoolModel::PoolModel(const PoolOptions& options)
-    : options_(memory_.hooked(with_names(options, names_))),
+    : options_(memory_.hooked(complete(options))),
       page_size_(options.page_size),
       pool_(checked(PagePool::create(options_))),
       eviction_(options.eviction, options.num_pages) {
@@ -201,7 +204,31 @@ void PoolModel::expect_unchanged(const Status& status, Errc code,
   RC_ASSERT(memory_.snapshot() == before);
 }
 
-void PoolModel::check() const {
+void PoolModel::check_events() {
+  if (options_.event_capacity == 0) return;
+  for (const PoolEvent& event : std::exchange(events_, {})) heard_.take(event);
+  RC_ASSERT(heard_.contents() == EventReplay::of(pool_));
+  std::set<int> contents;
+  for (const Page& page : pages_) contents.insert(page.content);
+  contents.erase(0);
+  RC_ASSERT(heard_.contents().size() == contents.size());
+  for (const auto& [number, content] : heard_.contents()) RC_ASSERT(content.has_name);
+  std::vector<PoolEvent> read(3);
+  for (;;) {
+    const EventRead got = checked(pool_.read_events(ring_.next(), read));
+    if (got.lost) {
+      RC_ASSERT(heard_.next() - ring_.next() > options_.event_capacity);
+      ring_.heal(pool_);
+    }
+    for (size_t i = 0; i < got.count; ++i) ring_.take(read[i]);
+    if (!got.lost && got.count < read.size()) break;
+  }
+  RC_ASSERT(ring_.next() == heard_.next());
+  RC_ASSERT(ring_.contents() == heard_.contents());
+}
+
+void PoolModel::check() {
+  check_events();
   checked(pool_.check_invariants());
   RC_ASSERT(pool_.table().entries == table_.entries);
   RC_ASSERT(pool_.table().row_stride == table_.row_stride);

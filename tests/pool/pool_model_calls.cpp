@@ -99,6 +99,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     pages_[s.row[static_cast<size_t>(position / page_size_)]]
         .kv[static_cast<size_t>(position % page_size_)] = history(s, static_cast<size_t>(position));
   }
+  names_.fail_at = -1;
   const Status status = pool_.commit(s.id, written);
   const bool waits = !written.empty() && length < s.room &&
                      incomplete(s.row[static_cast<size_t>(length / page_size_)]);
@@ -117,6 +118,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     if (name == 0) {
       name = static_cast<int>(contents_.size());
       contents_.push_back(content);
+      if (options_.event_capacity != 0) named_.insert(name);  // for its event
     }
     for (uint32_t page = 0; page < options_.num_pages; ++page) {
       // the held one answers from now on

@@ -41,6 +41,7 @@
 #include "folio/cache/page_table.h"
 #include "folio/core/export.h"
 #include "folio/core/status.h"
+#include "folio/pool/events.h"
 #include "folio/pool/name.h"
 
 namespace folio::inline v1 {
@@ -89,6 +90,10 @@ struct PoolOptions {
   Eviction eviction = Eviction::lru;
   /// gives full pages names, when `PagePool::name` asks: 32 bytes more a page. Needs prefix_reuse.
   NameFunction name = {};
+  /// Events of the index (folio/pool/events.h), in a ring of so many, 0 .. 2^31 - 1: 120 bytes each.
+  /// Needs prefix_reuse, as `on_event`.
+  uint32_t event_capacity = 0;
+  EventFunction on_event = {};  ///< is handed each event as it happens
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -188,6 +193,15 @@ class FOLIO_EXPORT PagePool {
   /// unless 0 <= position < length / page_size, or without a function; the function's own, and the
   /// page stays without a name
   [[nodiscard]] Result<PageName> name(SequenceId id, int32_t position) noexcept;
+
+  /// Copies events `next`, `next` + 1, ... from the ring, as many as there are and `events` holds; 0
+  /// is taken for 1. Errors: invalid_argument without event_capacity
+  [[nodiscard]] Result<EventRead> read_events(uint64_t next,
+                                              std::span<PoolEvent> events) const noexcept;
+  /// Calls `visit` with a stored event for each content that can be found now, parents not always
+  /// first, and returns the number of the last event before: whoever goes on from there has the
+  /// index. O(num_pages). Errors: invalid_argument without a function, or events
+  [[nodiscard]] Result<uint64_t> snapshot(const EventFunction& visit) const noexcept;
 
   /// Tokens whose K/V are in the cache.
   [[nodiscard]] Result<int32_t> length(SequenceId id) const noexcept;
