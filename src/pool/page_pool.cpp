@@ -44,6 +44,7 @@ void PagePool::State::carve(Carver& carver) noexcept {
   if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
   if (options.event_capacity != 0)
     event_slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
+  if (options.readers) stats_slots = carver.take<StatsRing::Slot>(num_stats);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
   ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
@@ -64,10 +65,13 @@ void PagePool::State::start() noexcept {
   if (event_slots != nullptr)
     std::uninitialized_default_construct_n(event_slots, options.event_capacity);
   events.attach(options.on_event, event_slots, options.event_capacity);
+  if (stats_slots != nullptr) std::uninitialized_default_construct_n(stats_slots, num_stats);
+  shared_stats.attach(stats_slots, stats_slots == nullptr ? 0 : num_stats);
   if (events.on()) index.attach_events(&events);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
+  publish_stats();
 }
 
 void PagePool::State::start_policy() noexcept {
@@ -176,14 +180,17 @@ int32_t PagePool::page_size() const noexcept {
   return state_ == nullptr ? 0 : state_->options.page_size;
 }
 
-PoolStats PagePool::stats() const noexcept {
-  if (state_ == nullptr) return {};
-  PoolStats stats = state_->counters;
-  stats.cached_pages = state_->lists.count_cached();
-  stats.free_pages = state_->lists.count(pool::PageList::free);
-  stats.used_pages = int64_t{state_->options.num_pages} - stats.cached_pages - stats.free_pages;
-  stats.unfinished_steps = std::popcount(state_->unfinished);
+PoolStats PagePool::State::stats() const noexcept {
+  PoolStats stats = counters;
+  stats.cached_pages = lists.count_cached();
+  stats.free_pages = lists.count(pool::PageList::free);
+  stats.used_pages = int64_t{options.num_pages} - stats.cached_pages - stats.free_pages;
+  stats.unfinished_steps = std::popcount(unfinished);
   return stats;
+}
+
+PoolStats PagePool::stats() const noexcept {
+  return state_ == nullptr ? PoolStats() : state_->stats();
 }
 
 }  // namespace folio::inline v1

@@ -49,6 +49,10 @@ enum class TailWrite : uint8_t { in_place, forget_content, copy };
 }  // namespace pool
 
 struct PagePool::State {
+  /// A reader that copies statistics is overtaken by the calls of a whole round at the earliest.
+  using StatsRing = pool::SharedRing<PoolStats>;
+  static constexpr uint32_t num_stats = 16;
+
   /// `given`: checked, defaults filled in.
   explicit State(const PoolOptions& given) noexcept
       : options(given),
@@ -75,6 +79,7 @@ struct PagePool::State {
   uint32_t* ghost_buckets = nullptr;
   PageName* names = nullptr;                          ///< [num_pages] with PoolOptions::name
   pool::EventLog::Ring::Slot* event_slots = nullptr;  ///< [event_capacity]
+  StatsRing::Slot* stats_slots = nullptr;             ///< with PoolOptions::readers
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
 
@@ -86,11 +91,20 @@ struct PagePool::State {
   pool::PrefixIndex index;
   pool::Namespaces namespaces;
   pool::EventLog events;
+  StatsRing shared_stats;
   uint32_t free_sequence = pool::no_sequence;
   uint64_t unfinished = 0;  ///< a bit for each unfinished step
   uint64_t tickets[max_unfinished_steps] = {};
   uint64_t last_ticket = 0;
   PoolStats counters;  ///< the fields that only grow, and `sequences`
+
+  // Statistics.
+  [[nodiscard]] PoolStats stats() const noexcept;
+  /// For readers, at the end of a call that has changed something.
+  void publish_stats() noexcept {
+    if (stats_slots != nullptr) [[unlikely]]
+      shared_stats.push(stats());
+  }
 
   // Memory.
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays

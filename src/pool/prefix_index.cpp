@@ -11,6 +11,9 @@
 #define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): the library's name
 #include <xxhash.h>
 
+#include "pool/shared_chain.h"
+#include "pool/shared_word.h"
+
 namespace folio::inline v1::pool {
 namespace {
 
@@ -69,17 +72,17 @@ uint32_t PrefixIndex::findable_twin(uint32_t page) const noexcept {
 uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   const TokenId* tokens = tokens_ + int64_t{page} * page_size_;
   PageRecord& record = records_[page];
-  record.parent = parent;
+  publish(record.parent, parent);
   const uint32_t twin = find(parent, record.hash, tokens);
   if (twin == no_page) {
-    record.content = new_name();
+    publish(record.content, new_name());
     record.use = 0;
     record.twin_previous = record.twin_next = page;
     link(page);
     return no_page;
   }
   PageRecord& other = records_[twin];
-  record.content = other.content;
+  publish(record.content, other.content);
   record.use = other.use;
   record.twin_previous = twin;
   record.twin_next = other.twin_next;
@@ -94,14 +97,14 @@ void PrefixIndex::remove(uint32_t page) noexcept {
   const uint64_t content = record.content;
   const PageName* const name = name_of(page);
   if (record.findable) {
+    if (heir != page) hand_over(page, heir);  // first: readers never miss the content
     unlink(page);
-    if (heir != page) hand_over(page, heir);
     record.named = false;
   }
   records_[record.twin_previous].twin_next = record.twin_next;
   records_[record.twin_next].twin_previous = record.twin_previous;
   record.twin_previous = record.twin_next = no_page;
-  record.content = 0;
+  publish(record.content, 0);
   if (events_ != nullptr && heir == page) events_->removed(record, content, name, page_size_);
 }
 
@@ -109,20 +112,50 @@ void PrefixIndex::hand_over(uint32_t page, uint32_t heir) noexcept {
   records_[heir].use = records_[page].use;
   if (records_[page].named) set_name(heir, names_[page]);
   link(heir);
+  publish(taken_over_, taken_over_ + 1);
 }
 
 void PrefixIndex::link(uint32_t page) noexcept {
   PageRecord& record = records_[page];
   record.findable = true;
-  record.bucket_next = std::exchange(buckets_[record.hash & bucket_mask_], page);
+  uint32_t& bucket = buckets_[record.hash & bucket_mask_];
+  publish(record.bucket_next, bucket);
+  publish(bucket, page);
 }
 
 void PrefixIndex::unlink(uint32_t page) noexcept {
   PageRecord& record = records_[page];
   uint32_t* at = &buckets_[record.hash & bucket_mask_];
   while (*at != page) at = &records_[*at].bucket_next;
-  *at = record.bucket_next;
+  publish(*at, record.bucket_next);
   record.findable = false;
+}
+
+uint64_t PrefixIndex::observe_once(uint64_t parent, uint64_t hash) const noexcept {
+  uint64_t content = 0;
+  const SharedChain chain{.end = no_page, .at_most = uint64_t{2} * (bucket_mask_ + 1)};
+  chain.walk(buckets_[hash & bucket_mask_], [&](uint32_t page) -> SharedChain::Seen {
+    const PageRecord& record = records_[page];
+    const uint32_t next = observe(record.bucket_next);
+    const uint64_t before = observe(record.content);
+    const uint64_t its_hash = observe(record.hash);
+    const bool wanted = its_hash == hash && observe(record.parent) == parent;
+    // the same content all the while: hash and parent are its own
+    if (wanted && before != 0 && observe(record.content) == before) content = before;
+    return {next, content != 0, (its_hash & bucket_mask_) == (hash & bucket_mask_)};
+  });
+  return content;
+}
+
+uint64_t PrefixIndex::observe_content(uint64_t parent, uint64_t hash) const noexcept {
+  // A twin that takes over is linked in front, where a walk has been already. It is counted after
+  // that and before the other page leaves: whoever misses one for the other sees the count move.
+  for (int attempt = 0;; ++attempt) {
+    const uint64_t taken_over = observe(taken_over_);
+    const uint64_t content = observe_once(parent, hash);
+    if (content != 0 || observe(taken_over_) == taken_over || attempt == most_attempts)
+      return content;
+  }
 }
 
 uint32_t PrefixIndex::longest_chain() const noexcept {

@@ -51,6 +51,11 @@ class PrefixIndex {
   /// The findable page that continues `parent` with `tokens`, or no_page. `hash` is of the chain.
   [[nodiscard]] uint32_t find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept;
 
+  /// The content of a page that continues `parent`, known by the hash of its chain instead of its
+  /// tokens; 0 without one. Any thread, while another changes the index: never misses a content that
+  /// is there all the time, and ends after a bounded number of steps (see shared_chain.h).
+  [[nodiscard]] uint64_t observe_content(uint64_t parent, uint64_t hash) const noexcept;
+
   /// Asks for the bucket that `find` and `add` will look into.
   void prefetch(uint64_t hash) const noexcept {
     __builtin_prefetch(&buckets_[hash & bucket_mask_]);
@@ -95,6 +100,8 @@ class PrefixIndex {
 
  private:
   static constexpr uint64_t fits_caches = 1 << 16;  ///< buckets: of 2^15 pages, 2 MiB of records
+  static constexpr int most_attempts = 1000;
+  [[nodiscard]] uint64_t observe_once(uint64_t parent, uint64_t hash) const noexcept;
   void hand_over(uint32_t page, uint32_t heir) noexcept;
   void link(uint32_t page) noexcept;
   void unlink(uint32_t page) noexcept;
@@ -108,6 +115,7 @@ class PrefixIndex {
   uint64_t seed_ = 0;
   int32_t page_size_ = 0;
   uint64_t last_name_ = 0;
+  uint64_t taken_over_ = 0;  ///< times that a twin took over
 };
 
 }  // namespace folio::inline v1::pool

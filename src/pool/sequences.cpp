@@ -7,6 +7,7 @@
 
 #include "pool/checks.h"
 #include "pool/pool_state.h"
+#include "pool/shared_word.h"
 
 namespace folio::inline v1 {
 
@@ -113,6 +114,7 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
   state.counters.hit_tokens += s.length;
+  state.publish_stats();
   return Admission{state.id_of(s), s.length};
 }
 
@@ -162,6 +164,7 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   s.trimmed = false;
   for (; s.pages < wanted; ++s.pages) row[s.pages] = state.take_page();
   s.room = static_cast<int32_t>(end);
+  state.publish_stats();
   return {};
 }
 
@@ -173,7 +176,8 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
   for (uint32_t p = first, hashed = first; p < last; ++p) {
     if (p == hashed) {  // as in match
       for (; hashed < std::min(last, p + pool::PrefixIndex::ahead); ++hashed) {
-        records[pages[hashed]].hash = hash = index.hash(hash, tokens_of(pages[hashed]));
+        hash = index.hash(hash, tokens_of(pages[hashed]));
+        pool::publish(records[pages[hashed]].hash, hash);
         index.prefetch(hash);
       }
     }
@@ -219,6 +223,7 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
   if (!state.options.prefix_reuse) return {};
   state.name_full_pages(s, static_cast<uint32_t>(first_full),
                         static_cast<uint32_t>(s.length / page_size));
+  state.publish_stats();
   return {};
 }
 
@@ -241,6 +246,7 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
   state_->drop_pages(s, state_->pages_for(length));
   s.length = s.room = length;
   s.trimmed = length % state_->options.page_size != 0;
+  state_->publish_stats();
   return {};
 }
 
@@ -272,6 +278,7 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   for (; child.pages < full; ++child.pages) state.hold(to[child.pages] = from[child.pages]);
   if (cut != 0) to[child.pages++] = state.copy_page(from[full], cut);
   child.length = child.room = length;
+  state.publish_stats();
   return state.id_of(child);
 }
 
@@ -284,6 +291,7 @@ Status PagePool::release(SequenceId id) noexcept {
   *found = {.generation = found->generation, .next_free = state.free_sequence};
   state.free_sequence = id.index;
   --state.counters.sequences;
+  state.publish_stats();
   return {};
 }
 

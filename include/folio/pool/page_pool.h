@@ -27,8 +27,11 @@
 /// Cost:          O(1) per page, per copy and per sequence of begin_step; release and eviction
 ///                (amortised) included. end_step looks at no sequence, but at all pages that
 ///                unfinished steps hold for sequences that gave them up.
-/// Thread safety: externally synchronised; const calls may run beside one another. A moved-from
-///                pool answers like one without sequences.
+/// Thread safety: one thread, the scheduler's, calls what is not const; const calls may run beside
+///                one another, but not beside it. A PoolReader (folio/pool/reader.h) may be used by
+///                any number of other threads at any time, as long as the pool's memory lives;
+///                no call of the pool waits for them. A moved-from pool answers like one without
+///                sequences.
 #pragma once
 
 #include <compare>
@@ -94,6 +97,8 @@ struct PoolOptions {
   /// Needs prefix_reuse, as `on_event`.
   uint32_t event_capacity = 0;
   EventFunction on_event = {};  ///< is handed each event as it happens
+  /// PoolReader may be used (folio/pool/reader.h): statistics are published after each call.
+  bool readers = false;
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -224,6 +229,7 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status check_invariants() const noexcept;
 
  private:
+  friend class PoolReader;
   friend struct PoolInspection;  // for tests: src/pool/inspection.h
   struct FOLIO_LOCAL State;
   explicit PagePool(State* state) noexcept : state_(state) {}
