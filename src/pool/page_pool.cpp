@@ -44,6 +44,7 @@ void PagePool::State::carve(Carver& carver) noexcept {
   if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
   if (options.event_capacity != 0)
     event_slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
+  if (options.histograms) page_times = carver.take<pool::PageAges::Times>(options.num_pages);
   if (options.readers) stats_slots = carver.take<StatsRing::Slot>(num_stats);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
@@ -65,6 +66,8 @@ void PagePool::State::start() noexcept {
   if (event_slots != nullptr)
     std::uninitialized_default_construct_n(event_slots, options.event_capacity);
   events.attach(options.on_event, event_slots, options.event_capacity);
+  if (page_times != nullptr) std::uninitialized_default_construct_n(page_times, options.num_pages);
+  ages.attach(page_times);
   if (stats_slots != nullptr) std::uninitialized_default_construct_n(stats_slots, num_stats);
   shared_stats.attach(stats_slots, stats_slots == nullptr ? 0 : num_stats);
   if (events.on()) index.attach_events(&events);
@@ -187,6 +190,17 @@ PoolStats PagePool::State::stats() const noexcept {
   stats.used_pages = int64_t{options.num_pages} - stats.cached_pages - stats.free_pages;
   stats.unfinished_steps = std::popcount(unfinished);
   return stats;
+}
+
+Result<PoolHistograms> PagePool::State::histograms() const noexcept {
+  if (ages.on()) return ages.read();
+  return fail(Errc::invalid_argument,
+              "PagePool::histograms: the pool has none, expected PoolOptions::histograms");
+}
+
+Result<PoolHistograms> PagePool::histograms() const noexcept {
+  if (state_ == nullptr) return pool::moved_from("histograms");
+  return state_->histograms();
 }
 
 PoolStats PagePool::stats() const noexcept {

@@ -22,10 +22,12 @@ uint32_t PagePool::State::take_page() noexcept {
     const uint32_t next = records[page].next;
     if (next != pool::no_page) index.prefetch(records[next].hash);  // evictions come in runs
     index.remove(page);
+    ages.evicted(page);
     ++counters.evicted_pages;
   }
   lists.unlink(page);
   records[page].references = 1;
+  ages.taken();
   note_use();
   return page;
 }
@@ -58,6 +60,7 @@ void PagePool::State::settle(uint32_t page) noexcept {
   if (record.references != 0 || record.copies != 0 || record.steps != 0) return;
   // Of twins none is worth keeping but those that are held. So the pages that continue this content
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
+  ages.given_up(page);
   if (record.content != 0 && !index.has_twin(page))
     return with_policy([page](auto& policy) { policy.add(page); });
   if (record.content != 0) index.remove(page);

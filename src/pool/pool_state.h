@@ -19,6 +19,7 @@
 #include "pool/event_log.h"
 #include "pool/eviction.h"
 #include "pool/namespaces.h"
+#include "pool/page_ages.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
 
@@ -80,6 +81,7 @@ struct PagePool::State {
   PageName* names = nullptr;                          ///< [num_pages] with PoolOptions::name
   pool::EventLog::Ring::Slot* event_slots = nullptr;  ///< [event_capacity]
   StatsRing::Slot* stats_slots = nullptr;             ///< with PoolOptions::readers
+  pool::PageAges::Times* page_times = nullptr;        ///< [num_pages] with PoolOptions::histograms
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
 
@@ -92,6 +94,7 @@ struct PagePool::State {
   pool::Namespaces namespaces;
   pool::EventLog events;
   StatsRing shared_stats;
+  pool::PageAges ages;
   uint32_t free_sequence = pool::no_sequence;
   uint64_t unfinished = 0;  ///< a bit for each unfinished step
   uint64_t tickets[max_unfinished_steps] = {};
@@ -100,6 +103,7 @@ struct PagePool::State {
 
   // Statistics.
   [[nodiscard]] PoolStats stats() const noexcept;
+  [[nodiscard]] Result<PoolHistograms> histograms() const noexcept;
   /// For readers, at the end of a call that has changed something.
   void publish_stats() noexcept {
     if (stats_slots != nullptr) [[unlikely]]

@@ -45,6 +45,8 @@ Result<PoolStats> PoolReader::stats() const noexcept {
   return fail(Errc::busy, "PoolReader::stats: the scheduler was faster than every copy");
 }
 
+Result<PoolHistograms> PoolReader::histograms() const noexcept { return state_->histograms(); }
+
 Result<EventRead> PoolReader::read_events(uint64_t next,
                                           std::span<PoolEvent> events) const noexcept {
   if (Status s = state_->check_events("read_events", events); !s.is_ok()) return s;

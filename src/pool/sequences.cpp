@@ -106,7 +106,10 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   if (s.pages != 0)
     row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
 #endif
+  const uint32_t cached = state.lists.count_cached();
   for (uint32_t i = 0; i < s.pages; ++i) state.hold(row[i]);
+  const int64_t were_cached = cached - state.lists.count_cached();
+  for (uint32_t i = 0; state.ages.on() && i < s.pages; ++i) state.ages.found(row[i]);
   state.with_policy([&](auto& policy) {
     for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
   });
@@ -114,6 +117,8 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
   state.counters.hit_tokens += s.length;
+  state.counters.hit_tokens_cached += were_cached * state.options.page_size;
+  state.counters.hit_tokens_used += (s.pages - were_cached) * state.options.page_size;
   state.publish_stats();
   return Admission{state.id_of(s), s.length};
 }
@@ -182,6 +187,7 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
       }
     }
     const uint32_t twin = index.add(pages[p], parent);
+    ages.stored(pages[p]);
     if (twin == pool::no_page && events.on()) tell_stored(s, p);
     if (twin != pool::no_page && pool::is_queue(records[twin].list)) {
       lists.unlink(twin);  // the sequence's own page answers now

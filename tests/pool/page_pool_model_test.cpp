@@ -103,6 +103,7 @@ void any_calls(Eviction eviction) {
                       .eviction = eviction};
   // half of the pools tell of events
   if (options.prefix_reuse) options.event_capacity = std::max(0, *rc::gen::inRange(-10, 11));
+  options.histograms = *rc::gen::arbitrary<bool>();
   const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<Call>>());
   PoolModel model(options);
   for (const Call& call : calls) apply(model, call);

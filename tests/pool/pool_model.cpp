@@ -29,6 +29,7 @@ PoolModel::PoolModel(const PoolOptions& options)
       eviction_(options.eviction, options.num_pages) {
   if (options_.max_pages_per_sequence == 0) options_.max_pages_per_sequence = options_.num_pages;
   pages_.resize(options_.num_pages);
+  times_.resize(options_.num_pages);
   for (Page& page : pages_) page.kv.assign(static_cast<size_t>(page_size_), 0);
   table_ = pool_.table();
   check();
@@ -89,8 +90,11 @@ void PoolModel::take(uint32_t page) {
     for (uint32_t other = 0; other < options_.num_pages; ++other)
       RC_ASSERT(held(other) || is_cached(other));
     RC_ASSERT(page == eviction_.take(is_cached));
+    count(histograms_.lifetime, taken_pages_ - times_[page].stored);
+    count(histograms_.idle, taken_pages_ - times_[page].used);
     ++stats_.evicted_pages;
   }
+  ++taken_pages_;
   pages_[page].content = 0;
   pages_[page].references = 1;
   std::fill(pages_[page].kv.begin(), pages_[page].kv.end(), 0);
@@ -117,6 +121,7 @@ void PoolModel::hold_for_step(uint32_t page, uint64_t ticket) {
 
 void PoolModel::settle(uint32_t page) {
   if (held(page)) return;
+  times_[page].used = taken_pages_;
   if (pages_[page].content != 0 && has_twin(page)) pages_[page].content = 0;
   if (pages_[page].content == 0) return;
   const auto mark = static_cast<uint32_t>(PoolInspection::record(pool_, page).hash);
@@ -204,6 +209,13 @@ void PoolModel::expect_unchanged(const Status& status, Errc code,
   RC_ASSERT(memory_.snapshot() == before);
 }
 
+void PoolModel::count(PoolHistogram& histogram, int64_t value) {
+  int bucket = 0;
+  while (bucket + 1 < PoolHistogram::num_buckets && value >= int64_t{1} << bucket) ++bucket;
+  ++histogram.counts[bucket];
+  histogram.sum += value;
+}
+
 void PoolModel::check_events() {
   if (options_.event_capacity == 0) return;
   for (const PoolEvent& event : std::exchange(events_, {})) heard_.take(event);
@@ -244,6 +256,10 @@ void PoolModel::check() {
   RC_ASSERT(stats.peak_used_pages >= expected.used_pages);
   expected.peak_used_pages = stats.peak_used_pages;
   RC_ASSERT(stats == expected);
+  if (options_.histograms)
+    RC_ASSERT(checked(pool_.histograms()) == histograms_);
+  else
+    RC_ASSERT(pool_.histograms().error().code() == Errc::invalid_argument);
   for (const Sequence& s : sequences_) {
     RC_ASSERT(checked(pool_.length(s.id)) == static_cast<int64_t>(s.tokens.size()));
     RC_ASSERT(checked(pool_.row_start(s.id)) == s.row_start);

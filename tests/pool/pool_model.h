@@ -120,6 +120,7 @@ class PoolModel {
                         const std::vector<std::byte>& before) const;
   void check();
   void check_events();
+  static void count(PoolHistogram& histogram, int64_t value);
   [[nodiscard]] PoolOptions complete(PoolOptions options);
 
   [[nodiscard]] size_t pages_for(int64_t tokens) const {
@@ -145,6 +146,12 @@ class PoolModel {
   NaiveEviction eviction_;
   PoolStats stats_;
   int64_t clock_ = 0;
+  struct Times {
+    int64_t stored = 0, used = 0;
+  };
+  std::vector<Times> times_;  ///< of each page, in pages taken
+  int64_t taken_pages_ = 0;
+  PoolHistograms histograms_;
   EventReplay ring_, heard_;       ///< what the ring tells, and what the function was told
   std::vector<PoolEvent> events_;  ///< that the function was told since the last look
 };

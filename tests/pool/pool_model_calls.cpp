@@ -39,6 +39,9 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
     RC_ASSERT(s.row[i] < options_.num_pages);
     RC_ASSERT(pages_[s.row[i]].content == chain[i]);
     eviction_.found(chain[i]);
+    (held(s.row[i]) ? stats_.hit_tokens_used : stats_.hit_tokens_cached) += page_size_;
+    count(histograms_.reuse, taken_pages_ - times_[s.row[i]].used);
+    times_[s.row[i]].used = taken_pages_;
     ++pages_[s.row[i]].references;
   }
   stats_.lookup_pages += (static_cast<int64_t>(prompt.size()) - 1) / page_size_;
@@ -125,6 +128,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
       if (pages_[page].content == name && !held(page)) pages_[page].content = 0;
     }
     pages_[s.row[position]].content = name;
+    times_[s.row[position]] = {taken_pages_, taken_pages_};
   }
   check();
 }

@@ -63,7 +63,7 @@ void work_at_random(PagePool& pool, uint64_t seed, int32_t prompt_tokens) {
   Rng rng(seed);
   std::vector<SequenceId> alive;
   for (int round = 0; round < rounds; ++round) {
-    if (round % 8 == 0) std::this_thread::yield();  // readers have a turn on small machines, too
+    if (round % 32 == 0) std::this_thread::yield();  // readers have a turn on small machines, too
     const Tokens prompt = random_prompt(rng, prompt_tokens);
     const SequenceOptions options{.adapter = static_cast<uint64_t>(rng.int_between(0, 5))};
     if (alive.size() == 4 || rng.chance(0.3)) {
@@ -156,7 +156,7 @@ TEST(PoolReader, finds_content_whose_pages_take_over_from_each_other) {
   beside_readers(
       [&] {
         for (int i = 0; i < rounds; ++i) {
-          if (i % 8 == 0) std::this_thread::yield();
+          if (i % 32 == 0) std::this_thread::yield();
           const SequenceId next = pool.admit(Tokens{7}).value().id;
           feed(pool, next, kept);  // pages of its own: twins
           pool.release(holder).or_throw();

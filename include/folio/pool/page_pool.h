@@ -45,6 +45,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 #include "folio/pool/events.h"
+#include "folio/pool/histograms.h"
 #include "folio/pool/name.h"
 
 namespace folio::inline v1 {
@@ -99,6 +100,7 @@ struct PoolOptions {
   EventFunction on_event = {};  ///< is handed each event as it happens
   /// PoolReader may be used (folio/pool/reader.h): statistics are published after each call.
   bool readers = false;
+  bool histograms = false;  ///< PagePool::histograms: 16 bytes more a page
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -126,6 +128,10 @@ struct PoolStats {
   int64_t free_pages = 0;    ///< now
   int64_t sequences = 0;     ///< alive now
   int64_t unfinished_steps = 0;
+  // `hit_tokens` by kind
+  int64_t hit_tokens_cached = 0;   ///< of full pages that nobody held
+  int64_t hit_tokens_used = 0;     ///< of full pages that others hold, too
+  int64_t hit_tokens_partial = 0;  ///< of pages that agree for their first tokens only
   bool operator==(const PoolStats&) const = default;
 };
 
@@ -223,6 +229,8 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] uint32_t num_pages() const noexcept;
   [[nodiscard]] int32_t page_size() const noexcept;
   [[nodiscard]] PoolStats stats() const noexcept;
+  /// Counts since `create`. Errors: invalid_argument without PoolOptions::histograms
+  [[nodiscard]] Result<PoolHistograms> histograms() const noexcept;
 
   /// For tests: internal, naming the first broken invariant. O(pages + table); its scratch comes
   /// from `allocate`.

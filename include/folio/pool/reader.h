@@ -39,6 +39,10 @@ class FOLIO_EXPORT PoolReader {
   /// thousand copies in a row
   [[nodiscard]] Result<PoolStats> stats() const noexcept;
 
+  /// Each count is one that was true, but together they need not be of one moment. Errors: as
+  /// PagePool::histograms
+  [[nodiscard]] Result<PoolHistograms> histograms() const noexcept;
+
   /// As PagePool::read_events. Errors: the same
   [[nodiscard]] Result<EventRead> read_events(uint64_t next,
                                               std::span<PoolEvent> events) const noexcept;
