@@ -42,19 +42,15 @@ uint32_t Namespaces::find(uint64_t hash, std::string_view salt, uint64_t adapter
 
 Namespaces::Observed Namespaces::observe_name(std::string_view salt,
                                               uint64_t adapter) const noexcept {
-  // By its hash alone, and a name that is another's by now does no harm: no chain of contents
-  // begins with this hash and that name.
+  // By its hash alone: 64 bits of a seeded function, which no answer of the scheduler relies on.
   const uint64_t hash = index_->hash(salt, adapter);
-  Observed found;
-  const SharedChain chain{.end = no_namespace, .at_most = uint64_t{2} * (bucket_mask_ + 1)};
-  chain.walk(bucket(hash), [&](uint32_t i) -> SharedChain::Seen {
-    const Namespace& entry = entries_[i];
-    const uint32_t next = observe(entry.bucket_next);
-    const uint64_t its_hash = observe(entry.hash);
-    if (its_hash == hash) found = {observe(entry.name), hash};
-    return {next, its_hash == hash, (its_hash & bucket_mask_) == (hash & bucket_mask_)};
-  });
-  return found;
+  const SharedChain<Namespace> chain{.entries = entries_,
+                                     .mark = &Namespace::name,
+                                     .end = no_namespace,
+                                     .steps = 2 * bucket_mask_ + 1000};
+  const uint64_t name =
+      chain.find(bucket(hash), [&](const Namespace& entry) { return observe(entry.hash) == hash; });
+  return {name, hash};
 }
 
 uint32_t Namespaces::open(std::string_view salt, uint64_t adapter) noexcept {

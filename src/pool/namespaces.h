@@ -36,7 +36,7 @@ class Namespaces {
               PrefixIndex* index) noexcept;
 
   [[nodiscard]] uint32_t find(std::string_view salt, uint64_t adapter) const noexcept;
-  /// Name and hash of the namespace, or zeros. Any thread, as `PrefixIndex::observe_content`.
+  /// Name (0 without one) and hash of the namespace. Any thread, as `PrefixIndex::observe_content`.
   struct Observed {
     uint64_t name = 0, hash = 0;
   };

@@ -10,6 +10,7 @@
 
 #include "core/carver.h"
 #include "core/random_number.h"
+#include "pool/block.h"
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
@@ -19,12 +20,8 @@ namespace {
 PoolOptions with_defaults(PoolOptions o) {
   if (o.max_pages_per_sequence == 0) o.max_pages_per_sequence = o.num_pages;
   if (o.allocate == nullptr) {
-    o.allocate = [](void*, size_t bytes, size_t align) {
-      return ::operator new(bytes, std::align_val_t{align}, std::nothrow);
-    };
-    o.deallocate = [](void*, void* memory, size_t) {
-      ::operator delete(memory, std::align_val_t{Carver::alignment});
-    };
+    o.allocate = [](void*, size_t bytes, size_t) { return pool::allocate_block(bytes); };
+    o.deallocate = [](void*, void* memory, size_t bytes) { pool::deallocate_block(memory, bytes); };
   }
   return o;
 }
@@ -46,6 +43,7 @@ void PagePool::State::carve(Carver& carver) noexcept {
     event_slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
   if (options.histograms) page_times = carver.take<pool::PageAges::Times>(options.num_pages);
   if (options.readers) stats_slots = carver.take<StatsRing::Slot>(num_stats);
+  carve_retention(carver);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
   ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
@@ -60,6 +58,7 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(spaces, num_spaces());
   lists.attach(records, options.num_pages);
   start_policy();
+  start_retention();
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
@@ -71,6 +70,7 @@ void PagePool::State::start() noexcept {
   if (stats_slots != nullptr) std::uninitialized_default_construct_n(stats_slots, num_stats);
   shared_stats.attach(stats_slots, stats_slots == nullptr ? 0 : num_stats);
   if (events.on()) index.attach_events(&events);
+  index.attach_retention(retention);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
@@ -188,6 +188,7 @@ PoolStats PagePool::State::stats() const noexcept {
   stats.cached_pages = lists.count_cached();
   stats.free_pages = lists.count(pool::PageList::free);
   stats.used_pages = int64_t{options.num_pages} - stats.cached_pages - stats.free_pages;
+  stats.pinned_pages = lists.count_pinned();
   stats.unfinished_steps = std::popcount(unfinished);
   return stats;
 }

@@ -15,12 +15,27 @@ void PagePool::State::note_use() noexcept {
       std::max(counters.peak_used_pages, int64_t{options.num_pages} - available());
 }
 
+/// Evictions come in runs: asks for the page that is far away, for the bucket of one that has come
+/// meanwhile, and for the first page in that bucket.
+void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
+  if (index.fits_caches()) return;
+  constexpr uint32_t n = pool::distance_ahead;
+  const auto page = static_cast<uint32_t>(record.ahead);
+  __builtin_prefetch(&records[page], 1);
+  const uint32_t i = num_coming++;
+  coming[i % n] = page;
+  const uint64_t hash = records[coming[(i - 6) % n]].hash;
+  index.prefetch(hash);
+  with_policy([hash](auto& policy) { policy.prefetch(hash); });
+  index.prefetch_chain(records[coming[(i - 11) % n]].hash);
+}
+
 uint32_t PagePool::State::take_page() noexcept {
   uint32_t page = lists.front(PageList::free);
   if (page == pool::no_page) {
-    page = with_policy([](auto& policy) { return policy.take(); });
-    const uint32_t next = records[page].next;
-    if (next != pool::no_page) index.prefetch(records[next].hash);  // evictions come in runs
+    page = retention != nullptr ? retention->take(*eviction)
+                                : with_policy([](auto& policy) { return policy.take(); });
+    prefetch_behind(records[page]);
     index.remove(page);
     ages.evicted(page);
     ++counters.evicted_pages;
@@ -35,7 +50,7 @@ uint32_t PagePool::State::take_page() noexcept {
 void PagePool::State::hold(uint32_t page) noexcept {
   PageRecord& record = records[page];
   ++record.references;
-  if (pool::is_queue(record.list)) {
+  if (pool::is_cached(record.list)) {
     lists.unlink(page);
     note_use();
   }
@@ -61,8 +76,10 @@ void PagePool::State::settle(uint32_t page) noexcept {
   // Of twins none is worth keeping but those that are held. So the pages that continue this content
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
   ages.given_up(page);
-  if (record.content != 0 && !index.has_twin(page))
+  if (record.content != 0 && !index.has_twin(page)) {
+    if (record.level != pool::policy_level) return retention->add(page);
     return with_policy([page](auto& policy) { policy.add(page); });
+  }
   if (record.content != 0) index.remove(page);
   lists.push_front(PageList::free, page);
 }

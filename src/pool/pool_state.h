@@ -22,6 +22,7 @@
 #include "pool/page_ages.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
+#include "pool/retention.h"
 
 namespace folio::inline v1 {
 namespace pool {
@@ -78,6 +79,7 @@ struct PagePool::State {
   bool taken_hold_pages = false;
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
+  pool::Retention::Memory retained;
   PageName* names = nullptr;                          ///< [num_pages] with PoolOptions::name
   pool::EventLog::Ring::Slot* event_slots = nullptr;  ///< [event_capacity]
   StatsRing::Slot* stats_slots = nullptr;             ///< with PoolOptions::readers
@@ -90,6 +92,7 @@ struct PagePool::State {
   pool::S3Fifo s3_fifo;
   pool::AgedLfu aged_lfu;
   pool::EvictionPolicy* eviction = &lru;
+  pool::Retention* retention = nullptr;  ///< with PoolOptions::max_retention_ms
   pool::PrefixIndex index;
   pool::Namespaces namespaces;
   pool::EventLog events;
@@ -101,6 +104,8 @@ struct PagePool::State {
   uint64_t last_ticket = 0;
   PoolStats counters;  ///< the fields that only grow, and `sequences`
 
+  uint32_t coming[pool::distance_ahead] = {};  ///< pages that will be evicted soon: advice
+  uint32_t num_coming = 0;
   // Statistics.
   [[nodiscard]] PoolStats stats() const noexcept;
   [[nodiscard]] Result<PoolHistograms> histograms() const noexcept;
@@ -114,6 +119,8 @@ struct PagePool::State {
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
   void start() noexcept;                ///< fills them
   void start_policy() noexcept;
+  void carve_retention(Carver& carver) noexcept;
+  void start_retention() noexcept;
   [[nodiscard]] int64_t num_spaces() const noexcept {
     return int64_t{options.max_sequences} + options.max_namespaces;
   }
@@ -151,6 +158,8 @@ struct PagePool::State {
   /// Unfinished steps that the sequence is in, a bit each. A later step uses a slot of tickets
   /// again; so a bit counts only while the slot's ticket is none after the sequence's last one.
   [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;
+  /// Asks to keep the pages of a sequence that is about to give them up, as it said. Needs retention.
+  void keep_pages(const pool::SequenceRecord& s) noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
 
@@ -162,7 +171,7 @@ struct PagePool::State {
     return static_cast<uint32_t>((count + options.page_size - 1) / options.page_size);
   }
   [[nodiscard]] uint32_t available() const noexcept {
-    return lists.count(pool::PageList::free) + lists.count_cached();
+    return lists.count(pool::PageList::free) + lists.count_evictable();
   }
   /// Calls of the default policy are not virtual: they are on the way of every page.
   template <class Call>
@@ -171,6 +180,7 @@ struct PagePool::State {
   }
   /// needs an available one; evicts if none is free
   [[nodiscard]] uint32_t take_page() noexcept;
+  void prefetch_behind(const pool::PageRecord& record) noexcept;
   void hold(uint32_t page) noexcept;  ///< one reference more
   /// one reference less; `steps` hold it from now on
   void drop(uint32_t page, uint64_t steps) noexcept;
@@ -180,6 +190,7 @@ struct PagePool::State {
   [[nodiscard]] uint32_t copy_page(uint32_t from,
                                    /// a new page with the first `kept` tokens, copy pending
                                    int32_t kept) noexcept;
+  [[nodiscard]] Status too_many_pinned(const char* call, uint32_t needed) const noexcept;
   void cancel_copy_into(uint32_t page) noexcept;
   void unhold_copy(uint32_t page) noexcept;
   void note_use() noexcept;

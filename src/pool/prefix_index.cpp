@@ -11,6 +11,7 @@
 #define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): the library's name
 #include <xxhash.h>
 
+#include "pool/retention.h"
 #include "pool/shared_chain.h"
 #include "pool/shared_word.h"
 
@@ -51,16 +52,17 @@ uint64_t PrefixIndex::hash(std::string_view salt, uint64_t adapter) const noexce
   return XXH3_64bits_withSeed(salt.data(), salt.size(), adapter ^ seed_) & hash_mask;
 }
 
-uint32_t PrefixIndex::find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept {
-  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page;
-       page = records_[page].bucket_next) {
-    const PageRecord& record = records_[page];
+uint32_t* PrefixIndex::place_of(uint64_t parent, uint64_t hash,
+                                const TokenId* tokens) const noexcept {
+  uint32_t* place = &buckets_[hash & bucket_mask_];
+  for (; *place != no_page; place = &records_[*place].bucket_next) {
+    const PageRecord& record = records_[*place];
     if (record.hash == hash && record.parent == parent &&
-        std::memcmp(tokens_ + int64_t{page} * page_size_, tokens, bytes_of(page_size_)) == 0) {
-      return page;
+        std::memcmp(tokens_ + int64_t{*place} * page_size_, tokens, bytes_of(page_size_)) == 0) {
+      break;
     }
   }
-  return no_page;
+  return place;
 }
 
 uint32_t PrefixIndex::findable_twin(uint32_t page) const noexcept {
@@ -73,12 +75,14 @@ uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   const TokenId* tokens = tokens_ + int64_t{page} * page_size_;
   PageRecord& record = records_[page];
   publish(record.parent, parent);
-  const uint32_t twin = find(parent, record.hash, tokens);
+  uint32_t* const place = place_of(parent, record.hash, tokens);
+  const uint32_t twin = *place;
   if (twin == no_page) {
     publish(record.content, new_name());
     record.use = 0;
+    record.spoken_for = false;
     record.twin_previous = record.twin_next = page;
-    link(page);
+    link(page, place);  // behind older pages, which go sooner
     return no_page;
   }
   PageRecord& other = records_[twin];
@@ -99,6 +103,7 @@ void PrefixIndex::remove(uint32_t page) noexcept {
   if (record.findable) {
     if (heir != page) hand_over(page, heir);  // first: readers never miss the content
     unlink(page);
+    if (record.level != policy_level) retention_->forget(page);
     record.named = false;
   }
   records_[record.twin_previous].twin_next = record.twin_next;
@@ -110,17 +115,17 @@ void PrefixIndex::remove(uint32_t page) noexcept {
 
 void PrefixIndex::hand_over(uint32_t page, uint32_t heir) noexcept {
   records_[heir].use = records_[page].use;
+  if (retention_ != nullptr) retention_->hand_over(page, heir);
   if (records_[page].named) set_name(heir, names_[page]);
-  link(heir);
+  link(heir, &buckets_[records_[heir].hash & bucket_mask_]);
   publish(taken_over_, taken_over_ + 1);
 }
 
-void PrefixIndex::link(uint32_t page) noexcept {
+void PrefixIndex::link(uint32_t page, uint32_t* place) noexcept {
   PageRecord& record = records_[page];
   record.findable = true;
-  uint32_t& bucket = buckets_[record.hash & bucket_mask_];
-  publish(record.bucket_next, bucket);
-  publish(bucket, page);
+  publish(record.bucket_next, *place);
+  publish(*place, page);
 }
 
 void PrefixIndex::unlink(uint32_t page) noexcept {
@@ -132,19 +137,13 @@ void PrefixIndex::unlink(uint32_t page) noexcept {
 }
 
 uint64_t PrefixIndex::observe_once(uint64_t parent, uint64_t hash) const noexcept {
-  uint64_t content = 0;
-  const SharedChain chain{.end = no_page, .at_most = uint64_t{2} * (bucket_mask_ + 1)};
-  chain.walk(buckets_[hash & bucket_mask_], [&](uint32_t page) -> SharedChain::Seen {
-    const PageRecord& record = records_[page];
-    const uint32_t next = observe(record.bucket_next);
-    const uint64_t before = observe(record.content);
-    const uint64_t its_hash = observe(record.hash);
-    const bool wanted = its_hash == hash && observe(record.parent) == parent;
-    // the same content all the while: hash and parent are its own
-    if (wanted && before != 0 && observe(record.content) == before) content = before;
-    return {next, content != 0, (its_hash & bucket_mask_) == (hash & bucket_mask_)};
+  const SharedChain<PageRecord> chain{.entries = records_,
+                                      .mark = &PageRecord::content,
+                                      .end = no_page,
+                                      .steps = 2 * bucket_mask_ + 1000};
+  return chain.find(buckets_[hash & bucket_mask_], [&](const PageRecord& record) {
+    return observe(record.hash) == hash && observe(record.parent) == parent;
   });
-  return content;
 }
 
 uint64_t PrefixIndex::observe_content(uint64_t parent, uint64_t hash) const noexcept {

@@ -10,7 +10,8 @@
 /// Pages with equal content are *twins*: they share the name and form a ring, and one of them is
 /// findable. When the findable one leaves, a twin takes its place and the continuations stay
 /// reachable; so does the eviction policy's note, which only the findable one's is sure to be up to
-/// date, and the content's page name (folio/pool/name.h), which the findable one alone has.
+/// date, and the content's page name (folio/pool/name.h) and its level, which the findable one alone
+/// has.
 ///
 /// Hashes are XXH3 with a seed: of a page, the hash of the page before it and the pool's own seed.
 /// Whoever does not know the seed cannot choose tokens, or salts, whose hashes share a bucket. XXH3
@@ -26,6 +27,8 @@
 
 namespace folio::inline v1::pool {
 
+class Retention;
+
 class PrefixIndex {
  public:
   /// A power of two, at least 2 * num_pages: most buckets have at most one page, and a wrong one
@@ -40,6 +43,8 @@ class PrefixIndex {
 
   /// Is told of each content that leaves the index. Null: nobody is.
   void attach_events(EventLog* events) noexcept { events_ = events; }
+  /// Of what is kept (PageRecord::level); without it, nothing is.
+  void attach_retention(Retention* retention) noexcept { retention_ = retention; }
 
   [[nodiscard]] uint64_t new_name() noexcept { return ++last_name_; }
 
@@ -49,7 +54,10 @@ class PrefixIndex {
   [[nodiscard]] uint64_t hash(std::string_view salt, uint64_t adapter) const noexcept;
 
   /// The findable page that continues `parent` with `tokens`, or no_page. `hash` is of the chain.
-  [[nodiscard]] uint32_t find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept;
+  [[nodiscard]] uint32_t find(uint64_t parent, uint64_t hash,
+                              const TokenId* tokens) const noexcept {
+    return *place_of(parent, hash, tokens);
+  }
 
   /// The content of a page that continues `parent`, known by the hash of its chain instead of its
   /// tokens; 0 without one. Any thread, while another changes the index: never misses a content that
@@ -63,12 +71,27 @@ class PrefixIndex {
   /// Asks for the page that `find` will most likely compare, when its bucket has come. In a pool
   /// that the caches hold this would only cost.
   void prefetch_page(uint64_t hash) const noexcept {
-    if (bucket_mask_ < fits_caches) return;
+    if (fits_caches()) return;
     const uint32_t page = buckets_[hash & bucket_mask_];
     if (page == no_page) return;
     __builtin_prefetch(&records_[page]);
     __builtin_prefetch(tokens_ + int64_t{page} * page_size_);
   }
+  /// Asks for the first page of a bucket that has come: `add` will compare it, `remove` pass it.
+  void prefetch_chain(uint64_t hash) const noexcept {
+    if (fits_caches()) return;
+    const uint32_t page = buckets_[hash & bucket_mask_];
+    if (page != no_page) __builtin_prefetch(&records_[page], 1);
+  }
+  /// Asks for the second page of a bucket whose first one has come.
+  void prefetch_second(uint64_t hash) const noexcept {
+    if (fits_caches()) return;
+    const uint32_t page = buckets_[hash & bucket_mask_];
+    if (page != no_page && records_[page].bucket_next != no_page)
+      __builtin_prefetch(&records_[records_[page].bucket_next], 1);
+  }
+  /// Fewer than 2^15 pages: 2 MiB of records.
+  [[nodiscard]] bool fits_caches() const noexcept { return bucket_mask_ < 1 << 16; }
   /// How many pages to prefetch for at once: enough to hide a cache miss, few enough to waste
   /// little where a prefix ends.
   static constexpr uint32_t ahead = 8;
@@ -99,11 +122,14 @@ class PrefixIndex {
   [[nodiscard]] uint32_t longest_chain() const noexcept;
 
  private:
-  static constexpr uint64_t fits_caches = 1 << 16;  ///< buckets: of 2^15 pages, 2 MiB of records
   static constexpr int most_attempts = 1000;
   [[nodiscard]] uint64_t observe_once(uint64_t parent, uint64_t hash) const noexcept;
   void hand_over(uint32_t page, uint32_t heir) noexcept;
-  void link(uint32_t page) noexcept;
+  /// What leads to the page: its bucket, or the page before it in its bucket. Where there is no
+  /// such page, the end of the bucket.
+  [[nodiscard]] uint32_t* place_of(uint64_t parent, uint64_t hash,
+                                   const TokenId* tokens) const noexcept;
+  void link(uint32_t page, uint32_t* place) noexcept;
   void unlink(uint32_t page) noexcept;
 
   PageRecord* records_ = nullptr;
@@ -111,6 +137,7 @@ class PrefixIndex {
   uint32_t* buckets_ = nullptr;
   PageName* names_ = nullptr;
   EventLog* events_ = nullptr;
+  Retention* retention_ = nullptr;
   uint64_t bucket_mask_ = 0;
   uint64_t seed_ = 0;
   int32_t page_size_ = 0;

@@ -160,7 +160,7 @@ RC_GTEST_PROP(EvictionStream, lru_and_lfu_never_leave_a_page_behind_that_no_pref
     serve(pool, stream.next());
     for (uint32_t page = 0; page < pool.num_pages(); ++page) {
       const pool::PageRecord& record = PoolInspection::record(pool, page);
-      if (!pool::is_queue(record.list)) continue;
+      if (!pool::is_cached(record.list)) continue;
       bool reached = record.parent == PoolInspection::namespaces(pool)[0].name;
       for (uint32_t other = 0; other < pool.num_pages(); ++other)
         reached = reached || PoolInspection::record(pool, other).content == record.parent;

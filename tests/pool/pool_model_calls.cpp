@@ -5,15 +5,20 @@
 #include <utility>
 
 #include "pool/checked.h"
+#include "pool/inspection.h"
 #include "pool/pool_model.h"
 
 namespace folio::test {
 
 // ---- Sequences
 
-void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
+void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
+                      const NaiveWish& wish) {
   const std::vector<std::byte> before = memory_.snapshot();
-  const SequenceOptions options{.salt = space.salt, .adapter = space.adapter};
+  const SequenceOptions options{.salt = space.salt,
+                                .adapter = space.adapter,
+                                .retention = wish.ranges,
+                                .decode_retention = wish.decode};
   const std::vector<int> chain = match(prompt, space);
   if (!prompt.empty())
     RC_ASSERT(pool_.peek(prompt, options) == static_cast<int64_t>(chain.size()) * page_size_);
@@ -31,6 +36,8 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
   s.id = given.id;
   s.row_start = checked(pool_.row_start(given.id));
   s.space = space;
+  s.wish = wish;
+  s.wish.prompt = static_cast<int32_t>(prompt.size());
   s.space_content = open_space(space);
   s.tokens.assign(prompt.begin(), prompt.begin() + given.cached_tokens);
   s.room = given.cached_tokens;
@@ -122,6 +129,8 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
       name = static_cast<int>(contents_.size());
       contents_.push_back(content);
       if (options_.event_capacity != 0) named_.insert(name);  // for its event
+      eviction_.created(name,
+                        static_cast<uint32_t>(PoolInspection::record(pool_, s.row[position]).hash));
     }
     for (uint32_t page = 0; page < options_.num_pages; ++page) {
       // the held one answers from now on
@@ -189,6 +198,12 @@ void PoolModel::fork(size_t sequence, int32_t length) {
 void PoolModel::release(size_t sequence) {
   Sequence& s = sequences_[sequence];
   checked(pool_.release(s.id));
+  if (keeps()) {
+    std::vector<int> contents;
+    for (size_t p = 0; p < s.tokens.size() / static_cast<size_t>(page_size_); ++p)
+      contents.push_back(pages_[s.row[p]].content);
+    retention_.give_up(contents, page_size_, s.wish);
+  }
   drop_pages(s, 0);
   close_space(s.space);
   RC_ASSERT(pool_row(s, 0).empty());
@@ -267,6 +282,31 @@ void PoolModel::end_step(size_t index) {
   std::sort(left.begin(), left.end(),
             [&](uint32_t a, uint32_t b) { return pages_[a].given_up < pages_[b].given_up; });
   for (const uint32_t page : left) settle(page);
+  check();
+}
+
+// ---- Retention
+
+void PoolModel::retain(const std::vector<TokenId>& prompt, const Space& space,
+                       const std::vector<RetentionRange>& ranges) {
+  const std::vector<std::byte> before = memory_.snapshot();
+  const Result<int32_t> found =
+      pool_.retain(prompt, {.salt = space.salt, .adapter = space.adapter, .retention = ranges});
+  if (prompt.empty() || !keeps())
+    return expect_unchanged(found.error(), Errc::invalid_argument, before);
+  const std::vector<int> chain = match(prompt, space, 0);
+  RC_ASSERT(*found == static_cast<int64_t>(chain.size()) * page_size_);
+  wait_again(retention_.retain(chain, page_size_, ranges));
+  check();
+}
+
+void PoolModel::advance_time(int64_t now_ms) {
+  const std::vector<std::byte> before = memory_.snapshot();
+  const Status status = pool_.advance_time(now_ms);
+  if (now_ms < retention_.now()) return expect_unchanged(status, Errc::invalid_argument, before);
+  checked(status);
+  if (!keeps()) return expect_unchanged(status, Errc::ok, before);
+  wait_again(retention_.advance(now_ms));
   check();
 }
 
