@@ -158,7 +158,8 @@ struct PagePool::State {
   /// Unfinished steps that the sequence is in, a bit each. A later step uses a slot of tickets
   /// again; so a bit counts only while the slot's ticket is none after the sequence's last one.
   [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;
-  /// Asks to keep the pages of a sequence that is about to give them up, as it said. Needs retention.
+  /// Asks to keep the pages of a sequence that is about to give them up, as it said. Needs
+  /// retention.
   void keep_pages(const pool::SequenceRecord& s) noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;

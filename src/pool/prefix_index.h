@@ -10,8 +10,8 @@
 /// Pages with equal content are *twins*: they share the name and form a ring, and one of them is
 /// findable. When the findable one leaves, a twin takes its place and the continuations stay
 /// reachable; so does the eviction policy's note, which only the findable one's is sure to be up to
-/// date, and the content's page name (folio/pool/name.h) and its level, which the findable one alone
-/// has.
+/// date, and the content's page name (folio/pool/name.h) and its level, which the findable one
+/// alone has.
 ///
 /// Hashes are XXH3 with a seed: of a page, the hash of the page before it and the pool's own seed.
 /// Whoever does not know the seed cannot choose tokens, or salts, whose hashes share a bucket. XXH3
@@ -60,8 +60,8 @@ class PrefixIndex {
   }
 
   /// The content of a page that continues `parent`, known by the hash of its chain instead of its
-  /// tokens; 0 without one. Any thread, while another changes the index: never misses a content that
-  /// is there all the time, and ends after a bounded number of steps (see shared_chain.h).
+  /// tokens; 0 without one. Any thread, while another changes the index: never misses a content
+  /// that is there all the time, and ends after a bounded number of steps (see shared_chain.h).
   [[nodiscard]] uint64_t observe_content(uint64_t parent, uint64_t hash) const noexcept;
 
   /// Asks for the bucket that `find` and `add` will look into.

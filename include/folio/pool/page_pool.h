@@ -97,10 +97,11 @@ struct PoolOptions {
   NameFunction name = {};
   /// The longest time for which a sequence may ask to have its pages kept (folio/pool/retention.h),
   /// 12 bytes more a page; needs prefix_reuse. 0: none may ask. Deadlines are met to a tick of
-  /// max_retention_ms / 16,515,071, rounded up to milliseconds: never early, late by less than that.
+  /// max_retention_ms / 16,515,071, rounded up to milliseconds: never early, late by less than
+  /// that.
   int64_t max_retention_ms = 0;
-  /// Events of the index (folio/pool/events.h), in a ring of so many, 0 .. 2^31 - 1: 120 bytes each.
-  /// Needs prefix_reuse, as `on_event`.
+  /// Events of the index (folio/pool/events.h), in a ring of so many, 0 .. 2^31 - 1: 120 bytes
+  /// each. Needs prefix_reuse, as `on_event`.
   uint32_t event_capacity = 0;
   EventFunction on_event = {};  ///< is handed each event as it happens
   /// PoolReader may be used (folio/pool/reader.h): statistics are published after each call.
@@ -230,8 +231,8 @@ class FOLIO_EXPORT PagePool {
   /// page stays without a name
   [[nodiscard]] Result<PageName> name(SequenceId id, int32_t position) noexcept;
 
-  /// Copies events `next`, `next` + 1, ... from the ring, as many as there are and `events` holds; 0
-  /// is taken for 1. Errors: invalid_argument without event_capacity
+  /// Copies events `next`, `next` + 1, ... from the ring, as many as there are and `events` holds;
+  /// 0 is taken for 1. Errors: invalid_argument without event_capacity
   [[nodiscard]] Result<EventRead> read_events(uint64_t next,
                                               std::span<PoolEvent> events) const noexcept;
   /// Calls `visit` with a stored event for each content that can be found now, parents not always
