@@ -69,8 +69,8 @@ TEST(PoolEvents, a_chain_is_stored_page_by_page_and_removed_by_the_same_names) {
   ASSERT_EQ(heard.events.size(), 2U);
   const PageName first = NaiveNames::of(nullptr, Tokens{1, 2}, "tenant", 7);
   const PageName second = NaiveNames::of(&first, Tokens{3, 4}, "tenant", 7);
-  const PoolEvent& a = heard.events[0];
-  const PoolEvent& b = heard.events[1];
+  const PoolEvent a = heard.events[0];
+  const PoolEvent b = heard.events[1];
   EXPECT_EQ(heard.tokens, (std::vector<Tokens>{{1, 2}, {3, 4}}));
   EXPECT_EQ(a.name, first);
   EXPECT_FALSE(a.has_parent_name);
