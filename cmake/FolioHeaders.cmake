@@ -80,6 +80,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/kernels.h
     folio/c/folio.h
     folio/pool/events.h
+    folio/pool/explanation.h
     folio/pool/histograms.h
     folio/pool/name.h
     folio/pool/page_pool.h

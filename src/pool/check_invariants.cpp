@@ -55,6 +55,7 @@ Status PagePool::State::check_sequences(uint32_t* references) const noexcept {
     if (!s.alive && (s.pages != 0 || s.length != 0 || s.room != 0 || s.steps != 0))
       return broken("released sequence holds something:", i);
     if (Status row = check_row(s, references); !row.is_ok()) return row;
+    if (s.listed) return broken("left in the list of a call: sequence", i);
     if (!s.alive) continue;
     ++alive;
     if (s.space >= namespaces.capacity() || namespaces[s.space].users == 0)
@@ -130,7 +131,7 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
 
 Status PagePool::State::check_pages(const uint32_t* references,
                                     const uint32_t* copies) const noexcept {
-  uint32_t waiting = 0;
+  uint32_t waiting = 0, of_sequences = 0;
   for (uint32_t page = 0; page < options.num_pages; ++page) {
     const PageRecord& record = records[page];
     if (record.references != references[page])
@@ -139,6 +140,7 @@ Status PagePool::State::check_pages(const uint32_t* references,
     if (!pool::is_queue(record.list) && (record.steps & ~unfinished) != 0)
       return broken("a finished step holds page", page);
     waiting += record.awaits_copy ? 1 : 0;
+    of_sequences += record.references != 0 ? 1 : 0;
     if (!in_its_list(record)) return broken("wrong list for page", page);
     if (record.content == 0 && record.findable)
       return broken("findable without content: page", page);
@@ -146,6 +148,8 @@ Status PagePool::State::check_pages(const uint32_t* references,
       return broken("named, but not what its content is found by: page", page);
     if (Status s = record.content == 0 ? Status() : check_content(page); !s.is_ok()) return s;
   }
+  if (of_sequences != pages_of_sequences)
+    return broken("miscounted pages of sequences:", pages_of_sequences);
   return waiting == num_pending ? Status() : broken("pages that wait for a copy:", waiting);
 }
 

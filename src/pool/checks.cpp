@@ -53,10 +53,20 @@ Status check_options(const PoolOptions& o) noexcept {
   if (Status s = count_in_range("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
     return s;
   if (Status s = count_in_range("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
-  if (o.eviction > Eviction::lfu) {
+  if (o.eviction > Eviction::cost) {
     return fail(Errc::invalid_argument,
-                "PagePool::create: eviction is {}, expected lru, s3_fifo or lfu (0 .. {})",
-                static_cast<int>(o.eviction), static_cast<int>(Eviction::lfu));
+                "PagePool::create: eviction is {}, expected lru, s3_fifo, lfu or cost (0 .. {})",
+                static_cast<int>(o.eviction), static_cast<int>(Eviction::cost));
+  }
+  if (o.watermark_pages > o.num_pages) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: watermark_pages is {}, expected 0 .. {} (num_pages)",
+                o.watermark_pages, o.num_pages);
+  }
+  if (o.lookahead_tokens < 0) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: lookahead_tokens is {}, expected at least 0",
+                o.lookahead_tokens);
   }
   if (Status s = check_name_function(o); !s.is_ok()) return s;
   if (Status s = check_event_options(o); !s.is_ok()) return s;
@@ -73,13 +83,18 @@ Status check_options(const PoolOptions& o) noexcept {
               o.allocate == nullptr ? "deallocate" : "allocate");
 }
 
+Status check_tokens(const char* call, const char* argument,
+                    std::span<const TokenId> tokens) noexcept {
+  if (tokens.empty() || tokens.size() > max_count) {
+    return fail(Errc::invalid_argument, "PagePool::{}: {} has {} tokens, expected 1 .. {}", call,
+                argument, tokens.size(), max_count);
+  }
+  return tokens.data() == nullptr ? null_memory(call, argument, tokens.size()) : Status();
+}
+
 Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options,
                     const char* call) noexcept {
-  if (prompt.empty() || prompt.size() > max_count) {
-    return fail(Errc::invalid_argument, "PagePool::{}: prompt has {} tokens, expected 1 .. {}",
-                call, prompt.size(), max_count);
-  }
-  if (prompt.data() == nullptr) return null_memory(call, "prompt", prompt.size());
+  if (Status s = check_tokens(call, "prompt", prompt); !s.is_ok()) return s;
   if (options.salt.size() > PagePool::max_salt_bytes) {
     return fail(Errc::invalid_argument, "PagePool::{}: salt has {} bytes, expected at most {}",
                 call, options.salt.size(), PagePool::max_salt_bytes);

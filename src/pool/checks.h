@@ -11,6 +11,9 @@
 namespace folio::inline v1::pool {
 
 [[nodiscard]] Status check_options(const PoolOptions& options) noexcept;
+/// 1 token or more, and memory for them.
+[[nodiscard]] Status check_tokens(const char* call, const char* argument,
+                                  std::span<const TokenId> tokens) noexcept;
 [[nodiscard]] Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options,
                                   const char* call = "admit") noexcept;
 /// `pool`: its own options.

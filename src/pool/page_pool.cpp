@@ -80,7 +80,9 @@ void PagePool::State::start() noexcept {
 void PagePool::State::start_policy() noexcept {
   lru.attach(&lists);
   aged_lfu.attach(records, &lists);
+  aged_cost.attach(records, &lists, options.max_pages_per_sequence);
   if (options.eviction == Eviction::lfu) eviction = &aged_lfu;
+  if (options.eviction == Eviction::cost) eviction = &aged_cost;
   if (options.eviction != Eviction::s3_fifo) return;
   pool::Ghosts ghosts;
   ghosts.attach(ghost_ring, ghost_buckets, options.num_pages);

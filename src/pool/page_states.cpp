@@ -43,13 +43,14 @@ uint32_t PagePool::State::take_page() noexcept {
   lists.unlink(page);
   records[page].references = 1;
   ages.taken();
+  ++pages_of_sequences;
   note_use();
   return page;
 }
 
 void PagePool::State::hold(uint32_t page) noexcept {
   PageRecord& record = records[page];
-  ++record.references;
+  pages_of_sequences += record.references++ == 0 ? 1 : 0;
   if (pool::is_cached(record.list)) {
     lists.unlink(page);
     note_use();
@@ -60,6 +61,7 @@ void PagePool::State::drop(uint32_t page, uint64_t steps) noexcept {
   if (steps != 0) hold_for_steps(page, steps);
   PageRecord& record = records[page];
   if (--record.references != 0) return;
+  --pages_of_sequences;
   if (record.awaits_copy) cancel_copy_into(page);  // nobody will read what it would bring
   settle(page);
 }

@@ -16,6 +16,7 @@
 
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
+#include "pool/cost_eviction.h"
 #include "pool/event_log.h"
 #include "pool/eviction.h"
 #include "pool/namespaces.h"
@@ -43,6 +44,9 @@ struct SequenceRecord {
   bool alive = false;
   /// trimmed inside its last page, which must not be written before reserve has looked at it
   bool trimmed = false;
+  /// has reserved nothing since it was admitted or resumed: the watermark counts for it
+  bool starting = false;
+  bool listed = false;  ///< only within a call: among its arguments
 };
 
 /// What reserve must do before the sequence writes into its last page.
@@ -91,6 +95,7 @@ struct PagePool::State {
   pool::Lru lru;
   pool::S3Fifo s3_fifo;
   pool::AgedLfu aged_lfu;
+  pool::AgedCost aged_cost;
   pool::EvictionPolicy* eviction = &lru;
   pool::Retention* retention = nullptr;  ///< with PoolOptions::max_retention_ms
   pool::PrefixIndex index;
@@ -102,7 +107,8 @@ struct PagePool::State {
   uint64_t unfinished = 0;  ///< a bit for each unfinished step
   uint64_t tickets[max_unfinished_steps] = {};
   uint64_t last_ticket = 0;
-  PoolStats counters;  ///< the fields that only grow, and `sequences`
+  uint32_t pages_of_sequences = 0;  ///< pages with references
+  PoolStats counters;               ///< the fields that only grow, and `sequences`
 
   uint32_t coming[pool::distance_ahead] = {};  ///< pages that will be evicted soon: advice
   uint32_t num_coming = 0;
@@ -145,6 +151,37 @@ struct PagePool::State {
   [[nodiscard]] uint32_t lookup_limit(size_t prompt_tokens) const noexcept;
   [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s,
                                            uint32_t fresh) const noexcept;
+  /// The longest cached prefix of `prompt` becomes the sequence's, which has nothing. Returns its
+  /// tokens.
+  [[nodiscard]] int32_t hold_prefix(pool::SequenceRecord& s,
+                                    std::span<const TokenId> prompt) noexcept;
+  /// Whether all copies of the page read only slots before `cut`.
+  [[nodiscard]] bool copies_end_before(uint32_t page, int32_t cut) const noexcept;
+
+  // Room: src/pool/room.cpp.
+  [[nodiscard]] Status check_room(const char* call, const pool::SequenceRecord& s,
+                                  int32_t new_tokens) const noexcept;
+  /// Where the sequence's room ends after a reserve.
+  [[nodiscard]] int64_t room_for(const pool::SequenceRecord& s, int32_t new_tokens) const noexcept {
+    return std::min(max_tokens, int64_t{s.length} + new_tokens + options.lookahead_tokens);
+  }
+  /// Pages that a reserve up to `end` takes at least; it forgets content rather than fail.
+  [[nodiscard]] uint32_t least_pages(const pool::SequenceRecord& s, int64_t end) const noexcept;
+  /// Pages that a reserve must leave available; `before`: taken by other requests of its batch.
+  [[nodiscard]] uint32_t held_back(const pool::SequenceRecord& s, int64_t before) const noexcept;
+  /// `least`: pages that this and the later requests of its batch take at least.
+  void make_room(pool::SequenceRecord& s, int64_t end, uint32_t least) noexcept;
+  [[nodiscard]] Status check_requests(std::span<const ReserveRequest> requests,
+                                      int64_t* least) noexcept;
+  /// invalid_argument for a stale id, or one that is listed twice: argument[i].
+  [[nodiscard]] Status list_once(const char* call, const char* argument, size_t i,
+                                 SequenceId id) noexcept;
+  void share_prefix(const pool::SequenceRecord& parent, pool::SequenceRecord& child,
+                    int32_t length) noexcept;
+  /// Each gets what the other has: tokens, room, pages and the steps that hold them.
+  void swap_pages(pool::SequenceRecord& a, pool::SequenceRecord& b) noexcept;
+  void close_sequence(pool::SequenceRecord& s) noexcept;
+
   /// Pages first .. last - 1 of the row have become full.
   void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last) noexcept;
   /// The position behind the last one before `end` whose page has a name, 0 without one.
@@ -158,9 +195,15 @@ struct PagePool::State {
   /// Unfinished steps that the sequence is in, a bit each. A later step uses a slot of tickets
   /// again; so a bit counts only while the slot's ticket is none after the sequence's last one.
   [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;
-  /// Asks to keep the pages of a sequence that is about to give them up, as it said. Needs
-  /// retention.
+  /// Tells retention and the policy of a sequence that is about to give up all its pages. Nothing
+  /// where neither asks.
+  void note_end(const pool::SequenceRecord& s) noexcept {
+    if (retention != nullptr) keep_pages(s);
+    if (eviction == &aged_cost) note_cost(s);
+  }
+  /// Asks to keep them as the sequence said.
   void keep_pages(const pool::SequenceRecord& s) noexcept;
+  void note_cost(const pool::SequenceRecord& s) noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
 

@@ -103,6 +103,13 @@ void PagePool::State::keep_pages(const pool::SequenceRecord& s) noexcept {
   }
 }
 
+void PagePool::State::note_cost(const pool::SequenceRecord& s) noexcept {
+  const auto full = static_cast<uint32_t>(s.length / options.page_size);
+  const uint32_t* const pages = row(s);
+  for (uint32_t p = 0; options.prefix_reuse && p < full; ++p)
+    eviction->given_up(index.findable_twin(pages[p]), full);
+}
+
 Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
                                  const SequenceOptions& options) noexcept {
   if (state_ == nullptr) return pool::moved_from("retain");

@@ -12,7 +12,6 @@
 namespace folio::inline v1 {
 
 using pool::SequenceRecord;
-using pool::TailWrite;
 
 #ifdef FOLIO_MUTANT_WRONG_HIT
 namespace {
@@ -100,6 +99,16 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
 
   SequenceRecord& s = state.open_sequence();
   s.space = state.namespaces.open(options.salt, options.adapter);
+  if (state.retention != nullptr)
+    state.retention->of_sequence(state.index_of(s)) = state.retention->ranges(
+        options.retention, options.decode_retention, static_cast<int32_t>(prompt.size()));
+  const int32_t cached = state.hold_prefix(s, prompt);
+  state.publish_stats();
+  return Admission{state.id_of(s), cached};
+}
+
+int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId> prompt) noexcept {
+  State& state = *this;
   uint32_t* const row = state.row(s);
   const uint32_t limit = state.lookup_limit(prompt.size());
   s.pages = state.match(s.space, prompt.data(), limit, row);
@@ -115,67 +124,13 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
     for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
   });
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
-  if (state.retention != nullptr)
-    state.retention->of_sequence(state.index_of(s)) = state.retention->ranges(
-        options.retention, options.decode_retention, static_cast<int32_t>(prompt.size()));
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
   state.counters.hit_tokens += s.length;
   state.counters.hit_tokens_cached += were_cached * state.options.page_size;
   state.counters.hit_tokens_used += (s.pages - were_cached) * state.options.page_size;
-  state.publish_stats();
-  return Admission{state.id_of(s), s.length};
-}
-
-TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept {
-  if (!s.trimmed) return TailWrite::in_place;
-  const uint32_t page = row(s)[s.length / options.page_size];
-  const pool::PageRecord& record = records[page];
-  // A step in flight may still read, or write, the slots behind the cut; so may other sequences and
-  // copies.
-  if (record.references != 1 || record.copies != 0 || record.steps != 0 || unfinished_steps(s) != 0)
-    return TailWrite::copy;
-  if (record.content == 0) return TailWrite::in_place;
-  // Findable content is kept while there is a page for the copy, but it never makes reserve fail.
-  return index.has_twin(page) || available() <= fresh ? TailWrite::forget_content : TailWrite::copy;
-}
-
-Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
-  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return pool::not_alive("reserve", id);
-  State& state = *state_;
-  SequenceRecord& s = *found;
-  const int64_t end = int64_t{s.length} + new_tokens;
-  if (new_tokens < 0 || end > state.max_tokens) {
-    return fail(Errc::invalid_argument,
-                "PagePool::reserve: new_tokens is {}, expected 0 .. {} (a sequence holds {}, its "
-                "length is {})",
-                new_tokens, state.max_tokens - s.length, state.max_tokens, s.length);
-  }
-  if (end <= s.room) return {};
-
-  const uint32_t wanted = state.pages_for(end), fresh = wanted - s.pages;
-  const TailWrite tail = state.tail_write(s, fresh);
-  const uint32_t needed = fresh + (tail == TailWrite::copy ? 1 : 0);
-  if (needed > state.available()) {
-    if (state.lists.count_pinned() != 0) return state.too_many_pinned("reserve", needed);
-    return fail(Errc::out_of_pages,
-                "PagePool::reserve: {} pages needed, {} of {} are free or can be evicted", needed,
-                state.available(), state.options.num_pages);
-  }
-  uint32_t* const row = state.row(s);
-  uint32_t& last = row[s.length / state.options.page_size];
-  if (tail == TailWrite::forget_content) state.index.remove(last);
-  if (tail == TailWrite::copy) {
-    const uint32_t shared = last;
-    last = state.copy_page(shared, s.length % state.options.page_size);
-    state.drop(shared, state.unfinished_steps(s));
-  }
-  s.trimmed = false;
-  for (; s.pages < wanted; ++s.pages) row[s.pages] = state.take_page();
-  s.room = static_cast<int32_t>(end);
-  state.publish_stats();
-  return {};
+  s.starting = true;
+  return s.length;
 }
 
 void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
@@ -291,16 +246,10 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
                 cut, state.options.num_pages);
   }
   SequenceRecord& child = state.open_sequence();
-  child.space = parent.space;
-  state.namespaces.retain(child.space);
-  if (state.retention != nullptr)
-    state.retention->of_sequence(state.index_of(child)) = state.retention->of_sequence(id.index);
-  const uint32_t* const from = state.row(parent);
-  uint32_t* const to = state.row(child);
+  state.share_prefix(parent, child, length);
   const auto full = static_cast<uint32_t>(length / state.options.page_size);
-  for (; child.pages < full; ++child.pages) state.hold(to[child.pages] = from[child.pages]);
-  if (cut != 0) to[child.pages++] = state.copy_page(from[full], cut);
-  child.length = child.room = length;
+  if (cut != 0) state.row(child)[full] = state.copy_page(state.row(parent)[full], cut);
+  child.pages += cut != 0 ? 1 : 0;
   state.publish_stats();
   return state.id_of(child);
 }
@@ -308,14 +257,8 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
 Status PagePool::release(SequenceId id) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
   if (found == nullptr) return pool::not_alive("release", id);
-  State& state = *state_;
-  if (state.retention != nullptr) state.keep_pages(*found);
-  state.drop_pages(*found, 0);
-  state.namespaces.close(found->space);
-  *found = {.generation = found->generation, .next_free = state.free_sequence};
-  state.free_sequence = id.index;
-  --state.counters.sequences;
-  state.publish_stats();
+  state_->close_sequence(*found);
+  state_->publish_stats();
   return {};
 }
 

@@ -71,6 +71,12 @@ bool PoolModel::has_twin(uint32_t page) const {
          }) > 1;
 }
 
+int64_t PoolModel::held_pages() const {
+  int64_t count = 0;
+  for (uint32_t page = 0; page < options_.num_pages; ++page) count += held(page) ? 1 : 0;
+  return count;
+}
+
 int64_t PoolModel::available() const {
   int64_t count = 0;
   for (uint32_t page = 0; page < options_.num_pages; ++page) {

@@ -13,6 +13,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/pool/page_pool.h"
@@ -38,6 +39,14 @@ class PoolModel {
 
   void admit(const std::vector<TokenId>& prompt, const Space& space, const NaiveWish& wish = {});
   void reserve(size_t sequence, int32_t new_tokens);
+  /// (sequence, new tokens)
+  void reserve(const std::vector<std::pair<size_t, int32_t>>& requests);
+  void explain(size_t sequence, int32_t new_tokens);
+  void fork(size_t sequence, int32_t length, size_t children);
+  /// tree[0] keeps what tree[leaf] has
+  void keep_path(const std::vector<size_t>& tree, size_t leaf);
+  void preempt(size_t sequence);
+  void resume(size_t sequence, const std::vector<TokenId>& tokens);
   void commit(size_t sequence, const std::vector<TokenId>& written);
   void trim(size_t sequence, int32_t length);
   void fork(size_t sequence, int32_t length);
@@ -54,6 +63,7 @@ class PoolModel {
 
   [[nodiscard]] size_t num_sequences() const { return sequences_.size(); }
   [[nodiscard]] size_t num_steps() const { return steps_.size(); }
+  [[nodiscard]] int64_t held_pages() const;
   [[nodiscard]] const std::vector<TokenId>& tokens(size_t sequence) const {
     return sequences_[sequence].tokens;
   }
@@ -79,7 +89,7 @@ class PoolModel {
     int64_t room = 0;
     std::vector<uint32_t> row;
     std::vector<uint64_t> steps;
-    bool trimmed = false;
+    bool trimmed = false, starting = true;
     NaiveWish wish;
   };
   struct Step {
@@ -129,7 +139,24 @@ class PoolModel {
   int open_space(const Space& space);
   void close_space(const Space& space);
 
+  // Room.
+  struct Tail {
+    bool copy = false, forget = false;
+  };
+  /// `rest`: pages that must stay available for others.
+  [[nodiscard]] Tail tail(const Sequence& s, int64_t rest) const;
+  [[nodiscard]] bool fits(const Sequence& s, int32_t new_tokens) const;
+  [[nodiscard]] int64_t room_for(const Sequence& s, int32_t new_tokens) const;
+  [[nodiscard]] int64_t least_pages(const Sequence& s, int32_t new_tokens) const;
+  [[nodiscard]] int64_t held_back(const Sequence& s, int64_t before) const;
+  void make_room(Sequence& s, int32_t new_tokens, int64_t least);
+  void hold_prefix(Sequence& s, const std::vector<TokenId>& tokens, const Admission& given);
+  /// Whether a copy into the last page has not been taken.
+  [[nodiscard]] bool incomplete_for_others(const Sequence& s) const;
+  void add_child(Sequence child, size_t pages);
+
   void drop_pages(Sequence& s, size_t keep);
+  void give_up(Sequence& s);  ///< all its pages, as it asked to have them kept
   [[nodiscard]] std::vector<uint32_t> pool_row(const Sequence& s, size_t pages) const;
   void expect_unchanged(const Status& status, Errc code,
                         const std::vector<std::byte>& before) const;

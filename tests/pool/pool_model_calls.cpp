@@ -29,9 +29,6 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
   if (sequences_.size() == options_.max_sequences)
     return expect_unchanged(admission.error(), Errc::out_of_pages, before);
   const Admission given = checked(std::move(admission));
-  RC_ASSERT(given.cached_tokens == static_cast<int64_t>(chain.size()) * page_size_);
-  RC_ASSERT(given.cached_tokens < static_cast<int64_t>(prompt.size()));
-
   Sequence s;
   s.id = given.id;
   s.row_start = checked(pool_.row_start(given.id));
@@ -39,61 +36,10 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
   s.wish = wish;
   s.wish.prompt = static_cast<int32_t>(prompt.size());
   s.space_content = open_space(space);
-  s.tokens.assign(prompt.begin(), prompt.begin() + given.cached_tokens);
-  s.room = given.cached_tokens;
-  s.row = pool_row(s, chain.size());
-  for (size_t i = 0; i < chain.size(); ++i) {
-    RC_ASSERT(s.row[i] < options_.num_pages);
-    RC_ASSERT(pages_[s.row[i]].content == chain[i]);
-    eviction_.found(chain[i]);
-    (held(s.row[i]) ? stats_.hit_tokens_used : stats_.hit_tokens_cached) += page_size_;
-    count(histograms_.reuse, taken_pages_ - times_[s.row[i]].used);
-    times_[s.row[i]].used = taken_pages_;
-    ++pages_[s.row[i]].references;
-  }
-  stats_.lookup_pages += (static_cast<int64_t>(prompt.size()) - 1) / page_size_;
-  stats_.hit_pages += static_cast<int64_t>(chain.size());
-  stats_.hit_tokens += given.cached_tokens;
+  RC_ASSERT(given.cached_tokens == static_cast<int64_t>(chain.size()) * page_size_);
+  RC_ASSERT(given.cached_tokens < static_cast<int64_t>(prompt.size()));
+  hold_prefix(s, prompt, given);
   sequences_.push_back(std::move(s));
-  check();
-}
-
-void PoolModel::reserve(size_t sequence, int32_t new_tokens) {
-  Sequence& s = sequences_[sequence];
-  const std::vector<std::byte> before = memory_.snapshot();
-  const Status status = pool_.reserve(s.id, new_tokens);
-  const int64_t length = static_cast<int64_t>(s.tokens.size()), end = length + new_tokens;
-  if (new_tokens < 0 || end > int64_t{options_.max_pages_per_sequence} * page_size_) {
-    return expect_unchanged(status, Errc::invalid_argument, before);
-  }
-  if (end <= s.room) return expect_unchanged(status, Errc::ok, before);
-
-  const auto fresh = static_cast<int64_t>(pages_for(end) - s.row.size());
-  const uint32_t last = s.trimmed ? s.row.back() : 0;
-  bool copy = false, forget = false;
-  if (s.trimmed) {
-    const Page& page = pages_[last];
-    const bool alone =
-        page.references == 1 && page.copies == 0 && page.steps.empty() && s.steps.empty();
-    forget = alone && page.content != 0 && (has_twin(last) || available() <= fresh);
-    copy = !alone || (page.content != 0 && !forget);
-  }
-  if (fresh + (copy ? 1 : 0) > available())
-    return expect_unchanged(status, Errc::out_of_pages, before);
-  checked(status);
-  const std::vector<uint32_t> row = pool_row(s, pages_for(end));
-  if (forget) pages_[last].content = 0;
-  if (copy) {
-    take(s.row.back() = row[s.row.size() - 1]);
-    expect_copy(last, s.row.back(), static_cast<int32_t>(length % page_size_));
-    drop(last, s.steps);
-  }
-  s.trimmed = false;
-  while (s.row.size() < row.size()) {
-    take(row[s.row.size()]);
-    s.row.push_back(row[s.row.size()]);
-  }
-  s.room = end;
   check();
 }
 
@@ -180,7 +126,7 @@ void PoolModel::fork(size_t sequence, int32_t length) {
   child.tokens.resize(static_cast<size_t>(length));
   child.room = length;
   child.steps.clear();
-  child.trimmed = false;
+  child.trimmed = child.starting = false;
   RC_ASSERT(open_space(child.space) == child.space_content);
   child.row.resize(pages_for(length));
   if (cut) child.row.pop_back();
@@ -195,16 +141,20 @@ void PoolModel::fork(size_t sequence, int32_t length) {
   check();
 }
 
+void PoolModel::give_up(Sequence& s) {
+  std::vector<int> contents;
+  for (size_t p = 0; p < s.tokens.size() / static_cast<size_t>(page_size_); ++p)
+    contents.push_back(pages_[s.row[p]].content);
+  if (keeps()) retention_.give_up(contents, page_size_, s.wish);
+  const auto eighths = static_cast<int>(contents.size() * 8 / options_.max_pages_per_sequence);
+  for (const int content : contents) eviction_.given_up(content, std::min(eighths, 7));
+  drop_pages(s, 0);
+}
+
 void PoolModel::release(size_t sequence) {
   Sequence& s = sequences_[sequence];
   checked(pool_.release(s.id));
-  if (keeps()) {
-    std::vector<int> contents;
-    for (size_t p = 0; p < s.tokens.size() / static_cast<size_t>(page_size_); ++p)
-      contents.push_back(pages_[s.row[p]].content);
-    retention_.give_up(contents, page_size_, s.wish);
-  }
-  drop_pages(s, 0);
+  give_up(s);
   close_space(s.space);
   RC_ASSERT(pool_row(s, 0).empty());
   stale_.push_back(s.id);
@@ -360,12 +310,22 @@ void PoolModel::use_stale_ids(int32_t tokens) {
     expect_unchanged(pool_.trim(id, 0), Errc::invalid_argument, before);
     expect_unchanged(pool_.fork(id, 0).error(), Errc::invalid_argument, before);
     expect_unchanged(pool_.release(id), Errc::invalid_argument, before);
+    expect_unchanged(pool_.preempt(id), Errc::invalid_argument, before);
+    const TokenId token = 1;
+    expect_unchanged(pool_.resume(id, {&token, 1}).error(), Errc::invalid_argument, before);
+    expect_unchanged(pool_.explain(id, tokens).error(), Errc::invalid_argument, before);
+    SequenceId child;
+    expect_unchanged(pool_.fork(id, 0, {&child, 1}), Errc::invalid_argument, before);
+    std::vector<ReserveRequest> requests{{id, tokens}};
+    for (const Sequence& s : sequences_) requests.insert(requests.begin(), {s.id, tokens});
+    expect_unchanged(pool_.reserve(requests), Errc::invalid_argument, before);
     expect_unchanged(pool_.length(id).error(), Errc::invalid_argument, before);
     expect_unchanged(pool_.row_start(id).error(), Errc::invalid_argument, before);
     expect_unchanged(pool_.name(id, tokens).error(), Errc::invalid_argument, before);
     std::vector<SequenceId> some{id};
     for (const Sequence& s : sequences_) some.insert(some.begin(), s.id);
     expect_unchanged(pool_.begin_step(some).error(), Errc::invalid_argument, before);
+    expect_unchanged(pool_.keep_path(some, 0), Errc::invalid_argument, before);
   }
 }
 

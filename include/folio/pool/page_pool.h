@@ -34,7 +34,6 @@
 ///                sequences.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,19 +44,12 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 #include "folio/pool/events.h"
+#include "folio/pool/explanation.h"
 #include "folio/pool/histograms.h"
 #include "folio/pool/name.h"
 #include "folio/pool/retention.h"
 
 namespace folio::inline v1 {
-
-/// A sequence of one pool. The generation makes the id of a released sequence an error instead of
-/// its successor; the default value is never a live sequence.
-struct SequenceId {
-  uint32_t index = 0;
-  uint32_t generation = 0;
-  auto operator<=>(const SequenceId&) const = default;
-};
 
 /// A step that has begun and not ended.
 struct StepTicket {
@@ -72,6 +64,10 @@ enum class Eviction : uint8_t {
   /// again
   s3_fifo = 1,
   lfu = 2,  ///< the one that was found least often, older finds counting less
+  /// as lfu, but pages of long sequences count as found more often, up to 14 times for those near
+  /// max_pages_per_sequence: for loads in which time to compute is what counts and long prefixes
+  /// come back
+  cost = 3,
 };
 
 struct PoolOptions {
@@ -97,9 +93,15 @@ struct PoolOptions {
   NameFunction name = {};
   /// The longest time for which a sequence may ask to have its pages kept (folio/pool/retention.h),
   /// 12 bytes more a page; needs prefix_reuse. 0: none may ask. Deadlines are met to a tick of
-  /// max_retention_ms / 16,515,071, rounded up to milliseconds: never early, late by less than
-  /// that.
+  /// max_retention_ms / 16,515,071, rounded up to milliseconds: never early, late by
+  /// less than that.
   int64_t max_retention_ms = 0;
+  /// pages that a sequence's first `reserve` since admit or resume leaves available, unless nobody
+  /// else holds a page: they keep those that run from being preempted at once. 0 .. num_pages
+  uint32_t watermark_pages = 0;
+  /// tokens, >= 0, for which every `reserve` makes room beyond what it is asked for, as far as a
+  /// sequence may grow: slots for drafts
+  int32_t lookahead_tokens = 0;
   /// Events of the index (folio/pool/events.h), in a ring of so many, 0 .. 2^31 - 1: 120 bytes
   /// each. Needs prefix_reuse, as `on_event`.
   uint32_t event_capacity = 0;
@@ -176,6 +178,13 @@ class FOLIO_EXPORT PagePool {
   /// nothing. A last page that was cut by `trim` and that others can still see is replaced, with a
   /// copy to take. Errors: invalid_argument beyond max_pages_per_sequence; out_of_pages
   [[nodiscard]] Status reserve(SequenceId id, int32_t new_tokens) noexcept;
+  /// The same for several sequences: all of it or nothing. Errors: those of the one sequence,
+  /// naming the first request that cannot be met behind those before it; invalid_argument for a
+  /// sequence that is named twice
+  [[nodiscard]] Status reserve(std::span<const ReserveRequest> requests) noexcept;
+  /// What `reserve(id, new_tokens)` would need, and who has the pages. O(1), and O(1) per page that
+  /// unfinished steps hold for sequences that gave them up. Errors: invalid_argument, as reserve
+  [[nodiscard]] Result<PoolExplanation> explain(SequenceId id, int32_t new_tokens) const noexcept;
 
   /// Says that the K/V of the next tokens are in the cache; pages that become full become findable.
   /// Where equal content is findable already, both pages stay, and either can answer.
@@ -190,6 +199,25 @@ class FOLIO_EXPORT PagePool {
   /// becomes a copy to take. Errors: invalid_argument if `length` is not in [0, length of id];
   /// out_of_pages without a page for the cut one, or a sequence
   [[nodiscard]] Result<SequenceId> fork(SequenceId id, int32_t length) noexcept;
+
+  /// As many new sequences with the first `length` tokens of `id` as `children` has places: all of
+  /// them or none. A cut page is shared until somebody writes into it: all who share it but the
+  /// last then get copies to take. Where that cannot be (`id` has room reserved in it, or it waits
+  /// for a copy), each child gets its copy at once. Errors: as fork
+  [[nodiscard]] Status fork(SequenceId id, int32_t length, std::span<SequenceId> children) noexcept;
+
+  /// Of a tree of drafts, sequences that fork has made of tree[0], keeps one path: tree[0] gets the
+  /// tokens, room and pages of tree[leaf], and all others are released. Errors: invalid_argument
+  /// for a leaf that is not of the tree, a stale id or one that is listed twice, or sequences of
+  /// different salts or adapters
+  [[nodiscard]] Status keep_path(std::span<const SequenceId> tree, size_t leaf) noexcept;
+
+  /// Gives up all pages, tail first, and keeps the id and its row: the sequence has no tokens until
+  /// `resume`. What is full stays findable.
+  [[nodiscard]] Status preempt(SequenceId id) noexcept;
+  /// Gives a sequence without pages the longest cached prefix of `tokens`, as `admit` does. Errors:
+  /// invalid_argument as admit, and for a sequence that has pages
+  [[nodiscard]] Result<Admission> resume(SequenceId id, std::span<const TokenId> tokens) noexcept;
 
   /// Gives up all pages, tail first. The id is stale from now on. Its full pages are kept as it was
   /// said when it was admitted; what `trim` gave up is not.
