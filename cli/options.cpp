@@ -203,6 +203,9 @@ void add_trace_options(CLI::App& app, ReplayOptions& options) {
       ->transform(integer_from(1, int64_t{1} << 40));
   app.add_option("--json", options.json, "Write the figures to this file; not the trace")
       ->transform(word("the name of a file"));
+  app.add_option("--metrics", options.metrics,
+                 "Write the pool's figures to this file as Prometheus reads them; not the trace")
+      ->transform(word("the name of a file"));
   app.add_option("--report", options.report,
                  "Write a page to look at, HTML, to this file; not the trace")
       ->transform(word("the name of a file"));
@@ -218,6 +221,8 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
 }
 
 Status resolve(ReplayOptions& options) {
+  if (options.policy == Policy::all && !options.metrics.empty())
+    return disagree("--metrics: needs one policy, not --policy all");
   if (options.policy == Policy::all && !options.page_per_block)
     return disagree("--policy all: needs --page-per-block");
   if (options.page_per_block && !options.sequential)

@@ -52,6 +52,7 @@ struct ReplayOptions {
   uint64_t seed = 1;
 
   std::string json;
+  std::string metrics;  ///< a file for Prometheus; empty: none
   std::string report;   ///< a page to look at
   std::string command;  ///< as it was given, for the page
   bool quiet = false;

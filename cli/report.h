@@ -25,7 +25,8 @@ struct ReplayFigures {
   uint32_t pages = 0;
   int32_t page_size = 0;
   PoolStats pool = {};
-  std::string kernel;  ///< empty without attention
+  PoolHistograms histograms = {};  ///< where metrics are asked for
+  std::string kernel;              ///< empty without attention
   int threads = 1;
 
   std::vector<double> step_seconds;  ///< of each step: pool, plan, copies, append, attend

@@ -79,9 +79,12 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/visible_keys.h
     folio/kernels.h
     folio/c/folio.h
+    folio/pool/events.h
     folio/pool/explanation.h
+    folio/pool/histograms.h
     folio/pool/name.h
     folio/pool/page_pool.h
+    folio/pool/reader.h
     folio/pool/retention.h
     folio/folio.h
     folio/testing/access_order.h

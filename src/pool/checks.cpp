@@ -29,6 +29,19 @@ Status check_name_function(const PoolOptions& o) {
               "PagePool::create: name.function is given, expected none without prefix_reuse");
 }
 
+Status check_event_options(const PoolOptions& o) {
+  if (Status s = count_in_range("event_capacity", o.event_capacity, 0); !s.is_ok()) return s;
+  if (o.on_event.function == nullptr && o.on_event.context != nullptr) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: on_event.function is null, expected a function, as "
+                "on_event.context is not");
+  }
+  if (o.prefix_reuse || (o.on_event.function == nullptr && o.event_capacity == 0)) return {};
+  return fail(Errc::invalid_argument,
+              "PagePool::create: {} is given, expected none without prefix_reuse",
+              o.event_capacity != 0 ? "event_capacity" : "on_event.function");
+}
+
 }  // namespace
 
 Status check_options(const PoolOptions& o) noexcept {
@@ -56,6 +69,7 @@ Status check_options(const PoolOptions& o) noexcept {
                 o.lookahead_tokens);
   }
   if (Status s = check_name_function(o); !s.is_ok()) return s;
+  if (Status s = check_event_options(o); !s.is_ok()) return s;
   if (o.max_retention_ms < 0 || (o.max_retention_ms > 0 && !o.prefix_reuse)) {
     return fail(Errc::invalid_argument,
                 "PagePool::create: max_retention_ms is {}, expected 0 or more, and 0 without "
@@ -110,6 +124,11 @@ Status not_alive(const char* call, SequenceId id) noexcept {
 Status null_memory(const char* call, const char* argument, size_t size) noexcept {
   return fail(Errc::invalid_argument, "PagePool::{}: {} is null, expected memory of size {}", call,
               argument, size);
+}
+
+Status no_events(const char* call, const char* expected) noexcept {
+  return fail(Errc::invalid_argument, "PagePool::{}: the pool has no events, expected {}", call,
+              expected);
 }
 
 Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <utility>
+
+#include "pool/shared_chain.h"
+#include "pool/shared_word.h"
 
 namespace folio::inline v1::pool {
 
@@ -38,6 +40,19 @@ uint32_t Namespaces::find(uint64_t hash, std::string_view salt, uint64_t adapter
   return no_namespace;
 }
 
+Namespaces::Observed Namespaces::observe_name(std::string_view salt,
+                                              uint64_t adapter) const noexcept {
+  // By its hash alone: 64 bits of a seeded function, which no answer of the scheduler relies on.
+  const uint64_t hash = index_->hash(salt, adapter);
+  const SharedChain<Namespace> chain{.entries = entries_,
+                                     .mark = &Namespace::name,
+                                     .end = no_namespace,
+                                     .steps = 2 * bucket_mask_ + 1000};
+  const uint64_t name =
+      chain.find(bucket(hash), [&](const Namespace& entry) { return observe(entry.hash) == hash; });
+  return {name, hash};
+}
+
 uint32_t Namespaces::open(std::string_view salt, uint64_t adapter) noexcept {
   const uint64_t hash = index_->hash(salt, adapter);
   uint32_t i = find(hash, salt, adapter);
@@ -45,12 +60,13 @@ uint32_t Namespaces::open(std::string_view salt, uint64_t adapter) noexcept {
     i = idle_front_;
     Namespace& entry = entries_[i];
     if (entry.name != 0) forget(i);
-    entry.name = index_->new_name();
+    publish(entry.name, index_->new_name());
     entry.adapter = adapter;
-    entry.hash = hash;
+    publish(entry.hash, hash);
     entry.salt_bytes = static_cast<uint32_t>(salt.size());
     if (!salt.empty()) std::memcpy(entry.salt, salt.data(), salt.size());
-    entry.bucket_next = std::exchange(bucket(hash), i);
+    publish(entry.bucket_next, bucket(hash));
+    publish(bucket(hash), i);
   }
   if (entries_[i].users++ == 0) take_idle(i);
   return i;
@@ -76,7 +92,7 @@ void Namespaces::take_idle(uint32_t i) noexcept {
 void Namespaces::forget(uint32_t i) noexcept {
   uint32_t* at = &bucket(entries_[i].hash);
   while (*at != i) at = &entries_[*at].bucket_next;
-  *at = entries_[i].bucket_next;
+  publish(*at, entries_[i].bucket_next);
 }
 
 uint32_t Namespaces::longest_chain() const noexcept {

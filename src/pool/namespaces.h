@@ -36,6 +36,11 @@ class Namespaces {
               PrefixIndex* index) noexcept;
 
   [[nodiscard]] uint32_t find(std::string_view salt, uint64_t adapter) const noexcept;
+  /// Name (0 without one) and hash of the namespace. Any thread, as `PrefixIndex::observe_content`.
+  struct Observed {
+    uint64_t name = 0, hash = 0;
+  };
+  [[nodiscard]] Observed observe_name(std::string_view salt, uint64_t adapter) const noexcept;
   /// The namespace, new if need be, with one user more. Needs an idle or unused entry.
   [[nodiscard]] uint32_t open(std::string_view salt, uint64_t adapter) noexcept;
   void retain(uint32_t i) noexcept { ++entries_[i].users; }

@@ -37,10 +37,12 @@ uint32_t PagePool::State::take_page() noexcept {
                                 : with_policy([](auto& policy) { return policy.take(); });
     prefetch_behind(records[page]);
     index.remove(page);
+    ages.evicted(page);
     ++counters.evicted_pages;
   }
   lists.unlink(page);
   records[page].references = 1;
+  ages.taken();
   ++pages_of_sequences;
   note_use();
   return page;
@@ -75,6 +77,7 @@ void PagePool::State::settle(uint32_t page) noexcept {
   if (record.references != 0 || record.copies != 0 || record.steps != 0) return;
   // Of twins none is worth keeping but those that are held. So the pages that continue this content
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
+  ages.given_up(page);
   if (record.content != 0 && !index.has_twin(page)) {
     if (record.level != pool::policy_level) return retention->add(page);
     return with_policy([page](auto& policy) { policy.add(page); });

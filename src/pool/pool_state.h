@@ -17,8 +17,10 @@
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
 #include "pool/cost_eviction.h"
+#include "pool/event_log.h"
 #include "pool/eviction.h"
 #include "pool/namespaces.h"
+#include "pool/page_ages.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
 #include "pool/retention.h"
@@ -53,6 +55,10 @@ enum class TailWrite : uint8_t { in_place, forget_content, copy };
 }  // namespace pool
 
 struct PagePool::State {
+  /// A reader that copies statistics is overtaken by the calls of a whole round at the earliest.
+  using StatsRing = pool::SharedRing<PoolStats>;
+  static constexpr uint32_t num_stats = 16;
+
   /// `given`: checked, defaults filled in.
   explicit State(const PoolOptions& given) noexcept
       : options(given),
@@ -78,7 +84,10 @@ struct PagePool::State {
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
   pool::Retention::Memory retained;
-  PageName* names = nullptr;  ///< [num_pages] with PoolOptions::name
+  PageName* names = nullptr;                          ///< [num_pages] with PoolOptions::name
+  pool::EventLog::Ring::Slot* event_slots = nullptr;  ///< [event_capacity]
+  StatsRing::Slot* stats_slots = nullptr;             ///< with PoolOptions::readers
+  pool::PageAges::Times* page_times = nullptr;        ///< [num_pages] with PoolOptions::histograms
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
 
@@ -91,6 +100,9 @@ struct PagePool::State {
   pool::Retention* retention = nullptr;  ///< with PoolOptions::max_retention_ms
   pool::PrefixIndex index;
   pool::Namespaces namespaces;
+  pool::EventLog events;
+  StatsRing shared_stats;
+  pool::PageAges ages;
   uint32_t free_sequence = pool::no_sequence;
   uint64_t unfinished = 0;  ///< a bit for each unfinished step
   uint64_t tickets[max_unfinished_steps] = {};
@@ -100,6 +112,14 @@ struct PagePool::State {
 
   uint32_t coming[pool::distance_ahead] = {};  ///< pages that will be evicted soon: advice
   uint32_t num_coming = 0;
+  // Statistics.
+  [[nodiscard]] PoolStats stats() const noexcept;
+  [[nodiscard]] Result<PoolHistograms> histograms() const noexcept;
+  /// For readers, at the end of a call that has changed something.
+  void publish_stats() noexcept {
+    if (stats_slots != nullptr) [[unlikely]]
+      shared_stats.push(stats());
+  }
 
   // Memory.
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
@@ -166,6 +186,12 @@ struct PagePool::State {
   void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last) noexcept;
   /// The position behind the last one before `end` whose page has a name, 0 without one.
   [[nodiscard]] int32_t end_of_named(const pool::SequenceRecord& s, int32_t end) const noexcept;
+  /// The name of a full page of the sequence; those before it get theirs, too.
+  [[nodiscard]] Result<PageName> name_of(const pool::SequenceRecord& s, int32_t position) noexcept;
+  /// The content of the sequence's page `position` can be found from now on.
+  void tell_stored(const pool::SequenceRecord& s, uint32_t position) noexcept;
+  [[nodiscard]] Status check_events(const char* call,
+                                    std::span<const PoolEvent> into) const noexcept;
   /// Unfinished steps that the sequence is in, a bit each. A later step uses a slot of tickets
   /// again; so a bit counts only while the slot's ticket is none after the sequence's last one.
   [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;

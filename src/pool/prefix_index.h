@@ -22,6 +22,7 @@
 #include <string_view>
 
 #include "folio/pool/page_pool.h"
+#include "pool/event_log.h"
 #include "pool/page_lists.h"
 
 namespace folio::inline v1::pool {
@@ -40,6 +41,8 @@ class PrefixIndex {
   /// [num_pages], of pages that are `named`; without it, none is.
   void attach_names(PageName* names) noexcept { names_ = names; }
 
+  /// Is told of each content that leaves the index. Null: nobody is.
+  void attach_events(EventLog* events) noexcept { events_ = events; }
   /// Of what is kept (PageRecord::level); without it, nothing is.
   void attach_retention(Retention* retention) noexcept { retention_ = retention; }
 
@@ -55,6 +58,11 @@ class PrefixIndex {
                               const TokenId* tokens) const noexcept {
     return *place_of(parent, hash, tokens);
   }
+
+  /// The content of a page that continues `parent`, known by the hash of its chain instead of its
+  /// tokens; 0 without one. Any thread, while another changes the index: never misses a content
+  /// that is there all the time, and ends after a bounded number of steps (see shared_chain.h).
+  [[nodiscard]] uint64_t observe_content(uint64_t parent, uint64_t hash) const noexcept;
 
   /// Asks for the bucket that `find` and `add` will look into.
   void prefetch(uint64_t hash) const noexcept {
@@ -114,6 +122,8 @@ class PrefixIndex {
   [[nodiscard]] uint32_t longest_chain() const noexcept;
 
  private:
+  static constexpr int most_attempts = 1000;
+  [[nodiscard]] uint64_t observe_once(uint64_t parent, uint64_t hash) const noexcept;
   void hand_over(uint32_t page, uint32_t heir) noexcept;
   /// What leads to the page: its bucket, or the page before it in its bucket. Where there is no
   /// such page, the end of the bucket.
@@ -126,11 +136,13 @@ class PrefixIndex {
   const TokenId* tokens_ = nullptr;
   uint32_t* buckets_ = nullptr;
   PageName* names_ = nullptr;
+  EventLog* events_ = nullptr;
   Retention* retention_ = nullptr;
   uint64_t bucket_mask_ = 0;
   uint64_t seed_ = 0;
   int32_t page_size_ = 0;
   uint64_t last_name_ = 0;
+  uint64_t taken_over_ = 0;  ///< times that a twin took over
 };
 
 }  // namespace folio::inline v1::pool

@@ -94,6 +94,7 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
                 std::min(held_back, state.available()));
   }
   state.make_room(s, end, least);
+  state.publish_stats();
   return {};
 }
 
@@ -153,6 +154,7 @@ Status PagePool::reserve(std::span<const ReserveRequest> requests) noexcept {
     state.make_room(s, end, static_cast<uint32_t>(least));
     least -= own;
   }
+  state.publish_stats();
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "pool/checks.h"
 #include "pool/pool_state.h"
+#include "pool/shared_word.h"
 
 namespace folio::inline v1 {
 
@@ -102,6 +103,7 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
     state.retention->of_sequence(state.index_of(s)) = state.retention->ranges(
         options.retention, options.decode_retention, static_cast<int32_t>(prompt.size()));
   const int32_t cached = state.hold_prefix(s, prompt);
+  state.publish_stats();
   return Admission{state.id_of(s), cached};
 }
 
@@ -114,7 +116,10 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
   if (s.pages != 0)
     row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
 #endif
+  const uint32_t cached = state.lists.count_cached();
   for (uint32_t i = 0; i < s.pages; ++i) state.hold(row[i]);
+  const int64_t were_cached = cached - state.lists.count_cached();
+  for (uint32_t i = 0; state.ages.on() && i < s.pages; ++i) state.ages.found(row[i]);
   state.with_policy([&](auto& policy) {
     for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
   });
@@ -122,6 +127,8 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
   state.counters.hit_tokens += s.length;
+  state.counters.hit_tokens_cached += were_cached * state.options.page_size;
+  state.counters.hit_tokens_used += (s.pages - were_cached) * state.options.page_size;
   s.starting = true;
   return s.length;
 }
@@ -135,7 +142,8 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
   for (uint32_t p = first, hashed = first; p < last; ++p) {
     if ((p - first) % ahead == 0) {  // as in match, and one step more: the second of a bucket
       for (; hashed < std::min(last, p + 3 * ahead); ++hashed) {
-        records[pages[hashed]].hash = hash = index.hash(hash, tokens_of(pages[hashed]));
+        hash = index.hash(hash, tokens_of(pages[hashed]));
+        pool::publish(records[pages[hashed]].hash, hash);
         index.prefetch(hash);
         with_policy([hash](auto& policy) { policy.prefetch(hash); });
       }
@@ -145,7 +153,11 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
         index.prefetch_second(records[pages[i]].hash);
     }
     const uint32_t twin = index.add(pages[p], parent);
-    if (twin == pool::no_page) with_policy([&](auto& policy) { policy.created(pages[p]); });
+    ages.stored(pages[p]);
+    if (twin == pool::no_page) {
+      with_policy([&](auto& policy) { policy.created(pages[p]); });
+      if (events.on()) tell_stored(s, p);
+    }
     if (twin != pool::no_page && pool::is_cached(records[twin].list)) {
       lists.unlink(twin);  // the sequence's own page answers now
       settle(twin);
@@ -186,6 +198,7 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
   if (!state.options.prefix_reuse) return {};
   state.name_full_pages(s, static_cast<uint32_t>(first_full),
                         static_cast<uint32_t>(s.length / page_size));
+  state.publish_stats();
   return {};
 }
 
@@ -208,6 +221,7 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
   state_->drop_pages(s, state_->pages_for(length));
   s.length = s.room = length;
   s.trimmed = length % state_->options.page_size != 0;
+  state_->publish_stats();
   return {};
 }
 
@@ -236,6 +250,7 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   const auto full = static_cast<uint32_t>(length / state.options.page_size);
   if (cut != 0) state.row(child)[full] = state.copy_page(state.row(parent)[full], cut);
   child.pages += cut != 0 ? 1 : 0;
+  state.publish_stats();
   return state.id_of(child);
 }
 
@@ -243,6 +258,7 @@ Status PagePool::release(SequenceId id) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
   if (found == nullptr) return pool::not_alive("release", id);
   state_->close_sequence(*found);
+  state_->publish_stats();
   return {};
 }
 

@@ -17,17 +17,20 @@ namespace {
 
 void any_calls(Eviction eviction) {
   const bool prefix_reuse = *rc::gen::inRange(0, 8) != 0;
-  const PoolOptions options{
-      .num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
-      .page_size = *rc::gen::inRange(1, 5),
-      .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
-      .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
-      .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
-      .prefix_reuse = prefix_reuse,
-      .eviction = eviction,
-      .max_retention_ms = prefix_reuse ? *rc::gen::element(0, 100, 5000) : 0,
-      .watermark_pages = *rc::gen::inRange(0, 4) == 0 ? 1U : 0U,
-      .lookahead_tokens = *rc::gen::inRange(0, 4) == 0 ? 2 : 0};
+  PoolOptions options{.num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
+                      .page_size = *rc::gen::inRange(1, 5),
+                      .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
+                      .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
+                      .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
+                      .prefix_reuse = prefix_reuse,
+                      .eviction = eviction,
+                      .max_retention_ms = prefix_reuse ? *rc::gen::element(0, 100, 5000) : 0,
+                      .watermark_pages = *rc::gen::inRange(0, 4) == 0 ? 1U : 0U,
+                      .lookahead_tokens = *rc::gen::inRange(0, 4) == 0 ? 2 : 0};
+  // half of the pools tell of events
+  if (prefix_reuse)
+    options.event_capacity = static_cast<uint32_t>(std::max(0, *rc::gen::inRange(-10, 11)));
+  options.histograms = *rc::gen::arbitrary<bool>();
   const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<PoolCall>>());
   PoolModel model(options);
   for (const PoolCall& call : calls) apply(model, call);

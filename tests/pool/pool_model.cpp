@@ -4,29 +4,33 @@
 #include "pool/pool_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "pool/checked.h"
 #include "pool/inspection.h"
 
 namespace folio::test {
 
-namespace {
-
-PoolOptions with_names(PoolOptions options, NaiveNames& names) {
-  if (options.prefix_reuse) options.name = names.function();
+PoolOptions PoolModel::complete(PoolOptions options) {
+  if (options.prefix_reuse) options.name = names_.function();
+  if (options.event_capacity == 0) return options;
+  options.on_event = {.function =
+                          [](void* self, const PoolEvent& event, auto) noexcept {
+                            static_cast<std::vector<PoolEvent>*>(self)->push_back(event);
+                          },
+                      .context = &events_};
   return options;
 }
 
-}  // namespace
-
 PoolModel::PoolModel(const PoolOptions& options)
-    : options_(memory_.hooked(with_names(options, names_))),
+    : options_(memory_.hooked(complete(options))),
       page_size_(options.page_size),
       pool_(checked(PagePool::create(options_))),
       eviction_(options.eviction, options.num_pages),
       retention_(options.max_retention_ms) {
   if (options_.max_pages_per_sequence == 0) options_.max_pages_per_sequence = options_.num_pages;
   pages_.resize(options_.num_pages);
+  times_.resize(options_.num_pages);
   for (Page& page : pages_) page.kv.assign(static_cast<size_t>(page_size_), 0);
   table_ = pool_.table();
   check();
@@ -119,8 +123,11 @@ void PoolModel::take(uint32_t page) {
     for (uint32_t other = 0; other < options_.num_pages; ++other)
       RC_ASSERT(held(other) || is_cached(other));
     RC_ASSERT(page == victim());
+    count(histograms_.lifetime, taken_pages_ - times_[page].stored);
+    count(histograms_.idle, taken_pages_ - times_[page].used);
     ++stats_.evicted_pages;
   }
+  ++taken_pages_;
   pages_[page].content = 0;
   pages_[page].references = 1;
   std::fill(pages_[page].kv.begin(), pages_[page].kv.end(), 0);
@@ -147,6 +154,7 @@ void PoolModel::hold_for_step(uint32_t page, uint64_t ticket) {
 
 void PoolModel::settle(uint32_t page) {
   if (held(page)) return;
+  times_[page].used = taken_pages_;
   if (pages_[page].content != 0 && has_twin(page)) pages_[page].content = 0;
   if (pages_[page].content != 0) wait(page);
 }
@@ -234,7 +242,38 @@ void PoolModel::expect_unchanged(const Status& status, Errc code,
   RC_ASSERT(memory_.snapshot() == before);
 }
 
-void PoolModel::check() const {
+void PoolModel::count(PoolHistogram& histogram, int64_t value) {
+  int bucket = 0;
+  while (bucket + 1 < PoolHistogram::num_buckets && value >= int64_t{1} << bucket) ++bucket;
+  ++histogram.counts[bucket];
+  histogram.sum += value;
+}
+
+void PoolModel::check_events() {
+  if (options_.event_capacity == 0) return;
+  for (const PoolEvent& event : std::exchange(events_, {})) heard_.take(event);
+  RC_ASSERT(heard_.contents() == EventReplay::of(pool_));
+  std::set<int> contents;
+  for (const Page& page : pages_) contents.insert(page.content);
+  contents.erase(0);
+  RC_ASSERT(heard_.contents().size() == contents.size());
+  for (const auto& [number, content] : heard_.contents()) RC_ASSERT(content.has_name);
+  std::vector<PoolEvent> read(3);
+  for (;;) {
+    const EventRead got = checked(pool_.read_events(ring_.next(), read));
+    if (got.lost) {
+      RC_ASSERT(heard_.next() - ring_.next() > options_.event_capacity);
+      ring_.heal(pool_);
+    }
+    for (size_t i = 0; i < got.count; ++i) ring_.take(read[i]);
+    if (!got.lost && got.count < read.size()) break;
+  }
+  RC_ASSERT(ring_.next() == heard_.next());
+  RC_ASSERT(ring_.contents() == heard_.contents());
+}
+
+void PoolModel::check() {
+  check_events();
   checked(pool_.check_invariants());
   RC_ASSERT(pool_.table().entries == table_.entries);
   RC_ASSERT(pool_.table().row_stride == table_.row_stride);
@@ -251,6 +290,10 @@ void PoolModel::check() const {
   RC_ASSERT(stats.peak_used_pages >= expected.used_pages);
   expected.peak_used_pages = stats.peak_used_pages;
   RC_ASSERT(stats == expected);
+  if (options_.histograms)
+    RC_ASSERT(checked(pool_.histograms()) == histograms_);
+  else
+    RC_ASSERT(pool_.histograms().error().code() == Errc::invalid_argument);
   for (const Sequence& s : sequences_) {
     RC_ASSERT(checked(pool_.length(s.id)) == static_cast<int64_t>(s.tokens.size()));
     RC_ASSERT(checked(pool_.row_start(s.id)) == s.row_start);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "folio/pool/page_pool.h"
+#include "pool/event_replay.h"
 #include "pool/naive_eviction.h"
 #include "pool/naive_names.h"
 #include "pool/naive_retention.h"
@@ -32,7 +33,8 @@ class PoolModel {
     bool operator==(const Space&) const = default;
   };
 
-  /// With names if the pool has prefix reuse: the function is the model's own.
+  /// With names if the pool has prefix reuse, and with a function for events if it has a ring: the
+  /// functions are the model's own.
   explicit PoolModel(const PoolOptions& options);
 
   void admit(const std::vector<TokenId>& prompt, const Space& space, const NaiveWish& wish = {});
@@ -158,7 +160,10 @@ class PoolModel {
   [[nodiscard]] std::vector<uint32_t> pool_row(const Sequence& s, size_t pages) const;
   void expect_unchanged(const Status& status, Errc code,
                         const std::vector<std::byte>& before) const;
-  void check() const;
+  void check();
+  void check_events();
+  static void count(PoolHistogram& histogram, int64_t value);
+  [[nodiscard]] PoolOptions complete(PoolOptions options);
 
   [[nodiscard]] size_t pages_for(int64_t tokens) const {
     return static_cast<size_t>((tokens + page_size_ - 1) / page_size_);
@@ -184,6 +189,14 @@ class PoolModel {
   NaiveRetention retention_;
   PoolStats stats_;
   int64_t clock_ = 0;
+  struct Times {
+    int64_t stored = 0, used = 0;
+  };
+  std::vector<Times> times_;  ///< of each page, in pages taken
+  int64_t taken_pages_ = 0;
+  PoolHistograms histograms_;
+  EventReplay ring_, heard_;       ///< what the ring tells, and what the function was told
+  std::vector<PoolEvent> events_;  ///< that the function was told since the last look
 };
 
 }  // namespace folio::test

@@ -55,6 +55,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     pages_[s.row[static_cast<size_t>(position / page_size_)]]
         .kv[static_cast<size_t>(position % page_size_)] = history(s, static_cast<size_t>(position));
   }
+  names_.fail_at = -1;
   const Status status = pool_.commit(s.id, written);
   const bool waits = !written.empty() && length < s.room &&
                      incomplete(s.row[static_cast<size_t>(length / page_size_)]);
@@ -73,6 +74,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     if (name == 0) {
       name = static_cast<int>(contents_.size());
       contents_.push_back(content);
+      if (options_.event_capacity != 0) named_.insert(name);  // for its event
       eviction_.created(name,
                         static_cast<uint32_t>(PoolInspection::record(pool_, s.row[position]).hash));
     }
@@ -81,6 +83,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
       if (pages_[page].content == name && !held(page)) pages_[page].content = 0;
     }
     pages_[s.row[position]].content = name;
+    times_[s.row[position]] = {taken_pages_, taken_pages_};
   }
   check();
 }

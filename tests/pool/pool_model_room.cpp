@@ -25,6 +25,9 @@ void PoolModel::hold_prefix(Sequence& s, const std::vector<TokenId>& tokens,
     RC_ASSERT(parent != 0);
     RC_ASSERT(pages_[s.row[i]].content == parent);
     eviction_.found(parent);
+    (held(s.row[i]) ? stats_.hit_tokens_used : stats_.hit_tokens_cached) += page_size_;
+    count(histograms_.reuse, taken_pages_ - times_[s.row[i]].used);
+    times_[s.row[i]].used = taken_pages_;
     ++pages_[s.row[i]].references;
   }
   stats_.lookup_pages += (static_cast<int64_t>(tokens.size()) - 1) / page_size_;

@@ -27,8 +27,11 @@
 /// Cost:          O(1) per page, per copy and per sequence of begin_step; release and eviction
 ///                (amortised) included. end_step looks at no sequence, but at all pages that
 ///                unfinished steps hold for sequences that gave them up.
-/// Thread safety: externally synchronised; const calls may run beside one another. A moved-from
-///                pool answers like one without sequences.
+/// Thread safety: one thread, the scheduler's, calls what is not const; const calls may run beside
+///                one another, but not beside it. A PoolReader (folio/pool/reader.h) may be used by
+///                any number of other threads at any time, as long as the pool's memory lives;
+///                no call of the pool waits for them. A moved-from pool answers like one without
+///                sequences.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +43,9 @@
 #include "folio/cache/page_table.h"
 #include "folio/core/export.h"
 #include "folio/core/status.h"
+#include "folio/pool/events.h"
 #include "folio/pool/explanation.h"
+#include "folio/pool/histograms.h"
 #include "folio/pool/name.h"
 #include "folio/pool/retention.h"
 
@@ -97,6 +102,13 @@ struct PoolOptions {
   /// tokens, >= 0, for which every `reserve` makes room beyond what it is asked for, as far as a
   /// sequence may grow: slots for drafts
   int32_t lookahead_tokens = 0;
+  /// Events of the index (folio/pool/events.h), in a ring of so many, 0 .. 2^31 - 1: 120 bytes
+  /// each. Needs prefix_reuse, as `on_event`.
+  uint32_t event_capacity = 0;
+  EventFunction on_event = {};  ///< is handed each event as it happens
+  /// PoolReader may be used (folio/pool/reader.h): statistics are published after each call.
+  bool readers = false;
+  bool histograms = false;  ///< PagePool::histograms: 16 bytes more a page
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -128,6 +140,10 @@ struct PoolStats {
   int64_t sequences = 0;     ///< alive now
   int64_t unfinished_steps = 0;
   int64_t pinned_pages = 0;  ///< now, of the cached ones: those that are not evicted
+  // `hit_tokens` by kind
+  int64_t hit_tokens_cached = 0;   ///< of full pages that nobody held
+  int64_t hit_tokens_used = 0;     ///< of full pages that others hold, too
+  int64_t hit_tokens_partial = 0;  ///< of pages that agree for their first tokens only
   bool operator==(const PoolStats&) const = default;
 };
 
@@ -243,6 +259,15 @@ class FOLIO_EXPORT PagePool {
   /// page stays without a name
   [[nodiscard]] Result<PageName> name(SequenceId id, int32_t position) noexcept;
 
+  /// Copies events `next`, `next` + 1, ... from the ring, as many as there are and `events` holds;
+  /// 0 is taken for 1. Errors: invalid_argument without event_capacity
+  [[nodiscard]] Result<EventRead> read_events(uint64_t next,
+                                              std::span<PoolEvent> events) const noexcept;
+  /// Calls `visit` with a stored event for each content that can be found now, parents not always
+  /// first, and returns the number of the last event before: whoever goes on from there has the
+  /// index. O(num_pages). Errors: invalid_argument without a function, or events
+  [[nodiscard]] Result<uint64_t> snapshot(const EventFunction& visit) const noexcept;
+
   /// Tokens whose K/V are in the cache.
   [[nodiscard]] Result<int32_t> length(SequenceId id) const noexcept;
   /// First entry of the sequence's row in `table(group).entries`; the same for the sequence's life.
@@ -258,12 +283,15 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] uint32_t num_pages() const noexcept;
   [[nodiscard]] int32_t page_size() const noexcept;
   [[nodiscard]] PoolStats stats() const noexcept;
+  /// Counts since `create`. Errors: invalid_argument without PoolOptions::histograms
+  [[nodiscard]] Result<PoolHistograms> histograms() const noexcept;
 
   /// For tests: internal, naming the first broken invariant. O(pages + table); its scratch comes
   /// from `allocate`.
   [[nodiscard]] Status check_invariants() const noexcept;
 
  private:
+  friend class PoolReader;
   friend struct PoolInspection;  // for tests: src/pool/inspection.h
   struct FOLIO_LOCAL State;
   explicit PagePool(State* state) noexcept : state_(state) {}
