@@ -69,8 +69,12 @@ TEST_F(CSequences, children_share_a_cut_page_until_one_writes) {
   folio_sequence children[2] = {};
   ASSERT_EQ(folio_fork_many(pool.get(), id, 6, children, 2, &message), FOLIO_OK) << message.text;
   EXPECT_EQ(stats().used_pages, 2);
-  write(children[0], {7});
+  ASSERT_EQ(folio_reserve(pool.get(), children[0], 1, &message), FOLIO_OK) << message.text;
   EXPECT_EQ(stats().used_pages, 3);
+  const folio_page_copy* copies = nullptr;
+  int64_t num_copies = 0;
+  ASSERT_EQ(folio_take_copies(pool.get(), &copies, &num_copies, &message), FOLIO_OK);
+  EXPECT_EQ(num_copies, 1);
   EXPECT_EQ(length(children[1]), 6);
   folio_sequence more[3] = {5, 5, 5};
   EXPECT_EQ(folio_fork_many(pool.get(), id, 6, more, 3, &message), FOLIO_OUT_OF_PAGES);
