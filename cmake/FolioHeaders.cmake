@@ -78,6 +78,11 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/rotate.h
     folio/attention/visible_keys.h
     folio/kernels.h
+    folio/c/base.h
+    folio/c/attention.h
+    folio/c/mask.h
+    folio/c/cache.h
+    folio/c/pool.h
     folio/c/folio.h
     folio/pool/events.h
     folio/pool/explanation.h

@@ -43,7 +43,7 @@ DIRECTION = {
     "src/no_cuda/": PUBLIC_ATTENTION + ["cuda/runtime/"],
     "src/attention/": KERNELS + ["kernel/", "reference/", "cpu/", "cuda/", "attention/"],
     "src/mask/": KERNELS + ["kernel/", "cpu/features.h", "mask/"],
-    "include/folio/c/": [],
+    "include/folio/c/": ["folio/c/"],
     "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],
     "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],
     "src/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/names/", "names/"],
