@@ -160,9 +160,10 @@ void bind_sequences(nb::class_<Pool>& type) {
           R"(Opens a sequence that shares the longest cached prefix of prompt in whole pages.
 
 prompt: token ids, a list or an int array. salt, adapter: pages are shared only where both are
-equal. retention: (begin, end, level, milliseconds) of tokens, how long their pages are kept from the
-release on: level 0 to 100 (35: as without, 100: pinned); decode_retention: (level, milliseconds) of
-the tokens behind the prompt. Raises OutOfPages when max_sequences are alive, Error for an empty prompt.)")
+equal. retention: (begin, end, level, milliseconds) of tokens, how long their pages are kept from
+the release on: level 0 to 100 (35: as without, 100: pinned); decode_retention: (level,
+milliseconds) of the tokens behind the prompt. Raises OutOfPages when max_sequences are alive, Error
+for an empty prompt.)")
       .def(
           "reserve", [](Pool& p, SequenceId id, int32_t n) { p.pool.reserve(id, n).or_throw(); },
           nb::arg("id"), nb::arg("new_tokens"), locked,
