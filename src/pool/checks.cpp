@@ -29,6 +29,18 @@ Status check_name_function(const PoolOptions& o) {
               "PagePool::create: name.function is given, expected none without prefix_reuse");
 }
 
+Status check_partial_tokens(const PoolOptions& o) {
+  if (o.min_partial_tokens < 0 || o.min_partial_tokens >= o.page_size) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: min_partial_tokens is {}, expected 0 .. {} (less than page_size)",
+                o.min_partial_tokens, o.page_size - 1);
+  }
+  if (o.min_partial_tokens == 0 || o.prefix_reuse) return {};
+  return fail(Errc::invalid_argument,
+              "PagePool::create: min_partial_tokens is {}, expected 0 without prefix_reuse",
+              o.min_partial_tokens);
+}
+
 }  // namespace
 
 Status check_options(const PoolOptions& o) noexcept {
@@ -46,6 +58,7 @@ Status check_options(const PoolOptions& o) noexcept {
                 static_cast<int>(o.eviction), static_cast<int>(Eviction::lfu));
   }
   if (Status s = check_name_function(o); !s.is_ok()) return s;
+  if (Status s = check_partial_tokens(o); !s.is_ok()) return s;
   if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
   return fail(Errc::invalid_argument,
               "PagePool::create: {} is null, expected a function, as {} is one",

@@ -52,19 +52,19 @@ class Lru final : public EvictionPolicy {
 class Ghosts {
  public:
   struct Ghost {
-    uint32_t mark = 0;   ///< the hash's last 32 bits
+    uint32_t mark = 0;   ///< the content's hash
     uint32_t older = 0;  ///< place in the ring of the one before it in its bucket
   };
 
   [[nodiscard]] static int64_t num_buckets(uint32_t capacity) noexcept;
   void attach(Ghost* ring, uint32_t* buckets, uint32_t capacity) noexcept;
-  void remember(uint64_t hash) noexcept;
+  void remember(uint32_t mark) noexcept;
   /// Asks for what `remember` will write: evictions come in runs.
-  void prefetch(uint64_t hash) const noexcept {
-    __builtin_prefetch(&buckets_[static_cast<uint32_t>(hash) & bucket_mask_]);
+  void prefetch(uint32_t mark) const noexcept {
+    __builtin_prefetch(&buckets_[mark & bucket_mask_]);
   }
   /// Whether it is among the last `capacity` that were remembered.
-  [[nodiscard]] bool remembers(uint64_t hash) const noexcept;
+  [[nodiscard]] bool remembers(uint32_t mark) const noexcept;
 
  private:
   static constexpr uint32_t none = 0xffffffffU;

@@ -29,7 +29,7 @@ uint32_t Namespaces::find(std::string_view salt, uint64_t adapter) const noexcep
   return find(index_->hash(salt, adapter), salt, adapter);
 }
 
-uint32_t Namespaces::find(uint64_t hash, std::string_view salt, uint64_t adapter) const noexcept {
+uint32_t Namespaces::find(uint32_t hash, std::string_view salt, uint64_t adapter) const noexcept {
   for (uint32_t i = bucket(hash); i != no_namespace; i = entries_[i].bucket_next) {
     const Namespace& entry = entries_[i];
     if (entry.adapter == adapter && std::string_view(entry.salt, entry.salt_bytes) == salt)
@@ -39,13 +39,13 @@ uint32_t Namespaces::find(uint64_t hash, std::string_view salt, uint64_t adapter
 }
 
 uint32_t Namespaces::open(std::string_view salt, uint64_t adapter) noexcept {
-  const uint64_t hash = index_->hash(salt, adapter);
+  const uint32_t hash = index_->hash(salt, adapter);
   uint32_t i = find(hash, salt, adapter);
   if (i == no_namespace) {
     i = idle_front_;
     Namespace& entry = entries_[i];
-    if (entry.name != 0) forget(i);
-    entry.name = index_->new_name();
+    if (entry.content != 0) forget(i);
+    entry.content = index_->new_content();
     entry.adapter = adapter;
     entry.hash = hash;
     entry.salt_bytes = static_cast<uint32_t>(salt.size());
@@ -81,9 +81,9 @@ void Namespaces::forget(uint32_t i) noexcept {
 
 uint32_t Namespaces::longest_chain() const noexcept {
   uint32_t longest = 0;
-  for (uint64_t hash = 0; hash <= bucket_mask_; ++hash) {
+  for (uint64_t b = 0; b <= bucket_mask_; ++b) {
     uint32_t length = 0;
-    for (uint32_t i = bucket(hash); i != no_namespace; i = entries_[i].bucket_next) ++length;
+    for (uint32_t i = buckets_[b]; i != no_namespace; i = entries_[i].bucket_next) ++length;
     longest = std::max(longest, length);
   }
   return longest;

@@ -42,6 +42,10 @@ void PagePool::State::carve(Carver& carver) noexcept {
   spaces = carver.take<pool::Namespace>(num_spaces());
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
   if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
+  if (options.min_partial_tokens != 0) {
+    head_buckets = carver.take<uint32_t>(pool::HeadIndex::num_buckets(options.num_pages));
+    head_links = carver.take<pool::HeadIndex::Link>(options.num_pages);
+  }
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
   ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
@@ -59,6 +63,10 @@ void PagePool::State::start() noexcept {
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
+  if (options.min_partial_tokens != 0) {
+    heads.attach(records, tokens, head_buckets, head_links, options.num_pages, options.page_size,
+                 options.min_partial_tokens, &index);
+  }
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);

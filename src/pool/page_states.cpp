@@ -15,13 +15,28 @@ void PagePool::State::note_use() noexcept {
       std::max(counters.peak_used_pages, int64_t{options.num_pages} - available());
 }
 
+void PagePool::State::forget(uint32_t page) noexcept {
+  PageRecord& record = records[page];
+  if (record.is_tail) {
+    heads.remove(page);
+    record.is_tail = false;
+    record.fill = pool::no_page;
+    return;
+  }
+  const bool has_head = heads.is_on() && record.findable;
+  const uint32_t heir = index.remove(page);
+  if (!has_head) return;
+  if (heir == pool::no_page) return heads.remove(page);
+  heads.replace(page, heir);
+}
+
 uint32_t PagePool::State::take_page() noexcept {
   uint32_t page = lists.front(PageList::free);
   if (page == pool::no_page) {
     page = with_policy([](auto& policy) { return policy.take(); });
     const uint32_t next = records[page].next;
     if (next != pool::no_page) index.prefetch(records[next].hash);  // evictions come in runs
-    index.remove(page);
+    forget(page);
     ++counters.evicted_pages;
   }
   lists.unlink(page);
@@ -58,9 +73,9 @@ void PagePool::State::settle(uint32_t page) noexcept {
   if (record.references != 0 || record.copies != 0 || record.steps != 0) return;
   // Of twins none is worth keeping but those that are held. So the pages that continue this content
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
-  if (record.content != 0 && !index.has_twin(page))
+  if (record.is_tail || (record.content != 0 && !index.has_twin(page)))
     return with_policy([page](auto& policy) { policy.add(page); });
-  if (record.content != 0) index.remove(page);
+  if (record.content != 0) forget(page);
   lists.push_front(PageList::free, page);
 }
 

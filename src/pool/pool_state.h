@@ -17,6 +17,7 @@
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
 #include "pool/eviction.h"
+#include "pool/head_index.h"
 #include "pool/namespaces.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
@@ -73,6 +74,8 @@ struct PagePool::State {
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
   PageName* names = nullptr;  ///< [num_pages] with PoolOptions::name
+  uint32_t* head_buckets = nullptr;  ///< with min_partial_tokens
+  pool::HeadIndex::Link* head_links = nullptr;
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
 
@@ -82,12 +85,24 @@ struct PagePool::State {
   pool::AgedLfu aged_lfu;
   pool::EvictionPolicy* eviction = &lru;
   pool::PrefixIndex index;
+  pool::HeadIndex heads;
   pool::Namespaces namespaces;
   uint32_t free_sequence = pool::no_sequence;
   uint64_t unfinished = 0;  ///< a bit for each unfinished step
   uint64_t tickets[max_unfinished_steps] = {};
   uint64_t last_ticket = 0;
   PoolStats counters;  ///< the fields that only grow, and `sequences`
+
+  /// Pages that a prompt begins with.
+  struct Match {
+    uint32_t pages = 0;
+    uint64_t content = 0;  ///< of the last one; without one, of the namespace
+  };
+  /// Tokens that it goes on with inside a page.
+  struct PartialMatch {
+    uint32_t page = pool::no_page;
+    int32_t tokens = 0;
+  };
 
   // Memory.
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
@@ -112,7 +127,7 @@ struct PagePool::State {
   [[nodiscard]] pool::SequenceRecord& open_sequence() noexcept;
   /// Findable pages of the longest prefix of `prompt`, at most `limit`; written to `found` unless
   /// null.
-  [[nodiscard]] uint32_t match(uint32_t space, const TokenId* prompt, uint32_t limit,
+  [[nodiscard]] Match match(uint32_t space, const TokenId* prompt, uint32_t limit,
                                uint32_t* found) const noexcept;
   [[nodiscard]] uint32_t lookup_limit(size_t prompt_tokens) const noexcept;
   [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s,
@@ -126,6 +141,22 @@ struct PagePool::State {
   [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
+
+  // Hits that end inside a page.
+  /// What `prompt` goes on with behind the pages that match.
+  [[nodiscard]] PartialMatch match_partial(const Match& match,
+                                           std::span<const TokenId> prompt) const noexcept;
+  [[nodiscard]] int32_t peek_partial(uint32_t space, const Match& match,
+                                     std::span<const TokenId> prompt) const noexcept;
+  /// Gives a sequence, which holds the pages that match, a page for the tokens behind them.
+  void admit_partial(pool::SequenceRecord& s, std::span<const TokenId> prompt) noexcept;
+  /// Makes the cut last page of a sequence that is about to be released one that is kept.
+  void keep_tail(const pool::SequenceRecord& s) noexcept;
+  /// Tokens of a page that HeadIndex has.
+  [[nodiscard]] int32_t fill_of(uint32_t page) const noexcept {
+    return records[page].is_tail ? static_cast<int32_t>(records[page].fill) : options.page_size;
+  }
+  [[nodiscard]] Status check_head(uint32_t page) const noexcept;
 
   // Pages.
   [[nodiscard]] TokenId* tokens_of(uint32_t page) const noexcept {
@@ -142,6 +173,8 @@ struct PagePool::State {
   decltype(auto) with_policy(Call call) noexcept {
     return eviction == &lru ? call(lru) : call(*eviction);
   }
+  /// Takes what is findable of the page away: its content, or its being a tail.
+  void forget(uint32_t page) noexcept;
   /// needs an available one; evicts if none is free
   [[nodiscard]] uint32_t take_page() noexcept;
   void hold(uint32_t page) noexcept;  ///< one reference more

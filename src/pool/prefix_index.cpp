@@ -16,9 +16,11 @@ namespace {
 
 // The test build narrows the hash until collisions are certain: answers must stay exact.
 #ifndef FOLIO_POOL_HASH_BITS
-#define FOLIO_POOL_HASH_BITS 64
+#define FOLIO_POOL_HASH_BITS 32
 #endif
-constexpr uint64_t hash_mask = ~uint64_t{0} >> (64 - FOLIO_POOL_HASH_BITS);
+constexpr uint32_t hash_mask = ~uint32_t{0} >> (32 - FOLIO_POOL_HASH_BITS);
+
+uint32_t kept(uint64_t hash) { return static_cast<uint32_t>(hash) & hash_mask; }
 
 size_t bytes_of(int32_t tokens) { return static_cast<size_t>(tokens) * sizeof(TokenId); }
 
@@ -40,15 +42,20 @@ void PrefixIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* b
   for (int64_t i = 0; i < count; ++i) buckets_[i] = no_page;
 }
 
-uint64_t PrefixIndex::hash(uint64_t parent_hash, const TokenId* tokens) const noexcept {
-  return XXH3_64bits_withSeed(tokens, bytes_of(page_size_), parent_hash ^ seed_) & hash_mask;
+uint32_t PrefixIndex::hash(uint32_t parent_hash, const TokenId* tokens) const noexcept {
+  return kept(XXH3_64bits_withSeed(tokens, bytes_of(page_size_), parent_hash ^ seed_));
 }
 
-uint64_t PrefixIndex::hash(std::string_view salt, uint64_t adapter) const noexcept {
-  return XXH3_64bits_withSeed(salt.data(), salt.size(), adapter ^ seed_) & hash_mask;
+uint32_t PrefixIndex::hash(std::string_view salt, uint64_t adapter) const noexcept {
+  return kept(XXH3_64bits_withSeed(salt.data(), salt.size(), adapter ^ seed_));
 }
 
-uint32_t PrefixIndex::find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept {
+uint32_t PrefixIndex::head_hash(uint64_t parent, const TokenId* tokens,
+                                int32_t count) const noexcept {
+  return kept(XXH3_64bits_withSeed(tokens, bytes_of(count), parent ^ seed_));
+}
+
+uint32_t PrefixIndex::find(uint64_t parent, uint32_t hash, const TokenId* tokens) const noexcept {
   for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page;
        page = records_[page].bucket_next) {
     const PageRecord& record = records_[page];
@@ -72,7 +79,7 @@ uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   record.parent = parent;
   const uint32_t twin = find(parent, record.hash, tokens);
   if (twin == no_page) {
-    record.content = new_name();
+    record.content = new_content();
     record.use = 0;
     record.twin_previous = record.twin_next = page;
     link(page);
@@ -88,18 +95,20 @@ uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   return twin;
 }
 
-void PrefixIndex::remove(uint32_t page) noexcept {
+uint32_t PrefixIndex::remove(uint32_t page) noexcept {
   PageRecord& record = records_[page];
-  const uint32_t heir = record.twin_next;
+  const bool hands_over = record.findable && has_twin(page);
+  const uint32_t heir = hands_over ? record.twin_next : no_page;
   if (record.findable) {
     unlink(page);
-    if (heir != page) hand_over(page, heir);
+    if (hands_over) hand_over(page, heir);
     record.named = false;
   }
   records_[record.twin_previous].twin_next = record.twin_next;
   records_[record.twin_next].twin_previous = record.twin_previous;
   record.twin_previous = record.twin_next = no_page;
   record.content = 0;
+  return heir;
 }
 
 void PrefixIndex::hand_over(uint32_t page, uint32_t heir) noexcept {

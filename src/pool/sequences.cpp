@@ -49,13 +49,14 @@ uint32_t PagePool::State::lookup_limit(size_t prompt_tokens) const noexcept {
   return static_cast<uint32_t>((prompt_tokens - 1) / static_cast<size_t>(options.page_size));
 }
 
-uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t limit,
-                                uint32_t* found) const noexcept {
-  if (!options.prefix_reuse || space == pool::no_namespace) return 0;
+PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* prompt,
+                                              uint32_t limit, uint32_t* found) const noexcept {
+  if (!options.prefix_reuse || space == pool::no_namespace) return {};
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
   constexpr uint32_t ahead = pool::PrefixIndex::ahead;
-  uint64_t parent = namespaces[space].name, hash = namespaces[space].hash;
-  uint64_t hashes[2 * ahead];
+  uint64_t parent = namespaces[space].content;
+  uint32_t hash = namespaces[space].hash;
+  uint32_t hashes[2 * ahead];
   uint32_t hits = 0, hashed = 0;
   for (; hits < limit; ++hits) {
     // Hashes do not depend on what is found: ask for the buckets of the next pages together, and
@@ -76,16 +77,17 @@ uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t 
     parent = records[page].content;
     if (found != nullptr) found[hits] = page;
   }
-  return hits;
+  return {hits, parent};
 }
 
 int32_t PagePool::peek(std::span<const TokenId> prompt,
                        const SequenceOptions& options) const noexcept {
   if (state_ == nullptr || !pool::check_prompt(prompt, options).is_ok()) return 0;
   const uint32_t space = state_->namespaces.find(options.salt, options.adapter);
-  return static_cast<int32_t>(
-             state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr)) *
-         page_size();
+  const State::Match match =
+      state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr);
+  const auto tokens = static_cast<int32_t>(match.pages) * page_size();
+  return state_->heads.is_on() ? tokens + state_->peek_partial(space, match, prompt) : tokens;
 }
 
 Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
@@ -100,7 +102,7 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   s.space = state.namespaces.open(options.salt, options.adapter);
   uint32_t* const row = state.row(s);
   const uint32_t limit = state.lookup_limit(prompt.size());
-  s.pages = state.match(s.space, prompt.data(), limit, row);
+  s.pages = state.match(s.space, prompt.data(), limit, row).pages;
 #ifdef FOLIO_MUTANT_WRONG_HIT
   if (s.pages != 0)
     row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
@@ -112,6 +114,7 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
+  if (state.heads.is_on()) state.admit_partial(s, prompt);
   state.counters.hit_tokens += s.length;
   return Admission{state.id_of(s), s.length};
 }
@@ -153,7 +156,7 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   }
   uint32_t* const row = state.row(s);
   uint32_t& last = row[s.length / state.options.page_size];
-  if (tail == TailWrite::forget_content) state.index.remove(last);
+  if (tail == TailWrite::forget_content) state.forget(last);
   if (tail == TailWrite::copy) {
     const uint32_t shared = last;
     last = state.copy_page(shared, s.length % state.options.page_size);
@@ -168,8 +171,8 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
 void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
                                       uint32_t last) noexcept {
   const uint32_t* const pages = row(s);
-  uint64_t parent = first == 0 ? namespaces[s.space].name : records[pages[first - 1]].content;
-  uint64_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
+  uint64_t parent = first == 0 ? namespaces[s.space].content : records[pages[first - 1]].content;
+  uint32_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
   for (uint32_t p = first, hashed = first; p < last; ++p) {
     if (p == hashed) {  // as in match
       for (; hashed < std::min(last, p + pool::PrefixIndex::ahead); ++hashed) {
@@ -178,6 +181,7 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
       }
     }
     const uint32_t twin = index.add(pages[p], parent);
+    if (twin == pool::no_page && heads.is_on()) heads.add(pages[p]);
     if (twin != pool::no_page && pool::is_queue(records[twin].list)) {
       lists.unlink(twin);  // the sequence's own page answers now
       settle(twin);
@@ -278,6 +282,7 @@ Status PagePool::release(SequenceId id) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
   if (found == nullptr) return pool::not_alive("release", id);
   State& state = *state_;
+  if (state.heads.is_on()) state.keep_tail(*found);
   state.drop_pages(*found, 0);
   state.namespaces.close(found->space);
   *found = {.generation = found->generation, .next_free = state.free_sequence};

@@ -94,7 +94,7 @@ void apply(PoolModel& model, const Call& call) {
 }
 
 void any_calls(Eviction eviction) {
-  const PoolOptions options{
+  PoolOptions options{
       .num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
       .page_size = *rc::gen::inRange(1, 5),
       .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
@@ -102,6 +102,8 @@ void any_calls(Eviction eviction) {
       .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
       .prefix_reuse = *rc::gen::inRange(0, 8) != 0,
       .eviction = eviction};
+  if (options.prefix_reuse && *rc::gen::inRange(0, 3) != 0)
+    options.min_partial_tokens = *rc::gen::inRange(options.page_size > 1 ? 1 : 0, options.page_size);
   const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<Call>>());
   PoolModel model(options);
   for (const Call& call : calls) apply(model, call);
@@ -111,6 +113,8 @@ void any_calls(Eviction eviction) {
   model.take_copies();
   RC_CLASSIFY(model.stats().hit_pages != 0, "hits");
   RC_CLASSIFY(model.stats().evicted_pages != 0, "evictions");
+  RC_CLASSIFY(model.stats().hit_tokens != model.stats().hit_pages * options.page_size,
+              "hits inside a page");
 }
 
 RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does, ()) {

@@ -109,6 +109,14 @@ class PoolModel {
   [[nodiscard]] int find_content(int parent, const std::vector<TokenId>& tokens) const;
   [[nodiscard]] std::vector<int> match(const std::vector<TokenId>& prompt,
                                        const Space& space) const;
+  /// The content that a prompt goes on with behind `chain`, and how many of its tokens match.
+  [[nodiscard]] std::pair<int, int64_t> match_partial(const std::vector<int>& chain,
+                                                      const std::vector<TokenId>& prompt,
+                                                      const Space& space) const;
+  /// The content behind `parent` with these first tokens that came last, or 0.
+  [[nodiscard]] int find_head(int parent, const TokenId* tokens) const;
+  [[nodiscard]] uint32_t copied_page(int content) const;
+  void keep_tail(const Sequence& s);
   int open_space(const Space& space);
   void close_space(const Space& space);
 

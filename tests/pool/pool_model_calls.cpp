@@ -15,8 +15,9 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
   const std::vector<std::byte> before = memory_.snapshot();
   const SequenceOptions options{.salt = space.salt, .adapter = space.adapter};
   const std::vector<int> chain = match(prompt, space);
-  if (!prompt.empty())
-    RC_ASSERT(pool_.peek(prompt, options) == static_cast<int64_t>(chain.size()) * page_size_);
+  const auto [partial, partial_tokens] = match_partial(chain, prompt, space);
+  const int64_t cached = static_cast<int64_t>(chain.size()) * page_size_ + partial_tokens;
+  if (!prompt.empty()) RC_ASSERT(pool_.peek(prompt, options) == cached);
   RC_ASSERT(memory_.snapshot() == before);
 
   Result<Admission> admission = pool_.admit(prompt, options);
@@ -24,7 +25,7 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
   if (sequences_.size() == options_.max_sequences)
     return expect_unchanged(admission.error(), Errc::out_of_pages, before);
   const Admission given = checked(std::move(admission));
-  RC_ASSERT(given.cached_tokens == static_cast<int64_t>(chain.size()) * page_size_);
+  RC_ASSERT(given.cached_tokens == cached);
   RC_ASSERT(given.cached_tokens < static_cast<int64_t>(prompt.size()));
 
   Sequence s;
@@ -34,12 +35,18 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
   s.space_content = open_space(space);
   s.tokens.assign(prompt.begin(), prompt.begin() + given.cached_tokens);
   s.room = given.cached_tokens;
-  s.row = pool_row(s, chain.size());
+  s.row = pool_row(s, chain.size() + (partial != 0 ? 1 : 0));
   for (size_t i = 0; i < chain.size(); ++i) {
     RC_ASSERT(s.row[i] < options_.num_pages);
     RC_ASSERT(pages_[s.row[i]].content == chain[i]);
     eviction_.found(chain[i]);
     ++pages_[s.row[i]].references;
+  }
+  if (partial != 0) {
+    const uint32_t from = copied_page(partial);
+    expect_copy(from, s.row.back(), static_cast<int32_t>(partial_tokens));
+    take(s.row.back());
+    eviction_.found(partial);
   }
   stats_.lookup_pages += (static_cast<int64_t>(prompt.size()) - 1) / page_size_;
   stats_.hit_pages += static_cast<int64_t>(chain.size());
@@ -182,6 +189,7 @@ void PoolModel::fork(size_t sequence, int32_t length) {
 
 void PoolModel::release(size_t sequence) {
   Sequence& s = sequences_[sequence];
+  keep_tail(s);
   checked(pool_.release(s.id));
   drop_pages(s, 0);
   close_space(s.space);

@@ -89,6 +89,10 @@ struct PoolOptions {
   Eviction eviction = Eviction::lru;
   /// gives full pages names, when `PagePool::name` asks: 32 bytes more a page. Needs prefix_reuse.
   NameFunction name = {};
+  /// a hit may end inside a page if at least so many of that page's tokens match: they are copied
+  /// (12 .. 16 bytes more a page), and the cut last page of a released sequence stays cached. In
+  /// [0, page_size), 0: never. Needs prefix_reuse.
+  int32_t min_partial_tokens = 0;
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -99,8 +103,8 @@ struct SequenceOptions {
 
 struct Admission {
   SequenceId id;
-  /// tokens whose K/V the cache has: the sequence's first length; whole pages, fewer than the
-  /// prompt
+  /// tokens whose K/V the cache has: the sequence's first length; fewer than the prompt. Whole
+  /// pages, unless min_partial_tokens > 0: then the last ones may be those of a copy to take
   int32_t cached_tokens = 0;
 };
 
@@ -140,8 +144,10 @@ class FOLIO_EXPORT PagePool {
                              const SequenceOptions& options = {}) const noexcept;
 
   /// Opens a sequence that holds the longest cached prefix of `prompt` in whole pages, always at
-  /// least one token short of it. Takes no page; the prompt may be longer than what the sequence
-  /// will hold. Errors: invalid_argument for an empty prompt or a salt that is too long;
+  /// least one token short of it. With min_partial_tokens, the prefix goes on into the page that
+  /// begins like the rest of the prompt and was added last, if enough of it matches and a page is
+  /// available for the copy; no other page is taken. The prompt may be longer than what the
+  /// sequence will hold. Errors: invalid_argument for an empty prompt or a salt that is too long;
   /// out_of_pages when max_sequences are alive
   [[nodiscard]] Result<Admission> admit(std::span<const TokenId> prompt,
                                         const SequenceOptions& options = {}) noexcept;
@@ -168,7 +174,7 @@ class FOLIO_EXPORT PagePool {
   /// Gives up all pages, tail first. The id is stale from now on.
   [[nodiscard]] Status release(SequenceId id) noexcept;
 
-  /// Copies caused by forks and trims since the last call; none reads what another writes, so that
+  /// Copies caused by admits, forks and trims since the last call; none reads what another writes, so that
   /// they run in any order, before the next append. The span stays until the next call. Pages that
   /// they read or write are held until the end of the next step that begins; without one, until the
   /// next call of take_copies, which says that they have run.
