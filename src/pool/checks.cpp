@@ -103,6 +103,12 @@ Status null_memory(const char* call, const char* argument, size_t size) noexcept
               argument, size);
 }
 
+Status no_merge(Merge merge) noexcept {
+  return fail(Errc::invalid_argument,
+              "PagePool::commit: merge is {}, expected refused or allowed (0 .. 1)",
+              static_cast<int>(merge));
+}
+
 Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {
   return fail(Errc::out_of_pages,
               "PagePool::{}: {} sequences are alive, expected fewer than max_sequences {}", call,

@@ -20,6 +20,7 @@ namespace folio::inline v1::pool {
 [[nodiscard]] Status moved_from(const char* call) noexcept;
 [[nodiscard]] Status not_alive(const char* call, SequenceId id) noexcept;
 [[nodiscard]] Status null_memory(const char* call, const char* argument, size_t size) noexcept;
+[[nodiscard]] Status no_merge(Merge merge) noexcept;
 [[nodiscard]] Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept;
 
 }  // namespace folio::inline v1::pool

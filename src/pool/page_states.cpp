@@ -2,13 +2,30 @@
 /// pool/page_states.cpp: how a page becomes used, cached and free.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "pool/checks.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
 
 using pool::PageList;
 using pool::PageRecord;
+
+Status PagePool::clear() noexcept {
+  if (state_ == nullptr) return pool::moved_from("clear");
+  State& state = *state_;
+  const int64_t used = int64_t{state.options.num_pages} - state.available();
+  if (used != 0)
+    return fail(Errc::busy, "PagePool::clear: {} pages are used, expected none", used);
+  for (uint32_t page = 0; page < state.options.num_pages; ++page) {
+    if (!pool::is_queue(state.records[page].list)) continue;
+    state.lists.unlink(page);
+    state.forget(page);
+    state.lists.push_back(PageList::free, page);
+  }
+  return {};  // here readers of events are told that everything is gone
+}
 
 void PagePool::State::note_use() noexcept {
   counters.peak_used_pages =
@@ -28,6 +45,11 @@ void PagePool::State::forget(uint32_t page) noexcept {
   if (!has_head) return;
   if (heir == pool::no_page) return heads.remove(page);
   heads.replace(page, heir);
+}
+
+void PagePool::State::merge(uint32_t& page, uint32_t twin) noexcept {
+  hold(twin);
+  drop(std::exchange(page, twin), 0);
 }
 
 uint32_t PagePool::State::take_page() noexcept {

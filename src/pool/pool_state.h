@@ -133,7 +133,10 @@ struct PagePool::State {
   [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s,
                                            uint32_t fresh) const noexcept;
   /// Pages first .. last - 1 of the row have become full.
-  void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last) noexcept;
+  void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last,
+                       bool merges) noexcept;
+  /// `twin`, which is findable, takes the place of a page of the row.
+  void merge(uint32_t& page, uint32_t twin) noexcept;
   /// The position behind the last one before `end` whose page has a name, 0 without one.
   [[nodiscard]] int32_t end_of_named(const pool::SequenceRecord& s, int32_t end) const noexcept;
   /// Unfinished steps that the sequence is in, a bit each. A later step uses a slot of tickets

@@ -168,9 +168,9 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   return {};
 }
 
-void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
-                                      uint32_t last) noexcept {
-  const uint32_t* const pages = row(s);
+void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first, uint32_t last,
+                                      bool merges) noexcept {
+  uint32_t* const pages = row(s);
   uint64_t parent = first == 0 ? namespaces[s.space].content : records[pages[first - 1]].content;
   uint32_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
   for (uint32_t p = first, hashed = first; p < last; ++p) {
@@ -182,7 +182,9 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
     }
     const uint32_t twin = index.add(pages[p], parent);
     if (twin == pool::no_page && heads.is_on()) heads.add(pages[p]);
-    if (twin != pool::no_page && pool::is_queue(records[twin].list)) {
+    if (twin != pool::no_page && merges) {
+      merge(pages[p], twin);
+    } else if (twin != pool::no_page && pool::is_queue(records[twin].list)) {
       lists.unlink(twin);  // the sequence's own page answers now
       settle(twin);
     }
@@ -190,11 +192,12 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
   }
 }
 
-Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcept {
+Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge merge) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
   if (found == nullptr) return pool::not_alive("commit", id);
   State& state = *state_;
   SequenceRecord& s = *found;
+  if (merge > Merge::allowed) return pool::no_merge(merge);
   if (written.empty()) return {};
   if (written.data() == nullptr) return pool::null_memory("commit", "written", written.size());
   if (written.size() > static_cast<size_t>(s.room - s.length)) {
@@ -221,7 +224,8 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
   }
   if (!state.options.prefix_reuse) return {};
   state.name_full_pages(s, static_cast<uint32_t>(first_full),
-                        static_cast<uint32_t>(s.length / page_size));
+                        static_cast<uint32_t>(s.length / page_size),
+                        merge == Merge::allowed && state.unfinished_steps(s) == 0);
   return {};
 }
 

@@ -35,7 +35,8 @@ class PoolModel {
 
   void admit(const std::vector<TokenId>& prompt, const Space& space);
   void reserve(size_t sequence, int32_t new_tokens);
-  void commit(size_t sequence, const std::vector<TokenId>& written);
+  void commit(size_t sequence, const std::vector<TokenId>& written, Merge merge = Merge::refused);
+  void clear();
   void trim(size_t sequence, int32_t length);
   void fork(size_t sequence, int32_t length);
   void release(size_t sequence);

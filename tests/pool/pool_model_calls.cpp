@@ -94,7 +94,7 @@ void PoolModel::reserve(size_t sequence, int32_t new_tokens) {
   check();
 }
 
-void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
+void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written, Merge merge) {
   Sequence& s = sequences_[sequence];
   const std::vector<std::byte> before = memory_.snapshot();
   const auto length = static_cast<int64_t>(s.tokens.size());
@@ -106,7 +106,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     pages_[s.row[static_cast<size_t>(position / page_size_)]]
         .kv[static_cast<size_t>(position % page_size_)] = history(s, static_cast<size_t>(position));
   }
-  const Status status = pool_.commit(s.id, written);
+  const Status status = pool_.commit(s.id, written, merge);
   const bool waits = !written.empty() && length < s.room &&
                      incomplete(s.row[static_cast<size_t>(length / page_size_)]);
   if (length + static_cast<int64_t>(written.size()) > s.room || waits) {
@@ -124,6 +124,15 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     if (name == 0) {
       name = static_cast<int>(contents_.size());
       contents_.push_back(content);
+    } else if (merge == Merge::allowed && s.steps.empty()) {
+      const uint32_t own = s.row[position];
+      s.row[position] = pool_row(s, s.row.size())[position];
+      RC_ASSERT(s.row[position] != own);
+      RC_ASSERT(pages_[s.row[position]].content == name);
+      ++pages_[s.row[position]].references;
+      pages_[own].content = name;
+      drop(own, {});
+      continue;
     }
     for (uint32_t page = 0; page < options_.num_pages; ++page) {
       // the held one answers from now on
@@ -131,6 +140,17 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     }
     pages_[s.row[position]].content = name;
   }
+  check();
+}
+
+void PoolModel::clear() {
+  const std::vector<std::byte> before = memory_.snapshot();
+  const Status status = pool_.clear();
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    if (held(page)) return expect_unchanged(status, Errc::busy, before);
+  }
+  checked(status);
+  for (Page& page : pages_) page.content = 0;
   check();
 }
 

@@ -68,6 +68,14 @@ enum class Eviction : uint8_t {
   lfu = 2,  ///< the one that was found least often, older finds counting less
 };
 
+/// What `commit` may do where a page that becomes full has content that is findable already.
+enum class Merge : uint8_t {
+  refused = 0,  ///< both pages stay, and either can answer
+  /// the findable page takes the place of the sequence's own, unless an unfinished step holds the
+  /// sequence: rows that a step may read do not change
+  allowed = 1,
+};
+
 struct PoolOptions {
   uint32_t num_pages = 0;               ///< 1 .. 2^31 - 1
   int32_t page_size = 16;               ///< tokens of a page, >= 1
@@ -158,10 +166,11 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status reserve(SequenceId id, int32_t new_tokens) noexcept;
 
   /// Says that the K/V of the next tokens are in the cache; pages that become full become findable.
-  /// Where equal content is findable already, both pages stay, and either can answer.
-  /// Errors: invalid_argument beyond the reserved room, or while a copy into the sequence's last
-  /// page has not been taken
-  [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written) noexcept;
+  /// Where equal content is findable already, `merge` says what becomes of the two pages. Errors:
+  /// invalid_argument beyond the reserved room, or while a copy into the sequence's last page has
+  /// not been taken, or for another number than Merge has
+  [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written,
+                              Merge merge = Merge::refused) noexcept;
 
   /// Cuts the sequence to `length` <= its length and gives up all reserved room.
   [[nodiscard]] Status trim(SequenceId id, int32_t length) noexcept;
@@ -173,6 +182,10 @@ class FOLIO_EXPORT PagePool {
 
   /// Gives up all pages, tail first. The id is stale from now on.
   [[nodiscard]] Status release(SequenceId id) noexcept;
+
+  /// Makes all cached pages free: nothing is found any more. O(num_pages). Errors: busy while pages
+  /// are used
+  [[nodiscard]] Status clear() noexcept;
 
   /// Copies caused by admits, forks and trims since the last call; none reads what another writes, so that
   /// they run in any order, before the next append. The span stays until the next call. Pages that
