@@ -93,6 +93,11 @@ void add_cache_options(CLI::App& app, ReplayOptions& options) {
       ->transform(policies())
       ->default_str(name(options.policy))
       ->group("Cache");
+  app.add_option("--partial", options.partial,
+                 "Hits may end inside a page, with so many of its tokens or more; 0: never")
+      ->transform(integer_from(0, most_page_size - 1))
+      ->capture_default_str()
+      ->group("Cache");
 }
 
 void add_step_options(CLI::App& app, ReplayOptions& options) {
@@ -208,6 +213,10 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
 Status resolve(ReplayOptions& options) {
   if (options.policy == Policy::all && !options.page_per_block)
     return disagree("--policy all: needs --page-per-block");
+  if (options.partial > 0 && options.page_per_block)
+    return disagree("--partial: not with --page-per-block, whose pages have one token");
+  if (options.partial >= options.page_size)
+    return disagree("--partial: expected less than --page-size");
   if (options.page_per_block && !options.sequential)
     return disagree("--page-per-block: needs --sequential");
   if (options.page_per_block && options.compute != Compute::none)

@@ -71,6 +71,7 @@ Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& 
   pool.max_sequences = static_cast<uint32_t>(options.max_batch);
   pool.max_pages_per_sequence = static_cast<uint32_t>(demand.longest_pages);
   pool.eviction = eviction_of(options.policy);
+  pool.min_partial_tokens = options.partial;
   return pool;
 }
 
