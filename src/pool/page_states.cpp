@@ -52,12 +52,26 @@ void PagePool::State::merge(uint32_t& page, uint32_t twin) noexcept {
   drop(std::exchange(page, twin), 0);
 }
 
+/// Evictions come in runs: asks for the page that is far away, for the bucket of one that has come
+/// meanwhile, and for the first page in that bucket.
+void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
+  if (index.fits_caches()) return;
+  constexpr uint32_t n = pool::distance_ahead;
+  const auto page = static_cast<uint32_t>(record.ahead);
+  __builtin_prefetch(&records[page], 1);
+  const uint32_t i = num_coming++;
+  coming[i % n] = page;
+  const uint32_t hash = records[coming[(i - 6) % n]].hash;
+  index.prefetch(hash);
+  with_policy([hash](auto& policy) { policy.prefetch(hash); });
+  index.prefetch_chain(records[coming[(i - 11) % n]].hash);
+}
+
 uint32_t PagePool::State::take_page() noexcept {
   uint32_t page = lists.front(PageList::free);
   if (page == pool::no_page) {
     page = with_policy([](auto& policy) { return policy.take(); });
-    const uint32_t next = records[page].next;
-    if (next != pool::no_page) index.prefetch(records[next].hash);  // evictions come in runs
+    prefetch_behind(records[page]);
     forget(page);
     ++counters.evicted_pages;
   }

@@ -96,6 +96,7 @@ void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
   record.fill = static_cast<uint32_t>(fill);
   record.use = 0;
   record.is_tail = true;
+  with_policy([&](auto& policy) { policy.created(page); });
   heads.add(page);
 }
 

@@ -207,26 +207,27 @@ uint32_t PoolModel::copied_page(int content) const {
 }
 
 /// The cut last page of a sequence that is being released gets a content of its own, unless another
-/// page answers for all it has.
-void PoolModel::keep_tail(const Sequence& s) {
+/// page answers for all it has. The page, or num_pages.
+uint32_t PoolModel::keep_tail(const Sequence& s) {
   const auto fill = static_cast<std::ptrdiff_t>(std::ssize(s.tokens) % page_size_);
-  if (options_.min_partial_tokens == 0 || fill < options_.min_partial_tokens) return;
+  if (options_.min_partial_tokens == 0 || fill < options_.min_partial_tokens) return options_.num_pages;
   const auto position = s.tokens.size() / static_cast<size_t>(page_size_);
   const uint32_t page = s.row[position];
   const bool waits = std::any_of(pending_.begin(), pending_.end(),
                                  [&](const PageCopy& copy) { return copy.to == page; });
-  if (pages_[page].content != 0 || waits) return;
+  if (pages_[page].content != 0 || waits) return options_.num_pages;
   const int parent = position == 0 ? s.space_content : pages_[s.row[position - 1]].content;
   const std::vector<TokenId> tokens(s.tokens.end() - fill, s.tokens.end());
   const int other = find_head(parent, tokens.data());
   const std::vector<TokenId>& there = contents_[static_cast<size_t>(other)].tokens;
   const auto both = std::min(fill, std::ssize(there));
   if (other != 0 && std::equal(there.begin(), there.begin() + both, tokens.begin())) {
-    if (std::ssize(there) >= fill) return;
+    if (std::ssize(there) >= fill) return options_.num_pages;
     pages_[copied_page(other)].content = 0;
   }
   pages_[page].content = static_cast<int>(contents_.size());
   contents_.push_back({parent, tokens});
+  return page;
 }
 
 int PoolModel::open_space(const Space& space) {

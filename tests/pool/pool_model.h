@@ -117,7 +117,7 @@ class PoolModel {
   /// The content behind `parent` with these first tokens that came last, or 0.
   [[nodiscard]] int find_head(int parent, const TokenId* tokens) const;
   [[nodiscard]] uint32_t copied_page(int content) const;
-  void keep_tail(const Sequence& s);
+  [[nodiscard]] uint32_t keep_tail(const Sequence& s);
   int open_space(const Space& space);
   void close_space(const Space& space);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pool/checked.h"
+#include "pool/inspection.h"
 #include "pool/pool_model.h"
 
 namespace folio::test {
@@ -124,6 +125,8 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written, Mer
     if (name == 0) {
       name = static_cast<int>(contents_.size());
       contents_.push_back(content);
+      eviction_.created(name,
+                        PoolInspection::record(pool_, s.row[position]).hash);
     } else if (merge == Merge::allowed && s.steps.empty()) {
       const uint32_t own = s.row[position];
       s.row[position] = pool_row(s, s.row.size())[position];
@@ -209,8 +212,10 @@ void PoolModel::fork(size_t sequence, int32_t length) {
 
 void PoolModel::release(size_t sequence) {
   Sequence& s = sequences_[sequence];
-  keep_tail(s);
+  const uint32_t tail = keep_tail(s);
   checked(pool_.release(s.id));
+  if (tail != options_.num_pages)
+    eviction_.created(pages_[tail].content, PoolInspection::record(pool_, tail).hash);
   drop_pages(s, 0);
   close_space(s.space);
   RC_ASSERT(pool_row(s, 0).empty());
