@@ -21,7 +21,8 @@ Status broken(const char* what, int64_t which) {
 bool in_its_list(const PageRecord& record) {
   if (!pool::is_queue(record.list) && record.steps != 0) return record.list == PageList::leaving;
   if (record.references != 0 || record.copies != 0) return record.list == PageList::none;
-  return record.content != 0 || record.is_tail ? pool::is_queue(record.list) : record.list == PageList::free;
+  return record.content != 0 || record.is_tail ? pool::is_queue(record.list)
+                                               : record.list == PageList::free;
 }
 
 }  // namespace

@@ -31,9 +31,10 @@ Status check_name_function(const PoolOptions& o) {
 
 Status check_partial_tokens(const PoolOptions& o) {
   if (o.min_partial_tokens < 0 || o.min_partial_tokens >= o.page_size) {
-    return fail(Errc::invalid_argument,
-                "PagePool::create: min_partial_tokens is {}, expected 0 .. {} (less than page_size)",
-                o.min_partial_tokens, o.page_size - 1);
+    return fail(
+        Errc::invalid_argument,
+        "PagePool::create: min_partial_tokens is {}, expected 0 .. {} (less than page_size)",
+        o.min_partial_tokens, o.page_size - 1);
   }
   if (o.min_partial_tokens == 0 || o.prefix_reuse) return {};
   return fail(Errc::invalid_argument,

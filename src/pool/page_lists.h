@@ -47,7 +47,7 @@ struct alignas(64) PageRecord {
   };
   uint32_t hash = 0;  ///< of the chain up to here; of a tail: of its head
   uint32_t bucket_next = no_page;
-  uint32_t head_next = no_page;  ///< in a bucket of the HeadIndex
+  uint32_t head_next = no_page;                 ///< in a bucket of the HeadIndex
   uint32_t previous = no_page, next = no_page;  ///< in `list`
   union {
     uint32_t twin_previous = no_page;  ///< with content: in the ring of the pages that have it

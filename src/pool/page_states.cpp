@@ -16,8 +16,7 @@ Status PagePool::clear() noexcept {
   if (state_ == nullptr) return pool::moved_from("clear");
   State& state = *state_;
   const int64_t used = int64_t{state.options.num_pages} - state.available();
-  if (used != 0)
-    return fail(Errc::busy, "PagePool::clear: {} pages are used, expected none", used);
+  if (used != 0) return fail(Errc::busy, "PagePool::clear: {} pages are used, expected none", used);
   for (uint32_t page = 0; page < state.options.num_pages; ++page) {
     if (!pool::is_queue(state.records[page].list)) continue;
     state.lists.unlink(page);

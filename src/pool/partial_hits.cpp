@@ -40,7 +40,9 @@ int32_t PagePool::State::peek_partial(uint32_t space, const Match& match,
   const PartialMatch partial = match_partial(match, prompt);
   if (partial.tokens == 0) return 0;
   // The copy needs a page that is neither its source nor among the pages that match.
-  const auto is_cached = [&](uint32_t page) { return pool::is_queue(records[page].list) ? 1U : 0U; };
+  const auto is_cached = [&](uint32_t page) {
+    return pool::is_queue(records[page].list) ? 1U : 0U;
+  };
   uint32_t held = is_cached(partial.page);
   if (available() <= held + match.pages) {
     uint64_t parent = namespaces[space].content;
@@ -81,7 +83,8 @@ void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
   PageRecord& record = records[page];
   // A trimmed page that has a content is found by it; one that awaits a copy has no K/V yet.
   if (record.content != 0 || record.awaits_copy) return;
-  record.parent = position == 0 ? namespaces[s.space].content : records[pages[position - 1]].content;
+  record.parent =
+      position == 0 ? namespaces[s.space].content : records[pages[position - 1]].content;
   const uint32_t other = heads.find(record.parent, tokens_of(page));
   if (other != pool::no_page) {
     const int32_t fill_there = fill_of(other), both = std::min(fill, fill_there);

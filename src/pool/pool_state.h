@@ -73,7 +73,7 @@ struct PagePool::State {
   bool taken_hold_pages = false;
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
-  PageName* names = nullptr;  ///< [num_pages] with PoolOptions::name
+  PageName* names = nullptr;         ///< [num_pages] with PoolOptions::name
   uint32_t* head_buckets = nullptr;  ///< with min_partial_tokens
   pool::HeadIndex::Link* head_links = nullptr;
   pool::Namespace* spaces = nullptr;
@@ -131,7 +131,7 @@ struct PagePool::State {
   /// Findable pages of the longest prefix of `prompt`, at most `limit`; written to `found` unless
   /// null.
   [[nodiscard]] Match match(uint32_t space, const TokenId* prompt, uint32_t limit,
-                               uint32_t* found) const noexcept;
+                            uint32_t* found) const noexcept;
   [[nodiscard]] uint32_t lookup_limit(size_t prompt_tokens) const noexcept;
   [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s,
                                            uint32_t fresh) const noexcept;

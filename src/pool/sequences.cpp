@@ -49,8 +49,8 @@ uint32_t PagePool::State::lookup_limit(size_t prompt_tokens) const noexcept {
   return static_cast<uint32_t>((prompt_tokens - 1) / static_cast<size_t>(options.page_size));
 }
 
-PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* prompt,
-                                              uint32_t limit, uint32_t* found) const noexcept {
+PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t limit,
+                                              uint32_t* found) const noexcept {
   if (!options.prefix_reuse || space == pool::no_namespace) return {};
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
   constexpr uint32_t ahead = pool::PrefixIndex::ahead;

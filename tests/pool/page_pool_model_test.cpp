@@ -96,16 +96,16 @@ void apply(PoolModel& model, const Call& call) {
 }
 
 void any_calls(Eviction eviction) {
-  PoolOptions options{
-      .num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
-      .page_size = *rc::gen::inRange(1, 5),
-      .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
-      .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
-      .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
-      .prefix_reuse = *rc::gen::inRange(0, 8) != 0,
-      .eviction = eviction};
+  PoolOptions options{.num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
+                      .page_size = *rc::gen::inRange(1, 5),
+                      .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
+                      .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
+                      .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
+                      .prefix_reuse = *rc::gen::inRange(0, 8) != 0,
+                      .eviction = eviction};
   if (options.prefix_reuse && *rc::gen::inRange(0, 3) != 0)
-    options.min_partial_tokens = *rc::gen::inRange(options.page_size > 1 ? 1 : 0, options.page_size);
+    options.min_partial_tokens =
+        *rc::gen::inRange(options.page_size > 1 ? 1 : 0, options.page_size);
   const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<Call>>());
   PoolModel model(options);
   for (const Call& call : calls) apply(model, call);

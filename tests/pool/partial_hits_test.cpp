@@ -17,8 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 PoolOptions options_of(uint32_t num_pages, int32_t page_size, int32_t min_partial_tokens = 1) {
-  return {
-      .num_pages = num_pages, .page_size = page_size, .min_partial_tokens = min_partial_tokens};
+  return {.num_pages = num_pages, .page_size = page_size, .min_partial_tokens = min_partial_tokens};
 }
 
 Tokens first(const Tokens& tokens, std::ptrdiff_t count) {
@@ -79,7 +78,8 @@ TEST(PartialHits, the_tail_of_a_released_sequence_is_copied_and_stays) {
   serve(pool, count_from(0, 6));
   EXPECT_EQ(pool.stats().cached_pages, 2);
   const uint32_t tail = 1;
-  const Admission a = pool.admit(count_from(0, 8)).value(), b = pool.admit(count_from(0, 8)).value();
+  const Admission a = pool.admit(count_from(0, 8)).value(),
+                  b = pool.admit(count_from(0, 8)).value();
   EXPECT_EQ(a.cached_tokens, 6);
   EXPECT_EQ(b.cached_tokens, 6);
   EXPECT_THAT(row(pool, a.id, 2), ElementsAre(0, 2));
@@ -217,8 +217,8 @@ TEST(PartialHits, end_at_the_last_token_that_a_sequence_may_hold) {
 // ---- Options
 
 TEST(PartialHits, the_least_number_of_tokens_is_checked) {
-  for (const int32_t wrong : {-1, 8, 9, std::numeric_limits<int32_t>::min(),
-                              std::numeric_limits<int32_t>::max()}) {
+  for (const int32_t wrong :
+       {-1, 8, 9, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()}) {
     const auto pool = PagePool::create(options_of(4, 8, wrong));
     EXPECT_EQ(pool.error().code(), Errc::invalid_argument) << wrong;
     EXPECT_THAT(pool.error().message(), HasSubstr("min_partial_tokens is"));
@@ -252,8 +252,8 @@ TEST(PartialHits, equal_heads_by_the_thousand_cost_one_comparison) {
 
 TEST(PartialHits, equal_pages_behind_many_parents_spread_over_the_buckets) {
   PagePool pool = make_pool(options_of(4096, 2, 1));
-  for (TokenId i = 0; i < 1000; ++i) serve(pool, {i, i, 7, 7});   // wide
-  serve(pool, Tokens(2000, 7));                                   // deep
+  for (TokenId i = 0; i < 1000; ++i) serve(pool, {i, i, 7, 7});  // wide
+  serve(pool, Tokens(2000, 7));                                  // deep
   // By chance, the fullest of 4096 buckets that 3,000 keys fall into has more in one of 10^9 pools.
   EXPECT_LE(PoolInspection::heads(pool).longest_chain(), 16U);
   EXPECT_LE(PoolInspection::index(pool).longest_chain(), 16U);

@@ -181,7 +181,8 @@ std::pair<int, int64_t> PoolModel::match_partial(const std::vector<int>& chain,
   const auto end = std::min<int64_t>(std::ssize(prompt) - 1,
                                      int64_t{options_.max_pages_per_sequence} * page_size_);
   if (end - begin < options_.min_partial_tokens) return {};
-  const int content = find_head(chain.empty() ? known->content : chain.back(), &prompt[begin]);
+  const int content =
+      find_head(chain.empty() ? known->content : chain.back(), prompt.data() + begin);
   if (content == 0) return {};
   const std::vector<TokenId>& there = contents_[static_cast<size_t>(content)].tokens;
   const int64_t most = std::min(end - begin, static_cast<int64_t>(there.size()));
@@ -210,7 +211,8 @@ uint32_t PoolModel::copied_page(int content) const {
 /// page answers for all it has. The page, or num_pages.
 uint32_t PoolModel::keep_tail(const Sequence& s) {
   const auto fill = static_cast<std::ptrdiff_t>(std::ssize(s.tokens) % page_size_);
-  if (options_.min_partial_tokens == 0 || fill < options_.min_partial_tokens) return options_.num_pages;
+  if (options_.min_partial_tokens == 0 || fill < options_.min_partial_tokens)
+    return options_.num_pages;
   const auto position = s.tokens.size() / static_cast<size_t>(page_size_);
   const uint32_t page = s.row[position];
   const bool waits = std::any_of(pending_.begin(), pending_.end(),

@@ -125,8 +125,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written, Mer
     if (name == 0) {
       name = static_cast<int>(contents_.size());
       contents_.push_back(content);
-      eviction_.created(name,
-                        PoolInspection::record(pool_, s.row[position]).hash);
+      eviction_.created(name, PoolInspection::record(pool_, s.row[position]).hash);
     } else if (merge == Merge::allowed && s.steps.empty()) {
       const uint32_t own = s.row[position];
       s.row[position] = pool_row(s, s.row.size())[position];
