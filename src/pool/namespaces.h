@@ -3,8 +3,8 @@
 /// page contents begin.
 ///
 /// A namespace is in use while one of its sequences lives; otherwise it is idle and may be
-/// forgotten, least recently used first, to make room for another. Its content is never used again, so
-/// that its cached pages can only age out, not be found by someone else.
+/// forgotten, least recently used first, to make room for another. Its content is never used again,
+/// so that its cached pages can only age out, not be found by someone else.
 #pragma once
 
 #include <cstdint>

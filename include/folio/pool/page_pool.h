@@ -187,8 +187,8 @@ class FOLIO_EXPORT PagePool {
   /// are used
   [[nodiscard]] Status clear() noexcept;
 
-  /// Copies caused by admits, forks and trims since the last call; none reads what another writes, so that
-  /// they run in any order, before the next append. The span stays until the next call. Pages that
+  /// Copies caused by admits, forks and trims since the last call; none reads what another writes,
+  /// so that they run in any order, before the next append. The span stays until the next call. Pages that
   /// they read or write are held until the end of the next step that begins; without one, until the
   /// next call of take_copies, which says that they have run.
   [[nodiscard]] std::span<const PageCopy> take_copies() noexcept;
