@@ -39,7 +39,7 @@ CLI::Validator computes() {
 
 CLI::Validator policies() {
   std::vector<std::pair<std::string, int64_t>> names;
-  for (const Policy policy : {Policy::lru, Policy::s3_fifo, Policy::lfu, Policy::all})
+  for (const Policy policy : {Policy::lru, Policy::s3_fifo, Policy::lfu, Policy::cost, Policy::all})
     names.emplace_back(name(policy), static_cast<int64_t>(policy));
   return one_of(std::move(names));
 }
@@ -148,6 +148,7 @@ std::string name(Policy policy) {
     case Policy::lru: return "lru";
     case Policy::s3_fifo: return "s3-fifo";
     case Policy::lfu: return "lfu";
+    case Policy::cost: return "cost";
     case Policy::all: return "all";
   }
   return {};

@@ -21,7 +21,7 @@ enum class Compute : uint8_t {
 };
 
 /// Eviction, or the comparison of all.
-enum class Policy : uint8_t { lru = 0, s3_fifo = 1, lfu = 2, all = 3 };
+enum class Policy : uint8_t { lru = 0, s3_fifo = 1, lfu = 2, cost = 3, all = 4 };
 
 /// As on the command line.
 std::string name(Policy policy);

@@ -13,6 +13,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "offline_optimum.h"
 #include "parallel.h"
 #include "progress.h"
 #include "replay.h"
@@ -105,6 +106,8 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
       const int64_t found_tokens =
           std::min(*found * tokens_per_block, int64_t{request.input_length});
       hit_tokens += found_tokens;
+      figures.saved_work += work_of(found_tokens);
+      figures.prompt_work += work_of(request.input_length);
       if (record != nullptr) {
         const AdmittedRequest admitted{figures.requests, held.row, *found, found_tokens};
         record->admitted({&admitted, 1}, held.stats);

@@ -81,6 +81,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/c/folio.h
     folio/pool/name.h
     folio/pool/page_pool.h
+    folio/pool/retention.h
     folio/folio.h
     folio/testing/access_order.h
     folio/testing/actor.h

@@ -21,8 +21,9 @@ Status broken(const char* what, int64_t which) {
 bool in_its_list(const PageRecord& record) {
   if (!pool::is_queue(record.list) && record.steps != 0) return record.list == PageList::leaving;
   if (record.references != 0 || record.copies != 0) return record.list == PageList::none;
-  return record.content != 0 || record.is_tail ? pool::is_queue(record.list)
-                                               : record.list == PageList::free;
+  if (record.content == 0 && !record.is_tail) return record.list == PageList::free;
+  return record.level == pool::policy_level ? pool::is_queue(record.list)
+                                            : record.list == pool::level_list(record.level);
 }
 
 }  // namespace
@@ -154,7 +155,7 @@ Status PagePool::State::check_content(uint32_t page) const noexcept {
   if (!options.prefix_reuse) return broken("content without prefix_reuse: page", page);
   if (record.findable && index.find(record.parent, record.hash, tokens_of(page)) != page)
     return broken("not found: page", page);
-  if (pool::is_queue(record.list) && (!record.findable || index.has_twin(page)))
+  if (pool::is_cached(record.list) && (!record.findable || index.has_twin(page)))
     return broken("cached for nothing: page", page);
   int findable = 0;
   uint32_t at = page, length = 0;
@@ -174,9 +175,10 @@ Status PagePool::State::check_content(uint32_t page) const noexcept {
 }
 
 Status PagePool::State::check_lists() const noexcept {
-  uint32_t cached = 0;
-  for (int l = static_cast<int>(PageList::free);
-       l < static_cast<int>(pool::queue(pool::num_queues)); ++l) {
+  uint32_t evictable = 0, in_queues = 0;
+  const int levels = retention == nullptr ? 0 : pool::num_levels - 1;
+  for (int l = static_cast<int>(PageList::free); l < static_cast<int>(pool::first_level) + levels;
+       ++l) {
     const auto list = static_cast<PageList>(l);
     uint32_t count = 0, previous = pool::no_page;
     for (uint32_t page = lists.front(list); page != pool::no_page; page = records[page].next) {
@@ -188,10 +190,13 @@ Status PagePool::State::check_lists() const noexcept {
         return broken("advice names no page at page", page);
     }
     if (count != lists.count(list)) return broken("miscounted list", l);
-    if (pool::is_queue(list)) cached += count;
+    if (pool::is_evictable(list)) evictable += count;
+    if (pool::is_queue(list)) in_queues += count;
   }
-  if (cached != lists.count_cached()) return broken("miscounted cached pages:", cached);
-  const char* const fault = eviction->fault();
+  if (evictable != lists.count_evictable()) return broken("miscounted cached pages:", evictable);
+  if (in_queues != lists.count_in_queues()) return broken("miscounted pages in queues:", in_queues);
+  const char* fault = eviction->fault();
+  if (fault == nullptr && retention != nullptr) fault = retention->fault(options.num_pages);
   return fault == nullptr ? Status()
                           : fail(Errc::internal, "PagePool::check_invariants: {}", fault);
 }

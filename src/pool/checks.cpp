@@ -53,13 +53,19 @@ Status check_options(const PoolOptions& o) noexcept {
   if (Status s = count_in_range("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
     return s;
   if (Status s = count_in_range("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
-  if (o.eviction > Eviction::lfu) {
+  if (o.eviction > Eviction::cost) {
     return fail(Errc::invalid_argument,
-                "PagePool::create: eviction is {}, expected lru, s3_fifo or lfu (0 .. {})",
-                static_cast<int>(o.eviction), static_cast<int>(Eviction::lfu));
+                "PagePool::create: eviction is {}, expected lru, s3_fifo, lfu or cost (0 .. {})",
+                static_cast<int>(o.eviction), static_cast<int>(Eviction::cost));
   }
   if (Status s = check_name_function(o); !s.is_ok()) return s;
   if (Status s = check_partial_tokens(o); !s.is_ok()) return s;
+  if (o.max_retention_ms < 0 || (o.max_retention_ms > 0 && !o.prefix_reuse)) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: max_retention_ms is {}, expected 0 or more, and 0 without "
+                "prefix_reuse",
+                o.max_retention_ms);
+  }
   if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
   return fail(Errc::invalid_argument,
               "PagePool::create: {} is null, expected a function, as {} is one",
@@ -67,18 +73,19 @@ Status check_options(const PoolOptions& o) noexcept {
               o.allocate == nullptr ? "deallocate" : "allocate");
 }
 
-Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options) noexcept {
+Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options,
+                    const char* call) noexcept {
   if (prompt.empty() || prompt.size() > max_count) {
-    return fail(Errc::invalid_argument, "PagePool::admit: prompt has {} tokens, expected 1 .. {}",
-                prompt.size(), max_count);
+    return fail(Errc::invalid_argument, "PagePool::{}: prompt has {} tokens, expected 1 .. {}",
+                call, prompt.size(), max_count);
   }
-  if (prompt.data() == nullptr) return null_memory("admit", "prompt", prompt.size());
+  if (prompt.data() == nullptr) return null_memory(call, "prompt", prompt.size());
   if (options.salt.size() > PagePool::max_salt_bytes) {
-    return fail(Errc::invalid_argument, "PagePool::admit: salt has {} bytes, expected at most {}",
-                options.salt.size(), PagePool::max_salt_bytes);
+    return fail(Errc::invalid_argument, "PagePool::{}: salt has {} bytes, expected at most {}",
+                call, options.salt.size(), PagePool::max_salt_bytes);
   }
   if (options.salt.data() == nullptr && !options.salt.empty())
-    return null_memory("admit", "salt", options.salt.size());
+    return null_memory(call, "salt", options.salt.size());
   return {};
 }
 

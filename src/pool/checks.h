@@ -11,8 +11,11 @@
 namespace folio::inline v1::pool {
 
 [[nodiscard]] Status check_options(const PoolOptions& options) noexcept;
-[[nodiscard]] Status check_prompt(std::span<const TokenId> prompt,
-                                  const SequenceOptions& options) noexcept;
+[[nodiscard]] Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options,
+                                  const char* call = "admit") noexcept;
+/// `pool`: its own options.
+[[nodiscard]] Status check_retention(const char* call, const SequenceOptions& options,
+                                     const PoolOptions& pool) noexcept;
 /// There is one group.
 [[nodiscard]] Status check_group(const char* call, uint32_t group) noexcept;
 

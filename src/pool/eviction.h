@@ -24,6 +24,9 @@ class EvictionPolicy {
   virtual void created(uint32_t) noexcept {}
   /// A prompt has found the page, which may be held or not.
   virtual void found(uint32_t page) noexcept = 0;
+  /// A sequence of so many pages, which has the page, ends. The page has content, and is the
+  /// findable one.
+  virtual void given_up(uint32_t page, uint32_t sequence_pages) noexcept;
   /// The page that goes; it is still in its queue. Needs a cached page.
   [[nodiscard]] virtual uint32_t take() noexcept = 0;
   /// What is wrong with the queues, or null. For tests.
@@ -116,30 +119,43 @@ class S3Fifo final : public EvictionPolicy {
   Ghosts ghosts_;
 };
 
-/// LFU with dynamic ageing: the page with the lowest key goes first, and of equals the one that was
-/// given up first. A page's key is how often its content was found (once more for being new) above
-/// the key of the last one to go, so that old fame fades. All keys lie within 64 of the lowest:
-/// each has a queue of its own, and a word says which may have pages.
+/// Queues by key: the lowest key goes first, and of equals the page that came first. The key of the
+/// last one to go is the *age*, and keys are given relative to it, so that old worth fades. All lie
+/// within 64 of the lowest: each has a queue of its own, and a word says which may have pages.
+class AgedQueues {
+ public:
+  static constexpr uint8_t most = num_queues - 2;
+
+  void attach(PageLists* lists) noexcept { lists_ = lists; }
+  /// `worth`: 0 .. most, above the age.
+  void add(uint32_t page, uint8_t worth) noexcept;
+  [[nodiscard]] uint32_t take() noexcept;
+  [[nodiscard]] const char* fault() const noexcept;
+
+ private:
+  PageLists* lists_ = nullptr;
+  uint64_t age_ = 0;
+  uint64_t present_ = 0;  ///< a bit for each queue; none that has pages lacks it
+};
+
+/// LFU with dynamic ageing: a page is worth as much as its content was found (once more for being
+/// new).
 /// Source: Arlitt, Cherkasova, Dilley, Friedrich, Jin: Evaluating content management techniques for
 /// Web proxy caches, 2000
 class AgedLfu final : public EvictionPolicy {
  public:
   void attach(PageRecord* records, PageLists* lists) noexcept {
     records_ = records;
-    lists_ = lists;
+    queues_.attach(lists);
   }
-  void add(uint32_t page) noexcept override;
+  void add(uint32_t page) noexcept override { queues_.add(page, records_[page].use); }
   void found(uint32_t page) noexcept override;
-  [[nodiscard]] uint32_t take() noexcept override;
-  [[nodiscard]] const char* fault() const noexcept override;
+  [[nodiscard]] uint32_t take() noexcept override { return queues_.take(); }
+  [[nodiscard]] const char* fault() const noexcept override { return queues_.fault(); }
 
  private:
-  static constexpr uint8_t most_found = num_queues - 2;
-
   PageRecord* records_ = nullptr;
-  PageLists* lists_ = nullptr;
-  uint64_t age_ = 0;      ///< key of the last page that went
-  uint64_t present_ = 0;  ///< a bit for each queue; none that has pages lacks it
+  AgedQueues queues_;
 };
 
 }  // namespace folio::inline v1::pool

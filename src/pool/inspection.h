@@ -25,6 +25,10 @@ struct PoolInspection {
   [[nodiscard]] static pool::PageLists* lists(PagePool& pool) noexcept {
     return &pool.state_->lists;
   }
+  /// Null without PoolOptions::max_retention_ms.
+  [[nodiscard]] static const pool::Retention* retention(const PagePool& pool) noexcept {
+    return pool.state_->retention;
+  }
   [[nodiscard]] static const pool::Namespaces& namespaces(const PagePool& pool) noexcept {
     return pool.state_->namespaces;
   }

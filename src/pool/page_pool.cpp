@@ -43,6 +43,7 @@ void PagePool::State::carve(Carver& carver) noexcept {
     head_buckets = carver.take<uint32_t>(pool::HeadIndex::num_buckets(options.num_pages));
     head_links = carver.take<pool::HeadIndex::Link>(options.num_pages);
   }
+  carve_retention(carver);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
   ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
@@ -57,6 +58,7 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(spaces, num_spaces());
   lists.attach(records, options.num_pages);
   start_policy();
+  start_retention();
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
@@ -64,6 +66,7 @@ void PagePool::State::start() noexcept {
     heads.attach(records, tokens, head_buckets, head_links, options.num_pages, options.page_size,
                  options.min_partial_tokens, &index);
   }
+  index.attach_retention(retention);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
@@ -72,7 +75,9 @@ void PagePool::State::start() noexcept {
 void PagePool::State::start_policy() noexcept {
   lru.attach(&lists);
   aged_lfu.attach(records, &lists);
+  aged_cost.attach(records, &lists, options.max_pages_per_sequence);
   if (options.eviction == Eviction::lfu) eviction = &aged_lfu;
+  if (options.eviction == Eviction::cost) eviction = &aged_cost;
   if (options.eviction != Eviction::s3_fifo) return;
   pool::Ghosts ghosts;
   ghosts.attach(ghost_ring, ghost_buckets, options.num_pages);
@@ -181,6 +186,7 @@ PoolStats PagePool::stats() const noexcept {
   stats.cached_pages = state_->lists.count_cached();
   stats.free_pages = state_->lists.count(pool::PageList::free);
   stats.used_pages = int64_t{state_->options.num_pages} - stats.cached_pages - stats.free_pages;
+  stats.pinned_pages = state_->lists.count_pinned();
   stats.unfinished_steps = std::popcount(state_->unfinished);
   return stats;
 }

@@ -15,10 +15,11 @@ using pool::PageRecord;
 Status PagePool::clear() noexcept {
   if (state_ == nullptr) return pool::moved_from("clear");
   State& state = *state_;
-  const int64_t used = int64_t{state.options.num_pages} - state.available();
+  const int64_t used = int64_t{state.options.num_pages} - state.lists.count_cached() -
+                       state.lists.count(PageList::free);
   if (used != 0) return fail(Errc::busy, "PagePool::clear: {} pages are used, expected none", used);
   for (uint32_t page = 0; page < state.options.num_pages; ++page) {
-    if (!pool::is_queue(state.records[page].list)) continue;
+    if (!pool::is_cached(state.records[page].list)) continue;
     state.lists.unlink(page);
     state.forget(page);
     state.lists.push_back(PageList::free, page);
@@ -69,7 +70,8 @@ void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
 uint32_t PagePool::State::take_page() noexcept {
   uint32_t page = lists.front(PageList::free);
   if (page == pool::no_page) {
-    page = with_policy([](auto& policy) { return policy.take(); });
+    page = retention != nullptr ? retention->take(*eviction)
+                                : with_policy([](auto& policy) { return policy.take(); });
     prefetch_behind(records[page]);
     forget(page);
     ++counters.evicted_pages;
@@ -83,7 +85,7 @@ uint32_t PagePool::State::take_page() noexcept {
 void PagePool::State::hold(uint32_t page) noexcept {
   PageRecord& record = records[page];
   ++record.references;
-  if (pool::is_queue(record.list)) {
+  if (pool::is_cached(record.list)) {
     lists.unlink(page);
     note_use();
   }
@@ -108,8 +110,10 @@ void PagePool::State::settle(uint32_t page) noexcept {
   if (record.references != 0 || record.copies != 0 || record.steps != 0) return;
   // Of twins none is worth keeping but those that are held. So the pages that continue this content
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
-  if (record.is_tail || (record.content != 0 && !index.has_twin(page)))
+  if (record.is_tail || (record.content != 0 && !index.has_twin(page))) {
+    if (record.level != pool::policy_level) return retention->add(page);
     return with_policy([page](auto& policy) { policy.add(page); });
+  }
   if (record.content != 0) forget(page);
   lists.push_front(PageList::free, page);
 }

@@ -40,17 +40,17 @@ int32_t PagePool::State::peek_partial(uint32_t space, const Match& match,
   const PartialMatch partial = match_partial(match, prompt);
   if (partial.tokens == 0) return 0;
   // The copy needs a page that is neither its source nor among the pages that match.
-  const auto is_cached = [&](uint32_t page) {
-    return pool::is_queue(records[page].list) ? 1U : 0U;
+  const auto counts = [&](uint32_t page) {
+    return pool::is_evictable(records[page].list) ? 1U : 0U;
   };
-  uint32_t held = is_cached(partial.page);
+  uint32_t held = counts(partial.page);
   if (available() <= held + match.pages) {
     uint64_t parent = namespaces[space].content;
     uint32_t hash = namespaces[space].hash;
     for (uint32_t p = 0; p < match.pages; ++p) {
       const TokenId* const wanted = prompt.data() + int64_t{p} * options.page_size;
       const uint32_t page = index.find(parent, hash = index.hash(hash, wanted), wanted);
-      held += is_cached(page);
+      held += counts(page);
       parent = records[page].content;
     }
   }
@@ -64,10 +64,9 @@ void PagePool::State::admit_partial(SequenceRecord& s, std::span<const TokenId> 
   const PartialMatch partial = match_partial({s.pages, parent}, prompt);
   if (partial.tokens == 0) return;
   PageRecord& from = records[partial.page];
-  const bool is_cached = pool::is_queue(from.list);
-  if (available() == (is_cached ? 1U : 0U)) return;
+  if (available() == (pool::is_evictable(from.list) ? 1U : 0U)) return;
   ++from.copies;  // before a page is taken: it must not be this one
-  if (is_cached) lists.unlink(partial.page);
+  if (pool::is_cached(from.list)) lists.unlink(partial.page);
   pages[s.pages++] = copy_page(partial.page, partial.tokens);
   --from.copies;  // the copy holds it, too
   with_policy([&](auto& policy) { policy.found(partial.page); });
@@ -91,7 +90,7 @@ void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
     if (equal_tokens(tokens_of(other), tokens_of(page), both) == both) {
       if (fill_there >= fill) return;  // it answers for everything that this one could
       forget(other);
-      if (pool::is_queue(records[other].list)) lists.unlink(other);
+      if (pool::is_cached(records[other].list)) lists.unlink(other);
       settle(other);
     }
   }

@@ -16,11 +16,13 @@
 
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
+#include "pool/cost_eviction.h"
 #include "pool/eviction.h"
 #include "pool/head_index.h"
 #include "pool/namespaces.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
+#include "pool/retention.h"
 
 namespace folio::inline v1 {
 namespace pool {
@@ -73,6 +75,7 @@ struct PagePool::State {
   bool taken_hold_pages = false;
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
+  pool::Retention::Memory retained;
   PageName* names = nullptr;         ///< [num_pages] with PoolOptions::name
   uint32_t* head_buckets = nullptr;  ///< with min_partial_tokens
   pool::HeadIndex::Link* head_links = nullptr;
@@ -83,7 +86,9 @@ struct PagePool::State {
   pool::Lru lru;
   pool::S3Fifo s3_fifo;
   pool::AgedLfu aged_lfu;
+  pool::AgedCost aged_cost;
   pool::EvictionPolicy* eviction = &lru;
+  pool::Retention* retention = nullptr;  ///< with PoolOptions::max_retention_ms
   pool::PrefixIndex index;
   pool::HeadIndex heads;
   pool::Namespaces namespaces;
@@ -111,6 +116,8 @@ struct PagePool::State {
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
   void start() noexcept;                ///< fills them
   void start_policy() noexcept;
+  void carve_retention(Carver& carver) noexcept;
+  void start_retention() noexcept;
   [[nodiscard]] int64_t num_spaces() const noexcept {
     return int64_t{options.max_sequences} + options.max_namespaces;
   }
@@ -145,6 +152,15 @@ struct PagePool::State {
   /// Unfinished steps that the sequence is in, a bit each. A later step uses a slot of tickets
   /// again; so a bit counts only while the slot's ticket is none after the sequence's last one.
   [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;
+  /// Tells retention and the policy of a sequence that is about to give up all its pages. Nothing
+  /// where neither asks.
+  void note_end(const pool::SequenceRecord& s) noexcept {
+    if (retention != nullptr) keep_pages(s);
+    if (eviction == &aged_cost) note_cost(s);
+  }
+  /// Asks to keep them as the sequence said.
+  void keep_pages(const pool::SequenceRecord& s) noexcept;
+  void note_cost(const pool::SequenceRecord& s) noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
 
@@ -172,7 +188,7 @@ struct PagePool::State {
     return static_cast<uint32_t>((count + options.page_size - 1) / options.page_size);
   }
   [[nodiscard]] uint32_t available() const noexcept {
-    return lists.count(pool::PageList::free) + lists.count_cached();
+    return lists.count(pool::PageList::free) + lists.count_evictable();
   }
   /// Calls of the default policy are not virtual: they are on the way of every page.
   template <class Call>
@@ -193,6 +209,7 @@ struct PagePool::State {
   [[nodiscard]] uint32_t copy_page(uint32_t from,
                                    /// a new page with the first `kept` tokens, copy pending
                                    int32_t kept) noexcept;
+  [[nodiscard]] Status too_many_pinned(const char* call, uint32_t needed) const noexcept;
   void cancel_copy_into(uint32_t page) noexcept;
   void unhold_copy(uint32_t page) noexcept;
   void note_use() noexcept;

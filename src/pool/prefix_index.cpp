@@ -11,6 +11,8 @@
 #define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): the library's name
 #include <xxhash.h>
 
+#include "pool/retention.h"
+
 namespace folio::inline v1::pool {
 namespace {
 
@@ -83,6 +85,7 @@ uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   if (twin == no_page) {
     record.content = new_content();
     record.use = 0;
+    record.spoken_for = false;
     record.twin_previous = record.twin_next = page;
     link(page, place);  // behind older pages, which go sooner
     return no_page;
@@ -104,6 +107,7 @@ uint32_t PrefixIndex::remove(uint32_t page) noexcept {
   if (record.findable) {
     unlink(page);
     if (hands_over) hand_over(page, heir);
+    if (record.level != policy_level) retention_->forget(page);
     record.named = false;
   }
   records_[record.twin_previous].twin_next = record.twin_next;
@@ -115,6 +119,7 @@ uint32_t PrefixIndex::remove(uint32_t page) noexcept {
 
 void PrefixIndex::hand_over(uint32_t page, uint32_t heir) noexcept {
   records_[heir].use = records_[page].use;
+  if (retention_ != nullptr) retention_->hand_over(page, heir);
   if (records_[page].named) set_name(heir, names_[page]);
   link(heir, &buckets_[records_[heir].hash & bucket_mask_]);
 }

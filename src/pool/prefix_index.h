@@ -9,7 +9,8 @@
 /// Pages with equal content are *twins*: they share the number and form a ring, and one of them is
 /// findable. When the findable one leaves, a twin takes its place and the continuations stay
 /// reachable; so does the eviction policy's note, which only the findable one's is sure to be up to
-/// date, and the content's page name (folio/pool/name.h), which the findable one alone has.
+/// date, and the content's page name (folio/pool/name.h) and its level, which the findable one alone
+/// has.
 ///
 /// Hashes are XXH3 with a seed: of a page, the hash of the page before it and the pool's own seed;
 /// 32 bits are kept, since no answer depends on them.
@@ -25,6 +26,8 @@
 
 namespace folio::inline v1::pool {
 
+class Retention;
+
 class PrefixIndex {
  public:
   /// A power of two, at least 2 * num_pages: most buckets have at most one page, and a wrong one
@@ -36,6 +39,9 @@ class PrefixIndex {
               int32_t page_size, uint64_t seed) noexcept;
   /// [num_pages], of pages that are `named`; without it, none is.
   void attach_names(PageName* names) noexcept { names_ = names; }
+
+  /// Of what is kept (PageRecord::level); without it, nothing is.
+  void attach_retention(Retention* retention) noexcept { retention_ = retention; }
 
   [[nodiscard]] uint64_t new_content() noexcept { return ++last_content_; }
 
@@ -124,6 +130,7 @@ class PrefixIndex {
   const TokenId* tokens_ = nullptr;
   uint32_t* buckets_ = nullptr;
   PageName* names_ = nullptr;
+  Retention* retention_ = nullptr;
   uint64_t bucket_mask_ = 0;
   uint64_t seed_ = 0;
   int32_t page_size_ = 0;

@@ -95,6 +95,7 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   if (state_ == nullptr) return pool::moved_from("admit");
   if (Status s = pool::check_prompt(prompt, options); !s.is_ok()) return s;
   State& state = *state_;
+  if (Status s = pool::check_retention("admit", options, state.options); !s.is_ok()) return s;
   if (state.free_sequence == pool::no_sequence)
     return pool::no_sequence_left("admit", state.options.max_sequences);
 
@@ -112,6 +113,9 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
     for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
   });
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
+  if (state.retention != nullptr)
+    state.retention->of_sequence(state.index_of(s)) = state.retention->ranges(
+        options.retention, options.decode_retention, static_cast<int32_t>(prompt.size()));
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
   if (state.heads.is_on()) state.admit_partial(s, prompt);
@@ -150,6 +154,7 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   const TailWrite tail = state.tail_write(s, fresh);
   const uint32_t needed = fresh + (tail == TailWrite::copy ? 1 : 0);
   if (needed > state.available()) {
+    if (state.lists.count_pinned() != 0) return state.too_many_pinned("reserve", needed);
     return fail(Errc::out_of_pages,
                 "PagePool::reserve: {} pages needed, {} of {} are free or can be evicted", needed,
                 state.available(), state.options.num_pages);
@@ -193,7 +198,7 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first, u
     }
     if (twin != pool::no_page && merges) {
       merge(pages[p], twin);
-    } else if (twin != pool::no_page && pool::is_queue(records[twin].list)) {
+    } else if (twin != pool::no_page && pool::is_cached(records[twin].list)) {
       lists.unlink(twin);  // the sequence's own page answers now
       settle(twin);
     }
@@ -274,6 +279,7 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
     return pool::no_sequence_left("fork", state.options.max_sequences);
   const int32_t cut = length % state.options.page_size;
   if (cut != 0 && state.available() == 0) {
+    if (state.lists.count_pinned() != 0) return state.too_many_pinned("fork", 1);
     return fail(Errc::out_of_pages,
                 "PagePool::fork: 1 page needed for {} tokens of a cut page, 0 of {} are free or "
                 "can be evicted",
@@ -282,6 +288,8 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   SequenceRecord& child = state.open_sequence();
   child.space = parent.space;
   state.namespaces.retain(child.space);
+  if (state.retention != nullptr)
+    state.retention->of_sequence(state.index_of(child)) = state.retention->of_sequence(id.index);
   const uint32_t* const from = state.row(parent);
   uint32_t* const to = state.row(child);
   const auto full = static_cast<uint32_t>(length / state.options.page_size);
@@ -296,6 +304,7 @@ Status PagePool::release(SequenceId id) noexcept {
   if (found == nullptr) return pool::not_alive("release", id);
   State& state = *state_;
   if (state.heads.is_on()) state.keep_tail(*found);
+  state.note_end(*found);
   state.drop_pages(*found, 0);
   state.namespaces.close(found->space);
   *found = {.generation = found->generation, .next_free = state.free_sequence};

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "pool/pool_model.h"
@@ -28,15 +29,64 @@ std::vector<TokenId> letters(size_t count, uint8_t pattern) {
   return tokens;
 }
 
-void admit(PoolModel& model, const Call& call) {
+/// Up to three ranges, often none; each number is its own choice.
+std::vector<RetentionRange> ranges(uint32_t choice) {
+  static constexpr int32_t levels[] = {0, 5, 34, 35, 36, 63, 64, 90, 100, 100};
+  static constexpr int64_t times[] = {0, 1, 2, 7, 20, 63, 64, 100};
+  std::vector<RetentionRange> given;
+  for (uint32_t i = 0; i < choice % 7 / 2; ++i) {
+    choice = choice * 1664525 + 1013904223;
+    const auto begin = static_cast<int32_t>(choice >> 8 & 7);
+    const int32_t end = (choice & 64) != 0 ? std::numeric_limits<int32_t>::max()
+                                           : begin + 1 + static_cast<int32_t>(choice >> 12 & 7);
+    given.push_back({begin, end, levels[(choice >> 16) % std::size(levels)],
+                     times[(choice >> 24) % std::size(times)]});
+  }
+  return given;
+}
+
+uint32_t number(const Call& call) {
+  return call[1] * 7U + call[2] * 1000003U + call[3] * 257U + call[4] * 65537U;
+}
+
+NaiveWish wish(const PoolModel& model, const Call& call) {
+  if (!model.keeps()) return {};
+  NaiveWish wish{.ranges = ranges(number(call)), .decode = {}, .prompt = 0};
+  if (call[2] % 4 == 0) {
+    const std::vector<RetentionRange> one = ranges(2 + 7U * call[3]);
+    wish.decode = {one.front().level, one.front().milliseconds};
+  }
+  return wish;
+}
+
+const PoolModel::Space& space_of(uint8_t choice) {
   static const PoolModel::Space spaces[] = {{"", 0}, {"", 0},       {"", 0},       {"", 0},
                                             {"", 1}, {"tenant", 0}, {"tenan", 't'}};
+  return spaces[choice % std::size(spaces)];
+}
+
+void admit(PoolModel& model, const Call& call) {
   std::vector<TokenId> prompt;
   if (model.num_sequences() != 0 && call[1] % 2 == 0)
     prompt = model.tokens(call[1] / 2U % model.num_sequences());
   const std::vector<TokenId> tail = letters(call[2] % 14U, call[3]);
   prompt.insert(prompt.end(), tail.begin(), tail.end());
-  model.admit(prompt, spaces[call[4] % std::size(spaces)]);
+  model.admit(prompt, space_of(call[4]), wish(model, call));
+}
+
+/// Mostly of what some sequence has.
+void retain(PoolModel& model, const Call& call) {
+  std::vector<TokenId> prompt = letters(call[2] % 14U, call[3]);
+  if (model.num_sequences() != 0 && call[1] % 4 != 0)
+    prompt = model.tokens(call[1] / 4U % model.num_sequences());
+  model.retain(prompt, space_of(call[4]), model.keeps() ? ranges(2 + number(call)) : ranges(0));
+}
+
+/// Mostly a little, sometimes beyond all deadlines, sometimes back.
+void advance_time(PoolModel& model, const Call& call) {
+  const int64_t now = model.now_ms();
+  if (call[2] > 250) return model.advance_time(now - 1);
+  model.advance_time(now + (call[2] > 240 ? int64_t{1} << call[3] % 40 : call[2] % 32));
 }
 
 void begin_step(PoolModel& model, uint8_t members) {
@@ -64,7 +114,9 @@ void name_a_page(PoolModel& model, size_t s, const Call& call) {
 }
 
 void apply(PoolModel& model, const Call& call) {
-  const uint32_t kind = call[0] % 34U;
+  const uint32_t kind = call[0] % 40U;
+  if (kind > 36) return advance_time(model, call);
+  if (kind > 33) return retain(model, call);
   if (model.num_sequences() == 0 || kind < 4) return admit(model, call);
   const size_t s = call[1] % model.num_sequences();
   const auto tokens = letters(call[2] % 8U, call[3]);
@@ -96,13 +148,15 @@ void apply(PoolModel& model, const Call& call) {
 }
 
 void any_calls(Eviction eviction) {
+  const bool prefix_reuse = *rc::gen::inRange(0, 8) != 0;
   PoolOptions options{.num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
                       .page_size = *rc::gen::inRange(1, 5),
                       .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
                       .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
                       .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
-                      .prefix_reuse = *rc::gen::inRange(0, 8) != 0,
-                      .eviction = eviction};
+                      .prefix_reuse = prefix_reuse,
+                      .eviction = eviction,
+                      .max_retention_ms = prefix_reuse ? *rc::gen::element(0, 100, 5000) : 0};
   if (options.prefix_reuse && *rc::gen::inRange(0, 3) != 0)
     options.min_partial_tokens =
         *rc::gen::inRange(options.page_size > 1 ? 1 : 0, options.page_size);
@@ -113,6 +167,7 @@ void any_calls(Eviction eviction) {
   while (model.num_steps() != 0) model.end_step(0);
   model.take_copies();
   model.take_copies();
+  RC_CLASSIFY(model.keeps(), "retention");
   RC_CLASSIFY(model.stats().hit_pages != 0, "hits");
   RC_CLASSIFY(model.stats().evicted_pages != 0, "evictions");
   RC_CLASSIFY(model.stats().hit_tokens != model.stats().hit_pages * options.page_size,
@@ -129,6 +184,10 @@ RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_s3_fifo_doe
 
 RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_lfu_does, ()) {
   any_calls(Eviction::lfu);
+}
+
+RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_cost_does, ()) {
+  any_calls(Eviction::cost);
 }
 
 }  // namespace

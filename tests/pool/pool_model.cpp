@@ -23,7 +23,8 @@ PoolModel::PoolModel(const PoolOptions& options)
     : options_(memory_.hooked(with_names(options, names_))),
       page_size_(options.page_size),
       pool_(checked(PagePool::create(options_))),
-      eviction_(options.eviction, options.num_pages) {
+      eviction_(options.eviction, options.num_pages),
+      retention_(options.max_retention_ms) {
   if (options_.max_pages_per_sequence == 0) options_.max_pages_per_sequence = options_.num_pages;
   pages_.resize(options_.num_pages);
   for (Page& page : pages_) page.kv.assign(static_cast<size_t>(page_size_), 0);
@@ -68,8 +69,37 @@ bool PoolModel::has_twin(uint32_t page) const {
 
 int64_t PoolModel::available() const {
   int64_t count = 0;
-  for (uint32_t page = 0; page < options_.num_pages; ++page) count += held(page) ? 0 : 1;
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    const bool is_pinned = is_cached(page) && level(page) == retention_level::pinned;
+    count += held(page) || is_pinned ? 0 : 1;
+  }
   return count;
+}
+
+/// The cached page that goes next.
+uint32_t PoolModel::victim() {
+  int lowest = retention_level::pinned;
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    if (is_cached(page)) lowest = std::min(lowest, level(page));
+  }
+  RC_ASSERT(lowest < retention_level::pinned);
+  const auto of_these = [&](uint32_t page) { return is_cached(page) && level(page) == lowest; };
+  return lowest == retention_level::normal ? eviction_.take(of_these) : retention_.first(of_these);
+}
+
+/// The page has become cached, or waits anew.
+void PoolModel::wait(uint32_t page) {
+  if (level(page) != retention_level::normal) return retention_.add(page);
+  const auto mark = PoolInspection::record(pool_, page).hash;
+  eviction_.add(page, pages_[page].content, mark);
+}
+
+void PoolModel::wait_again(const std::vector<int>& contents) {
+  for (const int content : contents) {
+    for (uint32_t page = 0; page < options_.num_pages; ++page) {
+      if (pages_[page].content == content && is_cached(page)) wait(page);
+    }
+  }
 }
 
 /// The pool has chosen `page` for new tokens: it must be free, or the one that the policy gives up
@@ -80,12 +110,9 @@ void PoolModel::take(uint32_t page) {
   for (const Step& step : steps_)
     RC_ASSERT(std::find(step.pages.begin(), step.pages.end(), page) == step.pages.end());
   if (pages_[page].content != 0) {
-    const auto is_cached = [&](uint32_t other) {
-      return !held(other) && pages_[other].content != 0;
-    };
     for (uint32_t other = 0; other < options_.num_pages; ++other)
       RC_ASSERT(held(other) || is_cached(other));
-    RC_ASSERT(page == eviction_.take(is_cached));
+    RC_ASSERT(page == victim());
     ++stats_.evicted_pages;
   }
   pages_[page].content = 0;
@@ -115,9 +142,7 @@ void PoolModel::hold_for_step(uint32_t page, uint64_t ticket) {
 void PoolModel::settle(uint32_t page) {
   if (held(page)) return;
   if (pages_[page].content != 0 && has_twin(page)) pages_[page].content = 0;
-  if (pages_[page].content == 0) return;
-  const uint32_t mark = PoolInspection::record(pool_, page).hash;
-  eviction_.add(page, pages_[page].content, mark);
+  if (pages_[page].content != 0) wait(page);
 }
 
 void PoolModel::expect_copy(uint32_t from, uint32_t to, int32_t tokens) {
@@ -145,13 +170,15 @@ int PoolModel::find_content(int parent, const std::vector<TokenId>& tokens) cons
   return 0;
 }
 
-std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Space& space) const {
+std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Space& space,
+                                  int64_t spare) const {
   std::vector<int> chain;
   const auto known = std::find_if(spaces_.begin(), spaces_.end(),
                                   [&](const KnownSpace& s) { return s.space == space; });
   if (known == spaces_.end() || !options_.prefix_reuse) return chain;
   int parent = known->content;
-  for (auto begin = prompt.begin(); prompt.end() - begin > page_size_; begin += page_size_) {
+  for (auto begin = prompt.begin(); prompt.end() - begin >= page_size_ + spare;
+       begin += page_size_) {
     if (chain.size() == options_.max_pages_per_sequence) break;
     parent = find_content(parent, {begin, begin + page_size_});
     if (parent == 0) break;
@@ -192,7 +219,8 @@ std::pair<int, int64_t> PoolModel::match_partial(const std::vector<int>& chain,
   for (uint32_t page = 0; page < options_.num_pages; ++page) {
     const int c = pages_[page].content;
     const bool found = c == content || std::find(chain.begin(), chain.end(), c) != chain.end();
-    if (c != 0 && found && !held(page)) --left;
+    const bool is_pinned = c != 0 && level(page) == retention_level::pinned;
+    if (c != 0 && found && !held(page) && !is_pinned) --left;
   }
   if (left == 0) return {};
   return {content, equal.first - there.begin()};
@@ -283,6 +311,7 @@ void PoolModel::check() const {
     ++(held(page)                  ? expected.used_pages
        : pages_[page].content != 0 ? expected.cached_pages
                                    : expected.free_pages);
+    if (is_cached(page) && level(page) == retention_level::pinned) ++expected.pinned_pages;
   }
   expected.sequences = static_cast<int64_t>(sequences_.size());
   expected.unfinished_steps = static_cast<int64_t>(steps_.size());

@@ -18,6 +18,7 @@
 #include "folio/pool/page_pool.h"
 #include "pool/naive_eviction.h"
 #include "pool/naive_names.h"
+#include "pool/naive_retention.h"
 #include "pool/pool_memory.h"
 
 namespace folio::test {
@@ -33,7 +34,7 @@ class PoolModel {
   /// With names if the pool has prefix reuse: the function is the model's own.
   explicit PoolModel(const PoolOptions& options);
 
-  void admit(const std::vector<TokenId>& prompt, const Space& space);
+  void admit(const std::vector<TokenId>& prompt, const Space& space, const NaiveWish& wish = {});
   void reserve(size_t sequence, int32_t new_tokens);
   void commit(size_t sequence, const std::vector<TokenId>& written, Merge merge = Merge::refused);
   void clear();
@@ -45,6 +46,9 @@ class PoolModel {
   void end_step(size_t step);
   /// The function's call number `fail_at`, of those that this one makes, fails.
   void name(size_t sequence, int32_t position, int fail_at);
+  void retain(const std::vector<TokenId>& prompt, const Space& space,
+              const std::vector<RetentionRange>& ranges);
+  void advance_time(int64_t now_ms);
   void use_stale_ids(int32_t tokens);
 
   [[nodiscard]] size_t num_sequences() const { return sequences_.size(); }
@@ -52,6 +56,8 @@ class PoolModel {
   [[nodiscard]] const std::vector<TokenId>& tokens(size_t sequence) const {
     return sequences_[sequence].tokens;
   }
+  [[nodiscard]] bool keeps() const { return options_.max_retention_ms > 0; }
+  [[nodiscard]] int64_t now_ms() const { return retention_.now(); }
   [[nodiscard]] int32_t page_size() const { return static_cast<int32_t>(page_size_); }
   [[nodiscard]] const PoolStats& stats() const { return stats_; }
 
@@ -73,6 +79,7 @@ class PoolModel {
     std::vector<uint32_t> row;
     std::vector<uint64_t> steps;
     bool trimmed = false;
+    NaiveWish wish;
   };
   struct Step {
     StepTicket ticket;
@@ -99,6 +106,13 @@ class PoolModel {
   [[nodiscard]] bool held(uint32_t page) const;
   [[nodiscard]] bool has_twin(uint32_t page) const;
   [[nodiscard]] int64_t available() const;
+  [[nodiscard]] bool is_cached(uint32_t page) const {
+    return !held(page) && pages_[page].content != 0;
+  }
+  [[nodiscard]] int level(uint32_t page) const { return retention_.level(pages_[page].content); }
+  uint32_t victim();
+  void wait(uint32_t page);
+  void wait_again(const std::vector<int>& contents);
   void take(uint32_t page);
   void drop(uint32_t page, const std::vector<uint64_t>& steps);
   void hold_for_step(uint32_t page, uint64_t ticket);
@@ -108,8 +122,9 @@ class PoolModel {
 
   // Contents.
   [[nodiscard]] int find_content(int parent, const std::vector<TokenId>& tokens) const;
-  [[nodiscard]] std::vector<int> match(const std::vector<TokenId>& prompt,
-                                       const Space& space) const;
+  /// Of a prompt that is found up to `spare` tokens before its end.
+  [[nodiscard]] std::vector<int> match(const std::vector<TokenId>& prompt, const Space& space,
+                                       int64_t spare = 1) const;
   /// The content that a prompt goes on with behind `chain`, and how many of its tokens match.
   [[nodiscard]] std::pair<int, int64_t> match_partial(const std::vector<int>& chain,
                                                       const std::vector<TokenId>& prompt,
@@ -148,6 +163,7 @@ class PoolModel {
   std::vector<Content> contents_{1};
   std::vector<KnownSpace> spaces_;
   NaiveEviction eviction_;
+  NaiveRetention retention_;
   PoolStats stats_;
   int64_t clock_ = 0;
 };

@@ -12,9 +12,13 @@ namespace folio::test {
 
 // ---- Sequences
 
-void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
+void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
+                      const NaiveWish& wish) {
   const std::vector<std::byte> before = memory_.snapshot();
-  const SequenceOptions options{.salt = space.salt, .adapter = space.adapter};
+  const SequenceOptions options{.salt = space.salt,
+                                .adapter = space.adapter,
+                                .retention = wish.ranges,
+                                .decode_retention = wish.decode};
   const std::vector<int> chain = match(prompt, space);
   const auto [partial, partial_tokens] = match_partial(chain, prompt, space);
   const int64_t cached = static_cast<int64_t>(chain.size()) * page_size_ + partial_tokens;
@@ -33,6 +37,8 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
   s.id = given.id;
   s.row_start = checked(pool_.row_start(given.id));
   s.space = space;
+  s.wish = wish;
+  s.wish.prompt = static_cast<int32_t>(prompt.size());
   s.space_content = open_space(space);
   s.tokens.assign(prompt.begin(), prompt.begin() + given.cached_tokens);
   s.room = given.cached_tokens;
@@ -215,6 +221,12 @@ void PoolModel::release(size_t sequence) {
   checked(pool_.release(s.id));
   if (tail != options_.num_pages)
     eviction_.created(pages_[tail].content, PoolInspection::record(pool_, tail).hash);
+  std::vector<int> contents;
+  for (size_t p = 0; p < s.tokens.size() / static_cast<size_t>(page_size_); ++p)
+    contents.push_back(pages_[s.row[p]].content);
+  if (keeps()) retention_.give_up(contents, page_size_, s.wish);
+  const auto eighths = static_cast<int>(contents.size() * 8 / options_.max_pages_per_sequence);
+  for (const int content : contents) eviction_.given_up(content, std::min(eighths, 7));
   drop_pages(s, 0);
   close_space(s.space);
   RC_ASSERT(pool_row(s, 0).empty());
@@ -293,6 +305,31 @@ void PoolModel::end_step(size_t index) {
   std::sort(left.begin(), left.end(),
             [&](uint32_t a, uint32_t b) { return pages_[a].given_up < pages_[b].given_up; });
   for (const uint32_t page : left) settle(page);
+  check();
+}
+
+// ---- Retention
+
+void PoolModel::retain(const std::vector<TokenId>& prompt, const Space& space,
+                       const std::vector<RetentionRange>& ranges) {
+  const std::vector<std::byte> before = memory_.snapshot();
+  const Result<int32_t> found =
+      pool_.retain(prompt, {.salt = space.salt, .adapter = space.adapter, .retention = ranges});
+  if (prompt.empty() || !keeps())
+    return expect_unchanged(found.error(), Errc::invalid_argument, before);
+  const std::vector<int> chain = match(prompt, space, 0);
+  RC_ASSERT(*found == static_cast<int64_t>(chain.size()) * page_size_);
+  wait_again(retention_.retain(chain, page_size_, ranges));
+  check();
+}
+
+void PoolModel::advance_time(int64_t now_ms) {
+  const std::vector<std::byte> before = memory_.snapshot();
+  const Status status = pool_.advance_time(now_ms);
+  if (now_ms < retention_.now()) return expect_unchanged(status, Errc::invalid_argument, before);
+  checked(status);
+  if (!keeps()) return expect_unchanged(status, Errc::ok, before);
+  wait_again(retention_.advance(now_ms));
   check();
 }
 

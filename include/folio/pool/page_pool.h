@@ -42,6 +42,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 #include "folio/pool/name.h"
+#include "folio/pool/retention.h"
 
 namespace folio::inline v1 {
 
@@ -66,6 +67,10 @@ enum class Eviction : uint8_t {
   /// again
   s3_fifo = 1,
   lfu = 2,  ///< the one that was found least often, older finds counting less
+  /// as lfu, but pages of long sequences count as found more often, up to 14 times for those near
+  /// max_pages_per_sequence: for loads in which time to compute is what counts and long prefixes
+  /// come back
+  cost = 3,
 };
 
 /// What `commit` may do where a page that becomes full has content that is findable already.
@@ -97,6 +102,10 @@ struct PoolOptions {
   Eviction eviction = Eviction::lru;
   /// gives full pages names, when `PagePool::name` asks: 32 bytes more a page. Needs prefix_reuse.
   NameFunction name = {};
+  /// The longest time for which a sequence may ask to have its pages kept (folio/pool/retention.h),
+  /// 12 bytes more a page; needs prefix_reuse. 0: none may ask. Deadlines are met to a tick of
+  /// max_retention_ms / 16,515,071, rounded up to milliseconds: never early, late by less than that.
+  int64_t max_retention_ms = 0;
   /// a hit may end inside a page if at least so many of that page's tokens match: they are copied
   /// (12 .. 16 bytes more a page), and the cut last page of a released sequence stays cached. In
   /// [0, page_size), 0: never. Needs prefix_reuse.
@@ -107,6 +116,9 @@ struct PoolOptions {
 struct SequenceOptions {
   std::string_view salt = {};  ///< at most PagePool::max_salt_bytes; copied
   uint64_t adapter = 0;
+  /// how long to keep its pages when it is released; at most max_retention_ranges. Copied
+  std::span<const RetentionRange> retention = {};
+  DecodeRetention decode_retention = {};
 };
 
 struct Admission {
@@ -128,6 +140,7 @@ struct PoolStats {
   int64_t free_pages = 0;    ///< now
   int64_t sequences = 0;     ///< alive now
   int64_t unfinished_steps = 0;
+  int64_t pinned_pages = 0;  ///< now, of the cached ones: those that are not evicted
   bool operator==(const PoolStats&) const = default;
 };
 
@@ -180,17 +193,33 @@ class FOLIO_EXPORT PagePool {
   /// out_of_pages without a page for the cut one, or a sequence
   [[nodiscard]] Result<SequenceId> fork(SequenceId id, int32_t length) noexcept;
 
-  /// Gives up all pages, tail first. The id is stale from now on.
+  /// Gives up all pages, tail first. The id is stale from now on. Its full pages are kept as it was
+  /// said when it was admitted; what `trim` gave up is not.
   [[nodiscard]] Status release(SequenceId id) noexcept;
 
   /// Makes all cached pages free: nothing is found any more. O(num_pages). Errors: busy while pages
   /// are used
   [[nodiscard]] Status clear() noexcept;
 
+  /// Changes how long the cached prefix of `prompt` in whole pages is kept, as if a sequence that
+  /// asked for `options.retention` gave it up now, and whatever was asked for before: lower, too.
+  /// Pages that no range says anything about, nor about what continues them, stay as they are; so
+  /// the level `retention_level::normal` for all tokens ends pins. Pages that sequences hold are
+  /// changed as well; what those ask for comes on top when they are released. Returns the tokens
+  /// that were found. O(pages of the prompt). Errors: invalid_argument as admit's, and without
+  /// PoolOptions::max_retention_ms
+  [[nodiscard]] Result<int32_t> retain(std::span<const TokenId> prompt,
+                                       const SequenceOptions& options) noexcept;
+  /// Says what time it is, in milliseconds of a clock that does not go back; an engine does once a
+  /// step. The first call sets the clock. Pages whose deadline has come lose their level, those
+  /// whose deadline came first first. O(1) per page in all, not per millisecond. Errors:
+  /// invalid_argument for a negative time, or one before the last
+  [[nodiscard]] Status advance_time(int64_t now_ms) noexcept;
+
   /// Copies caused by admits, forks and trims since the last call; none reads what another writes,
-  /// so that they run in any order, before the next append. The span stays until the next call. Pages that
-  /// they read or write are held until the end of the next step that begins; without one, until the
-  /// next call of take_copies, which says that they have run.
+  /// so that they run in any order, before the next append. The span stays until the next call.
+  /// Pages that they read or write are held until the end of the next step that begins; without
+  /// one, until the next call of take_copies, which says that they have run.
   [[nodiscard]] std::span<const PageCopy> take_copies() noexcept;
 
   /// Holds the pages of these sequences, reserved ones included, and those of the copies taken
