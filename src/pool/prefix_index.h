@@ -9,8 +9,8 @@
 /// Pages with equal content are *twins*: they share the number and form a ring, and one of them is
 /// findable. When the findable one leaves, a twin takes its place and the continuations stay
 /// reachable; so does the eviction policy's note, which only the findable one's is sure to be up to
-/// date, and the content's page name (folio/pool/name.h) and its level, which the findable one alone
-/// has.
+/// date, and the content's page name (folio/pool/name.h) and its level, which the findable one
+/// alone has.
 ///
 /// Hashes are XXH3 with a seed: of a page, the hash of the page before it and the pool's own seed;
 /// 32 bits are kept, since no answer depends on them.
