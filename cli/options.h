@@ -38,6 +38,7 @@ struct ReplayOptions {
   int32_t page_size = 16;
   DType kv_dtype = DType::bf16;
   Policy policy = Policy::lru;
+  int32_t partial = 0;  ///< PoolOptions::min_partial_tokens
 
   int32_t max_batch = 16;     ///< sequences in a step
   int32_t step_tokens = 512;  ///< new tokens in a step

@@ -72,6 +72,7 @@ Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& 
   pool.max_pages_per_sequence = static_cast<uint32_t>(demand.longest_pages);
   pool.eviction = eviction_of(options.policy);
   pool.histograms = !options.metrics.empty();
+  pool.min_partial_tokens = options.partial;
   return pool;
 }
 

@@ -30,7 +30,8 @@ PoolOptions options_of(const uint8_t* b) {
           .eviction = static_cast<Eviction>(b[5] % 4),
           .max_retention_ms = b[5] % 8 != 7 && b[4] % 8 > 3 ? 100 : 0,
           .watermark_pages = std::min(b[6] % 8U == 0 ? b[6] / 8U % 4U : 0U, 1 + b[0] % 24U),
-          .lookahead_tokens = b[7] % 8 == 0 ? b[7] / 8 % 4 : 0};
+          .lookahead_tokens = b[7] % 8 == 0 ? b[7] / 8 % 4 : 0,
+          .min_partial_tokens = b[5] % 8 != 7 ? b[1] / 5 % (1 + b[1] % 5) : 0};
 }
 
 /// Calls that are left to do, of all inputs together.

@@ -23,9 +23,14 @@ void PagePool::State::share_prefix(const SequenceRecord& parent, SequenceRecord&
   child.length = child.room = length;
 }
 
-void PagePool::State::close_sequence(SequenceRecord& s) noexcept {
+void PagePool::State::give_up(SequenceRecord& s) noexcept {
+  if (heads.is_on()) keep_tail(s);
   note_end(s);
   drop_pages(s, 0);
+}
+
+void PagePool::State::close_sequence(SequenceRecord& s) noexcept {
+  give_up(s);
   namespaces.close(s.space);
   s = {.generation = s.generation, .next_free = free_sequence};
   free_sequence = index_of(s);
@@ -123,8 +128,7 @@ void PagePool::State::swap_pages(SequenceRecord& a, SequenceRecord& b) noexcept 
 Status PagePool::preempt(SequenceId id) noexcept {
   SequenceRecord* const s = state_ == nullptr ? nullptr : state_->find(id);
   if (s == nullptr) return pool::not_alive("preempt", id);
-  state_->note_end(*s);
-  state_->drop_pages(*s, 0);
+  state_->give_up(*s);
   s->length = s->room = 0;
   s->trimmed = false;
   s->starting = true;

@@ -21,7 +21,7 @@ Status broken(const char* what, int64_t which) {
 bool in_its_list(const PageRecord& record) {
   if (!pool::is_queue(record.list) && record.steps != 0) return record.list == PageList::leaving;
   if (record.references != 0 || record.copies != 0) return record.list == PageList::none;
-  if (record.content == 0) return record.list == PageList::free;
+  if (record.content == 0 && !record.is_tail) return record.list == PageList::free;
   return record.level == pool::policy_level ? pool::is_queue(record.list)
                                             : record.list == pool::level_list(record.level);
 }
@@ -94,8 +94,8 @@ Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references)
     if (p >= full && !s.trimmed && (record.content != 0 || record.references != 1))
       return broken("a page to write is not the own one of", i);
     if (p >= full || !options.prefix_reuse) continue;
-    const uint64_t parent = p == 0 ? namespaces[s.space].name : records[pages[p - 1]].content;
-    const uint64_t hash = p == 0 ? namespaces[s.space].hash : records[pages[p - 1]].hash;
+    const uint64_t parent = p == 0 ? namespaces[s.space].content : records[pages[p - 1]].content;
+    const uint32_t hash = p == 0 ? namespaces[s.space].hash : records[pages[p - 1]].hash;
     if (record.content == 0 || record.parent != parent)
       return broken("contents do not form a chain in sequence", i);
     if (record.hash != index.hash(hash, tokens_of(pages[p])))
@@ -146,6 +146,7 @@ Status PagePool::State::check_pages(const uint32_t* references,
       return broken("findable without content: page", page);
     if (record.named && (!record.findable || names == nullptr))
       return broken("named, but not what its content is found by: page", page);
+    if (Status s = check_head(page); !s.is_ok()) return s;
     if (Status s = record.content == 0 ? Status() : check_content(page); !s.is_ok()) return s;
   }
   if (of_sequences != pages_of_sequences)

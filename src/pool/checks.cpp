@@ -42,6 +42,19 @@ Status check_event_options(const PoolOptions& o) {
               o.event_capacity != 0 ? "event_capacity" : "on_event.function");
 }
 
+Status check_partial_tokens(const PoolOptions& o) {
+  if (o.min_partial_tokens < 0 || o.min_partial_tokens >= o.page_size) {
+    return fail(
+        Errc::invalid_argument,
+        "PagePool::create: min_partial_tokens is {}, expected 0 .. {} (less than page_size)",
+        o.min_partial_tokens, o.page_size - 1);
+  }
+  if (o.min_partial_tokens == 0 || o.prefix_reuse) return {};
+  return fail(Errc::invalid_argument,
+              "PagePool::create: min_partial_tokens is {}, expected 0 without prefix_reuse",
+              o.min_partial_tokens);
+}
+
 }  // namespace
 
 Status check_options(const PoolOptions& o) noexcept {
@@ -70,6 +83,7 @@ Status check_options(const PoolOptions& o) noexcept {
   }
   if (Status s = check_name_function(o); !s.is_ok()) return s;
   if (Status s = check_event_options(o); !s.is_ok()) return s;
+  if (Status s = check_partial_tokens(o); !s.is_ok()) return s;
   if (o.max_retention_ms < 0 || (o.max_retention_ms > 0 && !o.prefix_reuse)) {
     return fail(Errc::invalid_argument,
                 "PagePool::create: max_retention_ms is {}, expected 0 or more, and 0 without "
@@ -129,6 +143,12 @@ Status null_memory(const char* call, const char* argument, size_t size) noexcept
 Status no_events(const char* call, const char* expected) noexcept {
   return fail(Errc::invalid_argument, "PagePool::{}: the pool has no events, expected {}", call,
               expected);
+}
+
+Status no_merge(Merge merge) noexcept {
+  return fail(Errc::invalid_argument,
+              "PagePool::commit: merge is {}, expected refused or allowed (0 .. 1)",
+              static_cast<int>(merge));
 }
 
 Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {

@@ -39,14 +39,12 @@ void Ghosts::attach(Ghost* ring, uint32_t* buckets, uint32_t capacity) noexcept 
   std::fill_n(ring, capacity, Ghost());
 }
 
-void Ghosts::remember(uint64_t hash) noexcept {
-  const auto mark = static_cast<uint32_t>(hash);
+void Ghosts::remember(uint32_t mark) noexcept {
   ring_[next_] = {mark, std::exchange(buckets_[mark & bucket_mask_], next_)};
   next_ = next_ + 1 == capacity_ ? 0 : next_ + 1;
 }
 
-bool Ghosts::remembers(uint64_t hash) const noexcept {
-  const auto mark = static_cast<uint32_t>(hash);
+bool Ghosts::remembers(uint32_t mark) const noexcept {
   uint32_t age = 0;
   for (uint32_t at = buckets_[mark & bucket_mask_]; at != none; at = ring_[at].older) {
     // a place that was overwritten holds another bucket's mark, or a younger one

@@ -19,7 +19,7 @@ class EvictionPolicy {
   /// Puts a page that nobody holds any more into a queue.
   virtual void add(uint32_t page) noexcept = 0;
   /// A page with this hash will soon be created or evicted: asks for what that will touch.
-  virtual void prefetch(uint64_t) const noexcept {}
+  virtual void prefetch(uint32_t) const noexcept {}
   /// The page has become full, of a content that no other page has.
   virtual void created(uint32_t) noexcept {}
   /// A prompt has found the page, which may be held or not.
@@ -46,7 +46,7 @@ class Lru final : public EvictionPolicy {
  public:
   void attach(PageLists* lists) noexcept { lists_ = lists; }
   void add(uint32_t page) noexcept override { lists_->push_back(queue(0), page); }
-  void prefetch(uint64_t) const noexcept override {}
+  void prefetch(uint32_t) const noexcept override {}
   void created(uint32_t) noexcept override {}
   void found(uint32_t) noexcept override {}
   [[nodiscard]] uint32_t take() noexcept override { return lists_->front(queue(0)); }
@@ -61,19 +61,19 @@ class Lru final : public EvictionPolicy {
 class Ghosts {
  public:
   struct Ghost {
-    uint32_t mark = 0;   ///< the hash's last 32 bits
+    uint32_t mark = 0;   ///< the content's hash
     uint32_t older = 0;  ///< place in the ring of the one before it in its bucket
   };
 
   [[nodiscard]] static int64_t num_buckets(uint32_t capacity) noexcept;
   void attach(Ghost* ring, uint32_t* buckets, uint32_t capacity) noexcept;
-  void remember(uint64_t hash) noexcept;
+  void remember(uint32_t mark) noexcept;
   /// Asks for what `remember` will write and `remembers` begins with.
-  void prefetch(uint64_t hash) const noexcept {
-    __builtin_prefetch(&buckets_[static_cast<uint32_t>(hash) & bucket_mask_]);
+  void prefetch(uint32_t mark) const noexcept {
+    __builtin_prefetch(&buckets_[mark & bucket_mask_]);
   }
   /// Whether it is among the last `capacity` that were remembered.
-  [[nodiscard]] bool remembers(uint64_t hash) const noexcept;
+  [[nodiscard]] bool remembers(uint32_t mark) const noexcept;
 
  private:
   static constexpr uint32_t none = 0xffffffffU;
@@ -102,7 +102,7 @@ class S3Fifo final : public EvictionPolicy {
   }
 
   void add(uint32_t page) noexcept override;
-  void prefetch(uint64_t hash) const noexcept override { ghosts_.prefetch(hash); }
+  void prefetch(uint32_t hash) const noexcept override { ghosts_.prefetch(hash); }
   void created(uint32_t page) noexcept override;
   void found(uint32_t page) noexcept override;
   [[nodiscard]] uint32_t take() noexcept override;

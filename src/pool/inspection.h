@@ -11,6 +11,9 @@ struct PoolInspection {
   [[nodiscard]] static const pool::PrefixIndex& index(const PagePool& pool) noexcept {
     return pool.state_->index;
   }
+  [[nodiscard]] static const pool::HeadIndex& heads(const PagePool& pool) noexcept {
+    return pool.state_->heads;
+  }
   [[nodiscard]] static const pool::PageRecord& record(const PagePool& pool,
                                                       uint32_t page) noexcept {
     return pool.state_->records[page];

@@ -31,7 +31,7 @@ uint32_t Namespaces::find(std::string_view salt, uint64_t adapter) const noexcep
   return find(index_->hash(salt, adapter), salt, adapter);
 }
 
-uint32_t Namespaces::find(uint64_t hash, std::string_view salt, uint64_t adapter) const noexcept {
+uint32_t Namespaces::find(uint32_t hash, std::string_view salt, uint64_t adapter) const noexcept {
   for (uint32_t i = bucket(hash); i != no_namespace; i = entries_[i].bucket_next) {
     const Namespace& entry = entries_[i];
     if (entry.adapter == adapter && std::string_view(entry.salt, entry.salt_bytes) == salt)
@@ -40,27 +40,27 @@ uint32_t Namespaces::find(uint64_t hash, std::string_view salt, uint64_t adapter
   return no_namespace;
 }
 
-Namespaces::Observed Namespaces::observe_name(std::string_view salt,
-                                              uint64_t adapter) const noexcept {
-  // By its hash alone: 64 bits of a seeded function, which no answer of the scheduler relies on.
-  const uint64_t hash = index_->hash(salt, adapter);
+Namespaces::Observed Namespaces::observe_content(std::string_view salt,
+                                                 uint64_t adapter) const noexcept {
+  // By its hash alone: 32 bits of a seeded function, which no answer of the scheduler relies on.
+  const uint32_t hash = index_->hash(salt, adapter);
   const SharedChain<Namespace> chain{.entries = entries_,
-                                     .mark = &Namespace::name,
+                                     .mark = &Namespace::content,
                                      .end = no_namespace,
                                      .steps = 2 * bucket_mask_ + 1000};
-  const uint64_t name =
+  const uint64_t content =
       chain.find(bucket(hash), [&](const Namespace& entry) { return observe(entry.hash) == hash; });
-  return {name, hash};
+  return {content, hash};
 }
 
 uint32_t Namespaces::open(std::string_view salt, uint64_t adapter) noexcept {
-  const uint64_t hash = index_->hash(salt, adapter);
+  const uint32_t hash = index_->hash(salt, adapter);
   uint32_t i = find(hash, salt, adapter);
   if (i == no_namespace) {
     i = idle_front_;
     Namespace& entry = entries_[i];
-    if (entry.name != 0) forget(i);
-    publish(entry.name, index_->new_name());
+    if (entry.content != 0) forget(i);
+    publish(entry.content, index_->new_content());
     entry.adapter = adapter;
     publish(entry.hash, hash);
     entry.salt_bytes = static_cast<uint32_t>(salt.size());
@@ -97,9 +97,9 @@ void Namespaces::forget(uint32_t i) noexcept {
 
 uint32_t Namespaces::longest_chain() const noexcept {
   uint32_t longest = 0;
-  for (uint64_t hash = 0; hash <= bucket_mask_; ++hash) {
+  for (uint64_t b = 0; b <= bucket_mask_; ++b) {
     uint32_t length = 0;
-    for (uint32_t i = bucket(hash); i != no_namespace; i = entries_[i].bucket_next) ++length;
+    for (uint32_t i = buckets_[b]; i != no_namespace; i = entries_[i].bucket_next) ++length;
     longest = std::max(longest, length);
   }
   return longest;

@@ -50,10 +50,9 @@ constexpr bool is_evictable(PageList list) noexcept { return list >= PageList::f
 
 /// One cache line per page: a lookup touches this line, the bucket and the tokens.
 struct alignas(64) PageRecord {
-  /// name of the page's tokens and all before them, never used twice; 0: not full, or unnamed
+  /// number of the page's tokens and all before them, never used twice; 0: not full, or unknown
   uint64_t content = 0;
-  uint64_t parent = 0;  ///< content of the page before it, or the namespace's name
-  uint64_t hash = 0;    ///< of the chain up to here
+  uint64_t parent = 0;  ///< content of the page before it, or the namespace's
   union {
     /// unfinished steps that hold the page and that no living holder answers for; a bit each
     uint64_t steps = 0;
@@ -61,11 +60,14 @@ struct alignas(64) PageRecord {
     /// that the way along a queue need not wait for one page after the other: it may have left
     uint64_t ahead;
   };
+  uint32_t hash = 0;  ///< of the chain up to here; of a tail: of its head
   uint32_t bucket_next = no_page;
+  uint32_t head_next = no_page;                 ///< in a bucket of the HeadIndex
   uint32_t previous = no_page, next = no_page;  ///< in `list`
   union {
     uint32_t twin_previous = no_page;  ///< with content: in the ring of the pages that have it
     uint32_t pending_copy;             ///< of a page that awaits a copy (it has no content): which
+    uint32_t fill;                     ///< of a tail: its tokens
   };
   uint32_t twin_next = no_page;  ///< with content
   uint32_t references = 0;       ///< table rows that hold the page
@@ -75,6 +77,7 @@ struct alignas(64) PageRecord {
   bool findable : 1 = false;     ///< the one page of its ring that the index answers with
   bool awaits_copy : 1 = false;  ///< a copy into it has not been taken
   bool named : 1 = false;        ///< findable, and the pool has the name of its content
+  bool is_tail : 1 = false;      ///< of a released sequence: cut, without content, and kept
   bool spoken_for : 1 = false;   ///< with content: a sequence has said how long it is kept
   uint8_t use = 0;               ///< with content: what the eviction policy notes of it
   uint8_t level = policy_level;  ///< findable: how long it is kept; another one until a deadline

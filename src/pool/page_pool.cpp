@@ -43,6 +43,10 @@ void PagePool::State::carve(Carver& carver) noexcept {
     event_slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
   if (options.histograms) page_times = carver.take<pool::PageAges::Times>(options.num_pages);
   if (options.readers) stats_slots = carver.take<StatsRing::Slot>(num_stats);
+  if (options.min_partial_tokens != 0) {
+    head_buckets = carver.take<uint32_t>(pool::HeadIndex::num_buckets(options.num_pages));
+    head_links = carver.take<pool::HeadIndex::Link>(options.num_pages);
+  }
   carve_retention(carver);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
@@ -70,6 +74,10 @@ void PagePool::State::start() noexcept {
   if (stats_slots != nullptr) std::uninitialized_default_construct_n(stats_slots, num_stats);
   shared_stats.attach(stats_slots, stats_slots == nullptr ? 0 : num_stats);
   if (events.on()) index.attach_events(&events);
+  if (options.min_partial_tokens != 0) {
+    heads.attach(records, tokens, head_buckets, head_links, options.num_pages, options.page_size,
+                 options.min_partial_tokens, &index);
+  }
   index.attach_retention(retention);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)

@@ -2,7 +2,9 @@
 /// pool/page_states.cpp: how a page becomes used, cached and free.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "pool/checks.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
@@ -10,9 +12,50 @@ namespace folio::inline v1 {
 using pool::PageList;
 using pool::PageRecord;
 
+Status PagePool::clear() noexcept {
+  if (state_ == nullptr) return pool::moved_from("clear");
+  State& state = *state_;
+  const int64_t used = int64_t{state.options.num_pages} - state.lists.count_cached() -
+                       state.lists.count(PageList::free);
+  if (used != 0) return fail(Errc::busy, "PagePool::clear: {} pages are used, expected none", used);
+  state.index.attach_events(nullptr);  // one event tells of all
+  for (uint32_t page = 0; page < state.options.num_pages; ++page) {
+    if (!pool::is_cached(state.records[page].list)) continue;
+    state.lists.unlink(page);
+    state.forget(page);
+    state.lists.push_back(PageList::free, page);
+  }
+  if (state.events.on()) state.index.attach_events(&state.events);
+  state.events.cleared();
+  state.publish_stats();
+  return {};
+}
+
 void PagePool::State::note_use() noexcept {
   counters.peak_used_pages =
       std::max(counters.peak_used_pages, int64_t{options.num_pages} - available());
+}
+
+void PagePool::State::forget(uint32_t page) noexcept {
+  PageRecord& record = records[page];
+  if (record.is_tail) {
+    heads.remove(page);
+    record.is_tail = false;
+    record.fill = pool::no_page;
+    return;
+  }
+  if (heads.is_on() && record.findable) {  // first: who is told of the event may peek
+    if (index.has_twin(page))
+      heads.replace(page, record.twin_next);
+    else
+      heads.remove(page);
+  }
+  index.remove(page);
+}
+
+void PagePool::State::merge(uint32_t& page, uint32_t twin) noexcept {
+  hold(twin);
+  drop(std::exchange(page, twin), 0);
 }
 
 /// Evictions come in runs: asks for the page that is far away, for the bucket of one that has come
@@ -24,7 +67,7 @@ void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
   __builtin_prefetch(&records[page], 1);
   const uint32_t i = num_coming++;
   coming[i % n] = page;
-  const uint64_t hash = records[coming[(i - 6) % n]].hash;
+  const uint32_t hash = records[coming[(i - 6) % n]].hash;
   index.prefetch(hash);
   with_policy([hash](auto& policy) { policy.prefetch(hash); });
   index.prefetch_chain(records[coming[(i - 11) % n]].hash);
@@ -36,7 +79,7 @@ uint32_t PagePool::State::take_page() noexcept {
     page = retention != nullptr ? retention->take(*eviction)
                                 : with_policy([](auto& policy) { return policy.take(); });
     prefetch_behind(records[page]);
-    index.remove(page);
+    forget(page);
     ages.evicted(page);
     ++counters.evicted_pages;
   }
@@ -78,11 +121,11 @@ void PagePool::State::settle(uint32_t page) noexcept {
   // Of twins none is worth keeping but those that are held. So the pages that continue this content
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
   ages.given_up(page);
-  if (record.content != 0 && !index.has_twin(page)) {
+  if (record.is_tail || (record.content != 0 && !index.has_twin(page))) {
     if (record.level != pool::policy_level) return retention->add(page);
     return with_policy([page](auto& policy) { policy.add(page); });
   }
-  if (record.content != 0) index.remove(page);
+  if (record.content != 0) forget(page);
   lists.push_front(PageList::free, page);
 }
 

@@ -19,6 +19,7 @@
 #include "pool/cost_eviction.h"
 #include "pool/event_log.h"
 #include "pool/eviction.h"
+#include "pool/head_index.h"
 #include "pool/namespaces.h"
 #include "pool/page_ages.h"
 #include "pool/page_lists.h"
@@ -88,6 +89,8 @@ struct PagePool::State {
   pool::EventLog::Ring::Slot* event_slots = nullptr;  ///< [event_capacity]
   StatsRing::Slot* stats_slots = nullptr;             ///< with PoolOptions::readers
   pool::PageAges::Times* page_times = nullptr;        ///< [num_pages] with PoolOptions::histograms
+  uint32_t* head_buckets = nullptr;                   ///< with min_partial_tokens
+  pool::HeadIndex::Link* head_links = nullptr;
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
 
@@ -99,6 +102,7 @@ struct PagePool::State {
   pool::EvictionPolicy* eviction = &lru;
   pool::Retention* retention = nullptr;  ///< with PoolOptions::max_retention_ms
   pool::PrefixIndex index;
+  pool::HeadIndex heads;
   pool::Namespaces namespaces;
   pool::EventLog events;
   StatsRing shared_stats;
@@ -120,6 +124,17 @@ struct PagePool::State {
     if (stats_slots != nullptr) [[unlikely]]
       shared_stats.push(stats());
   }
+
+  /// Pages that a prompt begins with.
+  struct Match {
+    uint32_t pages = 0;
+    uint64_t content = 0;  ///< of the last one; without one, of the namespace
+  };
+  /// Tokens that it goes on with inside a page.
+  struct PartialMatch {
+    uint32_t page = pool::no_page;
+    int32_t tokens = 0;
+  };
 
   // Memory.
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
@@ -146,8 +161,8 @@ struct PagePool::State {
   [[nodiscard]] pool::SequenceRecord& open_sequence() noexcept;
   /// Findable pages of the longest prefix of `prompt`, at most `limit`; written to `found` unless
   /// null.
-  [[nodiscard]] uint32_t match(uint32_t space, const TokenId* prompt, uint32_t limit,
-                               uint32_t* found) const noexcept;
+  [[nodiscard]] Match match(uint32_t space, const TokenId* prompt, uint32_t limit,
+                            uint32_t* found) const noexcept;
   [[nodiscard]] uint32_t lookup_limit(size_t prompt_tokens) const noexcept;
   [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s,
                                            uint32_t fresh) const noexcept;
@@ -183,7 +198,10 @@ struct PagePool::State {
   void close_sequence(pool::SequenceRecord& s) noexcept;
 
   /// Pages first .. last - 1 of the row have become full.
-  void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last) noexcept;
+  void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last,
+                       bool merges) noexcept;
+  /// `twin`, which is findable, takes the place of a page of the row.
+  void merge(uint32_t& page, uint32_t twin) noexcept;
   /// The position behind the last one before `end` whose page has a name, 0 without one.
   [[nodiscard]] int32_t end_of_named(const pool::SequenceRecord& s, int32_t end) const noexcept;
   /// The name of a full page of the sequence; those before it get theirs, too.
@@ -204,8 +222,26 @@ struct PagePool::State {
   /// Asks to keep them as the sequence said.
   void keep_pages(const pool::SequenceRecord& s) noexcept;
   void note_cost(const pool::SequenceRecord& s) noexcept;
+  /// Gives up all pages, as the sequence asked to have them kept.
+  void give_up(pool::SequenceRecord& s) noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
+
+  // Hits that end inside a page.
+  /// What `prompt` goes on with behind the pages that match.
+  [[nodiscard]] PartialMatch match_partial(const Match& match,
+                                           std::span<const TokenId> prompt) const noexcept;
+  [[nodiscard]] int32_t peek_partial(uint32_t space, const Match& match,
+                                     std::span<const TokenId> prompt) const noexcept;
+  /// Gives a sequence, which holds the pages that match, a page for the tokens behind them.
+  void admit_partial(pool::SequenceRecord& s, std::span<const TokenId> prompt) noexcept;
+  /// Makes the cut last page of a sequence that is about to give up all its pages one that is kept.
+  void keep_tail(const pool::SequenceRecord& s) noexcept;
+  /// Tokens of a page that HeadIndex has.
+  [[nodiscard]] int32_t fill_of(uint32_t page) const noexcept {
+    return records[page].is_tail ? static_cast<int32_t>(records[page].fill) : options.page_size;
+  }
+  [[nodiscard]] Status check_head(uint32_t page) const noexcept;
 
   // Pages.
   [[nodiscard]] TokenId* tokens_of(uint32_t page) const noexcept {
@@ -222,6 +258,8 @@ struct PagePool::State {
   decltype(auto) with_policy(Call call) noexcept {
     return eviction == &lru ? call(lru) : call(*eviction);
   }
+  /// Takes what is findable of the page away: its content, or its being a tail.
+  void forget(uint32_t page) noexcept;
   /// needs an available one; evicts if none is free
   [[nodiscard]] uint32_t take_page() noexcept;
   void prefetch_behind(const pool::PageRecord& record) noexcept;

@@ -20,9 +20,11 @@ namespace {
 
 // The test build narrows the hash until collisions are certain: answers must stay exact.
 #ifndef FOLIO_POOL_HASH_BITS
-#define FOLIO_POOL_HASH_BITS 64
+#define FOLIO_POOL_HASH_BITS 32
 #endif
-constexpr uint64_t hash_mask = ~uint64_t{0} >> (64 - FOLIO_POOL_HASH_BITS);
+constexpr uint32_t hash_mask = ~uint32_t{0} >> (32 - FOLIO_POOL_HASH_BITS);
+
+uint32_t kept(uint64_t hash) { return static_cast<uint32_t>(hash) & hash_mask; }
 
 size_t bytes_of(int32_t tokens) { return static_cast<size_t>(tokens) * sizeof(TokenId); }
 
@@ -44,15 +46,20 @@ void PrefixIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* b
   for (int64_t i = 0; i < count; ++i) buckets_[i] = no_page;
 }
 
-uint64_t PrefixIndex::hash(uint64_t parent_hash, const TokenId* tokens) const noexcept {
-  return XXH3_64bits_withSeed(tokens, bytes_of(page_size_), parent_hash ^ seed_) & hash_mask;
+uint32_t PrefixIndex::hash(uint32_t parent_hash, const TokenId* tokens) const noexcept {
+  return kept(XXH3_64bits_withSeed(tokens, bytes_of(page_size_), parent_hash ^ seed_));
 }
 
-uint64_t PrefixIndex::hash(std::string_view salt, uint64_t adapter) const noexcept {
-  return XXH3_64bits_withSeed(salt.data(), salt.size(), adapter ^ seed_) & hash_mask;
+uint32_t PrefixIndex::hash(std::string_view salt, uint64_t adapter) const noexcept {
+  return kept(XXH3_64bits_withSeed(salt.data(), salt.size(), adapter ^ seed_));
 }
 
-uint32_t* PrefixIndex::place_of(uint64_t parent, uint64_t hash,
+uint32_t PrefixIndex::head_hash(uint64_t parent, const TokenId* tokens,
+                                int32_t count) const noexcept {
+  return kept(XXH3_64bits_withSeed(tokens, bytes_of(count), parent ^ seed_));
+}
+
+uint32_t* PrefixIndex::place_of(uint64_t parent, uint32_t hash,
                                 const TokenId* tokens) const noexcept {
   uint32_t* place = &buckets_[hash & bucket_mask_];
   for (; *place != no_page; place = &records_[*place].bucket_next) {
@@ -78,7 +85,7 @@ uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   uint32_t* const place = place_of(parent, record.hash, tokens);
   const uint32_t twin = *place;
   if (twin == no_page) {
-    publish(record.content, new_name());
+    publish(record.content, new_content());
     record.use = 0;
     record.spoken_for = false;
     record.twin_previous = record.twin_next = page;
@@ -136,7 +143,7 @@ void PrefixIndex::unlink(uint32_t page) noexcept {
   record.findable = false;
 }
 
-uint64_t PrefixIndex::observe_once(uint64_t parent, uint64_t hash) const noexcept {
+uint64_t PrefixIndex::observe_once(uint64_t parent, uint32_t hash) const noexcept {
   const SharedChain<PageRecord> chain{.entries = records_,
                                       .mark = &PageRecord::content,
                                       .end = no_page,
@@ -146,7 +153,7 @@ uint64_t PrefixIndex::observe_once(uint64_t parent, uint64_t hash) const noexcep
   });
 }
 
-uint64_t PrefixIndex::observe_content(uint64_t parent, uint64_t hash) const noexcept {
+uint64_t PrefixIndex::observe_content(uint64_t parent, uint32_t hash) const noexcept {
   // A twin that takes over is linked in front, where a walk has been already. It is counted after
   // that and before the other page leaves: whoever misses one for the other sees the count move.
   for (int attempt = 0;; ++attempt) {

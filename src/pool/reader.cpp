@@ -21,12 +21,14 @@ int32_t PoolReader::peek(std::span<const TokenId> prompt,
                          const SequenceOptions& options) const noexcept {
   const PagePool::State& state = *state_;
   if (!state.options.prefix_reuse || !pool::check_prompt(prompt, options).is_ok()) return 0;
-  const auto [name, root] = state.namespaces.observe_name(options.salt, options.adapter);
-  if (name == 0) return 0;
+  const pool::Namespaces::Observed space =
+      state.namespaces.observe_content(options.salt, options.adapter);
+  if (space.content == 0) return 0;
   const int32_t page_size = state.options.page_size;
   const int64_t limit =
       std::min<int64_t>(state.lookup_limit(prompt.size()), state.max_tokens / page_size);
-  uint64_t parent = name, hash = root;
+  uint64_t parent = space.content;
+  uint32_t hash = space.hash;
   int64_t pages = 0;
   for (; pages < limit; ++pages) {
     hash = state.index.hash(hash, prompt.data() + pages * page_size);

@@ -123,7 +123,8 @@ Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
   const int64_t page_size = state.options.page_size;
   const uint32_t space = state.namespaces.find(options.salt, options.adapter);
   const uint32_t found =
-      state.match(space, prompt.data(), state.lookup_limit(prompt.size() + 1), state.retained.row);
+      state.match(space, prompt.data(), state.lookup_limit(prompt.size() + 1), state.retained.row)
+          .pages;
   const pool::KeepRanges said = state.retention->ranges(options.retention, {}, 0);
   for (int64_t p = found; p-- > 0;) {  // tail first, as sequences give up
     const Keep* const keep = said.of(p * page_size, found * page_size);

@@ -52,10 +52,8 @@ uint32_t PagePool::State::least_pages(const SequenceRecord& s, int64_t end) cons
 
 uint32_t PagePool::State::held_back(const SequenceRecord& s, int64_t before) const noexcept {
   if (!s.starting || options.watermark_pages == 0) return 0;
-  const bool others_hold =
-      before != 0 ||
-      options.num_pages - lists.count(PageList::free) - lists.count_cached() > s.pages;
-  return others_hold ? options.watermark_pages : 0;
+  // The source of a hit inside a page is held by a copy: nobody else's.
+  return before != 0 || pages_of_sequences > s.pages ? options.watermark_pages : 0;
 }
 
 void PagePool::State::make_room(SequenceRecord& s, int64_t end, uint32_t least) noexcept {
@@ -63,7 +61,7 @@ void PagePool::State::make_room(SequenceRecord& s, int64_t end, uint32_t least) 
   const TailWrite tail = tail_write(s, least);
   uint32_t* const pages = row(s);
   uint32_t& last = pages[s.length / options.page_size];
-  if (tail == TailWrite::forget_content) index.remove(last);
+  if (tail == TailWrite::forget_content) forget(last);
   if (tail == TailWrite::copy) {
     const uint32_t shared = last;
     last = copy_page(shared, s.length % options.page_size);

@@ -49,13 +49,14 @@ uint32_t PagePool::State::lookup_limit(size_t prompt_tokens) const noexcept {
   return static_cast<uint32_t>((prompt_tokens - 1) / static_cast<size_t>(options.page_size));
 }
 
-uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t limit,
-                                uint32_t* found) const noexcept {
-  if (!options.prefix_reuse || space == pool::no_namespace) return 0;
+PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t limit,
+                                              uint32_t* found) const noexcept {
+  if (!options.prefix_reuse || space == pool::no_namespace) return {};
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
   constexpr uint32_t ahead = pool::PrefixIndex::ahead;
-  uint64_t parent = namespaces[space].name, hash = namespaces[space].hash;
-  uint64_t hashes[2 * ahead];
+  uint64_t parent = namespaces[space].content;
+  uint32_t hash = namespaces[space].hash;
+  uint32_t hashes[2 * ahead];
   uint32_t hits = 0, hashed = 0;
   for (; hits < limit; ++hits) {
     // Hashes do not depend on what is found: ask for the buckets of the next pages together, and
@@ -76,16 +77,17 @@ uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t 
     parent = records[page].content;
     if (found != nullptr) found[hits] = page;
   }
-  return hits;
+  return {hits, parent};
 }
 
 int32_t PagePool::peek(std::span<const TokenId> prompt,
                        const SequenceOptions& options) const noexcept {
   if (state_ == nullptr || !pool::check_prompt(prompt, options).is_ok()) return 0;
   const uint32_t space = state_->namespaces.find(options.salt, options.adapter);
-  return static_cast<int32_t>(
-             state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr)) *
-         page_size();
+  const State::Match match =
+      state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr);
+  const auto tokens = static_cast<int32_t>(match.pages) * page_size();
+  return state_->heads.is_on() ? tokens + state_->peek_partial(space, match, prompt) : tokens;
 }
 
 Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
@@ -111,7 +113,7 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
   State& state = *this;
   uint32_t* const row = state.row(s);
   const uint32_t limit = state.lookup_limit(prompt.size());
-  s.pages = state.match(s.space, prompt.data(), limit, row);
+  s.pages = state.match(s.space, prompt.data(), limit, row).pages;
 #ifdef FOLIO_MUTANT_WRONG_HIT
   if (s.pages != 0)
     row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
@@ -126,18 +128,19 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
-  state.counters.hit_tokens += s.length;
   state.counters.hit_tokens_cached += were_cached * state.options.page_size;
   state.counters.hit_tokens_used += (s.pages - were_cached) * state.options.page_size;
+  if (state.heads.is_on()) state.admit_partial(s, prompt);
+  state.counters.hit_tokens += s.length;
   s.starting = true;
   return s.length;
 }
 
-void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
-                                      uint32_t last) noexcept {
-  const uint32_t* const pages = row(s);
-  uint64_t parent = first == 0 ? namespaces[s.space].name : records[pages[first - 1]].content;
-  uint64_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
+void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first, uint32_t last,
+                                      bool merges) noexcept {
+  uint32_t* const pages = row(s);
+  uint64_t parent = first == 0 ? namespaces[s.space].content : records[pages[first - 1]].content;
+  uint32_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
   constexpr uint32_t ahead = pool::PrefixIndex::ahead;
   for (uint32_t p = first, hashed = first; p < last; ++p) {
     if ((p - first) % ahead == 0) {  // as in match, and one step more: the second of a bucket
@@ -156,9 +159,12 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
     ages.stored(pages[p]);
     if (twin == pool::no_page) {
       with_policy([&](auto& policy) { policy.created(pages[p]); });
+      if (heads.is_on()) heads.add(pages[p]);
       if (events.on()) tell_stored(s, p);
     }
-    if (twin != pool::no_page && pool::is_cached(records[twin].list)) {
+    if (twin != pool::no_page && merges) {
+      merge(pages[p], twin);
+    } else if (twin != pool::no_page && pool::is_cached(records[twin].list)) {
       lists.unlink(twin);  // the sequence's own page answers now
       settle(twin);
     }
@@ -166,11 +172,12 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
   }
 }
 
-Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcept {
+Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge merge) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
   if (found == nullptr) return pool::not_alive("commit", id);
   State& state = *state_;
   SequenceRecord& s = *found;
+  if (merge > Merge::allowed) return pool::no_merge(merge);
   if (written.empty()) return {};
   if (written.data() == nullptr) return pool::null_memory("commit", "written", written.size());
   if (written.size() > static_cast<size_t>(s.room - s.length)) {
@@ -197,7 +204,8 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
   }
   if (!state.options.prefix_reuse) return {};
   state.name_full_pages(s, static_cast<uint32_t>(first_full),
-                        static_cast<uint32_t>(s.length / page_size));
+                        static_cast<uint32_t>(s.length / page_size),
+                        merge == Merge::allowed && state.unfinished_steps(s) == 0);
   state.publish_stats();
   return {};
 }

@@ -207,7 +207,7 @@ RC_GTEST_PROP(EvictionStream, lru_lfu_and_cost_never_leave_a_page_behind_that_no
     for (uint32_t page = 0; page < pool.num_pages(); ++page) {
       const pool::PageRecord& record = PoolInspection::record(pool, page);
       if (!pool::is_cached(record.list)) continue;
-      bool reached = record.parent == PoolInspection::namespaces(pool)[0].name;
+      bool reached = record.parent == PoolInspection::namespaces(pool)[0].content;
       for (uint32_t other = 0; other < pool.num_pages(); ++other)
         reached = reached || PoolInspection::record(pool, other).content == record.parent;
       RC_ASSERT(reached);
@@ -223,13 +223,13 @@ RC_GTEST_PROP(Ghosts, remember_the_last_marks_and_no_others, ()) {
   std::vector<uint32_t> buckets(static_cast<size_t>(pool::Ghosts::num_buckets(capacity)));
   pool::Ghosts ghosts;
   ghosts.attach(ring.data(), buckets.data(), capacity);
-  std::vector<uint64_t> all;
+  std::vector<uint32_t> all;
   for (const int mark : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 20))) {
-    ghosts.remember(static_cast<uint64_t>(mark));
-    all.push_back(static_cast<uint64_t>(mark));
+    ghosts.remember(static_cast<uint32_t>(mark));
+    all.push_back(static_cast<uint32_t>(mark));
     const auto last =
         all.end() - static_cast<std::ptrdiff_t>(std::min<size_t>(all.size(), capacity));
-    for (uint64_t asked = 0; asked < 20; ++asked)
+    for (uint32_t asked = 0; asked < 20; ++asked)
       RC_ASSERT(ghosts.remembers(asked) == (std::find(last, all.end(), asked) != all.end()));
   }
 }

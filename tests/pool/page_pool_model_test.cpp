@@ -31,6 +31,9 @@ void any_calls(Eviction eviction) {
   if (prefix_reuse)
     options.event_capacity = static_cast<uint32_t>(std::max(0, *rc::gen::inRange(-10, 11)));
   options.histograms = *rc::gen::arbitrary<bool>();
+  if (prefix_reuse && *rc::gen::inRange(0, 3) != 0)
+    options.min_partial_tokens =
+        *rc::gen::inRange(options.page_size > 1 ? 1 : 0, options.page_size);
   const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<PoolCall>>());
   PoolModel model(options);
   for (const PoolCall& call : calls) apply(model, call);
@@ -38,6 +41,8 @@ void any_calls(Eviction eviction) {
   RC_CLASSIFY(model.keeps(), "retention");
   RC_CLASSIFY(model.stats().hit_pages != 0, "hits");
   RC_CLASSIFY(model.stats().evicted_pages != 0, "evictions");
+  RC_CLASSIFY(model.stats().hit_tokens != model.stats().hit_pages * options.page_size,
+              "hits inside a page");
 }
 
 RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does, ()) {

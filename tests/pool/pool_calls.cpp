@@ -136,19 +136,21 @@ void preempt_and_resume(PoolModel& model, size_t s, const PoolCall& call) {
 }  // namespace
 
 void apply(PoolModel& model, const PoolCall& call) {
-  const uint32_t kind = call[0] % 54U;
+  const uint32_t kind = call[0] % 55U;
+  if (kind > 53) return model.clear();
   if (kind > 50) return advance_time(model, call);
   if (kind > 47) return retain(model, call);
   if (model.num_sequences() == 0 || kind < 4) return admit(model, call);
   const size_t s = call[1] % model.num_sequences();
   const auto tokens = letters(call[2] % 8U, call[3]);
   const auto count = static_cast<int32_t>(tokens.size());
+  const Merge merge = call[4] % 2 == 0 ? Merge::refused : Merge::allowed;
   if (kind < 5) return model.reserve(s, call[2] > 250 ? -1 : count);
   if (kind < 7) return model.commit(s, tokens);
   if (kind < 14) {  // a prefill or decode step of one sequence, as engines do it
     model.reserve(s, count);
     if (kind < 12) model.take_copies();
-    return model.commit(s, tokens);
+    return model.commit(s, tokens, merge);
   }
   if (kind < 16) return model.trim(s, cut(model, s, call[2]));
   if (kind < 18) {  // a roll-back of a few tokens and new ones

@@ -198,6 +198,54 @@ TEST(PoolEvents, the_function_may_look_at_the_pool) {
   EXPECT_EQ(heard.peeked, (std::vector<int32_t>{2, 4, 2, 0, 0, 0, 0, 0}));
 }
 
+// Acceptance A13, D4.
+TEST(PoolEvents, clearing_tells_once_of_everything_and_nothing_is_found_then) {
+  Listener heard;
+  PagePool pool = make_pool(small(4, heard.function(), 8));
+  pool.release(prefill(pool, {1, 2, 3, 4, 5})).or_throw();
+  heard.peeks = &pool;
+  heard.prompt = {1, 2, 3};
+  EXPECT_EQ(pool.stats().cached_pages, 2);
+  pool.clear().or_throw();
+  EXPECT_EQ(heard.told(), (std::vector<std::pair<Kind, int32_t>>{
+                              {Kind::stored, 0}, {Kind::stored, 1}, {Kind::cleared, -1}}));
+  EXPECT_EQ(heard.peeked, (std::vector<int32_t>{0}));
+  EXPECT_EQ(heard.events.back().content, 0U);
+  EXPECT_EQ(EventReplay::of(pool), EventReplay::Contents());
+  EXPECT_EQ(read(pool, 3, 2).at(0), heard.events.back());
+  const SequenceId id = prefill(pool, {1, 2});
+  EXPECT_EQ(pool.clear().code(), Errc::busy);
+  EXPECT_EQ(heard.events.size(), 4U) << "what is refused tells nothing";
+  EXPECT_GT(heard.events[3].content, heard.events[1].content);
+  pool.release(id).or_throw();
+  prefill(pool, {9, 9, 9, 9, 9, 9, 9, 9});
+  EXPECT_EQ(heard.events[4].kind, Kind::removed) << "pages tell again what happens to them";
+  expect_sound(pool);
+}
+
+TEST(PoolEvents, tails_copies_and_merged_pages_tell_nothing) {
+  Listener heard;
+  PoolOptions options = small(8, heard.function());
+  options.page_size = 4;
+  options.min_partial_tokens = 1;
+  PagePool pool = make_pool(options);
+  pool.release(prefill(pool, count_from(0, 7))).or_throw();  // a page and a tail
+  EXPECT_EQ(heard.events.size(), 1U);
+  const Admission a = pool.admit(count_from(0, 8)).value();
+  EXPECT_EQ(a.cached_tokens, 7);
+  static_cast<void>(pool.take_copies());
+  feed(pool, a.id, {7});
+  EXPECT_EQ(heard.events.size(), 2U) << "the copy has become full";
+  EXPECT_EQ(heard.events[1].position, 1);
+  const SequenceId b = pool.admit(Tokens{100}).value().id, c = pool.admit(Tokens{100}).value().id;
+  feed(pool, b, count_from(100, 4));
+  pool.reserve(c, 4).or_throw();
+  pool.commit(c, count_from(100, 4), Merge::allowed).or_throw();
+  EXPECT_EQ(heard.events.size(), 3U);
+  EXPECT_EQ(row(pool, b, 1), row(pool, c, 1));
+  expect_sound(pool);
+}
+
 TEST(PoolEvents, a_function_of_names_that_fails_leaves_events_without_names) {
   Listener heard;
   NaiveNames names{.fail_at = 1};

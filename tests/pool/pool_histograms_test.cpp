@@ -55,6 +55,26 @@ TEST(PoolHistograms, hits_are_of_cached_and_of_used_pages) {
   EXPECT_EQ(stats.hit_tokens_partial, 0);
 }
 
+TEST(PoolHistograms, a_hit_inside_a_page_uses_the_page_that_it_is_copied_from) {
+  PoolOptions options = small(8);
+  options.page_size = 4;
+  options.min_partial_tokens = 1;
+  PagePool pool = make_pool(options);
+  pool.release(prefill(pool, count_from(0, 8))).or_throw();  // two pages, given up at 2
+  pool.release(prefill(pool, {9})).or_throw();               // a tail, stored at 3
+  EXPECT_EQ(pool.admit(count_from(0, 7)).value().cached_tokens, 6);
+  const PoolStats stats = pool.stats();
+  EXPECT_EQ(stats.hit_pages, 1);
+  EXPECT_EQ(stats.hit_tokens, 6);
+  EXPECT_EQ(stats.hit_tokens_cached, 4);
+  EXPECT_EQ(stats.hit_tokens_used, 0);
+  EXPECT_EQ(stats.hit_tokens_partial, 2);
+  EXPECT_EQ(counts(pool.histograms().value().reuse), (Counts{{1, 2}})) << "both after one page";
+  prefill(pool, count_from(100, 20));  // four pages are free: the tail goes
+  EXPECT_EQ(counts(pool.histograms().value().lifetime), (Counts{{3, 1}}));
+  expect_sound(pool);
+}
+
 TEST(PoolHistograms, are_off_unless_asked_for) {
   PoolOptions options = small(64);
   const int64_t on = PagePool::required_bytes(options).value();

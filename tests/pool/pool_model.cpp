@@ -100,7 +100,7 @@ uint32_t PoolModel::victim() {
 /// The page has become cached, or waits anew.
 void PoolModel::wait(uint32_t page) {
   if (level(page) != retention_level::normal) return retention_.add(page);
-  const auto mark = static_cast<uint32_t>(PoolInspection::record(pool_, page).hash);
+  const auto mark = PoolInspection::record(pool_, page).hash;
   eviction_.add(page, pages_[page].content, mark);
 }
 
@@ -201,6 +201,80 @@ std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Spac
   return chain;
 }
 
+int PoolModel::find_head(int parent, const TokenId* tokens) const {
+  int last = 0;
+  for (const Page& page : pages_) {
+    const Content& content = contents_[static_cast<size_t>(page.content)];
+    if (page.content != 0 && content.parent == parent &&
+        std::equal(tokens, tokens + options_.min_partial_tokens, content.tokens.begin()))
+      last = std::max(last, page.content);
+  }
+  return last;
+}
+
+std::pair<int, int64_t> PoolModel::match_partial(const std::vector<int>& chain,
+                                                 const std::vector<TokenId>& prompt,
+                                                 const Space& space) const {
+  const auto known = std::find_if(spaces_.begin(), spaces_.end(),
+                                  [&](const KnownSpace& s) { return s.space == space; });
+  if (known == spaces_.end() || options_.min_partial_tokens == 0) return {};
+  const auto begin = static_cast<int64_t>(chain.size()) * page_size_;
+  const auto end = std::min<int64_t>(std::ssize(prompt) - 1,
+                                     int64_t{options_.max_pages_per_sequence} * page_size_);
+  if (end - begin < options_.min_partial_tokens) return {};
+  const int content =
+      find_head(chain.empty() ? known->content : chain.back(), prompt.data() + begin);
+  if (content == 0) return {};
+  const std::vector<TokenId>& there = contents_[static_cast<size_t>(content)].tokens;
+  const int64_t most = std::min(end - begin, static_cast<int64_t>(there.size()));
+  const auto equal = std::mismatch(there.begin(), there.begin() + most, prompt.begin() + begin);
+  // The copy needs a page that is neither its source nor one of the chain.
+  int64_t left = available();
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    const int c = pages_[page].content;
+    const bool found = c == content || std::find(chain.begin(), chain.end(), c) != chain.end();
+    const bool is_pinned = c != 0 && level(page) == retention_level::pinned;
+    if (c != 0 && found && !held(page) && !is_pinned) --left;
+  }
+  if (left == 0) return {};
+  return {content, equal.first - there.begin()};
+}
+
+uint32_t PoolModel::copied_page(int content) const {
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    const pool::PageRecord& record = PoolInspection::record(pool_, page);
+    if (pages_[page].content == content && (record.findable || record.is_tail)) return page;
+  }
+  RC_FAIL("no page answers for a content");
+}
+
+/// The cut last page of a sequence that has given up its pages gets a content of its own, unless
+/// another sequence has it or another page answers for all that this one could.
+void PoolModel::keep_tail(const Sequence& s) {
+  const auto fill = static_cast<std::ptrdiff_t>(std::ssize(s.tokens) % page_size_);
+  if (options_.min_partial_tokens == 0 || fill < options_.min_partial_tokens) return;
+  const auto position = s.tokens.size() / static_cast<size_t>(page_size_);
+  const uint32_t page = s.row[position];
+  const bool waits = std::any_of(pending_.begin(), pending_.end(),
+                                 [&](const PageCopy& copy) { return copy.to == page; });
+  if (pages_[page].content != 0 || pages_[page].references != 1 || waits) return;
+  const int parent = position == 0 ? s.space_content : pages_[s.row[position - 1]].content;
+  const std::vector<TokenId> tokens(s.tokens.end() - fill, s.tokens.end());
+  const int other = find_head(parent, tokens.data());
+  const std::vector<TokenId>& there = contents_[static_cast<size_t>(other)].tokens;
+  const auto both = std::min(fill, std::ssize(there));
+  if (other != 0 && std::equal(there.begin(), there.begin() + both, tokens.begin())) {
+    if (std::ssize(there) >= fill) return;
+    for (Page& shorter : pages_) {
+      if (shorter.content == other) shorter.content = 0;
+    }
+  }
+  pages_[page].content = static_cast<int>(contents_.size());
+  contents_.push_back({parent, tokens});
+  times_[page] = {taken_pages_, taken_pages_};
+  eviction_.created(pages_[page].content, PoolInspection::record(pool_, page).hash);
+}
+
 int PoolModel::open_space(const Space& space) {
   auto known = std::find_if(spaces_.begin(), spaces_.end(),
                             [&](const KnownSpace& s) { return s.space == space; });
@@ -254,8 +328,10 @@ void PoolModel::check_events() {
   for (const PoolEvent& event : std::exchange(events_, {})) heard_.take(event);
   RC_ASSERT(heard_.contents() == EventReplay::of(pool_));
   std::set<int> contents;
-  for (const Page& page : pages_) contents.insert(page.content);
-  contents.erase(0);
+  for (const Page& page : pages_) {
+    if (std::ssize(contents_[static_cast<size_t>(page.content)].tokens) == page_size_)
+      contents.insert(page.content);  // of tails nothing is told
+  }
   RC_ASSERT(heard_.contents().size() == contents.size());
   for (const auto& [number, content] : heard_.contents()) RC_ASSERT(content.has_name);
   std::vector<PoolEvent> read(3);

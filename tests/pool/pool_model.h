@@ -47,7 +47,8 @@ class PoolModel {
   void keep_path(const std::vector<size_t>& tree, size_t leaf);
   void preempt(size_t sequence);
   void resume(size_t sequence, const std::vector<TokenId>& tokens);
-  void commit(size_t sequence, const std::vector<TokenId>& written);
+  void commit(size_t sequence, const std::vector<TokenId>& written, Merge merge = Merge::refused);
+  void clear();
   void trim(size_t sequence, int32_t length);
   void fork(size_t sequence, int32_t length);
   void release(size_t sequence);
@@ -136,6 +137,15 @@ class PoolModel {
   /// Of a prompt that is found up to `spare` tokens before its end.
   [[nodiscard]] std::vector<int> match(const std::vector<TokenId>& prompt, const Space& space,
                                        int64_t spare = 1) const;
+  /// The content that a prompt goes on with behind `chain`, and how many of its tokens match.
+  [[nodiscard]] std::pair<int, int64_t> match_partial(const std::vector<int>& chain,
+                                                      const std::vector<TokenId>& prompt,
+                                                      const Space& space) const;
+  /// The content behind `parent` with these first tokens that came last, or 0.
+  [[nodiscard]] int find_head(int parent, const TokenId* tokens) const;
+  /// Of the pages with a content, the one that the pool answers with.
+  [[nodiscard]] uint32_t copied_page(int content) const;
+  void keep_tail(const Sequence& s);
   int open_space(const Space& space);
   void close_space(const Space& space);
 
@@ -150,7 +160,9 @@ class PoolModel {
   [[nodiscard]] int64_t least_pages(const Sequence& s, int32_t new_tokens) const;
   [[nodiscard]] int64_t held_back(const Sequence& s, int64_t before) const;
   void make_room(Sequence& s, int32_t new_tokens, int64_t least);
-  void hold_prefix(Sequence& s, const std::vector<TokenId>& tokens, const Admission& given);
+  /// `partial`: the content that the tokens behind full pages come from.
+  void hold_prefix(Sequence& s, const std::vector<TokenId>& tokens, const Admission& given,
+                   int partial);
   /// Whether a copy into the last page has not been taken.
   [[nodiscard]] bool incomplete_for_others(const Sequence& s) const;
   void add_child(Sequence child, size_t pages);

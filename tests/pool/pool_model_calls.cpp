@@ -20,8 +20,9 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
                                 .retention = wish.ranges,
                                 .decode_retention = wish.decode};
   const std::vector<int> chain = match(prompt, space);
-  if (!prompt.empty())
-    RC_ASSERT(pool_.peek(prompt, options) == static_cast<int64_t>(chain.size()) * page_size_);
+  const auto [partial, partial_tokens] = match_partial(chain, prompt, space);
+  const int64_t cached = static_cast<int64_t>(chain.size()) * page_size_ + partial_tokens;
+  if (!prompt.empty()) RC_ASSERT(pool_.peek(prompt, options) == cached);
   RC_ASSERT(memory_.snapshot() == before);
 
   Result<Admission> admission = pool_.admit(prompt, options);
@@ -36,14 +37,14 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
   s.wish = wish;
   s.wish.prompt = static_cast<int32_t>(prompt.size());
   s.space_content = open_space(space);
-  RC_ASSERT(given.cached_tokens == static_cast<int64_t>(chain.size()) * page_size_);
+  RC_ASSERT(given.cached_tokens == cached);
   RC_ASSERT(given.cached_tokens < static_cast<int64_t>(prompt.size()));
-  hold_prefix(s, prompt, given);
+  hold_prefix(s, prompt, given, partial);
   sequences_.push_back(std::move(s));
   check();
 }
 
-void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
+void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written, Merge merge) {
   Sequence& s = sequences_[sequence];
   const std::vector<std::byte> before = memory_.snapshot();
   const auto length = static_cast<int64_t>(s.tokens.size());
@@ -56,7 +57,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
         .kv[static_cast<size_t>(position % page_size_)] = history(s, static_cast<size_t>(position));
   }
   names_.fail_at = -1;
-  const Status status = pool_.commit(s.id, written);
+  const Status status = pool_.commit(s.id, written, merge);
   const bool waits = !written.empty() && length < s.room &&
                      incomplete(s.row[static_cast<size_t>(length / page_size_)]);
   if (length + static_cast<int64_t>(written.size()) > s.room || waits) {
@@ -75,8 +76,17 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
       name = static_cast<int>(contents_.size());
       contents_.push_back(content);
       if (options_.event_capacity != 0) named_.insert(name);  // for its event
-      eviction_.created(name,
-                        static_cast<uint32_t>(PoolInspection::record(pool_, s.row[position]).hash));
+      eviction_.created(name, PoolInspection::record(pool_, s.row[position]).hash);
+    } else if (merge == Merge::allowed && s.steps.empty()) {
+      const uint32_t own = s.row[position];
+      s.row[position] = pool_row(s, s.row.size())[position];
+      RC_ASSERT(s.row[position] != own);
+      RC_ASSERT(pages_[s.row[position]].content == name);
+      ++pages_[s.row[position]].references;
+      pages_[own].content = name;
+      times_[own] = {taken_pages_, taken_pages_};
+      drop(own, {});
+      continue;
     }
     for (uint32_t page = 0; page < options_.num_pages; ++page) {
       // the held one answers from now on
@@ -85,6 +95,17 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     pages_[s.row[position]].content = name;
     times_[s.row[position]] = {taken_pages_, taken_pages_};
   }
+  check();
+}
+
+void PoolModel::clear() {
+  const std::vector<std::byte> before = memory_.snapshot();
+  const Status status = pool_.clear();
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    if (held(page)) return expect_unchanged(status, Errc::busy, before);
+  }
+  checked(status);
+  for (Page& page : pages_) page.content = 0;
   check();
 }
 
@@ -142,6 +163,7 @@ void PoolModel::fork(size_t sequence, int32_t length) {
 }
 
 void PoolModel::give_up(Sequence& s) {
+  keep_tail(s);
   std::vector<int> contents;
   for (size_t p = 0; p < s.tokens.size() / static_cast<size_t>(page_size_); ++p)
     contents.push_back(pages_[s.row[p]].content);

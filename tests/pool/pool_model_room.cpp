@@ -10,15 +10,15 @@
 
 namespace folio::test {
 
-void PoolModel::hold_prefix(Sequence& s, const std::vector<TokenId>& tokens,
-                            const Admission& given) {
-  const auto cached = static_cast<size_t>(given.cached_tokens);
+void PoolModel::hold_prefix(Sequence& s, const std::vector<TokenId>& tokens, const Admission& given,
+                            int partial) {
+  const auto full = static_cast<size_t>(given.cached_tokens / page_size_);
   s.tokens.assign(tokens.begin(), tokens.begin() + given.cached_tokens);
   s.room = given.cached_tokens;
   s.starting = true;
-  s.row = pool_row(s, cached / static_cast<size_t>(page_size_));
+  s.row = pool_row(s, pages_for(given.cached_tokens));
   int parent = s.space_content;
-  for (size_t i = 0; i < s.row.size(); ++i) {
+  for (size_t i = 0; i < full; ++i) {
     RC_ASSERT(s.row[i] < options_.num_pages);
     const auto first = tokens.begin() + static_cast<int64_t>(i) * page_size_;
     parent = find_content(parent, {first, first + page_size_});
@@ -30,8 +30,18 @@ void PoolModel::hold_prefix(Sequence& s, const std::vector<TokenId>& tokens,
     times_[s.row[i]].used = taken_pages_;
     ++pages_[s.row[i]].references;
   }
+  if (partial != 0) {
+    const uint32_t from = copied_page(partial);
+    const int64_t copied = given.cached_tokens % page_size_;
+    count(histograms_.reuse, taken_pages_ - times_[from].used);
+    times_[from].used = taken_pages_;
+    expect_copy(from, s.row.back(), static_cast<int32_t>(copied));  // first: it holds the source
+    take(s.row.back());
+    eviction_.found(partial);
+    stats_.hit_tokens_partial += copied;
+  }
   stats_.lookup_pages += (static_cast<int64_t>(tokens.size()) - 1) / page_size_;
-  stats_.hit_pages += static_cast<int64_t>(s.row.size());
+  stats_.hit_pages += static_cast<int64_t>(full);
   stats_.hit_tokens += given.cached_tokens;
 }
 
@@ -74,7 +84,7 @@ int64_t PoolModel::held_back(const Sequence& s, int64_t before) const {
   const std::set<uint32_t> own(s.row.begin(), s.row.end());
   bool others_hold = before != 0;
   for (uint32_t page = 0; page < options_.num_pages; ++page)
-    others_hold = others_hold || (held(page) && !own.contains(page));
+    others_hold = others_hold || (pages_[page].references != 0 && !own.contains(page));
   return s.starting && others_hold ? options_.watermark_pages : 0;
 }
 
@@ -270,13 +280,15 @@ void PoolModel::resume(size_t sequence, const std::vector<TokenId>& tokens) {
   Sequence& s = sequences_[sequence];
   const std::vector<std::byte> before = memory_.snapshot();
   const std::vector<int> chain = match(tokens, s.space);
+  const auto [partial, partial_tokens] = match_partial(chain, tokens, s.space);
   const Result<Admission> given = pool_.resume(s.id, tokens);
   if (tokens.empty() || !s.row.empty())
     return expect_unchanged(given.error(), Errc::invalid_argument, before);
   RC_ASSERT(given.error().is_ok());
   RC_ASSERT(given->id == s.id);
-  RC_ASSERT(given->cached_tokens == static_cast<int64_t>(chain.size()) * page_size_);
-  hold_prefix(s, tokens, *given);
+  RC_ASSERT(given->cached_tokens ==
+            static_cast<int64_t>(chain.size()) * page_size_ + partial_tokens);
+  hold_prefix(s, tokens, *given, partial);
   check();
 }
 

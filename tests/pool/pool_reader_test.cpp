@@ -76,9 +76,12 @@ void work_at_random(PagePool& pool, uint64_t seed, int32_t prompt_tokens) {
     alive.push_back(a.id);
     const Tokens rest(prompt.begin() + a.cached_tokens, prompt.end());
     if (!pool.reserve(a.id, static_cast<int32_t>(rest.size())).is_ok()) continue;
+    static_cast<void>(pool.take_copies());
+    const bool merges = rng.chance(0.5);  // not in a step
     const StepTicket step = pool.begin_step(alive).value();
-    pool.commit(a.id, rest).or_throw();
+    if (!merges) pool.commit(a.id, rest).or_throw();
     pool.end_step(step).or_throw();
+    if (merges) pool.commit(a.id, rest, Merge::allowed).or_throw();
   }
   for (const SequenceId id : alive) pool.release(id).or_throw();
 }
@@ -166,6 +169,28 @@ TEST(PoolReader, finds_content_whose_pages_take_over_from_each_other) {
       [&](Rng&) { wrong += reader.peek(kept + Tokens{1}) != 8; });
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(pool.stats().evicted_pages, 0);
+  expect_sound(pool);
+}
+
+TEST(PoolReader, finds_whole_pages_where_the_pool_finds_tokens_too) {
+  PoolOptions options = small(24);
+  options.page_size = 4;
+  options.min_partial_tokens = 1;
+  PagePool pool = make_pool(options);
+  const Tokens kept{7, 7, 0, 1, 0, 1, 7, 7};
+  prefill(pool, kept);
+  const PoolReader reader = PoolReader::of(pool).value();
+  EXPECT_EQ(pool.peek(kept), 7);
+  std::atomic<int64_t> wrong = 0;
+  beside_readers([&] { work_at_random(pool, 5, 14); },
+                 [&](Rng& rng) {
+                   wrong += reader.peek(kept + Tokens{1}) != 8;
+                   wrong += reader.peek(kept) != 4;
+                   wrong += reader.peek(random_prompt(rng, 14), {.adapter = 1}) % 4 != 0;
+                 });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(pool.stats().hit_tokens_partial, 0);
+  EXPECT_GT(pool.stats().evicted_pages, 0);
   expect_sound(pool);
 }
 

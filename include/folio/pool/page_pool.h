@@ -70,6 +70,14 @@ enum class Eviction : uint8_t {
   cost = 3,
 };
 
+/// What `commit` may do where a page that becomes full has content that is findable already.
+enum class Merge : uint8_t {
+  refused = 0,  ///< both pages stay, and either can answer
+  /// the findable page takes the place of the sequence's own, unless an unfinished step holds the
+  /// sequence: rows that a step may read do not change
+  allowed = 1,
+};
+
 struct PoolOptions {
   uint32_t num_pages = 0;               ///< 1 .. 2^31 - 1
   int32_t page_size = 16;               ///< tokens of a page, >= 1
@@ -96,8 +104,9 @@ struct PoolOptions {
   /// max_retention_ms / 16,515,071, rounded up to milliseconds: never early, late by
   /// less than that.
   int64_t max_retention_ms = 0;
-  /// pages that a sequence's first `reserve` since admit or resume leaves available, unless nobody
-  /// else holds a page: they keep those that run from being preempted at once. 0 .. num_pages
+  /// pages that a sequence's first `reserve` since admit or resume leaves available, unless no
+  /// other sequence holds a page: they keep those that run from being preempted at once.
+  /// 0 .. num_pages
   uint32_t watermark_pages = 0;
   /// tokens, >= 0, for which every `reserve` makes room beyond what it is asked for, as far as a
   /// sequence may grow: slots for drafts
@@ -109,6 +118,10 @@ struct PoolOptions {
   /// PoolReader may be used (folio/pool/reader.h): statistics are published after each call.
   bool readers = false;
   bool histograms = false;  ///< PagePool::histograms: 16 bytes more a page
+  /// a hit may end inside a page if at least so many of that page's tokens match: they are copied
+  /// (12 .. 16 bytes more a page), and the cut last page of a sequence that is released or
+  /// preempted stays cached. In [0, page_size), 0: never. Needs prefix_reuse.
+  int32_t min_partial_tokens = 0;
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -122,8 +135,8 @@ struct SequenceOptions {
 
 struct Admission {
   SequenceId id;
-  /// tokens whose K/V the cache has: the sequence's first length; whole pages, fewer than the
-  /// prompt
+  /// tokens whose K/V the cache has: the sequence's first length; fewer than the prompt. Whole
+  /// pages, unless min_partial_tokens > 0: then the last ones may be those of a copy to take
   int32_t cached_tokens = 0;
 };
 
@@ -168,8 +181,10 @@ class FOLIO_EXPORT PagePool {
                              const SequenceOptions& options = {}) const noexcept;
 
   /// Opens a sequence that holds the longest cached prefix of `prompt` in whole pages, always at
-  /// least one token short of it. Takes no page; the prompt may be longer than what the sequence
-  /// will hold. Errors: invalid_argument for an empty prompt or a salt that is too long;
+  /// least one token short of it. With min_partial_tokens, the prefix goes on into the page that
+  /// begins like the rest of the prompt and was added last, if enough of it matches and a page is
+  /// available for the copy; no other page is taken. The prompt may be longer than what the
+  /// sequence will hold. Errors: invalid_argument for an empty prompt or a salt that is too long;
   /// out_of_pages when max_sequences are alive
   [[nodiscard]] Result<Admission> admit(std::span<const TokenId> prompt,
                                         const SequenceOptions& options = {}) noexcept;
@@ -187,10 +202,11 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Result<PoolExplanation> explain(SequenceId id, int32_t new_tokens) const noexcept;
 
   /// Says that the K/V of the next tokens are in the cache; pages that become full become findable.
-  /// Where equal content is findable already, both pages stay, and either can answer.
-  /// Errors: invalid_argument beyond the reserved room, or while a copy into the sequence's last
-  /// page has not been taken
-  [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written) noexcept;
+  /// Where equal content is findable already, `merge` says what becomes of the two pages. Errors:
+  /// invalid_argument beyond the reserved room, or while a copy into the sequence's last page has
+  /// not been taken, or for another number than Merge has
+  [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written,
+                              Merge merge = Merge::refused) noexcept;
 
   /// Cuts the sequence to `length` <= its length and gives up all reserved room.
   [[nodiscard]] Status trim(SequenceId id, int32_t length) noexcept;
@@ -213,15 +229,22 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status keep_path(std::span<const SequenceId> tree, size_t leaf) noexcept;
 
   /// Gives up all pages, tail first, and keeps the id and its row: the sequence has no tokens until
-  /// `resume`. What is full stays findable.
+  /// `resume`. What is full stays findable, and a cut last page as after `release`.
   [[nodiscard]] Status preempt(SequenceId id) noexcept;
-  /// Gives a sequence without pages the longest cached prefix of `tokens`, as `admit` does. Errors:
-  /// invalid_argument as admit, and for a sequence that has pages
+  /// Gives a sequence without pages the longest cached prefix of `tokens`, as `admit` does, with a
+  /// page for a copy where the hit ends inside one. Errors: invalid_argument as admit, and for a
+  /// sequence that has pages
   [[nodiscard]] Result<Admission> resume(SequenceId id, std::span<const TokenId> tokens) noexcept;
 
   /// Gives up all pages, tail first. The id is stale from now on. Its full pages are kept as it was
-  /// said when it was admitted; what `trim` gave up is not.
+  /// said when it was admitted; what `trim` gave up is not. With min_partial_tokens, a cut last
+  /// page that no other sequence holds stays cached if it has so many tokens and no page answers
+  /// for them all.
   [[nodiscard]] Status release(SequenceId id) noexcept;
+
+  /// Makes all cached pages free, pinned ones too: nothing is found any more, and one event tells
+  /// of it. O(num_pages). Errors: busy while pages are used
+  [[nodiscard]] Status clear() noexcept;
 
   /// Changes how long the cached prefix of `prompt` in whole pages is kept, as if a sequence that
   /// asked for `options.retention` gave it up now, and whatever was asked for before: lower, too.
@@ -238,10 +261,10 @@ class FOLIO_EXPORT PagePool {
   /// invalid_argument for a negative time, or one before the last
   [[nodiscard]] Status advance_time(int64_t now_ms) noexcept;
 
-  /// Copies caused by forks and trims since the last call; none reads what another writes, so that
-  /// they run in any order, before the next append. The span stays until the next call. Pages that
-  /// they read or write are held until the end of the next step that begins; without one, until the
-  /// next call of take_copies, which says that they have run.
+  /// Copies caused by admits, forks and trims since the last call; none reads what another writes,
+  /// so that they run in any order, before the next append. The span stays until the next call.
+  /// Pages that they read or write are held until the end of the next step that begins; without
+  /// one, until the next call of take_copies, which says that they have run.
   [[nodiscard]] std::span<const PageCopy> take_copies() noexcept;
 
   /// Holds the pages of these sequences, reserved ones included, and those of the copies taken

@@ -10,8 +10,9 @@
 ///                moved to. Who destroys the pool first stops the threads that read it.
 /// Errors:        `of` says what is missing; the calls have none but those they name.
 /// Cost:          `peek` is O(pages of the prompt), and touches no tokens of the pool: a page is
-///                known by 64 bits of a seeded hash of its chain. No call allocates, waits, or runs
-///                without an end.
+///                known by the content before it and 32 bits of a seeded hash of its chain: one
+///                that continues it otherwise is taken for it once in 2^32, and a salt for
+///                another as seldom. No call allocates, waits, or runs without an end.
 /// Thread safety: any number of threads, one reader or many.
 #pragma once
 
@@ -30,7 +31,8 @@ class FOLIO_EXPORT PoolReader {
   /// PoolOptions::readers
   [[nodiscard]] static Result<PoolReader> of(const PagePool& pool) noexcept;
 
-  /// Tokens in whole cached or used pages that `admit` would find, as PagePool::peek.
+  /// Tokens in whole cached or used pages that `admit` would find: PagePool::peek, less what
+  /// PoolOptions::min_partial_tokens lets it find inside a page.
   [[nodiscard]] int32_t peek(std::span<const TokenId> prompt,
                              const SequenceOptions& options = {}) const noexcept;
 
