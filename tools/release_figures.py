@@ -37,8 +37,8 @@ ABOUT = {
     "append": [*CORE, *BENCH, "include/folio/attention/append.h", "include/folio/attention/rotate.h",
                "src/attention", "src/cpu/append", "src/cpu/convert", "src/cpu/profile.*",
                "bench/append_*"],
-    "pool": ["include/folio/pool", "src/pool", "src/names", "bench/pool_bench.cpp",
-             "bench/pool_names_bench.cpp"],
+    "pool": ["include/folio/pool", "src/pool", "src/names", "bench/pool_*",
+             ":!bench/pool_peers"],
     "coverage": ["include", "src", "tests"],
 }
 ABOUT["peers"] = [*ABOUT["attention"], "bench/peers"]
