@@ -6,7 +6,8 @@ usage: run.py [--json FILE] [--rounds N] [--seconds S] [--only CASE,...] [--cont
 
 Each contender is a process of its own that serves the same requests (worker.py, folio_worker.cpp); in each round each serves some
 for S seconds, every other round in reverse. A figure is the median of the rounds' medians. With --traces, each also
-replays the request loads of that folder through 10,000 pages. Needs build/release/bench/pool_worker, and
+replays the request loads of that folder through 10,000 pages. A FILE of this machine and commit keeps its cases and traces that
+are not measured anew; any other is replaced. Needs build/release/bench/pool_worker, and
 `tools/engines.py make vllm pool_peers`.
 """
 
@@ -23,7 +24,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "bench/peers"), str(ROOT / "tools")]
+sys.path += [str(ROOT / "bench/peers"), str(ROOT / "tools")]
 
 import release_figures  # noqa: E402
 import turns  # noqa: E402
@@ -120,6 +121,20 @@ def measure_trace(each: list[turns.Worker], path: Path, rounds: int) -> dict:
     return {"trace": path.name, "pages": TRACE_PAGES, "rows": list(rows.values())}
 
 
+def merged(held: dict, new: dict) -> dict:
+    """What was measured now, in place of what was held, or beside it: in the order that tables have."""
+    if any(held["context"][key] != new["context"][key] for key in ("machine", "commit")):
+        return new
+    cases = {part["case"]: part for part in [*held["cases"], *new["cases"]]}
+    traces = {part["trace"]: part for part in [*held["traces"], *new["traces"]]}
+    order = [case.name for case in CASES]
+    return {
+        "context": new["context"],
+        "cases": sorted(cases.values(), key=lambda part: order.index(part["case"])),
+        "traces": sorted(traces.values(), key=lambda part: TRACES.index(part["trace"])),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("--json", type=Path)
@@ -156,11 +171,14 @@ def main() -> None:
         "rounds": options.rounds,
         "seconds": options.seconds,
     }
-    text = json.dumps({"context": context, "cases": cases, "traces": traces}, indent=1)
-    if options.json:
-        options.json.write_text(text + "\n")
+    results = {"context": context, "cases": cases, "traces": traces}
+    if not options.json:
+        print(json.dumps(results, indent=1))
         return
-    print(text)
+    if options.json.exists():
+        results = merged(json.loads(options.json.read_text()), results)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

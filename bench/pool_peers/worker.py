@@ -12,18 +12,20 @@ The tokens stand ready before the time begins.
 from __future__ import annotations
 
 import json
+import random
 import sys
 import time
+from array import array
 from pathlib import Path
 from typing import Protocol
-
-import numpy as np
 
 BEHIND = 1 << 30  # a token that is in no trace
 
 
 class Manager(Protocol):
     """A contender: holds pages of `page_size` tokens, evicts the least recently used."""
+
+    versions: dict[str, str]
 
     def prompt(self, tokens: list[int]) -> object:
         """Tokens in the form that it takes, made before the time begins."""
@@ -43,7 +45,7 @@ def make(name: str, pages: int, page_size: int) -> Manager:
 
 
 def tokens_of(number: int, count: int) -> list[int]:
-    return np.random.default_rng(number).integers(0, 128_000, count).tolist()
+    return array("H", random.Random(number).randbytes(2 * count)).tolist()
 
 
 class Load:
