@@ -81,7 +81,7 @@ Status PagePool::fork(SequenceId id, int32_t length, std::span<SequenceId> child
     }
   }
   if (is_last && shares) parent.trimmed = true;  // it looks at the page, too, before it writes
-  state.publish_stats();
+  state.end_call();
   return {};
 }
 
@@ -110,7 +110,7 @@ Status PagePool::keep_path(std::span<const SequenceId> tree, size_t leaf) noexce
   if (!checked.is_ok()) return checked;
   if (leaf != 0) state.swap_pages(*state.find(tree[0]), *state.find(tree[leaf]));
   for (size_t i = tree.size(); i-- > 1;) state.close_sequence(*state.find(tree[i]));
-  state.publish_stats();
+  state.end_call();
   return {};
 }
 
@@ -132,7 +132,7 @@ Status PagePool::preempt(SequenceId id) noexcept {
   s->length = s->room = 0;
   s->trimmed = false;
   s->starting = true;
-  state_->publish_stats();
+  state_->end_call();
   return {};
 }
 
@@ -146,7 +146,7 @@ Result<Admission> PagePool::resume(SequenceId id, std::span<const TokenId> token
                 id.index, s->pages);
   }
   const int32_t cached = state_->hold_prefix(*s, tokens);
-  state_->publish_stats();
+  state_->end_call();
   return Admission{id, cached};
 }
 

@@ -4,8 +4,9 @@
 
 namespace folio::inline v1::pool {
 
-void PageLists::attach(PageRecord* records, uint32_t num_pages) noexcept {
+void PageLists::attach(PageRecord* records, uint32_t num_pages, bool hints) noexcept {
   records_ = records;
+  hints_ = hints;
   for (uint32_t page = 0; page < num_pages; ++page) push_back(PageList::free, page);
 }
 
@@ -19,7 +20,7 @@ void PageLists::push_front(PageList list, uint32_t page) noexcept {
   head.front = page;
   ++head.count;
   count(list, 1);
-  if (is_queue(list)) record.ahead = page;
+  if (hints_ && is_queue(list)) record.ahead = page;
 }
 
 }  // namespace folio::inline v1::pool

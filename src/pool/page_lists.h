@@ -93,7 +93,8 @@ class PageLists {
   };
 
   /// Puts all pages into the free list, ascending.
-  void attach(PageRecord* records, uint32_t num_pages) noexcept;
+  /// `hints`: queues tell by `PageRecord::ahead` which pages will come to their front.
+  void attach(PageRecord* records, uint32_t num_pages, bool hints) noexcept;
   /// Of the levels below the pin, [num_levels - 1]; without them no page may have a level's list.
   void attach_levels(Head* heads) noexcept { levels_ = heads; }
 
@@ -108,7 +109,7 @@ class PageLists {
     head.back = page;
     ++head.count;
     count(list, 1);
-    if (!is_queue(list)) return;
+    if (!hints_ || !is_queue(list)) return;
     record.ahead = page;
     note_ahead(head, list, page);
   }
@@ -121,7 +122,7 @@ class PageLists {
     (record.next == no_page ? head.back : records_[record.next].previous) = record.previous;
     --head.count;
     count(record.list, uint32_t{0} - 1);
-    if (is_queue(record.list)) record.steps = 0;
+    if (hints_ && is_queue(record.list)) record.steps = 0;
     record.list = PageList::none;
   }
 
@@ -155,6 +156,7 @@ class PageLists {
 
   PageRecord* records_ = nullptr;
   Head* levels_ = nullptr;
+  bool hints_ = false;
   uint32_t evictable_ = 0, in_levels_ = 0;
   Head heads_[num_fixed];
 };

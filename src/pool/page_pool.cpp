@@ -60,10 +60,10 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(pending, options.max_sequences + 1);
   std::uninitialized_default_construct_n(taken, options.max_sequences + 1);
   std::uninitialized_default_construct_n(spaces, num_spaces());
-  lists.attach(records, options.num_pages);
+  index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
+  lists.attach(records, options.num_pages, !index.fits_caches());
   start_policy();
   start_retention();
-  index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
   if (event_slots != nullptr)
@@ -82,7 +82,7 @@ void PagePool::State::start() noexcept {
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
-  publish_stats();
+  end_call();
 }
 
 void PagePool::State::start_policy() noexcept {

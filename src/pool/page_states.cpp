@@ -27,13 +27,8 @@ Status PagePool::clear() noexcept {
   }
   if (state.events.on()) state.index.attach_events(&state.events);
   state.events.cleared();
-  state.publish_stats();
+  state.end_call();
   return {};
-}
-
-void PagePool::State::note_use() noexcept {
-  counters.peak_used_pages =
-      std::max(counters.peak_used_pages, int64_t{options.num_pages} - available());
 }
 
 void PagePool::State::forget(uint32_t page) noexcept {
@@ -87,17 +82,13 @@ uint32_t PagePool::State::take_page() noexcept {
   records[page].references = 1;
   ages.taken();
   ++pages_of_sequences;
-  note_use();
   return page;
 }
 
 void PagePool::State::hold(uint32_t page) noexcept {
   PageRecord& record = records[page];
   pages_of_sequences += record.references++ == 0 ? 1 : 0;
-  if (pool::is_cached(record.list)) {
-    lists.unlink(page);
-    note_use();
-  }
+  if (pool::is_cached(record.list)) lists.unlink(page);
 }
 
 void PagePool::State::drop(uint32_t page, uint64_t steps) noexcept {

@@ -119,8 +119,10 @@ struct PagePool::State {
   // Statistics.
   [[nodiscard]] PoolStats stats() const noexcept;
   [[nodiscard]] Result<PoolHistograms> histograms() const noexcept;
-  /// For readers, at the end of a call that has changed something.
-  void publish_stats() noexcept {
+  /// At the end of a call that has changed something.
+  void end_call() noexcept {
+    counters.peak_used_pages =
+        std::max(counters.peak_used_pages, int64_t{options.num_pages} - available());
     if (stats_slots != nullptr) [[unlikely]]
       shared_stats.push(stats());
   }
@@ -275,7 +277,6 @@ struct PagePool::State {
   [[nodiscard]] Status too_many_pinned(const char* call, uint32_t needed) const noexcept;
   void cancel_copy_into(uint32_t page) noexcept;
   void unhold_copy(uint32_t page) noexcept;
-  void note_use() noexcept;
 
   // Invariants. Each counts into arrays by page what the next ones compare.
   [[nodiscard]] Status check_sequences(uint32_t* references) const noexcept;

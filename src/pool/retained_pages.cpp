@@ -130,7 +130,7 @@ Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
     const Keep* const keep = said.of(p * page_size, found * page_size);
     if (keep != nullptr) state.retention->set(state.retained.row[p], *keep, *state.eviction);
   }
-  state.publish_stats();
+  state.end_call();
   return static_cast<int32_t>(found * page_size);
 }
 
@@ -143,7 +143,7 @@ Status PagePool::advance_time(int64_t now_ms) noexcept {
                 now_ms, last);
   }
   if (state_->retention != nullptr) state_->retention->advance(now_ms, *state_->eviction);
-  state_->publish_stats();
+  state_->end_call();
   return {};
 }
 

@@ -92,7 +92,7 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
                 std::min(held_back, state.available()));
   }
   state.make_room(s, end, least);
-  state.publish_stats();
+  state.end_call();
   return {};
 }
 
@@ -152,7 +152,7 @@ Status PagePool::reserve(std::span<const ReserveRequest> requests) noexcept {
     state.make_room(s, end, static_cast<uint32_t>(least));
     least -= own;
   }
-  state.publish_stats();
+  state.end_call();
   return {};
 }
 

@@ -105,7 +105,7 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
     state.retention->of_sequence(state.index_of(s)) = state.retention->ranges(
         options.retention, options.decode_retention, static_cast<int32_t>(prompt.size()));
   const int32_t cached = state.hold_prefix(s, prompt);
-  state.publish_stats();
+  state.end_call();
   return Admission{state.id_of(s), cached};
 }
 
@@ -206,7 +206,7 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge m
   state.name_full_pages(s, static_cast<uint32_t>(first_full),
                         static_cast<uint32_t>(s.length / page_size),
                         merge == Merge::allowed && state.unfinished_steps(s) == 0);
-  state.publish_stats();
+  state.end_call();
   return {};
 }
 
@@ -229,7 +229,7 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
   state_->drop_pages(s, state_->pages_for(length));
   s.length = s.room = length;
   s.trimmed = length % state_->options.page_size != 0;
-  state_->publish_stats();
+  state_->end_call();
   return {};
 }
 
@@ -258,7 +258,7 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   const auto full = static_cast<uint32_t>(length / state.options.page_size);
   if (cut != 0) state.row(child)[full] = state.copy_page(state.row(parent)[full], cut);
   child.pages += cut != 0 ? 1 : 0;
-  state.publish_stats();
+  state.end_call();
   return state.id_of(child);
 }
 
@@ -266,7 +266,7 @@ Status PagePool::release(SequenceId id) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
   if (found == nullptr) return pool::not_alive("release", id);
   state_->close_sequence(*found);
-  state_->publish_stats();
+  state_->end_call();
   return {};
 }
 

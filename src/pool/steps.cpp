@@ -30,7 +30,7 @@ std::span<const PageCopy> PagePool::take_copies() noexcept {
     to.pending_copy = pool::no_page;
     ++to.copies;
   }
-  state.publish_stats();
+  state.end_call();
   return {state.taken, state.num_taken};
 }
 
@@ -70,7 +70,7 @@ Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcep
   }
   state.unfinished |= bit;
   state.tickets[slot] = ticket;
-  state.publish_stats();
+  state.end_call();
   return StepTicket{ticket};
 }
 
@@ -97,7 +97,7 @@ Status PagePool::end_step(StepTicket ticket) noexcept {
     state.lists.unlink(page);
     state.settle(page);
   }
-  state.publish_stats();
+  state.end_call();
   return {};
 }
 

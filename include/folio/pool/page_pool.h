@@ -145,12 +145,12 @@ struct PoolStats {
   int64_t lookup_pages = 0;
   int64_t hit_pages = 0;  ///< of these, found
   int64_t hit_tokens = 0;
-  int64_t evicted_pages = 0;  ///< cached pages that were taken for new content
-  int64_t used_pages = 0;     ///< now; used + cached + free = num_pages
-  int64_t peak_used_pages = 0;
-  int64_t cached_pages = 0;  ///< now
-  int64_t free_pages = 0;    ///< now
-  int64_t sequences = 0;     ///< alive now
+  int64_t evicted_pages = 0;    ///< cached pages that were taken for new content
+  int64_t used_pages = 0;       ///< now; used + cached + free = num_pages
+  int64_t peak_used_pages = 0;  ///< most at the end of a call
+  int64_t cached_pages = 0;     ///< now
+  int64_t free_pages = 0;       ///< now
+  int64_t sequences = 0;        ///< alive now
   int64_t unfinished_steps = 0;
   int64_t pinned_pages = 0;  ///< now, of the cached ones: those that are not evicted
   // `hit_tokens` by kind
