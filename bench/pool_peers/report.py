@@ -134,10 +134,54 @@ def name_rows(found: dict) -> str:
     return head + line("---", "---", "---") + text if text else ""
 
 
+def asked(found: dict) -> list[tuple[str, str, float, float]]:
+    """What is asked, its unit, the most that it may be, and what it is."""
+    large, last = "pages:1048576", "pages:10000000"
+    wanted = [
+        (
+            f"{how}, {name}, 2^20 pages{place}",
+            "ns",
+            most,
+            f"{what}/{key}/{large}/scattered:{where}",
+            "page_ns",
+        )
+        for what, how, most in (("hits", "found", 50), ("misses", "not found, evicts another", 80))
+        for key, name in (("lru", "LRU"), ("lru_everything", "everything on"))
+        for where, place in ((0, ""), (1, ", scattered"))
+    ]
+    wanted += [
+        ("growth from 10^4 to 10^7 pages beyond the chase's, found", "", 1.5, f"growth/{last}/found:1", "beyond_chase"),
+        ("… not found, evicts another", "", 1.5, f"growth/{last}/found:0", "beyond_chase"),
+        ("a cached prompt of 131,072 tokens admitted, 2^20 pages", "ms", 1, f"cached_128k_prompt/{large}/prompts:120", "admit_ms"),
+        ("a name by SHA-256, 2^18 pages", "ns", 150, "names_by_sha256/pages:262144", "name_ns"),
+    ]  # fmt: skip
+    wanted += [
+        (f"bytes beside tokens: {name}", "", 96, f"bytes/{key}", "most_bytes")
+        for key, name in OPTIONS.items()
+    ]
+    return [
+        (what, unit, most, found[name][key])
+        for what, unit, most, name, key in wanted
+        if name in found
+    ]
+
+
+def asked_rows(found: dict) -> str:
+    text = "".join(
+        line(
+            what, f"{most:g} {unit}".rstrip(), f"{value:.3g} {unit}".rstrip(),
+            "yes" if value <= most + 0.01 else f"no, {value / most:.1f} ×",
+        )
+        for what, unit, most, value in asked(found)
+    )  # fmt: skip
+    return line("", "at most", "is", "met") + line(*["---"] * 4) + text if text else ""
+
+
 def pool_tables(results: dict) -> str:
     """Of pool_bench: each figure the median of the repetitions; empty without rows of options."""
     found, context = medians(results["benchmarks"]), results["context"]
     parts = [
+        ("As asked", asked_rows(found)),
         ("A page that is found, ns", option_rows(found, "hits")),
         ("A page that is not found and evicts another, ns", option_rows(found, "misses")),
         ("Growth, ns", growth_rows(found)),
