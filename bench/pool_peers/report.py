@@ -55,6 +55,11 @@ def nanoseconds(value: float) -> str:
     return f"{value:.0f} ns"
 
 
+def digits(value: float) -> str:
+    """Three of them, without an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def medians(benchmarks: list[dict]) -> dict[str, dict[str, float]]:
     """Name of a benchmark, without iterations -> its counters, each the median of its repetitions."""
     runs: dict[str, list[dict]] = {}
@@ -169,8 +174,8 @@ def asked(found: dict) -> list[tuple[str, str, float, float]]:
 def asked_rows(found: dict) -> str:
     text = "".join(
         line(
-            what, f"{most:g} {unit}".rstrip(), f"{value:.3g} {unit}".rstrip(),
-            "yes" if value <= most + 0.01 else f"no, {value / most:.1f} ×",
+            what, f"{most:g} {unit}".rstrip(), f"{digits(value)} {unit}".rstrip(),
+            "yes" if value <= most + 0.01 else f"no, {digits(value / most)} ×",
         )
         for what, unit, most, value in asked(found)
     )  # fmt: skip

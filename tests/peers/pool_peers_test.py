@@ -181,12 +181,13 @@ class Tables(unittest.TestCase):
 
     def test_what_is_asked_is_held_against_what_is(self):
         found = {"hits/lru/pages:1048576/scattered:0": {"page_ns": 50.0}, "hits/lru/pages:1048576/scattered:1": {"page_ns": 75.0},
-                 "bytes/lru": {"most_bytes": 79.9999}}
+                 "misses/lru/pages:1048576/scattered:0": {"page_ns": 1043.0}, "bytes/lru": {"most_bytes": 79.9999}}
         text = report.asked_rows(found)
         self.assertIn("| found, LRU, 2^20 pages | 50 ns | 50 ns | yes |", text)
         self.assertIn("| found, LRU, 2^20 pages, scattered | 50 ns | 75 ns | no, 1.5 × |", text)
+        self.assertIn("| not found, evicts another, LRU, 2^20 pages | 80 ns | 1,043 ns | no, 13 × |", text)
         self.assertIn("| bytes beside tokens: LRU, nothing else on | 96 | 80 | yes |", text)
-        self.assertEqual(len(text.splitlines()), 5)
+        self.assertEqual(len(text.splitlines()), 6)
 
     def test_results_without_rows_of_options_have_no_table(self):
         self.assertEqual(report.tables({"context": {}, "benchmarks": []}), "")
