@@ -225,10 +225,12 @@ def peer_tables(results: dict) -> str:
     versions: dict[str, str] = {}
     for row in every:
         versions |= row.get("versions", {})
+    how = sorted({f"{part['rounds']} rounds of {part['seconds']} s" for part in results["cases"]})
+    how += sorted({f"{part['rounds']} of each trace" for part in results["traces"]})
     text = (
         f"Machine: {context['machine']}; folio at commit {context['commit']}; {context['began']}; "
         f"{', '.join(f'{name} {version}' for name, version in sorted(versions.items()))}; "
-        f"{context['rounds']} rounds of {context['seconds']} s.\n\n"
+        f"{', '.join(how)}.\n\n"
     )
     if results["cases"]:
         text += line("time a page", *(NAMES[name] for name in names))

@@ -98,7 +98,8 @@ def measure_case(each: list[turns.Worker], case: Case, rounds: int, seconds: flo
         else:
             row |= {"page_ns": nanoseconds(result), "requests": len(result.calls)}
         rows.append(row)
-    return {"case": case.name, **dataclasses.asdict(case), "rows": rows}
+    how = {"rounds": rounds, "seconds": seconds}
+    return {"case": case.name, **dataclasses.asdict(case), **how, "rows": rows}
 
 
 def measure_trace(each: list[turns.Worker], path: Path, rounds: int) -> dict:
@@ -118,7 +119,12 @@ def measure_trace(each: list[turns.Worker], path: Path, rounds: int) -> dict:
     for name, ns in times.items():
         if ns:
             rows[name]["page_ns"] = statistics.median(ns)
-    return {"trace": path.name, "pages": TRACE_PAGES, "rows": list(rows.values())}
+    return {
+        "trace": path.name,
+        "pages": TRACE_PAGES,
+        "rounds": rounds,
+        "rows": list(rows.values()),
+    }
 
 
 def merged(held: dict, new: dict) -> dict:
@@ -168,8 +174,6 @@ def main() -> None:
         "machine": release_figures.machine()[0],
         "commit": release_figures.stamp(),
         "began": began,
-        "rounds": options.rounds,
-        "seconds": options.seconds,
     }
     results = {"context": context, "cases": cases, "traces": traces}
     if not options.json:

@@ -147,7 +147,7 @@ def row(contender, **more):
 
 
 class Tables(unittest.TestCase):
-    CONTEXT = {"machine": "m", "commit": "abc", "began": "2026", "rounds": 3, "seconds": 0.2}
+    CONTEXT = {"machine": "m", "commit": "abc", "began": "2026"}
 
     def test_a_cell_is_the_time_and_how_many_times_ours_it_is(self):
         rows = [row("folio", page_ns=20.0), row("vllm", page_ns=50.0), row("sglang", page_ns=4e6), row("vllm_hashed", refused="why")]
@@ -155,14 +155,14 @@ class Tables(unittest.TestCase):
         self.assertEqual(cells, ["20 ns", "50 ns (2.5 ×)", "4 ms (200,000 ×)", report.NONE])
 
     def test_tables_of_peers_name_versions_hits_and_what_is_missing(self):
-        case = {"case": "hit/x", "operation": "hit", "pages": 4096, "request_pages": 512,
+        case = {"case": "hit/x", "operation": "hit", "pages": 4096, "request_pages": 512, "rounds": 5, "seconds": 0.2,
                 "rows": [row("folio", page_ns=21.0, versions={}), row("vllm", page_ns=2100.0, versions={"vllm": "9"})]}
-        trace = {"trace": "t", "pages": 10_000, "rows": [row("folio", hit_pages=61_046, pages=288_500, page_ns=200.0),
+        trace = {"trace": "t", "pages": 10_000, "rounds": 3, "rows": [row("folio", hit_pages=61_046, pages=288_500, page_ns=200.0),
                                                          row("vllm", refused="ended, status 1")]}
         text = report.tables({"context": self.CONTEXT, "cases": [case], "traces": [trace]})
         self.assertIn("| found; 4,096 pages, requests of 512 | 21 ns | 2.1 µs (100 ×) |", text)
         self.assertIn("| `t`, 10,000 pages | 61,046 of 288,500; 200 ns | – |", text)
-        self.assertIn("vllm 9", text)
+        self.assertIn("vllm 9; 5 rounds of 0.2 s, 3 of each trace.", text)
         self.assertIn("Missing: vLLM `KVCacheManager` (t): ended, status 1.", text)
 
     def test_tables_of_the_pool_have_medians_of_repetitions(self):
