@@ -14,108 +14,42 @@
 #include <vector>
 
 #include "folio/pool/page_pool.h"
+#include "pool_workload.h"
 #include "support/random.h"
 
 namespace folio::bench {
 namespace {
 
-using Tokens = std::vector<TokenId>;
-
-constexpr int32_t page_size = 16, request_pages = 512, request_tokens = page_size * request_pages;
-
-Tokens request(int64_t number) {
-  test::Rng rng(static_cast<uint64_t>(number));
-  Tokens tokens(request_tokens);
-  for (TokenId& token : tokens) token = rng.int_between(0, 128'000);
-  return tokens;
-}
-
-PagePool make_pool(int64_t pages, Eviction eviction = Eviction::lru) {
-  return std::move(PagePool::create({.num_pages = static_cast<uint32_t>(pages),
-                                     .page_size = page_size,
-                                     .max_sequences = 8,
-                                     .max_pages_per_sequence = request_pages + 1,
-                                     .hash_seed = 1,  // ghosts are known by 32 bits of a hash
-                                     .eviction = eviction}))
-      .value();
-}
-
-/// Time spent in each call, in pages of one request.
-struct CallTimes {
-  double admit = 0, reserve = 0, commit = 0, release = 0;
-};
-
-template <class Call>
-auto timed(double& seconds, const Call& call) {
-  const auto start = std::chrono::steady_clock::now();
-  auto result = call();
-  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return result;
-}
-
-/// Serves one request; returns the tokens that were cached.
-int32_t serve(PagePool& pool, std::span<const TokenId> prompt, CallTimes& times) {
-  const Admission a = timed(times.admit, [&] { return pool.admit(prompt); }).value();
-  const auto missing = prompt.subspan(static_cast<size_t>(a.cached_tokens));
-  timed(times.reserve, [&] {
-    return pool.reserve(a.id, static_cast<int32_t>(missing.size()));
-  }).or_throw();
-  timed(times.commit, [&] { return pool.commit(a.id, missing); }).or_throw();
-  timed(times.release, [&] { return pool.release(a.id); }).or_throw();
-  return a.cached_tokens;
-}
-
-void report(benchmark::State& state, const CallTimes& times) {
-  const auto per_page = [&](double seconds) {
-    return benchmark::Counter(seconds * 1e9 / static_cast<double>(state.iterations()) /
-                              request_pages);
-  };
-  state.counters["admit_ns"] = per_page(times.admit);
-  state.counters["reserve_ns"] = per_page(times.reserve);
-  state.counters["commit_ns"] = per_page(times.commit);
-  state.counters["release_ns"] = per_page(times.release);
-  state.counters["page_ns"] = per_page(times.admit + times.reserve + times.commit + times.release);
-}
-
 /// Every page of every request is found. Arguments: pages of the pool, requests taken in turn.
-template <Eviction Policy>
-void hits_of(benchmark::State& state) {
-  PagePool pool = make_pool(state.range(0), Policy);
+void all_hits(benchmark::State& state) {
+  PagePool pool = make_pool(options_of(state.range(0)));
   std::vector<Tokens> requests;
-  CallTimes times;
   for (int64_t i = 0; i < state.range(1); ++i) {
     requests.push_back(request(i));
-    serve(pool, requests.back(), times);
     requests.back().push_back(0);  // so that a hit may cover all pages
   }
-  times = {};
+  fill(pool, state.range(1), false);
+  CallTimes times;
   size_t next = 0;
   for (auto _ : state) {
     const int32_t hit = serve(pool, requests[next], times);
     if (hit != request_tokens) return state.SkipWithError("a page was not found");
     next = next + 1 == requests.size() ? 0 : next + 1;
   }
-  report(state, times);
+  report(state, times, state.iterations());
 }
-void all_hits(benchmark::State& state) { hits_of<Eviction::lru>(state); }
-void s3_fifo_hits(benchmark::State& state) { hits_of<Eviction::s3_fifo>(state); }
-void lfu_hits(benchmark::State& state) { hits_of<Eviction::lfu>(state); }
 BENCHMARK(all_hits)
     ->ArgNames({"pages", "requests"})
     ->Args({1 << 12, 4})
     ->Args({1 << 18, 4})
     ->Args({1 << 18, 510})
     ->Args({1 << 20, 2040});
-BENCHMARK(s3_fifo_hits)->ArgNames({"pages", "requests"})->Args({1 << 12, 4})->Args({1 << 18, 510});
-BENCHMARK(lfu_hits)->ArgNames({"pages", "requests"})->Args({1 << 12, 4})->Args({1 << 18, 510});
 
 /// No page is found, and each page of a request evicts one. Arguments: pages of the pool.
-template <Eviction Policy>
-void misses_of(benchmark::State& state) {
-  PagePool pool = make_pool(state.range(0), Policy);
-  // one more than fit: by its next turn a request is evicted, and is not among the ghosts, either
-  const int64_t fit = state.range(0) / request_pages;
-  const int64_t count = (Policy == Eviction::s3_fifo ? 3 * fit : fit) + 1;
+void all_misses(benchmark::State& state) {
+  PagePool pool = make_pool(options_of(state.range(0)));
+  // one more than fit: by its next turn a request is evicted
+  const int64_t count = state.range(0) / request_pages + 1;
   std::vector<Tokens> requests;
   CallTimes times;
   for (int64_t i = 0; i < count; ++i) serve(pool, requests.emplace_back(request(i)), times);
@@ -131,14 +65,9 @@ void misses_of(benchmark::State& state) {
       int64_t{request_pages} * static_cast<int64_t>(state.iterations())) {
     state.SkipWithError("a request did not evict its number of pages");
   }
-  report(state, times);
+  report(state, times, state.iterations());
 }
-void all_misses(benchmark::State& state) { misses_of<Eviction::lru>(state); }
-void s3_fifo_misses(benchmark::State& state) { misses_of<Eviction::s3_fifo>(state); }
-void lfu_misses(benchmark::State& state) { misses_of<Eviction::lfu>(state); }
 BENCHMARK(all_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18)->Arg(1 << 20);
-BENCHMARK(s3_fifo_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
-BENCHMARK(lfu_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
 
 /// Prompts of two pages that find the first one and, if `range(1)`, 12 tokens of the second, which
 /// are given by a copy. Arguments: pages of the pool, all cached; whether hits end inside a page.

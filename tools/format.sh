@@ -12,6 +12,6 @@ esac
 git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cuh' '*.cu' | xargs -0 clang-format-16 $mode
 
 lint=$(dirname "$(tools/engines.py make lint)")
-"$lint/ruff" --quiet format --no-cache --config python/pyproject.toml $python_mode python clients examples/python bench/peers
-"$lint/ruff" --quiet check --no-cache $python_fix --config python/pyproject.toml python clients examples/python bench/peers
+"$lint/ruff" --quiet format --no-cache --config python/pyproject.toml $python_mode python clients examples/python bench/peers bench/pool_peers
+"$lint/ruff" --quiet check --no-cache $python_fix --config python/pyproject.toml python clients examples/python bench/peers bench/pool_peers
 "$lint/mypy" --cache-dir build/python/mypy --config-file python/pyproject.toml python/folio_kv/_core.pyi

@@ -123,6 +123,9 @@ class Machine:
             path = directory / f"{bench}-{slug}.json"
             self.runs[bench] = Run(path if path.exists() else None)
 
+    def has_layers(self):
+        return bool(self.runs["attention"].context or self.runs["append"].context)
+
     def describe(self):
         contexts = [run.context for run in self.runs.values() if run.context]
         first = contexts[0]
@@ -155,10 +158,11 @@ def table(head, lines, title=None):
 def summary(all_machines):
     """The tables of docs/performance.md: a row of a machine that lacks it is a dash."""
     text = "".join(f"* {machine.describe()}\n" for machine in all_machines)
+    of_layers = [machine for machine in all_machines if machine.has_layers()]
     head = ["one layer, per token"]
-    head += [f"{machine.slug}, {cores}" for machine in all_machines for cores in ("one core", "two")]
+    head += [f"{machine.slug}, {cores}" for machine in of_layers for cores in ("one core", "two")]
     lines = [[what, *(machine.runs[bench].time(shape, amount, threads)
-                      for machine in all_machines for threads in (1, 2))]
+                      for machine in of_layers for threads in (1, 2))]
              for what, bench, shape, amount in SUMMARY]
     text += table(head, lines)
 

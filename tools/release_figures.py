@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 
@@ -37,10 +38,12 @@ ABOUT = {
     "append": [*CORE, *BENCH, "include/folio/attention/append.h", "include/folio/attention/rotate.h",
                "src/attention", "src/cpu/append", "src/cpu/convert", "src/cpu/profile.*",
                "bench/append_*"],
-    "pool": ["include/folio/pool", "src/pool", "src/names", "bench/pool_bench.cpp",
-             "bench/pool_names_bench.cpp"],
+    "pool": ["include/folio/pool", "src/pool", "src/names", "bench/pool_*",
+             ":!bench/pool_peers"],
     "coverage": ["include", "src", "tests"],
 }
+# Medians of repetitions, those of all rows mixed: a pool's figures depend on where its memory lies.
+FLAGS = {"pool": ["--benchmark_repetitions=3", "--benchmark_enable_random_interleaving=true"]}
 ABOUT["peers"] = [*ABOUT["attention"], "bench/peers"]
 
 
@@ -83,6 +86,23 @@ def measure(parts, flags):
         run("tools/run_benchmarks.sh", "build/release", part, *flags[part])
 
 
+def medians(benchmarks):
+    """One row for each benchmark: each of its figures the median of the repetitions."""
+    runs = {}
+    for row in benchmarks:
+        if row["run_type"] == "iteration":
+            runs.setdefault(row["run_name"], []).append(row)
+    rows = []
+    for repetitions in runs.values():
+        failed = [row for row in repetitions if "error_message" in row]
+        first = {key: value for key, value in (failed or repetitions)[0].items()
+                 if "index" not in key}
+        figures = {key: statistics.median(row[key] for row in repetitions)
+                   for key, value in first.items() if isinstance(value, float) and not failed}
+        rows.append({**first, **figures, "name": first["run_name"]})
+    return rows
+
+
 def publish(parts, directory):
     """build/bench/PART.json to directory/PART-MACHINE.json."""
     name, slug = machine()
@@ -95,6 +115,7 @@ def publish(parts, directory):
             context = content["context"]
             content["context"] = {"machine": name, "commit": stamp(), "flags": flags,
                                   "began": context["date"]}
+            content["benchmarks"] = medians(content["benchmarks"])
         path = directory / f"{part}-{slug}.json"
         path.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
         print("written:", os.path.relpath(path, ROOT))
@@ -118,7 +139,8 @@ def quick(parts):
               for part in ("attention", "append")}
     flags = {part: ["--benchmark_min_time=0.02", f"--benchmark_filter=^({'|'.join(names)})/threads"]
              for part, names in shapes.items()}
-    flags["pool"] = ["--benchmark_min_time=0.02"]
+    names = "|".join(name for _, name, _ in tables.POOL)
+    flags["pool"] = ["--benchmark_min_time=0.02", f"--benchmark_filter=^({names})$"]
     directory = ROOT / "build/quick_figures"
     measure(parts, flags)
     publish(parts, directory)
@@ -180,7 +202,7 @@ def main():
         return 0
     if not args.write:
         if benches:
-            measure(benches, {part: [] for part in benches})
+            measure(benches, {part: FLAGS.get(part, []) for part in benches})
             publish(benches, tables.RESULTS)
         if "coverage" in parts:
             cover()
