@@ -62,6 +62,11 @@ void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
   __builtin_prefetch(&records[page], 1);
   const uint32_t i = num_coming++;
   coming[i % n] = page;
+  if (heads.is_on()) {
+    __builtin_prefetch(tokens_of(page));
+    heads.prefetch(coming[(i - 6) % n]);
+    heads.prefetch_first(coming[(i - 11) % n]);
+  }
   const uint32_t hash = records[coming[(i - 6) % n]].hash;
   index.prefetch(hash);
   with_policy([hash](auto& policy) { policy.prefetch(hash); });

@@ -76,6 +76,18 @@ void PagePool::State::admit_partial(SequenceRecord& s, const Match& match,
   counters.hit_tokens_partial += partial.tokens;
 }
 
+void PagePool::State::add_heads(std::span<const uint32_t> pages, uint64_t known) noexcept {
+  constexpr size_t steps = pool::PrefixIndex::ahead;  // from the bucket to its page, and to `add`
+  const bool prefetches = !index.fits_caches();
+  for (size_t i = 0; i < pages.size() + 2 * steps; ++i) {
+    if (prefetches && i < pages.size()) heads.prefetch(pages[i]);
+    if (prefetches && i >= steps && i - steps < pages.size())
+      heads.prefetch_first(pages[i - steps]);
+    if (i >= 2 * steps && records[pages[i - 2 * steps]].content > known)
+      heads.add(pages[i - 2 * steps]);
+  }
+}
+
 void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
   const int32_t fill = s.length % options.page_size;
   if (fill < options.min_partial_tokens) return;

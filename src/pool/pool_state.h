@@ -265,6 +265,8 @@ struct PagePool::State {
   /// Gives a sequence, which holds the pages that match, a page for the tokens behind them.
   void admit_partial(pool::SequenceRecord& s, const Match& match,
                      std::span<const TokenId> prompt) noexcept;
+  /// Of these pages, those whose content is younger than `known` come to answer for their heads.
+  void add_heads(std::span<const uint32_t> pages, uint64_t known) noexcept;
   /// Makes the cut last page of a sequence that is about to give up all its pages one that is kept.
   void keep_tail(const pool::SequenceRecord& s) noexcept;
   /// Tokens of a page that HeadIndex has.

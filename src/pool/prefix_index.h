@@ -47,6 +47,7 @@ class PrefixIndex {
   void attach_retention(Retention* retention) noexcept { retention_ = retention; }
 
   [[nodiscard]] uint64_t new_content() noexcept { return ++last_content_; }
+  [[nodiscard]] uint64_t last_content() const noexcept { return last_content_; }
 
   /// Hash of the chain that continues `parent_hash` with one page of tokens.
   [[nodiscard]] uint32_t hash(uint32_t parent_hash, const TokenId* tokens) const noexcept;

@@ -177,6 +177,7 @@ void PagePool::State::name_run(const SequenceRecord& s, uint32_t first, uint32_t
   uint32_t* const pages = row(s);
   auto [parent, hash] = before;
   constexpr uint32_t ahead = pool::PrefixIndex::ahead;
+  const uint64_t known = index.last_content();
   for (uint32_t p = first, hashed = first; p < last; ++p) {
     if ((p - first) % ahead == 0) {  // as in match, and one step more: the second of a bucket
       for (; hashed < std::min(last, p + 3 * ahead); ++hashed) {
@@ -194,7 +195,6 @@ void PagePool::State::name_run(const SequenceRecord& s, uint32_t first, uint32_t
     ages.stored(pages[p]);
     if (twin == pool::no_page) {
       with_policy([&](auto& policy) { policy.created(pages[p]); });
-      if (heads.is_on()) heads.add(pages[p]);
       if (events.on()) tell_stored(s, p);
     }
     if (twin != pool::no_page && merges) {
@@ -205,6 +205,7 @@ void PagePool::State::name_run(const SequenceRecord& s, uint32_t first, uint32_t
     }
     parent = records[pages[p]].content;
   }
+  if (heads.is_on()) add_heads({pages + first, last - first}, known);
 }
 
 Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge merge) noexcept {
