@@ -83,6 +83,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/c/mask.h
     folio/c/cache.h
     folio/c/pool.h
+    folio/c/pool_events.h
     folio/c/folio.h
     folio/pool/events.h
     folio/pool/explanation.h

@@ -44,11 +44,19 @@ Status create(const folio_pool_options* options, folio_pool** pool) {
   p.max_retention_ms = o.max_retention_ms;
   p.watermark_pages = o.watermark_pages;
   p.lookahead_tokens = o.lookahead_tokens;
+  p.event_capacity = o.event_capacity;
+  p.min_partial_tokens = o.min_partial_tokens;
+  p.max_spans = o.max_spans;
+  if (Status s = read_flag(function, "options->readers", o.readers, p.readers); !s.is_ok())
+    return s;
+  if (Status s = read_flag(function, "options->histograms", o.histograms, p.histograms); !s.is_ok())
+    return s;
   Result<PagePool> made = PagePool::create(p);
   if (!made) return made.error();
-  *pool = new (std::nothrow) folio_pool{std::move(*made)};
-  return *pool != nullptr ? Status()
-                          : fail(Errc::out_of_memory, "{}: no memory for the handle", function);
+  *pool = new (std::nothrow) folio_pool{std::move(*made), std::nullopt};
+  if (*pool == nullptr) return fail(Errc::out_of_memory, "{}: no memory for the handle", function);
+  if (p.readers) (*pool)->reader = *PoolReader::of((*pool)->pool);
+  return {};
 }
 
 Status admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
@@ -81,12 +89,12 @@ Status peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
   return {};
 }
 
-Status commit(folio_pool* pool, folio_sequence sequence, const int32_t* written,
-              int64_t num_tokens) {
-  if (pool == nullptr) return null_argument("folio_commit", "pool");
+Status commit(const char* function, folio_pool* pool, folio_sequence sequence,
+              const int32_t* written, int64_t num_tokens, Merge merge) {
+  if (pool == nullptr) return null_argument(function, "pool");
   const Result<std::span<const TokenId>> tokens =
-      tokens_of("folio_commit", "written", written, num_tokens);
-  return tokens ? pool->pool.commit(id_of(sequence), *tokens) : tokens.error();
+      tokens_of(function, "written", written, num_tokens);
+  return tokens ? pool->pool.commit(id_of(sequence), *tokens, merge) : tokens.error();
 }
 
 Status begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t count,
@@ -131,22 +139,6 @@ Status batch_rows(const folio_pool* pool, const folio_sequence* sequences, int64
   return {};
 }
 
-folio_pool_stats stats_of(const PoolStats& s) {
-  folio_pool_stats to = {};
-  to.lookup_pages = s.lookup_pages;
-  to.hit_pages = s.hit_pages;
-  to.hit_tokens = s.hit_tokens;
-  to.evicted_pages = s.evicted_pages;
-  to.used_pages = s.used_pages;
-  to.peak_used_pages = s.peak_used_pages;
-  to.cached_pages = s.cached_pages;
-  to.free_pages = s.free_pages;
-  to.sequences = s.sequences;
-  to.unfinished_steps = s.unfinished_steps;
-  to.pinned_pages = s.pinned_pages;
-  return to;
-}
-
 /// Stores a Result where the caller wants it.
 template <class T, class To, class Convert>
 Status deliver(const Result<T>& result, To* to, Convert convert_value) {
@@ -161,6 +153,26 @@ T same(T value) {
 }
 
 }  // namespace
+
+folio_pool_stats stats_of(const PoolStats& s) {
+  folio_pool_stats to = {};
+  to.lookup_pages = s.lookup_pages;
+  to.hit_pages = s.hit_pages;
+  to.hit_tokens = s.hit_tokens;
+  to.evicted_pages = s.evicted_pages;
+  to.used_pages = s.used_pages;
+  to.peak_used_pages = s.peak_used_pages;
+  to.cached_pages = s.cached_pages;
+  to.free_pages = s.free_pages;
+  to.sequences = s.sequences;
+  to.unfinished_steps = s.unfinished_steps;
+  to.pinned_pages = s.pinned_pages;
+  to.hit_tokens_cached = s.hit_tokens_cached;
+  to.hit_tokens_used = s.hit_tokens_used;
+  to.hit_tokens_partial = s.hit_tokens_partial;
+  return to;
+}
+
 }  // namespace folio::inline v1::c
 
 using namespace folio;  // NOLINT(google-build-using-namespace): the calls below are thin
@@ -194,7 +206,15 @@ folio_code folio_reserve(folio_pool* pool, folio_sequence sequence, int32_t new_
 
 folio_code folio_commit(folio_pool* pool, folio_sequence sequence, const int32_t* written,
                         int64_t num_tokens, folio_message* message) {
-  return c::report(c::commit(pool, sequence, written, num_tokens), message);
+  return c::report(c::commit("folio_commit", pool, sequence, written, num_tokens, Merge::refused),
+                   message);
+}
+
+folio_code folio_commit_merged(folio_pool* pool, folio_sequence sequence, const int32_t* written,
+                               int64_t num_tokens, folio_message* message) {
+  return c::report(
+      c::commit("folio_commit_merged", pool, sequence, written, num_tokens, Merge::allowed),
+      message);
 }
 
 folio_code folio_trim(folio_pool* pool, folio_sequence sequence, int32_t length,

@@ -2,11 +2,15 @@
 /// src/c/pool.h: what is behind the C interface's handle of a pool, and how its arguments are read.
 #pragma once
 
+#include <optional>
+
 #include "c/convert.h"
 #include "folio/pool/page_pool.h"
+#include "folio/pool/reader.h"
 
 struct folio_pool {
   folio::PagePool pool;
+  std::optional<folio::PoolReader> reader;  ///< with folio_pool_options::readers
 };
 
 namespace folio::inline v1::c {
@@ -20,6 +24,8 @@ inline SequenceId id_of(folio_sequence number) {
 [[nodiscard]] Result<std::span<const TokenId>> tokens_of(const char* function, const char* argument,
                                                          const int32_t* tokens, int64_t count);
 
+[[nodiscard]] folio_pool_stats stats_of(const PoolStats& stats);
+
 /// The caller's options, which point into this.
 struct ConvertedOptions {
   /// Null: the defaults.
@@ -30,6 +36,7 @@ struct ConvertedOptions {
 
  private:
   [[nodiscard]] Status read_retention(const char* function, const folio_sequence_options& given);
+  [[nodiscard]] Status read_spans(const char* function, const folio_sequence_options& given);
 };
 
 }  // namespace folio::inline v1::c

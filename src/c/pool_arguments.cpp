@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/c/pool_arguments.cpp: what the calls of the pool are given, read and checked.
+#include <cstddef>
+
 #include "c/pool.h"
 
 namespace folio::inline v1::c {
@@ -22,7 +24,23 @@ Status ConvertedOptions::read(const char* function, const folio_sequence_options
                 function, o.salt_bytes, PagePool::max_salt_bytes);
   options.salt = std::string_view(o.salt, o.salt_bytes);
   options.adapter = o.adapter;
+  if (Status s = read_spans(function, o); !s.is_ok()) return s;
   return read_retention(function, o);
+}
+
+static_assert(sizeof(folio_content_span) == sizeof(ContentSpan) &&
+              alignof(folio_content_span) == alignof(ContentSpan) &&
+              offsetof(folio_content_span, length) == offsetof(ContentSpan, length) &&
+              offsetof(folio_content_span, hash) == offsetof(ContentSpan, hash));
+
+Status ConvertedOptions::read_spans(const char* function, const folio_sequence_options& given) {
+  if (Status s = check_array(function, "options->spans", given.spans, "options->num_spans",
+                             given.num_spans, sizeof *given.spans);
+      !s.is_ok())
+    return s;
+  options.spans = {reinterpret_cast<const ContentSpan*>(given.spans),
+                   static_cast<size_t>(given.num_spans)};
+  return {};
 }
 
 Status ConvertedOptions::read_retention(const char* function, const folio_sequence_options& given) {

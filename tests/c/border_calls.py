@@ -23,6 +23,8 @@ INTEGERS = {
     "uint64_t": ("UINT64_MAX", "uint64_t{1} << 63", "0"),
     "size_t": ("SIZE_MAX", "SIZE_MAX / 2 + 1", "0"),
 }
+# of which none is wrong: bytes of a hash
+BYTES = {"uint8_t"}
 HANDLES = {"folio_attention", "folio_mask_reader", "folio_pool"}
 # words that belong to folio, and text that it writes
 OPAQUE = {"folio_plan", "folio_plan_fingerprint", "folio_message"}
@@ -77,6 +79,8 @@ class Header:
         kind = self.aliases.get(kind, kind)
         if kind in INTEGERS:
             return [(path, value) for value in INTEGERS[kind]]
+        if kind in BYTES:
+            return []
         if kind == "float":
             return [(path, "NAN")]
         if kind == "function":

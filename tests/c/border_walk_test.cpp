@@ -117,6 +117,27 @@ void fill(BorderWorld& w, folio_reserve_call& c) { c = {w.pool, w.sequence, 4, &
 void fill(BorderWorld& w, folio_commit_call& c) {
   c = {w.pool, w.sequence, w.written.data(), 2, &w.message};
 }
+void fill(BorderWorld& w, folio_commit_merged_call& c) {
+  c = {w.pool, w.sequence, w.written.data(), 2, &w.message};
+}
+void fill(BorderWorld& w, folio_read_events_call& c) {
+  c = {w.pool, 1, w.events, 2, &w.num_events, &w.next_event, &w.lost, &w.message};
+}
+void fill(BorderWorld& w, folio_snapshot_call& c) {
+  c = {w.pool, w.events, 2, &w.num_events, &w.next_event, &w.message};
+}
+void fill(BorderWorld& w, folio_clear_pool_call& c) {
+  EXPECT_EQ(folio_end_step(w.pool, w.step, &w.message), FOLIO_OK);
+  EXPECT_EQ(folio_release(w.pool, w.sequence, &w.message), FOLIO_OK);
+  c = {w.pool, &w.message};
+}
+void fill(BorderWorld& w, folio_read_peek_call& c) {
+  c = {w.pool, w.prompt.data(), 9, &w.sequence_options, &w.cached_tokens, &w.message};
+}
+void fill(BorderWorld& w, folio_read_pool_stats_call& c) { c = {w.pool, &w.stats, &w.message}; }
+void fill(BorderWorld& w, folio_get_pool_histograms_call& c) {
+  c = {w.pool, &w.histograms, &w.message};
+}
 void fill(BorderWorld& w, folio_trim_call& c) { c = {w.pool, w.sequence, 5, &w.message}; }
 void fill(BorderWorld& w, folio_fork_call& c) {
   c = {w.pool, w.sequence, 5, &w.made_sequence, &w.message};
@@ -254,8 +275,11 @@ const Allowed allowed[] = {
     {"folio_retain: tokens = nullptr", "not wanted"},
     {"folio_retain: options = nullptr", "nothing is said"},
     {"*: options->retention->end = INT32_MAX", "to the end of the sequence"},
-    {"folio_peek: options->retention->[!r]*", "peek keeps nothing"},
-    {"folio_peek: options->decode_*", "peek keeps nothing"},
+    {"folio_*peek: options->retention->[!r]*", "peek keeps nothing"},
+    {"folio_*peek: options->decode_*", "peek keeps nothing"},
+    {"folio_*peek: options->spans->*", "nothing can be found there"},
+    {"folio_read_peek: options = nullptr", "neither salt nor adapter"},
+    {"folio_read_events: next = *", "nothing that new, or what is there"},
     {"folio_advance_time: now_ms = INT64_MAX", "a late hour"},
 };
 

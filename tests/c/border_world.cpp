@@ -225,6 +225,11 @@ void BorderWorld::make_pool() {
   pool_options.max_retention_ms = 100;
   pool_options.watermark_pages = 1;
   pool_options.lookahead_tokens = 1;
+  pool_options.event_capacity = 4;
+  pool_options.min_partial_tokens = 2;
+  pool_options.max_spans = 1;
+  pool_options.readers = 1;
+  pool_options.histograms = 1;
   sequence_options = c_struct<folio_sequence_options>();
   sequence_options.salt = "tenant";
   sequence_options.salt_bytes = 6;
@@ -233,6 +238,8 @@ void BorderWorld::make_pool() {
   sequence_options.has_decode_retention = 1;
   sequence_options.decode_level = 20;
   sequence_options.decode_milliseconds = 10;
+  sequence_options.spans = spans;
+  sequence_options.num_spans = 1;
   require(folio_create_pool(&pool_options, &pool, &message), message);
   require(folio_admit(pool, prompt.data(), 9, &sequence_options, &sequence, nullptr, &message),
           message);
@@ -242,6 +249,7 @@ void BorderWorld::make_pool() {
   table = c_struct<folio_table>();
   stats = c_struct<folio_pool_stats>();
   explanation = c_struct<folio_pool_explanation>();
+  histograms = c_struct<folio_pool_histograms>();
   requests[0] = {sequence, 4, 0};
 }
 
@@ -270,6 +278,10 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add(&num_copies, sizeof num_copies);
   add(&row_start, sizeof row_start);
   add(&cached_tokens, sizeof cached_tokens);
+  add(events, sizeof events);
+  add(&num_events, sizeof num_events);
+  add(&next_event, sizeof next_event);
+  add(&lost, sizeof lost);
   add(&length, sizeof length);
   // the size that a case breaks is the caller's own word
   constexpr size_t size = sizeof(uint32_t);
@@ -283,6 +295,7 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add_struct(made_value);
   add_struct(table);
   add_struct(stats);
+  add_struct(histograms);
   return all;
 }
 

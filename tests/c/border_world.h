@@ -89,6 +89,12 @@ struct BorderWorld {
   folio_pool_explanation explanation = {};
   folio_retention_range retention[1] = {{0, 8, 50, 0, 10}};
   folio_reserve_request requests[1] = {};
+  folio_content_span spans[1] = {{6, 2, {1, 2, 3}}};
+  folio_pool_event events[2] = {};
+  folio_pool_histograms histograms = {};
+  int64_t num_events = -7;
+  uint64_t next_event = 7;
+  int32_t lost = -7;
   folio_sequence made_children[2] = {};
   const folio_page_copy* copies = nullptr;
   int64_t num_copies = -7, row_start = -7;

@@ -35,6 +35,7 @@
 #include "folio/c/cache.h"
 #include "folio/c/mask.h"
 #include "folio/c/pool.h"
+#include "folio/c/pool_events.h"
 
 // NOLINTBEGIN: this header is C, with C's names
 

@@ -20,7 +20,8 @@ enum { FOLIO_LRU = 0, FOLIO_S3_FIFO = 1, FOLIO_LFU = 2, FOLIO_COST = 3 };  // ev
 /// PoolOptions. Zero is the default: page_size 16, max_sequences 256, max_pages_per_sequence
 /// num_pages, max_namespaces 256, prefix reuse on, eviction of what was released first, allocation
 /// by the C++ runtime, a hash_seed drawn from the system's randomness, no retention, no watermark,
-/// no look-ahead.
+/// no look-ahead, no events, hits in whole pages, no items of another kind, no readers, no
+/// histograms.
 typedef struct folio_pool_options {
   uint32_t struct_size;
   uint32_t num_pages;
@@ -37,7 +38,19 @@ typedef struct folio_pool_options {
   int64_t max_retention_ms;
   uint32_t watermark_pages;
   int32_t lookahead_tokens;
+  uint32_t event_capacity;     ///< of the ring that folio_read_events reads; 0: no events
+  int32_t min_partial_tokens;  ///< hits may end inside a page from so many tokens on; 0: never
+  uint32_t max_spans;          ///< items that a prompt may have
+  int32_t readers;             ///< other threads read (folio/c/pool_events.h)
+  int32_t histograms;          ///< folio_get_pool_histograms
+  uint32_t reserved;
 } folio_pool_options;
+
+/// ContentSpan: tokens that stand for an item, an image say, with its hash; an offset in the prompt.
+typedef struct folio_content_span {
+  int32_t offset, length;
+  uint8_t hash[32];
+} folio_content_span;
 
 /// RetentionRange: the level of the pages of tokens begin .. end - 1, 0 .. 100 (35: as without a
 /// range, 100: pinned), for so long, counted from the release; 0 ms: max_retention_ms.
@@ -61,6 +74,9 @@ typedef struct folio_sequence_options {
   int64_t decode_milliseconds;   ///< of the tokens behind the prompt, with has_decode_retention
   int32_t decode_level;          ///< 0 .. 100
   int32_t has_decode_retention;  ///< 0: the ranges say it
+  /// [num_spans], at most max_spans, ascending: belongs to what is compared
+  const folio_content_span* spans;
+  int64_t num_spans;
 } folio_sequence_options;
 
 /// Room for new_tokens tokens behind the length of a sequence.
@@ -86,6 +102,7 @@ typedef struct folio_pool_stats {
   int64_t used_pages, peak_used_pages, cached_pages, free_pages;
   int64_t sequences, unfinished_steps;
   int64_t pinned_pages;
+  int64_t hit_tokens_cached, hit_tokens_used, hit_tokens_partial;
 } folio_pool_stats;
 
 /// PoolExplanation: what a reserve needs, and who has the pages; each is counted once.
@@ -120,6 +137,11 @@ FOLIO_C_EXPORT folio_code folio_explain(const folio_pool* pool, folio_sequence s
 FOLIO_C_EXPORT folio_code folio_commit(folio_pool* pool, folio_sequence sequence,
                                        const int32_t* written, int64_t num_tokens,
                                        folio_message* message);
+/// As folio_commit; a findable page of equal content takes the place of the sequence's own, unless
+/// an unfinished step holds the sequence.
+FOLIO_C_EXPORT folio_code folio_commit_merged(folio_pool* pool, folio_sequence sequence,
+                                              const int32_t* written, int64_t num_tokens,
+                                              folio_message* message);
 FOLIO_C_EXPORT folio_code folio_trim(folio_pool* pool, folio_sequence sequence, int32_t length,
                                      folio_message* message);
 FOLIO_C_EXPORT folio_code folio_fork(folio_pool* pool, folio_sequence sequence, int32_t length,

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/c/pool_events.h: what changes in the index of a page pool, and what other threads may read
+/// of it, in the C interface (folio/c/folio.h).
+///
+/// Calls on a `const folio_pool*` of this header may be made by any number of threads beside the
+/// scheduler's if the pool has `readers`, and no call of the scheduler waits for them; but for
+/// folio_snapshot, which is the scheduler's, and as long as nobody destroys the pool.
+#pragma once
+
+// NOLINTBEGIN: this header is C, with C's names
+
+#include "folio/c/pool.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { FOLIO_STORED = 0, FOLIO_REMOVED = 1, FOLIO_CLEARED = 2 };  // kind of an event
+
+/// PoolEvent: a content can be found from now on, no more, or none can.
+typedef struct folio_pool_event {
+  uint64_t number;  ///< 1 is the first of a pool
+  uint64_t content, parent;
+  uint64_t adapter;        ///< stored: of the sequence
+  int32_t position;        ///< stored: of the page in its sequence; else, and in snapshots, -1
+  int32_t num_tokens;      ///< page_size; 0 when cleared
+  int32_t kind;            ///< FOLIO_STORED ...
+  int32_t is_of_snapshot;  ///< `number` is then of the last event before
+} folio_pool_event;
+
+/// PoolHistogram: values by their number of bits, and their sum.
+typedef struct folio_histogram {
+  int64_t counts[40];
+  int64_t sum;
+} folio_histogram;
+
+/// PoolHistograms, in pages taken.
+typedef struct folio_pool_histograms {
+  uint32_t struct_size;
+  uint32_t reserved;
+  folio_histogram lifetime, idle, reuse;
+} folio_pool_histograms;
+
+/// Copies events `next`, `next` + 1, ... to events[capacity], and says with which to go on. With
+/// *lost = 1 nothing is copied: the ring no longer has them, and only folio_snapshot tells what
+/// they said. Errors: invalid_argument without event_capacity
+FOLIO_C_EXPORT folio_code folio_read_events(const folio_pool* pool, uint64_t next,
+                                            folio_pool_event* events, int64_t capacity,
+                                            int64_t* num_events, uint64_t* next_event,
+                                            int32_t* lost, folio_message* message);
+/// A stored event for each content that can be found, parents not always first, and the number of
+/// the last event before: at most one for each page. Errors: invalid_argument for a capacity that
+/// is too small (nothing is copied), or without event_capacity
+FOLIO_C_EXPORT folio_code folio_snapshot(const folio_pool* pool, folio_pool_event* events,
+                                         int64_t capacity, int64_t* num_events,
+                                         uint64_t* last_event, folio_message* message);
+/// Makes all cached pages free, pinned ones too. Errors: busy while pages are used
+FOLIO_C_EXPORT folio_code folio_clear_pool(folio_pool* pool, folio_message* message);
+
+/// These two are folio_peek, in whole pages, and folio_get_pool_stats, of a moment between two
+/// calls, for other threads. Errors: invalid_argument without `readers`
+FOLIO_C_EXPORT folio_code folio_read_peek(const folio_pool* pool, const int32_t* prompt,
+                                          int64_t num_tokens, const folio_sequence_options* options,
+                                          int32_t* cached_tokens, folio_message* message);
+FOLIO_C_EXPORT folio_code folio_read_pool_stats(const folio_pool* pool, folio_pool_stats* stats,
+                                                folio_message* message);
+/// Counts since the pool was made. Errors: invalid_argument without `histograms`
+FOLIO_C_EXPORT folio_code folio_get_pool_histograms(const folio_pool* pool,
+                                                    folio_pool_histograms* histograms,
+                                                    folio_message* message);
+
+#ifdef __cplusplus
+}
+#endif
+// NOLINTEND
