@@ -16,6 +16,7 @@ void PagePool::State::share_prefix(const SequenceRecord& parent, SequenceRecord&
   namespaces.retain(child.space);
   if (retention != nullptr)
     retention->of_sequence(index_of(child)) = retention->of_sequence(index_of(parent));
+  items.share(index_of(parent), index_of(child), length);
   const uint32_t* const from = row(parent);
   uint32_t* const to = row(child);
   const auto full = static_cast<uint32_t>(length / options.page_size);
@@ -27,10 +28,12 @@ void PagePool::State::give_up(SequenceRecord& s) noexcept {
   if (heads.is_on()) keep_tail(s);
   note_end(s);
   drop_pages(s, 0);
+  items.close(index_of(s));
 }
 
 void PagePool::State::close_sequence(SequenceRecord& s) noexcept {
   give_up(s);
+  items.take_away(index_of(s));
   namespaces.close(s.space);
   s = {.generation = s.generation, .next_free = free_sequence};
   free_sequence = index_of(s);
@@ -123,6 +126,7 @@ void PagePool::State::swap_pages(SequenceRecord& a, SequenceRecord& b) noexcept 
   std::swap(a.last_step, b.last_step);
   std::swap(a.trimmed, b.trimmed);
   std::swap(a.starting, b.starting);
+  items.swap(index_of(a), index_of(b));
 }
 
 Status PagePool::preempt(SequenceId id) noexcept {

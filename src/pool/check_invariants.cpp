@@ -62,6 +62,11 @@ Status PagePool::State::check_sequences(uint32_t* references) const noexcept {
       return broken("no namespace for sequence", i);
   }
   for (uint32_t i = 0; i < namespaces.capacity(); ++i) users += namespaces[i].users;
+  int64_t opened = 0;
+  for (uint32_t i = 0; i < options.max_sequences; ++i) opened += items.count(i).opened;
+  for (uint32_t i = 0; i < items.namespaces().capacity(); ++i)
+    opened -= items.namespaces()[i].users;
+  if (opened != 0) return broken("users of items are not those of sequences:", opened);
   if (users != alive) return broken("users of namespaces are not the living sequences:", users);
   if (alive != counters.sequences)
     return broken("miscounted living sequences:", counters.sequences);
@@ -80,6 +85,11 @@ Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references)
   if (s.length > s.room || s.room > max_tokens || s.pages != pages_for(s.room))
     return broken("length, room or pages of sequence", i);
   const auto full = static_cast<uint32_t>(s.length / options.page_size);
+  std::span<const ContentSpan> spans = items.of(i);
+  if (items.page_to_open(i) < full || items.count(i).opened > spans.size() ||
+      (items.count(i).opened != 0 &&
+       items.page_of_first(spans.subspan(items.count(i).opened - 1)) >= full))
+    return broken("not the items of full pages are open in sequence", i);
   if (s.trimmed && (s.length != s.room || s.length % options.page_size == 0))
     return broken("no cut last page in sequence", i);
   for (int64_t p = 0; p < row_stride; ++p) {
@@ -94,11 +104,11 @@ Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references)
     if (p >= full && !s.trimmed && (record.content != 0 || record.references != 1))
       return broken("a page to write is not the own one of", i);
     if (p >= full || !options.prefix_reuse) continue;
-    const uint64_t parent = p == 0 ? namespaces[s.space].content : records[pages[p - 1]].content;
-    const uint32_t hash = p == 0 ? namespaces[s.space].hash : records[pages[p - 1]].hash;
-    if (record.content == 0 || record.parent != parent)
+    const auto position = static_cast<uint32_t>(p);
+    const pool::Before before = items.find(before_page(s, position), position, spans);
+    if (record.content == 0 || record.parent != before.content)
       return broken("contents do not form a chain in sequence", i);
-    if (record.hash != index.hash(hash, tokens_of(pages[p])))
+    if (record.hash != index.hash(before.hash, tokens_of(pages[p])))
       return broken("hash is not of the tokens in sequence", i);
   }
   return {};

@@ -55,6 +55,18 @@ Status check_partial_tokens(const PoolOptions& o) {
               o.min_partial_tokens);
 }
 
+Status check_max_spans(const PoolOptions& o) {
+  const int64_t most = max_count / 2 / int64_t{o.max_sequences};
+  if (o.max_spans != 0 && (o.max_spans > most || !o.prefix_reuse)) {
+    return fail(
+        Errc::invalid_argument,
+        "PagePool::create: max_spans is {}, expected 0 .. {} (2^30 - 1 over max_sequences), "
+        "and 0 without prefix_reuse",
+        o.max_spans, most);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_options(const PoolOptions& o) noexcept {
@@ -84,6 +96,7 @@ Status check_options(const PoolOptions& o) noexcept {
   if (Status s = check_name_function(o); !s.is_ok()) return s;
   if (Status s = check_event_options(o); !s.is_ok()) return s;
   if (Status s = check_partial_tokens(o); !s.is_ok()) return s;
+  if (Status s = check_max_spans(o); !s.is_ok()) return s;
   if (o.max_retention_ms < 0 || (o.max_retention_ms > 0 && !o.prefix_reuse)) {
     return fail(Errc::invalid_argument,
                 "PagePool::create: max_retention_ms is {}, expected 0 or more, and 0 without "
@@ -115,6 +128,30 @@ Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& opti
   }
   if (options.salt.data() == nullptr && !options.salt.empty())
     return null_memory(call, "salt", options.salt.size());
+  return {};
+}
+
+Status check_spans(std::span<const TokenId> prompt, const SequenceOptions& options,
+                   const PoolOptions& pool, const char* call) noexcept {
+  const std::span<const ContentSpan> spans = options.spans;
+  if (spans.size() > pool.max_spans) {
+    return fail(Errc::invalid_argument,
+                "PagePool::{}: spans has {} items, expected at most {} (max_spans)", call,
+                spans.size(), pool.max_spans);
+  }
+  if (spans.data() == nullptr && !spans.empty()) return null_memory(call, "spans", spans.size());
+  int64_t end = 0;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const ContentSpan& span = spans[i];
+    if (span.offset < end || span.length < 1 ||
+        int64_t{span.offset} + span.length > static_cast<int64_t>(prompt.size())) {
+      return fail(Errc::invalid_argument,
+                  "PagePool::{}: spans[{}] has {} tokens from {} on, expected at least 1 within {} "
+                  ".. {} (behind the span before it, within the prompt)",
+                  call, i, span.length, span.offset, end, prompt.size());
+    }
+    end = int64_t{span.offset} + span.length;
+  }
   return {};
 }
 

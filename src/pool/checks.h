@@ -16,6 +16,9 @@ namespace folio::inline v1::pool {
                                   std::span<const TokenId> tokens) noexcept;
 [[nodiscard]] Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options,
                                   const char* call = "admit") noexcept;
+/// `pool`: its own options. The prompt is checked.
+[[nodiscard]] Status check_spans(std::span<const TokenId> prompt, const SequenceOptions& options,
+                                 const PoolOptions& pool, const char* call = "admit") noexcept;
 /// `pool`: its own options.
 [[nodiscard]] Status check_retention(const char* call, const SequenceOptions& options,
                                      const PoolOptions& pool) noexcept;

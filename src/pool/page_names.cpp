@@ -28,6 +28,7 @@ Result<PageName> PagePool::State::name_of(const pool::SequenceRecord& s,
     PageName name;
     const PageContent content{.parent = parent,
                               .tokens = {tokens_of(page), static_cast<size_t>(options.page_size)},
+                              .spans = items.in_page(index_of(s), next),
                               .salt = {space.salt, space.salt_bytes},
                               .adapter = space.adapter};
     if (Status named = give.function(give.context, content, &name); !named.is_ok()) return named;

@@ -47,6 +47,16 @@ void PagePool::State::carve(Carver& carver) noexcept {
     head_buckets = carver.take<uint32_t>(pool::HeadIndex::num_buckets(options.num_pages));
     head_links = carver.take<pool::HeadIndex::Link>(options.num_pages);
   }
+  if (options.max_spans != 0) {
+    const int64_t given = int64_t{options.max_sequences} * options.max_spans;
+    const int64_t known = pool::ItemSpans::num_namespaces(options);
+    spans_memory = {.spans = carver.take<ContentSpan>(given),
+                    .namespaces = carver.take<uint32_t>(given),
+                    .counts = carver.take<pool::ItemSpans::Count>(options.max_sequences),
+                    .of_page = carver.take<ContentSpan>(pool::ItemSpans::max_in_page(options)),
+                    .entries = carver.take<pool::Namespace>(known),
+                    .buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(known))};
+  }
   carve_retention(carver);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
@@ -80,6 +90,11 @@ void PagePool::State::start() noexcept {
   }
   index.attach_retention(retention);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
+  if (options.max_spans != 0) {
+    std::uninitialized_default_construct_n(spans_memory.entries,
+                                           pool::ItemSpans::num_namespaces(options));
+  }
+  items.attach(spans_memory, options, &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
   end_call();

@@ -27,7 +27,7 @@ PagePool::State::PartialMatch PagePool::State::match_partial(
     const Match& match, std::span<const TokenId> prompt) const noexcept {
   const int64_t begin = int64_t{match.pages} * options.page_size;
   const int64_t end = std::min(static_cast<int64_t>(prompt.size()) - 1, max_tokens);
-  if (end - begin < options.min_partial_tokens) return {};
+  if (match.content == 0 || end - begin < options.min_partial_tokens) return {};
   const TokenId* const wanted = prompt.data() + begin;
   const uint32_t page = heads.find(match.content, wanted);
   if (page == pool::no_page) return {};
@@ -36,7 +36,8 @@ PagePool::State::PartialMatch PagePool::State::match_partial(
 }
 
 int32_t PagePool::State::peek_partial(uint32_t space, const Match& match,
-                                      std::span<const TokenId> prompt) const noexcept {
+                                      std::span<const TokenId> prompt,
+                                      std::span<const ContentSpan> spans) const noexcept {
   if (space == pool::no_namespace) return 0;
   const PartialMatch partial = match_partial(match, prompt);
   if (partial.tokens == 0) return 0;
@@ -46,23 +47,22 @@ int32_t PagePool::State::peek_partial(uint32_t space, const Match& match,
   };
   uint32_t held = counts(partial.page);
   if (available() <= held + match.pages) {
-    uint64_t parent = namespaces[space].content;
-    uint32_t hash = namespaces[space].hash;
+    pool::Before before = beginning(space);
     for (uint32_t p = 0; p < match.pages; ++p) {
       const TokenId* const wanted = prompt.data() + int64_t{p} * options.page_size;
-      const uint32_t page = index.find(parent, hash = index.hash(hash, wanted), wanted);
+      before = items.find(before, p, spans);
+      const uint32_t page = index.find(before.content, index.hash(before.hash, wanted), wanted);
       held += counts(page);
-      parent = records[page].content;
+      before = {records[page].content, records[page].hash};
     }
   }
   return available() > held ? partial.tokens : 0;
 }
 
-void PagePool::State::admit_partial(SequenceRecord& s, std::span<const TokenId> prompt) noexcept {
+void PagePool::State::admit_partial(SequenceRecord& s, const Match& match,
+                                    std::span<const TokenId> prompt) noexcept {
   uint32_t* const pages = row(s);
-  const uint64_t parent =
-      s.pages == 0 ? namespaces[s.space].content : records[pages[s.pages - 1]].content;
-  const PartialMatch partial = match_partial({s.pages, parent}, prompt);
+  const PartialMatch partial = match_partial(match, prompt);
   if (partial.tokens == 0) return;
   PageRecord& from = records[partial.page];
   if (available() == (pool::is_evictable(from.list) ? 1U : 0U)) return;
@@ -86,8 +86,7 @@ void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
   // A trimmed page that has a content is found by it; one that awaits a copy has no K/V yet; one
   // that forks share is still to be written by others.
   if (record.content != 0 || record.awaits_copy || record.references != 1) return;
-  const uint64_t parent =
-      position == 0 ? namespaces[s.space].content : records[pages[position - 1]].content;
+  const uint64_t parent = enter_page(s, static_cast<uint32_t>(position)).content;
   pool::publish(record.parent, parent);
   const uint32_t other = heads.find(parent, tokens_of(page));
   if (other != pool::no_page) {

@@ -20,6 +20,7 @@
 #include "pool/event_log.h"
 #include "pool/eviction.h"
 #include "pool/head_index.h"
+#include "pool/item_spans.h"
 #include "pool/namespaces.h"
 #include "pool/page_ages.h"
 #include "pool/page_lists.h"
@@ -93,6 +94,7 @@ struct PagePool::State {
   pool::HeadIndex::Link* head_links = nullptr;
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
+  pool::ItemSpans::Memory spans_memory;  ///< with max_spans
 
   pool::PageLists lists;
   pool::Lru lru;
@@ -104,6 +106,7 @@ struct PagePool::State {
   pool::PrefixIndex index;
   pool::HeadIndex heads;
   pool::Namespaces namespaces;
+  pool::ItemSpans items;
   pool::EventLog events;
   StatsRing shared_stats;
   pool::PageAges ages;
@@ -130,7 +133,8 @@ struct PagePool::State {
   /// Pages that a prompt begins with.
   struct Match {
     uint32_t pages = 0;
-    uint64_t content = 0;  ///< of the last one; without one, of the namespace
+    /// what the next page continues; 0 if nothing can be found behind it
+    uint64_t content = 0;
   };
   /// Tokens that it goes on with inside a page.
   struct PartialMatch {
@@ -163,8 +167,27 @@ struct PagePool::State {
   [[nodiscard]] pool::SequenceRecord& open_sequence() noexcept;
   /// Findable pages of the longest prefix of `prompt`, at most `limit`; written to `found` unless
   /// null.
-  [[nodiscard]] Match match(uint32_t space, const TokenId* prompt, uint32_t limit,
+  [[nodiscard]] Match match(uint32_t space, const TokenId* prompt,
+                            std::span<const ContentSpan> spans, uint32_t limit,
                             uint32_t* found) const noexcept;
+  /// The same from one item to the next, `before` being what the first page continues.
+  [[nodiscard]] Match match_run(pool::Before before, const TokenId* prompt, uint32_t limit,
+                                uint32_t* found) const noexcept;
+  [[nodiscard]] pool::Before beginning(uint32_t space) const noexcept {
+    return {namespaces[space].content, namespaces[space].hash};
+  }
+  /// What comes before the page's tokens, without items that begin there.
+  [[nodiscard]] pool::Before before_page(const pool::SequenceRecord& s,
+                                         uint32_t position) const noexcept {
+    if (position == 0) return beginning(s.space);
+    const pool::PageRecord& last = records[row(s)[position - 1]];
+    return {last.content, last.hash};
+  }
+  /// The same with these items, which become open: those of earlier pages are.
+  [[nodiscard]] pool::Before enter_page(const pool::SequenceRecord& s, uint32_t position) noexcept {
+    const pool::Before before = before_page(s, position);
+    return items.is_on() ? items.open(before, position, index_of(s)) : before;
+  }
   [[nodiscard]] uint32_t lookup_limit(size_t prompt_tokens) const noexcept;
   [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s,
                                            uint32_t fresh) const noexcept;
@@ -202,6 +225,9 @@ struct PagePool::State {
   /// Pages first .. last - 1 of the row have become full.
   void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last,
                        bool merges) noexcept;
+  /// The same for pages in which no item begins, but in the first.
+  void name_run(const pool::SequenceRecord& s, uint32_t first, uint32_t last, bool merges,
+                pool::Before before) noexcept;
   /// `twin`, which is findable, takes the place of a page of the row.
   void merge(uint32_t& page, uint32_t twin) noexcept;
   /// The position behind the last one before `end` whose page has a name, 0 without one.
@@ -234,9 +260,11 @@ struct PagePool::State {
   [[nodiscard]] PartialMatch match_partial(const Match& match,
                                            std::span<const TokenId> prompt) const noexcept;
   [[nodiscard]] int32_t peek_partial(uint32_t space, const Match& match,
-                                     std::span<const TokenId> prompt) const noexcept;
+                                     std::span<const TokenId> prompt,
+                                     std::span<const ContentSpan> spans) const noexcept;
   /// Gives a sequence, which holds the pages that match, a page for the tokens behind them.
-  void admit_partial(pool::SequenceRecord& s, std::span<const TokenId> prompt) noexcept;
+  void admit_partial(pool::SequenceRecord& s, const Match& match,
+                     std::span<const TokenId> prompt) noexcept;
   /// Makes the cut last page of a sequence that is about to give up all its pages one that is kept.
   void keep_tail(const pool::SequenceRecord& s) noexcept;
   /// Tokens of a page that HeadIndex has.

@@ -20,20 +20,24 @@ Result<PoolReader> PoolReader::of(const PagePool& pool) noexcept {
 int32_t PoolReader::peek(std::span<const TokenId> prompt,
                          const SequenceOptions& options) const noexcept {
   const PagePool::State& state = *state_;
-  if (!state.options.prefix_reuse || !pool::check_prompt(prompt, options).is_ok()) return 0;
+  if (!state.options.prefix_reuse || !pool::check_prompt(prompt, options).is_ok() ||
+      !pool::check_spans(prompt, options, state.options).is_ok())
+    return 0;
   const pool::Namespaces::Observed space =
       state.namespaces.observe_content(options.salt, options.adapter);
   if (space.content == 0) return 0;
   const int32_t page_size = state.options.page_size;
   const int64_t limit =
       std::min<int64_t>(state.lookup_limit(prompt.size()), state.max_tokens / page_size);
-  uint64_t parent = space.content;
-  uint32_t hash = space.hash;
+  pool::Before before{space.content, space.hash};
+  std::span<const ContentSpan> spans = options.spans;
   int64_t pages = 0;
   for (; pages < limit; ++pages) {
-    hash = state.index.hash(hash, prompt.data() + pages * page_size);
-    parent = state.index.observe_content(parent, hash);
-    if (parent == 0) break;
+    before = state.items.observe(before, static_cast<uint32_t>(pages), spans);
+    if (before.content == 0) break;
+    before.hash = state.index.hash(before.hash, prompt.data() + pages * page_size);
+    before.content = state.index.observe_content(before.content, before.hash);
+    if (before.content == 0) break;
   }
   return static_cast<int32_t>(pages * page_size);
 }

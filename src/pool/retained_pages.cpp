@@ -115,6 +115,7 @@ Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
   if (state_ == nullptr) return pool::moved_from("retain");
   if (Status s = pool::check_prompt(prompt, options, "retain"); !s.is_ok()) return s;
   State& state = *state_;
+  if (Status s = pool::check_spans(prompt, options, state.options, "retain"); !s.is_ok()) return s;
   if (Status s = pool::check_retention("retain", options, state.options); !s.is_ok()) return s;
   if (state.retention == nullptr) {
     return fail(Errc::invalid_argument,
@@ -122,9 +123,10 @@ Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
   }
   const int64_t page_size = state.options.page_size;
   const uint32_t space = state.namespaces.find(options.salt, options.adapter);
-  const uint32_t found =
-      state.match(space, prompt.data(), state.lookup_limit(prompt.size() + 1), state.retained.row)
-          .pages;
+  const uint32_t found = state
+                             .match(space, prompt.data(), options.spans,
+                                    state.lookup_limit(prompt.size() + 1), state.retained.row)
+                             .pages;
   const pool::KeepRanges said = state.retention->ranges(options.retention, {}, 0);
   for (int64_t p = found; p-- > 0;) {  // tail first, as sequences give up
     const Keep* const keep = said.of(p * page_size, found * page_size);

@@ -49,13 +49,31 @@ uint32_t PagePool::State::lookup_limit(size_t prompt_tokens) const noexcept {
   return static_cast<uint32_t>((prompt_tokens - 1) / static_cast<size_t>(options.page_size));
 }
 
-PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t limit,
+PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* prompt,
+                                              std::span<const ContentSpan> spans, uint32_t limit,
                                               uint32_t* found) const noexcept {
   if (!options.prefix_reuse || space == pool::no_namespace) return {};
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
+  Match all;
+  pool::Before before = beginning(space);
+  for (;;) {
+    before = items.find(before, all.pages, spans);
+    all.content = before.content;
+    const uint32_t next_item = items.page_of_first(spans);
+    if (all.content == 0 || next_item < all.pages) return all;
+    const uint32_t end = std::min(limit, next_item);
+    const Match run = match_run(before, prompt + int64_t{all.pages} * options.page_size,
+                                end - all.pages, found == nullptr ? nullptr : found + all.pages);
+    all.pages += run.pages;
+    all.content = before.content = run.content;
+    if (all.pages != next_item) return all;
+  }
+}
+
+PagePool::State::Match PagePool::State::match_run(pool::Before before, const TokenId* prompt,
+                                                  uint32_t limit, uint32_t* found) const noexcept {
   constexpr uint32_t ahead = pool::PrefixIndex::ahead;
-  uint64_t parent = namespaces[space].content;
-  uint32_t hash = namespaces[space].hash;
+  auto [parent, hash] = before;
   uint32_t hashes[2 * ahead];
   uint32_t hits = 0, hashed = 0;
   for (; hits < limit; ++hits) {
@@ -82,12 +100,15 @@ PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* pro
 
 int32_t PagePool::peek(std::span<const TokenId> prompt,
                        const SequenceOptions& options) const noexcept {
-  if (state_ == nullptr || !pool::check_prompt(prompt, options).is_ok()) return 0;
+  if (state_ == nullptr || !pool::check_prompt(prompt, options).is_ok() ||
+      !pool::check_spans(prompt, options, state_->options).is_ok())
+    return 0;
   const uint32_t space = state_->namespaces.find(options.salt, options.adapter);
-  const State::Match match =
-      state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr);
+  const State::Match match = state_->match(space, prompt.data(), options.spans,
+                                           state_->lookup_limit(prompt.size()), nullptr);
   const auto tokens = static_cast<int32_t>(match.pages) * page_size();
-  return state_->heads.is_on() ? tokens + state_->peek_partial(space, match, prompt) : tokens;
+  return state_->heads.is_on() ? tokens + state_->peek_partial(space, match, prompt, options.spans)
+                               : tokens;
 }
 
 Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
@@ -95,6 +116,7 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   if (state_ == nullptr) return pool::moved_from("admit");
   if (Status s = pool::check_prompt(prompt, options); !s.is_ok()) return s;
   State& state = *state_;
+  if (Status s = pool::check_spans(prompt, options, state.options); !s.is_ok()) return s;
   if (Status s = pool::check_retention("admit", options, state.options); !s.is_ok()) return s;
   if (state.free_sequence == pool::no_sequence)
     return pool::no_sequence_left("admit", state.options.max_sequences);
@@ -104,6 +126,7 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   if (state.retention != nullptr)
     state.retention->of_sequence(state.index_of(s)) = state.retention->ranges(
         options.retention, options.decode_retention, static_cast<int32_t>(prompt.size()));
+  state.items.give(state.index_of(s), options.spans);
   const int32_t cached = state.hold_prefix(s, prompt);
   state.end_call();
   return Admission{state.id_of(s), cached};
@@ -113,13 +136,16 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
   State& state = *this;
   uint32_t* const row = state.row(s);
   const uint32_t limit = state.lookup_limit(prompt.size());
-  s.pages = state.match(s.space, prompt.data(), limit, row).pages;
+  const Match match = state.match(s.space, prompt.data(), items.of(index_of(s)), limit, row);
+  s.pages = match.pages;
 #ifdef FOLIO_MUTANT_WRONG_HIT
   if (s.pages != 0)
     row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
 #endif
   const uint32_t cached = state.lists.count_cached();
   for (uint32_t i = 0; i < s.pages; ++i) state.hold(row[i]);
+  while (items.page_to_open(index_of(s)) < s.pages)
+    (void)enter_page(s, items.page_to_open(index_of(s)));
   const int64_t were_cached = cached - state.lists.count_cached();
   for (uint32_t i = 0; state.ages.on() && i < s.pages; ++i) state.ages.found(row[i]);
   state.with_policy([&](auto& policy) {
@@ -130,7 +156,7 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
   state.counters.hit_pages += s.pages;
   state.counters.hit_tokens_cached += were_cached * state.options.page_size;
   state.counters.hit_tokens_used += (s.pages - were_cached) * state.options.page_size;
-  if (state.heads.is_on()) state.admit_partial(s, prompt);
+  if (state.heads.is_on()) state.admit_partial(s, match, prompt);
   state.counters.hit_tokens += s.length;
   s.starting = true;
   return s.length;
@@ -138,9 +164,18 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
 
 void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first, uint32_t last,
                                       bool merges) noexcept {
+  while (first < last) {
+    const pool::Before before = enter_page(s, first);
+    const uint32_t end = std::min(last, items.page_to_open(index_of(s)));
+    name_run(s, first, end, merges, before);
+    first = end;
+  }
+}
+
+void PagePool::State::name_run(const SequenceRecord& s, uint32_t first, uint32_t last, bool merges,
+                               pool::Before before) noexcept {
   uint32_t* const pages = row(s);
-  uint64_t parent = first == 0 ? namespaces[s.space].content : records[pages[first - 1]].content;
-  uint32_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
+  auto [parent, hash] = before;
   constexpr uint32_t ahead = pool::PrefixIndex::ahead;
   for (uint32_t p = first, hashed = first; p < last; ++p) {
     if ((p - first) % ahead == 0) {  // as in match, and one step more: the second of a bucket
@@ -225,6 +260,7 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
                 "PagePool::trim: length is {}, expected 0 .. {} (the sequence's length)", length,
                 s.length);
   }
+  state_->items.cut(state_->index_of(s), length);
   if (length == s.room) return {};
   state_->drop_pages(s, state_->pages_for(length));
   s.length = s.room = length;

@@ -32,8 +32,9 @@ enum class PoolEventKind : uint8_t {
 struct PoolEvent {
   uint64_t number = 0;   ///< 1 is the first of a pool
   uint64_t content = 0;  ///< 0 when cleared
-  /// stored, removed: the content of the page before; of a sequence's first page, a number that
-  /// stands for its salt and adapter and is no content's
+  /// stored, removed: the content of the page before. Of a sequence's first page, a number that
+  /// stands for its salt and adapter; of a page in which items begin, one that stands for the page
+  /// before and them: no content's
   uint64_t parent = 0;
   uint64_t adapter = 0;       ///< stored: of the sequence
   PageName name = {};         ///< where `has_name`

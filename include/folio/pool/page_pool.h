@@ -122,6 +122,10 @@ struct PoolOptions {
   /// (12 .. 16 bytes more a page), and the cut last page of a sequence that is released or
   /// preempted stays cached. In [0, page_size), 0: never. Needs prefix_reuse.
   int32_t min_partial_tokens = 0;
+  /// items of another kind that a prompt may have (SequenceOptions::spans): less than 400
+  /// bytes each for every sequence. Pages behind as many items of ended sequences stay findable.
+  /// 0: none. Needs prefix_reuse.
+  uint32_t max_spans = 0;
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -131,6 +135,11 @@ struct SequenceOptions {
   /// how long to keep its pages when it is released; at most max_retention_ranges. Copied
   std::span<const RetentionRange> retention = {};
   DecodeRetention decode_retention = {};
+  /// Items of another kind (folio/pool/name.h) that tokens of the prompt stand for, offsets in the
+  /// prompt, ascending, none overlapping another; at most PoolOptions::max_spans. Copied. They
+  /// belong to what is compared: pages in and behind an item are found by prompts with an equal
+  /// one at the same place. `trim` and `fork` take away those that begin behind the cut.
+  std::span<const ContentSpan> spans = {};
 };
 
 struct Admission {
@@ -184,8 +193,8 @@ class FOLIO_EXPORT PagePool {
   /// least one token short of it. With min_partial_tokens, the prefix goes on into the page that
   /// begins like the rest of the prompt and was added last, if enough of it matches and a page is
   /// available for the copy; no other page is taken. The prompt may be longer than what the
-  /// sequence will hold. Errors: invalid_argument for an empty prompt or a salt that is too long;
-  /// out_of_pages when max_sequences are alive
+  /// sequence will hold. Errors: invalid_argument for an empty prompt, a salt that is too long
+  /// or spans that are not as said; out_of_pages when max_sequences are alive
   [[nodiscard]] Result<Admission> admit(std::span<const TokenId> prompt,
                                         const SequenceOptions& options = {}) noexcept;
 
