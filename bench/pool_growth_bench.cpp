@@ -8,8 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <numeric>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "pool_workload.h"
@@ -24,18 +23,19 @@ constexpr int64_t small_pool = 10'000;
 /// for large pages, as the pool's does (src/pool/block.cpp).
 class Chase {
  public:
-  explicit Chase(int64_t bytes) : lines_(take(bytes)), count_(bytes / sizeof(Line)) {
+  explicit Chase(size_t bytes) : lines_(take(bytes)) {
+    const size_t count = bytes / sizeof(Line);
     test::Rng rng(1);
-    for (int64_t i = 0; i < count_; ++i) lines_[i].next = i;
-    for (int64_t i = count_ - 1; i > 0; --i)  // Sattolo: one cycle
-      std::swap(lines_[i].next, lines_[rng.between(0, i - 1)].next);
+    for (size_t i = 0; i < count; ++i) lines_[i].next = i;
+    for (size_t i = count - 1; i > 0; --i)  // Sattolo: one cycle
+      std::swap(lines_[i].next, lines_[rng.next() % i].next);
   }
 
   /// Goes on for `steps` lines; returns the seconds that it took.
   double walk(int64_t steps) {
     double seconds = 0;
     here_ = timed(seconds, [&] {
-      int64_t at = here_;
+      size_t at = here_;
       for (int64_t i = 0; i < steps; ++i) at = lines_[at].next;
       return at;
     });
@@ -45,18 +45,18 @@ class Chase {
 
  private:
   struct alignas(64) Line {
-    int64_t next;
+    size_t next;
   };
   struct Free {
     void operator()(Line* lines) const { std::free(lines); }
   };
   using Lines = std::unique_ptr<Line[], Free>;
 
-  static Lines take(int64_t bytes) {
+  static Lines take(size_t bytes) {
     constexpr size_t large_page = size_t{1} << 21;
-    const bool is_large = static_cast<size_t>(bytes) >= 4 * large_page;
+    const bool is_large = bytes >= 4 * large_page;
     const size_t align = is_large ? large_page : alignof(Line);
-    const size_t size = (static_cast<size_t>(bytes) + align - 1) / align * align;
+    const size_t size = (bytes + align - 1) / align * align;
     void* const memory = std::aligned_alloc(align, size);
     if (memory == nullptr) std::abort();
     if (is_large) (void)::madvise(memory, size, MADV_HUGEPAGE);
@@ -64,7 +64,7 @@ class Chase {
   }
 
   Lines lines_;
-  int64_t count_, here_ = 0;
+  size_t here_ = 0;
 };
 
 /// A full pool, filled side by side, and a chase over as many bytes.
@@ -72,7 +72,7 @@ class Sized {
  public:
   explicit Sized(int64_t pages)
       : pool_(make_pool(options_of(pages))),
-        chase_(PagePool::required_bytes(options_of(pages)).value()),
+        chase_(static_cast<size_t>(PagePool::required_bytes(options_of(pages)).value())),
         count_(pages / request_pages - 2),
         fresh_(count_) {
     fill(pool_, count_, true);

@@ -26,9 +26,10 @@ void keep(PoolOptions& options) { options.max_retention_ms = 3'600'000; }
 void tell(PoolOptions& options) { options.event_capacity = 1 << 16; }
 void copy(PoolOptions& options) { options.min_partial_tokens = 4; }
 void watch(PoolOptions& options) { options.readers = options.histograms = true; }
+void show(PoolOptions& options) { options.max_spans = 1024; }
 /// All but names, which are computed when they are asked for.
 void everything(PoolOptions& options) {
-  keep(options), tell(options), copy(options), watch(options);
+  for (const auto turn_on : {keep, tell, copy, watch, show}) turn_on(options);
 }
 
 const OptionSet option_sets[] = {
@@ -40,6 +41,7 @@ const OptionSet option_sets[] = {
     {"lru_events", tell},
     {"lru_partial_hits", copy},
     {"lru_statistics", watch},
+    {"lru_items", show},
     {"lru_everything", everything, true},
 };
 

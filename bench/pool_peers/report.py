@@ -38,6 +38,7 @@ OPTIONS = {
     "lru_events": "LRU, events",
     "lru_partial_hits": "LRU, partial hits",
     "lru_statistics": "LRU, readers and histograms",
+    "lru_items": "LRU, items of other kinds",
     "lru_everything": "LRU, all of these",
 }
 PLACES = [(1 << 12, 0), (1 << 18, 0), (1 << 20, 0), (1 << 20, 1)]

@@ -22,6 +22,7 @@ constexpr auto copy = [](PoolOptions& options) { options.min_partial_tokens = 4;
 constexpr auto observe = [](PoolOptions& options) {
   options.readers = options.histograms = true;
   options.event_capacity = 1000;
+  options.max_spans = 64;
 };
 
 const OptionSet option_sets[] = {
@@ -33,6 +34,7 @@ const OptionSet option_sets[] = {
     {"partial_hits", copy},
     {"readers", [](PoolOptions& options) { options.readers = true; }},
     {"events", [](PoolOptions& options) { options.event_capacity = 1000; }},
+    {"items", [](PoolOptions& options) { options.max_spans = 64; }},
     {"histograms", [](PoolOptions& options) { options.histograms = true; }},
     // together they are beyond the 96 bytes of each alone
     {"everything", [](PoolOptions& options) { keep(options), copy(options), observe(options); },
