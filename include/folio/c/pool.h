@@ -46,7 +46,7 @@ typedef struct folio_pool_options {
   uint32_t reserved;
 } folio_pool_options;
 
-/// ContentSpan: tokens that stand for an item, an image say, with its hash; an offset in the prompt.
+/// ContentSpan: tokens that stand for an item, an image say, from an offset in the prompt on.
 typedef struct folio_content_span {
   int32_t offset, length;
   uint8_t hash[32];
