@@ -32,10 +32,12 @@ Status check_name_function(const PoolOptions& o) {
 }  // namespace
 
 Status check_options(const PoolOptions& o) noexcept {
-  if (Status s = count_in_range("num_pages", o.num_pages, 1); !s.is_ok()) return s;
+  const bool from_arena = !o.groups.empty();
+  if (Status s = count_in_range("num_pages", o.num_pages, from_arena ? 0 : 1); !s.is_ok()) return s;
   if (o.page_size < 1)
     return fail(Errc::invalid_argument, "PagePool::create: page_size is {}, expected at least 1",
                 o.page_size);
+  if (Status s = check_group_options(o); !s.is_ok()) return s;
   if (Status s = count_in_range("max_sequences", o.max_sequences, 1); !s.is_ok()) return s;
   if (Status s = count_in_range("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
     return s;
@@ -68,10 +70,20 @@ Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& opti
   return {};
 }
 
-Status check_group(const char* call, uint32_t group) noexcept {
-  if (group == 0) return {};
+Status check_group(const char* call, uint32_t group, const Groups* groups) noexcept {
+  if (group == 0 || (groups != nullptr && group < groups->count())) return {};
+  if (groups != nullptr && groups->count() > 1)
+    return fail(Errc::invalid_argument, "PagePool::{}: group is {}, expected 0 .. {}", call, group,
+                groups->count() - 1);
   return fail(Errc::invalid_argument,
               "PagePool::{}: group is {}, expected 0 (the pool has one group)", call, group);
+}
+
+Status cannot_go_back(const char* call, int32_t length, uint32_t group, int32_t present) noexcept {
+  return fail(Errc::invalid_argument,
+              "PagePool::{}: length is {}, but group {} has given up what that needs, expected {} "
+              "(the sequence's length) or one whose pages are still cached",
+              call, length, group, present);
 }
 
 Status moved_from(const char* call) noexcept {

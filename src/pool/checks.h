@@ -7,14 +7,21 @@
 #include <span>
 
 #include "folio/pool/page_pool.h"
+#include "pool/groups.h"
 
 namespace folio::inline v1::pool {
 
 [[nodiscard]] Status check_options(const PoolOptions& options) noexcept;
 [[nodiscard]] Status check_prompt(std::span<const TokenId> prompt,
                                   const SequenceOptions& options) noexcept;
-/// There is one group.
-[[nodiscard]] Status check_group(const char* call, uint32_t group) noexcept;
+/// `groups`: null for a pool that is moved from.
+[[nodiscard]] Status check_group(const char* call, uint32_t group, const Groups* groups) noexcept;
+/// Groups and arena: check_groups.cpp.
+[[nodiscard]] Status check_group_options(const PoolOptions& options) noexcept;
+/// Leading pages of the arena; 0 without groups.
+[[nodiscard]] uint32_t leading_pages_of(const PoolOptions& options) noexcept;
+[[nodiscard]] Status cannot_go_back(const char* call, int32_t length, uint32_t group,
+                                    int32_t present) noexcept;
 
 // The refusals themselves, where the caller has looked already.
 [[nodiscard]] Status moved_from(const char* call) noexcept;

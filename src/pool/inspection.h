@@ -22,6 +22,9 @@ struct PoolInspection {
   [[nodiscard]] static pool::PageLists* lists(PagePool& pool) noexcept {
     return &pool.state_->lists;
   }
+  [[nodiscard]] static const pool::Groups& groups(const PagePool& pool) noexcept {
+    return pool.state_->groups;
+  }
   [[nodiscard]] static const pool::Namespaces& namespaces(const PagePool& pool) noexcept {
     return pool.state_->namespaces;
   }

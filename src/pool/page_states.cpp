@@ -16,16 +16,12 @@ void PagePool::State::note_use() noexcept {
 }
 
 uint32_t PagePool::State::take_page() noexcept {
-  uint32_t page = lists.front(PageList::free);
-  if (page == pool::no_page) {
-    page = with_policy([](auto& policy) { return policy.take(); });
-    const uint32_t next = records[page].next;
-    if (next != pool::no_page) index.prefetch(records[next].hash);  // evictions come in runs
-    index.remove(page);
-    ++counters.evicted_pages;
-  }
+  uint32_t page = groups.active() ? choose_page(0) : lists.front(PageList::free);
+  if (page == pool::no_page) page = with_policy([](auto& policy) { return policy.take(); });
+  if (pool::is_queue(records[page].list)) evict(page);
   lists.unlink(page);
   records[page].references = 1;
+  note_slab(page, pool::PageUse::used);
   note_use();
   return page;
 }
@@ -35,6 +31,7 @@ void PagePool::State::hold(uint32_t page) noexcept {
   ++record.references;
   if (pool::is_queue(record.list)) {
     lists.unlink(page);
+    note_slab(page, pool::PageUse::used);
     note_use();
   }
 }
@@ -58,10 +55,14 @@ void PagePool::State::settle(uint32_t page) noexcept {
   if (record.references != 0 || record.copies != 0 || record.steps != 0) return;
   // Of twins none is worth keeping but those that are held. So the pages that continue this content
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
-  if (record.content != 0 && !index.has_twin(page))
+  if (record.content != 0 && !index.has_twin(page)) {
+    note_slab(page, pool::PageUse::cached);
     return with_policy([page](auto& policy) { policy.add(page); });
+  }
+  if (record.content != 0 && groups.active()) groups.forget(page, heir_of(page));
   if (record.content != 0) index.remove(page);
   lists.push_front(PageList::free, page);
+  note_slab(page, pool::PageUse::free);
 }
 
 uint32_t PagePool::State::copy_page(uint32_t from, int32_t kept) noexcept {

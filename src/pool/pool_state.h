@@ -17,6 +17,7 @@
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
 #include "pool/eviction.h"
+#include "pool/groups.h"
 #include "pool/namespaces.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
@@ -50,10 +51,12 @@ enum class TailWrite : uint8_t { in_place, forget_content, copy };
 struct PagePool::State {
   /// `given`: checked, defaults filled in.
   explicit State(const PoolOptions& given) noexcept
-      : options(given),
+      : options(without_groups(given)),
         row_stride(PageTable::padded_columns(given.max_pages_per_sequence)),
         max_tokens(std::min<int64_t>(int64_t{given.max_pages_per_sequence} * given.page_size,
-                                     std::numeric_limits<int32_t>::max())) {}
+                                     std::numeric_limits<int32_t>::max())) {
+    groups.lay_out(given);
+  }
 
   const PoolOptions options;
   const int64_t row_stride;  ///< entries
@@ -83,11 +86,17 @@ struct PagePool::State {
   pool::EvictionPolicy* eviction = &lru;
   pool::PrefixIndex index;
   pool::Namespaces namespaces;
+  pool::Groups groups;  ///< inactive in a pool of one kind of pages
   uint32_t free_sequence = pool::no_sequence;
   uint64_t unfinished = 0;  ///< a bit for each unfinished step
   uint64_t tickets[max_unfinished_steps] = {};
   uint64_t last_ticket = 0;
   PoolStats counters;  ///< the fields that only grow, and `sequences`
+
+  [[nodiscard]] static PoolOptions without_groups(PoolOptions o) noexcept {
+    o.groups = {};  // the caller's memory: `groups` has copied what it says
+    return o;
+  }
 
   // Memory.
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
@@ -115,7 +124,7 @@ struct PagePool::State {
   [[nodiscard]] uint32_t match(uint32_t space, const TokenId* prompt, uint32_t limit,
                                uint32_t* found) const noexcept;
   [[nodiscard]] uint32_t lookup_limit(size_t prompt_tokens) const noexcept;
-  [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s,
+  [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s, int64_t end,
                                            uint32_t fresh) const noexcept;
   /// Pages first .. last - 1 of the row have become full.
   void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last) noexcept;
@@ -135,6 +144,8 @@ struct PagePool::State {
     return static_cast<uint32_t>((count + options.page_size - 1) / options.page_size);
   }
   [[nodiscard]] uint32_t available() const noexcept {
+    if (groups.active() && groups.slabs.has(0))
+      return options.num_pages - groups.slabs.count(0, pool::PageUse::used);
     return lists.count(pool::PageList::free) + lists.count_cached();
   }
   /// Calls of the default policy are not virtual: they are on the way of every page.
@@ -156,6 +167,51 @@ struct PagePool::State {
   void cancel_copy_into(uint32_t page) noexcept;
   void unhold_copy(uint32_t page) noexcept;
   void note_use() noexcept;
+  /// Another page with the content of `page`, the findable one if it is not that; no_page without.
+  [[nodiscard]] uint32_t heir_of(uint32_t page) const noexcept {
+    if (!index.has_twin(page)) return pool::no_page;
+    return records[page].findable ? records[page].twin_next : index.findable_twin(page);
+  }
+  void evict(uint32_t page) noexcept;  ///< a cached page is nobody's content any more
+  /// What `page` has become, told to its slab.
+  void note_slab(uint32_t page, pool::PageUse use) noexcept {
+    if (groups.active()) groups.slabs.set(0, page, use);
+  }
+
+  // Groups of a hybrid model: group_pages.cpp.
+  /// A free or cached page of the group, none if its pages are in no slab and none is free. Counts
+  /// as one of `groups.needs`.
+  [[nodiscard]] uint32_t choose_page(uint32_t group) noexcept;
+  [[nodiscard]] uint32_t oldest_cached(uint32_t group) noexcept;
+  [[nodiscard]] uint32_t page_of_bound_slab(uint32_t group) const noexcept;
+  void claim_slab(uint32_t slab, uint32_t group) noexcept;
+  [[nodiscard]] uint32_t take_group_page(uint32_t group) noexcept;
+  [[nodiscard]] bool copies_group_tail(const pool::SequenceRecord& s, uint32_t group,
+                                       pool::TailWrite tail) const noexcept;
+  /// Pages that a reserve up to `end` takes of each group, and whether they can be had together.
+  [[nodiscard]] bool group_needs(const pool::SequenceRecord& s, int64_t end, pool::TailWrite tail,
+                                 uint32_t (&needs)[pool::max_groups]) const noexcept;
+  [[nodiscard]] Status claim_room(const pool::SequenceRecord& s, int64_t end,
+                                  pool::TailWrite tail) noexcept;
+  void reserve_groups(const pool::SequenceRecord& s, int64_t end, pool::TailWrite tail) noexcept;
+  void hold_group_hits(const pool::SequenceRecord& s) noexcept;
+  /// After a commit: new full pages find their companions, windows move.
+  void advance_groups(const pool::SequenceRecord& s, uint32_t first_full) noexcept;
+  void drop_group_pages(const pool::SequenceRecord& s, uint32_t group, uint32_t first,
+                        uint32_t last) noexcept;
+  [[nodiscard]] uint32_t group_page_at(const pool::SequenceRecord& s, uint32_t group, uint32_t p,
+                                       int32_t length) const noexcept;
+  /// A group that has given up what a shorter sequence needs, or 0.
+  [[nodiscard]] uint32_t group_that_cannot(const pool::SequenceRecord& s,
+                                           int32_t length) const noexcept;
+  void cut_groups(const pool::SequenceRecord& s, int32_t length) noexcept;
+  [[nodiscard]] bool shares_group_page(const pool::SequenceRecord& parent, uint32_t group,
+                                       uint32_t p, int32_t length) const noexcept;
+  [[nodiscard]] Status claim_fork(const pool::SequenceRecord& parent, int32_t length) noexcept;
+  void fork_groups(const pool::SequenceRecord& parent, const pool::SequenceRecord& child,
+                   int32_t length) noexcept;
+  void release_groups(const pool::SequenceRecord& s) noexcept;
+  [[nodiscard]] bool group_awaits_copy(const pool::SequenceRecord& s) const noexcept;
 
   // Invariants. Each counts into arrays by page what the next ones compare.
   [[nodiscard]] Status check_sequences(uint32_t* references) const noexcept;
@@ -166,6 +222,10 @@ struct PagePool::State {
                                    const uint32_t* copies) const noexcept;
   [[nodiscard]] Status check_content(uint32_t page) const noexcept;
   [[nodiscard]] Status check_lists() const noexcept;
+  [[nodiscard]] Status check_groups() const noexcept;
+  [[nodiscard]] Status check_group(uint32_t group, uint32_t* holds) const noexcept;
+  [[nodiscard]] Status check_group_row(const pool::SequenceRecord& s, uint32_t group,
+                                       uint32_t* holds) const noexcept;
 };
 
 }  // namespace folio::inline v1

@@ -57,6 +57,7 @@ uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t 
   uint64_t parent = namespaces[space].name, hash = namespaces[space].hash;
   uint64_t hashes[2 * ahead];
   uint32_t hits = 0, hashed = 0;
+  pool::JointHit joint(groups, options.page_size);
   for (; hits < limit; ++hits) {
     // Hashes do not depend on what is found: ask for the buckets of the next pages together, and
     // for the pages of those whose buckets have come meanwhile. Twice as far ahead where something
@@ -75,8 +76,11 @@ uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t 
     if (page == pool::no_page) break;
     parent = records[page].content;
     if (found != nullptr) found[hits] = page;
+    if (groups.active()) joint.add(page);
   }
-  return hits;
+  if (!groups.active()) return hits;
+  if (found != nullptr) std::fill_n(found + joint.pages(), hits - joint.pages(), options.num_pages);
+  return joint.pages();
 }
 
 int32_t PagePool::peek(std::span<const TokenId> prompt,
@@ -110,13 +114,15 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
     for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
   });
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
+  if (state.groups.active()) state.hold_group_hits(s);
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
   state.counters.hit_tokens += s.length;
   return Admission{state.id_of(s), s.length};
 }
 
-TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept {
+TailWrite PagePool::State::tail_write(const SequenceRecord& s, int64_t end,
+                                      uint32_t fresh) const noexcept {
   if (!s.trimmed) return TailWrite::in_place;
   const uint32_t page = row(s)[s.length / options.page_size];
   const pool::PageRecord& record = records[page];
@@ -126,7 +132,10 @@ TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) c
     return TailWrite::copy;
   if (record.content == 0) return TailWrite::in_place;
   // Findable content is kept while there is a page for the copy, but it never makes reserve fail.
-  return index.has_twin(page) || available() <= fresh ? TailWrite::forget_content : TailWrite::copy;
+  uint32_t needs[pool::max_groups] = {};
+  const bool has_room =
+      groups.active() ? group_needs(s, end, TailWrite::copy, needs) : available() > fresh;
+  return index.has_twin(page) || !has_room ? TailWrite::forget_content : TailWrite::copy;
 }
 
 Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
@@ -144,21 +153,27 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   if (end <= s.room) return {};
 
   const uint32_t wanted = state.pages_for(end), fresh = wanted - s.pages;
-  const TailWrite tail = state.tail_write(s, fresh);
+  const TailWrite tail = state.tail_write(s, end, fresh);
   const uint32_t needed = fresh + (tail == TailWrite::copy ? 1 : 0);
-  if (needed > state.available()) {
+  if (state.groups.active()) {
+    if (Status room = state.claim_room(s, end, tail); !room.is_ok()) return room;
+  } else if (needed > state.available()) {
     return fail(Errc::out_of_pages,
                 "PagePool::reserve: {} pages needed, {} of {} are free or can be evicted", needed,
                 state.available(), state.options.num_pages);
   }
   uint32_t* const row = state.row(s);
   uint32_t& last = row[s.length / state.options.page_size];
-  if (tail == TailWrite::forget_content) state.index.remove(last);
+  if (tail == TailWrite::forget_content) {
+    if (state.groups.active()) state.groups.forget(last, pool::no_page);
+    state.index.remove(last);
+  }
   if (tail == TailWrite::copy) {
     const uint32_t shared = last;
     last = state.copy_page(shared, s.length % state.options.page_size);
     state.drop(shared, state.unfinished_steps(s));
   }
+  if (state.groups.active()) state.reserve_groups(s, end, tail);
   s.trimmed = false;
   for (; s.pages < wanted; ++s.pages) row[s.pages] = state.take_page();
   s.room = static_cast<int32_t>(end);
@@ -201,7 +216,7 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
   }
   const int32_t page_size = state.options.page_size;
   const uint32_t* const row = state.row(s);
-  if (state.records[row[s.length / page_size]].awaits_copy) {
+  if (state.records[row[s.length / page_size]].awaits_copy || state.group_awaits_copy(s)) {
     return fail(
         Errc::invalid_argument,
         "PagePool::commit: page {} of the sequence waits for a copy, expected take_copies before",
@@ -215,9 +230,11 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
     written = written.subspan(count);
     s.length += static_cast<int32_t>(count);
   }
-  if (!state.options.prefix_reuse) return {};
-  state.name_full_pages(s, static_cast<uint32_t>(first_full),
-                        static_cast<uint32_t>(s.length / page_size));
+  if (state.options.prefix_reuse) {
+    state.name_full_pages(s, static_cast<uint32_t>(first_full),
+                          static_cast<uint32_t>(s.length / page_size));
+  }
+  if (state.groups.active()) state.advance_groups(s, static_cast<uint32_t>(first_full));
   return {};
 }
 
@@ -237,6 +254,9 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
                 s.length);
   }
   if (length == s.room) return {};
+  if (const uint32_t group = state_->group_that_cannot(s, length); group != 0)
+    return pool::cannot_go_back("trim", length, group, s.length);
+  state_->cut_groups(s, length);
   state_->drop_pages(s, state_->pages_for(length));
   s.length = s.room = length;
   s.trimmed = length % state_->options.page_size != 0;
@@ -255,8 +275,12 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   }
   if (state.free_sequence == pool::no_sequence)
     return pool::no_sequence_left("fork", state.options.max_sequences);
+  if (const uint32_t group = state.group_that_cannot(parent, length); group != 0)
+    return pool::cannot_go_back("fork", length, group, parent.length);
   const int32_t cut = length % state.options.page_size;
-  if (cut != 0 && state.available() == 0) {
+  if (state.groups.active()) {
+    if (Status room = state.claim_fork(parent, length); !room.is_ok()) return room;
+  } else if (cut != 0 && state.available() == 0) {
     return fail(Errc::out_of_pages,
                 "PagePool::fork: 1 page needed for {} tokens of a cut page, 0 of {} are free or "
                 "can be evicted",
@@ -271,6 +295,7 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   for (; child.pages < full; ++child.pages) state.hold(to[child.pages] = from[child.pages]);
   if (cut != 0) to[child.pages++] = state.copy_page(from[full], cut);
   child.length = child.room = length;
+  state.fork_groups(parent, child, length);
   return state.id_of(child);
 }
 
@@ -278,6 +303,7 @@ Status PagePool::release(SequenceId id) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
   if (found == nullptr) return pool::not_alive("release", id);
   State& state = *state_;
+  state.release_groups(*found);
   state.drop_pages(*found, 0);
   state.namespaces.close(found->space);
   *found = {.generation = found->generation, .next_free = state.free_sequence};
