@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 
+#include "capacity.h"
+#include "machine.h"
 #include "options.h"
 #include "replay.h"
 
@@ -18,14 +20,21 @@ int run(int argc, char** argv) {
   CLI::App* const replay =
       app.add_subcommand("replay", "Replay a request trace through pool, append and attention");
   folio::cli::add_replay_options(*replay, options);
+  folio::cli::CapacityOptions plan;
+  CLI::App* const capacity =
+      app.add_subcommand("plan-capacity", "Hit rate and memory against the size of the pool");
+  folio::cli::add_capacity_options(*capacity, plan);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  const folio::Status status = folio::cli::replay(options);
+  options.command = plan.replay.command = folio::cli::command_line(argc, argv);
+  const bool plans = capacity->parsed();
+  const folio::Status status =
+      plans ? folio::cli::plan_capacity(plan) : folio::cli::replay(options);
   if (status.is_ok()) return 0;
-  fmt::print(stderr, "folio replay: {}\n", status.message());
+  fmt::print(stderr, "folio {}: {}\n", plans ? "plan-capacity" : "replay", status.message());
   return status.code() == folio::Errc::internal ? 1 : 2;
 }
 

@@ -44,55 +44,13 @@ CLI::Validator policies() {
   return one_of(std::move(names));
 }
 
-void add_model_options(CLI::App& app, ReplayOptions& options) {
-  ModelShape& sizes = options.sizes;
-  app.add_option("--model", options.model_name,
-                 "llama-3-8b or deepseek-v3: sizes that are not given below")
-      ->transform(word("llama-3-8b or deepseek-v3"))
-      ->capture_default_str()
-      ->group("Model");
-  app.add_option("--layers", sizes.layers, "Layers")
-      ->transform(integer_from(1, most_layers))
-      ->group("Model");
-  app.add_option("--q-heads", sizes.q_heads, "Query heads")
-      ->transform(integer_from(1, most_heads))
-      ->group("Model");
-  app.add_option("--kv-heads", sizes.kv_heads, "Key and value heads")
-      ->transform(integer_from(1, most_heads))
-      ->group("Model");
-  app.add_option("--head-size", sizes.head_size, "Elements of a query or key head, a multiple of 8")
-      ->transform(integer_from(8, most_head_size))
-      ->group("Model");
-  app.add_option("--v-head-size", sizes.v_head_size,
-                 "Leading elements of a latent key that are its value, with --mla")
-      ->transform(integer_from(8, most_head_size))
-      ->group("Model");
-  app.add_flag("--mla", sizes.is_mla, "Latent attention: values are the first part of the keys")
-      ->disable_flag_override()
-      ->group("Model");
-}
-
 void add_cache_options(CLI::App& app, ReplayOptions& options) {
   app.add_option(
          "--pages", options.pages,
          "Pages of the cache; default: room for the whole trace, but 4 GiB at most with attention")
       ->transform(integer_from(1, int64_t{0x7fffffff}))
       ->group("Cache");
-  app.add_option("--page-size", options.page_size, "Tokens of a page")
-      ->transform(integer_from(1, most_page_size))
-      ->capture_default_str()
-      ->group("Cache");
-  app.add_option("--kv-dtype", options.kv_dtype,
-                 "Element type; 8-bit types have one f32 scale per token and head")
-      ->transform(kv_dtypes())
-      ->default_str(name(options.kv_dtype))
-      ->group("Cache");
-  app.add_option("--policy", options.policy,
-                 "Which cached page is evicted first; all: each in turn and the offline optimum, "
-                 "with --page-per-block")
-      ->transform(policies())
-      ->default_str(name(options.policy))
-      ->group("Cache");
+  add_page_options(app, options);
 }
 
 void add_step_options(CLI::App& app, ReplayOptions& options) {
@@ -190,7 +148,53 @@ std::string name(Policy policy) {
   return {};
 }
 
-void add_replay_options(CLI::App& app, ReplayOptions& options) {
+void add_model_options(CLI::App& app, ReplayOptions& options) {
+  ModelShape& sizes = options.sizes;
+  app.add_option("--model", options.model_name,
+                 "llama-3-8b or deepseek-v3: sizes that are not given below")
+      ->transform(word("llama-3-8b or deepseek-v3"))
+      ->capture_default_str()
+      ->group("Model");
+  app.add_option("--layers", sizes.layers, "Layers")
+      ->transform(integer_from(1, most_layers))
+      ->group("Model");
+  app.add_option("--q-heads", sizes.q_heads, "Query heads")
+      ->transform(integer_from(1, most_heads))
+      ->group("Model");
+  app.add_option("--kv-heads", sizes.kv_heads, "Key and value heads")
+      ->transform(integer_from(1, most_heads))
+      ->group("Model");
+  app.add_option("--head-size", sizes.head_size, "Elements of a query or key head, a multiple of 8")
+      ->transform(integer_from(8, most_head_size))
+      ->group("Model");
+  app.add_option("--v-head-size", sizes.v_head_size,
+                 "Leading elements of a latent key that are its value, with --mla")
+      ->transform(integer_from(8, most_head_size))
+      ->group("Model");
+  app.add_flag("--mla", sizes.is_mla, "Latent attention: values are the first part of the keys")
+      ->disable_flag_override()
+      ->group("Model");
+}
+
+void add_page_options(CLI::App& app, ReplayOptions& options) {
+  app.add_option("--page-size", options.page_size, "Tokens of a page")
+      ->transform(integer_from(1, most_page_size))
+      ->capture_default_str()
+      ->group("Cache");
+  app.add_option("--kv-dtype", options.kv_dtype,
+                 "Element type; 8-bit types have one f32 scale per token and head")
+      ->transform(kv_dtypes())
+      ->default_str(name(options.kv_dtype))
+      ->group("Cache");
+  app.add_option("--policy", options.policy,
+                 "Which cached page is evicted first; all: each in turn and the offline optimum, "
+                 "with --page-per-block")
+      ->transform(policies())
+      ->default_str(name(options.policy))
+      ->group("Cache");
+}
+
+void add_trace_options(CLI::App& app, ReplayOptions& options) {
   app.add_option("trace", options.trace, "Request trace in Mooncake's JSONL form")
       ->transform(word("the name of a file"))
       ->required();
@@ -198,7 +202,14 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
       ->transform(integer_from(1, int64_t{1} << 40));
   app.add_option("--json", options.json, "Write the figures to this file; not the trace")
       ->transform(word("the name of a file"));
+  app.add_option("--report", options.report,
+                 "Write a page to look at, HTML, to this file; not the trace")
+      ->transform(word("the name of a file"));
   app.add_flag("--quiet", options.quiet, "No progress bar, no summary")->disable_flag_override();
+}
+
+void add_replay_options(CLI::App& app, ReplayOptions& options) {
+  add_trace_options(app, options);
   add_model_options(app, options);
   add_cache_options(app, options);
   add_step_options(app, options);

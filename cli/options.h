@@ -52,8 +52,16 @@ struct ReplayOptions {
   uint64_t seed = 1;
 
   std::string json;
+  std::string report;   ///< a page to look at
+  std::string command;  ///< as it was given, for the page
   bool quiet = false;
 };
+
+/// Parts of the options, for other commands: the trace and what is written; the model; page size,
+/// dtype and policy.
+void add_trace_options(CLI::App& app, ReplayOptions& options);
+void add_model_options(CLI::App& app, ReplayOptions& options);
+void add_page_options(CLI::App& app, ReplayOptions& options);
 
 /// Adds the options of `replay` to the parser, which fills `options`.
 void add_replay_options(CLI::App& app, ReplayOptions& options);

@@ -21,7 +21,9 @@ Result<Comparison> compare_policies(ReplayOptions options, std::span<const Trace
   Comparison comparison;
   for (const Policy policy : {Policy::lru, Policy::s3_fifo, Policy::lfu}) {
     options.policy = policy;
-    const auto figures = replay_blocks(options, trace);
+    std::unique_ptr<Recorder> recorder;
+    const auto figures =
+        replay_blocks(options, trace, options.report.empty() ? nullptr : &recorder);
     if (!figures) return figures.error();
     comparison.requests = figures->requests;
     comparison.prompt_tokens = figures->prompt_tokens;
@@ -30,7 +32,8 @@ Result<Comparison> compare_policies(ReplayOptions options, std::span<const Trace
     comparison.policies.push_back(
         {name(policy),
          {pool.lookup_pages, pool.hit_pages, pool.hit_tokens, pool.evicted_pages},
-         figures->pool_seconds});
+         figures->pool_seconds,
+         std::move(recorder)});
   }
   comparison.policies.push_back({"optimum", offline_optimum(trace, comparison.pages)});
   return comparison;

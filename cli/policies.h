@@ -2,12 +2,14 @@
 /// cli/policies.h: `folio replay --policy all`: the eviction policies side by side.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "offline_optimum.h"
 #include "options.h"
+#include "recorder.h"
 #include "trace.h"
 
 namespace folio::cli {
@@ -15,7 +17,8 @@ namespace folio::cli {
 struct PolicyFigures {
   std::string policy;
   BlockCounts counts = {};
-  double seconds = 0.0;  ///< of the pool; 0 of the optimum, which has none
+  double seconds = 0.0;                     ///< of the pool; 0 of the optimum, which has none
+  std::unique_ptr<Recorder> recorder = {};  ///< where one was asked for; none of the optimum
 };
 
 struct Comparison {

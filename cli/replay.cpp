@@ -9,7 +9,10 @@
 #include <system_error>
 #include <utility>
 
+#include "output_file.h"
+#include "page.h"
 #include "policies.h"
+#include "report_page.h"
 
 namespace folio::cli {
 
@@ -28,24 +31,49 @@ Status check_memory(const PoolOptions& pool, double more) {
                       pool.num_pages, wanted / gib, present / gib)};
 }
 
-namespace {
-
-/// Writing the figures must not empty the trace, whatever names the two have. Terminals and other
-/// devices may be both.
 Status check_files(const ReplayOptions& options) {
   std::error_code unknown;  // a file that is not there is no other file's name
-  if (options.json.empty() || !std::filesystem::is_regular_file(options.trace, unknown) ||
-      !std::filesystem::equivalent(options.trace, options.json, unknown))
-    return {};
-  return {Errc::invalid_argument,
-          fmt::format("--json: {} is the trace, expected another file", options.json)};
+  for (const auto& [option, path] :
+       {std::pair{"--json", &options.json}, std::pair{"--report", &options.report}}) {
+    if (path->empty() || !std::filesystem::is_regular_file(options.trace, unknown) ||
+        !std::filesystem::equivalent(options.trace, *path, unknown))
+      continue;
+    return {Errc::invalid_argument,
+            fmt::format("{}: {} is the trace, expected another file", option, *path)};
+  }
+  if (!options.report.empty() &&
+      (options.report == options.json ||
+       (std::filesystem::is_regular_file(options.json, unknown) &&
+        std::filesystem::equivalent(options.json, options.report, unknown))))
+    return {Errc::invalid_argument,
+            fmt::format("--report: {} is the file of --json, expected another", options.report)};
+  return {};
 }
 
-Status compare(const ReplayOptions& options, std::span<const TraceRequest> trace, JsonFile& json) {
+namespace {
+
+/// Where the figures go.
+struct Outputs {
+  JsonFile json;
+  OutputFile page{"--report"};
+};
+
+Status open(const ReplayOptions& options, Outputs& outputs) {
+  if (!options.report.empty()) {
+    if (Status s = can_make_pages(); !s.is_ok()) return s;
+    if (Status s = outputs.page.open(options.report); !s.is_ok()) return s;
+  }
+  return outputs.json.open(options.json);
+}
+
+Status compare(const ReplayOptions& options, std::span<const TraceRequest> trace,
+               Outputs& outputs) {
   const auto comparison = compare_policies(options, trace);
   if (!comparison) return comparison.error();
   if (!options.quiet) fmt::print("{}", summary_of(options, *comparison));
-  return json.write(json_of(options, *comparison));
+  if (Status s = outputs.json.write(json_of(options, *comparison)); !s.is_ok()) return s;
+  if (!outputs.page.is_open()) return {};
+  return outputs.page.write(page_of(options, *comparison));
 }
 
 }  // namespace
@@ -55,16 +83,21 @@ Status replay(ReplayOptions options) {
   if (Status s = check_files(options); !s.is_ok()) return s;
   const auto trace = read_trace(options.trace, options.limit);
   if (!trace) return trace.error();
-  JsonFile json;
-  if (Status s = json.open(options.json); !s.is_ok()) return s;
+  Outputs outputs;
+  if (Status s = open(options, outputs); !s.is_ok()) return s;
 
-  if (options.policy == Policy::all) return compare(options, *trace, json);
+  if (options.policy == Policy::all) return compare(options, *trace, outputs);
 
-  const auto figures =
-      options.page_per_block ? replay_blocks(options, *trace) : replay_steps(options, *trace);
+  std::unique_ptr<Recorder> recorder;
+  std::unique_ptr<Recorder>* const wanted = outputs.page.is_open() ? &recorder : nullptr;
+  const auto figures = options.page_per_block ? replay_blocks(options, *trace, wanted)
+                                              : replay_steps(options, *trace, wanted);
   if (!figures) return figures.error();
   if (!options.quiet) fmt::print("{}", summary_of(options, *figures));
-  if (Status s = json.write(json_of(options, *figures)); !s.is_ok()) return s;
+  if (Status s = outputs.json.write(json_of(options, *figures)); !s.is_ok()) return s;
+  if (wanted != nullptr) {
+    if (Status s = outputs.page.write(page_of(options, *figures, *recorder)); !s.is_ok()) return s;
+  }
 
   if (!options.verify) return {};
   if (figures->verify.outputs == 0) return {Errc::internal, "--verify: nothing was verified"};

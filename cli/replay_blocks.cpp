@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <unordered_set>
 
@@ -21,8 +22,14 @@ namespace {
 
 constexpr TokenId behind_the_ids = static_cast<TokenId>(max_hash_id + 1);
 
-/// The tokens of the blocks that were found.
-Result<int64_t> replay_request(PagePool& pool, const TraceRequest& request) {
+/// A request that has all its pages, as a recorder wants to know it.
+struct Held {
+  std::vector<uint32_t> row;
+  PoolStats stats;
+};
+
+/// The blocks that were found. `held` may be null.
+Result<int64_t> replay_request(PagePool& pool, const TraceRequest& request, Held* held) {
   std::vector<TokenId> prompt(request.hash_ids.begin(), request.hash_ids.end());
   prompt.push_back(behind_the_ids);
   const auto admission = pool.admit(prompt);
@@ -32,9 +39,15 @@ Result<int64_t> replay_request(PagePool& pool, const TraceRequest& request) {
   if (Status s = pool.reserve(admission->id, static_cast<int32_t>(missed.size())); !s.is_ok())
     return s;
   if (Status s = pool.commit(admission->id, missed); !s.is_ok()) return s;
+  if (held != nullptr) {
+    const auto start = pool.row_start(admission->id);
+    if (!start) return start.error();
+    const uint32_t* const first = pool.table().entries + *start;
+    held->row.assign(first, first + ids.size());
+    held->stats = pool.stats();
+  }
   if (Status s = pool.release(admission->id); !s.is_ok()) return s;
-  return std::min(int64_t{admission->cached_tokens} * tokens_per_block,
-                  int64_t{request.input_length});
+  return int64_t{admission->cached_tokens};
 }
 
 int64_t distinct_ids(std::span<const TraceRequest> trace) {
@@ -47,7 +60,8 @@ int64_t distinct_ids(std::span<const TraceRequest> trace) {
 }  // namespace
 
 Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
-                                    std::span<const TraceRequest> trace) {
+                                    std::span<const TraceRequest> trace,
+                                    std::unique_ptr<Recorder>* recorder) {
   const auto longest = std::max_element(trace.begin(), trace.end(),
                                         [](const TraceRequest& a, const TraceRequest& b) {
                                           return a.hash_ids.size() < b.hash_ids.size();
@@ -71,21 +85,39 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
 
   ReplayFigures figures;
   int64_t hit_tokens = 0;
+  Held held;
+  Recorder* record = nullptr;
+  if (recorder != nullptr) {
+    *recorder = std::make_unique<Recorder>(trace, pool_options.num_pages);
+    record = recorder->get();
+  }
   ProgressBar progress(!options.quiet);
   {
     const Timed timed(figures.seconds);
     for (const TraceRequest& request : trace) {
       figures.step_seconds.push_back(0.0);
-      const Timed step(figures.step_seconds.back());
-      const auto found = replay_request(*pool, request);
+      Result<int64_t> found = 0;
+      {
+        const Timed step(figures.step_seconds.back());
+        found = replay_request(*pool, request, record != nullptr ? &held : nullptr);
+      }
       if (!found) return found.error();
-      hit_tokens += *found;
+      const int64_t found_tokens =
+          std::min(*found * tokens_per_block, int64_t{request.input_length});
+      hit_tokens += found_tokens;
+      if (record != nullptr) {
+        const AdmittedRequest admitted{figures.requests, held.row, *found, found_tokens};
+        record->admitted({&admitted, 1}, held.stats);
+        record->releasing(held.row);
+        record->end_step(figures.step_seconds.back());
+      }
       ++figures.requests;
       figures.prompt_tokens += request.input_length;
       progress.show(figures.requests, static_cast<int64_t>(trace.size()));
     }
   }
-  figures.pool_seconds = figures.seconds;
+  figures.pool_seconds =
+      std::accumulate(figures.step_seconds.begin(), figures.step_seconds.end(), 0.0);
   figures.pool = pool->stats();
   figures.pool.hit_tokens = hit_tokens;  // the pool's tokens are blocks
   figures.computed_tokens = figures.prompt_tokens - hit_tokens;

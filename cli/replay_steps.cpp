@@ -77,8 +77,10 @@ Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& 
 /// The loop and what it holds. `runner` and `verifier` may be absent.
 class Replay {
  public:
-  Replay(const ReplayOptions& options, std::span<const TraceRequest> trace, PagePool& pool)
+  Replay(const ReplayOptions& options, std::span<const TraceRequest> trace, PagePool& pool,
+         Recorder* recorder)
       : pool_(pool),
+        recorder_(recorder),
         scheduler_(trace, pool, {options.max_batch, options.step_tokens}),
         progress_(!options.quiet),
         requests_(static_cast<int64_t>(trace.size())) {}
@@ -90,6 +92,7 @@ class Replay {
       const double before = spent(runner, figures);
       if (Status s = run_step(step, runner, verifier, figures); !s.is_ok()) return s;
       figures.step_seconds.push_back(spent(runner, figures) - before);
+      if (recorder_ != nullptr) recorder_->end_step(figures.step_seconds.back());
       figures.computed_tokens += step.tokens();
       progress_.show(scheduler_.finished(), requests_);
     }
@@ -112,6 +115,7 @@ class Replay {
       if (!begun) return begun.error();
       ticket = *begun;
     }
+    if (recorder_ != nullptr) record_admissions(step);
     if (runner != nullptr) {
       if (Status s = runner->run(step, pool_.table(), copies, verifier); !s.is_ok()) return s;
     }
@@ -123,11 +127,35 @@ class Replay {
     if (verifier != nullptr) {
       for (const StepEntry& entry : step.entries) verifier->check(*entry.sequence);
     }
+    if (recorder_ != nullptr) {
+      for (size_t i = 0; i < step.entries.size(); ++i)
+        if (step.entries[i].sequence->left() == 0) recorder_->releasing(row_of(step, i));
+    }
     const Timed timed(figures.pool_seconds);
     return scheduler_.retire();
   }
 
+  /// All pages of entry i: a sequence has them from its first step to its last.
+  std::span<const uint32_t> row_of(const Step& step, size_t i) const {
+    const auto tokens = static_cast<int64_t>(step.entries[i].sequence->tokens.size());
+    const int64_t pages = (tokens + pool_.page_size() - 1) / pool_.page_size();
+    return {pool_.table().entries + step.row_starts[i], static_cast<size_t>(pages)};
+  }
+
+  void record_admissions(const Step& step) {
+    admitted_.clear();
+    for (size_t i = 0; i < step.entries.size(); ++i) {
+      const Running& sequence = *step.entries[i].sequence;
+      if (sequence.done != sequence.first) continue;
+      admitted_.push_back(
+          {sequence.request, row_of(step, i), sequence.first / pool_.page_size(), sequence.first});
+    }
+    recorder_->admitted(admitted_, pool_.stats());
+  }
+
   PagePool& pool_;
+  Recorder* recorder_;  // may be null
+  std::vector<AdmittedRequest> admitted_;
   Scheduler scheduler_;
   ProgressBar progress_;
   int64_t requests_;
@@ -136,7 +164,8 @@ class Replay {
 }  // namespace
 
 Result<ReplayFigures> replay_steps(const ReplayOptions& options,
-                                   std::span<const TraceRequest> trace) {
+                                   std::span<const TraceRequest> trace,
+                                   std::unique_ptr<Recorder>* recorder) {
   const Demand demand = demand_of(trace, options.page_size);
   const auto pool_options = pool_options_of(options, demand);
   if (!pool_options) return pool_options.error();
@@ -181,7 +210,8 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
   }
 
   ReplayFigures figures;
-  Replay loop(options, trace, *pool);
+  if (recorder != nullptr) *recorder = std::make_unique<Recorder>(trace, pool_options->num_pages);
+  Replay loop(options, trace, *pool, recorder != nullptr ? recorder->get() : nullptr);
   if (Status s = loop.run(runner ? &*runner : nullptr, verifier ? &*verifier : nullptr, figures);
       !s.is_ok())
     return s;

@@ -135,7 +135,8 @@ Status PagePool::State::check_groups() const noexcept {
     return fail(Errc::internal, "PagePool::check_invariants: {}", fault);
   for (uint32_t page = 0; page < options.num_pages && groups.slabs.has(0); ++page) {
     const pool::PageRecord& r = records[page];
-    const bool used = r.references != 0 || r.copies != 0 || r.steps != 0;
+    const bool in_queue = pool::is_queue(r.list);  // then `steps` is `ahead`
+    const bool used = r.references != 0 || r.copies != 0 || (!in_queue && r.steps != 0);
     const PageUse use = used                             ? PageUse::used
                         : pool::is_queue(r.list)         ? PageUse::cached
                         : r.list == pool::PageList::free ? PageUse::free

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// pool/check_invariants.cpp: what must always be true, recomputed from scratch.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -18,7 +19,7 @@ Status broken(const char* what, int64_t which) {
 }
 
 bool in_its_list(const PageRecord& record) {
-  if (record.steps != 0) return record.list == PageList::leaving;
+  if (!pool::is_queue(record.list) && record.steps != 0) return record.list == PageList::leaving;
   if (record.references != 0 || record.copies != 0) return record.list == PageList::none;
   return record.content != 0 ? pool::is_queue(record.list) : record.list == PageList::free;
 }
@@ -134,7 +135,8 @@ Status PagePool::State::check_pages(const uint32_t* references,
     if (record.references != references[page])
       return broken("references are not the table's entries for page", page);
     if (record.copies != copies[page]) return broken("copies are miscounted for page", page);
-    if ((record.steps & ~unfinished) != 0) return broken("a finished step holds page", page);
+    if (!pool::is_queue(record.list) && (record.steps & ~unfinished) != 0)
+      return broken("a finished step holds page", page);
     waiting += record.awaits_copy ? 1 : 0;
     const bool is_outside = groups.active() && groups.slabs.has(0) &&
                             groups.slabs.use_of(0, page) == pool::PageUse::outside;
@@ -184,6 +186,8 @@ Status PagePool::State::check_lists() const noexcept {
       if (record.list != list || record.previous != previous || ++count > options.num_pages)
         return broken("list is broken at page", page);
       previous = page;
+      if (pool::is_queue(list) && record.ahead >= options.num_pages)
+        return broken("advice names no page at page", page);
     }
     if (count != lists.count(list)) return broken("miscounted list", l);
     if (pool::is_queue(list)) cached += count;

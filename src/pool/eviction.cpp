@@ -55,11 +55,13 @@ bool Ghosts::remembers(uint64_t hash) const noexcept {
   return false;
 }
 
-void S3Fifo::add(uint32_t page) noexcept {
+void S3Fifo::created(uint32_t page) noexcept {
   PageRecord& record = records_[page];
-  if ((record.use & has_waited) == 0 && ghosts_.remembers(record.hash)) record.use |= is_main;
-  record.use |= has_waited;
-  lists_->push_back((record.use & is_main) != 0 ? main : small, page);
+  if (ghosts_.remembers(record.hash)) record.use |= is_main;
+}
+
+void S3Fifo::add(uint32_t page) noexcept {
+  lists_->push_back((records_[page].use & is_main) != 0 ? main : small, page);
 }
 
 void S3Fifo::found(uint32_t page) noexcept {
@@ -80,10 +82,9 @@ uint32_t S3Fifo::take() noexcept {
     if ((record.use & times) == 0) {
       if (!from_small) return page;
       ghosts_.remember(record.hash);
-      if (record.next != no_page) ghosts_.prefetch(records_[record.next].hash);
       return page;
     }
-    record.use = from_small ? is_main | has_waited : static_cast<uint8_t>(record.use - 1);
+    record.use = from_small ? is_main : static_cast<uint8_t>(record.use - 1);
     to_main(page);
   }
 }

@@ -18,6 +18,10 @@ class EvictionPolicy {
  public:
   /// Puts a page that nobody holds any more into a queue.
   virtual void add(uint32_t page) noexcept = 0;
+  /// A page with this hash will soon be created or evicted: asks for what that will touch.
+  virtual void prefetch(uint64_t) const noexcept {}
+  /// The page has become full, of a content that no other page has.
+  virtual void created(uint32_t) noexcept {}
   /// A prompt has found the page, which may be held or not.
   virtual void found(uint32_t page) noexcept = 0;
   /// The page that goes; it is still in its queue. Needs a cached page.
@@ -39,6 +43,8 @@ class Lru final : public EvictionPolicy {
  public:
   void attach(PageLists* lists) noexcept { lists_ = lists; }
   void add(uint32_t page) noexcept override { lists_->push_back(queue(0), page); }
+  void prefetch(uint64_t) const noexcept override {}
+  void created(uint32_t) noexcept override {}
   void found(uint32_t) noexcept override {}
   [[nodiscard]] uint32_t take() noexcept override { return lists_->front(queue(0)); }
   [[nodiscard]] const char* fault() const noexcept override;
@@ -59,7 +65,7 @@ class Ghosts {
   [[nodiscard]] static int64_t num_buckets(uint32_t capacity) noexcept;
   void attach(Ghost* ring, uint32_t* buckets, uint32_t capacity) noexcept;
   void remember(uint64_t hash) noexcept;
-  /// Asks for what `remember` will write: evictions come in runs.
+  /// Asks for what `remember` will write and `remembers` begins with.
   void prefetch(uint64_t hash) const noexcept {
     __builtin_prefetch(&buckets_[static_cast<uint32_t>(hash) & bucket_mask_]);
   }
@@ -93,15 +99,16 @@ class S3Fifo final : public EvictionPolicy {
   }
 
   void add(uint32_t page) noexcept override;
+  void prefetch(uint64_t hash) const noexcept override { ghosts_.prefetch(hash); }
+  void created(uint32_t page) noexcept override;
   void found(uint32_t page) noexcept override;
   [[nodiscard]] uint32_t take() noexcept override;
   [[nodiscard]] const char* fault() const noexcept override;
 
  private:
   static constexpr PageList small = queue(0), main = queue(1);
-  static constexpr uint8_t times = 3;       ///< bits of `use`: times found, at most 3
-  static constexpr uint8_t is_main = 4;     ///< belongs to the main queue
-  static constexpr uint8_t has_waited = 8;  ///< has been in a queue
+  static constexpr uint8_t times = 3;    ///< bits of `use`: times found, at most 3
+  static constexpr uint8_t is_main = 4;  ///< belongs to the main queue
   void to_main(uint32_t page) noexcept;
 
   PageRecord* records_ = nullptr;

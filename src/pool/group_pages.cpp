@@ -19,8 +19,7 @@ using pool::TailWrite;
 // ---- Where pages come from
 
 void PagePool::State::evict(uint32_t page) noexcept {
-  const uint32_t next = records[page].next;
-  if (next != pool::no_page) index.prefetch(records[next].hash);  // evictions come in runs
+  prefetch_behind(records[page]);
   if (groups.active()) groups.forget(page, pool::no_page);
   index.remove(page);
   ++counters.evicted_pages;
@@ -264,21 +263,20 @@ bool PagePool::State::shares_group_page(const SequenceRecord& parent, uint32_t g
 }
 
 Status PagePool::State::claim_fork(const SequenceRecord& parent, int32_t length) noexcept {
-  uint32_t needs[pool::max_groups] = {}, revived[pool::max_groups] = {};
+  uint32_t needs[pool::max_groups] = {};
+  uint64_t revived = 0;  // a cached page that is held again may bind an idle slab
   needs[0] = length % options.page_size != 0 ? 1 : 0;
   for (uint32_t g = 1; g < groups.count(); ++g) {
     const uint32_t end = groups.pages_for(g, length);
     for (uint32_t p = std::min(groups.first_needed(g, length), end); p < end; ++p) {
       const uint32_t page = group_page_at(parent, g, p, length);
-      if (groups.slabs.use_of(g, page) == PageUse::cached) ++revived[g];
+      if (groups.slabs.use_of(g, page) == PageUse::cached) ++revived;
       if (!shares_group_page(parent, g, p, length)) ++needs[g];
     }
   }
-  uint32_t most[pool::max_groups] = {};
-  // A cached page that is held again may bind a slab: as if it were taken.
-  for (uint32_t g = 0; g < groups.count(); ++g) most[g] = needs[g] + revived[g];
   const bool takes = std::any_of(needs, needs + groups.count(), [](uint32_t n) { return n != 0; });
-  if (takes && (!groups.slabs.can_give(most) || (!groups.slabs.has(0) && needs[0] > available()))) {
+  if (takes && (!groups.slabs.can_give(needs, revived) ||
+                (!groups.slabs.has(0) && needs[0] > available()))) {
     return fail(Errc::out_of_pages,
                 "PagePool::fork: pages needed for cut ones, more than the arena's slabs have free "
                 "or can evict");

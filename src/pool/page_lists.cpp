@@ -18,7 +18,9 @@ void PageLists::push_front(PageList list, uint32_t page) noexcept {
   (head.front == no_page ? head.back : records_[head.front].previous) = page;
   head.front = page;
   ++head.count;
-  if (is_queue(list)) ++cached_;
+  if (!is_queue(list)) return;
+  ++cached_;
+  record.ahead = page;
 }
 
 }  // namespace folio::inline v1::pool

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace folio::inline v1::pool {
 
@@ -23,6 +24,9 @@ enum class PageList : uint8_t {
   first_queue,
 };
 
+/// Pages between one in a queue and its `PageRecord::ahead`, when that was put there.
+inline constexpr uint32_t distance_ahead = 16;
+
 inline constexpr int num_queues = 64;
 constexpr PageList queue(int number) noexcept {
   return static_cast<PageList>(static_cast<int>(PageList::first_queue) + number);
@@ -35,8 +39,13 @@ struct alignas(64) PageRecord {
   uint64_t content = 0;
   uint64_t parent = 0;  ///< content of the page before it, or the namespace's name
   uint64_t hash = 0;    ///< of the chain up to here
-  /// unfinished steps that hold the page and that no living holder answers for; a bit each
-  uint64_t steps = 0;
+  union {
+    /// unfinished steps that hold the page and that no living holder answers for; a bit each
+    uint64_t steps = 0;
+    /// of a page in a queue, which no step holds: one that was put there soon after it. Advice, so
+    /// that the way along a queue need not wait for one page after the other: it may have left
+    uint64_t ahead;
+  };
   uint32_t bucket_next = no_page;
   uint32_t previous = no_page, next = no_page;  ///< in `list`
   union {
@@ -70,7 +79,10 @@ class PageLists {
     (head.back == no_page ? head.front : records_[head.back].next) = page;
     head.back = page;
     ++head.count;
-    if (is_queue(list)) ++cached_;
+    if (!is_queue(list)) return;
+    ++cached_;
+    record.ahead = page;
+    note_ahead(head, list, page);
   }
   /// From whatever list it is in, if any.
   void unlink(uint32_t page) noexcept {
@@ -80,7 +92,10 @@ class PageLists {
     (record.previous == no_page ? head.front : records_[record.previous].next) = record.next;
     (record.next == no_page ? head.back : records_[record.next].previous) = record.previous;
     --head.count;
-    if (is_queue(record.list)) --cached_;
+    if (is_queue(record.list)) {
+      --cached_;
+      record.steps = 0;
+    }
     record.list = PageList::none;
   }
 
@@ -91,7 +106,14 @@ class PageLists {
  private:
   struct Head {
     uint32_t front = no_page, back = no_page, count = 0;
+    uint32_t pushed = 0;                 ///< pages that were pushed to the back
+    uint32_t last[distance_ahead] = {};  ///< of these
   };
+  void note_ahead(Head& head, PageList list, uint32_t page) noexcept {
+    uint32_t& place = head.last[head.pushed++ % distance_ahead];
+    PageRecord& earlier = records_[std::exchange(place, page)];
+    if (earlier.list == list) earlier.ahead = page;
+  }
   static size_t index(PageList list) noexcept { return static_cast<size_t>(list); }
 
   PageRecord* records_ = nullptr;

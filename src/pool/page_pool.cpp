@@ -10,6 +10,7 @@
 
 #include "core/carver.h"
 #include "core/random_number.h"
+#include "pool/block.h"
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
@@ -20,12 +21,8 @@ PoolOptions with_defaults(PoolOptions o) {
   if (o.num_pages == 0) o.num_pages = pool::leading_pages_of(o);
   if (o.max_pages_per_sequence == 0) o.max_pages_per_sequence = o.num_pages;
   if (o.allocate == nullptr) {
-    o.allocate = [](void*, size_t bytes, size_t align) {
-      return ::operator new(bytes, std::align_val_t{align}, std::nothrow);
-    };
-    o.deallocate = [](void*, void* memory, size_t) {
-      ::operator delete(memory, std::align_val_t{Carver::alignment});
-    };
+    o.allocate = [](void*, size_t bytes, size_t) { return pool::allocate_block(bytes); };
+    o.deallocate = [](void*, void* memory, size_t bytes) { pool::deallocate_block(memory, bytes); };
   }
   return o;
 }

@@ -15,6 +15,21 @@ void PagePool::State::note_use() noexcept {
       std::max(counters.peak_used_pages, int64_t{options.num_pages} - available());
 }
 
+/// Evictions come in runs: asks for the page that is far away, for the bucket of one that has come
+/// meanwhile, and for the first page in that bucket.
+void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
+  if (index.fits_caches()) return;
+  constexpr uint32_t n = pool::distance_ahead;
+  const auto page = static_cast<uint32_t>(record.ahead);
+  __builtin_prefetch(&records[page], 1);
+  const uint32_t i = num_coming++;
+  coming[i % n] = page;
+  const uint64_t hash = records[coming[(i - 6) % n]].hash;
+  index.prefetch(hash);
+  with_policy([hash](auto& policy) { policy.prefetch(hash); });
+  index.prefetch_chain(records[coming[(i - 11) % n]].hash);
+}
+
 uint32_t PagePool::State::take_page() noexcept {
   uint32_t page = groups.active() ? choose_page(0) : lists.front(PageList::free);
   if (page == pool::no_page) page = with_policy([](auto& policy) { return policy.take(); });

@@ -93,6 +93,9 @@ struct PagePool::State {
   uint64_t last_ticket = 0;
   PoolStats counters;  ///< the fields that only grow, and `sequences`
 
+  uint32_t coming[pool::distance_ahead] = {};  ///< pages that will be evicted soon: advice
+  uint32_t num_coming = 0;
+
   [[nodiscard]] static PoolOptions without_groups(PoolOptions o) noexcept {
     o.groups = {};  // the caller's memory: `groups` has copied what it says
     return o;
@@ -155,6 +158,7 @@ struct PagePool::State {
   }
   /// needs an available one; evicts if none is free
   [[nodiscard]] uint32_t take_page() noexcept;
+  void prefetch_behind(const pool::PageRecord& record) noexcept;
   void hold(uint32_t page) noexcept;  ///< one reference more
   /// one reference less; `steps` hold it from now on
   void drop(uint32_t page, uint64_t steps) noexcept;

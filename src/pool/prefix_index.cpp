@@ -48,16 +48,17 @@ uint64_t PrefixIndex::hash(std::string_view salt, uint64_t adapter) const noexce
   return XXH3_64bits_withSeed(salt.data(), salt.size(), adapter ^ seed_) & hash_mask;
 }
 
-uint32_t PrefixIndex::find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept {
-  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page;
-       page = records_[page].bucket_next) {
-    const PageRecord& record = records_[page];
+uint32_t* PrefixIndex::place_of(uint64_t parent, uint64_t hash,
+                                const TokenId* tokens) const noexcept {
+  uint32_t* place = &buckets_[hash & bucket_mask_];
+  for (; *place != no_page; place = &records_[*place].bucket_next) {
+    const PageRecord& record = records_[*place];
     if (record.hash == hash && record.parent == parent &&
-        std::memcmp(tokens_ + int64_t{page} * page_size_, tokens, bytes_of(page_size_)) == 0) {
-      return page;
+        std::memcmp(tokens_ + int64_t{*place} * page_size_, tokens, bytes_of(page_size_)) == 0) {
+      break;
     }
   }
-  return no_page;
+  return place;
 }
 
 uint32_t PrefixIndex::findable_twin(uint32_t page) const noexcept {
@@ -70,12 +71,13 @@ uint32_t PrefixIndex::add(uint32_t page, uint64_t parent) noexcept {
   const TokenId* tokens = tokens_ + int64_t{page} * page_size_;
   PageRecord& record = records_[page];
   record.parent = parent;
-  const uint32_t twin = find(parent, record.hash, tokens);
+  uint32_t* const place = place_of(parent, record.hash, tokens);
+  const uint32_t twin = *place;
   if (twin == no_page) {
     record.content = new_name();
     record.use = 0;
     record.twin_previous = record.twin_next = page;
-    link(page);
+    link(page, place);  // behind older pages, which go sooner
     return no_page;
   }
   PageRecord& other = records_[twin];
@@ -105,13 +107,13 @@ void PrefixIndex::remove(uint32_t page) noexcept {
 void PrefixIndex::hand_over(uint32_t page, uint32_t heir) noexcept {
   records_[heir].use = records_[page].use;
   if (records_[page].named) set_name(heir, names_[page]);
-  link(heir);
+  link(heir, &buckets_[records_[heir].hash & bucket_mask_]);
 }
 
-void PrefixIndex::link(uint32_t page) noexcept {
+void PrefixIndex::link(uint32_t page, uint32_t* place) noexcept {
   PageRecord& record = records_[page];
   record.findable = true;
-  record.bucket_next = std::exchange(buckets_[record.hash & bucket_mask_], page);
+  record.bucket_next = std::exchange(*place, page);
 }
 
 void PrefixIndex::unlink(uint32_t page) noexcept {

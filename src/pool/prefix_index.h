@@ -45,7 +45,10 @@ class PrefixIndex {
   [[nodiscard]] uint64_t hash(std::string_view salt, uint64_t adapter) const noexcept;
 
   /// The findable page that continues `parent` with `tokens`, or no_page. `hash` is of the chain.
-  [[nodiscard]] uint32_t find(uint64_t parent, uint64_t hash, const TokenId* tokens) const noexcept;
+  [[nodiscard]] uint32_t find(uint64_t parent, uint64_t hash,
+                              const TokenId* tokens) const noexcept {
+    return *place_of(parent, hash, tokens);
+  }
 
   /// Asks for the bucket that `find` and `add` will look into.
   void prefetch(uint64_t hash) const noexcept {
@@ -54,12 +57,27 @@ class PrefixIndex {
   /// Asks for the page that `find` will most likely compare, when its bucket has come. In a pool
   /// that the caches hold this would only cost.
   void prefetch_page(uint64_t hash) const noexcept {
-    if (bucket_mask_ < fits_caches) return;
+    if (fits_caches()) return;
     const uint32_t page = buckets_[hash & bucket_mask_];
     if (page == no_page) return;
     __builtin_prefetch(&records_[page]);
     __builtin_prefetch(tokens_ + int64_t{page} * page_size_);
   }
+  /// Asks for the first page of a bucket that has come: `add` will compare it, `remove` pass it.
+  void prefetch_chain(uint64_t hash) const noexcept {
+    if (fits_caches()) return;
+    const uint32_t page = buckets_[hash & bucket_mask_];
+    if (page != no_page) __builtin_prefetch(&records_[page], 1);
+  }
+  /// Asks for the second page of a bucket whose first one has come.
+  void prefetch_second(uint64_t hash) const noexcept {
+    if (fits_caches()) return;
+    const uint32_t page = buckets_[hash & bucket_mask_];
+    if (page != no_page && records_[page].bucket_next != no_page)
+      __builtin_prefetch(&records_[records_[page].bucket_next], 1);
+  }
+  /// Fewer than 2^15 pages: 2 MiB of records.
+  [[nodiscard]] bool fits_caches() const noexcept { return bucket_mask_ < 1 << 16; }
   /// How many pages to prefetch for at once: enough to hide a cache miss, few enough to waste
   /// little where a prefix ends.
   static constexpr uint32_t ahead = 8;
@@ -90,9 +108,12 @@ class PrefixIndex {
   [[nodiscard]] uint32_t longest_chain() const noexcept;
 
  private:
-  static constexpr uint64_t fits_caches = 1 << 16;  ///< buckets: of 2^15 pages, 2 MiB of records
   void hand_over(uint32_t page, uint32_t heir) noexcept;
-  void link(uint32_t page) noexcept;
+  /// What leads to the page: its bucket, or the page before it in its bucket. Where there is no
+  /// such page, the end of the bucket.
+  [[nodiscard]] uint32_t* place_of(uint64_t parent, uint64_t hash,
+                                   const TokenId* tokens) const noexcept;
+  void link(uint32_t page, uint32_t* place) noexcept;
   void unlink(uint32_t page) noexcept;
 
   PageRecord* records_ = nullptr;

@@ -185,14 +185,21 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
   const uint32_t* const pages = row(s);
   uint64_t parent = first == 0 ? namespaces[s.space].name : records[pages[first - 1]].content;
   uint64_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
+  constexpr uint32_t ahead = pool::PrefixIndex::ahead;
   for (uint32_t p = first, hashed = first; p < last; ++p) {
-    if (p == hashed) {  // as in match
-      for (; hashed < std::min(last, p + pool::PrefixIndex::ahead); ++hashed) {
+    if ((p - first) % ahead == 0) {  // as in match, and one step more: the second of a bucket
+      for (; hashed < std::min(last, p + 3 * ahead); ++hashed) {
         records[pages[hashed]].hash = hash = index.hash(hash, tokens_of(pages[hashed]));
         index.prefetch(hash);
+        with_policy([hash](auto& policy) { policy.prefetch(hash); });
       }
+      for (uint32_t i = p + ahead; i < std::min(last, p + 2 * ahead); ++i)
+        index.prefetch_chain(records[pages[i]].hash);
+      for (uint32_t i = p; i < std::min(last, p + ahead); ++i)
+        index.prefetch_second(records[pages[i]].hash);
     }
     const uint32_t twin = index.add(pages[p], parent);
+    if (twin == pool::no_page) with_policy([&](auto& policy) { policy.created(pages[p]); });
     if (twin != pool::no_page && pool::is_queue(records[twin].list)) {
       lists.unlink(twin);  // the sequence's own page answers now
       settle(twin);
@@ -293,9 +300,9 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   uint32_t* const to = state.row(child);
   const auto full = static_cast<uint32_t>(length / state.options.page_size);
   for (; child.pages < full; ++child.pages) state.hold(to[child.pages] = from[child.pages]);
+  state.fork_groups(parent, child, length);  // holds before anything is evicted
   if (cut != 0) to[child.pages++] = state.copy_page(from[full], cut);
   child.length = child.room = length;
-  state.fork_groups(parent, child, length);
   return state.id_of(child);
 }
 

@@ -61,9 +61,10 @@ class Slabs {
     return counts_[group][static_cast<int>(use)];
   }
 
-  /// Whether each group can have that many pages more, all together.
-  [[nodiscard]] bool can_give(const uint32_t (&needs)[max_groups]) const noexcept {
-    return slabs_needed(needs) <= empty_.count + idle_.count;
+  /// Whether each group can have that many pages more, all together, and `slabs` are left over.
+  [[nodiscard]] bool can_give(const uint32_t (&needs)[max_groups],
+                              uint64_t slabs = 0) const noexcept {
+    return slabs_needed(needs) + slabs <= empty_.count + idle_.count;
   }
   /// Whether `group` may take a page of any slab, so that the rest of `needs` (this page among them)
   /// is still possible; if not, only one of a bound slab.

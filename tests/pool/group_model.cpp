@@ -161,6 +161,11 @@ void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written) {
   const auto begin = static_cast<int64_t>(s.tokens.size());
   const int64_t end = begin + static_cast<int64_t>(written.size());
   if (written.empty()) return;
+  // A state is overwritten: what copies it must have run. Copies of tokens read what stays.
+  for (uint32_t g = 1; g < num_groups(); ++g) {
+    const bool state = groups_[g].rule == GroupRule::state;
+    if (state && PoolInspection::groups(pool_)[g].num_pending != 0) take_copies();
+  }
   if (end > s.room) {
     RC_ASSERT(pool_.commit(s.id, written).code() == Errc::invalid_argument);
     return;

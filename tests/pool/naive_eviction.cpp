@@ -6,14 +6,14 @@
 
 namespace folio::test {
 
+void NaiveEviction::created(int content, uint32_t mark) {
+  const size_t remembered = std::min<size_t>(ghosts_.size(), num_pages_);
+  notes_[content].is_main = std::find(ghosts_.end() - static_cast<std::ptrdiff_t>(remembered),
+                                      ghosts_.end(), mark) != ghosts_.end();
+}
+
 void NaiveEviction::add(uint32_t page, int content, uint32_t mark) {
-  Note& note = notes_[content];
-  if (!note.has_waited && policy_ == Eviction::s3_fifo) {
-    const size_t remembered = std::min<size_t>(ghosts_.size(), num_pages_);
-    note.is_main = std::find(ghosts_.end() - static_cast<std::ptrdiff_t>(remembered), ghosts_.end(),
-                             mark) != ghosts_.end();
-  }
-  note.has_waited = true;
+  const Note& note = notes_[content];
   std::erase_if(waiting_, [&](const Waiting& w) { return w.page == page; });
   waiting_.push_back({page, content, mark, age_ + 1 + std::min(note.found, 62)});
 }

@@ -18,7 +18,9 @@ class NaiveEviction {
  public:
   NaiveEviction(Eviction policy, uint32_t num_pages) : policy_(policy), num_pages_(num_pages) {}
 
-  /// Nobody holds `page` any more, which has `content`. `mark`: the last 32 bits of its hash.
+  /// A page has become full, of a new content. `mark`: the last 32 bits of its hash.
+  void created(int content, uint32_t mark);
+  /// Nobody holds `page` any more, which has `content`.
   void add(uint32_t page, int content, uint32_t mark);
   /// A prompt has found the content.
   void found(int content) { ++notes_[content].found; }
@@ -34,7 +36,7 @@ class NaiveEviction {
   };
   struct Note {
     int found = 0;
-    bool is_main = false, has_waited = false;  ///< S3-FIFO
+    bool is_main = false;  ///< S3-FIFO
   };
   uint32_t take_s3_fifo();
   uint32_t take_lfu();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pool/checked.h"
+#include "pool/inspection.h"
 #include "pool/pool_model.h"
 
 namespace folio::test {
@@ -117,6 +118,8 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     if (name == 0) {
       name = static_cast<int>(contents_.size());
       contents_.push_back(content);
+      eviction_.created(name,
+                        static_cast<uint32_t>(PoolInspection::record(pool_, s.row[position]).hash));
     }
     for (uint32_t page = 0; page < options_.num_pages; ++page) {
       // the held one answers from now on
