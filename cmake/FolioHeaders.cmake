@@ -79,6 +79,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/visible_keys.h
     folio/kernels.h
     folio/c/folio.h
+    folio/pool/groups.h
     folio/pool/name.h
     folio/pool/page_pool.h
     folio/folio.h

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// pool/groups.h: the pages of the groups behind the leading one, and the rows they stand in.
 ///
-/// A page of such a group is the *companion* of the leading page that has the same tokens, from when
-/// that is full: found with it, gone with it. It is used while rows, copies or steps hold it, cached
-/// while nobody does and it has a leading page, and free otherwise; the oldest cached one goes first,
-/// and may go alone. A page of states is the companion of the leading page whose last token its
-/// state is of.
+/// A page of such a group is the *companion* of the leading page that has the same tokens, from
+/// when that is full: found with it, gone with it. It is used while rows, copies or steps hold it,
+/// cached while nobody does and it has a leading page, and free otherwise; the oldest cached one
+/// goes first, and may go alone. A page of states is the companion of the leading page whose last
+/// token its state is of.
 ///
-/// A row has pages from `begin` to `end`, and those of the sinks; what lies between is given up. All
-/// is O(1) per page.
+/// A row has pages from `begin` to `end`, and those of the sinks; what lies between is given up.
+/// All is O(1) per page.
 #pragma once
 
 #include <cstdint>
@@ -92,8 +92,8 @@ class Groups {
   /// `page` becomes the companion; another one loses its place.
   void attach(uint32_t leading, uint32_t group, uint32_t page) noexcept;
   void detach(uint32_t group, uint32_t page) noexcept;
-  /// The leading page is nobody's content any more. `heir`, unless no_page, has the same content and
-  /// takes what it lacks.
+  /// The leading page is nobody's content any more. `heir`, unless no_page, has the same content
+  /// and takes what it lacks.
   void forget(uint32_t leading, uint32_t heir) noexcept;
 
   void hold(uint32_t group, uint32_t page) noexcept;

@@ -9,8 +9,8 @@
 namespace folio::inline v1::pool {
 namespace {
 
-/// The least common multiple of the sizes, each rounded up to a multiple of `unit`; 0 if it is longer
-/// than `most`.
+/// The least common multiple of the sizes, each rounded up to a multiple of `unit`; 0 if it is
+/// longer than `most`.
 int64_t common_bytes(std::span<const int64_t> page_bytes, int64_t unit, int64_t most) {
   int64_t common = 1;
   for (const int64_t bytes : page_bytes) {
@@ -34,7 +34,7 @@ SlabLayout lay_out_slabs(std::span<const int64_t> page_bytes, int64_t arena_byte
   while ((layout.slab_bytes = common_bytes(page_bytes, unit, std::max(max_slab_bytes, unit))) == 0)
     unit *= 2;
   const int64_t slabs = arena_bytes / layout.slab_bytes;
-  layout.num_slabs = static_cast<uint32_t>(std::min(slabs, int64_t{0x7fffffff}));
+  layout.num_slabs = static_cast<uint32_t>(std::min(slabs, int64_t{1} << 31));
   for (size_t g = 0; g < page_bytes.size(); ++g) {
     if (page_bytes[g] == 0) continue;
     layout.page_bytes[g] = (page_bytes[g] + unit - 1) / unit * unit;

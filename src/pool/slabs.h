@@ -66,8 +66,8 @@ class Slabs {
                               uint64_t slabs = 0) const noexcept {
     return slabs_needed(needs) + slabs <= empty_.count + idle_.count;
   }
-  /// Whether `group` may take a page of any slab, so that the rest of `needs` (this page among them)
-  /// is still possible; if not, only one of a bound slab.
+  /// Whether `group` may take a page of any slab, so that the rest of `needs` (this page among
+  /// them) is still possible; if not, only one of a bound slab.
   [[nodiscard]] bool may_choose(uint32_t group,
                                 const uint32_t (&needs)[max_groups]) const noexcept {
     return needs[group] > bound_[group] || slabs_needed(needs) < empty_.count + idle_.count;
@@ -85,7 +85,8 @@ class Slabs {
   [[nodiscard]] uint32_t first_page(uint32_t group, uint32_t slab) const noexcept {
     return slab * layout_.pages_per_slab[group];
   }
-  /// Gives the slab, all of whose owner's pages are outside, to `group`; its pages are outside, too.
+  /// Gives the slab, all of whose owner's pages are outside, to `group`; its pages are outside,
+  /// too.
   void claim(uint32_t slab, uint32_t group) noexcept { slabs_[slab].owner = group; }
 
   /// What is wrong, or null.

@@ -2,11 +2,12 @@
 /// tests/pool/group_model.h: the arena of a hybrid pool, whose bytes are really written, copied and
 /// read.
 ///
-/// A cell of the arena stands for a byte. A token's cells in a group, or a state's, hold a number for
-/// the whole history that they depend on. After every call the model reads, through each group's
-/// table, all that the group's rule lets the next query see, and what every unfinished step could
-/// see when it began, and compares it with the histories. Pages of two groups that cross, a page that
-/// is given away too early, a hit that one group cannot serve: all are wrong numbers.
+/// A cell of the arena stands for a byte. A token's cells in a group, or a state's, hold a number
+/// for the whole history that they depend on. After every call the model reads, through each
+/// group's table, all that the group's rule lets the next query see, and what every unfinished
+/// step could see when it began, and compares it with the histories. Pages of two groups that
+/// cross, a page that is given away too early, a hit that one group cannot serve: all are wrong
+/// numbers.
 #pragma once
 
 #include <cstdint>

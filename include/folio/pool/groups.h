@@ -6,8 +6,8 @@
 /// multiple of the groups' pages and belongs to one group while any of its pages is used or cached;
 /// page i of a group lies at byte i * page_bytes of the arena, whoever has the slab.
 ///
-/// Group 0 *leads*: its rule is `full`, and its pages have the tokens by which all is found. A model
-/// without full attention has a leading group of 0 bytes a page.
+/// Group 0 *leads*: its rule is `full`, and its pages have the tokens by which all is found. A
+/// model without full attention has a leading group of 0 bytes a page.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,8 @@ struct GroupFigures {
 /// The tokens that the next step of a prompt should have, where a group of states has pages of
 /// `checkpoint` tokens: at most `budget`, and such that it ends where a state can be kept: at a
 /// multiple of `checkpoint` or else of `page_size`, if the prompt's `length` tokens have one.
-/// `done` tokens are in the cache. 0 where an argument is out of range: expects 0 <= done <= length,
-/// budget, page_size, checkpoint >= 1.
+/// `done` tokens are in the cache. 0 where an argument is out of range: expects 0 <= done <=
+/// length, budget, page_size, checkpoint >= 1.
 [[nodiscard]] constexpr int32_t tokens_to_checkpoint(int32_t done, int32_t length, int32_t budget,
                                                      int32_t page_size,
                                                      int32_t checkpoint) noexcept {

@@ -90,8 +90,8 @@ struct PoolOptions {
   Eviction eviction = Eviction::lru;
   /// gives full pages names, when `PagePool::name` asks: 32 bytes more a page. Needs prefix_reuse.
   NameFunction name = {};
-  /// of a hybrid model, the leading one first, at most 8; copied. None: all layers have equal pages,
-  /// and the pool knows nothing of bytes.
+  /// of a hybrid model, the leading one first, at most 8; copied. None: all layers have equal
+  /// pages, and the pool knows nothing of bytes.
   std::span<const GroupOptions> groups = {};
   /// shared by the groups, in whole slabs. With groups `num_pages` is 0, as the arena says how many
   /// leading pages there are; unless these have 0 bytes.
