@@ -12,6 +12,10 @@ demo: configure
 	$(BUILD)/cli/folio replay $(TRACE) --limit 20 --layers 1 --q-heads 8 --kv-heads 2 --head-size 64 --verify
 	@echo "== 1000 requests through the page pool alone, one trace block per page"
 	$(BUILD)/cli/folio replay $(TRACE) --sequential --page-per-block --compute none
+	@echo "== the eviction policies in 3000 pages beside the offline optimum, as a page to look at: build/report.html"
+	$(BUILD)/cli/folio replay $(TRACE) --sequential --page-per-block --compute none --pages 3000 --policy all --report build/report.html
+	@echo "== what memory would find: hit rate by size"
+	$(BUILD)/cli/folio plan-capacity $(TRACE) --report build/capacity.html
 
 test: configure
 	cmake --build --preset release

@@ -140,6 +140,53 @@ BENCHMARK(all_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18)->Arg(1 <<
 BENCHMARK(s3_fifo_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
 BENCHMARK(lfu_misses)->ArgNames({"pages"})->Arg(1 << 12)->Arg(1 << 18);
 
+/// Prompts of two pages that find the first one and, if `range(1)`, 12 tokens of the second, which
+/// are given by a copy. Arguments: pages of the pool, all cached; whether hits end inside a page.
+/// The figures are per request.
+void partial_hits(benchmark::State& state) {
+  const bool is_partial = state.range(1) != 0;
+  PagePool pool = std::move(PagePool::create({.num_pages = static_cast<uint32_t>(state.range(0)),
+                                              .page_size = page_size,
+                                              .max_sequences = 8,
+                                              .hash_seed = 1,
+                                              .min_partial_tokens = is_partial ? 4 : 0}))
+                      .value();
+  constexpr int32_t shared = page_size + 12;
+  std::vector<TokenId> prompt(2 * page_size);
+  const auto count = static_cast<int32_t>(state.range(0) / 2 - 4);  // and some that are free
+  const auto become = [&](int32_t number, TokenId last) {
+    for (size_t i = 0; i < prompt.size(); ++i)
+      prompt[i] = i < shared ? number * page_size + static_cast<int32_t>(i % page_size) : last;
+  };
+  CallTimes times;
+  for (int32_t i = 0; i < count; ++i) {
+    become(i, -1);
+    serve(pool, prompt, times);
+  }
+  times = {};
+  double copies = 0;
+  int32_t next = 0;
+  for (auto _ : state) {
+    become(next, -2);
+    const Admission a = timed(times.admit, [&] { return pool.admit(prompt); }).value();
+    if (a.cached_tokens != (is_partial ? shared : page_size))
+      return state.SkipWithError("another hit than expected");
+    timed(copies, [&] { return pool.take_copies(); });
+    timed(times.release, [&] { return pool.release(a.id); }).or_throw();
+    next = next + 1 == count ? 0 : next + 1;
+  }
+  const double per_request = 1e9 / static_cast<double>(state.iterations());
+  state.counters["admit_ns"] = times.admit * per_request;
+  state.counters["copies_ns"] = copies * per_request;
+  state.counters["release_ns"] = times.release * per_request;
+}
+BENCHMARK(partial_hits)
+    ->ArgNames({"pages", "partial"})
+    ->Args({1 << 12, 0})
+    ->Args({1 << 12, 1})
+    ->Args({1 << 18, 0})
+    ->Args({1 << 18, 1});
+
 /// Decode: one token at a time in 64 sequences. The figure is per token.
 void decode(benchmark::State& state) {
   constexpr int32_t batch = 64;

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
-#include <optional>
+#include <utility>
 
 #include "output_file.h"
 #include "page.h"
@@ -63,7 +64,8 @@ Result<BlockCounts> replay_at(ReplayOptions options, std::span<const TraceReques
   const auto figures = replay_blocks(options, trace);
   if (!figures) return figures.error();
   const PoolStats& pool = figures->pool;
-  return BlockCounts{pool.lookup_pages, pool.hit_pages, pool.hit_tokens, pool.evicted_pages};
+  return BlockCounts{pool.lookup_pages, pool.hit_pages, pool.hit_tokens, pool.evicted_pages,
+                     figures->saved_work};
 }
 
 int64_t knee_of(std::span<const CapacityPlan::Point> points, int64_t distinct, int64_t most) {
@@ -86,13 +88,23 @@ void add_curve(const Blocks& blocks, const LruCurve& lru, CapacityPlan& plan) {
   for (int64_t size = blocks.longest; size <= blocks.distinct; ++size)
     all.push_back({size, lru.at(size).hit_tokens});
   plan.knee = knee_of(all, plan.distinct, plan.most_hit_tokens);
-  for (const int64_t size : spread(blocks.longest, blocks.distinct, points_to_draw))
+  std::vector<int64_t> drawn = spread(blocks.longest, blocks.distinct, points_to_draw);
+  if (plan.knee > 0) drawn.push_back(plan.knee);
+  for (const int64_t size : drawn)
     plan.curve.push_back(all[static_cast<size_t>(size - blocks.longest)]);
   if (plan.most_hit_tokens == 0) return;
   for (const int percent : {50, 80, 90, 95, 99, 100}) {
     const int64_t tokens = (plan.most_hit_tokens * percent + 99) / 100;
     plan.shares.push_back({percent, std::max(lru.capacity_for(tokens), blocks.longest)});
   }
+}
+
+template <class Size>
+Status check_rising(const char* option, const std::vector<Size>& sizes) {
+  const auto falls = std::adjacent_find(sizes.begin(), sizes.end(), std::greater_equal<>());
+  if (falls == sizes.end()) return {};
+  return bad(fmt::format("{}: got '{}' behind '{}', expected sizes that rise", option, falls[1],
+                         falls[0]));
 }
 
 Status resolve_all(CapacityOptions& options) {
@@ -104,12 +116,8 @@ Status resolve_all(CapacityOptions& options) {
     return bad(fmt::format("--page-size: got '{}', expected a divisor of the {} tokens of a block",
                            replay.page_size, tokens_per_block));
   }
-  const auto rises = [](const auto& sizes) {
-    return std::adjacent_find(sizes.begin(), sizes.end(), std::greater_equal<>()) == sizes.end();
-  };
-  for (const auto& [option, is_rising] :
-       {std::pair{"--pages", rises(options.pages)}, std::pair{"--gib", rises(options.gib)}})
-    if (!is_rising) return bad(fmt::format("{}: expected sizes that rise", option));
+  if (Status s = check_rising("--pages", options.pages); !s.is_ok()) return s;
+  if (Status s = check_rising("--gib", options.gib); !s.is_ok()) return s;
   replay.sequential = replay.page_per_block = replay.quiet = true;
   replay.compute = Compute::none;
   return resolve(replay);

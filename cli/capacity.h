@@ -56,7 +56,7 @@ struct CapacityPlan {
   struct Point {
     int64_t blocks = 0, hit_tokens = 0;
   };
-  std::vector<Point> curve;  ///< some hundred sizes to draw
+  std::vector<Point> curve;  ///< some hundred sizes to draw, in no order
 };
 
 /// Errors: invalid_argument for sizes that do not hold the longest request; those of page_bytes and

@@ -17,11 +17,13 @@ void add_capacity_options(CLI::App& app, CapacityOptions& options) {
       ->delimiter(',')
       ->transform(integer_from(1, INT32_MAX))
       ->expected(1, 100)
+      ->allow_extra_args(false)
       ->group("Cache");
   app.add_option("--gib", options.gib, "The same in GiB of keys and values: 40,80,141")
       ->delimiter(',')
       ->transform(number_from(1e-6, 1e9))
       ->expected(1, 100)
+      ->allow_extra_args(false)
       ->group("Cache");
   add_page_options(app, replay);
 }

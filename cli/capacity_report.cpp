@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -50,7 +51,7 @@ std::string method_of(const CapacityOptions& options, const CapacityPlan& plan) 
 }
 
 std::string knee_of(const CapacityPlan& plan) {
-  if (plan.knee == 0) return "none: nothing is found twice at the sizes looked at";
+  if (plan.knee == 0) return "none: nothing is found";
   return fmt::format("{} blocks, {:.1f} GiB: beyond it, memory finds less and less", plan.knee,
                      gib_of(plan, plan.knee));
 }
@@ -61,6 +62,13 @@ std::string shown_gib(const CapacityPlan& plan, int64_t blocks) {
 
 std::string shown_rate(const CapacityPlan& plan, const BlockCounts& counts) {
   return fmt::format("{:.2f} %", 100.0 * ratio(counts.hit_tokens, plan.prompt_tokens));
+}
+
+double tenths(double value) { return std::round(value * 10.0) / 10.0; }
+
+/// Of a tile: short.
+std::string number(double value) {
+  return value < 1000.0 ? fmt::format("{:.1f}", value) : grouped(std::llround(value));
 }
 
 }  // namespace
@@ -125,6 +133,7 @@ std::string json_of(const CapacityOptions& options, const CapacityPlan& plan) {
     r["hit_tokens"] = row.counts.hit_tokens;
     r["hit_rate_blocks"] = ratio(row.counts.hit_blocks, row.counts.lookup_blocks);
     r["hit_rate_tokens"] = ratio(row.counts.hit_tokens, plan.prompt_tokens);
+    r["saved_work"] = row.counts.saved_work;
     r["tokens_computed_again"] = again(plan, row.counts);
     r["evicted_blocks"] = row.counts.evicted_blocks;
     r["optimum_hit_blocks"] = row.optimum.hit_blocks;
@@ -199,13 +208,13 @@ ordered_json tables_of(const CapacityOptions& options, const CapacityPlan& plan)
   ordered_json rows = ordered_json::array(), shares = ordered_json::array();
   for (const CapacityRow& row : plan.rows) {
     rows.push_back(ordered_json::array(
-        {shown_gib(plan, row.blocks), row.blocks, engine_pages(options, row.blocks),
+        {tenths(gib_of(plan, row.blocks)), row.blocks, engine_pages(options, row.blocks),
          shown_rate(plan, row.counts), row.counts.hit_blocks, again(plan, row.counts),
          row.counts.evicted_blocks, shown_rate(plan, row.optimum)}));
   }
   for (const auto& share : plan.shares)
     shares.push_back(ordered_json::array(
-        {fmt::format("{} %", share.percent), shown_gib(plan, share.blocks), share.blocks}));
+        {fmt::format("{} %", share.percent), tenths(gib_of(plan, share.blocks)), share.blocks}));
   ordered_json tables = ordered_json::array();
   tables.push_back(
       {{"title", "Sizes"},
@@ -248,9 +257,9 @@ std::string page_of(const CapacityOptions& options, const CapacityPlan& plan) {
   data["tiles"] = ordered_json::array(
       {tile("Keys and values", fmt::format("{} B", grouped(plan.bytes_per_token)),
             "a token, over all layers"),
-       tile("Knee", plan.knee > 0 ? shown_gib(plan, plan.knee) + " GiB" : "none",
+       tile("Knee", plan.knee > 0 ? number(gib_of(plan, plan.knee)) + " GiB" : "none",
             plan.knee > 0 ? grouped(plan.knee) + " blocks" : "nothing is found"),
-       tile("Endless cache", shown_gib(plan, plan.distinct) + " GiB",
+       tile("Endless cache", number(gib_of(plan, plan.distinct)) + " GiB",
             fmt::format("finds {:.2f} % of tokens",
                         100.0 * ratio(plan.most_hit_tokens, plan.prompt_tokens))),
        tile("Requests", grouped(plan.requests), grouped(plan.prompt_tokens) + " prompt tokens")});

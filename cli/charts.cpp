@@ -127,9 +127,8 @@ ordered_json histogram(const Log2Histogram& histogram, ordered_json chart) {
 
 std::string points_note(const Recorder& recorder, const std::string& step) {
   const int64_t steps = recorder.steps().empty() ? 1 : recorder.steps().front().steps;
-  return steps == 1
-             ? fmt::format("Each point is one {}; recording is left out.", step)
-             : fmt::format("Each point stands for {} {}s; recording is left out.", steps, step);
+  return steps == 1 ? fmt::format("Each point is one {}.", step)
+                    : fmt::format("Each point stands for {} {}s.", steps, step);
 }
 
 ordered_json step_times(const Recorder& recorder, const std::string& step) {

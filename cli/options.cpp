@@ -39,7 +39,7 @@ CLI::Validator computes() {
 
 CLI::Validator policies() {
   std::vector<std::pair<std::string, int64_t>> names;
-  for (const Policy policy : {Policy::lru, Policy::s3_fifo, Policy::lfu, Policy::all})
+  for (const Policy policy : {Policy::lru, Policy::s3_fifo, Policy::lfu, Policy::cost, Policy::all})
     names.emplace_back(name(policy), static_cast<int64_t>(policy));
   return one_of(std::move(names));
 }
@@ -51,6 +51,11 @@ void add_cache_options(CLI::App& app, ReplayOptions& options) {
       ->transform(integer_from(1, int64_t{0x7fffffff}))
       ->group("Cache");
   add_page_options(app, options);
+  app.add_option("--partial", options.partial,
+                 "Hits may end inside a page, with so many of its tokens or more; 0: never")
+      ->transform(integer_from(0, most_page_size - 1))
+      ->capture_default_str()
+      ->group("Cache");
 }
 
 void add_step_options(CLI::App& app, ReplayOptions& options) {
@@ -143,6 +148,7 @@ std::string name(Policy policy) {
     case Policy::lru: return "lru";
     case Policy::s3_fifo: return "s3-fifo";
     case Policy::lfu: return "lfu";
+    case Policy::cost: return "cost";
     case Policy::all: return "all";
   }
   return {};
@@ -202,6 +208,9 @@ void add_trace_options(CLI::App& app, ReplayOptions& options) {
       ->transform(integer_from(1, int64_t{1} << 40));
   app.add_option("--json", options.json, "Write the figures to this file; not the trace")
       ->transform(word("the name of a file"));
+  app.add_option("--metrics", options.metrics,
+                 "Write the pool's figures to this file as Prometheus reads them; not the trace")
+      ->transform(word("the name of a file"));
   app.add_option("--report", options.report,
                  "Write a page to look at, HTML, to this file; not the trace")
       ->transform(word("the name of a file"));
@@ -217,8 +226,14 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
 }
 
 Status resolve(ReplayOptions& options) {
+  if (options.policy == Policy::all && !options.metrics.empty())
+    return disagree("--metrics: needs one policy, not --policy all");
   if (options.policy == Policy::all && !options.page_per_block)
     return disagree("--policy all: needs --page-per-block");
+  if (options.partial > 0 && options.page_per_block)
+    return disagree("--partial: not with --page-per-block, whose pages have one token");
+  if (options.partial >= options.page_size)
+    return disagree("--partial: expected less than --page-size");
   if (options.page_per_block && !options.sequential)
     return disagree("--page-per-block: needs --sequential");
   if (options.page_per_block && options.compute != Compute::none)

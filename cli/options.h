@@ -21,7 +21,7 @@ enum class Compute : uint8_t {
 };
 
 /// Eviction, or the comparison of all.
-enum class Policy : uint8_t { lru = 0, s3_fifo = 1, lfu = 2, all = 3 };
+enum class Policy : uint8_t { lru = 0, s3_fifo = 1, lfu = 2, cost = 3, all = 4 };
 
 /// As on the command line.
 std::string name(Policy policy);
@@ -38,6 +38,7 @@ struct ReplayOptions {
   int32_t page_size = 16;
   DType kv_dtype = DType::bf16;
   Policy policy = Policy::lru;
+  int32_t partial = 0;  ///< PoolOptions::min_partial_tokens
 
   int32_t max_batch = 16;     ///< sequences in a step
   int32_t step_tokens = 512;  ///< new tokens in a step
@@ -52,6 +53,7 @@ struct ReplayOptions {
   uint64_t seed = 1;
 
   std::string json;
+  std::string metrics;  ///< a file for Prometheus; empty: none
   std::string report;   ///< a page to look at
   std::string command;  ///< as it was given, for the page
   bool quiet = false;

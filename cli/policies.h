@@ -24,6 +24,7 @@ struct PolicyFigures {
 struct Comparison {
   int64_t requests = 0;
   int64_t prompt_tokens = 0;
+  int64_t prompt_work = 0;
   int64_t pages = 0;
   std::vector<PolicyFigures> policies;  ///< the last one is the offline optimum
 };

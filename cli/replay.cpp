@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "metrics.h"
 #include "output_file.h"
 #include "page.h"
 #include "policies.h"
@@ -34,7 +35,8 @@ Status check_memory(const PoolOptions& pool, double more) {
 Status check_files(const ReplayOptions& options) {
   std::error_code unknown;  // a file that is not there is no other file's name
   for (const auto& [option, path] :
-       {std::pair{"--json", &options.json}, std::pair{"--report", &options.report}}) {
+       {std::pair{"--json", &options.json}, std::pair{"--report", &options.report},
+        std::pair{"--metrics", &options.metrics}}) {
     if (path->empty() || !std::filesystem::is_regular_file(options.trace, unknown) ||
         !std::filesystem::equivalent(options.trace, *path, unknown))
       continue;
@@ -56,12 +58,17 @@ namespace {
 struct Outputs {
   JsonFile json;
   OutputFile page{"--report"};
+  OutputFile metrics{"--metrics"};
 };
 
 Status open(const ReplayOptions& options, Outputs& outputs) {
   if (!options.report.empty()) {
     if (Status s = can_make_pages(); !s.is_ok()) return s;
     if (Status s = outputs.page.open(options.report); !s.is_ok()) return s;
+  }
+  if (!options.metrics.empty()) {
+    if (Status s = can_write_metrics(); !s.is_ok()) return s;
+    if (Status s = outputs.metrics.open(options.metrics); !s.is_ok()) return s;
   }
   return outputs.json.open(options.json);
 }
@@ -95,6 +102,9 @@ Status replay(ReplayOptions options) {
   if (!figures) return figures.error();
   if (!options.quiet) fmt::print("{}", summary_of(options, *figures));
   if (Status s = outputs.json.write(json_of(options, *figures)); !s.is_ok()) return s;
+  if (outputs.metrics.is_open()) {
+    if (Status s = outputs.metrics.write(metrics_of(*figures)); !s.is_ok()) return s;
+  }
   if (wanted != nullptr) {
     if (Status s = outputs.page.write(page_of(options, *figures, *recorder)); !s.is_ok()) return s;
   }

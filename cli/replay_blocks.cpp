@@ -13,6 +13,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "offline_optimum.h"
 #include "parallel.h"
 #include "progress.h"
 #include "replay.h"
@@ -79,6 +80,7 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
   pool_options.max_sequences = 1;
   pool_options.max_pages_per_sequence = static_cast<uint32_t>(longest->hash_ids.size());
   pool_options.eviction = eviction_of(options.policy);
+  pool_options.histograms = !options.metrics.empty();
   if (Status s = check_memory(pool_options, 0.0); !s.is_ok()) return s;
   auto pool = PagePool::create(pool_options);
   if (!pool) return pool.error();
@@ -105,6 +107,8 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
       const int64_t found_tokens =
           std::min(*found * tokens_per_block, int64_t{request.input_length});
       hit_tokens += found_tokens;
+      figures.saved_work += work_of(found_tokens);
+      figures.prompt_work += work_of(request.input_length);
       if (record != nullptr) {
         const AdmittedRequest admitted{figures.requests, held.row, *found, found_tokens};
         record->admitted({&admitted, 1}, held.stats);
@@ -119,6 +123,7 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
   figures.pool_seconds =
       std::accumulate(figures.step_seconds.begin(), figures.step_seconds.end(), 0.0);
   figures.pool = pool->stats();
+  figures.histograms = pool->histograms().value_or(PoolHistograms());
   figures.pool.hit_tokens = hit_tokens;  // the pool's tokens are blocks
   figures.computed_tokens = figures.prompt_tokens - hit_tokens;
   figures.pages = pool->num_pages();

@@ -71,6 +71,8 @@ Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& 
   pool.max_sequences = static_cast<uint32_t>(options.max_batch);
   pool.max_pages_per_sequence = static_cast<uint32_t>(demand.longest_pages);
   pool.eviction = eviction_of(options.policy);
+  pool.histograms = !options.metrics.empty();
+  pool.min_partial_tokens = options.partial;
   return pool;
 }
 
@@ -223,6 +225,7 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
   figures.pages = pool->num_pages();
   figures.page_size = pool->page_size();
   figures.pool = pool->stats();
+  figures.histograms = pool->histograms().value_or(PoolHistograms());
   figures.threads = executor.concurrency(executor.context);
   if (runner) {
     figures.kernel = runner->attention().kernel();

@@ -114,6 +114,10 @@ std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
   j["hit_tokens"] = f.pool.hit_tokens;
   j["hit_rate_pages"] = ratio(f.pool.hit_pages, f.pool.lookup_pages);
   j["hit_rate_tokens"] = ratio(f.pool.hit_tokens, f.prompt_tokens);
+  if (options.page_per_block) {
+    j["saved_work"] = f.saved_work;
+    j["prompt_work"] = f.prompt_work;
+  }
   j["evicted_pages"] = f.pool.evicted_pages;
   j["peak_pages"] = f.pool.peak_used_pages;
   j["cached_pages"] = f.pool.cached_pages;

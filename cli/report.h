@@ -21,10 +21,12 @@ struct ReplayFigures {
   int64_t output_tokens = 0;
   /// queries: prompt tokens that were not found, and outputs that were fed back
   int64_t computed_tokens = 0;
+  int64_t saved_work = 0, prompt_work = 0;  ///< page-per-block: `work_of` what was found, of all
   uint32_t pages = 0;
   int32_t page_size = 0;
   PoolStats pool = {};
-  std::string kernel;  ///< empty without attention
+  PoolHistograms histograms = {};  ///< where metrics are asked for
+  std::string kernel;              ///< empty without attention
   int threads = 1;
 
   std::vector<double> step_seconds;  ///< of each step: pool, plan, copies, append, attend

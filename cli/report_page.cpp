@@ -22,6 +22,12 @@ std::string share(int64_t part, int64_t whole) {
                    : "none";
 }
 
+std::string duration(double seconds) {
+  if (seconds >= 1.0) return fmt::format("{:.3g} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} µs", seconds * 1e6);
+}
+
 ordered_json tile(const std::string& label, const std::string& value, const std::string& note) {
   return {{"label", label}, {"value", value}, {"note", note}};
 }
@@ -97,14 +103,14 @@ ordered_json policy_table(const Comparison& c) {
     const double blocks = static_cast<double>(p.counts.lookup_blocks);
     rows.push_back(ordered_json::array(
         {p.policy, p.counts.hit_blocks, share(p.counts.hit_blocks, p.counts.lookup_blocks),
-         share(p.counts.hit_tokens, c.prompt_tokens), share(p.counts.hit_blocks, best.hit_blocks),
-         p.counts.evicted_blocks,
+         share(p.counts.hit_tokens, c.prompt_tokens), share(p.counts.saved_work, c.prompt_work),
+         share(p.counts.hit_blocks, best.hit_blocks), p.counts.evicted_blocks,
          p.seconds > 0.0 ? fmt::format("{:.1f}", p.seconds * 1e9 / blocks) : ""}));
   }
   return {{"title", "Policies"},
           {"columns",
-           {"policy", "blocks found", "of blocks", "of tokens", "of the optimum", "evicted",
-            "ns a block"}},
+           {"policy", "blocks found", "of blocks", "of tokens", "of work", "of the optimum",
+            "evicted", "ns a block"}},
           {"rows", rows}};
 }
 
@@ -131,8 +137,7 @@ std::string page_of(const ReplayOptions& options, const ReplayFigures& f,
                         grouped(f.pool.peak_used_pages))),
        tile("Requests", grouped(f.requests),
             fmt::format("in {} steps", grouped(static_cast<int64_t>(f.step_seconds.size())))),
-       tile("Step", fmt::format("{:.3g} ms", p50 * 1e3),
-            fmt::format("median; 99 %: {:.3g} ms", p99 * 1e3))});
+       tile("Step", duration(p50), fmt::format("median; 99 %: {}", duration(p99)))});
   data["runs"] = ordered_json::array(
       {{{"name", name(options.policy)}, {"charts", replay_charts(recorder, step_word(options))}}});
   return make_page(title_of(options), data);

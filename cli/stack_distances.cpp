@@ -26,10 +26,9 @@ class Marks {
   std::vector<int32_t> sums_;
 };
 
-/// Tokens of block `index` of the request.
-int64_t tokens_of(const TraceRequest& request, size_t index) {
-  const int64_t begin = static_cast<int64_t>(index) * tokens_per_block;
-  return std::min(int64_t{request.input_length} - begin, int64_t{tokens_per_block});
+/// Tokens of the first `blocks` blocks of the request.
+int64_t tokens_of(const TraceRequest& request, size_t blocks) {
+  return std::min(static_cast<int64_t>(blocks) * tokens_per_block, int64_t{request.input_length});
 }
 
 }  // namespace
@@ -55,7 +54,9 @@ Blocks name_blocks(std::span<const TraceRequest> trace) {
 }
 
 LruCurve::LruCurve(const Blocks& blocks)
-    : hit_blocks_(static_cast<size_t>(blocks.distinct) + 1), hit_tokens_(hit_blocks_.size()) {
+    : hit_blocks_(static_cast<size_t>(blocks.distinct) + 1),
+      hit_tokens_(hit_blocks_.size()),
+      saved_work_(hit_blocks_.size()) {
   for (const TraceRequest& request : blocks.trace)
     lookup_blocks_ += static_cast<int64_t>(request.hash_ids.size());
   Marks marks(lookup_blocks_);
@@ -67,7 +68,9 @@ LruCurve::LruCurve(const Blocks& blocks)
       if (place < 0) break;  // nor has anything behind it been used
       const auto needed = static_cast<size_t>(marked - marks.before(place));
       ++hit_blocks_[needed];
-      hit_tokens_[needed] += tokens_of(request, i);
+      const int64_t before = tokens_of(request, i), with = tokens_of(request, i + 1);
+      hit_tokens_[needed] += with - before;
+      saved_work_[needed] += work_of(with) - work_of(before);
     }
     for (size_t i = request.hash_ids.size(); i-- > 0;) {  // as they are given up
       int64_t& place = place_of[static_cast<size_t>(request.hash_ids[i])];
@@ -80,6 +83,7 @@ LruCurve::LruCurve(const Blocks& blocks)
   for (size_t capacity = 1; capacity < hit_blocks_.size(); ++capacity) {
     hit_blocks_[capacity] += hit_blocks_[capacity - 1];
     hit_tokens_[capacity] += hit_tokens_[capacity - 1];
+    saved_work_[capacity] += saved_work_[capacity - 1];
   }
 }
 
@@ -89,6 +93,7 @@ BlockCounts LruCurve::at(int64_t capacity) const {
   counts.lookup_blocks = lookup_blocks_;
   counts.hit_blocks = hit_blocks_[static_cast<size_t>(held)];
   counts.hit_tokens = hit_tokens_[static_cast<size_t>(held)];
+  counts.saved_work = saved_work_[static_cast<size_t>(held)];
   counts.evicted_blocks = lookup_blocks_ - counts.hit_blocks - held;
   return counts;
 }

@@ -41,7 +41,7 @@ class LruCurve {
   [[nodiscard]] int64_t capacity_for(int64_t hit_tokens) const;
 
  private:
-  std::vector<int64_t> hit_blocks_, hit_tokens_;  // by capacity, from 0 to all blocks
+  std::vector<int64_t> hit_blocks_, hit_tokens_, saved_work_;  // by capacity, from 0 to all blocks
   int64_t lookup_blocks_ = 0;
 };
 

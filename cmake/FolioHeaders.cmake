@@ -78,10 +78,20 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/rotate.h
     folio/attention/visible_keys.h
     folio/kernels.h
+    folio/c/base.h
+    folio/c/attention.h
+    folio/c/mask.h
+    folio/c/cache.h
+    folio/c/pool.h
     folio/c/folio.h
     folio/pool/groups.h
+    folio/pool/events.h
+    folio/pool/explanation.h
+    folio/pool/histograms.h
     folio/pool/name.h
     folio/pool/page_pool.h
+    folio/pool/reader.h
+    folio/pool/retention.h
     folio/folio.h
     folio/testing/access_order.h
     folio/testing/actor.h

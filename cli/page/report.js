@@ -21,7 +21,8 @@
   };
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const faint = (hex) => hex + "38";
-  const number = (value) => typeof value === "number" ? value.toLocaleString("en", {maximumSignificantDigits: 6}) : String(value);
+  const number = (value) => typeof value !== "number" ? String(value)
+    : value.toLocaleString("en", Number.isInteger(value) ? {} : {maximumSignificantDigits: 6});
   const with_unit = (value, axis) => value === null ? "none" : number(value) + (axis.unit ? " " + axis.unit : "");
   const title_of = (axis) => axis.label + (axis.unit ? ", " + axis.unit : "");
   const short = (value) => {
@@ -70,7 +71,7 @@
   function axis_of(axis, more) {
     return {
       title: {display: true, text: title_of(axis), color: colour("quiet")},
-      ticks: {color: colour("quiet"), maxRotation: 50, autoSkipPadding: 14, ...more.ticks},
+      ticks: {color: colour("quiet"), maxRotation: axis.log ? 0 : 50, autoSkipPadding: 14, ...more.ticks},
       grid: {color: colour("grid"), borderColor: colour("line"), tickColor: colour("line")},
       ...Object.fromEntries(Object.entries(more).filter(([name]) => name !== "ticks")),
     };
@@ -316,7 +317,7 @@
       report.append(make("section", {class: "table-card"}, table_of(table.title, table.columns, table.rows), ...(table.note ? [make("p", {}, table.note)] : [])));
     }
     if (data.charts) {
-      const grid = make("div", {class: "charts"});
+      const grid = make("div", {class: data.charts.length < 3 ? "charts few" : "charts"});
       report.append(grid);
       data.charts.forEach((chart) => add_figure(chart, grid));
     }

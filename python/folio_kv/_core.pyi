@@ -363,26 +363,32 @@ class Admission:
 class PagePool:
     """Which sequence owns which page: prefix reuse, fork, trim, eviction."""
 
-    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru') -> None:
+    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru', max_retention_ms: int = 0, watermark_pages: int = 0, lookahead_tokens: int = 0) -> None:
         """
         Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
         max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
         pairs without a sequence whose pages stay findable. hash_seed: 0: drawn from the system.
         eviction: which cached page goes first where none is free: "lru" (released first), "s3_fifo" (new
-        ones soon) or "lfu" (found least often, older finds counting less).
+        ones soon), "lfu" (found least often, older finds counting less) or "cost" (of short sequences).
+        max_retention_ms: the longest time for which a sequence may ask to have its pages kept, 0: none may.
+        watermark_pages: that a sequence's first reserve leaves to those that run. lookahead_tokens: that
+        every reserve makes room for beyond what it is asked.
         Raises Error naming the option.
         """
 
     def peek(self, prompt: object, *, salt: bytes = ..., adapter: int = 0) -> int:
         """Tokens that admit would find now. Changes nothing."""
 
-    def admit(self, prompt: object, *, salt: bytes = ..., adapter: int = 0) -> Admission:
+    def admit(self, prompt: object, *, salt: bytes = ..., adapter: int = 0, retention: Sequence = (), decode_retention: object | None = None) -> Admission:
         """
         Opens a sequence that shares the longest cached prefix of prompt in whole pages.
 
         prompt: token ids, a list or an int array. salt, adapter: pages are shared only where both are
-        equal. Raises OutOfPages when max_sequences are alive, Error for an empty prompt.
+        equal. retention: (begin, end, level, milliseconds) of tokens, how long their pages are kept from
+        the release on: level 0 to 100 (35: as without, 100: pinned); decode_retention: (level,
+        milliseconds) of the tokens behind the prompt. Raises OutOfPages when max_sequences are alive, Error
+        for an empty prompt.
         """
 
     def reserve(self, id: SequenceId, new_tokens: int) -> None:
@@ -444,3 +450,39 @@ class PagePool:
 
     def check_invariants(self) -> None:
         """For tests: raises Error naming the first broken invariant."""
+
+    def reserve_batch(self, ids: Sequence, new_tokens: object) -> None:
+        """
+        Room for several sequences, none twice: all of it, or OutOfPages and nothing.
+        """
+
+    def explain(self, id: SequenceId, new_tokens: int) -> dict:
+        """
+        Pages that reserve would need, and who has the pool's pages: each is counted once.
+        """
+
+    def fork_many(self, id: SequenceId, length: int, children: int) -> list[SequenceId]:
+        """
+        So many new sequences with the first `length` tokens, or none; they share a cut page until one writes.
+        """
+
+    def keep_path(self, tree: Sequence, leaf: int) -> None:
+        """
+        Of a tree of drafts, the path to tree[leaf] becomes tree[0]'s; all others are released.
+        """
+
+    def preempt(self, id: SequenceId) -> None:
+        """Gives up all pages and keeps the id, which has no tokens until resume."""
+
+    def resume(self, id: SequenceId, tokens: object) -> Admission:
+        """
+        Gives a sequence without pages the longest cached prefix of tokens, as admit does.
+        """
+
+    def retain(self, prompt: object, *, retention: Sequence = (), decode_retention: object | None = None, salt: bytes = ..., adapter: int = 0) -> int:
+        """
+        How long the cached prefix of prompt is kept, instead of what was said before. Returns the tokens that were found.
+        """
+
+    def advance_time(self, now_ms: int) -> None:
+        """What time it is, once a step; it does not go back."""

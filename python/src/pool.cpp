@@ -11,30 +11,24 @@
 #include "array.h"
 #include "bindings.h"
 #include "folio/pool/page_pool.h"
+#include "pool.h"
 #include "step.h"
 
 namespace folio::python {
 namespace {
 
-struct Pool {
-  PagePool pool;
-  uint32_t max_sequences = 0;
-};
-
-SequenceOptions options_of(nb::bytes& salt, uint64_t adapter) {
-  return {std::string_view(salt.c_str(), salt.size()), adapter};
-}
-
 Eviction eviction_of(const std::string& text) {
   if (text == "lru") return Eviction::lru;
   if (text == "s3_fifo") return Eviction::s3_fifo;
   if (text == "lfu") return Eviction::lfu;
-  refuse_argument("eviction: expected \"lru\", \"s3_fifo\" or \"lfu\", got \"{}\"", text);
+  if (text == "cost") return Eviction::cost;
+  refuse_argument("eviction: expected \"lru\", \"s3_fifo\", \"lfu\" or \"cost\", got \"{}\"", text);
 }
 
 void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_sequences,
                uint32_t max_pages_per_sequence, uint32_t max_namespaces, bool prefix_reuse,
-               uint64_t hash_seed, const std::string& eviction) {
+               uint64_t hash_seed, const std::string& eviction, int64_t max_retention_ms,
+               uint32_t watermark_pages, int32_t lookahead_tokens) {
   PoolOptions options;
   options.num_pages = num_pages;
   options.page_size = page_size;
@@ -44,17 +38,10 @@ void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_s
   options.prefix_reuse = prefix_reuse;
   options.hash_seed = hash_seed;
   options.eviction = eviction_of(eviction);
+  options.max_retention_ms = max_retention_ms;
+  options.watermark_pages = watermark_pages;
+  options.lookahead_tokens = lookahead_tokens;
   new (self) Pool{take(PagePool::create(options)), max_sequences};
-}
-
-std::vector<SequenceId> ids_of(nb::sequence ids) {
-  std::vector<SequenceId> out;
-  for (const nb::handle id : ids) {
-    if (!nb::isinstance<SequenceId>(id))
-      refuse_argument("ids[{}]: expected a SequenceId of this pool", out.size());
-    out.push_back(nb::cast<SequenceId>(id));
-  }
-  return out;
 }
 
 /// Memory that numpy owns and this array copies into.
@@ -125,6 +112,7 @@ nb::dict stats_of(const Pool& self) {
   out["free_pages"] = s.free_pages;
   out["sequences"] = s.sequences;
   out["unfinished_steps"] = s.unfinished_steps;
+  out["pinned_pages"] = s.pinned_pages;
   return out;
 }
 
@@ -154,21 +142,28 @@ void bind_sequences(nb::class_<Pool>& type) {
   type.def(
           "peek",
           [](const Pool& p, nb::handle prompt, nb::bytes salt, uint64_t adapter) {
-            return p.pool.peek(int32_of(prompt, "prompt"), options_of(salt, adapter));
+            const ReadOptions read(salt, adapter);
+            return p.pool.peek(int32_of(prompt, "prompt"), read.options);
           },
           nb::arg("prompt"), nb::kw_only(), nb::arg("salt") = nb::bytes("", 0),
           nb::arg("adapter") = 0, locked, "Tokens that admit would find now. Changes nothing.")
       .def(
           "admit",
-          [](Pool& p, nb::handle prompt, nb::bytes salt, uint64_t adapter) {
-            return take(p.pool.admit(int32_of(prompt, "prompt"), options_of(salt, adapter)));
+          [](Pool& p, nb::handle prompt, nb::bytes salt, uint64_t adapter, nb::sequence retention,
+             nb::handle decode) {
+            const ReadOptions read(salt, adapter, retention, decode);
+            return take(p.pool.admit(int32_of(prompt, "prompt"), read.options));
           },
           nb::arg("prompt"), nb::kw_only(), nb::arg("salt") = nb::bytes("", 0),
-          nb::arg("adapter") = 0, locked,
+          nb::arg("adapter") = 0, nb::arg("retention") = nb::make_tuple(),
+          nb::arg("decode_retention") = nb::none(), locked,
           R"(Opens a sequence that shares the longest cached prefix of prompt in whole pages.
 
 prompt: token ids, a list or an int array. salt, adapter: pages are shared only where both are
-equal. Raises OutOfPages when max_sequences are alive, Error for an empty prompt.)")
+equal. retention: (begin, end, level, milliseconds) of tokens, how long their pages are kept from
+the release on: level 0 to 100 (35: as without, 100: pinned); decode_retention: (level,
+milliseconds) of the tokens behind the prompt. Raises OutOfPages when max_sequences are alive, Error
+for an empty prompt.)")
       .def(
           "reserve", [](Pool& p, SequenceId id, int32_t n) { p.pool.reserve(id, n).or_throw(); },
           nb::arg("id"), nb::arg("new_tokens"), locked,
@@ -235,6 +230,16 @@ void bind_steps(nb::class_<Pool>& type) {
 
 }  // namespace
 
+std::vector<SequenceId> ids_of(nb::sequence ids) {
+  std::vector<SequenceId> out;
+  for (const nb::handle id : ids) {
+    if (!nb::isinstance<SequenceId>(id))
+      refuse_argument("ids[{}]: expected a SequenceId of this pool", out.size());
+    out.push_back(nb::cast<SequenceId>(id));
+  }
+  return out;
+}
+
 void bind_pool(nb::module_& m) {
   bind_ids(m);
   nb::class_<Pool> type(m, "PagePool",
@@ -242,16 +247,21 @@ void bind_pool(nb::module_& m) {
   type.def("__init__", &make_pool, nb::arg("num_pages"), nb::arg("page_size") = 16, nb::kw_only(),
            nb::arg("max_sequences") = 256, nb::arg("max_pages_per_sequence") = 0,
            nb::arg("max_namespaces") = 256, nb::arg("prefix_reuse") = true,
-           nb::arg("hash_seed") = 0, nb::arg("eviction") = "lru",
+           nb::arg("hash_seed") = 0, nb::arg("eviction") = "lru", nb::arg("max_retention_ms") = 0,
+           nb::arg("watermark_pages") = 0, nb::arg("lookahead_tokens") = 0,
            R"(Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
 max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
 pairs without a sequence whose pages stay findable. hash_seed: 0: drawn from the system.
 eviction: which cached page goes first where none is free: "lru" (released first), "s3_fifo" (new
-ones soon) or "lfu" (found least often, older finds counting less).
+ones soon), "lfu" (found least often, older finds counting less) or "cost" (of short sequences).
+max_retention_ms: the longest time for which a sequence may ask to have its pages kept, 0: none may.
+watermark_pages: that a sequence's first reserve leaves to those that run. lookahead_tokens: that
+every reserve makes room for beyond what it is asked.
 Raises Error naming the option.)");
   bind_sequences(type);
   bind_steps(type);
+  bind_pool_sequences(type);
 }
 
 }  // namespace folio::python

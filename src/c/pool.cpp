@@ -3,12 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "c/convert.h"
-#include "folio/pool/page_pool.h"
-
-struct folio_pool {
-  folio::PagePool pool;
-};
+#include "c/pool.h"
 
 namespace folio::inline v1::c {
 namespace {
@@ -19,32 +14,8 @@ static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) &&
 
 static_assert(FOLIO_LRU == static_cast<int>(Eviction::lru) &&
               FOLIO_S3_FIFO == static_cast<int>(Eviction::s3_fifo) &&
-              FOLIO_LFU == static_cast<int>(Eviction::lfu));
-
-/// Generations begin at 1, so no live sequence is 0.
-folio_sequence number_of(SequenceId id) { return uint64_t{id.generation} << 32 | id.index; }
-SequenceId id_of(folio_sequence number) {
-  return {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)};
-}
-
-Result<std::span<const TokenId>> tokens_of(const char* function, const char* argument,
-                                           const int32_t* tokens, int64_t count) {
-  if (Status s = check_array(function, argument, tokens, "num_tokens", count, sizeof *tokens);
-      !s.is_ok())
-    return s;
-  return std::span<const TokenId>(tokens, static_cast<size_t>(count));
-}
-
-Result<SequenceOptions> options_of(const char* function, const folio_sequence_options* options) {
-  if (options == nullptr) return SequenceOptions();
-  folio_sequence_options o = {};
-  if (Status s = read(function, "options", options, o); !s.is_ok()) return s;
-  if (o.salt == nullptr && o.salt_bytes > 0) return null_argument(function, "options->salt");
-  if (o.salt_bytes > PagePool::max_salt_bytes)
-    return fail(Errc::invalid_argument, "{}: options->salt_bytes is {}, expected at most {}",
-                function, o.salt_bytes, PagePool::max_salt_bytes);
-  return SequenceOptions{std::string_view(o.salt, o.salt_bytes), o.adapter};
-}
+              FOLIO_LFU == static_cast<int>(Eviction::lfu) &&
+              FOLIO_COST == static_cast<int>(Eviction::cost));
 
 Status create(const folio_pool_options* options, folio_pool** pool) {
   constexpr auto function = "folio_create_pool";
@@ -62,14 +33,17 @@ Status create(const folio_pool_options* options, folio_pool** pool) {
       !s.is_ok())
     return s;
   p.prefix_reuse = !no_reuse;
-  if (o.eviction < 0 || o.eviction > FOLIO_LFU)
+  if (o.eviction < 0 || o.eviction > FOLIO_COST)
     return fail(Errc::invalid_argument, "{}: options->eviction is {}, expected 0 to {}", function,
-                o.eviction, FOLIO_LFU + 0);
+                o.eviction, FOLIO_COST + 0);
   p.eviction = static_cast<Eviction>(o.eviction);
   p.allocate = o.allocate;
   p.deallocate = o.deallocate;
   p.context = o.context;
   p.hash_seed = o.hash_seed;
+  p.max_retention_ms = o.max_retention_ms;
+  p.watermark_pages = o.watermark_pages;
+  p.lookahead_tokens = o.lookahead_tokens;
   Result<PagePool> made = PagePool::create(p);
   if (!made) return made.error();
   *pool = new (std::nothrow) folio_pool{std::move(*made)};
@@ -85,9 +59,9 @@ Status admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
   if (sequence == nullptr) return null_argument(function, "sequence");
   const Result<std::span<const TokenId>> tokens = tokens_of(function, "prompt", prompt, num_tokens);
   if (!tokens) return tokens.error();
-  const Result<SequenceOptions> converted = options_of(function, options);
-  if (!converted) return converted.error();
-  const Result<Admission> admitted = pool->pool.admit(*tokens, *converted);
+  ConvertedOptions converted;
+  if (Status s = converted.read(function, options); !s.is_ok()) return s;
+  const Result<Admission> admitted = pool->pool.admit(*tokens, converted.options);
   if (!admitted) return admitted.error();
   *sequence = number_of(admitted->id);
   if (cached_tokens != nullptr) *cached_tokens = admitted->cached_tokens;
@@ -101,9 +75,9 @@ Status peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
   if (cached_tokens == nullptr) return null_argument(function, "cached_tokens");
   const Result<std::span<const TokenId>> tokens = tokens_of(function, "prompt", prompt, num_tokens);
   if (!tokens) return tokens.error();
-  const Result<SequenceOptions> converted = options_of(function, options);
-  if (!converted) return converted.error();
-  *cached_tokens = pool->pool.peek(*tokens, *converted);
+  ConvertedOptions converted;
+  if (Status s = converted.read(function, options); !s.is_ok()) return s;
+  *cached_tokens = pool->pool.peek(*tokens, converted.options);
   return {};
 }
 
@@ -169,6 +143,7 @@ folio_pool_stats stats_of(const PoolStats& s) {
   to.free_pages = s.free_pages;
   to.sequences = s.sequences;
   to.unfinished_steps = s.unfinished_steps;
+  to.pinned_pages = s.pinned_pages;
   return to;
 }
 

@@ -56,6 +56,15 @@ Status check_one(size_t i, const GroupOptions& g, int32_t page_size) {
               i, g.checkpoint, page_size);
 }
 
+/// What would need levels, or parts, of companions.
+Status check_what_groups_lack(const PoolOptions& o) {
+  const char* const name = o.min_partial_tokens != 0 ? "min_partial_tokens" : "max_retention_ms";
+  const int64_t value = o.min_partial_tokens != 0 ? o.min_partial_tokens : o.max_retention_ms;
+  if (value == 0) return {};
+  return fail(Errc::invalid_argument, "PagePool::create: {} is {}, expected 0 with groups", name,
+              value);
+}
+
 SlabLayout layout_of(const PoolOptions& o) {
   int64_t bytes[max_groups] = {};
   for (size_t i = 0; i < o.groups.size(); ++i) bytes[i] = o.groups[i].page_bytes;
@@ -103,6 +112,7 @@ Status check_group_options(const PoolOptions& o) noexcept {
   for (size_t i = 0; i < o.groups.size(); ++i) {
     if (Status s = check_one(i, o.groups[i], o.page_size); !s.is_ok()) return s;
   }
+  if (Status s = check_what_groups_lack(o); !s.is_ok()) return s;
   if (o.arena_bytes >= 0) return check_arena(o);
   return fail(Errc::invalid_argument, "PagePool::create: arena_bytes is {}, expected 0 or more",
               o.arena_bytes);

@@ -21,7 +21,9 @@ Status broken(const char* what, int64_t which) {
 bool in_its_list(const PageRecord& record) {
   if (!pool::is_queue(record.list) && record.steps != 0) return record.list == PageList::leaving;
   if (record.references != 0 || record.copies != 0) return record.list == PageList::none;
-  return record.content != 0 ? pool::is_queue(record.list) : record.list == PageList::free;
+  if (record.content == 0 && !record.is_tail) return record.list == PageList::free;
+  return record.level == pool::policy_level ? pool::is_queue(record.list)
+                                            : record.list == pool::level_list(record.level);
 }
 
 }  // namespace
@@ -54,6 +56,7 @@ Status PagePool::State::check_sequences(uint32_t* references) const noexcept {
     if (!s.alive && (s.pages != 0 || s.length != 0 || s.room != 0 || s.steps != 0))
       return broken("released sequence holds something:", i);
     if (Status row = check_row(s, references); !row.is_ok()) return row;
+    if (s.listed) return broken("left in the list of a call: sequence", i);
     if (!s.alive) continue;
     ++alive;
     if (s.space >= namespaces.capacity() || namespaces[s.space].users == 0)
@@ -92,8 +95,8 @@ Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references)
     if (p >= full && !s.trimmed && (record.content != 0 || record.references != 1))
       return broken("a page to write is not the own one of", i);
     if (p >= full || !options.prefix_reuse) continue;
-    const uint64_t parent = p == 0 ? namespaces[s.space].name : records[pages[p - 1]].content;
-    const uint64_t hash = p == 0 ? namespaces[s.space].hash : records[pages[p - 1]].hash;
+    const uint64_t parent = p == 0 ? namespaces[s.space].content : records[pages[p - 1]].content;
+    const uint32_t hash = p == 0 ? namespaces[s.space].hash : records[pages[p - 1]].hash;
     if (record.content == 0 || record.parent != parent)
       return broken("contents do not form a chain in sequence", i);
     if (record.hash != index.hash(hash, tokens_of(pages[p])))
@@ -129,7 +132,7 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
 
 Status PagePool::State::check_pages(const uint32_t* references,
                                     const uint32_t* copies) const noexcept {
-  uint32_t waiting = 0;
+  uint32_t waiting = 0, of_sequences = 0;
   for (uint32_t page = 0; page < options.num_pages; ++page) {
     const PageRecord& record = records[page];
     if (record.references != references[page])
@@ -138,6 +141,7 @@ Status PagePool::State::check_pages(const uint32_t* references,
     if (!pool::is_queue(record.list) && (record.steps & ~unfinished) != 0)
       return broken("a finished step holds page", page);
     waiting += record.awaits_copy ? 1 : 0;
+    of_sequences += record.references != 0 ? 1 : 0;
     const bool is_outside = groups.active() && groups.slabs.has(0) &&
                             groups.slabs.use_of(0, page) == pool::PageUse::outside;
     if (is_outside ? record.list != PageList::none || record.content != 0 : !in_its_list(record))
@@ -146,8 +150,11 @@ Status PagePool::State::check_pages(const uint32_t* references,
       return broken("findable without content: page", page);
     if (record.named && (!record.findable || names == nullptr))
       return broken("named, but not what its content is found by: page", page);
+    if (Status s = check_head(page); !s.is_ok()) return s;
     if (Status s = record.content == 0 ? Status() : check_content(page); !s.is_ok()) return s;
   }
+  if (of_sequences != pages_of_sequences)
+    return broken("miscounted pages of sequences:", pages_of_sequences);
   return waiting == num_pending ? Status() : broken("pages that wait for a copy:", waiting);
 }
 
@@ -156,7 +163,7 @@ Status PagePool::State::check_content(uint32_t page) const noexcept {
   if (!options.prefix_reuse) return broken("content without prefix_reuse: page", page);
   if (record.findable && index.find(record.parent, record.hash, tokens_of(page)) != page)
     return broken("not found: page", page);
-  if (pool::is_queue(record.list) && (!record.findable || index.has_twin(page)))
+  if (pool::is_cached(record.list) && (!record.findable || index.has_twin(page)))
     return broken("cached for nothing: page", page);
   int findable = 0;
   uint32_t at = page, length = 0;
@@ -176,9 +183,10 @@ Status PagePool::State::check_content(uint32_t page) const noexcept {
 }
 
 Status PagePool::State::check_lists() const noexcept {
-  uint32_t cached = 0;
-  for (int l = static_cast<int>(PageList::free);
-       l < static_cast<int>(pool::queue(pool::num_queues)); ++l) {
+  uint32_t evictable = 0, in_queues = 0;
+  const int levels = retention == nullptr ? 0 : pool::num_levels - 1;
+  for (int l = static_cast<int>(PageList::free); l < static_cast<int>(pool::first_level) + levels;
+       ++l) {
     const auto list = static_cast<PageList>(l);
     uint32_t count = 0, previous = pool::no_page;
     for (uint32_t page = lists.front(list); page != pool::no_page; page = records[page].next) {
@@ -190,10 +198,13 @@ Status PagePool::State::check_lists() const noexcept {
         return broken("advice names no page at page", page);
     }
     if (count != lists.count(list)) return broken("miscounted list", l);
-    if (pool::is_queue(list)) cached += count;
+    if (pool::is_evictable(list)) evictable += count;
+    if (pool::is_queue(list)) in_queues += count;
   }
-  if (cached != lists.count_cached()) return broken("miscounted cached pages:", cached);
-  const char* const fault = eviction->fault();
+  if (evictable != lists.count_evictable()) return broken("miscounted cached pages:", evictable);
+  if (in_queues != lists.count_in_queues()) return broken("miscounted pages in queues:", in_queues);
+  const char* fault = eviction->fault();
+  if (fault == nullptr && retention != nullptr) fault = retention->fault(options.num_pages);
   return fault == nullptr ? Status()
                           : fail(Errc::internal, "PagePool::check_invariants: {}", fault);
 }

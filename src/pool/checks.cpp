@@ -29,6 +29,32 @@ Status check_name_function(const PoolOptions& o) {
               "PagePool::create: name.function is given, expected none without prefix_reuse");
 }
 
+Status check_event_options(const PoolOptions& o) {
+  if (Status s = count_in_range("event_capacity", o.event_capacity, 0); !s.is_ok()) return s;
+  if (o.on_event.function == nullptr && o.on_event.context != nullptr) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: on_event.function is null, expected a function, as "
+                "on_event.context is not");
+  }
+  if (o.prefix_reuse || (o.on_event.function == nullptr && o.event_capacity == 0)) return {};
+  return fail(Errc::invalid_argument,
+              "PagePool::create: {} is given, expected none without prefix_reuse",
+              o.event_capacity != 0 ? "event_capacity" : "on_event.function");
+}
+
+Status check_partial_tokens(const PoolOptions& o) {
+  if (o.min_partial_tokens < 0 || o.min_partial_tokens >= o.page_size) {
+    return fail(
+        Errc::invalid_argument,
+        "PagePool::create: min_partial_tokens is {}, expected 0 .. {} (less than page_size)",
+        o.min_partial_tokens, o.page_size - 1);
+  }
+  if (o.min_partial_tokens == 0 || o.prefix_reuse) return {};
+  return fail(Errc::invalid_argument,
+              "PagePool::create: min_partial_tokens is {}, expected 0 without prefix_reuse",
+              o.min_partial_tokens);
+}
+
 }  // namespace
 
 Status check_options(const PoolOptions& o) noexcept {
@@ -42,12 +68,31 @@ Status check_options(const PoolOptions& o) noexcept {
   if (Status s = count_in_range("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
     return s;
   if (Status s = count_in_range("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
-  if (o.eviction > Eviction::lfu) {
+  if (o.eviction > Eviction::cost) {
     return fail(Errc::invalid_argument,
-                "PagePool::create: eviction is {}, expected lru, s3_fifo or lfu (0 .. {})",
-                static_cast<int>(o.eviction), static_cast<int>(Eviction::lfu));
+                "PagePool::create: eviction is {}, expected lru, s3_fifo, lfu or cost (0 .. {})",
+                static_cast<int>(o.eviction), static_cast<int>(Eviction::cost));
+  }
+  const uint32_t num_pages = o.num_pages == 0 ? leading_pages_of(o) : o.num_pages;
+  if (o.watermark_pages > num_pages) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: watermark_pages is {}, expected 0 .. {} (num_pages)",
+                o.watermark_pages, num_pages);
+  }
+  if (o.lookahead_tokens < 0) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: lookahead_tokens is {}, expected at least 0",
+                o.lookahead_tokens);
   }
   if (Status s = check_name_function(o); !s.is_ok()) return s;
+  if (Status s = check_event_options(o); !s.is_ok()) return s;
+  if (Status s = check_partial_tokens(o); !s.is_ok()) return s;
+  if (o.max_retention_ms < 0 || (o.max_retention_ms > 0 && !o.prefix_reuse)) {
+    return fail(Errc::invalid_argument,
+                "PagePool::create: max_retention_ms is {}, expected 0 or more, and 0 without "
+                "prefix_reuse",
+                o.max_retention_ms);
+  }
   if ((o.allocate == nullptr) == (o.deallocate == nullptr)) return {};
   return fail(Errc::invalid_argument,
               "PagePool::create: {} is null, expected a function, as {} is one",
@@ -55,18 +100,24 @@ Status check_options(const PoolOptions& o) noexcept {
               o.allocate == nullptr ? "deallocate" : "allocate");
 }
 
-Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options) noexcept {
-  if (prompt.empty() || prompt.size() > max_count) {
-    return fail(Errc::invalid_argument, "PagePool::admit: prompt has {} tokens, expected 1 .. {}",
-                prompt.size(), max_count);
+Status check_tokens(const char* call, const char* argument,
+                    std::span<const TokenId> tokens) noexcept {
+  if (tokens.empty() || tokens.size() > max_count) {
+    return fail(Errc::invalid_argument, "PagePool::{}: {} has {} tokens, expected 1 .. {}", call,
+                argument, tokens.size(), max_count);
   }
-  if (prompt.data() == nullptr) return null_memory("admit", "prompt", prompt.size());
+  return tokens.data() == nullptr ? null_memory(call, argument, tokens.size()) : Status();
+}
+
+Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options,
+                    const char* call) noexcept {
+  if (Status s = check_tokens(call, "prompt", prompt); !s.is_ok()) return s;
   if (options.salt.size() > PagePool::max_salt_bytes) {
-    return fail(Errc::invalid_argument, "PagePool::admit: salt has {} bytes, expected at most {}",
-                options.salt.size(), PagePool::max_salt_bytes);
+    return fail(Errc::invalid_argument, "PagePool::{}: salt has {} bytes, expected at most {}",
+                call, options.salt.size(), PagePool::max_salt_bytes);
   }
   if (options.salt.data() == nullptr && !options.salt.empty())
-    return null_memory("admit", "salt", options.salt.size());
+    return null_memory(call, "salt", options.salt.size());
   return {};
 }
 
@@ -100,6 +151,23 @@ Status not_alive(const char* call, SequenceId id) noexcept {
 Status null_memory(const char* call, const char* argument, size_t size) noexcept {
   return fail(Errc::invalid_argument, "PagePool::{}: {} is null, expected memory of size {}", call,
               argument, size);
+}
+
+Status no_events(const char* call, const char* expected) noexcept {
+  return fail(Errc::invalid_argument, "PagePool::{}: the pool has no events, expected {}", call,
+              expected);
+}
+
+Status no_merge(Merge merge) noexcept {
+  return fail(Errc::invalid_argument,
+              "PagePool::commit: merge is {}, expected refused or allowed (0 .. 1)",
+              static_cast<int>(merge));
+}
+
+Status no_merge_of_groups() noexcept {
+  return fail(Errc::invalid_argument,
+              "PagePool::commit: merge is allowed (1), expected refused (0), as the pool has "
+              "groups");
 }
 
 Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {

@@ -12,8 +12,14 @@
 namespace folio::inline v1::pool {
 
 [[nodiscard]] Status check_options(const PoolOptions& options) noexcept;
-[[nodiscard]] Status check_prompt(std::span<const TokenId> prompt,
-                                  const SequenceOptions& options) noexcept;
+/// 1 token or more, and memory for them.
+[[nodiscard]] Status check_tokens(const char* call, const char* argument,
+                                  std::span<const TokenId> tokens) noexcept;
+[[nodiscard]] Status check_prompt(std::span<const TokenId> prompt, const SequenceOptions& options,
+                                  const char* call = "admit") noexcept;
+/// `pool`: its own options.
+[[nodiscard]] Status check_retention(const char* call, const SequenceOptions& options,
+                                     const PoolOptions& pool) noexcept;
 /// `groups`: null for a pool that is moved from.
 [[nodiscard]] Status check_group(const char* call, uint32_t group, const Groups* groups) noexcept;
 /// Groups and arena: check_groups.cpp.
@@ -27,6 +33,9 @@ namespace folio::inline v1::pool {
 [[nodiscard]] Status moved_from(const char* call) noexcept;
 [[nodiscard]] Status not_alive(const char* call, SequenceId id) noexcept;
 [[nodiscard]] Status null_memory(const char* call, const char* argument, size_t size) noexcept;
+[[nodiscard]] Status no_events(const char* call, const char* expected) noexcept;
+[[nodiscard]] Status no_merge(Merge merge) noexcept;
+[[nodiscard]] Status no_merge_of_groups() noexcept;
 [[nodiscard]] Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept;
 
 }  // namespace folio::inline v1::pool

@@ -18,6 +18,8 @@ bool has_pages_from(const PageLists& lists, int first_queue) {
 
 }  // namespace
 
+void EvictionPolicy::given_up(uint32_t, uint32_t) noexcept {}
+
 const char* Lru::fault() const noexcept {
   return has_pages_from(*lists_, 1) ? "a page is in a queue that LRU has not" : nullptr;
 }
@@ -37,14 +39,12 @@ void Ghosts::attach(Ghost* ring, uint32_t* buckets, uint32_t capacity) noexcept 
   std::fill_n(ring, capacity, Ghost());
 }
 
-void Ghosts::remember(uint64_t hash) noexcept {
-  const auto mark = static_cast<uint32_t>(hash);
+void Ghosts::remember(uint32_t mark) noexcept {
   ring_[next_] = {mark, std::exchange(buckets_[mark & bucket_mask_], next_)};
   next_ = next_ + 1 == capacity_ ? 0 : next_ + 1;
 }
 
-bool Ghosts::remembers(uint64_t hash) const noexcept {
-  const auto mark = static_cast<uint32_t>(hash);
+bool Ghosts::remembers(uint32_t mark) const noexcept {
   uint32_t age = 0;
   for (uint32_t at = buckets_[mark & bucket_mask_]; at != none; at = ring_[at].older) {
     // a place that was overwritten holds another bucket's mark, or a younger one
@@ -100,10 +100,10 @@ const char* S3Fifo::fault() const noexcept {
   return nullptr;
 }
 
-// ---- LFU with dynamic ageing
+// ---- Dynamic ageing
 
-void AgedLfu::add(uint32_t page) noexcept {
-  const uint64_t key = age_ + 1 + records_[page].use;
+void AgedQueues::add(uint32_t page, uint8_t worth) noexcept {
+  const uint64_t key = age_ + 1 + worth;
   const auto q = static_cast<int>(key % num_queues);
   present_ |= uint64_t{1} << q;
   lists_->push_back(queue(q), page);
@@ -111,10 +111,10 @@ void AgedLfu::add(uint32_t page) noexcept {
 
 void AgedLfu::found(uint32_t page) noexcept {
   uint8_t& use = records_[page].use;
-  if (use != most_found) ++use;
+  if (use != AgedQueues::most) ++use;
 }
 
-uint32_t AgedLfu::take() noexcept {
+uint32_t AgedQueues::take() noexcept {
   static_assert(num_queues == 64, "a bit for each queue");
   for (;;) {
     const int shift = static_cast<int>(age_ % num_queues);
@@ -125,10 +125,10 @@ uint32_t AgedLfu::take() noexcept {
   }
 }
 
-const char* AgedLfu::fault() const noexcept {
+const char* AgedQueues::fault() const noexcept {
   for (int q = 0; q < num_queues; ++q) {
     if (lists_->count(queue(q)) != 0 && (present_ >> q & 1) == 0)
-      return "a queue of LFU has pages and no bit";
+      return "a queue of a key has pages and no bit";
   }
   return nullptr;
 }

@@ -19,11 +19,14 @@ class EvictionPolicy {
   /// Puts a page that nobody holds any more into a queue.
   virtual void add(uint32_t page) noexcept = 0;
   /// A page with this hash will soon be created or evicted: asks for what that will touch.
-  virtual void prefetch(uint64_t) const noexcept {}
+  virtual void prefetch(uint32_t) const noexcept {}
   /// The page has become full, of a content that no other page has.
   virtual void created(uint32_t) noexcept {}
   /// A prompt has found the page, which may be held or not.
   virtual void found(uint32_t page) noexcept = 0;
+  /// A sequence of so many pages, which has the page, ends. The page has content, and is the
+  /// findable one.
+  virtual void given_up(uint32_t page, uint32_t sequence_pages) noexcept;
   /// The page that goes; it is still in its queue. Needs a cached page.
   [[nodiscard]] virtual uint32_t take() noexcept = 0;
   /// What is wrong with the queues, or null. For tests.
@@ -43,7 +46,7 @@ class Lru final : public EvictionPolicy {
  public:
   void attach(PageLists* lists) noexcept { lists_ = lists; }
   void add(uint32_t page) noexcept override { lists_->push_back(queue(0), page); }
-  void prefetch(uint64_t) const noexcept override {}
+  void prefetch(uint32_t) const noexcept override {}
   void created(uint32_t) noexcept override {}
   void found(uint32_t) noexcept override {}
   [[nodiscard]] uint32_t take() noexcept override { return lists_->front(queue(0)); }
@@ -58,19 +61,19 @@ class Lru final : public EvictionPolicy {
 class Ghosts {
  public:
   struct Ghost {
-    uint32_t mark = 0;   ///< the hash's last 32 bits
+    uint32_t mark = 0;   ///< the content's hash
     uint32_t older = 0;  ///< place in the ring of the one before it in its bucket
   };
 
   [[nodiscard]] static int64_t num_buckets(uint32_t capacity) noexcept;
   void attach(Ghost* ring, uint32_t* buckets, uint32_t capacity) noexcept;
-  void remember(uint64_t hash) noexcept;
+  void remember(uint32_t mark) noexcept;
   /// Asks for what `remember` will write and `remembers` begins with.
-  void prefetch(uint64_t hash) const noexcept {
-    __builtin_prefetch(&buckets_[static_cast<uint32_t>(hash) & bucket_mask_]);
+  void prefetch(uint32_t mark) const noexcept {
+    __builtin_prefetch(&buckets_[mark & bucket_mask_]);
   }
   /// Whether it is among the last `capacity` that were remembered.
-  [[nodiscard]] bool remembers(uint64_t hash) const noexcept;
+  [[nodiscard]] bool remembers(uint32_t mark) const noexcept;
 
  private:
   static constexpr uint32_t none = 0xffffffffU;
@@ -99,7 +102,7 @@ class S3Fifo final : public EvictionPolicy {
   }
 
   void add(uint32_t page) noexcept override;
-  void prefetch(uint64_t hash) const noexcept override { ghosts_.prefetch(hash); }
+  void prefetch(uint32_t hash) const noexcept override { ghosts_.prefetch(hash); }
   void created(uint32_t page) noexcept override;
   void found(uint32_t page) noexcept override;
   [[nodiscard]] uint32_t take() noexcept override;
@@ -116,30 +119,43 @@ class S3Fifo final : public EvictionPolicy {
   Ghosts ghosts_;
 };
 
-/// LFU with dynamic ageing: the page with the lowest key goes first, and of equals the one that was
-/// given up first. A page's key is how often its content was found (once more for being new) above
-/// the key of the last one to go, so that old fame fades. All keys lie within 64 of the lowest:
-/// each has a queue of its own, and a word says which may have pages.
+/// Queues by key: the lowest key goes first, and of equals the page that came first. The key of the
+/// last one to go is the *age*, and keys are given relative to it, so that old worth fades. All lie
+/// within 64 of the lowest: each has a queue of its own, and a word says which may have pages.
+class AgedQueues {
+ public:
+  static constexpr uint8_t most = num_queues - 2;
+
+  void attach(PageLists* lists) noexcept { lists_ = lists; }
+  /// `worth`: 0 .. most, above the age.
+  void add(uint32_t page, uint8_t worth) noexcept;
+  [[nodiscard]] uint32_t take() noexcept;
+  [[nodiscard]] const char* fault() const noexcept;
+
+ private:
+  PageLists* lists_ = nullptr;
+  uint64_t age_ = 0;
+  uint64_t present_ = 0;  ///< a bit for each queue; none that has pages lacks it
+};
+
+/// LFU with dynamic ageing: a page is worth as much as its content was found (once more for being
+/// new).
 /// Source: Arlitt, Cherkasova, Dilley, Friedrich, Jin: Evaluating content management techniques for
 /// Web proxy caches, 2000
 class AgedLfu final : public EvictionPolicy {
  public:
   void attach(PageRecord* records, PageLists* lists) noexcept {
     records_ = records;
-    lists_ = lists;
+    queues_.attach(lists);
   }
-  void add(uint32_t page) noexcept override;
+  void add(uint32_t page) noexcept override { queues_.add(page, records_[page].use); }
   void found(uint32_t page) noexcept override;
-  [[nodiscard]] uint32_t take() noexcept override;
-  [[nodiscard]] const char* fault() const noexcept override;
+  [[nodiscard]] uint32_t take() noexcept override { return queues_.take(); }
+  [[nodiscard]] const char* fault() const noexcept override { return queues_.fault(); }
 
  private:
-  static constexpr uint8_t most_found = num_queues - 2;
-
   PageRecord* records_ = nullptr;
-  PageLists* lists_ = nullptr;
-  uint64_t age_ = 0;      ///< key of the last page that went
-  uint64_t present_ = 0;  ///< a bit for each queue; none that has pages lacks it
+  AgedQueues queues_;
 };
 
 }  // namespace folio::inline v1::pool

@@ -2,6 +2,7 @@
 /// pool/group_pages.cpp: what a sequence's calls do in the groups behind the leading one, and where
 /// pages of all groups come from.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -20,14 +21,15 @@ using pool::TailWrite;
 
 void PagePool::State::evict(uint32_t page) noexcept {
   prefetch_behind(records[page]);
-  if (groups.active()) groups.forget(page, pool::no_page);
-  index.remove(page);
+  forget(page);
+  ages.evicted(page);
   ++counters.evicted_pages;
 }
 
 uint32_t PagePool::State::oldest_cached(uint32_t group) noexcept {
   if (group != 0) return groups[group].front[static_cast<size_t>(pool::GroupList::cached)];
-  if (lists.count_cached() == 0) return pool::no_page;
+  if (lists.count_evictable() == 0) return pool::no_page;
+  if (retention != nullptr) return retention->take(*eviction);
   return with_policy([](auto& policy) { return policy.take(); });
 }
 
@@ -39,7 +41,7 @@ void PagePool::State::claim_slab(uint32_t slab, uint32_t group) noexcept {
     if (owner != 0) {
       groups.evict(owner, page);
     } else {
-      if (pool::is_queue(records[page].list)) evict(page);
+      if (pool::is_evictable(records[page].list)) evict(page);
       lists.unlink(page);
     }
     slabs.set(owner, page, PageUse::outside);
@@ -107,26 +109,53 @@ bool PagePool::State::copies_group_tail(const SequenceRecord& s, uint32_t group,
   return !groups.is_state(group) && tail == TailWrite::copy;
 }
 
-bool PagePool::State::group_needs(const SequenceRecord& s, int64_t end, TailWrite tail,
-                                  uint32_t (&needs)[pool::max_groups]) const noexcept {
-  needs[0] = pages_for(end) - s.pages + (tail == TailWrite::copy ? 1 : 0);
+void PagePool::State::add_group_needs(const SequenceRecord& s, int64_t end, TailWrite tail,
+                                      GroupNeeds& needs) const noexcept {
+  if (end <= s.room) return;
+  needs[0] += pages_for(end) - s.pages + (tail == TailWrite::copy ? 1 : 0);
   for (uint32_t g = 1; g < groups.count(); ++g) {
-    needs[g] = groups.pages_for(g, end) - groups[g].rows[index_of(s)].end +
-               (copies_group_tail(s, g, tail) ? 1 : 0);
+    needs[g] += groups.pages_for(g, end) - groups[g].rows[index_of(s)].end +
+                (copies_group_tail(s, g, tail) ? 1 : 0);
   }
-  return groups.slabs.can_give(needs) && (groups.slabs.has(0) || needs[0] <= available());
 }
 
-Status PagePool::State::claim_room(const SequenceRecord& s, int64_t end, TailWrite tail) noexcept {
-  uint32_t needs[pool::max_groups] = {};
-  if (!group_needs(s, end, tail, needs)) {
-    return fail(Errc::out_of_pages,
-                "PagePool::reserve: {} leading pages and {} of other groups needed, more than the "
-                "arena's slabs have free or can evict",
-                needs[0], std::accumulate(needs + 1, needs + groups.count(), uint64_t{0}));
+bool PagePool::State::can_give(const GroupNeeds& needs, uint32_t held_back) const noexcept {
+  const uint64_t leading = uint64_t{needs[0]} + held_back;
+  if (leading > available()) return false;
+  GroupNeeds all = {};
+  std::copy_n(needs, pool::max_groups, all);
+  all[0] = static_cast<uint32_t>(leading);
+  return groups.slabs.can_give(all);
+}
+
+uint32_t PagePool::State::short_group(const GroupNeeds& needs, uint32_t held_back) const noexcept {
+  GroupNeeds first = {};
+  for (uint32_t g = 0; g < groups.count(); ++g) {
+    first[g] = needs[g];
+    if (!can_give(first, held_back)) return g;
   }
-  std::copy_n(needs, pool::max_groups, groups.needs);
-  return {};
+  return pool::max_groups;
+}
+
+Status PagePool::State::no_group_room(const GroupNeeds& needs, uint32_t held_back) const noexcept {
+  return fail(Errc::out_of_pages,
+              "PagePool::reserve: {} leading pages and {} of other groups needed, more than the "
+              "arena's slabs have free or can evict for group {}; {} leading ones are held back",
+              needs[0], std::accumulate(needs + 1, needs + groups.count(), uint64_t{0}),
+              short_group(needs, held_back), held_back);
+}
+
+TailWrite PagePool::State::claim_tail(const SequenceRecord& s, int64_t end) noexcept {
+  const TailWrite least = tail_write(s, std::numeric_limits<uint32_t>::max());
+  if (least != TailWrite::forget_content || index.has_twin(row(s)[s.length / options.page_size]))
+    return least;
+  GroupNeeds own = {}, more = {};
+  add_group_needs(s, end, least, own);
+  add_group_needs(s, end, TailWrite::copy, more);
+  for (uint32_t g = 0; g < groups.count(); ++g) more[g] += groups.needs[g] - own[g];
+  if (!can_give(more, 0)) return least;
+  std::copy_n(more, pool::max_groups, groups.needs);
+  return TailWrite::copy;
 }
 
 void PagePool::State::reserve_groups(const SequenceRecord& s, int64_t end,
@@ -262,16 +291,17 @@ bool PagePool::State::shares_group_page(const SequenceRecord& parent, uint32_t g
          g.pages[group_page_at(parent, group, p, length)].leading != pool::no_page;
 }
 
-Status PagePool::State::claim_fork(const SequenceRecord& parent, int32_t length) noexcept {
+Status PagePool::State::claim_fork(const SequenceRecord& parent, int32_t length,
+                                   uint32_t children) noexcept {
   uint32_t needs[pool::max_groups] = {};
   uint64_t revived = 0;  // a cached page that is held again may bind an idle slab
-  needs[0] = length % options.page_size != 0 ? 1 : 0;
+  needs[0] = length % options.page_size != 0 ? children : 0;
   for (uint32_t g = 1; g < groups.count(); ++g) {
     const uint32_t end = groups.pages_for(g, length);
     for (uint32_t p = std::min(groups.first_needed(g, length), end); p < end; ++p) {
       const uint32_t page = group_page_at(parent, g, p, length);
       if (groups.slabs.use_of(g, page) == PageUse::cached) ++revived;
-      if (!shares_group_page(parent, g, p, length)) ++needs[g];
+      if (!shares_group_page(parent, g, p, length)) needs[g] += children;
     }
   }
   const bool takes = std::any_of(needs, needs + groups.count(), [](uint32_t n) { return n != 0; });
@@ -311,6 +341,16 @@ void PagePool::State::release_groups(const SequenceRecord& s) noexcept {
   for (uint32_t g = 1; g < groups.count(); ++g) {
     drop_group_pages(s, g, 0, groups[g].rows[index_of(s)].end);
     groups[g].rows[index_of(s)] = {};
+  }
+}
+
+void PagePool::State::swap_groups(const SequenceRecord& a, const SequenceRecord& b) noexcept {
+  for (uint32_t g = 1; g < groups.count(); ++g) {
+    GroupRow& of_a = groups[g].rows[index_of(a)];
+    GroupRow& of_b = groups[g].rows[index_of(b)];
+    uint32_t* const pages = groups.row(g, index_of(a));
+    std::swap_ranges(pages, pages + std::max(of_a.end, of_b.end), groups.row(g, index_of(b)));
+    std::swap(of_a, of_b);
   }
 }
 

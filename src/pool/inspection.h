@@ -11,6 +11,9 @@ struct PoolInspection {
   [[nodiscard]] static const pool::PrefixIndex& index(const PagePool& pool) noexcept {
     return pool.state_->index;
   }
+  [[nodiscard]] static const pool::HeadIndex& heads(const PagePool& pool) noexcept {
+    return pool.state_->heads;
+  }
   [[nodiscard]] static const pool::PageRecord& record(const PagePool& pool,
                                                       uint32_t page) noexcept {
     return pool.state_->records[page];
@@ -22,8 +25,20 @@ struct PoolInspection {
   [[nodiscard]] static pool::PageLists* lists(PagePool& pool) noexcept {
     return &pool.state_->lists;
   }
+  /// Takes a cached page out of the cache.
+  static void evict(PagePool& pool, uint32_t group, uint32_t page) noexcept {
+    PagePool::State& state = *pool.state_;
+    if (group != 0) return state.groups.detach(group, page);
+    state.forget(page);
+    state.lists.unlink(page);
+    state.settle(page);
+  }
   [[nodiscard]] static const pool::Groups& groups(const PagePool& pool) noexcept {
     return pool.state_->groups;
+  }
+  /// Null without PoolOptions::max_retention_ms.
+  [[nodiscard]] static const pool::Retention* retention(const PagePool& pool) noexcept {
+    return pool.state_->retention;
   }
   [[nodiscard]] static const pool::Namespaces& namespaces(const PagePool& pool) noexcept {
     return pool.state_->namespaces;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <utility>
+
+#include "pool/shared_chain.h"
+#include "pool/shared_word.h"
 
 namespace folio::inline v1::pool {
 
@@ -29,7 +31,7 @@ uint32_t Namespaces::find(std::string_view salt, uint64_t adapter) const noexcep
   return find(index_->hash(salt, adapter), salt, adapter);
 }
 
-uint32_t Namespaces::find(uint64_t hash, std::string_view salt, uint64_t adapter) const noexcept {
+uint32_t Namespaces::find(uint32_t hash, std::string_view salt, uint64_t adapter) const noexcept {
   for (uint32_t i = bucket(hash); i != no_namespace; i = entries_[i].bucket_next) {
     const Namespace& entry = entries_[i];
     if (entry.adapter == adapter && std::string_view(entry.salt, entry.salt_bytes) == salt)
@@ -38,19 +40,33 @@ uint32_t Namespaces::find(uint64_t hash, std::string_view salt, uint64_t adapter
   return no_namespace;
 }
 
+Namespaces::Observed Namespaces::observe_content(std::string_view salt,
+                                                 uint64_t adapter) const noexcept {
+  // By its hash alone: 32 bits of a seeded function, which no answer of the scheduler relies on.
+  const uint32_t hash = index_->hash(salt, adapter);
+  const SharedChain<Namespace> chain{.entries = entries_,
+                                     .mark = &Namespace::content,
+                                     .end = no_namespace,
+                                     .steps = 2 * bucket_mask_ + 1000};
+  const uint64_t content =
+      chain.find(bucket(hash), [&](const Namespace& entry) { return observe(entry.hash) == hash; });
+  return {content, hash};
+}
+
 uint32_t Namespaces::open(std::string_view salt, uint64_t adapter) noexcept {
-  const uint64_t hash = index_->hash(salt, adapter);
+  const uint32_t hash = index_->hash(salt, adapter);
   uint32_t i = find(hash, salt, adapter);
   if (i == no_namespace) {
     i = idle_front_;
     Namespace& entry = entries_[i];
-    if (entry.name != 0) forget(i);
-    entry.name = index_->new_name();
+    if (entry.content != 0) forget(i);
+    publish(entry.content, index_->new_content());
     entry.adapter = adapter;
-    entry.hash = hash;
+    publish(entry.hash, hash);
     entry.salt_bytes = static_cast<uint32_t>(salt.size());
     if (!salt.empty()) std::memcpy(entry.salt, salt.data(), salt.size());
-    entry.bucket_next = std::exchange(bucket(hash), i);
+    publish(entry.bucket_next, bucket(hash));
+    publish(bucket(hash), i);
   }
   if (entries_[i].users++ == 0) take_idle(i);
   return i;
@@ -76,14 +92,14 @@ void Namespaces::take_idle(uint32_t i) noexcept {
 void Namespaces::forget(uint32_t i) noexcept {
   uint32_t* at = &bucket(entries_[i].hash);
   while (*at != i) at = &entries_[*at].bucket_next;
-  *at = entries_[i].bucket_next;
+  publish(*at, entries_[i].bucket_next);
 }
 
 uint32_t Namespaces::longest_chain() const noexcept {
   uint32_t longest = 0;
-  for (uint64_t hash = 0; hash <= bucket_mask_; ++hash) {
+  for (uint64_t b = 0; b <= bucket_mask_; ++b) {
     uint32_t length = 0;
-    for (uint32_t i = bucket(hash); i != no_namespace; i = entries_[i].bucket_next) ++length;
+    for (uint32_t i = buckets_[b]; i != no_namespace; i = entries_[i].bucket_next) ++length;
     longest = std::max(longest, length);
   }
   return longest;

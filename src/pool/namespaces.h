@@ -3,8 +3,8 @@
 /// page contents begin.
 ///
 /// A namespace is in use while one of its sequences lives; otherwise it is idle and may be
-/// forgotten, least recently used first, to make room for another. Its name is never used again, so
-/// that its cached pages can only age out, not be found by someone else.
+/// forgotten, least recently used first, to make room for another. Its content is never used again,
+/// so that its cached pages can only age out, not be found by someone else.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace folio::inline v1::pool {
 inline constexpr uint32_t no_namespace = 0xffffffffU;
 
 struct Namespace {
-  uint64_t name = 0;  ///< 0: never used
+  uint64_t content = 0;  ///< parent of its first pages; 0: never used
   uint64_t adapter = 0;
-  uint64_t hash = 0;
+  uint32_t hash = 0;
   uint32_t users = 0;                                     ///< living sequences
   uint32_t previous = no_namespace, next = no_namespace;  ///< among the idle ones
   uint32_t bucket_next = no_namespace;
@@ -31,11 +31,18 @@ class Namespaces {
  public:
   [[nodiscard]] static int64_t num_buckets(int64_t capacity) noexcept;
 
-  /// `index` gives hashes and names.
+  /// `index` gives hashes and contents.
   void attach(Namespace* entries, uint32_t* buckets, uint32_t capacity,
               PrefixIndex* index) noexcept;
 
   [[nodiscard]] uint32_t find(std::string_view salt, uint64_t adapter) const noexcept;
+  /// Content (0 without one) and hash of the namespace. Any thread, as
+  /// `PrefixIndex::observe_content`.
+  struct Observed {
+    uint64_t content = 0;
+    uint32_t hash = 0;
+  };
+  [[nodiscard]] Observed observe_content(std::string_view salt, uint64_t adapter) const noexcept;
   /// The namespace, new if need be, with one user more. Needs an idle or unused entry.
   [[nodiscard]] uint32_t open(std::string_view salt, uint64_t adapter) noexcept;
   void retain(uint32_t i) noexcept { ++entries_[i].users; }
@@ -50,9 +57,9 @@ class Namespaces {
   void push_idle(uint32_t i) noexcept;
   void take_idle(uint32_t i) noexcept;
   void forget(uint32_t i) noexcept;
-  [[nodiscard]] uint32_t find(uint64_t hash, std::string_view salt,
+  [[nodiscard]] uint32_t find(uint32_t hash, std::string_view salt,
                               uint64_t adapter) const noexcept;
-  [[nodiscard]] uint32_t& bucket(uint64_t hash) const noexcept {
+  [[nodiscard]] uint32_t& bucket(uint32_t hash) const noexcept {
     return buckets_[hash & bucket_mask_];
   }
 

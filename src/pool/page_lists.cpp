@@ -10,7 +10,7 @@ void PageLists::attach(PageRecord* records, uint32_t num_pages) noexcept {
 }
 
 void PageLists::push_front(PageList list, uint32_t page) noexcept {
-  Head& head = heads_[index(list)];
+  Head& head = head_of(list);
   PageRecord& record = records_[page];
   record.list = list;
   record.previous = no_page;
@@ -18,9 +18,8 @@ void PageLists::push_front(PageList list, uint32_t page) noexcept {
   (head.front == no_page ? head.back : records_[head.front].previous) = page;
   head.front = page;
   ++head.count;
-  if (!is_queue(list)) return;
-  ++cached_;
-  record.ahead = page;
+  count(list, 1);
+  if (is_queue(list)) record.ahead = page;
 }
 
 }  // namespace folio::inline v1::pool

@@ -15,12 +15,33 @@ int32_t PagePool::State::end_of_named(const pool::SequenceRecord& s, int32_t end
   return end;
 }
 
+Result<PageName> PagePool::State::name_of(const pool::SequenceRecord& s,
+                                          int32_t position) noexcept {
+  const NameFunction& give = options.name;
+  const pool::Namespace& space = namespaces[s.space];
+  const uint32_t* const pages = row(s);
+  int32_t next = end_of_named(s, position + 1);
+  const PageName* parent =
+      next == 0 ? nullptr : index.name_of(index.findable_twin(pages[next - 1]));
+  for (; next <= position; ++next) {
+    const uint32_t page = index.findable_twin(pages[next]);
+    PageName name;
+    const PageContent content{.parent = parent,
+                              .tokens = {tokens_of(page), static_cast<size_t>(options.page_size)},
+                              .salt = {space.salt, space.salt_bytes},
+                              .adapter = space.adapter};
+    if (Status named = give.function(give.context, content, &name); !named.is_ok()) return named;
+    index.set_name(page, name);
+    parent = index.name_of(page);
+  }
+  return *parent;
+}
+
 Result<PageName> PagePool::name(SequenceId id, int32_t position) noexcept {
   const pool::SequenceRecord* const s = state_ == nullptr ? nullptr : state_->find(id);
   if (s == nullptr) return pool::not_alive("name", id);
   State& state = *state_;
-  const NameFunction& give = state.options.name;
-  if (give.function == nullptr) {
+  if (state.options.name.function == nullptr) {
     return fail(Errc::invalid_argument,
                 "PagePool::name: the pool has no names, expected a function in PoolOptions::name");
   }
@@ -31,24 +52,7 @@ Result<PageName> PagePool::name(SequenceId id, int32_t position) noexcept {
                 "pages of the sequence)",
                 position, full);
   }
-  const pool::Namespace& space = state.namespaces[s->space];
-  const uint32_t* const pages = state.row(*s);
-  int32_t next = state.end_of_named(*s, position + 1);
-  const PageName* parent =
-      next == 0 ? nullptr : state.index.name_of(state.index.findable_twin(pages[next - 1]));
-  for (; next <= position; ++next) {
-    const uint32_t page = state.index.findable_twin(pages[next]);
-    PageName name;
-    const PageContent content{
-        .parent = parent,
-        .tokens = {state.tokens_of(page), static_cast<size_t>(state.options.page_size)},
-        .salt = {space.salt, space.salt_bytes},
-        .adapter = space.adapter};
-    if (Status named = give.function(give.context, content, &name); !named.is_ok()) return named;
-    state.index.set_name(page, name);
-    parent = state.index.name_of(page);
-  }
-  return *parent;
+  return state.name_of(*s, position);
 }
 
 }  // namespace folio::inline v1

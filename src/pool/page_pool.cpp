@@ -41,6 +41,15 @@ void PagePool::State::carve(Carver& carver) noexcept {
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
   groups.carve(carver, options);
   if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
+  if (options.event_capacity != 0)
+    event_slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
+  if (options.histograms) page_times = carver.take<pool::PageAges::Times>(options.num_pages);
+  if (options.readers) stats_slots = carver.take<StatsRing::Slot>(num_stats);
+  if (options.min_partial_tokens != 0) {
+    head_buckets = carver.take<uint32_t>(pool::HeadIndex::num_buckets(options.num_pages));
+    head_links = carver.take<pool::HeadIndex::Link>(options.num_pages);
+  }
+  carve_retention(carver);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
   ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
@@ -56,18 +65,35 @@ void PagePool::State::start() noexcept {
   groups.start(options);
   lists.attach(records, groups.slabs.has(0) ? 0 : options.num_pages);
   start_policy();
+  start_retention();
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
+  if (event_slots != nullptr)
+    std::uninitialized_default_construct_n(event_slots, options.event_capacity);
+  events.attach(options.on_event, event_slots, options.event_capacity);
+  if (page_times != nullptr) std::uninitialized_default_construct_n(page_times, options.num_pages);
+  ages.attach(page_times);
+  if (stats_slots != nullptr) std::uninitialized_default_construct_n(stats_slots, num_stats);
+  shared_stats.attach(stats_slots, stats_slots == nullptr ? 0 : num_stats);
+  if (events.on()) index.attach_events(&events);
+  if (options.min_partial_tokens != 0) {
+    heads.attach(records, tokens, head_buckets, head_links, options.num_pages, options.page_size,
+                 options.min_partial_tokens, &index);
+  }
+  index.attach_retention(retention);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
+  publish_stats();
 }
 
 void PagePool::State::start_policy() noexcept {
   lru.attach(&lists);
   aged_lfu.attach(records, &lists);
+  aged_cost.attach(records, &lists, options.max_pages_per_sequence);
   if (options.eviction == Eviction::lfu) eviction = &aged_lfu;
+  if (options.eviction == Eviction::cost) eviction = &aged_cost;
   if (options.eviction != Eviction::s3_fifo) return;
   pool::Ghosts ghosts;
   ghosts.attach(ghost_ring, ghost_buckets, options.num_pages);
@@ -195,14 +221,29 @@ int32_t PagePool::page_size() const noexcept {
   return state_ == nullptr ? 0 : state_->options.page_size;
 }
 
-PoolStats PagePool::stats() const noexcept {
-  if (state_ == nullptr) return {};
-  PoolStats stats = state_->counters;
-  stats.cached_pages = state_->lists.count_cached();
-  stats.free_pages = int64_t{state_->available()} - stats.cached_pages;
-  stats.used_pages = int64_t{state_->options.num_pages} - stats.cached_pages - stats.free_pages;
-  stats.unfinished_steps = std::popcount(state_->unfinished);
+PoolStats PagePool::State::stats() const noexcept {
+  PoolStats stats = counters;
+  stats.cached_pages = lists.count_cached();
+  stats.free_pages = int64_t{available()} - lists.count_evictable();
+  stats.used_pages = int64_t{options.num_pages} - stats.cached_pages - stats.free_pages;
+  stats.pinned_pages = lists.count_pinned();
+  stats.unfinished_steps = std::popcount(unfinished);
   return stats;
+}
+
+Result<PoolHistograms> PagePool::State::histograms() const noexcept {
+  if (ages.on()) return ages.read();
+  return fail(Errc::invalid_argument,
+              "PagePool::histograms: the pool has none, expected PoolOptions::histograms");
+}
+
+Result<PoolHistograms> PagePool::histograms() const noexcept {
+  if (state_ == nullptr) return pool::moved_from("histograms");
+  return state_->histograms();
+}
+
+PoolStats PagePool::stats() const noexcept {
+  return state_ == nullptr ? PoolStats() : state_->stats();
 }
 
 }  // namespace folio::inline v1

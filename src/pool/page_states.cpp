@@ -2,7 +2,9 @@
 /// pool/page_states.cpp: how a page becomes used, cached and free.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "pool/checks.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
@@ -10,9 +12,57 @@ namespace folio::inline v1 {
 using pool::PageList;
 using pool::PageRecord;
 
+Status PagePool::clear() noexcept {
+  if (state_ == nullptr) return pool::moved_from("clear");
+  State& state = *state_;
+  const int64_t used = state.stats().used_pages;
+  if (used != 0) return fail(Errc::busy, "PagePool::clear: {} pages are used, expected none", used);
+  for (uint32_t g = 1; g < state.groups.count(); ++g) {
+    if (const int64_t held = state.groups.figures(g).used_pages; held != 0)
+      return fail(Errc::busy, "PagePool::clear: {} pages of group {} are used, expected none", held,
+                  g);
+  }
+  state.index.attach_events(nullptr);  // one event tells of all
+  for (uint32_t page = 0; page < state.options.num_pages; ++page) {
+    if (!pool::is_cached(state.records[page].list)) continue;
+    state.lists.unlink(page);
+    state.forget(page);
+    state.lists.push_back(PageList::free, page);
+    state.note_slab(page, pool::PageUse::free);
+  }
+  if (state.events.on()) state.index.attach_events(&state.events);
+  state.events.cleared();
+  state.publish_stats();
+  return {};
+}
+
 void PagePool::State::note_use() noexcept {
   counters.peak_used_pages =
       std::max(counters.peak_used_pages, int64_t{options.num_pages} - available());
+}
+
+void PagePool::State::forget(uint32_t page) noexcept {
+  PageRecord& record = records[page];
+  if (record.is_tail) {
+    heads.remove(page);
+    record.is_tail = false;
+    record.fill = pool::no_page;
+    return;
+  }
+  if (heads.is_on() && record.findable) {  // first: who is told of the event may peek
+    if (index.has_twin(page))
+      heads.replace(page, record.twin_next);
+    else
+      heads.remove(page);
+  }
+  if (groups.active()) [[unlikely]]
+    groups.forget(page, heir_of(page));
+  index.remove(page);
+}
+
+void PagePool::State::merge(uint32_t& page, uint32_t twin) noexcept {
+  hold(twin);
+  drop(std::exchange(page, twin), 0);
 }
 
 /// Evictions come in runs: asks for the page that is far away, for the bucket of one that has come
@@ -24,7 +74,7 @@ void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
   __builtin_prefetch(&records[page], 1);
   const uint32_t i = num_coming++;
   coming[i % n] = page;
-  const uint64_t hash = records[coming[(i - 6) % n]].hash;
+  const uint32_t hash = records[coming[(i - 6) % n]].hash;
   index.prefetch(hash);
   with_policy([hash](auto& policy) { policy.prefetch(hash); });
   index.prefetch_chain(records[coming[(i - 11) % n]].hash);
@@ -32,19 +82,21 @@ void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
 
 uint32_t PagePool::State::take_page() noexcept {
   uint32_t page = groups.active() ? choose_page(0) : lists.front(PageList::free);
-  if (page == pool::no_page) page = with_policy([](auto& policy) { return policy.take(); });
-  if (pool::is_queue(records[page].list)) evict(page);
+  if (page == pool::no_page) page = oldest_cached(0);
+  if (pool::is_evictable(records[page].list)) evict(page);
   lists.unlink(page);
   records[page].references = 1;
   note_slab(page, pool::PageUse::used);
+  ages.taken();
+  ++pages_of_sequences;
   note_use();
   return page;
 }
 
 void PagePool::State::hold(uint32_t page) noexcept {
   PageRecord& record = records[page];
-  ++record.references;
-  if (pool::is_queue(record.list)) {
+  pages_of_sequences += record.references++ == 0 ? 1 : 0;
+  if (pool::is_cached(record.list)) {
     lists.unlink(page);
     note_slab(page, pool::PageUse::used);
     note_use();
@@ -55,6 +107,7 @@ void PagePool::State::drop(uint32_t page, uint64_t steps) noexcept {
   if (steps != 0) hold_for_steps(page, steps);
   PageRecord& record = records[page];
   if (--record.references != 0) return;
+  --pages_of_sequences;
   if (record.awaits_copy) cancel_copy_into(page);  // nobody will read what it would bring
   settle(page);
 }
@@ -70,12 +123,13 @@ void PagePool::State::settle(uint32_t page) noexcept {
   if (record.references != 0 || record.copies != 0 || record.steps != 0) return;
   // Of twins none is worth keeping but those that are held. So the pages that continue this content
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
-  if (record.content != 0 && !index.has_twin(page)) {
+  ages.given_up(page);
+  if (record.is_tail || (record.content != 0 && !index.has_twin(page))) {
     note_slab(page, pool::PageUse::cached);
+    if (record.level != pool::policy_level) return retention->add(page);
     return with_policy([page](auto& policy) { policy.add(page); });
   }
-  if (record.content != 0 && groups.active()) groups.forget(page, heir_of(page));
-  if (record.content != 0) index.remove(page);
+  if (record.content != 0) forget(page);
   lists.push_front(PageList::free, page);
   note_slab(page, pool::PageUse::free);
 }

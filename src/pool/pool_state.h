@@ -16,11 +16,16 @@
 
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
+#include "pool/cost_eviction.h"
+#include "pool/event_log.h"
 #include "pool/eviction.h"
 #include "pool/groups.h"
+#include "pool/head_index.h"
 #include "pool/namespaces.h"
+#include "pool/page_ages.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
+#include "pool/retention.h"
 
 namespace folio::inline v1 {
 namespace pool {
@@ -41,6 +46,9 @@ struct SequenceRecord {
   bool alive = false;
   /// trimmed inside its last page, which must not be written before reserve has looked at it
   bool trimmed = false;
+  /// has reserved nothing since it was admitted or resumed: the watermark counts for it
+  bool starting = false;
+  bool listed = false;  ///< only within a call: among its arguments
 };
 
 /// What reserve must do before the sequence writes into its last page.
@@ -49,6 +57,10 @@ enum class TailWrite : uint8_t { in_place, forget_content, copy };
 }  // namespace pool
 
 struct PagePool::State {
+  /// A reader that copies statistics is overtaken by the calls of a whole round at the earliest.
+  using StatsRing = pool::SharedRing<PoolStats>;
+  static constexpr uint32_t num_stats = 16;
+
   /// `given`: checked, defaults filled in.
   explicit State(const PoolOptions& given) noexcept
       : options(without_groups(given)),
@@ -75,7 +87,13 @@ struct PagePool::State {
   bool taken_hold_pages = false;
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
-  PageName* names = nullptr;  ///< [num_pages] with PoolOptions::name
+  pool::Retention::Memory retained;
+  PageName* names = nullptr;                          ///< [num_pages] with PoolOptions::name
+  pool::EventLog::Ring::Slot* event_slots = nullptr;  ///< [event_capacity]
+  StatsRing::Slot* stats_slots = nullptr;             ///< with PoolOptions::readers
+  pool::PageAges::Times* page_times = nullptr;        ///< [num_pages] with PoolOptions::histograms
+  uint32_t* head_buckets = nullptr;                   ///< with min_partial_tokens
+  pool::HeadIndex::Link* head_links = nullptr;
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
 
@@ -83,18 +101,44 @@ struct PagePool::State {
   pool::Lru lru;
   pool::S3Fifo s3_fifo;
   pool::AgedLfu aged_lfu;
+  pool::AgedCost aged_cost;
   pool::EvictionPolicy* eviction = &lru;
+  pool::Retention* retention = nullptr;  ///< with PoolOptions::max_retention_ms
   pool::PrefixIndex index;
+  pool::HeadIndex heads;
   pool::Namespaces namespaces;
   pool::Groups groups;  ///< inactive in a pool of one kind of pages
+  pool::EventLog events;
+  StatsRing shared_stats;
+  pool::PageAges ages;
   uint32_t free_sequence = pool::no_sequence;
   uint64_t unfinished = 0;  ///< a bit for each unfinished step
   uint64_t tickets[max_unfinished_steps] = {};
   uint64_t last_ticket = 0;
-  PoolStats counters;  ///< the fields that only grow, and `sequences`
+  uint32_t pages_of_sequences = 0;  ///< pages with references
+  PoolStats counters;               ///< the fields that only grow, and `sequences`
 
   uint32_t coming[pool::distance_ahead] = {};  ///< pages that will be evicted soon: advice
   uint32_t num_coming = 0;
+  // Statistics.
+  [[nodiscard]] PoolStats stats() const noexcept;
+  [[nodiscard]] Result<PoolHistograms> histograms() const noexcept;
+  /// For readers, at the end of a call that has changed something.
+  void publish_stats() noexcept {
+    if (stats_slots != nullptr) [[unlikely]]
+      shared_stats.push(stats());
+  }
+
+  /// Pages that a prompt begins with.
+  struct Match {
+    uint32_t pages = 0;
+    uint64_t content = 0;  ///< of the last one; without one, of the namespace
+  };
+  /// Tokens that it goes on with inside a page.
+  struct PartialMatch {
+    uint32_t page = pool::no_page;
+    int32_t tokens = 0;
+  };
 
   [[nodiscard]] static PoolOptions without_groups(PoolOptions o) noexcept {
     o.groups = {};  // the caller's memory: `groups` has copied what it says
@@ -105,6 +149,8 @@ struct PagePool::State {
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
   void start() noexcept;                ///< fills them
   void start_policy() noexcept;
+  void carve_retention(Carver& carver) noexcept;
+  void start_retention() noexcept;
   [[nodiscard]] int64_t num_spaces() const noexcept {
     return int64_t{options.max_sequences} + options.max_namespaces;
   }
@@ -124,20 +170,89 @@ struct PagePool::State {
   [[nodiscard]] pool::SequenceRecord& open_sequence() noexcept;
   /// Findable pages of the longest prefix of `prompt`, at most `limit`; written to `found` unless
   /// null.
-  [[nodiscard]] uint32_t match(uint32_t space, const TokenId* prompt, uint32_t limit,
-                               uint32_t* found) const noexcept;
+  [[nodiscard]] Match match(uint32_t space, const TokenId* prompt, uint32_t limit,
+                            uint32_t* found) const noexcept;
   [[nodiscard]] uint32_t lookup_limit(size_t prompt_tokens) const noexcept;
-  [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s, int64_t end,
+  [[nodiscard]] pool::TailWrite tail_write(const pool::SequenceRecord& s,
                                            uint32_t fresh) const noexcept;
+  /// The longest cached prefix of `prompt` becomes the sequence's, which has nothing. Returns its
+  /// tokens.
+  [[nodiscard]] int32_t hold_prefix(pool::SequenceRecord& s,
+                                    std::span<const TokenId> prompt) noexcept;
+  /// Whether all copies of the page read only slots before `cut`.
+  [[nodiscard]] bool copies_end_before(uint32_t page, int32_t cut) const noexcept;
+
+  // Room: src/pool/room.cpp.
+  [[nodiscard]] Status check_room(const char* call, const pool::SequenceRecord& s,
+                                  int32_t new_tokens) const noexcept;
+  /// Where the sequence's room ends after a reserve.
+  [[nodiscard]] int64_t room_for(const pool::SequenceRecord& s, int32_t new_tokens) const noexcept {
+    return std::min(max_tokens, int64_t{s.length} + new_tokens + options.lookahead_tokens);
+  }
+  /// What becomes of the tail if pages are scarce.
+  [[nodiscard]] pool::TailWrite least_tail(const pool::SequenceRecord& s) const noexcept;
+  /// Pages that a reserve up to `end` takes at least; it forgets content rather than fail.
+  [[nodiscard]] uint32_t least_pages(const pool::SequenceRecord& s, int64_t end) const noexcept;
+  /// Pages that a reserve must leave available; `before`: taken by other requests of its batch.
+  [[nodiscard]] uint32_t held_back(const pool::SequenceRecord& s, int64_t before) const noexcept;
+  /// `least`: pages that this and the later requests of its batch take at least.
+  void make_room(pool::SequenceRecord& s, int64_t end, uint32_t least) noexcept;
+  [[nodiscard]] Status check_requests(std::span<const ReserveRequest> requests,
+                                      int64_t* least) noexcept;
+  /// invalid_argument for a stale id, or one that is listed twice: argument[i].
+  [[nodiscard]] Status list_once(const char* call, const char* argument, size_t i,
+                                 SequenceId id) noexcept;
+  void share_prefix(const pool::SequenceRecord& parent, pool::SequenceRecord& child,
+                    int32_t length) noexcept;
+  /// Each gets what the other has: tokens, room, pages and the steps that hold them.
+  void swap_pages(pool::SequenceRecord& a, pool::SequenceRecord& b) noexcept;
+  void close_sequence(pool::SequenceRecord& s) noexcept;
+
   /// Pages first .. last - 1 of the row have become full.
-  void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last) noexcept;
+  void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last,
+                       bool merges) noexcept;
+  /// `twin`, which is findable, takes the place of a page of the row.
+  void merge(uint32_t& page, uint32_t twin) noexcept;
   /// The position behind the last one before `end` whose page has a name, 0 without one.
   [[nodiscard]] int32_t end_of_named(const pool::SequenceRecord& s, int32_t end) const noexcept;
+  /// The name of a full page of the sequence; those before it get theirs, too.
+  [[nodiscard]] Result<PageName> name_of(const pool::SequenceRecord& s, int32_t position) noexcept;
+  /// The content of the sequence's page `position` can be found from now on.
+  void tell_stored(const pool::SequenceRecord& s, uint32_t position) noexcept;
+  [[nodiscard]] Status check_events(const char* call,
+                                    std::span<const PoolEvent> into) const noexcept;
   /// Unfinished steps that the sequence is in, a bit each. A later step uses a slot of tickets
   /// again; so a bit counts only while the slot's ticket is none after the sequence's last one.
   [[nodiscard]] uint64_t unfinished_steps(const pool::SequenceRecord& s) const noexcept;
+  /// Tells retention and the policy of a sequence that is about to give up all its pages. Nothing
+  /// where neither asks.
+  void note_end(const pool::SequenceRecord& s) noexcept {
+    if (retention != nullptr) keep_pages(s);
+    if (eviction == &aged_cost) note_cost(s);
+  }
+  /// Asks to keep them as the sequence said.
+  void keep_pages(const pool::SequenceRecord& s) noexcept;
+  void note_cost(const pool::SequenceRecord& s) noexcept;
+  /// Gives up all pages, as the sequence asked to have them kept.
+  void give_up(pool::SequenceRecord& s) noexcept;
   /// Gives up the last pages until `keep` are left.
   void drop_pages(pool::SequenceRecord& s, uint32_t keep) noexcept;
+
+  // Hits that end inside a page.
+  /// What `prompt` goes on with behind the pages that match.
+  [[nodiscard]] PartialMatch match_partial(const Match& match,
+                                           std::span<const TokenId> prompt) const noexcept;
+  [[nodiscard]] int32_t peek_partial(uint32_t space, const Match& match,
+                                     std::span<const TokenId> prompt) const noexcept;
+  /// Gives a sequence, which holds the pages that match, a page for the tokens behind them.
+  void admit_partial(pool::SequenceRecord& s, std::span<const TokenId> prompt) noexcept;
+  /// Makes the cut last page of a sequence that is about to give up all its pages one that is kept.
+  void keep_tail(const pool::SequenceRecord& s) noexcept;
+  /// Tokens of a page that HeadIndex has.
+  [[nodiscard]] int32_t fill_of(uint32_t page) const noexcept {
+    return records[page].is_tail ? static_cast<int32_t>(records[page].fill) : options.page_size;
+  }
+  [[nodiscard]] Status check_head(uint32_t page) const noexcept;
 
   // Pages.
   [[nodiscard]] TokenId* tokens_of(uint32_t page) const noexcept {
@@ -149,13 +264,15 @@ struct PagePool::State {
   [[nodiscard]] uint32_t available() const noexcept {
     if (groups.active() && groups.slabs.has(0))
       return options.num_pages - groups.slabs.count(0, pool::PageUse::used);
-    return lists.count(pool::PageList::free) + lists.count_cached();
+    return lists.count(pool::PageList::free) + lists.count_evictable();
   }
   /// Calls of the default policy are not virtual: they are on the way of every page.
   template <class Call>
   decltype(auto) with_policy(Call call) noexcept {
     return eviction == &lru ? call(lru) : call(*eviction);
   }
+  /// Takes what is findable of the page away: its content, or its being a tail.
+  void forget(uint32_t page) noexcept;
   /// needs an available one; evicts if none is free
   [[nodiscard]] uint32_t take_page() noexcept;
   void prefetch_behind(const pool::PageRecord& record) noexcept;
@@ -168,6 +285,7 @@ struct PagePool::State {
   [[nodiscard]] uint32_t copy_page(uint32_t from,
                                    /// a new page with the first `kept` tokens, copy pending
                                    int32_t kept) noexcept;
+  [[nodiscard]] Status too_many_pinned(const char* call, uint32_t needed) const noexcept;
   void cancel_copy_into(uint32_t page) noexcept;
   void unhold_copy(uint32_t page) noexcept;
   void note_use() noexcept;
@@ -192,11 +310,18 @@ struct PagePool::State {
   [[nodiscard]] uint32_t take_group_page(uint32_t group) noexcept;
   [[nodiscard]] bool copies_group_tail(const pool::SequenceRecord& s, uint32_t group,
                                        pool::TailWrite tail) const noexcept;
-  /// Pages that a reserve up to `end` takes of each group, and whether they can be had together.
-  [[nodiscard]] bool group_needs(const pool::SequenceRecord& s, int64_t end, pool::TailWrite tail,
-                                 uint32_t (&needs)[pool::max_groups]) const noexcept;
-  [[nodiscard]] Status claim_room(const pool::SequenceRecord& s, int64_t end,
-                                  pool::TailWrite tail) noexcept;
+  using GroupNeeds = uint32_t[pool::max_groups];
+  /// Adds the pages that a reserve up to `end` takes of each group.
+  void add_group_needs(const pool::SequenceRecord& s, int64_t end, pool::TailWrite tail,
+                       GroupNeeds& needs) const noexcept;
+  /// Whether they can be had together, and `held_back` leading ones stay available.
+  [[nodiscard]] bool can_give(const GroupNeeds& needs, uint32_t held_back) const noexcept;
+  /// The first one that cannot have its pages if those before it have theirs; max_groups: all can.
+  [[nodiscard]] uint32_t short_group(const GroupNeeds& needs, uint32_t held_back) const noexcept;
+  [[nodiscard]] Status no_group_room(const GroupNeeds& needs, uint32_t held_back) const noexcept;
+  /// What becomes of the tail of a sequence whose least needs are in `groups.needs`; a copy that
+  /// keeps findable content is added to them where the pages are there.
+  [[nodiscard]] pool::TailWrite claim_tail(const pool::SequenceRecord& s, int64_t end) noexcept;
   void reserve_groups(const pool::SequenceRecord& s, int64_t end, pool::TailWrite tail) noexcept;
   void hold_group_hits(const pool::SequenceRecord& s) noexcept;
   /// After a commit: new full pages find their companions, windows move.
@@ -211,9 +336,11 @@ struct PagePool::State {
   void cut_groups(const pool::SequenceRecord& s, int32_t length) noexcept;
   [[nodiscard]] bool shares_group_page(const pool::SequenceRecord& parent, uint32_t group,
                                        uint32_t p, int32_t length) const noexcept;
-  [[nodiscard]] Status claim_fork(const pool::SequenceRecord& parent, int32_t length) noexcept;
+  [[nodiscard]] Status claim_fork(const pool::SequenceRecord& parent, int32_t length,
+                                  uint32_t children) noexcept;
   void fork_groups(const pool::SequenceRecord& parent, const pool::SequenceRecord& child,
                    int32_t length) noexcept;
+  void swap_groups(const pool::SequenceRecord& a, const pool::SequenceRecord& b) noexcept;
   void release_groups(const pool::SequenceRecord& s) noexcept;
   [[nodiscard]] bool group_awaits_copy(const pool::SequenceRecord& s) const noexcept;
 

@@ -7,11 +7,11 @@
 
 #include "pool/checks.h"
 #include "pool/pool_state.h"
+#include "pool/shared_word.h"
 
 namespace folio::inline v1 {
 
 using pool::SequenceRecord;
-using pool::TailWrite;
 
 #ifdef FOLIO_MUTANT_WRONG_HIT
 namespace {
@@ -49,13 +49,14 @@ uint32_t PagePool::State::lookup_limit(size_t prompt_tokens) const noexcept {
   return static_cast<uint32_t>((prompt_tokens - 1) / static_cast<size_t>(options.page_size));
 }
 
-uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t limit,
-                                uint32_t* found) const noexcept {
-  if (!options.prefix_reuse || space == pool::no_namespace) return 0;
+PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t limit,
+                                              uint32_t* found) const noexcept {
+  if (!options.prefix_reuse || space == pool::no_namespace) return {};
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
   constexpr uint32_t ahead = pool::PrefixIndex::ahead;
-  uint64_t parent = namespaces[space].name, hash = namespaces[space].hash;
-  uint64_t hashes[2 * ahead];
+  uint64_t parent = namespaces[space].content;
+  uint32_t hash = namespaces[space].hash;
+  uint32_t hashes[2 * ahead];
   uint32_t hits = 0, hashed = 0;
   pool::JointHit joint(groups, options.page_size);
   for (; hits < limit; ++hits) {
@@ -78,18 +79,22 @@ uint32_t PagePool::State::match(uint32_t space, const TokenId* prompt, uint32_t 
     if (found != nullptr) found[hits] = page;
     if (groups.active()) joint.add(page);
   }
-  if (!groups.active()) return hits;
-  if (found != nullptr) std::fill_n(found + joint.pages(), hits - joint.pages(), options.num_pages);
-  return joint.pages();
+  if (groups.active()) [[unlikely]] {
+    if (found != nullptr)
+      std::fill_n(found + joint.pages(), hits - joint.pages(), options.num_pages);
+    hits = joint.pages();  // its content is asked for by partial hits, which groups have not
+  }
+  return {hits, parent};
 }
 
 int32_t PagePool::peek(std::span<const TokenId> prompt,
                        const SequenceOptions& options) const noexcept {
   if (state_ == nullptr || !pool::check_prompt(prompt, options).is_ok()) return 0;
   const uint32_t space = state_->namespaces.find(options.salt, options.adapter);
-  return static_cast<int32_t>(
-             state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr)) *
-         page_size();
+  const State::Match match =
+      state_->match(space, prompt.data(), state_->lookup_limit(prompt.size()), nullptr);
+  const auto tokens = static_cast<int32_t>(match.pages) * page_size();
+  return state_->heads.is_on() ? tokens + state_->peek_partial(space, match, prompt) : tokens;
 }
 
 Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
@@ -97,19 +102,33 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   if (state_ == nullptr) return pool::moved_from("admit");
   if (Status s = pool::check_prompt(prompt, options); !s.is_ok()) return s;
   State& state = *state_;
+  if (Status s = pool::check_retention("admit", options, state.options); !s.is_ok()) return s;
   if (state.free_sequence == pool::no_sequence)
     return pool::no_sequence_left("admit", state.options.max_sequences);
 
   SequenceRecord& s = state.open_sequence();
   s.space = state.namespaces.open(options.salt, options.adapter);
+  if (state.retention != nullptr)
+    state.retention->of_sequence(state.index_of(s)) = state.retention->ranges(
+        options.retention, options.decode_retention, static_cast<int32_t>(prompt.size()));
+  const int32_t cached = state.hold_prefix(s, prompt);
+  state.publish_stats();
+  return Admission{state.id_of(s), cached};
+}
+
+int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId> prompt) noexcept {
+  State& state = *this;
   uint32_t* const row = state.row(s);
   const uint32_t limit = state.lookup_limit(prompt.size());
-  s.pages = state.match(s.space, prompt.data(), limit, row);
+  s.pages = state.match(s.space, prompt.data(), limit, row).pages;
 #ifdef FOLIO_MUTANT_WRONG_HIT
   if (s.pages != 0)
     row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
 #endif
+  const uint32_t cached = state.lists.count_cached();
   for (uint32_t i = 0; i < s.pages; ++i) state.hold(row[i]);
+  const int64_t were_cached = cached - state.lists.count_cached();
+  for (uint32_t i = 0; state.ages.on() && i < s.pages; ++i) state.ages.found(row[i]);
   state.with_policy([&](auto& policy) {
     for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
   });
@@ -117,79 +136,25 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   if (state.groups.active()) state.hold_group_hits(s);
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
+  state.counters.hit_tokens_cached += were_cached * state.options.page_size;
+  state.counters.hit_tokens_used += (s.pages - were_cached) * state.options.page_size;
+  if (state.heads.is_on()) state.admit_partial(s, prompt);
   state.counters.hit_tokens += s.length;
-  return Admission{state.id_of(s), s.length};
+  s.starting = true;
+  return s.length;
 }
 
-TailWrite PagePool::State::tail_write(const SequenceRecord& s, int64_t end,
-                                      uint32_t fresh) const noexcept {
-  if (!s.trimmed) return TailWrite::in_place;
-  const uint32_t page = row(s)[s.length / options.page_size];
-  const pool::PageRecord& record = records[page];
-  // A step in flight may still read, or write, the slots behind the cut; so may other sequences and
-  // copies.
-  if (record.references != 1 || record.copies != 0 || record.steps != 0 || unfinished_steps(s) != 0)
-    return TailWrite::copy;
-  if (record.content == 0) return TailWrite::in_place;
-  // Findable content is kept while there is a page for the copy, but it never makes reserve fail.
-  uint32_t needs[pool::max_groups] = {};
-  const bool has_room =
-      groups.active() ? group_needs(s, end, TailWrite::copy, needs) : available() > fresh;
-  return index.has_twin(page) || !has_room ? TailWrite::forget_content : TailWrite::copy;
-}
-
-Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
-  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return pool::not_alive("reserve", id);
-  State& state = *state_;
-  SequenceRecord& s = *found;
-  const int64_t end = int64_t{s.length} + new_tokens;
-  if (new_tokens < 0 || end > state.max_tokens) {
-    return fail(Errc::invalid_argument,
-                "PagePool::reserve: new_tokens is {}, expected 0 .. {} (a sequence holds {}, its "
-                "length is {})",
-                new_tokens, state.max_tokens - s.length, state.max_tokens, s.length);
-  }
-  if (end <= s.room) return {};
-
-  const uint32_t wanted = state.pages_for(end), fresh = wanted - s.pages;
-  const TailWrite tail = state.tail_write(s, end, fresh);
-  const uint32_t needed = fresh + (tail == TailWrite::copy ? 1 : 0);
-  if (state.groups.active()) {
-    if (Status room = state.claim_room(s, end, tail); !room.is_ok()) return room;
-  } else if (needed > state.available()) {
-    return fail(Errc::out_of_pages,
-                "PagePool::reserve: {} pages needed, {} of {} are free or can be evicted", needed,
-                state.available(), state.options.num_pages);
-  }
-  uint32_t* const row = state.row(s);
-  uint32_t& last = row[s.length / state.options.page_size];
-  if (tail == TailWrite::forget_content) {
-    if (state.groups.active()) state.groups.forget(last, pool::no_page);
-    state.index.remove(last);
-  }
-  if (tail == TailWrite::copy) {
-    const uint32_t shared = last;
-    last = state.copy_page(shared, s.length % state.options.page_size);
-    state.drop(shared, state.unfinished_steps(s));
-  }
-  if (state.groups.active()) state.reserve_groups(s, end, tail);
-  s.trimmed = false;
-  for (; s.pages < wanted; ++s.pages) row[s.pages] = state.take_page();
-  s.room = static_cast<int32_t>(end);
-  return {};
-}
-
-void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
-                                      uint32_t last) noexcept {
-  const uint32_t* const pages = row(s);
-  uint64_t parent = first == 0 ? namespaces[s.space].name : records[pages[first - 1]].content;
-  uint64_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
+void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first, uint32_t last,
+                                      bool merges) noexcept {
+  uint32_t* const pages = row(s);
+  uint64_t parent = first == 0 ? namespaces[s.space].content : records[pages[first - 1]].content;
+  uint32_t hash = first == 0 ? namespaces[s.space].hash : records[pages[first - 1]].hash;
   constexpr uint32_t ahead = pool::PrefixIndex::ahead;
   for (uint32_t p = first, hashed = first; p < last; ++p) {
     if ((p - first) % ahead == 0) {  // as in match, and one step more: the second of a bucket
       for (; hashed < std::min(last, p + 3 * ahead); ++hashed) {
-        records[pages[hashed]].hash = hash = index.hash(hash, tokens_of(pages[hashed]));
+        hash = index.hash(hash, tokens_of(pages[hashed]));
+        pool::publish(records[pages[hashed]].hash, hash);
         index.prefetch(hash);
         with_policy([hash](auto& policy) { policy.prefetch(hash); });
       }
@@ -199,8 +164,15 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
         index.prefetch_second(records[pages[i]].hash);
     }
     const uint32_t twin = index.add(pages[p], parent);
-    if (twin == pool::no_page) with_policy([&](auto& policy) { policy.created(pages[p]); });
-    if (twin != pool::no_page && pool::is_queue(records[twin].list)) {
+    ages.stored(pages[p]);
+    if (twin == pool::no_page) {
+      with_policy([&](auto& policy) { policy.created(pages[p]); });
+      if (heads.is_on()) heads.add(pages[p]);
+      if (events.on()) tell_stored(s, p);
+    }
+    if (twin != pool::no_page && merges) {
+      merge(pages[p], twin);
+    } else if (twin != pool::no_page && pool::is_cached(records[twin].list)) {
       lists.unlink(twin);  // the sequence's own page answers now
       settle(twin);
     }
@@ -208,11 +180,13 @@ void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first,
   }
 }
 
-Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcept {
+Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge merge) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
   if (found == nullptr) return pool::not_alive("commit", id);
   State& state = *state_;
   SequenceRecord& s = *found;
+  if (merge > Merge::allowed) return pool::no_merge(merge);
+  if (merge == Merge::allowed && state.groups.active()) return pool::no_merge_of_groups();
   if (written.empty()) return {};
   if (written.data() == nullptr) return pool::null_memory("commit", "written", written.size());
   if (written.size() > static_cast<size_t>(s.room - s.length)) {
@@ -239,9 +213,11 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written) noexcep
   }
   if (state.options.prefix_reuse) {
     state.name_full_pages(s, static_cast<uint32_t>(first_full),
-                          static_cast<uint32_t>(s.length / page_size));
+                          static_cast<uint32_t>(s.length / page_size),
+                          merge == Merge::allowed && state.unfinished_steps(s) == 0);
   }
   if (state.groups.active()) state.advance_groups(s, static_cast<uint32_t>(first_full));
+  state.publish_stats();
   return {};
 }
 
@@ -267,6 +243,7 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
   state_->drop_pages(s, state_->pages_for(length));
   s.length = s.room = length;
   s.trimmed = length % state_->options.page_size != 0;
+  state_->publish_stats();
   return {};
 }
 
@@ -286,36 +263,29 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
     return pool::cannot_go_back("fork", length, group, parent.length);
   const int32_t cut = length % state.options.page_size;
   if (state.groups.active()) {
-    if (Status room = state.claim_fork(parent, length); !room.is_ok()) return room;
+    if (Status room = state.claim_fork(parent, length, 1); !room.is_ok()) return room;
   } else if (cut != 0 && state.available() == 0) {
+    if (state.lists.count_pinned() != 0) return state.too_many_pinned("fork", 1);
     return fail(Errc::out_of_pages,
                 "PagePool::fork: 1 page needed for {} tokens of a cut page, 0 of {} are free or "
                 "can be evicted",
                 cut, state.options.num_pages);
   }
   SequenceRecord& child = state.open_sequence();
-  child.space = parent.space;
-  state.namespaces.retain(child.space);
-  const uint32_t* const from = state.row(parent);
-  uint32_t* const to = state.row(child);
+  state.share_prefix(parent, child, length);
   const auto full = static_cast<uint32_t>(length / state.options.page_size);
-  for (; child.pages < full; ++child.pages) state.hold(to[child.pages] = from[child.pages]);
-  state.fork_groups(parent, child, length);  // holds before anything is evicted
-  if (cut != 0) to[child.pages++] = state.copy_page(from[full], cut);
-  child.length = child.room = length;
+  if (state.groups.active()) state.fork_groups(parent, child, length);  // holds before it evicts
+  if (cut != 0) state.row(child)[full] = state.copy_page(state.row(parent)[full], cut);
+  child.pages += cut != 0 ? 1 : 0;
+  state.publish_stats();
   return state.id_of(child);
 }
 
 Status PagePool::release(SequenceId id) noexcept {
   SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
   if (found == nullptr) return pool::not_alive("release", id);
-  State& state = *state_;
-  state.release_groups(*found);
-  state.drop_pages(*found, 0);
-  state.namespaces.close(found->space);
-  *found = {.generation = found->generation, .next_free = state.free_sequence};
-  state.free_sequence = id.index;
-  --state.counters.sequences;
+  state_->close_sequence(*found);
+  state_->publish_stats();
   return {};
 }
 

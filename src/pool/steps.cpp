@@ -31,6 +31,7 @@ std::span<const PageCopy> PagePool::take_copies(uint32_t group) noexcept {
     to.pending_copy = pool::no_page;
     ++to.copies;
   }
+  state.publish_stats();
   return {state.taken, state.num_taken};
 }
 
@@ -71,6 +72,7 @@ Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcep
   state.groups.hold_copies_for(bit);
   state.unfinished |= bit;
   state.tickets[slot] = ticket;
+  state.publish_stats();
   return StepTicket{ticket};
 }
 
@@ -98,6 +100,7 @@ Status PagePool::end_step(StepTicket ticket) noexcept {
     state.settle(page);
   }
   state.groups.end_step(bit);
+  state.publish_stats();
   return {};
 }
 

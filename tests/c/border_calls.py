@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads folio.h and writes border_calls.h: every function of the C interface as a struct of its
+"""Reads the headers of the C interface and writes border_calls.h: every function of the C interface as a struct of its
 arguments, and every way to break one of them.
 
-    border_calls.py folio.h border_walk_test.cpp border_calls.h
+    border_calls.py include/folio/c border_walk_test.cpp border_calls.h
 
 Broken are, one at a time: each pointer (null), each integer (largest, smallest, -1) and each float
 (NaN), among the arguments and, through pointers, among the fields of the structs that a function
@@ -130,7 +130,7 @@ def call_struct(header, name):
 def written(header):
     lines = [
         "// SPDX-License-Identifier: Apache-2.0",
-        "/// border_calls.h: made by border_calls.py from folio.h.",
+        "/// border_calls.h: made by border_calls.py from folio/c/*.h.",
         "#pragma once",
         "",
         "#include <climits>",
@@ -158,12 +158,14 @@ def written(header):
                               "}  // namespace folio::test", ""])
 
 
-def main(header_path, world_path, output_path):
+def main(headers_path, world_path, output_path):
+    """headers_path: a folder of headers, or one."""
+    headers = sorted(Path(headers_path).glob("*.h")) or [Path(headers_path)]
     try:
-        header = Header(Path(header_path).read_text(encoding="utf-8"))
+        header = Header("\n".join(h.read_text(encoding="utf-8") for h in headers))
         text = written(header)
     except Unknown as what:
-        return f"{header_path}: cannot read {what}"
+        return f"{headers_path}: cannot read {what}"
     world = Path(world_path).read_text(encoding="utf-8")
     missing = [f for f in header.functions if f"{f}_call&" not in world]
     if missing:

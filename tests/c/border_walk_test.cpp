@@ -122,6 +122,23 @@ void fill(BorderWorld& w, folio_fork_call& c) {
   c = {w.pool, w.sequence, 5, &w.made_sequence, &w.message};
 }
 void fill(BorderWorld& w, folio_release_call& c) { c = {w.pool, w.sequence, &w.message}; }
+void fill(BorderWorld& w, folio_reserve_batch_call& c) { c = {w.pool, w.requests, 1, &w.message}; }
+void fill(BorderWorld& w, folio_explain_call& c) {
+  c = {w.pool, w.sequence, 4, &w.explanation, &w.message};
+}
+void fill(BorderWorld& w, folio_fork_many_call& c) {
+  c = {w.pool, w.sequence, 5, w.made_children, 2, &w.message};
+}
+void fill(BorderWorld& w, folio_keep_path_call& c) { c = {w.pool, &w.sequence, 1, 0, &w.message}; }
+void fill(BorderWorld& w, folio_preempt_call& c) { c = {w.pool, w.sequence, &w.message}; }
+void fill(BorderWorld& w, folio_resume_call& c) {
+  EXPECT_EQ(folio_preempt(w.pool, w.sequence, &w.message), FOLIO_OK);
+  c = {w.pool, w.sequence, w.prompt.data(), 9, &w.cached_tokens, &w.message};
+}
+void fill(BorderWorld& w, folio_retain_call& c) {
+  c = {w.pool, w.prompt.data(), 9, &w.sequence_options, &w.length, &w.message};
+}
+void fill(BorderWorld& w, folio_advance_time_call& c) { c = {w.pool, 50, &w.message}; }
 void fill(BorderWorld& w, folio_take_copies_call& c) {
   c = {w.pool, &w.copies, &w.num_copies, &w.message};
 }
@@ -227,10 +244,19 @@ const Allowed allowed[] = {
 
     {"folio_create_pool: options->context = nullptr", "the allocator's own business"},
     {"folio_create_pool: options->* = 0", "the default"},
+    {"folio_create_pool: options->max_retention_ms = INT64_MAX", "a long time"},
+    {"folio_create_pool: options->lookahead_tokens = INT32_MAX", "as far as a sequence may grow"},
     {"folio_[ap]*: options = nullptr", "neither salt nor adapter"},
     {"*: options->adapter = *", "any number"},
     {"*: options->salt_bytes = 0", "no salt"},
     {"folio_admit: cached_tokens = nullptr", "not wanted"},
+    {"folio_resume: cached_tokens = nullptr", "not wanted"},
+    {"folio_retain: tokens = nullptr", "not wanted"},
+    {"folio_retain: options = nullptr", "nothing is said"},
+    {"*: options->retention->end = INT32_MAX", "to the end of the sequence"},
+    {"folio_peek: options->retention->[!r]*", "peek keeps nothing"},
+    {"folio_peek: options->decode_*", "peek keeps nothing"},
+    {"folio_advance_time: now_ms = INT64_MAX", "a late hour"},
 };
 
 std::vector<bool>& used() {

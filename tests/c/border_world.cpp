@@ -222,9 +222,17 @@ void BorderWorld::make_pool() {
   pool_options.allocate = allocate;
   pool_options.deallocate = deallocate;
   pool_options.context = this;
+  pool_options.max_retention_ms = 100;
+  pool_options.watermark_pages = 1;
+  pool_options.lookahead_tokens = 1;
   sequence_options = c_struct<folio_sequence_options>();
   sequence_options.salt = "tenant";
   sequence_options.salt_bytes = 6;
+  sequence_options.retention = retention;
+  sequence_options.num_retention = 1;
+  sequence_options.has_decode_retention = 1;
+  sequence_options.decode_level = 20;
+  sequence_options.decode_milliseconds = 10;
   require(folio_create_pool(&pool_options, &pool, &message), message);
   require(folio_admit(pool, prompt.data(), 9, &sequence_options, &sequence, nullptr, &message),
           message);
@@ -233,6 +241,8 @@ void BorderWorld::make_pool() {
   require(folio_begin_step(pool, &sequence, 1, &step, &message), message);
   table = c_struct<folio_table>();
   stats = c_struct<folio_pool_stats>();
+  explanation = c_struct<folio_pool_explanation>();
+  requests[0] = {sequence, 4, 0};
 }
 
 std::vector<std::byte> BorderWorld::outputs() const {
@@ -255,6 +265,7 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add(&fingerprint, sizeof fingerprint);
   add(&made_sequence, sizeof made_sequence);
   add(&made_step, sizeof made_step);
+  add(made_children, sizeof made_children);
   add(&copies, sizeof copies);
   add(&num_copies, sizeof num_copies);
   add(&row_start, sizeof row_start);

@@ -86,6 +86,10 @@ struct BorderWorld {
   folio_step step = 0, made_step = 0;
   folio_table table = {};
   folio_pool_stats stats = {};
+  folio_pool_explanation explanation = {};
+  folio_retention_range retention[1] = {{0, 8, 50, 0, 10}};
+  folio_reserve_request requests[1] = {};
+  folio_sequence made_children[2] = {};
   const folio_page_copy* copies = nullptr;
   int64_t num_copies = -7, row_start = -7;
   int32_t cached_tokens = -7, length = -7;

@@ -7,52 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "c/to_c.h"
+#include "c/c_pool_case.h"
 
 namespace folio::test {
 namespace {
-
-struct PoolDeleter {
-  void operator()(folio_pool* pool) const { folio_destroy_pool(pool); }
-};
-
-class CPool : public ::testing::Test {
- protected:
-  void SetUp() override {
-    auto options = c_struct<folio_pool_options>();
-    options.num_pages = 8;
-    options.page_size = 4;
-    options.max_sequences = 3;
-    options.max_namespaces = 2;
-    folio_pool* made = nullptr;
-    ASSERT_EQ(folio_create_pool(&options, &made, &message), FOLIO_OK) << message.text;
-    pool.reset(made);
-  }
-  folio_sequence admit(const std::vector<int32_t>& prompt, int32_t expected_hit = 0) {
-    folio_sequence id = 0;
-    int32_t cached = -1;
-    EXPECT_EQ(folio_admit(pool.get(), prompt.data(), static_cast<int64_t>(prompt.size()), nullptr,
-                          &id, &cached, &message),
-              FOLIO_OK)
-        << message.text;
-    EXPECT_EQ(cached, expected_hit);
-    EXPECT_NE(id, 0u);
-    return id;
-  }
-  void write(folio_sequence id, const std::vector<int32_t>& tokens) {
-    const auto n = static_cast<int32_t>(tokens.size());
-    EXPECT_EQ(folio_reserve(pool.get(), id, n, &message), FOLIO_OK) << message.text;
-    EXPECT_EQ(folio_commit(pool.get(), id, tokens.data(), n, &message), FOLIO_OK) << message.text;
-  }
-  folio_pool_stats stats() {
-    auto s = c_struct<folio_pool_stats>();
-    EXPECT_EQ(folio_get_pool_stats(pool.get(), &s, &message), FOLIO_OK);
-    return s;
-  }
-
-  std::unique_ptr<folio_pool, PoolDeleter> pool;
-  folio_message message = {};
-};
 
 TEST_F(CPool, zero_is_the_default_of_every_option) {
   auto options = c_struct<folio_pool_options>();
@@ -195,7 +153,7 @@ TEST_F(CPool, a_seed_may_be_given_and_older_callers_draw_one) {
 }
 
 TEST_F(CPool, an_eviction_policy_may_be_chosen) {
-  for (const int32_t eviction : {FOLIO_LRU, FOLIO_S3_FIFO, FOLIO_LFU}) {
+  for (const int32_t eviction : {FOLIO_LRU, FOLIO_S3_FIFO, FOLIO_LFU, FOLIO_COST}) {
     auto options = c_struct<folio_pool_options>();
     options.num_pages = 4;
     options.page_size = 1;
@@ -219,14 +177,14 @@ TEST_F(CPool, an_eviction_policy_may_be_chosen) {
 }
 
 TEST_F(CPool, an_unknown_eviction_policy_is_refused) {
-  for (const int32_t eviction : {-1, 3, 256, INT32_MAX, INT32_MIN}) {
+  for (const int32_t eviction : {-1, 4, 256, INT32_MAX, INT32_MIN}) {
     auto options = c_struct<folio_pool_options>();
     options.num_pages = 4;
     options.eviction = eviction;
     folio_pool* made = nullptr;
     EXPECT_EQ(folio_create_pool(&options, &made, &message), FOLIO_INVALID_ARGUMENT);
     EXPECT_EQ(message.text, "folio_create_pool: options->eviction is " + std::to_string(eviction) +
-                                ", expected 0 to 2");
+                                ", expected 0 to 3");
   }
 }
 

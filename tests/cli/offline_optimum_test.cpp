@@ -92,9 +92,9 @@ TEST(OfflineOptimum, no_choice_of_victims_finds_more) {
 TEST(OfflineOptimum, counts_a_small_trace_as_by_hand) {
   // 2 blocks: [1] and [2]; [3] evicts 2, which comes after 1; [1] hits; [2] evicts 3; [1] hits
   const std::vector<TraceRequest> trace = trace_of({{1}, {2}, {3}, {1}, {2}, {1}});
-  EXPECT_EQ(offline_optimum(trace, 2), (BlockCounts{6, 2, 2 * tokens_per_block, 2}));
-  EXPECT_EQ(offline_optimum(trace, 1), (BlockCounts{6, 0, 0, 5}));
-  EXPECT_EQ(offline_optimum(trace, 3), (BlockCounts{6, 3, 3 * tokens_per_block, 0}));
+  EXPECT_EQ(offline_optimum(trace, 2), (BlockCounts{6, 2, 2 * tokens_per_block, 2, 2 * 516}));
+  EXPECT_EQ(offline_optimum(trace, 1), (BlockCounts{6, 0, 0, 5, 0}));
+  EXPECT_EQ(offline_optimum(trace, 3), (BlockCounts{6, 3, 3 * tokens_per_block, 0, 3 * 516}));
 }
 
 TEST(OfflineOptimum, a_partial_last_block_has_its_own_tokens_only) {

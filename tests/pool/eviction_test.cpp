@@ -84,12 +84,52 @@ TEST(Eviction, lfu_forgets_old_fame) {
   EXPECT_FALSE(has(pool, 1));
 }
 
+/// A pool of 16 pages, sequences of at most 8: one of 8, then ones of a page.
+TEST(Eviction, cost_keeps_a_long_prefix_through_a_flood_of_short_ones_until_it_fades) {
+  for (const Eviction eviction : {Eviction::lru, Eviction::lfu, Eviction::cost}) {
+    PoolOptions options = pool_of(eviction, 16);
+    options.max_pages_per_sequence = 8;
+    PagePool pool = make_pool(options);
+    const Tokens long_one = {1, 2, 3, 4, 5, 6, 7, 8};
+    serve(pool, long_one);
+    TokenId id = 100;
+    for (int i = 0; i < 30; ++i) serve(pool, {id++});
+    EXPECT_EQ(pool.peek(long_one + Tokens{-1}), eviction == Eviction::cost ? 8 : 0);
+    for (int i = 0; i < 20 * 16; ++i) serve(pool, {id++});
+    EXPECT_EQ(pool.peek(long_one + Tokens{-1}), 0);
+  }
+}
+
+/// What `trim` cuts off counts as short, and a shorter sequence takes nothing from a longer one.
+TEST(Eviction, cost_evicts_no_page_before_what_continues_it_whoever_gives_it_up_how) {
+  PoolOptions options = pool_of(Eviction::cost, 16);
+  options.max_pages_per_sequence = 8;
+  PagePool pool = make_pool(options);
+  const SequenceId id = prefill(pool, {1, 2, 3, 4, 5, 6, 7, 8});
+  const SequenceId fork = pool.fork(id, 2).value();
+  pool.trim(id, 6).or_throw();
+  pool.trim(id, 4).or_throw();
+  pool.release(id).or_throw();
+  pool.release(fork).or_throw();
+  serve(pool, {1});
+  int32_t left = 8;
+  for (TokenId token = 100; token < 500; ++token) {
+    serve(pool, {token});
+    const int32_t now = pool.peek({{1, 2, 3, 4, 5, 6, 7, 8, -1}});
+    EXPECT_LE(now, left);
+    EXPECT_GE(now, left - 1) << "several pages at once: one that was continued has gone";
+    left = now;
+  }
+  EXPECT_EQ(left, 0);
+}
+
 TEST(Eviction, s3_fifo_alone_asks_for_memory_and_for_at_most_16_bytes_a_page) {
   for (const uint32_t pages : {1U << 16, (1U << 16) + 1, 1'000'000U}) {
     const auto bytes = [&](Eviction eviction) {
       return PagePool::required_bytes(pool_of(eviction, pages)).value();
     };
     EXPECT_EQ(bytes(Eviction::lfu), bytes(Eviction::lru));
+    EXPECT_EQ(bytes(Eviction::cost), bytes(Eviction::lru));
     EXPECT_LE(bytes(Eviction::s3_fifo) - bytes(Eviction::lru), 16 * int64_t{pages} + 128);
   }
 }
@@ -100,7 +140,8 @@ TEST(Eviction, a_page_takes_at_most_96_bytes_beside_its_tokens) {
     options.max_pages_per_sequence = 1;
     return PagePool::required_bytes(options).value() - int64_t{pages} * 4;
   };
-  for (const Eviction eviction : {Eviction::lru, Eviction::s3_fifo, Eviction::lfu}) {
+  for (const Eviction eviction :
+       {Eviction::lru, Eviction::s3_fifo, Eviction::lfu, Eviction::cost}) {
     const int64_t fixed = bytes(eviction, 1);
     for (const uint32_t pages : {1U << 20, (1U << 20) + 1, 1'500'000U})
       EXPECT_LE(bytes(eviction, pages) - fixed, 96 * int64_t{pages}) << static_cast<int>(eviction);
@@ -152,16 +193,21 @@ RC_GTEST_PROP(EvictionStream, evicts_what_naive_s3_fifo_does, ()) {
 }
 RC_GTEST_PROP(EvictionStream, evicts_what_naive_lfu_does, ()) { long_stream(Eviction::lfu); }
 
-RC_GTEST_PROP(EvictionStream, lru_and_lfu_never_leave_a_page_behind_that_no_prefix_reaches, ()) {
-  const Eviction eviction = *rc::gen::element(Eviction::lru, Eviction::lfu);
+RC_GTEST_PROP(EvictionStream, evicts_what_naive_cost_does, ()) { long_stream(Eviction::cost); }
+
+RC_GTEST_PROP(EvictionStream, lru_lfu_and_cost_never_leave_a_page_behind_that_no_prefix_reaches,
+              ()) {
+  const Eviction eviction = *rc::gen::element(Eviction::lru, Eviction::lfu, Eviction::cost);
   Stream stream(*rc::gen::arbitrary<uint64_t>());
-  PagePool pool = make_pool(pool_of(eviction, static_cast<uint32_t>(*rc::gen::inRange(8, 30))));
+  PoolOptions options = pool_of(eviction, static_cast<uint32_t>(*rc::gen::inRange(8, 30)));
+  options.max_pages_per_sequence = 8;
+  PagePool pool = make_pool(options);
   for (int i = 0; i < 300; ++i) {
     serve(pool, stream.next());
     for (uint32_t page = 0; page < pool.num_pages(); ++page) {
       const pool::PageRecord& record = PoolInspection::record(pool, page);
-      if (!pool::is_queue(record.list)) continue;
-      bool reached = record.parent == PoolInspection::namespaces(pool)[0].name;
+      if (!pool::is_cached(record.list)) continue;
+      bool reached = record.parent == PoolInspection::namespaces(pool)[0].content;
       for (uint32_t other = 0; other < pool.num_pages(); ++other)
         reached = reached || PoolInspection::record(pool, other).content == record.parent;
       RC_ASSERT(reached);
@@ -177,13 +223,13 @@ RC_GTEST_PROP(Ghosts, remember_the_last_marks_and_no_others, ()) {
   std::vector<uint32_t> buckets(static_cast<size_t>(pool::Ghosts::num_buckets(capacity)));
   pool::Ghosts ghosts;
   ghosts.attach(ring.data(), buckets.data(), capacity);
-  std::vector<uint64_t> all;
+  std::vector<uint32_t> all;
   for (const int mark : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 20))) {
-    ghosts.remember(static_cast<uint64_t>(mark));
-    all.push_back(static_cast<uint64_t>(mark));
+    ghosts.remember(static_cast<uint32_t>(mark));
+    all.push_back(static_cast<uint32_t>(mark));
     const auto last =
         all.end() - static_cast<std::ptrdiff_t>(std::min<size_t>(all.size(), capacity));
-    for (uint64_t asked = 0; asked < 20; ++asked)
+    for (uint32_t asked = 0; asked < 20; ++asked)
       RC_ASSERT(ghosts.remembers(asked) == (std::find(last, all.end(), asked) != all.end()));
   }
 }
@@ -221,12 +267,12 @@ TEST(Eviction, a_pool_evicts_what_a_policy_of_the_tests_says) {
 }
 
 TEST(Eviction, an_unknown_policy_is_refused_by_name) {
-  for (const int value : {3, 4, 127, 128, 255}) {
+  for (const int value : {4, 5, 127, 128, 255}) {
     const PoolOptions options = pool_of(static_cast<Eviction>(value), 4);
     const Result<PagePool> pool = PagePool::create(options);
     EXPECT_EQ(pool.error().code(), Errc::invalid_argument);
     EXPECT_EQ(pool.error().message(), "PagePool::create: eviction is " + std::to_string(value) +
-                                          ", expected lru, s3_fifo or lfu (0 .. 2)");
+                                          ", expected lru, s3_fifo, lfu or cost (0 .. 3)");
     EXPECT_EQ(PagePool::required_bytes(options).error().message(), pool.error().message());
   }
 }

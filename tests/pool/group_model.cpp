@@ -92,7 +92,8 @@ int32_t GroupModel::longest_hit(const std::vector<TokenId>& prompt) const {
   const pool::Namespaces& spaces = PoolInspection::namespaces(pool_);
   const uint32_t space = spaces.find({}, 0);
   if (space == pool::no_namespace) return 0;
-  uint64_t parent = spaces[space].name, hash = spaces[space].hash;
+  uint64_t parent = spaces[space].content;
+  uint32_t hash = spaces[space].hash;
   std::vector<uint32_t> leading;
   const auto size = static_cast<size_t>(options_.page_size);
   while ((leading.size() + 1) * size < prompt.size() &&
@@ -124,35 +125,88 @@ void GroupModel::admit(const std::vector<TokenId>& prompt) {
   check();
 }
 
+void GroupModel::resume(size_t sequence, const std::vector<TokenId>& prompt) {
+  Sequence& s = sequences_[sequence];
+  const bool has_pages = s.room != 0;
+  const auto before = memory_.snapshot();
+  const int32_t expected = prompt.empty() ? 0 : longest_hit(prompt);
+  const auto admission = pool_.resume(s.id, prompt);
+  RC_ASSERT(admission.has_value() == (!prompt.empty() && !has_pages));
+  if (!admission) {
+    RC_ASSERT(admission.error().code() == Errc::invalid_argument);
+    return expect_unchanged(before);
+  }
+  RC_ASSERT(admission->cached_tokens == expected);
+  s.tokens.assign(prompt.begin(), prompt.begin() + expected);
+  s.room = expected;
+  check();
+}
+
 // ---- Sequences
 
 void GroupModel::expect_unchanged(const std::vector<std::byte>& before) const {
   RC_ASSERT(memory_.snapshot() == before);
 }
 
+int64_t GroupModel::room_behind(const Sequence& s, int32_t new_tokens) const {
+  const int64_t most = int64_t{options_.max_pages_per_sequence} * options_.page_size;
+  const auto end = static_cast<int64_t>(s.tokens.size()) + new_tokens;
+  return end > most ? end : std::min(most, end + options_.lookahead_tokens);
+}
+
+void GroupModel::expect_too_few(const std::vector<int64_t>& ends) {
+  ++refused_rooms;
+  const pool::Groups& groups = PoolInspection::groups(pool_);
+  uint32_t most[pool::max_groups] = {};
+  for (uint32_t g = 0; g < num_groups(); ++g) {
+    for (const int64_t end : ends) most[g] += static_cast<uint32_t>(end / page_size_[g]) + 2;
+    most[g] += g == 0 ? options_.watermark_pages : 0;
+  }
+  const PoolStats stats = pool_.stats();
+  const bool leading = groups.slabs.has(0) || stats.free_pages + stats.cached_pages >= most[0];
+  for (uint32_t g = 0; g < num_groups(); ++g) most[g] = groups.slabs.has(g) ? most[g] : 0;
+  RC_ASSERT(!(groups.slabs.can_give(most) && leading));
+}
+
 void GroupModel::reserve(size_t sequence, int32_t new_tokens) {
   Sequence& s = sequences_[sequence];
   const auto before = memory_.snapshot();
-  const auto end = static_cast<int64_t>(s.tokens.size()) + new_tokens;
+  const int64_t end = room_behind(s, new_tokens);
+  const auto explanation = pool_.explain(s.id, new_tokens);
   const Status status = pool_.reserve(s.id, new_tokens);
+  if (explanation) RC_ASSERT(status.is_ok() == (explanation->short_group == -1));
   if (!status.is_ok()) {
     const bool too_long =
         new_tokens < 0 || end > int64_t{options_.max_pages_per_sequence} * options_.page_size;
     RC_ASSERT(status.code() == (too_long ? Errc::invalid_argument : Errc::out_of_pages));
-    if (!too_long) {  // what all pages and a copy in each group would take is not there
-      ++refused_rooms;
-      const pool::Groups& groups = PoolInspection::groups(pool_);
-      uint32_t most[pool::max_groups] = {};
-      for (uint32_t g = 0; g < num_groups(); ++g)
-        most[g] = groups.slabs.has(g) ? static_cast<uint32_t>(end / page_size_[g]) + 2 : 0;
-      const bool leading =
-          groups.slabs.has(0) ||
-          pool_.stats().free_pages + pool_.stats().cached_pages >= end / page_size_[0] + 2;
-      RC_ASSERT(!(groups.slabs.can_give(most) && leading));
-    }
+    if (!too_long) expect_too_few({end});
     return expect_unchanged(before);
   }
   s.room = std::max(s.room, end);
+  check();
+}
+
+void GroupModel::reserve_all(int32_t new_tokens) {
+  const auto before = memory_.snapshot();
+  std::vector<ReserveRequest> requests;
+  std::vector<int64_t> ends;
+  bool too_long = false;
+  for (const Sequence& s : sequences_) {
+    requests.push_back({s.id, new_tokens});
+    ends.push_back(room_behind(s, new_tokens));
+    too_long |= ends.back() > int64_t{options_.max_pages_per_sequence} * options_.page_size;
+  }
+  const Status status = pool_.reserve(requests);
+  if (!status.is_ok()) {
+    // of two faults the first in the list is named
+    RC_ASSERT(status.code() == Errc::out_of_pages ||
+              (too_long && status.code() == Errc::invalid_argument));
+    if (!too_long) expect_too_few(ends);
+    return expect_unchanged(before);
+  }
+  RC_ASSERT(!too_long);
+  for (size_t i = 0; i < ends.size(); ++i)
+    sequences_[i].room = std::max(sequences_[i].room, ends[i]);
   check();
 }
 
@@ -223,6 +277,58 @@ void GroupModel::fork(size_t sequence, int32_t length) {
   check();
 }
 
+void GroupModel::fork_children(size_t sequence, int32_t length, size_t count) {
+  const Sequence parent = sequences_[sequence];
+  const auto before = memory_.snapshot();
+  std::vector<SequenceId> children(count);
+  const Status status = pool_.fork(parent.id, length, children);
+  if (!status.is_ok()) {
+    const Errc code = status.code();
+    RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
+    return expect_unchanged(before);
+  }
+  for (const SequenceId id : children)
+    sequences_.push_back({id, {parent.tokens.begin(), parent.tokens.begin() + length}, length});
+  check();
+}
+
+void GroupModel::keep_path(size_t leaf) {
+  std::vector<SequenceId> tree;
+  for (const Sequence& s : sequences_) tree.push_back(s.id);
+  checked(pool_.keep_path(tree, leaf));
+  Sequence kept = sequences_[leaf];
+  kept.id = tree[0];
+  for (Step& step : steps_) {  // states go on with the id that has the pages now
+    if (leaf == 0) break;
+    for (auto& [cell, read] : step.reads) {
+      if (read.state_of == tree[0]) read.state_of = {};
+    }
+    for (auto& [cell, read] : step.reads) {
+      if (read.state_of == tree[leaf]) read.state_of = tree[0];
+    }
+  }
+  sequences_.assign(1, kept);
+  check();
+}
+
+void GroupModel::preempt(size_t sequence) {
+  checked(pool_.preempt(sequences_[sequence].id));
+  sequences_[sequence].tokens.clear();
+  sequences_[sequence].room = 0;
+  check();
+}
+
+void GroupModel::clear() {
+  bool used = pool_.stats().used_pages != 0;
+  for (uint32_t g = 0; g < num_groups(); ++g) used |= checked(pool_.group(g)).used_pages != 0;
+  const auto before = memory_.snapshot();
+  const Status status = pool_.clear();
+  RC_ASSERT(status.is_ok() == !used);
+  if (used) return expect_unchanged(before);
+  for (uint32_t g = 0; g < num_groups(); ++g) RC_ASSERT(checked(pool_.group(g)).cached_pages == 0);
+  check();
+}
+
 void GroupModel::release(size_t sequence) {
   checked(pool_.release(sequences_[sequence].id));
   sequences_.erase(sequences_.begin() + static_cast<std::ptrdiff_t>(sequence));
@@ -273,6 +379,7 @@ void GroupModel::finish() {
   take_copies();
   take_copies();
   for (uint32_t g = 0; g < num_groups(); ++g) RC_ASSERT(checked(pool_.group(g)).used_pages == 0);
+  clear();
 }
 
 void GroupModel::check() const {

@@ -26,9 +26,17 @@ class GroupModel {
 
   void admit(const std::vector<TokenId>& prompt);
   void reserve(size_t sequence, int32_t new_tokens);
+  /// The same for all sequences.
+  void reserve_all(int32_t new_tokens);
   void commit(size_t sequence, const std::vector<TokenId>& written);
   void trim(size_t sequence, int32_t length);
   void fork(size_t sequence, int32_t length);
+  void fork_children(size_t sequence, int32_t length, size_t count);
+  /// Of all sequences, keeps one.
+  void keep_path(size_t leaf);
+  void preempt(size_t sequence);
+  void resume(size_t sequence, const std::vector<TokenId>& prompt);
+  void clear();
   void release(size_t sequence);
   void take_copies();
   void begin_step(const std::vector<size_t>& sequences);
@@ -69,6 +77,9 @@ class GroupModel {
   [[nodiscard]] bool awaits_copy(uint32_t group, uint32_t page) const;
   [[nodiscard]] int32_t longest_hit(const std::vector<TokenId>& prompt) const;
   [[nodiscard]] bool serves(const std::vector<uint32_t>& leading, uint32_t pages) const;
+  [[nodiscard]] int64_t room_behind(const Sequence& s, int32_t new_tokens) const;
+  /// What all pages, and a copy in each group, would take is not there.
+  void expect_too_few(const std::vector<int64_t>& ends);
   void expect_unchanged(const std::vector<std::byte>& before) const;
   void check() const;
 

@@ -46,6 +46,7 @@ void apply(GroupModel& model, const Call& call) {
   const size_t s = call[1] % model.num_sequences();
   const auto tokens = letters(call[2] % 9U, call[3]);
   const auto count = static_cast<int32_t>(tokens.size());
+  if (kind < 6 && call[1] % 2 == 0) return model.reserve_all(count);
   if (kind < 6) return model.reserve(s, call[2] > 250 ? -1 : count);
   if (kind < 8) return model.commit(s, tokens);
   if (kind < 16) {
@@ -55,7 +56,15 @@ void apply(GroupModel& model, const Call& call) {
   }
   if (kind < 18) return model.trim(s, cut(model, s, call[2]));
   if (kind < 22) return model.fork(s, cut(model, s, call[2]));
-  if (kind < 25) return model.release(s);
+  if (kind < 25) {
+    if (call[2] % 8 == 0) return model.fork_children(s, cut(model, s, call[2] / 8), call[3] % 4U);
+    if (call[2] % 8 == 1) return model.keep_path(s);
+    if (call[2] % 8 == 2) return model.clear();
+    if (call[2] % 8 > 4) return model.release(s);
+    const std::vector<TokenId> present = model.tokens(s);
+    if (call[2] % 8 == 3) model.preempt(s);
+    return model.resume(s, present);
+  }
   if (kind < 26) return model.take_copies();
   if (kind < 29) {
     std::vector<size_t> members;
@@ -100,6 +109,8 @@ void any_calls(Eviction eviction) {
   for (const GroupOptions& g : groups) bytes.push_back(g.page_bytes);
   int64_t slab = 1;
   for (const int64_t b : bytes) slab = b == 0 ? slab : std::lcm(slab, b);
+  options.lookahead_tokens = *rc::gen::inRange(0, 4) == 0 ? *rc::gen::inRange(1, 4) : 0;
+  options.watermark_pages = *rc::gen::inRange(0, 4) == 0 ? 1 : 0;
   options.arena_bytes = slab * *rc::gen::inRange(1, 12);
   options.groups = groups;
   const auto calls = *rc::gen::scale(15.0, rc::gen::arbitrary<std::vector<Call>>());

@@ -15,13 +15,15 @@ void NaiveEviction::created(int content, uint32_t mark) {
 void NaiveEviction::add(uint32_t page, int content, uint32_t mark) {
   const Note& note = notes_[content];
   std::erase_if(waiting_, [&](const Waiting& w) { return w.page == page; });
-  waiting_.push_back({page, content, mark, age_ + 1 + std::min(note.found, 62)});
+  const int worth = policy_ == Eviction::cost ? std::min(note.found, 31) + 2 * note.eighths
+                                              : std::min(note.found, 62);
+  waiting_.push_back({page, content, mark, age_ + 1 + worth});
 }
 
 uint32_t NaiveEviction::take(const std::function<bool(uint32_t)>& is_cached) {
   std::erase_if(waiting_, [&](const Waiting& w) { return !is_cached(w.page); });
   if (policy_ == Eviction::s3_fifo) return take_s3_fifo();
-  return policy_ == Eviction::lfu ? take_lfu() : waiting_.front().page;
+  return policy_ != Eviction::lru ? take_lfu() : waiting_.front().page;
 }
 
 uint32_t NaiveEviction::take_s3_fifo() {

@@ -5,6 +5,7 @@
 /// contents, not to pages.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -24,6 +25,10 @@ class NaiveEviction {
   void add(uint32_t page, int content, uint32_t mark);
   /// A prompt has found the content.
   void found(int content) { ++notes_[content].found; }
+  /// A sequence of `eighths` eighths of the longest one, which has the content, ends.
+  void given_up(int content, int eighths) {
+    notes_[content].eighths = std::max(notes_[content].eighths, eighths);
+  }
   /// The page that goes next. `is_cached(page)`: it has not been held or emptied since.
   uint32_t take(const std::function<bool(uint32_t)>& is_cached);
 
@@ -35,7 +40,7 @@ class NaiveEviction {
     int64_t key = 0;  ///< LFU
   };
   struct Note {
-    int found = 0;
+    int found = 0, eighths = 0;
     bool is_main = false;  ///< S3-FIFO
   };
   uint32_t take_s3_fifo();

@@ -36,6 +36,12 @@ concept NeverThrows = requires(Pool& pool) {
   { pool.end_step({}) } noexcept;
   { pool.batch_rows({}, {}) } noexcept;
   { pool.name({}, 0) } noexcept;
+  { pool.reserve(std::span<const ReserveRequest>()) } noexcept;
+  { pool.explain({}, 0) } noexcept;
+  { pool.fork({}, 0, std::span<SequenceId>()) } noexcept;
+  { pool.keep_path({}, 0) } noexcept;
+  { pool.preempt({}) } noexcept;
+  { pool.resume({}, {}) } noexcept;
 };
 static_assert(NeverThrows<PagePool>);
 

@@ -41,10 +41,10 @@ class Author {
   std::vector<Tokens> prompts() {
     std::vector<Tokens> made;
     for (int32_t c = 0; c < chains; ++c) {
-      uint64_t hash = index_.hash("", 0);
+      uint32_t hash = index_.hash("", 0);
       for (Tokens& prompt = made.emplace_back(); prompt.size() < chain_pages * page_size;) {
         Tokens page = count_from(1000 * c, page_size);
-        uint64_t next = 0;
+        uint32_t next = 0;
         do page[0] = ++guess_;
         while (((next = index_.hash(hash, page.data())) & (buckets_.size() - 1)) != 0);
         hash = next;
@@ -117,7 +117,7 @@ TEST(PagePoolFlood, each_pool_draws_a_seed_of_its_own) {
   const PagePool one = make_pool(options_of(0)), other = make_pool(options_of(0)),
                  same = make_pool(options_of(known)), again = make_pool(options_of(known));
   const auto hash = [](const PagePool& pool) { return PoolInspection::index(pool).hash("", 0); };
-  EXPECT_NE(hash(one), hash(other)) << "by chance in one of 2^64 runs";
+  EXPECT_NE(hash(one), hash(other)) << "by chance in one of 2^32 runs";
   EXPECT_EQ(hash(same), hash(again));
 }
 

@@ -8,109 +8,41 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <vector>
 
-#include "pool/pool_model.h"
+#include "pool/pool_calls.h"
 
 namespace folio::test {
 namespace {
 
-/// One call: the kind and its arguments, interpreted against what exists at that time.
-using Call = std::array<uint8_t, 5>;
-
-/// Two letters only, and mostly the first: prompts often share beginnings and then part ways.
-std::vector<TokenId> letters(size_t count, uint8_t pattern) {
-  std::vector<TokenId> tokens(count, 0);
-  if (pattern % 2 == 0) return tokens;
-  for (size_t i = 0; i < count; ++i) tokens[i] = static_cast<TokenId>(pattern >> (1 + i % 7) & 1);
-  return tokens;
-}
-
-void admit(PoolModel& model, const Call& call) {
-  static const PoolModel::Space spaces[] = {{"", 0}, {"", 0},       {"", 0},       {"", 0},
-                                            {"", 1}, {"tenant", 0}, {"tenan", 't'}};
-  std::vector<TokenId> prompt;
-  if (model.num_sequences() != 0 && call[1] % 2 == 0)
-    prompt = model.tokens(call[1] / 2U % model.num_sequences());
-  const std::vector<TokenId> tail = letters(call[2] % 14U, call[3]);
-  prompt.insert(prompt.end(), tail.begin(), tail.end());
-  model.admit(prompt, spaces[call[4] % std::size(spaces)]);
-}
-
-void begin_step(PoolModel& model, uint8_t members) {
-  std::vector<size_t> listed;
-  for (size_t i = 0; i < model.num_sequences(); ++i) {
-    if ((members >> i & 1) != 0) listed.push_back(i);
-  }
-  model.begin_step(listed);
-}
-
-/// A length of sequence `s`: often just before its end, sometimes anywhere, seldom impossible.
-int32_t cut(const PoolModel& model, size_t s, uint8_t choice) {
-  const auto length = static_cast<int32_t>(model.tokens(s).size());
-  if (choice > 252) return length + 1;
-  if (choice > 249) return -1;
-  return choice % 2 == 0 ? std::max(0, length - choice / 2 % 5) : choice / 2 % (length + 1);
-}
-
-/// Mostly a page of the sequence, mostly without a failure of the function.
-void name_a_page(PoolModel& model, size_t s, const Call& call) {
-  const auto tokens = static_cast<int32_t>(model.tokens(s).size());
-  const int32_t position = call[2] > 250 ? 250 - call[2] : call[2] % (tokens + 2);
-  model.name(s, position < 0 ? position : position / model.page_size(),
-             call[3] % 4 == 0 ? call[4] % 3 : -1);
-}
-
-void apply(PoolModel& model, const Call& call) {
-  const uint32_t kind = call[0] % 33U;
-  if (model.num_sequences() == 0 || kind < 4) return admit(model, call);
-  const size_t s = call[1] % model.num_sequences();
-  const auto tokens = letters(call[2] % 8U, call[3]);
-  const auto count = static_cast<int32_t>(tokens.size());
-  if (kind < 5) return model.reserve(s, call[2] > 250 ? -1 : count);
-  if (kind < 7) return model.commit(s, tokens);
-  if (kind < 14) {  // a prefill or decode step of one sequence, as engines do it
-    model.reserve(s, count);
-    if (kind < 12) model.take_copies();
-    return model.commit(s, tokens);
-  }
-  if (kind < 16) return model.trim(s, cut(model, s, call[2]));
-  if (kind < 18) {  // a roll-back of a few tokens and new ones
-    model.trim(s, cut(model, s, call[2]));
-    model.reserve(s, 2);
-    return model.commit(s, letters(2, call[3]));
-  }
-  if (kind < 22) return model.fork(s, cut(model, s, call[2]));
-  if (kind < 24) return model.release(s);
-  if (kind < 25) return model.take_copies();
-  if (kind < 27) return begin_step(model, call[2]);
-  if (kind < 29)
-    return model.num_steps() == 0 ? model.take_copies()
-                                  : model.end_step(call[2] % model.num_steps());
-  if (kind < 32) return name_a_page(model, s, call);
-  return model.use_stale_ids(call[2] % 4);
-}
-
 void any_calls(Eviction eviction) {
-  const PoolOptions options{
-      .num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
-      .page_size = *rc::gen::inRange(1, 5),
-      .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
-      .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
-      .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
-      .prefix_reuse = *rc::gen::inRange(0, 8) != 0,
-      .eviction = eviction};
-  const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<Call>>());
+  const bool prefix_reuse = *rc::gen::inRange(0, 8) != 0;
+  PoolOptions options{.num_pages = static_cast<uint32_t>(*rc::gen::inRange(1, 20)),
+                      .page_size = *rc::gen::inRange(1, 5),
+                      .max_sequences = static_cast<uint32_t>(*rc::gen::inRange(1, 8)),
+                      .max_pages_per_sequence = static_cast<uint32_t>(*rc::gen::inRange(0, 10)),
+                      .max_namespaces = static_cast<uint32_t>(*rc::gen::inRange(0, 3)),
+                      .prefix_reuse = prefix_reuse,
+                      .eviction = eviction,
+                      .max_retention_ms = prefix_reuse ? *rc::gen::element(0, 100, 5000) : 0,
+                      .watermark_pages = *rc::gen::inRange(0, 4) == 0 ? 1U : 0U,
+                      .lookahead_tokens = *rc::gen::inRange(0, 4) == 0 ? 2 : 0};
+  // half of the pools tell of events
+  if (prefix_reuse)
+    options.event_capacity = static_cast<uint32_t>(std::max(0, *rc::gen::inRange(-10, 11)));
+  options.histograms = *rc::gen::arbitrary<bool>();
+  if (prefix_reuse && *rc::gen::inRange(0, 3) != 0)
+    options.min_partial_tokens =
+        *rc::gen::inRange(options.page_size > 1 ? 1 : 0, options.page_size);
+  const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<PoolCall>>());
   PoolModel model(options);
-  for (const Call& call : calls) apply(model, call);
-  while (model.num_sequences() != 0) model.release(0);
-  while (model.num_steps() != 0) model.end_step(0);
-  model.take_copies();
-  model.take_copies();
+  for (const PoolCall& call : calls) apply(model, call);
+  give_all_back(model);
+  RC_CLASSIFY(model.keeps(), "retention");
   RC_CLASSIFY(model.stats().hit_pages != 0, "hits");
   RC_CLASSIFY(model.stats().evicted_pages != 0, "evictions");
+  RC_CLASSIFY(model.stats().hit_tokens != model.stats().hit_pages * options.page_size,
+              "hits inside a page");
 }
 
 RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does, ()) {
@@ -123,6 +55,10 @@ RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_s3_fifo_doe
 
 RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_lfu_does, ()) {
   any_calls(Eviction::lfu);
+}
+
+RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_cost_does, ()) {
+  any_calls(Eviction::cost);
 }
 
 }  // namespace

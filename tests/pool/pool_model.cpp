@@ -4,28 +4,33 @@
 #include "pool/pool_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "pool/checked.h"
 #include "pool/inspection.h"
 
 namespace folio::test {
 
-namespace {
-
-PoolOptions with_names(PoolOptions options, NaiveNames& names) {
-  if (options.prefix_reuse) options.name = names.function();
+PoolOptions PoolModel::complete(PoolOptions options) {
+  if (options.prefix_reuse) options.name = names_.function();
+  if (options.event_capacity == 0) return options;
+  options.on_event = {.function =
+                          [](void* self, const PoolEvent& event, auto) noexcept {
+                            static_cast<std::vector<PoolEvent>*>(self)->push_back(event);
+                          },
+                      .context = &events_};
   return options;
 }
 
-}  // namespace
-
 PoolModel::PoolModel(const PoolOptions& options)
-    : options_(memory_.hooked(with_names(options, names_))),
+    : options_(memory_.hooked(complete(options))),
       page_size_(options.page_size),
       pool_(checked(PagePool::create(options_))),
-      eviction_(options.eviction, options.num_pages) {
+      eviction_(options.eviction, options.num_pages),
+      retention_(options.max_retention_ms) {
   if (options_.max_pages_per_sequence == 0) options_.max_pages_per_sequence = options_.num_pages;
   pages_.resize(options_.num_pages);
+  times_.resize(options_.num_pages);
   for (Page& page : pages_) page.kv.assign(static_cast<size_t>(page_size_), 0);
   table_ = pool_.table();
   check();
@@ -66,10 +71,45 @@ bool PoolModel::has_twin(uint32_t page) const {
          }) > 1;
 }
 
+int64_t PoolModel::held_pages() const {
+  int64_t count = 0;
+  for (uint32_t page = 0; page < options_.num_pages; ++page) count += held(page) ? 1 : 0;
+  return count;
+}
+
 int64_t PoolModel::available() const {
   int64_t count = 0;
-  for (uint32_t page = 0; page < options_.num_pages; ++page) count += held(page) ? 0 : 1;
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    const bool is_pinned = is_cached(page) && level(page) == retention_level::pinned;
+    count += held(page) || is_pinned ? 0 : 1;
+  }
   return count;
+}
+
+/// The cached page that goes next.
+uint32_t PoolModel::victim() {
+  int lowest = retention_level::pinned;
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    if (is_cached(page)) lowest = std::min(lowest, level(page));
+  }
+  RC_ASSERT(lowest < retention_level::pinned);
+  const auto of_these = [&](uint32_t page) { return is_cached(page) && level(page) == lowest; };
+  return lowest == retention_level::normal ? eviction_.take(of_these) : retention_.first(of_these);
+}
+
+/// The page has become cached, or waits anew.
+void PoolModel::wait(uint32_t page) {
+  if (level(page) != retention_level::normal) return retention_.add(page);
+  const auto mark = PoolInspection::record(pool_, page).hash;
+  eviction_.add(page, pages_[page].content, mark);
+}
+
+void PoolModel::wait_again(const std::vector<int>& contents) {
+  for (const int content : contents) {
+    for (uint32_t page = 0; page < options_.num_pages; ++page) {
+      if (pages_[page].content == content && is_cached(page)) wait(page);
+    }
+  }
 }
 
 /// The pool has chosen `page` for new tokens: it must be free, or the one that the policy gives up
@@ -80,14 +120,14 @@ void PoolModel::take(uint32_t page) {
   for (const Step& step : steps_)
     RC_ASSERT(std::find(step.pages.begin(), step.pages.end(), page) == step.pages.end());
   if (pages_[page].content != 0) {
-    const auto is_cached = [&](uint32_t other) {
-      return !held(other) && pages_[other].content != 0;
-    };
     for (uint32_t other = 0; other < options_.num_pages; ++other)
       RC_ASSERT(held(other) || is_cached(other));
-    RC_ASSERT(page == eviction_.take(is_cached));
+    RC_ASSERT(page == victim());
+    count(histograms_.lifetime, taken_pages_ - times_[page].stored);
+    count(histograms_.idle, taken_pages_ - times_[page].used);
     ++stats_.evicted_pages;
   }
+  ++taken_pages_;
   pages_[page].content = 0;
   pages_[page].references = 1;
   std::fill(pages_[page].kv.begin(), pages_[page].kv.end(), 0);
@@ -114,10 +154,9 @@ void PoolModel::hold_for_step(uint32_t page, uint64_t ticket) {
 
 void PoolModel::settle(uint32_t page) {
   if (held(page)) return;
+  times_[page].used = taken_pages_;
   if (pages_[page].content != 0 && has_twin(page)) pages_[page].content = 0;
-  if (pages_[page].content == 0) return;
-  const auto mark = static_cast<uint32_t>(PoolInspection::record(pool_, page).hash);
-  eviction_.add(page, pages_[page].content, mark);
+  if (pages_[page].content != 0) wait(page);
 }
 
 void PoolModel::expect_copy(uint32_t from, uint32_t to, int32_t tokens) {
@@ -145,19 +184,95 @@ int PoolModel::find_content(int parent, const std::vector<TokenId>& tokens) cons
   return 0;
 }
 
-std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Space& space) const {
+std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Space& space,
+                                  int64_t spare) const {
   std::vector<int> chain;
   const auto known = std::find_if(spaces_.begin(), spaces_.end(),
                                   [&](const KnownSpace& s) { return s.space == space; });
   if (known == spaces_.end() || !options_.prefix_reuse) return chain;
   int parent = known->content;
-  for (auto begin = prompt.begin(); prompt.end() - begin > page_size_; begin += page_size_) {
+  for (auto begin = prompt.begin(); prompt.end() - begin >= page_size_ + spare;
+       begin += page_size_) {
     if (chain.size() == options_.max_pages_per_sequence) break;
     parent = find_content(parent, {begin, begin + page_size_});
     if (parent == 0) break;
     chain.push_back(parent);
   }
   return chain;
+}
+
+int PoolModel::find_head(int parent, const TokenId* tokens) const {
+  int last = 0;
+  for (const Page& page : pages_) {
+    const Content& content = contents_[static_cast<size_t>(page.content)];
+    if (page.content != 0 && content.parent == parent &&
+        std::equal(tokens, tokens + options_.min_partial_tokens, content.tokens.begin()))
+      last = std::max(last, page.content);
+  }
+  return last;
+}
+
+std::pair<int, int64_t> PoolModel::match_partial(const std::vector<int>& chain,
+                                                 const std::vector<TokenId>& prompt,
+                                                 const Space& space) const {
+  const auto known = std::find_if(spaces_.begin(), spaces_.end(),
+                                  [&](const KnownSpace& s) { return s.space == space; });
+  if (known == spaces_.end() || options_.min_partial_tokens == 0) return {};
+  const auto begin = static_cast<int64_t>(chain.size()) * page_size_;
+  const auto end = std::min<int64_t>(std::ssize(prompt) - 1,
+                                     int64_t{options_.max_pages_per_sequence} * page_size_);
+  if (end - begin < options_.min_partial_tokens) return {};
+  const int content =
+      find_head(chain.empty() ? known->content : chain.back(), prompt.data() + begin);
+  if (content == 0) return {};
+  const std::vector<TokenId>& there = contents_[static_cast<size_t>(content)].tokens;
+  const int64_t most = std::min(end - begin, static_cast<int64_t>(there.size()));
+  const auto equal = std::mismatch(there.begin(), there.begin() + most, prompt.begin() + begin);
+  // The copy needs a page that is neither its source nor one of the chain.
+  int64_t left = available();
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    const int c = pages_[page].content;
+    const bool found = c == content || std::find(chain.begin(), chain.end(), c) != chain.end();
+    const bool is_pinned = c != 0 && level(page) == retention_level::pinned;
+    if (c != 0 && found && !held(page) && !is_pinned) --left;
+  }
+  if (left == 0) return {};
+  return {content, equal.first - there.begin()};
+}
+
+uint32_t PoolModel::copied_page(int content) const {
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    const pool::PageRecord& record = PoolInspection::record(pool_, page);
+    if (pages_[page].content == content && (record.findable || record.is_tail)) return page;
+  }
+  RC_FAIL("no page answers for a content");
+}
+
+/// The cut last page of a sequence that has given up its pages gets a content of its own, unless
+/// another sequence has it or another page answers for all that this one could.
+void PoolModel::keep_tail(const Sequence& s) {
+  const auto fill = static_cast<std::ptrdiff_t>(std::ssize(s.tokens) % page_size_);
+  if (options_.min_partial_tokens == 0 || fill < options_.min_partial_tokens) return;
+  const auto position = s.tokens.size() / static_cast<size_t>(page_size_);
+  const uint32_t page = s.row[position];
+  const bool waits = std::any_of(pending_.begin(), pending_.end(),
+                                 [&](const PageCopy& copy) { return copy.to == page; });
+  if (pages_[page].content != 0 || pages_[page].references != 1 || waits) return;
+  const int parent = position == 0 ? s.space_content : pages_[s.row[position - 1]].content;
+  const std::vector<TokenId> tokens(s.tokens.end() - fill, s.tokens.end());
+  const int other = find_head(parent, tokens.data());
+  const std::vector<TokenId>& there = contents_[static_cast<size_t>(other)].tokens;
+  const auto both = std::min(fill, std::ssize(there));
+  if (other != 0 && std::equal(there.begin(), there.begin() + both, tokens.begin())) {
+    if (std::ssize(there) >= fill) return;
+    for (Page& shorter : pages_) {
+      if (shorter.content == other) shorter.content = 0;
+    }
+  }
+  pages_[page].content = static_cast<int>(contents_.size());
+  contents_.push_back({parent, tokens});
+  times_[page] = {taken_pages_, taken_pages_};
+  eviction_.created(pages_[page].content, PoolInspection::record(pool_, page).hash);
 }
 
 int PoolModel::open_space(const Space& space) {
@@ -201,7 +316,40 @@ void PoolModel::expect_unchanged(const Status& status, Errc code,
   RC_ASSERT(memory_.snapshot() == before);
 }
 
-void PoolModel::check() const {
+void PoolModel::count(PoolHistogram& histogram, int64_t value) {
+  int bucket = 0;
+  while (bucket + 1 < PoolHistogram::num_buckets && value >= int64_t{1} << bucket) ++bucket;
+  ++histogram.counts[bucket];
+  histogram.sum += value;
+}
+
+void PoolModel::check_events() {
+  if (options_.event_capacity == 0) return;
+  for (const PoolEvent& event : std::exchange(events_, {})) heard_.take(event);
+  RC_ASSERT(heard_.contents() == EventReplay::of(pool_));
+  std::set<int> contents;
+  for (const Page& page : pages_) {
+    if (std::ssize(contents_[static_cast<size_t>(page.content)].tokens) == page_size_)
+      contents.insert(page.content);  // of tails nothing is told
+  }
+  RC_ASSERT(heard_.contents().size() == contents.size());
+  for (const auto& [number, content] : heard_.contents()) RC_ASSERT(content.has_name);
+  std::vector<PoolEvent> read(3);
+  for (;;) {
+    const EventRead got = checked(pool_.read_events(ring_.next(), read));
+    if (got.lost) {
+      RC_ASSERT(heard_.next() - ring_.next() > options_.event_capacity);
+      ring_.heal(pool_);
+    }
+    for (size_t i = 0; i < got.count; ++i) ring_.take(read[i]);
+    if (!got.lost && got.count < read.size()) break;
+  }
+  RC_ASSERT(ring_.next() == heard_.next());
+  RC_ASSERT(ring_.contents() == heard_.contents());
+}
+
+void PoolModel::check() {
+  check_events();
   checked(pool_.check_invariants());
   RC_ASSERT(pool_.table().entries == table_.entries);
   RC_ASSERT(pool_.table().row_stride == table_.row_stride);
@@ -211,12 +359,17 @@ void PoolModel::check() const {
     ++(held(page)                  ? expected.used_pages
        : pages_[page].content != 0 ? expected.cached_pages
                                    : expected.free_pages);
+    if (is_cached(page) && level(page) == retention_level::pinned) ++expected.pinned_pages;
   }
   expected.sequences = static_cast<int64_t>(sequences_.size());
   expected.unfinished_steps = static_cast<int64_t>(steps_.size());
   RC_ASSERT(stats.peak_used_pages >= expected.used_pages);
   expected.peak_used_pages = stats.peak_used_pages;
   RC_ASSERT(stats == expected);
+  if (options_.histograms)
+    RC_ASSERT(checked(pool_.histograms()) == histograms_);
+  else
+    RC_ASSERT(pool_.histograms().error().code() == Errc::invalid_argument);
   for (const Sequence& s : sequences_) {
     RC_ASSERT(checked(pool_.length(s.id)) == static_cast<int64_t>(s.tokens.size()));
     RC_ASSERT(checked(pool_.row_start(s.id)) == s.row_start);

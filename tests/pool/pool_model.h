@@ -13,11 +13,14 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/pool/page_pool.h"
+#include "pool/event_replay.h"
 #include "pool/naive_eviction.h"
 #include "pool/naive_names.h"
+#include "pool/naive_retention.h"
 #include "pool/pool_memory.h"
 
 namespace folio::test {
@@ -30,12 +33,22 @@ class PoolModel {
     bool operator==(const Space&) const = default;
   };
 
-  /// With names if the pool has prefix reuse: the function is the model's own.
+  /// With names if the pool has prefix reuse, and with a function for events if it has a ring: the
+  /// functions are the model's own.
   explicit PoolModel(const PoolOptions& options);
 
-  void admit(const std::vector<TokenId>& prompt, const Space& space);
+  void admit(const std::vector<TokenId>& prompt, const Space& space, const NaiveWish& wish = {});
   void reserve(size_t sequence, int32_t new_tokens);
-  void commit(size_t sequence, const std::vector<TokenId>& written);
+  /// (sequence, new tokens)
+  void reserve(const std::vector<std::pair<size_t, int32_t>>& requests);
+  void explain(size_t sequence, int32_t new_tokens);
+  void fork(size_t sequence, int32_t length, size_t children);
+  /// tree[0] keeps what tree[leaf] has
+  void keep_path(const std::vector<size_t>& tree, size_t leaf);
+  void preempt(size_t sequence);
+  void resume(size_t sequence, const std::vector<TokenId>& tokens);
+  void commit(size_t sequence, const std::vector<TokenId>& written, Merge merge = Merge::refused);
+  void clear();
   void trim(size_t sequence, int32_t length);
   void fork(size_t sequence, int32_t length);
   void release(size_t sequence);
@@ -44,13 +57,19 @@ class PoolModel {
   void end_step(size_t step);
   /// The function's call number `fail_at`, of those that this one makes, fails.
   void name(size_t sequence, int32_t position, int fail_at);
+  void retain(const std::vector<TokenId>& prompt, const Space& space,
+              const std::vector<RetentionRange>& ranges);
+  void advance_time(int64_t now_ms);
   void use_stale_ids(int32_t tokens);
 
   [[nodiscard]] size_t num_sequences() const { return sequences_.size(); }
   [[nodiscard]] size_t num_steps() const { return steps_.size(); }
+  [[nodiscard]] int64_t held_pages() const;
   [[nodiscard]] const std::vector<TokenId>& tokens(size_t sequence) const {
     return sequences_[sequence].tokens;
   }
+  [[nodiscard]] bool keeps() const { return options_.max_retention_ms > 0; }
+  [[nodiscard]] int64_t now_ms() const { return retention_.now(); }
   [[nodiscard]] int32_t page_size() const { return static_cast<int32_t>(page_size_); }
   [[nodiscard]] const PoolStats& stats() const { return stats_; }
 
@@ -71,7 +90,8 @@ class PoolModel {
     int64_t room = 0;
     std::vector<uint32_t> row;
     std::vector<uint64_t> steps;
-    bool trimmed = false;
+    bool trimmed = false, starting = true;
+    NaiveWish wish;
   };
   struct Step {
     StepTicket ticket;
@@ -98,6 +118,13 @@ class PoolModel {
   [[nodiscard]] bool held(uint32_t page) const;
   [[nodiscard]] bool has_twin(uint32_t page) const;
   [[nodiscard]] int64_t available() const;
+  [[nodiscard]] bool is_cached(uint32_t page) const {
+    return !held(page) && pages_[page].content != 0;
+  }
+  [[nodiscard]] int level(uint32_t page) const { return retention_.level(pages_[page].content); }
+  uint32_t victim();
+  void wait(uint32_t page);
+  void wait_again(const std::vector<int>& contents);
   void take(uint32_t page);
   void drop(uint32_t page, const std::vector<uint64_t>& steps);
   void hold_for_step(uint32_t page, uint64_t ticket);
@@ -107,16 +134,48 @@ class PoolModel {
 
   // Contents.
   [[nodiscard]] int find_content(int parent, const std::vector<TokenId>& tokens) const;
-  [[nodiscard]] std::vector<int> match(const std::vector<TokenId>& prompt,
-                                       const Space& space) const;
+  /// Of a prompt that is found up to `spare` tokens before its end.
+  [[nodiscard]] std::vector<int> match(const std::vector<TokenId>& prompt, const Space& space,
+                                       int64_t spare = 1) const;
+  /// The content that a prompt goes on with behind `chain`, and how many of its tokens match.
+  [[nodiscard]] std::pair<int, int64_t> match_partial(const std::vector<int>& chain,
+                                                      const std::vector<TokenId>& prompt,
+                                                      const Space& space) const;
+  /// The content behind `parent` with these first tokens that came last, or 0.
+  [[nodiscard]] int find_head(int parent, const TokenId* tokens) const;
+  /// Of the pages with a content, the one that the pool answers with.
+  [[nodiscard]] uint32_t copied_page(int content) const;
+  void keep_tail(const Sequence& s);
   int open_space(const Space& space);
   void close_space(const Space& space);
 
+  // Room.
+  struct Tail {
+    bool copy = false, forget = false;
+  };
+  /// `rest`: pages that must stay available for others.
+  [[nodiscard]] Tail tail(const Sequence& s, int64_t rest) const;
+  [[nodiscard]] bool fits(const Sequence& s, int32_t new_tokens) const;
+  [[nodiscard]] int64_t room_for(const Sequence& s, int32_t new_tokens) const;
+  [[nodiscard]] int64_t least_pages(const Sequence& s, int32_t new_tokens) const;
+  [[nodiscard]] int64_t held_back(const Sequence& s, int64_t before) const;
+  void make_room(Sequence& s, int32_t new_tokens, int64_t least);
+  /// `partial`: the content that the tokens behind full pages come from.
+  void hold_prefix(Sequence& s, const std::vector<TokenId>& tokens, const Admission& given,
+                   int partial);
+  /// Whether a copy into the last page has not been taken.
+  [[nodiscard]] bool incomplete_for_others(const Sequence& s) const;
+  void add_child(Sequence child, size_t pages);
+
   void drop_pages(Sequence& s, size_t keep);
+  void give_up(Sequence& s);  ///< all its pages, as it asked to have them kept
   [[nodiscard]] std::vector<uint32_t> pool_row(const Sequence& s, size_t pages) const;
   void expect_unchanged(const Status& status, Errc code,
                         const std::vector<std::byte>& before) const;
-  void check() const;
+  void check();
+  void check_events();
+  static void count(PoolHistogram& histogram, int64_t value);
+  [[nodiscard]] PoolOptions complete(PoolOptions options);
 
   [[nodiscard]] size_t pages_for(int64_t tokens) const {
     return static_cast<size_t>((tokens + page_size_ - 1) / page_size_);
@@ -139,8 +198,17 @@ class PoolModel {
   std::vector<Content> contents_{1};
   std::vector<KnownSpace> spaces_;
   NaiveEviction eviction_;
+  NaiveRetention retention_;
   PoolStats stats_;
   int64_t clock_ = 0;
+  struct Times {
+    int64_t stored = 0, used = 0;
+  };
+  std::vector<Times> times_;  ///< of each page, in pages taken
+  int64_t taken_pages_ = 0;
+  PoolHistograms histograms_;
+  EventReplay ring_, heard_;       ///< what the ring tells, and what the function was told
+  std::vector<PoolEvent> events_;  ///< that the function was told since the last look
 };
 
 }  // namespace folio::test

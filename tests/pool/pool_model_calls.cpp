@@ -12,12 +12,17 @@ namespace folio::test {
 
 // ---- Sequences
 
-void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
+void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
+                      const NaiveWish& wish) {
   const std::vector<std::byte> before = memory_.snapshot();
-  const SequenceOptions options{.salt = space.salt, .adapter = space.adapter};
+  const SequenceOptions options{.salt = space.salt,
+                                .adapter = space.adapter,
+                                .retention = wish.ranges,
+                                .decode_retention = wish.decode};
   const std::vector<int> chain = match(prompt, space);
-  if (!prompt.empty())
-    RC_ASSERT(pool_.peek(prompt, options) == static_cast<int64_t>(chain.size()) * page_size_);
+  const auto [partial, partial_tokens] = match_partial(chain, prompt, space);
+  const int64_t cached = static_cast<int64_t>(chain.size()) * page_size_ + partial_tokens;
+  if (!prompt.empty()) RC_ASSERT(pool_.peek(prompt, options) == cached);
   RC_ASSERT(memory_.snapshot() == before);
 
   Result<Admission> admission = pool_.admit(prompt, options);
@@ -25,70 +30,21 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space) {
   if (sequences_.size() == options_.max_sequences)
     return expect_unchanged(admission.error(), Errc::out_of_pages, before);
   const Admission given = checked(std::move(admission));
-  RC_ASSERT(given.cached_tokens == static_cast<int64_t>(chain.size()) * page_size_);
-  RC_ASSERT(given.cached_tokens < static_cast<int64_t>(prompt.size()));
-
   Sequence s;
   s.id = given.id;
   s.row_start = checked(pool_.row_start(given.id));
   s.space = space;
+  s.wish = wish;
+  s.wish.prompt = static_cast<int32_t>(prompt.size());
   s.space_content = open_space(space);
-  s.tokens.assign(prompt.begin(), prompt.begin() + given.cached_tokens);
-  s.room = given.cached_tokens;
-  s.row = pool_row(s, chain.size());
-  for (size_t i = 0; i < chain.size(); ++i) {
-    RC_ASSERT(s.row[i] < options_.num_pages);
-    RC_ASSERT(pages_[s.row[i]].content == chain[i]);
-    eviction_.found(chain[i]);
-    ++pages_[s.row[i]].references;
-  }
-  stats_.lookup_pages += (static_cast<int64_t>(prompt.size()) - 1) / page_size_;
-  stats_.hit_pages += static_cast<int64_t>(chain.size());
-  stats_.hit_tokens += given.cached_tokens;
+  RC_ASSERT(given.cached_tokens == cached);
+  RC_ASSERT(given.cached_tokens < static_cast<int64_t>(prompt.size()));
+  hold_prefix(s, prompt, given, partial);
   sequences_.push_back(std::move(s));
   check();
 }
 
-void PoolModel::reserve(size_t sequence, int32_t new_tokens) {
-  Sequence& s = sequences_[sequence];
-  const std::vector<std::byte> before = memory_.snapshot();
-  const Status status = pool_.reserve(s.id, new_tokens);
-  const int64_t length = static_cast<int64_t>(s.tokens.size()), end = length + new_tokens;
-  if (new_tokens < 0 || end > int64_t{options_.max_pages_per_sequence} * page_size_) {
-    return expect_unchanged(status, Errc::invalid_argument, before);
-  }
-  if (end <= s.room) return expect_unchanged(status, Errc::ok, before);
-
-  const auto fresh = static_cast<int64_t>(pages_for(end) - s.row.size());
-  const uint32_t last = s.trimmed ? s.row.back() : 0;
-  bool copy = false, forget = false;
-  if (s.trimmed) {
-    const Page& page = pages_[last];
-    const bool alone =
-        page.references == 1 && page.copies == 0 && page.steps.empty() && s.steps.empty();
-    forget = alone && page.content != 0 && (has_twin(last) || available() <= fresh);
-    copy = !alone || (page.content != 0 && !forget);
-  }
-  if (fresh + (copy ? 1 : 0) > available())
-    return expect_unchanged(status, Errc::out_of_pages, before);
-  checked(status);
-  const std::vector<uint32_t> row = pool_row(s, pages_for(end));
-  if (forget) pages_[last].content = 0;
-  if (copy) {
-    take(s.row.back() = row[s.row.size() - 1]);
-    expect_copy(last, s.row.back(), static_cast<int32_t>(length % page_size_));
-    drop(last, s.steps);
-  }
-  s.trimmed = false;
-  while (s.row.size() < row.size()) {
-    take(row[s.row.size()]);
-    s.row.push_back(row[s.row.size()]);
-  }
-  s.room = end;
-  check();
-}
-
-void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
+void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written, Merge merge) {
   Sequence& s = sequences_[sequence];
   const std::vector<std::byte> before = memory_.snapshot();
   const auto length = static_cast<int64_t>(s.tokens.size());
@@ -100,7 +56,8 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     pages_[s.row[static_cast<size_t>(position / page_size_)]]
         .kv[static_cast<size_t>(position % page_size_)] = history(s, static_cast<size_t>(position));
   }
-  const Status status = pool_.commit(s.id, written);
+  names_.fail_at = -1;
+  const Status status = pool_.commit(s.id, written, merge);
   const bool waits = !written.empty() && length < s.room &&
                      incomplete(s.row[static_cast<size_t>(length / page_size_)]);
   if (length + static_cast<int64_t>(written.size()) > s.room || waits) {
@@ -118,15 +75,37 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     if (name == 0) {
       name = static_cast<int>(contents_.size());
       contents_.push_back(content);
-      eviction_.created(name,
-                        static_cast<uint32_t>(PoolInspection::record(pool_, s.row[position]).hash));
+      if (options_.event_capacity != 0) named_.insert(name);  // for its event
+      eviction_.created(name, PoolInspection::record(pool_, s.row[position]).hash);
+    } else if (merge == Merge::allowed && s.steps.empty()) {
+      const uint32_t own = s.row[position];
+      s.row[position] = pool_row(s, s.row.size())[position];
+      RC_ASSERT(s.row[position] != own);
+      RC_ASSERT(pages_[s.row[position]].content == name);
+      ++pages_[s.row[position]].references;
+      pages_[own].content = name;
+      times_[own] = {taken_pages_, taken_pages_};
+      drop(own, {});
+      continue;
     }
     for (uint32_t page = 0; page < options_.num_pages; ++page) {
       // the held one answers from now on
       if (pages_[page].content == name && !held(page)) pages_[page].content = 0;
     }
     pages_[s.row[position]].content = name;
+    times_[s.row[position]] = {taken_pages_, taken_pages_};
   }
+  check();
+}
+
+void PoolModel::clear() {
+  const std::vector<std::byte> before = memory_.snapshot();
+  const Status status = pool_.clear();
+  for (uint32_t page = 0; page < options_.num_pages; ++page) {
+    if (held(page)) return expect_unchanged(status, Errc::busy, before);
+  }
+  checked(status);
+  for (Page& page : pages_) page.content = 0;
   check();
 }
 
@@ -168,7 +147,7 @@ void PoolModel::fork(size_t sequence, int32_t length) {
   child.tokens.resize(static_cast<size_t>(length));
   child.room = length;
   child.steps.clear();
-  child.trimmed = false;
+  child.trimmed = child.starting = false;
   RC_ASSERT(open_space(child.space) == child.space_content);
   child.row.resize(pages_for(length));
   if (cut) child.row.pop_back();
@@ -183,10 +162,21 @@ void PoolModel::fork(size_t sequence, int32_t length) {
   check();
 }
 
+void PoolModel::give_up(Sequence& s) {
+  keep_tail(s);
+  std::vector<int> contents;
+  for (size_t p = 0; p < s.tokens.size() / static_cast<size_t>(page_size_); ++p)
+    contents.push_back(pages_[s.row[p]].content);
+  if (keeps()) retention_.give_up(contents, page_size_, s.wish);
+  const auto eighths = static_cast<int>(contents.size() * 8 / options_.max_pages_per_sequence);
+  for (const int content : contents) eviction_.given_up(content, std::min(eighths, 7));
+  drop_pages(s, 0);
+}
+
 void PoolModel::release(size_t sequence) {
   Sequence& s = sequences_[sequence];
   checked(pool_.release(s.id));
-  drop_pages(s, 0);
+  give_up(s);
   close_space(s.space);
   RC_ASSERT(pool_row(s, 0).empty());
   stale_.push_back(s.id);
@@ -267,6 +257,31 @@ void PoolModel::end_step(size_t index) {
   check();
 }
 
+// ---- Retention
+
+void PoolModel::retain(const std::vector<TokenId>& prompt, const Space& space,
+                       const std::vector<RetentionRange>& ranges) {
+  const std::vector<std::byte> before = memory_.snapshot();
+  const Result<int32_t> found =
+      pool_.retain(prompt, {.salt = space.salt, .adapter = space.adapter, .retention = ranges});
+  if (prompt.empty() || !keeps())
+    return expect_unchanged(found.error(), Errc::invalid_argument, before);
+  const std::vector<int> chain = match(prompt, space, 0);
+  RC_ASSERT(*found == static_cast<int64_t>(chain.size()) * page_size_);
+  wait_again(retention_.retain(chain, page_size_, ranges));
+  check();
+}
+
+void PoolModel::advance_time(int64_t now_ms) {
+  const std::vector<std::byte> before = memory_.snapshot();
+  const Status status = pool_.advance_time(now_ms);
+  if (now_ms < retention_.now()) return expect_unchanged(status, Errc::invalid_argument, before);
+  checked(status);
+  if (!keeps()) return expect_unchanged(status, Errc::ok, before);
+  wait_again(retention_.advance(now_ms));
+  check();
+}
+
 // ---- Names
 
 /// Each content is named once, whichever page had it when it was asked for.
@@ -317,12 +332,22 @@ void PoolModel::use_stale_ids(int32_t tokens) {
     expect_unchanged(pool_.trim(id, 0), Errc::invalid_argument, before);
     expect_unchanged(pool_.fork(id, 0).error(), Errc::invalid_argument, before);
     expect_unchanged(pool_.release(id), Errc::invalid_argument, before);
+    expect_unchanged(pool_.preempt(id), Errc::invalid_argument, before);
+    const TokenId token = 1;
+    expect_unchanged(pool_.resume(id, {&token, 1}).error(), Errc::invalid_argument, before);
+    expect_unchanged(pool_.explain(id, tokens).error(), Errc::invalid_argument, before);
+    SequenceId child;
+    expect_unchanged(pool_.fork(id, 0, {&child, 1}), Errc::invalid_argument, before);
+    std::vector<ReserveRequest> requests{{id, tokens}};
+    for (const Sequence& s : sequences_) requests.insert(requests.begin(), {s.id, tokens});
+    expect_unchanged(pool_.reserve(requests), Errc::invalid_argument, before);
     expect_unchanged(pool_.length(id).error(), Errc::invalid_argument, before);
     expect_unchanged(pool_.row_start(id).error(), Errc::invalid_argument, before);
     expect_unchanged(pool_.name(id, tokens).error(), Errc::invalid_argument, before);
     std::vector<SequenceId> some{id};
     for (const Sequence& s : sequences_) some.insert(some.begin(), s.id);
     expect_unchanged(pool_.begin_step(some).error(), Errc::invalid_argument, before);
+    expect_unchanged(pool_.keep_path(some, 0), Errc::invalid_argument, before);
   }
 }
 

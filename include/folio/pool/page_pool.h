@@ -27,11 +27,13 @@
 /// Cost:          O(1) per page, per copy and per sequence of begin_step; release and eviction
 ///                (amortised) included. end_step looks at no sequence, but at all pages that
 ///                unfinished steps hold for sequences that gave them up.
-/// Thread safety: externally synchronised; const calls may run beside one another. A moved-from
-///                pool answers like one without sequences.
+/// Thread safety: one thread, the scheduler's, calls what is not const; const calls may run beside
+///                one another, but not beside it. A PoolReader (folio/pool/reader.h) may be used by
+///                any number of other threads at any time, as long as the pool's memory lives;
+///                no call of the pool waits for them. A moved-from pool answers like one without
+///                sequences.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -41,18 +43,14 @@
 #include "folio/cache/page_table.h"
 #include "folio/core/export.h"
 #include "folio/core/status.h"
+#include "folio/pool/events.h"
+#include "folio/pool/explanation.h"
 #include "folio/pool/groups.h"
+#include "folio/pool/histograms.h"
 #include "folio/pool/name.h"
+#include "folio/pool/retention.h"
 
 namespace folio::inline v1 {
-
-/// A sequence of one pool. The generation makes the id of a released sequence an error instead of
-/// its successor; the default value is never a live sequence.
-struct SequenceId {
-  uint32_t index = 0;
-  uint32_t generation = 0;
-  auto operator<=>(const SequenceId&) const = default;
-};
 
 /// A step that has begun and not ended.
 struct StepTicket {
@@ -67,6 +65,18 @@ enum class Eviction : uint8_t {
   /// again
   s3_fifo = 1,
   lfu = 2,  ///< the one that was found least often, older finds counting less
+  /// as lfu, but pages of long sequences count as found more often, up to 14 times for those near
+  /// max_pages_per_sequence: for loads in which time to compute is what counts and long prefixes
+  /// come back
+  cost = 3,
+};
+
+/// What `commit` may do where a page that becomes full has content that is findable already.
+enum class Merge : uint8_t {
+  refused = 0,  ///< both pages stay, and either can answer
+  /// the findable page takes the place of the sequence's own, unless an unfinished step holds the
+  /// sequence: rows that a step may read do not change
+  allowed = 1,
 };
 
 struct PoolOptions {
@@ -96,18 +106,44 @@ struct PoolOptions {
   /// shared by the groups, in whole slabs. With groups `num_pages` is 0, as the arena says how many
   /// leading pages there are; unless these have 0 bytes.
   int64_t arena_bytes = 0;
+  /// The longest time for which a sequence may ask to have its pages kept (folio/pool/retention.h),
+  /// 12 bytes more a page; needs prefix_reuse. 0: none may ask. Deadlines are met to a tick of
+  /// max_retention_ms / 16,515,071, rounded up to milliseconds: never early, late by
+  /// less than that.
+  int64_t max_retention_ms = 0;
+  /// pages that a sequence's first `reserve` since admit or resume leaves available, unless no
+  /// other sequence holds a page: they keep those that run from being preempted at once.
+  /// 0 .. num_pages
+  uint32_t watermark_pages = 0;
+  /// tokens, >= 0, for which every `reserve` makes room beyond what it is asked for, as far as a
+  /// sequence may grow: slots for drafts
+  int32_t lookahead_tokens = 0;
+  /// Events of the index (folio/pool/events.h), in a ring of so many, 0 .. 2^31 - 1: 120 bytes
+  /// each. Needs prefix_reuse, as `on_event`.
+  uint32_t event_capacity = 0;
+  EventFunction on_event = {};  ///< is handed each event as it happens
+  /// PoolReader may be used (folio/pool/reader.h): statistics are published after each call.
+  bool readers = false;
+  bool histograms = false;  ///< PagePool::histograms: 16 bytes more a page
+  /// a hit may end inside a page if at least so many of that page's tokens match: they are copied
+  /// (12 .. 16 bytes more a page), and the cut last page of a sequence that is released or
+  /// preempted stays cached. In [0, page_size), 0: never. Needs prefix_reuse.
+  int32_t min_partial_tokens = 0;
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
 struct SequenceOptions {
   std::string_view salt = {};  ///< at most PagePool::max_salt_bytes; copied
   uint64_t adapter = 0;
+  /// how long to keep its pages when it is released; at most max_retention_ranges. Copied
+  std::span<const RetentionRange> retention = {};
+  DecodeRetention decode_retention = {};
 };
 
 struct Admission {
   SequenceId id;
-  /// tokens whose K/V the cache has: the sequence's first length; whole pages, fewer than the
-  /// prompt
+  /// tokens whose K/V the cache has: the sequence's first length; fewer than the prompt. Whole
+  /// pages, unless min_partial_tokens > 0: then the last ones may be those of a copy to take
   int32_t cached_tokens = 0;
 };
 
@@ -123,6 +159,11 @@ struct PoolStats {
   int64_t free_pages = 0;    ///< now
   int64_t sequences = 0;     ///< alive now
   int64_t unfinished_steps = 0;
+  int64_t pinned_pages = 0;  ///< now, of the cached ones: those that are not evicted
+  // `hit_tokens` by kind
+  int64_t hit_tokens_cached = 0;   ///< of full pages that nobody held
+  int64_t hit_tokens_used = 0;     ///< of full pages that others hold, too
+  int64_t hit_tokens_partial = 0;  ///< of pages that agree for their first tokens only
   bool operator==(const PoolStats&) const = default;
 };
 
@@ -147,8 +188,10 @@ class FOLIO_EXPORT PagePool {
                              const SequenceOptions& options = {}) const noexcept;
 
   /// Opens a sequence that holds the longest cached prefix of `prompt` in whole pages, always at
-  /// least one token short of it. Takes no page; the prompt may be longer than what the sequence
-  /// will hold. Errors: invalid_argument for an empty prompt or a salt that is too long;
+  /// least one token short of it. With min_partial_tokens, the prefix goes on into the page that
+  /// begins like the rest of the prompt and was added last, if enough of it matches and a page is
+  /// available for the copy; no other page is taken. The prompt may be longer than what the
+  /// sequence will hold. Errors: invalid_argument for an empty prompt or a salt that is too long;
   /// out_of_pages when max_sequences are alive
   [[nodiscard]] Result<Admission> admit(std::span<const TokenId> prompt,
                                         const SequenceOptions& options = {}) noexcept;
@@ -158,12 +201,20 @@ class FOLIO_EXPORT PagePool {
   /// copy to take; of groups, all that they need together. Errors: invalid_argument beyond
   /// max_pages_per_sequence; out_of_pages
   [[nodiscard]] Status reserve(SequenceId id, int32_t new_tokens) noexcept;
+  /// The same for several sequences: all of it or nothing. Errors: those of the one sequence,
+  /// naming the first request that cannot be met behind those before it; invalid_argument for a
+  /// sequence that is named twice
+  [[nodiscard]] Status reserve(std::span<const ReserveRequest> requests) noexcept;
+  /// What `reserve(id, new_tokens)` would need, and who has the pages. O(1), and O(1) per page that
+  /// unfinished steps hold for sequences that gave them up. Errors: invalid_argument, as reserve
+  [[nodiscard]] Result<PoolExplanation> explain(SequenceId id, int32_t new_tokens) const noexcept;
 
   /// Says that the K/V of the next tokens are in the cache; pages that become full become findable.
-  /// Where equal content is findable already, both pages stay, and either can answer.
-  /// Errors: invalid_argument beyond the reserved room, or while a copy into the sequence's last
-  /// page has not been taken
-  [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written) noexcept;
+  /// Where equal content is findable already, `merge` says what becomes of the two pages. Errors:
+  /// invalid_argument beyond the reserved room, or while a copy into the sequence's last page has
+  /// not been taken, or for another number than Merge has
+  [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written,
+                              Merge merge = Merge::refused) noexcept;
 
   /// Cuts the sequence to `length` <= its length and gives up all reserved room. Errors:
   /// invalid_argument also where a group has given up, and not cached, what that length needs
@@ -174,13 +225,55 @@ class FOLIO_EXPORT PagePool {
   /// out_of_pages without a page for the cut one, or a sequence
   [[nodiscard]] Result<SequenceId> fork(SequenceId id, int32_t length) noexcept;
 
-  /// Gives up all pages, tail first. The id is stale from now on.
+  /// As many new sequences with the first `length` tokens of `id` as `children` has places: all of
+  /// them or none. A cut page is shared until somebody writes into it: all who share it but the
+  /// last then get copies to take. Where that cannot be (`id` has room reserved in it, it waits
+  /// for a copy, or the pool has groups), each child gets its copy at once. Errors: as fork
+  [[nodiscard]] Status fork(SequenceId id, int32_t length, std::span<SequenceId> children) noexcept;
+
+  /// Of a tree of drafts, sequences that fork has made of tree[0], keeps one path: tree[0] gets the
+  /// tokens, room and pages of tree[leaf], and all others are released. Errors: invalid_argument
+  /// for a leaf that is not of the tree, a stale id or one that is listed twice, or sequences of
+  /// different salts or adapters
+  [[nodiscard]] Status keep_path(std::span<const SequenceId> tree, size_t leaf) noexcept;
+
+  /// Gives up all pages, tail first, and keeps the id and its row: the sequence has no tokens until
+  /// `resume`. What is full stays findable, and a cut last page as after `release`.
+  [[nodiscard]] Status preempt(SequenceId id) noexcept;
+  /// Gives a sequence without pages the longest cached prefix of `tokens`, as `admit` does, with a
+  /// page for a copy where the hit ends inside one. Errors: invalid_argument as admit, and for a
+  /// sequence that has pages
+  [[nodiscard]] Result<Admission> resume(SequenceId id, std::span<const TokenId> tokens) noexcept;
+
+  /// Gives up all pages, tail first. The id is stale from now on. Its full pages are kept as it was
+  /// said when it was admitted; what `trim` gave up is not. With min_partial_tokens, a cut last
+  /// page that no other sequence holds stays cached if it has so many tokens and no page answers
+  /// for them all.
   [[nodiscard]] Status release(SequenceId id) noexcept;
 
-  /// Copies caused by forks and trims since the last call; none reads what another writes, so that
-  /// they run in any order, before the next append. The span stays until the next call. Pages that
-  /// they read or write are held until the end of the next step that begins; without one, until the
-  /// next call of take_copies, which says that they have run.
+  /// Makes all cached pages free, pinned ones too: nothing is found any more, and one event tells
+  /// of it. O(num_pages). Errors: busy while pages are used
+  [[nodiscard]] Status clear() noexcept;
+
+  /// Changes how long the cached prefix of `prompt` in whole pages is kept, as if a sequence that
+  /// asked for `options.retention` gave it up now, and whatever was asked for before: lower, too.
+  /// Pages that no range says anything about, nor about what continues them, stay as they are; so
+  /// the level `retention_level::normal` for all tokens ends pins. Pages that sequences hold are
+  /// changed as well; what those ask for comes on top when they are released. Returns the tokens
+  /// that were found. O(pages of the prompt). Errors: invalid_argument as admit's, and without
+  /// PoolOptions::max_retention_ms
+  [[nodiscard]] Result<int32_t> retain(std::span<const TokenId> prompt,
+                                       const SequenceOptions& options) noexcept;
+  /// Says what time it is, in milliseconds of a clock that does not go back; an engine does once a
+  /// step. The first call sets the clock. Pages whose deadline has come lose their level, those
+  /// whose deadline came first first. O(1) per page in all, not per millisecond. Errors:
+  /// invalid_argument for a negative time, or one before the last
+  [[nodiscard]] Status advance_time(int64_t now_ms) noexcept;
+
+  /// Copies caused by admits, forks and trims since the last call; none reads what another writes,
+  /// so that they run in any order, before the next append. The span stays until the next call.
+  /// Pages that they read or write are held until the end of the next step that begins; without
+  /// one, until the next call of take_copies, which says that they have run.
   /// Each group has its own; of a state the whole page is copied. No copies of a group that the
   /// pool has not.
   [[nodiscard]] std::span<const PageCopy> take_copies(uint32_t group = 0) noexcept;
@@ -199,6 +292,15 @@ class FOLIO_EXPORT PagePool {
   /// unless 0 <= position < length / page_size, or without a function; the function's own, and the
   /// page stays without a name
   [[nodiscard]] Result<PageName> name(SequenceId id, int32_t position) noexcept;
+
+  /// Copies events `next`, `next` + 1, ... from the ring, as many as there are and `events` holds;
+  /// 0 is taken for 1. Errors: invalid_argument without event_capacity
+  [[nodiscard]] Result<EventRead> read_events(uint64_t next,
+                                              std::span<PoolEvent> events) const noexcept;
+  /// Calls `visit` with a stored event for each content that can be found now, parents not always
+  /// first, and returns the number of the last event before: whoever goes on from there has the
+  /// index. O(num_pages). Errors: invalid_argument without a function, or events
+  [[nodiscard]] Result<uint64_t> snapshot(const EventFunction& visit) const noexcept;
 
   /// Tokens whose K/V are in the cache.
   [[nodiscard]] Result<int32_t> length(SequenceId id) const noexcept;
@@ -221,12 +323,15 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] uint32_t num_pages() const noexcept;  ///< leading ones
   [[nodiscard]] int32_t page_size() const noexcept;
   [[nodiscard]] PoolStats stats() const noexcept;
+  /// Counts since `create`. Errors: invalid_argument without PoolOptions::histograms
+  [[nodiscard]] Result<PoolHistograms> histograms() const noexcept;
 
   /// For tests: internal, naming the first broken invariant. O(pages + table); its scratch comes
   /// from `allocate`.
   [[nodiscard]] Status check_invariants() const noexcept;
 
  private:
+  friend class PoolReader;
   friend struct PoolInspection;  // for tests: src/pool/inspection.h
   struct FOLIO_LOCAL State;
   explicit PagePool(State* state) noexcept : state_(state) {}

@@ -139,7 +139,7 @@ def test_the_source_distribution_holds_the_library(
 
 
 def test_dtypes_are_those_of_the_c_interface():
-    header = (PYTHON.parent / "include/folio/c/folio.h").read_text()
+    header = (PYTHON.parent / "include/folio/c/base.h").read_text()
     enumeration = re.search(r"enum \{  // dtype(.*?)\};", header, re.DOTALL)
     assert enumeration
     names = [name.lower() for name in re.findall(r"FOLIO_(\w+) = [1-9]", enumeration[1])]
@@ -151,7 +151,7 @@ def test_dtypes_are_those_of_the_c_interface():
 
 
 def test_options_are_those_of_the_c_interface():
-    header = (PYTHON.parent / "include/folio/c/folio.h").read_text()
+    header = (PYTHON.parent / "include/folio/c/base.h").read_text()
     enumeration = re.search(r"enum \{  // options of a problem(.*?)\};", header, re.DOTALL)
     assert enumeration
     options = {name.lower() for name in re.findall(r"FOLIO_(\w+) = [1-9]", enumeration[1])}

@@ -24,7 +24,9 @@ def test_a_second_prompt_shares_the_pages_of_the_first():
     pool.check_invariants()
 
 
-@pytest.mark.parametrize(("eviction", "kept"), [("lru", 0), ("s3_fifo", 1), ("lfu", 1)])
+@pytest.mark.parametrize(
+    ("eviction", "kept"), [("lru", 0), ("s3_fifo", 1), ("lfu", 1), ("cost", 1)]
+)
 def test_a_policy_says_which_cached_page_goes_first(eviction, kept):
     pool = folio_kv.PagePool(4, 1, eviction=eviction)
     for token in (1, 1, 1, 1, 2, 3, 4, 5, 6, 7):
@@ -39,7 +41,9 @@ def test_a_policy_says_which_cached_page_goes_first(eviction, kept):
 
 @pytest.mark.parametrize("eviction", ["", "LRU", "s3-fifo", "mru", "lru\0"])
 def test_an_unknown_policy_is_refused(eviction):
-    with pytest.raises(folio_kv.Error, match='eviction: expected "lru", "s3_fifo" or "lfu", got'):
+    with pytest.raises(
+        folio_kv.Error, match='eviction: expected "lru", "s3_fifo", "lfu" or "cost", got'
+    ):
         folio_kv.PagePool(4, 1, eviction=eviction)
 
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/// python/src/pool.h: what is behind `PagePool`, and how its arguments are read.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <vector>
+
+#include "folio/pool/page_pool.h"
+
+namespace folio::python {
+
+struct Pool {
+  PagePool pool;
+  uint32_t max_sequences = 0;
+};
+
+std::vector<SequenceId> ids_of(nanobind::sequence ids);
+
+/// What a call says of salt, adapter and retention; `options` points into this.
+struct ReadOptions {
+  ReadOptions(const nanobind::bytes& salt, uint64_t adapter);
+  /// `ranges`: (begin, end, level, milliseconds) each; `decode`: (level, milliseconds) or None.
+  ReadOptions(const nanobind::bytes& salt, uint64_t adapter, nanobind::sequence ranges,
+              nanobind::handle decode);
+  ReadOptions(const ReadOptions&) = delete;
+  ReadOptions& operator=(const ReadOptions&) = delete;
+
+  std::vector<RetentionRange> ranges;
+  SequenceOptions options;
+};
+
+/// Several sequences at once, waiting, and how long pages are kept.
+void bind_pool_sequences(nanobind::class_<Pool>& type);
+
+}  // namespace folio::python

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/partial_hits.cpp: hits that end inside a page: the tokens that match are copied.
+///
+/// The page they come from is found by its head: a findable page, or a *tail*: the cut last page of
+/// a released or preempted sequence. A tail has no content, so nothing can follow it and no
+/// sequence holds it; it is cached like any other page and only ever copied from.
+#include <algorithm>
+#include <cstring>
+
+#include "pool/pool_state.h"
+#include "pool/shared_word.h"
+
+namespace folio::inline v1 {
+
+using pool::PageRecord;
+using pool::SequenceRecord;
+
+namespace {
+
+int32_t equal_tokens(const TokenId* a, const TokenId* b, int32_t count) {
+  return static_cast<int32_t>(std::mismatch(a, a + count, b).first - a);
+}
+
+}  // namespace
+
+PagePool::State::PartialMatch PagePool::State::match_partial(
+    const Match& match, std::span<const TokenId> prompt) const noexcept {
+  const int64_t begin = int64_t{match.pages} * options.page_size;
+  const int64_t end = std::min(static_cast<int64_t>(prompt.size()) - 1, max_tokens);
+  if (end - begin < options.min_partial_tokens) return {};
+  const TokenId* const wanted = prompt.data() + begin;
+  const uint32_t page = heads.find(match.content, wanted);
+  if (page == pool::no_page) return {};
+  const auto most = static_cast<int32_t>(std::min<int64_t>(end - begin, fill_of(page)));
+  return {page, equal_tokens(tokens_of(page), wanted, most)};
+}
+
+int32_t PagePool::State::peek_partial(uint32_t space, const Match& match,
+                                      std::span<const TokenId> prompt) const noexcept {
+  if (space == pool::no_namespace) return 0;
+  const PartialMatch partial = match_partial(match, prompt);
+  if (partial.tokens == 0) return 0;
+  // The copy needs a page that is neither its source nor among the pages that match.
+  const auto counts = [&](uint32_t page) {
+    return pool::is_evictable(records[page].list) ? 1U : 0U;
+  };
+  uint32_t held = counts(partial.page);
+  if (available() <= held + match.pages) {
+    uint64_t parent = namespaces[space].content;
+    uint32_t hash = namespaces[space].hash;
+    for (uint32_t p = 0; p < match.pages; ++p) {
+      const TokenId* const wanted = prompt.data() + int64_t{p} * options.page_size;
+      const uint32_t page = index.find(parent, hash = index.hash(hash, wanted), wanted);
+      held += counts(page);
+      parent = records[page].content;
+    }
+  }
+  return available() > held ? partial.tokens : 0;
+}
+
+void PagePool::State::admit_partial(SequenceRecord& s, std::span<const TokenId> prompt) noexcept {
+  uint32_t* const pages = row(s);
+  const uint64_t parent =
+      s.pages == 0 ? namespaces[s.space].content : records[pages[s.pages - 1]].content;
+  const PartialMatch partial = match_partial({s.pages, parent}, prompt);
+  if (partial.tokens == 0) return;
+  PageRecord& from = records[partial.page];
+  if (available() == (pool::is_evictable(from.list) ? 1U : 0U)) return;
+  ++from.copies;  // before a page is taken: it must not be this one
+  if (pool::is_cached(from.list)) lists.unlink(partial.page);
+  if (ages.on()) ages.found(partial.page);
+  pages[s.pages++] = copy_page(partial.page, partial.tokens);
+  --from.copies;  // the copy holds it, too
+  with_policy([&](auto& policy) { policy.found(partial.page); });
+  s.length = s.room = s.length + partial.tokens;
+  counters.hit_tokens_partial += partial.tokens;
+}
+
+void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
+  const int32_t fill = s.length % options.page_size;
+  if (fill < options.min_partial_tokens) return;
+  const int32_t position = s.length / options.page_size;
+  const uint32_t* const pages = row(s);
+  const uint32_t page = pages[position];
+  PageRecord& record = records[page];
+  // A trimmed page that has a content is found by it; one that awaits a copy has no K/V yet; one
+  // that forks share is still to be written by others.
+  if (record.content != 0 || record.awaits_copy || record.references != 1) return;
+  const uint64_t parent =
+      position == 0 ? namespaces[s.space].content : records[pages[position - 1]].content;
+  pool::publish(record.parent, parent);
+  const uint32_t other = heads.find(parent, tokens_of(page));
+  if (other != pool::no_page) {
+    const int32_t fill_there = fill_of(other), both = std::min(fill, fill_there);
+    if (equal_tokens(tokens_of(other), tokens_of(page), both) == both) {
+      if (fill_there >= fill) return;  // it answers for everything that this one could
+      forget(other);
+      if (pool::is_cached(records[other].list)) lists.unlink(other);
+      settle(other);
+    }
+  }
+  pool::publish(record.hash, heads.hash(parent, tokens_of(page)));
+  record.fill = static_cast<uint32_t>(fill);
+  record.use = 0;
+  record.is_tail = true;
+  with_policy([&](auto& policy) { policy.created(page); });
+  heads.add(page);
+  ages.stored(page);
+}
+
+Status PagePool::State::check_head(uint32_t page) const noexcept {
+  const PageRecord& record = records[page];
+  const auto broken = [page](const char* what) {
+    return fail(Errc::internal, "PagePool::check_invariants: {} {}", what, page);
+  };
+  if (record.is_tail) {
+    const auto fill = static_cast<int32_t>(record.fill);
+    if (!heads.is_on() || record.content != 0 || record.references != 0 || record.awaits_copy ||
+        fill < options.min_partial_tokens || fill >= options.page_size)
+      return broken("a tail that cannot be: page");
+    if (record.hash != heads.hash(record.parent, tokens_of(page)))
+      return broken("hash is not of the head of tail");
+  }
+  if (heads.is_on() && (record.findable || record.is_tail) && !heads.holds(page))
+    return broken("its head does not lead to page");
+  return {};
+}
+
+}  // namespace folio::inline v1

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/retained_pages.cpp: the calls by which pages are kept, and what they refuse.
+#include <algorithm>
+#include <memory>
+
+#include "pool/checks.h"
+#include "pool/pool_state.h"
+
+namespace folio::inline v1 {
+
+using pool::Keep;
+
+// ---- Memory
+
+void PagePool::State::carve_retention(Carver& carver) noexcept {
+  if (options.max_retention_ms == 0) return;
+  retention = carver.take<pool::Retention>(1);
+  retained.deadlines = carver.take<uint32_t>(options.num_pages);
+  retained.links =
+      carver.take<pool::TimingWheel::Links>(pool::Retention::num_links(options.num_pages));
+  retained.row = carver.take<uint32_t>(options.max_pages_per_sequence);
+  retained.levels = carver.take<pool::PageLists::Head>(pool::num_levels - 1);
+  retained.of_sequences = carver.take<pool::KeepRanges>(options.max_sequences);
+}
+
+void PagePool::State::start_retention() noexcept {
+  if (retention != nullptr) std::construct_at(retention, records, &lists, retained, options);
+}
+
+// ---- Checks
+
+namespace {
+
+Status check_level(const char* call, size_t range, const RetentionRange& r, int64_t max_ms) {
+  if (r.level < 0 || r.level > retention_level::pinned) {
+    return fail(Errc::invalid_argument,
+                "PagePool::{}: level of retention range {} is {}, expected 0 .. {}", call, range,
+                r.level, retention_level::pinned);
+  }
+  if (r.milliseconds >= 0 && r.milliseconds <= max_ms) return {};
+  return fail(Errc::invalid_argument,
+              "PagePool::{}: milliseconds of retention range {} are {}, expected 0 .. {} "
+              "(max_retention_ms)",
+              call, range, r.milliseconds, max_ms);
+}
+
+}  // namespace
+
+Status pool::check_retention(const char* call, const SequenceOptions& o,
+                             const PoolOptions& pool) noexcept {
+  const bool decodes = o.decode_retention.level != DecodeRetention::not_given;
+  if (o.retention.empty() && !decodes) return {};
+  if (pool.max_retention_ms == 0) {
+    return fail(Errc::invalid_argument,
+                "PagePool::{}: retention is given, expected none, as max_retention_ms is 0", call);
+  }
+  if (o.retention.size() > max_retention_ranges) {
+    return fail(Errc::invalid_argument,
+                "PagePool::{}: retention has {} ranges, expected at most {}", call,
+                o.retention.size(), max_retention_ranges);
+  }
+  if (o.retention.data() == nullptr && !o.retention.empty())
+    return null_memory(call, "retention", o.retention.size());
+  for (size_t i = 0; i < o.retention.size(); ++i) {
+    const RetentionRange& r = o.retention[i];
+    if (r.begin < 0 || r.end <= r.begin) {
+      return fail(Errc::invalid_argument,
+                  "PagePool::{}: retention range {} is {} .. {}, expected 0 <= begin < end", call,
+                  i, r.begin, r.end);
+    }
+    if (Status s = check_level(call, i, r, pool.max_retention_ms); !s.is_ok()) return s;
+  }
+  if (!decodes) return {};
+  const DecodeRetention& d = o.decode_retention;
+  if (d.level < 0 || d.level > retention_level::pinned) {
+    return fail(Errc::invalid_argument,
+                "PagePool::{}: level of decode_retention is {}, expected 0 .. {}, or {} for none",
+                call, d.level, retention_level::pinned, DecodeRetention::not_given + 0);
+  }
+  if (d.milliseconds >= 0 && d.milliseconds <= pool.max_retention_ms) return {};
+  return fail(Errc::invalid_argument,
+              "PagePool::{}: milliseconds of decode_retention are {}, expected 0 .. {} "
+              "(max_retention_ms)",
+              call, d.milliseconds, pool.max_retention_ms);
+}
+
+Status PagePool::State::too_many_pinned(const char* call, uint32_t needed) const noexcept {
+  return fail(Errc::out_of_pages,
+              "PagePool::{}: {} pages needed, {} of {} are free or can be evicted, {} are pinned",
+              call, needed, available(), options.num_pages, lists.count_pinned());
+}
+
+// ---- Calls
+
+void PagePool::State::keep_pages(const pool::SequenceRecord& s) noexcept {
+  const pool::KeepRanges& said = retention->of_sequence(index_of(s));
+  const uint32_t* const pages = row(s);
+  Keep keep{.level = 0};
+  for (int64_t p = s.length / options.page_size; p-- > 0;) {
+    const Keep* const own = said.of(p * options.page_size, (p + 1) * options.page_size);
+    keep = std::max(keep, own == nullptr ? Keep{} : *own);
+    retention->raise(index.findable_twin(pages[p]), keep);
+  }
+}
+
+void PagePool::State::note_cost(const pool::SequenceRecord& s) noexcept {
+  const auto full = static_cast<uint32_t>(s.length / options.page_size);
+  const uint32_t* const pages = row(s);
+  for (uint32_t p = 0; options.prefix_reuse && p < full; ++p)
+    eviction->given_up(index.findable_twin(pages[p]), full);
+}
+
+Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
+                                 const SequenceOptions& options) noexcept {
+  if (state_ == nullptr) return pool::moved_from("retain");
+  if (Status s = pool::check_prompt(prompt, options, "retain"); !s.is_ok()) return s;
+  State& state = *state_;
+  if (Status s = pool::check_retention("retain", options, state.options); !s.is_ok()) return s;
+  if (state.retention == nullptr) {
+    return fail(Errc::invalid_argument,
+                "PagePool::retain: the pool keeps nothing, expected max_retention_ms above 0");
+  }
+  const int64_t page_size = state.options.page_size;
+  const uint32_t space = state.namespaces.find(options.salt, options.adapter);
+  const uint32_t found =
+      state.match(space, prompt.data(), state.lookup_limit(prompt.size() + 1), state.retained.row)
+          .pages;
+  const pool::KeepRanges said = state.retention->ranges(options.retention, {}, 0);
+  for (int64_t p = found; p-- > 0;) {  // tail first, as sequences give up
+    const Keep* const keep = said.of(p * page_size, found * page_size);
+    if (keep != nullptr) state.retention->set(state.retained.row[p], *keep, *state.eviction);
+  }
+  state.publish_stats();
+  return static_cast<int32_t>(found * page_size);
+}
+
+Status PagePool::advance_time(int64_t now_ms) noexcept {
+  if (state_ == nullptr) return pool::moved_from("advance_time");
+  const int64_t last = state_->retention == nullptr ? 0 : state_->retention->now_ms();
+  if (now_ms < last) {
+    return fail(Errc::invalid_argument,
+                "PagePool::advance_time: now_ms is {}, expected at least {} (the time said last)",
+                now_ms, last);
+  }
+  if (state_->retention != nullptr) state_->retention->advance(now_ms, *state_->eviction);
+  state_->publish_stats();
+  return {};
+}
+
+}  // namespace folio::inline v1
