@@ -87,7 +87,7 @@ TEST(Groups, sinks_stay_while_the_window_moves) {
   const SequenceId id = prefill(pool, count_from(0, 40));
   const auto row = group_row(pool, id, 1, 10);
   EXPECT_NE(row[0], -1);
-  for (const size_t p : {1, 2, 3, 4, 5, 6, 7}) EXPECT_EQ(row[p], -1) << p;
+  for (const size_t p : {1U, 2U, 3U, 4U, 5U, 6U, 7U}) EXPECT_EQ(row[p], -1) << p;
   EXPECT_NE(row[8], -1);
   EXPECT_EQ(pool.peek(count_from(0, 41)), 40);
   // The window has left these tokens, and nobody has taken their pages: a fork finds them.
