@@ -85,6 +85,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/c/pool.h
     folio/c/pool_events.h
     folio/c/folio.h
+    folio/pool/groups.h
     folio/pool/events.h
     folio/pool/explanation.h
     folio/pool/histograms.h

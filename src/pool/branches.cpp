@@ -27,6 +27,7 @@ void PagePool::State::share_prefix(const SequenceRecord& parent, SequenceRecord&
 void PagePool::State::give_up(SequenceRecord& s) noexcept {
   if (heads.is_on()) keep_tail(s);
   note_end(s);
+  if (groups.active()) release_groups(s);
   drop_pages(s, 0);
   items.close(index_of(s));
 }
@@ -52,6 +53,8 @@ Status PagePool::fork(SequenceId id, int32_t length, std::span<SequenceId> child
   }
   if (children.empty()) return {};
   if (children.data() == nullptr) return pool::null_memory("fork", "children", children.size());
+  if (const uint32_t group = state.group_that_cannot(parent, length); group != 0)
+    return pool::cannot_go_back("fork", length, group, parent.length);
   const int64_t left = int64_t{state.options.max_sequences} - state.counters.sequences;
   if (children.size() > static_cast<size_t>(left)) {
     return fail(Errc::out_of_pages,
@@ -63,8 +66,12 @@ Status PagePool::fork(SequenceId id, int32_t length, std::span<SequenceId> child
   uint32_t* const from = state.row(parent) + length / page_size;
   const bool is_last = cut != 0 && parent.length / page_size == length / page_size;
   const bool shares =
-      !is_last || (parent.room == parent.length && !state.records[*from].awaits_copy);
-  if (cut != 0 && !shares && children.size() > state.available()) {
+      !state.groups.active() &&
+      (!is_last || (parent.room == parent.length && !state.records[*from].awaits_copy));
+  if (state.groups.active()) {
+    const auto count = static_cast<uint32_t>(children.size());
+    if (Status room = state.claim_fork(parent, length, count); !room.is_ok()) return room;
+  } else if (cut != 0 && !shares && children.size() > state.available()) {
     return fail(Errc::out_of_pages,
                 "PagePool::fork: {} pages needed for {} tokens of a cut page, {} of {} are free or "
                 "can be evicted",
@@ -74,6 +81,7 @@ Status PagePool::fork(SequenceId id, int32_t length, std::span<SequenceId> child
     SequenceRecord& child = state.open_sequence();
     state.share_prefix(parent, child, length);
     child_id = state.id_of(child);
+    if (state.groups.active()) state.fork_groups(parent, child, length);
     if (cut == 0) continue;
     uint32_t& last = state.row(child)[child.pages++];
     child.trimmed = shares;
@@ -127,6 +135,7 @@ void PagePool::State::swap_pages(SequenceRecord& a, SequenceRecord& b) noexcept 
   std::swap(a.trimmed, b.trimmed);
   std::swap(a.starting, b.starting);
   items.swap(index_of(a), index_of(b));
+  if (groups.active()) swap_groups(a, b);
 }
 
 Status PagePool::preempt(SequenceId id) noexcept {

@@ -44,6 +44,7 @@ Status PagePool::check_invariants() const noexcept {
   if (s.is_ok()) s = state.check_steps_and_copies(copies);
   if (s.is_ok()) s = state.check_pages(references, copies);
   if (s.is_ok()) s = state.check_lists();
+  if (s.is_ok() && state.groups.active()) s = state.check_groups();
   state.options.deallocate(state.options.context, references, bytes);
   return s;
 }
@@ -151,7 +152,10 @@ Status PagePool::State::check_pages(const uint32_t* references,
       return broken("a finished step holds page", page);
     waiting += record.awaits_copy ? 1 : 0;
     of_sequences += record.references != 0 ? 1 : 0;
-    if (!in_its_list(record)) return broken("wrong list for page", page);
+    const bool is_outside = groups.active() && groups.slabs.has(0) &&
+                            groups.slabs.use_of(0, page) == pool::PageUse::outside;
+    if (is_outside ? record.list != PageList::none || record.content != 0 : !in_its_list(record))
+      return broken("wrong list for page", page);
     if (record.content == 0 && record.findable)
       return broken("findable without content: page", page);
     if (record.named && (!record.findable || names == nullptr))

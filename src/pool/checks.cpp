@@ -70,10 +70,12 @@ Status check_max_spans(const PoolOptions& o) {
 }  // namespace
 
 Status check_options(const PoolOptions& o) noexcept {
-  if (Status s = count_in_range("num_pages", o.num_pages, 1); !s.is_ok()) return s;
+  const bool from_arena = !o.groups.empty();
+  if (Status s = count_in_range("num_pages", o.num_pages, from_arena ? 0 : 1); !s.is_ok()) return s;
   if (o.page_size < 1)
     return fail(Errc::invalid_argument, "PagePool::create: page_size is {}, expected at least 1",
                 o.page_size);
+  if (Status s = check_group_options(o); !s.is_ok()) return s;
   if (Status s = count_in_range("max_sequences", o.max_sequences, 1); !s.is_ok()) return s;
   if (Status s = count_in_range("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
     return s;
@@ -83,10 +85,11 @@ Status check_options(const PoolOptions& o) noexcept {
                 "PagePool::create: eviction is {}, expected lru, s3_fifo, lfu or cost (0 .. {})",
                 static_cast<int>(o.eviction), static_cast<int>(Eviction::cost));
   }
-  if (o.watermark_pages > o.num_pages) {
+  const uint32_t num_pages = o.num_pages == 0 ? leading_pages_of(o) : o.num_pages;
+  if (o.watermark_pages > num_pages) {
     return fail(Errc::invalid_argument,
                 "PagePool::create: watermark_pages is {}, expected 0 .. {} (num_pages)",
-                o.watermark_pages, o.num_pages);
+                o.watermark_pages, num_pages);
   }
   if (o.lookahead_tokens < 0) {
     return fail(Errc::invalid_argument,
@@ -155,10 +158,20 @@ Status check_spans(std::span<const TokenId> prompt, const SequenceOptions& optio
   return {};
 }
 
-Status check_group(const char* call, uint32_t group) noexcept {
-  if (group == 0) return {};
+Status check_group(const char* call, uint32_t group, const Groups* groups) noexcept {
+  if (group == 0 || (groups != nullptr && group < groups->count())) return {};
+  if (groups != nullptr && groups->count() > 1)
+    return fail(Errc::invalid_argument, "PagePool::{}: group is {}, expected 0 .. {}", call, group,
+                groups->count() - 1);
   return fail(Errc::invalid_argument,
               "PagePool::{}: group is {}, expected 0 (the pool has one group)", call, group);
+}
+
+Status cannot_go_back(const char* call, int32_t length, uint32_t group, int32_t present) noexcept {
+  return fail(Errc::invalid_argument,
+              "PagePool::{}: length is {}, but group {} has given up what that needs, expected {} "
+              "(the sequence's length) or one whose pages are still cached",
+              call, length, group, present);
 }
 
 Status moved_from(const char* call) noexcept {
@@ -186,6 +199,12 @@ Status no_merge(Merge merge) noexcept {
   return fail(Errc::invalid_argument,
               "PagePool::commit: merge is {}, expected refused or allowed (0 .. 1)",
               static_cast<int>(merge));
+}
+
+Status no_merge_of_groups() noexcept {
+  return fail(Errc::invalid_argument,
+              "PagePool::commit: merge is allowed (1), expected refused (0), as the pool has "
+              "groups");
 }
 
 Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {

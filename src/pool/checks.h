@@ -7,6 +7,7 @@
 #include <span>
 
 #include "folio/pool/page_pool.h"
+#include "pool/groups.h"
 
 namespace folio::inline v1::pool {
 
@@ -22,8 +23,14 @@ namespace folio::inline v1::pool {
 /// `pool`: its own options.
 [[nodiscard]] Status check_retention(const char* call, const SequenceOptions& options,
                                      const PoolOptions& pool) noexcept;
-/// There is one group.
-[[nodiscard]] Status check_group(const char* call, uint32_t group) noexcept;
+/// `groups`: null for a pool that is moved from.
+[[nodiscard]] Status check_group(const char* call, uint32_t group, const Groups* groups) noexcept;
+/// Groups and arena: check_groups.cpp.
+[[nodiscard]] Status check_group_options(const PoolOptions& options) noexcept;
+/// Leading pages of the arena; 0 without groups.
+[[nodiscard]] uint32_t leading_pages_of(const PoolOptions& options) noexcept;
+[[nodiscard]] Status cannot_go_back(const char* call, int32_t length, uint32_t group,
+                                    int32_t present) noexcept;
 
 // The refusals themselves, where the caller has looked already.
 [[nodiscard]] Status moved_from(const char* call) noexcept;
@@ -31,6 +38,7 @@ namespace folio::inline v1::pool {
 [[nodiscard]] Status null_memory(const char* call, const char* argument, size_t size) noexcept;
 [[nodiscard]] Status no_events(const char* call, const char* expected) noexcept;
 [[nodiscard]] Status no_merge(Merge merge) noexcept;
+[[nodiscard]] Status no_merge_of_groups() noexcept;
 [[nodiscard]] Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept;
 
 }  // namespace folio::inline v1::pool

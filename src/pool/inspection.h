@@ -25,6 +25,21 @@ struct PoolInspection {
   [[nodiscard]] static pool::PageLists* lists(PagePool& pool) noexcept {
     return &pool.state_->lists;
   }
+  /// Takes a cached page out of the cache; a companion may have gone already.
+  static void evict(PagePool& pool, uint32_t group, uint32_t page) noexcept {
+    PagePool::State& state = *pool.state_;
+    if (group != 0) {
+      if (state.groups[group].pages[page].leading != pool::no_page)
+        state.groups.detach(group, page);
+      return;
+    }
+    state.forget(page);
+    state.lists.unlink(page);
+    state.settle(page);
+  }
+  [[nodiscard]] static const pool::Groups& groups(const PagePool& pool) noexcept {
+    return pool.state_->groups;
+  }
   /// Null without PoolOptions::max_retention_ms.
   [[nodiscard]] static const pool::Retention* retention(const PagePool& pool) noexcept {
     return pool.state_->retention;

@@ -18,6 +18,7 @@ namespace folio::inline v1 {
 namespace {
 
 PoolOptions with_defaults(PoolOptions o) {
+  if (o.num_pages == 0) o.num_pages = pool::leading_pages_of(o);
   if (o.max_pages_per_sequence == 0) o.max_pages_per_sequence = o.num_pages;
   if (o.allocate == nullptr) {
     o.allocate = [](void*, size_t bytes, size_t) { return pool::allocate_block(bytes); };
@@ -38,6 +39,7 @@ void PagePool::State::carve(Carver& carver) noexcept {
   taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
   spaces = carver.take<pool::Namespace>(num_spaces());
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
+  groups.carve(carver, options);
   if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
   if (options.event_capacity != 0)
     event_slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
@@ -71,7 +73,8 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(taken, options.max_sequences + 1);
   std::uninitialized_default_construct_n(spaces, num_spaces());
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
-  lists.attach(records, options.num_pages, !index.fits_caches());
+  groups.start(options);
+  lists.attach(records, groups.slabs.has(0) ? 0 : options.num_pages, !index.fits_caches());
   start_policy();
   start_retention();
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
@@ -175,14 +178,16 @@ Result<int32_t> PagePool::length(SequenceId id) const noexcept {
 }
 
 Result<int64_t> PagePool::row_start(SequenceId id, uint32_t group) const noexcept {
-  if (Status s = pool::check_group("row_start", group); !s.is_ok()) return s;
+  const pool::Groups* const groups = state_ == nullptr ? nullptr : &state_->groups;
+  if (Status s = pool::check_group("row_start", group, groups); !s.is_ok()) return s;
   if (state_ == nullptr || state_->find(id) == nullptr) return pool::not_alive("row_start", id);
-  return id.index * state_->row_stride;
+  return id.index * table(group).row_stride;
 }
 
 Status PagePool::batch_rows(std::span<const SequenceId> ids, std::span<int64_t> rows,
                             uint32_t group) const noexcept {
-  if (Status s = pool::check_group("batch_rows", group); !s.is_ok()) return s;
+  const pool::Groups* const groups = state_ == nullptr ? nullptr : &state_->groups;
+  if (Status s = pool::check_group("batch_rows", group, groups); !s.is_ok()) return s;
   if (rows.size() != ids.size())
     return fail(Errc::invalid_argument,
                 "PagePool::batch_rows: rows has {} elements, expected {} (the number of ids)",
@@ -191,13 +196,36 @@ Status PagePool::batch_rows(std::span<const SequenceId> ids, std::span<int64_t> 
   if (Status s = state_->check_ids("batch_rows", ids); !s.is_ok()) return s;
   if (!rows.empty() && rows.data() == nullptr)
     return pool::null_memory("batch_rows", "rows", rows.size());
-  for (size_t i = 0; i < ids.size(); ++i) rows[i] = ids[i].index * state_->row_stride;
+  const int64_t stride = table(group).row_stride;
+  for (size_t i = 0; i < ids.size(); ++i) rows[i] = ids[i].index * stride;
   return {};
 }
 
 PageTable PagePool::table(uint32_t group) const noexcept {
-  if (state_ == nullptr || group != 0) return {};
+  if (state_ == nullptr || (group != 0 && group >= state_->groups.count())) return {};
+  const pool::Groups& groups = state_->groups;
+  if (group != 0) return {.entries = groups[group].table, .row_stride = groups[group].row_stride};
   return {.entries = state_->table, .row_stride = state_->row_stride};
+}
+
+Result<GroupFigures> PagePool::group(uint32_t group) const noexcept {
+  if (state_ == nullptr) return pool::moved_from("group");
+  const pool::Groups& groups = state_->groups;
+  if (Status s = pool::check_group("group", group, &groups); !s.is_ok()) return s;
+  if (group != 0) return groups.figures(group);
+  const PoolStats stats = this->stats();
+  return GroupFigures{.num_pages = num_pages(),
+                      .page_bytes = groups.slabs.layout().page_bytes[0],
+                      .page_size = page_size(),
+                      .used_pages = stats.used_pages,
+                      .cached_pages = stats.cached_pages,
+                      .free_pages = stats.free_pages,
+                      .evicted_pages = stats.evicted_pages,
+                      .peak_used_pages = stats.peak_used_pages};
+}
+
+uint32_t PagePool::num_groups() const noexcept {
+  return state_ == nullptr ? 0 : std::max(state_->groups.count(), 1U);
 }
 
 uint32_t PagePool::num_pages() const noexcept {
@@ -211,7 +239,7 @@ int32_t PagePool::page_size() const noexcept {
 PoolStats PagePool::State::stats() const noexcept {
   PoolStats stats = counters;
   stats.cached_pages = lists.count_cached();
-  stats.free_pages = lists.count(pool::PageList::free);
+  stats.free_pages = int64_t{available()} - lists.count_evictable();
   stats.used_pages = int64_t{options.num_pages} - stats.cached_pages - stats.free_pages;
   stats.pinned_pages = lists.count_pinned();
   stats.unfinished_steps = std::popcount(unfinished);

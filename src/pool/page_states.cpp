@@ -15,15 +15,20 @@ using pool::PageRecord;
 Status PagePool::clear() noexcept {
   if (state_ == nullptr) return pool::moved_from("clear");
   State& state = *state_;
-  const int64_t used = int64_t{state.options.num_pages} - state.lists.count_cached() -
-                       state.lists.count(PageList::free);
+  const int64_t used = state.stats().used_pages;
   if (used != 0) return fail(Errc::busy, "PagePool::clear: {} pages are used, expected none", used);
+  for (uint32_t g = 1; g < state.groups.count(); ++g) {
+    if (const int64_t held = state.groups.figures(g).used_pages; held != 0)
+      return fail(Errc::busy, "PagePool::clear: {} pages of group {} are used, expected none", held,
+                  g);
+  }
   state.index.attach_events(nullptr);  // one event tells of all
   for (uint32_t page = 0; page < state.options.num_pages; ++page) {
     if (!pool::is_cached(state.records[page].list)) continue;
     state.lists.unlink(page);
     state.forget(page);
     state.lists.push_back(PageList::free, page);
+    state.note_slab(page, pool::PageUse::free);
   }
   if (state.events.on()) state.index.attach_events(&state.events);
   state.events.cleared();
@@ -45,6 +50,8 @@ void PagePool::State::forget(uint32_t page) noexcept {
     else
       heads.remove(page);
   }
+  if (groups.active()) [[unlikely]]
+    groups.forget(page, heir_of(page));
   index.remove(page);
 }
 
@@ -74,17 +81,12 @@ void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
 }
 
 uint32_t PagePool::State::take_page() noexcept {
-  uint32_t page = lists.front(PageList::free);
-  if (page == pool::no_page) {
-    page = retention != nullptr ? retention->take(*eviction)
-                                : with_policy([](auto& policy) { return policy.take(); });
-    prefetch_behind(records[page]);
-    forget(page);
-    ages.evicted(page);
-    ++counters.evicted_pages;
-  }
+  uint32_t page = groups.active() ? choose_page(0) : lists.front(PageList::free);
+  if (page == pool::no_page) page = oldest_cached(0);
+  if (pool::is_evictable(records[page].list)) evict(page);
   lists.unlink(page);
   records[page].references = 1;
+  note_slab(page, pool::PageUse::used);
   ages.taken();
   ++pages_of_sequences;
   return page;
@@ -93,7 +95,10 @@ uint32_t PagePool::State::take_page() noexcept {
 void PagePool::State::hold(uint32_t page) noexcept {
   PageRecord& record = records[page];
   pages_of_sequences += record.references++ == 0 ? 1 : 0;
-  if (pool::is_cached(record.list)) lists.unlink(page);
+  if (pool::is_cached(record.list)) {
+    lists.unlink(page);
+    note_slab(page, pool::PageUse::used);
+  }
 }
 
 void PagePool::State::drop(uint32_t page, uint64_t steps) noexcept {
@@ -118,11 +123,13 @@ void PagePool::State::settle(uint32_t page) noexcept {
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
   ages.given_up(page);
   if (record.is_tail || (record.content != 0 && !index.has_twin(page))) {
+    note_slab(page, pool::PageUse::cached);
     if (record.level != pool::policy_level) return retention->add(page);
     return with_policy([page](auto& policy) { policy.add(page); });
   }
   if (record.content != 0) forget(page);
   lists.push_front(PageList::free, page);
+  note_slab(page, pool::PageUse::free);
 }
 
 uint32_t PagePool::State::copy_page(uint32_t from, int32_t kept) noexcept {

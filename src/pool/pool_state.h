@@ -19,6 +19,7 @@
 #include "pool/cost_eviction.h"
 #include "pool/event_log.h"
 #include "pool/eviction.h"
+#include "pool/groups.h"
 #include "pool/head_index.h"
 #include "pool/item_spans.h"
 #include "pool/namespaces.h"
@@ -63,10 +64,12 @@ struct PagePool::State {
 
   /// `given`: checked, defaults filled in.
   explicit State(const PoolOptions& given) noexcept
-      : options(given),
+      : options(without_groups(given)),
         row_stride(PageTable::padded_columns(given.max_pages_per_sequence)),
         max_tokens(std::min<int64_t>(int64_t{given.max_pages_per_sequence} * given.page_size,
-                                     std::numeric_limits<int32_t>::max())) {}
+                                     std::numeric_limits<int32_t>::max())) {
+    groups.lay_out(given);
+  }
 
   const PoolOptions options;
   const int64_t row_stride;  ///< entries
@@ -107,6 +110,7 @@ struct PagePool::State {
   pool::HeadIndex heads;
   pool::Namespaces namespaces;
   pool::ItemSpans items;
+  pool::Groups groups;  ///< inactive in a pool of one kind of pages
   pool::EventLog events;
   StatsRing shared_stats;
   pool::PageAges ages;
@@ -142,6 +146,11 @@ struct PagePool::State {
     int32_t tokens = 0;
   };
 
+  [[nodiscard]] static PoolOptions without_groups(PoolOptions o) noexcept {
+    o.groups = {};  // the caller's memory: `groups` has copied what it says
+    return o;
+  }
+
   // Memory.
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
   void start() noexcept;                ///< fills them
@@ -170,9 +179,13 @@ struct PagePool::State {
   [[nodiscard]] Match match(uint32_t space, const TokenId* prompt,
                             std::span<const ContentSpan> spans, uint32_t limit,
                             uint32_t* found) const noexcept;
+  /// The same whatever other groups have of these pages, which `joint` is told if it is not null.
+  [[nodiscard]] Match match_leading(uint32_t space, const TokenId* prompt,
+                                    std::span<const ContentSpan> spans, uint32_t limit,
+                                    uint32_t* found, pool::JointHit* joint) const noexcept;
   /// The same from one item to the next, `before` being what the first page continues.
   [[nodiscard]] Match match_run(pool::Before before, const TokenId* prompt, uint32_t limit,
-                                uint32_t* found) const noexcept;
+                                uint32_t* found, pool::JointHit* joint) const noexcept;
   [[nodiscard]] pool::Before beginning(uint32_t space) const noexcept {
     return {namespaces[space].content, namespaces[space].hash};
   }
@@ -205,6 +218,8 @@ struct PagePool::State {
   [[nodiscard]] int64_t room_for(const pool::SequenceRecord& s, int32_t new_tokens) const noexcept {
     return std::min(max_tokens, int64_t{s.length} + new_tokens + options.lookahead_tokens);
   }
+  /// What becomes of the tail if pages are scarce.
+  [[nodiscard]] pool::TailWrite least_tail(const pool::SequenceRecord& s) const noexcept;
   /// Pages that a reserve up to `end` takes at least; it forgets content rather than fail.
   [[nodiscard]] uint32_t least_pages(const pool::SequenceRecord& s, int64_t end) const noexcept;
   /// Pages that a reserve must leave available; `before`: taken by other requests of its batch.
@@ -283,6 +298,8 @@ struct PagePool::State {
     return static_cast<uint32_t>((count + options.page_size - 1) / options.page_size);
   }
   [[nodiscard]] uint32_t available() const noexcept {
+    if (groups.active() && groups.slabs.has(0))
+      return options.num_pages - groups.slabs.count(0, pool::PageUse::used);
     return lists.count(pool::PageList::free) + lists.count_evictable();
   }
   /// Calls of the default policy are not virtual: they are on the way of every page.
@@ -307,6 +324,60 @@ struct PagePool::State {
   [[nodiscard]] Status too_many_pinned(const char* call, uint32_t needed) const noexcept;
   void cancel_copy_into(uint32_t page) noexcept;
   void unhold_copy(uint32_t page) noexcept;
+  /// Another page with the content of `page`, the findable one if it is not that; no_page without.
+  [[nodiscard]] uint32_t heir_of(uint32_t page) const noexcept {
+    if (!index.has_twin(page)) return pool::no_page;
+    return records[page].findable ? records[page].twin_next : index.findable_twin(page);
+  }
+  void evict(uint32_t page) noexcept;  ///< a cached page is nobody's content any more
+  /// What `page` has become, told to its slab.
+  void note_slab(uint32_t page, pool::PageUse use) noexcept {
+    if (groups.active()) groups.slabs.set(0, page, use);
+  }
+
+  // Groups of a hybrid model: group_pages.cpp.
+  /// A free or cached page of the group, none if its pages are in no slab and none is free. Counts
+  /// as one of `groups.needs`.
+  [[nodiscard]] uint32_t choose_page(uint32_t group) noexcept;
+  [[nodiscard]] uint32_t oldest_cached(uint32_t group) noexcept;
+  [[nodiscard]] uint32_t page_of_bound_slab(uint32_t group) const noexcept;
+  void claim_slab(uint32_t slab, uint32_t group) noexcept;
+  [[nodiscard]] uint32_t take_group_page(uint32_t group) noexcept;
+  [[nodiscard]] bool copies_group_tail(const pool::SequenceRecord& s, uint32_t group,
+                                       pool::TailWrite tail) const noexcept;
+  using GroupNeeds = uint32_t[pool::max_groups];
+  /// Adds the pages that a reserve up to `end` takes of each group.
+  void add_group_needs(const pool::SequenceRecord& s, int64_t end, pool::TailWrite tail,
+                       GroupNeeds& needs) const noexcept;
+  /// Whether they can be had together, and `held_back` leading ones stay available.
+  [[nodiscard]] bool can_give(const GroupNeeds& needs, uint32_t held_back) const noexcept;
+  /// The first one that cannot have its pages if those before it have theirs; max_groups: all can.
+  [[nodiscard]] uint32_t short_group(const GroupNeeds& needs, uint32_t held_back) const noexcept;
+  [[nodiscard]] Status no_group_room(const GroupNeeds& needs, uint32_t held_back) const noexcept;
+  /// What becomes of the tail of a sequence whose least needs are in `groups.needs`; a copy that
+  /// keeps findable content is added to them where the pages are there.
+  [[nodiscard]] pool::TailWrite claim_tail(const pool::SequenceRecord& s, int64_t end) noexcept;
+  void reserve_groups(const pool::SequenceRecord& s, int64_t end, pool::TailWrite tail) noexcept;
+  void hold_group_hits(const pool::SequenceRecord& s) noexcept;
+  /// After a commit: new full pages find their companions, windows move.
+  void advance_groups(const pool::SequenceRecord& s, uint32_t first_full) noexcept;
+  void drop_group_pages(const pool::SequenceRecord& s, uint32_t group, uint32_t first,
+                        uint32_t last) noexcept;
+  [[nodiscard]] uint32_t group_page_at(const pool::SequenceRecord& s, uint32_t group, uint32_t p,
+                                       int32_t length) const noexcept;
+  /// A group that has given up what a shorter sequence needs, or 0.
+  [[nodiscard]] uint32_t group_that_cannot(const pool::SequenceRecord& s,
+                                           int32_t length) const noexcept;
+  void cut_groups(const pool::SequenceRecord& s, int32_t length) noexcept;
+  [[nodiscard]] bool shares_group_page(const pool::SequenceRecord& parent, uint32_t group,
+                                       uint32_t p, int32_t length) const noexcept;
+  [[nodiscard]] Status claim_fork(const pool::SequenceRecord& parent, int32_t length,
+                                  uint32_t children) noexcept;
+  void fork_groups(const pool::SequenceRecord& parent, const pool::SequenceRecord& child,
+                   int32_t length) noexcept;
+  void swap_groups(const pool::SequenceRecord& a, const pool::SequenceRecord& b) noexcept;
+  void release_groups(const pool::SequenceRecord& s) noexcept;
+  [[nodiscard]] bool group_awaits_copy(const pool::SequenceRecord& s) const noexcept;
 
   // Invariants. Each counts into arrays by page what the next ones compare.
   [[nodiscard]] Status check_sequences(uint32_t* references) const noexcept;
@@ -317,6 +388,10 @@ struct PagePool::State {
                                    const uint32_t* copies) const noexcept;
   [[nodiscard]] Status check_content(uint32_t page) const noexcept;
   [[nodiscard]] Status check_lists() const noexcept;
+  [[nodiscard]] Status check_groups() const noexcept;
+  [[nodiscard]] Status check_group(uint32_t group, uint32_t* holds) const noexcept;
+  [[nodiscard]] Status check_group_row(const pool::SequenceRecord& s, uint32_t group,
+                                       uint32_t* holds) const noexcept;
 };
 
 }  // namespace folio::inline v1

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// pool/room.cpp: room for tokens to come, of one sequence or of several, and why there is none.
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -44,10 +45,13 @@ Status PagePool::State::check_room(const char* call, const SequenceRecord& s,
               call, new_tokens, max_tokens - s.length, max_tokens, s.length);
 }
 
+TailWrite PagePool::State::least_tail(const SequenceRecord& s) const noexcept {
+  return tail_write(s, std::numeric_limits<uint32_t>::max());
+}
+
 uint32_t PagePool::State::least_pages(const SequenceRecord& s, int64_t end) const noexcept {
   if (end <= s.room) return 0;
-  const TailWrite tail = tail_write(s, std::numeric_limits<uint32_t>::max());
-  return pages_for(end) - s.pages + (tail == TailWrite::copy ? 1 : 0);
+  return pages_for(end) - s.pages + (least_tail(s) == TailWrite::copy ? 1 : 0);
 }
 
 uint32_t PagePool::State::held_back(const SequenceRecord& s, int64_t before) const noexcept {
@@ -58,15 +62,19 @@ uint32_t PagePool::State::held_back(const SequenceRecord& s, int64_t before) con
 
 void PagePool::State::make_room(SequenceRecord& s, int64_t end, uint32_t least) noexcept {
   if (end <= s.room) return;
-  const TailWrite tail = tail_write(s, least);
+  const TailWrite tail = groups.active() ? claim_tail(s, end) : tail_write(s, least);
   uint32_t* const pages = row(s);
   uint32_t& last = pages[s.length / options.page_size];
-  if (tail == TailWrite::forget_content) forget(last);
+  if (tail == TailWrite::forget_content) {
+    if (groups.active()) groups.forget(last, pool::no_page);  // what it has is written over
+    forget(last);
+  }
   if (tail == TailWrite::copy) {
     const uint32_t shared = last;
     last = copy_page(shared, s.length % options.page_size);
     drop(shared, unfinished_steps(s));
   }
+  if (groups.active()) reserve_groups(s, end, tail);
   s.trimmed = s.starting = false;
   for (const uint32_t wanted = pages_for(end); s.pages < wanted; ++s.pages)
     pages[s.pages] = take_page();
@@ -82,7 +90,12 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   const int64_t end = state.room_for(s, new_tokens);
   if (end <= s.room) return {};
   const uint32_t least = state.least_pages(s, end), held_back = state.held_back(s, 0);
-  if (int64_t{least} + held_back > state.available()) {
+  if (state.groups.active()) {
+    State::GroupNeeds needs = {};
+    state.add_group_needs(s, end, state.least_tail(s), needs);
+    if (!state.can_give(needs, held_back)) return state.no_group_room(needs, held_back);
+    std::copy_n(needs, pool::max_groups, state.groups.needs);
+  } else if (int64_t{least} + held_back > state.available()) {
     if (held_back == 0 && state.lists.count_pinned() != 0)
       return state.too_many_pinned("reserve", least);
     return fail(Errc::out_of_pages,
@@ -113,6 +126,7 @@ Status PagePool::State::check_requests(std::span<const ReserveRequest> requests,
   for (size_t i = 0; i < requests.size(); ++i) {
     if (Status s = list_once("reserve", "requests", i, requests[i].id); !s.is_ok()) return s;
   }
+  GroupNeeds needs = {};
   for (size_t i = 0; i < requests.size(); ++i) {
     const SequenceRecord& s = *find(requests[i].id);
     if (Status room = check_room("reserve", s, requests[i].new_tokens); !room.is_ok()) {
@@ -122,6 +136,12 @@ Status PagePool::State::check_requests(std::span<const ReserveRequest> requests,
     if (more == 0) continue;
     const uint32_t kept = held_back(s, *least);
     *least += more;
+    if (groups.active()) {
+      add_group_needs(s, room_for(s, requests[i].new_tokens), least_tail(s), needs);
+      if (can_give(needs, kept)) continue;
+      return fail(Errc::out_of_pages, "{}: requests[0 .. {}]", no_group_room(needs, kept).message(),
+                  i);
+    }
     if (*least + kept > available()) {
       return fail(Errc::out_of_pages,
                   "PagePool::reserve: {} pages needed by requests[0 .. {}], {} of {} are free or "
@@ -130,6 +150,7 @@ Status PagePool::State::check_requests(std::span<const ReserveRequest> requests,
                   requests[i].id.index);
     }
   }
+  std::copy_n(needs, pool::max_groups, groups.needs);
   return {};
 }
 
@@ -164,7 +185,7 @@ Result<PoolExplanation> PagePool::explain(SequenceId id, int32_t new_tokens) con
   PoolExplanation e;
   e.needed = state.least_pages(*s, state.room_for(*s, new_tokens));
   e.held_back = e.needed == 0 ? 0 : state.held_back(*s, 0);
-  e.free = state.lists.count(PageList::free);
+  e.free = int64_t{state.available()} - state.lists.count_evictable();
   e.cached = state.lists.count_evictable();
   e.pinned = state.lists.count_pinned();
   e.of_sequences = state.pages_of_sequences;
@@ -173,6 +194,11 @@ Result<PoolExplanation> PagePool::explain(SequenceId id, int32_t new_tokens) con
     e.of_steps += state.records[page].references == 0 ? 1 : 0;
   e.of_copies =
       state.options.num_pages - e.free - e.cached - e.pinned - e.of_sequences - e.of_steps;
+  if (!state.groups.active()) return e;
+  State::GroupNeeds needs = {};
+  state.add_group_needs(*s, state.room_for(*s, new_tokens), state.least_tail(*s), needs);
+  const uint32_t lacks = state.short_group(needs, static_cast<uint32_t>(e.held_back));
+  if (lacks != pool::max_groups) e.short_group = static_cast<int32_t>(lacks);
   return e;
 }
 

@@ -52,6 +52,19 @@ uint32_t PagePool::State::lookup_limit(size_t prompt_tokens) const noexcept {
 PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* prompt,
                                               std::span<const ContentSpan> spans, uint32_t limit,
                                               uint32_t* found) const noexcept {
+  if (!groups.active()) return match_leading(space, prompt, spans, limit, found, nullptr);
+  pool::JointHit joint(groups, options.page_size);
+  Match match = match_leading(space, prompt, spans, limit, found, &joint);
+  if (found != nullptr)
+    std::fill_n(found + joint.pages(), match.pages - joint.pages(), options.num_pages);
+  match.pages = joint.pages();  // its content is asked for by partial hits, which groups have not
+  return match;
+}
+
+PagePool::State::Match PagePool::State::match_leading(uint32_t space, const TokenId* prompt,
+                                                      std::span<const ContentSpan> spans,
+                                                      uint32_t limit, uint32_t* found,
+                                                      pool::JointHit* joint) const noexcept {
   if (!options.prefix_reuse || space == pool::no_namespace) return {};
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
   Match all;
@@ -62,8 +75,9 @@ PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* pro
     const uint32_t next_item = items.page_of_first(spans);
     if (all.content == 0 || next_item < all.pages) return all;
     const uint32_t end = std::min(limit, next_item);
-    const Match run = match_run(before, prompt + int64_t{all.pages} * options.page_size,
-                                end - all.pages, found == nullptr ? nullptr : found + all.pages);
+    const Match run =
+        match_run(before, prompt + int64_t{all.pages} * options.page_size, end - all.pages,
+                  found == nullptr ? nullptr : found + all.pages, joint);
     all.pages += run.pages;
     all.content = before.content = run.content;
     if (all.pages != next_item) return all;
@@ -71,7 +85,8 @@ PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* pro
 }
 
 PagePool::State::Match PagePool::State::match_run(pool::Before before, const TokenId* prompt,
-                                                  uint32_t limit, uint32_t* found) const noexcept {
+                                                  uint32_t limit, uint32_t* found,
+                                                  pool::JointHit* joint) const noexcept {
   constexpr uint32_t ahead = pool::PrefixIndex::ahead;
   auto [parent, hash] = before;
   uint32_t hashes[2 * ahead];
@@ -94,6 +109,8 @@ PagePool::State::Match PagePool::State::match_run(pool::Before before, const Tok
     if (page == pool::no_page) break;
     parent = records[page].content;
     if (found != nullptr) found[hits] = page;
+    if (joint != nullptr) [[unlikely]]
+      joint->add(page);
   }
   return {hits, parent};
 }
@@ -152,6 +169,7 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
     for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
   });
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
+  if (state.groups.active()) state.hold_group_hits(s);
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
   state.counters.hit_tokens_cached += were_cached * state.options.page_size;
@@ -214,6 +232,7 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge m
   State& state = *state_;
   SequenceRecord& s = *found;
   if (merge > Merge::allowed) return pool::no_merge(merge);
+  if (merge == Merge::allowed && state.groups.active()) return pool::no_merge_of_groups();
   if (written.empty()) return {};
   if (written.data() == nullptr) return pool::null_memory("commit", "written", written.size());
   if (written.size() > static_cast<size_t>(s.room - s.length)) {
@@ -224,7 +243,7 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge m
   }
   const int32_t page_size = state.options.page_size;
   const uint32_t* const row = state.row(s);
-  if (state.records[row[s.length / page_size]].awaits_copy) {
+  if (state.records[row[s.length / page_size]].awaits_copy || state.group_awaits_copy(s)) {
     return fail(
         Errc::invalid_argument,
         "PagePool::commit: page {} of the sequence waits for a copy, expected take_copies before",
@@ -238,10 +257,12 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge m
     written = written.subspan(count);
     s.length += static_cast<int32_t>(count);
   }
-  if (!state.options.prefix_reuse) return {};
-  state.name_full_pages(s, static_cast<uint32_t>(first_full),
-                        static_cast<uint32_t>(s.length / page_size),
-                        merge == Merge::allowed && state.unfinished_steps(s) == 0);
+  if (state.options.prefix_reuse) {
+    state.name_full_pages(s, static_cast<uint32_t>(first_full),
+                          static_cast<uint32_t>(s.length / page_size),
+                          merge == Merge::allowed && state.unfinished_steps(s) == 0);
+  }
+  if (state.groups.active()) state.advance_groups(s, static_cast<uint32_t>(first_full));
   state.end_call();
   return {};
 }
@@ -263,6 +284,9 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
   }
   state_->items.cut(state_->index_of(s), length);
   if (length == s.room) return {};
+  if (const uint32_t group = state_->group_that_cannot(s, length); group != 0)
+    return pool::cannot_go_back("trim", length, group, s.length);
+  state_->cut_groups(s, length);
   state_->drop_pages(s, state_->pages_for(length));
   s.length = s.room = length;
   s.trimmed = length % state_->options.page_size != 0;
@@ -282,8 +306,12 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   }
   if (state.free_sequence == pool::no_sequence)
     return pool::no_sequence_left("fork", state.options.max_sequences);
+  if (const uint32_t group = state.group_that_cannot(parent, length); group != 0)
+    return pool::cannot_go_back("fork", length, group, parent.length);
   const int32_t cut = length % state.options.page_size;
-  if (cut != 0 && state.available() == 0) {
+  if (state.groups.active()) {
+    if (Status room = state.claim_fork(parent, length, 1); !room.is_ok()) return room;
+  } else if (cut != 0 && state.available() == 0) {
     if (state.lists.count_pinned() != 0) return state.too_many_pinned("fork", 1);
     return fail(Errc::out_of_pages,
                 "PagePool::fork: 1 page needed for {} tokens of a cut page, 0 of {} are free or "
@@ -293,6 +321,7 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   SequenceRecord& child = state.open_sequence();
   state.share_prefix(parent, child, length);
   const auto full = static_cast<uint32_t>(length / state.options.page_size);
+  if (state.groups.active()) state.fork_groups(parent, child, length);  // holds before it evicts
   if (cut != 0) state.row(child)[full] = state.copy_page(state.row(parent)[full], cut);
   child.pages += cut != 0 ? 1 : 0;
   state.end_call();

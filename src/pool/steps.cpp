@@ -12,8 +12,9 @@ using pool::PageList;
 using pool::PageRecord;
 using pool::SequenceRecord;
 
-std::span<const PageCopy> PagePool::take_copies() noexcept {
-  if (state_ == nullptr) return {};
+std::span<const PageCopy> PagePool::take_copies(uint32_t group) noexcept {
+  if (state_ == nullptr || (group != 0 && group >= state_->groups.count())) return {};
+  if (group != 0) return state_->groups.take_copies(group);
   State& state = *state_;
   const uint32_t done = state.taken_hold_pages ? state.num_taken : 0;
   for (uint32_t i = 0; i < done; ++i) {
@@ -68,6 +69,7 @@ Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcep
     }
     state.taken_hold_pages = false;
   }
+  state.groups.hold_copies_for(bit);
   state.unfinished |= bit;
   state.tickets[slot] = ticket;
   state.end_call();
@@ -97,6 +99,7 @@ Status PagePool::end_step(StepTicket ticket) noexcept {
     state.lists.unlink(page);
     state.settle(page);
   }
+  state.groups.end_step(bit);
   state.end_call();
   return {};
 }

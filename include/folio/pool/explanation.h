@@ -32,6 +32,8 @@ struct PoolExplanation {
   int64_t of_sequences = 0;
   int64_t of_steps = 0;   ///< given up, and still in use by unfinished steps
   int64_t of_copies = 0;  ///< read by copies that have not run
+  /// with groups: the first one that would lack pages, those before it having theirs; -1: none
+  int32_t short_group = -1;
   bool operator==(const PoolExplanation&) const = default;
 };
 

@@ -45,6 +45,7 @@
 #include "folio/core/status.h"
 #include "folio/pool/events.h"
 #include "folio/pool/explanation.h"
+#include "folio/pool/groups.h"
 #include "folio/pool/histograms.h"
 #include "folio/pool/name.h"
 #include "folio/pool/retention.h"
@@ -99,6 +100,12 @@ struct PoolOptions {
   Eviction eviction = Eviction::lru;
   /// gives full pages names, when `PagePool::name` asks: 32 bytes more a page. Needs prefix_reuse.
   NameFunction name = {};
+  /// of a hybrid model, the leading one first, at most 8; copied. None: all layers have equal
+  /// pages, and the pool knows nothing of bytes.
+  std::span<const GroupOptions> groups = {};
+  /// shared by the groups, in whole slabs. With groups `num_pages` is 0, as the arena says how many
+  /// leading pages there are; unless these have 0 bytes.
+  int64_t arena_bytes = 0;
   /// The longest time for which a sequence may ask to have its pages kept (folio/pool/retention.h),
   /// 12 bytes more a page; needs prefix_reuse. 0: none may ask. Deadlines are met to a tick of
   /// max_retention_ms / 16,515,071, rounded up to milliseconds: never early, late by
@@ -200,7 +207,8 @@ class FOLIO_EXPORT PagePool {
 
   /// Makes room for `new_tokens` tokens behind the length (not behind earlier room): all of it or
   /// nothing. A last page that was cut by `trim` and that others can still see is replaced, with a
-  /// copy to take. Errors: invalid_argument beyond max_pages_per_sequence; out_of_pages
+  /// copy to take; of groups, all that they need together. Errors: invalid_argument beyond
+  /// max_pages_per_sequence; out_of_pages
   [[nodiscard]] Status reserve(SequenceId id, int32_t new_tokens) noexcept;
   /// The same for several sequences: all of it or nothing. Errors: those of the one sequence,
   /// naming the first request that cannot be met behind those before it; invalid_argument for a
@@ -217,18 +225,19 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written,
                               Merge merge = Merge::refused) noexcept;
 
-  /// Cuts the sequence to `length` <= its length and gives up all reserved room.
+  /// Cuts the sequence to `length` <= its length and gives up all reserved room. Errors:
+  /// invalid_argument also where a group has given up, and not cached, what that length needs
   [[nodiscard]] Status trim(SequenceId id, int32_t length) noexcept;
 
   /// A new sequence with the first `length` tokens of `id`. Full pages are shared; a cut page
-  /// becomes a copy to take. Errors: invalid_argument if `length` is not in [0, length of id];
+  /// becomes a copy to take. Errors: invalid_argument as `trim`;
   /// out_of_pages without a page for the cut one, or a sequence
   [[nodiscard]] Result<SequenceId> fork(SequenceId id, int32_t length) noexcept;
 
   /// As many new sequences with the first `length` tokens of `id` as `children` has places: all of
   /// them or none. A cut page is shared until somebody writes into it: all who share it but the
-  /// last then get copies to take. Where that cannot be (`id` has room reserved in it, or it waits
-  /// for a copy), each child gets its copy at once. Errors: as fork
+  /// last then get copies to take. Where that cannot be (`id` has room reserved in it, it waits
+  /// for a copy, or the pool has groups), each child gets its copy at once. Errors: as fork
   [[nodiscard]] Status fork(SequenceId id, int32_t length, std::span<SequenceId> children) noexcept;
 
   /// Of a tree of drafts, sequences that fork has made of tree[0], keeps one path: tree[0] gets the
@@ -274,7 +283,9 @@ class FOLIO_EXPORT PagePool {
   /// so that they run in any order, before the next append. The span stays until the next call.
   /// Pages that they read or write are held until the end of the next step that begins; without
   /// one, until the next call of take_copies, which says that they have run.
-  [[nodiscard]] std::span<const PageCopy> take_copies() noexcept;
+  /// Each group has its own; of a state the whole page is copied. No copies of a group that the
+  /// pool has not.
+  [[nodiscard]] std::span<const PageCopy> take_copies(uint32_t group = 0) noexcept;
 
   /// Holds the pages of these sequences, reserved ones included, and those of the copies taken
   /// last, until `end_step`, whatever becomes of the sequences. Pages are held, rows are not: trim
@@ -309,10 +320,16 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status batch_rows(std::span<const SequenceId> ids, std::span<int64_t> rows,
                                   uint32_t group = 0) const noexcept;
   /// All rows: base and stride never change; 32-byte aligned; `PageTable::padded_columns` wide;
-  /// unassigned entries are num_pages. There is one group: any other gives an empty table.
+  /// unassigned entries are the group's num_pages, those behind a window too. Position i lies in
+  /// slot i % p of page entries[row_start + i / p], p the group's page_size. A group that the pool
+  /// has not gives an empty table.
   [[nodiscard]] PageTable table(uint32_t group = 0) const noexcept;
 
-  [[nodiscard]] uint32_t num_pages() const noexcept;
+  /// Sizes and pages of a group. Errors: invalid_argument for one that the pool has not
+  [[nodiscard]] Result<GroupFigures> group(uint32_t group) const noexcept;
+  [[nodiscard]] uint32_t num_groups() const noexcept;  ///< 1 without PoolOptions::groups
+
+  [[nodiscard]] uint32_t num_pages() const noexcept;  ///< leading ones
   [[nodiscard]] int32_t page_size() const noexcept;
   [[nodiscard]] PoolStats stats() const noexcept;
   /// Counts since `create`. Errors: invalid_argument without PoolOptions::histograms

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/group_pages.cpp: what a sequence's calls do in the groups behind the leading one, and where
+/// pages of all groups come from.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "pool/checks.h"
+#include "pool/pool_state.h"
+
+namespace folio::inline v1 {
+
+using pool::Group;
+using pool::GroupRow;
+using pool::PageUse;
+using pool::SequenceRecord;
+using pool::TailWrite;
+
+// ---- Where pages come from
+
+void PagePool::State::evict(uint32_t page) noexcept {
+  prefetch_behind(records[page]);
+  forget(page);
+  ages.evicted(page);
+  ++counters.evicted_pages;
+}
+
+uint32_t PagePool::State::oldest_cached(uint32_t group) noexcept {
+  if (group != 0) return groups[group].front[static_cast<size_t>(pool::GroupList::cached)];
+  if (lists.count_evictable() == 0) return pool::no_page;
+  if (retention != nullptr) return retention->take(*eviction);
+  return with_policy([](auto& policy) { return policy.take(); });
+}
+
+void PagePool::State::claim_slab(uint32_t slab, uint32_t group) noexcept {
+  pool::Slabs& slabs = groups.slabs;
+  const uint32_t owner = slabs.owner(slab);
+  for (uint32_t i = 0; owner != pool::max_groups && i < slabs.layout().pages_per_slab[owner]; ++i) {
+    const uint32_t page = slabs.first_page(owner, slab) + i;
+    if (owner != 0) {
+      groups.evict(owner, page);
+    } else {
+      if (pool::is_evictable(records[page].list)) evict(page);
+      lists.unlink(page);
+    }
+    slabs.set(owner, page, PageUse::outside);
+  }
+  slabs.claim(slab, group);
+  for (uint32_t i = 0; i < slabs.layout().pages_per_slab[group]; ++i) {
+    const uint32_t page = slabs.first_page(group, slab) + i;
+    slabs.set(group, page, PageUse::free);
+    if (group != 0) {
+      groups.push(group, pool::GroupList::free, page);
+    } else {
+      lists.push_back(pool::PageList::free, page);
+    }
+  }
+}
+
+/// Where no slab is left over: a free or cached page of a bound slab. The one loop over a slab.
+uint32_t PagePool::State::page_of_bound_slab(uint32_t group) const noexcept {
+  const pool::Slabs& slabs = groups.slabs;
+  uint32_t page = slabs.first_page(group, slabs.bound_slab(group)), cached = pool::no_page;
+  for (uint32_t i = 0; i < slabs.layout().pages_per_slab[group]; ++i, ++page) {
+    const PageUse use = slabs.use_of(group, page);
+    if (use == PageUse::free) return page;
+    if (use == PageUse::cached && cached == pool::no_page) cached = page;
+  }
+  return cached;
+}
+
+uint32_t PagePool::State::choose_page(uint32_t group) noexcept {
+  const auto front_free = [&] {
+    return group == 0 ? lists.front(pool::PageList::free)
+                      : groups[group].front[static_cast<size_t>(pool::GroupList::free)];
+  };
+  pool::Slabs& slabs = groups.slabs;
+  if (!slabs.has(group)) return front_free();
+  const bool any = slabs.may_choose(group, groups.needs);
+  if (groups.needs[group] != 0) --groups.needs[group];
+  if (!any) return page_of_bound_slab(group);
+  if (const uint32_t page = front_free(); page != pool::no_page) return page;
+  uint32_t slab = slabs.empty_slab();
+  if (slab == pool::no_slab) {
+    const uint32_t own = oldest_cached(group);
+    slab = slabs.oldest_idle_slab();
+    const bool keeps_slab = slab == pool::no_slab || slabs.owner(slab) == group;
+    if (own != pool::no_page && (keeps_slab || !slabs.is_older(slab, group, own))) return own;
+  }
+  claim_slab(slab, group);
+  return front_free();
+}
+
+uint32_t PagePool::State::take_group_page(uint32_t group) noexcept {
+  const uint32_t page = choose_page(group);
+  groups.take(group, page);
+  return page;
+}
+
+// ---- Room
+
+bool PagePool::State::copies_group_tail(const SequenceRecord& s, uint32_t group,
+                                        TailWrite tail) const noexcept {
+  const Group& g = groups[group];
+  if (s.length % g.page_size == 0 || (!s.trimmed && !groups.is_state(group))) return false;
+  const pool::GroupPage& page = g.pages[groups.row(group, index_of(s))[s.length / g.page_size]];
+  if (page.holds != 1 || page.steps != 0) return true;
+  return !groups.is_state(group) && tail == TailWrite::copy;
+}
+
+void PagePool::State::add_group_needs(const SequenceRecord& s, int64_t end, TailWrite tail,
+                                      GroupNeeds& needs) const noexcept {
+  if (end <= s.room) return;
+  needs[0] += pages_for(end) - s.pages + (tail == TailWrite::copy ? 1 : 0);
+  for (uint32_t g = 1; g < groups.count(); ++g) {
+    needs[g] += groups.pages_for(g, end) - groups[g].rows[index_of(s)].end +
+                (copies_group_tail(s, g, tail) ? 1 : 0);
+  }
+}
+
+bool PagePool::State::can_give(const GroupNeeds& needs, uint32_t held_back) const noexcept {
+  const uint64_t leading = uint64_t{needs[0]} + held_back;
+  if (leading > available()) return false;
+  GroupNeeds all = {};
+  std::copy_n(needs, pool::max_groups, all);
+  all[0] = static_cast<uint32_t>(leading);
+  return groups.slabs.can_give(all);
+}
+
+uint32_t PagePool::State::short_group(const GroupNeeds& needs, uint32_t held_back) const noexcept {
+  GroupNeeds first = {};
+  for (uint32_t g = 0; g < groups.count(); ++g) {
+    first[g] = needs[g];
+    if (!can_give(first, held_back)) return g;
+  }
+  return pool::max_groups;
+}
+
+Status PagePool::State::no_group_room(const GroupNeeds& needs, uint32_t held_back) const noexcept {
+  return fail(Errc::out_of_pages,
+              "PagePool::reserve: {} leading pages and {} of other groups needed, more than the "
+              "arena's slabs have free or can evict for group {}; {} leading ones are held back",
+              needs[0], std::accumulate(needs + 1, needs + groups.count(), uint64_t{0}),
+              short_group(needs, held_back), held_back);
+}
+
+TailWrite PagePool::State::claim_tail(const SequenceRecord& s, int64_t end) noexcept {
+  const TailWrite least = tail_write(s, std::numeric_limits<uint32_t>::max());
+  if (least != TailWrite::forget_content || index.has_twin(row(s)[s.length / options.page_size]))
+    return least;
+  GroupNeeds own = {}, more = {};
+  add_group_needs(s, end, least, own);
+  add_group_needs(s, end, TailWrite::copy, more);
+  for (uint32_t g = 0; g < groups.count(); ++g) more[g] += groups.needs[g] - own[g];
+  if (!can_give(more, 0)) return least;
+  std::copy_n(more, pool::max_groups, groups.needs);
+  return TailWrite::copy;
+}
+
+void PagePool::State::reserve_groups(const SequenceRecord& s, int64_t end,
+                                     TailWrite tail) noexcept {
+  const uint32_t sequence = index_of(s);
+  for (uint32_t g = 1; g < groups.count(); ++g) {
+    const Group& group = groups[g];
+    uint32_t* const row = groups.row(g, sequence);
+    uint32_t& last = row[s.length / group.page_size];
+    if (copies_group_tail(s, g, tail)) {
+      const uint32_t shared = last;
+      last = take_group_page(g);
+      groups.copy(g, shared, last, groups.copied_tokens(g, s.length));
+      groups.drop(g, shared, unfinished_steps(s));
+    } else if (groups.is_state(g) && s.length % group.page_size != 0 &&
+               group.pages[last].leading != pool::no_page) {
+      groups.detach(g, last);  // its state goes on
+    }
+    GroupRow& r = group.rows[sequence];
+    for (const uint32_t wanted = groups.pages_for(g, end); r.end < wanted; ++r.end)
+      row[r.end] = take_group_page(g);
+  }
+}
+
+// ---- Rows
+
+void PagePool::State::drop_group_pages(const SequenceRecord& s, uint32_t group, uint32_t first,
+                                       uint32_t last) noexcept {
+  uint32_t* const row = groups.row(group, index_of(s));
+  const uint32_t none = groups[group].num_pages;
+  const uint64_t steps = unfinished_steps(s);
+  for (uint32_t p = last; p-- > first;) {
+    if (row[p] != none) groups.drop(group, std::exchange(row[p], none), steps);
+  }
+}
+
+void PagePool::State::hold_group_hits(const SequenceRecord& s) noexcept {
+  const uint32_t* const leading = row(s);
+  for (uint32_t g = 1; g < groups.count(); ++g) {
+    const Group& group = groups[g];
+    uint32_t* const row = groups.row(g, index_of(s));
+    GroupRow& r = group.rows[index_of(s)];
+    r.end = groups.pages_for(g, s.length);
+    r.begin = std::min(groups.first_needed(g, s.length), r.end);
+    if (groups.is_state(g)) {
+      if (r.end != 0) groups.hold(g, row[r.begin] = groups.companion(leading[s.pages - 1], g));
+      continue;
+    }
+    for (uint32_t p = 0; p < r.end; ++p) {
+      if (p >= group.sink_pages) p = std::max(p, r.begin);
+      if (p < r.end) groups.hold(g, row[p] = groups.companion(leading[p], g));
+    }
+  }
+}
+
+void PagePool::State::advance_groups(const SequenceRecord& s, uint32_t first_full) noexcept {
+  const uint32_t* const leading = row(s);
+  const auto full = static_cast<uint32_t>(s.length / options.page_size);
+  for (uint32_t g = 1; g < groups.count(); ++g) {
+    const Group& group = groups[g];
+    const uint32_t* const row = groups.row(g, index_of(s));
+    if (options.prefix_reuse && groups.is_state(g)) {
+      const bool is_final = s.length % group.page_size == 0 || s.length == s.room;
+      if (s.length % options.page_size == 0 && is_final)
+        groups.attach(leading[full - 1], g, row[(s.length - 1) / group.page_size]);
+    } else if (options.prefix_reuse) {
+      for (uint32_t p = first_full; p < full; ++p) groups.attach(leading[p], g, row[p]);
+    }
+    GroupRow& r = group.rows[index_of(s)];
+    const uint32_t begin = std::min(groups.first_needed(g, s.length), r.end);
+    if (begin <= r.begin) continue;
+    drop_group_pages(s, g, std::max(r.begin, group.sink_pages), begin);
+    r.begin = begin;
+  }
+}
+
+// ---- Going back
+
+/// The page that serves position `p` of a shorter sequence: the row's, or else the companion.
+uint32_t PagePool::State::group_page_at(const SequenceRecord& s, uint32_t group, uint32_t p,
+                                        int32_t length) const noexcept {
+  const uint32_t* const leading = row(s);
+  const uint32_t entry = groups.row(group, index_of(s))[p];
+  const bool in_row = entry != groups[group].num_pages;
+  if (groups.is_state(group)) {
+    if (length == s.length) return entry;
+    if (length % options.page_size != 0) return pool::no_page;
+    return groups.companion(leading[length / options.page_size - 1], group);
+  }
+  return in_row ? entry : groups.companion(leading[p], group);
+}
+
+uint32_t PagePool::State::group_that_cannot(const SequenceRecord& s,
+                                            int32_t length) const noexcept {
+  for (uint32_t g = 1; g < groups.count() && length < s.length && length != 0; ++g) {
+    const uint32_t end = groups.pages_for(g, length);
+    for (uint32_t p = 0; p < end; ++p) {
+      if (p >= groups[g].sink_pages) p = std::max(p, groups.first_needed(g, length));
+      if (p >= groups[g].rows[index_of(s)].begin && !groups.is_state(g)) break;
+      if (p < end && group_page_at(s, g, p, length) == pool::no_page) return g;
+    }
+  }
+  return 0;
+}
+
+void PagePool::State::cut_groups(const SequenceRecord& s, int32_t length) noexcept {
+  for (uint32_t g = 1; g < groups.count(); ++g) {
+    const Group& group = groups[g];
+    uint32_t* const row = groups.row(g, index_of(s));
+    GroupRow& r = group.rows[index_of(s)];
+    const uint32_t end = groups.pages_for(g, length);
+    const uint32_t begin = std::min(groups.first_needed(g, length), end);
+    if (groups.is_state(g) && length != s.length) {
+      const uint32_t page = length == 0 ? pool::no_page : group_page_at(s, g, begin, length);
+      if (page != pool::no_page) groups.hold(g, page);
+      drop_group_pages(s, g, 0, r.end);
+      if (page != pool::no_page) row[begin] = page;
+    } else {
+      for (uint32_t p = begin; p < std::min(r.begin, end); ++p) {
+        if (row[p] == group.num_pages) groups.hold(g, row[p] = group_page_at(s, g, p, length));
+      }
+      drop_group_pages(s, g, end, r.end);
+    }
+    r = {std::min(begin, r.begin), end};
+  }
+}
+
+bool PagePool::State::shares_group_page(const SequenceRecord& parent, uint32_t group, uint32_t p,
+                                        int32_t length) const noexcept {
+  const Group& g = groups[group];
+  if (int64_t{p + 1} * g.page_size <= length) return true;
+  return groups.is_state(group) &&
+         g.pages[group_page_at(parent, group, p, length)].leading != pool::no_page;
+}
+
+Status PagePool::State::claim_fork(const SequenceRecord& parent, int32_t length,
+                                   uint32_t children) noexcept {
+  uint32_t needs[pool::max_groups] = {};
+  uint64_t revived = 0;  // a cached page that is held again may bind an idle slab
+  needs[0] = length % options.page_size != 0 ? children : 0;
+  for (uint32_t g = 1; g < groups.count(); ++g) {
+    const uint32_t end = groups.pages_for(g, length);
+    for (uint32_t p = std::min(groups.first_needed(g, length), end); p < end; ++p) {
+      const uint32_t page = group_page_at(parent, g, p, length);
+      if (groups.slabs.use_of(g, page) == PageUse::cached) ++revived;
+      if (!shares_group_page(parent, g, p, length)) needs[g] += children;
+    }
+  }
+  const bool takes = std::any_of(needs, needs + groups.count(), [](uint32_t n) { return n != 0; });
+  if (takes && (!groups.slabs.can_give(needs, revived) ||
+                (!groups.slabs.has(0) && needs[0] > available()))) {
+    return fail(Errc::out_of_pages,
+                "PagePool::fork: pages needed for cut ones, more than the arena's slabs have free "
+                "or can evict");
+  }
+  std::copy_n(needs, pool::max_groups, groups.needs);
+  return {};
+}
+
+void PagePool::State::fork_groups(const SequenceRecord& parent, const SequenceRecord& child,
+                                  int32_t length) noexcept {
+  for (const bool copying : {false, true}) {  // all is held before anything is taken
+    for (uint32_t g = 1; g < groups.count(); ++g) {
+      const Group& group = groups[g];
+      const uint32_t end = groups.pages_for(g, length);
+      const uint32_t begin = std::min(groups.first_needed(g, length), end);
+      uint32_t* const to = groups.row(g, index_of(child));
+      group.rows[index_of(child)] = {begin, end};
+      for (uint32_t p = 0; p < end; ++p) {
+        if (p >= group.sink_pages) p = std::max(p, begin);
+        if (p >= end) break;
+        if (!copying) groups.hold(g, to[p] = group_page_at(parent, g, p, length));
+        if (!copying || shares_group_page(parent, g, p, length)) continue;
+        const uint32_t from = std::exchange(to[p], take_group_page(g));
+        groups.copy(g, from, to[p], groups.copied_tokens(g, length));
+        groups.drop(g, from, 0);
+      }
+    }
+  }
+}
+
+void PagePool::State::release_groups(const SequenceRecord& s) noexcept {
+  for (uint32_t g = 1; g < groups.count(); ++g) {
+    drop_group_pages(s, g, 0, groups[g].rows[index_of(s)].end);
+    groups[g].rows[index_of(s)] = {};
+  }
+}
+
+void PagePool::State::swap_groups(const SequenceRecord& a, const SequenceRecord& b) noexcept {
+  for (uint32_t g = 1; g < groups.count(); ++g) {
+    GroupRow& of_a = groups[g].rows[index_of(a)];
+    GroupRow& of_b = groups[g].rows[index_of(b)];
+    uint32_t* const pages = groups.row(g, index_of(a));
+    std::swap_ranges(pages, pages + std::max(of_a.end, of_b.end), groups.row(g, index_of(b)));
+    std::swap(of_a, of_b);
+  }
+}
+
+bool PagePool::State::group_awaits_copy(const SequenceRecord& s) const noexcept {
+  for (uint32_t g = 1; g < groups.count(); ++g) {
+    const Group& group = groups[g];
+    const auto p = static_cast<uint32_t>(s.length / group.page_size);
+    if (p >= group.rows[index_of(s)].end) continue;
+    const uint32_t page = groups.row(g, index_of(s))[p];
+    if (page != group.num_pages && group.pages[page].pending_copy != pool::no_page) return true;
+  }
+  return false;
+}
+
+}  // namespace folio::inline v1

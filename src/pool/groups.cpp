@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/groups.cpp: the pages of the groups behind the leading one.
+#include "pool/groups.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace folio::inline v1::pool {
+
+void Groups::lay_out(const PoolOptions& options) noexcept {
+  count_ = static_cast<uint32_t>(options.groups.size());
+  if (count_ == 0) return;
+  int64_t bytes[max_groups] = {};
+  for (uint32_t g = 0; g < count_; ++g) bytes[g] = options.groups[g].page_bytes;
+  layout_ = lay_out_slabs({bytes, count_}, options.arena_bytes);
+  for (uint32_t g = 0; g < count_; ++g) {
+    Group& group = groups_[g];
+    group.options = options.groups[g];
+    group.page_size =
+        group.options.rule == GroupRule::state ? group.options.checkpoint : options.page_size;
+    group.num_pages = layout_.num_slabs * layout_.pages_per_slab[g];
+    group.sink_pages = static_cast<uint32_t>(
+        (int64_t{group.options.sinks} + options.page_size - 1) / options.page_size);
+  }
+  if (layout_.pages_per_slab[0] == 0) groups_[0].num_pages = options.num_pages;
+}
+
+void Groups::carve(Carver& carver, const PoolOptions& options) noexcept {
+  if (count_ == 0) return;
+  slabs.carve(carver, layout_, count_);
+  companions_ = carver.take<uint32_t>(int64_t{options.num_pages} * (count_ - 1));
+  for (uint32_t g = 1; g < count_; ++g) {
+    Group& group = groups_[g];
+    const int64_t tokens = int64_t{options.max_pages_per_sequence} * options.page_size;
+    group.row_stride = PageTable::padded_columns(pages_for(g, tokens));
+    group.table = carver.take<uint32_t>(options.max_sequences * group.row_stride);
+    group.pages = carver.take<GroupPage>(group.num_pages);
+    group.rows = carver.take<GroupRow>(options.max_sequences);
+    group.pending = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
+    group.taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
+  }
+}
+
+void Groups::start(const PoolOptions& options) noexcept {
+  if (count_ == 0) return;
+  slabs.start();
+  std::fill_n(companions_, int64_t{options.num_pages} * (count_ - 1), no_page);
+  for (uint32_t g = 1; g < count_; ++g) {
+    Group& group = groups_[g];
+    std::fill_n(group.table, options.max_sequences * group.row_stride, group.num_pages);
+    std::uninitialized_default_construct_n(group.pages, group.num_pages);
+    std::uninitialized_default_construct_n(group.rows, options.max_sequences);
+    std::uninitialized_default_construct_n(group.pending, options.max_sequences + 1);
+    std::uninitialized_default_construct_n(group.taken, options.max_sequences + 1);
+  }
+}
+
+uint32_t Groups::pages_for(uint32_t group, int64_t tokens) const noexcept {
+  const int32_t size = groups_[group].page_size;
+  return static_cast<uint32_t>((tokens + size - 1) / size);
+}
+
+uint32_t Groups::first_needed(uint32_t group, int64_t tokens) const noexcept {
+  const Group& g = groups_[group];
+  int64_t first = 0;
+  switch (g.options.rule) {
+    case GroupRule::full: return 0;
+    case GroupRule::window: first = tokens - g.options.window + 1; break;
+    case GroupRule::chunked: first = tokens / g.options.chunk * g.options.chunk; break;
+    case GroupRule::state: first = tokens - 1; break;
+  }
+  return static_cast<uint32_t>(std::max<int64_t>(first, 0) / g.page_size);
+}
+
+// ---- Companions
+
+void Groups::attach(uint32_t leading, uint32_t group, uint32_t page) noexcept {
+  GroupPage& p = groups_[group].pages[page];
+  if (p.leading == leading) return;
+  if (p.leading != no_page) detach(group, page);
+  if (const uint32_t old = place(leading, group); old != no_page) detach(group, old);
+  place(leading, group) = page;
+  p.leading = leading;
+}
+
+void Groups::detach(uint32_t group, uint32_t page) noexcept {
+  GroupPage& p = groups_[group].pages[page];
+  place(p.leading, group) = no_page;
+  p.leading = no_page;
+  if (p.list != GroupList::cached) return;
+  unlink(group, page);
+  settle(group, page);
+}
+
+void Groups::forget(uint32_t leading, uint32_t heir) noexcept {
+  for (uint32_t g = 1; g < count_; ++g) {
+    const uint32_t page = place(leading, g);
+    if (page == no_page) continue;
+    if (heir == no_page || place(heir, g) != no_page) {
+      detach(g, page);
+      continue;
+    }
+    place(leading, g) = no_page;
+    place(heir, g) = page;
+    groups_[g].pages[page].leading = heir;
+  }
+}
+
+// ---- Holding and giving up
+
+void Groups::push(uint32_t group, GroupList list, uint32_t page) noexcept {
+  Group& g = groups_[group];
+  const auto l = static_cast<size_t>(list);
+  GroupPage& p = g.pages[page];
+  p.list = list;
+  p.previous = g.back[l];
+  p.next = no_page;
+  (g.back[l] == no_page ? g.front[l] : g.pages[g.back[l]].next) = page;
+  g.back[l] = page;
+  ++g.counts[l];
+}
+
+void Groups::unlink(uint32_t group, uint32_t page) noexcept {
+  Group& g = groups_[group];
+  GroupPage& p = g.pages[page];
+  if (p.list == GroupList::none) return;
+  const auto l = static_cast<size_t>(p.list);
+  (p.previous == no_page ? g.front[l] : g.pages[p.previous].next) = p.next;
+  (p.next == no_page ? g.back[l] : g.pages[p.next].previous) = p.previous;
+  --g.counts[l];
+  p.list = GroupList::none;
+}
+
+void Groups::hold(uint32_t group, uint32_t page) noexcept {
+  GroupPage& p = groups_[group].pages[page];
+  ++p.holds;
+  if (p.list != GroupList::cached) return;
+  unlink(group, page);
+  slabs.set(group, page, PageUse::used);
+  Group& g = groups_[group];
+  g.peak_used = std::max<int64_t>(g.peak_used, slabs.count(group, PageUse::used));
+}
+
+void Groups::drop(uint32_t group, uint32_t page, uint64_t steps) noexcept {
+  if (steps != 0) hold_for_steps(group, page, steps);
+  GroupPage& p = groups_[group].pages[page];
+  if (--p.holds != 0) return;
+  if (p.pending_copy != no_page) cancel_copy_into(group, page);
+  settle(group, page);
+}
+
+void Groups::hold_for_steps(uint32_t group, uint32_t page, uint64_t steps) noexcept {
+  groups_[group].pages[page].steps |= steps;
+  unlink(group, page);
+  push(group, GroupList::leaving, page);
+}
+
+void Groups::settle(uint32_t group, uint32_t page) noexcept {
+  const GroupPage& p = groups_[group].pages[page];
+  if (p.holds != 0 || p.steps != 0) return;
+  const bool cached = p.leading != no_page;
+  push(group, cached ? GroupList::cached : GroupList::free, page);
+  slabs.set(group, page, cached ? PageUse::cached : PageUse::free);
+}
+
+void Groups::end_step(uint64_t bit) noexcept {
+  for (uint32_t g = 1; g < count_; ++g) {
+    GroupPage* const pages = groups_[g].pages;
+    for (uint32_t page = groups_[g].front[static_cast<size_t>(GroupList::leaving)], next;
+         page != no_page; page = next) {
+      next = pages[page].next;
+      pages[page].steps &= ~bit;
+      if (pages[page].steps != 0) continue;
+      unlink(g, page);
+      settle(g, page);
+    }
+  }
+}
+
+void Groups::evict(uint32_t group, uint32_t page) noexcept {
+  GroupPage& p = groups_[group].pages[page];
+  if (p.list == GroupList::cached) {
+    ++groups_[group].evicted;
+    detach(group, page);
+  }
+  unlink(group, page);
+}
+
+void Groups::take(uint32_t group, uint32_t page) noexcept {
+  evict(group, page);
+  Group& g = groups_[group];
+  g.pages[page].holds = 1;
+  slabs.set(group, page, PageUse::used);
+  g.peak_used = std::max<int64_t>(g.peak_used, slabs.count(group, PageUse::used));
+}
+
+// ---- Copies
+
+void Groups::copy(uint32_t group, uint32_t from, uint32_t to, int32_t tokens) noexcept {
+  Group& g = groups_[group];
+  // as in a pool without groups: no copy depends on another
+  if (g.pages[from].pending_copy != no_page) from = g.pending[g.pages[from].pending_copy].from;
+  ++g.pages[from].holds;
+  g.pages[to].pending_copy = g.num_pending;
+  g.pending[g.num_pending++] = {from, to, tokens};
+}
+
+void Groups::cancel_copy_into(uint32_t group, uint32_t page) noexcept {
+  Group& g = groups_[group];
+  const uint32_t at = std::exchange(g.pages[page].pending_copy, no_page);
+  const uint32_t from = g.pending[at].from;
+  g.pending[at] = g.pending[--g.num_pending];
+  if (at != g.num_pending) g.pages[g.pending[at].to].pending_copy = at;
+  drop(group, from, 0);
+}
+
+std::span<const PageCopy> Groups::take_copies(uint32_t group) noexcept {
+  Group& g = groups_[group];
+  const uint32_t done = g.taken_hold_pages ? g.num_taken : 0;
+  for (uint32_t i = 0; i < done; ++i) {
+    drop(group, g.taken[i].from, 0);
+    drop(group, g.taken[i].to, 0);
+  }
+  std::swap(g.pending, g.taken);
+  g.num_taken = std::exchange(g.num_pending, 0);
+  g.taken_hold_pages = true;
+  for (uint32_t i = 0; i < g.num_taken; ++i) {
+    GroupPage& to = g.pages[g.taken[i].to];
+    to.pending_copy = no_page;
+    ++to.holds;
+  }
+  return {g.taken, g.num_taken};
+}
+
+void Groups::hold_copies_for(uint64_t bit) noexcept {
+  for (uint32_t group = 1; group < count_; ++group) {
+    Group& g = groups_[group];
+    for (uint32_t i = 0; g.taken_hold_pages && i < g.num_taken; ++i) {
+      drop(group, g.taken[i].from, bit);
+      drop(group, g.taken[i].to, bit);
+    }
+    g.taken_hold_pages = false;
+  }
+}
+
+GroupFigures Groups::figures(uint32_t group) const noexcept {
+  const Group& g = groups_[group];
+  GroupFigures f{.num_pages = g.num_pages,
+                 .page_bytes = slabs.layout().page_bytes[group],
+                 .page_size = g.page_size,
+                 .used_pages = slabs.count(group, PageUse::used),
+                 .cached_pages = slabs.count(group, PageUse::cached),
+                 .evicted_pages = g.evicted,
+                 .peak_used_pages = g.peak_used};
+  f.free_pages = f.num_pages - f.used_pages - f.cached_pages;
+  return f;
+}
+
+// ---- Joint hits
+
+void JointHit::add(uint32_t leading) noexcept {
+  const uint32_t position = seen_++;
+  const int64_t tokens = int64_t{seen_} * page_size_;
+  bool all = true;
+  for (uint32_t g = 1; g < groups_.count(); ++g) {
+    const Group& group = groups_[g];
+    const bool present = groups_.companion(leading, g) != no_page;
+    run_[g] = present ? run_[g] + 1 : 0;
+    if (present && sinks_[g] == position) ++sinks_[g];
+    if (groups_.is_state(g)) {
+      all = all && present;
+      continue;
+    }
+    all = all && run_[g] >= seen_ - std::min(groups_.first_needed(g, tokens), seen_) &&
+          sinks_[g] >= std::min(group.sink_pages, seen_);
+  }
+  if (all) pages_ = seen_;
+}
+
+}  // namespace folio::inline v1::pool

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/// pool/groups.h: the pages of the groups behind the leading one, and the rows they stand in.
+///
+/// A page of such a group is the *companion* of the leading page that has the same tokens, from
+/// when that is full: found with it, gone with it. It is used while rows, copies or steps hold it,
+/// cached while nobody does and it has a leading page, and free otherwise; the oldest cached one
+/// goes first, and may go alone. A page of states is the companion of the leading page whose last
+/// token its state is of.
+///
+/// A row has pages from `begin` to `end`, and those of the sinks; what lies between is given up.
+/// All is O(1) per page.
+#pragma once
+
+#include <cstdint>
+
+#include "folio/cache/page_table.h"
+#include "folio/pool/groups.h"
+#include "folio/pool/page_pool.h"
+#include "pool/slabs.h"
+
+namespace folio::inline v1::pool {
+
+enum class GroupList : uint8_t { free, leaving, cached, none };
+
+/// Of a group behind the leading one; as PageRecord, with one count for rows and copies.
+struct GroupPage {
+  uint64_t steps = 0;
+  uint32_t previous = no_page, next = no_page;  ///< in `list`
+  uint32_t holds = 0;                           ///< rows, and copies pending or taken
+  uint32_t leading = no_page;                   ///< whose companion it is
+  uint32_t pending_copy = no_page;              ///< the one that it awaits
+  GroupList list = GroupList::none;
+};
+static_assert(sizeof(GroupPage) == 32);
+
+/// The pages of one sequence in one group: [0, sinks) and [begin, end) of its row, as far as below
+/// `end`.
+struct GroupRow {
+  uint32_t begin = 0, end = 0;
+};
+
+struct Group {
+  GroupOptions options;
+  int32_t page_size = 0;  ///< tokens
+  uint32_t num_pages = 0;
+  uint32_t sink_pages = 0;
+  int64_t row_stride = 0;  ///< entries
+  uint32_t* table = nullptr;
+  GroupPage* pages = nullptr;
+  GroupRow* rows = nullptr;  ///< [max_sequences]
+  PageCopy* pending = nullptr;
+  PageCopy* taken = nullptr;
+  uint32_t num_pending = 0, num_taken = 0;
+  bool taken_hold_pages = false;
+  uint32_t front[3] = {no_page, no_page, no_page}, back[3] = {no_page, no_page, no_page};
+  uint32_t counts[3] = {};
+  int64_t evicted = 0, peak_used = 0;
+};
+
+class Groups {
+ public:
+  /// `options` are checked and have their defaults.
+  void lay_out(const PoolOptions& options) noexcept;
+  void carve(Carver& carver, const PoolOptions& options) noexcept;
+  void start(const PoolOptions& options) noexcept;
+
+  /// Whether there is a group behind the leading one, or slabs.
+  [[nodiscard]] bool active() const noexcept { return count_ != 0; }
+  /// With the leading one; 0 in a pool of one kind of pages.
+  [[nodiscard]] uint32_t count() const noexcept { return count_; }
+  [[nodiscard]] Group& operator[](uint32_t group) noexcept { return groups_[group]; }
+  [[nodiscard]] const Group& operator[](uint32_t group) const noexcept { return groups_[group]; }
+  [[nodiscard]] uint32_t* row(uint32_t group, uint32_t sequence) const noexcept {
+    return groups_[group].table + sequence * groups_[group].row_stride;
+  }
+
+  /// Pages of `tokens` tokens, and the first of them that a query behind them needs.
+  [[nodiscard]] uint32_t pages_for(uint32_t group, int64_t tokens) const noexcept;
+  [[nodiscard]] uint32_t first_needed(uint32_t group, int64_t tokens) const noexcept;
+  /// Of a page that `length` cuts: a state is copied whole.
+  [[nodiscard]] int32_t copied_tokens(uint32_t group, int32_t length) const noexcept {
+    const int32_t size = groups_[group].page_size;
+    return is_state(group) ? size : length % size;
+  }
+  [[nodiscard]] bool is_state(uint32_t group) const noexcept {
+    return groups_[group].options.rule == GroupRule::state;
+  }
+
+  [[nodiscard]] uint32_t companion(uint32_t leading, uint32_t group) const noexcept {
+    return companions_[int64_t{leading} * (count_ - 1) + group - 1];
+  }
+  /// `page` becomes the companion; another one loses its place.
+  void attach(uint32_t leading, uint32_t group, uint32_t page) noexcept;
+  void detach(uint32_t group, uint32_t page) noexcept;
+  /// The leading page is nobody's content any more. `heir`, unless no_page, has the same content
+  /// and takes what it lacks.
+  void forget(uint32_t leading, uint32_t heir) noexcept;
+
+  void hold(uint32_t group, uint32_t page) noexcept;
+  /// One hold less; `steps` hold it from now on.
+  void drop(uint32_t group, uint32_t page, uint64_t steps) noexcept;
+  void hold_for_steps(uint32_t group, uint32_t page, uint64_t steps) noexcept;
+  void end_step(uint64_t bit) noexcept;
+  /// A page that was chosen becomes the caller's: whatever it was is gone.
+  void take(uint32_t group, uint32_t page) noexcept;
+  /// A page whose slab is given away, or that is asked for alone.
+  void evict(uint32_t group, uint32_t page) noexcept;
+  /// A pending copy of the first `tokens` tokens into `to`.
+  void copy(uint32_t group, uint32_t from, uint32_t to, int32_t tokens) noexcept;
+  [[nodiscard]] std::span<const PageCopy> take_copies(uint32_t group) noexcept;
+  void hold_copies_for(uint64_t bit) noexcept;
+
+  void push(uint32_t group, GroupList list, uint32_t page) noexcept;
+  void unlink(uint32_t group, uint32_t page) noexcept;
+
+  [[nodiscard]] GroupFigures figures(uint32_t group) const noexcept;
+
+  Slabs slabs;
+  /// pages that the call under way will still take
+  uint32_t needs[max_groups] = {};
+
+ private:
+  [[nodiscard]] uint32_t& place(uint32_t leading, uint32_t group) noexcept {
+    return companions_[int64_t{leading} * (count_ - 1) + group - 1];
+  }
+  void settle(uint32_t group, uint32_t page) noexcept;
+  void cancel_copy_into(uint32_t group, uint32_t page) noexcept;
+
+  uint32_t count_ = 0;
+  Group groups_[max_groups];
+  SlabLayout layout_;
+  uint32_t* companions_ = nullptr;  ///< [leading pages, count - 1]
+};
+
+/// The longest prefix that all groups can serve: one pass over the leading pages that were found,
+/// with the length of the present run per group.
+class JointHit {
+ public:
+  explicit JointHit(const Groups& groups, int32_t page_size) noexcept
+      : groups_(groups), page_size_(page_size) {}
+  void add(uint32_t leading) noexcept;
+  [[nodiscard]] uint32_t pages() const noexcept { return pages_; }
+
+ private:
+  const Groups& groups_;
+  int32_t page_size_;
+  uint32_t seen_ = 0;
+  uint32_t pages_ = 0;
+  uint32_t run_[max_groups] = {};    ///< pages with a companion, up to the last one seen
+  uint32_t sinks_[max_groups] = {};  ///< the same from the first one
+};
+
+}  // namespace folio::inline v1::pool

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/pool/group_model.cpp: the calls, and the comparison of all that can be seen.
+#include "pool/group_model.h"
+
+#include <algorithm>
+
+#include "pool/checked.h"
+#include "pool/inspection.h"
+
+namespace folio::test {
+
+GroupModel::GroupModel(const PoolOptions& options)
+    : groups_(options.groups.begin(), options.groups.end()),
+      options_(memory_.hooked(options)),
+      pool_(checked(PagePool::create(options_))),
+      arena_(static_cast<size_t>(options.arena_bytes), 0) {
+  for (uint32_t g = 0; g < num_groups(); ++g) {
+    const GroupFigures figures = checked(pool_.group(g));
+    page_bytes_.push_back(figures.page_bytes);
+    page_size_.push_back(figures.page_size);
+    RC_ASSERT(g == 0 || figures.num_pages * figures.page_bytes <= options.arena_bytes);
+  }
+  check();
+}
+
+uint64_t GroupModel::history(const std::vector<TokenId>& tokens, int64_t count, uint32_t group) {
+  uint64_t h = 0x9e3779b97f4a7c15u + group;
+  for (int64_t i = 0; i < count; ++i)
+    h = (h ^ static_cast<uint64_t>(tokens[static_cast<size_t>(i)] + 7)) * 0x100000001b3u +
+        (h >> 29);
+  return h | 1;
+}
+
+uint32_t GroupModel::entry(SequenceId id, uint32_t group, int64_t page) const {
+  return pool_.table(group).entries[checked(pool_.row_start(id, group)) + page];
+}
+
+void GroupModel::for_cells(SequenceId id, uint32_t group, int64_t position, auto call) const {
+  const int64_t size = page_size_[group], page = entry(id, group, position / size);
+  if (page_bytes_[group] == 0) return;  // a leading page without bytes
+  RC_ASSERT(page < checked(pool_.group(group)).num_pages);
+  const bool state = groups_[group].rule == GroupRule::state;
+  const int64_t per_token = page_bytes_[group] / size;
+  const int64_t first = page * page_bytes_[group] + (state ? 0 : position % size * per_token);
+  const int64_t count = state ? page_bytes_[group] : per_token;
+  for (int64_t cell = first; cell < first + count; ++cell) call(static_cast<size_t>(cell));
+}
+
+void GroupModel::for_visible(const Sequence& s, auto call) const {
+  const auto length = static_cast<int64_t>(s.tokens.size());
+  for (uint32_t g = 0; g < num_groups(); ++g) {
+    const GroupOptions& o = groups_[g];
+    for (int64_t t = 0; t < length; ++t) {
+      const bool visible =
+          o.rule == GroupRule::full ||
+          (o.rule == GroupRule::window && (t > length - o.window || t < o.sinks)) ||
+          (o.rule == GroupRule::chunked && t / o.chunk == length / o.chunk) ||
+          (o.rule == GroupRule::state && t == length - 1);
+      if (visible && !awaits_copy(g, entry(s.id, g, t / page_size_[g]))) call(t, g);
+    }
+  }
+}
+
+bool GroupModel::awaits_copy(uint32_t group, uint32_t page) const {
+  if (group == 0) return PoolInspection::record(pool_, page).awaits_copy;
+  const pool::Group& g = PoolInspection::groups(pool_)[group];
+  return page < g.num_pages && g.pages[page].pending_copy != pool::no_page;
+}
+
+// ---- Hits
+
+/// Whether every group has what it needs behind so many pages, position by position.
+bool GroupModel::serves(const std::vector<uint32_t>& leading, uint32_t pages) const {
+  const pool::Groups& groups = PoolInspection::groups(pool_);
+  const int64_t size = options_.page_size, length = pages * size;
+  for (uint32_t g = 1; g < num_groups(); ++g) {
+    const GroupOptions& o = groups_[g];
+    for (int64_t t = 0; t < length; ++t) {
+      const bool needed = o.rule == GroupRule::full ||
+                          (o.rule == GroupRule::window && (t > length - o.window || t < o.sinks)) ||
+                          (o.rule == GroupRule::chunked && t / o.chunk == length / o.chunk) ||
+                          (o.rule == GroupRule::state && t == length - 1);
+      if (needed && groups.companion(leading[static_cast<size_t>(t / size)], g) == pool::no_page)
+        return false;
+    }
+  }
+  return true;
+}
+
+int32_t GroupModel::longest_hit(const std::vector<TokenId>& prompt) const {
+  const pool::PrefixIndex& index = PoolInspection::index(pool_);
+  const pool::Namespaces& spaces = PoolInspection::namespaces(pool_);
+  const uint32_t space = spaces.find({}, 0);
+  if (space == pool::no_namespace) return 0;
+  uint64_t parent = spaces[space].content;
+  uint32_t hash = spaces[space].hash;
+  std::vector<uint32_t> leading;
+  const auto size = static_cast<size_t>(options_.page_size);
+  while ((leading.size() + 1) * size < prompt.size() &&
+         leading.size() < options_.max_pages_per_sequence) {
+    const TokenId* const tokens = prompt.data() + leading.size() * size;
+    hash = index.hash(hash, tokens);
+    const uint32_t page = index.find(parent, hash, tokens);
+    if (page == pool::no_page) break;
+    leading.push_back(page);
+    parent = PoolInspection::record(pool_, page).content;
+  }
+  auto pages = static_cast<uint32_t>(leading.size());
+  while (!serves(leading, pages)) --pages;
+  return static_cast<int32_t>(pages) * options_.page_size;
+}
+
+void GroupModel::admit(const std::vector<TokenId>& prompt) {
+  if (prompt.empty()) return;
+  const int32_t expected = longest_hit(prompt);
+  RC_ASSERT(pool_.peek(prompt) == expected);
+  const auto admission = pool_.admit(prompt);
+  if (!admission) {
+    RC_ASSERT(admission.error().code() == Errc::out_of_pages);
+    RC_ASSERT(sequences_.size() == options_.max_sequences);
+    return;
+  }
+  RC_ASSERT(admission->cached_tokens == expected);
+  sequences_.push_back({admission->id, {prompt.begin(), prompt.begin() + expected}, expected});
+  check();
+}
+
+void GroupModel::resume(size_t sequence, const std::vector<TokenId>& prompt) {
+  Sequence& s = sequences_[sequence];
+  const bool has_pages = s.room != 0;
+  const auto before = memory_.snapshot();
+  const int32_t expected = prompt.empty() ? 0 : longest_hit(prompt);
+  const auto admission = pool_.resume(s.id, prompt);
+  RC_ASSERT(admission.has_value() == (!prompt.empty() && !has_pages));
+  if (!admission) {
+    RC_ASSERT(admission.error().code() == Errc::invalid_argument);
+    return expect_unchanged(before);
+  }
+  RC_ASSERT(admission->cached_tokens == expected);
+  s.tokens.assign(prompt.begin(), prompt.begin() + expected);
+  s.room = expected;
+  check();
+}
+
+// ---- Sequences
+
+void GroupModel::expect_unchanged(const std::vector<std::byte>& before) const {
+  RC_ASSERT(memory_.snapshot() == before);
+}
+
+int64_t GroupModel::room_behind(const Sequence& s, int32_t new_tokens) const {
+  const int64_t most = int64_t{options_.max_pages_per_sequence} * options_.page_size;
+  const auto end = static_cast<int64_t>(s.tokens.size()) + new_tokens;
+  return end > most ? end : std::min(most, end + options_.lookahead_tokens);
+}
+
+void GroupModel::expect_too_few(const std::vector<int64_t>& ends) {
+  ++refused_rooms;
+  const pool::Groups& groups = PoolInspection::groups(pool_);
+  uint32_t most[pool::max_groups] = {};
+  for (uint32_t g = 0; g < num_groups(); ++g) {
+    for (const int64_t end : ends) most[g] += static_cast<uint32_t>(end / page_size_[g]) + 2;
+    most[g] += g == 0 ? options_.watermark_pages : 0;
+  }
+  const PoolStats stats = pool_.stats();
+  const bool leading = groups.slabs.has(0) || stats.free_pages + stats.cached_pages >= most[0];
+  for (uint32_t g = 0; g < num_groups(); ++g) most[g] = groups.slabs.has(g) ? most[g] : 0;
+  RC_ASSERT(!(groups.slabs.can_give(most) && leading));
+}
+
+void GroupModel::reserve(size_t sequence, int32_t new_tokens) {
+  Sequence& s = sequences_[sequence];
+  const auto before = memory_.snapshot();
+  const int64_t end = room_behind(s, new_tokens);
+  const auto explanation = pool_.explain(s.id, new_tokens);
+  const Status status = pool_.reserve(s.id, new_tokens);
+  if (explanation) RC_ASSERT(status.is_ok() == (explanation->short_group == -1));
+  if (!status.is_ok()) {
+    const bool too_long =
+        new_tokens < 0 || end > int64_t{options_.max_pages_per_sequence} * options_.page_size;
+    RC_ASSERT(status.code() == (too_long ? Errc::invalid_argument : Errc::out_of_pages));
+    if (!too_long) expect_too_few({end});
+    return expect_unchanged(before);
+  }
+  s.room = std::max(s.room, end);
+  check();
+}
+
+void GroupModel::reserve_all(int32_t new_tokens) {
+  const auto before = memory_.snapshot();
+  std::vector<ReserveRequest> requests;
+  std::vector<int64_t> ends;
+  bool too_long = false;
+  for (const Sequence& s : sequences_) {
+    requests.push_back({s.id, new_tokens});
+    ends.push_back(room_behind(s, new_tokens));
+    too_long |= ends.back() > int64_t{options_.max_pages_per_sequence} * options_.page_size;
+  }
+  const Status status = pool_.reserve(requests);
+  if (!status.is_ok()) {
+    // of two faults the first in the list is named
+    RC_ASSERT(status.code() == Errc::out_of_pages ||
+              (too_long && status.code() == Errc::invalid_argument));
+    if (!too_long) expect_too_few(ends);
+    return expect_unchanged(before);
+  }
+  RC_ASSERT(!too_long);
+  for (size_t i = 0; i < ends.size(); ++i)
+    sequences_[i].room = std::max(sequences_[i].room, ends[i]);
+  check();
+}
+
+void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written) {
+  Sequence& s = sequences_[sequence];
+  const auto begin = static_cast<int64_t>(s.tokens.size());
+  const int64_t end = begin + static_cast<int64_t>(written.size());
+  if (written.empty()) return;
+  // A state is overwritten: what copies it must have run. Copies of tokens read what stays.
+  for (uint32_t g = 1; g < num_groups(); ++g) {
+    const bool state = groups_[g].rule == GroupRule::state;
+    if (state && PoolInspection::groups(pool_)[g].num_pending != 0) take_copies();
+  }
+  if (end > s.room) {
+    RC_ASSERT(pool_.commit(s.id, written).code() == Errc::invalid_argument);
+    return;
+  }
+  for (uint32_t g = 0; g < num_groups(); ++g) {
+    if (!awaits_copy(g, entry(s.id, g, begin / page_size_[g]))) continue;
+    const auto before = memory_.snapshot();
+    RC_ASSERT(pool_.commit(s.id, written).code() == Errc::invalid_argument);
+    return expect_unchanged(before);
+  }
+  s.tokens.insert(s.tokens.end(), written.begin(), written.end());
+  for (uint32_t g = 0; g < num_groups(); ++g) {
+    const bool state = groups_[g].rule == GroupRule::state;
+    for (int64_t t = state ? end - 1 : begin; t < end; ++t) {
+      for_cells(s.id, g, t, [&](size_t cell) {
+        for (Step& step : steps_) {
+          const auto read = step.reads.find(cell);
+          if (read != step.reads.end() && read->second.state_of == s.id) step.reads.erase(read);
+        }
+        arena_[cell] = history(s.tokens, t + 1, g);
+      });
+    }
+  }
+  checked(pool_.commit(s.id, written));
+  check();
+}
+
+void GroupModel::trim(size_t sequence, int32_t length) {
+  Sequence& s = sequences_[sequence];
+  const auto before = memory_.snapshot();
+  const Status status = pool_.trim(s.id, length);
+  if (!status.is_ok()) {
+    RC_ASSERT(status.code() == Errc::invalid_argument);
+    if (length >= 0 && length <= static_cast<int32_t>(s.tokens.size())) {
+      ++refused_lengths;
+      RC_ASSERT(length < static_cast<int32_t>(s.tokens.size()));
+    }
+    return expect_unchanged(before);
+  }
+  s.tokens.resize(static_cast<size_t>(length));
+  s.room = length;
+  check();
+}
+
+void GroupModel::fork(size_t sequence, int32_t length) {
+  const Sequence parent = sequences_[sequence];
+  const auto before = memory_.snapshot();
+  const auto child = pool_.fork(parent.id, length);
+  if (!child) {
+    const Errc code = child.error().code();
+    RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
+    return expect_unchanged(before);
+  }
+  sequences_.push_back({*child, {parent.tokens.begin(), parent.tokens.begin() + length}, length});
+  check();
+}
+
+void GroupModel::fork_children(size_t sequence, int32_t length, size_t count) {
+  const Sequence parent = sequences_[sequence];
+  const auto before = memory_.snapshot();
+  std::vector<SequenceId> children(count);
+  const Status status = pool_.fork(parent.id, length, children);
+  if (!status.is_ok()) {
+    const Errc code = status.code();
+    RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
+    return expect_unchanged(before);
+  }
+  for (const SequenceId id : children)
+    sequences_.push_back({id, {parent.tokens.begin(), parent.tokens.begin() + length}, length});
+  check();
+}
+
+void GroupModel::keep_path(size_t leaf) {
+  std::vector<SequenceId> tree;
+  for (const Sequence& s : sequences_) tree.push_back(s.id);
+  checked(pool_.keep_path(tree, leaf));
+  Sequence kept = sequences_[leaf];
+  kept.id = tree[0];
+  for (Step& step : steps_) {  // states go on with the id that has the pages now
+    if (leaf == 0) break;
+    for (auto& [cell, read] : step.reads) {
+      if (read.state_of == tree[0]) read.state_of = {};
+    }
+    for (auto& [cell, read] : step.reads) {
+      if (read.state_of == tree[leaf]) read.state_of = tree[0];
+    }
+  }
+  sequences_.assign(1, kept);
+  check();
+}
+
+void GroupModel::preempt(size_t sequence) {
+  checked(pool_.preempt(sequences_[sequence].id));
+  sequences_[sequence].tokens.clear();
+  sequences_[sequence].room = 0;
+  check();
+}
+
+void GroupModel::clear() {
+  bool used = pool_.stats().used_pages != 0;
+  for (uint32_t g = 0; g < num_groups(); ++g) used |= checked(pool_.group(g)).used_pages != 0;
+  const auto before = memory_.snapshot();
+  const Status status = pool_.clear();
+  RC_ASSERT(status.is_ok() == !used);
+  if (used) return expect_unchanged(before);
+  for (uint32_t g = 0; g < num_groups(); ++g) RC_ASSERT(checked(pool_.group(g)).cached_pages == 0);
+  check();
+}
+
+void GroupModel::release(size_t sequence) {
+  checked(pool_.release(sequences_[sequence].id));
+  sequences_.erase(sequences_.begin() + static_cast<std::ptrdiff_t>(sequence));
+  check();
+}
+
+void GroupModel::take_copies() {
+  for (uint32_t g = 0; g < num_groups(); ++g) {
+    for (const PageCopy& copy : pool_.take_copies(g)) {
+      const int64_t count = page_bytes_[g] / page_size_[g] * copy.tokens;
+      const bool state = groups_[g].rule == GroupRule::state;
+      std::copy_n(arena_.begin() + copy.from * page_bytes_[g], state ? page_bytes_[g] : count,
+                  arena_.begin() + copy.to * page_bytes_[g]);
+    }
+  }
+  check();
+}
+
+void GroupModel::begin_step(const std::vector<size_t>& sequences) {
+  std::vector<SequenceId> ids;
+  Step step;
+  for (const size_t i : sequences) {
+    const Sequence& s = sequences_[i];
+    ids.push_back(s.id);
+    for_visible(s, [&](int64_t t, uint32_t g) {
+      const bool state = groups_[g].rule == GroupRule::state;
+      for_cells(s.id, g, t, [&](size_t cell) {
+        step.reads[cell] = {arena_[cell], state ? s.id : SequenceId()};
+      });
+    });
+  }
+  const auto ticket = pool_.begin_step(ids);
+  if (!ticket) return RC_ASSERT(ticket.error().code() == Errc::busy);
+  step.ticket = *ticket;
+  steps_.push_back(step);
+  check();
+}
+
+void GroupModel::end_step(size_t step) {
+  checked(pool_.end_step(steps_[step].ticket));
+  steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(step));
+  check();
+}
+
+void GroupModel::finish() {
+  while (!sequences_.empty()) release(0);
+  while (!steps_.empty()) end_step(0);
+  take_copies();
+  take_copies();
+  for (uint32_t g = 0; g < num_groups(); ++g) RC_ASSERT(checked(pool_.group(g)).used_pages == 0);
+  clear();
+}
+
+void GroupModel::check() const {
+  checked(pool_.check_invariants());
+  for (const Sequence& s : sequences_) {
+    RC_ASSERT(checked(pool_.length(s.id)) == static_cast<int32_t>(s.tokens.size()));
+    for_visible(s, [&](int64_t t, uint32_t g) {
+      const uint64_t expected = history(s.tokens, t + 1, g);
+      for_cells(s.id, g, t, [&](size_t cell) { RC_ASSERT(arena_[cell] == expected); });
+    });
+  }
+  for (const Step& step : steps_) {
+    for (const auto& [cell, read] : step.reads) RC_ASSERT(arena_[cell] == read.value);
+  }
+  RC_ASSERT(memory_.living.size() == 1U);
+}
+
+}  // namespace folio::test

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/pool/group_model.h: the arena of a hybrid pool, whose bytes are really written, copied and
+/// read.
+///
+/// A cell of the arena stands for a byte. A token's cells in a group, or a state's, hold a number
+/// for the whole history that they depend on. After every call the model reads, through each
+/// group's table, all that the group's rule lets the next query see, and what every unfinished
+/// step could see when it began, and compares it with the histories. Pages of two groups that
+/// cross, a page that is given away too early, a hit that one group cannot serve: all are wrong
+/// numbers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "folio/pool/page_pool.h"
+#include "pool/pool_memory.h"
+
+namespace folio::test {
+
+class GroupModel {
+ public:
+  /// `page_bytes` of a group: a multiple of the tokens of its page.
+  explicit GroupModel(const PoolOptions& options);
+
+  void admit(const std::vector<TokenId>& prompt);
+  void reserve(size_t sequence, int32_t new_tokens);
+  /// The same for all sequences.
+  void reserve_all(int32_t new_tokens);
+  void commit(size_t sequence, const std::vector<TokenId>& written);
+  void trim(size_t sequence, int32_t length);
+  void fork(size_t sequence, int32_t length);
+  void fork_children(size_t sequence, int32_t length, size_t count);
+  /// Of all sequences, keeps one.
+  void keep_path(size_t leaf);
+  void preempt(size_t sequence);
+  void resume(size_t sequence, const std::vector<TokenId>& prompt);
+  void clear();
+  void release(size_t sequence);
+  void take_copies();
+  void begin_step(const std::vector<size_t>& sequences);
+  void end_step(size_t step);
+  /// Gives up everything and expects that nothing is used.
+  void finish();
+
+  [[nodiscard]] size_t num_sequences() const { return sequences_.size(); }
+  [[nodiscard]] size_t num_steps() const { return steps_.size(); }
+  [[nodiscard]] const std::vector<TokenId>& tokens(size_t s) const { return sequences_[s].tokens; }
+  [[nodiscard]] PagePool& pool() { return pool_; }
+
+  int64_t refused_rooms = 0, refused_lengths = 0;
+
+ private:
+  struct Sequence {
+    SequenceId id;
+    std::vector<TokenId> tokens;
+    int64_t room = 0;
+  };
+  struct Read {
+    uint64_t value = 0;
+    SequenceId state_of;  ///< of a state: whose own next commit may overwrite it
+  };
+  struct Step {
+    StepTicket ticket;
+    std::map<size_t, Read> reads;  ///< cell -> what it held
+  };
+
+  [[nodiscard]] uint32_t num_groups() const { return pool_.num_groups(); }
+  [[nodiscard]] static uint64_t history(const std::vector<TokenId>& tokens, int64_t count,
+                                        uint32_t group);
+  [[nodiscard]] uint32_t entry(SequenceId id, uint32_t group, int64_t page) const;
+  /// Cells of token `position` of a sequence, or of its state.
+  void for_cells(SequenceId id, uint32_t group, int64_t position, auto call) const;
+  /// Each (position, group) that the query behind `s` may see.
+  void for_visible(const Sequence& s, auto call) const;
+  [[nodiscard]] bool awaits_copy(uint32_t group, uint32_t page) const;
+  [[nodiscard]] int32_t longest_hit(const std::vector<TokenId>& prompt) const;
+  [[nodiscard]] bool serves(const std::vector<uint32_t>& leading, uint32_t pages) const;
+  [[nodiscard]] int64_t room_behind(const Sequence& s, int32_t new_tokens) const;
+  /// What all pages, and a copy in each group, would take is not there.
+  void expect_too_few(const std::vector<int64_t>& ends);
+  void expect_unchanged(const std::vector<std::byte>& before) const;
+  void check() const;
+
+  PoolMemory memory_;
+  std::vector<GroupOptions> groups_;
+  PoolOptions options_;
+  PagePool pool_;
+  std::vector<int64_t> page_bytes_;
+  std::vector<int32_t> page_size_;
+  std::vector<uint64_t> arena_;
+  std::vector<Sequence> sequences_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace folio::test
