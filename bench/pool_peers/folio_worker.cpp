@@ -110,7 +110,8 @@ int answer_all() {
     } else if (message.contains("trace")) {
       answer = replay(message["trace"]);
     } else {
-      answer = {{"seconds", load.value().turn(message.at("turn"))}};
+      if (!load.has_value()) throw std::runtime_error("a turn before its setup");
+      answer = {{"seconds", load->turn(message.at("turn"))}};
     }
     std::cout << answer.dump() << std::endl;
   }
