@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "hybrid.h"
 #include "values.h"
 
 namespace folio::cli {
@@ -214,9 +215,13 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
   add_cache_options(app, options);
   add_step_options(app, options);
   add_check_options(app, options);
+  add_hybrid_options(app, options);
 }
 
 Status resolve(ReplayOptions& options) {
+  if (options.compute == Compute::usual) options.compute = Compute::attention;
+  if (options.gib != 0.0) return disagree("--gib: needs a --model whose layers differ");
+  if (options.checkpoint != 0) return disagree("--checkpoint: needs a --model with states");
   if (options.policy == Policy::all && !options.page_per_block)
     return disagree("--policy all: needs --page-per-block");
   if (options.page_per_block && !options.sequential)
