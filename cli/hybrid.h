@@ -40,9 +40,10 @@ struct BytesInUse {
 struct PoolRun {
   std::vector<GroupUse> groups;
   int64_t steps = 0;
-  int64_t hit_tokens = 0;  ///< of prompts, when they first ran
+  int64_t hit_tokens = 0;
   int64_t computed_tokens = 0;
-  int64_t preemptions = 0;  ///< sequences that gave up their pages for an older one
+  int64_t again_tokens = 0;  ///< of these, once more after a preemption
+  int64_t preemptions = 0;   ///< sequences that gave up their pages for an older one
   BytesInUse used = {};
   BytesInUse everything = {};  ///< if all layers kept all tokens that the leading group has
   double pool_seconds = 0.0;

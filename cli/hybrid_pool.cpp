@@ -84,6 +84,7 @@ class Usage {
       run_.groups[g].cached_pages = f.cached_pages;
     }
     run_.hit_tokens = scheduler.hit_tokens();
+    run_.again_tokens = scheduler.again_tokens();
     run_.preemptions = scheduler.preemptions();
   }
 

@@ -58,6 +58,7 @@ ordered_json json_of(const PoolRun& run, const HybridFigures& f) {
   j["hit_tokens"] = run.hit_tokens;
   j["hit_rate_tokens"] = hit_rate(run, f);
   j["computed_tokens"] = run.computed_tokens;
+  j["computed_again_tokens"] = run.again_tokens;
   j["steps"] = run.steps;
   j["preemptions"] = run.preemptions;
   j["pool_seconds"] = run.pool_seconds;
@@ -102,6 +103,12 @@ void add_table(const HybridModel& model, const PoolRun& run, std::string& text) 
   row("if every layer kept everything", run.everything);
 }
 
+std::string steps_of(const PoolRun& run) {
+  return fmt::format("{}: {} tokens computed, {} of them again after {} preemptions; pool {:.2f} s",
+                     run.steps, run.computed_tokens, run.again_tokens, run.preemptions,
+                     run.pool_seconds);
+}
+
 std::string uniform_hits(const HybridFigures& f) {
   if (f.uniform) return fmt::format("{:.4f} ({})", hit_rate(*f.uniform, f), f.uniform->hit_tokens);
   return fmt::format("none: the request in line {} needs {} GiB", f.longest_line,
@@ -134,12 +141,8 @@ std::string summary_of(const ReplayOptions& options, const HybridModel& model,
   line("hits", fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
                            "everything: {}",
                            hit_rate(run, f), run.hit_tokens, uniform_hits(f)));
-  line("steps", fmt::format("{}: {} tokens computed, {} preemptions, pool {:.2f} s", run.steps,
-                            run.computed_tokens, run.preemptions, run.pool_seconds));
-  if (f.uniform) {
-    line("", fmt::format("every layer keeping everything: {}, {} tokens, {} preemptions",
-                         f.uniform->steps, f.uniform->computed_tokens, f.uniform->preemptions));
-  }
+  line("steps", steps_of(run));
+  if (f.uniform) line("", "every layer keeping everything: " + steps_of(*f.uniform));
   return text;
 }
 

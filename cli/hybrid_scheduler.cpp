@@ -126,7 +126,8 @@ Status HybridScheduler::admit_while_possible() {
       continue;
     }
     if (!s.is_ok()) return s;
-    if (!std::exchange(sequence.is_counted, true)) hit_tokens_ += sequence.first;
+    hit_tokens_ += std::max(sequence.first - sequence.farthest, 0);
+    sequence.farthest = std::max(sequence.farthest, sequence.first);
     budget_ -= tokens;
     entries_.push_back({&sequence, tokens});
     running_.push_back(std::move(waiting_.front()));
@@ -173,7 +174,9 @@ Status HybridScheduler::commit() {
         std::span<const TokenId>(sequence.tokens)
             .subspan(static_cast<size_t>(sequence.done), static_cast<size_t>(entry.tokens));
     if (Status s = pool_.commit(sequence.id, written); !s.is_ok()) return s;
+    again_tokens_ += std::clamp(sequence.farthest - sequence.done, 0, entry.tokens);
     sequence.done += entry.tokens;
+    sequence.farthest = std::max(sequence.farthest, sequence.done);
     see_what_left(sequence, true);
   }
   for (auto& sequence : running_) {

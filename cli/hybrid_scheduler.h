@@ -23,8 +23,8 @@ namespace folio::cli {
 
 struct HybridRunning : Running {
   std::vector<uint32_t> begins;  ///< of each group: pages of its row in front of this are gone
+  int32_t farthest = 0;          ///< tokens that were in the cache before it gave up its pages
   bool is_admitted = false;
-  bool is_counted = false;  ///< its hit
   bool takes_hits = true;
 };
 
@@ -39,7 +39,9 @@ class HybridScheduler {
   }
   [[nodiscard]] int64_t finished() const { return finished_; }
   [[nodiscard]] int64_t preemptions() const { return preemptions_; }
+  /// Each token of a request is found or computed once; what is computed again is counted apart.
   [[nodiscard]] int64_t hit_tokens() const { return hit_tokens_; }
+  [[nodiscard]] int64_t again_tokens() const { return again_tokens_; }
   /// Of one group: pages that sequences left behind while they ran.
   [[nodiscard]] int64_t given_back(uint32_t group) const { return given_back_[group]; }
 
@@ -79,7 +81,7 @@ class HybridScheduler {
   std::vector<int64_t> given_back_;  // of each group
   size_t next_ = 0;
   int32_t budget_ = 0;
-  int64_t finished_ = 0, preemptions_ = 0, hit_tokens_ = 0;
+  int64_t finished_ = 0, preemptions_ = 0, hit_tokens_ = 0, again_tokens_ = 0;
   bool admits_ = true;
 };
 
