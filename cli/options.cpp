@@ -219,9 +219,6 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
 }
 
 Status resolve(ReplayOptions& options) {
-  if (options.compute == Compute::usual) options.compute = Compute::attention;
-  if (options.gib != 0.0) return disagree("--gib: needs a --model whose layers differ");
-  if (options.checkpoint != 0) return disagree("--checkpoint: needs a --model with states");
   if (options.policy == Policy::all && !options.page_per_block)
     return disagree("--policy all: needs --page-per-block");
   if (options.page_per_block && !options.sequential)
@@ -230,6 +227,9 @@ Status resolve(ReplayOptions& options) {
     return disagree("--page-per-block: needs --compute none");
   if (options.verify && options.compute == Compute::none)
     return disagree("--verify: needs --compute attention");
+  if (options.compute == Compute::usual) options.compute = Compute::attention;
+  if (options.gib != 0.0) return disagree("--gib: needs a --model whose layers differ");
+  if (options.checkpoint != 0) return disagree("--checkpoint: needs a --model with states");
   if (options.sequential) options.max_batch = 1;
   return resolve_sizes(options);
 }
