@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "hybrid_model.h"
 #include "text.h"
 
 namespace folio::cli {
@@ -24,7 +25,8 @@ Result<ModelShape> find_model(std::string_view name) {
   }
   return Status(
       Errc::invalid_argument,
-      fmt::format("--model: got '{}', expected llama-3-8b or deepseek-v3", printable(name, 40)));
+      fmt::format("--model: got '{}', expected llama-3-8b or deepseek-v3, or for replay {}",
+                  printable(name, 40), hybrid_model_names()));
 }
 
 KVShape kv_shape_of(const ModelShape& model, int32_t page_size, DType dtype) {

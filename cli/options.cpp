@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "hybrid.h"
 #include "values.h"
 
 namespace folio::cli {
@@ -223,6 +224,7 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
   add_cache_options(app, options);
   add_step_options(app, options);
   add_check_options(app, options);
+  add_hybrid_options(app, options);
 }
 
 Status resolve(ReplayOptions& options) {
@@ -240,6 +242,9 @@ Status resolve(ReplayOptions& options) {
     return disagree("--page-per-block: needs --compute none");
   if (options.verify && options.compute == Compute::none)
     return disagree("--verify: needs --compute attention");
+  if (options.compute == Compute::usual) options.compute = Compute::attention;
+  if (options.gib != 0.0) return disagree("--gib: needs a --model whose layers differ");
+  if (options.checkpoint != 0) return disagree("--checkpoint: needs a --model with states");
   if (options.sequential) options.max_batch = 1;
   return resolve_sizes(options);
 }

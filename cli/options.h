@@ -18,6 +18,7 @@ namespace folio::cli {
 enum class Compute : uint8_t {
   none = 0,       ///< pages and tables only
   attention = 1,  ///< append and attend too
+  usual = 2,      ///< not said: attention, where the replay has it
 };
 
 /// Eviction, or the comparison of all.
@@ -35,6 +36,8 @@ struct ReplayOptions {
 
   /// of the cache; 0: room for the whole trace, but 4 GiB at most with attention
   int64_t pages = 0;
+  double gib = 0.0;        ///< of the cache, for models with groups; 0: not given
+  int32_t checkpoint = 0;  ///< tokens of a page of states; 0: not given
   int32_t page_size = 16;
   DType kv_dtype = DType::bf16;
   Policy policy = Policy::lru;

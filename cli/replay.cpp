@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "hybrid.h"
 #include "metrics.h"
 #include "output_file.h"
 #include "page.h"
@@ -86,6 +87,8 @@ Status compare(const ReplayOptions& options, std::span<const TraceRequest> trace
 }  // namespace
 
 Status replay(ReplayOptions options) {
+  if (const HybridModel* const model = find_hybrid_model(options.model_name); model != nullptr)
+    return replay_hybrid(std::move(options), *model);
   if (Status s = resolve(options); !s.is_ok()) return s;
   if (Status s = check_files(options); !s.is_ok()) return s;
   const auto trace = read_trace(options.trace, options.limit);

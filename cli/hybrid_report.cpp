@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/hybrid_report.cpp: summary and JSON of a replay with groups.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "hybrid.h"
+
+namespace folio::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
+
+double mean_pages(const PoolRun& run, const GroupUse& group) {
+  return ratio(static_cast<double>(group.used_pages), static_cast<double>(run.steps));
+}
+
+std::string shown_gib(double bytes) {
+  return fmt::format("{:.3f}", bytes / (1024.0 * 1024.0 * 1024.0));
+}
+
+double hit_rate(const PoolRun& run, const HybridFigures& f) {
+  return ratio(static_cast<double>(run.hit_tokens), static_cast<double>(f.prompt_tokens));
+}
+
+std::string rule_of(const GroupOptions& group) {
+  switch (group.rule) {
+    case GroupRule::full: return "full";
+    case GroupRule::window: return "window";
+    case GroupRule::chunked: return "chunked";
+    case GroupRule::state: return "state";
+  }
+  return {};
+}
+
+/// Tokens of the rule; 0 of a full one.
+int32_t span_of(const GroupOptions& group) { return group.window + group.chunk + group.checkpoint; }
+
+std::string title_of(const GroupOptions& group) {
+  const int32_t span = span_of(group);
+  return span == 0 ? rule_of(group) : fmt::format("{} {}", rule_of(group), span);
+}
+
+int32_t layers_of(const HybridModel& model) {
+  int32_t layers = 0;
+  for (const LayerKind& kind : model.kinds) layers += kind.layers;
+  return layers;
+}
+
+ordered_json json_of(const BytesInUse& bytes) {
+  return {{"mean_bytes", bytes.mean}, {"peak_bytes", bytes.peak}};
+}
+
+ordered_json json_of(const PoolRun& run, const HybridFigures& f) {
+  ordered_json j;
+  j["hit_tokens"] = run.hit_tokens;
+  j["hit_rate_tokens"] = hit_rate(run, f);
+  j["computed_tokens"] = run.computed_tokens;
+  j["computed_again_tokens"] = run.again_tokens;
+  j["steps"] = run.steps;
+  j["preemptions"] = run.preemptions;
+  j["pool_seconds"] = run.pool_seconds;
+  j["used"] = json_of(run.used);
+  j["groups"] = ordered_json::array();
+  for (const GroupUse& g : run.groups) {
+    ordered_json row;
+    row["rule"] = rule_of(g.options);
+    row["span"] = span_of(g.options);
+    row["page_size"] = g.page_size;
+    row["page_bytes"] = g.page_bytes;
+    row["pages"] = g.pages;
+    row["mean_pages"] = mean_pages(run, g);
+    row["peak_pages"] = g.peak_pages;
+    row["mean_bytes"] = mean_pages(run, g) * static_cast<double>(g.page_bytes);
+    row["peak_bytes"] = g.peak_pages * g.page_bytes;
+    row["given_back_pages"] = g.given_back;
+    row["evicted_pages"] = g.evicted_pages;
+    row["cached_pages"] = g.cached_pages;
+    j["groups"].push_back(std::move(row));
+  }
+  return j;
+}
+
+void add_table(const HybridModel& model, const PoolRun& run, std::string& text) {
+  text += fmt::format("{:<16}{:>7}{:>8}{:>12}{:>10}{:>10}{:>12}{:>12}\n", "group", "layers",
+                      "tokens", "page bytes", "mean GiB", "peak GiB", "given back", "evicted");
+  for (size_t g = 0; g < run.groups.size(); ++g) {
+    const GroupUse& group = run.groups[g];
+    const auto bytes = static_cast<double>(group.page_bytes);
+    text += fmt::format("{:<16}{:>7}{:>8}{:>12}{:>10}{:>10}{:>12}{:>12}\n", title_of(group.options),
+                        model.kinds[g].layers, group.page_size, group.page_bytes,
+                        shown_gib(mean_pages(run, group) * bytes),
+                        shown_gib(static_cast<double>(group.peak_pages) * bytes), group.given_back,
+                        group.evicted_pages);
+  }
+  const auto row = [&](std::string_view label, const BytesInUse& bytes) {
+    text += fmt::format("{:<43}{:>10}{:>10}\n", label, shown_gib(bytes.mean),
+                        shown_gib(static_cast<double>(bytes.peak)));
+  };
+  row("together", run.used);
+  row("if every layer kept everything", run.everything);
+}
+
+std::string steps_of(const PoolRun& run) {
+  return fmt::format("{}: {} tokens computed, {} of them again after {} preemptions; pool {:.2f} s",
+                     run.steps, run.computed_tokens, run.again_tokens, run.preemptions,
+                     run.pool_seconds);
+}
+
+std::string uniform_hits(const HybridFigures& f) {
+  if (f.uniform) return fmt::format("{:.4f} ({})", hit_rate(*f.uniform, f), f.uniform->hit_tokens);
+  return fmt::format("none: the request in line {} needs {} GiB", f.longest_line,
+                     shown_gib(static_cast<double>(f.longest_bytes)));
+}
+
+}  // namespace
+
+std::string summary_of(const ReplayOptions& options, const HybridModel& model,
+                       const HybridFigures& f) {
+  const PoolRun& run = f.groups;
+  std::string text;
+  const auto line = [&](std::string_view label, const std::string& value) {
+    text += fmt::format("{:<12}{}\n", label, value);
+  };
+  line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
+                             f.requests, f.prompt_tokens, f.output_tokens));
+  line("model", fmt::format("{}, {} layers, {} cache; from {}", model.name, layers_of(model),
+                            name(options.kv_dtype), model.source));
+  line("cache", fmt::format("{} GiB, pages of {} tokens, eviction by {}",
+                            shown_gib(static_cast<double>(f.memory_bytes)), options.page_size,
+                            name(options.policy)));
+  add_table(model, run, text);
+  line("saved", fmt::format("{} GiB ({:.1f} %) in the mean, {} GiB ({:.1f} %) between the peaks",
+                            shown_gib(run.everything.mean - run.used.mean),
+                            100.0 * ratio(run.everything.mean - run.used.mean, run.everything.mean),
+                            shown_gib(static_cast<double>(run.everything.peak - run.used.peak)),
+                            100.0 * ratio(static_cast<double>(run.everything.peak - run.used.peak),
+                                          static_cast<double>(run.everything.peak))));
+  line("hits", fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
+                           "everything: {}",
+                           hit_rate(run, f), run.hit_tokens, uniform_hits(f)));
+  line("steps", steps_of(run));
+  if (f.uniform) line("", "every layer keeping everything: " + steps_of(*f.uniform));
+  return text;
+}
+
+std::string json_of(const ReplayOptions& options, const HybridModel& model,
+                    const HybridFigures& f) {
+  ordered_json j;
+  j["trace"] = options.trace;
+  j["model"] = model.name;
+  j["source"] = model.source;
+  j["layers"] = ordered_json::array();
+  for (const LayerKind& kind : model.kinds) j["layers"].push_back(kind.layers);
+  j["kv_dtype"] = name(options.kv_dtype);
+  j["requests"] = f.requests;
+  j["prompt_tokens"] = f.prompt_tokens;
+  j["output_tokens"] = f.output_tokens;
+  j["policy"] = name(options.policy);
+  j["max_batch"] = options.max_batch;
+  j["step_tokens"] = options.step_tokens;
+  j["memory_bytes"] = f.memory_bytes;
+  j.update(json_of(f.groups, f));
+  j["everything"] = json_of(f.groups.everything);
+  const double saved = f.groups.everything.mean - f.groups.used.mean;
+  j["saved_mean_bytes"] = saved;
+  j["saved_mean_share"] = ratio(saved, f.groups.everything.mean);
+  const int64_t saved_peak = f.groups.everything.peak - f.groups.used.peak;
+  j["saved_peak_bytes"] = saved_peak;
+  j["saved_peak_share"] =
+      ratio(static_cast<double>(saved_peak), static_cast<double>(f.groups.everything.peak));
+  j["longest_request_bytes"] = f.longest_bytes;
+  j["uniform"] = f.uniform ? json_of(*f.uniform, f) : ordered_json();
+  return j.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace folio::cli

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/cli/hybrid_test.py TOOL: models whose layers differ: counts by hand and of a second program, little memory, refusals."""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import hybrid_oracle
+import tool
+
+ORDINARY = ("--model", "llama-3-8b", "--compute", "none", "--sequential")
+PAGE = 12 * 2 * 8 * 64 * 2 * 16  # bytes of either group of gpt-oss-20b
+
+# options beside --model gpt-oss-20b -> words of the message
+NOT_WITH_GROUPS = {
+    ("--layers", 2): "--layers: not with --model gpt-oss-20b",
+    ("--q-heads", 2): "--q-heads: not with",
+    ("--kv-heads", 2): "--kv-heads: not with",
+    ("--head-size", 8): "--head-size: not with",
+    ("--v-head-size", 8): "--v-head-size: not with",
+    ("--mla",): "--mla: not with",
+    ("--verify",): "--verify: not with",
+    ("--compute", "attention"): "--compute attention: not with",
+    ("--page-per-block", "--sequential", "--compute", "none"): "--page-per-block: not with",
+    ("--policy", "all"): "--policy all: not with",
+    ("--report", "page.html"): "--report: not with",
+    ("--gib", 1, "--pages", 100): "--gib: not with --pages",
+    ("--gib", 0): "--gib: got '0', expected a number from 1e-06 to 1000000000",
+    ("--gib", "nan"): "--gib: got 'nan', expected a number",
+    ("--gib", "1e-6"): "--gib: PagePool::create: arena_bytes is 1073, expected at least 393216",
+    ("--gib", "1e9"): "--gib: PagePool::create: arena_bytes is 1073741824000000000, expected less",
+    ("--pages", 2**31 - 1, "--page-size", 2**20): "expected at most 22369621",
+    ("--pages", 1): "does not hold the 1024 tokens of the request in line 1",
+    ("--gib", 0.01): "does not hold the 1024 tokens of the request in line 1",
+    ("--checkpoint", 512): "--checkpoint: --model gpt-oss-20b has no states",
+}
+
+
+class Hybrid(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def trace(self, requests):
+        return tool.write_trace(os.path.join(self.folder.name, "trace.jsonl"), requests)
+
+    def replay(self, requests, model, *options):
+        outcome = tool.replay(TOOLS[0], self.trace(requests), "--model", model, *options)
+        self.assertEqual(outcome.code, 0, outcome.err)
+        return outcome.figures
+
+    def test_two_chunks_of_a_prompt_leave_a_window(self):
+        # 64 pages in two steps of 32. After 512 tokens the next one needs those from 385 on: 24 pages go back, 8 stay;
+        # the second step has these and 32 more; after it 56 have gone.
+        figures = self.replay([tool.request([1, 2], 1024)], "gpt-oss-20b", "--sequential")
+        full, window = figures["groups"]
+        self.assertEqual((full["rule"], full["page_bytes"], full["peak_pages"], full["mean_pages"]), ("full", PAGE, 64, 48))
+        self.assertEqual((window["rule"], window["span"], window["page_bytes"]), ("window", 128, PAGE))
+        self.assertEqual((window["peak_pages"], window["mean_pages"]), (40, 36))
+        self.assertEqual((full["given_back_pages"], window["given_back_pages"]), (0, 56))
+        self.assertEqual((full["evicted_pages"], window["evicted_pages"]), (0, 0))
+        self.assertEqual((figures["steps"], figures["computed_tokens"], figures["preemptions"]), (2, 1024, 0))
+        self.assertEqual(figures["used"], {"mean_bytes": 84 * PAGE, "peak_bytes": 104 * PAGE})
+        self.assertEqual(figures["everything"], {"mean_bytes": 96 * PAGE, "peak_bytes": 128 * PAGE})
+        self.assertEqual((figures["saved_mean_bytes"], figures["saved_mean_share"]), (12 * PAGE, 0.125))
+        self.assertEqual((figures["saved_peak_bytes"], figures["saved_peak_share"]), (24 * PAGE, 24 / 128))
+        (uniform,) = figures["uniform"]["groups"]
+        self.assertEqual((uniform["page_bytes"], uniform["peak_pages"], uniform["mean_pages"]), (2 * PAGE, 64, 48))
+        self.assertEqual(figures["uniform"]["used"], figures["everything"])
+        self.assertEqual(figures["memory_bytes"], 64 << 30)
+
+    def test_the_same_prompt_again_is_found_with_its_window_alone(self):
+        # 1,008 of 1,024 tokens: 63 pages; the last token needs those of 881 on: 8 pages of the window are held, and one is new.
+        figures = self.replay([tool.request([1, 2], 1024)] * 2, "gpt-oss-20b", "--sequential")
+        self.assertEqual((figures["hit_tokens"], figures["uniform"]["hit_tokens"]), (1008, 1008))
+        full, window = figures["groups"]
+        self.assertEqual((full["mean_pages"], window["mean_pages"]), ((32 + 64 + 64) / 3, (32 + 40 + 9) / 3))
+        self.assertEqual(window["given_back_pages"], 56 + 1)
+
+    def test_states_are_found_where_they_were_kept(self):
+        # Steps of jamba end at 512, 1,024, and at the last whole page 1,088; the state goes on from there to 1,100. The second
+        # prompt shares 1,024 tokens and the state behind them.
+        requests = [tool.request([1, 2, 3], 1100), tool.request([1, 2, 4], 1100)]
+        figures = self.replay(requests, "jamba-1.5-mini", "--sequential", "--step-tokens", 600)
+        self.assertEqual((figures["hit_tokens"], figures["steps"]), (1024, 4 + 2))
+        state = figures["groups"][1]
+        self.assertEqual((state["rule"], state["page_size"], state["page_bytes"]), ("state", 512, 28 * 8192 * 19 * 2))
+        # 1; 1 behind it and 1 new; the same; 1 in place. Then the one that was found and 1 new; 1 in place.
+        self.assertEqual((state["peak_pages"], state["mean_pages"]), (2, (1 + 2 + 2 + 1 + 2 + 1) / 6))
+        self.assertEqual(state["given_back_pages"], 2 + 1)
+        (uniform,) = figures["uniform"]["groups"]  # pages of 512 tokens and the state behind them
+        self.assertEqual((uniform["page_size"], uniform["page_bytes"]), (512, 4 * 2 * 8 * 128 * 2 * 512 + state["page_bytes"]))
+        self.assertEqual(figures["uniform"]["hit_tokens"], 1024)
+
+    def expect_oracle(self, figures, requests, model, step_tokens):
+        groups = hybrid_oracle.MODELS[model]
+        steps, hits, given_back = hybrid_oracle.replay(requests, groups, step_tokens)
+        self.assertEqual((figures["steps"], figures["hit_tokens"]), (len(steps), hits))
+        self.assertEqual(figures["layers"], [layers for _, _, layers, _ in groups])
+        for g, row in enumerate(figures["groups"]):
+            rule, tokens, _, page_bytes = groups[g]
+            self.assertEqual((row["rule"], row["span"]), (rule, tokens))
+            if model != "jamba-1.5-large":
+                self.assertEqual(row["page_bytes"], page_bytes)
+            else:
+                self.assertEqual(row["page_bytes"] // page_bytes, 1)
+            self.assertEqual(row["peak_pages"], max(step[g] for step in steps), rule)
+            self.assertAlmostEqual(row["mean_pages"], sum(step[g] for step in steps) / len(steps), places=6)
+            self.assertEqual((row["given_back_pages"], row["evicted_pages"]), (given_back[g], 0), rule)
+        page_bytes = [row["page_bytes"] for row in figures["groups"]]
+        used = [sum(n * b for n, b in zip(step, page_bytes, strict=True)) for step in steps]
+        self.assertEqual(figures["used"]["peak_bytes"], max(used))
+        self.assertAlmostEqual(figures["used"]["mean_bytes"] / (sum(used) / len(used)), 1, places=9)
+
+    def test_random_traces_give_the_oracles_counts(self):
+        seed = random.randrange(2**32)
+        print(f"seed {seed}", file=sys.stderr)
+        rng = random.Random(seed)
+        for model, groups in hybrid_oracle.MODELS.items():
+            requests = tool.random_trace(rng, 20, most_blocks=40, most_outputs=300)
+            if groups[1][0] == "state":  # which states can be found is not the oracle's matter: nothing is shared
+                requests = [dict(r, hash_ids=[1000 * i + k for k in range(len(r["hash_ids"]))]) for i, r in enumerate(requests)]
+            for step_tokens in (512, rng.randint(1, 3000)):
+                with self.subTest(seed=seed, model=model, step_tokens=step_tokens):
+                    figures = self.replay(requests, model, "--sequential", "--gib", 300, "--step-tokens", step_tokens)
+                    self.expect_oracle(figures, requests, model, step_tokens)
+                    if groups[1][0] != "state":
+                        ordinary = tool.replay(TOOLS[0], self.trace(requests), *ORDINARY).figures
+                        self.assertEqual(figures["hit_tokens"], ordinary["hit_tokens"])
+                        self.assertEqual(figures["uniform"]["hit_tokens"], ordinary["hit_tokens"])
+
+    def test_every_request_runs_to_its_end_in_little_memory(self):
+        seed = random.randrange(2**32)
+        print(f"seed {seed}", file=sys.stderr)
+        requests = tool.random_trace(random.Random(seed), 60, most_blocks=20, most_outputs=100)
+        total = sum(r["input_length"] + max(r["output_length"], 1) - 1 for r in requests)
+        longest = max(r["input_length"] + max(r["output_length"], 1) - 1 for r in requests)
+        preemptions = 0
+        for model, groups in hybrid_oracle.MODELS.items():
+            size = hybrid_oracle.CHECKPOINT if groups[1][0] == "state" else hybrid_oracle.PAGE
+            for policy in ("lru", "s3-fifo", "lfu"):
+                with self.subTest(seed=seed, model=model, policy=policy):
+                    # Two groups that keep nearly everything may have a slab for each page.
+                    pages = -(-longest // size) * (2 if groups[1][0] == "chunked" else 1) + 1
+                    figures = self.replay(requests, model, "--policy", policy, "--pages", pages)
+                    for run in (figures, figures["uniform"]):
+                        preemptions += run["preemptions"]
+                        once = run["computed_tokens"] - run["computed_again_tokens"] + run["hit_tokens"]
+                        self.assertEqual(once, total)
+                        self.assertTrue(run["preemptions"] > 0 or run["computed_again_tokens"] == 0)
+                        self.assertLessEqual(run["used"]["peak_bytes"], figures["memory_bytes"])
+        self.assertGreater(preemptions, 0, "memory that is not little")
+
+    def test_a_pool_of_full_pages_too_small_for_a_request_is_left_out(self):
+        requests = [tool.request([1, 2], 1024)]
+        figures = self.replay(requests, "gpt-oss-20b", "--pages", 63)
+        self.assertIsNone(figures["uniform"])
+        self.assertEqual((figures["groups"][0]["peak_pages"], figures["longest_request_bytes"]), (64, 128 * PAGE))
+        self.assertIsNotNone(self.replay(requests, "gpt-oss-20b", "--pages", 64)["uniform"])
+
+    def test_the_summary_says_what_is_saved(self):
+        command = [TOOLS[0], "replay", self.trace([tool.request([1, 2], 1024)]), "--model", "gpt-oss-20b", "--sequential"]
+        out = subprocess.run([*command, "--pages", "63"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("(12.5 %) in the mean", out)
+        self.assertIn("(18.8 %) between the peaks", out)
+        self.assertIn("none: the request in line 1 needs", out)
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        self.assertIn("keeping everything: 0.0000 (0)", out)
+
+    def refused(self, word, *options):
+        outcome = tool.replay(TOOLS[0], self.trace([tool.request([1, 2], 1024)]), *options)
+        self.assertFalse(outcome.crashed(), outcome.err)
+        self.assertEqual(outcome.code, 2, outcome.err)
+        self.assertIn(word, outcome.err)
+
+    def test_options_that_do_not_go_with_groups_are_named(self):
+        for options, word in NOT_WITH_GROUPS.items():
+            with self.subTest(options=options):
+                self.refused(word, "--model", "gpt-oss-20b", *options)
+
+    def test_options_of_groups_need_a_model_with_groups(self):
+        self.refused("--gib: needs a --model whose layers differ", "--gib", 1)
+        self.refused("--checkpoint: needs a --model with states", "--checkpoint", 512)
+        for checkpoint in (8, 500, 1048575):
+            self.refused(f"--checkpoint: got '{checkpoint}', expected a multiple of the 16 tokens", "--model", "jamba-1.5-mini",
+                         "--checkpoint", checkpoint)
+        self.refused("--checkpoint: got '512', expected a multiple of the 48 tokens", "--model", "jamba-1.5-mini", "--page-size", 48)
+        self.refused("--checkpoint: got '0', expected an integer from 1 to 1048576", "--checkpoint", 0)
+
+    def test_an_unknown_model_is_told_all_known_ones(self):
+        self.refused("--model: got 'gemma-4', expected llama-3-8b or deepseek-v3, or for replay gemma-3-27b,", "--model", "gemma-4")
+        for model in hybrid_oracle.MODELS:
+            self.refused(model, "--model", "gpt-2")
+
+
+if __name__ == "__main__":
+    tool.main()
