@@ -4,20 +4,16 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 
 #include "replay.h"
-#include "values.h"
 
 namespace folio::cli {
 namespace {
 
 constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
 constexpr int64_t usual_memory_bytes = int64_t{64} << 30;
-constexpr int32_t usual_checkpoint = 512;
-constexpr int32_t most_checkpoint = 1 << 20;
 
 Status bad(const std::string& reason) { return {Errc::invalid_argument, reason}; }
 
@@ -122,24 +118,6 @@ Result<HybridFigures> run_both(const ReplayOptions& options, const HybridModel& 
 }
 
 }  // namespace
-
-void add_hybrid_options(CLI::App& app, ReplayOptions& options) {
-  options.compute = Compute::usual;
-  CLI::Option* const model = app.get_option("--model");
-  model->description(model->get_description() + "; or " + hybrid_model_names() +
-                     ", whose layers differ: pages and tables only, beside a pool whose layers "
-                     "all keep everything");
-  app.add_option("--gib", options.gib,
-                 "Memory of the cache where layers differ; default: 64, or more where a request "
-                 "needs it")
-      ->transform(number_from(1e-6, 1e9))
-      ->group("Cache");
-  app.add_option("--checkpoint", options.checkpoint,
-                 "Tokens between states that can be found again, where layers have states")
-      ->transform(integer_from(1, most_checkpoint))
-      ->default_str(std::to_string(usual_checkpoint))
-      ->group("Cache");
-}
 
 Status replay_hybrid(ReplayOptions options, const HybridModel& model) {
   if (Status s = refuse_others(options); !s.is_ok()) return s;

@@ -77,9 +77,6 @@ struct PoolTask {
 Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequest> trace,
                          const PoolTask& task);
 
-/// `--gib` and `--checkpoint`, and the models in the help of `--model`.
-void add_hybrid_options(CLI::App& app, ReplayOptions& options);
-
 /// As `replay`. Errors: also options that do not go with groups
 Status replay_hybrid(ReplayOptions options, const HybridModel& model);
 

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/hybrid_model.cpp: the table of models, and bytes of their pages.
+/// cli/hybrid_model.cpp: the table of models.
 #include "hybrid_model.h"
 
-#include <algorithm>
-
-#include "folio/cache/planes.h"
+#include <iterator>
 
 namespace folio::cli {
 namespace {
-
-constexpr int64_t state_element_bytes = 2;
 
 constexpr LayerKind full(int32_t layers, int32_t kv_heads, int32_t head_size) {
   return {.layers = layers, .kv_heads = kv_heads, .head_size = head_size};
@@ -59,26 +55,6 @@ constexpr HybridModel models[] = {
     {"jamba-1.5-large", "config.json of ai21labs/AI21-Jamba-1.5-Large", jamba_1_5_large},
 };
 
-Result<int64_t> bytes_of(const LayerKind& kind, const GroupSizes& sizes) {
-  if (kind.rule == GroupRule::state) return kind.state_elements * state_element_bytes * kind.layers;
-  const KVShape shape{.num_layers = kind.layers,
-                      .num_heads = kind.kv_heads,
-                      .head_size = kind.head_size,
-                      .page_size = sizes.page_size,
-                      .dtype = sizes.dtype,
-                      .scale_dtype = bit_width(sizes.dtype) == 8 ? DType::f32 : DType::invalid};
-  const auto values = page_bytes(shape);
-  if (!values) return values.error();
-  const auto scales = scale_page_bytes(shape);
-  if (!scales) return scales.error();
-  return *values + *scales;
-}
-
-bool has_states(std::span<const GroupOptions> groups) {
-  return std::any_of(groups.begin(), groups.end(),
-                     [](const GroupOptions& g) { return g.rule == GroupRule::state; });
-}
-
 }  // namespace
 
 std::span<const HybridModel> hybrid_models() { return models; }
@@ -96,32 +72,6 @@ std::string hybrid_model_names() {
     names += (names.empty() ? "" : is_last ? " or " : ", ") + std::string(model.name);
   }
   return names;
-}
-
-Result<std::vector<GroupOptions>> groups_of(const HybridModel& model, const GroupSizes& sizes) {
-  std::vector<GroupOptions> groups;
-  for (const LayerKind& kind : model.kinds) {
-    const auto bytes = bytes_of(kind, sizes);
-    if (!bytes) return bytes.error();
-    GroupOptions group{.rule = kind.rule, .page_bytes = *bytes};
-    if (kind.rule == GroupRule::window) group.window = kind.span;
-    if (kind.rule == GroupRule::chunked) group.chunk = kind.span;
-    if (kind.rule == GroupRule::state) group.checkpoint = sizes.checkpoint;
-    groups.push_back(group);
-  }
-  return groups;
-}
-
-int32_t uniform_page_size(std::span<const GroupOptions> groups, const GroupSizes& sizes) {
-  return has_states(groups) ? sizes.checkpoint : sizes.page_size;
-}
-
-GroupOptions uniform_group(std::span<const GroupOptions> groups, const GroupSizes& sizes) {
-  const int64_t pages = uniform_page_size(groups, sizes) / sizes.page_size;
-  int64_t bytes = 0;
-  for (const GroupOptions& g : groups)
-    bytes += g.rule == GroupRule::state ? g.page_bytes : g.page_bytes * pages;
-  return {.page_bytes = bytes};
 }
 
 }  // namespace folio::cli

@@ -17,6 +17,9 @@
 
 namespace folio::cli {
 
+/// Tokens between states that can be found again.
+inline constexpr int32_t usual_checkpoint = 512, most_checkpoint = 1 << 20;
+
 /// Layers of one rule.
 struct LayerKind {
   GroupRule rule = GroupRule::full;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "hybrid.h"
+#include "hybrid_model.h"
 #include "values.h"
 
 namespace folio::cli {
@@ -140,6 +140,25 @@ Status resolve_sizes(ReplayOptions& options) {
                                 sizes.v_head_size, sizes.head_size));
   }
   return {};
+}
+
+/// `--gib` and `--checkpoint`, and the models in the help of `--model`.
+void add_hybrid_options(CLI::App& app, ReplayOptions& options) {
+  options.compute = Compute::usual;
+  CLI::Option* const model = app.get_option("--model");
+  model->description(model->get_description() + "; or " + hybrid_model_names() +
+                     ", whose layers differ: pages and tables only, beside a pool whose layers "
+                     "all keep everything");
+  app.add_option("--gib", options.gib,
+                 "Memory of the cache where layers differ; default: 64, or more where a request "
+                 "needs it")
+      ->transform(number_from(1e-6, 1e9))
+      ->group("Cache");
+  app.add_option("--checkpoint", options.checkpoint,
+                 "Tokens between states that can be found again, where layers have states")
+      ->transform(integer_from(1, most_checkpoint))
+      ->default_str(std::to_string(usual_checkpoint))
+      ->group("Cache");
 }
 
 }  // namespace
