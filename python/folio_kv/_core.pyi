@@ -358,12 +358,14 @@ class Admission:
 
     @property
     def cached_tokens(self) -> int:
-        """Tokens whose keys and values the cache already has: whole pages."""
+        """
+        Tokens whose keys and values the cache already has: whole pages, or more with min_partial_tokens.
+        """
 
 class PagePool:
     """Which sequence owns which page: prefix reuse, fork, trim, eviction."""
 
-    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru', max_retention_ms: int = 0, watermark_pages: int = 0, lookahead_tokens: int = 0) -> None:
+    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru', max_retention_ms: int = 0, watermark_pages: int = 0, lookahead_tokens: int = 0, event_capacity: int = 0, min_partial_tokens: int = 0, max_spans: int = 0, readers: bool = False, histograms: bool = False) -> None:
         """
         Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
@@ -373,30 +375,34 @@ class PagePool:
         ones soon), "lfu" (found least often, older finds counting less) or "cost" (of short sequences).
         max_retention_ms: the longest time for which a sequence may ask to have its pages kept, 0: none may.
         watermark_pages: that a sequence's first reserve leaves to those that run. lookahead_tokens: that
-        every reserve makes room for beyond what it is asked.
+        every reserve makes room for beyond what it is asked. event_capacity: events that read_events finds.
+        min_partial_tokens: hits may end inside a page from so many tokens on, 0: never. max_spans: items of
+        another kind that a prompt may have. readers, histograms: what reader and histograms need.
         Raises Error naming the option.
         """
 
-    def peek(self, prompt: object, *, salt: bytes = ..., adapter: int = 0) -> int:
+    def peek(self, prompt: object, *, salt: bytes = ..., adapter: int = 0, spans: Sequence = ()) -> int:
         """Tokens that admit would find now. Changes nothing."""
 
-    def admit(self, prompt: object, *, salt: bytes = ..., adapter: int = 0, retention: Sequence = (), decode_retention: object | None = None) -> Admission:
+    def admit(self, prompt: object, *, salt: bytes = ..., adapter: int = 0, retention: Sequence = (), decode_retention: object | None = None, spans: Sequence = ()) -> Admission:
         """
         Opens a sequence that shares the longest cached prefix of prompt in whole pages.
 
         prompt: token ids, a list or an int array. salt, adapter: pages are shared only where both are
         equal. retention: (begin, end, level, milliseconds) of tokens, how long their pages are kept from
         the release on: level 0 to 100 (35: as without, 100: pinned); decode_retention: (level,
-        milliseconds) of the tokens behind the prompt. Raises OutOfPages when max_sequences are alive, Error
+        milliseconds) of the tokens behind the prompt. spans: (offset, length, hash) of images and other
+        items that tokens of the prompt stand for, 32 bytes of hash: they belong to what is compared. Raises
+        OutOfPages when max_sequences are alive, Error
         for an empty prompt.
         """
 
     def reserve(self, id: SequenceId, new_tokens: int) -> None:
         """Makes room behind the length: all of it, or OutOfPages and nothing."""
 
-    def commit(self, id: SequenceId, tokens: object) -> None:
+    def commit(self, id: SequenceId, tokens: object, *, merge: bool = False) -> None:
         """
-        Says that these tokens' keys and values are in the cache; full pages become findable.
+        Says that these tokens' keys and values are in the cache; full pages become findable. merge: a findable page of equal content may take the place of the sequence's own.
         """
 
     def trim(self, id: SequenceId, length: int) -> None:
@@ -479,10 +485,82 @@ class PagePool:
         Gives a sequence without pages the longest cached prefix of tokens, as admit does.
         """
 
-    def retain(self, prompt: object, *, retention: Sequence = (), decode_retention: object | None = None, salt: bytes = ..., adapter: int = 0) -> int:
+    def retain(self, prompt: object, *, retention: Sequence = (), decode_retention: object | None = None, salt: bytes = ..., adapter: int = 0, spans: Sequence = ()) -> int:
         """
         How long the cached prefix of prompt is kept, instead of what was said before. Returns the tokens that were found.
         """
 
     def advance_time(self, now_ms: int) -> None:
         """What time it is, once a step; it does not go back."""
+
+    def read_events(self, next: int, most: int = 256) -> tuple[list[PoolEvent], int, bool]:
+        """
+        (events, next, lost): events `next`, `next` + 1, ... from the ring, the number to ask for next, and whether the ring has them no longer: then only snapshot tells what they said.
+        """
+
+    def snapshot(self) -> tuple[list[PoolEvent], int]:
+        """
+        (events, last): a stored event for each content that can be found, and the number of the last event before.
+        """
+
+    def reader(self) -> PoolReader:
+        """For other threads; needs readers."""
+
+    def histograms(self) -> dict:
+        """
+        Ages in pages taken: lifetime and idle of evicted pages, reuse of found ones; counts by number of bits, and sums.
+        """
+
+    def clear(self) -> None:
+        """
+        Makes all cached pages free, pinned ones too. Raises Error while pages are used.
+        """
+
+class PoolEvent:
+    """A content that can be found from now on, or no more."""
+
+    @property
+    def number(self) -> int:
+        """1 is a pool's first; in snapshots, of the last event."""
+
+    @property
+    def kind(self) -> str:
+        """"stored", "removed" or "cleared"."""
+
+    @property
+    def content(self) -> int:
+        """A number that the pool never uses twice."""
+
+    @property
+    def parent(self) -> int:
+        """The content of the page before."""
+
+    @property
+    def adapter(self) -> int:
+        """stored: of the sequence."""
+
+    @property
+    def position(self) -> int:
+        """stored: of the page in its sequence; else -1."""
+
+    @property
+    def num_tokens(self) -> int: ...
+
+class PoolReader:
+    """What threads beside the scheduler's may ask a pool at any time."""
+
+    def peek(self, prompt: object, *, salt: bytes = ..., adapter: int = 0, spans: Sequence = ()) -> int:
+        """Tokens in whole pages that admit would find."""
+
+    def stats(self) -> dict:
+        """As PagePool.stats, all of one moment between two calls."""
+
+    def read_events(self, next: int, most: int = 256) -> tuple[list[PoolEvent], int, bool]:
+        """
+        (events, next, lost): events `next`, `next` + 1, ... from the ring, the number to ask for next, and whether the ring has them no longer: then only snapshot tells what they said.
+        """
+
+    def histograms(self) -> dict:
+        """
+        Ages in pages taken: lifetime and idle of evicted pages, reuse of found ones; counts by number of bits, and sums.
+        """

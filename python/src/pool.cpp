@@ -28,7 +28,8 @@ Eviction eviction_of(const std::string& text) {
 void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_sequences,
                uint32_t max_pages_per_sequence, uint32_t max_namespaces, bool prefix_reuse,
                uint64_t hash_seed, const std::string& eviction, int64_t max_retention_ms,
-               uint32_t watermark_pages, int32_t lookahead_tokens) {
+               uint32_t watermark_pages, int32_t lookahead_tokens, uint32_t event_capacity,
+               int32_t min_partial_tokens, uint32_t max_spans, bool readers, bool histograms) {
   PoolOptions options;
   options.num_pages = num_pages;
   options.page_size = page_size;
@@ -41,6 +42,11 @@ void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_s
   options.max_retention_ms = max_retention_ms;
   options.watermark_pages = watermark_pages;
   options.lookahead_tokens = lookahead_tokens;
+  options.event_capacity = event_capacity;
+  options.min_partial_tokens = min_partial_tokens;
+  options.max_spans = max_spans;
+  options.readers = readers;
+  options.histograms = histograms;
   new (self) Pool{take(PagePool::create(options)), max_sequences};
 }
 
@@ -99,23 +105,6 @@ nb::object make_step(nb::handle_t<Pool> self, nb::sequence sequences, nb::handle
   return nb::type<Step>()(offsets, lengths, flat, nb::arg("row_starts") = starts);
 }
 
-nb::dict stats_of(const Pool& self) {
-  const PoolStats s = self.pool.stats();
-  nb::dict out;
-  out["lookup_pages"] = s.lookup_pages;
-  out["hit_pages"] = s.hit_pages;
-  out["hit_tokens"] = s.hit_tokens;
-  out["evicted_pages"] = s.evicted_pages;
-  out["used_pages"] = s.used_pages;
-  out["peak_used_pages"] = s.peak_used_pages;
-  out["cached_pages"] = s.cached_pages;
-  out["free_pages"] = s.free_pages;
-  out["sequences"] = s.sequences;
-  out["unfinished_steps"] = s.unfinished_steps;
-  out["pinned_pages"] = s.pinned_pages;
-  return out;
-}
-
 void bind_ids(nb::module_& m) {
   nb::class_<SequenceId>(m, "SequenceId", "A sequence of one pool; stale once it is released.")
       .def_ro("index", &SequenceId::index)
@@ -134,35 +123,42 @@ void bind_ids(nb::module_& m) {
   nb::class_<Admission>(m, "Admission", "What admit found.")
       .def_ro("id", &Admission::id)
       .def_ro("cached_tokens", &Admission::cached_tokens,
-              "Tokens whose keys and values the cache already has: whole pages.");
+              "Tokens whose keys and values the cache already has: whole pages, or more with "
+              "min_partial_tokens.");
 }
 
 void bind_sequences(nb::class_<Pool>& type) {
   const nb::lock_self locked;
   type.def(
           "peek",
-          [](const Pool& p, nb::handle prompt, nb::bytes salt, uint64_t adapter) {
-            const ReadOptions read(salt, adapter);
+          [](const Pool& p, nb::handle prompt, nb::bytes salt, uint64_t adapter,
+             nb::sequence spans) {
+            ReadOptions read(salt, adapter);
+            read.add_spans(spans);
             return p.pool.peek(int32_of(prompt, "prompt"), read.options);
           },
           nb::arg("prompt"), nb::kw_only(), nb::arg("salt") = nb::bytes("", 0),
-          nb::arg("adapter") = 0, locked, "Tokens that admit would find now. Changes nothing.")
+          nb::arg("adapter") = 0, nb::arg("spans") = nb::make_tuple(), locked,
+          "Tokens that admit would find now. Changes nothing.")
       .def(
           "admit",
           [](Pool& p, nb::handle prompt, nb::bytes salt, uint64_t adapter, nb::sequence retention,
-             nb::handle decode) {
-            const ReadOptions read(salt, adapter, retention, decode);
+             nb::handle decode, nb::sequence spans) {
+            ReadOptions read(salt, adapter, retention, decode);
+            read.add_spans(spans);
             return take(p.pool.admit(int32_of(prompt, "prompt"), read.options));
           },
           nb::arg("prompt"), nb::kw_only(), nb::arg("salt") = nb::bytes("", 0),
           nb::arg("adapter") = 0, nb::arg("retention") = nb::make_tuple(),
-          nb::arg("decode_retention") = nb::none(), locked,
+          nb::arg("decode_retention") = nb::none(), nb::arg("spans") = nb::make_tuple(), locked,
           R"(Opens a sequence that shares the longest cached prefix of prompt in whole pages.
 
 prompt: token ids, a list or an int array. salt, adapter: pages are shared only where both are
 equal. retention: (begin, end, level, milliseconds) of tokens, how long their pages are kept from
 the release on: level 0 to 100 (35: as without, 100: pinned); decode_retention: (level,
-milliseconds) of the tokens behind the prompt. Raises OutOfPages when max_sequences are alive, Error
+milliseconds) of the tokens behind the prompt. spans: (offset, length, hash) of images and other
+items that tokens of the prompt stand for, 32 bytes of hash: they belong to what is compared. Raises
+OutOfPages when max_sequences are alive, Error
 for an empty prompt.)")
       .def(
           "reserve", [](Pool& p, SequenceId id, int32_t n) { p.pool.reserve(id, n).or_throw(); },
@@ -170,11 +166,13 @@ for an empty prompt.)")
           "Makes room behind the length: all of it, or OutOfPages and nothing.")
       .def(
           "commit",
-          [](Pool& p, SequenceId id, nb::handle tokens) {
-            p.pool.commit(id, int32_of(tokens, "tokens")).or_throw();
+          [](Pool& p, SequenceId id, nb::handle tokens, bool merge) {
+            p.pool.commit(id, int32_of(tokens, "tokens"), merge ? Merge::allowed : Merge::refused)
+                .or_throw();
           },
-          nb::arg("id"), nb::arg("tokens"), locked,
-          "Says that these tokens' keys and values are in the cache; full pages become findable.")
+          nb::arg("id"), nb::arg("tokens"), nb::kw_only(), nb::arg("merge") = false, locked,
+          "Says that these tokens' keys and values are in the cache; full pages become findable. "
+          "merge: a findable page of equal content may take the place of the sequence's own.")
       .def(
           "trim", [](Pool& p, SequenceId id, int32_t n) { p.pool.trim(id, n).or_throw(); },
           nb::arg("id"), nb::arg("length"), locked,
@@ -222,7 +220,9 @@ void bind_steps(nb::class_<Pool>& type) {
            "A Step of these sequences: as many new tokens each behind their lengths.")
       .def_prop_ro("num_pages", [](const Pool& p) { return p.pool.num_pages(); })
       .def_prop_ro("page_size", [](const Pool& p) { return p.pool.page_size(); })
-      .def("stats", &stats_of, locked, "Counts of pages, hits, evictions, sequences and steps.")
+      .def(
+          "stats", [](const Pool& p) { return stats_of(p.pool.stats()); }, locked,
+          "Counts of pages, hits, evictions, sequences and steps.")
       .def(
           "check_invariants", [](const Pool& p) { p.pool.check_invariants().or_throw(); }, locked,
           "For tests: raises Error naming the first broken invariant.");
@@ -240,6 +240,25 @@ std::vector<SequenceId> ids_of(nb::sequence ids) {
   return out;
 }
 
+nb::dict stats_of(const PoolStats& s) {
+  nb::dict out;
+  out["lookup_pages"] = s.lookup_pages;
+  out["hit_pages"] = s.hit_pages;
+  out["hit_tokens"] = s.hit_tokens;
+  out["evicted_pages"] = s.evicted_pages;
+  out["used_pages"] = s.used_pages;
+  out["peak_used_pages"] = s.peak_used_pages;
+  out["cached_pages"] = s.cached_pages;
+  out["free_pages"] = s.free_pages;
+  out["sequences"] = s.sequences;
+  out["unfinished_steps"] = s.unfinished_steps;
+  out["pinned_pages"] = s.pinned_pages;
+  out["hit_tokens_cached"] = s.hit_tokens_cached;
+  out["hit_tokens_used"] = s.hit_tokens_used;
+  out["hit_tokens_partial"] = s.hit_tokens_partial;
+  return out;
+}
+
 void bind_pool(nb::module_& m) {
   bind_ids(m);
   nb::class_<Pool> type(m, "PagePool",
@@ -249,6 +268,8 @@ void bind_pool(nb::module_& m) {
            nb::arg("max_namespaces") = 256, nb::arg("prefix_reuse") = true,
            nb::arg("hash_seed") = 0, nb::arg("eviction") = "lru", nb::arg("max_retention_ms") = 0,
            nb::arg("watermark_pages") = 0, nb::arg("lookahead_tokens") = 0,
+           nb::arg("event_capacity") = 0, nb::arg("min_partial_tokens") = 0,
+           nb::arg("max_spans") = 0, nb::arg("readers") = false, nb::arg("histograms") = false,
            R"(Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
 max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
@@ -257,11 +278,14 @@ eviction: which cached page goes first where none is free: "lru" (released first
 ones soon), "lfu" (found least often, older finds counting less) or "cost" (of short sequences).
 max_retention_ms: the longest time for which a sequence may ask to have its pages kept, 0: none may.
 watermark_pages: that a sequence's first reserve leaves to those that run. lookahead_tokens: that
-every reserve makes room for beyond what it is asked.
+every reserve makes room for beyond what it is asked. event_capacity: events that read_events finds.
+min_partial_tokens: hits may end inside a page from so many tokens on, 0: never. max_spans: items of
+another kind that a prompt may have. readers, histograms: what reader and histograms need.
 Raises Error naming the option.)");
   bind_sequences(type);
   bind_steps(type);
   bind_pool_sequences(type);
+  bind_pool_events(m, type);
 }
 
 }  // namespace folio::python

@@ -17,20 +17,27 @@ struct Pool {
 
 std::vector<SequenceId> ids_of(nanobind::sequence ids);
 
-/// What a call says of salt, adapter and retention; `options` points into this.
+nanobind::dict stats_of(const PoolStats& stats);
+
+/// What a call says of salt, adapter, retention and spans; `options` points into this.
 struct ReadOptions {
   ReadOptions(const nanobind::bytes& salt, uint64_t adapter);
   /// `ranges`: (begin, end, level, milliseconds) each; `decode`: (level, milliseconds) or None.
   ReadOptions(const nanobind::bytes& salt, uint64_t adapter, nanobind::sequence ranges,
               nanobind::handle decode);
+  /// (offset, length, hash) each, 32 bytes of hash.
+  void add_spans(nanobind::sequence given);
   ReadOptions(const ReadOptions&) = delete;
   ReadOptions& operator=(const ReadOptions&) = delete;
 
   std::vector<RetentionRange> ranges;
+  std::vector<ContentSpan> spans;
   SequenceOptions options;
 };
 
 /// Several sequences at once, waiting, and how long pages are kept.
 void bind_pool_sequences(nanobind::class_<Pool>& type);
+/// Events, and what other threads may ask.
+void bind_pool_events(nanobind::module_& m, nanobind::class_<Pool>& type);
 
 }  // namespace folio::python

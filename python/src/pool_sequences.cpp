@@ -4,6 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <tuple>
 
 #include "array.h"
@@ -76,6 +77,20 @@ ReadOptions::ReadOptions(const nb::bytes& salt, uint64_t adapter, nb::sequence g
   if (!decode.is_none()) options.decode_retention = decode_of(decode);
 }
 
+void ReadOptions::add_spans(nb::sequence given) {
+  for (const nb::handle each : given) {
+    std::tuple<int32_t, int32_t, nb::bytes> span;
+    ContentSpan& made = spans.emplace_back();
+    if (!nb::try_cast(each, span) || std::get<2>(span).size() != made.hash.bytes.size())
+      refuse_argument("spans[{}]: expected (offset, length, hash), two integers and 32 bytes",
+                      spans.size() - 1);
+    made.offset = std::get<0>(span);
+    made.length = std::get<1>(span);
+    std::memcpy(made.hash.bytes.data(), std::get<2>(span).c_str(), made.hash.bytes.size());
+  }
+  options.spans = spans;
+}
+
 void bind_pool_sequences(nb::class_<Pool>& type) {
   const nb::lock_self locked;
   type.def("reserve_batch", &reserve_batch, nb::arg("ids"), nb::arg("new_tokens"), locked,
@@ -105,13 +120,14 @@ void bind_pool_sequences(nb::class_<Pool>& type) {
       .def(
           "retain",
           [](Pool& p, nb::handle prompt, nb::sequence retention, nb::handle decode, nb::bytes salt,
-             uint64_t adapter) {
-            const ReadOptions read(salt, adapter, retention, decode);
+             uint64_t adapter, nb::sequence spans) {
+            ReadOptions read(salt, adapter, retention, decode);
+            read.add_spans(spans);
             return take(p.pool.retain(int32_of(prompt, "prompt"), read.options));
           },
           nb::arg("prompt"), nb::kw_only(), nb::arg("retention") = nb::make_tuple(),
           nb::arg("decode_retention") = nb::none(), nb::arg("salt") = nb::bytes("", 0),
-          nb::arg("adapter") = 0, locked,
+          nb::arg("adapter") = 0, nb::arg("spans") = nb::make_tuple(), locked,
           "How long the cached prefix of prompt is kept, instead of what was said before. Returns "
           "the tokens that were found.")
       .def(
