@@ -23,7 +23,10 @@ def test_what_is_stored_and_cleared_is_told_in_order():
     pool = folio_kv.PagePool(8, 4, event_capacity=8)
     served(pool, EIGHT)
     events, following, lost = pool.read_events(0)
-    assert [(e.number, e.kind, e.position, e.num_tokens) for e in events] == [(1, "stored", 0, 4), (2, "stored", 1, 4)]
+    assert [(e.number, e.kind, e.position, e.num_tokens) for e in events] == [
+        (1, "stored", 0, 4),
+        (2, "stored", 1, 4),
+    ]
     assert events[1].parent == events[0].content and following == 3 and not lost
     pool.clear()
     events, following, lost = pool.read_events(following)
@@ -59,7 +62,9 @@ def test_another_thread_reads_while_the_scheduler_works():
     assert set(hit for hit, _ in seen) <= {0, 8} and all(0 <= used <= 3 for _, used in seen)
     assert reader.peek([*EIGHT, 9]) == 8
     assert reader.stats() == pool.stats()
-    assert sum(reader.histograms()["reuse"]["counts"]) == sum(pool.histograms()["reuse"]["counts"]) > 0
+    assert (
+        sum(reader.histograms()["reuse"]["counts"]) == sum(pool.histograms()["reuse"]["counts"]) > 0
+    )
     assert reader.read_events(1, 3)[1] == pool.read_events(1, 3)[1]
 
 
@@ -105,8 +110,12 @@ def test_a_merged_commit_gives_the_second_page_up():
 
 def test_what_was_not_asked_for_is_refused_by_name():
     pool = folio_kv.PagePool(8, 4)
-    for call, words in ((lambda: pool.read_events(1), "expected event_capacity"), (pool.snapshot, "expected event_capacity"),
-                        (pool.reader, "expected PoolOptions::readers"), (pool.histograms, "histograms")):
+    for call, words in (
+        (lambda: pool.read_events(1), "expected event_capacity"),
+        (pool.snapshot, "expected event_capacity"),
+        (pool.reader, "expected PoolOptions::readers"),
+        (pool.histograms, "histograms"),
+    ):
         with pytest.raises(folio_kv.Error, match=words):
             call()
     events = folio_kv.PagePool(8, 4, event_capacity=1)
