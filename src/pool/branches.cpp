@@ -46,11 +46,7 @@ Status PagePool::fork(SequenceId id, int32_t length, std::span<SequenceId> child
   if (found == nullptr) return pool::not_alive("fork", id);
   State& state = *state_;
   SequenceRecord& parent = *found;
-  if (length < 0 || length > parent.length) {
-    return fail(Errc::invalid_argument,
-                "PagePool::fork: length is {}, expected 0 .. {} (the sequence's length)", length,
-                parent.length);
-  }
+  if (Status s = state.check_length("fork", parent, length); !s.is_ok()) return s;
   if (children.empty()) return {};
   if (children.data() == nullptr) return pool::null_memory("fork", "children", children.size());
   if (const uint32_t group = state.group_that_cannot(parent, length); group != 0)
@@ -72,10 +68,7 @@ Status PagePool::fork(SequenceId id, int32_t length, std::span<SequenceId> child
     const auto count = static_cast<uint32_t>(children.size());
     if (Status room = state.claim_fork(parent, length, count); !room.is_ok()) return room;
   } else if (cut != 0 && !shares && children.size() > state.available()) {
-    return fail(Errc::out_of_pages,
-                "PagePool::fork: {} pages needed for {} tokens of a cut page, {} of {} are free or "
-                "can be evicted",
-                children.size(), cut, state.available(), state.options.num_pages);
+    return state.no_pages("fork", static_cast<int64_t>(children.size()));
   }
   for (SequenceId& child_id : children) {
     SequenceRecord& child = state.open_sequence();

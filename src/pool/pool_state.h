@@ -211,6 +211,10 @@ struct PagePool::State {
   /// Whether all copies of the page read only slots before `cut`.
   [[nodiscard]] bool copies_end_before(uint32_t page, int32_t cut) const noexcept;
 
+  /// Errors: invalid_argument unless the sequence has so many tokens
+  [[nodiscard]] Status check_length(const char* call, const pool::SequenceRecord& s,
+                                    int32_t length) const noexcept;
+
   // Room: src/pool/room.cpp.
   [[nodiscard]] Status check_room(const char* call, const pool::SequenceRecord& s,
                                   int32_t new_tokens) const noexcept;
@@ -321,7 +325,8 @@ struct PagePool::State {
   [[nodiscard]] uint32_t copy_page(uint32_t from,
                                    /// a new page with the first `kept` tokens, copy pending
                                    int32_t kept) noexcept;
-  [[nodiscard]] Status too_many_pinned(const char* call, uint32_t needed) const noexcept;
+  [[nodiscard]] Status no_pages(const char* call, int64_t needed,
+                                uint32_t held_back = 0) const noexcept;
   void cancel_copy_into(uint32_t page) noexcept;
   void unhold_copy(uint32_t page) noexcept;
   /// Another page with the content of `page`, the findable one if it is not that; no_page without.

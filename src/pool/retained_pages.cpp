@@ -84,12 +84,6 @@ Status pool::check_retention(const char* call, const SequenceOptions& o,
               call, d.milliseconds, pool.max_retention_ms);
 }
 
-Status PagePool::State::too_many_pinned(const char* call, uint32_t needed) const noexcept {
-  return fail(Errc::out_of_pages,
-              "PagePool::{}: {} pages needed, {} of {} are free or can be evicted, {} are pinned",
-              call, needed, available(), options.num_pages, lists.count_pinned());
-}
-
 // ---- Calls
 
 void PagePool::State::keep_pages(const pool::SequenceRecord& s) noexcept {

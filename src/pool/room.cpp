@@ -36,6 +36,15 @@ TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) c
   return index.has_twin(page) || available() <= fresh ? TailWrite::forget_content : TailWrite::copy;
 }
 
+Status PagePool::State::no_pages(const char* call, int64_t needed,
+                                 uint32_t held_back) const noexcept {
+  return fail(Errc::out_of_pages,
+              "PagePool::{}: {} pages needed, {} of {} are free or can be evicted, {} of these are "
+              "held back, {} others are pinned",
+              call, needed, available(), options.num_pages, std::min(held_back, available()),
+              lists.count_pinned());
+}
+
 Status PagePool::State::check_room(const char* call, const SequenceRecord& s,
                                    int32_t new_tokens) const noexcept {
   if (new_tokens >= 0 && int64_t{s.length} + new_tokens <= max_tokens) return {};
@@ -96,13 +105,7 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
     if (!state.can_give(needs, held_back)) return state.no_group_room(needs, held_back);
     std::copy_n(needs, pool::max_groups, state.groups.needs);
   } else if (int64_t{least} + held_back > state.available()) {
-    if (held_back == 0 && state.lists.count_pinned() != 0)
-      return state.too_many_pinned("reserve", least);
-    return fail(Errc::out_of_pages,
-                "PagePool::reserve: {} pages needed, {} of {} are free or can be evicted, {} of "
-                "them are held back",
-                least, state.available(), state.options.num_pages,
-                std::min(held_back, state.available()));
+    return state.no_pages("reserve", least, held_back);
   }
   state.make_room(s, end, least);
   state.end_call();
@@ -143,11 +146,8 @@ Status PagePool::State::check_requests(std::span<const ReserveRequest> requests,
                   i);
     }
     if (*least + kept > available()) {
-      return fail(Errc::out_of_pages,
-                  "PagePool::reserve: {} pages needed by requests[0 .. {}], {} of {} are free or "
-                  "can be evicted, {} of them are held back from sequence {}",
-                  *least, i, available(), options.num_pages, std::min(kept, available()),
-                  requests[i].id.index);
+      return fail(Errc::out_of_pages, "{}: requests[0 .. {}]",
+                  no_pages("reserve", *least, kept).message(), i);
     }
   }
   std::copy_n(needs, pool::max_groups, groups.needs);

@@ -260,7 +260,7 @@ TEST_F(PagePoolRefusal, out_of_pages_changes_nothing) {
   pool.reserve(one, 14).or_throw();
   expect_refused(Errc::out_of_pages, "reserve: 1 pages needed, 0 of 4",
                  [&] { return pool.reserve(empty, 1); });
-  expect_refused(Errc::out_of_pages, "fork: 1 page needed",
+  expect_refused(Errc::out_of_pages, "fork: 1 pages needed",
                  [&] { return pool.fork(one, 1).error(); });
   EXPECT_TRUE(pool.fork(one, 0).has_value());
   expect_refused(Errc::out_of_pages,

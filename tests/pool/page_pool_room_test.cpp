@@ -47,8 +47,9 @@ TEST(PagePoolBatch, nothing_is_taken_where_one_request_cannot_be_met_and_the_err
   const ReserveRequest requests[] = {{a, 9}, {b, 12}, {c, 1}};
   const Status refused = pool.reserve(requests);
   EXPECT_EQ(refused.code(), Errc::out_of_pages);
-  EXPECT_THAT(message(refused), HasSubstr("PagePool::reserve: 7 pages needed by requests[0 .. 2], "
-                                          "6 of 6 are free or can be evicted"));
+  EXPECT_THAT(message(refused),
+              ::testing::AllOf(HasSubstr("PagePool::reserve: 7 pages needed, 6 of 6 are free"),
+                               HasSubstr("requests[0 .. 2]")));
   EXPECT_EQ(memory.snapshot(), before);
   expect_sound(pool);
 }
@@ -109,7 +110,7 @@ TEST(PagePoolWatermark, counts_for_those_that_begin_while_others_have_pages) {
   const Status refused = pool.reserve(b, 8);
   EXPECT_EQ(refused.code(), Errc::out_of_pages);
   EXPECT_THAT(message(refused), HasSubstr("2 pages needed, 3 of 8 are free or can be evicted, 2 of "
-                                          "them are held back"));
+                                          "these are held back"));
   pool.reserve(b, 4).or_throw();
   pool.reserve(a, 28).or_throw();  // it runs already: both pages of the watermark
   EXPECT_EQ(pool.stats().free_pages, 0);

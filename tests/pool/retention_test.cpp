@@ -204,10 +204,14 @@ TEST(Retention, when_everything_is_pinned_reserve_and_fork_say_so_and_change_not
   serve(pool, count_from(0, 12), everything(pinned, 7));
   const SequenceId id = prefill(pool, count_from(100, 3));
   const std::vector<std::byte> before = memory.snapshot();
-  EXPECT_EQ(pool.reserve(id, 2).message(),
-            "PagePool::reserve: 1 pages needed, 0 of 4 are free or can be evicted, 3 are pinned");
-  EXPECT_EQ(pool.fork(id, 2).error().message(),
-            "PagePool::fork: 1 pages needed, 0 of 4 are free or can be evicted, 3 are pinned");
+  EXPECT_EQ(
+      pool.reserve(id, 2).message(),
+      "PagePool::reserve: 1 pages needed, 0 of 4 are free or can be evicted, 0 of these are held "
+      "back, 3 others are pinned");
+  EXPECT_EQ(
+      pool.fork(id, 2).error().message(),
+      "PagePool::fork: 1 pages needed, 0 of 4 are free or can be evicted, 0 of these are held "
+      "back, 3 others are pinned");
   EXPECT_EQ(pool.reserve(id, 2).code(), Errc::out_of_pages);
   EXPECT_EQ(memory.snapshot(), before);
   pool.advance_time(0).or_throw();

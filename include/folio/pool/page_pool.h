@@ -241,7 +241,8 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status fork(SequenceId id, int32_t length, std::span<SequenceId> children) noexcept;
 
   /// Of a tree of drafts, sequences that fork has made of tree[0], keeps one path: tree[0] gets the
-  /// tokens, room and pages of tree[leaf], and all others are released. Errors: invalid_argument
+  /// tokens, room and pages of tree[leaf], and all others are released; how long its pages are kept
+  /// is what was said of tree[0]. Errors: invalid_argument
   /// for a leaf that is not of the tree, a stale id or one that is listed twice, or sequences of
   /// different salts or adapters
   [[nodiscard]] Status keep_path(std::span<const SequenceId> tree, size_t leaf) noexcept;
