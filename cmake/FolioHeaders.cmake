@@ -84,6 +84,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/c/cache.h
     folio/c/pool.h
     folio/c/pool_events.h
+    folio/c/pool_groups.h
     folio/c/folio.h
     folio/pool/groups.h
     folio/pool/events.h

@@ -17,48 +17,6 @@ static_assert(FOLIO_LRU == static_cast<int>(Eviction::lru) &&
               FOLIO_LFU == static_cast<int>(Eviction::lfu) &&
               FOLIO_COST == static_cast<int>(Eviction::cost));
 
-Status create(const folio_pool_options* options, folio_pool** pool) {
-  constexpr auto function = "folio_create_pool";
-  const PoolOptions defaults;
-  folio_pool_options o = {};
-  if (Status s = read(function, "options", options, o); !s.is_ok()) return s;
-  PoolOptions p;
-  p.num_pages = o.num_pages;
-  p.page_size = or_default(o.page_size, defaults.page_size);
-  p.max_sequences = or_default(o.max_sequences, defaults.max_sequences);
-  p.max_pages_per_sequence = o.max_pages_per_sequence;
-  p.max_namespaces = or_default(o.max_namespaces, defaults.max_namespaces);
-  bool no_reuse = false;
-  if (Status s = read_flag(function, "options->no_prefix_reuse", o.no_prefix_reuse, no_reuse);
-      !s.is_ok())
-    return s;
-  p.prefix_reuse = !no_reuse;
-  if (o.eviction < 0 || o.eviction > FOLIO_COST)
-    return fail(Errc::invalid_argument, "{}: options->eviction is {}, expected 0 to {}", function,
-                o.eviction, FOLIO_COST + 0);
-  p.eviction = static_cast<Eviction>(o.eviction);
-  p.allocate = o.allocate;
-  p.deallocate = o.deallocate;
-  p.context = o.context;
-  p.hash_seed = o.hash_seed;
-  p.max_retention_ms = o.max_retention_ms;
-  p.watermark_pages = o.watermark_pages;
-  p.lookahead_tokens = o.lookahead_tokens;
-  p.event_capacity = o.event_capacity;
-  p.min_partial_tokens = o.min_partial_tokens;
-  p.max_spans = o.max_spans;
-  if (Status s = read_flag(function, "options->readers", o.readers, p.readers); !s.is_ok())
-    return s;
-  if (Status s = read_flag(function, "options->histograms", o.histograms, p.histograms); !s.is_ok())
-    return s;
-  Result<PagePool> made = PagePool::create(p);
-  if (!made) return made.error();
-  *pool = new (std::nothrow) folio_pool{std::move(*made), std::nullopt};
-  if (*pool == nullptr) return fail(Errc::out_of_memory, "{}: no memory for the handle", function);
-  if (p.readers) (*pool)->reader = *PoolReader::of((*pool)->pool);
-  return {};
-}
-
 Status admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
              const folio_sequence_options* options, folio_sequence* sequence,
              int32_t* cached_tokens) {
@@ -118,27 +76,6 @@ Status begin_step(folio_pool* pool, const folio_sequence* sequences, int64_t cou
   return {};
 }
 
-/// In two rounds, so that nothing is written before all sequences are known to live.
-Status batch_rows(const folio_pool* pool, const folio_sequence* sequences, int64_t count,
-                  int64_t* row_starts) {
-  constexpr auto function = "folio_get_batch_rows";
-  if (pool == nullptr) return null_argument(function, "pool");
-  constexpr auto size = "num_sequences";
-  if (Status s = check_array(function, "sequences", sequences, size, count, sizeof *sequences);
-      !s.is_ok())
-    return s;
-  if (Status s = check_array(function, "row_starts", row_starts, size, count, sizeof *row_starts);
-      !s.is_ok())
-    return s;
-  for (int64_t i = 0; i < count; ++i) {
-    if (!pool->pool.row_start(id_of(sequences[i])))
-      return fail(Errc::invalid_argument, "{}: sequences[{}] is {}, expected one that is alive",
-                  function, i, sequences[i]);
-  }
-  for (int64_t i = 0; i < count; ++i) row_starts[i] = *pool->pool.row_start(id_of(sequences[i]));
-  return {};
-}
-
 /// Stores a Result where the caller wants it.
 template <class T, class To, class Convert>
 Status deliver(const Result<T>& result, To* to, Convert convert_value) {
@@ -153,6 +90,74 @@ T same(T value) {
 }
 
 }  // namespace
+
+Status create(const char* function, const folio_pool_options* options,
+              std::span<const GroupOptions> groups, int64_t arena_bytes, folio_pool** pool) {
+  const PoolOptions defaults;
+  folio_pool_options o = {};
+  if (Status s = read(function, "options", options, o); !s.is_ok()) return s;
+  PoolOptions p;
+  p.num_pages = o.num_pages;
+  p.page_size = or_default(o.page_size, defaults.page_size);
+  p.max_sequences = or_default(o.max_sequences, defaults.max_sequences);
+  p.max_pages_per_sequence = o.max_pages_per_sequence;
+  p.max_namespaces = or_default(o.max_namespaces, defaults.max_namespaces);
+  bool no_reuse = false;
+  if (Status s = read_flag(function, "options->no_prefix_reuse", o.no_prefix_reuse, no_reuse);
+      !s.is_ok())
+    return s;
+  p.prefix_reuse = !no_reuse;
+  if (o.eviction < 0 || o.eviction > FOLIO_COST)
+    return fail(Errc::invalid_argument, "{}: options->eviction is {}, expected 0 to {}", function,
+                o.eviction, FOLIO_COST + 0);
+  p.eviction = static_cast<Eviction>(o.eviction);
+  p.allocate = o.allocate;
+  p.deallocate = o.deallocate;
+  p.context = o.context;
+  p.hash_seed = o.hash_seed;
+  p.max_retention_ms = o.max_retention_ms;
+  p.watermark_pages = o.watermark_pages;
+  p.lookahead_tokens = o.lookahead_tokens;
+  p.event_capacity = o.event_capacity;
+  p.min_partial_tokens = o.min_partial_tokens;
+  p.max_spans = o.max_spans;
+  if (Status s = read_flag(function, "options->readers", o.readers, p.readers); !s.is_ok())
+    return s;
+  if (Status s = read_flag(function, "options->histograms", o.histograms, p.histograms); !s.is_ok())
+    return s;
+  p.groups = groups;
+  p.arena_bytes = arena_bytes;
+  Result<PagePool> made = PagePool::create(p);
+  if (!made) return made.error();
+  *pool = new (std::nothrow) folio_pool{std::move(*made), std::nullopt};
+  if (*pool == nullptr) return fail(Errc::out_of_memory, "{}: no memory for the handle", function);
+  if (p.readers) (*pool)->reader = *PoolReader::of((*pool)->pool);
+  return {};
+}
+
+/// In two rounds, so that nothing is written before all sequences are known to live.
+Status batch_rows(const char* function, const folio_pool* pool, uint32_t group,
+                  const folio_sequence* sequences, int64_t count, int64_t* row_starts) {
+  if (pool == nullptr) return null_argument(function, "pool");
+  constexpr auto size = "num_sequences";
+  if (Status s = check_array(function, "sequences", sequences, size, count, sizeof *sequences);
+      !s.is_ok())
+    return s;
+  if (Status s = check_array(function, "row_starts", row_starts, size, count, sizeof *row_starts);
+      !s.is_ok())
+    return s;
+  if (group >= pool->pool.num_groups())
+    return fail(Errc::invalid_argument, "{}: group is {}, expected less than {}", function, group,
+                pool->pool.num_groups());
+  for (int64_t i = 0; i < count; ++i) {
+    if (!pool->pool.row_start(id_of(sequences[i])))
+      return fail(Errc::invalid_argument, "{}: sequences[{}] is {}, expected one that is alive",
+                  function, i, sequences[i]);
+  }
+  for (int64_t i = 0; i < count; ++i)
+    row_starts[i] = *pool->pool.row_start(id_of(sequences[i]), group);
+  return {};
+}
 
 folio_pool_stats stats_of(const PoolStats& s) {
   folio_pool_stats to = {};
@@ -181,7 +186,7 @@ folio_code folio_create_pool(const folio_pool_options* options, folio_pool** poo
                              folio_message* message) {
   if (pool == nullptr) return c::report(c::null_argument("folio_create_pool", "pool"), message);
   *pool = nullptr;
-  return c::report(c::create(options, pool), message);
+  return c::report(c::create("folio_create_pool", options, {}, 0, pool), message);
 }
 
 void folio_destroy_pool(folio_pool* pool) { delete pool; }
@@ -278,7 +283,9 @@ folio_code folio_get_row_start(const folio_pool* pool, folio_sequence sequence, 
 folio_code folio_get_batch_rows(const folio_pool* pool, const folio_sequence* sequences,
                                 int64_t num_sequences, int64_t* row_starts,
                                 folio_message* message) {
-  return c::report(c::batch_rows(pool, sequences, num_sequences, row_starts), message);
+  return c::report(
+      c::batch_rows("folio_get_batch_rows", pool, 0, sequences, num_sequences, row_starts),
+      message);
 }
 
 folio_code folio_get_table(const folio_pool* pool, folio_table* table, folio_message* message) {

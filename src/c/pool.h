@@ -2,6 +2,8 @@
 /// src/c/pool.h: what is behind the C interface's handle of a pool, and how its arguments are read.
 #pragma once
 
+#include <memory>
+#include <new>
 #include <optional>
 
 #include "c/convert.h"
@@ -24,6 +26,26 @@ inline SequenceId id_of(folio_sequence number) {
 [[nodiscard]] Result<std::span<const TokenId>> tokens_of(const char* function, const char* argument,
                                                          const int32_t* tokens, int64_t count);
 
+/// As many as the caller's array has, converted. Errors: as check_array; out_of_memory
+template <class T, class From, class Convert>
+Result<std::unique_ptr<T[]>> converted(const char* function, const char* argument, const From* from,
+                                       const char* count_name, int64_t count, Convert convert_one) {
+  if (Status s = check_array(function, argument, from, count_name, count, sizeof *from); !s.is_ok())
+    return s;
+  std::unique_ptr<T[]> made(new (std::nothrow) T[static_cast<size_t>(count)]);
+  if (made == nullptr)
+    return fail(Errc::out_of_memory, "{}: no memory for {} elements", function, count);
+  for (int64_t i = 0; i < count; ++i) made[static_cast<size_t>(i)] = convert_one(from[i]);
+  return made;
+}
+
+/// A pool, with groups over an arena if there are some.
+[[nodiscard]] Status create(const char* function, const folio_pool_options* options,
+                            std::span<const GroupOptions> groups, int64_t arena_bytes,
+                            folio_pool** pool);
+[[nodiscard]] Status batch_rows(const char* function, const folio_pool* pool, uint32_t group,
+                                const folio_sequence* sequences, int64_t count,
+                                int64_t* row_starts);
 [[nodiscard]] folio_pool_stats stats_of(const PoolStats& stats);
 
 /// The caller's options, which point into this.

@@ -9,19 +9,6 @@
 namespace folio::inline v1::c {
 namespace {
 
-/// As many as the caller's array has, converted. Errors: as check_array; out_of_memory
-template <class T, class From, class Convert>
-Result<std::unique_ptr<T[]>> converted(const char* function, const char* argument, const From* from,
-                                       const char* count_name, int64_t count, Convert convert_one) {
-  if (Status s = check_array(function, argument, from, count_name, count, sizeof *from); !s.is_ok())
-    return s;
-  std::unique_ptr<T[]> made(new (std::nothrow) T[static_cast<size_t>(count)]);
-  if (made == nullptr)
-    return fail(Errc::out_of_memory, "{}: no memory for {} elements", function, count);
-  for (int64_t i = 0; i < count; ++i) made[static_cast<size_t>(i)] = convert_one(from[i]);
-  return made;
-}
-
 Status reserve_batch(folio_pool* pool, const folio_reserve_request* requests, int64_t count) {
   constexpr auto function = "folio_reserve_batch";
   if (pool == nullptr) return null_argument(function, "pool");
@@ -89,6 +76,7 @@ Status explain(const folio_pool* pool, folio_sequence sequence, int32_t new_toke
   to.of_sequences = e->of_sequences;
   to.of_steps = e->of_steps;
   to.of_copies = e->of_copies;
+  to.short_group = e->short_group;
   return write(function, "explanation", to, explanation);
 }
 

@@ -138,6 +138,18 @@ void fill(BorderWorld& w, folio_read_pool_stats_call& c) { c = {w.pool, &w.stats
 void fill(BorderWorld& w, folio_get_pool_histograms_call& c) {
   c = {w.pool, &w.histograms, &w.message};
 }
+void fill(BorderWorld& w, folio_create_group_pool_call& c) {
+  c = {&w.group_pool_options, w.groups, 2, 1 << 12, &w.made_pool, &w.message};
+}
+void fill(BorderWorld& w, folio_get_num_groups_call& c) { c = {w.pool, &w.num_groups, &w.message}; }
+void fill(BorderWorld& w, folio_get_group_call& c) { c = {w.pool, 0, &w.figures, &w.message}; }
+void fill(BorderWorld& w, folio_get_group_table_call& c) { c = {w.pool, 0, &w.table, &w.message}; }
+void fill(BorderWorld& w, folio_get_group_rows_call& c) {
+  c = {w.pool, 0, &w.sequence, 1, &w.row_start, &w.message};
+}
+void fill(BorderWorld& w, folio_take_group_copies_call& c) {
+  c = {w.pool, 0, &w.copies, &w.num_copies, &w.message};
+}
 void fill(BorderWorld& w, folio_trim_call& c) { c = {w.pool, w.sequence, 5, &w.message}; }
 void fill(BorderWorld& w, folio_fork_call& c) {
   c = {w.pool, w.sequence, 5, &w.made_sequence, &w.message};
@@ -201,7 +213,7 @@ struct Allowed {
 };
 
 const Allowed allowed[] = {
-    {"folio_create_pool: options->hash_seed = *", "any number is a seed"},
+    {"folio_create_*pool: options->hash_seed = *", "any number is a seed"},
     {"*: message = nullptr", "no text is wanted"},
     {"*: executor = nullptr", "everything on the calling thread"},
     {"*: executor->context = nullptr", "the executor's own business"},
@@ -263,10 +275,10 @@ const Allowed allowed[] = {
     {"folio_copy_*->scales->data = nullptr", "the same"},
     {"folio_copy_pages: copies->to = 0", "another page"},
 
-    {"folio_create_pool: options->context = nullptr", "the allocator's own business"},
-    {"folio_create_pool: options->* = 0", "the default"},
-    {"folio_create_pool: options->max_retention_ms = INT64_MAX", "a long time"},
-    {"folio_create_pool: options->lookahead_tokens = INT32_MAX", "as far as a sequence may grow"},
+    {"folio_create_*pool: options->context = nullptr", "the allocator's own business"},
+    {"folio_create_*pool: options->* = 0", "the default"},
+    {"folio_create_*pool: options->max_retention_ms = INT64_MAX", "a long time"},
+    {"folio_create_*pool: options->lookahead_tokens = INT32_MAX", "as far as a sequence may grow"},
     {"folio_[ap]*: options = nullptr", "neither salt nor adapter"},
     {"*: options->adapter = *", "any number"},
     {"*: options->salt_bytes = 0", "no salt"},

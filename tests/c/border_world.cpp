@@ -249,6 +249,11 @@ void BorderWorld::make_pool() {
   table = c_struct<folio_table>();
   stats = c_struct<folio_pool_stats>();
   explanation = c_struct<folio_pool_explanation>();
+  group_pool_options = pool_options;
+  group_pool_options.num_pages = 0;
+  group_pool_options.max_retention_ms = 0;
+  group_pool_options.min_partial_tokens = 0;
+  figures = c_struct<folio_group_figures>();
   histograms = c_struct<folio_pool_histograms>();
   requests[0] = {sequence, 4, 0};
 }
@@ -282,6 +287,7 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add(&num_events, sizeof num_events);
   add(&next_event, sizeof next_event);
   add(&lost, sizeof lost);
+  add(&num_groups, sizeof num_groups);
   add(&length, sizeof length);
   // the size that a case breaks is the caller's own word
   constexpr size_t size = sizeof(uint32_t);
@@ -296,6 +302,7 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add_struct(table);
   add_struct(stats);
   add_struct(histograms);
+  add_struct(figures);
   return all;
 }
 

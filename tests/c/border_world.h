@@ -89,6 +89,11 @@ struct BorderWorld {
   folio_pool_explanation explanation = {};
   folio_retention_range retention[1] = {{0, 8, 50, 0, 10}};
   folio_reserve_request requests[1] = {};
+  folio_pool_options group_pool_options = {};
+  folio_group groups[2] = {{FOLIO_GROUP_FULL, 0, 0, 0, 0, 0, 64},
+                           {FOLIO_GROUP_WINDOW, 8, 2, 0, 0, 0, 64}};
+  folio_group_figures figures = {};
+  int32_t num_groups = -7;
   folio_content_span spans[1] = {{6, 2, {1, 2, 3}}};
   folio_pool_event events[2] = {};
   folio_pool_histograms histograms = {};

@@ -112,6 +112,7 @@ typedef struct folio_pool_explanation {
   int64_t needed, held_back;
   int64_t free, cached, pinned;
   int64_t of_sequences, of_steps, of_copies;
+  int64_t short_group;  ///< with groups: the first that would lack pages; -1: none
 } folio_pool_explanation;
 
 FOLIO_C_EXPORT folio_code folio_create_pool(const folio_pool_options* options, folio_pool** pool,
