@@ -365,7 +365,7 @@ class Admission:
 class PagePool:
     """Which sequence owns which page: prefix reuse, fork, trim, eviction."""
 
-    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru', max_retention_ms: int = 0, watermark_pages: int = 0, lookahead_tokens: int = 0, event_capacity: int = 0, min_partial_tokens: int = 0, max_spans: int = 0, readers: bool = False, histograms: bool = False) -> None:
+    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru', max_retention_ms: int = 0, watermark_pages: int = 0, lookahead_tokens: int = 0, event_capacity: int = 0, min_partial_tokens: int = 0, max_spans: int = 0, readers: bool = False, histograms: bool = False, groups: Sequence = (), arena_bytes: int = 0) -> None:
         """
         Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
@@ -377,7 +377,9 @@ class PagePool:
         watermark_pages: that a sequence's first reserve leaves to those that run. lookahead_tokens: that
         every reserve makes room for beyond what it is asked. event_capacity: events that read_events finds.
         min_partial_tokens: hits may end inside a page from so many tokens on, 0: never. max_spans: items of
-        another kind that a prompt may have. readers, histograms: what reader and histograms need.
+        another kind that a prompt may have. readers, histograms: what reader and histograms need. groups, arena_bytes: of a hybrid model, with
+        num_pages 0: {"rule": "full", "window", "chunked" or "state", "page_bytes": ..., and "window",
+        "sinks", "chunk" or "checkpoint" in tokens} each.
         Raises Error naming the option.
         """
 
@@ -419,7 +421,7 @@ class PagePool:
     def length(self, id: SequenceId) -> int:
         """Tokens whose keys and values are in the cache."""
 
-    def take_copies(self) -> list[tuple[int, int, int]]:
+    def take_copies(self, group: int = 0) -> list[tuple[int, int, int]]:
         """
         (from, to, tokens) of forks and trims, to be run before the next append.
         """
@@ -429,13 +431,13 @@ class PagePool:
 
     def end_step(self, ticket: StepTicket) -> None: ...
 
-    def row_start(self, id: SequenceId) -> int:
+    def row_start(self, id: SequenceId, group: int = 0) -> int:
         """Entry of the table at which the sequence's row begins."""
 
-    def batch_rows(self, ids: Sequence) -> object:
+    def batch_rows(self, ids: Sequence, group: int = 0) -> object:
         """row_start of each: a Batch's row_starts."""
 
-    def table(self) -> object:
+    def table(self, group: int = 0) -> object:
         """
         uint32 [max_sequences, columns] of the pool itself, read-only; it changes as the pool does.
         """
@@ -515,6 +517,12 @@ class PagePool:
         """
         Makes all cached pages free, pinned ones too. Raises Error while pages are used.
         """
+
+    def group(self, group: int) -> dict:
+        """Sizes of a group, and counts of its pages."""
+
+    @property
+    def num_groups(self) -> int: ...
 
 class PoolEvent:
     """A content that can be found from now on, or no more."""

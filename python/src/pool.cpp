@@ -29,7 +29,8 @@ void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_s
                uint32_t max_pages_per_sequence, uint32_t max_namespaces, bool prefix_reuse,
                uint64_t hash_seed, const std::string& eviction, int64_t max_retention_ms,
                uint32_t watermark_pages, int32_t lookahead_tokens, uint32_t event_capacity,
-               int32_t min_partial_tokens, uint32_t max_spans, bool readers, bool histograms) {
+               int32_t min_partial_tokens, uint32_t max_spans, bool readers, bool histograms,
+               nb::sequence groups, int64_t arena_bytes) {
   PoolOptions options;
   options.num_pages = num_pages;
   options.page_size = page_size;
@@ -47,6 +48,9 @@ void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_s
   options.max_spans = max_spans;
   options.readers = readers;
   options.histograms = histograms;
+  const std::vector<GroupOptions> given = groups_of(groups);
+  options.groups = given;
+  options.arena_bytes = arena_bytes;
   new (self) Pool{take(PagePool::create(options)), max_sequences};
 }
 
@@ -57,16 +61,17 @@ nb::object int64_array(const std::vector<int64_t>& values) {
   return array;
 }
 
-std::vector<int64_t> rows_of(const Pool& self, const std::vector<SequenceId>& ids) {
+std::vector<int64_t> rows_of(const Pool& self, const std::vector<SequenceId>& ids, uint32_t group) {
   std::vector<int64_t> rows(ids.size());
-  self.pool.batch_rows(ids, rows).or_throw();
+  self.pool.batch_rows(ids, rows, group).or_throw();
   return rows;
 }
 
 /// All rows of the table, read-only, as long as the pool lives.
-nb::object table_of(nb::handle_t<Pool> self) {
+nb::object table_of(nb::handle_t<Pool> self, uint32_t group) {
   const Pool& pool = nb::cast<const Pool&>(self);
-  const PageTable table = pool.pool.table();
+  take(pool.pool.group(group));
+  const PageTable table = pool.pool.table(group);
   const size_t shape[2] = {pool.max_sequences, static_cast<size_t>(table.row_stride)};
   return nb::cast(nb::ndarray<nb::numpy, const uint32_t>(table.entries, 2, shape, self));
 }
@@ -100,8 +105,8 @@ nb::object make_step(nb::handle_t<Pool> self, nb::sequence sequences, nb::handle
     expect_reserved(pool, ids[i], i, length);
     lengths.append(length);
   }
-  for (const int64_t row : rows_of(pool, ids)) starts.append(row);
-  const nb::object flat = table_of(self).attr("reshape")(-1);
+  for (const int64_t row : rows_of(pool, ids, 0)) starts.append(row);
+  const nb::object flat = table_of(self, 0).attr("reshape")(-1);
   return nb::type<Step>()(offsets, lengths, flat, nb::arg("row_starts") = starts);
 }
 
@@ -193,12 +198,15 @@ void bind_steps(nb::class_<Pool>& type) {
   const nb::lock_self locked;
   type.def(
           "take_copies",
-          [](Pool& p) {
+          [](Pool& p, uint32_t group) {
+            take(p.pool.group(group));
             std::vector<std::tuple<uint32_t, uint32_t, int32_t>> out;
-            for (const PageCopy& c : p.pool.take_copies()) out.emplace_back(c.from, c.to, c.tokens);
+            for (const PageCopy& c : p.pool.take_copies(group))
+              out.emplace_back(c.from, c.to, c.tokens);
             return out;
           },
-          locked, "(from, to, tokens) of forks and trims, to be run before the next append.")
+          nb::arg("group") = 0, locked,
+          "(from, to, tokens) of forks and trims, to be run before the next append.")
       .def(
           "begin_step",
           [](Pool& p, nb::sequence ids) { return take(p.pool.begin_step(ids_of(ids))); },
@@ -207,13 +215,19 @@ void bind_steps(nb::class_<Pool>& type) {
           "end_step", [](Pool& p, StepTicket t) { p.pool.end_step(t).or_throw(); },
           nb::arg("ticket"), locked)
       .def(
-          "row_start", [](const Pool& p, SequenceId id) { return take(p.pool.row_start(id)); },
-          nb::arg("id"), locked, "Entry of the table at which the sequence's row begins.")
+          "row_start",
+          [](const Pool& p, SequenceId id, uint32_t group) {
+            return take(p.pool.row_start(id, group));
+          },
+          nb::arg("id"), nb::arg("group") = 0, locked,
+          "Entry of the table at which the sequence's row begins.")
       .def(
           "batch_rows",
-          [](const Pool& p, nb::sequence ids) { return int64_array(rows_of(p, ids_of(ids))); },
-          nb::arg("ids"), locked, "row_start of each: a Batch's row_starts.")
-      .def("table", &table_of,
+          [](const Pool& p, nb::sequence ids, uint32_t group) {
+            return int64_array(rows_of(p, ids_of(ids), group));
+          },
+          nb::arg("ids"), nb::arg("group") = 0, locked, "row_start of each: a Batch's row_starts.")
+      .def("table", &table_of, nb::arg("group") = 0,
            "uint32 [max_sequences, columns] of the pool itself, read-only; it changes as the pool "
            "does.")
       .def("step", &make_step, nb::arg("ids"), nb::arg("new_tokens"), locked,
@@ -270,6 +284,7 @@ void bind_pool(nb::module_& m) {
            nb::arg("watermark_pages") = 0, nb::arg("lookahead_tokens") = 0,
            nb::arg("event_capacity") = 0, nb::arg("min_partial_tokens") = 0,
            nb::arg("max_spans") = 0, nb::arg("readers") = false, nb::arg("histograms") = false,
+           nb::arg("groups") = nb::make_tuple(), nb::arg("arena_bytes") = 0,
            R"(Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
 max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
@@ -280,12 +295,15 @@ max_retention_ms: the longest time for which a sequence may ask to have its page
 watermark_pages: that a sequence's first reserve leaves to those that run. lookahead_tokens: that
 every reserve makes room for beyond what it is asked. event_capacity: events that read_events finds.
 min_partial_tokens: hits may end inside a page from so many tokens on, 0: never. max_spans: items of
-another kind that a prompt may have. readers, histograms: what reader and histograms need.
+another kind that a prompt may have. readers, histograms: what reader and histograms need. groups, arena_bytes: of a hybrid model, with
+num_pages 0: {"rule": "full", "window", "chunked" or "state", "page_bytes": ..., and "window",
+"sinks", "chunk" or "checkpoint" in tokens} each.
 Raises Error naming the option.)");
   bind_sequences(type);
   bind_steps(type);
   bind_pool_sequences(type);
   bind_pool_events(m, type);
+  bind_pool_groups(type);
 }
 
 }  // namespace folio::python

@@ -35,9 +35,15 @@ struct ReadOptions {
   SequenceOptions options;
 };
 
+/// Of dictionaries, whose keys are the fields of GroupOptions.
+std::vector<GroupOptions> groups_of(nanobind::sequence groups);
+
 /// Several sequences at once, waiting, and how long pages are kept.
 void bind_pool_sequences(nanobind::class_<Pool>& type);
 /// Events, and what other threads may ask.
 void bind_pool_events(nanobind::module_& m, nanobind::class_<Pool>& type);
+
+/// What each group of a hybrid model has.
+void bind_pool_groups(nanobind::class_<Pool>& type);
 
 }  // namespace folio::python

@@ -61,6 +61,7 @@ nb::dict explain(const Pool& self, SequenceId id, int32_t new_tokens) {
   out["of_sequences"] = e.of_sequences;
   out["of_steps"] = e.of_steps;
   out["of_copies"] = e.of_copies;
+  out["short_group"] = e.short_group;
   return out;
 }
 
