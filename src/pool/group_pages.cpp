@@ -232,8 +232,6 @@ void PagePool::State::advance_groups(const SequenceRecord& s, uint32_t first_ful
   }
 }
 
-// ---- Going back
-
 void PagePool::State::release_groups(const SequenceRecord& s) noexcept {
   for (uint32_t g = 1; g < groups.count(); ++g) {
     drop_group_pages(s, g, 0, groups[g].rows[index_of(s)].end);
