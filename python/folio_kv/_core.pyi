@@ -377,9 +377,9 @@ class PagePool:
         watermark_pages: that a sequence's first reserve leaves to those that run. lookahead_tokens: that
         every reserve makes room for beyond what it is asked. event_capacity: events that read_events finds.
         min_partial_tokens: hits may end inside a page from so many tokens on, 0: never. max_spans: items of
-        another kind that a prompt may have. readers, histograms: what reader and histograms need. groups, arena_bytes: of a hybrid model, with
-        num_pages 0: {"rule": "full", "window", "chunked" or "state", "page_bytes": ..., and "window",
-        "sinks", "chunk" or "checkpoint" in tokens} each.
+        another kind that a prompt may have. readers, histograms: what reader and histograms need.
+        groups, arena_bytes: of a hybrid model, with num_pages 0: {"rule": "full", "window", "chunked" or
+        "state", "page_bytes": ..., and "window", "sinks", "chunk" or "checkpoint" in tokens} each.
         Raises Error naming the option.
         """
 
