@@ -145,10 +145,10 @@ Status PagePool::State::check_groups() const noexcept {
     return fail(Errc::internal, "PagePool::check_invariants: {}", fault);
   for (uint32_t page = 0; page < options.num_pages && groups.slabs.has(0); ++page) {
     const pool::PageRecord& r = records[page];
-    const bool in_queue = pool::is_queue(r.list);  // then `steps` is `ahead`
-    const bool used = r.references != 0 || r.copies != 0 || (!in_queue && r.steps != 0);
+    const bool evictable = pool::is_evictable(r.list);  // then `steps` is `ahead`
+    const bool used = r.references != 0 || r.copies != 0 || (!evictable && r.steps != 0);
     const PageUse use = used                             ? PageUse::used
-                        : pool::is_queue(r.list)         ? PageUse::cached
+                        : evictable                      ? PageUse::cached
                         : r.list == pool::PageList::free ? PageUse::free
                                                          : PageUse::outside;
     if (use != groups.slabs.use_of(0, page)) return broken("the slab misjudges page", 0, page);

@@ -19,7 +19,8 @@ Status broken(const char* what, int64_t which) {
 }
 
 bool in_its_list(const PageRecord& record) {
-  if (!pool::is_queue(record.list) && record.steps != 0) return record.list == PageList::leaving;
+  if (!pool::is_evictable(record.list) && record.steps != 0)
+    return record.list == PageList::leaving;
   if (record.references != 0 || record.copies != 0) return record.list == PageList::none;
   if (record.content == 0 && !record.is_tail) return record.list == PageList::free;
   return record.level == pool::policy_level ? pool::is_queue(record.list)
@@ -148,7 +149,7 @@ Status PagePool::State::check_pages(const uint32_t* references,
     if (record.references != references[page])
       return broken("references are not the table's entries for page", page);
     if (record.copies != copies[page]) return broken("copies are miscounted for page", page);
-    if (!pool::is_queue(record.list) && (record.steps & ~unfinished) != 0)
+    if (!pool::is_evictable(record.list) && (record.steps & ~unfinished) != 0)
       return broken("a finished step holds page", page);
     waiting += record.awaits_copy ? 1 : 0;
     of_sequences += record.references != 0 ? 1 : 0;
@@ -204,7 +205,7 @@ Status PagePool::State::check_lists() const noexcept {
       if (record.list != list || record.previous != previous || ++count > options.num_pages)
         return broken("list is broken at page", page);
       previous = page;
-      if (pool::is_queue(list) && record.ahead >= options.num_pages)
+      if (pool::is_evictable(list) && record.ahead >= options.num_pages)
         return broken("advice names no page at page", page);
     }
     if (count != lists.count(list)) return broken("miscounted list", l);

@@ -39,7 +39,7 @@ class HeadIndex {
   /// The page behind `parent` that begins with the head of `tokens` and was added last, or no_page.
   [[nodiscard]] uint32_t find(uint64_t parent, const TokenId* tokens) const noexcept;
   /// Asks for what `add` and `remove` of a page will touch, whose parent and tokens are there: its
-  /// bucket first, and later, when that has come, the first page in it.
+  /// bucket first, later, when that has come, the first page in it, and then the second one.
   void prefetch(uint32_t page) const noexcept {
     __builtin_prefetch(bucket_of(records_[page].parent, tokens_of(page)), 1);
     __builtin_prefetch(&links_[page], 1);
@@ -49,6 +49,11 @@ class HeadIndex {
     if (first == no_page || first == page) return;
     __builtin_prefetch(&records_[first], 1);
     __builtin_prefetch(&links_[first], 1);
+  }
+  void prefetch_second(uint32_t page) const noexcept {
+    const uint32_t first = *bucket_of(records_[page].parent, tokens_of(page));
+    if (first == no_page || first == page || records_[first].head_next == no_page) return;
+    __builtin_prefetch(&records_[records_[first].head_next], 1);
   }
   /// The page knows its parent and its tokens.
   void add(uint32_t page) noexcept;

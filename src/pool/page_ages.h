@@ -23,6 +23,11 @@ class PageAges {
   void attach(Times* times) noexcept { times_ = times; }
   [[nodiscard]] bool on() const noexcept { return times_ != nullptr; }
 
+  /// Asks for what `evicted` and `stored` will touch.
+  void prefetch(uint32_t page) const noexcept {
+    if (on()) [[unlikely]]
+      __builtin_prefetch(&times_[page], 1);
+  }
   void stored(uint32_t page) noexcept {
     if (on()) [[unlikely]]
       times_[page] = {clock_, clock_};

@@ -20,7 +20,7 @@ void PageLists::push_front(PageList list, uint32_t page) noexcept {
   head.front = page;
   ++head.count;
   count(list, 1);
-  if (hints_ && is_queue(list)) record.ahead = page;
+  if (hints_ && is_evictable(list)) record.ahead = page;
 }
 
 }  // namespace folio::inline v1::pool

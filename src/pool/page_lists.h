@@ -27,7 +27,7 @@ enum class PageList : uint8_t {
   first_queue,
 };
 
-/// Pages between one in a queue and its `PageRecord::ahead`, when that was put there.
+/// Pages between an evictable one and its `PageRecord::ahead`, when that was put there.
 inline constexpr uint32_t distance_ahead = 16;
 
 inline constexpr int num_queues = 64;
@@ -56,8 +56,9 @@ struct alignas(64) PageRecord {
   union {
     /// unfinished steps that hold the page and that no living holder answers for; a bit each
     uint64_t steps = 0;
-    /// of a page in a queue, which no step holds: one that was put there soon after it. Advice, so
-    /// that the way along a queue need not wait for one page after the other: it may have left
+    /// of an evictable page, which no step holds: one that was put into its list soon after it.
+    /// Advice, so that the way along the list need not wait for one page after the other: it may
+    /// have left
     uint64_t ahead;
   };
   uint32_t hash = 0;  ///< of the chain up to here; of a tail: of its head
@@ -88,12 +89,13 @@ class PageLists {
  public:
   struct Head {
     uint32_t front = no_page, back = no_page, count = 0;
-    uint32_t pushed = 0;                 ///< pages that were pushed to the back, of a queue
+    uint32_t pushed = 0;                 ///< pages that were pushed to the back, if evictable
     uint32_t last[distance_ahead] = {};  ///< of these
   };
 
   /// Puts all pages into the free list, ascending.
-  /// `hints`: queues tell by `PageRecord::ahead` which pages will come to their front.
+  /// `hints`: lists of evictable pages tell by `PageRecord::ahead` which pages will come to their
+  /// front.
   void attach(PageRecord* records, uint32_t num_pages, bool hints) noexcept;
   /// Of the levels below the pin, [num_levels - 1]; without them no page may have a level's list.
   void attach_levels(Head* heads) noexcept { levels_ = heads; }
@@ -109,7 +111,7 @@ class PageLists {
     head.back = page;
     ++head.count;
     count(list, 1);
-    if (!hints_ || !is_queue(list)) return;
+    if (!hints_ || !is_evictable(list)) return;
     record.ahead = page;
     note_ahead(head, list, page);
   }
@@ -122,7 +124,7 @@ class PageLists {
     (record.next == no_page ? head.back : records_[record.next].previous) = record.previous;
     --head.count;
     count(record.list, uint32_t{0} - 1);
-    if (hints_ && is_queue(record.list)) record.steps = 0;
+    if (hints_ && is_evictable(record.list)) record.steps = 0;
     record.list = PageList::none;
   }
 

@@ -67,12 +67,15 @@ void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
   constexpr uint32_t n = pool::distance_ahead;
   const auto page = static_cast<uint32_t>(record.ahead);
   __builtin_prefetch(&records[page], 1);
+  if (retention != nullptr) retention->prefetch(page);
+  ages.prefetch(page);
   const uint32_t i = num_coming++;
   coming[i % n] = page;
   if (heads.is_on()) {
     __builtin_prefetch(tokens_of(page));
-    heads.prefetch(coming[(i - 6) % n]);
-    heads.prefetch_first(coming[(i - 11) % n]);
+    heads.prefetch(coming[(i - 5) % n]);
+    heads.prefetch_first(coming[(i - 9) % n]);
+    heads.prefetch_second(coming[(i - 13) % n]);
   }
   const uint32_t hash = records[coming[(i - 6) % n]].hash;
   index.prefetch(hash);

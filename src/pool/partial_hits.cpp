@@ -77,14 +77,16 @@ void PagePool::State::admit_partial(SequenceRecord& s, const Match& match,
 }
 
 void PagePool::State::add_heads(std::span<const uint32_t> pages, uint64_t known) noexcept {
-  constexpr size_t steps = pool::PrefixIndex::ahead;  // from the bucket to its page, and to `add`
+  constexpr size_t steps = pool::PrefixIndex::ahead;  // from the bucket to its pages, and to `add`
   const bool prefetches = !index.fits_caches();
-  for (size_t i = 0; i < pages.size() + 2 * steps; ++i) {
+  for (size_t i = 0; i < pages.size() + 3 * steps; ++i) {
     if (prefetches && i < pages.size()) heads.prefetch(pages[i]);
     if (prefetches && i >= steps && i - steps < pages.size())
       heads.prefetch_first(pages[i - steps]);
-    if (i >= 2 * steps && records[pages[i - 2 * steps]].content > known)
-      heads.add(pages[i - 2 * steps]);
+    if (prefetches && i >= 2 * steps && i - 2 * steps < pages.size())
+      heads.prefetch_second(pages[i - 2 * steps]);
+    if (i >= 3 * steps && records[pages[i - 3 * steps]].content > known)
+      heads.add(pages[i - 3 * steps]);
   }
 }
 

@@ -24,6 +24,11 @@ namespace {
 #endif
 constexpr uint32_t hash_mask = ~uint32_t{0} >> (32 - FOLIO_POOL_HASH_BITS);
 
+// The same build asks for everything ahead of time, whatever the caches hold.
+#ifndef FOLIO_POOL_CACHED_PAGES
+#define FOLIO_POOL_CACHED_PAGES (1 << 15)
+#endif
+
 uint32_t kept(uint64_t hash) { return static_cast<uint32_t>(hash) & hash_mask; }
 
 size_t bytes_of(int32_t tokens) { return static_cast<size_t>(tokens) * sizeof(TokenId); }
@@ -43,6 +48,7 @@ void PrefixIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* b
   seed_ = seed;
   const int64_t count = num_buckets(num_pages);
   bucket_mask_ = static_cast<uint64_t>(count) - 1;
+  fits_caches_ = num_pages <= FOLIO_POOL_CACHED_PAGES;
   for (int64_t i = 0; i < count; ++i) buckets_[i] = no_page;
 }
 

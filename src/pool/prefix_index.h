@@ -94,8 +94,8 @@ class PrefixIndex {
     if (page != no_page && records_[page].bucket_next != no_page)
       __builtin_prefetch(&records_[records_[page].bucket_next], 1);
   }
-  /// Fewer than 2^15 pages: 2 MiB of records.
-  [[nodiscard]] bool fits_caches() const noexcept { return bucket_mask_ < 1 << 16; }
+  /// At most 2^15 pages: 2 MiB of records.
+  [[nodiscard]] bool fits_caches() const noexcept { return fits_caches_; }
   /// How many pages to prefetch for at once: enough to hide a cache miss, few enough to waste
   /// little where a prefix ends.
   static constexpr uint32_t ahead = 8;
@@ -144,6 +144,7 @@ class PrefixIndex {
   EventLog* events_ = nullptr;
   Retention* retention_ = nullptr;
   uint64_t bucket_mask_ = 0;
+  bool fits_caches_ = false;
   uint64_t seed_ = 0;
   int32_t page_size_ = 0;
   uint64_t last_content_ = 0;

@@ -74,6 +74,8 @@ class Retention {
   }
 
   // Pages. All are findable.
+  /// Asks for what `forget` and, later, `raise` of the page will touch.
+  void prefetch(uint32_t page) const noexcept { wheel_.prefetch(page); }
   /// A sequence that gives the page up asks to keep it: of those that did, the highest counts.
   void raise(uint32_t page, const Keep& keep) noexcept;
   /// Instead of what was asked for before. A cached page waits anew if its level changes.

@@ -28,6 +28,11 @@ class TimingWheel {
   /// `deadlines`: [num_pages]; `links`: [num_pages + num_wheels * num_lists].
   void attach(uint32_t* deadlines, Links* links, uint32_t num_pages) noexcept;
 
+  /// Asks for what the next calls will touch.
+  void prefetch(uint32_t page) const noexcept {
+    __builtin_prefetch(&links_[page], 1);
+    __builtin_prefetch(&deadlines_[page], 1);
+  }
   void insert(uint32_t page, uint32_t ticks) noexcept;  ///< that many from now, 1 .. longest
   void remove(uint32_t page) noexcept;
   void replace(uint32_t page, uint32_t other) noexcept;  ///< `other` waits in its place
