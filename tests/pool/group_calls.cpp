@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/pool/group_calls.cpp: bytes become calls that are mostly allowed, seldom impossible.
+#include "pool/group_calls.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace folio::test {
+namespace {
+
+std::vector<TokenId> letters(size_t count, uint8_t pattern) {
+  std::vector<TokenId> tokens(count, 0);
+  for (size_t i = 0; pattern % 2 != 0 && i < count; ++i)
+    tokens[i] = static_cast<TokenId>(pattern >> (1 + i % 7) & 1);
+  return tokens;
+}
+
+void admit(GroupModel& model, const GroupCall& call) {
+  std::vector<TokenId> prompt;
+  if (model.num_sequences() != 0 && call[1] % 2 == 0)
+    prompt = model.tokens(call[1] / 2U % model.num_sequences());
+  const std::vector<TokenId> tail = letters(call[2] % 20U, call[3]);
+  prompt.insert(prompt.end(), tail.begin(), tail.end());
+  model.admit(prompt);
+}
+
+int32_t cut(const GroupModel& model, size_t s, uint8_t choice) {
+  const auto length = static_cast<int32_t>(model.tokens(s).size());
+  if (choice > 252) return length + 1;
+  if (choice > 249) return -1;
+  return choice % 2 == 0 ? std::max(0, length - choice / 2 % 5) : choice / 2 % (length + 1);
+}
+
+}  // namespace
+
+void apply(GroupModel& model, const GroupCall& call) {
+  const uint32_t kind = call[0] % 32U;
+  if (model.num_sequences() == 0 || kind < 5) return admit(model, call);
+  const size_t s = call[1] % model.num_sequences();
+  const auto tokens = letters(call[2] % 9U, call[3]);
+  const auto count = static_cast<int32_t>(tokens.size());
+  if (kind < 6 && call[1] % 2 == 0) return model.reserve_all(count);
+  if (kind < 6) return model.reserve(s, call[2] > 250 ? -1 : count);
+  if (kind < 8) return model.commit(s, tokens);
+  if (kind < 16) {
+    model.reserve(s, count + (kind < 10 ? 3 : 0));
+    if (kind < 14) model.take_copies();
+    return model.commit(s, tokens);
+  }
+  if (kind < 18) return model.trim(s, cut(model, s, call[2]));
+  if (kind < 22) return model.fork(s, cut(model, s, call[2]));
+  if (kind < 25) {
+    if (call[2] % 8 == 0) return model.fork_children(s, cut(model, s, call[2] / 8), call[3] % 4U);
+    if (call[2] % 8 == 1) return model.keep_path(s);
+    if (call[2] % 8 == 2) return model.clear();
+    if (call[2] % 8 > 4) return model.release(s);
+    const std::vector<TokenId> present = model.tokens(s);
+    if (call[2] % 8 == 3) model.preempt(s);
+    return model.resume(s, present);
+  }
+  if (kind < 26) return model.take_copies();
+  if (kind < 29) {
+    std::vector<size_t> members;
+    for (size_t i = 0; i < model.num_sequences(); ++i) {
+      if ((call[2] >> i & 1) != 0) members.push_back(i);
+    }
+    return model.begin_step(members);
+  }
+  return model.num_steps() == 0 ? model.take_copies() : model.end_step(call[2] % model.num_steps());
+}
+
+}  // namespace folio::test
