@@ -56,15 +56,6 @@ Status check_one(size_t i, const GroupOptions& g, int32_t page_size) {
               i, g.checkpoint, page_size);
 }
 
-/// What would need levels, or parts, of companions.
-Status check_what_groups_lack(const PoolOptions& o) {
-  const char* const name = o.min_partial_tokens != 0 ? "min_partial_tokens" : "max_retention_ms";
-  const int64_t value = o.min_partial_tokens != 0 ? o.min_partial_tokens : o.max_retention_ms;
-  if (value == 0) return {};
-  return fail(Errc::invalid_argument, "PagePool::create: {} is {}, expected 0 with groups", name,
-              value);
-}
-
 SlabLayout layout_of(const PoolOptions& o) {
   int64_t bytes[max_groups] = {};
   for (size_t i = 0; i < o.groups.size(); ++i) bytes[i] = o.groups[i].page_bytes;
@@ -112,7 +103,6 @@ Status check_group_options(const PoolOptions& o) noexcept {
   for (size_t i = 0; i < o.groups.size(); ++i) {
     if (Status s = check_one(i, o.groups[i], o.page_size); !s.is_ok()) return s;
   }
-  if (Status s = check_what_groups_lack(o); !s.is_ok()) return s;
   if (o.arena_bytes >= 0) return check_arena(o);
   return fail(Errc::invalid_argument, "PagePool::create: arena_bytes is {}, expected 0 or more",
               o.arena_bytes);
@@ -134,7 +124,7 @@ Status broken(const char* what, uint32_t group, int64_t which) {
 
 PageUse use_of(const GroupPage& page) {
   if (page.holds != 0 || page.steps != 0) return PageUse::used;
-  if (page.list == GroupList::cached) return PageUse::cached;
+  if (page.list == GroupList::cached) return pool::use_at_level(page.level);
   return page.list == GroupList::free ? PageUse::free : PageUse::outside;
 }
 
@@ -148,7 +138,7 @@ Status PagePool::State::check_groups() const noexcept {
     const bool evictable = pool::is_evictable(r.list);  // then `steps` is `ahead`
     const bool used = r.references != 0 || r.copies != 0 || (!evictable && r.steps != 0);
     const PageUse use = used                             ? PageUse::used
-                        : evictable                      ? PageUse::cached
+                        : pool::is_cached(r.list)        ? pool::use_at_level(r.level)
                         : r.list == pool::PageList::free ? PageUse::free
                                                          : PageUse::outside;
     if (use != groups.slabs.use_of(0, page)) return broken("the slab misjudges page", 0, page);
@@ -177,7 +167,7 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
   for (uint32_t i = 0; i < options.max_sequences; ++i) {
     if (Status s = check_group_row(sequences[i], group, holds); !s.is_ok()) return s;
   }
-  uint32_t waiting = 0, companions = 0;
+  uint32_t waiting = 0, companions = 0, pinned = 0;
   for (uint32_t i = 0; i < g.num_pending; ++i) {
     ++holds[g.pending[i].from];
     const GroupPage& to = g.pages[g.pending[i].to];
@@ -200,25 +190,44 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
     if ((p.steps != 0) != (p.list == GroupList::leaving) ||
         use_of(p) != groups.slabs.use_of(group, page))
       return broken("wrong list for page", group, page);
-    if (use_of(p) != PageUse::used && (p.leading != pool::no_page) != (p.list == GroupList::cached))
+    const bool held = p.holds != 0 || p.steps != 0;
+    if (!held && (p.leading != pool::no_page) != (p.list == GroupList::cached))
       return broken("cached without a leading page, or the reverse: page", group, page);
     if (p.leading == pool::no_page) continue;
-    if (groups.companion(p.leading, group) != page || records[p.leading].content == 0)
+    const pool::PageRecord& leading = records[p.leading];
+    if (groups.companion(p.leading, group) != page || (leading.content == 0 && !leading.is_tail))
       return broken("its leading page does not know page", group, page);
+    if (p.list == GroupList::cached && p.level != leading.level)
+      return broken("its leading page has another level than page", group, page);
+    pinned += p.list == GroupList::cached && p.level == pool::pinned_level ? 1 : 0;
   }
   for (uint32_t page = 0; page < options.num_pages; ++page)
     companions -= groups.companion(page, group) != pool::no_page ? 1 : 0;
   if (companions != 0) return broken("companions that do not know it:", group, companions);
-  for (int l = 0; l < 3; ++l) {
-    uint32_t count = 0, previous = pool::no_page;
-    for (uint32_t page = g.front[l]; page != pool::no_page; page = g.pages[page].next) {
-      if (g.pages[page].previous != previous || ++count > g.num_pages)
-        return broken("list is broken at page", group, page);
-      previous = page;
-    }
+  if (pinned != g.pinned) return broken("miscounted pinned pages:", group, pinned);
+  if (waiting != g.num_pending) return broken("pages that wait:", group, waiting);
+  for (uint32_t l = 0; l < 3; ++l) {
+    uint32_t count = 0;
+    Status s = check_group_list(group, g.ends[l], &count);
+    const bool has_levels = l == static_cast<uint32_t>(GroupList::cached) && g.levels != nullptr;
+    for (uint32_t level = 0; has_levels && level < pool::num_levels && s.is_ok(); ++level)
+      s = check_group_list(group, g.levels[level], &count);
+    if (!s.is_ok()) return s;
     if (count != g.counts[l] || count != listed[l]) return broken("miscounted list", group, l);
   }
-  return waiting == g.num_pending ? Status() : broken("pages that wait:", group, waiting);
+  return {};
+}
+
+Status PagePool::State::check_group_list(uint32_t group, const pool::GroupEnds& ends,
+                                         uint32_t* count) const noexcept {
+  const Group& g = groups[group];
+  uint32_t previous = pool::no_page;
+  for (uint32_t page = ends.front; page != pool::no_page; page = g.pages[page].next) {
+    if (g.pages[page].previous != previous || ++*count > g.num_pages)
+      return broken("list is broken at page", group, page);
+    previous = page;
+  }
+  return previous == ends.back ? Status() : broken("list ends behind page", group, previous);
 }
 
 Status PagePool::State::check_group_row(const SequenceRecord& s, uint32_t group,

@@ -201,12 +201,6 @@ Status no_merge(Merge merge) noexcept {
               static_cast<int>(merge));
 }
 
-Status no_merge_of_groups() noexcept {
-  return fail(Errc::invalid_argument,
-              "PagePool::commit: merge is allowed (1), expected refused (0), as the pool has "
-              "groups");
-}
-
 Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {
   return fail(Errc::out_of_pages,
               "PagePool::{}: {} sequences are alive, expected fewer than max_sequences {}", call,

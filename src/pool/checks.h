@@ -38,7 +38,6 @@ namespace folio::inline v1::pool {
 [[nodiscard]] Status null_memory(const char* call, const char* argument, size_t size) noexcept;
 [[nodiscard]] Status no_events(const char* call, const char* expected) noexcept;
 [[nodiscard]] Status no_merge(Merge merge) noexcept;
-[[nodiscard]] Status no_merge_of_groups() noexcept;
 [[nodiscard]] Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept;
 
 }  // namespace folio::inline v1::pool

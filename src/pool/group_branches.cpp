@@ -79,7 +79,7 @@ Status PagePool::State::claim_fork(const SequenceRecord& parent, int32_t length,
     const uint32_t end = groups.pages_for(g, length);
     for (uint32_t p = std::min(groups.first_needed(g, length), end); p < end; ++p) {
       const uint32_t page = group_page_at(parent, g, p, length);
-      if (groups.slabs.use_of(g, page) == PageUse::cached) ++revived;
+      if (is_idle(g, page)) ++revived;
       if (!shares_group_page(parent, g, p, length)) needs[g] += children;
     }
   }

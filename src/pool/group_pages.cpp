@@ -27,7 +27,7 @@ void PagePool::State::evict(uint32_t page) noexcept {
 }
 
 uint32_t PagePool::State::oldest_cached(uint32_t group) noexcept {
-  if (group != 0) return groups[group].front[static_cast<size_t>(pool::GroupList::cached)];
+  if (group != 0) return groups.oldest_cached(group);
   if (lists.count_evictable() == 0) return pool::no_page;
   if (retention != nullptr) return retention->take(*eviction);
   return with_policy([](auto& policy) { return policy.take(); });
@@ -58,22 +58,27 @@ void PagePool::State::claim_slab(uint32_t slab, uint32_t group) noexcept {
   }
 }
 
-/// Where no slab is left over: a free or cached page of a bound slab. The one loop over a slab.
+/// Where no slab is left over: a free page of a bound slab, or the cached one of the lowest level.
+/// The one loop over a slab.
 uint32_t PagePool::State::page_of_bound_slab(uint32_t group) const noexcept {
   const pool::Slabs& slabs = groups.slabs;
-  uint32_t page = slabs.first_page(group, slabs.bound_slab(group)), cached = pool::no_page;
+  const auto level_of = [&](uint32_t page) {
+    return group == 0 ? records[page].level : groups[group].pages[page].level;
+  };
+  uint32_t page = slabs.first_page(group, slabs.bound_slab(group)), lowest = pool::no_page;
   for (uint32_t i = 0; i < slabs.layout().pages_per_slab[group]; ++i, ++page) {
     const PageUse use = slabs.use_of(group, page);
+    if (use == PageUse::used) continue;
     if (use == PageUse::free) return page;
-    if (use == PageUse::cached && cached == pool::no_page) cached = page;
+    if (lowest == pool::no_page || level_of(page) < level_of(lowest)) lowest = page;
   }
-  return cached;
+  return lowest;
 }
 
 uint32_t PagePool::State::choose_page(uint32_t group) noexcept {
   const auto front_free = [&] {
     return group == 0 ? lists.front(pool::PageList::free)
-                      : groups[group].front[static_cast<size_t>(pool::GroupList::free)];
+                      : groups.front(group, pool::GroupList::free);
   };
   pool::Slabs& slabs = groups.slabs;
   if (!slabs.has(group)) return front_free();
@@ -86,7 +91,7 @@ uint32_t PagePool::State::choose_page(uint32_t group) noexcept {
     const uint32_t own = oldest_cached(group);
     slab = slabs.oldest_idle_slab();
     const bool keeps_slab = slab == pool::no_slab || slabs.owner(slab) == group;
-    if (own != pool::no_page && (keeps_slab || !slabs.is_older(slab, group, own))) return own;
+    if (own != pool::no_page && (keeps_slab || !slabs.goes_before(slab, group, own))) return own;
   }
   claim_slab(slab, group);
   return front_free();
@@ -192,12 +197,13 @@ void PagePool::State::drop_group_pages(const SequenceRecord& s, uint32_t group, 
   }
 }
 
-void PagePool::State::hold_group_hits(const SequenceRecord& s) noexcept {
+void PagePool::State::hold_group_hits(const SequenceRecord& s, bool states_of_tail) noexcept {
   const uint32_t* const leading = row(s);
   for (uint32_t g = 1; g < groups.count(); ++g) {
     const Group& group = groups[g];
     uint32_t* const row = groups.row(g, index_of(s));
     GroupRow& r = group.rows[index_of(s)];
+    if (states_of_tail && groups.is_state(g)) continue;
     r.end = groups.pages_for(g, s.length);
     r.begin = std::min(groups.first_needed(g, s.length), r.end);
     if (groups.is_state(g)) {
@@ -211,25 +217,38 @@ void PagePool::State::hold_group_hits(const SequenceRecord& s) noexcept {
   }
 }
 
-void PagePool::State::advance_groups(const SequenceRecord& s, uint32_t first_full) noexcept {
+void PagePool::State::give_companion(uint32_t leading, uint32_t group, uint32_t& page,
+                                     bool merges) noexcept {
+  const uint32_t other = groups.companion(leading, group);
+  if (!merges || other == pool::no_page || other == page)
+    return groups.attach(leading, group, page);
+  groups.hold(group, other);
+  groups.drop(group, std::exchange(page, other), 0);
+}
+
+void PagePool::State::advance_groups(const SequenceRecord& s, uint32_t first_full,
+                                     bool merges) noexcept {
   const uint32_t* const leading = row(s);
   const auto full = static_cast<uint32_t>(s.length / options.page_size);
   for (uint32_t g = 1; g < groups.count(); ++g) {
     const Group& group = groups[g];
-    const uint32_t* const row = groups.row(g, index_of(s));
+    uint32_t* const row = groups.row(g, index_of(s));
     if (options.prefix_reuse && groups.is_state(g)) {
-      const bool is_final = s.length % group.page_size == 0 || s.length == s.room;
-      if (s.length % options.page_size == 0 && is_final)
-        groups.attach(leading[full - 1], g, row[(s.length - 1) / group.page_size]);
+      if (s.length % options.page_size == 0 && has_final_state(s, g))
+        give_companion(leading[full - 1], g, row[(s.length - 1) / group.page_size], merges);
     } else if (options.prefix_reuse) {
-      for (uint32_t p = first_full; p < full; ++p) groups.attach(leading[p], g, row[p]);
+      for (uint32_t p = first_full; p < full; ++p) give_companion(leading[p], g, row[p], merges);
     }
-    GroupRow& r = group.rows[index_of(s)];
-    const uint32_t begin = std::min(groups.first_needed(g, s.length), r.end);
-    if (begin <= r.begin) continue;
-    drop_group_pages(s, g, std::max(r.begin, group.sink_pages), begin);
-    r.begin = begin;
+    move_window(s, g);
   }
+}
+
+void PagePool::State::move_window(const SequenceRecord& s, uint32_t group) noexcept {
+  GroupRow& r = groups[group].rows[index_of(s)];
+  const uint32_t begin = std::min(groups.first_needed(group, s.length), r.end);
+  if (begin <= r.begin) return;
+  drop_group_pages(s, group, std::max(r.begin, groups[group].sink_pages), begin);
+  r.begin = begin;
 }
 
 void PagePool::State::release_groups(const SequenceRecord& s) noexcept {

@@ -39,11 +39,13 @@ void Groups::carve(Carver& carver, const PoolOptions& options) noexcept {
     group.rows = carver.take<GroupRow>(options.max_sequences);
     group.pending = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
     group.taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
+    if (options.max_retention_ms != 0) group.levels = carver.take<GroupEnds>(num_levels);
   }
 }
 
-void Groups::start(const PoolOptions& options) noexcept {
+void Groups::start(const PoolOptions& options, const PageRecord* records) noexcept {
   if (count_ == 0) return;
+  records_ = records;
   slabs.start();
   std::fill_n(companions_, int64_t{options.num_pages} * (count_ - 1), no_page);
   for (uint32_t g = 1; g < count_; ++g) {
@@ -53,6 +55,7 @@ void Groups::start(const PoolOptions& options) noexcept {
     std::uninitialized_default_construct_n(group.rows, options.max_sequences);
     std::uninitialized_default_construct_n(group.pending, options.max_sequences + 1);
     std::uninitialized_default_construct_n(group.taken, options.max_sequences + 1);
+    if (group.levels != nullptr) std::fill_n(group.levels, num_levels, GroupEnds());
   }
 }
 
@@ -104,32 +107,79 @@ void Groups::forget(uint32_t leading, uint32_t heir) noexcept {
     place(leading, g) = no_page;
     place(heir, g) = page;
     groups_[g].pages[page].leading = heir;
+    push_cached(g, page);
   }
+}
+
+bool Groups::serve_partial(uint32_t leading, int32_t tokens, int32_t fill) const noexcept {
+  for (uint32_t g = 1; g < count_; ++g) {
+    // the one state that a page has is of its last token
+    if (companion(leading, g) == no_page || (is_state(g) && tokens != fill)) return false;
+  }
+  return true;
+}
+
+void Groups::follow(uint32_t leading) noexcept {
+  const PageRecord& record = records_[leading];
+  if (is_cached(record.list)) slabs.set(0, leading, use_at_level(record.level));
+  for (uint32_t g = 1; g < count_; ++g) {
+    if (const uint32_t page = companion(leading, g); page != no_page) push_cached(g, page);
+  }
+}
+
+/// A cached companion waits at the level of its leading page, if it does not.
+void Groups::push_cached(uint32_t group, uint32_t page) noexcept {
+  const GroupPage& p = groups_[group].pages[page];
+  const uint8_t level = records_[p.leading].level;
+  if (p.list != GroupList::cached || p.level == level) return;
+  unlink(group, page);
+  push(group, GroupList::cached, page);
+  slabs.set(group, page, use_at_level(level));
 }
 
 // ---- Holding and giving up
 
+GroupEnds& Groups::ends_of(Group& group, const GroupPage& page) noexcept {
+  return page.list == GroupList::cached && page.level != policy_level
+             ? group.levels[page.level]
+             : group.ends[static_cast<size_t>(page.list)];
+}
+
 void Groups::push(uint32_t group, GroupList list, uint32_t page) noexcept {
   Group& g = groups_[group];
-  const auto l = static_cast<size_t>(list);
   GroupPage& p = g.pages[page];
   p.list = list;
-  p.previous = g.back[l];
+  p.level = list == GroupList::cached ? records_[p.leading].level : policy_level;
+  GroupEnds& ends = ends_of(g, p);
+  p.previous = ends.back;
   p.next = no_page;
-  (g.back[l] == no_page ? g.front[l] : g.pages[g.back[l]].next) = page;
-  g.back[l] = page;
-  ++g.counts[l];
+  (ends.back == no_page ? ends.front : g.pages[ends.back].next) = page;
+  ends.back = page;
+  ++g.counts[static_cast<size_t>(list)];
+  g.pinned += p.level == pinned_level ? 1 : 0;
+  if (p.level != policy_level) g.present.add(p.level);
 }
 
 void Groups::unlink(uint32_t group, uint32_t page) noexcept {
   Group& g = groups_[group];
   GroupPage& p = g.pages[page];
   if (p.list == GroupList::none) return;
-  const auto l = static_cast<size_t>(p.list);
-  (p.previous == no_page ? g.front[l] : g.pages[p.previous].next) = p.next;
-  (p.next == no_page ? g.back[l] : g.pages[p.next].previous) = p.previous;
-  --g.counts[l];
+  GroupEnds& ends = ends_of(g, p);
+  (p.previous == no_page ? ends.front : g.pages[p.previous].next) = p.next;
+  (p.next == no_page ? ends.back : g.pages[p.next].previous) = p.previous;
+  --g.counts[static_cast<size_t>(p.list)];
+  g.pinned -= p.level == pinned_level ? 1 : 0;
   p.list = GroupList::none;
+  p.level = policy_level;
+}
+
+uint32_t Groups::oldest_cached(uint32_t group) noexcept {
+  Group& g = groups_[group];
+  const uint32_t normal = front(group, GroupList::cached);
+  if (g.levels == nullptr) return normal;
+  const uint32_t level = g.present.lowest(normal == no_page ? pinned_level : policy_level,
+                                          [&](uint8_t l) { return g.levels[l].front != no_page; });
+  return level == num_levels ? normal : g.levels[level].front;
 }
 
 void Groups::hold(uint32_t group, uint32_t page) noexcept {
@@ -137,9 +187,13 @@ void Groups::hold(uint32_t group, uint32_t page) noexcept {
   ++p.holds;
   if (p.list != GroupList::cached) return;
   unlink(group, page);
+  note_used(group, page);
+}
+
+void Groups::note_used(uint32_t group, uint32_t page) noexcept {
   slabs.set(group, page, PageUse::used);
   Group& g = groups_[group];
-  g.peak_used = std::max<int64_t>(g.peak_used, slabs.count(group, PageUse::used));
+  g.peak_used = std::max(g.peak_used, int64_t{slabs.count(group, PageUse::used)} - g.pinned);
 }
 
 void Groups::drop(uint32_t group, uint32_t page, uint64_t steps) noexcept {
@@ -161,14 +215,13 @@ void Groups::settle(uint32_t group, uint32_t page) noexcept {
   if (p.holds != 0 || p.steps != 0) return;
   const bool cached = p.leading != no_page;
   push(group, cached ? GroupList::cached : GroupList::free, page);
-  slabs.set(group, page, cached ? PageUse::cached : PageUse::free);
+  slabs.set(group, page, cached ? use_at_level(p.level) : PageUse::free);
 }
 
 void Groups::end_step(uint64_t bit) noexcept {
   for (uint32_t g = 1; g < count_; ++g) {
     GroupPage* const pages = groups_[g].pages;
-    for (uint32_t page = groups_[g].front[static_cast<size_t>(GroupList::leaving)], next;
-         page != no_page; page = next) {
+    for (uint32_t page = front(g, GroupList::leaving), next; page != no_page; page = next) {
       next = pages[page].next;
       pages[page].steps &= ~bit;
       if (pages[page].steps != 0) continue;
@@ -189,10 +242,8 @@ void Groups::evict(uint32_t group, uint32_t page) noexcept {
 
 void Groups::take(uint32_t group, uint32_t page) noexcept {
   evict(group, page);
-  Group& g = groups_[group];
-  g.pages[page].holds = 1;
-  slabs.set(group, page, PageUse::used);
-  g.peak_used = std::max<int64_t>(g.peak_used, slabs.count(group, PageUse::used));
+  groups_[group].pages[page].holds = 1;
+  note_used(group, page);
 }
 
 // ---- Copies
@@ -249,8 +300,8 @@ GroupFigures Groups::figures(uint32_t group) const noexcept {
   GroupFigures f{.num_pages = g.num_pages,
                  .page_bytes = slabs.layout().page_bytes[group],
                  .page_size = g.page_size,
-                 .used_pages = slabs.count(group, PageUse::used),
-                 .cached_pages = slabs.count(group, PageUse::cached),
+                 .used_pages = int64_t{slabs.count(group, PageUse::used)} - g.pinned,
+                 .cached_pages = g.counts[static_cast<size_t>(GroupList::cached)],
                  .evicted_pages = g.evicted,
                  .peak_used_pages = g.peak_used};
   f.free_pages = f.num_pages - f.used_pages - f.cached_pages;
@@ -262,20 +313,25 @@ GroupFigures Groups::figures(uint32_t group) const noexcept {
 void JointHit::add(uint32_t leading) noexcept {
   const uint32_t position = seen_++;
   const int64_t tokens = int64_t{seen_} * page_size_;
-  bool all = true;
+  bool serves = true, has_states = true;
   for (uint32_t g = 1; g < groups_.count(); ++g) {
     const Group& group = groups_[g];
     const bool present = groups_.companion(leading, g) != no_page;
     run_[g] = present ? run_[g] + 1 : 0;
     if (present && sinks_[g] == position) ++sinks_[g];
     if (groups_.is_state(g)) {
-      all = all && present;
+      has_states = has_states && present;
       continue;
     }
-    all = all && run_[g] >= seen_ - std::min(groups_.first_needed(g, tokens), seen_) &&
-          sinks_[g] >= std::min(group.sink_pages, seen_);
+    serves = serves && run_[g] >= seen_ - std::min(groups_.first_needed(g, tokens), seen_) &&
+             sinks_[g] >= std::min(group.sink_pages, seen_);
   }
-  if (all) pages_ = seen_;
+  const auto reach = [&](Reach& r, bool reaches) {
+    if (r.pages == position) r.next = leading;
+    if (reaches) r = {.pages = seen_};
+  };
+  reach(all_, serves && has_states);
+  reach(without_states_, serves);
 }
 
 }  // namespace folio::inline v1::pool

@@ -5,7 +5,7 @@
 /// when that is full: found with it, gone with it. It is used while rows, copies or steps hold it,
 /// cached while nobody does and it has a leading page, and free otherwise; the oldest cached one
 /// goes first, and may go alone. A page of states is the companion of the leading page whose last
-/// token its state is of.
+/// token its state is of. A cached companion waits at the level of its leading page.
 ///
 /// A row has pages from `begin` to `end`, and those of the sinks; what lies between is given up.
 /// All is O(1) per page.
@@ -16,6 +16,7 @@
 #include "folio/cache/page_table.h"
 #include "folio/pool/groups.h"
 #include "folio/pool/page_pool.h"
+#include "pool/level_set.h"
 #include "pool/slabs.h"
 
 namespace folio::inline v1::pool {
@@ -30,6 +31,7 @@ struct GroupPage {
   uint32_t leading = no_page;                   ///< whose companion it is
   uint32_t pending_copy = no_page;              ///< the one that it awaits
   GroupList list = GroupList::none;
+  uint8_t level = policy_level;  ///< while `cached`
 };
 static_assert(sizeof(GroupPage) == 32);
 
@@ -37,6 +39,11 @@ static_assert(sizeof(GroupPage) == 32);
 /// `end`.
 struct GroupRow {
   uint32_t begin = 0, end = 0;
+};
+
+/// The ends of a list of pages.
+struct GroupEnds {
+  uint32_t front = no_page, back = no_page;
 };
 
 struct Group {
@@ -52,8 +59,11 @@ struct Group {
   PageCopy* taken = nullptr;
   uint32_t num_pending = 0, num_taken = 0;
   bool taken_hold_pages = false;
-  uint32_t front[3] = {no_page, no_page, no_page}, back[3] = {no_page, no_page, no_page};
-  uint32_t counts[3] = {};
+  GroupEnds ends[3];            ///< by GroupList; of `cached` those at policy_level
+  GroupEnds* levels = nullptr;  ///< [num_levels], of the others; with max_retention_ms
+  LevelSet present;             ///< of these
+  uint32_t counts[3] = {};      ///< by GroupList
+  uint32_t pinned = 0;          ///< of the cached ones
   int64_t evicted = 0, peak_used = 0;
 };
 
@@ -62,7 +72,8 @@ class Groups {
   /// `options` are checked and have their defaults.
   void lay_out(const PoolOptions& options) noexcept;
   void carve(Carver& carver, const PoolOptions& options) noexcept;
-  void start(const PoolOptions& options) noexcept;
+  /// `records`: of the leading pages.
+  void start(const PoolOptions& options, const PageRecord* records) noexcept;
 
   /// Whether there is a group behind the leading one, or slabs.
   [[nodiscard]] bool active() const noexcept { return count_ != 0; }
@@ -95,6 +106,10 @@ class Groups {
   /// The leading page is nobody's content any more. `heir`, unless no_page, has the same content
   /// and takes what it lacks.
   void forget(uint32_t leading, uint32_t heir) noexcept;
+  /// Whether the leading page, or its tail of `tokens` tokens, has what a copy of these needs.
+  [[nodiscard]] bool serve_partial(uint32_t leading, int32_t tokens, int32_t fill) const noexcept;
+  /// The leading page, which may be cached, has come to another level: its companions follow.
+  void follow(uint32_t leading) noexcept;
 
   void hold(uint32_t group, uint32_t page) noexcept;
   /// One hold less; `steps` hold it from now on.
@@ -112,6 +127,11 @@ class Groups {
 
   void push(uint32_t group, GroupList list, uint32_t page) noexcept;
   void unlink(uint32_t group, uint32_t page) noexcept;
+  [[nodiscard]] uint32_t front(uint32_t group, GroupList list) const noexcept {
+    return groups_[group].ends[static_cast<size_t>(list)].front;
+  }
+  /// The cached page that goes first, or no_page.
+  [[nodiscard]] uint32_t oldest_cached(uint32_t group) noexcept;
 
   [[nodiscard]] GroupFigures figures(uint32_t group) const noexcept;
 
@@ -124,28 +144,37 @@ class Groups {
     return companions_[int64_t{leading} * (count_ - 1) + group - 1];
   }
   void settle(uint32_t group, uint32_t page) noexcept;
+  void note_used(uint32_t group, uint32_t page) noexcept;
+  void push_cached(uint32_t group, uint32_t page) noexcept;
+  [[nodiscard]] static GroupEnds& ends_of(Group& group, const GroupPage& page) noexcept;
   void cancel_copy_into(uint32_t group, uint32_t page) noexcept;
 
   uint32_t count_ = 0;
   Group groups_[max_groups];
   SlabLayout layout_;
+  const PageRecord* records_ = nullptr;
   uint32_t* companions_ = nullptr;  ///< [leading pages, count - 1]
 };
 
-/// The longest prefix that all groups can serve: one pass over the leading pages that were found,
-/// with the length of the present run per group.
+/// The longest prefix that all groups can serve, and that without their states: one pass over the
+/// leading pages that were found, with the length of the present run per group.
 class JointHit {
  public:
+  struct Reach {
+    uint32_t pages = 0;
+    uint32_t next = no_page;  ///< the leading page behind these, if it was found, too
+  };
   explicit JointHit(const Groups& groups, int32_t page_size) noexcept
       : groups_(groups), page_size_(page_size) {}
   void add(uint32_t leading) noexcept;
-  [[nodiscard]] uint32_t pages() const noexcept { return pages_; }
+  [[nodiscard]] const Reach& all() const noexcept { return all_; }
+  [[nodiscard]] const Reach& without_states() const noexcept { return without_states_; }
 
  private:
   const Groups& groups_;
   int32_t page_size_;
   uint32_t seen_ = 0;
-  uint32_t pages_ = 0;
+  Reach all_, without_states_;
   uint32_t run_[max_groups] = {};    ///< pages with a companion, up to the last one seen
   uint32_t sinks_[max_groups] = {};  ///< the same from the first one
 };

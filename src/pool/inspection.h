@@ -2,6 +2,8 @@
 /// pool/inspection.h: a look into a pool, for tests.
 #pragma once
 
+#include <span>
+
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
@@ -17,6 +19,10 @@ struct PoolInspection {
   [[nodiscard]] static const pool::PageRecord& record(const PagePool& pool,
                                                       uint32_t page) noexcept {
     return pool.state_->records[page];
+  }
+  [[nodiscard]] static std::span<const TokenId> tokens(const PagePool& pool,
+                                                       uint32_t page) noexcept {
+    return {pool.state_->tokens_of(page), static_cast<size_t>(pool.page_size())};
   }
   /// Of a pool without cached pages; `policy` outlives it.
   static void use_policy(PagePool& pool, pool::EvictionPolicy* policy) noexcept {

@@ -13,13 +13,37 @@ uint32_t PagePool::State::lookup_limit(size_t prompt_tokens) const noexcept {
 
 PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* prompt,
                                               std::span<const ContentSpan> spans, uint32_t limit,
-                                              uint32_t* found) const noexcept {
+                                              uint32_t* found,
+                                              Match* without_states) const noexcept {
   if (!groups.active()) return match_leading(space, prompt, spans, limit, found, nullptr);
   pool::JointHit joint(groups, options.page_size);
-  Match match = match_leading(space, prompt, spans, limit, found, &joint);
+  const Match leading = match_leading(space, prompt, spans, limit, found, &joint);
+  const auto up_to = [&](const pool::JointHit::Reach& reach) {
+    const bool is_cut = reach.next != pool::no_page;
+    return Match{reach.pages, is_cut ? records[reach.next].parent : leading.content};
+  };
+  if (without_states != nullptr) *without_states = up_to(joint.without_states());
+  if (found != nullptr) {
+    const uint32_t served = joint.without_states().pages;
+    std::fill_n(found + served, leading.pages - served, options.num_pages);
+  }
+  return up_to(joint.all());
+}
+
+PagePool::State::Match PagePool::State::match_prompt(uint32_t space,
+                                                     std::span<const TokenId> prompt,
+                                                     std::span<const ContentSpan> spans,
+                                                     uint32_t* found) const noexcept {
+  Match longer;
+  Match match =
+      this->match(space, prompt.data(), spans, lookup_limit(prompt.size()), found, &longer);
+  if (longer.pages <= match.pages) return match;
+  if (heads.is_on() && peek_partial(space, longer, prompt, spans) != 0) {
+    longer.states_of_tail = true;
+    return longer;
+  }
   if (found != nullptr)
-    std::fill_n(found + joint.pages(), match.pages - joint.pages(), options.num_pages);
-  match.pages = joint.pages();  // its content is asked for by partial hits, which groups have not
+    std::fill_n(found + match.pages, longer.pages - match.pages, options.num_pages);
   return match;
 }
 
@@ -83,8 +107,7 @@ int32_t PagePool::peek(std::span<const TokenId> prompt,
       !pool::check_spans(prompt, options, state_->options).is_ok())
     return 0;
   const uint32_t space = state_->namespaces.find(options.salt, options.adapter);
-  const State::Match match = state_->match(space, prompt.data(), options.spans,
-                                           state_->lookup_limit(prompt.size()), nullptr);
+  const State::Match match = state_->match_prompt(space, prompt, options.spans, nullptr);
   const auto tokens = static_cast<int32_t>(match.pages) * page_size();
   return state_->heads.is_on() ? tokens + state_->peek_partial(space, match, prompt, options.spans)
                                : tokens;

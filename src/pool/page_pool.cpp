@@ -73,7 +73,7 @@ void PagePool::State::start() noexcept {
   std::uninitialized_default_construct_n(taken, options.max_sequences + 1);
   std::uninitialized_default_construct_n(spaces, num_spaces());
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
-  groups.start(options);
+  groups.start(options, records);
   lists.attach(records, groups.slabs.has(0) ? 0 : options.num_pages, !index.fits_caches());
   start_policy();
   start_retention();

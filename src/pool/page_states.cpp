@@ -40,6 +40,8 @@ void PagePool::State::forget(uint32_t page) noexcept {
   PageRecord& record = records[page];
   if (record.is_tail) {
     heads.remove(page);
+    if (groups.active()) [[unlikely]]
+      groups.forget(page, pool::no_page);
     record.is_tail = false;
     record.fill = pool::no_page;
     return;
@@ -126,7 +128,7 @@ void PagePool::State::settle(uint32_t page) noexcept {
   // come before it in the order of eviction: a holder of theirs holds one of the twins.
   ages.given_up(page);
   if (record.is_tail || (record.content != 0 && !index.has_twin(page))) {
-    note_slab(page, pool::PageUse::cached);
+    note_slab(page, pool::use_at_level(record.level));
     if (record.level != pool::policy_level) return retention->add(page);
     return with_policy([page](auto& policy) { policy.add(page); });
   }

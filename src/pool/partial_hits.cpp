@@ -32,7 +32,9 @@ PagePool::State::PartialMatch PagePool::State::match_partial(
   const uint32_t page = heads.find(match.content, wanted);
   if (page == pool::no_page) return {};
   const auto most = static_cast<int32_t>(std::min<int64_t>(end - begin, fill_of(page)));
-  return {page, equal_tokens(tokens_of(page), wanted, most)};
+  const int32_t count = equal_tokens(tokens_of(page), wanted, most);
+  if (!answers_partial(page, count)) return {};
+  return {page, count};
 }
 
 int32_t PagePool::State::peek_partial(uint32_t space, const Match& match,
@@ -46,16 +48,20 @@ int32_t PagePool::State::peek_partial(uint32_t space, const Match& match,
     return pool::is_evictable(records[page].list) ? 1U : 0U;
   };
   uint32_t held = counts(partial.page);
-  if (available() <= held + match.pages) {
+  uint64_t revived = 0;
+  if (groups.active() || available() <= held + match.pages) {
     pool::Before before = beginning(space);
     for (uint32_t p = 0; p < match.pages; ++p) {
       const TokenId* const wanted = prompt.data() + int64_t{p} * options.page_size;
       before = items.find(before, p, spans);
       const uint32_t page = index.find(before.content, index.hash(before.hash, wanted), wanted);
       held += counts(page);
+      if (groups.active()) revived += idle_pages(page);
       before = {records[page].content, records[page].hash};
     }
   }
+  GroupNeeds needs = {};
+  if (groups.active() && !can_copy_groups(partial.page, revived, needs)) return 0;
   return available() > held ? partial.tokens : 0;
 }
 
@@ -66,13 +72,20 @@ void PagePool::State::admit_partial(SequenceRecord& s, const Match& match,
   if (partial.tokens == 0) return;
   PageRecord& from = records[partial.page];
   if (available() == (pool::is_evictable(from.list) ? 1U : 0U)) return;
+  if (groups.active() && !can_copy_groups(partial.page, 0, groups.needs)) {
+    std::fill(std::begin(groups.needs), std::end(groups.needs), 0);
+    return;
+  }
   ++from.copies;  // before a page is taken: it must not be this one
   if (pool::is_cached(from.list)) lists.unlink(partial.page);
+  note_slab(partial.page, pool::PageUse::used);
   if (ages.on()) ages.found(partial.page);
+  if (groups.active()) copy_companions(s, partial.page, partial.tokens);
   pages[s.pages++] = copy_page(partial.page, partial.tokens);
   --from.copies;  // the copy holds it, too
   with_policy([&](auto& policy) { policy.found(partial.page); });
   s.length = s.room = s.length + partial.tokens;
+  for (uint32_t g = 1; g < groups.count(); ++g) move_window(s, g);
   counters.hit_tokens_partial += partial.tokens;
 }
 
@@ -106,19 +119,26 @@ void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
   if (other != pool::no_page) {
     const int32_t fill_there = fill_of(other), both = std::min(fill, fill_there);
     if (equal_tokens(tokens_of(other), tokens_of(page), both) == both) {
-      if (fill_there >= fill) return;  // it answers for everything that this one could
-      forget(other);
-      if (pool::is_cached(records[other].list)) lists.unlink(other);
-      settle(other);
+      const bool is_tail = records[other].is_tail;
+      // it answers for everything that this one could
+      if (fill_there >= fill && answers_partial(other, is_tail ? fill_there : fill)) return;
+      if (is_tail) give_up_tail(other);
     }
   }
   pool::publish(record.hash, heads.hash(parent, tokens_of(page)));
   record.fill = static_cast<uint32_t>(fill);
   record.use = 0;
   record.is_tail = true;
+  if (groups.active()) keep_group_tail(s, page);
   with_policy([&](auto& policy) { policy.created(page); });
   heads.add(page);
   ages.stored(page);
+}
+
+void PagePool::State::give_up_tail(uint32_t page) noexcept {
+  forget(page);
+  if (pool::is_cached(records[page].list)) lists.unlink(page);
+  settle(page);
 }
 
 Status PagePool::State::check_head(uint32_t page) const noexcept {

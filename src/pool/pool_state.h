@@ -139,6 +139,8 @@ struct PagePool::State {
     uint32_t pages = 0;
     /// what the next page continues; 0 if nothing can be found behind it
     uint64_t content = 0;
+    /// the hit goes on in a tail, which has the states that the last of these pages lacks
+    bool states_of_tail = false;
   };
   /// Tokens that it goes on with inside a page.
   struct PartialMatch {
@@ -176,9 +178,16 @@ struct PagePool::State {
   [[nodiscard]] pool::SequenceRecord& open_sequence() noexcept;
   /// Findable pages of the longest prefix of `prompt`, at most `limit`; written to `found` unless
   /// null.
+  /// `without_states`, if not null, becomes the longest one that all other groups can serve; so far
+  /// `found` is written.
   [[nodiscard]] Match match(uint32_t space, const TokenId* prompt,
-                            std::span<const ContentSpan> spans, uint32_t limit,
-                            uint32_t* found) const noexcept;
+                            std::span<const ContentSpan> spans, uint32_t limit, uint32_t* found,
+                            Match* without_states = nullptr) const noexcept;
+  /// The same for a prompt that will be admitted: where a tail goes on behind pages that lack
+  /// states and there are pages for its copies, these pages count.
+  [[nodiscard]] Match match_prompt(uint32_t space, std::span<const TokenId> prompt,
+                                   std::span<const ContentSpan> spans,
+                                   uint32_t* found) const noexcept;
   /// The same whatever other groups have of these pages, which `joint` is told if it is not null.
   [[nodiscard]] Match match_leading(uint32_t space, const TokenId* prompt,
                                     std::span<const ContentSpan> spans, uint32_t limit,
@@ -226,8 +235,10 @@ struct PagePool::State {
   [[nodiscard]] pool::TailWrite least_tail(const pool::SequenceRecord& s) const noexcept;
   /// Pages that a reserve up to `end` takes at least; it forgets content rather than fail.
   [[nodiscard]] uint32_t least_pages(const pool::SequenceRecord& s, int64_t end) const noexcept;
-  /// Pages that a reserve must leave available; `before`: taken by other requests of its batch.
-  [[nodiscard]] uint32_t held_back(const pool::SequenceRecord& s, int64_t before) const noexcept;
+  /// Pages that a reserve of at least `least` must leave available; `before`: taken by other
+  /// requests of its batch.
+  [[nodiscard]] uint32_t held_back(const pool::SequenceRecord& s, uint32_t least,
+                                   int64_t before) const noexcept;
   /// `least`: pages that this and the later requests of its batch take at least.
   void make_room(pool::SequenceRecord& s, int64_t end, uint32_t least) noexcept;
   [[nodiscard]] Status check_requests(std::span<const ReserveRequest> requests,
@@ -288,6 +299,11 @@ struct PagePool::State {
   void add_heads(std::span<const uint32_t> pages, uint64_t known) noexcept;
   /// Makes the cut last page of a sequence that is about to give up all its pages one that is kept.
   void keep_tail(const pool::SequenceRecord& s) noexcept;
+  void give_up_tail(uint32_t page) noexcept;
+  /// Whether its first `count` tokens, as many as match, can be copied in all groups.
+  [[nodiscard]] bool answers_partial(uint32_t page, int32_t count) const noexcept {
+    return !groups.active() || groups.serve_partial(page, count, fill_of(page));
+  }
   /// Tokens of a page that HeadIndex has.
   [[nodiscard]] int32_t fill_of(uint32_t page) const noexcept {
     return records[page].is_tail ? static_cast<int32_t>(records[page].fill) : options.page_size;
@@ -363,9 +379,34 @@ struct PagePool::State {
   /// keeps findable content is added to them where the pages are there.
   [[nodiscard]] pool::TailWrite claim_tail(const pool::SequenceRecord& s, int64_t end) noexcept;
   void reserve_groups(const pool::SequenceRecord& s, int64_t end, pool::TailWrite tail) noexcept;
-  void hold_group_hits(const pool::SequenceRecord& s) noexcept;
-  /// After a commit: new full pages find their companions, windows move.
-  void advance_groups(const pool::SequenceRecord& s, uint32_t first_full) noexcept;
+  void hold_group_hits(const pool::SequenceRecord& s, bool states_of_tail) noexcept;
+  /// After a commit: new full pages find their companions, windows move. With `merges`, companions
+  /// that a leading page has already take the places of the row's.
+  void advance_groups(const pool::SequenceRecord& s, uint32_t first_full, bool merges) noexcept;
+  void give_companion(uint32_t leading, uint32_t group, uint32_t& page, bool merges) noexcept;
+  void move_window(const pool::SequenceRecord& s, uint32_t group) noexcept;
+  /// Whether no step can have changed, or will change, the state after the sequence's last token.
+  [[nodiscard]] bool has_final_state(const pool::SequenceRecord& s, uint32_t group) const noexcept {
+    return s.length % groups[group].page_size == 0 || (s.length == s.room && !s.trimmed);
+  }
+  /// Whether the page, which has tokens, is cached, so that holding it again may bind its slab.
+  [[nodiscard]] bool is_idle(uint32_t group, uint32_t page) const noexcept {
+    return groups.slabs.use_of(group, page) != pool::PageUse::used;
+  }
+
+  // Hits that end inside a page, in groups: group_partial_hits.cpp.
+  /// Whether there are pages for copies from `page` and its companions: the `needs`. Holding the
+  /// rest of the hit binds at most `revived` slabs.
+  [[nodiscard]] bool can_copy_groups(uint32_t page, uint64_t revived,
+                                     GroupNeeds& needs) const noexcept;
+  /// Of the leading page and its companions, those that are cached: as many slabs are bound at most
+  /// when they are held.
+  [[nodiscard]] uint64_t idle_pages(uint32_t leading) const noexcept;
+  /// The first `count` tokens of the companions of `leading` become the sequence's, behind its
+  /// whole pages.
+  void copy_companions(const pool::SequenceRecord& s, uint32_t leading, int32_t count) noexcept;
+  /// The last pages of a sequence that ends become companions of its tail.
+  void keep_group_tail(const pool::SequenceRecord& s, uint32_t tail) noexcept;
   void drop_group_pages(const pool::SequenceRecord& s, uint32_t group, uint32_t first,
                         uint32_t last) noexcept;
   [[nodiscard]] uint32_t group_page_at(const pool::SequenceRecord& s, uint32_t group, uint32_t p,
@@ -395,6 +436,9 @@ struct PagePool::State {
   [[nodiscard]] Status check_lists() const noexcept;
   [[nodiscard]] Status check_groups() const noexcept;
   [[nodiscard]] Status check_group(uint32_t group, uint32_t* holds) const noexcept;
+  /// Counts the list's pages, too.
+  [[nodiscard]] Status check_group_list(uint32_t group, const pool::GroupEnds& ends,
+                                        uint32_t* count) const noexcept;
   [[nodiscard]] Status check_group_row(const pool::SequenceRecord& s, uint32_t group,
                                        uint32_t* holds) const noexcept;
 };

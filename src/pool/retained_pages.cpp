@@ -24,7 +24,9 @@ void PagePool::State::carve_retention(Carver& carver) noexcept {
 }
 
 void PagePool::State::start_retention() noexcept {
-  if (retention != nullptr) std::construct_at(retention, records, &lists, retained, options);
+  if (retention == nullptr) return;
+  std::construct_at(retention, records, &lists, retained, options);
+  if (groups.active()) retention->attach_groups(&groups);
 }
 
 // ---- Checks

@@ -3,8 +3,10 @@
 #include "pool/retention.h"
 
 #include <algorithm>
-#include <bit>
 #include <memory>
+#include <utility>
+
+#include "pool/groups.h"
 
 namespace folio::inline v1::pool {
 namespace {
@@ -64,7 +66,7 @@ void Retention::advance(int64_t now_ms, EvictionPolicy& policy) noexcept {
   const uint64_t ticks = ticks_until(now_ms) - ticks_until(now_ms_);
   now_ms_ = now_ms;
   wheel_.advance(ticks, [&](uint32_t page) {
-    records_[page].level = policy_level;
+    set_level(page, policy_level);
     if (!is_cached(records_[page].list)) return;
     lists_->unlink(page);
     policy.add(page);
@@ -78,10 +80,15 @@ Keep Retention::kept(uint32_t page) const noexcept {
   return level == policy_level ? Keep{} : Keep{level, wheel_.remaining(page)};
 }
 
+void Retention::set_level(uint32_t page, uint8_t level) noexcept {
+  if (std::exchange(records_[page].level, level) == level || groups_ == nullptr) return;
+  groups_->follow(page);
+}
+
 void Retention::put(uint32_t page, const Keep& keep) noexcept {
   PageRecord& record = records_[page];
   if (record.level != policy_level) wheel_.remove(page);
-  record.level = keep.level;
+  set_level(page, keep.level);
   if (keep.level != policy_level) wheel_.insert(page, keep.ticks);
 }
 
@@ -105,29 +112,16 @@ void Retention::set(uint32_t page, const Keep& keep, EvictionPolicy& policy) noe
 
 void Retention::add(uint32_t page) noexcept {
   const uint8_t level = records_[page].level;
-  present_[level / 64] |= uint64_t{1} << level % 64;
+  present_.add(level);
   lists_->push_back(level_list(level), page);
 }
 
-uint32_t Retention::lowest(uint32_t level) noexcept {
-  while (level < pinned_level) {
-    uint64_t& word = present_[level / 64];
-    const uint64_t rest = word >> level % 64;
-    if (rest == 0) {
-      level = (level / 64 + 1) * 64;
-      continue;
-    }
-    level += static_cast<uint32_t>(std::countr_zero(rest));
-    if (level >= pinned_level) break;
-    if (lists_->count(level_list(static_cast<uint8_t>(level))) != 0) return level;
-    word &= ~(uint64_t{1} << level % 64);  // its pages were found, or are gone
-  }
-  return num_levels;
-}
-
 uint32_t Retention::take(EvictionPolicy& policy) noexcept {
-  uint32_t level = lowest(0);
-  if (level > policy_level && lists_->count_in_queues() != 0) return policy.take();
+  const bool normal = lists_->count_in_queues() != 0;
+  const uint32_t level = present_.lowest(normal ? policy_level : pinned_level, [&](uint8_t l) {
+    return lists_->count(level_list(l)) != 0;
+  });
+  if (level == num_levels) return policy.take();
   return lists_->front(level_list(static_cast<uint8_t>(level)));
 }
 
@@ -136,7 +130,7 @@ void Retention::forget(uint32_t page) noexcept { put(page, {}); }
 void Retention::hand_over(uint32_t page, uint32_t heir) noexcept {
   records_[heir].spoken_for = records_[page].spoken_for;
   if (records_[page].level == policy_level) return;
-  records_[heir].level = records_[page].level;
+  set_level(heir, records_[page].level);
   records_[page].level = policy_level;
   wheel_.replace(page, heir);
 }
@@ -151,8 +145,7 @@ const char* Retention::fault(uint32_t num_pages) const noexcept {
     if (!record.findable || !record.spoken_for) return "a page is kept that nobody asked to keep";
     if (!is_cached(record.list)) continue;
     if (record.list != level_list(record.level)) return "a page is in another level's list";
-    if ((present_[record.level / 64] >> record.level % 64 & 1) == 0)
-      return "a level has pages and no bit";
+    if (!present_.may_have(record.level)) return "a level has pages and no bit";
   }
   const char* const fault = wheel_.fault(&waiting);
   if (fault != nullptr) return fault;

@@ -12,6 +12,7 @@
 
 #include "folio/pool/page_pool.h"
 #include "pool/eviction.h"
+#include "pool/level_set.h"
 #include "pool/page_lists.h"
 #include "pool/timing_wheel.h"
 
@@ -43,6 +44,8 @@ class KeepRanges {
   Range ranges_[max_retention_ranges + 1];
 };
 
+class Groups;
+
 class Retention {
  public:
   struct Memory {
@@ -58,6 +61,9 @@ class Retention {
 
   Retention(PageRecord* records, PageLists* lists, const Memory& memory,
             const PoolOptions& options) noexcept;
+
+  /// Is told of pages that come to another level. Null: nobody is.
+  void attach_groups(Groups* groups) noexcept { groups_ = groups; }
 
   // Time.
   [[nodiscard]] int64_t now_ms() const noexcept { return now_ms_; }
@@ -94,14 +100,14 @@ class Retention {
  private:
   void put(uint32_t page, const Keep& keep) noexcept;
   [[nodiscard]] Keep kept(uint32_t page) const noexcept;
-  /// The lowest level from `level` on whose list has pages; num_levels without one.
-  [[nodiscard]] uint32_t lowest(uint32_t level) noexcept;
+  void set_level(uint32_t page, uint8_t level) noexcept;
 
   PageRecord* records_;
   PageLists* lists_;
   KeepRanges* of_sequences_;
   TimingWheel wheel_;
-  uint64_t present_[2] = {};  ///< a bit for each level's list; none that has pages lacks it
+  Groups* groups_ = nullptr;
+  LevelSet present_;  ///< of the levels' lists
   int64_t max_ms_, ms_per_tick_;
   int64_t now_ms_ = 0, start_ms_ = 0;  ///< the wheel's tick 0
   bool has_started_ = false;

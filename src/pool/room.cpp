@@ -63,8 +63,9 @@ uint32_t PagePool::State::least_pages(const SequenceRecord& s, int64_t end) cons
   return pages_for(end) - s.pages + (least_tail(s) == TailWrite::copy ? 1 : 0);
 }
 
-uint32_t PagePool::State::held_back(const SequenceRecord& s, int64_t before) const noexcept {
-  if (!s.starting || options.watermark_pages == 0) return 0;
+uint32_t PagePool::State::held_back(const SequenceRecord& s, uint32_t least,
+                                    int64_t before) const noexcept {
+  if (!s.starting || least == 0) return 0;
   // The source of a hit inside a page is held by a copy: nobody else's.
   return before != 0 || pages_of_sequences > s.pages ? options.watermark_pages : 0;
 }
@@ -98,7 +99,7 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   if (Status room = state.check_room("reserve", s, new_tokens); !room.is_ok()) return room;
   const int64_t end = state.room_for(s, new_tokens);
   if (end <= s.room) return {};
-  const uint32_t least = state.least_pages(s, end), held_back = state.held_back(s, 0);
+  const uint32_t least = state.least_pages(s, end), held_back = state.held_back(s, least, 0);
   if (state.groups.active()) {
     State::GroupNeeds needs = {};
     state.add_group_needs(s, end, state.least_tail(s), needs);
@@ -135,17 +136,16 @@ Status PagePool::State::check_requests(std::span<const ReserveRequest> requests,
     if (Status room = check_room("reserve", s, requests[i].new_tokens); !room.is_ok()) {
       return fail(Errc::invalid_argument, "{}: requests[{}]", room.message(), i);
     }
-    const uint32_t more = least_pages(s, room_for(s, requests[i].new_tokens));
-    if (more == 0) continue;
-    const uint32_t kept = held_back(s, *least);
+    const int64_t end = room_for(s, requests[i].new_tokens);
+    const uint32_t more = least_pages(s, end), kept = held_back(s, more, *least);
     *least += more;
     if (groups.active()) {
-      add_group_needs(s, room_for(s, requests[i].new_tokens), least_tail(s), needs);
+      add_group_needs(s, end, least_tail(s), needs);
       if (can_give(needs, kept)) continue;
       return fail(Errc::out_of_pages, "{}: requests[0 .. {}]", no_group_room(needs, kept).message(),
                   i);
     }
-    if (*least + kept > available()) {
+    if (more != 0 && *least + kept > available()) {
       return fail(Errc::out_of_pages, "{}: requests[0 .. {}]",
                   no_pages("reserve", *least, kept).message(), i);
     }
@@ -184,7 +184,7 @@ Result<PoolExplanation> PagePool::explain(SequenceId id, int32_t new_tokens) con
   if (Status room = state.check_room("explain", *s, new_tokens); !room.is_ok()) return room;
   PoolExplanation e;
   e.needed = state.least_pages(*s, state.room_for(*s, new_tokens));
-  e.held_back = e.needed == 0 ? 0 : state.held_back(*s, 0);
+  e.held_back = state.held_back(*s, static_cast<uint32_t>(e.needed), 0);
   e.free = int64_t{state.available()} - state.lists.count_evictable();
   e.cached = state.lists.count_evictable();
   e.pinned = state.lists.count_pinned();

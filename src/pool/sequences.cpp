@@ -70,7 +70,7 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
   State& state = *this;
   uint32_t* const row = state.row(s);
   const uint32_t limit = state.lookup_limit(prompt.size());
-  const Match match = state.match(s.space, prompt.data(), items.of(index_of(s)), limit, row);
+  const Match match = state.match_prompt(s.space, prompt, items.of(index_of(s)), row);
   s.pages = match.pages;
 #ifdef FOLIO_MUTANT_WRONG_HIT
   if (s.pages != 0)
@@ -86,7 +86,7 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
     for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
   });
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
-  if (state.groups.active()) state.hold_group_hits(s);
+  if (state.groups.active()) state.hold_group_hits(s, match.states_of_tail);
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
   state.counters.hit_tokens_cached += were_cached * state.options.page_size;
@@ -149,7 +149,6 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge m
   State& state = *state_;
   SequenceRecord& s = *found;
   if (merge > Merge::allowed) return pool::no_merge(merge);
-  if (merge == Merge::allowed && state.groups.active()) return pool::no_merge_of_groups();
   if (written.empty()) return {};
   if (written.data() == nullptr) return pool::null_memory("commit", "written", written.size());
   if (written.size() > static_cast<size_t>(s.room - s.length)) {
@@ -174,12 +173,12 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge m
     written = written.subspan(count);
     s.length += static_cast<int32_t>(count);
   }
+  const bool merges = merge == Merge::allowed && state.unfinished_steps(s) == 0;
   if (state.options.prefix_reuse) {
     state.name_full_pages(s, static_cast<uint32_t>(first_full),
-                          static_cast<uint32_t>(s.length / page_size),
-                          merge == Merge::allowed && state.unfinished_steps(s) == 0);
+                          static_cast<uint32_t>(s.length / page_size), merges);
   }
-  if (state.groups.active()) state.advance_groups(s, static_cast<uint32_t>(first_full));
+  if (state.groups.active()) state.advance_groups(s, static_cast<uint32_t>(first_full), merges);
   state.end_call();
   return {};
 }

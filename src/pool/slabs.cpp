@@ -3,6 +3,7 @@
 #include "pool/slabs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <numeric>
 
@@ -66,7 +67,19 @@ void Slabs::start() noexcept {
   }
 }
 
+uint32_t* Slabs::count_of(Slab& slab, PageUse use) noexcept {
+  switch (use) {
+    case PageUse::used: return &slab.used;
+    case PageUse::cached: return &slab.cached;
+    case PageUse::kept: return &slab.kept;
+    case PageUse::outside:
+    case PageUse::free: return nullptr;
+  }
+  return nullptr;
+}
+
 Slabs::Place Slabs::place_of(const Slab& slab) const noexcept {
+  if (slab.used == 0 && slab.kept != 0) return Place::keeping;
   if (slab.used == 0) return slab.cached == 0 ? Place::empty : Place::idle;
   return slab.used < layout_.pages_per_slab[slab.owner] ? Place::partial : Place::full;
 }
@@ -75,6 +88,7 @@ Slabs::List* Slabs::list_of(const Slab& slab) noexcept {
   switch (slab.place) {
     case Place::empty: return &empty_;
     case Place::idle: return &idle_;
+    case Place::keeping: return &keeping_;
     case Place::partial: return &partial_[slab.owner];
     case Place::full: return nullptr;
   }
@@ -106,10 +120,8 @@ void Slabs::set(uint32_t group, uint32_t page, PageUse use) noexcept {
   Slab& slab = slabs_[number];
   Page& p = pages_[group][page];
   if (slab.used != 0) bound_[group] -= per - slab.used;
-  if (p.use == PageUse::used) --slab.used;
-  if (p.use == PageUse::cached) --slab.cached;
-  if (use == PageUse::used) ++slab.used;
-  if (use == PageUse::cached) ++slab.cached;
+  if (uint32_t* const was = count_of(slab, p.use); was != nullptr) --*was;
+  if (uint32_t* const is = count_of(slab, use); is != nullptr) ++*is;
   if (slab.used != 0) bound_[group] += per - slab.used;
   if (p.use == PageUse::used) slab.since = p.since = ++clock_;
   --counts_[group][static_cast<int>(p.use)];
@@ -129,31 +141,33 @@ uint64_t Slabs::slabs_needed(const uint32_t (&needs)[max_groups]) const noexcept
 }
 
 const char* Slabs::fault() const noexcept {
-  uint32_t counts[max_groups][4] = {}, bound[max_groups] = {}, places[4] = {};
+  uint32_t counts[max_groups][num_page_uses] = {}, bound[max_groups] = {}, places[num_places] = {};
   for (uint32_t number = 0; number < layout_.num_slabs; ++number) {
     const Slab& slab = slabs_[number];
-    uint32_t used = 0, cached = 0;
+    Slab counted;
     for (uint32_t g = 0; g < groups_; ++g) {
       for (uint32_t i = 0; i < layout_.pages_per_slab[g]; ++i) {
         const PageUse use = pages_[g][first_page(g, number) + i].use;
         ++counts[g][static_cast<int>(use)];
         if ((use == PageUse::outside) == (g == slab.owner)) return "a page is another group's";
-        used += use == PageUse::used ? 1 : 0;
-        cached += use == PageUse::cached ? 1 : 0;
+        if (uint32_t* const count = count_of(counted, use); count != nullptr) ++*count;
       }
     }
-    if (used != slab.used || cached != slab.cached) return "a slab's pages are miscounted";
+    if (counted.used != slab.used || counted.cached != slab.cached || counted.kept != slab.kept)
+      return "a slab's pages are miscounted";
     if (place_of(slab) != slab.place) return "a slab is in the wrong list";
     ++places[static_cast<int>(slab.place)];
-    if (used != 0) bound[slab.owner] += layout_.pages_per_slab[slab.owner] - used;
+    if (slab.used != 0) bound[slab.owner] += layout_.pages_per_slab[slab.owner] - slab.used;
   }
   uint32_t partial = 0;
   for (uint32_t g = 0; g < groups_; ++g) {
     partial += partial_[g].count;
     if (bound[g] != bound_[g]) return "the pages of bound slabs are miscounted";
-    if (!std::equal(counts[g], counts[g] + 4, counts_[g])) return "uses of pages are miscounted";
+    if (!std::equal(counts[g], counts[g] + num_page_uses, counts_[g]))
+      return "uses of pages are miscounted";
   }
-  if (places[0] != empty_.count || places[1] != idle_.count || places[2] != partial)
+  const uint32_t listed[] = {empty_.count, idle_.count, keeping_.count, partial};
+  if (!std::equal(std::begin(listed), std::end(listed), places))
     return "lists of slabs are miscounted";
   return nullptr;
 }

@@ -192,14 +192,17 @@ class FOLIO_EXPORT PagePool {
   ~PagePool();
 
   /// Tokens that `admit` would find now. Changes nothing, statistics included (for routing). 0
-  /// where admit would refuse.
+  /// where admit would refuse. With groups, tokens of a cut page may be left out where few slabs
+  /// are left for the copies.
   [[nodiscard]] int32_t peek(std::span<const TokenId> prompt,
                              const SequenceOptions& options = {}) const noexcept;
 
   /// Opens a sequence that holds the longest cached prefix of `prompt` in whole pages, always at
   /// least one token short of it. With min_partial_tokens, the prefix goes on into the page that
   /// begins like the rest of the prompt and was added last, if enough of it matches and a page is
-  /// available for the copy; no other page is taken. The prompt may be longer than what the
+  /// available for the copy, in each group; no other page is taken. A group of states has the state
+  /// of a cut page's last token only, and of what was released or preempted without room behind it.
+  /// The prompt may be longer than what the
   /// sequence will hold. Errors: invalid_argument for an empty prompt, a salt that is too long
   /// or spans that are not as said; out_of_pages when max_sequences are alive
   [[nodiscard]] Result<Admission> admit(std::span<const TokenId> prompt,

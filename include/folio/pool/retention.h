@@ -12,6 +12,10 @@
 /// tokens that a sequence has at its end, those before a range get the range's level unless theirs
 /// is higher. Where several sequences have had a page, the highest level counts that one of them
 /// asked for (saying nothing asks for the normal one), of equals the later deadline.
+///
+/// In a pool with groups, pages of all groups are kept as the leading page that has their tokens.
+/// Of a group, the lowest level goes first; where a group takes a slab from another one, those go
+/// first whose pages are all below the normal level, and those last that have one above it.
 #pragma once
 
 #include <cstddef>
