@@ -24,6 +24,11 @@ void admit(GroupModel& model, const GroupCall& call) {
   model.admit(prompt);
 }
 
+void retain(GroupModel& model, const GroupCall& call) {
+  constexpr int32_t levels[] = {0, 34, 35, 36, 99, 100};
+  model.retain(letters(call[2] % 20U, call[3]), levels[call[1] % 6], call[1] / 6);
+}
+
 int32_t cut(const GroupModel& model, size_t s, uint8_t choice) {
   const auto length = static_cast<int32_t>(model.tokens(s).size());
   if (choice > 252) return length + 1;
@@ -35,6 +40,9 @@ int32_t cut(const GroupModel& model, size_t s, uint8_t choice) {
 
 void apply(GroupModel& model, const GroupCall& call) {
   const uint32_t kind = call[0] % 32U;
+  const uint32_t choice = call[0] / 32U;
+  if (kind < 5 && choice == 7) return retain(model, call);
+  if (kind < 5 && choice == 6) return model.advance_time(call[1] % 40);
   if (model.num_sequences() == 0 || kind < 5) return admit(model, call);
   const size_t s = call[1] % model.num_sequences();
   const auto tokens = letters(call[2] % 9U, call[3]);
@@ -45,7 +53,7 @@ void apply(GroupModel& model, const GroupCall& call) {
   if (kind < 16) {
     model.reserve(s, count + (kind < 10 ? 3 : 0));
     if (kind < 14) model.take_copies();
-    return model.commit(s, tokens);
+    return model.commit(s, tokens, choice < 4 ? Merge::refused : Merge::allowed);
   }
   if (kind < 18) return model.trim(s, cut(model, s, call[2]));
   if (kind < 22) return model.fork(s, cut(model, s, call[2]));

@@ -67,81 +67,6 @@ bool GroupModel::awaits_copy(uint32_t group, uint32_t page) const {
   return page < g.num_pages && g.pages[page].pending_copy != pool::no_page;
 }
 
-// ---- Hits
-
-/// Whether every group has what it needs behind so many pages, position by position.
-bool GroupModel::serves(const std::vector<uint32_t>& leading, uint32_t pages) const {
-  const pool::Groups& groups = PoolInspection::groups(pool_);
-  const int64_t size = options_.page_size, length = pages * size;
-  for (uint32_t g = 1; g < num_groups(); ++g) {
-    const GroupOptions& o = groups_[g];
-    for (int64_t t = 0; t < length; ++t) {
-      const bool needed = o.rule == GroupRule::full ||
-                          (o.rule == GroupRule::window && (t > length - o.window || t < o.sinks)) ||
-                          (o.rule == GroupRule::chunked && t / o.chunk == length / o.chunk) ||
-                          (o.rule == GroupRule::state && t == length - 1);
-      if (needed && groups.companion(leading[static_cast<size_t>(t / size)], g) == pool::no_page)
-        return false;
-    }
-  }
-  return true;
-}
-
-int32_t GroupModel::longest_hit(const std::vector<TokenId>& prompt) const {
-  const pool::PrefixIndex& index = PoolInspection::index(pool_);
-  const pool::Namespaces& spaces = PoolInspection::namespaces(pool_);
-  const uint32_t space = spaces.find({}, 0);
-  if (space == pool::no_namespace) return 0;
-  uint64_t parent = spaces[space].content;
-  uint32_t hash = spaces[space].hash;
-  std::vector<uint32_t> leading;
-  const auto size = static_cast<size_t>(options_.page_size);
-  while ((leading.size() + 1) * size < prompt.size() &&
-         leading.size() < options_.max_pages_per_sequence) {
-    const TokenId* const tokens = prompt.data() + leading.size() * size;
-    hash = index.hash(hash, tokens);
-    const uint32_t page = index.find(parent, hash, tokens);
-    if (page == pool::no_page) break;
-    leading.push_back(page);
-    parent = PoolInspection::record(pool_, page).content;
-  }
-  auto pages = static_cast<uint32_t>(leading.size());
-  while (!serves(leading, pages)) --pages;
-  return static_cast<int32_t>(pages) * options_.page_size;
-}
-
-void GroupModel::admit(const std::vector<TokenId>& prompt) {
-  if (prompt.empty()) return;
-  const int32_t expected = longest_hit(prompt);
-  RC_ASSERT(pool_.peek(prompt) == expected);
-  const auto admission = pool_.admit(prompt);
-  if (!admission) {
-    RC_ASSERT(admission.error().code() == Errc::out_of_pages);
-    RC_ASSERT(sequences_.size() == options_.max_sequences);
-    return;
-  }
-  RC_ASSERT(admission->cached_tokens == expected);
-  sequences_.push_back({admission->id, {prompt.begin(), prompt.begin() + expected}, expected});
-  check();
-}
-
-void GroupModel::resume(size_t sequence, const std::vector<TokenId>& prompt) {
-  Sequence& s = sequences_[sequence];
-  const bool has_pages = s.room != 0;
-  const auto before = memory_.snapshot();
-  const int32_t expected = prompt.empty() ? 0 : longest_hit(prompt);
-  const auto admission = pool_.resume(s.id, prompt);
-  RC_ASSERT(admission.has_value() == (!prompt.empty() && !has_pages));
-  if (!admission) {
-    RC_ASSERT(admission.error().code() == Errc::invalid_argument);
-    return expect_unchanged(before);
-  }
-  RC_ASSERT(admission->cached_tokens == expected);
-  s.tokens.assign(prompt.begin(), prompt.begin() + expected);
-  s.room = expected;
-  check();
-}
-
 // ---- Sequences
 
 void GroupModel::expect_unchanged(const std::vector<std::byte>& before) const {
@@ -163,7 +88,8 @@ void GroupModel::expect_too_few(const std::vector<int64_t>& ends) {
     most[g] += g == 0 ? options_.watermark_pages : 0;
   }
   const PoolStats stats = pool_.stats();
-  const bool leading = groups.slabs.has(0) || stats.free_pages + stats.cached_pages >= most[0];
+  const bool leading =
+      groups.slabs.has(0) || stats.free_pages + stats.cached_pages - stats.pinned_pages >= most[0];
   for (uint32_t g = 0; g < num_groups(); ++g) most[g] = groups.slabs.has(g) ? most[g] : 0;
   RC_ASSERT(!(groups.slabs.can_give(most) && leading));
 }
@@ -210,7 +136,7 @@ void GroupModel::reserve_all(int32_t new_tokens) {
   check();
 }
 
-void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written) {
+void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written, Merge merge) {
   Sequence& s = sequences_[sequence];
   const auto begin = static_cast<int64_t>(s.tokens.size());
   const int64_t end = begin + static_cast<int64_t>(written.size());
@@ -221,13 +147,13 @@ void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written) {
     if (state && PoolInspection::groups(pool_)[g].num_pending != 0) take_copies();
   }
   if (end > s.room) {
-    RC_ASSERT(pool_.commit(s.id, written).code() == Errc::invalid_argument);
+    RC_ASSERT(pool_.commit(s.id, written, merge).code() == Errc::invalid_argument);
     return;
   }
   for (uint32_t g = 0; g < num_groups(); ++g) {
     if (!awaits_copy(g, entry(s.id, g, begin / page_size_[g]))) continue;
     const auto before = memory_.snapshot();
-    RC_ASSERT(pool_.commit(s.id, written).code() == Errc::invalid_argument);
+    RC_ASSERT(pool_.commit(s.id, written, merge).code() == Errc::invalid_argument);
     return expect_unchanged(before);
   }
   s.tokens.insert(s.tokens.end(), written.begin(), written.end());
@@ -243,7 +169,7 @@ void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written) {
       });
     }
   }
-  checked(pool_.commit(s.id, written));
+  checked(pool_.commit(s.id, written, merge));
   check();
 }
 

@@ -28,7 +28,7 @@ class GroupModel {
   void reserve(size_t sequence, int32_t new_tokens);
   /// The same for all sequences.
   void reserve_all(int32_t new_tokens);
-  void commit(size_t sequence, const std::vector<TokenId>& written);
+  void commit(size_t sequence, const std::vector<TokenId>& written, Merge merge = Merge::refused);
   void trim(size_t sequence, int32_t length);
   void fork(size_t sequence, int32_t length);
   void fork_children(size_t sequence, int32_t length, size_t count);
@@ -36,6 +36,8 @@ class GroupModel {
   void keep_path(size_t leaf);
   void preempt(size_t sequence);
   void resume(size_t sequence, const std::vector<TokenId>& prompt);
+  void retain(std::vector<TokenId> prompt, int32_t level, int64_t milliseconds);
+  void advance_time(int64_t milliseconds);
   void clear();
   void release(size_t sequence);
   void take_copies();
@@ -50,6 +52,7 @@ class GroupModel {
   [[nodiscard]] PagePool& pool() { return pool_; }
 
   int64_t refused_rooms = 0, refused_lengths = 0;
+  int64_t partial_hits = 0, refused_partial_hits = 0;
 
  private:
   struct Sequence {
@@ -60,6 +63,13 @@ class GroupModel {
   struct Read {
     uint64_t value = 0;
     SequenceId state_of;  ///< of a state: whose own next commit may overwrite it
+  };
+  /// Whole pages, and what follows of another one.
+  struct Hit {
+    int32_t tokens = 0;
+    int32_t partial = 0;
+    uint32_t source = 0;
+    bool is_sure = false;  ///< there are pages for the copies
   };
   struct Step {
     StepTicket ticket;
@@ -75,8 +85,13 @@ class GroupModel {
   /// Each (position, group) that the query behind `s` may see.
   void for_visible(const Sequence& s, auto call) const;
   [[nodiscard]] bool awaits_copy(uint32_t group, uint32_t page) const;
-  [[nodiscard]] int32_t longest_hit(const std::vector<TokenId>& prompt) const;
-  [[nodiscard]] bool serves(const std::vector<uint32_t>& leading, uint32_t pages) const;
+  /// `in_pages`: hits may end inside a page.
+  [[nodiscard]] Hit longest_hit(const std::vector<TokenId>& prompt, bool in_pages = true) const;
+  void add_partial(const std::vector<TokenId>& prompt, uint64_t parent, Hit& hit) const;
+  [[nodiscard]] bool has_copies(const Hit& hit, std::vector<uint32_t> leading) const;
+  void expect_found(const Hit& expected, int32_t found);
+  [[nodiscard]] bool serves(const std::vector<uint32_t>& leading, uint32_t pages,
+                            bool with_states) const;
   [[nodiscard]] int64_t room_behind(const Sequence& s, int32_t new_tokens) const;
   /// What all pages, and a copy in each group, would take is not there.
   void expect_too_few(const std::vector<int64_t>& ends);
@@ -92,6 +107,7 @@ class GroupModel {
   std::vector<uint64_t> arena_;
   std::vector<Sequence> sequences_;
   std::vector<Step> steps_;
+  int64_t now_ms_ = 0;
 };
 
 }  // namespace folio::test

@@ -255,28 +255,5 @@ TEST(GroupsAcceptance, clear_forgets_companions_and_refuses_while_a_group_is_use
   expect_sound(pool);
 }
 
-// ---- What groups have not
-
-TEST(GroupsAcceptance, what_groups_lack_is_refused_by_name) {
-  const std::vector<GroupOptions> groups{full(16), window(16, 16)};
-  PoolOptions options{.page_size = 16, .groups = groups, .arena_bytes = 16 * 8};
-  options.min_partial_tokens = 4;
-  EXPECT_THAT(std::string(PagePool::create(options).error().message()),
-              HasSubstr("min_partial_tokens is 4, expected 0 with groups"));
-  options.min_partial_tokens = 0;
-  options.max_retention_ms = 1000;
-  EXPECT_THAT(std::string(PagePool::create(options).error().message()),
-              HasSubstr("max_retention_ms is 1000, expected 0 with groups"));
-  options.max_retention_ms = 0;
-  PagePool pool = make_pool(options);
-  const SequenceId a = pool.admit(count_from(0, 17)).value().id;
-  pool.reserve(a, 17).or_throw();
-  const Status refused = pool.commit(a, count_from(0, 17), Merge::allowed);
-  EXPECT_EQ(refused.code(), Errc::invalid_argument);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("merge is allowed"));
-  EXPECT_EQ(pool.length(a).value(), 0);
-  EXPECT_TRUE(pool.commit(a, count_from(0, 17)).is_ok());
-}
-
 }  // namespace
 }  // namespace folio::test

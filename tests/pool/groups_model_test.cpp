@@ -48,6 +48,10 @@ void any_calls(Eviction eviction) {
   int64_t slab = 1;
   for (const int64_t b : bytes) slab = b == 0 ? slab : std::lcm(slab, b);
   options.lookahead_tokens = *rc::gen::inRange(0, 4) == 0 ? *rc::gen::inRange(1, 4) : 0;
+  if (options.prefix_reuse) {
+    options.min_partial_tokens = *rc::gen::inRange(0, options.page_size);
+    options.max_retention_ms = *rc::gen::inRange(0, 2) * 100;
+  }
   options.watermark_pages = *rc::gen::inRange(0, 4) == 0 ? 1 : 0;
   options.arena_bytes = slab * *rc::gen::inRange(1, 12);
   options.groups = groups;
@@ -58,6 +62,9 @@ void any_calls(Eviction eviction) {
   RC_CLASSIFY(model.pool().stats().evicted_pages != 0, "evictions");
   RC_CLASSIFY(model.refused_rooms != 0, "refused rooms");
   RC_CLASSIFY(model.refused_lengths != 0, "refused lengths");
+  RC_CLASSIFY(model.partial_hits != 0, "partial hits");
+  RC_CLASSIFY(model.refused_partial_hits != 0, "refused partial hits");
+  RC_CLASSIFY(model.pool().stats().pinned_pages != 0, "pinned pages");
   model.finish();
 }
 

@@ -127,7 +127,7 @@ TEST(Slabs, any_changes_leave_what_a_naive_model_says) {
     }
     const auto g = static_cast<uint32_t>(owner);
     const auto i = static_cast<size_t>(rng.int_between(0, static_cast<int>(pages.size()) - 1));
-    pages[i] = static_cast<PageUse>(rng.int_between(1, 3));
+    pages[i] = static_cast<PageUse>(rng.int_between(1, 4));
     slabs.set(g, slabs.first_page(g, slab) + static_cast<uint32_t>(i), pages[i]);
     ASSERT_EQ(slabs.fault(), nullptr);
     uint32_t needs[pool::max_groups] = {};
