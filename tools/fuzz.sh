@@ -14,7 +14,7 @@ cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_
   -DFOLIO_BUILD_FUZZERS=ON -DFOLIO_BUILD_TESTS=OFF -DFOLIO_BUILD_BENCHMARKS=OFF -DFOLIO_BUILD_CLI=OFF -DFOLIO_OPENMP=OFF
 cmake --build build/fuzz --target fuzz_replay_input fuzz_page_pool
 mkdir -p build/fuzz/corpus build/fuzz/pool_corpus build/fuzz/finds
-FOLIO_FUZZ_OPERATIONS="$operations" build/fuzz/fuzz/fuzz_page_pool -max_len=1508 -len_control=0 -timeout=20 -rss_limit_mb=2048 -verbosity=0 \
+FOLIO_FUZZ_OPERATIONS="$operations" build/fuzz/fuzz/fuzz_page_pool -max_len=1808 -len_control=0 -timeout=20 -rss_limit_mb=2048 -verbosity=0 \
   -print_funcs=0 -artifact_prefix=build/fuzz/finds/ build/fuzz/pool_corpus
 build/fuzz/fuzz/fuzz_replay_input -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_funcs=0 -use_value_profile=1 \
   -print_final_stats=1 -dict=fuzz/replay_input.dict -artifact_prefix=build/fuzz/finds/ build/fuzz/corpus fuzz/corpus/replay_input

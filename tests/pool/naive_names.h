@@ -27,11 +27,12 @@ struct NaiveNames {
   int fail_at = -1;  ///< that call, counted from 0, fails
 
   static PageName of(const PageName* parent, std::span<const TokenId> tokens, std::string_view salt,
-                     uint64_t adapter) {
+                     uint64_t adapter, std::span<const ContentSpan> spans = {}) {
     PageName name = parent == nullptr ? PageName() : *parent;
     if (parent == nullptr) mix(name, salt.data(), salt.size());
     if (parent == nullptr) mix(name, &adapter, sizeof adapter);
     mix(name, tokens.data(), tokens.size_bytes());
+    mix(name, spans.data(), spans.size_bytes());
     return name;
   }
 
@@ -39,7 +40,8 @@ struct NaiveNames {
     return {.function =
                 [](void* self, const PageContent& page, PageName* name) noexcept {
                   auto& names = *static_cast<NaiveNames*>(self);
-                  const PageName made = of(page.parent, page.tokens, page.salt, page.adapter);
+                  const PageName made =
+                      of(page.parent, page.tokens, page.salt, page.adapter, page.spans);
                   name->bytes.fill(0xee);  // half done
                   if (names.calls++ == names.fail_at) return fail(Errc::io, "no name today");
                   *name = made;

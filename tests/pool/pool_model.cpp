@@ -41,8 +41,13 @@ PoolModel::PoolModel(const PoolOptions& options)
 uint64_t PoolModel::history(const Sequence& s, size_t position) const {
   uint64_t h = 0x9e3779b97f4a7c15u ^ s.space.adapter;
   for (const char c : s.space.salt) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  for (size_t i = 0; i <= position; ++i)
+  for (size_t i = 0; i <= position; ++i) {
     h = (h ^ static_cast<uint64_t>(s.tokens[i] + 7)) * 0x100000001b3u + (h >> 29);
+    for (const ContentSpan& span : s.spans) {
+      if (span.offset == static_cast<int32_t>(i))
+        h = (h ^ (span.hash.bytes[0] + 256u * static_cast<uint64_t>(span.length))) * 0x100000001b3u;
+    }
+  }
   return h | 1;
 }
 

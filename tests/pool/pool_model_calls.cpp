@@ -12,21 +12,24 @@ namespace folio::test {
 
 // ---- Sequences
 
-void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
-                      const NaiveWish& wish) {
+void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space, const NaiveWish& wish,
+                      const std::vector<ContentSpan>& spans) {
   const std::vector<std::byte> before = memory_.snapshot();
   const SequenceOptions options{.salt = space.salt,
                                 .adapter = space.adapter,
                                 .retention = wish.ranges,
-                                .decode_retention = wish.decode};
-  const std::vector<int> chain = match(prompt, space);
-  const auto [partial, partial_tokens] = match_partial(chain, prompt, space);
+                                .decode_retention = wish.decode,
+                                .spans = spans};
+  const bool fails = prompt.empty() || !allows(spans, prompt);
+  const std::vector<int> chain = fails ? std::vector<int>() : match(prompt, space, spans);
+  const auto [partial, partial_tokens] =
+      fails ? std::pair<int, int64_t>() : match_partial(chain, prompt, space, spans);
   const int64_t cached = static_cast<int64_t>(chain.size()) * page_size_ + partial_tokens;
-  if (!prompt.empty()) RC_ASSERT(pool_.peek(prompt, options) == cached);
+  RC_ASSERT(pool_.peek(prompt, options) == cached);
   RC_ASSERT(memory_.snapshot() == before);
 
   Result<Admission> admission = pool_.admit(prompt, options);
-  if (prompt.empty()) return expect_unchanged(admission.error(), Errc::invalid_argument, before);
+  if (fails) return expect_unchanged(admission.error(), Errc::invalid_argument, before);
   if (sequences_.size() == options_.max_sequences)
     return expect_unchanged(admission.error(), Errc::out_of_pages, before);
   const Admission given = checked(std::move(admission));
@@ -37,6 +40,7 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
   s.wish = wish;
   s.wish.prompt = static_cast<int32_t>(prompt.size());
   s.space_content = open_space(space);
+  s.spans = spans;
   RC_ASSERT(given.cached_tokens == cached);
   RC_ASSERT(given.cached_tokens < static_cast<int64_t>(prompt.size()));
   hold_prefix(s, prompt, given, partial);
@@ -69,7 +73,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written, Mer
        end <= static_cast<int64_t>(s.tokens.size()); end += page_size_) {
     if (!options_.prefix_reuse) break;
     const auto position = static_cast<size_t>(end / page_size_ - 1);
-    const Content content{position == 0 ? s.space_content : pages_[s.row[position - 1]].content,
+    const Content content{enter_page(s, position),
                           {s.tokens.begin() + (end - page_size_), s.tokens.begin() + end}};
     int name = find_content(content.parent, content.tokens);
     if (name == 0) {
@@ -124,6 +128,7 @@ void PoolModel::trim(size_t sequence, int32_t length) {
   if (length < 0 || length > static_cast<int64_t>(s.tokens.size()))
     return expect_unchanged(status, Errc::invalid_argument, before);
   checked(status);
+  cut_items(s, length);
   if (length < s.room) s.trimmed = length % page_size_ != 0;
   s.tokens.resize(static_cast<size_t>(length));
   s.room = length;
@@ -149,6 +154,7 @@ void PoolModel::fork(size_t sequence, int32_t length) {
   child.steps.clear();
   child.trimmed = child.starting = false;
   RC_ASSERT(open_space(child.space) == child.space_content);
+  share_items(child, length);
   child.row.resize(pages_for(length));
   if (cut) child.row.pop_back();
   for (const uint32_t page : child.row) ++pages_[page].references;
@@ -171,6 +177,7 @@ void PoolModel::give_up(Sequence& s) {
   const auto eighths = static_cast<int>(contents.size() * 8 / options_.max_pages_per_sequence);
   for (const int content : contents) eviction_.given_up(content, std::min(eighths, 7));
   drop_pages(s, 0);
+  close_items(s, 0);
 }
 
 void PoolModel::release(size_t sequence) {

@@ -21,7 +21,7 @@ int PoolModel::find_content(int parent, const std::vector<TokenId>& tokens) cons
 }
 
 std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Space& space,
-                                  int64_t spare) const {
+                                  const std::vector<ContentSpan>& spans, int64_t spare) const {
   std::vector<int> chain;
   const auto known = std::find_if(spaces_.begin(), spaces_.end(),
                                   [&](const KnownSpace& s) { return s.space == space; });
@@ -30,7 +30,7 @@ std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Spac
   for (auto begin = prompt.begin(); prompt.end() - begin >= page_size_ + spare;
        begin += page_size_) {
     if (chain.size() == options_.max_pages_per_sequence) break;
-    parent = find_content(parent, {begin, begin + page_size_});
+    parent = find_content(behind_items(parent, spans, chain.size()), {begin, begin + page_size_});
     if (parent == 0) break;
     chain.push_back(parent);
   }
@@ -50,7 +50,8 @@ int PoolModel::find_head(int parent, const TokenId* tokens) const {
 
 std::pair<int, int64_t> PoolModel::match_partial(const std::vector<int>& chain,
                                                  const std::vector<TokenId>& prompt,
-                                                 const Space& space) const {
+                                                 const Space& space,
+                                                 const std::vector<ContentSpan>& spans) const {
   const auto known = std::find_if(spaces_.begin(), spaces_.end(),
                                   [&](const KnownSpace& s) { return s.space == space; });
   if (known == spaces_.end() || options_.min_partial_tokens == 0) return {};
@@ -58,8 +59,9 @@ std::pair<int, int64_t> PoolModel::match_partial(const std::vector<int>& chain,
   const auto end = std::min<int64_t>(std::ssize(prompt) - 1,
                                      int64_t{options_.max_pages_per_sequence} * page_size_);
   if (end - begin < options_.min_partial_tokens) return {};
-  const int content =
-      find_head(chain.empty() ? known->content : chain.back(), prompt.data() + begin);
+  const int parent =
+      behind_items(chain.empty() ? known->content : chain.back(), spans, chain.size());
+  const int content = find_head(parent, prompt.data() + begin);
   if (content == 0) return {};
   const std::vector<TokenId>& there = contents_[static_cast<size_t>(content)].tokens;
   const int64_t most = std::min(end - begin, static_cast<int64_t>(there.size()));
@@ -86,7 +88,7 @@ uint32_t PoolModel::copied_page(int content) const {
 
 /// The cut last page of a sequence that has given up its pages gets a content of its own, unless
 /// another sequence has it or another page answers for all that this one could.
-void PoolModel::keep_tail(const Sequence& s) {
+void PoolModel::keep_tail(Sequence& s) {
   const auto fill = static_cast<std::ptrdiff_t>(std::ssize(s.tokens) % page_size_);
   if (options_.min_partial_tokens == 0 || fill < options_.min_partial_tokens) return;
   const auto position = s.tokens.size() / static_cast<size_t>(page_size_);
@@ -94,7 +96,7 @@ void PoolModel::keep_tail(const Sequence& s) {
   const bool waits = std::any_of(pending_.begin(), pending_.end(),
                                  [&](const PageCopy& copy) { return copy.to == page; });
   if (pages_[page].content != 0 || pages_[page].references != 1 || waits) return;
-  const int parent = position == 0 ? s.space_content : pages_[s.row[position - 1]].content;
+  const int parent = enter_page(s, position);
   const std::vector<TokenId> tokens(s.tokens.end() - fill, s.tokens.end());
   const int other = find_head(parent, tokens.data());
   const std::vector<TokenId>& there = contents_[static_cast<size_t>(other)].tokens;
@@ -111,42 +113,17 @@ void PoolModel::keep_tail(const Sequence& s) {
   eviction_.created(pages_[page].content, PoolInspection::record(pool_, page).hash);
 }
 
-int PoolModel::open_space(const Space& space) {
-  auto known = std::find_if(spaces_.begin(), spaces_.end(),
-                            [&](const KnownSpace& s) { return s.space == space; });
-  if (known == spaces_.end()) {
-    if (spaces_.size() == size_t{options_.max_sequences} + options_.max_namespaces) {
-      auto oldest = spaces_.end();
-      for (auto at = spaces_.begin(); at != spaces_.end(); ++at) {
-        if (at->users == 0 && (oldest == spaces_.end() || at->idle_since < oldest->idle_since))
-          oldest = at;
-      }
-      spaces_.erase(oldest);
-    }
-    contents_.push_back({});
-    known = spaces_.insert(spaces_.end(), {space, static_cast<int>(contents_.size()) - 1});
-  }
-  ++known->users;
-  return known->content;
-}
-
-void PoolModel::close_space(const Space& space) {
-  const auto known = std::find_if(spaces_.begin(), spaces_.end(),
-                                  [&](const KnownSpace& s) { return s.space == space; });
-  --known->users;
-  known->idle_since = ++clock_;
-}
-
 // ---- Retention
 
 void PoolModel::retain(const std::vector<TokenId>& prompt, const Space& space,
-                       const std::vector<RetentionRange>& ranges) {
+                       const std::vector<RetentionRange>& ranges,
+                       const std::vector<ContentSpan>& spans) {
   const std::vector<std::byte> before = memory_.snapshot();
-  const Result<int32_t> found =
-      pool_.retain(prompt, {.salt = space.salt, .adapter = space.adapter, .retention = ranges});
-  if (prompt.empty() || !keeps())
+  const Result<int32_t> found = pool_.retain(
+      prompt, {.salt = space.salt, .adapter = space.adapter, .retention = ranges, .spans = spans});
+  if (prompt.empty() || !keeps() || !allows(spans, prompt))
     return expect_unchanged(found.error(), Errc::invalid_argument, before);
-  const std::vector<int> chain = match(prompt, space, 0);
+  const std::vector<int> chain = match(prompt, space, spans, 0);
   RC_ASSERT(*found == static_cast<int64_t>(chain.size()) * page_size_);
   wait_again(retention_.retain(chain, page_size_, ranges));
   check();
@@ -184,15 +161,18 @@ void PoolModel::name(size_t sequence, int32_t position, int fail_at) {
   RC_ASSERT(names_.calls - calls == (fails ? fail_at + 1 : missing));
   for (int i = 0; i < (fails ? fail_at : missing); ++i)
     named_.insert(pages_[s.row[static_cast<size_t>(first + i)]].content);
-  if (fails && fail_at == 0) return expect_unchanged(name.error(), Errc::io, before);
+  // With items, those that the function was told of last lie in the pool's memory.
+  if (fails && fail_at == 0 && options_.max_spans == 0)
+    return expect_unchanged(name.error(), Errc::io, before);
   RC_ASSERT(name.error().code() == (fails ? Errc::io : Errc::ok));
   PageName expected;
   for (auto page = s.tokens.begin(); !fails && page <= s.tokens.begin() + position * page_size_;
        page += page_size_) {
     const PageName parent = expected;
-    const bool is_first = page == s.tokens.begin();
-    expected = NaiveNames::of(is_first ? nullptr : &parent, {page, page + page_size_}, s.space.salt,
-                              s.space.adapter);
+    const auto at = static_cast<size_t>(page - s.tokens.begin());
+    expected =
+        NaiveNames::of(at == 0 ? nullptr : &parent, {page, page + page_size_}, s.space.salt,
+                       s.space.adapter, touching(s.spans, at / static_cast<size_t>(page_size_)));
   }
   if (!fails) RC_ASSERT(*name == expected);
   check();
