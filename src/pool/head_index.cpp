@@ -96,14 +96,18 @@ bool HeadIndex::holds(uint32_t page) const noexcept {
   return false;
 }
 
+uint32_t HeadIndex::chain_length(uint64_t hash) const noexcept {
+  uint32_t length = 0;
+  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page;
+       page = records_[page].head_next)
+    ++length;
+  return length;
+}
+
 uint32_t HeadIndex::longest_chain() const noexcept {
   uint32_t longest = 0;
-  for (uint64_t bucket = 0; bucket <= bucket_mask_; ++bucket) {
-    uint32_t length = 0;
-    for (uint32_t page = buckets_[bucket]; page != no_page; page = records_[page].head_next)
-      ++length;
-    longest = std::max(longest, length);
-  }
+  for (uint64_t bucket = 0; bucket <= bucket_mask_; ++bucket)
+    longest = std::max(longest, chain_length(bucket));
   return longest;
 }
 

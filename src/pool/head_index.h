@@ -63,7 +63,9 @@ class HeadIndex {
 
   /// Whether the page can come to answer. O(pages with its key): for tests.
   [[nodiscard]] bool holds(uint32_t page) const noexcept;
-  /// Keys in the fullest bucket: what the slowest `find` compares at most. For tests.
+  /// Keys in the bucket of a hash: what `find`, `add` and `remove` compare, at most. For tests.
+  [[nodiscard]] uint32_t chain_length(uint64_t hash) const noexcept;
+  /// The same of the fullest bucket.
   [[nodiscard]] uint32_t longest_chain() const noexcept;
 
  private:
