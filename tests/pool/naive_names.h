@@ -11,13 +11,16 @@
 
 namespace folio::test {
 
-/// Every byte of `text` and of what came before changes every byte of the name.
+/// Every byte of `text` changes the name, and nothing that comes later undoes what came before: for
+/// one text, different names become different names.
 inline void mix(PageName& name, const void* text, size_t bytes) {
+  constexpr uint64_t odd = 0x9e3779b97f4a7c15;
   for (size_t i = 0; i < bytes; ++i) {
-    uint64_t h = static_cast<const uint8_t*>(text)[i] + uint64_t{0x9e3779b97f4a7c15};
+    uint64_t h = (static_cast<const uint8_t*>(text)[i] + odd) * odd;
     for (uint8_t& byte : name.bytes) {
-      h = (h ^ byte) * 0x100000001b3;
-      byte = static_cast<uint8_t>(h >> 24);
+      const uint8_t before = byte;
+      byte ^= static_cast<uint8_t>(h >> 56);
+      h = (h ^ before) * odd;
     }
   }
 }
