@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// fuzz/operations.h: how many calls a fuzzer makes. With FOLIO_FUZZ_OPERATIONS=N in the environment
-/// its program ends well after N of them, of all inputs together.
+/// fuzz/operations.h: how many calls a fuzzer makes. With FOLIO_FUZZ_OPERATIONS=N in the
+/// environment its program ends well after N of them, of all inputs together.
 #pragma once
 
 #include <cstdint>

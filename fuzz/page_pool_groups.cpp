@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// fuzz/page_pool_groups.cpp: whatever is asked of a hybrid pool, in whatever order, every group has
-/// what its rule lets the next query see (tests/pool/group_model.h), and all invariants hold after
-/// every call.
+/// fuzz/page_pool_groups.cpp: whatever is asked of a hybrid pool, in whatever order, every group
+/// has what its rule lets the next query see (tests/pool/group_model.h), and all invariants hold
+/// after every call.
 ///
 /// Input: 8 bytes of options, 9 of groups, 4 of each call.
 #include <algorithm>

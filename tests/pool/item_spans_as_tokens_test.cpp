@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/item_spans_as_tokens_test.cpp: whatever is done, a pool of prompts with images does as
-/// one in which each image is a token of its own.
+/// tests/pool/item_spans_as_tokens_test.cpp: whatever is done, a pool of prompts with images does
+/// as one in which each image is a token of its own.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/page_pool_adversaries_test.cpp: what a tenant who knows the code, but not the seed, can
-/// make another's calls compare: heads, namespaces and items that share a bucket, and prompts of any
-/// shape before another's commit. Counted in entries of buckets, never in time.
+/// tests/pool/page_pool_adversaries_test.cpp: what a tenant who knows the code, but not the seed,
+/// can make another's calls compare: heads, namespaces and items that share a bucket, and prompts
+/// of any shape before another's commit. Counted in entries of buckets, never in time.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -156,9 +156,9 @@ int64_t comparisons_behind(const std::vector<Tokens>& prompts, uint64_t seed) {
   return comparisons(pool, id, victims_prompt());
 }
 
-// Each page is one entry of both indexes; of the 256 pages of a flood a quarter shares its bucket of
-// 1,024 in the one, and half in the other, on average: 2.75 for each of 8 pages. By chance twice as
-// many in one of 10^10 pools.
+// Each page is one entry of both indexes; of the 256 pages of a flood a quarter shares its bucket
+// of 1,024 in the one, and half in the other, on average: 2.75 for each of 8 pages. By chance twice
+// as many in one of 10^10 pools.
 constexpr int64_t few = 44;
 
 TEST(PagePoolAdversaries, prompts_that_are_made_for_anothers_page_need_the_seed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/page_pool_memory_test.cpp: the one block of memory of a pool: asked for, given back, and
-/// handed on.
+/// tests/pool/page_pool_memory_test.cpp: the one block of memory of a pool: asked for, given back,
+/// and handed on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/page_pool_steps_test.cpp: steps on a device that are not over: what they hold, and for how long.
+/// tests/pool/page_pool_steps_test.cpp: steps on a device that are not over: what they hold, and
+/// for how long.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
