@@ -117,6 +117,7 @@ TEST(PagePoolAdversaries, items_between_all_tokens_of_many_prompts_spread_and_ar
   PagePool pool = pool_of(known);
   for (int prompt = 0; prompt < 50; ++prompt) {
     std::vector<ContentSpan> spans;
+    spans.reserve(num_namespaces / 8);
     for (int32_t at = 0; at < static_cast<int32_t>(num_namespaces) / 8; ++at)
       spans.push_back({.offset = at, .length = 1, .hash = image(static_cast<uint8_t>(prompt))});
     serve(pool, Tokens(num_namespaces / 8, 7), {.spans = spans});
@@ -201,6 +202,7 @@ TEST(PagePoolAdversaries, content_that_many_hold_is_one_entry_for_whoever_comput
                              .min_partial_tokens = head_tokens});
   const Tokens prompt = count_from(0, page_size);
   std::vector<SequenceId> ids;
+  ids.reserve(60);
   for (int i = 0; i < 60; ++i) ids.push_back(pool.admit(prompt).value().id);
   for (const SequenceId id : ids) feed(pool, id, prompt);
   EXPECT_EQ(pool.stats().used_pages, 60);
