@@ -6,9 +6,10 @@
 
 namespace folio::inline v1::pool {
 
-void EventLog::attach(const EventFunction& function, Ring::Slot* slots,
-                      uint32_t capacity) noexcept {
+void EventLog::attach(const EventFunction& function, Ring::Slot* slots, uint32_t capacity,
+                      bool* calls_out) noexcept {
   function_ = function;
+  calls_out_ = calls_out;
   ring_.attach(slots, capacity);
 }
 
@@ -16,7 +17,10 @@ void EventLog::add(PoolEvent event, std::span<const TokenId> tokens) noexcept {
   if (!on()) return;
   event.number = ++last_;
   if (has_ring()) ring_.push(event);
-  if (function_.function != nullptr) function_.function(function_.context, event, tokens);
+  if (function_.function == nullptr) return;
+  *calls_out_ = true;
+  function_.function(function_.context, event, tokens);
+  *calls_out_ = false;
 }
 
 void EventLog::removed(const PageRecord& record, uint64_t content, const PageName* name,

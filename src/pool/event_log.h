@@ -15,8 +15,10 @@ class EventLog {
  public:
   using Ring = SharedRing<PoolEvent>;
 
-  /// `slots`: [capacity]. Without capacity and function there are no events.
-  void attach(const EventFunction& function, Ring::Slot* slots, uint32_t capacity) noexcept;
+  /// `slots`: [capacity]. Without capacity and function there are no events. `calls_out` is true
+  /// while the function runs.
+  void attach(const EventFunction& function, Ring::Slot* slots, uint32_t capacity,
+              bool* calls_out) noexcept;
   [[nodiscard]] bool on() const noexcept {
     return function_.function != nullptr || ring_.capacity() != 0;
   }
@@ -36,6 +38,7 @@ class EventLog {
 
  private:
   EventFunction function_ = {};
+  bool* calls_out_ = nullptr;
   Ring ring_;
   uint64_t last_ = 0;
 };

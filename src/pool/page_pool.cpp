@@ -81,7 +81,7 @@ void PagePool::State::start() noexcept {
   index.attach_names(names);
   if (event_slots != nullptr)
     std::uninitialized_default_construct_n(event_slots, options.event_capacity);
-  events.attach(options.on_event, event_slots, options.event_capacity);
+  events.attach(options.on_event, event_slots, options.event_capacity, &calls_out);
   if (page_times != nullptr) std::uninitialized_default_construct_n(page_times, options.num_pages);
   ages.attach(page_times);
   if (stats_slots != nullptr) std::uninitialized_default_construct_n(stats_slots, num_stats);

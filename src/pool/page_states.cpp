@@ -13,7 +13,7 @@ using pool::PageList;
 using pool::PageRecord;
 
 Status PagePool::clear() noexcept {
-  if (state_ == nullptr) return pool::moved_from("clear");
+  if (!State::is_open(state_)) return State::refused(state_, "clear");
   State& state = *state_;
   const int64_t used = state.stats().used_pages;
   if (used != 0) return fail(Errc::busy, "PagePool::clear: {} pages are used, expected none", used);

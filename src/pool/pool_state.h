@@ -86,6 +86,7 @@ struct PagePool::State {
   PageCopy* taken = nullptr;
   uint32_t num_pending = 0, num_taken = 0;
   bool taken_hold_pages = false;
+  bool calls_out = false;                     ///< a function of the caller's runs, within a call
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
   pool::Retention::Memory retained;
@@ -163,6 +164,16 @@ struct PagePool::State {
 
   // Sequences.
   [[nodiscard]] pool::SequenceRecord* find(SequenceId id) const noexcept;
+  /// Whether a call may change the pool: not from within a function that the pool calls.
+  [[nodiscard]] static bool is_open(const State* state) noexcept {
+    return state != nullptr && !state->calls_out;
+  }
+  /// The living sequence that a call is to change, or null: `refused` says why.
+  [[nodiscard]] static pool::SequenceRecord* find_open(const State* state, SequenceId id) noexcept {
+    return is_open(state) ? state->find(id) : nullptr;
+  }
+  [[nodiscard]] static Status refused(const State* state, const char* call) noexcept;
+  [[nodiscard]] static Status refused(const State* state, const char* call, SequenceId id) noexcept;
   [[nodiscard]] Status check_ids(const char* call, std::span<const SequenceId> ids) const noexcept;
   [[nodiscard]] uint32_t index_of(const pool::SequenceRecord& s) const noexcept {
     return static_cast<uint32_t>(&s - sequences);

@@ -106,7 +106,7 @@ void PagePool::State::note_cost(const pool::SequenceRecord& s) noexcept {
 
 Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
                                  const SequenceOptions& options) noexcept {
-  if (state_ == nullptr) return pool::moved_from("retain");
+  if (!State::is_open(state_)) return State::refused(state_, "retain");
   if (Status s = pool::check_prompt(prompt, options, "retain"); !s.is_ok()) return s;
   State& state = *state_;
   if (Status s = pool::check_spans(prompt, options, state.options, "retain"); !s.is_ok()) return s;
@@ -131,7 +131,7 @@ Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
 }
 
 Status PagePool::advance_time(int64_t now_ms) noexcept {
-  if (state_ == nullptr) return pool::moved_from("advance_time");
+  if (!State::is_open(state_)) return State::refused(state_, "advance_time");
   const int64_t last = state_->retention == nullptr ? 0 : state_->retention->now_ms();
   if (now_ms < last) {
     return fail(Errc::invalid_argument,

@@ -20,7 +20,8 @@
 /// Errors:        a call that fails changes nothing (`name` keeps the names that it got before).
 ///                Null memory of some size and a stale id are invalid_argument; an id never means
 ///                another sequence of its pool, but ids of another pool are known as such only
-///                where no sequence has them here.
+///                where no sequence has them here. Calls that are not const are busy from within
+///                a function of the options (`name`, `on_event`), and `take_copies` gives none.
 /// Memory:        one block from `allocate`, taken by `create`, given back by the destructor; no
 ///                other call allocates, but for the message of a failure and the scratch of
 ///                check_invariants.
