@@ -171,10 +171,7 @@ Status plan_capacity(CapacityOptions options) {
   const auto trace = read_trace(replay.trace, replay.limit);
   if (!trace) return trace.error();
   OutputFile json("--json"), page("--report");
-  if (!replay.report.empty()) {
-    if (Status s = can_make_pages(); !s.is_ok()) return s;
-    if (Status s = page.open(replay.report); !s.is_ok()) return s;
-  }
+  if (Status s = open_page(page, replay.report); !s.is_ok()) return s;
   if (Status s = json.open(replay.json); !s.is_ok()) return s;
   const auto plan = make_capacity_plan(options, *trace);
   if (!plan) return plan.error();
