@@ -213,8 +213,8 @@ void add_page_options(CLI::App& app, ReplayOptions& options) {
       ->default_str(name(options.kv_dtype))
       ->group("Cache");
   app.add_option("--policy", options.policy,
-                 "Which cached page is evicted first; all: each in turn and the offline optimum, "
-                 "with --page-per-block")
+                 "Which cached page is evicted first; all: each in turn, where layers differ, or "
+                 "with --page-per-block, and then the offline optimum, too")
       ->transform(policies())
       ->default_str(name(options.policy))
       ->group("Cache");
