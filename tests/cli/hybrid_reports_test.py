@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/cli/hybrid_reports_test.py TOOL: policies and pages of models whose layers differ say what single replays say."""
+"""tests/cli/hybrid_reports_test.py TOOL: policies, sizes and pages of models whose layers differ say what single replays say."""
 
 import json
 import os
@@ -10,11 +10,31 @@ import sys
 import tempfile
 import unittest
 
+import hybrid_oracle
 import policies_oracle
 import tool
 
 GIB = 2**30
 MODEL = ("--model", "gpt-oss-20b")
+BLOCK = 2 * 12 * 2 * 8 * 64 * 2 * 512  # bytes of 512 tokens of gpt-oss-20b, all layers
+
+# options of plan-capacity -> words of the message
+BAD_OPTIONS = {
+    ("--gib", "0.01"): "--gib: 0.010 GiB are less than the 0.02",
+    ("--pages", "1,300"): "--pages: 0.023 GiB are less than the 0.02",
+    ("--gib", "80,40"): "--gib: got '40' behind '80', expected sizes that rise",
+    ("--pages", "300,300"): "--pages: got '300' behind '300'",
+    ("--pages", "300", "--gib", "40"): "--gib: not with --pages",
+    ("--gib", "1e9"): "--gib: PagePool::create: arena_bytes is 1073741824000000000, expected less",
+    ("--pages", "2147483647"): "--pages: PagePool::create: arena_bytes is ",
+    ("--policy", "all"): "--policy: got 'all', expected one policy",
+    ("--page-size", "7"): "--page-size: got '7', expected a divisor of the 512 tokens",
+    ("--layers", "2"): "--layers: not with --model gpt-oss-20b",
+    ("--mla",): "--mla: not with",
+    ("--metrics", "metrics.prom"): "--metrics: not with",
+    ("--json", "/no/such/folder/x.json"): "--json: cannot write /no/such/folder/x.json",
+    ("--report", "/no/such/folder/x.html"): "--report: cannot write /no/such/folder/x.html",
+}
 
 
 def without_times(figures):
@@ -96,6 +116,79 @@ class Policies(Case):
         self.assertEqual([row["uniform"] for row in self.read_json("figures.json")["policies"]], [None] * 4)
 
 
+class PlanCapacity(Case):
+    def plan(self, trace, *options):
+        text = self.run_well("plan-capacity", trace, "--json", self.path("plan.json"), *options)
+        return self.read_json("plan.json"), text
+
+    def test_each_size_counts_what_its_replay_counts(self):
+        for model in hybrid_oracle.MODELS:
+            trace, requests = self.random_trace(most_blocks=20)
+            for policy in ("lru", "cost"):
+                with self.subTest(model=model, policy=policy):
+                    plan, _ = self.plan(trace, "--model", model, "--policy", policy, "--gib", "10,20,40")
+                    self.assertEqual((plan["policy"], plan["method"]), (policy, "replays"))
+                    no_outputs = tool.write_trace(self.path("prompts.jsonl"), [dict(r, output_length=0) for r in requests])
+                    for row in plan["sizes"]:
+                        self.assertEqual(row["memory_bytes"], row["gib"] * GIB)
+                        self.assertEqual(row["blocks"], row["memory_bytes"] // plan["bytes_per_block"])
+                        figures = without_times(tool.replay(TOOLS[0], no_outputs, "--model", model, "--sequential", "--policy", policy, "--gib",
+                                                            row["gib"]).figures)
+                        self.assertEqual({**figures, **without_times(row["groups"])}, figures)
+                        self.assertEqual(without_times(row["uniform"]), figures["uniform"])
+                        self.expect_evicted_bytes(row["groups"])
+
+    def test_sizes_in_blocks_and_in_memory_say_the_same(self):
+        trace, _ = self.random_trace()
+        by_blocks, _ = self.plan(trace, *MODEL, "--pages", "64,128")
+        by_memory, _ = self.plan(trace, *MODEL, "--gib", "1.5,3")
+        self.assertEqual(by_blocks["bytes_per_block"], BLOCK)
+        for a, b in zip(by_blocks["sizes"], by_memory["sizes"], strict=True):
+            self.assertEqual((a["blocks"], a["memory_bytes"], without_times(a["groups"])),
+                             (b["blocks"], b["memory_bytes"], without_times(b["groups"])))
+
+    def test_usual_sizes_double_until_the_whole_trace_has_room(self):
+        trace, requests = self.random_trace(80)
+        plan, text = self.plan(trace, *MODEL)
+        longest = max(r["input_length"] for r in requests)
+        pages = -(-longest // 16) + -(-min(longest, 128) // 16)
+        self.assertEqual(plan["need_bytes"], pages * BLOCK // 2 // 32)
+        self.assertEqual(plan["longest_request_bytes"], -(-longest // 16) * BLOCK // 32)
+        self.assertEqual(plan["distinct_blocks"], len({i for r in requests for i in r["hash_ids"]}))
+        sizes = [row["memory_bytes"] for row in plan["sizes"]]
+        self.assertEqual(sizes[0], plan["need_bytes"] // 4 * 5)
+        self.assertEqual(sizes[1:], [2 * size for size in sizes[:-1]])
+        self.assertTrue(len(sizes) == 8 or sizes[-2] < plan["distinct_blocks"] * BLOCK <= sizes[-1])
+        self.assertEqual([row["uniform"] is None for row in plan["sizes"]], [size < plan["longest_request_bytes"] for size in sizes])
+        self.assertIn("none", text)
+        self.assertIn("no stack distance", text)
+        self.assertEqual(len(text.splitlines()), 4 + len(sizes) + 3)
+
+    def test_a_memory_whose_slabs_leave_no_room_says_none(self):
+        # 9,216 tokens in slabs of three full pages or one chunked page: what the longest request holds at its end is not enough
+        # while its chunk is full.
+        trace = tool.write_trace(self.path("trace.jsonl"), [tool.request(list(range(18)), 9216)])
+        plan, text = self.plan(trace, "--model", "llama-4-scout", "--gib", "0.7,40")
+        small, large = plan["sizes"]
+        self.assertIsNone(small["groups"])
+        self.assertIsNone(small["uniform"])
+        self.assertIsNotNone(large["groups"])
+        self.assertRegex(text, r"(?m)^ +0\.7 +\d+ +none +none *$")
+
+    def test_bad_options_are_named(self):
+        trace = tool.write_trace(self.path("trace.jsonl"), [tool.request([1, 2], 1024)])
+        for options, words in BAD_OPTIONS.items():
+            with self.subTest(options=options):
+                done = self.run_tool("plan-capacity", trace, *MODEL, *options)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(words, done.stderr)
+        for option in ("--json", "--report"):
+            done = self.run_tool("plan-capacity", trace, *MODEL, option, trace)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"{option}: {trace} is the trace", done.stderr)
+        self.assertEqual(os.listdir(self.folder.name), ["trace.jsonl"])
+
+
 class PageData(Case):
     """What the page draws, beside the JSON of the same replay."""
 
@@ -149,6 +242,21 @@ class PageData(Case):
                 rate = policy["hit_rate_tokens"] if pool == "groups" else policy["uniform"]["hit_rate_tokens"]
                 self.assertAlmostEqual(value, 100 * rate, delta=0.01)
         self.assertEqual(len(charts["policies-evicted"]["series"]), 2)
+
+    def test_sizes_are_drawn_and_listed(self):
+        trace, _ = self.random_trace()
+        data = self.page_data("plan-capacity", trace, *MODEL, "--json", "plan.json")
+        plan = self.read_json("plan.json")
+        self.assertIn("stack distances", data["lead"])
+        sizes, groups = data["tables"]
+        self.assertEqual([row[3] for row in sizes["rows"]], [row["groups"]["hit_tokens"] for row in plan["sizes"]])
+        self.assertEqual([row[0] for row in groups["rows"]], ["full", "window 128"])
+        charts = self.charts(data["charts"])
+        for series, pool in zip(charts["capacity-hits"]["series"], ("groups", "uniform"), strict=True):
+            for value, row in zip(series["values"], plan["sizes"], strict=True):
+                self.assertEqual(value is None, row[pool] is None)
+                if value is not None:
+                    self.assertAlmostEqual(value, 100 * row[pool]["hit_rate_tokens"], delta=0.01)
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ class Hybrid(unittest.TestCase):
         self.refused("--checkpoint: got '0', expected an integer from 1 to 1048576", "--checkpoint", 0)
 
     def test_an_unknown_model_is_told_all_known_ones(self):
-        self.refused("--model: got 'gemma-4', expected llama-3-8b or deepseek-v3, or for replay gemma-3-27b,", "--model", "gemma-4")
+        self.refused("--model: got 'gemma-4', expected llama-3-8b or deepseek-v3, or gemma-3-27b,", "--model", "gemma-4")
         for model in hybrid_oracle.MODELS:
             self.refused(model, "--model", "gpt-2")
 

@@ -23,11 +23,12 @@ PLAN = ("plan-capacity",)
 # models whose layers differ
 GROUPS = ("replay", "--limit", "40", "--model", "gemma-3-27b", "--gib", "80")
 GROUPS_ALL = ("replay", "--limit", "40", "--model", "jamba-1.5-mini", "--gib", "12", "--policy", "all")
+GROUPS_PLAN = ("plan-capacity", "--limit", "40", "--model", "gpt-oss-20b")
 # what the pictures of each page are called
 REPLAY = {"occupancy", "hit-rate", "hit-position", "evictions", "idle-seconds", "idle-requests", "finds", "step-time", "heat"}
 OF_GROUPS = REPLAY - {"idle-seconds", "idle-requests", "finds"} | {"saved"}
 FIGURES = {ALL: REPLAY | {"policies", "policies-time"}, ONE: REPLAY, STEPS: REPLAY, PLAN: {"capacity-hits", "capacity-again"},
-           GROUPS: OF_GROUPS, GROUPS_ALL: OF_GROUPS | {"policies", "policies-evicted"}}
+           GROUPS: OF_GROUPS, GROUPS_ALL: OF_GROUPS | {"policies", "policies-evicted"}, GROUPS_PLAN: {"capacity-hits", "capacity-evicted"}}
 
 # Pixels of each canvas that are not see-through, and how many colours there are.
 PIXELS = """return [...document.querySelectorAll('canvas')].map((canvas) => {
@@ -71,7 +72,7 @@ class Files(unittest.TestCase):
 
     def test_bad_paths_are_refused_and_nothing_is_left(self):
         trace = tool.write_trace(self.path("trace.jsonl"), [tool.request([1, 2], 600)])
-        for command in (("replay", "--compute", "none"), PLAN, ("replay", *GROUPS[3:])):
+        for command in (("replay", "--compute", "none"), PLAN, ("replay", *GROUPS[3:]), GROUPS_PLAN):
             for bad in (self.path("no/such/page.html"), self.folder.name):
                 with self.subTest(command=command, bad=bad):
                     done = run(command[0], trace, *command[1:], "--report", bad)
@@ -197,7 +198,7 @@ class Pages(unittest.TestCase):
                 file.write('{"model": "</script><script>document.title=1</script>", "timestamp": 9, "input_length": 5, "output_length": 1,'
                            ' "hash_ids": [9]}\n')
             path = os.path.join(self.folder.name, f"hostile{i}.html")
-            for command in (("replay", *BLOCKS[:-1], 5), PLAN, GROUPS):
+            for command in (("replay", *BLOCKS[:-1], 5), PLAN, GROUPS, GROUPS_PLAN):
                 with self.subTest(command=command[0], name=hostile):
                     self.browser.open(make_page(command, trace, path))
                     self.assertEqual(self.browser.run("return document.documentElement.dataset.ready"), "yes")
@@ -210,7 +211,7 @@ class Pages(unittest.TestCase):
 
     def test_a_trace_without_hits_and_evictions_has_a_page(self):
         trace = tool.write_trace(os.path.join(self.folder.name, "tiny.jsonl"), [tool.request([1], 1)])
-        for command in (("replay", "--compute", "none"), PLAN, GROUPS, GROUPS_ALL):
+        for command in (("replay", "--compute", "none"), PLAN, GROUPS, GROUPS_ALL, GROUPS_PLAN):
             self.browser.open(make_page(command, trace, os.path.join(self.folder.name, "tiny.html")))
             self.assertEqual(self.browser.run("return document.documentElement.dataset.ready"), "yes", self.browser.errors())
             self.assertEqual(self.browser.errors(), [])
