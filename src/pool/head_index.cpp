@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace folio::inline v1::pool {
 
@@ -39,26 +40,26 @@ uint32_t HeadIndex::find(uint64_t parent, const TokenId* tokens) const noexcept 
   return page;
 }
 
-void HeadIndex::add(uint32_t page) noexcept {
+void HeadIndex::add_alone(uint32_t page, uint32_t hash) noexcept {
+  records_[page].head_next = std::exchange(buckets_[hash & bucket_mask_], page);
+}
+
+void HeadIndex::add(uint32_t page, uint32_t hash) noexcept {
   PageRecord& record = records_[page];
-  uint32_t* const bucket = bucket_of(record.parent, tokens_of(page));
-  uint32_t* at = bucket;
+  uint32_t* at = &buckets_[hash & bucket_mask_];
   while (*at != no_page && !has_key(*at, record.parent, tokens_of(page)))
     at = &records_[*at].head_next;
   const uint32_t older = *at;
-  links_[page] = {.older = older};
-  if (older == no_page) {
-    record.head_next = *bucket;
-    *bucket = page;
-  } else {
-    links_[older].younger = page;
-    record.head_next = records_[older].head_next;
-    *at = page;
-  }
+  if (older == no_page) return add_alone(page, hash);
+  links_[page].older = older;
+  links_[older].younger = page;
+  record.head_next = records_[older].head_next;
+  *at = page;
 }
 
 void HeadIndex::remove(uint32_t page) noexcept {
   const auto [older, younger] = links_[page];
+  if (is_linked(page)) links_[page] = {};  // else the line stays clean
   if (older != no_page) links_[older].younger = younger;
   if (younger != no_page) {
     links_[younger].older = older;
@@ -71,7 +72,7 @@ void HeadIndex::remove(uint32_t page) noexcept {
 }
 
 void HeadIndex::replace(uint32_t page, uint32_t heir) noexcept {
-  const auto [older, younger] = links_[heir] = links_[page];
+  const auto [older, younger] = links_[heir] = std::exchange(links_[page], Link());
   if (older != no_page) links_[older].younger = heir;
   if (younger != no_page) {
     links_[younger].older = heir;

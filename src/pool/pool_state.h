@@ -122,6 +122,7 @@ struct PagePool::State {
   PoolStats counters;               ///< the fields that only grow, and `sequences`
 
   uint32_t coming[pool::distance_ahead] = {};  ///< pages that will be evicted soon: advice
+  uint32_t coming_heads[pool::distance_ahead] = {};  ///< hashes of their heads
   uint32_t num_coming = 0;
   // Statistics.
   [[nodiscard]] PoolStats stats() const noexcept;
@@ -286,6 +287,7 @@ struct PagePool::State {
                      std::span<const TokenId> prompt) noexcept;
   /// Of these pages, those whose content is younger than `known` come to answer for their heads.
   void add_heads(std::span<const uint32_t> pages, uint64_t known) noexcept;
+  void add_head(uint32_t page, uint32_t hash, uint64_t known) noexcept;
   /// Makes the cut last page of a sequence that is about to give up all its pages one that is kept.
   void keep_tail(const pool::SequenceRecord& s) noexcept;
   /// Tokens of a page that HeadIndex has.
