@@ -41,8 +41,11 @@ void PagePool::State::carve(Carver& carver) noexcept {
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
   groups.carve(carver, options);
   if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
-  if (options.event_capacity != 0)
-    event_slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
+  if (options.event_capacity != 0) {
+    event_memory.slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
+    if (options.name.function != nullptr)
+      event_memory.names = carver.take<pool::EventLog::NameRing::Slot>(options.event_capacity);
+  }
   if (options.histograms) page_times = carver.take<pool::PageAges::Times>(options.num_pages);
   if (options.readers) stats_slots = carver.take<StatsRing::Slot>(num_stats);
   if (options.min_partial_tokens != 0) {
@@ -79,9 +82,11 @@ void PagePool::State::start() noexcept {
   start_retention();
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
-  if (event_slots != nullptr)
-    std::uninitialized_default_construct_n(event_slots, options.event_capacity);
-  events.attach(options.on_event, event_slots, options.event_capacity);
+  if (event_memory.slots != nullptr)
+    std::uninitialized_default_construct_n(event_memory.slots, options.event_capacity);
+  if (event_memory.names != nullptr)
+    std::uninitialized_default_construct_n(event_memory.names, options.event_capacity);
+  events.attach(options.on_event, event_memory, options.event_capacity);
   if (page_times != nullptr) std::uninitialized_default_construct_n(page_times, options.num_pages);
   ages.attach(page_times);
   if (stats_slots != nullptr) std::uninitialized_default_construct_n(stats_slots, num_stats);

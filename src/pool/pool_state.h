@@ -90,7 +90,7 @@ struct PagePool::State {
   uint32_t* ghost_buckets = nullptr;
   pool::Retention::Memory retained;
   PageName* names = nullptr;                          ///< [num_pages] with PoolOptions::name
-  pool::EventLog::Ring::Slot* event_slots = nullptr;  ///< [event_capacity]
+  pool::EventLog::Memory event_memory;
   StatsRing::Slot* stats_slots = nullptr;             ///< with PoolOptions::readers
   pool::PageAges::Times* page_times = nullptr;        ///< [num_pages] with PoolOptions::histograms
   uint32_t* head_buckets = nullptr;                   ///< with min_partial_tokens

@@ -283,8 +283,14 @@ TEST(PoolEvents, forgotten_namespaces_can_store_a_name_twice) {
 TEST(PoolEvents, what_is_off_takes_no_memory_and_tells_nothing) {
   const int64_t off = PagePool::required_bytes(small(8)).value();
   const int64_t on = PagePool::required_bytes(small(8, {}, 8)).value();
-  EXPECT_EQ(on - off, 8 * 120);
+  EXPECT_EQ(on - off, 8 * 48);
   EXPECT_EQ(PagePool::required_bytes(small(8, Listener().function())).value(), off);
+  NaiveNames names;
+  PoolOptions named = small(8);
+  named.name = names.function();
+  const int64_t silent = PagePool::required_bytes(named).value();
+  named.event_capacity = 8;
+  EXPECT_EQ(PagePool::required_bytes(named).value() - silent, 8 * 120);
   PagePool pool = make_pool(small(8));
   std::vector<PoolEvent> events(1);
   EXPECT_THAT(pool.read_events(1, events).error().message(),

@@ -118,8 +118,8 @@ struct PoolOptions {
   /// tokens, >= 0, for which every `reserve` makes room beyond what it is asked for, as far as a
   /// sequence may grow: slots for drafts
   int32_t lookahead_tokens = 0;
-  /// Events of the index (folio/pool/events.h), in a ring of so many, 0 .. 2^31 - 1: 120 bytes
-  /// each. Needs prefix_reuse, as `on_event`.
+  /// Events of the index (folio/pool/events.h), in a ring of so many, 0 .. 2^31 - 1: 48 bytes
+  /// each, with names 120. Needs prefix_reuse, as `on_event`.
   uint32_t event_capacity = 0;
   EventFunction on_event = {};  ///< is handed each event as it happens
   /// PoolReader may be used (folio/pool/reader.h): statistics are published after each call.
