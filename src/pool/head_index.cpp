@@ -13,9 +13,9 @@ int64_t HeadIndex::num_buckets(uint32_t num_pages) noexcept {
   return static_cast<int64_t>(std::bit_ceil(uint64_t{num_pages}));
 }
 
-void HeadIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, Link* links,
-                       uint32_t num_pages, int32_t page_size, int32_t head_tokens,
-                       const PrefixIndex* hashes) noexcept {
+void HeadIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets,
+                       PerPage<Link> links, uint32_t num_pages, int32_t page_size,
+                       int32_t head_tokens, const PrefixIndex* hashes) noexcept {
   records_ = records;
   tokens_ = tokens;
   buckets_ = buckets;
@@ -25,7 +25,7 @@ void HeadIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buc
   head_tokens_ = head_tokens;
   bucket_mask_ = static_cast<uint64_t>(num_buckets(num_pages)) - 1;
   std::fill_n(buckets, num_buckets(num_pages), no_page);
-  std::fill_n(links, num_pages, Link());
+  for (uint32_t page = 0; page < num_pages; ++page) links[page] = Link();
 }
 
 bool HeadIndex::has_key(uint32_t page, uint64_t parent, const TokenId* tokens) const noexcept {

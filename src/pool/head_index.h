@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "pool/page_extras.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
 
@@ -26,8 +27,8 @@ class HeadIndex {
   /// A power of two, at least num_pages.
   [[nodiscard]] static int64_t num_buckets(uint32_t num_pages) noexcept;
 
-  /// `links`: [num_pages]; `hashes` gives the hashes; head_tokens in [1, page_size).
-  void attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, Link* links,
+  /// `hashes` gives the hashes; head_tokens in [1, page_size).
+  void attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, PerPage<Link> links,
               uint32_t num_pages, int32_t page_size, int32_t head_tokens,
               const PrefixIndex* hashes) noexcept;
   /// Attached: the other calls need it.
@@ -42,9 +43,8 @@ class HeadIndex {
   [[nodiscard]] uint32_t hash_of(uint32_t page) const noexcept {
     return hash(records_[page].parent, tokens_of(page));
   }
-  /// Asks for what `remove` of a page, whose hash this is, will touch: its links first, and its
-  /// bucket, later, when that has come, the first page in it, and then the second one.
-  void prefetch_links(uint32_t page) const noexcept { __builtin_prefetch(&links_[page], 1); }
+  /// Asks for what `remove` of a page, whose hash this is, will touch: its bucket, later, when that
+  /// has come, the first page in it, and then the second one.
   void prefetch(uint32_t hash) const noexcept {
     __builtin_prefetch(&buckets_[hash & bucket_mask_], 1);
   }
@@ -88,7 +88,7 @@ class HeadIndex {
   PageRecord* records_ = nullptr;
   const TokenId* tokens_ = nullptr;
   uint32_t* buckets_ = nullptr;
-  Link* links_ = nullptr;
+  PerPage<Link> links_;
   const PrefixIndex* hashes_ = nullptr;
   uint64_t bucket_mask_ = 0;
   int32_t page_size_ = 0, head_tokens_ = 0;

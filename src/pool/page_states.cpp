@@ -67,13 +67,11 @@ void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
   constexpr uint32_t n = pool::distance_ahead;
   const auto page = static_cast<uint32_t>(record.ahead);
   __builtin_prefetch(&records[page], 1);
-  if (retention != nullptr) retention->prefetch(page);
-  ages.prefetch(page);
+  extras.prefetch(page);
   const uint32_t i = num_coming++;
   coming[i % n] = page;
   if (heads.is_on()) {
     __builtin_prefetch(tokens_of(page));
-    heads.prefetch_links(page);
     uint32_t& hash = coming_heads[(i - 5) % n];
     heads.prefetch(hash = heads.hash_of(coming[(i - 5) % n]));
     heads.prefetch_first(coming[(i - 9) % n], coming_heads[(i - 9) % n]);

@@ -24,6 +24,7 @@
 #include "pool/item_spans.h"
 #include "pool/namespaces.h"
 #include "pool/page_ages.h"
+#include "pool/page_extras.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
 #include "pool/retention.h"
@@ -69,6 +70,7 @@ struct PagePool::State {
         max_tokens(std::min<int64_t>(int64_t{given.max_pages_per_sequence} * given.page_size,
                                      std::numeric_limits<int32_t>::max())) {
     groups.lay_out(given);
+    place_extras();
   }
 
   const PoolOptions options;
@@ -89,16 +91,19 @@ struct PagePool::State {
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
   pool::Retention::Memory retained;
-  PageName* names = nullptr;                          ///< [num_pages] with PoolOptions::name
+  PageName* names = nullptr;  ///< [num_pages] with PoolOptions::name
   pool::EventLog::Memory event_memory;
-  StatsRing::Slot* stats_slots = nullptr;             ///< with PoolOptions::readers
-  pool::PageAges::Times* page_times = nullptr;        ///< [num_pages] with PoolOptions::histograms
-  uint32_t* head_buckets = nullptr;                   ///< with min_partial_tokens
-  pool::HeadIndex::Link* head_links = nullptr;
+  StatsRing::Slot* stats_slots = nullptr;  ///< with PoolOptions::readers
+  uint32_t* head_buckets = nullptr;        ///< with min_partial_tokens
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
   pool::ItemSpans::Memory spans_memory;  ///< with max_spans
 
+  pool::PageExtras extras;
+  struct Places {  ///< of those options that are on
+    pool::PageExtras::Place heads = 0, wheel = 0, ages = 0;
+  };
+  Places places;
   pool::PageLists lists;
   pool::Lru lru;
   pool::S3Fifo s3_fifo;
@@ -121,7 +126,7 @@ struct PagePool::State {
   uint32_t pages_of_sequences = 0;  ///< pages with references
   PoolStats counters;               ///< the fields that only grow, and `sequences`
 
-  uint32_t coming[pool::distance_ahead] = {};  ///< pages that will be evicted soon: advice
+  uint32_t coming[pool::distance_ahead] = {};        ///< pages that will be evicted soon: advice
   uint32_t coming_heads[pool::distance_ahead] = {};  ///< hashes of their heads
   uint32_t num_coming = 0;
   // Statistics.
@@ -156,6 +161,7 @@ struct PagePool::State {
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
   void start() noexcept;                ///< fills them
   void start_policy() noexcept;
+  void place_extras() noexcept;
   void carve_retention(Carver& carver) noexcept;
   void start_retention() noexcept;
   [[nodiscard]] int64_t num_spaces() const noexcept {

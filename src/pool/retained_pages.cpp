@@ -15,16 +15,17 @@ using pool::Keep;
 void PagePool::State::carve_retention(Carver& carver) noexcept {
   if (options.max_retention_ms == 0) return;
   retention = carver.take<pool::Retention>(1);
-  retained.deadlines = carver.take<uint32_t>(options.num_pages);
-  retained.links =
-      carver.take<pool::TimingWheel::Links>(pool::Retention::num_links(options.num_pages));
+  retained.wheel_heads = carver.take<pool::TimingWheel::Entry>(pool::TimingWheel::num_wheels *
+                                                               pool::TimingWheel::num_lists);
   retained.row = carver.take<uint32_t>(options.max_pages_per_sequence);
   retained.levels = carver.take<pool::PageLists::Head>(pool::num_levels - 1);
   retained.of_sequences = carver.take<pool::KeepRanges>(options.max_sequences);
 }
 
 void PagePool::State::start_retention() noexcept {
-  if (retention != nullptr) std::construct_at(retention, records, &lists, retained, options);
+  if (retention == nullptr) return;
+  std::construct_at(retention, records, &lists, extras.part<pool::TimingWheel::Entry>(places.wheel),
+                    retained, options);
 }
 
 // ---- Checks

@@ -360,10 +360,9 @@ TEST(Retention, a_moved_from_pool_has_no_time_and_keeps_nothing) {
 /// Pages by deadline, and of one deadline in the order in which they came.
 RC_GTEST_PROP(TimingWheel, tells_of_each_page_when_its_time_comes_in_order, ()) {
   constexpr uint32_t num_pages = 40;
-  std::vector<uint32_t> deadlines(num_pages);
-  std::vector<pool::TimingWheel::Links> links(num_pages + 256);
+  std::vector<pool::TimingWheel::Entry> entries(num_pages), heads(256);
   pool::TimingWheel wheel;
-  wheel.attach(deadlines.data(), links.data(), num_pages);
+  wheel.attach(pool::PerPage(entries.data()), heads.data(), num_pages);
   struct Entry {
     uint64_t deadline = 0;
     int order = 0;

@@ -124,7 +124,7 @@ struct PoolOptions {
   EventFunction on_event = {};  ///< is handed each event as it happens
   /// PoolReader may be used (folio/pool/reader.h): statistics are published after each call.
   bool readers = false;
-  bool histograms = false;  ///< PagePool::histograms: 16 bytes more a page
+  bool histograms = false;  ///< PagePool::histograms: 12 bytes more a page
   /// a hit may end inside a page if at least so many of that page's tokens match: they are copied
   /// (12 .. 16 bytes more a page), and the cut last page of a sequence that is released or
   /// preempted stays cached. In [0, page_size), 0: never. Needs prefix_reuse.
