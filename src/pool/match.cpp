@@ -70,7 +70,10 @@ PagePool::State::Match PagePool::State::match_run(pool::Before before, const Tok
         index.find(parent, hashes[hits % num_hashes], prompt + int64_t{hits} * options.page_size);
     if (page == pool::no_page) break;
     parent = records[page].content;
-    if (found != nullptr) found[hits] = page;
+    if (found != nullptr) {
+      found[hits] = page;
+      if (!index.fits_caches()) extras.prefetch(page);
+    }
     if (joint != nullptr) [[unlikely]]
       joint->add(page);
   }
