@@ -135,7 +135,7 @@ Status broken(const char* what, uint32_t group, int64_t which) {
 PageUse use_of(const GroupPage& page) {
   if (page.holds != 0 || page.steps != 0) return PageUse::used;
   if (page.list == GroupList::cached) return PageUse::cached;
-  return page.list == GroupList::free ? PageUse::free : PageUse::outside;
+  return page.list == GroupList::none ? PageUse::outside : PageUse::free;
 }
 
 }  // namespace
@@ -189,7 +189,7 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
     ++holds[g.taken[i].from];
     ++holds[g.taken[i].to];
   }
-  uint32_t listed[3] = {};
+  uint32_t listed[pool::num_group_lists] = {};
   for (uint32_t page = 0; page < g.num_pages; ++page) {
     const GroupPage& p = g.pages[page];
     if (p.holds != holds[page]) return broken("miscounted holds of page", group, page);
@@ -200,7 +200,8 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
     if ((p.steps != 0) != (p.list == GroupList::leaving) ||
         use_of(p) != groups.slabs.use_of(group, page))
       return broken("wrong list for page", group, page);
-    if (use_of(p) != PageUse::used && (p.leading != pool::no_page) != (p.list == GroupList::cached))
+    const bool cached = p.list == GroupList::cached || p.list == GroupList::behind;
+    if (use_of(p) != PageUse::used && (p.leading != pool::no_page) != cached)
       return broken("cached without a leading page, or the reverse: page", group, page);
     if (p.leading == pool::no_page) continue;
     if (groups.companion(p.leading, group) != page || records[p.leading].content == 0)
@@ -209,7 +210,7 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
   for (uint32_t page = 0; page < options.num_pages; ++page)
     companions -= groups.companion(page, group) != pool::no_page ? 1 : 0;
   if (companions != 0) return broken("companions that do not know it:", group, companions);
-  for (int l = 0; l < 3; ++l) {
+  for (int l = 0; l < pool::num_group_lists; ++l) {
     uint32_t count = 0, previous = pool::no_page;
     for (uint32_t page = g.front[l]; page != pool::no_page; page = g.pages[page].next) {
       if (g.pages[page].previous != previous || ++count > g.num_pages)

@@ -13,6 +13,7 @@ namespace folio::inline v1 {
 
 using pool::Group;
 using pool::GroupRow;
+using pool::Keeping;
 using pool::PageUse;
 using pool::SequenceRecord;
 using pool::TailWrite;
@@ -24,6 +25,11 @@ void PagePool::State::evict(uint32_t page) noexcept {
   forget(page);
   ages.evicted(page);
   ++counters.evicted_pages;
+}
+
+uint32_t PagePool::State::front_behind(uint32_t group) const noexcept {
+  if (group == 0) return pool::no_page;
+  return groups[group].front[static_cast<size_t>(pool::GroupList::behind)];
 }
 
 uint32_t PagePool::State::oldest_cached(uint32_t group) noexcept {
@@ -82,6 +88,9 @@ uint32_t PagePool::State::choose_page(uint32_t group) noexcept {
   if (!any) return page_of_bound_slab(group);
   if (const uint32_t page = front_free(); page != pool::no_page) return page;
   uint32_t slab = slabs.empty_slab();
+  if (const uint32_t page = front_behind(group);
+      page != pool::no_page && (slab == pool::no_slab || !slabs.is_older(slab, group, page)))
+    return page;
   if (slab == pool::no_slab) {
     const uint32_t own = oldest_cached(group);
     slab = slabs.oldest_idle_slab();
@@ -192,8 +201,22 @@ void PagePool::State::drop_group_pages(const SequenceRecord& s, uint32_t group, 
   }
 }
 
-void PagePool::State::hold_group_hits(const SequenceRecord& s) noexcept {
+void PagePool::State::leave_behind(const SequenceRecord& s, uint32_t group, uint32_t first,
+                                   uint32_t last) noexcept {
+  const uint32_t sequence = index_of(s);
+  uint32_t* const row = groups.row(group, sequence);
+  const uint64_t steps = unfinished_steps(s);
+  for (uint32_t p = last; p-- > first;) {
+    const bool likely = groups.is_likely(group, sequence, p);
+    groups.drop(group, std::exchange(row[p], groups[group].num_pages), steps,
+                likely ? Keeping::ordinary : Keeping::behind);
+  }
+}
+
+void PagePool::State::hold_group_hits(const SequenceRecord& s,
+                                      const pool::LikelyHits& likely) noexcept {
   const uint32_t* const leading = row(s);
+  groups.likely[index_of(s)] = likely;
   for (uint32_t g = 1; g < groups.count(); ++g) {
     const Group& group = groups[g];
     uint32_t* const row = groups.row(g, index_of(s));
@@ -227,7 +250,7 @@ void PagePool::State::advance_groups(const SequenceRecord& s, uint32_t first_ful
     GroupRow& r = group.rows[index_of(s)];
     const uint32_t begin = std::min(groups.first_needed(g, s.length), r.end);
     if (begin <= r.begin) continue;
-    drop_group_pages(s, g, std::max(r.begin, group.sink_pages), begin);
+    leave_behind(s, g, std::max(r.begin, group.sink_pages), begin);
     r.begin = begin;
   }
 }

@@ -19,6 +19,7 @@ PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* pro
   Match match = match_leading(space, prompt, spans, limit, found, &joint);
   if (found != nullptr)
     std::fill_n(found + joint.pages(), match.pages - joint.pages(), options.num_pages);
+  match.leading = match.pages;
   match.pages = joint.pages();  // its content is asked for by partial hits, which groups have not
   return match;
 }

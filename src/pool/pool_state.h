@@ -139,6 +139,7 @@ struct PagePool::State {
     uint32_t pages = 0;
     /// what the next page continues; 0 if nothing can be found behind it
     uint64_t content = 0;
+    uint32_t leading = 0;  ///< pages that match in the leading group
   };
   /// Tokens that it goes on with inside a page.
   struct PartialMatch {
@@ -345,6 +346,7 @@ struct PagePool::State {
   /// as one of `groups.needs`.
   [[nodiscard]] uint32_t choose_page(uint32_t group) noexcept;
   [[nodiscard]] uint32_t oldest_cached(uint32_t group) noexcept;
+  [[nodiscard]] uint32_t front_behind(uint32_t group) const noexcept;
   [[nodiscard]] uint32_t page_of_bound_slab(uint32_t group) const noexcept;
   void claim_slab(uint32_t slab, uint32_t group) noexcept;
   [[nodiscard]] uint32_t take_group_page(uint32_t group) noexcept;
@@ -363,11 +365,14 @@ struct PagePool::State {
   /// keeps findable content is added to them where the pages are there.
   [[nodiscard]] pool::TailWrite claim_tail(const pool::SequenceRecord& s, int64_t end) noexcept;
   void reserve_groups(const pool::SequenceRecord& s, int64_t end, pool::TailWrite tail) noexcept;
-  void hold_group_hits(const pool::SequenceRecord& s) noexcept;
+  void hold_group_hits(const pool::SequenceRecord& s, const pool::LikelyHits& likely) noexcept;
   /// After a commit: new full pages find their companions, windows move.
   void advance_groups(const pool::SequenceRecord& s, uint32_t first_full) noexcept;
   void drop_group_pages(const pool::SequenceRecord& s, uint32_t group, uint32_t first,
                         uint32_t last) noexcept;
+  /// The same for pages that the window has passed.
+  void leave_behind(const pool::SequenceRecord& s, uint32_t group, uint32_t first,
+                    uint32_t last) noexcept;
   [[nodiscard]] uint32_t group_page_at(const pool::SequenceRecord& s, uint32_t group, uint32_t p,
                                        int32_t length) const noexcept;
   /// A group that has given up what a shorter sequence needs, or 0.

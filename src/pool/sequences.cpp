@@ -86,7 +86,12 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
     for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
   });
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
-  if (state.groups.active()) state.hold_group_hits(s);
+  if (state.groups.active()) {
+    state.hold_group_hits(
+        s, {.found = s.length,
+            .diverged = static_cast<int32_t>(match.leading) * state.options.page_size,
+            .prompt = static_cast<int32_t>(prompt.size())});
+  }
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
   state.counters.hit_tokens_cached += were_cached * state.options.page_size;
