@@ -346,6 +346,7 @@ struct PagePool::State {
   /// as one of `groups.needs`.
   [[nodiscard]] uint32_t choose_page(uint32_t group) noexcept;
   [[nodiscard]] uint32_t oldest_cached(uint32_t group) noexcept;
+  /// The page behind that goes first; none in the leading group.
   [[nodiscard]] uint32_t front_behind(uint32_t group) const noexcept;
   [[nodiscard]] uint32_t page_of_bound_slab(uint32_t group) const noexcept;
   void claim_slab(uint32_t slab, uint32_t group) noexcept;

@@ -2,10 +2,10 @@
 /// pool/slabs.h: one arena in equal slabs, each of one group at a time.
 ///
 /// A slab is *empty* (no page of it is used or cached; it may still have an owner, and pages that
-/// are *behind*, which count as free), *idle* (pages are cached, none is used) or *bound* (a page is
-/// used). Whoever needs a page may take an empty or idle slab from anybody; the pages of a bound one
-/// are its owner's alone. So what several groups can get together is known exactly: pages of their
-/// own bound slabs, then whole slabs.
+/// are *behind*, which count as free), *idle* (pages are cached, none is used) or *bound* (a page
+/// is used). Whoever needs a page may take an empty or idle slab from anybody; the pages of a bound
+/// one are its owner's alone. So what several groups can get together is known exactly: pages of
+/// their own bound slabs, then whole slabs.
 #pragma once
 
 #include <cstdint>

@@ -107,6 +107,25 @@ TEST(GroupsEviction, a_place_where_a_hit_ended_is_kept_from_then_on) {
   EXPECT_EQ(pool.peek(common + Tokens{-1}), 320);
 }
 
+TEST(GroupsEviction, a_hit_that_ends_early_keeps_its_place_too) {
+  PagePool pool = make_hybrid(window, 300);
+  const Tokens common = count_from(0, 320), a = common + count_from(1000, 1280);
+  run_and_release(pool, a);
+  const Admission b = pool.admit(common + Tokens{-1}).value();
+  ASSERT_EQ(b.cached_tokens, 320);
+  feed(pool, b.id, count_from(5000, 64));
+  pool.release(b.id).or_throw();
+  run_and_release(pool, count_from(10'000, 1280));
+  // leading pages match as far as 960, but of windows only those of 320 are left
+  const Admission c = pool.admit(Tokens(a.begin(), a.begin() + 960) + Tokens{-1}).value();
+  ASSERT_EQ(c.cached_tokens, 320);
+  feed(pool, c.id, count_from(30'000, 640));
+  pool.release(c.id).or_throw();
+  run_and_release(pool, count_from(20'000, 320));
+  EXPECT_EQ(pool.peek(common + Tokens{-1}), 320);
+  expect_sound(pool);
+}
+
 TEST(GroupsEviction, of_states_the_last_one_of_a_prompt_is_kept) {
   PagePool pool = make_hybrid(states, 140);
   const Tokens a = count_from(0, 1600);
