@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "hybrid_capacity.h"
 #include "output_file.h"
 #include "page.h"
 #include "replay.h"
@@ -109,6 +110,16 @@ Status check_rising(const char* option, const std::vector<Size>& sizes) {
 
 Status resolve_all(CapacityOptions& options) {
   ReplayOptions& replay = options.replay;
+  if (Status s = check_sizes(options); !s.is_ok()) return s;
+  replay.sequential = replay.page_per_block = replay.quiet = true;
+  replay.compute = Compute::none;
+  return resolve(replay);
+}
+
+}  // namespace
+
+Status check_sizes(const CapacityOptions& options) {
+  const ReplayOptions& replay = options.replay;
   if (!options.pages.empty() && !options.gib.empty())
     return bad("--gib: not with --pages, which says the same in blocks");
   if (replay.policy == Policy::all) return bad("--policy: got 'all', expected one policy");
@@ -117,13 +128,8 @@ Status resolve_all(CapacityOptions& options) {
                            replay.page_size, tokens_per_block));
   }
   if (Status s = check_rising("--pages", options.pages); !s.is_ok()) return s;
-  if (Status s = check_rising("--gib", options.gib); !s.is_ok()) return s;
-  replay.sequential = replay.page_per_block = replay.quiet = true;
-  replay.compute = Compute::none;
-  return resolve(replay);
+  return check_rising("--gib", options.gib);
 }
-
-}  // namespace
 
 Result<CapacityPlan> make_capacity_plan(const CapacityOptions& options,
                                         std::span<const TraceRequest> trace) {
@@ -164,6 +170,8 @@ Result<CapacityPlan> make_capacity_plan(const CapacityOptions& options,
 }
 
 Status plan_capacity(CapacityOptions options) {
+  if (const HybridModel* model = find_hybrid_model(options.replay.model_name); model != nullptr)
+    return plan_hybrid_capacity(std::move(options), *model);
   const bool is_quiet = options.replay.quiet;
   if (Status s = resolve_all(options); !s.is_ok()) return s;
   const ReplayOptions& replay = options.replay;
@@ -171,10 +179,7 @@ Status plan_capacity(CapacityOptions options) {
   const auto trace = read_trace(replay.trace, replay.limit);
   if (!trace) return trace.error();
   OutputFile json("--json"), page("--report");
-  if (!replay.report.empty()) {
-    if (Status s = can_make_pages(); !s.is_ok()) return s;
-    if (Status s = page.open(replay.report); !s.is_ok()) return s;
-  }
+  if (Status s = open_page(page, replay.report); !s.is_ok()) return s;
   if (Status s = json.open(replay.json); !s.is_ok()) return s;
   const auto plan = make_capacity_plan(options, *trace);
   if (!plan) return plan.error();

@@ -22,11 +22,15 @@ struct CapacityOptions {
   std::vector<double> gib;  ///< in GiB, rising; or neither: sizes from the longest request to all
 };
 
+/// What options of any model have to agree in: sizes that rise, one policy, pages that blocks
+/// consist of. Errors: invalid_argument naming the option
+Status check_sizes(const CapacityOptions& options);
+
 /// Adds the options of `plan-capacity` to the parser, which fills `options`.
 void add_capacity_options(CLI::App& app, CapacityOptions& options);
 
-/// Plans what the options ask for, prints the table and writes JSON and page. Errors: everything
-/// that is wrong with the input
+/// Plans what the options ask for, prints the table and writes JSON and page; models with groups:
+/// hybrid_capacity.h. Errors: everything that is wrong with the input
 Status plan_capacity(CapacityOptions options);
 
 /// One size of the pool.

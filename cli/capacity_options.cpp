@@ -12,8 +12,9 @@ void add_capacity_options(CLI::App& app, CapacityOptions& options) {
   add_trace_options(app, replay);
   add_model_options(app, replay);
   app.add_option("--pages", options.pages,
-                 "Sizes of the pool in blocks of the trace, rising: 1000,3000; default: a dozen, "
-                 "from the longest request to the whole trace")
+                 "Sizes of the pool in blocks of the trace, with everything of all layers, rising: "
+                 "1000,3000; default: a dozen, from the longest request to the whole trace; where "
+                 "layers differ eight, each twice the one before")
       ->delimiter(',')
       ->transform(integer_from(1, INT32_MAX))
       ->expected(1, 100)

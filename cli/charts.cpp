@@ -8,40 +8,19 @@
 #include <cmath>
 #include <utility>
 
+#include "chart_parts.h"
+
 namespace folio::cli {
 namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json series(const std::string& name, ordered_json values) {
-  return {{"name", name}, {"values", std::move(values)}};
-}
-
-/// Behind the others, thin: what jumps.
-ordered_json faint(ordered_json one) {
-  one["faint"] = true;
-  return one;
-}
-
-template <class Value>
-ordered_json of_steps(const Recorder& recorder, Value value) {
-  ordered_json values = ordered_json::array();
-  for (const StepSample& sample : recorder.steps()) values.push_back(value(sample));
-  return values;
-}
-
-/// A line chart over steps.
-ordered_json over_steps(const Recorder& recorder, const std::string& step, ordered_json chart) {
-  chart["x"] = {{"label", step},
-                {"values", of_steps(recorder, [](const StepSample& s) { return s.end; })}};
-  return chart;
-}
-
 ordered_json occupancy(const Recorder& recorder, const std::string& step) {
   const auto pages = [&](const char* name, int64_t StepSample::*field) {
-    return series(name, of_steps(recorder, [&](const StepSample& s) { return s.*field; }));
+    return series(name,
+                  of_samples(recorder.steps(), [&](const StepSample& s) { return s.*field; }));
   };
-  return over_steps(recorder, step,
+  return over_steps(recorder.steps(), step,
                     {{"id", "occupancy"},
                      {"wide", "double"},
                      {"title", "Occupancy"},
@@ -62,31 +41,15 @@ ordered_json hit_rate(const Recorder& recorder, const std::string& step) {
   };
   const auto now = [](const StepSample& s) { return percent(s.hit_pages, s.lookup_pages); };
   return over_steps(
-      recorder, step,
+      recorder.steps(), step,
       {{"id", "hit-rate"},
        {"title", "Hit rate over time"},
        {"note", "Of the pages that prompts looked for, those that were in the cache."},
        {"kind", "line"},
        {"y", {{"label", "pages found"}, {"unit", "%"}, {"max", 100}}},
-       {"series", ordered_json::array({series("since the beginning", of_steps(recorder, so_far)),
-                                       faint(series("at this time", of_steps(recorder, now)))})}});
-}
-
-ordered_json hit_positions(const Recorder& recorder) {
-  ordered_json at = ordered_json::array(), rates = ordered_json::array();
-  int64_t end = 0;
-  for (const auto& range : recorder.positions().ranges()) {
-    at.push_back(end += recorder.positions().width());
-    rates.push_back(percent(range.found, range.tokens));
-  }
-  return {{"id", "hit-position"},
-          {"title", "Hit rate by position in the prompt"},
-          {"note", fmt::format("Each point stands for {} tokens of all prompts that are so long.",
-                               recorder.positions().width())},
-          {"kind", "line"},
-          {"x", {{"label", "position"}, {"unit", "tokens"}, {"values", at}}},
-          {"y", {{"label", "tokens found"}, {"unit", "%"}, {"max", 100}}},
-          {"series", ordered_json::array({series("tokens found", rates)})}};
+       {"series",
+        ordered_json::array({series("since the beginning", of_samples(recorder.steps(), so_far)),
+                             faint(series("at this time", of_samples(recorder.steps(), now)))})}});
 }
 
 ordered_json evictions(const Recorder& recorder, const std::string& step) {
@@ -94,13 +57,13 @@ ordered_json evictions(const Recorder& recorder, const std::string& step) {
     return shown(static_cast<double>(s.evicted_pages) / static_cast<double>(s.steps));
   };
   return over_steps(
-      recorder, step,
+      recorder.steps(), step,
       {{"id", "evictions"},
        {"title", "Evictions"},
        {"note", "Cached pages that gave way to new content."},
        {"kind", "line"},
        {"y", {{"label", "pages each " + step}}},
-       {"series", ordered_json::array({series("evicted", of_steps(recorder, rate))})}});
+       {"series", ordered_json::array({series("evicted", of_samples(recorder.steps(), rate))})}});
 }
 
 /// "0", "1", "2-3", "4-7", ...
@@ -125,32 +88,6 @@ ordered_json histogram(const Log2Histogram& histogram, ordered_json chart) {
   return chart;
 }
 
-std::string points_note(const Recorder& recorder, const std::string& step) {
-  const int64_t steps = recorder.steps().empty() ? 1 : recorder.steps().front().steps;
-  return steps == 1 ? fmt::format("Each point is one {}.", step)
-                    : fmt::format("Each point stands for {} {}s.", steps, step);
-}
-
-ordered_json step_times(const Recorder& recorder, const std::string& step) {
-  // Below the clock's grain: nothing to show on a logarithmic axis.
-  const auto milliseconds = [](double seconds) {
-    return seconds > 0.0 ? shown(seconds * 1e3) : ordered_json();
-  };
-  const auto mean = [&](const StepSample& s) {
-    return milliseconds(s.seconds / static_cast<double>(s.steps));
-  };
-  const auto most = [&](const StepSample& s) { return milliseconds(s.most_seconds); };
-  return over_steps(
-      recorder, step,
-      {{"id", "step-time"},
-       {"title", "Time of a " + step},
-       {"note", points_note(recorder, step)},
-       {"kind", "line"},
-       {"y", {{"label", "time"}, {"unit", "ms"}, {"log", true}}},
-       {"series", ordered_json::array({series("mean", of_steps(recorder, mean)),
-                                       faint(series("slowest", of_steps(recorder, most)))})}});
-}
-
 ordered_json heat_map(const Recorder& recorder) {
   ordered_json ends = ordered_json::array(), found = ordered_json::array(),
                written = ordered_json::array();
@@ -172,6 +109,32 @@ ordered_json heat_map(const Recorder& recorder) {
 }
 
 }  // namespace
+
+ordered_json series(const std::string& name, ordered_json values) {
+  return {{"name", name}, {"values", std::move(values)}};
+}
+
+ordered_json faint(ordered_json one) {
+  one["faint"] = true;
+  return one;
+}
+
+ordered_json hit_positions(const PositionHistogram& positions) {
+  ordered_json at = ordered_json::array(), rates = ordered_json::array();
+  int64_t end = 0;
+  for (const auto& range : positions.ranges()) {
+    at.push_back(end += positions.width());
+    rates.push_back(percent(range.found, range.tokens));
+  }
+  return {{"id", "hit-position"},
+          {"title", "Hit rate by position in the prompt"},
+          {"note", fmt::format("Each point stands for {} tokens of all prompts that are so long.",
+                               positions.width())},
+          {"kind", "line"},
+          {"x", {{"label", "position"}, {"unit", "tokens"}, {"values", at}}},
+          {"y", {{"label", "tokens found"}, {"unit", "%"}, {"max", 100}}},
+          {"series", ordered_json::array({series("tokens found", rates)})}};
+}
 
 ordered_json shown(double value) {
   if (!std::isfinite(value)) return nullptr;
@@ -198,7 +161,7 @@ ordered_json percent(int64_t part, int64_t whole) {
 
 ordered_json replay_charts(const Recorder& recorder, const std::string& step) {
   return ordered_json::array(
-      {occupancy(recorder, step), hit_rate(recorder, step), hit_positions(recorder),
+      {occupancy(recorder, step), hit_rate(recorder, step), hit_positions(recorder.positions()),
        evictions(recorder, step),
        histogram(recorder.idle_seconds(),
                  {{"id", "idle-seconds"},
@@ -215,7 +178,7 @@ ordered_json replay_charts(const Recorder& recorder, const std::string& step) {
                   {"title", "Finds before eviction"},
                   {"note", "How often an evicted page had been found; 0: kept in vain."},
                   {"x", {{"label", "times found"}}}}),
-       step_times(recorder, step), heat_map(recorder)});
+       step_times(recorder.steps(), step, ""), heat_map(recorder)});
 }
 
 }  // namespace folio::cli

@@ -6,7 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
+#include "hybrid_report.h"
+#include "output_file.h"
+#include "page.h"
 #include "replay.h"
 
 namespace folio::cli {
@@ -30,8 +35,6 @@ Status refuse_others(const ReplayOptions& options) {
       {options.compute == Compute::attention, "--compute attention"},
       {options.verify, "--verify"},
       {options.page_per_block, "--page-per-block"},
-      {options.policy == Policy::all, "--policy all"},
-      {!options.report.empty(), "--report"},
       {!options.metrics.empty(), "--metrics"},
       {options.partial != 0, "--partial"},
   };
@@ -39,11 +42,9 @@ Status refuse_others(const ReplayOptions& options) {
     if (!is_given) continue;
     return bad(
         fmt::format("{}: not with --model {}, whose layers differ: it has sizes of its own, "
-                    "and its pages and tables are replayed, by steps, under one policy",
+                    "and its pages and tables are replayed, by steps",
                     option, options.model_name));
   }
-  if (options.pages != 0 && options.gib != 0.0)
-    return bad("--gib: not with --pages, which says the same in pages of all layers");
   return {};
 }
 
@@ -59,21 +60,6 @@ Result<int32_t> checkpoint_of(const ReplayOptions& options, const HybridModel& m
                          checkpoint, options.page_size));
 }
 
-/// Finds the request with most tokens, and sums up.
-int64_t measure(std::span<const TraceRequest> trace, HybridFigures& figures) {
-  int64_t longest = 0;
-  for (const TraceRequest& request : trace) {
-    figures.prompt_tokens += request.input_length;
-    figures.output_tokens += request.output_length;
-    const int64_t tokens = int64_t{request.input_length} + std::max(request.output_length, 1) - 1;
-    if (tokens <= longest) continue;
-    longest = tokens;
-    figures.longest_line = request.line;
-  }
-  figures.requests = static_cast<int64_t>(trace.size());
-  return longest;
-}
-
 /// Errors: invalid_argument for --pages whose bytes nobody has
 Result<int64_t> memory_of(const ReplayOptions& options, int64_t uniform_bytes,
                           int64_t longest_bytes) {
@@ -87,53 +73,61 @@ Result<int64_t> memory_of(const ReplayOptions& options, int64_t uniform_bytes,
   return std::max(usual_memory_bytes, longest_bytes);
 }
 
-Result<HybridFigures> run_both(const ReplayOptions& options, const HybridModel& model,
-                               std::span<const TraceRequest> trace) {
-  const GroupSizes sizes{options.page_size, options.checkpoint, options.kv_dtype};
-  auto groups = groups_of(model, sizes);
-  if (!groups) return groups.error();
-  HybridFigures figures;
-  PoolTask task{.groups = std::move(*groups), .page_size = options.page_size};
-  task.longest_tokens = measure(trace, figures);
-  task.checkpoint = options.checkpoint;
-  const GroupOptions uniform = uniform_group(task.groups, sizes);
-  task.everything_bytes = uniform.page_bytes;
-  task.everything_tokens = uniform_page_size(task.groups, sizes);
-  figures.longest_bytes = (task.longest_tokens + task.everything_tokens - 1) /
-                          task.everything_tokens * uniform.page_bytes;
-  const auto memory = memory_of(options, uniform.page_bytes, figures.longest_bytes);
+/// One policy or all of them. Errors: those of run_both
+Result<HybridPolicies> run_policies(ReplayOptions options, const HybridTasks& tasks,
+                                    std::span<const TraceRequest> trace) {
+  const auto memory =
+      memory_of(options, tasks.uniform.groups.front().page_bytes, tasks.demand.longest_bytes);
   if (!memory) return memory.error();
-  task.memory_bytes = figures.memory_bytes = *memory;
-  auto run = run_pool(options, trace, task);
-  if (!run) return run.error();
-  figures.groups = std::move(*run);
-  if (figures.longest_bytes > figures.memory_bytes) return figures;
-  task.groups = {uniform};
-  task.page_size = task.everything_tokens;
-  task.checkpoint = 0;
-  run = run_pool(options, trace, task);
-  if (!run) return run.error();
-  figures.uniform = std::move(*run);
-  return figures;
+  std::vector<Policy> policies = {options.policy};
+  if (options.policy == Policy::all)
+    policies.assign(std::begin(each_policy), std::end(each_policy));
+  HybridPolicies runs;
+  for (const Policy policy : policies) {
+    options.policy = policy;
+    auto figures = run_both(options, trace, tasks, *memory);
+    if (!figures) return figures.error();
+    runs.push_back({policy, std::move(*figures)});
+  }
+  return runs;
 }
 
 }  // namespace
 
-Status replay_hybrid(ReplayOptions options, const HybridModel& model) {
+Status resolve_hybrid(ReplayOptions& options, const HybridModel& model) {
   if (Status s = refuse_others(options); !s.is_ok()) return s;
   const auto checkpoint = checkpoint_of(options, model);
   if (!checkpoint) return checkpoint.error();
   options.checkpoint = *checkpoint;
-  if (Status s = check_files(options); !s.is_ok()) return s;
   if (options.sequential) options.max_batch = 1;
+  return check_files(options);
+}
+
+Status replay_hybrid(ReplayOptions options, const HybridModel& model) {
+  if (options.pages != 0 && options.gib != 0.0)
+    return bad("--gib: not with --pages, which says the same in pages of all layers");
+  if (Status s = resolve_hybrid(options, model); !s.is_ok()) return s;
   const auto trace = read_trace(options.trace, options.limit);
   if (!trace) return trace.error();
   JsonFile json;
+  OutputFile page("--report");
+  if (Status s = open_page(page, options.report); !s.is_ok()) return s;
   if (Status s = json.open(options.json); !s.is_ok()) return s;
-  const auto figures = run_both(options, model, *trace);
-  if (!figures) return figures.error();
-  if (!options.quiet) fmt::print("{}", summary_of(options, model, *figures));
-  return json.write(json_of(options, model, *figures));
+  const auto tasks = tasks_of(options, model, *trace);
+  if (!tasks) return tasks.error();
+  const auto runs = run_policies(options, *tasks, *trace);
+  if (!runs) return runs.error();
+  const bool compares = options.policy == Policy::all;
+  const HybridFigures& first = runs->front().figures;
+  if (!options.quiet) {
+    fmt::print("{}",
+               compares ? summary_of(options, model, *runs) : summary_of(options, model, first));
+  }
+  const std::string figures =
+      compares ? json_of(options, model, *runs) : json_of(options, model, first);
+  if (Status s = json.write(figures); !s.is_ok()) return s;
+  if (!page.is_open()) return {};
+  return page.write(compares ? page_of(options, model, *runs) : page_of(options, model, first));
 }
 
 }  // namespace folio::cli

@@ -7,12 +7,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "hybrid_model.h"
+#include "hybrid_recorder.h"
 #include "options.h"
 #include "trace.h"
 
@@ -47,15 +49,22 @@ struct PoolRun {
   BytesInUse used = {};
   BytesInUse everything = {};  ///< if all layers kept all tokens that the leading group has
   double pool_seconds = 0.0;
+  std::unique_ptr<HybridRecorder> recorder;  ///< where one was asked for
 };
 
-struct HybridFigures {
+/// What a trace asks of a cache.
+struct HybridDemand {
   int64_t requests = 0;
   int64_t prompt_tokens = 0;
   int64_t output_tokens = 0;
+  int64_t longest_line = 0;    ///< of the trace: the request with most tokens
+  int64_t longest_tokens = 0;  ///< its
+  int64_t longest_bytes = 0;   ///< it needs, where all layers keep everything
+};
+
+struct HybridFigures {
+  HybridDemand demand = {};
   int64_t memory_bytes = 0;
-  int64_t longest_line = 0;   ///< of the trace: the request with most tokens
-  int64_t longest_bytes = 0;  ///< it needs, where all layers keep everything
   PoolRun groups;
   std::optional<PoolRun> uniform;  ///< all layers keep everything; none without room for a request
 };
@@ -70,19 +79,33 @@ struct PoolTask {
   /// of the leading group's tokens, if all layers keep everything: bytes of so many tokens
   int64_t everything_bytes = 0;
   int32_t everything_tokens = 1;
+  bool records = false;  ///< for a page
 };
 
-/// The trace through one pool. Errors: invalid_argument where the memory does not hold a request or
-/// the pool cannot be made; those of the pool
+/// A trace through the pool of a model's groups and through the one whose layers all keep
+/// everything, but for the memory.
+struct HybridTasks {
+  HybridDemand demand = {};
+  PoolTask groups = {}, uniform = {};
+};
+
+/// The trace through one pool. Errors: invalid_argument where the pool cannot be made, out_of_pages
+/// where the memory does not hold a request; those of the pool
 Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequest> trace,
                          const PoolTask& task);
 
+/// Errors: those of page_bytes
+Result<HybridTasks> tasks_of(const ReplayOptions& options, const HybridModel& model,
+                             std::span<const TraceRequest> trace);
+/// Errors: those of run_pool
+Result<HybridFigures> run_both(const ReplayOptions& options, std::span<const TraceRequest> trace,
+                               HybridTasks tasks, int64_t memory_bytes);
+
+/// What no command takes of the options beside a model with groups, and the tokens of a page of
+/// states. Errors: invalid_argument naming the option
+Status resolve_hybrid(ReplayOptions& options, const HybridModel& model);
+
 /// As `replay`. Errors: also options that do not go with groups
 Status replay_hybrid(ReplayOptions options, const HybridModel& model);
-
-std::string summary_of(const ReplayOptions& options, const HybridModel& model,
-                       const HybridFigures& figures);
-std::string json_of(const ReplayOptions& options, const HybridModel& model,
-                    const HybridFigures& figures);
 
 }  // namespace folio::cli

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "hybrid.h"
 #include "hybrid_scheduler.h"
@@ -71,7 +72,9 @@ class Usage {
     everything_ += everything;
     run_.used.peak = std::max(run_.used.peak, used);
     run_.everything.peak = std::max(run_.everything.peak, static_cast<int64_t>(everything));
+    everything_now_ = static_cast<int64_t>(everything);
   }
+  [[nodiscard]] int64_t everything_now() const { return everything_now_; }  ///< bytes
 
   void finish(const HybridScheduler& scheduler) {
     const auto steps = static_cast<double>(std::max<int64_t>(run_.steps, 1));
@@ -93,19 +96,40 @@ class Usage {
   const PoolTask& task_;
   PoolRun& run_;
   double used_ = 0.0, everything_ = 0.0;
+  int64_t everything_now_ = 0;
 };
 
-Status run_step(PagePool& pool, HybridScheduler& scheduler, Usage& usage, PoolRun& run) {
-  const Timed timed(run.pool_seconds);
+/// The pool's part of a step, up to where the engine would compute. False: nothing is to be
+/// computed, the only sequence gave up its pages and begins again.
+Result<bool> begin_step(PagePool& pool, HybridScheduler& scheduler, StepTicket& ticket) {
   if (Status s = scheduler.next(); !s.is_ok()) return s;
-  if (scheduler.ids().empty()) return {};  // the only one gave up its pages and begins again
+  if (scheduler.ids().empty()) return false;
   for (uint32_t g = 0; g < pool.num_groups(); ++g) (void)pool.take_copies(g);
-  const auto ticket = pool.begin_step(scheduler.ids());
-  if (!ticket) return ticket.error();
+  const auto begun = pool.begin_step(scheduler.ids());
+  if (!begun) return begun.error();
+  ticket = *begun;
+  return true;
+}
+
+Status run_step(PagePool& pool, HybridScheduler& scheduler, Usage& usage, PoolRun& run) {
+  const double before = run.pool_seconds;
+  StepTicket ticket;
+  {
+    const Timed timed(run.pool_seconds);
+    const auto computes = begin_step(pool, scheduler, ticket);
+    if (!computes) return computes.error();
+    if (!*computes) return {};
+  }
   usage.add_step();
+  if (run.recorder != nullptr) run.recorder->begin_step(pool, scheduler, usage.everything_now());
   run.computed_tokens += scheduler.tokens();
-  if (Status s = pool.end_step(*ticket); !s.is_ok()) return s;
-  return scheduler.commit();
+  {
+    const Timed timed(run.pool_seconds);
+    if (Status s = pool.end_step(ticket); !s.is_ok()) return s;
+    if (Status s = scheduler.commit(); !s.is_ok()) return s;
+  }
+  if (run.recorder != nullptr) run.recorder->end_step(run.pool_seconds - before);
+  return {};
 }
 
 }  // namespace
@@ -119,6 +143,8 @@ Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequ
         fmt::format("{}: {}", options.pages != 0 ? "--pages" : "--gib", pool.error().message()));
   }
   PoolRun run;
+  if (task.records)
+    run.recorder = std::make_unique<HybridRecorder>(trace, *pool, task.memory_bytes);
   Usage usage(*pool, task, run);
   HybridScheduler scheduler(trace, *pool, {options.max_batch, options.step_tokens},
                             task.checkpoint);

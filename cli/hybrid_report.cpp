@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// cli/hybrid_report.cpp: summary and JSON of a replay with groups.
+#include "hybrid_report.h"
+
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
-#include "hybrid.h"
-
 namespace folio::cli {
-namespace {
 
 using nlohmann::ordered_json;
 
@@ -21,8 +18,15 @@ std::string shown_gib(double bytes) {
   return fmt::format("{:.3f}", bytes / (1024.0 * 1024.0 * 1024.0));
 }
 
-double hit_rate(const PoolRun& run, const HybridFigures& f) {
-  return ratio(static_cast<double>(run.hit_tokens), static_cast<double>(f.prompt_tokens));
+double hit_rate(const PoolRun& run, const HybridDemand& demand) {
+  return ratio(static_cast<double>(run.hit_tokens), static_cast<double>(demand.prompt_tokens));
+}
+
+double evicted_bytes(const PoolRun& run) {
+  double bytes = 0.0;
+  for (const GroupUse& g : run.groups)
+    bytes += static_cast<double>(g.evicted_pages) * static_cast<double>(g.page_bytes);
+  return bytes;
 }
 
 std::string rule_of(const GroupOptions& group) {
@@ -35,8 +39,12 @@ std::string rule_of(const GroupOptions& group) {
   return {};
 }
 
+namespace {
+
 /// Tokens of the rule; 0 of a full one.
 int32_t span_of(const GroupOptions& group) { return group.window + group.chunk + group.checkpoint; }
+
+}  // namespace
 
 std::string title_of(const GroupOptions& group) {
   const int32_t span = span_of(group);
@@ -49,14 +57,23 @@ int32_t layers_of(const HybridModel& model) {
   return layers;
 }
 
+std::string model_line(const ReplayOptions& options, const HybridModel& model) {
+  return fmt::format("{}, {} layers, {} cache; from {}", model.name, layers_of(model),
+                     name(options.kv_dtype), model.source);
+}
+
+namespace {
+
 ordered_json json_of(const BytesInUse& bytes) {
   return {{"mean_bytes", bytes.mean}, {"peak_bytes", bytes.peak}};
 }
 
-ordered_json json_of(const PoolRun& run, const HybridFigures& f) {
+}  // namespace
+
+ordered_json json_of(const PoolRun& run, const HybridDemand& demand) {
   ordered_json j;
   j["hit_tokens"] = run.hit_tokens;
-  j["hit_rate_tokens"] = hit_rate(run, f);
+  j["hit_rate_tokens"] = hit_rate(run, demand);
   j["computed_tokens"] = run.computed_tokens;
   j["computed_again_tokens"] = run.again_tokens;
   j["steps"] = run.steps;
@@ -82,6 +99,8 @@ ordered_json json_of(const PoolRun& run, const HybridFigures& f) {
   }
   return j;
 }
+
+namespace {
 
 void add_table(const HybridModel& model, const PoolRun& run, std::string& text) {
   text += fmt::format("{:<16}{:>7}{:>8}{:>12}{:>10}{:>10}{:>12}{:>12}\n", "group", "layers",
@@ -110,9 +129,10 @@ std::string steps_of(const PoolRun& run) {
 }
 
 std::string uniform_hits(const HybridFigures& f) {
-  if (f.uniform) return fmt::format("{:.4f} ({})", hit_rate(*f.uniform, f), f.uniform->hit_tokens);
-  return fmt::format("none: the request in line {} needs {} GiB", f.longest_line,
-                     shown_gib(static_cast<double>(f.longest_bytes)));
+  if (f.uniform)
+    return fmt::format("{:.4f} ({})", hit_rate(*f.uniform, f.demand), f.uniform->hit_tokens);
+  return fmt::format("none: the request in line {} needs {} GiB", f.demand.longest_line,
+                     shown_gib(static_cast<double>(f.demand.longest_bytes)));
 }
 
 }  // namespace
@@ -125,9 +145,8 @@ std::string summary_of(const ReplayOptions& options, const HybridModel& model,
     text += fmt::format("{:<12}{}\n", label, value);
   };
   line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
-                             f.requests, f.prompt_tokens, f.output_tokens));
-  line("model", fmt::format("{}, {} layers, {} cache; from {}", model.name, layers_of(model),
-                            name(options.kv_dtype), model.source));
+                             f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens));
+  line("model", model_line(options, model));
   line("cache", fmt::format("{} GiB, pages of {} tokens, eviction by {}",
                             shown_gib(static_cast<double>(f.memory_bytes)), options.page_size,
                             name(options.policy)));
@@ -140,14 +159,14 @@ std::string summary_of(const ReplayOptions& options, const HybridModel& model,
                                           static_cast<double>(run.everything.peak))));
   line("hits", fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
                            "everything: {}",
-                           hit_rate(run, f), run.hit_tokens, uniform_hits(f)));
+                           hit_rate(run, f.demand), run.hit_tokens, uniform_hits(f)));
   line("steps", steps_of(run));
   if (f.uniform) line("", "every layer keeping everything: " + steps_of(*f.uniform));
   return text;
 }
 
-std::string json_of(const ReplayOptions& options, const HybridModel& model,
-                    const HybridFigures& f) {
+ordered_json json_head(const ReplayOptions& options, const HybridModel& model,
+                       const HybridDemand& demand) {
   ordered_json j;
   j["trace"] = options.trace;
   j["model"] = model.name;
@@ -155,25 +174,62 @@ std::string json_of(const ReplayOptions& options, const HybridModel& model,
   j["layers"] = ordered_json::array();
   for (const LayerKind& kind : model.kinds) j["layers"].push_back(kind.layers);
   j["kv_dtype"] = name(options.kv_dtype);
-  j["requests"] = f.requests;
-  j["prompt_tokens"] = f.prompt_tokens;
-  j["output_tokens"] = f.output_tokens;
+  j["requests"] = demand.requests;
+  j["prompt_tokens"] = demand.prompt_tokens;
+  j["output_tokens"] = demand.output_tokens;
   j["policy"] = name(options.policy);
   j["max_batch"] = options.max_batch;
   j["step_tokens"] = options.step_tokens;
-  j["memory_bytes"] = f.memory_bytes;
-  j.update(json_of(f.groups, f));
-  j["everything"] = json_of(f.groups.everything);
-  const double saved = f.groups.everything.mean - f.groups.used.mean;
+  return j;
+}
+
+namespace {
+
+/// What is saved, and the pool whose layers all keep everything.
+void add_saved(const HybridFigures& f, ordered_json& j) {
+  const BytesInUse &everything = f.groups.everything, &used = f.groups.used;
+  j["everything"] = json_of(everything);
+  const double saved = everything.mean - used.mean;
   j["saved_mean_bytes"] = saved;
-  j["saved_mean_share"] = ratio(saved, f.groups.everything.mean);
-  const int64_t saved_peak = f.groups.everything.peak - f.groups.used.peak;
+  j["saved_mean_share"] = ratio(saved, everything.mean);
+  const int64_t saved_peak = everything.peak - used.peak;
   j["saved_peak_bytes"] = saved_peak;
   j["saved_peak_share"] =
-      ratio(static_cast<double>(saved_peak), static_cast<double>(f.groups.everything.peak));
-  j["longest_request_bytes"] = f.longest_bytes;
-  j["uniform"] = f.uniform ? json_of(*f.uniform, f) : ordered_json();
+      ratio(static_cast<double>(saved_peak), static_cast<double>(everything.peak));
+  j["longest_request_bytes"] = f.demand.longest_bytes;
+  j["uniform"] = f.uniform ? json_of(*f.uniform, f.demand) : ordered_json();
+}
+
+std::string dump(const ordered_json& j) {
   return j.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string json_of(const ReplayOptions& options, const HybridModel& model,
+                    const HybridFigures& f) {
+  ordered_json j = json_head(options, model, f.demand);
+  j["memory_bytes"] = f.memory_bytes;
+  j.update(json_of(f.groups, f.demand));
+  add_saved(f, j);
+  return dump(j);
+}
+
+std::string json_of(const ReplayOptions& options, const HybridModel& model,
+                    const HybridPolicies& runs) {
+  const HybridFigures& first = runs.front().figures;
+  ordered_json j = json_head(options, model, first.demand);
+  j["memory_bytes"] = first.memory_bytes;
+  j["policies"] = ordered_json::array();
+  for (const HybridPolicy& run : runs) {
+    ordered_json row;
+    row["policy"] = name(run.policy);
+    row.update(json_of(run.figures.groups, first.demand));
+    row["evicted_bytes"] = evicted_bytes(run.figures.groups);
+    add_saved(run.figures, row);
+    j["policies"].push_back(std::move(row));
+  }
+  return dump(j);
 }
 
 }  // namespace folio::cli

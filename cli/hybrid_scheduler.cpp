@@ -35,6 +35,7 @@ int32_t HybridScheduler::chunk(const HybridRunning& sequence) const {
 
 Status HybridScheduler::next() {
   entries_.clear();
+  admissions_.clear();
   budget_ = limits_.step_tokens;
   // by index: whoever finds no room makes the list shorter
   for (size_t i = 0; i < running_.size(); ++i) {
@@ -126,6 +127,7 @@ Status HybridScheduler::admit_while_possible() {
       continue;
     }
     if (!s.is_ok()) return s;
+    admissions_.push_back({sequence.request, sequence.id, sequence.first, sequence.farthest});
     hit_tokens_ += std::max(sequence.first - sequence.farthest, 0);
     sequence.farthest = std::max(sequence.farthest, sequence.first);
     budget_ -= tokens;
@@ -192,7 +194,7 @@ Status HybridScheduler::commit() {
 
 Status HybridScheduler::does_not_hold(const HybridRunning& sequence) const {
   const TraceRequest& line = trace_[static_cast<size_t>(sequence.request)];
-  return {Errc::invalid_argument,
+  return {Errc::out_of_pages,
           fmt::format("the memory does not hold the {} tokens of the request in line {} with a "
                       "step of {} tokens: give more --gib or --pages, or fewer --step-tokens",
                       sequence.tokens.size(), line.line, limits_.step_tokens)};

@@ -28,8 +28,21 @@ struct HybridRunning : Running {
   bool takes_hits = true;
 };
 
+/// A request that began to run in this step.
+struct HybridAdmission {
+  int64_t request = 0;  ///< index in the trace
+  SequenceId id = {};
+  int32_t found = 0;     ///< tokens that were in the cache
+  int32_t farthest = 0;  ///< tokens that it had before it gave up its pages; 0: it is new
+};
+
 class HybridScheduler {
  public:
+  struct Entry {
+    HybridRunning* sequence;
+    int32_t tokens;
+  };
+
   /// `checkpoint`: tokens of a page of states, 0 without. The others as in Scheduler.
   HybridScheduler(std::span<const TraceRequest> trace, PagePool& pool, SchedulerLimits limits,
                   int32_t checkpoint);
@@ -46,19 +59,17 @@ class HybridScheduler {
   [[nodiscard]] int64_t given_back(uint32_t group) const { return given_back_[group]; }
 
   /// Chooses the next step, which has at least one token, and reserves its pages. Errors:
-  /// invalid_argument naming the request that the memory does not hold; those of the pool
+  /// out_of_pages naming the request that the memory does not hold; those of the pool
   Status next();
   [[nodiscard]] std::span<const SequenceId> ids() const { return ids_; }
+  [[nodiscard]] std::span<const Entry> entries() const { return entries_; }
+  [[nodiscard]] std::span<const HybridAdmission> admissions() const { return admissions_; }
   [[nodiscard]] int64_t tokens() const;
   /// Says that the tokens of the step are in the cache, and releases what is done.
   Status commit();
 
  private:
   using Owned = std::unique_ptr<HybridRunning>;
-  struct Entry {
-    HybridRunning* sequence;
-    int32_t tokens;
-  };
 
   [[nodiscard]] int32_t chunk(const HybridRunning& sequence) const;
   Status give(HybridRunning& sequence, int32_t tokens);
@@ -77,6 +88,7 @@ class HybridScheduler {
   std::vector<Owned> running_;  // in order of arrival
   std::deque<Owned> waiting_;   // in order of arrival; the first may have been admitted
   std::vector<Entry> entries_;
+  std::vector<HybridAdmission> admissions_;
   std::vector<SequenceId> ids_;
   std::vector<int64_t> given_back_;  // of each group
   size_t next_ = 0;

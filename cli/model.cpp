@@ -23,10 +23,9 @@ Result<ModelShape> find_model(std::string_view name) {
                       .is_mla = true,
                       .scale = 0.0721687836f};
   }
-  return Status(
-      Errc::invalid_argument,
-      fmt::format("--model: got '{}', expected llama-3-8b or deepseek-v3, or for replay {}",
-                  printable(name, 40), hybrid_model_names()));
+  return Status(Errc::invalid_argument,
+                fmt::format("--model: got '{}', expected llama-3-8b or deepseek-v3, or {}",
+                            printable(name, 40), hybrid_model_names()));
 }
 
 KVShape kv_shape_of(const ModelShape& model, int32_t page_size, DType dtype) {

@@ -142,13 +142,9 @@ Status resolve_sizes(ReplayOptions& options) {
   return {};
 }
 
-/// `--gib` and `--checkpoint`, and the models in the help of `--model`.
+/// `--gib` and `--checkpoint`.
 void add_hybrid_options(CLI::App& app, ReplayOptions& options) {
   options.compute = Compute::usual;
-  CLI::Option* const model = app.get_option("--model");
-  model->description(model->get_description() + "; or " + hybrid_model_names() +
-                     ", whose layers differ: pages and tables only, beside a pool whose layers "
-                     "all keep everything");
   app.add_option("--gib", options.gib,
                  "Memory of the cache where layers differ; default: 64, or more where a request "
                  "needs it")
@@ -177,7 +173,10 @@ std::string name(Policy policy) {
 void add_model_options(CLI::App& app, ReplayOptions& options) {
   ModelShape& sizes = options.sizes;
   app.add_option("--model", options.model_name,
-                 "llama-3-8b or deepseek-v3: sizes that are not given below")
+                 "llama-3-8b or deepseek-v3: sizes that are not given below; or " +
+                     hybrid_model_names() +
+                     ", whose layers differ: pages and tables only, beside a pool whose layers "
+                     "all keep everything")
       ->transform(word("llama-3-8b or deepseek-v3"))
       ->capture_default_str()
       ->group("Model");
@@ -213,8 +212,8 @@ void add_page_options(CLI::App& app, ReplayOptions& options) {
       ->default_str(name(options.kv_dtype))
       ->group("Cache");
   app.add_option("--policy", options.policy,
-                 "Which cached page is evicted first; all: each in turn and the offline optimum, "
-                 "with --page-per-block")
+                 "Which cached page is evicted first; all: each in turn, where layers differ, or "
+                 "with --page-per-block, and then the offline optimum, too")
       ->transform(policies())
       ->default_str(name(options.policy))
       ->group("Cache");

@@ -23,6 +23,8 @@ enum class Compute : uint8_t {
 
 /// Eviction, or the comparison of all.
 enum class Policy : uint8_t { lru = 0, s3_fifo = 1, lfu = 2, cost = 3, all = 4 };
+/// All that `all` compares, as they are shown.
+inline constexpr Policy each_policy[] = {Policy::lru, Policy::s3_fifo, Policy::lfu, Policy::cost};
 
 /// As on the command line.
 std::string name(Policy policy);

@@ -19,7 +19,7 @@ double ratio(int64_t part, int64_t whole) {
 
 Result<Comparison> compare_policies(ReplayOptions options, std::span<const TraceRequest> trace) {
   Comparison comparison;
-  for (const Policy policy : {Policy::lru, Policy::s3_fifo, Policy::lfu, Policy::cost}) {
+  for (const Policy policy : each_policy) {
     options.policy = policy;
     std::unique_ptr<Recorder> recorder;
     const auto figures =

@@ -43,10 +43,16 @@ void PositionHistogram::add(int64_t prompt, int64_t found) {
   }
   const auto needed = static_cast<size_t>((prompt + width_ - 1) / width_);
   if (ranges_.size() < needed) ranges_.resize(needed);
-  for (size_t i = 0; i < needed; ++i) {
-    const int64_t begin = static_cast<int64_t>(i) * width_;
-    ranges_[i].tokens += std::min(prompt - begin, width_);
-    ranges_[i].found += std::clamp(found - begin, int64_t{0}, width_);
+  for (size_t i = 0; i < needed; ++i)
+    ranges_[i].tokens += std::min(prompt - static_cast<int64_t>(i) * width_, width_);
+  add_found(0, found);
+}
+
+void PositionHistogram::add_found(int64_t begin, int64_t end) {
+  while (begin < end) {
+    const int64_t in_range = std::min(end, (begin / width_ + 1) * width_) - begin;
+    ranges_[static_cast<size_t>(begin / width_)].found += in_range;
+    begin += in_range;
   }
 }
 

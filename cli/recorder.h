@@ -53,6 +53,8 @@ struct Log2Histogram {
 class PositionHistogram {
  public:
   void add(int64_t prompt, int64_t found);
+  /// More of a prompt that was added: the tokens from `begin` to `end`.
+  void add_found(int64_t begin, int64_t end);
   struct Range {
     int64_t tokens = 0, found = 0;
   };

@@ -63,10 +63,7 @@ struct Outputs {
 };
 
 Status open(const ReplayOptions& options, Outputs& outputs) {
-  if (!options.report.empty()) {
-    if (Status s = can_make_pages(); !s.is_ok()) return s;
-    if (Status s = outputs.page.open(options.report); !s.is_ok()) return s;
-  }
+  if (Status s = open_page(outputs.page, options.report); !s.is_ok()) return s;
   if (!options.metrics.empty()) {
     if (Status s = can_write_metrics(); !s.is_ok()) return s;
     if (Status s = outputs.metrics.open(options.metrics); !s.is_ok()) return s;

@@ -12,7 +12,6 @@
 #include "page.h"
 
 namespace folio::cli {
-namespace {
 
 using nlohmann::ordered_json;
 
@@ -32,30 +31,41 @@ ordered_json tile(const std::string& label, const std::string& value, const std:
   return {{"label", label}, {"value", value}, {"note", note}};
 }
 
+std::string title_of(const ReplayOptions& options) {
+  return "folio replay: " + std::filesystem::path(options.trace).filename().string();
+}
+
+ordered_json facts_of_run(const ReplayOptions& options) {
+  return ordered_json::array({{"command", options.command},
+                              {"machine", machine_line()},
+                              {"date", date_now()},
+                              {"version", "folio " + version()},
+                              {"trace", options.trace}});
+}
+
+std::string order_of(const ReplayOptions& options) {
+  if (options.page_per_block) return "one request after the other, a trace block a page";
+  if (options.sequential) return "one request after the other";
+  return fmt::format("up to {} sequences and {} tokens a step", options.max_batch,
+                     options.step_tokens);
+}
+
+namespace {
+
 ordered_json facts_of(const ReplayOptions& options) {
   const ModelShape& m = options.sizes;
-  ordered_json facts = ordered_json::array(
-      {{"command", options.command},
-       {"machine", machine_line()},
-       {"date", date_now()},
-       {"version", "folio " + version()},
-       {"trace", options.trace},
-       {"compute", options.compute == Compute::none ? "none: pages and tables only" : "attention"},
-       {"order", options.page_per_block ? "one request after the other, a trace block a page"
-                 : options.sequential   ? "one request after the other"
-                                        : fmt::format("up to {} sequences and {} tokens a step",
-                                                      options.max_batch, options.step_tokens)}});
-  if (options.compute == Compute::attention) {
+  const bool attends = options.compute == Compute::attention;
+  ordered_json facts = facts_of_run(options);
+  facts.push_back(
+      ordered_json::array({"compute", attends ? "attention" : "none: pages and tables only"}));
+  facts.push_back(ordered_json::array({"order", order_of(options)}));
+  if (attends) {
     facts.push_back(ordered_json::array(
         {"model",
          fmt::format("{}: {} layers, {} query and {} KV heads of {}, {} cache", options.model_name,
                      m.layers, m.q_heads, m.kv_heads, m.head_size, name(options.kv_dtype))}));
   }
   return facts;
-}
-
-std::string title_of(const ReplayOptions& options) {
-  return "folio replay: " + std::filesystem::path(options.trace).filename().string();
 }
 
 std::string step_word(const ReplayOptions& options) {

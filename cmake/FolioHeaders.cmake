@@ -84,6 +84,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/c/cache.h
     folio/c/pool.h
     folio/c/pool_events.h
+    folio/c/pool_functions.h
     folio/c/pool_groups.h
     folio/c/folio.h
     folio/pool/groups.h
@@ -107,7 +108,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/testing/wgmma.h)
 
 # Of the library folio::names.
-set(FOLIO_NAMES_HEADERS folio/names/sha256_names.h)
+set(FOLIO_NAMES_HEADERS folio/names/c_names.h folio/names/sha256_names.h)
 
 # The emulator of grids, which needs Boost.Context: for tests, neither installed nor compiled alone.
 set(FOLIO_EMULATOR_HEADERS

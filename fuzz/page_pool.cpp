@@ -3,14 +3,12 @@
 /// pool does (tests/pool/pool_model.h): who holds which page, what each contains, which one goes
 /// next, the K/V of every living token, and all invariants after every call.
 ///
-/// Input: 8 bytes of options, 5 of each call. With FOLIO_FUZZ_OPERATIONS=N in the environment the
-/// program ends well after N calls.
+/// Input: 8 bytes of options, 6 of each call.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 
+#include "operations.h"
 #include "pool/pool_calls.h"
 
 namespace {
@@ -31,14 +29,8 @@ PoolOptions options_of(const uint8_t* b) {
           .max_retention_ms = b[5] % 8 != 7 && b[4] % 8 > 3 ? 100 : 0,
           .watermark_pages = std::min(b[6] % 8U == 0 ? b[6] / 8U % 4U : 0U, 1 + b[0] % 24U),
           .lookahead_tokens = b[7] % 8 == 0 ? b[7] / 8 % 4 : 0,
-          .min_partial_tokens = b[5] % 8 != 7 ? b[1] / 5 % (1 + b[1] % 5) : 0};
-}
-
-/// Calls that are left to do, of all inputs together.
-int64_t& operations_left() {
-  static const char* const given = std::getenv("FOLIO_FUZZ_OPERATIONS");
-  static int64_t left = given == nullptr ? INT64_MAX : std::strtoll(given, nullptr, 10);
-  return left;
+          .min_partial_tokens = b[5] % 8 != 7 ? b[1] / 5 % (1 + b[1] % 5) : 0,
+          .max_spans = b[5] % 8 != 7 ? b[2] / 8 % 4U : 0};
 }
 
 }  // namespace
@@ -50,11 +42,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (size_t at = option_bytes; at + call.size() <= size; at += call.size()) {
     std::copy_n(data + at, call.size(), call.begin());
     test::apply(model, call);
-    --operations_left();
+    --fuzz::operations_left();
   }
   test::give_all_back(model);
-  if (operations_left() > 0) return 0;
-  std::puts("fuzz_page_pool: all operations are done");
-  std::fflush(stdout);
-  std::_Exit(0);
+  fuzz::end_if_all_are_done("fuzz_page_pool");
+  return 0;
 }

@@ -1,20 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tools/fuzz.sh [SECONDS [OPERATIONS]]: lets libFuzzer look for inputs that break what `folio replay` reads (default: 60 seconds), and for
-# calls after which the page pool is not what a naive one is (default: a million). What it finds stays in build/fuzz/finds, what it learns in
-# build/fuzz/corpus and build/fuzz/pool_corpus. Needs clang 16 (tools/install_dependencies.sh ci).
+# tools/fuzz.sh [SECONDS [OPERATIONS]]: lets libFuzzer look for inputs that break what `folio replay` reads (default: 60 seconds), for calls
+# after which the page pool is not what a naive one is (default: a million), and for calls after which a hybrid pool's groups lack what they
+# need (a tenth of that). What it finds stays in build/fuzz/finds, what it learns in corpus, pool_corpus and groups_corpus beside it. Needs
+# clang 16 (tools/install_dependencies.sh ci).
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 operations=${2:-1000000}
 case "$#:$seconds:$operations" in
-  [3-9]:* | *:*[!0-9:]* | *:0* | *::* | *:) sed -n '3,5s/^# //p' "$0" >&2; exit 2 ;;
+  [3-9]:* | *:*[!0-9:]* | *:0* | *::* | *:) sed -n '3,6s/^# //p' "$0" >&2; exit 2 ;;
 esac
 cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++-16 -DFOLIO_WERROR=ON \
   -DFOLIO_BUILD_FUZZERS=ON -DFOLIO_BUILD_TESTS=OFF -DFOLIO_BUILD_BENCHMARKS=OFF -DFOLIO_BUILD_CLI=OFF -DFOLIO_OPENMP=OFF
-cmake --build build/fuzz --target fuzz_replay_input fuzz_page_pool
-mkdir -p build/fuzz/corpus build/fuzz/pool_corpus build/fuzz/finds
-FOLIO_FUZZ_OPERATIONS="$operations" build/fuzz/fuzz/fuzz_page_pool -max_len=1508 -len_control=0 -timeout=20 -rss_limit_mb=2048 -verbosity=0 \
+cmake --build build/fuzz --target fuzz_replay_input fuzz_page_pool fuzz_page_pool_groups
+mkdir -p build/fuzz/corpus build/fuzz/pool_corpus build/fuzz/groups_corpus build/fuzz/finds
+FOLIO_FUZZ_OPERATIONS="$operations" build/fuzz/fuzz/fuzz_page_pool -max_len=1808 -len_control=0 -timeout=20 -rss_limit_mb=2048 -verbosity=0 \
   -print_funcs=0 -artifact_prefix=build/fuzz/finds/ build/fuzz/pool_corpus
+FOLIO_FUZZ_OPERATIONS="$((operations / 10 + 1))" build/fuzz/fuzz/fuzz_page_pool_groups -max_len=1217 -len_control=0 -timeout=20 \
+  -rss_limit_mb=2048 -verbosity=0 -print_funcs=0 -artifact_prefix=build/fuzz/finds/ build/fuzz/groups_corpus
 build/fuzz/fuzz/fuzz_replay_input -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_funcs=0 -use_value_profile=1 \
   -print_final_stats=1 -dict=fuzz/replay_input.dict -artifact_prefix=build/fuzz/finds/ build/fuzz/corpus fuzz/corpus/replay_input

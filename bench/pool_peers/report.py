@@ -27,6 +27,7 @@ NAMES = {
     "vllm": "vLLM `KVCacheManager`",
     "vllm_hashed": "… hashes given",
     "sglang": "SGLang `RadixCache`",
+    "sglang_unified": "SGLang `UnifiedRadixCache`",
 }
 # options: what a pool of pool_options_bench.cpp is called in the table
 OPTIONS = {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""folio's page pool beside vLLM's KVCacheManager and SGLang's RadixCache, in turns.
+"""folio's page pool beside vLLM's KVCacheManager, SGLang's RadixCache and its UnifiedRadixCache, in turns.
 
 usage: run.py [--json FILE] [--rounds N] [--seconds S] [--only CASE,...] [--contenders NAME,...] [--traces FOLDER]
 
@@ -35,6 +35,7 @@ NAMES = {
     "vllm": "vLLM KVCacheManager",
     "vllm_hashed": "vLLM KVCacheManager, hashes given",
     "sglang": "SGLang RadixCache",
+    "sglang_unified": "SGLang UnifiedRadixCache",
 }
 TRACES = ["conversation_trace.jsonl", "synthetic_trace.jsonl"]
 TRACE_PAGES = 10_000

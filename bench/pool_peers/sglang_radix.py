@@ -34,6 +34,8 @@ STUBS = [
     "sglang.srt.utils",
     "sglang.srt.utils.common",
 ]
+# module -> names of it that are ours and not empty
+OWN: dict[str, dict[str, object]] = {}
 
 
 class Stub(types.ModuleType):
@@ -52,7 +54,9 @@ class Stubs:
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> Stub:
-        return Stub(spec.name)
+        module = Stub(spec.name)
+        vars(module).update(OWN.get(spec.name, {}))
+        return module
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that serves requests with one contender's manager of pages: one line of JSON in, one out.
 
-usage: worker.py NAME        vllm, vllm_hashed or sglang
+usage: worker.py NAME        vllm, vllm_hashed, sglang or sglang_unified
 
 {"setup": {"pages", "page_size", "request_pages", "operation"}} fills a manager with requests of random tokens. {"turn": seconds}
 then serves more: `hit`, the same requests again with one token more, `miss`, others. Each is admitted, given room for what it
@@ -39,6 +39,10 @@ def make(name: str, pages: int, page_size: int) -> Manager:
         import sglang_radix
 
         return sglang_radix.Radix(pages, page_size)
+    if name == "sglang_unified":
+        import sglang_unified
+
+        return sglang_unified.Unified(pages, page_size)
     import vllm_manager
 
     return vllm_manager.Manager(pages, page_size, name == "vllm_hashed")

@@ -2,7 +2,7 @@
 // cli/page/report.js: draws the data of a report.
 //
 // data: {title, facts: [[name, text]], tiles: [{label, value, note}], tables: [table], charts: [chart],
-//        runs: [{name, charts: [chart]}]}; several runs are shown one at a time.
+//        runs: [{name, charts: [chart]}], left_out}; several runs are shown one at a time. left_out: what their pictures do not show.
 // table: {title, note, columns: [name], rows: [[text or number]]}
 // chart: {id, title, note, wide, kind: area|line|bar|heat, x: {label, unit, values, log}, y: {label, unit, max, log},
 //         series: [{name, values, points, line, faint}]}; a heat map has layers: [{name, columns: [[number]]}] and y.step instead of series.
@@ -300,7 +300,7 @@
       drops = runs[i].charts.map((chart) => add_figure(chart, grid));
     };
     if (runs.length > 1) report.append(choice_of("Policy", "run", runs.map((run) => run.name), show));
-    report.append(grid);
+    report.append(grid, ...(data.left_out ? [make("p", {class: "lead left-out"}, data.left_out)] : []));
     show(0);
   }
 

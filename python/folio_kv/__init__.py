@@ -13,6 +13,7 @@ from folio_kv._core import (
     Batch,
     Kind,
     KVCache,
+    PageContent,
     PagePool,
     Pages,
     Plan,
@@ -38,6 +39,7 @@ from folio_kv._core import (
 )
 from folio_kv._core import version as __version__
 from folio_kv.errors import Error, OutOfPages, Unsupported
+from folio_kv.names import Sha256Names
 
 __all__ = [
     "Admission",
@@ -47,6 +49,7 @@ __all__ = [
     "KVCache",
     "Kind",
     "OutOfPages",
+    "PageContent",
     "PagePool",
     "PoolEvent",
     "PoolReader",
@@ -54,6 +57,7 @@ __all__ = [
     "Plan",
     "Rope",
     "SequenceId",
+    "Sha256Names",
     "Step",
     "StepTicket",
     "Unsupported",

@@ -365,7 +365,7 @@ class Admission:
 class PagePool:
     """Which sequence owns which page: prefix reuse, fork, trim, eviction."""
 
-    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru', max_retention_ms: int = 0, watermark_pages: int = 0, lookahead_tokens: int = 0, event_capacity: int = 0, min_partial_tokens: int = 0, max_spans: int = 0, readers: bool = False, histograms: bool = False, groups: Sequence = (), arena_bytes: int = 0) -> None:
+    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru', max_retention_ms: int = 0, watermark_pages: int = 0, lookahead_tokens: int = 0, event_capacity: int = 0, min_partial_tokens: int = 0, max_spans: int = 0, readers: bool = False, histograms: bool = False, groups: Sequence = (), arena_bytes: int = 0, name: object | None = None, on_event: object | None = None) -> None:
         """
         Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
@@ -380,6 +380,11 @@ class PagePool:
         another kind that a prompt may have. readers, histograms: what reader and histograms need.
         groups, arena_bytes: of a hybrid model, with num_pages 0: {"rule": "full", "window", "chunked" or
         "state", "page_bytes": ..., and "window", "sinks", "chunk" or "checkpoint" in tokens} each.
+        name: is called with a PageContent and gives 1 to 32 bytes (folio_kv.Sha256Names, or an engine's
+        block hashes): for PagePool.name, and in a pool with events for every content that is stored.
+        on_event: is called with each PoolEvent as it happens, and the tokens of the page of a stored one.
+        From both, calls that would change the pool raise Error with code "busy"; what they raise goes to
+        sys.unraisablehook, as the pool's own call is done, but for PagePool.name, which raises it.
         Raises Error naming the option.
         """
 
@@ -524,6 +529,15 @@ class PagePool:
     @property
     def num_groups(self) -> int: ...
 
+    def name(self, id: SequenceId, position: int) -> bytes:
+        """
+        The name of the sequence's page `position`, which is full: 32 bytes.
+
+        Computed once for a content, as long as some page has it; pages before it that have no name get
+        theirs. Raises Error unless 0 <= position < length // page_size, and in a pool without `name`; what
+        the callable raises, and the page stays without a name.
+        """
+
 class PoolEvent:
     """A content that can be found from now on, or no more."""
 
@@ -554,6 +568,26 @@ class PoolEvent:
     @property
     def num_tokens(self) -> int: ...
 
+    @property
+    def name(self, /) -> bytes | None:
+        """
+        Of the content: 32 bytes; None in a pool without names, or where there was none.
+        """
+
+    @property
+    def parent_name(self, /) -> bytes | None:
+        """
+        stored, not in snapshots: of the page before; None for a sequence's first page.
+        """
+
+    @property
+    def group(self) -> int:
+        """Of the pool's groups of pages."""
+
+    @property
+    def in_snapshot(self) -> bool:
+        """One of PagePool.snapshot."""
+
 class PoolReader:
     """What threads beside the scheduler's may ask a pool at any time."""
 
@@ -572,3 +606,28 @@ class PoolReader:
         """
         Ages in pages taken: lifetime and idle of evicted pages, reuse of found ones; counts by number of bits, and sums.
         """
+
+class PageContent:
+    """What the name of a page stands for."""
+
+    @property
+    def parent(self) -> bytes | None:
+        """Name of the page before; None: the sequence's first page."""
+
+    @property
+    def tokens(self) -> list[int]:
+        """page_size token ids."""
+
+    @property
+    def spans(self) -> list[tuple[int, int, bytes]]:
+        """
+        (offset, length, hash) of items with a token in the page, as seen from its first token: offset may be negative.
+        """
+
+    @property
+    def salt(self) -> bytes:
+        """Of the sequence; a parent's name stands for it, too."""
+
+    @property
+    def adapter(self) -> int:
+        """The same."""

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "array.h"
 #include "bindings.h"
@@ -30,7 +31,7 @@ void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_s
                uint64_t hash_seed, const std::string& eviction, int64_t max_retention_ms,
                uint32_t watermark_pages, int32_t lookahead_tokens, uint32_t event_capacity,
                int32_t min_partial_tokens, uint32_t max_spans, bool readers, bool histograms,
-               nb::sequence groups, int64_t arena_bytes) {
+               nb::sequence groups, int64_t arena_bytes, nb::handle name, nb::handle on_event) {
   PoolOptions options;
   options.num_pages = num_pages;
   options.page_size = page_size;
@@ -51,8 +52,34 @@ void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_s
   const std::vector<GroupOptions> given = groups_of(groups);
   options.groups = given;
   options.arena_bytes = arena_bytes;
-  new (self) Pool{take(PagePool::create(options)), max_sequences};
+  std::unique_ptr<Callables> callables = read_callables(name, on_event, options);
+  PagePool made = take(PagePool::create(options));
+  new (self) Pool{std::move(callables), std::move(made), max_sequences};
 }
+
+/// For the garbage collector: a callable may lead back to its pool.
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const Pool& pool = *nb::inst_ptr<Pool>(self);
+  if (pool.callables == nullptr) return 0;
+  Py_VISIT(pool.callables->name.ptr());
+  Py_VISIT(pool.callables->on_event.ptr());
+  return 0;
+}
+
+int clear(PyObject* self) {
+  if (!nb::inst_ready(self)) return 0;
+  const Pool& pool = *nb::inst_ptr<Pool>(self);
+  if (pool.callables == nullptr) return 0;
+  pool.callables->name.reset();
+  pool.callables->on_event.reset();
+  return 0;
+}
+
+const PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                             {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                             {0, nullptr}};
 
 /// Memory that numpy owns and this array copies into.
 nb::object int64_array(const std::vector<int64_t>& values) {
@@ -276,7 +303,8 @@ nb::dict stats_of(const PoolStats& s) {
 void bind_pool(nb::module_& m) {
   bind_ids(m);
   nb::class_<Pool> type(m, "PagePool",
-                        "Which sequence owns which page: prefix reuse, fork, trim, eviction.");
+                        "Which sequence owns which page: prefix reuse, fork, trim, eviction.",
+                        nb::type_slots(slots));
   type.def("__init__", &make_pool, nb::arg("num_pages"), nb::arg("page_size") = 16, nb::kw_only(),
            nb::arg("max_sequences") = 256, nb::arg("max_pages_per_sequence") = 0,
            nb::arg("max_namespaces") = 256, nb::arg("prefix_reuse") = true,
@@ -285,6 +313,7 @@ void bind_pool(nb::module_& m) {
            nb::arg("event_capacity") = 0, nb::arg("min_partial_tokens") = 0,
            nb::arg("max_spans") = 0, nb::arg("readers") = false, nb::arg("histograms") = false,
            nb::arg("groups") = nb::make_tuple(), nb::arg("arena_bytes") = 0,
+           nb::arg("name") = nb::none(), nb::arg("on_event") = nb::none(),
            R"(Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
 max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
@@ -298,12 +327,19 @@ min_partial_tokens: hits may end inside a page from so many tokens on, 0: never.
 another kind that a prompt may have. readers, histograms: what reader and histograms need.
 groups, arena_bytes: of a hybrid model, with num_pages 0: {"rule": "full", "window", "chunked" or
 "state", "page_bytes": ..., and "window", "sinks", "chunk" or "checkpoint" in tokens} each.
+name: is called with a PageContent and gives 1 to 32 bytes (folio_kv.Sha256Names, or an engine's
+block hashes): for PagePool.name, and in a pool with events for every content that is stored.
+on_event: is called with each PoolEvent as it happens, and the tokens of the page of a stored one.
+From both, calls that would change the pool raise Error with code "busy"; what they raise goes to
+sys.unraisablehook, as the pool's own call is done, but for PagePool.name, which raises it.
 Raises Error naming the option.)");
   bind_sequences(type);
   bind_steps(type);
   bind_pool_sequences(type);
   bind_pool_events(m, type);
   bind_pool_groups(type);
+  bind_page_content(m);
+  bind_pool_functions(type);
 }
 
 }  // namespace folio::python

@@ -4,13 +4,16 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
 #include <vector>
 
 #include "folio/pool/page_pool.h"
+#include "pool_functions.h"
 
 namespace folio::python {
 
 struct Pool {
+  std::unique_ptr<Callables> callables;  ///< if there is one; outlives the pool
   PagePool pool;
   uint32_t max_sequences = 0;
 };
@@ -42,6 +45,11 @@ std::vector<GroupOptions> groups_of(nanobind::sequence groups);
 void bind_pool_sequences(nanobind::class_<Pool>& type);
 /// Events, and what other threads may ask.
 void bind_pool_events(nanobind::module_& m, nanobind::class_<Pool>& type);
+
+/// What `name` is handed.
+void bind_page_content(nanobind::module_& m);
+/// Names of pages.
+void bind_pool_functions(nanobind::class_<Pool>& type);
 
 /// What each group of a hybrid model has.
 void bind_pool_groups(nanobind::class_<Pool>& type);

@@ -75,7 +75,18 @@ void bind_event(nb::module_& m) {
       .def_ro("parent", &PoolEvent::parent, "The content of the page before.")
       .def_ro("adapter", &PoolEvent::adapter, "stored: of the sequence.")
       .def_ro("position", &PoolEvent::position, "stored: of the page in its sequence; else -1.")
-      .def_ro("num_tokens", &PoolEvent::num_tokens);
+      .def_ro("num_tokens", &PoolEvent::num_tokens)
+      .def_prop_ro(
+          "name", [](const PoolEvent& e) { return name_bytes(e.name, e.has_name); },
+          nb::sig("def name(self, /) -> bytes | None"),
+          "Of the content: 32 bytes; None in a pool without names, or where there was none.")
+      .def_prop_ro(
+          "parent_name",
+          [](const PoolEvent& e) { return name_bytes(e.parent_name, e.has_parent_name); },
+          nb::sig("def parent_name(self, /) -> bytes | None"),
+          "stored, not in snapshots: of the page before; None for a sequence's first page.")
+      .def_ro("group", &PoolEvent::group, "Of the pool's groups of pages.")
+      .def_ro("in_snapshot", &PoolEvent::in_snapshot, "One of PagePool.snapshot.");
 }
 
 constexpr const char* events_text =

@@ -127,9 +127,11 @@ Status create(const char* function, const folio_pool_options* options,
     return s;
   p.groups = groups;
   p.arena_bytes = arena_bytes;
+  std::unique_ptr<CallerFunctions> functions;
+  if (Status s = read_functions(function, o, functions, p); !s.is_ok()) return s;
   Result<PagePool> made = PagePool::create(p);
   if (!made) return made.error();
-  *pool = new (std::nothrow) folio_pool{std::move(*made), std::nullopt};
+  *pool = new (std::nothrow) folio_pool{std::move(functions), std::move(*made), std::nullopt};
   if (*pool == nullptr) return fail(Errc::out_of_memory, "{}: no memory for the handle", function);
   if (p.readers) (*pool)->reader = *PoolReader::of((*pool)->pool);
   return {};
@@ -189,7 +191,9 @@ folio_code folio_create_pool(const folio_pool_options* options, folio_pool** poo
   return c::report(c::create("folio_create_pool", options, {}, 0, pool), message);
 }
 
-void folio_destroy_pool(folio_pool* pool) { delete pool; }
+void folio_destroy_pool(folio_pool* pool) {
+  if (pool != nullptr && !c::is_calling(*pool)) delete pool;
+}
 
 folio_code folio_peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
                       const folio_sequence_options* options, int32_t* cached_tokens,
@@ -247,6 +251,7 @@ folio_code folio_take_copies(folio_pool* pool, const folio_page_copy** copies, i
   if (copies == nullptr) return c::report(c::null_argument("folio_take_copies", "copies"), message);
   if (num_copies == nullptr)
     return c::report(c::null_argument("folio_take_copies", "num_copies"), message);
+  if (c::is_calling(*pool)) return c::report(c::busy("folio_take_copies"), message);
   const std::span<const PageCopy> taken = pool->pool.take_copies();
   *copies = reinterpret_cast<const folio_page_copy*>(taken.data());
   *num_copies = static_cast<int64_t>(taken.size());

@@ -10,7 +10,22 @@
 #include "folio/pool/page_pool.h"
 #include "folio/pool/reader.h"
 
+namespace folio::inline v1::c {
+
+/// Functions of folio_pool_options, at a place that a pool's options can point to.
+struct CallerFunctions {
+  folio_code (*name_page)(void* context, const folio_page_content* page, folio_page_name* name);
+  void* name_context;
+  void (*on_event)(void* context, const folio_pool_event* event, const int32_t* tokens,
+                   int64_t num_tokens);
+  void* event_context;
+  bool is_running = false;  ///< one of them is
+};
+
+}  // namespace folio::inline v1::c
+
 struct folio_pool {
+  std::unique_ptr<folio::c::CallerFunctions> functions;  ///< if there is one; outlives the pool
   folio::PagePool pool;
   std::optional<folio::PoolReader> reader;  ///< with folio_pool_options::readers
 };
@@ -38,6 +53,16 @@ Result<std::unique_ptr<T[]>> converted(const char* function, const char* argumen
   for (int64_t i = 0; i < count; ++i) made[static_cast<size_t>(i)] = convert_one(from[i]);
   return made;
 }
+
+/// The function that is called now must return before the call can do what it is asked for.
+[[nodiscard]] inline bool is_calling(const folio_pool& pool) noexcept {
+  return pool.functions != nullptr && pool.functions->is_running;
+}
+[[nodiscard]] Status busy(const char* function) noexcept;
+/// Puts into `options` what calls the caller's functions, which are kept in `own`.
+[[nodiscard]] Status read_functions(const char* function, const folio_pool_options& given,
+                                    std::unique_ptr<CallerFunctions>& own, PoolOptions& options);
+[[nodiscard]] folio_pool_event event_of(const PoolEvent& event) noexcept;
 
 /// A pool, with groups over an arena if there are some.
 [[nodiscard]] Status create(const char* function, const folio_pool_options* options,

@@ -9,21 +9,7 @@
 namespace folio::inline v1::c {
 namespace {
 
-static_assert(FOLIO_STORED == static_cast<int>(PoolEventKind::stored) &&
-              FOLIO_REMOVED == static_cast<int>(PoolEventKind::removed) &&
-              FOLIO_CLEARED == static_cast<int>(PoolEventKind::cleared));
 static_assert(std::size(folio_histogram{}.counts) == PoolHistogram::num_buckets);
-
-folio_pool_event event_of(const PoolEvent& e) {
-  return {e.number,
-          e.content,
-          e.parent,
-          e.adapter,
-          e.position,
-          e.num_tokens,
-          static_cast<int32_t>(e.kind),
-          e.in_snapshot ? 1 : 0};
-}
 
 folio_histogram histogram_of(const PoolHistogram& from) {
   folio_histogram to = {};
@@ -102,6 +88,17 @@ Status snapshot(const folio_pool* pool, folio_pool_event* events, int64_t capaci
   return {};
 }
 
+Status page_name(folio_pool* pool, folio_sequence sequence, int32_t position,
+                 folio_page_name* name) {
+  constexpr auto function = "folio_get_page_name";
+  if (pool == nullptr) return null_argument(function, "pool");
+  if (name == nullptr) return null_argument(function, "name");
+  const Result<PageName> found = pool->pool.name(id_of(sequence), position);
+  if (!found) return found.error();
+  std::memcpy(name->bytes, found->bytes.data(), sizeof name->bytes);
+  return {};
+}
+
 Status read_peek(const folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
                  const folio_sequence_options* options, int32_t* cached_tokens) {
   constexpr auto function = "folio_read_peek";
@@ -152,6 +149,11 @@ folio_code folio_read_events(const folio_pool* pool, uint64_t next, folio_pool_e
 folio_code folio_snapshot(const folio_pool* pool, folio_pool_event* events, int64_t capacity,
                           int64_t* num_events, uint64_t* last_event, folio_message* message) {
   return c::report(c::snapshot(pool, events, capacity, num_events, last_event), message);
+}
+
+folio_code folio_get_page_name(folio_pool* pool, folio_sequence sequence, int32_t position,
+                               folio_page_name* name, folio_message* message) {
+  return c::report(c::page_name(pool, sequence, position, name), message);
 }
 
 folio_code folio_clear_pool(folio_pool* pool, folio_message* message) {

@@ -81,6 +81,7 @@ Status copies(folio_pool* pool, uint32_t group, const folio_page_copy** copies, 
   if (Status s = check_group(function, pool, group); !s.is_ok()) return s;
   if (copies == nullptr) return null_argument(function, "copies");
   if (count == nullptr) return null_argument(function, "num_copies");
+  if (is_calling(*pool)) return busy(function);
   const std::span<const PageCopy> taken = pool->pool.take_copies(group);
   *copies = reinterpret_cast<const folio_page_copy*>(taken.data());
   *count = static_cast<int64_t>(taken.size());

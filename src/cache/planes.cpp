@@ -98,9 +98,9 @@ struct PlaneStrides {
   int64_t plane = 0;  ///< from K to V is num_layers times this
 };
 
-/// `row` bytes per head of a token. Unbounded pages: each plane is one run of `num_pages` rows, the
-/// planes stand one after the other.
-PlaneStrides strides_of(const KVShape& shape, int64_t num_pages, int64_t row) {
+/// `row` bytes per head of a token, `page_stride` as the shape has it. Unbounded pages: each plane
+/// is one run of `num_pages` rows, the planes stand one after the other.
+PlaneStrides strides_of(const KVShape& shape, int64_t num_pages, int64_t row, int64_t page_stride) {
   const bool unbounded = shape.page_size == unbounded_page_size;
   const int64_t slots = unbounded ? num_pages : shape.page_size;
   PlaneStrides s;
@@ -108,7 +108,52 @@ PlaneStrides strides_of(const KVShape& shape, int64_t num_pages, int64_t row) {
   s.head = shape.order == StorageOrder::token_major ? row : slots * row;
   s.plane = slots * shape.num_heads * row;
   s.page = unbounded ? s.slot : s.plane * shape.num_layers * planes_per_layer(shape);
+  if (page_stride != 0) s.page = page_stride;
   return s;
+}
+
+/// A page stride that the shape gives, of pages of `page` bytes.
+Status check_page_stride(const KVShape& shape, const char* name, int64_t stride, int64_t page,
+                         const Alignment& alignment) {
+  if (stride == 0) return {};
+  if (shape.page_size == unbounded_page_size) {
+    return fail(Errc::invalid_argument,
+                "make_planes: shape.{} is {}, expected 0 (pages are unbounded)", name, stride);
+  }
+  if (stride < page) {
+    return fail(Errc::invalid_argument,
+                "make_planes: shape.{} is {}, expected 0 or at least a page's {} bytes", name,
+                stride, page);
+  }
+  const Stride strides[] = {{name, stride}};
+  return check_strides("make_planes", "shape", strides, alignment);
+}
+
+Status check_page_strides(const KVShape& shape, int64_t page, int64_t scale_page) {
+  if (Status s = check_page_stride(shape, "page_stride_bytes", shape.page_stride_bytes, page,
+                                   natural_alignment(shape.dtype));
+      !s.is_ok())
+    return s;
+  if (shape.scale_dtype != DType::invalid) {
+    return check_page_stride(shape, "scale_page_stride_bytes", shape.scale_page_stride_bytes,
+                             scale_page, natural_alignment(shape.scale_dtype));
+  }
+  if (shape.scale_page_stride_bytes == 0) return {};
+  return fail(Errc::invalid_argument,
+              "make_planes: shape.scale_page_stride_bytes is {}, expected 0 (shape.scale_dtype is "
+              "invalid)",
+              shape.scale_page_stride_bytes);
+}
+
+/// Bytes from the first page's first to the last page's last.
+Result<int64_t> tensor_bytes(int64_t num_pages, int64_t page, int64_t page_stride) {
+  if (num_pages == 0) return int64_t{0};
+  const int64_t stride = page_stride != 0 ? page_stride : page;
+  const CheckedSize bytes = reach_bytes(num_pages, stride) + page;
+  if (bytes.is_at_most(bits_max / 8)) return bytes.value();
+  return fail(Errc::invalid_argument,
+              "make_planes: {} pages of {} bytes are more than 2^62 bits, expected fewer",
+              num_pages, stride);
 }
 
 Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
@@ -122,16 +167,14 @@ Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
   if (!page) return page.error();
   const Result<int64_t> scale_page = scale_bytes("make_planes", shape);
   if (!scale_page) return scale_page.error();
-  const CheckedSize block_size = CheckedSize(*page) * num_pages;
-  const CheckedSize scales_size = CheckedSize(*scale_page) * num_pages;
-  if (!block_size.is_at_most(bits_max / 8) || !scales_size.is_at_most(bits_max / 8)) {
-    return fail(Errc::invalid_argument,
-                "make_planes: {} pages of {} bytes are more than 2^62 bits, expected fewer",
-                num_pages, block_size.is_at_most(bits_max / 8) ? *scale_page : *page);
-  }
-  const int64_t bytes = block_size.value(), bytes_of_scales = scales_size.value();
+  if (Status s = check_page_strides(shape, *page, *scale_page); !s.is_ok()) return s;
+  const Result<int64_t> bytes = tensor_bytes(num_pages, *page, shape.page_stride_bytes);
+  if (!bytes) return bytes.error();
+  const Result<int64_t> bytes_of_scales =
+      tensor_bytes(num_pages, *scale_page, shape.scale_page_stride_bytes);
+  if (!bytes_of_scales) return bytes_of_scales.error();
   if (blocks.data == nullptr) return {};
-  if (Status s = check_memory("make_planes", "blocks", blocks, bytes,
+  if (Status s = check_memory("make_planes", "blocks", blocks, *bytes,
                               natural_alignment(shape.dtype).bytes);
       !s.is_ok())
     return s;
@@ -143,9 +186,9 @@ Status check_tensors(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
   if (scales.data == nullptr) {
     return fail(Errc::invalid_argument,
                 "make_planes: scales are null, expected {} bytes (shape.scale_dtype is {})",
-                bytes_of_scales, shape.scale_dtype);
+                *bytes_of_scales, shape.scale_dtype);
   }
-  return check_memory("make_planes", "scales", scales, bytes_of_scales,
+  return check_memory("make_planes", "scales", scales, *bytes_of_scales,
                       bit_width(shape.scale_dtype) / 8);
 }
 
@@ -156,7 +199,8 @@ std::byte* offset(void* data, int64_t bytes) {
 /// The view of plane number `plane` of the tensors: layers of K, then layers of V.
 PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan blocks,
                        MemorySpan scales, int64_t plane) {
-  const PlaneStrides s = strides_of(shape, num_pages, row_bytes(shape.dtype, shape.head_size));
+  const PlaneStrides s = strides_of(shape, num_pages, row_bytes(shape.dtype, shape.head_size),
+                                    shape.page_stride_bytes);
   PagedKVView view;
   view.data = offset(blocks.data, plane * s.plane);
   view.dtype = shape.dtype;
@@ -170,7 +214,8 @@ PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan block
   if (shape.scale_dtype == DType::invalid) return view;
   const int64_t element = bit_width(shape.scale_dtype) / 8;
   const PlaneStrides t =
-      strides_of(shape, num_pages, granules_of(shape.head_size, granularity_of(shape)) * element);
+      strides_of(shape, num_pages, granules_of(shape.head_size, granularity_of(shape)) * element,
+                 shape.scale_page_stride_bytes);
   view.scales.data = blocks.data != nullptr ? offset(scales.data, plane * t.plane) : nullptr;
   view.scales.dtype = shape.scale_dtype;
   view.scales.granularity = granularity_of(shape);

@@ -42,8 +42,8 @@ void PagePool::State::close_sequence(SequenceRecord& s) noexcept {
 }
 
 Status PagePool::fork(SequenceId id, int32_t length, std::span<SequenceId> children) noexcept {
-  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return pool::not_alive("fork", id);
+  SequenceRecord* const found = State::find_open(state_, id);
+  if (found == nullptr) return State::refused(state_, "fork", id);
   State& state = *state_;
   SequenceRecord& parent = *found;
   if (Status s = state.check_length("fork", parent, length); !s.is_ok()) return s;
@@ -97,7 +97,7 @@ Status PagePool::keep_path(std::span<const SequenceId> tree, size_t leaf) noexce
                 leaf, tree.size());
   }
   if (tree.data() == nullptr) return pool::null_memory("keep_path", "tree", tree.size());
-  if (state_ == nullptr) return pool::moved_from("keep_path");
+  if (!State::is_open(state_)) return State::refused(state_, "keep_path");
   State& state = *state_;
   Status checked;
   for (size_t i = 0; i < tree.size() && checked.is_ok(); ++i) {
@@ -132,8 +132,8 @@ void PagePool::State::swap_pages(SequenceRecord& a, SequenceRecord& b) noexcept 
 }
 
 Status PagePool::preempt(SequenceId id) noexcept {
-  SequenceRecord* const s = state_ == nullptr ? nullptr : state_->find(id);
-  if (s == nullptr) return pool::not_alive("preempt", id);
+  SequenceRecord* const s = State::find_open(state_, id);
+  if (s == nullptr) return State::refused(state_, "preempt", id);
   state_->give_up(*s);
   s->length = s->room = 0;
   s->trimmed = false;
@@ -143,8 +143,8 @@ Status PagePool::preempt(SequenceId id) noexcept {
 }
 
 Result<Admission> PagePool::resume(SequenceId id, std::span<const TokenId> tokens) noexcept {
-  SequenceRecord* const s = state_ == nullptr ? nullptr : state_->find(id);
-  if (s == nullptr) return pool::not_alive("resume", id);
+  SequenceRecord* const s = State::find_open(state_, id);
+  if (s == nullptr) return State::refused(state_, "resume", id);
   if (Status given = pool::check_tokens("resume", "tokens", tokens); !given.is_ok()) return given;
   if (s->pages != 0) {
     return fail(Errc::invalid_argument,

@@ -124,7 +124,7 @@ Status broken(const char* what, uint32_t group, int64_t which) {
 
 PageUse use_of(const GroupPage& page) {
   if (page.holds != 0 || page.steps != 0) return PageUse::used;
-  if (page.list == GroupList::cached) return pool::use_at_level(page.level);
+  if (is_cached(page.list)) return pool::use_of_cached(page.list, page.level);
   return page.list == GroupList::free ? PageUse::free : PageUse::outside;
 }
 
@@ -179,7 +179,7 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
     ++holds[g.taken[i].from];
     ++holds[g.taken[i].to];
   }
-  uint32_t listed[3] = {};
+  uint32_t listed[pool::num_group_lists] = {};
   for (uint32_t page = 0; page < g.num_pages; ++page) {
     const GroupPage& p = g.pages[page];
     if (p.holds != holds[page]) return broken("miscounted holds of page", group, page);
@@ -191,13 +191,14 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
         use_of(p) != groups.slabs.use_of(group, page))
       return broken("wrong list for page", group, page);
     const bool held = p.holds != 0 || p.steps != 0;
-    if (!held && (p.leading != pool::no_page) != (p.list == GroupList::cached))
+    if (!held && (p.leading != pool::no_page) != pool::is_cached(p.list))
       return broken("cached without a leading page, or the reverse: page", group, page);
     if (p.leading == pool::no_page) continue;
     const pool::PageRecord& leading = records[p.leading];
     if (groups.companion(p.leading, group) != page || (leading.content == 0 && !leading.is_tail))
       return broken("its leading page does not know page", group, page);
-    if (p.list == GroupList::cached && p.level != leading.level)
+    if ((p.list == GroupList::cached && p.level != leading.level) ||
+        (p.list == GroupList::behind && leading.level != pool::policy_level))
       return broken("its leading page has another level than page", group, page);
     pinned += p.list == GroupList::cached && p.level == pool::pinned_level ? 1 : 0;
   }
@@ -206,7 +207,7 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
   if (companions != 0) return broken("companions that do not know it:", group, companions);
   if (pinned != g.pinned) return broken("miscounted pinned pages:", group, pinned);
   if (waiting != g.num_pending) return broken("pages that wait:", group, waiting);
-  for (uint32_t l = 0; l < 3; ++l) {
+  for (uint32_t l = 0; l < pool::num_group_lists; ++l) {
     uint32_t count = 0;
     Status s = check_group_list(group, g.ends[l], &count);
     const bool has_levels = l == static_cast<uint32_t>(GroupList::cached) && g.levels != nullptr;

@@ -209,6 +209,18 @@ Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {
 
 }  // namespace pool
 
+Status PagePool::State::refused(const State* state, const char* call) noexcept {
+  if (state == nullptr) return pool::moved_from(call);
+  return fail(Errc::busy,
+              "PagePool::{}: the pool is calling a function of its options, expected no call that "
+              "changes it from there",
+              call);
+}
+
+Status PagePool::State::refused(const State* state, const char* call, SequenceId id) noexcept {
+  return state == nullptr || is_open(state) ? pool::not_alive(call, id) : refused(state, call);
+}
+
 Status PagePool::State::check_ids(const char* call,
                                   std::span<const SequenceId> ids) const noexcept {
   if (ids.data() == nullptr && !ids.empty()) return pool::null_memory(call, "ids", ids.size());

@@ -8,23 +8,26 @@ namespace folio::inline v1 {
 void PagePool::State::tell_stored(const pool::SequenceRecord& s, uint32_t position) noexcept {
   const uint32_t page = row(s)[position];
   const pool::PageRecord& record = records[page];
-  PoolEvent event{.content = record.content,
-                  .parent = record.parent,
-                  .adapter = namespaces[s.space].adapter,
-                  .position = static_cast<int32_t>(position),
-                  .num_tokens = options.page_size};
+  pool::EventLog::Brief event{.content = record.content,
+                              .parent = record.parent,
+                              .adapter = namespaces[s.space].adapter,
+                              .position = static_cast<int32_t>(position),
+                              .num_tokens = options.page_size};
+  const std::span<const TokenId> stored(tokens_of(page), static_cast<size_t>(options.page_size));
+  if (options.name.function == nullptr) return events.add(event, nullptr, stored);
+  pool::EventLog::Names given;
   // A page whose parent has no name, because the function failed then, gets none now: walking back
   // further would not be O(1).
   const PageName* const parent =
       position == 0 ? nullptr : index.name_of(index.findable_twin(row(s)[position - 1]));
-  if (options.name.function != nullptr && (position == 0 || parent != nullptr)) {
+  if (position == 0 || parent != nullptr) {
     const Result<PageName> name = name_of(s, static_cast<int32_t>(position));
     event.has_name = name.has_value();
-    if (event.has_name) event.name = *name;
+    if (event.has_name) given.own = *name;
   }
   event.has_parent_name = parent != nullptr;
-  if (parent != nullptr) event.parent_name = *parent;
-  events.add(event, {tokens_of(page), static_cast<size_t>(options.page_size)});
+  if (parent != nullptr) given.parent = *parent;
+  events.add(event, &given, stored);
 }
 
 Result<uint64_t> PagePool::snapshot(const EventFunction& visit) const noexcept {

@@ -96,6 +96,7 @@ Status PagePool::State::claim_fork(const SequenceRecord& parent, int32_t length,
 
 void PagePool::State::fork_groups(const SequenceRecord& parent, const SequenceRecord& child,
                                   int32_t length) noexcept {
+  groups.likely[index_of(child)] = groups.likely[index_of(parent)];
   for (const bool copying : {false, true}) {  // all is held before anything is taken
     for (uint32_t g = 1; g < groups.count(); ++g) {
       const Group& group = groups[g];
@@ -117,6 +118,7 @@ void PagePool::State::fork_groups(const SequenceRecord& parent, const SequenceRe
 }
 
 void PagePool::State::swap_groups(const SequenceRecord& a, const SequenceRecord& b) noexcept {
+  std::swap(groups.likely[index_of(a)], groups.likely[index_of(b)]);
   for (uint32_t g = 1; g < groups.count(); ++g) {
     GroupRow& of_a = groups[g].rows[index_of(a)];
     GroupRow& of_b = groups[g].rows[index_of(b)];

@@ -13,6 +13,7 @@ namespace folio::inline v1 {
 
 using pool::Group;
 using pool::GroupRow;
+using pool::Keeping;
 using pool::PageUse;
 using pool::SequenceRecord;
 using pool::TailWrite;
@@ -87,6 +88,9 @@ uint32_t PagePool::State::choose_page(uint32_t group) noexcept {
   if (!any) return page_of_bound_slab(group);
   if (const uint32_t page = front_free(); page != pool::no_page) return page;
   uint32_t slab = slabs.empty_slab();
+  const uint32_t first = group == 0 ? pool::no_page : groups.first_to_go(group);
+  if (first != pool::no_page && (slab == pool::no_slab || !slabs.goes_before(slab, group, first)))
+    return first;
   if (slab == pool::no_slab) {
     const uint32_t own = oldest_cached(group);
     slab = slabs.oldest_idle_slab();
@@ -197,6 +201,18 @@ void PagePool::State::drop_group_pages(const SequenceRecord& s, uint32_t group, 
   }
 }
 
+void PagePool::State::leave_behind(const SequenceRecord& s, uint32_t group, uint32_t first,
+                                   uint32_t last) noexcept {
+  const uint32_t sequence = index_of(s);
+  uint32_t* const row = groups.row(group, sequence);
+  const uint64_t steps = unfinished_steps(s);
+  for (uint32_t p = last; p-- > first;) {
+    const bool likely = groups.is_likely(group, sequence, p);
+    groups.drop(group, std::exchange(row[p], groups[group].num_pages), steps,
+                likely ? Keeping::ordinary : Keeping::behind);
+  }
+}
+
 void PagePool::State::hold_group_hits(const SequenceRecord& s, bool states_of_tail) noexcept {
   const uint32_t* const leading = row(s);
   for (uint32_t g = 1; g < groups.count(); ++g) {
@@ -247,7 +263,7 @@ void PagePool::State::move_window(const SequenceRecord& s, uint32_t group) noexc
   GroupRow& r = groups[group].rows[index_of(s)];
   const uint32_t begin = std::min(groups.first_needed(group, s.length), r.end);
   if (begin <= r.begin) return;
-  drop_group_pages(s, group, std::max(r.begin, groups[group].sink_pages), begin);
+  leave_behind(s, group, std::max(r.begin, groups[group].sink_pages), begin);
   r.begin = begin;
 }
 

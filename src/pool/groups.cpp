@@ -30,6 +30,7 @@ void Groups::carve(Carver& carver, const PoolOptions& options) noexcept {
   if (count_ == 0) return;
   slabs.carve(carver, layout_, count_);
   companions_ = carver.take<uint32_t>(int64_t{options.num_pages} * (count_ - 1));
+  likely = carver.take<LikelyHits>(options.max_sequences);
   for (uint32_t g = 1; g < count_; ++g) {
     Group& group = groups_[g];
     const int64_t tokens = int64_t{options.max_pages_per_sequence} * options.page_size;
@@ -48,6 +49,7 @@ void Groups::start(const PoolOptions& options, const PageRecord* records) noexce
   records_ = records;
   slabs.start();
   std::fill_n(companions_, int64_t{options.num_pages} * (count_ - 1), no_page);
+  std::uninitialized_default_construct_n(likely, options.max_sequences);
   for (uint32_t g = 1; g < count_; ++g) {
     Group& group = groups_[g];
     std::fill_n(group.table, options.max_sequences * group.row_stride, group.num_pages);
@@ -76,6 +78,19 @@ uint32_t Groups::first_needed(uint32_t group, int64_t tokens) const noexcept {
   return static_cast<uint32_t>(std::max<int64_t>(first, 0) / g.page_size);
 }
 
+bool Groups::serves(uint32_t group, uint32_t p, int64_t from, int64_t to) const noexcept {
+  return p >= first_needed(group, from) && p < to / groups_[group].page_size;
+}
+
+bool Groups::is_likely(uint32_t group, uint32_t sequence, uint32_t p) const noexcept {
+  const LikelyHits& hits = likely[sequence];
+  const int64_t page_slack = groups_[group].page_size - 1;
+  const int64_t prompt_slack = std::max<int64_t>(page_slack, prompt_slack_tokens);
+  return serves(group, p, hits.prompt - prompt_slack, hits.prompt) ||
+         serves(group, p, hits.diverged - page_slack, hits.diverged) ||
+         serves(group, p, hits.found - page_slack, hits.found);
+}
+
 // ---- Companions
 
 void Groups::attach(uint32_t leading, uint32_t group, uint32_t page) noexcept {
@@ -91,7 +106,7 @@ void Groups::detach(uint32_t group, uint32_t page) noexcept {
   GroupPage& p = groups_[group].pages[page];
   place(p.leading, group) = no_page;
   p.leading = no_page;
-  if (p.list != GroupList::cached) return;
+  if (!is_cached(p.list)) return;
   unlink(group, page);
   settle(group, page);
 }
@@ -127,14 +142,20 @@ void Groups::follow(uint32_t leading) noexcept {
   }
 }
 
-/// A cached companion waits at the level of its leading page, if it does not.
+GroupList Groups::cached_list(const GroupPage& page) const noexcept {
+  const bool behind =
+      page.keeping == Keeping::behind && records_[page.leading].level == policy_level;
+  return behind ? GroupList::behind : GroupList::cached;
+}
+
+/// A cached companion waits where its leading page says, if it does not.
 void Groups::push_cached(uint32_t group, uint32_t page) noexcept {
   const GroupPage& p = groups_[group].pages[page];
-  const uint8_t level = records_[p.leading].level;
-  if (p.list != GroupList::cached || p.level == level) return;
+  const GroupList list = cached_list(p);
+  if (!is_cached(p.list) || (p.list == list && p.level == records_[p.leading].level)) return;
   unlink(group, page);
-  push(group, GroupList::cached, page);
-  slabs.set(group, page, use_at_level(level));
+  push(group, list, page);
+  slabs.set(group, page, use_of_cached(list, p.level));
 }
 
 // ---- Holding and giving up
@@ -182,10 +203,19 @@ uint32_t Groups::oldest_cached(uint32_t group) noexcept {
   return level == num_levels ? normal : g.levels[level].front;
 }
 
+uint32_t Groups::first_to_go(uint32_t group) noexcept {
+  Group& g = groups_[group];
+  const uint32_t level =
+      g.levels == nullptr
+          ? uint32_t{num_levels}
+          : g.present.lowest(policy_level, [&](uint8_t l) { return g.levels[l].front != no_page; });
+  return level == num_levels ? front(group, GroupList::behind) : g.levels[level].front;
+}
+
 void Groups::hold(uint32_t group, uint32_t page) noexcept {
   GroupPage& p = groups_[group].pages[page];
   ++p.holds;
-  if (p.list != GroupList::cached) return;
+  if (!is_cached(p.list)) return;
   unlink(group, page);
   note_used(group, page);
 }
@@ -196,9 +226,10 @@ void Groups::note_used(uint32_t group, uint32_t page) noexcept {
   g.peak_used = std::max(g.peak_used, int64_t{slabs.count(group, PageUse::used)} - g.pinned);
 }
 
-void Groups::drop(uint32_t group, uint32_t page, uint64_t steps) noexcept {
+void Groups::drop(uint32_t group, uint32_t page, uint64_t steps, Keeping keeping) noexcept {
   if (steps != 0) hold_for_steps(group, page, steps);
   GroupPage& p = groups_[group].pages[page];
+  p.keeping = keeping;
   if (--p.holds != 0) return;
   if (p.pending_copy != no_page) cancel_copy_into(group, page);
   settle(group, page);
@@ -213,9 +244,9 @@ void Groups::hold_for_steps(uint32_t group, uint32_t page, uint64_t steps) noexc
 void Groups::settle(uint32_t group, uint32_t page) noexcept {
   const GroupPage& p = groups_[group].pages[page];
   if (p.holds != 0 || p.steps != 0) return;
-  const bool cached = p.leading != no_page;
-  push(group, cached ? GroupList::cached : GroupList::free, page);
-  slabs.set(group, page, cached ? use_at_level(p.level) : PageUse::free);
+  const GroupList list = p.leading != no_page ? cached_list(p) : GroupList::free;
+  push(group, list, page);
+  slabs.set(group, page, use_of_cached(list, p.level));
 }
 
 void Groups::end_step(uint64_t bit) noexcept {
@@ -233,7 +264,7 @@ void Groups::end_step(uint64_t bit) noexcept {
 
 void Groups::evict(uint32_t group, uint32_t page) noexcept {
   GroupPage& p = groups_[group].pages[page];
-  if (p.list == GroupList::cached) {
+  if (is_cached(p.list)) {
     ++groups_[group].evicted;
     detach(group, page);
   }
@@ -301,7 +332,8 @@ GroupFigures Groups::figures(uint32_t group) const noexcept {
                  .page_bytes = slabs.layout().page_bytes[group],
                  .page_size = g.page_size,
                  .used_pages = int64_t{slabs.count(group, PageUse::used)} - g.pinned,
-                 .cached_pages = g.counts[static_cast<size_t>(GroupList::cached)],
+                 .cached_pages = int64_t{g.counts[static_cast<size_t>(GroupList::cached)]} +
+                                 g.counts[static_cast<size_t>(GroupList::behind)],
                  .evicted_pages = g.evicted,
                  .peak_used_pages = g.peak_used};
   f.free_pages = f.num_pages - f.used_pages - f.cached_pages;

@@ -7,6 +7,10 @@
 /// goes first, and may go alone. A page of states is the companion of the leading page whose last
 /// token its state is of. A cached companion waits at the level of its leading page.
 ///
+/// A cached page is *behind* where a window has left it, or later tokens a state, and no hit is
+/// likely to need it: such pages go before all others but those below the normal level, and to
+/// their slab they are free, as these are.
+///
 /// A row has pages from `begin` to `end`, and those of the sinks; what lies between is given up.
 /// All is O(1) per page.
 #pragma once
@@ -21,7 +25,19 @@
 
 namespace folio::inline v1::pool {
 
-enum class GroupList : uint8_t { free, leaving, cached, none };
+enum class GroupList : uint8_t { free, leaving, cached, behind, none };
+inline constexpr int num_group_lists = 4;
+
+constexpr bool is_cached(GroupList list) noexcept {
+  return list == GroupList::cached || list == GroupList::behind;
+}
+/// What a page that waits there is to its slab.
+constexpr PageUse use_of_cached(GroupList list, uint8_t level) noexcept {
+  return list == GroupList::cached ? use_at_level(level) : PageUse::free;
+}
+
+/// Where a page waits that is cached at the normal level.
+enum class Keeping : uint8_t { ordinary, behind };
 
 /// Of a group behind the leading one; as PageRecord, with one count for rows and copies.
 struct GroupPage {
@@ -31,7 +47,8 @@ struct GroupPage {
   uint32_t leading = no_page;                   ///< whose companion it is
   uint32_t pending_copy = no_page;              ///< the one that it awaits
   GroupList list = GroupList::none;
-  uint8_t level = policy_level;  ///< while `cached`
+  uint8_t level = policy_level;         ///< while `cached`
+  Keeping keeping = Keeping::ordinary;  ///< as who gave it up last said
 };
 static_assert(sizeof(GroupPage) == 32);
 
@@ -46,6 +63,15 @@ struct GroupEnds {
   uint32_t front = no_page, back = no_page;
 };
 
+/// Tokens of a sequence behind which others are likely to go on in another way: what it found
+/// itself, where its leading pages ended when it was admitted, and about where its prompt ends.
+struct LikelyHits {
+  int32_t found = 0, diverged = 0, prompt = 0;
+};
+/// So far in front of a prompt's end may a hit end: the next turn has its last tokens in another
+/// way, or is found in blocks.
+inline constexpr int32_t prompt_slack_tokens = 512;
+
 struct Group {
   GroupOptions options;
   int32_t page_size = 0;  ///< tokens
@@ -59,11 +85,11 @@ struct Group {
   PageCopy* taken = nullptr;
   uint32_t num_pending = 0, num_taken = 0;
   bool taken_hold_pages = false;
-  GroupEnds ends[3];            ///< by GroupList; of `cached` those at policy_level
-  GroupEnds* levels = nullptr;  ///< [num_levels], of the others; with max_retention_ms
-  LevelSet present;             ///< of these
-  uint32_t counts[3] = {};      ///< by GroupList
-  uint32_t pinned = 0;          ///< of the cached ones
+  GroupEnds ends[num_group_lists];  ///< by GroupList; of `cached` those at policy_level
+  GroupEnds* levels = nullptr;      ///< [num_levels], of the others; with max_retention_ms
+  LevelSet present;                 ///< of these
+  uint32_t counts[num_group_lists] = {};
+  uint32_t pinned = 0;  ///< of the cached ones
   int64_t evicted = 0, peak_used = 0;
 };
 
@@ -88,6 +114,8 @@ class Groups {
   /// Pages of `tokens` tokens, and the first of them that a query behind them needs.
   [[nodiscard]] uint32_t pages_for(uint32_t group, int64_t tokens) const noexcept;
   [[nodiscard]] uint32_t first_needed(uint32_t group, int64_t tokens) const noexcept;
+  /// Whether a likely hit of the sequence needs entry `p` of its row.
+  [[nodiscard]] bool is_likely(uint32_t group, uint32_t sequence, uint32_t p) const noexcept;
   /// Of a page that `length` cuts: a state is copied whole.
   [[nodiscard]] int32_t copied_tokens(uint32_t group, int32_t length) const noexcept {
     const int32_t size = groups_[group].page_size;
@@ -113,7 +141,8 @@ class Groups {
 
   void hold(uint32_t group, uint32_t page) noexcept;
   /// One hold less; `steps` hold it from now on.
-  void drop(uint32_t group, uint32_t page, uint64_t steps) noexcept;
+  void drop(uint32_t group, uint32_t page, uint64_t steps,
+            Keeping keeping = Keeping::ordinary) noexcept;
   void hold_for_steps(uint32_t group, uint32_t page, uint64_t steps) noexcept;
   void end_step(uint64_t bit) noexcept;
   /// A page that was chosen becomes the caller's: whatever it was is gone.
@@ -130,22 +159,28 @@ class Groups {
   [[nodiscard]] uint32_t front(uint32_t group, GroupList list) const noexcept {
     return groups_[group].ends[static_cast<size_t>(list)].front;
   }
-  /// The cached page that goes first, or no_page.
+  /// Of the cached pages that are not behind, the one that goes first, or no_page.
   [[nodiscard]] uint32_t oldest_cached(uint32_t group) noexcept;
+  /// The cached page that goes before all slabs with other cached ones, or no_page.
+  [[nodiscard]] uint32_t first_to_go(uint32_t group) noexcept;
 
   [[nodiscard]] GroupFigures figures(uint32_t group) const noexcept;
 
   Slabs slabs;
   /// pages that the call under way will still take
   uint32_t needs[max_groups] = {};
+  LikelyHits* likely = nullptr;  ///< [max_sequences]
 
  private:
   [[nodiscard]] uint32_t& place(uint32_t leading, uint32_t group) noexcept {
     return companions_[int64_t{leading} * (count_ - 1) + group - 1];
   }
+  /// Whether a hit behind any of the tokens `from` .. `to` needs entry `p` of the row.
+  [[nodiscard]] bool serves(uint32_t group, uint32_t p, int64_t from, int64_t to) const noexcept;
   void settle(uint32_t group, uint32_t page) noexcept;
   void note_used(uint32_t group, uint32_t page) noexcept;
   void push_cached(uint32_t group, uint32_t page) noexcept;
+  [[nodiscard]] GroupList cached_list(const GroupPage& page) const noexcept;
   [[nodiscard]] static GroupEnds& ends_of(Group& group, const GroupPage& page) noexcept;
   void cancel_copy_into(uint32_t group, uint32_t page) noexcept;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace folio::inline v1::pool {
 
@@ -12,9 +13,9 @@ int64_t HeadIndex::num_buckets(uint32_t num_pages) noexcept {
   return static_cast<int64_t>(std::bit_ceil(uint64_t{num_pages}));
 }
 
-void HeadIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, Link* links,
-                       uint32_t num_pages, int32_t page_size, int32_t head_tokens,
-                       const PrefixIndex* hashes) noexcept {
+void HeadIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets,
+                       PerPage<Link> links, uint32_t num_pages, int32_t page_size,
+                       int32_t head_tokens, const PrefixIndex* hashes) noexcept {
   records_ = records;
   tokens_ = tokens;
   buckets_ = buckets;
@@ -24,7 +25,7 @@ void HeadIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buc
   head_tokens_ = head_tokens;
   bucket_mask_ = static_cast<uint64_t>(num_buckets(num_pages)) - 1;
   std::fill_n(buckets, num_buckets(num_pages), no_page);
-  std::fill_n(links, num_pages, Link());
+  for (uint32_t page = 0; page < num_pages; ++page) links[page] = Link();
 }
 
 bool HeadIndex::has_key(uint32_t page, uint64_t parent, const TokenId* tokens) const noexcept {
@@ -39,26 +40,26 @@ uint32_t HeadIndex::find(uint64_t parent, const TokenId* tokens) const noexcept 
   return page;
 }
 
-void HeadIndex::add(uint32_t page) noexcept {
+void HeadIndex::add_alone(uint32_t page, uint32_t hash) noexcept {
+  records_[page].head_next = std::exchange(buckets_[hash & bucket_mask_], page);
+}
+
+void HeadIndex::add(uint32_t page, uint32_t hash) noexcept {
   PageRecord& record = records_[page];
-  uint32_t* const bucket = bucket_of(record.parent, tokens_of(page));
-  uint32_t* at = bucket;
+  uint32_t* at = &buckets_[hash & bucket_mask_];
   while (*at != no_page && !has_key(*at, record.parent, tokens_of(page)))
     at = &records_[*at].head_next;
   const uint32_t older = *at;
-  links_[page] = {.older = older};
-  if (older == no_page) {
-    record.head_next = *bucket;
-    *bucket = page;
-  } else {
-    links_[older].younger = page;
-    record.head_next = records_[older].head_next;
-    *at = page;
-  }
+  if (older == no_page) return add_alone(page, hash);
+  links_[page].older = older;
+  links_[older].younger = page;
+  record.head_next = records_[older].head_next;
+  *at = page;
 }
 
 void HeadIndex::remove(uint32_t page) noexcept {
   const auto [older, younger] = links_[page];
+  if (is_linked(page)) links_[page] = {};  // else the line stays clean
   if (older != no_page) links_[older].younger = younger;
   if (younger != no_page) {
     links_[younger].older = older;
@@ -71,7 +72,7 @@ void HeadIndex::remove(uint32_t page) noexcept {
 }
 
 void HeadIndex::replace(uint32_t page, uint32_t heir) noexcept {
-  const auto [older, younger] = links_[heir] = links_[page];
+  const auto [older, younger] = links_[heir] = std::exchange(links_[page], Link());
   if (older != no_page) links_[older].younger = heir;
   if (younger != no_page) {
     links_[younger].older = heir;
@@ -96,14 +97,18 @@ bool HeadIndex::holds(uint32_t page) const noexcept {
   return false;
 }
 
+uint32_t HeadIndex::chain_length(uint64_t hash) const noexcept {
+  uint32_t length = 0;
+  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page;
+       page = records_[page].head_next)
+    ++length;
+  return length;
+}
+
 uint32_t HeadIndex::longest_chain() const noexcept {
   uint32_t longest = 0;
-  for (uint64_t bucket = 0; bucket <= bucket_mask_; ++bucket) {
-    uint32_t length = 0;
-    for (uint32_t page = buckets_[bucket]; page != no_page; page = records_[page].head_next)
-      ++length;
-    longest = std::max(longest, length);
-  }
+  for (uint64_t bucket = 0; bucket <= bucket_mask_; ++bucket)
+    longest = std::max(longest, chain_length(bucket));
   return longest;
 }
 

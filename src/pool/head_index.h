@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "pool/page_extras.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
 
@@ -18,7 +19,7 @@ namespace folio::inline v1::pool {
 
 class HeadIndex {
  public:
-  /// Between pages of one key.
+  /// Between pages of one key. Of a page that is not here, none.
   struct Link {
     uint32_t older = no_page, younger = no_page;
   };
@@ -26,8 +27,8 @@ class HeadIndex {
   /// A power of two, at least num_pages.
   [[nodiscard]] static int64_t num_buckets(uint32_t num_pages) noexcept;
 
-  /// `links`: [num_pages]; `hashes` gives the hashes; head_tokens in [1, page_size).
-  void attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, Link* links,
+  /// `hashes` gives the hashes; head_tokens in [1, page_size).
+  void attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets, PerPage<Link> links,
               uint32_t num_pages, int32_t page_size, int32_t head_tokens,
               const PrefixIndex* hashes) noexcept;
   /// Attached: the other calls need it.
@@ -38,32 +39,41 @@ class HeadIndex {
   }
   /// The page behind `parent` that begins with the head of `tokens` and was added last, or no_page.
   [[nodiscard]] uint32_t find(uint64_t parent, const TokenId* tokens) const noexcept;
-  /// Asks for what `add` and `remove` of a page will touch, whose parent and tokens are there: its
-  /// bucket first, later, when that has come, the first page in it, and then the second one.
-  void prefetch(uint32_t page) const noexcept {
-    __builtin_prefetch(bucket_of(records_[page].parent, tokens_of(page)), 1);
-    __builtin_prefetch(&links_[page], 1);
+  /// Of a page that knows its parent and its tokens.
+  [[nodiscard]] uint32_t hash_of(uint32_t page) const noexcept {
+    return hash(records_[page].parent, tokens_of(page));
   }
-  void prefetch_first(uint32_t page) const noexcept {
-    const uint32_t first = *bucket_of(records_[page].parent, tokens_of(page));
-    if (first == no_page || first == page) return;
-    __builtin_prefetch(&records_[first], 1);
-    __builtin_prefetch(&links_[first], 1);
+  /// Asks for what `remove` of a page, whose hash this is, will touch: its bucket, later, when that
+  /// has come, the first page in it, and then the second one.
+  void prefetch(uint32_t hash) const noexcept {
+    __builtin_prefetch(&buckets_[hash & bucket_mask_], 1);
   }
-  void prefetch_second(uint32_t page) const noexcept {
-    const uint32_t first = *bucket_of(records_[page].parent, tokens_of(page));
+  void prefetch_first(uint32_t page, uint32_t hash) const noexcept {
+    const uint32_t first = buckets_[hash & bucket_mask_];
+    if (first != no_page && first != page) __builtin_prefetch(&records_[first], 1);
+  }
+  void prefetch_second(uint32_t page, uint32_t hash) const noexcept {
+    const uint32_t first = buckets_[hash & bucket_mask_];
     if (first == no_page || first == page || records_[first].head_next == no_page) return;
     __builtin_prefetch(&records_[records_[first].head_next], 1);
   }
-  /// The page knows its parent and its tokens.
-  void add(uint32_t page) noexcept;
+  /// The page knows its parent and its tokens, whose hash this is.
+  void add(uint32_t page, uint32_t hash) noexcept;
+  /// The same for a page whose parent no page here has: nothing needs to be compared.
+  void add_alone(uint32_t page, uint32_t hash) noexcept;
   void remove(uint32_t page) noexcept;
   /// `heir` has the same parent and tokens as `page`, and takes its place.
   void replace(uint32_t page, uint32_t heir) noexcept;
 
+  /// Whether other pages have the page's key, as its links say.
+  [[nodiscard]] bool is_linked(uint32_t page) const noexcept {
+    return links_[page].older != no_page || links_[page].younger != no_page;
+  }
   /// Whether the page can come to answer. O(pages with its key): for tests.
   [[nodiscard]] bool holds(uint32_t page) const noexcept;
-  /// Keys in the fullest bucket: what the slowest `find` compares at most. For tests.
+  /// Keys in the bucket of a hash: what `find`, `add` and `remove` compare, at most. For tests.
+  [[nodiscard]] uint32_t chain_length(uint64_t hash) const noexcept;
+  /// The same of the fullest bucket.
   [[nodiscard]] uint32_t longest_chain() const noexcept;
 
  private:
@@ -80,7 +90,7 @@ class HeadIndex {
   PageRecord* records_ = nullptr;
   const TokenId* tokens_ = nullptr;
   uint32_t* buckets_ = nullptr;
-  Link* links_ = nullptr;
+  PerPage<Link> links_;
   const PrefixIndex* hashes_ = nullptr;
   uint64_t bucket_mask_ = 0;
   int32_t page_size_ = 0, head_tokens_ = 0;

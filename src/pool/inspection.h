@@ -53,6 +53,9 @@ struct PoolInspection {
   [[nodiscard]] static const pool::Namespaces& namespaces(const PagePool& pool) noexcept {
     return pool.state_->namespaces;
   }
+  [[nodiscard]] static const pool::ItemSpans& items(const PagePool& pool) noexcept {
+    return pool.state_->items;
+  }
 };
 
 }  // namespace folio::inline v1

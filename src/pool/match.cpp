@@ -20,7 +20,9 @@ PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* pro
   const Match leading = match_leading(space, prompt, spans, limit, found, &joint);
   const auto up_to = [&](const pool::JointHit::Reach& reach) {
     const bool is_cut = reach.next != pool::no_page;
-    return Match{reach.pages, is_cut ? records[reach.next].parent : leading.content};
+    return Match{.pages = reach.pages,
+                 .content = is_cut ? records[reach.next].parent : leading.content,
+                 .leading = leading.pages};
   };
   if (without_states != nullptr) *without_states = up_to(joint.without_states());
   if (found != nullptr) {
@@ -73,28 +75,31 @@ PagePool::State::Match PagePool::State::match_leading(uint32_t space, const Toke
 PagePool::State::Match PagePool::State::match_run(pool::Before before, const TokenId* prompt,
                                                   uint32_t limit, uint32_t* found,
                                                   pool::JointHit* joint) const noexcept {
-  constexpr uint32_t ahead = pool::PrefixIndex::ahead;
+  constexpr uint32_t ahead = pool::PrefixIndex::ahead, num_hashes = 4 * ahead;
   auto [parent, hash] = before;
-  uint32_t hashes[2 * ahead];
-  uint32_t hits = 0, hashed = 0;
+  uint32_t hashes[num_hashes];
+  uint32_t hits = 0, hashed = 0, asked = 0;
   for (; hits < limit; ++hits) {
     // Hashes do not depend on what is found: ask for the buckets of the next pages together, and
-    // for the pages of those whose buckets have come meanwhile. Twice as far ahead where something
-    // has been found.
+    // for the pages of those whose buckets have come meanwhile. Further ahead where something has
+    // been found.
     if (hits % ahead == 0) {
-      for (; hashed < std::min(hits == 0 ? ahead : hits + 2 * ahead, limit); ++hashed) {
+      for (; hashed < std::min(hits == 0 ? ahead : hits + 3 * ahead, limit); ++hashed) {
         hash = index.hash(hash, prompt + int64_t{hashed} * options.page_size);
-        hashes[hashed % (2 * ahead)] = hash;
+        hashes[hashed % num_hashes] = hash;
         index.prefetch(hash);
       }
-      for (uint32_t i = hits; i < std::min(hits + ahead, limit); ++i)
-        index.prefetch_page(hashes[i % (2 * ahead)]);
+      for (; asked < std::min(hits == 0 ? ahead : hits + 2 * ahead, limit); ++asked)
+        index.prefetch_page(hashes[asked % num_hashes]);
     }
     const uint32_t page =
-        index.find(parent, hashes[hits % (2 * ahead)], prompt + int64_t{hits} * options.page_size);
+        index.find(parent, hashes[hits % num_hashes], prompt + int64_t{hits} * options.page_size);
     if (page == pool::no_page) break;
     parent = records[page].content;
-    if (found != nullptr) found[hits] = page;
+    if (found != nullptr) {
+      found[hits] = page;
+      if (!index.fits_caches()) extras.prefetch(page);
+    }
     if (joint != nullptr) [[unlikely]]
       joint->add(page);
   }

@@ -9,42 +9,61 @@
 #include <cstdint>
 
 #include "folio/pool/histograms.h"
+#include "pool/page_extras.h"
 #include "pool/shared_word.h"
 
 namespace folio::inline v1::pool {
 
+/// Two times of 48 bits, which go round in 325 days of ten million pages a second.
+class PageTimes {
+ public:
+  void store(uint64_t now) noexcept {
+    stored_ = static_cast<uint32_t>(now);
+    stored_high_ = static_cast<uint16_t>(now >> 32);
+    use(now);
+  }
+  void use(uint64_t now) noexcept {
+    used_ = static_cast<uint32_t>(now);
+    used_high_ = static_cast<uint16_t>(now >> 32);
+  }
+  [[nodiscard]] uint64_t since_stored(uint64_t now) const noexcept {
+    return (now - (uint64_t{stored_high_} << 32 | stored_)) % (uint64_t{1} << 48);
+  }
+  [[nodiscard]] uint64_t since_used(uint64_t now) const noexcept {
+    return (now - (uint64_t{used_high_} << 32 | used_)) % (uint64_t{1} << 48);
+  }
+
+ private:
+  uint32_t stored_ = 0, used_ = 0;
+  uint16_t stored_high_ = 0, used_high_ = 0;
+};
+
 class PageAges {
  public:
-  struct Times {
-    uint64_t stored = 0, used = 0;
-  };
-
-  /// [num_pages]; null: nothing is counted.
-  void attach(Times* times) noexcept { times_ = times; }
-  [[nodiscard]] bool on() const noexcept { return times_ != nullptr; }
-
-  /// Asks for what `evicted` and `stored` will touch.
-  void prefetch(uint32_t page) const noexcept {
-    if (on()) [[unlikely]]
-      __builtin_prefetch(&times_[page], 1);
+  /// Without it nothing is counted.
+  void attach(PerPage<PageTimes> times, uint32_t num_pages) noexcept {
+    times_ = times;
+    for (uint32_t page = 0; page < num_pages; ++page) times_[page] = PageTimes();
   }
+  [[nodiscard]] bool on() const noexcept { return times_.is_on(); }
+
   void stored(uint32_t page) noexcept {
     if (on()) [[unlikely]]
-      times_[page] = {clock_, clock_};
+      times_[page].store(clock_);
   }
   void found(uint32_t page) noexcept {
-    add(histograms_.reuse, clock_ - times_[page].used);
-    times_[page].used = clock_;
+    add(histograms_.reuse, times_[page].since_used(clock_));
+    times_[page].use(clock_);
   }
   void given_up(uint32_t page) noexcept {
     if (on()) [[unlikely]]
-      times_[page].used = clock_;
+      times_[page].use(clock_);
   }
   void evicted(uint32_t page) noexcept {
     if (!on()) [[likely]]
       return;
-    add(histograms_.lifetime, clock_ - times_[page].stored);
-    add(histograms_.idle, clock_ - times_[page].used);
+    add(histograms_.lifetime, times_[page].since_stored(clock_));
+    add(histograms_.idle, times_[page].since_used(clock_));
   }
   void taken() noexcept { ++clock_; }
 
@@ -68,7 +87,7 @@ class PageAges {
     return copy;
   }
 
-  Times* times_ = nullptr;
+  PerPage<PageTimes> times_;
   uint64_t clock_ = 0;  ///< pages taken
   PoolHistograms histograms_;
 };

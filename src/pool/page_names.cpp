@@ -31,7 +31,10 @@ Result<PageName> PagePool::State::name_of(const pool::SequenceRecord& s,
                               .spans = items.in_page(index_of(s), next),
                               .salt = {space.salt, space.salt_bytes},
                               .adapter = space.adapter};
-    if (Status named = give.function(give.context, content, &name); !named.is_ok()) return named;
+    calls_out = true;
+    const Status named = give.function(give.context, content, &name);
+    calls_out = false;
+    if (!named.is_ok()) return named;
     index.set_name(page, name);
     parent = index.name_of(page);
   }
@@ -39,8 +42,8 @@ Result<PageName> PagePool::State::name_of(const pool::SequenceRecord& s,
 }
 
 Result<PageName> PagePool::name(SequenceId id, int32_t position) noexcept {
-  const pool::SequenceRecord* const s = state_ == nullptr ? nullptr : state_->find(id);
-  if (s == nullptr) return pool::not_alive("name", id);
+  const pool::SequenceRecord* const s = State::find_open(state_, id);
+  if (s == nullptr) return State::refused(state_, "name", id);
   State& state = *state_;
   if (state.options.name.function == nullptr) {
     return fail(Errc::invalid_argument,

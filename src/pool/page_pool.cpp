@@ -29,11 +29,18 @@ PoolOptions with_defaults(PoolOptions o) {
 
 }  // namespace
 
+void PagePool::State::place_extras() noexcept {
+  if (options.min_partial_tokens != 0) places.heads = extras.add<pool::HeadIndex::Link>();
+  if (options.max_retention_ms != 0) places.wheel = extras.add<pool::TimingWheel::Entry>();
+  if (options.histograms) places.ages = extras.add<pool::PageTimes>();
+}
+
 void PagePool::State::carve(Carver& carver) noexcept {
   table = carver.take<uint32_t>(options.max_sequences * row_stride);  // < 2^31 * 2^32
   records = carver.take<pool::PageRecord>(options.num_pages);
   tokens = carver.take<TokenId>(int64_t{options.num_pages} * options.page_size);
   buckets = carver.take<uint32_t>(pool::PrefixIndex::num_buckets(options.num_pages));
+  extras.attach(carver.take<std::byte>(CheckedSize(options.num_pages) * extras.bytes_per_page()));
   sequences = carver.take<pool::SequenceRecord>(options.max_sequences);
   pending = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
   taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
@@ -41,14 +48,14 @@ void PagePool::State::carve(Carver& carver) noexcept {
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
   groups.carve(carver, options);
   if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
-  if (options.event_capacity != 0)
-    event_slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
-  if (options.histograms) page_times = carver.take<pool::PageAges::Times>(options.num_pages);
-  if (options.readers) stats_slots = carver.take<StatsRing::Slot>(num_stats);
-  if (options.min_partial_tokens != 0) {
-    head_buckets = carver.take<uint32_t>(pool::HeadIndex::num_buckets(options.num_pages));
-    head_links = carver.take<pool::HeadIndex::Link>(options.num_pages);
+  if (options.event_capacity != 0) {
+    event_memory.slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
+    if (options.name.function != nullptr)
+      event_memory.names = carver.take<pool::EventLog::NameRing::Slot>(options.event_capacity);
   }
+  if (options.readers) stats_slots = carver.take<StatsRing::Slot>(num_stats);
+  if (options.min_partial_tokens != 0)
+    head_buckets = carver.take<uint32_t>(pool::HeadIndex::num_buckets(options.num_pages));
   if (options.max_spans != 0) {
     const int64_t given = int64_t{options.max_sequences} * options.max_spans;
     const int64_t known = pool::ItemSpans::num_namespaces(options);
@@ -79,17 +86,18 @@ void PagePool::State::start() noexcept {
   start_retention();
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
-  if (event_slots != nullptr)
-    std::uninitialized_default_construct_n(event_slots, options.event_capacity);
-  events.attach(options.on_event, event_slots, options.event_capacity);
-  if (page_times != nullptr) std::uninitialized_default_construct_n(page_times, options.num_pages);
-  ages.attach(page_times);
+  if (event_memory.slots != nullptr)
+    std::uninitialized_default_construct_n(event_memory.slots, options.event_capacity);
+  if (event_memory.names != nullptr)
+    std::uninitialized_default_construct_n(event_memory.names, options.event_capacity);
+  events.attach(options.on_event, event_memory, options.event_capacity, &calls_out);
+  if (options.histograms) ages.attach(extras.part<pool::PageTimes>(places.ages), options.num_pages);
   if (stats_slots != nullptr) std::uninitialized_default_construct_n(stats_slots, num_stats);
   shared_stats.attach(stats_slots, stats_slots == nullptr ? 0 : num_stats);
   if (events.on()) index.attach_events(&events);
   if (options.min_partial_tokens != 0) {
-    heads.attach(records, tokens, head_buckets, head_links, options.num_pages, options.page_size,
-                 options.min_partial_tokens, &index);
+    heads.attach(records, tokens, head_buckets, extras.part<pool::HeadIndex::Link>(places.heads),
+                 options.num_pages, options.page_size, options.min_partial_tokens, &index);
   }
   index.attach_retention(retention);
   namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);

@@ -90,17 +90,23 @@ void PagePool::State::admit_partial(SequenceRecord& s, const Match& match,
 }
 
 void PagePool::State::add_heads(std::span<const uint32_t> pages, uint64_t known) noexcept {
-  constexpr size_t steps = pool::PrefixIndex::ahead;  // from the bucket to its pages, and to `add`
-  const bool prefetches = !index.fits_caches();
-  for (size_t i = 0; i < pages.size() + 3 * steps; ++i) {
-    if (prefetches && i < pages.size()) heads.prefetch(pages[i]);
-    if (prefetches && i >= steps && i - steps < pages.size())
-      heads.prefetch_first(pages[i - steps]);
-    if (prefetches && i >= 2 * steps && i - 2 * steps < pages.size())
-      heads.prefetch_second(pages[i - 2 * steps]);
-    if (i >= 3 * steps && records[pages[i - 3 * steps]].content > known)
-      heads.add(pages[i - 3 * steps]);
+  constexpr size_t ahead = pool::PrefixIndex::ahead;  // from the bucket to its use
+  uint32_t hashes[ahead];
+  for (size_t i = 0; i < pages.size() + ahead; ++i) {
+    if (i >= ahead) add_head(pages[i - ahead], hashes[i % ahead], known);
+    if (i >= pages.size()) continue;
+    hashes[i % ahead] = heads.hash_of(pages[i]);
+    heads.prefetch(hashes[i % ahead]);
   }
+}
+
+void PagePool::State::add_head(uint32_t page, uint32_t hash, uint64_t known) noexcept {
+  const PageRecord& record = records[page];
+  if (record.content <= known) return;
+  // Only this page can continue a content that is new itself: of a prompt that was not found, one
+  // page is compared with others.
+  if (record.parent > known) return heads.add_alone(page, hash);
+  heads.add(page, hash);
 }
 
 void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
@@ -125,13 +131,14 @@ void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
       if (is_tail) give_up_tail(other);
     }
   }
-  pool::publish(record.hash, heads.hash(parent, tokens_of(page)));
+  const uint32_t hash = heads.hash(parent, tokens_of(page));
+  pool::publish(record.hash, hash);
   record.fill = static_cast<uint32_t>(fill);
   record.use = 0;
   record.is_tail = true;
   if (groups.active()) keep_group_tail(s, page);
   with_policy([&](auto& policy) { policy.created(page); });
-  heads.add(page);
+  heads.add(page, hash);
   ages.stored(page);
 }
 
@@ -154,8 +161,11 @@ Status PagePool::State::check_head(uint32_t page) const noexcept {
     if (record.hash != heads.hash(record.parent, tokens_of(page)))
       return broken("hash is not of the head of tail");
   }
-  if (heads.is_on() && (record.findable || record.is_tail) && !heads.holds(page))
+  if (!heads.is_on()) return {};
+  if ((record.findable || record.is_tail) && !heads.holds(page))
     return broken("its head does not lead to page");
+  if (!record.findable && !record.is_tail && heads.is_linked(page))
+    return broken("HeadIndex has left links of page");
   return {};
 }
 

@@ -24,6 +24,7 @@
 #include "pool/item_spans.h"
 #include "pool/namespaces.h"
 #include "pool/page_ages.h"
+#include "pool/page_extras.h"
 #include "pool/page_lists.h"
 #include "pool/prefix_index.h"
 #include "pool/retention.h"
@@ -69,6 +70,7 @@ struct PagePool::State {
         max_tokens(std::min<int64_t>(int64_t{given.max_pages_per_sequence} * given.page_size,
                                      std::numeric_limits<int32_t>::max())) {
     groups.lay_out(given);
+    place_extras();
   }
 
   const PoolOptions options;
@@ -86,19 +88,23 @@ struct PagePool::State {
   PageCopy* taken = nullptr;
   uint32_t num_pending = 0, num_taken = 0;
   bool taken_hold_pages = false;
+  bool calls_out = false;                     ///< a function of the caller's runs, within a call
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;
   pool::Retention::Memory retained;
-  PageName* names = nullptr;                          ///< [num_pages] with PoolOptions::name
-  pool::EventLog::Ring::Slot* event_slots = nullptr;  ///< [event_capacity]
-  StatsRing::Slot* stats_slots = nullptr;             ///< with PoolOptions::readers
-  pool::PageAges::Times* page_times = nullptr;        ///< [num_pages] with PoolOptions::histograms
-  uint32_t* head_buckets = nullptr;                   ///< with min_partial_tokens
-  pool::HeadIndex::Link* head_links = nullptr;
+  PageName* names = nullptr;  ///< [num_pages] with PoolOptions::name
+  pool::EventLog::Memory event_memory;
+  StatsRing::Slot* stats_slots = nullptr;  ///< with PoolOptions::readers
+  uint32_t* head_buckets = nullptr;        ///< with min_partial_tokens
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
   pool::ItemSpans::Memory spans_memory;  ///< with max_spans
 
+  pool::PageExtras extras;
+  struct Places {  ///< of those options that are on
+    pool::PageExtras::Place heads = 0, wheel = 0, ages = 0;
+  };
+  Places places;
   pool::PageLists lists;
   pool::Lru lru;
   pool::S3Fifo s3_fifo;
@@ -121,7 +127,8 @@ struct PagePool::State {
   uint32_t pages_of_sequences = 0;  ///< pages with references
   PoolStats counters;               ///< the fields that only grow, and `sequences`
 
-  uint32_t coming[pool::distance_ahead] = {};  ///< pages that will be evicted soon: advice
+  uint32_t coming[pool::distance_ahead] = {};        ///< pages that will be evicted soon: advice
+  uint32_t coming_heads[pool::distance_ahead] = {};  ///< hashes of their heads
   uint32_t num_coming = 0;
   // Statistics.
   [[nodiscard]] PoolStats stats() const noexcept;
@@ -141,6 +148,7 @@ struct PagePool::State {
     uint64_t content = 0;
     /// the hit goes on in a tail, which has the states that the last of these pages lacks
     bool states_of_tail = false;
+    uint32_t leading = 0;  ///< pages that match in the leading group
   };
   /// Tokens that it goes on with inside a page.
   struct PartialMatch {
@@ -157,6 +165,7 @@ struct PagePool::State {
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
   void start() noexcept;                ///< fills them
   void start_policy() noexcept;
+  void place_extras() noexcept;
   void carve_retention(Carver& carver) noexcept;
   void start_retention() noexcept;
   [[nodiscard]] int64_t num_spaces() const noexcept {
@@ -165,6 +174,16 @@ struct PagePool::State {
 
   // Sequences.
   [[nodiscard]] pool::SequenceRecord* find(SequenceId id) const noexcept;
+  /// Whether a call may change the pool: not from within a function that the pool calls.
+  [[nodiscard]] static bool is_open(const State* state) noexcept {
+    return state != nullptr && !state->calls_out;
+  }
+  /// The living sequence that a call is to change, or null: `refused` says why.
+  [[nodiscard]] static pool::SequenceRecord* find_open(const State* state, SequenceId id) noexcept {
+    return is_open(state) ? state->find(id) : nullptr;
+  }
+  [[nodiscard]] static Status refused(const State* state, const char* call) noexcept;
+  [[nodiscard]] static Status refused(const State* state, const char* call, SequenceId id) noexcept;
   [[nodiscard]] Status check_ids(const char* call, std::span<const SequenceId> ids) const noexcept;
   [[nodiscard]] uint32_t index_of(const pool::SequenceRecord& s) const noexcept {
     return static_cast<uint32_t>(&s - sequences);
@@ -297,6 +316,7 @@ struct PagePool::State {
                      std::span<const TokenId> prompt) noexcept;
   /// Of these pages, those whose content is younger than `known` come to answer for their heads.
   void add_heads(std::span<const uint32_t> pages, uint64_t known) noexcept;
+  void add_head(uint32_t page, uint32_t hash, uint64_t known) noexcept;
   /// Makes the cut last page of a sequence that is about to give up all its pages one that is kept.
   void keep_tail(const pool::SequenceRecord& s) noexcept;
   void give_up_tail(uint32_t page) noexcept;
@@ -409,6 +429,9 @@ struct PagePool::State {
   void keep_group_tail(const pool::SequenceRecord& s, uint32_t tail) noexcept;
   void drop_group_pages(const pool::SequenceRecord& s, uint32_t group, uint32_t first,
                         uint32_t last) noexcept;
+  /// The same for pages that the window has passed.
+  void leave_behind(const pool::SequenceRecord& s, uint32_t group, uint32_t first,
+                    uint32_t last) noexcept;
   [[nodiscard]] uint32_t group_page_at(const pool::SequenceRecord& s, uint32_t group, uint32_t p,
                                        int32_t length) const noexcept;
   /// A group that has given up what a shorter sequence needs, or 0.

@@ -170,14 +170,18 @@ uint64_t PrefixIndex::observe_content(uint64_t parent, uint32_t hash) const noex
   }
 }
 
+uint32_t PrefixIndex::chain_length(uint64_t hash) const noexcept {
+  uint32_t length = 0;
+  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page;
+       page = records_[page].bucket_next)
+    ++length;
+  return length;
+}
+
 uint32_t PrefixIndex::longest_chain() const noexcept {
   uint32_t longest = 0;
-  for (uint64_t bucket = 0; bucket <= bucket_mask_; ++bucket) {
-    uint32_t length = 0;
-    for (uint32_t page = buckets_[bucket]; page != no_page; page = records_[page].bucket_next)
-      ++length;
-    longest = std::max(longest, length);
-  }
+  for (uint64_t bucket = 0; bucket <= bucket_mask_; ++bucket)
+    longest = std::max(longest, chain_length(bucket));
   return longest;
 }
 

@@ -123,7 +123,9 @@ class PrefixIndex {
     return records_[page].twin_next != page;
   }
 
-  /// Pages in the fullest bucket: what the slowest `find` compares at most. For tests.
+  /// Pages in the bucket of a hash: what `find`, `add` and `remove` look at, at most. For tests.
+  [[nodiscard]] uint32_t chain_length(uint64_t hash) const noexcept;
+  /// The same of the fullest bucket.
   [[nodiscard]] uint32_t longest_chain() const noexcept;
 
  private:

@@ -46,7 +46,7 @@ Result<PoolStats> PoolReader::stats() const noexcept {
   const auto& ring = state_->shared_stats;
   PoolStats stats;
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    if (ring.read(ring.newest(), stats) == PagePool::State::StatsRing::Found::value) return stats;
+    if (ring.read(ring.newest(), stats) == pool::Found::value) return stats;
   }
   return fail(Errc::busy, "PoolReader::stats: the scheduler was faster than every copy");
 }

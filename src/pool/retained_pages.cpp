@@ -15,9 +15,8 @@ using pool::Keep;
 void PagePool::State::carve_retention(Carver& carver) noexcept {
   if (options.max_retention_ms == 0) return;
   retention = carver.take<pool::Retention>(1);
-  retained.deadlines = carver.take<uint32_t>(options.num_pages);
-  retained.links =
-      carver.take<pool::TimingWheel::Links>(pool::Retention::num_links(options.num_pages));
+  retained.wheel_heads = carver.take<pool::TimingWheel::Entry>(pool::TimingWheel::num_wheels *
+                                                               pool::TimingWheel::num_lists);
   retained.row = carver.take<uint32_t>(options.max_pages_per_sequence);
   retained.levels = carver.take<pool::PageLists::Head>(pool::num_levels - 1);
   retained.of_sequences = carver.take<pool::KeepRanges>(options.max_sequences);
@@ -25,7 +24,8 @@ void PagePool::State::carve_retention(Carver& carver) noexcept {
 
 void PagePool::State::start_retention() noexcept {
   if (retention == nullptr) return;
-  std::construct_at(retention, records, &lists, retained, options);
+  std::construct_at(retention, records, &lists, extras.part<pool::TimingWheel::Entry>(places.wheel),
+                    retained, options);
   if (groups.active()) retention->attach_groups(&groups);
 }
 
@@ -108,7 +108,7 @@ void PagePool::State::note_cost(const pool::SequenceRecord& s) noexcept {
 
 Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
                                  const SequenceOptions& options) noexcept {
-  if (state_ == nullptr) return pool::moved_from("retain");
+  if (!State::is_open(state_)) return State::refused(state_, "retain");
   if (Status s = pool::check_prompt(prompt, options, "retain"); !s.is_ok()) return s;
   State& state = *state_;
   if (Status s = pool::check_spans(prompt, options, state.options, "retain"); !s.is_ok()) return s;
@@ -133,7 +133,7 @@ Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
 }
 
 Status PagePool::advance_time(int64_t now_ms) noexcept {
-  if (state_ == nullptr) return pool::moved_from("advance_time");
+  if (!State::is_open(state_)) return State::refused(state_, "advance_time");
   const int64_t last = state_->retention == nullptr ? 0 : state_->retention->now_ms();
   if (now_ms < last) {
     return fail(Errc::invalid_argument,

@@ -43,14 +43,14 @@ const Keep* KeepRanges::of(int64_t begin, int64_t end) const noexcept {
 
 // ---- Time
 
-Retention::Retention(PageRecord* records, PageLists* lists, const Memory& memory,
-                     const PoolOptions& options) noexcept
+Retention::Retention(PageRecord* records, PageLists* lists, PerPage<TimingWheel::Entry> entries,
+                     const Memory& memory, const PoolOptions& options) noexcept
     : records_(records),
       lists_(lists),
       of_sequences_(memory.of_sequences),
       max_ms_(options.max_retention_ms),
       ms_per_tick_(ceil_div(options.max_retention_ms, TimingWheel::longest - 1)) {
-  wheel_.attach(memory.deadlines, memory.links, options.num_pages);
+  wheel_.attach(entries, memory.wheel_heads, options.num_pages);
   std::fill_n(memory.levels, num_levels - 1, PageLists::Head());
   lists->attach_levels(memory.levels);
   std::uninitialized_default_construct_n(of_sequences_, options.max_sequences);

@@ -49,18 +49,14 @@ class Groups;
 class Retention {
  public:
   struct Memory {
-    uint32_t* row = nullptr;              ///< [max_pages_per_sequence]: what a call has found
-    uint32_t* deadlines = nullptr;        ///< [num_pages]
-    TimingWheel::Links* links = nullptr;  ///< [num_links(num_pages)]
-    PageLists::Head* levels = nullptr;    ///< [num_levels - 1]
-    KeepRanges* of_sequences = nullptr;   ///< [max_sequences]
+    uint32_t* row = nullptr;                    ///< [max_pages_per_sequence]: what a call has found
+    TimingWheel::Entry* wheel_heads = nullptr;  ///< [num_wheels * num_lists]
+    PageLists::Head* levels = nullptr;          ///< [num_levels - 1]
+    KeepRanges* of_sequences = nullptr;         ///< [max_sequences]
   };
-  [[nodiscard]] static int64_t num_links(uint32_t num_pages) noexcept {
-    return int64_t{num_pages} + TimingWheel::num_wheels * TimingWheel::num_lists;
-  }
 
-  Retention(PageRecord* records, PageLists* lists, const Memory& memory,
-            const PoolOptions& options) noexcept;
+  Retention(PageRecord* records, PageLists* lists, PerPage<TimingWheel::Entry> entries,
+            const Memory& memory, const PoolOptions& options) noexcept;
 
   /// Is told of pages that come to another level. Null: nobody is.
   void attach_groups(Groups* groups) noexcept { groups_ = groups; }
@@ -80,8 +76,6 @@ class Retention {
   }
 
   // Pages. All are findable.
-  /// Asks for what `forget` and, later, `raise` of the page will touch.
-  void prefetch(uint32_t page) const noexcept { wheel_.prefetch(page); }
   /// A sequence that gives the page up asks to keep it: of those that did, the highest counts.
   void raise(uint32_t page, const Keep& keep) noexcept;
   /// Instead of what was asked for before. A cached page waits anew if its level changes.

@@ -92,8 +92,8 @@ void PagePool::State::make_room(SequenceRecord& s, int64_t end, uint32_t least) 
 }
 
 Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
-  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return pool::not_alive("reserve", id);
+  SequenceRecord* const found = State::find_open(state_, id);
+  if (found == nullptr) return State::refused(state_, "reserve", id);
   State& state = *state_;
   SequenceRecord& s = *found;
   if (Status room = state.check_room("reserve", s, new_tokens); !room.is_ok()) return room;
@@ -156,7 +156,7 @@ Status PagePool::State::check_requests(std::span<const ReserveRequest> requests,
 
 Status PagePool::reserve(std::span<const ReserveRequest> requests) noexcept {
   if (requests.empty()) return {};
-  if (state_ == nullptr) return pool::moved_from("reserve");
+  if (!State::is_open(state_)) return State::refused(state_, "reserve");
   if (requests.data() == nullptr) return pool::null_memory("reserve", "requests", requests.size());
   State& state = *state_;
   int64_t least = 0;

@@ -47,7 +47,7 @@ SequenceRecord& PagePool::State::open_sequence() noexcept {
 
 Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
                                   const SequenceOptions& options) noexcept {
-  if (state_ == nullptr) return pool::moved_from("admit");
+  if (!State::is_open(state_)) return State::refused(state_, "admit");
   if (Status s = pool::check_prompt(prompt, options); !s.is_ok()) return s;
   State& state = *state_;
   if (Status s = pool::check_spans(prompt, options, state.options); !s.is_ok()) return s;
@@ -86,7 +86,13 @@ int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId>
     for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
   });
   s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
-  if (state.groups.active()) state.hold_group_hits(s, match.states_of_tail);
+  if (state.groups.active()) {
+    state.groups.likely[index_of(s)] = {
+        .found = s.length,
+        .diverged = static_cast<int32_t>(match.leading) * state.options.page_size,
+        .prompt = static_cast<int32_t>(prompt.size())};
+    state.hold_group_hits(s, match.states_of_tail);
+  }
   state.counters.lookup_pages += limit;
   state.counters.hit_pages += s.pages;
   state.counters.hit_tokens_cached += were_cached * state.options.page_size;
@@ -144,8 +150,8 @@ void PagePool::State::name_run(const SequenceRecord& s, uint32_t first, uint32_t
 }
 
 Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge merge) noexcept {
-  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return pool::not_alive("commit", id);
+  SequenceRecord* const found = State::find_open(state_, id);
+  if (found == nullptr) return State::refused(state_, "commit", id);
   State& state = *state_;
   SequenceRecord& s = *found;
   if (merge > Merge::allowed) return pool::no_merge(merge);
@@ -198,8 +204,8 @@ Status PagePool::State::check_length(const char* call, const SequenceRecord& s,
 }
 
 Status PagePool::trim(SequenceId id, int32_t length) noexcept {
-  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return pool::not_alive("trim", id);
+  SequenceRecord* const found = State::find_open(state_, id);
+  if (found == nullptr) return State::refused(state_, "trim", id);
   SequenceRecord& s = *found;
   if (Status checked = state_->check_length("trim", s, length); !checked.is_ok()) return checked;
   state_->items.cut(state_->index_of(s), length);
@@ -215,8 +221,8 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
 }
 
 Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
-  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return pool::not_alive("fork", id);
+  SequenceRecord* const found = State::find_open(state_, id);
+  if (found == nullptr) return State::refused(state_, "fork", id);
   State& state = *state_;
   const SequenceRecord& parent = *found;
   if (Status s = state.check_length("fork", parent, length); !s.is_ok()) return s;
@@ -241,8 +247,8 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
 }
 
 Status PagePool::release(SequenceId id) noexcept {
-  SequenceRecord* const found = state_ == nullptr ? nullptr : state_->find(id);
-  if (found == nullptr) return pool::not_alive("release", id);
+  SequenceRecord* const found = State::find_open(state_, id);
+  if (found == nullptr) return State::refused(state_, "release", id);
   state_->close_sequence(*found);
   state_->end_call();
   return {};

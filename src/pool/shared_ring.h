@@ -16,6 +16,9 @@
 
 namespace folio::inline v1::pool {
 
+/// What a reader of a ring finds.
+enum class Found : uint8_t { value, not_yet, overwritten };
+
 template <class T>
 class SharedRing {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(uint64_t) == 0);
@@ -26,7 +29,6 @@ class SharedRing {
     uint64_t stamp = 0;
     uint64_t words[num_words] = {};
   };
-  enum class Found : uint8_t { value, not_yet, overwritten };
 
   void attach(Slot* slots, uint32_t capacity) noexcept {
     slots_ = slots;

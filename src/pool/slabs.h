@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// pool/slabs.h: one arena in equal slabs, each of one group at a time.
 ///
-/// A slab is *empty* (no page of it is used or cached; it may still have an owner), *idle* (pages
-/// are cached, none is used) or *bound* (a page is used). Whoever needs a page may take an empty or
-/// idle slab from anybody; the pages of a bound one are its owner's alone. So what several groups
-/// can get together is known exactly: pages of their own bound slabs, then whole slabs. Of the idle
-/// ones those go last in which a page is *kept*: cached, at a level above the normal one. Pages
-/// below that level do not keep a slab from being empty.
+/// A slab is *empty* (no page of it is used or cached; it may still have an owner, and cached pages
+/// that are *behind* or below the normal level, which count as free), *idle* (pages are cached,
+/// none is used) or *bound* (a page is used). Whoever needs a page may take an empty or idle slab
+/// from anybody; the pages of a bound one are its owner's alone. So what several groups can get
+/// together is known exactly: pages of their own bound slabs, then whole slabs. Of the idle ones
+/// those go last in which a page is *kept*: cached, at a level above the normal one.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ using pool::PageRecord;
 using pool::SequenceRecord;
 
 std::span<const PageCopy> PagePool::take_copies(uint32_t group) noexcept {
-  if (state_ == nullptr || (group != 0 && group >= state_->groups.count())) return {};
+  if (!State::is_open(state_) || (group != 0 && group >= state_->groups.count())) return {};
   if (group != 0) return state_->groups.take_copies(group);
   State& state = *state_;
   const uint32_t done = state.taken_hold_pages ? state.num_taken : 0;
@@ -45,7 +45,7 @@ uint64_t PagePool::State::unfinished_steps(const SequenceRecord& s) const noexce
 }
 
 Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcept {
-  if (state_ == nullptr) return pool::moved_from("begin_step");
+  if (!State::is_open(state_)) return State::refused(state_, "begin_step");
   State& state = *state_;
   if (Status s = state.check_ids("begin_step", ids); !s.is_ok()) return s;
   const int slot = std::countr_one(state.unfinished);
@@ -77,6 +77,7 @@ Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcep
 }
 
 Status PagePool::end_step(StepTicket ticket) noexcept {
+  if (state_ != nullptr && state_->calls_out) return State::refused(state_, "end_step");
   int slot = 0;
   while (state_ != nullptr && slot < max_unfinished_steps &&
          (ticket.value == 0 || state_->tickets[slot] != ticket.value))

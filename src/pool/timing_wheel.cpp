@@ -15,12 +15,12 @@ constexpr uint32_t digit(uint64_t time, uint32_t wheel) {
 
 }  // namespace
 
-void TimingWheel::attach(uint32_t* deadlines, Links* links, uint32_t num_pages) noexcept {
-  deadlines_ = deadlines;
-  links_ = links;
+void TimingWheel::attach(PerPage<Entry> entries, Entry* heads, uint32_t num_pages) noexcept {
+  entries_ = entries;
+  heads_ = heads;
   num_pages_ = num_pages;
-  std::fill_n(deadlines, num_pages, 0);
-  for (uint32_t i = 0; i < num_pages + num_wheels * num_lists; ++i) links_[i] = {i, i};
+  for (uint32_t i = 0; i < num_pages + num_wheels * num_lists; ++i)
+    at(i) = {.previous = i, .next = i};
 }
 
 uint32_t TimingWheel::list_of(uint32_t deadline) const noexcept {
@@ -32,32 +32,32 @@ uint32_t TimingWheel::list_of(uint32_t deadline) const noexcept {
 }
 
 void TimingWheel::link(uint32_t page) noexcept {
-  const uint32_t list = list_of(deadlines_[page]);
+  Entry& entry = entries_[page];
+  const uint32_t list = list_of(entry.deadline);
   present_[list / num_lists] |= uint64_t{1} << list % num_lists;
-  Links& head = links_[num_pages_ + list];
-  links_[page] = {head.previous, num_pages_ + list};
-  links_[head.previous].next = page;
+  Entry& head = heads_[list];
+  entry.previous = head.previous;
+  entry.next = num_pages_ + list;
+  at(head.previous).next = page;
   head.previous = page;
 }
 
 void TimingWheel::insert(uint32_t page, uint32_t ticks) noexcept {
-  deadlines_[page] = now() + ticks;
+  entries_[page].deadline = now() + ticks;
   link(page);
 }
 
 void TimingWheel::remove(uint32_t page) noexcept {
-  const Links at = links_[page];
-  links_[at.previous].next = at.next;
-  links_[at.next].previous = at.previous;
-  links_[page] = {page, page};
+  Entry& entry = entries_[page];
+  at(entry.previous).next = entry.next;
+  at(entry.next).previous = entry.previous;
+  entry.previous = entry.next = page;
 }
 
 void TimingWheel::replace(uint32_t page, uint32_t other) noexcept {
-  deadlines_[other] = deadlines_[page];
-  links_[other] = links_[page];
-  links_[links_[other].previous].next = other;
-  links_[links_[other].next].previous = other;
-  links_[page] = {page, page};
+  const Entry& entry = entries_[other] = entries_[page];
+  at(entry.previous).next = at(entry.next).previous = other;
+  entries_[page].previous = entries_[page].next = page;
 }
 
 uint32_t TimingWheel::lists_ahead(uint32_t wheel) const noexcept {
@@ -91,18 +91,17 @@ const char* TimingWheel::fault(uint32_t* count) const noexcept {
   *count = 0;
   for (uint32_t list = 0; list < num_wheels * num_lists; ++list) {
     uint32_t previous = num_pages_ + list;
-    for (uint32_t page = links_[previous].next; page != num_pages_ + list;
-         page = links_[page].next) {
-      if (page >= num_pages_ || links_[page].previous != previous || ++*count > num_pages_)
+    for (uint32_t page = heads_[list].next; page != num_pages_ + list; page = at(page).next) {
+      if (page >= num_pages_ || entries_[page].previous != previous || ++*count > num_pages_)
         return "a list of the timing wheel is broken";
-      if (remaining(page) == 0 || remaining(page) > longest || list_of(deadlines_[page]) != list)
+      if (remaining(page) == 0 || remaining(page) > longest ||
+          list_of(entries_[page].deadline) != list)
         return "a page is in another list of the timing wheel than its deadline's";
       if ((present_[list / num_lists] >> list % num_lists & 1) == 0)
         return "a list of the timing wheel has pages and no bit";
       previous = page;
     }
-    if (links_[num_pages_ + list].previous != previous)
-      return "a list of the timing wheel is broken";
+    if (heads_[list].previous != previous) return "a list of the timing wheel is broken";
   }
   return nullptr;
 }

@@ -7,38 +7,36 @@
 /// page moves at most four times. Pages with one deadline are always in one list, in the order in
 /// which they came.
 ///
-/// Lists are rings through a link pair of their own, behind those of the pages, so that a page
-/// leaves without knowing where it is.
+/// Lists are rings through an entry of their own, whose place is behind those of the pages, so that
+/// a page leaves without knowing where it is.
 /// Source: Varghese, Lauck: Hashed and hierarchical timing wheels, 1987
 #pragma once
 
 #include <cstdint>
 
+#include "pool/page_extras.h"
+
 namespace folio::inline v1::pool {
 
 class TimingWheel {
  public:
-  struct Links {
+  struct Entry {
     uint32_t previous = 0, next = 0;
+    uint32_t deadline = 0;  ///< last 32 bits
   };
   static constexpr uint32_t num_wheels = 4, num_lists = 64;
   /// Ticks between now and a deadline, at most: the slowest wheel goes round without its own list.
   static constexpr uint32_t longest = (num_lists - 1) << 18;
 
-  /// `deadlines`: [num_pages]; `links`: [num_pages + num_wheels * num_lists].
-  void attach(uint32_t* deadlines, Links* links, uint32_t num_pages) noexcept;
+  /// `entries`: [num_pages]; `heads`: [num_wheels * num_lists].
+  void attach(PerPage<Entry> entries, Entry* heads, uint32_t num_pages) noexcept;
 
-  /// Asks for what the next calls will touch.
-  void prefetch(uint32_t page) const noexcept {
-    __builtin_prefetch(&links_[page], 1);
-    __builtin_prefetch(&deadlines_[page], 1);
-  }
   void insert(uint32_t page, uint32_t ticks) noexcept;  ///< that many from now, 1 .. longest
   void remove(uint32_t page) noexcept;
   void replace(uint32_t page, uint32_t other) noexcept;  ///< `other` waits in its place
   /// Ticks until the page's time comes.
   [[nodiscard]] uint32_t remaining(uint32_t page) const noexcept {
-    return deadlines_[page] - now();
+    return entries_[page].deadline - now();
   }
 
   /// Lets time pass. `at` is called for each page whose time has come, no longer in the wheel, in
@@ -67,8 +65,12 @@ class TimingWheel {
   [[nodiscard]] uint32_t now() const noexcept { return static_cast<uint32_t>(now_); }
   [[nodiscard]] uint32_t list_of(uint32_t deadline) const noexcept;
   void link(uint32_t page) noexcept;
+  /// Of a page, or of the list `place` - num_pages.
+  [[nodiscard]] Entry& at(uint32_t place) const noexcept {
+    return place < num_pages_ ? entries_[place] : heads_[place - num_pages_];
+  }
   [[nodiscard]] uint32_t front(uint32_t list) const noexcept {
-    const uint32_t page = links_[num_pages_ + list].next;
+    const uint32_t page = heads_[list].next;
     return page == num_pages_ + list ? none : page;
   }
   /// Moves time to the next list with pages and returns it; none if that is behind `end`.
@@ -76,8 +78,8 @@ class TimingWheel {
   /// Lists from the one of the present time on until the next one that may have pages; 64: none.
   [[nodiscard]] uint32_t lists_ahead(uint32_t wheel) const noexcept;
 
-  uint32_t* deadlines_ = nullptr;  ///< last 32 bits
-  Links* links_ = nullptr;
+  PerPage<Entry> entries_;
+  Entry* heads_ = nullptr;
   uint32_t num_pages_ = 0;
   uint64_t now_ = 0;
   uint64_t present_[num_wheels] = {};  ///< a bit for each list; none that has pages lacks it

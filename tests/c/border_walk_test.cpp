@@ -126,6 +126,9 @@ void fill(BorderWorld& w, folio_read_events_call& c) {
 void fill(BorderWorld& w, folio_snapshot_call& c) {
   c = {w.pool, w.events, 2, &w.num_events, &w.next_event, &w.message};
 }
+void fill(BorderWorld& w, folio_get_page_name_call& c) {
+  c = {w.pool, w.sequence, 1, &w.page_name, &w.message};
+}
 void fill(BorderWorld& w, folio_clear_pool_call& c) {
   EXPECT_EQ(folio_end_step(w.pool, w.step, &w.message), FOLIO_OK);
   EXPECT_EQ(folio_release(w.pool, w.sequence, &w.message), FOLIO_OK);
@@ -276,6 +279,8 @@ const Allowed allowed[] = {
     {"folio_copy_pages: copies->to = 0", "another page"},
 
     {"folio_create_*pool: options->context = nullptr", "the allocator's own business"},
+    {"folio_create_*pool: options->name_context = nullptr", "the function's own business"},
+    {"folio_create_*pool: options->event_context = nullptr", "the function's own business"},
     {"folio_create_*pool: options->* = 0", "the default"},
     {"folio_create_*pool: options->max_retention_ms = INT64_MAX", "a long time"},
     {"folio_create_*pool: options->lookahead_tokens = INT32_MAX", "as far as a sequence may grow"},

@@ -39,6 +39,12 @@ void* allocate(void*, size_t bytes, size_t align) {
 }
 void deallocate(void*, void* memory, size_t) { std::free(memory); }
 
+folio_code name_page(void*, const folio_page_content* page, folio_page_name* name) {
+  name->bytes[0] = static_cast<uint8_t>(page->tokens[0]);
+  return FOLIO_OK;
+}
+void hear(void*, const folio_pool_event*, const int32_t*, int64_t) {}
+
 int one_thread(void*) { return 1; }
 void run_in_order(void*, int64_t n, void (*task)(void*, int64_t), void* arg) {
   for (int64_t i = 0; i < n; ++i) task(arg, i);
@@ -230,6 +236,9 @@ void BorderWorld::make_pool() {
   pool_options.max_spans = 1;
   pool_options.readers = 1;
   pool_options.histograms = 1;
+  pool_options.name_page = name_page;
+  pool_options.on_event = hear;
+  pool_options.name_context = pool_options.event_context = this;
   sequence_options = c_struct<folio_sequence_options>();
   sequence_options.salt = "tenant";
   sequence_options.salt_bytes = 6;
@@ -284,6 +293,7 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add(&row_start, sizeof row_start);
   add(&cached_tokens, sizeof cached_tokens);
   add(events, sizeof events);
+  add(&page_name, sizeof page_name);
   add(&num_events, sizeof num_events);
   add(&next_event, sizeof next_event);
   add(&lost, sizeof lost);

@@ -97,6 +97,7 @@ struct BorderWorld {
   folio_content_span spans[1] = {{6, 2, {1, 2, 3}}};
   folio_pool_event events[2] = {};
   folio_pool_histograms histograms = {};
+  folio_page_name page_name = {{7}};
   int64_t num_events = -7;
   uint64_t next_event = 7;
   int32_t lost = -7;

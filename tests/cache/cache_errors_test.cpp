@@ -246,6 +246,44 @@ TEST(CacheErrors, make_planes_refuses_impossible_shapes_and_memory) {
        {"num_pages",
         [](C& c) { c.num_pages = int64_t{1} << 32; },
         {"num_pages is 4294967296", "uint32"}},
+       {"page stride shorter than a page",
+        [](C& c) { c.shape.page_stride_bytes = 4095; },
+        {"shape.page_stride_bytes is 4095", "a page's 4096 bytes"}},
+       {"page stride", [](C& c) { c.shape.page_stride_bytes = -1; }, {"page_stride_bytes is -1"}},
+       {"page stride misaligned",
+        [](C& c) {
+          c.shape.dtype = DType::f16;
+          c.shape.page_stride_bytes = 8193;
+        },
+        {"shape.page_stride_bytes is 8193", "a multiple of 2 bytes"}},
+       {"page stride of unbounded pages",
+        [](C& c) {
+          c.shape.page_size = unbounded_page_size;
+          c.shape.page_stride_bytes = 8192;
+        },
+        {"shape.page_stride_bytes is 8192", "0 (pages are unbounded)"}},
+       {"page stride, blocks too small",
+        [](C& c) { c.shape.page_stride_bytes = 4097; },
+        {"blocks has 8192 bytes", "8193"}},
+       {"page stride beyond 2^62 bits",
+        [](C& c) { c.shape.page_stride_bytes = int64_t{1} << 59; },
+        {"2 pages of 576460752303423488 bytes are more than 2^62 bits"}},
+       {"scale page stride shorter than a page",
+        [](C& c) { c.shape.scale_page_stride_bytes = 124; },
+        {"shape.scale_page_stride_bytes is 124", "a page's 128 bytes"}},
+       {"scale page stride misaligned",
+        [](C& c) { c.shape.scale_page_stride_bytes = 130; },
+        {"shape.scale_page_stride_bytes is 130", "a multiple of 4 bytes"}},
+       {"scale page stride, scales too small",
+        [](C& c) { c.shape.scale_page_stride_bytes = 132; },
+        {"scales has 256 bytes", "260"}},
+       {"scale page stride without scales",
+        [](C& c) {
+          c.shape.scale_dtype = DType::invalid;
+          c.scales_span = {};
+          c.shape.scale_page_stride_bytes = 128;
+        },
+        {"shape.scale_page_stride_bytes is 128", "0 (shape.scale_dtype is invalid)"}},
        {"blocks too small", [](C& c) { --c.blocks_span.bytes; }, {"blocks has 8191 bytes", "8192"}},
        {"scales too small",
         [](C& c) { c.scales_span.bytes -= 4; },

@@ -140,6 +140,14 @@ TEST(Planes, null_blocks_give_geometry_only) {
   EXPECT_EQ(key.page_stride_bytes, 2 * 3 * 5 * 2 * 24);
 }
 
+TEST(Planes, no_pages_need_no_memory_whatever_their_stride) {
+  KVShape shape;
+  shape.page_stride_bytes = int64_t{1} << 58;
+  alignas(64) std::byte none[64];
+  EXPECT_TRUE(make_planes(shape, 0, {none, 0}).has_value());
+  EXPECT_TRUE(make_planes(shape, 1, {}).has_value());
+}
+
 TEST(Planes, unbounded_pages_are_rows_of_one_run_per_plane) {
   for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
     KVShape shape;
@@ -197,6 +205,38 @@ void expect_extents(const std::vector<KVPlanes>& planes, uint32_t page) {
     end = e.data + e.bytes;
   }
   EXPECT_EQ(covered, bytes_of_page(planes, page));
+}
+
+TEST(Planes, pages_may_lie_further_apart_than_they_are_long) {
+  KVShape shape = small_shape(StorageOrder::token_major, false);
+  const int64_t page = *page_bytes(shape), scale_page = *scale_page_bytes(shape);
+  const std::vector<KVPlanes> dense = make_planes(shape, 3, {}).value();
+  // each page's scales behind its elements, and a gap
+  const int64_t stride = page + scale_page + 6;
+  shape.page_stride_bytes = shape.scale_page_stride_bytes = stride;
+  EXPECT_EQ(*page_bytes(shape), page);
+  EXPECT_EQ(*scale_page_bytes(shape), scale_page);
+  const GuardedMemory memory(2 * stride + page + scale_page, 2);
+  const auto planes = make_planes(shape, 3, {memory.data(), 2 * stride + page},
+                                  {memory.data() + page, 2 * stride + scale_page});
+  ASSERT_TRUE(planes) << planes.error().message();
+  for (size_t layer = 0; layer < 3; ++layer) {
+    for (const auto member : {&KVPlanes::key, &KVPlanes::value}) {
+      const PagedKVView& view = (*planes)[layer].*member;
+      EXPECT_EQ(view.page_stride_bytes, stride);
+      EXPECT_EQ(view.scales.page_stride_bytes, stride);
+      EXPECT_EQ(view.slot_stride_bytes, (dense[layer].*member).slot_stride_bytes);
+      EXPECT_EQ(view.scales.slot_stride_bytes, (dense[layer].*member).scales.slot_stride_bytes);
+    }
+  }
+  for (uint32_t p = 0; p < 3; ++p) {
+    const auto extents = page_extents(*planes, p);
+    ASSERT_TRUE(extents) << extents.error().message();
+    ASSERT_EQ(extents->size(), 1U) << "elements and scales are one run";
+    EXPECT_EQ(extents->front().data, memory.data() + p * stride);
+    EXPECT_EQ(extents->front().bytes, page + scale_page);
+    expect_extents(*planes, p);
+  }
 }
 
 TEST(Planes, extents_of_the_seeds_tensor_are_one_run_of_values_and_one_of_scales) {

@@ -134,7 +134,7 @@ TEST(HybridScheduler, memory_that_does_not_hold_a_request_names_it) {
   while (status.is_ok() && scheduler.has_work()) {
     if (status = scheduler.commit(); status.is_ok()) status = scheduler.next();
   }
-  EXPECT_EQ(status.code(), Errc::invalid_argument);
+  EXPECT_EQ(status.code(), Errc::out_of_pages);
   EXPECT_NE(status.message().find("1024 tokens of the request in line 7"), status.message().npos)
       << status.message();
 }

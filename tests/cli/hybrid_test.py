@@ -25,8 +25,8 @@ NOT_WITH_GROUPS = {
     ("--verify",): "--verify: not with",
     ("--compute", "attention"): "--compute attention: not with",
     ("--page-per-block", "--sequential", "--compute", "none"): "--page-per-block: not with",
-    ("--policy", "all"): "--policy all: not with",
-    ("--report", "page.html"): "--report: not with",
+    ("--metrics", "metrics.prom"): "--metrics: not with",
+    ("--partial", 8): "--partial: not with",
     ("--gib", 1, "--pages", 100): "--gib: not with --pages",
     ("--gib", 0): "--gib: got '0', expected a number from 1e-06 to 1000000000",
     ("--gib", "nan"): "--gib: got 'nan', expected a number",
@@ -191,7 +191,7 @@ class Hybrid(unittest.TestCase):
         self.refused("--checkpoint: got '0', expected an integer from 1 to 1048576", "--checkpoint", 0)
 
     def test_an_unknown_model_is_told_all_known_ones(self):
-        self.refused("--model: got 'gemma-4', expected llama-3-8b or deepseek-v3, or for replay gemma-3-27b,", "--model", "gemma-4")
+        self.refused("--model: got 'gemma-4', expected llama-3-8b or deepseek-v3, or gemma-3-27b,", "--model", "gemma-4")
         for model in hybrid_oracle.MODELS:
             self.refused(model, "--model", "gpt-2")
 

@@ -20,9 +20,15 @@ ALL = ("replay", *BLOCKS, "--policy", "all")
 ONE = ("replay", *BLOCKS)
 STEPS = ("replay", "--limit", "60", "--compute", "none", "--pages", "9000")
 PLAN = ("plan-capacity",)
+# models whose layers differ
+GROUPS = ("replay", "--limit", "40", "--model", "gemma-3-27b", "--gib", "80")
+GROUPS_ALL = ("replay", "--limit", "40", "--model", "jamba-1.5-mini", "--gib", "12", "--policy", "all")
+GROUPS_PLAN = ("plan-capacity", "--limit", "40", "--model", "gpt-oss-20b")
 # what the pictures of each page are called
 REPLAY = {"occupancy", "hit-rate", "hit-position", "evictions", "idle-seconds", "idle-requests", "finds", "step-time", "heat"}
-FIGURES = {ALL: REPLAY | {"policies", "policies-time"}, ONE: REPLAY, STEPS: REPLAY, PLAN: {"capacity-hits", "capacity-again"}}
+OF_GROUPS = REPLAY - {"idle-seconds", "idle-requests", "finds"} | {"saved"}
+FIGURES = {ALL: REPLAY | {"policies", "policies-time"}, ONE: REPLAY, STEPS: REPLAY, PLAN: {"capacity-hits", "capacity-again"},
+           GROUPS: OF_GROUPS, GROUPS_ALL: OF_GROUPS | {"policies", "policies-evicted"}, GROUPS_PLAN: {"capacity-hits", "capacity-evicted"}}
 
 # Pixels of each canvas that are not see-through, and how many colours there are.
 PIXELS = """return [...document.querySelectorAll('canvas')].map((canvas) => {
@@ -66,7 +72,7 @@ class Files(unittest.TestCase):
 
     def test_bad_paths_are_refused_and_nothing_is_left(self):
         trace = tool.write_trace(self.path("trace.jsonl"), [tool.request([1, 2], 600)])
-        for command in (("replay", "--compute", "none"), PLAN):
+        for command in (("replay", "--compute", "none"), PLAN, ("replay", *GROUPS[3:]), GROUPS_PLAN):
             for bad in (self.path("no/such/page.html"), self.folder.name):
                 with self.subTest(command=command, bad=bad):
                     done = run(command[0], trace, *command[1:], "--report", bad)
@@ -140,23 +146,36 @@ class Pages(unittest.TestCase):
         self.assertEqual(len(grounds), 2, "two schemes that look the same")
 
     def test_a_policy_can_be_chosen_and_tables_opened(self):
-        self.browser.open(self.paths[ALL])
-        runs = self.browser.run("return document.querySelectorAll('input[name=choice-run]').length")
-        self.assertEqual(runs, len(policies_oracle.POLICIES))
-        for i in range(runs):
-            self.browser.run("document.querySelectorAll('input[name=choice-run]')[arguments[0]].click()", i)
-            self.browser.run("document.querySelector('input[name=choice-heat]:not(:checked)').click()")
-            self.check(self.paths[ALL], FIGURES[ALL]) if i == 0 else None
-        rows = self.browser.run("""const all = [...document.querySelectorAll('figure details')];
-            all.forEach((details) => { details.open = true; details.dispatchEvent(new Event('toggle')); });
-            return all.map((details) => details.querySelectorAll('tbody tr').length);""")
-        self.assertEqual(len(rows), len(FIGURES[ALL]))
-        for count in rows:
-            self.assertIn(count, range(1, 102))
-        self.assertEqual(self.browser.errors(), [])
+        for command in (ALL, GROUPS_ALL):
+            self.browser.open(self.paths[command])
+            runs = self.browser.run("return document.querySelectorAll('input[name=choice-run]').length")
+            self.assertEqual(runs, len(policies_oracle.POLICIES))
+            for i in range(runs):
+                self.browser.run("document.querySelectorAll('input[name=choice-run]')[arguments[0]].click()", i)
+                self.browser.run("[...document.querySelectorAll('input[name=choice-heat]:not(:checked)')].forEach((radio) => radio.click())")
+                self.check(self.paths[command], FIGURES[command]) if i == 0 else None
+            rows = self.browser.run("""const all = [...document.querySelectorAll('figure details')];
+                all.forEach((details) => { details.open = true; details.dispatchEvent(new Event('toggle')); });
+                return all.map((details) => details.querySelectorAll('tbody tr').length);""")
+            self.assertEqual(len(rows), len(FIGURES[command]))
+            for count in rows:
+                self.assertIn(count, range(1, 102))
+            self.assertEqual(self.browser.errors(), [])
+
+    def test_what_has_no_meaning_for_groups_is_said(self):
+        self.browser.open(self.paths[GROUPS])
+        self.assertIn("are left out", self.browser.run("return document.querySelector('.left-out').innerText"))
+        self.browser.open(self.paths[GROUPS_ALL])
+        self.assertIn("The offline optimum: none", self.browser.run("return document.querySelector('.lead').innerText"))
+        self.browser.open(self.paths[ONE])
+        self.assertIsNone(self.browser.run("return document.querySelector('.left-out')"))
 
     def test_keys_say_what_they_reach(self):
-        self.browser.open(self.paths[ONE])
+        for command in (ONE, GROUPS):
+            self.browser.open(self.paths[command])
+            self.expect_keys_to_say()
+
+    def expect_keys_to_say(self):
         said = self.browser.run("""return [...document.querySelectorAll('canvas')].map((canvas) => {
             canvas.focus();
             for (const key of ['ArrowRight', 'ArrowRight', 'ArrowDown', 'ArrowLeft'])
@@ -179,7 +198,7 @@ class Pages(unittest.TestCase):
                 file.write('{"model": "</script><script>document.title=1</script>", "timestamp": 9, "input_length": 5, "output_length": 1,'
                            ' "hash_ids": [9]}\n')
             path = os.path.join(self.folder.name, f"hostile{i}.html")
-            for command in (("replay", *BLOCKS[:-1], 5), PLAN):
+            for command in (("replay", *BLOCKS[:-1], 5), PLAN, GROUPS, GROUPS_PLAN):
                 with self.subTest(command=command[0], name=hostile):
                     self.browser.open(make_page(command, trace, path))
                     self.assertEqual(self.browser.run("return document.documentElement.dataset.ready"), "yes")
@@ -192,7 +211,7 @@ class Pages(unittest.TestCase):
 
     def test_a_trace_without_hits_and_evictions_has_a_page(self):
         trace = tool.write_trace(os.path.join(self.folder.name, "tiny.jsonl"), [tool.request([1], 1)])
-        for command in (("replay", "--compute", "none"), PLAN):
+        for command in (("replay", "--compute", "none"), PLAN, GROUPS, GROUPS_ALL, GROUPS_PLAN):
             self.browser.open(make_page(command, trace, os.path.join(self.folder.name, "tiny.html")))
             self.assertEqual(self.browser.run("return document.documentElement.dataset.ready"), "yes", self.browser.errors())
             self.assertEqual(self.browser.errors(), [])

@@ -31,7 +31,7 @@ DIRECTION = {
     "include/folio/cache/": PUBLIC_CACHE,
     "include/folio/attention/": PUBLIC_ATTENTION,
     "include/folio/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/"],
-    "include/folio/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/names/"],
+    "include/folio/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/c/pool_functions.h", "folio/names/"],
     "include/folio/testing/": PUBLIC_CACHE + ["folio/testing/"],
     "src/core/": PUBLIC_CORE + ["core/"],
     "src/tma/": PUBLIC_CORE + ["folio/tma/", "core/", "tma/"],

@@ -86,8 +86,8 @@ void GroupModel::add_partial(const std::vector<TokenId>& prompt, uint64_t parent
   hit.source = page;
 }
 
-/// Whether the copies of a hit that ends inside a page find pages, if each cached page that it holds
-/// lay in a slab of its own.
+/// Whether the copies of a hit that ends inside a page find pages, if each cached page that it
+/// holds lay in a slab of its own.
 bool GroupModel::has_copies(const Hit& hit, std::vector<uint32_t> leading) const {
   const pool::Groups& groups = PoolInspection::groups(pool_);
   leading.push_back(hit.source);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/pool/page_pool_bytes_test.cpp: what a page takes beside its tokens: at most 96 bytes with
-/// any one policy or option, names (32 bytes) excepted, and 124 with all options.
+/// any one policy or option, names (32 bytes) excepted, and 120 with all options.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -38,7 +38,7 @@ const OptionSet option_sets[] = {
     {"histograms", [](PoolOptions& options) { options.histograms = true; }},
     // together they are beyond the 96 bytes of each alone
     {"everything", [](PoolOptions& options) { keep(options), copy(options), observe(options); },
-     124},
+     120},
     {"no_reuse", [](PoolOptions& options) { options.prefix_reuse = false; }},
 };
 

@@ -3,20 +3,17 @@
 /// in a pool whose seed their author knew.
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "pool/flood_author.h"
 #include "pool/inspection.h"
 #include "pool/pool_helpers.h"
 
 namespace folio::test {
 namespace {
 
-constexpr uint32_t num_pages = 512, num_namespaces = 512;
-constexpr int32_t page_size = 16, chains = 8, chain_pages = 32;
-constexpr uint32_t flood = chains * chain_pages;
+using namespace flood_shape;
 // By chance, the fullest of 512 buckets that 256 salts fall into (pages have twice as many) has
 // more in one of 10^13 pools.
 constexpr uint32_t chance = 14;
@@ -28,47 +25,6 @@ PoolOptions options_of(uint64_t seed) {
           .max_namespaces = num_namespaces - 4,
           .hash_seed = seed};
 }
-
-/// The author of a flood: knows the code, and believes to know the seed.
-class Author {
- public:
-  explicit Author(uint64_t seed)
-      : buckets_(static_cast<size_t>(pool::PrefixIndex::num_buckets(num_pages))) {
-    index_.attach(nullptr, nullptr, buckets_.data(), num_pages, page_size, seed);
-  }
-
-  /// Prompts whose full pages all have a hash of bucket 0; each page continues the one before.
-  std::vector<Tokens> prompts() {
-    std::vector<Tokens> made;
-    for (int32_t c = 0; c < chains; ++c) {
-      uint32_t hash = index_.hash("", 0);
-      for (Tokens& prompt = made.emplace_back(); prompt.size() < chain_pages * page_size;) {
-        Tokens page = count_from(1000 * c, page_size);
-        uint32_t next = 0;
-        do page[0] = ++guess_;
-        while (((next = index_.hash(hash, page.data())) & (buckets_.size() - 1)) != 0);
-        hash = next;
-        prompt = prompt + page;
-      }
-    }
-    return made;
-  }
-
-  /// Salts whose namespaces all have a hash of bucket 0.
-  std::vector<std::string> salts() {
-    std::vector<std::string> made;
-    while (made.size() < flood) {
-      std::string salt = "tenant " + std::to_string(++guess_);
-      if ((index_.hash(salt, 0) & (num_namespaces - 1)) == 0) made.push_back(std::move(salt));
-    }
-    return made;
-  }
-
- private:
-  std::vector<uint32_t> buckets_;
-  pool::PrefixIndex index_;
-  TokenId guess_ = 0;
-};
 
 /// The fullest bucket of the pool when these prompts are in its cache.
 uint32_t longest_chain_of(const std::vector<Tokens>& prompts, uint64_t seed) {
@@ -85,8 +41,6 @@ uint32_t longest_chain_of(const std::vector<std::string>& salts, uint64_t seed) 
     pool.release(pool.admit(count_from(0, 1), {.salt = salt}).value().id).or_throw();
   return PoolInspection::namespaces(pool).longest_chain();
 }
-
-constexpr uint64_t known = 0x5eed;
 
 TEST(PagePoolFlood, a_known_seed_lets_every_page_share_a_bucket) {
   EXPECT_EQ(longest_chain_of(Author(known).prompts(), known), flood);

@@ -34,6 +34,8 @@ void any_calls(Eviction eviction) {
   if (prefix_reuse && *rc::gen::inRange(0, 3) != 0)
     options.min_partial_tokens =
         *rc::gen::inRange(options.page_size > 1 ? 1 : 0, options.page_size);
+  if (prefix_reuse)
+    options.max_spans = static_cast<uint32_t>(std::max(0, *rc::gen::inRange(-1, 4)));
   const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<PoolCall>>());
   PoolModel model(options);
   for (const PoolCall& call : calls) apply(model, call);
@@ -43,6 +45,7 @@ void any_calls(Eviction eviction) {
   RC_CLASSIFY(model.stats().evicted_pages != 0, "evictions");
   RC_CLASSIFY(model.stats().hit_tokens != model.stats().hit_pages * options.page_size,
               "hits inside a page");
+  RC_CLASSIFY(model.item_hits() != 0, "hits behind items");
 }
 
 RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does, ()) {

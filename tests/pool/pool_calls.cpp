@@ -56,21 +56,57 @@ const PoolModel::Space& space_of(uint8_t choice) {
   return spaces[choice % std::size(spaces)];
 }
 
+/// Of `prompt`, which begins with the tokens of a sequence that has `those`: mostly these, and one
+/// of two images behind them. Seldom what is refused.
+std::vector<ContentSpan> items(const PoolModel& model, const std::vector<TokenId>& prompt,
+                               std::vector<ContentSpan> those, uint8_t choice) {
+  if (model.max_spans() == 0 && choice < 254) return {};
+  const auto size = static_cast<int32_t>(prompt.size());
+  const auto add = [&](int32_t offset, int32_t length, uint8_t image) {
+    those.push_back({.offset = offset, .length = length, .hash = {}});
+    those.back().hash.bytes[0] = image;
+  };
+  if (choice % 8 == 7) those.clear();
+  std::erase_if(those, [&](const ContentSpan& span) { return span.offset + span.length > size; });
+  const int32_t end = those.empty() ? 0 : those.back().offset + those.back().length;
+  if (choice > 253) {
+    add(end, size - end + 1, 0);  // one token too long
+  } else if (choice > 250) {
+    add(end - 1, 1, 0);
+  } else if (choice > 248) {
+    add(end, 0, 0);
+  } else if (choice > 246) {
+    for (int32_t more = 0; more < 4; ++more) add(end + more, 1, 0);
+  } else if (choice % 8 < (those.empty() ? 5 : 2)) {
+    const int32_t offset = end + choice / 8 % 2, length = choice % 8 == 4 ? 3 : 1;
+    if (offset + length <= size && those.size() < model.max_spans())
+      add(offset, length, choice / 16 % 4 == 3 ? 1 : 0);
+  }
+  return those;
+}
+
 void admit(PoolModel& model, const PoolCall& call) {
   std::vector<TokenId> prompt;
-  if (model.num_sequences() != 0 && call[1] % 2 == 0)
+  std::vector<ContentSpan> spans;
+  if (model.num_sequences() != 0 && call[1] % 2 == 0) {
     prompt = model.tokens(call[1] / 2U % model.num_sequences());
+    spans = model.spans(call[1] / 2U % model.num_sequences());
+  }
   const std::vector<TokenId> tail = letters(call[2] % 14U, call[3]);
   prompt.insert(prompt.end(), tail.begin(), tail.end());
-  model.admit(prompt, space_of(call[4]), wish(model, call));
+  model.admit(prompt, space_of(call[4]), wish(model, call), items(model, prompt, spans, call[5]));
 }
 
 /// Mostly of what some sequence has.
 void retain(PoolModel& model, const PoolCall& call) {
   std::vector<TokenId> prompt = letters(call[2] % 14U, call[3]);
-  if (model.num_sequences() != 0 && call[1] % 4 != 0)
+  std::vector<ContentSpan> spans;
+  if (model.num_sequences() != 0 && call[1] % 4 != 0) {
     prompt = model.tokens(call[1] / 4U % model.num_sequences());
-  model.retain(prompt, space_of(call[4]), model.keeps() ? ranges(2 + number(call)) : ranges(0));
+    spans = model.spans(call[1] / 4U % model.num_sequences());
+  }
+  model.retain(prompt, space_of(call[4]), model.keeps() ? ranges(2 + number(call)) : ranges(0),
+               items(model, prompt, spans, call[5]));
 }
 
 /// Mostly a little, sometimes beyond all deadlines, sometimes back.

@@ -11,7 +11,7 @@
 namespace folio::test {
 
 /// One call: the kind and its arguments, interpreted against what exists at that time.
-using PoolCall = std::array<uint8_t, 5>;
+using PoolCall = std::array<uint8_t, 6>;
 
 void apply(PoolModel& model, const PoolCall& call);
 

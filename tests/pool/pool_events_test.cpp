@@ -3,59 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <vector>
 
+#include "pool/event_listener.h"
 #include "pool/event_replay.h"
 #include "pool/naive_names.h"
 #include "pool/pool_helpers.h"
-#include "pool/pool_memory.h"
 
 namespace folio::test {
 namespace {
 
-using testing::HasSubstr;
 using Kind = PoolEventKind;
-
-/// Hears everything.
-struct Listener {
-  std::vector<PoolEvent> events;
-  std::vector<Tokens> tokens;
-  const PagePool* peeks = nullptr;  ///< asked from inside the function
-  std::vector<int32_t> peeked;
-  Tokens prompt;
-
-  [[nodiscard]] EventFunction function() {
-    return {.function =
-                [](void* self, const PoolEvent& event, std::span<const TokenId> of) noexcept {
-                  auto& listener = *static_cast<Listener*>(self);
-                  listener.events.push_back(event);
-                  listener.tokens.emplace_back(of.begin(), of.end());
-                  if (listener.peeks != nullptr)
-                    listener.peeked.push_back(listener.peeks->peek(listener.prompt));
-                },
-            .context = this};
-  }
-  [[nodiscard]] std::vector<std::pair<Kind, int32_t>> told() const {
-    std::vector<std::pair<Kind, int32_t>> all;
-    for (const PoolEvent& event : events) all.emplace_back(event.kind, event.position);
-    return all;
-  }
-};
-
-PoolOptions small(uint32_t pages, EventFunction on_event = {}, uint32_t capacity = 0) {
-  return {.num_pages = pages,
-          .page_size = 2,
-          .max_sequences = 4,
-          .event_capacity = capacity,
-          .on_event = on_event};
-}
-
-std::vector<PoolEvent> read(const PagePool& pool, uint64_t next, size_t at_most) {
-  std::vector<PoolEvent> events(at_most);
-  events.resize(pool.read_events(next, events).value().count);
-  return events;
-}
 
 // Acceptance D4: page 2, 5 tokens: events carry the tokens of a page, a chain of parents, and what
 // is removed has the name that it was stored with.
@@ -133,58 +91,6 @@ TEST(PoolEvents, content_that_its_last_page_loses_to_a_new_token_is_removed) {
                               {Kind::stored, 0}, {Kind::removed, -1}, {Kind::stored, 0}}));
   EXPECT_EQ(heard.events[1].content, heard.events[0].content);
   expect_sound(pool);
-}
-
-TEST(PoolEvents, a_reader_that_is_overtaken_is_told_so_and_healed_by_a_snapshot) {
-  PagePool pool =
-      make_pool({.num_pages = 1000, .page_size = 1, .max_sequences = 1, .event_capacity = 100});
-  EventReplay replay;
-  const SequenceId id = prefill(pool, count_from(0, 1000));
-  std::vector<PoolEvent> events(1000);
-  EventRead got = pool.read_events(replay.next(), events).value();
-  EXPECT_TRUE(got.lost);
-  EXPECT_EQ(got.count, 0U);
-  EXPECT_EQ(got.next, 1001U);
-  EXPECT_TRUE(pool.read_events(900, events).value().lost) << "the first that was overwritten";
-  got = pool.read_events(901, events).value();
-  EXPECT_FALSE(got.lost);
-  EXPECT_EQ(got.count, 100U);
-  EXPECT_EQ(events[0].position, 900);
-  replay.heal(pool);
-  EXPECT_EQ(replay.next(), 1001U);
-  EXPECT_EQ(replay.contents(), EventReplay::of(pool));
-  EXPECT_EQ(replay.contents().size(), 1000U);
-  pool.release(id).or_throw();
-  prefill(pool, {-1, -2});
-  got = pool.read_events(replay.next(), events).value();
-  ASSERT_EQ(got.count, 4U);
-  for (size_t i = 0; i < got.count; ++i) replay.take(events[i]);
-  EXPECT_EQ(replay.contents(), EventReplay::of(pool));
-  expect_sound(pool);
-}
-
-TEST(PoolEvents, the_ring_is_read_in_parts_and_from_numbers_that_it_never_had) {
-  PagePool pool = make_pool(small(8, {}, 3));
-  prefill(pool, {1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(read(pool, 0, 2).size(), 2U);
-  EXPECT_EQ(read(pool, 3, 2).size(), 1U);
-  for (const uint64_t next : {uint64_t{4}, uint64_t{5}, std::numeric_limits<uint64_t>::max()}) {
-    std::vector<PoolEvent> events(2);
-    const EventRead got = pool.read_events(next, events).value();
-    EXPECT_EQ(got.count, 0U);
-    EXPECT_EQ(got.next, next);
-    EXPECT_FALSE(got.lost);
-  }
-  EXPECT_EQ(pool.read_events(1, {}).value().next, 1U);
-}
-
-TEST(PoolEvents, a_ring_of_one_event_keeps_the_last) {
-  PagePool pool = make_pool(small(8, {}, 1));
-  EXPECT_TRUE(read(pool, 1, 4).empty());
-  prefill(pool, {1, 2, 3, 4});
-  std::vector<PoolEvent> events(4);
-  EXPECT_TRUE(pool.read_events(1, events).value().lost);
-  EXPECT_EQ(read(pool, 2, 4).at(0).position, 1);
 }
 
 TEST(PoolEvents, the_function_may_look_at_the_pool) {
@@ -278,51 +184,6 @@ TEST(PoolEvents, forgotten_namespaces_can_store_a_name_twice) {
   ASSERT_EQ(heard.events.size(), 3U);
   EXPECT_EQ(heard.events[0].name, heard.events[2].name);
   EXPECT_NE(heard.events[0].content, heard.events[2].content);
-}
-
-TEST(PoolEvents, what_is_off_takes_no_memory_and_tells_nothing) {
-  const int64_t off = PagePool::required_bytes(small(8)).value();
-  const int64_t on = PagePool::required_bytes(small(8, {}, 8)).value();
-  EXPECT_EQ(on - off, 8 * 120);
-  EXPECT_EQ(PagePool::required_bytes(small(8, Listener().function())).value(), off);
-  PagePool pool = make_pool(small(8));
-  std::vector<PoolEvent> events(1);
-  EXPECT_THAT(pool.read_events(1, events).error().message(),
-              HasSubstr("read_events: the pool has no events, expected event_capacity"));
-  EXPECT_THAT(pool.snapshot(Listener().function()).error().message(),
-              HasSubstr("snapshot: the pool has no events"));
-}
-
-TEST(PoolEvents, moving_a_pool_takes_its_events_along) {
-  PagePool pool = make_pool(small(8, {}, 8));
-  prefill(pool, {1, 2});
-  PagePool moved = std::move(pool);
-  prefill(moved, {3, 4});
-  EXPECT_EQ(read(moved, 1, 8).size(), 2U);
-  // NOLINTBEGIN(bugprone-use-after-move): what is tested
-  EXPECT_EQ(pool.read_events(1, {}).error().code(), Errc::invalid_argument);
-  EXPECT_EQ(pool.snapshot(Listener().function()).error().code(), Errc::invalid_argument);
-  // NOLINTEND(bugprone-use-after-move)
-}
-
-TEST(PoolEvents, bad_options_and_arguments_are_refused) {
-  const auto refused = [](const PoolOptions& options) {
-    return std::string(PagePool::create(options).error().message());
-  };
-  Listener heard;
-  EXPECT_THAT(refused(small(8, {}, 0xffffffffU)), HasSubstr("event_capacity is 4294967295"));
-  EXPECT_THAT(refused(small(8, {.context = &heard})), HasSubstr("on_event.function is null"));
-  PoolOptions options = small(8, heard.function());
-  options.prefix_reuse = false;
-  EXPECT_THAT(refused(options), HasSubstr("on_event.function is given, expected none"));
-  options = small(8, {}, 1);
-  options.prefix_reuse = false;
-  EXPECT_THAT(refused(options), HasSubstr("event_capacity is given, expected none"));
-  PagePool pool = make_pool(small(8, {}, 1));
-  const auto* null = static_cast<PoolEvent*>(nullptr);
-  EXPECT_THAT(pool.read_events(1, {const_cast<PoolEvent*>(null), 2}).error().message(),
-              HasSubstr("events is null"));
-  EXPECT_THAT(pool.snapshot({}).error().message(), HasSubstr("visit.function is null"));
 }
 
 }  // namespace

@@ -56,6 +56,13 @@ inline std::vector<PageCopy> take_copies(PagePool& pool) {
   return {copies.begin(), copies.end()};
 }
 
+/// The hash of some image.
+inline Digest256 image(uint8_t number) {
+  Digest256 hash;
+  hash.bytes.fill(number);
+  return hash;
+}
+
 inline void expect_sound(const PagePool& pool) { EXPECT_EQ(pool.check_invariants().message(), ""); }
 
 }  // namespace folio::test

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/pool/reader.h"
+#include "pool/page_ages.h"
 #include "pool/pool_helpers.h"
 
 namespace folio::test {
@@ -25,6 +26,17 @@ std::vector<std::pair<int, int64_t>> counts(const PoolHistogram& histogram) {
 }
 
 using Counts = std::vector<std::pair<int, int64_t>>;
+
+TEST(PageTimes, know_how_long_ago_they_were_up_to_48_bits) {
+  constexpr uint64_t start = (uint64_t{7} << 48) - 5, later = start + (uint64_t{3} << 40) + 2;
+  pool::PageTimes times;
+  times.store(start);
+  EXPECT_EQ(times.since_used(later), later - start);
+  times.use(later);
+  const uint64_t end = later + (uint64_t{1} << 33);
+  EXPECT_EQ(times.since_stored(end), end - start);
+  EXPECT_EQ(times.since_used(end), end - later);
+}
 
 TEST(PoolHistograms, ages_are_counted_in_pages_taken) {
   PagePool pool = make_pool(small(4));
@@ -79,7 +91,7 @@ TEST(PoolHistograms, are_off_unless_asked_for) {
   PoolOptions options = small(64);
   const int64_t on = PagePool::required_bytes(options).value();
   options.histograms = false;
-  EXPECT_EQ(on - PagePool::required_bytes(options).value(), 64 * 16);
+  EXPECT_EQ(on - PagePool::required_bytes(options).value(), 64 * 12);
   PagePool pool = make_pool(options);
   EXPECT_THAT(
       pool.histograms().error().message(),

@@ -41,8 +41,13 @@ PoolModel::PoolModel(const PoolOptions& options)
 uint64_t PoolModel::history(const Sequence& s, size_t position) const {
   uint64_t h = 0x9e3779b97f4a7c15u ^ s.space.adapter;
   for (const char c : s.space.salt) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  for (size_t i = 0; i <= position; ++i)
+  for (size_t i = 0; i <= position; ++i) {
     h = (h ^ static_cast<uint64_t>(s.tokens[i] + 7)) * 0x100000001b3u + (h >> 29);
+    for (const ContentSpan& span : s.spans) {
+      if (span.offset == static_cast<int32_t>(i))
+        h = (h ^ (span.hash.bytes[0] + 256u * static_cast<uint64_t>(span.length))) * 0x100000001b3u;
+    }
+  }
   return h | 1;
 }
 
@@ -170,135 +175,6 @@ void PoolModel::expect_copy(uint32_t from, uint32_t to, int32_t tokens) {
 void PoolModel::unhold_copy(uint32_t page) {
   --pages_[page].copies;
   settle(page);
-}
-
-// ---- Contents
-
-/// The content that continues `parent` with `tokens` and that some page has, or 0.
-int PoolModel::find_content(int parent, const std::vector<TokenId>& tokens) const {
-  for (const Page& page : pages_) {
-    const Content& content = contents_[static_cast<size_t>(page.content)];
-    if (page.content != 0 && content.parent == parent && content.tokens == tokens)
-      return page.content;
-  }
-  return 0;
-}
-
-std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Space& space,
-                                  int64_t spare) const {
-  std::vector<int> chain;
-  const auto known = std::find_if(spaces_.begin(), spaces_.end(),
-                                  [&](const KnownSpace& s) { return s.space == space; });
-  if (known == spaces_.end() || !options_.prefix_reuse) return chain;
-  int parent = known->content;
-  for (auto begin = prompt.begin(); prompt.end() - begin >= page_size_ + spare;
-       begin += page_size_) {
-    if (chain.size() == options_.max_pages_per_sequence) break;
-    parent = find_content(parent, {begin, begin + page_size_});
-    if (parent == 0) break;
-    chain.push_back(parent);
-  }
-  return chain;
-}
-
-int PoolModel::find_head(int parent, const TokenId* tokens) const {
-  int last = 0;
-  for (const Page& page : pages_) {
-    const Content& content = contents_[static_cast<size_t>(page.content)];
-    if (page.content != 0 && content.parent == parent &&
-        std::equal(tokens, tokens + options_.min_partial_tokens, content.tokens.begin()))
-      last = std::max(last, page.content);
-  }
-  return last;
-}
-
-std::pair<int, int64_t> PoolModel::match_partial(const std::vector<int>& chain,
-                                                 const std::vector<TokenId>& prompt,
-                                                 const Space& space) const {
-  const auto known = std::find_if(spaces_.begin(), spaces_.end(),
-                                  [&](const KnownSpace& s) { return s.space == space; });
-  if (known == spaces_.end() || options_.min_partial_tokens == 0) return {};
-  const auto begin = static_cast<int64_t>(chain.size()) * page_size_;
-  const auto end = std::min<int64_t>(std::ssize(prompt) - 1,
-                                     int64_t{options_.max_pages_per_sequence} * page_size_);
-  if (end - begin < options_.min_partial_tokens) return {};
-  const int content =
-      find_head(chain.empty() ? known->content : chain.back(), prompt.data() + begin);
-  if (content == 0) return {};
-  const std::vector<TokenId>& there = contents_[static_cast<size_t>(content)].tokens;
-  const int64_t most = std::min(end - begin, static_cast<int64_t>(there.size()));
-  const auto equal = std::mismatch(there.begin(), there.begin() + most, prompt.begin() + begin);
-  // The copy needs a page that is neither its source nor one of the chain.
-  int64_t left = available();
-  for (uint32_t page = 0; page < options_.num_pages; ++page) {
-    const int c = pages_[page].content;
-    const bool found = c == content || std::find(chain.begin(), chain.end(), c) != chain.end();
-    const bool is_pinned = c != 0 && level(page) == retention_level::pinned;
-    if (c != 0 && found && !held(page) && !is_pinned) --left;
-  }
-  if (left == 0) return {};
-  return {content, equal.first - there.begin()};
-}
-
-uint32_t PoolModel::copied_page(int content) const {
-  for (uint32_t page = 0; page < options_.num_pages; ++page) {
-    const pool::PageRecord& record = PoolInspection::record(pool_, page);
-    if (pages_[page].content == content && (record.findable || record.is_tail)) return page;
-  }
-  RC_FAIL("no page answers for a content");
-}
-
-/// The cut last page of a sequence that has given up its pages gets a content of its own, unless
-/// another sequence has it or another page answers for all that this one could.
-void PoolModel::keep_tail(const Sequence& s) {
-  const auto fill = static_cast<std::ptrdiff_t>(std::ssize(s.tokens) % page_size_);
-  if (options_.min_partial_tokens == 0 || fill < options_.min_partial_tokens) return;
-  const auto position = s.tokens.size() / static_cast<size_t>(page_size_);
-  const uint32_t page = s.row[position];
-  const bool waits = std::any_of(pending_.begin(), pending_.end(),
-                                 [&](const PageCopy& copy) { return copy.to == page; });
-  if (pages_[page].content != 0 || pages_[page].references != 1 || waits) return;
-  const int parent = position == 0 ? s.space_content : pages_[s.row[position - 1]].content;
-  const std::vector<TokenId> tokens(s.tokens.end() - fill, s.tokens.end());
-  const int other = find_head(parent, tokens.data());
-  const std::vector<TokenId>& there = contents_[static_cast<size_t>(other)].tokens;
-  const auto both = std::min(fill, std::ssize(there));
-  if (other != 0 && std::equal(there.begin(), there.begin() + both, tokens.begin())) {
-    if (std::ssize(there) >= fill) return;
-    for (Page& shorter : pages_) {
-      if (shorter.content == other) shorter.content = 0;
-    }
-  }
-  pages_[page].content = static_cast<int>(contents_.size());
-  contents_.push_back({parent, tokens});
-  times_[page] = {taken_pages_, taken_pages_};
-  eviction_.created(pages_[page].content, PoolInspection::record(pool_, page).hash);
-}
-
-int PoolModel::open_space(const Space& space) {
-  auto known = std::find_if(spaces_.begin(), spaces_.end(),
-                            [&](const KnownSpace& s) { return s.space == space; });
-  if (known == spaces_.end()) {
-    if (spaces_.size() == size_t{options_.max_sequences} + options_.max_namespaces) {
-      auto oldest = spaces_.end();
-      for (auto at = spaces_.begin(); at != spaces_.end(); ++at) {
-        if (at->users == 0 && (oldest == spaces_.end() || at->idle_since < oldest->idle_since))
-          oldest = at;
-      }
-      spaces_.erase(oldest);
-    }
-    contents_.push_back({});
-    known = spaces_.insert(spaces_.end(), {space, static_cast<int>(contents_.size()) - 1});
-  }
-  ++known->users;
-  return known->content;
-}
-
-void PoolModel::close_space(const Space& space) {
-  const auto known = std::find_if(spaces_.begin(), spaces_.end(),
-                                  [&](const KnownSpace& s) { return s.space == space; });
-  --known->users;
-  known->idle_since = ++clock_;
 }
 
 // ---- Comparing

@@ -37,7 +37,8 @@ class PoolModel {
   /// functions are the model's own.
   explicit PoolModel(const PoolOptions& options);
 
-  void admit(const std::vector<TokenId>& prompt, const Space& space, const NaiveWish& wish = {});
+  void admit(const std::vector<TokenId>& prompt, const Space& space, const NaiveWish& wish = {},
+             const std::vector<ContentSpan>& spans = {});
   void reserve(size_t sequence, int32_t new_tokens);
   /// (sequence, new tokens)
   void reserve(const std::vector<std::pair<size_t, int32_t>>& requests);
@@ -58,7 +59,8 @@ class PoolModel {
   /// The function's call number `fail_at`, of those that this one makes, fails.
   void name(size_t sequence, int32_t position, int fail_at);
   void retain(const std::vector<TokenId>& prompt, const Space& space,
-              const std::vector<RetentionRange>& ranges);
+              const std::vector<RetentionRange>& ranges,
+              const std::vector<ContentSpan>& spans = {});
   void advance_time(int64_t now_ms);
   void use_stale_ids(int32_t tokens);
 
@@ -68,9 +70,15 @@ class PoolModel {
   [[nodiscard]] const std::vector<TokenId>& tokens(size_t sequence) const {
     return sequences_[sequence].tokens;
   }
+  [[nodiscard]] const std::vector<ContentSpan>& spans(size_t sequence) const {
+    return sequences_[sequence].spans;
+  }
+  /// Hits of pages that are found only with an item.
+  [[nodiscard]] int64_t item_hits() const { return item_hits_; }
   [[nodiscard]] bool keeps() const { return options_.max_retention_ms > 0; }
   [[nodiscard]] int64_t now_ms() const { return retention_.now(); }
   [[nodiscard]] int32_t page_size() const { return static_cast<int32_t>(page_size_); }
+  [[nodiscard]] uint32_t max_spans() const { return options_.max_spans; }
   [[nodiscard]] const PoolStats& stats() const { return stats_; }
 
  private:
@@ -87,6 +95,8 @@ class PoolModel {
     Space space;
     int space_content = 0;
     std::vector<TokenId> tokens;
+    std::vector<ContentSpan> spans;  ///< those behind the tokens are still to come
+    std::vector<int> opened;         ///< contents of the first ones: of those in full pages
     int64_t room = 0;
     std::vector<uint32_t> row;
     std::vector<uint64_t> steps;
@@ -105,6 +115,13 @@ class PoolModel {
   };
   struct KnownSpace {
     Space space;
+    int content = 0, users = 0;
+    int64_t idle_since = 0;
+  };
+  /// What comes before the tokens of a page in which an item begins.
+  struct KnownItem {
+    int parent = 0;    ///< content of the page before, or of the item before in this page
+    ContentSpan span;  ///< as seen from the page
     int content = 0, users = 0;
     int64_t idle_since = 0;
   };
@@ -136,18 +153,41 @@ class PoolModel {
   [[nodiscard]] int find_content(int parent, const std::vector<TokenId>& tokens) const;
   /// Of a prompt that is found up to `spare` tokens before its end.
   [[nodiscard]] std::vector<int> match(const std::vector<TokenId>& prompt, const Space& space,
+                                       const std::vector<ContentSpan>& spans,
                                        int64_t spare = 1) const;
   /// The content that a prompt goes on with behind `chain`, and how many of its tokens match.
   [[nodiscard]] std::pair<int, int64_t> match_partial(const std::vector<int>& chain,
                                                       const std::vector<TokenId>& prompt,
-                                                      const Space& space) const;
+                                                      const Space& space,
+                                                      const std::vector<ContentSpan>& spans) const;
   /// The content behind `parent` with these first tokens that came last, or 0.
   [[nodiscard]] int find_head(int parent, const TokenId* tokens) const;
   /// Of the pages with a content, the one that the pool answers with.
   [[nodiscard]] uint32_t copied_page(int content) const;
-  void keep_tail(const Sequence& s);
+  void keep_tail(Sequence& s);
+
+  // Namespaces and items.
   int open_space(const Space& space);
   void close_space(const Space& space);
+  [[nodiscard]] bool allows(const std::vector<ContentSpan>& spans,
+                            const std::vector<TokenId>& prompt) const;
+  /// Those that begin in a page, or those that touch it, as seen from it.
+  [[nodiscard]] std::vector<ContentSpan> beginning_in(const std::vector<ContentSpan>& spans,
+                                                      size_t position) const;
+  [[nodiscard]] std::vector<ContentSpan> touching(const std::vector<ContentSpan>& spans,
+                                                  size_t position) const;
+  /// From the content before a page to that before its tokens, 0: it is not known.
+  [[nodiscard]] int behind_items(int parent, const std::vector<ContentSpan>& spans,
+                                 size_t position) const;
+  int open_item(int parent, const ContentSpan& span);
+  void close_items(Sequence& s, size_t keep);
+  /// The sequence has `length` tokens.
+  void cut_items(Sequence& s, int32_t length);
+  /// The child has what its parent has; from now on, what is its own.
+  void share_items(Sequence& child, int32_t length);
+  /// The content before the tokens of a page, whose items the sequence opens, as it has those of
+  /// all pages before.
+  int enter_page(Sequence& s, size_t position);
 
   // Room.
   struct Tail {
@@ -158,7 +198,7 @@ class PoolModel {
   [[nodiscard]] bool fits(const Sequence& s, int32_t new_tokens) const;
   [[nodiscard]] int64_t room_for(const Sequence& s, int32_t new_tokens) const;
   [[nodiscard]] int64_t least_pages(const Sequence& s, int32_t new_tokens) const;
-  [[nodiscard]] int64_t held_back(const Sequence& s, int64_t before) const;
+  [[nodiscard]] int64_t held_back(const Sequence& s, int64_t least, int64_t before) const;
   void make_room(Sequence& s, int32_t new_tokens, int64_t least);
   /// `partial`: the content that the tokens behind full pages come from.
   void hold_prefix(Sequence& s, const std::vector<TokenId>& tokens, const Admission& given,
@@ -197,6 +237,8 @@ class PoolModel {
   bool taken_hold_pages_ = false;
   std::vector<Content> contents_{1};
   std::vector<KnownSpace> spaces_;
+  std::vector<KnownItem> items_;
+  int64_t item_hits_ = 0;
   NaiveEviction eviction_;
   NaiveRetention retention_;
   PoolStats stats_;

@@ -12,21 +12,24 @@ namespace folio::test {
 
 // ---- Sequences
 
-void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
-                      const NaiveWish& wish) {
+void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space, const NaiveWish& wish,
+                      const std::vector<ContentSpan>& spans) {
   const std::vector<std::byte> before = memory_.snapshot();
   const SequenceOptions options{.salt = space.salt,
                                 .adapter = space.adapter,
                                 .retention = wish.ranges,
-                                .decode_retention = wish.decode};
-  const std::vector<int> chain = match(prompt, space);
-  const auto [partial, partial_tokens] = match_partial(chain, prompt, space);
+                                .decode_retention = wish.decode,
+                                .spans = spans};
+  const bool fails = prompt.empty() || !allows(spans, prompt);
+  const std::vector<int> chain = fails ? std::vector<int>() : match(prompt, space, spans);
+  const auto [partial, partial_tokens] =
+      fails ? std::pair<int, int64_t>() : match_partial(chain, prompt, space, spans);
   const int64_t cached = static_cast<int64_t>(chain.size()) * page_size_ + partial_tokens;
-  if (!prompt.empty()) RC_ASSERT(pool_.peek(prompt, options) == cached);
+  RC_ASSERT(pool_.peek(prompt, options) == cached);
   RC_ASSERT(memory_.snapshot() == before);
 
   Result<Admission> admission = pool_.admit(prompt, options);
-  if (prompt.empty()) return expect_unchanged(admission.error(), Errc::invalid_argument, before);
+  if (fails) return expect_unchanged(admission.error(), Errc::invalid_argument, before);
   if (sequences_.size() == options_.max_sequences)
     return expect_unchanged(admission.error(), Errc::out_of_pages, before);
   const Admission given = checked(std::move(admission));
@@ -37,6 +40,7 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space,
   s.wish = wish;
   s.wish.prompt = static_cast<int32_t>(prompt.size());
   s.space_content = open_space(space);
+  s.spans = spans;
   RC_ASSERT(given.cached_tokens == cached);
   RC_ASSERT(given.cached_tokens < static_cast<int64_t>(prompt.size()));
   hold_prefix(s, prompt, given, partial);
@@ -69,7 +73,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written, Mer
        end <= static_cast<int64_t>(s.tokens.size()); end += page_size_) {
     if (!options_.prefix_reuse) break;
     const auto position = static_cast<size_t>(end / page_size_ - 1);
-    const Content content{position == 0 ? s.space_content : pages_[s.row[position - 1]].content,
+    const Content content{enter_page(s, position),
                           {s.tokens.begin() + (end - page_size_), s.tokens.begin() + end}};
     int name = find_content(content.parent, content.tokens);
     if (name == 0) {
@@ -124,6 +128,7 @@ void PoolModel::trim(size_t sequence, int32_t length) {
   if (length < 0 || length > static_cast<int64_t>(s.tokens.size()))
     return expect_unchanged(status, Errc::invalid_argument, before);
   checked(status);
+  cut_items(s, length);
   if (length < s.room) s.trimmed = length % page_size_ != 0;
   s.tokens.resize(static_cast<size_t>(length));
   s.room = length;
@@ -149,6 +154,7 @@ void PoolModel::fork(size_t sequence, int32_t length) {
   child.steps.clear();
   child.trimmed = child.starting = false;
   RC_ASSERT(open_space(child.space) == child.space_content);
+  share_items(child, length);
   child.row.resize(pages_for(length));
   if (cut) child.row.pop_back();
   for (const uint32_t page : child.row) ++pages_[page].references;
@@ -171,6 +177,7 @@ void PoolModel::give_up(Sequence& s) {
   const auto eighths = static_cast<int>(contents.size() * 8 / options_.max_pages_per_sequence);
   for (const int content : contents) eviction_.given_up(content, std::min(eighths, 7));
   drop_pages(s, 0);
+  close_items(s, 0);
 }
 
 void PoolModel::release(size_t sequence) {
@@ -181,140 +188,6 @@ void PoolModel::release(size_t sequence) {
   RC_ASSERT(pool_row(s, 0).empty());
   stale_.push_back(s.id);
   sequences_.erase(sequences_.begin() + static_cast<std::ptrdiff_t>(sequence));
-  check();
-}
-
-// ---- Copies and steps
-
-void PoolModel::take_copies() {
-  run_copies();
-  if (taken_hold_pages_) {
-    for (const PageCopy& copy : taken_) {
-      unhold_copy(copy.from);
-      unhold_copy(copy.to);
-    }
-  }
-  const std::span<const PageCopy> copies = pool_.take_copies();
-  RC_ASSERT(std::is_permutation(copies.begin(), copies.end(), pending_.begin(), pending_.end()));
-  pending_.clear();
-  taken_.assign(copies.begin(), copies.end());  // the order is the pool's own business
-  for (const PageCopy& copy : taken_) ++pages_[copy.to].copies;
-  taken_hold_pages_ = true;
-  copies_run_ = 0;
-  check();
-}
-
-void PoolModel::begin_step(const std::vector<size_t>& sequences) {
-  const std::vector<std::byte> before = memory_.snapshot();
-  std::vector<SequenceId> ids;
-  for (const size_t i : sequences) ids.push_back(sequences_[i].id);
-  Result<StepTicket> ticket = pool_.begin_step(ids);
-  if (steps_.size() == PagePool::max_unfinished_steps)
-    return expect_unchanged(ticket.error(), Errc::busy, before);
-  Step step;
-  step.ticket = checked(std::move(ticket));
-  for (const size_t i : sequences) {
-    Sequence& s = sequences_[i];
-    if (std::find(s.steps.begin(), s.steps.end(), step.ticket.value) == s.steps.end())
-      s.steps.push_back(step.ticket.value);
-    step.pages.insert(step.pages.end(), s.row.begin(), s.row.end());
-    for (size_t t = 0; t < s.tokens.size(); ++t) {
-      const uint32_t page = s.row[t / static_cast<size_t>(page_size_)];
-      if (!incomplete(page))
-        step.reads[{page, t % static_cast<size_t>(page_size_)}] = history(s, t);
-    }
-  }
-  if (std::exchange(taken_hold_pages_, false)) {
-    step.runs_copies = true;
-    for (const PageCopy& copy : taken_) {
-      for (const uint32_t page : {copy.from, copy.to}) {
-        step.pages.push_back(page);
-        hold_for_step(page, step.ticket.value);
-        unhold_copy(page);
-      }
-    }
-  }
-  steps_.push_back(std::move(step));
-  check();
-}
-
-void PoolModel::end_step(size_t index) {
-  const Step step = steps_[index];
-  if (step.runs_copies) run_copies();
-  checked(pool_.end_step(step.ticket));
-  const std::vector<std::byte> before = memory_.snapshot();
-  expect_unchanged(pool_.end_step(step.ticket), Errc::invalid_argument, before);
-  steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(index));
-  for (Sequence& s : sequences_) std::erase(s.steps, step.ticket.value);
-  std::vector<uint32_t> left;
-  for (uint32_t page = 0; page < options_.num_pages; ++page) {
-    if (std::erase(pages_[page].steps, step.ticket.value) != 0 && pages_[page].steps.empty())
-      left.push_back(page);
-  }
-  std::sort(left.begin(), left.end(),
-            [&](uint32_t a, uint32_t b) { return pages_[a].given_up < pages_[b].given_up; });
-  for (const uint32_t page : left) settle(page);
-  check();
-}
-
-// ---- Retention
-
-void PoolModel::retain(const std::vector<TokenId>& prompt, const Space& space,
-                       const std::vector<RetentionRange>& ranges) {
-  const std::vector<std::byte> before = memory_.snapshot();
-  const Result<int32_t> found =
-      pool_.retain(prompt, {.salt = space.salt, .adapter = space.adapter, .retention = ranges});
-  if (prompt.empty() || !keeps())
-    return expect_unchanged(found.error(), Errc::invalid_argument, before);
-  const std::vector<int> chain = match(prompt, space, 0);
-  RC_ASSERT(*found == static_cast<int64_t>(chain.size()) * page_size_);
-  wait_again(retention_.retain(chain, page_size_, ranges));
-  check();
-}
-
-void PoolModel::advance_time(int64_t now_ms) {
-  const std::vector<std::byte> before = memory_.snapshot();
-  const Status status = pool_.advance_time(now_ms);
-  if (now_ms < retention_.now()) return expect_unchanged(status, Errc::invalid_argument, before);
-  checked(status);
-  if (!keeps()) return expect_unchanged(status, Errc::ok, before);
-  wait_again(retention_.advance(now_ms));
-  check();
-}
-
-// ---- Names
-
-/// Each content is named once, whichever page had it when it was asked for.
-void PoolModel::name(size_t sequence, int32_t position, int fail_at) {
-  const Sequence& s = sequences_[sequence];
-  const auto full = static_cast<int64_t>(s.tokens.size()) / page_size_;
-  const std::vector<std::byte> before = memory_.snapshot();
-  const int calls = names_.calls;
-  names_.fail_at = fail_at < 0 ? -1 : calls + fail_at;
-  const Result<PageName> name = pool_.name(s.id, position);
-  if (position < 0 || position >= full || !options_.prefix_reuse) {
-    RC_ASSERT(names_.calls == calls);
-    return expect_unchanged(name.error(), Errc::invalid_argument, before);
-  }
-  int32_t first = position + 1;
-  while (first > 0 && !named_.contains(pages_[s.row[static_cast<size_t>(first) - 1]].content))
-    --first;
-  const int missing = position + 1 - first;
-  const bool fails = fail_at >= 0 && fail_at < missing;
-  RC_ASSERT(names_.calls - calls == (fails ? fail_at + 1 : missing));
-  for (int i = 0; i < (fails ? fail_at : missing); ++i)
-    named_.insert(pages_[s.row[static_cast<size_t>(first + i)]].content);
-  if (fails && fail_at == 0) return expect_unchanged(name.error(), Errc::io, before);
-  RC_ASSERT(name.error().code() == (fails ? Errc::io : Errc::ok));
-  PageName expected;
-  for (auto page = s.tokens.begin(); !fails && page <= s.tokens.begin() + position * page_size_;
-       page += page_size_) {
-    const PageName parent = expected;
-    const bool is_first = page == s.tokens.begin();
-    expected = NaiveNames::of(is_first ? nullptr : &parent, {page, page + page_size_}, s.space.salt,
-                              s.space.adapter);
-  }
-  if (!fails) RC_ASSERT(*name == expected);
   check();
 }
 

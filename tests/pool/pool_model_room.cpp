@@ -17,14 +17,14 @@ void PoolModel::hold_prefix(Sequence& s, const std::vector<TokenId>& tokens, con
   s.room = given.cached_tokens;
   s.starting = true;
   s.row = pool_row(s, pages_for(given.cached_tokens));
-  int parent = s.space_content;
   for (size_t i = 0; i < full; ++i) {
     RC_ASSERT(s.row[i] < options_.num_pages);
     const auto first = tokens.begin() + static_cast<int64_t>(i) * page_size_;
-    parent = find_content(parent, {first, first + page_size_});
-    RC_ASSERT(parent != 0);
-    RC_ASSERT(pages_[s.row[i]].content == parent);
-    eviction_.found(parent);
+    const int content = find_content(enter_page(s, i), {first, first + page_size_});
+    RC_ASSERT(content != 0);
+    RC_ASSERT(pages_[s.row[i]].content == content);
+    eviction_.found(content);
+    item_hits_ += s.opened.empty() ? 0 : 1;
     (held(s.row[i]) ? stats_.hit_tokens_used : stats_.hit_tokens_cached) += page_size_;
     count(histograms_.reuse, taken_pages_ - times_[s.row[i]].used);
     times_[s.row[i]].used = taken_pages_;
@@ -80,12 +80,12 @@ int64_t PoolModel::least_pages(const Sequence& s, int32_t new_tokens) const {
   return fresh + (tail(s, std::numeric_limits<int64_t>::max()).copy ? 1 : 0);
 }
 
-int64_t PoolModel::held_back(const Sequence& s, int64_t before) const {
+int64_t PoolModel::held_back(const Sequence& s, int64_t least, int64_t before) const {
   const std::set<uint32_t> own(s.row.begin(), s.row.end());
   bool others_hold = before != 0;
   for (uint32_t page = 0; page < options_.num_pages; ++page)
     others_hold = others_hold || (pages_[page].references != 0 && !own.contains(page));
-  return s.starting && others_hold ? options_.watermark_pages : 0;
+  return s.starting && least != 0 && others_hold ? options_.watermark_pages : 0;
 }
 
 void PoolModel::make_room(Sequence& s, int32_t new_tokens, int64_t least) {
@@ -116,7 +116,7 @@ void PoolModel::reserve(size_t sequence, int32_t new_tokens) {
   if (!fits(s, new_tokens)) return expect_unchanged(status, Errc::invalid_argument, before);
   const int64_t least = least_pages(s, new_tokens);
   if (room_for(s, new_tokens) <= s.room) return expect_unchanged(status, Errc::ok, before);
-  if (least + held_back(s, 0) > available())
+  if (least + held_back(s, least, 0) > available())
     return expect_unchanged(status, Errc::out_of_pages, before);
   checked(status);
   make_room(s, new_tokens, least);
@@ -139,7 +139,7 @@ void PoolModel::reserve(const std::vector<std::pair<size_t, int32_t>>& requests)
     const Sequence& s = sequences_[sequence];
     if (!fits(s, tokens)) return expect_unchanged(status, Errc::invalid_argument, before);
     const int64_t more = least_pages(s, tokens);
-    if (more != 0 && least + more + held_back(s, least) > available())
+    if (more != 0 && least + more + held_back(s, more, least) > available())
       return expect_unchanged(status, Errc::out_of_pages, before);
     least += more;
   }
@@ -159,7 +159,7 @@ void PoolModel::explain(size_t sequence, int32_t new_tokens) {
   if (!fits(s, new_tokens)) return expect_unchanged(told.error(), Errc::invalid_argument, before);
   PoolExplanation expected;
   expected.needed = least_pages(s, new_tokens);
-  expected.held_back = expected.needed == 0 ? 0 : held_back(s, 0);
+  expected.held_back = held_back(s, expected.needed, 0);
   for (uint32_t i = 0; i < options_.num_pages; ++i) {
     const Page& page = pages_[i];
     const bool pinned = is_cached(i) && level(i) == retention_level::pinned;
@@ -179,6 +179,7 @@ void PoolModel::explain(size_t sequence, int32_t new_tokens) {
 void PoolModel::add_child(Sequence child, size_t pages) {
   child.row_start = checked(pool_.row_start(child.id));
   RC_ASSERT(open_space(child.space) == child.space_content);
+  share_items(child, static_cast<int32_t>(child.tokens.size()));
   const std::vector<uint32_t> shared = child.row;
   child.row = pool_row(child, pages);
   for (size_t i = 0; i < shared.size(); ++i) {
@@ -279,8 +280,8 @@ void PoolModel::preempt(size_t sequence) {
 void PoolModel::resume(size_t sequence, const std::vector<TokenId>& tokens) {
   Sequence& s = sequences_[sequence];
   const std::vector<std::byte> before = memory_.snapshot();
-  const std::vector<int> chain = match(tokens, s.space);
-  const auto [partial, partial_tokens] = match_partial(chain, tokens, s.space);
+  const std::vector<int> chain = match(tokens, s.space, s.spans);
+  const auto [partial, partial_tokens] = match_partial(chain, tokens, s.space, s.spans);
   const Result<Admission> given = pool_.resume(s.id, tokens);
   if (tokens.empty() || !s.row.empty())
     return expect_unchanged(given.error(), Errc::invalid_argument, before);

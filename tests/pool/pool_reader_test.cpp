@@ -214,22 +214,24 @@ TEST(PoolReader, reads_events_whole_and_in_order_or_is_told_what_it_lost) {
   PagePool pool = make_pool(options);
   const PoolReader reader = PoolReader::of(pool).value();
   std::atomic<int64_t> wrong = 0, got = 0;
-  beside_readers([&] { work_at_random(pool, 3, 14); },
-                 [&](Rng& rng) {
-                   thread_local uint64_t next = 1;
-                   std::vector<PoolEvent> events(static_cast<size_t>(rng.int_between(1, 90)));
-                   const EventRead read = reader.read_events(next, events).value();
-                   wrong += read.lost ? read.count != 0 || read.next <= next
-                                      : read.next != next + read.count;
-                   for (size_t i = 0; i < read.count; ++i) {
-                     const PoolEvent& event = events[i];
-                     wrong += event.number != next + i || !event.has_name || event.content == 0;
-                     wrong += is_torn(event.name) || is_torn(event.parent_name);
-                     wrong += event.has_parent_name != (event.position > 0);
-                   }
-                   next = read.next;
-                   got += static_cast<int64_t>(read.count);
-                 });
+  const auto work = [&] {
+    do work_at_random(pool, 3, 14);
+    while (got == 0);  // readers may have had no turn yet
+  };
+  beside_readers(work, [&](Rng& rng) {
+    thread_local uint64_t next = 1;
+    std::vector<PoolEvent> events(static_cast<size_t>(rng.int_between(1, 90)));
+    const EventRead read = reader.read_events(next, events).value();
+    wrong += read.lost ? read.count != 0 || read.next <= next : read.next != next + read.count;
+    for (size_t i = 0; i < read.count; ++i) {
+      const PoolEvent& event = events[i];
+      wrong += event.number != next + i || !event.has_name || event.content == 0;
+      wrong += is_torn(event.name) || is_torn(event.parent_name);
+      wrong += event.has_parent_name != (event.position > 0);
+    }
+    next = read.next;
+    got += static_cast<int64_t>(read.count);
+  });
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(got, 0);
 }

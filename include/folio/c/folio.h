@@ -36,6 +36,7 @@
 #include "folio/c/mask.h"
 #include "folio/c/pool.h"
 #include "folio/c/pool_events.h"
+#include "folio/c/pool_functions.h"
 #include "folio/c/pool_groups.h"
 
 // NOLINTBEGIN: this header is C, with C's names

@@ -5,6 +5,7 @@
 // NOLINTBEGIN: this header is C, with C's names
 
 #include "folio/c/cache.h"
+#include "folio/c/pool_functions.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,7 +22,7 @@ enum { FOLIO_LRU = 0, FOLIO_S3_FIFO = 1, FOLIO_LFU = 2, FOLIO_COST = 3 };  // ev
 /// num_pages, max_namespaces 256, prefix reuse on, eviction of what was released first, allocation
 /// by the C++ runtime, a hash_seed drawn from the system's randomness, no retention, no watermark,
 /// no look-ahead, no events, hits in whole pages, no items of another kind, no readers, no
-/// histograms.
+/// histograms, no names.
 typedef struct folio_pool_options {
   uint32_t struct_size;
   uint32_t num_pages;
@@ -44,13 +45,16 @@ typedef struct folio_pool_options {
   int32_t readers;             ///< other threads read (folio/c/pool_events.h)
   int32_t histograms;          ///< folio_get_pool_histograms
   uint32_t reserved;
+  /// Gives a full page its name (folio/c/pool_functions.h): FOLIO_OK and *name, or another code.
+  /// Called when folio_get_page_name asks and, in a pool with events, when a content is stored.
+  folio_code (*name_page)(void* context, const folio_page_content* page, folio_page_name* name);
+  void* name_context;
+  /// Is handed each event as it happens; `tokens`: [num_tokens] of the page of a stored event, null
+  /// and 0 otherwise.
+  void (*on_event)(void* context, const folio_pool_event* event, const int32_t* tokens,
+                   int64_t num_tokens);
+  void* event_context;
 } folio_pool_options;
-
-/// ContentSpan: tokens that stand for an item, an image say, from an offset in the prompt on.
-typedef struct folio_content_span {
-  int32_t offset, length;
-  uint8_t hash[32];
-} folio_content_span;
 
 /// RetentionRange: the level of the pages of tokens begin .. end - 1, 0 .. 100 (35: as without a
 /// range, 100: pinned), for so long, counted from the release; 0 ms: max_retention_ms.

@@ -15,19 +15,6 @@
 extern "C" {
 #endif
 
-enum { FOLIO_STORED = 0, FOLIO_REMOVED = 1, FOLIO_CLEARED = 2 };  // kind of an event
-
-/// PoolEvent: a content can be found from now on, no more, or none can.
-typedef struct folio_pool_event {
-  uint64_t number;  ///< 1 is the first of a pool
-  uint64_t content, parent;
-  uint64_t adapter;        ///< stored: of the sequence
-  int32_t position;        ///< stored: of the page in its sequence; else, and in snapshots, -1
-  int32_t num_tokens;      ///< page_size; 0 when cleared
-  int32_t kind;            ///< FOLIO_STORED ...
-  int32_t is_of_snapshot;  ///< `number` is then of the last event before
-} folio_pool_event;
-
 /// PoolHistogram: values by their number of bits, and their sum.
 typedef struct folio_histogram {
   int64_t counts[40];
@@ -50,10 +37,17 @@ FOLIO_C_EXPORT folio_code folio_read_events(const folio_pool* pool, uint64_t nex
                                             int32_t* lost, folio_message* message);
 /// A stored event for each content that can be found, parents not always first, and the number of
 /// the last event before: at most one for each page. Errors: invalid_argument for a capacity that
-/// is too small (nothing is copied), or without event_capacity
+/// is too small (nothing is copied), or without event_capacity and on_event
 FOLIO_C_EXPORT folio_code folio_snapshot(const folio_pool* pool, folio_pool_event* events,
                                          int64_t capacity, int64_t* num_events,
                                          uint64_t* last_event, folio_message* message);
+/// The name of the sequence's page `position`, which is full, by options->name_page, once for a
+/// content; pages before it that have none get theirs. Errors: invalid_argument unless 0 <=
+/// position < length / page_size, or without name_page; the code that name_page returned, if it is
+/// one of folio's, else FOLIO_INTERNAL, and the page stays without a name
+FOLIO_C_EXPORT folio_code folio_get_page_name(folio_pool* pool, folio_sequence sequence,
+                                              int32_t position, folio_page_name* name,
+                                              folio_message* message);
 /// Makes all cached pages free, pinned ones too. Errors: busy while pages are used
 FOLIO_C_EXPORT folio_code folio_clear_pool(folio_pool* pool, folio_message* message);
 

@@ -54,8 +54,8 @@ static_assert(std::is_trivially_copyable_v<PoolEvent> && sizeof(PoolEvent) % 8 =
 
 /// Is handed an event, by the thread and inside the call of the pool that cause it. `tokens` are
 /// those of the page of a stored event ([page_size], until the function returns), empty otherwise.
-/// The function must not call the pool, but for const calls; it should be short, for the scheduler
-/// waits for it.
+/// The function may make const calls of the pool; others are refused as busy. It must not move or
+/// destroy the pool, and should be short, for the scheduler waits for it.
 struct EventFunction {
   void (*function)(void* context, const PoolEvent& event,
                    std::span<const TokenId> tokens) noexcept = nullptr;

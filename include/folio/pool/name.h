@@ -49,7 +49,8 @@ struct PageContent {
 };
 
 /// Gives pages their names: `*name` for `page`, or an error. Equal contents get equal names. Called
-/// by the thread that asks the pool, for one page at a time; it must not call the pool.
+/// by the thread that asks the pool, for one page at a time. Calls of the pool from there that are
+/// not const are refused as busy; it must not move or destroy the pool.
 struct NameFunction {
   Status (*function)(void* context, const PageContent& page, PageName* name) noexcept = nullptr;
   void* context = nullptr;

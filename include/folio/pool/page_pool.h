@@ -20,7 +20,8 @@
 /// Errors:        a call that fails changes nothing (`name` keeps the names that it got before).
 ///                Null memory of some size and a stale id are invalid_argument; an id never means
 ///                another sequence of its pool, but ids of another pool are known as such only
-///                where no sequence has them here.
+///                where no sequence has them here. Calls that are not const are busy from within
+///                a function of the options (`name`, `on_event`), and `take_copies` gives none.
 /// Memory:        one block from `allocate`, taken by `create`, given back by the destructor; no
 ///                other call allocates, but for the message of a failure and the scratch of
 ///                check_invariants.
@@ -118,13 +119,13 @@ struct PoolOptions {
   /// tokens, >= 0, for which every `reserve` makes room beyond what it is asked for, as far as a
   /// sequence may grow: slots for drafts
   int32_t lookahead_tokens = 0;
-  /// Events of the index (folio/pool/events.h), in a ring of so many, 0 .. 2^31 - 1: 120 bytes
-  /// each. Needs prefix_reuse, as `on_event`.
+  /// Events of the index (folio/pool/events.h), in a ring of so many, 0 .. 2^31 - 1: 48 bytes
+  /// each, with names 120. Needs prefix_reuse, as `on_event`.
   uint32_t event_capacity = 0;
   EventFunction on_event = {};  ///< is handed each event as it happens
   /// PoolReader may be used (folio/pool/reader.h): statistics are published after each call.
   bool readers = false;
-  bool histograms = false;  ///< PagePool::histograms: 16 bytes more a page
+  bool histograms = false;  ///< PagePool::histograms: 12 bytes more a page
   /// a hit may end inside a page if at least so many of that page's tokens match: they are copied
   /// (12 .. 16 bytes more a page), and the cut last page of a sequence that is released or
   /// preempted stays cached. In [0, page_size), 0: never. Needs prefix_reuse.

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/// python/src/pool_functions.cpp: callables that a pool calls, and what they are handed.
+#include "pool_functions.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "errors.h"
+#include "pool.h"
+
+namespace folio::python {
+namespace {
+
+/// PageContent, which is the pool's memory, as something that Python may keep.
+struct Content {
+  std::optional<nb::bytes> parent;
+  std::vector<TokenId> tokens;
+  std::vector<std::tuple<int32_t, int32_t, nb::bytes>> spans;
+  nb::bytes salt = nb::bytes("", 0);
+  uint64_t adapter = 0;
+};
+
+nb::bytes bytes_of(const Digest256& digest) {
+  return nb::bytes(digest.bytes.data(), digest.bytes.size());
+}
+
+Content content_of(const PageContent& page) {
+  Content content;
+  content.tokens.assign(page.tokens.begin(), page.tokens.end());
+  content.salt = nb::bytes(page.salt.data(), page.salt.size());
+  content.adapter = page.adapter;
+  if (page.parent != nullptr) content.parent = bytes_of(*page.parent);
+  for (const ContentSpan& span : page.spans)
+    content.spans.emplace_back(span.offset, span.length, bytes_of(span.hash));
+  return content;
+}
+
+/// Fewer bytes stand in front.
+PageName name_of(const nb::object& given) {
+  PageName name;
+  if (!nb::isinstance<nb::bytes>(given))
+    refuse_argument("name: expected a callable that gives bytes");
+  const auto bytes = nb::borrow<nb::bytes>(given);
+  if (bytes.size() == 0 || bytes.size() > name.bytes.size())
+    refuse_argument("name: expected a callable that gives 1 to {} bytes, got {}", name.bytes.size(),
+                    bytes.size());
+  std::memcpy(name.bytes.data(), bytes.c_str(), bytes.size());
+  return name;
+}
+
+/// What is being handled, told to sys.unraisablehook.
+void tell_unraisable(const nb::object& function) noexcept {
+  try {
+    throw;
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable(function);
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+    PyErr_WriteUnraisable(function.ptr());
+  }
+}
+
+Status call_name(void* context, const PageContent& page, PageName* name) noexcept {
+  auto& callables = *static_cast<Callables*>(context);
+  const nb::object function = callables.name;  // kept while it runs
+  try {
+    if (function.is_valid()) {
+      *name = name_of(function(content_of(page)));
+      return {};
+    }
+  } catch (...) {
+    if (callables.failure != nullptr) {
+      *callables.failure = std::current_exception();
+    } else {
+      tell_unraisable(function);
+    }
+  }
+  return fail(Errc::io, "PagePool.name: the callable gave no name");
+}
+
+void call_on_event(void* context, const PoolEvent& event,
+                   std::span<const TokenId> tokens) noexcept {
+  const nb::object function = static_cast<Callables*>(context)->on_event;
+  try {
+    if (function.is_valid()) function(event, std::vector<TokenId>(tokens.begin(), tokens.end()));
+  } catch (...) {
+    tell_unraisable(function);
+  }
+}
+
+void expect_callable(const char* argument, nb::handle given) {
+  if (!given.is_none() && PyCallable_Check(given.ptr()) == 0)
+    refuse_argument("{}: expected a callable or None", argument);
+}
+
+/// Computed now, with those before it.
+nb::object page_name(Pool& self, SequenceId id, int32_t position) {
+  std::exception_ptr failure;
+  std::exception_ptr* before = nullptr;
+  if (self.callables != nullptr) before = std::exchange(self.callables->failure, &failure);
+  const Result<PageName> name = self.pool.name(id, position);
+  if (self.callables != nullptr) self.callables->failure = before;
+  if (failure != nullptr) std::rethrow_exception(failure);
+  name.error().or_throw();
+  return name_bytes(*name, true);
+}
+
+}  // namespace
+
+std::unique_ptr<Callables> read_callables(nb::handle name, nb::handle on_event,
+                                          PoolOptions& options) {
+  expect_callable("name", name);
+  expect_callable("on_event", on_event);
+  if (name.is_none() && on_event.is_none()) return nullptr;
+  auto callables = std::make_unique<Callables>();
+  if (!name.is_none()) {
+    callables->name = nb::borrow(name);
+    options.name = {.function = call_name, .context = callables.get()};
+  }
+  if (!on_event.is_none()) {
+    callables->on_event = nb::borrow(on_event);
+    options.on_event = {.function = call_on_event, .context = callables.get()};
+  }
+  return callables;
+}
+
+nb::object name_bytes(const PageName& name, bool is_there) {
+  return is_there ? nb::object(bytes_of(name)) : nb::none();
+}
+
+void bind_page_content(nb::module_& m) {
+  nb::class_<Content>(m, "PageContent", "What the name of a page stands for.")
+      .def_ro("parent", &Content::parent,
+              "Name of the page before; None: the sequence's first page.")
+      .def_ro("tokens", &Content::tokens, "page_size token ids.")
+      .def_ro("spans", &Content::spans,
+              "(offset, length, hash) of items with a token in the page, as seen from its first "
+              "token: offset may be negative.")
+      .def_ro("salt", &Content::salt, "Of the sequence; a parent's name stands for it, too.")
+      .def_ro("adapter", &Content::adapter, "The same.");
+}
+
+void bind_pool_functions(nb::class_<Pool>& type) {
+  type.def("name", &page_name, nb::arg("id"), nb::arg("position"), nb::lock_self(),
+           nb::sig("def name(self, id: SequenceId, position: int) -> bytes"),
+           R"(The name of the sequence's page `position`, which is full: 32 bytes.
+
+Computed once for a content, as long as some page has it; pages before it that have no name get
+theirs. Raises Error unless 0 <= position < length // page_size, and in a pool without `name`; what
+the callable raises, and the page stays without a name.)");
+}
+
+}  // namespace folio::python
