@@ -87,7 +87,7 @@ TEST(Bias, of_minus_infinity_is_a_mask) {
 
 /// The mean of one head's values of dimension `d` over the keys of the first sequence.
 double mean_value(const AttentionCase& c, int64_t d) {
-  const PagedKVView& view = c.args().value;
+  const PagedKVView& view = c.options().value_in_key ? c.args().key : c.args().value;
   const int32_t context = c.batch().context_lengths[0];
   double sum = 0.0;
   for (int32_t key = 0; key < context; ++key) {
