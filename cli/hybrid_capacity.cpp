@@ -43,6 +43,7 @@ std::vector<int64_t> usual_ladder(const HybridCapacity& plan) {
 /// Bytes. Errors: invalid_argument naming the option
 Result<std::vector<int64_t>> sizes_of(const CapacityOptions& options, const HybridCapacity& plan) {
   std::vector<int64_t> sizes;
+  sizes.reserve(options.pages.size() + options.gib.size());
   for (const int64_t blocks : options.pages) sizes.push_back(blocks * plan.block_bytes);
   for (const double gib : options.gib)
     sizes.push_back(static_cast<int64_t>(std::floor(gib * bytes_per_gib)));

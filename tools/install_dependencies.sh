@@ -10,7 +10,7 @@ packages="$python pkg-config libgtest-dev libgmock-dev librapidcheck-dev libbenc
           nlohmann-json3-dev libfmt-dev libssl-dev libjs-chart.js prometheus-cpp-dev python3-prometheus-client"
 case "${1:-}" in
   ci) packages="$packages clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev libomp-16-dev
-                g++-12-aarch64-linux-gnu qemu-user googletest chromium chromium-driver python3-selenium" ;;
+                g++-12-aarch64-linux-gnu qemu-user ccache googletest chromium chromium-driver python3-selenium" ;;
   coverage) packages="$packages gcovr" ;;
   python) packages=$python ;;
   '') ;;
