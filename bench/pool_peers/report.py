@@ -42,6 +42,15 @@ OPTIONS = {
     "lru_items": "LRU, items of other kinds",
     "lru_everything": "LRU, all of these",
 }
+# groups: what a shape of pool_groups_bench.cpp is called in the table
+GROUPS = {
+    "no_groups": "none: a pool of equal pages",
+    "full_alone": "full attention alone",
+    "full_and_window_128": "full, window of 128",
+    "full_and_window_1024": "full, window of 1,024",
+    "full_and_chunked_8192": "full, chunks of 8,192",
+    "full_and_states_512": "full, states each 512 tokens",
+}
 PLACES = [(1 << 12, 0), (1 << 18, 0), (1 << 20, 0), (1 << 20, 1)]
 
 
@@ -92,6 +101,17 @@ def option_rows(found: dict, what: str) -> str:
         return ""
     head = [f"{pages:,}{', scattered' if scattered else ''}" for pages, scattered in PLACES]
     return line("", *head) + line(*["---"] * (1 + len(PLACES))) + text
+
+
+def group_rows(found: dict) -> str:
+    text = ""
+    for key, name in GROUPS.items():
+        hit, miss = found.get(f"group_hits/{key}"), found.get(f"group_misses/{key}")
+        if hit and miss:
+            figures = f"{hit['page_ns']:.0f}", f"{miss['page_ns']:.0f}", f"{miss['evicted']:,.0f}"
+            text += line(name, *figures)
+    head = line("", "found", "not found", "pages evicted for a request")
+    return head + line(*["---"] * 4) + text if text else ""
 
 
 def bytes_rows(found: dict) -> str:
@@ -191,6 +211,7 @@ def pool_tables(results: dict) -> str:
         ("As asked", asked_rows(found)),
         ("A page that is found, ns", option_rows(found, "hits")),
         ("A page that is not found and evicts another, ns", option_rows(found, "misses")),
+        ("Groups of hybrid models, ns a leading page", group_rows(found)),
         ("Growth, ns", growth_rows(found)),
         ("A cached prompt of 131,072 tokens", prompt_rows(found)),
         ("Bytes of a page beside its tokens", bytes_rows(found)),
