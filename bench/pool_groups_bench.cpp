@@ -38,8 +38,7 @@ const Shape shapes[] = {
     {"full_and_window_128", {full(12), window(12, 128)}},
     {"full_and_window_1024", {full(8), window(40, 1024)}},
     {"full_and_chunked_8192",
-     {full(12),
-      {.rule = GroupRule::chunked, .page_bytes = 36 * layer_bytes, .chunk = 8192}}},
+     {full(12), {.rule = GroupRule::chunked, .page_bytes = 36 * layer_bytes, .chunk = 8192}}},
     {"full_and_states_512",
      {full(4), {.rule = GroupRule::state, .page_bytes = 28 * layer_bytes, .checkpoint = 512}}},
 };

@@ -360,7 +360,7 @@ void JointHit::add(uint32_t leading) noexcept {
   }
   const auto reach = [&](Reach& r, bool reaches) {
     if (r.pages == position) r.next = leading;
-    if (reaches) r = {.pages = seen_};
+    if (reaches) r = {.pages = seen_, .last = leading};
   };
   reach(all_, serves && has_states);
   reach(without_states_, serves);

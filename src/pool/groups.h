@@ -197,6 +197,7 @@ class JointHit {
  public:
   struct Reach {
     uint32_t pages = 0;
+    uint32_t last = no_page;  ///< of these, in the leading group
     uint32_t next = no_page;  ///< the leading page behind these, if it was found, too
   };
   explicit JointHit(const Groups& groups, int32_t page_size) noexcept

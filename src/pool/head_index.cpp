@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// pool/head_index.cpp: hash buckets of the pages that answer, chained through the page records.
+/// pool/head_index.cpp: first children, and hash buckets of other pages that answer, chained through
+/// the page records.
 #include "pool/head_index.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace folio::inline v1::pool {
 
 int64_t HeadIndex::num_buckets(uint32_t num_pages) noexcept {
-  return static_cast<int64_t>(std::bit_ceil(uint64_t{num_pages}));
+  return static_cast<int64_t>(std::bit_ceil(uint64_t{num_pages} / 2 + num_pages % 2));
 }
 
 void HeadIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buckets,
@@ -25,7 +26,7 @@ void HeadIndex::attach(PageRecord* records, const TokenId* tokens, uint32_t* buc
   head_tokens_ = head_tokens;
   bucket_mask_ = static_cast<uint64_t>(num_buckets(num_pages)) - 1;
   std::fill_n(buckets, num_buckets(num_pages), no_page);
-  for (uint32_t page = 0; page < num_pages; ++page) links[page] = Link();
+  for (uint32_t page = 0; page < num_pages; ++page) links[page] = {};
 }
 
 bool HeadIndex::has_key(uint32_t page, uint64_t parent, const TokenId* tokens) const noexcept {
@@ -34,62 +35,90 @@ bool HeadIndex::has_key(uint32_t page, uint64_t parent, const TokenId* tokens) c
                      static_cast<size_t>(head_tokens_) * sizeof(TokenId)) == 0;
 }
 
-uint32_t HeadIndex::find(uint64_t parent, const TokenId* tokens) const noexcept {
-  uint32_t page = *bucket_of(parent, tokens);
-  while (page != no_page && !has_key(page, parent, tokens)) page = records_[page].head_next;
-  return page;
+uint32_t* HeadIndex::place_of(uint64_t parent, const TokenId* tokens) const noexcept {
+  uint32_t* at = &buckets_[hash(parent, tokens) & bucket_mask_];
+  while (*at != no_page && !has_key(*at, parent, tokens)) at = &records_[*at].head_next;
+  return at;
 }
 
-void HeadIndex::add_alone(uint32_t page, uint32_t hash) noexcept {
-  records_[page].head_next = std::exchange(buckets_[hash & bucket_mask_], page);
+uint32_t HeadIndex::first_child(uint64_t parent, uint32_t parent_page) const noexcept {
+  if (parent_page == no_page || records_[parent_page].content != parent) return no_page;
+  const uint32_t page = links_[parent_page].child;
+  const bool is_here =
+      page != no_page && records_[page].first_child && records_[page].parent == parent;
+  return is_here ? page : no_page;
 }
 
-void HeadIndex::add(uint32_t page, uint32_t hash) noexcept {
+uint32_t HeadIndex::find(uint64_t parent, uint32_t parent_page,
+                         const TokenId* tokens) const noexcept {
+  if (const uint32_t page = *place_of(parent, tokens); page != no_page) return page;
+  const uint32_t page = first_child(parent, parent_page);
+  return page != no_page && has_key(page, parent, tokens) ? page : no_page;
+}
+
+void HeadIndex::add(uint32_t page, uint32_t parent_page) noexcept {
   PageRecord& record = records_[page];
-  uint32_t* at = &buckets_[hash & bucket_mask_];
-  while (*at != no_page && !has_key(*at, record.parent, tokens_of(page)))
-    at = &records_[*at].head_next;
+  links_[page] = {};
+  if (parent_page != no_page && records_[parent_page].content == record.parent &&
+      links_[parent_page].child == no_page) {
+    links_[parent_page].child = page;
+    links_[page].parent_page = parent_page;
+    record.first_child = true;
+    return;
+  }
+  uint32_t* const at = place_of(page);
   const uint32_t older = *at;
-  if (older == no_page) return add_alone(page, hash);
+  record.head_next = older == no_page ? no_page : records_[older].head_next;
+  *at = page;
+  if (older == no_page) return;
   links_[page].older = older;
   links_[older].younger = page;
-  record.head_next = records_[older].head_next;
-  *at = page;
 }
 
 void HeadIndex::remove(uint32_t page) noexcept {
-  const auto [older, younger] = links_[page];
-  if (is_linked(page)) links_[page] = {};  // else the line stays clean
+  PageRecord& record = records_[page];
+  if (record.first_child) {
+    record.first_child = false;  // the page before it may be gone, or sees it
+    return;
+  }
+  const uint32_t older = links_[page].older, younger = links_[page].younger;
   if (older != no_page) links_[older].younger = younger;
   if (younger != no_page) {
     links_[younger].older = older;
     return;
   }
   uint32_t* const at = place_of(page);
-  const uint32_t next = records_[page].head_next;
-  if (older != no_page) records_[older].head_next = next;
-  *at = older != no_page ? older : next;
+  if (older != no_page) records_[older].head_next = record.head_next;
+  *at = older != no_page ? older : record.head_next;
 }
 
 void HeadIndex::replace(uint32_t page, uint32_t heir) noexcept {
-  const auto [older, younger] = links_[heir] = std::exchange(links_[page], Link());
-  if (older != no_page) links_[older].younger = heir;
-  if (younger != no_page) {
-    links_[younger].older = heir;
+  const uint32_t child = first_child(records_[page].content, page);
+  if (child != no_page) links_[child].parent_page = heir;
+  const Link& link = links_[heir] = links_[page];
+  if (records_[page].first_child) {
+    records_[page].first_child = false;
+    records_[heir].first_child = true;
+    uint32_t& known = links_[link.parent_page].child;
+    if (known == page) known = heir;
+    return;
+  }
+  if (link.older != no_page) links_[link.older].younger = heir;
+  if (link.younger != no_page) {
+    links_[link.younger].older = heir;
     return;
   }
   *place_of(page) = heir;
   records_[heir].head_next = records_[page].head_next;
 }
 
-uint32_t* HeadIndex::place_of(uint32_t page) const noexcept {
-  uint32_t* at = bucket_of(records_[page].parent, tokens_of(page));
-  while (*at != page) at = &records_[*at].head_next;
-  return at;
-}
-
 bool HeadIndex::holds(uint32_t page) const noexcept {
-  uint32_t at = find(records_[page].parent, tokens_of(page)), younger = no_page;
+  if (records_[page].first_child) {
+    const uint32_t parent_page = links_[page].parent_page;
+    return records_[parent_page].content != records_[page].parent ||
+           links_[parent_page].child == page;
+  }
+  uint32_t at = *place_of(page), younger = no_page;
   for (; at != no_page && links_[at].younger == younger; at = links_[at].older) {
     if (at == page) return true;
     younger = at;

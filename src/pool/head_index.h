@@ -3,10 +3,15 @@
 /// hit that ends inside a page is copied from.
 ///
 /// The *head* of a page is its first few tokens, the same number for all pages. A page is found by
-/// (content of the page before it, its head), both compared exactly. Of the pages with one key only
-/// the one that came last is in a bucket and answers; the others stand behind it in a list, and the
-/// next of them answers when it goes. So equal heads, however many, cost nothing to look up or to
-/// take out, and hashes, seeded as PrefixIndex's, keep different ones apart.
+/// (content of the page before it, its head), both compared exactly.
+///
+/// Most pages are the only ones that continue another. So the first that continues a page stands in
+/// no bucket: the page before it knows it, and neither coming nor going costs a hash.
+/// Later ones are in buckets, as are those that continue a namespace or an item. Of the pages with
+/// one key only the one that came last is in a bucket and answers; the others stand behind it in a
+/// list, and the next of them answers when it goes, the first child last. So equal heads, however
+/// many, cost nothing to look up or to take out, and hashes, seeded as PrefixIndex's, keep
+/// different ones apart.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +24,18 @@ namespace folio::inline v1::pool {
 
 class HeadIndex {
  public:
-  /// Between pages of one key. Of a page that is not here, none.
+  /// What is kept of each page here, and of those pages that others continue.
   struct Link {
-    uint32_t older = no_page, younger = no_page;
+    union {
+      uint32_t older = no_page;  ///< of one key with it, and in no bucket
+      uint32_t parent_page;      ///< of a first child
+    };
+    uint32_t younger = no_page;
+    /// the first page that continued this one, whatever has become of it since
+    uint32_t child = no_page;
   };
 
-  /// A power of two, at least num_pages.
+  /// A power of two, at least half of num_pages.
   [[nodiscard]] static int64_t num_buckets(uint32_t num_pages) noexcept;
 
   /// `hashes` gives the hashes; head_tokens in [1, page_size).
@@ -37,39 +48,18 @@ class HeadIndex {
   [[nodiscard]] uint32_t hash(uint64_t parent, const TokenId* tokens) const noexcept {
     return hashes_->head_hash(parent, tokens, head_tokens_);
   }
-  /// The page behind `parent` that begins with the head of `tokens` and was added last, or no_page.
-  [[nodiscard]] uint32_t find(uint64_t parent, const TokenId* tokens) const noexcept;
-  /// Of a page that knows its parent and its tokens.
-  [[nodiscard]] uint32_t hash_of(uint32_t page) const noexcept {
-    return hash(records_[page].parent, tokens_of(page));
-  }
-  /// Asks for what `remove` of a page, whose hash this is, will touch: its bucket, later, when that
-  /// has come, the first page in it, and then the second one.
-  void prefetch(uint32_t hash) const noexcept {
-    __builtin_prefetch(&buckets_[hash & bucket_mask_], 1);
-  }
-  void prefetch_first(uint32_t page, uint32_t hash) const noexcept {
-    const uint32_t first = buckets_[hash & bucket_mask_];
-    if (first != no_page && first != page) __builtin_prefetch(&records_[first], 1);
-  }
-  void prefetch_second(uint32_t page, uint32_t hash) const noexcept {
-    const uint32_t first = buckets_[hash & bucket_mask_];
-    if (first == no_page || first == page || records_[first].head_next == no_page) return;
-    __builtin_prefetch(&records_[records_[first].head_next], 1);
-  }
-  /// The page knows its parent and its tokens, whose hash this is.
-  void add(uint32_t page, uint32_t hash) noexcept;
-  /// The same for a page whose parent no page here has: nothing needs to be compared.
-  void add_alone(uint32_t page, uint32_t hash) noexcept;
+  /// The page behind the content `parent` that begins with the head of `tokens` and was added last,
+  /// or no_page. `parent_page`: the findable one of that content, no_page where it is no page's.
+  [[nodiscard]] uint32_t find(uint64_t parent, uint32_t parent_page,
+                              const TokenId* tokens) const noexcept;
+  /// The page has got its tokens and its parent, `parent_page` as of `find`.
+  void add(uint32_t page, uint32_t parent_page) noexcept;
   void remove(uint32_t page) noexcept;
-  /// `heir` has the same parent and tokens as `page`, and takes its place.
+  /// `heir` has the same content as `page`, which is findable, and takes its place.
   void replace(uint32_t page, uint32_t heir) noexcept;
 
-  /// Whether other pages have the page's key, as its links say.
-  [[nodiscard]] bool is_linked(uint32_t page) const noexcept {
-    return links_[page].older != no_page || links_[page].younger != no_page;
-  }
-  /// Whether the page can come to answer. O(pages with its key): for tests.
+  /// Whether the page can come to answer, or nothing can be found behind its parent any more.
+  /// O(pages with its key): for tests.
   [[nodiscard]] bool holds(uint32_t page) const noexcept;
   /// Keys in the bucket of a hash: what `find`, `add` and `remove` compare, at most. For tests.
   [[nodiscard]] uint32_t chain_length(uint64_t hash) const noexcept;
@@ -80,12 +70,14 @@ class HeadIndex {
   [[nodiscard]] const TokenId* tokens_of(uint32_t page) const noexcept {
     return tokens_ + int64_t{page} * page_size_;
   }
-  [[nodiscard]] uint32_t* bucket_of(uint64_t parent, const TokenId* tokens) const noexcept {
-    return &buckets_[hash(parent, tokens) & bucket_mask_];
+  /// What leads to the page of this key that is in a bucket, or the bucket's end.
+  [[nodiscard]] uint32_t* place_of(uint64_t parent, const TokenId* tokens) const noexcept;
+  [[nodiscard]] uint32_t* place_of(uint32_t page) const noexcept {
+    return place_of(records_[page].parent, tokens_of(page));
   }
-  /// What leads to a page that is in a bucket.
-  [[nodiscard]] uint32_t* place_of(uint32_t page) const noexcept;
   [[nodiscard]] bool has_key(uint32_t page, uint64_t parent, const TokenId* tokens) const noexcept;
+  /// The first page that continued `parent`, if it is here.
+  [[nodiscard]] uint32_t first_child(uint64_t parent, uint32_t parent_page) const noexcept;
 
   PageRecord* records_ = nullptr;
   const TokenId* tokens_ = nullptr;

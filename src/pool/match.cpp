@@ -21,6 +21,7 @@ PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* pro
   const auto up_to = [&](const pool::JointHit::Reach& reach) {
     const bool is_cut = reach.next != pool::no_page;
     return Match{.pages = reach.pages,
+                 .last = reach.last,
                  .content = is_cut ? records[reach.next].parent : leading.content,
                  .leading = leading.pages};
   };
@@ -68,6 +69,7 @@ PagePool::State::Match PagePool::State::match_leading(uint32_t space, const Toke
                   found == nullptr ? nullptr : found + all.pages, joint);
     all.pages += run.pages;
     all.content = before.content = run.content;
+    if (run.pages != 0) all.last = run.last;
     if (all.pages != next_item) return all;
   }
 }
@@ -77,6 +79,7 @@ PagePool::State::Match PagePool::State::match_run(pool::Before before, const Tok
                                                   pool::JointHit* joint) const noexcept {
   constexpr uint32_t ahead = pool::PrefixIndex::ahead, num_hashes = 4 * ahead;
   auto [parent, hash] = before;
+  uint32_t last = pool::no_page;
   uint32_t hashes[num_hashes];
   uint32_t hits = 0, hashed = 0, asked = 0;
   for (; hits < limit; ++hits) {
@@ -96,6 +99,7 @@ PagePool::State::Match PagePool::State::match_run(pool::Before before, const Tok
         index.find(parent, hashes[hits % num_hashes], prompt + int64_t{hits} * options.page_size);
     if (page == pool::no_page) break;
     parent = records[page].content;
+    last = page;
     if (found != nullptr) {
       found[hits] = page;
       if (!index.fits_caches()) extras.prefetch(page);
@@ -103,7 +107,7 @@ PagePool::State::Match PagePool::State::match_run(pool::Before before, const Tok
     if (joint != nullptr) [[unlikely]]
       joint->add(page);
   }
-  return {hits, parent};
+  return {.pages = hits, .last = last, .content = parent};
 }
 
 int32_t PagePool::peek(std::span<const TokenId> prompt,

@@ -74,12 +74,6 @@ void PagePool::State::prefetch_behind(const PageRecord& record) noexcept {
   __builtin_prefetch(tokens_of(page), 1);
   const uint32_t i = num_coming++;
   coming[i % n] = page;
-  if (heads.is_on()) {
-    uint32_t& hash = coming_heads[(i - 5) % n];
-    heads.prefetch(hash = heads.hash_of(coming[(i - 5) % n]));
-    heads.prefetch_first(coming[(i - 9) % n], coming_heads[(i - 9) % n]);
-    heads.prefetch_second(coming[(i - 13) % n], coming_heads[(i - 13) % n]);
-  }
   const uint32_t hash = records[coming[(i - 6) % n]].hash;
   index.prefetch(hash);
   with_policy([hash](auto& policy) { policy.prefetch(hash); });

@@ -29,7 +29,7 @@ PagePool::State::PartialMatch PagePool::State::match_partial(
   const int64_t end = std::min(static_cast<int64_t>(prompt.size()) - 1, max_tokens);
   if (match.content == 0 || end - begin < options.min_partial_tokens) return {};
   const TokenId* const wanted = prompt.data() + begin;
-  const uint32_t page = heads.find(match.content, wanted);
+  const uint32_t page = heads.find(match.content, match.last, wanted);
   if (page == pool::no_page) return {};
   const auto most = static_cast<int32_t>(std::min<int64_t>(end - begin, fill_of(page)));
   const int32_t count = equal_tokens(tokens_of(page), wanted, most);
@@ -89,24 +89,11 @@ void PagePool::State::admit_partial(SequenceRecord& s, const Match& match,
   counters.hit_tokens_partial += partial.tokens;
 }
 
-void PagePool::State::add_heads(std::span<const uint32_t> pages, uint64_t known) noexcept {
-  constexpr size_t ahead = pool::PrefixIndex::ahead;  // from the bucket to its use
-  uint32_t hashes[ahead];
-  for (size_t i = 0; i < pages.size() + ahead; ++i) {
-    if (i >= ahead) add_head(pages[i - ahead], hashes[i % ahead], known);
-    if (i >= pages.size()) continue;
-    hashes[i % ahead] = heads.hash_of(pages[i]);
-    heads.prefetch(hashes[i % ahead]);
-  }
-}
-
-void PagePool::State::add_head(uint32_t page, uint32_t hash, uint64_t known) noexcept {
-  const PageRecord& record = records[page];
-  if (record.content <= known) return;
-  // Only this page can continue a content that is new itself: of a prompt that was not found, one
-  // page is compared with others.
-  if (record.parent > known) return heads.add_alone(page, hash);
-  heads.add(page, hash);
+void PagePool::State::add_heads(const SequenceRecord& s, uint32_t first, uint32_t last,
+                                uint64_t known) noexcept {
+  const uint32_t* const pages = row(s);
+  for (uint32_t p = first; p < last; ++p)
+    if (records[pages[p]].content > known) heads.add(pages[p], parent_page(s, p));
 }
 
 void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
@@ -119,9 +106,10 @@ void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
   // A trimmed page that has a content is found by it; one that awaits a copy has no K/V yet; one
   // that forks share is still to be written by others.
   if (record.content != 0 || record.awaits_copy || record.references != 1) return;
-  const uint64_t parent = enter_page(s, static_cast<uint32_t>(position)).content;
+  const auto place = static_cast<uint32_t>(position);
+  const uint64_t parent = enter_page(s, place).content;
   pool::publish(record.parent, parent);
-  const uint32_t other = heads.find(parent, tokens_of(page));
+  const uint32_t other = heads.find(parent, parent_page(s, place), tokens_of(page));
   if (other != pool::no_page) {
     const int32_t fill_there = fill_of(other), both = std::min(fill, fill_there);
     if (equal_tokens(tokens_of(other), tokens_of(page), both) == both) {
@@ -131,14 +119,13 @@ void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
       if (is_tail) give_up_tail(other);
     }
   }
-  const uint32_t hash = heads.hash(parent, tokens_of(page));
-  pool::publish(record.hash, hash);
+  pool::publish(record.hash, heads.hash(parent, tokens_of(page)));
   record.fill = static_cast<uint32_t>(fill);
   record.use = 0;
   record.is_tail = true;
   if (groups.active()) keep_group_tail(s, page);
   with_policy([&](auto& policy) { policy.created(page); });
-  heads.add(page, hash);
+  heads.add(page, parent_page(s, place));
   ages.stored(page);
 }
 
@@ -164,8 +151,8 @@ Status PagePool::State::check_head(uint32_t page) const noexcept {
   if (!heads.is_on()) return {};
   if ((record.findable || record.is_tail) && !heads.holds(page))
     return broken("its head does not lead to page");
-  if (!record.findable && !record.is_tail && heads.is_linked(page))
-    return broken("HeadIndex has left links of page");
+  if (!record.findable && !record.is_tail && record.first_child)
+    return broken("a first child that is not findable: page");
   return {};
 }
 

@@ -127,8 +127,7 @@ struct PagePool::State {
   uint32_t pages_of_sequences = 0;  ///< pages with references
   PoolStats counters;               ///< the fields that only grow, and `sequences`
 
-  uint32_t coming[pool::distance_ahead] = {};        ///< pages that will be evicted soon: advice
-  uint32_t coming_heads[pool::distance_ahead] = {};  ///< hashes of their heads
+  uint32_t coming[pool::distance_ahead] = {};  ///< pages that will be evicted soon: advice
   uint32_t num_coming = 0;
   // Statistics.
   [[nodiscard]] PoolStats stats() const noexcept;
@@ -144,6 +143,7 @@ struct PagePool::State {
   /// Pages that a prompt begins with.
   struct Match {
     uint32_t pages = 0;
+    uint32_t last = pool::no_page;  ///< of these; findable
     /// what the next page continues; 0 if nothing can be found behind it
     uint64_t content = 0;
     /// the hit goes on in a tail, which has the states that the last of these pages lacks
@@ -314,9 +314,16 @@ struct PagePool::State {
   /// Gives a sequence, which holds the pages that match, a page for the tokens behind them.
   void admit_partial(pool::SequenceRecord& s, const Match& match,
                      std::span<const TokenId> prompt) noexcept;
-  /// Of these pages, those whose content is younger than `known` come to answer for their heads.
-  void add_heads(std::span<const uint32_t> pages, uint64_t known) noexcept;
-  void add_head(uint32_t page, uint32_t hash, uint64_t known) noexcept;
+  /// Of pages first .. last - 1 of the row, those whose content is younger than `known` come to
+  /// answer for their heads.
+  void add_heads(const pool::SequenceRecord& s, uint32_t first, uint32_t last,
+                 uint64_t known) noexcept;
+  /// The findable page that the sequence's page `position` continues, unless it begins the
+  /// sequence.
+  [[nodiscard]] uint32_t parent_page(const pool::SequenceRecord& s,
+                                     uint32_t position) const noexcept {
+    return position == 0 ? pool::no_page : index.findable_twin(row(s)[position - 1]);
+  }
   /// Makes the cut last page of a sequence that is about to give up all its pages one that is kept.
   void keep_tail(const pool::SequenceRecord& s) noexcept;
   void give_up_tail(uint32_t page) noexcept;

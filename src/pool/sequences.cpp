@@ -146,7 +146,7 @@ void PagePool::State::name_run(const SequenceRecord& s, uint32_t first, uint32_t
     }
     parent = records[pages[p]].content;
   }
-  if (heads.is_on()) add_heads({pages + first, last - first}, known);
+  if (heads.is_on()) add_heads(s, first, last, known);
 }
 
 Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge merge) noexcept {

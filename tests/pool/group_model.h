@@ -87,7 +87,8 @@ class GroupModel {
   [[nodiscard]] bool awaits_copy(uint32_t group, uint32_t page) const;
   /// `in_pages`: hits may end inside a page.
   [[nodiscard]] Hit longest_hit(const std::vector<TokenId>& prompt, bool in_pages = true) const;
-  void add_partial(const std::vector<TokenId>& prompt, uint64_t parent, Hit& hit) const;
+  void add_partial(const std::vector<TokenId>& prompt, uint64_t parent, uint32_t parent_page,
+                   Hit& hit) const;
   [[nodiscard]] bool has_copies(const Hit& hit, std::vector<uint32_t> leading) const;
   void expect_found(const Hit& expected, int32_t found);
   [[nodiscard]] bool serves(const std::vector<uint32_t>& leading, uint32_t pages,

@@ -52,7 +52,8 @@ GroupModel::Hit GroupModel::longest_hit(const std::vector<TokenId>& prompt, bool
   while (!serves(leading, pages, true)) --pages;
   const auto hit_of = [&](uint32_t count) {
     Hit hit{.tokens = static_cast<int32_t>(count) * options_.page_size};
-    if (options_.min_partial_tokens != 0 && in_pages) add_partial(prompt, contents[count], hit);
+    if (options_.min_partial_tokens != 0 && in_pages)
+      add_partial(prompt, contents[count], count == 0 ? pool::no_page : leading[count - 1], hit);
     return hit;
   };
   if (pages != without_states) {
@@ -65,12 +66,14 @@ GroupModel::Hit GroupModel::longest_hit(const std::vector<TokenId>& prompt, bool
 }
 
 /// What the page that answers for the next tokens, and its companions, have of them.
-void GroupModel::add_partial(const std::vector<TokenId>& prompt, uint64_t parent, Hit& hit) const {
+void GroupModel::add_partial(const std::vector<TokenId>& prompt, uint64_t parent,
+                             uint32_t parent_page, Hit& hit) const {
   const auto begin = static_cast<size_t>(hit.tokens);
   const size_t end = std::min(prompt.size() - 1, size_t{options_.max_pages_per_sequence} *
                                                      static_cast<size_t>(options_.page_size));
   if (end < begin + static_cast<size_t>(options_.min_partial_tokens)) return;
-  const uint32_t page = PoolInspection::heads(pool_).find(parent, prompt.data() + begin);
+  const uint32_t page =
+      PoolInspection::heads(pool_).find(parent, parent_page, prompt.data() + begin);
   if (page == pool::no_page) return;
   const pool::PageRecord& record = PoolInspection::record(pool_, page);
   const size_t fill = record.is_tail ? record.fill : static_cast<size_t>(options_.page_size);

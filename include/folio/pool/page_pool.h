@@ -127,7 +127,7 @@ struct PoolOptions {
   bool readers = false;
   bool histograms = false;  ///< PagePool::histograms: 12 bytes more a page
   /// a hit may end inside a page if at least so many of that page's tokens match: they are copied
-  /// (12 .. 16 bytes more a page), and the cut last page of a sequence that is released or
+  /// (14 .. 16 bytes more a page), and the cut last page of a sequence that is released or
   /// preempted stays cached. In [0, page_size), 0: never. Needs prefix_reuse.
   int32_t min_partial_tokens = 0;
   /// items of another kind that a prompt may have (SequenceOptions::spans): less than 400
