@@ -12,32 +12,13 @@
 #include <vector>
 
 #include "folio/cache/planes.h"
+#include "pool/group_helpers.h"
 #include "pool/inspection.h"
-#include "pool/pool_helpers.h"
 
 namespace folio::test {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr GroupOptions full(int64_t bytes) { return {.page_bytes = bytes}; }
-constexpr GroupOptions window(int64_t bytes, int32_t tokens) {
-  return {.rule = GroupRule::window, .page_bytes = bytes, .window = tokens};
-}
-
-PagePool make_hybrid(const std::vector<GroupOptions>& groups, int64_t arena,
-                     int32_t page_size = 16) {
-  return make_pool(
-      {.page_size = page_size, .max_sequences = 8, .groups = groups, .arena_bytes = arena});
-}
-
-/// Entries of a row; the sentinel as -1.
-std::vector<int64_t> group_row(const PagePool& pool, SequenceId id, uint32_t group, size_t pages) {
-  const uint32_t* const first = pool.table(group).entries + pool.row_start(id, group).value();
-  std::vector<int64_t> row(first, first + pages);
-  for (int64_t& page : row) page = page == pool.group(group).value().num_pages ? -1 : page;
-  return row;
-}
 
 /// Full attention and two groups of windows of two pages; 20 pages in all.
 PagePool make_three() { return make_hybrid({full(16), window(16, 32), window(16, 32)}, 16 * 20); }

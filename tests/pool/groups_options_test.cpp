@@ -7,43 +7,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "pool/group_helpers.h"
 #include "pool/inspection.h"
-#include "pool/pool_helpers.h"
 
 namespace folio::test {
 namespace {
 
 using ::testing::ElementsAre;
-
-GroupOptions full(int64_t bytes) { return {.page_bytes = bytes}; }
-GroupOptions window(int64_t bytes, int32_t tokens, int32_t sinks = 0) {
-  return {.rule = GroupRule::window, .page_bytes = bytes, .window = tokens, .sinks = sinks};
-}
-GroupOptions states(int64_t bytes, int32_t checkpoint) {
-  return {.rule = GroupRule::state, .page_bytes = bytes, .checkpoint = checkpoint};
-}
-
-/// Pages of 4 tokens.
-PagePool make_hybrid(const std::vector<GroupOptions>& groups, int64_t arena, PoolOptions options) {
-  options.page_size = 4;
-  options.max_sequences = 8;
-  options.groups = groups;
-  options.arena_bytes = arena;
-  return make_pool(options);
-}
-
-int64_t used(const PagePool& pool, uint32_t group) { return pool.group(group)->used_pages; }
-int64_t cached(const PagePool& pool, uint32_t group) { return pool.group(group)->cached_pages; }
-
-std::vector<uint32_t> group_row(const PagePool& pool, SequenceId id, uint32_t group, size_t pages) {
-  const uint32_t* const first = pool.table(group).entries + pool.row_start(id, group).value();
-  return {first, first + pages};
-}
-
-std::vector<PageCopy> copies_of(PagePool& pool, uint32_t group) {
-  const auto copies = pool.take_copies(group);
-  return {copies.begin(), copies.end()};
-}
 
 // ---- How long pages are kept
 
@@ -58,7 +28,7 @@ void flood(PagePool& pool) {
 }
 
 TEST(GroupsRetention, pinned_pages_stay_in_every_group_until_their_deadline) {
-  PagePool pool = make_hybrid({full(4), window(4, 8)}, 4 * 16, {.max_retention_ms = 10000});
+  PagePool pool = make_hybrid({full(4), window(4, 8)}, 4 * 16, 4, {.max_retention_ms = 10000});
   pool.advance_time(0).or_throw();
   const RetentionRange pin = at_level(retention_level::pinned);
   const Tokens prompt = count_from(0, 16);
@@ -75,7 +45,7 @@ TEST(GroupsRetention, pinned_pages_stay_in_every_group_until_their_deadline) {
 }
 
 TEST(GroupsRetention, pinned_pages_are_not_there_for_others) {
-  PagePool pool = make_hybrid({full(4), window(4, 16)}, 4 * 10, {.max_retention_ms = 10000});
+  PagePool pool = make_hybrid({full(4), window(4, 16)}, 4 * 10, 4, {.max_retention_ms = 10000});
   const RetentionRange pin = at_level(retention_level::pinned);
   pool.release(prefill(pool, count_from(0, 16), {.retention = {&pin, 1}})).or_throw();
   const SequenceId id = pool.admit(count_from(50, 9)).value().id;  // 8 of 10 pages are pinned
@@ -87,7 +57,7 @@ TEST(GroupsRetention, pinned_pages_are_not_there_for_others) {
 
 TEST(GroupsRetention, slabs_with_kept_pages_go_after_all_others) {
   // 8 slabs of one page each. The kept prompt is the oldest; both groups need pages of others.
-  PagePool pool = make_hybrid({full(4), window(4, 16)}, 4 * 8, {.max_retention_ms = 10000});
+  PagePool pool = make_hybrid({full(4), window(4, 16)}, 4 * 8, 4, {.max_retention_ms = 10000});
   const RetentionRange keep = at_level(60);
   pool.release(prefill(pool, count_from(0, 8), {.retention = {&keep, 1}})).or_throw();
   pool.release(prefill(pool, count_from(100, 8))).or_throw();
@@ -99,7 +69,7 @@ TEST(GroupsRetention, slabs_with_kept_pages_go_after_all_others) {
 }
 
 TEST(GroupsRetention, pages_of_a_low_level_go_first) {
-  PagePool pool = make_hybrid({full(4), window(4, 16)}, 4 * 8, {.max_retention_ms = 10000});
+  PagePool pool = make_hybrid({full(4), window(4, 16)}, 4 * 8, 4, {.max_retention_ms = 10000});
   const RetentionRange low = at_level(retention_level::first_to_go);
   pool.release(prefill(pool, count_from(100, 8))).or_throw();
   pool.release(prefill(pool, count_from(0, 8), {.retention = {&low, 1}})).or_throw();
@@ -111,7 +81,7 @@ TEST(GroupsRetention, pages_of_a_low_level_go_first) {
 }
 
 TEST(GroupsRetention, what_retain_says_of_a_prompt_counts_for_pages_behind_windows_too) {
-  PagePool pool = make_hybrid({full(4), window(4, 4)}, 4 * 16, {.max_retention_ms = 10000});
+  PagePool pool = make_hybrid({full(4), window(4, 4)}, 4 * 16, 4, {.max_retention_ms = 10000});
   const SequenceId id = prefill(pool, count_from(0, 16));  // 3 of its pages are behind the window
   EXPECT_EQ(cached(pool, 1), 3);
   const RetentionRange pin = at_level(retention_level::pinned);
@@ -130,13 +100,14 @@ TEST(GroupsRetention, what_retain_says_of_a_prompt_counts_for_pages_behind_windo
 // ---- Hits that end inside a page
 
 TEST(GroupsPartialHits, each_group_copies_the_same_tokens) {
-  PagePool pool = make_hybrid({full(4), window(4, 6), full(8)}, 16 * 40, {.min_partial_tokens = 1});
+  PagePool pool =
+      make_hybrid({full(4), window(4, 6), full(8)}, 16 * 40, 4, {.min_partial_tokens = 1});
   const SequenceId a = prefill(pool, count_from(0, 12));
   const Admission b = pool.admit(count_from(0, 10) + count_from(500, 9)).value();
   EXPECT_EQ(b.cached_tokens, 10);
   for (uint32_t g = 0; g < 3; ++g) {
-    const uint32_t from = group_row(pool, a, g, 3)[2], to = group_row(pool, b.id, g, 3)[2];
-    EXPECT_THAT(copies_of(pool, g), ElementsAre(PageCopy{from, to, 2})) << g;
+    const uint32_t from = row(pool, a, 3, g)[2], to = row(pool, b.id, 3, g)[2];
+    EXPECT_THAT(take_copies(pool, g), ElementsAre(PageCopy{from, to, 2})) << g;
   }
   EXPECT_EQ(pool.stats().hit_tokens_partial, 2);
   feed(pool, b.id, count_from(500, 9));
@@ -144,7 +115,7 @@ TEST(GroupsPartialHits, each_group_copies_the_same_tokens) {
 }
 
 TEST(GroupsPartialHits, commit_waits_for_the_copies_of_all_groups) {
-  PagePool pool = make_hybrid({full(4), window(4, 6)}, 4 * 40, {.min_partial_tokens = 1});
+  PagePool pool = make_hybrid({full(4), window(4, 6)}, 4 * 40, 4, {.min_partial_tokens = 1});
   (void)prefill(pool, count_from(0, 12));
   const SequenceId b = pool.admit(count_from(0, 10) + Tokens{500}).value().id;
   pool.reserve(b, 1).or_throw();
@@ -156,9 +127,9 @@ TEST(GroupsPartialHits, commit_waits_for_the_copies_of_all_groups) {
 }
 
 TEST(GroupsPartialHits, without_the_companion_of_one_group_the_hit_ends_at_the_page) {
-  PagePool pool = make_hybrid({full(4), window(4, 6)}, 4 * 40, {.min_partial_tokens = 1});
+  PagePool pool = make_hybrid({full(4), window(4, 6)}, 4 * 40, 4, {.min_partial_tokens = 1});
   const SequenceId a = prefill(pool, count_from(0, 12));
-  const uint32_t companion = group_row(pool, a, 1, 3)[2];
+  const uint32_t companion = row(pool, a, 3, 1)[2];
   pool.release(a).or_throw();
   EXPECT_EQ(pool.peek(count_from(0, 10) + Tokens{500}), 10);
   PoolInspection::evict(pool, 1, companion);
@@ -168,27 +139,27 @@ TEST(GroupsPartialHits, without_the_companion_of_one_group_the_hit_ends_at_the_p
 }
 
 TEST(GroupsPartialHits, a_state_serves_a_prompt_that_goes_on_behind_its_very_token) {
-  PagePool pool = make_hybrid({full(4), states(8, 8)}, 8 * 20, {.min_partial_tokens = 1});
+  PagePool pool = make_hybrid({full(4), states(8, 8)}, 8 * 20, 4, {.min_partial_tokens = 1});
   const SequenceId a = prefill(pool, count_from(0, 6));
-  const uint32_t state = group_row(pool, a, 1, 1)[0];
+  const uint32_t state = row(pool, a, 1, 1)[0];
   pool.release(a).or_throw();
   EXPECT_EQ(pool.peek(count_from(0, 5) + count_from(500, 3)), 0);  // no state of 5 tokens
   const Admission b = pool.admit(count_from(0, 8)).value();
   EXPECT_EQ(b.cached_tokens, 6);
-  EXPECT_EQ(group_row(pool, b.id, 1, 1)[0], state);
+  EXPECT_EQ(row(pool, b.id, 1, 1)[0], state);
   EXPECT_EQ(pool.take_copies(0).size(), 1U);
   // The second prompt that finds it writes into a copy: the first one's state goes on.
   const Admission c = pool.admit(count_from(0, 8)).value();
   EXPECT_EQ(c.cached_tokens, 6);
   pool.reserve(c.id, 2).or_throw();
-  const uint32_t own = group_row(pool, c.id, 1, 1)[0];
+  const uint32_t own = row(pool, c.id, 1, 1)[0];
   EXPECT_NE(own, state);
-  EXPECT_THAT(copies_of(pool, 1), ElementsAre(PageCopy{state, own, 8}));
+  EXPECT_THAT(take_copies(pool, 1), ElementsAre(PageCopy{state, own, 8}));
   expect_sound(pool);
 }
 
 TEST(GroupsPartialHits, a_state_with_room_behind_it_may_have_been_changed_and_is_not_kept) {
-  PagePool pool = make_hybrid({full(4), states(8, 8)}, 8 * 20, {.min_partial_tokens = 1});
+  PagePool pool = make_hybrid({full(4), states(8, 8)}, 8 * 20, 4, {.min_partial_tokens = 1});
   const SequenceId a = pool.admit(count_from(0, 6)).value().id;
   pool.reserve(a, 7).or_throw();
   pool.commit(a, count_from(0, 6)).or_throw();
@@ -199,7 +170,7 @@ TEST(GroupsPartialHits, a_state_with_room_behind_it_may_have_been_changed_and_is
 
 TEST(GroupsPartialHits, peek_and_admit_agree_where_slabs_are_scarce) {
   // 4 leading pages and their companions are all of the arena: nothing is left for copies
-  PagePool pool = make_hybrid({full(4), window(4, 64)}, 4 * 8, {.min_partial_tokens = 1});
+  PagePool pool = make_hybrid({full(4), window(4, 64)}, 4 * 8, 4, {.min_partial_tokens = 1});
   const SequenceId a = prefill(pool, count_from(0, 16));
   EXPECT_EQ(pool.peek(count_from(0, 14) + Tokens{500}), 12);
   EXPECT_EQ(pool.admit(count_from(0, 14) + Tokens{500})->cached_tokens, 12);
@@ -211,22 +182,22 @@ TEST(GroupsPartialHits, peek_and_admit_agree_where_slabs_are_scarce) {
 // ---- Merging
 
 TEST(GroupsMerge, pages_of_all_groups_make_way_for_those_that_are_findable) {
-  PagePool pool = make_hybrid({full(4), window(4, 64), states(8, 8)}, 8 * 60, {});
+  PagePool pool = make_hybrid({full(4), window(4, 64), states(8, 8)}, 8 * 60, 4);
   const Tokens prompt = count_from(0, 16);
   const SequenceId a = pool.admit(prompt).value().id, b = pool.admit(prompt).value().id;
   for (const SequenceId id : {a, b}) pool.reserve(id, 16).or_throw();
   pool.commit(a, prompt, Merge::allowed).or_throw();
   pool.commit(b, prompt, Merge::allowed).or_throw();
   for (const uint32_t g : {0U, 1U}) {
-    EXPECT_EQ(group_row(pool, a, g, 4), group_row(pool, b, g, 4)) << g;
+    EXPECT_EQ(row(pool, a, 4, g), row(pool, b, 4, g)) << g;
     EXPECT_EQ(used(pool, g), 4) << g;
   }
-  EXPECT_EQ(group_row(pool, a, 2, 2)[1], group_row(pool, b, 2, 2)[1]);
+  EXPECT_EQ(row(pool, a, 2, 2)[1], row(pool, b, 2, 2)[1]);
   expect_sound(pool);
 }
 
 TEST(GroupsMerge, a_sequence_in_an_unfinished_step_keeps_its_pages) {
-  PagePool pool = make_hybrid({full(4), window(4, 64)}, 4 * 40, {});
+  PagePool pool = make_hybrid({full(4), window(4, 64)}, 4 * 40, 4);
   const Tokens prompt = count_from(0, 8);
   const SequenceId a = prefill(pool, prompt), b = pool.admit(Tokens{9}).value().id;
   pool.release(b).or_throw();
@@ -235,7 +206,7 @@ TEST(GroupsMerge, a_sequence_in_an_unfinished_step_keeps_its_pages) {
   pool.reserve(c, 8).or_throw();
   const StepTicket step = pool.begin_step(std::vector<SequenceId>{c}).value();
   pool.commit(c, prompt, Merge::allowed).or_throw();
-  EXPECT_NE(group_row(pool, a, 1, 2), group_row(pool, c, 1, 2));
+  EXPECT_NE(row(pool, a, 2, 1), row(pool, c, 2, 1));
   pool.end_step(step).or_throw();
   expect_sound(pool);
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "folio/cache/planes.h"
+#include "pool/group_helpers.h"
 #include "pool/inspection.h"
-#include "pool/pool_helpers.h"
 #include "pool/pool_memory.h"
 
 namespace folio::test {
@@ -19,29 +19,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-GroupOptions full(int64_t bytes) { return {.page_bytes = bytes}; }
-GroupOptions window(int64_t bytes, int32_t tokens, int32_t sinks = 0) {
-  return {.rule = GroupRule::window, .page_bytes = bytes, .window = tokens, .sinks = sinks};
-}
-GroupOptions states(int64_t bytes, int32_t checkpoint) {
-  return {.rule = GroupRule::state, .page_bytes = bytes, .checkpoint = checkpoint};
-}
-
-PagePool make_hybrid(const std::vector<GroupOptions>& groups, int64_t arena, int32_t page_size) {
-  return make_pool(
-      {.page_size = page_size, .max_sequences = 8, .groups = groups, .arena_bytes = arena});
-}
-
-/// Entries of a row; the sentinel as -1.
-std::vector<int64_t> group_row(const PagePool& pool, SequenceId id, uint32_t group, size_t pages) {
-  const uint32_t* const first = pool.table(group).entries + pool.row_start(id, group).value();
-  std::vector<int64_t> row(first, first + pages);
-  for (int64_t& page : row) page = page == pool.group(group).value().num_pages ? -1 : page;
-  return row;
-}
-
-int64_t used(const PagePool& pool, uint32_t group) { return pool.group(group).value().used_pages; }
 
 TEST(Groups, a_prompt_of_seven_pages_leaves_two_in_each_window) {  // 20 + 10 layers, window 32
   PagePool pool = make_hybrid({full(16), window(16, 32), window(16, 32)}, 16 * 30, 16);

@@ -46,13 +46,14 @@ inline SequenceId prefill(PagePool& pool, const Tokens& prompt,
   return a.id;
 }
 
-inline std::vector<uint32_t> row(const PagePool& pool, SequenceId id, size_t pages) {
-  const uint32_t* first = pool.table().entries + pool.row_start(id).value();
+inline std::vector<uint32_t> row(const PagePool& pool, SequenceId id, size_t pages,
+                                 uint32_t group = 0) {
+  const uint32_t* first = pool.table(group).entries + pool.row_start(id, group).value();
   return {first, first + pages};
 }
 
-inline std::vector<PageCopy> take_copies(PagePool& pool) {
-  const auto copies = pool.take_copies();
+inline std::vector<PageCopy> take_copies(PagePool& pool, uint32_t group = 0) {
+  const auto copies = pool.take_copies(group);
   return {copies.begin(), copies.end()};
 }
 
