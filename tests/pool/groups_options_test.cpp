@@ -4,50 +4,45 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "pool/group_helpers.h"
 #include "pool/inspection.h"
+#include "pool/retention_helpers.h"
 
 namespace folio::test {
 namespace {
 
 using ::testing::ElementsAre;
 
-// ---- How long pages are kept
+constexpr int32_t normal = retention_level::normal;
 
-RetentionRange at_level(int32_t level, int64_t milliseconds = 1000) {
-  return {.level = level, .milliseconds = milliseconds};
-}
+// ---- How long pages are kept
 
 /// Other requests, each of 4 pages, as many as take the whole arena several times.
 void flood(PagePool& pool) {
-  for (int32_t i = 0; i < 20; ++i)
-    pool.release(prefill(pool, count_from(1000 + 100 * i, 16))).or_throw();
+  for (int32_t i = 0; i < 20; ++i) serve(pool, count_from(1000 + 100 * i, 16));
 }
 
 TEST(GroupsRetention, pinned_pages_stay_in_every_group_until_their_deadline) {
   PagePool pool = make_hybrid({full(4), window(4, 8)}, 4 * 16, 4, {.max_retention_ms = 10000});
   pool.advance_time(0).or_throw();
-  const RetentionRange pin = at_level(retention_level::pinned);
   const Tokens prompt = count_from(0, 16);
-  pool.release(prefill(pool, prompt, {.retention = {&pin, 1}})).or_throw();
+  serve(pool, prompt, everything(pinned, 1000));
   EXPECT_EQ(cached(pool, 1), 4);
   EXPECT_EQ(used(pool, 1), 0);
   flood(pool);
-  EXPECT_EQ(pool.peek(prompt + Tokens{1}), 16);
-  expect_sound(pool);
+  EXPECT_EQ(found(pool, prompt), 16);
   pool.advance_time(2000).or_throw();
   flood(pool);
-  EXPECT_EQ(pool.peek(prompt + Tokens{1}), 0);
-  expect_sound(pool);
+  EXPECT_EQ(found(pool, prompt), 0);
 }
 
 TEST(GroupsRetention, pinned_pages_are_not_there_for_others) {
   PagePool pool = make_hybrid({full(4), window(4, 16)}, 4 * 10, 4, {.max_retention_ms = 10000});
-  const RetentionRange pin = at_level(retention_level::pinned);
-  pool.release(prefill(pool, count_from(0, 16), {.retention = {&pin, 1}})).or_throw();
+  serve(pool, count_from(0, 16), everything(pinned));
   const SequenceId id = pool.admit(count_from(50, 9)).value().id;  // 8 of 10 pages are pinned
   EXPECT_EQ(pool.reserve(id, 5).code(), Errc::out_of_pages);
   EXPECT_EQ(pool.explain(id, 5)->pinned, 4);
@@ -55,46 +50,38 @@ TEST(GroupsRetention, pinned_pages_are_not_there_for_others) {
   expect_sound(pool);
 }
 
-TEST(GroupsRetention, slabs_with_kept_pages_go_after_all_others) {
-  // 8 slabs of one page each. The kept prompt is the oldest; both groups need pages of others.
+/// Three prompts come and go, asking for these levels, where both groups have room for two of them.
+/// Returns what is left of each.
+std::vector<int32_t> left_of(const std::array<int32_t, 3>& levels) {
+  // 8 slabs of one page each
   PagePool pool = make_hybrid({full(4), window(4, 16)}, 4 * 8, 4, {.max_retention_ms = 10000});
-  const RetentionRange keep = at_level(60);
-  pool.release(prefill(pool, count_from(0, 8), {.retention = {&keep, 1}})).or_throw();
-  pool.release(prefill(pool, count_from(100, 8))).or_throw();
-  pool.release(prefill(pool, count_from(200, 8))).or_throw();
-  EXPECT_EQ(pool.peek(count_from(0, 9)), 8);
-  EXPECT_EQ(pool.peek(count_from(100, 9)), 0);
-  EXPECT_EQ(pool.peek(count_from(200, 9)), 8);
-  expect_sound(pool);
+  const Tokens prompts[] = {count_from(0, 8), count_from(100, 8), count_from(200, 8)};
+  for (size_t i = 0; i < 3; ++i) serve(pool, prompts[i], everything(levels[i]));
+  std::vector<int32_t> left;
+  for (const Tokens& prompt : prompts) left.push_back(found(pool, prompt));
+  return left;
+}
+
+TEST(GroupsRetention, slabs_with_kept_pages_go_after_all_others) {
+  EXPECT_THAT(left_of({60, normal, normal}), ElementsAre(8, 0, 8));
 }
 
 TEST(GroupsRetention, pages_of_a_low_level_go_first) {
-  PagePool pool = make_hybrid({full(4), window(4, 16)}, 4 * 8, 4, {.max_retention_ms = 10000});
-  const RetentionRange low = at_level(retention_level::first_to_go);
-  pool.release(prefill(pool, count_from(100, 8))).or_throw();
-  pool.release(prefill(pool, count_from(0, 8), {.retention = {&low, 1}})).or_throw();
-  pool.release(prefill(pool, count_from(200, 8))).or_throw();
-  EXPECT_EQ(pool.peek(count_from(0, 9)), 0);
-  EXPECT_EQ(pool.peek(count_from(100, 9)), 8);
-  EXPECT_EQ(pool.peek(count_from(200, 9)), 8);
-  expect_sound(pool);
+  EXPECT_THAT(left_of({normal, retention_level::first_to_go, normal}), ElementsAre(8, 0, 8));
 }
 
 TEST(GroupsRetention, what_retain_says_of_a_prompt_counts_for_pages_behind_windows_too) {
   PagePool pool = make_hybrid({full(4), window(4, 4)}, 4 * 16, 4, {.max_retention_ms = 10000});
   const SequenceId id = prefill(pool, count_from(0, 16));  // 3 of its pages are behind the window
   EXPECT_EQ(cached(pool, 1), 3);
-  const RetentionRange pin = at_level(retention_level::pinned);
-  EXPECT_EQ(pool.retain(count_from(0, 16), {.retention = {&pin, 1}}).value(), 16);
+  EXPECT_EQ(pool.retain(count_from(0, 16), {.retention = everything(pinned)}).value(), 16);
   expect_sound(pool);
   pool.release(id).or_throw();
   flood(pool);
-  EXPECT_EQ(pool.peek(count_from(0, 9)), 8);
-  const RetentionRange normal = at_level(retention_level::normal);
-  EXPECT_EQ(pool.retain(count_from(0, 16), {.retention = {&normal, 1}}).value(), 16);
+  EXPECT_EQ(found(pool, count_from(0, 8)), 8);
+  EXPECT_EQ(pool.retain(count_from(0, 16), {.retention = everything(normal)}).value(), 16);
   flood(pool);
-  EXPECT_EQ(pool.peek(count_from(0, 9)), 0);
-  expect_sound(pool);
+  EXPECT_EQ(found(pool, count_from(0, 8)), 0);
 }
 
 // ---- Hits that end inside a page
