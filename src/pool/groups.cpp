@@ -194,22 +194,20 @@ void Groups::unlink(uint32_t group, uint32_t page) noexcept {
   p.level = policy_level;
 }
 
-uint32_t Groups::oldest_cached(uint32_t group) noexcept {
+uint32_t Groups::front_below(uint32_t group, uint8_t end) noexcept {
   Group& g = groups_[group];
+  return g.present.lowest_front(end, [&](uint8_t level) { return g.levels[level].front; });
+}
+
+uint32_t Groups::oldest_cached(uint32_t group) noexcept {
   const uint32_t normal = front(group, GroupList::cached);
-  if (g.levels == nullptr) return normal;
-  const uint32_t level = g.present.lowest(normal == no_page ? pinned_level : policy_level,
-                                          [&](uint8_t l) { return g.levels[l].front != no_page; });
-  return level == num_levels ? normal : g.levels[level].front;
+  const uint32_t page = front_below(group, normal == no_page ? pinned_level : policy_level);
+  return page != no_page ? page : normal;
 }
 
 uint32_t Groups::first_to_go(uint32_t group) noexcept {
-  Group& g = groups_[group];
-  const uint32_t level =
-      g.levels == nullptr
-          ? uint32_t{num_levels}
-          : g.present.lowest(policy_level, [&](uint8_t l) { return g.levels[l].front != no_page; });
-  return level == num_levels ? front(group, GroupList::behind) : g.levels[level].front;
+  const uint32_t page = front_below(group, policy_level);
+  return page != no_page ? page : front(group, GroupList::behind);
 }
 
 void Groups::hold(uint32_t group, uint32_t page) noexcept {

@@ -180,6 +180,8 @@ class Groups {
   void settle(uint32_t group, uint32_t page) noexcept;
   void note_used(uint32_t group, uint32_t page) noexcept;
   void push_cached(uint32_t group, uint32_t page) noexcept;
+  /// Of the cached pages that wait at a level below `end`, the one that goes first, or no_page.
+  [[nodiscard]] uint32_t front_below(uint32_t group, uint8_t end) noexcept;
   [[nodiscard]] GroupList cached_list(const GroupPage& page) const noexcept;
   [[nodiscard]] static GroupEnds& ends_of(Group& group, const GroupPage& page) noexcept;
   void cancel_copy_into(uint32_t group, uint32_t page) noexcept;

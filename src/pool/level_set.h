@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// pool/level_set.h: which levels have pages that wait, and the lowest of them.
+/// pool/level_set.h: which levels have pages that wait, and the first page of the lowest.
 #pragma once
 
 #include <bit>
@@ -16,10 +16,10 @@ class LevelSet {
   [[nodiscard]] bool may_have(uint8_t level) const noexcept {
     return (words_[level / 64] >> level % 64 & 1) != 0;
   }
-  /// The lowest level in [0, end) for which `has_pages(level)`; num_levels without one. Amortised
-  /// O(1): levels without pages lose their bits.
-  template <class HasPages>
-  [[nodiscard]] uint32_t lowest(uint32_t end, HasPages has_pages) noexcept {
+  /// The front of the lowest level in [0, end) that has pages, as `front_of(level)` says; no_page
+  /// without one. Amortised O(1): levels without pages lose their bits.
+  template <class FrontOf>
+  [[nodiscard]] uint32_t lowest_front(uint32_t end, FrontOf front_of) noexcept {
     for (uint32_t level = 0; level < end;) {
       uint64_t& word = words_[level / 64];
       const uint64_t rest = word >> level % 64;
@@ -29,10 +29,11 @@ class LevelSet {
       }
       level += static_cast<uint32_t>(std::countr_zero(rest));
       if (level >= end) break;
-      if (has_pages(static_cast<uint8_t>(level))) return level;
+      const uint32_t page = front_of(static_cast<uint8_t>(level));
+      if (page != no_page) return page;
       word &= ~(uint64_t{1} << level % 64);  // its pages were found, or are gone
     }
-    return num_levels;
+    return no_page;
   }
 
  private:

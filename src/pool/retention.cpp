@@ -118,11 +118,10 @@ void Retention::add(uint32_t page) noexcept {
 
 uint32_t Retention::take(EvictionPolicy& policy) noexcept {
   const bool normal = lists_->count_in_queues() != 0;
-  const uint32_t level = present_.lowest(normal ? policy_level : pinned_level, [&](uint8_t l) {
-    return lists_->count(level_list(l)) != 0;
-  });
-  if (level == num_levels) return policy.take();
-  return lists_->front(level_list(static_cast<uint8_t>(level)));
+  const uint32_t page =
+      present_.lowest_front(normal ? policy_level : pinned_level,
+                            [&](uint8_t level) { return lists_->front(level_list(level)); });
+  return page != no_page ? page : policy.take();
 }
 
 void Retention::forget(uint32_t page) noexcept { put(page, {}); }
