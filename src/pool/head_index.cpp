@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "pool/links.h"
+
 namespace folio::inline v1::pool {
 
 int64_t HeadIndex::num_buckets(uint32_t num_pages) noexcept {
@@ -127,18 +129,11 @@ bool HeadIndex::holds(uint32_t page) const noexcept {
 }
 
 uint32_t HeadIndex::chain_length(uint64_t hash) const noexcept {
-  uint32_t length = 0;
-  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page;
-       page = records_[page].head_next)
-    ++length;
-  return length;
+  return pool::chain_length(records_, &PageRecord::head_next, buckets_[hash & bucket_mask_]);
 }
 
 uint32_t HeadIndex::longest_chain() const noexcept {
-  uint32_t longest = 0;
-  for (uint64_t bucket = 0; bucket <= bucket_mask_; ++bucket)
-    longest = std::max(longest, chain_length(bucket));
-  return longest;
+  return pool::longest_chain(records_, &PageRecord::head_next, {buckets_, bucket_mask_ + 1});
 }
 
 }  // namespace folio::inline v1::pool

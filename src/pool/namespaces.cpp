@@ -2,10 +2,10 @@
 /// pool/namespaces.cpp: salts and adapters, compared byte by byte.
 #include "pool/namespaces.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "pool/links.h"
 #include "pool/shared_chain.h"
 #include "pool/shared_word.h"
 
@@ -96,13 +96,7 @@ void Namespaces::forget(uint32_t i) noexcept {
 }
 
 uint32_t Namespaces::longest_chain() const noexcept {
-  uint32_t longest = 0;
-  for (uint64_t b = 0; b <= bucket_mask_; ++b) {
-    uint32_t length = 0;
-    for (uint32_t i = buckets_[b]; i != no_namespace; i = entries_[i].bucket_next) ++length;
-    longest = std::max(longest, length);
-  }
-  return longest;
+  return pool::longest_chain(entries_, &Namespace::bucket_next, {buckets_, bucket_mask_ + 1});
 }
 
 }  // namespace folio::inline v1::pool

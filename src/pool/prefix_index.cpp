@@ -3,7 +3,6 @@
 /// xxHash.
 #include "pool/prefix_index.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -11,6 +10,7 @@
 #define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): the library's name
 #include <xxhash.h>
 
+#include "pool/links.h"
 #include "pool/retention.h"
 #include "pool/shared_chain.h"
 #include "pool/shared_word.h"
@@ -171,18 +171,11 @@ uint64_t PrefixIndex::observe_content(uint64_t parent, uint32_t hash) const noex
 }
 
 uint32_t PrefixIndex::chain_length(uint64_t hash) const noexcept {
-  uint32_t length = 0;
-  for (uint32_t page = buckets_[hash & bucket_mask_]; page != no_page;
-       page = records_[page].bucket_next)
-    ++length;
-  return length;
+  return pool::chain_length(records_, &PageRecord::bucket_next, buckets_[hash & bucket_mask_]);
 }
 
 uint32_t PrefixIndex::longest_chain() const noexcept {
-  uint32_t longest = 0;
-  for (uint64_t bucket = 0; bucket <= bucket_mask_; ++bucket)
-    longest = std::max(longest, chain_length(bucket));
-  return longest;
+  return pool::longest_chain(records_, &PageRecord::bucket_next, {buckets_, bucket_mask_ + 1});
 }
 
 }  // namespace folio::inline v1::pool
