@@ -219,7 +219,7 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
   return {};
 }
 
-Status PagePool::State::check_group_list(uint32_t group, const pool::GroupEnds& ends,
+Status PagePool::State::check_group_list(uint32_t group, const pool::ListEnds& ends,
                                          uint32_t* count) const noexcept {
   const Group& g = groups[group];
   uint32_t previous = pool::no_page;

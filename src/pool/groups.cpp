@@ -40,7 +40,7 @@ void Groups::carve(Carver& carver, const PoolOptions& options) noexcept {
     group.rows = carver.take<GroupRow>(options.max_sequences);
     group.pending = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
     group.taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
-    if (options.max_retention_ms != 0) group.levels = carver.take<GroupEnds>(num_levels);
+    if (options.max_retention_ms != 0) group.levels = carver.take<ListEnds>(num_levels);
   }
 }
 
@@ -57,7 +57,7 @@ void Groups::start(const PoolOptions& options, const PageRecord* records) noexce
     std::uninitialized_default_construct_n(group.rows, options.max_sequences);
     std::uninitialized_default_construct_n(group.pending, options.max_sequences + 1);
     std::uninitialized_default_construct_n(group.taken, options.max_sequences + 1);
-    if (group.levels != nullptr) std::fill_n(group.levels, num_levels, GroupEnds());
+    if (group.levels != nullptr) std::fill_n(group.levels, num_levels, ListEnds());
   }
 }
 
@@ -160,7 +160,7 @@ void Groups::push_cached(uint32_t group, uint32_t page) noexcept {
 
 // ---- Holding and giving up
 
-GroupEnds& Groups::ends_of(Group& group, const GroupPage& page) noexcept {
+ListEnds& Groups::ends_of(Group& group, const GroupPage& page) noexcept {
   return page.list == GroupList::cached && page.level != policy_level
              ? group.levels[page.level]
              : group.ends[static_cast<size_t>(page.list)];
@@ -171,11 +171,7 @@ void Groups::push(uint32_t group, GroupList list, uint32_t page) noexcept {
   GroupPage& p = g.pages[page];
   p.list = list;
   p.level = list == GroupList::cached ? records_[p.leading].level : policy_level;
-  GroupEnds& ends = ends_of(g, p);
-  p.previous = ends.back;
-  p.next = no_page;
-  (ends.back == no_page ? ends.front : g.pages[ends.back].next) = page;
-  ends.back = page;
+  append(g.pages, ends_of(g, p), page);
   ++g.counts[static_cast<size_t>(list)];
   g.pinned += p.level == pinned_level ? 1 : 0;
   if (p.level != policy_level) g.present.add(p.level);
@@ -185,9 +181,7 @@ void Groups::unlink(uint32_t group, uint32_t page) noexcept {
   Group& g = groups_[group];
   GroupPage& p = g.pages[page];
   if (p.list == GroupList::none) return;
-  GroupEnds& ends = ends_of(g, p);
-  (p.previous == no_page ? ends.front : g.pages[p.previous].next) = p.next;
-  (p.next == no_page ? ends.back : g.pages[p.next].previous) = p.previous;
+  take_out(g.pages, ends_of(g, p), page);
   --g.counts[static_cast<size_t>(p.list)];
   g.pinned -= p.level == pinned_level ? 1 : 0;
   p.list = GroupList::none;

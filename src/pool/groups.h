@@ -21,6 +21,7 @@
 #include "folio/pool/groups.h"
 #include "folio/pool/page_pool.h"
 #include "pool/level_set.h"
+#include "pool/links.h"
 #include "pool/slabs.h"
 
 namespace folio::inline v1::pool {
@@ -58,11 +59,6 @@ struct GroupRow {
   uint32_t begin = 0, end = 0;
 };
 
-/// The ends of a list of pages.
-struct GroupEnds {
-  uint32_t front = no_page, back = no_page;
-};
-
 /// Tokens of a sequence behind which others are likely to go on in another way: what it found
 /// itself, where its leading pages ended when it was admitted, and about where its prompt ends.
 struct LikelyHits {
@@ -85,9 +81,9 @@ struct Group {
   PageCopy* taken = nullptr;
   uint32_t num_pending = 0, num_taken = 0;
   bool taken_hold_pages = false;
-  GroupEnds ends[num_group_lists];  ///< by GroupList; of `cached` those at policy_level
-  GroupEnds* levels = nullptr;      ///< [num_levels], of the others; with max_retention_ms
-  LevelSet present;                 ///< of these
+  ListEnds ends[num_group_lists];  ///< by GroupList; of `cached` those at policy_level
+  ListEnds* levels = nullptr;      ///< [num_levels], of the others; with max_retention_ms
+  LevelSet present;                ///< of these
   uint32_t counts[num_group_lists] = {};
   uint32_t pinned = 0;  ///< of the cached ones
   int64_t evicted = 0, peak_used = 0;
@@ -183,7 +179,7 @@ class Groups {
   /// Of the cached pages that wait at a level below `end`, the one that goes first, or no_page.
   [[nodiscard]] uint32_t front_below(uint32_t group, uint8_t end) noexcept;
   [[nodiscard]] GroupList cached_list(const GroupPage& page) const noexcept;
-  [[nodiscard]] static GroupEnds& ends_of(Group& group, const GroupPage& page) noexcept;
+  [[nodiscard]] static ListEnds& ends_of(Group& group, const GroupPage& page) noexcept;
   void cancel_copy_into(uint32_t group, uint32_t page) noexcept;
 
   uint32_t count_ = 0;

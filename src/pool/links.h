@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// pool/links.h: chains of the entries of an array, linked through the entries.
+/// pool/links.h: lists and chains of the entries of an array, linked through the entries.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,27 @@
 namespace folio::inline v1::pool {
 
 inline constexpr uint32_t no_entry = 0xffffffffU;
+
+/// Of a list by `previous` and `next` of its entries.
+struct ListEnds {
+  uint32_t front = no_entry, back = no_entry;
+};
+
+template <class Entry>
+void append(Entry* entries, ListEnds& ends, uint32_t i) noexcept {
+  entries[i].previous = ends.back;
+  entries[i].next = no_entry;
+  (ends.back == no_entry ? ends.front : entries[ends.back].next) = i;
+  ends.back = i;
+}
+
+/// The links of the entry stay as they are.
+template <class Entry>
+void take_out(Entry* entries, ListEnds& ends, uint32_t i) noexcept {
+  const Entry& entry = entries[i];
+  (entry.previous == no_entry ? ends.front : entries[entry.previous].next) = entry.next;
+  (entry.next == no_entry ? ends.back : entries[entry.next].previous) = entry.previous;
+}
 
 /// Entries of the chain that begins with `first`.
 template <class Entry>

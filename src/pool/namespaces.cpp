@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstring>
 
-#include "pool/links.h"
 #include "pool/shared_chain.h"
 #include "pool/shared_word.h"
 
@@ -24,7 +23,7 @@ void Namespaces::attach(Namespace* entries, uint32_t* buckets, uint32_t capacity
   const int64_t count = num_buckets(capacity);
   bucket_mask_ = static_cast<uint64_t>(count) - 1;
   for (int64_t i = 0; i < count; ++i) buckets_[i] = no_namespace;
-  for (uint32_t i = 0; i < capacity; ++i) push_idle(i);
+  for (uint32_t i = 0; i < capacity; ++i) append(entries_, idle_, i);
 }
 
 uint32_t Namespaces::find(std::string_view salt, uint64_t adapter) const noexcept {
@@ -57,7 +56,7 @@ uint32_t Namespaces::open(std::string_view salt, uint64_t adapter) noexcept {
   const uint32_t hash = index_->hash(salt, adapter);
   uint32_t i = find(hash, salt, adapter);
   if (i == no_namespace) {
-    i = idle_front_;
+    i = idle_.front;
     Namespace& entry = entries_[i];
     if (entry.content != 0) forget(i);
     publish(entry.content, index_->new_content());
@@ -68,25 +67,12 @@ uint32_t Namespaces::open(std::string_view salt, uint64_t adapter) noexcept {
     publish(entry.bucket_next, bucket(hash));
     publish(bucket(hash), i);
   }
-  if (entries_[i].users++ == 0) take_idle(i);
+  if (entries_[i].users++ == 0) take_out(entries_, idle_, i);
   return i;
 }
 
 void Namespaces::close(uint32_t i) noexcept {
-  if (--entries_[i].users == 0) push_idle(i);
-}
-
-void Namespaces::push_idle(uint32_t i) noexcept {
-  entries_[i].previous = idle_back_;
-  entries_[i].next = no_namespace;
-  (idle_back_ == no_namespace ? idle_front_ : entries_[idle_back_].next) = i;
-  idle_back_ = i;
-}
-
-void Namespaces::take_idle(uint32_t i) noexcept {
-  const Namespace& entry = entries_[i];
-  (entry.previous == no_namespace ? idle_front_ : entries_[entry.previous].next) = entry.next;
-  (entry.next == no_namespace ? idle_back_ : entries_[entry.next].previous) = entry.previous;
+  if (--entries_[i].users == 0) append(entries_, idle_, i);
 }
 
 void Namespaces::forget(uint32_t i) noexcept {

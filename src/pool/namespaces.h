@@ -10,11 +10,12 @@
 #include <cstdint>
 #include <string_view>
 
+#include "pool/links.h"
 #include "pool/prefix_index.h"
 
 namespace folio::inline v1::pool {
 
-inline constexpr uint32_t no_namespace = 0xffffffffU;
+inline constexpr uint32_t no_namespace = no_entry;
 
 struct Namespace {
   uint64_t content = 0;  ///< parent of its first pages; 0: never used
@@ -54,8 +55,6 @@ class Namespaces {
   [[nodiscard]] uint32_t longest_chain() const noexcept;
 
  private:
-  void push_idle(uint32_t i) noexcept;
-  void take_idle(uint32_t i) noexcept;
   void forget(uint32_t i) noexcept;
   [[nodiscard]] uint32_t find(uint32_t hash, std::string_view salt,
                               uint64_t adapter) const noexcept;
@@ -68,7 +67,7 @@ class Namespaces {
   PrefixIndex* index_ = nullptr;
   uint64_t bucket_mask_ = 0;
   uint32_t capacity_ = 0;
-  uint32_t idle_front_ = no_namespace, idle_back_ = no_namespace;
+  ListEnds idle_;  ///< the front one is forgotten next
 };
 
 }  // namespace folio::inline v1::pool

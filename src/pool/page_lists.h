@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <utility>
 
+#include "pool/links.h"
+
 namespace folio::inline v1::pool {
 
-inline constexpr uint32_t no_page = 0xffffffffU;
+inline constexpr uint32_t no_page = no_entry;
 
 enum class PageList : uint8_t {
   none,  ///< held by sequences or copies
@@ -88,8 +90,8 @@ static_assert(sizeof(PageRecord) == 64);
 
 class PageLists {
  public:
-  struct Head {
-    uint32_t front = no_page, back = no_page, count = 0;
+  struct Head : ListEnds {
+    uint32_t count = 0;
     uint32_t pushed = 0;                 ///< pages that were pushed to the back, if evictable
     uint32_t last[distance_ahead] = {};  ///< of these
   };
@@ -106,10 +108,7 @@ class PageLists {
     Head& head = head_of(list);
     PageRecord& record = records_[page];
     record.list = list;
-    record.previous = head.back;
-    record.next = no_page;
-    (head.back == no_page ? head.front : records_[head.back].next) = page;
-    head.back = page;
+    append(records_, head, page);
     ++head.count;
     count(list, 1);
     if (!hints_ || !is_evictable(list)) return;
@@ -121,8 +120,7 @@ class PageLists {
     PageRecord& record = records_[page];
     if (record.list == PageList::none) return;
     Head& head = head_of(record.list);
-    (record.previous == no_page ? head.front : records_[record.previous].next) = record.next;
-    (record.next == no_page ? head.back : records_[record.next].previous) = record.previous;
+    take_out(records_, head, page);
     --head.count;
     count(record.list, uint32_t{0} - 1);
     if (hints_ && is_evictable(record.list)) record.steps = 0;

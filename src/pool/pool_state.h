@@ -467,7 +467,7 @@ struct PagePool::State {
   [[nodiscard]] Status check_groups() const noexcept;
   [[nodiscard]] Status check_group(uint32_t group, uint32_t* holds) const noexcept;
   /// Counts the list's pages, too.
-  [[nodiscard]] Status check_group_list(uint32_t group, const pool::GroupEnds& ends,
+  [[nodiscard]] Status check_group_list(uint32_t group, const pool::ListEnds& ends,
                                         uint32_t* count) const noexcept;
   [[nodiscard]] Status check_group_row(const pool::SequenceRecord& s, uint32_t group,
                                        uint32_t* holds) const noexcept;

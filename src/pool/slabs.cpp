@@ -60,9 +60,7 @@ void Slabs::start() noexcept {
     counts_[g][static_cast<int>(PageUse::outside)] = num_pages(g);
   }
   for (uint32_t slab = 0; slab < layout_.num_slabs; ++slab) {
-    slabs_[slab].previous = empty_.back;
-    (empty_.back == no_slab ? empty_.front : slabs_[empty_.back].next) = slab;
-    empty_.back = slab;
+    append(slabs_, empty_, slab);
     ++empty_.count;
   }
 }
@@ -99,16 +97,12 @@ void Slabs::move(uint32_t number, Place to) noexcept {
   Slab& slab = slabs_[number];
   if (slab.place == to) return;
   if (List* const from = list_of(slab); from != nullptr) {
-    (slab.previous == no_slab ? from->front : slabs_[slab.previous].next) = slab.next;
-    (slab.next == no_slab ? from->back : slabs_[slab.next].previous) = slab.previous;
+    take_out(slabs_, *from, number);
     --from->count;
   }
   slab.place = to;
-  slab.previous = slab.next = no_slab;
   if (List* const list = list_of(slab); list != nullptr) {
-    slab.previous = list->back;
-    (list->back == no_slab ? list->front : slabs_[list->back].next) = number;
-    list->back = number;
+    append(slabs_, *list, number);
     ++list->count;
   }
 }

@@ -13,12 +13,13 @@
 #include <span>
 
 #include "core/carver.h"
+#include "pool/links.h"
 #include "pool/page_lists.h"
 
 namespace folio::inline v1::pool {
 
 inline constexpr uint32_t max_groups = 8;
-inline constexpr uint32_t no_slab = 0xffffffffU;
+inline constexpr uint32_t no_slab = no_entry;
 inline constexpr int64_t max_slab_bytes = int64_t{64} << 20;
 
 enum class PageUse : uint8_t {
@@ -111,8 +112,8 @@ class Slabs {
  private:
   enum class Place : uint8_t { empty, idle, keeping, partial, full };
   static constexpr int num_places = 5;
-  struct List {
-    uint32_t front = no_slab, back = no_slab, count = 0;
+  struct List : ListEnds {
+    uint32_t count = 0;
   };
   struct Slab {
     uint32_t previous = no_slab, next = no_slab;
