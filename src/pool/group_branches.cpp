@@ -45,8 +45,7 @@ void PagePool::State::cut_groups(const SequenceRecord& s, int32_t length) noexce
     const Group& group = groups[g];
     uint32_t* const row = groups.row(g, index_of(s));
     GroupRow& r = group.rows[index_of(s)];
-    const uint32_t end = groups.pages_for(g, length);
-    const uint32_t begin = std::min(groups.first_needed(g, length), end);
+    const auto [begin, end] = groups.row_for(g, length);
     if (groups.is_state(g) && length != s.length) {
       const uint32_t page = length == 0 ? pool::no_page : group_page_at(s, g, begin, length);
       if (page != pool::no_page) groups.hold(g, page);
@@ -76,8 +75,8 @@ Status PagePool::State::claim_fork(const SequenceRecord& parent, int32_t length,
   uint64_t revived = 0;  // a cached page that is held again may bind an idle slab
   needs[0] = length % options.page_size != 0 ? children : 0;
   for (uint32_t g = 1; g < groups.count(); ++g) {
-    const uint32_t end = groups.pages_for(g, length);
-    for (uint32_t p = std::min(groups.first_needed(g, length), end); p < end; ++p) {
+    const auto [begin, end] = groups.row_for(g, length);
+    for (uint32_t p = begin; p < end; ++p) {
       const uint32_t page = group_page_at(parent, g, p, length);
       if (is_idle(g, page)) ++revived;
       if (!shares_group_page(parent, g, p, length)) needs[g] += children;
@@ -99,20 +98,15 @@ void PagePool::State::fork_groups(const SequenceRecord& parent, const SequenceRe
   groups.likely[index_of(child)] = groups.likely[index_of(parent)];
   for (const bool copying : {false, true}) {  // all is held before anything is taken
     for (uint32_t g = 1; g < groups.count(); ++g) {
-      const Group& group = groups[g];
-      const uint32_t end = groups.pages_for(g, length);
-      const uint32_t begin = std::min(groups.first_needed(g, length), end);
       uint32_t* const to = groups.row(g, index_of(child));
-      group.rows[index_of(child)] = {begin, end};
-      for (uint32_t p = 0; p < end; ++p) {
-        if (p >= group.sink_pages) p = std::max(p, begin);
-        if (p >= end) break;
-        if (!copying) groups.hold(g, to[p] = group_page_at(parent, g, p, length));
-        if (!copying || shares_group_page(parent, g, p, length)) continue;
+      const GroupRow r = groups[g].rows[index_of(child)] = groups.row_for(g, length);
+      groups.visit_entries(g, r, [&](uint32_t p) {
+        if (!copying) return groups.hold(g, to[p] = group_page_at(parent, g, p, length));
+        if (shares_group_page(parent, g, p, length)) return;
         const uint32_t from = std::exchange(to[p], take_group_page(g));
         groups.copy(g, from, to[p], groups.copied_tokens(g, length));
         groups.drop(g, from, 0);
-      }
+      });
     }
   }
 }

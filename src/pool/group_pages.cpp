@@ -216,20 +216,13 @@ void PagePool::State::leave_behind(const SequenceRecord& s, uint32_t group, uint
 void PagePool::State::hold_group_hits(const SequenceRecord& s, bool states_of_tail) noexcept {
   const uint32_t* const leading = row(s);
   for (uint32_t g = 1; g < groups.count(); ++g) {
-    const Group& group = groups[g];
     uint32_t* const row = groups.row(g, index_of(s));
-    GroupRow& r = group.rows[index_of(s)];
-    if (states_of_tail && groups.is_state(g)) continue;
-    r.end = groups.pages_for(g, s.length);
-    r.begin = std::min(groups.first_needed(g, s.length), r.end);
-    if (groups.is_state(g)) {
-      if (r.end != 0) groups.hold(g, row[r.begin] = groups.companion(leading[s.pages - 1], g));
-      continue;
-    }
-    for (uint32_t p = 0; p < r.end; ++p) {
-      if (p >= group.sink_pages) p = std::max(p, r.begin);
-      if (p < r.end) groups.hold(g, row[p] = groups.companion(leading[p], g));
-    }
+    const bool is_state = groups.is_state(g);
+    if (states_of_tail && is_state) continue;
+    const GroupRow r = groups[g].rows[index_of(s)] = groups.row_for(g, s.length);
+    groups.visit_entries(g, r, [&](uint32_t p) {
+      groups.hold(g, row[p] = groups.companion(leading[is_state ? s.pages - 1 : p], g));
+    });
   }
 }
 

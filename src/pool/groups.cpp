@@ -78,6 +78,11 @@ uint32_t Groups::first_needed(uint32_t group, int64_t tokens) const noexcept {
   return static_cast<uint32_t>(std::max<int64_t>(first, 0) / g.page_size);
 }
 
+GroupRow Groups::row_for(uint32_t group, int64_t tokens) const noexcept {
+  const uint32_t end = pages_for(group, tokens);
+  return {std::min(first_needed(group, tokens), end), end};
+}
+
 bool Groups::serves(uint32_t group, uint32_t p, int64_t from, int64_t to) const noexcept {
   return p >= first_needed(group, from) && p < to / groups_[group].page_size;
 }

@@ -15,6 +15,7 @@
 /// All is O(1) per page.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "folio/cache/page_table.h"
@@ -110,6 +111,14 @@ class Groups {
   /// Pages of `tokens` tokens, and the first of them that a query behind them needs.
   [[nodiscard]] uint32_t pages_for(uint32_t group, int64_t tokens) const noexcept;
   [[nodiscard]] uint32_t first_needed(uint32_t group, int64_t tokens) const noexcept;
+  /// The row that has these, and no room.
+  [[nodiscard]] GroupRow row_for(uint32_t group, int64_t tokens) const noexcept;
+  /// Calls `visit` with the entries of such a row that have pages, ascending.
+  template <class Visit>
+  void visit_entries(uint32_t group, GroupRow row, Visit visit) const noexcept {
+    for (uint32_t p = 0; p < std::min(groups_[group].sink_pages, row.begin); ++p) visit(p);
+    for (uint32_t p = row.begin; p < row.end; ++p) visit(p);
+  }
   /// Whether a likely hit of the sequence needs entry `p` of its row.
   [[nodiscard]] bool is_likely(uint32_t group, uint32_t sequence, uint32_t p) const noexcept;
   /// Of a page that `length` cuts: a state is copied whole.
