@@ -2,7 +2,6 @@
 /// pool/group_pages.cpp: what a sequence's calls do in the groups behind the leading one, and where
 /// pages of all groups come from.
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -155,7 +154,7 @@ Status PagePool::State::no_group_room(const GroupNeeds& needs, uint32_t held_bac
 }
 
 TailWrite PagePool::State::claim_tail(const SequenceRecord& s, int64_t end) noexcept {
-  const TailWrite least = tail_write(s, std::numeric_limits<uint32_t>::max());
+  const TailWrite least = least_tail(s);
   if (least != TailWrite::forget_content || index.has_twin(row(s)[s.length / options.page_size]))
     return least;
   GroupNeeds own = {}, more = {};

@@ -365,9 +365,8 @@ struct PagePool::State {
   void hold_for_steps(uint32_t page, uint64_t steps) noexcept;  ///< outlives the references
   /// to cached or free, if nothing holds it
   void settle(uint32_t page) noexcept;
-  [[nodiscard]] uint32_t copy_page(uint32_t from,
-                                   /// a new page with the first `kept` tokens, copy pending
-                                   int32_t kept) noexcept;
+  /// A new page with the first `kept` tokens of `from`, the copy pending.
+  [[nodiscard]] uint32_t copy_page(uint32_t from, int32_t kept) noexcept;
   [[nodiscard]] Status no_pages(const char* call, int64_t needed,
                                 uint32_t held_back = 0) const noexcept;
   void cancel_copy_into(uint32_t page) noexcept;
