@@ -168,16 +168,17 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
     if (Status s = check_group_row(sequences[i], group, holds); !s.is_ok()) return s;
   }
   uint32_t waiting = 0, companions = 0, pinned = 0;
-  for (uint32_t i = 0; i < g.num_pending; ++i) {
-    ++holds[g.pending[i].from];
-    const GroupPage& to = g.pages[g.pending[i].to];
+  const std::span<const PageCopy> pending = g.copies.pending();
+  for (uint32_t i = 0; i < pending.size(); ++i) {
+    ++holds[pending[i].from];
+    const GroupPage& to = g.pages[pending[i].to];
     if (to.pending_copy != i || to.holds != 1) return broken("nobody waits for copy", group, i);
-    if (g.pages[g.pending[i].from].pending_copy != pool::no_page)
+    if (g.pages[pending[i].from].pending_copy != pool::no_page)
       return broken("source is not complete of copy", group, i);
   }
-  for (uint32_t i = 0; i < (g.taken_hold_pages ? g.num_taken : 0); ++i) {
-    ++holds[g.taken[i].from];
-    ++holds[g.taken[i].to];
+  for (const PageCopy& copy : g.copies.running()) {
+    ++holds[copy.from];
+    ++holds[copy.to];
   }
   uint32_t listed[pool::num_group_lists] = {};
   for (uint32_t page = 0; page < g.num_pages; ++page) {
@@ -206,7 +207,7 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
     companions -= groups.companion(page, group) != pool::no_page ? 1 : 0;
   if (companions != 0) return broken("companions that do not know it:", group, companions);
   if (pinned != g.pinned) return broken("miscounted pinned pages:", group, pinned);
-  if (waiting != g.num_pending) return broken("pages that wait:", group, waiting);
+  if (waiting != pending.size()) return broken("pages that wait:", group, waiting);
   for (uint32_t l = 0; l < pool::num_group_lists; ++l) {
     uint32_t count = 0;
     Status s = check_group_list(group, g.ends[l], &count);

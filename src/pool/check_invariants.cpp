@@ -124,8 +124,10 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
   for (uint32_t i = 0; i < options.max_sequences; ++i) {
     if (sequences[i].last_step > last_ticket) return broken("a step to come holds sequence", i);
   }
-  if (num_pending > options.max_sequences) return broken("pending copies:", num_pending);
-  for (uint32_t i = 0; i < num_pending; ++i) {
+  const std::span<const PageCopy> pending = page_copies.pending();
+  if (pending.size() > options.max_sequences)
+    return broken("pending copies:", static_cast<int64_t>(pending.size()));
+  for (uint32_t i = 0; i < pending.size(); ++i) {
     ++copies[pending[i].from];
     const PageRecord& to = records[pending[i].to];
     if (!to.awaits_copy || to.references != 1 || to.content != 0)
@@ -134,9 +136,9 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
     if (records[pending[i].from].awaits_copy)
       return broken("source is not complete of pending copy", i);
   }
-  for (uint32_t i = 0; i < (taken_hold_pages ? num_taken : 0); ++i) {
-    ++copies[taken[i].from];
-    ++copies[taken[i].to];
+  for (const PageCopy& copy : page_copies.running()) {
+    ++copies[copy.from];
+    ++copies[copy.to];
   }
   return {};
 }
@@ -166,7 +168,8 @@ Status PagePool::State::check_pages(const uint32_t* references,
   }
   if (of_sequences != pages_of_sequences)
     return broken("miscounted pages of sequences:", pages_of_sequences);
-  return waiting == num_pending ? Status() : broken("pages that wait for a copy:", waiting);
+  return waiting == page_copies.pending().size() ? Status()
+                                                 : broken("pages that wait for a copy:", waiting);
 }
 
 Status PagePool::State::check_content(uint32_t page) const noexcept {

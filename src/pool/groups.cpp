@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <utility>
 
 namespace folio::inline v1::pool {
 
@@ -38,8 +37,7 @@ void Groups::carve(Carver& carver, const PoolOptions& options) noexcept {
     group.table = carver.take<uint32_t>(options.max_sequences * group.row_stride);
     group.pages = carver.take<GroupPage>(group.num_pages);
     group.rows = carver.take<GroupRow>(options.max_sequences);
-    group.pending = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
-    group.taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
+    group.copies.carve(carver, options.max_sequences);
     if (options.max_retention_ms != 0) group.levels = carver.take<ListEnds>(num_levels);
   }
 }
@@ -55,8 +53,7 @@ void Groups::start(const PoolOptions& options, const PageRecord* records) noexce
     std::fill_n(group.table, options.max_sequences * group.row_stride, group.num_pages);
     std::uninitialized_default_construct_n(group.pages, group.num_pages);
     std::uninitialized_default_construct_n(group.rows, options.max_sequences);
-    std::uninitialized_default_construct_n(group.pending, options.max_sequences + 1);
-    std::uninitialized_default_construct_n(group.taken, options.max_sequences + 1);
+    group.copies.start(options.max_sequences);
     if (group.levels != nullptr) std::fill_n(group.levels, num_levels, ListEnds());
   }
 }
@@ -279,47 +276,43 @@ void Groups::take(uint32_t group, uint32_t page) noexcept {
 void Groups::copy(uint32_t group, uint32_t from, uint32_t to, int32_t tokens) noexcept {
   Group& g = groups_[group];
   // as in a pool without groups: no copy depends on another
-  if (g.pages[from].pending_copy != no_page) from = g.pending[g.pages[from].pending_copy].from;
+  if (const uint32_t own = g.pages[from].pending_copy; own != no_page)
+    from = g.copies.pending()[own].from;
   ++g.pages[from].holds;
-  g.pages[to].pending_copy = g.num_pending;
-  g.pending[g.num_pending++] = {from, to, tokens};
+  g.pages[to].pending_copy = g.copies.add({from, to, tokens});
 }
 
 void Groups::cancel_copy_into(uint32_t group, uint32_t page) noexcept {
   Group& g = groups_[group];
-  const uint32_t at = std::exchange(g.pages[page].pending_copy, no_page);
-  const uint32_t from = g.pending[at].from;
-  g.pending[at] = g.pending[--g.num_pending];
-  if (at != g.num_pending) g.pages[g.pending[at].to].pending_copy = at;
+  const uint32_t place = g.pages[page].pending_copy;
+  const uint32_t from = g.copies.pending()[place].from;
+  g.pages[g.copies.pending().back().to].pending_copy = place;
+  g.copies.cancel(place);
+  g.pages[page].pending_copy = no_page;
   drop(group, from, 0);
 }
 
 std::span<const PageCopy> Groups::take_copies(uint32_t group) noexcept {
   Group& g = groups_[group];
-  const uint32_t done = g.taken_hold_pages ? g.num_taken : 0;
-  for (uint32_t i = 0; i < done; ++i) {
-    drop(group, g.taken[i].from, 0);
-    drop(group, g.taken[i].to, 0);
+  for (const PageCopy& done : g.copies.running()) {
+    drop(group, done.from, 0);
+    drop(group, done.to, 0);
   }
-  std::swap(g.pending, g.taken);
-  g.num_taken = std::exchange(g.num_pending, 0);
-  g.taken_hold_pages = true;
-  for (uint32_t i = 0; i < g.num_taken; ++i) {
-    GroupPage& to = g.pages[g.taken[i].to];
-    to.pending_copy = no_page;
-    ++to.holds;
+  const std::span<const PageCopy> taken = g.copies.take();
+  for (const PageCopy& copy : taken) {
+    g.pages[copy.to].pending_copy = no_page;
+    ++g.pages[copy.to].holds;
   }
-  return {g.taken, g.num_taken};
+  return taken;
 }
 
 void Groups::hold_copies_for(uint64_t bit) noexcept {
-  for (uint32_t group = 1; group < count_; ++group) {
-    Group& g = groups_[group];
-    for (uint32_t i = 0; g.taken_hold_pages && i < g.num_taken; ++i) {
-      drop(group, g.taken[i].from, bit);
-      drop(group, g.taken[i].to, bit);
+  for (uint32_t g = 1; g < count_; ++g) {
+    for (const PageCopy& copy : groups_[g].copies.running()) {
+      drop(g, copy.from, bit);
+      drop(g, copy.to, bit);
     }
-    g.taken_hold_pages = false;
+    groups_[g].copies.end();
   }
 }
 

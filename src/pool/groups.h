@@ -21,6 +21,7 @@
 #include "folio/cache/page_table.h"
 #include "folio/pool/groups.h"
 #include "folio/pool/page_pool.h"
+#include "pool/copies.h"
 #include "pool/level_set.h"
 #include "pool/links.h"
 #include "pool/slabs.h"
@@ -78,10 +79,7 @@ struct Group {
   uint32_t* table = nullptr;
   GroupPage* pages = nullptr;
   GroupRow* rows = nullptr;  ///< [max_sequences]
-  PageCopy* pending = nullptr;
-  PageCopy* taken = nullptr;
-  uint32_t num_pending = 0, num_taken = 0;
-  bool taken_hold_pages = false;
+  Copies copies;
   ListEnds ends[num_group_lists];  ///< by GroupList; of `cached` those at policy_level
   ListEnds* levels = nullptr;      ///< [num_levels], of the others; with max_retention_ms
   LevelSet present;                ///< of these

@@ -42,8 +42,7 @@ void PagePool::State::carve(Carver& carver) noexcept {
   buckets = carver.take<uint32_t>(pool::PrefixIndex::num_buckets(options.num_pages));
   extras.attach(carver.take<std::byte>(CheckedSize(options.num_pages) * extras.bytes_per_page()));
   sequences = carver.take<pool::SequenceRecord>(options.max_sequences);
-  pending = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
-  taken = carver.take<PageCopy>(int64_t{options.max_sequences} + 1);
+  page_copies.carve(carver, options.max_sequences);
   spaces = carver.take<pool::Namespace>(num_spaces());
   space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
   groups.carve(carver, options);
@@ -76,8 +75,7 @@ void PagePool::State::start() noexcept {
   std::fill_n(table, options.max_sequences * row_stride, options.num_pages);
   std::uninitialized_default_construct_n(records, options.num_pages);
   std::uninitialized_default_construct_n(sequences, options.max_sequences);
-  std::uninitialized_default_construct_n(pending, options.max_sequences + 1);
-  std::uninitialized_default_construct_n(taken, options.max_sequences + 1);
+  page_copies.start(options.max_sequences);
   std::uninitialized_default_construct_n(spaces, num_spaces());
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   groups.start(options, records);

@@ -137,19 +137,18 @@ uint32_t PagePool::State::copy_page(uint32_t from, int32_t kept) noexcept {
   std::memcpy(tokens_of(to), tokens_of(from), static_cast<size_t>(kept) * sizeof(TokenId));
   // A page that waits for its own copy has nothing beyond it: read where that copy reads. So no
   // copy depends on another.
-  if (records[from].awaits_copy) from = pending[records[from].pending_copy].from;
+  if (records[from].awaits_copy) from = page_copies.pending()[records[from].pending_copy].from;
   ++records[from].copies;
   records[to].awaits_copy = true;
-  records[to].pending_copy = num_pending;
-  pending[num_pending++] = {from, to, kept};
+  records[to].pending_copy = page_copies.add({from, to, kept});
   return to;
 }
 
 void PagePool::State::cancel_copy_into(uint32_t page) noexcept {
   const uint32_t place = records[page].pending_copy;
-  const uint32_t from = pending[place].from;
-  pending[place] = pending[--num_pending];  // no copy depends on another: any order will do
-  records[pending[place].to].pending_copy = place;
+  const uint32_t from = page_copies.pending()[place].from;
+  records[page_copies.pending().back().to].pending_copy = place;
+  page_copies.cancel(place);
   records[page].awaits_copy = false;
   records[page].pending_copy = pool::no_page;
   unhold_copy(from);

@@ -16,6 +16,7 @@
 
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
+#include "pool/copies.h"
 #include "pool/cost_eviction.h"
 #include "pool/event_log.h"
 #include "pool/eviction.h"
@@ -83,11 +84,7 @@ struct PagePool::State {
   TokenId* tokens = nullptr;  ///< [num_pages, page_size]
   uint32_t* buckets = nullptr;
   pool::SequenceRecord* sequences = nullptr;
-  /// at most one into each living sequence, and one more while a last page is replaced
-  PageCopy* pending = nullptr;
-  PageCopy* taken = nullptr;
-  uint32_t num_pending = 0, num_taken = 0;
-  bool taken_hold_pages = false;
+  pool::Copies page_copies;                   ///< of the leading group
   bool calls_out = false;                     ///< a function of the caller's runs, within a call
   pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
   uint32_t* ghost_buckets = nullptr;

@@ -17,8 +17,8 @@ bool PagePool::State::copies_end_before(uint32_t page, int32_t cut) const noexce
   const auto reads_more = [&](const PageCopy& copy) {
     return (copy.from == page && copy.tokens > cut) || copy.to == page;
   };
-  return std::none_of(pending, pending + num_pending, reads_more) &&
-         (!taken_hold_pages || std::none_of(taken, taken + num_taken, reads_more));
+  return std::ranges::none_of(page_copies.pending(), reads_more) &&
+         std::ranges::none_of(page_copies.running(), reads_more);
 }
 
 TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// pool/steps.cpp: steps in flight, and the copies that must run before them.
-#include <algorithm>
 #include <bit>
 
 #include "pool/checks.h"
@@ -16,23 +15,19 @@ std::span<const PageCopy> PagePool::take_copies(uint32_t group) noexcept {
   if (!State::is_open(state_) || (group != 0 && group >= state_->groups.count())) return {};
   if (group != 0) return state_->groups.take_copies(group);
   State& state = *state_;
-  const uint32_t done = state.taken_hold_pages ? state.num_taken : 0;
-  for (uint32_t i = 0; i < done; ++i) {
-    state.unhold_copy(state.taken[i].from);
-    state.unhold_copy(state.taken[i].to);
+  for (const PageCopy& done : state.page_copies.running()) {
+    state.unhold_copy(done.from);
+    state.unhold_copy(done.to);
   }
-  std::swap(state.pending, state.taken);
-  state.num_taken = state.num_pending;
-  state.num_pending = 0;
-  state.taken_hold_pages = true;
-  for (uint32_t i = 0; i < state.num_taken; ++i) {  // `from` is held since the copy was asked for
-    PageRecord& to = state.records[state.taken[i].to];
+  const std::span<const PageCopy> taken = state.page_copies.take();
+  for (const PageCopy& copy : taken) {  // `from` is held since the copy was asked for
+    PageRecord& to = state.records[copy.to];
     to.awaits_copy = false;
     to.pending_copy = pool::no_page;
     ++to.copies;
   }
   state.end_call();
-  return {state.taken, state.num_taken};
+  return taken;
 }
 
 uint64_t PagePool::State::unfinished_steps(const SequenceRecord& s) const noexcept {
@@ -60,15 +55,13 @@ Result<StepTicket> PagePool::begin_step(std::span<const SequenceId> ids) noexcep
     s.steps = state.unfinished_steps(s) | bit;
     s.last_step = ticket;
   }
-  if (state.taken_hold_pages) {
-    for (uint32_t i = 0; i < state.num_taken; ++i) {
-      for (const uint32_t page : {state.taken[i].from, state.taken[i].to}) {
-        state.hold_for_steps(page, bit);
-        state.unhold_copy(page);
-      }
+  for (const PageCopy& copy : state.page_copies.running()) {
+    for (const uint32_t page : {copy.from, copy.to}) {
+      state.hold_for_steps(page, bit);
+      state.unhold_copy(page);
     }
-    state.taken_hold_pages = false;
   }
+  state.page_copies.end();
   state.groups.hold_copies_for(bit);
   state.unfinished |= bit;
   state.tickets[slot] = ticket;

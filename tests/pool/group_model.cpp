@@ -144,7 +144,7 @@ void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written, Me
   // A state is overwritten: what copies it must have run. Copies of tokens read what stays.
   for (uint32_t g = 1; g < num_groups(); ++g) {
     const bool state = groups_[g].rule == GroupRule::state;
-    if (state && PoolInspection::groups(pool_)[g].num_pending != 0) take_copies();
+    if (state && !PoolInspection::groups(pool_)[g].copies.pending().empty()) take_copies();
   }
   if (end > s.room) {
     RC_ASSERT(pool_.commit(s.id, written, merge).code() == Errc::invalid_argument);
