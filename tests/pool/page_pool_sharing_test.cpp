@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/page_pool_sharing_test.cpp: forks, copies, and pages with equal content.
+/// tests/pool/page_pool_sharing_test.cpp: forks, copies, and pages with equal content,
+/// which may be merged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@ namespace folio::test {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAreArray;
 
@@ -177,6 +179,49 @@ TEST(PagePoolTwins, any_number_of_equal_pages_is_released_in_any_order) {
   }
   pool.release(ids[3]).or_throw();
   EXPECT_EQ(pool.stats().cached_pages, 1);
+}
+
+// ---- Merging
+
+TEST(Merge, puts_the_findable_page_into_the_row) {
+  PagePool pool = make_pool({.num_pages = 8, .page_size = 4});
+  const SequenceId a = pool.admit(count_from(0, 9)).value().id,
+                   b = pool.admit(count_from(0, 9)).value().id;
+  feed(pool, a, count_from(0, 9));
+  pool.reserve(b, 9).or_throw();
+  EXPECT_THAT(row(pool, b, 3), ElementsAre(3, 4, 5));
+  pool.commit(b, count_from(0, 9), Merge::allowed).or_throw();
+  EXPECT_THAT(row(pool, b, 3), ElementsAre(0, 1, 5));
+  EXPECT_EQ(pool.stats().free_pages, 4);
+  pool.release(a).or_throw();
+  EXPECT_EQ(pool.peek(count_from(0, 9)), 8);
+  expect_sound(pool);
+}
+
+TEST(Merge, leaves_the_row_of_a_sequence_that_a_step_may_read) {
+  PagePool pool = make_pool({.num_pages = 8, .page_size = 4});
+  const SequenceId a = prefill(pool, count_from(0, 4)), b = pool.admit(count_from(0, 4)).value().id;
+  pool.reserve(b, 8).or_throw();
+  const StepTicket step = pool.begin_step(std::vector<SequenceId>{b}).value();
+  pool.commit(b, count_from(0, 4), Merge::allowed).or_throw();
+  EXPECT_THAT(row(pool, b, 2), ElementsAre(1, 2));
+  feed(pool, a, count_from(4, 4));
+  pool.end_step(step).or_throw();
+  pool.commit(b, count_from(4, 4), Merge::allowed).or_throw();
+  EXPECT_THAT(row(pool, b, 2), ElementsAre(1, 3)) << "the step has ended; the first page is done";
+  expect_sound(pool);
+}
+
+TEST(Merge, is_refused_by_default_and_otherwise_named) {
+  PagePool pool = make_pool({.num_pages = 8, .page_size = 4});
+  prefill(pool, count_from(0, 4));
+  const SequenceId b = pool.admit(count_from(0, 4)).value().id;
+  pool.reserve(b, 4).or_throw();
+  EXPECT_THAT(pool.commit(b, count_from(0, 4), static_cast<Merge>(2)).message(),
+              HasSubstr("merge is 2"));
+  pool.commit(b, count_from(0, 4)).or_throw();
+  EXPECT_THAT(row(pool, b, 1), ElementsAre(1));
+  expect_sound(pool);
 }
 
 }  // namespace

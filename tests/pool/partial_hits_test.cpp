@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/partial_hits_test.cpp: hits that end inside a page, cut pages that stay cached,
-/// duplicates that are merged, and a cache that is cleared.
+/// tests/pool/partial_hits_test.cpp: hits that end inside a page, cut pages that stay cached, and a
+/// cache that is cleared.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -315,49 +315,6 @@ TEST(PartialHits, equal_pages_behind_many_parents_spread_over_the_buckets) {
   // By chance, the fullest of 4096 buckets that 3,000 keys fall into has more in one of 10^9 pools.
   EXPECT_LE(PoolInspection::heads(pool).longest_chain(), 16U);
   EXPECT_LE(PoolInspection::index(pool).longest_chain(), 16U);
-  expect_sound(pool);
-}
-
-// ---- Merging
-
-TEST(Merge, puts_the_findable_page_into_the_row) {
-  PagePool pool = make_pool(options_of(8, 4, 0));
-  const SequenceId a = pool.admit(count_from(0, 9)).value().id,
-                   b = pool.admit(count_from(0, 9)).value().id;
-  feed(pool, a, count_from(0, 9));
-  pool.reserve(b, 9).or_throw();
-  EXPECT_THAT(row(pool, b, 3), ElementsAre(3, 4, 5));
-  pool.commit(b, count_from(0, 9), Merge::allowed).or_throw();
-  EXPECT_THAT(row(pool, b, 3), ElementsAre(0, 1, 5));
-  EXPECT_EQ(pool.stats().free_pages, 4);
-  pool.release(a).or_throw();
-  EXPECT_EQ(pool.peek(count_from(0, 9)), 8);
-  expect_sound(pool);
-}
-
-TEST(Merge, leaves_the_row_of_a_sequence_that_a_step_may_read) {
-  PagePool pool = make_pool(options_of(8, 4, 0));
-  const SequenceId a = prefill(pool, count_from(0, 4)), b = pool.admit(count_from(0, 4)).value().id;
-  pool.reserve(b, 8).or_throw();
-  const StepTicket step = pool.begin_step(std::vector<SequenceId>{b}).value();
-  pool.commit(b, count_from(0, 4), Merge::allowed).or_throw();
-  EXPECT_THAT(row(pool, b, 2), ElementsAre(1, 2));
-  feed(pool, a, count_from(4, 4));
-  pool.end_step(step).or_throw();
-  pool.commit(b, count_from(4, 4), Merge::allowed).or_throw();
-  EXPECT_THAT(row(pool, b, 2), ElementsAre(1, 3)) << "the step has ended; the first page is done";
-  expect_sound(pool);
-}
-
-TEST(Merge, is_refused_by_default_and_otherwise_named) {
-  PagePool pool = make_pool(options_of(8, 4, 0));
-  prefill(pool, count_from(0, 4));
-  const SequenceId b = pool.admit(count_from(0, 4)).value().id;
-  pool.reserve(b, 4).or_throw();
-  EXPECT_THAT(pool.commit(b, count_from(0, 4), static_cast<Merge>(2)).message(),
-              HasSubstr("merge is 2"));
-  pool.commit(b, count_from(0, 4)).or_throw();
-  EXPECT_THAT(row(pool, b, 1), ElementsAre(1));
   expect_sound(pool);
 }
 
