@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// pool/head_index.cpp: first children, and hash buckets of other pages that answer, chained through
-/// the page records.
+/// pool/head_index.cpp: first children, and hash buckets of other pages that answer, chained
+/// through the page records.
 #include "pool/head_index.h"
 
 #include <algorithm>
