@@ -74,19 +74,10 @@ std::vector<Column> columns_of(const HybridPolicies& runs) {
 
 std::string summary_of(const ReplayOptions& options, const HybridModel& model,
                        const HybridPolicies& runs) {
-  const HybridFigures& f = runs.front().figures;
-  std::string text;
-  const auto line = [&](std::string_view label, const std::string& value) {
-    text += fmt::format("{:<12}{}\n", label, value);
-  };
-  line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
-                             f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens));
-  line("model", model_line(options, model));
-  line("cache", fmt::format("{} GiB, pages of {} tokens", shown_gib(double(f.memory_bytes)),
-                            options.page_size));
+  std::string text = summary_head(options, model, runs.front().figures);
   text += table_of(columns_of(runs));
-  line("all kept", "tokens found by as much memory whose layers all keep everything");
-  line("optimum", std::string(no_optimum));
+  text += line_of("all kept", "tokens found by as much memory whose layers all keep everything");
+  text += line_of("optimum", no_optimum);
   return text;
 }
 

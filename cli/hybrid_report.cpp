@@ -62,6 +62,23 @@ std::string model_line(const ReplayOptions& options, const HybridModel& model) {
                      name(options.kv_dtype), model.source);
 }
 
+std::string line_of(std::string_view label, std::string_view text) {
+  return fmt::format("{:<12}{}\n", label, text);
+}
+
+std::string summary_head(const ReplayOptions& options, const HybridModel& model,
+                         const HybridFigures& f) {
+  const bool is_one_policy = options.policy != Policy::all;
+  return line_of("replay",
+                 fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
+                             f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens)) +
+         line_of("model", model_line(options, model)) +
+         line_of("cache",
+                 fmt::format("{} GiB, pages of {} tokens{}",
+                             shown_gib(static_cast<double>(f.memory_bytes)), options.page_size,
+                             is_one_policy ? ", eviction by " + name(options.policy) : ""));
+}
+
 namespace {
 
 ordered_json json_of(const BytesInUse& bytes) {
@@ -140,28 +157,21 @@ std::string uniform_hits(const HybridFigures& f) {
 std::string summary_of(const ReplayOptions& options, const HybridModel& model,
                        const HybridFigures& f) {
   const PoolRun& run = f.groups;
-  std::string text;
-  const auto line = [&](std::string_view label, const std::string& value) {
-    text += fmt::format("{:<12}{}\n", label, value);
-  };
-  line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
-                             f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens));
-  line("model", model_line(options, model));
-  line("cache", fmt::format("{} GiB, pages of {} tokens, eviction by {}",
-                            shown_gib(static_cast<double>(f.memory_bytes)), options.page_size,
-                            name(options.policy)));
+  std::string text = summary_head(options, model, f);
   add_table(model, run, text);
-  line("saved", fmt::format("{} GiB ({:.1f} %) in the mean, {} GiB ({:.1f} %) between the peaks",
-                            shown_gib(run.everything.mean - run.used.mean),
-                            100.0 * ratio(run.everything.mean - run.used.mean, run.everything.mean),
-                            shown_gib(static_cast<double>(run.everything.peak - run.used.peak)),
-                            100.0 * ratio(static_cast<double>(run.everything.peak - run.used.peak),
-                                          static_cast<double>(run.everything.peak))));
-  line("hits", fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
-                           "everything: {}",
-                           hit_rate(run, f.demand), run.hit_tokens, uniform_hits(f)));
-  line("steps", steps_of(run));
-  if (f.uniform) line("", "every layer keeping everything: " + steps_of(*f.uniform));
+  const double saved = run.everything.mean - run.used.mean;
+  const auto saved_peak = static_cast<double>(run.everything.peak - run.used.peak);
+  text += line_of("saved",
+                  fmt::format("{} GiB ({:.1f} %) in the mean, {} GiB ({:.1f} %) between the peaks",
+                              shown_gib(saved), 100.0 * ratio(saved, run.everything.mean),
+                              shown_gib(saved_peak),
+                              100.0 * ratio(saved_peak, static_cast<double>(run.everything.peak))));
+  text += line_of("hits",
+                  fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
+                              "everything: {}",
+                              hit_rate(run, f.demand), run.hit_tokens, uniform_hits(f)));
+  text += line_of("steps", steps_of(run));
+  if (f.uniform) text += line_of("", "every layer keeping everything: " + steps_of(*f.uniform));
   return text;
 }
 
