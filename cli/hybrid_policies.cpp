@@ -38,7 +38,7 @@ Column column_of(std::string title, const HybridPolicies& runs, Value value) {
   return column;
 }
 
-std::vector<Column> columns_of(const HybridPolicies& runs) {
+std::vector<Column> columns_of(const ReplayOptions& options, const HybridPolicies& runs) {
   const HybridDemand& demand = runs.front().figures.demand;
   using Figures = const HybridFigures&;
   Column policies{"policy", {}};
@@ -49,6 +49,10 @@ std::vector<Column> columns_of(const HybridPolicies& runs) {
   columns.push_back(column_of("of tokens", runs, [&](Figures f) {
     return fmt::format("{:.4f}", hit_rate(f.groups, demand));
   }));
+  if (options.partial != 0) {
+    columns.push_back(column_of(
+        "in pages", runs, [](Figures f) { return fmt::format("{}", f.groups.partial_tokens); }));
+  }
   columns.push_back(column_of("all kept", runs, [&](Figures f) {
     return f.uniform ? fmt::format("{:.4f}", hit_rate(*f.uniform, demand)) : "none";
   }));
@@ -75,7 +79,7 @@ std::vector<Column> columns_of(const HybridPolicies& runs) {
 std::string summary_of(const ReplayOptions& options, const HybridModel& model,
                        const HybridPolicies& runs) {
   std::string text = summary_head(options, model, runs.front().figures);
-  text += table_of(columns_of(runs));
+  text += table_of(columns_of(options, runs));
   text += line_of("all kept", "tokens found by as much memory whose layers all keep everything");
   text += line_of("optimum", no_optimum);
   return text;

@@ -59,6 +59,12 @@ class Case(unittest.TestCase):
         trace = tool.random_trace(random.Random(seed), requests, **options)
         return tool.write_trace(self.path("trace.jsonl"), trace), trace
 
+    def random_repeats(self):
+        """Each request comes twice: the second time all but its last token can be found."""
+        trace, requests = self.random_trace()
+        tool.write_trace(trace, requests + requests)
+        return trace, requests
+
     def run_tool(self, *arguments):
         return subprocess.run([TOOLS[0], *map(str, arguments)], capture_output=True, text=True, check=False, timeout=600,
                               cwd=self.folder.name)
@@ -83,9 +89,9 @@ class Case(unittest.TestCase):
 
 class Policies(Case):
     def test_each_policy_counts_what_it_counts_alone(self):
-        for model, gib in (("gemma-3-12b", 6), ("llama-4-scout", 3), ("jamba-1.5-mini", 0.5)):
+        for model, gib, partial in (("gemma-3-12b", 6, 0), ("llama-4-scout", 3, 4), ("jamba-1.5-mini", 0.5, 1)):
             trace, _ = self.random_trace(60)
-            options = ("--model", model, "--gib", gib)
+            options = ("--model", model, "--gib", gib, "--partial", partial)
             with self.subTest(model=model):
                 all_of_them = tool.replay(TOOLS[0], trace, *options, "--policy", "all").figures
                 self.assertEqual(all_of_them["policy"], "all")
@@ -108,6 +114,17 @@ class Policies(Case):
                      f"{row['used']['peak_bytes'] / GIB:.3f}", row["steps"], row["preemptions"]]
             self.assertEqual(lines[row["policy"]][1:], list(map(str, cells)))
         self.assertIn("optimum     none: it is defined for pages of one size and one rule", text)
+
+    def test_hits_inside_pages_are_a_column(self):
+        trace, _ = self.random_repeats()
+        text = self.run_well("replay", trace, *MODEL, "--policy", "all", "--partial", 1, "--json", "figures.json")
+        figures = self.read_json("figures.json")
+        self.assertEqual(figures["partial"], 1)
+        lines = {line.split()[0]: line.split() for line in text.splitlines()}
+        self.assertEqual(" ".join(lines["policy"][1:9]), "hit tokens of tokens in pages all kept")
+        for row in figures["policies"]:
+            self.assertGreater(row["hit_tokens_partial"], 0)
+            self.assertEqual(lines[row["policy"]][3], str(row["hit_tokens_partial"]))
 
     def test_a_memory_too_small_for_full_layers_says_none(self):
         trace = tool.write_trace(self.path("trace.jsonl"), [tool.request([1, 2], 1024)] * 2)
@@ -224,10 +241,21 @@ class PageData(Case):
         self.assertEqual(groups["rows"], [[title, 12, 16, g["page_bytes"], g["pages"]]
                                           for title, g in zip(("full", "window 128"), figures["groups"], strict=True)])
         self.assertEqual([row[3:] for row in use["rows"][:2]],
-                         [[g["given_back_pages"], g["evicted_pages"], g["cached_pages"]] for g in figures["groups"]])
+                         [[g["given_back_pages"], g["copied_pages"], g["evicted_pages"], g["cached_pages"]] for g in figures["groups"]])
         self.assertEqual([row[2] for row in pools["rows"]], [figures["hit_tokens"], figures["uniform"]["hit_tokens"]])
         self.assertIn("Ages and finds of evicted pages are left out", data["left_out"])
         self.assertTrue({"idle-seconds", "idle-requests", "finds"}.isdisjoint(self.charts(data["runs"][0]["charts"])))
+
+    def test_what_is_found_inside_pages_is_told(self):
+        trace, _ = self.random_repeats()
+        data = self.page_data("replay", trace, *MODEL, "--partial", 2, "--json", "figures.json")
+        figures = self.read_json("figures.json")
+        self.assertGreater(figures["hit_tokens_partial"], 0)
+        self.assertIn("hits inside them from 2 on", dict(data["facts"])["cache"])
+        _, use, pools = data["tables"]
+        self.assertEqual([row[4] for row in use["rows"][:2]], [g["copied_pages"] for g in figures["groups"]])
+        self.assertEqual([row[3] for row in pools["rows"]], [run["hit_tokens_partial"] for run in (figures, figures["uniform"])])
+        self.assertEqual([len(row) for row in pools["rows"]], [len(pools["columns"])] * 2)
 
     def test_policies_stand_side_by_side(self):
         trace, _ = self.random_trace()
