@@ -505,9 +505,9 @@ class PagePool:
         (events, next, lost): events `next`, `next` + 1, ... from the ring, the number to ask for next, and whether the ring has them no longer: then only snapshot tells what they said.
         """
 
-    def snapshot(self) -> tuple[list[PoolEvent], int]:
+    def snapshot(self) -> tuple[list[PoolEvent], object, int]:
         """
-        (events, last): a stored event for each content that can be found, and the number of the last event before.
+        (events, tokens, last): a stored event for each content that can be found, its tokens in the same row of an int32 array [events, page_size], and the number of the last event before.
         """
 
     def reader(self) -> PoolReader:
