@@ -100,7 +100,7 @@ void bind_event(nb::module_& m) {
           [](const PoolEvent& e) { return name_bytes(e.parent_name, e.has_parent_name); },
           nb::sig("def parent_name(self, /) -> bytes | None"),
           "stored, not in snapshots: of the page before; None for a sequence's first page.")
-      .def_ro("group", &PoolEvent::group, "Of the pool's groups of pages.")
+      .def_ro("group", &PoolEvent::group, "Of the pool's groups of pages: the leading one, 0.")
       .def_ro("in_snapshot", &PoolEvent::in_snapshot, "One of PagePool.snapshot.");
 }
 
@@ -124,7 +124,8 @@ void bind_reader(nb::module_& m) {
           },
           nb::arg("prompt"), nb::kw_only(), nb::arg("salt") = nb::bytes("", 0),
           nb::arg("adapter") = 0, nb::arg("spans") = nb::make_tuple(),
-          "Tokens in whole pages that admit would find.")
+          "Tokens in whole pages that admit would find; with groups, in leading pages: an upper "
+          "bound.")
       .def(
           "stats", [](const PoolReader& r) { return stats_of(take(r.stats())); },
           "As PagePool.stats, all of one moment between two calls.")

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "folio/pool/reader.h"
 #include "pool/pool_helpers.h"
 
 namespace folio::test {
@@ -58,6 +59,29 @@ TEST(GroupsEviction, pages_behind_a_window_go_before_all_others) {
   EXPECT_EQ(pool.peek(a + Tokens{-1}), 1600);
   EXPECT_EQ(pool.peek(count_from(10'000, 400) + Tokens{-1}), 400);
   EXPECT_EQ(cached(pool, 0), 125);  // none of the first has gone
+}
+
+TEST(GroupsEviction, readers_and_events_tell_of_leading_pages_alone) {
+  const std::vector<GroupOptions> groups{full, window};
+  PagePool pool = make_pool({.page_size = page_size,
+                             .max_sequences = 4,
+                             .max_pages_per_sequence = 200,
+                             .groups = groups,
+                             .arena_bytes = 200 * 16,
+                             .event_capacity = 1024,
+                             .readers = true});
+  run_and_release(pool, count_from(0, 1600));
+  run_and_release(pool, count_from(10'000, 800));  // takes what the first has behind its window
+  const Tokens beginning = count_from(0, 320);
+  EXPECT_EQ(pool.peek(beginning + Tokens{-1}), 0);
+  EXPECT_EQ(PoolReader::of(pool).value().peek(beginning + Tokens{-1}), 320);
+  std::vector<PoolEvent> events(1024);
+  const EventRead read = pool.read_events(1, events).value();
+  EXPECT_EQ(read.count, 150U);  // a leading page each, and none of the pages that windows lost
+  for (size_t i = 0; i < read.count; ++i) {
+    EXPECT_EQ(events[i].kind, PoolEventKind::stored);
+    EXPECT_EQ(events[i].group, 0U);
+  }
 }
 
 TEST(GroupsEviction, pages_behind_a_window_serve_until_they_are_needed) {
