@@ -152,11 +152,7 @@ void add_hybrid_options(CLI::App& app, ReplayOptions& options) {
                  "needs it")
       ->transform(number_from(1e-6, 1e9))
       ->group("Cache");
-  app.add_option("--checkpoint", options.checkpoint,
-                 "Tokens between states that can be found again, where layers have states")
-      ->transform(integer_from(1, most_checkpoint))
-      ->default_str(std::to_string(usual_checkpoint))
-      ->group("Cache");
+  add_checkpoint_option(app, options);
 }
 
 }  // namespace
@@ -218,6 +214,14 @@ void add_page_options(CLI::App& app, ReplayOptions& options) {
                  "with --page-per-block, and then the offline optimum, too")
       ->transform(policies())
       ->default_str(name(options.policy))
+      ->group("Cache");
+}
+
+void add_checkpoint_option(CLI::App& app, ReplayOptions& options) {
+  app.add_option("--checkpoint", options.checkpoint,
+                 "Tokens between states that can be found again, where layers have states")
+      ->transform(integer_from(1, most_checkpoint))
+      ->default_str(std::to_string(usual_checkpoint))
       ->group("Cache");
 }
 

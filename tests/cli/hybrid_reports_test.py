@@ -30,6 +30,7 @@ BAD_OPTIONS = {
     ("--policy", "all"): "--policy: got 'all', expected one policy",
     ("--page-size", "7"): "--page-size: got '7', expected a divisor of the 512 tokens",
     ("--layers", "2"): "--layers: not with --model gpt-oss-20b",
+    ("--checkpoint", "512"): "--checkpoint: --model gpt-oss-20b has no states",
     ("--mla",): "--mla: not with",
     ("--metrics", "metrics.prom"): "--metrics: not with",
     ("--json", "/no/such/folder/x.json"): "--json: cannot write /no/such/folder/x.json",
@@ -154,6 +155,32 @@ class PlanCapacity(Case):
                         self.assertEqual({**figures, **without_times(row["groups"])}, figures)
                         self.assertEqual(without_times(row["uniform"]), figures["uniform"])
                         self.expect_evicted_bytes(row["groups"])
+
+    def test_states_are_kept_as_often_as_it_is_said(self):
+        # 1,536 of the second prompt's tokens are found with a state every 512 tokens, 1,024 of them with one every 1,024.
+        model = ("--model", "jamba-1.5-mini")
+        requests = [tool.request([1, 2, 3, 4], 2048, 0), tool.request([1, 2, 3, 5], 2048, 0)]
+        trace = tool.write_trace(self.path("trace.jsonl"), requests)
+        state, keys = 28 * 8192 * 19 * 2, 4 * 2 * 8 * 128 * 2  # bytes of a state, and of a token
+        for checkpoint, found in ((256, 1536), (512, 1536), (768, 1536), (1024, 1024), (4096, 0)):
+            with self.subTest(checkpoint=checkpoint):
+                plan, text = self.plan(trace, *model, "--checkpoint", checkpoint, "--gib", 8)
+                (row,) = plan["sizes"]
+                self.assertEqual(row["groups"]["hit_tokens"], found)
+                self.assertEqual(row["groups"]["groups"][1]["span"], checkpoint)
+                self.assertEqual(plan["checkpoint"], checkpoint)
+                self.assertEqual(plan["bytes_per_block"], -(-(keys * checkpoint + state) * 512 // checkpoint))
+                self.assertIn(f"a state every {checkpoint} tokens", text)
+                figures = tool.replay(TOOLS[0], trace, *model, "--sequential", "--checkpoint", checkpoint, "--gib", 8).figures
+                self.assertEqual(without_times(row["groups"]), {key: figures[key] for key in without_times(row["groups"])})
+        usual, _ = self.plan(trace, *model, "--gib", 8)
+        self.assertEqual((usual["checkpoint"], usual["sizes"][0]["groups"]["hit_tokens"]), (512, 1536))
+        for checkpoint, words in ((500, "expected a multiple of the 16 tokens"), (0, "expected an integer from 1 to 1048576")):
+            done = self.run_tool("plan-capacity", trace, *model, "--checkpoint", checkpoint)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"--checkpoint: got '{checkpoint}', {words}", done.stderr)
+        done = self.run_tool("plan-capacity", trace, "--checkpoint", 512)
+        self.assertIn("--checkpoint: needs a --model with states", done.stderr)
 
     def test_sizes_in_blocks_and_in_memory_say_the_same(self):
         trace, _ = self.random_trace()
