@@ -67,7 +67,7 @@ std::string line_of(std::string_view label, std::string_view text) {
 }
 
 std::string cache_of(const ReplayOptions& options, const HybridFigures& f) {
-  const std::string cache =
+  std::string cache =
       fmt::format("{} GiB, pages of {} tokens", shown_gib(static_cast<double>(f.memory_bytes)),
                   options.page_size);
   if (options.partial == 0) return cache;
