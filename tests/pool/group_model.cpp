@@ -3,6 +3,7 @@
 #include "pool/group_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "pool/checked.h"
 #include "pool/inspection.h"
@@ -13,7 +14,9 @@ GroupModel::GroupModel(const PoolOptions& options)
     : groups_(options.groups.begin(), options.groups.end()),
       options_(memory_.hooked(options)),
       pool_(checked(PagePool::create(options_))),
-      arena_(static_cast<size_t>(options.arena_bytes), 0) {
+      arena_(static_cast<size_t>(options.arena_bytes), 0),
+      items_(options),
+      retention_(options.max_retention_ms) {
   for (uint32_t g = 0; g < num_groups(); ++g) {
     const GroupFigures figures = checked(pool_.group(g));
     page_bytes_.push_back(figures.page_bytes);
@@ -23,12 +26,8 @@ GroupModel::GroupModel(const PoolOptions& options)
   check();
 }
 
-uint64_t GroupModel::history(const std::vector<TokenId>& tokens, int64_t count, uint32_t group) {
-  uint64_t h = 0x9e3779b97f4a7c15u + group;
-  for (int64_t i = 0; i < count; ++i)
-    h = (h ^ static_cast<uint64_t>(tokens[static_cast<size_t>(i)] + 7)) * 0x100000001b3u +
-        (h >> 29);
-  return h | 1;
+uint64_t GroupModel::history(const Sequence& s, int64_t count, uint32_t group) {
+  return history_of(0x9e3779b97f4a7c15u + group, s.tokens, s.items.spans, count);
 }
 
 uint32_t GroupModel::entry(SequenceId id, uint32_t group, int64_t page) const {
@@ -70,7 +69,8 @@ bool GroupModel::awaits_copy(uint32_t group, uint32_t page) const {
 // ---- Sequences
 
 void GroupModel::expect_unchanged(const std::vector<std::byte>& before) const {
-  RC_ASSERT(memory_.snapshot() == before);
+  const bool is_unchanged = memory_.snapshot() == before;
+  RC_ASSERT(is_unchanged);
 }
 
 int64_t GroupModel::room_behind(const Sequence& s, int32_t new_tokens) const {
@@ -165,11 +165,12 @@ void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written, Me
           const auto read = step.reads.find(cell);
           if (read != step.reads.end() && read->second.state_of == s.id) step.reads.erase(read);
         }
-        arena_[cell] = history(s.tokens, t + 1, g);
+        arena_[cell] = history(s, t + 1, g);
       });
     }
   }
   checked(pool_.commit(s.id, written, merge));
+  name_pages(s, begin);
   check();
 }
 
@@ -185,45 +186,61 @@ void GroupModel::trim(size_t sequence, int32_t length) {
     }
     return expect_unchanged(before);
   }
+  items_.cut(s.items, length);
   s.tokens.resize(static_cast<size_t>(length));
   s.room = length;
   check();
 }
 
+void GroupModel::add_child(Sequence child, int32_t length) {
+  child.tokens.resize(static_cast<size_t>(length));
+  child.room = length;
+  items_.share(child.items, length);
+  sequences_.push_back(std::move(child));
+}
+
 void GroupModel::fork(size_t sequence, int32_t length) {
-  const Sequence parent = sequences_[sequence];
+  Sequence copy = sequences_[sequence];
   const auto before = memory_.snapshot();
-  const auto child = pool_.fork(parent.id, length);
+  const auto child = pool_.fork(copy.id, length);
   if (!child) {
     const Errc code = child.error().code();
     RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
     return expect_unchanged(before);
   }
-  sequences_.push_back({*child, {parent.tokens.begin(), parent.tokens.begin() + length}, length});
+  copy.id = *child;
+  add_child(std::move(copy), length);
   check();
 }
 
 void GroupModel::fork_children(size_t sequence, int32_t length, size_t count) {
-  const Sequence parent = sequences_[sequence];
+  Sequence copy = sequences_[sequence];
   const auto before = memory_.snapshot();
   std::vector<SequenceId> children(count);
-  const Status status = pool_.fork(parent.id, length, children);
+  const Status status = pool_.fork(copy.id, length, children);
   if (!status.is_ok()) {
     const Errc code = status.code();
     RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
     return expect_unchanged(before);
   }
-  for (const SequenceId id : children)
-    sequences_.push_back({id, {parent.tokens.begin(), parent.tokens.begin() + length}, length});
+  for (const SequenceId id : children) {
+    copy.id = id;
+    add_child(copy, length);
+  }
   check();
 }
 
 void GroupModel::keep_path(size_t leaf) {
   std::vector<SequenceId> tree;
   for (const Sequence& s : sequences_) tree.push_back(s.id);
-  checked(pool_.keep_path(tree, leaf));
   Sequence kept = sequences_[leaf];
   kept.id = tree[0];
+  kept.wish = sequences_[0].wish;  // stays with the id
+  GivenUp all;
+  for (size_t i = tree.size(); i-- > 1;)
+    give_up(sequences_[i == leaf ? 0 : i], sequences_[i].wish, all);
+  checked(pool_.keep_path(tree, leaf));
+  expect_tails(all);
   for (Step& step : steps_) {  // states go on with the id that has the pages now
     if (leaf == 0) break;
     for (auto& [cell, read] : step.reads) {
@@ -238,9 +255,13 @@ void GroupModel::keep_path(size_t leaf) {
 }
 
 void GroupModel::preempt(size_t sequence) {
-  checked(pool_.preempt(sequences_[sequence].id));
-  sequences_[sequence].tokens.clear();
-  sequences_[sequence].room = 0;
+  Sequence& s = sequences_[sequence];
+  GivenUp all;
+  give_up(s, s.wish, all);
+  checked(pool_.preempt(s.id));
+  expect_tails(all);
+  s.tokens.clear();
+  s.room = 0;
   check();
 }
 
@@ -256,7 +277,11 @@ void GroupModel::clear() {
 }
 
 void GroupModel::release(size_t sequence) {
-  checked(pool_.release(sequences_[sequence].id));
+  Sequence& s = sequences_[sequence];
+  GivenUp all;
+  give_up(s, s.wish, all);
+  checked(pool_.release(s.id));
+  expect_tails(all);
   sequences_.erase(sequences_.begin() + static_cast<std::ptrdiff_t>(sequence));
   check();
 }
@@ -310,10 +335,11 @@ void GroupModel::finish() {
 
 void GroupModel::check() const {
   checked(pool_.check_invariants());
+  check_levels();
   for (const Sequence& s : sequences_) {
     RC_ASSERT(checked(pool_.length(s.id)) == static_cast<int32_t>(s.tokens.size()));
     for_visible(s, [&](int64_t t, uint32_t g) {
-      const uint64_t expected = history(s.tokens, t + 1, g);
+      const uint64_t expected = history(s, t + 1, g);
       for_cells(s.id, g, t, [&](size_t cell) { RC_ASSERT(arena_[cell] == expected); });
     });
   }
