@@ -145,5 +145,41 @@ TEST(GroupsEviction, a_sequence_that_gives_up_early_finds_its_window_again) {
   expect_sound(pool);
 }
 
+TEST(GroupsEviction, where_all_slabs_are_spoken_for_free_pages_go_before_those_behind) {
+  const std::vector<GroupOptions> groups{
+      {.page_bytes = 64}, {.rule = GroupRule::window, .page_bytes = 16, .window = 16}};
+  PagePool pool = make_pool(
+      {.page_size = page_size, .max_sequences = 1, .groups = groups, .arena_bytes = 5 * 64});
+  const SequenceId id = pool.admit(Tokens{0}).value().id;
+  feed(pool, id, count_from(0, 48));  // 3 slabs, and of a fourth 2 pages behind, 1 used, 1 free
+  ASSERT_EQ(cached(pool, 1), 2);
+  feed(pool, id, count_from(48, 16));
+  EXPECT_EQ(pool.group(1).value().evicted_pages, 0);
+  expect_sound(pool);
+}
+
+TEST(GroupsEviction, a_group_gives_up_its_lowest_level_before_an_older_slab_of_its_own) {
+  const std::vector<GroupOptions> groups{
+      {},
+      {.rule = GroupRule::full, .page_bytes = 16},
+      {.rule = GroupRule::state, .page_bytes = 32, .checkpoint = 64}};
+  PagePool pool = make_pool({.num_pages = 8,
+                             .page_size = page_size,
+                             .max_sequences = 4,
+                             .groups = groups,
+                             .arena_bytes = 6 * 32,  // each sequence takes two slabs
+                             .max_retention_ms = 1000});
+  const SequenceId c = prefill(pool, count_from(2000, 32));
+  const RetentionRange higher{.level = 20}, lower{.level = 10};
+  const Tokens a = count_from(0, 32), b = count_from(1000, 32);
+  pool.release(prefill(pool, a, {.retention = {&higher, 1}})).or_throw();
+  pool.release(prefill(pool, b, {.retention = {&lower, 1}})).or_throw();
+  feed(pool, c, count_from(2032, 16));
+  EXPECT_EQ(pool.peek(a + Tokens{-1}), 32);
+  EXPECT_EQ(pool.peek(b + Tokens{-1}), 0);
+  EXPECT_EQ(pool.group(1).value().evicted_pages, 1);
+  expect_sound(pool);
+}
+
 }  // namespace
 }  // namespace folio::test
