@@ -99,6 +99,7 @@ void GroupModel::reserve(size_t sequence, int32_t new_tokens) {
   const auto before = memory_.snapshot();
   const int64_t end = room_behind(s, new_tokens);
   const auto explanation = pool_.explain(s.id, new_tokens);
+  const GroupOrder order(pool_);
   const Status status = pool_.reserve(s.id, new_tokens);
   if (explanation) RC_ASSERT(status.is_ok() == (explanation->short_group == -1));
   if (!status.is_ok()) {
@@ -109,6 +110,7 @@ void GroupModel::reserve(size_t sequence, int32_t new_tokens) {
     return expect_unchanged(before);
   }
   s.room = std::max(s.room, end);
+  gone_by_level += order.expect_kept_by(pool_);
   check();
 }
 
@@ -122,6 +124,7 @@ void GroupModel::reserve_all(int32_t new_tokens) {
     ends.push_back(room_behind(s, new_tokens));
     too_long |= ends.back() > int64_t{options_.max_pages_per_sequence} * options_.page_size;
   }
+  const GroupOrder order(pool_);
   const Status status = pool_.reserve(requests);
   if (!status.is_ok()) {
     // of two faults the first in the list is named
@@ -133,6 +136,7 @@ void GroupModel::reserve_all(int32_t new_tokens) {
   RC_ASSERT(!too_long);
   for (size_t i = 0; i < ends.size(); ++i)
     sequences_[i].room = std::max(sequences_[i].room, ends[i]);
+  gone_by_level += order.expect_kept_by(pool_, Room::may_be_too_much);
   check();
 }
 
@@ -174,97 +178,6 @@ void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written, Me
   check();
 }
 
-void GroupModel::trim(size_t sequence, int32_t length) {
-  Sequence& s = sequences_[sequence];
-  const auto before = memory_.snapshot();
-  const Status status = pool_.trim(s.id, length);
-  if (!status.is_ok()) {
-    RC_ASSERT(status.code() == Errc::invalid_argument);
-    if (length >= 0 && length <= static_cast<int32_t>(s.tokens.size())) {
-      ++refused_lengths;
-      RC_ASSERT(length < static_cast<int32_t>(s.tokens.size()));
-    }
-    return expect_unchanged(before);
-  }
-  items_.cut(s.items, length);
-  s.tokens.resize(static_cast<size_t>(length));
-  s.room = length;
-  check();
-}
-
-void GroupModel::add_child(Sequence child, int32_t length) {
-  child.tokens.resize(static_cast<size_t>(length));
-  child.room = length;
-  items_.share(child.items, length);
-  sequences_.push_back(std::move(child));
-}
-
-void GroupModel::fork(size_t sequence, int32_t length) {
-  Sequence copy = sequences_[sequence];
-  const auto before = memory_.snapshot();
-  const auto child = pool_.fork(copy.id, length);
-  if (!child) {
-    const Errc code = child.error().code();
-    RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
-    return expect_unchanged(before);
-  }
-  copy.id = *child;
-  add_child(std::move(copy), length);
-  check();
-}
-
-void GroupModel::fork_children(size_t sequence, int32_t length, size_t count) {
-  Sequence copy = sequences_[sequence];
-  const auto before = memory_.snapshot();
-  std::vector<SequenceId> children(count);
-  const Status status = pool_.fork(copy.id, length, children);
-  if (!status.is_ok()) {
-    const Errc code = status.code();
-    RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
-    return expect_unchanged(before);
-  }
-  for (const SequenceId id : children) {
-    copy.id = id;
-    add_child(copy, length);
-  }
-  check();
-}
-
-void GroupModel::keep_path(size_t leaf) {
-  std::vector<SequenceId> tree;
-  for (const Sequence& s : sequences_) tree.push_back(s.id);
-  Sequence kept = sequences_[leaf];
-  kept.id = tree[0];
-  kept.wish = sequences_[0].wish;  // stays with the id
-  GivenUp all;
-  for (size_t i = tree.size(); i-- > 1;)
-    give_up(sequences_[i == leaf ? 0 : i], sequences_[i].wish, all);
-  checked(pool_.keep_path(tree, leaf));
-  expect_tails(all);
-  for (Step& step : steps_) {  // states go on with the id that has the pages now
-    if (leaf == 0) break;
-    for (auto& [cell, read] : step.reads) {
-      if (read.state_of == tree[0]) read.state_of = {};
-    }
-    for (auto& [cell, read] : step.reads) {
-      if (read.state_of == tree[leaf]) read.state_of = tree[0];
-    }
-  }
-  sequences_.assign(1, kept);
-  check();
-}
-
-void GroupModel::preempt(size_t sequence) {
-  Sequence& s = sequences_[sequence];
-  GivenUp all;
-  give_up(s, s.wish, all);
-  checked(pool_.preempt(s.id));
-  expect_tails(all);
-  s.tokens.clear();
-  s.room = 0;
-  check();
-}
-
 void GroupModel::clear() {
   bool used = pool_.stats().used_pages != 0;
   for (uint32_t g = 0; g < num_groups(); ++g) used |= checked(pool_.group(g)).used_pages != 0;
@@ -273,16 +186,6 @@ void GroupModel::clear() {
   RC_ASSERT(status.is_ok() == !used);
   if (used) return expect_unchanged(before);
   for (uint32_t g = 0; g < num_groups(); ++g) RC_ASSERT(checked(pool_.group(g)).cached_pages == 0);
-  check();
-}
-
-void GroupModel::release(size_t sequence) {
-  Sequence& s = sequences_[sequence];
-  GivenUp all;
-  give_up(s, s.wish, all);
-  checked(pool_.release(s.id));
-  expect_tails(all);
-  sequences_.erase(sequences_.begin() + static_cast<std::ptrdiff_t>(sequence));
   check();
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "folio/pool/page_pool.h"
+#include "pool/group_order.h"
 #include "pool/naive_items.h"
 #include "pool/naive_retention.h"
 #include "pool/pool_memory.h"
@@ -64,6 +65,7 @@ class GroupModel {
   int64_t refused_rooms = 0, refused_lengths = 0;
   int64_t partial_hits = 0, refused_partial_hits = 0;
   int64_t item_hits = 0, partial_item_hits = 0;  ///< of sequences with an item among the tokens
+  int64_t gone_by_level = 0;                     ///< pages, as GroupOrder counts
 
  private:
   struct Sequence {
@@ -105,6 +107,7 @@ class GroupModel {
                    Hit& hit) const;
   [[nodiscard]] bool has_copies(const Hit& hit, std::vector<uint32_t> leading) const;
   void expect_found(const Hit& expected, int32_t found);
+  void expect_order(const GroupOrder& order, int32_t found);
   /// The sequence has that much of the prompt.
   void start(Sequence& s, const std::vector<TokenId>& prompt, int32_t found);
   void add_child(Sequence child, int32_t length);

@@ -124,6 +124,7 @@ void GroupModel::admit(const std::vector<TokenId>& prompt, const std::vector<Con
   const bool fails = prompt.empty() || !items_.allow(spans, prompt);
   const Hit expected = fails ? Hit() : longest_hit(prompt, spans);
   const int32_t peeked = pool_.peek(prompt, options);
+  const GroupOrder order(pool_);
   const auto admission = pool_.admit(prompt, options);
   if (!admission) {
     RC_ASSERT(admission.error().code() == (fails ? Errc::invalid_argument : Errc::out_of_pages));
@@ -140,6 +141,7 @@ void GroupModel::admit(const std::vector<TokenId>& prompt, const std::vector<Con
   s.wish = wish;
   s.wish.prompt = static_cast<int32_t>(prompt.size());
   start(s, prompt, found);
+  expect_order(order, found);
   sequences_.push_back(std::move(s));
   check();
 }
@@ -151,6 +153,12 @@ void GroupModel::start(Sequence& s, const std::vector<TokenId>& prompt, int32_t 
   const bool has_item = !s.items.spans.empty() && s.items.spans.front().offset < found;
   item_hits += has_item ? 1 : 0;
   partial_item_hits += has_item && found % options_.page_size != 0 ? 1 : 0;
+}
+
+/// Behind whole pages, a call holds for a while what the window of the tokens that are copied has
+/// left: then no look behind it knows what was spoken for.
+void GroupModel::expect_order(const GroupOrder& order, int32_t found) {
+  if (found < options_.page_size) gone_by_level += order.expect_kept_by(pool_);
 }
 
 void GroupModel::expect_found(const Hit& expected, int32_t found) {
@@ -167,6 +175,7 @@ void GroupModel::resume(size_t sequence, const std::vector<TokenId>& prompt) {
   const bool has_pages = s.room != 0;
   const auto before = memory_.snapshot();
   const Hit expected = prompt.empty() ? Hit() : longest_hit(prompt, s.items.spans);
+  const GroupOrder order(pool_);
   const auto admission = pool_.resume(s.id, prompt);
   RC_ASSERT(admission.has_value() == (!prompt.empty() && !has_pages));
   if (!admission) {
@@ -175,6 +184,7 @@ void GroupModel::resume(size_t sequence, const std::vector<TokenId>& prompt) {
   }
   expect_found(expected, admission->cached_tokens);
   start(s, prompt, admission->cached_tokens);
+  expect_order(order, admission->cached_tokens);
   check();
 }
 

@@ -68,6 +68,7 @@ void any_calls(Eviction eviction) {
   RC_CLASSIFY(model.refused_partial_hits != 0, "refused partial hits");
   RC_CLASSIFY(model.item_hits != 0, "hits behind items");
   RC_CLASSIFY(model.partial_item_hits != 0, "partial hits behind items");
+  RC_CLASSIFY(model.gone_by_level != 0, "evictions by level");
   RC_CLASSIFY(model.pool().stats().pinned_pages != 0, "pinned pages");
   model.finish();
 }
