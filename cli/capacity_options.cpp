@@ -27,6 +27,7 @@ void add_capacity_options(CLI::App& app, CapacityOptions& options) {
       ->allow_extra_args(false)
       ->group("Cache");
   add_page_options(app, replay);
+  add_checkpoint_option(app, replay);
 }
 
 }  // namespace folio::cli

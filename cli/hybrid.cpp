@@ -36,7 +36,6 @@ Status refuse_others(const ReplayOptions& options) {
       {options.verify, "--verify"},
       {options.page_per_block, "--page-per-block"},
       {!options.metrics.empty(), "--metrics"},
-      {options.partial != 0, "--partial"},
   };
   for (const auto& [is_given, option] : given) {
     if (!is_given) continue;
@@ -96,6 +95,7 @@ Result<HybridPolicies> run_policies(ReplayOptions options, const HybridTasks& ta
 
 Status resolve_hybrid(ReplayOptions& options, const HybridModel& model) {
   if (Status s = refuse_others(options); !s.is_ok()) return s;
+  if (Status s = check_partial(options); !s.is_ok()) return s;
   const auto checkpoint = checkpoint_of(options, model);
   if (!checkpoint) return checkpoint.error();
   options.checkpoint = *checkpoint;

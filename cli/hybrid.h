@@ -29,6 +29,7 @@ struct GroupUse {
   int64_t used_pages = 0;  ///< the sum over all steps
   int64_t peak_pages = 0;  ///< used by the steps that used most
   int64_t given_back = 0;  ///< pages that running sequences have left behind
+  int64_t copies = 0;      ///< that steps ran: of pages inside which hits ended
   int64_t evicted_pages = 0;
   int64_t cached_pages = 0;  ///< at the end
 };
@@ -43,6 +44,7 @@ struct PoolRun {
   std::vector<GroupUse> groups;
   int64_t steps = 0;
   int64_t hit_tokens = 0;
+  int64_t partial_tokens = 0;  ///< of these, in pages that were found for their first tokens only
   int64_t computed_tokens = 0;
   int64_t again_tokens = 0;  ///< of these, once more after a preemption
   int64_t preemptions = 0;   ///< sequences that gave up their pages for an older one
@@ -76,6 +78,7 @@ struct PoolTask {
   int32_t checkpoint = 0;  ///< 0: no states
   int64_t memory_bytes = 0;
   int64_t longest_tokens = 0;
+  int32_t partial = 0;  ///< PoolOptions::min_partial_tokens
   /// of the leading group's tokens, if all layers keep everything: bytes of so many tokens
   int64_t everything_bytes = 0;
   int32_t everything_tokens = 1;

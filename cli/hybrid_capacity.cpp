@@ -32,6 +32,12 @@ int64_t need_of(const GroupOptions& group, int32_t page_size, int64_t tokens) {
   return 0;
 }
 
+/// A share of a page where this has more tokens than a block.
+int64_t block_bytes_of(const PoolTask& uniform) {
+  const int64_t page_size = uniform.page_size;
+  return (uniform.groups.front().page_bytes * tokens_per_block + page_size - 1) / page_size;
+}
+
 /// From a little more than the longest request needs on, until the whole trace has room.
 std::vector<int64_t> usual_ladder(const HybridCapacity& plan) {
   std::vector<int64_t> sizes = {plan.need_bytes / 4 * 5};
@@ -80,8 +86,7 @@ Result<HybridCapacity> make_plan(const CapacityOptions& options, const HybridMod
   if (!tasks) return tasks.error();
   tasks->groups.records = false;
   HybridCapacity plan{.demand = tasks->demand, .groups = tasks->groups.groups};
-  plan.block_bytes =
-      tasks->uniform.groups.front().page_bytes * (tokens_per_block / tasks->uniform.page_size);
+  plan.block_bytes = block_bytes_of(tasks->uniform);
   plan.distinct = name_blocks(trace).distinct;
   for (const GroupOptions& group : plan.groups)
     plan.need_bytes += need_of(group, replay.page_size, plan.demand.longest_tokens);

@@ -25,7 +25,7 @@ struct HybridCapacityRow {
 struct HybridCapacity {
   HybridDemand demand = {};
   std::vector<GroupOptions> groups = {};
-  int64_t block_bytes = 0;  ///< of a block of the trace, with everything of all layers
+  int64_t block_bytes = 0;  ///< of a block of the trace, with everything of all layers, rounded up
   int64_t distinct = 0;     ///< blocks of the trace
   int64_t need_bytes =
       0;  ///< what the longest request holds at its end: no memory serves with less

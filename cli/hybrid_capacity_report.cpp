@@ -20,10 +20,13 @@ constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
 std::string gib(int64_t bytes) { return fmt::format("{:.1f}", double(bytes) / bytes_per_gib); }
 
 std::string method_of(const CapacityOptions& options) {
+  const ReplayOptions& replay = options.replay;
+  const std::string states =
+      replay.checkpoint != 0 ? fmt::format("a state every {} tokens, ", replay.checkpoint) : "";
   return fmt::format(
-      "{}, each size replayed in steps of {} tokens, without outputs: a hit needs pages of every "
+      "{}, {}each size replayed in steps of {} tokens, without outputs: a hit needs pages of every "
       "group, and has no stack distance",
-      name(options.replay.policy), options.replay.step_tokens);
+      name(replay.policy), states, replay.step_tokens);
 }
 
 std::string need_of(const HybridCapacity& plan) {
@@ -81,6 +84,7 @@ std::string json_of(const CapacityOptions& options, const HybridModel& model,
   ordered_json j = json_head(options.replay, model, plan.demand);
   j["method"] = "replays";
   j["page_size"] = options.replay.page_size;
+  j["checkpoint"] = options.replay.checkpoint;
   j["tokens_per_block"] = tokens_per_block;
   j["bytes_per_block"] = plan.block_bytes;
   j["distinct_blocks"] = plan.distinct;

@@ -23,8 +23,7 @@ ordered_json facts_of(const ReplayOptions& options, const HybridModel& model,
   add("model", model_line(options, model));
   add("compute", "none: pages and tables only");
   add("order", order_of(options));
-  add("cache", fmt::format("{}, pages of {} tokens", gib(static_cast<double>(f.memory_bytes)),
-                           options.page_size));
+  add("cache", cache_of(options, f));
   return facts;
 }
 
@@ -47,32 +46,35 @@ ordered_json use_table(const HybridFigures& f) {
   const auto number = [](double bytes) { return shown_gib(bytes); };
   for (const GroupUse& group : f.groups.groups) {
     const auto bytes = static_cast<double>(group.page_bytes);
-    rows.push_back(
-        ordered_json::array({title_of(group.options), number(mean_pages(f.groups, group) * bytes),
-                             number(static_cast<double>(group.peak_pages) * bytes),
-                             group.given_back, group.evicted_pages, group.cached_pages}));
+    rows.push_back(ordered_json::array(
+        {title_of(group.options), number(mean_pages(f.groups, group) * bytes),
+         number(static_cast<double>(group.peak_pages) * bytes), group.given_back, group.copies,
+         group.evicted_pages, group.cached_pages}));
   }
   const auto add = [&](const char* label, const BytesInUse& bytes) {
     rows.push_back(
         ordered_json::array({label, number(bytes.mean), number(static_cast<double>(bytes.peak)),
-                             nullptr, nullptr, nullptr}));
+                             nullptr, nullptr, nullptr, nullptr}));
   };
   add("together", f.groups.used);
   add("if every layer kept everything", f.groups.everything);
-  return {{"title", "What steps hold"},
-          {"note", "Given back: pages that running sequences left behind."},
-          {"columns",
-           {"group", "mean, GiB", "peak, GiB", "pages given back", "pages evicted",
-            "pages cached at the end"}},
-          {"rows", rows}};
+  return {
+      {"title", "What steps hold"},
+      {"note",
+       "Given back: pages that running sequences left behind. Copied: because a hit ended inside "
+       "them."},
+      {"columns",
+       {"group", "mean, GiB", "peak, GiB", "pages given back", "pages copied", "pages evicted",
+        "pages cached at the end"}},
+      {"rows", rows}};
 }
 
 ordered_json pools_table(const HybridFigures& f) {
   ordered_json rows = ordered_json::array();
   const auto add = [&](const char* label, const PoolRun& run) {
-    rows.push_back(
-        ordered_json::array({label, share(run.hit_tokens, f.demand.prompt_tokens), run.hit_tokens,
-                             run.steps, run.computed_tokens, run.again_tokens, run.preemptions}));
+    rows.push_back(ordered_json::array({label, share(run.hit_tokens, f.demand.prompt_tokens),
+                                        run.hit_tokens, run.partial_tokens, run.steps,
+                                        run.computed_tokens, run.again_tokens, run.preemptions}));
   };
   add("groups", f.groups);
   if (f.uniform) add("every layer keeps everything", *f.uniform);
@@ -83,8 +85,8 @@ ordered_json pools_table(const HybridFigures& f) {
   return {{"title", "What the memory finds"},
           {"note", f.uniform ? "" : none},
           {"columns",
-           {"pool", "of tokens", "tokens found", "steps", "tokens computed", "of these again",
-            "preemptions"}},
+           {"pool", "of tokens", "tokens found", "of these inside pages", "steps",
+            "tokens computed", "of these again", "preemptions"}},
           {"rows", rows}};
 }
 

@@ -38,7 +38,7 @@ Column column_of(std::string title, const HybridPolicies& runs, Value value) {
   return column;
 }
 
-std::vector<Column> columns_of(const HybridPolicies& runs) {
+std::vector<Column> columns_of(const ReplayOptions& options, const HybridPolicies& runs) {
   const HybridDemand& demand = runs.front().figures.demand;
   using Figures = const HybridFigures&;
   Column policies{"policy", {}};
@@ -49,6 +49,10 @@ std::vector<Column> columns_of(const HybridPolicies& runs) {
   columns.push_back(column_of("of tokens", runs, [&](Figures f) {
     return fmt::format("{:.4f}", hit_rate(f.groups, demand));
   }));
+  if (options.partial != 0) {
+    columns.push_back(column_of(
+        "in pages", runs, [](Figures f) { return fmt::format("{}", f.groups.partial_tokens); }));
+  }
   columns.push_back(column_of("all kept", runs, [&](Figures f) {
     return f.uniform ? fmt::format("{:.4f}", hit_rate(*f.uniform, demand)) : "none";
   }));
@@ -74,19 +78,10 @@ std::vector<Column> columns_of(const HybridPolicies& runs) {
 
 std::string summary_of(const ReplayOptions& options, const HybridModel& model,
                        const HybridPolicies& runs) {
-  const HybridFigures& f = runs.front().figures;
-  std::string text;
-  const auto line = [&](std::string_view label, const std::string& value) {
-    text += fmt::format("{:<12}{}\n", label, value);
-  };
-  line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
-                             f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens));
-  line("model", model_line(options, model));
-  line("cache", fmt::format("{} GiB, pages of {} tokens", shown_gib(double(f.memory_bytes)),
-                            options.page_size));
-  text += table_of(columns_of(runs));
-  line("all kept", "tokens found by as much memory whose layers all keep everything");
-  line("optimum", std::string(no_optimum));
+  std::string text = summary_head(options, model, runs.front().figures);
+  text += table_of(columns_of(options, runs));
+  text += line_of("all kept", "tokens found by as much memory whose layers all keep everything");
+  text += line_of("optimum", no_optimum);
   return text;
 }
 

@@ -24,6 +24,7 @@ Result<PagePool> make_pool(const ReplayOptions& options, const PoolTask& task) {
   pool.eviction = eviction_of(options.policy);
   pool.groups = task.groups;
   pool.arena_bytes = task.memory_bytes;
+  pool.min_partial_tokens = task.partial;
   const auto bytes = PagePool::required_bytes(pool);
   if (!bytes) return bytes.error();
   const double present =
@@ -87,6 +88,7 @@ class Usage {
       run_.groups[g].cached_pages = f.cached_pages;
     }
     run_.hit_tokens = scheduler.hit_tokens();
+    run_.partial_tokens = scheduler.partial_tokens();
     run_.again_tokens = scheduler.again_tokens();
     run_.preemptions = scheduler.preemptions();
   }
@@ -101,10 +103,12 @@ class Usage {
 
 /// The pool's part of a step, up to where the engine would compute. False: nothing is to be
 /// computed, the only sequence gave up its pages and begins again.
-Result<bool> begin_step(PagePool& pool, HybridScheduler& scheduler, StepTicket& ticket) {
+Result<bool> begin_step(PagePool& pool, HybridScheduler& scheduler, PoolRun& run,
+                        StepTicket& ticket) {
   if (Status s = scheduler.next(); !s.is_ok()) return s;
   if (scheduler.ids().empty()) return false;
-  for (uint32_t g = 0; g < pool.num_groups(); ++g) (void)pool.take_copies(g);
+  for (uint32_t g = 0; g < pool.num_groups(); ++g)
+    run.groups[g].copies += std::ssize(pool.take_copies(g));
   const auto begun = pool.begin_step(scheduler.ids());
   if (!begun) return begun.error();
   ticket = *begun;
@@ -116,7 +120,7 @@ Status run_step(PagePool& pool, HybridScheduler& scheduler, Usage& usage, PoolRu
   StepTicket ticket;
   {
     const Timed timed(run.pool_seconds);
-    const auto computes = begin_step(pool, scheduler, ticket);
+    const auto computes = begin_step(pool, scheduler, run, ticket);
     if (!computes) return computes.error();
     if (!*computes) return {};
   }
@@ -144,7 +148,7 @@ Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequ
   }
   PoolRun run;
   if (task.records)
-    run.recorder = std::make_unique<HybridRecorder>(trace, *pool, task.memory_bytes);
+    run.recorder = std::make_unique<HybridRecorder>(trace, *pool, task.groups, task.memory_bytes);
   Usage usage(*pool, task, run);
   HybridScheduler scheduler(trace, *pool, {options.max_batch, options.step_tokens},
                             task.checkpoint);

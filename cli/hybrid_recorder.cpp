@@ -24,9 +24,10 @@ void HybridSample::merge(const HybridSample& later) {
 }
 
 HybridRecorder::HybridRecorder(std::span<const TraceRequest> trace, const PagePool& pool,
-                               int64_t arena_bytes)
+                               std::span<const GroupOptions> groups, int64_t arena_bytes)
     : trace_(trace), arena_bytes_(arena_bytes) {
   for (uint32_t g = 0; g < pool.num_groups(); ++g) {
+    rules_.push_back(groups[g].rule);
     groups_.push_back(pool.group(g).value());
     slab_bytes_ = std::lcm(slab_bytes_, groups_[g].page_bytes);
   }
@@ -50,11 +51,12 @@ void HybridRecorder::begin_step(const PagePool& pool, const HybridScheduler& sch
                     .written = std::vector<uint32_t>(rows_ * groups_.size())};
   for (const HybridAdmission& admission : scheduler.admissions()) {
     admit(admission);
-    count(pool, admission.id, {0, admission.found}, column.found);
+    count(pool, admission.id, {0, admission.found, admission.found}, column.found);
   }
   for (const HybridScheduler::Entry& entry : scheduler.entries()) {
     const int64_t done = entry.sequence->done;
-    count(pool, entry.sequence->id, {done, done + entry.tokens}, column.written);
+    count(pool, entry.sequence->id, {done, done + entry.tokens, entry.sequence->first},
+          column.written);
   }
   heat_.add(std::move(column));
 }
@@ -76,7 +78,8 @@ void HybridRecorder::count(const PagePool& pool, SequenceId id, Tokens tokens,
     const GroupFigures& group = groups_[g];
     const uint32_t* const row = pool.table(g).entries + pool.row_start(id, g).value_or(0);
     const auto page_of = [&](int64_t token) {
-      return (token + group.page_size - 1) / group.page_size;
+      const bool is_copied = token == tokens.found && rules_[g] != GroupRule::state;
+      return (token + (is_copied ? 0 : group.page_size - 1)) / group.page_size;
     };
     for (int64_t p = page_of(tokens.begin); p < page_of(tokens.end); ++p) {
       if (row[p] >= group.num_pages) continue;  // behind a window

@@ -38,7 +38,8 @@ struct HybridSample {
 class HybridRecorder {
  public:
   /// `arena_bytes` that the groups share. The trace outlives the recorder.
-  HybridRecorder(std::span<const TraceRequest> trace, const PagePool& pool, int64_t arena_bytes);
+  HybridRecorder(std::span<const TraceRequest> trace, const PagePool& pool,
+                 std::span<const GroupOptions> groups, int64_t arena_bytes);
 
   /// Once in each step, when it has all its pages.
   void begin_step(const PagePool& pool, const HybridScheduler& scheduler, int64_t everything_bytes);
@@ -60,14 +61,17 @@ class HybridRecorder {
  private:
   struct Tokens {
     int64_t begin, end;
+    int64_t found;  ///< by the sequence, when it was admitted
   };
   void admit(const HybridAdmission& admission);
-  /// Counts the pages of the sequence's tokens, in each group those that it has; only whole pages
-  /// count where `begin` lies inside one.
+  /// Counts the pages of the sequence's tokens, in each group those that it has. A page inside
+  /// which `begin` or `end` lies belongs to what is in front of them; but one inside which a hit
+  /// ends is written, as a copy, except of states.
   void count(const PagePool& pool, SequenceId id, Tokens tokens, std::vector<uint32_t>& counts);
 
   std::span<const TraceRequest> trace_;
   std::vector<GroupFigures> groups_;  // as they were in the step before
+  std::vector<GroupRule> rules_;
   int64_t arena_bytes_;
   int64_t slab_bytes_ = 1;
   int64_t slabs_per_row_ = 1;

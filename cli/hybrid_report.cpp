@@ -62,6 +62,29 @@ std::string model_line(const ReplayOptions& options, const HybridModel& model) {
                      name(options.kv_dtype), model.source);
 }
 
+std::string line_of(std::string_view label, std::string_view text) {
+  return fmt::format("{:<12}{}\n", label, text);
+}
+
+std::string cache_of(const ReplayOptions& options, const HybridFigures& f) {
+  std::string cache =
+      fmt::format("{} GiB, pages of {} tokens", shown_gib(static_cast<double>(f.memory_bytes)),
+                  options.page_size);
+  if (options.partial == 0) return cache;
+  return cache + fmt::format(", hits inside them from {} on", options.partial);
+}
+
+std::string summary_head(const ReplayOptions& options, const HybridModel& model,
+                         const HybridFigures& f) {
+  const bool is_one_policy = options.policy != Policy::all;
+  return line_of("replay",
+                 fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
+                             f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens)) +
+         line_of("model", model_line(options, model)) +
+         line_of("cache", cache_of(options, f) +
+                              (is_one_policy ? ", eviction by " + name(options.policy) : ""));
+}
+
 namespace {
 
 ordered_json json_of(const BytesInUse& bytes) {
@@ -74,6 +97,7 @@ ordered_json json_of(const PoolRun& run, const HybridDemand& demand) {
   ordered_json j;
   j["hit_tokens"] = run.hit_tokens;
   j["hit_rate_tokens"] = hit_rate(run, demand);
+  j["hit_tokens_partial"] = run.partial_tokens;
   j["computed_tokens"] = run.computed_tokens;
   j["computed_again_tokens"] = run.again_tokens;
   j["steps"] = run.steps;
@@ -93,6 +117,7 @@ ordered_json json_of(const PoolRun& run, const HybridDemand& demand) {
     row["mean_bytes"] = mean_pages(run, g) * static_cast<double>(g.page_bytes);
     row["peak_bytes"] = g.peak_pages * g.page_bytes;
     row["given_back_pages"] = g.given_back;
+    row["copied_pages"] = g.copies;
     row["evicted_pages"] = g.evicted_pages;
     row["cached_pages"] = g.cached_pages;
     j["groups"].push_back(std::move(row));
@@ -103,16 +128,17 @@ ordered_json json_of(const PoolRun& run, const HybridDemand& demand) {
 namespace {
 
 void add_table(const HybridModel& model, const PoolRun& run, std::string& text) {
-  text += fmt::format("{:<16}{:>7}{:>8}{:>12}{:>10}{:>10}{:>12}{:>12}\n", "group", "layers",
-                      "tokens", "page bytes", "mean GiB", "peak GiB", "given back", "evicted");
+  text += fmt::format("{:<16}{:>7}{:>8}{:>12}{:>10}{:>10}{:>12}{:>10}{:>12}\n", "group", "layers",
+                      "tokens", "page bytes", "mean GiB", "peak GiB", "given back", "copied",
+                      "evicted");
   for (size_t g = 0; g < run.groups.size(); ++g) {
     const GroupUse& group = run.groups[g];
     const auto bytes = static_cast<double>(group.page_bytes);
-    text += fmt::format("{:<16}{:>7}{:>8}{:>12}{:>10}{:>10}{:>12}{:>12}\n", title_of(group.options),
-                        model.kinds[g].layers, group.page_size, group.page_bytes,
-                        shown_gib(mean_pages(run, group) * bytes),
+    text += fmt::format("{:<16}{:>7}{:>8}{:>12}{:>10}{:>10}{:>12}{:>10}{:>12}\n",
+                        title_of(group.options), model.kinds[g].layers, group.page_size,
+                        group.page_bytes, shown_gib(mean_pages(run, group) * bytes),
                         shown_gib(static_cast<double>(group.peak_pages) * bytes), group.given_back,
-                        group.evicted_pages);
+                        group.copies, group.evicted_pages);
   }
   const auto row = [&](std::string_view label, const BytesInUse& bytes) {
     text += fmt::format("{:<43}{:>10}{:>10}\n", label, shown_gib(bytes.mean),
@@ -128,6 +154,20 @@ std::string steps_of(const PoolRun& run) {
                      run.pool_seconds);
 }
 
+/// Of hits inside pages.
+std::string partial_hits(const HybridFigures& f, bool has_states) {
+  const int64_t tokens = f.groups.partial_tokens;
+  if (has_states) {
+    return fmt::format(
+        "{} of these tokens, behind the last token of an earlier request: a state cannot be cut; "
+        "every layer keeping everything: none",
+        tokens);
+  }
+  if (!f.uniform) return fmt::format("{} of these tokens", tokens);
+  return fmt::format("{} of these tokens; every layer keeping everything: {}", tokens,
+                     f.uniform->partial_tokens);
+}
+
 std::string uniform_hits(const HybridFigures& f) {
   if (f.uniform)
     return fmt::format("{:.4f} ({})", hit_rate(*f.uniform, f.demand), f.uniform->hit_tokens);
@@ -140,28 +180,22 @@ std::string uniform_hits(const HybridFigures& f) {
 std::string summary_of(const ReplayOptions& options, const HybridModel& model,
                        const HybridFigures& f) {
   const PoolRun& run = f.groups;
-  std::string text;
-  const auto line = [&](std::string_view label, const std::string& value) {
-    text += fmt::format("{:<12}{}\n", label, value);
-  };
-  line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
-                             f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens));
-  line("model", model_line(options, model));
-  line("cache", fmt::format("{} GiB, pages of {} tokens, eviction by {}",
-                            shown_gib(static_cast<double>(f.memory_bytes)), options.page_size,
-                            name(options.policy)));
+  std::string text = summary_head(options, model, f);
   add_table(model, run, text);
-  line("saved", fmt::format("{} GiB ({:.1f} %) in the mean, {} GiB ({:.1f} %) between the peaks",
-                            shown_gib(run.everything.mean - run.used.mean),
-                            100.0 * ratio(run.everything.mean - run.used.mean, run.everything.mean),
-                            shown_gib(static_cast<double>(run.everything.peak - run.used.peak)),
-                            100.0 * ratio(static_cast<double>(run.everything.peak - run.used.peak),
-                                          static_cast<double>(run.everything.peak))));
-  line("hits", fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
-                           "everything: {}",
-                           hit_rate(run, f.demand), run.hit_tokens, uniform_hits(f)));
-  line("steps", steps_of(run));
-  if (f.uniform) line("", "every layer keeping everything: " + steps_of(*f.uniform));
+  const double saved = run.everything.mean - run.used.mean;
+  const auto saved_peak = static_cast<double>(run.everything.peak - run.used.peak);
+  text += line_of("saved",
+                  fmt::format("{} GiB ({:.1f} %) in the mean, {} GiB ({:.1f} %) between the peaks",
+                              shown_gib(saved), 100.0 * ratio(saved, run.everything.mean),
+                              shown_gib(saved_peak),
+                              100.0 * ratio(saved_peak, static_cast<double>(run.everything.peak))));
+  text += line_of("hits",
+                  fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
+                              "everything: {}",
+                              hit_rate(run, f.demand), run.hit_tokens, uniform_hits(f)));
+  if (options.partial != 0) text += line_of("in pages", partial_hits(f, options.checkpoint != 0));
+  text += line_of("steps", steps_of(run));
+  if (f.uniform) text += line_of("", "every layer keeping everything: " + steps_of(*f.uniform));
   return text;
 }
 
@@ -209,6 +243,7 @@ std::string dump(const ordered_json& j) {
 std::string json_of(const ReplayOptions& options, const HybridModel& model,
                     const HybridFigures& f) {
   ordered_json j = json_head(options, model, f.demand);
+  j["partial"] = options.partial;
   j["memory_bytes"] = f.memory_bytes;
   j.update(json_of(f.groups, f.demand));
   add_saved(f, j);
@@ -219,6 +254,7 @@ std::string json_of(const ReplayOptions& options, const HybridModel& model,
                     const HybridPolicies& runs) {
   const HybridFigures& first = runs.front().figures;
   ordered_json j = json_head(options, model, first.demand);
+  j["partial"] = options.partial;
   j["memory_bytes"] = first.memory_bytes;
   j["policies"] = ordered_json::array();
   for (const HybridPolicy& run : runs) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hybrid.h"
@@ -48,6 +49,14 @@ double mean_pages(const PoolRun& run, const GroupUse& group);
 double evicted_bytes(const PoolRun& run);
 /// "gemma-3-27b, 62 layers, bf16 cache; from ..."
 std::string model_line(const ReplayOptions& options, const HybridModel& model);
+
+/// "40.000 GiB, pages of 16 tokens, hits inside them from 8 on"
+std::string cache_of(const ReplayOptions& options, const HybridFigures& figures);
+/// A line of a summary.
+std::string line_of(std::string_view label, std::string_view text);
+/// Its first lines: trace, model and cache, with the policy where it is one.
+std::string summary_head(const ReplayOptions& options, const HybridModel& model,
+                         const HybridFigures& figures);
 
 /// Trace, model and options.
 nlohmann::ordered_json json_head(const ReplayOptions& options, const HybridModel& model,

@@ -37,6 +37,7 @@ Result<HybridTasks> tasks_of(const ReplayOptions& options, const HybridModel& mo
                   .page_size = options.page_size,
                   .checkpoint = options.checkpoint,
                   .longest_tokens = demand.longest_tokens,
+                  .partial = options.partial,
                   .everything_bytes = uniform.page_bytes,
                   .records = !options.report.empty()};
   const int32_t tokens = uniform_page_size(tasks.groups.groups, sizes);
@@ -45,6 +46,7 @@ Result<HybridTasks> tasks_of(const ReplayOptions& options, const HybridModel& mo
   tasks.uniform = tasks.groups;
   tasks.uniform.groups = {uniform};
   tasks.uniform.page_size = tokens;
+  if (options.checkpoint != 0) tasks.uniform.partial = 0;  // the state behind a page cannot be cut
   tasks.uniform.checkpoint = 0;
   tasks.uniform.records = false;
   return tasks;

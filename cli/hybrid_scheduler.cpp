@@ -127,9 +127,7 @@ Status HybridScheduler::admit_while_possible() {
       continue;
     }
     if (!s.is_ok()) return s;
-    admissions_.push_back({sequence.request, sequence.id, sequence.first, sequence.farthest});
-    hit_tokens_ += std::max(sequence.first - sequence.farthest, 0);
-    sequence.farthest = std::max(sequence.farthest, sequence.first);
+    count_hit(sequence);
     budget_ -= tokens;
     entries_.push_back({&sequence, tokens});
     running_.push_back(std::move(waiting_.front()));
@@ -153,6 +151,15 @@ Status HybridScheduler::admit(HybridRunning& sequence) {
   sequence.begins.assign(given_back_.size(), 0);
   see_what_left(sequence, false);
   return {};
+}
+
+/// Of a request that begins to run.
+void HybridScheduler::count_hit(HybridRunning& sequence) {
+  admissions_.push_back({sequence.request, sequence.id, sequence.first, sequence.farthest});
+  const int32_t found = std::max(sequence.first - sequence.farthest, 0);
+  hit_tokens_ += found;
+  partial_tokens_ += std::min(sequence.first % pool_.page_size(), found);
+  sequence.farthest += found;
 }
 
 /// Follows the entries that have become unassigned at the front of the sequence's rows.

@@ -54,6 +54,8 @@ class HybridScheduler {
   [[nodiscard]] int64_t preemptions() const { return preemptions_; }
   /// Each token of a request is found or computed once; what is computed again is counted apart.
   [[nodiscard]] int64_t hit_tokens() const { return hit_tokens_; }
+  /// Of these, in pages that were found for their first tokens only.
+  [[nodiscard]] int64_t partial_tokens() const { return partial_tokens_; }
   [[nodiscard]] int64_t again_tokens() const { return again_tokens_; }
   /// Of one group: pages that sequences left behind while they ran.
   [[nodiscard]] int64_t given_back(uint32_t group) const { return given_back_[group]; }
@@ -78,6 +80,7 @@ class HybridScheduler {
   Status preempt_youngest();
   Status admit_while_possible();
   Status admit(HybridRunning& sequence);
+  void count_hit(HybridRunning& sequence);
   void see_what_left(HybridRunning& sequence, bool counts);
   [[nodiscard]] Status does_not_hold(const HybridRunning& sequence) const;
 
@@ -93,7 +96,8 @@ class HybridScheduler {
   std::vector<int64_t> given_back_;  // of each group
   size_t next_ = 0;
   int32_t budget_ = 0;
-  int64_t finished_ = 0, preemptions_ = 0, hit_tokens_ = 0, again_tokens_ = 0;
+  int64_t finished_ = 0, preemptions_ = 0;
+  int64_t hit_tokens_ = 0, partial_tokens_ = 0, again_tokens_ = 0;
   bool admits_ = true;
 };
 

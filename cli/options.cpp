@@ -52,8 +52,10 @@ void add_cache_options(CLI::App& app, ReplayOptions& options) {
       ->transform(integer_from(1, int64_t{0x7fffffff}))
       ->group("Cache");
   add_page_options(app, options);
-  app.add_option("--partial", options.partial,
-                 "Hits may end inside a page, with so many of its tokens or more; 0: never")
+  app.add_option(
+         "--partial", options.partial,
+         "Hits may end inside a page, with so many of its tokens or more; where layers differ, a "
+         "page of each group, though states are never cut; 0: never")
       ->transform(integer_from(0, most_page_size - 1))
       ->capture_default_str()
       ->group("Cache");
@@ -150,11 +152,7 @@ void add_hybrid_options(CLI::App& app, ReplayOptions& options) {
                  "needs it")
       ->transform(number_from(1e-6, 1e9))
       ->group("Cache");
-  app.add_option("--checkpoint", options.checkpoint,
-                 "Tokens between states that can be found again, where layers have states")
-      ->transform(integer_from(1, most_checkpoint))
-      ->default_str(std::to_string(usual_checkpoint))
-      ->group("Cache");
+  add_checkpoint_option(app, options);
 }
 
 }  // namespace
@@ -219,6 +217,14 @@ void add_page_options(CLI::App& app, ReplayOptions& options) {
       ->group("Cache");
 }
 
+void add_checkpoint_option(CLI::App& app, ReplayOptions& options) {
+  app.add_option("--checkpoint", options.checkpoint,
+                 "Tokens between states that can be found again, where layers have states")
+      ->transform(integer_from(1, most_checkpoint))
+      ->default_str(std::to_string(usual_checkpoint))
+      ->group("Cache");
+}
+
 void add_trace_options(CLI::App& app, ReplayOptions& options) {
   app.add_option("trace", options.trace, "Request trace in Mooncake's JSONL form")
       ->transform(word("the name of a file"))
@@ -245,6 +251,11 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
   add_hybrid_options(app, options);
 }
 
+Status check_partial(const ReplayOptions& options) {
+  if (options.partial < options.page_size) return {};
+  return disagree("--partial: expected less than --page-size");
+}
+
 Status resolve(ReplayOptions& options) {
   if (options.policy == Policy::all && !options.metrics.empty())
     return disagree("--metrics: needs one policy, not --policy all");
@@ -252,8 +263,7 @@ Status resolve(ReplayOptions& options) {
     return disagree("--policy all: needs --page-per-block");
   if (options.partial > 0 && options.page_per_block)
     return disagree("--partial: not with --page-per-block, whose pages have one token");
-  if (options.partial >= options.page_size)
-    return disagree("--partial: expected less than --page-size");
+  if (Status s = check_partial(options); !s.is_ok()) return s;
   if (options.page_per_block && !options.sequential)
     return disagree("--page-per-block: needs --sequential");
   if (options.page_per_block && options.compute != Compute::none)

@@ -69,9 +69,14 @@ struct ReplayOptions {
 void add_trace_options(CLI::App& app, ReplayOptions& options);
 void add_model_options(CLI::App& app, ReplayOptions& options);
 void add_page_options(CLI::App& app, ReplayOptions& options);
+/// `--checkpoint`, of models with states.
+void add_checkpoint_option(CLI::App& app, ReplayOptions& options);
 
 /// Adds the options of `replay` to the parser, which fills `options`.
 void add_replay_options(CLI::App& app, ReplayOptions& options);
+
+/// Errors: invalid_argument for `--partial` that no page has
+Status check_partial(const ReplayOptions& options);
 
 /// Fills in the model's sizes and checks that the options agree with each other.
 /// Errors: invalid_argument naming the options

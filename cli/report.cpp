@@ -112,6 +112,7 @@ std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
   j["lookup_pages"] = f.pool.lookup_pages;
   j["hit_pages"] = f.pool.hit_pages;
   j["hit_tokens"] = f.pool.hit_tokens;
+  j["hit_tokens_partial"] = f.pool.hit_tokens_partial;
   j["hit_rate_pages"] = ratio(f.pool.hit_pages, f.pool.lookup_pages);
   j["hit_rate_tokens"] = ratio(f.pool.hit_tokens, f.prompt_tokens);
   if (options.page_per_block) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// fuzz/page_pool_groups.cpp: whatever is asked of a hybrid pool, in whatever order, every group
-/// has what its rule lets the next query see (tests/pool/group_model.h), and all invariants hold
-/// after every call.
+/// has what its rule lets the next query see, behind the right items (tests/pool/group_model.h);
+/// what goes first goes first; and all invariants hold after every call.
 ///
-/// Input: 8 bytes of options, 9 of groups, 4 of each call.
+/// Input: 8 bytes of options, 9 of groups, 6 of each call.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +57,8 @@ PoolOptions options_of(const uint8_t* b, const std::vector<GroupOptions>& groups
           .max_retention_ms = b[3] % 8 != 7 && b[1] / 5 % 2 == 0 ? 100 : 0,
           .watermark_pages = b[4] % 4 == 0 ? 1U : 0U,
           .lookahead_tokens = b[4] / 4 % 4 == 0 ? b[4] / 16 % 4 : 0,
-          .min_partial_tokens = b[3] % 8 != 7 ? b[0] / 4 % (1 + b[0] % 4) : 0};
+          .min_partial_tokens = b[3] % 8 != 7 ? b[0] / 4 % (1 + b[0] % 4) : 0,
+          .max_spans = b[3] % 8 != 7 ? b[2] / 11 % 4U : 0};
 }
 
 }  // namespace

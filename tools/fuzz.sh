@@ -17,7 +17,7 @@ cmake --build build/fuzz --target fuzz_replay_input fuzz_page_pool fuzz_page_poo
 mkdir -p build/fuzz/corpus build/fuzz/pool_corpus build/fuzz/groups_corpus build/fuzz/finds
 FOLIO_FUZZ_OPERATIONS="$operations" build/fuzz/fuzz/fuzz_page_pool -max_len=1808 -len_control=0 -timeout=20 -rss_limit_mb=2048 -verbosity=0 \
   -print_funcs=0 -artifact_prefix=build/fuzz/finds/ build/fuzz/pool_corpus
-FOLIO_FUZZ_OPERATIONS="$((operations / 10 + 1))" build/fuzz/fuzz/fuzz_page_pool_groups -max_len=1217 -len_control=0 -timeout=20 \
+FOLIO_FUZZ_OPERATIONS="$((operations / 10 + 1))" build/fuzz/fuzz/fuzz_page_pool_groups -max_len=1817 -len_control=0 -timeout=20 \
   -rss_limit_mb=2048 -verbosity=0 -print_funcs=0 -artifact_prefix=build/fuzz/finds/ build/fuzz/groups_corpus
 build/fuzz/fuzz/fuzz_replay_input -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_funcs=0 -use_value_profile=1 \
   -print_final_stats=1 -dict=fuzz/replay_input.dict -artifact_prefix=build/fuzz/finds/ build/fuzz/corpus fuzz/corpus/replay_input

@@ -505,9 +505,9 @@ class PagePool:
         (events, next, lost): events `next`, `next` + 1, ... from the ring, the number to ask for next, and whether the ring has them no longer: then only snapshot tells what they said.
         """
 
-    def snapshot(self) -> tuple[list[PoolEvent], int]:
+    def snapshot(self) -> tuple[list[PoolEvent], object, int]:
         """
-        (events, last): a stored event for each content that can be found, and the number of the last event before.
+        (events, tokens, last): a stored event for each content that can be found, its tokens in the same row of an int32 array [events, page_size], and the number of the last event before.
         """
 
     def reader(self) -> PoolReader:
@@ -582,7 +582,7 @@ class PoolEvent:
 
     @property
     def group(self) -> int:
-        """Of the pool's groups of pages."""
+        """Of the pool's groups of pages: the leading one, 0."""
 
     @property
     def in_snapshot(self) -> bool:
@@ -592,7 +592,9 @@ class PoolReader:
     """What threads beside the scheduler's may ask a pool at any time."""
 
     def peek(self, prompt: object, *, salt: bytes = ..., adapter: int = 0, spans: Sequence = ()) -> int:
-        """Tokens in whole pages that admit would find."""
+        """
+        Tokens in whole pages that admit would find; with groups, in leading pages: an upper bound.
+        """
 
     def stats(self) -> dict:
         """As PagePool.stats, all of one moment between two calls."""

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "array.h"
 #include "bindings.h"
@@ -38,14 +40,27 @@ Events read_events(const Source& source, uint64_t next, int64_t most) {
   return {std::move(events), read.next, read.lost};
 }
 
-std::tuple<std::vector<PoolEvent>, uint64_t> snapshot(const Pool& self) {
-  std::vector<PoolEvent> events;
-  events.reserve(self.pool.num_pages());  // one for each page at most: `visit` must not throw
-  const auto visit = [](void* into, const PoolEvent& event, std::span<const TokenId>) noexcept {
-    static_cast<std::vector<PoolEvent>*>(into)->push_back(event);
+std::tuple<std::vector<PoolEvent>, nb::object, uint64_t> snapshot(const Pool& self) {
+  struct Contents {
+    std::vector<PoolEvent> events;
+    std::vector<TokenId> tokens;
+  } contents;
+  const size_t pages = self.pool.num_pages(),
+               page_size = static_cast<size_t>(self.pool.page_size());
+  contents.events.reserve(pages);  // one for each page at most: `visit` must not throw
+  contents.tokens.reserve(pages * page_size);
+  const auto visit = [](void* into, const PoolEvent& event,
+                        std::span<const TokenId> tokens) noexcept {
+    auto& [events, all] = *static_cast<Contents*>(into);
+    events.push_back(event);
+    all.insert(all.end(), tokens.begin(), tokens.end());
   };
-  const uint64_t last = take(self.pool.snapshot({visit, &events}));
-  return {std::move(events), last};
+  const uint64_t last = take(self.pool.snapshot({visit, &contents}));
+  nb::object tokens = nb::module_::import_("numpy").attr("empty")(
+      nb::make_tuple(contents.events.size(), page_size), "int32");
+  std::copy(contents.tokens.begin(), contents.tokens.end(),
+            static_cast<TokenId*>(array_of(tokens, "tokens").data));
+  return {std::move(contents.events), std::move(tokens), last};
 }
 
 nb::dict histogram_of(const PoolHistogram& histogram) {
@@ -85,7 +100,7 @@ void bind_event(nb::module_& m) {
           [](const PoolEvent& e) { return name_bytes(e.parent_name, e.has_parent_name); },
           nb::sig("def parent_name(self, /) -> bytes | None"),
           "stored, not in snapshots: of the page before; None for a sequence's first page.")
-      .def_ro("group", &PoolEvent::group, "Of the pool's groups of pages.")
+      .def_ro("group", &PoolEvent::group, "Of the pool's groups of pages: the leading one, 0.")
       .def_ro("in_snapshot", &PoolEvent::in_snapshot, "One of PagePool.snapshot.");
 }
 
@@ -109,7 +124,8 @@ void bind_reader(nb::module_& m) {
           },
           nb::arg("prompt"), nb::kw_only(), nb::arg("salt") = nb::bytes("", 0),
           nb::arg("adapter") = 0, nb::arg("spans") = nb::make_tuple(),
-          "Tokens in whole pages that admit would find.")
+          "Tokens in whole pages that admit would find; with groups, in leading pages: an upper "
+          "bound.")
       .def(
           "stats", [](const PoolReader& r) { return stats_of(take(r.stats())); },
           "As PagePool.stats, all of one moment between two calls.")
@@ -131,8 +147,10 @@ void bind_pool_events(nb::module_& m, nb::class_<Pool>& type) {
           },
           nb::arg("next"), nb::arg("most") = 256, locked, events_text)
       .def("snapshot", &snapshot, locked,
-           "(events, last): a stored event for each content that can be found, and the number of "
-           "the last event before.")
+           "(events, tokens, last): a stored event for each content that can be found, its tokens "
+           "in "
+           "the same row of an int32 array [events, page_size], and the number of the last event "
+           "before.")
       .def(
           "reader", [](const Pool& p) { return take(PoolReader::of(p.pool)); },
           nb::keep_alive<0, 1>(), locked, "For other threads; needs readers.")

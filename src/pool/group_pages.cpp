@@ -58,21 +58,25 @@ void PagePool::State::claim_slab(uint32_t slab, uint32_t group) noexcept {
   }
 }
 
-/// Where no slab is left over: a free page of a bound slab, or the cached one of the lowest level.
-/// The one loop over a slab.
+/// Where no slab is left over: of the pages of a bound slab that are not used, the one that goes
+/// first. The one loop over a slab.
 uint32_t PagePool::State::page_of_bound_slab(uint32_t group) const noexcept {
   const pool::Slabs& slabs = groups.slabs;
-  const auto level_of = [&](uint32_t page) {
-    return group == 0 ? records[page].level : groups[group].pages[page].level;
+  constexpr int free = -1;
+  const auto place_of = [&](uint32_t page) {
+    if (group == 0)
+      return records[page].list == pool::PageList::free ? free : 2 * records[page].level;
+    const pool::GroupPage& p = groups[group].pages[page];
+    if (p.list == pool::GroupList::free) return free;
+    return 2 * p.level - (p.list == pool::GroupList::behind ? 1 : 0);
   };
-  uint32_t page = slabs.first_page(group, slabs.bound_slab(group)), lowest = pool::no_page;
+  uint32_t page = slabs.first_page(group, slabs.bound_slab(group)), first = pool::no_page;
   for (uint32_t i = 0; i < slabs.layout().pages_per_slab[group]; ++i, ++page) {
-    const PageUse use = slabs.use_of(group, page);
-    if (use == PageUse::used) continue;
-    if (use == PageUse::free) return page;
-    if (lowest == pool::no_page || level_of(page) < level_of(lowest)) lowest = page;
+    if (slabs.use_of(group, page) == PageUse::used) continue;
+    if (first == pool::no_page || place_of(page) < place_of(first)) first = page;
+    if (place_of(first) == free) break;
   }
-  return lowest;
+  return first;
 }
 
 uint32_t PagePool::State::choose_page(uint32_t group) noexcept {
@@ -87,8 +91,13 @@ uint32_t PagePool::State::choose_page(uint32_t group) noexcept {
   if (!any) return page_of_bound_slab(group);
   if (const uint32_t page = front_free(); page != pool::no_page) return page;
   uint32_t slab = slabs.empty_slab();
-  const uint32_t first = group == 0 ? pool::no_page : groups.first_to_go(group);
-  if (first != pool::no_page && (slab == pool::no_slab || !slabs.goes_before(slab, group, first)))
+  const bool is_own = slab != pool::no_slab && slabs.owner(slab) == group;
+  uint32_t first = pool::no_page;
+  if (group != 0) first = groups.first_to_go(group);
+  if (group == 0 && is_own) first = oldest_cached(0);  // below the normal level, as the slab's are
+  // of a group's own pages the lowest level goes, wherever it lies
+  if (first != pool::no_page &&
+      (slab == pool::no_slab || is_own || !slabs.goes_before(slab, group, first)))
     return first;
   if (slab == pool::no_slab) {
     const uint32_t own = oldest_cached(group);

@@ -208,10 +208,10 @@ Status PagePool::trim(SequenceId id, int32_t length) noexcept {
   if (found == nullptr) return State::refused(state_, "trim", id);
   SequenceRecord& s = *found;
   if (Status checked = state_->check_length("trim", s, length); !checked.is_ok()) return checked;
-  state_->items.cut(state_->index_of(s), length);
-  if (length == s.room) return {};
   if (const uint32_t group = state_->group_that_cannot(s, length); group != 0)
     return pool::cannot_go_back("trim", length, group, s.length);
+  state_->items.cut(state_->index_of(s), length);
+  if (length == s.room) return {};
   state_->cut_groups(s, length);
   state_->drop_pages(s, state_->pages_for(length));
   s.length = s.room = length;

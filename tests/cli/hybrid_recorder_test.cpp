@@ -97,6 +97,7 @@ TEST_P(Models, every_count_is_in_the_samples) {
   ReplayOptions options = options_of(std::string(model.name));
   options.max_batch = static_cast<int32_t>(rng() % 8 + 1);
   options.step_tokens = static_cast<int32_t>(rng() % 700 + 1);
+  options.partial = static_cast<int32_t>(rng() % 16);
   const int64_t pages = model.kinds.back().rule == GroupRule::state ? 12 : 400;
   for (const Policy policy : each_policy) {
     options.policy = policy;
@@ -141,6 +142,37 @@ TEST(HybridRecorder, pages_are_counted_in_their_group_and_where_they_lie) {
   EXPECT_EQ(recorder.steps()[2].prompt_tokens, 1024);
   EXPECT_EQ(recorder.steps()[1].groups[1].used, 40);
   EXPECT_EQ(recorder.steps()[1].groups[1].cached, 24);
+}
+
+TEST(HybridRecorder, a_page_inside_which_a_hit_ends_is_written) {
+  // 999 of 1,000 tokens: 62 pages, those of the last 120 tokens in the window, and a copy.
+  TraceRequest request{.line = 1, .input_length = 1000, .output_length = 1, .hash_ids = {1, 2}};
+  ReplayOptions options = options_of("gpt-oss-20b");
+  options.max_batch = 1;
+  options.partial = 1;
+  const HybridFigures figures = replay(options, std::vector{request, request}, 100);
+  const auto& heat = figures.groups.recorder->heat();
+  ASSERT_EQ(heat.size(), 3u);
+  EXPECT_EQ(sum(heat[1].written), 31 + 31);
+  EXPECT_EQ(sum(heat[2].found), 62 + 8);
+  EXPECT_EQ(sum(heat[2].written), 1 + 1);
+  EXPECT_EQ(figures.groups.recorder->steps()[2].hit_tokens, 999);
+}
+
+TEST(HybridRecorder, a_state_inside_whose_page_a_hit_ends_is_found) {
+  const std::vector<TraceRequest> trace = {
+      {.line = 1, .input_length = 520, .output_length = 1, .hash_ids = {1, 2}},
+      {.line = 2, .input_length = 1024, .output_length = 1, .hash_ids = {1, 2}}};
+  ReplayOptions options = options_of("jamba-1.5-mini");
+  options.max_batch = 1;
+  options.partial = 1;
+  const HybridFigures figures = replay(options, trace, 100);
+  const HybridRecorder& recorder = *figures.groups.recorder;
+  const HeatColumn& last = recorder.heat().back();
+  const auto states = static_cast<std::ptrdiff_t>(recorder.heat_rows());
+  EXPECT_EQ(recorder.steps().back().hit_tokens, 520);
+  EXPECT_EQ(std::accumulate(last.found.begin() + states, last.found.end(), 0u), 1u);
+  EXPECT_EQ(std::accumulate(last.written.begin(), last.written.begin() + states, 0u), 32u);
 }
 
 TEST(PositionHistogram, what_is_found_later_lies_where_it_is) {

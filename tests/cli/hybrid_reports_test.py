@@ -30,6 +30,7 @@ BAD_OPTIONS = {
     ("--policy", "all"): "--policy: got 'all', expected one policy",
     ("--page-size", "7"): "--page-size: got '7', expected a divisor of the 512 tokens",
     ("--layers", "2"): "--layers: not with --model gpt-oss-20b",
+    ("--checkpoint", "512"): "--checkpoint: --model gpt-oss-20b has no states",
     ("--mla",): "--mla: not with",
     ("--metrics", "metrics.prom"): "--metrics: not with",
     ("--json", "/no/such/folder/x.json"): "--json: cannot write /no/such/folder/x.json",
@@ -59,6 +60,12 @@ class Case(unittest.TestCase):
         trace = tool.random_trace(random.Random(seed), requests, **options)
         return tool.write_trace(self.path("trace.jsonl"), trace), trace
 
+    def random_repeats(self):
+        """Each request comes twice: the second time all but its last token can be found."""
+        trace, requests = self.random_trace()
+        tool.write_trace(trace, requests + requests)
+        return trace, requests
+
     def run_tool(self, *arguments):
         return subprocess.run([TOOLS[0], *map(str, arguments)], capture_output=True, text=True, check=False, timeout=600,
                               cwd=self.folder.name)
@@ -83,9 +90,9 @@ class Case(unittest.TestCase):
 
 class Policies(Case):
     def test_each_policy_counts_what_it_counts_alone(self):
-        for model, gib in (("gemma-3-12b", 6), ("llama-4-scout", 3), ("jamba-1.5-mini", 0.5)):
+        for model, gib, partial in (("gemma-3-12b", 6, 0), ("llama-4-scout", 3, 4), ("jamba-1.5-mini", 0.5, 1)):
             trace, _ = self.random_trace(60)
-            options = ("--model", model, "--gib", gib)
+            options = ("--model", model, "--gib", gib, "--partial", partial)
             with self.subTest(model=model):
                 all_of_them = tool.replay(TOOLS[0], trace, *options, "--policy", "all").figures
                 self.assertEqual(all_of_them["policy"], "all")
@@ -108,6 +115,17 @@ class Policies(Case):
                      f"{row['used']['peak_bytes'] / GIB:.3f}", row["steps"], row["preemptions"]]
             self.assertEqual(lines[row["policy"]][1:], list(map(str, cells)))
         self.assertIn("optimum     none: it is defined for pages of one size and one rule", text)
+
+    def test_hits_inside_pages_are_a_column(self):
+        trace, _ = self.random_repeats()
+        text = self.run_well("replay", trace, *MODEL, "--policy", "all", "--partial", 1, "--json", "figures.json")
+        figures = self.read_json("figures.json")
+        self.assertEqual(figures["partial"], 1)
+        lines = {line.split()[0]: line.split() for line in text.splitlines()}
+        self.assertEqual(" ".join(lines["policy"][1:9]), "hit tokens of tokens in pages all kept")
+        for row in figures["policies"]:
+            self.assertGreater(row["hit_tokens_partial"], 0)
+            self.assertEqual(lines[row["policy"]][3], str(row["hit_tokens_partial"]))
 
     def test_a_memory_too_small_for_full_layers_says_none(self):
         trace = tool.write_trace(self.path("trace.jsonl"), [tool.request([1, 2], 1024)] * 2)
@@ -137,6 +155,32 @@ class PlanCapacity(Case):
                         self.assertEqual({**figures, **without_times(row["groups"])}, figures)
                         self.assertEqual(without_times(row["uniform"]), figures["uniform"])
                         self.expect_evicted_bytes(row["groups"])
+
+    def test_states_are_kept_as_often_as_it_is_said(self):
+        # 1,536 of the second prompt's tokens are found with a state every 512 tokens, 1,024 of them with one every 1,024.
+        model = ("--model", "jamba-1.5-mini")
+        requests = [tool.request([1, 2, 3, 4], 2048, 0), tool.request([1, 2, 3, 5], 2048, 0)]
+        trace = tool.write_trace(self.path("trace.jsonl"), requests)
+        state, keys = 28 * 8192 * 19 * 2, 4 * 2 * 8 * 128 * 2  # bytes of a state, and of a token
+        for checkpoint, found in ((256, 1536), (512, 1536), (768, 1536), (1024, 1024), (4096, 0)):
+            with self.subTest(checkpoint=checkpoint):
+                plan, text = self.plan(trace, *model, "--checkpoint", checkpoint, "--gib", 8)
+                (row,) = plan["sizes"]
+                self.assertEqual(row["groups"]["hit_tokens"], found)
+                self.assertEqual(row["groups"]["groups"][1]["span"], checkpoint)
+                self.assertEqual(plan["checkpoint"], checkpoint)
+                self.assertEqual(plan["bytes_per_block"], -(-(keys * checkpoint + state) * 512 // checkpoint))
+                self.assertIn(f"a state every {checkpoint} tokens", text)
+                figures = tool.replay(TOOLS[0], trace, *model, "--sequential", "--checkpoint", checkpoint, "--gib", 8).figures
+                self.assertEqual(without_times(row["groups"]), {key: figures[key] for key in without_times(row["groups"])})
+        usual, _ = self.plan(trace, *model, "--gib", 8)
+        self.assertEqual((usual["checkpoint"], usual["sizes"][0]["groups"]["hit_tokens"]), (512, 1536))
+        for checkpoint, words in ((500, "expected a multiple of the 16 tokens"), (0, "expected an integer from 1 to 1048576")):
+            done = self.run_tool("plan-capacity", trace, *model, "--checkpoint", checkpoint)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"--checkpoint: got '{checkpoint}', {words}", done.stderr)
+        done = self.run_tool("plan-capacity", trace, "--checkpoint", 512)
+        self.assertIn("--checkpoint: needs a --model with states", done.stderr)
 
     def test_sizes_in_blocks_and_in_memory_say_the_same(self):
         trace, _ = self.random_trace()
@@ -224,10 +268,21 @@ class PageData(Case):
         self.assertEqual(groups["rows"], [[title, 12, 16, g["page_bytes"], g["pages"]]
                                           for title, g in zip(("full", "window 128"), figures["groups"], strict=True)])
         self.assertEqual([row[3:] for row in use["rows"][:2]],
-                         [[g["given_back_pages"], g["evicted_pages"], g["cached_pages"]] for g in figures["groups"]])
+                         [[g["given_back_pages"], g["copied_pages"], g["evicted_pages"], g["cached_pages"]] for g in figures["groups"]])
         self.assertEqual([row[2] for row in pools["rows"]], [figures["hit_tokens"], figures["uniform"]["hit_tokens"]])
         self.assertIn("Ages and finds of evicted pages are left out", data["left_out"])
         self.assertTrue({"idle-seconds", "idle-requests", "finds"}.isdisjoint(self.charts(data["runs"][0]["charts"])))
+
+    def test_what_is_found_inside_pages_is_told(self):
+        trace, _ = self.random_repeats()
+        data = self.page_data("replay", trace, *MODEL, "--partial", 2, "--json", "figures.json")
+        figures = self.read_json("figures.json")
+        self.assertGreater(figures["hit_tokens_partial"], 0)
+        self.assertIn("hits inside them from 2 on", dict(data["facts"])["cache"])
+        _, use, pools = data["tables"]
+        self.assertEqual([row[4] for row in use["rows"][:2]], [g["copied_pages"] for g in figures["groups"]])
+        self.assertEqual([row[3] for row in pools["rows"]], [run["hit_tokens_partial"] for run in (figures, figures["uniform"])])
+        self.assertEqual([len(row) for row in pools["rows"]], [len(pools["columns"])] * 2)
 
     def test_policies_stand_side_by_side(self):
         trace, _ = self.random_trace()

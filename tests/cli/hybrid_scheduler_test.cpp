@@ -84,7 +84,9 @@ TEST_P(Models, every_request_ends_and_each_token_is_found_or_computed_once) {
   const GroupSizes sizes{.page_size = page_size};
   const auto groups = groups_of(model, sizes).value();
   const GroupOptions uniform = uniform_group(groups, sizes);
-  for (const Eviction eviction : {Eviction::lru, Eviction::s3_fifo, Eviction::lfu}) {
+  for (const auto& [eviction, partial] :
+       {std::pair{Eviction::lru, 0}, std::pair{Eviction::lru, 1}, std::pair{Eviction::s3_fifo, 7},
+        std::pair{Eviction::lfu, 0}, std::pair{Eviction::cost, 15}}) {
     const auto trace = random_requests(rng, 40);
     int64_t longest = 0, all = 0;
     for (const TraceRequest& request : trace) {
@@ -93,20 +95,22 @@ TEST_P(Models, every_request_ends_and_each_token_is_found_or_computed_once) {
     }
     const SchedulerLimits limits{static_cast<int32_t>(rng() % 8 + 1),
                                  static_cast<int32_t>(rng() % 700 + 1)};
-    // The longest request, whatever is lost between slabs, and up to two pages more. Two groups
-    // that both keep everything may have a slab for each page: the pool takes the oldest page,
-    // wherever it lies.
+    // The longest request, whatever is lost between slabs, and up to two pages more. The pool takes
+    // the oldest page, wherever it lies: pages of two groups that both keep everything may have a
+    // slab each, and leading ones leave no whole slab for a state.
     const bool keeps_all = groups[1].rule == GroupRule::chunked;
-    const int64_t pages = (keeps_all ? 2 : 1) * longest / uniform_page_size(groups, sizes) + 3 +
-                          static_cast<int64_t>(rng() % 3) + limits.step_tokens / page_size;
+    const bool has_states = groups[1].rule == GroupRule::state;
+    const int64_t pages =
+        (keeps_all || has_states ? 2 : 1) * longest / uniform_page_size(groups, sizes) + 3 +
+        static_cast<int64_t>(rng() % 3) + limits.step_tokens / page_size;
     PagePool pool = PagePool::create({.page_size = page_size,
                                       .max_sequences = static_cast<uint32_t>(limits.max_batch),
                                       .max_pages_per_sequence = 256,
                                       .eviction = eviction,
                                       .groups = groups,
-                                      .arena_bytes = pages * uniform.page_bytes})
+                                      .arena_bytes = pages * uniform.page_bytes,
+                                      .min_partial_tokens = partial})
                         .value();
-    const bool has_states = groups.back().rule == GroupRule::state;
     HybridScheduler scheduler(trace, pool, limits, has_states ? sizes.checkpoint : 0);
     const Totals totals = run(pool, scheduler, limits);
     EXPECT_EQ(scheduler.finished(), std::ssize(trace));

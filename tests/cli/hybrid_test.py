@@ -26,7 +26,8 @@ NOT_WITH_GROUPS = {
     ("--compute", "attention"): "--compute attention: not with",
     ("--page-per-block", "--sequential", "--compute", "none"): "--page-per-block: not with",
     ("--metrics", "metrics.prom"): "--metrics: not with",
-    ("--partial", 8): "--partial: not with",
+    ("--partial", 16): "--partial: expected less than --page-size",
+    ("--partial", -1): "--partial: got '-1', expected an integer from 0",
     ("--gib", 1, "--pages", 100): "--gib: not with --pages",
     ("--gib", 0): "--gib: got '0', expected a number from 1e-06 to 1000000000",
     ("--gib", "nan"): "--gib: got 'nan', expected a number",
@@ -95,6 +96,63 @@ class Hybrid(unittest.TestCase):
         self.assertEqual((uniform["page_size"], uniform["page_bytes"]), (512, 4 * 2 * 8 * 128 * 2 * 512 + state["page_bytes"]))
         self.assertEqual(figures["uniform"]["hit_tokens"], 1024)
 
+    def test_a_hit_ends_inside_a_page_where_enough_of_it_matches(self):
+        # 999 of 1,000 tokens: 62 pages and 7 of the next, which each group copies.
+        requests = [tool.request([1, 2], 1000)] * 2
+        for partial, tokens in ((1, 7), (7, 7), (8, 0)):
+            with self.subTest(partial=partial):
+                figures = self.replay(requests, "gpt-oss-20b", "--sequential", "--partial", partial)
+                self.assertEqual(figures["partial"], partial)
+                for run in (figures, figures["uniform"]):
+                    self.assertEqual((run["hit_tokens"], run["hit_tokens_partial"]), (992 + tokens, tokens))
+                    self.assertEqual([g["copied_pages"] for g in run["groups"]], [tokens // 7] * len(run["groups"]))
+        self.assertEqual(self.replay(requests, "gpt-oss-20b", "--sequential")["hit_tokens_partial"], 0)
+
+    def test_a_copy_and_what_it_is_of_are_held_in_each_group(self):
+        # The third step computes one token behind 999, the last of 63 pages; one page more is what the last is copied from.
+        figures = self.replay([tool.request([1, 2], 1000)] * 2, "gpt-oss-20b", "--sequential", "--partial", 1)
+        full, window = figures["groups"]
+        self.assertEqual((full["peak_pages"], full["mean_pages"]), (64, (32 + 63 + 64) / 3))
+        # 31 pages and 8 of the tokens from 385 on; the token behind 999 needs those from 872 on: 9 pages
+        self.assertEqual((window["peak_pages"], window["mean_pages"]), (8 + 31, (32 + 39 + 9 + 1) / 3))
+
+    def test_a_state_serves_behind_the_last_token_of_a_request_alone(self):
+        # 43 pages, and 12 tokens that the state is behind. Of 699 tokens 698 may be found: there is no state behind these.
+        first = tool.request([1, 2], 700)
+        for partial, second, whole, inside in ((0, 1024, 512, 0), (1, 1024, 688, 12), (12, 1024, 688, 12), (13, 1024, 512, 0),
+                                               (1, 699, 512, 0), (1, 700, 512, 0)):
+            with self.subTest(partial=partial, second=second):
+                figures = self.replay([first, tool.request([1, 2], second)], "jamba-1.5-mini", "--sequential", "--partial", partial)
+                self.assertEqual((figures["hit_tokens"], figures["hit_tokens_partial"]), (whole + inside, inside))
+                self.assertEqual(figures["groups"][0]["copied_pages"], inside // 12)
+                self.assertEqual(figures["groups"][1]["copied_pages"], 0)  # the state goes on where it lies
+                # pages with a state behind them cannot be cut
+                self.assertEqual((figures["uniform"]["hit_tokens"], figures["uniform"]["hit_tokens_partial"]), (512, 0))
+
+    def test_random_traces_with_hits_inside_pages_give_the_ordinary_replays_counts(self):
+        # A page of 48 or 80 tokens ends inside a block; memory that evicts nothing.
+        seed = random.randrange(2**32)
+        print(f"seed {seed}", file=sys.stderr)
+        rng = random.Random(seed)
+        inside = 0
+        for model, groups in hybrid_oracle.MODELS.items():
+            if groups[1][0] == "state":
+                continue
+            requests = tool.random_trace(rng, 20, most_blocks=40, most_outputs=300)
+            requests += rng.sample(requests, 5)
+            for page_size in (16, 48, 80):
+                partial = rng.randint(1, page_size - 1)
+                options = ("--page-size", page_size, "--partial", partial)
+                with self.subTest(seed=seed, model=model, options=options):
+                    figures = self.replay(requests, model, "--sequential", "--gib", 300, *options)
+                    ordinary = tool.replay(TOOLS[0], self.trace(requests), *ORDINARY, *options).figures
+                    for run in (figures, figures["uniform"]):
+                        for name in ("hit_tokens", "hit_tokens_partial"):
+                            self.assertEqual(run[name], ordinary[name])
+                        self.assertEqual(len({g["copied_pages"] for g in run["groups"]}), 1)
+                    inside += figures["hit_tokens_partial"]
+        self.assertGreater(inside, 0)
+
     def expect_oracle(self, figures, requests, model, step_tokens):
         groups = hybrid_oracle.MODELS[model]
         steps, hits, given_back = hybrid_oracle.replay(requests, groups, step_tokens)
@@ -141,11 +199,11 @@ class Hybrid(unittest.TestCase):
         preemptions = 0
         for model, groups in hybrid_oracle.MODELS.items():
             size = hybrid_oracle.CHECKPOINT if groups[1][0] == "state" else hybrid_oracle.PAGE
-            for policy in ("lru", "s3-fifo", "lfu"):
-                with self.subTest(seed=seed, model=model, policy=policy):
+            for policy, partial in (("lru", 0), ("lru", 1), ("s3-fifo", 8), ("lfu", 0)):
+                with self.subTest(seed=seed, model=model, policy=policy, partial=partial):
                     # Two groups that keep nearly everything may have a slab for each page.
                     pages = -(-longest // size) * (2 if groups[1][0] == "chunked" else 1) + 1
-                    figures = self.replay(requests, model, "--policy", policy, "--pages", pages)
+                    figures = self.replay(requests, model, "--policy", policy, "--pages", pages, "--partial", partial)
                     for run in (figures, figures["uniform"]):
                         preemptions += run["preemptions"]
                         once = run["computed_tokens"] - run["computed_again_tokens"] + run["hit_tokens"]
@@ -169,6 +227,20 @@ class Hybrid(unittest.TestCase):
         self.assertIn("none: the request in line 1 needs", out)
         out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         self.assertIn("keeping everything: 0.0000 (0)", out)
+        self.assertNotIn("in pages", out)
+
+    def test_the_summary_says_what_was_found_inside_pages(self):
+        def summary(model, *options):
+            command = [TOOLS[0], "replay", self.trace([tool.request([1, 2], 1000)] * 2), "--model", model, "--sequential", *options]
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+        out = summary("gpt-oss-20b", "--partial", "4")
+        self.assertIn("pages of 16 tokens, hits inside them from 4 on, eviction by lru", out)
+        self.assertIn("in pages    7 of these tokens; every layer keeping everything: 7", out)
+        out = summary("gpt-oss-20b", "--partial", "4", "--pages", "62")
+        self.assertRegex(out, r"(?m)^in pages    7 of these tokens$")
+        self.assertIn("0 of these tokens, behind the last token of an earlier request: a state cannot be cut",
+                      summary("jamba-1.5-mini", "--partial", "4"))
 
     def refused(self, word, *options):
         outcome = tool.replay(TOOLS[0], self.trace([tool.request([1, 2], 1024)]), *options)

@@ -2,38 +2,38 @@
 /// tests/pool/group_calls.cpp: bytes become calls that are mostly allowed, seldom impossible.
 #include "pool/group_calls.h"
 
-#include <algorithm>
 #include <vector>
+
+#include "pool/call_bytes.h"
 
 namespace folio::test {
 namespace {
 
-std::vector<TokenId> letters(size_t count, uint8_t pattern) {
-  std::vector<TokenId> tokens(count, 0);
-  for (size_t i = 0; pattern % 2 != 0 && i < count; ++i)
-    tokens[i] = static_cast<TokenId>(pattern >> (1 + i % 7) & 1);
-  return tokens;
-}
-
 void admit(GroupModel& model, const GroupCall& call) {
   std::vector<TokenId> prompt;
-  if (model.num_sequences() != 0 && call[1] % 2 == 0)
+  std::vector<ContentSpan> spans;
+  if (model.num_sequences() != 0 && call[1] % 2 == 0) {
     prompt = model.tokens(call[1] / 2U % model.num_sequences());
+    spans = model.spans(call[1] / 2U % model.num_sequences());
+  }
   const std::vector<TokenId> tail = letters(call[2] % 20U, call[3]);
   prompt.insert(prompt.end(), tail.begin(), tail.end());
-  model.admit(prompt);
+  NaiveWish wish;
+  if (model.keeps()) wish.ranges = ranges(call[5]);
+  if (model.keeps() && call[5] % 16 == 3) wish.decode = {.level = call[5] / 16 * 5};
+  model.admit(prompt, items(model.max_spans(), prompt, spans, call[4]), wish);
 }
 
+/// Half of the time of what some sequence has.
 void retain(GroupModel& model, const GroupCall& call) {
-  constexpr int32_t levels[] = {0, 34, 35, 36, 99, 100};
-  model.retain(letters(call[2] % 20U, call[3]), levels[call[1] % 6], call[1] / 6);
-}
-
-int32_t cut(const GroupModel& model, size_t s, uint8_t choice) {
-  const auto length = static_cast<int32_t>(model.tokens(s).size());
-  if (choice > 252) return length + 1;
-  if (choice > 249) return -1;
-  return choice % 2 == 0 ? std::max(0, length - choice / 2 % 5) : choice / 2 % (length + 1);
+  std::vector<TokenId> prompt = letters(call[2] % 20U, call[3]);
+  std::vector<ContentSpan> spans;
+  if (model.num_sequences() != 0 && call[1] % 2 == 0) {
+    prompt = model.tokens(call[1] / 2U % model.num_sequences());
+    spans = model.spans(call[1] / 2U % model.num_sequences());
+  }
+  model.retain(prompt, items(model.max_spans(), prompt, spans, call[4]),
+               model.keeps() ? ranges(2 + 7U * call[5]) : ranges(0));
 }
 
 }  // namespace
@@ -55,10 +55,11 @@ void apply(GroupModel& model, const GroupCall& call) {
     if (kind < 14) model.take_copies();
     return model.commit(s, tokens, choice < 4 ? Merge::refused : Merge::allowed);
   }
-  if (kind < 18) return model.trim(s, cut(model, s, call[2]));
-  if (kind < 22) return model.fork(s, cut(model, s, call[2]));
+  if (kind < 18) return model.trim(s, cut(model.tokens(s).size(), call[2]));
+  if (kind < 22) return model.fork(s, cut(model.tokens(s).size(), call[2]));
   if (kind < 25) {
-    if (call[2] % 8 == 0) return model.fork_children(s, cut(model, s, call[2] / 8), call[3] % 4U);
+    if (call[2] % 8 == 0)
+      return model.fork_children(s, cut(model.tokens(s).size(), call[2] / 8), call[3] % 4U);
     if (call[2] % 8 == 1) return model.keep_path(s);
     if (call[2] % 8 == 2) return model.clear();
     if (call[2] % 8 > 4) return model.release(s);

@@ -10,7 +10,7 @@
 
 namespace folio::test {
 
-using GroupCall = std::array<uint8_t, 4>;
+using GroupCall = std::array<uint8_t, 6>;
 
 /// Whatever the bytes are, a call that the model can judge.
 void apply(GroupModel& model, const GroupCall& call);

@@ -3,6 +3,7 @@
 #include "pool/group_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "pool/checked.h"
 #include "pool/inspection.h"
@@ -13,7 +14,9 @@ GroupModel::GroupModel(const PoolOptions& options)
     : groups_(options.groups.begin(), options.groups.end()),
       options_(memory_.hooked(options)),
       pool_(checked(PagePool::create(options_))),
-      arena_(static_cast<size_t>(options.arena_bytes), 0) {
+      arena_(static_cast<size_t>(options.arena_bytes), 0),
+      items_(options),
+      retention_(options.max_retention_ms) {
   for (uint32_t g = 0; g < num_groups(); ++g) {
     const GroupFigures figures = checked(pool_.group(g));
     page_bytes_.push_back(figures.page_bytes);
@@ -23,12 +26,8 @@ GroupModel::GroupModel(const PoolOptions& options)
   check();
 }
 
-uint64_t GroupModel::history(const std::vector<TokenId>& tokens, int64_t count, uint32_t group) {
-  uint64_t h = 0x9e3779b97f4a7c15u + group;
-  for (int64_t i = 0; i < count; ++i)
-    h = (h ^ static_cast<uint64_t>(tokens[static_cast<size_t>(i)] + 7)) * 0x100000001b3u +
-        (h >> 29);
-  return h | 1;
+uint64_t GroupModel::history(const Sequence& s, int64_t count, uint32_t group) {
+  return history_of(0x9e3779b97f4a7c15u + group, s.tokens, s.items.spans, count);
 }
 
 uint32_t GroupModel::entry(SequenceId id, uint32_t group, int64_t page) const {
@@ -70,7 +69,8 @@ bool GroupModel::awaits_copy(uint32_t group, uint32_t page) const {
 // ---- Sequences
 
 void GroupModel::expect_unchanged(const std::vector<std::byte>& before) const {
-  RC_ASSERT(memory_.snapshot() == before);
+  const bool is_unchanged = memory_.snapshot() == before;
+  RC_ASSERT(is_unchanged);
 }
 
 int64_t GroupModel::room_behind(const Sequence& s, int32_t new_tokens) const {
@@ -99,6 +99,7 @@ void GroupModel::reserve(size_t sequence, int32_t new_tokens) {
   const auto before = memory_.snapshot();
   const int64_t end = room_behind(s, new_tokens);
   const auto explanation = pool_.explain(s.id, new_tokens);
+  const GroupOrder order(pool_);
   const Status status = pool_.reserve(s.id, new_tokens);
   if (explanation) RC_ASSERT(status.is_ok() == (explanation->short_group == -1));
   if (!status.is_ok()) {
@@ -109,6 +110,7 @@ void GroupModel::reserve(size_t sequence, int32_t new_tokens) {
     return expect_unchanged(before);
   }
   s.room = std::max(s.room, end);
+  gone_by_level += order.expect_kept_by(pool_);
   check();
 }
 
@@ -122,6 +124,7 @@ void GroupModel::reserve_all(int32_t new_tokens) {
     ends.push_back(room_behind(s, new_tokens));
     too_long |= ends.back() > int64_t{options_.max_pages_per_sequence} * options_.page_size;
   }
+  const GroupOrder order(pool_);
   const Status status = pool_.reserve(requests);
   if (!status.is_ok()) {
     // of two faults the first in the list is named
@@ -133,6 +136,7 @@ void GroupModel::reserve_all(int32_t new_tokens) {
   RC_ASSERT(!too_long);
   for (size_t i = 0; i < ends.size(); ++i)
     sequences_[i].room = std::max(sequences_[i].room, ends[i]);
+  gone_by_level += order.expect_kept_by(pool_, Room::may_be_too_much);
   check();
 }
 
@@ -165,82 +169,12 @@ void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written, Me
           const auto read = step.reads.find(cell);
           if (read != step.reads.end() && read->second.state_of == s.id) step.reads.erase(read);
         }
-        arena_[cell] = history(s.tokens, t + 1, g);
+        arena_[cell] = history(s, t + 1, g);
       });
     }
   }
   checked(pool_.commit(s.id, written, merge));
-  check();
-}
-
-void GroupModel::trim(size_t sequence, int32_t length) {
-  Sequence& s = sequences_[sequence];
-  const auto before = memory_.snapshot();
-  const Status status = pool_.trim(s.id, length);
-  if (!status.is_ok()) {
-    RC_ASSERT(status.code() == Errc::invalid_argument);
-    if (length >= 0 && length <= static_cast<int32_t>(s.tokens.size())) {
-      ++refused_lengths;
-      RC_ASSERT(length < static_cast<int32_t>(s.tokens.size()));
-    }
-    return expect_unchanged(before);
-  }
-  s.tokens.resize(static_cast<size_t>(length));
-  s.room = length;
-  check();
-}
-
-void GroupModel::fork(size_t sequence, int32_t length) {
-  const Sequence parent = sequences_[sequence];
-  const auto before = memory_.snapshot();
-  const auto child = pool_.fork(parent.id, length);
-  if (!child) {
-    const Errc code = child.error().code();
-    RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
-    return expect_unchanged(before);
-  }
-  sequences_.push_back({*child, {parent.tokens.begin(), parent.tokens.begin() + length}, length});
-  check();
-}
-
-void GroupModel::fork_children(size_t sequence, int32_t length, size_t count) {
-  const Sequence parent = sequences_[sequence];
-  const auto before = memory_.snapshot();
-  std::vector<SequenceId> children(count);
-  const Status status = pool_.fork(parent.id, length, children);
-  if (!status.is_ok()) {
-    const Errc code = status.code();
-    RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
-    return expect_unchanged(before);
-  }
-  for (const SequenceId id : children)
-    sequences_.push_back({id, {parent.tokens.begin(), parent.tokens.begin() + length}, length});
-  check();
-}
-
-void GroupModel::keep_path(size_t leaf) {
-  std::vector<SequenceId> tree;
-  for (const Sequence& s : sequences_) tree.push_back(s.id);
-  checked(pool_.keep_path(tree, leaf));
-  Sequence kept = sequences_[leaf];
-  kept.id = tree[0];
-  for (Step& step : steps_) {  // states go on with the id that has the pages now
-    if (leaf == 0) break;
-    for (auto& [cell, read] : step.reads) {
-      if (read.state_of == tree[0]) read.state_of = {};
-    }
-    for (auto& [cell, read] : step.reads) {
-      if (read.state_of == tree[leaf]) read.state_of = tree[0];
-    }
-  }
-  sequences_.assign(1, kept);
-  check();
-}
-
-void GroupModel::preempt(size_t sequence) {
-  checked(pool_.preempt(sequences_[sequence].id));
-  sequences_[sequence].tokens.clear();
-  sequences_[sequence].room = 0;
+  name_pages(s, begin);
   check();
 }
 
@@ -252,12 +186,6 @@ void GroupModel::clear() {
   RC_ASSERT(status.is_ok() == !used);
   if (used) return expect_unchanged(before);
   for (uint32_t g = 0; g < num_groups(); ++g) RC_ASSERT(checked(pool_.group(g)).cached_pages == 0);
-  check();
-}
-
-void GroupModel::release(size_t sequence) {
-  checked(pool_.release(sequences_[sequence].id));
-  sequences_.erase(sequences_.begin() + static_cast<std::ptrdiff_t>(sequence));
   check();
 }
 
@@ -310,10 +238,11 @@ void GroupModel::finish() {
 
 void GroupModel::check() const {
   checked(pool_.check_invariants());
+  check_levels();
   for (const Sequence& s : sequences_) {
     RC_ASSERT(checked(pool_.length(s.id)) == static_cast<int32_t>(s.tokens.size()));
     for_visible(s, [&](int64_t t, uint32_t g) {
-      const uint64_t expected = history(s.tokens, t + 1, g);
+      const uint64_t expected = history(s, t + 1, g);
       for_cells(s.id, g, t, [&](size_t cell) { RC_ASSERT(arena_[cell] == expected); });
     });
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/pool/group_model_hits.cpp: what of a prompt each group of the hybrid pool can serve.
 #include <algorithm>
+#include <utility>
 
 #include "pool/checked.h"
 #include "pool/group_model.h"
@@ -28,32 +29,31 @@ bool GroupModel::serves(const std::vector<uint32_t>& leading, uint32_t pages,
   return true;
 }
 
-GroupModel::Hit GroupModel::longest_hit(const std::vector<TokenId>& prompt, bool in_pages) const {
-  const pool::PrefixIndex& index = PoolInspection::index(pool_);
-  const pool::Namespaces& spaces = PoolInspection::namespaces(pool_);
-  const uint32_t space = spaces.find({}, 0);
-  if (space == pool::no_namespace) return {};
-  std::vector<uint64_t> contents = {spaces[space].content};
-  uint32_t hash = spaces[space].hash;
+GroupModel::Hit GroupModel::longest_hit(const std::vector<TokenId>& prompt,
+                                        const std::vector<ContentSpan>& spans,
+                                        bool in_pages) const {
+  std::vector<int> contents = {beginning()};
   std::vector<uint32_t> leading;
   const auto size = static_cast<size_t>(options_.page_size);
+  const auto before = [&](size_t position) {
+    return items_.find(contents[position], spans, position);
+  };
   while ((leading.size() + 1) * size < prompt.size() &&
          leading.size() < options_.max_pages_per_sequence) {
-    const TokenId* const tokens = prompt.data() + leading.size() * size;
-    hash = index.hash(hash, tokens);
-    const uint32_t page = index.find(contents.back(), hash, tokens);
+    const uint32_t page = find_page(before(leading.size()), prompt.data() + leading.size() * size);
     if (page == pool::no_page) break;
     leading.push_back(page);
-    contents.push_back(PoolInspection::record(pool_, page).content);
+    contents.push_back(content(PoolInspection::record(pool_, page).content));
   }
   auto pages = static_cast<uint32_t>(leading.size());
   while (!serves(leading, pages, false)) --pages;
   const uint32_t without_states = pages;
   while (!serves(leading, pages, true)) --pages;
   const auto hit_of = [&](uint32_t count) {
-    Hit hit{.tokens = static_cast<int32_t>(count) * options_.page_size};
+    Hit hit{.contents = {contents.begin() + 1, contents.begin() + 1 + count},
+            .tokens = static_cast<int32_t>(count) * options_.page_size};
     if (options_.min_partial_tokens != 0 && in_pages)
-      add_partial(prompt, contents[count], count == 0 ? pool::no_page : leading[count - 1], hit);
+      add_partial(prompt, before(count), count == 0 ? pool::no_page : leading[count - 1], hit);
     return hit;
   };
   if (pages != without_states) {
@@ -66,14 +66,18 @@ GroupModel::Hit GroupModel::longest_hit(const std::vector<TokenId>& prompt, bool
 }
 
 /// What the page that answers for the next tokens, and its companions, have of them.
-void GroupModel::add_partial(const std::vector<TokenId>& prompt, uint64_t parent,
-                             uint32_t parent_page, Hit& hit) const {
+void GroupModel::add_partial(const std::vector<TokenId>& prompt, int parent, uint32_t parent_page,
+                             Hit& hit) const {
   const auto begin = static_cast<size_t>(hit.tokens);
   const size_t end = std::min(prompt.size() - 1, size_t{options_.max_pages_per_sequence} *
                                                      static_cast<size_t>(options_.page_size));
   if (end < begin + static_cast<size_t>(options_.min_partial_tokens)) return;
+  const auto number = std::find_if(item_contents_.begin(), item_contents_.end(),
+                                   [&](const auto& item) { return item.second == parent; });
+  if (parent <= 0 && number == item_contents_.end()) return;  // nothing continues it
+  const uint64_t content = parent > 0 ? static_cast<uint64_t>(parent) : number->first;
   const uint32_t page =
-      PoolInspection::heads(pool_).find(parent, parent_page, prompt.data() + begin);
+      PoolInspection::heads(pool_).find(content, parent_page, prompt.data() + begin);
   if (page == pool::no_page) return;
   const pool::PageRecord& record = PoolInspection::record(pool_, page);
   const size_t fill = record.is_tail ? record.fill : static_cast<size_t>(options_.page_size);
@@ -112,21 +116,49 @@ bool GroupModel::has_copies(const Hit& hit, std::vector<uint32_t> leading) const
          stats.free_pages + stats.cached_pages - stats.pinned_pages > held;
 }
 
-void GroupModel::admit(const std::vector<TokenId>& prompt) {
-  if (prompt.empty()) return;
-  const Hit expected = longest_hit(prompt);
-  const int32_t peeked = pool_.peek(prompt);
-  const auto admission = pool_.admit(prompt);
+void GroupModel::admit(const std::vector<TokenId>& prompt, const std::vector<ContentSpan>& spans,
+                       const NaiveWish& wish) {
+  const SequenceOptions options{
+      .retention = wish.ranges, .decode_retention = wish.decode, .spans = spans};
+  const auto before = memory_.snapshot();
+  const bool fails = prompt.empty() || !items_.allow(spans, prompt);
+  const Hit expected = fails ? Hit() : longest_hit(prompt, spans);
+  const int32_t peeked = pool_.peek(prompt, options);
+  const GroupOrder order(pool_);
+  const auto admission = pool_.admit(prompt, options);
   if (!admission) {
-    RC_ASSERT(admission.error().code() == Errc::out_of_pages);
-    RC_ASSERT(sequences_.size() == options_.max_sequences);
-    return;
+    RC_ASSERT(admission.error().code() == (fails ? Errc::invalid_argument : Errc::out_of_pages));
+    RC_ASSERT(fails || sequences_.size() == options_.max_sequences);
+    return expect_unchanged(before);
   }
+  RC_ASSERT(!fails);
   const int32_t found = admission->cached_tokens;
   RC_ASSERT(peeked == expected.tokens || peeked == found);
   expect_found(expected, found);
-  sequences_.push_back({admission->id, {prompt.begin(), prompt.begin() + found}, found});
+  Sequence s;
+  s.id = admission->id;
+  s.items.spans = spans;
+  s.wish = wish;
+  s.wish.prompt = static_cast<int32_t>(prompt.size());
+  start(s, prompt, found);
+  expect_order(order, found);
+  sequences_.push_back(std::move(s));
   check();
+}
+
+void GroupModel::start(Sequence& s, const std::vector<TokenId>& prompt, int32_t found) {
+  s.tokens.assign(prompt.begin(), prompt.begin() + found);
+  s.room = found;
+  name_pages(s, 0);
+  const bool has_item = !s.items.spans.empty() && s.items.spans.front().offset < found;
+  item_hits += has_item ? 1 : 0;
+  partial_item_hits += has_item && found % options_.page_size != 0 ? 1 : 0;
+}
+
+/// Behind whole pages, a call holds for a while what the window of the tokens that are copied has
+/// left: then no look behind it knows what was spoken for.
+void GroupModel::expect_order(const GroupOrder& order, int32_t found) {
+  if (found < options_.page_size) gone_by_level += order.expect_kept_by(pool_);
 }
 
 void GroupModel::expect_found(const Hit& expected, int32_t found) {
@@ -142,7 +174,8 @@ void GroupModel::resume(size_t sequence, const std::vector<TokenId>& prompt) {
   Sequence& s = sequences_[sequence];
   const bool has_pages = s.room != 0;
   const auto before = memory_.snapshot();
-  const Hit expected = prompt.empty() ? Hit() : longest_hit(prompt);
+  const Hit expected = prompt.empty() ? Hit() : longest_hit(prompt, s.items.spans);
+  const GroupOrder order(pool_);
   const auto admission = pool_.resume(s.id, prompt);
   RC_ASSERT(admission.has_value() == (!prompt.empty() && !has_pages));
   if (!admission) {
@@ -150,29 +183,8 @@ void GroupModel::resume(size_t sequence, const std::vector<TokenId>& prompt) {
     return expect_unchanged(before);
   }
   expect_found(expected, admission->cached_tokens);
-  s.room = admission->cached_tokens;
-  s.tokens.assign(prompt.begin(), prompt.begin() + s.room);
-  check();
-}
-
-// ---- How long it is kept
-
-void GroupModel::retain(std::vector<TokenId> prompt, int32_t level, int64_t milliseconds) {
-  const RetentionRange range{.level = level, .milliseconds = milliseconds};
-  const auto before = memory_.snapshot();
-  const auto kept = pool_.retain(prompt, {.retention = {&range, 1}});
-  if (prompt.empty() || options_.max_retention_ms == 0) {
-    RC_ASSERT(kept.error().code() == Errc::invalid_argument);
-    return expect_unchanged(before);
-  }
-  prompt.push_back(0);  // of retain, hits may be as long as the prompt
-  RC_ASSERT(checked(kept) == longest_hit(prompt, false).tokens);
-  check();
-}
-
-void GroupModel::advance_time(int64_t milliseconds) {
-  now_ms_ += milliseconds;
-  checked(pool_.advance_time(now_ms_));
+  start(s, prompt, admission->cached_tokens);
+  expect_order(order, admission->cached_tokens);
   check();
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "folio/pool/reader.h"
 #include "pool/pool_helpers.h"
 
 namespace folio::test {
@@ -58,6 +59,29 @@ TEST(GroupsEviction, pages_behind_a_window_go_before_all_others) {
   EXPECT_EQ(pool.peek(a + Tokens{-1}), 1600);
   EXPECT_EQ(pool.peek(count_from(10'000, 400) + Tokens{-1}), 400);
   EXPECT_EQ(cached(pool, 0), 125);  // none of the first has gone
+}
+
+TEST(GroupsEviction, readers_and_events_tell_of_leading_pages_alone) {
+  const std::vector<GroupOptions> groups{full, window};
+  PagePool pool = make_pool({.page_size = page_size,
+                             .max_sequences = 4,
+                             .max_pages_per_sequence = 200,
+                             .groups = groups,
+                             .arena_bytes = 200 * 16,
+                             .event_capacity = 1024,
+                             .readers = true});
+  run_and_release(pool, count_from(0, 1600));
+  run_and_release(pool, count_from(10'000, 800));  // takes what the first has behind its window
+  const Tokens beginning = count_from(0, 320);
+  EXPECT_EQ(pool.peek(beginning + Tokens{-1}), 0);
+  EXPECT_EQ(PoolReader::of(pool).value().peek(beginning + Tokens{-1}), 320);
+  std::vector<PoolEvent> events(1024);
+  const EventRead read = pool.read_events(1, events).value();
+  EXPECT_EQ(read.count, 150U);  // a leading page each, and none of the pages that windows lost
+  for (size_t i = 0; i < read.count; ++i) {
+    EXPECT_EQ(events[i].kind, PoolEventKind::stored);
+    EXPECT_EQ(events[i].group, 0U);
+  }
 }
 
 TEST(GroupsEviction, pages_behind_a_window_serve_until_they_are_needed) {
@@ -142,6 +166,42 @@ TEST(GroupsEviction, a_sequence_that_gives_up_early_finds_its_window_again) {
   pool.preempt(id).or_throw();
   run_and_release(pool, count_from(10'000, 160));
   EXPECT_EQ(pool.resume(id, a + Tokens{-1})->cached_tokens, 800);
+  expect_sound(pool);
+}
+
+TEST(GroupsEviction, where_all_slabs_are_spoken_for_free_pages_go_before_those_behind) {
+  const std::vector<GroupOptions> groups{
+      {.page_bytes = 64}, {.rule = GroupRule::window, .page_bytes = 16, .window = 16}};
+  PagePool pool = make_pool(
+      {.page_size = page_size, .max_sequences = 1, .groups = groups, .arena_bytes = 5 * 64});
+  const SequenceId id = pool.admit(Tokens{0}).value().id;
+  feed(pool, id, count_from(0, 48));  // 3 slabs, and of a fourth 2 pages behind, 1 used, 1 free
+  ASSERT_EQ(cached(pool, 1), 2);
+  feed(pool, id, count_from(48, 16));
+  EXPECT_EQ(pool.group(1).value().evicted_pages, 0);
+  expect_sound(pool);
+}
+
+TEST(GroupsEviction, a_group_gives_up_its_lowest_level_before_an_older_slab_of_its_own) {
+  const std::vector<GroupOptions> groups{
+      {},
+      {.rule = GroupRule::full, .page_bytes = 16},
+      {.rule = GroupRule::state, .page_bytes = 32, .checkpoint = 64}};
+  PagePool pool = make_pool({.num_pages = 8,
+                             .page_size = page_size,
+                             .max_sequences = 4,
+                             .groups = groups,
+                             .arena_bytes = 6 * 32,  // each sequence takes two slabs
+                             .max_retention_ms = 1000});
+  const SequenceId c = prefill(pool, count_from(2000, 32));
+  const RetentionRange higher{.level = 20}, lower{.level = 10};
+  const Tokens a = count_from(0, 32), b = count_from(1000, 32);
+  pool.release(prefill(pool, a, {.retention = {&higher, 1}})).or_throw();
+  pool.release(prefill(pool, b, {.retention = {&lower, 1}})).or_throw();
+  feed(pool, c, count_from(2032, 16));
+  EXPECT_EQ(pool.peek(a + Tokens{-1}), 32);
+  EXPECT_EQ(pool.peek(b + Tokens{-1}), 0);
+  EXPECT_EQ(pool.group(1).value().evicted_pages, 1);
   expect_sound(pool);
 }
 

@@ -6,6 +6,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -51,6 +52,7 @@ void any_calls(Eviction eviction) {
   if (options.prefix_reuse) {
     options.min_partial_tokens = *rc::gen::inRange(0, options.page_size);
     options.max_retention_ms = *rc::gen::inRange(0, 2) * 100;
+    options.max_spans = static_cast<uint32_t>(std::max(0, *rc::gen::inRange(-1, 4)));
   }
   options.watermark_pages = *rc::gen::inRange(0, 4) == 0 ? 1 : 0;
   options.arena_bytes = slab * *rc::gen::inRange(1, 12);
@@ -64,6 +66,9 @@ void any_calls(Eviction eviction) {
   RC_CLASSIFY(model.refused_lengths != 0, "refused lengths");
   RC_CLASSIFY(model.partial_hits != 0, "partial hits");
   RC_CLASSIFY(model.refused_partial_hits != 0, "refused partial hits");
+  RC_CLASSIFY(model.item_hits != 0, "hits behind items");
+  RC_CLASSIFY(model.partial_item_hits != 0, "partial hits behind items");
+  RC_CLASSIFY(model.gone_by_level != 0, "evictions by level");
   RC_CLASSIFY(model.pool().stats().pinned_pages != 0, "pinned pages");
   model.finish();
 }

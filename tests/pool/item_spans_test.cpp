@@ -189,6 +189,25 @@ TEST(ItemSpans, images_without_a_sequence_are_forgotten_and_never_mistaken) {
   expect_sound(pool);
 }
 
+TEST(ItemSpans, a_refused_trim_of_a_hybrid_model_takes_no_item_away) {
+  const GroupOptions groups[] = {{.page_bytes = 16},
+                                 {.rule = GroupRule::state, .page_bytes = 16, .checkpoint = 64}};
+  PagePool pool = make_pool({.page_size = 16,
+                             .max_sequences = 4,
+                             .groups = groups,
+                             .arena_bytes = 16 * 32,
+                             .max_spans = 4});
+  const Tokens prompt = count_from(0, 97);
+  const Spans one{{90, 5, image(1)}};
+  const SequenceId id = pool.admit(prompt, {.spans = one}).value().id;
+  feed(pool, id, count_from(0, 80));
+  EXPECT_EQ(pool.trim(id, 40).code(), Errc::invalid_argument);  // no state is there
+  feed(pool, id, count_from(80, 16));
+  EXPECT_EQ(pool.peek(prompt, {.spans = one}), 96);
+  EXPECT_EQ(pool.peek(prompt), 0) << "the page of the image, without it";
+  expect_sound(pool);
+}
+
 // ---- Names
 
 struct Named {

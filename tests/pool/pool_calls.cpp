@@ -3,38 +3,14 @@
 #include "pool/pool_calls.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
+#include "pool/call_bytes.h"
 #include "pool/checked.h"
 
 namespace folio::test {
 namespace {
-
-/// Two letters only, and mostly the first: prompts often share beginnings and then part ways.
-std::vector<TokenId> letters(size_t count, uint8_t pattern) {
-  std::vector<TokenId> tokens(count, 0);
-  if (pattern % 2 == 0) return tokens;
-  for (size_t i = 0; i < count; ++i) tokens[i] = static_cast<TokenId>(pattern >> (1 + i % 7) & 1);
-  return tokens;
-}
-
-/// Up to three ranges, often none; each number is its own choice.
-std::vector<RetentionRange> ranges(uint32_t choice) {
-  static constexpr int32_t levels[] = {0, 5, 34, 35, 36, 63, 64, 90, 100, 100};
-  static constexpr int64_t times[] = {0, 1, 2, 7, 20, 63, 64, 100};
-  std::vector<RetentionRange> given;
-  for (uint32_t i = 0; i < choice % 7 / 2; ++i) {
-    choice = choice * 1664525 + 1013904223;
-    const auto begin = static_cast<int32_t>(choice >> 8 & 7);
-    const int32_t end = (choice & 64) != 0 ? std::numeric_limits<int32_t>::max()
-                                           : begin + 1 + static_cast<int32_t>(choice >> 12 & 7);
-    given.push_back({begin, end, levels[(choice >> 16) % std::size(levels)],
-                     times[(choice >> 24) % std::size(times)]});
-  }
-  return given;
-}
 
 uint32_t number(const PoolCall& call) {
   return call[1] * 7U + call[2] * 1000003U + call[3] * 257U + call[4] * 65537U;
@@ -56,35 +32,6 @@ const PoolModel::Space& space_of(uint8_t choice) {
   return spaces[choice % std::size(spaces)];
 }
 
-/// Of `prompt`, which begins with the tokens of a sequence that has `those`: mostly these, and one
-/// of two images behind them. Seldom what is refused.
-std::vector<ContentSpan> items(const PoolModel& model, const std::vector<TokenId>& prompt,
-                               std::vector<ContentSpan> those, uint8_t choice) {
-  if (model.max_spans() == 0 && choice < 254) return {};
-  const auto size = static_cast<int32_t>(prompt.size());
-  const auto add = [&](int32_t offset, int32_t length, uint8_t image) {
-    those.push_back({.offset = offset, .length = length, .hash = {}});
-    those.back().hash.bytes[0] = image;
-  };
-  if (choice % 8 == 7) those.clear();
-  std::erase_if(those, [&](const ContentSpan& span) { return span.offset + span.length > size; });
-  const int32_t end = those.empty() ? 0 : those.back().offset + those.back().length;
-  if (choice > 253) {
-    add(end, size - end + 1, 0);  // one token too long
-  } else if (choice > 250) {
-    add(end - 1, 1, 0);
-  } else if (choice > 248) {
-    add(end, 0, 0);
-  } else if (choice > 246) {
-    for (int32_t more = 0; more < 4; ++more) add(end + more, 1, 0);
-  } else if (choice % 8 < (those.empty() ? 5 : 2)) {
-    const int32_t offset = end + choice / 8 % 2, length = choice % 8 == 4 ? 3 : 1;
-    if (offset + length <= size && those.size() < model.max_spans())
-      add(offset, length, choice / 16 % 4 == 3 ? 1 : 0);
-  }
-  return those;
-}
-
 void admit(PoolModel& model, const PoolCall& call) {
   std::vector<TokenId> prompt;
   std::vector<ContentSpan> spans;
@@ -94,7 +41,8 @@ void admit(PoolModel& model, const PoolCall& call) {
   }
   const std::vector<TokenId> tail = letters(call[2] % 14U, call[3]);
   prompt.insert(prompt.end(), tail.begin(), tail.end());
-  model.admit(prompt, space_of(call[4]), wish(model, call), items(model, prompt, spans, call[5]));
+  model.admit(prompt, space_of(call[4]), wish(model, call),
+              items(model.max_spans(), prompt, spans, call[5]));
 }
 
 /// Mostly of what some sequence has.
@@ -106,7 +54,7 @@ void retain(PoolModel& model, const PoolCall& call) {
     spans = model.spans(call[1] / 4U % model.num_sequences());
   }
   model.retain(prompt, space_of(call[4]), model.keeps() ? ranges(2 + number(call)) : ranges(0),
-               items(model, prompt, spans, call[5]));
+               items(model.max_spans(), prompt, spans, call[5]));
 }
 
 /// Mostly a little, sometimes beyond all deadlines, sometimes back.
@@ -122,14 +70,6 @@ void begin_step(PoolModel& model, uint8_t members) {
     if ((members >> i & 1) != 0) listed.push_back(i);
   }
   model.begin_step(listed);
-}
-
-/// A length of sequence `s`: often just before its end, sometimes anywhere, seldom impossible.
-int32_t cut(const PoolModel& model, size_t s, uint8_t choice) {
-  const auto length = static_cast<int32_t>(model.tokens(s).size());
-  if (choice > 252) return length + 1;
-  if (choice > 249) return -1;
-  return choice % 2 == 0 ? std::max(0, length - choice / 2 % 5) : choice / 2 % (length + 1);
 }
 
 /// Mostly a page of the sequence, mostly without a failure of the function.
@@ -188,13 +128,13 @@ void apply(PoolModel& model, const PoolCall& call) {
     if (kind < 12) model.take_copies();
     return model.commit(s, tokens, merge);
   }
-  if (kind < 16) return model.trim(s, cut(model, s, call[2]));
+  if (kind < 16) return model.trim(s, cut(model.tokens(s).size(), call[2]));
   if (kind < 18) {  // a roll-back of a few tokens and new ones
-    model.trim(s, cut(model, s, call[2]));
+    model.trim(s, cut(model.tokens(s).size(), call[2]));
     model.reserve(s, 2);
     return model.commit(s, letters(2, call[3]));
   }
-  if (kind < 22) return model.fork(s, cut(model, s, call[2]));
+  if (kind < 22) return model.fork(s, cut(model.tokens(s).size(), call[2]));
   if (kind < 24) return model.release(s);
   if (kind < 25) return model.take_copies();
   if (kind < 27) return begin_step(model, call[2]);
@@ -205,7 +145,7 @@ void apply(PoolModel& model, const PoolCall& call) {
   if (kind < 33) return model.use_stale_ids(call[2] % 4);
   if (kind < 36) return reserve_some(model, call);
   if (kind < 38) return model.explain(s, call[2] > 250 ? -1 : call[2] % 8);
-  if (kind < 41) return model.fork(s, cut(model, s, call[2]), call[3] % 4U);
+  if (kind < 41) return model.fork(s, cut(model.tokens(s).size(), call[2]), call[3] % 4U);
   if (kind < 43) return keep_path(model, call);
   if (kind < 45) return preempt_and_resume(model, s, call);
   if (kind < 46) return model.preempt(s);

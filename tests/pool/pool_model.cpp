@@ -26,6 +26,7 @@ PoolModel::PoolModel(const PoolOptions& options)
     : options_(memory_.hooked(complete(options))),
       page_size_(options.page_size),
       pool_(checked(PagePool::create(options_))),
+      items_(options),
       eviction_(options.eviction, options.num_pages),
       retention_(options.max_retention_ms) {
   if (options_.max_pages_per_sequence == 0) options_.max_pages_per_sequence = options_.num_pages;
@@ -41,14 +42,7 @@ PoolModel::PoolModel(const PoolOptions& options)
 uint64_t PoolModel::history(const Sequence& s, size_t position) const {
   uint64_t h = 0x9e3779b97f4a7c15u ^ s.space.adapter;
   for (const char c : s.space.salt) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  for (size_t i = 0; i <= position; ++i) {
-    h = (h ^ static_cast<uint64_t>(s.tokens[i] + 7)) * 0x100000001b3u + (h >> 29);
-    for (const ContentSpan& span : s.spans) {
-      if (span.offset == static_cast<int32_t>(i))
-        h = (h ^ (span.hash.bytes[0] + 256u * static_cast<uint64_t>(span.length))) * 0x100000001b3u;
-    }
-  }
-  return h | 1;
+  return history_of(h, s.tokens, s.items.spans, static_cast<int64_t>(position) + 1);
 }
 
 void PoolModel::run_copies() {

@@ -19,6 +19,7 @@
 #include "folio/pool/page_pool.h"
 #include "pool/event_replay.h"
 #include "pool/naive_eviction.h"
+#include "pool/naive_items.h"
 #include "pool/naive_names.h"
 #include "pool/naive_retention.h"
 #include "pool/pool_memory.h"
@@ -71,7 +72,7 @@ class PoolModel {
     return sequences_[sequence].tokens;
   }
   [[nodiscard]] const std::vector<ContentSpan>& spans(size_t sequence) const {
-    return sequences_[sequence].spans;
+    return sequences_[sequence].items.spans;
   }
   /// Hits of pages that are found only with an item.
   [[nodiscard]] int64_t item_hits() const { return item_hits_; }
@@ -95,8 +96,7 @@ class PoolModel {
     Space space;
     int space_content = 0;
     std::vector<TokenId> tokens;
-    std::vector<ContentSpan> spans;  ///< those behind the tokens are still to come
-    std::vector<int> opened;         ///< contents of the first ones: of those in full pages
+    NaiveItems::Row items;
     int64_t room = 0;
     std::vector<uint32_t> row;
     std::vector<uint64_t> steps;
@@ -115,13 +115,6 @@ class PoolModel {
   };
   struct KnownSpace {
     Space space;
-    int content = 0, users = 0;
-    int64_t idle_since = 0;
-  };
-  /// What comes before the tokens of a page in which an item begins.
-  struct KnownItem {
-    int parent = 0;    ///< content of the page before, or of the item before in this page
-    ContentSpan span;  ///< as seen from the page
     int content = 0, users = 0;
     int64_t idle_since = 0;
   };
@@ -169,24 +162,7 @@ class PoolModel {
   // Namespaces and items.
   int open_space(const Space& space);
   void close_space(const Space& space);
-  [[nodiscard]] bool allows(const std::vector<ContentSpan>& spans,
-                            const std::vector<TokenId>& prompt) const;
-  /// Those that begin in a page, or those that touch it, as seen from it.
-  [[nodiscard]] std::vector<ContentSpan> beginning_in(const std::vector<ContentSpan>& spans,
-                                                      size_t position) const;
-  [[nodiscard]] std::vector<ContentSpan> touching(const std::vector<ContentSpan>& spans,
-                                                  size_t position) const;
-  /// From the content before a page to that before its tokens, 0: it is not known.
-  [[nodiscard]] int behind_items(int parent, const std::vector<ContentSpan>& spans,
-                                 size_t position) const;
-  int open_item(int parent, const ContentSpan& span);
-  void close_items(Sequence& s, size_t keep);
-  /// The sequence has `length` tokens.
-  void cut_items(Sequence& s, int32_t length);
-  /// The child has what its parent has; from now on, what is its own.
-  void share_items(Sequence& child, int32_t length);
-  /// The content before the tokens of a page, whose items the sequence opens, as it has those of
-  /// all pages before.
+  /// The content before the tokens of a page, whose items the sequence opens.
   int enter_page(Sequence& s, size_t position);
 
   // Room.
@@ -237,7 +213,7 @@ class PoolModel {
   bool taken_hold_pages_ = false;
   std::vector<Content> contents_{1};
   std::vector<KnownSpace> spaces_;
-  std::vector<KnownItem> items_;
+  NaiveItems items_;
   int64_t item_hits_ = 0;
   NaiveEviction eviction_;
   NaiveRetention retention_;

@@ -20,7 +20,7 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space, co
                                 .retention = wish.ranges,
                                 .decode_retention = wish.decode,
                                 .spans = spans};
-  const bool fails = prompt.empty() || !allows(spans, prompt);
+  const bool fails = prompt.empty() || !items_.allow(spans, prompt);
   const std::vector<int> chain = fails ? std::vector<int>() : match(prompt, space, spans);
   const auto [partial, partial_tokens] =
       fails ? std::pair<int, int64_t>() : match_partial(chain, prompt, space, spans);
@@ -40,7 +40,7 @@ void PoolModel::admit(const std::vector<TokenId>& prompt, const Space& space, co
   s.wish = wish;
   s.wish.prompt = static_cast<int32_t>(prompt.size());
   s.space_content = open_space(space);
-  s.spans = spans;
+  s.items.spans = spans;
   RC_ASSERT(given.cached_tokens == cached);
   RC_ASSERT(given.cached_tokens < static_cast<int64_t>(prompt.size()));
   hold_prefix(s, prompt, given, partial);
@@ -128,7 +128,7 @@ void PoolModel::trim(size_t sequence, int32_t length) {
   if (length < 0 || length > static_cast<int64_t>(s.tokens.size()))
     return expect_unchanged(status, Errc::invalid_argument, before);
   checked(status);
-  cut_items(s, length);
+  items_.cut(s.items, length);
   if (length < s.room) s.trimmed = length % page_size_ != 0;
   s.tokens.resize(static_cast<size_t>(length));
   s.room = length;
@@ -154,7 +154,7 @@ void PoolModel::fork(size_t sequence, int32_t length) {
   child.steps.clear();
   child.trimmed = child.starting = false;
   RC_ASSERT(open_space(child.space) == child.space_content);
-  share_items(child, length);
+  items_.share(child.items, length);
   child.row.resize(pages_for(length));
   if (cut) child.row.pop_back();
   for (const uint32_t page : child.row) ++pages_[page].references;
@@ -177,7 +177,7 @@ void PoolModel::give_up(Sequence& s) {
   const auto eighths = static_cast<int>(contents.size() * 8 / options_.max_pages_per_sequence);
   for (const int content : contents) eviction_.given_up(content, std::min(eighths, 7));
   drop_pages(s, 0);
-  close_items(s, 0);
+  items_.close(s.items);
 }
 
 void PoolModel::release(size_t sequence) {

@@ -30,7 +30,7 @@ std::vector<int> PoolModel::match(const std::vector<TokenId>& prompt, const Spac
   for (auto begin = prompt.begin(); prompt.end() - begin >= page_size_ + spare;
        begin += page_size_) {
     if (chain.size() == options_.max_pages_per_sequence) break;
-    parent = find_content(behind_items(parent, spans, chain.size()), {begin, begin + page_size_});
+    parent = find_content(items_.find(parent, spans, chain.size()), {begin, begin + page_size_});
     if (parent == 0) break;
     chain.push_back(parent);
   }
@@ -60,7 +60,7 @@ std::pair<int, int64_t> PoolModel::match_partial(const std::vector<int>& chain,
                                      int64_t{options_.max_pages_per_sequence} * page_size_);
   if (end - begin < options_.min_partial_tokens) return {};
   const int parent =
-      behind_items(chain.empty() ? known->content : chain.back(), spans, chain.size());
+      items_.find(chain.empty() ? known->content : chain.back(), spans, chain.size());
   const int content = find_head(parent, prompt.data() + begin);
   if (content == 0) return {};
   const std::vector<TokenId>& there = contents_[static_cast<size_t>(content)].tokens;
@@ -121,7 +121,7 @@ void PoolModel::retain(const std::vector<TokenId>& prompt, const Space& space,
   const std::vector<std::byte> before = memory_.snapshot();
   const Result<int32_t> found = pool_.retain(
       prompt, {.salt = space.salt, .adapter = space.adapter, .retention = ranges, .spans = spans});
-  if (prompt.empty() || !keeps() || !allows(spans, prompt))
+  if (prompt.empty() || !keeps() || !items_.allow(spans, prompt))
     return expect_unchanged(found.error(), Errc::invalid_argument, before);
   const std::vector<int> chain = match(prompt, space, spans, 0);
   RC_ASSERT(*found == static_cast<int64_t>(chain.size()) * page_size_);
@@ -170,9 +170,9 @@ void PoolModel::name(size_t sequence, int32_t position, int fail_at) {
        page += page_size_) {
     const PageName parent = expected;
     const auto at = static_cast<size_t>(page - s.tokens.begin());
-    expected =
-        NaiveNames::of(at == 0 ? nullptr : &parent, {page, page + page_size_}, s.space.salt,
-                       s.space.adapter, touching(s.spans, at / static_cast<size_t>(page_size_)));
+    expected = NaiveNames::of(at == 0 ? nullptr : &parent, {page, page + page_size_}, s.space.salt,
+                              s.space.adapter,
+                              items_.touching(s.items.spans, at / static_cast<size_t>(page_size_)));
   }
   if (!fails) RC_ASSERT(*name == expected);
   check();

@@ -24,7 +24,7 @@ void PoolModel::hold_prefix(Sequence& s, const std::vector<TokenId>& tokens, con
     RC_ASSERT(content != 0);
     RC_ASSERT(pages_[s.row[i]].content == content);
     eviction_.found(content);
-    item_hits_ += s.opened.empty() ? 0 : 1;
+    item_hits_ += s.items.opened.empty() ? 0 : 1;
     (held(s.row[i]) ? stats_.hit_tokens_used : stats_.hit_tokens_cached) += page_size_;
     count(histograms_.reuse, taken_pages_ - times_[s.row[i]].used);
     times_[s.row[i]].used = taken_pages_;
@@ -179,7 +179,7 @@ void PoolModel::explain(size_t sequence, int32_t new_tokens) {
 void PoolModel::add_child(Sequence child, size_t pages) {
   child.row_start = checked(pool_.row_start(child.id));
   RC_ASSERT(open_space(child.space) == child.space_content);
-  share_items(child, static_cast<int32_t>(child.tokens.size()));
+  items_.share(child.items, static_cast<int32_t>(child.tokens.size()));
   const std::vector<uint32_t> shared = child.row;
   child.row = pool_row(child, pages);
   for (size_t i = 0; i < shared.size(); ++i) {
@@ -280,8 +280,8 @@ void PoolModel::preempt(size_t sequence) {
 void PoolModel::resume(size_t sequence, const std::vector<TokenId>& tokens) {
   Sequence& s = sequences_[sequence];
   const std::vector<std::byte> before = memory_.snapshot();
-  const std::vector<int> chain = match(tokens, s.space, s.spans);
-  const auto [partial, partial_tokens] = match_partial(chain, tokens, s.space, s.spans);
+  const std::vector<int> chain = match(tokens, s.space, s.items.spans);
+  const auto [partial, partial_tokens] = match_partial(chain, tokens, s.space, s.items.spans);
   const Result<Admission> given = pool_.resume(s.id, tokens);
   if (tokens.empty() || !s.row.empty())
     return expect_unchanged(given.error(), Errc::invalid_argument, before);

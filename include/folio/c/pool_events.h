@@ -37,7 +37,8 @@ FOLIO_C_EXPORT folio_code folio_read_events(const folio_pool* pool, uint64_t nex
                                             int32_t* lost, folio_message* message);
 /// A stored event for each content that can be found, parents not always first, and the number of
 /// the last event before: at most one for each page. Errors: invalid_argument for a capacity that
-/// is too small (nothing is copied), or without event_capacity and on_event
+/// is too small (nothing is copied), or without event_capacity and on_event. With groups, events
+/// and snapshots tell of leading pages alone
 FOLIO_C_EXPORT folio_code folio_snapshot(const folio_pool* pool, folio_pool_event* events,
                                          int64_t capacity, int64_t* num_events,
                                          uint64_t* last_event, folio_message* message);
@@ -52,7 +53,8 @@ FOLIO_C_EXPORT folio_code folio_get_page_name(folio_pool* pool, folio_sequence s
 FOLIO_C_EXPORT folio_code folio_clear_pool(folio_pool* pool, folio_message* message);
 
 /// These two are folio_peek, in whole pages, and folio_get_pool_stats, of a moment between two
-/// calls, for other threads. Errors: invalid_argument without `readers`
+/// calls, for other threads. With groups, folio_read_peek tells of leading pages alone, an upper
+/// bound of what all groups can serve. Errors: invalid_argument without `readers`
 FOLIO_C_EXPORT folio_code folio_read_peek(const folio_pool* pool, const int32_t* prompt,
                                           int64_t num_tokens, const folio_sequence_options* options,
                                           int32_t* cached_tokens, folio_message* message);

@@ -60,7 +60,7 @@ typedef struct folio_pool_event {
   int32_t kind;                 ///< FOLIO_STORED ...
   int32_t is_of_snapshot;       ///< `number` is then of the last event before
   int32_t has_name, has_parent_name;
-  uint32_t group;  ///< of the pool's groups of pages
+  uint32_t group;  ///< of the pool's groups of pages: the leading one, 0
   uint32_t reserved;
 } folio_pool_event;
 

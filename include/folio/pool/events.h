@@ -8,6 +8,10 @@
 /// So the contents that can be found are, at any time, those of the stored events less those of
 /// the removed ones: whoever replays all events has the index.
 ///
+/// Of a hybrid model's groups only the leading one has contents: an event tells of a leading page,
+/// whatever the other groups still have of its tokens. No event tells when they lose theirs, so the
+/// contents are an upper bound of what a prompt finds.
+///
 /// Events are numbered 1, 2, 3, ... They are handed to `PoolOptions::on_event` as they happen,
 /// kept in a ring of the last `PoolOptions::event_capacity`, or both; with neither there are none.
 /// A reader of the ring that has been overtaken is told so, and begins again with a snapshot
@@ -41,7 +45,7 @@ struct PoolEvent {
   PageName parent_name = {};  ///< where `has_parent_name`
   int32_t position = -1;      ///< stored: of the page in its sequence; else, and in snapshots, -1
   int32_t num_tokens = 0;     ///< stored, removed: page_size
-  uint32_t group = 0;         ///< of the pool's groups of pages
+  uint32_t group = 0;         ///< of the pool's groups of pages: the leading one, 0
   PoolEventKind kind = PoolEventKind::stored;
   /// The pool has a name function, which gave this content a name. Names say the same in every
   /// pool; a pool may have stored one name twice (see docs/pool_events.md).

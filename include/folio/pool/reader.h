@@ -32,7 +32,8 @@ class FOLIO_EXPORT PoolReader {
   [[nodiscard]] static Result<PoolReader> of(const PagePool& pool) noexcept;
 
   /// Tokens in whole cached or used pages that `admit` would find: PagePool::peek, less what
-  /// PoolOptions::min_partial_tokens lets it find inside a page.
+  /// PoolOptions::min_partial_tokens lets it find inside a page. With groups, in leading pages: an
+  /// upper bound, as `admit` takes no more than what every other group has, too.
   [[nodiscard]] int32_t peek(std::span<const TokenId> prompt,
                              const SequenceOptions& options = {}) const noexcept;
 

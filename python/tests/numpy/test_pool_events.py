@@ -3,6 +3,7 @@
 
 import threading
 
+import numpy
 import pytest
 
 import folio_kv
@@ -39,8 +40,41 @@ def test_a_reader_that_is_late_takes_a_snapshot():
     for first in (1, 2, 3):
         served(pool, [10 * first, *EIGHT[1:]])
     assert pool.read_events(1) == ([], 7, True)
-    events, last = pool.snapshot()
+    events, tokens, last = pool.snapshot()
     assert last == 6 and len({e.content for e in events}) == 6
+    assert tokens.dtype == numpy.int32 and tokens.shape == (6, 4)
+
+
+def test_a_snapshot_has_the_tokens_that_events_were_told_with():
+    told = {}
+
+    def tell(event, tokens):
+        if event.kind == "cleared":
+            told.clear()
+        elif event.kind == "removed":
+            del told[event.content]
+        else:
+            told[event.content] = (event.parent, tokens)
+
+    pool = folio_kv.PagePool(5, 4, on_event=tell)
+    for first in (1, 2, 3):  # the third takes pages of the first
+        served(pool, [10 * first, *EIGHT[1:], 9])
+    events, tokens, _ = pool.snapshot()
+    assert len(events) == len(told) == 4
+    assert {e.content: (e.parent, row.tolist()) for e, row in zip(events, tokens)} == told
+    tokens[:] = 0  # a copy: the pool has its own
+    assert pool.peek([30, *EIGHT[1:], 9]) == 8
+    pool.clear()
+    events, tokens, last = pool.snapshot()
+    assert events == [] and told == {} and tokens.shape == (0, 4) and last > 6
+
+
+def test_a_snapshot_of_groups_is_of_leading_pages():
+    groups = [{"page_bytes": 64}, {"rule": "window", "page_bytes": 64, "window": 4}]
+    pool = folio_kv.PagePool(0, 4, groups=groups, arena_bytes=64 * 16, event_capacity=8)
+    served(pool, EIGHT)
+    events, tokens, _ = pool.snapshot()
+    assert {e.group for e in events} == {0} and sorted(tokens.tolist()) == [EIGHT[:4], EIGHT[4:]]
 
 
 def test_another_thread_reads_while_the_scheduler_works():
