@@ -180,6 +180,9 @@ Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexc
     ++holds[copy.from];
     ++holds[copy.to];
   }
+  io_pins.visit([&](const pool::IoPins::Place& place) {
+    if (place.group == group) ++holds[place.page];
+  });
   uint32_t listed[pool::num_group_lists] = {};
   for (uint32_t page = 0; page < g.num_pages; ++page) {
     const GroupPage& p = g.pages[page];

@@ -140,6 +140,9 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
     ++copies[copy.from];
     ++copies[copy.to];
   }
+  io_pins.visit([&](const pool::IoPins::Place& place) {
+    if (place.group == 0) ++copies[place.page];
+  });
   return {};
 }
 

@@ -31,6 +31,7 @@ Status check_name_function(const PoolOptions& o) {
 
 Status check_event_options(const PoolOptions& o) {
   if (Status s = count_in_range("event_capacity", o.event_capacity, 0); !s.is_ok()) return s;
+  if (Status s = count_in_range("max_io_pins", o.max_io_pins, 0); !s.is_ok()) return s;
   if (o.on_event.function == nullptr && o.on_event.context != nullptr) {
     return fail(Errc::invalid_argument,
                 "PagePool::create: on_event.function is null, expected a function, as "

@@ -74,7 +74,7 @@ struct alignas(64) PageRecord {
   };
   uint32_t twin_next = no_page;  ///< with content
   uint32_t references = 0;       ///< table rows that hold the page
-  /// copies, pending or taken, that hold the page
+  /// copies, pending or taken, and transfers that hold the page
   uint32_t copies = 0;
   PageList list = PageList::none;
   bool findable : 1 = false;     ///< the one page of its ring that the index answers with

@@ -65,6 +65,7 @@ void PagePool::State::carve(Carver& carver) noexcept {
                     .entries = carver.take<pool::Namespace>(known),
                     .buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(known))};
   }
+  io_places = carver.take<pool::IoPins::Place>(options.max_io_pins);
   carve_retention(carver);
   if (options.eviction != Eviction::s3_fifo) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
@@ -104,6 +105,7 @@ void PagePool::State::start() noexcept {
                                            pool::ItemSpans::num_namespaces(options));
   }
   items.attach(spans_memory, options, &index);
+  io_pins.attach(io_places, options.max_io_pins);
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
   end_call();

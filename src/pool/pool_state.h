@@ -22,6 +22,7 @@
 #include "pool/eviction.h"
 #include "pool/groups.h"
 #include "pool/head_index.h"
+#include "pool/io_pins.h"
 #include "pool/item_spans.h"
 #include "pool/namespaces.h"
 #include "pool/page_ages.h"
@@ -96,6 +97,7 @@ struct PagePool::State {
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
   pool::ItemSpans::Memory spans_memory;  ///< with max_spans
+  pool::IoPins::Place* io_places = nullptr;  ///< with max_io_pins
 
   pool::PageExtras extras;
   struct Places {  ///< of those options that are on
@@ -113,6 +115,7 @@ struct PagePool::State {
   pool::HeadIndex heads;
   pool::Namespaces namespaces;
   pool::ItemSpans items;
+  pool::IoPins io_pins;
   pool::Groups groups;  ///< inactive in a pool of one kind of pages
   pool::EventLog events;
   StatsRing shared_stats;
@@ -233,7 +236,12 @@ struct PagePool::State {
   /// tokens.
   [[nodiscard]] int32_t hold_prefix(pool::SequenceRecord& s,
                                     std::span<const TokenId> prompt) noexcept;
-  /// Whether all copies of the page read only slots before `cut`.
+  /// Whether a copy into the page has not been taken.
+  [[nodiscard]] bool awaits_copy(uint32_t group, uint32_t page) const noexcept {
+    return group == 0 ? records[page].awaits_copy
+                      : groups[group].pages[page].pending_copy != pool::no_page;
+  }
+  /// Whether all copies of the page read only slots before `cut`, and no transfer has it.
   [[nodiscard]] bool copies_end_before(uint32_t page, int32_t cut) const noexcept;
 
   /// Errors: invalid_argument unless the sequence has so many tokens

@@ -18,7 +18,7 @@ bool PagePool::State::copies_end_before(uint32_t page, int32_t cut) const noexce
     return (copy.from == page && copy.tokens > cut) || copy.to == page;
   };
   return std::ranges::none_of(page_copies.pending(), reads_more) &&
-         std::ranges::none_of(page_copies.running(), reads_more);
+         std::ranges::none_of(page_copies.running(), reads_more) && !io_pins.have(0, page);
 }
 
 TailWrite PagePool::State::tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept {

@@ -22,7 +22,7 @@ struct ReserveRequest {
 };
 
 /// What a `reserve` needs and who has the pages. Each page of the pool is counted once: free,
-/// cached, pinned, or by who holds it, a sequence before a step before a copy.
+/// cached, pinned, or by who holds it, a sequence before a step before a copy or a transfer.
 struct PoolExplanation {
   int64_t needed = 0;     ///< pages that the reserve takes at least; 0: it has room already
   int64_t held_back = 0;  ///< the watermark, where it counts for this reserve
@@ -31,7 +31,7 @@ struct PoolExplanation {
   int64_t pinned = 0;  ///< held by nobody, not evictable
   int64_t of_sequences = 0;
   int64_t of_steps = 0;   ///< given up, and still in use by unfinished steps
-  int64_t of_copies = 0;  ///< read by copies that have not run
+  int64_t of_copies = 0;  ///< read by copies that have not run, or held by transfers
   /// with groups: the first one that would lack pages, those before it having theirs; -1: none
   int32_t short_group = -1;
   bool operator==(const PoolExplanation&) const = default;

@@ -59,6 +59,13 @@ struct StepTicket {
   bool operator==(const StepTicket&) const = default;
 };
 
+/// A page that a transfer reads or writes, from `begin_io` to `end_io`. The default is never one.
+struct IoPin {
+  uint32_t index = 0;
+  uint32_t generation = 0;
+  bool operator==(const IoPin&) const = default;
+};
+
 /// Which cached page is evicted first.
 enum class Eviction : uint8_t {
   lru = 0,  ///< the one that was released first
@@ -134,6 +141,7 @@ struct PoolOptions {
   /// bytes each for every sequence. Pages behind as many items of ended sequences stay findable.
   /// 0: none. Needs prefix_reuse.
   uint32_t max_spans = 0;
+  uint32_t max_io_pins = 0;  ///< pages that transfers hold at once (`begin_io`), 16 bytes each
 };
 
 /// Pages are shared only between sequences with equal salt and equal adapter.
@@ -299,6 +307,19 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Result<StepTicket> begin_step(std::span<const SequenceId> ids) noexcept;
   /// Errors: invalid_argument for a ticket that is not of an unfinished step
   [[nodiscard]] Status end_step(StepTicket ticket) noexcept;
+
+  /// Holds page `entry` of the sequence's row for a transfer that reads or writes it, until
+  /// `end_io`, whatever becomes of the sequence: nobody else gets the page, and what trim opens
+  /// again is not written in place. What the sequence writes behind its length is not held back.
+  /// Each pin counts; a page may have several. Errors: invalid_argument for an entry without a
+  /// page, for a page that waits for a copy, or for a group that the pool has not; busy with
+  /// PoolOptions::max_io_pins
+  [[nodiscard]] Result<IoPin> begin_io(SequenceId id, int32_t entry, uint32_t group = 0) noexcept;
+  /// The transfer is over, or has been given up and touches the page no more. Errors:
+  /// invalid_argument for a pin that has ended, or is none of this pool's
+  [[nodiscard]] Status end_io(IoPin pin) noexcept;
+  /// Errors: as end_io
+  [[nodiscard]] Result<uint32_t> page_of(IoPin pin) const noexcept;
 
   /// The name of the sequence's page `position`, which is full: of its tokens and all before them,
   /// of salt and adapter. Computed once for a content, as long as some page has it; calls the
