@@ -30,7 +30,8 @@ PoolOptions options_of(const uint8_t* b) {
           .watermark_pages = std::min(b[6] % 8U == 0 ? b[6] / 8U % 4U : 0U, 1 + b[0] % 24U),
           .lookahead_tokens = b[7] % 8 == 0 ? b[7] / 8 % 4 : 0,
           .min_partial_tokens = b[5] % 8 != 7 ? b[1] / 5 % (1 + b[1] % 5) : 0,
-          .max_spans = b[5] % 8 != 7 ? b[2] / 8 % 4U : 0};
+          .max_spans = b[5] % 8 != 7 ? b[2] / 8 % 4U : 0,
+          .max_io_pins = b[1] / 4 % 4U};
 }
 
 }  // namespace

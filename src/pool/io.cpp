@@ -68,8 +68,7 @@ Status PagePool::end_io(IoPin pin) noexcept {
 }
 
 Result<uint32_t> PagePool::page_of(IoPin pin) const noexcept {
-  const pool::IoPins::Place* const place =
-      state_ == nullptr ? nullptr : state_->io_pins.find(pin);
+  const pool::IoPins::Place* const place = state_ == nullptr ? nullptr : state_->io_pins.find(pin);
   if (place != nullptr) return place->page;
   return fail(Errc::invalid_argument,
               "PagePool::page_of: pin is {}:{}, expected that of a transfer that has not ended",

@@ -55,9 +55,8 @@ class IoPins {
   /// Whether a transfer has the page. O(count)
   [[nodiscard]] bool have(uint32_t group, uint32_t page) const noexcept {
     bool found = false;
-    visit([&](const Place& place) {
-      found = found || (place.page == page && place.group == group);
-    });
+    visit(
+        [&](const Place& place) { found = found || (place.page == page && place.group == group); });
     return found;
   }
   template <class Visit>

@@ -96,7 +96,7 @@ struct PagePool::State {
   uint32_t* head_buckets = nullptr;        ///< with min_partial_tokens
   pool::Namespace* spaces = nullptr;
   uint32_t* space_buckets = nullptr;
-  pool::ItemSpans::Memory spans_memory;  ///< with max_spans
+  pool::ItemSpans::Memory spans_memory;      ///< with max_spans
   pool::IoPins::Place* io_places = nullptr;  ///< with max_io_pins
 
   pool::PageExtras extras;

@@ -79,11 +79,8 @@ TEST(IoPins, what_trim_opens_again_is_written_elsewhere) {
 
 TEST(IoPins, hold_pages_of_groups) {
   const GroupOptions groups[] = {full(4), window(4, 4)};
-  PagePool pool = make_pool({.page_size = 4,
-                             .max_sequences = 4,
-                             .groups = groups,
-                             .arena_bytes = 32,
-                             .max_io_pins = 2});
+  PagePool pool = make_pool(
+      {.page_size = 4, .max_sequences = 4, .groups = groups, .arena_bytes = 32, .max_io_pins = 2});
   const SequenceId a = prefill(pool, count_from(0, 4));
   const IoPin pin = pool.begin_io(a, 0, 1).value();
   pool.release(a).or_throw();
@@ -98,8 +95,8 @@ TEST(IoPins, hold_pages_of_groups) {
 TEST(IoPins, are_refused_with_a_reason) {
   PagePool pool = make_pool(options_of(4, 1));
   const SequenceId a = prefill(pool, count_from(0, 6));
-  for (const int32_t entry : {-1, 2, std::numeric_limits<int32_t>::min(),
-                              std::numeric_limits<int32_t>::max()})
+  for (const int32_t entry :
+       {-1, 2, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()})
     EXPECT_THAT(pool.begin_io(a, entry).error().message(), HasSubstr("entry is"));
   EXPECT_THAT(pool.begin_io(a, 0, 1).error().message(), HasSubstr("group is 1, expected 0"));
   EXPECT_EQ(pool.begin_io({7, 7}, 0).error().code(), Errc::invalid_argument);

@@ -36,6 +36,7 @@ void any_calls(Eviction eviction) {
         *rc::gen::inRange(options.page_size > 1 ? 1 : 0, options.page_size);
   if (prefix_reuse)
     options.max_spans = static_cast<uint32_t>(std::max(0, *rc::gen::inRange(-1, 4)));
+  options.max_io_pins = static_cast<uint32_t>(*rc::gen::inRange(0, 5));
   const auto calls = *rc::gen::scale(20.0, rc::gen::arbitrary<std::vector<PoolCall>>());
   PoolModel model(options);
   for (const PoolCall& call : calls) apply(model, call);

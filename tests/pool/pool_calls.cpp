@@ -109,13 +109,22 @@ void preempt_and_resume(PoolModel& model, size_t s, const PoolCall& call) {
   model.resume(s, tokens);
 }
 
+/// Mostly a page that has tokens.
+void begin_io(PoolModel& model, size_t s, const PoolCall& call) {
+  const auto pages = static_cast<int32_t>(model.tokens(s).size()) / model.page_size();
+  model.begin_io(s, call[2] > 250 ? 250 - call[2] : call[2] % (pages + 2));
+}
+
 }  // namespace
 
 void apply(PoolModel& model, const PoolCall& call) {
-  const uint32_t kind = call[0] % 55U;
-  if (kind > 53) return model.clear();
-  if (kind > 50) return advance_time(model, call);
-  if (kind > 47) return retain(model, call);
+  const uint32_t kind = call[0] % 58U;
+  if (kind > 56)
+    return model.num_transfers() == 0 ? model.take_copies()
+                                      : model.end_io(call[2] % model.num_transfers());
+  if (kind > 55) return model.clear();
+  if (kind > 52) return advance_time(model, call);
+  if (kind > 49) return retain(model, call);
   if (model.num_sequences() == 0 || kind < 4) return admit(model, call);
   const size_t s = call[1] % model.num_sequences();
   const auto tokens = letters(call[2] % 8U, call[3]);
@@ -149,12 +158,14 @@ void apply(PoolModel& model, const PoolCall& call) {
   if (kind < 43) return keep_path(model, call);
   if (kind < 45) return preempt_and_resume(model, s, call);
   if (kind < 46) return model.preempt(s);
+  if (kind < 48) return begin_io(model, s, call);
   return model.resume(s, letters(call[2] % 12U, call[3]));
 }
 
 void give_all_back(PoolModel& model) {
   while (model.num_sequences() != 0) model.release(0);
   while (model.num_steps() != 0) model.end_step(0);
+  while (model.num_transfers() != 0) model.end_io(0);
   model.take_copies();
   model.take_copies();
   RC_ASSERT(model.held_pages() == 0);

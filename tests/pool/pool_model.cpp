@@ -61,7 +61,8 @@ bool PoolModel::incomplete(uint32_t page) const {
 // ---- Pages
 
 bool PoolModel::held(uint32_t page) const {
-  return pages_[page].references != 0 || pages_[page].copies != 0 || !pages_[page].steps.empty();
+  const Page& p = pages_[page];
+  return p.references != 0 || p.copies != 0 || p.transfers != 0 || !p.steps.empty();
 }
 
 bool PoolModel::has_twin(uint32_t page) const {
@@ -253,6 +254,10 @@ void PoolModel::check() {
   for (const Step& step : steps_) {
     for (const auto& [slot, value] : step.reads)
       RC_ASSERT(pages_[slot.first].kv[slot.second] == value);
+  }
+  for (const Transfer& t : transfers_) {
+    RC_ASSERT(checked(pool_.page_of(t.pin)) == t.page);
+    RC_ASSERT(std::equal(t.reads.begin(), t.reads.end(), pages_[t.page].kv.begin()));
   }
   RC_ASSERT(memory_.living.size() == 1U);
   RC_ASSERT(memory_.wrong_frees == 0);

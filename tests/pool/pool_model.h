@@ -57,6 +57,8 @@ class PoolModel {
   void take_copies();
   void begin_step(const std::vector<size_t>& sequences);
   void end_step(size_t step);
+  void begin_io(size_t sequence, int32_t entry);
+  void end_io(size_t transfer);
   /// The function's call number `fail_at`, of those that this one makes, fails.
   void name(size_t sequence, int32_t position, int fail_at);
   void retain(const std::vector<TokenId>& prompt, const Space& space,
@@ -67,6 +69,7 @@ class PoolModel {
 
   [[nodiscard]] size_t num_sequences() const { return sequences_.size(); }
   [[nodiscard]] size_t num_steps() const { return steps_.size(); }
+  [[nodiscard]] size_t num_transfers() const { return transfers_.size(); }
   [[nodiscard]] int64_t held_pages() const;
   [[nodiscard]] const std::vector<TokenId>& tokens(size_t sequence) const {
     return sequences_[sequence].tokens;
@@ -85,6 +88,7 @@ class PoolModel {
  private:
   struct Page {
     int references = 0, copies = 0;
+    int transfers = 0;
     std::vector<uint64_t> steps;  ///< tickets of steps that hold it although a sequence gave it up
     int content = 0;              ///< index in contents_, 0: none
     int64_t given_up = 0;         ///< when it was last given up: the order of `end_step`
@@ -108,6 +112,11 @@ class PoolModel {
     std::map<std::pair<uint32_t, size_t>, uint64_t> reads;  ///< (page, slot) -> history
     std::vector<uint32_t> pages;
     bool runs_copies = false;
+  };
+  struct Transfer {
+    IoPin pin;
+    uint32_t page = 0;
+    std::vector<uint64_t> reads;  ///< of its first slots: all that were written
   };
   struct Content {
     int parent = 0;
@@ -208,6 +217,7 @@ class PoolModel {
   std::vector<Sequence> sequences_;
   std::vector<SequenceId> stale_;
   std::vector<Step> steps_;
+  std::vector<Transfer> transfers_;
   std::vector<PageCopy> pending_, taken_;
   size_t copies_run_ = 0;  ///< of taken_
   bool taken_hold_pages_ = false;

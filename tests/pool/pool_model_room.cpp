@@ -58,7 +58,8 @@ PoolModel::Tail PoolModel::tail(const Sequence& s, int64_t rest) const {
   bool quiet = page.copies == 0 || std::none_of(pending_.begin(), pending_.end(), reads_more);
   if (page.copies != 0 && taken_hold_pages_)
     quiet = quiet && std::none_of(taken_.begin(), taken_.end(), reads_more);
-  const bool alone = page.references == 1 && quiet && page.steps.empty() && s.steps.empty();
+  const bool alone =
+      page.references == 1 && page.transfers == 0 && quiet && page.steps.empty() && s.steps.empty();
   const bool forget = alone && page.content != 0 && (has_twin(last) || available() <= rest);
   return {!alone || (page.content != 0 && !forget), forget};
 }
@@ -163,12 +164,12 @@ void PoolModel::explain(size_t sequence, int32_t new_tokens) {
   for (uint32_t i = 0; i < options_.num_pages; ++i) {
     const Page& page = pages_[i];
     const bool pinned = is_cached(i) && level(i) == retention_level::pinned;
-    ++(page.references != 0  ? expected.of_sequences
-       : !page.steps.empty() ? expected.of_steps
-       : page.copies != 0    ? expected.of_copies
-       : pinned              ? expected.pinned
-       : page.content != 0   ? expected.cached
-                             : expected.free);
+    ++(page.references != 0                ? expected.of_sequences
+       : !page.steps.empty()               ? expected.of_steps
+       : page.copies + page.transfers != 0 ? expected.of_copies
+       : pinned                            ? expected.pinned
+       : page.content != 0                 ? expected.cached
+                                           : expected.free);
   }
   expect_unchanged(told.error(), Errc::ok, before);
   RC_ASSERT(*told == expected);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/pool_model_steps.cpp: the calls of the naive pool that say what a device does: copies
-/// and steps.
+/// tests/pool/pool_model_steps.cpp: the calls of the naive pool that say what a device does:
+/// copies, steps and transfers.
 #include <algorithm>
 #include <utility>
 
@@ -77,6 +77,38 @@ void PoolModel::end_step(size_t index) {
   std::sort(left.begin(), left.end(),
             [&](uint32_t a, uint32_t b) { return pages_[a].given_up < pages_[b].given_up; });
   for (const uint32_t page : left) settle(page);
+  check();
+}
+
+void PoolModel::begin_io(size_t sequence, int32_t entry) {
+  const Sequence& s = sequences_[sequence];
+  const std::vector<std::byte> before = memory_.snapshot();
+  Result<IoPin> pin = pool_.begin_io(s.id, entry);
+  if (entry < 0 || entry >= std::ssize(s.row))
+    return expect_unchanged(pin.error(), Errc::invalid_argument, before);
+  const uint32_t page = s.row[static_cast<size_t>(entry)];
+  const auto waits = [page](const PageCopy& copy) { return copy.to == page; };
+  if (std::any_of(pending_.begin(), pending_.end(), waits))
+    return expect_unchanged(pin.error(), Errc::invalid_argument, before);
+  if (transfers_.size() == options_.max_io_pins)
+    return expect_unchanged(pin.error(), Errc::busy, before);
+  Transfer transfer{.pin = checked(std::move(pin)), .page = page, .reads = {}};
+  const auto size = static_cast<size_t>(page_size_), first = static_cast<size_t>(entry) * size;
+  for (size_t t = first; t < std::min(s.tokens.size(), first + size) && !incomplete(page); ++t)
+    transfer.reads.push_back(history(s, t));
+  ++pages_[page].transfers;
+  transfers_.push_back(std::move(transfer));
+  check();
+}
+
+void PoolModel::end_io(size_t index) {
+  const Transfer transfer = transfers_[index];
+  checked(pool_.end_io(transfer.pin));
+  const std::vector<std::byte> before = memory_.snapshot();
+  expect_unchanged(pool_.end_io(transfer.pin), Errc::invalid_argument, before);
+  transfers_.erase(transfers_.begin() + static_cast<std::ptrdiff_t>(index));
+  --pages_[transfer.page].transfers;
+  settle(transfer.page);
   check();
 }
 
