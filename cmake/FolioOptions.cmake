@@ -6,6 +6,7 @@ option(FOLIO_CUDA "The CUDA parts, which need no toolkit to build and no driver 
 option(FOLIO_CUDA_KERNELS "Compile the CUDA kernels, with nvcc, into the library; takes minutes" OFF)
 set(FOLIO_CUDA_ARCHITECTURES 80 90a 100a 120a CACHE STRING "What CUDA kernels are compiled for, as nvcc's sm_ names have it")
 option(FOLIO_NAMES "The library folio::names, where there is OpenSSL 3" ${PROJECT_IS_TOP_LEVEL})
+option(FOLIO_TIER "The library folio::tier, where there is ISA-L" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_CLI "Build the command-line tool" ${PROJECT_IS_TOP_LEVEL})

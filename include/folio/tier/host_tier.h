@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/tier/host_tier.h: pages in the host's memory.
+#pragma once
+
+#include <memory>
+
+#include "folio/tier/tier.h"
+
+namespace folio::inline v1 {
+
+/// Of `TierOptions::max_bytes`, at most: taken as pages come, page by page, and given back when they
+/// go. Errors: invalid_argument for options out of range; out_of_memory
+[[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Tier>> make_host_tier(
+    const TierOptions& options) noexcept;
+
+}  // namespace folio::inline v1

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/tier/tier.h: what a place for pages beyond a pool's memory does: it keeps whole pages by
+/// name.
+///
+/// A page is known to a tier by its name (folio/pool/name.h) and moved by its byte runs
+/// (folio/cache/page_extents.h). Nothing blocks: `load`, `store` and `drop` put work into a queue
+/// or refuse it at once, and each page of it ends exactly once, as `poll` tells. What is stored can
+/// be found when all of it is there, and not before; what is loaded is exact, or the page ends with
+/// the reason why it is not. A tier that is slow, full, damaged or gone makes misses.
+///
+/// Threads: any thread may call anything. The caller's memory, that of the extents' bytes, must
+/// stay until its page has ended, cancelled or not: hold it (PagePool::begin_io).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "folio/cache/page_extents.h"
+#include "folio/core/export.h"
+#include "folio/core/status.h"
+#include "folio/pool/name.h"
+
+namespace folio::inline v1 {
+
+/// A page that goes to a tier or comes from there: the runs of its bytes, in an order that both
+/// ways share. The runs are copied when they are handed over, the bytes are not.
+struct TierPage {
+  PageName name;
+  std::span<const Extent> extents;
+};
+
+/// A call whose pages have not all ended.
+struct TierTicket {
+  uint64_t value = 0;
+  bool operator==(const TierTicket&) const = default;
+};
+
+/// How a page ended.
+enum class TierOutcome : uint8_t {
+  done = 0,
+  missing = 1,    ///< loads: the tier has no such page, or has given it up meanwhile
+  corrupt = 2,    ///< loads: what is there is not what was stored, or of another model or version
+  full = 3,       ///< stores: there is no room, and none is to be made
+  late = 4,       ///< its deadline has passed
+  cancelled = 5,  ///< before its bytes were touched, or after: they are not to be used
+  failed = 6,     ///< the medium failed; `Tier::last_fault` says how
+};
+inline constexpr int num_tier_outcomes = 7;
+FOLIO_EXPORT const char* name(TierOutcome outcome) noexcept;
+
+struct TierCompletion {
+  TierTicket ticket;
+  uint32_t page = 0;  ///< index among those of the call
+  TierOutcome outcome = TierOutcome::done;
+};
+
+struct TierOptions {
+  /// Bytes of pages that have not ended, at most; a call beyond that is refused as busy
+  int64_t max_queued_bytes = int64_t{1} << 30;
+  uint32_t max_queued_pages = 1 << 16;
+  uint32_t threads = 2;  ///< that do the work, >= 1
+  /// Of what lies in the tier, headers included; the pages used longest ago go
+  int64_t max_bytes = 0;
+  /// stands for model and geometry: pages that were stored with another one are corrupt
+  Digest256 fingerprint = {};
+  /// Is called when completions wait, by a thread of the tier: it may note that, and no more.
+  void (*on_completion)(void* context) noexcept = nullptr;
+  void* context = nullptr;
+};
+
+/// Since the tier was made. Bytes are of pages, without headers.
+struct TierFigures {
+  int64_t stored_pages = 0, loaded_pages = 0;
+  int64_t stored_bytes = 0, loaded_bytes = 0;
+  int64_t load_outcomes[num_tier_outcomes] = {}, store_outcomes[num_tier_outcomes] = {};
+  int64_t refused_calls = 0;     ///< as busy
+  int64_t dropped_pages = 0;     ///< to make room, or asked for
+  int64_t pages = 0, bytes = 0;  ///< that are there now; headers included
+  int64_t queued_pages = 0, queued_bytes = 0;
+  bool operator==(const TierFigures&) const = default;
+};
+
+class FOLIO_EXPORT Tier {
+ public:
+  Tier() = default;
+  Tier(const Tier&) = delete;
+  Tier& operator=(const Tier&) = delete;
+  virtual ~Tier() = default;
+
+  /// How many of these, from the first on, are there now: advice, for a page may go before it is
+  /// loaded.
+  [[nodiscard]] virtual int32_t find(std::span<const PageName> names) noexcept = 0;
+
+  /// `deadline_ms` from now on, 0: none. Errors, nothing queued then: invalid_argument for no
+  /// pages, a page without bytes, a run that is null or has no bytes, or two pages of one load that
+  /// share bytes; busy where the queue has no room; io for a tier that has closed
+  [[nodiscard]] virtual Result<TierTicket> load(std::span<const TierPage> pages,
+                                                int64_t deadline_ms) noexcept = 0;
+  /// A name that is there already is done at once: names say what pages contain.
+  [[nodiscard]] virtual Result<TierTicket> store(std::span<const TierPage> pages) noexcept = 0;
+  [[nodiscard]] virtual Status drop(std::span<const PageName> names) noexcept = 0;
+  /// Pages of the call that have not begun end as cancelled; those that have, too, when nothing
+  /// touches their bytes any more. Nothing for a ticket whose pages have all ended.
+  virtual void cancel(TierTicket ticket) noexcept = 0;
+
+  /// Copies completions in the order in which pages ended; returns how many, 0 .. completions.size().
+  [[nodiscard]] virtual size_t poll(std::span<TierCompletion> completions) noexcept = 0;
+
+  [[nodiscard]] virtual TierFigures figures() const noexcept = 0;
+  /// Of the medium; ok before the first one.
+  [[nodiscard]] virtual Status last_fault() const noexcept = 0;
+};
+
+}  // namespace folio::inline v1

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tier/checks.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace folio::inline v1::tier {
+namespace {
+
+constexpr int64_t most_bytes = int64_t{1} << 40;  // of a page
+
+Status check_extents(const char* call, size_t page, std::span<const Extent> extents) {
+  if (extents.empty() || extents.data() == nullptr)
+    return fail(Errc::invalid_argument, "Tier::{}: page {} has no extents, expected 1 or more",
+                call, page);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const Extent& e = extents[i];
+    if (e.data == nullptr)
+      return fail(Errc::invalid_argument, "Tier::{}: extent {} of page {} is null", call, i, page);
+    if (e.bytes < 1 || e.bytes > most_bytes - bytes)
+      return fail(
+          Errc::invalid_argument,
+          "Tier::{}: extent {} of page {} has {} bytes, expected 1 .. {} (of a page in all)", call,
+          i, page, e.bytes, most_bytes);
+    bytes += e.bytes;
+  }
+  return {};
+}
+
+Status check_apart(const char* call, std::span<const TierPage> pages) {
+  struct Run {
+    const std::byte* begin;
+    const std::byte* end;
+    size_t page;
+  };
+  std::vector<Run> runs;
+  for (size_t p = 0; p < pages.size(); ++p)
+    for (const Extent& e : pages[p].extents) runs.push_back({e.data, e.data + e.bytes, p});
+  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < runs.size(); ++i) {
+    if (runs[i].begin < runs[i - 1].end)
+      return fail(Errc::invalid_argument, "Tier::{}: pages {} and {} share bytes that are written",
+                  call, std::min(runs[i].page, runs[i - 1].page),
+                  std::max(runs[i].page, runs[i - 1].page));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status out_of_memory(const char* call) noexcept {
+  return fail(Errc::out_of_memory, "Tier::{}: no memory for the queue", call);
+}
+
+Status check_pages(const char* call, std::span<const TierPage> pages, bool writes) noexcept {
+  if (pages.empty() || pages.data() == nullptr)
+    return fail(Errc::invalid_argument, "Tier::{}: pages are {}, expected 1 or more", call,
+                pages.size());
+  for (size_t p = 0; p < pages.size(); ++p)
+    if (Status s = check_extents(call, p, pages[p].extents); !s.is_ok()) return s;
+  if (!writes) return {};
+  try {
+    return check_apart(call, pages);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(call);
+  }
+}
+
+Status check_options(const TierOptions& o) noexcept {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  const auto refuse = [](const char* what, int64_t is, int64_t first, int64_t last) {
+    return fail(Errc::invalid_argument, "Tier::create: {} is {}, expected {} .. {}", what, is,
+                first, last);
+  };
+  if (o.max_queued_bytes < 1) return refuse("max_queued_bytes", o.max_queued_bytes, 1, most);
+  if (o.max_queued_pages < 1) return refuse("max_queued_pages", o.max_queued_pages, 1, 0xffffffffU);
+  if (o.threads < 1 || o.threads > 256) return refuse("threads", o.threads, 1, 256);
+  if (o.max_bytes < 1) return refuse("max_bytes", o.max_bytes, 1, most);
+  if (o.on_completion == nullptr && o.context != nullptr)
+    return fail(Errc::invalid_argument,
+                "Tier::create: on_completion is null, expected a function, as context is not");
+  return {};
+}
+
+}  // namespace folio::inline v1::tier

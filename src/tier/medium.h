@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/medium.h: what lies below a tier's queue: where pages are kept, by calls that block.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "folio/tier/tier.h"
+
+namespace folio::inline v1::tier {
+
+/// One page to load or to store.
+struct Job {
+  enum class Kind : uint8_t { load, store };
+  Kind kind = Kind::load;
+  PageName name;
+  std::vector<Extent> extents;
+  TierOutcome outcome = TierOutcome::failed;
+};
+
+/// Called by several threads at once. Nothing throws: what cannot be done ends as failed.
+class Medium {
+ public:
+  virtual ~Medium() = default;
+  /// Without I/O.
+  [[nodiscard]] virtual bool has(const PageName& name) noexcept = 0;
+  /// Does all of these, of one kind, and says how each ended.
+  virtual void run(std::span<Job* const> jobs) noexcept = 0;
+  virtual void drop(const PageName& name) noexcept = 0;
+  /// Jobs that are best done together.
+  [[nodiscard]] virtual uint32_t batch() const noexcept { return 1; }
+  /// `pages`, `bytes` and `dropped_pages`.
+  virtual void count(TierFigures& figures) const noexcept = 0;
+  [[nodiscard]] virtual Status last_fault() const noexcept = 0;
+};
+
+}  // namespace folio::inline v1::tier

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tier/queued_tier.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "tier/checks.h"
+#include "tier/payload.h"
+
+namespace folio::inline v1::tier {
+
+// ---- Threads
+
+Result<std::unique_ptr<Tier>> QueuedTier::create(std::unique_ptr<Medium> medium,
+                                                 const TierOptions& options) noexcept {
+  if (Status s = check_options(options); !s.is_ok()) return s;
+  try {
+    std::unique_ptr<QueuedTier> tier(new QueuedTier(std::move(medium), options));
+    tier->threads_.reserve(options.threads);
+    for (uint32_t i = 0; i < options.threads; ++i)
+      tier->threads_.emplace_back([t = tier.get()] { t->work(); });
+    return std::unique_ptr<Tier>(std::move(tier));
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("create");
+  } catch (const std::system_error& e) {
+    return fail(Errc::io, "Tier::create: no thread to be had: {}", e.what());
+  }
+}
+
+QueuedTier::~QueuedTier() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void QueuedTier::take(std::vector<Pages::iterator>& taken) noexcept {
+  auto at = first_waiting();
+  const Job::Kind kind = at->second.job.kind;
+  for (; taken.size() < medium_->batch() && at != pages_.end() && at->second.job.kind == kind;
+       ++at) {
+    deadlines_.erase({at->second.deadline, at->first});
+    begun_ = at->first + 1;
+    taken.push_back(at);
+  }
+}
+
+void QueuedTier::work() noexcept {
+  std::vector<Pages::iterator> taken;
+  std::vector<Job*> jobs;
+  taken.reserve(medium_->batch());
+  jobs.reserve(medium_->batch());
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return closing_ || first_waiting() != pages_.end(); });
+    if (closing_) return;
+    end_late();
+    if (first_waiting() == pages_.end()) continue;
+    take(taken);
+    for (const Pages::iterator page : taken) jobs.push_back(&page->second.job);
+    lock.unlock();
+    medium_->run(jobs);
+    lock.lock();
+    for (const Pages::iterator page : taken)
+      end(page, page->second.cancelled ? TierOutcome::cancelled : page->second.job.outcome);
+    taken.clear();
+    jobs.clear();
+    announce();
+  }
+}
+
+// ---- Ends
+
+QueuedTier::Pages::iterator QueuedTier::end(Pages::iterator page, TierOutcome outcome) noexcept {
+  const bool is_load = page->second.job.kind == Job::Kind::load;
+  Ended& ended = page->second.end.front();
+  ended.completion.outcome = outcome;
+  ++(is_load ? figures_.load_outcomes : figures_.store_outcomes)[static_cast<size_t>(outcome)];
+  if (outcome == TierOutcome::done) {
+    ++(is_load ? figures_.loaded_pages : figures_.stored_pages);
+    (is_load ? figures_.loaded_bytes : figures_.stored_bytes) += ended.bytes;
+  }
+  ended_.splice(ended_.end(), page->second.end);
+  return pages_.erase(page);
+}
+
+void QueuedTier::end_late() noexcept {
+  const Clock::time_point now = Clock::now();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    end(pages_.find(deadlines_.begin()->second), TierOutcome::late);
+    deadlines_.erase(deadlines_.begin());
+  }
+}
+
+void QueuedTier::announce() const noexcept {
+  if (options_.on_completion != nullptr) options_.on_completion(options_.context);
+}
+
+void QueuedTier::cancel(TierTicket ticket) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto is_of_call = [&](Pages::iterator page) {
+    return page != pages_.end() && page->second.end.front().completion.ticket == ticket;
+  };
+  for (auto at = pages_.lower_bound(ticket.value); is_of_call(at);) {
+    at->second.cancelled = true;
+    if (at->first < begun_) {
+      ++at;
+      continue;
+    }
+    deadlines_.erase({at->second.deadline, at->first});
+    at = end(at, TierOutcome::cancelled);
+  }
+}
+
+size_t QueuedTier::poll(std::span<TierCompletion> completions) noexcept {
+  if (completions.data() == nullptr) return 0;
+  const std::lock_guard lock(mutex_);
+  end_late();
+  const size_t count = std::min(completions.size(), ended_.size());
+  for (size_t i = 0; i < count; ++i) {
+    completions[i] = ended_.front().completion;
+    --figures_.queued_pages;
+    figures_.queued_bytes -= ended_.front().bytes;
+    ended_.pop_front();
+  }
+  return count;
+}
+
+// ---- Calls
+
+int32_t QueuedTier::find(std::span<const PageName> names) noexcept {
+  int32_t found = 0;
+  if (names.data() == nullptr) return 0;
+  while (static_cast<size_t>(found) < names.size() &&
+         medium_->has(names[static_cast<size_t>(found)]))
+    ++found;
+  return found;
+}
+
+Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
+                                       std::span<const TierPage> pages,
+                                       int64_t deadline_ms) noexcept {
+  const bool is_load = kind == Job::Kind::load;
+  if (Status s = check_pages(call, pages, is_load); !s.is_ok()) return s;
+  int64_t bytes = 0;  // each page's are at most 2^40
+  for (const TierPage& page : pages) bytes += bytes_of(page.extents);
+  try {
+    Pages coming;
+    std::set<std::pair<Clock::time_point, uint64_t>> deadlines;
+    const auto deadline = deadline_ms == 0 ? Clock::time_point::max()
+                                           : Clock::now() + std::chrono::milliseconds(deadline_ms);
+    const std::lock_guard lock(mutex_);
+    const auto count = static_cast<int64_t>(pages.size());
+    if (count > int64_t{options_.max_queued_pages} - figures_.queued_pages ||
+        bytes > options_.max_queued_bytes - figures_.queued_bytes) {
+      ++figures_.refused_calls;
+      return fail(Errc::busy,
+                  "Tier::{}: {} pages of {} bytes, but {} of {} bytes are queued already, expected "
+                  "at most {} and {}",
+                  call, count, bytes, figures_.queued_pages, figures_.queued_bytes,
+                  options_.max_queued_pages, options_.max_queued_bytes);
+    }
+    const TierTicket ticket{next_};
+    for (size_t i = 0; i < pages.size(); ++i) {
+      const auto extents = pages[i].extents;
+      Page& page = coming[next_ + i];
+      page.job = {.kind = kind, .name = pages[i].name, .extents = {extents.begin(), extents.end()}};
+      page.end.push_back({{ticket, static_cast<uint32_t>(i)}, bytes_of(extents)});
+      page.deadline = deadline;
+      if (deadline_ms != 0) deadlines.emplace(deadline, next_ + i);
+    }
+    pages_.merge(coming);
+    deadlines_.merge(deadlines);
+    figures_.queued_pages += count;
+    figures_.queued_bytes += bytes;
+    next_ += pages.size();
+    wake_.notify_all();
+    return ticket;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(call);
+  }
+}
+
+Result<TierTicket> QueuedTier::load(std::span<const TierPage> pages, int64_t deadline_ms) noexcept {
+  constexpr int64_t most = int64_t{1} << 40;
+  if (deadline_ms < 0 || deadline_ms > most)
+    return fail(Errc::invalid_argument, "Tier::load: deadline_ms is {}, expected 0 .. {}",
+                deadline_ms, most);
+  return enqueue("load", Job::Kind::load, pages, deadline_ms);
+}
+
+Result<TierTicket> QueuedTier::store(std::span<const TierPage> pages) noexcept {
+  return enqueue("store", Job::Kind::store, pages, 0);
+}
+
+Status QueuedTier::drop(std::span<const PageName> names) noexcept {
+  if (names.data() == nullptr && !names.empty())
+    return fail(Errc::invalid_argument, "Tier::drop: names are null, expected {}", names.size());
+  for (const PageName& name : names) medium_->drop(name);
+  return {};
+}
+
+TierFigures QueuedTier::figures() const noexcept {
+  TierFigures figures;
+  {
+    const std::lock_guard lock(mutex_);
+    figures = figures_;
+  }
+  medium_->count(figures);
+  return figures;
+}
+
+Status QueuedTier::last_fault() const noexcept { return medium_->last_fault(); }
+
+}  // namespace folio::inline v1::tier

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/queued_tier.h: a tier over a medium whose calls block: a bounded queue and threads.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "folio/tier/tier.h"
+#include "tier/medium.h"
+
+namespace folio::inline v1::tier {
+
+/// Pages are numbered in the order in which they come; a call's ticket is the number of its first
+/// one. A page is *waiting*, then *running*, then *ended* until it is polled; room in the queue
+/// comes back when it is, so that what is not polled is bounded as well.
+class QueuedTier final : public Tier {
+ public:
+  /// Errors: invalid_argument for options out of range, out_of_memory. `medium` is not null.
+  [[nodiscard]] static Result<std::unique_ptr<Tier>> create(std::unique_ptr<Medium> medium,
+                                                            const TierOptions& options) noexcept;
+  ~QueuedTier() override;
+
+  int32_t find(std::span<const PageName> names) noexcept override;
+  Result<TierTicket> load(std::span<const TierPage> pages, int64_t deadline_ms) noexcept override;
+  Result<TierTicket> store(std::span<const TierPage> pages) noexcept override;
+  Status drop(std::span<const PageName> names) noexcept override;
+  void cancel(TierTicket ticket) noexcept override;
+  size_t poll(std::span<TierCompletion> completions) noexcept override;
+  TierFigures figures() const noexcept override;
+  Status last_fault() const noexcept override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Ended {
+    TierCompletion completion;
+    int64_t bytes = 0;
+  };
+  struct Page {
+    Job job;
+    std::list<Ended> end;  ///< one, made beforehand: ending takes no memory
+    Clock::time_point deadline = Clock::time_point::max();
+    bool cancelled = false;
+  };
+  using Pages = std::map<uint64_t, Page>;
+
+  QueuedTier(std::unique_ptr<Medium> medium, const TierOptions& options)
+      : medium_(std::move(medium)), options_(options) {}
+
+  [[nodiscard]] Result<TierTicket> enqueue(const char* call, Job::Kind kind,
+                                           std::span<const TierPage> pages,
+                                           int64_t deadline_ms) noexcept;
+  void work() noexcept;
+  /// The first pages that wait, of one kind, begin to run.
+  void take(std::vector<Pages::iterator>& taken) noexcept;
+  // The queue is locked.
+  [[nodiscard]] Pages::iterator first_waiting() noexcept { return pages_.lower_bound(begun_); }
+  /// Returns the page behind it.
+  Pages::iterator end(Pages::iterator page, TierOutcome outcome) noexcept;
+  /// Those that wait and whose deadline has passed.
+  void end_late() noexcept;
+  void announce() const noexcept;
+
+  const std::unique_ptr<Medium> medium_;
+  const TierOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  Pages pages_;         ///< that have not ended
+  uint64_t begun_ = 1;  ///< pages with lower numbers run, the others wait
+  std::set<std::pair<Clock::time_point, uint64_t>> deadlines_;  ///< of pages that wait
+  std::list<Ended> ended_;
+  uint64_t next_ = 1;
+  TierFigures figures_;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace folio::inline v1::tier

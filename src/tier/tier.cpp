@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "folio/tier/tier.h"
+
+namespace folio::inline v1 {
+
+const char* name(TierOutcome outcome) noexcept {
+  switch (outcome) {
+    case TierOutcome::done: return "done";
+    case TierOutcome::missing: return "missing";
+    case TierOutcome::corrupt: return "corrupt";
+    case TierOutcome::full: return "full";
+    case TierOutcome::late: return "late";
+    case TierOutcome::cancelled: return "cancelled";
+    case TierOutcome::failed: return "failed";
+  }
+  return "not an outcome";
+}
+
+}  // namespace folio::inline v1
