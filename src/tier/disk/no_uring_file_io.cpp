@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tier/disk/file_io.h"
+
+namespace folio::inline v1::tier {
+
+std::unique_ptr<FileIo> make_uring_file_io(uint32_t) { return nullptr; }
+
+}  // namespace folio::inline v1::tier
