@@ -111,7 +111,11 @@ set(FOLIO_PUBLIC_HEADERS
 set(FOLIO_NAMES_HEADERS folio/names/c_names.h folio/names/sha256_names.h)
 
 # Of the library folio::tier.
-set(FOLIO_TIER_HEADERS folio/tier/cache_manager.h folio/tier/disk_tier.h folio/tier/host_tier.h folio/tier/tier.h)
+set(FOLIO_TIER_HEADERS
+    folio/tier/cache_manager.h
+    folio/tier/disk_tier.h
+    folio/tier/host_tier.h
+    folio/tier/tier.h)
 
 # The emulator of grids, which needs Boost.Context: for tests, neither installed nor compiled alone.
 set(FOLIO_EMULATOR_HEADERS

@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "folio/tier/host_tier.h"
-#include "tier/pattern_engine.h"
+#include "tier/manager/pattern_engine.h"
+#include "tier/manager/unreliable_tier.h"
 #include "tier/queued_tier.h"
-#include "tier/unreliable_tier.h"
 
 namespace folio::test {
 namespace {
