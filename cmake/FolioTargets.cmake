@@ -126,3 +126,17 @@ function(folio_label_needs label)
   endif()
   add_dependencies(${label}_tests ${ARGN})
 endfunction()
+
+# folio_library_beside(NAME headers sources ... ): folio_NAME, a library that links folio and that folio knows nothing of.
+function(folio_library_beside name headers)
+  set(target folio_${name})
+  add_library(${target} ${ARGN})
+  add_library(folio::${name} ALIAS ${target})
+  folio_compile_settings(${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION}
+                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  list(TRANSFORM headers PREPEND "${PROJECT_SOURCE_DIR}/include/")
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
+  target_link_libraries(${target} PUBLIC folio)
+endfunction()
