@@ -86,6 +86,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/c/pool_events.h
     folio/c/pool_functions.h
     folio/c/pool_groups.h
+    folio/c/pool_io.h
     folio/c/folio.h
     folio/pool/groups.h
     folio/pool/events.h

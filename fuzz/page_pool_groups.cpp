@@ -58,7 +58,8 @@ PoolOptions options_of(const uint8_t* b, const std::vector<GroupOptions>& groups
           .watermark_pages = b[4] % 4 == 0 ? 1U : 0U,
           .lookahead_tokens = b[4] / 4 % 4 == 0 ? b[4] / 16 % 4 : 0,
           .min_partial_tokens = b[3] % 8 != 7 ? b[0] / 4 % (1 + b[0] % 4) : 0,
-          .max_spans = b[3] % 8 != 7 ? b[2] / 11 % 4U : 0};
+          .max_spans = b[3] % 8 != 7 ? b[2] / 11 % 4U : 0,
+          .max_io_pins = b[5] / 11 % 4U};
 }
 
 }  // namespace

@@ -350,6 +350,9 @@ class SequenceId:
 class StepTicket:
     """A step that has begun and not ended."""
 
+class IoPin:
+    """A page that a transfer reads or writes."""
+
 class Admission:
     """What admit found."""
 
@@ -365,7 +368,7 @@ class Admission:
 class PagePool:
     """Which sequence owns which page: prefix reuse, fork, trim, eviction."""
 
-    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru', max_retention_ms: int = 0, watermark_pages: int = 0, lookahead_tokens: int = 0, event_capacity: int = 0, min_partial_tokens: int = 0, max_spans: int = 0, readers: bool = False, histograms: bool = False, groups: Sequence = (), arena_bytes: int = 0, name: object | None = None, on_event: object | None = None) -> None:
+    def __init__(self, num_pages: int, page_size: int = 16, *, max_sequences: int = 256, max_pages_per_sequence: int = 0, max_namespaces: int = 256, prefix_reuse: bool = True, hash_seed: int = 0, eviction: str = 'lru', max_retention_ms: int = 0, watermark_pages: int = 0, lookahead_tokens: int = 0, event_capacity: int = 0, min_partial_tokens: int = 0, max_spans: int = 0, readers: bool = False, histograms: bool = False, max_io_pins: int = 0, groups: Sequence = (), arena_bytes: int = 0, name: object | None = None, on_event: object | None = None) -> None:
         """
         Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
@@ -378,6 +381,7 @@ class PagePool:
         every reserve makes room for beyond what it is asked. event_capacity: events that read_events finds.
         min_partial_tokens: hits may end inside a page from so many tokens on, 0: never. max_spans: items of
         another kind that a prompt may have. readers, histograms: what reader and histograms need.
+        max_io_pins: pages that begin_io holds at once.
         groups, arena_bytes: of a hybrid model, with num_pages 0: {"rule": "full", "window", "chunked" or
         "state", "page_bytes": ..., and "window", "sinks", "chunk" or "checkpoint" in tokens} each.
         name: is called with a PageContent and gives 1 to 32 bytes (folio_kv.Sha256Names, or an engine's
@@ -435,6 +439,15 @@ class PagePool:
         """Holds the pages of these sequences until end_step."""
 
     def end_step(self, ticket: StepTicket) -> None: ...
+
+    def begin_io(self, id: SequenceId, entry: int, group: int = 0) -> IoPin:
+        """
+        Holds page `entry` of the sequence's row for a transfer until end_io, whatever becomes of the sequence.
+        """
+
+    def end_io(self, pin: IoPin) -> None: ...
+
+    def page_of(self, pin: IoPin) -> int: ...
 
     def row_start(self, id: SequenceId, group: int = 0) -> int:
         """Entry of the table at which the sequence's row begins."""

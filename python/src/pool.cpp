@@ -31,7 +31,8 @@ void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_s
                uint64_t hash_seed, const std::string& eviction, int64_t max_retention_ms,
                uint32_t watermark_pages, int32_t lookahead_tokens, uint32_t event_capacity,
                int32_t min_partial_tokens, uint32_t max_spans, bool readers, bool histograms,
-               nb::sequence groups, int64_t arena_bytes, nb::handle name, nb::handle on_event) {
+               uint32_t max_io_pins, nb::sequence groups, int64_t arena_bytes, nb::handle name,
+               nb::handle on_event) {
   PoolOptions options;
   options.num_pages = num_pages;
   options.page_size = page_size;
@@ -49,6 +50,7 @@ void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_s
   options.max_spans = max_spans;
   options.readers = readers;
   options.histograms = histograms;
+  options.max_io_pins = max_io_pins;
   const std::vector<GroupOptions> given = groups_of(groups);
   options.groups = given;
   options.arena_bytes = arena_bytes;
@@ -152,6 +154,7 @@ void bind_ids(nb::module_& m) {
                ")";
       });
   nb::class_<StepTicket>(m, "StepTicket", "A step that has begun and not ended.");
+  nb::class_<IoPin>(m, "IoPin", "A page that a transfer reads or writes.");
   nb::class_<Admission>(m, "Admission", "What admit found.")
       .def_ro("id", &Admission::id)
       .def_ro("cached_tokens", &Admission::cached_tokens,
@@ -242,6 +245,20 @@ void bind_steps(nb::class_<Pool>& type) {
           "end_step", [](Pool& p, StepTicket t) { p.pool.end_step(t).or_throw(); },
           nb::arg("ticket"), locked)
       .def(
+          "begin_io",
+          [](Pool& p, SequenceId id, int32_t entry, uint32_t group) {
+            return take(p.pool.begin_io(id, entry, group));
+          },
+          nb::arg("id"), nb::arg("entry"), nb::arg("group") = 0, locked,
+          "Holds page `entry` of the sequence's row for a transfer until end_io, whatever becomes "
+          "of the sequence.")
+      .def(
+          "end_io", [](Pool& p, IoPin pin) { p.pool.end_io(pin).or_throw(); }, nb::arg("pin"),
+          locked)
+      .def(
+          "page_of", [](const Pool& p, IoPin pin) { return take(p.pool.page_of(pin)); },
+          nb::arg("pin"), locked)
+      .def(
           "row_start",
           [](const Pool& p, SequenceId id, uint32_t group) {
             return take(p.pool.row_start(id, group));
@@ -312,8 +329,9 @@ void bind_pool(nb::module_& m) {
            nb::arg("watermark_pages") = 0, nb::arg("lookahead_tokens") = 0,
            nb::arg("event_capacity") = 0, nb::arg("min_partial_tokens") = 0,
            nb::arg("max_spans") = 0, nb::arg("readers") = false, nb::arg("histograms") = false,
-           nb::arg("groups") = nb::make_tuple(), nb::arg("arena_bytes") = 0,
-           nb::arg("name") = nb::none(), nb::arg("on_event") = nb::none(),
+           nb::arg("max_io_pins") = 0, nb::arg("groups") = nb::make_tuple(),
+           nb::arg("arena_bytes") = 0, nb::arg("name") = nb::none(),
+           nb::arg("on_event") = nb::none(),
            R"(Manages num_pages pages of page_size tokens; it holds no keys and no values.
 
 max_sequences: alive at once. max_pages_per_sequence: 0: num_pages. max_namespaces: (salt, adapter)
@@ -325,6 +343,7 @@ watermark_pages: that a sequence's first reserve leaves to those that run. looka
 every reserve makes room for beyond what it is asked. event_capacity: events that read_events finds.
 min_partial_tokens: hits may end inside a page from so many tokens on, 0: never. max_spans: items of
 another kind that a prompt may have. readers, histograms: what reader and histograms need.
+max_io_pins: pages that begin_io holds at once.
 groups, arena_bytes: of a hybrid model, with num_pages 0: {"rule": "full", "window", "chunked" or
 "state", "page_bytes": ..., and "window", "sinks", "chunk" or "checkpoint" in tokens} each.
 name: is called with a PageContent and gives 1 to 32 bytes (folio_kv.Sha256Names, or an engine's

@@ -121,6 +121,7 @@ Status create(const char* function, const folio_pool_options* options,
   p.event_capacity = o.event_capacity;
   p.min_partial_tokens = o.min_partial_tokens;
   p.max_spans = o.max_spans;
+  p.max_io_pins = o.max_io_pins;
   if (Status s = read_flag(function, "options->readers", o.readers, p.readers); !s.is_ok())
     return s;
   if (Status s = read_flag(function, "options->histograms", o.histograms, p.histograms); !s.is_ok())

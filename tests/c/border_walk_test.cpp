@@ -130,6 +130,7 @@ void fill(BorderWorld& w, folio_get_page_name_call& c) {
   c = {w.pool, w.sequence, 1, &w.page_name, &w.message};
 }
 void fill(BorderWorld& w, folio_clear_pool_call& c) {
+  EXPECT_EQ(folio_end_io(w.pool, w.pin, &w.message), FOLIO_OK);
   EXPECT_EQ(folio_end_step(w.pool, w.step, &w.message), FOLIO_OK);
   EXPECT_EQ(folio_release(w.pool, w.sequence, &w.message), FOLIO_OK);
   c = {w.pool, &w.message};
@@ -153,6 +154,11 @@ void fill(BorderWorld& w, folio_get_group_rows_call& c) {
 void fill(BorderWorld& w, folio_take_group_copies_call& c) {
   c = {w.pool, 0, &w.copies, &w.num_copies, &w.message};
 }
+void fill(BorderWorld& w, folio_begin_io_call& c) {
+  c = {w.pool, w.sequence, 1, 0, &w.made_pin, &w.message};
+}
+void fill(BorderWorld& w, folio_end_io_call& c) { c = {w.pool, w.pin, &w.message}; }
+void fill(BorderWorld& w, folio_get_io_page_call& c) { c = {w.pool, w.pin, &w.page, &w.message}; }
 void fill(BorderWorld& w, folio_trim_call& c) { c = {w.pool, w.sequence, 5, &w.message}; }
 void fill(BorderWorld& w, folio_fork_call& c) {
   c = {w.pool, w.sequence, 5, &w.made_sequence, &w.message};

@@ -236,6 +236,7 @@ void BorderWorld::make_pool() {
   pool_options.max_spans = 1;
   pool_options.readers = 1;
   pool_options.histograms = 1;
+  pool_options.max_io_pins = 2;
   pool_options.name_page = name_page;
   pool_options.on_event = hear;
   pool_options.name_context = pool_options.event_context = this;
@@ -255,6 +256,7 @@ void BorderWorld::make_pool() {
   require(folio_reserve(pool, sequence, 12, &message), message);
   require(folio_commit(pool, sequence, prompt.data(), 9, &message), message);
   require(folio_begin_step(pool, &sequence, 1, &step, &message), message);
+  require(folio_begin_io(pool, sequence, 0, 0, &pin, &message), message);
   table = c_struct<folio_table>();
   stats = c_struct<folio_pool_stats>();
   explanation = c_struct<folio_pool_explanation>();
@@ -287,6 +289,8 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add(&fingerprint, sizeof fingerprint);
   add(&made_sequence, sizeof made_sequence);
   add(&made_step, sizeof made_step);
+  add(&made_pin, sizeof made_pin);
+  add(&page, sizeof page);
   add(made_children, sizeof made_children);
   add(&copies, sizeof copies);
   add(&num_copies, sizeof num_copies);

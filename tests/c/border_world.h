@@ -84,6 +84,8 @@ struct BorderWorld {
   std::vector<int32_t> prompt{1, 2, 3, 4, 5, 6, 7, 8, 9}, written{10, 11};
   folio_sequence sequence = 0, made_sequence = 0;
   folio_step step = 0, made_step = 0;
+  folio_io_pin pin = 0, made_pin = 0;
+  uint32_t page = 77;
   folio_table table = {};
   folio_pool_stats stats = {};
   folio_pool_explanation explanation = {};

@@ -17,7 +17,7 @@ namespace {
 using ::testing::StartsWith;
 
 /// Every call that is not const, with arguments that are right outside of a function.
-std::vector<Status> call_all(PagePool& pool, SequenceId id, StepTicket ticket) {
+std::vector<Status> call_all(PagePool& pool, SequenceId id, StepTicket ticket, IoPin pin) {
   const Tokens prompt = {9, 8, 7};
   SequenceId children[1];
   const ReserveRequest request = {.id = id, .new_tokens = 1};
@@ -37,6 +37,8 @@ std::vector<Status> call_all(PagePool& pool, SequenceId id, StepTicket ticket) {
           pool.advance_time(1),
           pool.begin_step({&id, 1}).error(),
           pool.end_step(ticket),
+          pool.begin_io(id, 0).error(),
+          pool.end_io(pin),
           pool.name(id, 0).error()};
 }
 
@@ -61,14 +63,17 @@ struct Caller {
                                     .max_sequences = 4,
                                     .name = name,
                                     .max_retention_ms = 100,
-                                    .on_event = on_event}));
+                                    .on_event = on_event,
+                                    .max_io_pins = 2}));
     id = pool.admit(Tokens{1, 2, 3, 4, 5}).value().id;
     ticket = pool.begin_step({&id, 1}).value();
+    pool.reserve(id, 1).or_throw();
+    pin = pool.begin_io(id, 0).value();
   }
   void call() noexcept {
     const std::vector<std::byte> before = memory.snapshot();
     length = pool.length(id).value_or(-1);
-    for (const Status& status : call_all(pool, id, ticket)) refusals.push_back(status);
+    for (const Status& status : call_all(pool, id, ticket, pin)) refusals.push_back(status);
     copies += pool.take_copies().size();
     changed = changed || memory.snapshot() != before;
     ++calls;
@@ -88,6 +93,7 @@ struct Caller {
   PagePool pool = make_pool({.num_pages = 1});
   SequenceId id;
   StepTicket ticket;
+  IoPin pin;
   std::vector<Status> refusals;
   bool changed = false, fails = false;
   size_t copies = 0;
@@ -108,6 +114,7 @@ TEST(CallsFromFunctions, the_pool_works_on_when_the_function_has_returned) {
   Caller caller;
   feed(caller.pool, caller.id, {1, 2, 3, 4, 5});
   caller.pool.end_step(caller.ticket).or_throw();
+  caller.pool.end_io(caller.pin).or_throw();
   caller.pool.release(caller.id).or_throw();
   EXPECT_EQ(caller.pool.peek(Tokens{1, 2, 3, 4, 5}), 4);
   caller.pool.clear().or_throw();  // tells of it

@@ -68,6 +68,10 @@ void apply(GroupModel& model, const GroupCall& call) {
     return model.resume(s, present);
   }
   if (kind < 26) return model.take_copies();
+  if (kind < 27 && choice < 4) {
+    const uint32_t group = call[2] % (model.pool().num_groups() + call[3] % 8 / 7);
+    return model.begin_io(s, group, call[4] > 250 ? -1 : call[4] % 6);
+  }
   if (kind < 29) {
     std::vector<size_t> members;
     for (size_t i = 0; i < model.num_sequences(); ++i) {

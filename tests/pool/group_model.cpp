@@ -221,8 +221,31 @@ void GroupModel::begin_step(const std::vector<size_t>& sequences) {
   check();
 }
 
+void GroupModel::begin_io(size_t sequence, uint32_t group, int32_t entry) {
+  const Sequence& s = sequences_[sequence];
+  const auto before = memory_.snapshot();
+  const auto pin = pool_.begin_io(s.id, entry, group);
+  if (!pin) {
+    RC_ASSERT(pin.error().code() == Errc::busy || pin.error().code() == Errc::invalid_argument);
+    return expect_unchanged(before);
+  }
+  RC_ASSERT(checked(pool_.page_of(*pin)) == this->entry(s.id, group, entry));
+  Step transfer{.ticket = {}, .pin = *pin, .reads = {}};
+  for_visible(s, [&](int64_t t, uint32_t g) {
+    if (g != group || t / page_size_[g] != entry) return;
+    const bool state = groups_[g].rule == GroupRule::state;
+    for_cells(s.id, g, t, [&](size_t cell) {
+      transfer.reads[cell] = {arena_[cell], state ? s.id : SequenceId()};
+    });
+  });
+  ++transfers;
+  steps_.push_back(transfer);
+  check();
+}
+
 void GroupModel::end_step(size_t step) {
-  checked(pool_.end_step(steps_[step].ticket));
+  const Step& ends = steps_[step];
+  checked(ends.pin ? pool_.end_io(*ends.pin) : pool_.end_step(ends.ticket));
   steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(step));
   check();
 }

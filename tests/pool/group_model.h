@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,8 @@ class GroupModel {
   void release(size_t sequence);
   void take_copies();
   void begin_step(const std::vector<size_t>& sequences);
+  /// A transfer is counted as a step of one page.
+  void begin_io(size_t sequence, uint32_t group, int32_t entry);
   void end_step(size_t step);
   /// Gives up everything and expects that nothing is used.
   void finish();
@@ -65,7 +68,8 @@ class GroupModel {
   int64_t refused_rooms = 0, refused_lengths = 0;
   int64_t partial_hits = 0, refused_partial_hits = 0;
   int64_t item_hits = 0, partial_item_hits = 0;  ///< of sequences with an item among the tokens
-  int64_t gone_by_level = 0;                     ///< pages, as GroupOrder counts
+  int64_t transfers = 0;
+  int64_t gone_by_level = 0;  ///< pages, as GroupOrder counts
 
  private:
   struct Sequence {
@@ -87,8 +91,10 @@ class GroupModel {
     uint32_t source = 0;
     bool is_sure = false;  ///< there are pages for the copies
   };
+  /// Or a transfer.
   struct Step {
     StepTicket ticket;
+    std::optional<IoPin> pin = {};
     std::map<size_t, Read> reads;  ///< cell -> what it held
   };
 

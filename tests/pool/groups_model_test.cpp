@@ -54,6 +54,7 @@ void any_calls(Eviction eviction) {
     options.max_retention_ms = *rc::gen::inRange(0, 2) * 100;
     options.max_spans = static_cast<uint32_t>(std::max(0, *rc::gen::inRange(-1, 4)));
   }
+  options.max_io_pins = static_cast<uint32_t>(*rc::gen::inRange(0, 4));
   options.watermark_pages = *rc::gen::inRange(0, 4) == 0 ? 1 : 0;
   options.arena_bytes = slab * *rc::gen::inRange(1, 12);
   options.groups = groups;
@@ -70,6 +71,7 @@ void any_calls(Eviction eviction) {
   RC_CLASSIFY(model.partial_item_hits != 0, "partial hits behind items");
   RC_CLASSIFY(model.gone_by_level != 0, "evictions by level");
   RC_CLASSIFY(model.pool().stats().pinned_pages != 0, "pinned pages");
+  RC_CLASSIFY(model.transfers != 0, "transfers");
   model.finish();
 }
 

@@ -13,7 +13,7 @@
 
 namespace folio::test {
 
-/// Of the entries that nobody uses, the one that was used last.
+/// Of the entries that nobody uses, the one that was used longest ago.
 void forget_oldest(auto& known) {
   auto oldest = known.end();
   for (auto at = known.begin(); at != known.end(); ++at) {

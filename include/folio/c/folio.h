@@ -38,6 +38,7 @@
 #include "folio/c/pool_events.h"
 #include "folio/c/pool_functions.h"
 #include "folio/c/pool_groups.h"
+#include "folio/c/pool_io.h"
 
 // NOLINTBEGIN: this header is C, with C's names
 

@@ -22,7 +22,7 @@ enum { FOLIO_LRU = 0, FOLIO_S3_FIFO = 1, FOLIO_LFU = 2, FOLIO_COST = 3 };  // ev
 /// num_pages, max_namespaces 256, prefix reuse on, eviction of what was released first, allocation
 /// by the C++ runtime, a hash_seed drawn from the system's randomness, no retention, no watermark,
 /// no look-ahead, no events, hits in whole pages, no items of another kind, no readers, no
-/// histograms, no names.
+/// histograms, no transfers, no names.
 typedef struct folio_pool_options {
   uint32_t struct_size;
   uint32_t num_pages;
@@ -44,7 +44,7 @@ typedef struct folio_pool_options {
   uint32_t max_spans;          ///< items that a prompt may have
   int32_t readers;             ///< other threads read (folio/c/pool_events.h)
   int32_t histograms;          ///< folio_get_pool_histograms
-  uint32_t reserved;
+  uint32_t max_io_pins;        ///< pages that transfers hold at once (folio/c/pool_io.h)
   /// Gives a full page its name (folio/c/pool_functions.h): FOLIO_OK and *name, or another code.
   /// Called when folio_get_page_name asks and, in a pool with events, when a content is stored.
   folio_code (*name_page)(void* context, const folio_page_content* page, folio_page_name* name);

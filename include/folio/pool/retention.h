@@ -14,8 +14,9 @@
 /// asked for (saying nothing asks for the normal one), of equals the later deadline.
 ///
 /// In a pool with groups, pages of all groups are kept as the leading page that has their tokens.
-/// Of a group, the lowest level goes first; where a group takes a slab from another one, those go
-/// first whose pages are all below the normal level, and those last that have one above it.
+/// Of a slab that a group has, the lowest level goes first; where a group takes a slab from another
+/// one, those go first whose pages are all below the normal level, and those last that have one
+/// above it. A lower level in another slab of the group may stay when every slab is spoken for.
 #pragma once
 
 #include <cstddef>

@@ -84,6 +84,22 @@ def test_a_step_of_the_pool_is_a_batch_of_its_rows():
         pool.end_step(ticket)
 
 
+def test_a_page_stays_until_its_transfer_ends():
+    pool = folio_kv.PagePool(2, 4, max_io_pins=1)
+    id = pool.admit([1, 2, 3, 4]).id
+    pool.reserve(id, 4)
+    pin = pool.begin_io(id, 0)
+    assert pool.page_of(pin) == pool.table().ravel()[pool.row_start(id)]
+    with pytest.raises(folio_kv.Error, match="max_io_pins"):
+        pool.begin_io(id, 0)
+    pool.release(id)
+    assert pool.stats()["free_pages"] == 1
+    pool.end_io(pin)
+    assert pool.stats()["free_pages"] == 2
+    with pytest.raises(folio_kv.Error, match="that has not ended"):
+        pool.end_io(pin)
+
+
 def test_a_pool_without_pages_says_so_and_changes_nothing():
     pool = folio_kv.PagePool(2, 4, max_sequences=2)
     pool.reserve(pool.admit([1, 2, 3]).id, 8)
@@ -119,6 +135,7 @@ def test_a_step_beyond_the_reserved_room_is_refused():
         lambda pool, id: pool.row_start(id),
         lambda pool, id: pool.batch_rows([id]),
         lambda pool, id: pool.begin_step([id]),
+        lambda pool, id: pool.begin_io(id, 0),
         lambda pool, id: pool.step([id], [1]),
     ],
 )
