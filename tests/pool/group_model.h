@@ -117,6 +117,8 @@ class GroupModel {
   /// The sequence has that much of the prompt.
   void start(Sequence& s, const std::vector<TokenId>& prompt, int32_t found);
   void add_child(Sequence child, int32_t length);
+  /// `call` forks the sequence that it is handed, and gives the children.
+  void fork_by(size_t sequence, int32_t length, auto call);
 
   // Contents: a page's is the pool's number for it, an item's is the naive one.
   [[nodiscard]] int content(uint64_t number) const;

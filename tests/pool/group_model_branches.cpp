@@ -34,39 +34,38 @@ void GroupModel::add_child(Sequence child, int32_t length) {
   sequences_.push_back(std::move(child));
 }
 
-void GroupModel::fork(size_t sequence, int32_t length) {
+void GroupModel::fork_by(size_t sequence, int32_t length, auto call) {
   Sequence copy = sequences_[sequence];
   const auto before = memory_.snapshot();
   const GroupOrder order(pool_);
-  const auto child = pool_.fork(copy.id, length);
-  if (!child) {
-    const Errc code = child.error().code();
+  const Result<std::vector<SequenceId>> children = call(copy.id);
+  if (!children) {
+    const Errc code = children.error().code();
     RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
     return expect_unchanged(before);
   }
-  copy.id = *child;
-  add_child(std::move(copy), length);
-  gone_by_level += order.expect_kept_by(pool_);
-  check();
-}
-
-void GroupModel::fork_children(size_t sequence, int32_t length, size_t count) {
-  Sequence copy = sequences_[sequence];
-  const auto before = memory_.snapshot();
-  std::vector<SequenceId> children(count);
-  const GroupOrder order(pool_);
-  const Status status = pool_.fork(copy.id, length, children);
-  if (!status.is_ok()) {
-    const Errc code = status.code();
-    RC_ASSERT(code == Errc::invalid_argument || code == Errc::out_of_pages);
-    return expect_unchanged(before);
-  }
-  for (const SequenceId id : children) {
+  for (const SequenceId id : *children) {
     copy.id = id;
     add_child(copy, length);
   }
   gone_by_level += order.expect_kept_by(pool_);
   check();
+}
+
+void GroupModel::fork(size_t sequence, int32_t length) {
+  fork_by(sequence, length, [&](SequenceId id) -> Result<std::vector<SequenceId>> {
+    const auto child = pool_.fork(id, length);
+    if (!child) return child.error();
+    return std::vector<SequenceId>{*child};
+  });
+}
+
+void GroupModel::fork_children(size_t sequence, int32_t length, size_t count) {
+  fork_by(sequence, length, [&](SequenceId id) -> Result<std::vector<SequenceId>> {
+    std::vector<SequenceId> children(count);
+    if (Status s = pool_.fork(id, length, children); !s.is_ok()) return s;
+    return children;
+  });
 }
 
 void GroupModel::keep_path(size_t leaf) {
