@@ -58,6 +58,68 @@ struct CacheManagerFigures {
   int64_t loads = 0, stores = 0;                 ///< under way: calls of tiers
 };
 
+/// Why pages that a tier has are not loaded, or a tier is not asked.
+enum class LoadRefusal : uint8_t {
+  resting = 0,    ///< it has failed, and is left alone for a while: pages that it was not asked for
+  few_pages = 1,  ///< fewer than CacheManagerOptions::min_load_pages
+  no_room = 2,    ///< the pool has no page for them
+  no_pin = 3,     ///< PoolOptions::max_io_pins transfers are under way
+  busy = 4,       ///< the tier's queue is full
+  failed = 5,     ///< the tier refused the call for another reason
+};
+inline constexpr int num_load_refusals = 6;
+FOLIO_EXPORT const char* name(LoadRefusal refusal) noexcept;
+
+/// Why full pages are not stored.
+enum class StoreRefusal : uint8_t {
+  resting = 0,    ///< as LoadRefusal's
+  budget = 1,     ///< TierOfCache::max_store_bytes are waiting or under way
+  no_pin = 2,     ///< PoolOptions::max_io_pins transfers are under way
+  failed = 3,     ///< the tier refused the call
+  given_up = 4,   ///< CacheManager::give_up_stores, or its end
+  no_memory = 5,  ///< of the manager's own
+};
+inline constexpr int num_store_refusals = 6;
+FOLIO_EXPORT const char* name(StoreRefusal refusal) noexcept;
+
+/// Counts of times. Bucket b has those of at most bound_us(b) microseconds that no bucket before it
+/// has, the last one all others.
+struct LatencyHistogram {
+  static constexpr int num_buckets = 22;
+  [[nodiscard]] static constexpr int64_t bound_us(int bucket) noexcept {
+    return int64_t{8} << bucket;  // 8 us .. 8.4 s in buckets 0 .. 20
+  }
+  int64_t counts[num_buckets] = {};
+  int64_t count = 0;   ///< of all buckets
+  int64_t sum_us = 0;  ///< of all times
+  bool operator==(const LatencyHistogram&) const = default;
+};
+
+/// What a manager has had of one tier, since it was made. Pages unless the name says otherwise.
+struct TierCounters {
+  int64_t looked_up_pages =
+      0;                    ///< names that the tier was asked for, as far as it had them and one
+  int64_t found_pages = 0;  ///< of these, there
+  int64_t loaded_pages = 0, loaded_tokens = 0, loaded_bytes = 0;  ///< committed
+  int64_t lost_pages = 0;  ///< whose load began, and that are computed: see `load_outcomes`
+  int64_t load_outcomes[num_tier_outcomes] = {};  ///< of pages whose load began, by TierOutcome
+  int64_t not_loaded[num_load_refusals] = {};     ///< by LoadRefusal
+  int64_t stored_pages = 0, stored_tokens = 0, stored_bytes = 0;  ///< that ended as done
+  int64_t promoted_pages = 0;                      ///< handed over as they came from a slower tier
+  int64_t store_outcomes[num_tier_outcomes] = {};  ///< of pages that were handed over
+  int64_t not_stored[num_store_refusals] = {};     ///< by StoreRefusal
+  int64_t rests = 0;                               ///< times that it was left alone
+  // Now
+  int64_t loading_pages = 0;
+  int64_t waiting_pages = 0;  ///< to be handed over, for the tier's queue is full
+  int64_t storing_pages = 0;  ///< handed over
+  int64_t store_bytes = 0;    ///< of these two
+  bool is_resting = false;
+  // From the call to the end of its last page
+  LatencyHistogram load_latency, store_latency;
+  bool operator==(const TierCounters&) const = default;
+};
+
 class FOLIO_EXPORT CacheManager {
  public:
   /// Errors: invalid_argument, naming the option
