@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "folio/tier/cache_manager.h"
+#include "tier/cache_manager_state.h"
 
 namespace folio::inline v1 {
 
@@ -25,6 +25,15 @@ const char* name(StoreRefusal refusal) noexcept {
     case StoreRefusal::no_memory: return "no_memory";
   }
   return "not a refusal";
+}
+
+void tier::add(LatencyHistogram& histogram, int64_t us) noexcept {
+  int bucket = 0;
+  while (bucket + 1 < LatencyHistogram::num_buckets && us > LatencyHistogram::bound_us(bucket))
+    ++bucket;
+  ++histogram.counts[bucket];
+  ++histogram.count;
+  histogram.sum_us += us;
 }
 
 }  // namespace folio::inline v1
