@@ -92,7 +92,7 @@ TEST(CacheManager, serves_no_wrong_byte_from_a_tier_that_fails_and_lies) {
   const auto tier = tier::QueuedTier::create(std::make_unique<UnreliableMedium>(test_seed()),
                                              {.max_queued_pages = 6, .max_bytes = 1})
                         .value();
-  PatternEngine engine(12, {{tier.get(), StorePolicy::write_back}}, 8);
+  PatternEngine engine(12, {{.tier = tier.get(), .max_store_bytes = 4 * 1536}}, 8);
   wander(engine, rng, 3000);
   const CacheManagerFigures figures = engine.manager().figures();
   EXPECT_GT(figures.loaded_pages, 0);
