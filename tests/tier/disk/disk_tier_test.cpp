@@ -16,6 +16,7 @@
 
 #include "support/random.h"
 #include "tier/disk/disk_medium.h"
+#include "tier/disk/plain_file_io.h"
 #include "tier/queued_tier.h"
 #include "tier/tier_helpers.h"
 
@@ -148,26 +149,25 @@ TEST_F(DiskTier, takes_bytes_that_changed_for_corrupt_or_missing) {
 
 // ---- Faults below
 
-/// Does what a test says to the n-th operation.
-class FaultyIo final : public tier::FileIo {
+/// Ends each operation with what a test says.
+class FaultyIo final : public tier::PlainFileIo {
  public:
-  explicit FaultyIo(int& error) : error_(error), io_(tier::make_plain_file_io()) {}
-  void run(std::span<tier::FileOp> ops) noexcept override {
-    io_->run(ops);
-    for (tier::FileOp& op : ops)
-      if (error_ != 0) op.error = error_;
+  explicit FaultyIo(int& error) : error_(error) {}
+
+ protected:
+  int64_t transfer(const tier::FileOp& op, int64_t done) noexcept override {
+    return error_ != 0 ? -error_ : PlainFileIo::transfer(op, done);
   }
 
  private:
   int& error_;
-  std::unique_ptr<tier::FileIo> io_;
 };
 
 TEST_F(DiskTier, says_what_the_medium_says_and_serves_on) {
   int error = 0;
   const TierOptions options{.max_bytes = 64 * mib};
   auto medium = tier::DiskMedium::open(path_, options, {.segment_bytes = mib},
-                                       std::make_unique<FaultyIo>(error));
+                                       std::make_unique<FaultyIo>(error), 0);
   const auto tier = tier::QueuedTier::create(std::move(*medium), options).value();
   PageMemory page({5000}), back({5000});
   page.fill(1);
