@@ -7,6 +7,8 @@
 #include <memory>
 #include <span>
 
+#include "folio/core/buffer.h"
+
 namespace folio::inline v1::tier {
 
 /// Offset, bytes and memory are multiples of the block, for O_DIRECT.
@@ -20,16 +22,52 @@ struct FileOp {
 };
 inline constexpr int64_t file_block = 4096;
 
+/// Memory of operations. Whoever runs them shares it: it outlives one that never ends.
+class IoBlock {
+ public:
+  explicit IoBlock(Buffer buffer) : buffer_(std::move(buffer)) {}
+  [[nodiscard]] std::byte* data() const noexcept {
+    const auto address = reinterpret_cast<uintptr_t>(buffer_.data());
+    return buffer_.data() + (file_block - address % file_block) % file_block;
+  }
+  [[nodiscard]] int64_t bytes() const noexcept { return buffer_.bytes() - file_block; }
+
+ private:
+  Buffer buffer_;
+};
+using IoMemory = std::shared_ptr<const IoBlock>;
+/// Null where there is none.
+[[nodiscard]] IoMemory allocate_io_memory(int64_t bytes) noexcept;
+
+/// What is done around each operation, while others are on their way.
+class FileWork {
+ public:
+  virtual ~FileWork() = default;
+  virtual void begin(size_t) noexcept {}  ///< its memory is to be filled, where it writes
+  virtual void end(size_t) noexcept {}    ///< it has its error
+};
+
 class FileIo {
  public:
   virtual ~FileIo() = default;
-  /// Does them all, whole or with an error. Several threads at once.
-  virtual void run(std::span<FileOp> ops) noexcept = 0;
+  /// Does them all, whole or with an error; returns when nothing touches `memory` any more, or
+  /// when nothing has ended for too long: the rest end with ETIMEDOUT then, and `memory` is kept
+  /// until they are over. Several threads at once.
+  virtual void run(std::span<FileOp> ops, const IoMemory& memory, FileWork& work) noexcept = 0;
+  void run(std::span<FileOp> ops, const IoMemory& memory) noexcept {
+    FileWork nothing;
+    run(ops, memory, nothing);
+  }
+
+  /// With O_DIRECT where the file system has it. Returns the file, or -errno.
+  [[nodiscard]] virtual int open(int directory, const char* name, int flags) noexcept;
+  /// Room for these bytes; where the file system has no such call, none. Returns errno.
+  [[nodiscard]] virtual int allocate(int file, int64_t offset, int64_t bytes) noexcept;
+  [[nodiscard]] virtual int remove(int directory, const char* name) noexcept;  ///< returns errno
 };
 
-/// One after the other, by the calling thread.
-[[nodiscard]] std::unique_ptr<FileIo> make_plain_file_io();
-/// By io_uring, `depth` at once for each thread; null where the kernel refuses it.
-[[nodiscard]] std::unique_ptr<FileIo> make_uring_file_io(uint32_t depth);
+/// By io_uring, `depth` at once for each thread; null where the kernel refuses it. What has not
+/// ended `timeout_ms` after the one before it has timed out; 0: never.
+[[nodiscard]] std::unique_ptr<FileIo> make_uring_file_io(uint32_t depth, int64_t timeout_ms);
 
 }  // namespace folio::inline v1::tier

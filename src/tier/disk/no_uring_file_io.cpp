@@ -3,6 +3,6 @@
 
 namespace folio::inline v1::tier {
 
-std::unique_ptr<FileIo> make_uring_file_io(uint32_t) { return nullptr; }
+std::unique_ptr<FileIo> make_uring_file_io(uint32_t, int64_t) { return nullptr; }
 
 }  // namespace folio::inline v1::tier

@@ -4,49 +4,22 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
 
-#include "support/random.h"
-#include "tier/disk/disk_medium.h"
-#include "tier/queued_tier.h"
-#include "tier/tier_helpers.h"
+#include "tier/disk/disk_fixture.h"
+#include "tier/disk/plain_file_io.h"
 
 namespace folio::test {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-constexpr int64_t mib = 1 << 20;
-
-/// A folder of the test's own, gone with it.
-class DiskTier : public ::testing::Test {
- protected:
-  DiskTier() {
-    std::string pattern = fs::temp_directory_path() / "folio_disk_tier.XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~DiskTier() override { fs::remove_all(path_); }
-
-  Result<std::unique_ptr<Tier>> open(int64_t max_bytes = 64 * mib) {
-    return make_disk_tier(path_, {.max_bytes = max_bytes}, {.segment_bytes = mib});
-  }
-  std::vector<fs::path> segments() const {
-    std::vector<fs::path> all;
-    for (const auto& entry : fs::directory_iterator(path_))
-      if (entry.path().extension() == ".pages") all.push_back(entry.path());
-    return all;
-  }
-  std::string path_;
-};
+class DiskTier : public DiskFixture {};
 
 TEST_F(DiskTier, gives_back_what_it_was_given_and_what_an_earlier_one_was) {
   PageMemory page({1, 4096, 77, 10'000}), back({1, 4096, 77, 10'000});
@@ -119,12 +92,10 @@ TEST_F(DiskTier, takes_bytes_that_changed_for_corrupt_or_missing) {
     }
   }
   const fs::path file = segments().at(0);
-  std::string whole(fs::file_size(file), '\0');
-  std::ifstream(file, std::ios::binary)
-      .read(whole.data(), static_cast<std::streamsize>(whole.size()));
-  Rng rng(test_seed());
+  const std::string whole = content_of(file);
+  Rng rng(fresh_seed());
   const auto expect_nothing_wrong = [&](const std::string& content) {
-    std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+    write_content(file, content);
     const auto tier = open().value();
     int good = 0;
     for (uint32_t i = 0; i < pages; ++i) {
@@ -148,27 +119,23 @@ TEST_F(DiskTier, takes_bytes_that_changed_for_corrupt_or_missing) {
 
 // ---- Faults below
 
-/// Does what a test says to the n-th operation.
-class FaultyIo final : public tier::FileIo {
+/// Ends each operation with what a test says.
+class FaultyIo final : public tier::PlainFileIo {
  public:
-  explicit FaultyIo(int& error) : error_(error), io_(tier::make_plain_file_io()) {}
-  void run(std::span<tier::FileOp> ops) noexcept override {
-    io_->run(ops);
-    for (tier::FileOp& op : ops)
-      if (error_ != 0) op.error = error_;
+  explicit FaultyIo(int& error) : error_(error) {}
+
+ protected:
+  int64_t transfer(const tier::FileOp& op, int64_t done) noexcept override {
+    return error_ != 0 ? -error_ : PlainFileIo::transfer(op, done);
   }
 
  private:
   int& error_;
-  std::unique_ptr<tier::FileIo> io_;
 };
 
 TEST_F(DiskTier, says_what_the_medium_says_and_serves_on) {
   int error = 0;
-  const TierOptions options{.max_bytes = 64 * mib};
-  auto medium = tier::DiskMedium::open(path_, options, {.segment_bytes = mib},
-                                       std::make_unique<FaultyIo>(error));
-  const auto tier = tier::QueuedTier::create(std::move(*medium), options).value();
+  const auto tier = open_over(std::make_unique<FaultyIo>(error));
   PageMemory page({5000}), back({5000});
   page.fill(1);
   error = ENOSPC;
@@ -188,36 +155,161 @@ TEST_F(DiskTier, says_what_the_medium_says_and_serves_on) {
   EXPECT_EQ(back.memory(), page.memory());
 }
 
-TEST_F(DiskTier, survives_that_its_process_is_killed) {
-  Rng rng(test_seed());
-  int64_t found = 0;
-  for (int round = 0; round < 20; ++round) {
-    const pid_t child = fork();
-    if (child == 0) {
-      const auto tier = open(8 * mib).value();
-      PageMemory page({40'000});
-      for (uint32_t i = 0;; i = (i + 1) % 300) {
-        page.fill(i);
-        const TierPage pages[] = {{name_of(i), page.extents()}};
-        if (!tier->store(pages)) _exit(1);
-        wait_for(*tier, 1);
-      }
-    }
-    usleep(static_cast<useconds_t>(rng.between(1000, 60'000)));
-    kill(child, SIGKILL);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
-    const auto tier = open(8 * mib).value();
-    PageMemory page({40'000}), back({40'000});
-    for (uint32_t i = 0; i < 300; ++i) {
-      if (load(*tier, name_of(i), back) != TierOutcome::done) continue;
+// ---- What goes and what stays
+
+TEST_F(DiskTier, copies_pages_that_were_used_when_their_segment_goes) {
+  const auto tier = open(4 * mib).value();
+  PageMemory page({100'000}), back({100'000});
+  const auto store_pages = [&](uint32_t first, uint32_t end) {
+    for (uint32_t i = first; i < end; ++i) {
       page.fill(i);
-      ASSERT_EQ(back.memory(), page.memory());
-      ++found;
+      ASSERT_EQ(store(*tier, name_of(i), page), TierOutcome::done);
+    }
+  };
+  store_pages(0, 10);  // a segment takes ten
+  for (const uint32_t used : {3U, 7U})
+    ASSERT_EQ(load(*tier, name_of(used), back), TierOutcome::done);
+  store_pages(10, 45);
+  for (uint32_t i = 0; i < 10; ++i) {
+    const PageName name = name_of(i);
+    EXPECT_EQ(tier->find({&name, 1}), i == 3 || i == 7 ? 1 : 0) << i;
+  }
+  page.fill(3);
+  ASSERT_EQ(load(*tier, name_of(3), back), TierOutcome::done);
+  EXPECT_EQ(back.memory(), page.memory());
+  store_pages(45, 150);
+  const PageName unused = name_of(7);
+  EXPECT_EQ(tier->find({&unused, 1}), 0) << "once is not for ever";
+}
+
+TEST_F(DiskTier, copies_a_quarter_of_a_segment_at_most) {
+  const auto tier = open(4 * mib).value();
+  PageMemory page({100'000});
+  const auto store_pages = [&](uint32_t first, uint32_t end) {
+    for (uint32_t i = first; i < end; ++i)
+      ASSERT_EQ(store(*tier, name_of(i), page), TierOutcome::done);
+  };
+  store_pages(0, 10);
+  for (uint32_t i = 0; i < 10; ++i) ASSERT_EQ(load(*tier, name_of(i), page), TierOutcome::done);
+  store_pages(10, 45);
+  int found = 0;
+  for (uint32_t i = 0; i < 10; ++i) {
+    const PageName name = name_of(i);
+    found += tier->find({&name, 1});
+  }
+  EXPECT_EQ(found, 2);
+}
+
+TEST_F(DiskTier, of_a_larger_bound_shrinks_when_it_is_opened) {
+  PageMemory page({100'000}), back({100'000});
+  {
+    const auto tier = open(32 * mib).value();
+    for (uint32_t i = 0; i < 200; ++i) {
+      page.fill(i);
+      ASSERT_EQ(store(*tier, name_of(i), page), TierOutcome::done);
     }
   }
-  EXPECT_GT(found, 0);
+  EXPECT_GT(bytes_of_segments(), 16 * mib);
+  const auto tier = open(5 * mib).value();
+  EXPECT_LE(bytes_of_segments(), 5 * mib);
+  EXPECT_EQ(load(*tier, name_of(0), back), TierOutcome::missing);
+  EXPECT_EQ(load(*tier, name_of(199), back), TierOutcome::done) << "the oldest go";
+  EXPECT_EQ(back.memory(), page.memory());
+  for (uint32_t i = 200; i < 300; ++i) {
+    ASSERT_EQ(store(*tier, name_of(i), page), TierOutcome::done);
+    ASSERT_LE(bytes_of_segments(), 5 * mib);
+  }
+}
+
+TEST_F(DiskTier, drops_a_page_that_was_stored_twice_at_once_for_good) {
+  PageMemory page({9000}), back({9000});
+  page.fill(1);
+  {
+    const auto tier = open().value();
+    const TierPage pages[] = {
+        {name_of(1), page.extents()}, {name_of(1), page.extents()}, {name_of(1), page.extents()}};
+    ASSERT_TRUE(tier->store(pages));
+    wait_for(*tier, 3);
+    EXPECT_EQ(tier->figures().pages, 1);
+    const PageName name = name_of(1);
+    ASSERT_TRUE(tier->drop({&name, 1}).is_ok());
+  }
+  EXPECT_EQ(load(*open().value(), name_of(1), back), TierOutcome::missing);
+}
+
+TEST_F(DiskTier, gives_room_back_that_it_took_and_did_not_need) {
+  PageMemory page({9000});
+  ASSERT_EQ(store(*open().value(), name_of(1), page), TierOutcome::done);
+  EXPECT_GT(bytes_of_segments(), 3 * 4096);
+  const auto tier = open().value();
+  EXPECT_EQ(bytes_of_segments(), 3 * 4096);
+  EXPECT_EQ(tier->figures().bytes, 3 * 4096);
+}
+
+// ---- Loads in order
+
+TEST_F(DiskTier, loads_the_first_extents_of_all_pages_first) {
+  const auto tier =
+      make_disk_tier(path_, {.max_bytes = 64 * mib}, {.segment_bytes = 16 * mib}).value();
+  constexpr int64_t bytes = 40'000;
+  constexpr uint32_t pages = 5, extents = 40;
+  std::vector<PageMemory> memory, back;
+  std::vector<TierPage> wanted;
+  for (uint32_t p = 0; p < pages; ++p) {
+    memory.emplace_back(std::vector<int64_t>(extents - p, bytes + p));
+    back.emplace_back(std::vector<int64_t>(extents - p, bytes + p));
+    memory[p].fill(p);
+    ASSERT_EQ(store(*tier, name_of(p), memory[p]), TierOutcome::done);
+  }
+  for (uint32_t p = 0; p < pages; ++p) wanted.push_back({name_of(p), back[p].extents()});
+  const TierTicket ticket = tier->load(wanted, 0, LoadOrder::extents).value();
+  uint32_t seen = 0;
+  TierCompletion ended[1];
+  while (tier->poll(ended) == 0) {
+    const uint32_t landed = tier->landed(ticket);
+    for (; seen < landed; ++seen)
+      for (uint32_t p = 0; p < pages; ++p) {
+        if (seen >= back[p].extents().size()) continue;
+        EXPECT_EQ(std::memcmp(back[p].extents()[seen].data, memory[p].extents()[seen].data,
+                              static_cast<size_t>(bytes + p)),
+                  0)
+            << "extent " << seen << " of page " << p;
+      }
+  }
+  EXPECT_EQ(ended[0].outcome, TierOutcome::done);
+  for (const TierCompletion& other : wait_for(*tier, pages - 1))
+    EXPECT_EQ(other.outcome, TierOutcome::done);
+  for (uint32_t p = 0; p < pages; ++p) EXPECT_EQ(back[p].memory(), memory[p].memory());
+}
+
+TEST_F(DiskTier, loads_in_order_what_is_right_and_says_what_is_not) {
+  PageMemory good({70'000, 70'000}), bad({70'000, 70'000}), none({8}), shorter({9});
+  good.fill(1);
+  bad.fill(2);
+  {
+    const auto tier = open().value();
+    ASSERT_EQ(store(*tier, name_of(1), good), TierOutcome::done);
+    ASSERT_EQ(store(*tier, name_of(2), bad), TierOutcome::done);
+    ASSERT_EQ(store(*tier, name_of(3), none), TierOutcome::done);
+  }
+  const fs::path file = segments().at(0);
+  std::string content = content_of(file);
+  content[static_cast<size_t>(tier::record_bytes(140'000)) + 130'000] ^= 1;
+  write_content(file, content);
+  const auto tier = open().value();
+  PageMemory a({70'000, 70'000}), b({70'000, 70'000}), c({70'000});
+  const TierPage pages[] = {{name_of(1), a.extents()},
+                            {name_of(2), b.extents()},
+                            {name_of(4), c.extents()},
+                            {name_of(3), shorter.extents()}};
+  ASSERT_TRUE(tier->load(pages, 0, LoadOrder::extents));
+  TierOutcome outcomes[4] = {};
+  for (const TierCompletion& ended : wait_for(*tier, 4)) outcomes[ended.page] = ended.outcome;
+  EXPECT_EQ(outcomes[0], TierOutcome::done);
+  EXPECT_EQ(a.memory(), good.memory());
+  EXPECT_EQ(outcomes[1], TierOutcome::corrupt);
+  EXPECT_EQ(outcomes[2], TierOutcome::missing);
+  EXPECT_EQ(outcomes[3], TierOutcome::corrupt);
 }
 
 TEST_F(DiskTier, refuses_options_that_cannot_be) {
@@ -232,6 +324,16 @@ TEST_F(DiskTier, refuses_options_that_cannot_be) {
             .error()
             .message(),
         HasSubstr("depth is"));
+  for (const int64_t timeout : {int64_t{-1}, (int64_t{1} << 31) + 1})
+    EXPECT_THAT(
+        make_disk_tier(path_, {.max_bytes = 4 * mib}, {.segment_bytes = mib, .timeout_ms = timeout})
+            .error()
+            .message(),
+        HasSubstr("timeout_ms is"));
+  for (const std::string_view path : {std::string_view(), std::string_view("/tmp/a\0b", 8)})
+    EXPECT_THAT(
+        make_disk_tier(path, {.max_bytes = 4 * mib}, {.segment_bytes = mib}).error().message(),
+        HasSubstr("expected a path"));
   EXPECT_EQ(make_disk_tier("/proc/nothing", {.max_bytes = 4 * mib}, {.segment_bytes = mib})
                 .error()
                 .code(),

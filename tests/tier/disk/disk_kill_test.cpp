@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/tier/disk/disk_kill_test.cpp: processes that are killed at any moment while they store,
+/// load, drop and make room.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tier/disk/disk_fixture.h"
+
+namespace folio::test {
+namespace {
+
+constexpr uint32_t names = 120;
+constexpr int64_t most_bytes = 3 * mib;
+
+PageMemory page_of(uint32_t name) { return PageMemory({1 + name * 7919 % 50'000, 333}); }
+
+class DiskKill : public DiskFixture {
+ protected:
+  /// Until it is killed.
+  [[noreturn]] void work(uint64_t seed) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    Rng rng(seed);
+    const auto tier = open(most_bytes);
+    if (!tier) _exit(1);
+    for (;;) {
+      std::vector<PageMemory> memory;
+      std::vector<uint32_t> drawn;
+      for (int64_t i = rng.between(1, 8); i > 0; --i) {
+        drawn.push_back(static_cast<uint32_t>(rng.between(0, names - 1)));
+        memory.push_back(page_of(drawn.back()));
+        memory.back().fill(drawn.back());
+      }
+      std::vector<TierPage> pages;
+      for (size_t i = 0; i < drawn.size(); ++i)
+        pages.push_back({name_of(drawn[i]), memory[i].extents()});
+      const int64_t kind = rng.between(0, 5);
+      if (kind == 0) static_cast<void>((*tier)->drop({&pages[0].name, 1}));
+      if (kind == 0) continue;
+      const bool is_queued = kind < 3 ? static_cast<bool>((*tier)->load(pages, 0))
+                                      : static_cast<bool>((*tier)->store(pages));
+      if (!is_queued) _exit(2);
+      wait_for(**tier, pages.size());
+    }
+  }
+
+  /// Returns how many pages are there; each is right.
+  int64_t check() {
+    const auto tier = open(most_bytes).value();
+    EXPECT_LE(bytes_of_segments(), most_bytes);
+    EXPECT_LE(tier->figures().bytes, most_bytes);
+    std::vector<PageMemory> memory;
+    for (uint32_t name = 0; name < names; ++name) memory.push_back(page_of(name));
+    std::vector<TierPage> pages;
+    for (uint32_t name = 0; name < names; ++name)
+      pages.push_back({name_of(name), memory[name].extents()});
+    EXPECT_TRUE(tier->load(pages, 0));
+    int64_t found = 0;
+    for (const TierCompletion& completion : wait_for(*tier, names)) {
+      if (completion.outcome != TierOutcome::done) continue;
+      ++found;
+      PageMemory page = page_of(completion.page);
+      page.fill(completion.page);
+      EXPECT_EQ(memory[completion.page].memory(), page.memory());
+    }
+    return found;
+  }
+};
+
+TEST_F(DiskKill, at_any_moment_leaves_pages_that_are_whole) {
+  Rng rng(fresh_seed());
+  int64_t found = 0;
+  for (int round = 0; round < 200; ++round) {
+    const uint64_t seed = rng.next();
+    const pid_t child = fork();
+    if (child == 0) work(seed);
+    usleep(static_cast<useconds_t>(rng.between(500, 15'000)));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+    found += check();
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+  }
+  EXPECT_GT(found, 200);
+}
+
+/// A lock that outlived its process would keep the next one out.
+TEST_F(DiskKill, two_processes_cannot_open_it_at_once) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto tier = open();
+    const char answer = tier ? 'y' : 'n';
+    if (write(ready[1], &answer, 1) != 1) _exit(1);
+    pause();
+    _exit(0);
+  }
+  char answer = 0;
+  ASSERT_EQ(read(ready[0], &answer, 1), 1);
+  EXPECT_EQ(answer, 'y');
+  EXPECT_EQ(open().error().code(), Errc::busy);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(open());
+  close(ready[0]);
+  close(ready[1]);
+}
+
+}  // namespace
+}  // namespace folio::test
