@@ -131,12 +131,7 @@ size_t QueuedTier::poll(std::span<TierCompletion> completions) noexcept {
 // ---- Calls
 
 int32_t QueuedTier::find(std::span<const PageName> names) noexcept {
-  int32_t found = 0;
-  if (names.data() == nullptr) return 0;
-  while (static_cast<size_t>(found) < names.size() &&
-         medium_->has(names[static_cast<size_t>(found)]))
-    ++found;
-  return found;
+  return names.data() == nullptr ? 0 : medium_->find(names);
 }
 
 Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
