@@ -71,7 +71,7 @@ Result<std::unique_ptr<Medium>> DiskMedium::open(const std::string& path,
                                                  const DiskOptions& disk,
                                                  std::unique_ptr<FileIo> io) {
   Result<std::unique_ptr<Directory>> directory =
-      Directory::open(path, options.max_bytes, disk.segment_bytes, *io);
+      Directory::open(path, options.max_bytes, disk.segment_bytes, *io, options.on_change);
   if (!directory) return directory.error();
   return std::unique_ptr<Medium>(
       new DiskMedium(std::move(*directory), options, disk, std::move(io)));

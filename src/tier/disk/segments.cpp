@@ -57,8 +57,9 @@ Directory::~Directory() {
 }
 
 Result<std::unique_ptr<Directory>> Directory::open(const std::string& path, int64_t max_bytes,
-                                                   int64_t segment_bytes, FileIo& io) {
-  std::unique_ptr<Directory> directory(new Directory(path, max_bytes, segment_bytes));
+                                                   int64_t segment_bytes, FileIo& io,
+                                                   const TierObserver& observer) {
+  std::unique_ptr<Directory> directory(new Directory(path, max_bytes, segment_bytes, observer));
   std::error_code error;
   fs::create_directories(path, error);
   if (error) return io_failure("make", path, error.value());
@@ -157,7 +158,7 @@ Status Directory::scan_segment(const std::shared_ptr<Segment>& segment, int64_t 
     const Place place{segment, offset, header.page.bytes};
     const bool is_record = read.error == 0 && fault(header, place) == nullptr &&
                            record_bytes(header.page.bytes) <= bytes - offset;
-    if (is_record) pages_.insert_or_assign(header.page.name, place);
+    if (is_record) put(header.page.name, place);
     offset += is_record ? record_bytes(header.page.bytes) : file_block;
   }
   segment->bytes = bytes / file_block * file_block;
@@ -168,8 +169,11 @@ void Directory::remove_oldest() {
   const auto oldest =
       std::min_element(segments_.begin(), segments_.end(),
                        [](const auto& a, const auto& b) { return a->last_use < b->last_use; });
-  dropped_ += static_cast<int64_t>(
-      std::erase_if(pages_, [&](const auto& page) { return page.second.segment == *oldest; }));
+  dropped_ += static_cast<int64_t>(std::erase_if(pages_, [&](const auto& page) {
+    const bool goes = page.second.segment == *oldest;
+    if (goes) tell(observer_, TierChange::removed, page.first);
+    return goes;
+  }));
   unlink((*oldest)->path.c_str());
   (*oldest)->is_gone = true;
   bytes_ -= (*oldest)->bytes;

@@ -14,6 +14,7 @@
 
 #include "folio/tier/disk_tier.h"
 #include "tier/disk/file_io.h"
+#include "tier/medium.h"
 #include "tier/payload.h"
 
 namespace folio::inline v1::tier {
@@ -59,7 +60,8 @@ class Directory {
   /// Opens, locks and scans it.
   [[nodiscard]] static Result<std::unique_ptr<Directory>> open(const std::string& path,
                                                                int64_t max_bytes,
-                                                               int64_t segment_bytes, FileIo& io);
+                                                               int64_t segment_bytes, FileIo& io,
+                                                               const TierObserver& observer = {});
   Directory(const Directory&) = delete;
   Directory& operator=(const Directory&) = delete;
   ~Directory();
@@ -76,18 +78,26 @@ class Directory {
   [[nodiscard]] const char* fault(const DiskHeader& header, const Place& place) const;
   /// The record is whole. False: its segment went meanwhile.
   [[nodiscard]] bool add(const PageName& name, const Place& place) {
-    if (!place.segment->is_gone) pages_.insert_or_assign(name, place);
+    if (!place.segment->is_gone) put(name, place);
     return !place.segment->is_gone;
   }
-  void remove(const PageName& name) { dropped_ += static_cast<int64_t>(pages_.erase(name)); }
+  void remove(const PageName& name) {
+    if (pages_.erase(name) == 0) return;
+    ++dropped_;
+    tell(observer_, TierChange::removed, name);
+  }
 
   [[nodiscard]] int64_t pages() const { return std::ssize(pages_); }
   [[nodiscard]] int64_t bytes() const { return bytes_; }
   [[nodiscard]] int64_t dropped() const { return dropped_; }
 
  private:
-  Directory(std::string path, int64_t max_bytes, int64_t segment_bytes)
-      : path_(std::move(path)), max_bytes_(max_bytes), segment_bytes_(segment_bytes) {}
+  Directory(std::string path, int64_t max_bytes, int64_t segment_bytes,
+            const TierObserver& observer)
+      : path_(std::move(path)),
+        max_bytes_(max_bytes),
+        segment_bytes_(segment_bytes),
+        observer_(observer) {}
 
   [[nodiscard]] Status lock();
   [[nodiscard]] Status read_format();
@@ -96,9 +106,13 @@ class Directory {
                                     FileIo& io);
   [[nodiscard]] Result<std::shared_ptr<Segment>> open_segment(uint64_t number, bool is_new);
   void remove_oldest();
+  void put(const PageName& name, const Place& place) {
+    if (pages_.insert_or_assign(name, place).second) tell(observer_, TierChange::stored, name);
+  }
 
   const std::string path_;
   const int64_t max_bytes_, segment_bytes_;
+  const TierObserver observer_;
   int lock_ = -1;
   Digest256 number_;  ///< drawn when the directory was made
   std::list<std::shared_ptr<Segment>> segments_;
