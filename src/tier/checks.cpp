@@ -81,6 +81,10 @@ Status check_options(const TierOptions& o) noexcept {
   if (o.on_completion == nullptr && o.context != nullptr)
     return fail(Errc::invalid_argument,
                 "Tier::create: on_completion is null, expected a function, as context is not");
+  if (o.on_change.function == nullptr && o.on_change.context != nullptr)
+    return fail(
+        Errc::invalid_argument,
+        "Tier::create: on_change.function is null, expected a function, as its context is not");
   return {};
 }
 

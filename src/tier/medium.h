@@ -24,6 +24,10 @@ struct Job {
   TierOutcome outcome = TierOutcome::failed;
 };
 
+inline void tell(const TierObserver& observer, TierChange change, const PageName& name) noexcept {
+  if (observer.function != nullptr) observer.function(observer.context, change, {&name, 1});
+}
+
 /// Called by several threads at once. Nothing throws: what cannot be done ends as failed.
 class Medium {
  public:

@@ -118,5 +118,21 @@ TEST(HostTier, drops_what_it_is_told_to) {
   EXPECT_EQ(tier->figures().bytes, 0);
 }
 
+TEST(HostTier, tells_what_it_has_and_has_no_more) {
+  ChangeLog told;
+  const auto tier =
+      make_host_tier({.max_bytes = 2 * (100 + header), .on_change = told.observer()}).value();
+  PageMemory page({100});
+  for (const uint32_t i : {1, 1, 2, 3})
+    EXPECT_EQ(store(*tier, name_of(i), page), TierOutcome::done);
+  const PageName names[] = {name_of(2), name_of(9)};
+  tier->drop(names).or_throw();
+  EXPECT_EQ(told.all(), (ChangeLog::Changes{{TierChange::stored, name_of(1)},
+                                            {TierChange::stored, name_of(2)},
+                                            {TierChange::removed, name_of(1)},
+                                            {TierChange::stored, name_of(3)},
+                                            {TierChange::removed, name_of(2)}}));
+}
+
 }  // namespace
 }  // namespace folio::test

@@ -223,6 +223,8 @@ TEST(QueuedTier, refuses_options_that_cannot_be) {
   EXPECT_THAT(refusal({.threads = 0, .max_bytes = 1}), HasSubstr("threads is 0"));
   EXPECT_THAT(refusal({.threads = 257, .max_bytes = 1}), HasSubstr("threads is 257"));
   EXPECT_THAT(refusal({.max_bytes = 1, .context = &control}), HasSubstr("on_completion is null"));
+  EXPECT_THAT(refusal({.max_bytes = 1, .on_change = {.context = &control}}),
+              HasSubstr("on_change.function is null"));
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "folio/tier/tier.h"
@@ -44,6 +46,29 @@ class PageMemory {
   static constexpr int64_t gap = 3;
   std::vector<std::byte> memory_;
   std::vector<Extent> extents_;
+};
+
+/// Notes what a tier tells.
+class ChangeLog {
+ public:
+  using Changes = std::vector<std::pair<TierChange, PageName>>;
+  [[nodiscard]] TierObserver observer() {
+    return {.function =
+                [](void* self, TierChange change, std::span<const PageName> names) noexcept {
+                  auto& log = *static_cast<ChangeLog*>(self);
+                  const std::lock_guard lock(log.mutex_);
+                  for (const PageName& name : names) log.changes_.emplace_back(change, name);
+                },
+            .context = this};
+  }
+  [[nodiscard]] Changes all() {
+    const std::lock_guard lock(mutex_);
+    return changes_;
+  }
+
+ private:
+  std::mutex mutex_;
+  Changes changes_;
 };
 
 /// Polls until so many pages have ended.

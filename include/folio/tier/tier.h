@@ -62,6 +62,20 @@ struct TierCompletion {
   TierOutcome outcome = TierOutcome::done;
 };
 
+/// What happens to a name in a tier.
+enum class TierChange : uint8_t {
+  stored = 0,   ///< it can be found from now on
+  removed = 1,  ///< it can be found no more
+};
+
+/// Is told what a tier has and has no more, name by name in the order in which it happens, by the
+/// thread that makes it so and under a lock of the tier: it notes that, and calls no tier.
+struct TierObserver {
+  void (*function)(void* context, TierChange change,
+                   std::span<const PageName> names) noexcept = nullptr;
+  void* context = nullptr;
+};
+
 struct TierOptions {
   /// Bytes of pages that have not ended, at most; a call beyond that is refused as busy
   int64_t max_queued_bytes = int64_t{1} << 30;
@@ -74,6 +88,8 @@ struct TierOptions {
   /// Is called when completions wait, by a thread of the tier: it may note that, and no more.
   void (*on_completion)(void* context) noexcept = nullptr;
   void* context = nullptr;
+  /// Also of what is there when the tier is made.
+  TierObserver on_change = {};
 };
 
 /// Since the tier was made. Bytes are of pages, without headers.

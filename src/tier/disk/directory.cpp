@@ -63,7 +63,9 @@ Status Directory::read() {
       last_fault_ = fail(Errc::io, "disk tier: {} has {} damaged places",
                          files_.path_of(scans[i].number).c_str(), scans[i].damaged);
   }
-  return settle(doubles);
+  if (Status s = settle(doubles); !s.is_ok()) return s;
+  for (const auto& [name, page] : pages_) tell(options_.on_change, TierChange::stored, name);
+  return {};
 }
 
 /// Room that was taken for records, and got none. Nothing is written behind what another began.
@@ -159,15 +161,23 @@ std::optional<Directory::Held> Directory::find(const PageName& name) {
   return Held(this, page.segment, page.offset, page.bytes);
 }
 
-void Directory::put(const PageName& name, const Page& page) {
-  if (const auto at = pages_.find(name); at != pages_.end()) take_out(at, Mark::dropped);
+void Directory::put(const PageName& name, const Page& page, Mark mark) {
+  const auto at = pages_.find(name);
+  const bool is_new = at == pages_.end();
+  if (!is_new) unlink(at, mark);
   page.segment->names.push_back(name);
   pages_.emplace(name, page);
   page.segment->live += record_bytes(page.bytes);
+  if (is_new) tell(options_.on_change, TierChange::stored, name);
+}
+
+void Directory::take_out(Pages::iterator at, Mark mark) {
+  tell(options_.on_change, TierChange::removed, at->first);
+  unlink(at, mark);
 }
 
 /// Takes no memory.
-void Directory::take_out(Pages::iterator at, Mark mark) {
+void Directory::unlink(Pages::iterator at, Mark mark) {
   Segment& segment = *at->second.segment;
   segment.live -= record_bytes(at->second.bytes);
   auto node = pages_.extract(at);

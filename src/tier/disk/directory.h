@@ -24,12 +24,14 @@
 #include "tier/disk/files.h"
 #include "tier/disk/record_io.h"
 #include "tier/disk/scan.h"
+#include "tier/medium.h"
 
 namespace folio::inline v1::tier {
 
 struct DirectoryOptions {
   int64_t max_bytes = 0, segment_bytes = 0;
   int64_t first_pause_ms = 1000;  ///< after a failure to write; doubles to a minute
+  TierObserver on_change = {};
 };
 
 struct Segment {
@@ -148,9 +150,11 @@ class Directory {
   [[nodiscard]] int64_t spare_bytes() const { return options_.segment_bytes / 4; }
 
   // The index: `mutex_` is held.
-  void put(const PageName& name, const Page& page);
   enum class Mark : uint8_t { none, dropped };  ///< in the file
+  /// Instead of another record of the page, which gets the mark, if there is one.
+  void put(const PageName& name, const Page& page, Mark mark = Mark::dropped);
   void take_out(Pages::iterator at, Mark mark);
+  void unlink(Pages::iterator at, Mark mark);
   void release(Segment& segment) noexcept;
   void mark_dropped() noexcept;
   [[nodiscard]] FileOp mark_of(const std::pair<const PageName, Page>& dropped, std::byte* block);

@@ -206,8 +206,7 @@ Status Directory::rescue(Segment& segment) {
     const std::lock_guard lock(mutex_);
     const auto at = pages_.find(used[i].name);
     if (at == pages_.end() || at->second.segment != &segment) continue;  // dropped meanwhile
-    take_out(at, Mark::none);
-    put(used[i].name, {places[i].segment_, places[i].offset_, places[i].bytes_, 0});
+    put(used[i].name, {places[i].segment_, places[i].offset_, places[i].bytes_, 0}, Mark::none);
   }
   return {};
 }

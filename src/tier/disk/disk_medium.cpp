@@ -36,7 +36,8 @@ Result<std::unique_ptr<Medium>> DiskMedium::open(const std::string& path,
   Result<std::unique_ptr<Directory>> directory = Directory::open(path,
                                                                  {.max_bytes = options.max_bytes,
                                                                   .segment_bytes = segment_bytes,
-                                                                  .first_pause_ms = first_pause_ms},
+                                                                  .first_pause_ms = first_pause_ms,
+                                                                  .on_change = options.on_change},
                                                                  *io);
   if (!directory) return directory.error();
   return std::unique_ptr<Medium>(

@@ -174,12 +174,14 @@ class HostMedium final : public Medium {
     const PageName& name = page->name;
     const auto at = order_.insert(order_.end(), page);
     places_.emplace(name, at);
+    tell(options_.on_change, TierChange::stored, name);
     return TierOutcome::done;
   }
 
   void remove(Order::iterator at) noexcept {
     bytes_ -= room_of(**at);
     ++dropped_;
+    tell(options_.on_change, TierChange::removed, (*at)->name);
     places_.erase((*at)->name);
     order_.erase(at);
   }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "tier/disk/disk_fixture.h"
@@ -78,6 +79,31 @@ TEST_F(DiskTier, drops_for_good) {
   const auto tier = open().value();
   EXPECT_EQ(load(*tier, name_of(1), page), TierOutcome::missing);
   EXPECT_EQ(load(*tier, name_of(2), page), TierOutcome::done);
+}
+
+TEST_F(DiskTier, tells_what_it_has_and_has_no_more) {
+  PageMemory page({100'000});
+  for (int turn = 0; turn < 2; ++turn) {
+    ChangeLog told;
+    const auto tier = make_disk_tier(path_, {.max_bytes = 4 * mib, .on_change = told.observer()},
+                                     {.segment_bytes = mib})
+                          .value();
+    EXPECT_EQ(told.all().empty(), turn == 0) << "of what an earlier one has left";
+    for (uint32_t i = 0; i < 50; ++i) {
+      page.fill(i);
+      ASSERT_EQ(store(*tier, name_of(i), page), TierOutcome::done);
+    }
+    const PageName dropped[] = {name_of(49), name_of(1000)};
+    tier->drop(dropped).or_throw();
+    std::set<PageName> there;
+    for (const auto& [change, name] : told.all())
+      ASSERT_TRUE(change == TierChange::stored ? there.insert(name).second
+                                               : there.erase(name) == 1);
+    for (uint32_t i = 0; i < 50; ++i) {
+      const PageName name = name_of(i);
+      EXPECT_EQ(there.contains(name), tier->find({&name, 1}) == 1) << i;
+    }
+  }
 }
 
 /// Each byte of a file is wrong once, the file too short at each block: nothing wrong is given.
