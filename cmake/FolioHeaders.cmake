@@ -115,7 +115,9 @@ set(FOLIO_TIER_HEADERS
     folio/tier/cache_manager.h
     folio/tier/disk_tier.h
     folio/tier/host_tier.h
-    folio/tier/tier.h)
+    folio/tier/tier.h
+    folio/tier/transport.h
+    folio/tier/transports.h)
 
 # The emulator of grids, which needs Boost.Context: for tests, neither installed nor compiled alone.
 set(FOLIO_EMULATOR_HEADERS

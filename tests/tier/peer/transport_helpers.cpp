@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tier/peer/transport_helpers.h"
+
+namespace folio::test {
+
+std::vector<TransportKind> transport_kinds() {
+  std::vector<TransportKind> kinds;
+  const auto network = std::make_shared<InProcessNetwork>();
+  kinds.push_back({"in_process", [network](const TransportOptions& options) {
+                     return network->make_end(options);
+                   }});
+  return kinds;
+}
+
+}  // namespace folio::test
