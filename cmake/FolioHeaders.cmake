@@ -118,6 +118,9 @@ set(FOLIO_TIER_HEADERS
     folio/tier/host_tier.h
     folio/tier/redis_tier.h
     folio/tier/tier.h)
+    folio/tier/tier.h
+    folio/tier/transport.h
+    folio/tier/transports.h)
 
 # The emulator of grids, which needs Boost.Context: for tests, neither installed nor compiled alone.
 set(FOLIO_EMULATOR_HEADERS

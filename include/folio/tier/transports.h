@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/// folio/tier/transports.h: the transports there are.
+#pragma once
+
+#include <memory>
+
+#include "folio/tier/transport.h"
+
+namespace folio::inline v1 {
+
+/// Ends within one process, for tests: whoever calls `poll`, `cancel` or `receive` of an end does
+/// what is to be done, of all ends, or `step` does it bit by bit.
+class FOLIO_EXPORT InProcessNetwork {
+ public:
+  enum class Pace : uint8_t {
+    on_poll = 0,  ///< `poll` and `receive` do all that waits
+    on_step = 1,  ///< only `step` does
+  };
+  explicit InProcessNetwork(Pace pace = Pace::on_poll) noexcept;
+  InProcessNetwork(const InProcessNetwork&) = delete;
+  InProcessNetwork& operator=(const InProcessNetwork&) = delete;
+  ~InProcessNetwork();
+
+  /// An end may outlive the network, and is alone then. Errors: invalid_argument for options out of
+  /// range; out_of_memory
+  [[nodiscard]] Result<std::unique_ptr<Transport>> make_end(
+      const TransportOptions& options = {}) noexcept;
+  /// Does one thing: a connection, a run of a transfer, the end of a transfer, a message. False:
+  /// there was none
+  bool step() noexcept;
+  /// The end is lost to all its peers, and they to it, as if its process had been killed.
+  void cut(Transport& end) noexcept;
+
+  struct State;  ///< its own
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+enum class ReadAccess : uint8_t {
+  as_system_says = 0,
+  /// Any process of this user may read this process's memory, for its lifetime: needed where the
+  /// system lets only parents do so (Yama's ptrace_scope 1)
+  same_user = 1,
+};
+
+struct SharedMemoryOptions {
+  ReadAccess access = ReadAccess::as_system_says;
+};
+
+/// Between processes of one user on one host. Memory may be of any kind and is not shared before:
+/// each process writes its own memory alone and reads that of others (process_vm_readv), so that
+/// nobody who is late or hangs can write where he must not. Processes in containers must share the
+/// name spaces of processes and of the network. Errors: invalid_argument for options out of range;
+/// io where the system gives no socket or no thread; out_of_memory
+[[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Transport>> make_shared_memory_transport(
+    const TransportOptions& options = {}, const SharedMemoryOptions& memory = {}) noexcept;
+
+}  // namespace folio::inline v1

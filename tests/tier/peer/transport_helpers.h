@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/tier/peer/transport_helpers.h: every transport that is there, two ends of it, and calls
+/// that wait.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "folio/tier/transports.h"
+#include "support/random.h"
+
+namespace folio::test {
+
+/// Far beyond what anything takes: who waits for longer hangs.
+inline constexpr std::chrono::seconds patience{60};
+
+/// Polls until it holds.
+inline bool comes_true(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+inline TransferState wait_for(Transport& transport, TransferId transfer) {
+  TransferState state = TransferState::pending;
+  EXPECT_TRUE(comes_true(
+      [&] { return (state = transport.poll(transfer).value()) != TransferState::pending; }));
+  return state;
+}
+
+inline PeerState wait_for(Transport& transport, PeerId peer) {
+  PeerState state = PeerState::connecting;
+  EXPECT_TRUE(comes_true(
+      [&] { return (state = transport.peer_state(peer).value()) != PeerState::connecting; }));
+  return state;
+}
+
+/// The next message, of any peer.
+inline PeerMessage wait_for_message(Transport& transport) {
+  PeerMessage message[1];
+  EXPECT_TRUE(comes_true([&] { return transport.receive(message) == 1; }));
+  return std::move(message[0]);
+}
+
+inline std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+inline std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+inline void fill(std::span<std::byte> memory, Rng& rng) {
+  for (std::byte& b : memory) b = static_cast<std::byte>(rng.between(0, 255));
+}
+
+/// Another one each time, printed: --gtest_random_seed repeats it.
+inline uint64_t fresh_seed() {
+  const int given = GTEST_FLAG_GET(random_seed);
+  const auto seed = given != 0 ? static_cast<uint64_t>(given) : std::random_device()() % 99'999 + 1;
+  std::printf("[     seed ] --gtest_random_seed=%llu\n", static_cast<unsigned long long>(seed));
+  return seed;
+}
+
+struct TransportKind {
+  std::string name;
+  /// Ends that can reach one another.
+  std::function<Result<std::unique_ptr<Transport>>(const TransportOptions&)> make;
+};
+inline void PrintTo(const TransportKind& kind, std::ostream* out) { *out << kind.name; }
+
+/// Those that are there; a line says which are not.
+std::vector<TransportKind> transport_kinds();
+
+}  // namespace folio::test
