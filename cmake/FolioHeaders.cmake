@@ -115,6 +115,7 @@ set(FOLIO_TIER_HEADERS
     folio/tier/cache_manager.h
     folio/tier/disk_tier.h
     folio/tier/host_tier.h
+    folio/tier/redis_tier.h
     folio/tier/tier.h)
 
 # The emulator of grids, which needs Boost.Context: for tests, neither installed nor compiled alone.

@@ -30,6 +30,12 @@ class Medium {
   virtual ~Medium() = default;
   /// Without I/O.
   [[nodiscard]] virtual bool has(const PageName& name) noexcept = 0;
+  /// How many of these, from the first on, it has; without I/O.
+  [[nodiscard]] virtual int32_t find(std::span<const PageName> names) noexcept {
+    size_t found = 0;
+    while (found < names.size() && has(names[found])) ++found;
+    return static_cast<int32_t>(found);
+  }
   /// Does all of these, of one kind, and says how each ended.
   virtual void run(std::span<Job* const> jobs) noexcept = 0;
   virtual void drop(const PageName& name) noexcept = 0;

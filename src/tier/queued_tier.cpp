@@ -161,12 +161,7 @@ uint32_t QueuedTier::landed(TierTicket ticket) const noexcept {
 }
 
 int32_t QueuedTier::find(std::span<const PageName> names) noexcept {
-  int32_t found = 0;
-  if (names.data() == nullptr) return 0;
-  while (static_cast<size_t>(found) < names.size() &&
-         medium_->has(names[static_cast<size_t>(found)]))
-    ++found;
-  return found;
+  return names.data() == nullptr ? 0 : medium_->find(names);
 }
 
 Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,

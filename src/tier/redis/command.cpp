@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/redis/command.cpp: commands as the server reads them.
+#include "tier/redis/command.h"
+
+#include <new>
+#include <vector>
+
+namespace folio::inline v1::tier::redis {
+namespace {
+
+std::string formatted(std::span<const std::string_view> words) {
+  std::vector<const char*> texts;
+  std::vector<size_t> sizes;
+  for (const std::string_view word : words) {
+    texts.push_back(word.data() == nullptr ? "" : word.data());
+    sizes.push_back(word.size());
+  }
+  char* bytes = nullptr;
+  const int count =
+      redisFormatCommandArgv(&bytes, static_cast<int>(words.size()), texts.data(), sizes.data());
+  if (count < 0) throw std::bad_alloc();
+  const std::unique_ptr<char, decltype(&redisFreeCommand)> owner(bytes, redisFreeCommand);
+  return {bytes, static_cast<size_t>(count)};
+}
+
+void add_bulk(std::string& to, std::string_view text) {
+  to.append("$").append(std::to_string(text.size())).append("\r\n").append(text).append("\r\n");
+}
+
+}  // namespace
+
+Command command_of(std::initializer_list<std::string_view> words, std::string_view key) {
+  return {.key = std::string(key), .head = formatted({words.begin(), words.size()})};
+}
+
+Command get_of(std::string_view key, const PageName& name, const Digest256& fingerprint,
+               std::span<const Extent> extents) {
+  Command get = command_of({"GET", key}, key);
+  get.kind = Command::Kind::get;
+  get.name = name;
+  get.fingerprint = fingerprint;
+  get.extents = extents;
+  get.bytes = bytes_of(extents);
+  return get;
+}
+
+/// The library would copy the value: so the command around it is made here.
+Command set_of(std::string_view key, const PageName& name, const Digest256& fingerprint,
+               std::span<const Extent> extents, int64_t ttl_s) {
+  Command set{.kind = Command::Kind::set,
+              .key = std::string(key),
+              .name = name,
+              .fingerprint = fingerprint,
+              .extents = extents,
+              .bytes = bytes_of(extents)};
+  set.head = ttl_s == 0 ? "*3\r\n" : "*5\r\n";
+  add_bulk(set.head, "SET");
+  add_bulk(set.head, key);
+  set.head.append("$").append(std::to_string(value_bytes(set))).append("\r\n");
+  set.tail = "\r\n";
+  if (ttl_s == 0) return set;
+  add_bulk(set.tail, "EX");
+  add_bulk(set.tail, std::to_string(ttl_s));
+  return set;
+}
+
+}  // namespace folio::inline v1::tier::redis

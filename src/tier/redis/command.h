@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/redis/command.h: a command of a pipeline, and what became of it.
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <array>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tier/payload.h"
+
+namespace folio::inline v1::tier::redis {
+
+struct ReplyFreer {
+  void operator()(redisReply* reply) const noexcept { freeReplyObject(reply); }
+};
+using Reply = std::unique_ptr<redisReply, ReplyFreer>;
+
+/// What the server says to a command.
+enum class Answer : uint8_t {
+  none = 0,     ///< nothing: it was not sent, or the connection was lost; `text` says why
+  status = 1,   ///< `text`
+  error = 2,    ///< `text`
+  integer = 3,  ///< `integer`
+  nil = 4,      ///< no such key
+  page = 5,     ///< the page's bytes are in its extents, and right
+  corrupt = 6,  ///< a value that is not this page; `text` says why
+  array = 7,    ///< `reply`
+};
+
+struct Command {
+  enum class Kind : uint8_t { get, set, other };
+  Kind kind = Kind::other;
+  std::string key = {};              ///< empty: of no key
+  uint32_t node = 0;                 ///< that it goes to, or has gone to
+  std::string head = {}, tail = {};  ///< as they are sent, around the value that `set` has
+  // Of get and set: the page.
+  PageName name = {};
+  Digest256 fingerprint = {};
+  std::span<const Extent> extents = {};
+  int64_t bytes = 0;  ///< of the extents
+  PayloadHeader header = {};
+
+  Answer answer = Answer::none;
+  std::string text = {};
+  int64_t integer = 0;
+  Reply reply = {};
+};
+
+[[nodiscard]] inline int64_t value_bytes(const Command& command) noexcept {
+  return static_cast<int64_t>(sizeof(PayloadHeader)) + command.bytes;
+}
+
+/// Of words, one of which may be the key that decides about the node.
+[[nodiscard]] Command command_of(std::initializer_list<std::string_view> words,
+                                 std::string_view key = {});
+/// A page that is read into its extents.
+[[nodiscard]] Command get_of(std::string_view key, const PageName& name,
+                             const Digest256& fingerprint, std::span<const Extent> extents);
+/// A page that is written, to stay so many seconds; 0: as long as the server likes.
+[[nodiscard]] Command set_of(std::string_view key, const PageName& name,
+                             const Digest256& fingerprint, std::span<const Extent> extents,
+                             int64_t ttl_s);
+
+}  // namespace folio::inline v1::tier::redis

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/redis/redis_medium.cpp: jobs as commands, answers as outcomes.
+#include "tier/redis/redis_medium.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace folio::inline v1::tier::redis {
+namespace {
+
+constexpr int64_t most_of_value = int64_t{512} << 20;  // that servers take
+constexpr size_t most_leaving = 1 << 16, most_asked = 1 << 12;
+constexpr std::chrono::milliseconds rest{100};  // of the tidying thread, when the server is away
+
+std::string hex(const Digest256& digest) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (const uint8_t byte : digest.bytes) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
+void end_all(std::span<Job* const> jobs, TierOutcome outcome) {
+  for (Job* const job : jobs) job->outcome = outcome;
+}
+
+bool begins_with(const Command& command, std::string_view word) {
+  return command.answer == Answer::error && std::string_view(command.text).starts_with(word);
+}
+
+}  // namespace
+
+RedisMedium::RedisMedium(const Settings& settings, const TierOptions& options,
+                         std::unique_ptr<Encryption> encryption)
+    : settings_(settings),
+      options_(options),
+      prefix_("folio:" + settings.name_space + ":" + hex(options.fingerprint) + ":"),
+      router_(settings, std::move(encryption)),
+      known_(options.max_bytes, settings.max_names),
+      thread_([this] { tidy(); }) {}
+
+RedisMedium::~RedisMedium() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+std::string RedisMedium::key_of(const PageName& name) const { return prefix_ + hex(name); }
+
+Clock::time_point RedisMedium::end_of_ttl() const noexcept {
+  return settings_.ttl_s == 0 ? Clock::time_point::max()
+                              : Clock::now() + std::chrono::seconds(settings_.ttl_s);
+}
+
+void RedisMedium::note_losses() noexcept {
+  if (std::exchange(losses_, router_.losses()) != losses_) known_.lose();
+}
+
+int32_t RedisMedium::find(std::span<const PageName> names) noexcept {
+  if (router_.is_away()) return 0;
+  try {
+    const std::lock_guard lock(mutex_);
+    note_losses();
+    const Clock::time_point now = Clock::now();
+    size_t found = 0;
+    for (; found < names.size(); ++found) {
+      const Known known = known_.of(names[found], now);
+      if (known != Known::present &&
+          (known != Known::nothing || settings_.unknown != UnknownPages::hoped))
+        break;
+    }
+    if (settings_.unknown == UnknownPages::hoped) return static_cast<int32_t>(found);
+    for (const PageName& name : names.subspan(found)) {
+      if (asked_.size() == most_asked) break;
+      if (known_.of(name, now) != Known::nothing) continue;
+      known_.note(name, Known::asked);
+      asked_.push_back(name);
+    }
+    if (!asked_.empty()) wake_.notify_one();
+    return static_cast<int32_t>(found);
+  } catch (const std::bad_alloc&) {
+    return 0;
+  }
+}
+
+void RedisMedium::drop(const PageName& name) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    let_go(name);
+  } catch (const std::bad_alloc&) {}
+}
+
+void RedisMedium::let_go(const PageName& name) {
+  if (leaving_.size() == most_leaving) {
+    last_fault_ = fail(Errc::busy, "redis tier: {} pages wait to be unlinked, one of them stays",
+                       most_leaving);
+    known_.note(leaving_.front(), Known::nothing);
+    leaving_.pop_front();
+  }
+  known_.note(name, Known::leaving);
+  leaving_.push_back(name);
+  wake_.notify_one();
+}
+
+void RedisMedium::count(TierFigures& figures) const noexcept {
+  const std::lock_guard lock(mutex_);
+  figures.pages = known_.own_pages();
+  figures.bytes = known_.own_bytes();
+  figures.dropped_pages = dropped_;
+}
+
+Status RedisMedium::last_fault() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return last_fault_;
+}
+
+void RedisMedium::note(const Command& command, std::string_view what) {
+  last_fault_ = fail(Errc::io, "redis tier: {}: {}{}", router_.text_of(command.node), what,
+                     shown(command.text));
+}
+
+// ---- Jobs
+
+void RedisMedium::run(std::span<Job* const> jobs) noexcept {
+  try {
+    run_commands(jobs);
+  } catch (const std::bad_alloc&) {
+    end_all(jobs, TierOutcome::failed);
+    const std::lock_guard lock(mutex_);
+    last_fault_ = fail(Errc::out_of_memory, "redis tier: no memory for {} commands", jobs.size());
+  }
+}
+
+void RedisMedium::run_commands(std::span<Job* const> jobs) {
+  std::vector<Job*> sent;
+  std::vector<Command> commands;
+  commands.reserve(jobs.size());
+  {
+    const std::lock_guard lock(mutex_);
+    note_losses();
+    for (Job* const job : jobs)
+      if (!ends_at_once(*job)) sent.push_back(job);
+  }
+  for (const Job* const job : sent) {
+    const std::string key = key_of(job->name);
+    commands.push_back(
+        job->kind == Job::Kind::load
+            ? get_of(key, job->name, options_.fingerprint, job->extents)
+            : set_of(key, job->name, options_.fingerprint, job->extents, settings_.ttl_s));
+  }
+  router_.run(commands);
+  const std::lock_guard lock(mutex_);
+  note_losses();
+  for (size_t i = 0; i < sent.size(); ++i) end(*sent[i], commands[i]);
+}
+
+bool RedisMedium::ends_at_once(Job& job) {
+  const Known known = known_.use(job.name, Clock::now());
+  if (job.kind == Job::Kind::load) {
+    job.outcome = TierOutcome::missing;
+    return known == Known::leaving;
+  }
+  const int64_t most = std::min(options_.max_bytes, most_of_value);
+  const bool is_too_large =
+      bytes_of(job.extents) > most - static_cast<int64_t>(sizeof(PayloadHeader));
+  job.outcome = is_too_large ? TierOutcome::full : TierOutcome::done;
+  return is_too_large || known == Known::present;
+}
+
+void RedisMedium::end(Job& job, const Command& command) {
+  job.outcome =
+      job.kind == Job::Kind::load ? end_load(job.name, command) : end_store(job.name, command);
+}
+
+TierOutcome RedisMedium::end_load(const PageName& name, const Command& command) {
+  const Clock::time_point now = Clock::now();
+  const bool is_leaving = known_.of(name, now) == Known::leaving;
+  const auto note_absent = [&] {
+    if (!is_leaving) known_.note_absent(name, now + settings_.absent);
+  };
+  switch (command.answer) {
+    case Answer::page:
+      if (!is_leaving) known_.note_seen(name, end_of_ttl());
+      return TierOutcome::done;
+    case Answer::nil: note_absent(); return TierOutcome::missing;
+    case Answer::corrupt:
+      note(command, "a value is not the page that it should be: ");
+      note_absent();  // so that it can be stored anew
+      return TierOutcome::corrupt;
+    default: break;
+  }
+  note(command, command.answer == Answer::none ? "" : "GET is answered by ");
+  if (!begins_with(command, "WRONGTYPE")) return TierOutcome::failed;
+  note_absent();
+  return TierOutcome::corrupt;
+}
+
+TierOutcome RedisMedium::end_store(const PageName& name, const Command& command) {
+  if (command.answer == Answer::status && command.text == "OK") {
+    for (const PageName& leaves : known_.note_stored(name, value_bytes(command), end_of_ttl()))
+      let_go(leaves);
+    return TierOutcome::done;
+  }
+  note(command, command.answer == Answer::none ? "" : "SET is answered by ");
+  return begins_with(command, "OOM") ? TierOutcome::full : TierOutcome::failed;
+}
+
+// ---- Tidying
+
+void RedisMedium::tidy() noexcept {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return closing_ || !leaving_.empty() || !asked_.empty(); });
+    if (closing_ && leaving_.empty()) return;
+    bool went = false;
+    try {
+      went = tidy_some(lock);
+    } catch (const std::bad_alloc&) {
+      if (!lock.owns_lock()) lock.lock();
+    }
+    if (went) continue;
+    if (closing_) return;
+    wake_.wait_for(lock, rest, [&] { return closing_; });
+  }
+}
+
+bool RedisMedium::tidy_some(std::unique_lock<std::mutex>& lock) {
+  const bool unlinks = !leaving_.empty();
+  std::deque<PageName>& queue = unlinks ? leaving_ : asked_;
+  std::vector<PageName> names;
+  const size_t some = std::min(queue.size(), size_t{settings_.depth});
+  for (const PageName& name : std::vector(queue.begin(), queue.begin() + std::ptrdiff_t(some)))
+    if (!unlinks || known_.of(name, Clock::now()) != Known::present)  // it was stored anew
+      names.push_back(name);
+  queue.erase(queue.begin(), queue.begin() + std::ptrdiff_t(some));
+  lock.unlock();
+  std::vector<Command> commands;
+  for (const PageName& name : names) {
+    const std::string key = key_of(name);
+    commands.push_back(command_of({unlinks ? "UNLINK" : "EXISTS", key}, key));
+  }
+  router_.run(commands);
+  lock.lock();
+  bool went = true;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Clock::time_point now = Clock::now();
+    const Known known = known_.of(names[i], now);
+    if (commands[i].answer != Answer::integer) {
+      note(commands[i], "");
+      went = false;
+      if (unlinks) {
+        leaving_.push_front(names[i]);
+      } else if (known == Known::asked) {
+        known_.note(names[i], Known::nothing);
+      }
+    } else if (unlinks) {
+      dropped_ += commands[i].integer;
+      if (known == Known::leaving) known_.note_absent(names[i], now + settings_.absent);
+    } else if (known == Known::asked) {
+      if (commands[i].integer != 0) known_.note_seen(names[i], end_of_ttl());
+      if (commands[i].integer == 0) known_.note_absent(names[i], now + settings_.absent);
+    }
+  }
+  return went;
+}
+
+}  // namespace folio::inline v1::tier::redis
