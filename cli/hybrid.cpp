@@ -24,6 +24,11 @@ Status bad(const std::string& reason) { return {Errc::invalid_argument, reason};
 
 /// Options of the other replays. Errors: invalid_argument naming the first one
 Status refuse_others(const ReplayOptions& options) {
+  if (const char* const tier = tier_option_of(options.tiers); tier != nullptr)
+    return bad(
+        fmt::format("{}: not with --model {}, whose layers differ: tiers take the pages of "
+                    "one group",
+                    tier, options.model_name));
   const ModelShape& sizes = options.sizes;
   const std::pair<bool, const char*> given[] = {
       {sizes.layers != 0, "--layers"},

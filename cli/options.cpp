@@ -247,6 +247,7 @@ void add_replay_options(CLI::App& app, ReplayOptions& options) {
   add_model_options(app, options);
   add_cache_options(app, options);
   add_step_options(app, options);
+  add_tier_options(app, options);
   add_check_options(app, options);
   add_hybrid_options(app, options);
 }
@@ -257,6 +258,7 @@ Status check_partial(const ReplayOptions& options) {
 }
 
 Status resolve(ReplayOptions& options) {
+  if (Status s = resolve_tiers(options); !s.is_ok()) return s;
   if (options.policy == Policy::all && !options.metrics.empty())
     return disagree("--metrics: needs one policy, not --policy all");
   if (options.policy == Policy::all && !options.page_per_block)

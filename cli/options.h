@@ -8,6 +8,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/status.h"
 #include "model.h"
+#include "tier_options.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): of the library that reads options
 class App;
@@ -52,6 +53,8 @@ struct ReplayOptions {
 
   Compute compute = Compute::attention;
   int32_t threads = 0;  ///< 0: as many as the machine offers
+
+  TierChoice tiers = {};
 
   bool verify = false;
   double verify_share = 0.01;

@@ -9,6 +9,7 @@
 #include "options.h"
 #include "recorder.h"
 #include "report.h"
+#include "tiers.h"
 #include "trace.h"
 
 namespace folio::cli {
@@ -32,6 +33,11 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
 Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
                                     std::span<const TraceRequest> trace,
                                     std::unique_ptr<Recorder>* recorder = nullptr);
+
+/// The tiers that the options choose for pages of so many tokens of the trace, `page_size` of the
+/// pool; null without. Errors: those of make_tiered_pages
+Result<std::unique_ptr<TieredPages>> tiers_of(const ReplayOptions& options, int32_t tokens,
+                                              TierDemand demand);
 
 /// Of one policy, not of all.
 inline Eviction eviction_of(Policy policy) { return static_cast<Eviction>(policy); }

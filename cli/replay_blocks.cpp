@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <unordered_set>
 
@@ -29,17 +30,38 @@ struct Held {
   PoolStats stats;
 };
 
-/// The blocks that were found. `held` may be null.
-Result<int64_t> replay_request(PagePool& pool, const TraceRequest& request, Held* held) {
+/// The pool, and what is below, if anything.
+struct BlockCache {
+  PagePool& pool;
+  TieredPages* below;
+
+  Result<TieredAdmit> admit(std::span<const TokenId> prompt) const {
+    if (below != nullptr) return below->admit(prompt);
+    const auto admission = pool.admit(prompt);
+    if (!admission) return admission.error();
+    return TieredAdmit{.id = admission->id, .memory = admission->cached_tokens};
+  }
+  Status commit(SequenceId id, std::span<const TokenId> written) const {
+    return below != nullptr ? below->commit(id, written) : pool.commit(id, written);
+  }
+  Status release(SequenceId id) const {
+    return below != nullptr ? below->release(id) : pool.release(id);
+  }
+};
+
+/// Where blocks were found. `held` may be null.
+Result<TieredAdmit> replay_request(const BlockCache& cache, const TraceRequest& request,
+                                   Held* held) {
+  PagePool& pool = cache.pool;
   std::vector<TokenId> prompt(request.hash_ids.begin(), request.hash_ids.end());
   prompt.push_back(behind_the_ids);
-  const auto admission = pool.admit(prompt);
+  const auto admission = cache.admit(prompt);
   if (!admission) return admission.error();
   const std::span<const TokenId> ids(prompt.data(), request.hash_ids.size());
-  const auto missed = ids.subspan(static_cast<size_t>(admission->cached_tokens));
+  const auto missed = ids.subspan(static_cast<size_t>(admission->found()));
   if (Status s = pool.reserve(admission->id, static_cast<int32_t>(missed.size())); !s.is_ok())
     return s;
-  if (Status s = pool.commit(admission->id, missed); !s.is_ok()) return s;
+  if (Status s = cache.commit(admission->id, missed); !s.is_ok()) return s;
   if (held != nullptr) {
     const auto start = pool.row_start(admission->id);
     if (!start) return start.error();
@@ -47,8 +69,23 @@ Result<int64_t> replay_request(PagePool& pool, const TraceRequest& request, Held
     held->row.assign(first, first + ids.size());
     held->stats = pool.stats();
   }
-  if (Status s = pool.release(admission->id); !s.is_ok()) return s;
-  return int64_t{admission->cached_tokens};
+  if (Status s = cache.release(admission->id); !s.is_ok()) return s;
+  return admission;
+}
+
+/// Tokens of the request's first blocks, which are `found`, by where they were.
+TokensBySource tokens_of(const TraceRequest& request, const TieredAdmit& found) {
+  const int64_t length = request.input_length;
+  int64_t blocks = found.memory;
+  const auto up_to_here = [&] { return std::min(blocks * tokens_per_block, length); };
+  TokensBySource tokens{.memory = up_to_here()};
+  for (size_t t = 0; t < num_tiers; ++t) {
+    const int64_t before = up_to_here();
+    blocks += found.tiers[t];
+    tokens.tiers[t] = up_to_here() - before;
+  }
+  tokens.computed = length - up_to_here();
+  return tokens;
 }
 
 int64_t distinct_ids(std::span<const TraceRequest> trace) {
@@ -81,12 +118,27 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
   pool_options.max_pages_per_sequence = static_cast<uint32_t>(longest->hash_ids.size());
   pool_options.eviction = eviction_of(options.policy);
   pool_options.histograms = !options.metrics.empty();
-  if (Status s = check_memory(pool_options, 0.0); !s.is_ok()) return s;
-  auto pool = PagePool::create(pool_options);
-  if (!pool) return pool.error();
+  std::optional<PagePool> pool;  // outlives what is below
+  const auto below = tiers_of(options, tokens_per_block,
+                              {.all_pages = distinct_ids(trace),
+                               .longest_pages = pool_options.max_pages_per_sequence,
+                               .page_size = pool_options.page_size});
+  if (!below) return below.error();
+  TieredPages* const tiers = below->get();
+  if (tiers != nullptr) tiers->prepare(pool_options);
+  const double more = tiers != nullptr ? tiers->required_bytes(pages) : 0.0;
+  if (Status s = check_memory(pool_options, more); !s.is_ok()) return s;
+  auto created = PagePool::create(pool_options);
+  if (!created) return created.error();
+  pool.emplace(std::move(*created));
+  if (tiers != nullptr) {
+    if (Status s = tiers->attach(*pool); !s.is_ok()) return s;
+  }
 
   ReplayFigures figures;
-  int64_t hit_tokens = 0;
+  const BlockCache cache{*pool, tiers};
+  SourceRecorder sources;
+  TokensBySource all;
   Held held;
   Recorder* record = nullptr;
   if (recorder != nullptr) {
@@ -98,19 +150,19 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
     const Timed timed(figures.seconds);
     for (const TraceRequest& request : trace) {
       figures.step_seconds.push_back(0.0);
-      Result<int64_t> found = 0;
+      Result<TieredAdmit> found = TieredAdmit();
       {
         const Timed step(figures.step_seconds.back());
-        found = replay_request(*pool, request, record != nullptr ? &held : nullptr);
+        found = replay_request(cache, request, record != nullptr ? &held : nullptr);
       }
       if (!found) return found.error();
-      const int64_t found_tokens =
-          std::min(*found * tokens_per_block, int64_t{request.input_length});
-      hit_tokens += found_tokens;
-      figures.saved_work += work_of(found_tokens);
+      const TokensBySource tokens = tokens_of(request, *found);
+      all.add(tokens);
+      if (tiers != nullptr) sources.add(tokens);
+      figures.saved_work += work_of(tokens.found());
       figures.prompt_work += work_of(request.input_length);
       if (record != nullptr) {
-        const AdmittedRequest admitted{figures.requests, held.row, *found, found_tokens};
+        const AdmittedRequest admitted{figures.requests, held.row, found->memory, tokens.memory};
         record->admitted({&admitted, 1}, held.stats);
         record->releasing(held.row);
         record->end_step(figures.step_seconds.back());
@@ -124,8 +176,12 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
       std::accumulate(figures.step_seconds.begin(), figures.step_seconds.end(), 0.0);
   figures.pool = pool->stats();
   figures.histograms = pool->histograms().value_or(PoolHistograms());
-  figures.pool.hit_tokens = hit_tokens;  // the pool's tokens are blocks
-  figures.computed_tokens = figures.prompt_tokens - hit_tokens;
+  figures.pool.hit_tokens = all.memory;  // the pool's tokens are blocks
+  figures.computed_tokens = all.computed;
+  if (tiers != nullptr) {
+    figures.tiers = tiers->figures();
+    sources.give(*figures.tiers);
+  }
   figures.pages = pool->num_pages();
   figures.page_size = pool->page_size();
   return figures;

@@ -80,14 +80,24 @@ Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& 
 class Replay {
  public:
   Replay(const ReplayOptions& options, std::span<const TraceRequest> trace, PagePool& pool,
-         Recorder* recorder)
+         Recorder* recorder, TieredPages* below)
       : pool_(pool),
         recorder_(recorder),
-        scheduler_(trace, pool, {options.max_batch, options.step_tokens}),
+        below_(below),
+        scheduler_(trace, pool, {options.max_batch, options.step_tokens}, below),
         progress_(!options.quiet),
         requests_(static_cast<int64_t>(trace.size())) {}
 
   Status run(LayerRunner* runner, Verifier* verifier, ReplayFigures& figures) {
+    if (Status s = run_all(runner, verifier, figures); !s.is_ok()) return s;
+    if (below_ == nullptr) return {};
+    figures.tiers = below_->figures();
+    sources_.give(*figures.tiers);
+    return {};
+  }
+
+ private:
+  Status run_all(LayerRunner* runner, Verifier* verifier, ReplayFigures& figures) {
     const Timed timed(figures.seconds);
     Step step;
     while (scheduler_.has_work()) {
@@ -101,7 +111,6 @@ class Replay {
     return {};
   }
 
- private:
   static double spent(const LayerRunner* runner, const ReplayFigures& figures) {
     return figures.pool_seconds + (runner != nullptr ? runner->totals().engine_seconds() : 0.0);
   }
@@ -118,6 +127,7 @@ class Replay {
       ticket = *begun;
     }
     if (recorder_ != nullptr) record_admissions(step);
+    if (below_ != nullptr) record_sources(step);
     if (runner != nullptr) {
       if (Status s = runner->run(step, pool_.table(), copies, verifier); !s.is_ok()) return s;
     }
@@ -149,14 +159,28 @@ class Replay {
     for (size_t i = 0; i < step.entries.size(); ++i) {
       const Running& sequence = *step.entries[i].sequence;
       if (sequence.done != sequence.first) continue;
-      admitted_.push_back(
-          {sequence.request, row_of(step, i), sequence.first / pool_.page_size(), sequence.first});
+      // What was loaded took pages as what is computed does.
+      const int32_t found = below_ != nullptr ? sequence.from.memory : sequence.first;
+      admitted_.push_back({sequence.request, row_of(step, i), found / pool_.page_size(), found});
     }
     recorder_->admitted(admitted_, pool_.stats());
   }
 
+  void record_sources(const Step& step) {
+    for (const StepEntry& entry : step.entries) {
+      const Running& sequence = *entry.sequence;
+      if (sequence.done != sequence.first) continue;
+      TokensBySource tokens{.memory = sequence.from.memory,
+                            .computed = sequence.prompt - sequence.first};
+      for (size_t t = 0; t < num_tiers; ++t) tokens.tiers[t] = sequence.from.tiers[t];
+      sources_.add(tokens);
+    }
+  }
+
   PagePool& pool_;
   Recorder* recorder_;  // may be null
+  TieredPages* below_;  // may be null
+  SourceRecorder sources_;
   std::vector<AdmittedRequest> admitted_;
   Scheduler scheduler_;
   ProgressBar progress_;
@@ -169,14 +193,23 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
                                    std::span<const TraceRequest> trace,
                                    std::unique_ptr<Recorder>* recorder) {
   const Demand demand = demand_of(trace, options.page_size);
-  const auto pool_options = pool_options_of(options, demand);
+  auto pool_options = pool_options_of(options, demand);
   if (!pool_options) return pool_options.error();
   const Executor executor = default_executor(options.threads);
+  std::optional<PagePool> pool;  // outlives what is below
+  const auto below = tiers_of(options, options.page_size,
+                              {.all_pages = demand.all_pages,
+                               .longest_pages = demand.longest_pages,
+                               .page_size = options.page_size,
+                               .max_batch = options.max_batch});
+  if (!below) return below.error();
+  TieredPages* const tiers = below->get();
+  if (tiers != nullptr) tiers->prepare(*pool_options);
 
   // Sizes first, memory last.
   std::optional<LayerRunner> runner;
   std::optional<Verifier> verifier;
-  double bytes = 0.0;
+  double bytes = tiers != nullptr ? tiers->required_bytes(pool_options->num_pages) : 0.0;
   if (options.compute == Compute::attention) {
     LayerRunnerOptions layers{
         .model = options.sizes,
@@ -205,15 +238,19 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
     }
   }
   if (Status s = check_memory(*pool_options, bytes); !s.is_ok()) return s;
-  auto pool = PagePool::create(*pool_options);
-  if (!pool) return pool.error();
+  auto created = PagePool::create(*pool_options);
+  if (!created) return created.error();
+  pool.emplace(std::move(*created));
+  if (tiers != nullptr) {
+    if (Status s = tiers->attach(*pool); !s.is_ok()) return s;
+  }
   if (runner) {
     if (Status s = runner->allocate(); !s.is_ok()) return s;
   }
 
   ReplayFigures figures;
   if (recorder != nullptr) *recorder = std::make_unique<Recorder>(trace, pool_options->num_pages);
-  Replay loop(options, trace, *pool, recorder != nullptr ? recorder->get() : nullptr);
+  Replay loop(options, trace, *pool, recorder != nullptr ? recorder->get() : nullptr, tiers);
   if (Status s = loop.run(runner ? &*runner : nullptr, verifier ? &*verifier : nullptr, figures);
       !s.is_ok())
     return s;

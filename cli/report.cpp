@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tier_report.h"
+
 namespace folio::cli {
 namespace {
 
@@ -73,6 +75,7 @@ std::string summary_of(const ReplayOptions& options, const ReplayFigures& f) {
        fmt::format("{:.4f} of tokens ({} of {}), {:.4f} of pages ({} of {})",
                    ratio(pool.hit_tokens, f.prompt_tokens), pool.hit_tokens, f.prompt_tokens,
                    ratio(pool.hit_pages, pool.lookup_pages), pool.hit_pages, pool.lookup_pages));
+  if (f.tiers) text += summary_of(options, *f.tiers);
   line("pages", fmt::format("{} evicted, {} at most in use, {} cached at the end",
                             pool.evicted_pages, pool.peak_used_pages, pool.cached_pages));
   line("steps", fmt::format("{}: p50 {:.3f} ms, p99 {:.3f} ms, {:.2f} s in all, {:.0f} tokens/s",
@@ -148,6 +151,7 @@ std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
   j["kv_heads"] = options.sizes.kv_heads;
   j["head_size"] = options.sizes.head_size;
   j["v_head_size"] = options.sizes.v_head_size;
+  if (f.tiers) j["tiers"] = json_of(options, *f.tiers);
   return j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

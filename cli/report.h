@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "folio/pool/page_pool.h"
 #include "layer_runner.h"
 #include "options.h"
+#include "tiers.h"
 #include "verify.h"
 
 namespace folio::cli {
@@ -34,6 +36,7 @@ struct ReplayFigures {
   double pool_seconds = 0.0;
   LayerTotals layers = {};
   VerifySummary verify = {};
+  std::optional<TieredFigures> tiers = {};  ///< where there are any
 };
 
 /// The `share` quantile (0 ... 1) of the values by nearest rank; 0 without values.

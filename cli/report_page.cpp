@@ -10,6 +10,7 @@
 #include "charts.h"
 #include "machine.h"
 #include "page.h"
+#include "tier_report.h"
 
 namespace folio::cli {
 
@@ -148,6 +149,14 @@ std::string page_of(const ReplayOptions& options, const ReplayFigures& f,
        tile("Requests", grouped(f.requests),
             fmt::format("in {} steps", grouped(static_cast<int64_t>(f.step_seconds.size())))),
        tile("Step", duration(p50), fmt::format("median; 99 %: {}", duration(p99)))});
+  if (f.tiers) {
+    const TokensBySource& tokens = f.tiers->tokens;
+    data["tiles"][0] =
+        tile("Tokens found", share(tokens.found(), tokens.asked()),
+             fmt::format("{} in memory, {} below", share(tokens.memory, tokens.asked()),
+                         share(tokens.in_tiers(), tokens.asked())));
+    add_to_page(*f.tiers, data);
+  }
   data["runs"] = ordered_json::array(
       {{{"name", name(options.policy)}, {"charts", replay_charts(recorder, step_word(options))}}});
   return make_page(title_of(options), data);

@@ -53,6 +53,7 @@ Status Scheduler::admit_while_possible(Step& step) {
   while (budget_ > 0 && static_cast<int32_t>(running_.size()) < limits_.max_batch) {
     if (waiting_ == nullptr) {
       if (next_ == trace_.size()) return {};
+      if (below_ != nullptr && !has_room()) return {};
       auto admitted = admit(static_cast<int64_t>(next_));
       if (!admitted) return admitted.error();
       waiting_ = std::move(*admitted);
@@ -74,13 +75,34 @@ Result<std::unique_ptr<Running>> Scheduler::admit(int64_t request) {
   sequence->request = request;
   sequence->prompt = line.input_length;
   sequence->tokens = history_of(line, request);
+  if (Status s = open(*sequence); !s.is_ok()) return s;
+  return sequence;
+}
+
+Status Scheduler::open(Running& sequence) {
   const std::span<const TokenId> prompt =
-      std::span(sequence->tokens).first(static_cast<size_t>(line.input_length));
+      std::span(sequence.tokens).first(static_cast<size_t>(sequence.prompt));
+  if (below_ != nullptr) {
+    const auto admission = below_->admit(prompt);
+    if (!admission) return admission.error();
+    sequence.from = *admission;
+    sequence.id = admission->id;
+    sequence.first = sequence.done = admission->found();
+    return {};
+  }
   const auto admission = pool_.admit(prompt);
   if (!admission) return admission.error();
-  sequence->id = admission->id;
-  sequence->first = sequence->done = admission->cached_tokens;
-  return sequence;
+  sequence.id = admission->id;
+  sequence.first = sequence.done = admission->cached_tokens;
+  return {};
+}
+
+bool Scheduler::has_room() const {
+  const TraceRequest& line = trace_[next_];
+  const int64_t tokens = int64_t{line.input_length} + std::max(line.output_length, 1) - 1;
+  const PoolStats stats = pool_.stats();
+  return (tokens + pool_.page_size() - 1) / pool_.page_size() <=
+         stats.free_pages + stats.cached_pages;
 }
 
 Result<bool> Scheduler::reserve(Running& sequence) {
@@ -96,7 +118,9 @@ Status Scheduler::commit(const Step& step) {
     const auto written =
         std::span<const TokenId>(sequence.tokens)
             .subspan(static_cast<size_t>(sequence.done), static_cast<size_t>(entry.new_tokens));
-    if (Status s = pool_.commit(sequence.id, written); !s.is_ok()) return s;
+    const Status s = below_ != nullptr ? below_->commit(sequence.id, written)
+                                       : pool_.commit(sequence.id, written);
+    if (!s.is_ok()) return s;
     sequence.done += entry.new_tokens;
   }
   return {};
@@ -105,7 +129,9 @@ Status Scheduler::commit(const Step& step) {
 Status Scheduler::retire() {
   for (auto& sequence : running_) {
     if (sequence->left() > 0) continue;
-    if (Status s = pool_.release(sequence->id); !s.is_ok()) return s;
+    const Status s =
+        below_ != nullptr ? below_->release(sequence->id) : pool_.release(sequence->id);
+    if (!s.is_ok()) return s;
     sequence.reset();
     ++finished_;
   }

@@ -9,6 +9,9 @@
 /// step has a token budget: first one token for each sequence that decodes, then chunks of prompts
 /// in order of arrival, then new requests while budget is left, so that a request looks for its
 /// prefix as late as possible.
+///
+/// Over tiers (cli/tiers.h) a request is admitted where all its pages have room, so that what is
+/// found below has it, too.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +21,7 @@
 
 #include "folio/cache/batch.h"
 #include "folio/pool/page_pool.h"
+#include "tiers.h"
 #include "trace.h"
 
 namespace folio::cli {
@@ -28,7 +32,8 @@ struct Running {
   SequenceId id = {};
   std::vector<TokenId> tokens;  ///< prompt and fed-back outputs
   int32_t prompt = 0;
-  int32_t first = 0;  ///< tokens that were found in the cache
+  int32_t first = 0;  ///< tokens that were found, in tiers, too
+  TieredAdmit from;   ///< where, with tiers
   int32_t done = 0;   ///< tokens in the cache
   [[nodiscard]] int32_t left() const { return static_cast<int32_t>(tokens.size()) - done; }
   [[nodiscard]] bool decodes() const { return done >= prompt; }
@@ -61,9 +66,10 @@ struct SchedulerLimits {
 class Scheduler {
  public:
   /// `pool` has room for max_batch sequences and for the largest request. Both outlive the
-  /// scheduler.
-  Scheduler(std::span<const TraceRequest> trace, PagePool& pool, SchedulerLimits limits)
-      : trace_(trace), pool_(pool), limits_(limits) {}
+  /// scheduler, as does what is `below`, if anything.
+  Scheduler(std::span<const TraceRequest> trace, PagePool& pool, SchedulerLimits limits,
+            TieredPages* below = nullptr)
+      : trace_(trace), pool_(pool), limits_(limits), below_(below) {}
 
   [[nodiscard]] bool has_work() const {
     return next_ < trace_.size() || waiting_ != nullptr || !running_.empty();
@@ -80,12 +86,16 @@ class Scheduler {
  private:
   void give(Step& step, Running& sequence, int32_t tokens);
   Result<std::unique_ptr<Running>> admit(int64_t request);
+  Status open(Running& sequence);
   Result<bool> reserve(Running& sequence);  ///< false: not now
+  /// Whether there is room for all pages of the next request.
+  [[nodiscard]] bool has_room() const;
   Status admit_while_possible(Step& step);
 
   std::span<const TraceRequest> trace_;
   PagePool& pool_;
   SchedulerLimits limits_;
+  TieredPages* below_;
   std::vector<std::unique_ptr<Running>> running_;  // in order of arrival
   std::unique_ptr<Running> waiting_;               // admitted, without its pages
   size_t next_ = 0;

@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <string_view>
 #include <system_error>
 
 #include "text.h"
@@ -41,6 +44,25 @@ CLI::Validator integer_from(int64_t low, int64_t high) {
 CLI::Validator unsigned_to(uint64_t high) { return number_in(uint64_t{0}, high, "an integer"); }
 
 CLI::Validator number_from(double low, double high) { return number_in(low, high, "a number"); }
+
+CLI::Validator bytes_from(int64_t low, int64_t high) {
+  const std::string expected =
+      fmt::format("bytes from {} to {}, as a number, or one with KiB, MiB, GiB or TiB", low, high);
+  const auto check = [low, high, expected](std::string& word) {
+    int64_t value = 0;
+    const char* const end = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(word.data(), end, value);
+    const std::string_view unit(stop, static_cast<size_t>(end - stop));
+    constexpr std::string_view units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    const auto* const at = std::find(std::begin(units), std::end(units), unit);
+    if (error != std::errc() || at == std::end(units)) return refusal(word, expected);
+    const int64_t bytes = int64_t{1} << (10 * (at - std::begin(units)));
+    if (value < 0 || value > high / bytes || value * bytes < low) return refusal(word, expected);
+    word = fmt::format("{}", value * bytes);
+    return std::string();
+  };
+  return {check, "BYTES"};
+}
 
 CLI::Validator word(const std::string& what) {
   const auto check = [what](std::string& word) {

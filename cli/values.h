@@ -20,6 +20,8 @@ CLI::Validator integer_from(int64_t low, int64_t high);
 CLI::Validator unsigned_to(uint64_t high);
 /// A finite decimal number in [low, high].
 CLI::Validator number_from(double low, double high);
+/// A size: an integer, or one with KiB, MiB, GiB or TiB behind it, in [low, high] bytes.
+CLI::Validator bytes_from(int64_t low, int64_t high);
 /// A word that is not empty and has no null byte; `what` is expected.
 CLI::Validator word(const std::string& what);
 /// One of these names; stands for the number.

@@ -4,7 +4,7 @@
 // data: {title, facts: [[name, text]], tiles: [{label, value, note}], tables: [table], charts: [chart],
 //        runs: [{name, charts: [chart]}], left_out}; several runs are shown one at a time. left_out: what their pictures do not show.
 // table: {title, note, columns: [name], rows: [[text or number]]}
-// chart: {id, title, note, wide, kind: area|line|bar|heat, x: {label, unit, values, log}, y: {label, unit, max, log},
+// chart: {id, title, note, wide, kind: area|line|bar|heat, x: {label, unit, values, log}, y: {label, unit, max, log, stacked},
 //         series: [{name, values, points, line, faint}]}; a heat map has layers: [{name, columns: [[number]]}] and y.step instead of series.
 // Every text becomes text: nothing of the data is read as HTML.
 "use strict";
@@ -86,7 +86,7 @@
         fill: chart.kind === "area" ? (i === 0 ? "origin" : "-1") : false, borderWidth: chart.kind === "bar" ? 0 : s.faint ? 1 : 2,
         pointRadius: s.points ? 4 : 0, pointHoverRadius: 4, showLine: !(s.points && !s.line), pointBackgroundColor: tone,
         borderDash: chart.kind === "line" && i % 2 === 1 && !s.faint ? [6, 4] : [], spanGaps: true, tension: 0,
-        maxBarThickness: 56, borderRadius: 3,
+        maxBarThickness: 56, borderRadius: chart.y.stacked ? 0 : 3,
       };
     });
   }
@@ -94,10 +94,10 @@
   function settings_of(chart) {
     const numbers = {ticks: {callback: (value) => short(value)}};
     const log_ticks = {ticks: {callback: (value) => /^[125]/.test(String(value).replace(/^0\.0*/, "")) ? short(value) : ""}};
-    const x = chart.kind === "bar" ? {grid: {display: false}}
+    const x = chart.kind === "bar" ? {grid: {display: false}, stacked: Boolean(chart.y.stacked)}
       : {type: chart.x.log ? "logarithmic" : "linear", min: chart.x.log ? chart.x.values[0] : undefined,
          max: chart.x.values[chart.x.values.length - 1], ...(chart.x.log ? log_ticks : numbers)};
-    const y = {type: chart.y.log ? "logarithmic" : "linear", stacked: chart.kind === "area", max: chart.y.max,
+    const y = {type: chart.y.log ? "logarithmic" : "linear", stacked: chart.kind === "area" || Boolean(chart.y.stacked), max: chart.y.max,
                ...(chart.y.log ? log_ticks : {beginAtZero: true, ...numbers})};
     return {
       type: chart.kind === "bar" ? "bar" : "line",

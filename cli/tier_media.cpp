@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/tier_media.cpp: sizes of tiers in payloads, and their factories.
+#include "tier_media.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "folio/tier/disk_tier.h"
+#include "folio/tier/host_tier.h"
+
+namespace folio::cli {
+namespace {
+
+// What lies beside a payload.
+constexpr int64_t host_header_bytes = 128;
+constexpr int64_t disk_header_bytes = 184;
+constexpr int64_t disk_block_bytes = 4096;
+constexpr int64_t least_segment_bytes = int64_t{1} << 20;
+constexpr int64_t usual_segment_bytes = int64_t{256} << 20;
+// A segment goes as a whole: more of them follow the order of use more closely.
+constexpr int64_t wanted_segments = 64;
+
+/// Pages that so many bytes of the model hold. Errors: invalid_argument where they hold fewer than
+/// `least`
+Result<int64_t> pages_of(const char* option, int64_t bytes, int64_t page_bytes, int64_t least,
+                         const char* why) {
+  const int64_t pages = bytes / page_bytes;
+  if (pages >= least) return pages;
+  return Status(Errc::invalid_argument,
+                fmt::format("{}: {} bytes hold {} pages of {} bytes, expected at least {}: {}",
+                            option, bytes, pages, page_bytes, least, why));
+}
+
+/// Of a tier that cannot be made. What it says names the place, the option names the tier.
+Status refusal(const char* option, const Status& s) {
+  return {s.code(), fmt::format("{}: {}", option, s.message())};
+}
+
+/// One thread, so that pages are stored and used in one order; room for whatever a step may hand
+/// over.
+TierOptions options_of(int64_t max_bytes, int64_t pages, const Digest256& fingerprint) {
+  return {.max_queued_bytes = int64_t{1} << 50,
+          .max_queued_pages = static_cast<uint32_t>(std::min(pages, int64_t{UINT32_MAX})),
+          .threads = 1,
+          .max_bytes = max_bytes,
+          .fingerprint = fingerprint};
+}
+
+Result<MadeTier> make_host(const TierChoice& choice, int64_t page_bytes, int64_t queued,
+                           const Digest256& fingerprint) {
+  const auto pages = pages_of("--host-bytes", choice.host_bytes, page_bytes, 1, "one page");
+  if (!pages) return pages.error();
+  const int64_t record = choice.payload_bytes + host_header_bytes;
+  if (*pages > INT64_MAX / record)
+    return Status(Errc::invalid_argument,
+                  fmt::format("--host-bytes: {} bytes hold {} pages, too many for payloads of {} "
+                              "bytes",
+                              choice.host_bytes, *pages, choice.payload_bytes));
+  auto tier = make_host_tier(options_of(*pages * record, queued, fingerprint));
+  if (!tier) return refusal("--host-bytes", tier.error());
+  return MadeTier{std::move(*tier), *pages, "memory"};
+}
+
+Result<MadeTier> make_disk(const TierChoice& choice, int64_t page_bytes, int64_t queued,
+                           const Digest256& fingerprint) {
+  const int64_t record = (choice.payload_bytes + disk_header_bytes + disk_block_bytes - 1) /
+                         disk_block_bytes * disk_block_bytes;
+  const int64_t least_segment = std::max(
+      least_segment_bytes, (record + disk_block_bytes) / disk_block_bytes * disk_block_bytes);
+  const auto pages = pages_of("--disk-bytes", choice.disk_bytes, page_bytes,
+                              (2 * least_segment + record - 1) / record,
+                              "two files' worth of payloads, each of at least 1 MiB and one page");
+  if (!pages) return pages.error();
+  if (*pages > INT64_MAX / record)
+    return Status(Errc::invalid_argument,
+                  fmt::format("--disk-bytes: {} bytes hold {} pages, too many for payloads of {} "
+                              "bytes",
+                              choice.disk_bytes, *pages, choice.payload_bytes));
+  const int64_t bytes = *pages * record;
+  const int64_t segment = std::clamp(bytes / wanted_segments, least_segment,
+                                     std::max(least_segment, usual_segment_bytes));
+  auto tier = make_disk_tier(choice.disk, options_of(bytes, queued, fingerprint),
+                             {.segment_bytes = segment});
+  if (!tier) return refusal("--disk", tier.error());
+  return MadeTier{std::move(*tier), *pages, choice.disk};
+}
+
+Result<MadeTier> make_redis(const TierChoice&, int64_t, int64_t, const Digest256&) {
+  return Status(Errc::unsupported, "--redis: this build has no tier in Redis");
+}
+
+}  // namespace
+
+Result<MadeTier> make_tier(TierKind kind, const TierChoice& choice, int64_t page_bytes,
+                           int64_t pages, const Digest256& fingerprint) {
+  switch (kind) {
+    case TierKind::host:
+      if (choice.host_bytes != 0) return make_host(choice, page_bytes, pages, fingerprint);
+      break;
+    case TierKind::disk:
+      if (!choice.disk.empty()) return make_disk(choice, page_bytes, pages, fingerprint);
+      break;
+    case TierKind::redis:
+      if (!choice.redis.empty()) return make_redis(choice, page_bytes, pages, fingerprint);
+      break;
+  }
+  return MadeTier{};
+}
+
+}  // namespace folio::cli
