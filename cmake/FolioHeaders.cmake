@@ -117,7 +117,6 @@ set(FOLIO_TIER_HEADERS
     folio/tier/disk_tier.h
     folio/tier/host_tier.h
     folio/tier/redis_tier.h
-    folio/tier/tier.h)
     folio/tier/tier.h
     folio/tier/transport.h
     folio/tier/transports.h)
