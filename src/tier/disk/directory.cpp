@@ -63,7 +63,7 @@ Status Directory::read() {
       last_fault_ = fail(Errc::io, "disk tier: {} has {} damaged places",
                          files_.path_of(scans[i].number).c_str(), scans[i].damaged);
   }
-  if (Status s = settle(doubles); !s.is_ok()) return s;
+  if (Status settled = settle(doubles); !settled.is_ok()) return settled;
   for (const auto& [name, page] : pages_) tell(options_.on_change, TierChange::stored, name);
   return {};
 }
