@@ -34,6 +34,12 @@ Status check_numbers(const RedisOptions& o) {
   constexpr int64_t most_names = int64_t{1} << 32;
   if (!is_within(o.max_names, 1, most_names))
     return out_of_range("max_names", o.max_names, 1, most_names);
+  if (o.check > ServerCheck::none)
+    return out_of_range("check", static_cast<int>(o.check), 0, static_cast<int>(ServerCheck::none));
+  if (o.unknown > UnknownPages::asked)
+    return out_of_range("unknown", static_cast<int>(o.unknown), 0, 1);
+  if (o.encryption > RedisOptions::Encryption::tls)
+    return out_of_range("encryption", static_cast<int>(o.encryption), 0, 1);
   return {};
 }
 
@@ -208,14 +214,16 @@ Result<Settings> settings_of(std::string_view url, const RedisOptions& options) 
       scheme == "rediss" ? RedisOptions::Encryption::tls : RedisOptions::Encryption::none;
   std::string_view before_query = cut(rest, '?');
   const std::string_view query = rest;
-  // A password may contain an @ that nobody has encoded; a host cannot.
-  const size_t slash = scheme == "unix" ? before_query.find("@/") : before_query.find('/');
-  const size_t at = scheme == "unix" ? slash : before_query.substr(0, slash).rfind('@');
+  // A password may contain an @ that nobody has encoded; a host cannot, and a path begins with /.
+  const bool is_path = scheme == "unix";
+  size_t at =
+      is_path ? before_query.find("@/") : before_query.substr(0, before_query.find('/')).rfind('@');
+  if (is_path && before_query.starts_with('/')) at = std::string_view::npos;
   if (at != std::string_view::npos) {
     if (Status s = read_login(before_query.substr(0, at), parts, o); !s.is_ok()) return s;
     before_query.remove_prefix(at + 1);
   }
-  if (scheme == "unix") {
+  if (is_path) {
     const auto path = decoded(before_query);
     if (!path || !path->starts_with('/')) return wrong("no path", "one that begins with /");
     o.socket = parts.socket = *path;
