@@ -37,4 +37,23 @@ class FOLIO_EXPORT InProcessNetwork {
   std::shared_ptr<State> state_;
 };
 
+enum class ReadAccess : uint8_t {
+  as_system_says = 0,
+  /// Any process of this user may read this process's memory, for its lifetime: needed where the
+  /// system lets only parents do so (Yama's ptrace_scope 1)
+  same_user = 1,
+};
+
+struct SharedMemoryOptions {
+  ReadAccess access = ReadAccess::as_system_says;
+};
+
+/// Between processes of one user on one host. Memory may be of any kind and is not shared before:
+/// each process writes its own memory alone and reads that of others (process_vm_readv), so that
+/// nobody who is late or hangs can write where he must not. Processes in containers must share the
+/// name spaces of processes and of the network. Errors: invalid_argument for options out of range;
+/// io where the system gives no socket or no thread; out_of_memory
+[[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Transport>> make_shared_memory_transport(
+    const TransportOptions& options = {}, const SharedMemoryOptions& memory = {}) noexcept;
+
 }  // namespace folio::inline v1

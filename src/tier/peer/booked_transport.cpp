@@ -73,6 +73,8 @@ void BookedTransport::work() noexcept {
       wire_->disconnect(*peer);
     }
   }
+  // what was sent last is on its way, where nothing has to be waited for
+  while (run_command(*book_, *wire_)) {}
 }
 
 // ---- Calls

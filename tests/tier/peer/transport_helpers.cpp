@@ -9,6 +9,9 @@ std::vector<TransportKind> transport_kinds() {
   kinds.push_back({"in_process", [network](const TransportOptions& options) {
                      return network->make_end(options);
                    }});
+  kinds.push_back({"shared_memory", [](const TransportOptions& options) {
+                     return make_shared_memory_transport(options);
+                   }});
   return kinds;
 }
 

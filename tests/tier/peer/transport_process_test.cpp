@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/tier/peer/transport_process_test.cpp: transports between processes, which are killed.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tier/peer/child.h"
+#include "tier/peer/traffic.h"
+#include "tier/peer/transport_helpers.h"
+
+namespace folio::test {
+namespace {
+
+class BetweenProcesses : public ::testing::TestWithParam<TransportKind> {
+ protected:
+  static std::vector<std::string> peer(uint64_t seed, int first = 0, int count = 0) {
+    return {FOLIO_TRAFFIC_PEER, GetParam().name, std::to_string(seed % 1'000'000),
+            std::to_string(first), std::to_string(count)};
+  }
+  static std::unique_ptr<Transport> make(const TransportOptions& options = {}) {
+    return GetParam().make(options).value();
+  }
+};
+
+std::vector<TransportKind> kinds_between_processes() {
+  std::vector<TransportKind> kinds = transport_kinds();
+  std::erase_if(kinds, [](const TransportKind& kind) { return kind.name == "in_process"; });
+  return kinds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, BetweenProcesses, ::testing::ValuesIn(kinds_between_processes()),
+                         [](const auto& kind) { return kind.param.name; });
+
+/// Everybody writes to and reads from everybody: two children, and this process.
+TEST_P(BetweenProcesses, three_ends_move_only_right_bytes) {
+  const uint64_t seed = fresh_seed();
+  Child one(peer(seed, 0, 16)), two(peer(seed + 1, 16, 16));
+  TrafficEnd end(make());
+  const auto first = one.address(), second = two.address();
+  one.tell(end.transport().address().value());
+  two.tell(end.transport().address().value());
+  Traffic to_one(end, end.transport().connect(first).value(), 32, 16, seed + 2);
+  Traffic to_two(end, end.transport().connect(second).value(), 48, 16, seed + 3);
+  EXPECT_TRUE(comes_true([&] {
+    std::set<uint32_t> freed;
+    end.serve(&freed);
+    for (const uint32_t slot : freed) (slot < 48 ? to_one : to_two).free({slot});
+    EXPECT_TRUE(to_one.begin());
+    EXPECT_TRUE(to_two.begin());
+    to_one.look();
+    to_two.look();
+    return to_one.done() >= 300 && to_two.done() >= 300 && end.checked() >= 300;
+  }));
+  EXPECT_EQ(end.faults() + to_one.faults() + to_two.faults(), 0);
+  EXPECT_EQ(to_one.failed() + to_two.failed(), 0) << end.transport().last_fault().message();
+  EXPECT_EQ(one.finish(), 0);
+  EXPECT_EQ(two.finish(), 0);
+}
+
+/// A child is killed while this end writes to and reads from it.
+TEST_P(BetweenProcesses, transfers_end_when_who_is_asked_is_killed) {
+  const uint64_t seed = fresh_seed();
+  Rng rng(seed);
+  TrafficEnd end(make());
+  for (int round = 0; round < 20; ++round) {
+    Child child(peer(seed));
+    const PeerId peer = end.transport().connect(child.address()).value();
+    Traffic traffic(end, peer, 0, 32, rng.next());
+    const int64_t calls = rng.between(1, 300);
+    for (int64_t i = 0; i < calls && traffic.begin(); ++i) {
+      std::set<uint32_t> freed;
+      end.serve(&freed);
+      traffic.free(freed);
+      traffic.look();
+    }
+    child.kill();
+    EXPECT_TRUE(comes_true([&] {
+      traffic.look();
+      end.serve(nullptr);
+      return end.transport().peer_state(peer).value() == PeerState::lost && traffic.pending() == 0;
+    })) << round;
+    EXPECT_EQ(traffic.faults() + end.faults(), 0);
+    EXPECT_FALSE(end.transport().last_fault().is_ok());
+    EXPECT_TRUE(end.transport().disconnect(peer).is_ok());
+  }  // and the region that was touched can be removed: Traffic waits for that
+}
+
+/// Children are killed while they write to and read from this end; what they say is right.
+TEST_P(BetweenProcesses, memory_is_free_again_when_who_asked_is_killed) {
+  const uint64_t seed = fresh_seed();
+  Rng rng(seed);
+  TrafficEnd end(make());
+  int64_t checked = 0;
+  for (int round = 0; round < 20; ++round) {
+    Child child(peer(rng.next(), 0, 64));
+    (void)child.address();
+    child.tell(end.transport().address().value());
+    const int64_t wanted = checked + rng.between(1, 60);
+    EXPECT_TRUE(comes_true([&] {
+      end.serve(nullptr);
+      return end.checked() >= wanted;
+    })) << round;
+    child.kill();
+    while (end.serve(nullptr)) {}
+    checked = end.checked();
+    EXPECT_EQ(end.faults(), 0) << round;
+  }
+  EXPECT_TRUE(comes_true([&] {
+    end.serve(nullptr);
+    return end.transport().remove_region(end.region()).is_ok();
+  }));
+}
+
+/// Whoever says nothing for too long is lost, though its process lives.
+TEST_P(BetweenProcesses, a_peer_that_hangs_is_lost) {
+  Child child(peer(1));
+  TrafficEnd end(make({.timeout_ms = 300}));
+  const PeerId peer = end.transport().connect(child.address()).value();
+  ASSERT_EQ(wait_for(end.transport(), peer), PeerState::connected);
+  child.stop();
+  Traffic traffic(end, peer, 0, 32, 2);
+  for (int i = 0; i < 20; ++i) traffic.begin();
+  EXPECT_TRUE(comes_true([&] {
+    traffic.look();
+    return traffic.pending() == 0;
+  }));
+  EXPECT_EQ(end.transport().peer_state(peer).value(), PeerState::lost);
+  EXPECT_GT(traffic.failed(), 0);
+}
+
+}  // namespace
+}  // namespace folio::test
