@@ -118,6 +118,7 @@ set(FOLIO_TIER_HEADERS
     folio/tier/host_tier.h
     folio/tier/redis_tier.h
     folio/tier/tier.h
+    folio/tier/transfer.h
     folio/tier/transport.h
     folio/tier/transports.h)
 

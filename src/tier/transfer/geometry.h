@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/transfer/geometry.h: what the pages of an end are like, whether another end can take them,
+/// and where the bytes of a piece lie.
+///
+/// A *piece* is what one page has of one layer. It has up to four *sections*: the values of K and
+/// of V, then the scales of K and of V; each is rows of `row_bytes` for a token and a head. Its
+/// bytes go in the order of sections, and within them in the sender's storage order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "folio/cache/planes.h"
+#include "folio/tier/transfer.h"
+
+namespace folio::inline v1::tier {
+
+inline constexpr int num_sections = 4;
+
+enum class ScaleKind : uint8_t {
+  none = 0,
+  slots = 1,   ///< each slot has scales, which go with it
+  shared = 2,  ///< all pages share them: they are the same on both ends, or written by the copy
+};
+
+/// As peers tell it to one another.
+struct Geometry {
+  Digest256 model;
+  int32_t num_layers = 0, page_size = 0, head_size = 0;
+  int32_t first_head = 0, num_heads = 0, total_heads = 0;
+  int32_t granularity = 0;  ///< of the scales of slots
+  DType dtype = DType::invalid;
+  DType scale_dtype = DType::invalid;  ///< of the scales of slots
+  ScaleKind scale_kind = ScaleKind::none;
+  StorageOrder order = StorageOrder::token_major;
+  uint8_t is_mla = 0;
+  uint8_t has_tensor_scales = 0;
+  uint32_t shared_crc = 0;  ///< CRC32C of what the pages share: scales, tensor scales
+
+  void fields(auto& f) {
+    f(model), f(num_layers), f(page_size), f(head_size), f(first_head), f(num_heads);
+    f(total_heads), f(granularity), f(dtype), f(scale_dtype), f(scale_kind), f(order), f(is_mla);
+    f(has_tensor_scales), f(shared_crc);
+  }
+
+  /// For a token and a head; 0: there is no such section.
+  [[nodiscard]] int64_t row_bytes_of(int section) const noexcept;
+  /// Of its stored values and scales, the same bytes mean the same.
+  [[nodiscard]] bool has_bytes_of(const Geometry& other) const noexcept;
+};
+
+/// Of an end's planes. Errors: invalid_argument naming what of `end` is wrong, unsupported for
+/// planes that no handover can take
+[[nodiscard]] Result<Geometry> geometry_of(const char* function, const TransferEnd& end) noexcept;
+
+/// What a peer says its pages are like: every number is in a range in which no size overflows.
+[[nodiscard]] Status check_geometry(const Geometry& geometry) noexcept;
+
+/// Heads of the model that both ends have; none: count is 0.
+struct HeadRange {
+  int32_t first = 0, count = 0;
+};
+[[nodiscard]] HeadRange common_heads(const Geometry& a, const Geometry& b) noexcept;
+
+/// Whether the sender's pages can become the receiver's, as far as numbers tell. Errors:
+/// unsupported with the reason
+[[nodiscard]] Status check_pair(const Geometry& sender, const Geometry& receiver) noexcept;
+/// Whether the sender's bytes may land in the receiver's pages.
+[[nodiscard]] bool is_direct(const Geometry& sender, const Geometry& receiver) noexcept;
+
+/// Where a section of all pages of a layer lies in a region.
+struct Place {
+  uint32_t region = 0;
+  uint32_t reserved = 0;
+  int64_t base = 0, page_stride = 0, slot_stride = 0, head_stride = 0;
+};
+
+/// Of all layers, num_sections each; those that do not exist are zero. Errors: invalid_argument for
+/// planes that do not lie in `regions`
+[[nodiscard]] Result<std::vector<Place>> places_of(const char* function, const TransferEnd& end,
+                                                   const Geometry& geometry) noexcept;
+
+/// Where the sections of a piece lie in a slot, and how many bytes that takes.
+struct SlotLayout {
+  std::array<int64_t, num_sections> offset = {};
+  int64_t bytes = 0;
+};
+[[nodiscard]] SlotLayout slot_layout(const Geometry& sender, int32_t heads) noexcept;
+/// The places of a piece that is staged at `base` of `region`.
+[[nodiscard]] std::array<Place, num_sections> places_in_slot(const Geometry& sender, int32_t heads,
+                                                             uint32_t region,
+                                                             int64_t base) noexcept;
+
+/// The first `tokens` slots of a page, of the heads [head, head + heads) of where it lies.
+struct PieceBox {
+  int64_t page = 0;
+  int32_t head = 0, heads = 0, tokens = 0;
+};
+/// Appends the runs of a piece, in the order in which its bytes go. `places` are num_sections.
+void add_piece_runs(const Geometry& sender, std::span<const Place> places, const PieceBox& box,
+                    std::vector<RegionRun>& runs);
+
+/// Planes of one page over a slot's memory, as the sender has it. What the sender shares is taken
+/// from `receiver`, planes of a layer with those heads.
+[[nodiscard]] KVPlanes planes_in_slot(const Geometry& sender, int32_t heads, std::byte* slot,
+                                      const KVPlanes& receiver, const Geometry& receiver_geometry);
+/// The same planes, with the heads [head, head + heads) only.
+[[nodiscard]] KVPlanes with_heads(const KVPlanes& planes, int32_t head, int32_t heads);
+
+}  // namespace folio::inline v1::tier

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/transfer/receiver.cpp: sequences that come: their announcement, their end, their deadlines.
+#include "tier/transfer/receiver.h"
+
+#include <algorithm>
+#include <new>
+#include <thread>
+
+#include "tier/transfer/names.h"
+
+namespace folio::inline v1 {
+
+using namespace tier;
+
+namespace {
+
+/// Of messages that a peer does not take: it is cut off then.
+constexpr int64_t max_outbox_bytes = int64_t{16} << 20;
+
+Status no_memory(const char* call) {
+  return fail(Errc::out_of_memory, "HandoverReceiver::{}: no memory", call);
+}
+
+/// What another try may change.
+bool is_want_of_room(Errc code) {
+  return code == Errc::out_of_pages || code == Errc::busy || code == Errc::out_of_memory;
+}
+
+}  // namespace
+
+// ---- Announcements
+
+Status HandoverReceiver::State::pin(Incoming& sequence, std::shared_ptr<Pins>& pins) {
+  pins = sequence.pins.lock();
+  if (pins != nullptr) return {};
+  pins = std::make_shared<Pins>(pool);
+  pins->pins.reserve(sequence.pages.size());
+  const int32_t first = sequence.cached_tokens / geometry.page_size;
+  for (size_t p = 0; p < sequence.pages.size(); ++p) {
+    const Result<IoPin> pin = pool.begin_io(sequence.id, first + static_cast<int32_t>(p));
+    if (!pin) return pin.error();
+    pins->pins.push_back(*pin);
+  }
+  sequence.pins = pins;
+  return {};
+}
+
+Status HandoverReceiver::State::open(const Announce& announce) {
+  const Result<Admission> admission =
+      pool.admit(announce.tokens,
+                 {.salt = announce.salt, .adapter = announce.adapter, .spans = announce.spans});
+  if (!admission) return admission.error();
+  Incoming sequence{.id = admission->id,
+                    .tokens = announce.tokens,
+                    .salt = announce.salt,
+                    .adapter = announce.adapter,
+                    .spans = announce.spans,
+                    .begun_ms = now_ms,
+                    .heard_ms = now_ms};
+  // A hit that ends inside a page is given up: whole pages come.
+  const int32_t page_size = geometry.page_size;
+  sequence.cached_tokens = admission->cached_tokens / page_size * page_size;
+  Status s;
+  if (sequence.cached_tokens != admission->cached_tokens)
+    s = pool.trim(sequence.id, sequence.cached_tokens);
+  const auto tokens = static_cast<int32_t>(announce.tokens.size());
+  if (s.is_ok()) s = pool.reserve(sequence.id, tokens - sequence.cached_tokens);
+  if (s.is_ok()) {
+    const int64_t row = *pool.row_start(sequence.id);
+    for (int32_t p = sequence.cached_tokens / page_size; p * page_size < tokens; ++p)
+      sequence.pages.push_back(pool.table().entries[row + p]);
+    sequences.emplace(announce.request, std::move(sequence));
+    return {};
+  }
+  static_cast<void>(pool.release(sequence.id));
+  return s;
+}
+
+/// Another part of a sequence that is on its way.
+Status HandoverReceiver::State::join(const Incoming& sequence, const Peer& peer,
+                                     const Announce& announce) const {
+  const bool is_same = sequence.tokens == announce.tokens && sequence.salt == announce.salt &&
+                       sequence.adapter == announce.adapter &&
+                       std::ranges::equal(sequence.spans, announce.spans);
+  if (!is_same)
+    return fail(Errc::invalid_argument, "request {} is on its way with other tokens",
+                announce.request);
+  for (const PartId& id : sequence.parts) {
+    const HeadRange has = peers.at(id.first).heads;
+    if (has.first < peer.heads.first + peer.heads.count && peer.heads.first < has.first + has.count)
+      return fail(Errc::invalid_argument, "request {} has a sender of heads {} .. {} already",
+                  announce.request, has.first, has.first + has.count - 1);
+  }
+  return {};
+}
+
+void HandoverReceiver::State::refuse(PeerId peer, uint64_t id, const Status& why) {
+  const bool is_busy = is_want_of_room(why.code());
+  ++(is_busy ? figures.busy : figures.refused);
+  fault = why;
+  static_cast<void>(outbox.send(
+      peer, Abort{.id = id,
+                  .code = static_cast<uint8_t>(is_busy ? AbortCode::busy : AbortCode::refused),
+                  .reason = std::string(why.message())}));
+}
+
+void HandoverReceiver::State::take(PeerId from, Announce& announce) {
+  Peer& peer = peers.at(from);
+  if (announce.id <= peer.last_id) return refuse_message(from, "an announcement that was made");
+  peer.last_id = announce.id;
+  ++figures.announced;
+  if (announce.tokens.empty() || std::ssize(announce.tokens) > options.max_tokens)
+    return refuse(from, announce.id,
+                  fail(Errc::invalid_argument, "the prompt has {} tokens, expected 1 .. {}",
+                       announce.tokens.size(), options.max_tokens));
+  if (parts.size() >= options.max_handovers)
+    return refuse(from, announce.id,
+                  fail(Errc::busy, "{} handovers have not ended (max_handovers)", parts.size()));
+  const auto known = sequences.find(announce.request);
+  const bool is_new = known == sequences.end();
+  if (Status s = is_new ? open(announce) : join(known->second, peer, announce); !s.is_ok())
+    return refuse(from, announce.id, s);
+  Incoming& sequence = sequences.at(announce.request);
+  Part part{.request = announce.request, .heard_ms = now_ms};
+  if (peer.is_direct) {
+    if (Status s = pin(sequence, part.pins); !s.is_ok()) {
+      if (is_new) {
+        part.pins = nullptr;
+        static_cast<void>(pool.release(sequence.id));
+        sequences.erase(announce.request);
+      }
+      return refuse(from, announce.id, s);
+    }
+  }
+  const int32_t page_size = peer.geometry.page_size;
+  part.first_page = sequence.cached_tokens / page_size;
+  part.end_page = (static_cast<int32_t>(announce.tokens.size()) + page_size - 1) / page_size;
+  part.open_pieces = int64_t{part.end_page - part.first_page} * geometry.num_layers;
+  part.has_landed.assign(static_cast<size_t>(part.open_pieces), false);
+  Accept accept{.id = announce.id, .cached_tokens = static_cast<uint32_t>(sequence.cached_tokens)};
+  if (peer.is_direct) accept.pages = sequence.pages;
+  sequence.parts.emplace_back(from, announce.id);
+  sequence.heard_ms = now_ms;
+  parts.emplace(PartId(from, announce.id), std::move(part));
+  ++figures.accepted;
+  if (Status s = outbox.send(from, accept); !s.is_ok())
+    fail_sequence(announce.request, AbortCode::failed, s);
+}
+
+// ---- Ends
+
+void HandoverReceiver::State::take(PartId id, Part& part, Done& done) {
+  Incoming& sequence = sequences.at(part.request);
+  if (part.open_pieces != 0) return refuse_part(id, "the last message before all has landed");
+  if (done.pieces != part.has_landed.size() || done.num_tokens != sequence.tokens.size() ||
+      done.token_crc != crc_of_tokens(sequence.tokens))
+    return refuse_part(id, "a last message of other tokens");
+  PageName name;
+  const NamedTokens named{sequence.tokens, sequence.spans, sequence.salt, sequence.adapter};
+  if (done.is_named != 0 && last_name(options.end.name, named, geometry.page_size, name) &&
+      name != done.name)
+    return refuse_part(id, "a last message of another name");
+  part.step = Step::done;
+  if (sequence.output.empty()) sequence.output = std::move(done.output);
+  commit_if_whole(part.request);
+}
+
+void HandoverReceiver::State::commit_if_whole(uint64_t request) {
+  Incoming& sequence = sequences.at(request);
+  int32_t heads = 0;
+  for (const PartId& id : sequence.parts) {
+    if (parts.at(id).step != Step::done) return;
+    heads += peers.at(id.first).heads.count;
+  }
+  if (heads != geometry.num_heads) return;
+  const auto tokens =
+      std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.cached_tokens));
+  if (Status s = pool.commit(sequence.id, tokens); !s.is_ok())
+    return fail_sequence(request, AbortCode::failed, s);
+  received.push_back({.request = request,
+                      .id = sequence.id,
+                      .tokens = std::move(sequence.tokens),
+                      .output = std::move(sequence.output),
+                      .cached_tokens = sequence.cached_tokens});
+  ++figures.committed;
+  for (const PartId& id : sequence.parts) {
+    static_cast<void>(outbox.send(id.first, Committed{.id = id.second}));
+    remove_part(id);
+  }
+  sequences.erase(request);
+}
+
+/// Nothing of it is committed. Its parts that may still write keep what they write to.
+void HandoverReceiver::State::fail_sequence(uint64_t request, AbortCode code, const Status& why) {
+  const auto at = sequences.find(request);
+  if (at == sequences.end()) return;
+  fault = why;
+  for (const PartId& id : at->second.parts) {
+    Part& part = parts.at(id);
+    part.step = Step::fencing;
+    part.heard_ms = now_ms;
+    ++figures.failed;
+    static_cast<void>(outbox.send(id.first, Abort{.id = id.second,
+                                                  .code = static_cast<uint8_t>(code),
+                                                  .reason = std::string(why.message())}));
+  }
+  static_cast<void>(pool.release(at->second.id));
+  sequences.erase(at);
+}
+
+void HandoverReceiver::State::take(PartId id, Part& part, const Ended&) {
+  if (part.step == Step::filling || part.step == Step::done)
+    fail_sequence(part.request, AbortCode::cancelled, fail(Errc::io, "its sender has given up"));
+  remove_part(id);
+}
+
+void HandoverReceiver::State::remove_part(PartId id) {
+  const auto at = parts.find(id);
+  for (const uint32_t slot : at->second.slots) staging.give_back(slot);
+  parts.erase(at);
+}
+
+/// It is lost: nothing that it wrote is under way.
+void HandoverReceiver::State::drop_peer(PeerId peer) {
+  const auto first = [&] { return parts.lower_bound({peer, 0}); };
+  for (auto at = first(); at != parts.end() && at->first.first == peer; at = first()) {
+    if (at->second.step == Step::cut_off) break;  // all of them
+    fail_sequence(at->second.request, AbortCode::failed, fail(Errc::io, "a sender is lost"));
+    remove_part(at->first);
+  }
+  outbox.forget(peer);
+  peers.erase(peer);
+}
+
+/// It does what no sender does, or does not answer.
+void HandoverReceiver::State::cut_off_peer(PeerId peer) {
+  for (auto at = parts.lower_bound({peer, 0}); at != parts.end() && at->first.first == peer; ++at) {
+    fail_sequence(at->second.request, AbortCode::failed, fail(Errc::io, "a sender is cut off"));
+    at->second.step = Step::cut_off;
+    at->second.heard_ms = now_ms;
+  }
+  outbox.forget(peer);
+  peers.erase(peer);
+  static_cast<void>(transport.disconnect(peer));
+  ++figures.lost_peers;
+}
+
+void HandoverReceiver::State::check_peers() {
+  std::vector<PeerId> lost, deaf;
+  for (const auto& [id, peer] : peers) {
+    const Result<PeerState> state = transport.peer_state(id);
+    if (!state || *state == PeerState::lost)
+      lost.push_back(id);
+    else if (outbox.bytes(id) > max_outbox_bytes)
+      deaf.push_back(id);
+  }
+  for (const PeerId id : lost) {
+    drop_peer(id);
+    static_cast<void>(transport.disconnect(id));
+    ++figures.lost_peers;
+  }
+  for (const PeerId id : deaf) cut_off_peer(id);
+}
+
+void HandoverReceiver::State::check_deadlines() {
+  std::vector<uint64_t> late;
+  for (const auto& [request, sequence] : sequences)
+    if (now_ms - sequence.heard_ms > options.end.idle_ms ||
+        now_ms - sequence.begun_ms > options.total_ms)
+      late.push_back(request);
+  for (const uint64_t request : late)
+    fail_sequence(request, AbortCode::late,
+                  fail(Errc::io, "nothing has come of request {} in time", request));
+  std::vector<PartId> over;
+  std::set<PeerId> silent;
+  for (const auto& [id, part] : parts) {
+    if (now_ms - part.heard_ms <= options.end.idle_ms) continue;
+    if (part.step == Step::fencing) silent.insert(id.first);
+    if (part.step == Step::cut_off) over.push_back(id);
+  }
+  for (const PartId& id : over) remove_part(id);
+  for (const PeerId peer : silent) cut_off_peer(peer);
+}
+
+void HandoverReceiver::State::poll() {
+  outbox.flush();
+  // a lost peer's last messages are received first
+  receive();
+  check_peers();
+  check_deadlines();
+  give_slots();
+}
+
+// ---- Calls
+
+namespace {
+
+Status check(const HandoverReceiverOptions& o) {
+  constexpr int64_t most = int64_t{1} << 40;
+  const struct {
+    const char* name;
+    int64_t is, first, last;
+  } ranges[] = {{"staging_slots", o.staging_slots, 1, 1 << 20},
+                {"staging_slot_bytes", o.staging_slot_bytes, 0, int64_t{1} << 36},
+                {"max_handovers", o.max_handovers, 1, most},
+                {"max_tokens", o.max_tokens, 1, most},
+                {"total_ms", o.total_ms, 1, most},
+                {"landing", static_cast<int64_t>(o.landing), 0, 1}};
+  for (const auto& r : ranges)
+    if (r.is < r.first || r.is > r.last)
+      return fail(Errc::invalid_argument, "HandoverReceiver::create: {} is {}, expected {} .. {}",
+                  r.name, r.is, r.first, r.last);
+  return {};
+}
+
+}  // namespace
+
+Result<HandoverReceiver> HandoverReceiver::create(const HandoverReceiverOptions& options) noexcept {
+  const char* const function = "HandoverReceiver::create";
+  if (Status s = check(options); !s.is_ok()) return s;
+  const Result<Geometry> geometry = geometry_of(function, options.end);
+  if (!geometry) return geometry.error();
+  Result<std::vector<Place>> places = std::vector<Place>();
+  if (options.landing == Landing::direct) places = places_of(function, options.end, *geometry);
+  if (!places) return places.error();
+  HandoverReceiverOptions given = options;
+  if (given.executor.parallel_for == nullptr) given.executor = serial_executor();
+  if (given.staging_slot_bytes == 0)
+    given.staging_slot_bytes = 4 * slot_layout(*geometry, geometry->num_heads).bytes;
+  given.staging_slot_bytes = (given.staging_slot_bytes + 63) / 64 * 64;
+  Transport& transport = *options.end.transport;
+  Result<Staging> staging =
+      Staging::create(transport, given.staging_slots, given.staging_slot_bytes);
+  if (!staging) return staging.error();
+  const RegionId region = staging->region();
+  try {
+    return HandoverReceiver(new State(given, *geometry, std::move(*places), std::move(*staging)));
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(transport.remove_region(region));
+    return no_memory("create");
+  }
+}
+
+HandoverReceiver::~HandoverReceiver() {
+  if (state_ == nullptr) return;
+  while (!state_->sequences.empty())
+    state_->fail_sequence(state_->sequences.begin()->first, AbortCode::cancelled,
+                          fail(Errc::io, "the receiver is gone"));
+  while (!state_->peers.empty()) state_->cut_off_peer(state_->peers.begin()->first);
+  for (const ReceivedSequence& sequence : state_->received)
+    static_cast<void>(state_->pool.release(sequence.id));
+  PeerMessage message[1];
+  while (state_->transport.remove_region(state_->staging.region()).code() == Errc::busy) {
+    static_cast<void>(state_->transport.receive(message));
+    std::this_thread::yield();
+  }
+  state_->parts.clear();
+  delete state_;
+}
+
+void HandoverReceiver::poll(int64_t now_ms) noexcept {
+  state_->now_ms = std::max(state_->now_ms, now_ms);
+  try {
+    state_->poll();
+  } catch (const std::bad_alloc&) {  // what was to come is late
+    state_->fault = no_memory("poll");
+  }
+}
+
+size_t HandoverReceiver::take(std::span<ReceivedSequence> sequences) noexcept {
+  const size_t count = std::min(sequences.size(), state_->received.size());
+  for (ReceivedSequence& sequence : sequences.first(count)) {
+    sequence = std::move(state_->received.front());
+    state_->received.pop_front();
+  }
+  return count;
+}
+
+void HandoverReceiver::cancel(uint64_t request) noexcept {
+  try {
+    state_->fail_sequence(request, AbortCode::cancelled,
+                          fail(Errc::io, "cancelled by the receiver"));
+  } catch (const std::bad_alloc&) {
+    state_->fault = no_memory("cancel");
+  }
+}
+
+HandoverReceiverFigures HandoverReceiver::figures() const noexcept {
+  HandoverReceiverFigures figures = state_->figures;
+  figures.handovers = std::ssize(state_->parts);
+  figures.sequences = std::ssize(state_->sequences);
+  figures.used_slots = state_->staging.slots() - state_->staging.free_slots();
+  std::set<const State::Pins*> pins;
+  for (const auto& [id, part] : state_->parts)
+    if (part.pins != nullptr && pins.insert(part.pins.get()).second)
+      figures.pinned_pages += std::ssize(part.pins->pins);
+  return figures;
+}
+
+Status HandoverReceiver::last_fault() const noexcept { return state_->fault; }
+
+}  // namespace folio::inline v1

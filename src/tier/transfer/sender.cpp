@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/transfer/sender.cpp: pages of layers, pushed as they become complete.
+#include "tier/transfer/sender.h"
+
+#include <algorithm>
+#include <new>
+
+namespace folio::inline v1 {
+
+using namespace tier;
+
+namespace {
+
+Status no_memory(const char* call) {
+  return fail(Errc::out_of_memory, "HandoverSender::{}: no memory", call);
+}
+
+HandoverOutcome outcome_of(uint8_t code) {
+  switch (static_cast<AbortCode>(code)) {
+    case AbortCode::refused: return HandoverOutcome::refused;
+    case AbortCode::busy: return HandoverOutcome::busy;
+    case AbortCode::cancelled: return HandoverOutcome::cancelled;
+    case AbortCode::late: return HandoverOutcome::late;
+    case AbortCode::failed: break;
+  }
+  return HandoverOutcome::failed;
+}
+
+}  // namespace
+
+// ---- Messages
+
+void HandoverSender::State::receive() {
+  PeerMessage some[16];
+  for (size_t count = std::size(some); count == std::size(some);) {
+    count = transport.receive(some);
+    for (const PeerMessage& message : std::span(some).first(count)) take(message);
+  }
+}
+
+template <class Message>
+void HandoverSender::State::take_for(PeerId peer, std::span<const std::byte> bytes) {
+  std::optional<Message> message = decode<Message>(bytes);
+  if (!message) {
+    ++figures.refused_messages;
+    return;
+  }
+  const auto at = handovers.find(message->id);
+  if (at == handovers.end() || at->second.peer != peer) {
+    ++(message->id < next_id ? figures.late_messages : figures.refused_messages);
+    return;
+  }
+  if (at->second.step == Step::ending) {
+    ++figures.late_messages;
+    return;
+  }
+  at->second.heard_ms = now_ms;
+  take(at->first, at->second, *message);
+}
+
+void HandoverSender::State::take(const PeerMessage& message) {
+  const auto link = links.find(message.peer);
+  const std::optional<Kind> kind = kind_of(message.bytes);
+  if (link == links.end() || !kind) {
+    ++figures.refused_messages;
+    return;
+  }
+  switch (*kind) {
+    case Kind::welcome:
+      if (const auto welcome = decode<Welcome>(message.bytes);
+          welcome && !link->second.is_welcome) {
+        take(link->second, *welcome);
+        return;
+      }
+      break;
+    case Kind::unwelcome:
+      if (const auto unwelcome = decode<Unwelcome>(message.bytes);
+          unwelcome && !link->second.is_welcome) {
+        link->second.refusal =
+            fail(Errc::unsupported, "HandoverSender: the receiver refuses: {}", unwelcome->reason);
+        return;
+      }
+      break;
+    case Kind::accept: return take_for<Accept>(message.peer, message.bytes);
+    case Kind::slots: return take_for<Slots>(message.peer, message.bytes);
+    case Kind::abort: return take_for<Abort>(message.peer, message.bytes);
+    case Kind::committed: return take_for<Committed>(message.peer, message.bytes);
+    default: break;
+  }
+  ++figures.refused_messages;
+}
+
+void HandoverSender::State::take(Link& link, const Welcome& w) {
+  Status fault = w.version == wire_version
+                     ? check_geometry(w.geometry)
+                     : fail(Errc::unsupported, "it has version {}", w.version);
+  if (fault.is_ok()) fault = check_pair(geometry, w.geometry);
+  if (fault.is_ok() && w.is_direct != 0 &&
+      (!tier::is_direct(geometry, w.geometry) || w.places.size() != places.size()))
+    fault = fail(Errc::unsupported, "its pages are not ones that can be written to");
+  if (!fault.is_ok()) {
+    link.refusal = fail(Errc::unsupported, "HandoverSender: the receiver's welcome is refused: {}",
+                        fault.message());
+    return;
+  }
+  link.is_welcome = true;
+  link.geometry = w.geometry;
+  link.is_direct = w.is_direct != 0;
+  link.places = w.places;
+  link.staging = w.staging;
+  link.heads = common_heads(geometry, w.geometry);
+}
+
+void HandoverSender::State::take(uint64_t id, Outgoing& h, Accept& accept) {
+  const Link& link = links.at(h.peer);
+  const auto page_size = static_cast<size_t>(geometry.page_size);
+  const size_t first = accept.cached_tokens / page_size;
+  const size_t end_page = (h.tokens.size() + page_size - 1) / page_size;
+  const bool fits = h.step == Step::announced && link.is_welcome &&
+                    accept.cached_tokens < h.tokens.size() &&
+                    (!link.is_direct || accept.cached_tokens % page_size == 0) &&
+                    accept.pages.size() == (link.is_direct ? end_page - first : 0);
+  if (!fits) {
+    ++figures.refused_messages;
+    return end(id, h, HandoverOutcome::failed,
+               fail(Errc::io, "HandoverSender: the receiver accepts something else"));
+  }
+  h.step = Step::accepted;
+  h.first_page = static_cast<int32_t>(first);
+  h.end_page = static_cast<int32_t>(end_page);
+  h.next.assign(planes.size(), h.first_page);
+  h.pages.assign(end_page - first, Page{.open_layers = geometry.num_layers});
+  h.remote_pages = std::move(accept.pages);
+  h.open_pieces = std::ssize(h.pages) * geometry.num_layers;
+  figures.skipped_tokens += accept.cached_tokens;
+}
+
+void HandoverSender::State::take(uint64_t id, Outgoing& h, const Slots& slots) {
+  const Link& link = links.at(h.peer);
+  const bool fits =
+      h.step == Step::accepted && !link.is_direct &&
+      slots.slots.size() <= h.wanted_slots - h.got_slots &&
+      std::ranges::all_of(slots.slots, [&](uint32_t s) { return s < link.staging.slots; });
+  if (!fits) {
+    ++figures.refused_messages;
+    return end(id, h, HandoverOutcome::failed,
+               fail(Errc::io, "HandoverSender: the receiver gives slots that were not asked for"));
+  }
+  h.got_slots += static_cast<uint32_t>(slots.slots.size());
+  h.slots.insert(h.slots.end(), slots.slots.begin(), slots.slots.end());
+}
+
+void HandoverSender::State::take(uint64_t id, Outgoing& h, const Abort& abort) {
+  end(id, h, outcome_of(abort.code),
+      fail(Errc::io, "HandoverSender: the receiver has given up: {}", abort.reason));
+}
+
+void HandoverSender::State::take(uint64_t id, Outgoing& h, const Committed&) {
+  if (h.step == Step::done) return end(id, h, HandoverOutcome::done, {});
+  ++figures.refused_messages;
+  end(id, h, HandoverOutcome::failed,
+      fail(Errc::io, "HandoverSender: the receiver has committed what has not all been sent"));
+}
+
+// ---- Ends
+
+void HandoverSender::State::end(uint64_t id, Outgoing& h, HandoverOutcome outcome, Status reason) {
+  if (h.step == Step::ending) return;
+  h.step = Step::ending;
+  h.end = {.id = {id}, .outcome = outcome, .reason = std::move(reason)};
+  for (const Post& post : posts)
+    if (post.id == id) static_cast<void>(transport.cancel(post.transfer));
+}
+
+void HandoverSender::State::check_deadline(uint64_t id, Outgoing& h) {
+  if (h.step == Step::ending) return;
+  const bool awaits_peer = h.step != Step::accepted || h.posts != 0 ||
+                           (h.slots.empty() && h.wanted_slots != h.got_slots);
+  if (!awaits_peer) h.heard_ms = now_ms;
+  if (now_ms - h.heard_ms <= options.end.idle_ms) return;
+  end(id, h, HandoverOutcome::late,
+      fail(Errc::io, "HandoverSender: nothing has been heard of the handover for {} ms",
+           now_ms - h.heard_ms));
+}
+
+void HandoverSender::State::check_peers() {
+  for (auto at = links.begin(); at != links.end();) {
+    const Result<PeerState> state = transport.peer_state(at->first);
+    if (state && *state != PeerState::lost) {
+      ++at;
+      continue;
+    }
+    bool is_used = false;
+    for (auto& [id, h] : handovers) {
+      if (h.peer != at->first) continue;
+      is_used = true;
+      end(id, h, HandoverOutcome::lost, fail(Errc::io, "HandoverSender: the receiver is lost"));
+    }
+    outbox.forget(at->first);
+    at = is_used ? std::next(at) : links.erase(at);
+  }
+}
+
+void HandoverSender::State::remove_ended() {
+  for (auto at = handovers.begin(); at != handovers.end();) {
+    Outgoing& h = at->second;
+    if (h.step != Step::ending || h.posts != 0) {
+      ++at;
+      continue;
+    }
+    for (const Page& page : h.pages)
+      if (page.is_held) static_cast<void>(pool.end_io(page.pin));
+    if (h.end.outcome != HandoverOutcome::done && h.end.outcome != HandoverOutcome::lost)
+      static_cast<void>(outbox.send(h.peer, Ended{.id = at->first}));
+    ++figures.ended[static_cast<size_t>(h.end.outcome)];
+    ends.push_back(std::move(h.end));
+    at = handovers.erase(at);
+  }
+}
+
+void HandoverSender::State::poll() {
+  outbox.flush();
+  poll_posts();
+  receive();
+  check_peers();
+  for (auto& [id, h] : handovers) {
+    advance(id, h);
+    check_deadline(id, h);
+  }
+  remove_ended();
+}
+
+// ---- Calls
+
+HandoverSender::State::Outgoing* HandoverSender::State::find(HandoverId id) {
+  const auto at = handovers.find(id.value);
+  return at == handovers.end() || at->second.step == Step::ending ? nullptr : &at->second;
+}
+
+Result<HandoverId> HandoverSender::State::begin(PeerId peer, uint64_t request, SequenceId sequence,
+                                                std::span<const TokenId> prompt,
+                                                const SequenceOptions& of) {
+  const Result<int32_t> length = pool.length(sequence);
+  if (!length) return length.error();
+  if (prompt.data() == nullptr || prompt.empty() || std::ssize(prompt) < *length ||
+      std::ssize(prompt) > 1 << 30)
+    return fail(Errc::invalid_argument,
+                "HandoverSender::begin: prompt has {} tokens, expected 1 or more, at least the {} "
+                "of the sequence",
+                prompt.size(), *length);
+  if (handovers.size() >= options.max_handovers)
+    return fail(Errc::busy, "HandoverSender::begin: {} handovers have not ended (max_handovers)",
+                handovers.size());
+  if (const auto known = links.find(peer); known == links.end()) {
+    Hello hello;
+    hello.geometry = geometry;
+    if (Status s = outbox.send(peer, hello); !s.is_ok()) return s;
+    links.emplace(peer, Link{});
+  } else if (!known->second.refusal.is_ok()) {
+    return known->second.refusal;
+  }
+  Outgoing h{.peer = peer,
+             .sequence = sequence,
+             .tokens = {prompt.begin(), prompt.end()},
+             .salt = std::string(of.salt),
+             .adapter = of.adapter,
+             .spans = {of.spans.begin(), of.spans.end()},
+             .ready = std::vector<int32_t>(planes.size(), *length),
+             .heard_ms = now_ms};
+  const Announce announce{.id = next_id,
+                          .request = request,
+                          .adapter = h.adapter,
+                          .salt = h.salt,
+                          .spans = h.spans,
+                          .tokens = h.tokens};
+  const auto at = handovers.emplace(next_id, std::move(h)).first;
+  if (Status s = outbox.send(peer, announce); !s.is_ok()) {
+    handovers.erase(at);
+    return s;
+  }
+  ++figures.begun;
+  return HandoverId{next_id++};
+}
+
+Result<HandoverSender> HandoverSender::create(const HandoverSenderOptions& options) noexcept {
+  const char* const function = "HandoverSender::create";
+  const Result<Geometry> geometry = geometry_of(function, options.end);
+  if (!geometry) return geometry.error();
+  Result<std::vector<Place>> places = places_of(function, options.end, *geometry);
+  if (!places) return places.error();
+  const struct {
+    const char* name;
+    int64_t is;
+  } counts[] = {{"max_handovers", options.max_handovers},
+                {"max_posts", options.max_posts},
+                {"post_bytes", options.post_bytes}};
+  for (const auto& c : counts)
+    if (c.is < 1)
+      return fail(Errc::invalid_argument, "{}: {} is {}, expected 1 or more", function, c.name,
+                  c.is);
+  try {
+    return HandoverSender(new State(options, *geometry, std::move(*places)));
+  } catch (const std::bad_alloc&) {
+    return no_memory("create");
+  }
+}
+
+HandoverSender::~HandoverSender() {
+  if (state_ == nullptr) return;
+  for (auto& [id, h] : state_->handovers)
+    state_->end(id, h, HandoverOutcome::cancelled,
+                fail(Errc::io, "HandoverSender: the sender is gone"));
+  while (!state_->posts.empty()) state_->poll_posts();
+  state_->remove_ended();
+  delete state_;
+}
+
+Result<HandoverId> HandoverSender::begin(PeerId peer, uint64_t request, SequenceId sequence,
+                                         std::span<const TokenId> prompt,
+                                         const SequenceOptions& options) noexcept {
+  try {
+    return state_->begin(peer, request, sequence, prompt, options);
+  } catch (const std::bad_alloc&) {
+    return no_memory("begin");
+  }
+}
+
+namespace {
+
+Status has_ended(const char* call, HandoverId id) {
+  return fail(Errc::invalid_argument,
+              "HandoverSender::{}: id is {}, expected that of a handover that has not ended", call,
+              id.value);
+}
+
+Status no_such_layer(const char* call, int32_t layer, size_t layers) {
+  return fail(Errc::invalid_argument, "HandoverSender::{}: layer is {}, expected 0 .. {}", call,
+              layer, layers - 1);
+}
+
+}  // namespace
+
+Status HandoverSender::push(HandoverId id, int32_t layer, int32_t first_token,
+                            int32_t count) noexcept {
+  State::Outgoing* const h = state_->find(id);
+  if (h == nullptr) return has_ended("push", id);
+  if (layer < 0 || layer >= std::ssize(h->ready))
+    return no_such_layer("push", layer, h->ready.size());
+  int32_t& ready = h->ready[static_cast<size_t>(layer)];
+  if (first_token != ready)
+    return fail(Errc::invalid_argument,
+                "HandoverSender::push: first_token is {}, expected {}: the layer has those before",
+                first_token, ready);
+  if (count < 0 || count > std::ssize(h->tokens) - ready)
+    return fail(Errc::invalid_argument, "HandoverSender::push: count is {}, expected 0 .. {}",
+                count, std::ssize(h->tokens) - ready);
+  ready += count;
+  return {};
+}
+
+Status HandoverSender::push_layer(HandoverId id, int32_t layer) noexcept {
+  const State::Outgoing* const h = state_->find(id);
+  if (h == nullptr) return has_ended("push_layer", id);
+  if (layer < 0 || layer >= std::ssize(h->ready))
+    return no_such_layer("push_layer", layer, h->ready.size());
+  const int32_t ready = h->ready[static_cast<size_t>(layer)];
+  return push(id, layer, ready, static_cast<int32_t>(h->tokens.size()) - ready);
+}
+
+Status HandoverSender::finish(HandoverId id, std::span<const TokenId> output) noexcept {
+  State::Outgoing* const h = state_->find(id);
+  if (h == nullptr) return has_ended("finish", id);
+  if (output.data() == nullptr && !output.empty())
+    return fail(Errc::invalid_argument,
+                "HandoverSender::finish: output is null, expected {} tokens", output.size());
+  if (h->is_finished)
+    return fail(Errc::invalid_argument,
+                "HandoverSender::finish: handover {} has been finished, expected one that has not",
+                id.value);
+  for (size_t layer = 0; layer < h->ready.size(); ++layer)
+    if (h->ready[layer] != std::ssize(h->tokens))
+      return fail(Errc::invalid_argument,
+                  "HandoverSender::finish: layer {} has {} tokens, expected {}", layer,
+                  h->ready[layer], h->tokens.size());
+  try {
+    h->output.assign(output.begin(), output.end());
+  } catch (const std::bad_alloc&) {
+    return no_memory("finish");
+  }
+  h->is_finished = true;
+  return {};
+}
+
+void HandoverSender::cancel(HandoverId id) noexcept {
+  if (State::Outgoing* const h = state_->find(id); h != nullptr)
+    state_->end(id.value, *h, HandoverOutcome::cancelled,
+                fail(Errc::io, "HandoverSender: cancelled by the sender"));
+}
+
+void HandoverSender::poll(int64_t now_ms) noexcept {
+  state_->now_ms = std::max(state_->now_ms, now_ms);
+  try {
+    state_->poll();
+  } catch (const std::bad_alloc&) {  // what was to be done is late
+  }
+}
+
+size_t HandoverSender::take_ends(std::span<HandoverEnd> ends) noexcept {
+  const size_t count = std::min(ends.size(), state_->ends.size());
+  for (HandoverEnd& end : ends.first(count)) {
+    end = std::move(state_->ends.front());
+    state_->ends.pop_front();
+  }
+  return count;
+}
+
+HandoverSenderFigures HandoverSender::figures() const noexcept {
+  HandoverSenderFigures figures = state_->figures;
+  figures.handovers = std::ssize(state_->handovers);
+  figures.posts = std::ssize(state_->posts);
+  for (const auto& [id, h] : state_->handovers)
+    figures.pinned_pages += std::ranges::count_if(h.pages, &State::Page::is_held);
+  return figures;
+}
+
+}  // namespace folio::inline v1
