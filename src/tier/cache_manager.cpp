@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/cache_manager.cpp: the calls, and what they refuse.
 #include "folio/tier/cache_manager.h"
 
 #include <algorithm>

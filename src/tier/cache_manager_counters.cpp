@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/cache_manager_counters.cpp: names of reasons, and times in buckets.
 #include "tier/cache_manager_state.h"
 
 namespace folio::inline v1 {

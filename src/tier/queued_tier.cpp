@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/queued_tier.cpp: pages that wait, run and end.
 #include "tier/queued_tier.h"
 
 #include <algorithm>

@@ -174,8 +174,8 @@ class FOLIO_EXPORT CacheManager {
   [[nodiscard]] Result<TieredAdmission> admit(std::span<const TokenId> prompt,
                                               const SequenceOptions& options = {}) noexcept;
   /// A hint that such a prompt will come: what only tiers have is loaded into pages of the pool
-  /// which are cached when they have come, so that `admit` finds them. Takes a sequence and pages of
-  /// the pool meanwhile, and evicts for them as `admit` does. Returns the tokens on their way: 0
+  /// which are cached when they have come, so that `admit` finds them. Takes a sequence and pages
+  /// of the pool meanwhile, and evicts for them as `admit` does. Returns the tokens on their way: 0
   /// where no tier has more than memory. An `admit` before they have come loads them once more.
   /// Errors: as admit's
   [[nodiscard]] Result<int32_t> prefetch(std::span<const TokenId> prompt,
@@ -197,8 +197,8 @@ class FOLIO_EXPORT CacheManager {
                               Merge merge = Merge::refused) noexcept;
   [[nodiscard]] Status preempt(SequenceId id) noexcept;
   [[nodiscard]] Status release(SequenceId id) noexcept;
-  /// Pages that wait to be stored are not, and the pool may use them: for an engine that is short of
-  /// pages. Returns how many there were.
+  /// Pages that wait to be stored are not, and the pool may use them: for an engine that is short
+  /// of pages. Returns how many there were.
   int64_t give_up_stores() noexcept;
 
   [[nodiscard]] CacheManagerFigures figures() const noexcept;

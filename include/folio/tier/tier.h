@@ -123,9 +123,9 @@ class FOLIO_EXPORT Tier {
                                                 int64_t deadline_ms,
                                                 LoadOrder order = LoadOrder::pages) noexcept = 0;
   /// How many leading extents of every page of a load are in the caller's memory, so that work on
-  /// them may begin; pages that have fewer in all do not hold it back. Their checksums are not looked at before
-  /// the last one is there: work that began early is void, and to be done again, unless all pages
-  /// end as done. Advice: it may be less than what is there. 0 for a store, once a page of the load
+  /// them may begin; pages that have fewer in all do not hold it back. Checksums are not looked at
+  /// before the last one is there: work that began early is void, and to be done again, unless all
+  /// pages end as done. Advice: it may be less than what is there. 0 for a store, once a page of the load
   /// has ended otherwise, and when all have ended (completions tell then).
   [[nodiscard]] virtual uint32_t landed(TierTicket ticket) const noexcept = 0;
   /// A name that is there already is done at once: names say what pages contain.
@@ -135,7 +135,8 @@ class FOLIO_EXPORT Tier {
   /// touches their bytes any more. Nothing for a ticket whose pages have all ended.
   virtual void cancel(TierTicket ticket) noexcept = 0;
 
-  /// Copies completions in the order in which pages ended; returns how many, 0 .. completions.size().
+  /// Copies completions in the order in which pages ended; returns how many there were and
+  /// `completions` has places for.
   [[nodiscard]] virtual size_t poll(std::span<TierCompletion> completions) noexcept = 0;
 
   [[nodiscard]] virtual TierFigures figures() const noexcept = 0;

@@ -163,11 +163,12 @@ class PatternEngine {
     const uint32_t* const row = pool_.table().entries + pool_.row_start(s.id).value();
     uint64_t history = 1;
     for (int32_t t = 0; t < last; ++t) {
-      history = history * 0x9e3779b97f4a7c15U + static_cast<uint64_t>(s.tokens[t]) + 1;
+      history = history * 0x9e3779b97f4a7c15U +
+                static_cast<uint64_t>(s.tokens[static_cast<size_t>(t)]) + 1;
       if (t < first) continue;
       Rng rng(history);
-      for (int32_t layer = 0; layer < layers; ++layer)
-        for (const PagedKVView* view : {&planes_[layer].key, &planes_[layer].value}) {
+      for (const KVPlanes& layer : std::span(planes_).first(static_cast<size_t>(layers)))
+        for (const PagedKVView* view : {&layer.key, &layer.value}) {
           auto* const at = static_cast<std::byte*>(view->data) +
                            row[t / page_size] * view->page_stride_bytes +
                            t % page_size * view->slot_stride_bytes;
