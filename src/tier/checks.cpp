@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/checks.cpp: arguments of tiers.
 #include "tier/checks.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 /// tier/medium.h: what lies below a tier's queue: where pages are kept, by calls that block.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,12 +11,16 @@
 
 namespace folio::inline v1::tier {
 
-/// One page to load or to store.
+/// One page to load or to store. It stays where it is.
 struct Job {
   enum class Kind : uint8_t { load, store };
   Kind kind = Kind::load;
   PageName name;
   std::vector<Extent> extents;
+  LoadOrder order = LoadOrder::pages;
+  /// Leading extents that a load has filled: the medium says so with `release` once their bytes are
+  /// in place, checked or not, and need not. It never goes down.
+  std::atomic<uint32_t> landed = 0;
   TierOutcome outcome = TierOutcome::failed;
 };
 
@@ -36,6 +41,10 @@ class Medium {
   virtual void drop(const PageName& name) noexcept = 0;
   /// Jobs that are best done together.
   [[nodiscard]] virtual uint32_t batch() const noexcept { return 1; }
+  /// Whether it fills extents in LoadOrder::extents. `run` is then given all pages of such a load,
+  /// `most_in_order` at once, and no others beside them, whatever `batch` says.
+  [[nodiscard]] virtual bool loads_in_order() const noexcept { return false; }
+  static constexpr uint32_t most_in_order = 4096;
   /// `pages`, `bytes` and `dropped_pages`.
   virtual void count(TierFigures& figures) const noexcept = 0;
   [[nodiscard]] virtual Status last_fault() const noexcept = 0;

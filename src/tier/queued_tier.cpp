@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/queued_tier.cpp: pages that wait, run and end.
 #include "tier/queued_tier.h"
 
 #include <algorithm>
@@ -36,11 +37,23 @@ QueuedTier::~QueuedTier() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+uint32_t QueuedTier::most_taken() const noexcept {
+  return std::max(medium_->batch(), medium_->loads_in_order() ? Medium::most_in_order : 1);
+}
+
 void QueuedTier::take(std::vector<Pages::iterator>& taken) noexcept {
+  const auto is_in_order = [&](const Page& page) {
+    return page.job.order == LoadOrder::extents && medium_->loads_in_order();
+  };
   auto at = first_waiting();
-  const Job::Kind kind = at->second.job.kind;
-  for (; taken.size() < medium_->batch() && at != pages_.end() && at->second.job.kind == kind;
-       ++at) {
+  const Page& first = at->second;
+  const bool in_order = is_in_order(first);
+  const uint32_t most = in_order ? Medium::most_in_order : medium_->batch();
+  const auto belongs = [&](const Page& page) {
+    return in_order ? page.call == first.call
+                    : page.job.kind == first.job.kind && !is_in_order(page);
+  };
+  for (; taken.size() < most && at != pages_.end() && belongs(at->second); ++at) {
     deadlines_.erase({at->second.deadline, at->first});
     begun_ = at->first + 1;
     taken.push_back(at);
@@ -50,8 +63,8 @@ void QueuedTier::take(std::vector<Pages::iterator>& taken) noexcept {
 void QueuedTier::work() noexcept {
   std::vector<Pages::iterator> taken;
   std::vector<Job*> jobs;
-  taken.reserve(medium_->batch());
-  jobs.reserve(medium_->batch());
+  taken.reserve(most_taken());
+  jobs.reserve(most_taken());
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [&] { return closing_ || first_waiting() != pages_.end(); });
@@ -77,6 +90,7 @@ QueuedTier::Pages::iterator QueuedTier::end(Pages::iterator page, TierOutcome ou
   const bool is_load = page->second.job.kind == Job::Kind::load;
   Ended& ended = page->second.end.front();
   ended.completion.outcome = outcome;
+  if (outcome != TierOutcome::done) page->second.call->is_void = true;
   ++(is_load ? figures_.load_outcomes : figures_.store_outcomes)[static_cast<size_t>(outcome)];
   if (outcome == TierOutcome::done) {
     ++(is_load ? figures_.loaded_pages : figures_.stored_pages);
@@ -105,6 +119,7 @@ void QueuedTier::cancel(TierTicket ticket) noexcept {
   };
   for (auto at = pages_.lower_bound(ticket.value); is_of_call(at);) {
     at->second.cancelled = true;
+    at->second.call->is_void = true;
     if (at->first < begun_) {
       ++at;
       continue;
@@ -130,13 +145,29 @@ size_t QueuedTier::poll(std::span<TierCompletion> completions) noexcept {
 
 // ---- Calls
 
+uint32_t QueuedTier::landed(TierTicket ticket) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto is_of_call = [&](Pages::const_iterator page) {
+    return page != pages_.end() && page->second.end.front().completion.ticket == ticket;
+  };
+  auto at = pages_.lower_bound(ticket.value);
+  if (!is_of_call(at) || at->second.call->is_void) return 0;
+  uint32_t landed = at->second.call->extents;
+  for (; is_of_call(at); ++at) {
+    const Job& job = at->second.job;
+    const uint32_t extents = job.landed.load(std::memory_order_acquire);
+    if (extents < job.extents.size()) landed = std::min(landed, extents);
+  }
+  return landed;
+}
+
 int32_t QueuedTier::find(std::span<const PageName> names) noexcept {
   return names.data() == nullptr ? 0 : medium_->find(names);
 }
 
 Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
-                                       std::span<const TierPage> pages,
-                                       int64_t deadline_ms) noexcept {
+                                       std::span<const TierPage> pages, int64_t deadline_ms,
+                                       LoadOrder order) noexcept {
   const bool is_load = kind == Job::Kind::load;
   if (Status s = check_pages(call, pages, is_load); !s.is_ok()) return s;
   int64_t bytes = 0;  // each page's are at most 2^40
@@ -158,10 +189,16 @@ Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
                   options_.max_queued_pages, options_.max_queued_bytes);
     }
     const TierTicket ticket{next_};
+    const auto shared = std::make_shared<Call>();
     for (size_t i = 0; i < pages.size(); ++i) {
       const auto extents = pages[i].extents;
       Page& page = coming[next_ + i];
-      page.job = {.kind = kind, .name = pages[i].name, .extents = {extents.begin(), extents.end()}};
+      page.job.kind = kind;
+      page.job.name = pages[i].name;
+      page.job.extents.assign(extents.begin(), extents.end());
+      shared->extents = std::max(shared->extents, static_cast<uint32_t>(extents.size()));
+      page.job.order = order;
+      page.call = shared;
       page.end.push_back({{ticket, static_cast<uint32_t>(i)}, bytes_of(extents)});
       page.deadline = deadline;
       if (deadline_ms != 0) deadlines.emplace(deadline, next_ + i);
@@ -178,16 +215,20 @@ Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
   }
 }
 
-Result<TierTicket> QueuedTier::load(std::span<const TierPage> pages, int64_t deadline_ms) noexcept {
+Result<TierTicket> QueuedTier::load(std::span<const TierPage> pages, int64_t deadline_ms,
+                                    LoadOrder order) noexcept {
   constexpr int64_t most = int64_t{1} << 40;
   if (deadline_ms < 0 || deadline_ms > most)
     return fail(Errc::invalid_argument, "Tier::load: deadline_ms is {}, expected 0 .. {}",
                 deadline_ms, most);
-  return enqueue("load", Job::Kind::load, pages, deadline_ms);
+  if (order > LoadOrder::extents)
+    return fail(Errc::invalid_argument, "Tier::load: order is {}, expected pages or extents",
+                static_cast<int>(order));
+  return enqueue("load", Job::Kind::load, pages, deadline_ms, order);
 }
 
 Result<TierTicket> QueuedTier::store(std::span<const TierPage> pages) noexcept {
-  return enqueue("store", Job::Kind::store, pages, 0);
+  return enqueue("store", Job::Kind::store, pages, 0, LoadOrder::pages);
 }
 
 Status QueuedTier::drop(std::span<const PageName> names) noexcept {

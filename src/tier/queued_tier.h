@@ -30,7 +30,9 @@ class QueuedTier final : public Tier {
   ~QueuedTier() override;
 
   int32_t find(std::span<const PageName> names) noexcept override;
-  Result<TierTicket> load(std::span<const TierPage> pages, int64_t deadline_ms) noexcept override;
+  Result<TierTicket> load(std::span<const TierPage> pages, int64_t deadline_ms,
+                          LoadOrder order) noexcept override;
+  uint32_t landed(TierTicket ticket) const noexcept override;
   Result<TierTicket> store(std::span<const TierPage> pages) noexcept override;
   Status drop(std::span<const PageName> names) noexcept override;
   void cancel(TierTicket ticket) noexcept override;
@@ -44,8 +46,14 @@ class QueuedTier final : public Tier {
     TierCompletion completion;
     int64_t bytes = 0;
   };
+  /// What the pages of a call have in common.
+  struct Call {
+    uint32_t extents = 0;  ///< of the page that has most
+    bool is_void = false;  ///< a page has ended other than done, or will
+  };
   struct Page {
     Job job;
+    std::shared_ptr<Call> call;
     std::list<Ended> end;  ///< one, made beforehand: ending takes no memory
     Clock::time_point deadline = Clock::time_point::max();
     bool cancelled = false;
@@ -56,10 +64,12 @@ class QueuedTier final : public Tier {
       : medium_(std::move(medium)), options_(options) {}
 
   [[nodiscard]] Result<TierTicket> enqueue(const char* call, Job::Kind kind,
-                                           std::span<const TierPage> pages,
-                                           int64_t deadline_ms) noexcept;
+                                           std::span<const TierPage> pages, int64_t deadline_ms,
+                                           LoadOrder order) noexcept;
   void work() noexcept;
-  /// The first pages that wait, of one kind, begin to run.
+  /// Pages that a thread has at once.
+  [[nodiscard]] uint32_t most_taken() const noexcept;
+  /// The first pages that wait, of one kind, or of one load in order, begin to run.
   void take(std::vector<Pages::iterator>& taken) noexcept;
   // The queue is locked.
   [[nodiscard]] Pages::iterator first_waiting() noexcept { return pages_.lower_bound(begun_); }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/tier.cpp: names of outcomes.
 #include "folio/tier/tier.h"
 
 namespace folio::inline v1 {

@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "tier/medium.h"
 
@@ -20,11 +22,17 @@ class HeldMedium final : public tier::Medium {
     int64_t begun = 0;
     TierOutcome outcome = TierOutcome::done;
     uint32_t batch = 1;
+    bool in_order = false;
+    std::vector<tier::Job*> running;  ///< of the run that began last
 
     void allow(int64_t jobs) {
       const std::lock_guard lock(mutex);
       allowed += jobs;
       changed.notify_all();
+    }
+    int64_t take_begun() {
+      const std::lock_guard lock(mutex);
+      return std::exchange(begun, 0);
     }
     void wait_for_begun(int64_t jobs) {
       std::unique_lock lock(mutex);
@@ -37,6 +45,7 @@ class HeldMedium final : public tier::Medium {
   void run(std::span<tier::Job* const> jobs) noexcept override {
     std::unique_lock lock(control_.mutex);
     control_.begun += std::ssize(jobs);
+    control_.running.assign(jobs.begin(), jobs.end());
     control_.changed.notify_all();
     control_.changed.wait(lock, [&] { return control_.allowed >= std::ssize(jobs); });
     control_.allowed -= std::ssize(jobs);
@@ -44,6 +53,7 @@ class HeldMedium final : public tier::Medium {
   }
   void drop(const PageName&) noexcept override {}
   uint32_t batch() const noexcept override { return control_.batch; }
+  bool loads_in_order() const noexcept override { return control_.in_order; }
   void count(TierFigures&) const noexcept override {}
   Status last_fault() const noexcept override { return {}; }
 

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include "tier/tier_helpers.h"
 
@@ -56,6 +58,54 @@ TEST(HostTier, keeps_its_bound_and_what_was_used_last) {
   PageMemory large({3 * (100 + header)});
   EXPECT_EQ(store(*tier, name_of(4), large), TierOutcome::full);
   EXPECT_EQ(tier->figures().pages, 3) << "nothing went for a page that cannot be kept";
+}
+
+TEST(HostTier, loads_extent_by_extent_what_it_has) {
+  const auto tier = make(1 << 20);
+  PageMemory first({64, 7}), second({5, 5, 61}), a({64, 7}), b({5, 5, 61}), none({71});
+  first.fill(1);
+  second.fill(2);
+  EXPECT_EQ(store(*tier, name_of(1), first), TierOutcome::done);
+  EXPECT_EQ(store(*tier, name_of(2), second), TierOutcome::done);
+  const TierPage pages[] = {
+      {name_of(1), a.extents()}, {name_of(9), none.extents()}, {name_of(2), b.extents()}};
+  const TierTicket ticket = tier->load(pages, 0, LoadOrder::extents).value();
+  const auto ended = wait_for(*tier, 3);
+  EXPECT_EQ(ended[0].outcome, TierOutcome::done);
+  EXPECT_EQ(ended[1].outcome, TierOutcome::missing);
+  EXPECT_EQ(ended[2].outcome, TierOutcome::done);
+  EXPECT_EQ(a.memory(), first.memory());
+  EXPECT_EQ(b.memory(), second.memory());
+  EXPECT_EQ(tier->landed(ticket), 0U) << "completions tell";
+  PageMemory longer({64, 8});
+  EXPECT_EQ(load(*tier, name_of(1), longer, LoadOrder::extents), TierOutcome::corrupt);
+}
+
+TEST(HostTier, says_that_extents_have_landed_only_when_they_have) {
+  const auto tier = make(int64_t{1} << 30);
+  constexpr int64_t bytes = 1 << 16;
+  constexpr uint32_t pages = 4, extents = 8;
+  std::vector<PageMemory> memory, back;
+  std::vector<TierPage> wanted;
+  for (uint32_t p = 0; p < pages; ++p) {
+    memory.emplace_back(std::vector<int64_t>(extents, bytes));
+    back.emplace_back(std::vector<int64_t>(extents, bytes));
+    memory[p].fill(p);
+    EXPECT_EQ(store(*tier, name_of(p), memory[p]), TierOutcome::done);
+  }
+  for (uint32_t p = 0; p < pages; ++p) wanted.push_back({name_of(p), back[p].extents()});
+  const TierTicket ticket = tier->load(wanted, 0, LoadOrder::extents).value();
+  uint32_t seen = 0;
+  TierCompletion ended[1];
+  while (tier->poll(ended) == 0) {
+    const uint32_t landed = tier->landed(ticket);
+    for (; seen < landed; ++seen)
+      for (uint32_t p = 0; p < pages; ++p)
+        EXPECT_EQ(std::memcmp(back[p].extents()[seen].data, memory[p].extents()[seen].data, bytes),
+                  0)
+            << "extent " << seen << " of page " << p;
+  }
+  EXPECT_EQ(wait_for(*tier, pages - 1).size(), pages - 1);
 }
 
 TEST(HostTier, drops_what_it_is_told_to) {

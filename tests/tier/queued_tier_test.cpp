@@ -18,7 +18,10 @@ namespace {
 using ::testing::HasSubstr;
 
 struct Held {
-  explicit Held(TierOptions options = {}) {
+  explicit Held(
+      TierOptions options = {},
+      void (*prepare)(HeldMedium::Control& control) = [](HeldMedium::Control&) {}) {
+    prepare(control);
     options.max_bytes = 1 << 20;
     options.threads = 1;
     tier = tier::QueuedTier::create(std::make_unique<HeldMedium>(control), options).value();
@@ -126,6 +129,64 @@ TEST(QueuedTier, hands_a_medium_as_many_pages_of_a_kind_as_it_likes) {
   EXPECT_EQ(wait_for(*held.tier, 5).size(), 5U);
 }
 
+TEST(QueuedTier, hands_over_all_pages_of_a_load_in_order_and_no_others) {
+  Held held({}, [](HeldMedium::Control& control) { control.in_order = true; });
+  PageMemory a({10}), b({10}), c({10}), d({10});
+  const TierPage two[] = {{name_of(1), a.extents()}, {name_of(2), b.extents()}};
+  const TierPage one[] = {{name_of(3), c.extents()}};
+  const TierPage plain[] = {{name_of(4), d.extents()}};
+  static_cast<void>(held.tier->load(two, 0, LoadOrder::extents).value());
+  static_cast<void>(held.tier->load(one, 0, LoadOrder::extents).value());
+  static_cast<void>(held.tier->load(plain, 0).value());
+  for (const size_t pages : {2U, 1U, 1U}) {
+    held.control.wait_for_begun(1);
+    EXPECT_EQ(held.control.take_begun(), static_cast<int64_t>(pages));
+    held.control.allow(static_cast<int64_t>(pages));
+    wait_for(*held.tier, pages);
+  }
+}
+
+TEST(QueuedTier, tells_how_many_leading_extents_all_pages_have) {
+  Held held({}, [](HeldMedium::Control& control) { control.in_order = true; });
+  PageMemory a({10, 10, 10}), b({10, 10, 10}), c({10});
+  const TierPage pages[] = {
+      {name_of(1), a.extents()}, {name_of(2), b.extents()}, {name_of(3), c.extents()}};
+  const TierTicket ticket = held.tier->load(pages, 0, LoadOrder::extents).value();
+  held.control.wait_for_begun(3);
+  const std::vector<tier::Job*> running = held.control.running;
+  EXPECT_EQ(held.tier->landed(ticket), 0U);
+  running[0]->landed = 2;
+  running[2]->landed = 1;
+  EXPECT_EQ(held.tier->landed(ticket), 0U);
+  running[1]->landed = 1;
+  EXPECT_EQ(held.tier->landed(ticket), 1U);
+  running[1]->landed = 3;
+  EXPECT_EQ(held.tier->landed(ticket), 2U) << "the third page has no more";
+  running[0]->landed = 3;
+  EXPECT_EQ(held.tier->landed(ticket), 3U);
+  EXPECT_EQ(held.tier->landed({ticket.value + 1}), 0U) << "a page, but no call";
+  held.tier->cancel(ticket);
+  EXPECT_EQ(held.tier->landed(ticket), 0U);
+  held.control.allow(3);
+  wait_for(*held.tier, 3);
+  EXPECT_EQ(held.tier->landed(ticket), 0U);
+}
+
+TEST(QueuedTier, has_no_extents_of_a_load_of_which_a_page_has_failed) {
+  Held held;
+  PageMemory a({10}), b({10});
+  held.control.outcome = TierOutcome::corrupt;
+  const TierPage pages[] = {{name_of(1), a.extents()}, {name_of(2), b.extents()}};
+  const TierTicket ticket = held.tier->load(pages, 0, LoadOrder::extents).value();
+  held.control.allow(1);
+  wait_for(*held.tier, 1);
+  held.control.wait_for_begun(2);
+  held.control.running[0]->landed = 1;
+  EXPECT_EQ(held.tier->landed(ticket), 0U);
+  held.control.allow(1);
+  wait_for(*held.tier, 1);
+}
+
 TEST(QueuedTier, refuses_pages_that_cannot_be) {
   Held held;
   std::byte bytes[16];
@@ -145,6 +206,8 @@ TEST(QueuedTier, refuses_pages_that_cannot_be) {
   const TierPage one[] = {{name_of(1), {&whole, 1}}};
   for (const int64_t deadline : {int64_t{-1}, std::numeric_limits<int64_t>::max()})
     EXPECT_THAT(held.tier->load(one, deadline).error().message(), HasSubstr("deadline_ms is"));
+  EXPECT_THAT(held.tier->load(one, 0, static_cast<LoadOrder>(2)).error().message(),
+              HasSubstr("order is 2, expected pages or extents"));
   EXPECT_EQ(held.tier->figures().queued_pages, 0);
 }
 

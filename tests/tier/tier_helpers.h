@@ -64,9 +64,10 @@ inline TierOutcome store(Tier& tier, const PageName& name, const PageMemory& pag
   return wait_for(tier, 1).front().outcome;
 }
 
-inline TierOutcome load(Tier& tier, const PageName& name, const PageMemory& page) {
+inline TierOutcome load(Tier& tier, const PageName& name, const PageMemory& page,
+                        LoadOrder order = LoadOrder::pages) {
   const TierPage pages[] = {{name, page.extents()}};
-  tier.load(pages, 0).value();
+  tier.load(pages, 0, order).value();
   return wait_for(tier, 1).front().outcome;
 }
 

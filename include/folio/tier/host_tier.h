@@ -8,8 +8,8 @@
 
 namespace folio::inline v1 {
 
-/// Of `TierOptions::max_bytes`, at most: taken as pages come, page by page, and given back when they
-/// go. Errors: invalid_argument for options out of range; out_of_memory
+/// Of `TierOptions::max_bytes`, at most: taken as pages come, page by page, and given back when
+/// they go. Errors: invalid_argument for options out of range; out_of_memory
 [[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Tier>> make_host_tier(
     const TierOptions& options) noexcept;
 

@@ -48,6 +48,14 @@ enum class TierOutcome : uint8_t {
 inline constexpr int num_tier_outcomes = 7;
 FOLIO_EXPORT const char* name(TierOutcome outcome) noexcept;
 
+/// In which order a load's bytes come.
+enum class LoadOrder : uint8_t {
+  pages = 0,  ///< page after page
+  /// The first extent of all pages, then the second of all, and so on, where the medium can:
+  /// layers, if extents are in the order of layers. `Tier::landed` tells how far it is.
+  extents = 1,
+};
+
 struct TierCompletion {
   TierTicket ticket;
   uint32_t page = 0;  ///< index among those of the call
@@ -93,9 +101,17 @@ class FOLIO_EXPORT Tier {
 
   /// `deadline_ms` from now on, 0: none. Errors, nothing queued then: invalid_argument for no
   /// pages, a page without bytes, a run that is null or has no bytes, or two pages of one load that
-  /// share bytes; busy where the queue has no room; io for a tier that has closed
+  /// share bytes, or an order that LoadOrder has not; busy where the queue has no room; io for a
+  /// tier that has closed
   [[nodiscard]] virtual Result<TierTicket> load(std::span<const TierPage> pages,
-                                                int64_t deadline_ms) noexcept = 0;
+                                                int64_t deadline_ms,
+                                                LoadOrder order = LoadOrder::pages) noexcept = 0;
+  /// How many leading extents of every page of a load are in the caller's memory, so that work on
+  /// them may begin; pages that have fewer in all do not hold it back. Checksums are not looked at
+  /// before the last one is there: work that began early is void, and to be done again, unless all
+  /// pages end as done. Advice: it may be less than what is there. 0 for a store, once a page of the load
+  /// has ended otherwise, and when all have ended (completions tell then).
+  [[nodiscard]] virtual uint32_t landed(TierTicket ticket) const noexcept = 0;
   /// A name that is there already is done at once: names say what pages contain.
   [[nodiscard]] virtual Result<TierTicket> store(std::span<const TierPage> pages) noexcept = 0;
   [[nodiscard]] virtual Status drop(std::span<const PageName> names) noexcept = 0;
@@ -103,7 +119,8 @@ class FOLIO_EXPORT Tier {
   /// touches their bytes any more. Nothing for a ticket whose pages have all ended.
   virtual void cancel(TierTicket ticket) noexcept = 0;
 
-  /// Copies completions in the order in which pages ended; returns how many, 0 .. completions.size().
+  /// Copies completions in the order in which pages ended; returns how many there were and
+  /// `completions` has places for.
   [[nodiscard]] virtual size_t poll(std::span<TierCompletion> completions) noexcept = 0;
 
   [[nodiscard]] virtual TierFigures figures() const noexcept = 0;

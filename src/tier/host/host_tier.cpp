@@ -2,6 +2,7 @@
 /// tier/host/host_tier.cpp: a map of pages by name, those used longest ago in front of a list.
 #include "folio/tier/host_tier.h"
 
+#include <algorithm>
 #include <cstring>
 #include <list>
 #include <map>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "folio/core/buffer.h"
 #include "tier/medium.h"
@@ -47,7 +49,10 @@ class HostMedium final : public Medium {
     return places_.contains(name);
   }
 
+  bool loads_in_order() const noexcept override { return true; }
+
   void run(std::span<Job* const> jobs) noexcept override {
+    if (jobs.front()->order == LoadOrder::extents) return load_in_order(jobs);
     for (Job* const job : jobs)
       job->outcome = job->kind == Job::Kind::load ? load(*job) : store(*job);
   }
@@ -82,13 +87,62 @@ class HostMedium final : public Medium {
     return *at->second;
   }
 
-  TierOutcome load(const Job& job) noexcept {
-    const Page page = found(job.name);
-    if (page == nullptr) return TierOutcome::missing;
-    if (fault_of(page->header, job.name, options_.fingerprint, bytes_of(job.extents)) != nullptr)
-      return TierOutcome::corrupt;
-    scatter(page->bytes.data(), job.extents);
+  /// `missing` and null, `corrupt`, or `done`: its bytes are still to be copied and checked.
+  std::pair<TierOutcome, Page> begin_load(const Job& job) {
+    Page page = found(job.name);
+    if (page == nullptr) return {TierOutcome::missing, nullptr};
+    const char* const fault =
+        fault_of(page->header, job.name, options_.fingerprint, bytes_of(job.extents));
+    return {fault == nullptr ? TierOutcome::done : TierOutcome::corrupt, std::move(page)};
+  }
+
+  static TierOutcome end_load(const Job& job, const Page& page) {
     return crc_of(job.extents) == page->header.crc ? TierOutcome::done : TierOutcome::corrupt;
+  }
+
+  TierOutcome load(const Job& job) noexcept {
+    const auto [outcome, page] = begin_load(job);
+    if (outcome != TierOutcome::done) return outcome;
+    scatter(page->bytes.data(), job.extents);
+    return end_load(job, page);
+  }
+
+  struct Copying {
+    Job* job;
+    Page page;
+    const std::byte* from;  ///< of the next extent
+  };
+
+  /// Fills extent `e` of every page that has one.
+  static void fill(std::span<Copying> pages, uint32_t e) {
+    for (Copying& copying : pages) {
+      const std::vector<Extent>& extents = copying.job->extents;
+      if (e >= extents.size()) continue;
+      std::memcpy(extents[e].data, copying.from, static_cast<size_t>(extents[e].bytes));
+      copying.from += extents[e].bytes;
+      copying.job->landed.store(e + 1, std::memory_order_release);
+    }
+  }
+
+  void load_in_order(std::span<Job* const> jobs) noexcept {
+    try {
+      std::vector<Copying> pages;
+      pages.reserve(jobs.size());
+      size_t extents = 0;
+      for (Job* const job : jobs) {
+        auto [outcome, page] = begin_load(*job);
+        job->outcome = outcome;
+        if (outcome != TierOutcome::done) continue;
+        extents = std::max(extents, job->extents.size());
+        const std::byte* const bytes = page->bytes.data();
+        pages.push_back({job, std::move(page), bytes});
+      }
+      for (uint32_t e = 0; e < extents; ++e) fill(pages, e);
+      for (const Copying& copying : pages)
+        copying.job->outcome = end_load(*copying.job, copying.page);
+    } catch (const std::bad_alloc&) {
+      for (Job* const job : jobs) job->outcome = load(*job);
+    }
   }
 
   TierOutcome store(const Job& job) noexcept {
