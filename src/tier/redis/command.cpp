@@ -27,6 +27,21 @@ void add_bulk(std::string& to, std::string_view text) {
   to.append("$").append(std::to_string(text.size())).append("\r\n").append(text).append("\r\n");
 }
 
+/// A page's command without its head: the library would copy names and values, and one of these is
+/// made for each page; so they are made here.
+Command page_command(Command::Kind kind, std::string_view key, const PageName& name,
+                     const Digest256& fingerprint, std::span<const Extent> extents) {
+  Command command;
+  command.kind = kind;
+  command.key = key;
+  command.name = name;
+  command.fingerprint = fingerprint;
+  command.extents = extents;
+  command.bytes = bytes_of(extents);
+  command.head.reserve(key.size() + 64);
+  return command;
+}
+
 }  // namespace
 
 Command command_of(std::initializer_list<std::string_view> words, std::string_view key) {
@@ -35,26 +50,16 @@ Command command_of(std::initializer_list<std::string_view> words, std::string_vi
 
 Command get_of(std::string_view key, const PageName& name, const Digest256& fingerprint,
                std::span<const Extent> extents) {
-  Command get = command_of({"GET", key}, key);
-  get.kind = Command::Kind::get;
-  get.name = name;
-  get.fingerprint = fingerprint;
-  get.extents = extents;
-  get.bytes = bytes_of(extents);
+  Command get = page_command(Command::Kind::get, key, name, fingerprint, extents);
+  get.head = "*2\r\n$3\r\nGET\r\n";
+  add_bulk(get.head, key);
   return get;
 }
 
-/// The library would copy the value: so the command around it is made here.
 Command set_of(std::string_view key, const PageName& name, const Digest256& fingerprint,
                std::span<const Extent> extents, int64_t ttl_s) {
-  Command set{.kind = Command::Kind::set,
-              .key = std::string(key),
-              .name = name,
-              .fingerprint = fingerprint,
-              .extents = extents,
-              .bytes = bytes_of(extents)};
-  set.head = ttl_s == 0 ? "*3\r\n" : "*5\r\n";
-  add_bulk(set.head, "SET");
+  Command set = page_command(Command::Kind::set, key, name, fingerprint, extents);
+  set.head = ttl_s == 0 ? "*3\r\n$3\r\nSET\r\n" : "*5\r\n$3\r\nSET\r\n";
   add_bulk(set.head, key);
   set.head.append("$").append(std::to_string(value_bytes(set))).append("\r\n");
   set.tail = "\r\n";

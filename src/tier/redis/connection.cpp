@@ -61,7 +61,10 @@ Status Connection::exchange(std::span<Command* const> commands) {
   auto deadline = Clock::now() + timeout_;
   size_t answered = 0;
   while (!receiver_.is_done()) {
-    const Result<size_t> sent = sender.push();
+    // By halves of the depth, so that commands are not sent one by one.
+    const size_t half = std::max(depth_ / 2, size_t{1});
+    const size_t last = receiver_.answered() / half * half + depth_;
+    const Result<size_t> sent = sender.push(last);
     const Result<size_t> got = receiver_.pull();
     if (!got) return got.error();  // may say why nothing could be sent
     if (!sent && *got == 0) return sent.error();
@@ -72,11 +75,11 @@ Status Connection::exchange(std::span<Command* const> commands) {
       return too_late();
     }
     if (*got != 0 || *sent != 0) continue;
-    const Until until = sender.is_done() ? Until::readable : Until::readable_or_writable;
+    const Until until = sender.is_done(last) ? Until::readable : Until::readable_or_writable;
     if (Status s = stream_->wait(until, deadline); !s.is_ok()) return s;
   }
   was_used_ = true;
-  if (!sender.is_done() || receiver_.has_rest())
+  if (!sender.is_done(commands.size()) || receiver_.has_rest())
     return fail(Errc::io, "the server sends more than it was asked for");
   return {};
 }

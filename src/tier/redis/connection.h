@@ -26,12 +26,16 @@ class Connection {
 
  private:
   Connection(std::unique_ptr<Stream> stream, const Settings& settings)
-      : stream_(std::move(stream)), receiver_(*stream_), timeout_(settings.command_timeout) {}
+      : stream_(std::move(stream)),
+        receiver_(*stream_),
+        timeout_(settings.command_timeout),
+        depth_(settings.depth) {}
   [[nodiscard]] Status log_in(const Settings& settings);
 
   std::unique_ptr<Stream> stream_;
   Receiver receiver_;
   std::chrono::milliseconds timeout_;
+  size_t depth_;  ///< commands without an answer, at most
   bool was_used_ = false;
 };
 

@@ -8,6 +8,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,12 +25,16 @@ class Sender {
  public:
   Sender(Stream& stream, std::span<Command* const> commands) noexcept
       : stream_(stream), commands_(commands) {}
-  [[nodiscard]] bool is_done() const noexcept { return next_ == commands_.size() && runs_.empty(); }
-  /// Sends what goes now; bytes. Errors: io
-  [[nodiscard]] Result<size_t> push();
+  /// Sends what goes now of the first `last` commands; bytes. Errors: io
+  [[nodiscard]] Result<size_t> push(size_t last);
+  /// Whether nothing of these is left to send.
+  [[nodiscard]] bool is_done(size_t last) const noexcept {
+    return runs_.empty() && next_ >= std::min(last, commands_.size());
+  }
 
  private:
-  void prepare();  ///< runs of the next commands; checksums are computed here, while others travel
+  /// Runs of the next commands; checksums are computed here, while others travel.
+  void prepare(size_t last);
   void add(const void* data, size_t bytes);
 
   Stream& stream_;

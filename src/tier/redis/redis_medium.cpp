@@ -11,16 +11,21 @@ namespace {
 
 constexpr int64_t most_of_value = int64_t{512} << 20;  // that servers take
 constexpr size_t most_leaving = 1 << 16, most_asked = 1 << 12;
+constexpr uint32_t batch_depths = 8;            // a pause between batches is worth so much
 constexpr std::chrono::milliseconds rest{100};  // of the tidying thread, when the server is away
 
-std::string hex(const Digest256& digest) {
+void add_hex(std::string& to, const Digest256& digest) {
   constexpr char digits[] = "0123456789abcdef";
-  std::string text;
   for (const uint8_t byte : digest.bytes) {
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
+    to += digits[byte >> 4];
+    to += digits[byte & 15];
   }
-  return text;
+}
+
+std::string prefix_of(const std::string& name_space, const Digest256& fingerprint) {
+  std::string prefix = "folio:" + name_space + ":";
+  add_hex(prefix, fingerprint);
+  return prefix + ":";
 }
 
 void end_all(std::span<Job* const> jobs, TierOutcome outcome) {
@@ -37,7 +42,7 @@ RedisMedium::RedisMedium(const Settings& settings, const TierOptions& options,
                          std::unique_ptr<Encryption> encryption)
     : settings_(settings),
       options_(options),
-      prefix_("folio:" + settings.name_space + ":" + hex(options.fingerprint) + ":"),
+      prefix_(prefix_of(settings.name_space, options.fingerprint)),
       router_(settings, std::move(encryption)),
       known_(options.max_bytes, settings.max_names),
       thread_([this] { tidy(); }) {}
@@ -51,7 +56,15 @@ RedisMedium::~RedisMedium() {
   thread_.join();
 }
 
-std::string RedisMedium::key_of(const PageName& name) const { return prefix_ + hex(name); }
+uint32_t RedisMedium::batch() const noexcept { return settings_.depth * batch_depths; }
+
+std::string RedisMedium::key_of(const PageName& name) const {
+  std::string key;
+  key.reserve(prefix_.size() + 2 * name.bytes.size());
+  key += prefix_;
+  add_hex(key, name);
+  return key;
+}
 
 Clock::time_point RedisMedium::end_of_ttl() const noexcept {
   return settings_.ttl_s == 0 ? Clock::time_point::max()

@@ -30,7 +30,7 @@ class RedisMedium final : public Medium {
   int32_t find(std::span<const PageName> names) noexcept override;
   void run(std::span<Job* const> jobs) noexcept override;
   void drop(const PageName& name) noexcept override;
-  uint32_t batch() const noexcept override { return settings_.depth; }
+  uint32_t batch() const noexcept override;
   void count(TierFigures& figures) const noexcept override;
   Status last_fault() const noexcept override;
 

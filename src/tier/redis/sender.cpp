@@ -16,9 +16,10 @@ void Sender::add(const void* data, size_t bytes) {
   if (bytes != 0) runs_.push_back({const_cast<void*>(data), bytes});
 }
 
-void Sender::prepare() {
+void Sender::prepare(size_t last) {
+  last = std::min(last, commands_.size());
   size_t bytes = 0;
-  while (next_ < commands_.size() && bytes < enough_bytes) {
+  while (next_ < last && bytes < enough_bytes) {
     Command& c = *commands_[next_++];
     bytes += c.head.size();
     add(c.head.data(), c.head.size());
@@ -31,8 +32,8 @@ void Sender::prepare() {
   }
 }
 
-Result<size_t> Sender::push() {
-  if (runs_.empty()) prepare();
+Result<size_t> Sender::push(size_t last) {
+  if (runs_.empty()) prepare(last);
   if (runs_.empty()) return size_t{0};
   const size_t count = std::min(runs_.size() - first_, most_runs);
   const Result<size_t> sent = stream_.write(std::span(runs_).subspan(first_, count));
