@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 
+#include "cache.h"
 #include "capacity.h"
 #include "machine.h"
 #include "options.h"
@@ -24,17 +25,29 @@ int run(int argc, char** argv) {
   CLI::App* const capacity =
       app.add_subcommand("plan-capacity", "Hit rate and memory against the size of the pool");
   folio::cli::add_capacity_options(*capacity, plan);
+  folio::cli::CacheOptions cache;
+  CLI::App* const directory =
+      app.add_subcommand("cache", "Look at a disk tier's directory, check it or compact it");
+  folio::cli::add_cache_options(*directory, cache);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   options.command = plan.replay.command = folio::cli::command_line(argc, argv);
-  const bool plans = capacity->parsed();
-  const folio::Status status =
-      plans ? folio::cli::plan_capacity(plan) : folio::cli::replay(options);
+  const char* command = "replay";
+  folio::Status status;
+  if (capacity->parsed()) {
+    command = "plan-capacity";
+    status = folio::cli::plan_capacity(plan);
+  } else if (directory->parsed()) {
+    command = "cache";
+    status = folio::cli::run_cache(cache);
+  } else {
+    status = folio::cli::replay(options);
+  }
   if (status.is_ok()) return 0;
-  fmt::print(stderr, "folio {}: {}\n", plans ? "plan-capacity" : "replay", status.message());
+  fmt::print(stderr, "folio {}: {}\n", command, status.message());
   return status.code() == folio::Errc::internal ? 1 : 2;
 }
 

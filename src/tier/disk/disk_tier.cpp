@@ -8,7 +8,6 @@
 
 #include "tier/checks.h"
 #include "tier/disk/disk_medium.h"
-#include "tier/disk/plain_file_io.h"
 #include "tier/queued_tier.h"
 
 namespace folio::inline v1::tier {
@@ -45,10 +44,8 @@ Result<std::unique_ptr<Tier>> make_disk_tier(std::string_view directory, const T
                                              const DiskOptions& disk) noexcept {
   if (Status s = tier::check(directory, options, disk); !s.is_ok()) return s;
   try {
-    std::unique_ptr<tier::FileIo> io = tier::make_uring_file_io(disk.depth, disk.timeout_ms);
-    if (io == nullptr) io = std::make_unique<tier::PlainFileIo>();
-    Result<std::unique_ptr<tier::Medium>> medium =
-        tier::DiskMedium::open(std::string(directory), options, disk, std::move(io));
+    Result<std::unique_ptr<tier::Medium>> medium = tier::DiskMedium::open(
+        std::string(directory), options, disk, tier::make_file_io(disk.depth, disk.timeout_ms));
     if (!medium) return medium.error();
     return tier::QueuedTier::create(std::move(*medium), options);
   } catch (const std::bad_alloc&) {

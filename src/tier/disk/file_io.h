@@ -70,4 +70,7 @@ class FileIo {
 /// ended `timeout_ms` after the one before it has timed out; 0: never.
 [[nodiscard]] std::unique_ptr<FileIo> make_uring_file_io(uint32_t depth, int64_t timeout_ms);
 
+/// By io_uring, or as PlainFileIo does.
+[[nodiscard]] std::unique_ptr<FileIo> make_file_io(uint32_t depth, int64_t timeout_ms);
+
 }  // namespace folio::inline v1::tier

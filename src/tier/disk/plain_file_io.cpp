@@ -19,6 +19,12 @@ IoMemory allocate_io_memory(int64_t bytes) noexcept {
   }
 }
 
+std::unique_ptr<FileIo> make_file_io(uint32_t depth, int64_t timeout_ms) {
+  std::unique_ptr<FileIo> io = make_uring_file_io(depth, timeout_ms);
+  if (io == nullptr) io = std::make_unique<PlainFileIo>();
+  return io;
+}
+
 // ---- Files
 
 int FileIo::open(int directory, const char* name, int flags) noexcept {

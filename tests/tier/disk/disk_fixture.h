@@ -29,8 +29,11 @@ inline constexpr int64_t mib = 1 << 20;
 /// Gone with it.
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string pattern = fs::temp_directory_path() / "folio_disk_tier.XXXXXX";
+  /// In `parent`, if it is there.
+  explicit TemporaryFolder(const fs::path& parent = {}) {
+    const bool is_there = !parent.empty() && access(parent.c_str(), W_OK) == 0;
+    std::string pattern =
+        (is_there ? parent : fs::temp_directory_path()) / "folio_disk_tier.XXXXXX";
     path_ = mkdtemp(pattern.data());
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -47,6 +50,8 @@ class TemporaryFolder {
 
 class DiskFixture : public ::testing::Test {
  protected:
+  explicit DiskFixture(const fs::path& parent = {}) : folder_(parent) {}
+
   Result<std::unique_ptr<Tier>> open(int64_t max_bytes = 64 * mib) {
     return make_disk_tier(path_, {.max_bytes = max_bytes}, {.segment_bytes = mib});
   }
