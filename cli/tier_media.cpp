@@ -5,21 +5,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
+#include "folio/core/buffer.h"
 #include "folio/tier/disk_tier.h"
 #include "folio/tier/host_tier.h"
+#include "folio/tier/redis_tier.h"
 
 namespace folio::cli {
 namespace {
 
 // What lies beside a payload.
-constexpr int64_t host_header_bytes = 128;
+constexpr int64_t header_bytes = 128;
 constexpr int64_t disk_header_bytes = 184;
 constexpr int64_t disk_block_bytes = 4096;
 constexpr int64_t least_segment_bytes = int64_t{1} << 20;
 constexpr int64_t usual_segment_bytes = int64_t{256} << 20;
 // A segment goes as a whole: more of them follow the order of use more closely.
 constexpr int64_t wanted_segments = 64;
+constexpr int64_t most_bytes = int64_t{1} << 60;  // that a tier has to count
+constexpr int64_t most_names = int64_t{1} << 32;
+constexpr int64_t answer_deadline_ms = 5000;
 
 /// Pages that so many bytes of the model hold. Errors: invalid_argument where they hold fewer than
 /// `least`
@@ -30,6 +37,12 @@ Result<int64_t> pages_of(const char* option, int64_t bytes, int64_t page_bytes, 
   return Status(Errc::invalid_argument,
                 fmt::format("{}: {} bytes hold {} pages of {} bytes, expected at least {}: {}",
                             option, bytes, pages, page_bytes, least, why));
+}
+
+Status too_many(const char* option, int64_t bytes, int64_t pages, const TierChoice& choice) {
+  return {Errc::invalid_argument,
+          fmt::format("{}: {} bytes hold {} pages, too many for payloads of {} bytes each", option,
+                      bytes, pages, choice.payload_bytes)};
 }
 
 /// Of a tier that cannot be made. What it says names the place, the option names the tier.
@@ -51,12 +64,9 @@ Result<MadeTier> make_host(const TierChoice& choice, int64_t page_bytes, int64_t
                            const Digest256& fingerprint) {
   const auto pages = pages_of("--host-bytes", choice.host_bytes, page_bytes, 1, "one page");
   if (!pages) return pages.error();
-  const int64_t record = choice.payload_bytes + host_header_bytes;
-  if (*pages > INT64_MAX / record)
-    return Status(Errc::invalid_argument,
-                  fmt::format("--host-bytes: {} bytes hold {} pages, too many for payloads of {} "
-                              "bytes",
-                              choice.host_bytes, *pages, choice.payload_bytes));
+  const int64_t record = choice.payload_bytes + header_bytes;
+  if (*pages > most_bytes / record)
+    return too_many("--host-bytes", choice.host_bytes, *pages, choice);
   auto tier = make_host_tier(options_of(*pages * record, queued, fingerprint));
   if (!tier) return refusal("--host-bytes", tier.error());
   return MadeTier{std::move(*tier), *pages, "memory"};
@@ -72,11 +82,8 @@ Result<MadeTier> make_disk(const TierChoice& choice, int64_t page_bytes, int64_t
                               (2 * least_segment + record - 1) / record,
                               "two files' worth of payloads, each of at least 1 MiB and one page");
   if (!pages) return pages.error();
-  if (*pages > INT64_MAX / record)
-    return Status(Errc::invalid_argument,
-                  fmt::format("--disk-bytes: {} bytes hold {} pages, too many for payloads of {} "
-                              "bytes",
-                              choice.disk_bytes, *pages, choice.payload_bytes));
+  if (*pages > most_bytes / record)
+    return too_many("--disk-bytes", choice.disk_bytes, *pages, choice);
   const int64_t bytes = *pages * record;
   const int64_t segment = std::clamp(bytes / wanted_segments, least_segment,
                                      std::max(least_segment, usual_segment_bytes));
@@ -86,8 +93,48 @@ Result<MadeTier> make_disk(const TierChoice& choice, int64_t page_bytes, int64_t
   return MadeTier{std::move(*tier), *pages, choice.disk};
 }
 
-Result<MadeTier> make_redis(const TierChoice&, int64_t, int64_t, const Digest256&) {
-  return Status(Errc::unsupported, "--redis: this build has no tier in Redis");
+/// One page is looked for that nobody has. Errors: io where no answer comes
+Status check_answers(Tier& tier, int64_t payload_bytes) {
+  auto memory = Buffer::allocate(payload_bytes);
+  if (!memory) return memory.error();
+  const Extent extent{memory->data(), memory->bytes()};
+  const TierPage page{PageName(), {&extent, 1}};
+  const auto ticket = tier.load({&page, 1}, answer_deadline_ms);
+  if (!ticket) return ticket.error();
+  TierCompletion end;
+  while (tier.poll({&end, 1}) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (end.outcome == TierOutcome::missing || end.outcome == TierOutcome::done) return {};
+  const Status fault = tier.last_fault();
+  return {Errc::io,
+          fmt::format("no answer: {}", fault.is_ok() ? name(end.outcome) : fault.message())};
+}
+
+/// Pages that nobody has looked for yet are hoped to be there: so those are found that others have
+/// stored.
+Result<MadeTier> make_redis(const TierChoice& choice, int64_t page_bytes, int64_t queued,
+                            const Digest256& fingerprint) {
+  const int64_t record = choice.payload_bytes + header_bytes;
+  Result<int64_t> pages = int64_t{0};
+  if (choice.redis_bytes != 0)
+    pages = pages_of("--redis-bytes", choice.redis_bytes, page_bytes, 1, "one page");
+  if (!pages) return pages.error();
+  if (*pages > most_bytes / record)
+    return too_many("--redis-bytes", choice.redis_bytes, *pages, choice);
+  const int64_t bytes = *pages != 0 ? *pages * record : most_bytes;
+  const TierOptions options = options_of(bytes, queued, fingerprint);
+  const RedisOptions redis{.absent_ms = 0, .max_names = most_names};
+  {
+    // Another one, so that its figures are not those of the replay.
+    auto first = make_redis_tier(choice.redis, options, redis);
+    if (!first) return refusal("--redis", first.error());
+    if (Status s = check_answers(**first, choice.payload_bytes); !s.is_ok())
+      return refusal("--redis", s);
+  }
+  auto tier = make_redis_tier(choice.redis, options, redis);
+  if (!tier) return refusal("--redis", tier.error());
+  auto hoping = std::make_unique<HopingTier>(std::move(*tier));
+  HopingTier* const itself = hoping.get();
+  return MadeTier{std::move(hoping), *pages, without_login(choice.redis), itself};
 }
 
 }  // namespace

@@ -86,8 +86,11 @@ void add_tier_options(CLI::App& app, ReplayOptions& options) {
       ->transform(word("a directory"))
       ->group("Tiers");
   bytes_option("--disk-bytes", tiers.disk_bytes, "Of --disk: bytes of the model's pages");
-  app.add_option("--redis", tiers.redis, "A tier in a Redis or Valkey server")
-      ->transform(word("redis://[user:password@]host[:port][/database]"))
+  app.add_option(
+         "--redis", tiers.redis,
+         "A tier in a Redis or Valkey server: redis://[[user]:password@]host[:port][/database], "
+         "rediss:// or unix://")
+      ->transform(word("an address like redis://host:6379"))
       ->group("Tiers");
   bytes_option("--redis-bytes", tiers.redis_bytes,
                "Of --redis: bytes of the model's pages; default: what the server takes");
@@ -133,6 +136,12 @@ std::string name(StoreWhen store) {
   return {};
 }
 
+std::string without_login(const std::string& url) {
+  const size_t scheme = url.find("://"), begin = scheme == url.npos ? 0 : scheme + 3;
+  const size_t end = url.rfind('@');
+  return end == url.npos || end < begin ? url : url.substr(0, begin) + "..." + url.substr(end);
+}
+
 const char* tier_option_of(const TierChoice& tiers) {
   if (tiers.host_bytes != 0) return "--host-bytes";
   if (!tiers.disk.empty()) return "--disk";
@@ -145,6 +154,13 @@ Status resolve_tiers(ReplayOptions& options) {
   const char* const tier = tier_option_of(tiers);
   if (tier == nullptr) return {};
   if (Status s = check_others(options, tier); !s.is_ok()) return s;
+  // The page shows the command.
+  for (size_t at = 0; !tiers.redis.empty() &&
+                      (at = options.command.find(tiers.redis, at)) != options.command.npos;) {
+    const std::string shown = without_login(tiers.redis);
+    options.command.replace(at, tiers.redis.size(), shown);
+    at += shown.size();
+  }
   options.compute = Compute::none;
   if (tiers.store == StoreWhen::usual) tiers.store = StoreWhen::write_through;
   const int64_t tokens = options.page_per_block ? 1 : options.page_size;

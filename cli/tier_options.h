@@ -46,6 +46,9 @@ void add_tier_options(CLI::App& app, ReplayOptions& options);
 /// As on the command line.
 std::string name(StoreWhen store);
 
+/// The address of a server, user and password replaced by "...".
+std::string without_login(const std::string& url);
+
 /// The first option that asks for a tier; null: none.
 const char* tier_option_of(const TierChoice& tiers);
 

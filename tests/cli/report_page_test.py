@@ -18,6 +18,7 @@ import tool
 BLOCKS = ("--sequential", "--page-per-block", "--compute", "none", "--pages", "3000")
 ALL = ("replay", *BLOCKS, "--policy", "all")
 ONE = ("replay", *BLOCKS)
+TIERS = ("replay", *BLOCKS, "--host-bytes", "256GiB")
 STEPS = ("replay", "--limit", "60", "--compute", "none", "--pages", "9000")
 PLAN = ("plan-capacity",)
 # models whose layers differ
@@ -27,7 +28,7 @@ GROUPS_PLAN = ("plan-capacity", "--limit", "40", "--model", "gpt-oss-20b")
 # what the pictures of each page are called
 REPLAY = {"occupancy", "hit-rate", "hit-position", "evictions", "idle-seconds", "idle-requests", "finds", "step-time", "heat"}
 OF_GROUPS = REPLAY - {"idle-seconds", "idle-requests", "finds"} | {"saved"}
-FIGURES = {ALL: REPLAY | {"policies", "policies-time"}, ONE: REPLAY, STEPS: REPLAY, PLAN: {"capacity-hits", "capacity-again"},
+FIGURES = {ALL: REPLAY | {"policies", "policies-time"}, ONE: REPLAY, TIERS: REPLAY | {"sources", "load-times"}, STEPS: REPLAY, PLAN: {"capacity-hits", "capacity-again"},
            GROUPS: OF_GROUPS, GROUPS_ALL: OF_GROUPS | {"policies", "policies-evicted"}, GROUPS_PLAN: {"capacity-hits", "capacity-evicted"}}
 
 # Pixels of each canvas that are not see-through, and how many colours there are.
@@ -170,8 +171,25 @@ class Pages(unittest.TestCase):
         self.browser.open(self.paths[ONE])
         self.assertIsNone(self.browser.run("return document.querySelector('.left-out')"))
 
+    def test_a_page_says_where_tokens_came_from(self):
+        if TIERS not in FIGURES:
+            self.skipTest("this build has no tiers")
+        self.browser.open(self.paths[TIERS])
+        names = self.browser.run("return [...document.querySelectorAll('.table-card tbody th')].map((cell) => cell.innerText)")
+        self.assertEqual(names, ["memory", "host", "computed", "asked"])
+        self.assertIn("below", self.browser.run("return document.querySelector('#tiles .note').innerText"))
+        self.assertIn("counts there as not found", self.browser.run("return document.querySelector('.left-out').innerText"))
+        # Bars of one request stand on one another: the highest of them reach 100 %.
+        tops = self.browser.run("""const chart = Object.values(Chart.instances).find((c) => c.canvas.closest('figure').id === 'figure-sources');
+            return [chart.options.scales.y.stacked, chart.data.datasets.map((set) => set.data.length), chart.data.datasets[0].data.map((_, i) =>
+                chart.data.datasets.reduce((sum, set) => sum + set.data[i], 0))];""")
+        self.assertTrue(tops[0])
+        self.assertEqual(len(set(tops[1])), 1)
+        for top in tops[2]:
+            self.assertAlmostEqual(top, 100, delta=0.1)
+
     def test_keys_say_what_they_reach(self):
-        for command in (ONE, GROUPS):
+        for command in [command for command in (ONE, TIERS, GROUPS) if command in FIGURES]:
             self.browser.open(self.paths[command])
             self.expect_keys_to_say()
 
@@ -211,7 +229,7 @@ class Pages(unittest.TestCase):
 
     def test_a_trace_without_hits_and_evictions_has_a_page(self):
         trace = tool.write_trace(os.path.join(self.folder.name, "tiny.jsonl"), [tool.request([1], 1)])
-        for command in (("replay", "--compute", "none"), PLAN, GROUPS, GROUPS_ALL, GROUPS_PLAN):
+        for command in (("replay", "--compute", "none"), *([("replay", "--host-bytes", "1GiB")] if TIERS in FIGURES else []), PLAN, GROUPS, GROUPS_ALL, GROUPS_PLAN):
             self.browser.open(make_page(command, trace, os.path.join(self.folder.name, "tiny.html")))
             self.assertEqual(self.browser.run("return document.documentElement.dataset.ready"), "yes", self.browser.errors())
             self.assertEqual(self.browser.errors(), [])
@@ -229,6 +247,9 @@ def skip_what_needs_a_browser(reason):
 if __name__ == "__main__":
     browser.use_debians_python()
     SHIPPED_TRACE = sys.argv.pop(1)
+    if "--without-tiers" in sys.argv:
+        sys.argv.remove("--without-tiers")
+        del FIGURES[TIERS]
     if browser.Browser.why_not():
         skip_what_needs_a_browser(browser.Browser.why_not())
     tool.main()
