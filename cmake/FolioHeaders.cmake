@@ -114,6 +114,9 @@ set(FOLIO_NAMES_HEADERS folio/names/c_names.h folio/names/sha256_names.h)
 set(FOLIO_TIER_HEADERS
     folio/tier/cache_manager.h
     folio/tier/disk_tier.h
+    folio/tier/event_index.h
+    folio/tier/event_publisher.h
+    folio/tier/event_subscriber.h
     folio/tier/host_tier.h
     folio/tier/tier.h)
 
