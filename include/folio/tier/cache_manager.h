@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 /// folio/tier/cache_manager.h: a pool, and the tiers below it: admits find pages there, too.
 ///
-/// A load is a reserve that is committed later. `admit` finds what memory has, asks the tiers for
-/// the names of the full pages behind it, reserves room for those that are there and loads them.
-/// `poll`, once a step, commits the tokens of pages that have come, first to last; until then
-/// nothing can find them. A page that does not come, too late or damaged, ends the load before it:
-/// the engine computes the rest. So no step waits for a tier, and what a
-/// tier does wrong is a miss.
+/// Loads. A load is a reserve that is committed later. `admit` finds what memory has, asks the
+/// tiers for the names of the full pages behind it (leading ones may come from one tier and those
+/// behind from another), reserves room and loads. `poll`, once a step, commits the tokens of pages
+/// that have come, first to last; until then nothing can find them. A page that does not come, is
+/// damaged or is late ends the load before it: the room behind is given back (a tier may still
+/// write to its pages, which pins hold), and the engine reserves anew and computes the rest. Where
+/// memory's hit ends within a page that a tier has in full, the tier's page takes its place.
 ///
-/// One thread calls; it is the one that calls the pool.
+/// Stores. Full pages are held for a store (`PagePool::begin_io`) until it has ended: when they
+/// become full, when they have been found often enough, or when a sequence gives them up. What the
+/// tier's queue has no room for waits, within a budget of bytes; what is beyond that is not stored,
+/// and counted. Pages are not stored at the moment of their eviction, for their bytes would have to
+/// be copied before the pool can go on: they have been stored when their last sequence ended.
+///
+/// No call waits for a tier. What a tier does wrong is a miss, counted with its reason; one that
+/// fails several calls in a row is left alone for a while, which doubles.
+///
+/// Memory:        pool, tiers, the planes' memory and the name function outlive the manager, and
+///                stay where they are. It is the only one to poll the tiers.
+/// Thread safety: one thread calls, the one that calls the pool.
+/// Errors:        a manager that was moved from refuses calls as invalid_argument, and has no
+///                figures. Ids that are stale or of another pool are invalid_argument, as the
+///                pool's calls say.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +39,42 @@ namespace folio::inline v1 {
 /// When full pages are stored.
 enum class StorePolicy : uint8_t {
   none = 0,
-  write_through = 1,  ///< when they become full
-  write_back = 2,     ///< when a sequence that has them is released
+  write_through = 1,  ///< when they become full, or have been found `min_hits` times
+  write_back = 2,     ///< when a sequence that has them is released or preempted
 };
 
 struct TierOfCache {
   Tier* tier = nullptr;
   StorePolicy policy = StorePolicy::write_back;
+  /// times that `admit` must have found a page in memory, or a tier below it, before it is stored
+  int32_t min_hits = 0;
+  /// pages that come from a tier behind this one are stored here, whatever `policy` says
+  bool promotes = false;
+  /// of pages that wait to be stored or are being stored: so much of the pool is held, at most
+  int64_t max_store_bytes = int64_t{256} << 20;
+  int32_t faults_to_rest = 4;        ///< calls in a row that fail or are late, >= 1
+  int64_t first_rest_ms = 100;       ///< doubles each time, until a call succeeds; >= 1
+  int64_t longest_rest_ms = 60'000;  ///< >= first_rest_ms
+};
+
+/// Microseconds that do not go back.
+struct ManagerClock {
+  int64_t (*now_us)(void* context) noexcept = nullptr;  ///< null: the system's steady clock
+  void* context = nullptr;
 };
 
 struct CacheManagerOptions {
-  PagePool* pool = nullptr;                 ///< with prefix_reuse, names and max_io_pins
-  NameFunction name = {};                   ///< the pool's
-  std::span<const KVPlanes> planes = {};    ///< of all layers; where its pages are
-  std::span<const TierOfCache> tiers = {};  ///< the fastest first; copied
-  int64_t load_deadline_ms = 1000;          ///< 0: none
-  int32_t min_load_pages = 1;               ///< fewer are computed: a load is not worth its while
+  PagePool* pool = nullptr;               ///< with prefix_reuse, names, max_io_pins, and no groups
+  NameFunction name = {};                 ///< the pool's
+  std::span<const KVPlanes> planes = {};  ///< of all layers; where its pages are
+  std::span<const TierOfCache> tiers = {};  ///< the fastest first, none twice; copied
+  int64_t load_deadline_ms = 1000;          ///< 0: none, 2^40 at most
+  int64_t store_deadline_ms = 60'000;       ///< the same: then it is given up
+  int32_t min_load_pages = 1;  ///< >= 1; fewer are computed: a load is not worth its while
+  /// `extents`: layer by layer (`CacheManager::layers_ready`), where the tier can
+  LoadOrder load_order = LoadOrder::extents;
+  int64_t close_wait_ms = 5000;  ///< of the destructor, for tiers that do not answer
+  ManagerClock clock = {};       ///< for deadlines, rests and latencies
 };
 
 struct TieredAdmission {
@@ -51,39 +86,124 @@ struct TieredAdmission {
 /// Of a sequence's load.
 enum class LoadState : uint8_t { none = 0, loading = 1, loaded = 2, cut_short = 3 };
 
+/// Of all tiers.
 struct CacheManagerFigures {
-  int64_t asked_pages = 0, found_pages = 0;      ///< of tiers
+  int64_t asked_pages = 0, found_pages = 0;      ///< looked for in tiers; loaded if there is room
   int64_t loaded_pages = 0, lost_pages = 0;      ///< that were found, and came or did not
-  int64_t stored_pages = 0, unstored_pages = 0;  ///< handed to a tier, or refused by it
-  int64_t loads = 0, stores = 0;                 ///< under way: calls of tiers
+  int64_t stored_pages = 0, unstored_pages = 0;  ///< handed to a tier, or not stored
+  int64_t loads = 0, stores = 0;                 ///< calls of tiers under way; stores that wait
+};
+
+/// Why pages that a tier has are not loaded, or a tier is not asked.
+enum class LoadRefusal : uint8_t {
+  resting = 0,    ///< it has failed, and is left alone for a while: pages that it was not asked for
+  few_pages = 1,  ///< fewer than CacheManagerOptions::min_load_pages
+  no_room = 2,    ///< the pool has no page for them
+  no_pin = 3,     ///< PoolOptions::max_io_pins transfers are under way
+  busy = 4,       ///< the tier's queue is full
+  failed = 5,     ///< the tier refused the call for another reason
+};
+inline constexpr int num_load_refusals = 6;
+FOLIO_EXPORT const char* name(LoadRefusal refusal) noexcept;
+
+/// Why full pages are not stored.
+enum class StoreRefusal : uint8_t {
+  resting = 0,    ///< as LoadRefusal's
+  budget = 1,     ///< TierOfCache::max_store_bytes are waiting or under way
+  no_pin = 2,     ///< PoolOptions::max_io_pins transfers are under way
+  failed = 3,     ///< the tier refused the call
+  given_up = 4,   ///< CacheManager::give_up_stores, or its end
+  no_memory = 5,  ///< of the manager's own
+};
+inline constexpr int num_store_refusals = 6;
+FOLIO_EXPORT const char* name(StoreRefusal refusal) noexcept;
+
+/// Counts of times. Bucket b has those of at most bound_us(b) microseconds that no bucket before it
+/// has, the last one all others.
+struct LatencyHistogram {
+  static constexpr int num_buckets = 22;
+  [[nodiscard]] static constexpr int64_t bound_us(int bucket) noexcept {
+    return int64_t{8} << bucket;  // 8 us .. 8.4 s in buckets 0 .. 20
+  }
+  int64_t counts[num_buckets] = {};
+  int64_t count = 0;   ///< of all buckets
+  int64_t sum_us = 0;  ///< of all times
+  bool operator==(const LatencyHistogram&) const = default;
+};
+
+/// What a manager has had of one tier, since it was made. Pages unless the name says otherwise.
+struct TierCounters {
+  int64_t looked_up_pages =
+      0;                    ///< names that the tier was asked for, as far as it had them and one
+  int64_t found_pages = 0;  ///< of these, there
+  int64_t loaded_pages = 0, loaded_tokens = 0, loaded_bytes = 0;  ///< committed
+  int64_t lost_pages = 0;  ///< whose load began, and that are computed: see `load_outcomes`
+  int64_t load_outcomes[num_tier_outcomes] = {};  ///< of pages whose load began, by TierOutcome
+  int64_t not_loaded[num_load_refusals] = {};     ///< by LoadRefusal
+  int64_t stored_pages = 0, stored_tokens = 0, stored_bytes = 0;  ///< that ended as done
+  int64_t promoted_pages = 0;                      ///< handed over as they came from a slower tier
+  int64_t store_outcomes[num_tier_outcomes] = {};  ///< of pages that were handed over
+  int64_t not_stored[num_store_refusals] = {};     ///< by StoreRefusal
+  int64_t rests = 0;                               ///< times that it was left alone
+  // Now
+  int64_t loading_pages = 0;
+  int64_t waiting_pages = 0;  ///< to be handed over, for the tier's queue is full
+  int64_t storing_pages = 0;  ///< handed over
+  int64_t store_bytes = 0;    ///< of these two
+  bool is_resting = false;
+  // From the call to the end of its last page
+  LatencyHistogram load_latency, store_latency;
+  bool operator==(const TierCounters&) const = default;
 };
 
 class FOLIO_EXPORT CacheManager {
  public:
-  /// Errors: invalid_argument, naming the option
+  /// Errors: invalid_argument, naming the option; among them a pool of several groups, for only
+  /// leading pages have names: what a tier has of a prompt says nothing of the other groups' pages
   [[nodiscard]] static Result<CacheManager> create(const CacheManagerOptions& options) noexcept;
   CacheManager(CacheManager&& other) noexcept;
-  CacheManager& operator=(CacheManager&& other) noexcept;
-  /// Waits for transfers that touch the planes' memory.
+  CacheManager& operator=(CacheManager&& other) noexcept;  ///< `other` gets what this one had
+  /// Cancels what is under way and waits for its end, `close_wait_ms` at most. Pages of transfers
+  /// that have not ended then stay held in the pool for good, as the tier may touch them still: the
+  /// planes' memory must outlive such a tier.
   ~CacheManager();
 
-  /// As PagePool::admit. While pages are on their way the sequence has room for them, and is not to
-  /// be given more or to be in a step; where a load is cut short, the room that is not filled is
-  /// given back.
+  /// As PagePool::admit. While pages are on their way the sequence has room for them; room for more
+  /// may be reserved (`loading_tokens` and those behind), and a step begin whose layers wait for
+  /// `layers_ready`. `commit` is busy until then. A load that cannot begin is none, and counted.
   [[nodiscard]] Result<TieredAdmission> admit(std::span<const TokenId> prompt,
                                               const SequenceOptions& options = {}) noexcept;
-  /// Commits what has come and ends what is over. O(transfers that have ended)
+  /// A hint that such a prompt will come: what only tiers have is loaded into pages of the pool
+  /// which are cached when they have come, so that `admit` finds them. Takes a sequence and pages of
+  /// the pool meanwhile, and evicts for them as `admit` does. Returns the tokens on their way: 0
+  /// where no tier has more than memory. An `admit` before they have come loads them once more.
+  /// Errors: as admit's
+  [[nodiscard]] Result<int32_t> prefetch(std::span<const TokenId> prompt,
+                                         const SequenceOptions& options = {}) noexcept;
+  /// Commits what has come, ends what is over or late, and hands over stores that wait.
+  /// O(transfers that have ended + loads + calls under way)
   void poll() noexcept;
   [[nodiscard]] LoadState load_state(SequenceId id) const noexcept;
+  /// Leading layers whose K/V are in memory for all tokens of the sequence's load, checked or not:
+  /// all once it is loaded, 0 where it is cut short, is none or has not begun to come. Advice: work
+  /// that began early is void, and to be done again, where the load is cut short.
+  [[nodiscard]] int32_t layers_ready(SequenceId id) const noexcept;
   /// The engine computes what has not come yet.
   [[nodiscard]] Status cancel_load(SequenceId id) noexcept;
 
-  /// As the pool's, and pages are stored. Errors: busy while the sequence's load is under way
+  /// As the pool's, and pages are stored as policies say. Errors: busy while the sequence's load is
+  /// under way
   [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written,
                               Merge merge = Merge::refused) noexcept;
+  [[nodiscard]] Status preempt(SequenceId id) noexcept;
   [[nodiscard]] Status release(SequenceId id) noexcept;
+  /// Pages that wait to be stored are not, and the pool may use them: for an engine that is short of
+  /// pages. Returns how many there were.
+  int64_t give_up_stores() noexcept;
 
   [[nodiscard]] CacheManagerFigures figures() const noexcept;
+  /// Errors: invalid_argument for an index of no tier
+  [[nodiscard]] Result<TierCounters> counters(size_t tier) const noexcept;
 
  private:
   struct State;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tier/unreliable_tier.h: a medium that loses, damages, delays and refuses at random.
+/// tests/tier/manager/unreliable_tier.h: a medium that loses, damages, delays, refuses and lies at
+/// random. What it says is done is right, as a tier's checksums make sure; all else may be anything.
 #pragma once
 
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -20,7 +22,7 @@ class UnreliableMedium final : public tier::Medium {
 
   bool has(const PageName& name) noexcept override {
     const std::lock_guard lock(mutex_);
-    return pages_.contains(name) || rng_.chance(0.05);  // it may say what is not
+    return (pages_.contains(name) || rng_.chance(0.05)) && !rng_.chance(0.02);
   }
   void run(std::span<tier::Job* const> jobs) noexcept override {
     for (tier::Job* const job : jobs) run_one(*job);
@@ -29,43 +31,74 @@ class UnreliableMedium final : public tier::Medium {
     const std::lock_guard lock(mutex_);
     pages_.erase(name);
   }
+  bool loads_in_order() const noexcept override { return true; }
+  uint32_t batch() const noexcept override { return 3; }
   void count(TierFigures&) const noexcept override {}
   Status last_fault() const noexcept override { return {}; }
 
  private:
   using Bytes = std::vector<std::byte>;
+  enum class Fate : uint8_t { good, failed, torn, damaged, forgotten, full, slow };
+
+  struct Lot {
+    Fate fate;
+    int64_t delay_us;
+  };
+  Lot draw() {
+    const std::lock_guard lock(mutex_);
+    if (bad_calls_ == 0 && rng_.chance(0.02)) bad_calls_ = rng_.between(3, 12);  // for a while
+    if (bad_calls_ > 0) {
+      --bad_calls_;
+      return {Fate::failed, 0};
+    }
+    const auto fate = rng_.chance(0.75) ? Fate::good : static_cast<Fate>(rng_.between(1, 6));
+    return {fate, fate == Fate::slow ? rng_.between(500, 3000) : rng_.between(0, 40)};
+  }
 
   void run_one(tier::Job& job) noexcept {
-    std::unique_lock lock(mutex_);
-    const int64_t fate = rng_.between(0, 9), delay_us = rng_.between(0, 300);
-    lock.unlock();
-    std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
-    lock.lock();
-    job.outcome = TierOutcome::failed;
-    if (fate == 0) return;
-    if (job.kind == tier::Job::Kind::store) {
-      Bytes bytes;
-      for (const Extent& e : job.extents) bytes.insert(bytes.end(), e.data, e.data + e.bytes);
-      pages_[job.name] = std::move(bytes);
-      job.outcome = TierOutcome::done;
-      return;
+    const Lot lot = draw();
+    std::this_thread::sleep_for(std::chrono::microseconds(lot.delay_us));
+    job.outcome = job.kind == tier::Job::Kind::store ? store(job, lot.fate) : load(job, lot.fate);
+  }
+
+  TierOutcome store(const tier::Job& job, Fate fate) {
+    if (fate == Fate::failed || fate == Fate::torn) return TierOutcome::failed;
+    if (fate == Fate::full) return TierOutcome::full;
+    Bytes bytes;
+    for (const Extent& e : job.extents) bytes.insert(bytes.end(), e.data, e.data + e.bytes);
+    if (fate == Fate::forgotten) return TierOutcome::done;
+    const std::lock_guard lock(mutex_);
+    pages_[job.name] = std::move(bytes);
+    return TierOutcome::done;
+  }
+
+  TierOutcome load(tier::Job& job, Fate fate) {
+    Bytes bytes;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto at = pages_.find(job.name);
+      if (at == pages_.end()) return TierOutcome::missing;
+      bytes = at->second;
+      if (fate == Fate::forgotten || fate == Fate::damaged) pages_.erase(at);
     }
-    job.outcome = TierOutcome::missing;
-    const auto at = pages_.find(job.name);
-    if (at == pages_.end()) return;
-    const std::byte* from = at->second.data();
-    for (const Extent& e : job.extents) {
+    if (fate == Fate::failed || fate == Fate::full) return TierOutcome::failed;
+    if (fate == Fate::forgotten) return TierOutcome::missing;
+    const std::byte* from = bytes.data();
+    for (size_t i = 0; i < job.extents.size(); ++i) {
+      const Extent& e = job.extents[i];
       std::memcpy(e.data, from, static_cast<size_t>(e.bytes));
+      if (fate == Fate::damaged) e.data[e.bytes / 2] ^= std::byte{0x10};
       from += e.bytes;
+      job.landed.store(static_cast<uint32_t>(i) + 1, std::memory_order_release);
+      if (fate == Fate::torn && i == job.extents.size() / 2) return TierOutcome::failed;
     }
-    job.outcome = fate == 1 ? TierOutcome::corrupt : TierOutcome::done;
-    if (fate == 1)
-      std::memset(job.extents[0].data, 0xee, static_cast<size_t>(job.extents[0].bytes));
+    return fate == Fate::damaged ? TierOutcome::corrupt : TierOutcome::done;
   }
 
   std::mutex mutex_;
   Rng rng_;
   std::map<PageName, Bytes> pages_;
+  int64_t bad_calls_ = 0;
 };
 
 }  // namespace folio::test

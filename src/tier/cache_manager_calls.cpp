@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/cache_manager_calls.cpp: how calls of tiers end.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "tier/cache_manager_state.h"
+
+namespace folio::inline v1 {
+
+using tier::Call;
+using tier::CallId;
+using tier::Load;
+using Clock = std::chrono::steady_clock;
+
+int64_t CacheManager::State::now_us() const noexcept {
+  if (options.clock.now_us != nullptr) return options.clock.now_us(options.clock.context);
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch())
+      .count();
+}
+
+/// A call counts once: as a fault, if it has failed or is late and nothing of it has come.
+void CacheManager::State::judge(size_t t, Call& call, bool is_fault) noexcept {
+  if (call.is_judged) return;
+  call.is_judged = true;
+  if (is_fault && tiers[t].back_off.fail(now_us())) ++tiers[t].counters.rests;
+}
+
+/// Tickets that we do not know are of whoever used the tier before.
+void CacheManager::State::end_page(const CallId& id, const TierCompletion& c) noexcept {
+  const auto at = calls.find(id);
+  if (at == calls.end() || c.page >= at->second.count) return;
+  if (static_cast<int>(c.outcome) >= num_tier_outcomes) return;
+  Call& call = at->second;
+  Load* const load = call.load;
+  if (load != nullptr) {
+    const size_t page = call.first + c.page;
+    if (load->pages[page].has_ended) return;
+    static_cast<void>(pool.end_io(load->pages[page].pin));
+    end_loaded(*load, page, c.outcome);
+  } else {
+    static_cast<void>(pool.end_io(call.store.pin));
+    end_stored(id.tier, call.store, c.outcome);
+  }
+  call.has_come |= c.outcome == TierOutcome::done;
+  call.has_failed |= c.outcome == TierOutcome::failed || c.outcome == TierOutcome::late;
+  if (--call.open != 0) return;
+  tier::Below& below = tiers[id.tier];
+  if (call.has_come) below.back_off.succeed();
+  judge(id.tier, call, call.has_failed && !call.has_come);
+  TierCounters& counters = below.counters;
+  tier::add(load != nullptr ? counters.load_latency : counters.store_latency,
+            now_us() - call.began_us);
+  if (load != nullptr) --figures.loads;
+  calls.erase(at);
+}
+
+void CacheManager::State::poll_tier(size_t t) noexcept {
+  TierCompletion some[64];
+  for (size_t count = std::size(some); count == std::size(some);) {
+    count = std::min(tiers[t].of.tier->poll(some), std::size(some));
+    for (const TierCompletion& c : std::span(some).first(count)) end_page({t, c.ticket.value}, c);
+  }
+}
+
+void CacheManager::State::poll() noexcept {
+  if (tiers.empty()) return;
+  for (size_t t = 0; t < tiers.size(); ++t) poll_tier(t);
+  for (Load& load : loads) commit_what_came(load);
+  const int64_t now = now_us();
+  end_late_loads(now);
+  end_late_stores(now);
+  loads.remove_if(
+      [](const Load& load) { return load.open == 0 && load.state != LoadState::loading; });
+  for (size_t t = 0; t < tiers.size(); ++t) hand_over_waiting(t);
+}
+
+void CacheManager::State::close() noexcept {
+  for (size_t t = 0; t < tiers.size(); ++t)
+    while (!tiers[t].waiting.empty()) drop_waiting(t, StoreRefusal::given_up);
+  for (Load& load : loads) {
+    commit_what_came(load);
+    if (load.state == LoadState::loading) finish(load, LoadState::cut_short);
+  }
+  for (const auto& [id, call] : calls) tiers[id.tier].of.tier->cancel({id.ticket});
+  const auto until = Clock::now() + std::chrono::milliseconds(options.close_wait_ms);
+  while (!calls.empty() && Clock::now() < until) {
+    for (size_t t = 0; t < tiers.size(); ++t) poll_tier(t);
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace folio::inline v1

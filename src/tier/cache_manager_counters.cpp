@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tier/cache_manager_state.h"
+
+namespace folio::inline v1 {
+
+const char* name(LoadRefusal refusal) noexcept {
+  switch (refusal) {
+    case LoadRefusal::resting: return "resting";
+    case LoadRefusal::few_pages: return "few_pages";
+    case LoadRefusal::no_room: return "no_room";
+    case LoadRefusal::no_pin: return "no_pin";
+    case LoadRefusal::busy: return "busy";
+    case LoadRefusal::failed: return "failed";
+  }
+  return "not a refusal";
+}
+
+const char* name(StoreRefusal refusal) noexcept {
+  switch (refusal) {
+    case StoreRefusal::resting: return "resting";
+    case StoreRefusal::budget: return "budget";
+    case StoreRefusal::no_pin: return "no_pin";
+    case StoreRefusal::failed: return "failed";
+    case StoreRefusal::given_up: return "given_up";
+    case StoreRefusal::no_memory: return "no_memory";
+  }
+  return "not a refusal";
+}
+
+void tier::add(LatencyHistogram& histogram, int64_t us) noexcept {
+  int bucket = 0;
+  while (bucket + 1 < LatencyHistogram::num_buckets && us > LatencyHistogram::bound_us(bucket))
+    ++bucket;
+  ++histogram.counts[bucket];
+  ++histogram.count;
+  histogram.sum_us += us;
+}
+
+}  // namespace folio::inline v1

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/cache_manager_state.h: what a manager has under way.
+///
+/// A *call* is one of a tier's, of several pages to load or of one to store. A *load* is a
+/// sequence's: pages of one or more calls. Each page that a call may touch has a pin of its own,
+/// from before the call to its end.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <list>
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "folio/tier/cache_manager.h"
+#include "tier/back_off.h"
+#include "tier/page_runs.h"
+
+namespace folio::inline v1 {
+namespace tier {
+
+inline constexpr int64_t never_us = std::numeric_limits<int64_t>::max();
+
+struct CallId {
+  size_t tier = 0;
+  uint64_t ticket = 0;
+  auto operator<=>(const CallId&) const = default;
+};
+
+struct LoadingPage {
+  PageName name;
+  IoPin pin;
+  size_t tier = 0;
+  bool has_ended = false, has_come = false;
+};
+
+struct Load {
+  SequenceId id;
+  int32_t first_page = 0;  ///< of the sequence
+  std::vector<TokenId> tokens;
+  std::vector<LoadingPage> pages;
+  std::vector<CallId> calls;
+  size_t committed = 0;
+  size_t end = 0;   ///< pages behind have been lost
+  size_t open = 0;  ///< pages that have not ended
+  int64_t deadline_us = never_us;
+  LoadState state = LoadState::loading;
+  bool is_prefetch = false;
+};
+
+struct Store {
+  PageName name;
+  IoPin pin;
+  int64_t deadline_us = never_us;
+  bool is_promotion = false;
+};
+
+struct Call {
+  Load* load = nullptr;  ///< null: it is a store
+  size_t first = 0;      ///< of its pages in the load
+  size_t count = 1, open = 1;
+  Store store = {};
+  int64_t began_us = 0;
+  bool has_come = false, has_failed = false;  ///< some page
+  bool is_judged = false;                     ///< it counts as a fault already
+};
+using Calls = std::map<CallId, Call>;
+
+/// A tier, and what goes to it.
+struct Below {
+  explicit Below(const TierOfCache& given)
+      : of(given),
+        back_off(given.faults_to_rest, given.first_rest_ms * 1000, given.longest_rest_ms * 1000) {}
+  TierOfCache of;
+  BackOff back_off;
+  TierCounters counters;
+  std::deque<Store> waiting;
+  std::set<PageName> storing;  ///< these, and what has been handed over
+};
+
+/// Leading pages of a prompt behind memory's, and the tiers that have them.
+struct LoadPlan {
+  struct Segment {
+    size_t tier = 0, first = 0, count = 0;
+  };
+  std::vector<PageName> names;
+  std::vector<Segment> segments;
+  size_t found = 0;
+};
+
+/// A prompt, and what its pages' names depend on.
+struct Prompt {
+  std::span<const TokenId> tokens;
+  const SequenceOptions& options;
+};
+
+void add(LatencyHistogram& histogram, int64_t us) noexcept;
+
+}  // namespace tier
+
+struct CacheManager::State {
+  State(const CacheManagerOptions& given, tier::PageRuns page_runs);
+
+  CacheManagerOptions options;  ///< spans are empty
+  PagePool& pool;
+  tier::PageRuns runs;
+  std::vector<tier::Below> tiers;
+  std::list<tier::Load> loads;
+  tier::Calls calls;
+  std::map<SequenceId, LoadState> states;  ///< of sequences that have had a load
+  size_t next_sweep = 64;                  ///< of `states`
+  std::vector<uint32_t> hits;              ///< by page; empty where no tier asks
+  bool writes_through = false, writes_back = false;
+  CacheManagerFigures figures;
+
+  [[nodiscard]] size_t page_size() const { return static_cast<size_t>(pool.page_size()); }
+  [[nodiscard]] int64_t now_us() const noexcept;
+  [[nodiscard]] static int64_t deadline(int64_t now_us, int64_t ms) {
+    return ms == 0 ? tier::never_us : now_us + ms * 1000;
+  }
+  /// `page_of` of a sequence's row, or a page that no pool has.
+  [[nodiscard]] uint32_t page_at(SequenceId id, int32_t position) const noexcept;
+
+  // cache_manager_loads.cpp
+  [[nodiscard]] bool add_names(SequenceId id, const tier::Prompt& prompt, size_t first_page,
+                               size_t count, std::vector<PageName>& names);
+  [[nodiscard]] tier::LoadPlan::Segment ask(std::span<const PageName> names) noexcept;
+  [[nodiscard]] tier::LoadPlan look_below(SequenceId id, const tier::Prompt& prompt,
+                                          size_t first_page);
+  void refuse(const tier::LoadPlan& plan, LoadRefusal refusal) noexcept;
+  [[nodiscard]] bool make_room(TieredAdmission& admission, size_t pages) noexcept;
+  /// Whether one has begun; `admission` says of how many tokens.
+  bool start_load(TieredAdmission& admission, const tier::Prompt& prompt, bool is_prefetch);
+  [[nodiscard]] size_t hand_over(tier::Load& load, const tier::LoadPlan& plan,
+                                 const tier::LoadPlan::Segment& segment) noexcept;
+  size_t pin_pages(tier::Load& load, const tier::LoadPlan& plan,
+                   const tier::LoadPlan::Segment& segment);
+  void unpin_from(tier::Load& load, size_t first) noexcept;
+  void end_loaded(tier::Load& load, size_t page, TierOutcome outcome) noexcept;
+  void commit_what_came(tier::Load& load) noexcept;
+  void finish(tier::Load& load, LoadState state) noexcept;
+  void end_late_loads(int64_t now) noexcept;
+  [[nodiscard]] int32_t layers_ready(const tier::Load& load) const noexcept;
+  [[nodiscard]] tier::Load* load_of(SequenceId id) noexcept;
+  void sweep_states() noexcept;
+
+  // cache_manager_stores.cpp
+  void count_hits(SequenceId id, int32_t cached_tokens) noexcept;
+  [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written, Merge merge);
+  void store_pages(SequenceId id, StorePolicy policy, int32_t first) noexcept;
+  void offer_all(size_t t, SequenceId id, int32_t first, std::span<const PageName> names);
+  void offer(size_t t, SequenceId id, int32_t position, const PageName& name, bool is_promotion);
+  void promote(const tier::Load& load, size_t page) noexcept;
+  void refuse(size_t t, StoreRefusal refusal, int64_t pages = 1) noexcept;
+  void drop_waiting(size_t t, StoreRefusal refusal) noexcept;
+  void hand_over_waiting(size_t t) noexcept;
+  [[nodiscard]] bool hand_over_first(size_t t);
+  void end_stored(size_t t, const tier::Store& store, TierOutcome outcome) noexcept;
+  void end_late_stores(int64_t now) noexcept;
+
+  // cache_manager_calls.cpp
+  void poll() noexcept;
+  void poll_tier(size_t t) noexcept;
+  void end_page(const tier::CallId& id, const TierCompletion& completion) noexcept;
+  void judge(size_t t, tier::Call& call, bool is_fault) noexcept;
+  void close() noexcept;
+};
+
+}  // namespace folio::inline v1

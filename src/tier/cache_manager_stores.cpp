@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/cache_manager_stores.cpp: full pages on their way to tiers.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "tier/cache_manager_state.h"
+
+namespace folio::inline v1 {
+
+using tier::Below;
+using tier::Call;
+using tier::Load;
+using tier::Store;
+
+// ---- Hits
+
+void CacheManager::State::count_hits(SequenceId id, int32_t cached_tokens) noexcept {
+  if (hits.empty()) return;
+  for (int32_t p = 0; p < cached_tokens / pool.page_size(); ++p)
+    if (const uint32_t page = page_at(id, p); page < hits.size()) ++hits[page];
+  if (writes_through) store_pages(id, StorePolicy::write_through, 0);
+}
+
+/// A page that has become full is new, unless another with its content has taken its place. Throws
+/// before the pool has changed.
+Status CacheManager::State::commit(SequenceId id, std::span<const TokenId> written, Merge merge) {
+  const Result<int32_t> length = pool.length(id);
+  if (!length) return length.error();
+  const int32_t first = *length / pool.page_size();
+  std::vector<uint32_t> before;
+  if (!hits.empty()) {
+    const auto end = std::min<int64_t>((*length + std::ssize(written)) / pool.page_size(),
+                                       pool.table().row_stride);
+    for (int32_t p = first; p < end; ++p) before.push_back(page_at(id, p));
+  }
+  if (Status s = pool.commit(id, written, merge); !s.is_ok()) return s;
+  for (size_t i = 0; i < before.size(); ++i) {
+    const uint32_t page = page_at(id, first + static_cast<int32_t>(i));
+    if (page < hits.size()) hits[page] = page == before[i] ? 0 : hits[page] + 1;
+  }
+  if (writes_through) store_pages(id, StorePolicy::write_through, first);
+  return {};
+}
+
+// ---- Which pages
+
+void CacheManager::State::refuse(size_t t, StoreRefusal refusal, int64_t pages) noexcept {
+  tiers[t].counters.not_stored[static_cast<size_t>(refusal)] += pages;
+  figures.unstored_pages += pages;
+}
+
+/// Those from `first` on that tiers with this policy have not.
+void CacheManager::State::store_pages(SequenceId id, StorePolicy policy, int32_t first) noexcept {
+  const Result<int32_t> length = pool.length(id);
+  if (!length) return;
+  const int32_t end = *length / pool.page_size();
+  if (first >= end) return;
+  std::vector<PageName> names;
+  for (size_t t = 0; t < tiers.size(); ++t) {
+    if (tiers[t].of.policy != policy) continue;
+    try {
+      for (int32_t p = first + static_cast<int32_t>(names.size()); p < end; ++p) {
+        const Result<PageName> name = pool.name(id, p);
+        if (!name) break;
+        names.push_back(*name);
+      }
+      offer_all(t, id, first, names);
+    } catch (const std::bad_alloc&) {
+      refuse(t, StoreRefusal::no_memory);
+    }
+    hand_over_waiting(t);
+  }
+}
+
+void CacheManager::State::offer_all(size_t t, SequenceId id, int32_t first,
+                                    std::span<const PageName> names) {
+  Below& below = tiers[t];
+  const auto is_wanted = [&](size_t i) {
+    const uint32_t page = page_at(id, first + static_cast<int32_t>(i));
+    return below.of.min_hits == 0 ||
+           (page < hits.size() && hits[page] >= static_cast<uint32_t>(below.of.min_hits));
+  };
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!is_wanted(i)) continue;
+    if (below.back_off.is_resting(now_us())) {
+      refuse(t, StoreRefusal::resting);
+      continue;
+    }
+    const int64_t rest = std::ssize(names) - static_cast<int64_t>(i);
+    const int64_t found =
+        std::clamp(int64_t{below.of.tier->find(names.subspan(i))}, int64_t{0}, rest);
+    i += static_cast<size_t>(found);
+    if (found == rest || (found != 0 && !is_wanted(i))) continue;
+    offer(t, id, first + static_cast<int32_t>(i), names[i], false);
+  }
+}
+
+/// Page `position` of the sequence waits to be handed over, unless it does so already.
+void CacheManager::State::offer(size_t t, SequenceId id, int32_t position, const PageName& name,
+                                bool is_promotion) {
+  Below& below = tiers[t];
+  const int64_t now = now_us();
+  if (below.storing.contains(name)) return;
+  if (below.back_off.is_resting(now)) return refuse(t, StoreRefusal::resting);
+  if (runs.page_bytes() > below.of.max_store_bytes - below.counters.store_bytes)
+    return refuse(t, StoreRefusal::budget);
+  std::deque<Store> more(1);
+  const auto [entry, is_new] = below.storing.insert(name);
+  const Result<IoPin> pin = pool.begin_io(id, position);
+  if (!pin) {
+    below.storing.erase(entry);
+    return refuse(t, StoreRefusal::no_pin);
+  }
+  const Store store{.name = name,
+                    .pin = *pin,
+                    .deadline_us = deadline(now, options.store_deadline_ms),
+                    .is_promotion = is_promotion};
+  try {
+    below.waiting.push_back(store);
+  } catch (const std::bad_alloc&) {
+    below.storing.erase(entry);
+    static_cast<void>(pool.end_io(*pin));
+    throw;
+  }
+  ++below.counters.waiting_pages;
+  below.counters.store_bytes += runs.page_bytes();
+  ++figures.stores;
+}
+
+/// A page that a load has brought goes to the tiers above its own that ask for it.
+void CacheManager::State::promote(const Load& load, size_t page) noexcept {
+  const tier::LoadingPage& loaded = load.pages[page];
+  const int32_t position = load.first_page + static_cast<int32_t>(page);
+  if (const uint32_t at = page_at(load.id, position); at < hits.size()) hits[at] = 1;
+  for (size_t t = 0; t < loaded.tier; ++t) {
+    if (!tiers[t].of.promotes || tiers[t].of.tier->find({&loaded.name, 1}) == 1) continue;
+    try {
+      offer(t, load.id, position, loaded.name, true);
+    } catch (const std::bad_alloc&) {
+      refuse(t, StoreRefusal::no_memory);
+    }
+  }
+}
+
+// ---- To the tier, and back
+
+void CacheManager::State::drop_waiting(size_t t, StoreRefusal refusal) noexcept {
+  Below& below = tiers[t];
+  const Store& store = below.waiting.front();
+  static_cast<void>(pool.end_io(store.pin));
+  below.storing.erase(store.name);
+  --below.counters.waiting_pages;
+  below.counters.store_bytes -= runs.page_bytes();
+  --figures.stores;
+  refuse(t, refusal);
+  below.waiting.pop_front();
+}
+
+void CacheManager::State::hand_over_waiting(size_t t) noexcept {
+  Below& below = tiers[t];
+  const int64_t now = now_us();
+  while (!below.waiting.empty()) {
+    if (below.back_off.is_resting(now)) {
+      drop_waiting(t, StoreRefusal::resting);
+    } else if (below.waiting.front().deadline_us <= now) {
+      drop_waiting(t, StoreRefusal::given_up);
+    } else {
+      try {
+        if (!hand_over_first(t)) return;
+      } catch (const std::bad_alloc&) {
+        drop_waiting(t, StoreRefusal::no_memory);
+      }
+    }
+  }
+}
+
+/// False where the tier's queue has no room, but will have some when what is in it ends.
+bool CacheManager::State::hand_over_first(size_t t) {
+  Below& below = tiers[t];
+  const Store& store = below.waiting.front();
+  tier::Calls one;
+  one[{}] = {.store = store, .began_us = now_us()};
+  const Result<uint32_t> at = pool.page_of(store.pin);
+  if (!at) {  // the pool has been moved from
+    drop_waiting(t, StoreRefusal::failed);
+    return true;
+  }
+  const std::vector<Extent> extents = runs.of(*at);
+  const TierPage page{store.name, extents};
+  const Result<TierTicket> ticket = below.of.tier->store({&page, 1});
+  if (!ticket) {
+    const bool is_busy = ticket.error().code() == Errc::busy;
+    if (is_busy && below.counters.storing_pages + below.counters.loading_pages != 0) return false;
+    if (!is_busy) judge(t, one.begin()->second, true);
+    drop_waiting(t, StoreRefusal::failed);
+    return true;
+  }
+  auto node = one.extract(one.begin());
+  node.key() = {t, ticket->value};
+  calls.insert(std::move(node));
+  --below.counters.waiting_pages;
+  ++below.counters.storing_pages;
+  ++figures.stored_pages;
+  if (store.is_promotion) ++below.counters.promoted_pages;
+  below.waiting.pop_front();
+  return true;
+}
+
+void CacheManager::State::end_stored(size_t t, const Store& store, TierOutcome outcome) noexcept {
+  Below& below = tiers[t];
+  TierCounters& counters = below.counters;
+  below.storing.erase(store.name);
+  --counters.storing_pages;
+  counters.store_bytes -= runs.page_bytes();
+  --figures.stores;
+  ++counters.store_outcomes[static_cast<size_t>(outcome)];
+  if (outcome != TierOutcome::done) return;
+  ++counters.stored_pages;
+  counters.stored_tokens += pool.page_size();
+  counters.stored_bytes += runs.page_bytes();
+}
+
+/// Pins stay until the tier says that it has ended.
+void CacheManager::State::end_late_stores(int64_t now) noexcept {
+  for (auto& [id, call] : calls) {
+    if (call.load != nullptr || call.store.deadline_us > now) continue;
+    call.store.deadline_us = tier::never_us;
+    judge(id.tier, call, true);
+    tiers[id.tier].of.tier->cancel({id.ticket});
+  }
+}
+
+}  // namespace folio::inline v1

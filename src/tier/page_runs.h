@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/page_runs.h: the byte runs of any page of a pool, layer after layer.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "folio/cache/page_extents.h"
+
+namespace folio::inline v1::tier {
+
+/// What `page_extents` says of each layer for itself, without asking it for each page: a run lies
+/// in page p at its place in page 0 and p strides.
+class PageRuns {
+ public:
+  /// Errors: invalid_argument where a plane has fewer than `num_pages` pages, or pages that differ
+  /// in their runs; throws std::bad_alloc
+  [[nodiscard]] static Result<PageRuns> create(std::span<const KVPlanes> planes,
+                                               uint32_t num_pages);
+
+  [[nodiscard]] int64_t page_bytes() const { return bytes_; }
+  [[nodiscard]] int32_t num_layers() const { return static_cast<int32_t>(ends_.size()); }
+  [[nodiscard]] std::vector<Extent> of(uint32_t page) const;
+  /// Layers that so many leading extents have in full.
+  [[nodiscard]] int32_t layers_of(uint32_t extents) const;
+
+ private:
+  struct Run {
+    Extent first;  ///< of page 0
+    int64_t stride = 0;
+  };
+  [[nodiscard]] Status add_layer(const KVPlanes& layer, uint32_t num_pages);
+
+  std::vector<Run> runs_;
+  std::vector<uint32_t> ends_;  ///< of each layer in `runs_`
+  int64_t bytes_ = 0;
+};
+
+}  // namespace folio::inline v1::tier

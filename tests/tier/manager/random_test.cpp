@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/tier/manager/random_test.cpp: a small pool over small tiers, so that pages go down and
+/// come back all the time, whatever the tiers do.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "folio/tier/disk_tier.h"
+#include "folio/tier/host_tier.h"
+#include "tier/manager/pattern_engine.h"
+#include "tier/manager/slow_medium.h"
+#include "tier/manager/unreliable_tier.h"
+#include "tier/queued_tier.h"
+
+namespace folio::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Tokens = PatternEngine::Tokens;
+
+/// The one that was given, or a fresh one.
+uint64_t seed_of_run() {
+  const int given = GTEST_FLAG_GET(random_seed);
+  const auto seed = given != 0 ? static_cast<uint64_t>(given) : 1 + std::random_device{}() % 99'999;
+  std::printf("[     seed ] --gtest_random_seed=%llu\n", static_cast<unsigned long long>(seed));
+  return seed;
+}
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = fs::temp_directory_path() / "folio_manager.XXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path_); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Prompts that share beginnings.
+Tokens random_prompt(Rng& rng) {
+  Tokens prompt;
+  const int64_t tokens = rng.between(1, 5) * PatternEngine::page_size + rng.between(0, 3);
+  for (int64_t t = 0; t < tokens; ++t)
+    prompt.push_back(t % PatternEngine::page_size == 2 ? rng.int_between(0, 1) : 7);
+  return prompt;
+}
+
+void call(PatternEngine& engine, Rng& rng) {
+  CacheManager& manager = engine.manager();
+  const int64_t what = rng.between(0, 19);
+  if (engine.living() == 0 || (what < 5 && engine.living() < 4)) {
+    engine.admit(random_prompt(rng));
+    return;
+  }
+  const auto any =
+      static_cast<size_t>(rng.between(0, std::ssize(random_prompt(rng)))) % engine.living();
+  switch (what) {
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+    case 9:
+    case 10: engine.compute(any); break;
+    case 11:
+    case 12:
+    case 13: engine.release(any); break;
+    case 14: manager.cancel_load(engine.id(any)).or_throw(); break;
+    case 15: static_cast<void>(manager.prefetch(random_prompt(rng))); break;
+    case 16:
+      if (engine.load_state(any) != LoadState::loading) engine.extend(any, rng.int_between(0, 1));
+      break;
+    case 17:
+      if (rng.chance(0.1)) manager.give_up_stores();
+      break;
+    case 18:
+      if (rng.chance(0.5)) engine.settle();
+      break;
+    default: manager.poll();
+  }
+}
+
+void wander(PatternEngine& engine, Rng& rng, int calls, bool is_honest) {
+  for (int i = 0; i < calls; ++i) {
+    call(engine, rng);
+    ASSERT_NO_FATAL_FAILURE(engine.check(is_honest)) << "call " << i;
+  }
+}
+
+StorePolicy any_policy(Rng& rng) {
+  return rng.chance(0.5) ? StorePolicy::write_through : StorePolicy::write_back;
+}
+
+TierOfCache randomly(Tier& tier, Rng& rng) {
+  return {.tier = &tier,
+          .policy = any_policy(rng),
+          .min_hits = rng.chance(0.3) ? 1 : 0,
+          .promotes = rng.chance(0.5),
+          .max_store_bytes = rng.between(2, 16) * PatternEngine::page_bytes,
+          .faults_to_rest = rng.int_between(1, 6),
+          .first_rest_ms = 1,
+          .longest_rest_ms = 2};
+}
+
+struct Sums {
+  int64_t loaded[3] = {}, lost = 0, unstored = 0, rests = 0, early_looks = 0;
+};
+
+/// A pool of 12 pages over 16 pages of the host's memory, a directory, and a medium that does
+/// everything wrong, or one that is slow.
+void one_round(Rng& rng, const std::string& path, bool is_honest, Sums& sums) {
+  const auto host = make_host_tier({.max_bytes = 16 * (PatternEngine::page_bytes + 128)}).value();
+  const auto disk =
+      make_disk_tier(path, {.max_bytes = 2 << 20}, {.segment_bytes = 1 << 20}).value();
+  std::unique_ptr<tier::Medium> medium;
+  if (is_honest)
+    medium = std::make_unique<SlowMedium>();
+  else
+    medium = std::make_unique<UnreliableMedium>(rng.next());
+  const auto third = tier::QueuedTier::create(std::move(medium),
+                                              {.max_queued_pages = 6, .threads = 2, .max_bytes = 1})
+                         .value();
+  std::vector<TierOfCache> tiers = {randomly(*host, rng), randomly(*disk, rng)};
+  tiers.insert(tiers.begin() + rng.between(0, 2), randomly(*third, rng));
+  PatternEngine engine(
+      {.num_pages = 12,
+       .tiers = tiers,
+       .max_io_pins = static_cast<uint32_t>(rng.between(4, 16)),
+       .min_partial_tokens = rng.int_between(0, 2),
+       .manager = {.load_deadline_ms = is_honest ? 60'000 : 20 * rng.between(0, 2),
+                   .store_deadline_ms = is_honest ? 60'000 : 20 * rng.between(0, 2),
+                   .min_load_pages = rng.chance(0.2) ? 2 : 1,
+                   .load_order = rng.chance(0.5) ? LoadOrder::extents : LoadOrder::pages}});
+  wander(engine, rng, 200, is_honest);
+  if (::testing::Test::HasFatalFailure()) return;
+  engine.finish();
+  for (size_t t = 0; t < tiers.size(); ++t) {
+    const TierCounters counters = engine.manager().counters(t).value();
+    const size_t kind = tiers[t].tier == host.get() ? 0 : tiers[t].tier == disk.get() ? 1 : 2;
+    sums.loaded[kind] += counters.loaded_pages;
+    sums.lost += counters.lost_pages;
+    sums.rests += counters.rests;
+    ASSERT_EQ(counters.loading_pages, 0);
+    ASSERT_EQ(counters.storing_pages + counters.waiting_pages, 0);
+    ASSERT_EQ(counters.store_bytes, 0);
+  }
+  sums.unstored += engine.manager().figures().unstored_pages;
+  sums.early_looks += engine.early_looks();
+}
+
+TEST(CacheManagerRandom, serves_no_wrong_byte_while_pages_wander_between_tiers) {
+  Rng rng(seed_of_run());
+  const Folder folder;
+  Sums sums;
+  for (int round = 0; round < 50; ++round)
+    ASSERT_NO_FATAL_FAILURE(one_round(rng, folder.path(), true, sums)) << "round " << round;
+  for (const int64_t loaded : sums.loaded) EXPECT_GT(loaded, 10);
+  EXPECT_GT(sums.early_looks, 0);
+}
+
+TEST(CacheManagerRandom, serves_no_wrong_byte_beside_a_tier_that_fails_and_lies) {
+  Rng rng(seed_of_run());
+  const Folder folder;
+  Sums sums;
+  for (int round = 0; round < 200; ++round)
+    ASSERT_NO_FATAL_FAILURE(one_round(rng, folder.path(), false, sums)) << "round " << round;
+  for (const int64_t loaded : sums.loaded) EXPECT_GT(loaded, 10);
+  EXPECT_GT(sums.lost, 10);
+  EXPECT_GT(sums.unstored, 10);
+  EXPECT_GT(sums.rests, 0);
+}
+
+}  // namespace
+}  // namespace folio::test
