@@ -116,7 +116,7 @@ class Stream(unittest.TestCase):
             for event in there.values():
                 if event.parent_block_hash is not None:
                     self.assertIn(event.parent_block_hash, there)
-                self.assertEqual(event.lora_id, 7 if event.token_ids[0] >= 200 else None)
+                self.assertEqual(event.lora_id, 7 if 200 <= event.token_ids[0] < 300 else None)
             stored = publisher.end()
             self.assertEqual(set(there), stored if names == "bytes" else {int.from_bytes(n[-8:], "big") for n in stored})
 
