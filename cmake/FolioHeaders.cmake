@@ -118,6 +118,7 @@ set(FOLIO_TIER_HEADERS
     folio/tier/event_publisher.h
     folio/tier/event_subscriber.h
     folio/tier/host_tier.h
+    folio/tier/prometheus.h
     folio/tier/tier.h)
 
 # The emulator of grids, which needs Boost.Context: for tests, neither installed nor compiled alone.
