@@ -116,7 +116,11 @@ set(FOLIO_TIER_HEADERS
     folio/tier/cache_manager.h
     folio/tier/disk_directory.h
     folio/tier/disk_tier.h
+    folio/tier/event_index.h
+    folio/tier/event_publisher.h
+    folio/tier/event_subscriber.h
     folio/tier/host_tier.h
+    folio/tier/prometheus.h
     folio/tier/redis_tier.h
     folio/tier/tier.h
     folio/tier/transfer.h

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/tier/events/event_index_test.cpp: batches as they are encoded, and what an index makes of
+/// them and of what is none.
+#include "folio/tier/event_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/random.h"
+#include "tier/events/event_helpers.h"
+#include "tier/events/wire.h"
+#include "tier/tier_helpers.h"
+
+namespace folio::test {
+namespace {
+
+using ::testing::HasSubstr;
+using tier::BatchWriter;
+using tier::Json;
+using Bytes = std::vector<uint8_t>;
+
+PageName number(uint32_t n) { return tier::name_of_last_64_bits(n); }
+
+EventIndex make(const EventIndexOptions& options = {}) {
+  return std::move(EventIndex::create(options)).value();
+}
+Status feed(EventIndex& index, const Bytes& bytes) {
+  return index.apply(std::as_bytes(std::span(bytes)));
+}
+/// A batch of these events.
+Bytes batch(const Json& events) { return Json::to_msgpack(Json::array({1.5, events, 0})); }
+
+constexpr EventFormat formats[] = {EventFormat::maps, EventFormat::arrays};
+constexpr NameForm forms[] = {NameForm::bytes, NameForm::last_64_bits};
+
+// What msgspec makes of vLLM's structs of the same values.
+TEST(EventWire, is_vllms_byte_for_byte) {
+  BatchWriter maps(EventFormat::maps, NameForm::last_64_bits);
+  maps.stored(number(300), {.tokens = {1, 200}}, "GPU");
+  const std::string stored = std::string("\x93\xcb\x3f\xf8\0\0\0\0\0\0\x91\x8a", 12) +
+                             "\xa4type\xab"
+                             "BlockStored" +
+                             "\xac"
+                             "block_hashes\x91\xcd\x01\x2c" +
+                             "\xb1parent_block_hash\xc0" + "\xa9token_ids\x92\x01\xcc\xc8" +
+                             "\xaa"
+                             "block_size\x02" +
+                             "\xa7lora_id\xc0" + "\xa6medium\xa3GPU" + "\xa9lora_name\xc0" +
+                             std::string("\xa9group_idx\0", 11) +
+                             "\xb2kv_cache_spec_kind\xae"
+                             "full_attention" +
+                             "\x03";
+  const Bytes got = maps.finish(1.5, 3);
+  EXPECT_EQ(std::string(got.begin(), got.end()), stored);
+
+  BatchWriter arrays(EventFormat::arrays, NameForm::bytes);
+  arrays.removed(number(1), "CPU");
+  arrays.cleared();
+  EXPECT_EQ(arrays.size(), 2);
+  const std::string removed = std::string("\x93\xcb\x3f\xf8\0\0\0\0\0\0\x92\x94", 12) +
+                              "\xac"
+                              "BlockRemoved\x91\xc4\x20" +
+                              std::string(31, '\0') + "\x01" +
+                              std::string(
+                                  "\xa3"
+                                  "CPU\0",
+                                  5) +
+                              "\x91\xb0"
+                              "AllBlocksCleared" +
+                              std::string(1, '\0');
+  const Bytes more = arrays.finish(1.5, 0);
+  EXPECT_EQ(std::string(more.begin(), more.end()), removed);
+  EXPECT_EQ(arrays.size(), 0);
+}
+
+TEST(EventIndex, knows_what_was_stored_less_what_was_removed) {
+  for (const EventFormat format : formats) {
+    for (const NameForm form : forms) {
+      EventIndex index = make();
+      BatchWriter writer(format, form);
+      const PageName a = name_of(0x01020304), b = number(7), c = number(8);
+      writer.stored(a, {.tokens = {1, 2}}, "GPU");
+      writer.stored(b, {.parent = a, .has_parent = true, .adapter = 5, .tokens = {3, 4}}, "GPU");
+      writer.stored(b, {}, "STORAGE");
+      writer.stored(c, {.parent = b, .has_parent = true}, "STORAGE");
+      feed(index, writer.finish(1, 0)).or_throw();
+      const PageName chain[] = {a, b, c};
+      const bool is_short = form == NameForm::last_64_bits;
+      EXPECT_EQ(index.find(chain), 3);
+      EXPECT_EQ(index.find(chain, "GPU"), 2);
+      EXPECT_EQ(index.find(chain, "STORAGE"), 0);
+      EXPECT_EQ(index.find(std::span(chain).subspan(1), "STORAGE"), 2);
+      EXPECT_EQ(index.find(chain, "CPU"), 0);
+      EXPECT_EQ(index.find({}), 0);
+      const PageName shortened = is_short ? number(0) : a;
+      EXPECT_EQ(contents_of(index),
+                (Contents{{shortened, {"GPU"}}, {b, {"GPU", "STORAGE"}}, {c, {"STORAGE"}}}));
+      index.visit(
+          [](void* first, const IndexedName& name) noexcept {
+            if (name.name == number(7)) {
+              EXPECT_TRUE(name.has_parent);
+              EXPECT_EQ(name.parent, *static_cast<PageName*>(first));
+            }
+          },
+          const_cast<PageName*>(&shortened));
+      writer.removed(a, "GPU");
+      writer.removed(b, "GPU");
+      writer.removed(b, "CPU");  // where it is not
+      feed(index, writer.finish(1, 0)).or_throw();
+      EXPECT_EQ(index.find(chain), 0);
+      EXPECT_EQ(index.find(std::span(chain).subspan(1)), 2);
+      EXPECT_EQ(index.figures().names, 2);
+      writer.cleared();
+      feed(index, writer.finish(1, 0)).or_throw();
+      EXPECT_EQ(index.find(std::span(chain).subspan(1)), 0);
+      EXPECT_EQ(index.figures(), (EventIndexFigures{.batches = 3, .events = 7, .names = 0}));
+    }
+  }
+}
+
+TEST(EventIndex, reads_several_blocks_of_an_event_as_a_chain_and_fields_of_others) {
+  EventIndex index = make();
+  // A later vLLM's fields, an older one's that ends early, and SGLang's without a medium.
+  feed(index, batch({{{"later", {{"deep", {1, {2, {3}}}}}},
+                      {"type", "BlockStored"},
+                      {"block_hashes", {1, 2, -1}},
+                      {"parent_block_hash", 9},
+                      {"token_ids", {1, 2, 3}},
+                      {"block_size", 1},
+                      {"medium", "CPU"}},
+                     {"BlockStored", {5}, nullptr, {1}, 1, nullptr},
+                     {"BlockRemoved", {6}}}))
+      .or_throw();
+  const PageName last = tier::name_of_last_64_bits(~uint64_t{0});
+  EXPECT_EQ(
+      contents_of(index),
+      (Contents{
+          {number(1), {"CPU"}}, {number(2), {"CPU"}}, {last, {"CPU"}}, {number(5), {"GPU"}}}));
+  index.visit(
+      [](void*, const IndexedName& n) noexcept {
+        EXPECT_EQ(n.has_parent, n.name != number(5));
+        EXPECT_TRUE(n.name != number(1) || n.parent == number(9));
+        EXPECT_TRUE(n.name != number(2) || n.parent == number(1));
+      },
+      nullptr);
+  EXPECT_EQ(index.figures().refused_events, 0);
+}
+
+TEST(EventIndex, refuses_events_that_cannot_be_and_takes_the_others) {
+  EventIndex index = make();
+  const Json good = {{"type", "BlockStored"},
+                     {"block_hashes", Json::array({1})},
+                     {"parent_block_hash", nullptr},
+                     {"token_ids", Json::array()},
+                     {"block_size", 0},
+                     {"medium", nullptr}};
+  const auto with = [&](const char* field, Json value) {
+    Json event = good;
+    event[field] = std::move(value);
+    return event;
+  };
+  Json without = good;
+  without.erase("token_ids");
+  const Json bad[] = {
+      without,
+      with("block_hashes", 1),
+      with("block_hashes", {1.5}),
+      with("block_hashes", {"1"}),
+      with("block_hashes", Json::array({Json::binary(Bytes(31))})),
+      with("block_hashes", Json::array({Json::binary(Bytes(33))})),
+      with("block_hashes", Json::array({Json::array()})),
+      with("parent_block_hash", Json::binary(Bytes(8))),
+      with("parent_block_hash", "x"),
+      with("token_ids", nullptr),
+      with("block_size", "16"),
+      with("medium", 5),
+      with("medium", std::string(65, 'm')),
+      with("type", 5),
+      {{"block_hashes", Json::array({1})}},
+      {{"type", "BlockRemoved"}},
+      Json::array({"BlockStored"}),
+      Json::array({"BlockRemoved", 3}),
+      Json::array(),
+      Json::object(),
+      nullptr,
+      17,
+      "BlockStored",
+  };
+  Json events = bad;
+  events.insert(events.begin() + 5, good);
+  events.push_back({{"type", "BlockMoved"}, {"block_hashes", "what"}});
+  events.push_back(Json::array({"TierBlocksCleared", "CPU"}));
+  feed(index, batch(events)).or_throw();
+  EXPECT_EQ(index.figures(), (EventIndexFigures{.batches = 1,
+                                                .events = 1,
+                                                .refused_events = std::ssize(bad),
+                                                .ignored_events = 2,
+                                                .names = 1}));
+  EXPECT_EQ(contents_of(index), (Contents{{number(1), {"GPU"}}}));
+}
+
+TEST(EventIndex, refuses_what_is_no_batch) {
+  EventIndex index = make();
+  const auto nested = [](uint8_t level, size_t levels) {
+    Bytes bytes = {0x93, 0x01};
+    bytes.insert(bytes.end(), levels, level);
+    return bytes;
+  };
+  const Bytes bad[] = {
+      {},
+      {0xc1},
+      {0x93},
+      {0x93, 0xcb, 0x3f},
+      {0x05},
+      Json::to_msgpack(Json::object()),
+      Json::to_msgpack(Json::array({1})),
+      Json::to_msgpack(Json::array({"now", Json::array(), 0})),
+      Json::to_msgpack(Json::array({1, Json::object(), 0})),
+      {0x93, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff},  // 2^32 - 1 events
+      {0x93, 0x01, 0xdf, 0xff, 0xff, 0xff, 0xff},
+      {0xdd, 0xff, 0xff, 0xff, 0xff, 0xc0},
+      {0xdb, 0xff, 0xff, 0xff, 0xff, 'x'},
+      {0xc6, 0xff, 0xff, 0xff, 0xff, 'x'},
+      {0xc9, 0xff, 0xff, 0xff, 0xff, 'x'},
+      nested(0x91, 1 << 20),
+      nested(0x81, 1 << 20),
+      nested(0xdc, 1 << 20),
+  };
+  for (const Bytes& bytes : bad) {
+    const Status refused = feed(index, bytes);
+    EXPECT_EQ(refused.code(), Errc::invalid_argument);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("are no batch of events"));
+  }
+  Bytes trailing = batch(Json::array());
+  EXPECT_TRUE(feed(index, trailing).is_ok());
+  trailing.push_back(0);
+  EXPECT_FALSE(feed(index, trailing).is_ok());
+  Bytes many = {0x92, 0x01, 0xdd, 0x00, 0x80, 0x00, 0x00};  // 2^23 nulls
+  many.insert(many.end(), size_t{1} << 23, 0xc0);
+  EXPECT_FALSE(feed(index, many).is_ok()) << "one byte would become sixteen";
+  EXPECT_EQ(index.figures().malformed_batches, std::ssize(bad) + 2);
+  EXPECT_EQ(index.apply({static_cast<const std::byte*>(nullptr), 0}).code(),
+            Errc::invalid_argument);
+}
+
+TEST(EventIndex, is_bounded) {
+  EXPECT_THAT(std::string(EventIndex::create({.max_names = 0}).error().message()),
+              HasSubstr("max_names is 0"));
+  for (const int32_t media : {0, 33, -1})
+    EXPECT_THAT(std::string(EventIndex::create({.max_media = media}).error().message()),
+                HasSubstr("max_media is"));
+  EventIndex index = make({.max_names = 2, .max_media = 1});
+  BatchWriter writer(EventFormat::maps, NameForm::bytes);
+  writer.stored(number(1), {}, "A");
+  writer.stored(number(1), {}, "B");  // a medium too many
+  writer.stored(number(2), {}, "A");
+  writer.stored(number(3), {}, "A");  // a name too many
+  writer.removed(number(1), "A");
+  writer.stored(number(4), {}, "A");
+  feed(index, writer.finish(1, 0)).or_throw();
+  EXPECT_EQ(contents_of(index), (Contents{{number(2), {"A"}}, {number(4), {"A"}}}));
+  EXPECT_EQ(index.figures().untaken_names, 2);
+  EXPECT_EQ(index.medium(0), "A");
+  EXPECT_EQ(index.medium(1), "");
+  EXPECT_EQ(index.medium(-1), "");
+  index.visit(nullptr, nullptr);
+}
+
+/// Good batches with bytes changed, cut out, doubled, and bytes of no meaning.
+TEST(EventIndex, survives_whatever_it_is_fed) {
+  Rng rng(test_seed());
+  EventIndex index = make({.max_names = 100});
+  for (int round = 0; round < 20'000; ++round) {
+    BatchWriter writer(rng.pick(formats), rng.pick(forms));
+    for (int64_t i = rng.between(0, 4); i >= 0; --i) {
+      const PageName name = number(static_cast<uint32_t>(rng.between(0, 200)));
+      const int64_t what = rng.between(0, 9);
+      if (what < 6)
+        writer.stored(name, {.parent = name, .has_parent = rng.chance(0.5), .tokens = {1, 2, 300}},
+                      rng.chance(0.5) ? "GPU" : "CPU");
+      else if (what < 9)
+        writer.removed(name, "GPU");
+      else
+        writer.cleared();
+    }
+    Bytes bytes = writer.finish(1e9 + 0.1, 0);
+    for (int64_t i = rng.between(0, 3); i > 0 && !bytes.empty(); --i) {
+      const auto at = [&] { return bytes.begin() + rng.between(0, std::ssize(bytes) - 1); };
+      switch (rng.between(0, 3)) {
+        case 0: *at() = static_cast<uint8_t>(rng.between(0, 255)); break;
+        case 1: bytes.erase(at(), bytes.end()); break;
+        case 2: bytes.insert(at(), static_cast<uint8_t>(rng.between(0x80, 0xdf))); break;
+        default: bytes.erase(at()); break;
+      }
+    }
+    static_cast<void>(feed(index, bytes));
+  }
+  const EventIndexFigures figures = index.figures();
+  EXPECT_LE(figures.names, 100);
+  EXPECT_EQ(figures.batches + figures.malformed_batches, 20'000);
+  EXPECT_GT(figures.malformed_batches, 1000);
+  EXPECT_GT(figures.refused_events, 100);
+  EXPECT_GT(figures.ignored_events, 10);
+}
+
+}  // namespace
+}  // namespace folio::test
