@@ -115,6 +115,7 @@ set(FOLIO_TIER_HEADERS
     folio/tier/cache_manager.h
     folio/tier/disk_tier.h
     folio/tier/host_tier.h
+    folio/tier/peer_tier.h
     folio/tier/tier.h
     folio/tier/transport.h
     folio/tier/transports.h)
