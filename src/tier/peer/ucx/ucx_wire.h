@@ -106,10 +106,10 @@ class UcxWire final : public Wire {
     uint32_t operations = 0;      ///< of UCX, that have not ended
     uint32_t sends = 0;           ///< among them, of data
     bool has_heard = false;       ///< bytes, since it said something itself
-    Status failed = {};              ///< to be closed for that
+    Status failed = {};           ///< to be closed for that
     Farewell farewell = Farewell::none;
     bool is_broken = false;  ///< UCX says so
-    Status why = {};              ///< it is closed
+    Status why = {};         ///< it is closed
     Clock::time_point sent = {}, closing_since = {};
   };
   /// What UCX has been given and not given back.
