@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "folio/tier/transport.h"
 
@@ -55,5 +56,18 @@ struct SharedMemoryOptions {
 /// io where the system gives no socket or no thread; out_of_memory
 [[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Transport>> make_shared_memory_transport(
     const TransportOptions& options = {}, const SharedMemoryOptions& memory = {}) noexcept;
+
+struct UcxOptions {
+  /// As UCX_TLS: `tcp`, `shm`, `rc,sm,self`; empty: as the environment says, or what UCX chooses
+  std::string_view transports = {};
+};
+
+/// Between machines, and processes of one, by UCX's active messages. Addresses are for those who
+/// are trusted: UCX believes what they contain. UCX is loaded by the first call, and takes its
+/// settings from the environment (UCX_NET_DEVICES and others). Errors: invalid_argument for options
+/// out of range; unsupported where UCX was missing when folio was built, or is now; io where it
+/// finds nothing to work with; out_of_memory
+[[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Transport>> make_ucx_transport(
+    const TransportOptions& options = {}, const UcxOptions& ucx = {}) noexcept;
 
 }  // namespace folio::inline v1

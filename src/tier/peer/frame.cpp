@@ -42,7 +42,7 @@ Result<Frame> decode_frame(std::span<const std::byte> bytes) {
   frame.runs = reader.get_all<RegionRun>();
   frame.extents = reader.get_all<Extent>();
   frame.bytes = reader.get_all<std::byte>();
-  const bool is_known = frame.kind >= FrameKind::hello && frame.kind <= FrameKind::alive &&
+  const bool is_known = frame.kind >= FrameKind::hello && frame.kind <= FrameKind::gone &&
                         frame.outcome <= TransferState::cancelled;
   if (!reader.is_at_end() || !is_known)
     return fail(Errc::io, "Transport: {} bytes of a peer are no frame", bytes.size());

@@ -29,6 +29,7 @@ enum class FrameKind : uint8_t {
   fetched = 9,  ///< bytes: the message
   dropped = 10,
   alive = 11,  ///< nothing but that
+  gone = 12,   ///< nothing comes behind it
 };
 
 struct Frame {

@@ -12,6 +12,14 @@ std::vector<TransportKind> transport_kinds() {
   kinds.push_back({"shared_memory", [](const TransportOptions& options) {
                      return make_shared_memory_transport(options);
                    }});
+  const auto make_ucx = [](const TransportOptions& options) {
+    return make_ucx_transport(options, {.transports = "tcp"});
+  };
+  if (const auto there = make_ucx({})) {
+    kinds.push_back({"ucx_tcp", make_ucx});
+  } else {
+    std::printf("[  absent  ] ucx_tcp: %s\n", std::string(there.error().message()).c_str());
+  }
   return kinds;
 }
 

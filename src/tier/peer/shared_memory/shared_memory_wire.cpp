@@ -3,10 +3,8 @@
 /// shared_memory_protocol.cpp.
 #include "tier/peer/shared_memory/shared_memory_wire.h"
 
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -27,7 +25,6 @@ Status SharedMemoryWire::open() noexcept {
   if (!listener) return listener.error();
   listener_ = std::move(*listener);
   poller_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
-  waker_ = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   epoll_event on_listener{.events = EPOLLIN, .data = {.ptr = &listener_}};
   epoll_event on_waker{.events = EPOLLIN, .data = {.ptr = &waker_}};
   if (poller_.get() < 0 || waker_.get() < 0 ||
@@ -141,12 +138,6 @@ void SharedMemoryWire::erase_closed() noexcept {
 
 // ---- Work
 
-void SharedMemoryWire::wake() noexcept {
-  if (is_woken_.exchange(true)) return;
-  const uint64_t one = 1;
-  (void)!::write(waker_.get(), &one, sizeof(one));
-}
-
 void SharedMemoryWire::wait(int64_t milliseconds) noexcept {
   num_events_ = ::epoll_wait(poller_.get(), events_.data(), static_cast<int>(events_.size()),
                              static_cast<int>(milliseconds));
@@ -160,9 +151,7 @@ bool SharedMemoryWire::progress() noexcept {
     if (about == &listener_) {
       accept_all();
     } else if (about == &waker_) {
-      uint64_t calls = 0;
-      (void)!::read(waker_.get(), &calls, sizeof(calls));
-      is_woken_ = false;
+      waker_.clear();
     } else {
       on_event(*static_cast<Link*>(about), events_[static_cast<size_t>(i)].events);
     }

@@ -11,7 +11,6 @@
 #include <sys/epoll.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -43,7 +42,7 @@ class SharedMemoryWire final : public Wire {
   void send(PeerId peer, std::vector<std::byte> message) noexcept override;
   bool progress() noexcept override;
   void wait(int64_t milliseconds) noexcept override;
-  void wake() noexcept override;
+  void wake() noexcept override { waker_.wake(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -105,8 +104,8 @@ class SharedMemoryWire final : public Wire {
   [[nodiscard]] Status finish(Link& link);
 
   Book& book_;
-  Descriptor listener_, poller_, waker_;
-  std::atomic<bool> is_woken_ = false;
+  Descriptor listener_, poller_;
+  Waker waker_;
   std::list<Link> links_;
   std::map<PeerId, Link*> by_peer_;
   std::map<TransferId, Asked> asked_;  ///< of peers, that have not ended

@@ -41,17 +41,6 @@ Descriptor make_socket() {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  close();
-  fd_ = std::exchange(other.fd_, -1);
-  return *this;
-}
-
-void Descriptor::close() noexcept {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
 // ---- Out
 
 void SocketLink::put(const Frame& frame, int64_t message_bytes) {

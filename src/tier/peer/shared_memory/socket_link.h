@@ -6,27 +6,14 @@
 
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "tier/peer/descriptor.h"
 #include "tier/peer/frame.h"
 
 namespace folio::inline v1::tier {
-
-/// A file descriptor, closed with it.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) noexcept : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor() { close(); }
-  void close() noexcept;
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
- private:
-  int fd_;
-};
 
 /// Both ways a frame is its length, 8 bytes, and what `encode` made.
 class SocketLink {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tier/peer/ucx/ucx_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace folio::inline v1::tier {
+namespace {
+
+struct Loaded {
+  UcxLibrary library;
+  std::string fault;
+};
+
+Loaded load() {
+  Loaded loaded;
+  // it would take over the process's handlers of SIGSEGV and others, to print where it was
+  ::setenv("UCX_HANDLE_ERRORS", "none", 0);
+  void* const handle = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    loaded.fault = ::dlerror();
+    return loaded;
+  }
+  const auto find = [&]<class F>(const char* name, F* function) {
+    *function = reinterpret_cast<F>(::dlsym(handle, name));
+    if (*function == nullptr && loaded.fault.empty())
+      loaded.fault = std::string("it has no ") + name;
+  };
+  UcxLibrary& l = loaded.library;
+  find("ucp_config_read", &l.config_read);
+  find("ucp_config_modify", &l.config_modify);
+  find("ucp_config_release", &l.config_release);
+  find("ucp_init_version", &l.init_version);
+  find("ucp_cleanup", &l.cleanup);
+  find("ucp_worker_create", &l.worker_create);
+  find("ucp_worker_destroy", &l.worker_destroy);
+  find("ucp_worker_get_address", &l.worker_get_address);
+  find("ucp_worker_release_address", &l.worker_release_address);
+  find("ucp_worker_progress", &l.worker_progress);
+  find("ucp_worker_get_efd", &l.worker_get_efd);
+  find("ucp_worker_arm", &l.worker_arm);
+  find("ucp_worker_set_am_recv_handler", &l.worker_set_am_recv_handler);
+  find("ucp_ep_create", &l.ep_create);
+  find("ucp_ep_close_nbx", &l.ep_close_nbx);
+  find("ucp_ep_flush_nbx", &l.ep_flush_nbx);
+  find("ucp_am_send_nbx", &l.am_send_nbx);
+  find("ucp_am_recv_data_nbx", &l.am_recv_data_nbx);
+  find("ucp_request_check_status", &l.request_check_status);
+  find("ucp_request_free", &l.request_free);
+  find("ucs_status_string", &l.status_string);
+  return loaded;
+}
+
+}  // namespace
+
+Result<const UcxLibrary*> load_ucx() noexcept {
+  try {
+    static const Loaded loaded = load();
+    if (!loaded.fault.empty())
+      return fail(Errc::unsupported, "make_ucx_transport: UCX cannot be loaded: {}",
+                  std::string_view(loaded.fault));
+    return &loaded.library;
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::out_of_memory, "make_ucx_transport: no memory");
+  }
+}
+
+}  // namespace folio::inline v1::tier
