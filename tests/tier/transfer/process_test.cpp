@@ -18,6 +18,8 @@ class HandoversBetweenProcesses : public ::testing::TestWithParam<TransportKind>
   static std::vector<std::string> peer(const char* role, Rng& rng) {
     return {FOLIO_HANDOVER_PEER, GetParam().name, role, std::to_string(rng.between(1, 1'000'000))};
   }
+  /// Connections of some take a while.
+  static int rounds() { return GetParam().name == "shared_memory" ? 10 : 3; }
   static std::unique_ptr<Transport> make() { return GetParam().make({}).value(); }
 };
 
@@ -36,7 +38,7 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_of_senders_that_are_killed) {
   Rng rng(fresh_seed());
   DecodeEnd to({.page_size = 8}, make());
   Decoder decoder(to);
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < rounds(); ++round) {
     Child child(peer("prefill", rng));
     child.tell(to.transport->address().value());
     const int64_t before = to.receiver.figures().announced;
@@ -64,7 +66,7 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_
   Rng rng(fresh_seed());
   PrefillEnd from({}, make());
   int64_t done = 0, lost = 0;
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < rounds(); ++round) {
     Child child(peer("decode", rng));
     const PeerId to = from.transport->connect(child.address()).value();
     Prefiller prefiller(from, to, rng.next());
@@ -80,8 +82,7 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_
     expect_idle(from);
     ASSERT_EQ(from.pool.stats().used_pages, 0) << round;
     done += prefiller.ended[0];
-    lost += prefiller.ended[static_cast<size_t>(HandoverOutcome::lost)] +
-            prefiller.ended[static_cast<size_t>(HandoverOutcome::failed)];
+    lost += prefiller.ended[static_cast<size_t>(HandoverOutcome::lost)];
     static_cast<void>(from.transport->disconnect(to));
   }
   EXPECT_GT(done, 0);
