@@ -183,6 +183,11 @@ void HandoverSender::State::check_deadline(uint64_t id, Outgoing& h) {
            now_ms - h.heard_ms));
 }
 
+HandoverOutcome HandoverSender::State::failure_of(PeerId peer) const {
+  const Result<PeerState> state = transport.peer_state(peer);
+  return state && *state != PeerState::lost ? HandoverOutcome::failed : HandoverOutcome::lost;
+}
+
 void HandoverSender::State::check_peers() {
   for (auto at = links.begin(); at != links.end();) {
     const Result<PeerState> state = transport.peer_state(at->first);

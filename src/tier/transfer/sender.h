@@ -131,6 +131,8 @@ struct HandoverSender::State {
   // Ends.
   void end(uint64_t id, Outgoing& h, HandoverOutcome outcome, Status reason);
   void check_deadline(uint64_t id, Outgoing& h);
+  /// Of what could not be sent.
+  [[nodiscard]] HandoverOutcome failure_of(PeerId peer) const;
   void check_peers();
   void remove_ended();
 };

@@ -144,7 +144,7 @@ void HandoverSender::State::send_done(uint64_t id, Outgoing& h) {
                 links.at(h.peer).geometry.page_size, done.name));
   h.step = Step::done;
   h.heard_ms = now_ms;
-  if (Status s = outbox.send(h.peer, done); !s.is_ok()) end(id, h, HandoverOutcome::failed, s);
+  if (Status s = outbox.send(h.peer, done); !s.is_ok()) end(id, h, failure_of(h.peer), s);
 }
 
 void HandoverSender::State::advance(uint64_t id, Outgoing& h) {
@@ -155,7 +155,7 @@ void HandoverSender::State::advance(uint64_t id, Outgoing& h) {
   if (h.step != Step::accepted) return;
   for (size_t layer = 0; layer < planes.size() && h.end.reason.is_ok(); ++layer)
     while (posts.size() < options.max_posts && post_layer(id, h, layer) == Posted::yes) {}
-  if (!h.end.reason.is_ok()) return end(id, h, HandoverOutcome::failed, h.end.reason);
+  if (!h.end.reason.is_ok()) return end(id, h, failure_of(h.peer), h.end.reason);
   if (!links.at(h.peer).is_direct) want_slots(id, h);
   if (h.is_finished && h.open_pieces == 0) send_done(id, h);
 }
@@ -174,7 +174,7 @@ void HandoverSender::State::landed(const Post& post, Outgoing& h) {
   figures.sent_bytes += post.bytes;
   h.heard_ms = now_ms;
   if (Status s = outbox.send(h.peer, post.landed); !s.is_ok())
-    end(post.id, h, HandoverOutcome::failed, s);
+    end(post.id, h, failure_of(h.peer), s);
 }
 
 void HandoverSender::State::poll_posts() {
@@ -191,7 +191,7 @@ void HandoverSender::State::poll_posts() {
     if (state && *state == TransferState::done) {
       landed(*post, h);
     } else {
-      end(post->id, h, HandoverOutcome::failed,
+      end(post->id, h, failure_of(h.peer),
           fail(Errc::io, "HandoverSender: a write has failed: {}",
                transport.last_fault().message()));
     }

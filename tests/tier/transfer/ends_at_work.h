@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/tier/transfer/ends_at_work.h: ends that hand over what they like, and look at all that
+/// comes.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "tier/transfer/ends.h"
+
+namespace folio::test {
+
+/// Prefills random prompts for one receiver, some at a time, in random chunks.
+class Prefiller {
+ public:
+  Prefiller(PrefillEnd& end, PeerId to, uint64_t seed) : end_(end), to_(to), rng_(seed) {}
+
+  /// One random thing. False where it cannot begin another handover.
+  bool step(int64_t now_ms, double cancels = 0) {
+    if (work_.size() < 4 && rng_.chance(0.3) && !begin()) return false;
+    if (!work_.empty()) {
+      Work& work = rng_.pick(work_);
+      if (cancels > 0 && rng_.chance(cancels)) end_.sender.cancel(work.handover);
+      if (!work.is_over) go_on(work);
+    }
+    if (rng_.chance(0.5)) look(now_ms);
+    return true;
+  }
+  void look(int64_t now_ms) {
+    end_.sender.poll(now_ms);
+    HandoverEnd ends[4];
+    const size_t count = end_.sender.take_ends(ends);
+    for (const HandoverEnd& end : std::span(ends).first(count)) {
+      ++ended[static_cast<size_t>(end.outcome)];
+      const auto at = std::ranges::find(work_, end.id, &Work::handover);
+      ASSERT_NE(at, work_.end()) << "twice";
+      end_.pool.release(at->id).or_throw();
+      work_.erase(at);
+    }
+  }
+  [[nodiscard]] bool is_idle() const { return work_.empty(); }
+
+  int64_t ended[num_handover_outcomes] = {};
+
+ private:
+  struct Work {
+    SequenceId id;
+    HandoverId handover;
+    Tokens tokens;
+    int32_t done = 0;
+    bool is_over = false;
+  };
+
+  bool begin() {
+    // some prompts begin alike, so that receivers have parts of them
+    Rng prefix(static_cast<uint64_t>(rng_.between(1, 3)));
+    Tokens tokens = random_tokens(prefix, rng_.int_between(0, 2) * 8);
+    const Tokens rest = random_tokens(rng_, rng_.int_between(1, 30));
+    tokens.insert(tokens.end(), rest.begin(), rest.end());
+    const Result<Admission> a = end_.admit(tokens);
+    if (!a) return true;
+    const Result<HandoverId> h = end_.sender.begin(to_, rng_.next(), a->id, tokens);
+    if (!h) {
+      end_.pool.release(a->id).or_throw();
+      return false;
+    }
+    work_.push_back({a->id, *h, tokens, a->cached_tokens});
+    return true;
+  }
+  void go_on(Work& work) {
+    const auto size = static_cast<int32_t>(work.tokens.size());
+    const int32_t last = std::min(work.done + rng_.int_between(1, 20), size);
+    for (int32_t layer = 0; layer < end_.spec.num_layers; ++layer) {
+      end_.compute(work.id, work.tokens, layer, work.done, last);
+      // refused where the handover has ended meanwhile
+      static_cast<void>(end_.sender.push(work.handover, layer, work.done, last - work.done));
+      if (rng_.chance(0.2)) end_.sender.poll(0);
+    }
+    end_.pool
+        .commit(work.id,
+                std::span(work.tokens)
+                    .subspan(static_cast<size_t>(work.done), static_cast<size_t>(last - work.done)))
+        .or_throw();
+    work.done = last;
+    if (last != size) return;
+    static_cast<void>(end_.sender.finish(work.handover));
+    work.is_over = true;
+  }
+
+  PrefillEnd& end_;
+  PeerId to_;
+  Rng rng_;
+  std::vector<Work> work_;
+};
+
+/// Takes what comes and looks at every byte.
+class Decoder {
+ public:
+  explicit Decoder(DecodeEnd& end) : end_(end) {}
+
+  void step(int64_t now_ms) {
+    end_.receiver.poll(now_ms);
+    const ReceivedSequence got = end_.take();
+    if (got.tokens.empty()) return;
+    last_request = got.request;
+    const auto size = static_cast<int32_t>(got.tokens.size());
+    faults += end_.count_wrong(got.id, got.tokens, 0, size);
+    faults += end_.pool.length(got.id).value() == size ? 0 : 1;
+    end_.pool.release(got.id).or_throw();
+    ++taken;
+  }
+
+  uint64_t last_request = 0;
+  int64_t faults = 0, taken = 0;
+
+ private:
+  DecodeEnd& end_;
+};
+
+}  // namespace folio::test
