@@ -224,7 +224,7 @@ bool DiskMedium::is_of(const DiskHeader& header, const Job& job,
 }
 
 /// Its place, if it is one of the job's size; else the job has ended.
-std::optional<Directory::Held> DiskMedium::find(Job& job) {
+std::optional<Directory::Held> DiskMedium::place_of(Job& job) {
   std::optional<Directory::Held> place = directory_->find(job.name);
   if (!place)
     job.outcome = TierOutcome::missing;
@@ -241,7 +241,7 @@ void DiskMedium::load(std::span<Job* const> jobs) {
     rest = rest.subspan(batch.size());
     Loads loads(*this);
     for (Job* const job : batch)
-      if (std::optional<Directory::Held> place = find(*job)) loads.add(*job, std::move(*place));
+      if (std::optional<Directory::Held> place = place_of(*job)) loads.add(*job, std::move(*place));
     loads.run();
   }
 }

@@ -55,7 +55,7 @@ class DiskMedium final : public Medium {
   void load(std::span<Job* const> jobs);
   void load_batch(std::span<Job* const> jobs);
   void load_in_order(std::span<Job* const> jobs);
-  [[nodiscard]] std::optional<Directory::Held> find(Job& job);
+  [[nodiscard]] std::optional<Directory::Held> place_of(Job& job);
   [[nodiscard]] bool is_of(const DiskHeader& header, const Job& job,
                            const Directory::Held& place) const;
   [[nodiscard]] bool is_to_be_stored(Job& job);

@@ -140,7 +140,7 @@ class DiskMedium::OrderedLoads final : public FileWork {
 void DiskMedium::load_in_order(std::span<Job* const> jobs) {
   OrderedLoads loads(*this);
   for (Job* const job : jobs)
-    if (std::optional<Directory::Held> place = find(*job)) loads.add(*job, std::move(*place));
+    if (std::optional<Directory::Held> place = place_of(*job)) loads.add(*job, std::move(*place));
   loads.run();
 }
 
