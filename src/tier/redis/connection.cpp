@@ -59,22 +59,23 @@ Status Connection::exchange(std::span<Command* const> commands) {
   Sender sender(*stream_, commands);
   receiver_.begin(commands);
   auto deadline = Clock::now() + timeout_;
+  // By halves of the depth, so that commands are not sent one by one.
+  const size_t half = std::max(depth_ / 2, size_t{1});
   size_t answered = 0;
   while (!receiver_.is_done()) {
-    // By halves of the depth, so that commands are not sent one by one.
-    const size_t half = std::max(depth_ / 2, size_t{1});
-    const size_t last = receiver_.answered() / half * half + depth_;
-    const Result<size_t> sent = sender.push(last);
     const Result<size_t> got = receiver_.pull();
     if (!got) return got.error();  // may say why nothing could be sent
-    if (!sent && *got == 0) return sent.error();
     if (receiver_.answered() != answered) {
       answered = receiver_.answered();
       deadline = Clock::now() + timeout_;
     } else if (Clock::now() >= deadline) {
       return too_late();
     }
-    if (*got != 0 || *sent != 0) continue;
+    const size_t last = answered / half * half + depth_;
+    const Result<size_t> sent = sender.push(last);
+    if (!sent && *got == 0) return sent.error();
+    const bool goes_on = receiver_.may_have_more() || (sent && *sent != 0 && !sender.is_done(last));
+    if (goes_on || receiver_.is_done()) continue;
     const Until until = sender.is_done(last) ? Until::readable : Until::readable_or_writable;
     if (Status s = stream_->wait(until, deadline); !s.is_ok()) return s;
   }

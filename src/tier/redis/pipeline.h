@@ -63,6 +63,8 @@ class Receiver {
   [[nodiscard]] bool has_rest() const noexcept {
     return state_ != State::line || end_ != begin_ || reader_has_part_;
   }
+  /// Whether the last `pull` got all that it had room for.
+  [[nodiscard]] bool may_have_more() const noexcept { return may_have_more_; }
   /// Receives what is there; bytes. Errors: io, also for bytes that are no answer
   [[nodiscard]] Result<size_t> pull();
 
@@ -104,6 +106,7 @@ class Receiver {
   uint32_t crc_ = 0;
   std::vector<char> skipped_;
   std::vector<iovec> targets_;
+  bool may_have_more_ = false;
 };
 
 }  // namespace folio::inline v1::tier::redis
