@@ -61,7 +61,7 @@ class DiskMedium::OrderedLoads final : public FileWork {
     page.is_over = true;
     const FileOp& op = ops_[i];
     if (op.error != 0) return medium_.fail_read(*page.job, page.place, op.error);
-    if (page.next == 0 && !begin(page, op.memory))
+    if (page.next == 0 && !begin_page(page, op.memory))
       return medium_.end_load(*page.job, page.place, false);
     const auto extents = std::span(page.job->extents).subspan(page.next, piece.end - page.next);
     page.crc = scatter(op.memory + piece.payload, extents, page.crc);
@@ -123,7 +123,7 @@ class DiskMedium::OrderedLoads final : public FileWork {
             .offset = page.place.place().offset + first};
   }
 
-  bool begin(Loading& page, const std::byte* record) const {
+  bool begin_page(Loading& page, const std::byte* record) const {
     DiskHeader header;
     std::memcpy(&header, record, sizeof(header));
     page.crc_of_all = header.page.crc;
