@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/payload_pattern.h: the bytes of a page in a replay with tiers: they follow from all tokens up
-/// to its end, and from nothing that folio computes.
+/// cli/payload_pattern.h: the bytes of a page in a replay with tiers: they follow from all tokens
+/// up to its end, and from nothing that folio computes.
 #pragma once
 
 #include <cstdint>

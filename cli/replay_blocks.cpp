@@ -55,7 +55,7 @@ Result<TieredAdmit> replay_request(const BlockCache& cache, const TraceRequest& 
   PagePool& pool = cache.pool;
   std::vector<TokenId> prompt(request.hash_ids.begin(), request.hash_ids.end());
   prompt.push_back(behind_the_ids);
-  const auto admission = cache.admit(prompt);
+  auto admission = cache.admit(prompt);
   if (!admission) return admission.error();
   const std::span<const TokenId> ids(prompt.data(), request.hash_ids.size());
   const auto missed = ids.subspan(static_cast<size_t>(admission->found()));

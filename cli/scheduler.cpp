@@ -118,8 +118,8 @@ Status Scheduler::commit(const Step& step) {
     const auto written =
         std::span<const TokenId>(sequence.tokens)
             .subspan(static_cast<size_t>(sequence.done), static_cast<size_t>(entry.new_tokens));
-    const Status s = below_ != nullptr ? below_->commit(sequence.id, written)
-                                       : pool_.commit(sequence.id, written);
+    Status s = below_ != nullptr ? below_->commit(sequence.id, written)
+                                 : pool_.commit(sequence.id, written);
     if (!s.is_ok()) return s;
     sequence.done += entry.new_tokens;
   }
@@ -129,8 +129,7 @@ Status Scheduler::commit(const Step& step) {
 Status Scheduler::retire() {
   for (auto& sequence : running_) {
     if (sequence->left() > 0) continue;
-    const Status s =
-        below_ != nullptr ? below_->release(sequence->id) : pool_.release(sequence->id);
+    Status s = below_ != nullptr ? below_->release(sequence->id) : pool_.release(sequence->id);
     if (!s.is_ok()) return s;
     sequence.reset();
     ++finished_;

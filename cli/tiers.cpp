@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <optional>
 #include <thread>
 
 #include "folio/core/buffer.h"
@@ -93,7 +92,7 @@ class Pages final : public TieredPages {
   Status release(SequenceId id) override {
     patterns_.erase(id);
     set(HopingTier::Mood::doubts);
-    const Status s = manager_->release(id);
+    Status s = manager_->release(id);
     settle();
     return s;
   }
@@ -149,7 +148,7 @@ class Pages final : public TieredPages {
   PagePool* pool_ = nullptr;
   Buffer memory_;
   std::vector<KVPlanes> planes_;
-  std::optional<CacheManager> manager_;  // dies before the tiers and the memory
+  std::unique_ptr<CacheManager> manager_;  // dies before the tiers and the memory
   std::map<SequenceId, PagePattern> patterns_;
   int64_t checked_pages_ = 0;
   double wait_seconds_ = 0.0;
@@ -180,7 +179,7 @@ Status Pages::attach(PagePool& pool) {
                                        .tiers = tiers,
                                        .load_deadline_ms = choice_.load_deadline_ms});
   if (!manager) return manager.error();
-  manager_.emplace(std::move(*manager));
+  manager_ = std::make_unique<CacheManager>(std::move(*manager));
   return {};
 }
 
@@ -252,7 +251,7 @@ Status Pages::commit(SequenceId id, std::span<const TokenId> written) {
   for (const TokenId token : written)
     if (pattern.add(token, demand_.page_size)) pattern.write_to(page_at(id, position++));
   set(HopingTier::Mood::doubts);
-  const Status s = manager_->commit(id, written);
+  Status s = manager_->commit(id, written);
   settle();  // a page that is stored while it is released would be cached out of order
   return s;
 }

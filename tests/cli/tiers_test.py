@@ -18,6 +18,7 @@ BLOCKS = ("--sequential", "--page-per-block")
 BLOCK_BYTES = 512 * 131072  # of llama-3-8b in bf16
 PAGE_BYTES = 16 * 131072
 ENDLESS = "1024TiB"
+SOME = 400  # requests of the shipped trace
 COUNTS = ("memory_tokens", "computed_tokens", "asked_tokens", "asked_pages", "found_pages", "loaded_pages", "lost_pages", "stored_pages",
           "unstored_pages", "checked_pages")
 COUNTS_OF_TIER = ("hit_tokens", "stored_pages", "loaded_pages", "dropped_pages", "pages", "pages_before", "load_outcomes",
@@ -76,7 +77,7 @@ class Tiers(unittest.TestCase):
 
     def test_random_traces_give_the_oracles_counts(self):
         rng = self.seeded()
-        for _ in range(12):
+        for _ in range(6):
             trace, requests = self.random_trace(rng)
             longest = max(len(r["hash_ids"]) for r in requests)
             for host in (1, rng.randint(1, 4 * longest), None):
@@ -85,12 +86,11 @@ class Tiers(unittest.TestCase):
                     self.compare(trace, requests, memory, host)
 
     def test_a_large_tier_finds_what_an_endless_cache_finds(self):
-        requests = oracle.read(SHIPPED_TRACE)
-        endless = oracle.replay(requests)["hit_tokens"]
+        endless = oracle.replay(oracle.read(SHIPPED_TRACE, SOME))["hit_tokens"]
         disk = ("--disk", self.path("disk"), "--disk-bytes", ENDLESS)
         for below in (("--host-bytes", ENDLESS), disk, ("--host-bytes", 100 * BLOCK_BYTES, *disk[:1], self.path("other"), *disk[2:])):
             with self.subTest(below=below):
-                tiers = self.replay(SHIPPED_TRACE, *BLOCKS, "--pages", 300, *below).figures["tiers"]
+                tiers = self.replay(SHIPPED_TRACE, *BLOCKS, "--limit", SOME, "--pages", 300, *below).figures["tiers"]
                 self.assertEqual(tiers["memory_tokens"] + sum(tier["hit_tokens"] for tier in tiers["below"]), endless)
                 self.assertEqual(tiers["lost_pages"], 0)
                 self.assertGreater(tiers["below"][-1]["hit_tokens"], 0)
@@ -98,7 +98,7 @@ class Tiers(unittest.TestCase):
     def test_steps_find_in_a_large_tier_what_an_endless_cache_finds(self):
         rng = self.seeded()
         for page_size in (16, 48, 512):
-            trace, requests = self.random_trace(rng, 60)
+            trace, requests = self.random_trace(rng, 40)
             longest = max((r["input_length"] + r["output_length"]) // page_size + 1 for r in requests)
             steps = ("--page-size", page_size, "--compute", "none", "--sequential")
             endless = self.replay(trace, *steps).figures
@@ -108,9 +108,9 @@ class Tiers(unittest.TestCase):
 
     def test_counts_do_not_depend_on_time(self):
         rng = self.seeded()
-        trace, requests = self.random_trace(rng, 100)
+        trace, requests = self.random_trace(rng, 40)
         longest = max((r["input_length"] + r["output_length"]) // 16 + 1 for r in requests)
-        modes = {"blocks": (*BLOCKS, "--pages", 300, "--host-bytes", 500 * BLOCK_BYTES, "--disk-bytes", 1500 * BLOCK_BYTES),
+        modes = {"blocks": (*BLOCKS, "--limit", SOME, "--pages", 300, "--host-bytes", 500 * BLOCK_BYTES, "--disk-bytes", 9000 * BLOCK_BYTES),
                  "steps": ("--pages", longest + 50, "--max-batch", 4, "--host-bytes", 2 * longest * PAGE_BYTES, "--disk-bytes",
                            (512 + 4 * longest) * PAGE_BYTES)}
         for name, options in modes.items():
@@ -124,7 +124,7 @@ class Tiers(unittest.TestCase):
                 self.assertGreater(sum(tier["hit_tokens"] for tier in counts[0][2]), 0, (name, store))
 
     def test_a_directory_is_found_again(self):
-        options = (*BLOCKS, "--pages", 300, "--disk", self.path("disk"), "--disk-bytes", ENDLESS)
+        options = (*BLOCKS, "--limit", SOME, "--pages", 300, "--disk", self.path("disk"), "--disk-bytes", ENDLESS)
         first = self.replay(SHIPPED_TRACE, *options).figures["tiers"]
         second = self.replay(SHIPPED_TRACE, *options).figures["tiers"]
         self.assertEqual(second["below"][0]["pages_before"], first["below"][0]["pages"])
@@ -135,7 +135,7 @@ class Tiers(unittest.TestCase):
         self.assertEqual(third["computed_tokens"], first["computed_tokens"])
 
     def test_damaged_files_are_misses(self):
-        options = (*BLOCKS, "--pages", 300, "--disk", self.path("disk"), "--disk-bytes", ENDLESS)
+        options = (*BLOCKS, "--limit", SOME, "--pages", 300, "--disk", self.path("disk"), "--disk-bytes", ENDLESS)
         first = self.replay(SHIPPED_TRACE, *options).figures["tiers"]
         for name in os.listdir(self.path("disk")):
             if not name.endswith(".pages"):
@@ -151,7 +151,7 @@ class Tiers(unittest.TestCase):
         self.assertLess(second["computed_tokens"], first["computed_tokens"])
 
     def test_wrong_bytes_fail_the_replay(self):
-        options = (*BLOCKS, "--pages", 300, "--host-bytes", ENDLESS)
+        options = (*BLOCKS, "--limit", SOME, "--pages", 300, "--host-bytes", ENDLESS)
         outcome = self.replay(SHIPPED_TRACE, *options, code=1, tool_path=DAMAGED)
         self.assertRegex(outcome.err, r"page \d+ of \d+ that a prompt found has wrong bytes; it was loaded")
         steps = ("--limit", 200, "--pages", 9000, "--sequential", "--host-bytes", ENDLESS)
