@@ -109,7 +109,10 @@ void SharedMemoryWire::disconnect(PeerId peer) noexcept {
 void SharedMemoryWire::close(Link& link, const Status& why) noexcept {
   if (link.state == Link::State::closed) return;
   link.state = Link::State::closed;
-  // in this order: while the socket stands, the other side takes what it reads here for ours
+  // in this order: while the socket stands, the other side takes what it reads here for ours. A
+  // child between fork and exec has it, too: closing alone would end neither events nor connection
+  (void)::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, link.socket.fd(), nullptr);
+  (void)::shutdown(link.socket.fd(), SHUT_RDWR);
   link.socket.close();
   for (auto at = asked_.begin(); at != asked_.end();) {
     const TransferRecord& transfer = *at->second.transfer;
