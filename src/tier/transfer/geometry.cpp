@@ -315,8 +315,11 @@ std::array<Place, num_sections> places_in_slot(const Geometry& sender, int32_t h
   for (size_t section = 0; section < num_sections; ++section) {
     const int64_t row = sender.row_bytes_of(static_cast<int>(section));
     const bool token_major = sender.order == StorageOrder::token_major;
+    // unsigned: a peer may have told any base
+    const uint64_t first =
+        static_cast<uint64_t>(base) + static_cast<uint64_t>(layout.offset[section]);
     places[section] = {.region = region,
-                       .base = base + layout.offset[section],
+                       .base = static_cast<int64_t>(first),
                        .page_stride = row * heads * sender.page_size,
                        .slot_stride = token_major ? row * heads : row,
                        .head_stride = token_major ? row : row * sender.page_size};

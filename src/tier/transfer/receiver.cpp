@@ -209,7 +209,7 @@ void HandoverReceiver::State::fail_sequence(uint64_t request, AbortCode code, co
 }
 
 void HandoverReceiver::State::take(PartId id, Part& part, const Ended&) {
-  if (part.step == Step::filling || part.step == Step::done)
+  if (is_open(part))
     fail_sequence(part.request, AbortCode::cancelled, fail(Errc::io, "its sender has given up"));
   remove_part(id);
 }
@@ -225,7 +225,8 @@ void HandoverReceiver::State::drop_peer(PeerId peer) {
   const auto first = [&] { return parts.lower_bound({peer, 0}); };
   for (auto at = first(); at != parts.end() && at->first.first == peer; at = first()) {
     if (at->second.step == Step::cut_off) break;  // all of them
-    fail_sequence(at->second.request, AbortCode::failed, fail(Errc::io, "a sender is lost"));
+    if (is_open(at->second))
+      fail_sequence(at->second.request, AbortCode::failed, fail(Errc::io, "a sender is lost"));
     remove_part(at->first);
   }
   outbox.forget(peer);
@@ -235,7 +236,8 @@ void HandoverReceiver::State::drop_peer(PeerId peer) {
 /// It does what no sender does, or does not answer.
 void HandoverReceiver::State::cut_off_peer(PeerId peer) {
   for (auto at = parts.lower_bound({peer, 0}); at != parts.end() && at->first.first == peer; ++at) {
-    fail_sequence(at->second.request, AbortCode::failed, fail(Errc::io, "a sender is cut off"));
+    if (is_open(at->second))
+      fail_sequence(at->second.request, AbortCode::failed, fail(Errc::io, "a sender is cut off"));
     at->second.step = Step::cut_off;
     at->second.heard_ms = now_ms;
   }

@@ -140,6 +140,10 @@ struct HandoverReceiver::State {
   // Ends.
   void commit_if_whole(uint64_t request);
   void fail_sequence(uint64_t request, tier::AbortCode code, const Status& why);
+  /// Its sequence is on its way; another one may have the request of a part that is not.
+  [[nodiscard]] static bool is_open(const Part& part) {
+    return part.step == Step::filling || part.step == Step::done;
+  }
   void remove_part(PartId id);
   void drop_peer(PeerId peer);
   void cut_off_peer(PeerId peer);

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
+#include <utility>
 #include <vector>
 
 #include "tier/transfer/ends.h"
@@ -39,6 +41,8 @@ class Prefiller {
     }
   }
   [[nodiscard]] bool is_idle() const { return work_.empty(); }
+  /// Of a handover that has not ended; 0: there is none.
+  [[nodiscard]] uint64_t some_request() { return work_.empty() ? 0 : rng_.pick(work_).request; }
 
   int64_t ended[num_handover_outcomes] = {};
 
@@ -46,6 +50,7 @@ class Prefiller {
   struct Work {
     SequenceId id;
     HandoverId handover;
+    uint64_t request = 0;
     Tokens tokens;
     int32_t done = 0;
     bool is_over = false;
@@ -59,12 +64,13 @@ class Prefiller {
     tokens.insert(tokens.end(), rest.begin(), rest.end());
     const Result<Admission> a = end_.admit(tokens);
     if (!a) return true;
-    const Result<HandoverId> h = end_.sender.begin(to_, rng_.next(), a->id, tokens);
+    const uint64_t request = rng_.next();
+    const Result<HandoverId> h = end_.sender.begin(to_, request, a->id, tokens);
     if (!h) {
       end_.pool.release(a->id).or_throw();
       return false;
     }
-    work_.push_back({a->id, *h, tokens, a->cached_tokens});
+    work_.push_back({a->id, *h, request, tokens, a->cached_tokens});
     return true;
   }
   void go_on(Work& work) {
@@ -93,28 +99,45 @@ class Prefiller {
   std::vector<Work> work_;
 };
 
-/// Takes what comes and looks at every byte.
+/// Takes what comes, keeps it for a while and looks at every byte before and after.
 class Decoder {
  public:
   explicit Decoder(DecodeEnd& end) : end_(end) {}
 
   void step(int64_t now_ms) {
     end_.receiver.poll(now_ms);
-    const ReceivedSequence got = end_.take();
-    if (got.tokens.empty()) return;
-    last_request = got.request;
-    const auto size = static_cast<int32_t>(got.tokens.size());
-    faults += end_.count_wrong(got.id, got.tokens, 0, size);
-    faults += end_.pool.length(got.id).value() == size ? 0 : 1;
-    end_.pool.release(got.id).or_throw();
-    ++taken;
+    ReceivedSequence got = end_.take();
+    if (!got.tokens.empty()) {
+      ++taken;
+      look_at(got);
+      kept_.push_back(std::move(got));
+    }
+    if (kept_.size() > max_kept || (got.tokens.empty() && ++idle_steps_ % 64 == 0)) release_one();
+  }
+  void release_all() {
+    while (!kept_.empty()) release_one();
   }
 
-  uint64_t last_request = 0;
   int64_t faults = 0, taken = 0;
 
  private:
+  static constexpr size_t max_kept = 3;
+
+  void look_at(const ReceivedSequence& s) {
+    const auto size = static_cast<int32_t>(s.tokens.size());
+    faults += end_.count_wrong(s.id, s.tokens, 0, size);
+    faults += end_.pool.length(s.id).value() == size ? 0 : 1;
+  }
+  void release_one() {
+    if (kept_.empty()) return;
+    look_at(kept_.front());
+    end_.pool.release(kept_.front().id).or_throw();
+    kept_.pop_front();
+  }
+
   DecodeEnd& end_;
+  std::deque<ReceivedSequence> kept_;
+  int64_t idle_steps_ = 0;
 };
 
 }  // namespace folio::test

@@ -45,6 +45,7 @@ int decode(std::unique_ptr<Transport> transport) {
   if (!say_address(*end.transport)) return 2;
   Decoder decoder(end);
   while (!has_input()) decoder.step(0);
+  decoder.release_all();
   return decoder.faults == 0 ? 0 : 1;
 }
 

@@ -440,6 +440,33 @@ TEST_P(Handovers, of_a_sender_that_does_not_stop_end_with_the_peer) {
   EXPECT_EQ(wait_for_end(a, b).outcome, HandoverOutcome::cancelled) << "it had been told";
   expect_idle(a);
 }
+TEST_P(Handovers, of_a_request_may_come_from_another_sender_meanwhile) {
+  PrefillEnd silent({}, transport()), other({}, transport());
+  DecodeEnd to({}, transport());
+  Rng rng(1);
+  const Tokens tokens = random_tokens(rng, 40);
+  static_cast<void>(
+      silent.sender.begin(peer(silent, to), 1, silent.admit(tokens).value().id, tokens).value());
+  ASSERT_TRUE(comes_true([&] {
+    silent.sender.poll(0), to.receiver.poll(0);
+    return to.receiver.figures().handovers == 1;
+  }));
+  to.receiver.cancel(1);
+  const SequenceId id = other.admit(tokens).value().id;
+  const HandoverId h = other.sender.begin(peer(other, to), 1, id, tokens).value();
+  now_ = 9000;
+  ASSERT_TRUE(comes_true([&] {
+    other.sender.poll(now_), to.receiver.poll(now_);
+    return to.receiver.figures().handovers == 2;
+  }));
+  to.receiver.poll(10'001);  // the first sender is cut off
+  EXPECT_EQ(to.receiver.figures().lost_peers, 1);
+  other.prefill(id, tokens, {&h, 1}, 0, 40);
+  other.sender.finish(h).or_throw();
+  const HandoverEnd end = wait_for_end(other, to);
+  EXPECT_EQ(end.outcome, HandoverOutcome::done) << end.reason.message();
+  EXPECT_EQ(to.count_wrong(to.take().id, tokens, 0, 40), 0);
+}
 TEST_P(Handovers, end_with_an_end_that_goes) {
   for (const bool is_sender : {true, false}) {
     auto a = std::make_unique<PrefillEnd>(EndSpec{}, transport());

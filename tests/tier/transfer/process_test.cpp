@@ -54,6 +54,7 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_of_senders_that_are_killed) {
       return to.receiver.figures().handovers == 0 &&
              decoder.taken == to.receiver.figures().committed;
     })) << round;
+    decoder.release_all();
     expect_idle(to);
     ASSERT_EQ(to.pool.stats().used_pages, 0) << round;
   }

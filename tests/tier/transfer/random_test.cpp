@@ -64,7 +64,7 @@ void run_round(Rng& rng, Totals& totals) {
     ASSERT_NO_FATAL_FAILURE(prefiller.step(now, cancels));
     for (int64_t i = rng.between(0, 12); i > 0; --i) network.step();
     if (rng.chance(0.6)) decoder.step(now);
-    if (cancels > 0 && rng.chance(0.01)) to.receiver.cancel(decoder.last_request);
+    if (cancels > 0 && rng.chance(0.05)) to.receiver.cancel(prefiller.some_request());
     if (step % 16 != 0) continue;
     ASSERT_EQ(from.pool.check_invariants().message(), "");
     ASSERT_EQ(to.pool.check_invariants().message(), "");
@@ -79,6 +79,7 @@ void run_round(Rng& rng, Totals& totals) {
     decoder.step(now);
   }
   while (decoder.taken < to.receiver.figures().committed) decoder.step(now);
+  decoder.release_all();
   expect_idle(from);
   expect_idle(to);
   EXPECT_EQ(from.pool.stats().used_pages, 0);
