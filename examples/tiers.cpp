@@ -118,6 +118,7 @@ int run(const std::filesystem::path& folder) {
 
   const std::vector<TokenId> a = prompt_of(0, 400);
   std::printf("A, new: %zu tokens computed\n", serve(pool, manager, planes, a));
+  while (manager.figures().stores != 0) manager.poll();  // until then its pages are held
   for (TokenId other = 1; other <= 4; ++other)
     serve(pool, manager, planes, prompt_of(other * 1000, 400));
   while (manager.figures().stores != 0) manager.poll();

@@ -66,6 +66,7 @@ void CacheManager::State::poll_tier(size_t t) noexcept {
 void CacheManager::State::poll() noexcept {
   if (tiers.empty()) return;
   for (size_t t = 0; t < tiers.size(); ++t) poll_tier(t);
+  if (loads.empty() && figures.stores == 0) return;
   for (Load& load : loads) commit_what_came(load);
   const int64_t now = now_us();
   end_late_loads(now);

@@ -10,8 +10,9 @@
 
 namespace folio::inline v1::tier {
 
-/// What `page_extents` says of each layer for itself, without asking it for each page: a run lies
-/// in page p at its place in page 0 and p strides.
+/// In this order tiers keep the bytes of pages, so it never changes. What `page_extents` says of
+/// each layer for itself, without asking it for each page: a run lies in page p at its place in
+/// page 0 and p strides.
 class PageRuns {
  public:
   /// Errors: invalid_argument where a plane has fewer than `num_pages` pages, or pages that differ

@@ -101,6 +101,7 @@ QueuedTier::Pages::iterator QueuedTier::end(Pages::iterator page, TierOutcome ou
 }
 
 void QueuedTier::end_late() noexcept {
+  if (deadlines_.empty()) return;  // no look at the clock
   const Clock::time_point now = Clock::now();
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     end(pages_.find(deadlines_.begin()->second), TierOutcome::late);

@@ -110,8 +110,7 @@ TEST(QueuedTier, ends_what_waits_beyond_its_deadline_though_the_medium_hangs) {
 }
 
 TEST(QueuedTier, hands_a_medium_as_many_pages_of_a_kind_as_it_likes) {
-  Held held;
-  held.control.batch = 3;
+  Held held({}, [](HeldMedium::Control& control) { control.batch = 3; });
   PageMemory page({10});
   const TierPage one[] = {{name_of(0), page.extents()}};
   static_cast<void>(held.tier->load(one, 0).value());

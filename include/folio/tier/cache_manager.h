@@ -15,6 +15,10 @@
 /// and counted. Pages are not stored at the moment of their eviction, for their bytes would have to
 /// be copied before the pool can go on: they have been stored when their last sequence ended.
 ///
+/// The bytes of a page are those of layer 0, then those of layer 1, and so on, each as
+/// `page_extents` of that layer's planes alone: who else gives or takes pages of these names has to
+/// do the same.
+///
 /// No call waits for a tier. What a tier does wrong is a miss, counted with its reason; one that
 /// fails several calls in a row is left alone for a while, which doubles.
 ///

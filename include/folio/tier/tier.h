@@ -123,10 +123,10 @@ class FOLIO_EXPORT Tier {
                                                 int64_t deadline_ms,
                                                 LoadOrder order = LoadOrder::pages) noexcept = 0;
   /// How many leading extents of every page of a load are in the caller's memory, so that work on
-  /// them may begin; pages that have fewer in all do not hold it back. Checksums are not looked at
-  /// before the last one is there: work that began early is void, and to be done again, unless all
-  /// pages end as done. Advice: it may be less than what is there. 0 for a store, once a page of the load
-  /// has ended otherwise, and when all have ended (completions tell then).
+  /// them may begin; pages that have fewer in all do not hold it back. Checksums are looked at
+  /// when the last one is there: work that began early is void, and to be done again, unless all
+  /// pages end as done. Advice: it may be less than what is there. 0 for a store, once a page of
+  /// the load has ended otherwise, and when all have ended (completions tell then).
   [[nodiscard]] virtual uint32_t landed(TierTicket ticket) const noexcept = 0;
   /// A name that is there already is done at once: names say what pages contain.
   [[nodiscard]] virtual Result<TierTicket> store(std::span<const TierPage> pages) noexcept = 0;

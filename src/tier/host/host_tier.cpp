@@ -166,7 +166,7 @@ class HostMedium final : public Medium {
     }
   }
 
-  TierOutcome put(Page page) {
+  TierOutcome put(const Page& page) {
     const std::lock_guard lock(mutex_);
     if (places_.contains(page->name)) return TierOutcome::done;
     while (bytes_ > options_.max_bytes - room_of(*page)) remove(order_.begin());

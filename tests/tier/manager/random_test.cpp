@@ -141,7 +141,7 @@ void one_round(Rng& rng, const std::string& path, bool is_honest, Sums& sums) {
                    .store_deadline_ms = is_honest ? 60'000 : 20 * rng.between(0, 2),
                    .min_load_pages = rng.chance(0.2) ? 2 : 1,
                    .load_order = rng.chance(0.5) ? LoadOrder::extents : LoadOrder::pages}});
-  wander(engine, rng, 200, is_honest);
+  wander(engine, rng, 160, is_honest);
   if (::testing::Test::HasFatalFailure()) return;
   engine.finish();
   for (size_t t = 0; t < tiers.size(); ++t) {

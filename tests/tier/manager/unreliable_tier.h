@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tier/manager/unreliable_tier.h: a medium that loses, damages, delays, refuses and lies at
-/// random. What it says is done is right, as a tier's checksums make sure; the rest may be anything.
+/// random. What it says is done is right, as a tier's checksums make sure.
 #pragma once
 
 #include <chrono>
