@@ -82,7 +82,7 @@ Result<size_t> Receiver::pull() {
   list_targets();
   size_t room = 0;
   for (const iovec& target : targets_) room += target.iov_len;
-  const Result<size_t> got = stream_.read(targets_);
+  Result<size_t> got = stream_.read(targets_);
   may_have_more_ = got && *got == room;
   if (!got || *got == 0) return got;
   size_t of_value = 0;

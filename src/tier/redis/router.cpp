@@ -111,7 +111,7 @@ Status Router::exchange(uint32_t node, std::span<Command* const> commands) {
     Result<std::unique_ptr<Connection>> connection = nodes_.take(node);
     if (!connection) return connection.error();
     const bool may_be_closed = (*connection)->was_used();
-    const Status status = (*connection)->exchange(commands);
+    Status status = (*connection)->exchange(commands);
     if (status.is_ok()) {
       nodes_.give_back(node, std::move(*connection));
       return {};

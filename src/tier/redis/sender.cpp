@@ -36,7 +36,7 @@ Result<size_t> Sender::push(size_t last) {
   if (runs_.empty()) prepare(last);
   if (runs_.empty()) return size_t{0};
   const size_t count = std::min(runs_.size() - first_, most_runs);
-  const Result<size_t> sent = stream_.write(std::span(runs_).subspan(first_, count));
+  Result<size_t> sent = stream_.write(std::span(runs_).subspan(first_, count));
   if (!sent) return sent;
   for (size_t left = *sent; left != 0;) {
     iovec& run = runs_[first_];
