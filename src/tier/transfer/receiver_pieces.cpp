@@ -38,7 +38,7 @@ void HandoverReceiver::State::refuse_part(PartId id, const char* what) {
 
 template <class Message>
 void HandoverReceiver::State::take_for(PeerId from, std::span<const std::byte> bytes) {
-  const std::optional<Message> message = decode<Message>(bytes);
+  std::optional<Message> message = decode<Message>(bytes);
   if (!message) {
     refuse_message(from, "what is no message");
     return cut_off_peer(from);
@@ -60,8 +60,7 @@ void HandoverReceiver::State::take_for(PeerId from, std::span<const std::byte> b
   if (const auto sequence = sequences.find(part.request);
       sequence != sequences.end() && part.step == Step::filling)
     sequence->second.heard_ms = now_ms;
-  Message taken = *message;
-  take(id, part, taken);
+  take(id, part, *message);
 }
 
 void HandoverReceiver::State::take(const PeerMessage& message) {
@@ -103,9 +102,9 @@ Status HandoverReceiver::State::check_sender(const Geometry& sender) {
   for (size_t layer = 0; layer < planes.size(); ++layer) {
     const KVPlanes to = with_heads(planes[layer], heads.first - geometry.first_head, heads.count);
     const KVPlanes from = planes_in_slot(sender, heads.count, staging.memory(), to, geometry);
-    const Status s = sender.page_size == geometry.page_size
-                         ? copy_pages({&from, 1}, {&to, 1}, {}, options.executor)
-                         : copy_slots({&from, 1}, {&to, 1}, {}, options.executor);
+    Status s = sender.page_size == geometry.page_size
+                   ? copy_pages({&from, 1}, {&to, 1}, {}, options.executor)
+                   : copy_slots({&from, 1}, {&to, 1}, {}, options.executor);
     if (!s.is_ok()) return s;
   }
   return {};

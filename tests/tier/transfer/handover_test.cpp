@@ -51,15 +51,15 @@ class Handovers : public ::testing::TestWithParam<TransportKind> {
         way.from->prefill(way.id, tokens, {&way.handover, 1}, way.done, last);
         way.done = last;
         is_over = false;
-        way.from->sender.poll(now_);
-        to.receiver.poll(now_);
+        way.from->sender.poll(now);
+        to.receiver.poll(now);
       }
     }
     const Tokens output{7, 8};
     for (Way& way : ways) way.from->sender.finish(way.handover, output).or_throw();
     ASSERT_TRUE(comes_true([&] {
-      for (const Way& way : ways) way.from->sender.poll(now_);
-      to.receiver.poll(now_);
+      for (const Way& way : ways) way.from->sender.poll(now);
+      to.receiver.poll(now);
       return std::ranges::all_of(
           ways, [](const Way& way) { return way.from->sender.figures().handovers == 0; });
     }));
@@ -83,9 +83,9 @@ class Handovers : public ::testing::TestWithParam<TransportKind> {
   HandoverEnd wait_for_end(PrefillEnd& from, DecodeEnd& to, int64_t step_ms = 0) {
     HandoverEnd end[1];
     EXPECT_TRUE(comes_true([&] {
-      now_ += step_ms;
-      from.sender.poll(now_);
-      to.receiver.poll(now_);
+      now += step_ms;
+      from.sender.poll(now);
+      to.receiver.poll(now);
       return from.sender.take_ends(end) == 1;
     }));
     return std::move(end[0]);
@@ -93,8 +93,8 @@ class Handovers : public ::testing::TestWithParam<TransportKind> {
   /// Until the receiver holds nothing any more.
   void settle(PrefillEnd& from, DecodeEnd& to) {
     EXPECT_TRUE(comes_true([&] {
-      from.sender.poll(now_);
-      to.receiver.poll(now_);
+      from.sender.poll(now);
+      to.receiver.poll(now);
       return to.receiver.figures().handovers == 0;
     }));
   }
@@ -131,7 +131,7 @@ class Handovers : public ::testing::TestWithParam<TransportKind> {
 
   int32_t last_cached = 0;
   int64_t staged = 0, direct = 0;
-  int64_t now_ = 0;
+  int64_t now = 0;
 
  private:
   uint64_t requests_ = 0;
@@ -408,7 +408,7 @@ TEST_P(Handovers, are_late_where_the_other_end_is_silent) {
 
   const HandoverId silent = a.sender.begin(peer(a, b), 2, id, tokens).value();
   ASSERT_TRUE(comes_true([&] {
-    a.sender.poll(now_), b.receiver.poll(now_);
+    a.sender.poll(now), b.receiver.poll(now);
     return b.receiver.figures().handovers == 1;
   }));
   b.receiver.poll(20'000);  // this sender computes for too long
@@ -454,9 +454,9 @@ TEST_P(Handovers, of_a_request_may_come_from_another_sender_meanwhile) {
   to.receiver.cancel(1);
   const SequenceId id = other.admit(tokens).value().id;
   const HandoverId h = other.sender.begin(peer(other, to), 1, id, tokens).value();
-  now_ = 9000;
+  now = 9000;
   ASSERT_TRUE(comes_true([&] {
-    other.sender.poll(now_), to.receiver.poll(now_);
+    other.sender.poll(now), to.receiver.poll(now);
     return to.receiver.figures().handovers == 2;
   }));
   to.receiver.poll(10'001);  // the first sender is cut off

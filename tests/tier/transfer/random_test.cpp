@@ -41,6 +41,30 @@ struct Totals {
   int64_t taken = 0, done = 0, others = 0, late_messages = 0;
 };
 
+/// What is not over soon is late.
+void settle(InProcessNetwork& network, Prefiller& prefiller, DecodeEnd& to, Decoder& decoder,
+            int64_t now) {
+  for (int i = 0; i < 400; ++i) {
+    if (prefiller.is_idle() && to.receiver.figures().handovers == 0) return;
+    now += 500;
+    for (int k = 0; k < 200 && network.step(); ++k) {}
+    ASSERT_NO_FATAL_FAILURE(prefiller.look(now));
+    decoder.step(now);
+  }
+}
+
+/// Whole sequences have come or nothing, and nothing is held.
+void expect_whole(PrefillEnd& from, DecodeEnd& to, const Prefiller& prefiller,
+                  const Decoder& decoder) {
+  expect_idle(from);
+  expect_idle(to);
+  EXPECT_EQ(from.pool.stats().used_pages, 0);
+  EXPECT_EQ(to.pool.stats().used_pages, 0);
+  EXPECT_EQ(decoder.faults, 0);
+  EXPECT_GE(decoder.taken, prefiller.ended[0]);
+  EXPECT_EQ(to.receiver.figures().corrupt_pieces, 0);
+}
+
 void run_round(Rng& rng, Totals& totals) {
   Pair pair = random_pair(rng);
   pair.to.num_pages = static_cast<uint32_t>(rng.between(12, 64));
@@ -71,22 +95,10 @@ void run_round(Rng& rng, Totals& totals) {
   }
   if (death == Death::sender) network.cut(dynamic_cast<FaultyTransport&>(*from.transport).inner());
   if (death == Death::receiver) network.cut(dynamic_cast<FaultyTransport&>(*to.transport).inner());
-  const auto is_idle = [&] { return prefiller.is_idle() && to.receiver.figures().handovers == 0; };
-  for (int i = 0; i < 400 && !is_idle(); ++i) {  // what is not over soon is late
-    now += 500;
-    for (int k = 0; k < 200 && network.step(); ++k) {}
-    ASSERT_NO_FATAL_FAILURE(prefiller.look(now));
-    decoder.step(now);
-  }
+  ASSERT_NO_FATAL_FAILURE(settle(network, prefiller, to, decoder, now));
   while (decoder.taken < to.receiver.figures().committed) decoder.step(now);
   decoder.release_all();
-  expect_idle(from);
-  expect_idle(to);
-  EXPECT_EQ(from.pool.stats().used_pages, 0);
-  EXPECT_EQ(to.pool.stats().used_pages, 0);
-  EXPECT_EQ(decoder.faults, 0);
-  EXPECT_GE(decoder.taken, prefiller.ended[0]);
-  EXPECT_EQ(to.receiver.figures().corrupt_pieces, 0);
+  expect_whole(from, to, prefiller, decoder);
   totals.taken += decoder.taken;
   totals.done += prefiller.ended[0];
   for (int i = 1; i < num_handover_outcomes; ++i) totals.others += prefiller.ended[i];
