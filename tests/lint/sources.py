@@ -48,7 +48,7 @@ DIRECTION = {
     "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],
     "src/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/names/", "names/"],
     "cli/": ["folio/", "reference/", "support/"],
-    "bench/": ["folio/", "reference/", "support/", "cpu/features.h", "cpu/append/rows.h", "attention/kernel_list.h"],
+    "bench/": ["folio/", "reference/", "support/", "cpu/features.h", "cpu/append/rows.h", "attention/kernel_list.h", "tier/disk/file_io.h"],
     "fuzz/": ["folio/", "pool/"],
     "examples/": ["folio/"],
     "clients/": ["folio/"],

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/disk/contents.cpp: an open directory with all records.
 #include "tier/disk/contents.h"
 
 #include <map>

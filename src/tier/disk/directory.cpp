@@ -138,6 +138,7 @@ Status Directory::settle(std::span<const std::pair<PageName, Page>> doubles) {
     Page loser = other;
     if (record.fault != RecordFault::none) std::swap(loser, later);
     loser.segment->live -= record_bytes(loser.bytes);
+    if (files_.is_read_only()) continue;
     ++loser.segment->users;
     dropping_.emplace(name, loser);
   }
@@ -274,7 +275,8 @@ void Directory::mark_dropped() noexcept {
     for (const auto& dropped : marking) {
       Segment& segment = *dropped.second.segment;
       if (i < count && ops[i].error != 0)
-        last_fault_ = io_failure("write", files_.path_of(segment.number), ops[i].error);
+        last_fault_ = fail(Errc::io, "disk tier: cannot mark a dropped page in segment {}: {}",
+                           segment.number, std::strerror(ops[i].error));
       ++i;
       if (--segment.users == 0) released_.notify_all();
     }

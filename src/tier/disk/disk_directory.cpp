@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/disk/disk_directory.cpp: lists and checks.
 #include "folio/tier/disk_directory.h"
 
 #include <cstring>

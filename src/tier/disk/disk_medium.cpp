@@ -252,7 +252,9 @@ void DiskMedium::end_load(Job& job, const Directory::Held& place, bool is_whole)
 }
 
 void DiskMedium::fail_read(Job& job, const Directory::Held& place, int error) {
-  directory_->note(io_failure("read", directory_->path_of(place), error));
+  // by number: a path takes memory, and this must not throw
+  directory_->note(fail(Errc::io, "disk tier: cannot read segment {}: {}", place.segment(),
+                        std::strerror(error)));
   job.outcome = TierOutcome::failed;
   if (error == ENODATA)
     end_load(job, place, false);  // the file has been cut: it will not come back

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/disk/disk_tier.cpp: options, and a tier over them.
 #include "folio/tier/disk_tier.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/disk/files.cpp: whose a directory is, and its files.
 #include "tier/disk/files.h"
 
 #include <dirent.h>

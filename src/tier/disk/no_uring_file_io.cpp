@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/disk/no_uring_file_io.cpp: where there is no liburing.
 #include "tier/disk/file_io.h"
 
 namespace folio::inline v1::tier {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/disk/plain_file_io.cpp: the system's own calls.
 #include "tier/disk/plain_file_io.h"
 
 #include <fcntl.h>

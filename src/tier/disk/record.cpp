@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/disk/record.cpp: headers and copies of records.
 #include "tier/disk/record.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/disk/record_io.cpp: batches of whole records.
 #include "tier/disk/record_io.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/disk/scan.cpp: walks through segments.
 #include "tier/disk/scan.h"
 
 #include <unistd.h>

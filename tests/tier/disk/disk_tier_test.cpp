@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tier/disk_tier_test.cpp: pages in a directory, and what becomes of them there.
+/// tests/tier/disk/disk_tier_test.cpp: pages in a directory, and what becomes of them there.
 #include "folio/tier/disk_tier.h"
 
 #include <gmock/gmock.h>
