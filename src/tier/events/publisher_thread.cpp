@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/events/publisher_thread.cpp: notes, batches, replays.
 #include "tier/events/publisher_thread.h"
 
 #include <unistd.h>

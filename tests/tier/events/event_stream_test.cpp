@@ -241,7 +241,8 @@ TEST_F(EventStream, of_a_publisher_that_does_not_answer_is_followed_all_the_same
                                                         .request_timeout_ms = 5})
                                    .value();
   EXPECT_TRUE(comes_true([&] {
-    const PageName name = tier::name_of_last_64_bits(publisher_->figures().published_batches + 1);
+    const PageName name = tier::name_of_last_64_bits(
+        static_cast<uint64_t>(publisher_->figures().published_batches) + 1);
     tier.function(tier.context, TierChange::stored, {&name, 1});
     publisher_->flush();
     subscriber.poll(1).or_throw();
