@@ -165,7 +165,9 @@ void EventSubscriber::State::skip_to(uint64_t number) {
 }
 
 Status EventSubscriber::State::take_live() {
-  while (const auto frames = live.receive()) {
+  for (;;) {
+    const auto frames = live.receive();
+    if (!frames) return {};
     const std::optional<uint64_t> number =
         frames->size() == 3 ? tier::number_of((*frames)[1]) : std::nullopt;
     if (!number || *number >= uint64_t{1} << 63) {
@@ -182,7 +184,6 @@ Status EventSubscriber::State::take_live() {
     if (request == Request::none)
       if (Status s = take_held(); !s.is_ok()) return s;
   }
-  return {};
 }
 
 /// The publisher is another one, which knows nothing of what was.
@@ -221,9 +222,11 @@ Status EventSubscriber::State::take_held() {
 
 Status EventSubscriber::State::take_answers() {
   if (replay.get() == nullptr) return {};
-  while (auto frames = replay.receive())
+  for (;;) {
+    auto frames = replay.receive();
+    if (!frames) return {};
     if (Status s = take_answer(std::move(*frames)); !s.is_ok()) return s;
-  return {};
+  }
 }
 
 /// [nothing, topic, number, payload]; of older vLLM: without a topic.

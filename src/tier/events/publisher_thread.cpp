@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/events/publisher_thread.cpp: notes, batches, replays.
 #include "tier/events/publisher_thread.h"
 
 #include <unistd.h>
@@ -22,7 +23,7 @@ double seconds_since_1970() {
 /// Whoever has one says what becomes of full batches.
 class PublisherThread::Outlet final : public EventOut {
  public:
-  using Emit = void (*)(void* context, SharedBytes payload, int64_t events);
+  using Emit = void (*)(void* context, const SharedBytes& payload, int64_t events);
   Outlet(const EventPublisherOptions& options, Emit emit, void* context)
       : writer_(options.format, options.names),
         rank_(options.data_parallel_rank),
@@ -89,8 +90,8 @@ void PublisherThread::publish_queued() noexcept {
   try {
     Outlet out(
         options_,
-        [](void* self, SharedBytes payload, int64_t events) {
-          static_cast<PublisherThread*>(self)->publish(std::move(payload), events);
+        [](void* self, const SharedBytes& payload, int64_t events) {
+          static_cast<PublisherThread*>(self)->publish(payload, events);
         },
         this);
     const TokenId* tokens = notes.tokens.data();
@@ -227,7 +228,7 @@ void PublisherThread::send_snapshot(std::string_view to) {
   if (next_ != 0) {
     Outlet out(
         options_,
-        [](void* context, SharedBytes payload, int64_t) {
+        [](void* context, const SharedBytes& payload, int64_t) {
           auto& a = *static_cast<Answer*>(context);
           a.sent = a.sent && a.self.answer(a.to, a.self.topic_, a.self.next_ - 1, payload);
         },

@@ -32,7 +32,9 @@ class PublisherThread {
         topic_(options.topic),
         sockets_(std::move(sockets)),
         queue_(queue),
-        ledger_(places) {}
+        ledger_(places) {
+    options_.endpoint = options_.replay_endpoint = options_.topic = {};  // the caller's
+  }
 
   /// Until `closing`; what is queued then is sent. `wake` is an eventfd.
   void run(int wake, const std::atomic<bool>& closing) noexcept;
@@ -59,7 +61,7 @@ class PublisherThread {
   bool answer(std::string_view to, std::string_view topic, uint64_t number,
               const SharedBytes& payload);
 
-  const EventPublisherOptions options_;
+  EventPublisherOptions options_;
   const std::string topic_;
   PublisherSockets sockets_;
   NoteQueue& queue_;

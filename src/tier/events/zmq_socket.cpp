@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tier/events/zmq_socket.cpp: calls of ZeroMQ, and what is asked of their arguments.
 #include "tier/events/zmq_socket.h"
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tier/events/told_engine.h: a small pool over two small tiers, all of which tell a publisher
-/// what they have.
+/// tests/tier/events/told_engine.h: a small pool over two small tiers, all of which tell a
+/// publisher what they have.
 #pragma once
 
 #include <gtest/gtest.h>
