@@ -10,6 +10,7 @@
 #include "machine.h"
 #include "options.h"
 #include "replay.h"
+#include "transfer_bench.h"
 
 namespace {
 
@@ -24,12 +25,22 @@ int run(int argc, char** argv) {
   CLI::App* const capacity =
       app.add_subcommand("plan-capacity", "Hit rate and memory against the size of the pool");
   folio::cli::add_capacity_options(*capacity, plan);
+  folio::cli::TransferBenchOptions transfer;
+  CLI::App* const bench =
+      app.add_subcommand("transfer-bench", "Pages from one process to another, and how fast");
+  folio::cli::add_transfer_bench_options(*bench, transfer);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   options.command = plan.replay.command = folio::cli::command_line(argc, argv);
+  if (bench->parsed()) {
+    const folio::Status status = folio::cli::transfer_bench(transfer);
+    if (status.is_ok()) return 0;
+    fmt::print(stderr, "folio transfer-bench: {}\n", status.message());
+    return status.code() == folio::Errc::internal ? 1 : 2;
+  }
   const bool plans = capacity->parsed();
   const folio::Status status =
       plans ? folio::cli::plan_capacity(plan) : folio::cli::replay(options);
