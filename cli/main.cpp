@@ -11,6 +11,7 @@
 #include "machine.h"
 #include "options.h"
 #include "replay.h"
+#include "transfer_bench.h"
 
 namespace {
 
@@ -29,6 +30,10 @@ int run(int argc, char** argv) {
   CLI::App* const directory =
       app.add_subcommand("cache", "Look at a disk tier's directory, check it or compact it");
   folio::cli::add_cache_options(*directory, cache);
+  folio::cli::TransferBenchOptions transfer;
+  CLI::App* const bench =
+      app.add_subcommand("transfer-bench", "Pages from one process to another, and how fast");
+  folio::cli::add_transfer_bench_options(*bench, transfer);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -43,6 +48,9 @@ int run(int argc, char** argv) {
   } else if (directory->parsed()) {
     command = "cache";
     status = folio::cli::run_cache(cache);
+  } else if (bench->parsed()) {
+    command = "transfer-bench";
+    status = folio::cli::transfer_bench(transfer);
   } else {
     status = folio::cli::replay(options);
   }

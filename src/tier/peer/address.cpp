@@ -66,6 +66,7 @@ std::vector<std::byte> encode(const Address& address) {
   writer.put(address.kind);
   writer.put(address.end);
   std::vector<RegionEntry> regions;
+  regions.reserve(address.regions.size());
   for (const auto& [region, bytes] : address.regions)
     regions.push_back({.region = region.value, .bytes = bytes});
   writer.put_all(std::span<const RegionEntry>(regions));

@@ -84,7 +84,7 @@ Result<PeerId> Book::accepted(std::span<const std::byte> address) noexcept {
       peer.regions = std::move(read->regions);
       return id;
     }
-    const auto id = enter(std::move(*read), PeerState::connected);
+    auto id = enter(std::move(*read), PeerState::connected);
     if (id) peers_.at(*id).is_accepted = true;
     return id;
   } catch (const std::bad_alloc&) {

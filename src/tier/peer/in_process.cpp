@@ -90,7 +90,8 @@ class InProcessWire final : public Wire {
     const auto found = links_.find(peer);
     return found == links_.end() ? nullptr : &found->second;
   }
-  void end(std::deque<Active>::iterator active, TransferState state, const Status& why) noexcept;
+  void end(const std::deque<Active>::iterator& active, TransferState state,
+           const Status& why) noexcept;
   /// Its transfers fail, and the books of both say so.
   void lose(PeerId peer, const Status& why) noexcept;
 
@@ -145,7 +146,7 @@ void InProcessWire::cut() noexcept {
     lose(links_.begin()->first, fail(Errc::io, "Transport: this end was cut off"));
 }
 
-void InProcessWire::end(std::deque<Active>::iterator active, TransferState state,
+void InProcessWire::end(const std::deque<Active>::iterator& active, TransferState state,
                         const Status& why) noexcept {
   const TransferRecord& transfer = *active->transfer;
   if (Link* const link = link_of(transfer.peer); link != nullptr)

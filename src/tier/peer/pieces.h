@@ -30,8 +30,16 @@ class Pieces {
     const Extent &a = here_[i_], &b = there_[j_];
     const int64_t bytes = std::min({a.bytes - a_done_, b.bytes - b_done_, most});
     const Piece piece{a.data + a_done_, b.data + b_done_, bytes};
-    if ((a_done_ += bytes) == a.bytes) ++i_, a_done_ = 0;
-    if ((b_done_ += bytes) == b.bytes) ++j_, b_done_ = 0;
+    a_done_ += bytes;
+    b_done_ += bytes;
+    if (a_done_ == a.bytes) {
+      ++i_;
+      a_done_ = 0;
+    }
+    if (b_done_ == b.bytes) {
+      ++j_;
+      b_done_ = 0;
+    }
     return piece;
   }
 

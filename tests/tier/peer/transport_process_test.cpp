@@ -64,7 +64,7 @@ TEST_P(BetweenProcesses, transfers_end_when_who_is_asked_is_killed) {
   const uint64_t seed = fresh_seed();
   Rng rng(seed);
   TrafficEnd end(make());
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 12; ++round) {
     Child child(peer(seed));
     const PeerId peer = end.transport().connect(child.address()).value();
     Traffic traffic(end, peer, 0, 32, rng.next());
@@ -93,7 +93,7 @@ TEST_P(BetweenProcesses, memory_is_free_again_when_who_asked_is_killed) {
   Rng rng(seed);
   TrafficEnd end(make());
   int64_t checked = 0;
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 12; ++round) {
     Child child(peer(rng.next(), 0, 64));
     (void)child.address();
     child.tell(end.transport().address().value());

@@ -51,7 +51,7 @@ Status SharedMemoryWire::check_process(Link& link, const Frame& frame, const End
 }
 
 Status SharedMemoryWire::on_hello(Link& link, const Frame& frame) {
-  const Status s = welcome(link, frame);
+  Status s = welcome(link, frame);
   if (!s.is_ok()) put(link, {.kind = FrameKind::refused, .bytes = bytes_of(s.message())});
   return s;
 }
