@@ -50,10 +50,10 @@ Status Directory::read() {
   std::vector<Segment*> segments;
   for (const std::unique_ptr<Segment>& segment : segments_) segments.push_back(segment.get());
   std::vector<std::pair<PageName, Page>> doubles;
-  const Status s = scan(scans, files_.number(), io_,
-                        [&](size_t index, const DiskHeader& header, int64_t offset) {
-                          found(*segments[index], header, offset, doubles);
-                        });
+  Status s = scan(scans, files_.number(), io_,
+                  [&](size_t index, const DiskHeader& header, int64_t offset) {
+                    found(*segments[index], header, offset, doubles);
+                  });
   if (!s.is_ok()) return s;
   for (size_t i = 0; i < scans.size(); ++i) {
     cut(*segments[i], scans[i].end);

@@ -182,8 +182,10 @@ std::vector<Directory::Rescue> Directory::used_pages(Segment& segment) {
   const auto same = [](const Rescue& a, const Rescue& b) { return a.page.offset == b.page.offset; };
   used.erase(std::unique(used.begin(), used.end(), same), used.end());
   size_t count = 0;
-  for (int64_t bytes = 0; count < used.size(); ++count)
-    if ((bytes += record_bytes(used[count].page.bytes)) > spare_bytes()) break;
+  for (int64_t bytes = 0; count < used.size(); ++count) {
+    bytes += record_bytes(used[count].page.bytes);
+    if (bytes > spare_bytes()) break;
+  }
   used.resize(count);
   return used;
 }
