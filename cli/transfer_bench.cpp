@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/transfer_bench.cpp: two processes; this one writes pages to the other's memory and reads them
-/// from there, in another order each time; all bytes are checked, outside of what is measured.
+/// cli/transfer_bench.cpp: two processes; this one writes pages to the other's memory and reads
+/// them from there, in another order each time; all bytes are checked, outside of what is measured.
 #include "transfer_bench.h"
 
 #include <fmt/format.h>

@@ -20,8 +20,8 @@ struct TransferBenchOptions {
 
 void add_transfer_bench_options(CLI::App& app, TransferBenchOptions& options);
 
-/// Prints a line for writes and one for reads. Errors: unsupported without the transport; io where a
-/// transfer fails; internal for a wrong byte
+/// Prints a line for writes and one for reads. Errors: unsupported without the transport; io where
+/// a transfer fails; internal for a wrong byte
 [[nodiscard]] Status transfer_bench(const TransferBenchOptions& options);
 
 }  // namespace folio::cli

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// cli/transfer_bench_options.cpp: what `folio transfer-bench` may be told.
 #include "transfer_bench.h"
 
 namespace folio::cli {

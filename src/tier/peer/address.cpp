@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/tier/peer/address.cpp: what a transport says of itself to those that connect.
 #include "tier/peer/address.h"
 
 #include <sys/random.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/tier/peer/booked_transport.cpp: calls of a transport, checked and written into its book.
 #include "tier/peer/booked_transport.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/tier/peer/frame.cpp: messages between transports as bytes.
 #include "tier/peer/frame.h"
 
 #include <algorithm>

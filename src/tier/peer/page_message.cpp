@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/tier/peer/page_message.cpp: what page servers and their clients tell one another, as bytes.
 #include "tier/peer/page_message.h"
 
 #include <utility>

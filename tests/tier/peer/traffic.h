@@ -2,9 +2,9 @@
 /// tests/tier/peer/traffic.h: what the ends of the process tests do with one another.
 ///
 /// Each end has one region of `num_slots` slots twice over: the front half is written by others,
-/// the back half has the pattern `constant_seed` and is read by others. A writer takes a free slot,
-/// writes a pattern into some runs of it, and says in the transfer's message which; the owner checks
-/// the bytes and answers that the slot is free again.
+/// the back half has the pattern `constant_seed` and is read by others. A writer takes a free
+/// slot, writes a pattern into some runs of it, and says in the transfer's message which; the
+/// owner looks at the bytes and answers that the slot is free again.
 #pragma once
 
 #include <cstring>

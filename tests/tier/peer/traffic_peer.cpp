@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tier/peer/traffic_peer.cpp: the other process of the process tests: `traffic_peer KIND SEED
-/// FIRST COUNT`. Says its address on standard output; connects to the addresses that come on
+/// tests/tier/peer/traffic_peer.cpp: the other process of the process tests: `traffic_peer KIND
+/// SEED FIRST COUNT`. Says its address on standard output; connects to the addresses that come on
 /// standard input, and writes to and reads from slots [FIRST, FIRST + COUNT) of each. Ends with
 /// standard input: 0, or 1 if any byte was wrong.
 #include <fcntl.h>

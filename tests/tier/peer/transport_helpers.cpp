@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// tests/tier/peer/transport_helpers.cpp: ends of each kind of transport, for tests.
 #include "tier/peer/transport_helpers.h"
 
 namespace folio::test {

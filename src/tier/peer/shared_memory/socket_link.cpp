@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/tier/peer/shared_memory/socket_link.cpp: local sockets between the processes of one host.
 #include "tier/peer/shared_memory/socket_link.h"
 
 #include <poll.h>

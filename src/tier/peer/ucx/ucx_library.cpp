@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/// src/tier/peer/ucx/ucx_library.cpp: the functions of UCX, looked up at the first use.
 #include "tier/peer/ucx/ucx_library.h"
 
 #include <dlfcn.h>
