@@ -229,7 +229,7 @@ Status transfer_bench(const TransferBenchOptions& options) {
   const pid_t child = ::fork();  // before there are threads
   if (child == 0) serve(options, pipe[1]);
   ::close(pipe[1]);
-  const Status status = run(options, pipe[0]);
+  Status status = run(options, pipe[0]);
   ::close(pipe[0]);
   if (child > 0) {
     ::kill(child, SIGKILL);

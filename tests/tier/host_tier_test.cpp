@@ -123,7 +123,7 @@ TEST(HostTier, tells_what_it_has_and_has_no_more) {
   const auto tier =
       make_host_tier({.max_bytes = 2 * (100 + header), .on_change = told.observer()}).value();
   PageMemory page({100});
-  for (const uint32_t i : {1, 1, 2, 3})
+  for (const uint32_t i : {1U, 1U, 2U, 3U})
     EXPECT_EQ(store(*tier, name_of(i), page), TierOutcome::done);
   const PageName names[] = {name_of(2), name_of(9)};
   tier->drop(names).or_throw();

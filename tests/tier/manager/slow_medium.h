@@ -26,7 +26,7 @@ class SlowMedium final : public tier::Medium {
       return;
     }
     std::vector<Bytes> all;
-    for (tier::Job* const job : jobs) all.push_back(find(*job));
+    for (tier::Job* const job : jobs) all.push_back(bytes_of_page(*job));
     for (uint32_t e = 0; e < jobs.front()->extents.size(); ++e) {
       for (size_t i = 0; i < jobs.size(); ++i) fill(*jobs[i], all[i], e);
       std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -50,7 +50,7 @@ class SlowMedium final : public tier::Medium {
     pages_[job.name] = std::move(bytes);
     job.outcome = TierOutcome::done;
   }
-  Bytes find(tier::Job& job) {
+  Bytes bytes_of_page(tier::Job& job) {
     const std::lock_guard lock(mutex_);
     const auto at = pages_.find(job.name);
     job.outcome = at == pages_.end() ? TierOutcome::missing : TierOutcome::done;
