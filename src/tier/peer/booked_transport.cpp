@@ -68,7 +68,7 @@ void BookedTransport::work() noexcept {
     if (!is_busy) wire_->wait(patience_ms);
     if (Book::Clock::now() - looked < std::chrono::milliseconds(patience_ms)) continue;
     looked = Book::Clock::now();
-    for (auto peer = book_->overdue(); peer.has_value(); peer = book_->overdue()) {
+    while (const auto peer = book_->overdue()) {
       book_->lost(*peer, fail(Errc::io, "Transport: peer {} has not answered for {} ms",
                               peer->value, book_->options().timeout_ms));
       wire_->disconnect(*peer);
