@@ -68,7 +68,9 @@ void BookedTransport::work() noexcept {
     if (!is_busy) wire_->wait(patience_ms);
     if (Book::Clock::now() - looked < std::chrono::milliseconds(patience_ms)) continue;
     looked = Book::Clock::now();
-    while (const auto peer = book_->overdue()) {
+    for (;;) {
+      const std::optional<PeerId> peer = book_->overdue();
+      if (!peer) break;
       book_->lost(*peer, fail(Errc::io, "Transport: peer {} has not answered for {} ms",
                               peer->value, book_->options().timeout_ms));
       wire_->disconnect(*peer);
