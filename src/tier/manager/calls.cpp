@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/cache_manager_calls.cpp: how calls of tiers end.
+/// tier/manager/calls.cpp: how calls of tiers end.
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
-#include "tier/cache_manager_state.h"
+#include "tier/manager/state.h"
 
 namespace folio::inline v1 {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/cache_manager.cpp: the calls, and what they refuse.
+/// tier/manager/cache_manager.cpp: the calls, and what they refuse.
 #include "folio/tier/cache_manager.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "tier/cache_manager_state.h"
+#include "tier/manager/state.h"
 
 namespace folio::inline v1 {
 namespace {

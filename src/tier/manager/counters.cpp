@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/cache_manager_counters.cpp: names of reasons, and times in buckets.
-#include "tier/cache_manager_state.h"
+/// tier/manager/counters.cpp: names of reasons, and times in buckets.
+#include "tier/manager/state.h"
 
 namespace folio::inline v1 {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/back_off.h: when a tier that fails is left alone.
+/// tier/manager/back_off.h: when a tier that fails is left alone.
 #pragma once
 
 #include <algorithm>

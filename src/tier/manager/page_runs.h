@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/page_runs.h: the byte runs of any page of a pool, layer after layer.
+/// tier/manager/page_runs.h: the byte runs of any page of a pool, layer after layer.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/cache_manager_stores.cpp: full pages on their way to tiers.
+/// tier/manager/stores.cpp: full pages on their way to tiers.
 #include <algorithm>
 #include <new>
 #include <utility>
 
-#include "tier/cache_manager_state.h"
+#include "tier/manager/state.h"
 
 namespace folio::inline v1 {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/cache_manager_state.h: what a manager has under way.
+/// tier/manager/state.h: what a manager has under way.
 ///
 /// A *call* is one of a tier's, of several pages to load or of one to store. A *load* is a
 /// sequence's: pages of one or more calls. Each page that a call may touch has a pin of its own,
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "folio/tier/cache_manager.h"
-#include "tier/back_off.h"
-#include "tier/page_runs.h"
+#include "tier/manager/back_off.h"
+#include "tier/manager/page_runs.h"
 
 namespace folio::inline v1 {
 namespace tier {
@@ -125,7 +125,7 @@ struct CacheManager::State {
   /// `page_of` of a sequence's row, or a page that no pool has.
   [[nodiscard]] uint32_t page_at(SequenceId id, int32_t position) const noexcept;
 
-  // cache_manager_loads.cpp
+  // loads.cpp
   [[nodiscard]] bool add_names(SequenceId id, const tier::Prompt& prompt, size_t first_page,
                                size_t count, std::vector<PageName>& names);
   [[nodiscard]] tier::LoadPlan::Segment ask(std::span<const PageName> names) noexcept;
@@ -148,7 +148,7 @@ struct CacheManager::State {
   [[nodiscard]] tier::Load* load_of(SequenceId id) noexcept;
   void sweep_states() noexcept;
 
-  // cache_manager_stores.cpp
+  // stores.cpp
   void count_hits(SequenceId id, int32_t cached_tokens) noexcept;
   [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written, Merge merge);
   void store_pages(SequenceId id, StorePolicy policy, int32_t first) noexcept;
@@ -162,7 +162,7 @@ struct CacheManager::State {
   void end_stored(size_t t, const tier::Store& store, TierOutcome outcome) noexcept;
   void end_late_stores(int64_t now) noexcept;
 
-  // cache_manager_calls.cpp
+  // calls.cpp
   void poll() noexcept;
   void poll_tier(size_t t) noexcept;
   void end_page(const tier::CallId& id, const TierCompletion& completion) noexcept;

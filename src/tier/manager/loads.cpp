@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/cache_manager_loads.cpp: what tiers have of a prompt, on its way to a sequence.
+/// tier/manager/loads.cpp: what tiers have of a prompt, on its way to a sequence.
 #include <algorithm>
 #include <new>
 #include <utility>
 
-#include "tier/cache_manager_state.h"
+#include "tier/manager/state.h"
 
 namespace folio::inline v1 {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/page_runs.cpp: runs of the first page, and how far apart pages are.
-#include "tier/page_runs.h"
+/// tier/manager/page_runs.cpp: runs of the first page, and how far apart pages are.
+#include "tier/manager/page_runs.h"
 
 #include <algorithm>
 
