@@ -40,7 +40,7 @@ class Folder {
 /// Until `holds`, or for so long that something hangs.
 template <class Condition>
 [[nodiscard]] bool comes_true(Condition holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(240);
   while (!holds()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();
